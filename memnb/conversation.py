@@ -7,6 +7,7 @@ __all__ = ['ConversationError', 'UnknownTurn', 'Turn', 'Session', 'Question', 'C
 
 # %% ../nbs/00_conversation.ipynb #4729d5b7
 import json
+import reprlib
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from datetime import datetime
@@ -30,7 +31,7 @@ def _check(record, # a dataclass instance
         value = getattr(record, name)
         if not isinstance(value, kind):
             expected = ' or '.join(one.__name__ for one in (kind if isinstance(kind, tuple) else (kind,)))
-            raise ConversationError(f'{type(record).__name__}.{name}: expected {expected}, got {value!r:.80}')
+            raise ConversationError(f'{type(record).__name__}.{name}: expected {expected}, got {reprlib.repr(value)}')
 
 # %% ../nbs/00_conversation.ipynb #bba79d97
 def _check_time(record, # a dataclass instance
@@ -51,11 +52,11 @@ def _freeze(record, # a dataclass instance, in its `__post_init__`
     "Make a field a tuple whose members all have the type `kind`, or raise `ConversationError`."
     values = getattr(record, name)
     if isinstance(values, (str, bytes, dict)) or not isinstance(values, Iterable):
-        raise ConversationError(f'{type(record).__name__}.{name}: expected a sequence, got {values!r:.80}')
+        raise ConversationError(f'{type(record).__name__}.{name}: expected a sequence, got {reprlib.repr(values)}')
     values = tuple(values)
     wrong = [value for value in values if not isinstance(value, kind)]
     if wrong:
-        raise ConversationError(f'{type(record).__name__}.{name}: expected only {kind.__name__}, got {wrong[0]!r:.80}')
+        raise ConversationError(f'{type(record).__name__}.{name}: expected only {kind.__name__}, got {reprlib.repr(wrong[0])}')
     object.__setattr__(record, name, values)
 
 # %% ../nbs/00_conversation.ipynb #d96e3c44
@@ -167,7 +168,7 @@ def _read(kind: type, # the dataclass to make
          ):
     "Make a `kind` from a JSON object, and the records inside it likewise."
     if not isinstance(record, dict):
-        raise ConversationError(f'{where}: expected an object, got {record!r:.80}')
+        raise ConversationError(f'{where}: expected an object, got {reprlib.repr(record)}')
     fields = {name: _read_field(name, value, f'{where}.{name}') for name, value in record.items()}
     try:
         return kind(**fields)
@@ -181,7 +182,7 @@ def _read_field(name: str, value: object, where: str):
         try:
             return datetime.fromisoformat(value)
         except ValueError:
-            raise ConversationError(f'{where}: expected a time like 2023-05-08T13:56:00, got {value!r:.80}') from None
+            raise ConversationError(f'{where}: expected a time like 2023-05-08T13:56:00, got {reprlib.repr(value)}') from None
     kind = {'sessions': Session, 'turns': Turn, 'questions': Question}.get(name)
     if kind and isinstance(value, list):
         return [_read(kind, one, f'{where}[{number}]') for number, one in enumerate(value)]
