@@ -18,20 +18,19 @@ from typing import Annotated, Any, ClassVar, Iterable, Literal, Mapping
 from pydantic import BaseModel, BeforeValidator, ConfigDict, SerializeAsAny, ValidationError
 from pydantic_core import to_jsonable_python
 
-from .lm import Usage
+from .lm import Call, Usage
 
 # %% ../nbs/04_trace.ipynb #d62b405a
 def mend(text: str) -> str:
-    """`text` with every lone surrogate replaced by U+FFFD, so that it can be written as UTF-8; halves of a pair are joined."""
+    """`text` as UTF-8 can hold it: halves of a surrogate pair are joined, a lone half becomes U+FFFD."""
     return text.encode('utf-16-le', 'surrogatepass').decode('utf-16-le', 'replace')
 
 
 Text = Annotated[str, BeforeValidator(lambda value: mend(value) if isinstance(value, str) else value)]
 
-# %% ../nbs/04_trace.ipynb #14086b4b
-_PICTURES = {code: chr(0x2400 + code) for code in range(32)} | {127: '\u2421'}
+# %% ../nbs/04_trace.ipynb #9d13627e
 _HOSTILE = (*range(0x80, 0xA0), 0x2028, 0x2029, *range(0x202A, 0x202F), *range(0x2066, 0x206A), *range(0xD800, 0xE000))
-_SHOWN = _PICTURES | dict.fromkeys(_HOSTILE, '\ufffd')
+_SHOWN = {code: chr(0x2400 + code) for code in range(32)} | {127: '\u2421'} | dict.fromkeys(_HOSTILE, '\ufffd')
 
 
 def printable(
@@ -43,24 +42,24 @@ def printable(
         return text.replace('\r\n', '\n').translate({**_SHOWN, 9: '\t', 10: '\n'})
     return ' '.join(text.split()).translate(_SHOWN)
 
-# %% ../nbs/04_trace.ipynb #941a9578
+# %% ../nbs/04_trace.ipynb #cf626c7f
 def _finite(value):
     """A float, or None where the value is not a finite number."""
     return None if value is None or not math.isfinite(float(value)) else float(value)
 
 
 def _plain(value):
-    """Any reply as plain JSON values."""
+    """A reply as plain JSON values."""
     return json.loads(mend(json.dumps(to_jsonable_python(value, inf_nan_mode='null', fallback=str), ensure_ascii=False)))
 
 
 Number = Annotated[float | None, BeforeValidator(_finite)]
 Plain = Annotated[dict[str, Any] | None, BeforeValidator(_plain)]
 
-# %% ../nbs/04_trace.ipynb #ff30bed2
+# %% ../nbs/04_trace.ipynb #941a9578
 class Record(BaseModel):
     """What all parts of a trace share: an unknown field is an error and not a silent loss."""
-    model_config = ConfigDict(extra='forbid')
+    model_config = ConfigDict(extra='forbid', validate_assignment=True)
 
 
 class Bullet(Record):
@@ -69,7 +68,7 @@ class Bullet(Record):
     sources: list[Text] = []
     grounded: bool = True
 
-# %% ../nbs/04_trace.ipynb #6d391abd
+
 class Seen(Record):
     """A snippet as it was shown to a role: `sources` are turn ids, `when` is the date as a person writes it."""
     id: Text
@@ -164,14 +163,15 @@ class SearchStep(Step):
 
 # %% ../nbs/04_trace.ipynb #dbfb0638
 def _cost(usage: Usage) -> str:
-    """What a role or a whole trace cost, in words."""
+    """What was spent, in words."""
+    if not usage.calls:
+        return 'no model was asked'
     about = 'about ' if usage.estimated else ''
-    tokens = f', {about}{usage.prompt_tokens:,} + {_count(usage.completion_tokens, "token")}'
-    return _count(usage.calls, 'call') + (tokens if usage.prompt_tokens or usage.completion_tokens else '')
+    return f'{_count(usage.calls, "call")}, {about}{usage.prompt_tokens:,} tokens in and {usage.completion_tokens:,} out'
 
 
 class ModelStep(Step):
-    """One role was asked: the prompt as rendered (empty where a rule answered unprompted), the reply, the cost."""
+    """One role was asked: the prompt (empty where a rule answered without one), the reply, the cost, what went wrong."""
     kind: Literal['model'] = 'model'
     role: Text
     system: Text = ''
@@ -180,11 +180,17 @@ class ModelStep(Step):
     usage: Usage = Usage()
     error: Text | None = None
 
+    @classmethod
+    def of(cls, call: Call) -> 'ModelStep':
+        """The step of an answered call."""
+        return cls(role=call.role, system=call.system, user=call.user, reply=call.reply, usage=call.usage)
+
     def rows(self):
         reply = '' if self.reply is None else json.dumps(self.reply, ensure_ascii=False, indent=1)
-        pages = tuple((title, page) for title, page in zip(('system', 'prompt', 'reply'), (self.system, self.user, reply)) if page)
-        failed = [Row('failed', self.error, tone='error')] if self.error else []
-        return [Row('asked', self.role, _cost(self.usage), tone='quiet', pages=pages, quiet=True)] + failed
+        texts = {'system': self.system, 'prompt': self.user, 'reply': reply}
+        pages = tuple((title, text) for title, text in texts.items() if text)
+        asked = Row('asked', self.role, _cost(self.usage), tone='quiet', pages=pages, quiet=True)
+        return [asked] + ([Row('failed', self.error, tone='error')] if self.error else [])
 
 # %% ../nbs/04_trace.ipynb #0b75dfa1
 class StateStep(Step):
@@ -200,14 +206,19 @@ class StateStep(Step):
     def rows(self):
         known = {bullet.text: bullet for bullet in self.evidence}
         new = [known.get(text, Bullet(text=text)) for text in self.gained]
-        whole = '\n'.join(f'{bullet.text} [{", ".join(bullet.sources)}]' for bullet in self.evidence)
         rows = [Row('gained', bullet.text, '' if bullet.grounded else 'ungrounded: cites nothing retrieved',
                     tuple(bullet.sources), 'gain' if bullet.grounded else 'error') for bullet in new]
         rows = rows or [Row('gained', 'nothing new', tone='quiet')]
         rows += [Row('closed', gap, tone='gain') for gap in self.closed]
         rows += [Row('open', gap, 'new' if gap in self.opened else '', tone='gap') for gap in self.gaps]
-        page = (f'all evidence so far ({len(self.evidence)})', whole)
+        everything = '\n'.join(f'{bullet.text} {_cited(bullet.sources)}' for bullet in self.evidence)
+        page = (f'all evidence so far ({len(self.evidence)})', everything)
         return rows + ([Row('state', tone='quiet', pages=(page,), quiet=True)] if len(self.evidence) > len(new) else [])
+
+
+def _cited(ids: Iterable[str]) -> str:
+    """'[D1:3, D2:5]', or nothing."""
+    return f'[{", ".join(ids)}]' if ids else ''
 
 # %% ../nbs/04_trace.ipynb #7ec5bb28
 class RouteStep(Step):
@@ -244,12 +255,12 @@ class AnswerStep(Step):
 
 # %% ../nbs/04_trace.ipynb #e993a711
 class TraceError(ValueError):
-    """A text that is not a trace; the message names the place and the fault, a line each."""
+    """A text that is not a trace; the message names the place and the fault."""
 
 
 class Trace(Record):
     """What a loop did with a question. `evidence`: turn ids cited, best first; `read`: turn ids in the order shown to a
-    role; `usage`: by role; `error`: what ended the run, if something did; `seconds`: set by whoever holds a clock."""
+    role; `usage`: by role; `error`: what ended the run, if something did."""
     question: Text
     method: Text
     model: Text
@@ -281,16 +292,29 @@ class Trace(Record):
         return sum(self.usage.values(), Usage())
 
     def seen(self, turn: str) -> Seen | None:
-        """The first snippet that was shown of a turn (a snippet of this turn alone first), or None."""
+        """The snippet in which a turn was shown (the one of the fewest turns), or None."""
         hits = [hit for step in self.steps for hit in getattr(step, 'hits', ()) if turn in hit.turns]
         return min(hits, key=lambda hit: len(hit.turns), default=None)
 
-    def to_text(self, color: bool = False, width: int = 100) -> str:
-        """The whole story as plain text; `color` adds terminal colours and nothing else."""
-        return '\n'.join(_text(self, color, max(width, 40)))
+    def cited(self) -> tuple[Seen, ...]:
+        """The evidence as it was shown, under its turn ids."""
+        hits = {turn: self.seen(turn) or Seen(id=turn, text='(not among the snippets)') for turn in self.evidence}
+        return tuple(hit.model_copy(update={'id': turn, 'score': None}) for turn, hit in hits.items())
+
+    def to_text(
+        self,
+        color: bool = False,  # add terminal colours, and nothing else
+        width: int = 100,  # characters in a line, at least 40
+        hits: int | None = None,  # snippets shown of each search; None: all
+    ) -> str:
+        """The whole story as plain text."""
+        return '\n'.join(_text(self, color, max(width, 40), hits))
 
     def __str__(self):
         return self.to_text()
+
+    def _repr_pretty_(self, printer, cycle):
+        printer.text(self.to_text())
 
     def _repr_html_(self):
         return f'<div class="memnb"><style>{STYLE}</style>{_article(self, self.question, opened=True)}</div>'
@@ -307,50 +331,44 @@ def _rounds(steps: Iterable[Step]) -> list[tuple[int | None, list[Row]]]:
     return rounds
 
 
-def _cited(ids: Iterable[str]) -> str:
-    return f'[{", ".join(ids)}]' if ids else ''
+def _closing(trace: Trace) -> list[Row]:
+    """What is still missing and what went wrong."""
+    missing = [Row('missing', gap, tone='gap') for gap in trace.gaps]
+    return missing + ([Row('error', trace.error, tone='error')] if trace.error else [])
+
+
+def _spent(trace: Trace) -> str:
+    """By whom, and calls, tokens, turns read and, where known, seconds, in words."""
+    seconds = '' if trace.seconds is None else f', {trace.seconds:.2f} s'
+    return f'{trace.method} ({trace.model}): {_count(len(trace.read), "turn")} read, {_cost(trace.total)}{seconds}'
 
 # %% ../nbs/04_trace.ipynb #7afed8ce
-def _entry(label: str, text: str, tone: str, color: bool, width: int, shorten: bool = False) -> list[str]:
-    """A label and a text beside it, wrapped, or cut to a line where `shorten`."""
-    space = width - 11
-    text = printable(text)
-    if shorten and len(text) > space:
-        text = text[:space - 1] + '…'
-    first, *rest = textwrap.wrap(text, space) or ['']
+def _entry(label: str, text: str, tone: str, color: bool, width: int) -> list[str]:
+    """A label and a text beside it, wrapped."""
+    first, *rest = textwrap.wrap(printable(text), width - 11) or ['']
     shown = f'{printable(label):<9}'
     shown = f'\x1b[{TONES[tone]}m{shown}\x1b[0m' if color else shown
     return [f'{shown}  {first}'.rstrip()] + [' ' * 11 + line for line in rest]
 
-# %% ../nbs/04_trace.ipynb #4e15b40b
-def _row_text(row: Row, color: bool, width: int) -> list[str]:
-    """A row, and a line for each of its snippets."""
-    note = f'({row.note})' if row.note else ''
-    text = ' '.join(part for part in (row.text, _cited(row.ids), note) if part)
-    lines = _entry(row.label, text, row.tone, color, width)
-    for hit in row.hits:
-        speaker = f'{hit.speaker}: ' if hit.speaker else ''
-        lines += _entry('', f'{hit.id} · {hit.when or "no date"} · {speaker}{hit.text}', 'quiet', color, width, shorten=True)
+
+def _row_text(row: Row, color: bool, width: int, hits: int | None = None) -> list[str]:
+    """A row, and a line for each of its first snippets."""
+    parts = (row.text, _cited(row.ids), f'({row.note})' if row.note else '')
+    lines = _entry(row.label, ' '.join(part for part in parts if part), row.tone, color, width)
+    for hit in row.hits[:hits]:
+        said = printable(f'{hit.id} · {hit.when or "no date"} · ' + (f'{hit.speaker}: ' if hit.speaker else '') + hit.text)
+        lines.append(' ' * 11 + (said if len(said) <= width - 11 else said[:width - 12] + '…'))
     return lines
 
-
-def _spent(trace: Trace) -> str:
-    """Calls, tokens, turns read and, where known, seconds, in words."""
-    seconds = '' if trace.seconds is None else f', {trace.seconds:.2f} s'
-    return f'{_cost(trace.total)}, {_count(len(trace.read), "turn")} read{seconds}'
-
-# %% ../nbs/04_trace.ipynb #457fa96a
-def _text(trace: Trace, color: bool, width: int) -> list[str]:
+# %% ../nbs/04_trace.ipynb #4e15b40b
+def _text(trace: Trace, color: bool, width: int, hits: int | None) -> list[str]:
     """The lines of a trace."""
     lines = _entry('question', trace.question, 'plain', color, width)
-    lines += _entry('by', f'{trace.method}, {trace.model}', 'quiet', color, width)
     for number, rows in _rounds(trace.steps):
         lines += [''] + ([f'round {number}'] if number is not None else [])
-        lines += [line for row in rows if not row.quiet for line in _row_text(row, color, width)]
-    closing = [Row('answer', trace.answer or 'none', ids=tuple(trace.evidence))]
-    closing += [Row('missing', gap, tone='gap') for gap in trace.gaps]
-    closing += [Row('error', trace.error, tone='error')] if trace.error else []
-    closing += [Row('cost', _spent(trace), tone='quiet')]
+        lines += [line for row in rows if not row.quiet for line in _row_text(row, color, width, hits)]
+    answer = Row('answer', trace.answer or 'none', ids=tuple(trace.evidence), hits=trace.cited())
+    closing = [answer, *_closing(trace), Row('cost', _spent(trace), tone='quiet')]
     return lines + [''] + [line for row in closing for line in _row_text(row, color, width)]
 
 # %% ../nbs/04_trace.ipynb #478c3de2
@@ -365,62 +383,63 @@ def _fold(title: str, body: str, opened: bool = False) -> str:
 
 
 def _tags(ids: Iterable[str]) -> str:
+    """Ids, each in its own box."""
     return ''.join(f' <code>{_safe(turn)}</code>' for turn in ids)
 
+
+def _hits_html(hits: Iterable[Seen]) -> str:
+    """Snippets in full, one below the other."""
+    lines = []
+    for hit in hits:
+        speaker = f'<b>{_safe(hit.speaker)}:</b> ' if hit.speaker else ''
+        score = '' if hit.score is None else f', score {hit.score:.3g}'
+        lines.append(f'<li>{_tags([hit.id])} <small>{_safe(hit.when or "no date")}{score}</small> {speaker}{_safe(hit.text)}</li>')
+    return f'<ol>{"".join(lines)}</ol>' if lines else ''
+
 # %% ../nbs/04_trace.ipynb #6fd0cd49
-def _hit_html(hit: Seen) -> str:
-    """A snippet in full."""
-    speaker = f'<b>{_safe(hit.speaker)}</b> ' if hit.speaker else ''
-    score = '' if hit.score is None else f' <small>score {hit.score:.3g}</small>'
-    return f'<li><code>{_safe(hit.id)}</code> <i>{_safe(hit.when or "no date")}</i>{score}<br>{speaker}{_safe(hit.text)}</li>'
-
-
-def _row_html(row: Row) -> str:
-    """A row: its label and what stands beside it."""
-    note = f' <small>{_safe(row.note)}</small>' if row.note else ''
-    body = f'<span>{_safe(row.text)}</span>{_tags(row.ids)}{note}'
-    if row.hits:
-        body += _fold('came back:' + _tags(hit.id for hit in row.hits), f'<ol>{"".join(map(_hit_html, row.hits))}</ol>')
-    body += ''.join(_fold(_safe(title), f'<pre>{_safe(page, lines=True)}</pre>') for title, page in row.pages)
-    return f'<div class="{row.tone}"><dt>{_safe(row.label)}</dt><dd>{body}</dd></div>'
-
-# %% ../nbs/04_trace.ipynb #c510cc1f
-def _evidence_html(trace: Trace) -> str:
-    """The turns that the answer cites, in full where they were seen."""
-    seen = ((turn, trace.seen(turn)) for turn in trace.evidence)
-    return ''.join(_hit_html(hit.model_copy(update={'id': turn, 'score': None})) if hit else f'<li>{_tags([turn])}</li>' for turn, hit in seen)
+def _rows_html(rows: Iterable[Row]) -> str:
+    """Rows: labels, and what stands beside them."""
+    lines = []
+    for row in rows:
+        note = f' <small>{_safe(row.note)}</small>' if row.note else ''
+        body = f'<span>{_safe(row.text)}</span>{_tags(row.ids)}{note}'
+        if row.hits:
+            body += _fold('came back:' + _tags(hit.id for hit in row.hits), _hits_html(row.hits))
+        if row.pages:
+            texts = (f'<h5>{_safe(title)}</h5><pre>{_safe(page, lines=True)}</pre>' for title, page in row.pages)
+            body += _fold(_safe(', '.join(title for title, _ in row.pages)), ''.join(texts))
+        lines.append(f'<div class="{row.tone}"><dt>{_safe(row.label)}</dt><dd>{body}</dd></div>')
+    return f'<dl>{"".join(lines)}</dl>' if lines else ''
 
 
 def _article(trace: Trace, heading: str, opened: bool) -> str:
     """A trace: the answer and what it rests on, then the rounds."""
-    closing = [Row('missing', gap, tone='gap') for gap in trace.gaps]
-    closing += [Row('error', trace.error, tone='error')] if trace.error else []
-    rounds = ''.join((f'<h4>Round {number}</h4>' if number is not None else '') + f'<dl>{"".join(map(_row_html, rows))}</dl>'
+    rounds = ''.join((f'<h4>Round {number}</h4>' if number is not None else '') + _rows_html(rows)
                      for number, rows in _rounds(trace.steps))
     return (f'<article><h3>{_safe(heading)}</h3><p class="answer">{_safe(trace.answer or "no answer")}</p>'
-            f'<ul>{_evidence_html(trace)}</ul><dl>{"".join(map(_row_html, closing))}</dl>'
-            f'{_fold("How it got there", rounds, opened) if rounds else ""}'
-            f'<p class="quiet">{_safe(f"{trace.method}, {trace.model}: {_spent(trace)}")}</p></article>')
+            f'{_hits_html(trace.cited())}{_rows_html(_closing(trace))}'
+            f'{_fold("How it got there", rounds, opened) if rounds else ""}<p class="quiet">{_safe(_spent(trace))}</p></article>')
 
 # %% ../nbs/04_trace.ipynb #3e2506ab
 _HUES = {'search': '#1877d2', 'gain': '#16a34a', 'gap': '#d08700', 'route': '#9333ea', 'error': '#dc2626'}
 STYLE = """
 .memnb{font:15px/1.5 system-ui,-apple-system,'Segoe UI','DejaVu Sans',sans-serif;max-width:60rem;overflow-wrap:anywhere;
- text-align:left;--line:color-mix(in srgb,currentColor 18%,transparent);--dim:color-mix(in srgb,currentColor 68%,transparent)}
-.memnb h3,.memnb h4,.memnb p,.memnb dl,.memnb dd,.memnb ol,.memnb ul{margin:0;padding:0}
+ text-align:left;--line:color-mix(in srgb,currentColor 18%,transparent)}
+.memnb :is(h3,h4,h5,p,dl,dd,ol){margin:0;padding:0}
 .memnb h3{font-size:1.1em;font-weight:600}
-.memnb h4{font-size:.85em;font-weight:600;margin:1.1em 0 .3em;padding-top:.5em;border-top:1px solid var(--line)}
+.memnb h4{font-size:.87em;font-weight:600;margin:1em 0 .3em;padding-top:.5em;border-top:1px solid var(--line)}
+.memnb h5{font-size:.8em;font-weight:600}
 .memnb .answer{font-size:1.3em;line-height:1.35;margin:.25em 0 .5em}
-.memnb dl>div{display:grid;grid-template-columns:5.2em 1fr;gap:.8em;margin:.3em 0}
+.memnb dl>div{display:grid;grid-template-columns:5.2em 1fr;gap:.7em;margin:.3em 0}
 .memnb dt{font-weight:600;font-size:.87em;line-height:1.72}
-.memnb .quiet,.memnb small,.memnb i,.memnb summary,.memnb .quiet dt{color:var(--dim);font-weight:400}
-.memnb small,.memnb .quiet{font-size:.87em}
-.memnb code{font:.85em ui-monospace,'DejaVu Sans Mono',monospace;background:none;padding:0 .3em;color:inherit;
- border:1px solid var(--line);border-radius:4px;white-space:nowrap}
-.memnb ul,.memnb ol{list-style:none} .memnb li{margin:.35em 0;padding-left:.8em;border-left:2px solid var(--line)}
-.memnb summary{cursor:pointer;font-size:.9em} .memnb details{margin:.25em 0}
-.memnb pre{font:.82em/1.45 ui-monospace,'DejaVu Sans Mono',monospace;white-space:pre-wrap;margin:.3em 0;padding:.6em .8em;
- color:inherit;background:color-mix(in srgb,currentColor 6%,transparent);border-radius:4px;max-height:24em;overflow:auto}
+.memnb :is(p.quiet,small,summary,.quiet>dt){color:color-mix(in srgb,currentColor 70%,transparent);font-weight:400}
+.memnb :is(p.quiet,small,summary){font-size:.87em}
+.memnb code{font:.83em ui-monospace,'DejaVu Sans Mono',monospace;padding:0 .3em;color:inherit;background:none;
+ border:1px solid var(--line);border-radius:4px}
+.memnb ol{list-style:none} .memnb li{margin:.35em 0;padding-left:.8em;border-left:2px solid var(--line)}
+.memnb summary{cursor:pointer} .memnb details{margin:.2em 0}
+.memnb pre{font:.82em/1.45 ui-monospace,'DejaVu Sans Mono',monospace;white-space:pre-wrap;margin:.2em 0 .6em;color:inherit;
+ padding:.6em .8em;background:color-mix(in srgb,currentColor 6%,transparent);border-radius:4px;max-height:24em;overflow:auto}
 """ + ''.join(f'.memnb .{tone}>dt{{color:color-mix(in srgb,currentColor 35%,{hue})}}\n' for tone, hue in _HUES.items())
 
 # %% ../nbs/04_trace.ipynb #2e1a0f77
@@ -432,20 +451,22 @@ PAGE = """
 .memnb h1{font-size:1.7em;line-height:1.2;margin:0 0 1.2rem;font-weight:650;text-wrap:balance}
 .memnb h2{font-size:1.25em;line-height:1.3;margin:0 0 .2em;font-weight:650;text-wrap:balance}
 .memnb section{margin-top:3.2rem;border-top:2px solid var(--line);padding-top:1.2rem}
-.memnb section>div{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(26rem,100%),1fr));gap:1.2rem;margin-top:1.1rem;align-items:start}
-.memnb article{border:1px solid var(--line);border-radius:8px;padding:1rem 1.2rem}
-.memnb article h3{font-size:.95em;color:var(--dim)}
-.memnb table{border-collapse:collapse;width:100%} .memnb th,.memnb td{text-align:left;vertical-align:top;padding:.45em 1em .45em 0;border-bottom:1px solid var(--line)}
-.memnb th{font-size:.87em;color:var(--dim)}
+.memnb section>div{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(26rem,100%),1fr));gap:1.2rem;margin-top:1rem;
+ align-items:start}
+.memnb article{border:1px solid var(--line);border-radius:8px;padding:1rem 1.2rem} .memnb article h3{font-size:.95em}
+.memnb table{border-collapse:collapse;width:100%;table-layout:fixed;font-size:.95em}
+.memnb :is(th,td){text-align:left;vertical-align:top;padding:.45em 1em .45em 0;border-bottom:1px solid var(--line)}
+.memnb thead th:first-child{width:34%}
 """
 
 
-def _index(groups: Mapping[str, list[Trace]], methods: list[tuple[str, str]]) -> str:
+def _index(groups: Mapping[str, list[Trace]]) -> str:
     """A table: a question a line, a method a column, the answers in the cells."""
+    methods = list(dict.fromkeys((trace.method, trace.model) for group in groups.values() for trace in group))
     head = ''.join(f'<th>{_safe(method)}<br><small>{_safe(model)}</small></th>' for method, model in methods)
     lines = []
-    for number, (question, traces) in enumerate(groups.items(), 1):
-        answers = (' / '.join(trace.answer or 'no answer' for trace in traces if (trace.method, trace.model) == method)
+    for number, (question, group) in enumerate(groups.items(), 1):
+        answers = (' / '.join(trace.answer or 'no answer' for trace in group if (trace.method, trace.model) == method)
                    for method in methods)
         cells = ''.join(f'<td>{_safe(answer)}</td>' for answer in answers)
         lines.append(f'<tr><td><a href="#q{number}">{_safe(question)}</a></td>{cells}</tr>')
@@ -461,12 +482,11 @@ def report_html(
     groups: dict[str, list[Trace]] = {}
     for trace in traces:
         groups.setdefault(trace.question, []).append(trace)
-    methods = list(dict.fromkeys((trace.method, trace.model) for group in groups.values() for trace in group))
     sections = []
     for number, (question, group) in enumerate(groups.items(), 1):
         note = f'<p class="quiet">{_safe(notes[question])}</p>' if notes and question in notes else ''
-        articles = ''.join(_article(trace, f'{trace.method}, {trace.model}', opened=False) for trace in group)
+        articles = ''.join(_article(trace, trace.method, opened=False) for trace in group)
         sections.append(f'<section id="q{number}"><h2>{_safe(question)}</h2>{note}<div>{articles}</div></section>')
     return (f'<!doctype html><html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
             f'<title>{_safe(title)}</title><style>{STYLE}{PAGE}</style></head><body><main class="memnb"><h1>{_safe(title)}</h1>'
-            f'{_index(groups, methods)}{"".join(sections)}</main></body></html>')
+            f'{_index(groups)}{"".join(sections)}</main></body></html>\n')
