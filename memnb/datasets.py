@@ -12,7 +12,6 @@ import math
 import re
 import reprlib
 from collections.abc import Collection, Iterable
-from dataclasses import replace
 from pathlib import Path
 
 import memnb
@@ -36,7 +35,7 @@ def _unique_keys(pairs: list[tuple[str, object]]) -> dict:
         raise DatasetError(f'the key {reprlib.repr(twice)} comes twice in one object')
     return made
 
-# %% ../nbs/50_datasets.ipynb #a3b58b3a
+
 def read_json(path: str | Path) -> object:
     "What a JSON file holds; `DatasetError` where it cannot be read, with line and column where JSON is at fault."
     try:
@@ -122,7 +121,7 @@ def _turn(record: Record, time) -> Turn:
     return Turn(tidy(record.take('dia_id', str)), tidy(record.take('speaker', str)), tidy(record.take('text', str)),
                 time, caption)
 
-# %% ../nbs/50_datasets.ipynb #2acf9507
+
 def _session(talk: Record, # the field `conversation` of a conversation
              number: int,
             ) -> Session:
@@ -146,12 +145,12 @@ def _sessions(talk: Record) -> tuple[list[Session], list[str]]:
     if not held:
         raise DatasetError(f'{talk.place}: expected session_1, session_2, … with turns in them, got none')
     empty = [str(n) for n in numbers if n not in held]
-    notes = [f'{len(empty)} session dates without turns left out: {", ".join(empty)}'] if empty else []
+    notes = [f'session dates without turns left out: {", ".join(empty)}'] if empty else []
     sessions = [_session(talk, n) for n in held]
     said = [turn.fields['text'] for n in held for turn in talk.members(f'session_{n}')]
     untidy = sum(tidy(text) != text for text in said)
     if untidy:
-        notes.append(f'{untidy} texts with white space at an edge, doubled, or with newlines or tabs: made single blanks')
+        notes.append(f'texts whose white space at the edges, doubled, or with newlines or tabs became single blanks: {untidy}')
     return sessions, notes
 
 # %% ../nbs/50_datasets.ipynb #2734a168
@@ -213,7 +212,7 @@ def _conversation(record: Record, # one of the file's ten
         notes = notes + left_out
     return Conversation(name, sessions, questions, notes)
 
-# %% ../nbs/50_datasets.ipynb #49a79bf2
+
 def load_locomo(path: str | Path, # a file in the format of locomo10.json
                 drop_repeats: bool = False, # leave out questions asked twice, as MemR3 does (appendix C.3)
                ) -> list[Conversation]:
