@@ -28,7 +28,7 @@ class Snippet:
     time: TimeSpan | None = None # when it happened, as far as is known
     speaker: str | None = None
     said: datetime | None = None # when it was said or recorded
-    session: str | None = None # session and position make neighbours: see `02a_lexical`
+    session: str | None = None # session and position make neighbours: see `02b_neighbours`
     position: int | None = None # place in the session, from 0
 
     def __post_init__(self):
