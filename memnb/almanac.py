@@ -160,7 +160,8 @@ NUMBERS = {'a': 1, 'an': 1, 'the': 1, 'one': 1, 'two': 2, 'couple': 2, 'three': 
            'seven': 7, 'eight': 8, 'nine': 9, 'ten': 10, 'eleven': 11, 'twelve': 12, 'fifteen': 15, 'twenty': 20,
            'thirty': 30, 'few': (5, 2), 'several': (7, 3)}  # two numbers: from so many steps away to so many
 UNITS = {'day': ('day', 1), 'week': ('week', 1), 'wk': ('week', 1), 'fortnight': ('week', 2), 'weekend': ('weekend', 1),
-         'month': ('month', 1), 'year': ('year', 1), 'yr': ('year', 1), 'decade': ('year', 10)}
+         'month': ('month', 1), 'year': ('year', 1), 'yr': ('year', 1), 'decade': ('year', 10),
+         'hour': ('day', 0), 'minute': ('day', 0)}  # an hour ago was today
 ORDINALS = {'first': 1, '1st': 1, 'second': 2, '2nd': 2, 'third': 3, '3rd': 3, 'fourth': 4, '4th': 4, 'last': -1}
 SHORT_DAYS = {'mon': 'monday', 'tue': 'tuesday', 'tues': 'tuesday', 'wed': 'wednesday', 'thu': 'thursday',
               'thur': 'thursday', 'thurs': 'thursday', 'fri': 'friday', 'sat': 'saturday', 'sun': 'sunday'}
@@ -185,8 +186,8 @@ def quantity(number: str, unit: str, half: bool = False) -> tuple:
     kind, factor = UNITS.get(unit.lower().rstrip('s').rstrip('.')) or (kind_of(unit), 1)
     words = [word for word in number.lower().split() if word in NUMBERS or word.isdigit()]
     count = int(words[-1]) if words[-1].isdigit() else NUMBERS[words[-1]]
-    if isinstance(count, tuple):
+    if isinstance(count, tuple) and factor:
         return kind, tuple(one * factor for one in count)
     if kind == 'year' and (half or number.lower().startswith('half')):
         return 'month', 12 * count * factor + 6 if half else 6
-    return kind, count * factor
+    return kind, count * factor if factor else 0

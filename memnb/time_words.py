@@ -16,9 +16,9 @@ from .almanac import (DAY_NUMBER, HOLIDAYS, KINDS, NUMBERS, UNITS, YEARLY, any_o
 from .span import MONTHS, ONE_DAY, SEASONS, TimeSpan
 
 # %% auto #0
-__all__ = ['DAY_NAME', 'SHORT_DAY', 'MONTH', 'THINGS', 'SEASON', 'HOLIDAY', 'UNIT', 'NAMED', 'NUMBER', 'COUNTED', 'YEAR', 'DAY',
-           'RULES', 'DAY_WORDS', 'AMOUNT', 'AGO', 'LATER', 'WAYS', 'INSIDE', 'PARTS', 'FUNCTION_WORD', 'STARTS', 'Rule',
-           'rule', 'away', 'seven_days', 'beside', 'compiled', 'any_rule']
+__all__ = ['DAY_NAME', 'SHORT_DAY', 'MONTH', 'THINGS', 'SEASON', 'HOLIDAY', 'UNIT', 'COUNTABLE', 'NAMED', 'NUMBER', 'COUNTED',
+           'YEAR', 'DAY', 'RULES', 'DAY_WORDS', 'AMOUNT', 'AGO', 'LATER', 'WAYS', 'INSIDE', 'PARTS', 'FUNCTION_WORD',
+           'STARTS', 'Rule', 'rule', 'away', 'seven_days', 'beside', 'compiled', 'any_rule']
 
 # %% ../nbs/00c_time_words.ipynb #3eba52ab
 DAY_NAME = any_of(DAY_NUMBER)
@@ -30,6 +30,7 @@ THINGS = r'(?!\s+(?:' + any_of('tree present gift card costume decoration cookie
 SEASON = any_of([*SEASONS, 'autumn']) + r'\b' + THINGS
 HOLIDAY = any_of(HOLIDAYS) + r'\b' + THINGS
 UNIT = any_of(UNITS) + r's?\b'
+COUNTABLE = any_of([*DAY_NUMBER, *SEASONS, 'autumn', 'christmas', *map(str.lower, MONTHS)]) + r's?\b'  # two summers ago
 NAMED = rf'(?:{DAY_NAME}\b|{SHORT_DAY}|{MONTH}|{SEASON}|{HOLIDAY})'
 NUMBER = rf"(?:\d\d?\d?|half\s+an?|(?:a\s+)?couple(?:\s+of)?|(?:a\s+)?few|{any_of(set(NUMBERS) - {'couple', 'few', 'the'})})"
 COUNTED = '(?:' + any_of('people dollar euro buck word step calorie meter metre mile km follower subscriber view like point '
@@ -108,7 +109,7 @@ def away(kind, count, day, direction):
     return replace(span, label=f'the {name} {where}' if count == 1 else f'{number} {name}s {where}')
 
 # %% ../nbs/00c_time_words.ipynb #02c54626
-AMOUNT = rf'(?<!\d[.,])(?P<number>{NUMBER})(?:\s+and\s+a\s+half)?\s+(?P<unit>{UNIT}|{NAMED}s?)(?:\s+and\s+a\s+half)?'
+AMOUNT = rf'(?<!\d[.,])(?P<number>{NUMBER})(?:\s+and\s+a\s+half)?\s+(?P<unit>{UNIT}|{COUNTABLE})(?:\s+and\s+a\s+half)?'
 AGO = r'(?P<back>ago|back(?!\s+(?:home|to|in|at|from|with)\b)|earlier|prior\b(?!\s+to)|(?:before|previously)(?=\s*(?:[.,;!?)]|$)))'
 LATER = r'(?:later|hence|from\s+(?:now|today)|after(?:wards)?(?=\s*(?:[.,;!?)]|$)))'
 
@@ -119,14 +120,9 @@ def _ago(match, day, last_week):
     return away(kind, count, day, -1 if match['back'] else 1)
 
 
-@rule(rf'(?<!once )(?<!twice )\b(?:with)?in\s+(?P<number>{NUMBER})\s+(?P<unit>{UNIT}|{DAY_NAME}s)(?!\s+(?:{AGO}|old)\b)')
+@rule(rf'(?<!once )(?<!twice )\b(?:with)?in\s+(?P<number>{NUMBER})\s+(?!hour|minute)(?P<unit>{UNIT}|{DAY_NAME}s)(?!\s+(?:{AGO}|old)\b)')
 def _in(match, day, last_week):
     return away(*quantity(match['number'], match['unit']), day, 1)
-
-
-@rule(r'\b(?:\d+|an?|one|two|three|few|couple(?:\s+of)?|half\s+an)\s+(?:hours?|minutes?)\s+ago\b')
-def _hours(match, day, last_week):
-    return TimeSpan.day(day)
 
 # %% ../nbs/00c_time_words.ipynb #000b444e
 @rule(rf'\b(?P<way>last|past|next|coming)\s+(?P<number>{NUMBER})\s+(?P<unit>{UNIT})')
@@ -236,7 +232,7 @@ def _nth_day(match, day, last_week):
 
 # %% ../nbs/00c_time_words.ipynb #d108a0e1
 STARTS = r'[\d+]|an?\b|(?:with)?in\b|' + any_of({
-    word[:3] for word in (*KINDS, *NUMBERS, *UNITS, *DAY_WORDS, *WAYS, 'half') if len(word) > 2})
+    word[:3] for word in (*KINDS, *NUMBERS, *UNITS, *DAY_WORDS, *WAYS, 'half', 'first') if len(word) > 2})
 
 
 @cache
