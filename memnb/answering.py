@@ -8,14 +8,16 @@ from collections.abc import Sequence
 
 from pydantic import BaseModel
 
+from .lexical import tokenize
 from .lm import Role
 from .reading import (Requirement, concerns, coverage, question_kind, reference_day, requirements, sentences,
                            speakers_in, times_of)
 from .search import Snippet
-from .timespan import TimeSpan, find_times
+from .timespan import TimeSpan
 
 # %% auto #0
-__all__ = ['NO_INFORMATION', 'ANSWER', 'AnswerReply', 'relevance', 'ranked', 'when', 'interval', 'best_sentence',
+__all__ = ['NO_INFORMATION', 'NUMBER', 'ANSWER', 'AnswerReply', 'relevance', 'ranked', 'statements', 'best_sentence',
+           'asked_unit', 'when', 'interval', 'number_value', 'counted', 'how_many', 'how_long', 'yes_or_no', 'members',
            'extract_answer']
 
 # %% ../nbs/06_answering.ipynb #c58abeea
@@ -37,19 +39,51 @@ def ranked(snippets: Sequence[Snippet], needs: Sequence[Requirement]) -> list[Sn
     return [snippets[-place] for score, place in scored if score > 0]
 
 # %% ../nbs/06_answering.ipynb #4758e19d
+_CAPTION = re.compile(r'(?=\[shares )')
+
+def statements(snippet: Snippet, needs: Sequence[Requirement]) -> list[str]:
+    "The sentences and captions of a snippet, those first that cover most of a requirement; ties go to the longer."
+    parts = [sentence for part in _CAPTION.split(snippet.text) for sentence in sentences(part)]
+    return sorted(parts, key=lambda part: (-max(coverage(part, need.words) for need in needs), -len(part)))
+
+def best_sentence(snippet: Snippet, needs: Sequence[Requirement]) -> str:
+    "The sentence or caption of the snippet that covers most of a requirement."
+    return next(iter(statements(snippet, needs)), snippet.text)
+
+# %% ../nbs/06_answering.ipynb #39277b2d
+def asked_unit(question: str) -> str | None:
+    "The unit that a when-question names: `In which year …?` asks for a year, `When …?` for none."
+    found = re.match(r'(?:(?:on|in|during|of) )?(?:what|which) (year|month|week|weekend|season|decade)\b', question.strip().lower())
+    return found[1] if found else None
+
 def _day_said(snippet: Snippet) -> TimeSpan | None:
     day = reference_day(snippet)
     return TimeSpan.day(day) if day else None
 
-def when(snippets: Sequence[Snippet], needs: Sequence[Requirement]) -> tuple[TimeSpan | None, list[str]]:
-    "The time that the best snippets tell; where the best half of them tells none, the day on which the best was said."
-    best = relevance(snippets[0], needs)
-    for snippet in snippets:
-        if relevance(snippet, needs) >= best / 2 and (spans := times_of(snippet)):
-            return spans[0], [snippet.id]
-    return _day_said(snippets[0]), [snippets[0].id]
+def _in_unit(span: TimeSpan | None, unit: str | None) -> TimeSpan | None:
+    "The calendar unit in which a span begins; the span itself where no unit is asked for, or where the calendar ends."
+    if span is None or unit is None or span.granularity == unit:
+        return span
+    try:
+        return TimeSpan.of(unit, span.start or span.end)
+    except (ValueError, OverflowError):
+        return span
 
 # %% ../nbs/06_answering.ipynb #23757037
+def when(
+    snippets: Sequence[Snippet],  # best first, at least one
+    needs: Sequence[Requirement],
+    unit: str | None = None,  # the granularity to answer in; None: as it was said
+) -> tuple[TimeSpan | None, list[str]]:
+    "The time that the best snippets tell; where the best half of them tells none, the day on which the best was said."
+    best, found, source = relevance(snippets[0], needs), _day_said(snippets[0]), snippets[0]
+    for snippet in snippets:
+        if relevance(snippet, needs) >= best / 2 and (spans := times_of(snippet)):
+            found, source = next((span for span in spans if span.granularity == unit), spans[0]), snippet
+            break
+    return _in_unit(found, unit), [source.id]
+
+# %% ../nbs/06_answering.ipynb #6aadf6a5
 def interval(snippets: Sequence[Snippet], needs: Sequence[Requirement], question: str) -> tuple[str | None, list[str]]:
     "The time between two dated events, in the unit of the question, from the starts of their spans."
     dated = []
@@ -62,30 +96,89 @@ def interval(snippets: Sequence[Snippet], needs: Sequence[Requirement], question
     if len(dated) < 2:
         return None, []
     (first, one), (second, other) = sorted(dated, key=lambda pair: pair[0])
-    unit = next((unit for unit in ('day', 'week', 'month', 'year') if unit in question.lower()), 'month')
+    named = re.search(r'\b(day|week|month|year)s?\b', question.lower())
+    unit = named[1] if named else 'month'
     months = (second.year - first.year) * 12 + second.month - first.month - (second.day < first.day)
     count = {'day': (second - first).days, 'week': (second - first).days // 7, 'month': months, 'year': months // 12}[unit]
     return f'{count} {unit}' + ('' if count == 1 else 's'), one + [source for source in other if source not in one]
 
 # %% ../nbs/06_answering.ipynb #f82b9baf
-_NUMBER_WORD = (r'\b(?:\d[\d,.:]*|a couple|a few|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|twenty|thirty|fifty|hundred|'
-           r'once|twice|many)\b')
-_NUMBER = re.compile(_NUMBER_WORD, re.I)
-_LENGTH = re.compile(rf'({_NUMBER_WORD}|\b(?:an?|several|few)\b)[ -](?:and a half )?(?:minute|hour|day|week|month|year|decade)s?\b', re.I)
+_UNITS = {word: value for value, word in enumerate('one two three four five six seven eight nine'.split(), 1)}
+_TEENS = {word: value for value, word in enumerate(
+    'ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen'.split(), 10)}
+_TENS = {word: 10 * value for value, word in enumerate('twenty thirty forty fifty sixty seventy eighty ninety'.split(), 2)}
+_WORTH = {**_UNITS, **_TEENS, **_TENS, 'a': 1, 'dozen': 12, 'hundred': 100, 'thousand': 1000, 'million': 1_000_000}
 
-def _first_match(pattern: re.Pattern, snippets: Sequence[Snippet]) -> tuple[str | None, list[str]]:
-    for snippet in snippets:
-        if match := pattern.search(snippet.text):
-            return match[0], [snippet.id]
-    return None, []
+def _number_pattern() -> str:
+    "The regular expression of a number in digits or in words."
+    units, teens, tens = ('|'.join(words) for words in (_UNITS, _TEENS, _TENS))
+    small = rf'(?:(?:{tens})(?:[ -](?:{units})\b)?|{teens}|{units})'
+    hundreds = rf'(?:(?:{small}|a)[ -]hundred\b(?:[ -](?:and )?{small}\b)?|{small})'
+    thousands = rf'(?:(?:{hundreds}|a)[ -](?:thousand|million)\b(?:[ -](?:and )?{hundreds}\b)?|{hundreds}|a dozen)'
+    return rf'(?<![\w.,])(?:\d+(?:,\d{{3}})*(?:\.\d+)?|{thousands})(?![\w:]|[.,]\d)'
+
+NUMBER = re.compile(_number_pattern(), re.I)
 
 # %% ../nbs/06_answering.ipynb #b5ca9af5
-def best_sentence(snippet: Snippet, needs: Sequence[Requirement]) -> str:
-    "The sentence of the snippet that covers most of a requirement; ties go to the longer."
-    parts = sentences(snippet.text) or [snippet.text]
-    return max(parts, key=lambda part: (max(coverage(part, need.words) for need in needs), len(part)))
+def number_value(text: str) -> float | int:
+    "The value of a number that `NUMBER` matches: `sixty-one` is 61, `three thousand two hundred` is 3200."
+    if text[:1].isdigit():
+        digits = text.replace(',', '')
+        return float(digits) if '.' in digits else int(digits)
+    whole, part = 0, 0
+    for word in re.findall(r'[a-z]+', text.lower()):
+        worth = _WORTH.get(word, 0)  # `and` is worth nothing
+        if worth >= 1000:
+            whole, part = whole + part * worth, 0
+        else:
+            part = part * worth if part and worth in (12, 100) else part + worth
+    return whole + part
 
 # %% ../nbs/06_answering.ipynb #96a4cafb
+_MONEY = 'pound dollar euro franc crown yen rupee'
+
+def counted(question: str) -> frozenset[str]:
+    "The stems of what a `how many` question counts: of `How many people came …?` that of people; money is counted in its coins."
+    found = re.search(r'\bhow (?:many|much)\b(.*?)(?:\b(?:did|do|does|has|have|had|is|are|was|were|can|could|will|would|of)\b|$)',
+                      question, re.I | re.S)
+    words = tokenize(found[1]) if found else []
+    if 'money' in words or (found and not words and re.match(r'how much\b', question.strip(), re.I)):
+        return frozenset(tokenize(_MONEY))
+    return frozenset(words[:1])
+
+# %% ../nbs/06_answering.ipynb #ef59d0a4
+def how_many(snippets: Sequence[Snippet], needs: Sequence[Requirement], question: str) -> tuple[str | None, list[str]]:
+    "The first number that stands at most two words before what is counted. Without one there is none: a wrong number is worse than a sentence."
+    nouns = counted(question)
+    for snippet in snippets:
+        for statement in statements(snippet, needs):
+            for found in NUMBER.finditer(statement):
+                following = re.findall(r'[^\W_]+', re.split(r'[.!?;:]', statement[found.end():])[0])[:3]
+                if nouns & {stem for word in following for stem in tokenize(word)}:
+                    return f'{number_value(found[0]):,}', [snippet.id]
+    return None, []
+
+# %% ../nbs/06_answering.ipynb #ca8540db
+_LENGTH = re.compile(rf'(?:{NUMBER.pattern}|\b(?:an?|several|a few|a couple of)\b)[ -](?:and a half )?'
+                     r'(?:more )?(?:second|minute|hour|day|night|week|month|year|decade)s?\b(?: and a half)?', re.I)
+
+def how_long(snippets: Sequence[Snippet], needs: Sequence[Requirement]) -> tuple[str | None, list[str]]:
+    "The first length of time that is named, in the words of the best snippet that names one."
+    for snippet in snippets:
+        for statement in statements(snippet, needs):
+            if found := _LENGTH.search(statement):
+                return found[0], [snippet.id]
+    return None, []
+
+def yes_or_no(snippets: Sequence[Snippet], needs: Sequence[Requirement]) -> tuple[str, list[str]]:
+    "Yes where the best snippet supports what is asked, else no. It reads no negation."
+    return ('Yes' if relevance(snippets[0], needs) >= 0.6 else 'No'), [snippets[0].id]
+
+def members(snippets: Sequence[Snippet], needs: Sequence[Requirement]) -> tuple[str, list[str]]:
+    "The best sentences of the three best snippets, for a list."
+    return ' '.join(best_sentence(snippet, needs) for snippet in snippets[:3]), [snippet.id for snippet in snippets[:3]]
+
+# %% ../nbs/06_answering.ipynb #90cd578e
 def extract_answer(question: str, snippets: Sequence[Snippet]) -> AnswerReply:
     "The rule: find the snippets that cover the question and copy out the kind of thing that is asked for. It joins nothing that stands apart."
     needs = requirements(question, speakers_in(snippets))
@@ -94,17 +187,18 @@ def extract_answer(question: str, snippets: Sequence[Snippet]) -> AnswerReply:
         return AnswerReply(answer=NO_INFORMATION)
     kind, answer, sources = question_kind(question), None, []
     if kind == 'when':
-        span, sources = when(best, needs)
+        span, sources = when(best, needs, asked_unit(question))
         answer = str(span) if span else None
     elif kind == 'interval':
         answer, sources = interval(best, needs, question)
-    elif kind in ('how long', 'how many'):
-        answer, sources = _first_match(_LENGTH if kind == 'how long' else _NUMBER, best)
+    elif kind == 'how long':
+        answer, sources = how_long(best, needs)
+    elif kind == 'how many':
+        answer, sources = how_many(best, needs, question)
     elif kind == 'yes-no':
-        answer, sources = ('Yes' if relevance(best[0], needs) >= 0.6 else 'No'), [best[0].id]
+        answer, sources = yes_or_no(best, needs)
     elif kind == 'list':
-        sources = [snippet.id for snippet in best[:3]]
-        answer = ' '.join(best_sentence(snippet, needs) for snippet in best[:3])
+        answer, sources = members(best, needs)
     if answer is None:
         answer, sources = best_sentence(best[0], needs), [best[0].id]
     return AnswerReply(answer=answer, sources=sources)
