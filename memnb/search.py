@@ -73,13 +73,18 @@ def as_hit(found: object, # a Hit, a Snippet, a text, or a pair of (Snippet or t
 def _as_hits(found: object, # what a store's search returned
              whose: str, # the store's name, for the message
             ) -> list[Hit]:
-    "The answer of a store as hits with distinct ids; `TypeError` if it is no collection."
+    "The answer of a store as hits; `TypeError` if it is no collection."
     if isinstance(found, (str, bytes, Mapping)) or not isinstance(found, Iterable):
         raise TypeError(f'{whose} returned a {type(found).__name__}: expected a list of hits, snippets or texts')
-    hits = {}
-    for hit in map(as_hit, found):
-        hits.setdefault(hit.snippet.id, hit)
-    return list(hits.values())
+    return [as_hit(one) for one in found]
+
+
+def _distinct(hits: Iterable[Hit]) -> list[Hit]:
+    "The first hit of each id."
+    first = {}
+    for hit in hits:
+        first.setdefault(hit.snippet.id, hit)
+    return list(first.values())
 
 # %% ../nbs/02_search.ipynb #e42e1a3b
 _SIZES = ('k', 'top_k', 'limit', 'n') # what stores call the number of results
@@ -118,13 +123,13 @@ class Adapted(Searchable):
         self._size = next((name for name in _SIZES if name in self._takes), None)
 
     def search(self, query: str, k: int = 10, *, exclude: Collection[str] = (), during: TimeSpan | None = None) -> list[Hit]:
-        "The store's hits, masked. Never fewer than `k` while the store has unmasked ones to give."
+        "The store's hits, masked, each id once. Never fewer than `k` while the store has unmasked ones to give."
         check_search(query, k, exclude)
         exclude, had = frozenset(exclude), -1
         wanted = k if 'exclude' in self._takes else k + len(exclude)
         while k:
             found = self._fetch(query, wanted, exclude, during)
-            kept = [hit for hit in found if passes(hit.snippet, exclude, during)]
+            kept = _distinct(hit for hit in found if passes(hit.snippet, exclude, during))
             if len(kept) >= k or self._size is None or len(found) <= had:
                 return kept[:k]
             had, wanted = len(found), 2 * wanted + len(exclude)
@@ -146,7 +151,7 @@ def as_retriever(store: object, # has `search`, or is a function from a query to
         return store
     ask = getattr(store, 'search', store)
     if isinstance(store, type) or not callable(ask) or inspect.iscoroutinefunction(ask):
-        raise TypeError(f'expected an object with search(query, k) or a function of a query, got {store!r:.60}')
+        raise TypeError(f'expected an object with search(query, k) or a function of a query, got {_name(store)}')
     return Adapted(store)
 
 # %% ../nbs/02_search.ipynb #a7e5843c

@@ -473,6 +473,12 @@ def test_texts_get_ids_from_their_content_and_repeats_are_dropped():
     assert [hit.snippet.text for hit in retriever.search('x', exclude=[content_id('boat')])] == ['sea']
 
 
+def test_repeats_do_not_hide_what_comes_after_them():
+    retriever = as_retriever(lambda query, k: (['same'] * 50 + ['other', 'third'])[:k])
+    assert [hit.snippet.text for hit in retriever.search('x', 2, exclude=[content_id('same')])] == ['other', 'third']
+    assert [hit.snippet.text for hit in retriever.search('x', 3)] == ['same', 'other', 'third']
+
+
 def test_a_builtin_without_signature_is_a_store():
     assert [hit.snippet.text for hit in as_retriever({'x': ['boat']}.get).search('x')] == ['boat']
 
