@@ -213,8 +213,8 @@ class StateStep(Step):
         rows += [Row('closed', gap, tone='gain') for gap in self.closed]
         rows += [Row('open', gap, 'new' if gap in self.opened else '', tone='gap') for gap in self.gaps]
         everything = '\n'.join(f'{bullet.text} {cited(bullet.sources)}' for bullet in self.evidence)
-        page = (f'all evidence so far ({len(self.evidence)})', everything)
-        return rows + ([Row('state', tone='quiet', pages=(page,), quiet=True)] if len(self.evidence) > len(new) else [])
+        state = Row('state', tone='quiet', pages=((f'all evidence so far ({len(self.evidence)})', everything),), quiet=True)
+        return rows + [state] * any(bullet not in new for bullet in self.evidence)
 
 # %% ../nbs/03b_steps.ipynb #832a5a7c
 class RouteStep(Step):

@@ -8,6 +8,7 @@ __all__ = ['STYLE', 'PAGE', 'TraceError', 'Trace', 'report_html']
 # %% ../nbs/04_trace.ipynb #707827d3
 import html
 import textwrap
+from dataclasses import replace
 from typing import Annotated, Iterable, Mapping
 
 from pydantic import BeforeValidator, SerializeAsAny, ValidationError
@@ -68,10 +69,10 @@ class Trace(Strict):
         self,
         color: bool = False,  # add terminal colours, and nothing else
         width: int = 100,  # characters in a line, at least 40
-        hits: int | None = None,  # snippets shown of each search; None: all
+        brief: bool = False,  # a line for each step, without snippets; three of the evidence
     ) -> str:
         """The whole story as plain text."""
-        return '\n'.join(_text(self, color, max(width, 40), hits))
+        return '\n'.join(_text(self, color, max(width, 40), brief))
 
     __str__ = to_text
 
@@ -104,33 +105,36 @@ def _spent(trace: Trace) -> str:
     return f'{trace.method} ({trace.model}): {count_of(len(trace.read), "turn")} read, {cost}'
 
 # %% ../nbs/04_trace.ipynb #7afed8ce
-def _entry(label: str, text: str, tone: str, color: bool, width: int) -> list[str]:
-    """A label and a text beside it, wrapped."""
-    first, *rest = textwrap.wrap(printable(text), width - 11) or ['']
-    shown = printable(label).ljust(9 if first else 0)
-    shown = f'\x1b[{TONES[tone]}m{shown}\x1b[0m' if color else shown
-    return [f'{shown}  {first}'.rstrip()] + [' ' * 11 + line for line in rest]
+def _fit(text: str, space: int) -> str:
+    """As much of a text as a line has space for."""
+    text = printable(text)
+    return text if len(text) <= space else text[:space - 1] + '…'
 
 
-def _row_text(row: Row, color: bool, width: int, hits: int | None = None) -> list[str]:
-    """A row, and a line for each of its first snippets."""
-    parts = (row.text, cited(row.ids), f'({row.note})' if row.note else '')
-    lines = _entry(row.label, ' '.join(part for part in parts if part), row.tone, color, width)
-    for hit in row.hits[:hits]:
-        said = printable(f'{hit.id} · {hit.when or "no date"} · ' + (f'{hit.speaker}: ' if hit.speaker else '') + hit.text)
-        lines.append(' ' * 11 + (said if len(said) <= width - 11 else said[:width - 12] + '…'))
-    return lines
+def _row_text(row: Row, color: bool, width: int, brief: bool = False) -> list[str]:
+    """A row, its text beside its label, and a line for each of its snippets."""
+    small = ' '.join(part for part in (cited(row.ids), f'({row.note})' if row.note else '') if part)
+    space = width - 11
+    text = f'{_fit(row.text, max(space - len(small) - 1, 24)) if brief else row.text} {small}'
+    first, *rest = [_fit(text, space)] if brief else textwrap.wrap(printable(text), space) or ['']
+    label = printable(row.label).ljust(9 if first else 0)
+    label = f'\x1b[{TONES[row.tone]}m{label}\x1b[0m' if color else label
+    hits = [f'{hit.id} · {hit.when or "no date"} · ' + (f'{hit.speaker}: ' if hit.speaker else '') + hit.text for hit in row.hits]
+    return [f'{label}  {first}'.rstrip()] + [' ' * 11 + line for line in [*rest, *(_fit(hit, space) for hit in hits if not brief)]]
 
 # %% ../nbs/04_trace.ipynb #4e15b40b
-def _text(trace: Trace, color: bool, width: int, hits: int | None) -> list[str]:
+def _text(trace: Trace, color: bool, width: int, brief: bool) -> list[str]:
     """The lines of a trace."""
-    lines = _entry('question', trace.question, 'plain', color, width)
+    lines = _row_text(Row('question', trace.question), color, width)
     for number, rows in _rounds(trace.steps):
-        lines += [''] + ([f'round {number}'] if number is not None else [])
-        lines += [line for row in rows if not row.quiet for line in _row_text(row, color, width, hits)]
-    answer = Row('answer', trace.answer or 'none', ids=tuple(trace.evidence), hits=trace.shown_evidence())
+        lines += [''] * (not brief) + ([f'round {number}'] if number is not None else [])
+        for row in rows:
+            if brief and len(row.text) > len(trace.question):
+                row = replace(row, text=row.text.replace(trace.question, '…', 1))
+            lines += [] if row.quiet else _row_text(row, color, width, brief)
+    answer = Row('answer', trace.answer or 'none', ids=tuple(trace.evidence), hits=trace.shown_evidence()[:3 if brief else None])
     closing = [answer, *_closing(trace), Row('cost', _spent(trace), tone='quiet')]
-    return lines + [''] + [line for row in closing for line in _row_text(row, color, width)]
+    return lines + [''] * (not brief) + [line for row in closing for line in _row_text(row, color, width)]
 
 # %% ../nbs/04_trace.ipynb #478c3de2
 def _safe(text: str, lines: bool = False) -> str:
@@ -150,17 +154,17 @@ def _tags(ids: Iterable[str]) -> str:
 
 def _hits_html(hits: Iterable[Seen]) -> str:
     """Snippets in full, one below the other."""
-    lines = []
+    lines = ''
     for hit in hits:
-        speaker = f'<b>{_safe(hit.speaker)}:</b> ' if hit.speaker else ''
         score = '' if hit.score is None else f', score {hit.score:.3g}'
-        lines.append(f'<li>{_tags([hit.id])} <small>{_safe(hit.when or "no date")}{score}</small> {speaker}{_safe(hit.text)}</li>')
-    return f'<ol>{"".join(lines)}</ol>' if lines else ''
+        lines += (f'<li>{_tags([hit.id])} <small>{_safe(hit.when or "no date")}{score}</small> '
+                  f'{f"<b>{_safe(hit.speaker)}:</b> " if hit.speaker else ""}{_safe(hit.text)}</li>')
+    return f'<ol>{lines}</ol>' if lines else ''
 
 # %% ../nbs/04_trace.ipynb #6fd0cd49
 def _rows_html(rows: Iterable[Row]) -> str:
     """Rows: labels, and what stands beside them."""
-    lines = []
+    lines = ''
     for row in rows:
         note = f' <small>{_safe(row.note)}</small>' if row.note else ''
         body = f'<span>{_safe(row.text)}</span>{_tags(row.ids)}{note}'
@@ -169,8 +173,8 @@ def _rows_html(rows: Iterable[Row]) -> str:
         if row.pages:
             texts = (f'<h5>{_safe(title)}</h5><pre>{_safe(page, lines=True)}</pre>' for title, page in row.pages)
             body += _fold(_safe(', '.join(title for title, _ in row.pages)), ''.join(texts))
-        lines.append(f'<div class="{row.tone}"><dt>{_safe(row.label)}</dt><dd>{body}</dd></div>')
-    return f'<dl>{"".join(lines)}</dl>' if lines else ''
+        lines += f'<div class="{row.tone}"><dt>{_safe(row.label)}</dt><dd>{body}</dd></div>'
+    return f'<dl>{lines}</dl>' if lines else ''
 
 
 def _article(trace: Trace, heading: str, opened: bool) -> str:
@@ -189,11 +193,10 @@ STYLE = """
 .memnb :is(h3,h4,h5,p,dl,dd,ol){margin:0;padding:0}
 .memnb :is(h3,h4,h5){font-weight:600} .memnb h3{font-size:1.1em} .memnb h5{font-size:.8em}
 .memnb h4{font-size:.87em;margin:1em 0 .3em;padding-top:.5em;border-top:1px solid var(--line)}
-.memnb .answer{font-size:1.3em;line-height:1.35;margin:.25em 0 .5em}
 .memnb dl>div{display:grid;grid-template-columns:5.2em 1fr;gap:.7em;margin:.3em 0}
 .memnb dt{font-weight:600;font-size:.87em;line-height:1.72} .memnb summary{cursor:pointer} .memnb details{margin:.2em 0}
 .memnb :is(p.quiet,small,summary,.quiet>dt){color:color-mix(in srgb,currentColor 70%,transparent);font-weight:400}
-.memnb :is(p.quiet,small,summary){font-size:.87em}
+.memnb :is(p.quiet,small,summary){font-size:.87em} .memnb .answer{font-size:1.3em;line-height:1.35;margin:.25em 0 .5em}
 .memnb code{font:.83em ui-monospace,'DejaVu Sans Mono',monospace;padding:0 .3em;color:inherit;background:none;
  border:1px solid var(--line);border-radius:4px}
 .memnb ol{list-style:none} .memnb li{margin:.35em 0;padding-left:.8em;border-left:2px solid var(--line)}
@@ -204,15 +207,13 @@ STYLE = """
 # %% ../nbs/04_trace.ipynb #2e1a0f77
 PAGE = """
 :root{color-scheme:light dark} body{margin:0;padding:2.5rem 1.5rem 5rem;background:#fcfbf9;color:#1f2328}
-@media (prefers-color-scheme:dark){body{background:#16181c;color:#e3e3df}}
-@media print{body{padding:0;background:#fff;color:#000}}
+@media (prefers-color-scheme:dark){body{background:#16181c;color:#e3e3df}} @media print{body{background:#fff;color:#000}}
 .memnb{max-width:74rem;margin:0 auto;font-size:16px} .memnb a{color:inherit;text-underline-offset:.2em}
 .memnb h1{font-size:1.7em;line-height:1.2;margin:0 0 1.2rem;font-weight:650;text-wrap:balance}
 .memnb h2{font-size:1.25em;line-height:1.3;margin:0 0 .2em;font-weight:650;text-wrap:balance}
 .memnb section{margin-top:3.2rem;border-top:2px solid var(--line);padding-top:1.2rem}
-.memnb section>div{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(26rem,100%),1fr));gap:1.2rem;margin-top:1rem;
- align-items:start}
-.memnb article{border:1px solid var(--line);border-radius:8px;padding:1rem 1.2rem} .memnb article h3{font-size:.95em}
+.memnb section>div{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(26rem,100%),1fr));gap:1.2rem;margin-top:1rem}
+.memnb article{align-self:start;border:1px solid var(--line);border-radius:8px;padding:1rem 1.2rem} .memnb article h3{font-size:.95em}
 .memnb table{border-collapse:collapse;width:100%;table-layout:fixed;font-size:.95em} .memnb thead th:first-child{width:34%}
 .memnb :is(th,td){text-align:left;vertical-align:top;padding:.45em 1em .45em 0;border-bottom:1px solid var(--line)}
 """
@@ -222,18 +223,17 @@ def _index(groups: Mapping[str, list[Trace]]) -> str:
     """A table: a question a line, a method a column, the answers in the cells."""
     methods = list(dict.fromkeys((trace.method, trace.model) for group in groups.values() for trace in group))
     head = ''.join(f'<th>{_safe(method)}<br><small>{_safe(model)}</small></th>' for method, model in methods)
-    lines = []
+    lines = ''
     for number, (question, group) in enumerate(groups.items(), 1):
-        answers = (' / '.join(trace.answer or 'no answer' for trace in group if (trace.method, trace.model) == method)
-                   for method in methods)
-        cells = ''.join(f'<td>{_safe(answer)}</td>' for answer in answers)
-        lines.append(f'<tr><td><a href="#q{number}">{_safe(question)}</a></td>{cells}</tr>')
-    return f'<table><thead><tr><th>Question</th>{head}</tr></thead><tbody>{"".join(lines)}</tbody></table>'
+        lines += f'<tr><td><a href="#q{number}">{_safe(question)}</a></td>'
+        for method in methods:
+            answers = (trace.answer or 'no answer' for trace in group if (trace.method, trace.model) == method)
+            lines += f'<td>{_safe(" / ".join(answers))}</td>'
+    return f'<table><thead><tr><th>Question</th>{head}</tr></thead><tbody>{lines}</tbody></table>'
 
 # %% ../nbs/04_trace.ipynb #09aa1473
 def report_html(
-    traces: Iterable[Trace],
-    title: str,
+    traces: Iterable[Trace], title: str,
     notes: Mapping[str, str] | None = None,  # question -> a line to show under it, such as the expected answer
 ) -> str:
     """One self-contained page: an index of the questions with each method's answer, then every trace."""

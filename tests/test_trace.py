@@ -280,12 +280,12 @@ def test_the_total_is_the_sum_over_the_roles():
 # ------------------------------------------------------------------ as text
 
 @settings(max_examples=100)
-@given(TRACES, st.integers(0, 140), st.sampled_from([None, 0, 1]))
-def test_plain_text_steers_nothing_fits_its_width_and_says_it_all(trace, width, hits):
-    lines = trace.to_text(width=width, hits=hits).split('\n')
+@given(TRACES, st.integers(0, 140))
+def test_plain_text_steers_nothing_fits_its_width_and_says_it_all(trace, width):
+    lines = trace.to_text(width=width).split('\n') + trace.to_text(width=width, brief=True).split('\n')
     assert all(not re.search('[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\u2028\u2029]', line) for line in lines)
     assert all(len(line) <= max(width, 40) for line in lines)
-    said = squeezed('\n'.join(lines))
+    said = squeezed(trace.to_text(width=width))
     wanted = [trace.question, trace.answer or 'none', *trace.gaps, trace.error or '']
     for step in trace.steps:
         if isinstance(step, RouteStep):
@@ -303,6 +303,7 @@ def test_plain_text_steers_nothing_fits_its_width_and_says_it_all(trace, width, 
 def test_colour_adds_our_own_sequences_and_nothing_else(trace):
     colours = '|'.join(re.escape(f'\x1b[{code}m') for code in {'0', *TONES.values()})
     assert re.sub(colours, '', trace.to_text(color=True)) == trace.to_text()
+    assert re.sub(colours, '', trace.to_text(color=True, brief=True)) == trace.to_text(brief=True)
 
 
 def test_text_tells_the_story_in_order():
@@ -334,7 +335,29 @@ drafted    maybe
 answer     because [D1:1]
            D1:1 · 8 May 2023 · Ada: long long long long long long long long long long long long lon…
 cost       memr3 (rule): 2 turns read, no model was asked'''
-    assert 'D1:2' not in trace.to_text(hits=1)
+    assert trace.to_text(brief=True, width=60) == '''\
+question   Why?
+round 1
+searched   Why? (2 of 2 came back, 3 masked)
+gained     a fact [D1:1]
+gained     a guess (ungrounded: cites nothing retrieved)
+open       a gap (new)
+decided    retrieve (proposed: answe… (too many reflections)
+round 2
+gained     nothing new
+closed     a gap
+drafted    maybe
+answer     because [D1:1]
+           D1:1 · 8 May 2023 · Ada: long long long long lon…
+cost       memr3 (rule): 2 turns read, no model was asked'''
+
+
+def test_the_short_form_shows_what_a_query_adds_to_the_question():
+    trace = Trace(question='Why did she?', method='m', model='m', evidence=['1', '2', '3', '4'], steps=[
+        SearchStep(iteration=1, query='Why did she? the reason', k=2, hits=[Seen(id='D1:1', text='hidden')])])
+    lines = trace.to_text(brief=True).split('\n')
+    assert lines[2] == 'searched   … the reason (1 of 2 came back)' and 'hidden' not in ''.join(lines)
+    assert [line.split()[0] for line in lines[4:7]] == ['1', '2', '3'] and len(lines) == 8
 
 
 # ------------------------------------------------------------------ as HTML
