@@ -102,17 +102,19 @@ def _probability(choice: Any) -> float | None:
     for token in getattr(choice.logprobs, 'content', None) or []:
         if token.token.strip().lower() in ('true', 'false'):
             weights = {'true': 0.0, 'false': 0.0}
-            for option in [*token.top_logprobs] or [token]:
+            for option in token.top_logprobs or [token]:
                 word = option.token.strip().lower()
                 if word in weights:
                     weights[word] += math.exp(option.logprob)
-            return weights['true'] / sum(weights.values())
+            return weights['true'] / sum(weights.values()) if any(weights.values()) else None
     return None
 
 # %% ../nbs/03_lm.ipynb #3af28e78
 class _Connection:
     "A server, and the key to it, which stays in here."
     def __init__(self, url: str, key: str | None, timeout: float, max_retries: int):
+        if urlsplit(url).scheme not in ('http', 'https'):
+            raise ValueError(f'base_url must begin with http:// or https://, got {url!r:.80}')
         if urlsplit(url).username or urlsplit(url).query:
             raise ValueError('base_url must hold no user name, password or query; a secret belongs in api_key')
         self.url, self.timeout, self.max_retries = url.rstrip('/'), timeout, max_retries
@@ -136,6 +138,13 @@ class _Connection:
         unused = None if 'api.openai.com' in self.url else 'unused'
         return openai.OpenAI(api_key=self.secret() or unused, base_url=self.url,
                              timeout=self.timeout, max_retries=self.max_retries)
+
+    def send(self, body: dict) -> Completion | Exception:
+        "The answer to one request, retried by the client; or what the client raised."
+        try:
+            return _completion(self.client.chat.completions.create(**body), body, self.clean)
+        except Exception as error:
+            return error
 
 # %% ../nbs/03_lm.ipynb #76ced42f
 def _body(level: str, system: str, user: str, schema: dict) -> dict:
@@ -192,20 +201,12 @@ class OpenAILM(TextLM):
         "What shapes a reply: model, server and sampling."
         return {'model': self.name, 'base_url': self._server.url, **self._options}
 
-    def _send(self, body: dict) -> Completion | Exception:
-        "One request, retried by the client; or what the client raised."
-        options = {name: value for name, value in self._options.items() if value is not None}
-        try:
-            answer = self._server.client.chat.completions.create(model=self.name, **body, **options)
-            return _completion(answer, body, self._server.clean)
-        except Exception as error:
-            return error
-
     def complete(self, role: str, system: str, user: str, schema: dict) -> Completion:
         "Ask in the strictest form that the server accepts. Raises `ServerError`."
+        options = {name: value for name, value in self._options.items() if value is not None}
         result, bad_schema = None, False
         for level in range(self._level, len(_LEVELS)):
-            result = self._send(_body(_LEVELS[level], system, user, schema))
+            result = self._server.send({'model': self.name, **_body(_LEVELS[level], system, user, schema), **options})
             if not isinstance(result, Exception):
                 self._level = self._level if bad_schema else max(self._level, level)
                 return result
@@ -213,4 +214,4 @@ class OpenAILM(TextLM):
                 break
             bad_schema = bad_schema or 'invalid schema' in str(result).lower()
         reason = self._server.clean(f'{type(result).__name__}: {result}')
-        raise ServerError(f'{self.name}: {reason[:300]}')
+        raise ServerError(f'{self.name} at {self._server.url}: {reason[:300]}')

@@ -40,15 +40,15 @@ def _values(raw: str, # what a model said
             cut: bool, # True: the server says that it was cut off
            ) -> list:
     "The JSON values in a text, in order. `ValueError` where it breaks off or where there are none."
-    text = re.sub(r'^\s*<think>.*?</think>', '', raw, flags=re.DOTALL)  # how local models mark their thinking
+    text = re.sub(r'^\s*<think>.*?</think>', '', raw, flags=re.DOTALL).strip()  # how local models mark their thinking
     try:
         return [json.loads(text)]
     except ValueError:
         spans, open_end = _spans(text)
-    if cut or open_end:
+    if cut or open_end or text.startswith('<think>'):
         raise ValueError('it was cut off before its end; be shorter')
     if not spans:
-        raise ValueError('it has no JSON in it' if text.strip() else 'it was empty')
+        raise ValueError('it has no JSON in it' if text else 'it was empty')
     return [_mended(span) for span in spans]
 
 

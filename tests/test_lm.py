@@ -58,7 +58,7 @@ def no_environment(monkeypatch):
 
 
 def client(server, **options):
-    return OpenAILM('toy', server.url, KEY, **{'max_retries': 1, 'timeout': .3, **options})
+    return OpenAILM('toy', server.url, KEY, **{'max_retries': 1, 'timeout': 10, **options})
 
 
 # What the server does, and what becomes of it: the reply or the kind of error, how many requests were made, words of the error
@@ -84,6 +84,7 @@ MISBEHAVIOURS = {
     'empty object': ([chat({})], ReplyError, 2, 'leaves out plans'),
     'echoed schema': ([chat(schema_of)], ReplyError, 2, 'the schema itself'),
     'echoed schema, then good': ([chat(schema_of), chat(GOOD)], GOOD_REPLY, 2),
+    'thoughts without end': ([chat('<think>Perhaps {"plans": []}, but')], ReplyError, 2, 'cut off'),
     'two different replies': ([chat(json.dumps(GOOD) + ' or {"plans": []}')], ReplyError, 2, 'several different'),
     'empty': ([chat('')], ReplyError, 2, 'it was empty'),
     'null content with refusal': ([chat(None, refusal='I cannot.')], ReplyError, 2, 'no JSON'),
@@ -92,8 +93,8 @@ MISBEHAVIOURS = {
     '429': ([fail(429, 'slow', retry_after='0.05')], ServerError, 2, '429'),
     '500, then good': ([fail(500, 'oops', retry_after_ms=10), chat(GOOD)], GOOD_REPLY, 2),
     '500': ([fail(500, 'oops', retry_after_ms=10)], ServerError, 2, '500'),
-    'stall': ([chat(GOOD, stall=2)], ServerError, 2, 'timed out'),
-    'stall, then good': ([chat(GOOD, stall=2), chat(GOOD)], GOOD_REPLY, 2),
+    'stall': ([chat(GOOD, stall=4)], ServerError, 2, 'timed out'),
+    'stall, then good': ([chat(GOOD, stall=4), chat(GOOD)], GOOD_REPLY, 2),
     'dropped connection': ([chat(GOOD, drop=0)], ServerError, 2, 'Connection'),
     'dropped in the middle': ([chat(GOOD, drop=30)], ServerError, 2, 'Connection'),
     'json_schema refused': ([refuse_forms(['json_schema'], GOOD)], GOOD_REPLY, 2),
@@ -110,6 +111,8 @@ MISBEHAVIOURS = {
     'choices of another kind': ([plain(b'{"choices": {"a": 1}}', 'application/json')], ServerError, 1, ''),
 }
 
+PATIENCE = {'stall': .4, 'stall, then good': 1.2} # seconds
+
 
 def everything_said(error):
     "All that could be printed of an error, with what led to it."
@@ -124,7 +127,7 @@ def everything_said(error):
 def test_misbehaviour(name):
     answers, expected, requests, *words = MISBEHAVIOURS[name]
     with Server(*answers) as server:
-        lm = client(server)
+        lm = client(server, timeout=PATIENCE.get(name, 10))
         try:
             outcome = lm.call(plans_role, text='I want to sail.')
         except LMError as error:
@@ -242,7 +245,8 @@ def token(word, *options):
 
 @pytest.mark.parametrize('content, expected', [
     ([token('{"'), token('yes'), token('":'), token(' true', (' true', -.1), (' false', -2.), ('"', -4.))], .8699),
-    ([token('false', ('false', 0.))], 0.), ([token('true')], 1.), ([token('{')], None), (None, None)])
+    ([token('false', ('false', 0.))], 0.), ([token('true')], 1.), ([token('{')], None), (None, None),
+    ([token('true', ('maybe', 0.))], None), ([{**token('true'), 'top_logprobs': None}], 1.)])
 def test_probability_from_log_probabilities(content, expected):
     with Server(chat('{"yes": true}', logprobs={'content': content})) as server:
         verdict = client(server, logprobs=True).ask(says_when, text='x')
@@ -287,6 +291,11 @@ def test_a_secret_in_the_url_is_refused(url):
     with pytest.raises(ValueError) as caught:
         OpenAILM('toy', url)
     assert 'secret belongs in api_key' in str(caught.value)
+
+
+def test_a_url_that_is_none_is_refused():
+    with pytest.raises(ValueError, match="must begin with http.*'localhost:11434/v1'"):
+        OpenAILM('toy', 'localhost:11434/v1')
 
 
 def test_importing_is_light_and_does_nothing(tmp_path):
@@ -406,8 +415,10 @@ def spans_slowly(text):
     return found, stack > 0
 
 
-@quick
+@settings(max_examples=300, deadline=None)
 @given(bracket_soup | json_texts | st.text())
+@example('"{}')
+@example('\\{"a": 1}')
 def test_spans_equal_the_slow_ones(text):
     assert _spans(text) == spans_slowly(text)
 
@@ -434,6 +445,7 @@ class Turn(BaseModel):
     calls: list[Union[Search, Stop]] = Field(description='one or more')
     chosen: Union[Search, Stop] = Field(Search(), discriminator='kind')
     inner: Optional[Plans] = None
+    plan: Plan = Field(description='stands beside a reference')
 
 
 def objects_in(node):
