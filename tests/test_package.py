@@ -1,0 +1,54 @@
+"""The package as a whole: what importing it costs, and that it offers what it says."""
+import importlib
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import memnb
+
+HEAVY = ('matplotlib', 'networkx', 'openai', 'wordllama', 'scipy', 'pydantic', 'numpy')
+
+
+def in_a_fresh_python(code):
+    return subprocess.run([sys.executable, '-c', code], capture_output=True, text=True, check=True, timeout=60).stdout
+
+
+def test_importing_memnb_imports_nothing_heavy():
+    loaded = json.loads(in_a_fresh_python('import json, sys, memnb; print(json.dumps(sorted(sys.modules)))'))
+    assert not set(HEAVY) & {name.split('.')[0] for name in loaded}
+
+
+def test_importing_the_main_loop_imports_no_model_client_plot_or_embedder():
+    loaded = json.loads(in_a_fresh_python('import json, sys; from memnb import MemR3; print(json.dumps(sorted(sys.modules)))'))
+    assert not {'matplotlib', 'networkx', 'openai', 'wordllama'} & {name.split('.')[0] for name in loaded}
+
+
+def test_every_name_on_offer_is_there_and_is_what_its_module_has():
+    for module, names in memnb._HOMES.items():
+        for name in names:
+            assert getattr(memnb, name) is getattr(importlib.import_module(f'memnb.{module}'), name)
+    assert set(memnb.__all__) <= set(dir(memnb))
+
+
+def test_a_name_that_is_not_on_offer_is_an_attribute_error():
+    try:
+        memnb.no_such_name
+    except AttributeError as error:
+        assert 'no_such_name' in str(error)
+    else:
+        raise AssertionError('expected an AttributeError')
+
+
+def test_a_module_imports_only_from_lower_numbers():
+    order = {}
+    for notebook in sorted((Path(__file__).parent.parent / 'nbs').glob('*.ipynb')):
+        source = ''.join(''.join(cell['source']) + '\n' for cell in json.loads(notebook.read_text(encoding='utf-8'))['cells'])
+        if '#| default_exp ' in source:
+            order[source.split('#| default_exp ')[1].split()[0]] = notebook.name
+    for module, notebook in order.items():
+        text = (Path(memnb.__file__).parent / f'{module}.py').read_text(encoding='utf-8')
+        used = {line.split()[1].removeprefix('memnb.').lstrip('.') for line in text.splitlines()
+                if line.strip().startswith(('from .', 'from memnb.'))}
+        for other in used & order.keys():
+            assert order[other] < notebook, f'{notebook} exports {module}, which imports {other} from {order[other]}'
