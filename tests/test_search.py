@@ -18,7 +18,7 @@ from memnb.conversation import Conversation
 from memnb.embedders import DimensionMismatch, EmbedderError, EmbedderMismatch, OpenAIEmbedder, WordLlamaEmbedder, without_names
 from memnb.indexes import DenseIndex, HybridIndex
 from memnb.lexical import LexicalIndex, tokenize
-from memnb.ranking import DuplicateSnippet, UnknownSnippet
+from memnb.ranking import DuplicateSnippet, Scores, UnknownSnippet, best
 from memnb.search import (Hit, Metered, Retriever, Snippet, as_retriever, chunk_snippets, content_id, passes, session_snippets,
                           turn_snippets)
 from memnb.timespan import TimeSpan
@@ -227,6 +227,15 @@ def test_ties_go_by_id_even_where_the_fast_product_differs_in_its_last_bits():
     index = filled(lambda: DenseIndex(embed), [Snippet(f's{n:03}', f'text {n % 7}') for n in range(203)][::-1])
     hits = found(index, 'text 3', 29)
     assert [id for id, _ in hits] == [f's{n:03}' for n in range(3, 203, 7)][:29] and len({score for _, score in hits}) == 1
+
+
+@given(exact=st.lists(st.integers(0, 3), min_size=1, max_size=15), data=st.data())
+def test_the_best_are_those_of_the_exact_values(exact, data):
+    noise = data.draw(st.lists(st.floats(-.1, .1), min_size=len(exact), max_size=len(exact)))
+    names = data.draw(st.permutations([f'{n:02}' for n in range(len(exact))]))
+    values, k = np.array(exact, float), data.draw(st.integers(1, 6))
+    chosen = best(Scores(np.arange(len(exact)), values + noise, .1, values.__getitem__), k, names.__getitem__)
+    assert chosen == sorted(enumerate(values), key=lambda pair: (-pair[1], names[pair[0]]))[:k]
 
 
 def test_five_by_five_is_twenty_five():
@@ -517,8 +526,8 @@ def test_wrong_arguments_are_refused_by_all(retriever, arguments, error):
 # ---- metering ------------------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=60, deadline=None)
-@given(sources=st.lists(st.lists(st.sampled_from('abcdefgh'), max_size=4), max_size=8), budget=st.none() | st.integers(0, 9),
+@settings(max_examples=200, deadline=None)
+@given(sources=st.lists(st.lists(st.sampled_from('abcd'), max_size=3), min_size=2, max_size=8), budget=st.integers(0, 4) | st.none(),
        searches=st.lists(st.integers(0, 9), min_size=1, max_size=4))
 def test_the_meter_counts_distinct_turns_and_keeps_to_its_budget(sources, budget, searches):
     stock = [Snippet(f's{place}', 'text', tuple(one)) for place, one in enumerate(sources)]
