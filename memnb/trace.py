@@ -69,7 +69,7 @@ class Trace(Strict):
         self,
         color: bool = False,  # add terminal colours, and nothing else
         width: int = 100,  # characters in a line, at least 40
-        brief: bool = False,  # a line for each step, without snippets; three of the evidence
+        brief: bool = False,  # to stand under the question: a line for each step, no snippets, three of the evidence
     ) -> str:
         """The whole story as plain text."""
         return '\n'.join(_text(self, color, max(width, 40), brief))
@@ -125,7 +125,7 @@ def _row_text(row: Row, color: bool, width: int, brief: bool = False) -> list[st
 # %% ../nbs/04_trace.ipynb #4e15b40b
 def _text(trace: Trace, color: bool, width: int, brief: bool) -> list[str]:
     """The lines of a trace."""
-    lines = _row_text(Row('question', trace.question), color, width)
+    lines = [] if brief else _row_text(Row('question', trace.question), color, width)
     for number, rows in _rounds(trace.steps):
         lines += [''] * (not brief) + ([f'round {number}'] if number is not None else [])
         for row in rows:

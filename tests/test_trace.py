@@ -336,7 +336,6 @@ answer     because [D1:1]
            D1:1 · 8 May 2023 · Ada: long long long long long long long long long long long long lon…
 cost       memr3 (rule): 2 turns read, no model was asked'''
     assert trace.to_text(brief=True, width=60) == '''\
-question   Why?
 round 1
 searched   Why? (2 of 2 came back, 3 masked)
 gained     a fact [D1:1]
@@ -356,8 +355,8 @@ def test_the_short_form_shows_what_a_query_adds_to_the_question():
     trace = Trace(question='Why did she?', method='m', model='m', evidence=['1', '2', '3', '4'], steps=[
         SearchStep(iteration=1, query='Why did she? the reason', k=2, hits=[Seen(id='D1:1', text='hidden')])])
     lines = trace.to_text(brief=True).split('\n')
-    assert lines[2] == 'searched   … the reason (1 of 2 came back)' and 'hidden' not in ''.join(lines)
-    assert [line.split()[0] for line in lines[4:7]] == ['1', '2', '3'] and len(lines) == 8
+    assert lines[1] == 'searched   … the reason (1 of 2 came back)' and 'hidden' not in ''.join(lines)
+    assert [line.split()[0] for line in lines[3:6]] == ['1', '2', '3'] and len(lines) == 7
 
 
 # ------------------------------------------------------------------ as HTML
