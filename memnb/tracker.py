@@ -76,16 +76,17 @@ class Gap:
 _GAP_ID = re.compile(r'^\W*(g\d+)\b', re.I)
 _NUMBERED = re.compile(r'^\W*g\d+(\s*[:.)\]–-]+\s*|\W*$)', re.I)
 
-def _gap_of(text: str, known: Mapping[str, Gap]) -> Gap | None:
+def _gap_of(text: str, known: Mapping[str, Gap], taken: Iterable[str]) -> Gap | None:
     "The gap that a text of a reply means: by its id, else by its words, else a new one. None where it says nothing."
-    named = _GAP_ID.match(text)
+    named, numbered = _GAP_ID.match(text), _NUMBERED.match(text)
     if named and named[1].lower() in known:
         return known[named[1].lower()]
-    words = _NUMBERED.sub('', text).strip()
+    words = (text[numbered.end():] if numbered else text).strip()
     if normal(words) in ('', 'none'):
         return None
-    same = (gap for gap in known.values() if normal(gap.text) == normal(words))
-    return next(same, None) or Gap(next(f'g{number}' for number in count(1) if f'g{number}' not in known), words)
+    same = next((gap for gap in known.values() if normal(gap.text) == normal(words)), None)
+    free = (f'g{number}' for number in count(1) if f'g{number}' not in {*known, *taken})
+    return same or Gap(named[1].lower() if numbered else next(free), words)
 
 # %% ../nbs/10_tracker.ipynb #941a2da8
 @dataclass(frozen=True)
@@ -118,11 +119,12 @@ class EvidenceGap:
         again = {normal(bullet.text) for bullet in told}
         return tuple(bullet for bullet in _merged([*self.evidence, *told]) if bullet.grounded or normal(bullet.text) in again)
 
-    def _gaps_after(self, texts: Iterable[str], shut: Sequence[Gap]) -> tuple[Gap, ...]:
+    def _gaps_after(self, texts: Sequence[str], shut: Sequence[Gap]) -> tuple[Gap, ...]:
         "The gaps that a reply names, each under the id it had, without those that must stay shut."
         known, named = {gap.id: gap for gap in self.gaps + self.resolved}, {}
+        taken = [match[1].lower() for match in map(_GAP_ID.match, texts) if match]
         for text in texts:
-            gap = _gap_of(text, known)
+            gap = _gap_of(text, known, taken)
             if gap:
                 known[gap.id] = named[gap.id] = gap
         return tuple(gap for gap in named.values() if gap not in shut)
