@@ -86,12 +86,15 @@ class Neighbours(_Sessions):
                 self._near[4 * other + 3 - column] = -1
 
 # %% ../nbs/02b_neighbours.ipynb #cbc9b57e
-def spread_scores(scores: np.ndarray, # (n + 1,) by slot; the last is 0 and stands for "no neighbour"
+def spread_scores(scores: np.ndarray, # (n + 1,) by slot; the last place stands for "no neighbour"
                   matches: np.ndarray, # (n + 1,) booleans: which slots have a score; changed
                   near: np.ndarray, # (n, 4) from `Neighbours.table`
                  ) -> Scores:
     "The scores of the matches and of all that stand at most two places from one, after spreading."
-    matches[near[matches[:-1]]] = True
+    givers = np.flatnonzero(matches[:-1])
+    spread, given, takers = scores.copy(), scores[givers], near.take(givers, axis=0)
+    for column, part in enumerate((.25, .5, .5, .25)):
+        spread[takers[:, column]] += part * given
+        matches[takers[:, column]] = True
     slots = np.flatnonzero(matches[:-1])
-    side = scores[near[slots]]
-    return Scores(slots, scores[slots] + .5 * (side[:, 1] + side[:, 2]) + .25 * (side[:, 0] + side[:, 3]))
+    return Scores(slots, spread[slots])

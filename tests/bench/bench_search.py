@@ -74,6 +74,7 @@ def lexical(texts: list[list[str]], queries: list[list[str]]) -> None:
     theirs.index(texts, show_progress=False)
     fast = warm_ms(lambda query: theirs.retrieve([query], k=K, show_progress=False), queries)
     show('bm25s', fast)
+    show('bm25s, its scores alone, nothing chosen', warm_ms(theirs.get_scores, queries), fast, 'bm25s')
     snippets = snippets_of(texts)
     for spread in (False, True):
         index = LexicalIndex(spread=spread)
@@ -93,7 +94,7 @@ def dense(texts: list[list[str]], queries: list[list[str]]) -> None:
     "Cosine, beside the bare product."
     index = DenseIndex(Noise())
     index.add(snippets_of(texts))
-    matrix, vector = index._matrix[:len(index)].copy(), Noise()(['x'])[0]
+    matrix, vector = index._vectors.matrix[:len(index)].copy(), Noise()(['x'])[0]
     bare = warm_ms(lambda query: matrix @ vector, queries)
     show('one product of matrix and vector', bare)
     show('memnb dense', warm_ms(lambda query: index.search(' '.join(query), K), queries), bare, 'the product')
