@@ -236,3 +236,9 @@ def test_recurring_words_are_new_distinct_and_the_most_frequent(several, known, 
     assert len(set(keys)) == len(keys) and not set(keys) & stems(' '.join(known))
     often = [sum(key in {tokenize(word)[0] for word in keywords(text)} for text in several) for key in keys]
     assert often == sorted(often, reverse=True)
+
+
+def test_where_only_the_anchor_has_words_the_question_takes_them_all():
+    fact, asked = requirements('When was it after the race?')
+    assert (fact.kind, fact.words, asked.kind, asked.words) == ('fact', ('race',), 'date', ('race',))
+    assert [need.words for need in requirements('What happened?')] == [()]

@@ -1,0 +1,195 @@
+"""One question on its way: whatever a loop searches and asks, and whatever a model does, the books are right."""
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import BaseModel
+
+from memnb.lm import LM, Call, LMError, ReplyError, Role, RuleLM, ScriptedLM, ServerError, Usage
+from memnb.run import Loop, Run, cited_turns
+from memnb.search import Hit, Snippet
+from memnb.timespan import TimeSpan
+from memnb.trace import NoteStep, Trace
+
+
+class Echo(BaseModel):
+    "A reply of one word."
+    word: str
+
+
+ROLES = {name: Role(name, 'Say it.', '{word}', Echo, rule=lambda word: Echo(word=word)) for name in ('think', 'answer')}
+
+turn_ids = st.sampled_from([f'D1:{place}' for place in range(1, 9)])
+snippets = st.builds(Snippet, st.sampled_from('abcdefgh'), st.just('some words'), st.lists(turn_ids, max_size=3, unique=True).map(tuple))
+stores = st.lists(st.lists(snippets, max_size=5, unique_by=lambda snippet: snippet.id), min_size=1, max_size=6)
+usages = st.builds(Usage, st.integers(0, 3), st.integers(0, 99), st.integers(0, 99), st.booleans())
+acts = st.one_of(
+    st.tuples(st.just('search'), st.integers(0, 6), st.sets(st.sampled_from('abcdefgh'), max_size=3)),
+    st.tuples(st.just('ask'), st.sampled_from(sorted(ROLES)), st.none() | usages),
+    st.tuples(st.just('note'), st.text(max_size=5), st.none()))
+plans = st.lists(acts, max_size=10)
+
+
+class Costly(LM):
+    "Answers or fails as a list of (usage, fails) says; the usage comes back either way."
+    name = 'costly'
+
+    def __init__(self, script):
+        self.script = list(script)
+
+    def call(self, role, /, **inputs):
+        usage, fails = self.script.pop(0)
+        if fails:
+            raise ServerError('gone', usage)
+        return Call(role.name, role.rule(**inputs), usage, system='s', user='u')
+
+
+class Store:
+    "Gives the next list at each search, as far as it is asked for."
+
+    def __init__(self, pages):
+        self.pages, self.turn = pages, 0
+
+    def search(self, query, k=10, *, exclude=(), during=None):
+        page = self.pages[self.turn % len(self.pages)]
+        self.turn += 1
+        return [Hit(snippet) for snippet in page if snippet.id not in exclude][:k]
+
+
+class Planned(Loop):
+    "Does what a plan says."
+    method = 'planned'
+
+    def __init__(self, memory, lm, plan):
+        super().__init__(memory, lm)
+        self.plan, self.seen = plan, []
+
+    def steps(self, run):
+        for place, (act, what, extra) in enumerate(self.plan):
+            if act == 'search':
+                self.seen.append(run.search(f'query {place}', what, place, extra))
+            elif act == 'ask':
+                assert run.ask(ROLES[what], word=f'{place}') == Echo(word=f'{place}')
+            else:
+                run.note(NoteStep(iteration=place, text=what))
+        run.answer('done', ['D1:2', 'D1:1', 'D1:2'], draft='nearly')
+
+
+def planned(pages, plan, budget):
+    """The loop and its trace; an ask without a usage in the plan fails, at a cost of one call."""
+    script = [(extra or Usage(1, 5), extra is None) for act, _, extra in plan if act == 'ask']
+    loop = Planned(Store(pages), Costly(script), plan)
+    return loop, loop.ask('what?', budget=budget)
+
+
+@given(stores, plans, st.none() | st.integers(0, 9))
+@settings(max_examples=70, deadline=None)
+def test_the_books_are_those_of_a_plain_recount(pages, plan, budget):
+    loop, trace = planned(pages, plan, budget)
+    done, failed = [], False
+    for act in plan:
+        done.append(act)
+        failed = act[0] == 'ask' and act[2] is None
+        if failed:
+            break
+    spent = {}
+    for act, role, usage in done:
+        if act == 'ask':
+            spent[role] = spent.get(role, Usage()) + (usage or Usage(1, 5))
+    assert trace.usage == spent and trace.total == sum(spent.values(), Usage())
+    assert [step.kind for step in trace.steps] == [{'search': 'search', 'ask': 'model', 'note': 'note'}[act] for act, _, _ in done] + \
+        ([] if failed else ['answer'])
+    assert trace.error == ('ServerError: gone' if failed else None)
+    assert (trace.answer, trace.evidence) == ((None, []) if failed else ('done', ['D1:2', 'D1:1']))
+    assert (trace.question, trace.method, trace.model) == ('what?', 'planned', 'costly')
+    for step, (act, what, extra) in zip(trace.steps, done):
+        if act == 'ask':
+            assert (step.role, step.usage) == (what, extra or Usage(1, 5))
+            assert (step.error, step.reply) == ((None, {'word': step.reply['word']}) if extra else ('gone', None))
+            assert (step.system, step.user) == (('s', 'u') if extra else ('', ''))
+        elif act == 'search':
+            assert (step.k, step.masked) == (what, len(extra))
+    assert Trace.from_json(trace.to_json()) == trace
+
+
+@given(stores, plans, st.none() | st.integers(0, 9))
+@settings(max_examples=70, deadline=None)
+def test_what_is_read_is_what_was_shown_and_no_more_than_the_budget(pages, plan, budget):
+    loop, trace = planned(pages, plan, budget)
+    shown = [turn for hits in loop.seen for hit in hits for turn in hit.snippet.sources or (hit.snippet.id,)]
+    assert trace.read == list(dict.fromkeys(shown))
+    assert budget is None or len(trace.read) <= budget
+    searches = [step for step in trace.steps if step.kind == 'search']
+    assert [[seen.id for seen in step.hits] for step in searches] == [[hit.snippet.id for hit in hits] for hits in loop.seen]
+    assert [step.query for step in searches] == [f'query {place}' for place, act in enumerate(plan) if act[0] == 'search'][:len(searches)]
+    free = planned(pages, plan, None)[1]
+    if budget is None or budget >= len(free.read):
+        assert trace == free, 'a budget that suffices changes nothing'
+
+
+@given(st.lists(snippets, max_size=5, unique_by=lambda snippet: snippet.id), st.lists(turn_ids | st.sampled_from('abcdefghxyz'), max_size=8))
+@settings(max_examples=70, deadline=None)
+def test_citations_become_the_turns_behind_them(lines, ids):
+    expected = []
+    for name in ids:
+        for line in lines:
+            if line.id == name:
+                expected += line.sources or (name,)
+        if name not in [line.id for line in lines] and any(name in line.sources for line in lines):
+            expected.append(name)
+    assert cited_turns(ids, lines) == list(dict.fromkeys(expected))
+    behind = {turn for line in lines for turn in line.sources or (line.id,)}
+    assert set(cited_turns(ids, lines)) <= behind
+
+
+class Once(Loop):
+    "Asks one role and answers with its word."
+
+    def steps(self, run):
+        reply = run.ask(ROLES['answer'], word=run.question)
+        run.answer(reply.word)
+
+
+@pytest.mark.parametrize('error', [LMError('lost'), ServerError('gone', Usage(2, 7)), ReplyError('odd', raw='x', role='answer')])
+def test_every_failure_of_a_model_ends_in_the_trace(error):
+    script = ScriptedLM([error])
+    trace = Once(None, script).ask('why?')
+    assert trace.error == f'{type(error).__name__}: {error}'
+    assert trace.answer is None and trace.steps[-1].error == str(error) and trace.usage['answer'] == error.usage
+    assert Once(None, ScriptedLM([error, {'word': 'fine'}])).ask('why?').answer is None
+    again = Once(None, ScriptedLM([{'word': 'fine'}]))
+    assert again.ask('why?').answer == 'fine', 'the next question is not harmed'
+
+
+def test_two_questions_share_nothing():
+    loop = Planned(Store([[Snippet('a', 'x')]]), Costly([]), [('search', 3, set())])
+    first = loop.ask('one?', budget=1)
+    second = loop.ask('two?')
+    assert (first.read, second.read) == (['a'], ['a']) and len(first.steps) == len(second.steps) == 2
+
+
+def test_mistakes_of_the_programmer_are_raised():
+    for empty in ('', '  \n'):
+        with pytest.raises(ValueError, match='question: expected some words'):
+            Once(None).ask(empty)
+    with pytest.raises(ValueError, match='planned: this loop has no memory to search'):
+        Planned(None, RuleLM(), [('search', 1, ())]).ask('who?')
+    with pytest.raises(NotImplementedError, match='Loop: expected a subclass with steps'):
+        Loop(None).ask('who?')
+    with pytest.raises(TypeError, match='expected an lm or a function'):
+        Loop(None, 'gpt')
+    with pytest.raises(ZeroDivisionError):
+        Planned(lambda query: 1 / 0, RuleLM(), [('search', 1, ())]).ask('who?')
+
+
+def test_the_run_knows_when_it_is_asked_and_with_what():
+    seen = []
+
+    class Looks(Loop):
+        def steps(self, run):
+            seen.append((run.question, run.asked, run.budget, run.memory))
+
+    day = TimeSpan.year(2024)
+    trace = Looks(None).ask('who?', asked=day, budget=5)
+    assert seen == [('who?', day, 5, None)] and (trace.answer, trace.model, trace.method) == (None, 'rules', 'loop')
+    assert Run('who?', 'm', RuleLM(), lambda query: ['a'], budget=2).memory.remaining == 2
+    assert Once(None, lambda prompt: '{"word": "yes"}').ask('who?').answer == 'yes'
