@@ -242,3 +242,4 @@ def test_where_only_the_anchor_has_words_the_question_takes_them_all():
     fact, asked = requirements('When was it after the race?')
     assert (fact.kind, fact.words, asked.kind, asked.words) == ('fact', ('race',), 'date', ('race',))
     assert [need.words for need in requirements('What happened?')] == [()]
+    assert requirements('What did Zofia sing?', NAMES, 'month') == (Requirement('fact', ('sing',), 'Zofia'),)
