@@ -161,7 +161,7 @@ def test_nothing_is_left_behind_when_all_is_removed():
     index = filled(lambda: LexicalIndex(spread=True), [Snippet(f's{n}', 'red boat', session='d', position=n) for n in range(50)])
     index.remove([f's{n}' for n in range(50)])
     postings, neighbours = index._postings, index._neighbours
-    assert not postings.of and not postings.total and not any(postings.histogram) and not len(postings.lengths)
+    assert not postings.of and not postings.total and not any(postings.histogram.counts) and not len(postings.lengths)
     assert not neighbours._slots and not len(neighbours._near)
     assert index.search('boat') == []
 
