@@ -122,7 +122,7 @@ class RagCotRag(Loop):
     def steps(self, run: Run) -> None:
         "Two retrievals with one thought between them."
         lines = [hit.snippet for hit in run.search(run.question, self.k, iteration=1)]
-        thought = run.ask(THINK, question=run.question, snippets=lines, last_query='', asked=run.asked)
+        thought = run.ask(THINK, question=run.question, snippets=list(lines), last_query='', asked=run.asked)
         run.note(NoteStep(iteration=1, text=thought.reasoning))
         query = f'{run.question} {thought.retrieval_query or ""}'.strip()
         lines += [hit.snippet for hit in run.search(query, self.k, iteration=2, exclude={line.id for line in lines})]
@@ -155,7 +155,7 @@ class SelfRAG(Loop):
             lines += [hit.snippet for hit in hits]
             if not hits or iteration == self.max_iterations:
                 break
-            thought = run.ask(THINK, question=run.question, snippets=lines, last_query=query, asked=run.asked)
+            thought = run.ask(THINK, question=run.question, snippets=list(lines), last_query=query, asked=run.asked)
             run.note(NoteStep(iteration=iteration, text=thought.reasoning))
             if thought.decision == 'answer' and self.stop_early:
                 break
