@@ -19,7 +19,29 @@ from .trace import AnswerStep, ModelStep, SearchStep, Seen, Step, Trace
 __all__ = ['Run', 'cited_turns', 'Loop']
 
 # %% ../nbs/07_run.ipynb #12bf7b54
-class Run:
+class _Books:
+    "What is written down about one question: steps, costs and the answer."
+
+    def __init__(self, question: str, method: str, model: str):
+        if not question.strip():
+            raise ValueError('question: expected some words, got none')
+        self.question = question
+        self.trace = Trace(question=question, method=method, model=model)
+
+    def note(self, step: Step) -> None:
+        "Add a step to the trace."
+        self.trace.steps.append(step)
+
+    def _spend(self, name: str, usage: Usage) -> None:
+        self.trace.usage[name] = self.trace.usage.get(name, Usage()) + usage
+
+    def answer(self, text: str, evidence: Iterable[str] = (), draft: str | None = None) -> None:
+        "Set the answer and the turns that it rests on, best first."
+        self.trace.answer, self.trace.evidence = text, list(dict.fromkeys(evidence))
+        self.note(AnswerStep(draft=draft, answer=text))
+
+# %% ../nbs/07_run.ipynb #e02b0b6e
+class Run(_Books):
     "The record of one question: it searches, asks roles, counts what was read and what it cost, and ends as a `Trace`."
 
     def __init__(
@@ -31,15 +53,9 @@ class Run:
         asked: TimeSpan | None = None,  # when the question is asked, where the answer depends on it
         budget: int | None = None,  # how many distinct turns may be read
     ):
-        if not question.strip():
-            raise ValueError('question: expected some words, got none')
-        self.question, self.lm, self.asked, self.budget = question, lm, asked, budget
+        super().__init__(question, method, lm.name)
+        self.lm, self.asked, self.budget = lm, asked, budget
         self.memory = Metered(as_retriever(memory), budget) if memory is not None else None
-        self.trace = Trace(question=question, method=method, model=lm.name)
-
-    def note(self, step: Step) -> None:
-        "Add a step to the trace."
-        self.trace.steps.append(step)
 
     def search(self, query: str, k: int, iteration: int, exclude: Collection[str] = ()) -> list[Hit]:
         "Search the memory within the budget, and record the query and what came back. ValueError without a memory."
@@ -61,14 +77,6 @@ class Run:
         self._spend(role.name, call.usage)
         self.note(ModelStep.of(call))
         return call.reply
-
-    def _spend(self, name: str, usage: Usage) -> None:
-        self.trace.usage[name] = self.trace.usage.get(name, Usage()) + usage
-
-    def answer(self, text: str, evidence: Iterable[str] = (), draft: str | None = None) -> None:
-        "Set the answer and the turns that it rests on, best first."
-        self.trace.answer, self.trace.evidence = text, list(dict.fromkeys(evidence))
-        self.note(AnswerStep(draft=draft, answer=text))
 
 # %% ../nbs/07_run.ipynb #3195627c
 def cited_turns(

@@ -121,6 +121,8 @@ def test_what_is_read_is_what_was_shown_and_no_more_than_the_budget(pages, plan,
     searches = [step for step in trace.steps if step.kind == 'search']
     assert [[seen.id for seen in step.hits] for step in searches] == [[hit.snippet.id for hit in hits] for hits in loop.seen]
     assert [step.query for step in searches] == [f'query {place}' for place, act in enumerate(plan) if act[0] == 'search'][:len(searches)]
+    for hits, (_, k, exclude) in zip(loop.seen, [act for act in plan if act[0] == 'search']):
+        assert len(hits) <= k and not exclude & {hit.snippet.id for hit in hits}
     free = planned(pages, plan, None)[1]
     if budget is None or budget >= len(free.read):
         assert trace == free, 'a budget that suffices changes nothing'
