@@ -9,6 +9,7 @@ __all__ = ['METHODS', 'SHOWN', 'DEMO_QUESTIONS', 'searching', 'Failure', 'find_c
 # %% ../nbs/61a_commands.ipynb #6874354e
 import importlib
 import importlib.util
+import logging
 import os
 import shutil
 import subprocess
@@ -76,6 +77,8 @@ def find_conversation(
 def make_model(name: str | None, base_url: str | None):
     """A served model, or the rules where none is named. A `Failure` where the address is none."""
     from memnb.lm import OpenAILM, RuleLM
+    for chatty in ('openai', 'httpx'):  # each request is news to them, and stderr is for what went wrong
+        logging.getLogger(chatty).setLevel(logging.WARNING)
     if name is None and base_url is not None:
         raise Failure('--base-url needs --model: the name by which the server knows the model')
     try:

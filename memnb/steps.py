@@ -188,9 +188,9 @@ class ModelStep(Step):
 
     def rows(self):
         reply = '' if self.reply is None else json.dumps(self.reply, ensure_ascii=False, indent=1)
-        texts = {'system': self.system, 'prompt': self.user, 'reply': reply}
-        pages = tuple((title, text) for title, text in texts.items() if text)
-        asked = Row('asked', self.role, cost_of(self.usage), tone='quiet', pages=pages, quiet=True)
+        pages = tuple(page for page in (('system', self.system), ('prompt', self.user), ('reply', reply)) if page[1])
+        note = cost_of(self.usage) if self.usage.calls else 'a rule answered'
+        asked = Row('asked', self.role, note, tone='quiet', pages=pages, quiet=True)
         return [asked] + ([Row('failed', self.error, tone='error')] if self.error else [])
 
 # %% ../nbs/03b_steps.ipynb #cfbd499a

@@ -203,6 +203,11 @@ def test_a_new_kind_is_stored_read_and_shown(kinds):
     assert 'node: <b>, depth: 2' in str(trace)
     assert 'node: &lt;b&gt;, depth: 2' in trace._repr_html_()
 
+    class OddStep(Step):
+        kind: Literal['<odd>'] = '<odd>'
+
+    assert '<dt>&lt;odd&gt;</dt>' in Trace(question='q', method='m', model='m', steps=[OddStep()])._repr_html_()
+
     class HopStep(Step):  # a cell that is run again
         kind: Literal['hop'] = 'hop'
         node: str

@@ -1,0 +1,367 @@
+"""The command line as a user and as a script meet it: what is printed where, in which colours, and how it ends."""
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from memnb import __version__, cli, commands
+from memnb.datasets import data_path, load_sample
+from memnb.lm import RuleLM
+from memnb.trace import Trace
+from servers import KEY, Server, chat, fail
+
+try:
+    import resource
+except ImportError:  # Windows
+    resource = None
+
+CANOE = 'When did Zofia go canoeing with her niece?'
+CLOSED = 'http://127.0.0.1:9/v1'  # the discard port: nothing listens there
+
+
+def memnb(*words, cwd=None, **environment):
+    """The finished process of a command."""
+    return subprocess.run([sys.executable, '-m', 'memnb.cli', *words], capture_output=True, cwd=cwd, timeout=120,
+                          env={**os.environ, 'PYTHONPATH': os.pathsep.join(sys.path), 'OPENAI_API_KEY': KEY, **environment})
+
+
+def one_line(process, code, *words):
+    """The process ended with this code and said these words in one line on stderr; nothing looks like a traceback."""
+    complaint = process.stderr.decode()
+    assert process.returncode == code, complaint
+    assert complaint.startswith('memnb: ') and complaint.count('\n') == 1 and 'Traceback' not in complaint, complaint
+    for word in words:
+        assert word in complaint
+    assert KEY not in complaint + process.stdout.decode()
+
+
+@pytest.fixture(scope='module')
+def two(tmp_path_factory):
+    """A file with two short conversations."""
+    [sample] = json.loads(data_path('sample.json').read_text(encoding='utf-8'))
+    talk = {key: value for key, value in sample['conversation'].items() if re.fullmatch('speaker_[ab]|session_[12](_date_time)?', key)}
+    path = tmp_path_factory.mktemp('data') / 'two.json'
+    path.write_text(json.dumps([{'sample_id': name, 'conversation': talk, 'qa': []} for name in ('north', 'south')]))
+    return path
+
+
+# ------------------------------------------------------------------ asking
+
+def test_ask_prints_one_object_that_is_the_trace_with_three_seconds_of_work():
+    before = resource.getrusage(resource.RUSAGE_CHILDREN) if resource else None
+    process = memnb('ask', '--json', CANOE)
+    if resource:  # not the wall clock: a busy machine proves nothing
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 3
+    assert (process.returncode, process.stderr) == (0, b'')
+    answered = json.loads(process.stdout)
+    assert list(answered) == ['question', 'method', 'model', 'answer', 'evidence', 'read', 'gaps', 'steps', 'usage', 'error', 'seconds']
+    assert answered['question'] == CANOE and answered['method'] == 'memr3' and answered['model'] == RuleLM().name
+    assert 'D8:8' in answered['evidence'] and answered['evidence'][0] in answered['read'] and 0 < answered['seconds'] < 60
+    assert Trace.from_json(process.stdout).steps[0].kind == 'search'
+    assert process.stdout.count(b'\n') == 1
+
+
+def test_ask_prints_the_whole_trace_and_no_colour_into_a_pipe():
+    process = memnb('ask', CANOE)
+    shown = process.stdout.decode()
+    assert process.returncode == 0 and '\x1b' not in shown
+    for word in ('question   ' + CANOE, 'round 1', 'searched', 'gained', 'decided', 'answer', 'D8:8 · 27 June 2024', 'cost'):
+        assert word in shown
+
+
+@pytest.mark.skipif(os.name == 'nt', reason='there is no pseudo-terminal on Windows')
+def test_a_terminal_gets_colour():
+    import pty
+    master, slave = pty.openpty()
+    settings = {key: value for key, value in os.environ.items() if key != 'NO_COLOR'} | {'TERM': 'xterm'}
+    with subprocess.Popen([sys.executable, '-m', 'memnb.cli', 'ask', CANOE, '--k', '5'], stdout=slave, stderr=slave, env=settings) as process:
+        os.close(slave)
+        shown = b''
+        try:
+            while piece := os.read(master, 4096):
+                shown += piece
+        except OSError:  # Linux says so when the other side has closed
+            pass
+    os.close(master)
+    assert process.returncode == 0 and '\x1b[36msearched' in shown.decode() and 'D8:8' in shown.decode()
+
+
+@pytest.mark.parametrize('environment, colour', [({}, True), ({'NO_COLOR': '1'}, False), ({'NO_COLOR': ''}, True), ({'TERM': 'dumb'}, False)])
+def test_a_terminal_may_refuse_colour(environment, colour, monkeypatch):
+    monkeypatch.delenv('NO_COLOR', raising=False)
+    for name, value in {'TERM': 'xterm', 'COLUMNS': '90', **environment}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(sys, 'stdout', SimpleNamespace(isatty=lambda: True))
+    assert commands._look() == {'color': colour, 'width': 100 if environment.get('TERM') == 'dumb' else 90}
+    monkeypatch.setattr(sys, 'stdout', None)  # closed
+    assert commands._look() == {'color': False, 'width': 100}
+
+
+def test_a_file_with_several_conversations_wants_a_name(two, capsys):
+    one_line(memnb('ask', '--data', str(two), 'Who?'), 2, 'two.json', 'say which with --conversation; it holds north, south')
+    assert cli.main(['ask', '--data', str(two), '--conversation', 'west', 'Who?']) == 2
+    assert "no conversation 'west'; it holds north, south" in capsys.readouterr().err
+    assert cli.main(['ask', '--data', str(two), '--conversation', 'south', '--json', 'When was the first concertina lesson?']) == 0
+    assert 'D1:5' in json.loads(capsys.readouterr().out)['read']
+
+
+@pytest.mark.parametrize('words, expected', [
+    ([], ['COMMAND', 'memnb --help']),
+    (['dance'], ['dance', 'demo']),
+    (['ask'], ['QUESTION', 'memnb ask --help']),
+    (['ask', ''], ['expected a question']),
+    (['ask', ' \n'], ['expected a question']),
+    (['ask', 'Who?', 'me?'], ['unknown: me?']),
+    (['ask', 'Who?', '--jsn'], ['unknown: --jsn']),
+    (['demo', '--out'], ['--out']),
+    (['ask', 'Who?', '--method', 'guess'], ['guess', 'memr3', 'rag']),
+    (['ask', 'Who?', '--k', '0'], ['--k', "got '0'"]),
+    (['ask', 'Who?', '--k', 'many'], ['--k', "got 'many'"]),
+    (['ask', 'Who?', '--data', 'nowhere.json'], ['nowhere.json', 'cannot be opened']),
+    (['ask', 'Who?', '--data', '.'], ['cannot be opened']),
+    (['ask', 'Who?', '--conversation', 'x'], ["no conversation 'x'; it holds sample"]),
+    (['ask', 'Who?', '--base-url', CLOSED], ['--base-url needs --model']),
+    (['ask', 'Who?', '--model', 'm', '--base-url', 'ftp://x'], ['http']),
+    (['ask', 'Who?', '--data', 'bad\x1b[31m\n.json'], ['bad\u241b[31m .json'])])
+def test_bad_use_is_one_line_and_2(words, expected, capsys):
+    assert cli.main(words) == 2
+    printed = capsys.readouterr()
+    assert printed.out == '' and printed.err.count('\n') == 1 and printed.err.startswith('memnb: ')
+    for word in expected:
+        assert word in printed.err
+
+
+@pytest.mark.parametrize('content', ['', '{}', '[1]', '[{"sample_id": "a"}]', 'hello', '[{"sample_id": "a", "conversation": {}, "qa": []}]', '\xff'])
+def test_a_file_that_is_not_locomo_is_one_line_and_2(content, tmp_path, capsys):
+    path = tmp_path / 'odd.json'
+    path.write_bytes(content.encode('latin-1'))
+    assert cli.main(['ask', 'Who?', '--data', str(path)]) == 2
+    printed = capsys.readouterr()
+    assert printed.out == '' and printed.err.count('\n') == 1 and 'odd.json' in printed.err
+
+
+def test_bad_use_in_a_process_of_its_own(tmp_path):
+    one_line(memnb('ask', 'Who?', '--method', 'guess'), 2, 'guess')
+    one_line(memnb('ask', 'Who?', '--data', 'nowhere.json', cwd=tmp_path), 2, 'nowhere.json')
+    assert memnb('--version').stdout.decode().strip() == f'memnb {__version__}'
+    helped = memnb('ask', '--help')
+    assert helped.returncode == 0 and b'--conversation' in helped.stdout and helped.stderr == b''
+
+
+@pytest.mark.parametrize('method', list(commands.METHODS))
+def test_every_method_answers_within_the_turns_allowed(method, capsys):
+    assert cli.main(['ask', '--json', '--k', '7', '--method', method, CANOE]) == 0
+    trace = Trace.from_json(capsys.readouterr().out)
+    assert trace.method == method and 0 < len(trace.read) <= 7 and trace.answer
+
+
+def test_without_a_number_of_turns_the_method_decides(capsys):
+    assert cli.main(['ask', '--json', '--method', 'rag', CANOE]) == 0
+    assert len(Trace.from_json(capsys.readouterr().out).read) == 25
+    assert cli.main(['ask', '--json', '--method', 'full-context', CANOE]) == 0
+    assert len(Trace.from_json(capsys.readouterr().out).read) == len(load_sample().turns)
+
+
+def test_a_registered_method_is_asked_with_the_budget_and_the_clock(monkeypatch, capsys):
+    class Loop:
+        def __init__(self, retriever, conversation, lm, turns):
+            self.made_with = (retriever.search('canoe', 1)[0].snippet.id, conversation.id, lm.name, turns)
+
+        def ask(self, question, *, asked=None, budget=None):
+            return Trace(question=question, method='echo', model='none', answer=f'{self.made_with} {budget}')
+
+    monkeypatch.setitem(commands.METHODS, 'echo', Loop)
+    assert cli.main(['ask', '--json', '--method', 'echo', '--k', '3', 'one \ud83d half?']) == 0
+    trace = Trace.from_json(capsys.readouterr().out)
+    assert trace.question == 'one \ufffd half?' and trace.seconds is not None
+    assert re.fullmatch(r"\('D\d+:\d+', 'sample', 'rules', 3\) 3", trace.answer)
+
+
+# ------------------------------------------------------------------ models that fail
+
+def test_a_server_that_is_down_is_one_line_and_3_and_what_was_found_is_printed():
+    process = memnb('ask', '--json', '--model', 'any', '--base-url', CLOSED, CANOE)
+    one_line(process, 3, 'the model failed', CLOSED)
+    trace = Trace.from_json(process.stdout)
+    assert trace.answer is None and 'ServerError' in trace.error and 'D8:8' in trace.read
+
+
+def test_a_model_that_talks_nonsense_is_one_line_and_3(capsys, monkeypatch):
+    monkeypatch.setenv('OPENAI_API_KEY', KEY)
+    with Server(chat('I would rather not.')) as server:
+        assert cli.main(['ask', '--model', 'shy', '--base-url', server.url, CANOE]) == 3
+    printed = capsys.readouterr()
+    assert printed.err.startswith('memnb: the model failed: ReplyError') and printed.err.count('\n') == 1
+    assert 'error      ReplyError' in printed.out and KEY not in printed.out + printed.err
+
+
+def test_a_demo_whose_model_fails_ends_with_3(capsys, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    with Server(fail(403)) as server:
+        assert cli.main(['demo', '--model', 'shut', '--base-url', server.url]) == 3
+    assert capsys.readouterr().err.count('\n') == 1 and (tmp_path / 'memnb-report.html').exists()
+
+
+@pytest.mark.skipif(os.name == 'nt', reason='signals')
+def test_control_c_ends_with_130_and_no_words():
+    def stalled(request):
+        started.append(request)
+        return chat('{}', stall=60)(request)
+
+    started = []
+    with Server(stalled) as server:
+        process = subprocess.Popen([sys.executable, '-m', 'memnb.cli', 'ask', '--model', 'slow', '--base-url', server.url, CANOE],
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        while not started and process.poll() is None:
+            try:
+                process.wait(.05)
+            except subprocess.TimeoutExpired:
+                pass
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+    assert (process.returncode, out, err) == (130, b'', b'')
+
+
+# ------------------------------------------------------------------ the demo
+
+def test_the_demo_compares_the_methods_and_writes_the_report(tmp_path):
+    process = memnb('demo', cwd=tmp_path)
+    shown = process.stdout.decode()
+    assert (process.returncode, process.stderr) == (0, b'') and '\x1b' not in shown
+    report = (tmp_path / 'memnb-report.html').read_text(encoding='utf-8')
+    assert shown.rstrip().endswith(str(tmp_path / 'memnb-report.html'))
+    sample = load_sample()
+    for position in commands.DEMO_QUESTIONS:
+        question = sample.questions[position]
+        assert question.text in shown and f'{question.category}; expected: ' in shown
+        assert report.count(question.text.replace("'", '&#x27;')) >= 3
+    assert shown.count('\nrag\n') == shown.count('\nmemr3\n') == report.count('<h3>memr3</h3>') == len(commands.DEMO_QUESTIONS)
+    assert 'D8:8 · 27 June 2024' in shown and 'searched' in shown and 'missing' in shown
+    assert max(len(line) for line in shown.splitlines()) < 160
+    assert {sample.questions[position].category for position in commands.DEMO_QUESTIONS} == {
+        'multi-hop', 'temporal', 'open-domain', 'single-hop', 'adversarial'}
+
+
+def test_the_report_goes_where_it_is_told_or_where_it_can(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(commands, 'DEMO_QUESTIONS', (12,))
+    monkeypatch.setenv('TMPDIR', str(tmp_path))
+    monkeypatch.setattr(commands.tempfile, 'tempdir', None)
+    assert cli.main(['demo', '--no-report']) == 0
+    assert list(tmp_path.iterdir()) == [] and 'report' not in capsys.readouterr().out
+    assert cli.main(['demo', '--out', 'mine.html']) == 0
+    assert str(tmp_path / 'mine.html') in capsys.readouterr().out and (tmp_path / 'mine.html').stat().st_size > 5000
+    (tmp_path / 'memnb-report.html').mkdir()  # in the way
+    assert cli.main(['demo']) == 0
+    written = Path(capsys.readouterr().out.split('step by step: ')[1].strip())
+    assert written.read_text(encoding='utf-8').startswith('<!doctype html>') and written.name.startswith('memnb-report-')
+    assert cli.main(['demo', '--out', 'no/such/folder.html']) == 2
+    assert 'no/such/folder.html: cannot be written' in capsys.readouterr().err
+
+
+# ------------------------------------------------------------------ streams
+
+@pytest.mark.skipif(os.name == 'nt', reason='pipes')
+def test_a_reader_who_has_enough_is_no_error(tmp_path):
+    process = subprocess.Popen([sys.executable, '-m', 'memnb.cli', 'demo', '--no-report'], stdout=subprocess.PIPE,
+                               stderr=subprocess.PIPE, cwd=tmp_path)
+    process.stdout.read(1)
+    process.stdout.close()
+    assert (process.stderr.read(), process.wait(60)) == (b'', 141)
+
+
+@pytest.mark.skipif(not os.path.exists('/dev/full'), reason='there is no /dev/full here')
+def test_an_output_that_cannot_be_written_is_one_line():
+    with open('/dev/full', 'wb') as full:
+        process = subprocess.run([sys.executable, '-m', 'memnb.cli', 'ask', '--k', '5', CANOE], stdout=full, stderr=subprocess.PIPE)
+    assert process.returncode == 2 and process.stderr.startswith(b'memnb: ') and process.stderr.count(b'\n') == 1
+
+
+def test_a_terminal_that_knows_only_ascii_is_served():
+    process = memnb('ask', '--k', '5', '--method', 'rag', CANOE, PYTHONIOENCODING='ascii')
+    assert process.returncode == 0 and b'D8:8 \\xb7 27 June 2024' in process.stdout
+    process = memnb('ask', '--json', '--k', '5', 'Who said “café”?', PYTHONIOENCODING='ascii')
+    assert process.returncode == 0 and json.loads(process.stdout.decode('utf-8'))['question'] == 'Who said “café”?'
+
+
+def test_the_parser_imports_nothing_heavy():
+    loaded = subprocess.run([sys.executable, '-c', 'import sys, memnb.cli; print(*sys.modules)'], capture_output=True, text=True).stdout
+    assert not {'pydantic', 'numpy', 'openai', 'wordllama', 'networkx', 'matplotlib'} & set(loaded.split())
+
+
+# ------------------------------------------------------------------ the notebooks
+
+@pytest.fixture
+def package(tmp_path, monkeypatch):
+    """A package as a wheel installs it, with two notebooks, and an empty current folder."""
+    (tmp_path / 'memnb' / '_nbs').mkdir(parents=True)
+    for name in ('00_one.ipynb', '01_two.ipynb'):
+        (tmp_path / 'memnb' / '_nbs' / name).write_text('as shipped')
+    monkeypatch.setattr(commands, '__file__', str(tmp_path / 'memnb' / 'commands.py'))
+    (tmp_path / 'here').mkdir()
+    monkeypatch.chdir(tmp_path / 'here')
+    return tmp_path
+
+
+def test_an_installed_package_copies_its_notebooks_and_keeps_what_the_user_changed(package):
+    assert commands.notebooks() == Path('memnb-notebooks')
+    (package / 'here' / 'memnb-notebooks' / '00_one.ipynb').write_text('mine')
+    (package / 'here' / 'memnb-notebooks' / '01_two.ipynb').unlink()
+    commands.notebooks()
+    assert {file.name: file.read_text() for file in Path('memnb-notebooks').iterdir()} == {'00_one.ipynb': 'mine', '01_two.ipynb': 'as shipped'}
+
+
+def test_notebooks_that_cannot_be_copied_are_one_line_and_2(package, capsys):
+    Path('memnb-notebooks').write_text('a file in the way')
+    assert cli.main(['lab']) == 2
+    assert 'memnb-notebooks: the notebooks cannot be copied there' in capsys.readouterr().err
+
+
+def test_a_checkout_opens_its_own_notebooks():
+    assert commands.notebooks() == Path(commands.__file__).parent.parent / 'nbs'
+
+
+def test_lab_starts_jupyterlab_on_the_notebooks_and_passes_the_options_on(tmp_path):
+    (tmp_path / 'jupyterlab').mkdir()
+    (tmp_path / 'jupyterlab' / '__init__.py').write_text('')
+    (tmp_path / 'jupyterlab' / '__main__.py').write_text('import sys; print(sys.argv[1:]); sys.exit(7)')
+    process = memnb('lab', '--no-browser', '--port=0', PYTHONPATH=os.pathsep.join([str(tmp_path), *sys.path]))
+    assert process.returncode == 7
+    assert process.stdout.decode().strip() == repr(['--no-browser', '--port=0', str(commands.notebooks())])
+
+
+def test_without_jupyterlab_one_line_says_what_to_install(monkeypatch, capsys):
+    monkeypatch.setattr(commands.importlib.util, 'find_spec', lambda name: None)
+    assert cli.main(['lab']) == 2
+    assert capsys.readouterr().err == "memnb: JupyterLab is not installed; this installs it: pip install 'memnb[lab]'\n"
+
+
+def test_control_c_is_left_to_jupyterlab(monkeypatch, package):
+    class Interrupted:
+        def __init__(self, command):
+            self.waits = iter([KeyboardInterrupt, 0])
+
+        def wait(self):
+            result = next(self.waits)
+            if result == 0:
+                return 0
+            raise result
+
+    monkeypatch.setattr(commands.importlib.util, 'find_spec', lambda name: True)
+    monkeypatch.setattr(commands.subprocess, 'Popen', Interrupted)
+    assert cli.main(['lab']) == 0
+
+
+def test_control_c_elsewhere_is_130(monkeypatch, capsys):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(commands, 'find_conversation', interrupted)
+    assert cli.main(['ask', 'Who?']) == 130 and capsys.readouterr().err == ''
