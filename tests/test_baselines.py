@@ -142,6 +142,13 @@ def test_a_failure_at_any_call_keeps_what_was_read(store, thoughts, final, numbe
         assert failed.read == done.read[:len(failed.read)] and failed.total.calls == number % calls + 1
 
 
+def test_no_thought_is_paid_for_after_the_last_look():
+    store = Store([Snippet(f's{number}', '') for number in range(9)], [range(9)])
+    model = Replies([ThoughtReply(reasoning='', decision='retrieve')], AnswerReply(answer='1'))
+    trace = SelfRAG(store, model, chunks_per_iteration=1, max_iterations=3).ask(QUESTION)
+    assert [step.kind for step in trace.steps] == ['search', 'model', 'note'] * 2 + ['search', 'model', 'answer']
+
+
 def test_full_context_counts_turns_and_stops_at_the_first_that_does_not_fit():
     pages = [Snippet('p1', 'a', ('D1:1', 'D1:2')), Snippet('p2', 'b', ('D1:3', 'D1:4', 'D1:5')), Snippet('p3', 'c', ('D1:6',))]
     read = {budget: FullContext(pages).ask(QUESTION, budget=budget).read for budget in (None, 0, 1, 2, 4, 5, 6)}
