@@ -58,6 +58,7 @@ def test_facts_change_within_their_kind(seed):
     assert told[1] != 'Monday' and told[1].endswith('day') and told[1][0].isupper()
     assert told[3] != 'sister' and told[5] != 'two' and told[0] == 'On' and told[6] == 'cakes.'
     assert changed('room 118', chance) != 'room 118' and changed('room 118', chance).startswith('room ')
+    assert changed('Two cakes', chance).split()[0].istitle() and changed('two cakes', chance).islower()
     assert 'Sundayish' in changed('Sundayish, at 5', chance)
 
 
@@ -65,6 +66,7 @@ def test_seeds_differ_and_chatter_is_a_sentence():
     snippets = [Snippet(f's{number}', f'{number} cats') for number in range(40)]
     assert picked(snippets, .5, 1) != picked(snippets, .5, 2)
     assert noisy(snippets, 1, 1) != noisy(snippets, 1, 2)
+    assert len({one.text for one in noisy(snippets, 1)}) > 20
     assert chatter(random.Random(1)).endswith('.')
 
 
