@@ -76,7 +76,7 @@ class Gap:
 _GAP_ID = re.compile(r'^\W*(g\d+)\b', re.I)
 _NUMBERED = re.compile(r'^\W*g\d+(\s*[:.)\]–-]+\s*|\W*$)', re.I)
 
-def _gap_of(text: str, known: Mapping[str, Gap], taken: Iterable[str]) -> Gap | None:
+def _gap_of(text: str, known: Mapping[str, Gap], taken: Sequence[str] = ()) -> Gap | None:  # taken: the ids in the reply
     "The gap that a text of a reply means: by its id, else by its words, else a new one. None where it says nothing."
     named, numbered = _GAP_ID.match(text), _NUMBERED.match(text)
     if named and named[1].lower() in known:
@@ -86,7 +86,8 @@ def _gap_of(text: str, known: Mapping[str, Gap], taken: Iterable[str]) -> Gap | 
         return None
     same = next((gap for gap in known.values() if normal(gap.text) == normal(words)), None)
     free = (f'g{number}' for number in count(1) if f'g{number}' not in {*known, *taken})
-    return same or Gap(named[1].lower() if numbered else next(free), words)
+    own = numbered and taken.count(named[1].lower()) < 2
+    return same or Gap(named[1].lower() if own else next(free), words)
 
 # %% ../nbs/10_tracker.ipynb #941a2da8
 @dataclass(frozen=True)

@@ -150,10 +150,11 @@ MARKUP = ['<script>alert(1)</script>', '"><img src=x onerror=alert(1)>', '</dd><
           "' onmouseover='x", '\x1b[31m', '\x00', '\u202e', '{question}', 'plain']
 ANYTHING = st.text(st.characters(exclude_categories=('Cs',)), max_size=12)
 TEXTS = st.sampled_from(WORDS) | ANYTHING
-IDS = st.lists(st.sampled_from(['s1', 's2', 'chunk', 'D1:1', 'D1:2', 'D9:9', '', 'g1']), max_size=3)
+IDS = st.lists(st.sampled_from(['s1', 's2', 'chunk', 'D9:9', '']), max_size=3)
 REPLIES = st.builds(TrackerReply, evidence=st.lists(st.builds(Claim, text=TEXTS, sources=IDS), max_size=4),
                     gaps=st.lists(TEXTS, max_size=4), decision=st.sampled_from(['retrieve', 'reflect', 'answer']))
-SEENS = st.fixed_dictionaries({}, optional={'s1': st.just(('D1:1',)), 's2': st.just(()), 'chunk': st.just(('D1:1', 'D1:2', 'D2:1'))})
+SEENS = st.sets(st.sampled_from(['s1', 's2', 'chunk'])).map(sorted).map(
+    lambda names: {name: {'s1': ('D1:1',), 's2': (), 'chunk': ('D1:1', 'D1:2', 'D2:1')}[name] for name in names})
 
 
 def told(reply):
@@ -232,7 +233,8 @@ def test_replacement_is_the_last_reply(earlier, last, seen):
     after = state.update(last, seen, monotone=False)
     assert [bullet.text for bullet in after.evidence] == [' '.join(claim.text.split()) for claim in told(last)]
     assert [bullet.grounded for bullet in after.evidence] == [bool(set(claim.sources) & seen.keys()) for claim in told(last)]
-    assert {normal(claim.text) for claim in told(last)} == {normal(bullet.text) for bullet in after.evidence}
+    for claim, bullet in zip(told(last), after.evidence):  # the turns behind what it cites, each once, in its order
+        assert bullet.sources == list(dict.fromkeys(turn for name in claim.sources if name in seen for turn in seen[name] or [name]))
     fresh = EvidenceGap(gaps=state.gaps, resolved=state.resolved).update(last, seen, monotone=False)
     assert (after.evidence, after.gaps) == (fresh.evidence, fresh.gaps)  # earlier evidence has no say
     known = {gap.id: gap for gap in state.gaps + state.resolved}
@@ -264,6 +266,34 @@ def test_a_closed_gap_may_open_again_where_replies_replace():
 def test_a_state_made_by_hand_gives_out_free_ids():
     state = EvidenceGap(gaps=(Gap('g2', 'the place'),)).update(TrackerReply(gaps=['the place', 'one', 'two'], decision='retrieve'), {})
     assert [gap.id for gap in state.gaps] == ['g2', 'g1', 'g3']
+
+
+NUMBERED = st.builds('{}{}{}'.format, st.sampled_from(['g1', 'g2', 'G3', '(g2', '- g1']), st.sampled_from([': ', ') ', ' - ', '']),
+                     st.sampled_from(['the date', 'the place', 'who', '']))
+
+
+@given(st.lists(NUMBERED | st.sampled_from(['the date', 'The place', 'who']), max_size=4), st.lists(NUMBERED, max_size=2))
+@example(['the date', 'g1: the place'], [])
+@example(['(g2) who', 'the date'], [])
+def test_numbers_that_a_model_gives_mean_the_same_the_second_time(gaps, before):
+    state = EvidenceGap().update(TrackerReply(gaps=before, decision='retrieve'), {})
+    reply = TrackerReply(gaps=gaps, decision='retrieve')
+    once = state.update(reply, {})
+    assert once.update(reply, {}) == once
+
+
+@given(st.lists(st.tuples(st.sampled_from(['', 'g1: ', 'g2) ', 'G3 - ', '(g2) ']), st.sampled_from(['the date', 'The place', 'who', ''])), max_size=5))
+@example([('', 'the date'), ('g1: ', 'who')])
+@example([('g1: ', 'the date'), ('g1: ', 'who')])
+def test_every_gap_that_a_first_reply_names_is_in_the_state(named):
+    state = EvidenceGap().update(TrackerReply(gaps=[number + words for number, words in named], decision='retrieve'), {})
+    assert {gap.text.lower() for gap in state.gaps} == {words.lower() for _, words in named if words}
+
+
+@pytest.mark.parametrize('one, other, same', [('The date!', 'the  date', True), ("Ada's dog", 'ada s dog', True), ('a_b', 'A-B', True),
+                                              ('5', '$5', False), ('कि', 'का', False), ('😀', '🎂', False), ('C', 'C++', False)])
+def test_which_words_are_the_same(one, other, same):
+    assert (normal(one) == normal(other)) == same
 
 
 @given(st.text())
@@ -325,12 +355,14 @@ def test_a_state_shows_its_texts_and_nothing_of_them_acts(bullets, gaps, closed)
         assert part in text.lower() and part in page.text.lower()
 
 
-@given(st.lists(st.text(string.ascii_letters + string.digits + '<>&"\' ', min_size=1, max_size=150), min_size=1, max_size=3))
-def test_no_word_of_a_state_is_left_out(texts):
-    state = EvidenceGap(tuple(Bullet(text=text, sources=['D1:1']) for text in texts), tuple(Gap(f'g{place}', text) for place, text in enumerate(texts)))
+@given(st.lists(st.text(string.ascii_letters + string.digits + '<>&"\' ', min_size=1, max_size=150), min_size=1, max_size=3), st.integers(0, 3))
+def test_no_word_of_a_state_is_left_out(texts, closed):
+    gaps = tuple(Gap(f'g{place}', text) for place, text in enumerate(texts))
+    state = EvidenceGap(tuple(Bullet(text=text, sources=['D1:1']) for text in texts), gaps[closed:], gaps[:closed])
     page = squeezed(Page(state._repr_html_()).text)
     left = squeezed(''.join(line[:54] for line in str(state).splitlines()))
     right = squeezed(''.join(line[54:] for line in str(state).splitlines()))
+    assert (right.count('(closed)'), page.count('closed')) >= (min(closed, len(texts)),) * 2
     for text in texts:
         assert page.count(squeezed(text)) >= 2
         assert squeezed(text) in left and squeezed(text) in right
