@@ -1,0 +1,332 @@
+"""Metrics: cases worked by hand, a plainer second writing of LoCoMo's script, and laws over arbitrary inputs."""
+import string
+from collections import Counter
+from datetime import date, timedelta
+
+import numpy as np
+import pytest
+import snowballstemmer
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from memnb.metrics import (Interval, bootstrap, cited_recall, evidence_recall, exact_date, f1_locomo, f1_set, gold_date,
+                           is_refusal, locomo_tokens, paired, periods, porter_stem, read_recall_at, token_f1)
+from memnb.span import phrase
+from memnb.timespan import TimeSpan
+from memnb.trace import Trace
+
+vocabulary = ['the', 'a', 'and', 'cat', 'cats', 'running', 'day', 'is', 'May', '7', '2023', "Ana's", 'well-known', 'rye', ',', ';', '.']
+texts = st.lists(st.sampled_from(vocabulary), max_size=9).map(' '.join) | st.text(max_size=20)
+tokens = st.lists(st.sampled_from('abcde'), max_size=8)
+categories = st.sampled_from(['multi-hop', 'temporal', 'open-domain', 'single-hop', None])
+ids = st.sampled_from([f'D1:{number}' for number in range(8)])
+values = st.lists(st.floats(0, 1), min_size=1, max_size=12)
+often = settings(max_examples=50, deadline=None)
+
+
+# --- answers ---------------------------------------------------------------------------------------------------------
+
+PORTER = snowballstemmer.stemmer('porter')
+
+
+def plain_tokens(text):
+    """LoCoMo's normalize_answer, step by step as its script has it, then the stems."""
+    text = ''.join(letter for letter in text.replace(',', '').lower() if letter not in string.punctuation)
+    kept = []
+    for word in text.split():
+        if word not in ('a', 'an', 'the', 'and'):
+            kept.append(word if len(word) <= 2 else PORTER.stemWord(word))
+    return kept
+
+
+def plain_f1(prediction, gold):
+    """Precision and recall by taking tokens out of a list, one by one."""
+    left, shared = list(gold), 0
+    for token in prediction:
+        if token in left:
+            left.remove(token)
+            shared += 1
+    if not shared:
+        return 0.0
+    precision, recall = shared / len(prediction), shared / len(gold)
+    return 2 * precision * recall / (precision + recall)
+
+
+@given(tokens, tokens)
+@often
+def test_token_f1_is_the_harmonic_mean_of_precision_and_recall(prediction, gold):
+    assert token_f1(prediction, gold) == pytest.approx(plain_f1(prediction, gold))
+
+
+@given(st.lists(st.sampled_from(vocabulary), max_size=9), st.lists(st.sampled_from(vocabulary), max_size=9), categories)
+@often
+def test_f1_locomo_agrees_with_a_plain_reading_of_the_script(prediction, gold, category):
+    prediction, gold = ' '.join(prediction), ' '.join(gold)
+    expected_gold = gold.split(';')[0] if category == 'open-domain' else gold
+    if category == 'multi-hop':
+        expected = sum(max(plain_f1(plain_tokens(part), plain_tokens(one)) for part in prediction.split(','))
+                       for one in gold.split(',')) / len(gold.split(','))
+    else:
+        expected = plain_f1(plain_tokens(prediction), plain_tokens(expected_gold))
+    assert f1_locomo(prediction, gold, category) == pytest.approx(expected)
+
+
+@given(texts, texts, categories)
+@often
+def test_scores_of_answers_lie_between_0_and_1(prediction, gold, category):
+    for score in (f1_locomo(prediction, gold, category), f1_set(prediction, gold), f1_locomo(prediction, gold, 'adversarial')):
+        assert 0 <= score <= 1
+
+
+@given(texts, categories)
+@often
+def test_the_gold_answer_itself_scores_1_if_it_has_a_token_in_every_part(gold, category):
+    parts = gold.split(',') if category == 'multi-hop' else [gold.split(';')[0] if category == 'open-domain' else gold]
+    if category == 'open-domain':
+        gold = parts[0]
+    if all(locomo_tokens(part) for part in parts):
+        assert f1_locomo(gold, gold, category) == pytest.approx(1)
+
+
+@given(texts, texts)
+@often
+def test_f1_set_and_the_multiset_f1_are_symmetric(one, other):
+    assert f1_set(one, other) == f1_set(other, one)
+    assert token_f1(locomo_tokens(one), locomo_tokens(other)) == token_f1(locomo_tokens(other), locomo_tokens(one))
+
+
+@given(tokens, tokens, st.randoms(use_true_random=False))
+@often
+def test_the_order_of_tokens_does_not_count(prediction, gold, random):
+    shuffled = list(prediction)
+    random.shuffle(shuffled)
+    assert token_f1(shuffled, gold) == token_f1(prediction, gold)
+
+
+@given(tokens, tokens)
+@often
+def test_a_multiset_counts_repeats_and_a_set_does_not(prediction, gold):
+    assert f1_set(' '.join(prediction * 2), ' '.join(gold)) == f1_set(' '.join(prediction), ' '.join(gold))
+    if Counter(prediction) & Counter(gold) and len(prediction) >= len(gold):
+        assert token_f1(prediction * 2, gold) < 2 * token_f1(prediction, gold)
+
+
+@pytest.mark.parametrize('text, expected', [
+    ('The cats, and a dog!', ['cat', 'dog']),
+    ('a well-known band', ['wellknown', 'band']),
+    ('1,000 pounds', ['1000', 'pound']),
+    ("Ana's theatre", ['ana', 'theatr']),
+    ('the AND An', []),
+    ('', []),
+])
+def test_locomo_tokens_by_hand(text, expected):
+    assert locomo_tokens(text) == expected
+
+
+@pytest.mark.parametrize('word, expected', [('is', 'is'), ('s', 's'), ('caresses', 'caress'), ('relational', 'relat'), ('dying', 'dy')])
+def test_porter_stems_by_hand(word, expected):
+    assert porter_stem(word) == expected
+
+
+@pytest.mark.parametrize('prediction, gold, category, expected', [
+    ('rye, barley', 'barley, rye, oats', 'multi-hop', 2 / 3),
+    ('rye, barley', 'barley, rye, oats', 'single-hop', 4 / 5),
+    ('rye and barley', 'barley, rye', 'multi-hop', 2 / 3),
+    ('7 May 2023', '8 May 2023', 'temporal', 2 / 3),
+    ('Yes', 'Yes; she said so', 'open-domain', 1),
+    ('Yes', 'Yes; she said so', 'single-hop', 2 / 5),
+    ('No information available', None, 'adversarial', 1),
+    ('It is Not Mentioned anywhere', None, 'adversarial', 1),
+    ('I do not know', None, 'adversarial', 0),
+    ('', 'rye', 'single-hop', 0),
+    ('', '', 'single-hop', 0),
+])
+def test_f1_locomo_by_hand(prediction, gold, category, expected):
+    assert f1_locomo(prediction, gold, category) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize('prediction, gold, expected', [
+    ('The cat, the dog!', 'the cat', 4 / 5),
+    ('two cats', 'two cat', 1 / 2),
+    ("Ana's cat", "Anas cat", 1 / 2),
+    ('well-known', 'well known', 0),
+    ('cat.dog', 'cat dog', 1),
+    ('', '', 0),
+])
+def test_f1_set_by_hand(prediction, gold, expected):
+    assert f1_set(prediction, gold) == pytest.approx(expected)
+
+
+def test_a_refusal_is_known_by_its_words():
+    assert is_refusal('NO INFORMATION AVAILABLE.') and is_refusal('That was not mentioned')
+    assert not is_refusal('no idea') and not is_refusal('')
+
+
+# --- evidence --------------------------------------------------------------------------------------------------------
+
+def reading(read, cited=()):
+    return Trace(question='?', method='test', model='none', read=list(read), evidence=list(cited))
+
+
+@given(st.lists(ids, min_size=1), st.lists(ids))
+@often
+def test_evidence_recall_is_the_part_found(gold, found):
+    assert evidence_recall(gold, found) == sum(turn in found for turn in set(gold)) / len(set(gold))
+
+
+@given(st.lists(ids), st.lists(ids, min_size=1))
+@often
+def test_read_recall_never_falls_with_k_and_ends_at_the_recall_of_all(read, gold):
+    curve = [read_recall_at(reading(read), gold, k) for k in range(len(read) + 2)]
+    assert curve == sorted(curve)
+    assert curve[0] == 0
+    assert curve[-1] == evidence_recall(gold, read)
+
+
+@given(st.lists(ids, min_size=1), st.lists(ids, min_size=1), st.integers(0, 10))
+@often
+def test_read_recall_counts_distinct_turns(read, gold, k):
+    doubled = [turn for turn in read for _ in range(2)]
+    assert read_recall_at(reading(doubled), gold, k) == read_recall_at(reading(read), gold, k)
+
+
+@given(st.lists(ids), st.lists(ids))
+@often
+def test_without_gold_there_is_no_recall(read, cited):
+    trace = reading(read, cited)
+    assert evidence_recall([], read) is None
+    assert read_recall_at(trace, [], 5) is None
+    assert cited_recall(trace, []) is None
+
+
+def test_read_and_cited_recall_by_hand():
+    trace = reading(['D3:1', 'D1:3', 'D1:3', 'D2:8'], ['D2:8'])
+    assert [read_recall_at(trace, ['D1:3', 'D2:8'], k) for k in range(5)] == [0, 0, .5, 1, 1]
+    assert cited_recall(trace, ['D1:3', 'D2:8']) == .5
+    with pytest.raises(ValueError, match='0 or more'):
+        read_recall_at(trace, ['D1:3'], -1)
+
+
+# --- dates -----------------------------------------------------------------------------------------------------------
+
+days = st.dates(date(1990, 1, 1), date(2040, 1, 1))
+
+
+@given(days, st.integers(1, 400))
+@often
+def test_the_right_day_is_right_however_it_is_written_and_another_is_wrong(day, later):
+    gold = phrase(TimeSpan.day(day))
+    for answer in (gold, f'On {gold}.', day.isoformat(), f'{day:%B} {day.day}, {day.year}', f'It was {gold}, she said.'):
+        assert exact_date(gold, answer) is True
+    assert exact_date(gold, phrase(TimeSpan.day(day + timedelta(later)))) is False
+
+
+@given(days)
+@often
+def test_a_vaguer_or_finer_period_is_wrong(day):
+    month, year = TimeSpan.month(day.year, day.month), TimeSpan.year(day.year)
+    for gold in (TimeSpan.day(day), month, year):
+        for answer in (TimeSpan.day(day), month, year):
+            assert exact_date(phrase(gold), phrase(answer)) is (gold == answer)
+
+
+@given(days, texts)
+@often
+def test_no_time_in_the_answer_is_wrong_and_no_date_in_the_gold_is_nothing(day, text):
+    assert exact_date(phrase(TimeSpan.day(day)), '') is False
+    assert exact_date(phrase(TimeSpan.day(day)), None) is False
+    if gold_date(text) is None:
+        assert exact_date(text, phrase(TimeSpan.day(day))) is None
+    else:
+        assert exact_date(text, '') is False
+
+
+@pytest.mark.parametrize('gold, answer, expected', [
+    ('7 May 2023', 'May 7, 2023', True),
+    ('7 May 2023', '7 May 2023 or 8 May 2023', False),
+    ('7 May 2023', 'the seventh of May', False),
+    ('7 May 2023', 'yesterday', False),
+    ('June 2023', 'in June 2023', True),
+    ('2022', '2022', True),
+    ('2022', 'June 2022', False),
+    ('The week before 9 June 2023', 'the week before 9 June 2023', True),
+    ('The week before 9 June 2023', '2 June 2023 to 8 June 2023', True),
+    ('The weekend before 27 June 2024 (22-23 June 2024)', 'the weekend before 27 June 2024', True),
+    ('Since 2016', 'since 2016', True),
+    ('Since 2016', '2016', False),
+    ('four years', 'four years', None),
+    ('Susie', '2022', None),
+    (None, '2022', None),
+])
+def test_exact_date_by_hand(gold, answer, expected):
+    assert exact_date(gold, answer) is expected
+
+
+def test_a_relative_time_is_no_period():
+    assert periods('last week') == periods('') == set()
+    assert periods('in June 2023, not in 2022') == {(date(2023, 6, 1), date(2023, 6, 30)), (date(2022, 1, 1), date(2022, 12, 31))}
+
+
+# --- intervals -------------------------------------------------------------------------------------------------------
+
+@given(values)
+@often
+def test_the_interval_holds_the_mean_and_stays_among_the_values(sample):
+    found = bootstrap(sample, resamples=300)
+    assert found.mean == pytest.approx(np.mean(sample))
+    assert found.n == len(sample)
+    assert min(sample) - 1e-9 <= found.low <= found.mean + 1e-9
+    assert found.mean - 1e-9 <= found.high <= max(sample) + 1e-9
+
+
+@given(values, st.integers(0, 5))
+@often
+def test_values_that_are_none_change_nothing(sample, place):
+    place = min(place, len(sample))
+    assert bootstrap([*sample[:place], None, *sample[place:]], resamples=200) == bootstrap(sample, resamples=200)
+
+
+@given(values)
+@often
+def test_a_cluster_for_each_value_is_the_same_as_none(sample):
+    assert bootstrap(sample, clusters=list(range(len(sample))), resamples=200) == bootstrap(sample, resamples=200)
+
+
+@given(st.lists(st.tuples(st.floats(0, 1), st.floats(0, 1)), min_size=1, max_size=12))
+@often
+def test_a_paired_difference_changes_its_sign_with_its_sides(pairs):
+    ours, theirs = [one for one, _ in pairs], [other for _, other in pairs]
+    there, back = paired(ours, theirs, resamples=200), paired(theirs, ours, resamples=200)
+    assert there.mean == pytest.approx(np.mean(ours) - np.mean(theirs))
+    assert (there.mean, there.low, there.high) == pytest.approx((-back.mean, -back.high, -back.low))
+    assert paired(ours, ours).low == paired(ours, ours).high == 0
+
+
+def test_the_interval_is_scipys():
+    stats = pytest.importorskip('scipy.stats')
+    sample = np.random.default_rng(3).random(80)
+    theirs = stats.bootstrap([sample], np.mean, n_resamples=4000, method='percentile', random_state=0).confidence_interval
+    ours = bootstrap(sample.tolist(), resamples=4000)
+    assert (ours.low, ours.high) == pytest.approx((theirs.low, theirs.high), abs=.006)
+
+
+def test_whole_clusters_are_drawn():
+    clusters = ['a'] * 50 + ['b'] * 50
+    apart = bootstrap([0.0] * 50 + [1.0] * 50, clusters)
+    assert (apart.low, apart.high) == (0, 1)
+    assert bootstrap([0.0] * 50 + [1.0] * 50).high < .7
+    assert bootstrap([0.0, 1.0, 1.0], ['a', 'b', 'b']).mean == pytest.approx(2 / 3)
+
+
+def test_nothing_to_average_says_so():
+    assert bootstrap([]) == bootstrap([None]) == Interval(None, None, None, 0)
+    assert str(bootstrap([])) == '–'
+
+
+@pytest.mark.parametrize('wrong, words', [
+    (lambda: bootstrap([1.0, 0.0], ['a']), 'one for each of 2 values'),
+    (lambda: paired([1.0], []), 'got 1 and 0'),
+])
+def test_unequal_lengths_are_refused(wrong, words):
+    with pytest.raises(ValueError, match=words):
+        wrong()
