@@ -1,0 +1,254 @@
+"""Experiments: a perfect, an empty, a lazy and a failing loop over a conversation of two sessions, counted by hand."""
+import json
+from argparse import Namespace
+from dataclasses import replace
+from datetime import datetime
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from memnb.bench import AGAINST, ORDER, Addressed, main_bench, memr3_methods, memr3_report, memr3_rows, memr3_tables
+from memnb.conversation import Conversation, Question, Session, Turn
+from memnb.datasets import DatasetError, data_path
+from memnb.experiment import CATEGORIES, Row, Table, cut, difference, evaluate, summary, table, value
+from memnb.metrics import bootstrap
+from memnb.run import Loop
+from memnb.search import Hit
+from memnb.snippets import Snippet
+from memnb.trace import Trace
+
+TOY = Conversation('toy', [
+    Session('D1', [Turn('D1:1', 'Ana', 'I moved to Porto yesterday.'), Turn('D1:2', 'Ben', 'How is the sea?')], datetime(2024, 3, 2)),
+    Session('D2', [Turn('D2:1', 'Ana', 'Cold. My cat hates it.'), Turn('D2:2', 'Ben', 'I bought a red car.')], datetime(2024, 5, 9)),
+], [
+    Question('When did Ana move?', '1 March 2024', ['D1:1'], 'temporal', 'toy', 0),
+    Question('What do Ana and Ben own?', 'a cat, a red car', ['D2:1', 'D2:2'], 'multi-hop', 'toy', 1),
+    Question('What colour is the car?', 'red', [], 'single-hop', 'toy', 2),
+    Question('What colour is the dog?', None, ['D2:2'], 'adversarial', 'toy', 3),
+])
+TURNS = [turn.id for turn in TOY.turns]
+
+
+class Perfect(Loop):
+    """Knows the gold; reads it, then the rest."""
+    def ask(self, question, *, asked=None, budget=None):
+        one = next(one for one in TOY.questions if one.text == question)
+        read = [*one.evidence, *(turn for turn in TURNS if turn not in one.evidence)][:budget]
+        return Trace(question=question, method='perfect', model='none', answer=one.answer, read=read, evidence=list(one.evidence))
+
+
+class Empty(Loop):
+    """Reads nothing, says nothing."""
+    def ask(self, question, *, asked=None, budget=None):
+        return Trace(question=question, method='empty', model='none', answer='')
+
+
+class Failing(Perfect):
+    """A model that is down for every question with a colour in it."""
+    def ask(self, question, **options):
+        trace = super().ask(question, **options)
+        return trace.model_copy(update={'error': 'ServerError: down'}) if 'colour' in question else trace
+
+
+METHODS = {'perfect': lambda one: Perfect(None), 'empty': lambda one: Empty(None), 'failing': lambda one: Failing(None)}
+
+
+def rows_of(method, **options):
+    return evaluate([TOY], {method: METHODS[method]}, **options)
+
+
+def test_a_perfect_loop_scores_1_and_an_empty_one_0():
+    perfect, empty = rows_of('perfect'), rows_of('empty')
+    assert [row.f1_locomo for row in perfect] == [1, 1, 1]
+    assert [row.recall for row in perfect] == [1, 1, None]
+    assert [row.cited_recall for row in perfect] == [1, 1, None]
+    assert [row.date_exact for row in perfect] == [True, None, None]
+    assert [row.f1_locomo for row in empty] == [0, 0, 0]
+    assert [row.recall for row in empty] == [0, 0, None]
+    assert [row.date_exact for row in empty] == [False, None, None]
+    assert all(row.error is None for row in perfect + empty)
+
+
+def test_recall_is_taken_at_each_cut():
+    dates, owned, _ = rows_of('perfect', cuts=(0, 1, 2))
+    assert dates.read_recall == {0: 0, 1: 1, 2: 1}
+    assert owned.read_recall == {0: 0, 1: .5, 2: 1}
+
+
+def test_the_budget_and_the_categories_are_passed_on():
+    assert [row.turns for row in rows_of('perfect', budget=1)] == [1, 1, 1]
+    assert [row.recall for row in rows_of('perfect', budget=1)] == [1, .5, None]
+    assert [row.category for row in rows_of('perfect', categories=('adversarial',))] == ['adversarial']
+    assert [row.f1_locomo for row in rows_of('perfect', categories=('adversarial',))] == [None]
+
+
+def test_a_failed_question_is_counted_and_never_scored():
+    rows = rows_of('failing')
+    assert [row.error for row in rows] == [None, None, 'ServerError: down']
+    failed = rows[2]
+    assert [value(failed, metric) for metric in ('turns', 'recall', 'cited_recall', 'f1_locomo', 'date_exact', 'read_recall@5')] == [None] * 6
+    (one,) = summary(rows)
+    assert (one['questions'], one['errors'], one['without_gold']) == (3, 1, 1)
+    assert one['f1_locomo']['mean'] == 1 and one['f1_locomo']['n'] == 2
+    assert table(rows).columns[-1] == 'failed' and table(rows).lines[0][-1] == '1'
+    assert 'failed' not in table(rows_of('perfect')).columns
+
+
+def test_rows_come_for_every_question_by_method_and_position():
+    rows = evaluate([TOY], METHODS, categories=(*CATEGORIES, 'adversarial'))
+    assert [(row.method, *row.question) for row in rows] == [(method, 'toy', place) for method in METHODS for place in range(4)]
+
+
+def test_the_summary_leaves_questions_without_gold_out_and_counts_them():
+    (one,) = summary(rows_of('perfect'))
+    assert one['recall']['n'] == 2 and one['questions'] == 3 and one['without_gold'] == 1
+    assert one['by_category']['single-hop']['recall'] == {'mean': None, 'low': None, 'high': None, 'n': 0}
+    assert one['by_conversation']['toy']['recall']['mean'] == 1
+    assert json.loads(json.dumps(one)) == one
+
+
+# --- rows by hand ----------------------------------------------------------------------------------------------------
+
+shares = st.none() | st.floats(0, 1)
+
+
+@st.composite
+def row_lists(draw):
+    """Rows of two methods over the same questions."""
+    places = range(draw(st.integers(1, 6)))
+    where = [(draw(st.sampled_from('ab')), place, draw(st.sampled_from(CATEGORIES))) for place in places]
+    return [[Row(conversation, place, category, method, recall=draw(shares)) for conversation, place, category in where]
+            for method in ('ours', 'theirs')]
+
+
+@given(row_lists())
+@settings(max_examples=40, deadline=None)
+def test_a_difference_is_taken_question_by_question_whatever_the_order(both):
+    ours, theirs = both
+    found = difference(ours, list(reversed(theirs)))
+    gains = [one.recall - other.recall for one, other in zip(ours, theirs) if None not in (one.recall, other.recall)]
+    assert found['overall']['n'] == len(gains)
+    if gains:
+        assert found['overall']['mean'] == pytest.approx(sum(gains) / len(gains))
+    assert sum(found[name]['n'] for name in {row.category for row in ours}) == len(gains)
+    assert sum(found[name]['n'] for name in {row.conversation for row in ours}) == len(gains)
+
+
+@given(row_lists())
+@settings(max_examples=40, deadline=None)
+def test_a_summary_is_the_bootstrap_of_its_rows(both):
+    for one, rows in zip(summary(both[0] + both[1]), both):
+        assert one['method'] == rows[0].method
+        found = bootstrap([row.recall for row in rows])
+        assert one['recall'] == {'mean': found.mean, 'low': found.low, 'high': found.high, 'n': found.n}
+        assert sum(part['recall']['n'] for part in one['by_category'].values()) == found.n
+
+
+@given(st.integers(0, 5), st.integers(0, 5))
+@settings(max_examples=40, deadline=None)
+def test_cutting_is_reading_fewer(first, second):
+    rows = rows_of('perfect')
+    once = cut(rows, first, 'cut')
+    assert [row.read for row in once] == [row.read for row in rows_of('perfect', budget=first)]
+    assert [row.recall for row in once] == [row.recall for row in rows_of('perfect', budget=first)]
+    assert cut(once, second, 'cut') == cut(rows, min(first, second), 'cut')
+    assert all(row.answer is None and row.f1_locomo is None and row.date_exact is None and row.cited_recall is None for row in once)
+
+
+def test_cutting_by_question_and_after_a_failure():
+    rows = rows_of('failing')
+    turns = {row.question: place for place, row in enumerate(rows)}
+    cutted = cut(rows, turns, 'cut')
+    assert [row.turns for row in cutted] == [0, 1, None]
+    assert [row.recall for row in cutted] == [0, .5, None]
+    assert cutted[2].error
+
+
+def test_a_table_prints_aligned_and_as_markdown():
+    small = Table('Title', ('method', 'a|b'), (('long name', '1.0'), ('x', '–')))
+    assert str(small) == 'Title\nmethod     a|b\nlong name  1.0\nx            –'
+    assert small.to_markdown() == '**Title**\n\n| method | a\\|b |\n| --- | ---: |\n| long name | 1.0 |\n| x | – |'
+    assert str(Table('Nothing', ('method', 'n'), ())) == 'Nothing\nmethod  n'
+
+
+def test_a_table_shows_percent_intervals_and_counts():
+    shown = table(rows_of('perfect'), 'recall', 'T')
+    assert shown.columns == ('method', 'turns read', 'overall [95%]', 'multi-hop', 'temporal', 'single-hop', 'questions')
+    assert shown.lines == (('perfect', '4.0', '100.0 [100.0, 100.0]', '100.0', '100.0', '–', '2'),)
+    assert table([]).lines == ()
+
+
+# --- MemR3's tables --------------------------------------------------------------------------------------------------
+
+class Recorder:
+    """A store that remembers what it was asked."""
+    def __init__(self):
+        self.queries = []
+
+    def search(self, query, k=10, *, exclude=(), during=None):
+        self.queries.append((query, k, frozenset(exclude)))
+        return [Hit(Snippet('s1', 'a text'))]
+
+
+def test_an_addressed_memory_names_the_person_asked_about_and_changes_nothing_else():
+    store = Recorder()
+    spoken = Addressed(store, ('Ana', 'Ben'))
+    assert [hit.snippet.id for hit in spoken.search('Where does Ana live?', 3, exclude=['s2'])] == ['s1']
+    assert store.queries[0][0] == 'Ana: Where does Ana live?'
+    for question in ('Where is it?', 'What do Ana and Ben own?'):
+        assert spoken.address(question) == question
+
+
+@pytest.fixture(scope='module')
+def report():
+    return memr3_report(memr3_rows([TOY]))
+
+
+def test_every_method_has_its_row_and_every_row_its_place(report):
+    assert {one['method'] for one in report['rows']} == set(ORDER)
+    assert set(memr3_methods([TOY])) <= set(ORDER)
+    assert set(AGAINST) <= set(ORDER)
+    assert all(one['questions'] == 3 and one['errors'] == 0 for one in report['rows'])
+
+
+def test_no_method_reads_more_than_the_memory_has_and_one_search_reads_it_all(report):
+    turns = {one['method']: one['turns']['mean'] for one in report['rows']}
+    assert turns['one-shot'] == turns["one-shot at MemR3's turns"] == 4
+    assert all(mean <= 4 for mean in turns.values())
+    assert turns['one-shot, stopped where MemR3 stops'] == turns['MemR3, stopping by itself']
+
+
+def test_without_a_refined_query_memr3_reads_what_one_search_reads():
+    sample = memr3_rows([replace(TOY, questions=TOY.questions[:2])])
+    read = {(row.method, row.position): row.read for row in sample}
+    assert all(read['MemR3 w/o Δq', place] == read['one-shot', place] for place in (0, 1))
+
+
+def test_the_tables_are_the_same_from_the_json(report):
+    again = memr3_tables(json.loads(json.dumps(report)))
+    assert again == memr3_tables(report)
+    assert [line[0] for line in again[0].lines] == list(ORDER)
+
+
+def test_the_command_prints_tables_or_one_json_object(tmp_path, capsys):
+    content = json.loads(data_path('sample.json').read_text(encoding='utf-8'))
+    content[0]['qa'] = [content[0]['qa'][place] for place in (0, 1, 2, 44)]
+    path = tmp_path / 'small.json'
+    path.write_text(json.dumps(content), encoding='utf-8')
+    assert main_bench(Namespace(data=str(path), json=True)) == 0
+    printed = capsys.readouterr()
+    found = json.loads(printed.out)
+    assert found['provenance']['questions'] == 4 and found['provenance']['data'] == 'small.json'
+    assert len(found['provenance']['sha256']) == 64
+    assert 'MemR3: sample, 4 questions' in printed.err
+    assert main_bench(Namespace(data=str(path), json=False)) == 0
+    text = capsys.readouterr().out
+    assert all(str(one) in text for one in memr3_tables(found))
+
+
+def test_a_file_that_is_not_locomo_is_refused_by_name(tmp_path):
+    path = tmp_path / 'wrong.json'
+    path.write_text('{}', encoding='utf-8')
+    with pytest.raises(DatasetError, match='wrong.json'):
+        main_bench(Namespace(data=str(path), json=True))
