@@ -33,7 +33,7 @@ dates = st.dates(date(1950, 1, 1), date(2050, 1, 1))
 
 
 @given(questions, lines)
-@example('Which week did Tobin run?', [Snippet('a', 'I run on 31 December 9999.', speaker='Tobin', said=datetime(2024, 1, 1))])
+@example('Which month did Tobin run?', [Snippet('a', 'I run on 31 December 9999.', speaker='Tobin', said=datetime(2024, 1, 1))])
 @settings(max_examples=120, deadline=None)
 def test_the_rule_answers_anything_and_cites_only_what_it_saw(question, shown):
     reply = extract_answer(question, shown)
@@ -87,7 +87,18 @@ def test_what_is_no_time_and_no_number_is_copied(question, shown):
         assert set(reply.answer.split()) <= set(' '.join(cited[name] for name in reply.sources).split())
 
 
+def test_a_caption_is_a_sentence_of_its_own_and_every_sentence_counts():
+    line = Snippet('x', 'It rained. It poured. I ran. We sang. Look at the tram [shares a green tram numbered 118]')
+    found = statements(line, [Requirement('fact', ('tram', 'green', 'numbered'))])
+    assert found == ['[shares a green tram numbered 118]', 'Look at the tram', 'It rained.', 'It poured.', 'We sang.', 'I ran.']
+
+
 # ------------------------------------------------------------------ when
+
+def test_where_the_calendar_ends_the_time_stays_as_it_was_said():
+    line = Snippet('x', 'What a race!', said=datetime(9999, 12, 31))
+    assert when([line], [Requirement('date', ('race',))], 'week')[0] == TimeSpan.day(date(9999, 12, 31))
+
 
 @given(dates, st.sampled_from([None, *GRANULARITIES[:-1]]))
 @settings(max_examples=100, deadline=None)
@@ -122,7 +133,8 @@ def test_a_when_answer_reads_back_as_the_days_that_were_meant(day):
 
 @pytest.mark.parametrize('question, unit', [
     ('In which year did she join?', 'year'), ('which month was it?', 'month'), ('On what weekend did it rain?', 'weekend'),
-    ('When did she join?', None), ('Which years were good?', None), ('What happened that year?', None)])
+    ('When did she join?', None), ('Which years were good?', None), ('What happened that year?', None),
+    ('Tell me in which year she joined.', None)])
 def test_the_unit_is_named_by_the_question(question, unit):
     assert asked_unit(question) == unit
 
@@ -149,7 +161,7 @@ def test_an_interval_is_a_subtraction(first, gap, unit, turned):
     months = months_walked(first, later)
     expected = {'day': gap, 'week': gap // 7, 'month': months, 'year': months // 12}[unit]
     shown, required = (shown[::-1], required[::-1]) if turned else (shown, required)
-    text, sources = interval(shown, required, f'How many {unit}s passed since yesterday morning?')
+    text, sources = interval(shown, required, f'From yesterday on, how many {unit}s passed?')
     assert text == f'{expected} {unit}' + ('' if expected == 1 else 's')
     assert sources == (['b', 'a'] if turned else ['a', 'b'])
 
@@ -165,6 +177,12 @@ def test_two_events_are_two_lines_and_the_best_pair(shown, required):
         assert not possible
     else:
         assert possible[found[0].id, found[1].id] == max(possible.values())
+
+
+def test_the_pair_that_covers_most_is_taken():
+    shown = [Snippet(name, text) for name, text in (('a', 'a race and dogs'), ('b', 'the race'), ('c', 'a show with dogs'), ('d', 'the show'))]
+    pair = two_events(shown, [Requirement('date', ('race', 'dogs')), Requirement('date', ('show', 'dogs'))])
+    assert [event.id for event in pair] == ['a', 'c']
 
 
 @given(lines, needs.filter(lambda required: sum(need.kind == 'date' for need in required) < 2))
