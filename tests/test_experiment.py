@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memnb.bench import AGAINST, ORDER, Addressed, main_bench, memr3_methods, memr3_report, memr3_rows, memr3_tables
+from memnb.cli import main
 from memnb.conversation import Conversation, Question, Session, Turn
 from memnb.datasets import DatasetError, data_path
 from memnb.experiment import CATEGORIES, Row, Table, cut, difference, evaluate, summary, table, value
@@ -236,7 +237,7 @@ def test_the_command_prints_tables_or_one_json_object(tmp_path, capsys):
     content[0]['qa'] = [content[0]['qa'][place] for place in (0, 1, 2, 44)]
     path = tmp_path / 'small.json'
     path.write_text(json.dumps(content), encoding='utf-8')
-    assert main_bench(Namespace(data=str(path), json=True)) == 0
+    assert main(['bench', 'locomo', '--data', str(path), '--json']) == 0
     printed = capsys.readouterr()
     found = json.loads(printed.out)
     assert found['provenance']['questions'] == 4 and found['provenance']['data'] == 'small.json'
@@ -252,3 +253,11 @@ def test_a_file_that_is_not_locomo_is_refused_by_name(tmp_path):
     path.write_text('{}', encoding='utf-8')
     with pytest.raises(DatasetError, match='wrong.json'):
         main_bench(Namespace(data=str(path), json=True))
+    assert main(['bench', 'locomo', '--data', str(path)]) == 2
+
+
+@pytest.mark.parametrize('words', [['bench', 'locomo'], ['bench', 'nothing', '--data', 'x'], ['bench', 'locomo', '--data', 'missing.json']])
+def test_bad_use_is_one_line_and_the_code_2(words, capsys):
+    assert main(words) == 2
+    printed = capsys.readouterr()
+    assert printed.out == '' and printed.err.count('\n') == 1 and printed.err.startswith('memnb: ')
