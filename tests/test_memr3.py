@@ -157,6 +157,10 @@ def test_the_model_sees_the_newest_snippets_only_and_what_will_happen(scene):
             assert inputs['due'] == due and (route.action, route.reason) == (due.action, due.reason)
         elif due:
             assert inputs['due'].action == route.action == 'answer'
+        elif options['stop_early']:
+            assert inputs['due'] is None
+        else:
+            assert inputs['due'].action == 'retrieve' and route.action != 'answer'
         if route.action == 'retrieve':
             newest, streak = [hit.id for hit in next(searches).hits], 0
             size = len(newest)
@@ -275,11 +279,12 @@ def test_the_mask_and_the_query_bring_more_of_the_sample(sample, memory):
     assert recall(mask=False) + 1 < recall(refine=False) <= recall()
 
 
-def test_published_rules_let_a_model_answer_after_one_reflection():
-    reply = TrackerReply(decision='answer', detailed_answer='unknown')
-    paths = {released: [step.action for step in of(MemR3(lambda query: [], Replies([reply], AnswerReply(answer='x')), released=released)
-                                                  .ask(QUESTION), 'route')] for released in (False, True)}
-    assert paths == {False: ['reflect'] * 4 + ['answer'], True: ['reflect', 'answer']}
+def test_published_rules_let_a_model_answer_after_one_reflection_and_tell_it_so():
+    for released, path, told in ((False, ['reflect'] * 4 + ['answer'], ['reflect'] * 4 + ['answer']), (True, ['reflect', 'answer'], ['reflect', None])):
+        model = Replies([TrackerReply(decision='answer', detailed_answer='unknown')], AnswerReply(answer='x'))
+        trace = MemR3(lambda query: [], model, released=released).ask(QUESTION)
+        assert [step.action for step in of(trace, 'route')] == path
+        assert [inputs['due'] and inputs['due'].action for name, inputs in model.inputs if name == 'track'] == told
 
 
 def test_a_reflection_does_not_lock_the_loop():
