@@ -25,10 +25,13 @@ CANOE = 'When did Zofia go canoeing with her niece?'
 CLOSED = 'http://127.0.0.1:9/v1'  # the discard port: nothing listens there
 
 
+BUFFERED = {key: value for key, value in os.environ.items() if key != 'PYTHONUNBUFFERED'}  # as at a user's
+
+
 def memnb(*words, cwd=None, **environment):
     """The finished process of a command."""
     return subprocess.run([sys.executable, '-m', 'memnb.cli', *words], capture_output=True, cwd=cwd, timeout=120,
-                          env={**os.environ, 'PYTHONPATH': os.pathsep.join(sys.path), 'OPENAI_API_KEY': KEY, **environment})
+                          env={**BUFFERED, 'PYTHONPATH': os.pathsep.join(sys.path), 'OPENAI_API_KEY': KEY, **environment})
 
 
 def one_line(process, code, *words):
@@ -162,9 +165,16 @@ def test_every_method_answers_within_the_turns_allowed(method, capsys):
     assert trace.method == method and 0 < len(trace.read) <= 7 and trace.answer
 
 
+def test_a_question_that_is_no_text_is_mended_before_it_is_searched(capsys):
+    assert cli.main(['ask', '--json', 'When did Zofia \udcff go canoeing?']) == 0  # a stray byte on the command line
+    assert Trace.from_json(capsys.readouterr().out).steps[0].query == 'When did Zofia \ufffd go canoeing?'
+
+
 def test_without_a_number_of_turns_the_method_decides(capsys):
     assert cli.main(['ask', '--json', '--method', 'rag', CANOE]) == 0
     assert len(Trace.from_json(capsys.readouterr().out).read) == 25
+    assert cli.main(['ask', '--json', '--method', 'rag', '--k', '40', CANOE]) == 0
+    assert len(Trace.from_json(capsys.readouterr().out).read) == 40
     assert cli.main(['ask', '--json', '--method', 'full-context', CANOE]) == 0
     assert len(Trace.from_json(capsys.readouterr().out).read) == len(load_sample().turns)
 
@@ -271,7 +281,7 @@ def test_the_report_goes_where_it_is_told_or_where_it_can(tmp_path, monkeypatch,
 @pytest.mark.skipif(os.name == 'nt', reason='pipes')
 def test_a_reader_who_has_enough_is_no_error(tmp_path):
     process = subprocess.Popen([sys.executable, '-m', 'memnb.cli', 'demo', '--no-report'], stdout=subprocess.PIPE,
-                               stderr=subprocess.PIPE, cwd=tmp_path)
+                               stderr=subprocess.PIPE, cwd=tmp_path, env=BUFFERED)
     process.stdout.read(1)
     process.stdout.close()
     assert (process.stderr.read(), process.wait(60)) == (b'', 141)
@@ -280,7 +290,8 @@ def test_a_reader_who_has_enough_is_no_error(tmp_path):
 @pytest.mark.skipif(not os.path.exists('/dev/full'), reason='there is no /dev/full here')
 def test_an_output_that_cannot_be_written_is_one_line():
     with open('/dev/full', 'wb') as full:
-        process = subprocess.run([sys.executable, '-m', 'memnb.cli', 'ask', '--k', '5', CANOE], stdout=full, stderr=subprocess.PIPE)
+        process = subprocess.run([sys.executable, '-m', 'memnb.cli', 'ask', '--k', '5', CANOE], stdout=full, stderr=subprocess.PIPE,
+                                 env=BUFFERED)
     assert process.returncode == 2 and process.stderr.startswith(b'memnb: ') and process.stderr.count(b'\n') == 1
 
 
