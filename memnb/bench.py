@@ -85,12 +85,12 @@ def memr3_rows(conversations: Iterable[Conversation], tell: Callable[[str], None
 
 # %% ../nbs/52a_bench.ipynb #d00fe4ef
 def _rounded(thing: object) -> object:
-    "Numbers to four places, however deep."
+    "Numbers to five places, however deep."
     if isinstance(thing, dict):
         return {name: _rounded(part) for name, part in thing.items()}
     if isinstance(thing, list):
         return [_rounded(part) for part in thing]
-    return round(thing, 4) if isinstance(thing, float) else thing
+    return round(thing, 5) if isinstance(thing, float) else thing
 
 
 def memr3_report(rows: Sequence[Row]) -> dict:

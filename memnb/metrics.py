@@ -128,8 +128,8 @@ def exact_date(gold: str | None, answer: str | None) -> bool | None:
     span = gold_date(gold)
     if span is None:
         return None
-    named = periods(answer or '')
-    return bool(named) and named in ({(span.start, span.end)}, periods(gold))
+    due = (span.start, span.end)
+    return periods(answer or '') in ({due}, {due} | periods(gold))
 
 # %% ../nbs/51_metrics.ipynb #a8d2c9fe
 @dataclass(frozen=True)
