@@ -229,6 +229,11 @@ def test_numbers_in_digits_stay_as_they_are(number, cents):
         assert number_before(counted('How much did it cost?'), f'It was ${said}, I think.') == (f'${said}', '')
 
 
+def test_what_is_no_number_and_what_is_counted():
+    assert [found[0] for found in NUMBER.finditer('The 7th, at 10:30, in v2 of 1.5, twentyish')] == ['1.5']
+    assert counted('How many people came running?') == {'peopl'} and counted('how many') == frozenset()
+
+
 @pytest.mark.parametrize('question, text, answer', [
     ('How many people came?', 'One crate, then sixty-one people.', '61'),
     ('How many times did Tobin run?', 'I run there twice a day.', '2'),
