@@ -303,6 +303,17 @@ def test_a_retrieval_ends_the_streak_and_the_reasoning():
     assert [inputs['reasoning'] for name, inputs in model.inputs if name == 'track'] == ['', 'hm', '', '', '']
 
 
+def test_the_state_step_says_what_changed_and_monotone_what_stays():
+    replies = [TrackerReply(decision='retrieve', gaps=['the day', 'the buyer'], evidence=[{'text': 'Sold.', 'sources': ['a']}]),
+               TrackerReply(decision='answer', gaps=['the price'], evidence=[{'text': 'In May.', 'sources': ['a']}])]
+    for monotone, texts in ((True, ['Sold.', 'In May.']), (False, ['In May.'])):
+        trace = MemR3(lambda query: [Snippet('a', 'x')], Replies(replies, AnswerReply(answer='1')), mask=False, monotone=monotone).ask(QUESTION)
+        first, last = of(trace, 'state')
+        assert (first.gained, first.opened, first.closed) == (['Sold.'], ['the day', 'the buyer'], [])
+        assert (last.gained, last.opened, last.closed) == (['In May.'], ['the price'], ['the day', 'the buyer'])
+        assert [bullet.text for bullet in last.evidence] == texts
+
+
 def test_citations_of_chunks_resolve_to_turns(sample):
     pages = LexicalIndex()
     pages.add(chunk_snippets(sample, words=100))
