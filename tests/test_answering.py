@@ -256,7 +256,7 @@ def test_answers_of_each_kind(question, text, answer):
 def test_lists_take_the_three_best_lines_and_lengths_the_best():
     shown = [Snippet(f'{place}', f'{text} for {place} days.') for place, text in enumerate(['read', 'read books', 'slept', 'read big books', 'big'], 2)]
     reply = extract_answer('Which big books did you read?', shown)
-    assert reply.sources == ['5', '3', '2'] and reply.answer.split()[0] == 'read' and 'big' in reply.answer
+    assert reply.sources == ['5', '3', '2'] and reply.answer == 'read big books for 5 days. read books for 3 days. read for 2 days.'
     assert how_long(shown, requirements('How long?')) == ('2 days', ['2'])
     assert how_many(shown, requirements('How many cats?'), 'How many cats?') == (None, [])
     assert yes_or_no(shown[3:], requirements('Are there big books?'))[0] == 'Yes'
