@@ -12,6 +12,7 @@ import importlib.util
 import logging
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -188,6 +189,7 @@ def lab(options) -> int:
     if importlib.util.find_spec('jupyterlab') is None:
         raise Failure("JupyterLab is not installed; this installs it: pip install 'memnb[lab]'")
     process = subprocess.Popen([sys.executable, '-m', 'jupyterlab', *options.passed_on, str(notebooks())])
+    signal.signal(signal.SIGTERM, lambda *_: process.terminate())  # who ends us means JupyterLab
     while True:
         try:
             return process.wait()

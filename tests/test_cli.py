@@ -348,6 +348,18 @@ def test_lab_starts_jupyterlab_on_the_notebooks_and_passes_the_options_on(tmp_pa
     assert process.stdout.decode().strip() == repr(['--no-browser', '--port=0', str(commands.notebooks())])
 
 
+@pytest.mark.skipif(os.name == 'nt', reason='signals')
+def test_who_ends_lab_ends_jupyterlab(tmp_path):
+    (tmp_path / 'jupyterlab').mkdir()
+    (tmp_path / 'jupyterlab' / '__init__.py').write_text('')
+    (tmp_path / 'jupyterlab' / '__main__.py').write_text('import time; print("up", flush=True); time.sleep(60)')
+    process = subprocess.Popen([sys.executable, '-m', 'memnb.cli', 'lab'], stdout=subprocess.PIPE,
+                               env={**BUFFERED, 'PYTHONPATH': os.pathsep.join([str(tmp_path), *sys.path])})
+    assert process.stdout.readline() == b'up\n'
+    process.terminate()
+    assert process.stdout.read() == b'' and process.wait(30) != 0  # its output ends only when both have ended
+
+
 def test_without_jupyterlab_one_line_says_what_to_install(monkeypatch, capsys):
     monkeypatch.setattr(commands.importlib.util, 'find_spec', lambda name: None)
     assert cli.main(['lab']) == 2
@@ -367,6 +379,7 @@ def test_control_c_is_left_to_jupyterlab(monkeypatch, package):
 
     monkeypatch.setattr(commands.importlib.util, 'find_spec', lambda name: True)
     monkeypatch.setattr(commands.subprocess, 'Popen', Interrupted)
+    monkeypatch.setattr(commands.signal, 'signal', lambda *_: None)
     assert cli.main(['lab']) == 0
 
 
