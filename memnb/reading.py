@@ -53,7 +53,8 @@ def _date(text: str) -> TimeSpan | None:
 
 # %% ../nbs/05_reading.ipynb #a996c462
 FRAME = frozenset(tokenize(
-    'kind type sort many much long often according year month week day date time name happen ever'))
+    'kind type sort many much long often according year month week day date time name happen ever '
+    'probably likely possibly'))
 
 @lru_cache(maxsize=20_000)
 def keywords(
@@ -89,6 +90,7 @@ def concerns(snippet: Snippet, person: str | None) -> bool:
     return person is None or snippet.speaker == person or person in named_in(snippet.text, (person,))
 
 # %% ../nbs/05_reading.ipynb #28edbd3b
+_PLURAL = r"(?!(does|is|was|has|this|his|its|yes)\b)\w+[^s\W]s\b"  # a word in -s that is no verb of asking and no pronoun
 _KINDS = (
     ('when', r'when\b|(what|which|on what|on which|in what|in which|during which) (\w+ )?(date|day|night|month|year)\b'),
     ('interval', r'how (many|much) (days|weeks|months|years|time)\b.*\b(between|pass|take|took|until|before)\b|how long (did|was) it\b|how long between\b'),
@@ -96,8 +98,7 @@ _KINDS = (
     ('how many', r'how (many|much)\b'),
     ('yes-no', r"(is|are|was|were|do|does|did|has|have|had|can|could|would|will|should|might)\b"),
     ('where', r'where\b'), ('who', r'(who|whose|whom)\b'), ('why', r'why\b'),
-    ('list', r"(what|which|in what|in which) (\w+[ -]){0,2}?\w+[^s\W]s\b(?<!what does)(?<!what is)(?<!what was)(?<!what has)(?<!this)"
-             r"|what (has|have|are|were|do|does)\b|how (do|does|has|have)\b"),
+    ('list', rf"(what|which|in what|in which) (\w+[ -]){{0,2}}?{_PLURAL}|what (has|have|are|were|do|does)\b|how (do|does|has|have)\b"),
 )
 
 def question_kind(question: str) -> str:

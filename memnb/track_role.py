@@ -88,10 +88,11 @@ def next_query(
     last_query: str,  # the query before; the new one differs from it
     names: Sequence[str] = (),  # who speaks, left out of the topic
 ) -> str:
-    """Δq: who must say it, and the topic. For a list, also the words that keep company with it in the evidence;
+    """Δq: who must say it, and the topic. For a list, also the words that keep company with it in the best three bullets;
     for anything else, every other time only the words of the topic that no evidence has yet."""
     if need.kind == 'list':
-        company = recurring((snippet.text for snippet in known), [*need.words, *names], 8)
+        best = sorted(known, key=lambda snippet: -relevance(snippet, [need]))[:3]
+        company = recurring((snippet.text for snippet in best), [*need.words, *names], 8)
         topics = [*need.words, *company[:4]], [*need.words, *company]
     else:
         found = ' '.join(snippet.text for snippet in known)
