@@ -179,9 +179,9 @@ def lost(before, after):
 
 class Telling(RuleBasedStateMachine):
     """A run of arbitrary replies to a monotone tracker, with everything that must hold after each."""
-    @initialize()
-    def begin(self):
-        self.state, self.seen, self.meaning, self.shut, self.ever = EvidenceGap(), {}, {}, {}, {}
+    @initialize(seen=SEENS)
+    def begin(self, seen):
+        self.state, self.seen, self.meaning, self.shut = EvidenceGap(), dict(seen), {}, {}
 
     @rule(seen=SEENS)
     def show(self, seen):
@@ -232,6 +232,22 @@ class Telling(RuleBasedStateMachine):
 
 TestTelling = Telling.TestCase
 TestTelling.settings = settings(max_examples=50, stateful_step_count=10, deadline=None)
+
+
+EVERYTHING = {'s1': ('D1:1',), 's2': (), 'chunk': ('D1:1', 'D1:2', 'D2:1')}
+
+
+@settings(deadline=None)
+@given(st.lists(REPLIES, min_size=2, max_size=5))
+def test_what_was_grounded_once_is_in_the_last_state(replies):
+    state, proved = EvidenceGap(), {}
+    for reply in replies:
+        state = state.update(reply, EVERYTHING)
+        for claim in told(reply):
+            turns = {turn for name in claim.sources if name in EVERYTHING for turn in EVERYTHING[name] or (name,)}
+            if turns:
+                proved[normal(claim.text)] = proved.get(normal(claim.text), set()) | turns
+    assert {normal(bullet.text): set(bullet.sources) for bullet in state.evidence if bullet.grounded} == proved
 
 
 @settings(deadline=None)
