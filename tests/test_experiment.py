@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from memnb.bench import AGAINST, ORDER, Addressed, main_bench, memr3_methods, memr3_report, memr3_rows, memr3_tables
 from memnb.cli import main
 from memnb.conversation import Conversation, Question, Session, Turn
-from memnb.datasets import DatasetError, data_path
-from memnb.experiment import CATEGORIES, Row, Table, cut, difference, evaluate, summary, table, value
+from memnb.datasets import DatasetError, data_path, load_sample
+from memnb.experiment import CATEGORIES, Row, Table, cut, difference, evaluate, score, summary, table, value
 from memnb.metrics import bootstrap
 from memnb.run import Loop
 from memnb.search import Hit
@@ -69,6 +69,12 @@ def test_a_perfect_loop_scores_1_and_an_empty_one_0():
     assert [row.recall for row in empty] == [0, 0, None]
     assert [row.date_exact for row in empty] == [False, None, None]
     assert all(row.error is None for row in perfect + empty)
+
+
+def test_dates_are_scored_where_the_question_asks_when():
+    trace = Trace(question='?', method='test', model='none', answer='2022')
+    scored = [score(trace, Question(text, '2022'), 'test').date_exact for text in ('When was it?', 'What is on the poster?')]
+    assert scored == [True, None]
 
 
 def test_recall_is_taken_at_each_cut():
@@ -196,7 +202,7 @@ def test_an_addressed_memory_names_the_person_asked_about_and_changes_nothing_el
     store = Recorder()
     spoken = Addressed(store, ('Ana', 'Ben'))
     assert [hit.snippet.id for hit in spoken.search('Where does Ana live?', 3, exclude=['s2'])] == ['s1']
-    assert store.queries[0][0] == 'Ana: Where does Ana live?'
+    assert store.queries == [('Ana: Where does Ana live?', 3, frozenset(['s2']))]
     for question in ('Where is it?', 'What do Ana and Ben own?'):
         assert spoken.address(question) == question
 
@@ -220,10 +226,12 @@ def test_no_method_reads_more_than_the_memory_has_and_one_search_reads_it_all(re
     assert turns['one-shot, stopped where MemR3 stops'] == turns['MemR3, stopping by itself']
 
 
-def test_without_a_refined_query_memr3_reads_what_one_search_reads():
-    sample = memr3_rows([replace(TOY, questions=TOY.questions[:2])])
-    read = {(row.method, row.position): row.read for row in sample}
-    assert all(read['MemR3 w/o Δq', place] == read['one-shot', place] for place in (0, 1))
+def test_without_a_refined_query_memr3_reads_what_one_search_reads_and_with_it_something_else():
+    sample = load_sample()
+    few = replace(sample, questions=sample.questions[22:26])
+    methods = {name: make for name, make in memr3_methods([few]).items() if name in ('one-shot', 'MemR3', 'MemR3 w/o Δq')}
+    read = {name: [row.read for row in evaluate([few], {name: make}, budget=25)] for name, make in methods.items()}
+    assert read['MemR3 w/o Δq'] == read['one-shot'] != read['MemR3']
 
 
 def test_the_tables_are_the_same_from_the_json(report):
