@@ -202,7 +202,7 @@ def test_an_addressed_memory_names_the_person_asked_about_and_changes_nothing_el
     store = Recorder()
     spoken = Addressed(store, ('Ana', 'Ben'))
     assert [hit.snippet.id for hit in spoken.search('Where does Ana live?', 3, exclude=['s2'])] == ['s1']
-    assert store.queries == [('Ana: Where does Ana live?', 3, frozenset(['s2']))]
+    assert store.queries[0] == ('Ana: Where does Ana live?', 3, frozenset(['s2']))
     for question in ('Where is it?', 'What do Ana and Ben own?'):
         assert spoken.address(question) == question
 
@@ -226,12 +226,25 @@ def test_no_method_reads_more_than_the_memory_has_and_one_search_reads_it_all(re
     assert turns['one-shot, stopped where MemR3 stops'] == turns['MemR3, stopping by itself']
 
 
-def test_without_a_refined_query_memr3_reads_what_one_search_reads_and_with_it_something_else():
+@pytest.fixture(scope='module')
+def few():
+    """Rows over four questions of the bundled conversation, by method."""
     sample = load_sample()
-    few = replace(sample, questions=sample.questions[22:26])
-    methods = {name: make for name, make in memr3_methods([few]).items() if name in ('one-shot', 'MemR3', 'MemR3 w/o Δq')}
-    read = {name: [row.read for row in evaluate([few], {name: make}, budget=25)] for name, make in methods.items()}
+    rows = memr3_rows([replace(sample, questions=sample.questions[22:26])])
+    return {method: [row for row in rows if row.method == method] for method in ORDER}
+
+
+def test_without_a_refined_query_memr3_reads_what_one_search_reads_and_with_it_something_else(few):
+    read = {method: [row.read for row in rows] for method, rows in few.items()}
     assert read['MemR3 w/o Δq'] == read['one-shot'] != read['MemR3']
+
+
+def test_one_search_is_cut_to_what_each_loop_read(few):
+    turns = {method: [row.turns for row in rows] for method, rows in few.items()}
+    assert turns['one-shot, stopped where MemR3 stops'] == turns['MemR3, stopping by itself'] != turns['MemR3']
+    assert turns["one-shot at MemR3's turns"] == turns['MemR3'] == [25] * 4
+    assert turns['one-shot @10'] == [10] * 4
+    assert all(len(row.read) <= 25 for rows in few.values() for row in rows)
 
 
 def test_the_tables_are_the_same_from_the_json(report):

@@ -61,6 +61,12 @@ def test_the_telling_words_are_the_best_by_a_plain_count_in_any_order(snippets, 
     assert telling(backwards, rarity(shuffled), count, leave_out) == found
 
 
+def test_equal_words_come_by_the_alphabet_in_whatever_order_they_were_read():
+    snippets = [Snippet(word, word) for word in ('dog', 'cat', 'boat', 'rain', 'sea')]
+    for read in (snippets[:3], snippets[2::-1]):
+        assert telling(read, rarity(snippets), 5) == ['boat', 'cat', 'dog']
+
+
 @given(st.lists(words, min_size=1, max_size=4), st.lists(words, max_size=4), st.integers(1, 6))
 def test_the_question_is_said_as_often_as_it_should_and_each_term_once(question, terms, repeats):
     question = ' '.join(question) + '?'
