@@ -122,7 +122,9 @@ def track_rule(
                if not is_met(need, known, exhausted=not any(relevance(snippet, [need]) >= PART for snippet in fresh))]
     shared = {'evidence': claims, 'gaps': [need.text for need in missing]}
     if (missing and snippets) or (due and due.action == 'retrieve'):
-        query = next_query((missing or needs)[0], known, last_query, names)
+        alone = len({need.person for need in needs if need.person}) == 1  # asked about two people, it addresses neither
+        target = (missing or needs)[0] if alone else replace((missing or needs)[0], person=None)
+        query = next_query(target, known, last_query, names)
         return TrackerReply(decision='retrieve', retrieval_query=query, **shared)
     if missing and not reasoning:
         thought = f'{len(needs) - len(missing)} of {len(needs)} requirements are met. Nothing more came back.'
