@@ -37,17 +37,19 @@ _LOCK = threading.Lock() # the stemmer keeps the word inside itself while it wor
 
 
 @cache
-def _stemmer():
-    "The stemmer, imported when it is first needed."
+def _stemmer(algorithm: str):
+    "A stemmer, imported when it is first needed."
     import snowballstemmer
-    return snowballstemmer.stemmer('english')
+    return snowballstemmer.stemmer(algorithm)
 
 
 @lru_cache(maxsize=200_000)
-def stem(word: str) -> str:
-    "The Snowball stem of a lower-case English word."
+def stem(word: str,
+         algorithm: str = 'english', # one of snowballstemmer's: 'porter' is the stemmer of 1980
+        ) -> str:
+    "The Snowball stem of a lower-case word."
     with _LOCK:
-        return _stemmer().stemWord(word)
+        return _stemmer(algorithm).stemWord(word)
 
 
 def tokenize(text: str) -> list[str]:

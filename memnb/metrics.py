@@ -11,11 +11,11 @@ from collections import Counter
 from collections.abc import Collection, Hashable, Sequence
 from dataclasses import dataclass
 from datetime import date
-from functools import cache, lru_cache
-from threading import Lock
+from functools import lru_cache
 
 import numpy as np
 
+from .lexical import stem
 from .timespan import TimeSpan, find_times, parse_date
 
 # %% auto #0
@@ -23,23 +23,9 @@ __all__ = ['REFUSALS', 'porter_stem', 'locomo_tokens', 'token_f1', 'is_refusal',
            'read_recall_at', 'cited_recall', 'periods', 'gold_date', 'exact_date', 'Interval', 'bootstrap', 'paired']
 
 # %% ../nbs/51_metrics.ipynb #a313314c
-_LOCK = Lock()  # the stemmer keeps the word inside itself while it works
-
-
-@cache
-def _porter():
-    "Porter's stemmer of 1980, imported when it is first needed."
-    import snowballstemmer
-    return snowballstemmer.stemmer('porter')
-
-
-@lru_cache(maxsize=100_000)
 def porter_stem(word: str) -> str:
     "The Porter stem of a lower-case word; words of one or two letters stay as they are, as in NLTK."
-    if len(word) <= 2:
-        return word
-    with _LOCK:
-        return _porter().stemWord(word)
+    return word if len(word) <= 2 else stem(word, 'porter')
 
 # %% ../nbs/51_metrics.ipynb #8d34165c
 def locomo_tokens(text: str) -> list[str]:

@@ -1,12 +1,16 @@
 """The package as a whole: what importing it costs, and that it offers what it says."""
+import configparser
 import importlib
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import memnb
 
+ROOT = Path(__file__).parent.parent
+PLANNED = set()  # notebooks that a text may announce before they are there
 HEAVY = ('matplotlib', 'networkx', 'openai', 'wordllama', 'scipy', 'pydantic', 'numpy')
 
 
@@ -40,9 +44,23 @@ def test_a_name_that_is_not_on_offer_is_an_attribute_error():
         raise AssertionError('expected an AttributeError')
 
 
+def test_the_version_is_the_same_in_both_places():
+    settings = configparser.ConfigParser(delimiters=['='])
+    settings.read(ROOT / 'settings.ini', encoding='utf-8')
+    assert settings['DEFAULT']['version'] == memnb.__version__
+
+
+def test_every_notebook_that_a_text_names_is_there():
+    names = {path.stem for path in (ROOT / 'nbs').glob('*.ipynb')}
+    texts = [ROOT / 'README.md', *(ROOT / 'nbs').glob('*.ipynb'), *Path(memnb.__file__).parent.glob('*.py')]
+    for path in texts:
+        named = set(re.findall(r'`(\d\d[a-z]?_[a-z0-9_]+)`', path.read_text(encoding='utf-8')))
+        assert named <= names | PLANNED, f'{path.name} names {sorted(named - names - PLANNED)}'
+
+
 def test_a_module_imports_only_from_lower_numbers():
     order = {}
-    for notebook in sorted((Path(__file__).parent.parent / 'nbs').glob('*.ipynb')):
+    for notebook in sorted((ROOT / 'nbs').glob('*.ipynb')):
         source = ''.join(''.join(cell['source']) + '\n' for cell in json.loads(notebook.read_text(encoding='utf-8'))['cells'])
         if '#| default_exp ' in source:
             order[source.split('#| default_exp ')[1].split()[0]] = notebook.name
