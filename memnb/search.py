@@ -92,16 +92,16 @@ _SIZES = ('k', 'top_k', 'limit', 'n') # what stores call the number of results
 
 def _options(ask: Callable, # a function or bound method whose first parameter is the query
             ) -> set[str]:
-    "Which of the sizes, `exclude` and `during` it takes by name."
+    "Which of the sizes, `exclude` and `during` it names; `k` where it names no size and takes any option."
     try:
         parameters = list(inspect.signature(ask).parameters.values())
     except (TypeError, ValueError): # some functions written in C have no signature
         return set()
-    if not parameters or parameters[0].kind is inspect.Parameter.KEYWORD_ONLY:
+    if not parameters or parameters[0].kind in (inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.VAR_KEYWORD):
         raise TypeError(f'{_name(ask)}: expected its first parameter to be the query')
-    if any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in parameters):
-        return {'k', 'exclude', 'during'}
-    return {parameter.name for parameter in parameters[1:]} & {*_SIZES, 'exclude', 'during'}
+    named = {parameter.name for parameter in parameters[1:]} & {*_SIZES, 'exclude', 'during'}
+    takes_any = any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in parameters)
+    return named | {'k'} if takes_any and not named & {*_SIZES} else named
 
 # %% ../nbs/02_search.ipynb #b3f39875
 def _name(thing: object) -> str:

@@ -448,6 +448,31 @@ class PromisesAndForgets:
         return [Hit(one, 1.0) for one in STOCK][:k]
 
 
+class TopKAndMore:
+    """A size by name, and options for a back end that knows no others than its own."""
+
+    def search(self, query, top_k=3, **options):
+        return self.fetch(query, top_k, **options)
+
+    def fetch(self, query, size, *, language='en'):
+        return STOCK[:size]
+
+
+class PassesOn(TopKAndMore):
+    """All options go to a back end that knows `k` and nothing else."""
+
+    def search(self, query, **options):
+        return self.fetch(query, **options)
+
+    def fetch(self, query, k=3):
+        return STOCK[:k]
+
+
+class MasksAndMore(PassesOn):
+    def search(self, query, limit, exclude=(), **options):
+        return [one for one in STOCK if one.id not in exclude][:limit] if not options else []
+
+
 class Everything:
     def search(self, query, k=10, *, exclude=(), during=None):
         return [Hit(one) for one in STOCK if passes(one, exclude, during)][:k]
@@ -460,7 +485,8 @@ class Vectorised:
         self.search = lambda query, limit: tuple(STOCK[:limit])
 
 
-STORES = [OnlyQuery(), TopK(), Excludes(), PromisesAndForgets(), Everything(), Vectorised(), lambda query: STOCK, lambda query, n=2: STOCK[:n]]
+STORES = [OnlyQuery(), TopK(), Excludes(), PromisesAndForgets(), TopKAndMore(), PassesOn(), MasksAndMore(), Everything(), Vectorised(),
+          lambda query: STOCK, lambda query, n=2: STOCK[:n]]
 
 
 @pytest.mark.parametrize('store', STORES, ids=lambda store: type(store).__name__)
@@ -472,6 +498,17 @@ def test_any_store_keeps_the_protocol(store, exclude, k, during):
     assert isinstance(retriever, Retriever) and as_retriever(retriever) is retriever
     hits = retriever.search('anything', k, exclude=exclude, during=during)
     assert [hit.snippet for hit in hits] == [one for one in STOCK if passes(one, exclude, during)][:k]
+
+
+def test_a_store_that_takes_any_option_is_given_what_it_names():
+    given = []
+    named = as_retriever(lambda query, top_k=5, **more: given.append((top_k, more)) or STOCK[:top_k])
+    silent = as_retriever(lambda query, **more: given.append(more) or STOCK[:more['k']])
+    for retriever in (named, silent):
+        assert len(retriever.search('anything', 9, during=TimeSpan.year(2023))) == 9
+    assert given == [(9, {}), {'k': 9}]
+    with pytest.raises(TypeError, match='first parameter to be the query'):
+        as_retriever(lambda **more: STOCK)
 
 
 def test_texts_get_ids_from_their_content_and_repeats_are_dropped():
