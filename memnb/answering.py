@@ -190,12 +190,14 @@ def number_before(
                 return in_digits(found[0]), word
     return None
 
+_WHEN = re.compile(r' \([^()]*\b\d{4}\)')  # what `with_dates` adds: a year there counts nothing
+
 def how_many(snippets: Sequence[Snippet], needs: Sequence[Requirement], question: str) -> tuple[str | None, list[str]]:
     "The number that stands before what is counted; for `how much` with its unit. A wrong number is worse than none."
     nouns, unit_due = counted(question), re.search(r'\bhow much\b', question, re.I)
     for snippet in snippets:
         for statement in statements(snippet, needs):
-            if found := number_before(nouns, statement):
+            if found := number_before(nouns, _WHEN.sub('', statement)):
                 number, noun = found
                 return f'{number} {noun}'.strip() if unit_due else number, [snippet.id]
     return None, []

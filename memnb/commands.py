@@ -127,7 +127,7 @@ def ask(options) -> int:
 
 # %% ../nbs/61a_commands.ipynb #0b391856
 SHOWN = ['rag', 'memr3']  # the methods that are compared
-DEMO_QUESTIONS = (12, 34, 1, 42, 53)  # positions in the bundled conversation
+DEMO_QUESTIONS = (12, 34, 1, 42, 49)  # positions in the bundled conversation
 
 
 def write_report(page: str, path: str | None) -> Path:

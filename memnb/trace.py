@@ -105,7 +105,7 @@ def _closing(trace: Trace) -> list[Row]:
 
 def _spent(trace: Trace) -> str:
     """By whom, and calls, tokens, turns read and, where known, seconds, in words."""
-    cost = cost_of(trace.total) + ('' if trace.seconds is None else f', {trace.seconds:.2f} s')
+    cost = ('no reply came' if trace.error and not trace.total.calls else cost_of(trace.total)) + ('' if trace.seconds is None else f', {trace.seconds:.2f} s')
     return f'{trace.method} ({trace.model}): {count_of(len(trace.read), "turn")} read, {cost}'
 
 # %% ../nbs/04_trace.ipynb #7afed8ce
@@ -191,7 +191,7 @@ STYLE = """
 .memnb :is(h3,h4,h5,p,dl,dd,ol){margin:0;padding:0}
 .memnb :is(h3,h4,h5){font-weight:600} .memnb h3{font-size:1.1em} .memnb h5{font-size:.8em}
 .memnb h4{font-size:.87em;margin:1em 0 .3em;padding-top:.5em;border-top:1px solid var(--line)}
-.memnb dl>div{display:grid;grid-template-columns:5.2em 1fr;gap:.7em;margin:.3em 0}
+.memnb dl>div{display:grid;grid-template-columns:5.2em 1fr;gap:.7em;margin:.3em 0} .memnb dl>div>:is(dt,dd){float:none;width:auto}
 .memnb dt{font-weight:600;font-size:.87em;line-height:1.72} .memnb summary{cursor:pointer} .memnb details{margin:.2em 0}
 .memnb :is(p.quiet,small,summary,.quiet>dt){color:color-mix(in srgb,currentColor 70%,transparent);font-weight:400}
 .memnb :is(p.quiet,small,summary){font-size:.87em} .memnb .answer{font-size:1.3em;line-height:1.35;margin:.25em 0 .5em}
