@@ -34,8 +34,10 @@ REPLIES = st.none() | st.dictionaries(TEXTS, st.recursive(
     lambda inner: st.lists(inner, max_size=2) | st.dictionaries(TEXTS, inner, max_size=2), max_leaves=4), max_size=2)
 ROUNDS = st.integers(0, 4)
 STEPS = st.one_of(
-    st.builds(SearchStep, iteration=ROUNDS, query=TEXTS, k=COUNTS, masked=COUNTS, hits=st.lists(SEENS, max_size=2)),
-    st.builds(ModelStep, role=TEXTS, system=TEXTS, user=TEXTS, reply=REPLIES, usage=USAGES, error=st.none() | TEXTS),
+    st.builds(SearchStep, iteration=ROUNDS, query=TEXTS, k=COUNTS, masked=COUNTS, hits=st.lists(SEENS, max_size=2),
+              error=st.none() | TEXTS),
+    st.builds(ModelStep, role=TEXTS, system=TEXTS, user=TEXTS, reply=REPLIES, usage=USAGES, error=st.none() | TEXTS,
+              raw=st.none() | TEXTS, attempts=st.integers(1, 3), cached=st.booleans()),
     st.builds(StateStep, iteration=ROUNDS, evidence=st.lists(BULLETS, max_size=2), gaps=IDS, gained=IDS, closed=IDS, opened=IDS),
     st.builds(RouteStep, iteration=ROUNDS, proposed=TEXTS, action=TEXTS, reason=TEXTS),
     st.builds(NoteStep, iteration=ROUNDS, text=TEXTS),
@@ -264,8 +266,42 @@ def test_a_model_step_keeps_the_call_and_shows_prompt_reply_and_failure():
     [row] = step.rows()
     assert [title for title, _ in row.pages] == ['system', 'prompt', 'reply'] and row.note == '1 call, 20 tokens in and 3 out'
     step.error = 'no JSON in it'
-    assert step.rows()[1] == Row('failed', 'no JSON in it', tone='error')
+    assert step.rows()[0] == row and step.rows()[1] == Row('failed', 'no JSON in it', tone='error')
     assert 'no JSON in it' in str(Trace(question='q', method='m', model='m', steps=[step]))
+
+
+@pytest.mark.parametrize('attempts, cached, note', [
+    (1, False, ''), (2, False, ', second attempt'), (1, True, ', replayed'), (2, True, ', second attempt, replayed')])
+def test_a_model_step_says_what_was_read_when_and_whether_it_was_replayed(attempts, cached, note):
+    class Reply(BaseModel):
+        word: str
+
+    said = '<think>\ud83d</think>{"word": "yes"}'
+    step = ModelStep.of(Call('judge', Reply(word='yes'), Usage(1, 20, 3), 'be fair', 'is it so?', said, attempts, cached))
+    assert (step.raw, step.attempts, step.cached) == (said.replace('\ud83d', '\ufffd'), attempts, cached)
+    assert step.rows()[0].note == '1 call, 20 tokens in and 3 out' + note
+    assert ModelStep.model_validate_json(step.model_dump_json()) == step
+
+
+def test_a_failed_step_shows_what_was_said_and_does_not_speak_of_a_rule():
+    step = ModelStep(role='judge', user='is it so?', raw='Well, <b>perhaps</b>', attempts=2, usage=Usage(2, 20, 3), error='no JSON')
+    assert step.rows()[0].pages == (('prompt', 'is it so?'), ('said', 'Well, <b>perhaps</b>'))
+    assert 'Well, &lt;b&gt;perhaps' in Trace(question='q', method='m', model='m', steps=[step])._repr_html_()
+    assert ModelStep(role='judge', error='no connection').rows()[0].note == 'no model was asked'
+    assert ModelStep(role='judge', reply={'word': 'yes'}).rows()[0].note == 'a rule answered'
+
+
+def test_a_failed_search_says_so():
+    step = SearchStep(iteration=1, query='pots', k=5, error='ConnectionError: no route')
+    assert [(row.label, row.text, row.tone) for row in step.rows()] == [
+        ('searched', 'pots', 'search'), ('failed', 'ConnectionError: no route', 'error')]
+    assert 'failed     ConnectionError: no route' in str(Trace(question='q', method='m', model='m', steps=[step]))
+
+
+def test_a_step_of_an_older_trace_is_read():
+    old = {'kind': 'model', 'role': 'judge', 'system': '', 'user': '', 'reply': None, 'usage': {}, 'error': None}
+    step = Trace.from_json(json.dumps({'question': 'q', 'method': 'm', 'model': 'm', 'steps': [old]})).steps[0]
+    assert (step.raw, step.attempts, step.cached) == (None, 1, False)
 
 
 def test_seen_by_turn_prefers_the_snippet_with_the_fewest_turns():
@@ -405,6 +441,8 @@ def test_the_page_shows_every_text_of_the_steps(trace):
         fields = step.model_dump(exclude={'reply', 'usage', 'opened', 'kind'} | ({'answer'} if isinstance(step, AnswerStep) else set()))
         if isinstance(step, SearchStep):
             fields['hits'] = [{**seen, 'sources': []} for seen in fields['hits']]
+        if isinstance(step, ModelStep) and step.reply is not None:
+            del fields['raw']  # what was said is shown where no reply could be read from it
         for text in texts_of(fields):
             assert squeezed(printable(text)) in shown or squeezed(printable(text, lines=True)) in shown
 
