@@ -11,12 +11,13 @@ from typing import Any
 from pydantic import BaseModel
 
 from .lm import LM, LMError, Role, RuleLM, Usage, as_lm
-from .search import Hit, Metered, Retriever, Snippet, as_retriever
+from .search import Hit, Metered, Retriever, Snippet, as_retriever, check_search
+from .texts import printable
 from .timespan import TimeSpan
 from .trace import AnswerStep, ModelStep, SearchStep, Seen, Step, Trace
 
 # %% auto #0
-__all__ = ['Run', 'cited_turns', 'Loop']
+__all__ = ['MemoryFailed', 'Run', 'cited_turns', 'Loop']
 
 # %% ../nbs/07_run.ipynb #12bf7b54
 class _Books:
@@ -41,6 +42,15 @@ class _Books:
         self.note(AnswerStep(draft=draft, answer=text))
 
 # %% ../nbs/07_run.ipynb #e02b0b6e
+class MemoryFailed(LMError):
+    "The memory could not be searched. The text says what it raised, in one line; `__cause__` is the error itself."
+
+
+def _told(error: Exception) -> str:
+    "The type and the words of an error, in one line of at most 300 characters."
+    return printable(f'{type(error).__name__}: {error}' if str(error) else type(error).__name__)[:300]
+
+# %% ../nbs/07_run.ipynb #65ca58e7
 class Run(_Books):
     "The record of one question: it searches, asks roles, counts what was read and what it cost, and ends as a `Trace`."
 
@@ -58,21 +68,29 @@ class Run(_Books):
         self.memory = Metered(as_retriever(memory), budget) if memory is not None else None
 
     def search(self, query: str, k: int, iteration: int, exclude: Collection[str] = ()) -> list[Hit]:
-        "Search the memory within the budget, and record the query and what came back. ValueError without a memory."
+        "Search within the budget, and record the query and what came back. `MemoryFailed`; ValueError without a memory."
         if self.memory is None:
             raise ValueError(f'{self.trace.method}: this loop has no memory to search')
-        hits = self.memory.search(query, k, exclude=exclude)
-        self.note(SearchStep(iteration=iteration, query=query, k=k, masked=len(exclude), hits=[Seen.of(hit) for hit in hits]))
+        check_search(query, k, exclude)
+        asked = {'iteration': iteration, 'query': query, 'k': k, 'masked': len(exclude)}
+        try:
+            hits = self.memory.search(query, k, exclude=exclude)
+        except Exception as error:
+            self.note(SearchStep(**asked, error=_told(error)))
+            raise MemoryFailed(_told(error)) from error
+        self.note(SearchStep(**asked, hits=[Seen.of(hit) for hit in hits]))
         self.trace.read = list(self.memory.read)
         return hits
 
     def ask(self, role: Role, **inputs) -> BaseModel:
-        "Ask a role, and record prompt, reply and cost. An `LMError` is recorded too, and goes on its way."
+        "Ask a role, and record prompt, reply and cost. An `LMError` is recorded as fully, and goes on its way."
         try:
             call = self.lm.call(role, **inputs)
         except LMError as error:
             self._spend(role.name, error.usage)
-            self.note(ModelStep(role=role.name, reply=None, usage=error.usage, error=str(error)))
+            system, user = role.render(inputs)
+            said = {name: getattr(error, name) for name in ('raw', 'attempts') if hasattr(error, name)}
+            self.note(ModelStep(role=role.name, system=system, user=user, usage=error.usage, error=str(error), **said))
             raise
         self._spend(role.name, call.usage)
         self.note(ModelStep.of(call))
@@ -108,7 +126,7 @@ class Loop:
         asked: TimeSpan | None = None,  # the day of asking, where it matters
         budget: int | None = None,  # how many distinct turns may be read; None: as many as the method wants
     ) -> Trace:
-        "Answer a question. A model that fails ends this question only: the trace then has an `error`, and what was found so far."
+        "Answer a question. A model or memory that fails ends this question only: the trace has the `error`, and what was found."
         run = Run(question, self.method, self.lm, self.memory, asked, budget)
         try:
             self.steps(run)

@@ -4,11 +4,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from memnb.lm import LM, Call, LMError, ReplyError, Role, RuleLM, ScriptedLM, ServerError, Usage
-from memnb.run import Loop, Run, cited_turns
+from memnb.conversation import Conversation, Question, Session, Turn
+from memnb.embedders import EmbedderError
+from memnb.experiment import evaluate
+from memnb.lm import LM, Call, LMError, OpenAILM, ReplyError, Role, RuleLM, ScriptedLM, ServerError, Usage
+from memnb.recorded import RecordedLM
+from memnb.run import Loop, MemoryFailed, Run, cited_turns
 from memnb.search import Hit, Snippet
 from memnb.timespan import TimeSpan
 from memnb.trace import NoteStep, Trace
+from servers import KEY, Server, authorization, chat, fail
 
 
 class Echo(BaseModel):
@@ -105,7 +110,7 @@ def test_the_books_are_those_of_a_plain_recount(pages, plan, budget):
         if act == 'ask':
             assert (step.role, step.usage) == (what, extra or Usage(1, 5))
             assert (step.error, step.reply) == ((None, {'word': step.reply['word']}) if extra else ('gone', None))
-            assert (step.system, step.user) == (('s', 'u') if extra else ('', ''))
+            assert (step.system, step.user) == (('s', 'u') if extra else ('Say it.', str(trace.steps.index(step))))
         elif act == 'search':
             assert (step.k, step.masked) == (what, len(extra))
     assert Trace.from_json(trace.to_json()) == trace
@@ -158,8 +163,80 @@ def test_every_failure_of_a_model_ends_in_the_trace(error):
     assert trace.error == f'{type(error).__name__}: {error}'
     assert trace.answer is None and trace.steps[-1].error == str(error) and trace.usage['answer'] == error.usage
     assert Once(None, ScriptedLM([error, {'word': 'fine'}])).ask('why?').answer is None
+    assert (trace.steps[-1].system, trace.steps[-1].user) == ('Say it.', 'why?')
+    assert (trace.steps[-1].raw, trace.steps[-1].attempts) == (getattr(error, 'raw', None), getattr(error, 'attempts', 1))
     again = Once(None, ScriptedLM([{'word': 'fine'}]))
     assert again.ask('why?').answer == 'fine', 'the next question is not harmed'
+
+
+def test_what_a_model_said_is_kept_whether_or_not_it_could_be_read(tmp_path):
+    once = Once(None, ScriptedLM(['well', '<think>hm</think>{"word": "fine"}'])).ask('why?').steps[0]
+    assert (once.raw, once.attempts, once.cached, once.error) == ('<think>hm</think>{"word": "fine"}', 2, False, None)
+    never = Once(None, ScriptedLM(['well', 'perhaps'])).ask('why?').steps[0]
+    assert (never.raw, never.attempts, never.user) == ('perhaps', 2, 'why?') and 'no usable reply' in never.error
+    record = RecordedLM(ScriptedLM([{'word': 'fine'}]), tmp_path / 'replies.sqlite')
+    first, second = (Once(None, record).ask('why?').steps[0] for _ in range(2))
+    assert (first.cached, second.cached) == (False, True) and first.raw == second.raw == '{"word": "fine"}'
+
+
+@pytest.mark.parametrize('answer', [chat(authorization), chat(lambda request: {'word': authorization(request)}), fail(401, authorization)])
+def test_a_key_that_the_server_quotes_is_not_in_the_trace(answer, monkeypatch):
+    monkeypatch.setenv('NO_PROXY', '127.0.0.1')
+    with Server(answer) as server:
+        trace = Once(None, OpenAILM('toy', server.url, KEY, max_retries=0, timeout=10)).ask('why?')
+        assert KEY in server.requests[0]['_headers']['authorization']
+    written = trace.to_json() + trace._repr_html_() + str(trace)
+    assert 'Bearer <key>' in written and KEY not in written
+
+
+class Falls:
+    "Searches well so many times, and then raises."
+
+    def __init__(self, error, after=0):
+        self.error, self.left = error, after
+
+    def search(self, query, k=10):
+        self.left -= 1
+        if self.left < 0:
+            raise self.error
+        return [Snippet(f'{query}/{place}', 'x') for place in range(k)]
+
+
+@pytest.mark.parametrize('error, text', [
+    (ConnectionError('no route\n to \x1b[31mhost'), 'ConnectionError: no route to \u241b[31mhost'), (TimeoutError(), 'TimeoutError'),
+    (EmbedderError('down'), 'EmbedderError: down'), (KeyError('x'), "KeyError: 'x'"), (TypeError('odd'), 'TypeError: odd')])
+def test_a_memory_that_fails_ends_the_question_and_keeps_what_was_found(error, text):
+    loop = Planned(Falls(error, after=1), RuleLM(), [('search', 2, set()), ('search', 3, {'z'})])
+    trace = loop.ask('who?')
+    assert trace.error == f'MemoryFailed: {text}' and trace.answer is None
+    assert trace.read == ['query 0/0', 'query 0/1'] and [step.error for step in trace.steps] == [None, text]
+    last = trace.steps[-1]
+    assert (last.query, last.k, last.masked, last.hits, last.iteration) == ('query 1', 3, 1, [], 1)
+    assert Trace.from_json(trace.to_json()) == trace
+
+
+def test_a_memory_that_answers_nonsense_has_failed_too():
+    trace = Planned(lambda query: [1, 2], RuleLM(), [('search', 1, set())]).ask('who?')
+    assert trace.error.startswith('MemoryFailed: TypeError: a search result: expected a Hit')
+
+
+def test_a_failed_memory_is_told_from_a_failed_model_and_its_cause_is_kept():
+    cause = ConnectionError('x' * 1000)
+    run = Run('who?', 'm', RuleLM(), Falls(cause))
+    with pytest.raises(MemoryFailed) as caught:
+        run.search('who?', 3, iteration=1)
+    assert isinstance(caught.value, LMError) and caught.value.__cause__ is cause and len(str(caught.value)) == 300
+    with pytest.raises(KeyboardInterrupt):
+        Planned(Falls(KeyboardInterrupt()), RuleLM(), [('search', 1, ())]).ask('who?')
+
+
+def test_an_evaluation_outlives_a_memory_that_fails():
+    session = Session('D1', (Turn('D1:1', 'Ana', 'x'),))
+    conversation = Conversation('c', (session,), tuple(Question(f'who {n}?', 'Ana', ('D1:1',), 'single-hop', 'c', n) for n in range(3)))
+    plan = [('search', 1, set()), ('search', 1, set())]
+    rows = evaluate([conversation], {'m': lambda _: Planned(Falls(ConnectionError('gone'), after=3), RuleLM(), plan)})
+    assert [row.error for row in rows] == [None, 'MemoryFailed: ConnectionError: gone', 'MemoryFailed: ConnectionError: gone']
+    assert [row.recall for row in rows] == [0, None, None]
 
 
 def test_two_questions_share_nothing():
@@ -179,8 +256,9 @@ def test_mistakes_of_the_programmer_are_raised():
         Loop(None).ask('who?')
     with pytest.raises(TypeError, match='expected an lm or a function'):
         Loop(None, 'gpt')
-    with pytest.raises(ZeroDivisionError):
-        Planned(lambda query: 1 / 0, RuleLM(), [('search', 1, ())]).ask('who?')
+    for k, exclude, error in ((-1, (), ValueError), ('5', (), TypeError), (5, 'D1:1', TypeError)):
+        with pytest.raises(error, match='expected'):
+            Planned(Store([[]]), RuleLM(), [('search', k, exclude)]).ask('who?')
 
 
 def test_the_run_knows_when_it_is_asked_and_with_what():
