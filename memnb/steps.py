@@ -161,7 +161,8 @@ class ModelStep(Step):
         """The role, with the prompt and the reply, or what was said instead of one, folded below it; the failure."""
         said = ('said', self.raw) if self.reply is None else ('reply', json.dumps(self.reply, ensure_ascii=False, indent=1))
         pages = tuple(page for page in (('system', self.system), ('prompt', self.user), said) if page[1])
-        note = cost_of(self.usage) if self.usage.calls or self.error else 'a rule answered'
+        nobody = 'no reply came' if self.error else 'a rule answered'
+        note = cost_of(self.usage) if self.usage.calls else nobody
         note += (', second attempt' if self.attempts > 1 else '') + (', replayed' if self.cached else '')
         asked = Row('asked', self.role, note, tone='quiet', pages=pages, quiet=True)
         return [asked] + ([Row('failed', self.error, tone='error')] if self.error else [])

@@ -287,7 +287,7 @@ def test_a_failed_step_shows_what_was_said_and_does_not_speak_of_a_rule():
     step = ModelStep(role='judge', user='is it so?', raw='Well, <b>perhaps</b>', attempts=2, usage=Usage(2, 20, 3), error='no JSON')
     assert step.rows()[0].pages == (('prompt', 'is it so?'), ('said', 'Well, <b>perhaps</b>'))
     assert 'Well, &lt;b&gt;perhaps' in Trace(question='q', method='m', model='m', steps=[step])._repr_html_()
-    assert ModelStep(role='judge', error='no connection').rows()[0].note == 'no model was asked'
+    assert ModelStep(role='judge', error='no connection').rows()[0].note == 'no reply came'
     assert ModelStep(role='judge', reply={'word': 'yes'}).rows()[0].note == 'a rule answered'
 
 
