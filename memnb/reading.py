@@ -162,11 +162,11 @@ def times_of(snippet: Snippet) -> list[TimeSpan]:
     return [span for _, _, span in _times(snippet.text, day)] if day else []
 
 # %% ../nbs/05_reading.ipynb #b41622c3
-_FINENESS = ('day', 'weekend', 'week', 'month', 'season', 'year', 'decade', 'span')
+_LONGEST = {'day': 1, 'weekend': 2, 'week': 7, 'month': 31, 'season': 92, 'year': 366, 'decade': 3653, 'span': date.max.toordinal()}
 
 def fine_enough(span: TimeSpan, granularity: str | None) -> bool:
-    "Is the span at least as fine as the granularity asked for?"
-    return granularity is None or _FINENESS.index(span.granularity) <= _FINENESS.index(granularity)
+    "Is the span no longer than the granularity asked for? One that is open at a side never is; None asks for nothing."
+    return granularity is None or (span.days is not None and span.days <= _LONGEST[granularity])
 
 def supports(
     snippet: Snippet,
@@ -196,8 +196,10 @@ def read_line(
 ) -> Snippet:
     "The snippet that a line shows: the inverse of `Snippet.line` up to the hour."
     match = _LINE.match(line)
-    return Snippet(id=sources[0] if sources else line, text=match['text'], sources=tuple(sources),
-                   time=_date(match['day']) if match['day'] else None, speaker=match['speaker'])
+    text, speaker, day = match['text'], match['speaker'], _date(match['day']) if match['day'] else None
+    if match['day'] and (day is None or str(day) != match['day']):  # no day, or more than the day: it is part of the text
+        text, speaker, day = line, None, None
+    return Snippet(id=sources[0] if sources else line, text=text, sources=tuple(sources), time=day, speaker=speaker)
 
 # %% ../nbs/05_reading.ipynb #3f9f3c00
 SMALL_TALK = frozenset(tokenize(

@@ -11,6 +11,7 @@ from memnb.reading import (Requirement, concerns, coverage, fine_enough, keyword
 from memnb.search import Snippet
 from memnb.timespan import GRANULARITIES, TimeSpan, find_times
 
+LONGEST = {'day': 1, 'weekend': 2, 'week': 7, 'month': 31, 'season': 92, 'year': 366, 'decade': 3653}  # in days
 KINDS = {'when', 'interval', 'how long', 'how many', 'yes-no', 'where', 'who', 'why', 'list', 'what'}
 NAMES = ('Tobin', 'Zofia')
 WORDS = ['When', 'did', 'Tobin', 'Zofia', 'run', 'runs', 'running', 'the', 'race', 'races', 'with', 'a', 'dog', 'dogs', 'after',
@@ -115,8 +116,8 @@ def test_a_lower_threshold_supports_no_less(snippet, need, one, other):
 @settings(max_examples=150, deadline=None)
 def test_support_is_person_words_and_a_date_where_one_is_due(words, speaker, time, need):
     line = Snippet('x', f'{" ".join(words)} {time}', speaker=speaker, said=datetime(2024, 2, 1))
-    finest = {'yesterday': 'day', 'in May': 'month', 'last year': 'year'}.get(time)
-    dated = finest and GRANULARITIES.index(finest) <= GRANULARITIES.index(need.granularity or 'span')
+    length = {'yesterday': 1, 'in May': 31, 'last year': 365}.get(time)
+    dated = length and length <= LONGEST.get(need.granularity, 10_000)
     about = need.person is None or need.person == speaker or need.person in words
     wanted = {tokenize(word)[0] for word in need.words}
     covered = len(wanted & {tokenize(word)[0] for word in words}) >= 0.6 * len(wanted)
@@ -137,11 +138,34 @@ def test_what_is_fine_enough_is_fine_enough_for_less(snippet, words, person, pla
     assert supports(snippet, Requirement('date', words, person)) <= supports(snippet, Requirement('fact', words, person))
 
 
+@given(days, st.sampled_from(GRANULARITIES[:-1]), st.sampled_from(GRANULARITIES))
+@settings(max_examples=60, deadline=None)
+def test_calendar_units_stand_in_a_row(day, have, wanted):
+    assert fine_enough(TimeSpan.of(have, day), wanted) == (GRANULARITIES.index(have) <= GRANULARITIES.index(wanted))
+
+
+@given(days, st.integers(1, 5000), st.sampled_from(GRANULARITIES), st.sampled_from(GRANULARITIES))
+@example(date(2024, 7, 25), 2, 'span', 'weekend')
+@settings(max_examples=60, deadline=None)
+def test_fine_enough_is_a_matter_of_days_and_not_of_names(day, length, name, wanted):
+    span = TimeSpan(day, day + timedelta(length - 1), name)
+    assert fine_enough(span, wanted) == (wanted == 'span' or length <= LONGEST[wanted])
+    assert fine_enough(span, None)
+
+
 @given(days, st.sampled_from(GRANULARITIES), st.sampled_from(GRANULARITIES))
 @settings(max_examples=60, deadline=None)
-def test_granularities_stand_in_a_row(day, have, wanted):
-    span = TimeSpan(day, day, have)
-    assert fine_enough(span, wanted) == (GRANULARITIES.index(have) <= GRANULARITIES.index(wanted))
+def test_what_is_open_at_one_side_is_never_fine_enough(day, name, wanted):
+    for span in (TimeSpan(day, None, name), TimeSpan(None, day, name)):
+        assert fine_enough(span, None) and not fine_enough(span, wanted)
+
+
+def test_as_people_say_it():
+    said = {'until 7 May 2023': None, 'since 2016': None, '25-26 July 2023': 'weekend', '7 May 2023': 'day', 'a few years ago': 'decade'}
+    for text, finest in said.items():
+        line = Snippet('x', text, said=datetime(2024, 2, 1))
+        enough = [unit for unit in GRANULARITIES if supports(line, Requirement('date', (), None, unit))]
+        assert enough == (list(GRANULARITIES[GRANULARITIES.index(finest):]) if finest else [])
 
 
 @given(snippets)
@@ -199,6 +223,19 @@ def test_a_line_without_a_speaker_is_read_back_where_it_is_not_ambiguous(text, d
     assert read_line(Snippet('x', text, time=TimeSpan.day(day)).line).text == text
     assume(not text.startswith('['))
     assert read_line(text).text == text
+
+
+@given(st.text('abc7 :,MayJune20134-', min_size=1, max_size=14) | st.sampled_from(
+    ['photo of a dog', 'around May 2023', '1:56 pm on 8 May 2023', 'None', '8 May 2023', 'summer 2022', 'since 2016', '8 May, 2023']),
+    st.sampled_from(['Melanie told Ada', 'Ada: hello', '']))
+@example('photo of a dog', 'Melanie told Ada')
+@settings(max_examples=100, deadline=None)
+def test_no_bracket_is_lost(bracket, text):
+    """It is the day of the line and nothing else, or it stays where it is."""
+    line = f'[{bracket}] {text}'
+    snippet = read_line(line)
+    assert snippet.line == line and (snippet.time is None) == snippet.text.startswith('[')
+    assert snippet.time is None or str(snippet.time) == bracket
 
 
 @given(texts, st.sampled_from([(), NAMES, ('Tobin',)]))
