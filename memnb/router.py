@@ -6,6 +6,7 @@
 __all__ = ['Action', 'ACTIONS', 'RouterLimits', 'Decision', 'forced', 'route', 'directive']
 
 # %% ../nbs/11_router.ipynb #d8d7e7ea
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -75,9 +76,14 @@ def route(
     return due or Decision(proposed, 'as proposed')
 
 # %% ../nbs/11_router.ipynb #81da96f3
-def directive(due: Decision | None) -> str:
+_WHEN = {'reflect': ' to think over the evidence and the gaps', 'answer': ' ONLY when the evidence is solid and no gap is left', 'retrieve': ''}
+
+def directive(
+    due: Decision | None,  # what will happen whatever is proposed; None: the proposal counts
+    allowed: Collection[str] = ACTIONS,  # what may be proposed then; at least one
+) -> str:
     "The decision directive of the paper's appendix A.1: what the prompt says of the choice before the model makes it."
     if due:
         return f'"{due.action}" ({due.reason})'
-    return ('"reflect" to think over the evidence and the gaps, "answer" ONLY when the evidence is solid and no gap is left, '
-            '"retrieve" otherwise')
+    *others, last = [action for action in _WHEN if action in allowed]
+    return ', '.join([*(f'"{action}"{_WHEN[action]}' for action in others), f'"{last}" otherwise' if others else f'"{last}"'])

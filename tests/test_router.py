@@ -111,6 +111,16 @@ def test_the_directive_says_what_is_due(state):
     assert named == ([due.action] if due else list(ACTIONS))
 
 
+@given(STATES, st.sets(PROPOSALS, min_size=1))
+def test_the_directive_offers_what_is_allowed_and_nothing_else(state, allowed):
+    due = forced(**state)
+    text = directive(due, allowed)
+    named = {action for action in ACTIONS if f'"{action}"' in text}
+    assert named == ({due.action} if due else allowed)
+    assert due or text.endswith(' otherwise') == (len(allowed) > 1)
+    assert directive(due, ACTIONS) == directive(due)
+
+
 @pytest.mark.parametrize('proposed', ['', 'Answer', 'give up', None, 3])
 def test_a_proposal_that_is_no_action_is_named(proposed):
     with pytest.raises(ValueError, match='expected one of retrieve, reflect, answer'):
