@@ -5,16 +5,17 @@
 # %% ../nbs/11a_track_role.ipynb #c6e30c87
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 
 from .answering import extract_answer, relevance
 from .reading import (Requirement, coverage, read_line, reference_day, recurring, requirements, speakers_in, supports,
                            with_dates)
 from .role import Role
-from .router import Decision, directive
+from .router import ACTIONS, Decision, directive
 from .search import Snippet
 from .timespan import TimeSpan
+from .steps import Bullet
 from .tracker import Claim, EvidenceGap, TrackerReply
 
 # %% auto #0
@@ -51,9 +52,9 @@ _USER = '''# Question{asked}
 Bring the evidence and the gaps up to date, then decide. A new retrieval_query must differ from the last query.'''
 
 # %% ../nbs/11a_track_role.ipynb #b6d4986c
-def _track_fields(question, snippets=(), state=EvidenceGap(), reasoning='', last_query='', due=None, asked=None) -> dict:
+def _track_fields(question, snippets=(), state=EvidenceGap(), reasoning='', last_query='', due=None, asked=None, allowed=ACTIONS) -> dict:
     "The texts of the tracker's prompt, from its typed inputs (appendix A.2)."
-    return {'question': question, 'directive': directive(due), 'asked': f' (asked on {asked})' if asked else '',
+    return {'question': question, 'directive': directive(due, allowed), 'asked': f' (asked on {asked})' if asked else '',
             'reasoning': reasoning or 'None', 'last_query': last_query or 'None', 'gaps': list(state.gaps),
             'evidence': [f'({", ".join(bullet.sources) or "no source"}) {bullet.text}' for bullet in state.evidence],
             'snippets': [f'({snippet.id}) {snippet.line}' for snippet in snippets]}
@@ -67,9 +68,15 @@ def claim_of(snippet: Snippet) -> Claim:
     dated = replace(snippet, text=with_dates(snippet.text, reference_day(snippet)))
     return Claim(text=' '.join(dated.line.split()), sources=[snippet.id])
 
+def _numbered(bullets: Iterable[Bullet | Claim]) -> list[Snippet]:
+    "Bullets read back as snippets `e1`, `e2` and so on; the very same bullet has the same id."
+    ids: dict[tuple, str] = {}
+    return [replace(read_line(bullet.text, bullet.sources), id=ids.setdefault((bullet.text, *bullet.sources), f'e{len(ids) + 1}'))
+            for bullet in bullets]
+
 def known_from(state: EvidenceGap) -> list[Snippet]:
-    "The evidence read back as snippets, so that a rule can ask of a bullet what it asks of a memory."
-    return [read_line(bullet.text, bullet.sources) for bullet in state.evidence]
+    "The evidence read back as snippets with ids of their own, so that a rule can ask of a bullet what it asks of a memory."
+    return _numbered(state.evidence)
 
 # %% ../nbs/11a_track_role.ipynb #cc162355
 def is_met(
@@ -109,6 +116,7 @@ def track_rule(
     last_query: str = '',
     due: Decision | None = None,  # what the router will decide whatever is proposed
     asked: TimeSpan | None = None,
+    allowed: Collection[str] = ACTIONS,  # what a model is offered; the rule goes by `due` alone
 ) -> TrackerReply:
     "The tracker without a model: requirements of the question, support by pattern, a query for what is still open."
     before = known_from(state)
@@ -117,7 +125,7 @@ def track_rule(
     fresh = [snippet for snippet in snippets if relevance(snippet, needs) >= PART]
     claims = [Claim(text=bullet.text, sources=bullet.sources) for bullet in state.evidence]
     claims += [claim_of(snippet) for snippet in fresh]
-    known = before + [read_line(claim.text, claim.sources) for claim in claims[len(before):]]
+    known = _numbered(claims)
     missing = [need for need in needs
                if not is_met(need, known, exhausted=not any(relevance(snippet, [need]) >= PART for snippet in fresh))]
     shared = {'evidence': claims, 'gaps': [need.text for need in missing]}

@@ -481,3 +481,31 @@ def test_the_evidence_reads_back_with_its_day_and_its_speaker():
     need = Requirement('date', ('first', 'lesson'), 'Tobin', 'day')
     assert known.sources == ('D1:5',) and known.speaker == 'Tobin'
     assert supports(known, need) and supports(snippet, need)
+
+
+@settings(deadline=None)
+@given(STATES)
+def test_every_bullet_has_an_id_of_its_own(state):
+    lines = known_from(state)
+    assert [line.id for line in lines] == [f'e{number}' for number in range(1, len(state.evidence) + 1)]
+    assert [line.sources for line in lines] == [tuple(bullet.sources) for bullet in state.evidence]
+
+
+def test_bullets_of_the_same_first_turn_are_told_apart_and_the_same_bullet_twice_is_not():
+    bullets = Bullet(text='Sold.', sources=['D1:1']), Bullet(text='In May.', sources=['D1:1', 'D1:2'])
+    assert [line.id for line in known_from(EvidenceGap(bullets))] == ['e1', 'e2']
+    assert [line.id for line in known_from(EvidenceGap(bullets + bullets[:1]))] == ['e1', 'e2', 'e1']
+
+
+def test_two_bullets_of_one_page_are_two_events():
+    pages = [Snippet('p', 'Ada: We adopted Pascal on 3 March 2024.', ('D1:1', 'D1:2')), Snippet('q', 'Ada: We adopted Juno on 3 May 2024.', ('D1:1',))]
+    pages = [Snippet(page.id, page.text, page.sources, said=datetime(2024, 6, 1)) for page in pages]
+    state = EvidenceGap().update(TrackerReply(evidence=[claim_of(page) for page in pages], decision='answer'), {page.id: page.sources for page in pages})
+    reply = track_rule("How many months passed between adopting Pascal and adopting Juno?", state=state)
+    assert reply.detailed_answer == '2 months'
+
+
+def test_the_prompt_offers_what_the_switches_leave():
+    system, _ = TRACK.render({'question': 'When?', 'allowed': ('retrieve', 'answer')})
+    assert '"reflect" to think over' not in system and '"retrieve" otherwise' in system
+    assert track_rule('When?', allowed=('retrieve', 'answer')) == track_rule('When?')
