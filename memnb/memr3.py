@@ -6,12 +6,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from .answering import ANSWER
 from .lm import LM
-from .router import Decision, RouterLimits, forced, route
+from .router import ACTIONS, Decision, RouterLimits, forced, route
 from .run import Loop, Run, cited_turns
 from .search import Hit
 from .trace import NoteStep, RouteStep, StateStep
@@ -19,7 +19,7 @@ from .track_role import TRACK, known_from
 from .tracker import EvidenceGap, TrackerReply
 
 # %% auto #0
-__all__ = ['Progress', 'state_step', 'MemR3', 'due', 'generate', 'decide', 'reflect', 'retrieve', 'answer']
+__all__ = ['Progress', 'state_step', 'MemR3', 'allowed', 'due', 'generate', 'decide', 'reflect', 'retrieve', 'answer']
 
 # %% ../nbs/12_memr3.ipynb #b42b0007
 @dataclass
@@ -94,13 +94,19 @@ class MemR3(Loop):
         answer(run, now, reply.detailed_answer)
 
 # %% ../nbs/12_memr3.ipynb #f3868e44
+def allowed(loop: MemR3, now: Progress) -> tuple[str, ...]:
+    "The actions that the switches leave. The whole budget is spent on retrievals, as long as they bring something."
+    spend = not loop.stop_early and now.retrieved > 0
+    off = {'answer': spend, 'reflect': spend or not loop.reflect, 'retrieve': False}
+    return tuple(action for action in ACTIONS if not off[action])
+
 def due(loop: MemR3, now: Progress, iteration: int) -> Decision | None:
     "What will happen whatever is proposed, the switches included; None where the proposal counts."
     decision = forced(iteration=iteration, retrieved=now.retrieved, reflect_streak=now.reflect_streak, limits=loop.limits,
                       released=loop.released)
     if decision and decision.action == 'reflect' and not loop.reflect:
         return Decision('answer', f'{decision.reason}, and reflecting is switched off', True)
-    if decision is None and not loop.stop_early:
+    if decision is None and allowed(loop, now) == ('retrieve',):
         return Decision('retrieve', 'the whole budget is to be spent', True)
     return decision
 
@@ -108,7 +114,8 @@ def due(loop: MemR3, now: Progress, iteration: int) -> Decision | None:
 def generate(loop: MemR3, run: Run, now: Progress, iteration: int) -> TrackerReply:
     "The generate node (equation 3): bring E and G up to date from the newest snippets or the last reflection."
     reply = run.ask(TRACK, question=run.question, snippets=[hit.snippet for hit in now.fresh], state=now.state,
-                    reasoning=now.reasoning, last_query=now.last_query, due=due(loop, now, iteration), asked=run.asked)
+                    reasoning=now.reasoning, last_query=now.last_query, due=due(loop, now, iteration), asked=run.asked,
+                    allowed=allowed(loop, now))
     before, now.state = now.state, now.state.update(reply, now.seen, loop.monotone)
     run.note(state_step(iteration, before, now.state))
     run.trace.gaps, run.trace.evidence = [gap.text for gap in now.state.gaps], list(now.state.sources)
@@ -116,15 +123,15 @@ def generate(loop: MemR3, run: Run, now: Progress, iteration: int) -> TrackerRep
 
 # %% ../nbs/12_memr3.ipynb #1a6ad588
 def decide(loop: MemR3, run: Run, now: Progress, proposed: str, iteration: int) -> Decision:
-    "The router node, after the switches: an action that is switched off becomes a retrieve, or an answer when nothing is left."
-    off = {'answer': not loop.stop_early, 'reflect': not loop.reflect, 'retrieve': False}[proposed]
-    allowed = ('retrieve' if now.retrieved else 'answer') if off else proposed
-    decision = route(allowed, iteration=iteration, retrieved=now.retrieved, reflect_streak=now.reflect_streak,
-                     limits=loop.limits, released=loop.released)
-    if decision.action == 'reflect' and not loop.reflect:
-        decision = due(loop, now, iteration)
-    elif off and not decision.forced:
-        decision = Decision(allowed, f'to {proposed} is switched off', True)
+    "The router node: what is due, else the proposal; a proposal that is switched off becomes a retrieve."
+    decision = due(loop, now, iteration)
+    if decision is None and proposed not in allowed(loop, now):
+        decision = Decision('retrieve', f'to {proposed} is switched off', True)
+    elif decision is None:
+        decision = route(proposed, iteration=iteration, retrieved=now.retrieved, reflect_streak=now.reflect_streak,
+                         limits=loop.limits, released=loop.released)
+        if proposed == 'answer' and not loop.stop_early:
+            decision = Decision('answer', 'nothing is left to retrieve')
     run.note(RouteStep(iteration=iteration, proposed=proposed, action=decision.action, reason=decision.reason))
     return decision
 
@@ -142,9 +149,16 @@ def retrieve(loop: MemR3, run: Run, now: Progress, reply: TrackerReply, iteratio
     now.take(run.search(query, loop.chunks_per_iteration, iteration + 1, exclude=now.shown if loop.mask else ()))
 
 # %% ../nbs/12_memr3.ipynb #0b2b861d
+def _remarked(question, lines=(), **others) -> dict:
+    "The texts of the answer's prompt, with a remark behind each line that rests on nothing retrieved."
+    return ANSWER.fields(question, [line if line.sources else replace(line, text=f'{line.text} (nothing retrieved says this)')
+                                    for line in lines], **others)
+
+_ANSWER = replace(ANSWER, fields=_remarked)
+
 def answer(run: Run, now: Progress, draft: str | None) -> None:
     "The answer node (equation 6): from the draft and the evidence, which is all that is left of the snippets."
     lines = known_from(now.state)
-    final = run.ask(ANSWER, question=run.question, lines=lines, draft=draft or '', asked=run.asked)
-    cited = [turn for turn in cited_turns(final.sources, lines) if turn in run.trace.read]
+    final = run.ask(_ANSWER, question=run.question, lines=lines, draft=draft or '', asked=run.asked)
+    cited = cited_turns(final.sources, [line for line in lines if line.sources])
     run.answer(final.answer, [*cited, *now.state.sources], draft)

@@ -157,10 +157,11 @@ def test_the_model_sees_the_newest_snippets_only_and_what_will_happen(scene):
             assert inputs['due'] == due and (route.action, route.reason) == (due.action, due.reason)
         elif due:
             assert inputs['due'].action == route.action == 'answer'
-        elif options['stop_early']:
-            assert inputs['due'] is None
+        elif options['stop_early'] or not size:
+            assert inputs['due'] is None and inputs['allowed'] == (ACTIONS if options['reflect'] else ('retrieve', 'answer'))
+            assert route.action == (route.proposed if route.proposed in inputs['allowed'] else 'retrieve')
         else:
-            assert inputs['due'].action == 'retrieve' and route.action != 'answer'
+            assert inputs['due'].action == route.action == 'retrieve' and inputs['allowed'] == ('retrieve',)
         if route.action == 'retrieve':
             newest, streak = [hit.id for hit in next(searches).hits], 0
             size = len(newest)
@@ -285,6 +286,66 @@ def test_published_rules_let_a_model_answer_after_one_reflection_and_tell_it_so(
         trace = MemR3(lambda query: [], model, released=released).ask(QUESTION)
         assert [step.action for step in of(trace, 'route')] == path
         assert [inputs['due'] and inputs['due'].action for name, inputs in model.inputs if name == 'track'] == told
+
+
+@pytest.mark.parametrize('proposed', ACTIONS)
+def test_equal_turns_hold_for_a_model_that_would_think_or_stop(proposed):
+    """It is told to retrieve, and that is what happens, as long as there is something."""
+    model = Replies([TrackerReply(decision=proposed)], AnswerReply(answer='x'))
+    pages = [Snippet(f's{number}', 'x') for number in range(10)]
+    trace = MemR3(lambda query: pages, model, chunks_per_iteration=2, stop_early=False).ask(QUESTION)
+    assert [step.action for step in of(trace, 'route')] == ['retrieve'] * 4 + ['answer'] and len(trace.read) == 10
+    assert [inputs['due'].action for name, inputs in model.inputs if name == 'track'] == ['retrieve'] * 4 + ['answer']
+
+
+def test_where_nothing_is_left_the_published_rules_let_it_answer_and_say_so():
+    model = Replies([TrackerReply(decision='answer')], AnswerReply(answer='x'))
+    trace = MemR3(lambda query: [], model, released=True, stop_early=False).ask(QUESTION)
+    assert [(step.action, step.reason) for step in of(trace, 'route')] == [
+        ('reflect', 'the last retrieval brought nothing'), ('answer', 'nothing is left to retrieve')]
+    assert [inputs['due'] and inputs['due'].action for name, inputs in model.inputs if name == 'track'] == ['reflect', None]
+
+
+def test_no_prompt_offers_a_thought_that_is_switched_off():
+    model = ScriptedLM({'track': [TrackerReply(decision='reflect', reasoning='hm'), TrackerReply(decision='answer')], 'answer': [AnswerReply(answer='x')]})
+    trace = MemR3(lambda query: ['a', 'b'], model, chunks_per_iteration=1, reflect=False).ask(QUESTION)
+    assert [(step.action, step.reason) for step in of(trace, 'route')] == [('retrieve', 'to reflect is switched off'), ('answer', 'as proposed')]
+    systems = [system for role, system, _ in model.prompts if role == 'track']
+    assert len(systems) == 2 and not any('"reflect" to think' in system for system in systems)
+
+
+def test_the_final_prompt_says_which_line_rests_on_nothing_and_the_rule_reads_the_line_alone():
+    pages = [Snippet('a', 'Ada sold it.', ('D1:1',))]
+    track = TrackerReply(decision='answer', evidence=[{'text': 'Ada sold the boat.', 'sources': ['a']}, {'text': 'Ada sold the boat in May.', 'sources': ['D9:9']},
+                                                      {'text': 'Bo bought it.', 'sources': ['D1:1']}])
+    model = ScriptedLM([track, AnswerReply(answer='x', sources=['e2', 'e1'])])
+    trace = MemR3(lambda query: pages, model).ask(QUESTION)
+    final = model.prompts[-1][2]
+    assert '- (e1) Ada sold the boat.\n- (e2) Ada sold the boat in May. (nothing retrieved says this)\n- (e3) Bo bought it.\n' in final
+    assert trace.evidence == ['D1:1']
+
+    class Half(Replies):
+        def call(self, role, /, **inputs):
+            return super().call(role, **inputs) if role.name == 'track' else RuleLM().call(role, **inputs)
+    said = MemR3(lambda query: pages, Half([track], None)).ask('What did Ada sell in May?').answer
+    assert 'nothing retrieved' not in said
+
+
+def test_two_bullets_of_the_same_turn_keep_their_own_turns():
+    pages = [Snippet(name, 'x', (f'D1:{number}',)) for number, name in enumerate('abcd', 1)]
+    track = TrackerReply(decision='answer', evidence=[{'text': 'sold', 'sources': ['b']}, {'text': 'on Monday', 'sources': ['a', 'c']},
+                                                      {'text': 'to Bo', 'sources': ['a', 'd']}])
+    for cited, expected in ((['e2'], '1324'), (['e3'], '1423'), (['D1:4'], '4213'), (['e9', 'sold'], '2134')):
+        expected = [f'D1:{number}' for number in expected]
+        trace = MemR3(lambda query: pages, Replies([track], AnswerReply(answer='x', sources=cited))).ask(QUESTION)
+        assert trace.evidence == expected
+
+
+def test_the_id_of_a_line_is_never_taken_for_a_turn_of_the_store():
+    pages = [Snippet('e1', 'Ada sold it.'), Snippet('e2', 'On Monday.')]
+    track = TrackerReply(decision='answer', evidence=[{'text': 'made up', 'sources': ['D9:9']}, {'text': 'Monday', 'sources': ['e2']}])
+    trace = MemR3(lambda query: pages, Replies([track], AnswerReply(answer='x', sources=['e1']))).ask(QUESTION)
+    assert trace.read == ['e1', 'e2'] and trace.evidence == ['e2']
 
 
 def test_a_reflection_does_not_lock_the_loop():
