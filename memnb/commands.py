@@ -92,7 +92,7 @@ def _complain_of_model(traces) -> None:
     """A `Failure` for the first of the traces in which a model failed."""
     for trace in traces:
         if trace.error:
-            raise Failure(f'the model failed: {trace.error}', 3)
+            raise Failure(f'no answer: {trace.error}', 3)
 
 # %% ../nbs/61a_commands.ipynb #ed883e2b
 def timed(method: str, retriever, conversation, lm, question: str, turns: int | None):

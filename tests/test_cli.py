@@ -198,7 +198,7 @@ def test_a_registered_method_is_asked_with_the_budget_and_the_clock(monkeypatch,
 
 def test_a_server_that_is_down_is_one_line_and_3_and_what_was_found_is_printed():
     process = memnb('ask', '--json', '--model', 'any', '--base-url', CLOSED, CANOE)
-    one_line(process, 3, 'the model failed', CLOSED)
+    one_line(process, 3, 'no answer', CLOSED)
     trace = Trace.from_json(process.stdout)
     assert trace.answer is None and 'ServerError' in trace.error and 'D8:8' in trace.read
 
@@ -208,7 +208,7 @@ def test_a_model_that_talks_nonsense_is_one_line_and_3(capsys, monkeypatch):
     with Server(chat('I would rather not.')) as server:
         assert cli.main(['ask', '--model', 'shy', '--base-url', server.url, CANOE]) == 3
     printed = capsys.readouterr()
-    assert printed.err.startswith('memnb: the model failed: ReplyError') and printed.err.count('\n') == 1
+    assert printed.err.startswith('memnb: no answer: ReplyError') and printed.err.count('\n') == 1
     assert 'error      ReplyError' in printed.out and KEY not in printed.out + printed.err
 
 
