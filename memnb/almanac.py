@@ -11,9 +11,9 @@ from datetime import date, datetime, timedelta
 from .span import GRANULARITIES, MONTHS, ONE_DAY, SEASONS, WEEKDAYS, TimeSpan
 
 # %% auto #0
-__all__ = ['DEFAULTS', 'FACT', 'HOLIDAYS', 'YEARLY', 'DAY_NUMBER', 'PART_NAMES', 'NUMBERS', 'UNITS', 'ORDINALS', 'SHORT_DAYS',
-           'SHORT_MONTHS', 'KINDS', 'stated', 'exact', 'parse_datetime', 'dated', 'begun', 'step', 'nth', 'third',
-           'any_of', 'kind_of', 'quantity']
+__all__ = ['DEFAULTS', 'FACT', 'HOLIDAYS', 'YEARLY', 'DAY_NUMBER', 'LENGTHS', 'PART_NAMES', 'NUMBERS', 'UNITS', 'ORDINALS',
+           'SHORT_DAYS', 'SHORT_MONTHS', 'KINDS', 'stated', 'exact', 'parse_datetime', 'dated', 'begun', 'step',
+           'moved', 'nth', 'third', 'any_of', 'kind_of', 'quantity']
 
 # %% ../nbs/00b_almanac.ipynb #65d88fa0
 DEFAULTS = datetime(1904, 1, 1), datetime(2096, 12, 28)  # leap years both, for a 29 February without a year
@@ -132,6 +132,15 @@ def _current(kind, day):
     found = begun(kind, day)
     frame = TimeSpan.week_of(day) if kind in DAY_NUMBER or kind == 'weekend' else TimeSpan.year(day.year)
     return found if found.end >= day else begun(kind, frame.end)
+
+# %% ../nbs/00b_almanac.ipynb #28af2e2a
+LENGTHS = ('day', 'week', 'weekend', 'month', 'year')  # what a distance between two days may be counted in
+
+
+def moved(day: date, kind: str, count: int) -> date:
+    "The day that lies so many of LENGTHS after a day, or before it if negative. A weekend counts as a week."
+    from dateutil.relativedelta import relativedelta
+    return day + relativedelta(**{'weeks' if kind == 'weekend' else kind + 's': count})
 
 # %% ../nbs/00b_almanac.ipynb #76d799d4
 PART_NAMES = ('early', 'mid', 'late')

@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from functools import cache
 
-from .almanac import (DAY_NUMBER, HOLIDAYS, KINDS, NUMBERS, UNITS, YEARLY, any_of, begun, dated, exact, kind_of,
-                           quantity, stated, step, third)
+from .almanac import (DAY_NUMBER, HOLIDAYS, KINDS, LENGTHS, NUMBERS, UNITS, YEARLY, any_of, begun, dated, exact,
+                           kind_of, moved, quantity, stated, step, third)
 from .span import MONTHS, ONE_DAY, SEASONS, TimeSpan
 
 # %% auto #0
@@ -64,8 +64,8 @@ def _numeric(match, day, last_week):
     return exact(*stated(match[0]))
 
 # %% ../nbs/00c_time_words.ipynb #b54a98cb
-@rule(rf'\b(?P<d1>{DAY})\s*(?:-|–|to|and|until)\s*(?P<d2>{DAY})(?:\s+of)?\s+(?P<rest>{MONTH}(?:,?\s*{YEAR})?)\b')
-@rule(rf'\b(?P<rest>{MONTH})\s+(?P<d1>{DAY})\s*(?:-|–|to)\s*(?P<d2>{DAY})\b(?P<year>,?\s*{YEAR}\b)?')
+@rule(rf'\b(?P<d1>{DAY})\s*(?:-|–|to|and|until)\s*(?P<d2>{DAY})(?:\s+of)?\s+(?P<rest>{MONTH}(?:,?\s*{YEAR})?)\b', bare=True)
+@rule(rf'\b(?P<rest>{MONTH})\s+(?P<d1>{DAY})\s*(?:-|–|to)\s*(?P<d2>{DAY})\b(?P<year>,?\s*{YEAR}\b)?', bare=True)
 def _days(match, day, last_week):
     rest = f'{match["rest"]} {match.groupdict().get("year") or ""}'
     ends = [dated(f'{number} {rest}', day) for number in (match['d1'], match['d2'])]
@@ -114,10 +114,13 @@ AGO = r'(?P<back>ago|back(?!\s+(?:home|to|in|at|from|with)\b)|earlier|prior\b(?!
 LATER = r'(?:later|hence|from\s+(?:now|today)|after(?:wards)?(?=\s*(?:[.,;!?)]|$)))'
 
 
-@rule(rf'\b{AMOUNT}\s+(?:{AGO}|{LATER})\b')
+@rule(rf'\b{AMOUNT}\s+(?:{AGO}|{LATER})\b(?:(?<=ago)\s+(?:today|yesterday)\b)?')
 def _ago(match, day, last_week):
     kind, count = quantity(match['number'], match['unit'], 'a half' in match[0][4:].lower())
-    return away(kind, count, day, -1 if match['back'] else 1)
+    direction, word = -1 if match['back'] else 1, match[0].lower().split()[-1]
+    if word in DAY_WORDS and kind in LENGTHS and not isinstance(count, tuple):
+        return TimeSpan.day(moved(day + DAY_WORDS[word] * ONE_DAY, kind, direction * count))
+    return away(kind, count, day, direction)
 
 # %% ../nbs/00c_time_words.ipynb #4e7f55a6
 @rule(rf'(?<!once )(?<!twice )\b(?:with)?in\s+(?P<number>{NUMBER})\s+(?!hour|minute)(?P<unit>{UNIT}|{DAY_NAME}s)(?!\s+(?:{AGO}|old)\b)')
@@ -128,12 +131,10 @@ def _in(match, day, last_week):
 @rule(rf'\b(?P<way>last|past|next|coming)\s+(?P<number>{NUMBER})\s+(?P<unit>{UNIT})')
 @rule(r'\b(?P<way>past)\s+(?P<unit>month|year)\b')
 def _rolling(match, day, last_week):
-    from dateutil.relativedelta import relativedelta
     kind, count = quantity(match.groupdict().get('number') or 'a', match['unit'])
     count = max(count) if isinstance(count, tuple) else count
-    back = match['way'].lower() in ('last', 'past')
-    amount = timedelta(days=7 * count) if kind == 'weekend' else relativedelta(**{kind + 's': count})
-    return TimeSpan(day - amount if back else day, day if back else day + amount, 'span')
+    other = moved(day, kind, -count if match['way'].lower() in ('last', 'past') else count)
+    return TimeSpan(min(day, other), max(day, other), 'span')
 
 # %% ../nbs/00c_time_words.ipynb #5d891806
 WAYS = {'last': -1, 'past': -1, 'previous': -1, 'this': 0, 'current': 0, 'next': 1, 'coming': 1, 'upcoming': 1, 'following': 1}
@@ -224,7 +225,7 @@ def _bare_decade(match, day, last_week):
 FUNCTION_WORD = r'(?:and|but|so|then|with|at|for|in|to|we|i|it|she|he|they|my|our|of\s+(?:this|the)\s+month)\b'
 
 
-@rule(rf'(?<=\bon )the\s+(?P<number>{DAY})(?=\s*(?:[.,;!?)]|$|{FUNCTION_WORD}))')
+@rule(rf'(?<=\bon )the\s+(?P<number>{DAY})(?<=[a-z])(?=\s*(?:[.,;!?)]|$|{FUNCTION_WORD}))', bare=True)
 def _nth_day(match, day, last_week):
     number = int(re.sub(r'\D', '', match['number']))
     months = (step('month', day, -back) for back in range(12))

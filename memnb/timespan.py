@@ -17,8 +17,8 @@ from .time_words import (DAY_NAME, NUMBER, RULES, UNIT, Rule, any_rule, away, be
 _all_ = ['TimeSpan', 'GRANULARITIES', 'compare', 'phrase', 'parse_datetime']
 
 # %% auto #0
-__all__ = ['PARTS', 'LEADS', 'JOINED', 'OPENING', 'PREPOSITION', 'lead', 'find_times', 'parse_date', 'TimeSpan', 'GRANULARITIES',
-           'compare', 'phrase', 'parse_datetime']
+__all__ = ['PARTS', 'LEADS', 'INTENTION', 'AHEAD', 'FURTHER', 'JOINED', 'OPENING', 'PREPOSITION', 'lead', 'find_times',
+           'parse_date', 'TimeSpan', 'GRANULARITIES', 'compare', 'phrase', 'parse_datetime']
 
 # %% ../nbs/01_timespan.ipynb #5bf0399e
 PARTS = {'early': 0, 'beginning of': 0, 'start of': 0, 'earlier in': 0, 'mid': 1, 'middle of': 1, 'late': 2, 'end of': 2, 'later in': 2}
@@ -95,7 +95,23 @@ def _apply(layer, one, text, earlier):
     while earlier and earlier[-1].end > one.start:
         earlier.pop()
 
-# %% ../nbs/01_timespan.ipynb #ffe64dcc
+# %% ../nbs/01_timespan.ipynb #05f5d3ec
+INTENTION = (r"(?:\bwill\s+(?:I|you|we|he|she|they|it)\b|\b(?-i:will)\b|'ll\b|\bwon't\b|\bgonna\b"  # no person called Will
+             r"|(?:\b(?:am|are|is)|'m|'re|'s)\s+(?:\w+\s+)?going\s+to\b|(?<!was )(?<!were )\bdue\b(?!\s+to)"
+             r"|\bplans?\s+(?:to|for|on)\b|\bplanning\b|\b(?:hop(?:e|es|ing)|wants?|looking\s+forward)\s+to\b)")
+AHEAD = rf"{INTENTION}(?:(?!\b(?:I|we|he|she|they|what|which|who|how|because|was|were|had|did)\b)[^.,:;!?()\n])*$"
+FURTHER = (*range(7, 70, 7), *range(366, 9 * 366, 366))  # days; no step is longer than what it looks for
+
+# %% ../nbs/01_timespan.ipynb #c0b22d5c
+def _reading(rule, match, text, day, last_week):
+    "The span of an expression; without a year and after an intention, the coming one."
+    span = rule.span(match, day, last_week)
+    if not rule.bare or span.end >= day or not compiled(AHEAD).search(text[max(0, match.start() - 100):match.start()]):
+        return span
+    later = (rule.span(match, day + days * ONE_DAY, last_week) for days in FURTHER)
+    return next((replace(one, label=None) for one in later if one.start > day), span)
+
+# %% ../nbs/01_timespan.ipynb #6c7ac21c
 def _expressions(text, day, last_week):
     "Layer one: every expression, with the parts taken of it."
     found = []
@@ -103,7 +119,7 @@ def _expressions(text, day, last_week):
         rule = RULES[hit.lastindex - 1]
         match = compiled(rule.pattern).match(text, hit.start())
         try:
-            one = _Found(hit.start(), match.end(), rule.span(match, day, last_week), rule, match)
+            one = _Found(hit.start(), match.end(), _reading(rule, match, text, day, last_week), rule, match)
             _apply(1, one, text, found)
         except (ValueError, OverflowError, StopIteration):
             continue  # the 31st of June, or beyond the calendar: not a time

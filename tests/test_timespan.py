@@ -208,7 +208,7 @@ def test_distances_in_sentences(day, count, weekday):
 
 WORDS = sorted({*almanac.NUMBERS, *almanac.UNITS, *almanac.KINDS, *almanac.ORDINALS, *timespan.PARTS, *time_words.DAY_WORDS, *time_words.WAYS,
                 'ago', 'back', 'later', 'in', 'on', 'of', 'since', 'until', 'before', 'after', 'from', 'to', 'between', 'and', 'May', 'March', '-', '.',
-                ',', '2016', '31', '30', '0', '9999', '1000', "'80s", '90s', '29 February', '31 April', '2023-02-30', '5/5/2023', 'days', 'years', 'we'})
+                ',', '2016', '31', '30', '0', '9999', '1000', "'80s", '90s', '29 February', '31 April', '2023-02-30', '5/5/2023', 'days', 'years', 'we', 'will', 'today', '29th'})
 soup = st.lists(st.sampled_from(WORDS), max_size=14).map(' '.join)
 
 
@@ -264,7 +264,7 @@ def test_the_table_is_large_enough():
 
 
 @pytest.mark.parametrize('text', table('dates_none.json') + [
-    'She may march in the band.', 'I ran 2000 meters and sold 2016 copies.', 'a spring in my step', 'on the 2nd floor', 'on the 5th try we won',
+    'She may march in the band.', 'I ran 2000 meters and sold 2016 copies.', 'a spring in my step', 'driving on the 9', 'He was on the 9, and late', 'on the 2nd floor', 'on the 5th try we won',
     'every Friday', 'Friday nights', 'I sat in the sun', 'the Christmas tree', 'summer break', '31 April 2023', 'It costs $2016', 'call 555-2016.12',
     'for two years', 'March on!', '1.5 years ago'])
 def test_no_time_is_found_where_none_is(text):
@@ -288,6 +288,66 @@ NOVEL = {
 def test_leads_and_ranges(text):
     found = [span.isoformat() for _, _, span in find_times(text, date(2023, 6, 9))]
     assert [one.split('#')[0] for one in found] == [NOVEL[text].split('#')[0]]
+
+
+AHEAD = {
+    'The baby is due in November.': '2023-11-01/2023-11-30#month', 'I will fly in June': '2023-06-01/2023-06-30#month',
+    "I'll fly to Rome in May": '2024-05-01/2024-05-31#month', 'We are going to marry on Saturday.': '2023-06-10/2023-06-10#day',
+    "I'm going to see her on Friday": '2023-06-16/2023-06-16#day', 'Any plans for the summer?': '2023-06-01/2023-08-31#season',
+    'She hopes to move in the spring': '2024-03-01/2024-05-31#season', 'I plan to leave on the 3rd.': '2023-07-03/2023-07-03#day',
+    'We are planning a party for Halloween': '2023-10-31/2023-10-31#day', 'The next one will be on 29 February': '2024-02-29/2024-02-29#day',
+    "We'll be in Rome May 2-5": '2024-05-02/2024-05-05#span', 'I will stay until Friday': '../2023-06-16#day', "We'll be away from August to October": '2023-08-01/2023-10-31#span',
+    'Will they come over the weekend?': '2023-06-10/2023-06-11#weekend', 'It is due at the end of November': '2023-11-21/2023-11-30#span',
+    'We will not forget 5 March 2020': '2020-03-05/2020-03-05#day', 'I will be there on 9 June': '2023-06-09/2023-06-09#day',
+}
+NOT_AHEAD = {
+    'I fell on Saturday.': '2023-06-03/2023-06-03#day', 'It broke in November, but it will do.': '2022-11-01/2022-11-30#month',
+    'I will send the photos. We sailed on Saturday.': '2023-06-03/2023-06-03#day', "I'll tell you what I did on Saturday": '2023-06-03/2023-06-03#day',
+    'They were going to marry in November': '2022-11-01/2022-11-30#month', 'We closed due to the storm in November': '2022-11-01/2022-11-30#month',
+    'It was due in November': '2022-11-01/2022-11-30#month', 'Aunt Will fell in November': '2022-11-01/2022-11-30#month', 'I hope you had fun on Saturday': '2023-06-03/2023-06-03#day',
+}
+
+
+@pytest.mark.parametrize('text', AHEAD | NOT_AHEAD)
+def test_an_intention_in_the_clause_looks_ahead(text):
+    assert [span.isoformat() for _, _, span in find_times(text, date(2023, 6, 9))] == [(AHEAD | NOT_AHEAD)[text]]
+
+
+@given(st.dates(date(1950, 1, 1), date(2060, 12, 31)), st.sampled_from(
+    ('on Friday', 'over the weekend', 'in March', 'in the fall', 'at Easter', 'on the 31st', 'on 29 February', 'on 9 June')))
+@example(date(2023, 1, 31), 'on the 3rd')
+@example(date(2023, 4, 1), 'at Easter')
+def test_the_coming_one_is_the_first_that_the_calendar_shows(day, text):
+    """Said plainly on a later day, the words name the coming one as soon as it is there, and none before it."""
+    coming, = [span for _, _, span in find_times(f'We will go {text}', day)]
+    plain, = [span for _, _, span in find_times(text, day)]
+    if plain.end >= day:
+        assert coming == plain
+        return
+    assert day < coming.start
+    assert [span for _, _, span in find_times(text, coming.start + DAY if text == 'on Friday' else coming.end)] == [coming]
+    assert [span for _, _, span in find_times(text, coming.start - DAY)][0].start <= day
+
+
+@given(days, st.integers(1, 30), st.sampled_from(('day', 'week', 'month', 'year')))
+def test_ago_today_is_that_very_day(day, count, unit):
+    """Counted on a wall calendar: same number in the month, or the last of a month that is too short."""
+    months = {'month': count, 'year': 12 * count}.get(unit)
+    if months:
+        year, month = divmod(12 * day.year + day.month - 1 - months, 12)
+        first = TimeSpan.month(year, month + 1)
+        expected = first.start.replace(day=min(day.day, first.days))
+    else:
+        expected = day - count * {'day': 1, 'week': 7}[unit] * DAY
+    for text in (f'It was {count} {unit}s ago today.', f'{count} {unit}s ago today I ran'):
+        assert [span for _, _, span in find_times(text, day)] == [TimeSpan.day(expected)]
+
+
+def test_ago_yesterday_and_from_today():
+    day = date(2023, 6, 9)
+    for text, expected in (('A week ago yesterday we met', date(2023, 6, 1)), ('two weeks from today', date(2023, 6, 23)),
+                           ('a year and a half ago today', date(2021, 12, 9)), ('half a year ago today', date(2022, 12, 9))):
+        assert [span for _, _, span in find_times(text, day)] == [TimeSpan.day(expected)], text
 
 
 # ---- cost
