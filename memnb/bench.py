@@ -15,7 +15,8 @@ from . import __version__
 from .baselines import RAG, RagCotRag, SelfRAG
 from .conversation import Conversation
 from .datasets import load_locomo
-from .experiment import CATEGORIES, Row, Table, _figure, _interval, _split, cut, difference, evaluate, summary, table
+from .experiment import (CATEGORIES, Row, Table, cut, difference, evaluate, figure_of, split_by, summary, table,
+                               with_interval)
 from .feedback import Feedback
 from .indexes import HybridIndex
 from .memr3 import MemR3
@@ -77,7 +78,7 @@ def memr3_rows(conversations: Iterable[Conversation], tell: Callable[[str], None
     "All rows of MemR3's tables: every method at 25 turns, and one-shot cut to what the others read."
     conversations = list(conversations)
     rows = evaluate(conversations, memr3_methods(conversations), budget=TURNS, tell=tell)
-    by = _split(rows, 'method')
+    by = split_by(rows, 'method')
     turns = {name: {row.question: row.turns or 0 for row in by[name]} for name in ('MemR3', 'MemR3, stopping by itself')}
     return [*cut(by['one-shot'], 10, 'one-shot @10'), *rows,
             *cut(by['one-shot'], turns['MemR3'], "one-shot at MemR3's turns"),
@@ -95,7 +96,7 @@ def _rounded(thing: object) -> object:
 
 def memr3_report(rows: Sequence[Row]) -> dict:
     "Rows made into means, intervals and differences: plain enough for JSON, and all that the tables need."
-    by = _split(rows, 'method')
+    by = split_by(rows, 'method')
     pairs = [('MemR3', other) for other in AGAINST]
     pairs += [('MemR3, addressed', other) for other in AGAINST[1::2]]
     pairs += [('MemR3, deaf to names', other) for other in AGAINST[::2]]
@@ -114,7 +115,7 @@ def memr3_tables(report: dict) -> list[Table]:
     known = {one['method']: one for one in report['rows']}
     methods = [known[name] for name in ORDER if name in known]
     answering = [known[name] for name in ('one-shot', 'MemR3', 'MemR3, stopping by itself')]
-    dates = [(one['method'], _interval(one['date_exact']), str(one['date_exact']['n'])) for one in answering]
+    dates = [(one['method'], with_interval(one['date_exact']), str(one['date_exact']['n'])) for one in answering]
     return [
         table(methods, 'recall', 'Evidence recall of what was read, in percent'),
         _differences(report['differences']),
@@ -124,14 +125,14 @@ def memr3_tables(report: dict) -> list[Table]:
 
 
 def _differences(pairs: Sequence[dict]) -> Table:
-    lines = [(f'{one["method"]} − {one["minus"]}', _interval(one['overall'], '+'),
-              *(_interval(one[name], '+') if name in one else '–' for name in CATEGORIES)) for one in pairs]
+    lines = [(f'{one["method"]} − {one["minus"]}', with_interval(one['overall'], '+'),
+              *(with_interval(one[name], '+') if name in one else '–' for name in CATEGORIES)) for one in pairs]
     return Table('Differences on the same questions, in points [95%]', ('', 'overall', *CATEGORIES), tuple(lines))
 
 
 def _conversations(methods: Sequence[dict]) -> Table:
     names = list(dict.fromkeys(name for one in methods for name in one['by_conversation']))
-    lines = [(one['method'], *(_figure(one['by_conversation'].get(name, {}), 'recall') for name in names)) for one in methods]
+    lines = [(one['method'], *(figure_of(one['by_conversation'].get(name, {}), 'recall') for name in names)) for one in methods]
     return Table('Evidence recall by conversation, in percent', ('method', *names), tuple(lines))
 
 # %% ../nbs/52a_bench.ipynb #fe0509ec

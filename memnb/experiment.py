@@ -16,7 +16,8 @@ from .timespan import TimeSpan
 from .trace import Trace
 
 # %% auto #0
-__all__ = ['CATEGORIES', 'CUTS', 'Row', 'score', 'evaluate', 'cut', 'value', 'summary', 'Table', 'table', 'difference']
+__all__ = ['CATEGORIES', 'CUTS', 'Row', 'score', 'evaluate', 'cut', 'value', 'split_by', 'summary', 'Table', 'figure_of',
+           'with_interval', 'table', 'difference']
 
 # %% ../nbs/52_experiment.ipynb #4c239cda
 CATEGORIES = ('multi-hop', 'temporal', 'open-domain', 'single-hop')  # those with a gold answer
@@ -118,7 +119,8 @@ def _means(rows: Sequence[Row], metrics: Sequence[str]) -> dict[str, dict]:
     return {metric: asdict(bootstrap([value(row, metric) for row in rows])) for metric in metrics}
 
 
-def _split(rows: Iterable[Row], by: str) -> dict[str, list[Row]]:
+def split_by(rows: Iterable[Row], by: str) -> dict[str, list[Row]]:
+    "The rows under each value of their field `by`, in order of first appearance."
     parts: dict[str, list[Row]] = {}
     for row in rows:
         parts.setdefault(getattr(row, by), []).append(row)
@@ -128,14 +130,14 @@ def _split(rows: Iterable[Row], by: str) -> dict[str, list[Row]]:
 def summary(rows: Iterable[Row]) -> list[dict]:
     "For each method the mean and interval of each metric: over all, by category, by conversation. Plain enough for JSON."
     methods = []
-    for method, mine in _split(rows, 'method').items():
+    for method, mine in split_by(rows, 'method').items():
         cuts = sorted({k for row in mine for k in row.read_recall})
         metrics = ['turns', 'recall', *(f'read_recall@{k}' for k in cuts), 'cited_recall', 'f1_locomo', 'date_exact']
         methods.append({
             'method': method, 'questions': len(mine), 'errors': sum(row.error is not None for row in mine),
             'without_gold': sum(not row.gold for row in mine), **_means(mine, metrics),
-            'by_category': {name: _means(part, metrics) for name, part in _split(mine, 'category').items()},
-            'by_conversation': {name: _means(part, ['recall']) for name, part in _split(mine, 'conversation').items()}})
+            'by_category': {name: _means(part, metrics) for name, part in split_by(mine, 'category').items()},
+            'by_conversation': {name: _means(part, ['recall']) for name, part in split_by(mine, 'conversation').items()}})
     return methods
 
 # %% ../nbs/52_experiment.ipynb #50c247d6
@@ -161,12 +163,14 @@ class Table:
     _repr_markdown_ = to_markdown
 
 # %% ../nbs/52_experiment.ipynb #7832a36f
-def _figure(means: Mapping[str, dict], metric: str, scale: float = 100) -> str:
+def figure_of(means: Mapping[str, dict], metric: str, scale: float = 100) -> str:
+    "The mean of a metric times `scale`, with one decimal; a dash where there is none."
     mean = means.get(metric, {}).get('mean')
     return '–' if mean is None else f'{scale * mean:.1f}'
 
 
-def _interval(interval: Mapping[str, float | None], sign: str = '') -> str:
+def with_interval(interval: Mapping[str, float | None], sign: str = '') -> str:
+    "A mean in percent with its interval in brackets; `sign='+'` shows the sign of a difference."
     if interval['mean'] is None:
         return '–'
     return f'{100 * interval["mean"]:{sign}.1f} [{100 * interval["low"]:.1f}, {100 * interval["high"]:.1f}]'
@@ -181,8 +185,8 @@ def table(
     methods = summary(methods) if methods and isinstance(methods[0], Row) else methods
     shown = [name for name in (*CATEGORIES, 'adversarial') if any(name in one['by_category'] for one in methods)]
     failed = any(one['errors'] for one in methods)
-    lines = [(one['method'], _figure(one, 'turns', 1), _interval(one[metric]),
-              *(_figure(one['by_category'].get(name, {}), metric) for name in shown), str(one[metric]['n']),
+    lines = [(one['method'], figure_of(one, 'turns', 1), with_interval(one[metric]),
+              *(figure_of(one['by_category'].get(name, {}), metric) for name in shown), str(one[metric]['n']),
               *([str(one['errors'])] if failed else [])) for one in methods]
     columns = ('method', 'turns read', 'overall [95%]', *shown, 'questions', *(['failed'] if failed else []))
     return Table(title or f'{metric}, in percent', columns, tuple(lines))

@@ -15,7 +15,7 @@ from typing import Literal
 from pydantic import BaseModel
 
 from .steps import Bullet, Row
-from .trace import STYLE, _row_text, _rows_html
+from .trace import STYLE, row_text, rows_html
 
 # %% auto #0
 __all__ = ['Claim', 'TrackerReply', 'normal', 'Gap', 'EvidenceGap']
@@ -155,12 +155,12 @@ def _gap_rows(state: EvidenceGap) -> list[Row]:
 # %% ../nbs/10_tracker.ipynb #a0737ba8
 def _side_by_side(state: EvidenceGap, width: int = 54) -> str:  # width: characters in each of the two columns
     "Evidence on the left, gaps on the right, as plain text."
-    left, right = ([title] + [line for row in rows for line in _row_text(row, False, width)]
+    left, right = ([title] + [line for row in rows for line in row_text(row, False, width)]
                    for title, rows in (('EVIDENCE', _evidence_rows(state)), ('GAPS', _gap_rows(state))))
     return '\n'.join(f'{one:<{width}}  {other}'.rstrip() for one, other in zip_longest(left, right, fillvalue=''))
 
 def _two_columns(state: EvidenceGap) -> str:
     "Evidence beside gaps as HTML; where there is little room, above them."
     grid = 'display:grid;grid-template-columns:repeat(auto-fit,minmax(min(20rem,100%),1fr));gap:0 2rem'
-    return (f'<div class="memnb"><style>{STYLE}</style><div style="{grid}"><div><h4>Evidence</h4>{_rows_html(_evidence_rows(state))}'
-            f'</div><div><h4>Gaps</h4>{_rows_html(_gap_rows(state))}</div></div></div>')
+    return (f'<div class="memnb"><style>{STYLE}</style><div style="{grid}"><div><h4>Evidence</h4>{rows_html(_evidence_rows(state))}'
+            f'</div><div><h4>Gaps</h4>{rows_html(_gap_rows(state))}</div></div></div>')
