@@ -59,7 +59,7 @@ def add_lab(commands) -> None:
     parser = commands.add_parser('lab', help='open the notebooks; further options go to JupyterLab')
     parser.set_defaults(run=lab)
 
-
+# %% ../nbs/62_cli.ipynb #a0941bac
 def add_bench(commands) -> None:
     """`memnb bench`."""
     parser = commands.add_parser('bench', help='the results tables, over a benchmark file of your own')
