@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from pydantic import BaseModel
@@ -14,6 +15,8 @@ from .lm import LM, LMError, Role, RuleLM, Usage, as_lm
 from .search import Hit, Metered, Retriever, Snippet, as_retriever, check_search
 from .texts import printable
 from .timespan import TimeSpan
+from .steps import ToolStep
+from .tools import Observation, Tool, ToolError
 from .trace import AnswerStep, ModelStep, SearchStep, Seen, Step, Trace
 
 # %% auto #0
@@ -81,6 +84,25 @@ class Run(_Books):
         self.note(SearchStep(**asked, hits=[Seen.of(hit) for hit in hits]))
         self.trace.read = list(self.memory.read)
         return hits
+
+    def use(self, tool: Tool, arguments: dict, iteration: int, reasoning: str = '') -> Observation:
+        """Call a tool of the memory within the budget, and record the call and what came back. A refused call is an
+        observation with `error`; a tool that breaks is `MemoryFailed`. What the budget cannot pay is not shown."""
+        called = {'iteration': iteration, 'tool': tool.name, 'arguments': arguments, 'reasoning': reasoning}
+        try:
+            seen = tool(**arguments)
+        except ToolError as error:
+            seen = Observation(printable(str(error)), error=True)
+        except Exception as error:
+            self.note(ToolStep(**called, note=_told(error), error=True))
+            raise MemoryFailed(_told(error)) from error
+        paid = tuple(self.memory.pay(seen.hits)) if self.memory is not None else seen.hits
+        if len(paid) < len(seen.hits):
+            told = f'{seen.note}; the budget shows {len(paid)} of {len(seen.hits)}'
+            seen = replace(seen, note=told, hits=paid, value=None)
+        self.note(ToolStep(**called, note=seen.note, hits=[Seen.of(hit) for hit in seen.hits], value=seen.value, error=seen.error))
+        self.trace.read = list(self.memory.read) if self.memory is not None else self.trace.read
+        return seen
 
     def ask(self, role: Role, **inputs) -> BaseModel:
         "Ask a role, and record prompt, reply and cost. An `LMError` is recorded as fully, and goes on its way."

@@ -165,6 +165,7 @@ class Metered(Searchable):
         self.retriever = as_retriever(retriever)
         self.budget = budget
         self.read: list[str] = [] # turn ids, in the order in which they were first shown
+        self._known: set[str] = set() # the same, to look them up
 
     @property
     def remaining(self) -> int | None:
@@ -173,12 +174,17 @@ class Metered(Searchable):
 
     def search(self, query: str, k: int = 10, *, exclude: Collection[str] = (), during: TimeSpan | None = None) -> list[Hit]:
         "The hits of the retriever from the best down to the last before one that the budget cannot pay."
+        return self.pay(self.retriever.search(query, k, exclude=exclude, during=during))
+
+    def pay(self, hits: Iterable[Hit]) -> list[Hit]:
+        "Those of the hits that may be shown, wherever they come from: their turns are read from now on."
         shown = []
-        for hit in self.retriever.search(query, k, exclude=exclude, during=during):
+        for hit in hits:
             sources = hit.snippet.sources or (hit.snippet.id,)
-            unread = [source for source in dict.fromkeys(sources) if source not in self.read]
+            unread = [source for source in dict.fromkeys(sources) if source not in self._known]
             if self.remaining is not None and len(unread) > self.remaining:
                 break
             self.read += unread
+            self._known.update(unread)
             shown.append(hit)
         return shown

@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['TONES', 'Strict', 'Bullet', 'Seen', 'Row', 'Step', 'as_step', 'count_of', 'cited', 'SearchStep', 'cost_of',
-           'ModelStep', 'StateStep', 'RouteStep', 'NoteStep', 'AnswerStep', 'Number', 'Plain', 'Text', 'mend',
-           'printable']
+           'ModelStep', 'ToolStep', 'StateStep', 'RouteStep', 'NoteStep', 'AnswerStep', 'Number', 'Plain', 'Text',
+           'mend', 'printable']
 
 # %% ../nbs/03b_steps.ipynb #ebe7ac05
 import json
@@ -166,6 +166,26 @@ class ModelStep(Step):
         note += (', second attempt' if self.attempts > 1 else '') + (', replayed' if self.cached else '')
         asked = Row('asked', self.role, note, tone='quiet', pages=pages, quiet=True)
         return [asked] + ([Row('failed', self.error, tone='error')] if self.error else [])
+
+# %% ../nbs/03b_steps.ipynb #8be0608a
+class ToolStep(Step):
+    """A tool was called: why, with which arguments, what it said and showed; `error` where the call was refused."""
+    kind: Literal['tool'] = 'tool'
+    iteration: int
+    tool: Text
+    arguments: Plain = None
+    reasoning: Text = ''
+    note: Text = ''
+    hits: list[Seen] = []
+    value: int | None = None
+    error: bool = False
+
+    def rows(self) -> list[Row]:
+        """The thought, the call as it would be written, and what it brought."""
+        given = ', '.join(f'{name}={value!r}' for name, value in (self.arguments or {}).items() if value is not None)
+        thought = [Row('thought', self.reasoning)] if self.reasoning else []
+        called = Row('called', f'{self.tool}({given})', '' if self.error else self.note, tone='search', hits=tuple(self.hits))
+        return [*thought, called] + ([Row('refused', self.note, tone='error')] if self.error else [])
 
 # %% ../nbs/03b_steps.ipynb #cfbd499a
 class StateStep(Step):
