@@ -9,7 +9,7 @@ __all__ = ['Embedder', 'WordLlamaEmbedder', 'EmbedderError', 'OpenAIEmbedder', '
 # %% ../nbs/02d_embedders.ipynb #04593376
 import os
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Protocol
@@ -101,6 +101,16 @@ def _name(embedder: Embedder) -> str:
     return embedder.name
 
 # %% ../nbs/02d_embedders.ipynb #d15809bd
+def _checked(id: str, row: np.ndarray) -> np.ndarray:
+    "A row that was given for an id, or `ValueError` if it is no float32 vector of length 1 or 0."
+    if not isinstance(row, np.ndarray) or row.dtype != np.float32 or row.ndim != 1 or not len(row):
+        raise ValueError(f'vector of {id!r:.80}: expected a row of float32, got {getattr(row, "dtype", type(row).__name__)}')
+    length = np.sqrt((row.astype(float) ** 2).sum())
+    if length and not abs(length - 1) < 1e-4:
+        raise ValueError(f'vector of {id!r:.80}: expected the length 1 or 0, got {length:.6g}')
+    return row
+
+# %% ../nbs/02d_embedders.ipynb #b604450c
 class Vectors:
     "The unit vectors of texts by one model, and a growing matrix of them."
     def __init__(self, embedder: Embedder,
@@ -125,6 +135,20 @@ class Vectors:
         self.dimension = rows.shape[1]
         lengths = np.sqrt(np.einsum('ij,ij->i', rows, rows))[:, None]
         return (rows / np.where(lengths, lengths, 1)).astype(np.float32)
+
+    def taken(self, texts: Mapping[str, str], # by id
+              given: Mapping[str, np.ndarray], # by id: float32 rows of this model, of length 1 or 0, which are not made again
+             ) -> np.ndarray:
+        "(n, d) rows of the texts in their order: as given where one is, else of the model. `DimensionMismatch`, `ValueError`."
+        known, before = {id: _checked(id, given[id]) for id in texts if id in given}, self.dimension
+        rest = [id for id in texts if id not in known]
+        rows = {**known, **dict(zip(rest, self.of([texts[id] for id in rest])))}
+        lengths = {len(row) for row in rows.values()} | ({before} if before else set())
+        if len(lengths) > 1:
+            self.dimension = before
+            raise DimensionMismatch(f'{self.model}: expected vectors of one dimension, got {sorted(lengths)}')
+        self.dimension = before or next(iter(lengths), None)
+        return np.array([rows[id] for id in texts], np.float32)
 
     def put(self, slot: int, vector: np.ndarray) -> None:
         "Write a row; the matrix doubles when it is full."
