@@ -10,7 +10,7 @@ from datetime import date, datetime
 
 from .search import Snippet
 from .snippets import content_id
-from .timespan import TimeSpan, compare
+from .timespan import TimeSpan, compare, parse_datetime
 from .tools import ToolError, day_of
 
 # %% auto #0
@@ -55,35 +55,35 @@ class Fact(Snippet):
     @classmethod
     def of(cls, subject: str, predicate: str, object: str, *,
            point_in_time=None, start_time=None, end_time=None,  # anything for `as_span`
-           record_time: datetime | None = None,  # when it was said
+           record_time: datetime | str | None = None,  # when it was said
            sources=(), id: str | None = None, session: str | None = None, position: int | None = None) -> Fact:
         "A fact from its phrases and Wikidata-style qualifiers; a point in time makes the other two superfluous."
         point = as_span(point_in_time, 'point_in_time')
         start, end = point or as_span(start_time, 'start_time'), point or as_span(end_time, 'end_time')
-        parts = [' '.join(str(part).split()) for part in (subject, predicate, object)]
+        said = parse_datetime(record_time) if isinstance(record_time, str) else record_time
+        parts = [' '.join(str(part or '').split()) for part in (subject, predicate, object)]
         if not all(parts):
             raise ValueError(f'a fact needs a subject, a predicate and an object, got {parts!r:.120}')
-        text, times = ' '.join(parts), qualifiers(start, end)
-        return cls(id or content_id(f'{text} {times}'), text, tuple(sources), extent(start, end), None, record_time, session, position,
+        known = (parts, [span and span.isoformat() for span in (start, end)], list(sources), str(said), session, position)
+        return cls(id or content_id(repr(known)), ' '.join(parts), tuple(sources), extent(start, end), None, said, session, position,
                    *parts, start, end)
 
     @property
     def line(self) -> str:
-        "How a reader sees it: '(Alice, bought, 3 cows) [point_in_time: 15 January 2024]'."
-        times = qualifiers(self.start, self.end)
+        "'(Alice, bought, 3 cows) [point_in_time: 15 January 2024]'; where nothing is said of its time, when it was recorded."
+        times = qualifiers(self.start, self.end) or (f'record_time: {stamp(self.said)}' if self.said else '')
         return f'({self.subject}, {self.predicate}, {self.object})' + (f' [{times}]' if times else '')
 
 # %% ../nbs/19a_facts.ipynb #3d9b9f10
 def extent(start: TimeSpan | None, end: TimeSpan | None) -> TimeSpan | None:
     "From the first day of `start` to the last day of `end`; open where one is missing, None where both are."
-    if start is None or start == end:
-        return start or (end and TimeSpan(None, end.end, end.granularity))
-    if end is None:
-        return TimeSpan(start.start, None, start.granularity) if start.start else None
-    first, last = start.start, end.end
+    if start is not None and start == end:
+        return start
+    first, last = start and start.start, end and end.end
     if first and last and first > last:
         raise ToolError(f'a fact starts before it ends, got {start} to {end}')
-    return TimeSpan(first, last, 'span') if first or last else None
+    granularity = 'span' if start and end else (start or end).granularity if start or end else None
+    return TimeSpan(first, last, granularity) if first or last else None
 
 
 def qualifiers(start: TimeSpan | None, end: TimeSpan | None) -> str:
@@ -98,8 +98,8 @@ def borders(item: Snippet) -> tuple[TimeSpan, TimeSpan] | None:
     start, end = (item.start, item.end) if isinstance(item, Fact) else (item.day, item.day)
     if start is None and end is None:
         return None
-    begun = start or (TimeSpan(None, end.end) if end.end else end)
-    over = end or (TimeSpan(start.start, None) if start.start else start)
+    begun = start or TimeSpan(None, end.end or date.max)
+    over = end or TimeSpan(start.start or date.min, None)
     return begun, over
 
 # %% ../nbs/19a_facts.ipynb #b1f4a14e
