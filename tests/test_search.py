@@ -16,7 +16,7 @@ from rank_bm25 import BM25Okapi
 
 from memnb.conversation import Conversation
 from memnb.embedders import DimensionMismatch, EmbedderError, EmbedderMismatch, OpenAIEmbedder, WordLlamaEmbedder, without_names
-from memnb.indexes import DenseIndex, HybridIndex
+from memnb.indexes import DenseIndex, HybridIndex, close_pairs
 from memnb.lexical import LexicalIndex, tokenize
 from memnb.ranking import DuplicateSnippet, Scores, UnknownSnippet, best
 from memnb.search import (Hit, Metered, Retriever, Snippet, as_retriever, chunk_snippets, content_id, passes, session_snippets,
@@ -294,6 +294,128 @@ def test_a_failing_embedder_changes_nothing():
     assert len(index) == len(index.dense) == len(index.lexical) == 1
     index.add([Snippet('b', 'sea')])
     assert [id for id, _ in found(index, 'sea', 2)] == ['b', 'a']
+
+
+# ---- vectors given and taken, and close pairs ------------------------------------------------------------------------------
+
+
+class Unasked(Letters):
+    """Fails for any text."""
+
+    def __call__(self, texts):
+        raise EmbedderError(f'asked for {texts}')
+
+
+@settings(max_examples=30, deadline=None)
+@given(snippets=snippet_lists(), query=texts, data=st.data())
+def test_vectors_that_are_given_serve_as_those_that_are_made(snippets, query, data):
+    for make in (MAKERS['dense'], MAKERS['minmax']):
+        source, again = filled(make, snippets), make()
+        dense = getattr(source, 'dense', source)
+        given = {one.id: dense.vector(one.id) for one in data.draw(st.permutations(snippets))[::2]}
+        again.add(data.draw(st.permutations(snippets)), {**given, 'unknown': np.ones(1, np.float32)})
+        assert found(again, query, 20) == found(source, query, 20)
+        assert again.scores(query) == source.scores(query)
+
+
+def test_rows_are_given_and_taken_bit_for_bit_and_no_text_is_embedded():
+    random = np.random.default_rng(3).standard_normal((70, 6))
+    rows = {f's{n}': (row / np.linalg.norm(row)).astype(np.float32) for n, row in enumerate(random)}
+    snippets = [Snippet(id, 'boat') for id in rows]
+    dense, hybrid = DenseIndex(Unasked()), HybridIndex(Unasked())
+    for index in (dense, hybrid):
+        index.add(snippets[:40], rows)
+        index.add(snippets[30:], rows)
+    dense.remove(['s3', 's50'])
+    for index, ids in ((dense, rows.keys() - {'s3', 's50'}), (hybrid.dense, rows)):
+        assert all(index.vector(id).tobytes() == rows[id].tobytes() for id in ids)
+    row = dense.vector('s0')
+    row[:] = 0
+    assert dense.vector('s0').tobytes() == rows['s0'].tobytes()
+    with pytest.raises(UnknownSnippet, match="no snippet 's3'"):
+        dense.vector('s3')
+    with pytest.raises(EmbedderError):
+        dense.add([Snippet('new', 'sea'), snippets[3]], rows)
+    assert len(dense) == 68 and 's3' not in dense
+
+
+@pytest.mark.parametrize('row, error, message', [
+    (np.array([1, 0], np.float32), DimensionMismatch, r'letters: expected vectors of one dimension, got \[2, 6\]'),
+    (np.eye(6)[0], ValueError, "vector of 'b': expected a row of float32, got float64"),
+    (np.eye(6, dtype=np.float32)[:1], ValueError, "vector of 'b'"),
+    (np.full(6, 2, np.float32), ValueError, "vector of 'b': expected the length 1 or 0, got 4.89898"),
+    (np.array([np.nan] * 6, np.float32), ValueError, "vector of 'b': .*got nan"),
+    ([1, 0, 0, 0, 0, 0], ValueError, "vector of 'b': expected a row of float32, got list")])
+@pytest.mark.parametrize('make', [MAKERS['dense'], MAKERS['minmax']])
+@pytest.mark.parametrize('full', [True, False])
+def test_a_wrong_row_changes_nothing(make, row, error, message, full):
+    index = filled(make, [Snippet('a', 'boat')] if full else [])
+    with pytest.raises(error, match=message):
+        index.add([Snippet('c', 'sea'), Snippet('b', 'red')], {'b': row})
+    assert len(index) == full and 'c' not in index
+    index.add([Snippet('c', 'sea'), Snippet('b', 'red')])
+    assert len(index) == 2 + full
+
+
+unit_rows = st.lists(st.lists(st.sampled_from([-1., -.5, 0., .3, 1.]), min_size=3, max_size=3), min_size=1, max_size=14)
+
+
+def every_pair(index, ids, threshold):
+    """The definition, pair by pair."""
+    pairs, all_ids = [], [one.id for one in index]
+    for a in all_ids:
+        for b in all_ids:
+            cosine = float(np.einsum('ij,ij->i', *(index.vector(id)[None].astype(float) for id in (a, b)))[0])
+            if a < b and {a, b} & set(ids) and cosine >= threshold:
+                pairs.append((a, b, cosine))
+    return sorted(pairs)
+
+
+@settings(max_examples=60, deadline=None)
+@given(rows=unit_rows, data=st.data())
+def test_close_pairs_are_those_of_the_definition_in_any_order_and_blocks(rows, data):
+    rows = np.array(rows)
+    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+    rows = (rows / np.where(lengths, lengths, 1)).astype(np.float32)
+    given = {f's{n:02}': row for n, row in enumerate(rows)}
+    gone = data.draw(st.sets(st.sampled_from(sorted(given)), max_size=3))
+    ids = data.draw(st.lists(st.sampled_from(sorted(given.keys() - gone) or ['none'])) if len(gone) < len(given) else st.just([]))
+    results, threshold = [], None
+    for order in (sorted(given), data.draw(st.permutations(sorted(given)))):
+        index = DenseIndex(Unasked())
+        index.add([Snippet(id, '') for id in order], given)
+        index.remove(gone)
+        if threshold is None:
+            at = [cosine for _, _, cosine in every_pair(index, given, -2)]
+            threshold = data.draw(st.sampled_from([*at, .8, 0., 1., -1.]))
+        results.append(index.similar(ids, threshold))
+        matrix = index._vectors.matrix[:len(index)]
+        slots = np.array(sorted({index._slots[id] for id in ids}), np.intp)
+        for block in (1, 2, 512):
+            pairs = close_pairs(matrix, slots, threshold, block)
+            ids_of = [(*sorted((index._snippets[a].id, index._snippets[b].id)), cosine) for a, b, cosine in pairs]
+            assert sorted(ids_of) == results[-1]
+    assert results[0] == results[1] == every_pair(index, ids, threshold)
+
+
+def test_close_pairs_of_many_long_rows_do_not_depend_on_the_company():
+    random = np.random.default_rng(7).standard_normal((900, 256)) + 1
+    rows = (random / np.linalg.norm(random, axis=1, keepdims=True)).astype(np.float32)
+    given = {f's{n:03}': row for n, row in enumerate(rows)}
+    index = DenseIndex(Unasked())
+    index.add([Snippet(id, '') for id in given], given)
+    exact = rows.astype(float) @ rows.T.astype(float)
+    a, b = np.nonzero(np.triu(exact >= .55, 1))
+    everyone = index.similar(given, .55)
+    assert [pair[:2] for pair in everyone] == [(f's{x:03}', f's{y:03}') for x, y in zip(a, b)] and len(everyone) > 1000
+    for one, other, cosine in everyone[::97]:
+        pair = DenseIndex(Unasked())
+        pair.add([Snippet(other, ''), Snippet(one, '')], given)
+        assert pair.similar([other], cosine) == [(one, other, cosine)]
+        assert (one, other, cosine) in index.similar([one], cosine) and (one, other, cosine) in index.similar([other], cosine)
+    with pytest.raises(UnknownSnippet):
+        index.similar(['s000', 'x'], .5)
+    assert DenseIndex(Unasked()).similar([], .5) == []
 
 
 # ---- embedders -----------------------------------------------------------------------------------------------------------
