@@ -69,6 +69,7 @@ class Run(_Books):
         super().__init__(question, method, lm.name)
         self.lm, self.asked, self.budget = lm, asked, budget
         self.memory = Metered(as_retriever(memory), budget) if memory is not None else None
+        self._meter = self.memory or Metered(lambda query: [], budget)  # a tool's hits are charged, with or without a memory
 
     def search(self, query: str, k: int, iteration: int, exclude: Collection[str] = ()) -> list[Hit]:
         "Search within the budget, and record the query and what came back. `MemoryFailed`; ValueError without a memory."
@@ -87,7 +88,7 @@ class Run(_Books):
 
     def use(self, tool: Tool, arguments: dict, iteration: int, reasoning: str = '') -> Observation:
         """Call a tool of the memory within the budget, and record the call and what came back. A refused call is an
-        observation with `error`; a tool that breaks is `MemoryFailed`. What the budget cannot pay is not shown."""
+        observation with `error`; a tool that breaks is `MemoryFailed`. What the budget cannot pay is neither shown nor told."""
         called = {'iteration': iteration, 'tool': tool.name, 'arguments': arguments, 'reasoning': reasoning}
         try:
             seen = tool(**arguments)
@@ -96,12 +97,11 @@ class Run(_Books):
         except Exception as error:
             self.note(ToolStep(**called, note=_told(error), error=True))
             raise MemoryFailed(_told(error)) from error
-        paid = tuple(self.memory.pay(seen.hits)) if self.memory is not None else seen.hits
+        paid = tuple(self._meter.pay(seen.hits))
         if len(paid) < len(seen.hits):
-            told = f'{seen.note}; the budget shows {len(paid)} of {len(seen.hits)}'
-            seen = replace(seen, note=told, hits=paid, value=None)
+            seen = replace(seen, note=f'The budget shows {len(paid)} of what {tool.name} found', hits=paid, value=None)
         self.note(ToolStep(**called, note=seen.note, hits=[Seen.of(hit) for hit in seen.hits], value=seen.value, error=seen.error))
-        self.trace.read = list(self.memory.read) if self.memory is not None else self.trace.read
+        self.trace.read = list(self._meter.read)
         return seen
 
     def ask(self, role: Role, **inputs) -> BaseModel:

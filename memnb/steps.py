@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['TONES', 'Strict', 'Bullet', 'Seen', 'Row', 'Step', 'as_step', 'count_of', 'cited', 'SearchStep', 'cost_of',
-           'ModelStep', 'ToolStep', 'StateStep', 'RouteStep', 'NoteStep', 'AnswerStep', 'Number', 'Plain', 'Text',
+           'ModelStep', 'StateStep', 'RouteStep', 'NoteStep', 'AnswerStep', 'ToolStep', 'Number', 'Plain', 'Text',
            'mend', 'printable']
 
 # %% ../nbs/03b_steps.ipynb #ebe7ac05
@@ -167,26 +167,6 @@ class ModelStep(Step):
         asked = Row('asked', self.role, note, tone='quiet', pages=pages, quiet=True)
         return [asked] + ([Row('failed', self.error, tone='error')] if self.error else [])
 
-# %% ../nbs/03b_steps.ipynb #8be0608a
-class ToolStep(Step):
-    """A tool was called: why, with which arguments, what it said and showed; `error` where the call was refused."""
-    kind: Literal['tool'] = 'tool'
-    iteration: int
-    tool: Text
-    arguments: Plain = None
-    reasoning: Text = ''
-    note: Text = ''
-    hits: list[Seen] = []
-    value: int | None = None
-    error: bool = False
-
-    def rows(self) -> list[Row]:
-        """The thought, the call as it would be written, and what it brought."""
-        given = ', '.join(f'{name}={value!r}' for name, value in (self.arguments or {}).items() if value is not None)
-        thought = [Row('thought', self.reasoning)] if self.reasoning else []
-        called = Row('called', f'{self.tool}({given})', '' if self.error else self.note, tone='search', hits=tuple(self.hits))
-        return [*thought, called] + ([Row('refused', self.note, tone='error')] if self.error else [])
-
 # %% ../nbs/03b_steps.ipynb #cfbd499a
 class StateStep(Step):
     """Evidence and gaps after an update; `gained` (texts of new bullets), `closed` and `opened` (gaps) say what changed."""
@@ -246,3 +226,25 @@ class AnswerStep(Step):
     def rows(self) -> list[Row]:
         """The draft, where the answer differs from it; the trace itself shows the answer."""
         return [Row('drafted', self.draft)] if self.draft and self.draft != self.answer else []
+
+# %% ../nbs/03b_steps.ipynb #e6d555bd
+class ToolStep(Step):
+    """A tool was called: why, with which arguments, what it said and showed; `error` where the call was refused or failed."""
+    kind: Literal['tool'] = 'tool'
+    iteration: int
+    tool: Text
+    arguments: Plain = None  # as they were written, before the tool made values of them
+    reasoning: Text = ''
+    note: Text = ''  # what the tool said it did, or why it did not
+    hits: list[Seen] = []  # what was shown, or what was counted
+    value: int | None = None  # the number, where one was asked for
+    error: bool = False
+
+    def rows(self) -> list[Row]:
+        """The thought, the call as it would be written, and what it brought."""
+        given = {name: value for name, value in (self.arguments or {}).items() if value is not None}
+        written = ', '.join(f'{name}={value!r}' for name, value in given.items())
+        note = '' if self.error or self.note in given.values() else self.note
+        thought = [Row('thought', self.reasoning)] if self.reasoning else []
+        called = Row('called', f'{self.tool}({written})', note, tone='search', hits=tuple(self.hits))
+        return [*thought, called] + ([Row('failed', self.note, tone='error')] if self.error else [])

@@ -15,7 +15,7 @@ from pydantic import BeforeValidator, SerializeAsAny, ValidationError
 
 from .lm import Usage
 from .steps import (AnswerStep, Bullet, ModelStep, NoteStep, Number, RouteStep, Row, SearchStep, Seen, StateStep, Step,
-                         Strict, TONES, Text, as_step, cited, cost_of, count_of, printable)
+                         Strict, TONES, Text, ToolStep, as_step, cited, cost_of, count_of, printable)
 
 # %% ../nbs/04_trace.ipynb #e993a711
 class TraceError(ValueError):
@@ -88,10 +88,11 @@ class Trace(Story):
 
 # %% ../nbs/04_trace.ipynb #9f588208
 def _rounds(steps: Iterable[Step]) -> list[tuple[int | None, list[Row]]]:
-    """The rows of the steps, grouped by round; a step without a number belongs to the round before it."""
-    rounds: list[tuple[int | None, list[Row]]] = []
-    for step in steps:
-        number = getattr(step, 'iteration', rounds[-1][0] if rounds else None)
+    """The rows of the steps, grouped by round; a step without a number belongs to the round before it, or to the tool picked by it."""
+    steps, rounds = list(steps), []
+    for step, after in zip(steps, [*steps[1:], None]):
+        picks = isinstance(step, ModelStep) and isinstance(after, ToolStep)
+        number = after.iteration if picks else getattr(step, 'iteration', rounds[-1][0] if rounds else None)
         if not rounds or number != rounds[-1][0]:
             rounds.append((number, []))
         rounds[-1][1].extend(step.rows())
