@@ -12,132 +12,13 @@ from datetime import date
 from functools import lru_cache
 
 from .reading import sentences
+from .third_person import ADVERB, AUXILIARIES, BASES_IN_ED, BE, DO, HAVE, NO_VERBS, PASTS, is_participle, third_person
 from .timespan import TimeSpan, find_times
 
+_all_ = ['third_person']
+
 # %% auto #0
-__all__ = ['PASTS', 'PARTICIPLES', 'MODALS', 'BE', 'HAVE', 'DO', 'AUXILIARIES', 'LONGEST', 'third', 'third_person', 'Clause',
-           'times_in', 'bounds', 'clauses']
-
-# %% ../nbs/19b_clauses.ipynb #4ec9542c
-PASTS = frozenset('''was were had did went came got made took gave saw said told found left felt thought knew met began became kept
-brought bought sold sent spent built wrote read ran swam sang rang drove rode flew grew drew threw blew broke spoke woke chose wore
-tore bore swore ate drank fell held stood sat lay laid led lost won paid heard hid bit beat slept swept wept dealt meant dreamt learnt
-burnt lent bent fed fled bled sped taught caught fought sought thought forgot forgave shook stole froze rose shot hung dug stuck struck
-swung spun sank shrank stank sprang dove lit slid burst cut put set let hit hurt shut quit cost spread split bet cast shed knelt leapt
-understood overcame withdrew mistook undertook outgrew sewed sowed hummed'''.split())
-PARTICIPLES = PASTS | frozenset('''been done gone seen given taken known grown shown written driven ridden flown drawn thrown blown broken
-spoken woken chosen worn torn sworn eaten drunk fallen become come run begun swum sung rung forgotten shaken stolen frozen risen hidden
-bitten beaten proven sewn sown'''.split())
-MODALS = frozenset('can could will would shall should may might must cannot'.split())
-BE, HAVE, DO = ({'am': 'is', 'are': 'is', 'is': 'is', 'was': 'was', 'were': 'was'}, {'have': 'has', 'has': 'has', 'had': 'had'},
-                {'do': 'does', 'does': 'does', 'did': 'did'})
-AUXILIARIES = {**BE, **HAVE, **DO, **{word: word for word in MODALS}}
-_BASES_IN_ED = frozenset('need feed speed breed bleed heed weed seed succeed proceed exceed embed wed'.split())
-_NO_VERBS = frozenset('''and or but nor so if as than then that who whom which what when where why how because while though although
-until since before after in on at to of for with from by about into over under off out up down myself alone too both all two the a an my
-your his her its our their this these those there here it he she they we you i me him us them not one once no yes well oh ok okay please
-right maybe again first last next ago'''.split())
-
-# %% ../nbs/19b_clauses.ipynb #5a17accd
-_ADVERB = (r"(?:always|never|ever|just|still|also|really|even|actually|now|only|often|sometimes|usually|finally|already|almost|probably|"
-           r"definitely|mostly|honestly|kinda|sort\s+of|kind\s+of|both|then|soon|once|quite|[a-z]{3,}(?<!p)ly)\b(?<!\brely)(?<!\bfly)")
-_WORD = r"[A-Za-z]+(?:['’]t)?\b"
-_SHORT = {'m': 'is', 're': 'is', 've': 'has', 'll': 'will'}
-
-
-def third(verb: str) -> str:
-    "The verb behind I or you as it stands behind a name: love → loves, am → is, haven't → hasn't; a past or a modal stays."
-    low = verb.lower().replace('’', "'")
-    stem = low.removesuffix("n't")
-    if stem in AUXILIARIES and stem not in MODALS:
-        return AUXILIARIES[stem] + low[len(stem):]
-    if low in PASTS or low in MODALS or low in _NO_VERBS or low.endswith("n't") or (low.endswith('ed') and low not in _BASES_IN_ED) or low.endswith('ing'):
-        return verb
-    if re.search(r'(?:s|x|z|ch|sh|o)$', low):
-        return verb + 'es'
-    return verb[:-1] + 'ies' if re.search(r'[^aeiou]y$', low) else verb + 's'
-
-# %% ../nbs/19b_clauses.ipynb #b8e395b8
-def _shortened(tail: str, verb: str) -> str:
-    "What 'm, 've, 'll, 're and 'd stand for behind a name; 'd is had before a participle or better, else would."
-    if tail != 'd':
-        return _SHORT[tail]
-    return 'had' if verb in PARTICIPLES or verb == 'better' or (verb.endswith('ed') and verb not in _BASES_IN_ED) else 'would'
-
-
-def _as_subject(name: str):
-    "A replacement of `I love` or `you've` by what is said of a name."
-    def told(match):
-        tail, verb = (match['tail'] or '').lower(), match['verb'] or ''
-        words = [name]
-        if tail:
-            words.append(_shortened(tail, verb.lower()))
-        elif verb and not match['joined']:
-            verb = third(verb)
-        return (match['joined'] or '') + ' '.join(words) + match['adverbs'] + (match['gap'] or '') + verb
-    return told
-
-# %% ../nbs/19b_clauses.ipynb #3c0cf517
-def _subject(pronoun: str, before: str = '') -> re.Pattern:
-    "The pattern of a pronoun as subject, with what is shortened behind it, adverbs, and the verb."
-    return re.compile(rf"(?P<joined>\b(?:and|or)\s+(?=I\b))?{before}(?<![\w'’-]){pronoun}(?![\w-])(?!\.\w)(?:['’](?P<tail>m|ve|d|ll|re)\b)?"
-                      rf"(?P<adverbs>(?:\s+{_ADVERB})*)(?:(?P<gap>\s+)(?P<verb>{_WORD}))?")
-
-
-def _inverted(pronoun: str) -> re.Pattern:
-    "The pattern of `am I`, `do you`: the auxiliary first."
-    return re.compile(rf"\b(?P<verb>(?:{'|'.join(AUXILIARIES)})(?:n['’]t)?)\s+{pronoun}(?![\w'’-])", re.I)
-
-
-_I, _I_INVERTED, _YOU_INVERTED = _subject('I'), _inverted('I'), _inverted('you')
-_YOU = re.compile(r"\byou(?=\s+(?:two|all|guys|both|know|see)\b)", re.I)
-_OPENERS = (r"(?:(?<=^)|(?<=[,;:.!?–—] )|(?<=\band )|(?<=\bbut )|(?<=\bthat )|(?<=\bwhen )|(?<=\bif )|(?<=\bbecause )|(?<=\bwhat )|(?<=\bso )"
-            r"|(?<=\bas )|(?<=\bsince )|(?<=\bwhere )|(?<=\bwhile )|(?<=\bwhich )|(?<=\bthink )|(?<=\bhope )|(?<=\bglad )|(?<=\bthinks )"
-            r"|(?<=\bhopes )|(?<=\bbefore )|(?<=\bafter )|(?<=\bsure )|(?<=\bhow ))")
-_YOU_SUBJECT = _subject('[Yy]ou', _OPENERS)
-_YOU_FINITE = _subject(rf"[Yy]ou(?=['’](?:ve|d|ll|re)\b|\s+(?:{'|'.join(AUXILIARIES)})(?:n['’]t)?\b)")
-_QUOTED = re.compile(r'''("[^"]*"|“[^”]*”|(?<!\w)['‘][^'’"]*(?:['’]\w[^'’"]*)*['’](?!\w))''')
-
-# %% ../nbs/19b_clauses.ipynb #b428f6ef
-def third_person(
-    text: str,
-    speaker: str,  # who says it
-    others: Collection[str] = (),  # who listens; only a single listener is `you`
-) -> str:
-    "What was said, as a bystander tells it: names in place of I, me, my and of you. What stands in quotation marks stays."
-    parts = _QUOTED.split(text)
-    parts[::2] = [_told(part, speaker, others) for part in parts[::2]]
-    return ''.join(parts)
-
-
-def _told(text: str, speaker: str, others: Collection[str]) -> str:
-    "`third_person` of a text without quotation."
-    def inverted(name):
-        return lambda match: f'{_like(match["verb"], third(match["verb"]))} {name}'
-    text = _I.sub(_as_subject(speaker), _I_INVERTED.sub(inverted(speaker), text))
-    text = re.sub(r"\b[Mm]y(?=\s)|\b[Mm]ine\b", f"{speaker}'s", text)
-    text = re.sub(r'\bme\b', speaker, text)
-    text = re.sub(r'\bmyself\b', 'themself', text)
-    listener = [name for name in others if name != speaker]
-    if len(listener) == 1 and not _YOU.search(text):
-        name = listener[0]
-        text = _YOU_FINITE.sub(_as_subject(name), _YOU_INVERTED.sub(inverted(name), text))
-        text = _YOU_SUBJECT.sub(_as_subject(name), text)
-        text = re.sub(r"\b[Yy]ours?\b", f"{name}'s", text)
-        text = re.sub(r"(?<!['’])\b[Yy]ou\b(?!['’-])", name, text)
-    return _with_we(text, speaker)
-
-
-def _like(model: str, word: str) -> str:
-    "The word with a capital where the model has one."
-    return word.capitalize() if model[:1].isupper() else word
-
-
-def _with_we(text: str, speaker: str) -> str:
-    "The first `we` of a text as the speaker and others."
-    return re.sub(r"\b[Ww]e\b(['’](?:ve|re|ll|d)\b)?",
-                  lambda match: f'{speaker} and others' + {'ve': ' have', 're': ' are', 'll': ' will', 'd': ' would', '': ''}[
-                      (match[1] or '')[1:]], text, count=1)
+__all__ = ['PRESENTS', 'LONGEST', 'Clause', 'times_in', 'bounds', 'clauses', 'third_person']
 
 # %% ../nbs/19b_clauses.ipynb #d67a48c8
 @dataclass(frozen=True)
@@ -169,94 +50,176 @@ def bounds(span: TimeSpan | None) -> tuple[TimeSpan | None, TimeSpan | None]:
     return (TimeSpan.day(span.start), TimeSpan.day(span.end)) if span.granularity == 'span' else (span, span)
 
 # %% ../nbs/19b_clauses.ipynb #bf6f1940
-_CUT = re.compile(r"\s*(?:[;:–—]|\.\.\.|…)\s*|,?\s+(?:and then|and|but|so|because|although|though|while|which)\s+|,\s+(?:then\s+)?", re.I)
-_ADV = _ADVERB
-_AUX = rf"(?:(?:{'|'.join(AUXILIARIES)}|been|being|not)(?:n['’]t)?|going\s+to|used\s+to|has\s+to|have\s+to)\b"
-_PARTICLE = (r"(?:up|off|out|down|away|back|over|through|into|onto|to|in|on|at|with|for|from|about|of|like|as|by|around|along|across|after"
-             r"|towards?)\b")
-_PRONOUNS = frozenset('''it he she they this that there these those who what which we you i one something nothing anything everything
-somebody someone everybody everyone nobody here how when where why let and or but if as because though such so not no yes oh well'''.split())
+PRESENTS = frozenset("""says thinks wants needs loves likes lives works makes takes goes comes gets knows keeps feels looks seems plays runs helps means
+gives calls tells brings owns sells teaches eats sleeps drinks sings swims reads writes hums leaves starts begins stands sits lies costs turns
+belongs hates enjoys hopes plans studies learns moves wears grows shows stays""".split())
+_CUT = re.compile(r"\s*(?:[;:–—]|\.\.\.|…)\s*|,?\s+(?P<and>and(?!\s+others\b)|or)(?:\s+(?:then|now|also|still))?\s+"
+                  r"|\s+-\s+|,\s+so(?:\s+(?:then|now))?\s+|,?\s+(?:but|because|although|though|while|which)(?:\s+(?:then|now|also|still))?\s+|,\s+(?:then\s+)?", re.I)
+_CONTRACTED = re.compile(r"(?:it|he|she|that|there|they|who|what|here)['’](?:s|re|ll|ve|d)$", re.I)
+_PARTICLES = frozenset("""up off out down away back over through into onto to in on at with for from about of like as by around along across
+after toward towards""".split())
+_PREPOSITIONS = frozenset('in on at by for from with during after before over under of to since until about as like without'.split())
+_PRONOUNS = frozenset("""it he she they this that there these those who what which we you i one something nothing anything everything
+somebody someone everybody everyone nobody here how when where why let and or but if as because though such so not no yes oh well thanks
+who's him her them us just maybe""".split())
+_ARTICLES = frozenset('the a an my your his her its our their this that some any every each no very'.split())
 
 
 def _is_verb(word: str) -> bool:
-    "Whether a lower-case word behind a subject is a verb for sure: an auxiliary, a known past, or one in -ed."
-    low = word.lower().replace('’', "'")
-    return (low in AUXILIARIES or low.removesuffix("n't") in AUXILIARIES or low in PASTS
-            or (low.endswith('ed') and len(low) > 4 and low not in _BASES_IN_ED)) and word[:1].islower()
+    "Whether a word in small letters is a verb for sure: an auxiliary, a known form, or one in -ed."
+    low = word.rstrip(',').replace('’', "'")
+    return (low.removesuffix("n't") in AUXILIARIES or low in PASTS or low in PRESENTS or low in ("can't", "won't")
+            or (low.endswith('ed') and len(low) > 4 and low not in BASES_IN_ED)) and low.islower()
 
 # %% ../nbs/19b_clauses.ipynb #f33ad03c
 def _pieces(sentence: str, names: tuple[str, ...]) -> Iterator[str]:
     "A sentence cut where a new clause begins: at a conjunction or a comma before a subject and verb, or before a verb."
     start = 0
     for gap in _CUT.finditer(sentence):
-        after = sentence[gap.end():].split()
-        if after and (_is_verb(after[0]) or _find_subject(sentence[gap.end():], names)) and gap.start() > start:
-            yield sentence[start:gap.start()]
+        before, after = sentence[start:gap.start()], sentence[gap.end():]
+        if gap['and'] and not (any(_is_verb(word) or _CONTRACTED.match(word) for word in before.split()) or _find_subject(before, names)):
+            continue  # two nouns, not two clauses
+        bare = gap[0].strip() == ','  # a participle behind a comma is no new clause: a chapel, marked 31
+        goes_on = after and _is_verb(after.split()[0]) and not (bare and after.split()[0].endswith('ed'))
+        if before and after and (goes_on or _find_subject(after, names)):
+            yield before
             start = gap.end()
     yield sentence[start:]
 
-
+# %% ../nbs/19b_clauses.ipynb #5acdd9fd
 def _find_subject(piece: str, names: tuple[str, ...]) -> tuple[str, str] | None:
     "Subject and what follows it: a speaker's name before a word in small letters, or at most six words before a sure verb."
-    for name in names:
-        if re.match(rf"{re.escape(name)}(?: and others)?\s+[a-z]", piece):
-            who = f'{name} and others' if piece.startswith(f'{name} and others') else name
-            return who, piece[len(who):].strip()
     words = piece.split()
-    for place, word in enumerate(words[1:7], 1):
-        if words[place - 1].endswith(','):
+    for place, word in enumerate(words[:7]):
+        if place and (_is_verb(word) and not _is_article(words[place - 1])):
+            alone = words[place - 1] in names and words[place - 2] != 'and'
+            return _whole(words[place - 1 if alone else 0:place], words[place:])
+        if word in names and words[place + 1:place + 3] == ['and', 'others']:
+            return (f'{word} and others', ' '.join(words[place + 3:])) if words[place + 3:] and words[place + 3] not in NO_VERBS else None
+        follows = words[place + 1] if place + 1 < len(words) else ''
+        led = place != 1 or words[0].lower() in ('when', 'while', 'if', 'as', 'since', 'after', 'before', 'until', 'because', 'that')
+        if word in names and led and re.match(r"[a-z]{2}[a-z'’]*$", follows) and follows not in NO_VERBS:
+            company = place > 1 and words[place - 1] == 'and'
+            return _whole(words[:place + 1], words[place + 1:]) if company else (word, ' '.join(words[place + 1:]))
+        if word.endswith((',', '"')):
             return None
-        if _is_verb(word.rstrip(',')):
-            subject = ' '.join(words[:place])
-            bad = words[0].lower().rstrip(",'’") in _PRONOUNS or words[0].lower() in AUXILIARIES
-            return None if bad else (subject, ' '.join(words[place:]))
     return None
 
-# %% ../nbs/19b_clauses.ipynb #5acdd9fd
-_VERB_GROUP = re.compile(rf"(?P<verb>(?:{_AUX}\s+|{_ADV}\s+)*{_WORD}(?:\s+{_PARTICLE})?)\s*(?P<object>.*)", re.S | re.I)
-_TRIM = re.compile(r"^(?:\W|(?:just|also|actually|really|then)\s)+|[\s.,;:!?–—\[(]+$|\s+(?:on|in|at|since|from|until|for|by|the|and|but)$", re.I)
+
+def _is_article(word: str) -> bool:
+    "Whether a noun must follow a word."
+    return word.lower() in _ARTICLES or word.endswith(("'s", '’s')) or word.lower() in _PREPOSITIONS
+
+
+def _whole(words: list[str], rest: list[str]) -> tuple[str, str] | None:
+    "Subject and rest, without what leads up to the subject; None for a pronoun, of which nobody here knows whom it means."
+    if words[0].lower() in _PREPOSITIONS:
+        place = max((at for at, word in enumerate(words) if at > 1 and (_is_article(word) or word[0].isupper())), default=0)
+        if not place or words[place].lower() in _PREPOSITIONS:
+            return None
+        words = words[place:]
+    first = re.split(r"['’]", words[0].lower())[0].strip(',.!')
+    while len(words) > 1 and re.fullmatch(ADVERB, words[-1]):
+        words, rest = words[:-1], [words[-1], *rest]
+    if first in _PRONOUNS or words[-1].lower() in _PRONOUNS or _is_verb(words[0]) or {'that', 'which', 'who', 'whom', 'how', 'when'} & {*words}:
+        return None
+    return ' '.join(words), ' '.join(rest)
+
+# %% ../nbs/19b_clauses.ipynb #ea9c29bf
+_LOOSE = re.compile(r"^(?:\W|(?:just|also|actually|really|then)\s)+|[\s.,;:!?–—\[(]+$|\s+(?:on|in|at|since|from|until|for|by|the|and|but)$", re.I)
 LONGEST = 12  # words of a phrase; more is no phrase
 
 
 def _phrase(text: str) -> str:
-    "A phrase without the marks and dangling words at its ends."
-    while (trimmed := _TRIM.sub('', ' '.join(text.split()))) != text:
-        text = trimmed
+    "A phrase without the marks and dangling words at its ends; a long one ends at its first comma or subordinate clause."
+    for border in ('$', r',\s', r'\s(?:that|who|which|because|when|while|if|so|and)\s'):
+        if border == '$' or len(text.split()) > LONGEST:
+            text = re.split(border, text, maxsplit=1)[0]
+        while (trimmed := _LOOSE.sub('', ' '.join(text.split()))) != text:
+            text = trimmed
     return text
 
-# %% ../nbs/19b_clauses.ipynb #ea9c29bf
+# %% ../nbs/19b_clauses.ipynb #215c72ad
+def _verb_words(words: list[str]) -> int:
+    "How many of the words behind a subject are its predicate: auxiliaries and adverbs, the verb, a particle."
+    last = ''
+    for place, word in enumerate(words):
+        low = word.lower().replace('’', "'").removesuffix("n't")
+        if low in AUXILIARIES or low in ('been', 'being', 'not', 'ca', 'wo') or (low == 'to' and last in ('going', 'used', *HAVE)):
+            last = low if low != 'not' else last
+        elif low in ('going', 'used') and words[place + 1:place + 2] == ['to']:
+            last = low
+        elif not re.fullmatch(ADVERB, low):
+            return _with_verb(words, place, last)
+    return len(words)
+
+
+def _with_verb(words: list[str], place: int, last: str) -> int:
+    "How many words the predicate has, where the first that is no auxiliary stands at `place`, behind the auxiliary `last`."
+    word, follows = words[place].lower(), words[place + 1] if place + 1 < len(words) else ''
+    fits = not last or word.isalpha()
+    if last in HAVE:
+        fits = is_participle(word)
+    elif last in DO:
+        fits = words[place].islower() and word not in NO_VERBS
+    elif last in BE or last in ('been', 'being'):
+        fits = word.endswith('ing') or (is_participle(word) and follows in _PARTICLES)
+    return place + (1 + (follows in _PARTICLES and place + 2 < len(words)) if fits else 0)
+
+
+def _split(rest: str) -> tuple[str, str] | None:
+    "Predicate and object of what follows a subject."
+    words = rest.split()
+    count = _verb_words(words)
+    if count < len(words) and words[count - 1].endswith(','):
+        return None
+    verb, thing = words[:count], _phrase(' '.join(words[count:]))
+    if not thing and len(verb) > 1:
+        verb, thing = verb[:-1], _phrase(verb[-1])
+    verb = ' '.join(verb).strip('.,!;: ')
+    return (verb, thing) if verb and thing and thing not in _PREPOSITIONS and re.search(r'\w', verb) else None
+
+# %% ../nbs/19b_clauses.ipynb #c021af25
 def clauses(
     text: str,
     speaker: str,
     day: date | None = None,  # when it was said; None: no times
     others: Collection[str] = (),  # who listens
 ) -> list[Clause]:
-    "The clauses of what somebody said, by pattern: small, and silent where it is not sure."
-    names = tuple(sorted({speaker, *others}, key=lambda name: (-len(name), name)))
+    "The clauses of what somebody said, by pattern: small, and silent where it is not sure. Questions have none."
+    names = tuple(sorted({speaker, *others}))
     return [clause for sentence in sentences(text) if not sentence.rstrip('"\')').endswith('?')
             for clause in _clauses_of(third_person(sentence, speaker, others), names, day)]
 
 
 def _clauses_of(sentence: str, names: tuple[str, ...], day: date | None) -> Iterator[Clause]:
-    "The clauses of one sentence in the third person; a piece without a subject has the one before."
-    subject = None
-    for piece in _pieces(sentence, names):
-        piece, span = _without_time(piece, day)
+    "The clauses of one sentence in the third person; a piece that begins with a verb has the subject of the one before."
+    sentence, subject = re.sub(rf",\s*(?:{'|'.join(map(re.escape, names))})\W*$", '', sentence), None
+    for whole in _pieces(sentence, names):
+        piece, span = _without_time(whole, day)
         found = _find_subject(piece, names)
-        if not found and subject and piece and _is_verb(piece.split()[0]):
+        if not found and subject and piece and _goes_on(piece.split()[0]):
             found = subject, piece
-        match = _VERB_GROUP.match(found[1]) if found else None
-        subject = found[0] if found else None
-        if match:
-            phrases = [_phrase(part) for part in (subject, match['verb'], match['object'])]
-            if all(phrases) and max(len(part.split()) for part in phrases) <= LONGEST:
-                yield Clause(*phrases, *bounds(span))
+        parts = found and (_split(found[1]) or _split((_find_subject(_OPENING.sub('', whole), names) or found)[1]))
+        subject = found[0] if found and not re.search(r'\b(?:he|she|they|who|which)\b', piece) else None
+        if parts and max(len(part.split()) for part in (found[0], *parts)) <= LONGEST:
+            yield Clause(found[0], *parts, *bounds(span))
+
+
+def _goes_on(word: str) -> bool:
+    "Whether a piece that begins with a word has the subject of the piece before: a verb, and no request."
+    return _is_verb(word) and word.replace('’', "'") not in ("don't", 'do', 'have', 'are', 'am', 'let', 'put', 'set')
+
+# %% ../nbs/19b_clauses.ipynb #8346bb24
+_LEAD = re.compile(r"(?:\b(?:on|in|at|during|by|over|for|around|about)\s+)?(?:\bthe\s+)?$", re.I)
+_OPENING = re.compile(r'^(?:\W|(?:and|but|so|well|oh|yes|yeah|anyway|also|honestly|then|now)\b)+', re.I)
 
 
 def _without_time(piece: str, day: date | None) -> tuple[str, TimeSpan | None]:
-    "A piece without the words of its times, and the first of these."
+    "A piece without the words of its times, and the first of these. Words that belong to a noun stay: Christmas pudding."
     times = times_in(piece, day) if day else ()
     for start, end, _ in reversed(times):
-        before = re.sub(r"(?:\b(?:on|in|at|during|by|over|for|around|about)\s+)?(?:\bthe\s+)?$", '', piece[:start], flags=re.I)
-        piece = before + piece[end:]
-    return re.sub(r'^(?:\W|(?:and|but|so|well|oh|yes|yeah|anyway|also|honestly)\b)+', '', piece, flags=re.I), times[0][2] if times else None
+        follows = re.match(r'\s+([\w’\']+)', piece[end:])
+        if not follows or follows[1].lower() in NO_VERBS or follows[1].lower() in _PRONOUNS or not _LEAD.sub('', piece[:start]).strip():
+            piece = _LEAD.sub('', piece[:start]) + piece[end:]
+    return _OPENING.sub('', piece), times[0][2] if times else None

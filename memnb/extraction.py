@@ -6,169 +6,24 @@
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import date, datetime
 from functools import lru_cache
 
-from pydantic import BaseModel, Field
-
-from .clauses import bounds, clauses, third_person
-from .conversation import Session, Turn
-from .facts import Fact, Gist, stamp
-from .reading import SMALL_TALK, sentences, stems, times_of, with_dates
-from .role import LM, LMError, Role, RuleLM, Usage
-from .span import phrase
+from .clauses import bounds
+from .conversation import Session
+from .extraction_roles import FACTS, GISTS, FactLine, FactsReply, GistLine, GistsReply
+from .facts import Fact, Gist
+from .reading import times_of
+from .role import LM, LMError, RuleLM, Usage
 from .timespan import TimeSpan, find_times, parse_date
 from .tools import ToolError
 
+_all_ = ['GISTS', 'FACTS', 'GistLine', 'GistsReply', 'FactLine', 'FactsReply']
+
 # %% auto #0
-__all__ = ['GISTS', 'FACTS', 'GistLine', 'GistsReply', 'FactLine', 'FactsReply', 'voices', 'day_said', 'content_words', 'units',
-           'narrated', 'gists_rule', 'facts_rule', 'Extract', 'read_time', 'happened', 'extract']
-
-# %% ../nbs/19c_extraction.ipynb #9ef878bb
-class GistLine(BaseModel):
-    "One gist as a model gives it."
-    text: str
-    turns: list[str] = []  # the ids of the turns that it rests on
-
-
-class GistsReply(BaseModel):
-    "The gists of a session."
-    gists: list[GistLine]
-
-
-class FactLine(BaseModel):
-    "One fact as a model gives it; the times are dates in words."
-    subject: str
-    predicate: str
-    object: str
-    point_in_time: str | None = None
-    start_time: str | None = None
-    end_time: str | None = None
-    turns: list[str] = []
-
-
-class FactsReply(BaseModel):
-    "The facts of a session."
-    facts: list[FactLine]
-
-# %% ../nbs/19c_extraction.ipynb #4f69aa4a
-_GISTS_SYSTEM = '''You turn a conversation into memories. Read the session and write down every fact, event, plan, opinion and claim in it as a gist: one short English sentence that makes sense on its own. Reply with one JSON object:
-- gists: a list, in the order of the session. Each has
-  - text: one atomic event or fact. Two events in one sentence make two gists. Name the people; write no "I", "you", "she" or "there" that only the session explains. Keep every detail: who took part, what was done, with what, how many, where, why, what was felt or intended. A picture that somebody shares is an event too: say what it shows. Behind every expression of time put, in round brackets, the date or range of dates that it means, reckoned from the date of the session. What is clearly implied may be said; nothing may be invented. Where in doubt, write the gist.
-  - turns: the ids, given in brackets, of the turns that the gist rests on.
-Do not begin the text with the date of the session; it is added later.
-
-Example. The session:
-Date: 20 January 2024, 3:57 pm
-(D2:1) Ines: We moved the bees last Thursday, Rolf and I, and tomorrow I sell the first two jars.
-(D2:2) Rolf: My thumb is still swollen!
-The reply:
-{{"gists": [{{"text": "Ines and Rolf moved the bees last Thursday (11 January 2024).", "turns": ["D2:1"]}}, {{"text": "Ines sells the first two jars of honey tomorrow (21 January 2024).", "turns": ["D2:1"]}}, {{"text": "Rolf's thumb was still swollen after moving the bees.", "turns": ["D2:2", "D2:1"]}}]}}'''
-_FACTS_SYSTEM = '''You turn a conversation into structured memories. Read the session, and the gists of it where some are given, and write down every fact in three phrases. Reply with one JSON object:
-- facts: a list, in the order of the session. Each has
-  - subject: who or what acts, has or is.
-  - predicate: the action, relation or state, in few words.
-  - object: what it is done to, what is had, where it is. Short phrases that can be used again ("fence repair", "3 cows") join facts with one another.
-  - point_in_time: the date on which it happened, such as "14 January 2024", "January 2024" or "2019"; else null. With it, start_time and end_time are null.
-  - start_time, end_time: the dates between which it lasted; each null where nobody says it.
-  - turns: the ids, given in brackets, of the turns that the fact rests on.
-Take every claim, number, time and relation; where in doubt, take it. Write what the text supports and nothing else. All dates are absolute, reckoned from the date of the session.
-
-Example. The session:
-Date: 20 January 2024, 3:57 pm
-(D2:1) Ines: I have kept bees since 2019, and last Thursday I bought a third hive from Rolf.
-The reply:
-{{"facts": [{{"subject": "Ines", "predicate": "keeps", "object": "bees", "point_in_time": null, "start_time": "2019", "end_time": null, "turns": ["D2:1"]}}, {{"subject": "Ines", "predicate": "bought", "object": "a third hive", "point_in_time": "11 January 2024", "start_time": null, "end_time": null, "turns": ["D2:1"]}}, {{"subject": "third hive", "predicate": "seller", "object": "Rolf", "point_in_time": "11 January 2024", "start_time": null, "end_time": null, "turns": ["D2:1"]}}]}}'''
-_USER = '''Date: {date}
-Speakers: {speakers}
-
-{session}'''
-_FACTS_USER = _USER + '''
-
-Gists:
-{gists}'''
-
-# %% ../nbs/19c_extraction.ipynb #37864d10
-def _fields(session: Session, speakers: Sequence[str] = (), gists: Sequence[Gist] = ()) -> dict:
-    "The texts of both prompts."
-    lines = [f'({turn.id}) ' + (f'[{stamp(turn.time)}] ' if turn.time and turn.time != session.time else '') + f'{turn.speaker}: {turn.content}'
-             for turn in session.turns]
-    return {'date': stamp(session.time) if session.time else 'not known', 'session': '\n'.join(lines),
-            'speakers': ', '.join(speakers or voices(session)), 'gists': [f'({", ".join(gist.sources)}) {gist.text}' for gist in gists]}
-
-
-def voices(session: Session) -> tuple[str, ...]:
-    "Who speaks in a session, in the order of their first words."
-    return tuple(dict.fromkeys(turn.speaker for turn in session.turns))
-
-
-def day_said(turn: Turn, session: Session) -> date | None:
-    "The day against which a turn's `yesterday` is read."
-    moment = turn.time or session.time
-    return moment.date() if moment else None
-
-# %% ../nbs/19c_extraction.ipynb #dbeaa011
-@lru_cache(maxsize=20_000)
-def content_words(text: str, names: tuple[str, ...] = ()) -> frozenset[str]:
-    "The stems of a text that are neither small talk nor a speaker's name: what there is to remember."
-    return stems(text) - SMALL_TALK - stems(' '.join(names))
-
-
-def units(turn: Turn, names: tuple[str, ...] = ()) -> Iterator[str]:
-    "The sentences of a turn; one with fewer than two words of content goes with the next, and the last with the one before."
-    held, kept = [], []
-    for sentence in sentences(turn.text):
-        held.append(sentence)
-        if len(content_words(' '.join(held), names)) > 1:
-            kept.append(' '.join(held))
-            held = []
-    if held and kept:
-        kept[-1] += ' ' + ' '.join(held)
-    elif held and content_words(' '.join(held), names):
-        kept.append(' '.join(held))
-    return iter(kept)
-
-# %% ../nbs/19c_extraction.ipynb #596ed65f
-def narrated(text: str, speaker: str, others: Collection[str]) -> str:
-    "What somebody said as a sentence of its own: in the third person, and with who says or asks it where that is not clear."
-    told = third_person(text, speaker, others)
-    if text.rstrip('"\')').endswith('?'):
-        return f'{speaker} asks: {told}'
-    return told if re.search(rf'\b{re.escape(speaker)}\b', told) else f'{speaker} says: {told}'
-
-
-def gists_rule(session: Session, speakers: Sequence[str] = ()) -> GistsReply:
-    "Gists without a model: the sentences of each turn with content, told in the third person, with dates in brackets."
-    names, lines = tuple(dict.fromkeys((*speakers, *voices(session)))), []
-    for turn in session.turns:
-        others, day = [name for name in names if name != turn.speaker], day_said(turn, session)
-        texts = [with_dates(narrated(unit, turn.speaker, others), day) for unit in units(turn, names)]
-        if turn.caption:
-            texts.append(f'{turn.speaker} shares {turn.caption}.')
-        lines += [GistLine(text=text, turns=[turn.id]) for text in texts]
-    return GistsReply(gists=lines)
-
-# %% ../nbs/19c_extraction.ipynb #be24679f
-def facts_rule(session: Session, gists: Sequence[Gist] = (), speakers: Sequence[str] = ()) -> FactsReply:
-    "Facts without a model: the clauses of each turn, and the pictures that were shared. The gists are not needed."
-    names, lines = tuple(dict.fromkeys((*speakers, *voices(session)))), []
-    for turn in session.turns:
-        others = [name for name in names if name != turn.speaker]
-        for clause in clauses(turn.text, turn.speaker, day_said(turn, session), others):
-            point = clause.start if clause.start == clause.end else None
-            start, end = (None, None) if point else (clause.start, clause.end)
-            times = {name: phrase(span) for name, span in (('point_in_time', point), ('start_time', start), ('end_time', end)) if span}
-            lines.append(FactLine(subject=clause.subject, predicate=clause.predicate, object=clause.object, turns=[turn.id], **times))
-        if turn.caption:
-            lines.append(FactLine(subject=turn.speaker, predicate='shared', object=turn.caption, turns=[turn.id]))
-    return FactsReply(facts=lines)
-
-# %% ../nbs/19c_extraction.ipynb #d337f4e4
-GISTS = Role('gists', _GISTS_SYSTEM, _USER, GistsReply, gists_rule, _fields)
-FACTS = Role('facts', _FACTS_SYSTEM, _FACTS_USER, FactsReply, facts_rule, _fields)
+__all__ = ['Extract', 'read_time', 'happened', 'extract', 'GISTS', 'FACTS', 'GistLine', 'GistsReply', 'FactLine', 'FactsReply']
 
 # %% ../nbs/19c_extraction.ipynb #69955b19
 @dataclass(frozen=True)
