@@ -14,21 +14,21 @@ from .timespan import TimeSpan, compare, parse_datetime
 from .tools import ToolError, day_of
 
 # %% auto #0
-__all__ = ['OPERATORS', 'Gist', 'stamp', 'as_span', 'Fact', 'extent', 'qualifiers', 'borders', 'Window']
+__all__ = ['OPERATORS', 'stamp', 'Gist', 'as_span', 'extent', 'qualifiers', 'Fact', 'borders', 'Window']
 
-# %% ../nbs/19a_facts.ipynb #b163124b
+# %% ../nbs/19a_facts.ipynb #3ab6683a
+def stamp(moment: datetime) -> str:
+    "A moment as a prefix of a gist: '9 January 2024, 7:15 pm'."
+    return f'{TimeSpan.day(moment)}, {moment.hour % 12 or 12}:{moment:%M} {"am" if moment.hour < 12 else "pm"}'
+
+
 @dataclass(frozen=True)
 class Gist(Snippet):
     "One event in one self-contained sentence, with every relative time resolved (REMem, section 3.1). `time` is when it happened."
     @property
     def line(self) -> str:
-        "'[8 May 2023, 1:56 pm] Caroline went to …': the session's timestamp is the prefix."
+        "'[9 January 2024, 7:15 pm] Tobin had …': the session's timestamp is the prefix."
         return f'[{stamp(self.said)}] {self.text}' if self.said else super().line
-
-
-def stamp(moment: datetime) -> str:
-    "A moment as a prefix of a gist: '8 May 2023, 1:56 pm'."
-    return f'{TimeSpan.day(moment)}, {moment.hour % 12 or 12}:{moment:%M} {"am" if moment.hour < 12 else "pm"}'
 
 # %% ../nbs/19a_facts.ipynb #484778aa
 def as_span(
@@ -41,38 +41,6 @@ def as_span(
     if isinstance(value, date):
         return TimeSpan.day(value)
     return day_of(str(value), name)
-
-# %% ../nbs/19a_facts.ipynb #96d42f56
-@dataclass(frozen=True)
-class Fact(Snippet):
-    "Who did what to whom, and when (appendix B). `start` and `end` are spans; make facts with `Fact.of`."
-    subject: str = ''
-    predicate: str = ''
-    object: str = ''
-    start: TimeSpan | None = None  # None: nobody said when it began
-    end: TimeSpan | None = None  # equal to `start` for a point in time
-
-    @classmethod
-    def of(cls, subject: str, predicate: str, object: str, *,
-           point_in_time=None, start_time=None, end_time=None,  # anything for `as_span`
-           record_time: datetime | str | None = None,  # when it was said
-           sources=(), id: str | None = None, session: str | None = None, position: int | None = None) -> Fact:
-        "A fact from its phrases and Wikidata-style qualifiers; a point in time makes the other two superfluous."
-        point = as_span(point_in_time, 'point_in_time')
-        start, end = point or as_span(start_time, 'start_time'), point or as_span(end_time, 'end_time')
-        said = parse_datetime(record_time) if isinstance(record_time, str) else record_time
-        parts = [' '.join(str(part or '').split()) for part in (subject, predicate, object)]
-        if not all(parts):
-            raise ValueError(f'a fact needs a subject, a predicate and an object, got {parts!r:.120}')
-        known = (parts, [span and span.isoformat() for span in (start, end)], list(sources), str(said), session, position)
-        return cls(id or content_id(repr(known)), ' '.join(parts), tuple(sources), extent(start, end), None, said, session, position,
-                   *parts, start, end)
-
-    @property
-    def line(self) -> str:
-        "'(Alice, bought, 3 cows) [point_in_time: 15 January 2024]'; where nothing is said of its time, when it was recorded."
-        times = qualifiers(self.start, self.end) or (f'record_time: {stamp(self.said)}' if self.said else '')
-        return f'({self.subject}, {self.predicate}, {self.object})' + (f' [{times}]' if times else '')
 
 # %% ../nbs/19a_facts.ipynb #3d9b9f10
 def extent(start: TimeSpan | None, end: TimeSpan | None) -> TimeSpan | None:
@@ -91,6 +59,38 @@ def qualifiers(start: TimeSpan | None, end: TimeSpan | None) -> str:
     if start is not None and start == end:
         return f'point_in_time: {start}'
     return ', '.join(f'{name}: {span}' for name, span in (('start_time', start), ('end_time', end)) if span)
+
+# %% ../nbs/19a_facts.ipynb #cddd50ef
+@dataclass(frozen=True)
+class Fact(Snippet):
+    "Who did what to whom, and when (appendix B). `start` and `end` are spans; make facts with `Fact.of`."
+    subject: str = ''
+    predicate: str = ''
+    object: str = ''
+    start: TimeSpan | None = None  # None: nobody said when it began
+    end: TimeSpan | None = None  # equal to `start` for a point in time
+
+    @classmethod
+    def of(cls, subject: str, predicate: str, object: str, *,
+           point_in_time=None, start_time=None, end_time=None,  # anything for `as_span`
+           record_time: datetime | str | None = None,  # when it was said
+           sources=(), id: str | None = None, session: str | None = None, position: int | None = None) -> Fact:
+        "A fact from its phrases and Wikidata-style qualifiers; a point in time makes the other two superfluous."
+        point = as_span(point_in_time, 'point_in_time')
+        start, end = point or as_span(start_time, 'start_time'), point or as_span(end_time, 'end_time')
+        said = parse_datetime(record_time) if isinstance(record_time, str) else record_time
+        parts = [' '.join(('' if part is None else str(part)).split()) for part in (subject, predicate, object)]
+        if not all(parts):
+            raise ValueError(f'a fact needs a subject, a predicate and an object, got {parts!r:.120}')
+        known = (parts, [span and span.isoformat() for span in (start, end)], list(sources), str(said), session, position)
+        return cls(id or content_id(repr(known)), ' '.join(parts), tuple(sources), extent(start, end), None, said, session, position,
+                   *parts, start, end)
+
+    @property
+    def line(self) -> str:
+        "'(Alice, bought, 3 cows) [point_in_time: 15 January 2024]'; where nothing is said of its time, when it was recorded."
+        times = qualifiers(self.start, self.end) or (f'record_time: {stamp(self.said)}' if self.said else '')
+        return f'({self.subject}, {self.predicate}, {self.object})' + (f' [{times}]' if times else '')
 
 # %% ../nbs/19a_facts.ipynb #3c93c563
 def borders(item: Snippet) -> tuple[TimeSpan, TimeSpan] | None:
