@@ -55,12 +55,25 @@ _TABLES = ('CREATE TABLE memory (name TEXT PRIMARY KEY, value TEXT NOT NULL)',
            f'PRAGMA application_id = {_OURS}', f'PRAGMA user_version = {_FORMAT}')
 
 
+def _check_magic(path: Path) -> None:
+    "Raise `MemoryFileError` for a file that begins otherwise than one of SQLite: a short one would pass there for empty."
+    if path.is_file():
+        try:
+            with path.open('rb') as file:
+                begin = file.read(16)
+        except OSError as error:
+            raise MemoryFileError(f'{path}: {error.strerror}') from None
+        if begin.strip(b'\0') and begin != b'SQLite format 3\0':
+            raise MemoryFileError(f'{path}: expected an SQLite file, it begins with {begin!r}')
+
+
 @contextmanager
 def _opened(path: str | Path,
             mode: str,  # 'rw': it must be there; 'rwc': it is made if it is not
            ) -> Iterator[sqlite3.Connection]:
     "A connection; what was not committed when it closes did not happen. `MemoryFileError` where SQLite refuses."
     address = f'{Path(path).absolute().as_uri()}?mode={mode}'
+    _check_magic(Path(path))
     try:
         with closing(sqlite3.connect(address, uri=True, timeout=30, isolation_level=None)) as file:
             yield file
