@@ -753,3 +753,14 @@ def test_evidence_recall_on_locomo():
                 recall.append([np.mean([id in ids[:k] for id in one.evidence]) for k in (10, 25)])
     at_10, at_25 = np.mean(recall, axis=0)
     assert at_10 >= .74 and at_25 >= .84
+
+
+@given(st.data())
+def test_a_bonus_is_added_to_the_scores_of_what_matches(data):
+    texts = data.draw(st.lists(st.sampled_from(['red boat', 'blue sea', 'a red sea', 'boat', 'green']), min_size=1, max_size=8))
+    index = LexicalIndex()
+    index.add([Snippet(f's{number}', text) for number, text in enumerate(texts)])
+    bonus = data.draw(st.dictionaries(st.sampled_from([f's{number}' for number in range(10)]), st.floats(0, 5)))
+    plain = index.scores('red boat')
+    expected = sorted(((-(score + bonus.get(id, 0)), id) for id, score in plain.items()))[:3]
+    assert [(-hit.score, hit.snippet.id) for hit in index.search('red boat', 3, bonus=bonus)] == expected
