@@ -118,7 +118,7 @@ def _make_item(position: int, seed: int, wordings: Mapping[str, Sequence[str]]) 
     "The item of that position."
     kind = KINDS[position % 8]
     graph, sorting = GRAPHS[position // 8 % 7], tuple(SORTINGS)[position // 56 % 5]
-    rng, words = random.Random(f'tot/{seed}/{position}'), random.Random(f'tot/{seed}/{position}/wording')
+    rng = random.Random(f'tot/{seed}/{position}')
     key = rng.choice([key for key in FIELDS if key.startswith(f'{kind}/')])
     while True:
         terms = make_terms(graph, rng)
@@ -126,7 +126,7 @@ def _make_item(position: int, seed: int, wordings: Mapping[str, Sequence[str]]) 
             label = None if _trivial(asked) else brute_force(terms, asked)
             if label is not None:
                 facts = [fact_of(term, line) for line, term in enumerate(_sorted(terms, sorting, rng), 1)]
-                return TotItem(tuple(facts), phrase(asked, words.choice(wordings[key])), kind, label, graph, sorting,
+                return TotItem(tuple(facts), phrase(asked, rng.choice(wordings[key])), kind, label, graph, sorting,
                                position, asked)
 
 
