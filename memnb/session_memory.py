@@ -20,33 +20,9 @@ from .recorded import canonical
 from .role import Usage
 
 # %% auto #0
-__all__ = ['DuplicateSession', 'UnknownSession', 'digest_of', 'Hooks', 'SessionMemory']
+__all__ = ['Hooks', 'digest_of', 'DuplicateSession', 'UnknownSession', 'SessionMemory']
 
-# %% ../nbs/06b_session_memory.ipynb #967afb11
-class DuplicateSession(ValueError):
-    "Another session is there: under the same id, or with one of the same turns."
-
-
-class UnknownSession(KeyError):
-    "A session that the memory does not have."
-    __str__ = Exception.__str__  # a KeyError would print its message in quotes
-
-# %% ../nbs/06b_session_memory.ipynb #66f7a6b2
-def digest_of(session: Session) -> str:
-    "Equal for equal sessions, and only for those: SHA-256 of all their fields."
-    return sha_of(json.loads(json.dumps(asdict(session), default=datetime.isoformat)))
-
-# %% ../nbs/06b_session_memory.ipynb #e9c3a2db
-@dataclass
-class _Kept:
-    "What is kept of a session."
-    extract: Any
-    digest: str
-    turns: tuple[str, ...]
-    usage: dict[str, Usage]  # by role: what the extract cost
-    seal: str | None = None  # of its row in a file, as far as it was made
-
-# %% ../nbs/06b_session_memory.ipynb #b2f623e8
+# %% ../nbs/06b_session_memory.ipynb #77b5e327
 class Hooks:
     """Base of memories made of sessions. A subclass gives `extract`, `link` and `unlink`, and what else it needs of the hooks.
 
@@ -83,6 +59,30 @@ class Hooks:
     def extract_from_json(self, value: Any) -> Any:
         "Hook: an extract equal to the one that gave the value."
         return value
+
+# %% ../nbs/06b_session_memory.ipynb #d73e5a2d
+def digest_of(session: Session) -> str:
+    "Equal for equal sessions, and only for those: SHA-256 of all their fields."
+    return sha_of(json.loads(json.dumps(asdict(session), default=datetime.isoformat)))
+
+# %% ../nbs/06b_session_memory.ipynb #967afb11
+class DuplicateSession(ValueError):
+    "Another session is there: under the same id, or with one of the same turns."
+
+
+class UnknownSession(KeyError):
+    "A session that the memory does not have."
+    __str__ = Exception.__str__  # a KeyError would print its message in quotes
+
+# %% ../nbs/06b_session_memory.ipynb #e9c3a2db
+@dataclass
+class _Kept:
+    "What is kept of a session."
+    extract: Any
+    digest: str
+    turns: tuple[str, ...]
+    usage: dict[str, Usage]  # by role: what the extract cost
+    seal: str | None = None  # of its row in a file, as far as it was made
 
 # %% ../nbs/06b_session_memory.ipynb #d631b0d0
 class _Sessions(Hooks):
