@@ -19,8 +19,8 @@ from .timespan import TimeSpan
 from .tools import OUTPUT_ANSWER, Observation, Tool, ToolError
 
 # %% auto #0
-__all__ = ['Time', 'Operator', 'StartOperator', 'EndOperator', 'SHOWN', 'Aggregation', 'first', 'counted', 'found', 'numbered',
-           'named', 'GistGraph', 'as_fact']
+__all__ = ['Time', 'Operator', 'StartOperator', 'EndOperator', 'SHOWN', 'VOTERS', 'VOTE', 'Aggregation', 'first', 'counted',
+           'found', 'numbered', 'named', 'GistGraph', 'as_fact']
 
 # %% ../nbs/20_gist_graph.ipynb #b69b457e
 Time = Annotated[str | None, "A date, month or year such as '1952-01-16', '1952-01' or '1952'"]
@@ -28,6 +28,7 @@ Operator = Literal['lt', 'le', 'eq', 'ge', 'gt']
 StartOperator = Annotated[Operator, 'How the start is compared with start_time: lt (<), le (<=), eq (=), ge (>=), gt (>)']
 EndOperator = Annotated[Operator, 'How the end is compared with end_time: lt (<), le (<=), eq (=), ge (>=), gt (>)']
 SHOWN = 10  # gists, and facts, that one step shows
+VOTERS, VOTE = 100, .25  # how many facts vote for the gists of their turns in a plain search, and what a vote is worth
 
 # %% ../nbs/20_gist_graph.ipynb #03c1faab
 def first(search: Callable[[int], list[Hit]],  # a number -> that many hits, best first
@@ -186,9 +187,18 @@ class GistGraph(_Entities, Searchable):
         return [*numbered(map(Tool.of, methods)), OUTPUT_ANSWER]
 
     def search(self, query: str, k: int = 10, *, exclude: Collection[str] = (), during: TimeSpan | None = None) -> list[Hit]:
-        "The best gists by words and meaning; facts where there are no gists."
-        index = self.gists if len(self.gists) else self.triples
-        return index.search(query, k, exclude=exclude, during=during)
+        "The best gists by words and meaning, with the votes of facts that rest on the same turns; facts where there are no gists."
+        if not len(self.gists):
+            return self.triples.search(query, k, exclude=exclude, during=during)
+        return self.gists.search(query, k, exclude=exclude, during=during, bonus=self.votes(query))
+
+    def votes(self, query: str) -> dict[str, float]:
+        "What facts say for gists: a quarter of the score of the best of the hundred best facts that rests on one of their turns."
+        votes: dict[str, float] = {}
+        for hit in self.triples.search(query, VOTERS):
+            for gist in (one for turn in hit.snippet.sources for one in self.by_turn.get(turn, ())):
+                votes[gist] = max(votes.get(gist, 0.0), VOTE * hit.score)
+        return votes
 
     @classmethod
     def from_facts(cls, facts: Iterable[Fact | Sequence[str] | Mapping[str, object]],  # `Fact`s, triples, or arguments of `Fact.of`

@@ -14,7 +14,7 @@ import numpy as np
 from .conversation import Conversation
 from .embedders import Embedder, Vectors, WordLlamaEmbedder
 from .lexical import LexicalIndex, tokenize
-from .ranking import Index, Scores
+from .ranking import Index, Scores, lifted
 from .search import Hit, Snippet, turn_snippets
 from .timespan import TimeSpan
 
@@ -179,9 +179,7 @@ def addressed(query: str, voices: Collection[str], # the names of all speakers
 def raised(scores: Scores, chosen: np.ndarray, # (n,) booleans by slot
            amount: float) -> Scores:
     "The scores with `amount` added to those of the chosen slots."
-    extra = amount * chosen
-    return Scores(scores.slots, scores.values + extra[scores.slots], scores.slack,
-                  scores.exact and (lambda slots: scores.exact(slots) + extra[slots]))
+    return lifted(scores, amount * chosen)
 
 # %% ../nbs/02e_indexes.ipynb #77a06584
 class HybridIndex(_Parts):
@@ -221,9 +219,11 @@ class HybridIndex(_Parts):
         unit = 1.0 if dense is not None and self.fusion == 'minmax' else scores.values.max(initial=0)
         return raised(scores, np.isin(self._said_by(), voices), self.address * unit) if voices else scores
 
-    def search(self, query: str, k: int = 10, *, exclude: Collection[str] = (), during: TimeSpan | None = None) -> list[Hit]:
+    def search(self, query: str, k: int = 10, *, exclude: Collection[str] = (), during: TimeSpan | None = None,
+               bonus: Mapping[str, float] | None = None) -> list[Hit]:
         "As for every index; with a reranker, the unmasked best `rerank_top` come in its order."
+        options = {'exclude': exclude, 'during': during, 'bonus': bonus}
         if self.rerank is None:
-            return super().search(query, k, exclude=exclude, during=during)
-        hits = super().search(query, max(k, self.rerank_top) if k > 0 else k, exclude=exclude, during=during)
+            return super().search(query, k, **options)
+        hits = super().search(query, max(k, self.rerank_top) if k > 0 else k, **options)
         return reranked(hits, query, self.rerank, self.rerank_top)[:k]
