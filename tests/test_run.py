@@ -12,6 +12,8 @@ from memnb.recorded import RecordedLM
 from memnb.run import Loop, MemoryFailed, Run, cited_turns
 from memnb.search import Hit, Snippet
 from memnb.timespan import TimeSpan
+from memnb.steps import ToolStep
+from memnb.tools import OUTPUT_ANSWER, Observation, Tool, ToolError, as_tools
 from memnb.trace import NoteStep, Trace
 from servers import KEY, Server, authorization, chat, fail
 
@@ -237,6 +239,114 @@ def test_an_evaluation_outlives_a_memory_that_fails():
     rows = evaluate([conversation], {'m': lambda _: Planned(Falls(ConnectionError('gone'), after=3), RuleLM(), plan)})
     assert [row.error for row in rows] == [None, 'MemoryFailed: ConnectionError: gone', 'MemoryFailed: ConnectionError: gone']
     assert [row.recall for row in rows] == [0, None, None]
+
+
+class Noted:
+    """Tools that bring what a list of pages says, or count it, or refuse, or break."""
+
+    def __init__(self, pages):
+        self.pages, self.turn = pages, 0
+
+    def page(self):
+        page = self.pages[self.turn % len(self.pages)]
+        self.turn += 1
+        return tuple(Hit(snippet) for snippet in page)
+
+    def show(self) -> Observation:
+        "Show a page."
+        page = self.page()
+        return Observation(f'Found {len(page)}', page)
+
+    def count(self) -> Observation:
+        "Count a page."
+        page = self.page()
+        return Observation(f'There are {len(page)}', page, value=len(page))
+
+    def refuse(self) -> Observation:
+        "Refuse."
+        raise ToolError('how: expected\nanother way')
+
+    def search(self, query, k=10, *, exclude=(), during=None):
+        return [Hit(snippet) for snippet in self.pages[-1] if snippet.id not in exclude][:k]
+
+
+@given(stores, st.lists(st.sampled_from(['show', 'count', 'refuse', 'wrong', 'search']), max_size=8), st.none() | st.integers(0, 9),
+       st.booleans())
+@settings(max_examples=80, deadline=None)
+def test_what_tools_show_is_read_in_order_and_paid(pages, acts, budget, with_memory):
+    noted, free = Noted(pages), Noted(pages)
+    run = Run('what?', 'm', RuleLM(), noted if with_memory else None, budget=budget)
+    seen, known = [], []
+    for place, act in enumerate(acts):
+        if act == 'search':
+            if with_memory:
+                seen.append(run.search('q', 5, place))
+                known += [turn for hit in seen[-1] for turn in hit.snippet.sources or (hit.snippet.id,)]
+            continue
+        if act == 'wrong':
+            got = run.use(Tool.of(noted.show), {'k': place}, place)
+            assert got.error and 'k: Extra inputs are not permitted (its arguments: none)' in got.note
+        else:
+            got = run.use(Tool.of(getattr(noted, act)), {}, place, f'because {place}')
+        seen.append(got.hits)
+        known += [turn for hit in got.hits for turn in hit.snippet.sources or (hit.snippet.id,)]
+        if act in ('show', 'count'):
+            whole = getattr(free, act)()
+            assert got.hits == whole.hits[:len(got.hits)] and not got.error
+            if len(got.hits) == len(whole.hits):
+                assert got == whole
+            else:
+                assert got.value is None and got.note == f'The budget shows {len(got.hits)} of what {act} found'
+                cost = {*(whole.hits[len(got.hits)].snippet.sources or (whole.hits[len(got.hits)].snippet.id,))} - set(known)
+                assert len(set(known)) + len(cost) > budget, 'the first that is left out could not be paid'
+        elif act == 'refuse':
+            assert got == Observation('how: expected another way', error=True)
+        step = run.trace.steps[-1]
+        assert isinstance(step, ToolStep) and step.iteration == place
+        assert (step.note, step.value, step.error) == (got.note, got.value, got.error)
+        assert [one.id for one in step.hits] == [hit.snippet.id for hit in got.hits]
+        assert (step.tool, step.arguments, step.reasoning) == (
+            ('show', {'k': place}, '') if act == 'wrong' else (act, {}, f'because {place}'))
+    assert run.trace.read == list(dict.fromkeys(known))
+    assert budget is None or len(run.trace.read) <= budget
+    assert len(run.trace.steps) == len(seen)
+    assert Trace.from_json(run.trace.to_json()) == run.trace
+
+
+@pytest.mark.parametrize('error', [ConnectionError('no\nroute'), KeyError('D9:9'), TypeError('odd')])
+def test_a_tool_that_breaks_ends_the_question_and_keeps_what_was_found(error):
+    def look(query: str) -> Observation:
+        "Look."
+        if query == 'twice':
+            raise error
+        return Observation('Found 1', (Hit(Snippet('s1', 'words', ('D1:3',))),))
+
+    def careless() -> Observation:
+        "Bring a list."
+        return ['words']
+
+    class Uses(Loop):
+        def steps(self, run):
+            run.use(Tool.of(look), {'query': 'once'}, 1)
+            run.use(Tool.of(look), {'query': 'twice'}, 2)
+    trace = Uses(None).ask('who?')
+    assert trace.error == f'MemoryFailed: {type(error).__name__}: ' + ' '.join(str(error).split())
+    assert trace.read == ['D1:3'] and [step.error for step in trace.steps] == [False, True] and trace.steps[1].note in trace.error
+    with pytest.raises(MemoryFailed) as failed:
+        Run('who?', 'm', RuleLM()).use(Tool.of(look), {'query': 'twice'}, 1)
+    assert failed.value.__cause__ is error
+    with pytest.raises(MemoryFailed, match='TypeError: careless returned a list: expected an Observation'):
+        Run('who?', 'm', RuleLM()).use(Tool.of(careless), {}, 1)
+
+
+def test_whatever_names_a_model_gives_they_are_refused_and_not_a_fault_of_the_memory():
+    run = Run('who?', 'm', RuleLM(), lambda query: ['a text'], budget=1)
+    search = as_tools(lambda query: ['a text', 'another'])[0]
+    for name in ('self', 'tool', 'arguments', 'iteration', 'reasoning', 'k', '', 'two\nlines'):
+        got = run.use(search, {'query': 'x', name: 1}, 1)
+        assert got.error and 'its arguments: query' in got.note and '\n' not in got.note
+    assert run.use(OUTPUT_ANSWER, {'answer': 'yes'}, 2).note == 'yes' and run.trace.read == []
+    assert [hit.snippet.text for hit in run.use(search, {'query': 'x'}, 3).hits] == ['a text'] and len(run.trace.read) == 1
 
 
 def test_two_questions_share_nothing():

@@ -687,12 +687,13 @@ def test_wrong_arguments_are_refused_by_all(retriever, arguments, error):
 
 @settings(max_examples=200, deadline=None)
 @given(sources=st.lists(st.lists(st.sampled_from('abcd'), max_size=3), min_size=2, max_size=8), budget=st.integers(0, 4) | st.none(),
-       searches=st.lists(st.integers(0, 9), min_size=1, max_size=4))
-def test_the_meter_counts_distinct_turns_and_keeps_to_its_budget(sources, budget, searches):
+       searches=st.lists(st.integers(0, 9), min_size=1, max_size=4), by_tool=st.booleans())
+def test_the_meter_counts_distinct_turns_and_keeps_to_its_budget(sources, budget, searches, by_tool):
     stock = [Snippet(f's{place}', 'text', tuple(one)) for place, one in enumerate(sources)]
     meter, shown = Metered(lambda query: stock, budget), []
-    for k in searches:
-        hits = meter.search('x', k)
+    for place, k in enumerate(searches):
+        by_hand = (Hit(one) for one in stock[:k]) # what a tool brings is paid as what a search brings
+        hits = meter.search('x', k) if place % 2 == by_tool else meter.pay(by_hand)
         assert [hit.snippet for hit in hits] == stock[:len(hits)] # a prefix
         shown += [source for hit in hits for source in hit.snippet.sources or (hit.snippet.id,)]
         if len(hits) < min(k, len(stock)): # it stopped because the next one did not fit

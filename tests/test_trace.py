@@ -13,7 +13,7 @@ from hypothesis import example, given, settings, strategies as st
 from pydantic import BaseModel, ValidationError
 
 from memnb.lm import Call, Usage
-from memnb.steps import TONES, Row, Step, mend, printable
+from memnb.steps import TONES, Row, Step, ToolStep, as_step, mend, printable
 from memnb.trace import (AnswerStep, Bullet, ModelStep, NoteStep, RouteStep, SearchStep, Seen, StateStep, Trace, TraceError,
                          report_html)
 
@@ -33,6 +33,8 @@ REPLIES = st.none() | st.dictionaries(TEXTS, st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | TEXTS,
     lambda inner: st.lists(inner, max_size=2) | st.dictionaries(TEXTS, inner, max_size=2), max_leaves=4), max_size=2)
 ROUNDS = st.integers(0, 4)
+TOOL_STEPS = st.builds(ToolStep, iteration=ROUNDS, tool=TEXTS, arguments=REPLIES, reasoning=TEXTS, note=TEXTS,
+                       hits=st.lists(SEENS, max_size=2), value=st.none() | st.integers(), error=st.booleans())
 STEPS = st.one_of(
     st.builds(SearchStep, iteration=ROUNDS, query=TEXTS, k=COUNTS, masked=COUNTS, hits=st.lists(SEENS, max_size=2),
               error=st.none() | TEXTS),
@@ -41,7 +43,7 @@ STEPS = st.one_of(
     st.builds(StateStep, iteration=ROUNDS, evidence=st.lists(BULLETS, max_size=2), gaps=IDS, gained=IDS, closed=IDS, opened=IDS),
     st.builds(RouteStep, iteration=ROUNDS, proposed=TEXTS, action=TEXTS, reason=TEXTS),
     st.builds(NoteStep, iteration=ROUNDS, text=TEXTS),
-    st.builds(AnswerStep, draft=st.none() | TEXTS, answer=TEXTS))
+    st.builds(AnswerStep, draft=st.none() | TEXTS, answer=TEXTS), TOOL_STEPS)
 TRACES = st.builds(Trace, question=TEXTS, method=TEXTS, model=TEXTS, answer=st.none() | TEXTS, evidence=IDS, read=IDS, gaps=IDS,
                    steps=st.lists(STEPS, max_size=5), usage=st.dictionaries(TEXTS, USAGES, max_size=2),
                    error=st.none() | TEXTS, seconds=st.none() | st.floats())
@@ -291,6 +293,33 @@ def test_a_failed_step_shows_what_was_said_and_does_not_speak_of_a_rule():
     assert ModelStep(role='judge', reply={'word': 'yes'}).rows()[0].note == 'a rule answered'
 
 
+@given(TOOL_STEPS)
+def test_a_tool_step_survives_json_and_its_call_can_be_read(step):
+    assert as_step(json.loads(step.model_dump_json())) == step
+    *thought, called = [row for row in step.rows() if row.label != 'failed']
+    assert [row.text for row in thought] == [step.reasoning] * bool(step.reasoning)
+    assert called.text.startswith(f'{step.tool}(') and called.text.endswith(')')
+    assert list(called.hits) == step.hits and called.tone == 'search'
+    failed = [row for row in step.rows() if row.label == 'failed']
+    assert [(row.text, row.tone) for row in failed] == [(step.note, 'error')] * step.error
+    assert called.note == ('' if step.error or step.note in (step.arguments or {}).values() else step.note)
+
+
+def test_a_picked_tool_opens_the_round_and_another_model_call_closes_it():
+    def asked(role):
+        return ModelStep(role=role, user=f'prompt of {role}')
+    steps = [asked('first'), ToolStep(iteration=1, tool='find', arguments={'a': 'x', 'b': None, 'c': 3}, note='Found 0'), asked('second'),
+             ToolStep(iteration=2, tool='count', arguments={}, value=2, note='There are 2', hits=[Seen(id='f1', text='one')]),
+             asked('answer'), AnswerStep(answer='two'), asked('later'), SearchStep(iteration=3, query='q', k=1), asked('last')]
+    trace = Trace(question='q', method='m', model='m', answer='two', steps=steps)
+    before, *rounds = trace._repr_html_().split('<h4>')
+    assert 'prompt of' not in before
+    assert [re.findall(r'prompt of (\w+)', part) for part in rounds] == [['first'], ['second', 'answer', 'later'], ['last']]
+    text = str(trace)
+    assert text.startswith("question   q\n\nround 1\ncalled     find(a='x', c=3) (Found 0)\n\nround 2\ncalled     count() (There are 2)\n")
+    assert 'f1 · no date · one' in text
+
+
 def test_a_failed_search_says_so():
     step = SearchStep(iteration=1, query='pots', k=5, error='ConnectionError: no route')
     assert [(row.label, row.text, row.tone) for row in step.rows()] == [
@@ -439,7 +468,11 @@ def test_the_page_shows_every_text_of_the_steps(trace):
     assert squeezed(printable(trace.question)) in shown
     for step in trace.steps:
         fields = step.model_dump(exclude={'reply', 'usage', 'opened', 'kind'} | ({'answer'} if isinstance(step, AnswerStep) else set()))
-        if isinstance(step, SearchStep):
+        if isinstance(step, ToolStep):
+            given = {name: value for name, value in (fields.pop('arguments') or {}).items() if value is not None}
+            fields['written'] = [f'{name}={value!r}' for name, value in given.items()]
+            fields['note'] = '' if step.note in given.values() and not step.error else step.note
+        if isinstance(step, (SearchStep, ToolStep)):
             fields['hits'] = [{**seen, 'sources': []} for seen in fields['hits']]
         if isinstance(step, ModelStep) and step.reply is not None:
             del fields['raw']  # what was said is shown where no reply could be read from it
