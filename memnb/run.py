@@ -53,21 +53,13 @@ def _told(error: Exception) -> str:
     "The type and the words of an error, in one line of at most 300 characters."
     return printable(f'{type(error).__name__}: {error}' if str(error) else type(error).__name__)[:300]
 
-# %% ../nbs/07_run.ipynb #65ca58e7
-class Run(_Books):
-    "The record of one question: it searches, asks roles, counts what was read and what it cost, and ends as a `Trace`."
+# %% ../nbs/07_run.ipynb #8b3c16b9
+class _Reader(_Books):
+    "Books of what is read: searches and tools, within one budget."
 
-    def __init__(
-        self,
-        question: str,
-        method: str,  # the name of the loop
-        lm: LM,
-        memory: Any = None,  # anything `as_retriever` takes; None for a loop that does not search
-        asked: TimeSpan | None = None,  # when the question is asked, where the answer depends on it
-        budget: int | None = None,  # how many distinct turns may be read
-    ):
-        super().__init__(question, method, lm.name)
-        self.lm, self.asked, self.budget = lm, asked, budget
+    def __init__(self, question: str, method: str, model: str, memory: Any, budget: int | None):
+        super().__init__(question, method, model)
+        self.budget = budget
         self.memory = Metered(as_retriever(memory), budget) if memory is not None else None
         self._meter = self.memory or Metered(lambda query: [], budget)  # a tool's hits are charged, with or without a memory
 
@@ -103,6 +95,22 @@ class Run(_Books):
         self.note(ToolStep(**called, note=seen.note, hits=[Seen.of(hit) for hit in seen.hits], value=seen.value, error=seen.error))
         self.trace.read = list(self._meter.read)
         return seen
+
+# %% ../nbs/07_run.ipynb #0a649f54
+class Run(_Reader):
+    "The record of one question: it searches, uses tools, asks roles, counts what was read and what it cost, and ends as a `Trace`."
+
+    def __init__(
+        self,
+        question: str,
+        method: str,  # the name of the loop
+        lm: LM,
+        memory: Any = None,  # anything `as_retriever` takes; None for a loop that does not search
+        asked: TimeSpan | None = None,  # when the question is asked, where the answer depends on it
+        budget: int | None = None,  # how many distinct turns may be read
+    ):
+        super().__init__(question, method, lm.name, memory, budget)
+        self.lm, self.asked = lm, asked
 
     def ask(self, role: Role, **inputs) -> BaseModel:
         "Ask a role, and record prompt, reply and cost. An `LMError` is recorded as fully, and goes on its way."
