@@ -11,70 +11,47 @@ from dataclasses import replace
 from typing import Annotated, Literal
 
 from .extraction import Extract
-from .fact_table import aggregate, phrase_id
+from .fact_table import FIELDS, aggregate, phrase_id
 from .facts import Fact, Gist, Window
+from .graph_tools import HOW, SHOWN, EndOperator, StartOperator, Time, counted, first, found, numbered
 from .hybrid_graph import HybridGraph
-from .search import Hit, Searchable, Snippet, passes
+from .search import Hit, Searchable
 from .timespan import TimeSpan
 from .tools import OUTPUT_ANSWER, Observation, Tool, ToolError
 
 # %% auto #0
-__all__ = ['Time', 'Operator', 'StartOperator', 'EndOperator', 'SHOWN', 'VOTERS', 'VOTE', 'Aggregation', 'first', 'counted',
-           'found', 'numbered', 'named', 'GistGraph', 'as_fact']
+__all__ = ['VOTERS', 'VOTE', 'Aggregation', 'GistGraph', 'as_fact', 'placed']
 
 # %% ../nbs/20_gist_graph.ipynb #b69b457e
-Time = Annotated[str | None, "A date, month or year such as '1952-01-16', '1952-01' or '1952'"]
-Operator = Literal['lt', 'le', 'eq', 'ge', 'gt']
-StartOperator = Annotated[Operator, 'How the start is compared with start_time: lt (<), le (<=), eq (=), ge (>=), gt (>)']
-EndOperator = Annotated[Operator, 'How the end is compared with end_time: lt (<), le (<=), eq (=), ge (>=), gt (>)']
-SHOWN = 10  # gists, and facts, that one step shows
 VOTERS, VOTE = 100, .25  # how many facts vote for the gists of their turns in a plain search, and what a vote is worth
-
-# %% ../nbs/20_gist_graph.ipynb #03c1faab
-def first(search: Callable[[int], list[Hit]],  # a number -> that many hits, best first
-          k: int,
-          keep: Callable[[Snippet], bool],
-         ) -> list[Hit]:
-    "The best `k` that are kept, found by asking for more and more."
-    wanted = k
-    while True:
-        found = search(wanted)
-        kept = [hit for hit in found if keep(hit.snippet)]
-        if len(kept) >= k or len(found) < wanted:
-            return kept[:k]
-        wanted *= 4
-
-
-def counted(number: int, thing: str) -> str:
-    "'1 fact', '3 facts'."
-    return f'{number} {thing}' + 's' * (number != 1)
-
-
-def found(gists: Sequence[Hit], facts: Sequence[Hit], how: str) -> Observation:
-    "Gists, then facts, under a line that counts them."
-    return Observation(f'{counted(len(gists), "gist")} and {counted(len(facts), "fact")} {how}', (*gists, *facts))
 
 # %% ../nbs/20_gist_graph.ipynb #3a761d8c
 class _Retrieval(HybridGraph):
     "The tools that find where to begin."
-    untimed = False  # whether a fact without any time passes a filter
-
-    def _window(self, *times) -> Window:
-        return Window(*times, untimed=self.untimed)
-
     def semantic_retrieve(self, query: Annotated[str, 'What to look for'], start_time: Time = None, end_time: Time = None,
                           start_operator: StartOperator = 'ge', end_operator: EndOperator = 'le') -> Observation:
         "Find the gists and facts that are nearest to the query in meaning, ten of each at most. Begin with it, and ask for one thing at a time."
-        window = self._window(start_time, end_time, start_operator, end_operator)
-        parts = [first(lambda k: index.dense.search(query, k), SHOWN, window.passes) for index in (self.gists, self.triples)]
-        return found(*parts, f'nearest in meaning to {query!r}')
+        return self._nearest('dense', query, self._window(start_time, end_time, start_operator, end_operator))
 
     def lexical_retrieve(self, query: Annotated[str, 'Words to look for'], start_time: Time = None, end_time: Time = None,
                          start_operator: StartOperator = 'ge', end_operator: EndOperator = 'le') -> Observation:
         "Find the gists and facts that share the rarest words with the query (BM25), ten of each at most. Use it for names and identifiers."
-        window = self._window(start_time, end_time, start_operator, end_operator)
-        parts = [first(lambda k: index.lexical.search(query, k), SHOWN, window.passes) for index in (self.gists, self.triples)]
-        return found(*parts, f'by the words of {query!r}')
+        return self._nearest('lexical', query, self._window(start_time, end_time, start_operator, end_operator))
+
+    def _window(self, start_time: str | None, end_time: str | None, *operators: str) -> Window:
+        "The filter of a call; a blank time is none."
+        times = [None if isinstance(time, str) and not time.strip() else time for time in (start_time, end_time)]
+        return Window(*times, *operators, untimed=self.untimed)
+
+    def _nearest(self, kind: str, query: str, window: Window) -> Observation:
+        "The best gists and facts by one kind of index, among those in the window; where there are none, why."
+        if not query.strip():
+            raise ToolError('query: expected some words, got a blank')
+        indexes, (how, why) = [getattr(index, kind) for index in (self.gists, self.triples)], HOW[kind]
+        parts = [first(index, query, window.passes) for index in indexes]
+        if not any(parts) and window and any(first(index, query, Window().passes) for index in indexes):
+            why = 'what there is lies outside these times'
+        return found(*parts, f'{how} {query!r:.200}' + ('' if any(parts) else f': {why}'))
 
 # %% ../nbs/20_gist_graph.ipynb #e01a21eb
 class _Exploration(_Retrieval):
@@ -89,7 +66,8 @@ class _Exploration(_Retrieval):
         gist = self.gists[gist_id]
         near = sorted(self.synonyms.get(gist_id, {}).items(), key=lambda pair: (-pair[1], pair[0]))
         gists = [Hit(self.gists[one], cosine) for one, cosine in near if window.passes(self.gists[one])][:SHOWN]
-        return found([Hit(gist), *gists], self._connected(gist, window), f'around {gist_id}')
+        itself = [Hit(gist)] if window.passes(gist) else []
+        return found([*itself, *gists], self._connected(gist, window), f'around {gist_id}')
 
     def _connected(self, gist: Gist, window: Window) -> list[Hit]:
         "Facts of the phrases that a gist is joined with: those of the same turns first, then by likeness to it."
@@ -101,7 +79,7 @@ class _Exploration(_Retrieval):
         def is_joined(fact: Fact) -> bool:
             ends = {phrase_id(fact.subject), phrase_id(fact.object)}
             return bool(ends & phrases) and fact.id not in known and window.passes(fact)
-        others = first(lambda k: self.triples.dense.search(gist.text, k), SHOWN, is_joined) if phrases else []
+        others = first(self.triples.dense, gist.text, is_joined) if phrases else []
         return [*map(Hit, same), *others][:SHOWN]
 
     def facts_of(self, session_id: str | None) -> list[Fact]:
@@ -129,12 +107,13 @@ class _Entities(_Exploration):
         "Find all facts with the given subject, predicate or object (at least one of them), within a window of time, ordered or counted."
         window = self._window(start_time, end_time, start_operator, end_operator)
         facts = self.facts.find(subject, predicate, object, window, ordering=ordering, limit=limit, offset=offset)
+        why = '' if facts else self._why_none(window, offset, {'subject': subject, 'predicate': predicate, 'object': object})
         hits = tuple(map(Hit, facts))
         if aggregation:
             number = aggregate(facts, aggregation)
-            return Observation(f'{aggregation}: {number}', hits, value=number)
+            return Observation(f'{aggregation}: {number}' + (f', for {why}' if why else ''), hits, value=number)
         if not facts:
-            return Observation('0 facts: ' + self._why_none(subject=subject, predicate=predicate, object=object))
+            return Observation(f'0 facts: {why}')
         gists = self._gists_beside(facts, window)
         return Observation(f'{counted(len(facts), "fact")} and {counted(len(gists), "gist")}', (*hits, *gists))
 
@@ -144,39 +123,23 @@ class _Entities(_Exploration):
         ids = dict.fromkeys(gist for turn in turns for gist in sorted(self.by_turn.get(turn, ())))
         return [Hit(self.gists[one]) for one in ids if window.passes(self.gists[one])][:SHOWN]
 
-    def _why_none(self, **given: str | None) -> str:
-        "Which of the phrases no fact has, and what comes near; else that the filter left none."
+    def _why_none(self, window: Window, offset: int, given: Mapping[str, str | None]) -> str:
+        "Which of the phrases no fact has, and what comes near; else what has left none of the facts."
         for name, phrase in given.items():
-            if phrase is not None and not self.facts.find(**{name: phrase}, limit=1):
-                near = self.facts.closest(phrase)
-                return f'no fact has the {name} {phrase!r:.60}' + (f'; near it: {", ".join(near)}' if near else '')
-        return 'each phrase is known, but no fact has them all within these times'
+            if phrase and phrase.strip() and not self.facts.find(**{name: phrase}, limit=1):
+                return f'no fact has the {name} {phrase!r:.60}{self._near(name, phrase)}'
+        if inside := self.facts.find(**given, window=window):
+            return f'offset {offset} leaves out all {len(inside)} of them'
+        every = self.facts.find(**given)
+        return f'none within these times, {len(every)} at other times' if every else 'each phrase is known, but no fact has all of them'
 
-# %% ../nbs/20_gist_graph.ipynb #7282b006
-def numbered(tools: Iterable[Tool]) -> list[Tool]:
-    "The tools with a common memory of what was shown last, so that a gist can be named by its number there."
-    last: list[Snippet] = []
-
-    def remembering(tool: Tool) -> Tool:
-        def call(**arguments) -> Observation:
-            if 'gist_id' in arguments:
-                arguments['gist_id'] = named(arguments['gist_id'], last)
-            seen = tool.function(**arguments)
-            last[:] = [hit.snippet for hit in seen.hits]
-            return seen
-        return replace(tool, function=call)
-    return [remembering(tool) for tool in tools]
-
-
-def named(gist_id: str, shown: Sequence[Snippet]) -> str:
-    "The id that was meant: itself, or that of the gist with this number among the things shown."
-    if not gist_id.isdecimal():
-        return gist_id
-    gists = [number for number, one in enumerate(shown, 1) if isinstance(one, Gist)]
-    if int(gist_id) in gists:
-        return shown[int(gist_id) - 1].id
-    told = f'the gists there are {", ".join(map(str, gists))}' if gists else 'it showed no gist'
-    raise ToolError(f'gist_id: the last observation has no gist number {gist_id}; {told}')
+    def _near(self, name: str, phrase: str) -> str:
+        "What may have been meant in the place of an unknown phrase: another field, the same words, or the same meaning."
+        if others := [field for field in FIELDS if field != name and self.facts.find(**{field: phrase}, limit=1)]:
+            return f', but it is the {" and the ".join(others)} of some'
+        near = self.facts.closest(phrase, fields=('predicate',) if name == 'predicate' else ('subject', 'object'))
+        like = near or dict.fromkeys(getattr(hit.snippet, name) for hit in first(self.triples.dense, phrase, lambda fact: True))
+        return f'; near it: {", ".join([*like][:5])}' if like else ''
 
 # %% ../nbs/20_gist_graph.ipynb #07dbb0b4
 class GistGraph(_Entities, Searchable):
@@ -210,9 +173,9 @@ class GistGraph(_Entities, Searchable):
         return graph
 
     def add_facts(self, facts: Iterable[Fact | Sequence[str] | Mapping[str, object]], session: str = 'facts') -> None:
-        "Add ready-made facts under the name of a session of their own."
-        made = tuple(dict.fromkeys(replace(as_fact(one), session=session) for one in facts))
-        digest = hashlib.sha256('\n'.join(sorted(f'{one.id} {one.line}' for one in made)).encode()).hexdigest()
+        "Add ready-made facts under the name of a session of their own, in any order; one that is given twice is one."
+        made = tuple(sorted({placed(as_fact(one), session) for one in facts}, key=lambda fact: fact.id))
+        digest = hashlib.sha256('\n'.join(map(repr, made)).encode('utf-8', 'surrogatepass')).hexdigest()
         self.keep(session, Extract((), made, ()), digest)
 
 
@@ -220,8 +183,14 @@ def as_fact(one: Fact | Sequence[str] | Mapping[str, object]) -> Fact:
     "A fact from a triple, or from the arguments of `Fact.of` by name."
     if isinstance(one, Fact):
         return one
-    if isinstance(one, Mapping):
-        return Fact.of(**one)
-    if isinstance(one, str) or len(one) != 3:
+    if not isinstance(one, Mapping) and (isinstance(one, str) or len(one) != 3):
         raise ValueError(f'a fact: expected (subject, predicate, object), a dictionary or a Fact, got {one!r:.100}')
-    return Fact.of(*one)
+    return Fact.of(**one) if isinstance(one, Mapping) else Fact.of(*one)
+
+
+def placed(fact: Fact, session: str) -> Fact:
+    "A fact as one of a session. An id that was made from the content is made again with the session: two sessions can say the same."
+    def id_in(place: str | None) -> str:
+        said = {'record_time': fact.said, 'sources': fact.sources, 'session': place, 'position': fact.position}
+        return Fact.of(fact.subject, fact.predicate, fact.object, start_time=fact.start, end_time=fact.end, **said).id
+    return replace(fact, session=session, id=id_in(session) if fact.id == id_in(fact.session) else fact.id)

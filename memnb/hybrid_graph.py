@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,6 +18,7 @@ from .fact_table import FactTable, phrase_id
 from .facts import Fact, Gist
 from .indexes import HybridIndex
 from .lm import LM, RuleLM, Usage, as_lm
+from .ranking import DuplicateSnippet
 from .reading import stems
 from .session_memory import SessionMemory
 
@@ -34,9 +36,11 @@ class Chunk:
 
 
 def mentions(gist: Gist, phrase: str) -> bool:
-    "Whether all words of a phrase stand in a gist, up to their endings; a phrase of stop words must stand there to the letter."
+    "Whether all words of a phrase stand in a gist or name its speaker, up to their endings; a phrase of stop words must stand there to the letter."
     words = stems(phrase)
-    return words <= stems(f'{gist.speaker or ""} {gist.text}') if words else phrase in gist.text.casefold()
+    if words:
+        return words <= stems(f'{gist.speaker or ""} {gist.text}')
+    return re.search(rf'(?<!\w){re.escape(phrase_id(phrase))}(?!\w)', phrase_id(gist.text)) is not None
 
 # %% ../nbs/19e_hybrid_graph.ipynb #2d2dce16
 def chunk_of(found: Extract, aligned: bool) -> Chunk:
@@ -57,11 +61,12 @@ class _Nodes(SessionMemory):
                  aligned: bool = False,  # True: a gist is joined with the phrases that it mentions only
                  with_gists: bool = True, with_facts: bool = True,  # False: the ablations "w/o Gists" and "w/o Facts"
                  spread: bool = True,  # whether neighbours in a session share in a gist's lexical score
+                 untimed: bool = False,  # whether a fact without any time passes a filter
                 ):
         super().__init__()
         self.lm = RuleLM() if lm is None else as_lm(lm)
         self.names, self.synonymy, self.aligned = tuple(names), synonymy, aligned
-        self.with_gists, self.with_facts, self.spread = with_gists, with_facts, spread
+        self.with_gists, self.with_facts, self.spread, self.untimed = with_gists, with_facts, spread, untimed
         self.gists = HybridIndex(embedder, names=self.names, spread=spread)
         self.triples = HybridIndex(embedder, names=self.names, spread=False)  # the facts, to be searched
         self.facts = FactTable()  # the same facts, to be looked up
@@ -72,12 +77,12 @@ class _Nodes(SessionMemory):
 
     def settings(self) -> dict:
         "What a file says of the graph beside its sessions."
-        names = ('synonymy', 'aligned', 'with_gists', 'with_facts', 'spread')
+        names = ('synonymy', 'aligned', 'with_gists', 'with_facts', 'spread', 'untimed')
         return {'names': list(self.names), **{name: getattr(self, name) for name in names}}
 
     def extract(self, session: Session) -> tuple[Extract, dict[str, Usage]]:
         "Ask the two roles for the gists and facts of a session."
-        return extract(session, self.lm, gists=self.with_gists, facts=self.with_facts)
+        return extract(session, self.lm, gists=self.with_gists, facts=self.with_facts, speakers=self.names)
 
 # %% ../nbs/19e_hybrid_graph.ipynb #cd900448
 class _Stored(_Nodes):
@@ -115,8 +120,10 @@ class _Edges(_Stored):
     "The edges: what is linked when a session comes, and unlinked when it goes."
     def link(self, session_id: str, found: Extract, vectors: Mapping[str, Any] | None) -> None:
         "Algorithm 1 for one session: its nodes and facts, its membership, and the synonymy of what is new with everything."
+        chunk = chunk_of(found, self.aligned)
+        self._check(session_id, found)
         self._index(found, vectors)
-        chunk = self.chunks[session_id] = chunk_of(found, self.aligned)
+        self.chunks[session_id] = chunk
         for phrase in chunk.phrases:
             _join(self.chunks_of, phrase, session_id)
         for gist in found.gists:
@@ -127,6 +134,16 @@ class _Edges(_Stored):
                 self.synonyms.setdefault(a, {})[b] = cosine
                 self.synonyms.setdefault(b, {})[a] = cosine
 
+    def _check(self, session_id: str, found: Extract) -> None:
+        "An item belongs to this session alone, else forgetting would not be exact. `ValueError`, `DuplicateSnippet`."
+        met = set()
+        for item in (*found.gists, *found.facts):
+            if item.session != session_id:
+                raise ValueError(f'{item.id!r:.80}: expected the session {session_id!r:.80}, got {item.session!r:.80}')
+            if item.id in met or item.id in self.gists or item.id in self.facts:
+                raise DuplicateSnippet(f'session {session_id!r:.80}: a gist or fact {item.id!r:.80} is there already')
+            met.add(item.id)
+
     def _index(self, found: Extract, vectors: Mapping[str, Any] | None) -> None:
         "Put the nodes into the indexes, all or none: an embedder may fail at any of them."
         added = []
@@ -135,7 +152,7 @@ class _Edges(_Stored):
                                         (self.facts, found.facts, ())):
                 index.add(items, *given)
                 added.append((index, items))
-        except Exception:
+        except BaseException:  # Ctrl-C too
             for index, items in added:
                 index.remove([item.id for item in items])
             raise
@@ -149,7 +166,7 @@ class _Edges(_Stored):
                 del self.synonyms[other][gist.id]
                 if not self.synonyms[other]:
                     del self.synonyms[other]
-            for turn in gist.sources:
+            for turn in set(gist.sources):
                 _part(self.by_turn, turn, gist.id)
         phrases = sum(_part(self.chunks_of, phrase, session_id) for phrase in chunk.phrases)
         self.gists.remove(chunk.gists)
@@ -189,7 +206,7 @@ class HybridGraph(_Edges):
 
 # %% ../nbs/19e_hybrid_graph.ipynb #f45d08b0
 def to_networkx(graph: HybridGraph,
-                explicit: bool = True,  # False: a node for each session in the place of the product of its members
+                explicit: bool = True,  # False: a node for each session in the place of the product; aligned edges are no product, and stay
                ) -> 'networkx.MultiGraph':
     "The whole graph for networkx: nodes `('gist', id)` and `('phrase', id)`; edges with `kind`, facts with their times."
     import networkx
@@ -200,7 +217,7 @@ def to_networkx(graph: HybridGraph,
         ends = [('phrase', phrase_id(name)) for name in (fact.subject, fact.object)]
         net.add_edge(*ends, key=fact.id, kind='relation', predicate=fact.predicate, subject=ends[0][1], start=fact.start, end=fact.end)
     for session, chunk in sorted(graph.chunks.items()):
-        if not explicit:
+        if not explicit and not graph.aligned:
             members = [*(('gist', one) for one in chunk.gists), *(('phrase', one) for one in chunk.phrases)]
             net.add_edges_from((('chunk', session), member, {'kind': 'member'}) for member in members)
             continue
