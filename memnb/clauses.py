@@ -178,6 +178,7 @@ def _split(rest: str) -> tuple[str, str] | None:
 _THEN = r'(?:\s+(?:then|now|also|still))?\s+'
 _CUT = re.compile(rf"\s*(?:[;:–—]|\.\.\.|…)\s*|\s+-\s+|,?\s+(?P<and>and(?!\s+others\b)|or){_THEN}|,\s+so{_THEN}"
                   rf"|,?\s+(?:but|because|although|though|while|which){_THEN}|,\s+(?:then\s+)?", re.I)
+_ITS_OWN = re.compile(r"(?:it|he|she|they|that|this|there)(?:['’](?:s|re|ll|ve|d)\b|\s+(?!and\b|or\b)[a-z]+)", re.I)  # a pronoun and its verb
 _CONTRACTED = re.compile(r"(?:it|he|she|that|there|they|who|what|here)['’](?:s|re|ll|ve|d)$", re.I)
 
 
@@ -194,14 +195,15 @@ def _pieces(sentence: str, names: tuple[str, ...]) -> Iterator[str]:
         if not before or not after or (gap['and'] and not _has_verb(before, names)):
             continue
         first = after.split()[0]
-        if (_is_verb(first) and not (gap[0].strip() == ',' and first.endswith('ed'))) or _find_subject(after, names):
+        goes_on = _is_verb(first) and not (gap[0].strip() == ',' and first.endswith('ed'))
+        if goes_on or _ITS_OWN.match(after) or _find_subject(after, names):
             yield before
             start = gap.end()
     yield sentence[start:]
 
 # %% ../nbs/19b_clauses.ipynb #5df58720
 _LEAD = re.compile(r"(?:\b(?:on|in|at|during|by|over|for|around|about)\s+)?(?:\bthe\s+)?$", re.I)
-_OPENING = re.compile(r'^(?:\W|(?:and|but|so|well|oh|yes|yeah|anyway|also|honestly|then|now)\b)+', re.I)
+_OPENING = re.compile(r'^(?:\W|(?:and|but|so|well|oh|yes|yeah|anyway|also|honestly|actually|then|now)\b)+', re.I)
 
 
 def _without_time(piece: str, day: date | None) -> tuple[str, TimeSpan | None]:
@@ -221,9 +223,10 @@ def _goes_on(word: str) -> bool:
 
 def _clauses_of(sentence: str, names: tuple[str, ...], day: date | None) -> Iterator[Clause]:
     "The clauses of one sentence in the third person; a piece that begins with a verb has the subject of the one before."
-    sentence, subject = re.sub(rf",\s*(?:{'|'.join(map(re.escape, names))})\W*$", '', sentence), None
+    sentence, subject, ahead = re.sub(rf",\s*(?:{'|'.join(map(re.escape, names))})\W*$", '', sentence), None, None
     for whole in _pieces(sentence, names):
         piece, span = _without_time(whole, day)
+        span, ahead = span or ahead, None if piece else span  # `Last Friday,` belongs to what comes next
         found = _find_subject(piece, names)
         if not found and subject and piece and _goes_on(piece.split()[0]):
             found = subject, piece
