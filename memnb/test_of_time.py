@@ -120,7 +120,7 @@ def _make_item(position: int, seed: int, wordings: Mapping[str, Sequence[str]]) 
     graph, sorting = GRAPHS[position // 8 % 7], tuple(SORTINGS)[position // 56 % 5]
     rng = random.Random(f'tot/{seed}/{position}')
     key = rng.choice([key for key in FIELDS if key.startswith(f'{kind}/')])
-    while True:
+    for _ in range(500):
         terms = make_terms(graph, rng)
         for asked in (_propose(key, terms, rng) for _ in range(40)) if terms else ():
             label = None if _trivial(asked) else brute_force(terms, asked)
@@ -128,6 +128,7 @@ def _make_item(position: int, seed: int, wordings: Mapping[str, Sequence[str]]) 
                 facts = [fact_of(term, line) for line, term in enumerate(_sorted(terms, sorting, rng), 1)]
                 return TotItem(tuple(facts), phrase(asked, rng.choice(wordings[key])), kind, label, graph, sorting,
                                position, asked)
+    raise RuntimeError(f'no question {key} in 500 worlds of the family {graph}')
 
 
 def make_tot(n: int, # how many; all types, families and orders are equally frequent if 280 divides it
