@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import inspect
-import typing
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from numbers import Real
@@ -66,14 +65,15 @@ class Arguments(BaseModel):
 # %% ../nbs/06a_tools.ipynb #0ff5fc23
 def arguments_of(function: Callable) -> type[BaseModel]:
     "The parameters of a function as a pydantic model: types, defaults, and the text of `Annotated[type, text]` as description."
-    hints, fields = typing.get_type_hints(function, include_extras=True), {}
-    for name, parameter in inspect.signature(function).parameters.items():
+    fields = {}
+    for name, parameter in inspect.signature(function, eval_str=True).parameters.items():
+        hint, missing = parameter.annotation, inspect.Parameter.empty
         named = parameter.kind in (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
-        if not named or name not in hints or name.startswith('_') or hasattr(Arguments, name):
+        if not named or hint is missing or name.startswith('_') or hasattr(Arguments, name):
             raise TypeError(f'{function.__name__}: expected parameters with a plain name and a type, got {parameter}')
-        said = (one for one in getattr(hints[name], '__metadata__', ()) if isinstance(one, str))
-        default = ... if parameter.default is inspect.Parameter.empty else parameter.default
-        fields[name] = (hints[name], Field(default, description=next(said, None)))
+        said = (one for one in getattr(hint, '__metadata__', ()) if isinstance(one, str))
+        default = ... if parameter.default is missing else parameter.default
+        fields[name] = (hint, Field(default, description=next(said, None)))
     return create_model(f'{function.__name__}_arguments', __base__=Arguments, **fields)
 
 # %% ../nbs/06a_tools.ipynb #cc086913

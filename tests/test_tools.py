@@ -50,9 +50,9 @@ def functions(draw, name='made'):
 
     one = inspect.Parameter
     made.__name__, made.__doc__ = name, 'Does something.'
-    made.__annotations__ = {parameter: kind if said is None else Annotated[kind, said] for parameter, (kind, _, said) in told.items()}
     made.__signature__ = inspect.Signature([
-        one(parameter, one.KEYWORD_ONLY, default=one.empty if default is ... else default) for parameter, (_, default, _) in told.items()])
+        one(parameter, one.KEYWORD_ONLY, default=one.empty if default is ... else default,
+            annotation=kind if said is None else Annotated[kind, said]) for parameter, (kind, default, said) in told.items()])
     return made, told
 
 
@@ -148,6 +148,16 @@ def test_a_limit_beside_the_type_holds():
         'default': 3, 'description': 'How many', 'maximum': 9, 'minimum': 1, 'title': 'K', 'type': 'integer'}
     with pytest.raises(ToolError, match='greater than or equal to 1'):
         tool(k=0)
+
+
+def test_a_meaning_beside_a_default_of_none_is_kept():
+    def look(k: Annotated[int | None, 'How many'] = None, name: 'Annotated[str, "Whose"]' = 'any') -> Observation:
+        "Look."
+        return Observation(f'{k} {name}')
+    fields = Tool.of(look).schema()['function']['parameters']['properties']
+    assert fields == {'k': {'anyOf': [{'type': 'integer'}, {'type': 'null'}], 'default': None, 'description': 'How many', 'title': 'K'},
+                      'name': {'default': 'any', 'description': 'Whose', 'title': 'Name', 'type': 'string'}}
+    assert Tool.of(look)(k=None, name=None).note == 'None any'
 
 
 def test_a_method_is_a_tool_without_self():
