@@ -87,7 +87,7 @@ def _propose(key: str, # one of FIELDS
         year = rng.randint(one.start, one.end)
     if 'end_year' in fields:
         year = rng.randint(one.start - 6, one.end)
-        end_year = year + rng.randint(1, 8)
+        end_year = year + rng.randint(1, 20)
     if 'ordinal' in fields:
         ordinal = 1 + sum(term.triple == one.triple and term.start < one.start for term in terms)
     if 'anchor_subject' in fields:
