@@ -353,11 +353,12 @@ def test_a_wrong_row_changes_nothing(make, row, error, message, full):
     with pytest.raises(error, match=message):
         index.add([Snippet('c', 'sea'), Snippet('b', 'red')], {'b': row})
     assert len(index) == full and 'c' not in index
+    assert getattr(index, 'dense', index).dimension == (6 if full else None)
     index.add([Snippet('c', 'sea'), Snippet('b', 'red')])
     assert len(index) == 2 + full
 
 
-unit_rows = st.lists(st.lists(st.sampled_from([-1., -.5, 0., .3, 1.]), min_size=3, max_size=3), min_size=1, max_size=14)
+unit_rows = st.lists(st.lists(st.sampled_from([-1., -.5, 0., .3, 1.]), min_size=3, max_size=3), min_size=1, max_size=24)
 
 
 def every_pair(index, ids, threshold):
