@@ -30,7 +30,7 @@ def pool(size=400):
 
 
 POOL = pool()
-spans = st.integers(0, len(POOL) - 1).map(POOL.__getitem__)
+spans = st.integers(0, len(POOL) - 1).map(lambda number: POOL[number])
 
 
 def meet(start, end):
