@@ -18,7 +18,7 @@ from .timespan import TimeSpan, find_times
 _all_ = ['third_person']
 
 # %% auto #0
-__all__ = ['PRESENTS', 'LONGEST', 'Clause', 'times_in', 'bounds', 'clauses', 'third_person']
+__all__ = ['PRESENTS', 'LONGEST', 'NEAR', 'Clause', 'times_in', 'bounds', 'clauses', 'third_person']
 
 # %% ../nbs/19b_clauses.ipynb #f33ad03c
 @dataclass(frozen=True)
@@ -175,6 +175,7 @@ def _split(rest: str) -> tuple[str, str] | None:
     return (verb, thing) if re.search(r'\w', verb) and thing and thing not in _PREPOSITIONS else None
 
 # %% ../nbs/19b_clauses.ipynb #8de803b6
+NEAR = 200  # letters: how far a verb may be from a border
 _THEN = r'(?:\s+(?:then|now|also|still))?\s+'
 _CUT = re.compile(rf"\s*(?:[;:–—]|\.\.\.|…)\s*|\s+-\s+|,?\s+(?P<and>and(?!\s+others\b)|or){_THEN}|,\s+so{_THEN}"
                   rf"|,?\s+(?:but|because|although|though|while|which){_THEN}|,\s+(?:then\s+)?", re.I)
@@ -191,8 +192,8 @@ def _pieces(sentence: str, names: tuple[str, ...]) -> Iterator[str]:
     "A sentence cut where a new clause begins: at a conjunction or a comma before a subject and verb, or before a verb."
     start = 0
     for gap in _CUT.finditer(sentence):
-        before, after = sentence[start:gap.start()], sentence[gap.end():]
-        if not before or not after or (gap['and'] and not _has_verb(before, names)):
+        before, after = sentence[start:gap.start()], sentence[gap.end():gap.end() + NEAR]
+        if not before or not after or (gap['and'] and not _has_verb(before[-NEAR:], names)):
             continue
         first = after.split()[0]
         goes_on = _is_verb(first) and not (gap[0].strip() == ',' and first.endswith('ed'))

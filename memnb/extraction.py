@@ -183,5 +183,6 @@ def extract(
             raise
         cost[role.name] = call.usage
         items = [make(border, number, line) for number, line in enumerate(getattr(call.reply, role.name), 1)]
-        made[role.name] = tuple(replace(item, position=place) for place, item in enumerate(filter(None, items)))
+        made[role.name] = tuple(filter(None, items))
+    made['gists'] = tuple(replace(gist, position=place) for place, gist in enumerate(made['gists']))
     return Extract(**made, notes=tuple(border.notes)), cost

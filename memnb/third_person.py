@@ -63,7 +63,7 @@ def third(verb: str) -> str:
     return verb[:-1] + 'ies' if re.search(r'[^aeiou]y$', low) else verb + 's'
 
 # %% ../nbs/19ab_third_person.ipynb #7d0bfdda
-_WORD = r"[A-Za-z]+(?:['’]t)?\b"
+_WORD = r"(?!(?:I|you|my|me|we)\b)[A-Za-z]+(?:['’]t)?\b"
 _COMPANY = r"(?:(?<=^)|(?<=[,;:.!?] )|(?<=\bbut )|(?<=\bso )|(?<=\bthat ))(?:[A-Z][\w.'’]*|[Mm]y\s+\w+|[\w'’]+'s\s+\w+)\s+(?:and|or)\s+"
 _SHORT = {'m': 'is', 're': 'is', 've': 'has', 'll': 'will'}
 
@@ -142,7 +142,7 @@ def _with_nobody(text: str, speaker: str) -> str:
     return _BARE.sub(lambda match: f'{speaker} {match[0].lower()}', text)
 
 # %% ../nbs/19ab_third_person.ipynb #fad9b81e
-_QUOTED = re.compile(r'''("[^"]*"|“[^”]*”|(?<!\w)['‘][^'’"]*(?:['’]\w[^'’"]*)*['’](?!\w))''')
+_QUOTED = re.compile(r'''("[^"]{0,999}"|“[^”]{0,999}”|(?<!\w)['‘][^'’"]{0,199}(?:['’]\w[^'’"]{0,199}){0,9}['’](?!\w))''')
 _MY = re.compile(r"\b[Mm]y(?=\s)(?!\s+(?:god|goodness|gosh|word)\b)|(?:(?<=\bof )|(?<=\bthan )|(?<=\bis )|(?<=^))[Mm]ine\b", re.I)
 
 
