@@ -20,11 +20,11 @@ UNITS = ('day', 'weekend', 'week', 'month', 'season', 'year', 'decade')
 
 
 def pool(size=400):
-    """Spans of any granularity, some of two days, some open at one side; many of them near each other."""
+    """Spans of any granularity, some of two days, some open at one side: of fifteen years, of two, and of five days that often touch."""
     chance, made = Random(1), []
-    for number in range(size):
-        first, last = sorted(date(1954 if number % 2 else 1948, 1, 1) + timedelta(chance.randrange(730 if number % 2 else 5400)) for _ in range(2))
-        span = TimeSpan.of(chance.choice(UNITS), first)
+    for year, reach in [(1948, 5400), (1954, 730), (1955, 5), (1955, 5)] * (size // 4):
+        first, last = sorted(date(year, 1, 1) + timedelta(chance.randrange(reach)) for _ in range(2))
+        span = TimeSpan.of('day' if reach == 5 else chance.choice(UNITS), first)
         made.append(chance.choice([span, span, span, TimeSpan(first, last, 'span'), TimeSpan(None, last), TimeSpan(first, None)]))
     return made
 
@@ -158,6 +158,8 @@ def test_an_end_that_is_open_itself_is_no_error():
 def test_a_fact_that_ends_before_it_starts_is_refused():
     with pytest.raises(ToolError, match='a fact starts before it ends, got 2024 to 2018'):
         Fact.of('a', 'b', 'c', start_time=2024, end_time=2018)
+    may = as_span('8 May 2024')
+    assert extent(may, TimeSpan(date(2024, 5, 1), date(2024, 5, 8), 'week')) == TimeSpan(may.start, may.start, 'span')
     assert extent(as_span('May 2024'), as_span('8 May 2024')) == TimeSpan(date(2024, 5, 1), date(2024, 5, 8), 'span')
 
 
