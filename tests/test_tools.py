@@ -223,6 +223,7 @@ def test_what_a_tool_raises_goes_on_its_way():
 
 
 @given(st.text(max_size=20), st.lists(st.text(max_size=10), max_size=4), st.none() | st.integers())
+@example('none of that kind', ['something'], 0)
 def test_an_observation_shows_its_hits_numbered_or_its_number(note, texts, value):
     hits = tuple(Hit(Snippet(f's{number}', text)) for number, text in enumerate(texts))
     lines = [note] + ([] if value is not None else [f'{number + 1}. {text}' for number, text in enumerate(texts)])
@@ -380,6 +381,7 @@ WORDS = 'boat sea red blue sail harbour storm'.split()
 
 @given(st.lists(st.tuples(st.sampled_from(WORDS), st.none() | days), max_size=8), st.sampled_from(WORDS), st.integers(0, 5),
        st.integers(1, 4), st.integers(1, 4))
+@example([('boat', None), ('boat', datetime(2023, 2, 1))], 'boat', 1, 1, 4)
 @settings(max_examples=60)
 def test_the_tools_of_a_store_are_its_search(texts, query, k, first, last):
     index = LexicalIndex()
