@@ -18,6 +18,7 @@ from .facts import Gist, stamp
 from .reading import SMALL_TALK, sentences, stems, with_dates
 from .role import Role
 from .span import phrase
+from .texts import Text
 from .third_person import third_person
 
 # %% auto #0
@@ -27,8 +28,8 @@ __all__ = ['GISTS', 'FACTS', 'GistLine', 'GistsReply', 'FactLine', 'FactsReply',
 # %% ../nbs/19bb_extraction_roles.ipynb #2e71fae2
 class GistLine(BaseModel):
     "One gist as a model gives it."
-    text: str
-    turns: list[str] = []  # the ids of the turns that it rests on
+    text: Text
+    turns: list[Text] = []  # the ids of the turns that it rests on
 
 
 class GistsReply(BaseModel):
@@ -38,13 +39,13 @@ class GistsReply(BaseModel):
 # %% ../nbs/19bb_extraction_roles.ipynb #645e6d55
 class FactLine(BaseModel):
     "One fact as a model gives it; the times are dates in words."
-    subject: str
-    predicate: str
-    object: str
-    point_in_time: str | None = None  # with it, the other two are superfluous
-    start_time: str | None = None
-    end_time: str | None = None
-    turns: list[str] = []
+    subject: Text
+    predicate: Text
+    object: Text
+    point_in_time: Text | None = None  # with it, the other two are superfluous
+    start_time: Text | None = None
+    end_time: Text | None = None
+    turns: list[Text] = []
 
 
 class FactsReply(BaseModel):
