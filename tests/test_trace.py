@@ -294,6 +294,7 @@ def test_a_failed_step_shows_what_was_said_and_does_not_speak_of_a_rule():
 
 
 @given(TOOL_STEPS)
+@example(ToolStep(iteration=1, tool='output_answer', arguments={'answer': 'yes'}, note='yes'))
 def test_a_tool_step_survives_json_and_its_call_can_be_read(step):
     assert as_step(json.loads(step.model_dump_json())) == step
     *thought, called = [row for row in step.rows() if row.label != 'failed']
