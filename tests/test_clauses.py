@@ -24,6 +24,7 @@ TOLD = {  # said by Tobin to Zofia
     "I won't go.": "Tobin won't go.",
     "I'd love to.": 'Tobin would love to.',
     "I'd never seen it.": 'Tobin had never seen it.',
+    "I'd put it here.": 'Tobin would put it here.',
     "I'd better go.": 'Tobin had better go.',
     "I'll bring it.": 'Tobin will bring it.',
     'I need it.': 'Tobin needs it.',
@@ -58,6 +59,11 @@ TOLD = {  # said by Tobin to Zofia
 @pytest.mark.parametrize('said', TOLD)
 def test_told(said):
     assert third_person(said, 'Tobin', ['Zofia']) == TOLD[said]
+
+
+def test_you_is_a_single_listener():
+    assert third_person('I saw you.', 'Tobin', ['Tobin', 'Zofia']) == 'Tobin saw Zofia.'
+    assert third_person('I saw you.', 'Tobin', ['Zofia', 'Nell']) == third_person('I saw you.', 'Tobin') == 'Tobin saw you.'
 
 
 NAMES = st.sampled_from(['Tobin', 'Zofia', 'Nell', r'A\1b', 'Mary Ann', "O'Neil", 'İz'])
@@ -162,6 +168,17 @@ def test_since_and_until():
     assert (since.start, since.end) == (TimeSpan.year(2018), None)
     both, = clauses('I rented the loft from 3 March to 5 April 2024.', 'Tobin', DAY)
     assert (both.start, both.end) == (TimeSpan.day(date(2024, 3, 3)), TimeSpan.day(date(2024, 4, 5)))
+
+
+def test_a_side_that_is_no_whole_unit_is_a_day():
+    assert bounds(TimeSpan(date(2023, 5, 9), None, 'month')) == (TimeSpan.day(date(2023, 5, 9)), None)
+    assert bounds(TimeSpan(None, date(2023, 5, 9), 'year')) == (None, TimeSpan.day(date(2023, 5, 9)))
+
+
+def test_a_phrase_has_an_end():
+    long = ' '.join(f'word{n}' for n in range(LONGEST + 1))
+    assert clauses(f'I bought {long}.', 'Tobin') == []
+    assert [one.object for one in clauses(f'I bought a boat that {long}.', 'Tobin')] == ['a boat']
 
 
 @given(st.dates(date(1990, 1, 1), date(2030, 1, 1)), st.sampled_from(['', 'since ', 'until ']), st.sampled_from(['%d %B %Y', '%B %Y', '%Y']))
