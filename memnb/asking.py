@@ -9,14 +9,15 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from .mentions import Pattern, Schema, Skeleton, skeleton
+from .mentions import CODE, Pattern, Schema, Skeleton, skeleton
 from .roles import AFTER, BEFORE, Clause, clause, clauses, family
-from .signals import COUNT, DOWN, DURATION, direction, by_word, edge_of, is_list, ordinal_of
+from .signals import COUNT, DOWN, DURATION, EARLIER, FIRST, LAST, LATER, LIST, NEXT, NOUNS, PREVIOUS
+from .signals import by_word, direction, edge_of, is_list, ordinal_of
 from .timespan import TimeSpan
 
 # %% auto #0
-__all__ = ['KINDS', 'TURN', 'Asked', 'window_of', 'details', 'pattern', 'neighbour', 'looks_from', 'one_event', 'two_events',
-           'unsaid', 'read_question']
+__all__ = ['KINDS', 'TURN', 'Asked', 'window_of', 'details', 'pattern', 'neighbour', 'looks_from', 'implied', 'one_event',
+           'two_events', 'unsaid', 'read_question', 'asks_time']
 
 # %% ../nbs/20a_asking.ipynb #9e9b908c
 KINDS = ('entity', 'list', 'count', 'time', 'duration')
@@ -85,6 +86,13 @@ def looks_from(told: Clause, sk: Skeleton) -> str | None:
     return direction(text, anchor) or ('<w>' in text and turn[edge_of(part, None) or edge_of(text, None)]) or None
 
 
+def implied(told: Clause, sk: Skeleton) -> Pattern:
+    "The event of two names beside the target: of the same predicate if the facts allow it, else of the one they show."
+    anchor = pattern(told, sk, *told.others[:2])
+    seen = [fact.predicate for fact in sk.schema.facts if (fact.subject, fact.object) == (anchor.subject, anchor.object)]
+    return anchor if not seen or anchor.predicate in seen else Pattern(anchor.subject, seen[0], anchor.object)
+
+
 def one_event(told: Clause, sk: Skeleton) -> Asked | None:
     "The question tells one event, and perhaps a name beside it."
     if told.complete and len(told.others) == 1 and (way := looks_from(told, sk)):
@@ -93,8 +101,8 @@ def one_event(told: Clause, sk: Skeleton) -> Asked | None:
         for anchor, subject in (told.others[::-1], told.others):
             if way := direction(sk.text, anchor):
                 return neighbour(told, sk, subject, (subject, anchor), way)
-    if len(told.others) > 1:  # a second event that does not repeat its predicate
-        return Asked('entity', pattern(told, sk, None, told.object), pattern(told, sk, *told.others[:2]), 'at', edge_of(sk.text))
+    if len(told.others) > 1:  # a second event that does not name its predicate
+        return Asked('entity', pattern(told, sk, None, told.object), implied(told, sk), 'at', edge_of(sk.text))
     return details(pattern(told, sk, next(iter(told.others), None), told.object), sk)
 
 # %% ../nbs/20a_asking.ipynb #5c3bb157
@@ -134,3 +142,12 @@ def read_question(question: str,
         return None
     two = two_events(told, sk) if len(told) > 1 else None
     return two or one_event(told[0] if len(told) == 1 else clause(sk.text, sk), sk)
+
+# %% ../nbs/20a_asking.ipynb #ccc245f1
+_SIGNS = '|'.join((DURATION, COUNT, LIST, rf"\b(?:{'|'.join((BEFORE, AFTER, FIRST, LAST, NEXT, PREVIOUS, LATER, EARLIER, *NOUNS.values()))})\b"))
+
+
+def asks_time(question: str) -> bool:
+    "Whether a question speaks of time, order, number or length, or of identifiers."
+    text = skeleton(question, Schema()).text
+    return bool(CODE.search(question) or re.search(rf'<[ty]|\bwhen\b|\b(?:time|year|moment|start|end|turn|ord)|{_SIGNS}', text))
