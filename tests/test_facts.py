@@ -221,10 +221,13 @@ def fact_lists(draw, max_size=14):
     return [draw(facts(id)) for id in draw(st.lists(ids, unique=True, max_size=max_size))]
 
 
-@given(st.lists(facts(), max_size=6), windows)
-def test_days_in_arrays_pass_as_their_facts_do(some, window):
-    table = np.array([day_numbers(fact) for fact in some]).reshape(-1, 4)
-    assert in_window(table, window).tolist() == [window.passes(fact) for fact in some]
+@given(st.lists(facts(), min_size=4, max_size=8), spans, spans, st.booleans())
+def test_days_in_arrays_pass_as_their_facts_do(some, start, end, untimed):
+    table = np.array([day_numbers(fact) for fact in some])
+    for operator in OPERATORS:
+        for window in (Window(start, None, operator, untimed=untimed), Window(None, end, 'le', operator, untimed),
+                       Window(start, end, operator, 'le', untimed), Window(start, end, 'ge', operator, untimed)):
+            assert in_window(table, window).tolist() == [window.passes(fact) for fact in some]
 
 
 @given(fact_lists(), st.lists(calls, min_size=1, max_size=6))
