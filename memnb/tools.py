@@ -8,8 +8,10 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from numbers import Real
 from typing import Annotated, Any, Literal, Union
+from weakref import WeakKeyDictionary
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model, field_validator
 from pydantic_core import PydanticCustomError
@@ -63,8 +65,20 @@ class Arguments(BaseModel):
         return fitted
 
 # %% ../nbs/06a_tools.ipynb #0ff5fc23
+_MADE = WeakKeyDictionary()  # function -> {whether bound to an object: its model}; it keeps no function alive
+
+
 def arguments_of(function: Callable) -> type[BaseModel]:
     "The parameters of a function as a pydantic model: types, defaults, and the text of `Annotated[type, text]` as description."
+    plain, bound = getattr(function, '__func__', function), inspect.ismethod(function)
+    made = _MADE.setdefault(plain, {}) if inspect.isfunction(plain) else {}
+    if bound not in made:
+        made[bound] = _arguments_of(function)
+    return made[bound]
+
+
+def _arguments_of(function: Callable) -> type[BaseModel]:
+    "The model, made anew."
     fields = {}
     for name, parameter in inspect.signature(function, eval_str=True).parameters.items():
         hint, missing = parameter.annotation, inspect.Parameter.empty
@@ -128,8 +142,14 @@ def choice_of(tools: Sequence[Tool]) -> type[BaseModel]:
     names = [tool.name for tool in tools]
     if not names or len(set(names)) < len(names):
         raise ValueError(f'tools: expected one or more with different names, got {names}')
-    calls = [create_model(f'{tool.name}_call', __doc__=tool.description, function=(Literal[tool.name], ...),
-                          parameters=(tool.arguments, ...)) for tool in tools]
+    return _choice(tuple((tool.name, tool.description, tool.arguments) for tool in tools))
+
+
+@lru_cache(maxsize=128)
+def _choice(offered: tuple[tuple[str, str, type[BaseModel]], ...]) -> type[BaseModel]:
+    "The reply type for names, descriptions and arguments. An agent asks for the same one at every step."
+    calls = [create_model(f'{name}_call', __doc__=description, function=(Literal[name], ...), parameters=(arguments, ...))
+             for name, description, arguments in offered]
     call = Annotated[Union[tuple(calls)], Field(discriminator='function')] if len(calls) > 1 else calls[0]
     return create_model('Choice', reasoning=(str, ...), call=(call, ...))
 
@@ -152,31 +172,37 @@ def day_of(text: str, # what a model wrote
     return span
 
 # %% ../nbs/06a_tools.ipynb #7db9212c
-def as_tools(store: object,  # anything for `as_retriever`
-             k: int = 10,  # how many hits a search brings
-             timed: bool = True,  # False: the hits have no times, so there is nothing to filter by
-            ) -> list[Tool]:
-    "The tools of a memory that can only be searched: `search`, `search_during` where it has times, and `output_answer`."
-    check_search('', k, ())
-    retriever = as_retriever(store)
+class _Searches:
+    "The search of a store as two methods that can be tools."
+    def __init__(self, store: object, k: int):
+        check_search('', k, ())
+        self.retriever, self.k = as_retriever(store), k
 
-    def search(query: Annotated[str, 'What to look for']) -> Observation:
+    def search(self, query: Annotated[str, 'What to look for']) -> Observation:
         "Search the memory for what fits the query best."
-        hits = tuple(retriever.search(query, k))
+        hits = tuple(self.retriever.search(query, self.k))
         return Observation(f'Found {len(hits)} for {query!r:.200}', hits)
 
-    def search_during(query: Annotated[str, 'What to look for'],
+    def search_during(self, query: Annotated[str, 'What to look for'],
                       start_time: Annotated[str, "The first day, month or year, such as '2023-05'"],
                       end_time: Annotated[str, 'The last day, month or year']) -> Observation:
         "Search only what happened in a stretch of time."
         first, last = day_of(start_time, 'start_time'), day_of(end_time, 'end_time')
         if first.start > last.end:
             raise ToolError(f'start_time: expected one that is not after end_time, got {start_time!r:.80} and {end_time!r:.80}')
-        hits = tuple(retriever.search(query, k, during=TimeSpan(first.start, last.end, 'span')))
-        dated = hits or any(hit.snippet.day for hit in retriever.search(query, k))
+        hits = tuple(self.retriever.search(query, self.k, during=TimeSpan(first.start, last.end, 'span')))
+        dated = hits or any(hit.snippet.day for hit in self.retriever.search(query, self.k))
         hint = '' if dated else ' (what fits the query has no times: use search)'
         return Observation(f'Found {len(hits)} for {query!r:.200} between {start_time} and {end_time}{hint}', hits)
-    return [Tool.of(search), *([Tool.of(search_during)] if timed else []), OUTPUT_ANSWER]
+
+
+def as_tools(store: object,  # anything for `as_retriever`
+             k: int = 10,  # how many hits a search brings
+             timed: bool = True,  # False: the hits have no times, so there is nothing to filter by
+            ) -> list[Tool]:
+    "The tools of a memory that can only be searched: `search`, `search_during` where it has times, and `output_answer`."
+    searches = _Searches(store, k)
+    return [Tool.of(searches.search), *([Tool.of(searches.search_during)] if timed else []), OUTPUT_ANSWER]
 
 # %% ../nbs/06a_tools.ipynb #4fb25c68
 def tools_of(memory: object) -> list[Tool]:
