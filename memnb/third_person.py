@@ -47,7 +47,7 @@ def is_participle(word: str) -> bool:
 def _stays(word: str) -> bool:
     "Whether a word is the same behind I and behind a name."
     return (word in PASTS or word in MODALS or word in NO_VERBS or word.endswith(("n't", 'ing'))
-            or (word.endswith('ed') and word not in BASES_IN_ED))
+            or (word.endswith('ed') and word not in BASES_IN_ED) or (word.endswith('s') and not word.endswith(('ss', 'us'))))
 
 
 def third(verb: str) -> str:
@@ -56,7 +56,7 @@ def third(verb: str) -> str:
     stem = low.removesuffix("n't")
     if stem in AUXILIARIES and stem not in MODALS:
         return AUXILIARIES[stem] + low[len(stem):]
-    if _stays(low):
+    if _stays(low) or verb[:1].isupper():
         return verb
     if re.search(r'(?:s|x|z|ch|sh|o)$', low):
         return verb + 'es'
