@@ -145,14 +145,15 @@ def predicate_marks(question: str, schema: Schema, found: Sequence[Mark]) -> lis
         owner = next((one for one in best if family & set(told[one])), None)
         if owner:
             marks.append((*match.span(), 'p', owner))
-    return joined(marks, question)
+    return joined(marks, question, found)
 
 
-def joined(marks: list[Mark], question: str) -> list[Mark]:
+def joined(marks: list[Mark], question: str, found: Sequence[Mark]) -> list[Mark]:
     "Neighbouring words of one predicate become one mark; `which team` is none where a verb says the same."
     kept = []
     for mark in marks:
-        if kept and kept[-1][3] == mark[3] and not re.search(r'\w{4}', question[kept[-1][1]:mark[0]]):
+        gap = (kept[-1][1], mark[0]) if kept and kept[-1][3] == mark[3] else None
+        if gap and free(found, *gap) and not re.search(r'\w{4}', question[slice(*gap)]):
             kept[-1] = (kept[-1][0], mark[1], 'p', mark[3])
         else:
             kept.append(mark)
