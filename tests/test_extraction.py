@@ -204,6 +204,14 @@ def test_a_turn_shows_its_own_time():
     assert 'Date: not known' in FACTS.render({'session': replace(SESSION, time=None), 'gists': []})[1]
 
 
+def test_yesterday_is_read_against_the_day_of_the_turn():
+    turn = Turn('D1:1', 'Tobin', 'I bought a boat yesterday.', time=datetime(2024, 4, 14, 9))
+    made, _ = extract(Session('D1', (turn,), datetime(2024, 1, 1)))
+    day = TimeSpan.day(date(2024, 4, 13))
+    assert (made.gists[0].text, made.gists[0].time) == ('Tobin bought a boat yesterday (13 April 2024).', day)
+    assert made.facts[0].start == made.facts[0].end == day
+
+
 def test_recorded_once(tmp_path):
     lm = RecordedLM(ScriptedLM([{'gists': []}, {'facts': [GOOD]}]), tmp_path / 'record.sqlite')
     assert extract(SESSION, lm)[0] == extract(SESSION, lm)[0]
