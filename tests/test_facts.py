@@ -372,6 +372,7 @@ def test_phrases_are_shown_and_suggested():
     assert table.closest('boat office', n=1) == ['the Red Boat']
     assert table.closest('heading', fields=['predicate']) == ['was head of'] and table.closest('heading') == []
     table.remove(['2'])
+    assert table._words is None  # what was forgotten is not kept among the words either
     assert table.closest('red boat') == ['the Red Boat Club'] and table.display('ana lee') == 'Ana Lee'
     with pytest.raises(ToolError, match="no fact has the phrase 'the Red Boat'"):
         table.display('the Red Boat')
