@@ -13,7 +13,7 @@ from typing import Annotated, Literal
 from .extraction import Extract
 from .fact_table import FIELDS, aggregate, phrase_id
 from .facts import Fact, Gist, Window
-from .graph_tools import HOW, SHOWN, EndOperator, StartOperator, Time, counted, first, found, numbered
+from .graph_tools import HOW, SHOWN, EndOperator, StartOperator, Time, cosines, counted, first, found, numbered
 from .hybrid_graph import HybridGraph
 from .search import Hit, Searchable
 from .timespan import TimeSpan
@@ -71,16 +71,13 @@ class _Exploration(_Retrieval):
 
     def _connected(self, gist: Gist, window: Window) -> list[Hit]:
         "Facts of the phrases that a gist is joined with: those of the same turns first, then by likeness to it."
-        phrases = set(self.phrases_of(gist.id))
-        chunk = self.facts_of(gist.session)
-        same = [fact for fact in chunk if set(fact.sources) & set(gist.sources) and window.passes(fact)]
-        known = {fact.id for fact in same}
-
-        def is_joined(fact: Fact) -> bool:
-            ends = {phrase_id(fact.subject), phrase_id(fact.object)}
-            return bool(ends & phrases) and fact.id not in known and window.passes(fact)
-        others = first(self.triples.dense, gist.text, is_joined) if phrases else []
-        return [*map(Hit, same), *others][:SHOWN]
+        same = [fact for fact in self.facts_of(gist.session) if set(fact.sources) & set(gist.sources) and window.passes(fact)]
+        joined = {fact.id: fact for phrase in self.phrases_of(gist.id) for end in ('subject', 'object')
+                  for fact in self.facts.find(**{end: phrase}, window=window)}
+        rest = sorted(joined.keys() - {fact.id for fact in same})
+        likeness = cosines(self.gists.dense.vector(gist.id), [self.triples.dense.vector(one) for one in rest])
+        nearest = sorted(zip(likeness, rest), key=lambda pair: (-pair[0], pair[1]))[:SHOWN]
+        return [*map(Hit, same), *(Hit(joined[one], cosine) for cosine, one in nearest)][:SHOWN]
 
     def facts_of(self, session_id: str | None) -> list[Fact]:
         "The facts of a session."

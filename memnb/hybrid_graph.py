@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -45,7 +46,7 @@ def mentions(gist: Gist, phrase: str) -> bool:
 # %% ../nbs/19e_hybrid_graph.ipynb #2d2dce16
 def chunk_of(found: Extract, aligned: bool) -> Chunk:
     "The membership of one session."
-    phrases = sorted({phrase_id(name) for fact in found.facts for name in (fact.subject, fact.object)})
+    phrases = sorted({sys.intern(phrase_id(name)) for fact in found.facts for name in (fact.subject, fact.object)})
     named = {gist.id: tuple(one for one in phrases if mentions(gist, one)) for gist in found.gists} if aligned else {}
     return Chunk(tuple(gist.id for gist in found.gists), tuple(fact.id for fact in found.facts), tuple(phrases), named)
 
@@ -72,8 +73,8 @@ class _Nodes(SessionMemory):
         self.facts = FactTable()  # the same facts, to be looked up
         self.chunks: dict[str, Chunk] = {}  # by session
         self.synonyms: dict[str, dict[str, float]] = {}  # gist -> synonymous gist -> cosine
-        self.chunks_of: dict[str, set[str]] = {}  # phrase -> sessions
-        self.by_turn: dict[str, set[str]] = {}  # turn -> gists that rest on it
+        self.chunks_of: dict[str, tuple[str, ...]] = {}  # phrase -> sessions, in no order
+        self.by_turn: dict[str, tuple[str, ...]] = {}  # turn -> gists that rest on it, in no order
 
     def settings(self) -> dict:
         "What a file says of the graph beside its sessions."
@@ -103,37 +104,22 @@ class _Stored(_Nodes):
         return {item.id: index.dense.vector(item.id) for index, items in pairs for item in items}
 
 # %% ../nbs/19e_hybrid_graph.ipynb #fe767f51
-def _join(table: dict, key: str, member: str) -> None:
-    table.setdefault(key, set()).add(member)
+def _join(table: dict[str, tuple[str, ...]], key: str, member: str) -> None:
+    "Put a member in; a tuple takes a quarter of the room of a small set."
+    table[key] = (*table.get(key, ()), member)
 
 
-def _part(table: dict, key: str, member: str) -> bool:
+def _part(table: dict[str, tuple[str, ...]], key: str, member: str) -> bool:
     "Take a member out; whether it was the last, and the key went with it."
-    table[key].discard(member)
+    table[key] = tuple(one for one in table[key] if one != member)
     if table[key]:
         return False
     del table[key]
     return True
 
 # %% ../nbs/19e_hybrid_graph.ipynb #76ca5469
-class _Edges(_Stored):
-    "The edges: what is linked when a session comes, and unlinked when it goes."
-    def link(self, session_id: str, found: Extract, vectors: Mapping[str, Any] | None) -> None:
-        "Algorithm 1 for one session: its nodes and facts, its membership, and the synonymy of what is new with everything."
-        chunk = chunk_of(found, self.aligned)
-        self._check(session_id, found)
-        self._index(found, vectors)
-        self.chunks[session_id] = chunk
-        for phrase in chunk.phrases:
-            _join(self.chunks_of, phrase, session_id)
-        for gist in found.gists:
-            for turn in gist.sources:
-                _join(self.by_turn, turn, gist.id)
-        if self.synonymy is not None and chunk.gists:
-            for a, b, cosine in self.gists.dense.similar(chunk.gists, self.synonymy):
-                self.synonyms.setdefault(a, {})[b] = cosine
-                self.synonyms.setdefault(b, {})[a] = cosine
-
+class _Indexed(_Stored):
+    "The way into the indexes: all or nothing."
     def _check(self, session_id: str, found: Extract) -> None:
         "An item belongs to this session alone, else forgetting would not be exact. `ValueError`, `DuplicateSnippet`."
         met = set()
@@ -156,6 +142,25 @@ class _Edges(_Stored):
             for index, items in added:
                 index.remove([item.id for item in items])
             raise
+
+# %% ../nbs/19e_hybrid_graph.ipynb #92d531e2
+class _Edges(_Indexed):
+    "The edges: what is linked when a session comes, and unlinked when it goes."
+    def link(self, session_id: str, found: Extract, vectors: Mapping[str, Any] | None) -> None:
+        "Algorithm 1 for one session: its nodes and facts, its membership, and the synonymy of what is new with everything."
+        chunk = chunk_of(found, self.aligned)
+        self._check(session_id, found)
+        self._index(found, vectors)
+        self.chunks[session_id] = chunk
+        for phrase in chunk.phrases:
+            _join(self.chunks_of, phrase, session_id)
+        for gist in found.gists:
+            for turn in set(gist.sources):
+                _join(self.by_turn, turn, gist.id)
+        if self.synonymy is not None and chunk.gists:
+            for a, b, cosine in self.gists.dense.similar(chunk.gists, self.synonymy):
+                self.synonyms.setdefault(a, {})[b] = cosine
+                self.synonyms.setdefault(b, {})[a] = cosine
 
     def unlink(self, session_id: str, found: Extract) -> dict[str, int]:
         "Take out every node and edge that rested on one session alone; how many went."
