@@ -149,7 +149,7 @@ def test_times_of_a_fact(times, start, end):
     assert made.notes == () and (made.facts[0].start, made.facts[0].end) == (start, end)
 
 
-@given(st.dates(date(1990, 1, 1), date(2030, 1, 1)), st.sampled_from(['yesterday', 'last week', 'in 2016', '3 May 2020', 'no time', 'today']))
+@given(st.dates(date(1990, 1, 1), date(2030, 1, 1)), st.sampled_from(['yesterday', 'last week', 'in 2016', '3 May 2020', 'no time', 'today', 'today as in 2016', 'today and yesterday']))
 def test_a_gist_happened_at_its_first_other_time(day, words):
     gist = Gist('g', f'Nell swam {words}.', said=datetime(day.year, day.month, day.day, 9))
     others = [span for _, _, span in find_times(gist.text, day) if span != TimeSpan.day(day)]
