@@ -82,8 +82,9 @@ def looks_from(told: Clause, sk: Skeleton) -> str | None:
     if re.search(DURATION, text) or '<t>' in text or 'how many' in text or '<w>' not in text and re.search(r'\b(?:year|date|time)\b', text):
         return None
     part = next(part for part in re.split('[,;:.?]', text) if anchor in part)
-    turn = {'start': 'before', 'end': 'after', None: None}
-    return direction(text, anchor) or ('<w>' in text and turn[edge_of(part, None) or edge_of(text, None)]) or None
+    behind = part[part.index(anchor):].split('<w>')[0]  # 'once E95 had left': the edge is said behind the name
+    edge = next(filter(None, (edge_of(words, None) for words in (behind, part, text))), None)
+    return direction(text, anchor) or ('<w>' in text and {'start': 'before', 'end': 'after'}.get(edge)) or None
 
 
 def implied(told: Clause, sk: Skeleton) -> Pattern:

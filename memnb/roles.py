@@ -59,7 +59,7 @@ def object_signs(p: str # the sign of a predicate, such as '<p0>'
     yield rf"(?:^|[,;:.] ?)(?:and |so |now )?(?:{_TOPIC}) (?:the )?(<e\d>)(?=[ ,:])"
     yield rf"{p} (<e\d>)"
     yield rf"\b(?:the|as|an?|of|by|with|in) (<e\d>) {p}"
-    yield rf"({SIGN}) (?:had|has|have|having)\b(?! (?:been|become|served|held|acted|it|the|started|stopped|begun))"
+    yield rf"({SIGN})(?: first| last| once| ever| \w+ly)? (?:had|has|have|having)\b(?! (?:been|become|served|held|acted|it|the|started|stopped|begun))"
 
 # %% ../nbs/19g_roles.ipynb #c315eea4
 _AFTER_OF = family(r'in at on during between from by when as around immediately right just before after while throughout over back then')

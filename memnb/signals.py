@@ -19,12 +19,12 @@ _POST = 'role|post|position|job|reins|seat|place|helm|mantle|spot'
 START = family(rf'''start\w* beg[aiu]n\w* commenc\w* (?:tak(?:e|es|en|ing)|took)_(?:up|on|over|office|charge|(?:the|its)_(?:\w+_)?(?:{_POST}))
     bec[ao]m\w* assum\w* appoint\w* enter\w* inaugurat\w* install\w* incept\w* onset initiat\w* launch\w* step\w*_in(?:to)? join\w* arriv\w*
     c[ao]me_(?:in|into|to_(?:be|hold|serve|power|office)) first open\w* outset acced\w* accession debut\w* embark\w* kick\w*_off newly got
-    since gain\w* acquir\w* move\w*_into''')
+    since land\w* obtain\w* receiv\w* secur\w* set_in pick\w*_up elected promot\w* gain\w* acquir\w* move\w*_into''')
 END = family(r'''stop\w* end(?:s|ed|ing)? finish\w* ceas\w* leav\w* left quit\w* until till conclu\w* step\w*_(?:down|aside|away) no_longer
     terminat\w* g[ai]v\w*_up vacat\w* relinquish\w* depart\w* exit\w* expir\w* over\b(?=[_,.?]|$) clos\w* lost los(?:e|ing) la(?:y|id)\w*_down
     resign\w* cessation complet\w* wrap\w*_up drop\w* final last part\w*_(?:ways|with) st(?:and|ood)\w*_down retir\w* discontinu\w*
     hand\w*_(?:over|off) abandon\w* through_with done gone wound_up ran?_out up_(?:to|until) through(?=_<t>) (?:to|till?)(?=_<t>)
-    (?:go(?:es)?|went|going)_out lapse\w* surrender\w* dismiss\w* remov\w* out_of''')
+    (?:go(?:es)?|went|going)_out lapse\w* let_go move\w*_on h[au]ng\w*_up through_being withdr[ae]w\w* bow\w*_out pull\w*_out sign\w*_off surrender\w* dismiss\w* remov\w* out_of''')
 
 # %% ../nbs/19h_signals.ipynb #17638ac9
 def edge_of(text: str, default: str | None = 'start') -> str | None:
@@ -40,13 +40,13 @@ DURATION = family(r'''\bhow_long\b \b(?:how_many|number_of|count_of|total|amount
     \bduration\b(?!_can\b) \b(?:how_much|length_of|amount_of|span_of|stretch_of|period_of)_time\b \bhow_(?:lengthy|extended)\b \blength\b
     \byears?_(?:did|was|were|had|has|long|in_total|elapsed|passed|between_the_start)\b \byears?-long\b \blast(?:ed|ing)\b \bin_years\b
     \bmany_years\b \btime_?span\b''')
-COUNT = family(r'''\bhow_many\b \bnumber\b \bcount\b(?!_(?:\S+_)?as\b) \bcounting\b \btally\b \bcardinality\b \btotal\b \bheadcount\b
+COUNT = family(r'''\bhow_many\b \bnumber\b(?!_(?:one|two|\d)) \bsize_of\b \bhow_big\b \bcount\b(?!_(?:\S+_)?as\b) \bcounting\b \btally\b \bcardinality\b \btotal\b \bheadcount\b
     \bquantity\b \bhow_(?:large|numerous)\b''')
 _FIRST_FIRST = r'\b(?:earliest|oldest|soonest|latest|newest|first)\b[^,<.]*_first\b'
 _SORT = (r'\b(?:list(?:s|ed|ing)?|order(?:ed|ing)?|chronolog\w*|sort\w*|time-?lines?|rank\w*|arrang\w*|enumerat\w*|comma|ascending|descending)\b')
 SORTED = family(f'{_SORT} {_FIRST_FIRST}')  # words that hardly ever mean anything but a list
 LIST = SORTED + '|' + family(r'''\bsequence\w* \bsuccession\b \broster\b \bcomma \blined?_up\b \bseries\b \brun_through\b \bone_after_(?:the_)?(?:other|another)\b
-    \b(?:earliest|oldest|first|lowest)_to_(?:the_)?(?:latest|last|newest|highest|most)\b <w>_all\b \bevery(?:one|_<w>|_holder)\b
+    \b(?:earliest|oldest|first|lowest)_to_(?:the_)?(?:latest|last|newest|highest|most)\b <w>_all\b \bfrom_[^,?]*(?:earliest|first|oldest)[^,?]*_to_[^,?]*(?:latest|last|newest) \bevery(?:one|_<w>|_holder)\b
     \ball_(?:the_)?(?:<w>|holders|of_the|those|who) \broll_call\b \bcatalogu?e\b \bhistory_of\b \bput_in\b \beach_(?:<w>|holder)''')
 DOWN = family(r'''descending (?:most_)?recent(?:ly)?_first (?:latest|newest)_first reverse highest_to_lowest backwards?
     (?:latest|last|newest|most_recent)_to_(?:the_)?(?:earliest|first|oldest) (?:starting|beginning)_(?:with|from)_the_(?:latest|last|most_recent|newest)''')
@@ -54,7 +54,7 @@ DOWN = family(r'''descending (?:most_)?recent(?:ly)?_first (?:latest|newest)_fir
 # %% ../nbs/19h_signals.ipynb #26c90250
 _ROW = r'(?:line|list|run|series|succession)'
 FIRST = family(rf'''first 1st earliest initial(?:ly)? original(?:ly)? inaugural opening oldest foremost to_begin_with pioneer\w* founding inaugurat\w*
-    (?:before|ahead_of)_(?:any|all|every)\w*(?:_(?:the_)?(?:else|others?|rest))? heads?_the no\b[^,?]*_before_it outset started_(?:out|off)
+    (?:before|ahead_of)_(?:any|all|every)\w*(?:_(?:the_)?(?:else|others?|rest))? heads?_the number_one no\b[^,?]*_before_it outset started_(?:out|off)
     at_(?:the_)?(?:very_)?(?:first|start|beginning) very_(?:start|beginning) kick\w*_off open(?:ed|s)?_(?:the|its) led_off start(?:ed|s)?_the_{_ROW}''')
 LAST = family(rf'''last latest final(?:ly)? most_recent(?:ly)? newest closing ultimate(?:ly)? (?:brought|brings)_up_the_rear bottom_of concluding
     (?:after|behind)_(?:any|all|every)\w*(?:_(?:the_)?(?:else|others?|rest))? at_the_(?:very_)?end very_end clos(?:ed|es)_(?:out|the|off)
@@ -113,7 +113,7 @@ def by_word(text: str, anchor: str) -> str | None:
     for match, way in found:
         if match.start() > at:
             onto = re.match(r'[^<,]*<w>', text[match.end():])
-            inverted = re.search(rf'<w>[^<]*\b(?:did|does|do|was|were|is) {anchor}', text[:match.start()])
+            inverted = re.search(rf'<w>(?:[^<]*\b(?:did|does|do|was|were|is))? {anchor}', text[:match.start()])
             return FLIP[way] if onto or inverted else way
     return found[-1][1] if found else None
 
