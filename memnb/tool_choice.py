@@ -19,9 +19,9 @@ from .timespan import TimeSpan, find_times
 from .tools import Tool, choice_of
 
 # %% auto #0
-__all__ = ['ADVICE', 'TIMES', 'EXAMPLE', 'SELECT', 'seen_lines', 'written', 'told_times', 'overlapping', 'is_exact',
-           'searches_of', 'best_gist', 'missing', 'words_for', 'look_again', 'walk', 'misattributed', 'answer_of',
-           'planned', 'last_word', 'select_rule', 'select_fields']
+__all__ = ['ADVICE', 'TIMES', 'EXAMPLE', 'SELECT', 'seen_lines', 'written', 'select_fields', 'planned', 'last_word',
+           'select_rule', 'is_exact', 'searches_of', 'best_gist', 'missing', 'told_times', 'overlapping', 'words_for',
+           'look_again', 'walk', 'misattributed', 'answer_of']
 
 # %% ../nbs/20b_tool_choice.ipynb #d9b9fe5e
 def seen_lines(history: Sequence[Used]) -> list[Snippet]:
@@ -35,23 +35,74 @@ def written(used: Used) -> str:
     told = (f'{name}={value!r}' for name, value in used.parameters.items() if value is not None)
     return f'{used.function}({", ".join(told)})'
 
-# %% ../nbs/20b_tool_choice.ipynb #6018216b
-def told_times(question: str,
-               asked: TimeSpan | None = None,  # the day from which `last month` counts; None: only dates with a year are read
-              ) -> list[TimeSpan]:
-    "The closed spans that a question names, where it does not ask for one."
-    if question_kind(question) in ('when', 'interval', 'how long'):
-        return []
-    day = asked.end if asked and asked.end else date(2000, 1, 1)
-    return [span for start, end, span in find_times(question, day)
-            if span.start and span.end and (asked or re.search(r'\b\d{4}\b', question[start:end]))]
+# %% ../nbs/20b_tool_choice.ipynb #30064fb0
+ADVICE = (  # the tool that a line speaks of, and the line
+    (None, 'Begin with a search, to see how things are called in this memory. It shows the best of what there is, and seldom all.'),
+    (None, 'Split a question of several parts. Ask for one part at a time, first for the event on which the others depend.'),
+    ('semantic_retrieve', 'semantic_retrieve is the search to begin with, as a rule.'),
+    ('lexical_retrieve', 'lexical_retrieve is better where the question holds names or identifiers that must match to the letter.'),
+    ('search_during', 'search_during is better where the question names a time.'),
+    ('find_gist_contexts', 'Then explore: find_gist_contexts shows what stands around a gist that fits.'),
+    ('find_entity_contexts', 'find_entity_contexts finds every fact of a subject, predicate or object. Use it only with phrases that you have seen, '
+                             'copied to the letter. Let it order, cut and count: do not count yourself.'),
+    ('output_answer', f'As soon as what was found answers the question, give the answer with output_answer. '
+                      f'Where the memory does not say it, the answer is: {NO_INFORMATION}'))
+
+# %% ../nbs/20b_tool_choice.ipynb #865050bc
+TIMES = '''
+Times. A filter looks at when a fact begins (start_time with start_operator) and when it ends (end_time with end_operator):
+- began after 1930: start_time 1930, start_operator gt
+- over before 1940: end_time 1940, end_operator lt
+- held in 1935: start_time 1935, start_operator le, end_time 1935, end_operator ge
+- only within 1930 to 1940: start_time 1930, start_operator ge, end_time 1940, end_operator le
+- at any time in 1930 to 1940: start_time 1940, start_operator le, end_time 1930, end_operator ge (here the start is the later)
+'''
+
+EXAMPLE = '''
+An example. Question: Who kept the lighthouse after Ada Finn?
+Step 1: lexical_retrieve, query "Ada Finn kept the lighthouse". It shows (Ada Finn, was keeper of, the lighthouse) [start_time: 1931, end_time: 1938].
+Step 2: find_entity_contexts, predicate "was keeper of", object "the lighthouse", start_time 1938, start_operator ge, ordering asc, limit 2. It shows (Tom Rill, was keeper of, the lighthouse) [start_time: 1938, end_time: 1944].
+Step 3: output_answer, answer "Tom Rill".
+'''
+
+# %% ../nbs/20b_tool_choice.ipynb #4d8c2dd4
+def select_fields(question, tools, history=(), steps_left=1, asked=None) -> dict:
+    "The texts of the prompt; of tools that are not offered it does not speak."
+    names = {tool.name for tool in tools}
+    advice = [line for name, line in ADVICE if name is None or name in names]
+    filters = any('start_operator' in tool.arguments.model_fields for tool in tools)
+    steps = [f'Step {number}: {used.reasoning}\n{written(used)}\n{used.observation.line}' for number, used in enumerate(history, 1)]
+    return {'question': question, 'asked': f' (asked on {asked})' if asked else '',
+            'tools': '\n\n'.join(tool.line for tool in tools), 'advice': advice, 'times': TIMES if filters else '',
+            'example': EXAMPLE if {'lexical_retrieve', 'find_entity_contexts', 'output_answer'} <= names else '',
+            'history': '\n\n'.join(steps) or 'Nothing yet.', 'steps_left': str(steps_left)}
+
+# %% ../nbs/20b_tool_choice.ipynb #145d31b9
+def planned(question: str, tools: Sequence[Tool], history: Sequence[Used], asked: TimeSpan | None) -> Call | None:
+    "The next call of a plan, where the question is about dated facts and the tools for it are there."
+    names = {tool.name for tool in tools}
+    call = next_call(question, history, asked) if {'lexical_retrieve', 'find_entity_contexts'} <= names else None
+    return call if call and call.function in names else None
 
 
-def overlapping(span: TimeSpan) -> dict[str, str]:
-    "The filter for what overlaps a span: the paper's special case, in which start_time is the later of the two."
-    return {'start_time': span.end.isoformat(), 'start_operator': 'le', 'end_time': span.start.isoformat(), 'end_operator': 'ge'}
+def last_word(question: str, tools: Sequence[Tool], history: Sequence[Used]) -> Call:
+    "The answer; where no tool ends the search, a call that brings nothing new."
+    for tool in tools:
+        if tool.ends:
+            return Call('Nothing is left to look at.', tool.name, {next(iter(tool.arguments.model_fields)): answer_of(question, seen_lines(history)).answer})
+    if history:
+        return Call('Nothing is left to look at, and no tool ends the search.', history[0].function, history[0].parameters)
+    tool = tools[0]
+    needed = {name: question for name, field in tool.arguments.model_fields.items() if field.is_required()}
+    return Call('No tool takes a query.', tool.name, needed)
 
-# %% ../nbs/20b_tool_choice.ipynb #8bcfc675
+
+def select_rule(question, tools, history=(), steps_left=1, asked=None) -> dict:
+    "Without a model: a plan from the question's form where it asks about dated facts, else a walk through the conversation."
+    call = planned(question, tools, history, asked) or walk(question, tools, history, asked) or last_word(question, tools, history)
+    return {'reasoning': call.reasoning, 'call': {'function': call.function, 'parameters': call.parameters}}
+
+# %% ../nbs/20b_tool_choice.ipynb #8e658cfc
 def is_exact(question: str) -> bool:
     "Whether a question holds a name or a number behind its first word: then words find more than meaning."
     return any(word[0].isupper() or word[0].isdigit() for word in re.findall(r"[\w'’-]+", question)[1:] if word != 'I')
@@ -73,6 +124,22 @@ def best_gist(lines: Sequence[Snippet], needs: Sequence[Requirement], tried: set
 def missing(lines: Sequence[Snippet], needs: Sequence[Requirement]) -> list[Requirement]:
     "The requirements that no line supports."
     return [need for need in needs if not any(supports(line, need) for line in lines)]
+
+# %% ../nbs/20b_tool_choice.ipynb #6018216b
+def told_times(question: str,
+               asked: TimeSpan | None = None,  # the day from which `last month` counts; None: only dates with a year are read
+              ) -> list[TimeSpan]:
+    "The closed spans that a question names, where it does not ask for one."
+    if question_kind(question) in ('when', 'interval', 'how long'):
+        return []
+    day = asked.end if asked and asked.end else date(2000, 1, 1)
+    return [span for start, end, span in find_times(question, day)
+            if span.start and span.end and (asked or re.search(r'\b\d{4}\b', question[start:end]))]
+
+
+def overlapping(span: TimeSpan) -> dict[str, str]:
+    "The filter for what overlaps a span: the paper's special case, in which start_time is the later of the two."
+    return {'start_time': span.end.isoformat(), 'start_operator': 'le', 'end_time': span.start.isoformat(), 'end_operator': 'ge'}
 
 # %% ../nbs/20b_tool_choice.ipynb #c33ab054
 def words_for(need: Requirement, question: str) -> str:
@@ -152,48 +219,6 @@ def select_rule(question, tools, history=(), steps_left=1, asked=None) -> dict:
     "Without a model: a plan from the question's form where it asks about dated facts, else a walk through the conversation."
     call = planned(question, tools, history, asked) or walk(question, tools, history, asked) or last_word(question, tools, history)
     return {'reasoning': call.reasoning, 'call': {'function': call.function, 'parameters': call.parameters}}
-
-# %% ../nbs/20b_tool_choice.ipynb #bb80e470
-ADVICE = (  # the tool that a line speaks of, and the line
-    (None, 'Begin with a search, to see how things are called in this memory. It shows the best of what there is, and seldom all.'),
-    (None, 'Split a question of several parts. Ask for one part at a time, first for the event on which the others depend.'),
-    ('semantic_retrieve', 'semantic_retrieve is the search to begin with, as a rule.'),
-    ('lexical_retrieve', 'lexical_retrieve is better where the question holds names or identifiers that must match to the letter.'),
-    ('search_during', 'search_during is better where the question names a time.'),
-    ('find_gist_contexts', 'Then explore: find_gist_contexts shows what stands around a gist that fits.'),
-    ('find_entity_contexts', 'find_entity_contexts finds every fact of a subject, predicate or object. Use it only with phrases that you have seen, '
-                             'copied to the letter. Let it order, cut and count: do not count yourself.'),
-    ('output_answer', f'As soon as what was found answers the question, give the answer with output_answer. '
-                      f'Where the memory does not say it, the answer is: {NO_INFORMATION}'))
-
-# %% ../nbs/20b_tool_choice.ipynb #865050bc
-TIMES = '''
-Times. A filter looks at when a fact begins (start_time with start_operator) and when it ends (end_time with end_operator):
-- began after 1930: start_time 1930, start_operator gt
-- over before 1940: end_time 1940, end_operator lt
-- held in 1935: start_time 1935, start_operator le, end_time 1935, end_operator ge
-- only within 1930 to 1940: start_time 1930, start_operator ge, end_time 1940, end_operator le
-- at any time in 1930 to 1940: start_time 1940, start_operator le, end_time 1930, end_operator ge (here the start is the later)
-'''
-
-EXAMPLE = '''
-An example. Question: Who kept the lighthouse after Ada Finn?
-Step 1: lexical_retrieve, query "Ada Finn kept the lighthouse". It shows (Ada Finn, was keeper of, the lighthouse) [start_time: 1931, end_time: 1938].
-Step 2: find_entity_contexts, predicate "was keeper of", object "the lighthouse", start_time 1938, start_operator ge, ordering asc, limit 2. It shows (Tom Rill, was keeper of, the lighthouse) [start_time: 1938, end_time: 1944].
-Step 3: output_answer, answer "Tom Rill".
-'''
-
-# %% ../nbs/20b_tool_choice.ipynb #4d8c2dd4
-def select_fields(question, tools, history=(), steps_left=1, asked=None) -> dict:
-    "The texts of the prompt; of tools that are not offered it does not speak."
-    names = {tool.name for tool in tools}
-    advice = [line for name, line in ADVICE if name is None or name in names]
-    filters = any('start_operator' in tool.arguments.model_fields for tool in tools)
-    steps = [f'Step {number}: {used.reasoning}\n{written(used)}\n{used.observation.line}' for number, used in enumerate(history, 1)]
-    return {'question': question, 'asked': f' (asked on {asked})' if asked else '',
-            'tools': '\n\n'.join(tool.line for tool in tools), 'advice': advice, 'times': TIMES if filters else '',
-            'example': EXAMPLE if {'lexical_retrieve', 'find_entity_contexts', 'output_answer'} <= names else '',
-            'history': '\n\n'.join(steps) or 'Nothing yet.', 'steps_left': str(steps_left)}
 
 # %% ../nbs/20b_tool_choice.ipynb #413a8651
 SELECT = Role(
