@@ -18,11 +18,16 @@ _HOMES = {
     'role': ('Role', 'RuleLM'),
     'lm': ('OpenAILM', 'ScriptedLM', 'as_lm'),
     'recorded': ('RecordedLM',),
+    'tools': ('Tool', 'as_tools'),
+    'facts': ('Fact', 'Gist'),
+    'gist_graph': ('GistGraph',),
+    'remem': ('REMem', 'REMemS'),
     'trace': ('Trace',),
     'run': ('Loop', 'Run'),
     'router': ('RouterLimits', 'route'),
     'memr3': ('MemR3',),
     'baselines': ('RAG', 'FullContext', 'RagCotRag', 'SelfRAG'),
+    'feedback': ('Feedback',),
     'datasets': ('load_locomo', 'load_sample'),
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}

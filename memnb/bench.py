@@ -26,8 +26,8 @@ from .search import Hit, Searchable, as_retriever
 from .timespan import TimeSpan
 
 # %% auto #0
-__all__ = ['TURNS', 'AGAINST', 'ORDER', 'Addressed', 'memr3_methods', 'memr3_rows', 'memr3_report', 'memr3_tables', 'provenance',
-           'main_bench']
+__all__ = ['TURNS', 'AGAINST', 'ORDER', 'Addressed', 'memr3_methods', 'memr3_rows', 'rounded', 'memr3_report', 'memr3_tables',
+           'provenance', 'main_bench']
 
 # %% ../nbs/52a_bench.ipynb #699ba87a
 class Addressed(Searchable):
@@ -85,12 +85,12 @@ def memr3_rows(conversations: Iterable[Conversation], tell: Callable[[str], None
             *cut(by['one-shot'], turns['MemR3, stopping by itself'], 'one-shot, stopped where MemR3 stops')]
 
 # %% ../nbs/52a_bench.ipynb #d00fe4ef
-def _rounded(thing: object) -> object:
+def rounded(thing: object) -> object:
     "Numbers to five places, however deep."
     if isinstance(thing, dict):
-        return {name: _rounded(part) for name, part in thing.items()}
+        return {name: rounded(part) for name, part in thing.items()}
     if isinstance(thing, list):
-        return [_rounded(part) for part in thing]
+        return [rounded(part) for part in thing]
     return round(thing, 5) if isinstance(thing, float) else thing
 
 
@@ -102,7 +102,7 @@ def memr3_report(rows: Sequence[Row]) -> dict:
     pairs += [('MemR3, deaf to names', other) for other in AGAINST[::2]]
     pairs += [('MemR3, stopping by itself', 'one-shot, stopped where MemR3 stops')]
     differences = [{'method': ours, 'minus': theirs, **difference(by[ours], by[theirs])} for ours, theirs in pairs]
-    return _rounded({'rows': summary(rows), 'differences': differences})
+    return rounded({'rows': summary(rows), 'differences': differences})
 
 # %% ../nbs/52a_bench.ipynb #0cd1708b
 ORDER = ('one-shot @10', 'one-shot', "one-shot at MemR3's turns", 'one-shot, addressed', 'feedback (RM3)', 'feedback, addressed',

@@ -7,6 +7,7 @@ __all__ = ['COMMANDS', 'Parser', 'add_demo', 'add_ask', 'add_lab', 'add_bench', 
 
 # %% ../nbs/62_cli.ipynb #ad0da5a6
 import argparse
+import importlib
 import os
 import sys
 
@@ -62,19 +63,25 @@ def add_lab(commands) -> None:
 # %% ../nbs/62_cli.ipynb #a0941bac
 def add_bench(commands) -> None:
     """`memnb bench`."""
-    parser = commands.add_parser('bench', help='the results tables, over a benchmark file of your own')
-    parser.add_argument('dataset', choices=['locomo'], help='what the file is')
-    parser.add_argument('--data', metavar='FILE', required=True, help='the file')
+    parser = commands.add_parser('bench', help='the tables of the results notebooks')
+    parser.add_argument('dataset', choices=['locomo', 'tot'], help='conversations, or questions about dated facts')
+    parser.add_argument('--data', metavar='FILE', help='the benchmark file (tot without one: questions are generated)')
+    parser.add_argument('--method', choices=['memr3', 'remem'], default='memr3', help='locomo: whose tables (default: memr3)')
+    parser.add_argument('--wordings', metavar='FILE', help='tot: further sets of wordings, as JSON')
+    parser.add_argument('--questions', type=_positive, default=800, metavar='N', help='tot: how many for each set (default: 800)')
     parser.add_argument('--json', action='store_true', help='print the figures with their intervals as one JSON object')
     parser.set_defaults(run=bench)
 
 
 def bench(options) -> int:
     """`memnb bench`: every method on every question, which takes minutes."""
-    from memnb.bench import main_bench
+    if options.dataset == 'locomo' and not options.data:
+        raise Failure('bench locomo needs --data FILE: the benchmark is not ours to ship')
+    module, name = {'tot': ('tot_bench', 'main_tot'), 'memr3': ('bench', 'main_bench'), 'remem': ('remem_bench', 'main_remem')}[
+        'tot' if options.dataset == 'tot' else options.method]
     from memnb.datasets import DatasetError
     try:
-        return main_bench(options)
+        return getattr(importlib.import_module(f'memnb.{module}'), name)(options)
     except DatasetError as error:
         raise Failure(str(error)) from None
 
