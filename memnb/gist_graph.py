@@ -20,7 +20,7 @@ from .timespan import TimeSpan
 from .tools import OUTPUT_ANSWER, Observation, Tool, ToolError
 
 # %% auto #0
-__all__ = ['VOTERS', 'VOTE', 'Aggregation', 'GistGraph', 'as_fact', 'placed']
+__all__ = ['VOTERS', 'VOTE', 'Aggregation', 'as_fact', 'placed', 'GistGraph']
 
 # %% ../nbs/20_gist_graph.ipynb #b69b457e
 VOTERS, VOTE = 100, .25  # how many facts vote for the gists of their turns in a plain search, and what a vote is worth
@@ -83,11 +83,38 @@ class _Exploration(_Retrieval):
         "The facts of a session."
         return [self.facts[one] for one in self.chunks[session_id].facts] if session_id in self.chunks else []
 
-# %% ../nbs/20_gist_graph.ipynb #352d3b28
+# %% ../nbs/20_gist_graph.ipynb #bcc9fbe0
+class _Told(_Exploration):
+    "What is told beside facts, and in the place of none."
+    def _gists_beside(self, facts: Sequence[Fact], window: Window) -> list[Hit]:
+        "The gists of the same turns as the first facts."
+        turns = dict.fromkeys(turn for fact in facts[:SHOWN] for turn in fact.sources)
+        ids = dict.fromkeys(gist for turn in turns for gist in sorted(self.by_turn.get(turn, ())))
+        return [Hit(self.gists[one]) for one in ids if window.passes(self.gists[one])][:SHOWN]
+
+    def _why_none(self, window: Window, offset: int, given: Mapping[str, str | None]) -> str:
+        "Which of the phrases no fact has, and what comes near; else what has left none of the facts."
+        for name, phrase in given.items():
+            if phrase and phrase.strip() and not self.facts.find(**{name: phrase}, limit=1):
+                return f'no fact has the {name} {phrase!r:.60}{self._near(name, phrase)}'
+        if inside := self.facts.find(**given, window=window):
+            return f'offset {offset} leaves out all {len(inside)} of them'
+        every = self.facts.find(**given)
+        return f'none within these times, {len(every)} at other times' if every else 'each phrase is known, but no fact has all of them'
+
+    def _near(self, name: str, phrase: str) -> str:
+        "What may have been meant in the place of an unknown phrase: another field, the same words, or the same meaning."
+        if others := [field for field in FIELDS if field != name and self.facts.find(**{field: phrase}, limit=1)]:
+            return f', but it is the {" and the ".join(others)} of some'
+        near = self.facts.closest(phrase, fields=('predicate',) if name == 'predicate' else ('subject', 'object'))
+        like = near or dict.fromkeys(getattr(hit.snippet, name) for hit in first(self.triples.dense, phrase, lambda fact: True))
+        return f'; near it: {", ".join([*like][:5])}' if like else ''
+
+# %% ../nbs/20_gist_graph.ipynb #97dcb3ed
 Aggregation = Literal['count', 'count_unique_subjects', 'count_unique_objects']
 
 
-class _Entities(_Exploration):
+class _Entities(_Told):
     "The tool that looks facts up by their phrases."
     def find_entity_contexts(
         self,
@@ -114,31 +141,24 @@ class _Entities(_Exploration):
         gists = self._gists_beside(facts, window)
         return Observation(f'{counted(len(facts), "fact")} and {counted(len(gists), "gist")}', (*hits, *gists))
 
-    def _gists_beside(self, facts: Sequence[Fact], window: Window) -> list[Hit]:
-        "The gists of the same turns as the first facts."
-        turns = dict.fromkeys(turn for fact in facts[:SHOWN] for turn in fact.sources)
-        ids = dict.fromkeys(gist for turn in turns for gist in sorted(self.by_turn.get(turn, ())))
-        return [Hit(self.gists[one]) for one in ids if window.passes(self.gists[one])][:SHOWN]
+# %% ../nbs/20_gist_graph.ipynb #f8e75a2b
+def as_fact(one: Fact | Sequence[str] | Mapping[str, object]) -> Fact:
+    "A fact from a triple, or from the arguments of `Fact.of` by name."
+    if isinstance(one, Fact):
+        return one
+    if not isinstance(one, Mapping) and (isinstance(one, str) or len(one) != 3):
+        raise ValueError(f'a fact: expected (subject, predicate, object), a dictionary or a Fact, got {one!r:.100}')
+    return Fact.of(**one) if isinstance(one, Mapping) else Fact.of(*one)
 
-    def _why_none(self, window: Window, offset: int, given: Mapping[str, str | None]) -> str:
-        "Which of the phrases no fact has, and what comes near; else what has left none of the facts."
-        for name, phrase in given.items():
-            if phrase and phrase.strip() and not self.facts.find(**{name: phrase}, limit=1):
-                return f'no fact has the {name} {phrase!r:.60}{self._near(name, phrase)}'
-        if inside := self.facts.find(**given, window=window):
-            return f'offset {offset} leaves out all {len(inside)} of them'
-        every = self.facts.find(**given)
-        return f'none within these times, {len(every)} at other times' if every else 'each phrase is known, but no fact has all of them'
 
-    def _near(self, name: str, phrase: str) -> str:
-        "What may have been meant in the place of an unknown phrase: another field, the same words, or the same meaning."
-        if others := [field for field in FIELDS if field != name and self.facts.find(**{field: phrase}, limit=1)]:
-            return f', but it is the {" and the ".join(others)} of some'
-        near = self.facts.closest(phrase, fields=('predicate',) if name == 'predicate' else ('subject', 'object'))
-        like = near or dict.fromkeys(getattr(hit.snippet, name) for hit in first(self.triples.dense, phrase, lambda fact: True))
-        return f'; near it: {", ".join([*like][:5])}' if like else ''
+def placed(fact: Fact, session: str) -> Fact:
+    "A fact as one of a session. An id that was made from the content is made again with the session: two sessions can say the same."
+    def id_in(place: str | None) -> str:
+        said = {'record_time': fact.said, 'sources': fact.sources, 'session': place, 'position': fact.position}
+        return Fact.of(fact.subject, fact.predicate, fact.object, start_time=fact.start, end_time=fact.end, **said).id
+    return replace(fact, session=session, id=id_in(session) if fact.id == id_in(fact.session) else fact.id)
 
-# %% ../nbs/20_gist_graph.ipynb #07dbb0b4
+# %% ../nbs/20_gist_graph.ipynb #21a322d3
 class GistGraph(_Entities, Searchable):
     "REMem's memory: build it from sessions or facts, search it like any memory, or give its five tools to an agent."
     def tools(self) -> list[Tool]:
@@ -174,20 +194,3 @@ class GistGraph(_Entities, Searchable):
         made = tuple(sorted({placed(as_fact(one), session) for one in facts}, key=lambda fact: fact.id))
         digest = hashlib.sha256('\n'.join(map(repr, made)).encode('utf-8', 'surrogatepass')).hexdigest()
         self.keep(session, Extract((), made, ()), digest)
-
-
-def as_fact(one: Fact | Sequence[str] | Mapping[str, object]) -> Fact:
-    "A fact from a triple, or from the arguments of `Fact.of` by name."
-    if isinstance(one, Fact):
-        return one
-    if not isinstance(one, Mapping) and (isinstance(one, str) or len(one) != 3):
-        raise ValueError(f'a fact: expected (subject, predicate, object), a dictionary or a Fact, got {one!r:.100}')
-    return Fact.of(**one) if isinstance(one, Mapping) else Fact.of(*one)
-
-
-def placed(fact: Fact, session: str) -> Fact:
-    "A fact as one of a session. An id that was made from the content is made again with the session: two sessions can say the same."
-    def id_in(place: str | None) -> str:
-        said = {'record_time': fact.said, 'sources': fact.sources, 'session': place, 'position': fact.position}
-        return Fact.of(fact.subject, fact.predicate, fact.object, start_time=fact.start, end_time=fact.end, **said).id
-    return replace(fact, session=session, id=id_in(session) if fact.id == id_in(fact.session) else fact.id)
