@@ -165,6 +165,28 @@ def test_every_method_answers_within_the_turns_allowed(method, capsys):
     assert trace.method == method and 0 < len(trace.read) <= 7 and trace.answer
 
 
+@pytest.mark.parametrize('method, calls', [('remem', 3), ('remem-s', 1)])
+def test_the_graph_is_explored_with_tools_and_the_answer_is_in_it(method, calls, capsys):
+    assert cli.main(['ask', CANOE, '--method', method, '--json']) == 0
+    trace = Trace.from_json(capsys.readouterr().out)
+    assert (trace.method, trace.answer) == (method, 'the weekend before 27 June 2024')
+    assert sum(step.kind == 'tool' for step in trace.steps) == calls
+    assert trace.evidence[0] == 'D8:8' and set(trace.evidence) <= set(trace.read)
+
+
+def test_bench_locomo_without_a_file_is_one_line(capsys):
+    assert cli.main(['bench', 'locomo', '--method', 'remem']) == 2
+    assert 'needs --data' in capsys.readouterr().err
+
+
+def test_bench_tot_needs_no_file_and_refuses_a_bad_one(capsys, tmp_path):
+    assert cli.main(['bench', 'tot', '--questions', '16', '--json']) == 0
+    assert json.loads(capsys.readouterr().out)['sets']['the listed wordings']['overall']['mean'] == 1
+    (tmp_path / 'bad.json').write_text('[{}]')
+    assert cli.main(['bench', 'tot', '--data', str(tmp_path / 'bad.json')]) == 2
+    assert capsys.readouterr().err.startswith('memnb: ')
+
+
 def test_a_question_that_is_no_text_is_mended_before_it_is_searched(capsys):
     assert cli.main(['ask', '--json', 'When did Zofia \udcff go canoeing?']) == 0  # a stray byte on the command line
     assert Trace.from_json(capsys.readouterr().out).steps[0].query == 'When did Zofia \ufffd go canoeing?'
