@@ -69,13 +69,13 @@ def pattern(told: Clause, sk: Skeleton, subject: str | None, object: str | None)
     "An event with names in the place of signs."
     return Pattern(sk.name(subject), told.predicate, sk.name(object))
 
-
+# %% ../nbs/20a_asking.ipynb #1af1e903
 def neighbour(told: Clause, sk: Skeleton, subject: str | None, anchor: tuple[str, str], way: str) -> Asked:
     "Whoever (or whatever) came right before or after the anchor."
     target = pattern(told, sk, subject, None if subject else told.object)
     return Asked('entity', target, pattern(told, sk, *anchor), way, 'end' if way == 'after' else 'start')
 
-
+# %% ../nbs/20a_asking.ipynb #dfe10d06
 def looks_from(told: Clause, sk: Skeleton) -> str | None:
     "The direction of a question that tells its event in full; None where a time or length of that event is asked."
     text, anchor = sk.text, told.others[0]
@@ -86,7 +86,7 @@ def looks_from(told: Clause, sk: Skeleton) -> str | None:
     edge = next(filter(None, (edge_of(words, None) for words in (behind, part, text))), None)
     return direction(text, anchor) or ('<w>' in text and {'start': 'before', 'end': 'after'}.get(edge)) or None
 
-
+# %% ../nbs/20a_asking.ipynb #9c989b67
 def implied(told: Clause, sk: Skeleton) -> Pattern:
     "The event of two names beside the target: of the same predicate if the facts allow it, else of the one they show."
     anchor = pattern(told, sk, *told.others[:2])
