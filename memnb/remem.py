@@ -50,7 +50,7 @@ def synthesize_rule(question, history=(), draft='', asked=None) -> AnswerReply:
 
 def synthesize_fields(question, history=(), draft='', asked=None) -> dict:
     "The texts of both prompts: evidence and history, as in the last line of Algorithm 2."
-    steps = [f'{written(used)}: {used.observation.note}' for used in history]
+    steps = [f'{used.reasoning} {written(used)}: {used.observation.note}'.strip() for used in history]
     return {**ANSWER.fields(question, seen_lines(history), draft, asked), 'history': steps}
 
 # %% ../nbs/21_remem.ipynb #f80116bd
@@ -136,7 +136,7 @@ def choose(run: Run, tools: Sequence[Tool], history: Sequence[Used], left: int) 
             raise
         return named[meant.call.function], meant.call.parameters, meant.reasoning
 
-# %% ../nbs/21_remem.ipynb #3cb85347
+
 class _Toolbox:
     "A memory that offers tools and cannot be searched."
     def __init__(self, memory: Any):
