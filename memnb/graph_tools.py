@@ -34,16 +34,15 @@ HOW = {'dense': ('nearest in meaning to', 'a name alone has no meaning here, lex
 
 
 def first(index: Index, query: str, keep: Callable[[Snippet], bool]) -> list[Hit]:
-    "The best hits that are kept, `SHOWN` at most, found by asking for more and more; none by meaning where no word is known."
-    wanted = SHOWN
-    while True:
+    "The best hits that are kept, `SHOWN` at most: sought among more and more, at last among all that are kept."
+    for wanted in (SHOWN, 16 * SHOWN, 256 * SHOWN):
         found = index.search(query, wanted)
         if isinstance(index, DenseIndex) and not any(hit.score for hit in found):
-            return []
+            return []  # no word of the query is known, so nothing is nearer than anything else
         kept = [hit for hit in found if keep(hit.snippet)]
         if len(kept) >= SHOWN or len(found) < wanted:
             return kept[:SHOWN]
-        wanted *= 16
+    return index.search(query, SHOWN, exclude=[one.id for one in index if not keep(one)])
 
 
 def cosines(vector: np.ndarray, # (d,) of length 1 or 0

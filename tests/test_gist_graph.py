@@ -535,13 +535,17 @@ def test_a_cosine_is_the_same_in_any_company(rows, data):
     assert cosines(vector, rows[chosen]) == [cosines(vector, [rows[one]])[0] for one in chosen]
 
 
-def test_first_looks_on_until_it_has_ten():
-    graph = graph_of({})
+@pytest.mark.parametrize('kind', ['dense', 'lexical'])
+def test_first_looks_on_until_it_has_ten(kind):
+    graph = graph_of({}, synonymy=None, spread=False)
     graph.keep('S1', Extract(tuple(Gist(f'g{number:04}', 'cow', session='S1', time=TimeSpan.year(1900 + number % 100))
-                                   for number in range(1100))))
-    kept = first(graph.gists.dense, 'cow', Window('1999').passes)
-    assert [hit.snippet.id for hit in kept] == [f'g{number:04}' for number in range(99, 1100, 100)][:10]
-    assert len(first(graph.gists.dense, 'cow', lambda one: one.id > 'g1096')) == 3
+                                   for number in range(3000))))
+    index = getattr(graph.gists, kind)
+    kept = first(index, 'cow', Window('1999').passes)
+    assert [hit.snippet.id for hit in kept] == [f'g{number:04}' for number in range(99, 1000, 100)]
+    for last, number in (('g0004', 10), ('g2950', 10), ('g2996', 3), ('g2999', 0)):
+        found = first(index, 'cow', lambda one: one.id > last)
+        assert [hit.snippet.id for hit in found] == [f'g{int(last[1:]) + 1 + place:04}' for place in range(number)]
 
 
 class Machine(RuleBasedStateMachine):

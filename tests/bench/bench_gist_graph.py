@@ -1,27 +1,224 @@
-"""How long it takes to find facts by phrases and times, beside a plain scan of the same facts in the same run.
+"""How long the gist graph takes to build and to ask, and how much memory it takes, beside what it stands in for.
 
-    python tests/bench/bench_gist_graph.py [--facts 200000]
+    python tests/bench/bench_gist_graph.py [--gists 100000] [--data locomo.json] [--parts] [--facts 200000]
 
-Facts about 5,000 people with ten predicates, so that a predicate alone has 20,000 candidates among 200,000. Times are years,
-months and days of a century; one in ten facts has no time, two in ten lack a side. Times are medians over different queries;
-the scan compares the phrases, then `Window.passes`, then sorts: it runs thrice, for it is slow."""
+1. A conversation is built by rule: the longest of --data, in LoCoMo's format, else a synthetic one of 600 turns. Bar: 2 s.
+2. Synthetic sessions of 50 gists and 50 facts are linked until there are --gists of each, with no model and an embedder of
+   256 dimensions (a random projection of words, of 4 MB). Bar: 1 GB for the whole process at 100,000.
+3. There, each tool is asked. Bar: 5 ms in the median for find_entity_contexts with a filter, beside a plain scan.
+4. One more session is added there, and forgotten.
+5. With --facts, the table of facts alone is measured as well, by bench_fact_table.py.
+
+Times are medians; those of the tools contain the checking of arguments. --parts says by tracemalloc which lines of the
+package hold the memory (slower: use it with fewer gists)."""
 import argparse
 import random
+import re
+import resource
 import statistics
-import sys
 import time
-from datetime import date
+import tracemalloc
+import zlib
+from collections import Counter
+from datetime import date, datetime, timedelta
+from pathlib import Path
 
-from memnb.fact_table import FactTable, phrase_id
-from memnb.facts import Fact, Window
+import numpy as np
+
+from memnb.conversation import Conversation, Session, Turn
+from memnb.datasets import load_locomo, load_sample
+from memnb.extraction import Extract
+from memnb.facts import Fact, Gist, Window
+from memnb.gist_graph import GistGraph
 from memnb.timespan import TimeSpan
 
-PREDICATES, PEOPLE, THINGS, K = 10, 5_000, 60_000, 10
-OVERLAP = Window('1960', '1950', 'le', 'ge')  # the special case of the paper: overlaps [1950, 1960]
+PER_SESSION, WORDS, DIMENSIONS, FIRST = 50, 15, 256, date(1990, 1, 1)
+
+
+class Projection:
+    "A random direction for each of 4,096 buckets of words; a text is the sum of its words."
+    name = 'projection'
+
+    def __init__(self):
+        self.rows = np.random.default_rng(5).standard_normal((4096, DIMENSIONS), dtype=np.float32)
+
+    def __call__(self, texts: list[str]) -> np.ndarray:
+        return np.array([self.rows[[zlib.crc32(word.encode()) % 4096 for word in text.split()] or [0]].sum(0) for text in texts])
+
+
+class World:
+    "A source of sessions: words drawn by a Zipf law, 3,000 people, 300 predicates; one gist in a hundred is told twice."
+    def __init__(self, seed: int = 1):
+        self.random, chosen = random.Random(seed), np.random.default_rng(seed)
+        weights = 1 / (np.arange(40_000) + 20)
+        self.words = chosen.choice(40_000, 400_000, p=weights / weights.sum()).astype(np.int32)
+        self.told = []
+
+    def phrase(self, count: int) -> str:
+        "Some words that stand together."
+        start = self.random.randrange(len(self.words) - count)
+        return ' '.join(f'w{one}' for one in self.words[start:start + count].tolist())
+
+    def fact(self, session: str, number: int, said: datetime) -> Fact:
+        started = FIRST + timedelta(days=self.random.randrange(12_000))
+        times = {'start_time': started, 'end_time': started + timedelta(days=self.random.randrange(900))} if self.random.random() < .7 else {}
+        phrases = f'Person {self.random.randrange(3000)}', f'predicate {self.random.randrange(300)}', self.phrase(3)
+        return Fact.of(*phrases, **times, record_time=said, sources=(f'{session}:{number // 2}',), id=f'{session}/f{number}',
+                       session=session, position=number)
+
+    def gist(self, session: str, number: int, said: datetime) -> Gist:
+        text = self.random.choice(self.told) if self.told and self.random.random() < .01 else self.phrase(WORDS)
+        if self.random.random() < .05:
+            self.told.append(text)
+        return Gist(f'{session}/g{number}', text, (f'{session}:{number // 2}',), TimeSpan.day(said), None, said, session, number)
+
+    def session(self, number: int) -> tuple[str, Extract]:
+        "The number-th session: its id, and what was extracted from it."
+        id, said = f'S{number}', datetime(2020, 1, 1, 9) + timedelta(hours=20 * number)
+        gists = tuple(self.gist(id, one, said) for one in range(PER_SESSION))
+        return id, Extract(gists, tuple(self.fact(id, one, said) for one in range(PER_SESSION)))
+
+
+def megabytes() -> float:
+    "What the process holds now."
+    status = Path('/proc/self/status')
+    if status.exists():
+        return int(re.search(r'VmRSS:\s+(\d+)', status.read_text())[1]) / 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
 def median_ms(do, inputs) -> float:
-    "The median time of `do(one)` in milliseconds."
+    "The median time of `do(one)` in milliseconds, after one that is not counted."
+    times = []
+    for one in [inputs[0], *inputs]:
+        start = time.perf_counter()
+        do(one)
+        times.append(1000 * (time.perf_counter() - start))
+    return statistics.median(times[1:])
+
+
+def show(what: str, figure: float, unit: str, beside: str = '') -> None:
+    print(f'{what:<58}{figure:>10.4g} {unit:<3} {beside}', flush=True)
+
+
+def conversation_of(path: str | None) -> Conversation:
+    "The longest conversation of a file, or the sample's sessions over again until there are 600 turns."
+    if path:
+        return max(load_locomo(path), key=lambda one: len(one.turns))
+    sample, sessions = load_sample(), []
+    while sum(len(session.turns) for session in sessions) < 600:
+        number, old = len(sessions), sample.sessions[len(sessions) % len(sample.sessions)]
+        turns = [Turn(f'T{number}:{place}', turn.speaker, f'{turn.text} That was visit {number}.', turn.time, turn.caption)
+                 for place, turn in enumerate(old.turns)]
+        sessions.append(Session(f'T{number}', tuple(turns), old.time))
+    return Conversation('synthetic', tuple(sessions))
+
+
+def bench_building(path: str | None) -> None:
+    "A conversation by rule, and questions to it."
+    conversation = conversation_of(path)
+    GistGraph.from_facts([('The model', 'is', 'loaded')])
+    start, cpu = time.perf_counter(), time.process_time()
+    graph = GistGraph.of(conversation)
+    wall, cpu = time.perf_counter() - start, time.process_time() - cpu
+    show(f'1. rule building, {len(conversation.turns)} turns, wordllama loaded', wall, 's', f'bar 2; {cpu:.3g} s of processor')
+    print('  ', graph.counts())
+    tools = {tool.name: tool for tool in graph.tools()}
+    asked = [turn.text[:80] for turn in conversation.turns[:200:4]]
+    for name in ('semantic_retrieve', 'lexical_retrieve'):
+        show(f'   {name} there', median_ms(lambda query: tools[name](query=query), asked), 'ms')
+    gists = [chunk.gists[0] for chunk in graph.chunks.values() if chunk.gists]
+    show('   find_gist_contexts there', median_ms(lambda one: tools['find_gist_contexts'](gist_id=one), gists), 'ms')
+    show('   search(query, 25) there', median_ms(lambda query: graph.search(query, 25), asked), 'ms', 'bar 50 a question')
+
+
+def explicit_bytes(edges: int = 100_000) -> float:
+    "Bytes that networkx takes for an edge of a product of 250 gists and 400 phrases."
+    import networkx
+    tracemalloc.start()
+    net = networkx.Graph()
+    net.add_edges_from((('gist', one), ('phrase', other)) for one in range(250) for other in range(edges // 250))
+    size = tracemalloc.get_traced_memory()[0]
+    tracemalloc.stop()
+    return size / net.number_of_edges()
+
+
+def bench_memory(count: int, parts: bool) -> tuple[GistGraph, World]:
+    "Link so many gists and facts; the graph, and where more come from."
+    world, graph = World(), GistGraph(embedder=Projection())
+    before, start = megabytes(), time.perf_counter()
+    if parts:
+        tracemalloc.start(1)
+    for number in range(count // PER_SESSION):
+        graph.keep(*world.session(number), digest='given')
+    seconds, held = time.perf_counter() - start, megabytes()
+    if parts:
+        report_parts(count)
+    counts = graph.counts()
+    print(f'2. {counts}')
+    show('   linking them, session by session', seconds, 's')
+    show('   memory of the process', held, 'MB', f'bar 1000 at 100,000 gists; {before:.0f} before')
+    show('   growth per gist with its fact', 1024 * (held - before) / count, 'kB')
+    show('   peak of the process', resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 'MB')
+    size = explicit_bytes()
+    show(f'   context edges in networkx, {size:.0f} bytes each', counts['context edges'] * size / 2 ** 20, 'MB', 'not held')
+    show('   context edges as pairs of numbers of 4 bytes', counts['context edges'] * 8 / 2 ** 20, 'MB', 'not held')
+    return graph, world
+
+
+def report_parts(count: int) -> None:
+    "Which lines hold the memory."
+    held = Counter()
+    for one in tracemalloc.take_snapshot().statistics('lineno'):
+        frame = one.traceback[0]
+        held[f'{Path(frame.filename).name}:{frame.lineno}'] += one.size
+    tracemalloc.stop()
+    for line, size in held.most_common(25):
+        print(f'   {line:<34}{size / 2 ** 20:8.1f} MB {size / count:8.0f} bytes a gist')
+
+
+def scan(graph: GistGraph, subject: str, window: Window) -> list[Fact]:
+    "What find_entity_contexts finds, without its indexes."
+    facts = (graph.facts[id] for chunk in graph.chunks.values() for id in chunk.facts)
+    return [fact for fact in facts if fact.subject.casefold() == subject.casefold() and window.passes(fact)]
+
+
+def bench_tools(graph: GistGraph, world: World) -> None:
+    "Each tool at this size, and the filter against a scan."
+    tools, draw = {tool.name: tool for tool in graph.tools()}, random.Random(7)
+    people = [f'Person {draw.randrange(3000)}' for _ in range(60)]
+    years = {'start_time': '2004', 'end_time': '2006', 'start_operator': 'le', 'end_operator': 'ge'}
+    entity, gist = tools['find_entity_contexts'], tools['find_gist_contexts']
+    show('3. find_entity_contexts by subject, in a window', median_ms(lambda one: entity(subject=one, **years), people), 'ms', 'bar 5')
+    window = Window(*years.values())
+    show('   the same by a scan over all facts', median_ms(lambda one: scan(graph, one, window), people[:3]), 'ms')
+    for one in people[:3]:
+        assert {fact.id for fact in graph.facts.find(subject=one, window=window)} == {fact.id for fact in scan(graph, one, window)}
+    predicates = [f'predicate {draw.randrange(300)}' for _ in range(60)]
+    show('   by predicate, in a window, ordered, the first three',
+         median_ms(lambda one: entity(predicate=one, ordering='asc', limit=3, **years), predicates), 'ms', 'bar 5')
+    show('   count by predicate, in a window',
+         median_ms(lambda one: entity(predicate=one, aggregation='count', **years), predicates), 'ms', 'bar 5')
+    queries = [world.phrase(5) for _ in range(20)]
+    late = {'start_time': '2020-02-01', 'end_time': '2020-02-02'}
+    for name in ('semantic_retrieve', 'lexical_retrieve'):
+        show(f'   {name}', median_ms(lambda query: tools[name](query=query), queries), 'ms')
+        show(f'   {name} in a narrow window', median_ms(lambda query: tools[name](query=query, **late), queries[:5]), 'ms')
+    gists = [f'S{draw.randrange(len(graph.chunks))}/g{draw.randrange(PER_SESSION)}' for _ in range(20)]
+    show('   find_gist_contexts', median_ms(lambda one: gist(gist_id=one), gists), 'ms')
+    show('   search(query, 25)', median_ms(lambda query: graph.search(query, 25), queries), 'ms')
+
+
+def bench_changes(graph: GistGraph, world: World) -> None:
+    "A session more, and a session less."
+    fresh = [world.session(number) for number in range(len(graph.chunks), len(graph.chunks) + 6)]
+    graph.keep(*fresh[0], digest='given')
+    show(f'4. one more session of {PER_SESSION} gists and facts', timed_each(lambda one: graph.keep(*one, digest='given'), fresh[1:]), 'ms')
+    show('   forgetting one', timed_each(lambda one: graph.forget(one[0]), fresh), 'ms')
+
+
+def timed_each(do, inputs) -> float:
+    "The median time in milliseconds of a call that can be made once for each input."
     times = []
     for one in inputs:
         start = time.perf_counter()
@@ -30,76 +227,23 @@ def median_ms(do, inputs) -> float:
     return statistics.median(times)
 
 
-def show(name: str, ms: float, beside: float | None = None, whose: str = '') -> None:
-    "One line of the table."
-    print(f'{name:62}{ms:10.3f} ms' + (f'   1/{beside / ms:.0f} of {whose}' if beside else ''), flush=True)
-
-
-def span(chance: random.Random, year: int) -> TimeSpan:
-    "A year, or a month or day in it."
-    return TimeSpan.of(chance.choice(['year', 'year', 'month', 'day']), date(year, chance.randint(1, 12), chance.randint(1, 28)))
-
-
-def facts_of(count: int, seed: int = 1) -> list[Fact]:
-    "Facts of a century; the ids are hashes of the content, as `Fact.of` makes them."
-    chance, made = random.Random(seed), []
-    for number in range(count):
-        year, kind = chance.randint(1900, 1999), chance.randrange(10)
-        start = span(chance, year) if kind not in (0, 1) else None
-        end = span(chance, year + chance.randint(1, 9)) if kind not in (0, 2) else None
-        times = {'point_in_time': start} if kind > 7 else {'start_time': start, 'end_time': end}
-        made.append(Fact.of(f'Person {chance.randrange(PEOPLE)}', f'relation {number % PREDICATES}', f'Thing {chance.randrange(THINGS)}',
-                            sources=(f'D{number // 40}:{number % 40}',), **times))
-    return made
-
-
-def scan(facts: list[Fact], window: Window, ordering: str | None = None, limit: int | None = None, **phrases: str) -> list[Fact]:
-    "The plain way: read all, keep what fits, sort, cut."
-    wanted = {field: phrase_id(phrase) for field, phrase in phrases.items()}
-    found = [fact for fact in facts if all(phrase_id(getattr(fact, field)) == phrase for field, phrase in wanted.items()) and window.passes(fact)]
-    found.sort(key=lambda fact: fact.id)
-    if ordering == 'asc':
-        found.sort(key=lambda fact: (fact.start is None, fact.start and (fact.start.start or date.min),
-                                     fact.end is None, fact.end and (fact.end.end or date.max)))
-    return found[:limit]
-
-
-def finding(facts: list[Fact], queries: int) -> None:
-    "Building the table, then three kinds of question."
-    table = FactTable()
-    start = time.perf_counter()
-    table.add(facts)
-    print(f'{len(facts):,} facts, {len(table.phrases):,} phrases, built in {time.perf_counter() - start:.1f} s; medians over {queries} queries')
-    chance = random.Random(2)
-    people = [dict(subject=f'person {chance.randrange(PEOPLE)}') for _ in range(queries)]
-    relations = [dict(predicate=f'relation {chance.randrange(PREDICATES)}') for _ in range(queries)]
-    kinds = [('subject, overlapping a decade, in order', people, dict(window=OVERLAP, ordering='asc')),
-             ('predicate alone, all of them', relations, {}),
-             ('predicate alone, the first ten by id', relations, dict(limit=K)),
-             ('predicate alone, the first ten by start', relations, dict(ordering='asc', limit=K)),
-             ('predicate alone, all of them by start', relations, dict(ordering='asc')),
-             ('predicate, overlapping a decade, the first ten by start', relations, dict(window=OVERLAP, ordering='asc', limit=K)),
-             ('subject and predicate, overlapping a decade', [{**one, **other} for one, other in zip(people, relations)], dict(window=OVERLAP))]
-    for name, asked, options in kinds:
-        plain = {'window': Window(), **options}
-        assert table.find(**asked[0], **options) == scan(facts, **plain, **asked[0]), name
-        slow = median_ms(lambda one: scan(facts, **plain, **one), asked[:3])
-        table.find(**asked[0], **options)
-        show(f'{name} ({len(table.find(**asked[0], **options)):,} found)', median_ms(lambda one: table.find(**one, **options), asked), slow, 'the scan')
-    session = facts_of(40, seed=3)
-    show('adding 40 facts', median_ms(table.add, [session]))
-    show('and finding after it, by predicate, the first ten', median_ms(lambda one: table.find(**one, limit=K), relations[:1]))
-    show('removing them', median_ms(lambda facts: table.remove([fact.id for fact in facts]), [session]))
-
-
 def main() -> None:
-    "Print the table."
-    parser = argparse.ArgumentParser(description=__doc__.split('\n')[0])
-    parser.add_argument('--facts', type=int, default=200_000)
-    parser.add_argument('--queries', type=int, default=50)
-    options = parser.parse_args()
-    finding(facts_of(options.facts), options.queries)
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument('--gists', type=int, default=100_000)
+    options.add_argument('--data', help='a file in the format of LoCoMo')
+    options.add_argument('--parts', action='store_true', help='which lines hold the memory')
+    options.add_argument('--facts', type=int, default=0, help='also measure the table alone, with so many facts')
+    given = options.parse_args()
+    if not given.parts:
+        bench_building(given.data)
+    graph, world = bench_memory(given.gists, given.parts)
+    if not given.parts:
+        bench_tools(graph, world)
+        bench_changes(graph, world)
+    if given.facts:
+        import bench_fact_table
+        bench_fact_table.finding(bench_fact_table.facts_of(given.facts), queries=50)
 
 
 if __name__ == '__main__':
-    sys.exit(main())
+    main()
