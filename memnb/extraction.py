@@ -19,7 +19,6 @@ from .facts import Fact, Gist
 from .reading import times_of
 from .role import LM, LMError, RuleLM, Usage
 from .timespan import TimeSpan, find_times, parse_date, parse_datetime
-from .tools import ToolError
 
 _all_ = ['GISTS', 'FACTS', 'GistLine', 'GistsReply', 'FactLine', 'FactsReply']
 
@@ -44,13 +43,20 @@ class Extract:
         "The extract that `to_json` wrote; ValueError for any other text."
         try:
             record = json.loads(text)
-            return cls(tuple(_item(Gist, one) for one in record['gists']), tuple(_item(Fact, one) for one in record['facts']),
-                       tuple(record['notes']))
+            return cls(tuple(_item(Gist, one) for one in _listed(record['gists'], dict)),
+                       tuple(_item(Fact, one) for one in _listed(record['facts'], dict)), tuple(_listed(record['notes'], str)))
         except (KeyError, TypeError, AttributeError, RecursionError, ValueError) as error:
             raise ValueError(f'extract: expected what to_json writes, got {text!r:.80}: {error}') from None
 
 # %% ../nbs/19c_extraction.ipynb #edac34ad
 _SPANS = ('time', 'start', 'end')
+
+
+def _listed(value: object, kind: type) -> list:
+    "A list of such values; ValueError for anything else."
+    if not isinstance(value, list) or not all(isinstance(one, kind) for one in value):
+        raise ValueError(f'expected a list of {kind.__name__}, got {value!r:.80}')
+    return value
 
 
 def _record(item: Gist | Fact) -> dict:
@@ -62,7 +68,9 @@ def _record(item: Gist | Fact) -> dict:
 
 def _item(kind: type, record: dict) -> Gist | Fact:
     "A gist or fact from JSON values."
-    values = dict(record)
+    values = record | {'sources': tuple(_listed(record['sources'], str))}
+    if kind is Fact and not all(values[name].strip() for name in ('subject', 'predicate', 'object')):
+        raise ValueError(f'a phrase is empty in {record!r:.80}')
     values.update({name: TimeSpan.fromisoformat(values[name]) for name in _SPANS if values.get(name)})
     return kind(**values | {'said': datetime.fromisoformat(values['said']) if values['said'] else None})
 
@@ -85,6 +93,11 @@ def happened(gist: Gist) -> TimeSpan | None:
     return next((span for span in times_of(gist) if span != said), said)
 
 # %% ../nbs/19c_extraction.ipynb #afa7c09a
+def _apart(text: str) -> list[str]:
+    "The ids in a text: without brackets, and cut at commas."
+    return [one for part in re.split('[,;]', text) if (one := part.strip(' ()[].'))]
+
+
 class _Border:
     "What turns the lines of a reply into gists and facts, and notes what does not fit."
     def __init__(self, session: Session):
@@ -92,7 +105,7 @@ class _Border:
 
     def sources(self, what: str, cited: Sequence[str], words: str) -> tuple[str, ...]:
         "The turns of the session among those cited; all of them where there are none."
-        ids = [id if id in self.turns else id.strip(' ()[].') for id in cited]
+        ids = [one for text in cited for one in ([text] if text in self.turns else _apart(text))]
         self.notes += [f'{what}: cites {id!r:.60}, which is no turn of {self.session.id}: {words}' for id in ids if id not in self.turns]
         known = tuple(dict.fromkeys(id for id in ids if id in self.turns))
         if not known:
@@ -125,7 +138,7 @@ def _gist(border: _Border, number: int, line: GistLine) -> Gist | None:
         border.notes.append(f'{what}: has no text, and cites {", ".join(line.turns) or "nothing"}')
         return None
     origin = border.origin(border.sources(what, line.turns, text))
-    if moment and moment != origin['said']:
+    if moment and not (origin['said'] and moment.date() == origin['said'].date()):
         border.notes.append(f'{what}: is stamped {moment}, but was said {origin["said"]}: {text}')
     made = Gist(f'{border.session.id}/g{number}', text, **origin)
     return replace(made, time=happened(made))
@@ -157,7 +170,7 @@ def _fact(border: _Border, number: int, line: FactLine) -> Fact | None:
     origin |= {'record_time': said, 'id': f'{border.session.id}/f{number}'}
     try:
         made = Fact.of(*parts, **_times(border, what, line, said, words), **origin)
-    except (ToolError, ValueError) as error:
+    except ValueError as error:
         border.notes.append(f'{what}: {error}; kept without times: {words}')
         made = Fact.of(*parts, **origin)
     return replace(made, speaker=speaker)
@@ -171,6 +184,8 @@ def extract(
     speakers: Sequence[str] = (),  # who takes part; default: who speaks in the session
 ) -> tuple[Extract, dict[str, Usage]]:
     "The gists and facts of a session, and what each role cost. Raises `LMError`, with all that was spent."
+    if isinstance(speakers, str):
+        raise TypeError(f'speakers: expected a sequence of names, got the text {speakers!r:.80}')
     border, made, cost = _Border(session), {'gists': (), 'facts': ()}, {}
     for role, wanted, make in ((GISTS, gists, _gist), (FACTS, facts, _fact)):
         if not wanted or not session.turns:

@@ -251,3 +251,33 @@ def test_gold_turns_of_locomo():
         covered = {id for session in conversation.sessions for gist in extract(session, facts=False)[0].gists for id in gist.sources}
         gold = [id for question in conversation.questions for id in question.evidence]
         assert sum(id in covered for id in gold) > .97 * len(gold)
+
+
+@pytest.mark.parametrize('damage', [{'notes': 'abc'}, {'notes': [1]}, {'gists': {}}, {'facts': {}}, {'gists': 'a'}, {'notes': {}},
+                                    {'gists': [{'id': '1', 'text': '2', 'sources': [3], 'said': None}]},
+                                    {'gists': [{'id': '1', 'text': '2', 'said': None}]},
+                                    {'facts': [{'id': '1', 'text': '2', 'sources': [], 'said': None}]},
+                                    {'facts': [{'id': '1', 'text': '2', 'sources': [], 'said': None, 'subject': 'a', 'predicate': ' ', 'object': 'b'}]}])
+def test_a_damaged_extract_is_refused(damage):
+    with pytest.raises(ValueError, match='extract: expected what to_json writes'):
+        Extract.from_json(json.dumps({'gists': [], 'facts': [], 'notes': []} | damage))
+
+
+@pytest.mark.parametrize('cited, sources, notes', [
+    (['(D5:1, D5:3)'], ('D5:1', 'D5:3'), 0), (['D5:1; D5:3', 'D5:1'], ('D5:1', 'D5:3'), 0), (['[D5:3].'], ('D5:3',), 0),
+    (['D5:1, D5:99'], ('D5:1',), 1), (['D5:1,'], ('D5:1',), 0), ([''], tuple(IDS), 1), (['D5:99, D6:1'], tuple(IDS), 3)])
+def test_several_ids_in_one_text(cited, sources, notes):
+    made = from_script(facts=[GOOD | {'turns': cited}])
+    assert (made.facts[0].sources, len(made.notes)) == (sources, notes)
+
+
+@pytest.mark.parametrize('text, notes', [('[13 April 2024] Nell ran.', 0), ('[2024-04-13] Nell ran.', 0), ('[13 April 2024, 11:00 pm] Nell ran.', 0),
+                                         ('[14 April 2024] Nell ran.', 1)])
+def test_a_stamp_of_the_same_day_is_no_fault(text, notes):
+    made = from_script(gists=[{'text': text, 'turns': ['D5:3']}])
+    assert made.gists[0].text == 'Nell ran.' and len(made.notes) == notes
+
+
+def test_names_are_no_text():
+    with pytest.raises(TypeError, match="speakers: expected a sequence of names, got the text 'Tobin'"):
+        extract(SESSION, speakers='Tobin')
