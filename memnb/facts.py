@@ -5,6 +5,7 @@
 # %% ../nbs/19a_facts.ipynb #5a25be58
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import date, datetime
 
@@ -61,6 +62,16 @@ def qualifiers(start: TimeSpan | None, end: TimeSpan | None) -> str:
     return ', '.join(f'{name}: {span}' for name, span in (('start_time', start), ('end_time', end)) if span)
 
 # %% ../nbs/19a_facts.ipynb #cddd50ef
+def _moment(value: datetime | date | str | None) -> datetime | None:
+    "A record time however it was written; `ToolError` for what is none. A mere day is its midnight."
+    if value is None or isinstance(value, datetime):
+        return value
+    try:
+        return parse_datetime(value.isoformat() if isinstance(value, date) else value)
+    except (TypeError, ValueError):
+        raise ToolError(f"record_time: expected a moment such as '9 January 2024, 7:15 pm', got {value!r:.80}") from None
+
+
 @dataclass(frozen=True)
 class Fact(Snippet):
     "Who did what to whom, and when (appendix B). `start` and `end` are spans; make facts with `Fact.of`."
@@ -73,17 +84,20 @@ class Fact(Snippet):
     @classmethod
     def of(cls, subject: str, predicate: str, object: str, *,
            point_in_time=None, start_time=None, end_time=None,  # anything for `as_span`
-           record_time: datetime | str | None = None,  # when it was said
-           sources=(), id: str | None = None, session: str | None = None, position: int | None = None) -> Fact:
-        "A fact from its phrases and Wikidata-style qualifiers; a point in time makes the other two superfluous."
+           record_time: datetime | date | str | None = None,  # when it was said
+           sources: Iterable[str] = (),  # ids of the turns on which it rests
+           id: str | None = None, session: str | None = None, position: int | None = None) -> Fact:
+        """A fact from its phrases and Wikidata-style qualifiers; a point in time makes the other two superfluous.
+
+        ValueError without one of the phrases, `ToolError` for a time that is none."""
         point = as_span(point_in_time, 'point_in_time')
         start, end = point or as_span(start_time, 'start_time'), point or as_span(end_time, 'end_time')
-        said = parse_datetime(record_time) if isinstance(record_time, str) else record_time
+        said, sources = _moment(record_time), sources if isinstance(sources, str) else tuple(sources)  # a str: `Snippet` refuses it
         parts = [' '.join(('' if part is None else str(part)).split()) for part in (subject, predicate, object)]
         if not all(parts):
             raise ValueError(f'a fact needs a subject, a predicate and an object, got {parts!r:.120}')
         known = (parts, [span and span.isoformat() for span in (start, end)], list(sources), str(said), session, position)
-        return cls(id or content_id(repr(known)), ' '.join(parts), tuple(sources), extent(start, end), None, said, session, position,
+        return cls(id or content_id(repr(known)), ' '.join(parts), sources, extent(start, end), None, said, session, position,
                    *parts, start, end)
 
     @property

@@ -72,6 +72,8 @@ def _opened(path: str | Path,
             mode: str,  # 'rw': it must be there; 'rwc': it is made if it is not
            ) -> Iterator[sqlite3.Connection]:
     "A connection; what was not committed when it closes did not happen. `MemoryFileError` where SQLite refuses."
+    if '\0' in str(path):
+        raise MemoryFileError(f'{str(path)!r:.200}: no path has a null character; SQLite would take what stands before it')
     address = f'{Path(path).absolute().as_uri()}?mode={mode}'
     _check_magic(Path(path))
     try:
@@ -167,7 +169,10 @@ def write_memory(path: str | Path, kind: str, settings: dict, model: str | None,
         for id in sorted(id for id in there if there[id] != seals.get(id)):
             _delete(file, id)
         for id in sorted(id for id in seals if there.get(id) != seals[id]):
-            _write(file, row_of(id))
+            row = row_of(id)
+            if (row.id, row.seal) != (id, seals[id]):
+                raise MemoryFileError(f'{path}: session {id!r:.80}: its row is not the one that was announced')
+            _write(file, row)
         for name in head:
             if (before or {}).get(name) != head[name]:
                 file.execute('INSERT OR REPLACE INTO memory VALUES (?, ?)', (name, head[name]))

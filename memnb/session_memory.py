@@ -126,12 +126,6 @@ class _Sessions(Hooks):
                                        f'{self._homes[turn]!r:.80}: forget that one first, or give the turns other ids')
         return False
 
-    def _keep(self, session_id: str, kept: _Kept, vectors: Mapping[str, np.ndarray] | None = None) -> None:
-        "Link an extract, then note it."
-        self.link(session_id, kept.extract, vectors)
-        self._kept[session_id] = kept
-        self._homes.update(dict.fromkeys(kept.turns, session_id))
-
 # %% ../nbs/06b_session_memory.ipynb #d353fab2
 class _Memory(_Sessions):
     "Adding and forgetting."
@@ -153,9 +147,17 @@ class _Memory(_Sessions):
              *, turns: Collection[str] = (),  # ids of the turns that no other session may have
             ) -> None:
         "Link an extract that came from elsewhere, for nothing. `DuplicateSession` as for `add`."
+        if not isinstance(session_id, str) or isinstance(turns, str):
+            raise TypeError(f'keep: expected a session id and a collection of turn ids, got {session_id!r:.80} and {turns!r:.80}')
         digest = digest or sha_of(self.extract_to_json(extract))
         if not self._is_kept(session_id, digest, turns):
             self._keep(session_id, _Kept(extract, digest, tuple(dict.fromkeys(turns)), {}))
+
+    def _keep(self, session_id: str, kept: _Kept, vectors: Mapping[str, np.ndarray] | None = None) -> None:
+        "Link an extract, then note it."
+        self.link(session_id, kept.extract, vectors)
+        self._kept[session_id] = kept
+        self._homes.update(dict.fromkeys(kept.turns, session_id))
 
     def forget(self, session_id: str) -> dict[str, int]:
         "Remove a session and all that rested on it alone; what went, counted by kind. `UnknownSession`."
@@ -165,8 +167,8 @@ class _Memory(_Sessions):
         return gone
 
 # %% ../nbs/06b_session_memory.ipynb #a3574e90
-class SessionMemory(_Memory):
-    "A memory that can be added to, cut, saved and opened again."
+class _Rows(_Memory):
+    "A session as a row of a file, and back."
     def _row(self, session_id: str) -> Row:
         "What a file is to hold of a session."
         kept = self._kept[session_id]
@@ -175,6 +177,23 @@ class SessionMemory(_Memory):
         extract = self.extract_to_json(kept.extract)
         return Row(session_id, kept.digest, canonical(kept.turns), canonical(usage), canonical(extract), vectors)
 
+    def _restore(self, path: str | Path, row: Row,
+                 as_it_was: bool,  # whether to take the row's vectors
+                ) -> None:
+        "Link what a file holds of a session."
+        try:
+            extract = self.extract_from_json(json.loads(row.extract))
+            usage = {role: Usage(**spent) for role, spent in json.loads(row.usage).items()}
+            vectors = {id: np.frombuffer(data, '<f4').astype(np.float32) for id, data in row.vectors.items()} if as_it_was else {}
+            turns = tuple(json.loads(row.turns))
+        except (LookupError, TypeError, ValueError, AttributeError) as error:
+            raise MemoryFileError(f'{path}: session {row.id!r:.80}: {type(error).__name__}: {error}') from error
+        kept = _Kept(extract, row.digest, turns, usage, row.seal if as_it_was else None)
+        self._keep(row.id, kept, vectors or None)
+
+# %% ../nbs/06b_session_memory.ipynb #5faaacfb
+class SessionMemory(_Rows):
+    "A memory that can be added to, cut, saved and opened again."
     def save(self, path: str | Path) -> None:
         """Make a file hold this memory, in one transaction: it is as before, or as after. `MemoryFileError`.
 
@@ -199,16 +218,3 @@ class SessionMemory(_Memory):
         for row in rows:
             memory._restore(path, row, not embed_anew)
         return memory
-
-    def _restore(self, path: str | Path, row: Row,
-                 as_it_was: bool,  # whether to take the row's vectors
-                ) -> None:
-        "Link what a file holds of a session."
-        try:
-            extract = self.extract_from_json(json.loads(row.extract))
-            usage = {role: Usage(**spent) for role, spent in json.loads(row.usage).items()}
-        except (LookupError, TypeError, ValueError, AttributeError) as error:
-            raise MemoryFileError(f'{path}: session {row.id!r:.80}: {type(error).__name__}: {error}') from error
-        vectors = {id: np.frombuffer(data, '<f4').astype(np.float32) for id, data in row.vectors.items()}
-        self._keep(row.id, _Kept(extract, row.digest, tuple(json.loads(row.turns)), usage, row.seal if as_it_was else None),
-                   vectors if as_it_was and vectors else None)

@@ -60,9 +60,17 @@ class Arguments(BaseModel):
             if value is None and not field.is_required():
                 return field.get_default(call_default_factory=True)
             raise
-        if isinstance(value, Real) and isinstance(fitted, Real) and isinstance(value, bool) != isinstance(fitted, bool):
-            raise PydanticCustomError('kind', f"Input should be {'true or false' if isinstance(fitted, bool) else 'a number'}")
+        _check_truths(value, fitted)
         return fitted
+
+
+def _check_truths(value: Any, fitted: Any) -> None:
+    "Refuse a truth of which a number was made, or the reverse, also inside lists."
+    if isinstance(value, Real) and isinstance(fitted, Real) and isinstance(value, bool) != isinstance(fitted, bool):
+        raise PydanticCustomError('kind', f"Input should be {'true or false' if isinstance(fitted, bool) else 'a number'}")
+    if isinstance(value, (list, tuple)) and isinstance(fitted, (list, tuple)):
+        for part, fitted_part in zip(value, fitted):
+            _check_truths(part, fitted_part)
 
 # %% ../nbs/06a_tools.ipynb #0ff5fc23
 _MADE = WeakKeyDictionary()  # function -> {whether bound to an object: its model}; it keeps no function alive

@@ -184,6 +184,22 @@ def test_what_a_fact_is_made_of():
             Fact.of('a', wrong, 'c')
 
 
+@pytest.mark.parametrize('sources', [['D1:1', 'D1:2'], ('D1:1', 'D1:2'), iter(['D1:1', 'D1:2'])])
+def test_sources_of_any_kind_are_kept_and_a_single_text_is_none(sources):
+    assert Fact.of('a', 'b', 'c', sources=sources) == Fact.of('a', 'b', 'c', sources=('D1:1', 'D1:2'))
+    with pytest.raises(TypeError, match='sources: expected a tuple of turn ids'):
+        Fact.of('a', 'b', 'c', sources='D1:1')
+
+
+def test_a_record_time_is_a_moment_or_refused_by_name():
+    midnight = Fact.of('a', 'b', 'c', record_time='1 January 2024')
+    assert midnight.line == '(a, b, c) [record_time: 1 January 2024, 12:00 am]'
+    assert Fact.of('a', 'b', 'c', record_time=date(2024, 1, 1)) == Fact.of('a', 'b', 'c', record_time=datetime(2024, 1, 1)) == midnight
+    for wrong in ('long ago', '', 2024, TimeSpan.year(2024), float('nan')):
+        with pytest.raises(ToolError, match='record_time: expected a moment'):
+            Fact.of('a', 'b', 'c', record_time=wrong)
+
+
 @pytest.mark.parametrize('arguments, message', [
     (dict(start_time='long ago'), r"start_time: expected a date such as .* got 'long ago'"),
     (dict(end_time=''), 'end_time: expected a date'),

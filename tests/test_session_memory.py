@@ -224,6 +224,15 @@ def test_an_extract_can_be_kept_without_a_session(path):
     again.keep('more', mine, turns=['f1'])
 
 
+@pytest.mark.parametrize('id, turns', [(3, ()), (None, ()), ('mine', 'D1:5')])
+def test_what_is_kept_has_a_text_for_an_id_and_a_list_of_turns(id, turns):
+    memory = built(SOME[:1])
+    before = memory.state()
+    with pytest.raises(TypeError, match='keep: expected a session id and a collection of turn ids'):
+        memory.keep(id, {'names': {}, 'texts': {}}, turns=turns)
+    assert memory.state() == before
+
+
 def test_equal_sessions_and_only_those_have_equal_digests():
     turn = Turn('a', 'Ana', 'hello')
     different = [Session('D', [turn]), Session('E', [turn]), Session('D', []), Session('D', [turn], datetime(2024, 1, 1)),
@@ -327,6 +336,30 @@ def test_the_same_session_with_another_extract_is_written_again(path):
     other.keep('D3', {'names': {'Zoe': 1}, 'texts': {}}, digest_of(SOME[2]))
     other.save(path)
     assert Names.load(path).state() == other.state()
+
+
+def test_a_row_that_was_not_announced_is_refused_and_changes_nothing(path):
+    built(SOME[:3]).save(path)
+    before, row = path.read_bytes(), Row('D9', 'd', '[]', '{}', '{}', {})
+    for announced in ({'D9': 'x' * 64}, {'D8': row.seal}):
+        with pytest.raises(MemoryFileError, match='its row is not the one that was announced'):
+            write_memory(path, 'names', {}, None, announced, lambda id: row)
+        assert path.read_bytes() == before
+
+
+def test_a_row_of_another_version_is_an_error_of_the_file(path):
+    for turns, vectors in (('no json', {}), ('[]', {'a': b'123'})):
+        row = Row('D1', 'd', turns, '{}', '{"names": {}, "texts": {}}', vectors)
+        write_memory(path, 'names', {'least': 1}, 'letters', {'D1': row.seal}, lambda id: row)
+        with pytest.raises(MemoryFileError, match="session 'D1': "):
+            Names.load(path)
+
+
+def test_a_path_with_a_null_is_not_the_path_before_it(tmp_path):
+    for what in (lambda path: built(SOME[:1]).save(path), Names.load):
+        with pytest.raises(MemoryFileError):
+            what(f'{tmp_path}/memory\0more')
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_fault_after_any_statement_leaves_the_file_before_or_after(path):

@@ -452,3 +452,13 @@ def test_what_cannot_be_searched_or_asked_for_is_refused_when_the_tools_are_made
 def test_arguments_of_the_shipped_tools_have_meanings():
     for tool in TOOLS:
         assert all(field.description for field in arguments_of(tool.function).model_fields.values())
+
+
+def test_a_truth_inside_a_list_is_no_number():
+    def look(days: list[int], marks: 'list[list[bool]]' = []) -> Observation:  # noqa: B006
+        "Look."
+        return Observation(f'{days} {marks}')
+    assert Tool.of(look)(days=['8', 9.0], marks=[[True]]).note == '[8, 9] [[True]]'
+    for wrong in ({'days': [8, True]}, {'days': [8], 'marks': [[False], [1]]}):
+        with pytest.raises(ToolError, match='Input should be'):
+            Tool.of(look)(**wrong)
