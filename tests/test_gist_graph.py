@@ -1,6 +1,6 @@
 """The gist graph against Algorithm 1 written down naively, and its tools against scans of everything that was put in."""
-import json
 import math
+import tempfile
 import zlib
 from collections import Counter
 from dataclasses import replace
@@ -17,16 +17,16 @@ from memnb.datasets import load_sample
 from memnb.extraction import Extract
 from memnb.facts import OPERATORS, Fact, Gist, Window
 from memnb.gist_graph import VOTE, VOTERS, GistGraph, placed
-from memnb.graph_tools import SHOWN, cosines, first, named
+from memnb.graph_tools import SHOWN, cosines, first, named, numbered
 from memnb.hybrid_graph import HybridGraph, mentions
 from memnb.lm import RuleLM
 from memnb.memr3 import MemR3
 from memnb.ranking import DuplicateSnippet
 from memnb.run import Run
-from memnb.search import Snippet
+from memnb.search import Hit
 from memnb.session_memory import DuplicateSession, UnknownSession
 from memnb.timespan import TimeSpan
-from memnb.tools import Observation, ToolError
+from memnb.tools import Observation, Tool, ToolError
 
 THRESHOLD = .8123  # no cosine of two small vectors of whole numbers comes near it
 WORDS = ('cow', 'tram', 'bun', 'harbour', 'clock', 'Ada', 'Bo', 'lamp')
@@ -458,6 +458,20 @@ def test_a_number_means_nothing_after_a_count():
         tools['find_gist_contexts'](gist_id='1')
 
 
+def test_what_was_counted_was_not_shown():
+    def counting() -> Observation:
+        "Count gists."
+        return Observation('count: 1', (Hit(SMALL.gists[0]),), value=1)
+
+    def walking(gist_id: str) -> Observation:
+        "Walk."
+        return Observation(gist_id)
+    count_them, walk = numbered([Tool.of(counting), Tool.of(walking)])
+    assert count_them().value == 1
+    with pytest.raises(ToolError, match='it showed no gist'):
+        walk(gist_id='1')
+
+
 def test_a_number_beyond_the_budget_means_nothing():
     graph = graph_of({'S1': SMALL})
     tools = {tool.name: tool for tool in graph.tools()}
@@ -550,8 +564,8 @@ def test_first_looks_on_until_it_has_ten(kind):
 
 class Machine(RuleBasedStateMachine):
     "A graph that is changed in all ways, beside a dictionary of what it should hold."
-    @initialize(aligned=st.booleans(), tmp=st.builds(lambda: None))
-    def begin(self, aligned, tmp):
+    @initialize(aligned=st.booleans())
+    def begin(self, aligned):
         self.options, self.model, self.numbers = {'aligned': aligned}, {}, count()
         self.graph = graph_of({}, **self.options)
 
@@ -582,7 +596,6 @@ class Machine(RuleBasedStateMachine):
 
     @rule()
     def reopen(self):
-        import tempfile
         with tempfile.TemporaryDirectory() as folder:
             self.graph.save(f'{folder}/graph.sqlite')
             self.graph = GistGraph.load(f'{folder}/graph.sqlite', embedder=Tiny())
