@@ -1,6 +1,8 @@
 """Tools: what a function says of itself, which calls are carried out and which are refused, and a choice of tools as a reply."""
+import gc
 import inspect
 import json
+import weakref
 from datetime import datetime
 from functools import partial
 from typing import Annotated, Any, Literal
@@ -462,3 +464,32 @@ def test_a_truth_inside_a_list_is_no_number():
     for wrong in ({'days': [8, True]}, {'days': [8], 'marks': [[False], [1]]}):
         with pytest.raises(ToolError, match='Input should be'):
             Tool.of(look)(**wrong)
+
+
+# ------------------------------------------------------------------ made once
+
+def test_the_model_of_a_function_is_made_once_and_keeps_nothing_alive():
+    class Shelf:
+        def take(self, place: int) -> Observation:
+            "Take a thing."
+            return Observation(str(place))
+
+    one, other = Shelf(), Shelf()
+    assert arguments_of(one.take) is arguments_of(other.take)
+    assert choice_of([Tool.of(one.take)]) is choice_of([Tool.of(other.take)])
+    with pytest.raises(TypeError):
+        arguments_of(Shelf.take)  # unbound, it has a parameter without a type
+    gone = [weakref.ref(thing) for thing in (one, Shelf.take)]
+    del one, other, Shelf
+    gc.collect()
+    assert [ref() for ref in gone] == [None, None]
+
+
+def test_functions_that_look_alike_are_told_apart():
+    def made(default):
+        def look(place: int = default) -> Observation:
+            "Look."
+            return Observation(str(place))
+        return Tool.of(look)
+    assert [made(default)().note for default in (1, 2)] == ['1', '2']
+    assert choice_of([made(1)]) is not choice_of([made(2)])
