@@ -38,8 +38,7 @@ def phrases_of(fact: Fact) -> tuple[str, ...]:
     return tuple(phrase_id(getattr(fact, field)) for field in FIELDS)
 
 # %% ../nbs/19d_fact_table.ipynb #01551cf0
-_FIRST, _LAST = date.min.toordinal(), date.max.toordinal()
-_NO_START, _NO_END = _FIRST - 1, _LAST + 1  # nobody said: one day beyond the calendar
+_NO_START, _NO_END = date.min.toordinal() - 1, date.max.toordinal() + 1  # nobody said: one day beyond the calendar
 
 
 def _ordinals(span: TimeSpan) -> tuple[int, int]:
@@ -59,9 +58,8 @@ def _holds(first, operator, last, span):
     return {'lt': before, 'le': ~after, 'eq': ~(before | after), 'ge': ~before, 'gt': after}[operator]
 
 
-def in_window(days: np.ndarray,  # (m, 4) as `day_numbers` gives them
-              window: Window) -> np.ndarray:
-    "(m,) booleans: `window.passes` for m facts at once."
+def in_window(days: np.ndarray, window: Window) -> np.ndarray:
+    "(m,) booleans: `window.passes` for m facts at once, from their (m, 4) `day_numbers`."
     keep = np.ones(len(days), bool)
     if window.start_time is not None:
         keep &= _holds(days[:, 0], window.start_operator, days[:, 1], window.start_time)
@@ -75,11 +73,6 @@ def id_number(id: str) -> int:
     "The first eight bytes of an id as a number: where two numbers differ, the ids differ in the same direction."
     return int.from_bytes(id.encode('utf-8', 'surrogatepass')[:8].ljust(8, b'\0'), 'big')
 
-
-def _ranks(keys):
-    "(m,) the place of each key among the different ones, from 0; equal keys share it."
-    return np.unique(keys, return_inverse=True)[1]
-
 # %% ../nbs/19d_fact_table.ipynb #2f47e55f
 def in_order(days: np.ndarray,  # (m, 4), see `day_numbers`
              numbers: np.ndarray,  # (m,) see `id_number`
@@ -92,26 +85,26 @@ def in_order(days: np.ndarray,  # (m, 4), see `day_numbers`
     chosen = np.arange(len(days))
     if first is not None and first < len(days):
         chosen = np.flatnonzero(dates <= np.partition(dates, first - 1)[first - 1])
-    keys = numbers[chosen] if ordering is None else _ranks(dates[chosen]) << 32 | _ranks(numbers[chosen])
+    ranks = [np.unique(keys[chosen], return_inverse=True)[1] for keys in ((dates, numbers) if ordering else (numbers,))]
+    keys = ranks[0] << 32 | ranks[-1]
     order = np.argsort(keys)
     keys = keys[order]
     return chosen[order], keys[1:] == keys[:-1]
 
 # %% ../nbs/19d_fact_table.ipynb #5a0c26c7
 class _Postings(SnippetStore):
-    "Facts, with the slots of every phrase of every field."
+    "Facts, with the slots of every phrase of every field; each is taken out again without a search."
     def __init__(self):
         super().__init__()
         self._postings: dict[str, dict[str, array]] = {field: {} for field in FIELDS}  # field -> phrase -> slots
         self._places = array('i')  # three a slot: where it stands in its postings
         self._borders = array('i')  # four a slot, see `day_numbers`
         self._numbers = array('Q')  # one a slot, see `id_number`
-        self._words: dict[str, list[str]] | None = None  # word -> phrases, made when it is asked for
 
     def _fresh(self, facts: Iterable[Fact]) -> list[Fact]:
-        "Those that are new; TypeError for what is no fact, before anything has changed."
+        "Those that are new; TypeError for what is no fact, or lacks a phrase, before anything has changed."
         for fact in (facts := list(facts)):
-            if not isinstance(fact, Fact):
+            if not isinstance(fact, Fact) or not all(phrases_of(fact)):
                 raise TypeError(f'add: expected facts, made with Fact.of, got {fact!r:.80}')
         return super()._fresh(facts)
 
@@ -125,13 +118,8 @@ class _Postings(SnippetStore):
             posting = self._postings[field].setdefault(phrase, array('i'))
             self._places.append(len(posting))
             posting.append(slot)
-        self._words = None
 
-# %% ../nbs/19d_fact_table.ipynb #766ed2c1
-class _Removable(_Postings):
-    "The same, and what was written can be taken back without a search."
     def _drop(self, slot: int) -> None:
-        end, self._words = len(self) - 1, None
         for column, (field, phrase) in enumerate(zip(FIELDS, phrases_of(self._snippets[slot]))):
             posting, hole = self._postings[field][phrase], self._places[3 * slot + column]
             moved = posting.pop()
@@ -140,25 +128,51 @@ class _Removable(_Postings):
             if not posting:
                 del self._postings[field][phrase]
         super()._drop(slot)
-        self._move(end, slot)
+        self._move(slot)
 
-    def _move(self, end: int, slot: int) -> None:
+    def _move(self, slot: int) -> None:
         "What is kept of the last slot is kept under another number from now on."
-        if slot != end:
+        if slot != len(self):
             for column, (field, phrase) in enumerate(zip(FIELDS, phrases_of(self._snippets[slot]))):
-                self._postings[field][phrase][self._places[3 * end + column]] = slot
+                self._postings[field][phrase][self._places[3 * len(self) + column]] = slot
         for kept, size in ((self._places, 3), (self._borders, 4), (self._numbers, 1)):
             kept[size * slot:size * slot + size] = kept[-size:]
             del kept[-size:]
 
 # %% ../nbs/19d_fact_table.ipynb #4f005dfb
-class _Phrases(_Removable):
+class _Phrases(_Postings):
     "What the facts speak of, and in which words."
+    def __init__(self):
+        super().__init__()
+        self._words: dict[str, dict[str, set[str]]] = {field: {} for field in FIELDS}  # field -> word -> phrases
+
+    def _put(self, fact: Fact) -> None:
+        super()._put(fact)
+        for field, phrase in zip(FIELDS, phrases_of(fact)):
+            if len(self._postings[field][phrase]) == 1:
+                for word in set(tokenize(phrase)):
+                    self._words[field].setdefault(word, set()).add(phrase)
+
+    def _drop(self, slot: int) -> None:
+        fact = self._snippets[slot]
+        super()._drop(slot)
+        for field, phrase in zip(FIELDS, phrases_of(fact)):
+            if phrase not in self._postings[field]:
+                self._forget(field, phrase)
+
+    def _forget(self, field: str, phrase: str) -> None:
+        "Take a phrase from its words."
+        for word in set(tokenize(phrase)):
+            self._words[field][word].remove(phrase)
+            if not self._words[field][word]:
+                del self._words[field][word]
+
     @property
     def phrases(self) -> dict[str, int]:
         "The ids of all subjects and objects, in order, each with the number of facts it stands in."
         subjects, objects = self._postings['subject'], self._postings['object']
-        return {phrase: len({*subjects.get(phrase, ()), *objects.get(phrase, ())}) for phrase in sorted({*subjects, *objects})}
+        pairs = ((one, subjects.get(one, ()), objects.get(one, ())) for one in sorted({*subjects, *objects}))
+        return {one: len({*first, *last}) if first and last else len(first) + len(last) for one, first, last in pairs}
 
     @property
     def predicates(self) -> dict[str, int]:
@@ -175,13 +189,8 @@ class _Phrases(_Removable):
 
     def closest(self, text: str, n: int = 5, fields: Collection[str] = ('subject', 'object')) -> list[str]:
         "At most `n` phrases that share words with a text: most words first, then the shortest, then by alphabet."
-        if self._words is None:
-            self._words = {}
-            for phrase in {phrase for postings in self._postings.values() for phrase in postings}:
-                for word in set(tokenize(phrase)):
-                    self._words.setdefault(word, []).append(phrase)
-        shared = Counter(phrase for word in set(tokenize(text)) for phrase in self._words.get(word, ())
-                         if any(phrase in self._postings[field] for field in fields))
+        shared = Counter(phrase for word in set(tokenize(text))
+                         for phrase in {one for field in fields for one in self._words[field].get(word, ())})
         return [self.display(phrase) for phrase in sorted(shared, key=lambda one: (-shared[one], len(one), one))[:n]]
 
 # %% ../nbs/19d_fact_table.ipynb #00e78c77
@@ -198,8 +207,8 @@ def aggregate(facts: Iterable[Fact], how: str) -> int:
     "A number instead of facts: how many there are, or how many different subjects or objects they have."
     if how not in AGGREGATIONS:
         raise ToolError(f'aggregation: expected one of {", ".join(AGGREGATIONS)}, got {how!r:.80}')
-    facts, column = list(facts), {'count_unique_subjects': 0, 'count_unique_objects': 2}.get(how)
-    return len(facts) if column is None else len({phrases_of(fact)[column] for fact in facts})
+    field = {'count_unique_subjects': 'subject', 'count_unique_objects': 'object'}.get(how)
+    return sum(1 for fact in facts) if field is None else len({phrase_id(getattr(fact, field)) for fact in facts})
 
 # %% ../nbs/19d_fact_table.ipynb #03ad7fc9
 class FactTable(_Phrases):
@@ -210,15 +219,11 @@ class FactTable(_Phrases):
              limit: int | None = None, offset: int = 0,  # how many at most, and how many of the first to leave out
              ) -> list[Fact]:
         """The facts that have these phrases and lie in the window. `ToolError` without any phrase, or for a wrong option.
-
         What has no start comes last in 'asc', what has no end last in 'desc'. Ties of 'asc' go by end, then all go by id."""
         check_options(ordering, limit, offset)
         slots = self._with(subject, predicate, object)
-        if window and len(slots):
-            slots = slots[in_window(self._days_of(slots), window)]
+        slots = slots[in_window(self._days_of(slots), window)]
         return [self._snippets[slot] for slot in self._ordered(slots, ordering, limit and offset + limit)[offset:]]
-
-    aggregate = staticmethod(aggregate)
 
     def _with(self, *phrases: str | None) -> np.ndarray:
         "The slots that have the phrases given: the shortest posting, less what does not stand in the others."
@@ -228,9 +233,8 @@ class FactTable(_Phrases):
         postings = [(np.array(self._postings[FIELDS[column]].get(phrase, ()), np.intc), column) for column, phrase in given]
         (slots, _), *others = sorted(postings, key=lambda pair: len(pair[0]))
         for posting, column in others:
-            if len(slots):
-                places = np.frombuffer(self._places, np.intc)[3 * slots + column]
-                slots = slots[posting[np.minimum(places, len(posting) - 1)] == slots]
+            places = np.frombuffer(self._places, np.intc)[3 * slots + column]
+            slots = slots[posting[np.minimum(places, len(posting) - 1)] == slots]
         return slots
 
     def _days_of(self, slots: np.ndarray) -> np.ndarray:
@@ -239,10 +243,7 @@ class FactTable(_Phrases):
 
     def _ordered(self, slots: np.ndarray, ordering: str | None, first: int | None) -> list[int]:
         "The slots in order, the first ones only where so many are wanted."
-        if not len(slots):
-            return []
-        numbers = np.frombuffer(self._numbers, np.uint64)[slots]
-        order, tied = in_order(self._days_of(slots), numbers, ordering, first)
+        order, tied = in_order(self._days_of(slots), np.frombuffer(self._numbers, np.uint64)[slots], ordering, first)
         slots, edges = slots[order].tolist(), np.flatnonzero(np.diff(tied, prepend=False, append=False)).tolist()
         for start, stop in zip(edges[::2], edges[1::2]):  # runs of ties: the whole ids decide
             slots[start:stop + 1] = sorted(slots[start:stop + 1], key=lambda slot: self._snippets[slot].id)
