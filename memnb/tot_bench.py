@@ -10,7 +10,6 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from itertools import islice
 
 from . import __version__
 from .answering import NO_INFORMATION
@@ -117,17 +116,18 @@ def wordings_of(path: str) -> dict[str, Mapping[str, Sequence[str]]]:
 
 # %% ../nbs/52c_tot_bench.ipynb #0eca1baf
 def tot_report(rows: Sequence[TotRow]) -> dict:
-    "Shares of right answers by wording and kind, with intervals; the greatest number of calls; faults by kind; what was wrong."
+    "Shares of right answers by wording and kind, with intervals; the greatest number of calls; faults by kind; three wrong answers of each."
     def share(mine):
         return asdict(bootstrap([float(row.right) for row in mine]))
     sets = dict.fromkeys(row.wording for row in rows)
     wrong = [row for row in rows if not row.right]
+    examples = [[row for row in wrong if (row.wording, row.kind) == place][:3] for place in dict.fromkeys((row.wording, row.kind) for row in wrong)]
     return {
         'sets': {name: {'overall': share([row for row in rows if row.wording == name]),
                         **{kind: share([row for row in rows if (row.wording, row.kind) == (name, kind)]) for kind in KINDS}} for name in sets},
         'calls': {kind: max((row.calls for row in rows if row.kind == kind), default=0) for kind in KINDS},
         'faults': {name: dict(Counter(row.fault for row in wrong if row.wording == name)) for name in sets},
-        'wrong': [asdict(row) for row in islice(wrong, 60)]}
+        'wrong': [asdict(row) for few in examples for row in few]}
 
 
 PAPER = {  # exact match in percent: table 13 of the paper
