@@ -226,7 +226,9 @@ def test_the_order_of_sessions_changes_nothing():
 
 
 def test_rules_answer_and_refuse():
-    assert REMem(GRAPH).ask('When did Ada buy a boat?').answer == '8 January 2024'
+    trace = REMem(GRAPH).ask('When did Ada buy a boat?')
+    assert (trace.answer, trace.evidence) == ('8 January 2024', ['D1:1'])
+    assert [step.arguments for step in trace.steps if step.kind == 'tool'][0] == {'query': 'When did Ada buy a boat?'}  # and no defaults
     trace = REMem(GRAPH).ask('When did Bo buy a boat?')
     assert (trace.answer, trace.evidence) == (NO_INFORMATION, [])
     assert 'D1:1' in trace.read
