@@ -15,10 +15,8 @@ from .reading import sentences
 from .third_person import ADVERB, AUXILIARIES, BASES_IN_ED, BE, DO, HAVE, NO_VERBS, PASTS, is_participle, third_person
 from .timespan import TimeSpan, find_times
 
-_all_ = ['third_person']
-
 # %% auto #0
-__all__ = ['PRESENTS', 'LONGEST', 'NEAR', 'Clause', 'times_in', 'bounds', 'clauses', 'third_person']
+__all__ = ['PRESENTS', 'LONGEST', 'NEAR', 'Clause', 'times_in', 'bounds', 'clauses']
 
 # %% ../nbs/19b_clauses.ipynb #f33ad03c
 @dataclass(frozen=True)
@@ -39,15 +37,13 @@ def times_in(text: str, day: date) -> tuple[tuple[int, int, TimeSpan], ...]:
 
 def bounds(span: TimeSpan | None) -> tuple[TimeSpan | None, TimeSpan | None]:
     "Start and end of what happened in a span: since 2016 has a start, from May to June both, a day is a point in time."
-    if span is None:
-        return None, None
-    if span.end is None:
-        unit = TimeSpan.of(span.granularity, span.start)
-        return (unit if unit.start == span.start else TimeSpan.day(span.start)), None
-    if span.start is None:
-        unit = TimeSpan.of(span.granularity, span.end)
-        return None, (unit if unit.end == span.end else TimeSpan.day(span.end))
-    return (TimeSpan.day(span.start), TimeSpan.day(span.end)) if span.granularity == 'span' else (span, span)
+    if span is None or (span.start and span.end and span.granularity != 'span'):
+        return span, span
+    for unit in ('year', 'month') if span.granularity == 'span' else (span.granularity,):
+        start, end = (side and TimeSpan.of(unit, side) for side in (span.start, span.end))
+        if start != end and (not start or start.start == span.start) and (not end or end.end == span.end):
+            return start, end
+    return span.start and TimeSpan.day(span.start), span.end and TimeSpan.day(span.end)
 
 # %% ../nbs/19b_clauses.ipynb #8346bb24
 PRESENTS = frozenset('''says thinks wants needs loves likes lives works makes takes goes comes gets knows keeps feels looks seems plays runs
@@ -90,7 +86,7 @@ def _whole(words: list[str], rest: list[str]) -> tuple[str, str] | None:
         return None
     return ' '.join(words), ' '.join(rest)
 
-# %% ../nbs/19b_clauses.ipynb #1ee633dd
+
 def _named(words: list[str], place: int) -> tuple[str, str] | None:
     "Subject and rest where a speaker's name stands at `place` and what follows it is a verb; with others, or a companion before it."
     name, follows = words[place], words[place + 1:]
@@ -204,19 +200,24 @@ def _pieces(sentence: str, names: tuple[str, ...]) -> Iterator[str]:
 
 # %% ../nbs/19b_clauses.ipynb #5df58720
 _LEAD = re.compile(r"(?:\b(?:on|in|at|during|by|over|for|around|about)\s+)?(?:\bthe\s+)?$", re.I)
+_FROM = re.compile(r'\w\s+from\s+(?:the\s+)?$', re.I)  # before a time: `a notebook from 1904` was not found then
 _OPENING = re.compile(r'^(?:\W|(?:and|but|so|well|oh|yes|yeah|anyway|also|honestly|actually|then|now)\b)+', re.I)
 
 
 def _without_time(piece: str, day: date | None) -> tuple[str, TimeSpan | None]:
     "A piece without the words of its times, and the first of these. Words that belong to a noun stay: Christmas pudding."
-    times = times_in(piece, day) if day else ()
+    times = [one for one in times_in(piece, day) if not _FROM.search(piece[:one[0]])] if day else []
     for start, end, _ in reversed(times):
         before, follows = _LEAD.sub('', piece[:start]), re.match(r"\s+([\w’']+)", piece[end:])
-        if not follows or follows[1].lower() in NO_VERBS | _PRONOUNS or not before.strip():
+        loose = not follows or follows[1].lower() in NO_VERBS | _PRONOUNS or not before.strip()
+        if loose and not before.endswith(' of '):
             piece = before + piece[end:]
     return _OPENING.sub('', piece), times[0][2] if times else None
 
 # %% ../nbs/19b_clauses.ipynb #89345a73
+_UNREAL = re.compile(r"\W*(?:(?:and|but|or|so|as|even|only)\s+)*(?:(?:if|unless|whether|maybe|perhaps)\b|(?:what|all)\s+(?-i:[A-Z]))", re.I)
+
+
 def _goes_on(word: str) -> bool:
     "Whether a piece that begins with a word has the subject of the piece before: a verb, and no request."
     return _is_verb(word) and word.replace('’', "'") not in ("don't", 'do', 'have', 'are', 'am', 'let', 'put', 'set')
@@ -226,6 +227,9 @@ def _clauses_of(sentence: str, names: tuple[str, ...], day: date | None) -> Iter
     "The clauses of one sentence in the third person; a piece that begins with a verb has the subject of the one before."
     sentence, subject, ahead = re.sub(rf",\s*(?:{'|'.join(map(re.escape, names))})\W*$", '', sentence), None, None
     for whole in _pieces(sentence, names):
+        if _UNREAL.match(whole):
+            subject = None
+            continue
         piece, span = _without_time(whole, day)
         span, ahead = span or ahead, None if piece else span  # `Last Friday,` belongs to what comes next
         found = _find_subject(piece, names)
@@ -237,12 +241,9 @@ def _clauses_of(sentence: str, names: tuple[str, ...], day: date | None) -> Iter
             yield Clause(found[0], *parts, *bounds(span))
 
 
-def clauses(
-    text: str,
-    speaker: str,
-    day: date | None = None,  # when it was said; None: no times
-    others: Collection[str] = (),  # who listens
-) -> list[Clause]:
+def clauses(text: str, speaker: str,
+            day: date | None = None, others: Collection[str] = (),  # when it was said (None: no times), and who listens
+           ) -> list[Clause]:
     "The clauses of what somebody said, by pattern: small, and silent where it is not sure. Questions have none."
     names = tuple(sorted({speaker, *others}))
     return [clause for sentence in sentences(text) if not sentence.rstrip('"\')').endswith('?')

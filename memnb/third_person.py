@@ -44,9 +44,12 @@ def is_participle(word: str) -> bool:
     return word in PARTICIPLES or (word.endswith('ed') and len(word) > 4 and word not in BASES_IN_ED)
 
 # %% ../nbs/19ab_third_person.ipynb #45bbecc6
+_SPOKEN = {'gotta': 'has to', 'wanna': 'wants to', 'gonna': 'is going to', 'dunno': "doesn't know", "ain't": "isn't"}
+
+
 def _stays(word: str) -> bool:
     "Whether a word is the same behind I and behind a name."
-    return (word in PASTS or word in MODALS or word in NO_VERBS or word.endswith(("n't", 'ing'))
+    return (word in PASTS or word in MODALS or word in NO_VERBS or bool(re.search(r"n't$|[aeiouy].*ing$|\W$|^$", word))
             or (word.endswith('ed') and word not in BASES_IN_ED) or (word.endswith('s') and not word.endswith(('ss', 'us'))))
 
 
@@ -54,6 +57,8 @@ def third(verb: str) -> str:
     "The verb behind I or you as it stands behind a name: love → loves, am → is, haven't → hasn't; a past or a modal stays."
     low = verb.lower().replace('’', "'")
     stem = low.removesuffix("n't")
+    if low in _SPOKEN:
+        return _SPOKEN[low]
     if stem in AUXILIARIES and stem not in MODALS:
         return AUXILIARIES[stem] + low[len(stem):]
     if _stays(low) or verb[:1].isupper():
@@ -64,20 +69,20 @@ def third(verb: str) -> str:
 
 # %% ../nbs/19ab_third_person.ipynb #7d0bfdda
 _WORD = r"(?!(?:I|you|my|me|we)\b)[A-Za-z]+(?:['’]t)?\b"
-_COMPANY = r"(?:(?<=^)|(?<=[,;:.!?] )|(?<=\bbut )|(?<=\bso )|(?<=\bthat ))(?:[A-Z][\w.'’]*|[Mm]y\s+\w+|[\w'’]+'s\s+\w+)\s+(?:and|or)\s+"
+_COMPANY = r"(?:(?<=^)|(?<=[,;:.!?] )|(?<=\bbut )|(?<=\bso )|(?<=\bthat ))(?!(?:I|Yes|Yeah|No|Ok|Okay|Sure|Thanks|True)\b)(?:[A-Z][\w.'’]*|[Mm]y\s+\w+|[\w'’]+'s\s+\w+)\s+(?:and|or)\s+"
 _SHORT = {'m': 'is', 're': 'is', 've': 'has', 'll': 'will'}
 
 
 def _subject(pronoun: str, before: str = '') -> re.Pattern:
     "The pattern of a pronoun as subject, with what is shortened behind it, adverbs, and the verb."
-    return re.compile(rf"(?P<joined>{_COMPANY})?{before}(?<![\w'’-]){pronoun}(?![\w-])(?!\.\w)(?:['’](?P<tail>m|ve|d|ll|re)\b)?"
+    return re.compile(rf"(?P<joined>{_COMPANY})?{before}(?<![\w'’-]){pronoun}(?![\w/-])(?!\.\w)(?:['’](?P<tail>(?i:m|ve|d|ll|re))\b)?"
                       rf"(?P<adverbs>(?:\s+{ADVERB})*)(?:(?P<gap>\s+)(?P<verb>{_WORD}))?")
 
 
 def _inverted(pronoun: str) -> re.Pattern:
     "The pattern of `am I`, `do you`: the auxiliary first, in a form that goes with the pronoun."
     forms = set(AUXILIARIES) - {'is', 'has', 'does', *(('are', 'were') if pronoun == 'I' else ('am', 'was'))}
-    return re.compile(rf"\b(?P<verb>(?:{'|'.join(sorted(forms))}|ca|wo)(?:n['’]t)?)\s+{pronoun}(?![\w'’-])", re.I)
+    return re.compile(rf"\b(?P<verb>(?:{'|'.join(sorted(forms))}|ca|wo|are(?=n))(?:n['’]t)?)\s+{pronoun}(?![\w'’-])", re.I)
 
 # %% ../nbs/19ab_third_person.ipynb #d7089b60
 def _lengthened(tail: str, verb: str) -> str:
@@ -107,7 +112,9 @@ def _as_question(name: str) -> Callable[[re.Match], str]:
 # %% ../nbs/19ab_third_person.ipynb #6811c574
 _OPENERS = '(?:(?<=^)|(?<=[,;:.!?–—] )|' + '|'.join(rf'(?<=\b(?i:{word}) )' for word in (
     'and but that when if because what so as since where while which think hope glad thinks hopes before after sure how'.split())) + ')'
-_I, _I_INVERTED, _YOU_INVERTED = _subject('I'), _inverted('I'), _inverted('you')
+_NUMBERED = ''.join(rf'(?<!\b{word} )' for word in 'War Part Type Phase Chapter Volume Act Level Class Stage'.split())  # World War I
+_I = _subject(rf"(?<!\b[A-Z]\.){_NUMBERED}(?:I|i(?=['’](?:m|ve|d|ll)\b|\s+[a-z]))")
+_I_INVERTED, _YOU_INVERTED = _inverted('I'), _inverted('you')
 _YOU_SUBJECT = _subject('[Yy]ou', _OPENERS)
 _YOU_FINITE = _subject(rf"[Yy]ou(?=['’](?:ve|d|ll|re)\b|\s+(?:{'|'.join(sorted(AUXILIARIES))})(?:n['’]t)?\b)")
 _YOU_OBJECT = re.compile(rf"(?<!['’])\b[Yy]ou\b(?!['’-])(?=\s*(?:[.,;:!?)–—]|$)|\s+(?:{'|'.join(sorted(NO_VERBS | {'some', 'more', 'any'}))})\b)")
@@ -161,6 +168,8 @@ def third_person(
     others: Collection[str] = (),  # who listens; only a single listener is `you`
 ) -> str:
     "What was said, as a bystander tells it: names in place of I, me, my and of you. What stands in quotation marks stays."
+    if isinstance(others, str):
+        raise TypeError(f'others: expected a collection of names, got the str {others!r:.80}')
     listeners = [name for name in others if name != speaker]
     parts = _QUOTED.split(_with_nobody(text, speaker))
     parts[::2] = [_told(part, speaker, listeners[0] if len(listeners) == 1 else None) for part in parts[::2]]

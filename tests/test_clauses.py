@@ -193,3 +193,55 @@ def test_long_lines_take_no_longer():
         before = time.process_time()
         clauses(text, 'Tobin', None, ['Zofia'])
         assert time.process_time() - before < 5, text[:10]
+
+
+@pytest.mark.parametrize('text, told', [
+    ("I'M LATE", 'Tobin is LATE'),
+    ("i love rye and i'm late.", 'Tobin loves rye and Tobin is late.'),
+    ('World War I ended, and I sang.', 'World War I ended, and Tobin sang.'),
+    ('The A.I. is new.', 'The A.I. is new.'),
+    ('The I/O is slow, i.e. it waits.', 'The I/O is slow, i.e. it waits.'),
+    ('I bring bread and I sing.', 'Tobin brings bread and Tobin sings.'),
+    ('I gotta go, I dunno where.', "Tobin has to go, Tobin doesn't know where."),
+    ("I ain't late.", "Tobin isn't late."),
+    ("Aren't I late?", "Isn't Tobin late?"),
+    ('Thanks and I love it.', 'Thanks and Tobin loves it.'),
+])
+def test_an_i_that_is_nobody_and_a_verb_that_only_looks_like_a_form(text, told):
+    assert third_person(text, 'Tobin', ['Zofia']) == told
+    assert third_person(told, 'Tobin', ['Zofia']) == told
+
+
+def test_listeners_are_a_list_of_names():
+    with pytest.raises(TypeError, match="others: expected a collection of names, got the str 'Zofia'"):
+        third_person('I saw you.', 'Tobin', 'Zofia')
+
+
+@pytest.mark.parametrize('text, expected', [
+    ('If I had a boat, Nell sold hers.', [('Nell', 'sold', 'hers')]),
+    ('Old Halloran gave me flour, as if I were going to sea.', [('Old Halloran', 'gave', 'Tobin flour')]),
+    ('Even if I bought it, unless Nell bought it.', []),
+    ('Maybe I bought a boat.', []),
+    ('What I saw was a boat.', []),
+    ('All I did was cry.', []),
+    ('All the boats were wet.', [('All the boats', 'were', 'wet')]),
+])
+def test_what_is_not_claimed_is_no_clause(text, expected):
+    assert [(one.subject, one.predicate, one.object) for one in clauses(text, 'Tobin', DAY, ['Zofia'])] == expected
+
+
+def test_a_time_that_belongs_to_a_thing_is_not_the_time_of_the_event():
+    book, = clauses('I found a notebook from 1904.', 'Tobin', DAY)
+    assert (book.object, book.start) == ('a notebook from 1904', None)
+    birthday, = clauses('My birthday is on the eleventh of June 2024.', 'Tobin', DAY)
+    assert (birthday.object, birthday.start) == ('on the eleventh of June 2024', TimeSpan.month(2024, 6))
+
+
+@pytest.mark.parametrize('words, sides', [
+    ('from 2010 to 2015', (TimeSpan.year(2010), TimeSpan.year(2015))),
+    ('from May to August 2023', (TimeSpan.month(2023, 5), TimeSpan.month(2023, 8))),
+    ('from 1 May to 31 May 2023', (TimeSpan.day(date(2023, 5, 1)), TimeSpan.day(date(2023, 5, 31)))),
+])
+def test_a_stretch_of_whole_units_has_units_at_its_ends(words, sides):
+    (_, _, span), = find_times(words, DAY)
+    assert bounds(span) == sides
