@@ -104,7 +104,7 @@ class _Postings(SnippetStore):
     def _fresh(self, facts: Iterable[Fact]) -> list[Fact]:
         "Those that are new; TypeError for what is no fact, or lacks a phrase, before anything has changed."
         for fact in (facts := list(facts)):
-            if not isinstance(fact, Fact) or not all(phrases_of(fact)):
+            if not isinstance(fact, Fact) or not all(getattr(fact, field).strip() for field in FIELDS):
                 raise TypeError(f'add: expected facts, made with Fact.of, got {fact!r:.80}')
         return super()._fresh(facts)
 

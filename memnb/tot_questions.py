@@ -58,7 +58,7 @@ def term_of(fact: Fact) -> Term:
     return Term(fact.subject, relation, fact.object, fact.start.start.year, fact.end.end.year)
 
 # %% ../nbs/50_tot_questions.ipynb #dbddd215
-_LINE = re.compile(r'(\S+) was the (\S+) of (\S+) from (\d{4}) to (\d{4})\.')
+_LINE = re.compile(r'(\S+) was the (\S+) of (\S+) from ([0-9]{4}) to ([0-9]{4})\.')
 
 
 def line_of(term: Term) -> str:
@@ -86,6 +86,12 @@ class TotQuestion:
     end_year: int | None = None  # the last year of an interval
     ordinal: int | None = None  # which of several terms, from 1
     anchor: tuple[str, str, str] | None = None  # holder, relation, object of the other event
+
+    def __post_init__(self):
+        if f'{self.kind}/{self.variant}' not in FIELDS:
+            raise ValueError(f"a question: expected one of {', '.join(FIELDS)}, got {f'{self.kind}/{self.variant}'!r:.80}")
+        if self.ordinal is not None and self.ordinal < 1:
+            raise ValueError(f'ordinal: expected 1 or more, got {self.ordinal}')
 
 
 @dataclass(frozen=True)
@@ -127,7 +133,7 @@ def _mirrored(kind: str, sides: Mapping[str, str], *templates: str) -> dict[str,
     "The templates with SIDE replaced by the word of each variant."
     return {f'{kind}/{variant}': [one.replace('SIDE', word) for one in templates] for variant, word in sides.items()}
 
-
+# %% ../nbs/50_tot_questions.ipynb #7a94adb5
 _WAS = '{subject} was the {relation} of'
 _ANCHOR_WAS = '{anchor_subject} was the {anchor_relation} of {anchor_object}'
 _STARTED, _STOPPED, _BEING = (_ANCHOR_WAS.replace('was', words) for words in ('started being', 'stopped being', 'being'))
@@ -171,22 +177,33 @@ WORDINGS = {
                 'Which entities were the {relation} of the entity {object}? Provide a comma-separated list. '
                 'Sort by SIDE time ascending.')}
 
-# %% ../nbs/50_tot_questions.ipynb #5c8f6da7
+# %% ../nbs/50_tot_questions.ipynb #a802603d
 def check_wordings(wordings: Mapping[str, Sequence[str]]) -> None:
     "`ValueError` unless there is a template for every key of FIELDS, with no field but those of its key."
     odd = sorted(set(wordings) ^ set(FIELDS))
     if odd:
         raise ValueError(f'wordings: expected exactly the keys of FIELDS; missing or unknown: {", ".join(odd)}')
     for key, templates in wordings.items():
-        if isinstance(templates, str) or not templates:
+        if not isinstance(templates, (list, tuple)) or not templates or not all(isinstance(one, str) for one in templates):
             raise ValueError(f'wordings[{key!r}]: expected a list of templates, got {templates!r:.80}')
         for template in templates:
-            unknown = {field for _, field, _, _ in Formatter().parse(template) if field is not None} - set(FIELDS[key])
+            try:
+                unknown = {field for _, field, _, _ in Formatter().parse(template) if field is not None} - set(FIELDS[key])
+                if not unknown:
+                    template.format(**dict.fromkeys(FIELDS[key], 'E1'))
+            except (KeyError, IndexError, ValueError) as error:
+                raise ValueError(f'wordings[{key!r}]: {template!r:.80} is no template: {error}') from None
             if unknown:
                 raise ValueError(f'wordings[{key!r}]: {min(unknown)!r} is no field there; expected {", ".join(FIELDS[key])}')
 
 # %% ../nbs/50_tot_questions.ipynb #4ccca881
 _WORDS = ('first', 'second', 'third', 'fourth', 'fifth', 'sixth', 'seventh', 'eighth', 'ninth', 'tenth')
+
+
+def _ordinal(number: int) -> tuple[str, str]:
+    "A number as '3rd' and as 'third'; above ten both are figures."
+    ending = 'th' if number % 100 in (11, 12, 13) else {1: 'st', 2: 'nd', 3: 'rd'}.get(number % 10, 'th')
+    return f'{number}{ending}', _WORDS[number - 1] if number <= len(_WORDS) else f'{number}{ending}'
 
 
 def question_fields(asked: TotQuestion) -> dict[str, str]:
@@ -196,8 +213,7 @@ def question_fields(asked: TotQuestion) -> dict[str, str]:
     if asked.anchor:
         values |= zip(('anchor_subject', 'anchor_relation', 'anchor_object'), asked.anchor)
     if asked.ordinal:
-        ending = {1: 'st', 2: 'nd', 3: 'rd'}.get(asked.ordinal, 'th')
-        values |= {'ordinal': f'{asked.ordinal}{ending}', 'ordinal_word': _WORDS[asked.ordinal - 1]}
+        values |= zip(('ordinal', 'ordinal_word'), _ordinal(asked.ordinal))
     return {name: str(values[name]) for name in FIELDS[f'{asked.kind}/{asked.variant}']}
 
 

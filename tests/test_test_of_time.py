@@ -281,6 +281,12 @@ def test_other_wordings_ask_the_same(items):
     ({'timeline/start': 'Who was {relation}?'}, 'expected a list'),
     ({'timeline/start': ['Who was {relation} in {year}?']}, "'year' is no field there"),
     ({'timeline/start': ['Who was {}?']}, 'is no field there'),
+    ({'timeline/start': ['Who was {relation.upper}?']}, 'is no field there'),
+    ({'timeline/start': ['Who was {relation of {object}?']}, "wordings.'timeline/start'.: .* is no template"),
+    ({'timeline/start': ['Who was {relation:zz}?']}, 'is no template'),
+    ({'timeline/start': ['Who was {relation:{year}}?']}, "is no template: 'year'"),
+    ({'timeline/start': [None]}, 'expected a list of templates'),
+    ({'timeline/start': 5}, 'expected a list of templates'),
 ])
 def test_wordings_that_do_not_fit_are_refused(change, message):
     wordings = {key: value for key, value in (WORDINGS | change).items() if value is not None}
@@ -300,6 +306,25 @@ def test_ordinals_in_figures_and_words():
     said = [question_fields(replace(asked, ordinal=n)) for n in (1, 2, 3, 4)]
     assert [(one['ordinal'], one['ordinal_word']) for one in said] == [
         ('1st', 'first'), ('2nd', 'second'), ('3rd', 'third'), ('4th', 'fourth')]
+    said = [question_fields(replace(asked, ordinal=n)) for n in (10, 11, 12, 13, 21, 112, 123)]
+    assert [one['ordinal'] for one in said] == ['10th', '11th', '12th', '13th', '21st', '112th', '123rd']
+    assert [one['ordinal_word'] for one in said] == ['tenth', *(one['ordinal'] for one in said[1:])]
+
+
+@pytest.mark.parametrize('parts, message', [
+    (('timeline', 'middle', 'R1'), "expected one of before_after/before, .* got 'timeline/middle'"),
+    (('when', 'nth', 'R1'), "got 'when/nth'"),
+    (('relation_duration', 'nth', 'R1', 'E1', 'E2', None, None, 0), 'ordinal: expected 1 or more, got 0'),
+    (('relation_duration', 'nth', 'R1', 'E1', 'E2', None, None, -1), 'ordinal: expected 1 or more, got -1')])
+def test_what_is_no_question_is_refused(parts, message):
+    with pytest.raises(ValueError, match=message):
+        TotQuestion(*parts)
+
+
+def test_a_family_that_does_not_exist():
+    import random
+    with pytest.raises(ValueError, match="graph: expected one of er, .*, got 'tree'"):
+        make_terms('tree', random.Random(1))
 
 
 names = st.from_regex(r'[A-Z][A-Za-z0-9]{0,4}', fullmatch=True)
@@ -319,6 +344,7 @@ def test_a_term_survives_its_line_and_its_fact(term):
 
 @pytest.mark.parametrize('line', [
     'E1 was the R1 of E2 from 1957 to 1952.', 'E1 was the R1 of E2 from 1952 to 1957', 'E1 was R1 of E2 from 1952 to 1957.',
+    'E1 was the R1 of E2 from 1957 to \u0661\u0669\u0665\u0662.', 'E1 was the R1 of E2 from \u0661\u0669\u0665\u0662 to \u0661\u0669\u0665\u0667.',
     'E1 was the R1 of E2 in 1952.', 'E1 was the R1 of E2 from 52 to 57.', 'E1 was the R1 of E2 from 0000 to 1957.', ''])
 def test_what_is_no_fact_is_none(line):
     assert read_line(line) is None
@@ -336,7 +362,7 @@ def test_a_written_file_reads_back(items, tmp_path):
 @settings(max_examples=50)
 @given(st.lists(st.builds(
     TotItem, st.lists(any_terms, min_size=1, max_size=5).map(lambda terms: tuple(fact_of(t, n) for n, t in enumerate(terms, 1))),
-    st.text(min_size=1), st.sampled_from(KINDS), st.text(min_size=1), names, names, st.just(0)), max_size=4))
+    st.text(min_size=1).filter(str.strip), st.sampled_from(KINDS), st.text(min_size=1).filter(str.strip), names, names, st.just(0)), max_size=4))
 def test_any_items_survive_the_file(tmp_path_factory, made):
     path = tmp_path_factory.mktemp('tot') / 'any.json'
     made = [replace(item, position=number) for number, item in enumerate(made)]
@@ -351,6 +377,10 @@ GOOD = {'prompt': 'Facts:\nE1 was the R1 of E2 from 1952 to 1957.\n\nAnswer.', '
 @pytest.mark.parametrize('content, message', [
     ([GOOD, GOOD | {'question_type': 'timelines'}], r'tot.json: \[1\].question_type: expected one of before_after'),
     ([GOOD | {'label': None}], r'tot.json: \[0\].label'),
+    ([GOOD | {'label': ''}], r'tot.json: \[0\].label: expected some words'),
+    ([GOOD | {'question': ' \n'}], r'tot.json: \[0\].question: expected some words'),
+    (json.dumps(GOOD)[:-1] + ', "label": "E2"}', "tot.json: line 1: .*'label' comes twice"),
+    ([GOOD | {'prompt': 'H\nE1 was the R1 of E2 from 1957 to \u0661\u0669\u0665\u0662.'}], r'\[0\].prompt: expected a fact'),
     ([GOOD | {'label': ['E1']}], r'tot.json: \[0\].label: expected a string or a number'),
     ([GOOD | {'prompt': 'Facts:\n\nAnswer.'}], r'\[0\].prompt: there are no facts'),
     ([GOOD | {'prompt': 'Facts:\nE1 was the R1 of E2 from 1952 to 1957.\nE3 left.\n\nAnswer.'}], r"\[0\].prompt: .* got 'E3 left.'"),
@@ -365,6 +395,11 @@ def test_damage_is_refused_with_its_place(tmp_path, content, message):
     path.write_text(content if isinstance(content, str) else json.dumps(content), encoding='utf-8')
     with pytest.raises(DatasetError, match=message):
         load_tot(path)
+
+
+def test_half_a_letter_is_mended(tmp_path):
+    (tmp_path / 'tot.json').write_text(json.dumps([GOOD | {'question': 'Who \ud800?'}]), encoding='utf-8')
+    assert load_tot(tmp_path / 'tot.json')[0].question == 'Who \ufffd?'
 
 
 def test_a_file_that_is_not_there(tmp_path):
