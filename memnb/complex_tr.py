@@ -13,9 +13,8 @@ from pathlib import Path
 from .datasets import DatasetError, Record, tidy
 from .facts import Fact
 from .search import Snippet
-from .test_of_time import read_records
+from .test_of_time import filled, read_records
 from .timespan import TimeSpan, parse_date
-from .tools import ToolError
 
 # %% auto #0
 __all__ = ['KINDS', 'PREDICATES', 'CareerQuestion', 'career_fact', 'load_complex_tr', 'all_facts']
@@ -73,13 +72,16 @@ def _phrases(line: str, predicates: Mapping[str, str]) -> tuple[str, str, str] |
 def career_fact(line: str, # 'X worked for Y from March 1965 to June 1972.'
                 predicates: Mapping[str, str] = PREDICATES, # how a line may say it -> the predicate of the fact
                ) -> Fact:
-    "The fact that a line states; `ValueError` says what does not fit."
+    "The fact that a line states; `ValueError` says what does not fit, and in which line."
     found = _TIMES.fullmatch(tidy(line))
     parts = found and _phrases(found[1], predicates)
     if not parts:
         raise ValueError(f"expected a line like 'X worked for Y from March 1965 to June 1972.' with one of the phrases "
                          f'{", ".join(predicates)}, got {line!r:.120} (more phrases: `predicates=`)')
-    fact = Fact.of(*parts, start_time=found[2], end_time=found[3])
+    try:
+        fact = Fact.of(*parts, start_time=found[2], end_time=found[3])
+    except ValueError as error:
+        raise ValueError(f'{error}, in {line!r:.120}') from None
     return replace(fact, sources=(fact.id,))
 
 # %% ../nbs/50b_complex_tr.ipynb #c65c6a44
@@ -89,7 +91,7 @@ def _facts(record: Record, predicates: Mapping[str, str]) -> tuple[Fact, ...]:
     for line in filter(str.strip, record.take('fact_context', str).splitlines()):
         try:
             fact = career_fact(line, predicates)
-        except (ValueError, ToolError) as error:
+        except ValueError as error:
             raise DatasetError(f'{record.place}.fact_context: {error}') from None
         facts[fact.id] = fact
     if not facts:
@@ -134,7 +136,7 @@ def load_complex_tr(path: str | Path, # a JSON list, or one object a line
     for position, record in enumerate(read_records(path)):
         level = _level(record)
         questions.append(CareerQuestion(
-            record.fields['id'], tidy(record.take('question', str)), KINDS[level[:2]], level, _answers(record),
+            record.fields['id'], tidy(filled(record, 'question', str)), KINDS[level[:2]], level, _answers(record),
             _facts(record, predicates), _passages(record), _date(record), position))
     return questions
 

@@ -101,6 +101,7 @@ def test_lines_that_are_easily_cut_wrong(line, parts):
     ({'id': 'L4_Q1_P108_1'}, r"line 1.id: expected an id like 'L2_Q900001_P108_1', got 'L4_Q1_P108_1'"),
     ({'id': None}, 'line 1.id'),
     ({'question': 7}, 'line 1.question: expected a string'),
+    ({'question': ' '}, 'line 1.question: expected some words'),
     ({'text_answers': ['A']}, 'line 1.text_answers: expected an object'),
     ({'text_answers': {'text': 'A'}}, 'line 1.text_answers.text: expected a list'),
     ({'text_answers': {'text': ['A', 1]}}, 'line 1.text_answers.text: expected a list of strings'),
@@ -109,8 +110,8 @@ def test_lines_that_are_easily_cut_wrong(line, parts):
     ({'fact_context': ' \n '}, 'line 1.fact_context: there are no facts'),
     ({'fact_context': 'Ana ran a tent from May 1999 to June 2000.'}, 'line 1.fact_context: .*worked for, got .Ana ran'),
     ({'fact_context': 'Ana worked for B since May 1999.'}, 'line 1.fact_context: expected a line like'),
-    ({'fact_context': 'Ana worked for B from June 2000 to May 1999.'}, 'line 1.fact_context: .*starts before it ends'),
-    ({'fact_context': 'Ana worked for B from Smarch 2000 to May 2009.'}, 'line 1.fact_context'),
+    ({'fact_context': 'Ana worked for B from June 2000 to May 1999.'}, "line 1.fact_context: .*starts before it ends, got June 2000 to May 1999, in 'Ana worked for B"),
+    ({'fact_context': 'Ana worked for B from Smarch 2000 to May 2009.'}, "line 1.fact_context: .*'Smarch 2000', in 'Ana worked for B"),
     ({'passages': [{'title': 'A'}]}, r'line 1.passages\[0\]: the field .text. is missing'),
 ])
 def test_damage_is_refused_with_its_place(tmp_path, change, message):
