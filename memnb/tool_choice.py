@@ -19,9 +19,9 @@ from .timespan import TimeSpan, find_times
 from .tools import Tool, choice_of
 
 # %% auto #0
-__all__ = ['ADVICE', 'TIMES', 'EXAMPLE', 'SELECT', 'seen_lines', 'written', 'select_fields', 'planned', 'last_word',
-           'select_rule', 'is_exact', 'searches_of', 'best_gist', 'missing', 'told_times', 'overlapping', 'words_for',
-           'look_again', 'walk', 'misattributed', 'answer_of']
+__all__ = ['ADVICE', 'TIMES', 'EXAMPLE', 'SELECT', 'seen_lines', 'written', 'select_fields', 'planned', 'is_exact', 'searches_of',
+           'best_gist', 'missing', 'told_times', 'overlapping', 'words_for', 'look_again', 'walk', 'misattributed',
+           'answer_of', 'last_word', 'select_rule']
 
 # %% ../nbs/20b_tool_choice.ipynb #d9b9fe5e
 def seen_lines(history: Sequence[Used]) -> list[Snippet]:
@@ -83,24 +83,6 @@ def planned(question: str, tools: Sequence[Tool], history: Sequence[Used], asked
     names = {tool.name for tool in tools}
     call = next_call(question, history, asked) if {'lexical_retrieve', 'find_entity_contexts'} <= names else None
     return call if call and call.function in names else None
-
-
-def last_word(question: str, tools: Sequence[Tool], history: Sequence[Used]) -> Call:
-    "The answer; where no tool ends the search, a call that brings nothing new."
-    for tool in tools:
-        if tool.ends:
-            return Call('Nothing is left to look at.', tool.name, {next(iter(tool.arguments.model_fields)): answer_of(question, seen_lines(history)).answer})
-    if history:
-        return Call('Nothing is left to look at, and no tool ends the search.', history[0].function, history[0].parameters)
-    tool = tools[0]
-    needed = {name: question for name, field in tool.arguments.model_fields.items() if field.is_required()}
-    return Call('No tool takes a query.', tool.name, needed)
-
-
-def select_rule(question, tools, history=(), steps_left=1, asked=None) -> dict:
-    "Without a model: a plan from the question's form where it asks about dated facts, else a walk through the conversation."
-    call = planned(question, tools, history, asked) or walk(question, tools, history, asked) or last_word(question, tools, history)
-    return {'reasoning': call.reasoning, 'call': {'function': call.function, 'parameters': call.parameters}}
 
 # %% ../nbs/20b_tool_choice.ipynb #8e658cfc
 def is_exact(question: str) -> bool:
@@ -196,13 +178,6 @@ def answer_of(question: str, lines: Sequence[Snippet]) -> AnswerReply:
     return AnswerReply(answer=NO_INFORMATION) if misattributed(lines, needs) else extract_answer(question, lines)
 
 # %% ../nbs/20b_tool_choice.ipynb #46578ec3
-def planned(question: str, tools: Sequence[Tool], history: Sequence[Used], asked: TimeSpan | None) -> Call | None:
-    "The next call of a plan, where the question is about dated facts and the tools for it are there."
-    names = {tool.name for tool in tools}
-    call = next_call(question, history, asked) if {'lexical_retrieve', 'find_entity_contexts'} <= names else None
-    return call if call and call.function in names else None
-
-
 def last_word(question: str, tools: Sequence[Tool], history: Sequence[Used]) -> Call:
     "The answer; where no tool ends the search, a call that brings nothing new."
     for tool in tools:

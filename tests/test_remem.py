@@ -234,6 +234,12 @@ def test_rules_answer_and_refuse():
     assert 'D1:1' in trace.read
 
 
+def test_a_walk_goes_round_each_gist_once():
+    made = [step.arguments for step in REMem(GRAPH, max_steps=6).ask('What did Ada lose?').steps if step.kind == 'tool']
+    gists = [given['gist_id'] for given in made if 'gist_id' in given]
+    assert len(gists) == len(set(gists)) == 4
+
+
 def test_relative_times_need_the_day_of_asking():
     asked = TimeSpan.day(date(2024, 6, 10))
     windows = [step.arguments.get('start_time') for step in REMem(GRAPH).ask('What did Ada lose last month?', asked=asked).steps if step.kind == 'tool']
@@ -296,6 +302,13 @@ def test_plans_answer_dated_questions_through_the_agent(item):
     if item.kind != 'number_of_events_in_time_interval':
         texts = [hit.text for step in used for hit in step.hits if set(hit.turns) & set(trace.evidence)]
         assert all(any(part.split('-')[0] in text for text in texts) for part in item.label.split(',')) or item.label.isdigit()
+
+
+@pytest.mark.parametrize('item', ITEMS[:8], ids=lambda item: item.kind)
+def test_a_plan_answers_also_where_no_tool_ends_the_search(item):
+    trace = REMem(GistGraph.from_facts(item.facts, embedder=Tiny()), max_steps=5, without='output_answer').ask(item.question)
+    assert (trace.answer, trace.error) == (item.label, None)
+    assert len([step for step in trace.steps if step.kind == 'tool']) == 5
 
 
 def test_a_count_that_cannot_be_paid_is_not_told():
