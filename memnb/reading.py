@@ -180,10 +180,11 @@ def supports(
 
 # %% ../nbs/05_reading.ipynb #69b88761
 def with_dates(text: str, day: date | None) -> str:
-    "The text with what each relative time means in brackets behind it: `yesterday (8 January 2024)`."
+    "The text with what each relative time means in brackets behind it, once: `yesterday (8 January 2024)`."
     for start, end, span in reversed(_times(text, day) if day else ()):
         said, meant = text[start:end], str(replace(span, label=None))
-        if _date(said) is None and said.lower() != meant.lower():
+        told = text[end:].startswith(f' ({meant})')
+        if _date(said) is None and said.lower() != meant.lower() and not told:
             text = f'{text[:end]} ({meant}){text[end:]}'
     return text
 

@@ -280,3 +280,9 @@ def test_where_only_the_anchor_has_words_the_question_takes_them_all():
     assert (fact.kind, fact.words, asked.kind, asked.words) == ('fact', ('race',), 'date', ('race',))
     assert [need.words for need in requirements('What happened?')] == [()]
     assert requirements('What did Zofia sing?', NAMES, 'month') == (Requirement('fact', ('sing',), 'Zofia'),)
+
+
+@given(st.sampled_from(['yesterday', 'last Friday', 'two weeks ago', 'last month']), st.dates(date(2000, 1, 1), date(2050, 1, 1)))
+def test_dates_are_told_once_however_often_they_are_asked_for(when, day):
+    told = with_dates(f'We met {when}, and it rained.', day)
+    assert told != f'We met {when}, and it rained.' and with_dates(told, day) == told
