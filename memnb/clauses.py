@@ -36,8 +36,8 @@ def times_in(text: str, day: date) -> tuple[tuple[int, int, TimeSpan], ...]:
 
 
 def bounds(span: TimeSpan | None) -> tuple[TimeSpan | None, TimeSpan | None]:
-    "Start and end of what happened in a span: since 2016 has a start, from May to June both, a day is a point in time."
-    if span is None or (span.start and span.end and span.granularity != 'span'):
+    "Start and end of what happened in a span: since 2016 has a start, from May to June both, a day and `a few years ago` are points in time."
+    if span is None or (span.start and span.end and (span.granularity != 'span' or span.label)):
         return span, span
     for unit in ('year', 'month') if span.granularity == 'span' else (span.granularity,):
         start, end = (side and TimeSpan.of(unit, side) for side in (span.start, span.end))

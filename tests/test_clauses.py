@@ -240,6 +240,7 @@ def test_a_time_that_belongs_to_a_thing_is_not_the_time_of_the_event():
 @pytest.mark.parametrize('words, sides', [
     ('from 2010 to 2015', (TimeSpan.year(2010), TimeSpan.year(2015))),
     ('from May to August 2023', (TimeSpan.month(2023, 5), TimeSpan.month(2023, 8))),
+    ('a few years ago', (TimeSpan(date(2019, 1, 1), date(2022, 12, 31), 'span'),) * 2),
     ('from 1 May to 31 May 2023', (TimeSpan.day(date(2023, 5, 1)), TimeSpan.day(date(2023, 5, 31)))),
 ])
 def test_a_stretch_of_whole_units_has_units_at_its_ends(words, sides):
