@@ -73,10 +73,16 @@ def id_number(id: str) -> int:
     "The first eight bytes of an id as a number: where two numbers differ, the ids differ in the same direction."
     return int.from_bytes(id.encode('utf-8', 'surrogatepass')[:8].ljust(8, b'\0'), 'big')
 
+
+def _ranks(keys):
+    "(m,) the place of each key among the different ones, from 0; equal keys share it."
+    return np.unique(keys, return_inverse=True)[1]
+
 # %% ../nbs/19d_fact_table.ipynb #2f47e55f
 def in_order(days: np.ndarray,  # (m, 4), see `day_numbers`
              numbers: np.ndarray,  # (m,) see `id_number`
-             ordering: str | None, first: int | None,  # one of ORDERINGS, or None: by id; how many are wanted, or None: all
+             ordering: str | None,  # one of ORDERINGS, or None: by id
+             first: int | None,  # how many are wanted, or None: all
              ) -> tuple[np.ndarray, np.ndarray]:
     "The places of the m facts (at least of the first ones) in order, and whether each ties with the next."
     start, end = days[:, [0, 3]].astype(np.int64).T
@@ -85,21 +91,21 @@ def in_order(days: np.ndarray,  # (m, 4), see `day_numbers`
     chosen = np.arange(len(days))
     if first is not None and first < len(days):
         chosen = np.flatnonzero(dates <= np.partition(dates, first - 1)[first - 1])
-    ranks = [np.unique(keys[chosen], return_inverse=True)[1] for keys in ((dates, numbers) if ordering else (numbers,))]
-    keys = ranks[0] << 32 | ranks[-1]
+    keys = numbers[chosen] if ordering is None else _ranks(dates[chosen]) << 32 | _ranks(numbers[chosen])
     order = np.argsort(keys)
     keys = keys[order]
     return chosen[order], keys[1:] == keys[:-1]
 
 # %% ../nbs/19d_fact_table.ipynb #5a0c26c7
 class _Postings(SnippetStore):
-    "Facts, with the slots of every phrase of every field; each is taken out again without a search."
+    "Facts, with the slots of every phrase of every field."
     def __init__(self):
         super().__init__()
         self._postings: dict[str, dict[str, array]] = {field: {} for field in FIELDS}  # field -> phrase -> slots
         self._places = array('i')  # three a slot: where it stands in its postings
         self._borders = array('i')  # four a slot, see `day_numbers`
         self._numbers = array('Q')  # one a slot, see `id_number`
+        self._words: dict[str, dict[str, set[str]]] = {field: {} for field in FIELDS}  # field -> word -> phrases
 
     def _fresh(self, facts: Iterable[Fact]) -> list[Fact]:
         "Those that are new; TypeError for what is no fact, or lacks a phrase, before anything has changed."
@@ -116,9 +122,14 @@ class _Postings(SnippetStore):
         self._numbers.append(id_number(fact.id))
         for field, phrase in zip(FIELDS, phrases_of(fact)):
             posting = self._postings[field].setdefault(phrase, array('i'))
+            for word in () if posting else set(tokenize(phrase)):  # the phrase is new
+                self._words[field].setdefault(word, set()).add(phrase)
             self._places.append(len(posting))
             posting.append(slot)
 
+# %% ../nbs/19d_fact_table.ipynb #2365af9a
+class _Removable(_Postings):
+    "The same, and what was written can be taken back without a search."
     def _drop(self, slot: int) -> None:
         for column, (field, phrase) in enumerate(zip(FIELDS, phrases_of(self._snippets[slot]))):
             posting, hole = self._postings[field][phrase], self._places[3 * slot + column]
@@ -126,9 +137,17 @@ class _Postings(SnippetStore):
             if moved != slot:
                 posting[hole], self._places[3 * moved + column] = moved, hole
             if not posting:
-                del self._postings[field][phrase]
+                self._forget(field, phrase)
         super()._drop(slot)
         self._move(slot)
+
+    def _forget(self, field: str, phrase: str) -> None:
+        "Close an empty posting, and take the phrase out of its words."
+        del self._postings[field][phrase]
+        for word in set(tokenize(phrase)):
+            self._words[field][word].remove(phrase)
+            if not self._words[field][word]:
+                del self._words[field][word]
 
     def _move(self, slot: int) -> None:
         "What is kept of the last slot is kept under another number from now on."
@@ -140,33 +159,8 @@ class _Postings(SnippetStore):
             del kept[-size:]
 
 # %% ../nbs/19d_fact_table.ipynb #4f005dfb
-class _Phrases(_Postings):
+class _Phrases(_Removable):
     "What the facts speak of, and in which words."
-    def __init__(self):
-        super().__init__()
-        self._words: dict[str, dict[str, set[str]]] = {field: {} for field in FIELDS}  # field -> word -> phrases
-
-    def _put(self, fact: Fact) -> None:
-        super()._put(fact)
-        for field, phrase in zip(FIELDS, phrases_of(fact)):
-            if len(self._postings[field][phrase]) == 1:
-                for word in set(tokenize(phrase)):
-                    self._words[field].setdefault(word, set()).add(phrase)
-
-    def _drop(self, slot: int) -> None:
-        fact = self._snippets[slot]
-        super()._drop(slot)
-        for field, phrase in zip(FIELDS, phrases_of(fact)):
-            if phrase not in self._postings[field]:
-                self._forget(field, phrase)
-
-    def _forget(self, field: str, phrase: str) -> None:
-        "Take a phrase from its words."
-        for word in set(tokenize(phrase)):
-            self._words[field][word].remove(phrase)
-            if not self._words[field][word]:
-                del self._words[field][word]
-
     @property
     def phrases(self) -> dict[str, int]:
         "The ids of all subjects and objects, in order, each with the number of facts it stands in."
@@ -216,13 +210,16 @@ class FactTable(_Phrases):
     def find(self, subject: str | None = None, predicate: str | None = None, object: str | None = None,
              window: Window = Window(),
              ordering: str | None = None,  # 'asc': by start, earliest first; 'desc': by end, latest first; None: by id
-             limit: int | None = None, offset: int = 0,  # how many at most, and how many of the first to leave out
+             limit: int | None = None,  # how many at most; None: all
+             offset: int = 0,  # how many of the first to leave out
              ) -> list[Fact]:
         """The facts that have these phrases and lie in the window. `ToolError` without any phrase, or for a wrong option.
+
         What has no start comes last in 'asc', what has no end last in 'desc'. Ties of 'asc' go by end, then all go by id."""
         check_options(ordering, limit, offset)
         slots = self._with(subject, predicate, object)
-        slots = slots[in_window(self._days_of(slots), window)]
+        if window:
+            slots = slots[in_window(self._days_of(slots), window)]
         return [self._snippets[slot] for slot in self._ordered(slots, ordering, limit and offset + limit)[offset:]]
 
     def _with(self, *phrases: str | None) -> np.ndarray:
