@@ -51,7 +51,7 @@ class _Retrieval(HybridGraph):
         parts = [first(index, query, window.passes) for index in indexes]
         if not any(parts) and window and any(first(index, query, Window().passes) for index in indexes):
             why = 'what there is lies outside these times'
-        return found(*parts, f'{how} {query!r:.200}' + ('' if any(parts) else f': {why}'))
+        return found(*parts, how + ('' if any(parts) else f': {why}'))
 
 # %% ../nbs/20_gist_graph.ipynb #e01a21eb
 class _Exploration(_Retrieval):

@@ -119,7 +119,7 @@ def row_text(row: Row, color: bool, width: int, brief: bool = False) -> list[str
     """A row, its text beside its label, and a line for each of its snippets."""
     small = ' '.join(part for part in (cited(row.ids), f'({row.note})' if row.note else '') if part)
     space = width - 11
-    text = f'{_fit(row.text, max(space - len(small) - 1, 48)) if brief else row.text} {small}'
+    text = f'{_fit(row.text, max(space - len(small) - 1, 24)) if brief else row.text} {small}'
     first, *rest = [_fit(text, space)] if brief else textwrap.wrap(printable(text), space) or ['']
     label = printable(row.label).ljust(9 if first else 0)
     label = f'\x1b[{TONES[row.tone]}m{label}\x1b[0m' if color else label
