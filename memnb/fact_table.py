@@ -9,6 +9,7 @@ from array import array
 from collections import Counter
 from collections.abc import Collection, Iterable
 from datetime import date
+from heapq import nsmallest
 from numbers import Integral
 
 import numpy as np
@@ -185,7 +186,7 @@ class _Phrases(_Removable):
         "At most `n` phrases that share words with a text: most words first, then the shortest, then by alphabet."
         shared = Counter(phrase for word in set(tokenize(text))
                          for phrase in {one for field in fields for one in self._words[field].get(word, ())})
-        return [self.display(phrase) for phrase in sorted(shared, key=lambda one: (-shared[one], len(one), one))[:n]]
+        return [self.display(phrase) for phrase in nsmallest(n, shared, key=lambda one: (-shared[one], len(one), one))]
 
 # %% ../nbs/19d_fact_table.ipynb #00e78c77
 def check_options(ordering: str | None, limit: int | None, offset: int) -> None:

@@ -394,7 +394,7 @@ def test_phrases_are_shown_and_suggested():
     assert table.display('ANA  lee') == 'Ana Lee'
     assert table.closest('the red boats') == ['the Red Boat', 'the Red Boat Club']
     assert table.closest('red boat club') == ['the Red Boat Club', 'the Red Boat']
-    assert table.closest('boat office', n=1) == ['the Red Boat']
+    assert table.closest('boat office', n=1) == ['the Red Boat'] and table.closest('red boat', n=0) == table.closest('red boat', n=-1) == []
     assert table.closest('heading', fields=['predicate']) == ['was head of'] and table.closest('heading') == []
     table.remove(['2'])
     assert table.closest('red boat') == ['the Red Boat Club'] and table.display('ana lee') == 'Ana Lee'
