@@ -189,6 +189,7 @@ def with_dates(text: str, day: date | None) -> str:
     return text
 
 # %% ../nbs/05_reading.ipynb #c6486453
+_HOUR = re.compile(r', \d{1,2}:\d\d [ap]m$')
 _LINE = re.compile(r'^(?:\[(?P<day>[^\]]+)\] )?(?:(?P<speaker>[^\W\d_][\w .\'’-]{0,30}?): )?(?P<text>.*)$', re.S)
 
 def read_line(
@@ -197,8 +198,9 @@ def read_line(
 ) -> Snippet:
     "The snippet that a line shows: the inverse of `Snippet.line` up to the hour."
     match = _LINE.match(line)
-    text, speaker, day = match['text'], match['speaker'], _date(match['day']) if match['day'] else None
-    if match['day'] and (day is None or str(day) != match['day']):  # no day, or more than the day: it is part of the text
+    stamp = _HOUR.sub('', match['day'] or '')  # a gist is stamped with the hour, too
+    text, speaker, day = match['text'], match['speaker'], _date(stamp) if stamp else None
+    if match['day'] and (day is None or str(day) != stamp):  # no day, or more than the moment: it is part of the text
         text, speaker, day = line, None, None
     return Snippet(id=sources[0] if sources else line, text=text, sources=tuple(sources), time=day, speaker=speaker)
 
