@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from .mentions import CODE, Pattern, Schema, Skeleton, skeleton
-from .roles import AFTER, BEFORE, Clause, clause, clauses, family
+from .parts import AFTER, BEFORE, Clause, clause, clauses, family
 from .signals import COUNT, DOWN, DURATION, EARLIER, FIRST, LAST, LATER, LIST, NEXT, NOUNS, PREVIOUS
 from .signals import by_word, direction, edge_of, is_list, ordinal_of
 from .timespan import TimeSpan
