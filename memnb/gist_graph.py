@@ -45,11 +45,13 @@ class _Retrieval(HybridGraph):
 
     def _nearest(self, kind: str, query: str, window: Window) -> Observation:
         "The best gists and facts by one kind of index, among those in the window; where there are none, why."
-        if not query.strip():
-            raise ToolError('query: expected some words, got a blank')
+        if not isinstance(query, str) or not query.strip():
+            raise ToolError(f'query: expected some words, got {"a blank" if isinstance(query, str) else type(query).__name__}')
         indexes, (how, why) = [getattr(index, kind) for index in (self.gists, self.triples)], HOW[kind]
         parts = [first(index, query, window.passes) for index in indexes]
-        if not any(parts) and window and any(first(index, query, Window().passes) for index in indexes):
+        if not len(self.gists) and not len(self.triples):
+            why = 'the memory is empty'
+        elif not any(parts) and window and any(first(index, query, Window().passes) for index in indexes):
             why = 'what there is lies outside these times'
         return found(*parts, how + ('' if any(parts) else f': {why}'))
 
@@ -60,7 +62,7 @@ class _Exploration(_Retrieval):
                            start_time: Time = None, end_time: Time = None,
                            start_operator: StartOperator = 'ge', end_operator: EndOperator = 'le') -> Observation:
         "Explore what stands around a gist: synonymous gists, and the facts that are connected with it, those of the same message first."
-        if gist_id not in self.gists:
+        if not isinstance(gist_id, str) or gist_id not in self.gists:
             raise ToolError(f'gist_id: there is no gist {gist_id!r:.60}; give the id of one that was shown, or its number there')
         window = self._window(start_time, end_time, start_operator, end_operator)
         gist = self.gists[gist_id]
@@ -146,7 +148,7 @@ def as_fact(one: Fact | Sequence[str] | Mapping[str, object]) -> Fact:
     "A fact from a triple, or from the arguments of `Fact.of` by name."
     if isinstance(one, Fact):
         return one
-    if not isinstance(one, Mapping) and (isinstance(one, str) or len(one) != 3):
+    if not isinstance(one, Mapping) and (not isinstance(one, Sequence) or isinstance(one, (str, bytes)) or len(one) != 3):
         raise ValueError(f'a fact: expected (subject, predicate, object), a dictionary or a Fact, got {one!r:.100}')
     return Fact.of(**one) if isinstance(one, Mapping) else Fact.of(*one)
 

@@ -26,7 +26,7 @@ Time = Annotated[str | None, "A date, month or year such as '1952-01-16', '1952-
 Operator = Literal['lt', 'le', 'eq', 'ge', 'gt']
 StartOperator = Annotated[Operator, 'How the start is compared with start_time: lt (<), le (<=), eq (=), ge (>=), gt (>)']
 EndOperator = Annotated[Operator, 'How the end is compared with end_time: lt (<), le (<=), eq (=), ge (>=), gt (>)']
-SHOWN = 10  # gists, and facts, that one step shows
+SHOWN = 10  # gists, and facts, that a retrieval shows
 
 # %% ../nbs/19f_graph_tools.ipynb #742b8640
 HOW = {'dense': ('nearest in meaning', 'a name alone has no meaning here, lexical_retrieve finds it'),

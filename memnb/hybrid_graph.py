@@ -10,6 +10,7 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from numbers import Real
 from typing import Any
 
 from .conversation import Conversation, Session
@@ -65,8 +66,12 @@ class _Nodes(SessionMemory):
                  untimed: bool = False,  # whether a fact without any time passes a filter
                 ):
         super().__init__()
+        if isinstance(names, str):
+            raise TypeError(f'names: expected a list of names, got the string {names!r:.80}')
+        if synonymy is not None and (isinstance(synonymy, bool) or not isinstance(synonymy, Real) or not -1 <= synonymy <= 1):
+            raise ValueError(f'synonymy: expected a cosine or None, got {synonymy!r:.80}')
         self.lm = RuleLM() if lm is None else as_lm(lm)
-        self.names, self.synonymy, self.aligned = tuple(names), synonymy, aligned
+        self.names, self.synonymy, self.aligned = tuple(names), None if synonymy is None else float(synonymy), aligned
         self.with_gists, self.with_facts, self.spread, self.untimed = with_gists, with_facts, spread, untimed
         self.gists = HybridIndex(embedder, names=self.names, spread=spread)
         self.triples = HybridIndex(embedder, names=self.names, spread=False)  # the facts, to be searched

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from numbers import Integral
 from typing import Any
 
 from pydantic import BaseModel
@@ -161,8 +162,8 @@ class REMem(Loop):
     ):
         offered = [tool.name for tool in tools_of(memory)]
         super().__init__(memory if callable(memory) or hasattr(memory, 'search') else _Toolbox(memory), lm)
-        if max_steps < 1:
-            raise ValueError(f'max_steps: expected 1 or more, got {max_steps}')
+        if isinstance(max_steps, bool) or not isinstance(max_steps, Integral) or max_steps < 1:
+            raise ValueError(f'max_steps: expected 1 or more, got {max_steps!r}')
         self.without = (without,) if isinstance(without, str) else tuple(without)
         if unknown := [name for name in self.without if name not in offered]:
             raise ValueError(f'without: no tool {unknown[0]!r}; there are {", ".join(offered)}')

@@ -1,4 +1,5 @@
 """The gist graph against Algorithm 1 written down naively, and its tools against scans of everything that was put in."""
+import json
 import math
 import tempfile
 import zlib
@@ -16,7 +17,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from memnb.datasets import load_sample
 from memnb.extraction import Extract
 from memnb.facts import OPERATORS, Fact, Gist, Window
-from memnb.gist_graph import VOTE, VOTERS, GistGraph, placed
+from memnb.gist_graph import VOTE, VOTERS, GistGraph, as_fact, placed
 from memnb.graph_tools import SHOWN, cosines, first, named, numbered
 from memnb.hybrid_graph import HybridGraph, mentions
 from memnb.lm import RuleLM
@@ -427,9 +428,31 @@ def test_a_retrieval_that_finds_nothing_says_why():
     graph = graph_of({'S1': SMALL}, names=('Ada',))
     assert 'lexical_retrieve finds it' in graph.semantic_retrieve('Ada').note and not graph.semantic_retrieve('Ada').hits
     assert 'semantic_retrieve needs no' in graph.lexical_retrieve('zzz').note
+    assert graph_of({}).semantic_retrieve('cow').note.endswith('the memory is empty')
+    assert graph_of({}).lexical_retrieve('cow', '1999').note.endswith('the memory is empty')
     assert 'outside these times' in graph.lexical_retrieve('cow', '1999').note
     assert [hit.snippet.id for hit in graph_of({'S1': SMALL}, untimed=True).lexical_retrieve('lamp', '1950').hits] == ['S1/g1', 'S1/f1']
     assert [hit.snippet.id for hit in graph.lexical_retrieve('lamp', '1950').hits] == ['S1/g1']
+
+
+@pytest.mark.parametrize('query', [None, 5, ['cow'], float('nan')])
+def test_a_method_called_by_hand_refuses_what_is_no_text(query):
+    graph = graph_of({'S1': SMALL})
+    for retrieve in (graph.semantic_retrieve, graph.lexical_retrieve):
+        with pytest.raises(ToolError, match=f'query: expected some words, got {type(query).__name__}'):
+            retrieve(query)
+    with pytest.raises(ToolError, match='there is no gist'):
+        graph.find_gist_contexts(query)
+
+
+@pytest.mark.parametrize('options, error, message', [
+    ({'names': 'Ada'}, TypeError, "names: expected a list of names, got the string 'Ada'"),
+    *(({'synonymy': wrong}, ValueError, 'synonymy: expected a cosine or None') for wrong in ('0.8', math.nan, True, 80, -2, [.8]))])
+def test_switches_that_mean_nothing_are_refused_when_the_graph_is_made(options, error, message):
+    with pytest.raises(error, match=message):
+        GistGraph(**options)
+    for cosine in (None, -1, 0, np.float32(.8), 1):
+        json.dumps(GistGraph(synonymy=cosine).settings())
 
 
 # numbers
@@ -524,6 +547,12 @@ def test_two_sessions_may_say_the_same():
 def test_what_is_no_fact_is_refused(wrong):
     with pytest.raises((ValueError, TypeError)):
         GistGraph.from_facts(wrong, embedder=Tiny())
+
+
+@pytest.mark.parametrize('wrong', ['abc', b'abc', {'a', 'b', 'c'}, None, 5, ('a', 'b'), ('a', 'b', 'c', 'd')])
+def test_a_triple_is_a_sequence_of_three(wrong):
+    with pytest.raises(ValueError, match='expected .subject, predicate, object., a dictionary or a Fact'):
+        as_fact(wrong)
 
 
 # the graph as a memory like any other

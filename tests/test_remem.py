@@ -1,5 +1,6 @@
 """REMem's agent against Algorithm 2 written down naively, with models that make every kind of mistake, served, recorded, and by rules."""
 import json
+import math
 import zlib
 from datetime import date, datetime, timedelta
 from itertools import combinations
@@ -410,7 +411,8 @@ def test_other_loops_run_over_the_graph():
     assert 'D1:1' in trace.evidence and len(trace.read) <= 5
 
 
-@pytest.mark.parametrize('options, words', [({'max_steps': 0}, 'max_steps'), ({'without': ['grep']}, "no tool 'grep'"),
+@pytest.mark.parametrize('options, words', [*(({'max_steps': wrong}, 'max_steps: expected 1 or more') for wrong in (0, -1, 2.5, '3', None, True, math.nan)),
+                                            ({'without': ['grep']}, "no tool 'grep'"),
                                             ({'without': 'grep'}, "no tool 'grep'"), ({'without': NAMES}, 'one or more')])
 def test_bad_switches_are_refused(options, words):
     with pytest.raises(ValueError, match=words):
