@@ -29,8 +29,8 @@ EndOperator = Annotated[Operator, 'How the end is compared with end_time: lt (<)
 SHOWN = 10  # gists, and facts, that a retrieval shows
 
 # %% ../nbs/19f_graph_tools.ipynb #742b8640
-HOW = {'dense': ('nearest in meaning', 'a name alone has no meaning here, lexical_retrieve finds it'),
-       'lexical': ('that share words with it', 'no gist and no fact has one of them, semantic_retrieve needs no common words')}
+HOW = {'dense': ('nearest in meaning', 'a name alone has no meaning here, look for it as a word'),
+       'lexical': ('that share words with it', 'no gist and no fact has one of them, other words may say the same')}
 
 
 def first(index: Index, query: str, keep: Callable[[Snippet], bool]) -> list[Hit]:

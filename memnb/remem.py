@@ -26,7 +26,7 @@ __all__ = ['SYNTHESIZE', 'TIMELINE', 'rests_on', 'synthesize_rule', 'synthesize_
 
 # %% ../nbs/21_remem.ipynb #644c3521
 def rests_on(answer: str, history: Sequence[Used]) -> list[str]:
-    """The ids of the facts that a plan's answer rests on, best first: those of its last look that tell it, then those of the looks before.
+    """The ids of the facts, and gists beside them, that a plan's answer rests on, best first: those of its last look that tell it, then those before.
 
     What was counted, or measured, tells its number as a whole; a refusal rests on nothing."""
     looks = [used.observation for used in history if used.function == 'find_entity_contexts' and used.observation.hits]

@@ -16,12 +16,12 @@ from .plans import Call, Used, next_call
 from .reading import Requirement, coverage, question_kind, requirements, speakers_in, supports
 from .search import Snippet
 from .timespan import TimeSpan, find_times
-from .tools import Tool, choice_of
+from .tools import Observation, Tool, choice_of
 
 # %% auto #0
-__all__ = ['ADVICE', 'TIMES', 'EXAMPLE', 'SELECT', 'seen_lines', 'written', 'select_fields', 'planned', 'is_exact', 'searches_of',
-           'best_gist', 'missing', 'told_times', 'overlapping', 'words_for', 'look_again', 'walk', 'misattributed',
-           'answer_of', 'last_word', 'select_rule']
+__all__ = ['ADVICE', 'TIMES', 'EXAMPLE', 'SELECT', 'seen_lines', 'written', 'told', 'select_fields', 'planned', 'is_exact',
+           'searches_of', 'best_gist', 'missing', 'told_times', 'overlapping', 'words_for', 'look_again', 'walk',
+           'misattributed', 'answer_of', 'last_word', 'select_rule']
 
 # %% ../nbs/20b_tool_choice.ipynb #d9b9fe5e
 def seen_lines(history: Sequence[Used]) -> list[Snippet]:
@@ -66,12 +66,18 @@ Step 3: output_answer, answer "Tom Rill".
 '''
 
 # %% ../nbs/20b_tool_choice.ipynb #4d8c2dd4
+def told(observation: Observation) -> str:
+    "An observation for a prompt: its note, and what it shows, with number and id."
+    shown = () if observation.value is not None else observation.hits
+    return '\n'.join([observation.note, *(f'{number}. ({hit.snippet.id}) {hit.snippet.line}' for number, hit in enumerate(shown, 1))])
+
+
 def select_fields(question, tools, history=(), steps_left=1, asked=None) -> dict:
     "The texts of the prompt; of tools that are not offered it does not speak."
     names = {tool.name for tool in tools}
     advice = [line for name, line in ADVICE if name is None or name in names]
     filters = any('start_operator' in tool.arguments.model_fields for tool in tools)
-    steps = [f'Step {number}: {used.reasoning}\n{written(used)}\n{used.observation.line}' for number, used in enumerate(history, 1)]
+    steps = [f'Step {number}: {used.reasoning}\n{written(used)}\n{told(used.observation)}' for number, used in enumerate(history, 1)]
     return {'question': question, 'asked': f' (asked on {asked})' if asked else '',
             'tools': '\n\n'.join(tool.line for tool in tools), 'advice': advice, 'times': TIMES if filters else '',
             'example': EXAMPLE if {'lexical_retrieve', 'find_entity_contexts', 'output_answer'} <= names else '',

@@ -426,8 +426,8 @@ def test_nothing_found_says_why(arguments, note):
 
 def test_a_retrieval_that_finds_nothing_says_why():
     graph = graph_of({'S1': SMALL}, names=('Ada',))
-    assert 'lexical_retrieve finds it' in graph.semantic_retrieve('Ada').note and not graph.semantic_retrieve('Ada').hits
-    assert 'semantic_retrieve needs no' in graph.lexical_retrieve('zzz').note
+    assert 'look for it as a word' in graph.semantic_retrieve('Ada').note and not graph.semantic_retrieve('Ada').hits
+    assert 'other words may say' in graph.lexical_retrieve('zzz').note
     assert graph_of({}).semantic_retrieve('cow').note.endswith('the memory is empty')
     assert graph_of({}).lexical_retrieve('cow', '1999').note.endswith('the memory is empty')
     assert 'outside these times' in graph.lexical_retrieve('cow', '1999').note

@@ -201,7 +201,7 @@ def test_each_prompt_holds_all_that_came_before(calls, final):
     for place, prompt in enumerate(prompts):
         assert prompt.rstrip().endswith(str(4 - place))
         for step in used[:place]:
-            assert step.note in prompt and (step.value is not None or all(LINES[hit.id] in prompt for hit in step.hits))
+            assert step.note in prompt and (step.value is not None or all(f'({hit.id}) {LINES[hit.id]}' in prompt for hit in step.hits))
     last = model.prompts[-1][2]
     assert all(step.note in last for step in used if not step.tool == 'output_answer')
     assert all(f'({hit.id})' in last for step in used for hit in step.hits)
