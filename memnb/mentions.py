@@ -8,14 +8,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from .facts import Fact
 from .lexical import STOP_WORDS, stem
 from .timespan import TimeSpan, parse_date
 
 # %% auto #0
-__all__ = ['Mark', 'CODE', 'MONTH', 'TIME', 'FAMILIES', 'MOMENT', 'ASKED', 'Pattern', 'Schema', 'free', 'code_marks',
-           'name_marks', 'time_marks', 'kin', 'content', 'predicate_marks', 'joined', 'Skeleton', 'tidy', 'skeleton']
+__all__ = ['Mark', 'CODE', 'MONTH', 'TIME', 'FAMILIES', 'MOMENT', 'ASKED', 'Pattern', 'Schema', 'taken', 'code_marks',
+           'name_marks', 'time_marks', 'kin', 'content', 'predicate_marks', 'joined', 'Skeleton', 'tidy', 'plain',
+           'skeleton']
 
 # %% ../nbs/19g_mentions.ipynb #fbbe242b
 @dataclass(frozen=True)
@@ -60,9 +62,9 @@ class Schema:
 Mark = tuple[int, int, str, object]  # first and last place in the question, kind, meaning
 
 
-def free(found: Sequence[Mark], start: int, end: int) -> bool:
-    "Whether no mark has a letter of this stretch."
-    return all(end <= mark[0] or mark[1] <= start for mark in found)
+def taken(found: Iterable[Mark]) -> set[int]:
+    "The places in the question that belong to a mark. A stretch is free if it shares none with them."
+    return {place for mark in found for place in range(*mark[:2])}
 
 # %% ../nbs/19g_mentions.ipynb #e1adc1b7
 CODE = re.compile(r'\b([A-Za-z]{1,3})(\d+)(?=s?\b)')
@@ -87,18 +89,23 @@ def code_marks(question: str, schema: Schema) -> list[Mark]:
 # %% ../nbs/19g_mentions.ipynb #d665899d
 def name_marks(question: str, schema: Schema, found: Sequence[Mark]) -> list[Mark]:
     "Names in full, the longest first; then names of which one word with a capital stands in the question."
-    marks = list(found)
+    marks, places = [], taken(found)
+
+    def mark(match, name):
+        if places.isdisjoint(range(*match.span())):
+            marks.append((*match.span(), 'e', name))
+            places.update(range(*match.span()))
     for name in schema.names:
         words = map(re.escape, re.sub('^[Tt]he ', '', name).split())
         for match in re.finditer(r'(?<!\w)(?:the )?' + r'\s+'.join(words) + r'(?!\w)', question, re.I):
-            if free(marks, *match.span()):
-                marks.append((*match.span(), 'e', name))
-    known = {mark[3] for mark in marks}
+            mark(match, name)
+    known = {one[3] for one in chain(found, marks)}
+    parts = {name: re.findall(r'\w+', name) for name in schema.names}
     for match in re.finditer(r'(?<!^)(?<!\. )\b[A-Z]\w{2,}', question):
-        owners = [name for name in schema.names if match[0] in re.findall(r'\w+', name)]
-        if len(owners) == 1 and owners[0] not in known and free(marks, *match.span()):
-            marks.append((*match.span(), 'e', owners[0]))
-    return marks[len(found):]
+        owners = [name for name, words in parts.items() if match[0] in words]
+        if len(owners) == 1 and owners[0] not in known:
+            mark(match, owners[0])
+    return marks
 
 # %% ../nbs/19g_mentions.ipynb #2d1ed220
 MONTH = '(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*'
@@ -107,10 +114,10 @@ TIME = re.compile(rf'\b(?:(?:\d{{1,2}} )?{MONTH},? (?:\d{{1,2}},? )?)?[12]\d{{3}
 
 def time_marks(question: str, found: Sequence[Mark]) -> list[Mark]:
     "Days, months, years and decades that are written with their year."
-    marks = []
+    marks, places = [], taken(found)
     for match in TIME.finditer(question):
         span = parse_date(match[0].removesuffix('s'))
-        if span and free(found, *match.span()):
+        if span and places.isdisjoint(range(*match.span())):
             marks.append((*match.span(), 'y', TimeSpan.decade(span.start.year) if match[0].endswith('s') else span))
     return marks
 
@@ -135,7 +142,9 @@ def content(predicate: str) -> list[str]:
 # %% ../nbs/19g_mentions.ipynb #9dd22876
 def predicate_marks(question: str, schema: Schema, found: Sequence[Mark]) -> list[Mark]:
     "Words that mean what a predicate means. The predicate of which most is said wins a word."
-    words = [match for match in re.finditer(r'[^\W\d_]+', question) if free(found, *match.span()) and match[0].lower() not in STOP_WORDS]
+    places = taken(found)
+    words = [match for match in re.finditer(r'[^\W\d_]+', question)
+             if places.isdisjoint(range(*match.span())) and match[0].lower() not in STOP_WORDS]
     near = [kin(match[0].lower()) for match in words]
     told = {one: content(one) for one in schema.predicates if not CODE.search(one) and content(one)}
     share = {one: sum(any(part in family for family in near) for part in parts) / len(parts) for one, parts in told.items()}
@@ -150,15 +159,16 @@ def predicate_marks(question: str, schema: Schema, found: Sequence[Mark]) -> lis
 
 def joined(marks: list[Mark], question: str, found: Sequence[Mark]) -> list[Mark]:
     "Neighbouring words of one predicate become one mark; `which team` is none where a verb says the same."
-    kept = []
+    kept, places = [], taken(found)
     for mark in marks:
         gap = (kept[-1][1], mark[0]) if kept and kept[-1][3] == mark[3] else None
-        if gap and free(found, *gap) and not re.search(r'\w{4}', question[slice(*gap)]):
+        if gap and places.isdisjoint(range(*gap)) and not re.search(r'\w{4}', question[slice(*gap)]):
             kept[-1] = (kept[-1][0], mark[1], 'p', mark[3])
         else:
             kept.append(mark)
-    verbs = [mark for mark in kept if not re.search(r'\b(?:which|what)(?: \w+)? $', question[:mark[0]], re.I)]
-    return [mark for mark in kept if mark in verbs or mark[3] not in {verb[3] for verb in verbs}]
+    asked = {mark for mark in kept if re.search(r'\b(?:which|what)(?: \w+)? $', ' '.join(question[:mark[0]].rsplit(' ', 3)[-3:]), re.I)}
+    verbs = {mark[3] for mark in kept if mark not in asked}
+    return [mark for mark in kept if mark not in asked or mark[3] not in verbs]
 
 # %% ../nbs/19g_mentions.ipynb #594bcf74
 MOMENT = '(?:year|time|date|point|moment|day|month)'
@@ -197,20 +207,25 @@ def tidy(text: str) -> str:
     return re.sub(r'\s*(?:[()\[\]—;]| [–-] )\s*', ' , ', text)
 
 
+def plain(words: str) -> str:
+    "Words in lower case. If somebody writes `<e0>` in a question, it is a word and no sign."
+    return re.sub(r'<([epwty]\d*)>', r'\1', words.lower())
+
+
 def skeleton(question: str, schema: Schema) -> Skeleton:
     "The question in lower case, with signs for what was linked and for what is asked."
     marks = code_marks(question, schema)
     marks += name_marks(question, schema, marks)
     marks += time_marks(question, marks)
     marks += predicate_marks(question, schema, marks)
-    meant, pieces, place = {'e': [], 'p': [], 'y': []}, [], 0
+    meant, pieces, place = {'e': {}, 'p': {}, 'y': {}}, [], 0
     for start, end, kind, value in sorted(marks, key=lambda mark: mark[0]):
-        if kind != 'e' or value not in meant[kind]:
-            meant[kind].append(value)
-        number = meant[kind].index(value) if kind == 'e' else len(meant[kind]) - 1
-        pieces += [question[place:start].lower(), f'<{kind}{number}>']
+        key = value if kind == 'e' else start  # the same name is the same sign; a predicate said twice is two
+        number, _ = meant[kind].setdefault(key, (len(meant[kind]), value))
+        pieces += [plain(question[place:start]), f'<{kind}{number}>']
         place = end
-    text = tidy(''.join(pieces) + question[place:].lower())
+    text = tidy(''.join(pieces) + plain(question[place:]))
     for pattern, sign in ASKED:
         text = re.sub(pattern, sign, text)
-    return Skeleton(' '.join(text.split()), *map(tuple, meant.values()), schema)
+    names, predicates, times = (tuple(value for _, value in signs.values()) for signs in meant.values())
+    return Skeleton(' '.join(text.split()), names, predicates, times, schema)

@@ -19,7 +19,7 @@ from .tools import Observation
 # %% auto #0
 __all__ = ['Plan', 'Used', 'Call', 'facts_of', 'told', 'find', 'day', 'during', 'ended_by', 'begun_from', 'narrowed', 'plan_time',
            'plan_duration', 'years', 'plan_count', 'listed', 'plan_list', 'plan_entity', 'plan_anchored', 'plan',
-           'next_call', 'error_class']
+           'next_call']
 
 # %% ../nbs/20a_plans.ipynb #83f0fd33
 @dataclass(frozen=True)
@@ -193,18 +193,3 @@ def next_call(question: str,
         seen = next((used.observation for used in history if used.function == call.function and told(used.parameters) == call.parameters), None)
         if seen is None:
             return call
-
-# %% ../nbs/20a_plans.ipynb #3caa083c
-def error_class(question: str, history: Sequence[Used], answer: str | None, label: str) -> str | None:
-    "'false refusal', 'incomplete list', 'offset direction', 'window mismatch' or 'other' (REMem, section 6.4); None for a right answer."
-    if answer == label:
-        return None
-    if answer in (None, NO_INFORMATION):
-        return 'false refusal'
-    if ',' in label or ',' in answer:
-        return 'incomplete list'
-    first = next((used for used in history if used.function == 'lexical_retrieve'), None)
-    asked = read_question(question, facts_of(first.observation)) if first else None
-    if asked and asked.relation in ('before', 'after'):
-        return 'offset direction'
-    return 'window mismatch' if asked and (asked.window or asked.anchor) else 'other'

@@ -25,8 +25,8 @@ from .test_of_time import KINDS, TotItem, TotQuestion, check_wordings, exact_mat
 from .timespan import TimeSpan
 
 # %% auto #0
-__all__ = ['STEPS', 'PAPER', 'SHORT', 'TotRow', 'fault_of', 'answered', 'told', 'acted', 'tot_rows', 'wordings_of', 'tot_report',
-           'tot_tables', 'every_set', 'main_tot']
+__all__ = ['STEPS', 'PAPER', 'SHORT', 'TotRow', 'fault_of', 'answered', 'meaning', 'acted', 'tot_rows', 'wordings_of',
+           'tot_report', 'tot_tables', 'every_set', 'main_tot']
 
 # %% ../nbs/52c_tot_bench.ipynb #a4827883
 STEPS = 5  # T_max of the paper for reasoning
@@ -62,7 +62,7 @@ def answered(item: TotItem) -> tuple[str | None, int]:
     return trace.answer, sum(step.kind == 'tool' for step in trace.steps)
 
 # %% ../nbs/52c_tot_bench.ipynb #10db35f7
-def told(asked: TotQuestion) -> Asked:
+def meaning(asked: TotQuestion) -> Asked:
     "What the generator meant, in the form that the reading of a question gives."
     post = lambda one, relation, other: Pattern(one, f'was the {relation} of', other)
     target = post(asked.subject, asked.relation, asked.object)
@@ -85,7 +85,7 @@ def acted(item: TotItem) -> tuple[str | None, int]:
     tools = {tool.name: tool for tool in GistGraph.from_facts(item.facts).tools()}
     history: list[Used] = []
     for number in range(1, STEPS + 1):
-        _, function, parameters = next_call(item.question, history, meant=told(item.asked))
+        _, function, parameters = next_call(item.question, history, meant=meaning(item.asked))
         if function == 'output_answer':
             return parameters['answer'], number
         history.append(Used(function, parameters, tools[function](**parameters)))
@@ -158,8 +158,8 @@ def every_set(options, tell: Callable[[str], None]) -> Iterator[TotRow]:
         return
     number, seed = options.questions, 2026
     sets = {'from what the generator meant': (None, acted), 'the listed wordings': (None, answered)}
-    for path in filter(None, [options.wordings]):
-        sets |= {f'blind: {name}': (wordings, answered) for name, wordings in wordings_of(path).items()}
+    if options.wordings:
+        sets |= {f'blind: {name}': (wordings, answered) for name, wordings in wordings_of(options.wordings).items()}
     for name, (wordings, answer) in sets.items():
         tell(f'{name}: {number} questions')
         yield from tot_rows(make_tot(number, seed, wordings) if wordings else make_tot(number, seed), name, answer)
