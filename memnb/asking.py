@@ -94,7 +94,7 @@ def implied(told: Clause, sk: Skeleton) -> Pattern:
     return anchor if not seen or anchor.predicate in seen else Pattern(anchor.subject, seen[0], anchor.object)
 
 
-def one_event(told: Clause, sk: Skeleton) -> Asked | None:
+def one_event(told: Clause, sk: Skeleton) -> Asked:
     "The question tells one event, and perhaps a name beside it."
     if told.complete and len(told.others) == 1 and (way := looks_from(told, sk)):
         return neighbour(told, sk, None, (told.others[0], told.object), way)

@@ -148,7 +148,7 @@ NEXT = family(r'next one_(?:step|place|spot)_(?:on|forward|ahead|further|later) 
 PREVIOUS = family(r'one_(?:step|place|spot)_(?:back\w*|earlier) previous(?:ly)? former(?:ly)? beforehand outgoing earlier')
 
 
-def direction(text: str, anchor: str # the sign of a name
+def direction(text: str, anchor: str # the sign of a name that stands in the text
              ) -> str | None:
     "'before' or 'after': where the question looks from the anchor; None where no word says so."
     said = by_noun(text, anchor) or by_word(text, anchor) or by_verb(text, anchor)
