@@ -52,7 +52,7 @@ class Look(Loop):
     method = 'look'
 
     def steps(self, run: Run) -> None:
-        "As many hits as 25 turns can have."
+        "Ask for hits enough: several may rest on the same turn."
         run.search(run.question, LOOKED, iteration=1)
         run.answer('')
 
