@@ -382,6 +382,17 @@ SMALL = Extract((Gist('S1/g0', 'Ada bought a cow', ('S1:0',), session='S1', said
                  Fact.of('Bo', 'lost', 'the lamp', sources=('S1:1',), id='S1/f1', session='S1')))
 
 
+@pytest.mark.parametrize('facts_only', [False, True])
+def test_a_plain_search_can_travel_in_time(facts_only):
+    found = {'S1': SMALL if not facts_only else replace(SMALL, gists=())}
+    graph = graph_of(found)
+    for span in (TimeSpan.month(1951, 3), TimeSpan.year(1999)):
+        hits = graph.search('Ada bought a cow', 5)
+        inside = [hit for hit in hits if hit.snippet.day and hit.snippet.day.overlaps(span)]
+        assert hits and graph.search('Ada bought a cow', 5, during=span) == inside
+        assert bool(inside) == (span.start.year == 1951)
+
+
 @pytest.mark.parametrize('name, arguments, message', [
     ('semantic_retrieve', {'query': ' '}, 'query: expected some words'),
     ('lexical_retrieve', {'query': ''}, 'query: expected some words'),
