@@ -15,6 +15,7 @@ from memnb.asking import Asked, asks_time, read_question
 from memnb.facts import Fact
 from memnb.gist_graph import GistGraph
 from memnb.mentions import Pattern, Schema, code_marks, name_marks, predicate_marks, skeleton, time_marks
+from memnb.parts import clause
 from memnb.plans import Call, Used, during, ended_by, facts_of, next_call, told
 from memnb.signals import direction
 from memnb.test_of_time import FIELDS, KINDS, Term, TotQuestion, brute_force, check_wordings, fact_of, make_tot, phrase
@@ -219,6 +220,17 @@ def test_a_very_long_question_takes_no_longer_than_its_length(words):
 def test_odd_questions_are_read_or_refused(question):
     answer, history = solve(question, tools_over([fact_of(Term('E1', 'R1', 'E2', 1950, 1951), 1)]))
     assert len(history) < 5 and (answer is None or isinstance(answer, str))
+
+
+def test_what_is_linked_and_what_is_left():
+    towns = Schema.of([Fact.of('Ada Field', 'was educated at', 'Hull City', point_in_time='1990'), Fact.of('Ada Field', 'was educated at', 'City Hall', point_in_time='1991')])
+    assert [mark[:2] for mark in name_marks('Who was at Hull City Hall?', towns, ())] == [(16, 25), (11, 15)]  # City Hall, and Hull beside it
+    assert name_marks('Who lives near the City?', towns, ()) == []  # of two, a word that both have names neither
+    said = predicate_marks('Which school did Ada Field attend?', towns, ())
+    assert [(mark[0], mark[3]) for mark in said] == [(27, 'was educated at')]
+    twice = skeleton('When E3 was the R1 of E9, who was the R1 of E3?', Schema.of([fact_of(Term('E1', 'R1', 'E2', 1950, 1951), 1)]))
+    assert (twice.names, twice.predicates) == (('E3', 'E9'), ('was the R1 of', 'was the R1 of'))
+    assert clause('<e0>, <p0>, <e1>', twice).object == '<e1>'  # where nothing tells, the order of the names does
 
 
 # ---- the protocol
