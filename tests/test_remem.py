@@ -17,10 +17,10 @@ from memnb.gist_graph import GistGraph
 from memnb.lexical import LexicalIndex
 from memnb.lm import OpenAILM, RuleLM, ScriptedLM
 from memnb.memr3 import MemR3
-from memnb.plans import Used
+from memnb.plans import Used, next_call
 from memnb.reading import coverage, requirements, speakers_in
 from memnb.recorded import RecordedLM
-from memnb.remem import REMem, REMemS, TimelineReply, rests_on
+from memnb.remem import REMem, REMemS, TimelineReply, rests_on, synthesize_rule
 from memnb.reply import strict_schema
 from memnb.search import Hit, Snippet
 from memnb.test_of_time import make_tot
@@ -321,6 +321,16 @@ def test_a_count_that_cannot_be_paid_is_not_told():
     assert (full.answer, len(full.evidence)) == ('6', 6)
     assert (poor.answer, len(poor.read), poor.evidence) == (NO_INFORMATION, 5, [])
     assert all(step.value is None for step in poor.steps if step.kind == 'tool')
+
+
+def test_a_proposal_is_taken_before_what_a_plan_would_say():
+    graph = GistGraph.from_facts([{'subject': who, 'predicate': 'was the keeper of', 'object': 'Gull Light', 'start_time': start, 'end_time': end}
+                                  for who, start, end in (('Ada Finn', '1931', '1938'), ('Tom Rill', '1938', '1944'))])
+    tools, question, history = {tool.name: tool for tool in graph.tools()}, 'Who was the first keeper of Gull Light?', []
+    while (call := next_call(question, history)).function != 'output_answer':
+        history.append(Used(call.function, call.parameters, tools[call.function](**call.parameters)))
+    said = [synthesize_rule(question, history, draft).answer for draft in ('', 'Ada Finn', 'Tom Rill')]
+    assert said == ['Ada Finn', 'Ada Finn', 'Tom Rill']
 
 
 def test_a_plan_that_was_cut_short_keeps_its_number():
