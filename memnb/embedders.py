@@ -30,7 +30,7 @@ class WordLlamaEmbedder:
     name = 'wordllama-256'
 
     def __call__(self, texts: list[str]) -> np.ndarray:
-        return _wordllama().embed(texts)
+        return _wordllama().embed([text.encode('utf-8', 'replace').decode('utf-8') for text in texts]) # no lone surrogates
 
 
 @cache

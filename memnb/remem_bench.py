@@ -6,9 +6,10 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import chain, zip_longest
 
 from .answering import NO_INFORMATION
@@ -21,14 +22,16 @@ from .facts import Gist
 from .gist_graph import GistGraph
 from .indexes import HybridIndex
 from .memr3 import MemR3
+from .metrics import bootstrap
 from .remem import REMem, REMemS
 from .run import Loop, Run
 from .search import Hit, Searchable, passes
 from .timespan import TimeSpan
 
 # %% auto #0
-__all__ = ['TURNS', 'LOOKED', 'Ranked', 'Look', 'in_turn', 'retrievals', 'expanded', 'retrieval_methods', 'agent_methods',
-           'Refusals', 'refusals', 'remem_rows', 'remem_report', 'recall_table', 'remem_tables', 'main_remem']
+__all__ = ['TURNS', 'LOOKED', 'FORMS', 'Ranked', 'Look', 'in_turn', 'retrievals', 'expanded', 'retrieval_methods',
+           'agent_methods', 'Refusals', 'refusals', 'temporal_form', 'by_form', 'remem_rows', 'remem_report',
+           'recall_table', 'remem_tables', 'main_remem']
 
 # %% ../nbs/52b_remem_bench.ipynb #22b37326
 class Ranked(Searchable):
@@ -151,6 +154,31 @@ def refusals(rows: Iterable[Row]) -> Refusals:
     bad = [row.category == 'adversarial' for row in rows]
     return Refusals(len(refused), sum(row.category == 'adversarial' for row in refused), sum(bad), len(rows))
 
+# %% ../nbs/52b_remem_bench.ipynb #12ea9b7a
+_TOLD = (r'\b(\d{4}|january|february|march|april|may|june|july|august|september|october|november|december'
+         r'|spring|summer|autumn|fall|winter|week|weekend|month|year|yesterday)\b')
+FORMS = (  # from the first that fits
+    ('duration', r'(for )?how long\b|since when\b|how (many|much) (days|weeks|months|years|time)\b'),
+    ('aggregation', r'how (many|often)\b'),
+    ('event timing', r'when\b|((on|in|during) )?(what|which) (\w+ )?(date|day|night|week|month|season|year|time)\b'),
+    ('order', r'.*\b(before|after|first|last|earlier|later|next|until|recently|most recent)\b'),
+    ('existence check', rf'(did|do|does|has|have|had|was|were|is|are)\b.*{_TOLD}'),
+    ('event attributes', rf'.*{_TOLD}'))
+
+
+def temporal_form(question: str) -> str:
+    "Which of the paper's temporal categories the form of a question tells, else 'no time told'."
+    return next((name for name, pattern in FORMS if re.match(pattern, question.lower())), 'no time told')
+
+
+def by_form(rows: Iterable[Row], conversations: Iterable[Conversation]) -> dict[str, dict]:
+    "Mean evidence recall at 25 turns by form and method, with the number of questions that have gold."
+    asked = {(one.id, question.position): question.text for one in conversations for question in one.questions}
+    parts: dict[str, dict[str, list]] = {name: {} for name in (*(name for name, _ in FORMS), 'no time told')}
+    for row in rows:
+        parts[temporal_form(asked[row.question])].setdefault(row.method, []).append(row.read_recall.get(TURNS))
+    return {form: {method: asdict(bootstrap(found)) for method, found in methods.items()} for form, methods in parts.items()}
+
 # %% ../nbs/52b_remem_bench.ipynb #24a345b8
 def remem_rows(conversations: Iterable[Conversation], tell: Callable[[str], None] = lambda line: None) -> dict[str, list[Row]]:
     "All rows: of single searches, of agents at 25 turns, and of the two agents without a limit, unanswerable questions included."
@@ -173,7 +201,7 @@ def remem_report(rows: dict[str, list[Row]], conversations: Sequence[Conversatio
     return rounded({
         'retrieval': summary(rows['retrieval']), 'agents': summary(rows['agents']), 'free': summary([*answerable, *beside]),
         'differences': [{'method': ours, 'minus': theirs, **difference(agents[ours], agents[theirs])} for ours, theirs in pairs],
-        'refusals': {name: vars(refusals(mine)) for name, mine in free.items()},
+        'refusals': {name: vars(refusals(mine)) for name, mine in free.items()}, 'temporal': by_form(answerable, conversations),
         'graph': {kind: sum(one[kind] for one in graphs) / len(graphs) for kind in graphs[0]}})
 
 # %% ../nbs/52b_remem_bench.ipynb #e1dd5384
@@ -185,13 +213,16 @@ def recall_table(methods: Sequence[dict], title: str) -> Table:
 
 
 def remem_tables(report: dict) -> list[Table]:
-    "Single searches, agents at 25 turns, their differences, agents without a limit, refusals, answers, and the size of the graph."
+    "Single searches, agents at 25 turns, their differences, agents without a limit, refusals, answers, kinds of time, and the size of the graph."
     differences = [(f'{one["method"]} − {one["minus"]}', with_interval(one['overall'], '+'),
                     *(with_interval(one[name], '+') if name in one else '–' for name in CATEGORIES)) for one in report['differences']]
     refused = [(name, str(one.refused), *(f'{100 * part:.1f}' if part is not None else '–' for part in (one.precision, one.recall, one.f1)))
                for name, one in ((name, Refusals(**counts)) for name, counts in report['refusals'].items())]
     answers = [(one['method'], *(with_interval(one[metric]) for metric in ('f1_locomo', 'date_exact', 'cited_recall')))
                for one in report['free'] if one['f1_locomo']['n']]
+    names = list(dict.fromkeys(name for methods in report['temporal'].values() for name in methods))
+    forms = [(form, str(next(iter(methods.values()))['n']), *(figure_of(methods, name) for name in names))
+             for form, methods in report['temporal'].items() if methods]
     return [
         recall_table(report['retrieval'], 'Evidence recall of one search, in percent'),
         recall_table(report['agents'], 'Evidence recall of agents that may read 25 turns, in percent'),
@@ -199,6 +230,7 @@ def remem_tables(report: dict) -> list[Table]:
         recall_table(report['free'], 'Evidence recall without a limit on turns, in percent'),
         Table('Refusals, in percent', ('method', 'refused', 'precision', 'recall', 'F1'), tuple(refused)),
         Table('Answers by rules, in percent', ('method', 'f1_locomo', 'exact date', 'cited recall'), tuple(answers)),
+        Table('Evidence recall by what a question asks of time, in percent', ('', 'questions', *names), tuple(forms)),
         Table('Nodes and edges of a graph, on average', ('', 'number'), tuple((kind, f'{number:,.1f}') for kind, number in report['graph'].items()))]
 
 # %% ../nbs/52b_remem_bench.ipynb #7a91fb8b

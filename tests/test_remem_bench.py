@@ -10,7 +10,8 @@ from memnb.answering import NO_INFORMATION
 from memnb.conversation import Conversation, Question, Session, Turn
 from memnb.datasets import DatasetError
 from memnb.experiment import CATEGORIES, Row
-from memnb.remem_bench import LOOKED, TURNS, Ranked, Refusals, in_turn, refusals, remem_report, remem_rows, remem_tables
+from memnb.remem_bench import (FORMS, LOOKED, TURNS, Ranked, Refusals, in_turn, refusals, remem_report, remem_rows, remem_tables,
+                               temporal_form)
 from memnb.search import Hit, Snippet
 from memnb.test_of_time import WORDINGS, make_tot
 from memnb.tot_bench import acted, fault_of, main_tot, tot_report, tot_rows, tot_tables, wordings_of
@@ -109,3 +110,16 @@ def test_the_bench_prints_one_object(capsys):
     assert main_tot(Namespace(data=None, wordings=None, questions=16, json=True)) == 0
     report = json.loads(capsys.readouterr().out)
     assert report['sets']['the listed wordings']['overall'] | {'n': 16} == report['sets']['the listed wordings']['overall']
+
+
+@given(st.text(max_size=60))
+def test_every_question_has_one_form_of_the_list(question):
+    assert temporal_form(question) in [*(name for name, _ in FORMS), 'no time told']
+
+
+@pytest.mark.parametrize('question, form', [
+    ('How long did the voyage take?', 'duration'), ('How many oars are there?', 'aggregation'), ('In which year was it?', 'event timing'),
+    ('What came before the storm?', 'order'), ('Was Ida in Oslo in 2019?', 'existence check'), ('Who sang in June?', 'event attributes'),
+    ('Who sang?', 'no time told'), ('Whenever is a word?', 'no time told')])
+def test_the_form_of_a_question(question, form):
+    assert temporal_form(question) == form

@@ -766,3 +766,7 @@ def test_a_bonus_is_added_to_the_scores_of_what_matches(data):
     plain = index.scores('red boat')
     expected = sorted(((-(score + bonus.get(id, 0)), id) for id, score in plain.items()))[:3]
     assert [(-hit.score, hit.snippet.id) for hit in index.search('red boat', 3, bonus=bonus)] == expected
+
+
+def test_half_a_character_does_not_stop_the_bundled_embedder():
+    assert WordLlamaEmbedder()(['half \ud800 a character', 'whole']).shape == (2, 256)
