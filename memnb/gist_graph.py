@@ -169,10 +169,18 @@ class GistGraph(_Entities, Searchable):
         return [*numbered(map(Tool.of, methods)), OUTPUT_ANSWER]
 
     def search(self, query: str, k: int = 10, *, exclude: Collection[str] = (), during: TimeSpan | None = None) -> list[Hit]:
-        "The best gists by words and meaning, with the votes of facts that rest on the same turns; facts where there are no gists."
-        if not len(self.gists):
-            return self.triples.search(query, k, exclude=exclude, during=during)
-        return self.gists.search(query, k, exclude=exclude, during=during, bonus=self.votes(query))
+        "The best gists by words and meaning, with the votes of facts that rest on the same turns; facts of sessions without gists stand for themselves."
+        options = {'exclude': exclude, 'during': during}
+        bare = {session for session, chunk in self.chunks.items() if chunk.facts and not chunk.gists}
+        gists = self.gists.search(query, k, **options, bonus=self.votes(query) if len(self.gists) else None)
+        facts, wanted = [], k
+        while bare:
+            found = self.triples.search(query, wanted, **options)
+            facts = [hit for hit in found if hit.snippet.session in bare][:k]
+            if len(facts) == k or len(found) < wanted:
+                break
+            wanted *= 4
+        return sorted([*gists, *facts], key=lambda hit: (-hit.score, hit.snippet.id))[:k]
 
     def votes(self, query: str) -> dict[str, float]:
         "What facts say for gists: a quarter of the score of the best of the hundred best facts that rests on one of their turns."

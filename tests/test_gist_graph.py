@@ -371,6 +371,8 @@ def test_in_a_plain_search_facts_vote_for_the_gists_of_their_turns(found, query)
         for gist in graph.gists:
             if set(gist.sources) & set(hit.snippet.sources):
                 scores[gist.id] = max(scores[gist.id], graph.gists.scores(query)[gist.id] + VOTE * hit.score)
+    of_itself = graph.triples.scores(query)
+    scores |= {fact.id: of_itself[fact.id] for one in found.values() if not one.gists for fact in one.facts}
     hits = graph.search(query, 100)
     assert {hit.snippet.id: hit.score for hit in hits} == pytest.approx(scores, abs=1e-9)
     assert graph.search(query, 2, exclude=[hits[0].snippet.id]) == hits[1:3]
@@ -552,6 +554,18 @@ def test_two_sessions_may_say_the_same():
     graph.add_facts([fixed], 'x')
     with pytest.raises(DuplicateSnippet):
         graph.add_facts([fixed], 'y')
+
+
+@settings(max_examples=40)
+@given(extracts('S1'), extracts('S2'), st.sampled_from(['mail', 'a cow', 'tram mail']), st.integers(0, 9))
+def test_facts_without_gists_stand_beside_the_gists_of_others(one, two, query, k):
+    graph = graph_of({'S1': one, 'S2': two})
+    graph.add_facts(TRIPLES, 'own')
+    bare = {session for session in graph.sessions if not graph.chunks[session].gists}
+    everything = [*graph.gists.search(query, 99, bonus=graph.votes(query)),
+                  *(hit for hit in graph.triples.search(query, 99) if hit.snippet.session in bare)]
+    assert graph.search(query, k) == sorted(everything, key=lambda hit: (-hit.score, hit.snippet.id))[:k]
+    assert {fact.id for fact in graph.facts if fact.session == 'own'} <= {hit.snippet.id for hit in graph.search(query, 99)}
 
 
 @pytest.mark.parametrize('wrong', [[('a', 'b')], ['abc'], [('a', ' ', 'c')], [{'subject': 'a'}]])
