@@ -22,6 +22,8 @@ __all__ = ['Episode', 'SemanticUnit', 'Topic', 'cue_id', 'time_cues']
 class Episode(Snippet):
     "A concrete event with its time (review, section 3.1). The title is what is shown of it before it is read."
     title: str = ''
+    tag: str = ''  # the kind of event, in two words at most
+    cues: tuple[str, ...] = ()  # by what it is called back, as it is written; its months are cues, too, and stand in no list
 
     @property
     def line(self) -> str:
