@@ -25,6 +25,12 @@ class Episode(Snippet):
     tag: str = ''  # the kind of event, in two words at most
     cues: tuple[str, ...] = ()  # by what it is called back, as it is written; its months are cues, too, and stand in no list
 
+    def __post_init__(self):
+        super().__post_init__()
+        if isinstance(self.cues, str):
+            raise TypeError(f'Episode.cues: expected a tuple of cues, got the str {self.cues!r:.80}')
+        object.__setattr__(self, 'cues', tuple(self.cues))
+
     @property
     def line(self) -> str:
         "'[9 January 2024, 7:15 pm] Tobin had …': when it was said, and what happened."

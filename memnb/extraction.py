@@ -23,7 +23,8 @@ from .timespan import TimeSpan, find_times, parse_date, parse_datetime
 _all_ = ['GISTS', 'FACTS', 'GistLine', 'GistsReply', 'FactLine', 'FactsReply']
 
 # %% auto #0
-__all__ = ['Extract', 'read_time', 'happened', 'extract', 'GISTS', 'FACTS', 'GistLine', 'GistsReply', 'FactLine', 'FactsReply']
+__all__ = ['Extract', 'listed', 'record_of', 'item_of', 'read_time', 'happened', 'Border', 'extract', 'GISTS', 'FACTS',
+           'GistLine', 'GistsReply', 'FactLine', 'FactsReply']
 
 # %% ../nbs/19c_extraction.ipynb #027324c7
 @dataclass(frozen=True)
@@ -35,7 +36,7 @@ class Extract:
 
     def to_json(self) -> str:
         "As JSON text; `from_json` gives an equal extract back."
-        return json.dumps({'gists': [_record(gist) for gist in self.gists], 'facts': [_record(fact) for fact in self.facts],
+        return json.dumps({'gists': [record_of(gist) for gist in self.gists], 'facts': [record_of(fact) for fact in self.facts],
                            'notes': list(self.notes)})
 
     @classmethod
@@ -43,8 +44,8 @@ class Extract:
         "The extract that `to_json` wrote; ValueError for any other text."
         try:
             record = json.loads(text)
-            return cls(tuple(_item(Gist, one) for one in _listed(record['gists'], dict)),
-                       tuple(_item(Fact, one) for one in _listed(record['facts'], dict)), tuple(_listed(record['notes'], str)))
+            return cls(tuple(item_of(Gist, one) for one in listed(record['gists'], dict)),
+                       tuple(item_of(Fact, one) for one in listed(record['facts'], dict)), tuple(listed(record['notes'], str)))
         except (KeyError, TypeError, AttributeError, RecursionError, ValueError) as error:
             raise ValueError(f'extract: expected what to_json writes, got {text!r:.80}: {error}') from None
 
@@ -52,23 +53,23 @@ class Extract:
 _SPANS = ('time', 'start', 'end')
 
 
-def _listed(value: object, kind: type) -> list:
+def listed(value: object, kind: type) -> list:
     "A list of such values; ValueError for anything else."
     if not isinstance(value, list) or not all(isinstance(one, kind) for one in value):
         raise ValueError(f'expected a list of {kind.__name__}, got {value!r:.80}')
     return value
 
 
-def _record(item: Gist | Fact) -> dict:
+def record_of(item: Gist | Fact) -> dict:
     "A gist or fact as JSON values."
     values = dict(vars(item))
     values.update({name: values[name].isoformat() for name in _SPANS if values.get(name)})
     return values | {'sources': list(item.sources), 'said': item.said.isoformat() if item.said else None}
 
 
-def _item(kind: type, record: dict) -> Gist | Fact:
+def item_of(kind: type, record: dict) -> Gist | Fact:
     "A gist or fact from JSON values."
-    values = record | {'sources': tuple(_listed(record['sources'], str))}
+    values = record | {'sources': tuple(listed(record['sources'], str))}
     if kind is Fact and not all(values[name].strip() for name in ('subject', 'predicate', 'object')):
         raise ValueError(f'a phrase is empty in {record!r:.80}')
     values.update({name: TimeSpan.fromisoformat(values[name]) for name in _SPANS if values.get(name)})
@@ -98,7 +99,7 @@ def _apart(text: str) -> list[str]:
     return [one for part in re.split('[,;]', text) if (one := part.strip(' ()[].'))]
 
 
-class _Border:
+class Border:
     "What turns the lines of a reply into gists and facts, and notes what does not fit."
     def __init__(self, session: Session):
         self.session, self.turns, self.notes = session, {turn.id: turn for turn in session.turns}, []
@@ -131,7 +132,7 @@ def _without_stamp(text: str) -> tuple[str, datetime | None]:
         return text, None
 
 
-def _gist(border: _Border, number: int, line: GistLine) -> Gist | None:
+def _gist(border: Border, number: int, line: GistLine) -> Gist | None:
     "The gist of a line, or None and a note."
     what, (text, moment) = f'gist {number}', _without_stamp(' '.join(line.text.split()))
     if not text:
@@ -144,7 +145,7 @@ def _gist(border: _Border, number: int, line: GistLine) -> Gist | None:
     return replace(made, time=happened(made))
 
 # %% ../nbs/19c_extraction.ipynb #07ba0b03
-def _times(border: _Border, what: str, line: FactLine, said: datetime | None, words: str) -> dict:
+def _times(border: Border, what: str, line: FactLine, said: datetime | None, words: str) -> dict:
     "Start and end of a line as spans; a note for each time that is none."
     found = {}
     for name in ('point_in_time', 'start_time', 'end_time'):
@@ -158,7 +159,7 @@ def _times(border: _Border, what: str, line: FactLine, said: datetime | None, wo
     return {'start_time': start, 'end_time': end}
 
 
-def _fact(border: _Border, number: int, line: FactLine) -> Fact | None:
+def _fact(border: Border, number: int, line: FactLine) -> Fact | None:
     "The fact of a line, or None and a note."
     parts = [' '.join(part.split()) for part in (line.subject, line.predicate, line.object)]
     what, words = f'fact {number}', f'({", ".join(parts)})'
@@ -186,7 +187,7 @@ def extract(
     "The gists and facts of a session, and what each role cost. Raises `LMError`, with all that was spent."
     if isinstance(speakers, str):
         raise TypeError(f'speakers: expected a sequence of names, got the text {speakers!r:.80}')
-    border, made, cost = _Border(session), {'gists': (), 'facts': ()}, {}
+    border, made, cost = Border(session), {'gists': (), 'facts': ()}, {}
     for role, wanted, make in ((GISTS, gists, _gist), (FACTS, facts, _fact)):
         if not wanted or not session.turns:
             continue
