@@ -5,30 +5,93 @@
 # %% ../nbs/29g_labels.ipynb #4a91a3c3
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
-from numbers import Real
+from collections.abc import Iterable, Mapping
 
 from .contents import cue_id
 from .embedders import Embedder, Vectors, WordLlamaEmbedder
 from .indexes import DenseIndex
 from .search import Snippet
+from .versions import checked_cosine
 
 # %% auto #0
 __all__ = ['Labels']
 
 # %% ../nbs/29g_labels.ipynb #1361ad8e
+def _counted(written: Mapping[str, dict[str, int]], labels: Iterable[str],
+             step: int,  # 1: count in; -1: count out
+            ) -> dict[str, dict[str, int]]:
+    "The new counts of the labels that change, by id, empty where none is left; `written` stays as it is. TypeError, ValueError, KeyError."
+    if isinstance(labels, str):
+        raise TypeError(f'labels: expected a collection of labels, got the text {labels!r:.80}')
+    changed = {}
+    for label in labels:
+        if not isinstance(label, str):
+            raise TypeError(f'labels: expected texts, got {label!r:.80}')
+        id = cue_id(label)
+        if not id:
+            raise ValueError(f'labels: expected at least one word in each, got {label!r:.80}')
+        ways = changed[id] if id in changed else dict(written.get(id, ()))
+        ways[label] = ways.get(label, 0) + step
+        if ways[label] < 0:
+            raise KeyError(f'label {label!r:.80} is to be counted out more often than it was counted in')
+        if not ways[label]:
+            del ways[label]
+        changed[id] = ways
+    return changed
+
+
+def _usual(ways: Mapping[str, int]) -> str:
+    "The most usual way to write a label; of several the first in the alphabet."
+    return min(ways, key=lambda way: (-ways[way], way))
+
+# %% ../nbs/29g_labels.ipynb #a6cd04bb
+class _Close:
+    "Which labels are close to which: an undirected graph that forgets a node without a trace."
+    def __init__(self):
+        self.beside: dict[str, tuple[str, ...]] = {}  # id -> ids of close labels; one that has none is not in it
+        self._components: dict[str, tuple[str, ...]] = {}  # those read since the last change
+
+    def join(self, pairs: Iterable[tuple[str, str, float]]) -> None:
+        "Note close pairs, none of which is known."
+        fresh: dict[str, list[str]] = {}
+        for one, other, _ in pairs:
+            fresh.setdefault(one, []).append(other)
+            fresh.setdefault(other, []).append(one)
+        for id, others in fresh.items():
+            self.beside[id] = (*self.beside.get(id, ()), *others)
+        self._components.clear()
+
+    def part(self, ids: Iterable[str]) -> None:
+        "Forget labels, and that others were close to them."
+        gone = set(ids)
+        for id in {other for id in gone for other in self.beside.pop(id, ())} - gone:
+            self.beside[id] = tuple(other for other in self.beside[id] if other not in gone)
+            if not self.beside[id]:
+                del self.beside[id]
+        self._components.clear()
+
+    def component(self, id: str) -> tuple[str, ...]:
+        "All labels that can be reached from one by steps from close to close, sorted."
+        if id not in self._components:
+            found, frontier = {id}, [id]
+            while frontier:
+                fresh = set(self.beside.get(frontier.pop(), ())) - found
+                found |= fresh
+                frontier += fresh
+            self._components |= dict.fromkeys(found, tuple(sorted(found)))
+        return self._components[id]
+
+# %% ../nbs/29g_labels.ipynb #21818ba4
 class Labels:
     """The labels in use, by their stems, with how they are written and how near they are to one another.
 
     All that can be asked depends on the labels in use alone, and not on the order in which they came."""
     def __init__(self, threshold: float | None = None,  # the least cosine of two labels that are merged; None: none are
                  embedder: Embedder = WordLlamaEmbedder()):
-        if threshold is not None and (isinstance(threshold, bool) or not isinstance(threshold, Real) or not -1 <= threshold <= 1):
-            raise ValueError(f'threshold: expected a cosine or None, got {threshold!r:.80}')
-        self.threshold = None if threshold is None else float(threshold)
+        self.threshold = None if threshold is None else checked_cosine(threshold)
         self.index, self._vectors = DenseIndex(embedder), Vectors(embedder)
         self._written: dict[str, dict[str, int]] = {}  # id -> a way to write it -> how often
-        self._close: dict[str, set[str]] = {}  # id -> ids that are close enough to be merged
+        self._close = _Close()
 
     def __len__(self) -> int:
         return len(self._written)
@@ -41,69 +104,36 @@ class Labels:
         return _usual(self._written[id])
 
     def add(self, labels: Iterable[str]) -> None:
-        "Count labels in; one that comes twice is counted twice. All or none."
-        changed = {}
-        for label in labels:
-            ways = changed.setdefault(cue_id(label), dict(self._written.get(cue_id(label), {})))
-            ways[label] = ways.get(label, 0) + 1
-        self._rewrite(changed)
+        "Count labels in; one that comes twice is counted twice. All or none. ValueError for a blank one."
+        self._rewrite(_counted(self._written, labels, 1))
 
     def remove(self, labels: Iterable[str]) -> None:
-        "Count labels out; the last of its kind takes the label with it. KeyError for one that is not there."
-        changed = {}
-        for label in labels:
-            ways = changed.setdefault(cue_id(label), dict(self._written[cue_id(label)]))
-            ways[label] -= 1
-            if not ways[label]:
-                del ways[label]
-        self._rewrite(changed)
+        "Count labels out, as they were written; the last of its kind takes the label with it. All or none: KeyError for one too many."
+        self._rewrite(_counted(self._written, labels, -1))
+
+    def merged(self, id: str) -> tuple[str, ...]:
+        "The ids that are one label with this one, sorted: its connected component in the graph of close pairs."
+        return self._close.component(id)
+
+    def near(self, text: str, k: int, least: float = -1.0) -> list[tuple[str, float]]:
+        "The ids of the `k` labels nearest to a text, with their cosines, if these are at least `least`; best first, ties by id."
+        return [(hit.snippet.id, hit.score) for hit in self.index.search(text, k) if hit.score >= least]
 
     def _rewrite(self, changed: dict[str, dict[str, int]]) -> None:
         "Put new counts in the place of the old; a label that is written in another way is embedded anew."
         old = {id: self.index[id].text for id in changed if id in self.index}
         new = {id: _usual(ways) for id, ways in changed.items() if ways}
-        fresh = sorted(id for id in new if old.get(id) != new[id])
-        rows = self._vectors.of([new[id] for id in fresh])  # an embedder may fail, so it comes first
+        fresh, rows = sorted(id for id in new if old.get(id) != new[id]), {}
+        for start in range(0, len(fresh), 2048):  # an embedder may fail, so it comes first
+            ids = fresh[start:start + 2048]
+            rows.update(zip(ids, self._vectors.of([new[id] for id in ids])))
         gone = [id for id in old if old[id] != new.get(id)]
-        self._part(gone)
+        self._close.part(gone)
         self.index.remove(gone)
-        self.index.add([Snippet(id, new[id]) for id in fresh], dict(zip(fresh, rows)))
+        self.index.add([Snippet(id, new[id]) for id in fresh], rows)
         for id, ways in changed.items():
             self._written.pop(id, None)
             if ways:
                 self._written[id] = ways
-        self._join(fresh)
-
-    def _join(self, ids: Collection[str]) -> None:
-        "Note which labels are close to some that are new."
-        if self.threshold is not None and ids:
-            for a, b, cosine in self.index.similar(ids, self.threshold):
-                self._close.setdefault(a, set()).add(b)
-                self._close.setdefault(b, set()).add(a)
-
-    def _part(self, ids: Iterable[str]) -> None:
-        "Forget what some labels were close to."
-        for id in ids:
-            for other in self._close.pop(id, ()):
-                self._close[other].discard(id)
-                if not self._close[other]:
-                    del self._close[other]
-
-    def merged(self, id: str) -> tuple[str, ...]:
-        "The ids that are one label with this one, sorted: its connected component in the graph of close pairs."
-        found, frontier = {id}, [id]
-        while frontier:
-            fresh = self._close.get(frontier.pop(), set()) - found
-            found |= fresh
-            frontier += fresh
-        return tuple(sorted(found))
-
-    def near(self, text: str, k: int, least: float = -1.0) -> list[tuple[str, float]]:
-        "The ids of the `k` labels nearest to a text, with their cosines, if these are at least `least`; best first, ties by id."
-        hits = self.index.search(text, k) if len(self.index) else []
-        return [(hit.snippet.id, hit.score) for hit in hits if hit.score >= least]
-
-# %% ../nbs/29g_labels.ipynb #a6cd04bb
-def _usual(ways: dict[str, int]) -> str:
-    "The most usual way to write a label."
-    return min(ways, key=lambda way: (-ways[way], way))
+        if self.threshold is not None and fresh:
+            self._close.join(self.index.similar(fresh, self.threshold))

@@ -5,46 +5,100 @@
 # %% ../nbs/29f_versions.ipynb #15f1e87d
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Callable, Iterable
 from dataclasses import replace
-from datetime import date
+from datetime import date, datetime
+from itertools import product
+from math import inf
+from numbers import Real
 
-from .contents import Episode, SemanticUnit
+from .contents import Episode, SemanticUnit, cue_id
+from .indexes import DenseIndex
+from .timespan import TimeSpan
 
 # %% auto #0
-__all__ = ['versions', 'current', 'consolidated']
+__all__ = ['versions', 'current', 'consolidated', 'same_event', 'checked_cosine', 'near_duplicates']
 
 # %% ../nbs/29f_versions.ipynb #bd207be7
-def versions(units: Iterable[SemanticUnit]) -> dict[tuple[str, str], list[SemanticUnit]]:
-    "Units of one person and one slot, oldest first, by (person, slot). Units without a slot are no versions of anything."
-    groups: dict[tuple[str, str], list[SemanticUnit]] = {}
-    for unit in sorted(units, key=_age):
-        if unit.slot:
-            groups.setdefault((unit.person, unit.slot), []).append(unit)
-    return groups
+def _natural(id: str) -> tuple:
+    "An id for sorting, with its numbers as numbers: 'D2/u9' comes before 'D2/u10'."
+    parts = re.split('([0-9]+)', id)
+    return *((len(part.lstrip('0')), part.lstrip('0')) if place % 2 else part for place, part in enumerate(parts)), id
 
 
 def _age(unit: SemanticUnit) -> tuple:
     "By the first day on which it holds, then by when it was said, then by id; what has no time is oldest."
-    return unit.since or date.min, str(unit.said or ''), unit.id
-
-
-def current(units: Iterable[SemanticUnit], as_of: date | None = None,  # None: as of the last that is known
-           ) -> list[SemanticUnit]:
-    "The units that hold on a day: of each slot the last that had begun, and all others that had. Sorted by age."
-    known = [unit for unit in units if as_of is None or unit.since is None or unit.since <= as_of]
-    latest = {group[-1].id for group in versions(known).values()}
-    return sorted((unit for unit in known if not unit.slot or unit.id in latest), key=_age)
+    return unit.since or date.min, str(unit.said or ''), _natural(unit.id)
 
 # %% ../nbs/29f_versions.ipynb #5babe94d
-def consolidated(episodes: Sequence[Episode]) -> Episode:
-    "Several tellings of one event as one episode: the longest text, all turns, the shortest time, the first saying. ValueError for none."
-    if not episodes:
+def versions(units: Iterable[SemanticUnit]) -> dict[tuple[str, str], list[SemanticUnit]]:
+    """Units of one person and one slot, oldest first, by (person, slot) as the oldest writes them.
+
+    Capitals do not matter in names, nor endings in slots. Units without a slot are no versions of anything."""
+    groups: dict[tuple[str, str], list[SemanticUnit]] = {}
+    for unit in sorted(units, key=_age):
+        if cue_id(unit.slot):
+            groups.setdefault((' '.join(unit.person.casefold().split()), cue_id(unit.slot)), []).append(unit)
+    return {(group[0].person, group[0].slot): group for group in groups.values()}
+
+# %% ../nbs/29f_versions.ipynb #ac26cf2f
+def current(units: Iterable[SemanticUnit],
+            as_of: date | None = None,  # None: as of the last day that is known; of a datetime the day
+           ) -> list[SemanticUnit]:
+    "The units that hold on a day: of each slot the last that had begun, and all others that had. Sorted by age. TypeError."
+    if not (as_of is None or isinstance(as_of, date)):
+        raise TypeError(f'as_of: expected a date or None, got {as_of!r:.80}')
+    day = as_of.date() if isinstance(as_of, datetime) else as_of
+    begun = [unit for unit in units if day is None or unit.since is None or unit.since <= day]
+    latest = [group[-1] for group in versions(begun).values()]
+    return sorted([*latest, *(unit for unit in begun if not cue_id(unit.slot))], key=_age)
+
+# %% ../nbs/29f_versions.ipynb #90469b97
+def consolidated(episodes: Iterable[Episode]) -> Episode:
+    """Several tellings of one event as one episode: the longest text with its title and tag, the shortest time, all turns and cues.
+
+    The rest is that of the telling that was said first; the speaker is None where they differ. ValueError for no episode."""
+    told = sorted(episodes, key=lambda one: (one.said is None, str(one.said), _natural(one.id)))
+    if not told:
         raise ValueError('consolidated: expected one or more episodes, got none')
-    first = min(episodes, key=lambda one: (str(one.said or ''), one.id))
-    fullest = max(episodes, key=lambda one: (len(one.text), one.id))
-    ordered = sorted(episodes, key=lambda one: (str(one.said or ''), one.id))
-    times = [one.time for one in ordered if one.time]
-    time = min(times, key=lambda span: span.days if span.days is not None else 10 ** 9, default=None)
-    sources = dict.fromkeys(turn for one in ordered for turn in one.sources)
-    return replace(first, text=fullest.text, title=fullest.title, sources=tuple(sources), time=time)
+    fullest = max(told, key=lambda one: (len(one.text), one.text, one.title, one.tag))
+    return replace(told[0], text=fullest.text, title=fullest.title, tag=fullest.tag,
+                   speaker=told[0].speaker if len({one.speaker for one in told}) == 1 else None,
+                   time=min((one.time for one in told if one.time), key=_width, default=None),
+                   sources=tuple(dict.fromkeys(turn for one in told for turn in one.sources)),
+                   cues=tuple(dict.fromkeys(cue for one in told for cue in one.cues)))
+
+
+def _width(time: TimeSpan) -> tuple[float, str]:
+    "How exact a time is, for sorting; what is open at one side is widest."
+    return time.days or inf, time.isoformat()
+
+# %% ../nbs/29f_versions.ipynb #a5491dec
+def same_event(one: Episode, other: Episode) -> bool:
+    "Whether two episodes may tell of the same event. A rule: not if both have a time, and the two times share no day."
+    return one.time is None or other.time is None or one.time.overlaps(other.time)
+
+# %% ../nbs/29f_versions.ipynb #a2ee00c6
+def checked_cosine(threshold: float) -> float:
+    "A threshold as a float; ValueError if it is no number between -1 and 1."
+    if isinstance(threshold, bool) or not isinstance(threshold, Real) or not -1 <= threshold <= 1:
+        raise ValueError(f'threshold: expected a cosine or None, got {threshold!r:.80}')
+    return float(threshold)
+
+
+def near_duplicates(index: DenseIndex, threshold: float,
+                    keep: Callable[[Episode, Episode], bool] | None = None,  # whether two may be in one group; None: any two
+                   ) -> list[tuple[str, ...]]:
+    """The groups of two episodes and more that are joined by cosines of at least `threshold`: sorted ids, sorted.
+
+    With `keep`, the nearest are joined first, and two groups only if all their pairs may be together. ValueError."""
+    pairs = index.similar([one.id for one in index], checked_cosine(threshold))
+    group: dict[str, set[str]] = {}  # id -> its group, one set for all of its members
+    for one, other, cosine in sorted(pairs, key=lambda pair: (-pair[2], pair)):
+        left, right = group.setdefault(one, {one}), group.setdefault(other, {other})
+        if left is not right and (keep is None or all(keep(index[a], index[b]) for a, b in product(left, right))):
+            small, large = sorted((left, right), key=len)
+            large |= small
+            group |= dict.fromkeys(small, large)
+    return sorted({tuple(sorted(one)) for one in group.values() if len(one) > 1})
