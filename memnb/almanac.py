@@ -11,9 +11,9 @@ from datetime import date, datetime, timedelta
 from .span import GRANULARITIES, MONTHS, ONE_DAY, SEASONS, WEEKDAYS, TimeSpan
 
 # %% auto #0
-__all__ = ['DEFAULTS', 'FACT', 'HOLIDAYS', 'YEARLY', 'DAY_NUMBER', 'LENGTHS', 'PART_NAMES', 'NUMBERS', 'UNITS', 'ORDINALS',
-           'SHORT_DAYS', 'SHORT_MONTHS', 'KINDS', 'stated', 'exact', 'parse_datetime', 'dated', 'begun', 'step',
-           'moved', 'nth', 'third', 'any_of', 'kind_of', 'quantity']
+__all__ = ['DEFAULTS', 'FACT', 'SPELLED', 'HOLIDAYS', 'YEARLY', 'DAY_NUMBER', 'LENGTHS', 'PART_NAMES', 'NUMBERS', 'UNITS',
+           'ORDINALS', 'SHORT_DAYS', 'SHORT_MONTHS', 'KINDS', 'stated', 'exact', 'parse_datetime', 'dated', 'begun',
+           'step', 'moved', 'nth', 'third', 'any_of', 'kind_of', 'quantity']
 
 # %% ../nbs/00b_almanac.ipynb #65d88fa0
 DEFAULTS = datetime(1904, 1, 1), datetime(2096, 12, 28)  # leap years both, for a 29 February without a year
@@ -56,9 +56,15 @@ def parse_datetime(text: str) -> datetime:
     return found
 
 # %% ../nbs/00b_almanac.ipynb #1cac7672
+_ONES = 'first second third fourth fifth sixth seventh eighth ninth'.split()
+_TEENS = 'tenth eleventh twelfth thirteenth fourteenth fifteenth sixteenth seventeenth eighteenth nineteenth twentieth'.split()
+SPELLED = {name: number for number, name in enumerate(
+    [*_ONES, *_TEENS, *(f'twenty-{one}' for one in _ONES), 'thirtieth', 'thirty-first'], 1)}  # the days of a month in words
+
+
 def dated(text: str, day: date) -> TimeSpan:
     "The span of a written date; without its year the latest one that is not after `day`. Raises ValueError."
-    year, month, number = stated(re.sub(r'\bfirst\b', '1', text, flags=re.I))
+    year, month, number = stated(re.sub('[a-z]+(-[a-z]+)?', lambda word: str(SPELLED.get(word[0].lower(), word[0])), text, flags=re.I))
     if year or not (month and number):
         return exact(year, month, number)
     fitting = (year for year in range(day.year, day.year - 9, -1) if number <= TimeSpan.month(year, month).end.day)

@@ -35,7 +35,7 @@ class Branch:
     cue: str  # as it is written; for an aspect the person
     tag: str
     count: int
-    kind: str = 'event'  # or 'aspect', or 'topic'
+    kind: str = 'event'  # or 'aspect'; 'context': the cue is an event, and the branch what stands around it
 
     @property
     def line(self) -> str:
@@ -50,16 +50,16 @@ class Branches(Observation):
 
 # %% ../nbs/30_cue_tag_graph.ipynb #6ac38d4b
 class _Traversal(CueTagStore):
-    "The operators of the review's sections 3.3 and 5.2 on this graph. They take labels or ids and give ids; merged tags are one."
+    "The operators of the review's sections 3.3 and 5.2 on this graph. They take and give ids, which `cue_id` makes of labels; merged tags are one."
     topic_usage = Usage()  # what topics have cost
 
     def tags_from(self, cue: str) -> set[str]:
         "φ(c→g): of merged tags the first in the alphabet stands for all."
-        return {self.tags.merged(tag)[0] for tag in tags_of(self.episodic, cue_id(cue))}
+        return {self.tags.merged(tag)[0] for tag in tags_of(self.episodic, cue)}
 
     def contents_from(self, cue: str, tag: str) -> set[str]:
         "φ((c,g)→e), over all tags that are one with this one."
-        return {one for same in self.tags.merged(cue_id(tag)) for one in contents_of(self.episodic, cue_id(cue), same)}
+        return {one for same in self.tags.merged(tag) for one in contents_of(self.episodic, cue, same)}
 
     def pairs_from(self, episodes: Iterable[str]) -> set[tuple[str, str]]:
         "Π(e→(c,g)): what a set of episodes can be reached by."
@@ -67,11 +67,21 @@ class _Traversal(CueTagStore):
 
     def aspects_from(self, person: str) -> set[str]:
         "φ(c→g) of the semantic layer: the aspects of which something is known of a person."
-        return tags_of(self.semantic, cue_id(person))
+        return tags_of(self.semantic, person)
 
     def units_from(self, person: str, aspect: str) -> set[str]:
         "φ((c,g)→s): the semantic units of a person under an aspect."
-        return contents_of(self.semantic, cue_id(person), cue_id(aspect))
+        return contents_of(self.semantic, person, aspect)
+
+    def degree(self, cue: str) -> int:
+        "How many episodes a cue leads to."
+        return sum(len(contents_of(self.episodic, cue, tag)) for tag in tags_of(self.episodic, cue))
+
+    def around(self, episode: str) -> list[str]:
+        "φ(e→ctx): what was told just after an episode, and just before. `UnknownSnippet`."
+        told = self.order[self.episodes[episode].session]
+        place = told.index(episode)
+        return [told[near] for near in (place + 1, place - 1) if 0 <= near < len(told)]
 
     def time_of(self, episode: str) -> TimeSpan | None:
         "φ(e→t): when an episode happened. `UnknownSnippet`."
@@ -110,7 +120,7 @@ class _Lookup(_Traversal):
     def _known(self, labels: Labels, what: str, text: str) -> str:
         "The id of a label. `ToolError` for an unknown one, with those that come near."
         id = cue_id(text)
-        if id in labels:
+        if text in labels:
             return id
         near = [labels.shown(one) for one, _ in labels.near(text, 5)] if id else []
         raise ToolError(f'{what}: there is no {what} {text!r:.60}' + (f'; near it: {", ".join(near)}' if near else ''))
@@ -122,15 +132,16 @@ class _Lookup(_Traversal):
         return self.episodes[event]
 
     def _person(self, person: str) -> str:
-        "Somebody of whom something is known for long. `ToolError` with those of whom there is."
-        if not self.aspects_from(person):
+        "The id of somebody of whom something is known for long. `ToolError` with those of whom there is."
+        id = cue_id(person)
+        if not self.aspects_from(id):
             known = ', '.join(sorted(self.cues.shown(one) for one in self.semantic.cues)[:12])
             raise ToolError(f'person: nothing is known of {person!r:.60}; something is of {known or "nobody"}')
-        return self.cues.shown(cue_id(person))
+        return id
 
     def branches_of(self, cue: str) -> list[Branch]:
-        "The branches of a cue, those with most contents first."
-        made = [Branch(self.cues.shown(cue_id(cue)), self.tags.shown(tag), len(self.contents_from(cue, tag))) for tag in self.tags_from(cue)]
+        "The branches of a cue by its id, those with most contents first."
+        made = [Branch(self.cues.shown(cue), self.tags.shown(tag), len(self.contents_from(cue, tag))) for tag in self.tags_from(cue)]
         return sorted(made, key=lambda one: (-one.count, one.tag))
 
 # %% ../nbs/30_cue_tag_graph.ipynb #b48017b2
@@ -139,7 +150,7 @@ class _EventTools(_Lookup):
     def query_tag_events(self, cue: Annotated[str, 'A cue, as it was shown'], tag: Annotated[str, 'One of its tags']) -> Observation:
         "Read the events behind a cue and a tag, in the order of their times."
         known = self._known(self.cues, 'cue', cue)
-        found = sorted((self.episodes[one] for one in self.contents_from(known, tag)), key=by_time)
+        found = sorted((self.episodes[one] for one in self.contents_from(known, cue_id(tag))), key=by_time)
         if not found:
             here = ', '.join(branch.tag for branch in self.branches_of(known)[:12])
             raise ToolError(f'tag: {self.cues.shown(known)!r} has no tag {tag!r:.60}; ' + (f'it has {here}' if here else 'it leads to no event'))
@@ -160,19 +171,17 @@ class _EventTools(_Lookup):
 
     def query_event_context(self, event: Annotated[str, 'The id of an event']) -> Observation:
         "Read what was told just before and just after an event."
-        one = self._event(event)
-        told = self.order[one.session]
-        place = told.index(one.id)
-        around = [self.episodes[told[near]] for near in (place + 1, place - 1) if 0 <= near < len(told)]
-        return few(around, f'{counted(len(around), "event")} around {one.id}')
+        around = [self.episodes[one] for one in self.around(self._event(event).id)]
+        return few(around, f'{counted(len(around), "event")} around {event}')
 
 # %% ../nbs/30_cue_tag_graph.ipynb #9d7a4ba1
 class _PersonTools(_EventTools):
     "The three tools of the semantic layer and of topics (paper, table 4)."
     def query_personal_information(self, person: Annotated[str, 'The name of a person']) -> Observation:
         "See under which aspects something is known of a person. Nothing is read."
-        name = self._person(person)
-        made = sorted((Branch(name, self.aspects.shown(one), len(self.units_from(name, one)), 'aspect') for one in self.aspects_from(name)),
+        id = self._person(person)
+        name = self.cues.shown(id)
+        made = sorted((Branch(name, self.aspects.shown(one), len(self.units_from(id, one)), 'aspect') for one in self.aspects_from(id)),
                       key=lambda one: (-one.count, one.tag))
         return Branches(f'of {name} there is ' + ', '.join(f'{one.tag} ({one.count})' for one in made), branches=tuple(made))
 
@@ -180,13 +189,13 @@ class _PersonTools(_EventTools):
                               as_of: Annotated[str | None, "A date such as '2024-05-16': what held on that day. Leave it out for what holds now"] = None,
                               ) -> Observation:
         "Read what is known of a person under one aspect: what holds, newest first, then what no longer does."
-        name = self._person(person)
-        units = [self.units[one] for one in self.units_from(name, aspect)]
+        id = self._person(person)
+        name, units = self.cues.shown(id), [self.units[one] for one in self.units_from(id, cue_id(aspect))]
         if not units:
             raise ToolError(f'aspect: nothing is known of {name} under {aspect!r:.60}; there is '
-                            + ', '.join(sorted(self.aspects.shown(one) for one in self.aspects_from(name))[:24]))
+                            + ', '.join(sorted(self.aspects.shown(one) for one in self.aspects_from(id))[:24]))
         day = day_of(as_of, 'as_of').end if as_of and as_of.strip() else None
-        known = [self.units[one] for other in self.aspects_from(name) for one in self.units_from(name, other)]  # a slot may change its aspect
+        known = [self.units[one] for other in self.aspects_from(id) for one in self.units_from(id, other)]  # a slot may change its aspect
         holding = {one.id for one in current(known, day)}
         holds = sorted((one for one in units if one.id in holding), key=by_time, reverse=True)
         past = sorted((one for one in units if one.id not in holding), key=by_time, reverse=True)

@@ -54,7 +54,8 @@ class _Nodes(SessionMemory):
         super().__init__()
         if isinstance(names, str):
             raise TypeError(f'names: expected a list of names, got the string {names!r:.80}')
-        self.lm, self.names, self.spread = RuleLM() if lm is None else as_lm(lm), tuple(names), spread
+        self.lm, self.embedder = RuleLM() if lm is None else as_lm(lm), embedder
+        self.names, self.spread = tuple(names), spread
         self.episodes = HybridIndex(embedder, names=self.names, spread=spread)
         self.units = SnippetStore()
         self.cues, self.tags, self.aspects = Labels(), Labels(merge), Labels()

@@ -11,14 +11,14 @@ from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from functools import cache
 
-from .almanac import (DAY_NUMBER, HOLIDAYS, KINDS, LENGTHS, NUMBERS, UNITS, YEARLY, any_of, begun, dated, exact,
+from .almanac import (DAY_NUMBER, HOLIDAYS, KINDS, LENGTHS, NUMBERS, SPELLED, UNITS, YEARLY, any_of, begun, dated, exact,
                            kind_of, moved, quantity, stated, step, third)
 from .span import MONTHS, ONE_DAY, SEASONS, TimeSpan
 
 # %% auto #0
 __all__ = ['DAY_NAME', 'SHORT_DAY', 'MONTH', 'THINGS', 'SEASON', 'HOLIDAY', 'UNIT', 'COUNTABLE', 'NAMED', 'NUMBER', 'COUNTED',
-           'YEAR', 'DAY', 'RULES', 'DAY_WORDS', 'AMOUNT', 'AGO', 'LATER', 'WAYS', 'INSIDE', 'PARTS', 'FUNCTION_WORD',
-           'STARTS', 'Rule', 'rule', 'away', 'seven_days', 'beside', 'compiled', 'any_rule']
+           'YEAR', 'DAY', 'DAY_SPELLED', 'RULES', 'DAY_WORDS', 'AMOUNT', 'AGO', 'LATER', 'WAYS', 'INSIDE', 'PARTS',
+           'FUNCTION_WORD', 'STARTS', 'Rule', 'rule', 'away', 'seven_days', 'beside', 'compiled', 'any_rule']
 
 # %% ../nbs/00c_time_words.ipynb #3eba52ab
 DAY_NAME = any_of(DAY_NUMBER)
@@ -37,6 +37,7 @@ COUNTED = '(?:' + any_of('people dollar euro buck word step calorie meter metre 
                          'copies time piece hour day'.split()) + r's?)\b'  # what a number counts that is no time
 YEAR = r'(?:1\d|20)\d\d'
 DAY = r'(?:0?[1-9]|[12]\d|3[01])(?:st|nd|rd|th)?'
+DAY_SPELLED = any_of(SPELLED)
 
 # %% ../nbs/00c_time_words.ipynb #7f325a92
 @dataclass(frozen=True)
@@ -72,7 +73,7 @@ def _days(match, day, last_week):
     return TimeSpan(ends[0].start, ends[1].end, 'span')
 
 # %% ../nbs/00c_time_words.ipynb #554bd9c6
-@rule(rf'\b(?:(?:{DAY_NAME}|{SHORT_DAY}),?\s+)?(?:the\s+)?(?:{DAY}|first)(?:\s+of)?\s+{MONTH}(?:(?:,|\s+of)?\s*{YEAR}\b)?', bare=True)
+@rule(rf'\b(?:(?:{DAY_NAME}|{SHORT_DAY}),?\s+)?(?:the\s+)?(?:{DAY}|first|{DAY_SPELLED}(?=\s+of\b))(?:\s+of)?\s+{MONTH}(?:(?:,|\s+of)?\s*{YEAR}\b)?', bare=True)
 @rule(rf'\b(?:(?:{DAY_NAME}|{SHORT_DAY}),?\s+)?(?:{MONTH}|march|may)\s+(?:the\s+)?{DAY}'
       rf'(?![\d:%]|\s*{COUNTED})(?:,?\s+{YEAR}\b)?', bare=True)
 @rule(rf'\b(?:{MONTH}|march|may),?\s+(?:of\s+)?{YEAR}\b')
@@ -233,7 +234,7 @@ def _nth_day(match, day, last_week):
 
 # %% ../nbs/00c_time_words.ipynb #d108a0e1
 STARTS = r'[\d+]|an?\b|(?:with)?in\b|' + any_of({
-    word[:3] for word in (*KINDS, *NUMBERS, *UNITS, *DAY_WORDS, *WAYS, 'half', 'first') if len(word) > 2})
+    word[:3] for word in (*KINDS, *NUMBERS, *UNITS, *DAY_WORDS, *WAYS, 'half', *SPELLED) if len(word) > 2})
 
 
 @cache

@@ -22,8 +22,8 @@ from .search import Hit, as_retriever, check_search
 from .timespan import TimeSpan, parse_date
 
 # %% auto #0
-__all__ = ['OUTPUT_ANSWER', 'ToolError', 'Observation', 'Arguments', 'arguments_of', 'Tool', 'choice_of', 'output_answer',
-           'day_of', 'as_tools', 'tools_of']
+__all__ = ['OUTPUT_ANSWER', 'ToolError', 'Observation', 'Arguments', 'arguments_of', 'Tool', 'call_of_any', 'choice_of',
+           'output_answer', 'day_of', 'as_tools', 'tools_of']
 
 # %% ../nbs/06a_tools.ipynb #3b9e222a
 class ToolError(ValueError):
@@ -143,22 +143,29 @@ class Tool:
         return {'type': 'function', 'function': described}
 
 # %% ../nbs/06a_tools.ipynb #a5ba8038
-def choice_of(tools: Sequence[Tool]) -> type[BaseModel]:
-    """The reply type of a role that picks a tool: `reasoning`, and a `call` that is one of the tools with its arguments.
-
-    ValueError without tools, or where two have the same name."""
+def call_of_any(tools: Sequence[Tool]) -> Any:
+    "The type of a call: one of the tools, with its arguments. ValueError without tools, or where two have the same name."
     names = [tool.name for tool in tools]
     if not names or len(set(names)) < len(names):
         raise ValueError(f'tools: expected one or more with different names, got {names}')
-    return _choice(tuple((tool.name, tool.description, tool.arguments) for tool in tools))
+    return _call(tuple((tool.name, tool.description, tool.arguments) for tool in tools))
 
 
 @lru_cache(maxsize=128)
-def _choice(offered: tuple[tuple[str, str, type[BaseModel]], ...]) -> type[BaseModel]:
-    "The reply type for names, descriptions and arguments. An agent asks for the same one at every step."
+def _call(offered: tuple[tuple[str, str, type[BaseModel]], ...]) -> Any:
+    "The type for names, descriptions and arguments. An agent asks for the same one at every step."
     calls = [create_model(f'{name}_call', __doc__=description, function=(Literal[name], ...), parameters=(arguments, ...))
              for name, description, arguments in offered]
-    call = Annotated[Union[tuple(calls)], Field(discriminator='function')] if len(calls) > 1 else calls[0]
+    return Annotated[Union[tuple(calls)], Field(discriminator='function')] if len(calls) > 1 else calls[0]
+
+# %% ../nbs/06a_tools.ipynb #087e1260
+def choice_of(tools: Sequence[Tool]) -> type[BaseModel]:
+    "The reply type of a role that picks a tool: `reasoning`, and a `call` that is one of the tools with its arguments. ValueError."
+    return _choice(call_of_any(tools))
+
+
+@lru_cache(maxsize=128)
+def _choice(call: Any) -> type[BaseModel]:
     return create_model('Choice', reasoning=(str, ...), call=(call, ...))
 
 # %% ../nbs/06a_tools.ipynb #a97db260
