@@ -5,6 +5,7 @@
 # %% ../nbs/29a_contents.ipynb #ce1acacc
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import date
@@ -12,37 +13,57 @@ from datetime import date
 from .facts import stamp
 from .lexical import tokenize
 from .search import Snippet
+from .span import MONTHS
 from .timespan import TimeSpan
 
 # %% auto #0
 __all__ = ['Episode', 'SemanticUnit', 'Topic', 'cue_id', 'time_cues']
 
-# %% ../nbs/29a_contents.ipynb #4f2d3dca
+# %% ../nbs/29a_contents.ipynb #a1ff1c62
+def _check_texts(record: object, *names: str) -> None:
+    "TypeError for an attribute that is no text."
+    for name in names:
+        if not isinstance(value := getattr(record, name), str):
+            raise TypeError(f'{type(record).__name__}.{name}: expected a str, got {value!r:.80}')
+
+
+def _as_tuple(record: object, name: str) -> tuple[str, ...]:
+    "An attribute of a record as a tuple of texts; TypeError for a single text, whose letters are never meant."
+    value = getattr(record, name)
+    texts = (None,) if isinstance(value, str) or not isinstance(value, Iterable) else tuple(value)
+    if not all(isinstance(one, str) for one in texts):
+        raise TypeError(f'{type(record).__name__}.{name}: expected a tuple of texts, got {value!r:.80}')
+    return texts
+
+# %% ../nbs/29a_contents.ipynb #b2d0d756
 @dataclass(frozen=True)
 class Episode(Snippet):
-    "A concrete event with its time (review, section 3.1). The title is what is shown of it before it is read."
+    "A concrete event with its time (review, section 3.1). The title is what is shown of it before it is read. TypeError for what is no text."
     title: str = ''
     tag: str = ''  # the kind of event, in two words at most
     cues: tuple[str, ...] = ()  # by what it is called back, as it is written; its months are cues, too, and stand in no list
 
     def __post_init__(self):
         super().__post_init__()
-        if isinstance(self.cues, str):
-            raise TypeError(f'Episode.cues: expected a tuple of cues, got the str {self.cues!r:.80}')
-        object.__setattr__(self, 'cues', tuple(self.cues))
+        _check_texts(self, 'title', 'tag')
+        object.__setattr__(self, 'cues', _as_tuple(self, 'cues'))
 
     @property
     def line(self) -> str:
         "'[9 January 2024, 7:15 pm] Tobin had …': when it was said, and what happened."
         return f'[{stamp(self.said)}] {self.text}' if self.said else super().line
 
-# %% ../nbs/29a_contents.ipynb #69018a49
+# %% ../nbs/29a_contents.ipynb #24a3e6cb
 @dataclass(frozen=True)
 class SemanticUnit(Snippet):
     "Something that holds of a person for long: (person, aspect, fact). `text` is the fact, `time` since when it holds."
     person: str = ''
     aspect: str = ''
     slot: str = ''  # what can have one value at a time, such as 'job'; '' where several hold side by side
+
+    def __post_init__(self):
+        super().__post_init__()
+        _check_texts(self, 'person', 'aspect', 'slot')
 
     @property
     def since(self) -> date | None:
@@ -52,37 +73,47 @@ class SemanticUnit(Snippet):
     @property
     def line(self) -> str:
         "'(Tobin, job) Tobin works at Halloran's. [since 2018]'"
-        known = f' [since {self.time}]' if self.time else f' [said on {TimeSpan.day(self.said)}]' if self.said else ''
+        closed = self.time and self.time.start and self.time.end
+        known = f' [{"since " * bool(closed)}{self.time}]' if self.time else f' [said on {TimeSpan.day(self.said)}]' if self.said else ''
         return f'({self.person}, {self.aspect}) {self.text}{known}'
 
-# %% ../nbs/29a_contents.ipynb #d80775cd
+# %% ../nbs/29a_contents.ipynb #e55f6a82
 @dataclass(frozen=True)
 class Topic:
-    "What several episodes have in common; it is made of them, and shown by its title."
+    "What several episodes have in common; it is made of them, and shown by its title. TypeError for what is no text."
     title: str
-    episodes: tuple[str, ...]  # ids, sorted
+    episodes: tuple[str, ...]  # ids; they are kept sorted, each once
+
+    def __post_init__(self):
+        _check_texts(self, 'title')
+        object.__setattr__(self, 'episodes', tuple(sorted(set(_as_tuple(self, 'episodes')))))
 
     @property
     def id(self) -> str:
         "The id of the topic: its title behind a sign that no episode has."
         return f'topic:{cue_id(self.title)}'
 
-# %% ../nbs/29a_contents.ipynb #80ce0b07
+# %% ../nbs/29a_contents.ipynb #4085b68f
 def cue_id(text: str) -> str:
     "The form by which cues, tags, aspects and titles are matched: their stems in order; where there are none, the words in lower case."
-    return ' '.join(tokenize(text)) or ' '.join(text.lower().split())
+    if not isinstance(text, str):
+        raise TypeError(f'cue_id: expected a str, got {text!r:.80}')
+    lower = text.lower()
+    return ' '.join(tokenize(text)) or ' '.join(re.findall(r'[^\W_]+', lower)) or ' '.join(lower.split())
 
-
+# %% ../nbs/29a_contents.ipynb #9c0c5557
 def time_cues(spans: Iterable[TimeSpan | None]) -> tuple[str, ...]:
-    "The months that closed spans of at most three months touch, and the years of longer ones: 'July 2023', '2022'. Each once, in order."
+    """The months that closed spans of at most three months touch, and the years of longer ones: 'July 2023', '2022'. Each once, in order.
+    Open spans, those that touch more than ten years, and None give none. TypeError for what is no span."""
     found = []
-    for span in spans:
+    for span in [spans] if isinstance(spans, TimeSpan) else spans:
+        if span is not None and not isinstance(span, TimeSpan):
+            raise TypeError(f'time_cues: expected TimeSpans, got {span!r:.80}')
         if span is None or span.start is None or span.end is None:
             continue
-        months = (span.end.year - span.start.year) * 12 + span.end.month - span.start.month + 1
-        if months <= 3:
-            found += [str(TimeSpan.month((span.start.year * 12 + span.start.month - 1 + n) // 12, (span.start.month - 1 + n) % 12 + 1))
-                      for n in range(months)]
+        first, last = (12 * day.year + day.month - 1 for day in (span.start, span.end))
+        if last - first < 3:
+            found += [f'{MONTHS[month % 12]} {month // 12}' for month in range(first, last + 1)]
         elif span.end.year - span.start.year < 10:
             found += [str(year) for year in range(span.start.year, span.end.year + 1)]
     return tuple(dict.fromkeys(found))
