@@ -13,15 +13,15 @@ from .answering import AnswerReply, best_sentence, ranked
 from .contents import Episode
 from .cue_tag_graph import Branch
 from .plans import Call, Used
-from .reading import Requirement, concerns, coverage, keywords, named_in, requirements, speakers_in, times_of
+from .reading import Requirement, concerns, coverage, keywords, named_in, requirements, sentences, speakers_in, times_of
 from .search import Snippet
 from .timespan import TimeSpan
 from .tool_choice import answer_of
 from .track_role import ENOUGH, PART, is_met
 
 # %% auto #0
-__all__ = ['ORDINALS', 'Anchor', 'anchored', 'told', 'touches', 'needs_of', 'events_told', 'anchor_time', 'within', 'is_enough',
-           'call_of', 'tries', 'navigate_rule', 'route_rule', 'recall_rule']
+__all__ = ['ORDINALS', 'Anchor', 'anchored', 'told', 'touches', 'needs_of', 'spans_beside', 'events_told', 'anchor_time',
+           'within', 'is_enough', 'call_of', 'tries', 'navigate_rule', 'route_rule', 'recall_rule']
 
 # %% ../nbs/30c_walk_rules.ipynb #98a390a6
 ORDINALS = {'first': 0, 'second': 1, 'third': 2, 'fourth': 3, 'last': -1, 'latest': -1, 'final': -1}
@@ -67,18 +67,32 @@ def needs_of(question: str, speakers: Sequence[str]) -> tuple[Requirement, ...]:
     return (Requirement('date', keywords(anchor.clause, tuple(speakers)), person),)
 
 
+def spans_beside(line: Snippet, need: Requirement) -> list[TimeSpan]:
+    "The closed times in the sentences of a line that speak most of what is needed, else in all of it, else the day of the line."
+    said = TimeSpan.day(line.said) if line.said else None
+    parts = sentences(line.text)
+    most = max((coverage(part, need.words) for part in parts), default=0.0)
+    near = ' '.join(part for part in parts if most and coverage(part, need.words) == most)
+    for text in (near, line.text):
+        spans = [span for span in times_of(replace(line, text=text)) if span.start and span.end and span != said]
+        if spans:
+            return spans
+    return [line.day] if line.day and line.day.start and line.day.end else []
+
+
 def events_told(lines: Sequence[Snippet], need: Requirement) -> list[TimeSpan]:
-    "The times of the events that some lines tell, oldest first; of two that overlap the shorter stays."
-    found: list[TimeSpan] = []
-    for line in sorted(lines, key=lambda one: -coverage(told(one), need.words)):
+    "The times at which what is needed had happened when it was told, or, where none had, those that were foreseen. Of two that overlap the shorter stays."
+    found = []
+    for line in lines:
         said = TimeSpan.day(line.said) if line.said else None
-        spans = [span for span in times_of(line) if span != said] or [said]
-        found += [span for span in spans if span and span.start and span.end]
+        for span in spans_beside(line, need):
+            foreseen = said is not None and span.start > said.end
+            found.append((foreseen, -coverage(told(line), need.words), span.days, span.start, span))
     kept: list[TimeSpan] = []
-    for span in sorted(found, key=lambda one: one.days):
-        if not any(span.overlaps(other) for other in kept):
+    for foreseen, *_, span in sorted(found, key=lambda one: one[:4]):
+        if not (foreseen and kept) and not any(span.overlaps(other) for other in kept):
             kept.append(span)
-    return sorted(kept, key=lambda one: (one.start, one.end))
+    return kept
 
 
 def anchor_time(question: str, lines: Sequence[Snippet], speakers: Sequence[str]) -> TimeSpan | None:
@@ -87,28 +101,35 @@ def anchor_time(question: str, lines: Sequence[Snippet], speakers: Sequence[str]
     if anchor is None:
         return None
     need = needs_of(question, speakers)[0]
-    fitting = [line for line in lines if concerns(line, need.person) and coverage(told(line), need.words) >= ENOUGH]
-    if anchor.place is None:
-        fitting = sorted(fitting, key=lambda one: -coverage(told(one), need.words))[:1]
-    spans = events_told(fitting, need)
-    place = anchor.place if anchor.place is not None else 0
+    spans = events_told([line for line in lines if concerns(line, need.person) and coverage(told(line), need.words) >= ENOUGH], need)
+    if anchor.place is not None:
+        spans = sorted(spans, key=lambda span: (span.start, span.end))
+    place = anchor.place or 0
     return replace(spans[place], label=None) if -len(spans) <= place < len(spans) else None
 
 # %% ../nbs/30c_walk_rules.ipynb #80cc41f8
 def within(lines: Sequence[Snippet], question: str, time: TimeSpan | None, speakers: Sequence[str]) -> list[Snippet]:
-    "What happened at the time of the other event to the one who is asked about, and is not that event itself."
+    """What happened at the time of the other event to the one who is asked about, and is not that event itself; the nearest dates first.
+
+    A time that is longer than a week, and longer than that of the other event, says too little."""
     anchor = anchored(question)
     if anchor is None or time is None:
         return []
-    need, people = needs_of(question, speakers)[0], named_in(anchor.main, speakers)
-    return [line for line in lines if (day := line.day) and day.overlaps(time) and coverage(told(line), need.words) < ENOUGH
-            and (not people or line.speaker in people)]
+    need, people, found = needs_of(question, speakers)[0], named_in(anchor.main, speakers), []
+    for line in lines:
+        mine = not people or line.speaker in people
+        if mine and line.day and line.day.overlaps(time) and coverage(told(line), need.words) < PART:
+            if line.day.days is not None and line.day.days <= max(7, time.days or 0):
+                found.append(line)
+    return sorted(found, key=lambda line: line.day.days)
 
 
 def is_enough(question: str, known: Sequence[Snippet], fresh: Sequence[Snippet], speakers: Sequence[str]) -> bool:
     "Stop(x, H): whether all that the question needs is known. `fresh` is what the last turn kept."
-    if anchored(question):
-        return bool(within(known, question, anchor_time(question, known, speakers), speakers))
+    if anchor := anchored(question):
+        more = any(touches(line, needs_of(question, speakers)) >= ENOUGH for line in fresh)  # which was the second, when others may come?
+        found = within(known, question, anchor_time(question, known, speakers), speakers)
+        return bool(found) and not (more and anchor.place is not None)
     return all(is_met(need, known, not any(touches(line, [need]) >= PART for line in fresh)) for need in requirements(question, speakers))
 
 # %% ../nbs/30c_walk_rules.ipynb #8b3f4406
@@ -164,7 +185,7 @@ def recall_rule(question, lines=(), asked=None) -> AnswerReply:
     there = within(lines, question, time, speakers)
     if there:
         needs = requirements(anchored(question).main, speakers)
-        best = (ranked(there, needs) or there)[0]
+        best = (ranked([line for line in there if line.day.days == there[0].day.days], needs) or there)[0]
         tell = [line.id for line in lines if time and any(time.overlaps(span) for span in times_of(line)) and line not in there]
         return AnswerReply(answer=best_sentence(best, needs), sources=[best.id, *tell[:1]])
     return answer_of(question, lines)
