@@ -5,26 +5,26 @@
 # %% ../nbs/29c_episode_roles.ipynb #a65720d0
 from __future__ import annotations
 
+import math
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
 
-import numpy as np
 from pydantic import BaseModel
 
 from .contents import Episode, cue_id
-from .conversation import Session, Turn
-from .embedders import WordLlamaEmbedder
+from .conversation import Session
+from .cue_words import central_words, cues_in, tag_words, things_in, unit_rows, word_vector
 from .extraction_roles import content_words, day_said, narrated, units, voices
 from .facts import stamp
 from .lexical import tokenize
-from .reading import FRAME, SMALL_TALK, named_in, stems, with_dates
+from .reading import sentences, stems, with_dates
 from .role import Role
 from .texts import Text
 
 # %% auto #0
-__all__ = ['SEGMENT', 'TAG', 'EpisodeLine', 'EpisodesReply', 'TagLine', 'TagsReply', 'title_of', 'segment_rule', 'cues_in',
-           'word_vector', 'unit_rows', 'central_words', 'asked_before', 'tag_rule']
+__all__ = ['DOUBT', 'SEGMENT', 'TAG', 'EpisodeLine', 'EpisodesReply', 'TagLine', 'TagsReply', 'title_of', 'segment_rule',
+           'asked_before', 'tag_rule']
 
 # %% ../nbs/29c_episode_roles.ipynb #44616978
 class EpisodeLine(BaseModel):
@@ -51,25 +51,35 @@ class TagsReply(BaseModel):
     tags: list[TagLine]
 
 # %% ../nbs/29c_episode_roles.ipynb #557cbca2
-_SEGMENT = '''You turn a conversation into memories of events. Cut the session into episodes: short stretches about one thing that happened, is planned or was said of the world. Reply with one JSON object:
-- episodes: a list, in the order of the session. Each has
-  - title: four to eight words that say what it is about and keep back how it ends.
-  - text: the event, retold in one to three English sentences that make sense on their own. Put names for "I", "you", "she", "there". Keep every name, number, place, object, reason and feeling; say what a shared picture shows. Behind every expression of time put, in round brackets, the date or range of dates that it means, reckoned from the date of the session. Invent nothing.
-  - turns: the ids, given in brackets, of the turns that it rests on; a turn belongs to one episode.
-Leave out greetings and thanks that carry nothing.
+_SEGMENT = '''You turn a conversation into memories of events. Cut the session into episodes: short stretches about one thing that happened, is planned, or was said of the world. Reply with one JSON object:
+- episodes: a list, in the order of the session; as a rule one for every one to three turns. Each has
+  - title: four to eight words that say what it is about and keep back how it ends. It is all that is seen of the episode until somebody decides to read it.
+  - text: the event, retold in one to three English sentences, sixty words at most, that make sense on their own. Put names for "I", "you", "she", "it", "there". Behind every expression of time put, in round brackets, the date or range of dates that it means, reckoned from the date of the session. Keep every name, number, place, object, reason and feeling; say what a shared picture shows. Invent nothing, and leave out nothing that somebody might ask for.
+  - turns: the ids, given in brackets, of the turns that it rests on. A question belongs to its answer. A turn that speaks of two things may stand in two episodes.
+Leave out turns that only greet, thank or admire. Do not begin a text with the date of the session; it is added later. A session without content has the empty list.
 
 Example. The session:
 Date: 20 January 2024, 3:57 pm
-(D2:1) Ines: We moved the bees last Thursday, Rolf and I.
-(D2:2) Rolf: My thumb is still swollen!
-The reply:
-{{"episodes": [{{"title": "Ines and Rolf move the bees", "text": "Ines and Rolf moved the bees last Thursday (18 January 2024). On 20 January Rolf's thumb was still swollen.", "turns": ["D2:1", "D2:2"]}}]}}'''
+Speakers: Ines, Rolf
 
-_TAG = '''You label memories so that they can be found again by association. For every episode below give a tag and cues. Reply with one JSON object:
-- tags: a list with one entry for each episode. Each has
-  - episode: its id, as given in brackets.
-  - tag: one or two words for the kind of event, such that other events of the same kind would get the same tag: "Bee Keeping", "Job Change", "Race Result". No names, no dates.
-  - cues: five to twelve words or short phrases by which somebody might come upon it: the people, places, things, activities and titles in it, each as short as it can be.'''
+(D2:1) Ines: We moved the bees last Thursday, Rolf and I. [shares a photo of two hives on a trailer]
+(D2:2) Rolf: My thumb is still swollen! Have they settled?
+(D2:3) Ines: They have. Oh, and I start at the library on Monday.
+(D2:4) Rolf: Wow, wonderful!
+The reply:
+{{"episodes": [{{"title": "Ines and Rolf move the bees", "text": "Ines and Rolf moved the bees last Thursday (18 January 2024); a photo of Ines shows two hives on a trailer. The bees have settled. Rolf's thumb was still swollen on 20 January 2024.", "turns": ["D2:1", "D2:2", "D2:3"]}}, {{"title": "Ines has found work", "text": "Ines starts at the library on Monday (22 January 2024).", "turns": ["D2:3"]}}]}}'''
+
+_TAG = '''You label memories so that they can be found again by association. Give every episode below a tag and cues. Reply with one JSON object:
+- tags: a list with one entry for each episode, in their order. Each has
+  - episode: its id, as given in round brackets.
+  - tag: one or two words for the kind of event, so general that other events of the same kind get the same tag: "Bee Keeping", "Job Change", "Race Result". No names, no dates, no outcome.
+  - cues: five to twelve words or phrases of at most four words by which somebody might come upon it: the people, by their full names; places, things, activities, titles; and what it is called by others, if that is another word. Each stands for one thing, in its plain form: "buy", not "bought them". No dates; they are added from the time of the episode.
+
+Example. The episodes:
+- (D2/e1) [20 January 2024, 3:57 pm] Ines and Rolf moved the bees last Thursday (18 January 2024); a photo of Ines shows two hives on a trailer. Rolf's thumb was still swollen on 20 January 2024.
+- (D2/e2) [20 January 2024, 3:57 pm] Ines starts at the library on Monday (22 January 2024).
+The reply:
+{{"tags": [{{"episode": "D2/e1", "tag": "Bee Keeping", "cues": ["Ines", "Rolf", "bees", "hive", "trailer", "move", "thumb", "sting", "injury"]}}, {{"episode": "D2/e2", "tag": "Job Change", "cues": ["Ines", "library", "job", "start work", "librarian"]}}]}}'''
 
 _TAG_USER = '''Speakers: {speakers}
 
@@ -88,11 +98,42 @@ def _segment_fields(session: Session, speakers: Sequence[str] = ()) -> dict:
     return {'date': stamp(session.time) if session.time else 'not known', 'session': '\n'.join(map(line, session.turns)),
             'speakers': ', '.join(speakers or voices(session))}
 
-# %% ../nbs/29c_episode_roles.ipynb #c2157028
-def title_of(text: str, most: int = 8) -> str:
-    "The first words of a text, without what stands in brackets."
-    words = re.sub(r'\s*\([^()]*\)', '', text).split()
-    return ' '.join(words[:most]) + (' …' if len(words) > most else '')
+# %% ../nbs/29c_episode_roles.ipynb #4778d190
+_PAUSE = re.compile(r'(?<=[,;:–—])\s+')
+_BORDER = re.compile(r'(?<=[,;:–—])\s+|\s+(?=(?:and|but|because|so|which|who|when|while|since|although|though|if)\b)')
+
+
+def _opened(sentence: str, least: int, names: tuple[str, ...]) -> str:
+    "A sentence without the parts before a pause with which it opens, as long as they have fewer words of content."
+    parts = _PAUSE.split(sentence)
+    while len(parts) > 1 and len(content_words(parts[0], names)) < least:
+        parts = parts[1:]
+    return ' '.join(parts)
+
+
+def _shortened(sentence: str, most: int, names: tuple[str, ...]) -> str:
+    "A sentence from where it comes to the matter, up to where a clause ends, in at most so many words."
+    whole = re.sub(r'^(?:and|but|so) ', '', _opened(sentence, 2, names), flags=re.I).split()
+    if len(whole) <= most:
+        return ' '.join(whole)
+    parts = _BORDER.split(' '.join(whole))
+    ends = [' '.join(parts[:end]).split() for end in range(1, len(parts))]
+    words = max((one for one in ends if 4 <= len(one) <= most), key=len, default=whole[:most])
+    while len(words) > 1 and not stems(words[-1]):
+        words = words[:-1]
+    return ' '.join(words).rstrip(',;:–—') + ' …'
+
+
+def title_of(text: str,
+             most: int = 8,  # words
+             names: tuple[str, ...] = (),  # of the speakers: they are no content
+            ) -> str:
+    "What a text is about, in its own words: of its sentences, shortened, the one with the most content; of several the first."
+    plain = re.sub(r'\s*\([^()]*\)', '', text)
+    told = [re.sub(r'^[^,.!?:]{1,40}? (?:says|asks): ', '', sentence) for sentence in sentences(plain)]
+    found = [_shortened(sentence, most, names) for sentence in told]
+    best = max(found, key=lambda one: len(content_words(one, names)), default=' '.join(text.split()[:most]))
+    return best[:1].upper() + best[1:]
 
 
 def segment_rule(session: Session, speakers: Sequence[str] = ()) -> EpisodesReply:
@@ -103,70 +144,46 @@ def segment_rule(session: Session, speakers: Sequence[str] = ()) -> EpisodesRepl
         texts = [with_dates(narrated(unit, turn.speaker, others), day) for unit in units(turn, names)]
         texts += [f'{turn.speaker} shares {turn.caption}.'] if turn.caption else []
         if texts:
-            lines.append(EpisodeLine(title=title_of(' '.join(texts)), text=' '.join(texts), turns=[turn.id]))
+            lines.append(EpisodeLine(title=title_of(' '.join(texts), names=names), text=' '.join(texts), turns=[turn.id]))
     return EpisodesReply(episodes=lines)
 
-# %% ../nbs/29c_episode_roles.ipynb #d25a32ea
-_NAME = re.compile(r"(?<![.!?…:] )(?<!^)\b[A-Z][\w'’-]*(?: (?:of |the |de |& )?[A-Z][\w'’-]*)+")
+# %% ../nbs/29c_episode_roles.ipynb #8825d518
+_LEAN = re.compile(r"(?:it|that|this|they|those|these|he|she|them)\b", re.I)
 
 
-def cues_in(text: str,
-            people: Iterable[str] = (),  # who takes part; they are cues by their full names
-           ) -> tuple[str, ...]:
-    "The people, names of several words, and words of content in a text: each once, as it is written there."
-    people = tuple(people)
-    named, left_out = named_in(text, people), FRAME | SMALL_TALK | stems(' '.join(people))
-    bare = re.sub(r'\([^()]*\d{4}[^()]*\)', ' ', text)
-    found = {cue_id(name): name for name in named}
-    for match in _NAME.finditer(bare):
-        found.setdefault(cue_id(match[0]), match[0])
-    for word in re.findall(r"[^\W\d_][\w’'-]*", bare):
-        for stem in tokenize(word)[:1]:
-            if stem not in left_out:
-                found.setdefault(cue_id(word), re.sub(r"['’]s?$", '', word))
-    return tuple(found.values())
-
-# %% ../nbs/29c_episode_roles.ipynb #d14ef5f9
-@lru_cache(maxsize=50_000)
-def word_vector(word: str) -> np.ndarray:
-    "(d,) the static vector of a word, of length 1 or 0."
-    return unit_rows(np.asarray(WordLlamaEmbedder()([word]), np.float64))[0]
-
-
-def unit_rows(rows: np.ndarray) -> np.ndarray:
-    "(n, d) the rows at length 1; a row of zeros stays."
-    lengths = np.sqrt((rows ** 2).sum(axis=1, keepdims=True))
-    return rows / np.where(lengths, lengths, 1)
-
-
-def central_words(words: Sequence[str], most: int = 2) -> list[str]:
-    "The words nearest to the mean of all, in the order in which they stand; ties go to the first."
-    if len(words) <= most:
-        return list(words)
-    rows = np.array([word_vector(word.lower()) for word in words])
-    nearness = (rows @ rows.mean(axis=0)).round(9)
-    chosen = sorted(range(len(words)), key=lambda place: (-nearness[place], place))[:most]
-    return [words[place] for place in sorted(chosen)]
-
-# %% ../nbs/29c_episode_roles.ipynb #4778d190
 def asked_before(session: Session, turn_id: str) -> str:
-    "The text of the turn before, where it asks something: whoever answers does not say its words again."
-    turns = [turn.id for turn in session.turns]
-    place = turns.index(turn_id) if turn_id in turns else 0
-    before = session.turns[place - 1].text if place else ''
-    return before if '?' in before else ''
+    "The turn before, where this one leans on it: who answers a question, or begins with `it`, does not say its words again."
+    ids = [turn.id for turn in session.turns]
+    place = ids.index(turn_id) if turn_id in ids else 0
+    if not place:
+        return ''
+    turn, before, names = session.turns[place], session.turns[place - 1], voices(session)
+    first = next((one for one in sentences(turn.text) if content_words(one, names)), '')
+    return before.text if '?' in before.text or _LEAN.match(_opened(first, 1, names)) else ''
+
+# %% ../nbs/29c_episode_roles.ipynb #9d9afd9a
+DOUBT = .1  # what a word loses that does not stand where a thing is named
+
+
+def _small(text: str) -> set[str]:
+    "The words of a text that are written small."
+    return set(re.findall(r"(?<!\w)[^\W\d_A-Z][\w’'-]*", text))
 
 
 def tag_rule(episodes: Sequence[Episode], session: Session, speakers: Sequence[str] = ()) -> TagsReply:
-    "Tags and cues without a model: the two most central words of an episode; its words and names, and those of the question before it."
+    "Tags and cues without a model: the most central things of an episode; its words and names, and those of the turn that it leans on."
     people, lines = tuple(dict.fromkeys((*speakers, *voices(session)))), []
-    names = stems(' '.join(people))
+    turns = [turn.content for turn in session.turns]
+    said, things, small = Counter(tokenize(' '.join(turns))), frozenset().union(*map(things_in, turns)), _small(' '.join(turns))
     for episode in episodes:
         cues = dict.fromkeys(filter(None, (episode.speaker, *cues_in(episode.text, people))))
-        topic = [cue.lower() for cue in cues if not stems(cue) & names and ' ' not in cue and "'" not in cue]
-        tag = ' '.join(central_words(topic)) or 'talk'
-        before = asked_before(session, episode.sources[0]) if episode.sources else ''
-        lines.append(TagLine(episode=episode.id, tag=tag, cues=[*dict.fromkeys((*cues, *cues_in(before, ())))]))
+        before = cues_in(asked_before(session, episode.sources[0]), people) if episode.sources else ()
+        lent = [cue for cue in before if cue not in people]
+        known = things | things_in(episode.text), small | _small(episode.text)
+        words = tag_words(cues, people, *known) or tag_words(lent, people, *known)
+        weights = [math.log(2 + said[cue_id(word).split()[0]]) for word in words]
+        chosen = central_words(words, 2, weights, [0 if cue_id(word) in known[0] else DOUBT for word in words])
+        lines.append(TagLine(episode=episode.id, tag=' '.join(chosen) or 'talk', cues=[*dict.fromkeys((*cues, *lent))]))
     return TagsReply(tags=lines)
 
 
