@@ -79,11 +79,11 @@ def same_event(one: Episode, other: Episode) -> bool:
     "Whether two episodes may tell of the same event. A rule: not if both have a time, and the two times share no day."
     return one.time is None or other.time is None or one.time.overlaps(other.time)
 
-# %% ../nbs/29f_versions.ipynb #a2ee00c6
+# %% ../nbs/29f_versions.ipynb #f15989ce
 def checked_cosine(threshold: float) -> float:
     "A threshold as a float; ValueError if it is no number between -1 and 1."
     if isinstance(threshold, bool) or not isinstance(threshold, Real) or not -1 <= threshold <= 1:
-        raise ValueError(f'threshold: expected a cosine or None, got {threshold!r:.80}')
+        raise ValueError(f'threshold: expected a cosine, a number between -1 and 1, got {threshold!r:.80}')
     return float(threshold)
 
 
