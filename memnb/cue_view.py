@@ -5,11 +5,14 @@
 # %% ../nbs/30a_cue_view.ipynb #0098d5f1
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
+from dataclasses import fields, replace
+from numbers import Real
+from random import Random
 from typing import Any
 
-from .contents import Episode
+from .contents import Episode, cue_id
 from .cue_tag_graph import CueTagGraph
 from .episode_roles import central_words, cues_in, title_of
 from .recollection import Recollection
@@ -17,23 +20,30 @@ from .search import Snippet, as_retriever
 from .reading import speakers_in
 
 # %% auto #0
-__all__ = ['WIDE', 'as_episode', 'cue_view', 'remade', 'collapsed']
+__all__ = ['WIDE', 'as_episode', 'cue_view', 'remade', 'collapsed', 'noisy']
 
 # %% ../nbs/30a_cue_view.ipynb #180e1efe
 WIDE = 100  # hits of which a view is made
 
 
-def as_episode(snippet: Snippet, names: tuple[str, ...] = ()) -> Episode:
-    "A snippet of any store as an episode: its words are its cues, and the two most central its tag."
-    cues = tuple(dict.fromkeys(filter(None, (snippet.speaker, *cues_in(snippet.text, names)))))
+def as_episode(snippet: Snippet,
+               names: tuple[str, ...] = (),  # of people: they are cues, and never part of a tag
+               ) -> Episode:
+    "A snippet of any store as an episode: its words are its cues, and the two most central its tag. An episode with a tag stays as it is."
+    if isinstance(snippet, Episode) and cue_id(snippet.tag):
+        return snippet
+    cues = tuple(one for one in dict.fromkeys((snippet.speaker or '', *cues_in(snippet.text, names))) if cue_id(one))
     tag = ' '.join(central_words([cue.lower() for cue in cues if ' ' not in cue and cue not in names])) or 'talk'
-    return Episode(**{**vars(snippet), 'sources': snippet.sources or (snippet.id,), 'session': snippet.session or 'view'},
+    kept = {field.name: getattr(snippet, field.name) for field in fields(Snippet)}
+    return Episode(**{**kept, 'sources': snippet.sources or (snippet.id,), 'session': snippet.session or 'view'},
                    title=title_of(snippet.text), tag=tag, cues=cues or (tag,))
 
-
+# %% ../nbs/30a_cue_view.ipynb #6b145636
 def cue_view(memory: Any,  # anything for `as_retriever`
-             question: str, wide: int = WIDE, **options) -> CueTagGraph:
-    "A cue-tag graph of the best hits of a store for one question; `options` as for the graph."
+             question: str,
+             wide: int = WIDE,  # how many hits the view is made of
+             **options) -> CueTagGraph:
+    "A cue-tag graph of the best hits of a store for one question; `options` as for the graph. No model is asked."
     found = [hit.snippet for hit in as_retriever(memory).search(question, wide)]
     names = speakers_in(found)
     graph, sessions = CueTagGraph(**{'names': names, **options}), {}
@@ -44,9 +54,9 @@ def cue_view(memory: Any,  # anything for `as_retriever`
         graph.keep(session, Recollection(tuple(sorted(episodes, key=lambda one: (one.position or 0, one.id)))))
     return graph
 
-# %% ../nbs/30a_cue_view.ipynb #6b145636
+# %% ../nbs/30a_cue_view.ipynb #74bf4f6b
 def remade(graph: CueTagGraph, change: Callable[[Recollection], Recollection]) -> CueTagGraph:
-    "A graph of the same sessions in which every recollection is changed; nobody is asked."
+    "A graph of the same sessions in which every recollection is changed. No model is asked; what is changed is embedded again."
     made = CueTagGraph(graph.lm, **{**graph.settings(), 'topics': None, 'embedder': graph.embedder})
     for session in graph.sessions:
         made.keep(session, change(graph.extract_of(session)))
@@ -56,3 +66,36 @@ def remade(graph: CueTagGraph, change: Callable[[Recollection], Recollection]) -
 def collapsed(graph: CueTagGraph) -> CueTagGraph:
     "The graph without tags: all episodes have the same one, so that a cue leads to all of its episodes at once."
     return remade(graph, lambda found: replace(found, episodes=tuple(replace(one, tag='event') for one in found.episodes)))
+
+# %% ../nbs/30a_cue_view.ipynb #ccf720bf
+def _others(pool: Sequence[tuple[str, str]], id: str, random: Random) -> str | None:
+    "A label drawn from all but those of one episode, whose own stand together; None where there are no others."
+    first = bisect_left(pool, (id,))
+    own = bisect_left(pool, (id + '\0',)) - first
+    if len(pool) == own:
+        return None
+    place = random.randrange(len(pool) - own)
+    return pool[place if place < first else place + own][1]
+
+
+def noisy(graph: CueTagGraph,
+          tags: float = 0.0,  # the chance of an episode to lose its tag for one drawn from the other episodes; 1: no tag says anything
+          cues: float = 0.0,  # the chance of each cue of an episode to be lost for one drawn from the cues of the other episodes
+          seed: int = 0) -> CueTagGraph:
+    """A copy of the graph whose labels are wrong at the given rates (review, section 9.3); contents, their times and semantic units stay.
+
+    What is drawn is as frequent among the labels as it was. A higher rate changes what a lower one does, and more. ValueError."""
+    for name, rate in (('tags', tags), ('cues', cues)):
+        if isinstance(rate, bool) or not isinstance(rate, Real) or not 0 <= rate <= 1:
+            raise ValueError(f'{name}: expected a rate between 0 and 1, got {rate!r:.80}')
+    every = sorted(graph.episodes, key=lambda one: one.id)
+    all_tags, all_cues = [(one.id, one.tag) for one in every], [(one.id, cue) for one in every for cue in sorted(one.cues)]
+
+    def shaken(one: Episode) -> Episode:
+        random = Random(f'{seed}:{one.id}')
+        drawn = [(random.random(), label, _others(pool, one.id, random))
+                 for pool, labels in ((all_tags, [one.tag]), (all_cues, one.cues)) for label in labels]
+        tag, *rest = [other if other is not None and luck < (cues if place else tags) else label
+                      for place, (luck, label, other) in enumerate(drawn)]
+        return replace(one, tag=tag, cues=tuple(dict.fromkeys(rest)))
+    return remade(graph, lambda found: replace(found, episodes=tuple(map(shaken, found.episodes))))
