@@ -5,26 +5,31 @@
 # %% ../nbs/29d_semantic_roles.ipynb #b3c08d04
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Sequence
-from functools import cache
 
-import numpy as np
 from pydantic import BaseModel
 
-from .clauses import clauses
+from .aspects import ASPECTS, CLEAR, LEAST, aspects_near, nearest, nearness
 from .contents import Episode
 from .conversation import Session
-from .embedders import WordLlamaEmbedder, without_names
-from .episode_roles import unit_rows
-from .extraction_roles import day_said, voices
+from .embedders import without_names
+from .episode_roles import asked_before
+from .extraction_roles import voices
 from .facts import stamp
+from .lexical import tokenize
+from .reading import SMALL_TALK, keywords, stems, with_dates
+from .remarks import Remark, remarks, third_names
 from .role import Role
-from .span import phrase
+from .slots import meetings, since, slots_of
 from .texts import Text
 
+_all_ = ['ASPECTS', 'LEAST', 'aspects_near']
+
 # %% auto #0
-__all__ = ['ASPECTS', 'LEAST', 'FEW', 'UNITS', 'TOPICS', 'UnitLine', 'UnitsReply', 'TopicLine', 'TopicsReply', 'aspects_near',
-           'units_rule', 'topics_rule']
+__all__ = ['MORE', 'FEW', 'OFTEN', 'UNITS', 'TOPICS', 'UnitLine', 'UnitsReply', 'TopicLine', 'TopicsReply', 'units_rule',
+           'topics_rule', 'ASPECTS', 'LEAST', 'aspects_near']
 
 # %% ../nbs/29d_semantic_roles.ipynb #055d0197
 class UnitLine(BaseModel):
@@ -53,105 +58,126 @@ class TopicsReply(BaseModel):
     topics: list[TopicLine]
 
 # %% ../nbs/29d_semantic_roles.ipynb #bbd49438
-_UNITS = '''You read a conversation and write down what can be known of the people in it for long: who they are, what they have, do, like, can and believe. Events that are over belong elsewhere. Reply with one JSON object:
-- units: a list, in the order of the session. Each has
-  - person: whom it is about, by name.
-  - aspect: one or two words for the side of the person: "job", "family", "pets", "music", "health".
-  - fact: one short English sentence with the name in it.
-  - slot: where the person can have only one of the kind at a time, a word for the kind, always the same: "employer", "residence", "partner", "age"; else an empty text.
-  - since: the date from which it holds, such as "2018" or "14 January 2024", as far as it is said; else null.
-  - turns: the ids, given in brackets, of the turns that it rests on.'''
+_UNITS = '''You read a conversation and write down what can be known of the people in it for long: who they are, what they have, do, like, can and believe, and what belongs to their lives because they have done it (books read, places seen, races run, animals taken in). Moods of the moment, wishes for the day and greetings belong elsewhere. Reply with one JSON object:
+- units: a list of at most 30, in the order of the session. Each has
+  - person: whom it is about, by name. It may be somebody who does not speak.
+  - aspect: one word for the side of the person, small letters, such as: {aspects}.
+  - fact: one English sentence of at most 25 words with the name in it, which makes sense on its own.
+  - slot: a slot is what a person has only one of at a time, so that a new value replaces the old one: "residence", "employer", "job", "partner", "age", "school", "vet", "meeting place". Always use the same word for the same kind. Where several can hold side by side (pets, friends, hobbies, books) it is an empty text.
+  - since: the date from which it holds, such as "2018" or "14 January 2024", reckoned from the date of the session; null where nobody says it.
+  - turns: the ids, given in brackets, of the turns that it rests on.
+Invent nothing.
+
+Example. The session:
+Date: 20 January 2024, 3:57 pm
+(D2:1) Ines: I moved to Brae last Thursday, with both hives. What a day!
+(D2:2) Rolf: My brother Ulf keeps bees too. Are you tired?
+The reply:
+{{"units": [{{"person": "Ines", "aspect": "home", "fact": "Ines lives in Brae.", "slot": "residence", "since": "18 January 2024", "turns": ["D2:1"]}}, {{"person": "Ines", "aspect": "pets", "fact": "Ines has two hives of bees.", "slot": "", "since": null, "turns": ["D2:1"]}}, {{"person": "Ulf", "aspect": "family", "fact": "Ulf is Rolf's brother and keeps bees.", "slot": "", "since": null, "turns": ["D2:2"]}}]}}'''
 _UNITS_USER = '''Date: {date}
 Speakers: {speakers}
 
 {session}'''
 
-_TOPICS = '''Below are the titles and tags of episodes from a long memory. Find the themes that come again: what the same people do, or go through, several times. Reply with one JSON object:
-- topics: a list. Each has
-  - title: three to six words, such as "Ines and her bees".
-  - episodes: the ids, given in brackets, of all episodes of the theme. An episode may belong to several, or to none.'''
+# %% ../nbs/29d_semantic_roles.ipynb #e30a94ed
+_TOPICS = '''Below are the titles of episodes from a long memory, each behind its id. Find the themes that come again: what the same people do, or go through, several times in different sessions (the first part of an id is the session). Reply with one JSON object:
+- topics: a list of at most 30, the largest first. Each has
+  - title: two to six words, the person first, such as "Ines: bees and honey".
+  - episodes: the ids of all episodes of the theme, three or more. An episode may belong to several topics, or to none.
+
+Example. The episodes:
+- (D1/e2) Ines moves the bees with Rolf
+- (D1/e4) Rolf misses his train
+- (D2/e1) Ines sells her first jars of honey
+- (D5/e3) Ines loses a swarm
+The reply:
+{{"topics": [{{"title": "Ines: bees and honey", "episodes": ["D1/e2", "D2/e1", "D5/e3"]}}]}}'''
 _TOPICS_USER = '{episodes}'
 
-# %% ../nbs/29d_semantic_roles.ipynb #e30a94ed
-ASPECTS = {
-    'family': 'family mother father parents sister brother son daughter kids children grandma husband wife married wedding',
-    'friends': 'friend friends friendship neighbour community support group',
-    'home': 'home house flat apartment moved live lives neighbourhood garden room furniture',
-    'origin': 'country hometown born grew roots town city',
-    'job': 'work job career business company office boss colleague project promotion store employer',
-    'education': 'school college university degree study course class graduate exam learn',
-    'health': 'health doctor injury sick hospital therapy mental diet weight medicine',
-    'pets': 'pet dog cat puppy kitten animal turtle fish vet',
-    'food': 'food cook recipe meal restaurant bake cake dinner dish eat drink bread',
-    'sport': 'sport run running marathon swim gym yoga team basketball soccer hike bike',
-    'games': 'video game gaming tournament console board game chess',
-    'music': 'music song band concert instrument guitar piano violin sing album',
-    'books': 'book read novel author series library story poem',
-    'films': 'movie film show series watch actor cinema television',
-    'art': 'art paint painting pottery draw photo photography craft sculpture museum exhibition',
-    'writing': 'write writing script screenplay blog journal article',
-    'travel': 'travel trip visit vacation abroad flight tour roadtrip',
-    'nature': 'nature camping mountain forest lake beach sunset park outdoors',
-    'volunteering': 'volunteer charity shelter donate fundraiser community awareness activism',
-    'identity': 'identity transgender gay woman religion faith church self acceptance',
-    'plans': 'plan goal dream hope want future wish',
-    'possessions': 'bought new car shoes clothes necklace gift ring own',
-    'feelings': 'feel happy proud sad stressed anxious excited scared love grateful',
-    'habits': 'always every usually routine relax unwind destress hobby free time'}  # an aspect, and words that speak of it
-
-
-@cache
-def _aspect_rows() -> np.ndarray:
-    return unit_rows(np.asarray(WordLlamaEmbedder()(list(ASPECTS.values())), np.float64))
-
-
-def aspects_near(texts: Sequence[str]) -> np.ndarray:
-    "(n, 24) the cosine of each text with each of the ASPECTS."
-    rows = unit_rows(np.asarray(WordLlamaEmbedder()(list(texts)), np.float64)) if texts else np.empty((0, _aspect_rows().shape[1]))
-    return rows @ _aspect_rows().T
-
 # %% ../nbs/29d_semantic_roles.ipynb #9a8243cf
-LEAST = .2  # the cosine with an aspect below which a fact belongs to none
+MORE = {'habit': -.05, 'lasting': 0, 'own': 0, 'plan': .05, 'event': .1, 'loose': .15, 'picture': .25, 'told': .25}  # than LEAST, by sort
 
 
-def units_rule(session: Session, speakers: Sequence[str] = ()) -> UnitsReply:
-    "Semantic units without a model: the clauses of which a speaker is the subject, each under the aspect that is nearest to it."
-    people, found = tuple(dict.fromkeys((*speakers, *voices(session)))), []
-    for turn in session.turns:
-        others = [name for name in people if name != turn.speaker]
-        for clause in clauses(turn.text, turn.speaker, day_said(turn, session), others):
-            if clause.subject in people:
-                found.append((clause, turn))
-    told = [f'{clause.predicate} {clause.object}' for clause, _ in found]
-    near, names = aspects_near([without_names(text, people) for text in told]), list(ASPECTS)
-    lines = []
-    for (clause, turn), text, row in zip(found, told, near):
-        if row.max() >= LEAST:
-            since = phrase(clause.start) if clause.start else None
-            lines.append(UnitLine(person=clause.subject, aspect=names[int(row.argmax())], fact=f'{clause.subject} {text}.', since=since,
-                                  turns=[turn.id]))
-    return UnitsReply(units=lines)
+def _line(remark: Remark, person: str, aspect: str, slot: str = '', starts: bool = False) -> UnitLine:
+    "A unit of a remark. The fact has its dates in brackets, and stands behind what explains its first word, if that is short."
+    before = remark.before if len(remark.before.split()) <= 40 else ''
+    fact = ' '.join(with_dates(part, remark.day) for part in (before, remark.told) if part)
+    return UnitLine(person=person, aspect=aspect, fact=fact, slot=slot, since=since(remark, starts), turns=[remark.turn.id])
 
 # %% ../nbs/29d_semantic_roles.ipynb #a24346ef
-FEW = 3  # episodes that make a topic
+def units_rule(session: Session, speakers: Sequence[str] = ()) -> UnitsReply:
+    "Semantic units without a model: what is stated of somebody, under the one or two aspects that it is nearest to, or in the slot that it fills."
+    people, places = tuple(dict.fromkeys((*speakers, *voices(session)))), {turn.id: place for place, turn in enumerate(session.turns)}
+    names, lines, rest = (*people, *third_names(session, people)), [], []
+    for id, fact in meetings(session, people):
+        lines += [UnitLine(person=name, aspect='friends', fact=fact, slot='meeting place', turns=[id]) for name in people]
+    for remark in remarks(session, people):
+        filled = list(slots_of(remark, names))
+        lines += [_line(remark, *slot) for slot in filled]
+        rest += [] if filled or remark.sort == 'fleeting' else [remark]
+    told = [without_names(f'{one.before} {one.told}', people) for one in rest]
+    asked = [without_names(asked_before(session, one.turn.id), people) for one in rest]
+    for remark, row in zip(rest, nearness(told, asked)):
+        lines += [_line(remark, remark.person, aspect) for aspect in nearest(row, LEAST + MORE[remark.sort])]
+    return UnitsReply(units=sorted(lines, key=lambda line: places[line.turns[0]]))
+
+# %% ../nbs/29d_semantic_roles.ipynb #ec2f40c9
+FEW, OFTEN = 3, 4  # episodes that make a topic; sessions in which a thing must come again to be one
+_NO_TOPIC = SMALL_TALK | frozenset(tokenize('asks says tells shares others themself photo mr mrs dr every small half last whole new one two three four five six seven eight nine ten hundred'))
+_THING = re.compile(r"(?:\b(?:the|an?|this|our|of)|['’]s) ([a-z]+)|(?<=[a-z,] )([A-Z]\w+)")
+
+
+def _words_of(episode: Episode, people: Sequence[str]) -> dict[str, str]:
+    "The words of an episode that a topic may be called by, by their stems: no small talk, and no name of a speaker."
+    known = [word.lower() for name in people for word in name.split()]
+    return {tokenize(word)[0]: word for word in keywords(episode.text)
+            if not _NO_TOPIC & stems(word) and not (len(word) > 2 and any(name.startswith(word) for name in known))}
+
+
+def _things(episodes: Sequence[Episode], words: dict[str, dict[str, str]]) -> dict[tuple[str, str], int]:
+    "In how many sessions a person speaks of a thing, by person and stem. A thing is a word that often stands where only a noun or a name can."
+    named = Counter(stem for one in episodes for stem in {tokenize(a or b)[0] for a, b in _THING.findall(one.text) if tokenize(a or b)})
+    said, seen = Counter(stem for one in episodes for stem in words[one.id]), {}
+    for one in episodes:
+        for stem in words[one.id]:
+            if named[stem] * 3 >= said[stem]:
+                seen.setdefault((one.speaker or '', stem), set()).add(one.session)
+    return {key: len(sessions) for key, sessions in seen.items() if len(sessions) >= OFTEN}
+
+# %% ../nbs/29d_semantic_roles.ipynb #30d214ce
+def _title(key: tuple[str, str], group: Sequence[dict[str, str]]) -> str:
+    "'Zofia: sport (herrings, swim)': whose topic it is, what about, and the two other words that most of its episodes share."
+    counts, (person, about) = Counter(stem for words in group for stem in words), key
+    shown = {stem: min(words[stem] for words in group if stem in words) for stem in counts}
+    shared = [shown[stem] for stem, count in sorted(counts.items(), key=lambda pair: (-pair[1], pair[0])) if count > 1 and stem not in stems(about)]
+    return (f'{person}: ' if person else '') + shown.get(about, about) + (f' ({", ".join(shared[:2])})' if shared else '')
 
 
 def topics_rule(episodes: Sequence[Episode]) -> TopicsReply:
-    "Topics without a model: what one person tells of one aspect in three episodes or more, of two sessions or more."
-    texts = [without_names(one.text, {one.speaker} - {None}) for one in episodes]
-    near, names, groups = aspects_near(texts), list(ASPECTS), {}
-    for episode, row in zip(episodes, near):
-        if episode.speaker and row.max() >= LEAST:
-            groups.setdefault((episode.speaker, names[int(row.argmax())]), []).append(episode)
-    return TopicsReply(topics=[TopicLine(title=f'{person}: {aspect}', episodes=[one.id for one in group])
-                               for (person, aspect), group in sorted(groups.items())
-                               if len(group) >= FEW and len({one.session for one in group}) > 1])
+    "Topics without a model: what one person tells of one aspect, else of one thing, in three episodes or more of several sessions. Largest first."
+    ordered, groups = sorted(episodes, key=lambda one: one.id), {}
+    people = sorted({one.speaker for one in ordered} - {None})
+    words, texts = {one.id: _words_of(one, people) for one in ordered}, [without_names(one.text, people) for one in ordered]
+    things, aspects = _things(ordered, words), {tokenize(aspect)[0]: aspect for aspect in ASPECTS}
+    for one, row in zip(ordered, nearness(texts).round(9)):
+        person, about = one.speaker or '', list(ASPECTS)[int(row.argmax())] if row.max() >= CLEAR else None
+        if not about:
+            often = max(words[one.id], key=lambda stem: (things.get((person, stem), 0), stem), default=None)
+            about = aspects.get(often, often) if (person, often) in things else None
+        if about:
+            groups.setdefault((person, about), []).append(one)
+    lines = [TopicLine(title=_title(key, [words[one.id] for one in group]), episodes=[one.id for one in group])
+             for key, group in groups.items() if len(group) >= FEW and len({one.session for one in group}) > 1]
+    return TopicsReply(topics=sorted(lines, key=lambda line: (-len(line.episodes), line.title)))
 
-
+# %% ../nbs/29d_semantic_roles.ipynb #c5a1a7a5
 def _units_fields(session: Session, speakers: Sequence[str] = ()) -> dict:
-    "The texts of the prompt for semantic units."
+    "The texts of the prompt for semantic units; a turn shows its own time only where that is not the session's."
+    def line(turn):
+        moment = f'[{stamp(turn.time)}] ' if turn.time and turn.time != session.time else ''
+        return f'({turn.id}) {moment}{turn.speaker}: {turn.content}'
     return {'date': stamp(session.time) if session.time else 'not known', 'speakers': ', '.join(speakers or voices(session)),
-            'session': '\n'.join(f'({turn.id}) {turn.speaker}: {turn.content}' for turn in session.turns)}
+            'session': '\n'.join(map(line, session.turns))}
 
 
 def _topics_fields(episodes: Sequence[Episode]) -> dict:
@@ -159,5 +185,5 @@ def _topics_fields(episodes: Sequence[Episode]) -> dict:
     return {'episodes': [f'({one.id}) {one.title}' for one in episodes]}
 
 
-UNITS = Role('units', _UNITS, _UNITS_USER, UnitsReply, units_rule, _units_fields)
+UNITS = Role('units', _UNITS.replace('{aspects}', ', '.join(ASPECTS)), _UNITS_USER, UnitsReply, units_rule, _units_fields)
 TOPICS = Role('topics', _TOPICS, _TOPICS_USER, TopicsReply, topics_rule, _topics_fields)
