@@ -134,8 +134,8 @@ def central_words(words: Sequence[str],
                   costs: Sequence[float] = (),  # what is taken off for choosing it; default: nothing
                  ) -> list[str]:
     "At most `most` words whose mean is nearest to the weighted mean of all, in the order in which they stand; ties go to the first."
-    if not words:
-        return []
+    if len(words) < 2:
+        return list(words)
     rows = np.array([word_vector(word.lower()) for word in words])
     weights = np.array(weights if len(weights) else [1.0] * len(words))
     costs = np.array(costs if len(costs) else [0.0] * len(words))

@@ -10,11 +10,13 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
+import numpy as np
 from pydantic import BaseModel
 
 from .contents import Episode, cue_id
 from .conversation import Session
 from .cue_words import central_words, cues_in, tag_words, things_in, unit_rows, word_vector
+from .embedders import WordLlamaEmbedder, without_names
 from .extraction_roles import content_words, day_said, narrated, units, voices
 from .facts import stamp
 from .lexical import tokenize
@@ -23,8 +25,8 @@ from .role import Role
 from .texts import Text
 
 # %% auto #0
-__all__ = ['DOUBT', 'SEGMENT', 'TAG', 'EpisodeLine', 'EpisodesReply', 'TagLine', 'TagsReply', 'title_of', 'segment_rule',
-           'asked_before', 'tag_rule']
+__all__ = ['DOUBT', 'SEGMENT', 'TAG', 'EpisodeLine', 'EpisodesReply', 'TagLine', 'TagsReply', 'title_of', 'titles_of',
+           'segment_rule', 'asked_before', 'tag_rule']
 
 # %% ../nbs/29c_episode_roles.ipynb #44616978
 class EpisodeLine(BaseModel):
@@ -128,24 +130,40 @@ def title_of(text: str,
              most: int = 8,  # words
              names: tuple[str, ...] = (),  # of the speakers: they are no content
             ) -> str:
-    "What a text is about, in its own words: of its sentences, shortened, the one with the most content; of several the first."
-    plain = re.sub(r'\s*\([^()]*\)', '', text)
-    told = [re.sub(r'^[^,.!?:]{1,40}? (?:says|asks): ', '', sentence) for sentence in sentences(plain)]
-    found = [_shortened(sentence, most, names) for sentence in told]
-    best = max(found, key=lambda one: len(content_words(one, names)), default=' '.join(text.split()[:most]))
-    return best[:1].upper() + best[1:]
+    "What a text is about, in its own words: of its sentences, shortened, the one that means most nearly the whole; of several the first."
+    return titles_of([text], most, names)[0]
+
+
+def titles_of(texts: Sequence[str], most: int = 8, names: tuple[str, ...] = ()) -> list[str]:
+    "The titles of many texts, which are embedded in one go."
+    choices = []
+    for text in texts:
+        told = [re.sub(r'^[^,.!?:]{1,40}? (?:says|asks): ', '', one) for one in sentences(re.sub(r'\s*\([^()]*\)', '', text))]
+        choices.append([_shortened(sentence, most, names) for sentence in told] or [' '.join(text.split()[:most])])
+    doubtful = [place for place, found in enumerate(choices) if len(found) > 1]
+    rows = _embedded([without_names(one, names) for place in doubtful for one in (texts[place], *choices[place])])
+    for place in doubtful:
+        whole, parts, rows = rows[0], rows[1:len(choices[place]) + 1], rows[len(choices[place]) + 1:]
+        choices[place] = [choices[place][int((parts @ whole).round(6).argmax())]]
+    return [found[0][:1].upper() + found[0][1:] for found in choices]
+
+
+def _embedded(texts: Sequence[str]) -> np.ndarray:
+    "(n, d) the bundled vectors of texts, of length 1 or 0."
+    return unit_rows(np.asarray(WordLlamaEmbedder()(list(texts)), np.float64)) if texts else np.empty((0, 0))
 
 
 def segment_rule(session: Session, speakers: Sequence[str] = ()) -> EpisodesReply:
     "Episodes without a model: each turn with content, retold in the third person, with dates in brackets."
-    names, lines = tuple(dict.fromkeys((*speakers, *voices(session)))), []
+    names, told = tuple(dict.fromkeys((*speakers, *voices(session)))), {}
     for turn in session.turns:
         others, day = [name for name in names if name != turn.speaker], day_said(turn, session)
         texts = [with_dates(narrated(unit, turn.speaker, others), day) for unit in units(turn, names)]
         texts += [f'{turn.speaker} shares {turn.caption}.'] if turn.caption else []
         if texts:
-            lines.append(EpisodeLine(title=title_of(' '.join(texts), names=names), text=' '.join(texts), turns=[turn.id]))
-    return EpisodesReply(episodes=lines)
+            told[turn.id] = ' '.join(texts)
+    titles = titles_of(list(told.values()), names=names)
+    return EpisodesReply(episodes=[EpisodeLine(title=title, text=text, turns=[id]) for (id, text), title in zip(told.items(), titles)])
 
 # %% ../nbs/29c_episode_roles.ipynb #8825d518
 _LEAN = re.compile(r"(?:it|that|this|they|those|these|he|she|them)\b", re.I)
