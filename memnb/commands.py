@@ -36,16 +36,15 @@ def searching(
 
 
 @cache
-def graph_of(conversation):
-    """The gist graph of a conversation, read by rules: read by a model it would cost two calls for each session."""
-    from memnb.gist_graph import GistGraph
-    return GistGraph.of(conversation)
+def graph_of(conversation, module: str, name: str):
+    """The graph of a conversation, read by rules: read by a model it would cost some calls for each session."""
+    return getattr(importlib.import_module(f'memnb.{module}'), name).of(conversation)
 
 
-def exploring(module: str, name: str) -> Callable:
-    """The function that makes a loop which explores the graph with tools."""
+def exploring(module: str, name: str, graph: tuple[str, str] = ('gist_graph', 'GistGraph')) -> Callable:
+    """The function that makes a loop which explores a graph with tools."""
     def make(retriever, conversation, lm, turns: int | None):
-        return getattr(importlib.import_module(f'memnb.{module}'), name)(graph_of(conversation), lm)
+        return getattr(importlib.import_module(f'memnb.{module}'), name)(graph_of(conversation, *graph), lm)
     return make
 
 
@@ -61,6 +60,7 @@ METHODS: dict[str, Callable] = {
     'memr3': searching('memr3', 'MemR3', 'chunks_per_iteration', 5),
     'remem': exploring('remem', 'REMem'),
     'remem-s': exploring('remem', 'REMemS'),
+    'mragent': exploring('mragent', 'MRAgent', ('cue_tag_graph', 'CueTagGraph')),
     'rag-cot-rag': searching('baselines', 'RagCotRag', 'k', 2),
     'self-rag': searching('baselines', 'SelfRAG', 'chunks_per_iteration', 5),
     'full-context': _full_context,
@@ -143,7 +143,7 @@ def ask(options) -> int:
     return 0
 
 # %% ../nbs/61a_commands.ipynb #0b391856
-SHOWN = ['rag', 'memr3', 'remem', 'remem-s']  # the methods that are compared
+SHOWN = ['rag', 'memr3', 'remem', 'remem-s', 'mragent']  # the methods that are compared
 DEMO_QUESTIONS = (12, 34, 1, 42, 49)  # positions in the bundled conversation
 
 

@@ -36,11 +36,12 @@ class WalkStep(Step):
     woken: list[Text] = []  # cues that were made of what was found
     unread: int = 0  # contents behind the branches that were offered, and not read so far
     unread_tokens: int = 0  # of these
+    searched: bool = False  # True: cues were running out, so what a search finds nearest was offered
     reasoning: Text = ''
 
     def rows(self) -> list[Row]:
         "What was offered, what was kept of what was found, what it woke, and what needed no reading."
-        offered = Row('awake', f'{len(self.shown)} branches', f'{count_of(self.unread, "content")} behind them not read, '
+        offered = Row('awake', f'{len(self.shown)} branches' + ', found by a search' * self.searched, f'{count_of(self.unread, "content")} behind them not read, '
                       f'about {self.unread_tokens:,} tokens', pages=(('branches', '\n'.join(self.shown)),), tone='quiet')
         kept = Row('kept', f'{len(self.kept)} of {len(self.kept) + len(self.dropped)}', self.reasoning, tuple(self.kept), 'gain')
         return [offered, *([kept] if self.chosen else []), *([Row('woke', ', '.join(self.woken), tone='route')] if self.woken else [])]
@@ -101,19 +102,22 @@ class _Walk:
         self.seen: set[str] = set()  # every content that was shown
         self.fresh: list[Snippet] = []  # what the last turn kept
         self.history: list[Used] = []
+        self.searched = False  # whether cues were running out, and a search had to find where to go on
 
     def begin(self) -> str:
-        "Lines 1 to 4 of Algorithm 1: wake the question's cues. Where none is stored, what a search finds; the reason is given back."
+        "Lines 1 to 4 of Algorithm 1: wake the question's cues; what was woken, in words."
         cues = self.run.ask(CUES, question=self.run.question, speakers=self.graph.names).cues
         woken = [cue for cue in cues if self.awake.wake(cue)]
-        if woken or not len(self.graph.episodes):
-            return ', '.join(woken)
-        self.awake.enter(hit.snippet.id for hit in self.graph.search(self.run.question, ENTRY))
-        return 'no cue of the question is stored: what a search finds nearest'
+        return f'Awake: {", ".join(woken)}.' if woken else 'No cue of the question is stored.'
 
-    def ways(self, most: int) -> list[Branch]:
-        "What is offered: the branches that are woken most, and the aspects nearest to the question."
-        return [*self.awake.branches(self.seen, most), *self.awake.aspect_branches()]
+    def ways(self, most: int, least: int) -> list[Branch]:
+        "What is offered: the branches that are woken most, and the aspects nearest to the question. Where few cues are left, what a search finds, once."
+        branches = self.awake.branches(self.seen, most)
+        if len(branches) < least and not self.searched:
+            self.searched = True
+            self.awake.enter(hit.snippet.id for hit in self.graph.search(self.run.question, ENTRY, exclude=self.seen))
+            branches = self.awake.branches(self.seen, most)
+        return [*branches, *self.awake.aspect_branches()]
 
     def unread(self, ways: Sequence[Branch]) -> list[Snippet]:
         "The episodes behind branches that were never shown."
@@ -156,14 +160,16 @@ class MRAgent(_Settings):
         tools = {tool.name: tool for tool in self.tools(walk.graph)}
         began = walk.begin()
         for turn in range(1, self.turns + 1):
-            ways = walk.ways(self.shown)
+            searched, ways = walk.searched, walk.ways(self.shown, self.breadth)
             move = run.ask(NAVIGATE, question=run.question, tools=list(tools.values()), ways=ways, known=tuple(walk.kept.values()),
                            fresh=tuple(walk.fresh), history=tuple(walk.history), breadth=self.breadth, steps_left=self.turns - turn + 1,
                            speakers=walk.graph.names, asked=run.asked, stop_early=self.stop_early)
             calls = move.calls[:self.breadth] if move.mode == 'Navigate' else []
             found = walk.look(tools, calls, turn, move.reasoning)
             woken = self.route(run, walk, found) if found else []
-            self.note(run, walk, turn, ways, calls, found, woken, move.reasoning if turn > 1 else f'{began}. {move.reasoning}')
+            step = WalkStep(iteration=turn, searched=walk.searched and not searched, reasoning=f'{began} {move.reasoning}'.strip())
+            self.note(run, walk, step, ways, calls, found, woken)
+            began = ''
             if not calls or run.memory.remaining == 0:
                 break
         lines = tuple(walk.kept.values())
@@ -179,11 +185,12 @@ class MRAgent(_Settings):
         routed = run.ask(ROUTE, question=run.question, found=tuple(found), known=known, speakers=walk.graph.names, asked=run.asked)
         return walk.take(routed.keep, routed.cues, found)
 
-    def note(self, run: Run, walk: _Walk, turn: int, ways: Sequence[Branch], calls: Sequence[Any], found: Sequence[Snippet],
-             woken: Sequence[str], reasoning: str) -> None:
+    def note(self, run: Run, walk: _Walk, step: WalkStep, ways: Sequence[Branch], calls: Sequence[Any], found: Sequence[Snippet],
+             woken: Sequence[str]) -> None:
         "Write the turn into the trace, with what needed no reading."
         left = walk.unread(ways)
-        kept = [one.id for one in found if one.id in walk.kept]
-        run.note(WalkStep(iteration=turn, shown=[way.line for way in ways], chosen=[call.function for call in calls], kept=kept,
-                          dropped=[one.id for one in found if one.id not in walk.kept], woken=woken, unread=len(left),
-                          unread_tokens=sum(tokens_of(one.line) for one in left), reasoning=reasoning))
+        step.shown, step.chosen, step.woken = [way.line for way in ways], [call.function for call in calls], list(woken)
+        step.kept = [one.id for one in found if one.id in walk.kept]
+        step.dropped = [one.id for one in found if one.id not in walk.kept]
+        step.unread, step.unread_tokens = len(left), sum(tokens_of(one.line) for one in left)
+        run.note(step)
