@@ -23,7 +23,13 @@ from .third_person import is_participle
 # %% auto #0
 __all__ = ['BASES', 'long_names', 'cues_in', 'things_in', 'word_vector', 'unit_rows', 'central_words', 'tag_words']
 
-# %% ../nbs/29bb_cue_words.ipynb #da386a11
+# %% ../nbs/29bb_cue_words.ipynb #6d7d8375
+_TIMES = frozenset((*(day.lower() for day in WEEKDAYS), *(month.lower() for month in MONTHS), *SHORT_DAYS, *SHORT_MONTHS))
+_COUNTS = frozenset(('hundred', 'thousand', 'million', 'dozen', *NUMBERS, *'''thirteen fourteen fifteen sixteen seventeen eighteen nineteen
+forty fifty sixty seventy eighty ninety'''.split()))
+_NEVER = frozenset('others themself asks mr mrs ms dr prof oh ah hi hello bye ok okay yet'.split())  # the first three are words of the retelling
+
+# %% ../nbs/29bb_cue_words.ipynb #5bbc2222
 _FORMS = '''buy bought, run ran, draw drew drawn, write wrote written, win won, lose lost, meet met, sell sold, teach taught, tell told,
 give gave given, begin began begun, break broke broken, bring brought, build built, catch caught, choose chose chosen, drive drove driven,
 eat ate eaten, fall fell fallen, feel felt, find found, fly flew flown, forget forgot forgotten, grow grew grown, hear heard, hold held,
@@ -33,10 +39,6 @@ throw threw thrown, understand understood, wake woke woken, wear wore worn, go w
 freeze froze frozen, hide hid hidden, shoot shot, seek sought, stick stuck, strike struck, sweep swept, tear tore torn, rise rose risen,
 child children, man men, woman women, foot feet, mouse mice, tooth teeth, wife wives, knife knives'''
 BASES = {form: words[0] for words in map(str.split, _FORMS.split(',')) for form in words[1:]}  # what no stemmer brings together
-_TIMES = frozenset((*(day.lower() for day in WEEKDAYS), *(month.lower() for month in MONTHS), *SHORT_DAYS, *SHORT_MONTHS))
-_COUNTS = frozenset(('hundred', 'thousand', 'million', 'dozen', *NUMBERS, *'''thirteen fourteen fifteen sixteen seventeen eighteen nineteen
-forty fifty sixty seventy eighty ninety'''.split()))
-_NEVER = frozenset('others themself asks mr mrs ms dr prof oh ah hi hello bye ok okay yet'.split())  # the first three are words of the retelling
 
 # %% ../nbs/29bb_cue_words.ipynb #1d983274
 _BRACKETED = re.compile(r'\([^()]*\d{4}[^()]*\)')  # a date that was put behind its expression
@@ -55,11 +57,14 @@ def _owner(word: str) -> str:
     return word.removesuffix("'s").removesuffix('’s').strip("-'’")
 
 
-def long_names(text: str, left_out: Collection[str] = ()) -> list[str]:
+def long_names(text: str,
+               left_out: Collection[str] = (),  # stems with which no name begins or ends, such as those of people
+              ) -> list[str]:
     "Names of several words, and titles in quotes. A capital with which a sentence begins makes no name of two words."
+    left_out = frozenset(left_out)
     found = [match[1] for match in _QUOTED.finditer(text) if 1 < len(match[1].split()) < 7]
     for match in _NAME.finditer(text):
-        words, doubtful = match[0].split(), bool(re.search(r'(?:^|[.!?…:]["\')]*\s)\W*$', text[:match.start()]))
+        words, doubtful = match[0].split(), bool(re.search(r'(?:^|[.!?…:]["\')]*\s)\W*$', text[max(0, match.start() - 8):match.start()]))
         while words and words[0] not in _HONOUR and stems(words[0]) <= left_out:
             words, doubtful = words[1:], False
         while words and (stems(words[-1]) <= left_out or words[-1].islower()):
@@ -115,7 +120,7 @@ def things_in(text: str) -> frozenset[str]:
             run = [*run, low] if len(run) < 3 and word[0].isalpha() and low not in STOP_WORDS else None
     return frozenset(found)
 
-# %% ../nbs/29bb_cue_words.ipynb #94f25e6d
+# %% ../nbs/29bb_cue_words.ipynb #9ce2b7ff
 @lru_cache(maxsize=50_000)
 def word_vector(word: str) -> np.ndarray:
     "(d,) the static vector of a word, of length 1 or 0."
@@ -127,7 +132,7 @@ def unit_rows(rows: np.ndarray) -> np.ndarray:
     lengths = np.sqrt((rows ** 2).sum(axis=1, keepdims=True))
     return rows / np.where(lengths, lengths, 1)
 
-
+# %% ../nbs/29bb_cue_words.ipynb #c7483166
 def central_words(words: Sequence[str],
                   most: int = 2,
                   weights: Sequence[float] = (),  # how much each counts in the mean; default: all the same
