@@ -24,7 +24,7 @@ __all__ = ['versions', 'current', 'consolidated', 'same_event', 'checked_cosine'
 def _natural(id: str) -> tuple:
     "An id for sorting, with its numbers as numbers: 'D2/u9' comes before 'D2/u10'."
     parts = re.split('([0-9]+)', id)
-    return *((len(part.lstrip('0')), part.lstrip('0')) if place % 2 else part for place, part in enumerate(parts)), id
+    return tuple((len(part.lstrip('0')), part.lstrip('0')) if place % 2 else part for place, part in enumerate(parts)), id
 
 
 def _age(unit: SemanticUnit) -> tuple:
