@@ -83,6 +83,8 @@ def follower(
 ) -> Active:
     "The active policy of the review, section 6.2: go where the signpost points; at a leaf, stay."
     steps = tree.budget if budget is None else budget
+    if steps < 1:
+        raise ValueError(f'budget: expected at least 1 node to read, got {steps}')
     start = 0
     for _ in range(tree.budget - steps):
         start = tree.branching * start + 1
@@ -200,9 +202,11 @@ class Estimate:
             raise ValueError(f'trials: expected a whole number of at least 1, got {trials!r}')
         if not 0 < confidence < 1:
             raise ValueError(f'confidence: expected a number between 0 and 1, got {confidence!r}')
-        from scipy.stats import binomtest
-        interval = binomtest(int(wrong), int(trials)).proportion_ci(confidence)
-        return cls(int(wrong), int(trials), float(interval.low), float(interval.high), confidence)
+        from scipy.special import betainccinv, betaincinv
+        tail = (1 - confidence) / 2
+        low = betaincinv(wrong, trials - wrong + 1, tail) if wrong else 0
+        high = betainccinv(wrong + 1, trials - wrong, tail) if wrong < trials else 1
+        return cls(int(wrong), int(trials), float(low), float(high), confidence)
 
     @property
     def error(self) -> float:
@@ -235,5 +239,8 @@ def simulate(
     for start in range(0, trials, _BLOCK):
         query = np.arange(start, min(start + _BLOCK, trials))
         forest = Forest.drawn(tree, len(query), chance)
-        wrong += np.count_nonzero(head(policy.walk(query, forest)) != forest.answer)
+        said = np.asarray(head(policy.walk(query, forest)))
+        if said.shape != query.shape:
+            raise ValueError(f'head: expected an answer for each of {len(query)} trials, got shape {said.shape}')
+        wrong += np.count_nonzero(said != forest.answer)
     return Estimate.of(wrong, trials, confidence)

@@ -125,6 +125,7 @@ def curves_svg(curves: Curves) -> str:
         parts.append(_element('text', filled, slot, text, x=_LEFT - 8, y=f'{y + 4:g}', text_anchor='end', **words))
     for T in range(1, _MOST + 1):
         parts.append(_element('text', filled, text=str(T), x=_LEFT + _STEP * (T - 1), y=bottom + 18, text_anchor='middle', **words))
+    parts.append(_element('text', filled, text='error', x=_LEFT + 8, y=_TOP - 3, **words))
     label = 'T: how many nodes are read (dotted: depth + 1)'
     parts.append(_element('text', filled, text=label, x=(_LEFT + right) / 2, y=bottom + 40, text_anchor='middle', **words))
     for place, (field, (name, colour, dash)) in enumerate(_SERIES.items()):
