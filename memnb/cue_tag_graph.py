@@ -5,25 +5,24 @@
 # %% ../nbs/30_cue_tag_graph.ipynb #1821f781
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
-from .contents import Episode, SemanticUnit, Topic, cue_id
+from .contents import Episode, SemanticUnit, cue_id, time_cues
 from .conversation import Conversation
-from .cue_tag_store import CueTagStore
+from .cue_tag_store import graph_of_all
 from .graph_tools import counted
 from .labels import Labels
-from .lm import LM, Usage
-from .relations import contents_of, pairs_of_all, tags_of
+from .lm import LM
 from .search import Hit, Searchable
-from .semantic_roles import TOPICS
-from .timespan import TimeSpan
+from .timespan import TimeSpan, parse_date
 from .tools import OUTPUT_ANSWER, Observation, Tool, ToolError, day_of
+from .traversal import Traversal, by_time
 from .versions import current
 
 # %% auto #0
-__all__ = ['SHOWN', 'Branch', 'Branches', 'by_time', 'few', 'CueTagGraph']
+__all__ = ['SHOWN', 'Branch', 'Branches', 'few', 'CueTagGraph']
 
 # %% ../nbs/30_cue_tag_graph.ipynb #bdffcc5d
 SHOWN = 10  # contents that a tool shows
@@ -49,87 +48,29 @@ class Branches(Observation):
     branches: tuple[Branch, ...] = ()
 
 # %% ../nbs/30_cue_tag_graph.ipynb #6ac38d4b
-class _Traversal(CueTagStore):
-    "The operators of the review's sections 3.3 and 5.2 on this graph. They take and give ids, which `cue_id` makes of labels; merged tags are one."
-    topic_usage = Usage()  # what topics have cost
-
-    def tags_from(self, cue: str) -> set[str]:
-        "φ(c→g): of merged tags the first in the alphabet stands for all."
-        return {self.tags.merged(tag)[0] for tag in tags_of(self.episodic, cue)}
-
-    def contents_from(self, cue: str, tag: str) -> set[str]:
-        "φ((c,g)→e), over all tags that are one with this one."
-        return {one for same in self.tags.merged(tag) for one in contents_of(self.episodic, cue, same)}
-
-    def pairs_from(self, episodes: Iterable[str]) -> set[tuple[str, str]]:
-        "Π(e→(c,g)): what a set of episodes can be reached by."
-        return {(cue, self.tags.merged(tag)[0]) for cue, tag in pairs_of_all(self.episodic, episodes)}
-
-    def aspects_from(self, person: str) -> set[str]:
-        "φ(c→g) of the semantic layer: the aspects of which something is known of a person."
-        return tags_of(self.semantic, person)
-
-    def units_from(self, person: str, aspect: str) -> set[str]:
-        "φ((c,g)→s): the semantic units of a person under an aspect."
-        return contents_of(self.semantic, person, aspect)
-
-    def degree(self, cue: str) -> int:
-        "How many episodes a cue leads to."
-        return sum(len(contents_of(self.episodic, cue, tag)) for tag in tags_of(self.episodic, cue))
-
-    def around(self, episode: str) -> list[str]:
-        "φ(e→ctx): what was told just after an episode, and just before. `UnknownSnippet`."
-        told = self.order[self.episodes[episode].session]
-        place = told.index(episode)
-        return [told[near] for near in (place + 1, place - 1) if 0 <= near < len(told)]
-
-    def time_of(self, episode: str) -> TimeSpan | None:
-        "φ(e→t): when an episode happened. `UnknownSnippet`."
-        return self.episodes[episode].time
-
-    def episodes_of(self, topic: str) -> tuple[str, ...]:
-        "φ(τ→e): the episodes of a topic by its id or title; none for an unknown one."
-        return next((one.episodes for one in self.topics if cue_id(topic) in (cue_id(one.title), cue_id(one.id))), ())
-
-    @property
-    def topics(self) -> tuple[Topic, ...]:
-        "The topics of the episodes that are there: made when they are asked for, and again when the episodes have changed. `LMError`."
-        ids = [one.id for one in self.episodes]
-        if self._topics is None or self._topics['of'] != ids:
-            call = self.lm.call(TOPICS, episodes=tuple(self.episodes))
-            groups = [(' '.join(line.title.split()), sorted({id for id in line.episodes if id in self.episodes})) for line in call.reply.topics]
-            self._topics = {'of': ids, 'topics': sorted([title, members] for title, members in groups if cue_id(title) and members)}
-            self.topic_usage = self.topic_usage + call.usage
-        return tuple(Topic(title, tuple(members)) for title, members in self._topics['topics'])
-
-# %% ../nbs/30_cue_tag_graph.ipynb #4a1e0e30
-def by_time(content: Episode | SemanticUnit) -> tuple:
-    "The order in which contents are shown: as they happened, then as they were said."
-    day = content.day
-    return (str(day.start or day.end) if day else '9999', str(content.said or ''), content.session or '', content.position or 0, content.id)
-
-
 def few(found: Sequence[Episode | SemanticUnit], what: str) -> Observation:
     "The first ten as hits; what is beyond is counted."
     left = len(found) - SHOWN
     return Observation(what + (f'; {left} more are not shown' if left > 0 else ''), tuple(map(Hit, found[:SHOWN])))
 
 
-class _Lookup(_Traversal):
+class _Lookup(Traversal):
     "How tools find what a model names, and what they say where there is no such thing."
     def _known(self, labels: Labels, what: str, text: str) -> str:
         "The id of a label. `ToolError` for an unknown one, with those that come near."
         id = cue_id(text)
         if text in labels:
             return id
-        near = [labels.shown(one) for one, _ in labels.near(text, 5)] if id else []
+        months = [one for one in time_cues([parse_date(text)]) if one in labels]  # who has a day looks by its month
+        near = dict.fromkeys([*months, *(labels.shown(one) for one, _ in labels.near(text[:200], 5))] if id else ())
         raise ToolError(f'{what}: there is no {what} {text!r:.60}' + (f'; near it: {", ".join(near)}' if near else ''))
 
     def _event(self, event: str) -> Episode:
         "An episode by its id. `ToolError`."
-        if event not in self.episodes:
+        id = event if event in self.episodes else event.strip(' ()[]')
+        if id not in self.episodes:
             raise ToolError(f'event: there is no event {event!r:.60}; give the id of one that was shown, such as D1/e3')
-        return self.episodes[event]
+        return self._as_one(self.tellings(id))
 
     def _person(self, person: str) -> str:
         "The id of somebody of whom something is known for long. `ToolError` with those of whom there is."
@@ -141,16 +82,19 @@ class _Lookup(_Traversal):
 
     def branches_of(self, cue: str) -> list[Branch]:
         "The branches of a cue by its id, those with most contents first."
-        made = [Branch(self.cues.shown(cue), self.tags.shown(tag), len(self.contents_from(cue, tag))) for tag in self.tags_from(cue)]
-        return sorted(made, key=lambda one: (-one.count, one.tag))
+        return sorted((self._branch(cue, tag) for tag in self.tags_from(cue)), key=lambda one: (-one.count, one.tag))
 
-# %% ../nbs/30_cue_tag_graph.ipynb #b48017b2
+    def _branch(self, cue: str, tag: str) -> Branch:
+        "A cue and a tag as they are shown."
+        return Branch(self.cues.shown(cue), self.tags.shown(tag), len({self.tellings(one) for one in self.contents_from(cue, tag)}))
+
+# %% ../nbs/30_cue_tag_graph.ipynb #28929f0a
 class _EventTools(_Lookup):
     "The four tools of the episodic layer (paper, table 4)."
     def query_tag_events(self, cue: Annotated[str, 'A cue, as it was shown'], tag: Annotated[str, 'One of its tags']) -> Observation:
-        "Read the events behind a cue and a tag, in the order of their times."
+        "Read the events behind a cue and a tag, in the order of their times. A tag that the cue does not have is answered by those it has."
         known = self._known(self.cues, 'cue', cue)
-        found = sorted((self.episodes[one] for one in self.contents_from(known, cue_id(tag))), key=by_time)
+        found = self.read(self.contents_from(known, cue_id(tag)))
         if not found:
             here = ', '.join(branch.tag for branch in self.branches_of(known)[:12])
             raise ToolError(f'tag: {self.cues.shown(known)!r} has no tag {tag!r:.60}; ' + (f'it has {here}' if here else 'it leads to no event'))
@@ -165,16 +109,19 @@ class _EventTools(_Lookup):
     def query_event_keywords(self, event: Annotated[str, 'The id of an event']) -> Observation:
         "See by which cues and tags an event is connected with others: where to go on from it. No event is read."
         one = self._event(event)
-        made = [Branch(self.cues.shown(cue), self.tags.shown(tag), len(self.contents_from(cue, tag)))
-                for cue, tag in sorted(self.pairs_from([one.id]))]
-        return Branches(f'{one.id} has the tag {one.tag}, and the cues ' + ', '.join(branch.cue for branch in made), branches=tuple(made))
+        made = [self._branch(*pair) for pair in sorted(self.pairs_from(self.tellings(one.id)))]
+        cues = ', '.join(dict.fromkeys(branch.cue for branch in made))
+        return Branches(f'{one.id} has the tag {one.tag}, and the cues {cues}', branches=tuple(made))
 
     def query_event_context(self, event: Annotated[str, 'The id of an event']) -> Observation:
         "Read what was told just before and just after an event."
-        around = [self.episodes[one] for one in self.around(self._event(event).id)]
-        return few(around, f'{counted(len(around), "event")} around {event}')
+        one = self._event(event)
+        told = self.tellings(one.id)
+        groups = dict.fromkeys(self.tellings(near) for telling in told for near in self.around(telling) if near not in told)
+        around = [*map(self._as_one, groups)]
+        return few(around, f'{counted(len(around), "event")} around {one.id}')
 
-# %% ../nbs/30_cue_tag_graph.ipynb #9d7a4ba1
+# %% ../nbs/30_cue_tag_graph.ipynb #6033f585
 class _PersonTools(_EventTools):
     "The three tools of the semantic layer and of topics (paper, table 4)."
     def query_personal_information(self, person: Annotated[str, 'The name of a person']) -> Observation:
@@ -194,31 +141,32 @@ class _PersonTools(_EventTools):
         if not units:
             raise ToolError(f'aspect: nothing is known of {name} under {aspect!r:.60}; there is '
                             + ', '.join(sorted(self.aspects.shown(one) for one in self.aspects_from(id))[:24]))
-        day = day_of(as_of, 'as_of').end if as_of and as_of.strip() else None
+        asked = day_of(as_of, 'as_of') if as_of and as_of.strip() else None
         known = [self.units[one] for other in self.aspects_from(id) for one in self.units_from(id, other)]  # a slot may change its aspect
-        holding = {one.id for one in current(known, day)}
+        holding = {one.id for one in current(known, asked and asked.end)}
         holds = sorted((one for one in units if one.id in holding), key=by_time, reverse=True)
-        past = sorted((one for one in units if one.id not in holding), key=by_time, reverse=True)
-        over = f'; no longer or not yet: {", ".join(one.id for one in past)}' if past else ''
-        return few([*holds, *past], f'{counted(len(holds), "fact")} of {name} under {aspect}' + (f' as of {as_of}' if day else '') + over)
+        rest = sorted((one for one in units if one.id not in holding), key=by_time, reverse=True)
+        future = [one for one in rest if asked and one.since and one.since > asked.end]
+        told = [f'{what}: {", ".join(one.id for one in some)}' for what, some in
+                (('no longer', [one for one in rest if one not in future]), ('not yet', future)) if some]
+        note = f'{counted(len(holds), "fact")} of {name} under {self.aspects.shown(cue_id(aspect))}' + (f' as of {asked}' if asked else '')
+        return few([*holds, *rest], '; '.join([note + (', shown first' if holds and told else ''), *told]))
 
     def query_topic_events(self, topic: Annotated[str, 'The title of a topic']) -> Observation:
         "Read the events of a topic, in the order of their times."
-        found = sorted((self.episodes[one] for one in self.episodes_of(topic)), key=by_time)
-        if not found:
+        known = self.topic(topic)
+        if known is None:
             raise ToolError(f'topic: there is no topic {topic!r:.60}; there are {", ".join(one.title for one in self.topics[:24]) or "none"}')
-        return few(found, f'{counted(len(found), "event")} of the topic {topic}')
+        found = self.read(known.episodes)
+        return few(found, f'{counted(len(found), "event")} of the topic {known.title}')
 
-# %% ../nbs/30_cue_tag_graph.ipynb #28929f0a
+# %% ../nbs/30_cue_tag_graph.ipynb #0903c143
 class CueTagGraph(_PersonTools, Searchable):
     "MRAgent's memory: build it from sessions, walk it with its seven tools, or search it like any memory."
     @classmethod
     def of(cls, conversation: Conversation, lm: LM | Callable[[str], str] | None = None, **options) -> CueTagGraph:
         "The graph of all sessions of a conversation; `options` as for the class."
-        graph = cls(lm, **{'names': conversation.speakers, **options})
-        for session in conversation.sessions:
-            graph.add(session)
-        return graph
+        return graph_of_all(cls, conversation, lm, **options)
 
     def tools(self) -> list[Tool]:
         "The paper's seven tools (table 4), and one that ends the search, for loops that need it."
