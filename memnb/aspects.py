@@ -18,9 +18,10 @@ from .lexical import STOP_WORDS, tokenize
 # %% auto #0
 __all__ = ['ASPECTS', 'LEAST', 'CLEAR', 'SAID', 'ASKED', 'MARGIN', 'directions', 'aspects_near', 'said_in', 'nearness', 'nearest']
 
-# %% ../nbs/29ca_aspects.ipynb #1f99d24b
+# %% ../nbs/29ca_aspects.ipynb #ef99d859
 ASPECTS = {
-    'family': 'family mother father mom dad parents sister brother son daughter kids children baby grandma uncle aunt niece husband wife partner married wedding',
+    'family': 'family mother father mom dad parents sister brother son daughter kids children baby grandma uncle aunt niece husband wife partner '
+              'married wedding',
     'friends': 'friend friends friendship neighbour community group support',
     'home': 'home house flat apartment moved live lives neighbourhood garden room furniture',
     'origin': 'country hometown born grew roots childhood immigrant native',
@@ -45,11 +46,13 @@ ASPECTS = {
     'feelings': 'happy proud sad stressed anxious excited scared lonely grateful emotion',
     'habits': 'always every usually routine relax unwind destress hobby hobbies activities free time'}  # an aspect, and words that speak of it
 
-# %% ../nbs/29ca_aspects.ipynb #1daa2ef5
+# %% ../nbs/29ca_aspects.ipynb #e066c99e
 def directions(texts: Sequence[str]) -> np.ndarray:
     "(n, d) the directions of texts without their stop words; zeros for one that has no others."
+    if not texts:
+        return np.empty((0, _aspect_rows().shape[1]))
     bare = [' '.join(word for word in re.findall(r'[^\W_]+', text.lower()) if word not in STOP_WORDS) for text in texts]
-    return unit_rows(np.asarray(WordLlamaEmbedder()(bare), np.float64)) if texts else np.empty((0, 256))
+    return unit_rows(np.asarray(WordLlamaEmbedder()(bare), np.float64))
 
 
 @cache
@@ -76,7 +79,7 @@ def said_in(texts: Sequence[str]) -> np.ndarray:
     "(n, 24) 1 where a word of the aspect stands in the text, else 0."
     return np.array([[not _stems(text).isdisjoint(stems) for stems in _aspect_stems()] for text in texts], float).reshape(-1, len(ASPECTS))
 
-# %% ../nbs/29ca_aspects.ipynb #5c1c1c08
+# %% ../nbs/29ca_aspects.ipynb #ff93e8fd
 LEAST = .35  # the nearness to an aspect below which even what holds for long belongs to none
 CLEAR = .45  # the nearness with which anything belongs to it
 SAID, ASKED, MARGIN = .2, .5, .1  # what a word of the aspect adds; the weight of the question before; how near a second aspect is
@@ -93,7 +96,7 @@ def nearness(texts: Sequence[str],
         rows, said = unit_rows(rows + ASKED * directions(kinds)[places]), np.maximum(said, ASKED * said_in(kinds)[places])
     return rows @ _aspect_rows().T + SAID * said
 
-
+# %% ../nbs/29ca_aspects.ipynb #df7a5f37
 def nearest(row: np.ndarray, least: float = LEAST) -> list[str]:
     "The nearest aspect, and the second if that is nearly as near; none below `least`. Ties go to the first."
     row, names = row.round(9), list(ASPECTS)

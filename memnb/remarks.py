@@ -20,7 +20,7 @@ from .third_person import PASTS, third_person
 # %% auto #0
 __all__ = ['ADVERBS', 'NUMBER', 'Remark', 'any_name', 'sort_of', 'third_names', 'remarks']
 
-# %% ../nbs/29cb_remarks.ipynb #8ef99c86
+# %% ../nbs/29cb_remarks.ipynb #da8453be
 @dataclass(frozen=True)
 class Remark:
     "A sentence in the third person: whom it is about, what sort it is, and what was said before it in the same turn."
@@ -28,23 +28,30 @@ class Remark:
     person: str
     sort: str
     told: str
-    before: str
-    day: date | None
+    before: str  # what explains a `she` or `it` at its beginning, else ''
+    day: date | None  # when it was said
 
-# %% ../nbs/29cb_remarks.ipynb #8410bded
-ADVERBS = r"(?:(?:really|also|still|always|never|just|so|very|now|too|quite|actually|definitely|even|already|finally|only|\w+ly)\s+)*"
-_PLAN = re.compile(rf"\s*{ADVERBS}(?:wants? to|plans? (?:to|on)|is planning|dreams? of|hopes? to|is saving|would love to|is thinking (?:of|about)|(?:has )?decided to)\b")
-_HABIT = re.compile(r'\s+(?:always|usually|often)\b|\b(?:every|each) (?:single )?(?:day|morning|evening|night|week|weekend|month|summer|year|\w+day)\b|\b(?:on|at) \w+(?:day|night|weekend)s\b')
-_FLEETING = re.compile(rf"""\s*{ADVERBS}(?:(?:will|would|could|can|should|must|might|may|can['’]t|won['’]t|couldn['’]t|wouldn['’]t)\b(?!\s+(?:play|speak|sing|swim|cook|read)\b)
-|(?:is|was|feels?|felt)\s+(?:so|too)\s|(?:is|was|has\ been|feels?|felt)\s+{ADVERBS}(?:glad|happy|sorry|sure|proud|excited|thankful|grateful|touched|curious|impressed|pleased|here\ for|ready|amazed|afraid|right|back|late|on\ \w+\ way|going\ to|thinking|laughing|kidding|hugging)\b
-|(?:thinks?|thought|hopes?|hoped|guess(?:es)?|wonders?|bets?|agrees?|knows?\ (?!how|\w+\ (?:from|since))|knew|sees|gets\ it|understands?|means?|says?|said|sounds|wish(?:es)?|heard|hears|remembers?|looks\ forward|forgot|appreciates?|thanks?|asks?|has\ to|needs?|deserves?|wants?|doubts?|promises?|believes?\ (?:\w+\ )?(?:will|can))\b
-|(?:does|did)(?:n['’]t|\ not)\s+(?:know|think|mind|want|mean|see|remember))""".replace('\n', ''), re.X)
+# %% ../nbs/29cb_remarks.ipynb #7f6e26c4
+ADVERBS = r'(?:(?:also|still|always|never|just|so|very|now|too|quite|even|already|\w+ly)\s+){0,4}'
+_PLAN = re.compile(rf'\s*{ADVERBS}(?:wants? to|plans? (?:to|on)|is planning|dreams? of|hopes? to|is saving|would love to|is thinking (?:of|about)|'
+                   r'(?:has )?decided to)\b')
+_HABIT = re.compile(r'\s+(?:always|usually|often)\b|\b(?:every|each) (?:single )?(?:day|morning|evening|night|week|weekend|month|summer|year|'
+                    r'\w+day)\b|\b(?:on|at) \w+(?:day|night|weekend)s\b')
+_MOODS = ("glad|happy|sorry|sure|proud|excited|thankful|grateful|touched|curious|impressed|pleased|here for|ready|amazed|afraid|right|back|late|"
+          r"on \w+ way|going to|thinking|laughing|kidding|hugging")
+_OPINIONS = (r"thinks?|thought|hopes?|hoped|guess(?:es)?|wonders?|bets?|agrees?|knows? (?!how|\w+ (?:from|since))|knew|sees|gets it|understands?|"
+             r"means?|says?|said|sounds|wish(?:es)?|heard|hears|remembers?|looks forward|forgot|appreciates?|thanks?|asks?|has to|needs?|deserves?|"
+             r"wants?|doubts?|promises?|believes? (?:\w+ )?(?:will|can)")
+_FLEETING = re.compile(
+    rf"\s*{ADVERBS}(?:(?:will|would|could|can|should|must|might|may|can['’]t|won['’]t|couldn['’]t|wouldn['’]t)\b(?! (?:play|speak|sing|swim|cook|read)\b)"
+    rf"|(?:is|was|feels?|felt) (?:so|too)\s|(?:is|was|has been|feels?|felt) {ADVERBS}(?:{_MOODS})\b|(?:{_OPINIONS})\b"
+    r"|(?:does|did)(?:n['’]t| not) (?:know|think|mind|want|mean|see|remember))")
 
-# %% ../nbs/29cb_remarks.ipynb #da8453be
+# %% ../nbs/29cb_remarks.ipynb #b17a2a5a
 @lru_cache(maxsize=512)
 def any_name(names: tuple[str, ...]) -> re.Pattern:
     "One of some names, as a word."
-    who = '|'.join(sorted(map(re.escape, names), key=lambda name: (-len(name), name))) or '(?!)'
+    who = '|'.join(sorted(map(re.escape, filter(None, names)), key=lambda name: (-len(name), name))) or '(?!)'
     return re.compile(rf'(?<!\w)(?:{who})(?!\w)')
 
 
@@ -55,85 +62,85 @@ def _subject(names: tuple[str, ...]) -> re.Pattern:
 
 
 def sort_of(told: str, speaker: str, people: Sequence[str]) -> tuple[str, str]:
-    "Whom a sentence in the third person is about, and what sort it is: lasting, own, plan, event, fleeting; loose where nobody is named."
+    "Whom a sentence in the third person is about, and what sort it is; the speaker and `loose` or `fleeting` where nobody is named."
     match = _subject(tuple(people)).search(told)
     if not match:
         return speaker, 'loose' if len(content_words(told)) > 2 else 'fleeting'
     name, rest = match['who'], told[match.end():]
     if match['own']:
         return name, 'own'
-    if _HABIT.search(rest):
-        return name, 'habit'
-    if _PLAN.match(rest):
-        return name, 'plan'
-    if _FLEETING.match(rest):
-        return name, 'fleeting'
+    for sort, found in (('habit', _HABIT.search(rest)), ('plan', _PLAN.match(rest)), ('fleeting', _FLEETING.match(rest))):
+        if found:
+            return name, sort
     verb = re.match(rf'\s*{ADVERBS}([\w’\']*)', rest)[1]
     return name, 'event' if verb in PASTS or verb.endswith('ed') else 'lasting'
 
-# %% ../nbs/29cb_remarks.ipynb #d0147455
-_KIN = ('sister|brother|mother|mum|mom|father|dad|son|daughter|wife|husband|niece|nephew|uncle|aunt|grandpa|grandma|grandfather|grandmother|cousin|friend|'
-        'partner|boyfriend|girlfriend|fiancée?|neighbour|neighbor|dog|cat|puppy|kitten|turtle|snake|parrot|rabbit|apprentice|colleague|boss|teacher|coach')
-_NAME = r"(?:(?:Dr|Mrs?|Ms)\.? )?[A-Z][a-zà-ÿ]{2,}"
-_CALLED = re.compile(rf"\b(?i:{_KIN}),? (?:is |called |named |is called |is named )?({_NAME})|\b({_NAME}),? (?:my|his|her|our|a|an) (?:\w+ )?(?:{_KIN})\b"
-                     rf"|\b((?:Dr|Mrs?|Ms)\.? [A-Z]\w+)|(?<=\w )(?:with|and|name is|named|called) ({_NAME})\b(?!['’]s)")
+# %% ../nbs/29cb_remarks.ipynb #365e103e
+_KIN = ('sister|brother|mother|mum|mom|father|dad|son|daughter|wife|husband|niece|nephew|uncle|aunt|grandpa|grandma|grandfather|grandmother|'
+        'cousin|friend|partner|boyfriend|girlfriend|fiancée?|neighbour|neighbor|dog|cat|puppy|kitten|turtle|snake|parrot|rabbit|apprentice|'
+        'colleague|boss|teacher|coach')
+_NAME = r'(?:(?:Dr|Mrs?|Ms)\.? )?[A-Z][a-zà-ÿ]{2,}'
+_CALLED = re.compile(rf'\b(?i:{_KIN}),? (?:is |called |named |is called |is named )?({_NAME})|\b({_NAME}),? (?:my|his|her|our|a|an) (?:\w+ )?'
+                     rf"(?:{_KIN})\b|\b((?:Dr|Mrs?|Ms)\.? [A-Z]\w+)|(?<=\w )(?:with|and|name is|named|called) ({_NAME})\b(?!['’]s)")
+_NO_NAMES = STOP_WORDS | frozenset('''monday tuesday wednesday thursday friday saturday sunday christmas easter january february march april june
+july august september october november december god yes yeah thanks yesterday today tomorrow'''.split())
 
 
 def third_names(session: Session, people: Collection[str]) -> tuple[str, ...]:
-    "Who else is spoken of by name: behind a kin word or a title, or in company."
+    "Who else is spoken of by name: behind a kin word or a title, or in company. Sorted."
     found = {name for turn in session.turns for match in _CALLED.finditer(turn.text) for name in match.groups() if name}
     known = {word.lower() for name in people for word in name.split()}
-    return tuple(sorted(name for name in found if name.lower() not in known | STOP_WORDS | _NO_NAMES))
+    return tuple(sorted(name for name in found if name.lower() not in known | _NO_NAMES))
 
-
-_NO_NAMES = frozenset('monday tuesday wednesday thursday friday saturday sunday christmas easter january february march april june july august '
-                      'september october november december god yes yeah thanks yesterday today tomorrow'.split())
-
-# %% ../nbs/29cb_remarks.ipynb #7f6e26c4
+# %% ../nbs/29cb_remarks.ipynb #e44a03f0
 _HE = re.compile(r"(?P<open>(?:(?:and|but|so|well|yes|yeah|oh|plus)\W+)*)(?P<who>he|she)(?P<tail>['’]s(?=\s(?P<got>got|been))?|)(?=['’\s])", re.I)
 
 
-def _with_name(sentence: str, before: Sequence[str], names: Collection[str]) -> str:
-    "A sentence that begins with he or she, with a name in the place of it where the last text that names anybody else names only one."
+def _with_name(sentence: str,
+               before: Sequence[str],  # the sentences before it, the last first
+               names: Collection[str]) -> str:
+    "A sentence that begins with he or she, with a name in the place of it where the last sentence that names anybody makes clear whose."
     match = _HE.match(sentence)
     for text in before if match else ():
-        named = list(dict.fromkeys(any_name(tuple(names)).findall(text)))
+        named = set(any_name(tuple(names)).findall(text))
         if named:
-            if re.search(r'\b(?:he|him|his)\b' if match['who'].lower() == 'he' else r'\b(?:she|her)\b', text, re.I):
+            same = r'\b(?:he|him|his)\b' if match['who'].lower() == 'he' else r'\b(?:she|her)\b'
+            if len(named) > 1 or re.search(same, text, re.I):
                 return sentence
-            short = {True: ' has' if match['got'] else ' is', False: ''}[bool(match['tail'])]
-            return f'{match["open"]}{named[0]}{short}{sentence[match.end():]}' if len(named) == 1 else sentence
+            short = '' if not match['tail'] else ' has' if match['got'] else ' is'
+            return f'{match["open"]}{named.pop()}{short}{sentence[match.end():]}'
     return sentence
 
-# %% ../nbs/29cb_remarks.ipynb #1645a9e3
-NUMBER = (r"(?:\d{1,2}|(?:twen|thir|for|fif|six|seven|eigh|nine)ty(?:-\w+)?|(?:thir|four|fif|six|seven|eigh|nine)teen|"
-           r"two|three|four|five|six|seven|eight|nine|ten|eleven|twelve)")
+# %% ../nbs/29cb_remarks.ipynb #55abe2e4
+NUMBER = (r'(?:\d{1,2}|(?:twen|thir|for|fif|six|seven|eigh|nine)ty(?:-\w+)?|(?:thir|four|fif|six|seven|eigh|nine)teen|'
+          r'two|three|four|five|six|seven|eight|nine|ten|eleven|twelve)')
 _AGED = re.compile(rf'{NUMBER}\b(?!%)', re.I)
-_ANAPHOR = re.compile(r"(?:(?:and|but|so|well|yes|yeah|oh|plus|also)\W+)*(?:he|she|it|they|this|that|these|those)\b|.*\bthere since\b", re.I)
+_HOW_OLD = re.compile(r'\bhow old (?:are|will) (?:you|we)\b', re.I)
+_ANAPHOR = re.compile(r'(?:(?:and|but|so|well|yes|yeah|oh|plus|also)\W+)*(?:he|she|it|they|this|that|these|those)\b|.*\bthere since\b', re.I)
+_OPENING = 'and|but|so|well|oh|yes|yeah|yep|no|also|anyway|hey|hi|wow|because|speaking of which'
 
 
 def _opened(told: str, people: Sequence[str]) -> str:
-    "A sentence without the words and the name of whoever is spoken to with which it opens."
-    names = '|'.join(map(re.escape, people))
-    bare = re.sub(rf'^(?:(?:and|but|so|well|oh|yes|yeah|yep|no|also|anyway|hey|hi|wow|because|speaking of which)\b,? (?!\w+ing\b)|(?:{names}),\s)+', '', told, flags=re.I)
+    "A sentence without the small words with which it opens, and without the name of whoever is spoken to."
+    called = any_name(tuple(people)).pattern
+    bare = re.sub(rf'^(?:(?i:{_OPENING})\b,? (?!\w+ing\b)|{called},\s)+', '', told)
     return bare[:1].upper() + bare[1:]
 
-# %% ../nbs/29cb_remarks.ipynb #0df6da00
+# %% ../nbs/29cb_remarks.ipynb #29cfb838
 def remarks(session: Session, people: Sequence[str]) -> Iterator[Remark]:
-    "What is stated in a session, sentence by sentence and with the pictures, without what is fleeting."
+    "What is said in a session, sentence by sentence, and its pictures; without questions."
     thirds, previous = third_names(session, people), ''
     for turn in session.turns:
-        others, day, earlier, kept = [name for name in people if name != turn.speaker], day_said(turn, session), [], ''
-        whole = []
+        others, day = [name for name in people if name != turn.speaker], day_said(turn, session)
+        heard, whole, kept = sentences(previous), [], ''  # what was heard, what is told so far in the turn, and as much of it as explains `it`
         for sentence in sentences(turn.text):
-            named = _with_name(sentence, [*earlier[::-1], *sentences(previous)[::-1]], thirds)
-            earlier.append(sentence)
+            named = _with_name(sentence, heard[::-1], thirds)
+            heard.append(sentence)
             if sentence.rstrip('"\')').endswith('?'):
                 continue
-            told = third_person(named, turn.speaker, others)
-            if _AGED.match(sentence) and re.search(r'\bhow old (?:are|will) (?:you|we)\b', previous, re.I):
+            told = _opened(third_person(named, turn.speaker, others), people)
+            if _AGED.match(sentence) and _HOW_OLD.search(previous):
                 told = f'{turn.speaker} is {told[0].lower()}{told[1:]}'
-            told = _opened(told, people)
             person, sort = sort_of(told, turn.speaker, (*people, *thirds))
             if person in others:
                 sort = 'told' if sort in ('lasting', 'event', 'habit') else 'fleeting'

@@ -18,48 +18,52 @@ from .timespan import TimeSpan
 # %% auto #0
 __all__ = ['SLOTS', 'slots_of', 'meetings', 'since']
 
-# %% ../nbs/29cc_slots.ipynb #9457457e
+# %% ../nbs/29cc_slots.ipynb #7f55550f
 _WHO = rf"⟦(?P<who>\d+)⟧(?: and others)?['’]?\s+{ADVERBS}(?:has\s+)?{ADVERBS}"  # somebody by name, before a verb
 _HIS = r"⟦(?P<who>\d+)⟧['’]s (?:own |very |new |old )*"
+_THEIR = r"(?:⟦\d+⟧['’]s|an?|the)"
 _FIRM = r'(?:business|store|shop|studio|company|workshop|bakery|caf[eé]|restaurant|firm|agency|practice|brand)'
 _HOME = r'(?:flat|apartment|house|bungalow|cottage)'
 _CAPS = r"[A-Z⟦][\w.'’⟧]*(?: (?:& |and |of )?[A-Z⟦][\w.'’⟧]*)*"
 _ROLE = r'(?P<role>vet|dentist|therapist|boss|landlord|landlady|roommate|flatmate|coach|trainer)'
-_TRADE = (r'(?:teacher|nurse|doctor|surgeon|engineer|baker|driver|lawyer|banker|musician|student|counsell?or|manager|designer|developer|chef|programmer|'
-          r'accountant|therapist|architect|scientist|mechanic|wait(?:er|ress)|plumber|carpenter|librarian|journalist|electrician|farmer|pilot|apprentice)')
+_TRADE = (r'(?:teacher|nurse|doctor|surgeon|engineer|baker|driver|lawyer|banker|musician|student|counsell?or|manager|designer|developer|chef|'
+          r'programmer|accountant|therapist|architect|scientist|mechanic|wait(?:er|ress)|plumber|carpenter|librarian|journalist|electrician|'
+          r'farmer|pilot|apprentice)')
 
-# %% ../nbs/29cc_slots.ipynb #3a4af183
+# %% ../nbs/29cc_slots.ipynb #93b9272e
 SLOTS = (  # slot ('': the role), aspect, whether it tells a beginning, pattern
-    ('employer', 'job', True, rf"{_HIS}last (?:day|night|shift|week) (?:at|with|for) "),
-    ('employer', 'job', True, rf"{_WHO}(?:just )?(?:lost|quit|left|resigned from) (?:⟦\d+⟧['’]s|the|a) (?:\w+ )?job\b"),
-    ('employer', 'job', True, rf"{_WHO}(?:just )?(?:opened|started|founded|launched|is starting|is opening) (?:up )?(?:⟦\d+⟧['’]s|an?|the) (?:[\w-]+ ){{0,3}}{_FIRM}\b"),
-    ('employer', 'job', True, r"^(?!The )[A-Z]\w+ [A-Z]\w+ opened\b"),
-    ('employer', 'job', True, rf"{_WHO}(?:just )?(?:got|took|found|landed|accepted|started|starts) (?:⟦\d+⟧['’]s|an?|the) (?:[\w-]+ ){{0,2}}job\b(?! interview| offer)"),
-    ('employer', 'job', False, rf"{_WHO}(?:works|is working|been working|worked) (?:at|for|with) (?:the |an? )?(?:\w+ )?(?:{_CAPS}|{_FIRM})"),
-    ('employer', 'job', False, rf"^At {_CAPS},? {_WHO}(?:got|have|makes?|is|are)\b"),
-    ('employer', 'job', False, rf"{_WHO}[^.!?]*\b(?:walk|drive|ride|way|bus) home from {_CAPS}"),
-    ('job', 'job', False, rf"{_WHO}(?:is|been|became|becomes|works as|is working as|was hired as|become) (?:now )?an? (?:\w+ ){{0,2}}{_TRADE}\b"),
-    ('line', 'job', True, rf"{_WHO}[^.!?]{{0,20}}\bon (?:Line|Route) \w+"),
-    ('line', 'job', True, r"^[^.!?]{0,30}\bon (?:Line|Route) \w+"),
-    ('residence', 'home', True, rf"{_WHO}(?:moved|relocated) (?:in\b(?! with)|into|to|here|back to|from [A-Z]|from ⟦\d+⟧['’]s)(?! (?:tears|another level|the next))"),
-    ('residence', 'home', True, rf"{_WHO}(?:came to [A-Z]\w+(?= for\b| in \d)|bought (?:an?|the|⟦\d+⟧['’]s) (?:\w+ )?{_HOME}\b)"),
-    ('residence', 'home', False, rf"{_WHO}(?:lives|is living|lived|been living) (?:in|at|on|above|near|by|with|over|next to)\b(?! the moment)"),
+    ('employer', 'job', True, rf'{_HIS}last (?:day|night|shift|week) (?:at|with|for) '),
+    ('employer', 'job', True, rf'{_WHO}(?:lost|quit|left|resigned from) {_THEIR} (?:\w+ )?job\b'),
+    ('employer', 'job', True, rf'{_WHO}(?:opened|started|founded|launched|is starting|is opening) (?:up )?{_THEIR} (?:[\w-]+ ){{0,3}}{_FIRM}\b'),
+    ('employer', 'job', True, r'^(?!The )[A-Z]\w+ [A-Z]\w+ opened\b'),
+    ('employer', 'job', True, rf'{_WHO}(?:got|took|found|landed|accepted|starts|started) {_THEIR} (?:[\w-]+ ){{0,2}}job\b(?! interview| offer)'),
+    ('employer', 'job', False, rf'{_WHO}(?:works|is working|been working|worked) (?:at|for|with) (?:the |an? )?(?:\w+ )?(?:{_CAPS}|{_FIRM})'),
+    ('employer', 'job', False, rf'^At {_CAPS},? {_WHO}(?:got|have|makes?|is|are)\b'),
+    ('employer', 'job', False, rf'{_WHO}[^.!?]{{0,80}}\b(?:walk|drive|ride|way|bus) home from {_CAPS}'),
+    ('job', 'job', False, rf'{_WHO}(?:is|been|became|becomes|works as|is working as|was hired as|become) an? (?:\w+ ){{0,2}}{_TRADE}\b'),
+    ('line', 'job', True, rf'{_WHO}[^.!?]{{0,20}}\bon (?:Line|Route) \w+'),
+    ('line', 'job', True, r'^[^.!?]{0,30}\bon (?:Line|Route) \w+'),
+    ('residence', 'home', True, rf"{_WHO}(?:moved|relocated) (?:in\b(?! with)|into|to|here|back to|from [A-Z]|from ⟦\d+⟧['’]s)(?! tears)"),
+    ('residence', 'home', True, rf'{_WHO}(?:came to [A-Z]\w+(?= for\b| in \d)|bought {_THEIR} (?:\w+ )?{_HOME}\b)'),
+    ('residence', 'home', False, rf'{_WHO}(?:lives|is living|lived|been living) (?:in|at|on|above|near|by|with|over|next to)\b(?! the moment)'),
     ('residence', 'home', False, rf"^(?:The|⟦(?P<who>\d+)⟧['’]s|Our) (?:\w+ )?{_HOME} (?:above|in|on|near|over|by|beside) "),
-    ('partner', 'family', True, rf"{_WHO}(?:is|got|is getting|been) (?:married|engaged|divorced|widowed|separated|single)\b(?! (?:parent|mom|mother|dad|father))"),
-    ('partner', 'family', True, rf"{_WHO}broke up\b"),
-    ('partner', 'family', False, rf"{_HIS}(?:husband|wife|boyfriend|girlfriend|fiancée?|partner),? (?:is |named |called )?[A-Z]"),
-    ('age', 'identity', False, rf"{_WHO}(?:is|turned|turns) (?:only |now )?(?:{NUMBER} years old\b|{NUMBER}(?=\s*(?:[,.!;]|and\b|$)))"),
-    ('school', 'education', False, rf"{_WHO}(?:attends|studies at|is studying at|goes to|is enrolled (?:in|at)|got into|transferred to)"
-                                   rf" (?:the )?(?:\w+ )?(?:{_CAPS} )?(?:[Uu]niversity|[Cc]ollege|[Ss]chool)\b"),
+    ('partner', 'family', True, rf'{_WHO}(?:is|got|is getting|been) (?:married|engaged|divorced|widowed|separated|single)\b(?! (?:par|mo|da|fa))'),
+    ('partner', 'family', True, rf'{_WHO}broke up\b'),
+    ('partner', 'family', False, rf'{_HIS}(?:husband|wife|boyfriend|girlfriend|fiancée?|partner),? (?:is |named |called )?[A-Z]'),
+    ('age', 'identity', False, rf'{_WHO}(?:is|turned|turns) (?:{NUMBER} years old\b|{NUMBER}(?=\s*(?:[,.!;]|and\b|$)))'),
+    ('school', 'education', False, rf'{_WHO}(?:attends|studies at|is studying at|goes to|is enrolled (?:in|at)|got into|transferred to)'
+                                   rf' (?:the )?(?:\w+ )?(?:{_CAPS} )?(?:[Uu]niversity|[Cc]ollege|[Ss]chool)\b'),
     ('', 'pets', False, rf"[A-Z⟦][\w.⟧]*[^.!?]{{0,30}}, (?:our|⟦(?P<who>\d+)⟧['’]s) {_ROLE}\b"),
     ('', 'pets', False, rf"(?:\bis|['’]s) (?:our|his|her|their|⟦(?P<who>\d+)⟧['’]s) (?:new )?{_ROLE}\b"))
 
-# %% ../nbs/29cc_slots.ipynb #7f55550f
+# %% ../nbs/29cc_slots.ipynb #5765daa6
 _PATTERNS = tuple((slot, aspect, starts, re.compile(pattern)) for slot, aspect, starts, pattern in SLOTS)
 
 
-def slots_of(remark: Remark, names: tuple[str, ...]) -> Iterator[tuple[str, str, str, bool]]:
-    "Person, aspect, slot, and whether a beginning is told, for each slot that a sentence fills; each slot once."
+def slots_of(remark: Remark,
+             names: tuple[str, ...],  # of everybody whose slot it may be
+             ) -> Iterator[tuple[str, str, str, bool]]:
+    "Person, aspect, slot, and whether a beginning is told, for each slot that a remark fills; each slot once."
     told, done = f'{remark.before} {remark.told}'.strip() if 'there since' in remark.told else remark.told, set()
     signed = any_name(names).sub(lambda match: f'⟦{names.index(match[0])}⟧', re.sub('[⟦⟧]', ' ', told))
     for slot, aspect, starts, pattern in _PATTERNS if remark.sort != 'picture' else ():
@@ -80,14 +84,17 @@ def meetings(session: Session, people: Sequence[str]) -> Iterator[tuple[str, str
         for match in filter(None, map(_MEET.match, sentences(turn.text))):
             yield turn.id, f'{people[0]} and {people[1]} meet on {match[1]} at {match[2]}.'
 
-# %% ../nbs/29cc_slots.ipynb #472487b8
-_BEGAN = re.compile(r"\b(?:joined|started|began|took up|adopted|brought home|moved|opened|founded)\b")
+# %% ../nbs/29cc_slots.ipynb #e832e2cd
+_BEGAN = re.compile(r'\b(?:joined|started|began|took up|adopted|brought home|moved|opened|founded)\b')
+_OPEN = re.compile(r'\b(?:since|from|for)\b', re.I)
 
 
-def since(remark: Remark, starts: bool) -> str | None:
+def since(remark: Remark,
+          starts: bool,  # whether a pattern says that it tells a beginning
+          ) -> str | None:
     "The date from which a sentence tells that something holds: its earliest time if it tells a beginning, else what is open towards today."
-    times = [span for _, _, span in times_in(remark.told, remark.day)] if remark.day else []
     starts = starts or bool(_BEGAN.search(remark.told))
-    fits = [span for span in times if span.start and (starts or not span.end)]
+    times = times_in(remark.told, remark.day) if remark.day and (starts or _OPEN.search(remark.told)) else ()
+    fits = [span for _, _, span in times if span.start and (starts or not span.end)]
     start = bounds(min(fits, key=lambda span: span.start))[0] if fits else None
     return start and phrase(TimeSpan.day(start.start) if start.granularity == 'span' else start)
