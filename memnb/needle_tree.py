@@ -97,6 +97,15 @@ def stream(
     return bits ^ (bits >> np.uint64(31))
 
 # %% ../nbs/31e_needle_tree.ipynb #ed51251b
+def _labelled(bits: np.ndarray, law: Sequence[float] | None) -> np.ndarray:
+    "Random bits as labels of this law, `BLANK` without one."
+    if law is None:
+        return np.full(bits.shape, BLANK)
+    steps = np.cumsum(law)
+    steps[np.flatnonzero(law)[-1]:] = 1  # rounding must not leave room above the last label that can occur
+    return np.searchsorted(steps, (bits >> np.uint64(11)) * 2.0**-53, side='right')
+
+# %% ../nbs/31e_needle_tree.ipynb #3d8ab4b5
 @dataclass(frozen=True)
 class Forest:
     "One tree for each key, none of them written down: what a node says is computed when it is read."
@@ -135,14 +144,6 @@ class Forest:
         says, leaf = self._ways(bits), nodes >= self.tree.first_leaf
         if leaf.any():
             needle = leaf & (nodes == self.target[column])
-            says = np.where(leaf, self._labels(bits, self.tree.labels.distractors), says)
-            says = np.where(needle, self._labels(bits, self.tree.labels.answer), says)
+            says = np.where(leaf, _labelled(bits, self.tree.labels.distractors), says)
+            says = np.where(needle, _labelled(bits, self.tree.labels.answer), says)
         return says
-
-    def _labels(self, bits: np.ndarray, law: Sequence[float] | None) -> np.ndarray:
-        "Random bits as labels of this law, `BLANK` without one."
-        if law is None:
-            return np.full(bits.shape, BLANK)
-        steps = np.cumsum(law)
-        steps[np.flatnonzero(law)[-1]:] = 1  # rounding must not leave room above the last label that can occur
-        return np.searchsorted(steps, (bits >> np.uint64(11)) * 2.0**-53, side='right')
