@@ -90,9 +90,10 @@ class Relations(_Triples):
 
     def add(self, content: str, pairs: Iterable[tuple[str, str]]) -> None:
         "Join a content with pairs of cue and tag; those that are there already change nothing. TypeError, and no change, for what is no text."
-        alone = _texts('content', (content,), 1)
+        if not isinstance(content, str):
+            raise TypeError(f'content: expected a text, got {content!r:.80}')
         wanted = dict.fromkeys(_texts('a pair', pair, 2) for pair in _several('pairs', pairs))
-        known = self._back.get(content, ())
+        known, alone = self._back.get(content, ()), (content,)
         fresh = tuple(pair for pair in wanted if pair not in known)
         for cue, tag in fresh:
             tags = self._forward.setdefault(cue, {})
