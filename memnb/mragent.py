@@ -9,12 +9,15 @@ from collections.abc import Callable, Sequence
 from numbers import Integral
 from typing import Any, Literal
 
+from pydantic import BaseModel
+
 from .activation import CONTEXT, CUES, ENTRY, Activation
 from .cue_tag_graph import Branch, Branches, CueTagGraph
 from .cue_view import collapsed, cue_view
-from .lm import LM, Usage
+from .lm import LM, ReplyError, Usage, read_reply
 from .navigation import NAVIGATE, RECALL, ROUTE
 from .plans import Used
+from .remem import Called
 from .run import Loop, Run, cited_turns
 from .search import Snippet
 from .steps import Row, Step, count_of
@@ -22,15 +25,15 @@ from .texts import Text
 from .tools import Tool
 
 # %% auto #0
-__all__ = ['STRUCTURES', 'SEMANTIC', 'FOLLOWED', 'WalkStep', 'tokens_of', 'MRAgent']
+__all__ = ['STRUCTURES', 'SEMANTIC', 'FOLLOWED', 'WalkStep', 'tokens_of', 'chosen', 'MRAgent']
 
-# %% ../nbs/31_mragent.ipynb #7477db18
+# %% ../nbs/31_mragent.ipynb #779f12ce
 class WalkStep(Step):
     """One turn of the walk: what was awake, what of it was chosen, what was kept and dropped, and what was left unread."""
     kind: Literal['walk'] = 'walk'
     iteration: int
     shown: list[Text] = []  # branches, as they were offered
-    chosen: list[Text] = []  # calls
+    chosen: list[Text] = []  # the tools that were called
     kept: list[Text] = []  # ids of contents
     dropped: list[Text] = []
     woken: list[Text] = []  # cues that were made of what was found
@@ -40,19 +43,23 @@ class WalkStep(Step):
     reasoning: Text = ''
 
     def rows(self) -> list[Row]:
-        "What was offered, what was kept of what was found, what it woke, and what needed no reading."
-        offered = Row('awake', f'{len(self.shown)} branches' + ', found by a search' * self.searched, f'{count_of(self.unread, "content")} behind them not read, '
-                      f'about {self.unread_tokens:,} tokens', pages=(('branches', '\n'.join(self.shown)),), tone='quiet')
-        kept = Row('kept', f'{len(self.kept)} of {len(self.kept) + len(self.dropped)}', self.reasoning, tuple(self.kept), 'gain')
-        return [offered, *([kept] if self.chosen else []), *([Row('woke', ', '.join(self.woken), tone='route')] if self.woken else [])]
+        """What was offered, what was kept of what was found, what it woke, and what needed no reading."""
+        left = f'{count_of(self.unread, "content")} behind them not read, about {self.unread_tokens:,} tokens'
+        rows = [Row('thought', self.reasoning)] if self.reasoning else []
+        rows.append(Row('awake', f'{count_of(len(self.shown), "way")}{", found by a search" * self.searched}', left, tone='quiet',
+                        pages=(('ways', '\n'.join(self.shown)),)))
+        if self.chosen:
+            rows.append(Row('kept', f'{len(self.kept)} of {len(self.kept) + len(self.dropped)}', ids=tuple(self.kept), tone='gain'))
+        return rows + ([Row('woke', ', '.join(self.woken), tone='route')] if self.woken else [])
 
 
 def tokens_of(text: str) -> int:
     "About how many tokens a text has: four characters to a token."
     return Usage.estimate('', text).completion_tokens
 
-# %% ../nbs/31_mragent.ipynb #210f638e
+# %% ../nbs/31_mragent.ipynb #55d3fb75
 STRUCTURES = ('ctc', 'cte', 'ce')  # cue-tag-content, cue-tag-episode, cue-episode (review, section 7.4)
+SEMANTIC = ('query_personal_information', 'query_personal_aspect', 'query_topic_events')  # the tools that episodes do without
 
 
 class _Settings(Loop):
@@ -89,10 +96,10 @@ class _Settings(Loop):
         "The paper's seven tools; without the semantic layer and topics, four."
         return [tool for tool in graph.tools() if not tool.ends and (self.structure == 'ctc' or tool.name not in SEMANTIC)]
 
+# %% ../nbs/31_mragent.ipynb #cce11bd0
+FOLLOWED = .3  # what a cue is worth that was shown as a keyword of an event
 
-SEMANTIC = ('query_personal_information', 'query_personal_aspect', 'query_topic_events')
 
-# %% ../nbs/31_mragent.ipynb #0ca78910
 class _Walk:
     "The state S = (Z, H) of one question: what is awake, and what was kept."
     def __init__(self, graph: CueTagGraph, run: Run, structure: str):
@@ -124,16 +131,18 @@ class _Walk:
         behind = {one for way in ways if way.kind == 'event' for one in self.awake.behind(way)}
         return [self.graph.episodes[one] for one in sorted(behind - self.seen)]
 
-    def look(self, tools: dict[str, Tool], calls: Sequence[Any], turn: int, reasoning: str) -> list[Snippet]:
-        "Lines 9 to 12: controlled traversal. What a call brings that was not shown before."
+# %% ../nbs/31_mragent.ipynb #59217147
+class _Traversal(_Walk):
+    "How the state changes."
+    def look(self, tools: dict[str, Tool], calls: Sequence[Called], turn: int) -> list[Snippet]:
+        "Lines 9 to 12: controlled traversal. What the calls bring that was not shown before."
         found: dict[str, Snippet] = {}
         for call in calls:
-            given = call.parameters.model_dump(exclude_unset=True)
-            seen = self.run.use(tools[call.function], given, turn)
-            self.history.append(Used(call.function, given, seen))
+            seen = self.run.use(tools[call.function], call.parameters, turn)
+            self.history.append(Used(call.function, call.parameters, seen))
             found |= {hit.snippet.id: hit.snippet for hit in seen.hits if hit.snippet.id not in self.seen}
-            if isinstance(seen, Branches):
-                for branch in seen.branches:
+            for branch in seen.branches if isinstance(seen, Branches) else ():
+                if branch.kind == 'event':
                     self.awake.wake(branch.cue, FOLLOWED)
         self.seen |= found.keys()
         return list(found.values())
@@ -148,27 +157,50 @@ class _Walk:
                 self.awake.wake_around(one.id, CONTEXT)
         return [cue for cue in cues if self.awake.wake(cue) | self.awake.turn_to(cue)]
 
+# %% ../nbs/31_mragent.ipynb #4e8e3e8f
+class _MeantMove(BaseModel):
+    "What a reply means that names tools and does not fit them."
+    reasoning: str = ''
+    mode: Literal['Navigate', 'Answer'] = 'Navigate'
+    calls: list[Called]
 
-FOLLOWED = .3  # what a cue is worth that was shown as a keyword of an event
 
-# %% ../nbs/31_mragent.ipynb #6c3cd7a4
+def chosen(run: Run, tools: dict[str, Tool], breadth: int, **state) -> tuple[str, list[Called]]:
+    "f_select and Stop: the reason, and the calls, none where it is time to answer. `ReplyError`."
+    try:
+        move = run.ask(NAVIGATE, question=run.question, tools=list(tools.values()), breadth=breadth, asked=run.asked, **state)
+        calls = [Called(function=one.function, parameters=one.parameters.model_dump(exclude_unset=True)) for one in move.calls]
+    except ReplyError as error:
+        try:
+            move = read_reply(error.raw, _MeantMove)
+        except ValueError:
+            raise error from None
+        calls = [one for one in move.calls if one.function in tools]
+        if not calls:
+            raise
+    return move.reasoning, calls[:breadth] if move.mode == 'Navigate' else []
+
+# %% ../nbs/31_mragent.ipynb #d3224884
 class MRAgent(_Settings):
     "Choose by tags, traverse, prune, and again, until enough is known (MRAgent, Algorithm 1). `ask(question)` returns a `Trace`."
     def steps(self, run: Run) -> None:
         "Algorithm 1: the state grows turn by turn, and the answer is made from what was kept."
-        walk = _Walk(self.graph(run.question), run, self.structure)
-        tools = {tool.name: tool for tool in self.tools(walk.graph)}
+        graph = self.graph(run.question)
+        walk, tools = _Traversal(graph, run, self.structure), {tool.name: tool for tool in self.tools(graph)}
         began = walk.begin()
         for turn in range(1, self.turns + 1):
-            searched, ways = walk.searched, walk.ways(self.shown, self.breadth)
-            move = run.ask(NAVIGATE, question=run.question, tools=list(tools.values()), ways=ways, known=tuple(walk.kept.values()),
-                           fresh=tuple(walk.fresh), history=tuple(walk.history), breadth=self.breadth, steps_left=self.turns - turn + 1,
-                           speakers=walk.graph.names, asked=run.asked, stop_early=self.stop_early)
-            calls = move.calls[:self.breadth] if move.mode == 'Navigate' else []
-            found = walk.look(tools, calls, turn, move.reasoning)
-            woken = self.route(run, walk, found) if found else []
-            step = WalkStep(iteration=turn, searched=walk.searched and not searched, reasoning=f'{began} {move.reasoning}'.strip())
-            self.note(run, walk, step, ways, calls, found, woken)
+            before, ways = walk.searched, walk.ways(self.shown, self.breadth)
+            reasoning, calls = chosen(run, tools, self.breadth, ways=ways, known=tuple(walk.kept.values()), fresh=tuple(walk.fresh),
+                                      history=tuple(walk.history), steps_left=self.turns - turn + 1, speakers=graph.names,
+                                      stop_early=self.stop_early)
+            found = walk.look(tools, calls, turn)
+            woken, left = self.route(run, walk, found), walk.unread(ways)
+            kept = [one.id in walk.kept for one in found]
+            run.note(WalkStep(
+                iteration=turn, shown=[way.line for way in ways], chosen=[call.function for call in calls], woken=woken,
+                kept=[one.id for one, stays in zip(found, kept) if stays], dropped=[one.id for one, stays in zip(found, kept) if not stays],
+                unread=len(left), unread_tokens=sum(tokens_of(one.line) for one in left),
+                searched=walk.searched and not before, reasoning=f'{began} {reasoning}'.strip()))
             began = ''
             if not calls or run.memory.remaining == 0:
                 break
@@ -176,21 +208,10 @@ class MRAgent(_Settings):
         final = run.ask(RECALL, question=run.question, lines=lines, asked=run.asked)
         run.answer(final.answer, cited_turns(final.sources, lines))
 
-    def route(self, run: Run, walk: _Walk, found: Sequence[Snippet]) -> list[str]:
+    def route(self, run: Run, walk: _Traversal, found: Sequence[Snippet]) -> list[str]:
         "Prune what was found; the cues that it woke. Without active reasoning everything is kept."
-        if not self.active:
-            walk.take([one.id for one in found], [], found)
-            return []
+        if not found or not self.active:
+            return walk.take([one.id for one in found], [], found)
         known = tuple(walk.kept.values())
         routed = run.ask(ROUTE, question=run.question, found=tuple(found), known=known, speakers=walk.graph.names, asked=run.asked)
         return walk.take(routed.keep, routed.cues, found)
-
-    def note(self, run: Run, walk: _Walk, step: WalkStep, ways: Sequence[Branch], calls: Sequence[Any], found: Sequence[Snippet],
-             woken: Sequence[str]) -> None:
-        "Write the turn into the trace, with what needed no reading."
-        left = walk.unread(ways)
-        step.shown, step.chosen, step.woken = [way.line for way in ways], [call.function for call in calls], list(woken)
-        step.kept = [one.id for one in found if one.id in walk.kept]
-        step.dropped = [one.id for one in found if one.id not in walk.kept]
-        step.unread, step.unread_tokens = len(left), sum(tokens_of(one.line) for one in left)
-        run.note(step)

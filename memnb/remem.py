@@ -22,7 +22,7 @@ from .tools import Tool, choice_of, tools_of
 
 # %% auto #0
 __all__ = ['SYNTHESIZE', 'TIMELINE', 'rests_on', 'synthesize_rule', 'synthesize_fields', 'TimelineReply', 'timeline_rule',
-           'choose', 'REMem', 'REMemS']
+           'Called', 'choose', 'REMem', 'REMemS']
 
 # %% ../nbs/21_remem.ipynb #644c3521
 def rests_on(answer: str, history: Sequence[Used]) -> list[str]:
@@ -108,7 +108,7 @@ TIMELINE = replace(SYNTHESIZE, system=f'''A search of a memory has ended. Answer
 Reply with one JSON object: "reasoning", "timeline", "reflection", "answer", "sources".''', reply=TimelineReply, rule=timeline_rule)
 
 # %% ../nbs/21_remem.ipynb #9d67348c
-class _Called(BaseModel):
+class Called(BaseModel):
     "A call whose arguments nobody has looked at."
     function: str
     parameters: dict[str, Any]
@@ -117,7 +117,7 @@ class _Called(BaseModel):
 class _Meant(BaseModel):
     "What a reply means that names a tool and does not fit it."
     reasoning: str = ''
-    call: _Called
+    call: Called
 
 
 def choose(run: Run, tools: Sequence[Tool], history: Sequence[Used], left: int) -> tuple[Tool, dict[str, Any], str]:
