@@ -82,10 +82,8 @@ class _Close:
         return self._components[id]
 
 # %% ../nbs/29g_labels.ipynb #21818ba4
-class Labels:
-    """The labels in use, by their stems, with how they are written and how near they are to one another.
-
-    All that can be asked depends on the labels in use alone, and not on the order in which they came."""
+class _Changing:
+    "Labels as they come and go: counted, embedded, and joined with those that are close."
     def __init__(self, threshold: float | None = None,  # the least cosine of two labels that are merged; None: none are
                  embedder: Embedder = WordLlamaEmbedder()):
         self.threshold = None if threshold is None else checked_cosine(threshold)
@@ -93,31 +91,13 @@ class Labels:
         self._written: dict[str, dict[str, int]] = {}  # id -> a way to write it -> how often
         self._close = _Close()
 
-    def __len__(self) -> int:
-        return len(self._written)
-
-    def __contains__(self, label: str) -> bool:
-        return cue_id(label) in self._written
-
-    def shown(self, id: str) -> str:
-        "How a label is written: in the most usual way, and of several the first in the alphabet. KeyError."
-        return _usual(self._written[id])
-
     def add(self, labels: Iterable[str]) -> None:
-        "Count labels in; one that comes twice is counted twice. All or none. ValueError for a blank one."
+        "Count labels in; one that comes twice is counted twice. All or none: ValueError for a blank one."
         self._rewrite(_counted(self._written, labels, 1))
 
     def remove(self, labels: Iterable[str]) -> None:
         "Count labels out, as they were written; the last of its kind takes the label with it. All or none: KeyError for one too many."
         self._rewrite(_counted(self._written, labels, -1))
-
-    def merged(self, id: str) -> tuple[str, ...]:
-        "The ids that are one label with this one, sorted: its connected component in the graph of close pairs."
-        return self._close.component(id)
-
-    def near(self, text: str, k: int, least: float = -1.0) -> list[tuple[str, float]]:
-        "The ids of the `k` labels nearest to a text, with their cosines, if these are at least `least`; best first, ties by id."
-        return [(hit.snippet.id, hit.score) for hit in self.index.search(text, k) if hit.score >= least]
 
     def _rewrite(self, changed: dict[str, dict[str, int]]) -> None:
         "Put new counts in the place of the old; a label that is written in another way is embedded anew."
@@ -137,3 +117,26 @@ class Labels:
                 self._written[id] = ways
         if self.threshold is not None and fresh:
             self._close.join(self.index.similar(fresh, self.threshold))
+
+# %% ../nbs/29g_labels.ipynb #d4aa5e17
+class Labels(_Changing):
+    """The labels in use, by their stems, with how they are written and how near they are to one another.
+
+    All that can be asked depends on the labels in use alone, and not on the order in which they came."""
+    def __len__(self) -> int:
+        return len(self._written)
+
+    def __contains__(self, label: str) -> bool:
+        return cue_id(label) in self._written
+
+    def shown(self, id: str) -> str:
+        "How a label is written: in the most usual way, and of several the first in the alphabet. KeyError."
+        return _usual(self._written[id])
+
+    def merged(self, id: str) -> tuple[str, ...]:
+        "The ids that are one label with this one, sorted: its connected component in the graph of close pairs. One not in use is alone."
+        return self._close.component(id)
+
+    def near(self, text: str, k: int, least: float = -1.0) -> list[tuple[str, float]]:
+        "The ids of the `k` labels nearest to a text, with their cosines, if these are at least `least`; best first, ties by id."
+        return [(hit.snippet.id, hit.score) for hit in self.index.search(text, k) if hit.score >= least]
