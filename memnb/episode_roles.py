@@ -52,7 +52,7 @@ class TagsReply(BaseModel):
     "Tags and cues of a session's episodes."
     tags: list[TagLine]
 
-# %% ../nbs/29c_episode_roles.ipynb #557cbca2
+# %% ../nbs/29c_episode_roles.ipynb #4778d190
 _SEGMENT = '''You turn a conversation into memories of events. Cut the session into episodes: short stretches about one thing that happened, is planned, or was said of the world. Reply with one JSON object:
 - episodes: a list, in the order of the session; as a rule one for every one to three turns. Each has
   - title: four to eight words that say what it is about and keep back how it ends. It is all that is seen of the episode until somebody decides to read it.
@@ -71,6 +71,7 @@ Speakers: Ines, Rolf
 The reply:
 {{"episodes": [{{"title": "Ines and Rolf move the bees", "text": "Ines and Rolf moved the bees last Thursday (18 January 2024); a photo of Ines shows two hives on a trailer. The bees have settled. Rolf's thumb was still swollen on 20 January 2024.", "turns": ["D2:1", "D2:2", "D2:3"]}}, {{"title": "Ines has found work", "text": "Ines starts at the library on Monday (22 January 2024).", "turns": ["D2:3"]}}]}}'''
 
+# %% ../nbs/29c_episode_roles.ipynb #8825d518
 _TAG = '''You label memories so that they can be found again by association. Give every episode below a tag and cues. Reply with one JSON object:
 - tags: a list with one entry for each episode, in their order. Each has
   - episode: its id, as given in round brackets.
@@ -83,6 +84,7 @@ Example. The episodes:
 The reply:
 {{"tags": [{{"episode": "D2/e1", "tag": "Bee Keeping", "cues": ["Ines", "Rolf", "bees", "hive", "trailer", "move", "thumb", "sting", "injury"]}}, {{"episode": "D2/e2", "tag": "Job Change", "cues": ["Ines", "library", "job", "start work", "librarian"]}}]}}'''
 
+# %% ../nbs/29c_episode_roles.ipynb #9d9afd9a
 _TAG_USER = '''Speakers: {speakers}
 
 {episodes}'''
@@ -100,22 +102,29 @@ def _segment_fields(session: Session, speakers: Sequence[str] = ()) -> dict:
     return {'date': stamp(session.time) if session.time else 'not known', 'session': '\n'.join(map(line, session.turns)),
             'speakers': ', '.join(speakers or voices(session))}
 
-# %% ../nbs/29c_episode_roles.ipynb #4778d190
+
+def _tag_fields(episodes: Sequence[Episode], session: Session, speakers: Sequence[str] = ()) -> dict:
+    "The texts of the second prompt."
+    return {'speakers': ', '.join(speakers or voices(session)), 'episodes': [f'({one.id}) {one.line}' for one in episodes]}
+
+# %% ../nbs/29c_episode_roles.ipynb #9b4111d2
+DOUBT = .1  # what a doubtful word or sentence loses against the others
+_LEAN = re.compile(r"(?:it|that|this|they|those|these|he|she|them)\b", re.I)
 _PAUSE = re.compile(r'(?<=[,;:–—])\s+')
 _BORDER = re.compile(r'(?<=[,;:–—])\s+|\s+(?=(?:and|but|because|so|which|who|when|while|since|although|though|if)\b)')
 
 
-def _opened(sentence: str, least: int, names: tuple[str, ...]) -> str:
-    "A sentence without the parts before a pause with which it opens, as long as they have fewer words of content."
+def _opened(sentence: str, names: tuple[str, ...]) -> str:
+    "A sentence without what stands before a pause and carries nothing: no word of content, or one in at most two words."
     parts = _PAUSE.split(sentence)
-    while len(parts) > 1 and len(content_words(parts[0], names)) < least:
+    while len(parts) > 1 and len(content_words(parts[0], names)) < (2 if len(parts[0].split()) < 3 else 1):
         parts = parts[1:]
     return ' '.join(parts)
 
 
 def _shortened(sentence: str, most: int, names: tuple[str, ...]) -> str:
     "A sentence from where it comes to the matter, up to where a clause ends, in at most so many words."
-    whole = re.sub(r'^(?:and|but|so) ', '', _opened(sentence, 2, names), flags=re.I).split()
+    whole = re.sub(r'^(?:and|but|so) ', '', _opened(sentence, names), flags=re.I).split()
     if len(whole) <= most:
         return ' '.join(whole)
     parts = _BORDER.split(' '.join(whole))
@@ -125,12 +134,12 @@ def _shortened(sentence: str, most: int, names: tuple[str, ...]) -> str:
         words = words[:-1]
     return ' '.join(words).rstrip(',;:–—') + ' …'
 
-
+# %% ../nbs/29c_episode_roles.ipynb #f81de181
 def title_of(text: str,
              most: int = 8,  # words
              names: tuple[str, ...] = (),  # of the speakers: they are no content
             ) -> str:
-    "What a text is about, in its own words: of its sentences, shortened, the one that means most nearly the whole; of several the first."
+    "What a text is about, in its own words: of its sentences, shortened, the one that means most nearly the whole, and rather one without an open `it`."
     return titles_of([text], most, names)[0]
 
 
@@ -144,7 +153,8 @@ def titles_of(texts: Sequence[str], most: int = 8, names: tuple[str, ...] = ()) 
     rows = _embedded([without_names(one, names) for place in doubtful for one in (texts[place], *choices[place])])
     for place in doubtful:
         whole, parts, rows = rows[0], rows[1:len(choices[place]) + 1], rows[len(choices[place]) + 1:]
-        choices[place] = [choices[place][int((parts @ whole).round(6).argmax())]]
+        scores = parts @ whole - [DOUBT * bool(_LEAN.match(one)) for one in choices[place]]
+        choices[place] = [choices[place][int(scores.round(6).argmax())]]
     return [found[0][:1].upper() + found[0][1:] for found in choices]
 
 
@@ -152,7 +162,7 @@ def _embedded(texts: Sequence[str]) -> np.ndarray:
     "(n, d) the bundled vectors of texts, of length 1 or 0."
     return unit_rows(np.asarray(WordLlamaEmbedder()(list(texts)), np.float64)) if texts else np.empty((0, 0))
 
-
+# %% ../nbs/29c_episode_roles.ipynb #cf377283
 def segment_rule(session: Session, speakers: Sequence[str] = ()) -> EpisodesReply:
     "Episodes without a model: each turn with content, retold in the third person, with dates in brackets."
     names, told = tuple(dict.fromkeys((*speakers, *voices(session)))), {}
@@ -165,10 +175,7 @@ def segment_rule(session: Session, speakers: Sequence[str] = ()) -> EpisodesRepl
     titles = titles_of(list(told.values()), names=names)
     return EpisodesReply(episodes=[EpisodeLine(title=title, text=text, turns=[id]) for (id, text), title in zip(told.items(), titles)])
 
-# %% ../nbs/29c_episode_roles.ipynb #8825d518
-_LEAN = re.compile(r"(?:it|that|this|they|those|these|he|she|them)\b", re.I)
-
-
+# %% ../nbs/29c_episode_roles.ipynb #3e00b7a3
 def asked_before(session: Session, turn_id: str) -> str:
     "The turn before, where this one leans on it: who answers a question, or begins with `it`, does not say its words again."
     ids = [turn.id for turn in session.turns]
@@ -177,12 +184,9 @@ def asked_before(session: Session, turn_id: str) -> str:
         return ''
     turn, before, names = session.turns[place], session.turns[place - 1], voices(session)
     first = next((one for one in sentences(turn.text) if content_words(one, names)), '')
-    return before.text if '?' in before.text or _LEAN.match(_opened(first, 1, names)) else ''
+    return before.text if '?' in before.text or _LEAN.match(_opened(first, names)) else ''
 
-# %% ../nbs/29c_episode_roles.ipynb #9d9afd9a
-DOUBT = .1  # what a word loses that does not stand where a thing is named
-
-
+# %% ../nbs/29c_episode_roles.ipynb #de2d38aa
 def _small(text: str) -> set[str]:
     "The words of a text that are written small."
     return set(re.findall(r"(?<!\w)[^\W\d_A-Z][\w’'-]*", text))
@@ -204,11 +208,6 @@ def tag_rule(episodes: Sequence[Episode], session: Session, speakers: Sequence[s
         lines.append(TagLine(episode=episode.id, tag=' '.join(chosen) or 'talk', cues=[*dict.fromkeys((*cues, *lent))]))
     return TagsReply(tags=lines)
 
-
-def _tag_fields(episodes: Sequence[Episode], session: Session, speakers: Sequence[str] = ()) -> dict:
-    "The texts of the second prompt."
-    return {'speakers': ', '.join(speakers or voices(session)), 'episodes': [f'({one.id}) {one.line}' for one in episodes]}
-
-
+# %% ../nbs/29c_episode_roles.ipynb #f411417b
 SEGMENT = Role('segment', _SEGMENT, _USER, EpisodesReply, segment_rule, _segment_fields)
 TAG = Role('tag', _TAG, _TAG_USER, TagsReply, tag_rule, _tag_fields)
