@@ -30,6 +30,7 @@ class Remark:
     told: str
     before: str  # what explains a `she` or `it` at its beginning, else ''
     day: date | None  # when it was said
+    asked: str = ''  # the questions of the turn before, which it may answer
 
 # %% ../nbs/29cb_remarks.ipynb #7f6e26c4
 ADVERBS = r'(?:(?:also|still|always|never|just|so|very|now|too|quite|even|already|\w+ly)\s+){0,4}'
@@ -127,19 +128,25 @@ def _opened(told: str, people: Sequence[str]) -> str:
     return bare[:1].upper() + bare[1:]
 
 # %% ../nbs/29cb_remarks.ipynb #29cfb838
+def _asks(sentence: str) -> bool:
+    "Whether a sentence is a question."
+    return sentence.rstrip('"\')').endswith('?')
+
+
 def remarks(session: Session, people: Sequence[str]) -> Iterator[Remark]:
     "What is said in a session, sentence by sentence, and its pictures; without questions."
     thirds, previous = third_names(session, people), ''
     for turn in session.turns:
         others, day = [name for name in people if name != turn.speaker], day_said(turn, session)
         heard, whole, kept = sentences(previous), [], ''  # what was heard, what is told so far in the turn, and as much of it as explains `it`
+        asked = ' '.join(filter(_asks, heard))
         for sentence in sentences(turn.text):
             named = _with_name(sentence, heard[::-1], thirds)
             heard.append(sentence)
-            if sentence.rstrip('"\')').endswith('?'):
+            if _asks(sentence):
                 continue
             told = _opened(third_person(named, turn.speaker, others), people)
-            if _AGED.match(sentence) and _HOW_OLD.search(previous):
+            if _AGED.match(sentence) and _HOW_OLD.search(asked):
                 told = f'{turn.speaker} is {told[0].lower()}{told[1:]}'
             person, sort = sort_of(told, turn.speaker, (*people, *thirds))
             if person in others:
@@ -147,7 +154,7 @@ def remarks(session: Session, people: Sequence[str]) -> Iterator[Remark]:
             before = ' '.join(whole) if _HE.match(told) else kept if _ANAPHOR.match(told) else ''
             whole.append(told)
             kept = f'{before} {told}'.strip()
-            yield Remark(turn, person, sort, told, before, day)
+            yield Remark(turn, person, sort, told, before, day, asked)
         if turn.caption:
-            yield Remark(turn, turn.speaker, 'picture', f'{turn.speaker} shares {turn.caption}.', '', day)
+            yield Remark(turn, turn.speaker, 'picture', f'{turn.speaker} shares {turn.caption}.', '', day, asked)
         previous = turn.text

@@ -15,7 +15,6 @@ from .aspects import ASPECTS, CLEAR, LEAST, aspects_near, nearest, nearness
 from .contents import Episode
 from .conversation import Session
 from .embedders import without_names
-from .episode_roles import asked_before
 from .extraction_roles import voices
 from .facts import stamp
 from .lexical import tokenize
@@ -116,14 +115,15 @@ def units_rule(session: Session, speakers: Sequence[str] = ()) -> UnitsReply:
         lines += [_line(remark, *slot) for slot in filled]
         rest += [] if filled or remark.sort == 'fleeting' else [remark]
     told = [without_names(f'{one.before} {one.told}', people) for one in rest]
-    asked = [without_names(asked_before(session, one.turn.id), people) for one in rest]
+    asked = [without_names(one.asked, people) for one in rest]
     for remark, row in zip(rest, nearness(told, asked)):
         lines += [_line(remark, remark.person, aspect) for aspect in nearest(row, LEAST + MORE[remark.sort])]
     return UnitsReply(units=sorted(lines, key=lambda line: places[line.turns[0]]))
 
-# %% ../nbs/29d_semantic_roles.ipynb #ec2f40c9
+# %% ../nbs/29d_semantic_roles.ipynb #475c0716
 FEW, OFTEN = 3, 4  # episodes that make a topic; sessions in which a thing must come again to be one
-_NO_TOPIC = SMALL_TALK | frozenset(tokenize('asks says tells shares others themself photo mr mrs dr every small half last whole new one two three four five six seven eight nine ten hundred'))
+_NO_TOPIC = SMALL_TALK | frozenset(tokenize('asks says tells shares others themself photo mr mrs dr every small half last whole new '
+                                            'one two three four five six seven eight nine ten hundred'))
 _THING = re.compile(r"(?:\b(?:the|an?|this|our|of)|['’]s) ([a-z]+)|(?<=[a-z,] )([A-Z]\w+)")
 
 
