@@ -29,7 +29,8 @@ def resident() -> float:
 
 def drawn(size: int) -> list[str]:
     "Different labels of one or two words, in which the n-th word is about 1/n as frequent as the first."
-    words = sorted({piece[1:].lower() for piece in _wordllama().tokenizer.get_vocab() if piece[1:].isalpha() and piece.isascii() is False and len(piece) > 5})
+    pieces = _wordllama().tokenizer.get_vocab()
+    words = sorted({piece[1:].lower() for piece in pieces if piece[0] in '▁Ġ' and piece[1:].isascii() and piece[1:].isalpha() and len(piece) > 5})
     chance = random.Random(0)
     chance.shuffle(words)
     weights, labels = [1 / (place + 10) for place in range(len(words))], {}
