@@ -6,7 +6,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import Any
+from html import escape
+from typing import TYPE_CHECKING, Any
 
 from .contents import Episode, SemanticUnit, Topic, cue_id
 from .cue_tag_store import CueTagStore
@@ -17,8 +18,11 @@ from .semantic_roles import TOPICS, TopicLine
 from .timespan import TimeSpan
 from .versions import checked_cosine, consolidated, near_duplicates, same_event
 
+if TYPE_CHECKING:
+    import networkx
+
 # %% auto #0
-__all__ = ['by_time', 'Traversal']
+__all__ = ['by_time', 'Traversal', 'cue_picture', 'to_networkx']
 
 # %% ../nbs/29i_traversal.ipynb #0de0b788
 class _Operators(CueTagStore):
@@ -61,7 +65,7 @@ class _Operators(CueTagStore):
 def _themes(lines: Iterable[TopicLine], known: Collection[str]) -> tuple[list[list], list[str]]:
     "Titles with their episodes, sorted, and what was wrong with the lines. Titles that are matched alike are one."
     found, notes, known = {}, [], set(known)
-    for line in sorted(lines, key=lambda line: line.title):
+    for line in sorted(lines, key=lambda line: line.title.split()):
         title, ids = ' '.join(line.title.split()), {id.strip(' ()[]') for id in line.episodes}
         notes += [f'topic {title!r:.60}: there is no episode {id!r:.60}' for id in sorted(ids - known)]
         if cue_id(title):
@@ -140,3 +144,58 @@ class Traversal(_Topics):
         "The tellings of an event as one episode."
         told = [self.episodes[one] for one in ids]
         return consolidated(told) if len(told) > 1 else told[0]
+
+# %% ../nbs/29i_traversal.ipynb #7431fe89
+_PARTS = (150, 170, 330, 360)  # where the cue ends, where tags begin and end, where events begin
+
+
+def _thread(x0: float, y0: float, x1: float, y1: float) -> str:
+    "A curve from left to right, as SVG."
+    middle = (x0 + x1) / 2
+    return f'<path d="M{x0} {y0:.0f}C{middle} {y0:.0f} {middle} {y1:.0f} {x1} {y1:.0f}" fill="none" stroke="#94a3b8"/>'
+
+
+def cue_picture(graph: Traversal, cue: str,  # as it is written
+                most: int = 20,  # events that are drawn; the others are counted
+               ) -> str:
+    "The tags of a cue and the events behind them as an SVG of its own, in the order of time. ValueError for a cue that leads to no event."
+    id, groups = cue_id(cue), []
+    for tag in graph.tags_from(id):
+        groups.append((graph.tags.shown(tag), graph.read(graph.contents_from(id, tag))))
+    groups.sort(key=lambda group: (by_time(group[1][0]), group[0]))
+    every = [(tag, one) for tag, events in groups for one in events]
+    if not every:
+        raise ValueError(f'cue_picture: expected a cue that leads to some event, got {cue!r:.80}')
+    drawn, end, (left, start, stop, right) = every[:most], 24 * min(len(every), most), _PARTS
+    heights = {}
+    for row, (tag, _) in enumerate(drawn):
+        heights.setdefault(tag, []).append(24 * row + 16)
+    parts = [f'<text x="{left - 8}" y="{end / 2 + 8:.0f}" text-anchor="end" font-weight="bold">{escape(graph.cues.shown(id))}</text>']
+    for tag, rows in heights.items():
+        y = sum(rows) / len(rows)
+        parts += [_thread(left, end / 2 + 4, start, y), *(_thread(stop, y, right, row) for row in rows),
+                  f'<rect x="{start}" y="{y - 10:.0f}" width="{stop - start}" height="20" rx="10" fill="#94a3b8" fill-opacity=".22"/>',
+                  f'<text x="{(start + stop) / 2}" y="{y + 4:.0f}" text-anchor="middle">{escape(tag[:24])}</text>']
+    for row, (_, one) in enumerate(drawn):
+        line = f'{one.id} · {one.day or "no time"} · {one.title}'
+        parts.append(f'<text x="{right + 6}" y="{24 * row + 20}">{escape(line[:66] + "…" * (len(line) > 66))}</text>')
+    more = f'<text x="{right + 6}" y="{end + 20}">and {len(every) - most} more</text>' * (len(every) > most)
+    return (f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 800 {end + 30}" width="800" font-size="12" font-family="sans-serif" '
+            f'fill="currentColor">{"".join(parts)}{more}</svg>')
+
+# %% ../nbs/29i_traversal.ipynb #f70c6f3e
+def to_networkx(graph: Traversal) -> networkx.MultiDiGraph:
+    """The graph for networkx: nodes ('cue', id), ('episode', id), ('unit', id) and ('topic', id), with what is shown of each as `text`.
+
+    Edges have their tag or aspect as key, topics lead to their episodes by 'topic'. Topics are made for it. `LMError`."""
+    import networkx
+    net = networkx.MultiDiGraph()
+    net.add_nodes_from((('cue', cue), {'text': graph.cues.shown(cue)}) for cue in sorted({*graph.episodic.cues, *graph.semantic.cues}))
+    net.add_nodes_from((('episode', one.id), {'text': one.line}) for one in graph.episodes)
+    net.add_nodes_from((('unit', one.id), {'text': one.line}) for one in graph.units)
+    for kind, relations in (('episode', graph.episodic), ('unit', graph.semantic)):
+        net.add_edges_from((('cue', cue), (kind, content), tag) for cue, tag, content in relations)
+    for topic in graph.topics:
+        net.add_node(('topic', topic.id), text=topic.title)
+        net.add_edges_from((('topic', topic.id), ('episode', one), 'topic') for one in topic.episodes)
+    return net
