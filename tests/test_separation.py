@@ -84,6 +84,15 @@ def test_the_stream_is_splitmix64():
         6457827717110365317, 3203168211198807973, 9817491932198370423, 4593380528125082431, 16408922859458223821]
 
 
+def test_a_label_that_cannot_occur_does_not_occur_at_the_edges():
+    from memnb.needle_tree import _labelled
+    edges = np.array([0, 2**64 - 1], dtype=np.uint64)
+    assert _labelled(edges, (0, 1)).tolist() == [1, 1]
+    assert _labelled(edges, (.1,) * 10 + (0,)).tolist() == [0, 9]  # the tenths add up to a little less than 1
+    assert _labelled(edges, (1, 0)).tolist() == [0, 0]
+    assert _labelled(edges, None).tolist() == [BLANK, BLANK]
+
+
 @given(tiny_trees(), st.integers(0, 2**32), st.data())
 @settings(max_examples=20)
 def test_what_any_policy_sees_is_as_frequent_as_in_whole_trees(tree, seed, data):
