@@ -43,12 +43,12 @@ BASES = {form: words[0] for words in map(str.split, _FORMS.split(',')) for form 
 # %% ../nbs/29bb_cue_words.ipynb #1d983274
 _BRACKETED = re.compile(r'\([^()]*\d{4}[^()]*\)')  # a date that was put behind its expression
 _CAPITAL = r"[A-ZÀ-ÖØ-ÞŁŚŻŹĆ][\w'’-]*"
-_NAME = re.compile(rf"(?:\b(?:Mr|Mrs|Ms|Dr|Prof|St|Mt)\.|\b(?!I\b){_CAPITAL})(?:(?: (?:of|the|de|&))* {_CAPITAL})+")
+_NAME = re.compile(rf"(?:\b(?:Mr|Mrs|Ms|Dr|Prof|St|Mt)\.|\b(?!I\b){_CAPITAL})(?:(?: (?:of|the|de|van|von|der|la|&))* {_CAPITAL})+")
 _QUOTED = re.compile(r'''(?<!\w)["'“‘]([A-Z][^"“”]{1,60}?[\w!?.])["'”’](?!\w)''')
 _HONOUR = ('Mr.', 'Mrs.', 'Ms.', 'Dr.', 'Prof.', 'St.', 'Mt.')
 
 
-_WORD = re.compile(r"[^\W\d_][\w’'-]*")
+_WORD = re.compile(r"(?<!\w)[^\W\d_][\w’'-]*")
 _id = lru_cache(maxsize=50_000)(cue_id)
 
 
@@ -106,7 +106,7 @@ of in on at for with about from into by like through during without over around 
 def things_in(text: str) -> frozenset[str]:
     "The cue ids of the words that stand where a thing is named: the last of up to three behind an article, a possessive or a preposition."
     found, run = set(), None
-    for word in (*re.findall(r"[^\W\d_][\w’'-]*|[^\w\s]", text), '.'):
+    for word in (*re.findall(r"(?<!\w)[^\W\d_][\w’'-]*|[^\w\s]", text), '.'):
         low = word.lower()
         opens = low in _NAMERS or (low != _owner(low) and _owner(low) not in STOP_WORDS)
         if run and (opens or not word[0].isalpha() or _owner(low) in STOP_WORDS):

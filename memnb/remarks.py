@@ -82,7 +82,7 @@ _KIN = ('sister|brother|mother|mum|mom|father|dad|son|daughter|wife|husband|niec
         'colleague|boss|teacher|coach')
 _NAME = r'(?:(?:Dr|Mrs?|Ms)\.? )?[A-Z][a-zà-ÿ]{2,}'
 _CALLED = re.compile(rf'\b(?i:{_KIN}),? (?:is |called |named |is called |is named )?({_NAME})|\b({_NAME}),? (?:my|his|her|our|a|an) (?:\w+ )?'
-                     rf"(?:{_KIN})\b|\b((?:Dr|Mrs?|Ms)\.? [A-Z]\w+)|(?<=\w )(?:with|and|name is|named|called) ({_NAME})\b(?!['’]s)")
+                     rf"(?:{_KIN})\b|\b((?:Dr|Mrs?|Ms)\.? [A-Z]\w+)|(?<=[\w,] )(?:with|and|name is|named|called) ({_NAME})\b(?!['’]s)")
 _NO_NAMES = STOP_WORDS | frozenset('''monday tuesday wednesday thursday friday saturday sunday christmas easter january february march april june
 july august september october november december god yes yeah thanks yesterday today tomorrow'''.split())
 
@@ -123,9 +123,9 @@ _OPENING = 'and|but|so|well|oh|yes|yeah|yep|no|also|anyway|hey|hi|wow|because|sp
 
 def _opened(told: str, people: Sequence[str]) -> str:
     "A sentence without the small words with which it opens, and without the name of whoever is spoken to."
-    called = any_name(tuple(people)).pattern
-    bare = re.sub(rf'^(?:(?i:{_OPENING})\b,? (?!\w+ing\b)|{called},\s)+', '', told)
-    return bare[:1].upper() + bare[1:]
+    called = any_name(tuple(people))
+    bare = re.sub(rf'^(?:(?i:{_OPENING})\b,? (?!\w+ing\b)|{called.pattern},\s)+', '', told)
+    return bare if called.match(bare) else bare[:1].upper() + bare[1:]
 
 # %% ../nbs/29cb_remarks.ipynb #29cfb838
 def _asks(sentence: str) -> bool:

@@ -6,7 +6,7 @@ from datetime import date, datetime, timedelta
 
 import pytest
 import snowballstemmer
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from memnb.contents import Episode, SemanticUnit, Topic, cue_id, time_cues
@@ -50,7 +50,7 @@ def test_time_cues_are_what_its_days_say(span):
     assert time_cues([span]) == walked(span)
 
 
-@given(st.lists(spans(longest=4500) | st.none() | st.dates().map(lambda day: TimeSpan(day, None)) | st.dates().map(lambda day: TimeSpan(None, day))))
+@given(st.lists(spans(longest=400) | st.none() | st.dates().map(lambda day: TimeSpan(day, None)) | st.dates().map(lambda day: TimeSpan(None, day)), max_size=6))
 def test_several_spans_have_the_cues_of_each_once_and_in_order(several):
     closed = [span for span in several if span and span.start and span.end]
     assert time_cues(iter(several)) == tuple(dict.fromkeys(cue for span in closed for cue in walked(span)))
@@ -133,6 +133,7 @@ units = st.builds(SemanticUnit, texts, texts, st.lists(texts).map(tuple), st.non
                   person=texts, aspect=texts, slot=texts)
 
 
+@settings(max_examples=40)
 @given(episodes, units)
 def test_contents_are_snippets_that_can_be_kept_in_sets_and_changed_in_copies_only(episode, unit):
     for one in (episode, unit):
@@ -143,6 +144,7 @@ def test_contents_are_snippets_that_can_be_kept_in_sets_and_changed_in_copies_on
     assert isinstance(episode.cues, tuple) and episode != Snippet(episode.id, episode.text)
 
 
+@settings(max_examples=40)
 @given(episodes)
 def test_a_line_says_when_it_was_said(episode):
     plain = Snippet(episode.id, episode.text, time=episode.time, speaker=episode.speaker)
