@@ -86,21 +86,20 @@ def depth_methods(made: Memories) -> Methods:
     return {f'T = {turns}, K = 5': made.walk(turns=turns) for turns in (1, 2, 3, 4, 6, 8)} | {
         f'T = 4, K = {breadth}': made.walk(turns=4, breadth=breadth) for breadth in (1, 2, 3, 8, 12)}
 
-# %% ../nbs/52d_mragent_bench.ipynb #c9e10668
+# %% ../nbs/52d_mragent_bench.ipynb #071cf480
 def in_order(trace: Trace) -> list[tuple[int, int, list[str]]]:
-    "What was read, one content at a time: the turn of the walk, the tokens so far, the turns of the conversation. Labels that were offered count."
+    "What was read, one content at a time: the look, the tokens so far, the turns of the conversation. Labels count, at each look before it reads."
+    labels = {step.iteration: tokens_of('\n'.join(step.shown)) for step in trace.steps if isinstance(step, WalkStep)}
     spent, seen, told = 0, set(), []
     for step in trace.steps:
-        if isinstance(step, WalkStep):
-            spent += tokens_of('\n'.join(step.shown))
         for hit in step.hits if isinstance(step, (SearchStep, ToolStep)) else ():
             if hit.id not in seen:
                 seen.add(hit.id)
-                spent += tokens_of(hit.text)
+                spent += tokens_of(hit.text) + sum(labels.pop(look) for look in [*labels] if look <= step.iteration)
                 told.append((step.iteration, spent, hit.turns))
     return told
 
-
+# %% ../nbs/52d_mragent_bench.ipynb #ca232e1b
 def by_turn(made: Memories, most: int = 8) -> dict[str, dict]:
     "The review's figure 8: evidence recall after each turn of the walk, by category; how many turns it took, and the last that found evidence."
     found: dict[str, list] = {}
