@@ -174,8 +174,18 @@ def test_the_graph_is_explored_with_tools_and_the_answer_is_in_it(method, calls,
     assert trace.evidence[0] == 'D8:8' and set(trace.evidence) <= set(trace.read)
 
 
-def test_bench_locomo_without_a_file_is_one_line(capsys):
-    assert cli.main(['bench', 'locomo', '--method', 'remem']) == 2
+def test_the_walk_is_asked_and_in_the_demo(capsys, monkeypatch):
+    monkeypatch.setattr(commands, 'DEMO_QUESTIONS', (12,))
+    assert cli.main(['ask', 'When did Tobin have his first concertina lesson?', '--method', 'mragent', '--json']) == 0
+    trace = Trace.from_json(capsys.readouterr().out)
+    assert (trace.method, trace.answer) == ('mragent', '8 January 2024') and {'tool', 'walk'} <= {step.kind for step in trace.steps}
+    assert cli.main(['demo', '--no-report']) == 0
+    assert 'mragent' in capsys.readouterr().out
+
+
+@pytest.mark.parametrize('method', ['memr3', 'remem', 'mragent'])
+def test_bench_locomo_without_a_file_is_one_line(method, capsys):
+    assert cli.main(['bench', 'locomo', '--method', method]) == 2
     assert 'needs --data' in capsys.readouterr().err
 
 
