@@ -6,25 +6,29 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
+from datetime import date
+from functools import lru_cache
+from heapq import nsmallest
 
 import numpy as np
 from pydantic import BaseModel
 
+from .aspects import ASPECTS
 from .contents import cue_id, time_cues
 from .cue_tag_graph import Branch, CueTagGraph
+from .cue_words import cues_in, unit_rows
 from .embedders import WordLlamaEmbedder, without_names
-from .episode_roles import cues_in, unit_rows
+from .indexes import scaled
 from .lm import Role
 from .reading import named_in
-from .relations import contents_of, pairs_of_all, tags_of
-from .semantic_roles import ASPECTS
+from .relations import contents_of, contents_of_all, pairs_of_all, tags_of
 from .texts import Text
 from .timespan import TimeSpan, parse_date
 
 # %% auto #0
-__all__ = ['CUES', 'NEAR', 'LIKE', 'MOST', 'TAG', 'PERSON', 'CONTEXT', 'ASPECT', 'ENTRY', 'CuesReply', 'cues_rule', 'scaled',
-           'aspect_scores', 'embedded', 'Activation']
+__all__ = ['CUES', 'NEAR', 'LIKE', 'MOST', 'TAG', 'PERSON', 'CONTEXT', 'ASPECT', 'ENTRY', 'CuesReply', 'cues_rule',
+           'tag_nearness', 'aspect_scores', 'Activation']
 
 # %% ../nbs/30b_activation.ipynb #68e91ee4
 class CuesReply(BaseModel):
@@ -57,97 +61,117 @@ TAG, PERSON, CONTEXT = .5, .6, .3  # what is added for the nearest tag, the righ
 ASPECT = .3  # the cosine from which an aspect is offered
 ENTRY = 20  # episodes through which the walk enters where no cue fits
 
+# %% ../nbs/30b_activation.ipynb #41df06df
+def tag_nearness(graph: CueTagGraph, text: str) -> Callable[[str], float]:
+    "How near a tag is to a text, by its id: 1 for the nearest of the memory, 0 for the farthest, and for one that is not there."
+    index = graph.tags.index  # of very many tags few are asked for, so all cosines stay in one array
+    scores = index._unmasked(text)
+    values, slots = scaled(scores.exactly(np.ones(len(index), bool))[1]) if len(index) else (), index._slots
+    return lambda tag: float(values[slots[tag]]) if tag in slots else 0.0
 
-def scaled(values: dict[str, float]) -> dict[str, float]:
-    "The values between 0 and 1; all 0 where they are equal."
-    low, high = min(values.values(), default=0.0), max(values.values(), default=0.0)
-    return {name: (value - low) / (high - low) if high > low else 0.0 for name, value in values.items()}
+# %% ../nbs/30b_activation.ipynb #d0c6b624
+@lru_cache(maxsize=64)
+def _embedded(texts: tuple[str, ...]) -> np.ndarray:
+    "(n, d) the bundled static vectors of texts, of length 1 or 0."
+    return unit_rows(np.asarray(WordLlamaEmbedder()(list(texts)), np.float64))
 
 
 def aspect_scores(graph: CueTagGraph, text: str) -> dict[str, float]:
     "By id, how near each aspect in the memory is to a text: by the words that speak of it, or by itself."
-    ids = [hit.snippet.id for hit in graph.aspects.index.search('', len(graph.aspects))] if len(graph.aspects) else []
-    rows = embedded([text, *(ASPECTS.get(id, graph.aspects.shown(id)) for id in ids)])
-    return dict(zip(ids, (rows[1:] @ rows[0]).tolist()))
+    ids = [one.id for one in graph.aspects.index]
+    spoken = tuple(ASPECTS.get(id, graph.aspects.shown(id)) for id in ids)
+    return dict(zip(ids, (_embedded(spoken) @ _embedded((text,))[0]).tolist())) if ids else {}
 
-
-def embedded(texts: Sequence[str]) -> np.ndarray:
-    "(n, d) the bundled static vectors of texts, of length 1 or 0."
-    return unit_rows(np.asarray(WordLlamaEmbedder()(list(texts)), np.float64))
-
-# %% ../nbs/30b_activation.ipynb #41df06df
-class _Woken:
+# %% ../nbs/30b_activation.ipynb #fc961324
+class _State:
     "How strongly each episode is woken, and by what."
     def __init__(self, graph: CueTagGraph, question: str, tags: bool = True, units: bool = True):
-        self.graph, self.question, self.tags, self.units = graph, question, tags, units
-        self.people = named_in(question, graph.names)
+        self.graph = graph
+        self.people = named_in(question, graph.names)  # about whom the answer may be
         self.names = {cue_id(name) for name in graph.names}
-        self.weights: dict[str, float] = {}  # cue id -> weight
-        self.times: set[TimeSpan] = set()  # spans that were woken
-        self.scores: dict[str, float] = {}  # episode -> sum of the weights of its cues
+        self.weights: dict[str, float] = {}  # cue id -> its weight
+        self.times: dict[tuple[date, date], float] = {}  # first and last day -> its weight
+        self.scores: dict[str, float] = {}  # episode -> sum of the weights of its cues and times
         self.ways: dict[str, tuple[float, str, str]] = {}  # episode -> the weight, cue and tag of its best way
         self.context: dict[str, tuple[float, str]] = {}  # episode -> what a neighbour says for it, and which does
+        self._rarity: dict[str, float] = {}
         bare = without_names(question, graph.names)
-        self.nearness = scaled(graph.tags.index.scores(bare)) if tags else {}
+        self.nearness = tag_nearness(graph, bare) if tags else lambda tag: 0.0
         self.aspects = aspect_scores(graph, bare) if units else {}
-
-    def wake(self, cue: str, weight: float = 1.0) -> bool:
-        "Wake a cue, those that are written alike, and those that mean nearly the same; a date wakes its time. Whether anything was."
-        span, found = parse_date(cue), False
-        if span and span.start and span.end:
-            found = self._wake_time(span, weight)
-        id, ranks = cue_id(cue), {}
-        if cue in self.graph.cues:
-            ranks[id] = weight
-        for near, cosine in self.graph.cues.near(cue, MOST + 1, NEAR) if span is None else ():
-            ranks.setdefault(near, LIKE * cosine * weight)
-        for one, part in ranks.items():
-            if part * self.rarity(one) > self.weights.get(one, 0.0):
-                found |= self._wake(one, part * self.rarity(one))
-        return found
 
     def rarity(self, cue: str) -> float:
         "log(1 + N / n): the fewer episodes a cue leads to, the more it says."
-        return math.log(1 + len(self.graph.episodes) / max(1, self.graph.degree(cue)))
+        if cue not in self._rarity:
+            relations = self.graph.episodic
+            self._rarity[cue] = self._rare(len(contents_of_all(relations, [cue], tags_of(relations, cue))))
+        return self._rarity[cue]
 
-    def _wake(self, cue: str, weight: float) -> bool:
-        "Give a cue a weight, and all that it leads to the difference."
-        more, found = weight - self.weights.get(cue, 0.0), False
-        self.weights[cue] = weight
-        if cue in self.names:  # who speaks is behind half of the memory: it is worth PERSON, and wakes nothing by itself
-            return False
-        for tag in tags_of(self.graph.episodic, cue):
-            for one in contents_of(self.graph.episodic, cue, tag):
-                self._lift(one, more, (weight, cue, tag))
-                found = True
-        return found
+    def _rare(self, count: int) -> float:
+        return math.log(1 + len(self.graph.episodes) / max(1, count))
 
     def _lift(self, episode: str, more: float, way: tuple[float, str, str]) -> None:
         "Add to the score of an episode, and note the way if it is the best one to it."
         self.scores[episode] = self.scores.get(episode, 0.0) + more
         self.ways[episode] = max(self.ways.get(episode, way), way)
 
-    def _wake_time(self, span: TimeSpan, weight: float) -> bool:
-        "Wake what happened in a span, by way of its months, once."
-        found = {}
-        if span in self.times:
+# %% ../nbs/30b_activation.ipynb #7d465546
+class _Waking(_State):
+    "How words and times wake what is stored."
+    def wake(self, cue: str, weight: float = 1.0) -> bool:
+        "Wake a cue, those that are written alike, and those that mean nearly the same; a date wakes its time. Whether anything was."
+        span, ranks = parse_date(cue), {}
+        found = bool(span and span.start and span.end) and self._wake_time(span, weight)
+        if cue in self.graph.cues:
+            ranks[cue_id(cue)] = weight
+        for near, cosine in self.graph.cues.near(cue, MOST + 1, NEAR) if span is None else ():
+            ranks.setdefault(near, LIKE * cosine * weight)
+        for one in ranks.keys() - self.names:  # who speaks is behind half of the memory: it is worth PERSON, and wakes nothing by itself
+            found |= self._wake(one, ranks[one] * self.rarity(one))
+        return found
+
+    def _wake(self, cue: str, weight: float) -> bool:
+        "Give a cue a weight, if that is more than it has, and all that it leads to the difference. Whether anything was woken."
+        more, found = weight - self.weights.get(cue, 0.0), False
+        if more <= 0:
             return False
-        self.times.add(span)
+        self.weights[cue] = weight
+        for tag in tags_of(self.graph.episodic, cue):
+            for one in contents_of(self.graph.episodic, cue, tag):
+                self._lift(one, more, (weight, cue, tag))
+                found = True
+        return found
+
+    def _wake_time(self, span: TimeSpan, weight: float) -> bool:
+        "Wake what happened in a span, by way of its months, or give it what a higher weight adds. Whether anything was woken."
+        days = span.start, span.end
+        more, found = weight - self.times.get(days, 0.0), {}
+        if more <= 0:
+            return False
+        self.times[days] = weight
         for month in map(cue_id, time_cues([span])):
             for tag in tags_of(self.graph.episodic, month):
                 for one in contents_of(self.graph.episodic, month, tag):
                     if (time := self.graph.time_of(one)) and time.overlaps(span):
                         found[one] = (month, tag)
-        rare = weight * math.log(1 + len(self.graph.episodes) / max(1, len(found)))
-        for one, (month, tag) in found.items():
-            self._lift(one, rare, (rare, month, tag))
+        rare = self._rare(len(found))
+        for one, way in found.items():
+            self._lift(one, more * rare, (weight * rare, *way))
         return bool(found)
 
+# %% ../nbs/30b_activation.ipynb #0a592dd5
+class _Turning(_Waking):
+    "What wakes beside the words of the question."
     def enter(self, episodes: Iterable[str]) -> None:
         "Wake episodes without a cue of the question: each by its own rarest cue, those first that come first."
         for place, one in enumerate(episodes):
             cue, tag = max(pairs_of_all(self.graph.episodic, [one]), key=lambda pair: (self.rarity(pair[0]), pair))
             self._lift(one, 1 / (1 + place), (1 / (1 + place), cue, tag))
+
+    def wake_around(self, event: str, weight: float = CONTEXT) -> None:
+        "Wake the neighbours of an event that fits."
+        for near in self.graph.around(event):
+            if weight > self.context.get(near, (0.0, ''))[0]:
+                self.context[near] = (weight, event)
 
     def turn_to(self, cue: str) -> bool:
         "Look at what one person did from now on, if the cue is a name. Whether that is new."
@@ -156,43 +180,39 @@ class _Woken:
             self.people = (cue,)
         return turned
 
-    def behind(self, way: Branch) -> set[str]:
-        "The ids of the episodes behind a branch."
-        return self.graph.contents_from(cue_id(way.cue), cue_id(way.tag))
-
-    def wake_around(self, event: str, weight: float) -> None:
-        "Wake the neighbours of an event that fits."
-        for near in self.graph.around(event):
-            if weight > self.context.get(near, (0.0, ''))[0]:
-                self.context[near] = (weight, event)
-
-# %% ../nbs/30b_activation.ipynb #d0c6b624
-class Activation(_Woken):
+# %% ../nbs/30b_activation.ipynb #56875ae0
+class Activation(_Turning):
     "The active set Z of one question: what is woken and not yet read, as branches, those first that are woken most."
     def branches(self, read: Collection[str], most: int) -> list[Branch]:
         "The best `most` branches that lead to something unread."
-        person = self.people[0] if len(self.people) == 1 else None  # whom the answer is about
-        top = max(self.scores.values(), default=0.0) or 1.0
-        best = {one: self.worth(one, top, person) for one in {*self.scores, *self.context} - set(read)}
         found: dict[tuple[str, str], float] = {}
-        for one, score in best.items():
+        for one, worth in self.worths({*self.scores, *self.context} - set(read)).items():
             pair = self.ways[one][1:] if one in self.ways else (self.context[one][1], '')
-            found[pair] = max(found.get(pair, 0.0), score)
-        ranked = sorted(found, key=lambda pair: (-found[pair], pair))[:most]
-        return [self.branch(*pair) for pair in ranked]
+            if worth > found.get(pair, -1.0):
+                found[pair] = worth
+        return [self.branch(*pair) for pair in nsmallest(most, found, key=lambda pair: (-found[pair], pair))]
 
-    def worth(self, episode: str, top: float, person: str | None) -> float:
-        "How strongly an episode is woken: by its cues, its tag, who speaks, and what stands beside it."
-        score = self.scores.get(episode, 0.0) / top + self.context.get(episode, (0.0,))[0]
-        if episode in self.ways:
-            score += TAG * self.nearness.get(self.ways[episode][2], 0.0)
-        return score + PERSON * (person is not None and self.graph.episodes[episode].speaker == person)
+    def worths(self, episodes: Iterable[str]) -> dict[str, float]:
+        "How strongly each episode is woken: by its cues, by what stands beside it, by its tag, and by who speaks."
+        top, person = max(self.scores.values(), default=0.0) or 1.0, self.people[0] if len(self.people) == 1 else None
+        scores, ways, context, stored = self.scores, self.ways, self.context, self.graph.episodes
+        found = {}
+        for one in episodes:
+            worth = scores.get(one, 0.0) / top + (context[one][0] if one in context else 0.0)
+            if one in ways:
+                worth += TAG * self.nearness(ways[one][2])
+            found[one] = worth + PERSON * (person is not None and stored[one].speaker == person)
+        return found
 
     def branch(self, cue: str, tag: str) -> Branch:
         "A branch as it is shown: with a tag the events behind it, without one those around an event."
         if not tag:
             return Branch(cue, '', len(self.graph.around(cue)), 'context')
         return Branch(self.graph.cues.shown(cue), self.graph.tags.shown(tag), len(self.graph.contents_from(cue, tag)))
+
+    def behind(self, way: Branch) -> set[str]:
+        "The ids of the episodes behind a branch."
+        return self.graph.contents_from(cue_id(way.cue), cue_id(way.tag))
 
     def aspect_branches(self) -> list[Branch]:
         "The aspects of the people asked about that are nearest to the question, if they are near at all; best first."
