@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 
 from .contents import Episode, SemanticUnit, cue_id
 from .conversation import Session
-from .episode_roles import SEGMENT, TAG, EpisodeLine, TagLine
+from .cue_words import cues_in
+from .episode_roles import SEGMENT, TAG, EpisodeLine, TagLine, title_of
 from .extraction import Border, happened, item_of, listed, read_time, record_of
 from .role import LM, LMError, RuleLM, Usage
 from .semantic_roles import UNITS, UnitLine
@@ -42,26 +43,37 @@ class Recollection:
         except (KeyError, TypeError, AttributeError, RecursionError, ValueError) as error:
             raise ValueError(f'recollection: expected what to_json writes, got {text!r:.80}: {error}') from None
 
-# %% ../nbs/29e_recollection.ipynb #f8c62b19
-def _words(text: str) -> str:
+# %% ../nbs/29e_recollection.ipynb #f2923aa2
+_NOTHING = frozenset(('none', 'null', 'nil', 'n/a', '-', '–', '—'))
+
+
+def _words(text: str | None) -> str:
     "A text in one line."
-    return ' '.join(text.split())
+    return ' '.join((text or '').split())
+
+
+def _given(text: str | None) -> str:
+    "A text in one line; '' for a word by which a model says that there is nothing."
+    words = _words(text)
+    return '' if words.lower() in _NOTHING else words
 
 
 def episode_of(border: Border, number: int, line: EpisodeLine) -> Episode | None:
     "The episode of a line, without tag and cues; None and a note for one that says nothing."
-    what, text = f'episode {number}', _words(line.text)
+    what, text, title = f'episode {number}', _words(line.text), _words(line.title)
     if not text:
         border.notes.append(f'{what}: has no text, and cites {", ".join(line.turns) or "nothing"}')
         return None
-    made = Episode(f'{border.session.id}/e{number}', text, title=_words(line.title), **border.origin(border.sources(what, line.turns, text)))
+    if not title:
+        border.notes.append(f'{what}: has no title: {text}')
+    made = Episode(f'{border.session.id}/e{number}', text, title=title or title_of(text), **border.origin(border.sources(what, line.turns, text)))
     return replace(made, time=happened(made))
 
-
+# %% ../nbs/29e_recollection.ipynb #caba8b2c
 def unit_of(border: Border, number: int, line: UnitLine) -> SemanticUnit | None:
     "The unit of a line; None and a note where a part is empty."
-    person, aspect, fact, slot = map(_words, (line.person, line.aspect, line.fact, line.slot))
-    what, since = f'unit {number}', (line.since or '').strip()
+    person, aspect, fact = map(_words, (line.person, line.aspect, line.fact))
+    what, since = f'unit {number}', _given(line.since)
     if not (cue_id(person) and cue_id(aspect) and fact):
         border.notes.append(f'{what}: a part is empty: ({person}, {aspect}) {fact}')
         return None
@@ -69,24 +81,25 @@ def unit_of(border: Border, number: int, line: UnitLine) -> SemanticUnit | None:
     time = read_time(since, origin['said'].date() if origin['said'] else None) if since else None
     if since and time is None:
         border.notes.append(f'{what}: since {since!r:.80} is no time: {fact}')
-    return SemanticUnit(f'{border.session.id}/u{number}', fact, time=time, person=person, aspect=aspect, slot=slot, **origin)
+    return SemanticUnit(f'{border.session.id}/u{number}', fact, time=time, person=person, aspect=aspect, slot=_given(line.slot), **origin)
 
-# %% ../nbs/29e_recollection.ipynb #27425d77
+# %% ../nbs/29e_recollection.ipynb #b37bda37
 def tagged(border: Border, episodes: Sequence[Episode], lines: Sequence[TagLine]) -> tuple[Episode, ...]:
-    "Episodes with their tags and cues; one that got none is called by the words of its title, and noted."
-    named, done = {one.id: one for one in episodes}, {}
+    "Episodes with their tags and cues; one that got none is untagged, and called by the words of its title. Each fault has a note."
+    known, found, done = {one.id for one in episodes}, {}, []
     for number, line in enumerate(lines, 1):
-        id, tag = line.episode.strip(' ()[]'), _words(line.tag)
-        cues = dict.fromkeys(_words(cue) for cue in line.cues if cue_id(cue))
-        if id not in named:
-            border.notes.append(f'tag {number}: {line.episode!r:.60} is no episode: {tag}')
-        elif cue_id(tag):
-            done.setdefault(id, replace(named[id], tag=tag, cues=tuple(cues)))
+        id, tag = line.episode if line.episode in known else line.episode.strip(' ()[]'), _words(line.tag)
+        if id not in known or id in found:
+            border.notes.append(f'tag {number}: {line.episode!r:.60} {"has a tag already" if id in found else "is no episode"}: {tag}')
+        else:
+            found[id] = tag if cue_id(tag) else '', tuple(dict.fromkeys(_words(cue) for cue in line.cues if cue_id(cue)))
     for one in episodes:
-        if one.id not in done:
-            border.notes.append(f'{one.id}: got no tag')
-            done[one.id] = replace(one, tag='untagged', cues=tuple(dict.fromkeys(filter(cue_id, one.title.split()))))
-    return tuple(done[one.id] for one in episodes)
+        tag, cues = found.get(one.id, ('', ()))
+        missing = ' and no '.join(['tag'] * (not tag) + ['cues'] * (not cues))
+        if missing:
+            border.notes.append(f'{one.id}: got no {missing}: {one.title}')
+        done.append(replace(one, tag=tag or 'untagged', cues=cues or cues_in(one.title)))
+    return tuple(done)
 
 # %% ../nbs/29e_recollection.ipynb #5f913474
 def recollect(session: Session, lm: LM = RuleLM(),
