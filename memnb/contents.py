@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import date
+from functools import lru_cache
 
 from .facts import stamp
 from .lexical import tokenize
@@ -98,6 +99,11 @@ def cue_id(text: str) -> str:
     "The form by which cues, tags, aspects and titles are matched: their stems in order; where there are none, the words in lower case."
     if not isinstance(text, str):
         raise TypeError(f'cue_id: expected a str, got {text!r:.80}')
+    return _stems_of(text)
+
+
+@lru_cache(maxsize=50_000)  # the same few thousand labels come again and again
+def _stems_of(text: str) -> str:
     lower = text.lower()
     return ' '.join(tokenize(text)) or ' '.join(re.findall(r'[^\W_]+', lower)) or ' '.join(lower.split())
 

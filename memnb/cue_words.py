@@ -49,7 +49,6 @@ _HONOUR = ('Mr.', 'Mrs.', 'Ms.', 'Dr.', 'Prof.', 'St.', 'Mt.')
 
 
 _WORD = re.compile(r"(?<!\w)[^\W\d_][\w’'-]*")
-_id = lru_cache(maxsize=50_000)(cue_id)
 
 
 def _owner(word: str) -> str:
@@ -94,7 +93,7 @@ def _cues_in(text: str, people: tuple[str, ...]) -> tuple[str, ...]:
             short = part[0].isupper() and len(low) > 2 and any(first.startswith(low) for first in firsts)  # Mel is Melanie
             timely = _COUNTS.issuperset(low.split('-')) or (low in _TIMES and part[0].isupper())
             if not (short or timely or low in _NEVER or stems(shown) <= left_out):
-                found.setdefault(_id(shown), shown)
+                found.setdefault(cue_id(shown), shown)
     return tuple(found.values())
 
 # %% ../nbs/29bb_cue_words.ipynb #46390a6d
@@ -112,7 +111,7 @@ def things_in(text: str) -> frozenset[str]:
         if run and (opens or not word[0].isalpha() or _owner(low) in STOP_WORDS):
             while len(run) > 1 and (is_participle(run[-1]) or (run[-1].endswith('ing') and low in _NAMERS)):
                 run.pop()
-            found.add(_id(run[-1]))
+            found.add(cue_id(run[-1]))
             run = None
         if opens:
             run = []
@@ -167,7 +166,7 @@ def tag_words(cues: Iterable[str], people: tuple[str, ...], things: Collection[s
     "The cues of which a tag may be made: single words, no names (they are never written small), no fillers, no adverbs."
     found, names = {}, stems(' '.join(people))
     for cue in cues:
-        low, id = cue.lower(), _id(cue)
+        low, id = cue.lower(), cue_id(cue)
         name = cue[0].isupper() and not (cue.isupper() and len(cue) > 1) and low not in small
         adverb = low.endswith('ly') and not (id.endswith('li') and id in things)
         if not (name or adverb or ' ' in low or "'" in low or '’' in low or id in _LIGHT or low in ORDINALS or low in _TIMES or stems(cue) & names):

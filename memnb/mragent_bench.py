@@ -27,8 +27,8 @@ from .trace import Trace
 
 # %% auto #0
 __all__ = ['TURNS', 'LOOKED', 'Methods', 'TITLES', 'Memories', 'main_methods', 'structure_methods', 'merge_methods',
-           'noise_methods', 'depth_methods', 'in_order', 'by_turn', 'reading_curve', 'tokens_at', 'mragent_rows',
-           'mragent_report', 'mragent_tables', 'main_mragent']
+           'noise_methods', 'depth_methods', 'in_order', 'by_turn', 'reading_curve', 'tokens_at', 'exchanged',
+           'mragent_rows', 'mragent_report', 'mragent_tables', 'main_mragent']
 
 # %% ../nbs/52d_mragent_bench.ipynb #f0ea51f9
 TURNS, LOOKED = 25, 60  # turns that may be read; hits to take them from
@@ -144,6 +144,29 @@ def tokens_at(curve: Sequence[dict], recall: float) -> float | None:
     return None
 
 # %% ../nbs/52d_mragent_bench.ipynb #a8d27fad
+def exchanged(made: Memories, most: int = 12) -> dict:
+    "Gold turns that the walk and one search read within 25 turns, by category; and those that only the walk reads: rank in the search, place, look."
+    kinds = {(True, True): 'both', (True, False): 'walk alone', (False, True): 'search alone', (False, False): 'neither'}
+    counts: dict[str, dict[str, int]] = {}
+    cases = []
+    for conversation in made.conversations:
+        walk, turns, known = made.walk()(conversation), made.turns[conversation.id], {turn.id for turn in conversation.turns}
+        for question in conversation.questions:
+            if not question.evidence or question.category not in CATEGORIES:
+                continue
+            ranked = [hit.snippet.id for hit in turns.search(question.text, len(conversation.turns))]
+            told = [(turn, look) for look, _, ids in in_order(walk.ask(question.text, budget=TURNS)) for turn in ids]
+            read = list(dict.fromkeys(turn for turn, _ in told))
+            for gold in known & {*question.evidence}:
+                kind, count = kinds[gold in read, gold in ranked[:TURNS]], counts.setdefault(question.category, dict.fromkeys(kinds.values(), 0))
+                count[kind] += 1
+                if kind == 'walk alone':
+                    rank = ranked.index(gold) + 1 if gold in ranked else len(conversation.turns)
+                    cases.append({'question': question.id, 'category': question.category, 'gold': gold, 'rank': rank,
+                                  'place': read.index(gold) + 1, 'look': dict(reversed(told))[gold]})
+    return {'turns': counts, 'cases': sorted(cases, key=lambda one: (-one['rank'], one['question'], one['gold']))[:most]}
+
+# %% ../nbs/52d_mragent_bench.ipynb #121e8e6f
 def mragent_rows(made: Memories, tell: Callable[[str], None] = lambda line: None) -> dict[str, list[Row]]:
     "All rows: of the methods, structures, merged tags and noise at 25 turns, of depth and breadth, and of stopping, without a limit."
     groups = {'main': main_methods, 'structure': structure_methods, 'merge': merge_methods, 'noise': noise_methods}
@@ -174,10 +197,10 @@ def mragent_report(made: Memories, tell: Callable[[str], None] = lambda line: No
     return rounded({
         **{name: summary(part) for name, part in rows.items()},
         'differences': [{'method': ours, 'minus': theirs, **difference(by[ours], by[theirs])} for ours, theirs in pairs],
-        'by_turn': by_turn(made), 'curves': curves,
+        'by_turn': by_turn(made), 'curves': curves, 'exchanged': exchanged(made),
         'graph': {kind: fmean(one[kind] for one in counts) for kind in counts[0]}}), rows['main']
 
-# %% ../nbs/52d_mragent_bench.ipynb #d7f8372f
+# %% ../nbs/52d_mragent_bench.ipynb #a9338631
 TITLES = {'main': 'Evidence recall at 25 turns, in percent', 'structure': 'Structures, with and without active reasoning, at 25 turns',
           'merge': 'Merged tags, at 25 turns', 'noise': 'Noise in tags and cues, at 25 turns',
           'depth': 'Depth and breadth, without a limit on turns', 'stopping': 'Stopping by itself'}
@@ -192,10 +215,14 @@ def mragent_tables(report: dict) -> list[Table]:
     walk, search = report['curves']['MRAgent'], report['curves']['one search of the turns']
     tokens = [(f'{100 * one["recall"]:.1f}', f'{one["turns"]}', f'{one["tokens"]:,.0f}',
                f'{need:,.0f}' if (need := tokens_at(search, one['recall'])) is not None else 'not reached') for one in walk]
+    exchange = [(name, *map(str, kinds.values())) for name, kinds in report['exchanged']['turns'].items()]
+    cases = [tuple(map(str, case.values())) for case in report['exchanged']['cases']]
     return [*(table(report[name], 'recall', title) for name, title in TITLES.items()),
             Table('Differences on the same questions, in points [95%]', ('', 'overall', *CATEGORIES), tuple(differences)),
             Table('Evidence recall after each turn of the walk, in percent',
                   ('', *(str(turn) for turn in range(1, len(turns[0]) - 2)), 'turns', 'last valid'), tuple(turns)),
+            Table('Gold turns within 25 turns, by who reads them', ('', 'both', 'walk alone', 'search alone', 'neither'), tuple(exchange)),
+            Table('Read by the walk alone', ('question', 'category', 'gold turn', 'rank in one search', 'place in the walk', 'look'), tuple(cases)),
             Table('Tokens read for a recall', ('recall', "MRAgent's turns", "MRAgent's tokens", "one search's tokens"), tuple(tokens)),
             Table('A graph, on average', ('', 'number'), tuple((kind, f'{number:,.1f}') for kind, number in report['graph'].items()))]
 

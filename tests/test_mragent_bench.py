@@ -102,7 +102,7 @@ def test_rows_report_and_tables_hold_together(made):
     report, rows = mragent_report(made)
     assert not [row for row in rows if row.error] and all(row.turns <= TURNS for row in rows)
     assert [str(one) for one in mragent_tables(json.loads(json.dumps(report)))] == [str(one) for one in mragent_tables(report)]
-    assert {'main', 'structure', 'merge', 'noise', 'depth', 'stopping', 'differences', 'by_turn', 'curves', 'graph'} == set(report)
+    assert {'main', 'structure', 'merge', 'noise', 'depth', 'stopping', 'differences', 'by_turn', 'curves', 'exchanged', 'graph'} == set(report)
     assert all(one['n'] == 2 for one in (row['read_recall@25'] for row in report['main']))
 
 
