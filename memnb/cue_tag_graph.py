@@ -5,8 +5,8 @@
 # %% ../nbs/30_cue_tag_graph.ipynb #1821f781
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import Annotated
 
 from .contents import Episode, SemanticUnit, cue_id, time_cues
@@ -47,14 +47,25 @@ class Branches(Observation):
     "What a tool brought that shows labels and no contents."
     branches: tuple[Branch, ...] = ()
 
-# %% ../nbs/30_cue_tag_graph.ipynb #6ac38d4b
+# %% ../nbs/30_cue_tag_graph.ipynb #6033f585
+class _Branching(Traversal):
+    "The branches that leave a cue."
+    def branches_of(self, cue: str) -> list[Branch]:
+        "The branches of a cue by its id, those with most contents first."
+        return sorted((self._branch(cue, tag) for tag in self.tags_from(cue)), key=lambda one: (-one.count, one.tag))
+
+    def _branch(self, cue: str, tag: str) -> Branch:
+        "A cue and a tag as they are shown."
+        return Branch(self.cues.shown(cue), self.tags.shown(tag), len({self.tellings(one) for one in self.contents_from(cue, tag)}))
+
+# %% ../nbs/30_cue_tag_graph.ipynb #ad4f1a5e
 def few(found: Sequence[Episode | SemanticUnit], what: str) -> Observation:
     "The first ten as hits; what is beyond is counted."
     left = len(found) - SHOWN
     return Observation(what + (f'; {left} more are not shown' if left > 0 else ''), tuple(map(Hit, found[:SHOWN])))
 
 
-class _Lookup(Traversal):
+class _Lookup(_Branching):
     "How tools find what a model names, and what they say where there is no such thing."
     def _known(self, labels: Labels, what: str, text: str) -> str:
         "The id of a label. `ToolError` for an unknown one, with those that come near."
@@ -80,17 +91,9 @@ class _Lookup(Traversal):
             raise ToolError(f'person: nothing is known of {person!r:.60}; something is of {known or "nobody"}')
         return id
 
-    def branches_of(self, cue: str) -> list[Branch]:
-        "The branches of a cue by its id, those with most contents first."
-        return sorted((self._branch(cue, tag) for tag in self.tags_from(cue)), key=lambda one: (-one.count, one.tag))
-
-    def _branch(self, cue: str, tag: str) -> Branch:
-        "A cue and a tag as they are shown."
-        return Branch(self.cues.shown(cue), self.tags.shown(tag), len({self.tellings(one) for one in self.contents_from(cue, tag)}))
-
-# %% ../nbs/30_cue_tag_graph.ipynb #28929f0a
-class _EventTools(_Lookup):
-    "The four tools of the episodic layer (paper, table 4)."
+# %% ../nbs/30_cue_tag_graph.ipynb #3a1b2610
+class _FromLabels(_Lookup):
+    "The forward tool of the episodic layer (paper, table 4)."
     def query_tag_events(self, cue: Annotated[str, 'A cue, as it was shown'], tag: Annotated[str, 'One of its tags']) -> Observation:
         "Read the events behind a cue and a tag, in the order of their times. A tag that the cue does not have is answered by those it has."
         known = self._known(self.cues, 'cue', cue)
@@ -100,6 +103,9 @@ class _EventTools(_Lookup):
             raise ToolError(f'tag: {self.cues.shown(known)!r} has no tag {tag!r:.60}; ' + (f'it has {here}' if here else 'it leads to no event'))
         return few(found, f'{counted(len(found), "event")} behind {self.cues.shown(known)} → {self.tags.shown(self.tags.merged(cue_id(tag))[0])}')
 
+# %% ../nbs/30_cue_tag_graph.ipynb #bf13177d
+class _FromEvents(_FromLabels):
+    "The tools that start from an event (paper, table 4)."
     def query_conversation_time(self, event: Annotated[str, 'The id of an event']) -> Observation:
         "Ask when an event happened, and when it was told. No event is read."
         one = self._event(event)
@@ -121,9 +127,9 @@ class _EventTools(_Lookup):
         around = [*map(self._as_one, groups)]
         return few(around, f'{counted(len(around), "event")} around {one.id}')
 
-# %% ../nbs/30_cue_tag_graph.ipynb #6033f585
-class _PersonTools(_EventTools):
-    "The three tools of the semantic layer and of topics (paper, table 4)."
+# %% ../nbs/30_cue_tag_graph.ipynb #9966fe78
+class _OfPersons(_FromEvents):
+    "The tools of the semantic layer (paper, table 4)."
     def query_personal_information(self, person: Annotated[str, 'The name of a person']) -> Observation:
         "See under which aspects something is known of a person. Nothing is read."
         id = self._person(person)
@@ -142,26 +148,36 @@ class _PersonTools(_EventTools):
             raise ToolError(f'aspect: nothing is known of {name} under {aspect!r:.60}; there is '
                             + ', '.join(sorted(self.aspects.shown(one) for one in self.aspects_from(id))[:24]))
         asked = day_of(as_of, 'as_of') if as_of and as_of.strip() else None
-        known = [self.units[one] for other in self.aspects_from(id) for one in self.units_from(id, other)]  # a slot may change its aspect
-        holding = {one.id for one in current(known, asked and asked.end)}
-        holds = sorted((one for one in units if one.id in holding), key=by_time, reverse=True)
-        rest = sorted((one for one in units if one.id not in holding), key=by_time, reverse=True)
-        future = [one for one in rest if asked and one.since and one.since > asked.end]
-        told = [f'{what}: {", ".join(one.id for one in some)}' for what, some in
-                (('no longer', [one for one in rest if one not in future]), ('not yet', future)) if some]
+        holds, *rest = self._standing(id, units, asked)
+        told = [f'{what}: {", ".join(one.id for one in some)}' for what, some in zip(('no longer', 'not yet'), rest) if some]
         note = f'{counted(len(holds), "fact")} of {name} under {self.aspects.shown(cue_id(aspect))}' + (f' as of {asked}' if asked else '')
-        return few([*holds, *rest], '; '.join([note + (', shown first' if holds and told else ''), *told]))
+        return few([*holds, *rest[0], *rest[1]], '; '.join([note + (', shown first' if holds and told else ''), *told]))
 
+    def _standing(self, id: str, units: Iterable[SemanticUnit], asked: TimeSpan | None) -> tuple[list[SemanticUnit], ...]:
+        "Those of a person's units that hold on the last day asked for, that no longer do, and that do not yet; each with the newest first."
+        every = [replace(self.units[one], person=id) for aspect in self.aspects_from(id) for one in self.units_from(id, aspect)]
+        holding = {one.id for one in current(every, asked and asked.end)}  # a slot may change its aspect, so every aspect counts
+        holds, past, future = [], [], []
+        for one in sorted(units, key=by_time, reverse=True):
+            late = asked and one.since and one.since > asked.end
+            (holds if one.id in holding else future if late else past).append(one)
+        return holds, past, future
+
+# %% ../nbs/30_cue_tag_graph.ipynb #3566242c
+class _OfTopics(_OfPersons):
+    "The tool of the abstraction layer (paper, table 4)."
     def query_topic_events(self, topic: Annotated[str, 'The title of a topic']) -> Observation:
         "Read the events of a topic, in the order of their times."
         known = self.topic(topic)
         if known is None:
-            raise ToolError(f'topic: there is no topic {topic!r:.60}; there are {", ".join(one.title for one in self.topics[:24]) or "none"}')
+            stems = set(cue_id(topic).split())
+            titles = sorted((one.title for one in self.topics), key=lambda title: -len(stems & set(cue_id(title).split())))
+            raise ToolError(f'topic: there is no topic {topic!r:.60}; there are {", ".join(titles[:24]) or "none"}')
         found = self.read(known.episodes)
         return few(found, f'{counted(len(found), "event")} of the topic {known.title}')
 
-# %% ../nbs/30_cue_tag_graph.ipynb #0903c143
-class CueTagGraph(_PersonTools, Searchable):
+# %% ../nbs/30_cue_tag_graph.ipynb #0995749c
+class CueTagGraph(_OfTopics, Searchable):
     "MRAgent's memory: build it from sessions, walk it with its seven tools, or search it like any memory."
     @classmethod
     def of(cls, conversation: Conversation, lm: LM | Callable[[str], str] | None = None, **options) -> CueTagGraph:
