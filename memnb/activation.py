@@ -24,21 +24,29 @@ from .lm import Role
 from .reading import named_in
 from .relations import contents_of, contents_of_all, pairs_of_all, tags_of
 from .texts import Text
-from .timespan import TimeSpan, parse_date
+from .timespan import TimeSpan, find_times, parse_date
 
 # %% auto #0
-__all__ = ['CUES', 'NEAR', 'LIKE', 'MOST', 'TAG', 'PERSON', 'CONTEXT', 'ASPECT', 'ENTRY', 'CuesReply', 'cues_rule',
-           'tag_nearness', 'aspect_scores', 'Activation']
+__all__ = ['CUES', 'NEAR', 'LIKE', 'MOST', 'TAG', 'PERSON', 'CONTEXT', 'ASPECT', 'ENTRY', 'dates_in', 'CuesReply', 'cues_rule',
+           'tag_nearness', 'aspect_scores', 'time_ids', 'Activation']
 
 # %% ../nbs/30b_activation.ipynb #68e91ee4
+def dates_in(text: str) -> list[str]:
+    "The dates and times in a text that need no day to reckon from, as they are written."
+    return [text[start:end] for start, end, _ in find_times(text, _SOME_DAY) if parse_date(text[start:end])]
+
+
+_SOME_DAY = date(2000, 1, 1)  # `parse_date` refuses all that depends on it
+
+# %% ../nbs/30b_activation.ipynb #a15029aa
 class CuesReply(BaseModel):
     "The cues of a question."
     cues: list[Text]
 
 
 def cues_rule(question: str, speakers: Sequence[str] = ()) -> CuesReply:
-    "The cues of a question without a model: its names and words of content."
-    return CuesReply(cues=list(cues_in(question, speakers)))
+    "The cues of a question without a model: its names, its words of content, and its dates."
+    return CuesReply(cues=[*cues_in(question, speakers), *dates_in(question)])
 
 
 def _cues_fields(question: str, speakers: Sequence[str] = ()) -> dict:
@@ -115,6 +123,13 @@ class _State:
         self.ways[episode] = max(self.ways.get(episode, way), way)
 
 # %% ../nbs/30b_activation.ipynb #7d465546
+def time_ids(span: TimeSpan) -> list[str]:
+    "The ids of the cues under which what happened in a closed span stands: the months that it touches, and of a longer one its years. None for more than ten years."
+    labels = time_cues([span])
+    months = [TimeSpan.month(year, month) for year in range(span.start.year, span.end.year + 1) for month in range(1, 13)] if labels else ()
+    return list(dict.fromkeys(map(cue_id, (*(str(month) for month in months if month.overlaps(span)), *labels))))
+
+# %% ../nbs/30b_activation.ipynb #64b1d71e
 class _Waking(_State):
     "How words and times wake what is stored."
     def wake(self, cue: str, weight: float = 1.0) -> bool:
@@ -148,7 +163,7 @@ class _Waking(_State):
         if more <= 0:
             return False
         self.times[days] = weight
-        for month in map(cue_id, time_cues([span])):
+        for month in time_ids(span):
             for tag in tags_of(self.graph.episodic, month):
                 for one in contents_of(self.graph.episodic, month, tag):
                     if (time := self.graph.time_of(one)) and time.overlaps(span):
