@@ -17,7 +17,8 @@ from typing import Any
 from .recorded import canonical
 
 # %% auto #0
-__all__ = ['MemoryFileError', 'sha_of', 'Row', 'read_memory', 'write_memory']
+__all__ = ['HEAD', 'MemoryFileError', 'sha_of', 'Row', 'faults_of', 'connected', 'read_head', 'sweep', 'read_memory',
+           'write_memory']
 
 # %% ../nbs/06b_memory_file.ipynb #751c214a
 class MemoryFileError(ValueError):
@@ -48,11 +49,11 @@ class Row:
 
 # %% ../nbs/06b_memory_file.ipynb #b9420880
 _FORMAT, _OURS = 1, 0x6D656D6E  # the version of the layout; 'memn', which marks a file as ours
-_TABLES = ('CREATE TABLE memory (name TEXT PRIMARY KEY, value TEXT NOT NULL)',
-           'CREATE TABLE sessions (id TEXT PRIMARY KEY, seal TEXT NOT NULL, digest TEXT NOT NULL, turns TEXT NOT NULL, '
+HEAD = ('CREATE TABLE memory (name TEXT PRIMARY KEY, value TEXT NOT NULL)',  # what every file of ours begins with
+        f'PRAGMA application_id = {_OURS}', f'PRAGMA user_version = {_FORMAT}')
+_TABLES = (*HEAD, 'CREATE TABLE sessions (id TEXT PRIMARY KEY, seal TEXT NOT NULL, digest TEXT NOT NULL, turns TEXT NOT NULL, '
            'usage TEXT NOT NULL, extract TEXT NOT NULL)',
-           'CREATE TABLE vectors (session TEXT, id TEXT, row BLOB NOT NULL, PRIMARY KEY (session, id)) WITHOUT ROWID',
-           f'PRAGMA application_id = {_OURS}', f'PRAGMA user_version = {_FORMAT}')
+           'CREATE TABLE vectors (session TEXT, id TEXT, row BLOB NOT NULL, PRIMARY KEY (session, id)) WITHOUT ROWID')
 
 
 def _check_magic(path: Path) -> None:
@@ -68,22 +69,34 @@ def _check_magic(path: Path) -> None:
 
 
 @contextmanager
-def _opened(path: str | Path,
-            mode: str,  # 'rw': it must be there; 'rwc': it is made if it is not
-           ) -> Iterator[sqlite3.Connection]:
-    "A connection; what was not committed when it closes did not happen. `MemoryFileError` where SQLite refuses."
-    if '\0' in str(path):
-        raise MemoryFileError(f'{str(path)!r:.200}: no path has a null character; SQLite would take what stands before it')
-    address = f'{Path(path).absolute().as_uri()}?mode={mode}'
-    _check_magic(Path(path))
+def faults_of(path: str | Path) -> Iterator[None]:
+    "What SQLite refuses in here is a `MemoryFileError` that names the file."
     try:
-        with closing(sqlite3.connect(address, uri=True, timeout=30, isolation_level=None)) as file:
-            yield file
+        yield
     except (sqlite3.Error, UnicodeEncodeError) as error:
         raise MemoryFileError(f'{path}: {error}') from None
 
+
+def connected(path: str | Path,
+              mode: str,  # 'rw': it must be there; 'rwc': it is made if it is not
+             ) -> sqlite3.Connection:
+    "A connection; what was not committed when it closes did not happen. `MemoryFileError` for what is no file of SQLite."
+    if '\0' in str(path):
+        raise MemoryFileError(f'{str(path)!r:.200}: no path has a null character; SQLite would take what stands before it')
+    with faults_of(path):
+        address = f'{Path(path).absolute().as_uri()}?mode={mode}'
+        _check_magic(Path(path))
+        return sqlite3.connect(address, uri=True, timeout=30, isolation_level=None)
+
+
+@contextmanager
+def _opened(path: str | Path, mode: str) -> Iterator[sqlite3.Connection]:
+    "The same, closed at the end."
+    with faults_of(path), closing(connected(path, mode)) as file:
+        yield file
+
 # %% ../nbs/06b_memory_file.ipynb #5b03a002
-def _read_head(file: sqlite3.Connection, path: str | Path, kind: str) -> dict | None:
+def read_head(file: sqlite3.Connection, path: str | Path, kind: str) -> dict | None:
     "What a file says of its memory, None if it is empty. `MemoryFileError` if it is not one of this kind."
     ours, version = (file.execute(f'PRAGMA {name}').fetchone()[0] for name in ('application_id', 'user_version'))
     if not file.execute('SELECT count(*) FROM sqlite_master').fetchone()[0] and not ours:
@@ -120,7 +133,7 @@ def _delete(file: sqlite3.Connection, id: str) -> None:
     file.execute("INSERT OR REPLACE INTO memory VALUES ('unswept', 'true')")
 
 
-def _sweep(file: sqlite3.Connection) -> None:
+def sweep(file: sqlite3.Connection) -> None:
     "Write the file anew if anything was deleted from it, so that no copy of it is left between the rows."
     if file.execute("SELECT 1 FROM memory WHERE name = 'unswept'").fetchone():
         file.execute('VACUUM')
@@ -133,7 +146,7 @@ def read_memory(path: str | Path, kind: str) -> tuple[dict, str | None, list[Row
         raise MemoryFileError(f'{path}: there is no such file')
     with _opened(path, 'rw') as file:
         file.execute('BEGIN')
-        head = _read_head(file, path, kind)
+        head = read_head(file, path, kind)
         if head is None:
             raise MemoryFileError(f'{path}: empty; nothing was saved in it')
         vectors: dict[str, dict] = {}
@@ -162,7 +175,7 @@ def write_memory(path: str | Path, kind: str, settings: dict, model: str | None,
     with _opened(path, 'rwc') as file:
         file.execute('PRAGMA secure_delete = ON')
         file.execute('BEGIN IMMEDIATE')
-        before = _read_head(file, path, kind)
+        before = read_head(file, path, kind)
         for statement in _TABLES if before is None else ():
             file.execute(statement)
         there = dict(file.execute('SELECT id, seal FROM sessions'))
@@ -177,4 +190,4 @@ def write_memory(path: str | Path, kind: str, settings: dict, model: str | None,
             if (before or {}).get(name) != head[name]:
                 file.execute('INSERT OR REPLACE INTO memory VALUES (?, ?)', (name, head[name]))
         file.execute('COMMIT')
-        _sweep(file)
+        sweep(file)
