@@ -5,134 +5,90 @@
 # %% ../nbs/30c_walk_rules.ipynb #cd61159e
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from datetime import date
+from functools import lru_cache
 
-from .answering import AnswerReply, best_sentence, ranked
-from .contents import Episode
+from .anchors import anchor_time, anchored, asked_time, needs_of, sought, tells_of, told, touches, whom, with_plain
+from .answering import AnswerReply
+from .clauses import clauses
+from .contents import Episode, time_cues
 from .cue_tag_graph import Branch
 from .plans import Call, Used
-from .reading import Requirement, concerns, coverage, keywords, named_in, requirements, sentences, speakers_in, times_of
+from .reading import coverage, reference_day, requirements, sentences, speakers_in, times_of
+from .remarks import sort_of
 from .search import Snippet
 from .timespan import TimeSpan
 from .tool_choice import answer_of
 from .track_role import ENOUGH, PART, is_met
 
 # %% auto #0
-__all__ = ['ORDINALS', 'Anchor', 'anchored', 'told', 'touches', 'needs_of', 'spans_beside', 'events_told', 'anchor_time',
-           'within', 'is_enough', 'call_of', 'tries', 'navigate_rule', 'route_rule', 'recall_rule']
+__all__ = ['DEED', 'STATE', 'WORDS', 'within', 'weight_of', 'telling', 'is_enough', 'call_of', 'tries', 'then_first',
+           'navigate_rule', 'route_rule', 'recall_rule']
 
 # %% ../nbs/30c_walk_rules.ipynb #98a390a6
-ORDINALS = {'first': 0, 'second': 1, 'third': 2, 'fourth': 3, 'last': -1, 'latest': -1, 'final': -1}
-_ANCHOR = re.compile(r'(?<!^)\b(?:(?:in|on|during|at) the (?:same )?(?:day|night|weekend|week|month|season|summer|winter|spring|autumn|year|time)'
-                     r'(?: that| when| in which| on which)?|when|while|as soon as)\b', re.I)
-
-
-@dataclass(frozen=True)
-class Anchor:
-    "A question that dates what it asks by another event: 'what did one do when the other …?'"
-    main: str
-    clause: str  # the other event
-    place: int | None  # 0 for the first time, 1 for the second, -1 for the last; None: it happened once
-
-
-def anchored(question: str) -> Anchor | None:
-    "The two parts of a question that has a time clause with a verb of its own; None for any other."
-    found = _ANCHOR.search(question)
-    main, clause = (question[:found.start()], question[found.end():].strip(' ?,.')) if found else ('', '')
-    if len(clause.split()) < 3 or not main.strip():
-        return None
-    ordinal = next((word for word in re.findall(r'[a-z]+', clause.lower()) if word in ORDINALS), None)
-    clause = re.sub(r'\b(?:for the )?(?:' + '|'.join(ORDINALS) + r')(?: time)?\b', ' ', clause, flags=re.I)
-    return Anchor(main.strip(), ' '.join(clause.split()), ORDINALS.get(ordinal))
-
-# %% ../nbs/30c_walk_rules.ipynb #263c2e14
-def told(line: Snippet) -> str:
-    "What a line says: its text and, of an episode, its cues, which may come from the question that it answers."
-    return ' '.join((line.text, *getattr(line, 'cues', ())))
-
-
-def touches(line: Snippet, needs: Sequence[Requirement]) -> float:
-    "How much of some need a line covers, from 0 to 1: 0 where it speaks of nobody who is asked about."
-    return max((coverage(told(line), need.words) for need in needs if concerns(line, need.person)), default=0.0)
-
-
-def needs_of(question: str, speakers: Sequence[str]) -> tuple[Requirement, ...]:
-    "What must be found (MemR3, definition B.1): of an anchored question first the date of the other event."
-    anchor = anchored(question)
-    if anchor is None:
-        return requirements(question, speakers)
-    person = next(iter(named_in(anchor.clause, speakers)), None)
-    return (Requirement('date', keywords(anchor.clause, tuple(speakers)), person),)
-
-
-def spans_beside(line: Snippet, need: Requirement) -> list[TimeSpan]:
-    "The closed times in the sentences of a line that speak most of what is needed, else in all of it, else the day of the line."
-    said = TimeSpan.day(line.said) if line.said else None
-    parts = sentences(line.text)
-    most = max((coverage(part, need.words) for part in parts), default=0.0)
-    near = ' '.join(part for part in parts if most and coverage(part, need.words) == most)
-    for text in (near, line.text):
-        spans = [span for span in times_of(replace(line, text=text)) if span.start and span.end and span != said]
-        if spans:
-            return spans
-    return [line.day] if line.day and line.day.start and line.day.end else []
-
-
-def events_told(lines: Sequence[Snippet], need: Requirement) -> list[TimeSpan]:
-    "The times at which what is needed had happened when it was told, or, where none had, those that were foreseen. Of two that overlap the shorter stays."
-    found = []
-    for line in lines:
-        said = TimeSpan.day(line.said) if line.said else None
-        for span in spans_beside(line, need):
-            foreseen = said is not None and span.start > said.end
-            found.append((foreseen, -coverage(told(line), need.words), span.days, span.start, span))
-    kept: list[TimeSpan] = []
-    for foreseen, *_, span in sorted(found, key=lambda one: one[:4]):
-        if not (foreseen and kept) and not any(span.overlaps(other) for other in kept):
-            kept.append(span)
-    return kept
-
-
-def anchor_time(question: str, lines: Sequence[Snippet], speakers: Sequence[str]) -> TimeSpan | None:
-    "When the other event of an anchored question happened, as far as the lines tell it."
-    anchor = anchored(question)
-    if anchor is None:
-        return None
-    need = needs_of(question, speakers)[0]
-    spans = events_told([line for line in lines if concerns(line, need.person) and coverage(told(line), need.words) >= ENOUGH], need)
-    if anchor.place is not None:
-        spans = sorted(spans, key=lambda span: (span.start, span.end))
-    place = anchor.place or 0
-    return replace(spans[place], label=None) if -len(spans) <= place < len(spans) else None
-
-# %% ../nbs/30c_walk_rules.ipynb #80cc41f8
 def within(lines: Sequence[Snippet], question: str, time: TimeSpan | None, speakers: Sequence[str]) -> list[Snippet]:
-    """What happened at the time of the other event to the one who is asked about, and is not that event itself; the nearest dates first.
+    """What happened at a time to whoever is asked about, and is not the other event itself; the nearest dates first.
 
-    A time that is longer than a week, and longer than that of the other event, says too little."""
+    A time that is longer than a week, and longer than the one looked at, says too little."""
     anchor = anchored(question)
     if anchor is None or time is None:
         return []
-    need, people, found = needs_of(question, speakers)[0], named_in(anchor.main, speakers), []
+    need, people, found = needs_of(question, speakers)[0], whom(anchor, speakers), []
     for line in lines:
         mine = not people or line.speaker in people
-        if mine and line.day and line.day.overlaps(time) and coverage(told(line), need.words) < PART:
-            if line.day.days is not None and line.day.days <= max(7, time.days or 0):
-                found.append(line)
+        fine = line.day and line.day.days is not None and line.day.days <= max(7, time.days or 0)
+        other = anchor.beside or coverage(told(line), need.words) < PART  # beside it, the time says already that it is another event
+        if mine and fine and other and line.day.overlaps(time):
+            found.append(line)
     return sorted(found, key=lambda line: line.day.days)
 
+# %% ../nbs/30c_walk_rules.ipynb #263c2e14
+DEED, STATE, WORDS = 2, 1, 0  # how much a sentence tells
 
-def is_enough(question: str, known: Sequence[Snippet], fresh: Sequence[Snippet], speakers: Sequence[str]) -> bool:
-    "Stop(x, H): whether all that the question needs is known. `fresh` is what the last turn kept."
-    if anchor := anchored(question):
-        more = any(touches(line, needs_of(question, speakers)) >= ENOUGH for line in fresh)  # which was the second, when others may come?
-        found = within(known, question, anchor_time(question, known, speakers), speakers)
-        return bool(found) and not (more and anchor.place is not None)
-    return all(is_met(need, known, not any(touches(line, [need]) >= PART for line in fresh)) for need in requirements(question, speakers))
+
+@lru_cache(maxsize=20_000)
+def weight_of(
+    sentence: str,
+    speaker: str = '',
+    day: date | None = None,  # when it was said
+    others: tuple[str, ...] = (),  # who listens: what they did themselves is no news to them
+) -> int:
+    "DEED where somebody did something, STATE where something is so or will be, WORDS for a wish, an offer, an opinion, a question, a greeting."
+    weight = WORDS
+    for one in clauses(sentence, speaker, day, others):
+        _, sort = sort_of(f'{one.subject} {one.predicate} {one.object}', one.subject, (one.subject,))
+        if sort not in ('plan', 'fleeting', 'loose'):
+            weight = max(weight, DEED if sort == 'event' and one.subject not in others else STATE)
+    return weight
+
+# %% ../nbs/30c_walk_rules.ipynb #80cc41f8
+def telling(lines: Sequence[Snippet], question: str, time: TimeSpan, speakers: Sequence[str]) -> list[tuple[Snippet, str, int]]:
+    "The sentences of the lines from that time, with their weights: those first that bear on what is asked, tell something, are dated, tell a deed."
+    needs, found = sought(anchored(question), speakers), []
+    for line in within(lines, question, time, speakers):
+        others = tuple(name for name in speakers if name != line.speaker)
+        for part in sentences(line.text):
+            weight = weight_of(part, line.speaker or '', reference_day(line), others)
+            dated = any(time.overlaps(span) for span in times_of(replace(line, text=part)))
+            bears = coverage(with_plain(part), needs[0].words)
+            found.append(((-touches(line, needs), -bears, weight == WORDS, not dated, -weight), (line, part, weight)))
+    return [one for _, one in sorted(found, key=lambda pair: pair[0])]
 
 # %% ../nbs/30c_walk_rules.ipynb #8b3f4406
+def is_enough(question: str, known: Sequence[Snippet], fresh: Sequence[Snippet], speakers: Sequence[str]) -> bool:
+    "Stop(x, H): whether all that the question needs is known. `fresh` is what the last turn kept."
+    anchor = anchored(question)
+    if anchor is None:
+        return all(is_met(need, known, not any(touches(line, [need]) >= PART for line in fresh)) for need in requirements(question, speakers))
+    if anchor.place is not None and any(touches(line, needs_of(question, speakers)) >= ENOUGH for line in fresh):
+        return False  # which was the second, when others may come?
+    time, needs = asked_time(question, known, speakers), sought(anchor, speakers)
+    found = telling(known, question, time, speakers) if time else []
+    return any(weight > WORDS and touches(line, needs) >= PART for line, _, weight in found)
+
+# %% ../nbs/30c_walk_rules.ipynb #7eead0ff
 def call_of(way: Branch) -> Call:
     "The call that follows a branch."
     if way.kind == 'context':
@@ -152,40 +108,51 @@ def tries(calls: Sequence[Call], history: Sequence[Used]) -> list[Call]:
     return fresh
 
 
+def then_first(ways: Sequence[Branch], time: TimeSpan | None) -> list[Branch]:
+    "The branches that lead to the months of a time before all others, each group in its order."
+    months = time_cues([time])
+    return sorted(ways, key=lambda way: way.cue not in months)
+
+# %% ../nbs/30c_walk_rules.ipynb #fd1810c4
 def navigate_rule(question, tools, ways=(), known=(), fresh=(), history=(), breadth=5, steps_left=1, speakers=(), asked=None,
                   stop_early=True) -> dict:
-    "f_select and Stop without a model: the ways that are woken most, until nothing is lacking or nothing new appears."
+    "f_select and Stop without a model: the ways into the time that is asked for, then those that are woken most, until nothing is lacking or nothing new appears."
     names = {tool.name for tool in tools}
     if stop_early and history and is_enough(question, known, fresh, speakers):
         return {'reasoning': 'All that the question needs is known.', 'mode': 'Answer', 'calls': []}
     time = anchor_time(question, known, speakers)
     source = next((line for line in known if time and isinstance(line, Episode) and any(time.overlaps(span) for span in times_of(line))), None)
     looks = [Call('Read the time off the event.', 'query_conversation_time', {'event': source.id})] if source and source.day else []
-    calls = [call for call in tries([*looks, *map(call_of, ways)], history) if call.function in names][:breadth]
+    ordered = then_first(ways, asked_time(question, known, speakers))
+    calls = [call for call in tries([*looks, *map(call_of, ordered)], history) if call.function in names][:breadth]
     reasoning = ' '.join(call.reasoning for call in calls) or 'Nothing new appears.'
     return {'reasoning': reasoning, 'mode': 'Navigate' if calls else 'Answer',
             'calls': [{'function': call.function, 'parameters': call.parameters} for call in calls]}
 
-# %% ../nbs/30c_walk_rules.ipynb #7eead0ff
+# %% ../nbs/30c_walk_rules.ipynb #34a1ec30
 def route_rule(question, found=(), known=(), speakers=(), asked=None) -> dict:
-    "f_route without a model: keep what touches a need, and turn the time of the other event into a cue."
-    needs = (*needs_of(question, speakers), *requirements(question, speakers))
-    time = anchor_time(question, [*known, *found], speakers)
+    "f_route without a model: keep what touches a need, what lies in the time that is asked for first, and make a cue of that time."
+    anchor = anchored(question)
+    wanted = [need for need in sought(anchor, speakers) if need.words] if anchor else []
+    needs = (*needs_of(question, speakers), *requirements(question, speakers), *wanted)
+    time = asked_time(question, [*known, *found], speakers)
     there = {line.id for line in within(found, question, time, speakers)}
     kept = [line for line in found if line.id in there or touches(line, needs) >= PART]
     kept = sorted(kept, key=lambda line: (line.id not in there, -touches(line, needs)))
-    cues = [str(time), *named_in(anchored(question).main, speakers)] if time else []
+    people = whom(anchor, speakers) if time else ()
+    cues = [str(time), *people * (len(people) == 1)] if time else []
     return {'reasoning': f'{len(kept)} of {len(found)} touch what is asked.', 'keep': [line.id for line in kept], 'cues': cues}
 
-
+# %% ../nbs/30c_walk_rules.ipynb #0768a6a4
 def recall_rule(question, lines=(), asked=None) -> AnswerReply:
-    "The answer without a model: of an anchored question from what happened at that time, else copied from the lines that cover it."
+    "The answer without a model: of an anchored question the best sentence from that time, else copied from the lines that cover it."
     speakers = speakers_in(lines)
-    time = anchor_time(question, lines, speakers)
-    there = within(lines, question, time, speakers)
-    if there:
-        needs = requirements(anchored(question).main, speakers)
-        best = (ranked([line for line in there if line.day.days == there[0].day.days], needs) or there)[0]
-        tell = [line.id for line in lines if time and any(time.overlaps(span) for span in times_of(line)) and line not in there]
-        return AnswerReply(answer=best_sentence(best, needs), sources=[best.id, *tell[:1]])
-    return answer_of(question, lines)
+    time = asked_time(question, lines, speakers)
+    there = telling(lines, question, time, speakers) if time else []
+    if not there:
+        return answer_of(question, lines)
+    best, sentence, _ = there[0]
+    event = anchor_time(question, lines, speakers)
+    tells = [line.id for line in tells_of(lines, needs_of(question, speakers)[0])
+             if line.id != best.id and any(event.overlaps(span) for span in (line.day, *times_of(line)) if span)]
+    return AnswerReply(answer=sentence, sources=[best.id, *tells[:1]])
