@@ -93,7 +93,7 @@ class _Stored(_Nodes):
         "The rows of the session's episodes, by id."
         return {one.id: self.episodes.dense.vector(one.id) for one in found.episodes}
 
-# %% ../nbs/29h_cue_tag_store.ipynb #4ff9496f
+# %% ../nbs/29h_cue_tag_store.ipynb #9f4893de
 class CueTagStore(_Stored):
     "The nodes and triples of a Cue-Tag-Content graph, made from sessions one at a time."
     def _check(self, session_id: str, found: Recollection) -> None:
@@ -117,7 +117,7 @@ class CueTagStore(_Stored):
     def link(self, session_id: str, found: Recollection, vectors: Mapping[str, Any] | None) -> None:
         "Put contents, labels and triples in, all or nothing: an embedder may fail at any of them."
         self._check(session_id, found)
-        done = []
+        told, done = sorted(found.episodes, key=lambda one: one.position or 0), []
         try:
             for place, labels in self._labels(found):
                 place.add(labels)
@@ -131,7 +131,7 @@ class CueTagStore(_Stored):
         for relations, contents in ((self.episodic, found.episodes), (self.semantic, found.units)):
             for one in contents:
                 relations.add(one.id, pairs_of(one))
-        self.order[session_id] = tuple(one.id for one in sorted(found.episodes, key=lambda one: one.position or 0))
+        self.order[session_id] = tuple(one.id for one in told)
 
     def counts(self) -> dict[str, int]:
         "How many contents, labels and triples there are."
@@ -140,15 +140,17 @@ class CueTagStore(_Stored):
 
     def unlink(self, session_id: str, found: Recollection) -> dict[str, int]:
         "Take out every content, and every label and triple that rested on one session alone; how many went."
-        before = self.counts()
+        before, gone = self.counts(), {one.id for one in found.episodes}
         del self.order[session_id]
         for place, labels in self._labels(found):
             place.remove(labels)
-        self.episodes.remove([one.id for one in found.episodes])
+        self.episodes.remove(gone)
         self.units.remove([one.id for one in found.units])
         for relations, contents in ((self.episodic, found.episodes), (self.semantic, found.units)):
             for one in contents:
                 relations.remove(one.id)
+        if self._topics and not gone.isdisjoint(self._topics['of']):
+            self._topics = None  # a title may tell of what is forgotten
         after = self.counts()
         return {kind: number - after[kind] for kind, number in before.items()}
 

@@ -145,6 +145,13 @@ def test_an_episode_with_cues_and_no_tag_keeps_them():
     assert (made.episodes[0].tag, made.episodes[0].cues) == ('untagged', ('lantern', 'canal'))
 
 
+def test_a_turn_has_its_own_day_and_a_cue_is_named_once():
+    made = told([EPISODE | {'turns': ['S:3'], 'text': 'Zofia came today.'}], [TAG | {'cues': ['Tobin', 'lantern ', 'Tobin', ' ']}],
+                [UNIT | {'since': 'yesterday', 'turns': ['S:3']}, UNIT | {'since': 'yesterday', 'turns': ['S:1', 'S:3']}])
+    assert [one.time for one in (*made.episodes, *made.units)] == [TimeSpan.day(date(2024, 10, day)) for day in (21, 20, 19)]
+    assert made.episodes[0].cues == ('Tobin', 'lantern') and made.notes == ()
+
+
 def test_the_words_of_a_title_are_no_stop_words():
     made = told([EPISODE | {'title': 'Tobin and Odalys ran to the lock of the canal!'}], [])
     assert set(made.episodes[0].cues) == {'Tobin', 'Odalys', 'run', 'lock', 'canal'}
