@@ -36,10 +36,10 @@ class Scribe(LM):
     name = 'scribe'
 
     def __init__(self):
-        self.asked, self.down = 0, None
+        self.asked, self.down, self.speakers = 0, None, None
 
     def call(self, role, /, session=None, speakers=(), episodes=()):
-        self.asked += 1
+        self.asked, self.speakers = self.asked + 1, speakers
         if role.name == self.down:
             raise LMError('the scribe is ill', Usage(1))
         turns = [(turn.id, turn.text.split('|')) for turn in session.turns] if session else []
@@ -335,6 +335,7 @@ def test_wrong_options_are_refused_by_name(options, error, words):
 def test_a_file_has_what_was_said_and_nothing_that_follows_from_it(tmp_path):
     store = built([session('S0', [('E', 'Trip', 'boat,Tobin'), ('U', 'Tobin', 'job')])], names=['Ana'], merge=.8, spread=False)
     store.save(tmp_path / 'm')
+    assert store.lm.speakers == ('Ana',)
     opened = CueTagStore.load(tmp_path / 'm', embedder=Letters())
     assert reading(opened) == reading(store) and (opened.names, opened.merge, opened.spread) == (('Ana',), .8, False)
     assert CueTagStore.load(tmp_path / 'm', embedder=Letters(), merge=None).merge is None
