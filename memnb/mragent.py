@@ -5,7 +5,8 @@
 # %% ../nbs/31_mragent.ipynb #ecacfc22
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from numbers import Integral
 from typing import Any, Literal
 
@@ -13,19 +14,20 @@ from pydantic import BaseModel
 
 from .activation import CONTEXT, CUES, ENTRY, Activation
 from .cue_tag_graph import Branch, Branches, CueTagGraph
-from .cue_view import collapsed, cue_view
+from .cue_view import WIDE, collapsed, cue_view
 from .lm import LM, ReplyError, Usage, read_reply
 from .navigation import NAVIGATE, RECALL, ROUTE
 from .plans import Used
 from .remem import Called
-from .run import Loop, Run, cited_turns
-from .search import Snippet
-from .steps import Row, Step, count_of
-from .texts import Text
+from .run import Loop, MemoryFailed, Run, cited_turns
+from .search import Snippet, as_retriever
+from .steps import Row, SearchStep, Step, count_of
+from .texts import Text, printable
 from .tools import Tool
+from .walk_rules import call_of, tries
 
 # %% auto #0
-__all__ = ['STRUCTURES', 'SEMANTIC', 'FOLLOWED', 'WalkStep', 'tokens_of', 'chosen', 'MRAgent']
+__all__ = ['STRUCTURES', 'SEMANTIC', 'FOLLOWED', 'WalkStep', 'tokens_of', 'chosen', 'looking', 'MRAgent']
 
 # %% ../nbs/31_mragent.ipynb #779f12ce
 class WalkStep(Step):
@@ -71,11 +73,12 @@ class _Settings(Loop):
                  *, turns: int = 8,  # T: how often it looks at most
                  breadth: int = 5,  # K: how many calls a turn may have
                  shown: int = 30,  # how many branches are offered at a time
-                 structure: str = 'ctc',  # of STRUCTURES: the paper's ablations
+                 structure: str = 'ctc',  # of STRUCTURES: the paper's ablations; for 'ce' a graph is copied as it is now
                  active: bool = True,  # False: all calls at once from the question alone, without routing
                  stop_early: bool = True,  # False: walk until nothing new appears, or nothing is left to spend
                  ):
         super().__init__(memory, lm)
+        as_retriever(memory)  # TypeError for what is no memory
         for name, value in (('turns', turns), ('breadth', breadth), ('shown', shown)):
             if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
                 raise ValueError(f'{name}: expected 1 or more, got {value!r}')
@@ -144,7 +147,8 @@ class _Traversal(_Walk):
             for branch in seen.branches if isinstance(seen, Branches) else ():
                 if branch.kind == 'event':
                     self.awake.wake(branch.cue, FOLLOWED)
-        self.seen |= found.keys()
+        for id in found:
+            self.seen.update(self.graph.tellings(id))  # an event that was told twice is read once
         return list(found.values())
 
     def take(self, keep: Sequence[str], cues: Sequence[str], found: Sequence[Snippet]) -> list[str]:
@@ -176,23 +180,35 @@ def chosen(run: Run, tools: dict[str, Tool], breadth: int, **state) -> tuple[str
         except ValueError:
             raise error from None
         calls = [one for one in move.calls if one.function in tools]
-        if not calls:
+        if not calls and move.mode == 'Navigate':
             raise
     return move.reasoning, calls[:breadth] if move.mode == 'Navigate' else []
 
 # %% ../nbs/31_mragent.ipynb #d3224884
+@contextmanager
+def looking(run: Run, k: int, turn: int) -> Iterator[None]:
+    "Look at the memory without a tool: what it raises ends the question as `MemoryFailed`, and stands in the trace."
+    try:
+        yield
+    except Exception as error:
+        told = str(error) if isinstance(error, MemoryFailed) else printable(f'{type(error).__name__}: {error}')[:300]
+        run.note(SearchStep(iteration=turn, query=run.question, k=k, error=told))
+        raise MemoryFailed(told) from error
+
+# %% ../nbs/31_mragent.ipynb #bb65d646
 class MRAgent(_Settings):
     "Choose by tags, traverse, prune, and again, until enough is known (MRAgent, Algorithm 1). `ask(question)` returns a `Trace`."
     def steps(self, run: Run) -> None:
         "Algorithm 1: the state grows turn by turn, and the answer is made from what was kept."
-        graph = self.graph(run.question)
+        with looking(run, WIDE, 0):
+            graph = self.graph(run.question)
         walk, tools = _Traversal(graph, run, self.structure), {tool.name: tool for tool in self.tools(graph)}
         began = walk.begin()
         for turn in range(1, self.turns + 1):
-            before, ways = walk.searched, walk.ways(self.shown, self.breadth)
-            reasoning, calls = chosen(run, tools, self.breadth, ways=ways, known=tuple(walk.kept.values()), fresh=tuple(walk.fresh),
-                                      history=tuple(walk.history), steps_left=self.turns - turn + 1, speakers=graph.names,
-                                      stop_early=self.stop_early)
+            before = walk.searched
+            with looking(run, ENTRY, turn):
+                ways = walk.ways(self.shown, self.breadth)
+            reasoning, calls = self.select(run, walk, tools, ways, turn)
             found = walk.look(tools, calls, turn)
             woken, left = self.route(run, walk, found), walk.unread(ways)
             kept = [one.id in walk.kept for one in found]
@@ -207,6 +223,17 @@ class MRAgent(_Settings):
         lines = tuple(walk.kept.values())
         final = run.ask(RECALL, question=run.question, lines=lines, asked=run.asked)
         run.answer(final.answer, cited_turns(final.sources, lines))
+
+    def select(self, run: Run, walk: _Traversal, tools: dict[str, Tool], ways: Sequence[Branch], turn: int) -> tuple[str, list[Called]]:
+        "f_select: the reason, and what is called. Who may not stop goes on along the best ways."
+        reasoning, calls = chosen(run, tools, self.breadth, ways=ways, known=tuple(walk.kept.values()), fresh=tuple(walk.fresh),
+                                  history=tuple(walk.history), steps_left=self.turns - turn + 1, speakers=walk.graph.names,
+                                  stop_early=self.stop_early)
+        if not calls and not self.stop_early:
+            left = tries([call_of(way) for way in ways], walk.history)[:self.breadth]
+            return f'{reasoning} It may not stop while a way is left.' if left else reasoning, [
+                Called(function=one.function, parameters=one.parameters) for one in left]
+        return reasoning, calls
 
     def route(self, run: Run, walk: _Traversal, found: Sequence[Snippet]) -> list[str]:
         "Prune what was found; the cues that it woke. Without active reasoning everything is kept."
