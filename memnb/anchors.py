@@ -16,6 +16,7 @@ from .cue_words import BASES
 from .reading import SMALL_TALK, Requirement, concerns, coverage, keywords, named_in, question_kind, requirements, sentences, stems, times_of
 from .search import Snippet
 from .span import ONE_DAY
+from .third_person import is_participle
 from .timespan import TimeSpan, find_times
 from .track_role import ENOUGH
 
@@ -42,7 +43,7 @@ class Anchor:
 ORDINALS = {'first': 0, 'second': 1, 'third': 2, 'fourth': 3, 'last': -1, 'latest': -1, 'final': -1}
 WIDER = ('weekend', 'week', 'month', 'year')  # `in the month when` means the whole of it
 _UNITS = 'day|night|morning|afternoon|evening|' + '|'.join(WIDER)
-_BESIDE = (rf'(?:(?:in|on|during) )?(?P<gap>{any_of(NUMBERS)}(?: of)? (?:{_UNITS})s? (?:before|after))'
+_BESIDE = (rf'(?:(?:in|on|during) )?(?P<gap>(?:an? )?(?:{any_of(NUMBERS)}|\d+)(?: of)? (?:{_UNITS}|fortnight)s? (?:before|after))'
            r'|(?:(?:right|just|shortly|soon) )?(?P<side>before|after)(?= (?-i:[A-Z]))')
 _AT = (rf'(?:in|on|during|at) the (?:same )?(?P<unit>{_UNITS}|time|season|summer|winter|spring|autumn|fall|\w+day)(?! (?:before|after)\b)'
        r'(?: that| when| in which| on which)?|when|while|as soon as')
@@ -58,7 +59,7 @@ def split_question(question: str) -> tuple[str, str, str] | None:
         return None
     unit = (found['unit'] or '').lower()
     gap = (found['gap'] or found['side'] or unit * (unit in WIDER)).lower()
-    return question[:found.start()].strip(), question[found.end():].strip(' ?,.'), re.sub('night|morning|afternoon|evening', 'day', gap)
+    return question[:found.start()].strip(), question[found.end():].strip(' ?,.'), re.sub(r'\b(?:night|morning|afternoon|evening)', 'day', gap)
 
 # %% ../nbs/30bb_anchors.ipynb #bb20b576
 _ORDINAL = re.compile(rf'\b(?:for the )?({"|".join(ORDINALS)})(?: time)?\b(?! (?:prize|place)\b)', re.I)
@@ -73,8 +74,8 @@ def anchored(question: str) -> Anchor | None:
         return None
     if ' ' not in gap and len(clause.split()) < 3:  # `two days after the flood` is an event, `after the flood` may be anything
         return None
-    if gap in ('before', 'after') and re.split(r"['’ ]", clause)[0] in main.split():
-        return None
+    if gap in ('before', 'after') and (re.split(r"['’ ]", clause)[0] in main.split() or not any(map(is_participle, clause.split()))):
+        return None  # `looks after Pascal` is no time
     ordinal = _ORDINAL.search(clause)
     return Anchor(main, ' '.join(_ORDINAL.sub(' ', clause).split()), ordinal and ORDINALS[ordinal[1].lower()], gap)
 
@@ -83,20 +84,16 @@ REACH = timedelta(days=14)  # how far a bare `before` or `after` reaches
 
 
 def beside(time: TimeSpan, gap: str) -> TimeSpan:
-    "The days that a gap means, reckoned from a closed time; they never touch it where the gap says before or after."
+    "The days that a gap means, reckoned from a closed time. Where it says before or after, they lie outside; so far as REACH where it has no measure."
     if gap in WIDER:
         return max(time, TimeSpan.of(gap, time.start), key=lambda span: span.days)
-    if gap == 'before':
-        return TimeSpan(time.start - REACH, time.start - ONE_DAY, 'span')
-    if gap == 'after':
-        return TimeSpan(time.end + ONE_DAY, time.end + REACH, 'span')
-    spans = [span for day in (time.start, time.end) for _, _, span in find_times(gap, day)]
-    first, last = min((span.start for span in spans), default=time.start), max((span.end for span in spans), default=time.end)
-    if gap.endswith('after'):
-        first = max(first, time.end + ONE_DAY)
-    elif gap.endswith('before'):
-        last = min(last, time.start - ONE_DAY)
-    return TimeSpan(first, last, 'span' if first < last else 'day') if spans else time
+    side = gap.split(' ')[-1]
+    if side not in ('before', 'after'):
+        return time
+    spans = [span for day in (time.start, time.end) for _, _, span in find_times(gap, day)] or [TimeSpan(time.start - REACH, time.end + REACH, 'span')]
+    first, last = min(span.start for span in spans), max(span.end for span in spans)
+    first, last = (max(first, time.end + ONE_DAY), last) if side == 'after' else (first, min(last, time.start - ONE_DAY))
+    return TimeSpan(first, last, 'span' if first < last else 'day')
 
 # %% ../nbs/30bb_anchors.ipynb #f0dffb66
 @lru_cache(maxsize=20_000)
@@ -155,7 +152,7 @@ def spans_beside(line: Snippet, need: Requirement) -> list[TimeSpan]:
 def events_told(lines: Sequence[Snippet], need: Requirement) -> list[TimeSpan]:
     """The times at which what is needed had happened when it was told, or, where none had, those that were foreseen.
 
-    Those first whose lines cover most, then those that were named and not only the day of telling. Of two that overlap the first stays."""
+    Those first whose lines cover most, then those that are not merely the day of telling. Of two that overlap the first stays."""
     found = []
     for line in lines:
         said = TimeSpan.day(line.said) if line.said else None
