@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, create_model
+from pydantic import AfterValidator, BaseModel, create_model
 
 from .answering import ANSWER, AnswerReply
 from .cue_tag_graph import Branch
@@ -22,8 +22,8 @@ from .tools import Tool, call_of_any
 from .walk_rules import navigate_rule, recall_rule, route_rule
 
 # %% auto #0
-__all__ = ['ADVICE', 'MODES', 'EXAMPLE', 'ENOUGH_EXAMPLE', 'NAVIGATE', 'ROUTE', 'RECALL_EXAMPLE', 'RECALL', 'moves_of',
-           'RouteReply', 'step_told', 'ways_told', 'navigate_fields', 'route_fields', 'recall_fields']
+__all__ = ['Ids', 'ADVICE', 'MODES', 'EXAMPLE', 'ENOUGH_EXAMPLE', 'NAVIGATE', 'ROUTE', 'RECALL_EXAMPLE', 'RECALL', 'moves_of',
+           'RouteReply', 'RecallReply', 'step_told', 'ways_told', 'navigate_fields', 'route_fields', 'recall_fields']
 
 # %% ../nbs/30d_navigation.ipynb #c06a5956
 def moves_of(tools: Sequence[Tool]) -> type[BaseModel]:
@@ -37,11 +37,24 @@ def _moves(call: Any) -> type[BaseModel]:
     return create_model('Move', reasoning=(str, ...), mode=(Literal['Navigate', 'Answer'], ...), calls=(list[call], []))
 
 # %% ../nbs/30d_navigation.ipynb #05902ebb
+def _both(ids: list[str]) -> list[str]:
+    "Ids as they were written, and those in brackets without them as well."
+    return list(dict.fromkeys(one for id in ids for one in (id, id.strip(' ()[]'))))
+
+
+Ids = Annotated[list[Text], AfterValidator(_both)]
+
+
 class RouteReply(BaseModel):
     "What f_route keeps of what was found, and the cues that it makes of it."
     reasoning: str = ''
-    keep: list[Text] = []  # ids
+    keep: Ids = []
     cues: list[Text] = []
+
+
+class RecallReply(AnswerReply):
+    "An answer, and the ids of the contents that it rests on, best first."
+    sources: Ids = []
 
 # %% ../nbs/30d_navigation.ipynb #e9ab9fa7
 def step_told(used: Used) -> str:
@@ -181,4 +194,4 @@ def recall_fields(question, lines=(), asked=None) -> dict:
 
 
 RECALL = Role(name='recall', system=ANSWER.system + RECALL_EXAMPLE, user='# Question{asked}\n{question}\n\n# Notes\n{lines}',
-              reply=AnswerReply, rule=recall_rule, fields=recall_fields)
+              reply=RecallReply, rule=recall_rule, fields=recall_fields)

@@ -19,7 +19,7 @@ from memnb.experiment import evaluate
 from memnb.lexical import LexicalIndex
 from memnb.lm import LM, ReplyError, RuleLM, ScriptedLM, read_reply
 from memnb.mragent import MRAgent
-from memnb.navigation import NAVIGATE, RECALL, ROUTE, RouteReply, moves_of, step_told, ways_told
+from memnb.navigation import NAVIGATE, RECALL, ROUTE, RecallReply, RouteReply, moves_of, step_told, ways_told
 from memnb.plans import Used
 from memnb.recollection import Recollection
 from memnb.reply import strict_schema
@@ -326,6 +326,25 @@ def test_an_answer_without_evidence_rests_on_nothing():
         trace = MRAgent(GRAPH, script([{'reasoning': '', 'mode': 'Navigate', 'calls': [{'function': 'query_tag_events', 'parameters': {'cue': 'boat', 'tag': 'purchase'}}]}],
                                       {'answer': 'a boat', 'sources': sources})).ask('Who lost the boat?')
         assert (trace.answer, trace.evidence, trace.error, trace.read) == ('a boat', [], None, ['D1:1'])
+
+
+@pytest.mark.parametrize('written', ['D1/e1', '(D1/e1)', '[D1/e1]', ' D1/e1 '])
+def test_an_id_may_be_copied_with_its_brackets(written):
+    model = ScriptedLM({'cues': [{'cues': ['boat']}], 'route': [{'reasoning': '', 'keep': [written], 'cues': []}],
+                        'navigate': [{'reasoning': '', 'mode': 'Navigate', 'calls': [{'function': 'query_tag_events', 'parameters': {'cue': 'boat', 'tag': 'purchase'}}]},
+                                     {'reasoning': '', 'mode': 'Answer', 'calls': []}], 'recall': [{'answer': 'a boat', 'sources': [written]}]})
+    trace = MRAgent(GRAPH, model).ask('What did Ada buy?')
+    assert (trace.answer, trace.evidence, trace.error) == ('a boat', ['D1:1'], None)
+
+
+@settings(max_examples=50)
+@given(st.lists(st.sampled_from(['a', '(a)', '[b]', 'note (1)', '(', '', 'c d']), max_size=5))
+def test_an_id_stays_where_it_was_written(ids):
+    expected = []
+    for one in ids:
+        expected += [form for form in (one, one.strip(' ()[]')) if form not in expected]
+    expected = [one for place, one in enumerate(expected) if one not in expected[:place]]
+    assert RouteReply(keep=ids).keep == RecallReply(answer='', sources=ids).sources == expected
 
 
 @settings(max_examples=15)
