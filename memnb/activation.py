@@ -38,7 +38,7 @@ def dates_in(text: str) -> list[str]:
 
 _SOME_DAY = date(2000, 1, 1)  # `parse_date` refuses all that depends on it
 
-# %% ../nbs/30b_activation.ipynb #a15029aa
+
 class CuesReply(BaseModel):
     "The cues of a question."
     cues: list[Text]
@@ -69,15 +69,15 @@ TAG, PERSON, CONTEXT = .5, .6, .3  # what is added for the nearest tag, the righ
 ASPECT = .3  # the cosine from which an aspect is offered
 ENTRY = 20  # episodes through which the walk enters where no cue fits
 
-# %% ../nbs/30b_activation.ipynb #41df06df
+# %% ../nbs/30b_activation.ipynb #74653c1c
 def tag_nearness(graph: CueTagGraph, text: str) -> Callable[[str], float]:
     "How near a tag is to a text, by its id: 1 for the nearest of the memory, 0 for the farthest, and for one that is not there."
     index = graph.tags.index  # of very many tags few are asked for, so all cosines stay in one array
-    scores = index._unmasked(text)
-    values, slots = scaled(scores.exactly(np.ones(len(index), bool))[1]) if len(index) else (), index._slots
+    scores, slots = index._unmasked(text), index._slots
+    values = scaled(scores.exactly(np.ones(len(index), bool))[1]) if len(index) else ()
     return lambda tag: float(values[slots[tag]]) if tag in slots else 0.0
 
-# %% ../nbs/30b_activation.ipynb #d0c6b624
+
 @lru_cache(maxsize=64)
 def _embedded(texts: tuple[str, ...]) -> np.ndarray:
     "(n, d) the bundled static vectors of texts, of length 1 or 0."
@@ -90,15 +90,18 @@ def aspect_scores(graph: CueTagGraph, text: str) -> dict[str, float]:
     spoken = tuple(ASPECTS.get(id, graph.aspects.shown(id)) for id in ids)
     return dict(zip(ids, (_embedded(spoken) @ _embedded((text,))[0]).tolist())) if ids else {}
 
-# %% ../nbs/30b_activation.ipynb #fc961324
+# %% ../nbs/30b_activation.ipynb #59edd677
 class _State:
     "How strongly each episode is woken, and by what."
-    def __init__(self, graph: CueTagGraph, question: str, tags: bool = True, units: bool = True):
+    def __init__(self, graph: CueTagGraph, question: str,
+                 tags: bool = True,  # whether a tag that is near the question counts
+                 units: bool = True,  # whether aspects of people are offered
+                ):
         self.graph = graph
         self.people = named_in(question, graph.names)  # about whom the answer may be
-        self.names = {cue_id(name) for name in graph.names}
+        self.names = {cue_id(name): name for name in graph.names}
         self.weights: dict[str, float] = {}  # cue id -> its weight
-        self.times: dict[tuple[date, date], float] = {}  # first and last day -> its weight
+        self.times: dict[tuple[date, date], float] = {}  # first and last day -> the weight that was given
         self.scores: dict[str, float] = {}  # episode -> sum of the weights of its cues and times
         self.ways: dict[str, tuple[float, str, str]] = {}  # episode -> the weight, cue and tag of its best way
         self.context: dict[str, tuple[float, str]] = {}  # episode -> what a neighbour says for it, and which does
@@ -122,25 +125,25 @@ class _State:
         self.scores[episode] = self.scores.get(episode, 0.0) + more
         self.ways[episode] = max(self.ways.get(episode, way), way)
 
-# %% ../nbs/30b_activation.ipynb #7d465546
+# %% ../nbs/30b_activation.ipynb #585fce54
 def time_ids(span: TimeSpan) -> list[str]:
-    "The ids of the cues under which what happened in a closed span stands: the months that it touches, and of a longer one its years. None for more than ten years."
+    "The ids of the cues under which what happened in a closed span stands: its months, and of a longer one its years. None for more than ten years."
     labels = time_cues([span])
     months = [TimeSpan.month(year, month) for year in range(span.start.year, span.end.year + 1) for month in range(1, 13)] if labels else ()
     return list(dict.fromkeys(map(cue_id, (*(str(month) for month in months if month.overlaps(span)), *labels))))
 
-# %% ../nbs/30b_activation.ipynb #64b1d71e
+# %% ../nbs/30b_activation.ipynb #d1ab0ebe
 class _Waking(_State):
     "How words and times wake what is stored."
     def wake(self, cue: str, weight: float = 1.0) -> bool:
-        "Wake a cue, those that are written alike, and those that mean nearly the same; a date wakes its time. Whether anything was."
-        span, ranks = parse_date(cue), {}
-        found = bool(span and span.start and span.end) and self._wake_time(span, weight)
-        if cue in self.graph.cues:
-            ranks[cue_id(cue)] = weight
+        "Wake a cue, and those that mean nearly the same; a date wakes what overlaps it. Whether anything was woken, or more than before."
+        span, found = parse_date(cue), False
+        if span and span.start and span.end:
+            return self._wake_time(span, weight)
+        ranks = {cue_id(cue): weight} if cue in self.graph.cues else {}
         for near, cosine in self.graph.cues.near(cue, MOST + 1, NEAR) if span is None else ():
             ranks.setdefault(near, LIKE * cosine * weight)
-        for one in ranks.keys() - self.names:  # who speaks is behind half of the memory: it is worth PERSON, and wakes nothing by itself
+        for one in ranks.keys() - self.names.keys():
             found |= self._wake(one, ranks[one] * self.rarity(one))
         return found
 
@@ -173,45 +176,36 @@ class _Waking(_State):
             self._lift(one, more * rare, (weight * rare, *way))
         return bool(found)
 
-# %% ../nbs/30b_activation.ipynb #0a592dd5
+# %% ../nbs/30b_activation.ipynb #3a0b14eb
 class _Turning(_Waking):
     "What wakes beside the words of the question."
-    def enter(self, episodes: Iterable[str]) -> None:
-        "Wake episodes without a cue of the question: each by its own rarest cue, those first that come first."
-        for place, one in enumerate(episodes):
-            cue, tag = max(pairs_of_all(self.graph.episodic, [one]), key=lambda pair: (self.rarity(pair[0]), pair))
-            self._lift(one, 1 / (1 + place), (1 / (1 + place), cue, tag))
-
     def wake_around(self, event: str, weight: float = CONTEXT) -> None:
-        "Wake the neighbours of an event that fits."
+        "Wake the neighbours of an event that fits. `UnknownSnippet`."
         for near in self.graph.around(event):
             if weight > self.context.get(near, (0.0, ''))[0]:
                 self.context[near] = (weight, event)
 
     def turn_to(self, cue: str) -> bool:
         "Look at what one person did from now on, if the cue is a name. Whether that is new."
-        turned = cue in self.graph.names and self.people != (cue,)
+        name = self.names.get(cue_id(cue))
+        turned = name is not None and self.people != (name,)
         if turned:
-            self.people = (cue,)
+            self.people = (name,)
         return turned
 
-# %% ../nbs/30b_activation.ipynb #56875ae0
+    def enter(self, episodes: Iterable[str]) -> None:
+        "Wake episodes without a cue of the question: each by its own rarest cue, those first that come first."
+        for place, one in enumerate(episodes):
+            cue, tag = max(pairs_of_all(self.graph.episodic, [one]), key=lambda pair: (self.rarity(pair[0]), pair))
+            self._lift(one, 1 / (1 + place), (1 / (1 + place), cue, tag))
+
+# %% ../nbs/30b_activation.ipynb #64b1d71e
 class Activation(_Turning):
     "The active set Z of one question: what is woken and not yet read, as branches, those first that are woken most."
-    def branches(self, read: Collection[str], most: int) -> list[Branch]:
-        "The best `most` branches that lead to something unread."
-        found: dict[tuple[str, str], float] = {}
-        for one, worth in self.worths({*self.scores, *self.context} - set(read)).items():
-            pair = self.ways[one][1:] if one in self.ways else (self.context[one][1], '')
-            if worth > found.get(pair, -1.0):
-                found[pair] = worth
-        return [self.branch(*pair) for pair in nsmallest(most, found, key=lambda pair: (-found[pair], pair))]
-
     def worths(self, episodes: Iterable[str]) -> dict[str, float]:
         "How strongly each episode is woken: by its cues, by what stands beside it, by its tag, and by who speaks."
         top, person = max(self.scores.values(), default=0.0) or 1.0, self.people[0] if len(self.people) == 1 else None
-        scores, ways, context, stored = self.scores, self.ways, self.context, self.graph.episodes
-        found = {}
+        scores, ways, context, stored, found = self.scores, self.ways, self.context, self.graph.episodes, {}
         for one in episodes:
             worth = scores.get(one, 0.0) / top + (context[one][0] if one in context else 0.0)
             if one in ways:
@@ -219,11 +213,21 @@ class Activation(_Turning):
             found[one] = worth + PERSON * (person is not None and stored[one].speaker == person)
         return found
 
+    def branches(self, read: Collection[str],  # ids of episodes
+                 most: int) -> list[Branch]:
+        "The best `most` branches that lead to something unread."
+        found: dict[tuple[str, str], float] = {}
+        for one, worth in self.worths({*self.scores, *self.context} - set(read)).items():
+            pair = self.ways[one][1:] if one in self.ways else (self.context[one][1], '')
+            found[pair] = max(found.get(pair, 0.0), worth)
+        return [self.branch(*pair) for pair in nsmallest(most, found, key=lambda pair: (-found[pair], pair))]
+
     def branch(self, cue: str, tag: str) -> Branch:
         "A branch as it is shown: with a tag the events behind it, without one those around an event."
         if not tag:
             return Branch(cue, '', len(self.graph.around(cue)), 'context')
-        return Branch(self.graph.cues.shown(cue), self.graph.tags.shown(tag), len(self.graph.contents_from(cue, tag)))
+        events = {self.graph.tellings(one) for one in self.graph.contents_from(cue, tag)}
+        return Branch(self.graph.cues.shown(cue), self.graph.tags.shown(tag), len(events))
 
     def behind(self, way: Branch) -> set[str]:
         "The ids of the episodes behind a branch."
