@@ -102,10 +102,14 @@ def cue_id(text: str) -> str:
     return _stems_of(text)
 
 
+_MAY = re.compile(r'\b(may)\b(?=\W+\d{4}\b)', re.I)  # before a year it is a month, where the tokenizer hears an auxiliary and drops it
+
+
 @lru_cache(maxsize=50_000)  # the same few thousand labels come again and again
 def _stems_of(text: str) -> str:
-    lower = text.lower()
-    return ' '.join(tokenize(text)) or ' '.join(re.findall(r'[^\W_]+', lower)) or ' '.join(lower.split())
+    parts, lower = _MAY.split(text), text.lower()
+    stems = [stem for place, part in enumerate(parts) for stem in (['may'] if place % 2 else tokenize(part))]
+    return ' '.join(stems) or ' '.join(re.findall(r'[^\W_]+', lower)) or ' '.join(lower.split())
 
 # %% ../nbs/29a_contents.ipynb #9c0c5557
 def time_cues(spans: Iterable[TimeSpan | None]) -> tuple[str, ...]:
