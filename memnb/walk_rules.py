@@ -11,7 +11,7 @@ from datetime import date
 from functools import lru_cache
 
 from .anchors import anchor_time, anchored, asked_time, needs_of, sought, tells_of, told, touches, whom, with_plain
-from .answering import AnswerReply
+from .answering import NO_INFORMATION, AnswerReply
 from .clauses import clauses
 from .contents import Episode, time_cues
 from .cue_tag_graph import Branch
@@ -44,7 +44,7 @@ def within(lines: Sequence[Snippet], question: str, time: TimeSpan | None, speak
             found.append(line)
     return sorted(found, key=lambda line: line.day.days)
 
-# %% ../nbs/30c_walk_rules.ipynb #263c2e14
+# %% ../nbs/30c_walk_rules.ipynb #51fdc525
 DEED, STATE, WORDS = 2, 1, 0  # how much a sentence tells
 
 
@@ -56,12 +56,12 @@ def weight_of(
     others: tuple[str, ...] = (),  # who listens: what they did themselves is no news to them
 ) -> int:
     "DEED where somebody did something, STATE where something is so or will be, WORDS for a wish, an offer, an opinion, a question, a greeting."
-    weight = WORDS
-    for one in clauses(sentence, speaker, day, others):
-        _, sort = sort_of(f'{one.subject} {one.predicate} {one.object}', one.subject, (one.subject,))
-        if sort not in ('plan', 'fleeting', 'loose'):
-            weight = max(weight, DEED if sort == 'event' and one.subject not in others else STATE)
-    return weight
+    parts = clauses(sentence, speaker, day, others)
+    sorts = [sort_of(f'{one.subject} {one.predicate} {one.object}', one.subject, (one.subject,)) for one in parts]
+    if not parts and '?' not in sentence:  # no object, or no verb: then a name says what it is
+        sorts = [found for found in [sort_of(sentence, speaker, (speaker, *others))] if found[1] in ('own', 'event')]
+    weights = [DEED if sort == 'event' and who not in others else STATE for who, sort in sorts if sort not in ('plan', 'fleeting', 'loose')]
+    return max(weights, default=WORDS)
 
 # %% ../nbs/30c_walk_rules.ipynb #80cc41f8
 def telling(lines: Sequence[Snippet], question: str, time: TimeSpan, speakers: Sequence[str]) -> list[tuple[Snippet, str, int]]:
@@ -150,7 +150,8 @@ def recall_rule(question, lines=(), asked=None) -> AnswerReply:
     time = asked_time(question, lines, speakers)
     there = telling(lines, question, time, speakers) if time else []
     if not there:
-        return answer_of(question, lines)
+        another = time is not None and needs_of(question, speakers)[0].person not in (None, *whom(anchored(question), speakers))
+        return AnswerReply(answer=NO_INFORMATION) if another else answer_of(question, lines)  # what one did is no answer for the other
     best, sentence, _ = there[0]
     event = anchor_time(question, lines, speakers)
     tells = [line.id for line in tells_of(lines, needs_of(question, speakers)[0])
