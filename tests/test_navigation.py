@@ -239,6 +239,9 @@ def test_every_offered_tool_can_be_called_and_the_type_is_made_once():
                 call = {'function': tool.name, 'parameters': {key: VALUES[key] for key in NEEDS[tool.name]}}
                 assert read_reply(json.dumps({'reasoning': '', 'mode': 'Navigate', 'calls': [call, call]}), moves_of(offered)).calls[1].function == tool.name
     assert moves_of(ALL) is moves_of(list(GRAPH.tools()[:-1])) and moves_of(ALL) is not moves_of(ALL[:4])
+    for reply in ({'mode': 'Answer', 'calls': []}, {'reasoning': 'so', 'calls': []}, {'reasoning': 'so', 'mode': 'Answer'}):
+        with pytest.raises(ValueError, match='reasoning|mode|calls'):
+            read_reply(json.dumps(reply), moves_of(ALL))
     for wrong in ([], [ALL[0], ALL[0]]):
         with pytest.raises(ValueError, match='one or more'):
             moves_of(wrong)
