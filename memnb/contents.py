@@ -68,7 +68,7 @@ class SemanticUnit(Snippet):
 
     @property
     def since(self) -> date | None:
-        "The first day on which it is known to hold: when it began, else when it was said."
+        "The first day on which it is known to hold: when it began (of `until 2018` the last day, no other is known), else when it was said; or None."
         return (self.time and (self.time.start or self.time.end)) or (self.said.date() if self.said else None)
 
     @property
@@ -96,7 +96,7 @@ class Topic:
 
 # %% ../nbs/29a_contents.ipynb #4085b68f
 def cue_id(text: str) -> str:
-    "The form by which cues, tags, aspects and titles are matched: their stems in order; where there are none, the words in lower case."
+    "The form by which cues, tags, aspects and titles are matched: their stems in order; where there are none, the words in lower case. TypeError for what is no text."
     if not isinstance(text, str):
         raise TypeError(f'cue_id: expected a str, got {text!r:.80}')
     return _stems_of(text)
