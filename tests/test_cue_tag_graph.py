@@ -308,12 +308,20 @@ _TOOLS = {tool.name: tool for tool in _SMALL.tools()}
 def test_an_unknown_label_is_told_what_comes_near_and_a_day_its_month():
     assert refusal(_SMALL.query_tag_events, 'exam', 'Bread').startswith("cue: there is no cue 'exam'; near it: test")
     assert refusal(_SMALL.query_tag_events, '2 February 2024', 'Bread').split('near it: ')[1].startswith('February 2024, ')
+    assert refusal(_SMALL.query_personal_information, 'lake') == "person: nothing is known of 'lake'; something is of Tobin"  # a cue, and nobody
     assert refusal(_SMALL.query_tag_events, '2 March 2024', 'Bread').split('near it: ')[1].count('March') == 0
     assert refusal(_SMALL.query_tag_events, 'test', 'Camping') == "tag: 'test' has no tag 'Camping'; it has Bread"
     assert refusal(_EMPTY.query_tag_events, 'test', 'Bread') == "cue: there is no cue 'test'"
     people = built(CueTagGraph, {'S1': Recollection((), (fact('u1', 'job', '2024-08-26', ''),))})
     assert refusal(people.query_tag_events, 'Tobin', 'job') == "tag: 'Tobin' has no tag 'job'; it leads to no event"
     assert refusal(_SMALL.query_personal_aspect, 'Tobin', 'job', 'the other day').startswith('as_of: expected a date')
+
+
+def test_the_months_of_a_day_come_before_what_looks_like_it():
+    dates = ('16.05', '16 05', '05.2024', '2024.05', '16.05.24', '16.06.2024')
+    graph = built(CueTagGraph, {'S1': Recollection((Episode('S1/e1', TEXTS[0], ('S1:1',), TimeSpan.month(2024, 5), session='S1', tag='Bread', cues=dates),))})
+    near = refusal(graph.query_tag_events, '16.05.2024', 'Bread').split('near it: ')[1].split(', ')
+    assert near[0] == 'May 2024' and near[1:] and set(near[1:]) < set(dates) and graph.cues.near('16.05.2024', 1)[0][0] != cue_id('May 2024')
 
 
 @pytest.mark.parametrize('arguments', [{}, {'cue': 'test'}, {'cue': 'test', 'tag': None}, {'cue': 'test', 'tag': ['Bread']}, {'cue': True, 'tag': 'Bread'},
