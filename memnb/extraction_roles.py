@@ -22,8 +22,8 @@ from .texts import Text
 from .third_person import third_person
 
 # %% auto #0
-__all__ = ['GISTS', 'FACTS', 'GistLine', 'GistsReply', 'FactLine', 'FactsReply', 'voices', 'content_words', 'units', 'narrated',
-           'day_said', 'gists_rule', 'facts_rule']
+__all__ = ['SESSION_TEXT', 'GISTS', 'FACTS', 'GistLine', 'GistsReply', 'FactLine', 'FactsReply', 'voices', 'session_fields',
+           'content_words', 'units', 'narrated', 'day_said', 'gists_rule', 'facts_rule']
 
 # %% ../nbs/19bb_extraction_roles.ipynb #2e71fae2
 class GistLine(BaseModel):
@@ -84,11 +84,11 @@ The reply:
 {{"facts": [{{"subject": "Ines", "predicate": "keeps", "object": "bees", "point_in_time": null, "start_time": "2019", "end_time": null, "turns": ["D2:1"]}}, {{"subject": "Ines", "predicate": "bought", "object": "a third hive", "point_in_time": "18 January 2024", "start_time": null, "end_time": null, "turns": ["D2:1"]}}, {{"subject": "a third hive", "predicate": "came from", "object": "Rolf", "point_in_time": "18 January 2024", "start_time": null, "end_time": null, "turns": ["D2:1"]}}]}}'''
 
 # %% ../nbs/19bb_extraction_roles.ipynb #c5f19673
-_USER = '''Date: {date}
+SESSION_TEXT = '''Date: {date}
 Speakers: {speakers}
 
-{session}'''
-_FACTS_USER = _USER + '''
+{session}'''  # what every prompt about a session shows of it; `session_fields` fills it in
+_FACTS_USER = SESSION_TEXT + '''
 
 Gists:
 {gists}'''
@@ -99,13 +99,18 @@ def voices(session: Session) -> tuple[str, ...]:
     return tuple(dict.fromkeys(turn.speaker for turn in session.turns))
 
 
-def _fields(session: Session, speakers: Sequence[str] = (), gists: Sequence[Gist] = ()) -> dict:
-    "The texts of both prompts; a turn shows its own time only where that is not the session's."
+def session_fields(session: Session, speakers: Sequence[str] = ()) -> dict[str, str]:
+    "The texts of SESSION_TEXT; a turn shows its own time only where that is not the session's."
     def line(turn):
         moment = f'[{stamp(turn.time)}] ' if turn.time and turn.time != session.time else ''
         return f'({turn.id}) {moment}{turn.speaker}: {turn.content}'
     return {'date': stamp(session.time) if session.time else 'not known', 'session': '\n'.join(map(line, session.turns)),
-            'speakers': ', '.join(speakers or voices(session)), 'gists': [f'({", ".join(gist.sources)}) {gist.text}' for gist in gists]}
+            'speakers': ', '.join(speakers or voices(session))}
+
+
+def _fields(session: Session, speakers: Sequence[str] = (), gists: Sequence[Gist] = ()) -> dict:
+    "The texts of both prompts."
+    return {**session_fields(session, speakers), 'gists': [f'({", ".join(gist.sources)}) {gist.text}' for gist in gists]}
 
 # %% ../nbs/19bb_extraction_roles.ipynb #25716ae3
 @lru_cache(maxsize=20_000)
@@ -180,5 +185,5 @@ def facts_rule(
     return FactsReply(facts=lines)
 
 
-GISTS = Role('gists', _GISTS_SYSTEM, _USER, GistsReply, gists_rule, _fields)
+GISTS = Role('gists', _GISTS_SYSTEM, SESSION_TEXT, GistsReply, gists_rule, _fields)
 FACTS = Role('facts', _FACTS_SYSTEM, _FACTS_USER, FactsReply, facts_rule, _fields)
