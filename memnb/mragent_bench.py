@@ -117,13 +117,14 @@ def by_turn(made: Memories, most: int = 8) -> dict[str, dict]:
             for category, rows in found.items()}
 
 # %% ../nbs/52d_mragent_bench.ipynb #472fe8be
-def reading_curve(made: Memories, make: Callable[[Conversation], Loop], at: Sequence[int] = (1, 2, 3, 5, 8, 10, 15, 20, 25)) -> list[dict]:
+def reading_curve(made: Memories, make: Callable[[Conversation], Loop], at: Sequence[int] = (1, 2, 3, 5, 8, 10, 15, 20, 25),
+                  categories: Sequence[str] = CATEGORIES) -> list[dict]:
     "Mean evidence recall, and mean tokens read, after so many turns of the conversation."
     points: dict[int, list] = {turns: [] for turns in at}
     for conversation in made.conversations:
         loop = make(conversation)
         for question in conversation.questions:
-            if not question.evidence or question.category not in CATEGORIES:
+            if not question.evidence or question.category not in categories:
                 continue
             told, read, spent, after = in_order(loop.ask(question.text, budget=TURNS)), [], 0, {}
             for _, spent, turns in told:
@@ -192,7 +193,8 @@ def mragent_report(made: Memories, tell: Callable[[str], None] = lambda line: No
              ('cue → tag → content, active', 'cue → tag → episode, active'),
              ('MRAgent, stopping by itself', 'one search, stopped where MRAgent stops')]
     tell('tokens and turns')
-    curves = {name: reading_curve(made, make) for name, make in main_methods(made).items() if name in ('MRAgent', 'one search of the turns')}
+    curves = {part: {name: reading_curve(made, main_methods(made)[name], categories=kinds) for name in ('MRAgent', 'one search of the turns')}
+              for part, kinds in (('all', CATEGORIES), ('multi-hop', ('multi-hop',)))}
     counts = [graph.counts() for graph in made.graphs.values()]
     return rounded({
         **{name: summary(part) for name, part in rows.items()},
@@ -212,7 +214,7 @@ def mragent_tables(report: dict) -> list[Table]:
                     *(with_interval(one[name], '+') if name in one else '–' for name in CATEGORIES)) for one in report['differences']]
     turns = [(name, *(f'{100 * one:.1f}' for one in found['recall']), f'{found["turns"]:.2f}', f'{found["last valid"]:.2f}')
              for name, found in report['by_turn'].items()]
-    walk, search = report['curves']['MRAgent'], report['curves']['one search of the turns']
+    walk, search = report['curves']['all']['MRAgent'], report['curves']['all']['one search of the turns']
     tokens = [(f'{100 * one["recall"]:.1f}', f'{one["turns"]}', f'{one["tokens"]:,.0f}',
                f'{need:,.0f}' if (need := tokens_at(search, one['recall'])) is not None else 'not reached') for one in walk]
     exchange = [(name, *map(str, kinds.values())) for name, kinds in report['exchanged']['turns'].items()]
