@@ -9,16 +9,19 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
+from numbers import Integral
 
 from .edits import Change, DuplicateEntry, Edit, Entry, UnknownEntry, applied, said_by, state_after
 from .journal import Extent, Journal
 
 # %% auto #0
-__all__ = ['NothingToUndo', 'EditedMemory']
+__all__ = ['is_before', 'NothingToUndo', 'EditedMemory']
 
 # %% ../nbs/39c_edited_memory.ipynb #da8ec5ea
 class _Mind:
     "The entries of one namespace, as the journal has them, with what is staged."
+    _open = False  # whether a transaction is
+
     def __init__(self, journal: Journal, namespace: str):
         if not isinstance(namespace, str) or not namespace:
             raise ValueError(f'namespace: expected a name, got {namespace!r:.80}')
@@ -48,31 +51,29 @@ class _Mind:
         return self._entries
 
     def refresh(self) -> None:
-        "Take in what others have written since. Staged edits stay as they are; that they fit is seen when they are written."
-        if self._staged or (there := self.journal.extent(self.namespace)) == self._known:
+        "Take in what others have written since, unless a transaction is open: that what it did fits is seen when it is written."
+        if self._open or (there := self.journal.extent(self.namespace)) == self._known:
             return
         if there.forgotten != self._known.forgotten:
             gone = {*self._entries, *self._stale}
             self._reset()
             self._stale |= gone
-        for change in self.journal.changes(self.namespace, self._known.last):
+        for change in self.journal.changes(self.namespace, self._known.last, there.last):
             if change.entry is not None:
                 self._put(change.entry, change.after)
             self._when = change.when
         self._known, self._given = there, there.given
 
 # %% ../nbs/39c_edited_memory.ipynb #a1d6baf5
-class _Editable(_Mind):
-    "What changes a bank."
-    _batch: int | None = None  # of the transaction that is open
-
+class _Transacted(_Mind):
+    "What holds edits together."
     @contextmanager
     def transaction(self) -> Iterator[None]:
         "All edits inside are written together at the end, or taken back where an exception leaves it. One may stand inside another."
-        outer, mark = self._batch is None, len(self._staged)
+        outer, mark = not self._open, len(self._staged)
         if outer:
             self.refresh()
-            self._batch = self._known.last + 1
+        self._open = True
         try:
             yield
             if outer and self._staged:
@@ -82,7 +83,7 @@ class _Editable(_Mind):
             self._take_back(mark)
             raise
         finally:
-            self._batch = None if outer else self._batch
+            self._open = not outer
 
     def _take_back(self, mark: int) -> None:
         "Forget what was staged since."
@@ -93,37 +94,56 @@ class _Editable(_Mind):
             self._when = when
         self._given = self._known.given + sum(change.action == 'ADD' for change, _, _ in self._staged)
 
+    def _stage(self, action: str, id: str | None, after: Entry | None, reason: str, evidence: tuple[str, ...], when: datetime | None,
+               undoes: int | None = None) -> Change:
+        "Put a change into mind, to be written."
+        number, before = self._known.last + len(self._staged) + 1, self._entries.get(id) if id else None
+        batch = self._staged[0][0].batch if self._staged else number
+        change = Change(number, action, id, after, batch, reason, evidence, when, undoes)
+        self._staged.append((change, before, self._when))
+        self._when = when
+        if after != before:
+            self._put(id, after)
+        return change
+
+# %% ../nbs/39c_edited_memory.ipynb #e4721dd1
+def is_before(one: datetime, other: datetime) -> bool:
+    "Whether one time is before another. ValueError where only one of them says in which zone it is."
+    if (one.utcoffset() is None) != (other.utcoffset() is None):
+        raise ValueError(f'a time: expected one {"with" if one.utcoffset() is None else "without"} a zone, like {other}, got {one}')
+    return one < other
+
+# %% ../nbs/39c_edited_memory.ipynb #4cfaadce
+class _Editable(_Transacted):
+    "What changes a bank."
     def apply(self, edits: Iterable[Edit], when: datetime | None = None) -> list[Change]:
         "Apply edits in order, all or none: what came of each. `UnknownEntry`, `DuplicateEntry`, `ConflictError`; ValueError for a time that goes back."
         with self.transaction():
+            when = self._at(when)
             return [self._apply(edit, when) for edit in edits]
+
+    def _at(self, when: datetime | None) -> datetime | None:
+        "The time of a change: the given one, else that of the last. TypeError for what is no time, ValueError for one that goes back."
+        if not isinstance(when, datetime | None):
+            raise TypeError(f'when: expected a datetime, got {when!r:.80}')
+        if when and self._when and is_before(when, self._when):
+            raise ValueError(f'when: expected {self._when} or later, the time of the last change, got {when}')
+        return when or self._when
 
     def _apply(self, edit: Edit, when: datetime | None) -> Change:
         "Stage one edit."
+        if not isinstance(edit, Edit):
+            raise TypeError(f'apply: expected edits, got {edit!r:.80}')
         if edit.action == 'ADD' and (there := self._same.get(said_by(Entry('', edit.text, (), edit.time, edit.speaker)))):
             new = set(edit.sources) - set(self._entries[there].sources)
             action, reason = 'UPDATE' if new else 'NONE', edit.reason or 'it is there already'
             edit = replace(edit, action=action, entry=there, text=self._entries[there].text, reason=reason)
         id = edit.entry or (f'm{self._given + 1}' if edit.action == 'ADD' else None)
-        before = self._entries.get(id) if id else None
-        after = applied(before, edit, id, when)
+        after = applied(self._entries.get(id) if id else None, edit, id, when)
         if after is not None and (there := self._same.get(said_by(after), id)) != id:
             raise DuplicateEntry(f'{edit.action} of {id}: {there} says the same already')
         self._given += edit.action == 'ADD'
         return self._stage(edit.action, id, after, edit.reason, edit.sources, when)
-
-    def _stage(self, action: str, id: str | None, after: Entry | None, reason: str, evidence: tuple[str, ...], when: datetime | None,
-               undoes: int | None = None) -> Change:
-        "Put a change into mind, to be written."
-        if when is not None and self._when is not None and when < self._when:
-            raise ValueError(f'when: expected {self._when} or later, the time of the last change, got {when}')
-        number = self._known.last + len(self._staged) + 1
-        change = Change(number, action, id, after, self._batch or number, reason, evidence, when or self._when, undoes)
-        self._staged.append((change, self._entries.get(id) if id else None, self._when))
-        self._when = change.when
-        if id is not None and after is not self._entries.get(id):
-            self._put(id, after)
-        return change
 
 # %% ../nbs/39c_edited_memory.ipynb #845311e3
 class NothingToUndo(ValueError):
@@ -132,27 +152,32 @@ class NothingToUndo(ValueError):
 
 class EditedMemory(_Editable):
     "What can be asked of the history."
+    def _changes(self, **of: str) -> list[Change]:
+        "All changes, or those of one entry, up to what is in mind."
+        self.refresh()
+        return self.journal.changes(self.namespace, to=self._known.last, **of) + [change for change, _, _ in self._staged]
+
     def history(self, entry_id: str) -> list[Change]:
         "All changes of an entry, the first first. `UnknownEntry` if there never was one."
-        self.refresh()
-        found = self.journal.changes(self.namespace, entry=entry_id) + [change for change, _, _ in self._staged if change.entry == entry_id]
+        found = [change for change in self._changes(entry=entry_id) if change.entry == entry_id]
         if not found:
             raise UnknownEntry(f'no entry {entry_id!r:.80}, now or before')
         return found
 
     def as_of(self, when: datetime | int) -> dict[str, Entry]:
         "What was believed then, by id: after the changes up to a time, or up to a number. Changes without a time are before all times."
-        self.refresh()
-        changes = [*self.journal.changes(self.namespace), *(change for change, _, _ in self._staged)]
+        if not isinstance(when, (datetime, Integral)):
+            raise TypeError(f'as_of: expected a datetime or the number of a change, got {when!r:.80}')
         if isinstance(when, datetime):
-            return state_after(change for change in changes if change.when is None or change.when <= when)
-        return state_after(change for change in changes if change.number <= when)
+            return state_after(change for change in self._changes() if change.when is None or not is_before(when, change.when))
+        return state_after(change for change in self._changes() if change.number <= when)
 
     def undo(self, reason: str = '', when: datetime | None = None) -> list[Change]:
         "Take the last transaction back that was not taken back yet. `NothingToUndo`."
         with self.transaction():
             if self._staged:
                 raise RuntimeError('undo: leave the transaction by an exception to take it back')
+            when = self._at(when)
             undone, found = set(), []
             for change in self.journal.backwards(self.namespace):
                 if found and change.batch != found[0].batch:

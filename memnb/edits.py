@@ -5,11 +5,11 @@
 # %% ../nbs/39a_edits.ipynb #ca75db35
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cache
+from typing import Literal
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -32,11 +32,13 @@ def said_by(entry: Snippet) -> tuple[str, TimeSpan | None, str]:
 
 # %% ../nbs/39a_edits.ipynb #3044f52a
 ACTIONS = ('ADD', 'UPDATE', 'DELETE', 'NONE')  # MemMA, section 4.1
+_NEEDS = {'ADD': {'text': True, 'entry': False}, 'UPDATE': {'text': True, 'entry': True}, 'DELETE': {'text': False, 'entry': True}, 'NONE': {}}
+_KINDS = {'text': str, 'entry': str | None, 'time': TimeSpan | None, 'speaker': str | None, 'reason': str}
 
 
 @dataclass(frozen=True)
 class Edit:
-    "One atomic edit (MemMA, equation 2). ValueError for one that lacks what its action needs or has what it cannot use."
+    "One atomic edit (MemMA, equation 2). `ValueError`, `TypeError` for one that lacks what its action needs or has what it cannot use."
     action: str  # of ACTIONS
     text: str = ''  # ADD and UPDATE: what is to stand there
     entry: str | None = None  # UPDATE and DELETE: the id
@@ -48,17 +50,28 @@ class Edit:
     def __post_init__(self):
         if self.action not in ACTIONS:
             raise ValueError(f'an edit: expected one of {", ".join(ACTIONS)}, got {self.action!r:.80}')
-        if isinstance(self.sources, str):
-            raise TypeError(f'{self.action}: expected a tuple of turn ids, got the str {self.sources!r:.80}')
-        object.__setattr__(self, 'sources', tuple(dict.fromkeys(self.sources)))
-        for name, value, needed in (('text', self.text.strip(), {'ADD': True, 'UPDATE': True, 'DELETE': False}.get(self.action)),
-                                    ('entry', self.entry, {'ADD': False, 'UPDATE': True, 'DELETE': True}.get(self.action))):
-            if needed is not None and bool(value) != needed:
-                raise ValueError(f'{self.action}: expected {"some" if needed else "no"} {name}, got {value!r:.80}')
+        for name, kind in _KINDS.items():
+            if not isinstance(getattr(self, name), kind):
+                raise TypeError(f'{self.action}: {name}: expected {getattr(kind, "__name__", kind)}, got {getattr(self, name)!r:.80}')
+        object.__setattr__(self, 'sources', _turn_ids(self.sources))
+        for name, needed in _NEEDS[self.action].items():
+            if bool((getattr(self, name) or '').strip()) != needed:
+                raise ValueError(f'{self.action}: expected {"some" if needed else "no"} {name}, got {getattr(self, name)!r:.80}')
+        for text in filter(None, (self.text, self.entry, self.speaker, self.reason, *self.sources)):
+            if not text.isascii() and text.encode(errors='replace').decode() != text:
+                raise ValueError(f'{self.action}: expected whole characters, got {text!r:.80}')
+
+
+def _turn_ids(sources: Iterable[str]) -> tuple[str, ...]:
+    "Turn ids, each once; `TypeError` for anything else."
+    ids = tuple(dict.fromkeys(sources))
+    if isinstance(sources, str) or not all(isinstance(id, str) for id in ids):
+        raise TypeError(f'sources: expected a tuple of turn ids, got {sources!r:.80}')
+    return ids
 
 # %% ../nbs/39a_edits.ipynb #abde0f57
 class UnknownEntry(KeyError):
-    "An id that the bank does not have: an UPDATE or DELETE of it is no ADD."
+    "An id that the bank does not have: an UPDATE of it is no ADD."
     __str__ = Exception.__str__  # a KeyError would print its message in quotes
 
 
@@ -76,24 +89,22 @@ def applied(before: Entry | None,  # what stands under the id; None: nothing
             id: str,  # of the entry that is changed or made
             when: datetime | None = None,  # when that is recorded
            ) -> Entry | None:
-    "What stands under the id after an edit, None for nothing. `UnknownEntry` where an UPDATE or DELETE finds nothing."
-    if edit.action == 'NONE':
-        return before
+    "What stands under the id after an edit, None for nothing. `UnknownEntry` where an edit names an entry and finds nothing."
     if edit.action == 'ADD':
         return Entry(id, edit.text, edit.sources, edit.time, edit.speaker, when)
-    if before is None:
+    if edit.entry is not None and before is None:
         raise UnknownEntry(f'{edit.action}: no entry {id!r:.80}')
-    if edit.action == 'DELETE':
-        return None
+    if edit.action in ('NONE', 'DELETE'):
+        return before if edit.action == 'NONE' else None
     return replace(before, text=edit.text, sources=united(before.sources, edit.sources), time=edit.time or before.time,
-                   speaker=edit.speaker or before.speaker, said=when or before.said)
+                   speaker=edit.speaker or before.speaker, said=before.said if edit.text == before.text else when or before.said)
 
 # %% ../nbs/39a_edits.ipynb #98e1aabf
 @dataclass(frozen=True)
 class Change:
     "One row of the history."
     number: int  # from 1, in order, for each namespace
-    action: str  # of ACTIONS, or UNDO
+    action: Literal['ADD', 'UPDATE', 'DELETE', 'NONE', 'UNDO']
     entry: str | None  # the id; None: nothing was touched
     after: Entry | None  # what stands there since; None: nothing does
     batch: int  # the number of the first change that was made together with this one
@@ -102,8 +113,12 @@ class Change:
     when: datetime | None = None
     undoes: int | None = None  # the change that is taken back
 
+    def __post_init__(self):
+        if self.after is not None and self.after.id != self.entry:
+            raise ValueError(f'change {self.number}: expected what stands under {self.entry!r:.80}, got {self.after.id!r:.80}')
+
     def __str__(self) -> str:
-        what = self.after.line if self.after and self.action not in ('NONE',) else ''
+        what = self.after.line if self.after and self.action != 'NONE' else ''
         took = f' of change {self.undoes}' if self.undoes else ''
         return ' '.join(filter(None, (f'{self.number}.', self.action + took, self.entry, what, f'({self.reason})' * bool(self.reason))))
 
@@ -120,9 +135,8 @@ def state_after(changes: Iterable[Change]) -> dict[str, Entry]:
 
 
 def place_of(id: str) -> tuple[int, str]:
-    "By what ids are ordered: m2 before m10."
-    number = re.search(r'\d+$', id)
-    return (int(number[0]) if number else 0, id)
+    "By what the ids that a bank gives are ordered: m2 before m10."
+    return len(id), id
 
 # %% ../nbs/39a_edits.ipynb #d37b4651
 @cache
@@ -131,14 +145,15 @@ def _schema() -> TypeAdapter:
 
 
 def change_to_json(change: Change) -> str:
-    "A change as JSON text."
-    return _schema().dump_json(change).decode()
+    "A change as JSON text, without what is as it is by default."
+    return _schema().dump_json(change, exclude_defaults=True).decode()
 
 
 def change_from_json(text: str) -> Change:
     "The change that `change_to_json` wrote; ValueError for any other text."
     try:
-        return _schema().validate_json(text)
+        return _schema().validate_json(text, strict=True)
     except ValidationError as error:
         first = error.errors()[0]
-        raise ValueError(f'a change: expected what change_to_json writes; {".".join(map(str, first["loc"]))}: {first["msg"]}') from None
+        where = '.'.join(map(str, first['loc'])) or 'the whole'
+        raise ValueError(f'a change: expected what change_to_json writes; {where}: {first["msg"]}') from None

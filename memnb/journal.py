@@ -6,16 +6,16 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from .edits import Change, Entry, change_from_json, change_to_json
+from .edits import Change, Entry, UnknownEntry, change_from_json, change_to_json, place_of
 from .memory_file import HEAD, MemoryFileError, connected, faults_of, read_head, sweep
 
 # %% auto #0
-__all__ = ['Extent', 'ConflictError', 'Journal']
+__all__ = ['Extent', 'ConflictError', 'Receipt', 'Journal']
 
 # %% ../nbs/39b_journal.ipynb #86e36963
 @dataclass(frozen=True)
@@ -35,87 +35,109 @@ _TABLES = (*HEAD, "INSERT INTO memory VALUES ('kind', 'memory-bank')",
            'CREATE INDEX by_entry ON changes (namespace, entry, number)',
            'CREATE TABLE extents (namespace TEXT PRIMARY KEY, last INTEGER, given INTEGER, forgotten INTEGER)')
 
-
+# %% ../nbs/39b_journal.ipynb #f7502fdb
 class _File:
     "A connection to the tables, in a file or in memory."
     def __init__(self, path: str | Path | None = None):
         self.path = ':memory:' if path is None else path
         self._file = sqlite3.connect(':memory:', isolation_level=None) if path is None else connected(path, 'rwc')
         try:
-            with self._transaction():
-                if read_head(self._file, self.path, 'memory-bank') is None:
-                    for statement in _TABLES:
-                        self._file.execute(statement)
-            with faults_of(self.path):
-                self._file.execute('PRAGMA secure_delete = ON')
-                sweep(self._file)
+            self._prepare()
         except BaseException:
             self._file.close()
             raise
 
+    def _prepare(self) -> None:
+        "Make the tables if there are none, and finish what a process left that was killed while it forgot."
+        with self._transaction('DEFERRED') as file:
+            new = read_head(file, self.path, 'memory-bank') is None
+        with self._transaction('IMMEDIATE' if new else 'DEFERRED') as file:
+            if new and read_head(file, self.path, 'memory-bank') is None:  # nobody was quicker
+                for statement in _TABLES:
+                    file.execute(statement)
+        with faults_of(self.path):
+            self._file.execute('PRAGMA secure_delete = ON')
+        self.sweep()
+
     @contextmanager
-    def _transaction(self) -> Iterator[sqlite3.Connection]:
+    def _transaction(self, mode: str = 'IMMEDIATE') -> Iterator[sqlite3.Connection]:
         "All that is executed inside, or nothing. `MemoryFileError`."
         with faults_of(self.path):
-            self._file.execute('BEGIN IMMEDIATE')
+            self._file.execute(f'BEGIN {mode}')
             try:
                 yield self._file
+                self._file.execute('COMMIT')
             except BaseException:
-                self._file.execute('ROLLBACK')
+                if self._file.in_transaction:  # a full disk has ended it already
+                    self._file.execute('ROLLBACK')
                 raise
-            self._file.execute('COMMIT')
+
+    def sweep(self) -> None:
+        "Write the file anew if something was forgotten since that was last done."
+        with faults_of(self.path):
+            sweep(self._file)
 
     def close(self) -> None:
         "Give the file back. What was appended is in it."
         self._file.close()
 
 # %% ../nbs/39b_journal.ipynb #6bad9163
-class _Readable(_File):
+class _Rows(_File):
+    "What stands in the tables."
+    def extent(self, namespace: str) -> Extent:
+        "How far a namespace has come."
+        with faults_of(self.path):
+            found = self._file.execute('SELECT last, given, forgotten FROM extents WHERE namespace = ?', (namespace,)).fetchone() or (0, 0, 0)
+        if not all(isinstance(number, int) and number >= 0 for number in found):
+            raise MemoryFileError(f'{self.path}: how far {namespace!r:.80} has come is damaged: {found}')
+        return Extent(*found)
+
+    def _read(self, namespace: str, which: str, values: list) -> Iterator[Change]:
+        with faults_of(self.path):
+            rows = self._file.execute(f'SELECT number, entry, change FROM changes WHERE namespace = ? AND {which}', (namespace, *values)).fetchall()
+        for number, entry, text in rows:
+            try:
+                change = change_from_json(text)
+                if (change.number, change.entry) != (number, entry):
+                    raise ValueError(f'it says that it is change {change.number} of {change.entry!r:.80}')
+            except ValueError as error:
+                raise MemoryFileError(f'{self.path}: change {number} of {namespace!r:.80} is damaged: {error}') from None
+            yield change
+
+# %% ../nbs/39b_journal.ipynb #a5c610dd
+class _Readable(_Rows):
     "What can be asked of a journal."
     def namespaces(self) -> tuple[str, ...]:
         "All that were ever written to, sorted."
         with faults_of(self.path):
             return tuple(name for name, in self._file.execute('SELECT namespace FROM extents ORDER BY namespace'))
 
-    def extent(self, namespace: str) -> Extent:
-        "How far a namespace has come."
-        with faults_of(self.path):
-            found = self._file.execute('SELECT last, given, forgotten FROM extents WHERE namespace = ?', (namespace,)).fetchone()
-        return Extent(*found) if found else Extent()
-
-    def changes(self, namespace: str, after: int = 0, *, entry: str | None = None) -> list[Change]:
+    def changes(self, namespace: str, after: int = 0,
+                to: int | None = None,  # the last number that counts; None: there is no last
+                *, entry: str | None = None) -> list[Change]:
         "The changes with numbers above `after`, in order; of one entry if it is given."
-        where, values = ('AND entry = ?', (namespace, after, entry)) if entry is not None else ('', (namespace, after))
-        return list(self._read(f'number > ? {where} ORDER BY number', values))
+        which, values = 'number > ?', [after]
+        for condition, value in (('number <= ?', to), ('entry = ?', entry)):
+            if value is not None:
+                which, values = f'{which} AND {condition}', [*values, value]
+        return list(self._read(namespace, f'{which} ORDER BY number', values))
 
     def backwards(self, namespace: str, chunk: int = 256) -> Iterator[Change]:
         "The changes from the last to the first, read as far as they are wanted."
         before, found = self.extent(namespace).last + 1, True
         while found:
-            found = list(self._read('number < ? ORDER BY number DESC LIMIT ?', (namespace, before, chunk)))
+            found = list(self._read(namespace, 'number < ? ORDER BY number DESC LIMIT ?', [before, chunk]))
             yield from found
             before = found[-1].number if found else 0
 
     def before(self, namespace: str, entry: str, number: int) -> Entry | None:
         "What stood under an id before a change; None for nothing."
-        found = list(self._read('number < ? AND entry = ? ORDER BY number DESC LIMIT 1', (namespace, number, entry)))
+        found = list(self._read(namespace, 'number < ? AND entry = ? ORDER BY number DESC LIMIT 1', [number, entry]))
         return found[0].after if found else None
 
-    def _read(self, which: str, values: Sequence) -> Iterator[Change]:
-        with faults_of(self.path):
-            rows = self._file.execute(f'SELECT number, change FROM changes WHERE namespace = ? AND {which}', values).fetchall()
-        for number, text in rows:
-            try:
-                change = change_from_json(text)
-            except ValueError as error:
-                raise MemoryFileError(f'{self.path}: change {number} of {values[0]!r:.80} is damaged: {error}') from None
-            if change.number != number:
-                raise MemoryFileError(f'{self.path}: change {number} of {values[0]!r:.80} is damaged: it says that it is {change.number}')
-            yield change
-
 # %% ../nbs/39b_journal.ipynb #a426156f
-class Journal(_Readable):
-    "The changes of all namespaces: in one SQLite file, or in memory where there is no path. `MemoryFileError`."
+class _Appendable(_Readable):
+    "What can be written into a journal."
     def append(self, namespace: str, changes: Collection[Change],
                known: Extent,  # what the writer knew
                given: int,  # how many ids there are then
@@ -123,8 +145,7 @@ class Journal(_Readable):
         "Write a batch, all or nothing; the new extent. `ConflictError` if the namespace is not as the writer knew it."
         with self._transaction() as file:
             if (there := self.extent(namespace)) != known:
-                raise ConflictError(f'{self.path}: namespace {namespace!r:.80} has come to change {there.last}, and was read at {known.last}: '
-                                    'nothing was written')
+                raise ConflictError(f'{self.path}: namespace {namespace!r:.80}: nothing was written: expected {known}, it is {there} now')
             new = Extent(known.last + len(changes), given, known.forgotten)
             if [change.number for change in changes] != list(range(known.last + 1, new.last + 1)):
                 raise ValueError(f'append: expected the numbers {known.last + 1} to {new.last}, got {[change.number for change in changes]!r:.80}')
@@ -133,17 +154,37 @@ class Journal(_Readable):
             file.execute('INSERT OR REPLACE INTO extents VALUES (?, ?, ?, ?)', (namespace, new.last, new.given, new.forgotten))
         return new
 
-    def forget(self, namespace: str, entries: Collection[str],
-               numbers: Collection[int] = (),  # of changes that touched no entry
-              ) -> int:
-        "Delete every change of some entries, and these changes; how many went. Then the file is written anew without them."
+# %% ../nbs/39b_journal.ipynb #6984c7c1
+@dataclass(frozen=True)
+class Receipt:
+    "What went: nothing of it can be told from this."
+    namespace: str
+    entries: tuple[str, ...]
+    changes: int  # rows of the history
+
+
+class Journal(_Appendable):
+    "The changes of all namespaces: in one SQLite file, or in memory where there is no path. `MemoryFileError`."
+    def forget(self, namespace: str, entries: Collection[str] = (), turns: Collection[str] = ()) -> Receipt:
+        "Delete every change of these entries, and of all that ever rested on these turns. `UnknownEntry` for one without any change."
+        self.sweep()  # after an earlier time, when another process was reading
+        named = set(entries)
         with self._transaction() as file:
-            gone = [(namespace, entry) for entry in dict.fromkeys(entries)], [(namespace, number) for number in dict.fromkeys(numbers)]
-            count = file.executemany('DELETE FROM changes WHERE namespace = ? AND entry = ?', gone[0]).rowcount if gone[0] else 0
-            count += file.executemany('DELETE FROM changes WHERE namespace = ? AND number = ?', gone[1]).rowcount if gone[1] else 0
+            for id in sorted(named):
+                if not self.changes(namespace, entry=id):
+                    raise UnknownEntry(f'no entry {id!r:.80}, now or before')
+            rested = self._resting(namespace, set(turns)) if turns else []
+            named |= {change.entry for change in rested if change.entry is not None}
+            gone = [('entry', id) for id in sorted(named)] + [('number', change.number) for change in rested if change.entry is None]
+            count = sum(file.execute(f'DELETE FROM changes WHERE namespace = ? AND {column} = ?', (namespace, value)).rowcount
+                        for column, value in gone)
             if count:
                 file.execute('UPDATE extents SET forgotten = forgotten + 1 WHERE namespace = ?', (namespace,))
                 file.execute("INSERT OR REPLACE INTO memory VALUES ('unswept', 'true')")
-        with faults_of(self.path):
-            sweep(self._file)
-        return count
+        self.sweep()
+        return Receipt(namespace, tuple(sorted(named, key=place_of)), count)
+
+    def _resting(self, namespace: str, turns: set[str]) -> list[Change]:
+        "The changes that rest on one of some turns."
+        return [change for change in self.changes(namespace)
+                if turns.intersection(change.evidence) or change.after is not None and turns.intersection(change.after.sources)]

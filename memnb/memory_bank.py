@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Protocol
@@ -14,12 +13,13 @@ from typing import Protocol
 from .edited_memory import EditedMemory
 from .edits import Edit, Entry, UnknownEntry, place_of
 from .indexes import HybridIndex
-from .journal import Journal
+from .journal import Journal, Receipt
 from .search import Hit, Searchable, as_hit, as_retriever, check_search
+from .snippets import content_id
 from .timespan import TimeSpan
 
 # %% auto #0
-__all__ = ['EntryStore', 'IndexStore', 'Receipt', 'MemoryBank']
+__all__ = ['EntryStore', 'IndexStore', 'MemoryBank']
 
 # %% ../nbs/40_memory_bank.ipynb #2c6aec04
 class EntryStore(Protocol):
@@ -28,12 +28,12 @@ class EntryStore(Protocol):
         "Make an entry findable, in the place of one with the same id."
 
     def remove(self, entry_id: str) -> None:
-        "Make it unfindable."
+        "Make it unfindable. Nothing happens if it is not there."
 
     def search(self, query: str, k: int = 10) -> Iterable:
-        "Hits, snippets or pairs with a score, best first, whose ids are those of entries."
+        "The ids of entries, best first, alone or in pairs with a score; hits and snippets with such ids will do, too."
 
-
+# %% ../nbs/40_memory_bank.ipynb #043e43f3
 class IndexStore:
     "The backend that a bank has if it is given no other: words and vectors (`HybridIndex`), which see whole entries."
     def __init__(self, **options):
@@ -41,7 +41,7 @@ class IndexStore:
         self.search = self.index.search
 
     def put_all(self, entries: Collection[Entry]) -> None:
-        "Many at once: their vectors are made in one go."
+        "Many at once."
         self.index.remove([entry.id for entry in entries if entry.id in self.index])
         self.index.add(entries)
 
@@ -50,87 +50,58 @@ class IndexStore:
         self.put_all([Entry(entry_id, text, sources, time)])
 
     def remove(self, entry_id: str) -> None:
-        "`UnknownSnippet` if it is not there."
-        self.index.remove([entry_id])
-
-# %% ../nbs/40_memory_bank.ipynb #fe703d1c
-@dataclass(frozen=True)
-class Receipt:
-    "What went: nothing of it can be told from this."
-    namespace: str
-    entries: tuple[str, ...]
-    changes: int  # rows of the history
-
-
-class _Forgetting(EditedMemory):
-    "Deleting for somebody's sake."
-    def forget(self, entries: Iterable[str] = (), *, turns: Iterable[str] = ()) -> Receipt:
-        "Leave nothing of these entries, and of all that ever rested on these turns. `UnknownEntry` for an entry that never was."
-        if isinstance(entries, str) or isinstance(turns, str):
-            raise TypeError('forget: expected lists of ids')
-        if self._staged or self._batch is not None:
-            raise RuntimeError('forget: not inside a transaction; what is forgotten cannot be taken back')
-        named, rested = set(entries), set(turns)
-        changes = self.journal.changes(self.namespace)
-        if unknown := named - {change.entry for change in changes}:
-            raise UnknownEntry(f'no entry {min(unknown)!r:.80}, now or before')
-        touched = [change for change in changes if rested.intersection(change.evidence) or change.after and rested.intersection(change.after.sources)]
-        named |= {change.entry for change in touched if change.entry is not None}
-        count = self.journal.forget(self.namespace, named, [change.number for change in touched if change.entry is None])
-        self._fill()
-        return Receipt(self.namespace, tuple(sorted(named, key=place_of)), count)
+        "Nothing happens if it is not there."
+        self.index.remove([entry_id] if entry_id in self.index else [])
 
 # %% ../nbs/40_memory_bank.ipynb #3da2b292
-class _Indexed(_Forgetting):
-    "The bank and its index."
+class _Indexed(EditedMemory):
+    "Entries and their index."
     def __init__(self, journal: Journal, namespace: str, backend: Callable[[], EntryStore]):
         super().__init__(journal, namespace)
         self._make, self._store = backend, backend()
-        self._indexed: dict[str, Entry] = {}  # what the index holds
+        self._indexed: dict[str, Entry | None] = {}  # what the index holds; None: in doubt
         self.refresh()
 
-    def _fill(self) -> None:
-        "Bring the index up to date. What fails here is tried again at the next search."
+    def _clear(self) -> None:
+        "Take out of the index what is not so any more. What fails is tried again at the next search."
         self.refresh()
-        for id in sorted(self._stale & self._indexed.keys()):
-            if self._indexed[id] != self._entries.get(id):
+        for id in sorted(self._stale & self._indexed.keys(), key=place_of):
+            if id not in self._entries or self._indexed[id] != self._entries[id]:
+                self._indexed[id] = None
                 self._store.remove(id)
                 del self._indexed[id]
+
+    def _fill(self) -> None:
+        "Bring the index up to date."
+        self._clear()
         fresh = [self._entries[id] for id in sorted(self._stale & self._entries.keys() - self._indexed.keys(), key=place_of)]
-        if hasattr(self._store, 'put_all'):
-            self._store.put_all(fresh)
-            self._indexed.update((entry.id, entry) for entry in fresh)
-        else:
-            for entry in fresh:
-                self._store.put(entry.id, entry.text, entry.time, entry.sources)
-                self._indexed[entry.id] = entry
+        many = isinstance(self._store, IndexStore)
+        for entries in [fresh] if many else [[entry] for entry in fresh]:
+            self._indexed.update((entry.id, None) for entry in entries)
+            if many:
+                self._store.put_all(entries)
+            else:
+                self._store.put(entries[0].id, entries[0].text, entries[0].time, entries[0].sources)
+            self._indexed.update((entry.id, entry) for entry in entries)
         self._stale.clear()
 
     def _ask(self, query: str, k: int) -> list[Hit]:
-        "What a backend finds that knows ids only."
+        "What a foreign store finds. `UnknownEntry` for an id that no entry has."
         hits = [as_hit(found) for found in self._store.search(query, k)]
-        return [Hit(self._entries[hit.snippet.id], hit.score) for hit in hits if hit.snippet.id in self._entries]
+        ids = [hit.snippet.text if hit.snippet.id == content_id(hit.snippet.text) else hit.snippet.id for hit in hits]  # a str: hashed
+        if unknown := set(ids) - self._entries.keys():
+            raise UnknownEntry(f'{type(self._store).__name__}.search: expected ids of entries, got {min(unknown)!r:.80}')
+        return [Hit(self._entries[id], hit.score) for id, hit in zip(ids, hits)]
 
     def search(self, query: str, k: int = 10, *, exclude: Collection[str] = (), during: TimeSpan | None = None) -> list[Hit]:
         "The entries that fit best, by the backend."
         check_search(query, k, exclude)
         self._fill()
-        return as_retriever(self._store if isinstance(self._store, IndexStore) else self._ask).search(query, k, exclude=exclude, during=during)
+        return (self._store if isinstance(self._store, IndexStore) else as_retriever(self._ask)).search(query, k, exclude=exclude, during=during)
 
-# %% ../nbs/40_memory_bank.ipynb #b9cf831b
-class MemoryBank(_Indexed, Searchable):
-    "A memory under atomic edits (MemMA, section 4.1), in memory or in one SQLite file. `MemoryFileError`."
-    def __init__(self, path: str | Path | None = None,  # None: in memory
-                 *, namespace: str = 'default',  # whose memory
-                 backend: Callable[[], EntryStore] = IndexStore,  # makes an empty index
-                 journal: Journal | None = None,  # one that is open, in the place of a path
-                ):
-        super().__init__(Journal(path) if journal is None else journal, namespace, backend)
-
-    def within(self, namespace: str, backend: Callable[[], EntryStore] | None = None) -> MemoryBank:
-        "The bank of another namespace in the same file."
-        return MemoryBank(namespace=namespace, backend=backend or self._make, journal=self.journal)
-
+# %% ../nbs/40_memory_bank.ipynb #0c3fec30
+class _Entries(_Indexed):
+    "A bank as a collection."
     def add(self, text: str, *, when: datetime | None = None, **fields) -> Entry:
         "Remember something (`fields` as of an `Edit`); what stands for it then, new or not."
         [change] = self.apply([Edit('ADD', text, **fields)], when)
@@ -151,10 +122,56 @@ class MemoryBank(_Indexed, Searchable):
     def __iter__(self) -> Iterator[Entry]:
         return iter(sorted(self._now().values(), key=lambda entry: place_of(entry.id)))
 
-    def __contains__(self, entry_id: str) -> bool:
-        return entry_id in self._now()
+    def __contains__(self, entry_id: object) -> bool:
+        return isinstance(entry_id, str) and entry_id in self._now()
 
     def __getitem__(self, entry_id: str) -> Entry:
-        if entry_id not in self._now():
-            raise UnknownEntry(f'no entry {entry_id!r:.80} among the {len(self._entries)} of {self.namespace!r:.80}')
+        if entry_id not in self:
+            raise UnknownEntry(f'no entry {entry_id!r:.80} among the {len(self)} of {self.namespace!r:.80}')
         return self._entries[entry_id]
+
+# %% ../nbs/40_memory_bank.ipynb #ade84c40
+class MemoryBank(_Entries, Searchable):
+    "A memory under atomic edits (MemMA, section 4.1), in memory or in one SQLite file. `MemoryFileError`."
+    def __init__(self, path: str | Path | None = None,  # None: in memory
+                 *, namespace: str = 'default',  # whose memory
+                 backend: Callable[[], EntryStore] = IndexStore,  # makes an empty index
+                 journal: Journal | None = None,  # one that is open, in the place of a path
+                ):
+        if path is not None and journal is not None:
+            raise ValueError(f'MemoryBank: expected a path or a journal, got {path} and that of {journal.path}')
+        opened = Journal(path) if journal is None else journal
+        try:
+            super().__init__(opened, namespace, backend)
+        except BaseException:
+            if journal is None:
+                opened.close()
+            raise
+
+    def within(self, namespace: str, backend: Callable[[], EntryStore] | None = None) -> MemoryBank:
+        "The bank of another namespace in the same file, which closes with this one. ValueError if both would have one index."
+        other = MemoryBank(namespace=namespace, backend=backend or self._make, journal=self.journal)
+        if other._store is self._store:
+            raise ValueError('backend: expected a function that makes a new index each time, got the same one twice')
+        return other
+
+    def forget(self, entries: Iterable[str] = (), *, turns: Iterable[str] = ()) -> Receipt:
+        "Leave nothing of these entries, and of all that ever rested on these turns. `UnknownEntry` for one without any history."
+        if isinstance(entries, str) or isinstance(turns, str):
+            raise TypeError('forget: expected lists of ids, got a str')
+        if self._open:
+            raise RuntimeError('forget: not inside a transaction; what is forgotten cannot be taken back')
+        self._clear()
+        receipt = self.journal.forget(self.namespace, set(entries), set(turns))
+        self._clear()
+        return receipt
+
+    def close(self) -> None:
+        "Give the file back. What was written is in it."
+        self.journal.close()
+
+    def __enter__(self) -> MemoryBank:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
