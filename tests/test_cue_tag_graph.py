@@ -238,7 +238,8 @@ def test_a_slot_may_change_its_aspect_and_a_name_its_dots():
 def test_a_date_means_its_last_day(as_of, day):
     graph = built(CueTagGraph, {'S1': Recollection((), tuple(fact(f'u{number}', 'job', f'2024-08-{number}', 'line') for number in (25, 26, 31)))})
     last = {'2024-08-25': 'S1/u25', '2024-08-31': 'S1/u31', '2024-12-31': 'S1/u31', None: 'S1/u31'}[day]
-    assert ids(graph.query_personal_aspect('Tobin', 'job', as_of))[0] == last
+    seen = graph.query_personal_aspect('Tobin', 'job', as_of)
+    assert seen.note.startswith('1 fact') and ids(seen)[0] == last
 
 
 # --- topics
