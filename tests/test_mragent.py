@@ -468,10 +468,23 @@ def test_behind_an_aspect_no_event_is_left_unread():
     assert (walk.shown, walk.unread, walk.searched) == (['job → tram ride (1)', 'Ada → job (1)'], 0, False)
 
 
+def test_what_is_kept_wakes_what_was_told_beside_it():
+    "Nothing of the question leads to the second event, and what leads there is the first."
+    graph = CueTagGraph(embedder=Tiny(), names=('Ada', 'Bo'))
+    graph.keep('D1', Recollection(tuple(Episode(f'D1/e{number}', text, (f'D1:{number}',), speaker='Ada', session='D1', position=number, tag=tag, cues=(cue,))
+                                        for number, (text, tag, cue) in enumerate((('Ada sold the boat.', 'sale', 'boat'), ('It was cold.', 'weather', 'cold')), 1))))
+    trace = MRAgent(graph, turns=2, breadth=1, stop_early=False).ask('Who sold the boat?')
+    assert [(step.tool, step.arguments) for step in of(trace, 'tool')][1] == ('query_event_context', {'event': 'D1/e1'})
+    assert trace.read == ['D1:1', 'D1:2'] and of(trace, 'walk')[1].shown[0] == 'D1/e1 →  (1)'
+
+
 def test_where_no_cue_is_stored_it_enters_by_a_search_and_says_so(sample_graph):
     odd = MRAgent(sample_graph, Says([('Answer', [])], [([], [])], {'answer': '', 'sources': []}, cues=['xylograph'])).ask('Quux?')
     walk = of(odd, 'walk')[0]
     assert walk.searched and walk.shown and walk.reasoning.startswith('No cue of the question is stored.') and odd.read == []
+    looks = [with_calls(('query_event_keywords', {'event': 'D1/e1'})), with_calls(('query_event_context', {'event': 'D1/e1'})), DONE]
+    restless = Says([(look['mode'], look['calls']) for look in looks], [([], [])], {'answer': '', 'sources': []}, cues=['xylograph'])
+    assert [step.searched for step in of(MRAgent(sample_graph, restless).ask('Quux?'), 'walk')] == [True, False, False]
     trace = MRAgent(sample_graph, stop_early=False, turns=12).ask('Where did Zofia travel during 2024?')
     assert sum(step.searched for step in of(trace, 'walk')) <= 1
     known = of(MRAgent(sample_graph).ask('What did Zofia do when Tobin failed his test?'), 'walk')[0]
