@@ -77,6 +77,7 @@ def merge_methods(made: Memories) -> Methods:
 def noise_methods(made: Memories) -> Methods:
     "The review's section 9.3: wrong tags and wrong cues at a given rate; with random tags alone as the floor."
     kinds = {f'{rate:.0%} wrong {kind}': {kind: rate} for kind in ('tags', 'cues') for rate in (.1, .25, .5, 1.0)}
+    kinds |= {f'{rate:.0%} more cues': {'added': rate} for rate in (.25, 1.0)}
     return {'no noise (MRAgent)': made.walk()} | {
         name: made.walk({id: noisy(graph, seed=0, **rates) for id, graph in made.graphs.items()}) for name, rates in kinds.items()}
 
