@@ -142,8 +142,8 @@ def spans_beside(line: Snippet, need: Requirement) -> list[TimeSpan]:
     parts = sentences(line.text)
     covers = [coverage(with_plain(part), need.words) for part in parts]
     near = ' '.join(part for part, cover in zip(parts, covers) if cover and cover == max(covers))
-    for text in (near, line.text):
-        spans = [span for span in times_of(replace(line, text=text)) if span.start and span.end and span != said]
+    for text, left_out in ((near, None), (line.text, said)):  # `today` elsewhere in the line says nothing of it
+        spans = [span for span in times_of(replace(line, text=text)) if span.start and span.end and span != left_out]
         if spans:
             return spans
     return [line.day] if line.day and line.day.start and line.day.end else []

@@ -68,7 +68,7 @@ def test_a_part_of_a_day_is_its_day_and_only_as_a_word(part):
     'How did Zofia feel while watching the otters?', 'What did Odalys drive before she went to school?', 'Who came when they met in town?',
     "Who looks after Pascal's health at present?", 'What did Tobin do after Tobin failed his test?', "What did Tobin do after Tobin's test was over?",
     'What did Zofia do in the summer of 2024?', 'What did Zofia do two days before 23 June?', 'What did Zofia do when ill?', 'When Tobin failed his test?', '',
-    'What did Zofia realise after her charity race?', 'What did Zofia do at the time in question here?', 'when', 'What did Zofia finish last week before May 2023?'])
+    'What did Zofia wear when work allowed?', 'On which day did Zofia swim when Tobin failed his test?', 'What did Zofia realise after her charity race?', 'What did Zofia do at the time in question here?', 'when', 'What did Zofia finish last week before May 2023?'])
 def test_what_is_not_anchored(question):
     assert anchored(question) is None
 
@@ -220,6 +220,8 @@ def test_a_fuller_telling_goes_before_an_earlier_one_and_a_named_day_before_the_
     assert [span.start.month for span in events_told([partly, fully], need)] == [6, 5]
     unnamed = line('I failed the driving test.', date(2024, 5, 5))
     assert [span.start.month for span in events_told([unnamed, fully], need)] == [6, 5]
+    question = 'What did Zofia do when Tobin failed his first driving test?'
+    assert anchor_time(question, [partly, fully], NAMES) == TimeSpan.day(date(2024, 5, 1)), 'who counts goes by time, not by words'
     week = line('I failed the driving test in the week of 27 May 2024.', date(2024, 8, 1))
     assert [span.days for span in events_told([week, fully], need)] == [1], 'the shorter of two that overlap stays'
 
@@ -229,6 +231,14 @@ def test_the_sentence_that_speaks_of_it_gives_the_day():
     assert {span.start.day for span in spans_beside(two, NEED)} == {3}
     assert {span.start.day for span in spans_beside(two, Requirement('date', ('swim',)))} == {9}
     assert {span.start.day for span in spans_beside(two, Requirement('date', ('glue',)))} == {3, 9}
+    less = line('On 9 May 2024 I had a test in French. On 3 May 2024 I failed the test.', date(2024, 8, 1))
+    assert {span.start.day for span in spans_beside(less, NEED)} == {3}, 'the sentence that says most of it'
+    today = line('Today I failed the test. On 3 May 2024 I swam.', date(2024, 8, 1))
+    assert {span.start for span in spans_beside(today, NEED)} == {date(2024, 8, 1)}
+    elsewhere = line('I am tired today. I failed the test, and it was on 3 May 2024.', date(2024, 8, 1))
+    assert {span.start.month for span in spans_beside(elsewhere, NEED)} == {5}
+    loose = line('I am tired today. I failed the test. It was on 3 May 2024.', date(2024, 8, 1))
+    assert {span.start.month for span in spans_beside(loose, NEED)} == {5}
     apart = line('I failed the test. It was on 3 May 2024.', date(2024, 8, 1))
     assert {span.start.day for span in spans_beside(apart, NEED)} == {3}
     bare = line('I failed the test.', date(2024, 8, 1))
