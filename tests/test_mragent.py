@@ -228,6 +228,7 @@ def check_laws(graph, trace, *, turns, breadth, active=True, structure='ctc', bu
     assert trace.read == list(dict.fromkeys(turn for step in used for hit in step.hits for turn in hit.turns))
     assert budget is None or len(trace.read) <= budget
     assert set(trace.evidence) <= set(trace.read)
+    assert all(walk.reasoning.startswith(('Awake: ', 'No cue of the question is stored.')) == (walk is walks[0]) for walk in walks)
     before = set()
     for walk in walks:
         new = {hit.id for step in used if step.iteration == walk.iteration for hit in step.hits} - before
@@ -322,6 +323,38 @@ def test_prompts_show_labels_of_what_is_offered_and_the_texts_of_what_was_kept(g
     assert {one for one in contents_of(graph) if f'({one})' in of(trace, 'model')[-1].user} == set(kept)
 
 
+class Watched(LM):
+    "The rules, and what they were told."
+    name = 'rules'
+
+    def __init__(self):
+        self.told = []
+
+    def call(self, role, /, **inputs):
+        self.told.append((role.name, inputs))
+        return RuleLM().call(role, **inputs)
+
+
+@settings(max_examples=30)
+@given(graphs(fewest=1), st.sampled_from(QUESTIONS), st.integers(1, 4), st.integers(1, 3))
+def test_each_role_is_told_the_state(graph, question, turns, breadth):
+    lm = Watched()
+    trace = MRAgent(graph, lm, turns=turns, breadth=breadth, stop_early=False).ask(question)
+    walks, used, kept = of(trace, 'walk'), of(trace, 'tool'), []
+    moves, pruned = ([inputs for name, inputs in lm.told if name == role] for role in ('navigate', 'route'))
+    for place, (move, walk) in enumerate(zip(moves, walks, strict=True)):
+        before = [step for step in used if step.iteration < walk.iteration]
+        assert [one.id for one in move['known']] == kept
+        assert {one.id for one in move['fresh']} == set(walks[place - 1].kept if place else [])
+        assert [(one.function, one.parameters) for one in move['history']] == [(step.tool, step.arguments) for step in before]
+        assert (move['steps_left'], move['breadth'], move['stop_early']) == (turns - place, breadth, False)
+        assert [way.line for way in move['ways']] == walk.shown
+        kept = [one.id for one in (moves[place + 1]['known'] if place + 1 < len(moves) else lm.told[-1][1]['lines'])]
+        assert set(kept) == {one for earlier in walks[:place + 1] for one in earlier.kept}
+    found = [walk for walk in walks if walk.kept or walk.dropped]
+    assert [{one.id for one in inputs['found']} for inputs in pruned] == [{*walk.kept, *walk.dropped} for walk in found]
+
+
 @settings(max_examples=25)
 @given(graphs(), MOVES, KEEPS, FINAL, OPTIONS, BUDGETS, st.integers(0, 9))
 def test_a_failure_at_any_call_keeps_what_was_found(graph, moves, keeps, final, options, budget, number):
@@ -388,6 +421,7 @@ def test_a_structure_offers_its_tools_and_no_others(sample_graph, structure):
     prompt = next(step.system for step in of(trace, 'model') if step.role == 'navigate')
     assert [name in prompt for name in SEMANTIC] == [structure == 'ctc'] * 3 and 'output_answer' not in prompt
     units = [hit for step in of(trace, 'tool') for hit in step.hits if '/u' in hit.id]
+    assert all(set(step.arguments) == {'person', 'aspect'} for step in of(trace, 'tool') if step.tool == 'query_personal_aspect')  # as it was called
     assert bool(units) == (structure == 'ctc')
     tags = {line.split(' → ')[1].rpartition(' (')[0] for walk in of(trace, 'walk') for line in walk.shown
             if '/e' not in line and (structure != 'ctc' or not line.startswith('Tobin'))}
@@ -476,6 +510,22 @@ def test_what_is_kept_wakes_what_was_told_beside_it():
     trace = MRAgent(graph, turns=2, breadth=1, stop_early=False).ask('Who sold the boat?')
     assert [(step.tool, step.arguments) for step in of(trace, 'tool')][1] == ('query_event_context', {'event': 'D1/e1'})
     assert trace.read == ['D1:1', 'D1:2'] and of(trace, 'walk')[1].shown[0] == 'D1/e1 →  (1)'
+
+
+def test_the_keywords_of_an_event_wake_its_other_cues():
+    graph = CueTagGraph(embedder=Tiny(), names=('Ada', 'Bo'))
+    graph.keep('D1', Recollection((Episode('D1/e1', 'Ada sold the boat.', ('D1:1',), session='D1', position=1, tag='sale', cues=('boat', 'Oslo')),
+                                   Episode('D1/e2', 'It was cold.', ('D1:2',), session='D1', position=2, tag='weather', cues=('Oslo',)))))
+    moves = [('Navigate', [{'function': 'query_event_keywords', 'parameters': {'event': 'D1/e1'}}]), ('Answer', [])]
+    model = Says(moves, [([], [])], {'answer': '', 'sources': []}, cues=['boat'])
+    walks = of(MRAgent(graph, model, breadth=1).ask('Who?'), 'walk')
+    assert ['Oslo → weather (1)' in walk.shown for walk in walks] == [False, True]
+
+
+def test_as_many_ways_are_shown_as_may_be_called(sample_graph):
+    for options, calls in (({'active': False, 'turns': 2, 'breadth': 3}, 6), ({'turns': 1, 'breadth': 4}, 4)):
+        walks = of(MRAgent(sample_graph, shown=1, stop_early=False, **options).ask('What did Zofia do at the harbour?'), 'walk')
+        assert [len(walk.chosen) for walk in walks] == [calls]
 
 
 def test_where_no_cue_is_stored_it_enters_by_a_search_and_says_so(sample_graph):
