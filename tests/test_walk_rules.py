@@ -92,7 +92,7 @@ def test_a_past_with_an_object_is_a_deed_unless_the_listener_did_it(who, did):
 @pytest.mark.parametrize('sentence', [
     'Zofia wants to carry the pipe.', 'Zofia would have sent plums.', 'Zofia will bring the plums.', 'Zofia hopes that it is warm.', 'Zofia is so proud.',
     'Zofia is glad that it is over.', 'Zofia thinks that it took long.', 'Thanks!', 'Good night, boy.', 'Thursday (11 April 2024).', 'Bring the medal.',
-    'Has Zofia carried the pipe?', "Zofia can't lift the pipe.", 'Thursday (11 April 2024), Lamplighter, and Zofia wants that medal between the teeth.', ''])
+    'Zofia and the pipe again!', 'Has Zofia carried the pipe?', "Zofia can't lift the pipe.", 'Thursday (11 April 2024), Lamplighter, and Zofia wants that medal between the teeth.', ''])
 def test_wishes_offers_opinions_questions_and_greetings_are_words(sentence):
     assert weight_of(sentence, 'Zofia', None, ('Tobin',)) == WORDS
 
@@ -120,6 +120,25 @@ def test_sentences_come_by_what_they_tell(found, question):
     words = ('carry',) if 'carry' in question else ()
     keys = [(-(not words or 'carri' in stems(line.text)), *by_hand(line, part, time, words)[1:]) for line, part, _ in sorted_lines]
     assert keys == sorted(keys)
+
+
+def test_what_goes_before_what():
+    def first(question, *texts, said=FAILED):
+        found = [episode(number, text, said=said) for number, text in enumerate(texts)]
+        return telling(found, question, TimeSpan.day(FAILED), NAMES)[0][1]
+    deed, state, wish = 'Zofia carried the pipe home.', 'Today Zofia lives in Karrow.', 'Zofia wants the pipe today.'
+    assert first(QUESTION, deed, state) == state, 'a date of its own goes before a deed that stands beside one'
+    assert first(QUESTION, wish, deed) == deed, 'to tell anything goes before a date'
+    carry = 'What did Zofia carry when Tobin failed his test?'
+    assert first(carry, f'Zofia swam the harbour. {deed}') == deed == first(carry, 'Zofia swam the harbour.', deed)
+    assert first(carry, 'Zofia swam the harbour. Zofia wants to carry the pipe.') == 'Zofia wants to carry the pipe.', 'what is sought goes first'
+    assert first(QUESTION, 'Zofia lives in Karrow.', deed, said=date(2024, 7, 1)) == deed
+
+
+def test_beside_the_event_its_own_words_are_no_matter():
+    told = episode(1, 'Zofia says: Tobin failed the test.', day=FAILED + 2 * DAY)
+    assert within([told], LATER, TimeSpan.day(FAILED + 2 * DAY), NAMES) == [told]
+    assert within([told], QUESTION, TimeSpan.day(FAILED + 2 * DAY), NAMES) == []
 
 
 # --- stop
