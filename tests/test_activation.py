@@ -342,6 +342,22 @@ def test_a_nearer_tag_comes_first_and_is_half_a_top_score():
     assert awake.branches((), 1) == [Branch('boat', 'boat trip', 1)] and max(worths.values()) == worths['e01'] == 1 + TAG and min(worths.values()) == 1
 
 
+def test_a_branch_is_worth_the_best_episode_behind_it():
+    behind = [episode(number, ['boat'], speaker='Ada' if number == 2 else 'Bo Finn') for number in range(7)]
+    graph = graph_of([*behind, episode(7, ['zoo'], tag='music lesson', speaker='Bo Finn')])
+    awake = woken(graph, 'When did Ada take a boat?', [('boat', 1.0), ('zoo', .8)], tags=False)
+    worths = awake.worths(awake.scores)
+    assert worths['e02'] > worths['e07'] > worths['e03'] == worths['e06']
+    assert [way.cue for way in awake.branches((), 9)] == ['boat', 'zoo'] and [way.cue for way in awake.branches(['e02'], 9)] == ['zoo', 'boat']
+
+
+def test_of_equal_branches_the_first_in_the_alphabet_comes_first():
+    cues = ['zoo', 'violin', 'lamp', 'tram', 'bread', 'greenhouse', 'island', 'mittens']
+    graph = graph_of([episode(number, [cue]) for number, cue in enumerate(cues)])
+    awake = woken(graph, 'Who?', [(cue, 1.0) for cue in cues])
+    assert len(set(awake.worths(awake.scores).values())) == 1 and [way.cue for way in awake.branches((), 5)] == sorted(cues)[:5]
+
+
 @settings(max_examples=30)
 @given(worlds, questions)
 def test_the_nearness_of_tags_is_that_of_their_index(graph, question):
