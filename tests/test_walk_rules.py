@@ -240,6 +240,16 @@ def test_only_tools_on_offer_are_called(ways):
     assert {call['function'] for call in move['calls']} <= {'query_tag_events'}
 
 
+def test_who_may_not_stop_goes_on_and_the_months_are_those_of_the_time_to_look_at():
+    ways = [Branch('June 2024', 'a', 1), Branch('July 2024', 'b', 1)]
+    state = {'known': [episode(0, 'Tobin failed the test on 30 June 2024.', 'Tobin', date(2024, 6, 30), said=date(2024, 8, 1)),
+                       episode(1, 'Zofia carried the pipe home.', day=date(2024, 7, 2))], 'history': [Used('query_tag_events', {}, None)], 'speakers': NAMES}
+    assert navigate_rule(LATER, TOOLS, ways, **state)['calls'] == []
+    going_on = navigate_rule(LATER, TOOLS, ways, **state, stop_early=False)['calls']
+    assert [call['parameters'].get('cue') for call in going_on] == [None, 'July 2024', 'June 2024']
+    assert navigate_rule(QUESTION, TOOLS, ways, [state['known'][0]], speakers=NAMES)['calls'][1]['parameters']['cue'] == 'June 2024'
+
+
 # --- route
 
 @given(lines, lines, st.sampled_from([QUESTION, LATER, *PLAIN]), st.booleans())
@@ -261,6 +271,9 @@ def test_what_is_sought_is_kept_before_the_time_is_known_and_two_people_turn_nob
     jar = episode(1, 'Zofia left a jar there.', day=None)
     question = 'What did Zofia leave in the jar when Tobin failed his test?'
     assert route_rule(question, [jar], (), NAMES)['keep'] == ['D1/e1'] and route_rule(QUESTION, [jar], (), NAMES)['keep'] == []
+    another = episode(2, 'Tobin took the test with Zofia.', 'Tobin', date(2024, 5, 1))
+    inside = episode(3, 'Zofia slept.')
+    assert route_rule(QUESTION, [another, inside], [ANCHOR], NAMES)['keep'] == ['D1/e3', 'D1/e2'], 'what lies inside goes before what touches more'
     both = 'What did Zofia and Tobin do two days after Tobin failed his test?'
     assert route_rule(both, [ANCHOR], (), NAMES)['cues'] == ['12 June 2024']
     assert route_rule(LATER, [ANCHOR], (), NAMES)['cues'] == ['12 June 2024', 'Zofia']
