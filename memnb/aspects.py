@@ -11,8 +11,8 @@ from functools import cache, lru_cache
 
 import numpy as np
 
+from .cue_words import unit_rows
 from .embedders import WordLlamaEmbedder
-from .episode_roles import unit_rows
 from .lexical import STOP_WORDS, tokenize
 
 # %% auto #0

@@ -15,8 +15,7 @@ from .aspects import ASPECTS, CLEAR, LEAST, aspects_near, nearest, nearness
 from .contents import Episode
 from .conversation import Session
 from .embedders import without_names
-from .extraction_roles import voices
-from .facts import stamp
+from .extraction_roles import SESSION_TEXT, session_fields, voices
 from .lexical import tokenize
 from .reading import SMALL_TALK, keywords, stems, with_dates
 from .remarks import Remark, remarks, third_names
@@ -62,7 +61,7 @@ _UNITS = '''You read a conversation and write down what can be known of the peop
   - person: whom it is about, by name. It may be somebody who does not speak.
   - aspect: one word for the side of the person, small letters, such as: {aspects}.
   - fact: one English sentence of at most 25 words with the name in it, which makes sense on its own.
-  - slot: a slot is what a person has only one of at a time, so that a new value replaces the old one: "residence", "employer", "job", "partner", "age", "school", "vet", "meeting place". Always use the same word for the same kind. Where several can hold side by side (pets, friends, hobbies, books) it is an empty text.
+  - slot: a slot is what a person has only one of at a time, so that a new value replaces the old one: "residence", "employer", "job", "partner", "age", "school", "vet", "meeting place". Always use the same word for the same kind. Where several can hold side by side (pets, friends, hobbies, books) it is an empty text; so it is for what is over ("I used to live in Leeds"), unless somebody says since when it held.
   - since: the date from which it holds, such as "2018" or "14 January 2024", reckoned from the date of the session; null where nobody says it.
   - turns: the ids, given in brackets, of the turns that it rests on.
 Invent nothing.
@@ -73,10 +72,6 @@ Date: 20 January 2024, 3:57 pm
 (D2:2) Rolf: My brother Ulf keeps bees too. Are you tired?
 The reply:
 {{"units": [{{"person": "Ines", "aspect": "home", "fact": "Ines lives in Brae.", "slot": "residence", "since": "18 January 2024", "turns": ["D2:1"]}}, {{"person": "Ines", "aspect": "pets", "fact": "Ines has two hives of bees.", "slot": "", "since": null, "turns": ["D2:1"]}}, {{"person": "Ulf", "aspect": "family", "fact": "Ulf is Rolf's brother and keeps bees.", "slot": "", "since": null, "turns": ["D2:2"]}}]}}'''
-_UNITS_USER = '''Date: {date}
-Speakers: {speakers}
-
-{session}'''
 
 # %% ../nbs/29d_semantic_roles.ipynb #e30a94ed
 _TOPICS = '''Below are the titles of episodes from a long memory, each behind its id. Find the themes that come again: what the same people do, or go through, several times in different sessions (the first part of an id is the session). Reply with one JSON object:
@@ -105,7 +100,7 @@ def _line(remark: Remark, person: str, aspect: str, slot: str = '', starts: bool
 
 # %% ../nbs/29d_semantic_roles.ipynb #a24346ef
 def units_rule(session: Session, speakers: Sequence[str] = ()) -> UnitsReply:
-    "Semantic units without a model: what is stated of somebody, under the one or two aspects that it is nearest to, or in the slot that it fills."
+    "Semantic units without a model (for review, eq. 10): what is stated of somebody, under the one or two aspects that it is nearest to, or in the slot that it fills."
     people, places = tuple(dict.fromkeys((*speakers, *voices(session)))), {turn.id: place for place, turn in enumerate(session.turns)}
     names, lines, rest = (*people, *third_names(session, people)), [], []
     for id, fact in meetings(session, people):
@@ -154,7 +149,7 @@ def _title(key: tuple[str, str], group: Sequence[dict[str, str]]) -> str:
 
 
 def topics_rule(episodes: Sequence[Episode]) -> TopicsReply:
-    "Topics without a model: what one person tells of one aspect, else of one thing, in three episodes or more of several sessions. Largest first."
+    "Topics without a model (for review, eq. 11): what one person tells of one aspect, else of one thing, in three episodes or more of several sessions. Largest first."
     ordered, groups = sorted(episodes, key=lambda one: one.id), {}
     people = sorted({one.speaker for one in ordered} - {None})
     words, texts = {one.id: _words_of(one, people) for one in ordered}, [without_names(one.text, people) for one in ordered]
@@ -171,19 +166,10 @@ def topics_rule(episodes: Sequence[Episode]) -> TopicsReply:
     return TopicsReply(topics=sorted(lines, key=lambda line: (-len(line.episodes), line.title)))
 
 # %% ../nbs/29d_semantic_roles.ipynb #c5a1a7a5
-def _units_fields(session: Session, speakers: Sequence[str] = ()) -> dict:
-    "The texts of the prompt for semantic units; a turn shows its own time only where that is not the session's."
-    def line(turn):
-        moment = f'[{stamp(turn.time)}] ' if turn.time and turn.time != session.time else ''
-        return f'({turn.id}) {moment}{turn.speaker}: {turn.content}'
-    return {'date': stamp(session.time) if session.time else 'not known', 'speakers': ', '.join(speakers or voices(session)),
-            'session': '\n'.join(map(line, session.turns))}
-
-
 def _topics_fields(episodes: Sequence[Episode]) -> dict:
     "The text of the prompt for topics: titles only."
     return {'episodes': [f'({one.id}) {one.title}' for one in episodes]}
 
 
-UNITS = Role('units', _UNITS.replace('{aspects}', ', '.join(ASPECTS)), _UNITS_USER, UnitsReply, units_rule, _units_fields)
-TOPICS = Role('topics', _TOPICS, _TOPICS_USER, TopicsReply, topics_rule, _topics_fields)
+UNITS = Role('units', _UNITS.replace('{aspects}', ', '.join(ASPECTS)), SESSION_TEXT, UnitsReply, units_rule, session_fields)  # review, eq. 10
+TOPICS = Role('topics', _TOPICS, _TOPICS_USER, TopicsReply, topics_rule, _topics_fields)  # review, eq. 11
