@@ -84,10 +84,13 @@ def _embedded(texts: tuple[str, ...]) -> np.ndarray:
     return unit_rows(np.asarray(WordLlamaEmbedder()(list(texts)), np.float64))
 
 
+_SPOKEN = {cue_id(aspect): words for aspect, words in ASPECTS.items()}
+
+
 def aspect_scores(graph: CueTagGraph, text: str) -> dict[str, float]:
     "By id, how near each aspect in the memory is to a text: by the words that speak of it, or by itself."
     ids = [one.id for one in graph.aspects.index]
-    spoken = tuple(ASPECTS.get(id, graph.aspects.shown(id)) for id in ids)
+    spoken = tuple(_SPOKEN.get(id, graph.aspects.shown(id)) for id in ids)
     return dict(zip(ids, (_embedded(spoken) @ _embedded((text,))[0]).tolist())) if ids else {}
 
 # %% ../nbs/30b_activation.ipynb #59edd677

@@ -429,9 +429,10 @@ def test_aspects_are_offered_for_the_people_asked_about_nearest_first():
     units = [unit(0, 'Ada', 'music'), unit(1, 'Ada', 'pets'), unit(2, 'Bo Finn', 'music'), unit(3, 'Ada', 'sailing boats'), unit(4, 'Ada', 'music')]
     graph = graph_of([episode(0, ['boat'])], units)
     scores = aspect_scores(graph, 'Which instrument does she play in the band?')
-    rows = np.array(WordLlamaEmbedder()(['Which instrument does she play in the band?', ASPECTS['music'], 'sailing boats']), float)
+    rows = np.array(WordLlamaEmbedder()(['Which instrument does she play in the band?', ASPECTS['music'], 'sailing boats', ASPECTS['pets']]), float)
     rows /= np.sqrt((rows ** 2).sum(axis=1, keepdims=True))
     assert scores['music'] == pytest.approx(rows[0] @ rows[1]) and scores[cue_id('sailing boats')] == pytest.approx(rows[0] @ rows[2])
+    assert scores['pet'] == pytest.approx(rows[0] @ rows[3])
     awake = Activation(graph, 'Which instrument does Ada play in the band?')
     expected = sorted((one for one in ('music', 'pets', 'sailing boats') if awake.aspects[cue_id(one)] >= ASPECT), key=lambda one: -awake.aspects[cue_id(one)])
     assert 'music' in expected and len(expected) < 3
