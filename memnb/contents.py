@@ -57,7 +57,7 @@ class Episode(Snippet):
 # %% ../nbs/29a_contents.ipynb #24a3e6cb
 @dataclass(frozen=True)
 class SemanticUnit(Snippet):
-    "Something that holds of a person for long: (person, aspect, fact). `text` is the fact, `time` since when it holds."
+    "Something that holds of a person for long: (person, aspect, fact) (review, section 3.1). `text` is the fact, `time` since when it holds. TypeError for what is no text."
     person: str = ''
     aspect: str = ''
     slot: str = ''  # what can have one value at a time, such as 'job'; '' where several hold side by side

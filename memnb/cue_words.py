@@ -76,7 +76,7 @@ def long_names(text: str,
 def cues_in(text: str,
             people: Iterable[str] = (),  # who takes part; they are cues by their full names
            ) -> tuple[str, ...]:
-    "The people, names of several words, and words of content in a text: each once, as it is written there; `bought` is `buy`."
+    "The cues of an episode or a question (review, eq. 9, without a model): people, long names, words of content, each once as it is written; `bought` is `buy`."
     return _cues_in(text, tuple(people))
 
 
@@ -162,8 +162,12 @@ part lot bit times moment person man woman people folks guys girl boy lady anoth
 everything together else gonna wanna gotta yet away around without plus besides less'''))
 
 
-def tag_words(cues: Iterable[str], people: tuple[str, ...], things: Collection[str], small: Collection[str]) -> list[str]:
-    "The cues of which a tag may be made: single words, no names (they are never written small), no fillers, no adverbs."
+def tag_words(cues: Iterable[str],
+              people: tuple[str, ...],
+              things: Collection[str],  # cue ids of what is named as a thing somewhere: `things_in`
+              small: Collection[str],  # the words that are written small somewhere, so that they are no names
+             ) -> list[str]:
+    "The cues of which a tag may be made, in lower case: single words, no names, no fillers, no adverbs, no part of a longer one."
     found, names = {}, stems(' '.join(people))
     for cue in cues:
         low, id = cue.lower(), cue_id(cue)

@@ -120,7 +120,7 @@ class _Changing:
 
 # %% ../nbs/29g_labels.ipynb #d4aa5e17
 class Labels(_Changing):
-    """The labels in use, by their stems, with how they are written and how near they are to one another.
+    """The labels in use, by their stems, with how they are written and how near they are to one another (for review, section 11.1).
 
     All that can be asked depends on the labels in use alone, and not on the order in which they came."""
     def __len__(self) -> int:

@@ -63,7 +63,7 @@ _PATTERNS = tuple((slot, aspect, starts, re.compile(pattern)) for slot, aspect, 
 def slots_of(remark: Remark,
              names: tuple[str, ...],  # of everybody whose slot it may be
              ) -> Iterator[tuple[str, str, str, bool]]:
-    "Person, aspect, slot, and whether a beginning is told, for each slot that a remark fills; each slot once."
+    "Person, aspect, slot, and whether a beginning is told, for each slot that a remark fills; each slot once (for review, section 9.2)."
     told, done = f'{remark.before} {remark.told}'.strip() if 'there since' in remark.told else remark.told, set()
     signed = any_name(names).sub(lambda match: f'⟦{names.index(match[0])}⟧', re.sub('[⟦⟧]', ' ', told))
     for slot, aspect, starts, pattern in _PATTERNS if remark.sort != 'picture' else ():

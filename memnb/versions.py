@@ -33,7 +33,7 @@ def _age(unit: SemanticUnit) -> tuple:
 
 # %% ../nbs/29f_versions.ipynb #5babe94d
 def versions(units: Iterable[SemanticUnit]) -> dict[tuple[str, str], list[SemanticUnit]]:
-    """Units of one person and one slot, oldest first, by (person, slot) as the oldest writes them.
+    """Units of one person and one slot, oldest first, by (person, slot) as the oldest writes them (for review, section 9.2).
 
     Capitals do not matter in names, nor endings in slots. Units without a slot are no versions of anything."""
     groups: dict[tuple[str, str], list[SemanticUnit]] = {}
@@ -46,7 +46,7 @@ def versions(units: Iterable[SemanticUnit]) -> dict[tuple[str, str], list[Semant
 def current(units: Iterable[SemanticUnit],
             as_of: date | None = None,  # None: as of the last day that is known; of a datetime the day
            ) -> list[SemanticUnit]:
-    "The units that hold on a day: of each slot the last that had begun, and all others that had. Sorted by age. TypeError."
+    "The units that hold on a day: of each slot the last that had begun, and all others that had. Sorted by age. TypeError for what is no day."
     if not (as_of is None or isinstance(as_of, date)):
         raise TypeError(f'as_of: expected a date or None, got {as_of!r:.80}')
     day = as_of.date() if isinstance(as_of, datetime) else as_of
@@ -56,7 +56,7 @@ def current(units: Iterable[SemanticUnit],
 
 # %% ../nbs/29f_versions.ipynb #90469b97
 def consolidated(episodes: Iterable[Episode]) -> Episode:
-    """Several tellings of one event as one episode: the longest text with its title and tag, the shortest time, all turns and cues.
+    """Several tellings of one event as one episode (for review, section 8): the longest text with title and tag, the shortest time, all turns and cues.
 
     The rest is that of the telling that was said first; the speaker is None where they differ. ValueError for no episode."""
     told = sorted(episodes, key=lambda one: (one.said is None, str(one.said), _natural(one.id)))
