@@ -63,7 +63,10 @@ def listed(value: object, kind: type) -> list:
 def record_of(item: Gist | Fact) -> dict:
     "A gist or fact as JSON values."
     values = dict(vars(item))
-    values.update({name: values[name].isoformat() for name in _SPANS if values.get(name)})
+    spans = {name: values[name] for name in _SPANS if values.get(name)}
+    values.update({name: span.isoformat() for name, span in spans.items()})
+    if labels := {name: span.label for name, span in spans.items() if span.label}:  # as a person says them; equal spans may differ in it
+        values['labels'] = labels
     return values | {'sources': list(item.sources), 'said': item.said.isoformat() if item.said else None}
 
 
@@ -72,7 +75,8 @@ def item_of(kind: type, record: dict) -> Gist | Fact:
     values = record | {'sources': tuple(listed(record['sources'], str))}
     if kind is Fact and not all(values[name].strip() for name in ('subject', 'predicate', 'object')):
         raise ValueError(f'a phrase is empty in {record!r:.80}')
-    values.update({name: TimeSpan.fromisoformat(values[name]) for name in _SPANS if values.get(name)})
+    labels = dict(values.pop('labels', {}))
+    values.update({name: replace(TimeSpan.fromisoformat(values[name]), label=labels.get(name)) for name in _SPANS if values.get(name)})
     return kind(**values | {'said': datetime.fromisoformat(values['said']) if values['said'] else None})
 
 # %% ../nbs/19c_extraction.ipynb #f1f772fb

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from statistics import fmean
 
 from .baselines import RAG
-from .bench import provenance, rounded
+from .bench import Addressed, provenance, rounded
 from .conversation import Conversation
 from .cue_tag_graph import CueTagGraph
 from .cue_view import noisy
@@ -28,7 +28,7 @@ from .trace import Trace
 # %% auto #0
 __all__ = ['TURNS', 'LOOKED', 'Methods', 'TITLES', 'Memories', 'main_methods', 'structure_methods', 'merge_methods',
            'noise_methods', 'depth_methods', 'in_order', 'by_turn', 'reading_curve', 'tokens_at', 'exchanged',
-           'mragent_rows', 'mragent_report', 'mragent_tables', 'main_mragent']
+           'mragent_rows', 'turns_of', 'mragent_report', 'mragent_tables', 'main_mragent']
 
 # %% ../nbs/52d_mragent_bench.ipynb #f0ea51f9
 TURNS, LOOKED = 25, 60  # turns that may be read; hits to take them from
@@ -55,6 +55,7 @@ class Memories:
 def main_methods(made: Memories) -> Methods:
     "MRAgent beside one search of its own episodes and of the turns, and other pairs of loop and memory."
     return {'one search of the turns': lambda one: RAG(made.turns[one.id], k=TURNS),
+            'one search, addressed': lambda one: RAG(Addressed(made.turns[one.id], one.speakers), k=TURNS),
             'one search of the episodes': lambda one: RAG(made.graphs[one.id], k=LOOKED),
             'MRAgent': made.walk(), 'MRAgent over a view of the turns': lambda one: MRAgent(made.turns[one.id], stop_early=False),
             'MemR3 over the graph': lambda one: MemR3(made.graphs[one.id], chunks_per_iteration=8, stop_early=False)}
@@ -174,25 +175,30 @@ def mragent_rows(made: Memories, tell: Callable[[str], None] = lambda line: None
     groups = {'main': main_methods, 'structure': structure_methods, 'merge': merge_methods, 'noise': noise_methods}
     rows = {name: evaluate(made.conversations, methods(made), budget=TURNS, tell=tell) for name, methods in groups.items()}
     rows['depth'] = evaluate(made.conversations, depth_methods(made), tell=tell)
-    rows['stopping'] = evaluate(made.conversations, {'MRAgent, stopping by itself': made.walk(stop_early=True),
-                                                     'MRAgent without a limit': made.walk()}, tell=tell)
+    rows['stopping'] = evaluate(made.conversations, {
+        'MRAgent, stopping by itself': made.walk(stop_early=True), 'MRAgent without a limit': made.walk(),
+        'one search': lambda one: RAG(made.turns[one.id], k=8 * TURNS)}, tell=tell)
     return rows
+
+
+def turns_of(rows: Iterable[Row]) -> dict[tuple[str, int], int]:
+    "How many turns were read for each question."
+    return {row.question: row.turns or 0 for row in rows}
 
 
 def mragent_report(made: Memories, tell: Callable[[str], None] = lambda line: None) -> tuple[dict, list[Row]]:
     "The figures of all tables, plain enough for JSON, and the rows of the main one."
     rows = mragent_rows(made, tell)
     by, stopping = split_by(rows['main'], 'method'), split_by(rows['stopping'], 'method')
-    one_shot = by['one search of the turns']
-    turns = {name: {row.question: row.turns or 0 for row in part} for name, part in
-             (('MRAgent', by['MRAgent']), ('stopping', stopping['MRAgent, stopping by itself']))}
-    rows['main'] += cut(one_shot, turns['MRAgent'], "one search, at MRAgent's turns")
-    rows['stopping'] += cut(one_shot, turns['stopping'], 'one search, stopped where MRAgent stops')
+    rows['main'] += cut(by['one search of the turns'], turns_of(by['MRAgent']), "one search, at MRAgent's turns")
+    pairs = [('MRAgent', "one search, at MRAgent's turns"), ('MRAgent', 'one search, addressed'), ('MRAgent', 'one search of the episodes'),
+             ('MRAgent', 'MemR3 over the graph'), ('cue → tag → content, active', 'cue → tag → content, passive'),
+             ('cue → tag → episode, active', 'cue → episode, active'), ('cue → tag → content, active', 'cue → tag → episode, active')]
+    rows['stopping'] = [row for row in rows['stopping'] if row.method != 'one search']
+    for method in ('MRAgent, stopping by itself', 'MRAgent without a limit'):
+        rows['stopping'] += cut(stopping['one search'], turns_of(stopping[method]), f'one search, at the turns of {method}')
+        pairs.append((method, f'one search, at the turns of {method}'))
     by |= split_by(rows['main'], 'method') | split_by(rows['stopping'], 'method') | split_by(rows['structure'], 'method')
-    pairs = [('MRAgent', "one search, at MRAgent's turns"), ('MRAgent', 'one search of the episodes'), ('MRAgent', 'MemR3 over the graph'),
-             ('cue → tag → content, active', 'cue → tag → content, passive'), ('cue → tag → episode, active', 'cue → episode, active'),
-             ('cue → tag → content, active', 'cue → tag → episode, active'),
-             ('MRAgent, stopping by itself', 'one search, stopped where MRAgent stops')]
     tell('tokens and turns')
     curves = {part: {name: reading_curve(made, main_methods(made)[name], categories=kinds) for name in ('MRAgent', 'one search of the turns')}
               for part, kinds in (('all', CATEGORIES), ('multi-hop', ('multi-hop',)))}
