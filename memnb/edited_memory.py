@@ -38,11 +38,10 @@ class _Mind:
 
     def _put(self, id: str, entry: Entry | None) -> None:
         "Make an id stand for an entry, or for nothing."
-        if (before := self._entries.pop(id, None)) is not None and self._same.get(said_by(before)) == id:
-            del self._same[said_by(before)]
+        if (before := self._entries.pop(id, None)) is not None:
+            self._same.pop(said_by(before), None)
         if entry is not None:
-            self._entries[id] = entry
-            self._same.setdefault(said_by(entry), id)
+            self._entries[id], self._same[said_by(entry)] = entry, id
         self._stale.add(id)
 
     def _now(self) -> dict[str, Entry]:

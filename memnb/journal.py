@@ -117,7 +117,7 @@ class _Readable(_Rows):
                 *, entry: str | None = None) -> list[Change]:
         "The changes with numbers above `after`, in order; of one entry if it is given."
         which, values = 'number > ?', [after]
-        for condition, value in (('number <= ?', to), ('entry = ?', entry)):
+        for condition, value in (('+number <= ?', to), ('entry = ?', entry)):  # the + has SQLite find an entry by its index
             if value is not None:
                 which, values = f'{which} AND {condition}', [*values, value]
         return list(self._read(namespace, f'{which} ORDER BY number', values))
