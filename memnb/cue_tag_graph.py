@@ -38,8 +38,8 @@ class Branch:
 
     @property
     def line(self) -> str:
-        "'tournament → video game (2)'"
-        return f'{self.cue} → {self.tag} ({self.count})'
+        "'tournament → video game (2)', or 'beside D3/e4 (2)'"
+        return f'beside {self.cue} ({self.count})' if self.kind == 'context' else f'{self.cue} → {self.tag} ({self.count})'
 
 
 @dataclass(frozen=True)

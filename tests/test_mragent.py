@@ -247,8 +247,8 @@ def check_unread(graph, trace):
         seen |= {hit.id for step in of(trace, 'tool') if step.iteration == walk.iteration for hit in step.hits}
         offered = set()
         for line in walk.shown:
-            cue, rest = line.split(' → ')
-            offered |= behind(graph, cue, rest.rpartition(' (')[0]) if cue not in contents_of(graph) else set()
+            cue, arrow, rest = line.partition(' → ')  # no arrow: what stands beside an event
+            offered |= behind(graph, cue, rest.rpartition(' (')[0]) if arrow else set()
         left = [contents_of(graph)[one] for one in offered - seen]
         assert (walk.unread, walk.unread_tokens) == (len(left), sum(tokens_of(one.line) for one in left))
 
@@ -294,7 +294,7 @@ def test_nothing_is_read_before_its_branch_was_offered_and_chosen(graph, questio
                 continue
             assert step.tool in ('query_tag_events', 'query_event_context', 'query_personal_aspect')
             context = step.tool == 'query_event_context'
-            assert any(line.startswith(f'{wanted[0]} → ' if context else f'{wanted[0]} → {wanted[1]} (') for line in walk.shown)
+            assert any(line.startswith(f'beside {wanted[0]} (' if context else f'{wanted[0]} → {wanted[1]} (') for line in walk.shown)
             if context:
                 assert wanted[0] in kept and all(every[one].session == every[wanted[0]].session for one in got)
             elif step.tool == 'query_tag_events':
@@ -379,7 +379,8 @@ def test_who_may_not_stop_early_reads_on(graph, question, turns, breadth, budget
     assert len(walks) == turns or len(late.read) == budget or not walks[-1].chosen
     if not walks[-1].chosen:
         made = [list(step.arguments.values()) for step in of(late, 'tool')]
-        assert all(line.split(' → ')[0] in [one[0] for one in made] for line in walks[-1].shown)
+        shown = [line.partition(' → ')[0] if ' → ' in line else line.removeprefix('beside ').rpartition(' (')[0] for line in walks[-1].shown]
+        assert {*shown} <= {one[0] for one in made}
 
 
 @settings(max_examples=25)
@@ -509,7 +510,7 @@ def test_what_is_kept_wakes_what_was_told_beside_it():
                                         for number, (text, tag, cue) in enumerate((('Ada sold the boat.', 'sale', 'boat'), ('It was cold.', 'weather', 'cold')), 1))))
     trace = MRAgent(graph, turns=2, breadth=1, stop_early=False).ask('Who sold the boat?')
     assert [(step.tool, step.arguments) for step in of(trace, 'tool')][1] == ('query_event_context', {'event': 'D1/e1'})
-    assert trace.read == ['D1:1', 'D1:2'] and of(trace, 'walk')[1].shown[0] == 'D1/e1 →  (1)'
+    assert trace.read == ['D1:1', 'D1:2'] and of(trace, 'walk')[1].shown[0] == 'beside D1/e1 (1)'
 
 
 def test_the_keywords_of_an_event_wake_its_other_cues():
