@@ -51,9 +51,9 @@ class _File:
         "Make the tables if there are none, and finish what a process left that was killed while it forgot."
         with self._transaction('DEFERRED') as file:
             new = read_head(file, self.path, 'memory-bank') is None
-        with self._transaction('IMMEDIATE' if new else 'DEFERRED') as file:
-            if new and read_head(file, self.path, 'memory-bank') is None:  # nobody was quicker
-                for statement in _TABLES:
+        if new:
+            with self._transaction() as file:
+                for statement in _TABLES if read_head(file, self.path, 'memory-bank') is None else ():  # unless somebody was quicker
                     file.execute(statement)
         with faults_of(self.path):
             self._file.execute('PRAGMA secure_delete = ON')

@@ -14,7 +14,7 @@ from .edited_memory import EditedMemory
 from .edits import Edit, Entry, UnknownEntry, place_of
 from .indexes import HybridIndex
 from .journal import Journal, Receipt
-from .search import Hit, Searchable, as_hit, as_retriever, check_search
+from .search import Hit, Searchable, as_hit, as_retriever
 from .snippets import content_id
 from .timespan import TimeSpan
 
@@ -95,7 +95,6 @@ class _Indexed(EditedMemory):
 
     def search(self, query: str, k: int = 10, *, exclude: Collection[str] = (), during: TimeSpan | None = None) -> list[Hit]:
         "The entries that fit best, by the backend."
-        check_search(query, k, exclude)
         self._fill()
         return (self._store if isinstance(self._store, IndexStore) else as_retriever(self._ask)).search(query, k, exclude=exclude, during=during)
 

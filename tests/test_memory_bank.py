@@ -759,6 +759,16 @@ def test_the_index_of_its_own_finds_what_a_fresh_one_finds():
         assert bank.search(query, 40) == fresh.search(query, 40)
 
 
+def test_the_index_of_its_own_keeps_what_stores_promise():
+    store = words_only()
+    for text in ('boat', 'sea'):
+        store.put('m1', text, DAYS[1], ('D1:1',))
+    assert [hit.snippet for hit in store.search('sea boat')] == [Entry('m1', 'sea', ('D1:1',), DAYS[1])]
+    store.remove('m1')
+    store.remove('m1')
+    assert store.search('sea') == []
+
+
 @pytest.mark.parametrize('shape', [lambda id: id, lambda id: (id, .5), lambda id: Snippet(id, 'other'), lambda id: Hit(Snippet(id, 'other'), .5)])
 def test_a_store_may_answer_in_any_of_these_ways(shape):
     class Other(Shelf):
@@ -1022,6 +1032,7 @@ def test_readers_and_writers_at_once_see_whole_batches_and_lose_none(path):
         one.start()
     for one in others:
         one.join(60)
+        one.kill()
     assert [one.exitcode for one in others] == [0, 0, 0]
     with MemoryBank(path, backend=Shelf) as bank:
         assert len({one.text for one in bank}) == 150
@@ -1124,6 +1135,7 @@ def test_the_history_of_one_entry_costs_no_look_at_the_others():
     assert len(bank.history('m700')) == 1 and bank.journal.before('default', 'm700', 1900) and len(bank) == 2000
     assert len(steps) < 10
     assert len(bank.as_of(1000)) == 1000 and len(steps) > 100
+    assert [one.number for one in bank.journal.backwards('default')] == list(range(2000, 0, -1))
 
 
 DAMAGES = ["UPDATE changes SET change = replace(change, 'boat', x'ff') WHERE number = 1", "UPDATE changes SET change = '' WHERE number = 1",
