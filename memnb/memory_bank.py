@@ -65,7 +65,7 @@ class _Indexed(EditedMemory):
     def _clear(self) -> None:
         "Take out of the index what is not so any more. What fails is tried again at the next search."
         self.refresh()
-        for id in sorted(self._stale & self._indexed.keys(), key=place_of):
+        for id in sorted((id for id in self._stale if id in self._indexed), key=place_of):
             if id not in self._entries or self._indexed[id] != self._entries[id]:
                 self._indexed[id] = None
                 self._store.remove(id)
@@ -74,7 +74,7 @@ class _Indexed(EditedMemory):
     def _fill(self) -> None:
         "Bring the index up to date."
         self._clear()
-        fresh = [self._entries[id] for id in sorted(self._stale & self._entries.keys() - self._indexed.keys(), key=place_of)]
+        fresh = [self._entries[id] for id in sorted(self._stale, key=place_of) if id in self._entries and id not in self._indexed]
         many = isinstance(self._store, IndexStore)
         for entries in [fresh] if many else [[entry] for entry in fresh]:
             self._indexed.update((entry.id, None) for entry in entries)
