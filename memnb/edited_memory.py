@@ -26,10 +26,6 @@ class _Mind:
         if not isinstance(namespace, str) or not namespace:
             raise ValueError(f'namespace: expected a name, got {namespace!r:.80}')
         self.journal, self.namespace = journal, namespace
-        self._reset()
-
-    def _reset(self) -> None:
-        "Nothing in mind."
         self._entries: dict[str, Entry] = {}
         self._same: dict[tuple, str] = {}  # what tells an entry from others -> its id
         self._known, self._given, self._when = Extent(), 0, None  # as far as it was read; ids given; the time of the last change
@@ -54,9 +50,9 @@ class _Mind:
         if self._open or (there := self.journal.extent(self.namespace)) == self._known:
             return
         if there.forgotten != self._known.forgotten:
-            gone = {*self._entries, *self._stale}
-            self._reset()
-            self._stale |= gone
+            for id in self._entries.keys() - self.journal.entries(self.namespace):
+                self._put(id, None)
+            self._when = next((change.when for change in self.journal.backwards(self.namespace, 1)), None)
         for change in self.journal.changes(self.namespace, self._known.last, there.last):
             if change.entry is not None:
                 self._put(change.entry, change.after)

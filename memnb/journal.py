@@ -130,6 +130,11 @@ class _Readable(_Rows):
             yield from found
             before = found[-1].number if found else 0
 
+    def entries(self, namespace: str) -> set[str]:
+        "The ids that have a history."
+        with faults_of(self.path):
+            return {id for id, in self._file.execute('SELECT DISTINCT entry FROM changes WHERE namespace = ? AND entry IS NOT NULL', (namespace,))}
+
     def before(self, namespace: str, entry: str, number: int) -> Entry | None:
         "What stood under an id before a change; None for nothing."
         found = list(self._read(namespace, 'number < ? AND entry = ? ORDER BY number DESC LIMIT 1', [number, entry]))
@@ -170,9 +175,8 @@ class Journal(_Appendable):
         self.sweep()  # after an earlier time, when another process was reading
         named = set(entries)
         with self._transaction() as file:
-            for id in sorted(named):
-                if not self.changes(namespace, entry=id):
-                    raise UnknownEntry(f'no entry {id!r:.80}, now or before')
+            if unknown := named - self.entries(namespace):
+                raise UnknownEntry(f'no entry {min(unknown)!r:.80}, now or before')
             rested = self._resting(namespace, set(turns)) if turns else []
             named |= {change.entry for change in rested if change.entry is not None}
             gone = [('entry', id) for id in sorted(named)] + [('number', change.number) for change in rested if change.entry is None]

@@ -10,7 +10,8 @@
 3. One entry more, and the next search; one entry forgotten by its id and one by its turn; the bank opened again.
 4. What the process holds, and what the file.
 
-Rates and times are by the clock on the wall, and by the processor's where it stands beside."""
+Rates and times are by the clock on the wall, and by the processor's where it stands beside. On a busy machine
+OPENBLAS_NUM_THREADS=1 is faster, since threads of a product that wait for each other wait for everybody."""
 import argparse
 import random
 import re
@@ -167,6 +168,7 @@ def bench_search(count: int, folder: Path, make) -> None:
     show(f'2. writing a bank of {len(bank)} entries', spent[0], 's', f'{spent[1]:.3g} s of the processor')
     held = megabytes()
     show('   filling its index, at the first search', timed(lambda: bank.search(queries[0]))[0], 's')
+    full = megabytes()
     show('   search(query, 10)', median_ms(lambda query: bank.search(query, 10), queries), 'ms', 'bar 20')
     show('   search(query, 30, exclude=10 ids, during=a year)',
          median_ms(lambda query: bank.search(query, 30, exclude=[f'm{one}' for one in range(1, 11)], during=TimeSpan.year(2021)), queries), 'ms')
@@ -188,7 +190,7 @@ def bench_search(count: int, folder: Path, make) -> None:
     show('   forgetting one entry by id, of bank, index and file', timed(lambda: bank.forget([f'm{count // 3}']))[0], 's')
     show('   forgetting what rests on one turn', timed(lambda: bank.forget(turns=[bank[f'm{count // 2}'].sources[0]]))[0], 's')
     show('   the search after that', median_ms(lambda query: bank.search(query), queries[:2]), 'ms')
-    show('4. memory of the process, index and all', megabytes(), 'MB', f'{before:.0f} before, {held:.0f} without the index')
+    show('4. memory of the process, index and all', full, 'MB', f'{before:.0f} before, {held:.0f} without the index')
     show('   the file', path.stat().st_size / 2 ** 20, 'MB')
     bank.close()
     del bank
