@@ -620,6 +620,40 @@ def test_times_do_not_go_back_and_one_that_is_not_given_is_that_of_the_last():
         zoned.add('red', when=NOON)
 
 
+def test_the_last_time_is_that_of_the_last_change_that_is_left(path):
+    with MemoryBank(path, backend=Shelf) as bank, MemoryBank(path, backend=Shelf) as other:
+        bank.add('boat', when=NOON)
+        bank.add('sea', when=NOON + timedelta(2))
+        assert len(other) == 2
+        bank.forget(['m2'])
+        for one, hours in ((other, 1), (bank, 2)):
+            assert one.add(f'sail {hours}', when=NOON + timedelta(hours=hours)).said == NOON + timedelta(hours=hours)
+        bank.forget(['m1', 'm3', 'm4'])
+        assert other.add('sky').said is None and list(other.as_of(NOON - timedelta(9))) == ['m5']
+
+
+def test_an_entry_that_is_as_it_was_is_not_put_into_the_index_again():
+    class Counted(Shelf):
+        count = 0
+
+        def put(self, *fields):
+            self.count += 1
+            super().put(*fields)
+    bank = MemoryBank(backend=Counted)
+    bank.apply(Edit('ADD', f'fact {number}') for number in range(9))
+    assert bank._store.count == 0 and bank.search('fact') and bank._store.count == 9
+    bank.update('m1', 'boat')
+    bank.update('m1', 'red boat')
+    bank.undo()
+    bank.undo()
+    with suppress(UnknownEntry):
+        bank.apply([Edit('ADD', 'sea'), Edit('DELETE', entry='m2'), Edit('DELETE', entry='m99')])
+    bank.forget(['m9'])
+    assert len(bank.search('fact')) == 8 and bank._store.count == 9
+    bank.update('m1', 'boat')
+    assert len(bank.search('boat')) == 8 and bank._store.count == 10
+
+
 def test_a_text_is_kept_to_the_letter_and_may_be_long(path):
     long = 'boat \0 \u2028 🦉 ' * 10_000
     with MemoryBank(path, backend=Shelf) as bank:
