@@ -81,7 +81,7 @@ def follower(
     budget: int | None = None,  # below depth + 1 it cannot walk the whole way: it guesses the first turns and starts lower
     head: Head | None = None,
 ) -> Active:
-    "The active policy of the review, section 6.2: go where the signpost points; at a leaf, stay."
+    "The active policy of the review, section 6.2: go where the signpost points; at a leaf, stay. ValueError for a budget below 1."
     steps = tree.budget if budget is None else budget
     if steps < 1:
         raise ValueError(f'budget: expected at least 1 node to read, got {steps}')
@@ -123,7 +123,7 @@ def random_nodes(
     budget: int | None = None,  # None: depth + 1
     seed: int = 0,  # of its dice, which it throws by the number of the question
 ) -> Passive:
-    "The passive policy that reads random nodes, all sets of this size alike (Floyd's method: Bentley 1987)."
+    "The passive policy that reads random nodes, all sets of this size alike (Floyd's method: Bentley 1987). ValueError if the tree has fewer nodes."
     size = tree.budget if budget is None else budget
     if not 0 <= size <= tree.nodes:
         raise ValueError(f'budget: expected 0 to {tree.nodes} different nodes, got {size}')

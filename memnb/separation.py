@@ -95,7 +95,7 @@ def shape_error(tree: NeedleTree, shape: Shape) -> float:
 
 
 def passive_error(tree: NeedleTree, nodes: Iterable[int]) -> float:
-    "The exact error of the passive policy that reads these nodes and concludes as well as can be."
+    "The exact error of the passive policy that reads these nodes and concludes as well as can be. ValueError for a node that is not there."
     wanted = list(nodes)
     if not all(0 <= node < tree.nodes for node in wanted):
         raise ValueError(f'nodes: expected numbers from 0 to {tree.nodes - 1}, got {wanted}')
@@ -135,7 +135,7 @@ def passive_errors(
     tree: NeedleTree,
     budget: int | None = None,  # None: depth + 1
 ) -> list[PassiveSets]:
-    "Every set of `budget` nodes, by shape, the smallest exact error first. For small trees: the number of shapes explodes."
+    "Every set of `budget` nodes, by shape, the smallest exact error first; ValueError if there are not so many. For small trees: the number of shapes explodes."
     size = tree.budget if budget is None else budget
     if not 0 <= size <= tree.nodes:
         raise ValueError(f'budget: expected 0 to {tree.nodes} different nodes, got {size}')
@@ -157,7 +157,7 @@ def _one_leaf(depth: int, branching: int) -> Shape:
 
 
 def random_passive_error(tree: NeedleTree, budget: int | None = None) -> float:
-    "The exact error of a passive policy that reads a random set of nodes; for labelled leaves a mean over all sets."
+    "The exact error of a passive policy that reads a random set of nodes; for labelled leaves a mean over all sets. ValueError as `passive_errors`."
     size = tree.budget if budget is None else budget
     if tree.labels.distractors is None and 0 <= size <= tree.nodes:
         return tree.labels.chance_error * (tree.nodes - size) / tree.nodes

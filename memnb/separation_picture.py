@@ -167,7 +167,7 @@ def _select(name: str, label: str, values: Iterable[object], chosen: object) -> 
 
 
 def separation_html(
-    trees: Sequence[Curves],  # for each law and branching, the depths from 1 on without a gap, in order
+    trees: Sequence[Curves],  # at least one; for each law and branching, the depths from 1 on without a gap, in order
     start: Curves | None = None,  # what is shown at first; None: the deepest of the first law
 ) -> str:
     "The picture with a select for the law, one for the branching and a slider for the depth: one piece of HTML, and a static picture without scripts."
