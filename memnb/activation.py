@@ -146,8 +146,9 @@ class _Waking(_State):
         ranks = {cue_id(cue): weight} if cue in self.graph.cues else {}
         for near, cosine in self.graph.cues.near(cue, MOST + 1, NEAR) if span is None else ():
             ranks.setdefault(near, LIKE * cosine * weight)
-        for one in ranks.keys() - self.names.keys():
-            found |= self._wake(one, ranks[one] * self.rarity(one))
+        for one, rank in ranks.items():
+            if one not in self.names:
+                found |= self._wake(one, rank * self.rarity(one))
         return found
 
     def _wake(self, cue: str, weight: float) -> bool:
