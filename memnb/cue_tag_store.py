@@ -27,7 +27,7 @@ __all__ = ['labels_of', 'pairs_of', 'CueTagStore', 'graph_of_all']
 
 # %% ../nbs/29h_cue_tag_store.ipynb #9d8dcdf1
 def labels_of(content: Episode | SemanticUnit) -> tuple[tuple[str, ...], str]:
-    "The cues of a content, as they are written, and its tag: an episode's months are cues, too, and a unit has its person and its aspect."
+    "The cues of a content, as they are written, and its tag (review, section 4.1): an episode's months are cues, too; a unit has its person and its aspect."
     if isinstance(content, SemanticUnit):
         return (content.person,), content.aspect
     cues = dict.fromkeys((*content.cues, *time_cues((content.time, *times_of(content)))))
@@ -156,7 +156,7 @@ class CueTagStore(_Stored):
 
 # %% ../nbs/29h_cue_tag_store.ipynb #4430ddec
 def graph_of_all(cls: type[CueTagStore], conversation: Conversation, lm: LM | Callable[[str], str] | None = None, **options) -> CueTagStore:
-    "The graph of all sessions of a conversation; `options` as for the class."
+    "The graph of all sessions of a conversation, one after the other; `options` as for the class. `LMError` where a model fails, `DuplicateSession`."
     graph = cls(lm, **{'names': conversation.speakers, **options})
     for session in conversation.sessions:
         graph.add(session)

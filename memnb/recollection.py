@@ -35,7 +35,7 @@ class Recollection:
 
     @classmethod
     def from_json(cls, text: str) -> Recollection:
-        "The recollection that `to_json` wrote; ValueError for any other text."
+        "The recollection that `to_json` wrote; ValueError for a text of which none can be made."
         try:
             record = json.loads(text)
             return cls(tuple(item_of(Episode, one) for one in listed(record['episodes'], dict)),
@@ -105,7 +105,7 @@ def tagged(border: Border, episodes: Sequence[Episode], lines: Sequence[TagLine]
 def recollect(session: Session, lm: LM = RuleLM(),
               speakers: Sequence[str] = (),  # who takes part; default: who speaks in the session
               ) -> tuple[Recollection, dict[str, Usage]]:
-    "The episodes and units of a session, and what each role cost. Raises `LMError`, with all that was spent."
+    "The episodes and units of a session (review, eq. 8 to 10), and what each role cost. Raises `LMError`, with all that was spent; TypeError for one name."
     if isinstance(speakers, str):
         raise TypeError(f'speakers: expected a sequence of names, got the text {speakers!r:.80}')
     border, cost = Border(session), {}
