@@ -84,16 +84,21 @@ REACH = timedelta(days=14)  # how far a bare `before` or `after` reaches
 
 
 def beside(time: TimeSpan, gap: str) -> TimeSpan:
-    "The days that a gap means, reckoned from a closed time. Where it says before or after, they lie outside; so far as REACH where it has no measure."
-    if gap in WIDER:
-        return max(time, TimeSpan.of(gap, time.start), key=lambda span: span.days)
+    """The days that a gap means, reckoned from a closed time. Where it says before or after, they lie outside; so far as REACH where it has no measure.
+
+    The time itself where no day is left: `0 days after`, or beyond the calendar."""
     side = gap.split(' ')[-1]
-    if side not in ('before', 'after'):
+    try:
+        if gap in WIDER:
+            return max(time, TimeSpan.of(gap, time.start), key=lambda span: span.days)
+        if side not in ('before', 'after'):
+            return time
+        spans = [span for day in (time.start, time.end) for _, _, span in find_times(gap, day)] or [TimeSpan(time.start - REACH, time.end + REACH, 'span')]
+        first, last = min(span.start for span in spans), max(span.end for span in spans)
+        first, last = (max(first, time.end + ONE_DAY), last) if side == 'after' else (first, min(last, time.start - ONE_DAY))
+    except (OverflowError, ValueError):  # beyond the calendar
         return time
-    spans = [span for day in (time.start, time.end) for _, _, span in find_times(gap, day)] or [TimeSpan(time.start - REACH, time.end + REACH, 'span')]
-    first, last = min(span.start for span in spans), max(span.end for span in spans)
-    first, last = (max(first, time.end + ONE_DAY), last) if side == 'after' else (first, min(last, time.start - ONE_DAY))
-    return TimeSpan(first, last, 'span' if first < last else 'day')
+    return TimeSpan(first, last, 'span' if first < last else 'day') if first <= last else time
 
 # %% ../nbs/30bb_anchors.ipynb #f0dffb66
 @lru_cache(maxsize=20_000)

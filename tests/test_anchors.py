@@ -126,6 +126,16 @@ def test_a_wider_unit_never_narrows(time, unit):
     assert found in (time, whole) and found.days == max(time.days, whole.days)
 
 
+@pytest.mark.parametrize('day', [date(1, 1, 2), date(2024, 8, 2), date(9999, 12, 30)])
+@pytest.mark.parametrize('gap', ['before', 'after', '0 days before', '0 days after', '99999 years after', 'a decade before', 'the week after', *WIDER])
+def test_where_no_day_is_left_it_is_the_time_itself(day, gap):
+    time = TimeSpan.day(day)
+    found = beside(time, gap)
+    assert found == time or gap == 'weekend' or found.contains(time) == (gap in WIDER)
+    if gap.startswith('0'):
+        assert found == time
+
+
 @given(spans)
 def test_no_gap_is_the_time_itself(time):
     assert beside(time, '') is time
