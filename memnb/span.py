@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import re
+from calendar import monthrange
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 
@@ -24,8 +25,8 @@ ONE_DAY = timedelta(days=1)
 # %% ../nbs/00a_span.ipynb #d8a70d2f
 def _month_end(year, month):
     "The last day of a month; months beyond December run on into the next years."
-    year, month = year + month // 12, month % 12 + 1
-    return date(year, month, 1) - ONE_DAY
+    year, month = year + (month - 1) // 12, (month - 1) % 12 + 1
+    return date(year, month, monthrange(year, month)[1])
 
 # %% ../nbs/00a_span.ipynb #3f79ac71
 @dataclass(frozen=True)
