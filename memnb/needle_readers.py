@@ -71,7 +71,7 @@ class Passive:
         nodes = _checked(nodes, (len(query), *nodes.shape[-1:]), forest.tree)
         return History(nodes, forest.read(nodes))
 
-    def as_active(self, budget: int) -> Active:
+    def as_active(self, budget: int) -> Active:  # as many nodes as it names, or fewer
         "The same policy as an active one, which is shown the history and does not look at it: passive ⊆ active."
         return Active(lambda query, history: np.atleast_2d(self.choose(query))[:, len(history)], budget, self.head)
 

@@ -26,7 +26,9 @@ def equation_19(
     branching: int = 2,
     depth: int | None = None,  # None: budget - 1, as in the theorem
 ) -> float:
-    "The bound from below on the error of every passive policy (review, equation 19). ValueError if there is no such tree."
+    "The bound from below on the error of every passive policy (review, equation 19). ValueError for no such tree or budget."
+    if not isinstance(budget, int) or budget < 0:
+        raise ValueError(f'budget: expected a whole number of at least 0, got {budget!r}')
     tree = NeedleTree(budget - 1 if depth is None else depth, prior, branching)
     return tree.labels.chance_error * max(0.0, 1 - budget / tree.leaves)
 
@@ -38,7 +40,7 @@ def best_passive_error(
     prior: Sequence[float] = (.5, .5),  # the law of the answer
     budget: int | None = None,  # None: depth + 1
 ) -> float:
-    "The error of the best passive policy if the distractor leaves are blank: it reads leaves. ValueError if there is no such tree."
+    "The error of the best passive policy if the distractor leaves are blank: it reads leaves. ValueError for no such tree or budget."
     tree = NeedleTree(depth, prior, branching)
     read = tree.budget if budget is None else budget
     if not isinstance(read, int) or read < 0:

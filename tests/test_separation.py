@@ -179,6 +179,8 @@ def test_nothing_is_as_wide_as_the_tree():
     (lambda: best_passive_error(2, prior=(.5, .6)), 'sum to 1'),
     (lambda: best_passive_error(2, budget=-1), 'budget'),
     (lambda: equation_19(1), 'depth'),
+    (lambda: equation_19(-1, depth=2), 'budget: expected a whole number of at least 0, got -1'),
+    (lambda: equation_19(2.5, depth=2), 'budget'),
     (lambda: follower(NeedleTree(2, [1]), 0), 'budget'),
 ])
 def test_bad_input_gets_a_clear_error(make, words):
