@@ -234,7 +234,9 @@ def test_a_time_that_belongs_to_a_thing_is_not_the_time_of_the_event():
     book, = clauses('I found a notebook from 1904.', 'Tobin', DAY)
     assert (book.object, book.start) == ('a notebook from 1904', None)
     birthday, = clauses('My birthday is on the eleventh of June 2024.', 'Tobin', DAY)
-    assert (birthday.object, birthday.start) == ('on the eleventh of June 2024', TimeSpan.month(2024, 6))
+    assert birthday.start == TimeSpan.day(date(2024, 6, 11))
+    night, = clauses('The storm was on a night of June 2024.', 'Tobin', DAY)
+    assert (night.object, night.start) == ('on a night of June 2024', TimeSpan.month(2024, 6))
 
 
 @pytest.mark.parametrize('words, sides', [

@@ -298,3 +298,9 @@ def test_the_sample():
 def test_rows_of_zeros_stay():
     assert unit_rows(np.zeros((2, 3))).tolist() == [[0] * 3] * 2 and np.allclose(unit_rows(np.array([[3.0, 4.0]])), [[.6, .8]])
     assert cue_words.word_vector is episode_roles.word_vector  # one cache for both
+
+
+def test_what_is_lent_in_another_form_is_no_second_cue():
+    session = Session('D1', (Turn('D1:1', 'Zofia', 'Any boats in Ghent?'), Turn('D1:2', 'Tobin', 'It was a boat.')))
+    lines = tag_rule(episodes_of(session), session, NAMES).tags
+    assert lines[1].cues == ['Tobin', 'boat', 'Ghent']
