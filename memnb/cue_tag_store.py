@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import ExitStack
 from typing import Any
 
 from .contents import Episode, SemanticUnit, cue_id, time_cues
@@ -94,8 +95,8 @@ class _Stored(_Nodes):
         return {one.id: self.episodes.dense.vector(one.id) for one in found.episodes}
 
 # %% ../nbs/29h_cue_tag_store.ipynb #9f4893de
-class CueTagStore(_Stored):
-    "The nodes and triples of a Cue-Tag-Content graph, made from sessions one at a time."
+class _Linkable(_Stored):
+    "What is looked at before anything is linked."
     def _check(self, session_id: str, found: Recollection) -> None:
         "A content belongs to this session alone, else forgetting would not be exact. `ValueError`, `DuplicateSnippet`."
         met = set()
@@ -114,23 +115,26 @@ class CueTagStore(_Stored):
         return [(self.cues, [cue for one in contents for cue in labels_of(one)[0]]),
                 (self.tags, [labels_of(one)[1] for one in found.episodes]), (self.aspects, [one.aspect for one in found.units])]
 
+# %% ../nbs/29h_cue_tag_store.ipynb #2120acae
+class CueTagStore(_Linkable):
+    "The nodes and triples of a Cue-Tag-Content graph, made from sessions one at a time."
     def link(self, session_id: str, found: Recollection, vectors: Mapping[str, Any] | None) -> None:
         "Put contents, labels and triples in, all or nothing: an embedder may fail at any of them."
         self._check(session_id, found)
-        told, done = sorted(found.episodes, key=lambda one: one.position or 0), []
-        try:
+        told = sorted(found.episodes, key=lambda one: one.position or 0)
+        with ExitStack() as undo:  # what was done is taken back where anything fails, Ctrl-C too
             for place, labels in self._labels(found):
                 place.add(labels)
-                done.append((place, labels))
+                undo.callback(place.remove, labels)
             self.episodes.add(found.episodes, vectors)
-        except BaseException:  # Ctrl-C too
-            for place, labels in done:
-                place.remove(labels)
-            raise
-        self.units.add(found.units)
-        for relations, contents in ((self.episodic, found.episodes), (self.semantic, found.units)):
-            for one in contents:
-                relations.add(one.id, pairs_of(one))
+            undo.callback(self.episodes.remove, [one.id for one in told])
+            self.units.add(found.units)
+            undo.callback(self.units.remove, [one.id for one in found.units])
+            for relations, contents in ((self.episodic, found.episodes), (self.semantic, found.units)):
+                for one in contents:
+                    relations.add(one.id, pairs_of(one))
+                    undo.callback(relations.remove, one.id)
+            undo.pop_all()
         self.order[session_id] = tuple(one.id for one in told)
 
     def counts(self) -> dict[str, int]:

@@ -185,8 +185,8 @@ def tag_rule(episodes: Sequence[Episode], session: Session, speakers: Sequence[s
     said, things, small = Counter(tokenize(' '.join(turns))), frozenset().union(*map(things_in, turns)), _small(' '.join(turns))
     for episode in episodes:
         cues = dict.fromkeys(filter(None, (episode.speaker, *cues_in(episode.text, people))))
-        before = cues_in(asked_before(session, episode.sources[0]), people) if episode.sources else ()
-        lent = [cue for cue in before if cue not in people and cue_id(cue) not in set(map(cue_id, cues))]
+        before, own = cues_in(asked_before(session, episode.sources[0]), people) if episode.sources else (), set(map(cue_id, cues))
+        lent = [cue for cue in before if cue not in people and cue_id(cue) not in own]
         known = things | things_in(episode.text), small | _small(episode.text)
         words = tag_words(cues, people, *known) or tag_words(lent, people, *known)
         weights = [math.log(2 + said[cue_id(word).split()[0]]) for word in words]

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import date, datetime
 from functools import lru_cache
+from typing import ClassVar
 
 from .clauses import bounds
 from .conversation import Session
@@ -23,31 +24,36 @@ from .timespan import TimeSpan, find_times, parse_date, parse_datetime
 _all_ = ['GISTS', 'FACTS', 'GistLine', 'GistsReply', 'FactLine', 'FactsReply']
 
 # %% auto #0
-__all__ = ['Extract', 'listed', 'record_of', 'item_of', 'read_time', 'happened', 'Border', 'extract', 'GISTS', 'FACTS',
+__all__ = ['Taken', 'Extract', 'listed', 'record_of', 'item_of', 'read_time', 'happened', 'Border', 'extract', 'GISTS', 'FACTS',
            'GistLine', 'GistsReply', 'FactLine', 'FactsReply']
 
 # %% ../nbs/19c_extraction.ipynb #027324c7
+class Taken:
+    "Base of what is taken from a session: lists of contents, named in `parts` with their kinds, and `notes`."
+    parts: ClassVar[dict[str, type]]
+
+    def to_json(self) -> str:
+        "As JSON text; `from_json` gives an equal one back."
+        return json.dumps({**{name: [record_of(one) for one in getattr(self, name)] for name in self.parts}, 'notes': list(self.notes)})
+
+    @classmethod
+    def from_json(cls, text: str) -> Taken:
+        "What `to_json` wrote; ValueError for a text of which none can be made."
+        try:
+            record = json.loads(text)
+            made = {name: tuple(item_of(kind, one) for one in listed(record[name], dict)) for name, kind in cls.parts.items()}
+            return cls(**made, notes=tuple(listed(record['notes'], str)))
+        except (KeyError, TypeError, AttributeError, RecursionError, ValueError) as error:
+            raise ValueError(f'{cls.__name__.lower()}: expected what to_json writes, got {text!r:.80}: {error}') from None
+
+
 @dataclass(frozen=True)
-class Extract:
+class Extract(Taken):
     "What was taken from a session, and what could not be taken as it came."
+    parts = {'gists': Gist, 'facts': Fact}
     gists: tuple[Gist, ...] = ()
     facts: tuple[Fact, ...] = ()
     notes: tuple[str, ...] = ()  # one for each thing that was wrong, with the words that came
-
-    def to_json(self) -> str:
-        "As JSON text; `from_json` gives an equal extract back."
-        return json.dumps({'gists': [record_of(gist) for gist in self.gists], 'facts': [record_of(fact) for fact in self.facts],
-                           'notes': list(self.notes)})
-
-    @classmethod
-    def from_json(cls, text: str) -> Extract:
-        "The extract that `to_json` wrote; ValueError for any other text."
-        try:
-            record = json.loads(text)
-            return cls(tuple(item_of(Gist, one) for one in listed(record['gists'], dict)),
-                       tuple(item_of(Fact, one) for one in listed(record['facts'], dict)), tuple(listed(record['notes'], str)))
-        except (KeyError, TypeError, AttributeError, RecursionError, ValueError) as error:
-            raise ValueError(f'extract: expected what to_json writes, got {text!r:.80}: {error}') from None
 
 # %% ../nbs/19c_extraction.ipynb #edac34ad
 _SPANS = ('time', 'start', 'end')

@@ -55,7 +55,7 @@ _TABLES = (*HEAD, 'CREATE TABLE sessions (id TEXT PRIMARY KEY, seal TEXT NOT NUL
            'usage TEXT NOT NULL, extract TEXT NOT NULL)',
            'CREATE TABLE vectors (session TEXT, id TEXT, row BLOB NOT NULL, PRIMARY KEY (session, id)) WITHOUT ROWID')
 
-
+# %% ../nbs/06b_memory_file.ipynb #2cf53a2b
 def _check_magic(path: Path) -> None:
     "Raise `MemoryFileError` for a file that begins otherwise than one of SQLite: a short one would pass there for empty."
     if path.is_file():

@@ -196,7 +196,29 @@ def looking(run: Run, k: int, turn: int) -> Iterator[None]:
         raise MemoryFailed(told) from error
 
 # %% ../nbs/31_mragent.ipynb #bb65d646
-class MRAgent(_Settings):
+class _Choosing(_Settings):
+    "How it chooses, and what it keeps."
+    def select(self, run: Run, walk: _Traversal, tools: dict[str, Tool], ways: Sequence[Branch], turn: int) -> tuple[str, list[Called]]:
+        "f_select: the reason, and what is called. Who may not stop goes on along the best ways."
+        reasoning, calls = chosen(run, tools, self.breadth, ways=ways, known=tuple(walk.kept.values()), fresh=tuple(walk.fresh),
+                                  history=tuple(walk.history), steps_left=self.turns - turn + 1, speakers=walk.graph.names,
+                                  stop_early=self.stop_early)
+        if not calls and not self.stop_early:
+            left = tries([call_of(way) for way in ways], walk.history)[:self.breadth]
+            return f'{reasoning} It may not stop while a way is left.' if left else reasoning, [
+                Called(function=one.function, parameters=one.parameters) for one in left]
+        return reasoning, calls
+
+    def route(self, run: Run, walk: _Traversal, found: Sequence[Snippet]) -> list[str]:
+        "Prune what was found; the cues that it woke. Without active reasoning everything is kept."
+        if not found or not self.active:
+            return walk.take([one.id for one in found], [], found)
+        known = tuple(walk.kept.values())
+        routed = run.ask(ROUTE, question=run.question, found=tuple(found), known=known, speakers=walk.graph.names, asked=run.asked)
+        return walk.take(routed.keep, routed.cues, found)
+
+# %% ../nbs/31_mragent.ipynb #62c91828
+class MRAgent(_Choosing):
     "Choose by tags, traverse, prune, and again, until enough is known (MRAgent, Algorithm 1). `ask(question)` returns a `Trace`."
     def steps(self, run: Run) -> None:
         "Algorithm 1: the state grows turn by turn, and the answer is made from what was kept."
@@ -223,22 +245,3 @@ class MRAgent(_Settings):
         lines = tuple(walk.kept.values())
         final = run.ask(RECALL, question=run.question, lines=lines, asked=run.asked)
         run.answer(final.answer, cited_turns(final.sources, lines))
-
-    def select(self, run: Run, walk: _Traversal, tools: dict[str, Tool], ways: Sequence[Branch], turn: int) -> tuple[str, list[Called]]:
-        "f_select: the reason, and what is called. Who may not stop goes on along the best ways."
-        reasoning, calls = chosen(run, tools, self.breadth, ways=ways, known=tuple(walk.kept.values()), fresh=tuple(walk.fresh),
-                                  history=tuple(walk.history), steps_left=self.turns - turn + 1, speakers=walk.graph.names,
-                                  stop_early=self.stop_early)
-        if not calls and not self.stop_early:
-            left = tries([call_of(way) for way in ways], walk.history)[:self.breadth]
-            return f'{reasoning} It may not stop while a way is left.' if left else reasoning, [
-                Called(function=one.function, parameters=one.parameters) for one in left]
-        return reasoning, calls
-
-    def route(self, run: Run, walk: _Traversal, found: Sequence[Snippet]) -> list[str]:
-        "Prune what was found; the cues that it woke. Without active reasoning everything is kept."
-        if not found or not self.active:
-            return walk.take([one.id for one in found], [], found)
-        known = tuple(walk.kept.values())
-        routed = run.ask(ROUTE, question=run.question, found=tuple(found), known=known, speakers=walk.graph.names, asked=run.asked)
-        return walk.take(routed.keep, routed.cues, found)

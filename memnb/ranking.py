@@ -137,31 +137,10 @@ def lifted(scores: Scores, extra: np.ndarray, # (n,) by slot
                   scores.exact and (lambda slots: scores.exact(slots) + extra[slots]))
 
 # %% ../nbs/02a_ranking.ipynb #3ed4ff4a
-class Index(SnippetStore, Searchable):
-    "A store that can be searched. A subclass gives `_scores`, and hears of changes by `_put` and `_drop`."
+class _Masking(SnippetStore):
+    "Scores, and what of them may be shown."
     def _scores(self, query: str) -> Scores:
         raise NotImplementedError(f'{type(self).__name__}._scores')
-
-    def search(self, query: str, k: int = 10, *, exclude: Collection[str] = (), during: TimeSpan | None = None,
-               bonus: Mapping[str, float] | None = None, # by id: what others say for a snippet, added to its score where it matches
-              ) -> list[Hit]:
-        """The best `k` of the snippets that match and are not masked, ties by id; a prefix of the best `k + 1`.
-
-        `exclude` masks ids. `during` masks what happened (or, where that is not known, was said) outside a span;
-        a snippet without any time is outside of every span."""
-        check_search(query, k, exclude)
-        scores = self._unmasked(query, exclude, during)
-        if bonus:
-            scores = lifted(scores, self._by_slot(bonus))
-        found = best(scores, k, lambda slot: self._snippets[slot].id) if k else []
-        return [Hit(self._snippets[slot], value) for slot, value in found]
-
-    def scores(self, query: str) -> dict[str, float]:
-        "The exact score of every snippet that matches, by id."
-        check_search(query, 0, ())
-        scores = self._unmasked(query)
-        slots, values = scores.exactly(np.ones(len(scores.slots), bool))
-        return {self._snippets[slot].id: value for slot, value in zip(slots.tolist(), values.tolist())}
 
     def _unmasked(self, query: str, exclude: Collection[str] = (), during: TimeSpan | None = None) -> Scores:
         "The scores of what may be shown."
@@ -191,3 +170,27 @@ class Index(SnippetStore, Searchable):
             days = np.array(self._days).reshape(-1, 2)
             hidden |= (days[:, 0] > last) | (days[:, 1] < first)
         return hidden
+
+# %% ../nbs/02a_ranking.ipynb #124fba2c
+class Index(_Masking, Searchable):
+    "A store that can be searched. A subclass gives `_scores`, and hears of changes by `_put` and `_drop`."
+    def search(self, query: str, k: int = 10, *, exclude: Collection[str] = (), during: TimeSpan | None = None,
+               bonus: Mapping[str, float] | None = None, # by id: what others say for a snippet, added to its score where it matches
+              ) -> list[Hit]:
+        """The best `k` of the snippets that match and are not masked, ties by id; a prefix of the best `k + 1`.
+
+        `exclude` masks ids. `during` masks what happened (or, where that is not known, was said) outside a span;
+        a snippet without any time is outside of every span."""
+        check_search(query, k, exclude)
+        scores = self._unmasked(query, exclude, during)
+        if bonus:
+            scores = lifted(scores, self._by_slot(bonus))
+        found = best(scores, k, lambda slot: self._snippets[slot].id) if k else []
+        return [Hit(self._snippets[slot], value) for slot, value in found]
+
+    def scores(self, query: str) -> dict[str, float]:
+        "The exact score of every snippet that matches, by id."
+        check_search(query, 0, ())
+        scores = self._unmasked(query)
+        slots, values = scores.exactly(np.ones(len(scores.slots), bool))
+        return {self._snippets[slot].id: value for slot, value in zip(slots.tolist(), values.tolist())}

@@ -5,7 +5,6 @@
 # %% ../nbs/29e_recollection.ipynb #d9890065
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -13,7 +12,7 @@ from .contents import Episode, SemanticUnit, cue_id
 from .conversation import Session
 from .cue_words import cues_in
 from .episode_roles import SEGMENT, TAG, EpisodeLine, TagLine, title_of
-from .extraction import Border, happened, item_of, listed, read_time, record_of
+from .extraction import Border, Taken, happened, read_time
 from .role import LM, LMError, RuleLM, Usage
 from .semantic_roles import UNITS, UnitLine
 
@@ -22,26 +21,12 @@ __all__ = ['Recollection', 'episode_of', 'unit_of', 'tagged', 'recollect']
 
 # %% ../nbs/29e_recollection.ipynb #d020a080
 @dataclass(frozen=True)
-class Recollection:
+class Recollection(Taken):
     "What was taken from a session, and what could not be taken as it came."
+    parts = {'episodes': Episode, 'units': SemanticUnit}
     episodes: tuple[Episode, ...] = ()
     units: tuple[SemanticUnit, ...] = ()
     notes: tuple[str, ...] = ()  # one for each thing that was wrong, with the words that came
-
-    def to_json(self) -> str:
-        "As JSON text; `from_json` gives an equal recollection back."
-        return json.dumps({'episodes': [record_of(one) for one in self.episodes], 'units': [record_of(one) for one in self.units],
-                           'notes': list(self.notes)})
-
-    @classmethod
-    def from_json(cls, text: str) -> Recollection:
-        "The recollection that `to_json` wrote; ValueError for a text of which none can be made."
-        try:
-            record = json.loads(text)
-            return cls(tuple(item_of(Episode, one) for one in listed(record['episodes'], dict)),
-                       tuple(item_of(SemanticUnit, one) for one in listed(record['units'], dict)), tuple(listed(record['notes'], str)))
-        except (KeyError, TypeError, AttributeError, RecursionError, ValueError) as error:
-            raise ValueError(f'recollection: expected what to_json writes, got {text!r:.80}: {error}') from None
 
 # %% ../nbs/29e_recollection.ipynb #f2923aa2
 _NOTHING = frozenset(('none', 'null', 'nil', 'n/a', '-', '–', '—'))

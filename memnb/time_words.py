@@ -75,7 +75,7 @@ def _days(match, day, last_week):
 # %% ../nbs/00c_time_words.ipynb #554bd9c6
 @rule(rf'\b(?:(?:{DAY_NAME}|{SHORT_DAY}),?\s+)?(?:the\s+)?(?:{DAY}|first|{DAY_SPELLED}(?=\s+of\b))(?:\s+of)?\s+{MONTH}(?:(?:,|\s+of)?\s*{YEAR}\b)?', bare=True)
 @rule(rf'\b(?:(?:{DAY_NAME}|{SHORT_DAY}),?\s+)?(?:{MONTH}|march|may)\s+(?:the\s+)?{DAY}'
-      rf'(?![\d:%]|\s*{COUNTED})(?:,?\s+{YEAR}\b)?', bare=True)
+      rf'(?![\w:%]|\s*{COUNTED})(?:,?\s+{YEAR}\b)?', bare=True)
 @rule(rf'\b(?:{MONTH}|march|may),?\s+(?:of\s+)?{YEAR}\b')
 def _written(match, day, last_week):
     return dated(match[0], day)

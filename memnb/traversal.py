@@ -103,7 +103,7 @@ def by_time(content: Episode | SemanticUnit) -> tuple:
     day = content.day
     return (str(day.start or day.end) if day else '9999', str(content.said or ''), content.session or '', content.position or 0, content.id)
 
-
+# %% ../nbs/29i_traversal.ipynb #96be45b6
 class Traversal(_Topics):
     "A cue-tag graph that can be walked. One event may be told twice: both tellings are kept, and may be read as one."
     def __init__(self, lm: LM | Callable[[str], str] | None = None, *,

@@ -260,7 +260,8 @@ def test_control_c_ends_with_130_and_no_words():
     started = []
     with Server(stalled) as server:
         process = subprocess.Popen([sys.executable, '-m', 'memnb.cli', 'ask', '--model', 'slow', '--base-url', server.url, CANOE],
-                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                   preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))  # a job in the background is born deaf
         while not started and process.poll() is None:
             try:
                 process.wait(.05)

@@ -1,5 +1,4 @@
 """The memory bank against whole states kept in lists; and a file that is as before or as after, whoever reads it and whatever strikes."""
-import multiprocessing
 import os
 import signal
 import sqlite3
@@ -24,6 +23,7 @@ from memnb.memory_file import MemoryFileError, write_memory
 from memnb.search import Hit, Retriever, as_retriever
 from memnb.snippets import Snippet
 from memnb.timespan import TimeSpan
+from strikes import Struck, count_anew, forked, kill, needs_fork, strike, watched
 
 WORDS = 'boat sea red blue sail'.split()
 DAYS = (None, TimeSpan.day(date(2024, 5, 1)), TimeSpan.day(date(2024, 10, 1)), TimeSpan(date(2024, 5, 1), date(2024, 5, 1), 'span'))
@@ -914,43 +914,6 @@ def test_a_bank_closes_its_file_and_one_that_cannot_be_opened_leaves_none_open(p
 # ---- the file ------------------------------------------------------------------------------------------------------------
 
 
-class Struck(Exception):
-    """The fault that is injected."""
-
-
-class Watched(sqlite3.Connection):
-    """Notes what is executed, and strikes after a given number of statements."""
-    log, strike_at, strike = [], None, None
-
-    def execute(self, sql, *rest):
-        result = super().execute(sql, *rest)
-        Watched.log.append(sql)
-        if Watched.strike_at is not None and len(Watched.log) == Watched.strike_at:
-            Watched.strike()
-        return result
-
-    def executemany(self, sql, rows):
-        for row in rows:
-            self.execute(sql, row)
-
-
-def strike():
-    raise Struck
-
-
-def kill():
-    os.kill(os.getpid(), signal.SIGKILL)
-
-
-@contextmanager
-def watched(strike_at=None, how=strike):
-    real = sqlite3.connect
-    Watched.log, Watched.strike_at, Watched.strike = [], None, staticmethod(how)
-    with patch.object(sqlite3, 'connect', lambda *rest, **options: real(*rest, factory=Watched, **options)):
-        yield
-    Watched.strike_at = None
-
-
 def begun(path):
     with MemoryBank(path, backend=Shelf) as bank:
         bank.apply([Edit('ADD', 'boat'), Edit('ADD', 'a secret', sources=('D1:1',))])
@@ -962,20 +925,17 @@ DEEDS = {'apply': lambda bank: bank.apply([Edit('ADD', f'fact {number}') for num
 
 
 def do_until_struck(path, deed, number, how=strike):
-    """Whether the deed was done before the number-th statement after opening."""
-    with watched(number, how):
+    """Whether the deed was done before the number-th statement after opening, and the log of these statements."""
+    with watched(how=how) as log:
         bank = MemoryBank(path, backend=Shelf)
         bank.search('boat')
-        Watched.log.clear()
-        Watched.strike_at = number
+        count_anew(number)
         try:
             with bank:
                 DEEDS[deed](bank)
         except Struck:
-            return False
-        finally:
-            Watched.strike_at = None
-    return True
+            return False, log
+    return True, log
 
 
 def seen_in(path):
@@ -1000,8 +960,8 @@ def test_a_fault_after_any_statement_leaves_the_bank_before_or_after(path, deed)
     for number in range(1, 60):
         path.unlink(missing_ok=True)
         begun(path)
-        done = do_until_struck(path, deed, number)
-        committed = 'COMMIT' in Watched.log
+        done, log = do_until_struck(path, deed, number)
+        committed = 'COMMIT' in log
         assert seen_in(path) == (after if committed else before)
         assert not committed or deed != 'forget' or path.read_bytes().count(b'a secret') == 1
         if done:
@@ -1010,13 +970,9 @@ def test_a_fault_after_any_statement_leaves_the_bank_before_or_after(path, deed)
 
 
 def killed(path, deed, number):
-    process = multiprocessing.get_context('fork').Process(target=lambda: (do_until_struck(path, deed, number, kill), os._exit(0)))
-    process.start()
+    process = forked(lambda: (do_until_struck(path, deed, number, kill), os._exit(0)))
     process.join(60)
     return process.exitcode == -signal.SIGKILL
-
-
-needs_fork = pytest.mark.skipif('fork' not in multiprocessing.get_all_start_methods(), reason='the system has no fork')
 
 
 @needs_fork
@@ -1059,11 +1015,8 @@ def write_too(path, name, times):
 
 @needs_fork
 def test_readers_and_writers_at_once_see_whole_batches_and_lose_none(path):
-    fork = multiprocessing.get_context('fork')
     MemoryBank(path).close()
-    others = [fork.Process(target=read_until_full, args=(path,)), *(fork.Process(target=write_too, args=(path, name, 15)) for name in 'ab')]
-    for one in others:
-        one.start()
+    others = [forked(read_until_full, path), *(forked(write_too, path, name, 15) for name in 'ab')]
     for one in others:
         one.join(60)
         one.kill()

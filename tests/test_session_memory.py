@@ -1,6 +1,5 @@
 """Memories made of sessions: one state for any history, and a file that is as before or as after, whatever strikes."""
 import json
-import multiprocessing
 import os
 import random
 import re
@@ -10,10 +9,8 @@ import sqlite3
 import tempfile
 import time
 from collections import Counter
-from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
-from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -26,6 +23,7 @@ from memnb.memory_file import MemoryFileError, Row, read_memory, write_memory
 from memnb.role import LMError, ServerError, Usage
 from memnb.session_memory import DuplicateSession, SessionMemory, UnknownSession, digest_of
 from memnb.snippets import Snippet
+from strikes import Struck, forked, kill, needs_fork, watched
 
 NAMES = 'Ana Ben Cleo Dov Edda'.split()
 WORDS = NAMES + 'boat sea red blue sail'.split()
@@ -256,49 +254,6 @@ def test_usage_is_added_by_role_and_is_that_of_what_is_there(path):
 # ---- the file ------------------------------------------------------------------------------------------------------------
 
 
-class Struck(Exception):
-    """The fault that is injected."""
-
-
-class Watched(sqlite3.Connection):
-    """Notes what is executed, and strikes after a given number of statements."""
-    log, strike_at, strike = [], None, None
-
-    def execute(self, sql, *rest):
-        result = super().execute(sql, *rest)
-        self._note(sql)
-        return result
-
-    def executemany(self, sql, rows):
-        rows = list(rows)
-        result = super().executemany(sql, rows)
-        for _ in rows:
-            self._note(sql)
-        return result
-
-    def _note(self, sql):
-        Watched.log.append(sql)
-        if Watched.strike_at is not None and len(Watched.log) == Watched.strike_at:
-            Watched.strike()
-
-
-def strike():
-    raise Struck
-
-
-def kill():
-    os.kill(os.getpid(), signal.SIGKILL)
-
-
-@contextmanager
-def watched(strike_at=None, how=strike):
-    real = sqlite3.connect
-    Watched.log, Watched.strike_at, Watched.strike = [], strike_at, staticmethod(how)
-    with patch.object(sqlite3, 'connect', lambda *rest, **options: real(*rest, factory=Watched, **options)):
-        yield Watched.log
-    Watched.strike_at = None
-
-
 def writes(log):
     return Counter(' '.join(sql.split()[:3]) for sql in log if sql.split()[0] in ('INSERT', 'DELETE', 'CREATE', 'VACUUM'))
 
@@ -387,15 +342,6 @@ def test_a_fault_after_any_statement_leaves_the_file_before_or_after(path):
             assert Names.load(path).state() == after.state()
             assert not first or b'unswept' not in path.read_bytes()
         assert number > 20
-
-
-def forked(function, *arguments):
-    process = multiprocessing.get_context('fork').Process(target=function, args=arguments)
-    process.start()
-    return process
-
-
-needs_fork = pytest.mark.skipif('fork' not in multiprocessing.get_all_start_methods(), reason='the system has no fork')
 
 
 def save_and_die(memory, path, number):

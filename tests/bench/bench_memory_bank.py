@@ -13,52 +13,30 @@
 Rates and times are by the clock on the wall, and by the processor's where it stands beside. On a busy machine
 OPENBLAS_NUM_THREADS=1 is faster, since threads of a product that wait for each other wait for everybody."""
 import argparse
-import random
-import re
 import resource
 import sqlite3
-import statistics
 import tempfile
 import time
-import zlib
 from contextlib import closing
 from datetime import date, datetime, timedelta
 from pathlib import Path
 
-import numpy as np
-
+import bench_gist_graph
+from bench_gist_graph import Projection, median_ms, megabytes, show
 from memnb.edits import Edit
 from memnb.embedders import WordLlamaEmbedder
 from memnb.indexes import HybridIndex
 from memnb.memory_bank import IndexStore, MemoryBank
 from memnb.timespan import TimeSpan
 
-BATCH, WORDS, DIMENSIONS, FIRST = 30, 15, 256, datetime(2020, 1, 1, 9)
-
-
-class Projection:
-    "A random direction for each of 4,096 buckets of words; a text is the sum of its words."
-    name = 'projection'
-
-    def __init__(self):
-        self.rows = np.random.default_rng(5).standard_normal((4096, DIMENSIONS), dtype=np.float32)
-
-    def __call__(self, texts: list[str]) -> np.ndarray:
-        return np.array([self.rows[[zlib.crc32(word.encode()) % 4096 for word in text.split()] or [0]].sum(0) for text in texts])
+BATCH, WORDS, FIRST = 30, 15, datetime(2020, 1, 1, 9)
 
 
 class World:
     "A source of edits, the same for each seed."
     def __init__(self, seed: int = 1):
-        self.random, chosen = random.Random(seed), np.random.default_rng(seed)
-        weights = 1 / (np.arange(40_000) + 20)
-        self.words = chosen.choice(40_000, 400_000, p=weights / weights.sum()).astype(np.int32)
-        self.given, self.last = 0, None
-
-    def phrase(self, count: int) -> str:
-        "Some words that stand together."
-        start = self.random.randrange(len(self.words) - count)
-        return ' '.join(f'w{one}' for one in self.words[start:start + count].tolist())
+        drawn = bench_gist_graph.World(seed)
+        self.random, self.phrase, self.given, self.last = drawn.random, drawn.phrase, 0, None
 
     def add(self) -> Edit:
         "An ADD of a new fact."
@@ -85,29 +63,11 @@ class World:
         return batch
 
 
-def megabytes() -> float:
-    "What the process holds now."
-    status = Path('/proc/self/status')
-    if status.exists():
-        return int(re.search(r'VmRSS:\s+(\d+)', status.read_text())[1]) / 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-
-
 def timed(do) -> tuple[float, float]:
     "Seconds on the wall, and of the processor."
     start, cpu = time.perf_counter(), time.process_time()
     do()
     return time.perf_counter() - start, time.process_time() - cpu
-
-
-def median_ms(do, inputs) -> float:
-    "The median time of `do(one)` in milliseconds, after one that is not counted."
-    times = [1000 * timed(lambda: do(one))[0] for one in [inputs[0], *inputs]]
-    return statistics.median(times[1:])
-
-
-def show(what: str, figure: float, unit: str, beside: str = '') -> None:
-    print(f'{what:<58}{figure:>10.4g} {unit:<3} {beside}', flush=True)
 
 
 def show_rate(what: str, count: int, spent: tuple[float, float], beside: str = '') -> None:
