@@ -75,7 +75,7 @@ class _Indexed(EditedMemory):
         "Bring the index up to date."
         self._clear()
         fresh = [self._entries[id] for id in sorted(self._stale, key=place_of) if id in self._entries and id not in self._indexed]
-        many = isinstance(self._store, IndexStore)
+        many = hasattr(self._store, 'put_all')
         for entries in [fresh] if many else [[entry] for entry in fresh]:
             self._indexed.update((entry.id, None) for entry in entries)
             if many:

@@ -5,6 +5,7 @@
 # %% ../nbs/51_metrics.ipynb #393c0a7f
 from __future__ import annotations
 
+import math
 import re
 import string
 from collections import Counter
@@ -12,6 +13,7 @@ from collections.abc import Collection, Hashable, Sequence
 from dataclasses import dataclass
 from datetime import date
 from functools import lru_cache
+from statistics import NormalDist
 
 import numpy as np
 
@@ -20,7 +22,8 @@ from .timespan import TimeSpan, find_times, parse_date
 
 # %% auto #0
 __all__ = ['REFUSALS', 'porter_stem', 'locomo_tokens', 'token_f1', 'is_refusal', 'f1_locomo', 'f1_set', 'evidence_recall',
-           'read_recall_at', 'cited_recall', 'periods', 'gold_date', 'exact_date', 'Interval', 'bootstrap', 'paired']
+           'read_recall_at', 'cited_recall', 'periods', 'gold_date', 'exact_date', 'Interval', 'bootstrap', 'wilson',
+           'paired']
 
 # %% ../nbs/51_metrics.ipynb #a313314c
 def porter_stem(word: str) -> str:
@@ -157,6 +160,23 @@ def bootstrap(
     total, count = (_counts(len(sums), resamples, seed) @ sums).T
     low, high = np.quantile(total / count, [(1 - confidence) / 2, (1 + confidence) / 2])
     return Interval(float(sums[:, 0].sum() / sums[:, 1].sum()), float(low), float(high), int(sums[:, 1].sum()))
+
+# %% ../nbs/51_metrics.ipynb #cd5a7fff
+def wilson(
+    count: int,
+    total: int,
+    *,
+    confidence: float = .95,
+) -> Interval:
+    "A share and its score interval (Wilson 1927). ValueError for a count that is not from 0 to the total."
+    if not 0 <= count <= total:
+        raise ValueError(f'count: expected a number from 0 to {total}, got {count}')
+    if total == 0:
+        return Interval(None, None, None, 0)
+    z, share = NormalDist().inv_cdf((1 + confidence) / 2), count / total
+    middle, reach = share + z * z / (2 * total), z * math.sqrt(share * (1 - share) / total + z * z / (4 * total * total))
+    low, high = ((middle + side * reach) / (1 + z * z / total) for side in (-1, 1))
+    return Interval(share, low if count else 0.0, high if count < total else 1.0, total)
 
 # %% ../nbs/51_metrics.ipynb #7fc5d70d
 def paired(

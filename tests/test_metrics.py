@@ -8,9 +8,10 @@ import pytest
 import snowballstemmer
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.stats import binomtest
 
 from memnb.metrics import (Interval, bootstrap, cited_recall, evidence_recall, exact_date, f1_locomo, f1_set, gold_date,
-                           is_refusal, locomo_tokens, paired, periods, porter_stem, read_recall_at, token_f1)
+                           is_refusal, locomo_tokens, paired, periods, porter_stem, read_recall_at, token_f1, wilson)
 from memnb.span import phrase
 from memnb.timespan import TimeSpan
 from memnb.trace import Trace
@@ -330,3 +331,20 @@ def test_nothing_to_average_says_so():
 def test_unequal_lengths_are_refused(wrong, words):
     with pytest.raises(ValueError, match=words):
         wrong()
+
+
+@given(st.integers(0, 200).flatmap(lambda total: st.tuples(st.integers(0, total), st.just(total))), st.sampled_from([.5, .9, .95, .999]))
+def test_wilsons_interval_is_that_of_scipy(counts, confidence):
+    count, total = counts
+    found = wilson(count, total, confidence=confidence)
+    if total:
+        theirs = binomtest(count, total).proportion_ci(confidence, method='wilson')
+        assert (found.low, found.high) == pytest.approx((theirs.low, theirs.high), abs=1e-9)
+    else:
+        assert found.mean is None
+
+
+@pytest.mark.parametrize('count, total', [(-1, 5), (6, 5), (1, 0)])
+def test_wilson_refuses_a_count_outside_of_its_total(count, total):
+    with pytest.raises(ValueError, match='expected a number from 0'):
+        wilson(count, total)
