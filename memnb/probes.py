@@ -89,7 +89,7 @@ def clefts(line: FactLine, people: Collection[str] = (),  # names to be asked fo
         yield f'What does the photo that {subject} {predicate} show {shown[2]}?', shown[1], 'single'
         return
     is_noun, is_being = bool(_NOUNS.match(thing)), bool(_BE.match(predicate))
-    if line.point_in_time and not (is_being and is_noun):
+    if line.point_in_time and not (is_being and is_noun) and not re.search(r"n['’]t\b|\b(?:not|never)\b", predicate):
         yield f'When was it that {subject} {predicate} {thing}?', line.point_in_time, 'temporal'
     if counted := _COUNTED.match(thing):
         yield f'How many {counted[2]} was it that {subject} {predicate}{counted[3]}?', counted[1], 'single'
@@ -168,11 +168,11 @@ def _across(session: Session, related: Sequence[Turn], names: tuple[str, ...]) -
     "Probes for a thing of which a person spoke once in the session and once before; those whose sentences share most come first."
     said: dict[tuple[str, str], list[Turn]] = {}
     for turn in (*related, *session.turns):
-        for stem in content_words(turn.text, names):
+        for stem in content_words(turn.content, names):
             said.setdefault((turn.speaker, stem), []).append(turn)
     found, own = [], {turn.id for turn in session.turns}
     for (speaker, stem), turns in sorted(said.items()):
-        if len(turns) == 2 and [turn.id in own for turn in turns] == [False, True]:
+        if len(stem) > 2 and len(turns) == 2 and [turn.id in own for turn in turns] == [False, True]:
             told = [_mention(turn, stem, names) for turn in turns]
             shared = frozenset.intersection(*(content_words(one or '', names) for one in told))
             if all(told) and (topic := _topic(told[1], stem, shared, names)):
@@ -236,7 +236,7 @@ def mark_rule(question: str, gold: str, answer: str) -> Mark:
         return Mark(label='CORRECT' if right else 'WRONG', reason='the same time' if right else 'another time, several, or none')
     asked, gold, told = (NUMBER.sub(lambda number: in_digits(number[0]), text) for text in (question, gold, answer))
     due = stems(gold) - stems(asked) or stems(gold)
-    exact, had = due & stems(' '.join(re.findall(r'\b[A-Z]\w+|\d[\d.,]*', gold))), due & stems(told)
+    exact, had = due & stems(' '.join(re.findall(r'(?<![.!?] )\b[A-Z]\w+|\d[\d.,]*', '. ' * (gold[-1:] in '.!?') + gold))), due & stems(told)
     right = bool(due) and exact <= had and len(had) >= .8 * len(due)
     return Mark(label='CORRECT' if right else 'WRONG', reason=f'{len(had)} of {len(due)} words' + ('' if exact <= had else ', a name or number is missing'))
 
