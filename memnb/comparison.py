@@ -41,7 +41,7 @@ def _statements(entry: Entry) -> list[str]:
 # %% ../nbs/39d_comparison.ipynb #e362f134
 def _claims(entry: Entry) -> set[str]:
     "The sentences of an entry, without capitals and marks; a question is told from a statement."
-    return {' '.join(re.findall(r"[\w'’]+|\?", sentence.lower())) for sentence in _statements(entry)}
+    return {' '.join(re.findall(r"[\w'’]+|\?", sentence.lower())) for sentence in _statements(entry)} - {''}
 
 
 def _told_time(entry: Entry) -> TimeSpan | None:
