@@ -83,7 +83,7 @@ def situations(draw):
     "Random inputs of the judge, of a few lines and questions that touch each other."
     question = draw(st.sampled_from([
         'When was Zofia at the lake?', 'On which day was Zofia at the lake?', 'In which year was Zofia at the lake?', 'Which books did Tobin read?',
-        'Who swam?', 'How many months passed between the storm and the concert?', 'What did Zofia do last month?',
+        'Who swam?', 'How many months passed between the storm and the concert?', 'What did Zofia sing last month?',
         'When did Tobin and Zofia sing?', 'What happened after the storm at the lake?', '?']))
     told = draw(st.lists(st.sampled_from([
         ('Zofia', 'We were at the lake on 3 March 2024.'), ('Zofia', 'We were at the lake on 9 July 2024, in a canoe.'), ('Zofia', 'At the lake last year!'),
