@@ -82,6 +82,7 @@ def test_what_a_probe_asks_for_may_stand_in_one_entry_or_in_all_those_of_its_tur
     assert not told_by(PROBE, [question]) and not told_by(PROBE, [answer]) and not told_by(PROBE, [])
     assert not told_by(PROBE, [replace(question, sources=('y',)), replace(answer, sources=('z',))])
     assert not told_by(PROBE, [entry('Tobin met Mrs. Pettigrew on a tram.')])  # the answer, to another question
+    assert not told_by(PROBE, [entry('Tobin had his first concertina lesson with Mrs. Palmer.')])  # half of the answer
     assert FAULTS == ('missing', 'not retrieved', 'not answered')
 
 
@@ -154,8 +155,9 @@ def test_any_text_can_be_asked_about(quote, text):
             ' '.join(text.split()).casefold().translate(str.maketrans('‘’“”', '\'\'""'))
 
 
-def test_pattern_signs_in_a_quote_are_signs():
+def test_a_quote_is_whole_words_and_pattern_signs_in_it_are_signs():
     turn = Turn('a', 'Tobin', 'Nine (of us) cost $5.00?')
+    assert not quoted('art', replace(turn, text='A party')) and quoted('party', replace(turn, text='A party!'))
     assert quoted('nine (of us) cost $5.00?', turn) and not quoted('nine .of us.', turn) and not quoted('cost .*', turn)
     assert quoted("I’m “fine” today", replace(turn, text='I\'m "fine" today'))
 
@@ -371,6 +373,14 @@ def test_an_edit_says_what_was_settled(fact, entries, wanted):
         assert (edit.time, edit.sources, edit.reason) == (fact.time, fact.sources, 'why')
         assert (edit.action, edit.text, edit.entry) == (('UPDATE', done.text, done.target) if done.action == 'MERGE' else ('ADD', fact.text, None))
         assert edit.speaker == (fact.speaker if edit.action == 'ADD' else None)
+
+
+def test_a_merge_adds_turns_and_a_date_and_leaves_the_speaker():
+    there, fact = entry('Tobin had a lesson.', time=None), replace(entry('Tobin had a lesson with Mrs. Pettigrew.', 'a', 'b'), speaker='Zofia')
+    bank = MemoryBank()
+    bank.add(there.text, speaker='Tobin', sources=there.sources)
+    bank.apply([edit_of(fact, settled(fact, (there,), consolidate_rule(fact, (there,))), 'why')])
+    assert (bank['m1'].speaker, bank['m1'].time, bank['m1'].sources) == ('Tobin', DAYS[0], ('a', 'b'))
 
 
 # --- what models reply
