@@ -195,6 +195,14 @@ def test_a_slip_in_an_id_touches_nothing():
     assert all('got' in note for note in written.notes) and written.notes[0].endswith('two')
 
 
+def test_what_an_earlier_line_deleted_is_gone_for_the_later_ones():
+    bank = a_bank('one', 'two')
+    written = written_by(bank, a_session(['Bees.']), [line(action, text, 'S:1', entry='m1') for action, text in (
+        ('DELETE', ''), ('UPDATE', 'three'), ('DELETE', ''), ('NONE', ''), ('ADD', 'one'))])
+    assert [change.action for change in written.changes] == ['DELETE', 'ADD'] and [entry.id for entry in bank] == ['m2', 'm3']
+    assert [note.split(': ')[1] for note in refused(written)] == ["UPDATE", "DELETE", "NONE"]
+
+
 def test_an_entry_that_was_not_shown_cannot_be_meant():
     bank = a_bank('one', 'two', 'three')
     written = written_by(bank, a_session(['Bees.']), [line('UPDATE', 'four', 'S:1', entry='m1')], view=0)
