@@ -180,6 +180,14 @@ def test_words_tried_in_vain_are_avoided_but_never_the_topic_nor_those_of_the_qu
     assert diagnose_rule(question, useful, useful, [question, 'Zofia: lake waffles'], speakers=PEOPLE).avoid == []
 
 
+def test_what_is_suggested_is_for_the_first_gap_alone():
+    judged = diagnose_rule('How many months passed between the storm and the concert?', [], queries=['q'], speakers=PEOPLE)
+    assert judged.gaps == ['the date of storm', 'the date of concert'] and judged.queries == ['storm']
+    known = [line(1, 'The storm was on 8 May 2024.')]
+    judged = diagnose_rule('How many months passed between the storm and the concert?', known, queries=['q'], speakers=PEOPLE)
+    assert judged.gaps == ['the date of concert'] and judged.queries[0] == 'concert'
+
+
 def test_an_exact_day_is_named_as_the_need_of_time():
     told = [line(1, 'We were at the lake in 2023.')]
     assert diagnose_rule('When was Zofia at the lake?', told).decision == 'ANSWERABLE'
