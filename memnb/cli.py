@@ -66,7 +66,7 @@ def add_bench(commands) -> None:
     parser = commands.add_parser('bench', help='the tables of the results notebooks')
     parser.add_argument('dataset', choices=['locomo', 'tot'], help='conversations, or questions about dated facts')
     parser.add_argument('--data', metavar='FILE', help='the benchmark file (tot without one: questions are generated)')
-    parser.add_argument('--method', choices=['memr3', 'remem', 'mragent'], default='memr3', help='locomo: whose tables (default: memr3)')
+    parser.add_argument('--method', choices=['memr3', 'remem', 'mragent', 'memma'], default='memr3', help='locomo: whose tables (default: memr3)')
     parser.add_argument('--wordings', metavar='FILE', help='tot: further sets of wordings, as JSON')
     parser.add_argument('--questions', type=_positive, default=800, metavar='N', help='tot: how many for each set (default: 800)')
     parser.add_argument('--json', action='store_true', help='print the figures with their intervals as one JSON object')
@@ -78,7 +78,7 @@ def bench(options) -> int:
     if options.dataset == 'locomo' and not options.data:
         raise Failure('bench locomo needs --data FILE: the benchmark is not ours to ship')
     module, name = {'tot': ('tot_bench', 'main_tot'), 'memr3': ('bench', 'main_bench'), 'remem': ('remem_bench', 'main_remem'),
-                    'mragent': ('mragent_bench', 'main_mragent')}['tot' if options.dataset == 'tot' else options.method]
+                    'mragent': ('mragent_bench', 'main_mragent'), 'memma': ('memma_bench', 'main_memma')}['tot' if options.dataset == 'tot' else options.method]
     from memnb.datasets import DatasetError
     try:
         return getattr(importlib.import_module(f'memnb.{module}'), name)(options)

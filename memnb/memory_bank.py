@@ -38,7 +38,10 @@ class IndexStore:
     "The backend that a bank has if it is given no other: words and vectors (`HybridIndex`), which see whole entries."
     def __init__(self, **options):
         self.index = HybridIndex(**{'spread': False, **options})
-        self.search = self.index.search
+
+    def search(self, query: str, k: int = 10, **masks) -> list[Hit]:
+        "What the index finds; `masks`: exclude, during."
+        return self.index.search(query, k, **masks)
 
     def put_all(self, entries: Collection[Entry]) -> None:
         "Many at once."

@@ -183,7 +183,18 @@ def test_the_walk_is_asked_and_in_the_demo(capsys, monkeypatch):
     assert 'mragent' in capsys.readouterr().out
 
 
-@pytest.mark.parametrize('method', ['memr3', 'remem', 'mragent'])
+def test_memma_is_asked_within_its_turns_and_the_demo_mends_a_probe(capsys, monkeypatch):
+    monkeypatch.setattr(commands, 'DEMO_QUESTIONS', (12,))
+    assert cli.main(['ask', CANOE, '--method', 'memma', '--k', '12', '--json']) == 0
+    trace = Trace.from_json(capsys.readouterr().out)
+    assert (trace.method, trace.answer, trace.evidence[0]) == ('memma', 'the weekend before 27 June 2024', 'D8:8')
+    assert len(trace.read) <= 12 and {step.k for step in trace.steps if step.kind == 'search'} == {3}
+    assert cli.main(['demo', '--no-report']) == 0
+    shown = capsys.readouterr().out
+    assert '\nmemma\n' in shown and 'before     failed' in shown and 'after      passed' in shown and 'MERGE' in shown
+
+
+@pytest.mark.parametrize('method', ['memr3', 'remem', 'mragent', 'memma'])
 def test_bench_locomo_without_a_file_is_one_line(method, capsys):
     assert cli.main(['bench', 'locomo', '--method', method]) == 2
     assert 'needs --data' in capsys.readouterr().err

@@ -1,0 +1,323 @@
+"""MemMA whole: its team, its transaction, its switches; what was said before; other memories behind its bank; faults on purpose."""
+from collections import Counter
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+import pytest
+from hypothesis import given, settings, strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from memnb.backends import SessionStore, home_of, store_over
+from memnb.conversation import Conversation, Session, Turn
+from memnb.cue_tag_graph import CueTagGraph
+from memnb.datasets import load_sample
+from memnb.earlier import Earlier
+from memnb.edits import Entry
+from memnb.faults import FAULTS, Lost, blurred, damage, in_cluster, trial, without_names
+from memnb.gist_graph import GistGraph
+from memnb.lm import ScriptedLM
+from memnb.memma import AGENTS, VARIANTS, Crew, MemMA
+from memnb.memory_bank import MemoryBank
+from memnb.reading import stems
+from memnb.role import LMError, RuleLM, Usage
+from memnb.writing import construct
+
+SAMPLE = load_sample()
+FIRST = SAMPLE.sessions[0]
+BRIEF = replace(FIRST, turns=FIRST.turns[:8])
+words = st.sampled_from('Tobin ran baked Crumb concertina organ Zofia Skerrin 61 yesterday tram kettle rye mended'.split())
+texts = st.lists(words, min_size=1, max_size=7).map(' '.join)
+
+
+class Counting(RuleLM):
+    "The rules, and how often each was asked."
+    name = 'counting'
+
+    def __init__(self):
+        super().__init__()
+        object.__setattr__(self, 'asked', Counter())
+
+    def call(self, role, /, **inputs):
+        self.asked[role.name] += 1
+        return super().call(role, **inputs)
+
+
+class Failing(RuleLM):
+    "The rules, until a role was asked so often; each reply costs a call, the failure three."
+    def __init__(self, role, times):
+        super().__init__()
+        object.__setattr__(self, 'left', {role: times})
+
+    def call(self, role, /, **inputs):
+        if role.name in self.left:
+            self.left[role.name] -= 1
+            if self.left[role.name] < 0:
+                raise LMError('gone', Usage(3, 5, 7))
+        return replace(super().call(role, **inputs), usage=Usage(1, 10, 1))
+
+
+def contents(bank):
+    return [(entry.id, entry.text, entry.time, entry.speaker, entry.sources) for entry in bank]
+
+
+# ------------------------------------------------------------------ the team
+
+def test_every_role_has_one_agent_and_every_agent_is_asked():
+    lms = {agent: Counting() for agent in AGENTS}
+    memory = MemMA(lm=Crew(**lms))
+    memory.remember(FIRST)
+    memory.ask('Which kinds of chilli has Tobin grown?')
+    for agent, lm in lms.items():
+        assert set(lm.asked) <= set(AGENTS[agent])
+    assert {agent for agent, lm in lms.items() if not lm.asked} <= {'reflector'}  # nothing failed for it
+    assert sum(map(len, AGENTS.values())) == len({role for roles in AGENTS.values() for role in roles})
+
+
+def test_a_crew_passes_other_roles_on_and_names_all():
+    own, shared = Counting(), Counting()
+    crew = Crew(shared, judge=own)
+    MemMA(lm=crew).remember(BRIEF)
+    assert set(own.asked) == {'mark'} and 'mark' not in shared.asked and shared.asked['guide']
+    assert crew.name == 'counting, judge: counting' and set(crew.settings()) == {'model', 'lm', 'judge'}
+    assert Crew(lambda prompt: '{}').name and Crew().name == 'rules'
+
+
+def test_an_agent_that_nobody_knows_is_refused():
+    with pytest.raises(TypeError, match='expected agents among meta_thinker.*got cook, poet'):
+        Crew(poet=RuleLM(), cook=RuleLM())
+
+
+def test_two_crews_that_differ_have_different_settings():
+    assert Crew().settings() != Crew(judge=RuleLM()).settings() != Crew(reflector=RuleLM()).settings()
+
+
+# ------------------------------------------------------------------ one session or nothing
+
+@pytest.mark.parametrize('role, times', [('guide', 0), ('guide', 1), ('write', 0), ('write', 1), ('probes', 0), ('answer', 0),
+                                         ('answer', 3), ('mark', 4)])
+def test_a_failure_anywhere_leaves_the_bank_and_says_what_was_spent(role, times):
+    memory = MemMA(lm=RuleLM())
+    memory.remember(BRIEF)
+    before, history = contents(memory.bank), memory.bank.journal.extent('default')
+    counting = Counting()
+    twin = MemMA(lm=counting, history=[BRIEF])
+    memory.lm = Failing(role, times)
+    with pytest.raises(LMError) as caught:
+        memory.remember(SAMPLE.sessions[1])
+    assert contents(memory.bank) == before and memory.bank.journal.extent('default') == history
+    assert caught.value.usage.calls >= 3 + times and (role == 'guide' and times == 0) == (caught.value.usage.calls == 3)
+    assert [one.id for one in memory._earlier.related(SAMPLE.sessions[2], 99)] in ([], [BRIEF.id])  # nothing of the failed session is kept
+    memory.lm = RuleLM()
+    memory.remember(SAMPLE.sessions[1])
+    assert len(memory.bank) > len(before) and twin.speakers == SAMPLE.speakers
+
+
+def test_a_session_is_one_transaction_of_the_file(tmp_path):
+    with MemoryBank(tmp_path / 'a.db') as bank:
+        memory = MemMA(bank)
+        for session in SAMPLE.sessions[:2]:
+            memory.remember(session)
+        batches = {change.batch for entry in bank for change in bank.history(entry.id)}
+        assert len(batches) == 2
+        entries = contents(bank)
+    with MemoryBank(tmp_path / 'a.db') as bank:
+        assert contents(bank) == entries
+        assert MemMA(bank, history=SAMPLE.sessions[:2]).ask('What instrument is Tobin learning?').evidence
+
+
+def test_cost_is_that_of_writing_and_probing():
+    lm = Failing('nobody', 0)
+    story = MemMA(lm=lm).remember(BRIEF)
+    assert set(story.cost) >= {'guide', 'write', 'probes', 'answer', 'mark'}
+    assert story.cost['guide'].calls == 1 and story.cost['answer'].calls == len(story.evolution.before)
+    assert MemMA(lm=Failing('nobody', 0), evolve=False).remember(BRIEF).cost == story.written.cost
+
+
+# ------------------------------------------------------------------ switches
+
+@pytest.mark.parametrize('options, gone', [({'guidance': False}, {'guide'}), ({'refine': False}, {'diagnose', 'rewrite'}),
+                                           ({'evolve': False}, {'probes', 'mark'}), ({'diagnose': False}, {'diagnose'})])
+def test_a_switch_that_is_off_asks_nobody(options, gone):
+    def asked(**options):
+        lm = Counting()
+        memory = MemMA(lm=lm, **options)
+        memory.remember(BRIEF)
+        memory.ask('Which kinds of chilli has Tobin grown?')
+        return set(lm.asked)
+    assert asked() - asked(**options) == gone
+
+
+def test_the_variants_are_settings_of_memma_and_all_differ():
+    assert set(VARIANTS) == {'static', 'unguided active', 'strategic active', 'MemMA', 'MemMA/C', 'MemMA/R', 'MemMA/E'}
+    seen = [(one.guidance, one.refine, one.evolve, one.diagnose, one.binding, one.refinements) for one in
+            (MemMA(**options) for options in VARIANTS.values())]
+    assert len(set(seen)) == 7 and MemMA().refinements == 3 and MemMA().k == 30 and MemMA().probes == 5
+    for name, options in VARIANTS.items():
+        if name.startswith('MemMA/'):
+            assert len(options) == 1 and list(options.values()) == [False]
+
+
+@settings(max_examples=10)
+@given(st.lists(st.tuples(st.sampled_from(['Tobin', 'Zofia']), texts), min_size=1, max_size=5))
+def test_telling_twice_is_telling_once(told):
+    session = Session('S1', tuple(Turn(f'S1:{number}', speaker, text) for number, (speaker, text) in enumerate(told)), datetime(2024, 5, 3, 9))
+    once, twice = MemMA(), MemMA()
+    once.remember(session)
+    for _ in range(2):
+        twice.remember(session)
+    assert [row[1:] for row in contents(twice.bank)] == [row[1:] for row in contents(once.bank)]
+    assert all(set(row[4]) <= {turn.id for turn in session.turns} and row[4] for row in contents(once.bank))
+
+
+def test_what_is_told_is_deterministic():
+    first, second = (MemMA.of(replace(SAMPLE, sessions=SAMPLE.sessions[:3], questions=())) for _ in range(2))
+    assert contents(first.bank) == contents(second.bank)
+    question = 'Which kinds of chilli has Tobin grown?'
+    assert first.ask(question).to_json() == second.ask(question).to_json()
+
+
+# ------------------------------------------------------------------ what was said before
+
+sessions = st.lists(st.lists(texts, min_size=1, max_size=4), min_size=1, max_size=4).map(lambda told: [
+    Session(f'S{place}', tuple(Turn(f'S{place}:{number}', 'Ana', text) for number, text in enumerate(said)), datetime(2024, 1, 1) + timedelta(place))
+    for place, said in enumerate(told)])
+
+
+@given(sessions, st.integers(0, 6))
+def test_related_turns_are_earlier_ones_as_they_were_within_the_bound(told, count):
+    earlier = Earlier()
+    for session in told[:-1]:
+        earlier.add(session)
+    found = earlier.related(told[-1], count)
+    kept = {turn.id: (session.id, session.time, turn) for session in told[:-1] for turn in session.turns}
+    got = [(one.id, one.time, turn) for one in found for turn in one.turns]
+    assert len(got) <= count and all(kept[turn.id] == (id, time, turn) for id, time, turn in got)
+    assert [id for id, *_ in kept.values() if id in {one.id for one in found}] == sorted(id for id, *_ in kept.values() if id in {one.id for one in found})
+    shared = [turn for session in told[:-1] for turn in session.turns if stems(turn.text) & stems(' '.join(one.text for one in told[-1].turns))]
+    assert {turn.id for _, _, turn in got} <= {turn.id for turn in shared}
+
+
+def test_a_session_that_is_told_again_is_not_its_own_past():
+    earlier = Earlier()
+    earlier.add(FIRST)
+    earlier.add(FIRST)
+    assert earlier.related(FIRST, 9) == []
+
+
+# ------------------------------------------------------------------ other memories behind a bank
+
+class BankOverGraph(RuleBasedStateMachine):
+    "A bank with a graph behind it, against one with the index: whatever is edited, the graph holds the entries that there are."
+    @initialize(graph=st.sampled_from([GistGraph, CueTagGraph]))
+    def start(self, graph):
+        self.bank = MemoryBank(backend=store_over(graph))
+
+    @rule(text=texts, speaker=st.sampled_from([None, 'Tobin', 'Zofia']))
+    def add(self, text, speaker):
+        self.bank.add(text, speaker=speaker)
+
+    @rule(text=texts, place=st.integers(0, 5))
+    def update(self, text, place):
+        entries = list(self.bank)
+        if entries and text not in {entry.text for entry in entries}:
+            self.bank.update(entries[place % len(entries)].id, text)
+
+    @rule(place=st.integers(0, 5))
+    def delete(self, place):
+        entries = list(self.bank)
+        if entries:
+            self.bank.delete(entries[place % len(entries)].id)
+
+    @rule(query=texts, k=st.integers(0, 4))
+    def search(self, query, k):
+        found = [hit.snippet for hit in self.bank.search(query, k)]
+        assert len(found) == len({one.id for one in found}) <= k and all(self.bank[one.id] == one for one in found)
+        assert {home_of(entry.id) for entry in self.bank} == set(self.bank._store.memory.sessions)
+
+    @rule(query=texts)
+    def everything_is_found_that_one_entry_says(self, query):
+        entry = self.bank.add(f'{query} unmistakable')
+        assert entry.id in [hit.snippet.id for hit in self.bank.search('unmistakable', len(self.bank))]
+        self.bank.delete(entry.id)
+
+    @invariant()
+    def alive(self):
+        assert len(self.bank) >= 0
+
+
+BankOverGraph.TestCase.settings = settings(max_examples=8, stateful_step_count=8)
+TestBankOverGraph = BankOverGraph.TestCase
+
+
+def test_a_store_asks_until_there_are_enough_entries():
+    store = SessionStore(GistGraph())
+    for number in range(6):
+        store.put(f'm{number}', f'Tobin mended the concertina, baked rye, and ran {number} miles to Skerrin. He sang. He slept.', None, ())
+    found = [id for id, _ in store.search('Tobin concertina rye miles Skerrin', 6)]
+    assert sorted(found) == [f'm{number}' for number in range(6)]
+    store.remove('m3')
+    store.remove('m3')
+    assert 'm3' not in [id for id, _ in store.search('Tobin concertina', 6)]
+
+
+def test_memma_runs_over_a_graph_as_storage():
+    memory = MemMA(MemoryBank(backend=store_over(GistGraph)))
+    memory.remember(FIRST)
+    assert memory.ask('When did Tobin have his first concertina lesson?').answer == '8 January 2024'
+
+
+# ------------------------------------------------------------------ faults
+
+@given(texts, st.sampled_from(sorted(FAULTS)))
+def test_a_fault_only_takes_away(text, kind):
+    hurt = FAULTS[kind](text, ('Tobin', 'Zofia'))
+    assert stems(hurt) <= stems(text) | stems('something')
+    assert kind == 'cluster' or ('Tobin' in hurt) == ('Tobin' in text) or kind == 'blur'
+
+
+def test_names_titles_and_numbers_go_speakers_and_dates_in_brackets_stay():
+    text = 'Last Friday (5 April 2024) Tobin met Mr. Dunstan and 61 others in Gdynia for "The Heron".'
+    assert without_names(text, ['Tobin']) == 'Last something (5 April 2024) Tobin met something and something others in something for something.'
+    assert blurred(text, ['Tobin']).startswith('Last Friday (5 April 2024)') and 'Gdynia' not in blurred(text, ['Tobin'])
+
+
+@given(st.integers(0, 20), st.sampled_from(sorted(FAULTS)), st.sampled_from([.1, .2, .5, 1.0]))
+@settings(max_examples=12)
+def test_damage_is_what_it_says(seed, kind, share):
+    bank = MemoryBank()
+    construct(bank, BRIEF, speakers=SAMPLE.speakers)
+    before = {entry.id: entry for entry in bank}
+    lost = damage(bank, list(before), kind, share, str(seed), SAMPLE.speakers)
+    changed = {id for id in before if id not in bank or bank[id] != before[id]}
+    able = [id for id in before if FAULTS[kind](before[id].text, SAMPLE.speakers) != before[id].text
+            and (kind != 'cluster' or in_cluster(before[id], before.values(), SAMPLE.speakers))]
+    assert {one.entry.id for one in lost} <= changed and len(changed) == round(share * len(able))
+    for one in lost:
+        assert one.entry == before[one.entry.id] and one.words and not one.is_back(bank)
+        bank.add(one.entry.text, sources=one.entry.sources)
+        assert one.is_back(bank)
+
+
+def test_what_another_entry_of_the_turn_says_is_not_lost():
+    entry = Entry('m1', 'Tobin ran to Skerrin.', ('S1:1',))
+    assert Lost(entry, frozenset(stems('Skerrin'))).is_back([Entry('m2', 'Skerrin was cold.', ('S1:1',))])
+    assert not Lost(entry, frozenset(stems('Skerrin'))).is_back([Entry('m2', 'Skerrin was cold.', ('S1:2',))])
+
+
+def test_a_trial_without_faults_or_probes_is_the_plain_writing():
+    one = replace(SAMPLE, sessions=SAMPLE.sessions[:2], questions=())
+    bank, counts = trial(one, None, probes=0)
+    plain = MemoryBank()
+    for session in one.sessions:
+        construct(plain, session, speakers=one.speakers)
+    assert contents(bank) == contents(plain) and not counts
+
+
+def test_a_trial_counts_what_is_nested_and_repairs_bring_back():
+    one = Conversation('short', SAMPLE.sessions[:2])
+    for kind in FAULTS:
+        counts = trial(one, kind, probes=8)[1]
+        assert counts['detected'] <= counts['probed'] <= counts['damaged'] and counts['repaired'] <= counts['damaged']
+        assert counts['passed before'] <= counts['passed after'] <= counts['probes']
+    assert trial(one, 'blur', probes=8, seed=1)[1] == trial(one, 'blur', probes=8, seed=1)[1]
+    assert trial(one, 'blur', probes=8)[1]['repaired'] > 0
