@@ -95,8 +95,8 @@ def test_what_was_odd_once_is_not_asked(made):
 def test_the_same_in_another_process_with_another_order_of_hashes():
     code = ('from memnb.conversation import Session, Turn; from memnb.probes import probes_rule\n'
             'things = "bassoon kettle lantern compass ladder violin".split()\n'
-            'past = [Turn(f"D0:{n}", "Ada", f"I painted the {thing} beside the {thing}box in April.") for n, thing in enumerate(things)]\n'
-            'now = Session("D1", tuple(Turn(f"D1:{n}", "Ada", f"I burned the {thing} beside the {thing}box at dawn.") for n, thing in enumerate(things)))\n'
+            'past = [Turn(f"D0:{n}", "Ada", f"I painted the {thing} and the {thing}box in April.") for n, thing in enumerate(things)]\n'
+            'now = Session("D1", tuple(Turn(f"D1:{n}", "Ada", f"I burned the {thing} and the {thing}box at dawn.") for n, thing in enumerate(things)))\n'
             'print(probes_rule(now, past, 9).model_dump_json())')
     told = {subprocess.run([sys.executable, '-c', code], capture_output=True, text=True, check=True, timeout=60,
                            env={**os.environ, 'PYTHONHASHSEED': seed}).stdout for seed in ('1', '7')}
@@ -202,7 +202,7 @@ def test_two_mentions_of_one_thing_are_joined():
     ([BEFORE, Turn('D0:3', 'Ada', 'The bassoon is from Marlow.')], NOW),  # it is not rare
     ([replace(BEFORE, text='Have I left the bassoon in the tram to Marlow?')], NOW),  # it is not told
     ([replace(BEFORE, text='On Friday I bassoon loudly.')], 'On Friday the bassoon sang loudly.'),  # no noun
-    ([replace(BEFORE, text='I hate the Friday before Easter.')], 'I slept through the Friday after Easter.'),  # a time
+    ([replace(BEFORE, text='I hate the Friday before Easter.')], 'Oh, the Friday after the eclipse, endlessly.'),  # a time
     ([replace(BEFORE, text='Really? The bassoon!')], 'Really! The bassoon.'),  # there is nothing more to it
     ([], NOW)])
 def test_what_is_not_joined(related, now):
