@@ -146,7 +146,7 @@ class Evolution(_Story):
         return (f'<div class="memnb"><style>{STYLE}</style><article><h3>Session {escape(printable(self.session))}</h3>'
                 f'<p class="answer">{self.headline}</p>{rounds}<h4>In all</h4>{rows_html(self.closing())}</article></div>')
 
-
+# %% ../nbs/41c_evolution.ipynb #a52943e3
 @cache
 def _schema() -> TypeAdapter:
     return TypeAdapter(Evolution)

@@ -363,6 +363,15 @@ def test_two_proposals_for_the_same_thing_are_one_entry():
     assert [one.action for one in evolution.repairs] == ['INSERT', 'SKIP'] and evolution.repairs[0].entry == evolution.repairs[1].entry
 
 
+@pytest.mark.parametrize('target, text', [('m99', 'Anything.'), (None, 'Anything.'), ('m1', 'Ana sold the old boat, and bought a red kayak from Mrs. Lund in Porto.'), ('m4', ' ')])
+def test_a_merge_into_what_is_not_there_or_was_another_day_is_an_insert(target, text):
+    bank = without('Lund')
+    entries = list(bank)
+    model = Odd(probes=[{'probes': [KAYAK]}], repair=[TRUE_FACT], consolidate=[{'action': 'MERGE', 'target': target, 'text': text}])
+    [repair] = evolve(bank, TALK, model, related=(EARLIER,), speakers=SPEAKERS).written
+    assert repair.action == 'INSERT' and [entry for entry in bank if entry.id != repair.entry] == entries and bank[repair.entry].text == TRUE_FACT['fact']
+
+
 def test_what_a_turn_told_already_is_found_by_its_turn_or_by_its_words():
     bank = bank_of()
     prober = Prober(bank, _Border(TALK), Odd(), 30)
@@ -383,6 +392,21 @@ def test_a_merge_that_would_repeat_another_entry_is_a_skip():
     with patch.object(_Writer, 'near', lambda self, fact: []):
         done = _Writer(prober, None).write(Repair(Probe('Who?', 'Lund', 'single', ('D2:1',)), 'missing', fact, 'red kayak'))
     assert done.action == 'MERGE' and set(bank[done.entry].sources) == {'D9:1', 'D2:1'}  # the bank found it, and added the turn
+
+
+def test_a_merge_that_would_make_two_entries_say_the_same_is_a_skip():
+    bank = bank_of()
+    entry = entry_of(bank, 'Lund')
+    bank.update(entry.id, 'Ana bought a kayak.')
+    whole = 'Ana bought a red kayak from Mrs. Lund in Porto.'
+    bank.add(whole, speaker=entry.speaker, time=entry.time, sources=('D9:1',))
+    model = Odd(consolidate=[{'action': 'MERGE', 'target': entry.id, 'text': whole}])
+    prober = Prober(bank, _Border(TALK), model, 30)
+    fact, _ = prober.border.fact(RepairReply(**TRUE_FACT))
+    before = seen(bank)
+    with patch.object(_Writer, 'near', lambda self, fact: [bank[entry.id]]):
+        done = _Writer(prober, None).write(Repair(Probe('Who?', 'Lund', 'single', ('D2:1',)), 'missing', replace(fact, time=entry.time), 'red kayak'))
+    assert done.action == 'SKIP' and 'says the same already' in done.reason and seen(bank) == before
 
 
 # ---- all or nothing ------------------------------------------------------------------------------------------------------
