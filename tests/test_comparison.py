@@ -133,3 +133,9 @@ def test_a_fact_as_an_entry_was_said_when_its_turn_was():
         TimeSpan.day(datetime(2024, 3, 19)), turns[1].time, ('D1:2',), 'Rolf', 'We swam yesterday.')
     assert as_entry('We swam yesterday.', 'Ines', ['D1:1'], replace(chunk, time=None)).time is None
     assert as_entry('We swam.', 'Ines', ['D9:9'], chunk).said == DAY
+
+
+def test_a_question_is_no_statement_and_the_first_word_no_name():
+    assert said_by_entry(entry('Ines has a hive?'), [entry('Ines has a hive.')], PEOPLE) is None
+    assert said_by_entry(entry('Ines has a hive.'), [entry('Ines has a hive?')], PEOPLE) is None
+    assert exact_words(entry('Mostly rain. Yesterday Agnes sang.'), PEOPLE) == ['Agnes']

@@ -285,3 +285,17 @@ def test_a_huge_list_is_obeyed_and_stays_in_order():
     lines = write_rule(CHUNK, VIEW, told).edits
     assert [line.text.split(BEFORE)[0] for line in lines] == [f'fact {number}' for number in range(5000)]
     assert [line.action for line in lines].count('UPDATE') == 1
+
+
+def test_a_conflict_counts_for_more_than_a_redundancy_because_it_writes():
+    told = GuidanceReply(facts=[StatedFact(text='Ines moved to Oslo.', speaker='Ines')],
+                         points=[FocusPoint(kind='conflict', fact=1, entry='m1'), FocusPoint(kind='redundancy', fact=1, entry='m2')])
+    assert [(line.action, line.entry) for line in write_rule(CHUNK, VIEW, told).edits] == [('UPDATE', 'm1')]
+
+
+def test_the_first_entry_of_the_view_is_the_one_in_conflict_and_there_is_one():
+    view = [*VIEW, Entry('m8', 'Ines lives in Leeds. Ines works for Dunstan & Pell.', (), None, 'Ines')]
+    chunk = Session('D2', (Turn('D2:1', 'Ines', 'I moved to Oslo and I work for Thorley Loft.'),), DAY)
+    assert [point.entry for point in guide_rule(chunk, view, PEOPLE).points if point.kind == 'conflict'] in (['m1'], ['m8'])
+    only = Session('D2', (Turn('D2:1', 'Ines', 'I moved to Oslo.'),), DAY)
+    assert [point.entry for point in guide_rule(only, view, PEOPLE).points if point.kind == 'conflict'] == ['m1']
