@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 
 from .conversation import Session, Turn
 from .edits import Entry
@@ -33,15 +34,27 @@ def as_entry(text: str, speaker: str,
 BEFORE = ' (before: '  # in an entry that was updated, what it said until then stands behind this
 
 
-def _statements(entry: Entry) -> list[str]:
-    "The sentences that an entry holds true now, without who says them."
-    told = re.sub(rf'^{re.escape(entry.speaker or "")} (?:says|asks): ', '', entry.text.partition(BEFORE)[0])
-    return sentences(told)
+@lru_cache(maxsize=20_000)
+def _held(text: str, speaker: str) -> tuple[str, ...]:
+    "The sentences that a text holds true now, without who says them."
+    now = text.partition(BEFORE)[0]
+    return tuple(sentences(next((now[len(told):] for told in (f'{speaker} says: ', f'{speaker} asks: ') if now.startswith(told)), now)))
+
+
+def _statements(entry: Entry) -> tuple[str, ...]:
+    "The sentences that an entry holds true now."
+    return _held(entry.text, entry.speaker or '')
 
 # %% ../nbs/39d_comparison.ipynb #e362f134
+@lru_cache(maxsize=20_000)
+def _words(sentence: str) -> str:
+    "A sentence without capitals and marks; a question is told from a statement."
+    return ' '.join(re.findall(r"[\w'’]+|\?", sentence.lower()))
+
+
 def _claims(entry: Entry) -> set[str]:
-    "The sentences of an entry, without capitals and marks; a question is told from a statement."
-    return {' '.join(re.findall(r"[\w'’]+|\?", sentence.lower())) for sentence in _statements(entry)} - {''}
+    "The sentences of an entry that have a word in them."
+    return set(map(_words, _statements(entry))) - {''}
 
 
 def _told_time(entry: Entry) -> TimeSpan | None:
@@ -65,7 +78,7 @@ def _is_of_one_time(entry: Entry, fact: Entry, people: Sequence[str]) -> bool:
 def said_by_entry(fact: Entry, view: Sequence[Entry], people: Sequence[str] = ()) -> Entry | None:
     "The first entry that says a fact already: the same speaker, the same time, and every sentence."
     claims = _claims(fact)
-    return next((entry for entry in view if claims and claims <= _claims(entry) and entry.speaker == fact.speaker
+    return next((entry for entry in view if claims and entry.speaker == fact.speaker and claims <= _claims(entry)
                  and _is_of_one_time(entry, fact, people)), None)
 
 # %% ../nbs/39d_comparison.ipynb #f57d1e4f

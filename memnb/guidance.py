@@ -78,13 +78,13 @@ def chunk_fields(chunk: Session, view: Sequence[Entry] = (), speakers: Sequence[
     return {**session_fields(chunk, speakers), 'view': [f'{entry.id} {entry.line}' for entry in view], **more}
 
 # %% ../nbs/40a_guidance.ipynb #58ac7735
-def _points(number: int, fact: Entry, view: Sequence[Entry], filled: dict[tuple[str, str], Entry], people: Sequence[str]) -> list[FocusPoint]:
-    "What to mind about one fact."
+def _points(number: int, fact: Entry, view: Sequence[Entry], filled: dict[tuple[str, str], Entry], known: set[str],
+            people: Sequence[str]) -> list[FocusPoint]:
+    "What to mind about one fact, where entries of the view fill some slots and have some names and numbers."
     if same := said_by_entry(fact, view, people):
         return [FocusPoint(kind='redundancy', fact=number, entry=same.id, note='it is said there')]
     against = [FocusPoint(kind='conflict', fact=number, entry=filled[slot].id, note=f'{slot[0]} has only one {slot[1]}')
                for slot in sorted(slots_in(fact, people)) if slot in filled][:1]
-    known = {word for entry in view for word in exact_words(entry, people)}
     new = [word for word in exact_words(fact, people) if word not in known]
     return against + [FocusPoint(kind='importance', fact=number, note=f'keep {", ".join(new)}')] * bool(new)
 
@@ -95,7 +95,9 @@ def guide_rule(chunk: Session, view: Sequence[Entry] = (), speakers: Sequence[st
     told = {turn.id: turn.speaker for turn in chunk.turns}
     facts = [StatedFact(text=gist.text, speaker=told[gist.turns[0]], turns=gist.turns) for gist in gists_rule(chunk, speakers).gists]
     filled = {slot: entry for entry in reversed(view) for slot in slots_in(entry, people)}
-    points = [point for number, fact in enumerate(facts, 1) for point in _points(number, as_entry(fact.text, fact.speaker, fact.turns, chunk), view, filled, people)]
+    known = {word for entry in view for word in exact_words(entry, people)}
+    entries = [as_entry(fact.text, fact.speaker, fact.turns, chunk) for fact in facts]
+    points = [point for number, fact in enumerate(entries, 1) for point in _points(number, fact, view, filled, known, people)]
     return GuidanceReply(facts=facts, points=points)
 
 
