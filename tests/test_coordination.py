@@ -214,7 +214,7 @@ def test_who_stops_early_without_a_content_judge_says_so(scene):
 
 
 def flat(scene):
-    """The loop once more: lists, a counter, and no helper of the package but the stemmer."""
+    """The loop once more, flat: lists, a counter, and of the package only the stemmer and what counts as carried."""
     store, (judged, rewritten, _), options, _ = scene
     queries, gaps = [QUESTION], []
     found = {hit.snippet.id: hit.snippet for hit in store.search(QUESTION, options['k'])}
@@ -233,7 +233,7 @@ def flat(scene):
                     kept = [word for word in wording.split() if not stems_of(word) & (stems_of(*said['avoid']) - due)]
                     kept = kept if stems_of(*kept) - due else wording.split()
                     for text in said['constraints']:
-                        kept += [] if stems_of(text) <= stems_of(*kept) else text.split()
+                        kept += [] if carries(' '.join(kept), text) else text.split()
                     if stems_of(wording) and admissible(' '.join(kept), said, queries, people):
                         query = ' '.join(kept)
                         break
