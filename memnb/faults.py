@@ -86,7 +86,7 @@ def tally(lost: Sequence[Lost], evolution: Evolution, bank: MemoryBank, hit: set
     "What probing made of the damage: counts. `hit`: the turns of all damage so far; a repair that touches none of them was not called for."
     probed = {turn for one in evolution.before for turn in one.probe.sources}
     failed = {turn for one in evolution.before if not one.passed for turn in one.probe.sources}
-    written = [one for one in evolution.repairs if one.action in ('MERGE', 'INSERT')]
+    written = evolution.written
     passed = evolution.passed
     return Counter({
         'damaged': len(lost), 'probed': sum(bool(probed & set(one.entry.sources)) for one in lost),
