@@ -27,7 +27,7 @@ from .timespan import TimeSpan
 
 # %% auto #0
 __all__ = ['TURNS', 'AGAINST', 'ORDER', 'Addressed', 'memr3_methods', 'memr3_rows', 'rounded', 'memr3_report', 'memr3_tables',
-           'provenance', 'main_bench']
+           'provenance', 'printed', 'main_bench']
 
 # %% ../nbs/52a_bench.ipynb #699ba87a
 class Addressed(Searchable):
@@ -144,13 +144,16 @@ def provenance(path: str | Path, conversations: Sequence[Conversation], rows: Se
             'without_gold': sum(not row.gold for row in asked.values()), 'model': 'rules', 'turns': TURNS}
 
 # %% ../nbs/52a_bench.ipynb #3b591123
+def printed(report: dict, tables: Callable[[dict], list[Table]],  # what makes the tables of a report
+            as_json: bool) -> int:
+    "Print a report, as one JSON object or as its tables; 0, with which a command ends that went well."
+    print(json.dumps(report, ensure_ascii=False, indent=1) if as_json else '\n\n'.join(map(str, tables(report))))
+    return 0
+
+
 def main_bench(options) -> int:  # an argparse namespace with `data` (a path) and `json` (a bool)
     "`memnb bench locomo`: MemR3's tables over a file in LoCoMo's format. DatasetError if it is not one."
     conversations = load_locomo(options.data)
     rows = memr3_rows(conversations, lambda line: print(line, file=sys.stderr))
     report = {**memr3_report(rows), 'provenance': provenance(options.data, conversations, rows)}
-    if options.json:
-        print(json.dumps(report, ensure_ascii=False, indent=1))
-    else:
-        print('\n\n'.join(map(str, memr3_tables(report))))
-    return 0
+    return printed(report, memr3_tables, options.json)

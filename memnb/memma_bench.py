@@ -5,7 +5,6 @@
 # %% ../nbs/52e_memma_bench.ipynb #1888df51
 from __future__ import annotations
 
-import json
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
@@ -14,7 +13,7 @@ from typing import Any
 
 from .baselines import RAG
 from .backends import store_over
-from .bench import provenance, rounded
+from .bench import printed, provenance, rounded
 from .conversation import Conversation
 from .cue_tag_graph import CueTagGraph
 from .datasets import load_locomo
@@ -212,8 +211,4 @@ def main_memma(options) -> int:  # an argparse namespace with `data` (a path) an
     conversations = load_locomo(options.data)
     report, rows = memma_report(Told(conversations), lambda line: print(line, file=sys.stderr))
     report['provenance'] = provenance(options.data, conversations, rows)
-    if options.json:
-        print(json.dumps(report, ensure_ascii=False, indent=1))
-    else:
-        print('\n\n'.join(map(str, memma_tables(report))))
-    return 0
+    return printed(report, memma_tables, options.json)

@@ -5,13 +5,12 @@
 # %% ../nbs/52d_mragent_bench.ipynb #b817c790
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from statistics import fmean
 
 from .baselines import RAG
-from .bench import Addressed, provenance, rounded
+from .bench import Addressed, printed, provenance, rounded
 from .conversation import Conversation
 from .cue_tag_graph import CueTagGraph
 from .cue_view import noisy
@@ -241,8 +240,4 @@ def main_mragent(options) -> int:  # an argparse namespace with `data` (a path) 
     conversations = load_locomo(options.data)
     report, rows = mragent_report(Memories(conversations), lambda line: print(line, file=sys.stderr))
     report['provenance'] = provenance(options.data, conversations, rows)
-    if options.json:
-        print(json.dumps(report, ensure_ascii=False, indent=1))
-    else:
-        print('\n\n'.join(map(str, mragent_tables(report))))
-    return 0
+    return printed(report, mragent_tables, options.json)

@@ -5,7 +5,6 @@
 # %% ../nbs/52b_remem_bench.ipynb #9f521452
 from __future__ import annotations
 
-import json
 import re
 import sys
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -14,7 +13,7 @@ from itertools import chain, zip_longest
 
 from .answering import NO_INFORMATION
 from .baselines import RAG
-from .bench import provenance, rounded
+from .bench import printed, provenance, rounded
 from .conversation import Conversation
 from .datasets import load_locomo
 from .experiment import CATEGORIES, Row, Table, cut, difference, evaluate, figure_of, split_by, summary, with_interval
@@ -239,8 +238,4 @@ def main_remem(options) -> int:  # an argparse namespace with `data` (a path) an
     conversations = load_locomo(options.data)
     rows = remem_rows(conversations, lambda line: print(line, file=sys.stderr))
     report = {**remem_report(rows, conversations), 'provenance': provenance(options.data, conversations, rows['agents'])}
-    if options.json:
-        print(json.dumps(report, ensure_ascii=False, indent=1))
-    else:
-        print('\n\n'.join(map(str, remem_tables(report))))
-    return 0
+    return printed(report, remem_tables, options.json)

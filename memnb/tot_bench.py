@@ -5,7 +5,6 @@
 # %% ../nbs/52c_tot_bench.ipynb #0295e38a
 from __future__ import annotations
 
-import json
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -14,6 +13,7 @@ from dataclasses import asdict, dataclass
 from . import __version__
 from .answering import NO_INFORMATION
 from .asking import Asked
+from .bench import printed
 from .datasets import DatasetError, read_json
 from .experiment import Table
 from .gist_graph import GistGraph
@@ -169,5 +169,4 @@ def main_tot(options) -> int:  # a namespace with `data`, `wordings` (paths or N
     "`memnb bench tot`: exact match by type, over a file of Test of Time or over generated questions. DatasetError for a bad file."
     rows = list(every_set(options, lambda line: print(line, file=sys.stderr)))
     report = {**tot_report(rows), 'provenance': {'memnb': __version__, 'model': 'rules', 'steps': STEPS}}
-    print(json.dumps(report, ensure_ascii=False, indent=1) if options.json else '\n\n'.join(map(str, tot_tables(report))))
-    return 0
+    return printed(report, tot_tables, options.json)

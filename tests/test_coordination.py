@@ -7,6 +7,7 @@ from datetime import date
 
 import pytest
 from hypothesis import given, settings, strategies as st
+from stores import Store
 
 from memnb.answering import NO_INFORMATION, AnswerReply
 from memnb.baselines import RAG
@@ -29,18 +30,6 @@ from memnb.writing import construct
 QUESTION = 'When did Ada sell the boat?'
 PEOPLE = ('Ada', 'Bo')
 TURN_IDS = [f'D1:{number}' for number in range(1, 9)]
-
-
-class Store(Searchable):
-    """Any order of any snippets for any query, the same for the same query."""
-
-    def __init__(self, snippets, orders):
-        self.snippets, self.orders, self.asked = snippets, orders, []
-
-    def search(self, query, k=10, *, exclude=(), during=None):
-        self.asked.append((query, k, frozenset(exclude)))
-        order = self.orders[len(query) % len(self.orders)]
-        return [Hit(self.snippets[place], 1.0) for place in order if self.snippets[place].id not in exclude][:k]
 
 
 class Replies(LM):

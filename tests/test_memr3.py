@@ -4,6 +4,7 @@ from datetime import datetime
 
 import pytest
 from hypothesis import given, settings, strategies as st
+from stores import Store
 
 from memnb.answering import AnswerReply
 from memnb.baselines import RAG
@@ -13,26 +14,13 @@ from memnb.lexical import LexicalIndex
 from memnb.lm import LM, Call, RuleLM, ScriptedLM, ServerError, Usage
 from memnb.memr3 import MemR3
 from memnb.router import RouterLimits, forced
-from memnb.search import Hit, Searchable, Snippet
+from memnb.search import Snippet
 from memnb.snippets import chunk_snippets
 from memnb.trace import Trace
 from memnb.tracker import TrackerReply
 
 QUESTION = 'When did Ada sell the boat?'
 ACTIONS = ('retrieve', 'reflect', 'answer')
-
-
-class Store(Searchable):
-    """Any order of any snippets for any query, the same for the same query; it masks, as the protocol asks."""
-
-    def __init__(self, snippets, orders):
-        self.snippets, self.orders, self.asked = snippets, orders, []
-
-    def search(self, query, k=10, *, exclude=(), during=None):
-        self.asked.append((query, k, frozenset(exclude)))
-        order = self.orders[len(query) % len(self.orders)]
-        ranked = [self.snippets[place] for place in order if self.snippets[place].id not in exclude]
-        return [Hit(snippet, 1.0) for snippet in ranked[:k]]
 
 
 class Replies(LM):
