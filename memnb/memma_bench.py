@@ -210,5 +210,6 @@ def main_memma(options) -> int:  # an argparse namespace with `data` (a path) an
     "`memnb bench locomo --method memma`: MemMA's tables over a file in LoCoMo's format. DatasetError if it is not one."
     conversations = load_locomo(options.data)
     report, rows = memma_report(Told(conversations), lambda line: print(line, file=sys.stderr))
-    report['provenance'] = provenance(options.data, conversations, rows)
+    where = provenance(options.data, conversations, rows)
+    report['provenance'] = {name: where[name] for name in where if name != 'turns'}  # each row says how many were read
     return printed(report, memma_tables, options.json)
