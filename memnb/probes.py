@@ -154,14 +154,14 @@ def _mention(turn: Turn, stem: str, names: tuple[str, ...]) -> str | None:
 
 
 def _topic(said: str, stem: str, shared: frozenset[str], names: tuple[str, ...]) -> str | None:
-    "What a sentence calls it: the word of a stem, with the shared words beside it; None for a time."
+    "What a sentence calls it: the word of a stem, with the shared words beside it; None for a time or a part of a compound."
     words = re.findall(r"\w[\w’'-]*\w|\w", said)
     own = {word: content_words(word, names) for word in words}
     runs = [list(run) for joins, run in groupby(words, lambda word: bool(own[word]) and own[word] <= shared | {stem}) if joins]
-    run = next(run for run in runs if any(stem in own[word] for word in run))
+    run = next((run for run in runs if any(stem in own[word] for word in run)), [''])  # '': it stands in a compound with other words
     topic = re.sub(r"['’]s$", '', ' '.join(run))
-    article = re.search(rf'\b[Tt]he {re.escape(run[0])}', said) or (topic[0].islower() and not re.search(r'[^s]s$', topic))
-    return None if any(find_times(f'last {word}', _ANY_DAY) for word in run) else 'the ' * bool(article) + topic
+    article = re.search(rf'\b[Tt]he {re.escape(run[0])}', said) or (topic[:1].islower() and not re.search(r'[^s]s$', topic))
+    return None if not topic or any(find_times(f'last {word}', _ANY_DAY) for word in run) else 'the ' * bool(article) + topic
 
 # %% ../nbs/41a_probes.ipynb #654be3df
 def _across(session: Session, related: Sequence[Turn], names: tuple[str, ...]) -> list[ProbeLine]:

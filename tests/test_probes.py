@@ -203,6 +203,7 @@ def test_two_mentions_of_one_thing_are_joined():
     ([replace(BEFORE, text='Have I left the bassoon in the tram to Marlow?')], NOW),  # it is not told
     ([replace(BEFORE, text='On Friday I bassoon loudly.')], 'On Friday the bassoon sang loudly.'),  # no noun
     ([replace(BEFORE, text='I hate the Friday before Easter.')], 'Oh, the Friday after the eclipse, endlessly.'),  # a time
+    ([replace(BEFORE, text='My uncle rides a red Harley to work.')], 'I bought a leather Harley-Davidson jacket.'),  # a part of a compound
     ([replace(BEFORE, text='Really? The bassoon!')], 'Really! The bassoon.'),  # there is nothing more to it
     ([], NOW)])
 def test_what_is_not_joined(related, now):
