@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from .backends import TalkStore
 from .conversation import Conversation
 from .earlier import Earlier
-from .edits import Edit, Entry
+from .edits import DuplicateEntry, Edit, Entry
 from .extraction_roles import content_words
 from .memory_bank import MemoryBank
 from .probe_repair import Evolution, evolve
@@ -76,7 +76,10 @@ def damage(bank: MemoryBank, entries: Sequence[str],  # ids of those that may be
     able = [id for id in entries if FAULTS[kind](bank[id].text, speakers) != bank[id].text and (kind != 'cluster' or in_cluster(bank[id], bank, speakers))]
     for id in chance.sample(able, round(share * len(able))):
         entry, text = bank[id], FAULTS[kind](bank[id].text, speakers)
-        bank.apply([Edit('UPDATE', text, id, reason='damaged') if text else Edit('DELETE', entry=id, reason='damaged')])
+        try:
+            bank.apply([Edit('UPDATE', text, id, reason='damaged') if text else Edit('DELETE', entry=id, reason='damaged')])
+        except DuplicateEntry:  # another entry says already what is left of it
+            bank.apply([Edit('DELETE', entry=id, reason='damaged')])
         gone = stems(entry.text) - stems(' '.join(one.text for one in bank if set(one.sources) & set(entry.sources)))
         hit.append(Lost(entry, gone))
     return [one for one in hit if one.words]

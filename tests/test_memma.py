@@ -298,6 +298,15 @@ def test_damage_is_what_it_says(seed, kind, share):
         assert one.is_back(bank)
 
 
+@pytest.mark.parametrize('kind, said', [('blur', ('I baked rye bread.', 'I baked plum cake.')), ('names', ('I met Bo in town.', 'I met Mia in town.'))])
+def test_damage_may_leave_the_same_of_two_entries(kind, said):
+    session = Session('S1', tuple(Turn(f'S1:{number}', 'Ana', text) for number, text in enumerate(said)), datetime(2024, 5, 3, 9))
+    bank = MemoryBank()
+    construct(bank, session)
+    lost = damage(bank, [entry.id for entry in bank], kind, 1.0, '0', ('Ana',))
+    assert len(lost) == 2 and [FAULTS[kind](one.entry.text, ('Ana',)) for one in lost] == 2 * [entry.text for entry in bank]
+
+
 def test_what_another_entry_of_the_turn_says_is_not_lost():
     entry = Entry('m1', 'Tobin ran to Skerrin.', ('S1:1',))
     assert Lost(entry, frozenset(stems('Skerrin'))).is_back([Entry('m2', 'Skerrin was cold.', ('S1:1',))])
