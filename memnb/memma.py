@@ -46,8 +46,9 @@ class Crew(LM):
         return self._by_role.get(role.name, self.lm).call(role, **inputs)
 
     def settings(self) -> dict:
-        "The settings of all."
-        return {'model': self.name, 'lm': self.lm.settings(), **{agent: own.settings() for agent, own in self.agents.items()}}
+        "The settings of all; without a `model` where one of them has none, so that nothing is recorded under a name that may change."
+        of = {'lm': self.lm.settings(), **{agent: own.settings() for agent, own in self.agents.items()}}
+        return {'model': self.name if all(one.get('model') for one in of.values()) else None, **of}
 
 # %% ../nbs/43_memma.ipynb #addab531
 @dataclass(frozen=True)

@@ -15,10 +15,11 @@ from memnb.earlier import Earlier
 from memnb.edits import Entry
 from memnb.faults import FAULTS, Lost, blurred, damage, in_cluster, trial, without_names
 from memnb.gist_graph import GistGraph
-from memnb.lm import ScriptedLM
+from memnb.lm import ScriptedLM, as_lm
 from memnb.memma import AGENTS, VARIANTS, Crew, MemMA
 from memnb.memory_bank import MemoryBank
 from memnb.reading import stems
+from memnb.recorded import RecordedLM
 from memnb.role import LMError, RuleLM, Usage
 from memnb.writing import construct
 
@@ -89,6 +90,13 @@ def test_an_agent_that_nobody_knows_is_refused():
 
 def test_two_crews_that_differ_have_different_settings():
     assert Crew().settings() != Crew(judge=RuleLM()).settings() != Crew(reflector=RuleLM()).settings()
+
+
+def test_a_crew_with_a_function_that_has_no_name_is_not_recorded(tmp_path):
+    for crew in (Crew(lambda prompt: '{}'), Crew(judge=lambda prompt: '{}')):
+        with pytest.raises(ValueError, match='needs a name that stays the same'):
+            RecordedLM(crew, tmp_path / 'record.db')
+    assert RecordedLM(Crew(judge=as_lm(lambda prompt: '{}', 'judge 1')), tmp_path / 'record.db').settings()['model'] == 'rules, judge: judge 1'
 
 
 # ------------------------------------------------------------------ one session or nothing
