@@ -190,7 +190,7 @@ def _rewrite_fields(question, diagnosis=None, evidence=(), queries=(), trace=(),
         'Constraints': '; '.join(diagnosis.constraints), 'Words to avoid': '; '.join(diagnosis.avoid), 'Suggested': '; '.join(diagnosis.queries)}
     return {'question': question, 'rules': _RULES if diagnosis else '', 'trace': list(trace) or list(queries),
             'diagnosis': '\n'.join(f'{name}: {value or "None"}' for name, value in told.items()) or 'None',
-            'evidence': 'as judged below' if diagnosis else as_text([f'({snippet.id}) {snippet.line}' for snippet in evidence])}
+            'evidence': 'They have been judged; see the diagnosis.' if diagnosis else as_text([f'({snippet.id}) {snippet.line}' for snippet in evidence])}
 
 
 REWRITE = Role(

@@ -5,9 +5,10 @@
 # %% ../nbs/40d_earlier.ipynb #1a3abac5
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
-from .conversation import Conversation, Session
+from .conversation import Conversation, ConversationError, Session
 from .lexical import LexicalIndex
 from .snippets import turn_snippets
 
@@ -18,13 +19,31 @@ __all__ = ['Earlier']
 class Earlier:
     "The turns of earlier sessions, to find those that belong to a new one."
     def __init__(self):
-        self._index, self._sessions = LexicalIndex(), {}
+        self._index, self._sessions, self._home = LexicalIndex(), {}, {}  # `_home`: the session of each turn
+
+    def fresh(self, session: Session) -> Session:
+        "What of a session is not known. `ConversationError` for a turn id that stands in it twice, or in another session."
+        if taken := next((turn.id for turn in session.turns if self._home.get(turn.id, session.id) != session.id), None):
+            raise ConversationError(f'session {session.id!r:.80}: turn id {taken!r:.80} stands in session {self._home[taken]!r:.80}')
+        new = replace(session, turns=tuple(turn for turn in session.turns if turn.id not in self._home))
+        Conversation('new', (session,))
+        return new
 
     def add(self, session: Session) -> None:
-        "Keep a session; one that is there is kept once."
-        if session.id not in self._sessions:
-            self._sessions[session.id] = session
-            self._index.add(turn_snippets(Conversation('earlier', (session,))))
+        "Keep a session, or what is new of one that goes on. `ConversationError`."
+        new = self.fresh(session)
+        self._index.add(turn_snippets(Conversation('new', (new,))))
+        self._home.update((turn.id, session.id) for turn in new.turns)
+        known = self._sessions.get(session.id, replace(session, turns=()))
+        self._sessions[session.id] = replace(known, turns=known.turns + new.turns)
+
+    def forget(self, turns: Iterable[str]) -> None:
+        "Keep nothing of these turns; those that are not known do not matter."
+        gone = {turn for turn in turns if turn in self._home}
+        self._index.remove(sorted(gone))
+        for home in {self._home.pop(turn) for turn in gone}:
+            left = self._sessions[home]
+            self._sessions[home] = replace(left, turns=tuple(turn for turn in left.turns if turn.id not in gone))
 
     def related(self, session: Session,
                 count: int,  # turns at most
@@ -36,5 +55,5 @@ class Earlier:
                 best[hit.snippet.id] = max(best.get(hit.snippet.id, 0.0), hit.score)
         own = {turn.id for turn in session.turns}
         chosen = set(sorted(best.keys() - own, key=lambda id: (-best[id], id))[:count])
-        trimmed = (replace(one, turns=tuple(turn for turn in one.turns if turn.id in chosen)) for one in self._sessions.values())
-        return [one for one in trimmed if one.turns]
+        homes = {self._home[turn] for turn in chosen}
+        return [replace(one, turns=tuple(turn for turn in one.turns if turn.id in chosen)) for id, one in self._sessions.items() if id in homes]

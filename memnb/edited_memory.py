@@ -28,6 +28,7 @@ class _Mind:
         self.journal, self.namespace = journal, namespace
         self._entries: dict[str, Entry] = {}
         self._same: dict[tuple, str] = {}  # what tells an entry from others -> its id
+        self._resting: dict[str, set[str]] = {}  # turn id -> ids of the entries that rest on it
         self._known, self._given, self._when = Extent(), 0, None  # as far as it was read; ids given; the time of the last change
         self._staged: list[tuple[Change, Entry | None, datetime | None]] = []  # with what stood there before, and the time before it
         self._stale: set[str] = set()  # ids whose place in the index is not up to date
@@ -36,8 +37,14 @@ class _Mind:
         "Make an id stand for an entry, or for nothing."
         if (before := self._entries.pop(id, None)) is not None:
             self._same.pop(said_by(before), None)
+            for turn in before.sources:
+                self._resting[turn].discard(id)
+                if not self._resting[turn]:
+                    del self._resting[turn]
         if entry is not None:
             self._entries[id], self._same[said_by(entry)] = entry, id
+            for turn in entry.sources:
+                self._resting.setdefault(turn, set()).add(id)
         self._stale.add(id)
 
     def _now(self) -> dict[str, Entry]:

@@ -33,7 +33,8 @@ def said_by(entry: Snippet) -> tuple[str, TimeSpan | None, str]:
 # %% ../nbs/39a_edits.ipynb #3044f52a
 ACTIONS = ('ADD', 'UPDATE', 'DELETE', 'NONE')  # MemMA, section 4.1
 _NEEDS = {'ADD': {'text': True, 'entry': False}, 'UPDATE': {'text': True, 'entry': True}, 'DELETE': {'text': False, 'entry': True}, 'NONE': {}}
-_KINDS = {'text': str, 'entry': str | None, 'time': TimeSpan | None, 'speaker': str | None, 'reason': str}
+_KINDS = {'text': str, 'entry': str | None, 'time': TimeSpan | None, 'speaker': str | None, 'reason': str,
+          'said': datetime | None}
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,7 @@ class Edit:
     speaker: str | None = None  # likewise
     sources: tuple[str, ...] = ()  # the turns that the text rests on; an UPDATE adds to those that are there
     reason: str = ''  # why; for whoever reads the history
+    said: datetime | None = None  # when it was said, where that is not when it is recorded
 
     def __post_init__(self):
         if self.action not in ACTIONS:
@@ -91,13 +93,13 @@ def applied(before: Entry | None,  # what stands under the id; None: nothing
            ) -> Entry | None:
     "What stands under the id after an edit, None for nothing. `UnknownEntry` where an edit names an entry and finds nothing."
     if edit.action == 'ADD':
-        return Entry(id, edit.text, edit.sources, edit.time, edit.speaker, when)
+        return Entry(id, edit.text, edit.sources, edit.time, edit.speaker, edit.said or when)
     if edit.entry is not None and before is None:
         raise UnknownEntry(f'{edit.action}: no entry {id!r:.80}')
     if edit.action in ('NONE', 'DELETE'):
         return before if edit.action == 'NONE' else None
     return replace(before, text=edit.text, sources=united(before.sources, edit.sources), time=edit.time or before.time,
-                   speaker=edit.speaker or before.speaker, said=before.said if edit.text == before.text else when or before.said)
+                   speaker=edit.speaker or before.speaker, said=before.said if edit.text == before.text else edit.said or when or before.said)
 
 # %% ../nbs/39a_edits.ipynb #98e1aabf
 @dataclass(frozen=True)

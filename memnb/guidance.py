@@ -49,7 +49,7 @@ _GUIDE = '''You check the quality of a memory that is being built from a convers
   - speaker: who says it.
   - turns: the ids, given in brackets, of the messages that state it.
 - points: what to mind, each with the number of its fact, from 1. Each has
-  - kind: "importance" for a fact that later questions are likely to need, or plainly never will: the note says which, and names the words that must be kept; "redundancy" for one that an entry states already; "conflict" for one that says of the same thing something else than an entry does. Two things that can both be so are no conflict: who plays the violin may play the clarinet, too. Another date is another event, and not redundant.
+  - kind: "importance" for a fact that later questions are likely to need: the note names the words that must be kept; "redundancy" for one that an entry states already; "conflict" for one that says of the same thing something else than an entry does. Two things that can both be so are no conflict: who plays the violin may play the clarinet, too. Another date is another event, and not redundant.
   - fact: the number.
   - entry: the id of the entry; null for importance.
   - note: a few words.
@@ -134,16 +134,20 @@ Example. The new messages, of 15 April 2024:
 Entries:
 - m3 [2 March 2024] Rolf: Rolf plays the viola.
 - m8 [9 March 2024] Ines: Ines and Rolf own an old hive.
-The reply, with one edit for each fact:
-{{"edits": [{{"action": "UPDATE", "text": "Ines and Rolf sold the old hive on Saturday (13 April 2024); they owned it before.", "entry": "m8", "speaker": "Ines", "turns": ["D4:1"], "reason": "sold"}}, {{"action": "ADD", "text": "Rolf is learning the cello.", "entry": null, "speaker": "Ines", "turns": ["D4:1"], "reason": "a second instrument"}}]}}'''
+{example}'''
 _NUMBERS = {'fact': 'one edit for each fact', 'chunk': 'exactly one edit for all of them together'}
+_EXAMPLES = {
+    'fact': '''The reply, with one edit for each fact:
+{"edits": [{"action": "UPDATE", "text": "Ines and Rolf sold the old hive on Saturday (13 April 2024); they owned it before.", "entry": "m8", "speaker": "Ines", "turns": ["D4:1"], "reason": "sold"}, {"action": "ADD", "text": "Rolf is learning the cello.", "entry": null, "speaker": "Ines", "turns": ["D4:1"], "reason": "a second instrument"}]}''',
+    'chunk': '''The reply, with one edit for all:
+{"edits": [{"action": "ADD", "text": "Ines and Rolf sold the old hive on Saturday (13 April 2024), and Rolf is learning the cello.", "entry": null, "speaker": "Ines", "turns": ["D4:1"], "reason": "a sale and an instrument"}]}'''}
 
 # %% ../nbs/40a_guidance.ipynb #c3eaad42
 def _write_fields(chunk: Session, view: Sequence[Entry] = (), guidance: GuidanceReply | None = None, speakers: Sequence[str] = (),
                   per: str = 'fact') -> dict:
     "The texts of the manager's prompt."
     facts, points = (guidance.facts, guidance.points) if guidance else ([], [])
-    return chunk_fields(chunk, view, speakers, number=_NUMBERS[per],
+    return chunk_fields(chunk, view, speakers, number=_NUMBERS[per], example=_EXAMPLES[per],
                         facts=[f'{number}. ({", ".join([*fact.turns, fact.speaker])}) {fact.text}' for number, fact in enumerate(facts, 1)],
                         points=[f'fact {point.fact}: {point.kind}{f" with {point.entry}" if point.entry else ""}: {point.note}' for point in points])
 

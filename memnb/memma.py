@@ -15,6 +15,7 @@ from .conversation import Conversation, Session
 from .coordination import Coordinated
 from .earlier import Earlier
 from .extraction_roles import voices
+from .journal import Receipt
 from .lm import LM, as_lm
 from .memory_bank import MemoryBank
 from .probe_repair import Evolution, evolve
@@ -101,7 +102,9 @@ class MemMA(Coordinated):
         self._earlier.add(session)
 
     def remember(self, session: Session) -> Remembered:
-        "Write a session, probe and repair it, and commit all of it, or nothing. Raises `LMError` with what was spent."
+        """Write a session, probe and repair it, and commit all of it, or nothing. `LMError` with what was spent; before anything is
+        spent, `ConversationError` for a turn id that is taken; `ConflictError` where another process has written meanwhile."""
+        self._earlier.fresh(session)
         speakers = tuple(dict.fromkeys((*self.speakers, *voices(session))))
         with self.bank.transaction():
             written = construct(self.bank, session, self.lm, speakers=speakers, guidance=self.guidance, **self.writing)
@@ -117,6 +120,14 @@ class MemMA(Coordinated):
         except LMError as error:
             error.usage = sum(written.cost.values(), error.usage)
             raise
+
+    def forget(self, entries: Iterable[str] = (), *, turns: Iterable[str] = ()) -> Receipt:
+        "As `MemoryBank.forget`; the turns of these entries, and these, are not used for probes any more, either."
+        entries, turns = list(entries), list(turns)
+        behind = {turn for id in entries for change in self.bank.history(id) if change.after for turn in change.after.sources}
+        receipt = self.bank.forget(entries, turns=turns)
+        self._earlier.forget(behind.union(turns))
+        return receipt
 
     @classmethod
     def of(cls, conversation: Conversation, lm: LM | Callable[[str], str] | None = None, **options: Any) -> MemMA:

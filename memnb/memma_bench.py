@@ -28,9 +28,9 @@ from .role import LM, Call, Role, RuleLM
 from .run import Loop
 
 # %% auto #0
-__all__ = ['MANY', 'Methods', 'BUILDING', 'CountingLM', 'Told', 'variant_methods', 'search_methods', 'budget_methods',
-           'backend_methods', 'chunk_methods', 'calls_of', 'call_table', 'fault_counts', 'fault_rows', 'memma_report',
-           'memma_tables', 'main_memma']
+__all__ = ['MANY', 'Methods', 'BUILDING', 'SAME_BANK', 'CountingLM', 'Told', 'variant_methods', 'search_methods', 'equal_methods',
+           'budget_methods', 'backend_methods', 'chunk_methods', 'calls_of', 'call_table', 'repairs_written',
+           'fault_counts', 'fault_rows', 'memma_report', 'memma_tables', 'main_memma']
 
 # %% ../nbs/52e_memma_bench.ipynb #dfdf0dc5
 MANY = 400  # hits to cut a single search from
@@ -86,9 +86,19 @@ def variant_methods(made: Told) -> Methods:
 def search_methods(made: Told) -> Methods:
     "One search of as many hits as wanted: of MemMA's bank, of a bank of messages, and of the turns as other methods of the package search them."
     turns = {one.id: HybridIndex.of(one) for one in made.conversations}
-    return {"one search of MemMA's bank": lambda one: RAG(made.memma(one).bank, k=MANY),
-            "one search of MemMA/C's bank": lambda one: RAG(made.memma(one, guidance=False).bank, k=MANY),
+    return {'one search of the guided bank': lambda one: RAG(made.memma(one, evolve=False).bank, k=MANY),
+            'one search of the unguided bank': lambda one: RAG(made.memma(one, guidance=False, evolve=False).bank, k=MANY),
             'one search of the turns': lambda one: RAG(turns[one.id], k=MANY)}
+
+
+SAME_BANK = {'unguided active': 'unguided', 'strategic active': 'guided', 'MemMA': 'guided', 'MemMA/C': 'unguided'}  # whose bank a variant asks
+
+
+def equal_methods(made: Told) -> Methods:
+    "At exactly 25 turns, without an end before that: one search, and asking with few entries a query."
+    few = {'k': 8, 'refinements': 9}
+    return search_methods(made) | {'MemMA, k = 8, H = 9': made.asked(**few), 'MemMA/C, k = 8, H = 9': made.asked({'guidance': False}, **few),
+                                   'unguided active, k = 8, H = 9': made.asked({'guidance': False, 'evolve': False}, diagnose=False, **few)}
 
 # %% ../nbs/52e_memma_bench.ipynb #9c3141bf
 def budget_methods(made: Told) -> Methods:
@@ -100,7 +110,7 @@ def budget_methods(made: Told) -> Methods:
 def backend_methods(made: Told) -> Methods:
     "The paper's table 3: MemMA over other memories as storage; with one search over each for comparison."
     kinds = {'side by side (MemMA)': {}, 'words and vectors': {'backend': IndexStore}, 'gist graph': {'backend': _OVER_GISTS}, 'cue-tag graph': {'backend': _OVER_CUES},
-             'plain chunks of 4': {'guidance': False, 'writing': {'per': 'chunk', 'turns': 4}}}
+             'plain chunks of 4': {'guidance': False, 'evolve': False, 'writing': {'per': 'chunk', 'turns': 4}}}
     return {f'{name}{title}': made.asked(building, refine=refine, k=8 if 'writing' in building else 30)
             for name, building in kinds.items() for refine, title in ((True, ''), (False, ', one search'))}
 
@@ -135,15 +145,23 @@ def call_table(conversations: Sequence[Conversation]) -> list[dict]:
     return rows
 
 # %% ../nbs/52e_memma_bench.ipynb #2f36d437
-def fault_counts(conversations: Sequence[Conversation], probes: int, seeds: Sequence[int], tell: Callable[[str], None]) -> list[dict]:
-    "What probing makes of each kind of damage, and of none, over some seeds."
+def repairs_written(made: Told) -> dict[str, int]:
+    "How many repairs probing wrote into banks in which nothing was damaged."
+    ways = {'guided': {}, 'unguided': {'guidance': False}, 'plain chunks of 4': {'guidance': False, 'writing': {'per': 'chunk', 'turns': 4}}}
+    return {name: sum(change.reason.startswith('repair: ') and change.action in ('ADD', 'UPDATE') for one in made.conversations
+                      for change in made.memma(one, **building).bank.journal.changes('default')) for name, building in ways.items()}
+
+# %% ../nbs/52e_memma_bench.ipynb #a624ee3e
+def fault_counts(conversations: Sequence[Conversation], probes: int, tell: Callable[[str], None]) -> list[dict]:
+    "What probing makes of each kind of damage, and of none."
     found = []
     for kind in (None, *FAULTS):
         tell(f'{kind or "no"} faults, {probes} probes')
-        counts = sum((trial(one, kind, probes=probes, seed=seed)[1] for seed in seeds for one in conversations), Counter())
+        counts = sum((trial(one, kind, probes=probes)[1] for one in conversations), Counter())
         shares = {name: asdict(wilson(counts[part], counts[whole])) for name, part, whole in (
-            ('detected', 'detected', 'damaged'), ('detected of probed', 'detected', 'probed'), ('repaired', 'repaired', 'damaged'),
-            ('repaired of detected', 'repaired', 'detected'), ('passed before', 'passed before', 'probes'), ('passed after', 'passed after', 'probes'))}
+            ('of entries', 'damaged', 'entries'), ('detected', 'detected', 'damaged'), ('detected of probed', 'detected', 'probed'),
+            ('repaired', 'repaired', 'damaged'), ('repaired of detected', 'repaired', 'detected'), ('passed before', 'passed before', 'probes'),
+            ('passed after', 'passed after', 'probes'), ('falsely written', 'falsely written', 'probes'))}
         found.append({'kind': kind or 'none', 'probes a session': probes, 'counts': dict(counts), 'shares': shares})
     return found
 
@@ -163,11 +181,18 @@ def memma_report(made: Told, tell: Callable[[str], None] = lambda line: None) ->
     rows = {name: evaluate(made.conversations, methods(made), tell=tell) for name, methods in groups.items()}
     single = split_by(evaluate(made.conversations, search_methods(made), tell=tell), 'method')
     by = split_by(rows['main'], 'method')
-    turns = {row.question: row.turns or 0 for row in by['MemMA']}
-    for name, found in single.items():
-        rows['main'] += cut(found, turns, f"{name}, at MemMA's turns")
+    for name, bank in SAME_BANK.items():
+        turns = {row.question: row.turns or 0 for row in by[name]}
+        rows['main'] += cut(single[f'one search of the {bank} bank'], turns, f'one search of its bank, at the turns of {name}')
+        if name == 'MemMA':
+            rows['main'] += cut(single['one search of the unguided bank'], turns, 'one search of the unguided bank, at the turns of MemMA')
+            rows['main'] += cut(single['one search of the turns'], turns, 'one search of the turns, at the turns of MemMA')
     by = split_by(rows['main'], 'method')
-    pairs = [('MemMA', name) for name in by if name != 'MemMA'] + [('strategic active', 'unguided active'), ('unguided active', 'static')]
+    pairs = [('MemMA', name) for name in by if name != 'MemMA' and 'its bank' not in name]
+    pairs += [(name, f'one search of its bank, at the turns of {name}') for name in SAME_BANK]
+    pairs += [('strategic active', 'unguided active'), ('MemMA/C', 'unguided active'), ('unguided active', 'static'),
+              ('one search of its bank, at the turns of MemMA', 'one search of the unguided bank, at the turns of MemMA')]
+    rows['equal'] = evaluate(made.conversations, equal_methods(made), budget=25, tell=tell)
     faults = fault_rows(made.conversations, 5)
     pairs_of_faults = [(f'{kind}, {ours}', theirs.format(kind=kind)) for kind in FAULTS
                        for ours, theirs in (('damaged', 'not damaged'), ('repaired', '{kind}, damaged'), ('repaired', 'not damaged'))]
@@ -176,8 +201,10 @@ def memma_report(made: Told, tell: Callable[[str], None] = lambda line: None) ->
         **{name: summary(part) for name, part in rows.items()},
         'first': summary([row for row in rows['main'] if row.conversation == first]),
         'differences': [{'method': ours, 'minus': theirs, **difference(by[ours], by[theirs])} for ours, theirs in pairs],
+        'f1 differences': [{'method': 'MemMA', 'minus': name, **difference(by['MemMA'], by[name], 'f1_locomo')} for name in VARIANTS if name != 'MemMA'],
+        'repairs': repairs_written(made),
         'calls': call_table(made.conversations),
-        'faults': fault_counts(made.conversations, 5, (0, 1, 2), tell) + fault_counts(made.conversations, 20, (0,), tell),
+        'faults': fault_counts(made.conversations, 5, tell) + fault_counts(made.conversations, 20, tell),
         'fault recall': summary([row for part in faults.values() for row in part]),
         'fault differences': [{'method': ours, 'minus': theirs, **difference(faults[ours], faults[theirs])} for ours, theirs in pairs_of_faults],
     }), rows['main']
@@ -190,18 +217,21 @@ def memma_tables(report: dict) -> list[Table]:
                       *(with_interval(one[name], '+') if name in one else '–' for name in CATEGORIES)) for one in rows)
     roles = sorted({role for row in report['calls'] for role in row} - {'way', 'all'})
     calls = tuple((row['way'], *(f'{row.get(role, 0):,.0f}' for role in roles), f'{row["all"]:,.0f}') for row in report['calls'])
-    columns = ('detected', 'detected of probed', 'repaired', 'repaired of detected', 'passed before', 'passed after')
+    columns = ('of entries', 'detected', 'detected of probed', 'repaired', 'repaired of detected', 'passed before', 'passed after', 'falsely written')
     faults = tuple((f'{row["kind"]}, J = {row["probes a session"]}', str(row['counts'].get('damaged', 0)),
-                    *(with_interval(row['shares'][name]) for name in columns), str(row['counts'].get('written', 0)),
-                    str(row['counts'].get('falsely written', 0))) for row in report['faults'])
-    return [table(report['main'], 'recall', 'Evidence recall, in percent'), table(report['main'], 'f1_locomo', 'F1 (LoCoMo), in percent'),
-            table(report['first'], 'f1_locomo', 'F1 (LoCoMo) on the first conversation, in percent'),
+                    *(with_interval(row['shares'][name]) for name in columns), str(row['counts'].get('written', 0))) for row in report['faults'])
+    return [table(report['main'], 'recall', 'Evidence recall, in percent'), table(report['first'], 'recall', 'Evidence recall on the first conversation, in percent'),
+            table(report['main'][:len(VARIANTS)], 'f1_locomo', 'F1 (LoCoMo), in percent'),
+            table(report['first'][:len(VARIANTS)], 'f1_locomo', 'F1 (LoCoMo) on the first conversation, in percent'),
+            table(report['main'][:len(VARIANTS)], 'cited_recall', 'Evidence that the answers cite, in percent'),
+            table(report['equal'], 'recall', 'At exactly 25 turns: evidence recall, in percent'),
+            Table('Differences in F1 on the same questions, in points [95%]', ('', 'overall', *CATEGORIES), differences(report['f1 differences'])),
             Table('Differences in evidence recall on the same questions, in points [95%]', ('', 'overall', *CATEGORIES), differences(report['differences'])),
             table(report['budget'], 'recall', 'Refinements H and entries k: evidence recall, in percent'),
             table(report['backends'], 'recall', 'Storage behind the bank: evidence recall, in percent'),
             table(report['chunks'], 'recall', 'Turns of a chunk: evidence recall, in percent'),
             Table('Calls to tell a conversation, by role', ('', *roles, 'all'), calls),
-            Table('Faults in a fifth of the entries, in percent [95%]', ('', 'damaged', *columns, 'written', 'falsely'), faults),
+            Table('Faults in a fifth of the entries that can have them, in percent [95%]', ('', 'damaged', *columns, 'written'), faults),
             table(report['fault recall'], 'recall', 'One search of 25 turns: evidence recall, in percent'),
             Table('What faults cost and repairs bring back, in points of recall [95%]', ('', 'overall', *CATEGORIES), differences(report['fault differences']))]
 

@@ -118,6 +118,20 @@ class _Entries(_Indexed):
         "Strike an entry out; the history keeps it. `UnknownEntry`."
         self.apply([Edit('DELETE', entry=entry_id, reason=reason)], when)
 
+    def resting_on(self, turns: Iterable[str]) -> list[Entry]:
+        "The entries that rest on any of some turns, in the order in which they were added."
+        entries = self._now()
+        return [entries[id] for id in sorted({id for turn in turns for id in self._resting.get(turn, ())}, key=place_of)]
+
+    def latest(self, count: int) -> list[Entry]:
+        "The entries that were added last, oldest first; it costs what it gives, where not much was struck out since."
+        entries, found = self._now(), []
+        for number in range(self._given, 0, -1):
+            if len(found) >= count:
+                break
+            found += [entries[f'm{number}']] if f'm{number}' in entries else []
+        return found[::-1]
+
     def __len__(self) -> int:
         return len(self._now())
 

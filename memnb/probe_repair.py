@@ -33,7 +33,7 @@ class Ground:
     def __init__(self, session: Session, related: Sequence[Session] = (), speakers: Sequence[str] = ()):
         self.session, self.notes = session, []
         self.speakers = tuple(speakers) or voices(session)
-        self.related = tuple(turn for one in related for turn in one.turns)
+        self.related = tuple(replace(turn, time=turn.time or one.time) for one in related for turn in one.turns)
         self.turns = {turn.id: turn for turn in (*self.related, *session.turns)}
         self.own = {turn.id for turn in session.turns}
         self.said = {turn.id: turn.time or one.time for one in (*related, session) for turn in one.turns}
@@ -102,8 +102,13 @@ class Prober:
         passed = self.ask(MARK, question=probe.question, gold=probe.answer, answer=answer).label == 'CORRECT'
         if passed:
             return Tested(probe, answer, True, evidence)
-        fault = 'not answered' if told_by(probe, evidence) else 'not retrieved' if told_by(probe, self.bank) else 'missing'
+        fault = 'not answered' if told_by(probe, evidence) else 'not retrieved' if told_by(probe, self.about(probe)) else 'missing'
         return Tested(probe, answer, False, evidence, fault)
+
+    def about(self, probe: Probe) -> list[Entry]:
+        "What of a memory may hold what a probe asks for: the entries of its turns, and the hundred most like question and answer."
+        hits = self.bank.search(f'{probe.question} {probe.answer}', 100)
+        return [*self.bank.resting_on(probe.sources), *(hit.snippet for hit in hits)]
 
     def propose(self, failed: Tested) -> Repair:
         "A fact for a probe that failed, if it stands on a turn (equation 7)."
@@ -129,7 +134,7 @@ class _Writer:
     def near(self, fact: Entry) -> list[Entry]:
         "What a fact may repeat: the entries that are most like it, and those that rest on a turn of its."
         found = [hit.snippet for hit in self.bank.search(fact.text, 5)]
-        return found + [entry for entry in self.bank if set(entry.sources) & set(fact.sources) and entry not in found]
+        return found + [entry for entry in self.bank.resting_on(fact.sources) if entry not in found]
 
     def settle(self, fact: Entry) -> Consolidation:
         "SKIP, MERGE or INSERT. Where an entry says the fact already, nobody is asked."
@@ -143,7 +148,7 @@ class _Writer:
         if (fact := repair.fact) is None:
             return repair
         done = self.settle(fact)
-        if (edit := edit_of(fact, done, f'repair: {repair.probe.question}')) is None:
+        if (edit := edit_of(fact, done, f'repair: it was {repair.fault}')) is None:
             return replace(repair, action='SKIP', entry=done.target if done.target in self.bank else None, reason=done.reason)
         try:
             [change] = self.bank.apply([edit], self.when)

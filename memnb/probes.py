@@ -18,6 +18,7 @@ from .answering import NO_INFORMATION, NUMBER, in_digits
 from .conversation import Session, Turn
 from .cue_words import things_in
 from .extraction_roles import FactLine, SESSION_TEXT, content_words, facts_rule, session_fields, voices
+from .facts import stamp
 from .reading import sentences, stems
 from .role import Role
 from .texts import Text
@@ -67,8 +68,7 @@ _REST = re.compile(r',(?! .*\w and | an? .* and ).*|, and .*|;.*| - .*| (?:while
 def _tidy(line: FactLine) -> FactLine:
     "A fact without what a question can do without: fillers, and what comes behind a comma or a `because`."
     subject = _TRAIL.sub('', line.subject)
-    if re.match(_ARTICLE + ' ', subject, re.I):
-        subject = subject[0].lower() + subject[1:]
+    subject = subject[0].lower() + subject[1:] if re.match(_ARTICLE + ' ', subject, re.I) else subject
     thing = _TRAIL.sub('', _REST.sub('', line.object).strip())
     return line.model_copy(update={'subject': subject, 'predicate': _FILLER.sub('', line.predicate), 'object': thing})
 
@@ -208,13 +208,13 @@ PROBES = Role(
     system='''You test a memory of a conversation. From the new session, and from the earlier messages that are shown, write {count} questions that the memory must be able to answer from now on, each with its answer. Reply with one JSON object:
 - probes: a list of {count}. Each has
   - question: it makes sense alone, names the people, and does not give its answer away.
-  - answer: in the words of the messages, complete: a name, an object, a number, a date, a short sentence. No single word where two attributes are asked for.
+  - answer: in the words of the messages, complete: a name, an object, a number, a date, a short sentence. A time is a date, reckoned from the date of its message. No single word where two attributes are asked for.
   - kind: "single" for an explicit fact of the session; "cross" for what needs the session and an earlier message together; "temporal" for when something was, what came first, how long it took.
   - turns: the ids, in brackets, of all messages that the answer rests on.
 Mix the kinds: in five about three single, one cross, one temporal. Ask for what would be missed: names, objects, titles, numbers, places, dates.''',
     user=SESSION_TEXT + '\n\nEarlier messages:\n{related}', reply=ProbesReply, rule=probes_rule,
     fields=lambda session, related=(), count=5, speakers=(): {**session_fields(session, speakers), 'count': count, 'related': [
-        f'({turn.id}) {turn.speaker}: {turn.content}' for turn in related]})
+        f'({turn.id}{f", {stamp(turn.time)}" if turn.time else ""}) {turn.speaker}: {turn.content}' for turn in related]})
 
 # %% ../nbs/41a_probes.ipynb #34668dde
 class Mark(BaseModel):

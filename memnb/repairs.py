@@ -78,14 +78,14 @@ def repair_rule(
     return RepairReply(op='ADD_FACT', fact=fact, speaker=turn.speaker, turns=[turn.id], quote=quote, reason=f'it was {fault}')
 
 # %% ../nbs/41b_repairs.ipynb #23ef420d
-_REPAIR = '''A question was put to a memory of a conversation, and it failed. Decide whether one fact must be written into it so that \
-it can answer. Reply with one JSON object:
-- op: "ADD_FACT"; or "NOOP" where the messages do not say what is asked, or where the answer given is as good as the gold answer.
-- fact: with ADD_FACT one concrete sentence, clear when read alone and close to the question: names, objects, numbers as the messages have \
-them; a relative time as it was said, and behind it in brackets the date that it means. Nothing that only the gold answer says.
-- speaker: whom it is about. turns: the ids, in brackets, of the messages that state it.
+_REPAIR = '''A question was put to a memory of a conversation, and it failed. Decide whether one fact must be written into it so that it can answer. Reply with one JSON object:
+- op: "ADD_FACT"; or "NOOP" where the messages do not say what is asked, where the answer given is as good as the gold answer, or where it looks like "not answered".
+- fact: with ADD_FACT one concrete sentence, clear when read alone and close to the question: names, objects, numbers as the messages have them; a relative time as it was said, and behind it in brackets the date that it means. Nothing that only the gold answer says.
+- speaker: whom it is about.
+- turns: the ids, given in brackets, of the messages that state it.
 - quote: the words of one of these messages, copied exactly.
-- reason: a few words.'''
+- reason: a few words.
+What it looks like is one of three: "missing", the memory has it nowhere; "not retrieved", it has it and did not bring it; "not answered", it brought it, and no new fact can help.'''
 
 
 def _repair_fields(probe, answer, fault, turns=(), evidence=(), speakers=()) -> dict:
@@ -244,7 +244,7 @@ def settled(fact: Entry, entries: Sequence[Entry], wanted: Consolidation) -> Con
 
 def edit_of(fact: Entry, done: Consolidation, reason: str) -> Edit | None:
     "The edit that does it; None for SKIP."
-    kept = {'time': fact.time, 'sources': fact.sources, 'reason': reason}
+    kept = {'time': fact.time, 'sources': fact.sources, 'said': fact.said, 'reason': reason}
     if done.action == 'MERGE':
         return Edit('UPDATE', done.text, done.target, **kept)
     return Edit('ADD', fact.text, speaker=fact.speaker, **kept) if done.action == 'INSERT' else None

@@ -38,8 +38,7 @@ def bounded_view(bank: MemoryBank, turns: Sequence[Turn],
         raise ValueError(f'size: expected 0 or more entries, got {size}')
     found = [bank.search(turn.content, size) for turn in turns if size and turn.content.strip()]
     near = list(dict.fromkeys(hit.snippet.id for best in zip_longest(*found) for hit in best if hit))
-    ids = [entry.id for entry in bank]
-    recent = ids[max(0, len(ids) - size // 3):]
+    recent = [entry.id for entry in bank.latest(size // 3)]
     chosen = dict.fromkeys([*near[:size - len(recent)], *recent, *near])
     return [bank[id] for id in list(chosen)[:size]]
 
@@ -66,8 +65,9 @@ def _edit(border: Border, what: str, line: EditLine, view: dict[str, Entry]) -> 
     if line.action == 'NONE':
         if named and named not in view:
             border.notes.append(f'{what}: NONE names {line.entry!r:.60}, which is no entry of the view: {line.reason or text}')
-        sources = border.sources(what, line.turns, line.reason or text) if line.turns else ()
-        return Edit('NONE', entry=named if named in view else None, sources=sources, reason=line.reason)
+        entry = named if named in view else None
+        sources = border.sources(what, line.turns, line.reason or text) if line.turns else () if entry else tuple(border.turns)
+        return Edit('NONE', entry=entry, sources=sources, reason=line.reason if sources else '')  # what it quotes can be forgotten
     origin = border.origin(border.sources(what, line.turns, text or line.reason))
     if line.action == 'DELETE':
         return Edit('DELETE', entry=named, sources=origin['sources'], reason=line.reason)

@@ -338,3 +338,58 @@ def test_a_trial_counts_what_is_nested_and_repairs_bring_back():
         assert counts['passed before'] <= counts['passed after'] <= counts['probes']
     assert trial(one, 'blur', probes=8, seed=1)[1] == trial(one, 'blur', probes=8, seed=1)[1]
     assert trial(one, 'blur', probes=8)[1]['repaired'] > 0
+
+
+# ------------------------------------------------------------------ what was forgotten stays forgotten
+
+RED = [Session('S1', (Turn('S1:1', 'Ana', 'I lost the red kayak near Bergen with Mr. Holm yesterday.'),
+                      Turn('S1:2', 'Bo', 'The museum in Oslo has forty old boats, Ana.')), datetime(2024, 5, 4, 9)),
+       Session('S2', (Turn('S2:1', 'Ana', 'I paddled a borrowed kayak around the island of Mora on Sunday.'),
+                      Turn('S2:2', 'Bo', 'My sister Ida moved to Lund in April.')), datetime(2024, 6, 1, 9))]
+
+
+def told_red(path=None):
+    memory = MemMA(path, probes=9)
+    memory.remember(RED[0])
+    return memory
+
+
+@pytest.mark.parametrize('by', ['turn', 'entry'])
+def test_what_was_forgotten_does_not_come_back_by_a_probe(by, tmp_path):
+    memory = told_red(tmp_path / 'a.db')
+    hidden = [entry.id for entry in memory.bank if entry.sources == ('S1:1',)]
+    assert hidden
+    receipt = memory.forget(turns=['S1:1']) if by == 'turn' else memory.forget(hidden)
+    assert receipt
+    memory.remember(RED[1])
+    assert not any('S1:1' in entry.sources or 'red' in entry.text.split() for entry in memory.bank)
+    memory.bank.close()
+    assert b'Holm' not in (tmp_path / 'a.db').read_bytes()
+
+
+def test_forgetting_in_the_bank_alone_is_what_the_test_above_would_catch():
+    memory = told_red()
+    memory.bank.forget(turns=['S1:1'])
+    assert memory._earlier.related(RED[1], 9)[0].turns[0].id == 'S1:1'
+
+
+def test_a_taken_turn_id_is_refused_before_anybody_is_asked():
+    lm = Counting()
+    memory = MemMA(lm=lm)
+    memory.remember(BRIEF)
+    asked = Counter(lm.asked)
+    for turns in ((BRIEF.turns[0],), (Turn('X:1', 'Ana', 'Hi.'), Turn('X:1', 'Ana', 'Ho.'))):
+        with pytest.raises(ValueError):
+            memory.remember(Session('X', turns, SAMPLE.sessions[1].time))
+    assert lm.asked == asked and memory.remember(SAMPLE.sessions[1])
+
+
+def test_a_repair_of_an_earlier_turn_keeps_the_day_on_which_it_was_said():
+    memory = told_red()
+    for entry in [entry for entry in memory.bank if 'S1:1' in entry.sources]:
+        memory.bank.delete(entry.id)
+    told = MemMA(memory.bank, probes=9, history=RED[:1]).remember(RED[1])
+    mended = [memory.bank[one.entry] for one in told.evolution.written if one.fact.sources == ('S1:1',)]
+    assert all(entry.said == RED[0].time for entry in mended)
+    if mended:
+        assert memory.ask('When did Ana lose the red kayak?').answer == '3 May 2024'

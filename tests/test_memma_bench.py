@@ -10,8 +10,8 @@ from memnb.conversation import Conversation, Question, Session, Turn
 from memnb.datasets import DatasetError
 from memnb.experiment import evaluate
 from memnb.memma import VARIANTS
-from memnb.memma_bench import (CountingLM, Told, backend_methods, budget_methods, call_table, calls_of, chunk_methods, fault_counts, fault_rows,
-                               main_memma, memma_report, memma_tables, search_methods, variant_methods)
+from memnb.memma_bench import (CountingLM, Told, backend_methods, budget_methods, call_table, calls_of, chunk_methods, equal_methods,
+                               fault_counts, fault_rows, main_memma, memma_report, memma_tables, repairs_written, search_methods, variant_methods)
 
 LINES = [('Ana', 'I bought a red kayak yesterday, from Mr. Holm in Bergen.'), ('Ben', 'I still paint boats every Sunday with my sister Ida.'),
          ('Ana', 'My cousin Ida visited Oslo with 12 friends in May.'), ('Ben', 'The museum in Oslo has a Viking ship and 40 kayaks.')]
@@ -68,7 +68,7 @@ def test_calls_are_those_that_are_made(small):
 
 
 def test_fault_counts_have_shares_with_intervals(small):
-    found = fault_counts([small], 5, (0, 1), lambda line: None)
+    found = fault_counts([small], 5, lambda line: None)
     assert [row['kind'] for row in found] == ['none', 'names', 'blur', 'cluster']
     for row in found:
         assert row['probes a session'] == 5
@@ -85,13 +85,28 @@ def test_the_bank_that_is_not_damaged_reads_at_least_as_much_as_one_without_memb
     assert set(rows) == {'not damaged', *(f'{kind}, {state}' for kind in ('names', 'blur', 'cluster') for state in ('damaged', 'repaired'))}
 
 
+def test_at_25_turns_nobody_reads_more(small):
+    made = Told([small])
+    rows = evaluate([small], equal_methods(made), budget=25)
+    assert {row.method for row in rows} == set(equal_methods(made)) and max(row.turns for row in rows) <= 25
+
+
+def test_repairs_are_counted_where_they_are_written(small):
+    made = Told([small])
+    counts = repairs_written(made)
+    assert list(counts) == ['guided', 'unguided', 'plain chunks of 4'] and counts['guided'] == 0
+    bank = made.memma(small).bank
+    bank.add('Ana rows.', reason='repair: What does Ana do?')
+    assert repairs_written(made)['guided'] == 1
+
+
 def test_a_report_survives_json_and_its_rows_agree(small, monkeypatch):
-    monkeypatch.setattr(memma_bench, 'fault_counts', lambda conversations, probes, seeds, tell: fault_counts(conversations[:1], 2, (0,), tell))
+    monkeypatch.setattr(memma_bench, 'fault_counts', lambda conversations, probes, tell: fault_counts(conversations[:1], 2, tell))
     report, rows = memma_report(Told([small]))
     tables = memma_tables(json.loads(json.dumps(report)))
-    assert [str(one) for one in tables] == [str(one) for one in memma_tables(report)] and len(tables) == 11
+    assert [str(one) for one in tables] == [str(one) for one in memma_tables(report)] and len(tables) == 15
     main = {one['method']: one for one in report['main']}
-    assert set(VARIANTS) <= set(main) and main["one search of MemMA's bank, at MemMA's turns"]['turns']['mean'] <= main['MemMA']['turns']['mean'] + 1e-9
+    assert set(VARIANTS) <= set(main) and main['one search of its bank, at the turns of MemMA']['turns']['mean'] <= main['MemMA']['turns']['mean'] + 1e-9
     budget = {one['method']: one['recall']['mean'] for one in report['budget']}
     assert budget['H = 3'] == budget['k = 30'] == main['MemMA']['recall']['mean'] and budget['H = 0'] == budget['k = 30, one search']
     assert {row.question for row in rows} == {('small', 0), ('small', 1)}

@@ -1166,3 +1166,43 @@ def test_what_is_no_bank_is_refused_and_not_touched(tmp_path):
     MemoryBank(tmp_path / 'empty').close()
     with pytest.raises(MemoryFileError):
         MemoryBank(namespace='half \ud83d')
+
+
+# ------------------------------------------------------------------ by turn, and by age
+
+@given(st.lists(st.tuples(st.sampled_from(['add', 'update', 'delete', 'undo', 'forget']), st.integers(0, 9),
+                          st.lists(st.sampled_from('abcd'), max_size=3)), max_size=14))
+def test_what_rests_on_turns_and_what_came_last_are_what_a_scan_finds(steps):
+    bank = MemoryBank()
+    for number, (act, place, turns) in enumerate(steps):
+        entries = list(bank)
+        one = entries[place % len(entries)].id if entries else None
+        if act == 'add':
+            bank.add(f'fact {number}', sources=tuple(turns))
+        elif act == 'undo' and bank.journal.extent('default').last:
+            try:
+                bank.undo()
+            except NothingToUndo:
+                pass
+        elif one and act == 'update':
+            bank.update(one, f'fact {number}', sources=tuple(turns))
+        elif one and act == 'delete':
+            bank.delete(one)
+        elif one and act == 'forget':
+            bank.forget([one])
+        left = list(bank)
+        for wanted in ((), ('a',), ('b', 'c'), ('z',)):
+            assert bank.resting_on(wanted) == [entry for entry in left if {*wanted} & {*entry.sources}]
+        for count in range(4):
+            assert bank.latest(count) == left[max(0, len(left) - count):]
+
+
+def test_when_it_was_said_may_differ_from_when_it_is_recorded():
+    bank = MemoryBank()
+    when, said = datetime(2024, 6, 1), datetime(2024, 5, 3)
+    [change] = bank.apply([Edit('ADD', 'Ana lost a kayak.', said=said)], when)
+    assert bank[change.entry].said == said and change.when == when
+    [change] = bank.apply([Edit('UPDATE', 'Ana lost a red kayak.', change.entry)], when)
+    assert bank[change.entry].said == when
+    with pytest.raises(TypeError, match='said: expected'):
+        Edit('ADD', 'x', said='yesterday')

@@ -241,7 +241,7 @@ def test_what_was_lost_is_found_put_back_and_asked_again():
     [repair] = evolution.repairs
     assert (repair.action, repair.fault, bank[repair.entry].sources) == ('INSERT', 'missing', ('D2:1',))
     assert 'Mrs. Lund in Porto' in bank[repair.entry].text and bank[repair.entry].said == TALK.time
-    assert str(repair.fact.time) == '8 May 2024' and 'repair: Who sold Ana' in bank.history(repair.entry)[0].reason
+    assert str(repair.fact.time) == '8 May 2024' and bank.history(repair.entry)[0].reason == 'repair: it was missing'
 
 
 def test_an_entry_that_lost_a_name_gets_it_back_and_keeps_its_id():
@@ -354,7 +354,7 @@ def test_a_session_from_before_the_last_change_is_repaired_now():
     bank = without('Okafor')
     probe = probe_of('Who bought the old boat?', 'Mr. Okafor', 'D1:1')
     [repair] = evolve(bank, EARLIER, Odd(probes=[{'probes': [probe]}]), speakers=SPEAKERS).written
-    assert bank[repair.entry].said == TALK.time and bank.history(repair.entry)[0].when == TALK.time
+    assert bank[repair.entry].said < TALK.time and bank.history(repair.entry)[0].when == TALK.time
 
 
 def test_two_proposals_for_the_same_thing_are_one_entry():

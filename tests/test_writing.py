@@ -232,7 +232,7 @@ def test_one_edit_was_asked_for_and_more_are_noted_but_written():
 def test_a_none_keeps_its_evidence_so_that_what_it_quotes_can_be_forgotten():
     bank = a_bank('one')
     written = written_by(bank, a_session(['A secret.', 'Oh.']), [line('NONE', '', 'S:1', reason='she tells her secret'), line('NONE', entry='m7', reason='x')])
-    assert [change.evidence for change in written.changes] == [('S:1',), ()]
+    assert [change.evidence for change in written.changes] == [('S:1',), ('S:1', 'S:2')]  # who cites nothing is charged to all
     assert len(written.notes) == 1 and "'m7'" in written.notes[0]
     bank.forget(turns=['S:1'])
     assert not any('secret' in str(change) for change in bank.journal.changes('default'))
