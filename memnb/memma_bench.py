@@ -95,7 +95,7 @@ SAME_BANK = {'unguided active': 'unguided', 'strategic active': 'guided', 'MemMA
 
 
 def equal_methods(made: Told) -> Methods:
-    "At exactly 25 turns, without an end before that: one search, and asking with few entries a query."
+    "At most 25 turns: one search, and asking with few entries a query."
     few = {'k': 8, 'refinements': 9}
     return search_methods(made) | {'MemMA, k = 8, H = 9': made.asked(**few), 'MemMA/C, k = 8, H = 9': made.asked({'guidance': False}, **few),
                                    'unguided active, k = 8, H = 9': made.asked({'guidance': False, 'evolve': False}, diagnose=False, **few)}
@@ -224,7 +224,7 @@ def memma_tables(report: dict) -> list[Table]:
             table(report['main'][:len(VARIANTS)], 'f1_locomo', 'F1 (LoCoMo), in percent'),
             table(report['first'][:len(VARIANTS)], 'f1_locomo', 'F1 (LoCoMo) on the first conversation, in percent'),
             table(report['main'][:len(VARIANTS)], 'cited_recall', 'Evidence that the answers cite, in percent'),
-            table(report['equal'], 'recall', 'At exactly 25 turns: evidence recall, in percent'),
+            table(report['equal'], 'recall', 'At most 25 turns: evidence recall, in percent'),
             Table('Differences in F1 on the same questions, in points [95%]', ('', 'overall', *CATEGORIES), differences(report['f1 differences'])),
             Table('Differences in evidence recall on the same questions, in points [95%]', ('', 'overall', *CATEGORIES), differences(report['differences'])),
             table(report['budget'], 'recall', 'Refinements H and entries k: evidence recall, in percent'),
