@@ -11,19 +11,19 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from .baselines import RAG
 from .backends import store_over
+from .baselines import RAG
 from .bench import printed, provenance, rounded
 from .conversation import Conversation
 from .cue_tag_graph import CueTagGraph
 from .datasets import load_locomo
-from .experiment import CATEGORIES, Row, Table, cut, difference, evaluate, figure_of, split_by, summary, table, with_interval
+from .experiment import CATEGORIES, Row, Table, cut, difference, evaluate, split_by, summary, table, with_interval
 from .faults import FAULTS, trial
 from .gist_graph import GistGraph
 from .indexes import HybridIndex
+from .intervals import wilson
 from .memma import VARIANTS, MemMA
 from .memory_bank import IndexStore, MemoryBank
-from .metrics import wilson
 from .role import LM, Call, Role, RuleLM
 from .run import Loop
 
