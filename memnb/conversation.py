@@ -106,13 +106,14 @@ class Question:
     adversarial_answer: str | None = None # the wrong answer that a careless reader would give
     asked: datetime | None = None # the moment of asking, where the answer depends on it
     notes: tuple[str, ...] = () # what a loader repaired
+    aliases: tuple[str, ...] = () # other answers that are as right; a score takes the best over all
 
     def __post_init__(self):
         maybe = (str, type(None))
         _check(self, text=str, answer=maybe, category=maybe, conversation=str, position=int, adversarial_answer=maybe)
         _check_time(self, 'asked')
-        _freeze(self, 'evidence', str)
-        _freeze(self, 'notes', str)
+        for name in ('evidence', 'notes', 'aliases'):
+            _freeze(self, name, str)
 
     @property
     def id(self) -> str:

@@ -24,7 +24,8 @@ def conversations(draw):
                                        for one in group], draw(times)) for number, group in enumerate(groups)]
     evidence = st.lists(st.sampled_from(turn_ids), max_size=3) if turn_ids else st.just([])
     questions = [Question(draw(texts), draw(st.none() | texts), draw(evidence), draw(st.none() | texts), draw(texts), place,
-                          draw(st.none() | texts), draw(times), draw(st.lists(texts, max_size=2)))
+                          draw(st.none() | texts), draw(times), draw(st.lists(texts, max_size=2)),
+                          aliases=draw(st.lists(texts, max_size=2)))
                  for place in range(draw(st.integers(0, 3)))]
     return Conversation(draw(texts), sessions, questions, draw(st.lists(texts, max_size=2)))
 
@@ -118,6 +119,8 @@ def test_text_that_is_no_conversation(text):
     (lambda: Session('D1', [], time=3), 'Session.time'),
     (lambda: Session('D1', ['abc']), "expected only Turn, got 'abc'"),
     (lambda: Question('Who?', evidence='D1:1'), 'Question.evidence: expected a sequence'),
+    (lambda: Question('Who?', aliases='Ana'), 'Question.aliases: expected a sequence'),
+    (lambda: Question('Who?', aliases=[3]), 'Question.aliases: expected only str, got 3'),
     (lambda: Question('Who?', answer=2022), 'Question.answer: expected str or NoneType, got 2022'),
     (lambda: Conversation('c', [Session('D1', []), Session('D1', [])]), "session id 'D1' comes twice"),
     (lambda: Conversation('c', [], [Question('Who?'), Question('Who?')]), r"question id .* '/0' comes twice"),
