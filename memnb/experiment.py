@@ -9,7 +9,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 
 from .conversation import Conversation, Question
-from .metrics import bootstrap, cited_recall, evidence_recall, exact_date, f1_locomo, paired, read_recall_at
+from .intervals import bootstrap, paired
+from .metrics import cited_recall, evidence_recall, exact_date, f1_locomo, read_recall_at
 from .reading import question_kind
 from .run import Loop
 from .timespan import TimeSpan

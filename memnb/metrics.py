@@ -5,15 +5,11 @@
 # %% ../nbs/51_metrics.ipynb #393c0a7f
 from __future__ import annotations
 
-import math
 import re
 import string
 from collections import Counter
-from collections.abc import Collection, Hashable, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Hashable
 from datetime import date
-from functools import lru_cache
-from statistics import NormalDist
 
 import numpy as np
 
@@ -22,8 +18,7 @@ from .timespan import TimeSpan, find_times, parse_date
 
 # %% auto #0
 __all__ = ['REFUSALS', 'porter_stem', 'locomo_tokens', 'token_f1', 'is_refusal', 'f1_locomo', 'f1_set', 'evidence_recall',
-           'read_recall_at', 'cited_recall', 'periods', 'gold_date', 'exact_date', 'Interval', 'bootstrap', 'wilson',
-           'paired']
+           'read_recall_at', 'cited_recall', 'periods', 'gold_date', 'exact_date']
 
 # %% ../nbs/51_metrics.ipynb #a313314c
 def porter_stem(word: str) -> str:
@@ -119,74 +114,3 @@ def exact_date(gold: str | None, answer: str | None) -> bool | None:
         return None
     due = (span.start, span.end)
     return periods(answer or '') in ({due}, {due} | periods(gold))
-
-# %% ../nbs/51_metrics.ipynb #a8d2c9fe
-@dataclass(frozen=True)
-class Interval:
-    "A mean with the interval that its sample leaves for it. Without any value all but `n` are None."
-    mean: float | None
-    low: float | None
-    high: float | None
-    n: int  # how many values
-
-    def __str__(self):
-        return '–' if self.mean is None else f'{self.mean:.3f} [{self.low:.3f}, {self.high:.3f}]'
-
-# %% ../nbs/51_metrics.ipynb #13d1c44e
-@lru_cache(maxsize=16)
-def _counts(size: int, resamples: int, seed: int) -> np.ndarray:
-    "(resamples, size): how often each of `size` values comes up in `size` draws with repeats."
-    return np.random.default_rng(seed).multinomial(size, np.full(size, 1 / size), size=resamples).astype(float)
-
-
-def bootstrap(
-    values: Sequence[float | None],  # None is left out
-    clusters: Sequence[Hashable] | None = None,  # one for each value: whole clusters are drawn; None: single values are
-    *,
-    confidence: float = .95,
-    resamples: int = 2000,
-    seed: int = 0,
-) -> Interval:
-    "The mean and its percentile bootstrap interval. ValueError if there are not as many clusters as values."
-    if clusters is not None and len(clusters) != len(values):
-        raise ValueError(f'clusters: expected one for each of {len(values)} values, got {len(clusters)}')
-    groups: dict[Hashable, list[float]] = {}
-    for place, value in enumerate(values):
-        if value is not None:
-            groups.setdefault(place if clusters is None else clusters[place], []).append(float(value))
-    if not groups:
-        return Interval(None, None, None, 0)
-    sums = np.array([[sum(group), len(group)] for group in groups.values()])
-    total, count = (_counts(len(sums), resamples, seed) @ sums).T
-    low, high = np.quantile(total / count, [(1 - confidence) / 2, (1 + confidence) / 2])
-    return Interval(float(sums[:, 0].sum() / sums[:, 1].sum()), float(low), float(high), int(sums[:, 1].sum()))
-
-# %% ../nbs/51_metrics.ipynb #cd5a7fff
-def wilson(
-    count: int,
-    total: int,
-    *,
-    confidence: float = .95,
-) -> Interval:
-    "A share and its score interval (Wilson 1927). ValueError for a count that is not from 0 to the total."
-    if not 0 <= count <= total:
-        raise ValueError(f'count: expected a number from 0 to {total}, got {count}')
-    if total == 0:
-        return Interval(None, None, None, 0)
-    z, share = NormalDist().inv_cdf((1 + confidence) / 2), count / total
-    middle, reach = share + z * z / (2 * total), z * math.sqrt(share * (1 - share) / total + z * z / (4 * total * total))
-    low, high = ((middle + side * reach) / (1 + z * z / total) for side in (-1, 1))
-    return Interval(share, low if count else 0.0, high if count < total else 1.0, total)
-
-# %% ../nbs/51_metrics.ipynb #7fc5d70d
-def paired(
-    ours: Sequence[float | None],
-    theirs: Sequence[float | None],  # on the same questions in the same order
-    clusters: Sequence[Hashable] | None = None,
-    **options,  # of `bootstrap`
-) -> Interval:
-    "The mean difference on the same questions, and its interval; a question that either has no value for is left out."
-    if len(ours) != len(theirs):
-        raise ValueError(f'expected values for the same questions, got {len(ours)} and {len(theirs)}')
-    gains = [None if None in pair else pair[0] - pair[1] for pair in zip(ours, theirs)]
-    return bootstrap(gains, clusters, **options)

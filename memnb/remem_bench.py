@@ -20,8 +20,8 @@ from .experiment import CATEGORIES, Row, Table, cut, difference, evaluate, figur
 from .facts import Gist
 from .gist_graph import GistGraph
 from .indexes import HybridIndex
+from .intervals import bootstrap
 from .memr3 import MemR3
-from .metrics import bootstrap
 from .remem import REMem, REMemS
 from .run import Loop, Run
 from .search import Hit, Searchable, passes

@@ -17,8 +17,8 @@ from .bench import printed
 from .datasets import DatasetError, read_json
 from .experiment import Table
 from .gist_graph import GistGraph
+from .intervals import bootstrap
 from .mentions import Pattern
-from .metrics import bootstrap
 from .plans import Used, next_call
 from .remem import REMem
 from .test_of_time import KINDS, TotItem, TotQuestion, check_wordings, exact_match, load_tot, make_tot

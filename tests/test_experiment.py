@@ -13,7 +13,7 @@ from memnb.cli import main
 from memnb.conversation import Conversation, Question, Session, Turn
 from memnb.datasets import DatasetError, data_path, load_sample
 from memnb.experiment import CATEGORIES, Row, Table, cut, difference, evaluate, score, summary, table, value
-from memnb.metrics import bootstrap
+from memnb.intervals import bootstrap
 from memnb.run import Loop
 from memnb.search import Hit
 from memnb.snippets import Snippet

@@ -3,15 +3,13 @@ import string
 from collections import Counter
 from datetime import date, timedelta
 
-import numpy as np
 import pytest
 import snowballstemmer
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.stats import binomtest
 
-from memnb.metrics import (Interval, bootstrap, cited_recall, evidence_recall, exact_date, f1_locomo, f1_set, gold_date,
-                           is_refusal, locomo_tokens, paired, periods, porter_stem, read_recall_at, token_f1, wilson)
+from memnb.metrics import (cited_recall, evidence_recall, exact_date, f1_locomo, f1_set, gold_date, is_refusal, locomo_tokens,
+                           periods, porter_stem, read_recall_at, token_f1)
 from memnb.span import phrase
 from memnb.timespan import TimeSpan
 from memnb.trace import Trace
@@ -21,7 +19,6 @@ texts = st.lists(st.sampled_from(vocabulary), max_size=9).map(' '.join) | st.tex
 tokens = st.lists(st.sampled_from('abcde'), max_size=8)
 categories = st.sampled_from(['multi-hop', 'temporal', 'open-domain', 'single-hop', None])
 ids = st.sampled_from([f'D1:{number}' for number in range(8)])
-values = st.lists(st.floats(0, 1), min_size=1, max_size=12)
 often = settings(max_examples=50, deadline=None)
 
 
@@ -266,85 +263,3 @@ def test_exact_date_by_hand(gold, answer, expected):
 def test_a_relative_time_is_no_period():
     assert periods('last week') == periods('') == set()
     assert periods('in June 2023, not in 2022') == {(date(2023, 6, 1), date(2023, 6, 30)), (date(2022, 1, 1), date(2022, 12, 31))}
-
-
-# --- intervals -------------------------------------------------------------------------------------------------------
-
-@given(values)
-@often
-def test_the_interval_holds_the_mean_and_stays_among_the_values(sample):
-    found = bootstrap(sample, resamples=300)
-    assert found.mean == pytest.approx(np.mean(sample))
-    assert found.n == len(sample)
-    assert min(sample) - 1e-9 <= found.low <= found.mean + 1e-9
-    assert found.mean - 1e-9 <= found.high <= max(sample) + 1e-9
-
-
-@given(values, st.integers(0, 5))
-@often
-def test_values_that_are_none_change_nothing(sample, place):
-    place = min(place, len(sample))
-    assert bootstrap([*sample[:place], None, *sample[place:]], resamples=200) == bootstrap(sample, resamples=200)
-
-
-@given(values)
-@often
-def test_a_cluster_for_each_value_is_the_same_as_none(sample):
-    assert bootstrap(sample, clusters=list(range(len(sample))), resamples=200) == bootstrap(sample, resamples=200)
-
-
-@given(st.lists(st.tuples(st.floats(0, 1), st.floats(0, 1)), min_size=1, max_size=12))
-@often
-def test_a_paired_difference_changes_its_sign_with_its_sides(pairs):
-    ours, theirs = [one for one, _ in pairs], [other for _, other in pairs]
-    there, back = paired(ours, theirs, resamples=200), paired(theirs, ours, resamples=200)
-    assert there.mean == pytest.approx(np.mean(ours) - np.mean(theirs))
-    assert (there.mean, there.low, there.high) == pytest.approx((-back.mean, -back.high, -back.low))
-    assert paired(ours, ours).low == paired(ours, ours).high == 0
-
-
-def test_the_interval_is_scipys():
-    stats = pytest.importorskip('scipy.stats')
-    sample = np.random.default_rng(3).random(80)
-    theirs = stats.bootstrap([sample], np.mean, n_resamples=4000, method='percentile', random_state=0).confidence_interval
-    ours = bootstrap(sample.tolist(), resamples=4000)
-    assert (ours.low, ours.high) == pytest.approx((theirs.low, theirs.high), abs=.006)
-
-
-def test_whole_clusters_are_drawn():
-    clusters = ['a'] * 50 + ['b'] * 50
-    apart = bootstrap([0.0] * 50 + [1.0] * 50, clusters)
-    assert (apart.low, apart.high) == (0, 1)
-    assert bootstrap([0.0] * 50 + [1.0] * 50).high < .7
-    assert bootstrap([0.0, 1.0, 1.0], ['a', 'b', 'b']).mean == pytest.approx(2 / 3)
-
-
-def test_nothing_to_average_says_so():
-    assert bootstrap([]) == bootstrap([None]) == Interval(None, None, None, 0)
-    assert str(bootstrap([])) == '–'
-
-
-@pytest.mark.parametrize('wrong, words', [
-    (lambda: bootstrap([1.0, 0.0], ['a']), 'one for each of 2 values'),
-    (lambda: paired([1.0], []), 'got 1 and 0'),
-])
-def test_unequal_lengths_are_refused(wrong, words):
-    with pytest.raises(ValueError, match=words):
-        wrong()
-
-
-@given(st.integers(0, 200).flatmap(lambda total: st.tuples(st.integers(0, total), st.just(total))), st.sampled_from([.5, .9, .95, .999]))
-def test_wilsons_interval_is_that_of_scipy(counts, confidence):
-    count, total = counts
-    found = wilson(count, total, confidence=confidence)
-    if total:
-        theirs = binomtest(count, total).proportion_ci(confidence, method='wilson')
-        assert (found.low, found.high) == pytest.approx((theirs.low, theirs.high), abs=1e-9)
-    else:
-        assert found.mean is None
-
-
-@pytest.mark.parametrize('count, total', [(-1, 5), (6, 5), (1, 0)])
-def test_wilson_refuses_a_count_outside_of_its_total(count, total):
-    with pytest.raises(ValueError, match='expected a number from 0'):
-        wilson(count, total)
