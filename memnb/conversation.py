@@ -107,10 +107,12 @@ class Question:
     asked: datetime | None = None # the moment of asking, where the answer depends on it
     notes: tuple[str, ...] = () # what a loader repaired
     aliases: tuple[str, ...] = () # other answers that are as right; a score takes the best over all
+    refuse: bool = False # nothing was said that answers it, and the right reply is to say so; `answer` may tell why
 
     def __post_init__(self):
         maybe = (str, type(None))
-        _check(self, text=str, answer=maybe, category=maybe, conversation=str, position=int, adversarial_answer=maybe)
+        _check(self, text=str, answer=maybe, category=maybe, conversation=str, position=int, adversarial_answer=maybe,
+               refuse=bool)
         _check_time(self, 'asked')
         for name in ('evidence', 'notes', 'aliases'):
             _freeze(self, name, str)

@@ -1,6 +1,7 @@
 """Conversations: arbitrary ones come back from JSON, and what breaks a law is refused, compared with a plain count."""
 import json
 import pickle
+from dataclasses import replace
 from datetime import datetime, timezone
 
 import pytest
@@ -25,7 +26,7 @@ def conversations(draw):
     evidence = st.lists(st.sampled_from(turn_ids), max_size=3) if turn_ids else st.just([])
     questions = [Question(draw(texts), draw(st.none() | texts), draw(evidence), draw(st.none() | texts), draw(texts), place,
                           draw(st.none() | texts), draw(times), draw(st.lists(texts, max_size=2)),
-                          aliases=draw(st.lists(texts, max_size=2)))
+                          aliases=draw(st.lists(texts, max_size=2)), refuse=draw(st.booleans()))
                  for place in range(draw(st.integers(0, 3)))]
     return Conversation(draw(texts), sessions, questions, draw(st.lists(texts, max_size=2)))
 
@@ -37,6 +38,16 @@ def test_json_gives_an_equal_conversation_back(conversation):
     assert text.isascii()
     assert Conversation.from_json(text) == conversation
     assert Conversation.from_json(text).to_json() == text
+
+
+@given(conversations())
+@settings(max_examples=30, deadline=None)
+def test_a_text_from_before_a_field_was_there_is_read(conversation):
+    record = json.loads(conversation.to_json())
+    for question in record['questions']:
+        del question['aliases'], question['refuse']
+    read = Conversation.from_json(json.dumps(record))
+    assert read.questions == tuple(replace(one, aliases=(), refuse=False) for one in conversation.questions)
 
 
 @given(conversations())
@@ -121,6 +132,7 @@ def test_text_that_is_no_conversation(text):
     (lambda: Question('Who?', evidence='D1:1'), 'Question.evidence: expected a sequence'),
     (lambda: Question('Who?', aliases='Ana'), 'Question.aliases: expected a sequence'),
     (lambda: Question('Who?', aliases=[3]), 'Question.aliases: expected only str, got 3'),
+    (lambda: Question('Who?', refuse=1), 'Question.refuse: expected bool, got 1'),
     (lambda: Question('Who?', answer=2022), 'Question.answer: expected str or NoneType, got 2022'),
     (lambda: Conversation('c', [Session('D1', []), Session('D1', [])]), "session id 'D1' comes twice"),
     (lambda: Conversation('c', [], [Question('Who?'), Question('Who?')]), r"question id .* '/0' comes twice"),
