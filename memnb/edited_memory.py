@@ -18,10 +18,8 @@ from .journal import Extent, Journal
 __all__ = ['is_before', 'NothingToUndo', 'EditedMemory']
 
 # %% ../nbs/39c_edited_memory.ipynb #da8ec5ea
-class _Mind:
-    "The entries of one namespace, as the journal has them, with what is staged."
-    _open = False  # whether a transaction is
-
+class _Placed:
+    "Entries under their ids, with what is staged."
     def __init__(self, journal: Journal, namespace: str):
         if not isinstance(namespace, str) or not namespace:
             raise ValueError(f'namespace: expected a name, got {namespace!r:.80}')
@@ -46,6 +44,11 @@ class _Mind:
             for turn in entry.sources:
                 self._resting.setdefault(turn, set()).add(id)
         self._stale.add(id)
+
+# %% ../nbs/39c_edited_memory.ipynb #4b133560
+class _Mind(_Placed):
+    "The entries of one namespace, as the journal has them, with what is staged."
+    _open = False  # whether a transaction is
 
     def _now(self) -> dict[str, Entry]:
         "The entries as they stand."

@@ -111,15 +111,30 @@ def _checked(id: str, row: np.ndarray) -> np.ndarray:
     return row
 
 # %% ../nbs/02d_embedders.ipynb #b604450c
-class Vectors:
+class _Rows:
+    "A matrix of vectors that grows, in which a slot is a row."
+    def __init__(self):
+        self.matrix = np.empty((0, 0), np.float32) # rows beyond those in use are empty
+
+    def put(self, slot: int, vector: np.ndarray) -> None:
+        "Write a row; the matrix doubles when it is full."
+        if slot >= len(self.matrix):
+            grown = np.empty((max(64, 2 * slot), len(vector)), np.float32)
+            if slot:
+                grown[:slot] = self.matrix[:slot]
+            self.matrix = grown
+        self.matrix[slot] = vector
+
+# %% ../nbs/02d_embedders.ipynb #5998ac3a
+class Vectors(_Rows):
     "The unit vectors of texts by one model, and a growing matrix of them."
     def __init__(self, embedder: Embedder,
                  names: Collection[str] = (), # left out of every text
                  dimension: int | None = None, # None: whatever the first vectors have
                 ):
+        super().__init__()
         self.embedder, self.names = embedder, tuple(names)
         self.model, self.dimension = _name(embedder), dimension
-        self.matrix = np.empty((0, 0), np.float32) # rows beyond those in use are empty
 
     def of(self, texts: list[str]) -> np.ndarray:
         "(n, d) float32 rows of length 1, or 0 where the model gives only zeros; `EmbedderMismatch` if the model changed."
@@ -149,12 +164,3 @@ class Vectors:
             raise DimensionMismatch(f'{self.model}: expected vectors of one dimension, got {sorted(lengths)}')
         self.dimension = before or next(iter(lengths), None)
         return np.array([rows[id] for id in texts], np.float32)
-
-    def put(self, slot: int, vector: np.ndarray) -> None:
-        "Write a row; the matrix doubles when it is full."
-        if slot >= len(self.matrix):
-            grown = np.empty((max(64, 2 * slot), len(vector)), np.float32)
-            if slot:
-                grown[:slot] = self.matrix[:slot]
-            self.matrix = grown
-        self.matrix[slot] = vector

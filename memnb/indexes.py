@@ -185,9 +185,8 @@ def raised(scores: Scores, chosen: np.ndarray, # (n,) booleans by slot
 class HybridIndex(_Parts):
     """Words and meaning: BM25, shared with the neighbours, scaled to 0 … 1, plus `weight` times the scaled cosine.
 
-    Every snippet matches, so `k` hits come back while so many are unmasked. Without an embedder it is the lexical index
-    alone, where only those match that share a word or stand beside one that does. A query that names a speaker with a
-    colon (`Tobin: first lesson`) prefers what that speaker said."""
+    Every snippet matches, so `k` hits come back; without an embedder, only those that share a word or stand beside one that does.
+    A query that names a speaker with a colon (`Tobin: first lesson`) prefers what that speaker said."""
     def __init__(self, embedder: Embedder | None = WordLlamaEmbedder(), # None: words only
                  *, names: Collection[str] = (), # of speakers: left out of what is embedded
                  weight: float = .5, # of the dense part; for 'minmax'

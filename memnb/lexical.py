@@ -76,8 +76,8 @@ class Histogram:
         return sum(int(counts[one]) * value(one) for one in np.flatnonzero(counts).tolist()) / int(counts.sum())
 
 # %% ../nbs/02c_lexical.ipynb #6ac3c390
-class Postings:
-    "For each term, the slots of the snippets that have it and how often; for each snippet, where in those lists it stands."
+class _Growing:
+    "Lists of terms to which snippets are appended."
     def __init__(self):
         self.of: dict[str, tuple[array, array]] = {} # term -> slots, counts
         self.lengths = array('i') # tokens of each slot
@@ -100,6 +100,9 @@ class Postings:
         self.lengths.append(len(tokens))
         self.total += len(tokens)
 
+# %% ../nbs/02c_lexical.ipynb #e75ccf84
+class Postings(_Growing):
+    "For each term, the slots of the snippets that have it and how often; for each snippet, where in those lists it stands."
     def drop(self, slot: int) -> None:
         "Forget the snippet of a slot, in time proportional to its tokens and those of the last snippet, which takes its place."
         for term, position in self._places[slot].items():

@@ -90,6 +90,23 @@ def _gap_of(text: str, known: Mapping[str, Gap], taken: Sequence[str] = ()) -> G
     return same or Gap(named[1].lower() if own else next(free), words)
 
 # %% ../nbs/10_tracker.ipynb #941a2da8
+def _evidence_after(known: Sequence[Bullet], told: Sequence[Bullet]) -> tuple[Bullet, ...]:
+    "Old and new bullets, without the ungrounded ones that are not told again."
+    again = {normal(bullet.text) for bullet in told}
+    return tuple(bullet for bullet in _merged([*known, *told]) if bullet.grounded or normal(bullet.text) in again)
+
+
+def _gaps_after(texts: Sequence[str], before: Sequence[Gap], shut: Sequence[Gap]) -> tuple[Gap, ...]:
+    "The gaps that a reply names, each under the id it had before, without those that must stay shut."
+    known, named = {gap.id: gap for gap in before}, {}
+    taken = [match[1].lower() for match in map(_GAP_ID.match, texts) if match]
+    for text in texts:
+        gap = _gap_of(text, known, taken)
+        if gap:
+            known[gap.id] = named[gap.id] = gap
+    return tuple(gap for gap in named.values() if gap not in shut)
+
+# %% ../nbs/10_tracker.ipynb #b9c1f17c
 @dataclass(frozen=True)
 class EvidenceGap:
     "The state (E, G) of the practical tracker (MemR3, section 3.3). It never changes: `update` makes the next one."
@@ -110,25 +127,10 @@ class EvidenceGap:
     ) -> EvidenceGap:
         "The state after a reply (equation 10). A bullet that cites no snippet shown is kept, and flagged as ungrounded."
         told = tuple(_grounded(claim, seen) for claim in reply.evidence if claim.text.strip())
-        gaps = self._gaps_after(reply.gaps, () if not monotone else self.resolved)
+        gaps = _gaps_after(reply.gaps, self.gaps + self.resolved, () if not monotone else self.resolved)
         closed = tuple(gap for gap in self.gaps if gap not in gaps)
         kept = tuple(gap for gap in self.resolved if gap not in gaps)
-        return EvidenceGap(self._evidence_with(told) if monotone else told, gaps, kept + closed)
-
-    def _evidence_with(self, told: Sequence[Bullet]) -> tuple[Bullet, ...]:
-        "Old and new bullets, without the ungrounded ones that are not told again."
-        again = {normal(bullet.text) for bullet in told}
-        return tuple(bullet for bullet in _merged([*self.evidence, *told]) if bullet.grounded or normal(bullet.text) in again)
-
-    def _gaps_after(self, texts: Sequence[str], shut: Sequence[Gap]) -> tuple[Gap, ...]:
-        "The gaps that a reply names, each under the id it had, without those that must stay shut."
-        known, named = {gap.id: gap for gap in self.gaps + self.resolved}, {}
-        taken = [match[1].lower() for match in map(_GAP_ID.match, texts) if match]
-        for text in texts:
-            gap = _gap_of(text, known, taken)
-            if gap:
-                known[gap.id] = named[gap.id] = gap
-        return tuple(gap for gap in named.values() if gap not in shut)
+        return EvidenceGap(_evidence_after(self.evidence, told) if monotone else told, gaps, kept + closed)
 
     def __str__(self) -> str:
         return _side_by_side(self)
