@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from datetime import date, datetime
 from functools import lru_cache
 from typing import ClassVar
@@ -24,8 +24,8 @@ from .timespan import TimeSpan, find_times, parse_date, parse_datetime
 _all_ = ['GISTS', 'FACTS', 'GistLine', 'GistsReply', 'FactLine', 'FactsReply']
 
 # %% auto #0
-__all__ = ['Taken', 'Extract', 'listed', 'record_of', 'item_of', 'read_time', 'happened', 'Border', 'extract', 'GISTS', 'FACTS',
-           'GistLine', 'GistsReply', 'FactLine', 'FactsReply']
+__all__ = ['Taken', 'Extract', 'listed', 'record_of', 'item_of', 'read_time', 'happened', 'bare', 'Border', 'extract', 'GISTS',
+           'FACTS', 'GistLine', 'GistsReply', 'FactLine', 'FactsReply']
 
 # %% ../nbs/19c_extraction.ipynb #027324c7
 class Taken:
@@ -104,9 +104,14 @@ def happened(gist: Gist) -> TimeSpan | None:
     return next((span for span in times_of(gist) if span != said), said)
 
 # %% ../nbs/19c_extraction.ipynb #afa7c09a
+def bare(id: str) -> str:
+    "An id as a model writes it, without the brackets, blanks and points round it."
+    return id.strip(' ()[].')
+
+
 def _apart(text: str) -> list[str]:
-    "The ids in a text: without brackets, and cut at commas."
-    return [one for part in re.split('[,;]', text) if (one := part.strip(' ()[].'))]
+    "The ids in a text: bare, and cut at commas."
+    return [one for part in re.split('[,;]', text) if (one := bare(part))]
 
 
 class Border:

@@ -16,7 +16,7 @@ from .answering import ANSWER
 from .conversation import Session
 from .edits import DuplicateEntry, Edit, Entry
 from .evolution import Evolution, Repair, Tested, count_passed
-from .extraction import happened
+from .extraction import bare, happened
 from .extraction_roles import voices
 from .memory_bank import MemoryBank
 from .probes import MARK, PROBES, Probe, ProbeLine
@@ -45,7 +45,7 @@ class Ground:
     def cited(self, what: str, texts: Sequence[str]) -> tuple[str, ...]:
         "The turns that are cited, each once; a note for what is none."
         ids = [one for text in texts for one in ([text] if text in self.turns else re.split('[,;]', text))]
-        ids = [id if id in self.turns else id.strip(' ()[].') for id in ids]
+        ids = [id if id in self.turns else bare(id) for id in ids]
         self.notes += [f'{what}: cites {id!r:.60}, which is no turn here' for id in dict.fromkeys(ids) if id not in self.turns]
         return tuple(dict.fromkeys(id for id in ids if id in self.turns))
 

@@ -16,6 +16,7 @@ from pydantic import BaseModel
 from .answering import NUMBER, in_digits
 from .conversation import Turn
 from .edits import Edit, Entry
+from .extraction import bare
 from .extraction_roles import content_words, narrated, units
 from .probes import Probe
 from .reading import coverage, sentences, stems, with_dates
@@ -89,8 +90,7 @@ What it looks like is one of three: "missing", the memory has it nowhere; "not r
 
 
 def _repair_fields(probe, answer, fault, turns=(), evidence=(), speakers=()) -> dict:
-    return {'question': probe.question, 'gold': probe.answer, 'answer': answer, 'fault': fault,
-            'speakers': ', '.join(speakers) or 'not known',
+    return {'question': probe.question, 'gold': probe.answer, 'answer': answer, 'fault': fault, 'speakers': ', '.join(speakers) or 'not known',
             'turns': [f'({turn.id}{f", {day}" if day else ""}) {turn.speaker}: {turn.content}' for turn, day in turns],
             'evidence': [f'({snippet.id}) {snippet.line}' for snippet in evidence]}
 
@@ -231,7 +231,7 @@ def settled(fact: Entry, entries: Sequence[Entry], wanted: Consolidation) -> Con
         return Consolidation(action='SKIP', reason=f'{there.id} says it')
     if wanted.action == 'INSERT':
         return Consolidation(action='INSERT', reason=wanted.reason)
-    target = {entry.id: entry for entry in entries}.get((wanted.target or '').strip(' ()[].'))
+    target = {entry.id: entry for entry in entries}.get(bare(wanted.target or ''))
     if doubt := _doubt(fact, entries, wanted, target):
         return Consolidation(action='INSERT', reason=f'{wanted.action}{f" into {wanted.target}" * (wanted.action == "MERGE")}: {doubt}')
     if wanted.action == 'SKIP':

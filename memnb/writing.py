@@ -12,7 +12,7 @@ from itertools import zip_longest
 from .comparison import BEFORE
 from .conversation import Session, Turn
 from .edits import Change, DuplicateEntry, Edit, Entry, UnknownEntry
-from .extraction import Border, happened
+from .extraction import Border, bare, happened
 from .extraction_roles import voices
 from .guidance import GUIDE, WRITE, EditLine
 from .memory_bank import MemoryBank
@@ -57,7 +57,7 @@ class _Refused(ValueError):
 
 def _edit(border: Border, what: str, line: EditLine, view: dict[str, Entry]) -> Edit:
     "The edit of a line. `_Refused`; what is wrong with it otherwise is noted at the border."
-    text, named = ' '.join(line.text.split()), (line.entry or '').strip(' ()[].') or None
+    text, named = ' '.join(line.text.split()), bare(line.entry or '') or None
     if line.action in ('UPDATE', 'DELETE') and named not in view:
         raise _Refused(f'{line.action}: expected an entry of the view, got {line.entry!r:.60}')
     if line.action in ('ADD', 'UPDATE') and not text:
