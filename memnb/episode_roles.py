@@ -8,14 +8,14 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from pydantic import BaseModel
 
 from .contents import Episode, cue_id
 from .conversation import Session
-from .cue_words import central_words, cues_in, tag_words, things_in, unit_rows, word_vector
+from .cue_words import central_words, cues_in, tag_words, things_in, unit_rows
 from .embedders import WordLlamaEmbedder, without_names
 from .extraction_roles import SESSION_TEXT, content_words, day_said, narrated, session_fields, units, voices
 from .lexical import tokenize

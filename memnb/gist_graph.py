@@ -6,12 +6,12 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated, Literal
 
 from .extraction import Extract
-from .fact_table import FIELDS, aggregate, phrase_id
+from .fact_table import FIELDS, aggregate
 from .facts import Fact, Gist, Window
 from .graph_tools import HOW, SHOWN, EndOperator, StartOperator, Time, cosines, counted, first, found, numbered
 from .hybrid_graph import HybridGraph

@@ -17,7 +17,7 @@ from .conversation import Conversation, Session
 from .embedders import Embedder, WordLlamaEmbedder
 from .extraction import Extract, extract
 from .fact_table import FactTable, phrase_id
-from .facts import Fact, Gist
+from .facts import Gist
 from .indexes import HybridIndex
 from .lm import LM, RuleLM, Usage, as_lm
 from .ranking import DuplicateSnippet

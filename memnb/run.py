@@ -12,7 +12,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from .lm import LM, LMError, Role, RuleLM, Usage, as_lm
-from .search import Hit, Metered, Retriever, Snippet, as_retriever, check_search
+from .search import Hit, Metered, Snippet, as_retriever, check_search
 from .texts import printable
 from .timespan import TimeSpan
 from .steps import ToolStep

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 
-from .needle_tree import Labels, NeedleTree, distribution
+from .needle_tree import Labels, NeedleTree
 
 # %% auto #0
 __all__ = ['Shape', 'equation_19', 'best_passive_error', 'shape_of', 'shape_error', 'passive_error', 'PassiveSets',

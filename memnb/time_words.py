@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from datetime import date, timedelta
+from datetime import timedelta
 from functools import cache
 
 from .almanac import (DAY_NUMBER, HOLIDAYS, KINDS, LENGTHS, NUMBERS, SPELLED, UNITS, YEARLY, any_of, begun, dated, exact,

@@ -16,7 +16,6 @@ from weakref import WeakKeyDictionary
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model, field_validator
 from pydantic_core import PydanticCustomError
 
-from .reply import strict_schema
 from .role import explain
 from .search import Hit, as_retriever, check_search
 from .timespan import TimeSpan, parse_date

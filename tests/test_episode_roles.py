@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from hypothesis import example, given, strategies as st
 
-from memnb import cue_words, episode_roles
 from memnb.contents import Episode, cue_id
 from memnb.conversation import Session, Turn
 from memnb.cue_words import BASES, central_words, cues_in, long_names, tag_words, things_in, unit_rows, word_vector
@@ -297,7 +296,6 @@ def test_the_sample():
 
 def test_rows_of_zeros_stay():
     assert unit_rows(np.zeros((2, 3))).tolist() == [[0] * 3] * 2 and np.allclose(unit_rows(np.array([[3.0, 4.0]])), [[.6, .8]])
-    assert cue_words.word_vector is episode_roles.word_vector  # one cache for both
 
 
 def test_what_is_lent_in_another_form_is_no_second_cue():
