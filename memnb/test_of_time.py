@@ -10,7 +10,7 @@ import random
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from .datasets import DatasetError, Record, _unique_keys, read_json
+from .records import DatasetError, Record, read_json, unique_keys
 from .facts import Fact
 from .texts import mend
 from .tot_questions import (FIELDS, KINDS, WORDINGS, Term, TotItem, TotQuestion, check_wordings, fact_of, line_of,
@@ -165,7 +165,7 @@ def read_records(path: str | Path, # a JSON list of objects, or JSON lines
 def _line(line: bytes, place: str) -> object:
     "What one line of JSON lines holds."
     try:
-        return json.loads(line.decode('utf-8-sig'), object_pairs_hook=_unique_keys)
+        return json.loads(line.decode('utf-8-sig'), object_pairs_hook=unique_keys)
     except (ValueError, RecursionError) as error:
         raise DatasetError(f'{place}: not JSON: {error}') from None
 

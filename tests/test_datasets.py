@@ -134,6 +134,7 @@ def test_adversarial_questions(load):
 def test_categories_by_number(load):
     [loaded] = load([record(*(question(category=number) for number in (1, 2, 3, 4, 5)))])
     assert [one.category for one in loaded.questions] == ['multi-hop', 'temporal', 'open-domain', 'single-hop', 'adversarial']
+    assert [one.refuse for one in loaded.questions] == [False, False, False, False, True]
     assert list(CATEGORIES.values()) == [one.category for one in loaded.questions]
 
 
