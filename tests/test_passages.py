@@ -114,6 +114,13 @@ def test_answers_aliases_categories_and_refusal(load):
     assert talk.turn('P1:1').text == 'Ilka\nShe was an editor.'
 
 
+@pytest.mark.parametrize('name', ['paragraphs', 'contexts'])
+def test_the_form_of_the_readme(load, name):
+    talk = load([{'id': 'sample/question_1.json', 'question': 'What was she?', 'answer': ['an editor'], 'answerable': True,
+                  name: [{'title': 'Ilka', 'text': 'She was an editor.', 'is_supporting': True, 'idx': 0}]}], CORPUS)
+    assert (talk.questions[0].answer, talk.questions[0].evidence, talk.questions[0].notes) == ('an editor', ('P1:1',), ())
+
+
 def test_what_a_title_alone_can_tell(load, tmp_path):
     talk = load([hotpot([], ['Lindow']), hotpot([], ['Ilka']), hotpot([], ['Nobody'])], CORPUS)
     assert [one.evidence for one in talk.questions] == [('P0:1',), (), ()]
