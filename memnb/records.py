@@ -67,6 +67,8 @@ def read_json(path: str | Path) -> object:
 # %% ../nbs/49_records.ipynb #f766c05f
 _KINDS = {str: 'a string', int: 'a number', float: 'a number', bool: 'true or false', list: 'a list', dict: 'an object',
           type(None): 'null'}
+_short = reprlib.Repr()
+_short.maxlevel, _short.maxdict, _short.maxlist = 2, 2, 3
 
 
 class Record:
@@ -75,7 +77,7 @@ class Record:
         self.fields = fields
         self.place = place
         if not isinstance(fields, dict):
-            raise DatasetError(f'{place}: expected an object, got {reprlib.repr(fields)}')
+            raise DatasetError(f'{place}: expected an object, got {_short.repr(fields)}')
 
     def take(self, name: str,
              *kinds: type, # the types that JSON may have here; true is not a number
@@ -94,7 +96,7 @@ class Record:
 
     def wrong(self, name: str, expected: str) -> DatasetError:
         "The error that says what was expected in a field, and what stands there; to be raised."
-        return DatasetError(f'{self.place}.{name}: expected {expected}, got {reprlib.repr(self.fields.get(name))}')
+        return DatasetError(f'{self.place}.{name}: expected {expected}, got {_short.repr(self.fields.get(name))}')
 
     def members(self, name: str) -> list['Record']:
         "The records in a field that is a list of objects."
@@ -147,13 +149,16 @@ def words(record: Record, name: str,
 # %% ../nbs/49_records.ipynb #5d70547a
 def moment(record: Record, name: str,
            like: str, # how a right one looks, for the message
+           *ways: str, # the formats of `strptime` that are allowed; none: whatever `parse_datetime` reads
           ) -> datetime:
-    "The wall-clock time that a field tells, in any way that `parse_datetime` reads."
+    "The wall-clock time that a field tells, or `DatasetError`."
     text = record.take(name, str)
-    try:
-        return parse_datetime(text)
-    except (ValueError, OverflowError):
-        raise record.wrong(name, f'a time like {like!r}') from None
+    for way in ways or [None]:
+        try:
+            return datetime.strptime(re.sub(r' *\([A-Za-z]+\)', '', text.strip()), way) if way else parse_datetime(text)
+        except (ValueError, OverflowError):
+            continue
+    raise record.wrong(name, f'a time like {like!r}')
 
 # %% ../nbs/49_records.ipynb #33e8622c
 def numbered_sessions(talk: Record) -> tuple[list[int], list[int]]:
@@ -167,8 +172,8 @@ def numbered_sessions(talk: Record) -> tuple[list[int], list[int]]:
 
 # %% ../nbs/49_records.ipynb #611a9464
 def _spelt(one: str, known: Collection[str]) -> str | None:
-    "The known id that `one` means: itself, or with the colon after D and leading zeros removed; None if there is none."
-    found = re.fullmatch(r'[Dd]:?0*([0-9]+):0*([0-9]+)', one)
+    "The known id that `one` means: itself, or without a colon after D, leading zeros and a full stop; None if there is none."
+    found = re.fullmatch(r'[Dd]:?0*([0-9]+):0*([0-9]+)\.?', one)
     usual = f'D{found[1]}:{found[2]}' if found else one
     return next((way for way in (one, usual) if way in known), None)
 
