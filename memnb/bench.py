@@ -15,8 +15,8 @@ from . import __version__
 from .baselines import RAG, RagCotRag, SelfRAG
 from .conversation import Conversation
 from .datasets import load_locomo
-from .experiment import (CATEGORIES, Row, Table, cut, difference, evaluate, figure_of, split_by, summary, table,
-                               with_interval)
+from .rows import CATEGORIES, Row, cut, evaluate, split_by
+from .tables import Table, difference, figure_of, summary, table, with_interval
 from .feedback import Feedback
 from .indexes import HybridIndex
 from .memr3 import MemR3

@@ -17,7 +17,8 @@ from .bench import printed, provenance, rounded
 from .conversation import Conversation
 from .cue_tag_graph import CueTagGraph
 from .datasets import load_locomo
-from .experiment import CATEGORIES, Row, Table, cut, difference, evaluate, split_by, summary, table, with_interval
+from .rows import CATEGORIES, Row, cut, evaluate, split_by
+from .tables import Table, difference, summary, table, with_interval
 from .faults import FAULTS, trial
 from .gist_graph import GistGraph
 from .indexes import HybridIndex

@@ -15,7 +15,8 @@ from .conversation import Conversation
 from .cue_tag_graph import CueTagGraph
 from .cue_view import noisy
 from .datasets import load_locomo
-from .experiment import CATEGORIES, Row, Table, cut, difference, evaluate, split_by, summary, table, with_interval
+from .rows import CATEGORIES, Row, cut, evaluate, split_by
+from .tables import Table, difference, summary, table, with_interval
 from .indexes import HybridIndex
 from .memr3 import MemR3
 from .metrics import evidence_recall

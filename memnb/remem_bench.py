@@ -16,7 +16,8 @@ from .baselines import RAG
 from .bench import printed, provenance, rounded
 from .conversation import Conversation
 from .datasets import load_locomo
-from .experiment import CATEGORIES, Row, Table, cut, difference, evaluate, figure_of, split_by, summary, with_interval
+from .rows import CATEGORIES, Row, cut, evaluate, split_by, value
+from .tables import Table, difference, figure_of, summary, with_interval
 from .facts import Gist
 from .gist_graph import GistGraph
 from .indexes import HybridIndex
@@ -175,7 +176,7 @@ def by_form(rows: Iterable[Row], conversations: Iterable[Conversation]) -> dict[
     asked = {(one.id, question.position): question.text for one in conversations for question in one.questions}
     parts: dict[str, dict[str, list]] = {name: {} for name in (*(name for name, _ in FORMS), 'no time told')}
     for row in rows:
-        parts[temporal_form(asked[row.question])].setdefault(row.method, []).append(row.read_recall.get(TURNS))
+        parts[temporal_form(asked[row.question])].setdefault(row.method, []).append(value(row, f'read_recall@{TURNS}'))
     return {form: {method: asdict(bootstrap(found)) for method, found in methods.items()} for form, methods in parts.items()}
 
 # %% ../nbs/52b_remem_bench.ipynb #24a345b8

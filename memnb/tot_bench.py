@@ -15,7 +15,7 @@ from .answering import NO_INFORMATION
 from .asking import Asked
 from .bench import printed
 from .datasets import DatasetError, read_json
-from .experiment import Table
+from .tables import Table
 from .gist_graph import GistGraph
 from .intervals import bootstrap
 from .mentions import Pattern

@@ -8,7 +8,7 @@ import pytest
 from memnb import memma_bench
 from memnb.conversation import Conversation, Question, Session, Turn
 from memnb.datasets import DatasetError
-from memnb.experiment import evaluate
+from memnb.rows import evaluate, value
 from memnb.memma import VARIANTS
 from memnb.memma_bench import (CountingLM, Told, backend_methods, budget_methods, call_table, calls_of, chunk_methods, equal_methods,
                                fault_counts, fault_rows, main_memma, memma_report, memma_tables, repairs_written, search_methods, variant_methods)
@@ -54,7 +54,7 @@ def test_asking_writes_nothing(small):
 def test_every_way_of_storing_and_cutting_answers(small):
     made = Told([small])
     rows = evaluate([small], backend_methods(made) | chunk_methods(made))
-    assert not [row.error for row in rows if row.error] and {row.recall for row in rows} <= {0, .5, 1}
+    assert not [row.error for row in rows if row.error] and {value(row, 'recall') for row in rows} <= {0, .5, 1}
     assert len({row.method for row in rows}) == 10 + 7
 
 
@@ -80,7 +80,7 @@ def test_fault_counts_have_shares_with_intervals(small):
 def test_the_bank_that_is_not_damaged_reads_at_least_as_much_as_one_without_members(small):
     rows = fault_rows([small], 5)
     def mean(name):
-        return sum(row.recall for row in rows[name]) / len(rows[name])
+        return sum(value(row, 'recall') for row in rows[name]) / len(rows[name])
     assert mean('not damaged') >= mean('cluster, damaged')
     assert set(rows) == {'not damaged', *(f'{kind}, {state}' for kind in ('names', 'blur', 'cluster') for state in ('damaged', 'repaired'))}
 

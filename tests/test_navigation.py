@@ -15,7 +15,7 @@ from memnb.contents import Episode, SemanticUnit, cue_id
 from memnb.conversation import Conversation, Question, Session, Turn
 from memnb.cue_tag_graph import Branch, CueTagGraph
 from memnb.datasets import load_sample
-from memnb.experiment import evaluate
+from memnb.rows import evaluate
 from memnb.lexical import LexicalIndex
 from memnb.lm import LM, ReplyError, RuleLM, ScriptedLM, read_reply
 from memnb.mragent import MRAgent

@@ -9,7 +9,7 @@ from hypothesis import given, settings, strategies as st
 from memnb.answering import NO_INFORMATION
 from memnb.conversation import Conversation, Question, Session, Turn
 from memnb.datasets import DatasetError
-from memnb.experiment import CATEGORIES, Row
+from memnb.rows import CATEGORIES, Row
 from memnb.remem_bench import (FORMS, LOOKED, TURNS, Ranked, Refusals, in_turn, refusals, remem_report, remem_rows, remem_tables,
                                temporal_form)
 from memnb.search import Hit, Snippet

@@ -6,7 +6,7 @@ from pydantic import BaseModel
 
 from memnb.conversation import Conversation, Question, Session, Turn
 from memnb.embedders import EmbedderError
-from memnb.experiment import evaluate
+from memnb.rows import evaluate, value
 from memnb.lm import LM, Call, LMError, OpenAILM, ReplyError, Role, RuleLM, ScriptedLM, ServerError, Usage
 from memnb.recorded import RecordedLM
 from memnb.run import Loop, MemoryFailed, Run, cited_turns
@@ -238,7 +238,7 @@ def test_an_evaluation_outlives_a_memory_that_fails():
     plan = [('search', 1, set()), ('search', 1, set())]
     rows = evaluate([conversation], {'m': lambda _: Planned(Falls(ConnectionError('gone'), after=3), RuleLM(), plan)})
     assert [row.error for row in rows] == [None, 'MemoryFailed: ConnectionError: gone', 'MemoryFailed: ConnectionError: gone']
-    assert [row.recall for row in rows] == [0, None, None]
+    assert [value(row, 'recall') for row in rows] == [0, None, None]
 
 
 class Noted:

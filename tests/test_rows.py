@@ -12,7 +12,8 @@ from memnb.bench import AGAINST, ORDER, Addressed, main_bench, memr3_methods, me
 from memnb.cli import main
 from memnb.conversation import Conversation, Question, Session, Turn
 from memnb.datasets import DatasetError, data_path, load_sample
-from memnb.experiment import CATEGORIES, Row, Table, cut, difference, evaluate, score, summary, table, value
+from memnb.rows import CATEGORIES, Row, cut, evaluate, score, value
+from memnb.tables import Table, difference, summary, table
 from memnb.intervals import bootstrap
 from memnb.run import Loop
 from memnb.search import Hit
@@ -61,33 +62,33 @@ def rows_of(method, **options):
 
 def test_a_perfect_loop_scores_1_and_an_empty_one_0():
     perfect, empty = rows_of('perfect'), rows_of('empty')
-    assert [row.f1_locomo for row in perfect] == [1, 1, 1]
-    assert [row.recall for row in perfect] == [1, 1, None]
-    assert [row.cited_recall for row in perfect] == [1, 1, None]
-    assert [row.date_exact for row in perfect] == [True, None, None]
-    assert [row.f1_locomo for row in empty] == [0, 0, 0]
-    assert [row.recall for row in empty] == [0, 0, None]
-    assert [row.date_exact for row in empty] == [False, None, None]
+    assert [value(row, 'f1_locomo') for row in perfect] == [1, 1, 1]
+    assert [value(row, 'recall') for row in perfect] == [1, 1, None]
+    assert [value(row, 'cited_recall') for row in perfect] == [1, 1, None]
+    assert [value(row, 'date_exact') for row in perfect] == [True, None, None]
+    assert [value(row, 'f1_locomo') for row in empty] == [0, 0, 0]
+    assert [value(row, 'recall') for row in empty] == [0, 0, None]
+    assert [value(row, 'date_exact') for row in empty] == [False, None, None]
     assert all(row.error is None for row in perfect + empty)
 
 
 def test_dates_are_scored_where_the_question_asks_when():
     trace = Trace(question='?', method='test', model='none', answer='2022')
-    scored = [score(trace, Question(text, '2022'), 'test').date_exact for text in ('When was it?', 'What is on the poster?')]
+    scored = [value(score(trace, Question(text, '2022'), 'test'), 'date_exact') for text in ('When was it?', 'What is on the poster?')]
     assert scored == [True, None]
 
 
 def test_recall_is_taken_at_each_cut():
     dates, owned, _ = rows_of('perfect', cuts=(0, 1, 2))
-    assert dates.read_recall == {0: 0, 1: 1, 2: 1}
-    assert owned.read_recall == {0: 0, 1: .5, 2: 1}
+    assert [value(dates, f'read_recall@{k}') for k in range(3)] == [0, 1, 1]
+    assert [value(owned, f'read_recall@{k}') for k in range(3)] == [0, .5, 1]
 
 
 def test_the_budget_and_the_categories_are_passed_on():
     assert [row.turns for row in rows_of('perfect', budget=1)] == [1, 1, 1]
-    assert [row.recall for row in rows_of('perfect', budget=1)] == [1, .5, None]
+    assert [value(row, 'recall') for row in rows_of('perfect', budget=1)] == [1, .5, None]
     assert [row.category for row in rows_of('perfect', categories=('adversarial',))] == ['adversarial']
-    assert [row.f1_locomo for row in rows_of('perfect', categories=('adversarial',))] == [None]
+    assert [value(row, 'f1_locomo') for row in rows_of('perfect', categories=('adversarial',))] == [None]
 
 
 def test_a_failed_question_is_counted_and_never_scored():
@@ -125,7 +126,7 @@ def row_lists(draw):
     """Rows of two methods over the same questions."""
     places = range(draw(st.integers(1, 6)))
     where = [(draw(st.sampled_from('ab')), place, draw(st.sampled_from(CATEGORIES))) for place in places]
-    return [[Row(conversation, place, category, method, recall=draw(shares)) for conversation, place, category in where]
+    return [[Row(conversation, place, category, method, scores={'recall': draw(shares)}) for conversation, place, category in where]
             for method in ('ours', 'theirs')]
 
 
@@ -134,7 +135,8 @@ def row_lists(draw):
 def test_a_difference_is_taken_question_by_question_whatever_the_order(both):
     ours, theirs = both
     found = difference(ours, list(reversed(theirs)))
-    gains = [one.recall - other.recall for one, other in zip(ours, theirs) if None not in (one.recall, other.recall)]
+    pairs = [(value(one, 'recall'), value(other, 'recall')) for one, other in zip(ours, theirs)]
+    gains = [one - other for one, other in pairs if None not in (one, other)]
     assert found['overall']['n'] == len(gains)
     if gains:
         assert found['overall']['mean'] == pytest.approx(sum(gains) / len(gains))
@@ -147,7 +149,7 @@ def test_a_difference_is_taken_question_by_question_whatever_the_order(both):
 def test_a_summary_is_the_bootstrap_of_its_rows(both):
     for one, rows in zip(summary(both[0] + both[1]), both):
         assert one['method'] == rows[0].method
-        found = bootstrap([row.recall for row in rows])
+        found = bootstrap([value(row, 'recall') for row in rows], [row.conversation for row in rows])
         assert one['recall'] == asdict(found)
         assert sum(part['recall']['n'] for part in one['by_category'].values()) == found.n
 
@@ -158,9 +160,9 @@ def test_cutting_is_reading_fewer(first, second):
     rows = rows_of('perfect')
     once = cut(rows, first, 'cut')
     assert [row.read for row in once] == [row.read for row in rows_of('perfect', budget=first)]
-    assert [row.recall for row in once] == [row.recall for row in rows_of('perfect', budget=first)]
+    assert [value(row, 'recall') for row in once] == [value(row, 'recall') for row in rows_of('perfect', budget=first)]
     assert cut(once, second, 'cut') == cut(rows, min(first, second), 'cut')
-    assert all(row.answer is None and row.f1_locomo is None and row.date_exact is None and row.cited_recall is None for row in once)
+    assert all(row.answer is None and {value(row, name) for name in ('f1_locomo', 'date_exact', 'cited_recall')} == {None} for row in once)
 
 
 def test_cutting_by_question_and_after_a_failure():
@@ -168,7 +170,7 @@ def test_cutting_by_question_and_after_a_failure():
     turns = {row.question: place for place, row in enumerate(rows)}
     cutted = cut(rows, turns, 'cut')
     assert [row.turns for row in cutted] == [0, 1, None]
-    assert [row.recall for row in cutted] == [0, .5, None]
+    assert [value(row, 'recall') for row in cutted] == [0, .5, None]
     assert cutted[2].error
 
 
