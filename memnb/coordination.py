@@ -13,7 +13,7 @@ from .baselines import answer_from
 from .diagnosis import DIAGNOSE, REWRITE, Diagnosis, carried, is_new
 from .lm import LM
 from .reading import speakers_in, stems
-from .run import Loop, Run
+from .run import Loop, Run, check_count, check_names
 from .search import Snippet
 from .trace import NoteStep, RouteStep
 
@@ -48,7 +48,7 @@ def _settled(judged: Diagnosis, question: str) -> Diagnosis:
     return judged.model_copy(update={'gaps': gaps})
 
 
-def judge(loop: Coordinated, run: Run, now: Asking, people: Sequence[str]) -> Diagnosis:
+def judge(run: Run, now: Asking, people: Sequence[str]) -> Diagnosis:
     "Ask the meta-thinker (equation 1). What it says is missing goes into the trace."
     judged = run.ask(DIAGNOSE, question=run.question, evidence=tuple(now.evidence.values()), fresh=tuple(now.fresh),
                      queries=tuple(now.queries), gaps=tuple(now.gaps), speakers=people, asked=run.asked)
@@ -91,9 +91,9 @@ class Coordinated(Loop):
                  speakers: Sequence[str] = (),  # who takes part; default: who says the evidence
                 ):
         super().__init__(memory, lm)
-        for name, value, least in (('refinements', refinements, 0), ('k', k, 1)):
-            if value < least:
-                raise ValueError(f'{name}: expected {least} or more, got {value}')
+        check_count('refinements', refinements)
+        check_count('k', k, 1)
+        check_names(speakers)
         self.refinements, self.k, self.refine, self.diagnose, self.binding = refinements, k, refine, diagnose, binding
         self.speakers = tuple(speakers)
 
@@ -108,7 +108,7 @@ class Coordinated(Loop):
     def next_query(self, run: Run, now: Asking) -> str | None:
         "What to ask next; None where the evidence suffices or nothing new can be asked."
         people = self.speakers or speakers_in(now.evidence.values())
-        judged = judge(self, run, now, people) if self.diagnose else None
+        judged = judge(run, now, people) if self.diagnose else None
         if judged and stops(self, run, now, judged):
             return None
         query = rewritten(self, run, now, judged, people)

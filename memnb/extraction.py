@@ -19,6 +19,7 @@ from .extraction_roles import FACTS, GISTS, FactLine, FactsReply, GistLine, Gist
 from .facts import Fact, Gist
 from .reading import times_of
 from .role import LM, LMError, RuleLM, Usage
+from .run import check_names
 from .timespan import TimeSpan, find_times, parse_date, parse_datetime
 
 _all_ = ['GISTS', 'FACTS', 'GistLine', 'GistsReply', 'FactLine', 'FactsReply']
@@ -200,8 +201,7 @@ def extract(
     speakers: Sequence[str] = (),  # who takes part; default: who speaks in the session
 ) -> tuple[Extract, dict[str, Usage]]:
     "The gists and facts of a session, and what each role cost. Raises `LMError`, with all that was spent."
-    if isinstance(speakers, str):
-        raise TypeError(f'speakers: expected a sequence of names, got the text {speakers!r:.80}')
+    check_names(speakers)
     border, made, cost = Border(session), {'gists': (), 'facts': ()}, {}
     for role, wanted, make in ((GISTS, gists, _gist), (FACTS, facts, _fact)):
         if not wanted or not session.turns:

@@ -22,6 +22,7 @@ from .memory_bank import MemoryBank
 from .probes import MARK, PROBES, Probe, ProbeLine
 from .repairs import CONSOLIDATE, REPAIR, Consolidation, RepairReply, covers, edit_of, ground_of, quoted, settled, told_by, unfounded
 from .role import LM, LMError, Role, RuleLM, Usage
+from .run import check_count, check_names
 from .writing import asked_of
 
 # %% auto #0
@@ -194,8 +195,8 @@ def evolve(bank: MemoryBank, session: Session, lm: LM = RuleLM(), *,
           ) -> Evolution:
     """Probe a session that was written, repair what fails, and test again; repairs that make it worse are taken back (MemMA, section 4.2).
     Raises `LMError` with all that was spent, and leaves the bank as it was."""
-    if probes < 0:
-        raise ValueError(f'probes: expected 0 or more, got {probes}')
+    check_count('probes', probes)
+    check_names(speakers)
     border = _Border(session, related, speakers)
     prober, when = Prober(bank, border, lm, k), _moment(bank, session)
     try:

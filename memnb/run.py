@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
+from numbers import Integral
 from typing import Any
 
 from pydantic import BaseModel
@@ -20,7 +21,7 @@ from .tools import Observation, Tool, ToolError
 from .trace import AnswerStep, ModelStep, SearchStep, Seen, Step, Trace
 
 # %% auto #0
-__all__ = ['MemoryFailed', 'Run', 'cited_turns', 'Loop']
+__all__ = ['MemoryFailed', 'Run', 'cited_turns', 'check_count', 'check_names', 'Loop']
 
 # %% ../nbs/07_run.ipynb #12bf7b54
 class _Books:
@@ -135,6 +136,22 @@ def cited_turns(
     behind = {line.id: line.sources or (line.id,) for line in lines}
     behind |= {turn: (turn,) for turns in list(behind.values()) for turn in turns if turn not in behind}
     return list(dict.fromkeys(turn for name in ids for turn in behind.get(name, ())))
+
+# %% ../nbs/07_run.ipynb #896a659f
+def check_count(name: str, value: object,
+                least: int = 0,  # the smallest value that makes sense
+               ) -> None:
+    "Raise `TypeError` for an option that is no whole number, and `ValueError` for one that is too small."
+    if not isinstance(value, Integral) or isinstance(value, bool):
+        raise TypeError(f'{name}: expected a whole number, got {value!r:.80}')
+    if value < least:
+        raise ValueError(f'{name}: expected {least} or more, got {value}')
+
+
+def check_names(speakers: object) -> None:
+    "Raise `TypeError` for a text where a sequence of names is expected."
+    if isinstance(speakers, str):
+        raise TypeError(f'speakers: expected a sequence of names, got the text {speakers!r:.80}')
 
 # %% ../nbs/07_run.ipynb #35ccc1af
 class Loop:

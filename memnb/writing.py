@@ -5,7 +5,7 @@
 # %% ../nbs/40b_writing.ipynb #7277802b
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 
@@ -17,9 +17,10 @@ from .extraction_roles import voices
 from .guidance import GUIDE, WRITE, EditLine
 from .memory_bank import MemoryBank
 from .role import LM, LMError, Role, RuleLM, Usage
+from .run import check_count, check_names
 
 # %% auto #0
-__all__ = ['chunks_of', 'bounded_view', 'Written', 'asked_of', 'write_chunk', 'construct']
+__all__ = ['chunks_of', 'bounded_view', 'Written', 'asked_of', 'write_chunk', 'check_writing', 'construct']
 
 # %% ../nbs/40b_writing.ipynb #a307c630
 def chunks_of(session: Session, turns: int) -> list[Session]:
@@ -107,6 +108,17 @@ def write_chunk(bank: MemoryBank, chunk: Session, lm: LM, speakers: Sequence[str
     return changes, border.notes
 
 # %% ../nbs/40b_writing.ipynb #a0f7a943
+def check_writing(options: Mapping[str, object]) -> None:
+    "Raise `TypeError` or `ValueError` for what `construct` cannot take as its turns, view and per."
+    if not isinstance(options, Mapping) or options.keys() - {'turns', 'view', 'per'}:
+        raise TypeError(f'writing: expected options among turns, view and per, got {options!r:.80}')
+    if options.get('per', 'fact') not in ('fact', 'chunk'):
+        raise ValueError(f"per: expected 'fact' or 'chunk', got {options['per']!r:.80}")
+    check_count('turns', options.get('turns', 8), 1)
+    if options.get('view') is not None:
+        check_count('view', options['view'])
+
+
 def construct(bank: MemoryBank, session: Session, lm: LM = RuleLM(), *,
               speakers: Sequence[str] = (),  # who takes part; default: who speaks in the session
               guidance: bool = True,  # whether the meta-thinker is asked first; False: the ablation /C
@@ -115,10 +127,8 @@ def construct(bank: MemoryBank, session: Session, lm: LM = RuleLM(), *,
               per: str = 'fact',  # an edit for each fact, or one for each 'chunk', as in the paper
              ) -> Written:
     "Write a session into a bank, all of it or nothing. `LMError` with all that was spent; ValueError for a session before the last change."
-    if per not in ('fact', 'chunk'):
-        raise ValueError(f"per: expected 'fact' or 'chunk', got {per!r:.80}")
-    if isinstance(speakers, str):
-        raise TypeError(f'speakers: expected a sequence of names, got the text {speakers!r:.80}')
+    check_writing({'turns': turns, 'view': view, 'per': per})
+    check_names(speakers)
     cost: dict[str, Usage] = {}
     people = tuple(speakers) or voices(session)
     try:

@@ -410,9 +410,12 @@ def test_the_day_of_asking_and_the_speakers_reach_the_roles():
     assert model.heard[-2][1]['trace'] == (f'{QUESTION} -> 1 found, new: s1',)
 
 
-@pytest.mark.parametrize('options, message', [({'refinements': -1}, 'refinements: expected 0 or more, got -1'), ({'k': 0}, 'k: expected 1 or more, got 0')])
-def test_bad_options_are_refused(options, message):
-    with pytest.raises(ValueError, match=message):
+@pytest.mark.parametrize('options, kind, message', [
+    ({'refinements': -1}, ValueError, 'refinements: expected 0 or more, got -1'), ({'k': 0}, ValueError, 'k: expected 1 or more, got 0'),
+    ({'refinements': 1.5}, TypeError, 'refinements: expected a whole number, got 1.5'), ({'k': True}, TypeError, 'k: expected a whole number, got True'),
+    ({'speakers': 'Ana'}, TypeError, "speakers: expected a sequence of names, got the text 'Ana'")])
+def test_bad_options_are_refused(options, kind, message):
+    with pytest.raises(kind, match=message):
         Coordinated(lambda query: [], **options)
 
 

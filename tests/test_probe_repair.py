@@ -340,6 +340,8 @@ def test_nothing_to_ask_asks_nothing():
         model = Odd()
         assert evolve(bank, session, model, probes=count) == Evolution(session.id) and model.asked == []
     assert seen(bank) == before
+    with pytest.raises(TypeError, match="speakers: expected a sequence of names, got the text 'Ana'"):
+        evolve(MemoryBank(), Session('S', ()), speakers='Ana')
     with pytest.raises(ValueError, match='probes: expected 0 or more, got -1'):
         evolve(bank, TALK, probes=-1)
 

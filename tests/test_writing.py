@@ -311,6 +311,7 @@ def test_what_cannot_be_written_is_refused_before_anybody_is_asked():
     with pytest.raises(ValueError, match='expected 2024-05-01'):
         construct(bank, session, model)
     for options, kind, words in (({'per': 'turn'}, ValueError, "'fact' or 'chunk'"), ({'turns': 0}, ValueError, '1 or more'),
+                                 ({'turns': '8'}, TypeError, 'turns: expected a whole number'), ({'view': -1}, ValueError, 'view: expected 0 or more'),
                                  ({'speakers': 'Ines'}, TypeError, 'sequence of names')):
         with pytest.raises(kind, match=words):
             construct(bank, a_session(['Bees.']), model, **options)
