@@ -30,7 +30,7 @@ _BRACKETS = re.compile(r'(\([^()]*\))')  # what a relative time means stands in 
 
 
 def without_names(text: str, speakers: Sequence[str]) -> str:
-    "A text whose names, titles and numbers are `something`; the speakers, and what stands in brackets, stay."
+    "A text whose names, titles and numbers are `something`; a speaker's name, if no other name touches it, and what stands in brackets, stay."
     people = {part for name in speakers for part in name.split()}
 
     def hidden(part: str) -> str:

@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from .edits import Change, Entry, UnknownEntry, change_from_json, change_to_json, place_of
 from .memory_file import HEAD, MemoryFileError, connected, faults_of, read_head, sweep
@@ -28,6 +29,7 @@ class Extent:
 
 class ConflictError(RuntimeError):
     "Another process has changed the namespace since it was read: nothing was written. Read again, and decide again."
+    usage: Any = None  # what was spent on it, as a `Usage`, where a method adds that
 
 # %% ../nbs/39b_journal.ipynb #d7aab323
 _TABLES = (*HEAD, "INSERT INTO memory VALUES ('kind', 'memory-bank')",

@@ -15,12 +15,13 @@ from .conversation import Conversation, Session
 from .coordination import Coordinated
 from .earlier import Earlier
 from .extraction_roles import voices
-from .journal import Receipt
+from .journal import ConflictError, Receipt
 from .lm import LM, as_lm
 from .memory_bank import MemoryBank
 from .probe_repair import Evolution, evolve
 from .role import Call, LMError, Role, RuleLM, Usage
-from .writing import Written, construct
+from .run import check_count
+from .writing import Written, check_writing, construct
 
 # %% auto #0
 __all__ = ['AGENTS', 'VARIANTS', 'Crew', 'Remembered', 'MemMA']
@@ -67,10 +68,32 @@ class Remembered:
         return spent
 
 # %% ../nbs/43_memma.ipynb #4b2a3179
-class MemMA(Coordinated):
-    "Write with guidance, probe and repair before it is committed, and ask until the gap is closed (MemMA, section 4)."
-    method = 'memma'
+class _Holder(Coordinated):
+    "Asks a bank, and holds it: one that was given, or one that is opened here."
+    def __init__(self, bank: MemoryBank | str | Path | None, lm: LM | Callable[[str], str] | None, **asking: Any):
+        self._opened = None if isinstance(bank, MemoryBank) else MemoryBank(bank, backend=TalkStore)
+        try:
+            super().__init__(bank if self._opened is None else self._opened, lm, **asking)
+        except BaseException:
+            self.close()
+            raise
 
+    @property
+    def bank(self) -> MemoryBank:
+        "What it writes and searches."
+        return self.memory
+
+    def close(self) -> None:
+        "Give the file back, if it was opened here. What was told is in it."
+        if self._opened is not None:
+            self._opened.close()
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+# %% ../nbs/43_memma.ipynb #f8c71ec6
+class _Teller(_Holder):
+    "Who writes, and what was said before."
     def __init__(self, bank: MemoryBank | str | Path | None = None,  # a bank, or the file of one; None: a new one, in memory
                  lm: LM | Callable[[str], str] | None = None,  # who plays all agents; a `Crew`: each its own; None: the rules
                  refinements: int = 3,  # H
@@ -84,33 +107,19 @@ class MemMA(Coordinated):
                  history: Iterable[Session] = (),  # sessions that the bank has from before
                  **asking: Any,  # more options of `Coordinated`: diagnose, binding, speakers
                 ):
-        bank = bank if isinstance(bank, MemoryBank) else MemoryBank(bank, backend=TalkStore)
-        super().__init__(bank, lm, refinements=refinements, k=k, refine=refine, **asking)
+        check_writing(writing or {})
+        check_count('probes', probes)
+        check_count('related', related)
         self.guidance, self.evolve, self.probes, self.related, self.writing = guidance, evolve, probes, related, dict(writing or {})
-        self._earlier = Earlier()
+        self._earlier, history = Earlier(), list(history)
         for session in history:
-            self._take_note(session)
+            self._earlier.add(session)
+        super().__init__(bank, lm, refinements=refinements, k=k, refine=refine, **asking)
+        self.speakers = self._people(history)
 
-    @property
-    def bank(self) -> MemoryBank:
-        "What it writes and searches."
-        return self.memory
-
-    def _take_note(self, session: Session) -> None:
-        "Remember who speaks, and what was said, for the probes to come."
-        self.speakers = tuple(dict.fromkeys((*self.speakers, *voices(session))))
-        self._earlier.add(session)
-
-    def remember(self, session: Session) -> Remembered:
-        """Write a session, probe and repair it, and commit all of it, or nothing. `LMError` with what was spent; before anything is
-        spent, `ConversationError` for a turn id that is taken; `ConflictError` where another process has written meanwhile."""
-        self._earlier.fresh(session)
-        speakers = tuple(dict.fromkeys((*self.speakers, *voices(session))))
-        with self.bank.transaction():
-            written = construct(self.bank, session, self.lm, speakers=speakers, guidance=self.guidance, **self.writing)
-            evolution = self._probed(session, written, speakers) if self.evolve else None
-        self._take_note(session)
-        return Remembered(written, evolution)
+    def _people(self, sessions: Iterable[Session]) -> tuple[str, ...]:
+        "Who takes part, with those who speak in some sessions."
+        return tuple(dict.fromkeys((*self.speakers, *(name for session in sessions for name in voices(session)))))
 
     def _probed(self, session: Session, written: Written, speakers: tuple[str, ...]) -> Evolution:
         "The backward path. What writing cost is added to what an error says."
@@ -120,6 +129,30 @@ class MemMA(Coordinated):
         except LMError as error:
             error.usage = sum(written.cost.values(), error.usage)
             raise
+
+# %% ../nbs/43_memma.ipynb #9375235a
+class MemMA(_Teller):
+    "Write with guidance, probe and repair before it is committed, and ask until the gap is closed (MemMA, section 4)."
+    method = 'memma'
+
+    def __enter__(self) -> MemMA:
+        return self
+
+    def remember(self, session: Session) -> Remembered:
+        """Write a session, probe and repair it, and commit all of it, or nothing. Before anything is spent, `ConversationError` for a
+        turn id that is taken; `LMError`, and `ConflictError` where another process has written meanwhile, with what was spent."""
+        self._earlier.fresh(session)
+        speakers, told = self._people([session]), Remembered(Written())
+        try:
+            with self.bank.transaction():
+                written = construct(self.bank, session, self.lm, speakers=speakers, guidance=self.guidance, **self.writing)
+                told = Remembered(written, self._probed(session, written, speakers) if self.evolve else None)
+        except ConflictError as error:
+            error.usage = sum(told.cost.values(), Usage())
+            raise
+        self._earlier.add(session)
+        self.speakers = speakers
+        return told
 
     def forget(self, entries: Iterable[str] = (), *, turns: Iterable[str] = ()) -> Receipt:
         "As `MemoryBank.forget`; the turns of these entries, and these, are not used for probes any more, either."
