@@ -152,7 +152,7 @@ def printed(report: dict, tables: Callable[[dict], list[Table]],  # what makes t
 
 
 def main_bench(options) -> int:  # an argparse namespace with `data` (a path) and `json` (a bool)
-    "`memnb bench locomo`: MemR3's tables over a file in LoCoMo's format. DatasetError if it is not one."
+    "`memnb paper memr3`: MemR3's tables over a file in LoCoMo's format. DatasetError if it is not one."
     conversations = load_locomo(options.data)
     rows = memr3_rows(conversations, lambda line: print(line, file=sys.stderr))
     report = {**memr3_report(rows), 'provenance': provenance(options.data, conversations, rows)}

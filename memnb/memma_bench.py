@@ -238,7 +238,7 @@ def memma_tables(report: dict) -> list[Table]:
 
 # %% ../nbs/52e_memma_bench.ipynb #4bd2e19f
 def main_memma(options) -> int:  # an argparse namespace with `data` (a path) and `json` (a bool)
-    "`memnb bench locomo --method memma`: MemMA's tables over a file in LoCoMo's format. DatasetError if it is not one."
+    "`memnb paper memma`: MemMA's tables over a file in LoCoMo's format. DatasetError if it is not one."
     conversations = load_locomo(options.data)
     report, rows = memma_report(Told(conversations), lambda line: print(line, file=sys.stderr))
     where = provenance(options.data, conversations, rows)

@@ -237,7 +237,7 @@ def mragent_tables(report: dict) -> list[Table]:
 
 
 def main_mragent(options) -> int:  # an argparse namespace with `data` (a path) and `json` (a bool)
-    "`memnb bench locomo --method mragent`: MRAgent's tables over a file in LoCoMo's format. DatasetError if it is not one."
+    "`memnb paper mragent`: MRAgent's tables over a file in LoCoMo's format. DatasetError if it is not one."
     conversations = load_locomo(options.data)
     report, rows = mragent_report(Memories(conversations), lambda line: print(line, file=sys.stderr))
     report['provenance'] = provenance(options.data, conversations, rows)

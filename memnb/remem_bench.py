@@ -235,7 +235,7 @@ def remem_tables(report: dict) -> list[Table]:
 
 # %% ../nbs/52b_remem_bench.ipynb #7a91fb8b
 def main_remem(options) -> int:  # an argparse namespace with `data` (a path) and `json` (a bool)
-    "`memnb bench locomo --method remem`: REMem's tables over a file in LoCoMo's format. DatasetError if it is not one."
+    "`memnb paper remem`: REMem's tables over a file in LoCoMo's format. DatasetError if it is not one."
     conversations = load_locomo(options.data)
     rows = remem_rows(conversations, lambda line: print(line, file=sys.stderr))
     report = {**remem_report(rows, conversations), 'provenance': provenance(options.data, conversations, rows['agents'])}

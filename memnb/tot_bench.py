@@ -166,7 +166,7 @@ def every_set(options, tell: Callable[[str], None]) -> Iterator[TotRow]:
 
 
 def main_tot(options) -> int:  # a namespace with `data`, `wordings` (paths or None), `questions` (a number) and `json` (a bool)
-    "`memnb bench tot`: exact match by type, over a file of Test of Time or over generated questions. DatasetError for a bad file."
+    "`memnb paper tot`: exact match by type, over a file of Test of Time or over generated questions. DatasetError for a bad file."
     rows = list(every_set(options, lambda line: print(line, file=sys.stderr)))
     report = {**tot_report(rows), 'provenance': {'memnb': __version__, 'model': 'rules', 'steps': STEPS}}
     return printed(report, tot_tables, options.json)

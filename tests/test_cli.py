@@ -13,6 +13,7 @@ import pytest
 from memnb import __version__, cli, commands
 from memnb.datasets import data_path, load_sample
 from memnb.lm import RuleLM
+from memnb.methods import MEMORIES, METHODS, Method
 from memnb.trace import Trace
 from servers import KEY, Server, chat, fail
 
@@ -158,7 +159,7 @@ def test_bad_use_in_a_process_of_its_own(tmp_path):
     assert helped.returncode == 0 and b'--conversation' in helped.stdout and helped.stderr == b''
 
 
-@pytest.mark.parametrize('method', list(commands.METHODS))
+@pytest.mark.parametrize('method', list(METHODS))
 def test_every_method_answers_within_the_turns_allowed(method, capsys):
     assert cli.main(['ask', '--json', '--k', '7', '--method', method, CANOE]) == 0
     trace = Trace.from_json(capsys.readouterr().out)
@@ -188,24 +189,75 @@ def test_memma_is_asked_within_its_turns_and_the_demo_mends_a_probe(capsys, monk
     assert cli.main(['ask', CANOE, '--method', 'memma', '--k', '12', '--json']) == 0
     trace = Trace.from_json(capsys.readouterr().out)
     assert (trace.method, trace.answer, trace.evidence[0]) == ('memma', 'the weekend before 27 June 2024', 'D8:8')
-    assert len(trace.read) <= 12 and {step.k for step in trace.steps if step.kind == 'search'} == {3}
+    assert len(trace.read) <= 12 and {step.k for step in trace.steps if step.kind == 'search'} == {24}
     assert cli.main(['demo', '--no-report']) == 0
     shown = capsys.readouterr().out
     assert '\nmemma\n' in shown and 'before     failed' in shown and 'after      passed' in shown and 'MERGE' in shown
 
 
-@pytest.mark.parametrize('method', ['memr3', 'remem', 'mragent', 'memma'])
-def test_bench_locomo_without_a_file_is_one_line(method, capsys):
-    assert cli.main(['bench', 'locomo', '--method', method]) == 2
+@pytest.mark.parametrize('words', [['paper', 'memr3'], ['paper', 'remem'], ['paper', 'mragent'], ['paper', 'memma'], ['bench'],
+                                   ['bench', 'locomo'], ['bench', 'locomo', '--method', 'memma']])
+def test_without_a_file_it_is_one_line(words, capsys):
+    assert cli.main(words) == 2
     assert 'needs --data' in capsys.readouterr().err
 
 
-def test_bench_tot_needs_no_file_and_refuses_a_bad_one(capsys, tmp_path):
-    assert cli.main(['bench', 'tot', '--questions', '16', '--json']) == 0
+@pytest.mark.parametrize('command', ['paper', 'bench'])  # the older name of it is still known
+def test_tot_needs_no_file_and_refuses_a_bad_one(command, capsys, tmp_path):
+    assert cli.main([command, 'tot', '--questions', '16', '--json']) == 0
     assert json.loads(capsys.readouterr().out)['sets']['the listed wordings']['overall']['mean'] == 1
     (tmp_path / 'bad.json').write_text('[{}]')
-    assert cli.main(['bench', 'tot', '--data', str(tmp_path / 'bad.json')]) == 2
+    assert cli.main([command, 'tot', '--data', str(tmp_path / 'bad.json')]) == 2
     assert capsys.readouterr().err.startswith('memnb: ')
+
+
+SAMPLE = str(data_path('sample.json'))
+SMALL = ['bench', '--data', SAMPLE, '--methods', 'memr3,remem-s', '--categories', 'open-domain', '--k', '8']
+
+
+def test_a_bench_is_one_object_and_goes_on_in_its_folder(capsys, tmp_path):
+    assert cli.main([*SMALL, '--out', str(tmp_path / 'run'), '--json']) == 0
+    first = json.loads(capsys.readouterr().out)
+    assert [row['method'] for row in first['rows']] == ['rag', 'memr3', 'remem-s', 'full-context']
+    for row in first['rows']:
+        assert row['questions'] == 6 and row['errors'] == 0
+        assert {'mean', 'low', 'high', 'n'} <= row['evidence_recall'].keys() and row['evidence_recall']['n'] == 6
+        assert row['evidence_recall']['low'] <= row['evidence_recall']['mean'] <= row['evidence_recall']['high']
+        assert {'f1_locomo', 'f1_set', 'exact_match', 'by_category', 'minus'} <= row.keys()
+    assert first['rows'][-1]['turns']['mean'] == len(load_sample().turns) and first['rows'][0]['turns']['mean'] == 8
+    assert first['provenance']['files'] and first['provenance']['model'] == 'rules'
+    before = {file: file.stat().st_size for file in (tmp_path / 'run' / 'tasks').iterdir()}
+    assert cli.main([*SMALL, '--out', str(tmp_path / 'run'), '--json']) == 0
+    assert json.loads(capsys.readouterr().out)['rows'] == first['rows']
+    assert {file: file.stat().st_size for file in before} == before  # nothing was asked again
+    assert cli.main([*SMALL, '--k', '9', '--out', str(tmp_path / 'run')]) == 2
+    assert 'another experiment (its turns differ)' in capsys.readouterr().err
+
+
+@pytest.mark.parametrize('words, said', [
+    (['--methods', 'guess'], 'expected some of rag'), (['--memories', 'attic'], 'expected some of turns'), (['--dataset', 'novel'], 'novel'),
+    (['--categories', 'gossip'], 'nothing to ask'), (['--executor', 'moon'], 'expected one of threads'), (['--prices', 'cheap'], 'two numbers'),
+    (['--judge', 'harsh'], 'lenient'), (['--k', '0'], 'above 0'), (['--methods', 'memr3,memr3'], 'more than once'), (['--repeats', '-1'], 'above 0'),
+    (['--model', 'any', '--base-url', CLOSED], '--out')])
+def test_a_bench_with_a_bad_option_is_one_line(words, said, capsys):
+    assert cli.main([*SMALL, *words]) == 2
+    printed = capsys.readouterr()
+    assert printed.out == '' and said in printed.err.splitlines()[-1] and printed.err.splitlines()[-1].startswith('memnb: ')
+
+
+def test_an_estimate_asks_nothing(capsys):
+    assert cli.main([*SMALL, '--model', 'any', '--base-url', CLOSED, '--estimate', '--prices', '1,2', '--judge', 'strict']) == 0
+    printed = capsys.readouterr()
+    assert printed.out == '' and 'memr3, ask' in printed.err and 'remem-s, build' in printed.err and 'memr3, judge' in printed.err and 'dollars' in printed.err
+
+
+def test_a_bench_whose_server_is_down_counts_every_question_as_failed(capsys, tmp_path):
+    words = ['bench', '--data', SAMPLE, '--methods', 'rag', '--categories', 'open-domain', '--no-full-context', '--model', 'any', '--base-url', CLOSED]
+    assert cli.main([*words, '--out', str(tmp_path), '--json']) == 3
+    printed = capsys.readouterr()
+    found = json.loads(printed.out)['rows'][0]
+    assert found['errors'] == found['questions'] == 6 and found['evidence_recall']['n'] == 0 and found['f1_locomo']['mean'] is None
+    assert '6 questions failed' in printed.err
 
 
 def test_a_question_that_is_no_text_is_mended_before_it_is_searched(capsys):
@@ -224,17 +276,17 @@ def test_without_a_number_of_turns_the_method_decides(capsys):
 
 def test_a_registered_method_is_asked_with_the_budget_and_the_clock(monkeypatch, capsys):
     class Loop:
-        def __init__(self, retriever, conversation, lm, turns):
-            self.made_with = (retriever.search('canoe', 1)[0].snippet.id, conversation.id, lm.name, turns)
+        def __init__(self, memory, conversation, lm, turns, stop):
+            self.made_with = (memory.search('canoe', 1)[0].snippet.id, conversation.id, lm.name, turns, stop)
 
         def ask(self, question, *, asked=None, budget=None):
             return Trace(question=question, method='echo', model='none', answer=f'{self.made_with} {budget}')
 
-    monkeypatch.setitem(commands.METHODS, 'echo', Loop)
+    monkeypatch.setitem(METHODS, 'echo', Method('echo', Loop, MEMORIES['turns']))
     assert cli.main(['ask', '--json', '--method', 'echo', '--k', '3', 'one \ud83d half?']) == 0
     trace = Trace.from_json(capsys.readouterr().out)
     assert trace.question == 'one \ufffd half?' and trace.seconds is not None
-    assert re.fullmatch(r"\('D\d+:\d+', 'sample', 'rules', 3\) 3", trace.answer)
+    assert re.fullmatch(r"\('D\d+:\d+', 'sample', 'rules', 3, True\) 3", trace.answer)
 
 
 # ------------------------------------------------------------------ models that fail
