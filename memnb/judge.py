@@ -113,7 +113,7 @@ VARIANTS: dict[str, dict[str, Role]] = {
 
 def must_refuse(question: Question) -> bool:
     "Must a question be declined? A loader says so by `refuse`, LoCoMo by its category."
-    return bool(getattr(question, 'refuse', False)) or question.category == 'adversarial'
+    return question.refuse or question.category == 'adversarial'
 
 # %% ../nbs/51b_judge.ipynb #debe0196
 @dataclass(frozen=True)
@@ -156,7 +156,7 @@ def _golds(question: Question, answer: str) -> tuple[str, ...]:
         raise TypeError(f'question {question.id}: expected an answer as text, got {answer!r:.60}; a method that failed is not judged')
     if must_refuse(question):
         return (question.answer or _UNTOLD,)
-    found = [question.answer, *sorted(getattr(question, 'aliases', ()))]
+    found = [question.answer, *sorted(question.aliases)]
     golds = tuple(dict.fromkeys(one for one in found if one and one.strip()))
     if not golds:
         raise ValueError(f'question {question.id}: expected a right answer to judge by, got none, and it need not be declined')

@@ -17,11 +17,12 @@ from .reading import stems
 from .timespan import find_times
 
 # %% auto #0
-__all__ = ['Facts', 'facts_of', 'declines', 'denied', 'yes_or_no', 'strict_rule', 'lenient_rule', 'refusal_rule']
+__all__ = ['Facts', 'facts_of', 'declines', 'denied', 'yes_or_no', 'essential', 'strict_rule', 'lenient_rule', 'refusal_rule']
 
 # %% ../nbs/51ab_judge_rule.ipynb #04af1a22
 _DAYS = date(1950, 1, 4), date(2090, 8, 20)  # a time that is the same from both is absolute
 _YEAR = re.compile(r'\b(?:19|20)\d\d\b(?!,\d)')
+_SIGNS = {'£': ' pounds ', '$': ' dollars ', '€': ' euros ', '%': ' percent '}
 _TITLES = frozenset({'dr', 'mr', 'mrs', 'ms', 'prof'})
 
 
@@ -56,7 +57,7 @@ def _dated(text: str) -> tuple[set, bool, str]:
 @lru_cache(maxsize=10_000)
 def facts_of(text: str) -> Facts:
     "The facts of a text."
-    times, relative, rest = _dated(text)
+    times, relative, rest = _dated(''.join(_SIGNS.get(letter, letter) for letter in text))
     plain = NUMBER.sub(lambda number: in_digits(number[0]), rest)
     digits = re.compile(r'\d[\d.,:]*')
     numbers = {found.replace(',', '').rstrip('.:') for found in digits.findall(plain)}
@@ -81,7 +82,7 @@ def declines(answer: str) -> bool:
 
 # %% ../nbs/51ab_judge_rule.ipynb #d4202cd8
 _NOT = re.compile(r"\b(?:not|no|never|nor|neither|without|false|wrong|untrue)\b|n['’]t\b", re.I)
-_CLAUSE = re.compile(r'[,.;:!?()\n]+|\b(?:but|rather|although|while)\b', re.I)
+_CLAUSE = re.compile(r'[,.;:!?()\n]+(?!\s*\d)|\b(?:but|rather|although|while)\b', re.I)  # not within a date or a number
 _ASKS = re.compile(r'(?:^|,\s*)(?:would|will|is|are|was|were|do|does|did|has|have|had|can|could|should|might)\b', re.I)
 _YES = re.compile(r"\b(?:(yes|yeah)|no|not|nope|never|unlikely)\b|n['’]t\b", re.I)
 _OPENING = re.compile(r'\W*(?:(?:most |very )?(?:likely|probably|possibly|maybe|perhaps)[,\s]+)?$', re.I)
@@ -103,6 +104,7 @@ def yes_or_no(question: str, gold: str) -> bool | None:
 # %% ../nbs/51ab_judge_rule.ipynb #dde5953f
 _UNITS = frozenset('day week month year hour'.split())
 _MARKS = ' .!?"\'“”'
+_REASON = re.compile(r'\([^)]*\)|[,;]\s*(?:since|because|as)\s.*')
 
 
 @dataclass(frozen=True)
@@ -110,18 +112,25 @@ class _Due:
     "What one gold answer asks of an answer."
     facts: Facts
     words: frozenset[str]  # those that the question has not
+    members: tuple[frozenset[str], ...]  # the same, member by member
     things: frozenset[str]  # the stems that must not be denied
     allowed: Facts  # what may be told beside: the brackets, and the question
 
 
+def essential(gold: str) -> str:
+    "A gold answer without what only explains it; the whole of it where nothing else says anything."
+    bare = _REASON.sub(' ', gold).strip()
+    return bare if facts_of(bare) else gold
+
+
 @lru_cache(maxsize=10_000)
 def _due(question: str, gold: str) -> _Due:
-    bare = re.sub(r'\([^)]*\)', ' ', gold).strip()
-    bare = bare if facts_of(bare) else gold
-    facts, told = facts_of(bare), facts_of(question)
-    new = facts.words - told.words
+    bare = essential(gold)
+    facts, said = facts_of(bare), frozenset() if re.search(r'\bor\b', question) else stems(question)
+    new = facts.words - said
     words = new if new or facts.times or facts.numbers else facts.words
-    return _Due(facts, words, stems(bare) - stems(question) or stems(bare), facts_of(f'{gold}\n{question}'))
+    members = tuple(one for part in re.split(r'[,;:](?!\d)|\band\b', bare) if (one := words & stems(part)))
+    return _Due(facts, words, members, stems(bare) - said or stems(bare), facts_of(f'{gold}\n{question}'))
 
 
 def _same(one: str, other: str) -> bool:
@@ -173,11 +182,12 @@ def _strict(question: str, gold: str, answer: str, others: bool = False, near: i
     strange = told.numbers - due.allowed.numbers - {'1'}  # *one* is often no number
     if not others and due.facts.numbers and not all(_counted(one, due.facts.numbers, near) for one in strange):
         return False, 'another number is told as well'
-    had = due.words & told.words
-    right = due.facts.names & due.words <= had and len(had) >= .8 * len(due.words)
     if not due.words:
         return True, 'the same time or number'
-    return right, f'{len(had)} of {len(due.words)} words' + ('' if due.facts.names & due.words <= had else ', a name is missing')
+    had = due.words & told.words
+    lost = 'name' if due.facts.names & due.words - had else '' if all(one & had for one in due.members) else 'member'
+    right = not lost and len(had) >= .8 * len(due.words)
+    return right, f'{len(had)} of {len(due.words)} words' + (f', a {lost} is missing' if lost else '')
 
 # %% ../nbs/51ab_judge_rule.ipynb #7476d035
 def _overlap(one: tuple, other: tuple) -> bool:
