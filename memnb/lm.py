@@ -10,6 +10,7 @@ import math
 import os
 import re
 from collections.abc import Callable
+from copy import copy
 from functools import cached_property
 from typing import Any
 from urllib.parse import urlsplit
@@ -200,6 +201,12 @@ class OpenAILM(TextLM):
     def settings(self) -> dict:
         "What shapes a reply: model, server and sampling."
         return {'model': self.name, 'base_url': self._server.url, **self._options}
+
+    def seeded(self, seed: int) -> OpenAILM:
+        "A copy that sends this seed; both use one connection."
+        other = copy(self)
+        other._options = {**self._options, 'seed': seed}
+        return other
 
     def complete(self, role: str, system: str, user: str, schema: dict) -> Completion:
         "Ask in the strictest form that the server accepts. Raises `ServerError`."

@@ -11,6 +11,7 @@ import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from copy import copy
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -126,10 +127,11 @@ class RecordedLM(LM):
                  lm: LM, # whose replies are kept; with a function, `as_lm(function, name=…)`
                  path: str | Path, # an SQLite file; made if it is not there
                  mode: str = 'auto', # 'auto', 'replay' or 'record'
-                 repeat: int = 0): # which repeat of an experiment this is
+                 repeat: int = 0, # which repeat of an experiment this is
+                 retry: bool = False): # True: where only a failure is recorded, ask again
         if mode not in ('auto', 'replay', 'record'):
             raise ValueError(f"mode must be 'auto', 'replay' or 'record', got {mode!r}")
-        self.lm, self.path, self.mode, self.repeat = as_lm(lm), Path(path), mode, repeat
+        self.lm, self.path, self.mode, self.repeat, self.retry = as_lm(lm), Path(path), mode, repeat, retry
         if not self.lm.settings().get('model'):
             raise ValueError('a recorded model needs a name that stays the same: as_lm(function, name=…)')
         self.name, self._file = self.lm.name, _File(self.path, readonly=mode == 'replay')
@@ -138,11 +140,18 @@ class RecordedLM(LM):
         "Those of the lm that is recorded."
         return self.lm.settings()
 
+    def seeded(self, seed: int) -> RecordedLM:
+        "The recorded lm with this seed, over the same file; its replies have keys of their own."
+        other = copy(self)
+        other.lm = self.lm.seeded(seed)
+        return other
+
     def call(self, role: Role, /, **inputs) -> Call:
         "Replay or ask. A replayed call is `cached`, and its usage is what it cost. `MissingRecord`, `ReplyError`, `ServerError`."
         request = request_of(self.lm, role, inputs, self.repeat)
         kept = None if self.mode == 'record' else self._file.read(key_of(request))
-        if kept:
+        failed = kept is not None and kept['error'] is not None and self.retry and self.mode == 'auto'
+        if kept and not failed:
             return _replay(kept, role, inputs, cached=True)
         if self.mode == 'replay':
             raise MissingRecord(f'{self.path} has no reply of {self.name} as {role.name} to: {request["user"][:80]!r}')
@@ -151,6 +160,6 @@ class RecordedLM(LM):
         except ReplyError as error:
             self._file.write(request, _outcome(error), self.mode == 'record')
             raise
-        if self._file.write(request, _outcome(call), self.mode == 'record'):
+        if self._file.write(request, _outcome(call), self.mode == 'record' or failed):
             return call
         return _replay(self._file.read(key_of(request)), role, inputs, cached=False)

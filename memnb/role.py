@@ -128,6 +128,10 @@ class LM:
         "Everything about this lm, beside the question, that shapes a reply; JSON values only, no secrets."
         return {'model': self.name}
 
+    def seeded(self, seed: int) -> LM:
+        "The same lm with this seed of its sampling; itself where it has none, as a rule or a function."
+        return self
+
 # %% ../nbs/02f_role.ipynb #dbd73796
 def explain(error: ValidationError) -> str:
     "What is wrong, field by field, in one line; at most five fields."

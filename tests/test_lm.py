@@ -862,3 +862,43 @@ def test_two_processes_share_a_new_file_and_agree(tmp_path):
         answers.setdefault(number, []).append(said)
     assert len(answers) == 40
     assert all(len(said) == 3 and len(set(said)) == 1 for said in answers.values())
+
+
+def test_a_seeded_model_sends_its_seed_and_leaves_the_model_as_it_was():
+    with Server(chat({'yes': True})) as server:
+        lm = client(server, seed=1)
+        seeded = lm.seeded(5)
+        assert seeded.ask(says_when, text='x').yes and lm.ask(says_when, text='x').yes
+        assert [request['seed'] for request in server.requests] == [5, 1]
+        assert {**seeded.settings(), 'seed': 1} == lm.settings() and seeded.name == lm.name
+
+
+def test_rules_scripts_and_functions_have_no_seed():
+    for lm in (RuleLM(), ScriptedLM([]), FunctionLM(str)):
+        assert lm.seeded(5) is lm
+
+
+def test_a_seed_is_another_recorded_reply_in_the_same_file(tmp_path):
+    with Server(chat({'yes': True})) as server:
+        lm = RecordedLM(client(server), tmp_path / 'replies.sqlite')
+        for seeded in (lm, lm.seeded(1), lm.seeded(2), lm.seeded(1), lm):
+            seeded.ask(says_when, text='x')
+        assert [request.get('seed') for request in server.requests] == [None, 1, 2]
+
+
+def test_a_recorded_failure_is_asked_for_again_only_where_that_is_wanted(tmp_path):
+    path = tmp_path / 'replies.sqlite'
+
+    def ask(replies, **options):
+        lm = RecordedLM(ScriptedLM(replies, name='moody'), path, **options)
+        try:
+            return lm.ask(says_when, text='x').yes, len(lm.lm.prompts)
+        except ReplyError:
+            return None, len(lm.lm.prompts)
+
+    assert ask(['hm', 'well']) == (None, 2)  # asked twice, as the first could not be read
+    assert ask([]) == (None, 0)  # replayed
+    assert ask([], mode='replay', retry=True) == (None, 0)  # who may not ask replays
+    assert ask(['hm', 'well'], retry=True) == (None, 2)
+    assert ask(['{"yes": true}'], retry=True) == (True, 1)
+    assert ask([], retry=True) == ask([]) == (True, 0)  # and the good reply stays
