@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -15,7 +15,7 @@ from .lm import LM, RuleLM
 from .run import Loop
 
 # %% auto #0
-__all__ = ['MEMORIES', 'EVERYTHING', 'METHODS', 'Memory', 'Method', 'described', 'chosen']
+__all__ = ['MEMORIES', 'EVERYTHING', 'METHODS', 'Memory', 'Method', 'described', 'WithSearch', 'chosen']
 
 # %% ../nbs/51e_methods.ipynb #c3143def
 @dataclass(frozen=True)
@@ -23,11 +23,11 @@ class Memory:
     "A kind of memory: its name, and what builds one for a conversation."
     name: str
     build: Callable[[Conversation, LM], Any]  # for other processes: a function of a module
-    about: str
+    about: str = ''  # what it is, in a few words
     hits: int = 1  # how many hits hold about one turn that was not seen before
-    consults: bool = False  # whether building asks the lm
+    tools: str = ''  # whose tools it offers; '': none of its own, it can only be searched
 
-
+# %% ../nbs/51e_methods.ipynb #9707cf9f
 def _turns(conversation: Conversation, lm: LM) -> Any:
     from memnb.indexes import HybridIndex
     return HybridIndex.of(conversation)
@@ -52,48 +52,71 @@ def _everything(conversation: Conversation, lm: LM) -> Any:
     from memnb.search import turn_snippets
     return turn_snippets(conversation)
 
-
+# %% ../nbs/51e_methods.ipynb #6ec373b4
 MEMORIES = {memory.name: memory for memory in (
     Memory('turns', _turns, 'the messages, by words and vectors'),
-    Memory('gists', _gists, "REMem's graph of gists and facts", 2, True),
-    Memory('cues', _cues, "MRAgent's graph of cues, tags and contents", 2, True),
-    Memory('bank', _bank, "MemMA's bank, guided, probed and repaired", 2, True))}
+    Memory('gists', _gists, "REMem's graph of gists and facts", hits=2, tools='REMem'),
+    Memory('cues', _cues, "MRAgent's graph of cues, tags and contents", hits=2, tools='MRAgent'),
+    Memory('bank', _bank, "MemMA's bank, guided, probed and repaired", hits=2))}
 EVERYTHING = Memory('everything', _everything, 'all messages, not searched')
 
-# %% ../nbs/51e_methods.ipynb #adc3fafd
+# %% ../nbs/51e_methods.ipynb #f75e85c1
 @dataclass(frozen=True)
 class Method:
     "A loop over a memory, by name."
     name: str
     make: Callable[..., Loop]  # (memory, conversation, lm, hits, stop) -> the loop; for other processes: a function of a module
     memory: Memory
-    about: str = ''
+    about: str = ''  # what it does, in a few words
     budgeted: bool = True  # False: it reads whatever there is
+    tools: str = ''  # whose tools the loop was made to choose among; '': it only searches
+
+    @property
+    def fallback(self) -> bool:
+        "Whether the loop chooses among tools and this memory has not those that it was made for."
+        return bool(self.tools) and self.memory.tools != self.tools
 
     def over(self, memory: Memory) -> Method:
         "The same loop over another memory; its name says which."
         return self if memory == self.memory else replace(self, name=f'{self.name} over {memory.name}', memory=memory)
 
-    def loop(self, memory: Any, conversation: Conversation, lm: LM | None = None, turns: int | None = None, stop: bool = True) -> Loop:
-        """The loop over a memory that was built. `turns`: how many it is to read, None: as many as it does by itself;
-        `stop=False`: it goes on until they are read."""
-        return self.make(memory, conversation, lm or RuleLM(), turns and turns * self.memory.hits, stop)
+    def loop(
+        self,
+        memory: Any,  # what `self.memory.build` made
+        conversation: Conversation,
+        lm: LM | Callable[[str], str] | None = None,  # None: the rules
+        turns: int | None = None,  # how many it is to read for a question; None: as many as it does by itself
+        stop: bool = True,  # False: it goes on until they are read
+    ) -> Loop:
+        "The loop over a memory that was built. ValueError for turns that are not 1 or more."
+        if turns is not None and (isinstance(turns, bool) or turns < 1):
+            raise ValueError(f'turns: expected 1 or more, or None, got {turns!r}')
+        return self.make(memory, conversation, RuleLM() if lm is None else lm, turns and turns * self.memory.hits, stop)
 
     def settings(self) -> dict:
         "What makes it this method: names, functions and options; JSON values only."
-        return {'method': self.name, 'loop': described(self.make), 'memory': self.memory.name, 'build': described(self.memory.build)}
+        return {'method': self.name, 'loop': described(self.make), 'memory': self.memory.name,
+                'build': described(self.memory.build), 'fallback': self.fallback}
 
-
+# %% ../nbs/51e_methods.ipynb #c25d15d3
 def described(function: Callable) -> str:
     "The name of a function by which it could be imported, and the options that `partial` gave it."
-    inner, options = (function.func, function.keywords) if isinstance(function, partial) else (function, {})
-    given = ', '.join(f'{name}={value!r}' for name, value in sorted(options.items()))
-    return f'{inner.__module__}.{inner.__qualname__}' + (f'({given})' if given else '')
+    given = []
+    while isinstance(function, partial):
+        options = [*map(repr, function.args), *(f'{name}={value!r}' for name, value in sorted(function.keywords.items()))]
+        given, function = [*options, *given], function.func
+    named = function if hasattr(function, '__qualname__') else type(function)
+    return f'{named.__module__}.{named.__qualname__}' + (f'({", ".join(given)})' if given else '')
 
-# %% ../nbs/51e_methods.ipynb #6ec373b4
+# %% ../nbs/51e_methods.ipynb #cc541344
+def _share(option: str, hits: int | None, searches: int = 1) -> dict[str, int]:
+    "The option of a loop that says how much a search brings; nothing where it is to keep its default."
+    return {} if hits is None else {option: -(-hits // searches)}
+
+
 def _rag(memory: Any, conversation: Conversation, lm: LM, hits: int | None, stop: bool, **options: Any) -> Loop:
     from memnb.baselines import RAG
-    return RAG(memory, lm, **({'k': hits} if hits else {}) | options)
+    return RAG(memory, lm, **_share('k', hits) | options)
 
 
 def _full_context(memory: Any, conversation: Conversation, lm: LM, hits: int | None, stop: bool) -> Loop:
@@ -103,49 +126,75 @@ def _full_context(memory: Any, conversation: Conversation, lm: LM, hits: int | N
 
 def _rag_cot_rag(memory: Any, conversation: Conversation, lm: LM, hits: int | None, stop: bool, **options: Any) -> Loop:
     from memnb.baselines import RagCotRag
-    return RagCotRag(memory, lm, **({'k': -(-hits // 2)} if hits else {}) | options)
+    return RagCotRag(memory, lm, **_share('k', hits, 2) | options)
 
 
 def _self_rag(memory: Any, conversation: Conversation, lm: LM, hits: int | None, stop: bool, **options: Any) -> Loop:
     from memnb.baselines import SelfRAG
-    return SelfRAG(memory, lm, stop_early=stop, **({'chunks_per_iteration': -(-hits // 5)} if hits else {}) | options)
+    return SelfRAG(memory, lm, **{'stop_early': stop} | _share('chunks_per_iteration', hits, 5) | options)
 
 
 def _memr3(memory: Any, conversation: Conversation, lm: LM, hits: int | None, stop: bool, **options: Any) -> Loop:
     from memnb.memr3 import MemR3
-    return MemR3(memory, lm, stop_early=stop, **({'chunks_per_iteration': -(-hits // 5)} if hits else {}) | options)
-
-# %% ../nbs/51e_methods.ipynb #d95f4fdc
-def _remem(memory: Any, conversation: Conversation, lm: LM, hits: int | None, stop: bool, **options: Any) -> Loop:
-    from memnb.remem import REMem
-    return REMem(memory, lm, **options)
-
-
-def _remem_s(memory: Any, conversation: Conversation, lm: LM, hits: int | None, stop: bool, **options: Any) -> Loop:
-    from memnb.remem import REMemS
-    return REMemS(memory, lm, **options)
-
-
-def _mragent(memory: Any, conversation: Conversation, lm: LM, hits: int | None, stop: bool, **options: Any) -> Loop:
-    from memnb.mragent import MRAgent
-    return MRAgent(memory, lm, stop_early=stop, **options)
+    return MemR3(memory, lm, **{'stop_early': stop} | _share('chunks_per_iteration', hits, 5) | options)
 
 
 def _memma(memory: Any, conversation: Conversation, lm: LM, hits: int | None, stop: bool, **options: Any) -> Loop:
     from memnb.coordination import Coordinated
-    return Coordinated(memory, lm, speakers=conversation.speakers, **({'k': hits} if hits else {}) | options)
+    return Coordinated(memory, lm, **{'speakers': conversation.speakers} | _share('k', hits) | options)
 
-# %% ../nbs/51e_methods.ipynb #db751d4a
+
+def _mragent(memory: Any, conversation: Conversation, lm: LM, hits: int | None, stop: bool, **options: Any) -> Loop:
+    from memnb.mragent import MRAgent
+    return MRAgent(memory, lm, **{'stop_early': stop} | options)
+
+# %% ../nbs/51e_methods.ipynb #0eb3c594
+class WithSearch:
+    "A memory whose own tools take no question, with the search that every memory can have put beside them."
+    def __init__(self, memory: Any):
+        self.memory, self.search = memory, memory.search
+
+    def tools(self) -> list:
+        "Those of the memory, and `search` and `search_during`."
+        from memnb.tools import as_tools, tools_of
+        return [*tools_of(self.memory), *(tool for tool in as_tools(self.memory) if not tool.ends)]
+
+
+def _with_search(memory: Any) -> Any:
+    from memnb.tool_choice import searches_of
+    from memnb.tools import tools_of
+    return memory if searches_of(tools_of(memory)) else WithSearch(memory)
+
+
+def _remem(memory: Any, conversation: Conversation, lm: LM, hits: int | None, stop: bool, **options: Any) -> Loop:
+    from memnb.remem import REMem
+    return REMem(_with_search(memory), lm, **options)
+
+
+def _remem_s(memory: Any, conversation: Conversation, lm: LM, hits: int | None, stop: bool, **options: Any) -> Loop:
+    from memnb.remem import REMemS
+    return REMemS(_with_search(memory), lm, **options)
+
+# %% ../nbs/51e_methods.ipynb #55303e52
 METHODS = {method.name: method for method in (
     Method('rag', _rag, MEMORIES['turns'], 'one search'),
     Method('memr3', _memr3, MEMORIES['turns'], 'a router over evidence and gaps (MemR3)'),
-    Method('remem', _remem, MEMORIES['gists'], 'an agent with five tools over gists and facts (REMem)'),
-    Method('remem-s', _remem_s, MEMORIES['gists'], 'its single step (REMem-S)'),
-    Method('mragent', _mragent, MEMORIES['cues'], 'a walk over cues, tags and contents (MRAgent)'),
+    Method('remem', _remem, MEMORIES['gists'], 'an agent with five tools over gists and facts (REMem)', tools='REMem'),
+    Method('remem-s', _remem_s, MEMORIES['gists'], 'its single step (REMem-S)', tools='REMem'),
+    Method('mragent', _mragent, MEMORIES['cues'], 'a walk over cues, tags and contents (MRAgent)', tools='MRAgent'),
     Method('memma', _memma, MEMORIES['bank'], 'diagnosed asking of a guided and repaired bank (MemMA)'),
     Method('rag-cot-rag', _rag_cot_rag, MEMORIES['turns'], 'search, a thought, search'),
     Method('self-rag', _self_rag, MEMORIES['turns'], 'search until the answer seems supported'),
     Method('full-context', _full_context, EVERYTHING, 'the whole conversation', budgeted=False))}
+
+# %% ../nbs/51e_methods.ipynb #c8b03ace
+def _known(one: Any, there: Mapping[str, Any], kind: type, what: str) -> Any:
+    "What has this name, or the thing itself."
+    if isinstance(one, kind):
+        return one
+    if not isinstance(one, str) or one not in there:
+        raise ValueError(f'{what}: expected some of {", ".join(there)}, got {one!r}')
+    return there[one]
 
 
 def chosen(
@@ -153,12 +202,11 @@ def chosen(
     memories: Sequence[str | Memory] | None = None,  # every loop over each of them; None: each over its own
 ) -> list[Method]:
     "Methods by name, or as given; with memories the whole grid. ValueError for a name that is not known, or comes twice."
-    def known(name: Any, there: Mapping, what: str) -> Any:
-        if isinstance(name, str) and name not in there:
-            raise ValueError(f'{what}: expected some of {", ".join(there)}, got {name!r}')
-        return there[name] if isinstance(name, str) else name
-    loops = [known(one, METHODS, 'methods') for one in methods]
-    kinds = None if memories is None else [known(one, MEMORIES, 'memories') for one in memories]
+    for what, given in (('methods', methods), ('memories', memories)):
+        if isinstance(given, str):
+            raise ValueError(f'{what}: expected a list of names, got {given!r}')
+    loops = [_known(one, METHODS, Method, 'methods') for one in methods]
+    kinds = None if memories is None else [_known(one, MEMORIES, Memory, 'memories') for one in memories]
     grid = [one.over(kind) for one in loops for kind in (kinds if kinds is not None and one.budgeted else [one.memory])]
     names = [one.name for one in grid]
     if twice := sorted({name for name in names if names.count(name) > 1}):
