@@ -8,17 +8,21 @@ from __future__ import annotations
 import re
 import string
 from collections import Counter
-from collections.abc import Collection, Hashable
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 from datetime import date
 
 import numpy as np
 
+from .bleu import bleu1_hf, bleu1_nltk
+from .conversation import Conversation
 from .lexical import stem
 from .timespan import TimeSpan, find_times, parse_date
 
 # %% auto #0
-__all__ = ['REFUSALS', 'porter_stem', 'locomo_tokens', 'token_f1', 'is_refusal', 'f1_locomo', 'f1_set', 'evidence_recall',
-           'read_recall_at', 'cited_recall', 'periods', 'gold_date', 'exact_date']
+__all__ = ['REFUSALS', 'METRICS', 'WRAPPINGS', 'porter_stem', 'locomo_tokens', 'token_f1', 'is_refusal', 'gives_no_answer',
+           'f1_locomo', 'f1_set', 'squad_tokens', 'f1_squad', 'exact_match_squad', 'f1_remem', 'best_over',
+           'gold_vector', 'evidence_recall', 'recall_any', 'read_recall_at', 'cited_recall', 'periods', 'gold_date',
+           'exact_date']
 
 # %% ../nbs/51_metrics.ipynb #a313314c
 def porter_stem(word: str) -> str:
@@ -49,6 +53,11 @@ def is_refusal(answer: str) -> bool:
     return any(words in answer.lower() for words in REFUSALS)
 
 
+def gives_no_answer(answer: str | None) -> bool:
+    "Is there no answer, or one that LoCoMo's script takes for a refusal? So REMem's table 6 counts refusals."
+    return not (answer or '').strip() or is_refusal(answer)
+
+
 def f1_locomo(
     prediction: str,
     gold: str,  # for 'adversarial' it is not looked at
@@ -65,12 +74,86 @@ def f1_locomo(
     return float(np.mean([max(token_f1(part, locomo_tokens(one)) for part in parts) for one in gold.split(',')]))
 
 # %% ../nbs/51_metrics.ipynb #f183906a
-def f1_set(prediction: str, gold: str) -> float:
+def f1_set(
+    prediction: str,
+    gold: str,
+    category: str | None = None,  # not looked at; all answer metrics are called alike
+) -> float:
     "F1 over sets of lower-case words, as A-Mem's script has it: nothing stemmed, nothing dropped but . , ! and ?"
     words = [set(re.sub('[.,!?]', ' ', text.lower()).split()) for text in (prediction, gold)]
     return token_f1(*words)
 
-# %% ../nbs/51_metrics.ipynb #6e18b162
+# %% ../nbs/51_metrics.ipynb #98f0df96
+def squad_tokens(text: str) -> list[str]:
+    "The tokens that SQuAD's script compares: lower case, no punctuation, no articles, nothing stemmed."
+    bare = text.lower().translate(str.maketrans('', '', string.punctuation))
+    return re.sub(r'\b(a|an|the)\b', ' ', bare).split()
+
+
+def f1_squad(
+    prediction: str,
+    gold: str,
+    category: str | None = None,  # not looked at
+) -> float:
+    "F1 of tokens as SQuAD, MRQA and HippoRAG have it; 0.0 where an answer has no token, even where both have none."
+    return token_f1(squad_tokens(prediction), squad_tokens(gold))
+
+
+def exact_match_squad(
+    prediction: str,
+    gold: str,
+    category: str | None = None,  # not looked at
+) -> float:
+    "1.0 where the tokens of SQuAD's script are the same in the same order, else 0.0."
+    return float(squad_tokens(prediction) == squad_tokens(gold))
+
+# %% ../nbs/51_metrics.ipynb #1ddb2f99
+def f1_remem(
+    prediction: str,
+    gold: str,
+    category: str | None = None,  # of LoCoMo; for any other the score is `f1_squad`
+) -> float:
+    "The F1 of REMem's script: on LoCoMo's categories 2 to 4 what comes before the first comma of a prediction."
+    if category in ('multi-hop', 'adversarial'):
+        return f1_locomo(prediction, gold, category)
+    if category in ('temporal', 'open-domain', 'single-hop'):
+        return token_f1(locomo_tokens(prediction.split(',')[0]), locomo_tokens(gold))
+    return f1_squad(prediction, gold)
+
+# %% ../nbs/51_metrics.ipynb #3c36655f
+METRICS: dict[str, Callable[[str, str, str | None], float]] = {  # answer metrics by the names that tables show
+    'f1_locomo': f1_locomo, 'f1_set': f1_set, 'f1_squad': f1_squad, 'f1_remem': f1_remem,
+    'bleu1_nltk': bleu1_nltk, 'bleu1_hf': bleu1_hf, 'exact_match': exact_match_squad}
+
+
+def best_over(
+    metric: Callable[[str, str, str | None], float],
+    prediction: str,
+    answers: Collection[str],  # the gold answer and its aliases
+    category: str | None = None,
+) -> float:
+    "The best score of a prediction over all right answers; ValueError without any answer."
+    if isinstance(answers, str) or not answers:
+        raise ValueError(f'answers: expected one answer or more, got {answers!r}')
+    return max(metric(prediction, gold, category) for gold in answers)
+
+# %% ../nbs/51_metrics.ipynb #443b78e0
+WRAPPINGS = {'verbatim': '{}', 'The answer is …': 'The answer is {}', 'Based on the memories, ….': 'Based on the memories, {}.'}
+
+
+def gold_vector(
+    conversations: Iterable[Conversation],
+    metrics: Collection[str] = ('f1_locomo', 'f1_set', 'f1_remem', 'f1_squad'),  # names in `METRICS`
+    wrappings: Mapping[str, str] = WRAPPINGS,  # name -> sentence with {} for the gold answer
+) -> dict[str, dict[str, float]]:
+    "For each wrapping the mean of each metric over predictions made of the gold answers. ValueError without any answer."
+    golden = [one for talk in conversations for one in talk.questions if one.answer is not None and not one.refuse]
+    if not golden:
+        raise ValueError('expected conversations with answered questions, got none')
+    return {name: {metric: float(np.mean([METRICS[metric](pattern.format(one.answer), one.answer, one.category) for one in golden]))
+                   for metric in metrics} for name, pattern in wrappings.items()}
+
+# %% ../nbs/51_metrics.ipynb #8c6edf2d
 def evidence_recall(
     gold: Collection[str],  # ids of the turns that hold the answer
     found: Collection[str],  # ids of the turns that were found
@@ -78,6 +161,11 @@ def evidence_recall(
     "The part of the gold turns that was found, from 0 to 1; None where there is no gold, so that a mean leaves it out."
     distinct = set(gold)
     return len(distinct & set(found)) / len(distinct) if distinct else None
+
+
+def recall_any(gold: Collection[str], found: Collection[str]) -> float | None:
+    "1.0 if at least one gold turn was found, else 0.0; None where there is no gold."
+    return float(not set(gold).isdisjoint(found)) if gold else None
 
 # %% ../nbs/51_metrics.ipynb #6b18a21f
 def read_recall_at(trace, gold: Collection[str], k: int) -> float | None:
