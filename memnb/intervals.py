@@ -6,7 +6,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Sequence
+from collections import Counter
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import product
@@ -14,7 +15,7 @@ from itertools import product
 import numpy as np
 
 # %% auto #0
-__all__ = ['Interval', 'stretch', 'effective', 'bootstrap', 'wilson', 'paired']
+__all__ = ['Interval', 'stretch', 'effective', 'bootstrap', 'wilson', 'RefusalScores', 'refusal_scores', 'paired']
 
 # %% ../nbs/51a_intervals.ipynb #daecb9a5
 @dataclass(frozen=True)
@@ -49,7 +50,7 @@ def stretch(
     upper = (1 + confidence) / 2
     return float(math.sqrt(units / (units - 1)) * stdtrit(units - 1, upper) / ndtri(upper))
 
-# %% ../nbs/51a_intervals.ipynb #b5117eb5
+
 def effective(
     sizes: np.ndarray,  # how many values each unit holds
 ) -> float:
@@ -124,6 +125,26 @@ def wilson(
     from scipy.stats import binomtest
     ends = binomtest(int(count), int(total)).proportion_ci(confidence, method='wilson')
     return Interval(count / total, float(ends.low), float(ends.high), int(total))
+
+# %% ../nbs/51a_intervals.ipynb #a5a5514d
+@dataclass(frozen=True)
+class RefusalScores:
+    "How well a method knows what it does not know."
+    precision: Interval  # the share of refusals that are right
+    recall: Interval  # the share of unanswerable questions that were refused
+    f1: float | None  # their harmonic mean; None where nothing was refused and nothing should have been
+
+
+def refusal_scores(
+    rows: Iterable[tuple[bool, bool]],  # of each question: was it refused, should it have been?
+    confidence: float = .95,
+) -> RefusalScores:
+    "Precision, recall and F1 of refusing (REMem, table 6). Which answers are refusals is decided before, by a named rule."
+    counts = Counter((bool(refused), bool(should)) for refused, should in rows)
+    right, wrong, missed = counts[True, True], counts[True, False], counts[False, True]
+    return RefusalScores(
+        wilson(right, right + wrong, confidence=confidence), wilson(right, right + missed, confidence=confidence),
+        2 * right / (2 * right + wrong + missed) if right + wrong + missed else None)
 
 # %% ../nbs/51a_intervals.ipynb #1ba08ec3
 def paired(

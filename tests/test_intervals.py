@@ -8,7 +8,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from memnb.intervals import Interval, _counts, bootstrap, effective, paired, stretch, wilson
+from memnb.intervals import Interval, _counts, bootstrap, effective, paired, refusal_scores, stretch, wilson
 
 scores = st.floats(0, 1, allow_subnormal=False)
 values = st.lists(scores, min_size=1, max_size=12)
@@ -271,6 +271,24 @@ def test_wilsons_interval_is_that_of_the_formula(counts, confidence):
 def test_wilson_refuses_a_count_outside_of_its_total(count, total):
     with pytest.raises(ValueError, match='expected a whole number from 0'):
         wilson(count, total)
+
+
+@given(st.lists(st.tuples(st.booleans(), st.booleans()), max_size=30))
+@often
+def test_refusing_is_counted_as_by_hand(rows):
+    found = refusal_scores(rows)
+    right = [should for refused, should in rows if refused]
+    caught = [refused for refused, should in rows if should]
+    assert found.precision.mean == (sum(right) / len(right) if right else None) and found.precision.n == len(right)
+    assert found.recall.mean == (sum(caught) / len(caught) if caught else None) and found.recall.n == len(caught)
+    assert found.recall == wilson(sum(caught), len(caught))
+    if sum(right):
+        assert found.f1 == pytest.approx(statistics.harmonic_mean([found.precision.mean, found.recall.mean]))
+    else:
+        assert found.f1 == (0 if right or caught else None)
+    assert found == refusal_scores(rows[::-1])
+    swapped = refusal_scores([(should, refused) for refused, should in rows])
+    assert (swapped.precision, swapped.recall, swapped.f1) == (found.recall, found.precision, found.f1)
 
 
 # --- does it keep its promise? ---------------------------------------------------------------------------------------
