@@ -49,7 +49,7 @@ class _Window:
         "The error for a place in the piece, with its line and column in the file; to be raised."
         last = self.text.rfind('\n', 0, at)
         line, column = self.line + self.text.count('\n', 0, at), self.column + at if last < 0 else at - last
-        return DatasetError(f'{self.place}: not JSON: {message} at line {line}, column {column}')
+        return DatasetError(f'{self.place}: not JSON: {message.removesuffix(" at")} at line {line}, column {column}')
 
 # %% ../nbs/49a_json_stream.ipynb #e4bf8343
 _ROOM = 16  # no sign or escape of JSON is longer

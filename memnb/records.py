@@ -45,7 +45,7 @@ def decode_json(content: bytes,
         raise DatasetError(f'{place}: not UTF-8 text: byte {error.start} is {error.object[error.start]:#04x}') from None
     except json.JSONDecodeError as error:
         line = first_line + error.lineno - 1
-        raise DatasetError(f'{place}: not JSON: {error.msg} at line {line}, column {error.colno}') from None
+        raise DatasetError(f'{place}: not JSON: {error.msg.removesuffix(" at")} at line {line}, column {error.colno}') from None
     except (ValueError, RecursionError) as error:
         raise DatasetError(f'{place}: {error}') from None
 
