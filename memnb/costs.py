@@ -7,44 +7,51 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from .lm import LM, Call, LMError, Role, RuleLM, Usage
+from .reply import SCHEMA_PROMPT, strict_schema
 
 # %% auto #0
-__all__ = ['prompt_hash', 'Stopped', 'Purse', 'Tally', 'Rehearsal', 'Prices', 'total', 'as_usage', 'as_record']
+__all__ = ['prompt_hash', 'Stopped', 'Purse', 'Tally', 'Rehearsal', 'Prices', 'total', 'as_record', 'as_usage']
 
-# %% ../nbs/51f_costs.ipynb #6d0efdf8
+# %% ../nbs/51f_costs.ipynb #07c613fa
 def prompt_hash(role: Role) -> str:
     "Twelve hexadecimal digits that change with a word of the role's prompt."
     return hashlib.sha256(f'{role.system}\0{role.user}'.encode('utf-8', 'replace')).hexdigest()[:12]
 
-
+# %% ../nbs/51f_costs.ipynb #27aafd84
 class Stopped(Exception):
     "The run was told to stop, or its budget is spent: no call more."
 
 
 class Purse:
     """What a run may still spend, in tokens, shared by threads and processes through a folder: each call adds a line to
-    the file `spent`, and a file named `stop` ends the run before its next call."""
+    the file `spent`, and a file named `stop` ends the run before its next call. ValueError for a budget below 0."""
     def __init__(self, folder: str | Path, budget: int | None = None, since: int = 0):
+        if budget is not None and (isinstance(budget, bool) or not isinstance(budget, int) or budget < 0):
+            raise ValueError(f'budget: expected a number of tokens from 0, or None, got {budget!r}')
         self.folder, self.budget = Path(folder), budget
         self.since = since  # tokens that were spent before this run
-        self._sum, self._place = 0, 0
+        self._counted = (0, 0)  # the sum of the lines that were read, and where they end; one value, so that threads may share it
 
     def spent(self) -> int:
-        "Tokens, by all who share the folder, in all runs."
-        file = self.folder / 'spent'
-        if file.exists():
-            with open(file, 'rb') as lines:
-                lines.seek(self._place)
-                whole = lines.read()
-            whole = whole[:whole.rfind(b'\n') + 1]
-            self._sum, self._place = self._sum + sum(map(int, whole.split())), self._place + len(whole)
-        return self._sum
+        "Tokens, by all who share the folder, in all runs. ValueError for a line that is no number."
+        file, (counted, place) = self.folder / 'spent', self._counted
+        if not file.exists():
+            return counted
+        with open(file, 'rb') as lines:
+            lines.seek(place)
+            added = lines.read()
+        whole = added[:added.rfind(b'\n') + 1]
+        if not all(line.isdigit() for line in whole.split()):
+            raise ValueError(f'{file}: expected a number of tokens a line, got {next(one for one in whole.split() if not one.isdigit())[:80]!r}')
+        self._counted = counted, place = counted + sum(map(int, whole.split())), place + len(whole)
+        return counted
 
     def spend(self, tokens: int) -> None:
         "Write down what a call cost."
@@ -59,7 +66,7 @@ class Purse:
         if self.budget is not None and self.spent() - self.since >= self.budget:
             raise Stopped(f'the budget of {self.budget} tokens is spent')
 
-
+# %% ../nbs/51f_costs.ipynb #55e4d133
 class Tally(LM):
     "Another lm with books: what each role was asked, at what cost, with which prompt. One for each task: it is not for threads to share."
     def __init__(self, lm: LM, purse: Purse | None = None):
@@ -72,57 +79,63 @@ class Tally(LM):
         return self.lm.settings()
 
     def call(self, role: Role, /, **inputs: Any) -> Call:
-        "Ask, and write down what it cost, also where no reply came."
+        "Ask, and write down what it cost, also where no reply came. `Stopped` where the purse says so; what the lm raises."
         if self.purse:
             self.purse.check()
         self.prompts[role.name] = prompt_hash(role)
         try:
             call = self.lm.call(role, **inputs)
         except LMError as error:
-            self._spend(role.name, error.usage, paid=True)
+            self._book(role.name, error.usage, paid=True)
             raise
-        self._spend(role.name, call.usage, paid=not call.cached)
+        self._book(role.name, call.usage, paid=not call.cached)
         return call
 
-    def _spend(self, role: str, usage: Usage, paid: bool) -> None:
+    def _book(self, role: str, usage: Usage, paid: bool) -> None:
         self.usage[role] = self.usage.get(role, Usage()) + usage
         if paid and self.purse:
             self.purse.spend(usage.tokens)
 
-# %% ../nbs/51f_costs.ipynb #44213058
+# %% ../nbs/51f_costs.ipynb #01c37657
 class Rehearsal(LM):
     "Rules that cost what a model would: every prompt is made, and its length counted, and that of the reply."
     name = 'rules, counted as a model'
 
     def call(self, role: Role, /, **inputs: Any) -> Call:
-        "The rule's reply with the usage that a model would have had; four characters are a token."
-        call = RuleLM(render=True).call(role, **inputs)
-        schema = json.dumps(role.model(inputs).model_json_schema())
-        usage = Usage.estimate(call.system + call.user + schema, call.reply.model_dump_json())
-        return Call(call.role, call.reply, usage, call.system, call.user)
+        "The rule's reply, read from its text as a model's is, with the usage that a model would have had."
+        call, model = RuleLM(render=True).call(role, **inputs), role.model(inputs)
+        said = call.reply.model_dump_json(by_alias=True)
+        asked = SCHEMA_PROMPT.format(schema=json.dumps(strict_schema(model)))
+        usage = Usage.estimate(f'{call.system}{asked}\n\n{call.user}', said)
+        return replace(call, reply=model.model_validate_json(said), usage=usage)
 
-# %% ../nbs/51f_costs.ipynb #354c1288
+# %% ../nbs/51f_costs.ipynb #f1d85756
 @dataclass(frozen=True)
 class Prices:
     "What a million tokens cost, in dollars. There are none by default: prices change, and a package cannot know them."
     prompt: float
     completion: float
 
+    def __post_init__(self):
+        for name, price in (('prompt', self.prompt), ('completion', self.completion)):
+            if not (math.isfinite(price) and price >= 0):
+                raise ValueError(f'prices: expected dollars from 0 for a million tokens of {name}, got {price!r}')
+
     def of(self, usage: Usage) -> float:
         "What a usage costs, in dollars."
         return (usage.prompt_tokens * self.prompt + usage.completion_tokens * self.completion) / 1e6
 
-
+# %% ../nbs/51f_costs.ipynb #319c774f
 def total(usage: Mapping[str, Usage]) -> Usage:
     "All roles together."
     return sum(usage.values(), Usage())
 
 
-def as_usage(fields: Mapping[str, Any]) -> Usage:
-    "A usage from its fields."
-    return Usage(**fields)
-
-
 def as_record(usage: Mapping[str, Usage]) -> dict[str, dict]:
     "Usages by role as JSON can hold them."
     return {role: asdict(one) for role, one in sorted(usage.items())}
+
+
+def as_usage(fields: Mapping[str, Any]) -> Usage:
+    "A usage from what `as_record` made of it."
+    return Usage(**fields)
