@@ -79,9 +79,10 @@ def test_a_part_of_a_day_is_enough_for_the_lenient_rule_only(day):
     assert not accepts(lenient_rule, 'When?', f'{day.day} {day:%B %Y}', f'in {later:%B %Y}')
 
 
-@given(st.integers(2, 400), st.integers(2, 400), st.sampled_from(['days', 'weeks', 'months', 'prints']))
+@given(st.integers(4, 400), st.integers(-2, 2), st.sampled_from(['days', 'weeks', 'months', 'prints']))
 @often
-def test_numbers_are_compared_by_value_and_one_off_is_forgiven_for_times_only(gold, told, unit):
+def test_numbers_are_compared_by_value_and_one_off_is_forgiven_for_times_only(gold, off, unit):
+    told = gold + off
     answer = f'It was {told} {unit}.'
     assert accepts(strict_rule, 'How many?', f'{gold} {unit}', answer) == (gold == told)
     near = strict_rule('How many?', [f'{gold} {unit}'], answer, near=1)['correct']
@@ -98,6 +99,7 @@ def test_the_order_of_aliases_does_not_matter_and_another_alias_only_helps(quest
     for rule in (strict_rule, lenient_rule):
         assert accepts(rule, question, aliases, answer) == accepts(rule, question, turned, answer)
         assert accepts(rule, question, aliases, answer) == any(accepts(rule, question, one, answer) for one in aliases)
+        assert all(accepts(rule, question, turned, one) for one in aliases)
 
 
 @given(questions, golds, answers)
@@ -114,6 +116,7 @@ def test_names_numbers_and_lists_are_wanted_whole():
             ('one, two, three red, four blue, five green hats', 'red, blue hats', False),
             ('Winter swimming, knitting, linocut, baking bread, learning Polish Sign Language',
              'Winter swimming, knitting, baking bread, learning Polish Sign Language', False),  # nine of ten words, but no linocut
+            ('a long wooden bread peel', 'a wooden peel', False), ('a long wooden bread peel with a handle', 'a long wooden bread peel', True),
             ('asleep in a flour sack (at home)', 'asleep in a flour sack', True), ('Poland, since his niece lives there', 'Poland', True)]:
         assert accepts(strict_rule, 'What?', gold, answer) is right, (gold, answer)
 
@@ -134,7 +137,7 @@ def test_declining_is_right_where_it_is_due_and_wrong_elsewhere():
     for answer in ('No information available', 'That is not mentioned.', "I don't know.", 'It cannot be determined.', 'You never told me.'):
         assert declines(answer)
         assert accepts(refusal_rule, 'Where?', 'any', answer)
-        assert not accepts(lenient_rule, 'Where?', 'It was Ghent, I know', answer)
+        assert not accepts(lenient_rule, 'Where?', 'Ghent', f'Ghent? {answer}')
     for answer in ('Ghent', 'It was mentioned in the conversation.', 'He does not say much.'):
         assert not accepts(refusal_rule, 'Where?', 'any', answer)
     assert accepts(strict_rule, 'Where?', 'Not mentioned', 'not mentioned')
@@ -143,6 +146,7 @@ def test_declining_is_right_where_it_is_due_and_wrong_elsewhere():
 def test_a_time_is_no_number_and_no_word():
     facts = facts_of('On 8 January 2024 eleven prints went to Dr. Amsel.')
     assert (facts.numbers, facts.times) == ({'11'}, {(date(2024, 1, 8), date(2024, 1, 8))})
+    assert facts_of('48,000.').numbers == facts_of('It was 48000').numbers == {'48000'}
     assert 'januari' not in facts.words and 'dr' not in facts.words and facts.names == {'amsel'}
 
 
