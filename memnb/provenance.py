@@ -19,33 +19,52 @@ import memnb
 from .conversation import Conversation
 
 # %% auto #0
-__all__ = ['LIBRARIES', 'fingerprint', 'conversations_hash', 'commit', 'versions', 'code', 'category_map']
+__all__ = ['LIBRARIES', 'fingerprint', 'conversations_hash', 'category_map', 'commit_of', 'commit', 'versions', 'code']
 
-# %% ../nbs/51h_provenance.ipynb #e501e3bc
+# %% ../nbs/51h_provenance.ipynb #33c8a9df
 def fingerprint(thing: Any) -> str:
-    "Sixteen hexadecimal digits of the SHA-256 of anything that JSON can hold; the order of keys does not matter."
+    "Sixteen hexadecimal digits of the SHA-256 of anything that JSON can hold; the order of keys does not matter. ValueError, TypeError for others."
     text = json.dumps(thing, sort_keys=True, separators=(',', ':'), allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
-
+# %% ../nbs/51h_provenance.ipynb #aa0de550
 def conversations_hash(conversations: Iterable[Conversation]) -> str:
     "The fingerprint of what was loaded, questions included: the same for the same content in whatever file."
     return fingerprint([one.to_json() for one in conversations])
 
-# %% ../nbs/51h_provenance.ipynb #33c8a9df
-@cache
-def commit() -> str | None:
-    "The commit of a checkout that the package is imported from, with a plus sign where files were changed; None for an installed one."
-    here = Path(memnb.__file__).parent.parent
+# %% ../nbs/51h_provenance.ipynb #f6aabfb5
+def category_map(conversations: Iterable[Conversation]) -> dict[str, dict[str, int]]:
+    "How many questions there are of each category, how many of them name no gold turn, and how many are to be refused."
+    found: dict[str, dict[str, int]] = {}
+    for question in (question for one in conversations for question in one.questions):
+        counts = found.setdefault(question.category or 'none', {'questions': 0, 'without gold': 0, 'to be refused': 0})
+        counts['questions'] += 1
+        counts['without gold'] += not question.evidence
+        counts['to be refused'] += question.refuse
+    return dict(sorted(found.items()))
 
-    def git(*words: str) -> str:
-        return subprocess.run(['git', '-C', str(here), *words], capture_output=True, text=True, check=True, timeout=10).stdout.strip()
+# %% ../nbs/51h_provenance.ipynb #83f98c1a
+def _git(folder: Path, *words: str) -> str:
+    "What git says; CalledProcessError where it fails, OSError where there is none."
+    command = ['git', '--no-optional-locks', '-C', str(folder), *words]
+    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=10).stdout.strip()
+
+
+def commit_of(package: Path) -> str | None:
+    "The commit of the checkout whose folder a package is, with a plus sign where its files were changed; None where it is none."
     try:
-        if Path(git('rev-parse', '--show-toplevel')).resolve() != here.resolve():
+        if Path(_git(package.parent, 'rev-parse', '--show-toplevel')).resolve() != package.parent.resolve():
             return None
-        return git('rev-parse', '--short=12', 'HEAD') + ('+' if git('status', '--porcelain', '--', 'memnb') else '')
+        head = _git(package.parent, 'rev-parse', '--short=12', 'HEAD')
+        return head + '+' * bool(_git(package.parent, 'status', '--porcelain', '--', package.name))
     except (OSError, subprocess.SubprocessError):
         return None
+
+
+@cache
+def commit() -> str | None:
+    "The commit of memnb, asked for once in a process; None where it was installed."
+    return commit_of(Path(memnb.__file__).parent)
 
 # %% ../nbs/51h_provenance.ipynb #27731fb8
 LIBRARIES = ('numpy', 'scipy', 'wordllama', 'snowballstemmer', 'openai')  # those whose version may change a figure
@@ -65,14 +84,3 @@ def versions() -> dict[str, str]:
 def code() -> dict[str, Any]:
     "Which code ran: version and commit of memnb, and the libraries."
     return {'memnb': memnb.__version__, 'commit': commit(), 'libraries': versions()}
-
-# %% ../nbs/51h_provenance.ipynb #25960d69
-def category_map(conversations: Iterable[Conversation]) -> dict[str, dict[str, int]]:
-    "How many questions there are of each category, with and without gold turns, and how many are to be refused."
-    found: dict[str, dict[str, int]] = {}
-    for question in (question for one in conversations for question in one.questions):
-        counts = found.setdefault(question.category or 'none', {'questions': 0, 'without gold': 0, 'to be refused': 0})
-        counts['questions'] += 1
-        counts['without gold'] += not question.evidence
-        counts['to be refused'] += question.refuse
-    return dict(sorted(found.items()))
