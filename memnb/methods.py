@@ -141,7 +141,11 @@ def _memr3(memory: Any, conversation: Conversation, lm: LM, hits: int | None, st
 
 def _memma(memory: Any, conversation: Conversation, lm: LM, hits: int | None, stop: bool, **options: Any) -> Loop:
     from memnb.coordination import Coordinated
-    return Coordinated(memory, lm, **{'speakers': conversation.speakers} | _share('k', hits) | options)
+    from memnb.memma import MemMA
+    from memnb.memory_bank import MemoryBank
+    loop = MemMA if isinstance(memory, MemoryBank) else Coordinated
+    first = {'k': -(-3 * hits // 5)} if hits else {}
+    return loop(memory, lm, **{'speakers': conversation.speakers} | first | options)
 
 
 def _mragent(memory: Any, conversation: Conversation, lm: LM, hits: int | None, stop: bool, **options: Any) -> Loop:
