@@ -14,6 +14,7 @@ from memnb.coordination import Coordinated
 from memnb.cue_tag_graph import CueTagGraph
 from memnb.datasets import load_sample
 from memnb.lm import RuleLM
+from memnb.memma import MemMA
 from memnb.memr3 import MemR3
 from memnb.methods import EVERYTHING, MEMORIES, METHODS, Memory, Method, WithSearch, chosen, described
 from memnb.mragent import MRAgent
@@ -23,7 +24,7 @@ from memnb.tools import tools_of
 
 SAMPLE = load_sample()
 SMALL = replace(SAMPLE, sessions=SAMPLE.sessions[:2], questions=())
-LOOPS = {'rag': RAG, 'memr3': MemR3, 'remem': REMem, 'remem-s': REMemS, 'mragent': MRAgent, 'memma': Coordinated, 'rag-cot-rag': RagCotRag,
+LOOPS = {'rag': RAG, 'memr3': MemR3, 'remem': REMem, 'remem-s': REMemS, 'mragent': MRAgent, 'memma': MemMA, 'rag-cot-rag': RagCotRag,
          'self-rag': SelfRAG}
 
 
@@ -92,17 +93,17 @@ def test_without_turns_every_option_has_its_default(name, built):
     loop = method.loop(built[method.memory.name], SMALL)
     assert type(loop) is LOOPS[name] and loop.lm == RuleLM()
     for option, parameter in inspect.signature(LOOPS[name]).parameters.items():
-        if option not in ('memory', 'lm', 'speakers') and hasattr(loop, option):
+        if option not in ('memory', 'bank', 'lm', 'speakers') and isinstance(getattr(loop, option, None), (int, float, str)):
             assert getattr(loop, option) == parameter.default, option
     if name == 'memma':
-        assert tuple(loop.speakers) == SMALL.speakers
+        assert tuple(loop.speakers) == SMALL.speakers and type(METHODS[name].over(MEMORIES['turns']).loop(built['turns'], SMALL)) is Coordinated
 
 
 @pytest.mark.parametrize('turns', [1, 4, 5, 6, 25])
 def test_what_a_loop_takes_at_a_time_comes_to_what_it_may_read(turns, built):
     def option(name, attribute):
         return getattr(METHODS[name].loop(built['turns'], SMALL, turns=turns), attribute)
-    assert option('rag', 'k') == option('memma', 'k') // 2 == turns
+    assert option('rag', 'k') == turns and option('memma', 'k') == -(-3 * 2 * turns // 5)
     assert option('rag-cot-rag', 'k') * 2 - turns in (0, 1)
     for name in ('memr3', 'self-rag'):
         assert 0 <= option(name, 'chunks_per_iteration') * 5 - turns < 5
