@@ -177,7 +177,7 @@ def fetch(url: str,
                 part.clear()
             except (httpx.ReadError, httpx.RemoteProtocolError, httpx.ReadTimeout) as error:
                 trouble = f'it broke off at byte {part.size:,} ({_reason(error)})'
-            except (httpx.HTTPError, httpx.InvalidURL) as error:
+            except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:  # the last for names that no server can have
                 raise DownloadError(f'{url}: cannot be reached: {_reason(error)}') from None
             except Refused as error:
                 raise DownloadError(f'{url}: {error}') from None

@@ -245,6 +245,7 @@ def test_another_file_is_set_aside_and_never_used(fetched, manners):
     with pytest.raises(DownloadError, match='not the file that was meant: expected SHA-256 .* set aside') as error:
         fetched(manners)
     digest = hashlib.sha256(manners.content).hexdigest()
+    assert fetched.ranges() == [None]
     assert fetched.names() == [f'toy.bin.wrong-{digest[:12]}'] and fetched.names()[0] in str(error.value)
     assert (fetched.folder / fetched.names()[0]).read_bytes() == manners.content
     fetched()
@@ -281,7 +282,12 @@ def test_a_server_that_fails_later_keeps_what_came(fetched):
 def test_a_server_that_sends_too_much(fetched, length):
     with pytest.raises(DownloadError, match='expected at most 1,000 bytes'):
         fetched(Manners(length=length), most=1000)
-    assert 'toy.bin' not in fetched.names()
+    assert 'toy.bin' not in fetched.names() and bool(fetched.names()) == (length == 'none')  # where it says so, nothing is begun
+
+
+def test_the_validator_is_kept_where_a_rest_has_none(fetched):
+    fetched(Manners(drop=700), Manners(drop=400, ranges='always', tag='none'), Manners())
+    assert fetched.ranges() == [None, 'bytes=700-', 'bytes=1100-']
 
 
 @pytest.mark.parametrize('status', [301, 302, 303, 307, 308])
@@ -294,8 +300,8 @@ def test_redirects_without_end_and_to_nowhere(fetched, shelf):
     with pytest.raises(DownloadError, match='cannot be reached: Exceeded maximum'):
         fetched(Manners(status=302, headers=(('Location', '/toy.bin'),)))
     assert len(shelf.asked) == 6
-    for place in ('ftp://127.0.0.1/x', 'http://[', 'http://127.0.0.1:1/'):
-        with pytest.raises(DownloadError, match='cannot be reached'):
+    for place in ('ftp://127.0.0.1/x', 'http://127.0.0.1:1x/', 'http://127.0.0.1:1/'):
+        with pytest.raises(DownloadError, match='cannot be reached|Invalid URL in location header'):
             fetched(Manners(status=302, headers=(('Location', place),)))
     assert fetched.names() == []
 
@@ -328,7 +334,8 @@ def test_a_slow_server(fetched):
     assert fetched.ranges() == [None, 'bytes=700-', 'bytes=700-']
 
 
-@pytest.mark.parametrize('url', ['http://127.0.0.1:1/x', 'http://127.0.0.1:99999/x', 'http://[/x', 'https://'])
+@pytest.mark.parametrize('url', ['http://127.0.0.1:1/x', 'http://127.0.0.1:99999/x', 'http://[/x', 'https://', 'http://127.0.0.1/\x00',
+                                 'http://a..b:1/', 'http://xn--a:1/', 'http://127.0.0.1:1/\ud83d'])
 def test_no_such_server(fetched, url):
     with pytest.raises(DownloadError, match='cannot be reached'):
         fetched(url=url, timeout=1)
@@ -363,6 +370,19 @@ def test_a_folder_that_cannot_be_made(fetched, tmp_path):
     with pytest.raises(DownloadError, match='cannot be written'):
         fetched(folder=tmp_path / 'file' / 'data')
     assert fetched.ranges() == []
+
+
+@pytest.mark.parametrize('status, place, tag, expected', [
+    (206, 'bytes 5-9/10', '"a"', 5), (206, 'bytes 5-9/*', '', 5), (206, 'bytes 0-9/10', '"a"', StartOver), (206, 'bytes 50-59/60', '"a"', StartOver),
+    (206, '', '"a"', StartOver), (206, 'bytes 5-9/10', '"b"', StartOver), (416, 'bytes */5', '', None), (416, 'bytes */50', '', StartOver),
+    (200, 'bytes 5-9/10', '"a"', 0), (304, 'bytes 5-9/10', '"a"', Refused)])
+def test_where_a_rest_may_begin(status, place, tag, expected):
+    headers = {'content-range': place, 'etag': tag}
+    if isinstance(expected, type):
+        with pytest.raises(expected):
+            first_byte(status, headers, 5, '"a"')
+    else:
+        assert first_byte(status, headers, 5, '"a"') == expected
 
 
 HEADERS = st.fixed_dictionaries({}, optional={
