@@ -53,7 +53,7 @@ DATASETS: dict[str, Dataset] = {
                       'ten long conversations of two people, 1,986 questions',
                       ('multi-hop', 'temporal', 'open-domain', 'single-hop', 'adversarial')),
     'realtalk': Dataset('REALTALK', 'realtalk', 'load_realtalk', _UNKNOWN, 'https://github.com/danny911kr/REALTALK',
-                        'ten chats of real people over three weeks'),
+                        'ten chats of real people over three weeks', ('multi-hop', 'temporal', 'open-domain')),
     'longmemeval': Dataset('LongMemEval', 'longmemeval', 'load_longmemeval', 'MIT',
                            'https://huggingface.co/datasets/xiaowu0162/longmemeval',
                            'a history of chats with an assistant for each of 500 questions', _LONGMEMEVAL),
