@@ -198,6 +198,13 @@ def test_the_interval_moves_and_grows_with_the_values(groups, scale, shift):
     assert (moved.mean, *ends(moved)) == pytest.approx([scale * number + shift for number in (plain.mean, *ends(plain))], abs=1e-9)
 
 
+@pytest.mark.parametrize('confidence', [.02, .05, .1, .5])
+def test_a_lopsided_sample_keeps_its_mean_within_however_little_confidence_is_asked(confidence):
+    for sample in ([0.0] * 30 + [1.0, .1], [1.0] * 30 + [0.0, .9], [0.0] * 50 + [.3, .7, 1.0]):
+        found = bootstrap(sample, confidence=confidence)
+        assert found.low <= found.mean <= found.high
+
+
 def test_the_same_questions_asked_again_teach_nothing():
     sample, names = [1.0, 0, 1, 1, 0, 0, 0, 0], list('aabbccdd')
     assert ends(bootstrap(sample * 5, names * 5)) == pytest.approx(ends(bootstrap(sample, names)))

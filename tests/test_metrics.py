@@ -3,6 +3,7 @@ import os
 import re
 import string
 from collections import Counter
+from dataclasses import replace
 from datetime import date, timedelta
 
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memnb.bleu import bleu1_hf, bleu1_nltk
+from memnb.conversation import Question
 from memnb.datasets import load_locomo, load_sample
 from memnb.metrics import (METRICS, WRAPPINGS, best_over, cited_recall, evidence_recall, exact_date, exact_match_squad, f1_locomo,
                            f1_remem, f1_set, f1_squad, gives_no_answer, gold_date, gold_vector, is_refusal, locomo_tokens,
@@ -199,6 +201,9 @@ def test_the_vector_of_the_bundled_conversation_is_the_mean_of_its_questions():
             assert mean == pytest.approx(sum(scores) / len(scores))
     assert found['verbatim']['f1_set'] == found['verbatim']['exact_match'] == 1
     assert gold_vector([talk, talk]) == {name: pytest.approx(means) for name, means in gold_vector([talk]).items()}
+    declined = Question('Who?', answer='Nobody said, so nobody knows', category='single-hop', refuse=True)
+    unanswered = Question('Why?', category='single-hop', position=1)
+    assert gold_vector([replace(talk, questions=(*talk.questions, declined, unanswered))]) == gold_vector([talk])
     with pytest.raises(ValueError, match='answered questions, got none'):
         gold_vector([])
 
