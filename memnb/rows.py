@@ -9,15 +9,14 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from .conversation import Conversation, Question
-from .metrics import cited_recall, evidence_recall, exact_date, f1_locomo, f1_set, is_refusal
+from .metrics import METRICS, best_over, cited_recall, evidence_recall, exact_date, f1_locomo, gives_no_answer, recall_any
 from .reading import question_kind
 from .run import Loop
 from .timespan import TimeSpan
 from .trace import Trace
 
 # %% auto #0
-__all__ = ['CATEGORIES', 'CUTS', 'METRICS', 'Row', 'value', 'split_by', 'best_over', 'recall_any', 'answer_scores', 'score',
-           'read_scores', 'evaluate', 'cut']
+__all__ = ['CATEGORIES', 'CUTS', 'Row', 'value', 'split_by', 'answer_scores', 'read_scores', 'score', 'evaluate', 'cut']
 
 # %% ../nbs/51c_rows.ipynb #76d30237
 CATEGORIES = ('multi-hop', 'temporal', 'open-domain', 'single-hop')  # those of LoCoMo with a gold answer
@@ -61,21 +60,10 @@ def split_by(rows: Iterable[Row], by: str) -> dict[str, list[Row]]:
     return parts
 
 # %% ../nbs/51c_rows.ipynb #4ab5850d
-METRICS = {'f1_locomo': f1_locomo, 'f1_set': lambda prediction, gold, category=None: f1_set(prediction, gold)}
-
-
-def best_over(metric, prediction, golds, category=None):
-    return max(metric(prediction, gold, category) for gold in golds)
-
-
-def recall_any(gold, found):
-    return float(bool(set(gold) & set(found))) if gold else None
-
-
 def answer_scores(question: Question, answer: str) -> dict[str, float | None]:
     """The scores of an answer, by name. A question that is to be refused is scored by `refused` alone, and by LoCoMo's
-    own script; one without a gold answer by nothing."""
-    scores: dict[str, float | None] = {'refused': float(is_refusal(answer))}
+    own script; one without a gold answer by nothing but `refused`."""
+    scores: dict[str, float | None] = {'refused': float(gives_no_answer(answer))}
     if question.refuse:
         return scores | {'f1_locomo': f1_locomo(answer, '', 'adversarial')}
     if question.answer is None:
@@ -84,6 +72,12 @@ def answer_scores(question: Question, answer: str) -> dict[str, float | None]:
     dated = exact_date(question.answer, answer) if question_kind(question.text) == 'when' else None
     return scores | {name: best_over(metric, answer, gold, question.category) for name, metric in METRICS.items()} | {
         'date_exact': None if dated is None else float(dated)}
+
+# %% ../nbs/51c_rows.ipynb #92b2f3f6
+def read_scores(gold: Sequence[str], read: Sequence[str], cuts: Sequence[int]) -> dict[str, float | None]:
+    "Evidence recall of all that was read, of the first k turns for each of the cuts, and whether any gold turn was read."
+    return {'recall': evidence_recall(gold, read), 'recall_any': recall_any(gold, read),
+            **{f'read_recall@{k}': evidence_recall(gold, read[:k]) for k in cuts}}
 
 
 def score(
@@ -100,12 +94,6 @@ def score(
     return replace(row, answer=trace.answer, read=tuple(trace.read), evidence=tuple(trace.evidence), turns=len(trace.read), scores={
         **read_scores(question.evidence, trace.read, cuts), 'cited_recall': cited_recall(trace, question.evidence),
         **answer_scores(question, trace.answer or '')})
-
-
-def read_scores(gold: Sequence[str], read: Sequence[str], cuts: Sequence[int]) -> dict[str, float | None]:
-    "Evidence recall of all that was read, of the first k turns for each of the cuts, and whether any gold turn was read."
-    return {'recall': evidence_recall(gold, read), 'recall_any': recall_any(gold, read),
-            **{f'read_recall@{k}': evidence_recall(gold, read[:k]) for k in cuts}}
 
 # %% ../nbs/51c_rows.ipynb #8a166138
 def evaluate(

@@ -8,21 +8,29 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
-from .intervals import bootstrap, paired
+from .intervals import Interval, bootstrap
 from .rows import CATEGORIES, Row, split_by, value
 
 # %% auto #0
-__all__ = ['REPORTED', 'summary', 'Table', 'figure_of', 'with_interval', 'table', 'difference']
+__all__ = ['REPORTED', 'interval_of', 'summary', 'latex_text', 'markdown_text', 'csv_text', 'Table', 'figure_of', 'with_interval',
+           'table', 'same_questions', 'gain', 'difference']
 
 # %% ../nbs/51d_tables.ipynb #868f7a9d
+def interval_of(rows: Sequence[Row], values: Sequence[float | None]) -> Interval:
+    "The mean of one value for each row, over conversations; over questions, with all their repeats, where there is only one conversation."
+    conversations = [(row.dataset, row.conversation) for row in rows]
+    if len(set(conversations)) > 1:
+        return bootstrap(values, conversations)
+    return replace(bootstrap(values, [row.question for row in rows]), over='questions')
+
+# %% ../nbs/51d_tables.ipynb #02f8c202
 REPORTED = ('turns', 'recall', *(f'read_recall@{k}' for k in (5, 10, 15, 20, 25)), 'cited_recall', 'f1_locomo', 'date_exact')
 
 
 def _means(rows: Sequence[Row], metrics: Iterable[str]) -> dict[str, dict]:
-    clusters = [row.conversation for row in rows]
-    return {metric: asdict(bootstrap([value(row, metric) for row in rows], clusters)) for metric in metrics}
+    return {metric: asdict(interval_of(rows, [value(row, metric) for row in rows])) for metric in metrics}
 
 # %% ../nbs/51d_tables.ipynb #70aef9ae
 def summary(
@@ -39,47 +47,62 @@ def summary(
             for method, mine in split_by(rows, 'method').items()]
 
 # %% ../nbs/51d_tables.ipynb #feead91c
+_LATEX = {**{sign: '\\' + sign for sign in '&%$#_{}'}, '\\': r'\textbackslash{}', '~': r'\textasciitilde{}', '^': r'\textasciicircum{}',
+          '<': r'\textless{}', '>': r'\textgreater{}', '|': r'\textbar{}', '*': '{*}', '[': '{[}', ']': '{]}', '–': '--', '−': '$-$',
+          'Δ': r'$\Delta$', 'ρ': r'$\rho$', '→': r'$\rightarrow$', '≥': r'$\geq$', '≤': r'$\leq$', '×': r'$\times$', '…': r'\dots{}'}
+
+
+def latex_text(text: str) -> str:
+    "A text that LaTeX prints as it is: what means something to it is escaped, and ends of lines are blanks."
+    return ''.join(_LATEX.get(sign, sign) for sign in ' '.join(text.split()))
+
+
+def markdown_text(text: str) -> str:
+    "A text that Markdown shows as it is, also within a table: the signs that it obeys are escaped, and ends of lines are blanks."
+    return ''.join('\\' + sign if sign in '\\|*`<&' else sign for sign in ' '.join(text.split()))
+
+
+def csv_text(lines: Iterable[Iterable[object]]) -> str:
+    "Lines as comma-separated values, as RFC 4180 has them: a text with a comma, a quote or an end of line stands in quotes. None is an empty cell."
+    text = io.StringIO()
+    csv.writer(text, lineterminator='\r\n').writerows(lines)
+    return text.getvalue()
+
+# %% ../nbs/51d_tables.ipynb #e1bd8f64
 @dataclass(frozen=True)
 class Table:
-    "A table that prints as aligned text, and shows as Markdown in a notebook."
+    "A table that prints as aligned text, shows as Markdown in a notebook, and can be written as CSV and LaTeX. All cells are texts."
     title: str
     columns: tuple[str, ...]
-    lines: tuple[tuple[str, ...], ...]
+    lines: tuple[tuple[str, ...], ...]  # each as long as the columns
+    note: str = ''  # what is said below it
 
     def __str__(self):
         widths = [max(map(len, column)) for column in zip(self.columns, *self.lines)]
         aligned = [[line[0].ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(line[1:], widths[1:]))]
                    for line in (self.columns, *self.lines)]
-        return '\n'.join([self.title, *('  '.join(line).rstrip() for line in aligned)])
+        return '\n'.join([self.title, *('  '.join(line).rstrip() for line in aligned), *([self.note] if self.note else [])])
 
     def to_markdown(self) -> str:
         "The table in the syntax of GitHub, its title in bold above it."
-        rows = [self.columns, ('---', *('---:' for _ in self.columns[1:])), *self.lines]
-        escaped = ['| ' + ' | '.join(cell.replace('|', '\\|') for cell in row) + ' |' for row in rows]
-        return '\n'.join([f'**{self.title}**', '', *escaped])
+        rows = [tuple(map(markdown_text, line)) for line in (self.columns, *self.lines)]
+        rows.insert(1, ('---', *('---:' for _ in self.columns[1:])))
+        shown = ['| ' + ' | '.join(row) + ' |' for row in rows]
+        return '\n'.join([f'**{markdown_text(self.title)}**', '', *shown, *(['', markdown_text(self.note)] if self.note else [])])
 
     _repr_markdown_ = to_markdown
 
     def to_csv(self) -> str:
-        "The table as comma-separated values, its columns in the first line."
-        text = io.StringIO()
-        csv.writer(text, lineterminator='\n').writerows([self.columns, *self.lines])
-        return text.getvalue()
+        "The table as comma-separated values, its columns in the first line; title and note are left out."
+        return csv_text([self.columns, *self.lines])
 
     def to_latex(self) -> str:
         "The table for LaTeX with the package booktabs, its title as the caption."
-        rows = [' & '.join(map(_latex, line)) + r' \\' for line in (self.columns, *self.lines)]
-        return '\n'.join([r'\begin{table}', r'\centering', rf'\caption{{{_latex(self.title)}}}',
+        rows = [' & '.join(map(latex_text, line)) + r' \\' for line in (self.columns, *self.lines)]
+        note = [rf'\par\smallskip {latex_text(self.note)}'] if self.note else []
+        return '\n'.join([r'\begin{table}', r'\centering', rf'\caption{{{latex_text(self.title)}}}',
                           rf'\begin{{tabular}}{{l{"r" * (len(self.columns) - 1)}}}', r'\toprule', rows[0], r'\midrule', *rows[1:],
-                          r'\bottomrule', r'\end{tabular}', r'\end{table}'])
-
-
-_LATEX = {**{sign: '\\' + sign for sign in '&%$#_{}'}, '\\': r'\textbackslash{}', '~': r'\textasciitilde{}', '^': r'\textasciicircum{}',
-          '–': '--', '−': '$-$', 'Δ': r'$\Delta$', '→': r'$\rightarrow$', '≥': r'$\geq$', '≤': r'$\leq$', '×': r'$\times$'}
-
-
-def _latex(text: str) -> str:
-    return ''.join(_LATEX.get(sign, sign) for sign in text)
+                          r'\bottomrule', r'\end{tabular}', *note, r'\end{table}'])
 
 # %% ../nbs/51d_tables.ipynb #c10e2de8
 def figure_of(means: Mapping[str, dict], metric: str, scale: float = 100) -> str:
@@ -111,13 +134,30 @@ def table(
     return Table(title or f'{metric}, in percent', columns, tuple(lines))
 
 # %% ../nbs/51d_tables.ipynb #bc712b04
+def same_questions(ours: Iterable[Row], theirs: Iterable[Row]) -> list[tuple[Row, Row]]:
+    "The rows of two methods on the same question, dataset and repeat, in the order of the first. ValueError where one has several."
+    other: dict[tuple, Row] = {}
+    for row in theirs:
+        if other.setdefault((row.dataset, *row.question, row.repeat), row) is not row:
+            raise ValueError(f'theirs: expected one row a question, got several for {row.conversation}/{row.position}, repeat {row.repeat}')
+    keys = [(row, (row.dataset, *row.question, row.repeat)) for row in ours]
+    return [(row, other[key]) for row, key in keys if key in other]
+
+
+def _gain(pairs: Sequence[tuple[Row, Row]], metric: str) -> Interval:
+    values = [(value(mine, metric), value(yours, metric)) for mine, yours in pairs]
+    return interval_of([mine for mine, _ in pairs], [None if None in both else both[0] - both[1] for both in values])
+
+
+def gain(ours: Iterable[Row], theirs: Iterable[Row], metric: str = 'recall') -> Interval:
+    "What one method has more of a metric than another, on average over the questions for which both have a value."
+    return _gain(same_questions(ours, theirs), metric)
+
+
 def difference(ours: Iterable[Row], theirs: Iterable[Row], metric: str = 'recall') -> dict[str, dict]:
     "What one method has more than another on the same questions: by category, by conversation, and 'overall'."
-    other = {row.question: row for row in theirs}
-    pairs = [(row, other[row.question]) for row in ours if row.question in other]
-    groups = {'overall': pairs}
-    for pair in pairs:
+    groups = {'overall': same_questions(ours, theirs)}
+    for pair in groups['overall']:
         groups.setdefault(pair[0].category, []).append(pair)
         groups.setdefault(pair[0].conversation, []).append(pair)
-    return {name: asdict(paired([value(mine, metric) for mine, _ in group], [value(yours, metric) for _, yours in group],
-                                [mine.conversation for mine, _ in group])) for name, group in groups.items()}
+    return {name: asdict(_gain(group, metric)) for name, group in groups.items()}

@@ -1,5 +1,8 @@
-"""Experiments: a perfect, an empty, a lazy and a failing loop over a conversation of two sessions, counted by hand."""
+"""Rows and tables: a perfect, an empty and a failing loop over a conversation of two sessions, counted by hand; tables that come back as they were written."""
+import csv
+import io
 import json
+import re
 from argparse import Namespace
 from dataclasses import asdict, replace
 from datetime import datetime
@@ -12,8 +15,9 @@ from memnb.bench import AGAINST, ORDER, Addressed, main_bench, memr3_methods, me
 from memnb.cli import main
 from memnb.conversation import Conversation, Question, Session, Turn
 from memnb.datasets import DatasetError, data_path, load_sample
-from memnb.rows import CATEGORIES, Row, cut, evaluate, score, value
-from memnb.tables import Table, difference, summary, table
+from memnb.metrics import METRICS, f1_locomo
+from memnb.rows import CATEGORIES, Row, answer_scores, cut, evaluate, read_scores, score, split_by, value
+from memnb.tables import Table, csv_text, difference, gain, interval_of, latex_text, markdown_text, same_questions, summary, table
 from memnb.intervals import bootstrap
 from memnb.run import Loop
 from memnb.search import Hit
@@ -116,6 +120,50 @@ def test_the_summary_leaves_questions_without_gold_out_and_counts_them():
     assert json.loads(json.dumps(one)) == one
 
 
+# --- scores ----------------------------------------------------------------------------------------------------------
+
+words = st.sampled_from(['red', 'a red car', 'No information available', '', 'Porto, Lisbon', '1 March 2024'])
+
+
+@given(words, st.none() | words, st.lists(words, max_size=2), st.sampled_from([*CATEGORIES, None]), st.booleans())
+def test_an_answer_has_the_best_score_of_every_metric_over_all_right_wordings(answer, gold, aliases, category, refuse):
+    found = answer_scores(Question('What is it?', gold, category=category, aliases=aliases if gold is not None else (), refuse=refuse), answer)
+    assert found.pop('refused') == float(answer in ('', 'No information available'))
+    if refuse:
+        assert found == {'f1_locomo': f1_locomo(answer, '', 'adversarial')}
+    elif gold is None:
+        assert found == {}
+    else:
+        assert found.pop('date_exact') is None
+        assert found == {name: max(metric(answer, one, category) for one in (gold, *aliases)) for name, metric in METRICS.items()}
+
+
+turns = st.lists(st.sampled_from([f'D1:{place}' for place in range(6)]), unique=True)
+
+
+@given(turns, turns, st.lists(st.integers(0, 8), max_size=3))
+def test_reading_is_scored_by_counting(gold, read, cuts):
+    found = read_scores(gold, read, cuts)
+    assert found['recall'] == (sum(turn in read for turn in gold) / len(gold) if gold else None)
+    assert found['recall_any'] == (float(any(turn in read for turn in gold)) if gold else None)
+    for k in cuts:
+        assert found[f'read_recall@{k}'] == (sum(turn in read[:k] for turn in gold) / len(gold) if gold else None)
+
+
+@given(st.booleans(), words, turns, turns, turns)
+def test_a_row_keeps_what_the_trace_says_or_nothing_after_an_error(failed, answer, gold, read, cited):
+    question = Question('What is it?', 'red', gold, 'single-hop', 'c', 3)
+    trace = Trace(question='What is it?', method='m', model='x', answer=answer, read=read, evidence=cited, error='down' if failed else None)
+    row = score(trace, question, 'mine', cuts=(2,))
+    assert (row.question, row.category, row.method, row.gold, row.error) == (('c', 3), 'single-hop', 'mine', tuple(gold), trace.error)
+    if failed:
+        assert (row.answer, row.read, row.evidence, row.turns, row.scores) == (None, (), (), None, {})
+    else:
+        assert (row.answer, row.read, row.evidence, row.turns) == (answer, tuple(read), tuple(cited), len(read))
+        assert row.scores == {**read_scores(gold, read, (2,)), **answer_scores(question, answer),
+                              'cited_recall': read_scores(gold, cited, ())['recall']}
+
+
 # --- rows by hand ----------------------------------------------------------------------------------------------------
 
 shares = st.none() | st.floats(0, 1)
@@ -154,6 +202,49 @@ def test_a_summary_is_the_bootstrap_of_its_rows(both):
         assert sum(part['recall']['n'] for part in one['by_category'].values()) == found.n
 
 
+@given(st.lists(st.tuples(st.sampled_from('ab'), st.sampled_from('xy'), st.integers(0, 2), st.integers(0, 1)), unique=True),
+       st.lists(st.tuples(st.sampled_from('ab'), st.sampled_from('xy'), st.integers(0, 2), st.integers(0, 1)), unique=True))
+def test_pairs_agree_in_dataset_conversation_position_and_repeat(ours, theirs):
+    def made(keys, method):
+        return [Row(conversation, place, None, method, dataset=dataset, repeat=repeat) for dataset, conversation, place, repeat in keys]
+    pairs = same_questions(made(ours, 'ours'), made(theirs, 'theirs'))
+    assert [(mine.dataset, *mine.question, mine.repeat) for mine, _ in pairs] == [key for key in ours if key in theirs]
+    assert all((mine.dataset, mine.question, mine.repeat) == (other.dataset, other.question, other.repeat) for mine, other in pairs)
+    assert all((mine.method, other.method) == ('ours', 'theirs') for mine, other in pairs)
+
+
+def test_two_rows_for_one_question_are_no_pair():
+    twice = [Row('c', 0, None, 'm'), Row('c', 0, None, 'm')]
+    with pytest.raises(ValueError, match='one row a question.*c/0'):
+        same_questions(twice[:1], twice)
+
+
+@given(row_lists())
+@settings(max_examples=25)
+def test_a_gain_is_the_overall_difference_and_turns_its_sign(both):
+    ours, theirs = both
+    assert asdict(gain(ours, theirs)) == difference(ours, theirs)['overall']
+    there, back = gain(ours, theirs), gain(theirs, ours)
+    assert there.n == back.n and (there.n == 0 or (there.mean, there.low, there.high) == pytest.approx((-back.mean, -back.high, -back.low)))
+
+
+@given(st.lists(st.tuples(st.sampled_from('ab'), st.floats(0, 1)), min_size=2, max_size=8), st.integers(2, 4))
+@settings(max_examples=25)
+def test_asking_again_with_the_same_outcome_teaches_nothing(questions, times):
+    rows = [Row(conversation, place, None, 'm', scores={'recall': found}) for place, (conversation, found) in enumerate(questions)]
+    again = [replace(row, repeat=repeat) for row in rows for repeat in range(times)]
+    once, often = (interval_of(mine, [value(row, 'recall') for row in mine]) for mine in (rows, again))
+    assert often.n == times * once.n and often.over == once.over
+    assert often.over == ('conversations' if len({conversation for conversation, _ in questions}) > 1 else 'questions')
+    assert (often.mean, often.low, often.high) == pytest.approx((once.mean, once.low, once.high)) or once.over == 'conversations'
+
+
+def test_conversations_of_two_datasets_are_two():
+    rows = [Row('c', place, None, 'm', dataset=dataset, scores={'recall': found}) for dataset, found in (('a', 0), ('b', 1)) for place in range(3)]
+    assert interval_of(rows, [0, 0, 0, 1, 1, 1]).over == 'conversations'
+    assert [*split_by(rows, 'dataset')] == ['a', 'b']
+
+
 @given(st.integers(0, 5), st.integers(0, 5))
 @settings(max_examples=40, deadline=None)
 def test_cutting_is_reading_fewer(first, second):
@@ -186,6 +277,83 @@ def test_a_table_shows_percent_intervals_and_counts():
     assert shown.columns == ('method', 'turns read', 'overall [95%]', 'multi-hop', 'temporal', 'single-hop', 'questions')
     assert shown.lines == (('perfect', '4.0', '100.0 [100.0, 100.0]', '100.0', '100.0', '–', '2'),)
     assert table([]).lines == ()
+
+
+# --- texts in tables -------------------------------------------------------------------------------------------------
+
+signs = st.text(st.sampled_from('ab |\\*`<&_{}$%#~^[]",;\n\r–Δ'), max_size=8) | st.text(st.characters(exclude_categories=['Cs', 'Cc']), max_size=4)
+tables = st.integers(1, 3).flatmap(lambda width: st.builds(
+    Table, signs, st.tuples(*[signs] * width), st.lists(st.tuples(*[signs] * width), max_size=3).map(tuple), signs))
+
+
+def flat(text):
+    return ' '.join(text.split())
+
+
+@given(tables)
+def test_csv_comes_back(one):
+    assert list(csv.reader(io.StringIO(one.to_csv(), newline=''))) == [list(line) for line in (one.columns, *one.lines)]
+
+
+@given(st.lists(st.lists(st.none() | signs | st.floats(0, 1), min_size=2, max_size=3), max_size=3))
+def test_csv_writes_none_as_nothing(lines):
+    assert list(csv.reader(io.StringIO(csv_text(lines), newline=''))) == [['' if cell is None else str(cell) for cell in line] for line in lines]
+
+
+@given(tables)
+def test_markdown_comes_back(one):
+    title, _, *lines = one.to_markdown().split('\n')
+    lines = lines[:2 + len(one.lines)]
+    assert re.sub(r'\\(.)', r'\1', title) == f'**{flat(one.title)}**'
+    read = [[re.sub(r'\\(.)', r'\1', cell.strip(' ')) for cell in re.findall(r'((?:\\.|[^|\\])*)\|', line)[1:]] for line in lines]
+    assert [read[0], *read[2:]] == [[flat(cell) for cell in line] for line in (one.columns, *one.lines)]
+    assert not re.search(r'(?<!\\)(?:\\\\)*[<`]', one.to_markdown())
+
+
+COMMANDS = {r'\textbackslash': '\\', r'\textasciitilde': '~', r'\textasciicircum': '^', r'\textless': '<', r'\textgreater': '>', r'\textbar': '|', r'\dots': '…'}
+
+
+def typeset(latex):
+    """What LaTeX would print of a text; an AssertionError for what it would obey."""
+    text, rest = '', latex
+    while rest:
+        found = (re.match(r'\\([&%$#_{}])', rest) or re.match(r'\{([*\[\]])\}', rest) or re.match(r'(\\[a-z]+)\{\}', rest)
+                 or re.match(r'\$(-|\\[a-zA-Z]+)\$', rest) or re.match(r'(--)', rest) or re.match(r'([^\\{}&%$#_^~<>|\[\]*])', rest))
+        assert found, rest
+        text += COMMANDS.get(found.group(1), found.group(1))
+        rest = rest[found.end():]
+    return text
+
+
+@given(signs)
+def test_latex_prints_what_was_written_and_obeys_nothing(text):
+    greek = {'–': '--', '−': '-', 'Δ': r'\Delta', 'ρ': r'\rho', '→': r'\rightarrow', '≥': r'\geq', '≤': r'\leq', '×': r'\times'}
+    assert typeset(latex_text(text)) == ''.join(greek.get(sign, sign) for sign in flat(text))
+
+
+@given(tables)
+def test_a_latex_table_is_whole(one):
+    text = one.to_latex()
+    bare = re.sub(r'\\[\\{}]', '', text)
+    depth = 0
+    for sign in bare:
+        depth += (sign == '{') - (sign == '}')
+        assert depth >= 0
+    assert depth == 0
+    assert re.findall(r'\\(begin|end)\{(\w+)\}', text) == [('begin', 'table'), ('begin', 'tabular'), ('end', 'tabular'), ('end', 'table')]
+    body = text.split('\\toprule\n')[1].split('\n\\bottomrule')[0].split('\n')
+    rows = [line for line in body if line != r'\midrule']
+    assert len(rows) == 1 + len(one.lines) and all(line.endswith(r' \\') for line in rows)
+    assert all(len(re.findall(r'(?<!\\)&', line)) == len(one.columns) - 1 for line in rows)
+    assert not any(re.match(r'[\[*]', line) for line in rows)  # LaTeX would take it for an option of the line before
+    assert text.split('\n')[3] == r'\begin{tabular}{l' + 'r' * (len(one.columns) - 1) + '}'
+
+
+def test_a_note_is_shown_below_in_every_format_for_readers():
+    noted = Table('T', ('a',), (('x',),), 'a note_')
+    assert str(noted).endswith('\na note_') and noted.to_markdown().endswith('\n\na note_') and r'a note\_' in noted.to_latex()
+    assert 'note' not in noted.to_csv() and noted._repr_markdown_() == noted.to_markdown()
+    assert markdown_text('a\nb') == 'a b'
 
 
 # --- MemR3's tables --------------------------------------------------------------------------------------------------
