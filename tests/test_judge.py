@@ -313,6 +313,14 @@ def test_no_wrong_answer_names_the_time_or_all_numbers_of_the_gold_answer(sample
             assert not gold.numbers or gold.numbers != told.numbers
 
 
+@pytest.mark.parametrize('one, other', [('June 2024', '8 June 2024'), ('8 months', '8 prints'), ('A jumper', 'A yellow jumper'), ('Yes, he is', 'No, never')])
+def test_the_gold_of_another_question_is_taken_only_where_it_cannot_be_right(one, other):
+    pair = [Question('Would he say what it was?', one, position=0), Question('Would she, too, say what it was?', other, position=1)]
+    assert not [trial for trial in trials(pair) if trial.sort == 'gold of another question']
+    far = [replace(pair[0], answer='8 June 2021'), replace(pair[1], answer='9 June 2021')]
+    assert [trial.answer for trial in trials(far) if trial.sort == 'gold of another question'] == ['9 June 2021', '8 June 2021']
+
+
 def test_a_calibration_is_what_counting_by_hand_gives(sample):
     """The judge accepts what holds an `8`; the counts are made by a loop of their own."""
     lm = FunctionLM(lambda prompt: json.dumps({'correct': '8' in prompt.split('Answer to be marked: ')[1]}), name='eight')
@@ -332,6 +340,7 @@ def test_failures_are_counted_apart_and_questions_left_out_are_named():
     lm = ScriptedLM([{'correct': True}, ServerError('busy'), {'correct': False}] * 3)
     made = calibrate_judge(Judge(lm, 'strict'), [lesson, Question('Why?')])
     assert [(one.accepted, one.judged, one.failed) for kind, sort, one in made.rows if sort == 'all'] == [(1, 2, 1), (1, 1, 1), (1, 3, 1)]
+    assert all(one.correct is not None for _, one in made.mistakes) and len(made.mistakes) == 3  # one right refused, one wrong and one vague accepted
     assert (made.left_out, made.to_dict()['failed'], made.to_dict()['accepted']['wrong']['n']) == (1, 3, 1)
     assert made._repr_markdown_().count('\n') == 4 + 11 and 'busy' not in str(made)
     assert json.loads(json.dumps(made.to_dict()))['judge'].endswith('by scripted')
