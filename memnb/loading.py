@@ -61,9 +61,11 @@ DATASETS: dict[str, Dataset] = {
                    'https://huggingface.co/datasets/baharef/ToT', 'a list of dated facts for each question', TOT_KINDS),
     'complex_tr': Dataset('Complex-TR', 'loading', 'load_complex_tr_conversation', _UNKNOWN, 'https://github.com/nusnlp/complex-tr',
                           "questions on people's careers over texts about them", tuple(CAREER_KINDS.values())),
-    'musique': Dataset('MuSiQue', 'passages', 'load_passages', 'CC BY 4.0', 'https://huggingface.co/datasets/osunlp/HippoRAG_2',
+    'musique': Dataset('MuSiQue', 'passages', 'load_passages', 'CC BY 4.0',
+                       'https://github.com/OSU-NLP-Group/HippoRAG/tree/main/reproduce/dataset',
                        '1,000 questions over the passages of an encyclopedia', ('2-hop', '3-hop', '4-hop'), True),
-    '2wiki': Dataset('2WikiMultihopQA', 'passages', 'load_passages', 'Apache 2.0', 'https://huggingface.co/datasets/osunlp/HippoRAG_2',
+    '2wiki': Dataset('2WikiMultihopQA', 'passages', 'load_passages', 'Apache 2.0',
+                     'https://github.com/OSU-NLP-Group/HippoRAG/tree/main/reproduce/dataset',
                      '1,000 questions over the passages of an encyclopedia',
                      ('comparison', 'inference', 'compositional', 'bridge_comparison'), True),
     'jsonl': Dataset('your own', 'jsonl', 'load_jsonl', 'yours', '', 'one conversation a line')}
