@@ -168,7 +168,7 @@ def test_a_name_may_be_a_number(path):
     ([turn(), {'conversation': 'cats', 'answer': 'x'}], "line 2: the field 'question' is missing"),
     ([turn(), '[3]'], r'line 2: expected an object, got \[3\]'), ([turn(), '{"a": oops}', turn()], 'line 2: not JSON: Expecting value'),
     ([turn(), '{"conversation": "a", "conversation": "b"}'], "line 2: the key 'conversation' comes twice"),
-    ([turn(), '[' * 100_000, turn()], 'own.jsonl: line 2'), ([''], 'own.jsonl: expected a line for each turn and each question, got none'),
+    ([turn(), '{"a": oops}'], '^own.jsonl: line 2: not JSON: Expecting value'), ([turn(), '[' * 100_000, turn()], 'own.jsonl: line 2'), ([''], 'own.jsonl: expected a line for each turn and each question, got none'),
 ])
 def test_what_is_wrong_is_told_with_its_line(path, lines, message):
     with pytest.raises(DatasetError, match=message):
