@@ -25,8 +25,8 @@ def prompt_hash(role: Role) -> str:
     return hashlib.sha256(f'{role.system}\0{role.user}'.encode('utf-8', 'replace')).hexdigest()[:12]
 
 # %% ../nbs/51f_costs.ipynb #27aafd84
-class Stopped(Exception):
-    "The run was told to stop, or its budget is spent: no call more."
+class Stopped(BaseException):
+    "The run was told to stop, or its budget is spent: no call more. It is no Exception, so that nobody takes it for a memory's fault."
 
 
 class Purse:

@@ -8,6 +8,8 @@ from __future__ import annotations
 import logging
 import multiprocessing
 import os
+import signal
+import threading
 from collections.abc import Iterator
 from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import contextmanager
@@ -15,38 +17,62 @@ from contextlib import contextmanager
 # %% auto #0
 __all__ = ['EXECUTORS', 'executor_of']
 
+# %% ../nbs/51k_executors.ipynb #dbd23c89
+EXECUTORS = 'threads, threads:N, processes, processes:N, dask://HOST:PORT, or dask, dask:N (a cluster on this machine)'
+
+
+def _parsed(text: str) -> tuple[str, int | str]:
+    "The kind, and how many workers or the address of a scheduler. ValueError for what is none."
+    kind, _, rest = text.partition(':')
+    if kind == 'dask' and rest.startswith('//') and len(rest) > 2:
+        return kind, f'tcp:{rest}'
+    if kind not in ('threads', 'processes', 'dask') or text.endswith(':') or (rest and not (rest.isdecimal() and int(rest))):
+        raise ValueError(f'executor: expected one of {EXECUTORS}, got {text!r}')
+    return kind, int(rest) if rest else os.cpu_count() or 1
+
 # %% ../nbs/51k_executors.ipynb #b559d49a
-EXECUTORS = 'threads, threads:N, processes, processes:N, dask://HOST:PORT, or dask (a cluster of this machine)'
+def _begin_worker() -> None:
+    "In a process of a pool: leave control-C to the one who started it, and do not outlive that one."
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
+    def end_with_parent() -> None:
+        multiprocessing.parent_process().join()
+        os._exit(1)
+    threading.Thread(target=end_with_parent, daemon=True).start()
 
+# %% ../nbs/51k_executors.ipynb #6ea605f7
 @contextmanager
 def executor_of(text: str) -> Iterator[Executor]:
-    "An executor by its name, shut down afterwards. ValueError for a name that is none; ImportError where dask is not installed."
-    kind, _, number = text.partition(':')
-    if kind == 'dask':
-        with _cluster(text) as executor:
+    """An executor by its name, shut down afterwards. ValueError for a name that is none, or where no scheduler answers;
+    ImportError where dask is not installed."""
+    kind, where = _parsed(text)
+    if kind == 'threads':
+        with ThreadPoolExecutor(where) as executor:
             yield executor
-        return
-    if kind not in ('threads', 'processes') or (number and not (number.isdecimal() and int(number))):
-        raise ValueError(f'executor: expected one of {EXECUTORS}, got {text!r}')
-    count = int(number) if number else os.cpu_count() or 1
-    fresh = multiprocessing.get_context('spawn')  # a process that is a copy of this one would hold its threads' locks
-    with ThreadPoolExecutor(count) if kind == 'threads' else ProcessPoolExecutor(count, mp_context=fresh) as executor:
-        yield executor
+    elif kind == 'processes':
+        fresh = multiprocessing.get_context('spawn')  # a process that is a copy of this one would hold its threads' locks
+        with ProcessPoolExecutor(where, fresh, _begin_worker) as executor:
+            yield executor
+    else:
+        with _cluster(where) as executor:
+            yield executor
 
-
+# %% ../nbs/51k_executors.ipynb #915b7a79
 @contextmanager
-def _cluster(text: str) -> Iterator[Executor]:
+def _cluster(where: int | str) -> Iterator[Executor]:
+    "A Dask client's executor: of a cluster that is there, or of one that is made here and goes afterwards."
     try:
         from distributed import Client, LocalCluster
     except ImportError:
         raise ImportError("executor: dask is not installed; this installs it: pip install 'memnb[dask]'") from None
     logging.getLogger('distributed').setLevel(logging.WARNING)
-    if text != 'dask' and not text.startswith('dask://'):
-        raise ValueError(f'executor: expected one of {EXECUTORS}, got {text!r}')
-    if text != 'dask':
-        with Client(text.replace('dask://', 'tcp://', 1)) as client:
-            yield client.get_executor()
+    if isinstance(where, int):
+        with LocalCluster(n_workers=where, threads_per_worker=1, dashboard_address=None) as cluster, Client(cluster) as client:
+            yield client.get_executor(pure=False)
         return
-    with LocalCluster(n_workers=os.cpu_count() or 1, threads_per_worker=1, dashboard_address=None) as cluster, Client(cluster) as client:
-        yield client.get_executor()
+    try:
+        client = Client(where, timeout=10)
+    except OSError as error:
+        raise ValueError(f'executor: expected a Dask scheduler at {where}, and none answers: {error}') from None
+    with client:
+        yield client.get_executor(pure=False)  # a task that was run before is run again, not remembered

@@ -7,111 +7,65 @@ from __future__ import annotations
 
 import json
 import os
+import platform
+import secrets
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Executor, Future, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from .conversation import Conversation, Question
 from .costs import Prices, Purse
-from .judge import Judge
-from .lm import LM, RuleLM, as_lm
-from .methods import Memory, Method, chosen
+from .grid import Datasets, Grid
 from .provenance import category_map, code, conversations_hash, fingerprint
 from .results import Results, prompts_of, save, spending
-from .row_log import RowLog
-from .tasks import Task, latest, run_task
+from .row_log import RowLog, locked
+from .tasks import Task, TaskError, latest, missing, run_task, who_runs
+
+_all_ = ['Datasets', 'Grid']
 
 # %% auto #0
-__all__ = ['Datasets', 'ExperimentError', 'Grid', 'Experiment']
+__all__ = ['ExperimentError', 'Experiment', 'Datasets', 'Grid']
 
-# %% ../nbs/52_experiment.ipynb #63dc6481
+# %% ../nbs/52_experiment.ipynb #91fd39ae
 class ExperimentError(RuntimeError):
-    "An experiment that cannot be run, or a folder that belongs to another one."
-
-
-Datasets = Mapping[str, Sequence[Conversation]]
-
-
-class Grid:
-    "What an experiment is: which questions are asked with which methods, by whom, and how often."
-    def __init__(self, methods: Sequence[str | Method],  # by name, or one's own
-                 datasets: Datasets | Sequence[Conversation],  # conversations by the name of their dataset
-                 memories: Sequence[str | Memory] | None = None,  # every loop over each of them; None: each over its own
-                 lm: LM | Callable[[str], str] | None = None,  # who plays the roles of asking; None: the rules
-                 repeats: int = 1,  # how often each question is asked
-                 seed: int | None = None,  # of models that take one; each repeat has the next
-                 *, build_lm: LM | Callable[[str], str] | None = None,  # who reads the conversations into the memories; None: as `lm`
-                 judge: Judge | None = None,  # who marks the answers, beside the metrics
-                 turns: int | None = 25,  # how many a method may read for a question
-                 stop: bool = False,  # True: a loop may stop before it has read them
-                 categories: Sequence[str] | None = None,  # None: all but LoCoMo's adversarial ones
-                 baselines: Sequence[str | Method] = ('rag', 'full-context'),  # rows that every table has
-                ):
-        named = datasets if isinstance(datasets, Mapping) else {'data': datasets}
-        self.datasets = {name: list(conversations) for name, conversations in named.items()}
-        self.methods = _with_baselines(methods, memories, baselines)
-        self.lm = RuleLM() if lm is None else as_lm(lm)
-        self.build_lm = self.lm if build_lm is None else as_lm(build_lm)
-        self.repeats, self.seed, self.judge, self.turns, self.stop = repeats, seed, judge, turns, stop
-        self.categories = None if categories is None else tuple(categories)
-        self._check()
-
-    def _check(self) -> None:
-        for name, value in (('repeats', self.repeats), ('turns', self.turns)):
-            if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
-                raise ValueError(f'{name}: expected 1 or more, got {value!r}')
-        for name, conversations in self.datasets.items():
-            ids = [one.id for one in conversations]
-            if len(set(ids)) < len(ids):
-                raise ValueError(f'dataset {name!r}: conversations with the same id: {sorted({one for one in ids if ids.count(one) > 1})}')
-        if not any(self.asked(one) for conversations in self.datasets.values() for one in conversations):
-            raise ValueError('nothing to ask: no conversation has a question of the categories that were chosen')
-
-    def asked(self, conversation: Conversation) -> list[Question]:
-        "The questions of a conversation that are asked."
-        return [one for one in conversation.questions
-                if (one.category != 'adversarial' if self.categories is None else one.category in self.categories)]
-
-    def settings(self) -> dict:
-        "All that shapes a row; JSON values only, no secrets. Its fingerprint is the experiment's."
-        return {'methods': [one.settings() for one in self.methods], 'repeats': self.repeats, 'seed': self.seed, 'turns': self.turns,
-                'stop': self.stop, 'categories': self.categories and list(self.categories), 'lm': self.lm.settings(),
-                'build_lm': self.build_lm.settings(), 'judge': self.judge and self.judge.provenance(), 'memnb': code()['memnb'],
-                'datasets': {name: conversations_hash(conversations) for name, conversations in self.datasets.items()}}
-
-    def tasks(self, folder: str | Path, budget: int | None = None, since: int = 0) -> list[Task]:
-        "All that is to be done, one conversation with one method at a time: a conversation's tasks stand together."
-        mark = fingerprint(self.settings())
-        return [Task(mark, dataset, conversation, tuple(one.position for one in self.asked(conversation)), method, str(folder), repeat,
-                     self.turns, self.stop, self.lm, self.build_lm, self.judge, self.seed, budget, since)
-                for dataset, conversations in self.datasets.items() for conversation in conversations if self.asked(conversation)
-                for method in self.methods for repeat in range(self.repeats)]
+    "An experiment that cannot be run, a folder that belongs to another one, or a task that broke."
 
 # %% ../nbs/52_experiment.ipynb #4c239cda
-def _with_baselines(methods: Sequence[str | Method], memories: Sequence[str | Memory] | None, baselines: Sequence[str | Method]) -> list[Method]:
-    grid, plain = chosen(methods, memories), chosen(baselines)
-    names = {one.name for one in grid}
-    return [*(one for one in plain if one.name not in names and one.budgeted), *grid,
-            *(one for one in plain if one.name not in names and not one.budgeted)]
-
-# %% ../nbs/52_experiment.ipynb #e6d8fd5c
 @contextmanager
-def _folder(out: str | Path | None) -> Iterator[Path]:
+def _folder_of(out: str | Path | None) -> Iterator[Path]:
     "The folder of a run, or one that is gone afterwards."
     if out is not None:
-        Path(out).mkdir(parents=True, exist_ok=True)
         yield Path(out)
         return
     with tempfile.TemporaryDirectory(prefix='memnb-') as made:
         yield Path(made)
 
 
-def _claim(folder: Path, experiment: Grid) -> None:
-    "Make a folder the experiment's own, or see that it is. `ExperimentError` where it belongs to another."
-    settings = experiment.settings()
+@contextmanager
+def _claimed(folder: Path, settings: dict) -> Iterator[str]:
+    """Make a folder the experiment's own, or see that it is, and have it for oneself; yields a sign by which workers know it.
+    `ExperimentError` where another run has it, or another experiment."""
+    sign = secrets.token_hex(8)
+    try:
+        with locked(folder / 'running', wait=False) as handle:
+            _own(folder, settings)
+            os.ftruncate(handle, 0)
+            os.write(handle, json.dumps({'run': sign, 'host': platform.node(), 'process': os.getpid()}).encode())
+            try:
+                yield sign
+            finally:
+                os.ftruncate(handle, 0)
+    except BlockingIOError:
+        there = who_runs(folder)
+        raise ExperimentError(f'{folder}: another run is at work here (process {there.get("process", "unknown")} on '
+                              f'{there.get("host", "an unknown host")}): wait for it, or end it') from None
+
+# %% ../nbs/52_experiment.ipynb #e6d8fd5c
+def _own(folder: Path, settings: dict) -> None:
+    "See whose a folder is, and take it if it is nobody's."
     mark, file = fingerprint(settings), folder / 'experiment.json'
     if not file.exists():
         made = folder / '.experiment.json.new'
@@ -119,19 +73,27 @@ def _claim(folder: Path, experiment: Grid) -> None:
         made.replace(file)
     try:
         owner = json.loads(file.read_text(encoding='utf-8'))
-    except ValueError as error:
-        raise ExperimentError(f'{file}: expected the settings of an experiment, got something else: {error}') from None
-    if owner.get('experiment') != mark:
-        other = owner.get('settings', {})
-        changed = [name for name in settings if settings[name] != other.get(name)]
-        raise ExperimentError(f'{folder} holds the rows of another experiment (its {", ".join(changed) or "settings"} differ): '
+        theirs, other = owner['experiment'], owner['settings']
+    except (ValueError, KeyError, TypeError) as error:
+        raise ExperimentError(f'{file}: expected the settings of an experiment, got something else: {error!r}') from None
+    if theirs != mark:
+        raise ExperimentError(f'{folder} holds the rows of another experiment ({"; ".join(_differences(other, settings)) or "settings differ"}): '
                               f'name another folder, or remove this one')
+
+
+def _differences(theirs: Any, ours: Any, name: str = '') -> list[str]:
+    "Where two settings differ, each with both values."
+    if name == 'methods':
+        theirs, ours = ({one['method']: one for one in methods} for methods in (theirs, ours))
+    if isinstance(theirs, dict) and isinstance(ours, dict):
+        return [line for key in {**theirs, **ours} for line in _differences(theirs.get(key), ours.get(key), f'{name}.{key}' if name else key)]
+    return [f'{name}: {theirs!r:.80} there, {ours!r:.80} here'] if theirs != ours else []
 
 # %% ../nbs/52_experiment.ipynb #4b851b53
 class _Watch:
-    "How many rows have been written, read from what has grown since the last look."
+    "How many rows have been written since it was made, read from what the files have grown by."
     def __init__(self, tasks: Sequence[Task]):
-        self.places = {task.file: 0 for task in tasks}
+        self.places = {task.file: task.file.stat().st_size if task.file.exists() else 0 for task in tasks}
 
     def new(self) -> int:
         "Rows since the last look."
@@ -146,30 +108,47 @@ class _Watch:
                 self.places[file] = place + len(whole)
         return count
 
+# %% ../nbs/52_experiment.ipynb #c062bb9d
+def _collect(done: Future, task: Task) -> TaskError | None:
+    "Write down what a worker could not write itself; what broke the task, if something did."
+    error = done.exception()
+    if isinstance(error, (KeyboardInterrupt, SystemExit)):
+        raise error
+    log = RowLog(task.file)
+    for record in done.result() if error is None else getattr(error, 'records', ()):
+        log.append(record)
+    return error if error is None or isinstance(error, TaskError) else TaskError(f'{task}: {type(error).__name__}: {error}', [])
 
-def _finish(futures: dict[Future, Task], folder: Path, show: Callable[[], None]) -> dict[Future, list[dict]]:
-    "Wait for all tasks. A key that interrupts lets each end the question it is at; a task that broke is told of when all have ended."
-    pending = set(futures)
+
+def _finish(tasks: Sequence[Task], pool: Executor, folder: Path, show: Callable[[], None]) -> list[TaskError]:
+    "Run the tasks, and wait for all; what broke. A key that interrupts lets each worker end the question that it is at."
+    futures: dict[Future, Task] = {}
+    broken = []
     try:
+        futures.update((pool.submit(run_task, task), task) for task in tasks)
+        pending = set(futures)
         while pending:
-            pending = wait(pending, timeout=.5).not_done
+            done, pending = wait(pending, timeout=.5, return_when=FIRST_COMPLETED)
+            broken += [error for error in (_collect(future, futures[future]) for future in done) if error]
             show()
     except BaseException:
         (folder / 'stop').touch()
-        for future in pending:
+        for future in futures:
             future.cancel()
-        wait(pending)
+        wait(futures)
         raise
-    broken = [(future.exception(), futures[future]) for future in futures if future.exception()]
-    if broken:
-        error, task = broken[0]
-        raise ExperimentError(f'{len(broken)} of {len(futures)} tasks broke; the first was {task.method.name} with {task.dataset}/'
-                              f'{task.conversation.id}: {type(error).__name__}: {error}') from error
-    return {future: future.result() for future in futures}
+    return broken
 
-# %% ../nbs/52_experiment.ipynb #c062bb9d
+# %% ../nbs/52_experiment.ipynb #41dbec6d
 class Experiment(Grid):
     "Every question of every dataset, asked with every method over every memory, as often as wanted."
+    def tasks(self, folder: str | Path, budget: int | None = None, since: int = 0, run: str = '') -> list[Task]:
+        "All that is to be done, one conversation with one method at a time: a conversation's tasks stand together."
+        mark = fingerprint(self.settings())
+        return [Task(mark, dataset, conversation, tuple(one.position for one in self.asked(conversation)), method, str(folder), repeat,
+                     self.turns, self.stop, self.lm, self.build_lm, self.judge, self.seed, budget, since, run)
+                for dataset, conversations in self.datasets.items() for conversation in conversations if self.asked(conversation)
+                for method in self.methods for repeat in range(self.repeats)]
 
     def run(self, out: str | Path | None = None,  # a folder: what is there already is not asked again; None: nothing is kept
             executor: Executor | None = None,  # any of concurrent.futures' kind; None: threads
@@ -179,50 +158,49 @@ class Experiment(Grid):
             about: Mapping[str, Any] | None = None,  # what else belongs into the provenance: files, the day
             ) -> Results:
         """Ask what has not been asked, and return everything that was found. `ExperimentError` where the folder is another
-        experiment's, or a task broke; rows that were written stay."""
-        with _folder(out) as folder:
-            _claim(folder, self)
+        experiment's, where another run is at work in it, or, when all else is done, where a task broke; rows that were written stay."""
+        with _folder_of(out) as folder, _claimed(folder, self.settings()) as sign:
             (folder / 'stop').unlink(missing_ok=True)
-            tasks = self.tasks(folder, budget, Purse(folder).spent())
-            records = self._run(tasks, folder, executor, progress)
-            results = _results(self, tasks, records, prices, {**(about or {}), 'tokens paid for': Purse(folder).spent()})
+            tasks = self.tasks(folder, budget, Purse(folder).spent(), sign)
+            broken = self._run(tasks, folder, executor, progress)
+            results = _results(self, tasks, prices, {**(about or {}), 'tokens paid for': Purse(folder).spent()})
             if out is not None:
                 save(results, folder)
-            return results
+        if broken:
+            raise ExperimentError(f'{len(broken)} of {len(tasks)} tasks broke; the first: {broken[0]}') from broken[0]
+        return results
 
-    def _run(self, tasks: Sequence[Task], folder: Path, executor: Executor | None, progress: bool) -> list[list[dict]]:
+    def _run(self, tasks: Sequence[Task], folder: Path, executor: Executor | None, progress: bool) -> list[TaskError]:
         from tqdm import tqdm
-        watch = _Watch(tasks)
-        with tqdm(total=sum(len(task.positions) for task in tasks), unit=' questions', disable=not progress) as bar:
-            bar.update(min(watch.new(), bar.total))
-            with (ThreadPoolExecutor(os.cpu_count() or 1) if executor is None else nullcontext(executor)) as pool:
-                futures = {pool.submit(run_task, task): task for task in tasks}
-                found = _finish(futures, folder, lambda: bar.update(min(watch.new(), bar.total - bar.n)))
-        return [_collected(task, found[future]) for future, task in futures.items()]
+        rows = [latest(task, RowLog(task.file).records()) for task in tasks]
+        open_ = [len(missing(task, there)) for task, there in zip(tasks, rows)]
+        due = [replace(task, known=_slight(there)) for task, there, count in zip(tasks, rows, open_) if count]
+        watch, asked = _Watch(due), sum(len(task.positions) for task in tasks)
+        with tqdm(total=asked, initial=asked - sum(open_), unit=' questions', disable=not progress) as bar, \
+                (ThreadPoolExecutor(os.cpu_count() or 1) if executor is None else nullcontext(executor)) as pool:
+            return _finish(due, pool, folder, lambda: bar.update(watch.new()))
 
-# %% ../nbs/52_experiment.ipynb #41dbec6d
-def _collected(task: Task, returned: list[dict]) -> list[dict]:
-    "The records of a task; those of a worker that could not see the folder are written down here."
-    log = RowLog(task.file)
-    there = log.records()
-    if len(there) < len(returned):
-        for record in returned[len(there):]:
-            log.append(record)
-    return returned
+# %% ../nbs/52_experiment.ipynb #7f6ab897
+def _slight(rows: dict[int, dict]) -> tuple[dict, ...]:
+    "Rows as a worker needs them that cannot see the folder: whole where they are still to be judged, else without their traces."
+    return tuple(one if one['judge_error'] else {**one, 'trace': None} for one in rows.values())
 
 
-def _results(self: Grid, tasks: Sequence[Task], records: Sequence[list[dict]], prices: Prices | None, about: Mapping[str, Any]) -> Results:
+def _results(grid: Grid, tasks: Sequence[Task], prices: Prices | None, about: Mapping[str, Any]) -> Results:
+    "What the disk holds, in the order of the grid: by dataset and method, and there by conversation, repeat and position."
+    records = [[{**one, 'trace': None} for one in RowLog(task.file).records()] for task in tasks]
     last = [latest(task, mine) for task, mine in zip(tasks, records)]
     rows = [mine[position] for task, mine in zip(tasks, last) for position in task.positions if position in mine]
-    order = {(task.dataset, task.method.name): place for place, task in enumerate(reversed(tasks))}
-    rows.sort(key=lambda one: -order[one['dataset'], one['method']])
+    order = list(dict.fromkeys((task.dataset, task.method.name) for task in tasks))
+    rows.sort(key=lambda one: order.index((one['dataset'], one['method'])))
     everything = [one for mine in records for one in mine]
     return Results(rows, provenance={
-        'experiment': tasks[0].experiment, **code(), **about, 'settings': self.settings(),
+        'experiment': tasks[0].experiment, **code(), **about, 'settings': grid.settings(),
         'data': {name: {'hash': conversations_hash(conversations), 'conversations': [one.id for one in conversations],
-                        'categories': category_map(conversations), 'asked': sum(len(self.asked(one)) for one in conversations)}
-                 for name, conversations in self.datasets.items()},
-        'model': self.lm.name, 'build model': self.build_lm.name, 'judge': self.judge and self.judge.provenance(),
+                        'categories': category_map(conversations), 'asked': sum(len(grid.asked(one)) for one in conversations)}
+                 for name, conversations in grid.datasets.items()},
+        'model': grid.lm.name, 'build model': grid.build_lm.name, 'judge': grid.judge and grid.judge.provenance(),
         'failed': sum(one['error'] is not None for one in rows), 'not judged': sum(one['judge_error'] is not None for one in rows),
+        'torn lines': sum(RowLog(task.file).torn for task in tasks),
         'prompts': prompts_of(everything), 'spent': spending(everything, prices)},
         missing=sum(len(task.positions) for task in tasks) - len(rows))

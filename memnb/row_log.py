@@ -7,64 +7,131 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-# %% auto #0
-__all__ = ['LogError', 'line_of', 'RowLog']
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None
 
-# %% ../nbs/51g_row_log.ipynb #a16d22c4
+# %% auto #0
+__all__ = ['LogError', 'line_of', 'locked', 'RowLog']
+
+# %% ../nbs/51g_row_log.ipynb #d111ffe4
 class LogError(ValueError):
     "A file that is no row log; the message names file, line and fault."
 
 
 def line_of(record: Mapping[str, Any]) -> str:
-    "A record as one line of JSON, always the same for the same record."
+    "A record as one line of JSON, always the same for the same record. ValueError or TypeError for what JSON cannot hold."
     return json.dumps(record, sort_keys=True, separators=(',', ':'), allow_nan=False) + '\n'
 
-
-class RowLog:
-    "A file of records, one a line, which only grows. What a crash left of a last line is set aside beside it, and nothing else is touched."
-    def __init__(self, path: str | Path):
-        self.path = Path(path)
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        self._mend()
-
-    def _mend(self) -> None:
-        content = self.path.read_bytes() if self.path.exists() else b''
-        torn = content[content.rfind(b'\n') + 1:]
-        if torn:
-            with open(self.path.with_name(self.path.name + '.torn'), 'ab') as aside:
-                aside.write(torn + b'\n')
-                aside.flush()
-                os.fsync(aside.fileno())
-            with open(self.path, 'rb+') as file:
-                file.truncate(len(content) - len(torn))
-                os.fsync(file.fileno())
-
-    def append(self, record: Mapping[str, Any]) -> None:
-        "One record more, on the disk when this returns. ValueError for what JSON cannot hold."
-        data = line_of(record).encode()
-        handle = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+# %% ../nbs/51g_row_log.ipynb #a16d22c4
+def _records_of(path: str | Path) -> list[dict]:
+    "The records of a file, in the order in which they were written; what stands after the last end of line is none. `LogError`."
+    found = []
+    for number, line in enumerate(Path(path).read_bytes().split(b'\n')[:-1], 1):
         try:
-            while data:
-                data = data[os.write(handle, data):]
+            record = json.loads(line)
+        except ValueError as error:
+            raise LogError(f'{path}: line {number}: expected a JSON object, got {line[:80]!r} ({error})') from None
+        if not isinstance(record, dict):
+            raise LogError(f'{path}: line {number}: expected a JSON object, got {line[:80]!r}')
+        found.append(record)
+    return found
+
+# %% ../nbs/51g_row_log.ipynb #9c34aa62
+@contextmanager
+def locked(path: str | Path,  # made if it is not there, with its folder
+           wait: bool = True,  # False: BlockingIOError where somebody else holds it
+          ) -> Iterator[int]:
+    """Hold a file against every other thread and process that would hold it; yields an open handle, to read and to append.
+    When a process dies, the system lets go of what it held. Windows has no such locks, and nothing is held there."""
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    handle = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
+    try:
+        if fcntl:
+            fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        yield handle
+    finally:
+        os.close(handle)
+
+# %% ../nbs/51g_row_log.ipynb #0faabfc8
+def _write(handle: int, data: bytes) -> None:
+    "All of it, on the disk when this returns: a system may take a part at a time."
+    while data:
+        data = data[os.write(handle, data):]
+    os.fsync(handle)
+
+
+def _sync_folder(folder: Path) -> None:
+    "The name of a new file is kept by its folder, and that is on the disk only when it is told to be."
+    if os.name == 'posix':
+        handle = os.open(folder, os.O_RDONLY)
+        try:
             os.fsync(handle)
         finally:
             os.close(handle)
 
+# %% ../nbs/51g_row_log.ipynb #a70a7905
+class RowLog:
+    "A file of records, one a line, which only grows; it is made by the first record. An object serves one thread, a file any number."
+    def __init__(self, path: str | Path):
+        self.path = Path(path)
+        self._handle: int | None = None  # while it is held
+
+    @contextmanager
+    def held(self) -> Iterator[RowLog]:
+        "Inside, nobody else can append: they wait."
+        with locked(self.path) as handle:
+            self._handle = handle
+            try:
+                yield self
+            finally:
+                self._handle = None
+
+    def append(self, record: Mapping[str, Any]) -> None:
+        "One record more, on the disk when this returns. ValueError or TypeError for what JSON cannot hold; then nothing is written."
+        line = line_of(record).encode()
+        if self._handle is None:
+            with self.held():
+                self._append(line)
+        else:
+            self._append(line)
+
+    def _append(self, line: bytes) -> None:
+        new = not os.fstat(self._handle).st_size
+        self._set_aside()
+        _write(self._handle, line)
+        if new:
+            _sync_folder(self.path.parent)
+            _sync_folder(self.path.parent.parent)
+
+    def _set_aside(self) -> None:
+        "Move what was left of a last line, if its writer was cut off, into a file beside this one."
+        if not os.fstat(self._handle).st_size:
+            return
+        os.lseek(self._handle, -1, os.SEEK_END)
+        if os.read(self._handle, 1) == b'\n':
+            return
+        content = self.path.read_bytes()
+        whole = content.rfind(b'\n') + 1
+        with locked(self._torn) as aside:
+            _write(aside, content[whole:] + b'\n')
+        os.ftruncate(self._handle, whole)
+
+    @property
+    def _torn(self) -> Path:
+        return self.path.with_name(self.path.name + '.torn')
+
+    @property
+    def torn(self) -> int:
+        "How many torn last lines were set aside. One whose setting aside was itself cut off may count twice."
+        return self._torn.read_bytes().count(b'\n') if self._torn.exists() else 0
+
     def records(self) -> list[dict]:
         "All records, in the order in which they were written. `LogError` for a line that is none."
-        if not self.path.exists():
-            return []
-        found = []
-        for number, line in enumerate(self.path.read_bytes().split(b'\n')[:-1], 1):
-            try:
-                record = json.loads(line)
-            except ValueError as error:
-                raise LogError(f'{self.path}: line {number}: expected a JSON object, got {line[:80]!r} ({error})') from None
-            if not isinstance(record, dict):
-                raise LogError(f'{self.path}: line {number}: expected a JSON object, got {line[:80]!r}')
-            found.append(record)
-        return found
+        return _records_of(self.path) if self.path.exists() else []

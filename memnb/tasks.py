@@ -5,11 +5,12 @@
 # %% ../nbs/51i_tasks.ipynb #cc8eaad0
 from __future__ import annotations
 
+import json
+import platform
 import re
-import threading
 import time
-from collections import defaultdict
 from collections.abc import Callable
+from contextlib import nullcontext
 from copy import copy
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
@@ -17,20 +18,21 @@ from typing import Any
 
 from .conversation import Conversation, Question
 from .costs import Purse, Stopped, Tally, as_record
-from .judge import Judge
+from .judge import Judge, must_refuse
 from .lm import LM, LMError, RuleLM
 from .methods import Method
 from .provenance import fingerprint
 from .recorded import RecordedLM
-from .row_log import RowLog
+from .row_log import RowLog, locked
 from .rows import CUTS, Row, score
 from .timespan import TimeSpan
 from .trace import Trace
 
 # %% auto #0
-__all__ = ['MANY', 'Task', 'latest', 'missing', 'build', 'slim', 'asked_row', 'row_of', 'judged', 'run_task']
+__all__ = ['MANY', 'Task', 'latest', 'answered', 'missing', 'who_runs', 'build', 'slim', 'asked_row', 'row_of', 'judged',
+           'TaskError', 'run_task']
 
-# %% ../nbs/51i_tasks.ipynb #0d788998
+# %% ../nbs/51i_tasks.ipynb #c2952a29
 @dataclass(frozen=True)
 class Task:
     "Everything that is needed to ask a conversation its questions with one method, wherever that is done."
@@ -49,6 +51,8 @@ class Task:
     seed: int | None = None  # of the lms that take one; a repeat adds its number
     budget: int | None = None  # tokens that this run may spend, together with all others in the folder
     since: int = 0  # tokens that were spent there before
+    run: str = ''  # the sign by which a worker knows the folder; '': nothing is kept
+    known: tuple[dict, ...] = ()  # rows that are there already, for a worker that cannot see the folder
 
     @property
     def key(self) -> dict[str, Any]:
@@ -63,45 +67,85 @@ class Task:
         return Path(self.folder) / 'tasks' / f'{plain[:80]}-{fingerprint(self.key)[:8]}.jsonl'
 
     @property
-    def shared(self) -> bool:
-        "Whether the folder can be seen from here."
-        return (Path(self.folder) / 'experiment.json').exists()
-
-    @property
     def questions(self) -> list[Question]:
         "Those that are asked, in the order of the file."
         asked = set(self.positions)
         return [one for one in self.conversation.questions if one.position in asked]
 
-# %% ../nbs/51i_tasks.ipynb #5c5702dd
+    def __str__(self):
+        return f'{self.method.name} with {self.dataset}/{self.conversation.id}' + (f', repeat {self.repeat}' if self.repeat else '')
+
+# %% ../nbs/51i_tasks.ipynb #0d788998
 def latest(task: Task, records: list[dict]) -> dict[int, dict]:
     "The last row of each question, by position; records of other tasks and experiments are not looked at."
     key = task.key
     return {one['position']: one for one in records if one.get('kind') == 'row' and key.items() <= one.items()}
 
 
+def answered(row: dict | None) -> bool:
+    "Whether there is a row, and no failure stands in it."
+    return row is not None and row['error'] is None
+
+
 def missing(task: Task, rows: dict[int, dict]) -> list[Question]:
     "The questions that have no row yet, or one that failed, or one that no judge could judge."
     def done(row: dict | None) -> bool:
-        return row is not None and row['error'] is None and not (task.judge and row['judge_error'])
+        return answered(row) and not (task.judge and row['judge_error'])
     return [one for one in task.questions if not done(rows.get(one.position))]
 
+# %% ../nbs/51i_tasks.ipynb #5c5702dd
+def who_runs(folder: str | Path) -> dict:
+    "The run that has a folder: its sign, its host and its process. Empty where there is none, or the folder cannot be seen."
+    try:
+        return json.loads((Path(folder) / 'running').read_text(encoding='utf-8'))
+    except (OSError, ValueError):
+        return {}
+
 # %% ../nbs/51i_tasks.ipynb #66dbd94f
-_BUILDING: dict[tuple, threading.Lock] = defaultdict(threading.Lock)  # what is built by one thread is replayed by the next
+class _Desk:
+    "Where a task is worked at: what can be seen of its folder from here, and what is kept where it cannot."
+    def __init__(self, task: Task):
+        self.task, self.unsaved = task, []
+        run = who_runs(task.folder)
+        self.shared = bool(task.run) and run.get('run') == task.run
+        self.log = RowLog(task.file) if self.shared else None
+        self.purse = Purse(task.folder, task.budget, task.since) if self.shared else None
+        self.at_home = run.get('host') == platform.node()
+        self.doing = 'at its begin'
 
+    def check(self) -> None:
+        "`Stopped` where no question may follow: told to stop, nothing left to spend, or another run has the folder now."
+        if self.shared:
+            self.purse.check()
+            if who_runs(self.task.folder).get('run') != self.task.run:
+                raise Stopped('the run that wanted this is over')
+        elif self.task.budget is not None:
+            raise ValueError(f'a budget needs workers that see the folder, and {self.task.folder} cannot be seen on {platform.node()}')
 
-def _lm_of(task: Task, lm: LM, purse: Purse | None) -> Tally:
-    "An lm with books. A model is recorded in the folder: a run that was killed within a question or a session pays nothing twice."
-    if isinstance(lm, RuleLM):
-        return Tally(lm)
-    lm = lm if task.seed is None else lm.seeded(task.seed + task.repeat)
-    recorded = not task.shared or isinstance(lm, RecordedLM)
-    return Tally(lm if recorded else RecordedLM(lm, Path(task.folder) / 'replies.sqlite', repeat=task.repeat), purse)
+    def keep(self, record: dict) -> None:
+        "Write a record down before anything else is done."
+        if self.log:
+            self.log.append(record)
+        else:
+            self.unsaved.append(record)
 
+    def lm(self, lm: LM) -> Tally:
+        "An lm with books. A model is recorded in the folder: a run that was killed within a question or a session pays nothing twice."
+        if isinstance(lm, RuleLM):
+            return Tally(lm)
+        lm = lm if self.task.seed is None else lm.seeded(self.task.seed + self.task.repeat)
+        if self.shared and not isinstance(lm, RecordedLM):
+            name = 'replies.sqlite' if self.at_home else f'replies-{platform.node()}.sqlite'  # SQLite is for one machine
+            lm = RecordedLM(lm, Path(self.task.folder) / name, repeat=self.task.repeat, retry=True)
+        return Tally(lm, self.purse)
 
-def build(task: Task, lm: Tally) -> Any:
-    "The memory of the task."
-    with _BUILDING[task.folder, task.dataset, task.conversation.id, task.method.memory.name, task.repeat]:
+# %% ../nbs/51i_tasks.ipynb #fc9337d2
+def build(task: Task, lm: Tally,
+          shared: bool = False,  # whether what is asked is recorded in the task's folder
+         ) -> Any:
+    "The memory of the task. Where a model reads for it, one task at a time builds the same one, and the next replays the replies."
+    same = fingerprint([task.dataset, task.conversation.id, task.method.memory.name, task.repeat])
+    with locked(Path(task.folder) / 'locks' / same) if shared and not isinstance(lm.lm, RuleLM) else nullcontext():
         return task.method.memory.build(task.conversation, lm)
 
 # %% ../nbs/51i_tasks.ipynb #e9a9f52c
@@ -133,63 +177,72 @@ def row_of(record: dict) -> Row:
     return Row(**values)
 
 # %% ../nbs/51i_tasks.ipynb #326692f1
-def judged(task: Task, question: Question, record: dict, purse: Purse | None) -> dict:
+def judged(task: Task, question: Question, record: dict,
+           lm: Tally | None = None,  # who judges; None: the judge's own lm
+          ) -> dict:
     "The record with the judge's word. A judge that fails is told of, and its score is missing: it is not a wrong answer."
-    if task.judge is None or record['error'] is not None or (question.answer is None and not question.refuse):
+    judgeable = must_refuse(question) or any((one or '').strip() for one in (question.answer, *question.aliases))
+    if task.judge is None or record['error'] is not None or not judgeable:
         return record
     judge = copy(task.judge)
-    judge.lm = lm = _lm_of(task, task.judge.lm, purse)
+    judge.lm = lm = lm or Tally(task.judge.lm)
     found = judge.judge(question, record['answer'] or '')
     scores = {**record['scores'], 'judge': None if found.correct is None else float(found.correct)}
     return {**record, 'scores': scores, 'judgement': found.reason, 'judge_error': found.error,
             'judge_usage': as_record(lm.usage), 'prompts': {**record['prompts'], **lm.prompts}}
 
 # %% ../nbs/51i_tasks.ipynb #282db659
-def run_task(task: Task, clock: Callable[[], float] = time.perf_counter) -> list[dict]:
-    """Ask what is missing, and return the records of the task: those that were there, those of this run. Each is on the
-    disk, where the folder can be seen, before the next question is asked; there are the traces, too, and not in what is returned."""
-    log = RowLog(task.file) if task.shared else None
-    records = log.records() if log else []
-    rows = latest(task, records)
-    purse = Purse(task.folder, task.budget, task.since) if log else None
+class TaskError(RuntimeError):
+    "A method, a memory or a judge raised what none of them should. `records` are what the task had found and could not write down."
+    def __init__(self, message: str, records: list[dict]):
+        super().__init__(message, records)
+        self.records = records
 
-    def keep(record: dict) -> None:
-        records.append(record)
-        if log:
-            log.append(record)
+    def __str__(self):
+        return self.args[0]
+
+
+def run_task(task: Task, clock: Callable[[], float] = time.perf_counter) -> list[dict]:
+    """Ask what is missing. Each record is on the disk before the next question is asked. What is returned could not be
+    written from here, since the folder cannot be seen: all records that are new, and otherwise none. `TaskError`."""
+    desk = _Desk(task)
     try:
-        _ask_missing(task, rows, purse, keep, clock)
+        with desk.log.held() if desk.log else nullcontext():
+            _ask_missing(desk, latest(task, desk.log.records() if desk.log else list(task.known)), clock)
     except Stopped:
         pass  # what is missing is asked by the next run
-    return [{**one, 'trace': None} if log and 'trace' in one else one for one in records]
+    except Exception as error:
+        raise TaskError(f'{task}, {desk.doing}: {type(error).__name__}: {error}', desk.unsaved) from error
+    return desk.unsaved
 
-
-def _ask_missing(task: Task, rows: dict[int, dict], purse: Purse | None, keep: Callable[[dict], None], clock: Callable[[], float]) -> None:
-    due = missing(task, rows)
-    unanswered = [one for one in due if one.position not in rows or rows[one.position]['error'] is not None]
-    loop, tally, failure = None, _lm_of(task, task.lm, purse), None
-    if unanswered:
-        loop, failure = _loop(task, tally, purse, keep, clock)
+# %% ../nbs/51i_tasks.ipynb #545b0281
+def _ask_missing(desk: _Desk, rows: dict[int, dict], clock: Callable[[], float]) -> None:
+    task, due = desk.task, missing(desk.task, rows)
+    lm, loop, failure = desk.lm(task.lm), None, None
+    if not all(answered(rows.get(one.position)) for one in due):
+        loop, failure = _loop(desk, lm, clock)
     for question in due:
-        if purse:
-            purse.check()
+        desk.check()
+        desk.doing = f'at question {question.position}'
         record = rows.get(question.position)
-        if question in unanswered:
-            tally.prompts, started = {}, clock()
+        if not answered(record):
+            lm.prompts, started = {}, clock()
             trace = Trace(question=question.text, method=task.method.name, model=task.lm.name, error=failure) if failure else loop.ask(
                 question.text, asked=question.asked and TimeSpan.day(question.asked.date()),
                 budget=task.turns if task.method.budgeted else None)
-            record = asked_row(task, question, trace, clock() - started, tally.prompts)
-        keep(judged(task, question, record, purse))
+            record = asked_row(task, question, trace, clock() - started, lm.prompts)
+        desk.keep(judged(task, question, record, task.judge and desk.lm(task.judge.lm)))
 
 
-def _loop(task: Task, tally: Tally, purse: Purse | None, keep: Callable[[dict], None], clock: Callable[[], float]) -> tuple[Any, str | None]:
+def _loop(desk: _Desk, lm: Tally, clock: Callable[[], float]) -> tuple[Any, str | None]:
     "The loop over its memory, or why there is none. What building cost is kept as a record of its own."
-    lm, started, loop, error = _lm_of(task, task.build_lm, purse), clock(), None, None
+    desk.check()
+    desk.doing = 'while its memory was built'
+    task, builder, started, loop, error = desk.task, desk.lm(desk.task.build_lm), clock(), None, None
     try:
-        loop = task.method.loop(build(task, lm), task.conversation, tally, task.turns, task.stop)
+        loop = task.method.loop(build(task, builder, desk.shared), task.conversation, lm, task.turns, task.stop)
     except LMError as failure:
         error = f'while the memory was built: {type(failure).__name__}: {failure}'
-    keep({'kind': 'build', **task.key, 'memory': task.method.memory.name, 'usage': as_record(lm.usage),
-          'prompts': lm.prompts, 'error': error, 'seconds': round(clock() - started, 4)})
+    desk.keep({'kind': 'build', **task.key, 'memory': task.method.memory.name, 'usage': as_record(builder.usage),
+               'prompts': builder.prompts, 'error': error, 'seconds': round(clock() - started, 4)})
     return loop, error
