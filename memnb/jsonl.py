@@ -145,8 +145,9 @@ def _records(path: str | Path) -> Iterator[Record]:
             fields = decode_json(line, file, number)
         except DatasetError as error:
             why = str(error).removeprefix(f'{file}: ')
-            torn = number == len(lines) and why.startswith('not ')  # not JSON, not UTF-8
-            raise DatasetError(f'{file}: line {number}' + (f', the last, is torn: it has no end ({why})' if torn else f': {why}')) from None
+            if number == len(lines) and why.startswith('not '):  # not JSON, not UTF-8
+                why = f'torn, for the file ends in the middle of it ({why})'
+            raise DatasetError(f'{file}: line {number}: {why}') from None
         yield Record(fields, f'{file}: line {number}')
 
 

@@ -127,7 +127,8 @@ def tidy(text: str) -> str:
 def untidy_notes(texts: Iterable[str]) -> list[str]:
     "A note on how many of the texts `tidy` changes; none if it changes none."
     untidy = sum(tidy(text) != text for text in texts)
-    return [f'texts whose white space at the edges, doubled, or with newlines or tabs became single blanks: {untidy}'] * (untidy > 0)
+    what = 'texts whose white space at the edges, doubled, or with newlines or tabs became single blanks'
+    return [f'{what}: {untidy}'] if untidy else []
 
 # %% ../nbs/49_records.ipynb #34d8e613
 def words(record: Record, name: str,

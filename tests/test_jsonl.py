@@ -90,7 +90,8 @@ def test_another_writers_lines_are_read_in_their_order(path, said, mix, ascii_on
             line |= {'id': f'{own}{number}'} if own else {}
             line |= {} if caption is None else {'caption': caption}
             queues.setdefault(name, []).append(line)
-            expected.setdefault(name, []).append((f'{own}{number}' if own else f'D{session}:{place}', speaker, text, time or first, caption, str(session)))
+            said_id = f'{own}{number}' if own else f'D{session}:{place}'
+            expected.setdefault(name, []).append((said_id, speaker, text, time or first, caption, str(session)))
     lines = []
     while any(queues.values()):
         lines.append(queues[mix.choice([name for name, queue in queues.items() if queue])].pop(0))
@@ -168,7 +169,9 @@ def test_a_name_may_be_a_number(path):
     ([turn(), {'conversation': 'cats', 'answer': 'x'}], "line 2: the field 'question' is missing"),
     ([turn(), '[3]'], r'line 2: expected an object, got \[3\]'), ([turn(), '{"a": oops}', turn()], 'line 2: not JSON: Expecting value'),
     ([turn(), '{"conversation": "a", "conversation": "b"}'], "line 2: the key 'conversation' comes twice"),
-    ([turn(), '{"a": oops}'], '^own.jsonl: line 2: not JSON: Expecting value'), ([turn(), '[' * 100_000, turn()], 'own.jsonl: line 2'), ([''], 'own.jsonl: expected a line for each turn and each question, got none'),
+    ([turn(), '{"a": oops}'], '^own.jsonl: line 2: not JSON: Expecting value'),
+    ([turn(), '[' * 100_000, turn()], 'own.jsonl: line 2'),
+    ([''], 'own.jsonl: expected a line for each turn and each question, got none'),
 ])
 def test_what_is_wrong_is_told_with_its_line(path, lines, message):
     with pytest.raises(DatasetError, match=message):
@@ -212,7 +215,7 @@ def test_a_file_that_was_cut_is_whole_lines_or_an_error(path, more, data):
     if end == len(content) or content[end:end + 1] == b'\n' or content[end - 1:end] == b'\n':
         load_jsonl(path)
     else:
-        with pytest.raises(DatasetError, match=f'own.jsonl: line {len(done)}, the last, is torn'):
+        with pytest.raises(DatasetError, match=f'own.jsonl: line {len(done)}: torn, for the file ends'):
             load_jsonl(path)
 
 
