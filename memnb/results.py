@@ -5,100 +5,119 @@
 # %% ../nbs/51j_results.ipynb #3cd272eb
 from __future__ import annotations
 
-import csv
-import io
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from .costs import Prices, as_usage, total
-from .intervals import paired
+from .intervals import refusal_scores
 from .lm import Usage
 from .row_log import line_of
-from .rows import Row, split_by, value
-from .tables import Table, figure_of, summary, with_interval
+from .rows import Row, split_by
+from .tables import Table, csv_text, figure_of, gain, summary, with_interval
 from .tasks import row_of
 
 # %% auto #0
-__all__ = ['NAMES', 'SHOWN', 'PHASES', 'metrics_of', 'refusing', 'method_rows', 'gain', 'main_table', 'difference_table',
-           'category_table', 'spending', 'prompts_of', 'Results', 'tidy_csv', 'save']
+__all__ = ['NAMES', 'SHOWN', 'NOTE', 'PHASES', 'metrics_of', 'refusal_of', 'method_rows', 'main_table', 'difference_table',
+           'category_table', 'refusal_table', 'spending', 'prompts_of', 'fallback_of', 'Results', 'tidy_csv',
+           'means_csv', 'save']
 
-# %% ../nbs/51j_results.ipynb #19edf545
+# %% ../nbs/51j_results.ipynb #416fc680
 NAMES = {'recall': 'evidence_recall'}  # what a metric of a row is called in tables
 
 
 def metrics_of(rows: Sequence[Row]) -> list[str]:
-    "The names of all metrics that any of the rows has, in order of first appearance; cuts of reading are left to the rows."
+    "The names of all metrics that any of the rows has, in order of first appearance; cuts of reading and refusing are left out."
     found = dict.fromkeys(name for row in rows for name, score in row.scores.items() if score is not None)
     return [name for name in found if '@' not in name and name != 'refused']
 
 
-def refusing(rows: Sequence[Row]) -> dict[str, Any] | None:
-    "Precision, recall and F1 of refusing, where a question was to be refused; failed rows are left out."
-    asked = [row for row in rows if row.error is None and 'refused' in row.scores]
-    if not any(row.refuse for row in asked):
+def _named(means: Mapping[str, Any]) -> dict[str, Any]:
+    return {NAMES.get(name, name): value for name, value in means.items()}
+
+# %% ../nbs/51j_results.ipynb #96af990b
+def refusal_of(rows: Sequence[Row]) -> dict[str, Any] | None:
+    "Precision, recall and F1 of refusing; failed rows are left out. None where no question was to be refused."
+    answered = [row for row in rows if row.error is None]
+    if not any(row.refuse for row in answered):
         return None
-    right = sum(row.refuse and bool(row.scores['refused']) for row in asked)
-    return {'right': right}
+    return asdict(refusal_scores((bool(row.scores['refused']), row.refuse) for row in answered))
 
-
-def method_rows(rows: Sequence[Row], against: str = 'rag') -> list[dict]:
-    """For each dataset and method: each metric as mean, low, high and n; by category; and, with the same parts, what it has more
-    than the method `against` on the same questions."""
+# %% ../nbs/51j_results.ipynb #356ae5f8
+def method_rows(
+    rows: Sequence[Row],
+    against: str = 'rag',  # the method that all others are compared with
+    fallback: Sequence[str] = (),  # methods over a memory without the tools that they were made for
+) -> list[dict]:
+    """For each dataset and method: each metric as mean, low, high and n; by category; by conversation; and what it has more than the
+    method `against` on the same questions. Plain enough for JSON."""
     found = []
     for dataset, part in split_by(rows, 'dataset').items():
         metrics, by = metrics_of(part), split_by(part, 'method')
         for one in summary(part, ['turns', *metrics], metrics):
-            mine = by[one['method']]
-            named = {'dataset': dataset, **{NAMES.get(name, name): value for name, value in one.items()}}
-            for group in ('by_category', 'by_conversation'):
-                named[group] = {key: {NAMES.get(name, name): value for name, value in means.items()} for key, means in one[group].items()}
-            named['refusal'] = refusing(mine)
-            named['minus'] = None if against not in by or one['method'] == against else {
-                'method': against, **{NAMES.get(name, name): asdict(gain(mine, by[against], name)) for name in metrics}}
-            found.append(named)
+            method, mine = one['method'], by[one['method']]
+            minus = None if against not in by or method == against else {
+                'method': against, **_named({name: asdict(gain(mine, by[against], name)) for name in metrics})}
+            groups = {group: {name or 'none': _named(means) for name, means in one[group].items()} for group in ('by_category', 'by_conversation')}
+            found.append({'dataset': dataset, **_named(one), **groups, 'fallback': method in fallback, 'refusal': refusal_of(mine), 'minus': minus})
     return found
 
-
-def gain(ours: Sequence[Row], theirs: Sequence[Row], metric: str) -> Any:
-    "The paired difference in a metric over the questions that both have, repeat by repeat; an `Interval`."
-    other = {(*row.question, row.repeat): row for row in theirs}
-    pairs = [(row, other[*row.question, row.repeat]) for row in ours if (*row.question, row.repeat) in other]
-    return paired([value(mine, metric) for mine, _ in pairs], [value(yours, metric) for _, yours in pairs],
-                  [mine.conversation for mine, _ in pairs])
-
-# %% ../nbs/51j_results.ipynb #f98c1a83
+# %% ../nbs/51j_results.ipynb #59312c56
 SHOWN = ('evidence_recall', 'judge', 'f1_locomo', 'f1_set', 'exact_match', 'date_exact')  # the columns of the main table
+NOTE = '*: a loop that chooses among tools, over a memory without those that it was made for'
 
 
-def main_table(rows: Sequence[dict], dataset: str, fallback: Sequence[str] = ()) -> Table:
+def _label(one: Mapping[str, Any], fallback: Sequence[str] = ()) -> str:
+    return one['method'] + ' *' * bool(one.get('fallback') or one['method'] in fallback)
+
+
+def _note(lines: Sequence[Sequence[str]]) -> str:
+    return NOTE if any(line[0].endswith(' *') for line in lines) else ''
+
+
+def main_table(
+    rows: Sequence[dict],  # what `method_rows` made
+    dataset: str,
+    fallback: Sequence[str] = (),  # methods that are marked, beside those that `rows` mark
+) -> Table:
     "A line for each method: turns read, the main metrics with their intervals, questions, failures."
     mine = [one for one in rows if one['dataset'] == dataset]
     shown = [name for name in SHOWN if any(one.get(name, {}).get('n') for one in mine)]
-    lines = tuple((one['method'] + ' *' * (one['method'] in fallback), figure_of(one, 'turns', 1), *(with_interval(one[name]) for name in shown),
+    lines = tuple((_label(one, fallback), figure_of(one, 'turns', 1), *(with_interval(one[name]) for name in shown),
                    str(one['questions']), str(one['errors'])) for one in mine)
-    return Table(f'{dataset}: in percent [95%]', ('method', 'turns read', *shown, 'questions', 'failed'), lines)
+    return Table(f'{dataset}: in percent [95%]', ('method', 'turns read', *shown, 'questions', 'failed'), lines, _note(lines))
 
-
+# %% ../nbs/51j_results.ipynb #8d682684
 def difference_table(rows: Sequence[dict], dataset: str) -> Table | None:
     "What each method has more than plain retrieval on the same questions; None where nothing can be compared."
     mine = [one for one in rows if one['dataset'] == dataset and one['minus']]
     shown = [name for name in SHOWN if any(one['minus'].get(name, {}).get('n') for one in mine)]
-    lines = tuple((f'{one["method"]} − {one["minus"]["method"]}', *(with_interval(one['minus'][name], '+') for name in shown)) for one in mine)
-    return Table(f'{dataset}: differences on the same questions, in points [95%]', ('', *shown), lines) if lines else None
+    lines = tuple((f'{one["method"]} − {one["minus"]["method"]}{" *" * bool(one.get("fallback"))}',
+                   *(with_interval(one['minus'][name], '+') for name in shown)) for one in mine)
+    return Table(f'{dataset}: differences on the same questions, in points [95%]', ('', *shown), lines, _note(lines)) if lines else None
 
 
 def category_table(rows: Sequence[dict], dataset: str, metric: str = 'evidence_recall') -> Table:
     "A metric by category, each figure with its interval."
     mine = [one for one in rows if one['dataset'] == dataset]
     names = list(dict.fromkeys(name for one in mine for name in one['by_category']))
-    lines = tuple((one['method'], *(with_interval(one['by_category'].get(name, {}).get(metric, {'mean': None})) for name in names)) for one in mine)
-    return Table(f'{dataset}: {metric} by category, in percent [95%]', ('method', *(name or 'none' for name in names)), lines)
+    lines = tuple((_label(one), *(with_interval(one['by_category'].get(name, {}).get(metric, {'mean': None})) for name in names)) for one in mine)
+    return Table(f'{dataset}: {metric} by category, in percent [95%]', ('method', *names), lines, _note(lines))
 
-# %% ../nbs/51j_results.ipynb #6ee9db4a
-PHASES = {'build': 'usage', 'ask': 'usage', 'judge': 'judge_usage'}
+
+def refusal_table(rows: Sequence[dict], dataset: str) -> Table | None:
+    "How well each method knows what it was never told; None where every question has an answer."
+    mine = [one for one in rows if one['dataset'] == dataset and one['refusal']]
+    lines = tuple((_label(one), *(with_interval(one['refusal'][part]) for part in ('precision', 'recall')),
+                   figure_of({'f1': {'mean': one['refusal']['f1']}}, 'f1'), str(one['refusal']['recall']['n'])) for one in mine)
+    columns = ('method', 'precision [95%]', 'recall [95%]', 'F1', 'to be refused')
+    return Table(f'{dataset}: refusals, in percent', columns, lines, _note(lines)) if lines else None
+
+# %% ../nbs/51j_results.ipynb #5accb77d
+PHASES = {'build': 'usage', 'ask': 'usage', 'judge': 'judge_usage'}  # phase -> the field of a record that holds its usage by role
 
 
 def spending(records: Sequence[dict], prices: Prices | None = None) -> dict[str, dict]:
@@ -117,14 +136,18 @@ def prompts_of(records: Sequence[dict]) -> dict[str, str]:
     "The hash of the prompt of every role that was asked, by role."
     return dict(sorted({role: prompt for one in records for role, prompt in one.get('prompts', {}).items()}.items()))
 
-# %% ../nbs/51j_results.ipynb #416fc680
+# %% ../nbs/51j_results.ipynb #004aeea9
+def fallback_of(settings: Mapping[str, Any]) -> tuple[str, ...]:
+    "The methods of an experiment that run over a memory without the tools that they were made for, from its settings."
+    return tuple(one['method'] for one in settings.get('methods', ()) if one.get('fallback'))
+
+
 @dataclass
 class Results:
     "What a run found: the records of all questions that were asked, and what is to be known about them."
     records: list[dict]  # the last row of each question, in the order of the grid
     provenance: dict
     missing: int = 0  # questions that were not asked: the run was stopped
-    fallback: tuple[str, ...] = ()  # methods over a memory without the tools that they were made for
 
     @property
     def rows(self) -> list[Row]:
@@ -136,46 +159,67 @@ class Results:
         "The rows without an answer: a model or a memory failed."
         return [row for row in self.rows if row.error is not None]
 
+    @property
+    def fallback(self) -> tuple[str, ...]:
+        "Methods over a memory without the tools that they were made for."
+        return fallback_of(self.provenance.get('settings', {}))
+
+    @cached_property
+    def methods(self) -> list[dict]:
+        "One row a method, as `method_rows` makes them; made once."
+        return method_rows(self.rows, fallback=self.fallback)
+
     def to_json(self) -> dict:
         "One object: `rows`, one a method, and `provenance`."
-        return {'rows': method_rows(self.rows), 'provenance': self.provenance}
+        return {'rows': self.methods, 'provenance': {**self.provenance, 'fallback': list(self.fallback)}}
 
     def tables(self) -> list[Table]:
-        "The main table, differences and categories, for each dataset."
-        rows, made = method_rows(self.rows), []
-        for dataset in dict.fromkeys(one['dataset'] for one in rows):
-            made += [main_table(rows, dataset, self.fallback), difference_table(rows, dataset), category_table(rows, dataset)]
+        "For each dataset the main table, differences, categories, and refusals where there are any to be made."
+        made = (make(self.methods, dataset) for dataset in dict.fromkeys(one['dataset'] for one in self.methods)
+                for make in (main_table, difference_table, category_table, refusal_table))
         return [one for one in made if one]
 
     def __str__(self):
-        return '\n\n'.join(map(str, self.tables()))
+        told = [f'{self.missing} questions were not asked: the run was stopped'] if self.missing else []
+        return '\n\n'.join([*map(str, self.tables()), *told])
 
     def _repr_markdown_(self):
         return '\n\n'.join(one.to_markdown() for one in self.tables())
 
-# %% ../nbs/51j_results.ipynb #8b24ce3c
+# %% ../nbs/51j_results.ipynb #f2184a74
 def tidy_csv(rows: Sequence[Row]) -> str:
-    "A line a row, a column a metric: for a spreadsheet or a data frame."
+    "A line a row, a column a metric: for a spreadsheet or a data frame. What a row has not is empty."
     metrics = list(dict.fromkeys(name for row in rows for name in row.scores))
     fields = ('dataset', 'conversation', 'position', 'category', 'method', 'repeat', 'answer', 'turns', 'error')
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator='\n')
-    writer.writerow([*fields, *(NAMES.get(name, name) for name in metrics)])
-    writer.writerows([*(getattr(row, name) for name in fields), *(row.scores.get(name) for name in metrics)] for row in rows)
-    return text.getvalue()
+    return csv_text([[*fields, *(NAMES.get(name, name) for name in metrics)],
+                     *([*(getattr(row, name) for name in fields), *(row.scores.get(name) for name in metrics)] for row in rows)])
 
 
+def _means_of(one: Mapping[str, Any]) -> Iterator[tuple[str, str, str, Mapping[str, Any]]]:
+    "Kind of part, its name, metric and interval: all means in a row of `method_rows`."
+    minus = {} if one['minus'] is None else {one['minus']['method']: one['minus']}
+    for kind, parts in (('all', {'': one}), ('category', one['by_category']), ('conversation', one['by_conversation']), ('minus', minus)):
+        for part, means in parts.items():
+            yield from ((kind, part, metric, found) for metric, found in means.items() if isinstance(found, Mapping) and 'mean' in found)
+
+
+def means_csv(methods: Sequence[dict]) -> str:
+    "A line a mean: of all questions, of a category, of a conversation, and of a difference on the same questions."
+    ends = ('mean', 'low', 'high', 'n', 'over')
+    return csv_text([['dataset', 'method', 'part', 'name', 'metric', *ends],
+                     *([one['dataset'], one['method'], kind, part, metric, *(found[end] for end in ends)]
+                       for one in methods for kind, part, metric, found in _means_of(one))])
+
+# %% ../nbs/51j_results.ipynb #81945598
 def save(results: Results, folder: str | Path) -> None:
     "Write rows.jsonl, rows.csv, results.json, tables.md, tables.csv and tables.tex into a folder; each is replaced as a whole."
-    folder, found = Path(folder), results.to_json()
-    tables = results.tables()
+    folder, found, tables = Path(folder), results.to_json(), results.tables()
     told = f'Provenance: experiment {found["provenance"]["experiment"]}, in results.json'
-    parts = {'rows.jsonl': ''.join(line_of(one) for one in results.records), 'rows.csv': tidy_csv(results.rows),
-             'results.json': json.dumps(found, indent=1, ensure_ascii=True) + '\n',
+    parts = {'rows.jsonl': ''.join(map(line_of, results.records)), 'rows.csv': tidy_csv(results.rows),
+             'results.json': json.dumps(found, indent=1) + '\n', 'tables.csv': means_csv(found['rows']),
              'tables.md': '\n\n'.join([*(one.to_markdown() for one in tables), told]) + '\n',
-             'tables.csv': '\n'.join(one.to_csv() for one in tables),
              'tables.tex': '\n\n'.join([*(one.to_latex() for one in tables), f'% {told}']) + '\n'}
     for name, text in parts.items():
         made = folder / f'.{name}.new'
-        made.write_text(text, encoding='utf-8', errors='replace')
+        made.write_bytes(text.encode('utf-8', 'replace'))
         made.replace(folder / name)
