@@ -224,6 +224,15 @@ def test_the_order_of_tokens_does_not_count(prediction, gold, random):
     assert token_f1(shuffled, gold) == token_f1(prediction, gold)
 
 
+@given(st.lists(st.sampled_from(vocabulary[:12]), max_size=9), st.lists(st.sampled_from(vocabulary[:12]), max_size=9), st.randoms(use_true_random=False))
+@often
+def test_the_order_of_words_does_not_count_in_any_f1(prediction, gold, random):
+    shuffled = list(prediction)
+    random.shuffle(shuffled)
+    for score in (f1_set, f1_squad, f1_locomo):
+        assert score(' '.join(shuffled), ' '.join(gold)) == score(' '.join(prediction), ' '.join(gold))
+
+
 @given(tokens, tokens)
 @often
 def test_a_multiset_counts_repeats_and_a_set_does_not(prediction, gold):
