@@ -7,6 +7,7 @@ __all__ = ['REALTALK_CATEGORIES', 'spread_ranges', 'load_realtalk']
 
 # %% ../nbs/50c_realtalk.ipynb #6f060b4a
 import re
+from collections import Counter
 from collections.abc import Collection, Iterable
 from itertools import count, pairwise
 from pathlib import Path
@@ -110,6 +111,7 @@ def _question(record: Record,
               position: int, # in the file's list `qa`, from 0
               conversation: str, # the id
               known: Collection[str], # the ids of all turns, in order
+              shared: Collection[str] = (), # ids that several messages had
              ) -> Question:
     "One question; its `notes` say what was repaired."
     number, notes = record.take('category', int, str), []
@@ -125,7 +127,9 @@ def _question(record: Record,
         listed = record.strings('evidence')
     listed, ranges = spread_ranges([tidy(one) for one in listed], known)
     evidence, repairs = repair_evidence(listed, known)
-    return Question(text, answer, evidence, names[str(number).strip()], conversation, position, notes=(*notes, *ranges, *repairs))
+    doubts = [f'evidence {one!r}: several messages had that id' for one in evidence if one in shared]
+    return Question(text, answer, evidence, names[str(number).strip()], conversation, position,
+                    notes=(*notes, *ranges, *repairs, *doubts))
 
 # %% ../nbs/50c_realtalk.ipynb #bfcfa77d
 def _chat(file: Path) -> Conversation:
@@ -134,7 +138,9 @@ def _chat(file: Path) -> Conversation:
     with placed(file.name):
         sessions, notes = _sessions(chat)
         known = [turn.id for session in sessions for turn in session.turns]
-        questions = [_question(one, place, name, known) for place, one in enumerate(chat.members('qa'))]
+        given = Counter(tidy(one.fields['dia_id']) for number in numbered_sessions(chat)[0] for one in chat.members(f'session_{number}'))
+        shared = {one for one, times in given.items() if times > 1}
+        questions = [_question(one, place, name, known, shared) for place, one in enumerate(chat.members('qa'))]
         return Conversation(name, sessions, questions, notes)
 
 

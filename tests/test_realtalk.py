@@ -110,6 +110,8 @@ def test_an_id_that_comes_twice_belongs_to_the_session_it_names(load):
     assert [turn.id for turn in loaded.turns] == ['D2:1.2', 'D1:1', 'D1:1.2', 'D2:1']
     assert loaded.turn('D2:1.2').text == 'astray'
     assert "id 'D2:1' comes again in session 1: the message there is now 'D2:1.2'" in loaded.notes
+    assert loaded.questions[0].evidence == ('D2:1',)
+    assert loaded.questions[0].notes == ("evidence 'D2:1': several messages had that id",)
 
 
 @given(st.lists(st.tuples(st.integers(1, 3), st.sampled_from(['D1:1', 'D1:1.2', 'D2:1', 'D3:1', 'x'])), min_size=1, max_size=9))
