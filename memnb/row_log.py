@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -76,15 +76,15 @@ def _sync_folder(folder: Path) -> None:
         finally:
             os.close(handle)
 
-# %% ../nbs/51g_row_log.ipynb #a70a7905
-class RowLog:
-    "A file of records, one a line, which only grows; it is made by the first record. An object serves one thread, a file any number."
+# %% ../nbs/51g_row_log.ipynb #52506c76
+class _Held:
+    "A file that is held while something is appended to it."
     def __init__(self, path: str | Path):
         self.path = Path(path)
         self._handle: int | None = None  # while it is held
 
     @contextmanager
-    def held(self) -> Iterator[RowLog]:
+    def held(self) -> Iterator[_Held]:
         "Inside, nobody else can append: they wait."
         with locked(self.path) as handle:
             self._handle = handle
@@ -93,22 +93,9 @@ class RowLog:
             finally:
                 self._handle = None
 
-    def append(self, record: Mapping[str, Any]) -> None:
-        "One record more, on the disk when this returns. ValueError or TypeError for what JSON cannot hold; then nothing is written."
-        line = line_of(record).encode()
-        if self._handle is None:
-            with self.held():
-                self._append(line)
-        else:
-            self._append(line)
-
-    def _append(self, line: bytes) -> None:
-        new = not os.fstat(self._handle).st_size
-        self._set_aside()
-        _write(self._handle, line)
-        if new:
-            _sync_folder(self.path.parent)
-            _sync_folder(self.path.parent.parent)
+    @property
+    def _torn(self) -> Path:
+        return self.path.with_name(self.path.name + '.torn')
 
     def _set_aside(self) -> None:
         "Move what was left of a last line, if its writer was cut off, into a file beside this one."
@@ -123,15 +110,25 @@ class RowLog:
             _write(aside, content[whole:] + b'\n')
         os.ftruncate(self._handle, whole)
 
-    @property
-    def _torn(self) -> Path:
-        return self.path.with_name(self.path.name + '.torn')
+# %% ../nbs/51g_row_log.ipynb #d8f9fae0
+class RowLog(_Held):
+    "A file of records, one a line, which only grows; it is made by the first record. An object serves one thread, a file any number."
+    def append(self, record: Mapping[str, Any]) -> None:
+        "One record more, on the disk when this returns. ValueError or TypeError for what JSON cannot hold; then nothing is written."
+        line = line_of(record).encode()
+        with nullcontext() if self._handle is not None else self.held():
+            new = not os.fstat(self._handle).st_size
+            self._set_aside()
+            _write(self._handle, line)
+            if new:
+                _sync_folder(self.path.parent)
+                _sync_folder(self.path.parent.parent)
+
+    def records(self) -> list[dict]:
+        "All records, in the order in which they were written. `LogError` for a line that is none."
+        return _records_of(self.path) if self.path.exists() else []
 
     @property
     def torn(self) -> int:
         "How many torn last lines were set aside. One whose setting aside was itself cut off may count twice."
         return self._torn.read_bytes().count(b'\n') if self._torn.exists() else 0
-
-    def records(self) -> list[dict]:
-        "All records, in the order in which they were written. `LogError` for a line that is none."
-        return _records_of(self.path) if self.path.exists() else []
