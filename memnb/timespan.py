@@ -187,14 +187,14 @@ def find_times(text: str,
 # %% ../nbs/01_timespan.ipynb #74beae73
 def parse_date(text: str) -> TimeSpan | None:
     "The span of a text that is a date or a time and nothing else, and needs no reference; None if it is not."
+    spans = {_filling(text, day) for day in (date(1950, 1, 4), date(2090, 8, 20))}
+    if len(spans) == 1 and None not in spans:
+        return spans.pop()
     dated = re.search(r'(?<!\d)\d{4}(?!\d)|\d[./-]\d\d?[./-]\d\d', text) and not re.search(r'\d{5}', text)
     try:
-        if dated:
-            return exact(*stated(text))
+        return exact(*stated(text)) if dated else None
     except (ValueError, OverflowError):
-        pass
-    spans = {_filling(text, day) for day in (date(1950, 1, 4), date(2090, 8, 20))}
-    return spans.pop() if len(spans) == 1 else None
+        return None
 
 
 def _filling(text, day):
