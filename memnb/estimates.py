@@ -9,25 +9,27 @@ import math
 from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
+from typing import Any
 
-from .conversation import Conversation
+from .conversation import Conversation, Question
 from .costs import Prices, Rehearsal, Tally, total
-from .experiment import Grid
+from .grid import Grid
 from .lm import RuleLM, Usage
 from .methods import Method
+from .run import check_count
 from .tables import Table
 from .timespan import TimeSpan
 
 # %% auto #0
-__all__ = ['Estimate', 'scaled', 'rehearsed', 'estimate']
+__all__ = ['Estimate', 'scaled', 'spread', 'rehearsed', 'estimate']
 
-# %% ../nbs/52f_estimates.ipynb #e98ed996
+# %% ../nbs/52f_estimates.ipynb #18202049
 @dataclass(frozen=True)
 class Estimate:
     "Calls and tokens to come, by method and phase. Rules took the path, a model may take a longer one."
-    usage: Mapping[tuple[str, str], Usage]  # by method and phase
+    usage: Mapping[tuple[str, str], Usage]  # by method and phase: 'build', 'ask' or 'judge'
     sampled: int  # questions that were rehearsed with each method
-    questions: int  # that will be asked with each
+    questions: int  # that will be asked with each, repeats included
 
     @property
     def total(self) -> Usage:
@@ -35,7 +37,7 @@ class Estimate:
         return sum(self.usage.values(), Usage())
 
     def table(self, prices: Prices | None = None) -> Table:
-        "A line for each method and phase, and one for all."
+        "A line for each method and phase that costs something, and one for all."
         lines = [*((f'{method}, {phase}', usage) for (method, phase), usage in self.usage.items() if usage.calls), ('all', self.total)]
         columns = ('', 'calls', 'prompt tokens', 'reply tokens', *(['dollars'] if prices else []))
         return Table(f'To come, by a rehearsal of {self.sampled} of {self.questions} questions', columns, tuple(
@@ -47,41 +49,67 @@ def scaled(usage: Usage, factor: float) -> Usage:
     "A usage so many times, rounded up."
     return Usage(*(math.ceil(factor * part) for part in (usage.calls, usage.prompt_tokens, usage.completion_tokens)), usage.estimated)
 
-# %% ../nbs/52f_estimates.ipynb #18202049
-def rehearsed(experiment: Grid, method: Method, conversation: Conversation, sample: int) -> dict[str, Usage]:
-    "What building its memory costs, and asking and judging the first questions of a conversation, as far as models do it."
-    build, ask, judge = (Tally(Rehearsal()) for _ in range(3))
-    judging = copy(experiment.judge)
-    loop = method.loop(method.memory.build(conversation, build), conversation, ask, experiment.turns, experiment.stop)
-    for question in experiment.asked(conversation)[:sample]:
+# %% ../nbs/52f_estimates.ipynb #769c64ac
+def spread(questions: Sequence[Question], count: int) -> list[Question]:
+    "So many questions, evenly from the whole list and in its order; all where there are fewer."
+    kept = min(count, len(questions))
+    return [questions[place * len(questions) // kept] for place in range(kept)]
+
+# %% ../nbs/52f_estimates.ipynb #2a7d551c
+def rehearsed(
+    experiment: Grid,
+    method: Method,
+    conversation: Conversation,
+    memory: Any,  # what the method's memory made of the conversation
+    questions: Sequence[Question],
+) -> dict[str, Usage]:
+    "What asking these questions with a method costs, and judging the answers, as if models did both."
+    books = {'ask': Tally(Rehearsal()), 'judge': Tally(Rehearsal())}
+    judge = copy(experiment.judge)
+    loop = method.loop(memory, conversation, books['ask'], experiment.turns, experiment.stop)
+    for question in questions:
         trace = loop.ask(question.text, asked=question.asked and TimeSpan.day(question.asked.date()),
                          budget=experiment.turns if method.budgeted else None)
-        if judging and (question.answer is not None or question.refuse):
-            judging.lm = judge
-            judging.judge(question, trace.answer or '')
-    paying = {'build': not isinstance(experiment.build_lm, RuleLM), 'ask': not isinstance(experiment.lm, RuleLM),
-              'judge': judging is not None and not isinstance(experiment.judge.lm, RuleLM)}
-    return {phase: total(books.usage) if paying[phase] else Usage() for phase, books in (('build', build), ('ask', ask), ('judge', judge))}
+        if judge and (question.answer is not None or question.refuse):
+            judge.lm = books['judge']
+            judge.judge(question, trace.answer or '')
+    return {phase: total(one.usage) for phase, one in books.items()}
 
 
-def estimate(experiment: Grid, sample: int = 10) -> Estimate:
-    """What a run will cost that starts from nothing: the first conversation of each dataset is built by rules with every method, and its
-    first questions are asked; turns and questions then say how often that is."""
+def _paying(experiment: Grid) -> dict[str, bool]:
+    "Whether a model is asked, by phase."
+    lms = {'build': experiment.build_lm, 'ask': experiment.lm, 'judge': experiment.judge and experiment.judge.lm}
+    return {phase: lm is not None and not isinstance(lm, RuleLM) for phase, lm in lms.items()}
+
+# %% ../nbs/52f_estimates.ipynb #38bd4188
+def estimate(
+    experiment: Grid,
+    sample: int = 10,  # questions of the first conversation of each dataset
+) -> Estimate:
+    """What a run will cost that starts from nothing: the first conversation of each dataset is built by rules with every method, and
+    some of its questions are asked; turns and questions then say how often that is. ValueError, TypeError for a sample that is none."""
+    check_count('sample', sample, 1)
     found: dict[tuple[str, str], Usage] = {}
-    built: set[tuple[str, str]] = set()
-    for dataset, conversations in experiment.datasets.items():
-        asked = [one for one in conversations if experiment.asked(one)]
-        if not asked:
+    paying, sampled = _paying(experiment), 0
+
+    def add(method: Method, phase: str, usage: Usage, times: float) -> None:
+        key = method.name, phase
+        found[key] = found.get(key, Usage()) + scaled(usage if paying[phase] else Usage(), experiment.repeats * times)
+    for conversations in experiment.datasets.values():
+        asked = {one.id: experiment.asked(one) for one in conversations}
+        used = [one for one in conversations if asked[one.id]]
+        if not used:
             continue
-        first = asked[0]
-        turns = sum(len(one.turns) for one in asked) / max(len(first.turns), 1)
-        questions = sum(len(experiment.asked(one)) for one in asked) / min(sample, len(experiment.asked(first)))
+        first, built = used[0], {}
+        questions = spread(asked[first.id], sample)
+        turns = sum(len(one.turns) for one in used) / max(len(first.turns), 1)
+        sampled += len(questions)
         for method in experiment.methods:
-            for phase, usage in rehearsed(experiment, method, first, sample).items():
-                if phase == 'build' and (dataset, method.memory.name) in built:
-                    continue  # its replies are recorded: it is paid once
-                times = experiment.repeats * (turns if phase == 'build' else questions)
-                found[method.name, phase] = found.get((method.name, phase), Usage()) + scaled(usage, times)
-            built.add((dataset, method.memory.name))
+            if method.memory.name not in built:
+                books = Tally(Rehearsal())
+                built[method.memory.name] = method.memory.build(first, books)
+                add(method, 'build', total(books.usage), turns)
+            for phase, usage in rehearsed(experiment, method, first, built[method.memory.name], questions).items():
+                add(method, phase, usage, sum(map(len, asked.values())) / len(questions))
     everything = sum(len(experiment.asked(one)) for part in experiment.datasets.values() for one in part)
-    return Estimate(found, min(sample, everything), everything * experiment.repeats)
+    return Estimate(found, sampled, everything * experiment.repeats)
