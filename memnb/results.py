@@ -15,23 +15,25 @@ from typing import Any
 from .costs import Prices, as_usage, total
 from .intervals import refusal_scores
 from .lm import Usage
+from .metrics import METRICS
 from .row_log import line_of
 from .rows import Row, split_by
 from .tables import Table, csv_text, figure_of, gain, summary, with_interval
 from .tasks import row_of
 
 # %% auto #0
-__all__ = ['NAMES', 'SHOWN', 'NOTE', 'PHASES', 'metrics_of', 'refusal_of', 'method_rows', 'main_table', 'difference_table',
-           'category_table', 'refusal_table', 'spending', 'prompts_of', 'fallback_of', 'Results', 'tidy_csv',
-           'means_csv', 'save']
+__all__ = ['NAMES', 'ALWAYS', 'SHOWN', 'NOTE', 'PHASES', 'metrics_of', 'refusal_of', 'method_rows', 'main_table',
+           'difference_table', 'category_table', 'refusal_table', 'spending', 'prompts_of', 'fallback_of', 'Results',
+           'tidy_csv', 'means_csv', 'save']
 
 # %% ../nbs/51j_results.ipynb #416fc680
 NAMES = {'recall': 'evidence_recall'}  # what a metric of a row is called in tables
+ALWAYS = ('recall', 'recall_any', 'cited_recall', *METRICS)  # named also where every question failed, and then without a mean
 
 
 def metrics_of(rows: Sequence[Row]) -> list[str]:
-    "The names of all metrics that any of the rows has, in order of first appearance; cuts of reading and refusing are left out."
-    found = dict.fromkeys(name for row in rows for name, score in row.scores.items() if score is not None)
+    "`ALWAYS`, and all other metrics that any of the rows has, in order of first appearance; cuts of reading and refusing are left out."
+    found = dict.fromkeys([*ALWAYS, *(name for row in rows for name, score in row.scores.items() if score is not None)])
     return [name for name in found if '@' not in name and name != 'refused']
 
 

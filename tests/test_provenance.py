@@ -58,7 +58,7 @@ def test_what_json_cannot_hold_is_refused(value):
 # --- data ------------------------------------------------------------------------------------------------------------
 
 @given(st.randoms(use_true_random=False), st.none() | st.integers(0, 4), st.booleans(), st.booleans())
-@settings(max_examples=12)
+@settings(max_examples=6)
 def test_the_formatting_of_a_file_does_not_matter(tmp_path_factory, random, indent, escaped, bom):
     path = tmp_path_factory.mktemp('data') / 'some.json'
     text = json.dumps(shuffled(RECORDS, random), indent=indent, ensure_ascii=escaped)
@@ -80,7 +80,7 @@ def test_two_conversations_have_one_hash_only_if_they_are_the_same(first, second
 
 
 @given(st.data())
-@settings(max_examples=25)
+@settings(max_examples=15)
 def test_another_word_anywhere_is_another_hash(data):
     place = data.draw(st.integers(0, len(SAMPLE.questions) - 1))
     change = data.draw(st.sampled_from(['text', 'answer', 'category', 'evidence', 'dropped']))
