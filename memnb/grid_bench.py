@@ -22,12 +22,9 @@ from .lm import LM, OpenAILM, RuleLM
 from .loading import data_hash, load_dataset
 
 # %% auto #0
-__all__ = ['FIVE', 'JUDGED', 'names', 'prices_of', 'experiment_of', 'main_grid']
+__all__ = ['JUDGED', 'names', 'prices_of', 'judge_of', 'experiment_of', 'tell', 'spread', 'calibrated', 'main_grid']
 
-# %% ../nbs/52g_grid_bench.ipynb #433a9a39
-FIVE = 'rag,memr3,remem,mragent,memma'
-
-
+# %% ../nbs/52g_grid_bench.ipynb #8d8f766e
 def names(text: str | None) -> list[str] | None:
     "The names in a list with commas; None stays None."
     return None if text is None else [one.strip() for one in text.split(',') if one.strip()]
@@ -43,49 +40,66 @@ def prices_of(text: str | None) -> Prices | None:
         raise ValueError(f'--prices: expected two numbers with a comma, dollars for a million tokens of prompt and of reply, got {text!r}') from None
     return Prices(prompt, completion)
 
-# %% ../nbs/52g_grid_bench.ipynb #8d8f766e
+# %% ../nbs/52g_grid_bench.ipynb #108514b8
 def _model(name: str | None, base_url: str | None, seed: int | None) -> LM:
     return RuleLM() if name in (None, 'rules') else OpenAILM(name, base_url, seed=seed)
+
+
+def judge_of(options: Any) -> Judge | None:
+    "Who marks the answers; None where nobody was asked to."
+    if options.judge is None:
+        return None
+    name, base_url = options.judge_model or options.model, options.judge_base_url or options.base_url
+    return Judge(_model(name, base_url, options.seed), options.judge)
 
 
 def experiment_of(options: Any, conversations: list[Conversation]) -> Experiment:
     "The experiment that the options describe. ValueError for a name that is not known."
     lm = _model(options.model, options.base_url, options.seed)
-    judge = None
-    if options.judge is not None:
-        judging = options.judge_model or options.model
-        judge = Judge(_model(judging, options.judge_base_url or options.base_url, options.seed), options.judge)
     return Experiment(
         names(options.methods), {options.dataset: conversations}, names(options.memories), lm, options.repeats, options.seed,
-        build_lm=_model(options.build_model, options.base_url, options.seed) if options.build_model else lm, judge=judge,
+        build_lm=_model(options.build_model, options.base_url, options.seed) if options.build_model else lm, judge=judge_of(options),
         turns=options.k, stop=options.stop, categories=names(options.categories),
         baselines=['rag', *(['full-context'] if options.full_context else [])])
 
-# %% ../nbs/52g_grid_bench.ipynb #29b88d7d
+# %% ../nbs/52g_grid_bench.ipynb #b2f3ac71
 JUDGED = 12  # questions that a judge is calibrated on
 
 
+def tell(text: object) -> None:
+    "Say something that is not the result."
+    print(text, file=sys.stderr)
+
+
+def spread(things: list, number: int) -> list:
+    "So many of the things, at equal distances, the first among them; all where there are no more."
+    return [things[place * len(things) // number] for place in range(number)] if len(things) > number else list(things)
+
+
+def calibrated(experiment: Experiment) -> dict[str, Any]:
+    "The calibration of the experiment's judge for its provenance; nothing where there is no judge."
+    if experiment.judge is None:
+        return {}
+    asked = [question for conversations in experiment.datasets.values() for one in conversations for question in experiment.asked(one)]
+    calibration = calibrate_judge(experiment.judge, spread(asked, JUDGED), tell=tell)
+    tell(calibration)
+    return {'calibration': calibration.to_dict()}
+
+# %% ../nbs/52g_grid_bench.ipynb #5d2e71fe
 def main_grid(options: Any) -> int:
     """`memnb bench`: 0 where every question has its row, 3 where some failed or were not asked. DatasetError, ValueError,
     ExperimentError or ImportError say what was wrong with the options."""
     conversations = load_dataset(options.data, options.dataset)
     experiment, prices = experiment_of(options, conversations), prices_of(options.prices)
-
-    def tell(text: object) -> None:
-        print(text, file=sys.stderr)
-    models = [one for one in (experiment.lm, experiment.build_lm, experiment.judge and experiment.judge.lm) if one is not None and not isinstance(one, RuleLM)]
-    if models:
+    judging = experiment.judge.lm if experiment.judge else RuleLM()
+    paying = not all(isinstance(lm, RuleLM) for lm in (experiment.lm, experiment.build_lm, judging))
+    if paying or options.estimate:
         tell(estimate(experiment).table(prices))
     if options.estimate:
         return 0
-    if models and not options.out:
+    if paying and not options.out:
         raise ValueError('--out: a run with a model needs a folder, so that what was paid for is kept')
-    about: dict[str, Any] = {'day': date.today().isoformat(), 'files': {Path(options.data).name: data_hash(options.data, options.dataset)}}
-    if experiment.judge:
-        questions = [question for one in conversations for question in experiment.asked(one)][:JUDGED]
-        calibration = calibrate_judge(experiment.judge, questions, tell=tell)
-        tell(calibration)
-        about['calibration'] = calibration.to_dict()
+    about = {'day': date.today().isoformat(), 'files': {Path(options.data).name: data_hash(options.data, options.dataset)}, **calibrated(experiment)}
     with executor_of(options.executor) as executor:
         results = experiment.run(options.out, executor, budget=options.budget, progress=sys.stderr.isatty(), prices=prices, about=about)
     print(json.dumps(results.to_json(), indent=1) if options.json else results)

@@ -231,7 +231,7 @@ def test_a_bench_is_one_object_and_goes_on_in_its_folder(capsys, tmp_path):
     assert json.loads(capsys.readouterr().out)['rows'] == first['rows']
     assert {file: file.stat().st_size for file in before} == before  # nothing was asked again
     assert cli.main([*SMALL, '--k', '9', '--out', str(tmp_path / 'run')]) == 2
-    assert 'another experiment (its turns differ)' in capsys.readouterr().err
+    assert 'another experiment (turns: 8 there, 9 here)' in capsys.readouterr().err
 
 
 @pytest.mark.parametrize('words, said', [
