@@ -139,6 +139,31 @@ def _finish(tasks: Sequence[Task], pool: Executor, folder: Path, show: Callable[
         raise
     return broken
 
+# %% ../nbs/52_experiment.ipynb #c3303d3a
+def _slight(rows: dict[int, dict]) -> tuple[dict, ...]:
+    "Rows as a worker needs them that cannot see the folder: whole where they are still to be judged, else without their traces."
+    return tuple(one if one['judge_error'] else {**one, 'trace': None} for one in rows.values())
+
+
+def _results(grid: Grid, tasks: Sequence[Task], prices: Prices | None, about: Mapping[str, Any]) -> Results:
+    "What the disk holds, in the order of the grid: by dataset and method, and there by conversation, repeat and position."
+    records = [[{**one, 'trace': None} for one in RowLog(task.file).records()] for task in tasks]
+    last = [latest(task, mine) for task, mine in zip(tasks, records)]
+    rows = [mine[position] for task, mine in zip(tasks, last) for position in task.positions if position in mine]
+    order = list(dict.fromkeys((task.dataset, task.method.name) for task in tasks))
+    rows.sort(key=lambda one: order.index((one['dataset'], one['method'])))
+    everything = [one for mine in records for one in mine]
+    return Results(rows, provenance={
+        'experiment': tasks[0].experiment, **code(), **about, 'settings': grid.settings(),
+        'data': {name: {'hash': conversations_hash(conversations), 'conversations': [one.id for one in conversations],
+                        'categories': category_map(conversations), 'asked': sum(len(grid.asked(one)) for one in conversations)}
+                 for name, conversations in grid.datasets.items()},
+        'model': grid.lm.name, 'build model': grid.build_lm.name, 'judge': grid.judge and grid.judge.provenance(),
+        'failed': sum(one['error'] is not None for one in rows), 'not judged': sum(one['judge_error'] is not None for one in rows),
+        'torn lines': sum(RowLog(task.file).torn for task in tasks),
+        'prompts': prompts_of(everything), 'spent': spending(everything, prices)},
+        missing=sum(len(task.positions) for task in tasks) - len(rows))
+
 # %% ../nbs/52_experiment.ipynb #41dbec6d
 class Experiment(Grid):
     "Every question of every dataset, asked with every method over every memory, as often as wanted."
@@ -179,28 +204,3 @@ class Experiment(Grid):
         with tqdm(total=asked, initial=asked - sum(open_), unit=' questions', disable=not progress) as bar, \
                 (ThreadPoolExecutor(os.cpu_count() or 1) if executor is None else nullcontext(executor)) as pool:
             return _finish(due, pool, folder, lambda: bar.update(watch.new()))
-
-# %% ../nbs/52_experiment.ipynb #7f6ab897
-def _slight(rows: dict[int, dict]) -> tuple[dict, ...]:
-    "Rows as a worker needs them that cannot see the folder: whole where they are still to be judged, else without their traces."
-    return tuple(one if one['judge_error'] else {**one, 'trace': None} for one in rows.values())
-
-
-def _results(grid: Grid, tasks: Sequence[Task], prices: Prices | None, about: Mapping[str, Any]) -> Results:
-    "What the disk holds, in the order of the grid: by dataset and method, and there by conversation, repeat and position."
-    records = [[{**one, 'trace': None} for one in RowLog(task.file).records()] for task in tasks]
-    last = [latest(task, mine) for task, mine in zip(tasks, records)]
-    rows = [mine[position] for task, mine in zip(tasks, last) for position in task.positions if position in mine]
-    order = list(dict.fromkeys((task.dataset, task.method.name) for task in tasks))
-    rows.sort(key=lambda one: order.index((one['dataset'], one['method'])))
-    everything = [one for mine in records for one in mine]
-    return Results(rows, provenance={
-        'experiment': tasks[0].experiment, **code(), **about, 'settings': grid.settings(),
-        'data': {name: {'hash': conversations_hash(conversations), 'conversations': [one.id for one in conversations],
-                        'categories': category_map(conversations), 'asked': sum(len(grid.asked(one)) for one in conversations)}
-                 for name, conversations in grid.datasets.items()},
-        'model': grid.lm.name, 'build model': grid.build_lm.name, 'judge': grid.judge and grid.judge.provenance(),
-        'failed': sum(one['error'] is not None for one in rows), 'not judged': sum(one['judge_error'] is not None for one in rows),
-        'torn lines': sum(RowLog(task.file).torn for task in tasks),
-        'prompts': prompts_of(everything), 'spent': spending(everything, prices)},
-        missing=sum(len(task.positions) for task in tasks) - len(rows))

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
+import memnb
 from .conversation import Conversation, Question
 from .judge import Judge
 from .lm import LM, RuleLM, as_lm
 from .methods import Memory, Method, chosen
-from .provenance import code, conversations_hash
+from .provenance import conversations_hash
 
 # %% auto #0
 __all__ = ['Datasets', 'Grid']
@@ -53,7 +54,7 @@ class Grid:
         "All that shapes a row; JSON values only, no secrets. Its fingerprint is the experiment's."
         return {'methods': [one.settings() for one in self.methods], 'repeats': self.repeats, 'seed': self.seed, 'turns': self.turns,
                 'stop': self.stop, 'categories': self.categories and list(self.categories), 'lm': self.lm.settings(),
-                'build_lm': self.build_lm.settings(), 'judge': self.judge and self.judge.provenance(), 'memnb': code()['memnb'],
+                'build_lm': self.build_lm.settings(), 'judge': self.judge and self.judge.provenance(), 'memnb': memnb.__version__,
                 'datasets': {name: conversations_hash(conversations) for name, conversations in self.datasets.items()}}
 
 # %% ../nbs/51l_grid.ipynb #b5dd5bda
