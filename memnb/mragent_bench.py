@@ -21,17 +21,19 @@ from .indexes import HybridIndex
 from .memr3 import MemR3
 from .metrics import evidence_recall
 from .mragent import MRAgent, WalkStep, tokens_of
+from .paper_rows import DEPTHS, STRUCTURES, costs
 from .run import Loop
 from .steps import SearchStep, ToolStep
 from .trace import Trace
 
 # %% auto #0
-__all__ = ['TURNS', 'LOOKED', 'Methods', 'TITLES', 'Memories', 'main_methods', 'structure_methods', 'merge_methods',
+__all__ = ['TURNS', 'LOOKED', 'COSTED', 'Methods', 'TITLES', 'Memories', 'main_methods', 'structure_methods', 'merge_methods',
            'noise_methods', 'depth_methods', 'in_order', 'by_turn', 'reading_curve', 'tokens_at', 'exchanged',
            'mragent_rows', 'turns_of', 'mragent_report', 'mragent_tables', 'main_mragent']
 
 # %% ../nbs/52d_mragent_bench.ipynb #f0ea51f9
 TURNS, LOOKED = 25, 60  # turns that may be read; hits to take them from
+COSTED = ('rag', 'full-context', 'memr3', 'remem', 'mragent', 'memma')  # whose prompts are counted
 Methods = dict[str, Callable[[Conversation], Loop]]
 
 
@@ -63,9 +65,7 @@ def main_methods(made: Memories) -> Methods:
 
 def structure_methods(made: Memories) -> Methods:
     "The review's figure 7: three structures, each with and without active reasoning."
-    names = {'ce': 'cue → episode', 'cte': 'cue → tag → episode', 'ctc': 'cue → tag → content'}
-    return {f'{name}, {"active" if active else "passive"}': made.walk(structure=structure, active=active)
-            for active in (False, True) for structure, name in names.items()}
+    return {name: made.walk(**switches) for name, switches in STRUCTURES.items()}
 
 
 def merge_methods(made: Memories) -> Methods:
@@ -85,8 +85,7 @@ def noise_methods(made: Memories) -> Methods:
 
 def depth_methods(made: Memories) -> Methods:
     "The review's section 7.5: depth T at a breadth of 5, and breadth K at a depth of 4."
-    return {f'T = {turns}, K = 5': made.walk(turns=turns) for turns in (1, 2, 3, 4, 6, 8)} | {
-        f'T = 4, K = {breadth}': made.walk(turns=4, breadth=breadth) for breadth in (1, 2, 3, 8, 12)}
+    return {name: made.walk(**switches) for name, switches in DEPTHS.items()}
 
 # %% ../nbs/52d_mragent_bench.ipynb #071cf480
 def in_order(trace: Trace) -> list[tuple[int, int, list[str]]]:
@@ -206,7 +205,7 @@ def mragent_report(made: Memories, tell: Callable[[str], None] = lambda line: No
     return rounded({
         **{name: summary(part) for name, part in rows.items()},
         'differences': [{'method': ours, 'minus': theirs, **difference(by[ours], by[theirs])} for ours, theirs in pairs],
-        'by_turn': by_turn(made), 'curves': curves, 'exchanged': exchanged(made),
+        'by_turn': by_turn(made), 'curves': curves, 'exchanged': exchanged(made), 'costs': costs(made.conversations[0], COSTED),
         'graph': {kind: fmean(one[kind] for one in counts) for kind in counts[0]}}), rows['main']
 
 # %% ../nbs/52d_mragent_bench.ipynb #a9338631
@@ -226,6 +225,8 @@ def mragent_tables(report: dict) -> list[Table]:
                f'{need:,.0f}' if (need := tokens_at(search, one['recall'])) is not None else 'not reached') for one in walk]
     exchange = [(name, *map(str, kinds.values())) for name, kinds in report['exchanged']['turns'].items()]
     cases = [tuple(map(str, case.values())) for case in report['exchanged']['cases']]
+    costed = [(one['method'], *(f'{one[name]:,.0f}' for name in ('build tokens', 'ask tokens')),
+               *(f'{one[name]:.2f}' for name in ('build seconds', 'ask seconds'))) for one in report['costs']]
     return [*(table(report[name], 'recall', title) for name, title in TITLES.items()),
             Table('Differences on the same questions, in points [95%]', ('', 'overall', *CATEGORIES), tuple(differences)),
             Table('Evidence recall after each turn of the walk, in percent',
@@ -233,7 +234,9 @@ def mragent_tables(report: dict) -> list[Table]:
             Table('Gold turns within 25 turns, by who reads them', ('', 'both', 'walk alone', 'search alone', 'neither'), tuple(exchange)),
             Table('Read by the walk alone', ('question', 'category', 'gold turn', 'rank in one search', 'place in the walk', 'look'), tuple(cases)),
             Table('Tokens read for a recall', ('recall', "MRAgent's turns", "MRAgent's tokens", "one search's tokens"), tuple(tokens)),
-            Table('A graph, on average', ('', 'number'), tuple((kind, f'{number:,.1f}') for kind, number in report['graph'].items()))]
+            Table('A graph, on average', ('', 'number'), tuple((kind, f'{number:,.1f}') for kind, number in report['graph'].items())),
+            Table('What a model would read and write for the first conversation', ('', 'tokens to tell it', 'tokens a question', 'seconds to tell it, by rules',
+                                                                                   'seconds a question, by rules'), tuple(costed))]
 
 
 def main_mragent(options) -> int:  # an argparse namespace with `data` (a path) and `json` (a bool)

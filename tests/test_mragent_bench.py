@@ -10,7 +10,7 @@ from memnb.baselines import RAG
 from memnb.conversation import Conversation, Question, Session, Turn
 from memnb.datasets import DatasetError
 from memnb.mragent import MRAgent, WalkStep, tokens_of
-from memnb.mragent_bench import (TURNS, Memories, by_turn, depth_methods, in_order, main_mragent, mragent_report, mragent_tables,
+from memnb.mragent_bench import (COSTED, TURNS, Memories, by_turn, depth_methods, in_order, main_mragent, mragent_report, mragent_tables,
                                  noise_methods, reading_curve, structure_methods, tokens_at)
 from memnb.steps import SearchStep, Seen, ToolStep
 from memnb.trace import Trace
@@ -102,7 +102,8 @@ def test_rows_report_and_tables_hold_together(made):
     report, rows = mragent_report(made)
     assert not [row for row in rows if row.error] and all(row.turns <= TURNS for row in rows)
     assert [str(one) for one in mragent_tables(json.loads(json.dumps(report)))] == [str(one) for one in mragent_tables(report)]
-    assert {'main', 'structure', 'merge', 'noise', 'depth', 'stopping', 'differences', 'by_turn', 'curves', 'exchanged', 'graph'} == set(report)
+    assert {'main', 'structure', 'merge', 'noise', 'depth', 'stopping', 'differences', 'by_turn', 'curves', 'exchanged', 'graph', 'costs'} == set(report)
+    assert [one['method'] for one in report['costs']] == list(COSTED) and all(one['ask tokens'] > 0 for one in report['costs'])
     assert all(one['n'] == 2 for one in (row['read_recall@25'] for row in report['main']))
 
 
