@@ -52,6 +52,10 @@ class Crew(LM):
         of = {'lm': self.lm.settings(), **{agent: own.settings() for agent, own in self.agents.items()}}
         return {'model': self.name if all(one.get('model') for one in of.values()) else None, **of}
 
+    def seeded(self, seed: int) -> Crew:
+        "A crew of the same lms, each with this seed."
+        return Crew(self.lm.seeded(seed), **{agent: own.seeded(seed) for agent, own in self.agents.items()})
+
 # %% ../nbs/43_memma.ipynb #addab531
 @dataclass(frozen=True)
 class Remembered:

@@ -17,7 +17,7 @@ from memnb.edits import Entry
 from memnb.faults import FAULTS, Lost, blurred, damage, in_cluster, trial, without_names
 from memnb.gist_graph import GistGraph
 from memnb.journal import ConflictError
-from memnb.lm import ScriptedLM, as_lm
+from memnb.lm import OpenAILM, ScriptedLM, as_lm
 from memnb.memma import AGENTS, VARIANTS, Crew, MemMA
 from memnb.memory_bank import MemoryBank
 from memnb.reading import stems
@@ -92,6 +92,16 @@ def test_an_agent_that_nobody_knows_is_refused():
 
 def test_two_crews_that_differ_have_different_settings():
     assert Crew().settings() != Crew(judge=RuleLM()).settings() != Crew(reflector=RuleLM()).settings()
+
+
+def test_a_seeded_crew_seeds_everyone_and_leaves_the_crew_as_it_was():
+    shared, own = OpenAILM('toy', 'http://127.0.0.1:1/v1', seed=1), OpenAILM('other', 'http://127.0.0.1:1/v1')
+    crew = Crew(shared, judge=own, reflector=RuleLM())
+    seeded = crew.seeded(8)
+    assert (seeded.lm.settings()['seed'], seeded.agents['judge'].settings()['seed']) == (8, 8)
+    assert (crew.lm.settings()['seed'], crew.agents['judge'].settings()['seed']) == (1, None)
+    assert seeded.name == crew.name and seeded.settings() != crew.settings() and seeded.agents['reflector'] == RuleLM()
+    assert seeded._by_role['mark'] is seeded.agents['judge']  # who is asked is who was seeded
 
 
 def test_a_crew_with_a_function_that_has_no_name_is_not_recorded(tmp_path):
