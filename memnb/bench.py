@@ -20,6 +20,7 @@ from .tables import Table, difference, figure_of, summary, table, with_interval
 from .feedback import Feedback
 from .indexes import HybridIndex
 from .memr3 import MemR3
+from .memr3_settings import setting_report, setting_rows, setting_tables
 from .reading import requirements
 from .run import Loop
 from .search import Hit, Searchable, as_retriever
@@ -154,6 +155,9 @@ def printed(report: dict, tables: Callable[[dict], list[Table]],  # what makes t
 def main_bench(options) -> int:  # an argparse namespace with `data` (a path) and `json` (a bool)
     "`memnb paper memr3`: MemR3's tables over a file in LoCoMo's format. DatasetError if it is not one."
     conversations = load_locomo(options.data)
-    rows = memr3_rows(conversations, lambda line: print(line, file=sys.stderr))
-    report = {**memr3_report(rows), 'provenance': provenance(options.data, conversations, rows)}
-    return printed(report, memr3_tables, options.json)
+    def tell(line: str) -> None:
+        print(line, file=sys.stderr)
+    rows = memr3_rows(conversations, tell)
+    report = {**memr3_report(rows), 'settings': rounded(setting_report(setting_rows(conversations, tell))),
+              'provenance': provenance(options.data, conversations, rows)}
+    return printed(report, lambda made: memr3_tables(made) + setting_tables(made['settings']), options.json)

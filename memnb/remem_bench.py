@@ -5,7 +5,6 @@
 # %% ../nbs/52b_remem_bench.ipynb #9f521452
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import asdict, dataclass
@@ -24,14 +23,15 @@ from .indexes import HybridIndex
 from .intervals import bootstrap
 from .memr3 import MemR3
 from .remem import REMem, REMemS
+from .remem_settings import FORMS, answer_report, answer_rows, answer_tables, temporal_form
 from .run import Loop, Run
 from .search import Hit, Searchable, passes
 from .timespan import TimeSpan
 
 # %% auto #0
-__all__ = ['TURNS', 'LOOKED', 'FORMS', 'Ranked', 'Look', 'in_turn', 'retrievals', 'expanded', 'retrieval_methods',
-           'agent_methods', 'Refusals', 'refusals', 'temporal_form', 'by_form', 'remem_rows', 'remem_report',
-           'recall_table', 'remem_tables', 'main_remem']
+__all__ = ['TURNS', 'LOOKED', 'Ranked', 'Look', 'in_turn', 'retrievals', 'expanded', 'retrieval_methods', 'agent_methods',
+           'Refusals', 'refusals', 'by_form', 'remem_rows', 'remem_report', 'recall_table', 'remem_tables',
+           'main_remem']
 
 # %% ../nbs/52b_remem_bench.ipynb #22b37326
 class Ranked(Searchable):
@@ -155,22 +155,6 @@ def refusals(rows: Iterable[Row]) -> Refusals:
     return Refusals(len(refused), sum(row.category == 'adversarial' for row in refused), sum(bad), len(rows))
 
 # %% ../nbs/52b_remem_bench.ipynb #12ea9b7a
-_TOLD = (r'\b(\d{4}|january|february|march|april|may|june|july|august|september|october|november|december'
-         r'|spring|summer|autumn|fall|winter|week|weekend|month|year|yesterday)\b')
-FORMS = (  # from the first that fits
-    ('duration', r'(for )?how long\b|since when\b|how (many|much) (days|weeks|months|years|time)\b'),
-    ('aggregation', r'how (many|often)\b'),
-    ('event timing', r'when\b|((on|in|during) )?(what|which) (\w+ )?(date|day|night|week|month|season|year|time)\b'),
-    ('order', r'.*\b(before|after|first|last|earlier|later|next|until|recently|most recent)\b'),
-    ('existence check', rf'(did|do|does|has|have|had|was|were|is|are)\b.*{_TOLD}'),
-    ('event attributes', rf'.*{_TOLD}'))
-
-
-def temporal_form(question: str) -> str:
-    "Which of the paper's temporal categories the form of a question tells, else 'no time told'."
-    return next((name for name, pattern in FORMS if re.match(pattern, question.lower())), 'no time told')
-
-
 def by_form(rows: Iterable[Row], conversations: Iterable[Conversation]) -> dict[str, dict]:
     "Mean evidence recall at 25 turns by form and method, with the number of questions that have gold."
     asked = {(one.id, question.position): question.text for one in conversations for question in one.questions}
@@ -237,6 +221,9 @@ def remem_tables(report: dict) -> list[Table]:
 def main_remem(options) -> int:  # an argparse namespace with `data` (a path) and `json` (a bool)
     "`memnb paper remem`: REMem's tables over a file in LoCoMo's format. DatasetError if it is not one."
     conversations = load_locomo(options.data)
-    rows = remem_rows(conversations, lambda line: print(line, file=sys.stderr))
-    report = {**remem_report(rows, conversations), 'provenance': provenance(options.data, conversations, rows['agents'])}
-    return printed(report, remem_tables, options.json)
+    def tell(line: str) -> None:
+        print(line, file=sys.stderr)
+    rows = remem_rows(conversations, tell)
+    report = {**remem_report(rows, conversations), 'answers': rounded(answer_report(answer_rows(conversations, tell), conversations)),
+              'provenance': provenance(options.data, conversations, rows['agents'])}
+    return printed(report, lambda made: remem_tables(made) + answer_tables(made['answers']), options.json)
