@@ -1,6 +1,7 @@
 """One conversation with one method: what is missing is asked, what is there is not, and no failure becomes an answer."""
 import json
 import os
+import platform
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -10,14 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 sys.path.insert(0, str(Path(__file__).parent))
-from grids import READ, WORDS, build_words, grid, noted, plain, talk
+from grids import READ, WORDS, build_words, grid, noted, plain
 
 from memnb.costs import Purse
 from memnb.judge import Judge
-from memnb.lm import FunctionLM, OpenAILM, ReplyError, RuleLM, ScriptedLM, ServerError
+from memnb.lm import FunctionLM, ScriptedLM, ServerError
 from memnb.recorded import RecordedLM
 from memnb.row_log import RowLog
-from memnb.tasks import MANY, Task, TaskError, latest, missing, row_of, run_task, slim, who_runs
+from memnb.tasks import MANY, TaskError, latest, missing, row_of, run_task, slim, who_runs
 from memnb.trace import SearchStep, Seen, Trace
 
 SIGN = 'the sign of this run'
@@ -25,7 +26,6 @@ SIGN = 'the sign of this run'
 
 def folder_of(path, sign=SIGN, host=None):
     """A folder that a run has claimed."""
-    import platform
     path.mkdir(parents=True, exist_ok=True)
     (path / 'running').write_text(json.dumps({'run': sign, 'host': host or platform.node(), 'process': os.getpid()}))
     return path
@@ -200,7 +200,6 @@ def test_a_budget_stops_before_the_next_call_and_needs_a_folder_that_is_seen(tmp
 
 
 def test_another_machine_has_its_own_file_of_replies(tmp_path):
-    import platform
     for host, name in ((None, 'replies.sqlite'), ('elsewhere', f'replies-{platform.node()}.sqlite')):
         path = folder_of(tmp_path / str(host), host=host)
         run_task(task_of(path, plain(role=READ), lm=ScriptedLM([{'text': 'a heron'}] * 4)))
