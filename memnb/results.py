@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -143,12 +143,12 @@ def fallback_of(settings: Mapping[str, Any]) -> tuple[str, ...]:
     "The methods of an experiment that run over a memory without the tools that they were made for, from its settings."
     return tuple(one['method'] for one in settings.get('methods', ()) if one.get('fallback'))
 
-
+# %% ../nbs/51j_results.ipynb #f72a5b17
 @dataclass
 class Results:
     "What a run found: the records of all questions that were asked, and what is to be known about them."
-    records: list[dict]  # the last row of each question, in the order of the grid
-    provenance: dict
+    records: list[dict] = field(repr=False)  # the last row of each question, in the order of the grid
+    provenance: dict = field(repr=False)
     missing: int = 0  # questions that were not asked: the run was stopped
 
     @property
