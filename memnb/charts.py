@@ -45,8 +45,7 @@ def _ends(low: float, high: float) -> tuple[float, float, float]:
     "Round ends around two values, and the step between ticks."
     step = step_of(high - low or abs(high) or 1)
     start, end = step * math.floor(low / step + 1e-9), step * math.ceil(high / step - 1e-9)
-    start, end = (start - step * (start == end and high > 0), end + step * (start == end and high <= 0))
-    return min(start, low), max(end, high), step
+    return min(start - step * (start == end and high > 0), low), max(end + step * (start == end and high <= 0), high), step
 
 
 def _log_ends(low: float, high: float) -> tuple[float, float]:
@@ -118,7 +117,7 @@ def short(text: str, most: int = 26) -> str:
     "A name that fits beside a chart."
     return text if len(text) <= most else text[:most - 1] + '…'
 
-
+# %% ../nbs/57_charts.ipynb #b6130261
 def words(text: object, x: float, y: float, anchor: str | None = None, **more: Any) -> str:
     "A label in the ink of the page."
     return element('text', safe(text), x=f'{x:g}', y=f'{y:g}', text_anchor=anchor, fill='currentColor', font_size=13, **more)
@@ -220,8 +219,7 @@ def lines_svg(
 # %% ../nbs/57_charts.ipynb #5c2cb470
 def _beside(places: Sequence[tuple[float, float]], names: Sequence[str], right: float) -> list[tuple[float, float, str]]:
     "Where the names of marks go: to the right, or to the left where there is no room; lower until no name is hit."
-    taken: list[tuple[float, float, float]] = []
-    found = []
+    taken, found = [], []
     for (x, y), name in zip(places, names):
         wide = _width(name)
         fits = x + 10 + wide <= right
@@ -239,8 +237,7 @@ def scatter_svg(
     labels: tuple[str, str],  # what x and the mean count
 ) -> str:
     "A mark for each figure, its interval upright, its name beside it; costs further apart than 1 to 20 stand on a logarithmic scale."
-    costs = [one.x for one in points]
-    across = Scale.over(costs, 44, WIDE - 28, log=max(costs) > 20 * min(costs) > 0)
+    across = Scale.over((one.x for one in points), 44, WIDE - 28, log=max(one.x for one in points) > 20 * min(one.x for one in points) > 0)
     up = Scale.over([end for one in points for end in (one.low, one.high)], 250, 28)
     places = [(across.place(one.x), up.place(one.mean)) for one in points]
     inside = _frame(across, up, labels)

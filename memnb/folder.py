@@ -190,8 +190,7 @@ class State:
 
     def __str__(self):
         if not self.exact:
-            due = f'at least {self.missing:,} questions are still missing' if self.missing else 'whether questions are missing cannot be seen'
-            return f'The run has not ended, or was killed: {self.rows:,} questions have a row, {due}.'
+            return f'The run has not ended, or was killed. Questions with a row: {self.rows:,}; without one: at least {self.missing:,}. Failed: {self.failed:,}.'
         return (f'{self.missing:,} of {self.rows + self.missing:,} questions were not asked: the run was stopped.' if self.missing
                 else f'All {self.rows:,} rows are there: a row is a question asked with a method.') + (f' {self.failed:,} failed.' if self.failed else '')
 

@@ -69,7 +69,7 @@ def words_of(text: object) -> str:
     "A foreign text within a line, which has a direction of its own."
     return element('bdi', safe(text))
 
-
+# %% ../nbs/57_questions.ipynb #1b1f8764
 def _figure(value: float | None) -> str:
     return '–' if value is None else f'{value:.2f}'.removesuffix('.00')
 
