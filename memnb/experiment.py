@@ -11,13 +11,14 @@ import platform
 import secrets
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from .costs import Prices, Purse
+from .executors import executor_of
 from .grid import Datasets, Grid
 from .provenance import category_map, code, conversations_hash, fingerprint
 from .results import Results, prompts_of, save, spending
@@ -38,6 +39,8 @@ class ExperimentError(RuntimeError):
 def _folder_of(out: str | Path | None) -> Iterator[Path]:
     "The folder of a run, or one that is gone afterwards."
     if out is not None:
+        if Path(out).exists() and not Path(out).is_dir():
+            raise ExperimentError(f'{out}: expected a folder, got a file')
         yield Path(out)
         return
     with tempfile.TemporaryDirectory(prefix='memnb-') as made:
@@ -54,6 +57,7 @@ def _claimed(folder: Path, settings: dict) -> Iterator[str]:
             _own(folder, settings)
             os.ftruncate(handle, 0)
             os.write(handle, json.dumps({'run': sign, 'host': platform.node(), 'process': os.getpid()}).encode())
+            os.fsync(handle)  # so that a worker on another machine sees it
             try:
                 yield sign
             finally:
@@ -111,6 +115,8 @@ class _Watch:
 # %% ../nbs/52_experiment.ipynb #c062bb9d
 def _collect(done: Future, task: Task) -> TaskError | None:
     "Write down what a worker could not write itself; what broke the task, if something did."
+    if done.cancelled():
+        return TaskError(f'{task}: the executor took it back', [])
     error = done.exception()
     if isinstance(error, (KeyboardInterrupt, SystemExit)):
         raise error
@@ -176,7 +182,7 @@ class Experiment(Grid):
                 for method in self.methods for repeat in range(self.repeats)]
 
     def run(self, out: str | Path | None = None,  # a folder: what is there already is not asked again; None: nothing is kept
-            executor: Executor | None = None,  # any of concurrent.futures' kind; None: threads
+            executor: Executor | str | None = None,  # any of concurrent.futures' kind, or a name for `executor_of`; None: threads
             *, budget: int | None = None,  # tokens that this run may spend
             progress: bool = False,  # questions done, rate and time left, on stderr
             prices: Prices | None = None,  # of a million tokens
@@ -184,6 +190,9 @@ class Experiment(Grid):
             ) -> Results:
         """Ask what has not been asked, and return everything that was found. `ExperimentError` where the folder is another
         experiment's, where another run is at work in it, or, when all else is done, where a task broke; rows that were written stay."""
+        executor = 'threads' if executor is None else executor
+        if not isinstance(executor, str) and not hasattr(executor, 'submit'):
+            raise TypeError(f'executor: expected an executor or the name of one, got {executor!r:.80}')
         with _folder_of(out) as folder, _claimed(folder, self.settings()) as sign:
             (folder / 'stop').unlink(missing_ok=True)
             tasks = self.tasks(folder, budget, Purse(folder).spent(), sign)
@@ -202,5 +211,5 @@ class Experiment(Grid):
         due = [replace(task, known=_slight(there)) for task, there, count in zip(tasks, rows, open_) if count]
         watch, asked = _Watch(due), sum(len(task.positions) for task in tasks)
         with tqdm(total=asked, initial=asked - sum(open_), unit=' questions', disable=not progress) as bar, \
-                (ThreadPoolExecutor(os.cpu_count() or 1) if executor is None else nullcontext(executor)) as pool:
+                (executor_of(executor) if isinstance(executor, str) else nullcontext(executor)) as pool:
             return _finish(due, pool, folder, lambda: bar.update(watch.new()))

@@ -44,17 +44,27 @@ def _records_of(path: str | Path) -> list[dict]:
     return found
 
 # %% ../nbs/51g_row_log.ipynb #9c34aa62
+def _flock(handle: int, path: str | Path, wait: bool) -> None:
+    if not fcntl:
+        return
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+    except BlockingIOError:
+        raise
+    except OSError as error:
+        raise OSError(error.errno, f'{path}: expected a disk that can lock files, and this one cannot ({error.strerror}): choose another') from None
+
+
 @contextmanager
 def locked(path: str | Path,  # made if it is not there, with its folder
            wait: bool = True,  # False: BlockingIOError where somebody else holds it
           ) -> Iterator[int]:
     """Hold a file against every other thread and process that would hold it; yields an open handle, to read and to append.
-    When a process dies, the system lets go of what it held. Windows has no such locks, and nothing is held there."""
+    When a process dies, the system lets go of what it held. OSError for a disk without locks. Windows has none, and nothing is held there."""
     Path(path).parent.mkdir(parents=True, exist_ok=True)
     handle = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
     try:
-        if fcntl:
-            fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        _flock(handle, path, wait)
         yield handle
     finally:
         os.close(handle)

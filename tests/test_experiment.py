@@ -7,7 +7,7 @@ import subprocess
 import sys
 import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -111,6 +111,30 @@ def test_a_folder_with_something_else_in_it_is_refused(tmp_path, text):
 def test_settings_that_make_no_sense_are_refused_at_once(options, told):
     with pytest.raises(ValueError, match=told):
         grid(**options)
+
+
+def test_what_is_no_folder_and_what_is_no_executor_are_refused(tmp_path):
+    (tmp_path / 'file').write_text('')
+    with pytest.raises(ExperimentError, match='file: expected a folder, got a file'):
+        grid().run(tmp_path / 'file')
+    with pytest.raises(TypeError, match='executor: expected an executor or the name of one, got 4'):
+        grid().run(tmp_path / 'out', 4)
+    with pytest.raises(ValueError, match='executor: expected one of threads'):
+        grid().run(tmp_path / 'out', 'four threads')
+    assert len(grid().run(tmp_path / 'out', 'threads:2').rows) == 8
+
+
+def test_a_task_that_the_executor_takes_back_is_told(tmp_path):
+    class Lazy(ThreadPoolExecutor):
+        """Does nothing, and says so."""
+        def submit(self, function, task):
+            future = Future()
+            future.cancel()
+            future.set_running_or_notify_cancel()
+            return future
+
+    with pytest.raises(ExperimentError, match=r'2 of 2 tasks broke; the first: plain with walks/place \d: the executor took it back'):
+        grid().run(tmp_path, Lazy(1))
 
 
 # Spread out

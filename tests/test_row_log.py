@@ -183,6 +183,17 @@ def test_who_holds_a_log_appends_and_everybody_else_waits(tmp_path):
     assert [one['who'] for one in log.records()] == ['holder'] * 3 + ['other']
 
 
+def test_a_disk_without_locks_is_told(tmp_path, monkeypatch):
+    def no_locks(handle, how):
+        raise OSError(errno.ENOSYS, 'Function not implemented')
+    monkeypatch.setattr(row_log.fcntl, 'flock', no_locks)
+    with pytest.raises(OSError, match=r'rows\.jsonl: expected a disk that can lock files'):
+        RowLog(tmp_path / 'rows.jsonl').append({'a': 1})
+    monkeypatch.setattr(row_log, 'fcntl', None)  # Windows: nothing is held
+    RowLog(tmp_path / 'rows.jsonl').append({'a': 1})
+    assert RowLog(tmp_path / 'rows.jsonl').records() == [{'a': 1}]
+
+
 def die_in_the_line(path, after, taken):
     """Append records until one is cut off in the middle by the end of the process."""
     log, real, left = RowLog(path), os.write, [after]
