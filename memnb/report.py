@@ -145,14 +145,15 @@ def pieces_of(folder: Folder) -> Iterator[str]:
     names, datasets = list(dict.fromkeys(row.method for row in rows)), list(dict.fromkeys(row.dataset for row in rows))
     metrics = [name for name in shown_metrics(methods) if name not in NAMES.values()]
     title, settings = f'Experiment {folder.experiment}: {", ".join(datasets)}', folder.settings
-    told = {'day': provenance.get('day'), 'model': provenance.get('model'), 'judge': (settings.get('judge') or {}).get('id'), 'turns for a question': settings.get('turns'),
+    told = {'day': provenance.get('day'), 'model': provenance.get('model') or (settings.get('lm') or {}).get('model'), 'judge': (settings.get('judge') or {}).get('id'), 'turns for a question': settings.get('turns'),
             'repeats': settings.get('repeats'), 'seed': settings.get('seed'), 'memnb': settings.get('memnb')}
     links = [(f'figures{number}', name) for number, name in enumerate(datasets)] + [('spent', 'spent'), ('failures', 'failures'), ('provenance', 'provenance'), ('questions', 'questions')]
     yield ('<!doctype html><html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width,initial-scale=1">'
            f'<title>{safe(title)}</title><style>{STYLE}{PAGE}{CHART_STYLE}{FIGURE_STYLE}{QUESTION_STYLE}{REPORT_STYLE}</style></head><body><main class="memnb"><h1>{safe(title)}</h1>')
     yield element('nav', *(element('a', safe(name), href=f'#{place}') for place, name in links), aria_label='parts of the report')
     yield element('p', safe(' · '.join(f'{name}: {one}' for name, one in told.items() if one is not None)), class_='quiet')
-    yield element('p', safe(state), class_='told' if state.missing or state.failed or not state.exact else 'quiet')
+    uneven = ' Methods were not all asked the same questions: only their differences compare like with like.' if state.missing else ''
+    yield element('p', safe(f'{state}{uneven}'), class_='told' if state.missing or state.failed or not state.exact else 'quiet')
     for number, dataset in enumerate(datasets):
         yield from _dataset(folder, rows, methods, dataset, number)
     yield _section('spent', 'Spent', table_html(spending_table(folder)))
