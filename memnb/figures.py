@@ -31,7 +31,8 @@ def table_html(table: Table) -> str:
     lines = ''.join(element('tr', element('th', safe(line[0]), scope='row', dir='auto'), *(element('td', _cell(cell), dir='auto') for cell in line[1:]))
                     for line in table.lines)
     inside = f'<caption>{safe(table.title)}</caption><thead><tr>{head}</tr></thead><tbody>{lines}</tbody>'
-    return element('div', f'<table class="figures">{inside}</table>', class_='scroll', tabindex=0, role='region', aria_label=table.title)
+    note = element('p', safe(table.note), class_='quiet') if table.note else ''
+    return element('div', f'<table class="figures">{inside}</table>{note}', class_='scroll', tabindex=0, role='region', aria_label=table.title)
 
 
 def figure_html(svg: str, caption: str, table: Table) -> str:

@@ -14,7 +14,7 @@ from .charts import element, safe
 from .figures import CHART_STYLE, FIGURE_STYLE, conversation_table, cost_charts, curve_chart, difference_charts, metric_charts, shown_metrics, table_html
 from .folder import Folder, FolderError, keys_of, provenance_of, questions_of, rows_of, state_of
 from .questions import QUESTION_STYLE, questions_html
-from .results import NAMES, category_table, difference_table, main_table, method_rows, spending
+from .results import NAMES, category_table, difference_table, fallback_of, main_table, method_rows, refusal_table, spending
 from .rows import Row
 from .tables import Table
 from .trace import PAGE, STYLE
@@ -131,17 +131,18 @@ def _dataset(folder: Folder, rows: Sequence[Row], methods: Sequence[dict], datas
     "The sections of a dataset: tables and charts."
     mine, theirs = [one for one in methods if one['dataset'] == dataset], [row for row in rows if row.dataset == dataset]
     apart = difference_table(methods, dataset)
-    yield _section(f'figures{number}', f'{dataset}: metrics by method', table_html(main_table(methods, dataset, folder.results.get('fallback', ()))), _charts(metric_charts(mine)))
+    yield _section(f'figures{number}', f'{dataset}: metrics by method', table_html(main_table(methods, dataset)), _charts(metric_charts(mine)))
     if apart:
         yield _section(f'differences{number}', f'{dataset}: differences on the same questions', table_html(apart), _charts(difference_charts(mine)))
-    yield _section(f'parts{number}', f'{dataset}: by category and conversation', table_html(category_table(methods, dataset)), table_html(conversation_table(methods, dataset)))
+    parts = (category_table(methods, dataset), conversation_table(methods, dataset), refusal_table(methods, dataset))
+    yield _section(f'parts{number}', f'{dataset}: by category and conversation', *(table_html(one) for one in parts if one))
     yield _section(f'costs{number}', f'{dataset}: recall by turns read and by cost', _charts([*curve_chart(theirs), *cost_charts(mine, price_of(folder, dataset))]))
 
 # %% ../nbs/57_report.ipynb #fb3b20bb
 def pieces_of(folder: Folder) -> Iterator[str]:
     "The page, from its first line to its last."
     rows, state, provenance = rows_of(folder), state_of(folder), provenance_of(folder)
-    methods = method_rows(rows)
+    methods = method_rows(rows, fallback=fallback_of(folder.settings))
     names, datasets = list(dict.fromkeys(row.method for row in rows)), list(dict.fromkeys(row.dataset for row in rows))
     metrics = [name for name in shown_metrics(methods) if name not in NAMES.values()]
     title, settings = f'Experiment {folder.experiment}: {", ".join(datasets)}', folder.settings

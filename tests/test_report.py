@@ -499,6 +499,18 @@ def test_a_block_of_provenance_shows_all_that_is_in_it(thing):
         assert ' '.join(printable(leaf).translate({0xFFFE: '\ufffd', 0xFFFF: '\ufffd'}).split()) in shown
 
 
+def test_a_fallback_is_marked_with_its_note_and_refusals_have_a_table(tmp_path):
+    made = [record(method, place, refuse=place == 0, scores={'recall': 1.0, 'refused': float(place == 0)}) for place in range(3) for method in ('rag', 'x')]
+    path = folder_of(tmp_path, made)
+    assert 'refusals, in percent' in report(path) and 'x *</th>' not in report(path)
+    settings = json.loads((path / 'experiment.json').read_text())
+    settings['settings']['methods'][1]['fallback'] = True
+    (path / 'experiment.json').write_text(json.dumps(settings))
+    page = report(path)
+    assert 'x *</th>' in page and 'without those that it was made for' in page
+    Reader(page)
+
+
 def test_spending_counts_each_try_by_method_and_phase(tmp_path):
     used = {'answer': {'calls': 1, 'prompt_tokens': 10, 'completion_tokens': 2, 'estimated': False}}
     path = folder_of(tmp_path, [record(usage=used, error='busy'), record(usage=used), record('x', usage=used, judge_usage=used)],
