@@ -12,7 +12,7 @@ import secrets
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -52,20 +52,21 @@ def _claimed(folder: Path, settings: dict) -> Iterator[str]:
     """Make a folder the experiment's own, or see that it is, and have it for oneself; yields a sign by which workers know it.
     `ExperimentError` where another run has it, or another experiment."""
     sign = secrets.token_hex(8)
-    try:
-        with locked(folder / 'running', wait=False) as handle:
-            _own(folder, settings)
+    with ExitStack() as stack:
+        try:
+            handle = stack.enter_context(locked(folder / 'running', wait=False))
+        except BlockingIOError:
+            there = who_runs(folder)
+            raise ExperimentError(f'{folder}: another run is at work here (process {there.get("process", "unknown")} on '
+                                  f'{there.get("host", "an unknown host")}): wait for it, or end it') from None
+        _own(folder, settings)
+        os.ftruncate(handle, 0)
+        os.write(handle, json.dumps({'run': sign, 'host': platform.node(), 'process': os.getpid()}).encode())
+        os.fsync(handle)  # so that a worker on another machine sees it
+        try:
+            yield sign
+        finally:
             os.ftruncate(handle, 0)
-            os.write(handle, json.dumps({'run': sign, 'host': platform.node(), 'process': os.getpid()}).encode())
-            os.fsync(handle)  # so that a worker on another machine sees it
-            try:
-                yield sign
-            finally:
-                os.ftruncate(handle, 0)
-    except BlockingIOError:
-        there = who_runs(folder)
-        raise ExperimentError(f'{folder}: another run is at work here (process {there.get("process", "unknown")} on '
-                              f'{there.get("host", "an unknown host")}): wait for it, or end it') from None
 
 # %% ../nbs/52_experiment.ipynb #e6d8fd5c
 def _own(folder: Path, settings: dict) -> None:
