@@ -20,7 +20,7 @@ from .indexes import DenseIndex
 from .memma import VARIANTS, MemMA
 from .methods import METHODS, Method
 from .mragent import tokens_of
-from .probes import probes_rule
+from .probes import KINDS, probes_rule
 from .role import LM, RuleLM, Usage
 from .rows import CATEGORIES
 from .run import Loop
@@ -28,7 +28,7 @@ from .snippets import chunk_snippets, turn_snippets
 
 # %% auto #0
 __all__ = ['STRUCTURE_NAMES', 'STRUCTURES', 'DEPTHS', 'BUDGETS', 'BUILDING', 'parted', 'varied', 'passive_methods', 'costs',
-           'probe_statistics']
+           'statistics_of', 'probe_statistics']
 
 # %% ../nbs/52ca_paper_rows.ipynb #eb7a4f47
 STRUCTURE_NAMES = {'ce': 'cue → episode', 'cte': 'cue → tag → episode', 'ctc': 'cue → tag → content'}
@@ -108,20 +108,26 @@ def costs(
     return rows
 
 # %% ../nbs/52ca_paper_rows.ipynb #1486ff16
+def statistics_of(probes: Iterable[Any]) -> dict[str, float]:  # each with a question, an answer and a kind
+    "MemMA's table 7: how many probes, mean lengths in words, terse answers, and how many of each kind."
+    probes = list(probes)
+    answers = [len(one.answer.split()) for one in probes]
+    return {'probes': len(probes), 'question words': fmean(len(one.question.split()) for one in probes) if probes else 0.0,
+            'answer words': fmean(answers) if probes else 0.0, 'one word': answers.count(1), 'three words': sum(one <= 3 for one in answers),
+            **{kind: sum(one.kind == kind for one in probes) for kind in KINDS}}
+
+
 def probe_statistics(
     conversations: Iterable[Conversation],
     count: int = 5,  # J: probes a session, at most
 ) -> dict[str, float]:
-    "MemMA's table 7 for the probes that the rule writes: how many, mean lengths in words, terse answers, and how many of each kind."
-    probes = []
+    "The same for the probes that the rule writes, with the number of sessions."
+    probes, sessions = [], 0
     for conversation in conversations:
         earlier = Earlier()
         for session in conversation.sessions:
             related = [turn for one in earlier.related(session, 24) for turn in one.turns]
             probes += probes_rule(session, related, count, conversation.speakers).probes
             earlier.add(session)
-    answers = [len(one.answer.split()) for one in probes]
-    kinds = {kind: sum(one.kind == kind for one in probes) for kind in ('single', 'cross', 'temporal')}
-    return {'sessions': sum(len(one.sessions) for one in conversations), 'probes': len(probes),
-            'question words': fmean(len(one.question.split()) for one in probes) if probes else 0.0,
-            'answer words': fmean(answers) if probes else 0.0, 'one word': answers.count(1), 'three words': sum(one <= 3 for one in answers), **kinds}
+            sessions += 1
+    return {'sessions': sessions, **statistics_of(probes)}
