@@ -130,13 +130,13 @@ def _collect(done: Future, task: Task) -> TaskError | None:
 def _finish(tasks: Sequence[Task], pool: Executor, folder: Path, show: Callable[[], None]) -> list[TaskError]:
     "Run the tasks, and wait for all; what broke. A key that interrupts lets each worker end the question that it is at."
     futures: dict[Future, Task] = {}
-    broken = []
+    broken: dict[Future, TaskError | None] = {}
     try:
         futures.update((pool.submit(run_task, task), task) for task in tasks)
         pending = set(futures)
         while pending:
             done, pending = wait(pending, timeout=.5, return_when=FIRST_COMPLETED)
-            broken += [error for error in (_collect(future, futures[future]) for future in done) if error]
+            broken.update((future, _collect(future, futures[future])) for future in done)
             show()
     except BaseException:
         (folder / 'stop').touch()
@@ -144,7 +144,7 @@ def _finish(tasks: Sequence[Task], pool: Executor, folder: Path, show: Callable[
             future.cancel()
         wait(futures)
         raise
-    return broken
+    return [broken[future] for future in futures if broken[future]]
 
 # %% ../nbs/52_experiment.ipynb #c3303d3a
 def _slight(rows: dict[int, dict]) -> tuple[dict, ...]:

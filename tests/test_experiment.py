@@ -285,7 +285,7 @@ def test_a_folder_is_for_one_run_at_a_time_and_free_as_soon_as_that_is_dead(tmp_
 
 def test_a_process_of_a_pool_that_is_killed_costs_no_row(tmp_path):
     diary, out = tmp_path / 'diary', tmp_path / 'out'
-    experiment = grid(plain(pause=.03, diary=str(diary)))
+    experiment = grid(plain(pause=.03, diary=str(diary)), questions=8)
     with executor_of('processes:1') as pool:
         def kill_it():
             if until(lambda: len(noted(diary)) >= 2):
@@ -293,12 +293,12 @@ def test_a_process_of_a_pool_that_is_killed_costs_no_row(tmp_path):
 
         killer = threading.Thread(target=kill_it)
         killer.start()
-        with pytest.raises(ExperimentError, match='2 of 2 tasks broke; the first: plain with walks/place 1: BrokenProcessPool'):
+        with pytest.raises(ExperimentError, match=r'\d of 2 tasks broke; the first: plain with walks/place \d: BrokenProcessPool'):
             experiment.run(out, pool)
         killer.join()
     there = on_disk(out)
-    assert 1 <= len(there) < 4
-    assert experiment.run(out).missing == 0 and len(on_disk(out)) == 8
+    assert 1 <= len(there) < 16
+    assert experiment.run(out).missing == 0 and len(on_disk(out)) == 16
     experiment.run(tmp_path / 'quiet')
     assert timeless(out) == timeless(tmp_path / 'quiet')
 
