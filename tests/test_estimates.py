@@ -119,7 +119,7 @@ def test_datasets_are_estimated_each_by_its_first_conversation():
     def made(datasets):
         return estimate(Experiment(['rag'], datasets, lm=MODEL, baselines=()), 2)
     both, first, second = made({'x': [FIRST], 'y': [SECOND]}), made({'x': [FIRST]}), made({'y': [SECOND]})
-    assert both.total == first.total + second.total
+    assert both.total == first.total + second.total and first.total.calls == len(FIRST.questions)
     assert (both.sampled, both.questions) == (4, len(FIRST.questions) + len(SECOND.questions))
     empty = replace(FIRST, id='empty', questions=())
     assert made({'x': [empty, FIRST]}).total == first.total
