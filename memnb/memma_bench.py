@@ -18,23 +18,25 @@ from .conversation import Conversation
 from .cue_tag_graph import CueTagGraph
 from .datasets import load_locomo
 from .rows import CATEGORIES, Row, cut, evaluate, split_by
-from .tables import Table, difference, summary, table, with_interval
+from .tables import Table, difference, figure_of, summary, table, with_interval
 from .faults import FAULTS, trial
 from .gist_graph import GistGraph
 from .indexes import HybridIndex
 from .intervals import wilson
 from .memma import VARIANTS, MemMA
 from .memory_bank import IndexStore, MemoryBank
+from .paper_rows import BUDGETS, parted, passive_methods, probe_statistics
 from .role import LM, Call, Role, RuleLM
 from .run import Loop
 
 # %% auto #0
-__all__ = ['MANY', 'Methods', 'BUILDING', 'SAME_BANK', 'CountingLM', 'Told', 'variant_methods', 'search_methods', 'equal_methods',
+__all__ = ['MANY', 'ANSWERED', 'Methods', 'SAME_BANK', 'CountingLM', 'Told', 'variant_methods', 'search_methods', 'equal_methods',
            'budget_methods', 'backend_methods', 'chunk_methods', 'calls_of', 'call_table', 'repairs_written',
            'fault_counts', 'fault_rows', 'memma_report', 'memma_tables', 'main_memma']
 
 # %% ../nbs/52e_memma_bench.ipynb #dfdf0dc5
 MANY = 400  # hits to cut a single search from
+ANSWERED = ('turns', 'recall', 'f1_set', 'bleu1_nltk')  # the metrics of the paper's tables, as near as we come
 Methods = dict[str, Callable[[Conversation], Loop]]
 
 
@@ -75,13 +77,9 @@ class Told:
         return make
 
 # %% ../nbs/52e_memma_bench.ipynb #e6c6de7f
-BUILDING = ('guidance', 'evolve')  # the switches of a variant that concern writing
-
-
 def variant_methods(made: Told) -> Methods:
     "The seven rows: the baselines of section 3.3, MemMA and its ablations."
-    return {name: made.asked({key: value for key, value in switches.items() if key in BUILDING},
-                             **{key: value for key, value in switches.items() if key not in BUILDING}) for name, switches in VARIANTS.items()}
+    return {name: made.asked(parted(switches)[0], **parted(switches)[1]) for name, switches in VARIANTS.items()}
 
 
 def search_methods(made: Told) -> Methods:
@@ -104,8 +102,7 @@ def equal_methods(made: Told) -> Methods:
 # %% ../nbs/52e_memma_bench.ipynb #9c3141bf
 def budget_methods(made: Told) -> Methods:
     "The paper's figures 4 and 5: the refinement budget H, and the retrieval budget k."
-    return {f'H = {refinements}': made.asked(refinements=refinements) for refinements in range(6)} | {
-        f'k = {k}{name}': made.asked(k=k, refine=refine) for refine, name in ((True, ''), (False, ', one search')) for k in (10, 20, 30, 40, 50)}
+    return {name: made.asked(**switches) for name, switches in BUDGETS.items()}
 
 
 def backend_methods(made: Told) -> Methods:
@@ -185,9 +182,8 @@ def memma_report(made: Told, tell: Callable[[str], None] = lambda line: None) ->
     for name, bank in SAME_BANK.items():
         turns = {row.question: row.turns or 0 for row in by[name]}
         rows['main'] += cut(single[f'one search of the {bank} bank'], turns, f'one search of its bank, at the turns of {name}')
-        if name == 'MemMA':
-            rows['main'] += cut(single['one search of the unguided bank'], turns, 'one search of the unguided bank, at the turns of MemMA')
-            rows['main'] += cut(single['one search of the turns'], turns, 'one search of the turns, at the turns of MemMA')
+        for other in ('unguided bank', 'turns') if name == 'MemMA' else ():
+            rows['main'] += cut(single[f'one search of the {other}'], turns, f'one search of the {other}, at the turns of MemMA')
     by = split_by(rows['main'], 'method')
     pairs = [('MemMA', name) for name in by if name != 'MemMA' and 'its bank' not in name]
     pairs += [(name, f'one search of its bank, at the turns of {name}') for name in SAME_BANK]
@@ -197,14 +193,16 @@ def memma_report(made: Told, tell: Callable[[str], None] = lambda line: None) ->
     faults = fault_rows(made.conversations, 5)
     pairs_of_faults = [(f'{kind}, {ours}', theirs.format(kind=kind)) for kind in FAULTS
                        for ours, theirs in (('damaged', 'not damaged'), ('repaired', '{kind}, damaged'), ('repaired', 'not damaged'))]
-    first = made.conversations[0].id
+    first = made.conversations[:1]
+    passive = evaluate(first, passive_methods(first), tell=tell)
+    answered = [row for row in (*rows['main'], *passive, *rows['backends']) if row.conversation == first[0].id and row.answer is not None]
     return rounded({
         **{name: summary(part) for name, part in rows.items()},
-        'first': summary([row for row in rows['main'] if row.conversation == first]),
+        'first': summary([row for row in rows['main'] if row.conversation == first[0].id]),
+        'answers': summary(answered, ANSWERED), 'probes': {'first': probe_statistics(first), 'all': probe_statistics(made.conversations)},
         'differences': [{'method': ours, 'minus': theirs, **difference(by[ours], by[theirs])} for ours, theirs in pairs],
         'f1 differences': [{'method': 'MemMA', 'minus': name, **difference(by['MemMA'], by[name], 'f1_locomo')} for name in VARIANTS if name != 'MemMA'],
-        'repairs': repairs_written(made),
-        'calls': call_table(made.conversations),
+        'repairs': repairs_written(made), 'calls': call_table(made.conversations),
         'faults': fault_counts(made.conversations, 5, tell) + fault_counts(made.conversations, 20, tell),
         'fault recall': summary([row for part in faults.values() for row in part]),
         'fault differences': [{'method': ours, 'minus': theirs, **difference(faults[ours], faults[theirs])} for ours, theirs in pairs_of_faults],
@@ -213,6 +211,8 @@ def memma_report(made: Told, tell: Callable[[str], None] = lambda line: None) ->
 # %% ../nbs/52e_memma_bench.ipynb #41e44fa3
 def memma_tables(report: dict) -> list[Table]:
     "The tables of a report or of its JSON."
+    answers = [(one['method'], *(figure_of(one['by_category'].get(name, {}), metric) for name in CATEGORIES for metric in ANSWERED[-2:]),
+                *(with_interval(one[metric]) for metric in ANSWERED[-2:])) for one in report['answers']]
     def differences(rows):
         return tuple((f'{one["method"]} − {one["minus"]}', with_interval(one['overall'], '+'),
                       *(with_interval(one[name], '+') if name in one else '–' for name in CATEGORIES)) for one in rows)
@@ -234,7 +234,11 @@ def memma_tables(report: dict) -> list[Table]:
             Table('Calls to tell a conversation, by role', ('', *roles, 'all'), calls),
             Table('Faults in a fifth of the entries that can have them, in percent [95%]', ('', 'damaged', *columns, 'written'), faults),
             table(report['fault recall'], 'recall', 'One search of 25 turns: evidence recall, in percent'),
-            Table('What faults cost and repairs bring back, in points of recall [95%]', ('', 'overall', *CATEGORIES), differences(report['fault differences']))]
+            Table('What faults cost and repairs bring back, in points of recall [95%]', ('', 'overall', *CATEGORIES), differences(report['fault differences'])),
+            Table('Answers by rules on the first conversation: F1 over sets and BLEU-1, in percent',
+                  ('', *(f'{name} {metric}' for name in (*CATEGORIES, 'overall') for metric in ('F1', 'B1'))), tuple(answers)),
+            Table('Probes by the rule', ('', 'first conversation', 'all'),
+                  tuple((name, f'{report["probes"]["first"][name]:.4g}', f'{number:.4g}') for name, number in report['probes']['all'].items()))]
 
 # %% ../nbs/52e_memma_bench.ipynb #4bd2e19f
 def main_memma(options) -> int:  # an argparse namespace with `data` (a path) and `json` (a bool)

@@ -104,12 +104,16 @@ def test_a_report_survives_json_and_its_rows_agree(small, monkeypatch):
     monkeypatch.setattr(memma_bench, 'fault_counts', lambda conversations, probes, tell: fault_counts(conversations[:1], 2, tell))
     report, rows = memma_report(Told([small]))
     tables = memma_tables(json.loads(json.dumps(report)))
-    assert [str(one) for one in tables] == [str(one) for one in memma_tables(report)] and len(tables) == 15
+    assert [str(one) for one in tables] == [str(one) for one in memma_tables(report)] and len(tables) == 17
     main = {one['method']: one for one in report['main']}
     assert set(VARIANTS) <= set(main) and main['one search of its bank, at the turns of MemMA']['turns']['mean'] <= main['MemMA']['turns']['mean'] + 1e-9
     budget = {one['method']: one['recall']['mean'] for one in report['budget']}
     assert budget['H = 3'] == budget['k = 30'] == main['MemMA']['recall']['mean'] and budget['H = 0'] == budget['k = 30, one search']
     assert {row.question for row in rows} == {('small', 0), ('small', 1)}
+    answers = {one['method']: one for one in report['answers']}
+    assert {*VARIANTS, 'full text', 'naive RAG', 'gist graph, one search'} <= set(answers) and answers['full text']['recall']['mean'] == 1
+    assert not [name for name in answers if 'at the turns of' in name]  # what was cut was not answered
+    assert answers['MemMA']['f1_set']['n'] == 2 and answers['MemMA']['recall'] == report['first'][list(VARIANTS).index('MemMA')]['recall']
     assert any(one['minus'] == 'static' for one in report['differences'])
 
 

@@ -1,18 +1,28 @@
 """The papers' rows: the same by rules as in the benches, whoever runs them; and what a model would be asked is what is asked."""
+import json
+import re
+import shlex
+from dataclasses import replace
 from datetime import datetime
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from memnb import cli, datasets, lm
 from memnb.conversation import Conversation, Question, Session, Turn
 from memnb.costs import Rehearsal, Tally
+from memnb.download import SOURCES
 from memnb.experiment import Experiment
+from memnb.grid_bench import experiment_of
 from memnb.memma import VARIANTS
 from memnb.memma_bench import Told, budget_methods, variant_methods
 from memnb.methods import METHODS
 from memnb.mragent_bench import Memories, depth_methods, structure_methods
-from memnb.paper_rows import BUDGETS, BUILDING, DEPTHS, STRUCTURES, costs, parted, passive_methods, probe_statistics, varied
-from memnb.probes import KINDS
+from memnb.paper_rows import BUDGETS, BUILDING, DEPTHS, STRUCTURES, costs, parted, passive_methods, probe_statistics, statistics_of, varied
+from memnb.probes import KINDS, Probe
+from memnb.provenance import fingerprint
+from memnb.role import RuleLM
 from memnb.rows import evaluate, value
 
 LINES = [('Ana', 'I bought a red kayak yesterday, from Mr. Holm in Bergen.'), ('Ben', 'I still paint boats every Sunday with my sister Ida.'),
@@ -61,11 +71,19 @@ def test_parted_switches_are_all_there_and_none_twice(switches):
     assert {**building, **asking} == switches and set(building) <= set(BUILDING) and not set(asking) & set(BUILDING)
 
 
+def test_switches_of_writing_are_the_memorys_and_the_others_the_loops():
+    assert {one.name: one.memory.name for one in varied('memma', VARIANTS)} == {
+        'static': 'bank (guidance=False, evolve=False)', 'unguided active': 'bank (guidance=False, evolve=False)',
+        'strategic active': 'bank (evolve=False)', 'MemMA': 'bank', 'MemMA/C': 'bank (guidance=False)', 'MemMA/R': 'bank', 'MemMA/E': 'bank (evolve=False)'}
+    loops = {one.name: one.settings()['loop'] for one in varied('memma', VARIANTS)}
+    assert loops['MemMA/E'] == loops['MemMA/C'] == loops['MemMA'] == METHODS['memma'].settings()['loop']
+    assert loops['static'] == loops['MemMA/R'] and loops['strategic active'].endswith('(binding=False, refinements=5)')
+
+
 def test_each_row_has_a_fingerprint_of_its_own():
     for method, rows in (('memma', VARIANTS | BUDGETS), ('mragent', STRUCTURES | DEPTHS)):
         told = [str({name: part for name, part in one.settings().items() if name != 'method'}) for one in varied(method, rows)]
-        same = [(row, switches) for row, switches in rows.items() if list(rows.values()).count(switches) > 1]
-        assert len(set(told)) == len(rows) - len(same) // 2
+        assert len(set(told)) == len(rows)
     with pytest.raises(ValueError, match='mem0'):
         varied('mem0', STRUCTURES)
 
@@ -93,6 +111,72 @@ def test_statistics_add_up(count):
     assert (found['probes'] == 0) == (count == 0) == (found['answer words'] == 0)
 
 
+@given(st.lists(st.tuples(st.lists(st.sampled_from(['a', 'bb', 'ccc']), min_size=1, max_size=6), st.sampled_from(KINDS)), max_size=8))
+def test_statistics_are_counts_of_words(told):
+    probes = [Probe('What is it ?', ' '.join(words), kind, ()) for words, kind in told]
+    found, lengths = statistics_of(iter(probes)), [len(words) for words, _ in told]
+    assert (found['probes'], found['one word'], found['three words']) == (len(told), lengths.count(1), len([one for one in lengths if one in (1, 2, 3)]))
+    assert [found[kind] for kind in KINDS] == [[one for _, one in told].count(kind) for kind in KINDS]
+    assert not told or (found['question words'] == 4 and found['answer words'] * len(told) == pytest.approx(sum(lengths)))
+
+
 def test_passive_rows_read_all_or_chunks(small):
     rows = evaluate([small], passive_methods([small]))
     assert {value(row, 'recall') for row in rows if row.method == 'full text'} == {1} and all(row.turns for row in rows)
+
+
+RUN = {'runs/mragent-unlimited', 'runs/memma-table-3', 'runs/memma-table-6-haiku'}  # of the experiments in the results notebooks
+NOTEBOOKS = Path(__file__).resolve().parent.parent / 'nbs'
+
+
+def texts(name):
+    "The cells of text of a notebook."
+    cells = json.loads((NOTEBOOKS / f'{name}.ipynb').read_text(encoding='utf-8'))['cells']
+    return [''.join(cell['source']) for cell in cells if cell['cell_type'] == 'markdown']
+
+
+def commands(name):
+    "The lines of a shell that a notebook gives, each whole and without where its output goes."
+    lines = '\n'.join(texts(name)).replace('\\\n', ' ').splitlines()
+    return [shlex.split(line.split('>')[0])[1:] for line in lines if line.startswith('    memnb ')]
+
+
+@pytest.mark.parametrize('name', ['55_mragent_results', '56_memma_results'])
+def test_commands_of_the_results_notebooks_are_understood(name, small, tmp_path):
+    found = [cli.parse(one) for one in commands(name)]
+    assert found
+    for options in found:
+        if options.run is cli.bench:
+            options.base_url = options.base_url or 'http://127.0.0.1:9/v1'
+            experiment = experiment_of(options, [small])
+            assert experiment.tasks(tmp_path) and (options.model is None or experiment.lm.name == options.model)
+        elif options.run is cli.paper:
+            assert options.paper in cli.PAPERS
+        elif options.get:
+            assert options.name in SOURCES
+    with pytest.raises(cli.Failure, match='--no-such'):
+        cli.parse([*commands(name)[-1], '--no-such'])
+
+
+@pytest.mark.parametrize('name, least', [('55_mragent_results', 3), ('56_memma_results', 6)])
+def test_lines_of_python_in_the_results_notebooks_run_by_rules(name, least, small, tmp_path, monkeypatch):
+    class Named(RuleLM):
+        "Rules under the name of a model."
+        def __init__(self, name):
+            super().__init__()
+            self.name = name
+    made, folders, run = [], [], Experiment.run
+
+    def run_small(self, out):
+        made.append(self)
+        folders.append(out)
+        assert self.turns is None and self.stop and self.judge.lm.name == 'openai/gpt-4o-mini' and out.startswith('runs/')
+        return run(self, tmp_path / out) if out in RUN else None
+    monkeypatch.setattr(lm, 'OpenAILM', Named)
+    monkeypatch.setattr(datasets, 'load_locomo', lambda path: [replace(small, id='conv-26')])
+    monkeypatch.setattr(Experiment, 'run', run_small)
+    space = {}
+    for block in re.findall(r'```python\n(.*?)```', '\n'.join(texts(name)), re.S):
+        exec(compile(block, name, 'exec'), space)
+    assert len(made) >= least and all(one.tasks(tmp_path) for one in made)
+    assert len(set(folders)) == len(made) >= len({fingerprint(one.settings()) for one in made}) >= len(made) - 1  # table 6 has a row of table 2
