@@ -42,6 +42,16 @@ def test_the_sum_is_what_all_have_spent_and_the_check_says_so_at_once(spent, sin
                     watching.check()
 
 
+def test_a_run_may_spend_its_own_budget_whatever_was_spent_before(tmp_path):
+    Purse(tmp_path).spend(100)
+    purse = Purse(tmp_path, 50, 100)
+    purse.spend(49)
+    purse.check()
+    purse.spend(1)
+    with pytest.raises(Stopped, match='50 tokens'):
+        purse.check()
+
+
 def test_threads_that_share_one_purse_lose_nothing(tmp_path):
     shared, tokens = Purse(tmp_path), range(1, 601)
 
