@@ -40,15 +40,15 @@ shown = st.lists(st.lists(st.text(max_size=30), max_size=4), max_size=5)
 
 
 @settings(max_examples=60)
-@given(shown, st.integers(0, 5))
-def test_tokens_are_a_quarter_of_the_characters_shown_and_iterations_are_routes_or_else_searches(searches, routes):
+@given(shown, st.integers(0, 5), st.sampled_from(['a kayak', 'Berlin', '']))
+def test_tokens_are_a_quarter_of_the_characters_shown_and_iterations_are_routes_or_else_searches(searches, routes, said):
     steps = [SearchStep(iteration=1, query='q', k=5, hits=[Seen(id=f'{place}', text=text) for place, text in enumerate(texts)]) for texts in searches]
     steps += [RouteStep(iteration=1, proposed='answer', action='answer', reason='') for _ in range(routes)]
     question = Question('What?', 'a kayak', ('S1:1',), 'single-hop', 'small', 0)
-    row = measured(Trace(question='What?', method='m', model='rules', answer='a kayak', steps=steps), question, 'm', Judge())
+    row = measured(Trace(question='What?', method='m', model='rules', answer=said, steps=steps), question, 'm', Judge())
     assert row.scores['tokens'] == sum((len(text) + 3) // 4 for texts in searches for text in texts)
     assert row.scores['iterations'] == (routes or len(searches))
-    assert row.scores['accepted'] == 1
+    assert row.scores['accepted'] == (said == 'a kayak')
 
 
 def test_a_failed_question_has_no_scores_and_no_iterations():
