@@ -11,10 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from memnb import bench
 from memnb.bench import AGAINST, ORDER, Addressed, main_bench, memr3_methods, memr3_report, memr3_rows, memr3_tables
 from memnb.cli import main
 from memnb.conversation import Conversation, Question, Session, Turn
 from memnb.datasets import DatasetError, data_path, load_sample
+from memnb.memr3_settings import setting_tables
 from memnb.metrics import METRICS, f1_locomo
 from memnb.rows import CATEGORIES, Row, answer_scores, cut, evaluate, read_scores, score, split_by, value
 from memnb.tables import Table, csv_text, difference, gain, interval_of, latex_text, markdown_text, same_questions, summary, table
@@ -423,20 +425,23 @@ def test_the_tables_are_the_same_from_the_json(report):
     assert [line[0] for line in again[0].lines] == list(ORDER)
 
 
-def test_the_command_prints_tables_or_one_json_object(tmp_path, capsys):
+def test_the_command_prints_tables_or_one_json_object(tmp_path, capsys, monkeypatch):
     content = json.loads(data_path('sample.json').read_text(encoding='utf-8'))
-    content[0]['qa'] = [content[0]['qa'][place] for place in (0, 1, 2, 44)]
+    content[0]['qa'] = [content[0]['qa'][place] for place in (0, 44)]
     path = tmp_path / 'small.json'
     path.write_text(json.dumps(content), encoding='utf-8')
     assert main(['bench', 'locomo', '--data', str(path), '--json']) == 0
     printed = capsys.readouterr()
     found = json.loads(printed.out)
-    assert found['provenance']['questions'] == 4 and found['provenance']['data'] == 'small.json'
+    assert found['provenance']['questions'] == 2 and found['provenance']['data'] == 'small.json'
     assert len(found['provenance']['sha256']) == 64
-    assert 'MemR3: sample, 4 questions' in printed.err
+    assert 'MemR3: sample, 2 questions' in printed.err
+    for name, made in {'memr3_rows': [], 'setting_rows': [], 'setting_report': found['settings'],
+                       'memr3_report': {part: found[part] for part in ('rows', 'differences')}}.items():
+        monkeypatch.setattr(bench, name, lambda *given, made=made: made)  # the same figures again, as tables
     assert main_bench(Namespace(data=str(path), json=False)) == 0
     text = capsys.readouterr().out
-    assert all(str(one) in text for one in memr3_tables(found))
+    assert all(str(one) in text for one in (*memr3_tables(found), *setting_tables(found['settings'])))
 
 
 def test_a_file_that_is_not_locomo_is_refused_by_name(tmp_path):
