@@ -66,7 +66,7 @@ def add_bench(commands) -> None:
     """`memnb bench`."""
     parser = commands.add_parser('bench', help='every method on every question of a file, with intervals')
     parser.add_argument('paper', nargs='?', choices=['locomo', 'tot'], help=argparse.SUPPRESS)  # as `memnb paper` was called before
-    parser.add_argument('--method', choices=[one for one in PAPERS if one != 'tot'], default='memr3', help=argparse.SUPPRESS)
+    parser.add_argument('--method', choices=['memr3', 'remem', 'mragent', 'memma'], default='memr3', help=argparse.SUPPRESS)
     _add_paper_options(parser)
     parser.add_argument('--dataset', default='locomo', metavar='KIND', help='what FILE is: locomo (default), realtalk, longmemeval, tot, complex_tr, musique, 2wiki, jsonl')
     parser.add_argument('--methods', default='rag,memr3,remem,mragent,memma', metavar='A,B', help='default: %(default)s')
@@ -95,7 +95,7 @@ def _add_bench_models(parser: argparse.ArgumentParser) -> None:
 
 # %% ../nbs/62_cli.ipynb #a0941bac
 PAPERS = {'memr3': ('bench', 'main_bench'), 'remem': ('remem_bench', 'main_remem'), 'mragent': ('mragent_bench', 'main_mragent'),
-          'memma': ('memma_bench', 'main_memma'), 'tot': ('tot_bench', 'main_tot')}
+          'memma': ('memma_bench', 'main_memma'), 'loops': ('loops_bench', 'main_loops'), 'tot': ('tot_bench', 'main_tot')}
 
 
 def _add_paper_options(parser: argparse.ArgumentParser) -> None:
@@ -109,7 +109,7 @@ def _add_paper_options(parser: argparse.ArgumentParser) -> None:
 def add_paper(commands) -> None:
     """`memnb paper`."""
     parser = commands.add_parser('paper', help="the tables of a paper's results notebook")
-    parser.add_argument('paper', choices=list(PAPERS), help='tot: Test of Time, without a file over generated questions')
+    parser.add_argument('paper', choices=list(PAPERS), help='loops: every loop over every memory; tot: Test of Time, without a file over generated questions')
     _add_paper_options(parser)
     parser.set_defaults(run=paper)
 
