@@ -35,6 +35,12 @@ _HOMES = {
     'baselines': ('RAG', 'FullContext', 'RagCotRag', 'SelfRAG'),
     'feedback': ('Feedback',),
     'datasets': ('load_locomo', 'load_sample'),
+    'jsonl': ('load_jsonl', 'save_jsonl'),
+    'loading': ('load_dataset',),
+    'judge': ('Judge',),
+    'calibration': ('calibrate_judge',),
+    'methods': ('Memory', 'Method'),
+    'experiment': ('Experiment',),
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 __all__ = sorted(_HOME_OF)
