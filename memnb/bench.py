@@ -5,7 +5,6 @@
 # %% ../nbs/52a_bench.ipynb #3ed72379
 from __future__ import annotations
 
-import hashlib
 import json
 import sys
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -19,6 +18,7 @@ from .rows import CATEGORIES, Row, cut, evaluate, split_by
 from .tables import Table, difference, figure_of, summary, table, with_interval
 from .feedback import Feedback
 from .indexes import HybridIndex
+from .loading import data_hash
 from .memr3 import MemR3
 from .memr3_settings import setting_report, setting_rows, setting_tables
 from .reading import requirements
@@ -140,7 +140,7 @@ def _conversations(methods: Sequence[dict]) -> Table:
 def provenance(path: str | Path, conversations: Sequence[Conversation], rows: Sequence[Row]) -> dict:
     "What a table must say about itself: which data, which questions, who answered."
     asked = {row.question: row for row in rows}
-    return {'memnb': __version__, 'data': Path(path).name, 'sha256': hashlib.sha256(Path(path).read_bytes()).hexdigest(),
+    return {'memnb': __version__, 'data': Path(path).name, 'sha256': data_hash(path),
             'conversations': [one.id for one in conversations], 'categories': list(CATEGORIES), 'questions': len(asked),
             'without_gold': sum(not row.gold for row in asked.values()), 'model': 'rules', 'turns': TURNS}
 

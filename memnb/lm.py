@@ -175,7 +175,23 @@ def _completion(answer: Any, # what the client returned
     return Completion(text, spent, choice.finish_reason in ('length', 'content_filter'), _probability(choice))
 
 # %% ../nbs/03_lm.ipynb #ff347028
-class OpenAILM(TextLM):
+class _Served(TextLM):
+    "What a served model is, before it is asked anything: a name, a server, options."
+    def __repr__(self):
+        return f'OpenAILM({self.name!r}, base_url={self._server.url!r})'
+
+    def settings(self) -> dict:
+        "What shapes a reply: model, server and sampling."
+        return {'model': self.name, 'base_url': self._server.url, **self._options}
+
+    def seeded(self, seed: int) -> _Served:
+        "A copy that sends this seed; both use one connection."
+        other = copy(self)
+        other._options = {**self._options, 'seed': seed}
+        return other
+
+# %% ../nbs/03_lm.ipynb #43aca376
+class OpenAILM(_Served):
     "A model behind any server with the OpenAI chat interface."
     def __init__(self,
                  model: str, # the name that the server knows it by
@@ -194,19 +210,6 @@ class OpenAILM(TextLM):
         self._options = {'temperature': None if temperature is None else float(temperature), 'seed': seed,
                          'max_tokens': max_tokens, 'logprobs': logprobs or None, 'top_logprobs': 5 if logprobs else None,
                          'extra_body': dict(extra) if extra else None}
-
-    def __repr__(self):
-        return f'OpenAILM({self.name!r}, base_url={self._server.url!r})'
-
-    def settings(self) -> dict:
-        "What shapes a reply: model, server and sampling."
-        return {'model': self.name, 'base_url': self._server.url, **self._options}
-
-    def seeded(self, seed: int) -> OpenAILM:
-        "A copy that sends this seed; both use one connection."
-        other = copy(self)
-        other._options = {**self._options, 'seed': seed}
-        return other
 
     def complete(self, role: str, system: str, user: str, schema: dict) -> Completion:
         "Ask in the strictest form that the server accepts. Raises `ServerError`."

@@ -17,7 +17,7 @@ from .conversation import Conversation
 from .costs import Rehearsal, Tally
 from .earlier import Earlier
 from .indexes import DenseIndex
-from .memma import VARIANTS, MemMA
+from .memma import MemMA
 from .methods import METHODS, Method
 from .mragent import tokens_of
 from .probes import KINDS, probes_rule

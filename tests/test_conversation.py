@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memnb.conversation import Conversation, ConversationError, Question, Session, Turn, UnknownTurn
+from damage import JSON, spots
 
 texts = st.text(max_size=12)
 ids = st.text(min_size=1, max_size=6).filter(str.strip)
@@ -77,19 +78,6 @@ def test_refused_exactly_when_a_law_is_broken(groups, evidence):
         assert not lawful
     else:
         assert lawful
-
-
-JSON = st.recursive(st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
-                    lambda inside: st.lists(inside, max_size=3) | st.dictionaries(st.text(max_size=5), inside, max_size=3),
-                    max_leaves=6)
-
-
-def spots(node, path=()):
-    """The path to every node inside a JSON value."""
-    pairs = node.items() if isinstance(node, dict) else enumerate(node) if isinstance(node, list) else ()
-    for key, value in pairs:
-        yield (*path, key)
-        yield from spots(value, (*path, key))
 
 
 @given(st.data())

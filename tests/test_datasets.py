@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from memnb.conversation import Conversation, Question
 from memnb.datasets import (CATEGORIES, DatasetError, data_path, load_locomo, load_sample, read_json, repair_evidence, tidy,
                             without_repeats)
+from damage import JSON, spots
 
 
 def turn(turn_id, text='Hello.', speaker='Ana', **more):
@@ -245,20 +246,9 @@ def test_files_that_cannot_be_read(tmp_path):
     assert read_json(str(marked)) == [1]
 
 
-JSON = st.recursive(st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=6) | st.just('half \ud83d'),
-                    lambda inside: st.lists(inside, max_size=3) | st.dictionaries(st.text(max_size=5), inside, max_size=3),
-                    max_leaves=6)
 WHOLE = [record(question(evidence=['D1:1; D2:01', 'D']), question('Which?', category=5, adversarial_answer='No'),
                 session_3_date_time='1:56 pm on 9 September, 2023', session_1=[turn('D1:1', blip_caption='a cat')]),
          record(question(), name='conv-2')]
-
-
-def spots(node, path=()):
-    """The path to every node inside a JSON value."""
-    pairs = node.items() if isinstance(node, dict) else enumerate(node) if isinstance(node, list) else ()
-    for key, value in pairs:
-        yield (*path, key)
-        yield from spots(value, (*path, key))
 
 
 @st.composite

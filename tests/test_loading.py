@@ -20,6 +20,7 @@ from memnb.longmemeval import QUESTION_TYPES
 from memnb.realtalk import REALTALK_CATEGORIES
 from memnb.records import DatasetError
 from memnb.test_of_time import load_tot, make_tot, save_tot, tot_record
+from damage import JSON, spots
 
 CAREERS = Path(__file__).parent / 'complex_tr.json'
 SLOW = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
@@ -185,17 +186,6 @@ def test_careers_without_texts_or_answers(tmp_path):
         load_complex_tr_conversation(path, over='passages')
     with pytest.raises(DatasetError, match='over: expected'):
         load_complex_tr_conversation(path, over='texts')
-
-
-JSON = st.recursive(st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=6) | st.just('half \ud83d'),
-                    lambda inside: st.lists(inside, max_size=3) | st.dictionaries(st.text(max_size=5), inside, max_size=3), max_leaves=6)
-
-
-def spots(node, path=()):
-    pairs = node.items() if isinstance(node, dict) else enumerate(node) if isinstance(node, list) else ()
-    for key, value in pairs:
-        yield (*path, key)
-        yield from spots(value, (*path, key))
 
 
 @st.composite

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from memnb.conversation import Conversation
 from memnb.longmemeval import QUESTION_TYPES, iter_longmemeval, load_longmemeval
 from memnb.records import DatasetError
+from damage import JSON, spots
 
 
 def turn(content='Hello.', role='user', **more):
@@ -184,18 +185,6 @@ def test_files_that_cannot_be_read(tmp_path):
     for path in (tmp_path / 'none.json', tmp_path, 'a\0b'):
         with pytest.raises(DatasetError):
             load_longmemeval(path)
-
-
-JSON = st.recursive(st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=6) | st.just('half \ud83d'),
-                    lambda inside: st.lists(inside, max_size=3) | st.dictionaries(st.text(max_size=5), inside, max_size=3),
-                    max_leaves=6)
-
-
-def spots(node, path=()):
-    pairs = node.items() if isinstance(node, dict) else enumerate(node) if isinstance(node, list) else ()
-    for key, value in pairs:
-        yield (*path, key)
-        yield from spots(value, (*path, key))
 
 
 @given(st.data())

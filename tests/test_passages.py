@@ -10,6 +10,7 @@ from memnb.conversation import Conversation
 from memnb.indexes import HybridIndex
 from memnb.passages import corpus_path, find_evidence, load_corpus, load_passages
 from memnb.records import DatasetError, tidy
+from damage import JSON, spots
 
 SLOW = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 titles = st.sampled_from(['Lindow', 'Port Ansel', 'Ilka  Brandovic', ' Tidewater Press'])
@@ -188,17 +189,6 @@ def test_a_corpus_that_is_not_there(tmp_path):
         load_passages(tmp_path / 'alone.json')
     with pytest.raises(DatasetError, match='none.json: cannot be opened'):
         load_passages(tmp_path / 'none.json')
-
-
-JSON = st.recursive(st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=6) | st.just('half \ud83d'),
-                    lambda inside: st.lists(inside, max_size=3) | st.dictionaries(st.text(max_size=5), inside, max_size=3), max_leaves=6)
-
-
-def spots(node, path=()):
-    pairs = node.items() if isinstance(node, dict) else enumerate(node) if isinstance(node, list) else ()
-    for key, value in pairs:
-        yield (*path, key)
-        yield from spots(value, (*path, key))
 
 
 @st.composite

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from memnb.conversation import Conversation
 from memnb.realtalk import REALTALK_CATEGORIES, load_realtalk, spread_ranges
 from memnb.records import DatasetError
+from damage import JSON, spots
 
 
 def message(dia_id, text='Hello.', speaker='Ana', at='02.03.2024, 18:30:05', **more):
@@ -260,18 +261,6 @@ def test_every_field_that_is_missing_or_of_another_type_is_named(load, path, nam
 def test_what_is_wrong_is_told_with_its_place(load, change, message_):
     with pytest.raises(DatasetError, match='Chat_1_Ana_Ben.json: .*' + message_):
         load(chat(**change))
-
-
-JSON = st.recursive(st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=6) | st.just('half \ud83d'),
-                    lambda inside: st.lists(inside, max_size=3) | st.dictionaries(st.text(max_size=5), inside, max_size=3),
-                    max_leaves=6)
-
-
-def spots(node, path=()):
-    pairs = node.items() if isinstance(node, dict) else enumerate(node) if isinstance(node, list) else ()
-    for key, value in pairs:
-        yield (*path, key)
-        yield from spots(value, (*path, key))
 
 
 @given(st.data())
