@@ -1,0 +1,116 @@
+"""Measure every notebook, and list what falls short: `python .ci/notebooks.py` prints a table, and ends with 1 where something does.
+
+A public definition is reached where a cell that is not exported uses its name and asserts something. An exercise is a cell with a
+`check(...)` on a line of its own; the cell of solutions has a block of Python for each."""
+import ast
+import json
+import re
+import sys
+from pathlib import Path
+
+CHECKS = re.compile(r'test_\w+|expect_fail')
+SOLUTION = re.compile(r'^```python\n(.*?)^```', re.MULTILINE | re.DOTALL)
+EXERCISES = 3
+CELLS, MODULE, CELL, OUTPUT = 60, 250, 45, 150_000  # the most cells in a lesson, lines in a module and in a cell, bytes of output
+
+
+def source_of(cell):
+    return ''.join(cell['source'])
+
+
+def exported(source):
+    return re.search(r'^#\s*\|\s*export', source, re.MULTILINE) is not None
+
+
+def tree_of(source):
+    """The syntax of a cell; what is for the shell alone is left out."""
+    return ast.parse('\n'.join(line for line in source.splitlines() if not line.lstrip().startswith(('%', '!'))))
+
+
+def names_in(tree):
+    """Every name that is used, and every attribute."""
+    return ({node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+            | {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)})
+
+
+def asserts_in(tree):
+    """How many times something is asserted: `assert`, a check of fastcore's, or `raises`."""
+    called = (node.func for node in ast.walk(tree) if isinstance(node, ast.Call))
+    names = [func.id if isinstance(func, ast.Name) else getattr(func, 'attr', '') for func in called]
+    return sum(isinstance(node, ast.Assert) for node in ast.walk(tree)) + sum(CHECKS.fullmatch(name) is not None for name in names)
+
+
+class Notebook:
+    """What is measured of one notebook."""
+    def __init__(self, path):
+        self.path, self.name = Path(path), Path(path).stem
+        cells = json.loads(self.path.read_text(encoding='utf-8'))['cells']
+        place = next((i for i, cell in enumerate(cells) if source_of(cell).startswith('## Exercises')), len(cells))
+        self.lesson, self.exercises = cells[:place], cells[place:]
+        code = [source_of(cell) for cell in self.lesson if cell['cell_type'] == 'code']
+        self.exported = [source for source in code if exported(source)]
+        self.shown = [tree_of(source) for source in code if not exported(source)]
+        self.lines = [sum(bool(line.strip()) and not line.startswith('#|') for line in source.splitlines()) for source in self.exported]
+        prose = ' '.join(source_of(cell) for cell in self.lesson if cell['cell_type'] == 'markdown')
+        self.words = len(prose.split())
+        self.output = sum(len(json.dumps(cell.get('outputs', []), ensure_ascii=False).encode()) for cell in cells if cell.get('outputs'))
+        self.public = {node.name for source in self.exported for node in tree_of(source).body
+                       if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)) and not node.name.startswith('_')}
+        self.asserts = sum(map(asserts_in, self.shown))
+        self.reached = {name for tree in self.shown if asserts_in(tree) for name in names_in(tree)}
+
+    @property
+    def checks(self):
+        """The source of each exercise."""
+        return [source_of(cell) for cell in self.exercises if cell['cell_type'] == 'code' and '\ncheck(' in source_of(cell)]
+
+    @property
+    def solutions(self):
+        """The solution of each exercise, as the last cell gives them."""
+        return SOLUTION.findall(source_of(self.exercises[-1])) if self.exercises else []
+
+    def row(self):
+        exported = sum(self.lines)
+        return {'notebook': self.name, 'cells': len(self.lesson), 'exported': exported,
+                'words a line': f'{self.words / exported:.1f}' if exported else '', 'public': len(self.public),
+                'asserts each': f'{self.asserts / len(self.public):.1f}' if self.public else '', 'exercises': len(self.checks),
+                'output kB': f'{self.output / 1000:.0f}'}
+
+    def faults(self):
+        """Where it is more than a reader can bear, or its exercises are not whole."""
+        most = max(self.lines, default=0)
+        if len(self.lesson) > CELLS:
+            yield f'{len(self.lesson)} cells, at most {CELLS}'
+        if most > CELL:
+            yield f'an exported cell of {most} lines, at most {CELL}'
+        if sum(self.lines) > MODULE:
+            yield f'{sum(self.lines)} exported lines, at most {MODULE}'
+        if self.output > OUTPUT:
+            yield f'{self.output} bytes of output, at most {OUTPUT}'
+        if self.name != 'index' and not len(self.checks) == len(self.solutions) == EXERCISES:
+            yield f'{len(self.checks)} exercises and {len(self.solutions)} solutions, {EXERCISES} of each wanted'
+
+
+def all_notebooks(folder='nbs'):
+    return [Notebook(path) for path in sorted(Path(folder).glob('*.ipynb'))]
+
+
+def shortcomings(notebooks):
+    """What falls short, as lines: limits, exercises, and public definitions that no notebook shows with an assert."""
+    reached = set().union(*(notebook.reached for notebook in notebooks))
+    for notebook in notebooks:
+        yield from (f'{notebook.name}: {fault}' for fault in notebook.faults())
+        yield from (f'{notebook.name}: {name} has no example with an assert' for name in sorted(notebook.public - reached))
+
+
+def markdown(rows):
+    lines = ['| ' + ' | '.join(rows[0]) + ' |', '|' + '---|' * len(rows[0])]
+    return '\n'.join(lines + ['| ' + ' | '.join(str(value) for value in row.values()) + ' |' for row in rows])
+
+
+if __name__ == '__main__':
+    notebooks = all_notebooks()
+    print(markdown([notebook.row() for notebook in notebooks]))
+    found = list(shortcomings(notebooks))
+    print(*found, sep='\n')
+    sys.exit(bool(found))
