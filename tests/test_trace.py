@@ -313,9 +313,12 @@ def test_a_picked_tool_opens_the_round_and_another_model_call_closes_it():
              ToolStep(iteration=2, tool='count', arguments={}, value=2, note='There are 2', hits=[Seen(id='f1', text='one')]),
              asked('answer'), AnswerStep(answer='two'), asked('later'), SearchStep(iteration=3, query='q', k=1), asked('last')]
     trace = Trace(question='q', method='m', model='m', answer='two', steps=steps)
-    before, *rounds = trace._repr_html_().split('<h4>')
+    before, *rounds = report_html([trace], 'a report').split('<h4>')
     assert 'prompt of' not in before
     assert [re.findall(r'prompt of (\w+)', part) for part in rounds] == [['first'], ['second', 'answer', 'later'], ['last']]
+    before, *parts = trace._repr_html_().split('<section')
+    assert 'prompt of' not in before
+    assert [re.findall(r'prompt of (\w+)', part) for part in parts] == [['first'], ['second'], ['answer'], ['later'], [], ['last']]
     text = str(trace)
     assert text.startswith("question   q\n\nround 1\ncalled     find(a='x', c=3) (Found 0)\n\nround 2\ncalled     count() (There are 2)\n")
     assert 'f1 · no date · one' in text
@@ -447,7 +450,9 @@ def test_text_stays_text_whatever_it_says(traces, title):
 
 OUR_TAGS = {'html', 'head', 'meta', 'title', 'style', 'body', 'main', 'section', 'article', 'table', 'thead', 'tbody', 'tr', 'th', 'td',
             'a', 'p', 'div', 'span', 'small', 'b', 'br', 'code', 'details', 'summary', 'dl', 'dt', 'dd', 'ol', 'li', 'pre',
-            'h1', 'h2', 'h3', 'h4', 'h5'}
+            'h1', 'h2', 'h3', 'h4', 'h5', 'button', 'input', 'output', 'script'}
+OUR_ATTRIBUTES = {'class', 'id', 'open', 'lang', 'charset', 'content', 'name', 'hidden', 'type', 'min', 'max', 'value', 'tabindex', 'role',
+                  'aria-label', 'aria-live', 'aria-pressed', 'data-at', 'data-go', 'data-pause', 'data-lm-suppress-shortcuts'}
 
 
 @settings(max_examples=60, deadline=None)
@@ -457,8 +462,8 @@ def test_the_page_has_only_our_tags_and_loads_nothing(trace, title):
     assert {tag.lstrip('/') for tag, _ in page.tags} <= OUR_TAGS
     for tag, attributes in page.tags:
         for name, value in attributes:
-            assert name in ('class', 'id', 'open', 'lang', 'charset', 'content', 'name') or (name == 'href' and value[0] == '#')
-            assert name != 'class' or value in {*TONES, 'memnb', 'answer'}
+            assert name in OUR_ATTRIBUTES or (name == 'href' and value[0] == '#')
+            assert name != 'class' or value in {*TONES, 'memnb', 'answer', 'bar', 'columns', 'memnb-story'}
     assert 'url(' not in page.text and '@import' not in page.text.split('memnb{')[0]
 
 
@@ -483,8 +488,10 @@ def test_the_page_shows_every_text_of_the_steps(trace):
 
 def test_a_script_in_a_memory_shows_as_text():
     seen = Seen(id='D1:1', text='<script>alert(1)</script>')
-    page = Trace(question='q', method='m', model='m', steps=[SearchStep(iteration=1, query='q', k=1, hits=[seen])])._repr_html_()
-    assert '<script' not in page and '&lt;script&gt;alert(1)&lt;/script&gt;' in page
+    trace = Trace(question='q', method='m', model='m', steps=[SearchStep(iteration=1, query='q', k=1, hits=[seen])])
+    page = trace._repr_html_()
+    assert '<script>alert' not in page and '&lt;script&gt;alert(1)&lt;/script&gt;' in page
+    assert page.count('<script') == 1 and '<script' not in report_html([trace], 'a report')
 
 
 def test_the_report_has_an_index_that_leads_to_every_question_once():
