@@ -68,7 +68,7 @@ DATASETS: dict[str, Dataset] = {
                      'https://github.com/OSU-NLP-Group/HippoRAG/tree/main/reproduce/dataset',
                      '1,000 questions over the passages of an encyclopedia',
                      ('comparison', 'inference', 'compositional', 'bridge_comparison'), True),
-    'jsonl': Dataset('your own', 'jsonl', 'load_jsonl', 'yours', '', 'one conversation a line')}
+    'jsonl': Dataset('your own', 'jsonl', 'load_jsonl', 'yours', '', 'a turn or a question on each line')}
 
 # %% ../nbs/50g_loading.ipynb #b97b1cfc
 def check_conversations(conversations: Iterable[Conversation],
