@@ -63,7 +63,7 @@ class Board:
     @property
     def html(self) -> str:
         """What is on the screen: the view of the state, under what was refused."""
-        told = f'<p role="alert"><b>Not possible:</b> {safe(self.refused)}</p>' if self.refused else ''
+        told = f'<p id="refused" role="alert"><b>Not possible:</b> {safe(self.refused)}</p>' if self.refused else ''
         return framed(told + self.view(self.state))
 
     def send(self, name: str, value: str = '') -> 'Board':
@@ -87,23 +87,25 @@ class Board:
 
 # %% ../nbs/60_widgets.ipynb #f1543f31
 WIRE = """
+const alike = (one, other) => one.nodeType === other.nodeType && one.nodeName === other.nodeName && (one.id || '') === (other.id || '')
 function patch(old, fresh) {
-  if (old.nodeName !== fresh.nodeName || old.nodeType !== 1 || (old.id || '') !== (fresh.id || '')) { old.replaceWith(fresh); return }
+  if (old.nodeType === 3) { if (old.data !== fresh.data) old.data = fresh.data }
+  if (old.nodeType !== 1) return
   for (const one of [...old.attributes]) if (!fresh.hasAttribute(one.name) && !(old.nodeName === 'DETAILS' && one.name === 'open')) old.removeAttribute(one.name)
   for (const one of fresh.attributes) if (old.getAttribute(one.name) !== one.value) old.setAttribute(one.name, one.value)
-  if (old.nodeName === 'INPUT' && old !== old.getRootNode().activeElement) { old.value = fresh.getAttribute('value') ?? ''; old.checked = fresh.hasAttribute('checked') }
+  if (old.nodeName === 'INPUT' && old !== document.activeElement) { old.value = fresh.getAttribute('value') ?? ''; old.checked = fresh.hasAttribute('checked') }
   children(old, fresh)
   if (old.nodeName === 'SELECT') { const on = [...old.options].findIndex(one => one.hasAttribute('selected')); if (on >= 0) old.selectedIndex = on }
 }
 function children(old, fresh) {
-  const before = [...old.childNodes], after = [...fresh.childNodes]
-  after.forEach((one, place) => {
-    const here = before[place]
-    if (!here) old.append(one)
-    else if (here.nodeType === 3 && one.nodeType === 3) { if (here.data !== one.data) here.data = one.data }
-    else patch(here, one)
-  })
-  before.slice(after.length).forEach(one => one.remove())
+  const left = [...old.childNodes]
+  for (const one of [...fresh.childNodes]) {
+    const at = left.findIndex(other => alike(other, one))
+    if (at < 0) { old.insertBefore(one, left[0] ?? null); continue }
+    left.splice(0, at).forEach(gone => gone.remove())
+    patch(left.shift(), one)
+  }
+  left.forEach(gone => gone.remove())
 }
 function render({model, el}) {
   el.setAttribute('data-lm-suppress-shortcuts', 'true')
