@@ -71,7 +71,7 @@ class Board:
         try:
             self.state, self.refused = self.update(self.state, name, value), ''
         except ValueError as error:
-            self.refused = str(error)
+            self.refused = str(error) or 'this event was refused'
         if self._shell is not None:
             self._shell.html = self.html
         return self
