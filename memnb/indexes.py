@@ -97,7 +97,7 @@ def ranks(values: np.ndarray) -> np.ndarray:
     "1 for the greatest value; equal values have equal ranks."
     return np.searchsorted(np.sort(-values), -values, side='left') + 1
 
-# %% ../nbs/02e_indexes.ipynb #171704c5
+
 def minmax(lexical: Scores, # of some slots; the others have 0
            dense: Scores, # of all slots, in order
            weight: float, # of the dense part
