@@ -120,7 +120,7 @@ def by_turn(made: Memories, most: int = 8) -> dict[str, dict]:
 # %% ../nbs/52d_mragent_bench.ipynb #472fe8be
 def reading_curve(made: Memories, make: Callable[[Conversation], Loop], at: Sequence[int] = (1, 2, 3, 5, 8, 10, 15, 20, 25),
                   categories: Sequence[str] = CATEGORIES) -> list[dict]:
-    "Mean evidence recall, and mean tokens read, after so many turns of the conversation."
+    "Mean evidence recall, and mean tokens read, after so many turns of the conversation; no points where nothing was asked."
     points: dict[int, list] = {turns: [] for turns in at}
     for conversation in made.conversations:
         loop = make(conversation)
@@ -134,7 +134,7 @@ def reading_curve(made: Memories, make: Callable[[Conversation], Loop], at: Sequ
             for turns in at:
                 best = max((number for number in after if number <= turns), default=None)
                 points[turns].append(after[best] if best else (0, 0.0))
-    return [{'turns': turns, 'tokens': fmean(one for one, _ in some), 'recall': fmean(one for _, one in some)} for turns, some in points.items()]
+    return [{'turns': turns, 'tokens': fmean(one for one, _ in some), 'recall': fmean(one for _, one in some)} for turns, some in points.items() if some]
 
 
 def tokens_at(curve: Sequence[dict], recall: float) -> float | None:
