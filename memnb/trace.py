@@ -166,9 +166,11 @@ def _state_rows(state: StateStep, changed: bool) -> tuple[list[Row], list[Row]]:
     """Evidence and gaps as rows; if the state was changed just now, with what is different."""
     def news(texts: list[str]) -> set[str]:
         return set(texts) if changed else set()
-    gained, opened = news(state.gained), news(state.opened)
-    evidence = [Row('gained' if bullet.text in gained else 'known', bullet.text, '' if bullet.grounded else 'ungrounded', tuple(bullet.sources),
-                    ('gain' if bullet.grounded else 'error') if bullet.text in gained else 'quiet') for bullet in state.evidence]
+    gained, opened, known = news(state.gained), news(state.opened), {bullet.text for bullet in state.evidence}
+    bullets = [Bullet(text=text) for text in state.gained if changed and text not in known]
+    bullets += sorted(state.evidence, key=lambda bullet: bullet.text not in gained)  # what is new comes first
+    evidence = [Row('gained' if bullet.text in gained else 'known', bullet.text, '' if bullet.grounded else 'ungrounded: cites nothing retrieved', tuple(bullet.sources),
+                    ('gain' if bullet.grounded else 'error') if bullet.text in gained else 'quiet') for bullet in bullets]
     gaps = [Row('closed', gap, tone='gain') for gap in state.closed if changed]
     gaps += [Row('new' if gap in opened else 'open', gap, tone='gap') for gap in state.gaps]
     return evidence, gaps
@@ -176,9 +178,9 @@ def _state_rows(state: StateStep, changed: bool) -> tuple[list[Row], list[Row]]:
 
 def _moment_html(steps: list[Step], state: StateStep | None, before: list[str], now: list[str]) -> str:
     """What happened, and how that left the loop: its state, and the turns that it had read before and has read now."""
-    parts = rows_html([row for step in steps for row in step.rows()])
+    parts = rows_html([row for step in steps if step is not state for row in step.rows()])
     if state is not None:
-        columns = zip(('Evidence', 'Gaps'), _state_rows(state, state in steps))
+        columns = zip(('Evidence', 'Gaps'), _state_rows(state, any(step is state for step in steps)))
         parts += '<div class="columns">' + ''.join(f'<div><h4>{title}</h4>{rows_html(rows or [Row("none", tone="quiet")])}</div>'
                                                    for title, rows in columns) + '</div>'
     fresh = [turn for turn in now if turn not in before]
@@ -191,7 +193,7 @@ def story_of(trace: Trace) -> list[tuple[str, str]]:
     state, read, number, pages = None, [], None, []
     for steps in moments(trace):
         number = next((step.iteration for step in steps if hasattr(step, 'iteration')), number)
-        state = next((step for step in steps if isinstance(step, StateStep)), state)
+        state = next((step for step in reversed(steps) if isinstance(step, StateStep)), state)
         shown = [turn for step in steps for hit in getattr(step, 'hits', ()) for turn in hit.turns]
         now = list(dict.fromkeys(read + shown))
         labels = [row.label for step in steps for row in step.rows() if not row.quiet] or [step.kind for step in steps]
