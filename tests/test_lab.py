@@ -31,8 +31,10 @@ SWITCHES = ['--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run',
             '--disable-component-update', '--disable-sync', '--disable-dev-shm-usage']
 SETTINGS = {'notebook-extension/tracker': {'windowingMode': 'none'}, 'docmanager-extension/plugin': {'autosave': False},
             'apputils-extension/notification': {'fetchNews': 'false', 'checkForUpdates': False}}
-TURNED = ['60_widgets', '32a_separation_picture']
+TURNED = ['60_widgets', '60a_tracker_board', '60b_router_explorer', '32a_separation_picture']
 PATIENCE = 120_000  # milliseconds: the machine may be busy
+if not MISSING:
+    expect.set_options(timeout=PATIENCE / 2)
 READY = """() => { const shown = window.jupyterapp?.shell.currentWidget, kernel = shown?.sessionContext?.session?.kernel
   return kernel?.connectionStatus === 'connected' && kernel.status === 'idle' && shown.content.widgets.length > 0 }"""
 DONE = """() => window.jupyterapp.shell.currentWidget.content.widgets.every(
@@ -158,6 +160,7 @@ def test_a_trace_is_stepped_through_by_keys_and_by_mouse(opened, shots):
     expect(told).to_have_text(f'{last} of {last}')
     expect(story.get_by_role('button', name='Forward')).to_be_disabled()
     page.keyboard.press('Home')
+    story.get_by_role('button', name='Forward').click()
     picture(page, story, shots / 'trace')
 
 
@@ -191,3 +194,74 @@ def test_a_board_answers_mouse_and_keys_and_says_what_it_refuses(opened):
     page.keyboard.press('Enter')
     expect(board.get_by_role('alert')).to_contain_text('this one counts to three')
     expect(more).to_be_focused()
+
+
+def slide(slider, key, times=1):
+    slider.focus()
+    for _ in range(times):
+        slider.press(key)
+
+
+def test_the_tracker_board_goes_through_its_states_and_opens_a_turn(opened, shots):
+    page = opened('60a_tracker_board')
+    board = page.locator('.memnb-board').first
+    slide(board.get_by_role('slider', name='State'), 'Home')
+    expect(board).to_contain_text('Evidence, round 1')
+    slide(board.get_by_role('slider', name='State'), 'ArrowRight', 2)
+    expect(board).to_contain_text('Evidence, round 3')
+    expect(board.get_by_role('slider', name='State')).to_be_focused()
+    board.locator('thead').get_by_role('button', name='2').click()
+    expect(board).to_contain_text('Evidence, round 2')
+    if 'What was said' in board.inner_text():
+        board.get_by_role('button', name='D14:3').click()
+    expect(board).not_to_contain_text('What was said')
+    board.get_by_role('button', name='D14:3').press('Enter')
+    expect(board.locator('li[aria-current]')).to_contain_text('Sixty-one people')
+    picture(page, board, shots / 'tracker')
+
+
+def test_the_router_explorer_decides_and_marks_its_cell(opened, shots):
+    page = opened('60b_router_explorer')
+    board = page.locator('.memnb-board').first
+    slide(board.get_by_role('slider', name='Iteration'), 'Home')
+    slide(board.get_by_role('slider', name='Reflections'), 'Home')
+    board.get_by_role('combobox').select_option('answer')
+    came = board.get_by_role('checkbox', name='snippets came back')
+    came.check()
+    expect(board.locator('.answer')).to_have_text('answer')
+    expect(board).to_contain_text('as proposed')
+    came.press('Space')
+    expect(board.locator('.answer')).to_have_text('reflect')
+    slide(board.get_by_role('slider', name='Iteration'), 'ArrowRight', 4)
+    expect(board.locator('.answer')).to_have_text('answer')
+    expect(board).to_contain_text('the budget is spent')
+    expect(board.locator('td.here')).to_have_attribute('data-value', '5 0 0')
+    board.locator('td[data-value="3 1 1"]').click()
+    expect(board).to_contain_text('the cap is reached')
+    slider = board.get_by_role('slider', name='Budget')
+    box = slider.bounding_box()
+    page.mouse.move(box['x'] + box['width'] / 2, box['y'] + box['height'] / 2)
+    page.mouse.down()
+    page.mouse.move(box['x'] + 4, box['y'] + box['height'] / 2, steps=5)
+    page.mouse.up()
+    expect(board).to_contain_text('iteration 3 of 1')
+    slide(slider, 'ArrowRight', 5)
+    expect(board).to_contain_text('the cap is reached')
+    picture(page, board, shots / 'router')
+
+
+def test_the_separation_lab_redraws_its_curves(opened, shots):
+    page = opened('32a_separation_picture')
+    lab = page.locator('.memnb-separation').first
+    words, curve = lab.locator('[data-slot=sentence]'), lab.locator('[data-slot=active]')
+    lab.get_by_role('combobox', name='Labels').select_option('a fair coin, other leaves blank')
+    depth = lab.get_by_role('slider')
+    slide(depth, 'Home')
+    expect(words).to_contain_text('Depth 1, 2 ways out')
+    before = curve.get_attribute('points')
+    slide(depth, 'ArrowRight', 3)
+    expect(words).to_contain_text('Depth 4, 2 ways out')
+    assert curve.get_attribute('points') != before
+    lab.get_by_role('combobox', name='Ways out').select_option('3')
+    expect(words).to_contain_text('3 ways out')
+    picture(page, lab, shots / 'separation')
