@@ -135,8 +135,11 @@ class Comparing:
 
     @property
     def story(self) -> list[tuple[str, str]]:
-        """The moments of the open run, as (title, HTML)."""
-        return story_of(asked(self.conversation, self.opened, self.questions[self.question].text, self.budget)) if self.opened else []
+        """The moments of the open run, as (title, HTML); one that says so where it failed before the first."""
+        if not self.opened:
+            return []
+        trace = asked(self.conversation, self.opened, self.questions[self.question].text, self.budget)
+        return story_of(trace) or [('Nothing was done', f'<p>{safe(trace.error or "")}</p>')]
 
 
 def _picked(what: str, value: str, options: Iterable[Any]) -> Any:
@@ -224,7 +227,7 @@ def _story_html(state: Comparing) -> str:
     steps = bar(button('◀ Back', 'go', 'back', disabled=state.at == 0), button('Forward ▶', 'go', 'forward', disabled=state.at == len(story) - 1),
                 slider('Step', 'step', state.at + 1, 1, len(story)) if len(story) > 1 else '')
     return (f'<section id="run"><h4>How {safe(state.opened)} got there: step {state.at + 1} of {len(story)}</h4>{steps}'
-            f'<div aria-live="polite"><h4>{safe(title)}</h4>{body}</div></section>')
+            f'<div aria-live="polite"><div id="moment-{safe(state.opened)}-{state.at}"><h4>{safe(title)}</h4>{body}</div></div></section>')
 
 
 def comparing_view(state: Comparing) -> str:
