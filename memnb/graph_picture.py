@@ -103,11 +103,12 @@ PICTURE = """
 .memnb .graph{max-width:none;display:block;font-size:12px;line-height:1.2} .memnb .graph text{fill:currentColor;stroke:none}
 .memnb .graph .edges path{fill:none;stroke:currentColor;stroke-opacity:.38;stroke-width:1.2} .memnb .graph .node{cursor:pointer}
 .memnb .graph .node>rect{fill:currentColor;fill-opacity:.05;stroke:currentColor;stroke-opacity:.22}
-.memnb .graph .node:hover>rect{fill-opacity:.12} .memnb .graph .chosen>rect{stroke-opacity:.9;stroke-width:2.5;fill-opacity:.12}
+.memnb .graph .node:hover>rect{fill-opacity:.12}
 .memnb .legend{font-size:.87em;display:flex;flex-wrap:wrap;gap:.1em 1.2em} .memnb .legend>span{display:inline-flex;align-items:center;gap:.4em}
 .memnb .graph .more{fill-opacity:.7} .memnb .graph :is(.steps,.numbers text){font-weight:700} .memnb .graph .dropped>rect{stroke-dasharray:5 3}
 """ + (f'.memnb .graph :is(.edges .walked,.node.walked>rect){{stroke:color-mix(in srgb,currentColor 25%,{HUES["search"]});stroke-opacity:1;'
-       f'stroke-width:2.2}}\n.memnb .graph .node.kept>rect{{stroke:color-mix(in srgb,currentColor 25%,{HUES["gain"]})}}\n')
+       f'stroke-width:2.2}}\n.memnb .graph .node.kept>rect{{stroke:color-mix(in srgb,currentColor 25%,{HUES["gain"]})}}\n'
+     '.memnb .graph .node.chosen>rect{stroke:currentColor;stroke-opacity:1;stroke-width:3;fill-opacity:.14}\n')
 
 
 def graph_svg(
@@ -128,12 +129,14 @@ def graph_svg(
 
 
 def legend(look: Look, kinds: Collection[str], lines: Collection[str],  # those that are in the picture
-           walked: bool = False) -> str:
+           walked: bool = False,  # whether a walk has touched any of it
+           decided: bool = False,  # and kept or dropped what it found
+           ) -> str:
     "What the shapes and lines say, in words."
     shapes = [(f'<svg class="graph" width="20" height="16" viewBox="-10 -8 20 16" aria-hidden="true">{_glyph(kind)}</svg>', f'{name}: {kind.words}')
               for name, kind in look.kinds.items() if name in kinds]
     strokes = [(f'<svg class="graph" width="34" height="12" aria-hidden="true"><g class="edges"><path d="M1 6H33" stroke-dasharray="{DASHES[dash]}"/></g></svg>',
                 words) for name, (words, dash) in look.lines.items() if name in lines]
     signs = [('+3', 'so many neighbours are not drawn')]
-    signs += [('<b>1 2</b>', 'steps of the walk'), ('✓', 'kept'), ('✗', 'dropped')] if walked else []
+    signs += [('<b>1 2</b>', 'steps of the walk')] * walked + [('✓', 'kept'), ('✗', 'dropped')] * decided
     return '<p class="legend">' + ''.join(f'<span>{sign} {safe(words)}</span>' for sign, words in [*shapes, *strokes, *signs]) + '</p>'
