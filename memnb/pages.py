@@ -123,6 +123,7 @@ document.querySelectorAll('.memnb-story:not([data-ready])').forEach(function (st
     if (!(event.key in places) || event.target === slider || event.ctrlKey || event.metaKey || event.altKey) return
     event.preventDefault(); stop(); show(places[event.key])
   })
+  story.addEventListener('focusin', function (event) { event.target.setAttribute('data-lm-suppress-shortcuts', 'true') })
   bar.hidden = false; show(now)
 })
 """
@@ -143,5 +144,5 @@ def stepper(
            '<button type="button" data-go="play" aria-pressed="false">▶ Play</button>'
            '<button type="button" data-go="forward">Forward ▶</button>'
            f'<input type="range" min="1" max="{len(moments)}" value="{place + 1}" aria-label="Step"><output></output></div>')
-    return (f'<div class="memnb-story" tabindex="0" role="group" aria-label="{safe(label)}" data-at="{place}" data-pause="{pause * 1000:g}" '
-            f'data-lm-suppress-shortcuts="true">{bar}{parts}</div><script>{_STEPPER}</script>')
+    return (f'<div class="memnb-story" tabindex="0" role="group" aria-label="{safe(label)}" data-at="{place}" '
+            f'data-pause="{pause * 1000:g}">{bar}{parts}</div><script>{_STEPPER}</script>')

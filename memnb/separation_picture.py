@@ -156,6 +156,7 @@ document.querySelectorAll('.memnb-separation:not([data-ready])').forEach(functio
   }
   form.addEventListener('input', show)
   form.addEventListener('submit', function (event) { event.preventDefault() })
+  form.addEventListener('focusin', function (event) { event.target.setAttribute('data-lm-suppress-shortcuts', 'true') })
   form.hidden = false
 })
 """
@@ -178,6 +179,6 @@ def separation_html(
                 + _select('ways', 'Ways out', (one.branching for one in trees), first.branching)
                 + f'<label>Depth <input type="range" name="depth" min="1" max="{deepest}" value="{first.depth}"> <output>{first.depth}</output></label>')
     text = json.dumps(data, ensure_ascii=False, separators=(',', ':')).replace('</', '<\\/')
-    return (f'<div class="memnb-separation" data-lm-suppress-shortcuts="true" style="font:15px/1.6 system-ui,sans-serif"><form hidden autocomplete="off">{controls}</form>'
+    return (f'<div class="memnb-separation" style="font:15px/1.6 system-ui,sans-serif"><form hidden autocomplete="off">{controls}</form>'
             f'<figure style="margin:.6em 0">{curves_svg(first)}</figure><p data-slot="sentence" aria-live="polite">{escape(sentence(first))}</p>'
             f'<script type="application/json">{text}</script><script>{_SCRIPT}</script></div>')

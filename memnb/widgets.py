@@ -87,11 +87,12 @@ class Board:
 
 # %% ../nbs/60_widgets.ipynb #f1543f31
 WIRE = """
+const KEPT = ['open', 'data-lm-suppress-shortcuts']
 const alike = (one, other) => one.nodeType === other.nodeType && one.nodeName === other.nodeName && (one.id || '') === (other.id || '')
 function patch(old, fresh) {
   if (old.nodeType === 3) { if (old.data !== fresh.data) old.data = fresh.data }
   if (old.nodeType !== 1) return
-  for (const one of [...old.attributes]) if (!fresh.hasAttribute(one.name) && !(old.nodeName === 'DETAILS' && one.name === 'open')) old.removeAttribute(one.name)
+  for (const one of [...old.attributes]) if (!fresh.hasAttribute(one.name) && !KEPT.includes(one.name)) old.removeAttribute(one.name)
   for (const one of fresh.attributes) if (old.getAttribute(one.name) !== one.value) old.setAttribute(one.name, one.value)
   if (old.nodeName === 'INPUT' && old !== document.activeElement) { old.value = fresh.getAttribute('value') ?? ''; old.checked = fresh.hasAttribute('checked') }
   children(old, fresh)
@@ -108,7 +109,7 @@ function children(old, fresh) {
   left.forEach(gone => gone.remove())
 }
 function render({model, el}) {
-  el.setAttribute('data-lm-suppress-shortcuts', 'true')
+  el.addEventListener('focusin', event => event.target.setAttribute('data-lm-suppress-shortcuts', 'true'))
   el.classList.add('memnb-board')
   const show = () => { const fresh = document.createElement('div'); fresh.innerHTML = model.get('html'); children(el, fresh) }
   const tell = (name, value) => model.send({name, value: String(value)})

@@ -452,7 +452,7 @@ OUR_TAGS = {'html', 'head', 'meta', 'title', 'style', 'body', 'main', 'section',
             'a', 'p', 'div', 'span', 'small', 'b', 'br', 'code', 'details', 'summary', 'dl', 'dt', 'dd', 'ol', 'li', 'pre',
             'h1', 'h2', 'h3', 'h4', 'h5', 'button', 'input', 'output', 'script'}
 OUR_ATTRIBUTES = {'class', 'id', 'open', 'lang', 'charset', 'content', 'name', 'hidden', 'type', 'min', 'max', 'value', 'tabindex', 'role',
-                  'aria-label', 'aria-live', 'aria-pressed', 'data-at', 'data-go', 'data-pause', 'data-lm-suppress-shortcuts'}
+                  'aria-label', 'aria-live', 'aria-pressed', 'data-at', 'data-go', 'data-pause'}
 
 
 @settings(max_examples=60, deadline=None)
