@@ -109,7 +109,7 @@ def strip_svg(
         if turn in gold:
             fill, name = ('currentColor', 'read') if turn in read else ('none', 'not read')
             parts.append(f'<circle cx="{x}" cy="7" r="4.5" fill="{fill}" stroke="currentColor" stroke-width="1.8"><title>{safe(turn)}: gold, {name}</title></circle>')
-    return f'<svg viewBox="0 0 {_WIDE} 50" role="img" aria-label="{safe(label)}" style="width:100%;display:block">{"".join(parts)}</svg>'
+    return f'<svg viewBox="0 0 {_WIDE} 50" role="img" aria-label="{safe(label)}" style="width:100%;max-width:780px;display:block">{"".join(parts)}</svg>'
 
 # %% ../nbs/60e_compare.ipynb #13fbb5c5
 SHOWN = ('rag', 'memr3', 'remem', 'remem-s', 'mragent', 'memma', 'full-context')
@@ -197,7 +197,7 @@ def _row_html(state: Comparing, row: Compared) -> str:
     mark = {True: '✓ right:', False: '✗ wrong:', None: ''}[row.right]
     failed = f' <b>failed:</b> {safe(_cut(trace.error))}' if trace.error else ''
     words = _asked_line(row)
-    strip = strip_svg(state.conversation, trace.read, (*row.found, *row.missed), f'{row.method}: {len(trace.read)} turns read; {words}')
+    strip = strip_svg(state.conversation, trace.read, (*row.found, *row.missed), f'{row.method}: the {len(trace.read)} turns that it read')
     numbers = (f'{len(row.found)} of {len(row.found) + len(row.missed)}', str(len(trace.read)), str(cost.calls), f'{cost.prompt_tokens:,}',
                f'{row.building.prompt_tokens:,}' if row.building.calls else 'nothing')
     return (f'<tbody id="row-{safe(row.method)}"><tr><th scope="row">{button(row.method, "open", row.method, row.method == state.opened)}</th>'

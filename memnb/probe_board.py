@@ -264,7 +264,7 @@ def probing_view(state: Probing) -> str:
                 else f'{was} of {total} probes passed; nothing to repair')
     worse = f'<p role="alert"><b>Taken back:</b> {safe(story.taken_back)}</p>' if story.taken_back else ''
     controls = bar(choice('What was lost', 'kind', DAMAGES.items(), state.kind), slider('Which entries (seed)', 'seed', state.seed, 0, SEEDS),
-                   button('Accept all', 'every', 'accept', disabled=count == every), button('Reject all', 'every', 'reject', disabled=not count))
+                   button('Accept all', 'every', 'accept', pressed=every > 0 and count == every), button('Reject all', 'every', 'reject', pressed=not count))
     probes = ''.join(_probe_html(state, place, *pair) for place, pair in enumerate(zip(story.before, story.after)))
     return (f'<h3>Session {safe(state.scene.session.id)}: probe and repair</h3>{controls}<p class="answer" aria-live="polite">{headline}</p>{worse}'
             f'{_question_html(state)}{probes}{_memory_html(state)}')
