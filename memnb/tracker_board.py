@@ -86,7 +86,8 @@ def life_html(tracked: Tracked) -> str:
 _TABLE = """
 .memnb .life{overflow-x:auto} .memnb .life table{border-collapse:collapse;font-size:.9em;margin:.5em 0}
 .memnb .life :is(th,td){border-bottom:1px solid var(--line);padding:.25em .5em;text-align:left;vertical-align:top;background:none}
-.memnb .life td+td{text-align:center;min-width:2.2em} .memnb .life th[scope=row]{font-weight:400;opacity:.75}
+.memnb .life td+td{text-align:center;min-width:2.2em} .memnb .life th[scope=row]{font-weight:400;opacity:.75;white-space:nowrap;overflow-wrap:normal}
+.memnb dd button{font-size:.83em;padding:0 .5em}
 .memnb .life .now{outline:1px solid currentColor;outline-offset:-1px;font-weight:700} .memnb li[aria-current]{border-left-color:currentColor}
 """
 

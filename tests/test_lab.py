@@ -127,13 +127,12 @@ def shots(tmp_path_factory):
 
 
 def picture(page, part, path):
-    """Screenshots of a part of a page, in both themes and at two widths."""
-    for width in (1280, 800):
+    """A screenshot of a part of a page; with MEMNB_SCREENSHOTS, which is for people, in both themes and at two widths."""
+    for width, theme in ((1280, 'Dark'), (1280, 'Light'), (800, 'Light'), (800, 'Dark')) if os.environ.get('MEMNB_SCREENSHOTS') else ((1280, 'Light'),):
         page.set_viewport_size({'width': width, 'height': 900})
-        for theme in ('JupyterLab Light', 'JupyterLab Dark'):
-            page.evaluate(THEME, theme)
-            part.scroll_into_view_if_needed()
-            part.screenshot(path=f'{path}-{width}-{theme.split()[1].lower()}.png')
+        page.evaluate(THEME, f'JupyterLab {theme}')
+        part.scroll_into_view_if_needed()
+        part.screenshot(path=f'{path}-{width}-{theme.lower()}.png')
     page.evaluate(THEME, 'JupyterLab Light')
     page.set_viewport_size({'width': 1280, 'height': 900})
 
