@@ -49,7 +49,7 @@ def controls(state: Exploring, contents: Sequence[Node]) -> str:
         names = [(str(part + 1), f'{part + 1} of {parts}: from {(some[PART * part].sources or (some[PART * part].id[-1],))[0]}') for part in range(parts)]
         where += [choice('Part', 'part', [('0', 'all of it'), *names], str(state.part))]
     ticks = [tick(f'{kind}s', f'kind-{kind}', kind in state.kinds) for kind in state.graph.look.kinds]
-    times = [choice('from', 'from', _menu(spans, 'start', state.since), state.since), choice('to', 'to', _menu(spans, 'end', state.until), state.until)]
+    times = [choice('From', 'from', _menu(spans, 'start', state.since), state.since), choice('To', 'to', _menu(spans, 'end', state.until), state.until)]
     folding = button('Fold all', 'fold', disabled=not state.opened)
     rows = [bar(*times, folding)] if state.only else [bar(*where, *times), bar('<span>Begin with</span>', *ticks, folding)]
     if state.walk:
@@ -89,7 +89,7 @@ def _candidates(state: Exploring, contents: Sequence[Node]) -> Iterator[tuple[st
 def offers(state: Exploring, contents: Sequence[Node]) -> list[tuple[str, str, str, int]]:
     "What would make a picture that can be read: words, event, value, and how many nodes it would have."
     sizes = [(words, name, value, len(drawn(after, contents))) for words, name, value, after in _candidates(state, contents)]
-    if not state.session and not state.only:
+    if not state.session and not state.only and len(state.graph.sessions) > 1:
         for session in state.graph.sessions[:6]:
             after = explorer_update(state, 'session', session)
             sizes.append((f'Session {session}{", part 1" * bool(after.part)}', 'session', session, len(drawn(after))))
@@ -146,9 +146,10 @@ def panel(state: Exploring, marks: Mapping[Id, Mark]) -> str:
 
 # %% ../nbs/60c_graph_explorer.ipynb #704ea461
 LAYOUT = PICTURE + """
-.memnb .explorer{display:flex;flex-wrap:wrap-reverse;align-items:flex-end;gap:.5rem 1rem} .memnb .explorer>.scroll{overflow-x:auto;max-width:100%}
+.memnb .explorer{display:flex;margin-top:.4em;flex-wrap:wrap-reverse;align-items:flex-end;gap:.5rem 1rem} .memnb .explorer>.scroll{overflow-x:auto;max-width:100%}
 .memnb .explorer>aside{flex:1 1 13rem;min-height:9em;position:sticky;top:0}
-@container (max-width:57rem){.memnb .explorer>aside{height:11.5em;overflow:auto;border-bottom:1px solid var(--line)}}
+@container (max-width:57rem){.memnb .explorer>aside{height:12.5em;overflow:auto;border-bottom:1px solid var(--line)}
+ .memnb .explorer dl{display:flex;flex-wrap:wrap;gap:0 1.5em} .memnb .explorer dl>div{display:flex}}
 """
 
 
@@ -166,7 +167,8 @@ def _picture(state: Exploring, ids: Sequence[Id]) -> str:
     said = f'{count_of(len(ids), "node")} and {count_of(len(edges), "edge")}.'
     if state.stops and not state.only:
         touched = {id for stop in state.stops for id in (*stop.named, *stop.brought)}
-        said += f' The walk touched {count_of(len(touched), "node")}, {len(touched & set(ids))} of them in this picture.'
+        where = f'Round {state.round} of the walk' if state.round else 'The walk'
+        said += f' {where} touched {count_of(len(touched), "node")}, {len(touched & set(ids))} of them in this picture.'
     svg = graph_svg([*map(state.graph.node, ids)], edges, look, marks, steps)
     return (f'<p id="said" class="quiet" role="status">{said}</p>{legend(look, {id[0] for id in ids}, {edge.kind for edge in edges}, *walked)}'
             f'<div id="explorer" style="container-type:inline-size"><div class="explorer"><div class="scroll">{svg}</div>'

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 from .contents import Episode, Topic, cue_id
@@ -24,6 +24,7 @@ from .traversal import Traversal
 __all__ = ['natural', 'GistMap', 'CueMap', 'map_of']
 
 # %% ../nbs/60bc_graph_maps.ipynb #a33462c1
+@lru_cache(maxsize=50_000)
 def natural(text: str) -> tuple:
     "The order in which people count: D2:9 before D2:10."
     return tuple((int(part), '') if part.isdecimal() else (-1, part) for part in re.split(r'(\d+)', text) if part)
@@ -124,7 +125,7 @@ class _CueIndex:
                  'aspect': Kind('something about a person', 'hexagon', 'route', 1), 'topic': Kind('what events have in common', 'cross', 'gain', 1, False),
                  'episode': Kind('an event', 'circle', 'search', 2), 'unit': Kind('what holds for long', 'square', 'gain', 2)},
                 {'cue': ('has the tag', 'solid'), 'content': ('leads to', 'dashed'), 'next': ('was told just before', 'mixed'), 'topic': ('belongs to', 'dotted')},
-                (115, 140, 285), 2, ('episode', 'unit'))
+                (125, 145, 270), 2, ('episode', 'unit'))
 
     def __init__(self, graph: Traversal,  # as it is now: what comes later is not in the map
                  topics: Iterable[Topic] = (),  # such as `graph.topics`, for which a model may be asked

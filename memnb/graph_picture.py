@@ -45,7 +45,7 @@ def steps_shown(steps: Sequence[int], most: int = 3) -> str:
 def note_of(mark: Mark) -> str:
     "What stands at the right end of a box: the steps of a walk and what it decided, or how many neighbours are hidden."
     if mark.steps:
-        return steps_shown(mark.steps) + {'kept': ' ✓', 'dropped': ' ✗'}.get(mark.fate, '')
+        return steps_shown(mark.steps, 2) + {'kept': ' ✓', 'dropped': ' ✗'}.get(mark.fate, '')
     return f'+{mark.hidden}' * bool(mark.hidden)
 
 # %% ../nbs/60bb_graph_picture.ipynb #61341047

@@ -74,7 +74,7 @@ def walk_of(trace: Trace, graph: GraphMap) -> tuple[Stop, ...]:
     return tuple(stops)
 
 # %% ../nbs/60bd_graph_state.ipynb #1f2a7d58
-MOST, PART, FAN = 60, 24, 8  # nodes in a picture; contents in a part of a session; neighbours that come at a time
+MOST, PART, FAN = 60, 20, 8  # nodes in a picture; contents in a part of a session; neighbours that come at a time
 
 
 @dataclass(frozen=True)
@@ -142,10 +142,9 @@ def beside(graph: GraphMap, id: Id) -> list[Id]:
 def drawn(state: Exploring, contents: Sequence[Node] | None = None) -> list[Id]:
     "All that the picture shows, as it came in: what it begins with, then what was opened, as far as that is there."
     found, waiting = begun(state, told(state) if contents is None else contents), dict(state.opened)
-    while ready := [id for id in waiting if id in found]:
-        for id in ready:
-            near = passing(state, [*map(state.graph.node, beside(state.graph, id))])
-            found |= dict.fromkeys(one.id for one in near[:waiting.pop(id)])
+    while (id := next((one for one in waiting if one in found), None)) is not None:  # in the order of opening, as far as they are there
+        near = passing(state, [*map(state.graph.node, beside(state.graph, id))])
+        found |= dict.fromkeys(one.id for one in near[:waiting.pop(id)])
     return [*found]
 
 
@@ -217,12 +216,14 @@ def _filtered(state: Exploring, name: str, value: str) -> Exploring:
         return fitting(replace(state, session=value, since='', until=''))
     if name == 'part':
         return replace(state, part=_number(value, parts_of(state, told(state)), name))
-    wanted = set(value.split()) if name == 'kinds' else set(state.kinds)
+    known, wanted = state.graph.look.kinds, None
+    if name == 'kinds':
+        wanted = {*value.split()}
     if name.startswith('kind-'):
-        wanted = wanted | {name[5:]} if value == 'true' else wanted - {name[5:]}
-    if not name.startswith('kind') or not wanted <= {*state.graph.look.kinds} or name[5:] not in ('', *state.graph.look.kinds):
+        wanted = {*state.kinds, name[5:]} if value == 'true' else {*state.kinds} - {name[5:]}
+    if wanted is None or not wanted <= {*known}:
         raise ValueError(f'there is no {name} {value!r:.80}')
-    return _narrowed(state, kinds=tuple(kind for kind in state.graph.look.kinds if kind in wanted))
+    return _narrowed(state, kinds=tuple(kind for kind in known if kind in wanted))
 
 # %% ../nbs/60bd_graph_state.ipynb #d3db8444
 def explorer_update(state: Exploring, name: str, value: str) -> Exploring:
