@@ -139,7 +139,7 @@ def panel(state: Exploring, marks: Mapping[Id, Mark]) -> str:
     late = len(near) - len(passing(state, [*map(state.graph.node, near)]))
     hidden = f'{count_of(len(near), "neighbour")}, {len(near) - mark.hidden} in the picture' + (f'; {late} outside these times' if late else '')
     if mark.steps:
-        steps = f'<p>Touched by step {steps_shown(mark.steps, 9)} of the walk{f", and {mark.fate}" if mark.fate else ""}.</p>'
+        steps = f'<p>Touched by step {steps_shown(mark.steps, 9).replace(" ", ", ")} of the walk{f", and {mark.fate}" if mark.fate else ""}.</p>'
     more = button(f'{min(FAN, mark.hidden - late)} more', 'more', ':'.join(node.id)) if mark.hidden > late else ''
     return (f'<h3>{node.kind}</h3><p>{safe(node.text or node.label)}</p>{_rows(node)}{_said(state, node)}{steps}'
             f'<p class="quiet">{hidden}.</p>{bar(more)}')
