@@ -8,14 +8,18 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from threading import get_ident
 from typing import Any
 
+from .backends import TalkStore
 from .conversation import Conversation, Question
 from .costs import Rehearsal, Tally, total
 from .judge import must_refuse
 from .judge_rule import refusal_rule, strict_rule
+from .memory_bank import MemoryBank
 from .methods import METHODS, chosen
 from .pages import safe
+from .probe_board import bank_of, edits_of
 from .role import Usage
 from .trace import Trace, story_of
 from .widgets import Board, bar, button, choice, slider
@@ -27,21 +31,28 @@ __all__ = ['SHOWN', 'BUDGETS', 'built', 'asked', 'verdict', 'Compared', 'compare
 # %% ../nbs/60e_compare.ipynb #51921100
 @lru_cache(maxsize=16)
 def built(conversation: Conversation, method: str) -> tuple[Any, Usage]:
-    """The memory of a method, by rules, and what building it would have cost. Two methods with one memory share it."""
+    """The memory of a method, by rules, and what building it would have cost; of a bank, its edits. Methods with one memory share it."""
     memory = METHODS[method].memory
     first = next(name for name, other in METHODS.items() if other.memory == memory)
     if first != method:
         return built(conversation, first)
     lm = Tally(Rehearsal())
     made = memory.build(conversation, lm)
-    return made, total(lm.usage)
+    return edits_of(made) if isinstance(made, MemoryBank) else made, total(lm.usage)
+
+
+@lru_cache(maxsize=32)
+def _opened(conversation: Conversation, method: str, thread: int) -> Any:
+    """The memory of a method as one thread may use it: a bank of its own, or what all share."""
+    made = built(conversation, method)[0]
+    return bank_of(made, TalkStore) if METHODS[method].memory.name == 'bank' else made
 
 
 @lru_cache(maxsize=1024)
 def asked(conversation: Conversation, method: str, text: str, budget: int) -> Trace:
     """A question put to a method that may read so many turns, and may stop before. One that does not search reads everything."""
     turns = budget if METHODS[method].budgeted else None
-    loop = METHODS[method].loop(built(conversation, method)[0], conversation, Rehearsal(), turns)
+    loop = METHODS[method].loop(_opened(conversation, method, get_ident()), conversation, Rehearsal(), turns)
     return loop.ask(text, budget=turns)
 
 # %% ../nbs/60e_compare.ipynb #a60b26bc

@@ -5,7 +5,7 @@
 # %% ../nbs/60d_probe_board.ipynb #0aad2640
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from functools import lru_cache
@@ -17,7 +17,7 @@ from .edits import Edit, Entry
 from .evolution import Evolution, Repair, Tested, count_passed
 from .faults import FAULTS, damage
 from .judge_rule import strict_rule
-from .memory_bank import MemoryBank
+from .memory_bank import EntryStore, IndexStore, MemoryBank
 from .pages import fold, rows_html, safe, tags
 from .probe_repair import evolve
 from .probes import Probe
@@ -48,9 +48,12 @@ def edits_of(bank: MemoryBank) -> tuple[Edit, ...]:
     return tuple(made)
 
 
-def bank_of(edits: Sequence[Edit]) -> MemoryBank:
+def bank_of(
+    edits: Sequence[Edit],
+    backend: Callable[[], EntryStore] = IndexStore,  # makes an empty index
+) -> MemoryBank:
     """A new bank to which these edits were applied."""
-    bank = MemoryBank()
+    bank = MemoryBank(backend=backend)
     bank.apply(edits)
     return bank
 
@@ -86,7 +89,8 @@ class Scene:
 class Outcome:
     """What a choice came to: the report, and the memory as it stands."""
     story: Evolution
-    bank: MemoryBank
+    edits: tuple[Edit, ...]  # that make the memory
+    entries: dict[str, Entry]  # what it holds, by id
 
 
 @lru_cache(maxsize=64)
@@ -111,14 +115,15 @@ def outcome(
     """What becomes of a damaged memory under the accepted repairs."""
     rejected = () if accepted is None else [one.probe for place, one in enumerate(outcome(scene, kind, seed).story.before) if place not in accepted]
     bank = bank_of(memory_edits(scene, kind, seed))
-    return Outcome(evolve(bank, scene.session, Choosing(rejected), probes=COUNT, speakers=scene.speakers), bank)
+    story = evolve(bank, scene.session, Choosing(rejected), probes=COUNT, speakers=scene.speakers)
+    return Outcome(story, edits_of(bank), {entry.id: entry for entry in bank})
 
 # %% ../nbs/60d_probe_board.ipynb #0fe5880a
 @lru_cache(maxsize=256)
 def told(scene: Scene, kind: str, seed: int, accepted: frozenset[int] | None, place: int) -> tuple[Trace, bool]:
     """What the memory answers to a question of the scene, and whether that is right by the strict rule."""
     question = scene.questions[place]
-    trace = Coordinated(outcome(scene, kind, seed, accepted).bank, speakers=scene.speakers).ask(question.text)
+    trace = Coordinated(bank_of(outcome(scene, kind, seed, accepted).edits), speakers=scene.speakers).ask(question.text)
     return trace, strict_rule(question.text, [question.answer or ''], trace.answer or '')['correct']
 
 # %% ../nbs/60d_probe_board.ipynb #ae8d58a5
@@ -192,8 +197,8 @@ def _edit_html(state: Probing, repair: Repair) -> str:
         return f'SKIP: {safe(repair.reason)}'
     if repair.action == 'INSERT':
         return f'<b>ADD</b> <ins>{safe(repair.fact.text)}</ins>'
-    before, after = (outcome(state.scene, state.kind, state.seed, accepted).bank for accepted in (frozenset(), None))
-    old, new = (bank[repair.entry].text if repair.entry in bank else repair.fact.text for bank in (before, after))
+    before, after = (outcome(state.scene, state.kind, state.seed, accepted).entries for accepted in (frozenset(), None))
+    old, new = (entries[repair.entry].text if repair.entry in entries else repair.fact.text for entries in (before, after))
     return f'<b>UPDATE {safe(repair.entry or "")}</b> {words_changed(old, new)}'
 
 
@@ -225,13 +230,13 @@ def _probe_html(state: Probing, place: int, before: Tested, after: Tested) -> st
 # %% ../nbs/60d_probe_board.ipynb #7b72b6a3
 def fates(state: Probing) -> list[tuple[Entry, str]]:
     """The entries that are or were, each with what became of it: '', damaged, repaired, new or lost."""
-    written, hurt = (outcome(state.scene, kind, state.seed, frozenset()).bank for kind in ('', state.kind))
-    now, found = state.now.bank, []
-    for entry in now:
+    written, hurt = (outcome(state.scene, kind, state.seed, frozenset()).entries for kind in ('', state.kind))
+    now, found = state.now.entries, []
+    for entry in now.values():
         harmed = entry.id in hurt and entry.text != written[entry.id].text
         changed = entry.id not in hurt or entry.text != hurt[entry.id].text
         found.append((entry, 'new' if entry.id not in written else 'repaired' if changed else 'damaged' if harmed else ''))
-    return found + [(entry, 'lost') for entry in written if entry.id not in now]
+    return found + [(entry, 'lost') for entry in written.values() if entry.id not in now]
 
 
 def _memory_html(state: Probing) -> str:
@@ -240,7 +245,7 @@ def _memory_html(state: Probing) -> str:
     lines = ''.join(f'<li>{tags([entry.id])} {f"<b>{fate}:</b> " if fate else ""}{safe(entry.text)}</li>' for entry, fate in entries)
     counts = {fate: sum(one == fate for _, one in entries) for fate in ('damaged', 'lost', 'repaired', 'new')}
     told_of = ', '.join(f'{count} {fate}' for fate, count in counts.items() if count) or 'as it was written'
-    return fold(f'The memory now: {len(state.now.bank)} entries; {told_of}', f'<ol>{lines}</ol>')
+    return fold(f'The memory now: {len(state.now.entries)} entries; {told_of}', f'<ol>{lines}</ol>')
 
 # %% ../nbs/60d_probe_board.ipynb #5677ca32
 def _question_html(state: Probing) -> str:

@@ -1,5 +1,6 @@
 """Compare: a strip says which turns, a row says what a method did, and whatever is pressed can be shown."""
 import re
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from html.parser import HTMLParser
 
@@ -190,3 +191,14 @@ def test_what_cannot_be_compared_is_refused():
             compare_board(SMALL, QUESTIONS, **options)
     with pytest.raises(ValueError, match='expected some questions'):
         compare_board(SMALL)
+
+
+def test_clicks_may_come_from_any_thread():
+    board = compare_board(SMALL, QUESTIONS, ('rag', 'memma'))
+    answers = [one.trace for one in board.state.rows]
+    with ThreadPoolExecutor(1) as other:
+        for name, value in (('budget', '10'), ('question', '3'), ('open', 'memma')):
+            other.submit(board.send, name, value).result()
+            assert not any(one.trace.error for one in board.state.rows)
+        asked.cache_clear()
+        assert other.submit(lambda: [one.trace for one in compare_board(SMALL, QUESTIONS, ('rag', 'memma')).state.rows]).result() == answers

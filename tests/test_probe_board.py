@@ -1,5 +1,6 @@
 """The probe-and-repair board: every choice is a memory of its own, and none leaves anything behind."""
 import re
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from html import unescape
 from html.parser import HTMLParser
@@ -63,8 +64,8 @@ def test_all_is_the_mechanism_and_none_is_the_damage(hand):
     for case in CASES:
         before, repairs, after, story = hand[case]
         everything, nothing = outcome(SCENE, *case), outcome(SCENE, *case, frozenset())
-        assert {entry.id: entry.text for entry in everything.bank} == after
-        assert {entry.id: entry.text for entry in nothing.bank} == before
+        assert {entry.id: entry.text for entry in everything.entries.values()} == after
+        assert {entry.id: entry.text for entry in nothing.entries.values()} == before
         assert everything.story.rounds() == story.rounds() and nothing.story.before == story.before == nothing.story.after
         assert set(Probing(SCENE, *case).proposals) == {place for place, one in repairs.items() if one.fact}
 
@@ -100,7 +101,7 @@ def test_any_clicks_end_where_a_simple_book_says(hand, events):
     assert (state.kind, state.seed, state.accepted, state.asked) == (*case, accepted, asked)
     before, repairs, after, story = hand[case]
     expected = before | {repairs[place].entry: after[repairs[place].entry] for place in accepted}
-    now = {entry.text for entry in state.now.bank}
+    now = {entry.text for entry in state.now.entries.values()}
     assert now == set(expected.values())
     page = Page(board.html)
     passed = count_passed(state.now.story.after)
@@ -191,8 +192,9 @@ def test_markup_stays_text():
 
 def test_what_was_taken_back_is_said(monkeypatch):
     real = outcome(SCENE, 'blur', 1)
+    kept = outcome(SCENE, 'blur', 1, frozenset()).edits, outcome(SCENE, 'blur', 1, frozenset()).entries
     worse = Outcome(replace(real.story, taken_back='2 of 6 before, 1 <with> them', after=real.story.before,
-                            repairs=tuple(replace(one, entry=None) for one in real.story.repairs)), outcome(SCENE, 'blur', 1, frozenset()).bank)
+                            repairs=tuple(replace(one, entry=None) for one in real.story.repairs)), *kept)
     monkeypatch.setattr(probe_board_module, 'outcome', lambda *given: worse)
     page = probing_view(Probing(SCENE, 'blur', 1, frozenset({0})))
     assert '<p role="alert"><b>Taken back:</b> 2 of 6 before, 1 &lt;with&gt; them</p>' in page
@@ -202,3 +204,15 @@ def test_a_session_without_a_question_of_its_own_is_refused():
     with pytest.raises(ValueError, match='session D2: expected a question whose evidence is in it'):
         probe_board(SAMPLE, 1)
     assert probe_board(SAMPLE, 1, [Question('Why?', 'Because')]).state.scene.questions[0].text == 'Why?'
+
+
+def test_clicks_may_come_from_any_thread():
+    board, pages = probe_board(SAMPLE, 4, SCENE.questions), []
+    with ThreadPoolExecutor(1) as other:
+        for name, value in (('kind', 'names'), ('seed', '3'), ('every', 'accept'), ('question', '1')):
+            other.submit(board.send, name, value).result()
+            pages.append(board.html)
+            assert not board.refused
+    again = probe_board(SAMPLE, 4, SCENE.questions)
+    for (name, value), page in zip((('kind', 'names'), ('seed', '3'), ('every', 'accept'), ('question', '1')), pages):
+        assert again.send(name, value).html == page
