@@ -142,7 +142,7 @@ def apart(
     return [offset + shift for offset, shift in zip(offsets, shifts)]
 
 # %% ../nbs/60ba_graph_layout.ipynb #4d11e3fc
-MARGIN, GAP, GLYPH, ROW, AIR = 26, 50, 26, 15, 10  # in pixels: beside the columns, between them, for a shape, for a line of text, around it
+MARGIN, GAP, GLYPH, ROW, AIR = 18, 44, 26, 15, 10  # in pixels: beside the columns, between them, for a shape, for a line of text, around it
 TWO = 20  # nodes in a column, up to which a label may have two lines
 
 

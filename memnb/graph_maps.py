@@ -51,7 +51,7 @@ class _GistNodes:
                  'phrase': Kind('who or what', 'pill', 'route', 2)},
                 {'same message': ('from the same message', 'dotted'), 'subject': ('is the subject of', 'solid'),
                  'object': ('has as its object', 'dashed'), 'synonymy': ('say the same', 'mixed'), 'context': ('is mentioned in', 'mixed')},
-                (215, 195, 130), 0, ('gist', 'fact'))
+                (198, 184, 122), 0, ('gist', 'fact'))
 
     def __init__(self, graph: HybridGraph):
         self.graph = graph
@@ -125,7 +125,7 @@ class _CueIndex:
                  'aspect': Kind('something about a person', 'hexagon', 'route', 1), 'topic': Kind('what events have in common', 'cross', 'gain', 1, False),
                  'episode': Kind('an event', 'circle', 'search', 2), 'unit': Kind('what holds for long', 'square', 'gain', 2)},
                 {'cue': ('has the tag', 'solid'), 'content': ('leads to', 'dashed'), 'next': ('was told just before', 'mixed'), 'topic': ('belongs to', 'dotted')},
-                (125, 145, 270), 2, ('episode', 'unit'))
+                (112, 136, 256), 2, ('episode', 'unit'))
 
     def __init__(self, graph: Traversal,  # as it is now: what comes later is not in the map
                  topics: Iterable[Topic] = (),  # such as `graph.topics`, for which a model may be asked

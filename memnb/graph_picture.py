@@ -69,7 +69,7 @@ def _curve(one: Box, other: Box, last: bool) -> tuple[str, list[tuple[float, flo
     "The path between two boxes, and points on it where a number may stand. Within a column it goes round outside."
     if one.x == other.x:
         x, out = (one.x, -1) if one.x == MARGIN and not last else (one.x + one.width, 1)
-        reach = out * (6 + min(14, abs(one.y - other.y) / 12))
+        reach = out * (5 + min(11, abs(one.y - other.y) / 15))
         path = f'M{x:g} {one.y:g}C{x + 1.3 * reach:g} {one.y:g} {x + 1.3 * reach:g} {other.y:g} {x:g} {other.y:g}'
         return path, [(x + reach, (one.y + other.y) / 2)]
     left, right = sorted((one, other), key=lambda box: box.x)
