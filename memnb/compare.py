@@ -248,13 +248,15 @@ def comparing_view(state: Comparing) -> str:
     controls = bar(choice('Question', 'question', options, str(state.question)),
                    choice('Budget', 'budget', [(str(one), f'{one} turns') for one in state.budgets], str(state.budget)))
     due = 'to say that it was never said' if must_refuse(question) else question.answer or 'not known'
+    greedy = [method for method in state.methods if not METHODS[method].budgeted]
+    legend = 'A stroke: a turn that was read. ● a gold turn that was read. ○ a gold turn that was not.' + f' Whatever the budget, {", ".join(greedy)} reads everything.' * bool(greedy)
     head = ''.join(f'<th scope="col"{" class=number" * (place > 1)}>{title}</th>' for place, title in enumerate(_HEAD))
     return (f'{_TABLE}{controls}<h3>{safe(question.text)}</h3><p>expected: <b>{safe(due)}</b></p><p class="quiet" aria-live="polite">'
             f'{safe(outcome_line(rows, state.budget))} Marked by a rule; tokens are estimated, four characters to one.</p>'
             f'<table class="compare"><thead><tr>{head}</tr></thead>{"".join(_row_html(state, row) for row in rows)}</table>'
-            f'<p class="quiet">A stroke: a turn that was read. ● a gold turn that was read. ○ a gold turn that was not.</p>{_story_html(state)}')
+            f'<p class="quiet">{safe(legend)}</p>{_story_html(state)}')
 
-
+# %% ../nbs/60e_compare.ipynb #b508158d
 def compare_board(
     conversation: Conversation,
     questions: Sequence[Question] = (),  # default: those of the conversation

@@ -188,7 +188,8 @@ _FAULT_WORDS = {'missing': 'the memory has it nowhere', 'not retrieved': 'the me
 def _turn_html(turn: Turn, quote: str) -> str:
     """A turn as it was said, the quoted words in bold."""
     before, found, after = turn.content.partition(quote) if quote else (turn.content, '', '')
-    return f'<p>{tags([turn.id])} {safe(turn.speaker)}: {safe(before)}{f"<b>{safe(found)}</b>" if found else ""}{safe(after)}</p>'
+    bold = ' ' * before.endswith(' ') + f'<b>{safe(found)}</b>' + ' ' * after.startswith(' ') if found else ''
+    return f'<p>{tags([turn.id])} {safe(turn.speaker)}: {safe(before)}{bold}{safe(after)}</p>'
 
 
 def _edit_html(state: Probing, repair: Repair) -> str:

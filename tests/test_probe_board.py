@@ -190,6 +190,14 @@ def test_markup_stays_text():
             assert page.tags <= plain.tags and page.attributes <= plain.attributes and EVIL in page.words
 
 
+def test_the_words_that_a_repair_stands_on_are_bold_in_their_turn():
+    page = probing_view(Probing(SCENE, 'blur', 1))
+    assert 'walks downstairs backwards. <b>I did it, Zofia. Last Sunday I ran the Millrace Half!</b></p>' in page
+    quoted = re.findall('</code> (\\w+): (.*?<b>.*?)</p>', page)
+    assert [f'{who}: {re.sub("</?b>", "", unescape(words))}' for who, words in quoted] == [
+        f'{turn.speaker}: {turn.content}' for turn in (SESSION.turns[place] for place in (7, 11, 0, 16))]
+
+
 def test_what_was_taken_back_is_said(monkeypatch):
     real = outcome(SCENE, 'blur', 1)
     kept = outcome(SCENE, 'blur', 1, frozenset()).edits, outcome(SCENE, 'blur', 1, frozenset()).entries
