@@ -148,7 +148,7 @@ def panel(state: Exploring, marks: Mapping[Id, Mark]) -> str:
 LAYOUT = PICTURE + """
 .memnb .explorer{display:flex;margin-top:.4em;flex-wrap:wrap-reverse;align-items:flex-end;gap:.5rem 1rem} .memnb .explorer>.scroll{overflow-x:auto;max-width:100%}
 .memnb .explorer>aside{flex:1 1 13rem;min-height:9em;position:sticky;top:0}
-@container (max-width:57rem){.memnb .explorer>aside{height:12.5em;overflow:auto;border-bottom:1px solid var(--line)}
+@container (max-width:57rem){.memnb .explorer>aside{height:9.5em;overflow:auto;border-bottom:1px solid var(--line)}
  .memnb .explorer dl{display:flex;flex-wrap:wrap;gap:0 1.5em} .memnb .explorer dl>div{display:flex}}
 """
 
