@@ -157,13 +157,15 @@ class Box:
 
 
 def _order(nodes: Sequence[Node], edges: Iterable[Edge], heights: Mapping[Id, float]) -> tuple[list[Node], list[float]]:
-    "The nodes of a column beside what they are joined with, where that stands already; others below, as they came."
-    beside, bottom = {one.id: [] for one in nodes}, max(heights.values(), default=0)
+    "The nodes of a column beside what they are joined with, where that stands already; others behind the one before them, as they came."
+    near = {one.id: [] for one in nodes}
     for edge in edges:
         for one, other in ((edge.start, edge.end), (edge.end, edge.start)):
-            if one in beside and other in heights:
-                beside[one].append(heights[other])
-    wanted = {one: sum(near) / len(near) if near else bottom for one, near in beside.items()}
+            if one in near and other in heights:
+                near[one].append(heights[other])
+    wanted, last = {}, min(heights.values(), default=0)
+    for one, beside in near.items():
+        last = wanted[one] = sum(beside) / len(beside) if beside else last
     ranked = sorted(nodes, key=lambda one: wanted[one.id])
     return ranked, [wanted[one.id] for one in ranked]
 
