@@ -113,6 +113,14 @@ def test_any_clicks_end_where_a_simple_book_says(hand, events):
     assert wanted in page.words
 
 
+def test_a_choice_is_taken_back_and_does_not_outlive_its_memory():
+    state = probing_update(probing_update(Probing(SCENE), 'accept', '2'), 'accept', '0')
+    assert probing_update(state, 'reject', '2').accepted == {0} and probing_update(state, 'reject', '5').accepted == {0, 2}
+    for name, value in (('kind', 'names'), ('kind', 'blur'), ('seed', '1'), ('seed', '2'), ('every', 'reject')):
+        assert probing_update(state, name, value).accepted == frozenset()
+    assert probing_update(state, 'question', '1').accepted == {0, 2}
+
+
 def test_fates_are_told_apart_by_what_the_three_memories_say(hand):
     written = hand['', 1][0]
     for case in CASES[1:]:
@@ -152,7 +160,7 @@ def test_both_texts_can_be_read_off_a_picture(old, new):
     assert set(re.findall('<(.*?)>', picture)) <= {'del', '/del', 'ins', '/ins'}
     without = [re.sub(f'<{tag}>.*?</{tag}>', '', picture) for tag in ('ins', 'del')]
     assert [' '.join(unescape(re.sub('</?(?:ins|del)>', '', one)).split()) for one in without] == [old, new]
-    assert ('<del>' in picture or '<ins>' in picture) == (old != new)
+    assert ('<del>' in picture or '<ins>' in picture) == (old != new) and '></' not in picture
 
 
 TEXTS = st.sampled_from(['one', 'two', 'three', 'One', 'four'])
