@@ -79,7 +79,8 @@ def plain_docstring(lines: Iterable[str]) -> list[str]:
     found = []
     for line in lines:
         parts = re.split(r'`+([^`]+)`+', line.strip())
-        found.append(''.join(f'``{part.strip()}``' if place % 2 else re.sub(r'([*|_\\])', r'\\\1', part) for place, part in enumerate(parts)))
+        text = ''.join(f'``{part.strip()}``' if place % 2 else re.sub(r'([*|_\\])', r'\\\1', part) for place, part in enumerate(parts))
+        found.append(re.sub(r'(``\w[^`]*``)(?=\w)', r'\1\\ ', text))  # Sphinx wants a blank after code, or this sign for none
     return found
 
 
