@@ -146,8 +146,16 @@ def shell_of(board: Board) -> Any:
         _esm = WIRE
         html = traitlets.Unicode().tag(sync=True)
 
+    def heard(_, event, buffers):
+        try:
+            board.send(str(event['name']), str(event['value']))
+        except Exception as error:  # ipywidgets only logs what goes wrong in an answer to a click; the page says it
+            board.refused = f'{type(error).__name__}: {error}'
+            shell.html = board.html
+            raise
+
     shell = Shell(html=board.html)
-    shell.on_msg(lambda _, event, __: board.send(str(event['name']), str(event['value'])))
+    shell.on_msg(heard)
     return shell
 
 # %% ../nbs/60_widgets.ipynb #b6b84f49
