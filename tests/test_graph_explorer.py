@@ -375,6 +375,15 @@ def test_many_sessions_are_refused_within_a_second():
     took, html, _ = seconds_of(made(400, sessions=100, names=50))
     assert '450 nodes are too many' in html and took < 1 and 'Session S0: ' in html
 
+def test_a_picture_of_nothing_is_not_offered():
+    every = made(210, sessions=1)
+    nodes = {id: node for id, node in every.nodes.items() if id[0] != 'other'}
+    state = graph_explorer(Made(nodes, tuple(edge for edge in every.edges if edge.start in nodes and edge.end in nodes), every.sessions)).state
+    whole = replace(state, part=0, kinds=('thing', 'other', 'name'))
+    ways = offers(whole, told(whole))
+    assert 'other' in whole.kinds and {'Part 1', 'Only names'} <= {words for words, *_ in ways} and all(size > 0 for *_, size in ways)
+
+
 # ------------------------------------------------------------------ walks
 
 
