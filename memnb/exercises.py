@@ -14,6 +14,8 @@ from typing import Any
 # %% ../nbs/07a_exercises.ipynb #0a396dad
 def plain_form(answer: Any) -> Any:
     """An answer in its one spelling, made of what JSON has: equal forms are equal answers."""
+    if hasattr(answer, 'tolist'):  # numpy's numbers and arrays
+        answer = answer.tolist()
     if answer is None or isinstance(answer, bool):
         return answer
     if isinstance(answer, (int, float)) or hasattr(answer, '__float__'):

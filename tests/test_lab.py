@@ -1,7 +1,7 @@
 """The widgets as a reader has them: JupyterLab in a real browser, turned by mouse and by keyboard.
 
-One JupyterLab serves a copy of the notebooks; every notebook with something to turn is opened and run from top to bottom in a page of
-its own, all at the same time, and then the tests turn what is there. Without playwright or Chromium they skip; with MEMNB_BROWSER=required
+One JupyterLab serves one notebook in which every widget stands as a reader would call it, one page runs it from top to bottom, and then
+the tests turn what is there. (That the notebooks of the package run without an error is shown where their outputs are made.) Without playwright or Chromium they skip; with MEMNB_BROWSER=required
 that is a failure. The screenshots go into the test's own temporary folder, or into MEMNB_SCREENSHOTS."""
 import json
 import os
@@ -14,9 +14,10 @@ import time
 import urllib.request
 from pathlib import Path
 
+import nbformat
 import pytest
 
-NBS = Path(__file__).parent.parent / 'nbs'
+ROOT = Path(__file__).parent.parent
 CHROMIUM = shutil.which('chromium') or shutil.which('chromium-browser')
 try:
     from playwright.sync_api import expect, sync_playwright
@@ -31,7 +32,48 @@ SWITCHES = ['--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run',
             '--disable-component-update', '--disable-sync', '--disable-dev-shm-usage']
 SETTINGS = {'notebook-extension/tracker': {'windowingMode': 'none'}, 'docmanager-extension/plugin': {'autosave': False},
             'apputils-extension/notification': {'fetchNews': 'false', 'checkForUpdates': False}}
-TURNED = ['60_widgets', '60a_tracker_board', '60b_router_explorer', '32a_separation_picture']
+WIDGETS = {  # name -> the cell that shows it
+    'setting': """from memnb.datasets import load_sample
+from memnb.lm import RuleLM
+from memnb.methods import METHODS
+from memnb.pages import framed
+from memnb.widgets import Board, TraceView, bar, button
+
+conversation, rules, memr3 = load_sample(), RuleLM(render=True), METHODS['memr3']
+trace = memr3.loop(memr3.memory.build(conversation, rules), conversation, rules, 25).ask(conversation.questions[1].text)""",
+    'counter': """def count(state, name, value):
+    if name == 'more' and state == 3:
+        raise ValueError('this one counts to three')
+    return state + {'more': 1, 'less': -1}[name]
+
+
+Board(2, lambda state: bar(button('Less', 'less', disabled=state == 0), f'<output>{state}</output>', button('More', 'more')), count)""",
+    'trace': 'TraceView(trace, at=2)',
+    'itself': 'trace',
+    'tracker': """from memnb.tracker_board import tracker_board
+
+tracker_board(trace, conversation)""",
+    'router': """from memnb.router_explorer import router_explorer
+
+router_explorer()""",
+    'graph': """from memnb.gist_graph import GistGraph
+from memnb.graph_explorer import graph_explorer
+from memnb.remem import REMem
+
+gists = METHODS['remem'].memory.build(conversation, RuleLM())
+walk = REMem(gists).ask('When did Tobin have his first concertina lesson?')
+graph_explorer(gists, walk, conversation=conversation).send('part', '2').send('kind-phrase', 'false').send('node', 'fact:D1/f15')""",
+    'probes': """from memnb.probe_board import probe_board
+
+probe_board(conversation, 4, [conversation.questions[6], conversation.questions[32]])""",
+    'compare': """from memnb.compare import compare_board
+
+compare_board(conversation, [conversation.questions[place] for place in (1, 0)], ('rag', 'memr3', 'full-context'))""",
+    'separation': """from IPython.display import HTML
+from memnb.separation_picture import all_curves, separation_html
+
+HTML(separation_html(all_curves(deepest=4, labelled=2)))""",
+}
 PATIENCE = 120_000  # milliseconds: the machine may be busy
 if not MISSING:
     expect.set_options(timeout=PATIENCE / 2)
@@ -63,17 +105,18 @@ def wait_for(url, process, seconds=90):
 def lab(tmp_path_factory):
     """The address of a JupyterLab of our own, with its own settings, on the loopback."""
     folder, port = tmp_path_factory.mktemp('jupyter'), free_port()
-    work = folder / 'nbs'
+    work = folder / 'work'
     work.mkdir()
-    for path in NBS.glob('*.ipynb'):
-        shutil.copy(path, work)
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source) for source in WIDGETS.values()])
+    notebook.metadata.kernelspec = {'name': 'python3', 'display_name': 'Python 3', 'language': 'python'}
+    nbformat.write(notebook, work / 'widgets.ipynb')
     for name, value in SETTINGS.items():
         path = folder / 'config/lab/user-settings/@jupyterlab' / f'{name}.jupyterlab-settings'
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(value))
     environment = os.environ | {'JUPYTER_CONFIG_DIR': f'{folder}/config', 'JUPYTER_DATA_DIR': f'{folder}/data',
                                 'JUPYTER_RUNTIME_DIR': f'{folder}/run', 'IPYTHONDIR': f'{folder}/ipython', 'IN_TEST': '1',
-                                'PYTHONPATH': str(NBS.parent)}
+                                'PYTHONPATH': str(ROOT)}
     command = [sys.executable, '-m', 'jupyterlab', '--no-browser', '--allow-root', '--ip=127.0.0.1', f'--port={port}',
                f'--ServerApp.root_dir={work}', '--IdentityProvider.token=', '--LabApp.expose_app_in_browser=True',
                '--LabApp.extension_manager=readonly']
@@ -88,37 +131,32 @@ def lab(tmp_path_factory):
 
 
 @pytest.fixture(scope='session')
-def pages(lab):
-    """A page for each notebook, opened and running; what leaves the loopback is refused and fails the test that sees it."""
+def page(lab):
+    """The notebook, opened and run without an error; a page that asks for something from elsewhere fails the last test."""
     assert not MISSING, MISSING
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=SWITCHES)
-        context = browser.new_context(viewport={'width': 1280, 'height': 900})
-        outside = []
-        context.route(lambda url: not url.startswith((lab, 'data:', 'blob:')), lambda route: (outside.append(route.request.url), route.abort()))
-        opened = {}
-        for name in TURNED:
-            opened[name] = page = context.new_page()
-            page.set_default_timeout(PATIENCE)
-            page.goto(f'{lab}/doc/workspaces/{name}/tree/{name}.ipynb', wait_until='commit')
-        for page in opened.values():
-            page.wait_for_function(READY)
-            page.evaluate("() => { window.jupyterapp.commands.execute('notebook:run-all-cells') }")
+        opened, outside = browser.new_page(viewport={'width': 1280, 'height': 900}), []
+        opened.on('request', lambda request: request.url.startswith((lab, lab.replace('http', 'ws'), 'data:', 'blob:')) or outside.append(request.url))
+        opened.set_default_timeout(PATIENCE)
+        opened.goto(f'{lab}/doc/workspaces/one/tree/widgets.ipynb', wait_until='commit')
+        opened.wait_for_function(READY)
+        opened.evaluate("() => { window.jupyterapp.commands.execute('notebook:run-all-cells') }")
+        opened.wait_for_function(DONE)
+        assert opened.locator('.jp-OutputArea-output[data-mime-type*="error"], .jp-OutputArea-output[data-mime-type*="stderr"]').count() == 0
         yield opened
         browser.close()
         assert outside == []
 
 
 @pytest.fixture
-def opened(pages):
-    """The page of a notebook, when every cell has run and none has failed."""
-    def ready(name):
-        page = pages[name]
-        page.bring_to_front()
-        page.wait_for_function(DONE)
-        assert page.locator('[data-mime-type="application/vnd.jupyter.stderr"], .jp-OutputArea-output.jp-RenderedText[data-mime-type*="error"]').count() == 0
-        return page
-    return ready
+def widget(page):
+    """The output of the cell of a name."""
+    def found(name):
+        output = page.locator('.jp-CodeCell').nth(list(WIDGETS).index(name)).locator('.jp-OutputArea-output')
+        output.scroll_into_view_if_needed()
+        return output
+    return found
 
 
 @pytest.fixture(scope='session')
@@ -129,7 +167,7 @@ def shots(tmp_path_factory):
 def picture(page, part, path):
     """A screenshot of a part of a page; with MEMNB_SCREENSHOTS, which is for people, in both themes and at two widths."""
     for width, theme in ((1280, 'Dark'), (1280, 'Light'), (800, 'Light'), (800, 'Dark')) if os.environ.get('MEMNB_SCREENSHOTS') else ((1280, 'Light'),):
-        page.set_viewport_size({'width': width, 'height': 900})
+        page.set_viewport_size({'width': width, 'height': 1900})
         page.evaluate(THEME, f'JupyterLab {theme}')
         part.scroll_into_view_if_needed()
         part.screenshot(path=f'{path}-{width}-{theme.lower()}.png')
@@ -137,9 +175,8 @@ def picture(page, part, path):
     page.set_viewport_size({'width': 1280, 'height': 900})
 
 
-def test_a_trace_is_stepped_through_by_keys_and_by_mouse(opened, shots):
-    page = opened('60_widgets')
-    story = page.locator('.memnb-story').first
+def test_a_trace_is_stepped_through_by_keys_and_by_mouse(page, widget, shots):
+    story = widget('trace').locator('.memnb-story')
     told = story.locator('output')
     expect(told).to_have_text(re.compile(r'3 of \d+'))
     last = int(told.inner_text().split()[-1])
@@ -163,9 +200,14 @@ def test_a_trace_is_stepped_through_by_keys_and_by_mouse(opened, shots):
     picture(page, story, shots / 'trace')
 
 
-def test_a_trace_plays_and_pauses(opened):
-    page = opened('60_widgets')
-    story = page.locator('.memnb-story').first
+def test_a_trace_shows_itself_as_a_story_from_the_beginning(widget):
+    story = widget('itself').locator('.memnb-story')
+    expect(story.locator('output')).to_have_text(re.compile('^1 of'))
+    expect(widget('itself')).to_contain_text('61')
+
+
+def test_a_trace_plays_and_pauses(page, widget):
+    story = widget('trace').locator('.memnb-story')
     told = story.locator('output')
     story.focus()
     page.keyboard.press('Home')
@@ -178,9 +220,8 @@ def test_a_trace_plays_and_pauses(opened):
     expect(told).to_have_text(here)
 
 
-def test_a_board_answers_mouse_and_keys_and_says_what_it_refuses(opened):
-    page = opened('60_widgets')
-    board = page.locator('.memnb-board').first
+def test_a_board_answers_mouse_and_keys_and_says_what_it_refuses(page, widget):
+    board = widget('counter').locator('.memnb-board')
     count = board.locator('output')
     before = int(count.inner_text())
     board.get_by_role('button', name='Less').click()
@@ -201,9 +242,8 @@ def slide(slider, key, times=1):
         slider.press(key)
 
 
-def test_the_tracker_board_goes_through_its_states_and_opens_a_turn(opened, shots):
-    page = opened('60a_tracker_board')
-    board = page.locator('.memnb-board').first
+def test_the_tracker_board_goes_through_its_states_and_opens_a_turn(page, widget, shots):
+    board = widget('tracker').locator('.memnb-board')
     slide(board.get_by_role('slider', name='State'), 'Home')
     expect(board).to_contain_text('Evidence, round 1')
     slide(board.get_by_role('slider', name='State'), 'ArrowRight', 2)
@@ -219,9 +259,8 @@ def test_the_tracker_board_goes_through_its_states_and_opens_a_turn(opened, shot
     picture(page, board, shots / 'tracker')
 
 
-def test_the_router_explorer_decides_and_marks_its_cell(opened, shots):
-    page = opened('60b_router_explorer')
-    board = page.locator('.memnb-board').first
+def test_the_router_explorer_decides_and_marks_its_cell(page, widget, shots):
+    board = widget('router').locator('.memnb-board')
     slide(board.get_by_role('slider', name='Iteration'), 'Home')
     slide(board.get_by_role('slider', name='Reflections'), 'Home')
     board.get_by_role('combobox').select_option('answer')
@@ -249,9 +288,8 @@ def test_the_router_explorer_decides_and_marks_its_cell(opened, shots):
     picture(page, board, shots / 'router')
 
 
-def test_the_separation_lab_redraws_its_curves(opened, shots):
-    page = opened('32a_separation_picture')
-    lab = page.locator('.memnb-separation').first
+def test_the_separation_lab_redraws_its_curves(page, widget, shots):
+    lab = widget('separation').locator('.memnb-separation')
     words, curve = lab.locator('[data-slot=sentence]'), lab.locator('[data-slot=active]')
     lab.get_by_role('combobox', name='Labels').select_option('a fair coin, other leaves blank')
     depth = lab.get_by_role('slider')
@@ -264,3 +302,61 @@ def test_the_separation_lab_redraws_its_curves(opened, shots):
     lab.get_by_role('combobox', name='Ways out').select_option('3')
     expect(words).to_contain_text('3 ways out')
     picture(page, lab, shots / 'separation')
+
+
+def test_the_graph_explorer_opens_nodes_and_refuses_a_crowd(page, widget, shots):
+    board = widget('graph').locator('.memnb-board')
+    nodes, tobin = board.locator('g[data-event=node]'), board.locator('g[data-value="phrase:tobin"]')
+    expect(board.locator('#said')).to_contain_text('nodes and')
+    before = nodes.count()
+    tobin.click()
+    expect(tobin).to_have_attribute('aria-expanded', 'true')
+    assert nodes.count() > before
+    expect(board.locator('aside')).to_contain_text('Tobin')
+    picture(page, board, shots / 'graph')
+    tobin.press('Enter')
+    expect(tobin).to_have_attribute('aria-expanded', 'false')
+    expect(nodes).to_have_count(before)
+    board.get_by_role('combobox', name='Session').select_option('')
+    expect(board.locator('#too-many')).to_contain_text('nodes are too many to be read')
+    board.locator('#too-many').get_by_role('button').first.press('Enter')
+    expect(board.locator('svg.graph, #explorer svg').first).to_be_visible()
+    board.get_by_role('checkbox', name='Only the walk').check()
+    expect(board.locator('g.walked').first).to_be_visible()
+    expect(board.locator('g[data-event=node]:not(.walked)')).to_have_count(0)
+    board.get_by_role('checkbox', name='Only the walk').press('Space')
+    expect(board.locator('g[data-event=node]:not(.walked)').first).to_be_visible()
+
+
+def test_the_probe_board_accepts_a_repair_and_a_later_answer_changes(page, widget, shots):
+    board = widget('probes').locator('.memnb-board')
+    board.get_by_role('button', name='Reject all').click()
+    expect(board.locator('.answer')).to_contain_text('with 0 of 4 repairs accepted')
+    later = board.locator('#later')
+    board.get_by_role('combobox', name='Question').select_option(label='When did Tobin run the Millrace Half Marathon?')
+    expect(later.locator('dl > div').last).to_contain_text('✗ wrong')
+    board.locator('#accept-2').press('Enter')
+    expect(board.locator('.answer')).to_contain_text('3 with 1 of 4 repairs accepted')
+    expect(later.locator('dl > div').last).to_contain_text('✓ right')
+    board.locator('#reject-2').click()
+    expect(later.locator('dl > div').last).to_contain_text('✗ wrong')
+    board.get_by_role('button', name='Accept all').click()
+    expect(board.locator('.answer')).to_contain_text('with 4 of 4 repairs accepted')
+    slide(board.get_by_role('slider', name='Which entries'), 'ArrowRight')
+    expect(board.locator('.answer')).not_to_contain_text('with 4 of 4 repairs accepted')
+    slide(board.get_by_role('slider', name='Which entries'), 'ArrowLeft')
+    picture(page, board, shots / 'probes')
+
+
+def test_methods_are_compared_and_opened(page, widget, shots):
+    board = widget('compare').locator('.memnb-board')
+    expect(board.locator('#row-rag')).to_contain_text('✗ wrong')
+    board.locator('#row-memr3').get_by_role('button').click()
+    expect(board.locator('#run')).to_contain_text('How memr3 got there: step 1 of')
+    board.get_by_role('button', name='Forward').press('Enter')
+    expect(board.locator('#run')).to_contain_text('step 2 of')
+    slide(board.get_by_role('slider', name='Step'), 'End')
+    expect(board.get_by_role('button', name='Forward')).to_be_disabled()
+    board.get_by_role('combobox', name='Budget').select_option('25')
+    expect(board.locator('#row-memr3')).to_contain_text('✓ right')
+    picture(page, board, shots / 'compare')

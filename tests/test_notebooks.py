@@ -1,11 +1,48 @@
 """The notebooks as a reader has them: none longer than can be read, each public definition shown, exercises that can be checked."""
+import json
+import sys
+from pathlib import Path
+
+import numpy
 import pytest
 from hypothesis import given, strategies as st
 
 from memnb.exercises import plain_form, seal, unanswered, verdict
 
+ROOT = Path(__file__).parent.parent
+sys.path.insert(0, str(ROOT / '.ci'))
+from notebooks import all_notebooks, shortcomings  # noqa: E402
+
 ANSWERS = st.recursive(st.none() | st.booleans() | st.integers(-10**6, 10**6) | st.text(max_size=5), lambda inner: st.lists(inner, max_size=3)
                        | st.frozensets(st.integers(0, 9) | st.text(max_size=2), max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3))
+
+
+def test_nothing_falls_short():
+    assert list(shortcomings(all_notebooks(ROOT / 'nbs'))) == []
+
+
+def test_no_committed_output_is_an_error():
+    for path in (ROOT / 'nbs').glob('*.ipynb'):
+        for cell in json.loads(path.read_text(encoding='utf-8'))['cells']:
+            assert all(output['output_type'] != 'error' for output in cell.get('outputs', ())), path.name
+
+
+def test_what_falls_short_is_found(tmp_path):
+    def code(source):
+        return {'cell_type': 'code', 'source': source.splitlines(True), 'outputs': []}
+    path = tmp_path / '99_short.ipynb'
+    cells = [code('#| export\ndef shown():\n    return 1\n\n\ndef hidden():\n    return 2'), code('assert shown() == 1\nhidden()'), code('hidden()')]
+    exercises = [{'cell_type': 'markdown', 'source': ['## Exercises']}, code('answer = ...\ncheck(answer, "x")'),
+                 {'cell_type': 'markdown', 'source': ['```python\nanswer = 1\n```\n']}]
+    path.write_text(json.dumps({'cells': cells + exercises}))
+    assert list(shortcomings(all_notebooks(tmp_path))) == ['99_short: 1 exercises and 1 solutions, 3 of each wanted']  # one cell has both names and an assert
+    path.write_text(json.dumps({'cells': cells[:1] + [code('assert shown() == 1'), code('hidden()')] * 30 + exercises}))
+    assert list(shortcomings(all_notebooks(tmp_path))) == ['99_short: 61 cells, at most 60', '99_short: 1 exercises and 1 solutions, 3 of each wanted',
+                                                           '99_short: hidden has no example with an assert']
+
+
+def test_an_array_is_the_list_of_its_numbers():
+    assert seal(numpy.array([1, 2.5])) == seal([1, 2.5]) and verdict(numpy.array([3, 4]), seal((3, 4))) == 'Right.'
 
 
 @given(ANSWERS)
