@@ -72,7 +72,7 @@ class Tracked:
 def life_html(tracked: Tracked) -> str:
     """A row for each bullet and gap, a column for each state, a mark in each cell; the column looked at stands in a frame."""
     states = tracked.states
-    head = ''.join(f'<th>{button(str(state.iteration), "at", str(place), pressed=place == tracked.at)}</th>' for place, state in enumerate(states))
+    head = ''.join(f'<th>{button(str(state.iteration), "at", str(place + 1), pressed=place == tracked.at)}</th>' for place, state in enumerate(states))
     body = ''
     for text, marks in lines_of(states).items():
         kind = 'gap' if '?' in marks or '✓' in marks else 'evidence'
@@ -108,19 +108,19 @@ def tracker_view(tracked: Tracked) -> str:
     evidence = ''.join(_line(bullet.text, state, bullet.sources, tracked) for bullet in state.evidence)
     gaps = ''.join(_line(gap, state, (), tracked) for gap in [*state.closed, *state.gaps])
     said = f'<div id="said">{turns_around(tracked.conversation, tracked.turn)}</div>' if tracked.turn else ''
-    steps = slider('State', 'at', tracked.at, 0, len(states) - 1) if len(states) > 1 else ''
+    steps = slider('State', 'at', tracked.at + 1, 1, len(states)) if len(states) > 1 else ''
     return (f'<h3>{safe(tracked.trace.question)}</h3>{bar(steps)}{life_html(tracked)}<div class="columns">'
             f'<div><h4>Evidence, round {state.iteration}</h4><dl>{evidence or "nothing yet"}</dl></div>'
             f'<div><h4>Gaps, round {state.iteration}</h4><dl>{gaps or "none"}</dl></div></div>{said}')
 
 
 def tracker_update(tracked: Tracked, name: str, value: str) -> Tracked:
-    """The board after an event: `at` (a place among the states) or `turn` (an id; the open one closes). A ValueError refuses what is neither."""
-    if name == 'at' and value.isdecimal() and int(value) < len(tracked.states):
-        return replace(tracked, at=int(value))
+    """The board after an event: `at` (a place among the states, from 1) or `turn` (an id; the open one closes). A ValueError refuses what is neither."""
+    if name == 'at' and value.isdecimal() and 1 <= int(value) <= len(tracked.states):
+        return replace(tracked, at=int(value) - 1)
     if name == 'turn' and tracked.conversation is not None and any(value == one.id for one in tracked.conversation.turns):
         return replace(tracked, turn='' if value == tracked.turn else value)
-    raise ValueError(f'expected a state from 0 to {len(tracked.states) - 1} or a turn of the conversation, got {name} {value!r}')
+    raise ValueError(f'expected a state from 1 to {len(tracked.states)} or a turn of the conversation, got {name} {value!r}')
 
 
 def tracker_board(

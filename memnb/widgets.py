@@ -87,6 +87,7 @@ class Board:
 
 # %% ../nbs/60_widgets.ipynb #f1543f31
 WIRE = """
+let held = null  // the slider that was moved and has had no answer yet
 const KEPT = ['open', 'data-lm-suppress-shortcuts']
 const alike = (one, other) => one.nodeType === other.nodeType && one.nodeName === other.nodeName && (one.id || '') === (other.id || '')
 function patch(old, fresh) {
@@ -94,7 +95,12 @@ function patch(old, fresh) {
   if (old.nodeType !== 1) return
   for (const one of [...old.attributes]) if (!fresh.hasAttribute(one.name) && !KEPT.includes(one.name)) old.removeAttribute(one.name)
   for (const one of fresh.attributes) if (old.getAttribute(one.name) !== one.value) old.setAttribute(one.name, one.value)
-  if (old.nodeName === 'INPUT' && old !== document.activeElement) { old.value = fresh.getAttribute('value') ?? ''; old.checked = fresh.hasAttribute('checked') }
+  if (old.nodeName === 'INPUT') {
+    if (old === held && old.type === 'range' && old.value !== fresh.getAttribute('value')) return
+    if (old === held) held = null
+    old.value = fresh.getAttribute('value') ?? ''
+    old.checked = fresh.hasAttribute('checked')
+  }
   children(old, fresh)
   if (old.nodeName === 'SELECT') { const on = [...old.options].findIndex(one => one.hasAttribute('selected')); if (on >= 0) old.selectedIndex = on }
 }
@@ -119,7 +125,7 @@ function render({model, el}) {
     const on = event.target.closest('[data-event]')
     if (on && on.nodeName !== 'BUTTON' && (event.key === 'Enter' || event.key === ' ')) { event.preventDefault(); press(event) }
   })
-  el.addEventListener('input', event => { const one = event.target; if (one.name) tell(one.name, one.type === 'checkbox' ? one.checked : one.value) })
+  el.addEventListener('input', event => { const one = event.target; held = one; if (one.name) tell(one.name, one.type === 'checkbox' ? one.checked : one.value) })
   model.on('change:html', show)
   show()
 }

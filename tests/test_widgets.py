@@ -112,7 +112,7 @@ def test_a_tracker_board_is_always_somewhere(trace, events):
     for name, value in events:
         before = board.state
         board.send(name, value)
-        good = (name == 'at' and value in map(str, range(len(trace.steps)))) or (name == 'turn' and value in TURNS)
+        good = (name == 'at' and value in map(str, range(1, len(trace.steps) + 1))) or (name == 'turn' and value in TURNS)
         assert bool(board.refused) == (not good) and (good or board.state == before)
         page = Tags(board.html)
         assert page.odd == [] and page.depth == [] and not any(tag == 'b' and attributes for tag, attributes in page.found)
@@ -123,7 +123,7 @@ def test_a_tracker_board_without_a_conversation_names_turns_and_opens_none():
     trace = Trace(question='<i>', method='m', model='m', steps=[StateStep(iteration=1, evidence=[Bullet(text='t', sources=['D1:1'])], gained=['t'])])
     page = tracker_view(Tracked(trace))
     assert 'data-event="turn"' not in page and '<code>D1:1</code>' in page and '<i>' not in page
-    with pytest.raises(ValueError, match='expected a state from 0 to 0'):
+    with pytest.raises(ValueError, match='expected a state from 1 to 1'):
         tracker_update(Tracked(trace), 'turn', 'D1:1')
 
 
