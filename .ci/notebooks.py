@@ -1,9 +1,11 @@
 """Measure every notebook, and list what falls short: `python .ci/notebooks.py` prints a table, and ends with 1 where something does.
+With MEMNB_TIMES, the file that `.ci/rerun.py` wrote of the same name, each line has the seconds of a run.
 
 A public definition is reached where a cell that is not exported uses its name and asserts something. An exercise is a cell with a
 `check(...)` on a line of its own; the cell of solutions has a block of Python for each."""
 import ast
 import json
+import os
 import re
 import sys
 from pathlib import Path
@@ -110,7 +112,9 @@ def markdown(rows):
 
 if __name__ == '__main__':
     notebooks = all_notebooks()
-    print(markdown([notebook.row() for notebook in notebooks]))
+    times = os.environ.get('MEMNB_TIMES')
+    seconds = json.loads(Path(times).read_text()) if times and Path(times).exists() else {}
+    print(markdown([notebook.row() | ({'seconds': seconds.get(notebook.name, '')} if seconds else {}) for notebook in notebooks]))
     found = list(shortcomings(notebooks))
     print(*found, sep='\n')
     sys.exit(bool(found))
