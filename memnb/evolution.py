@@ -8,18 +8,18 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import cache
-from html import escape
 from itertools import islice
 
 from pydantic import TypeAdapter
 
 from .edits import Entry
+from .pages import framed, rows_html, safe
 from .probes import Probe
 from .role import Usage
 from .search import Hit
 from .steps import Row, Seen, cost_of, count_of
 from .texts import printable
-from .trace import STYLE, row_text, rows_html
+from .trace import row_text
 
 # %% auto #0
 __all__ = ['Tested', 'Repair', 'count_passed', 'Evolution']
@@ -143,8 +143,8 @@ class Evolution(_Story):
 
     def _repr_html_(self):
         rounds = ''.join(f'<h4>Probe {number}</h4>{rows_html(rows)}' for number, rows in enumerate(self.rounds(), 1))
-        return (f'<div class="memnb"><style>{STYLE}</style><article><h3>Session {escape(printable(self.session))}</h3>'
-                f'<p class="answer">{self.headline}</p>{rounds}<h4>In all</h4>{rows_html(self.closing())}</article></div>')
+        return framed(f'<article><h3>Session {safe(self.session)}</h3><p class="answer">{self.headline}</p>'
+                      f'{rounds}<h4>In all</h4>{rows_html(self.closing())}</article>')
 
 # %% ../nbs/41c_evolution.ipynb #a52943e3
 @cache

@@ -13,11 +13,12 @@ from typing import Any
 from .charts import element, safe
 from .figures import CHART_STYLE, FIGURE_STYLE, conversation_table, cost_charts, curve_chart, difference_charts, metric_charts, shown_metrics, table_html
 from .folder import Folder, FolderError, keys_of, provenance_of, questions_of, rows_of, state_of
+from .pages import STYLE
 from .questions import QUESTION_STYLE, questions_html
 from .results import NAMES, category_table, difference_table, fallback_of, main_table, method_rows, refusal_table, spending
 from .rows import Row
 from .tables import Table
-from .trace import PAGE, STYLE
+from .trace import PAGE
 
 # %% auto #0
 __all__ = ['COSTS', 'REPORT_STYLE', 'spending_table', 'price_of', 'failures_html', 'block_html', 'pieces_of', 'report', 'write',

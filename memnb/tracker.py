@@ -14,8 +14,9 @@ from typing import Literal
 
 from pydantic import BaseModel
 
+from .pages import framed, rows_html
 from .steps import Bullet, Row
-from .trace import STYLE, row_text, rows_html
+from .trace import row_text
 
 # %% auto #0
 __all__ = ['Claim', 'TrackerReply', 'normal', 'Gap', 'EvidenceGap']
@@ -163,6 +164,5 @@ def _side_by_side(state: EvidenceGap, width: int = 54) -> str:  # width: charact
 
 def _two_columns(state: EvidenceGap) -> str:
     "Evidence beside gaps as HTML; where there is little room, above them."
-    grid = 'display:grid;grid-template-columns:repeat(auto-fit,minmax(min(20rem,100%),1fr));gap:0 2rem'
-    return (f'<div class="memnb"><style>{STYLE}</style><div style="{grid}"><div><h4>Evidence</h4>{rows_html(_evidence_rows(state))}'
-            f'</div><div><h4>Gaps</h4>{rows_html(_gap_rows(state))}</div></div></div>')
+    return framed('<div class="columns"><div><h4>Evidence</h4>' + rows_html(_evidence_rows(state))
+                  + '</div><div><h4>Gaps</h4>' + rows_html(_gap_rows(state)) + '</div></div>')
