@@ -155,10 +155,9 @@ def shell_of(board: Board) -> Any:
     def heard(_, event, buffers):
         try:
             board.send(str(event['name']), str(event['value']))
-        except Exception as error:  # ipywidgets only logs what goes wrong in an answer to a click; the page says it
+        except Exception as error:  # what goes wrong in an answer to a click would be seen by nobody; the page says it
             board.refused = f'{type(error).__name__}: {error}'
             shell.html = board.html
-            raise
 
     shell = Shell(html=board.html)
     shell.on_msg(heard)

@@ -25,6 +25,8 @@ def test_no_committed_output_is_an_error():
     for path in (ROOT / 'nbs').glob('*.ipynb'):
         for cell in json.loads(path.read_text(encoding='utf-8'))['cells']:
             assert all(output['output_type'] != 'error' for output in cell.get('outputs', ())), path.name
+            shown = json.dumps(cell.get('outputs', ()))
+            assert 'Traceback (most recent call last)' not in shown and 'site-packages' not in shown, path.name
 
 
 def test_what_falls_short_is_found(tmp_path):

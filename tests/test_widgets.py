@@ -64,6 +64,14 @@ def test_the_wire_carries_events_in_and_the_picture_out():
     assert board.state == 7 and '<p>7</p>' in board._shell.html
 
 
+def test_a_fault_in_an_answer_to_a_click_is_said_on_the_page():
+    pytest.importorskip('anywidget')
+    board = Board(0, lambda state: f'<p>{state}</p>', lambda state, name, value: 1 // state)
+    shell = shell_of(board)
+    shell._handle_custom_msg({'name': 'x', 'value': ''}, [])
+    assert 'ZeroDivisionError: integer division or modulo by zero' in shell.html and '<p>0</p>' in shell.html
+
+
 def test_without_a_kernel_a_board_is_a_picture():
     board = Board(1, lambda state: f'<p>{state}</p>', lambda state, name, value: state)
     assert set(board._repr_mimebundle_()) == {'text/html', 'text/plain'} and '<p>1</p>' in board._repr_html_()
