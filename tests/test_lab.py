@@ -26,7 +26,7 @@ except ImportError:
 MISSING = 'playwright is not installed' if sync_playwright is None else 'there is no chromium' if CHROMIUM is None else ''
 if MISSING and os.environ.get('MEMNB_BROWSER') != 'required':
     pytest.skip(f'no browser: {MISSING}', allow_module_level=True)
-pytestmark = pytest.mark.xdist_group('lab')  # one worker, one JupyterLab
+
 
 SWITCHES = ['--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking',
             '--disable-component-update', '--disable-sync', '--disable-dev-shm-usage']

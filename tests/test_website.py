@@ -15,7 +15,7 @@ NAMES = sorted(path.stem for path in NBS.glob('*.ipynb') if path.stem != 'index'
 BUILT = ['03c_pages', '04_trace', '10_ideal']
 
 
-pytestmark = pytest.mark.xdist_group('site')  # built once
+
 
 
 @pytest.fixture(scope='module')
