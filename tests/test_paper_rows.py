@@ -130,9 +130,10 @@ NOTEBOOKS = Path(__file__).resolve().parent.parent / 'nbs'
 
 
 def texts(name):
-    "The cells of text of a notebook."
+    "The cells of text of a notebook, before its exercises."
     cells = json.loads((NOTEBOOKS / f'{name}.ipynb').read_text(encoding='utf-8'))['cells']
-    return [''.join(cell['source']) for cell in cells if cell['cell_type'] == 'markdown']
+    found = [''.join(cell['source']) for cell in cells if cell['cell_type'] == 'markdown']
+    return found[:next((place for place, text in enumerate(found) if text.startswith('## Exercises')), len(found))]
 
 
 def commands(name):
