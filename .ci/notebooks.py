@@ -80,7 +80,7 @@ class Notebook:
 
     def faults(self):
         """Where it is more than a reader can bear, or its exercises are not whole."""
-        most = max(self.lines, default=0)
+        most = max((len(source.splitlines()) for source in self.exported), default=0)
         if len(self.lesson) > CELLS:
             yield f'{len(self.lesson)} cells, at most {CELLS}'
         if most > CELL:

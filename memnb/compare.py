@@ -152,7 +152,7 @@ class Comparing:
         trace = asked(self.conversation, self.opened, self.questions[self.question].text, self.budget)
         return story_of(trace) or [('Nothing was done', f'<p>{safe(trace.error or "")}</p>')]
 
-
+# %% ../nbs/60e_compare.ipynb #ebbe73eb
 def _picked(what: str, value: str, options: Iterable[Any]) -> Any:
     """The option that an event names; a ValueError where it is none."""
     known = {str(one): one for one in options}

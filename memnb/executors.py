@@ -40,6 +40,18 @@ def _begin_worker() -> None:
         os._exit(1)
     threading.Thread(target=end_with_parent, daemon=True).start()
 
+
+class _Pool(ProcessPoolExecutor):
+    "A pool whose processes are born deaf to control-C; the one who starts them hears it when they are started."
+    def submit(self, function, /, *arguments, **options):
+        if not hasattr(signal, 'pthread_sigmask'):  # Windows, where there is nothing to inherit
+            return super().submit(function, *arguments, **options)
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+        try:
+            return super().submit(function, *arguments, **options)
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
 # %% ../nbs/51k_executors.ipynb #6ea605f7
 @contextmanager
 def executor_of(text: str) -> Iterator[Executor]:
@@ -51,7 +63,7 @@ def executor_of(text: str) -> Iterator[Executor]:
             yield executor
     elif kind == 'processes':
         fresh = multiprocessing.get_context('spawn')  # a process that is a copy of this one would hold its threads' locks
-        with ProcessPoolExecutor(where, fresh, _begin_worker) as executor:
+        with _Pool(where, fresh, _begin_worker) as executor:
             yield executor
     else:
         with _cluster(where) as executor:

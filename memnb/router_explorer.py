@@ -116,7 +116,7 @@ def router_view(routed: Routed) -> str:
                   choice('Proposed', 'proposed', [(action, action) for action in ACTIONS], routed.proposed))
     return f'{limits}{numbers}{decided_html(routed)}{table_html(routed)}'
 
-
+# %% ../nbs/60b_router_explorer.ipynb #9f25cafb
 def _whole(name: str, value: str) -> int:
     least, most = int(name != 'streak'), MOST[name]
     if not value.isdecimal() or not least <= int(value) <= most:

@@ -117,7 +117,7 @@ html_theme, html_math_renderer, html_copy_source, html_show_sourcelink = 'furo',
 nb_execution_mode, nb_ipywidgets_js, nb_merge_streams = 'off', {}, True
 myst_enable_extensions, myst_heading_anchors = ['dollarmath', 'amsmath'], 3
 autodoc_member_order, autodoc_typehints = 'bysource', 'signature'
-suppress_warnings = ['mystnb.unknown_mime_type', 'myst.header', 'misc.highlighting_failure', 'autodoc.import_object']
+suppress_warnings = ['mystnb.unknown_mime_type', 'myst.header', 'misc.highlighting_failure']
 """
 
 
@@ -134,7 +134,7 @@ def _cell(text: str) -> dict:
 def _toctree(title: str, names: Iterable[str]) -> str:
     return '\n'.join(['```{toctree}', ':hidden:', f':caption: "{title}"', '', *names, '```', ''])
 
-
+# %% ../nbs/61b_website.ipynb #7eda0c03
 def write_source(
     folder: Path,  # is filled
     nbs: Path,  # where the notebooks are

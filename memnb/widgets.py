@@ -86,7 +86,7 @@ class Board:
         return picture if self._shell is None else picture | self._shell._repr_mimebundle_()[0]
 
 # %% ../nbs/60_widgets.ipynb #f1543f31
-WIRE = """
+_PATCH = """
 let held = null  // the slider that was moved and has had no answer yet
 const KEPT = ['open', 'data-lm-suppress-shortcuts']
 const alike = (one, other) => one.nodeType === other.nodeType && one.nodeName === other.nodeName && (one.id || '') === (other.id || '')
@@ -114,6 +114,10 @@ function children(old, fresh) {
   }
   left.forEach(gone => gone.remove())
 }
+"""
+
+# %% ../nbs/60_widgets.ipynb #088dd554
+WIRE = _PATCH + """
 function render({model, el}) {
   el.addEventListener('focusin', event => event.target.setAttribute('data-lm-suppress-shortcuts', 'true'))
   el.classList.add('memnb-board')

@@ -331,7 +331,7 @@ def test_a_run_with_processes_ends_with_them_and_goes_on(tmp_path, with_signal, 
         process.send_signal(with_signal)
     _, told = process.communicate(timeout=30)
     assert process.returncode == status
-    assert told.count(b'Traceback') == told.count(b'in spawn_main')  # only of a worker that was still being started
+    assert b'Traceback' not in told
     time.sleep(.2)
     asked = len(noted(diary))
     time.sleep(.15)
