@@ -39,7 +39,7 @@ setup(
     packages=[cfg['lib_path']],
     python_requires=f">={cfg['min_python']}",
     install_requires=cfg['requirements'].split(),
-    extras_require={extra: cfg[f'{extra}_requirements'].split() for extra in ('plot', 'lab', 'docs', 'dask', 'dev')},
+    extras_require={name.removesuffix('_requirements'): cfg[name].split() for name in cfg if name.endswith('_requirements')},
     entry_points={'console_scripts': cfg['console_scripts'].split()},
     cmdclass={'build_py': BuildWithData},
     zip_safe=False,
