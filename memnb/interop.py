@@ -104,16 +104,22 @@ class Foreign(Adapted):
         scores: bool = True,  # whether it says how well each fits
         times: bool = True,  # whether it can keep when something happened
         note: str = '',  # what else a reader must know
+        fields: bool = True,  # whether it keeps speaker, session, position and sources
     ):
         super().__init__(ask)
-        self.kind, self.note = kind, note
+        self.kind, self.note, self.times, self.fields = kind, note, times, fields
         masks = 'by the store', 'over-fetched and filtered here'
         self.does = {
             'ids': 'its own' if ids else 'a hash of the text',
             'scores': 'its own' if scores else 'none; the order is kept',
             'times': 'kept as a field' if times else 'none: `during` finds nothing',
+            'fields': 'kept beside the text' if fields else 'none but the text',
             'exclude': masks['exclude' not in self._takes],
             'during': masks['during' not in self._takes] if times else 'nothing passes'}
+
+    def _fetch(self, query: str, wanted: int, *masks: Any) -> list[Hit]:
+        "Ask the store for a plain number of results: a store may know no numbers of numpy's."
+        return super()._fetch(query, int(wanted), *masks)
 
 # %% ../nbs/61_interop.ipynb #39e16328
 def abilities_table(stores: Iterable[Foreign]) -> str:

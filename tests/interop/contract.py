@@ -1,0 +1,303 @@
+"""What a store of another library must keep as a memory of ours, as laws over `make(snippets) -> Foreign`.
+
+`make` fills a store of the real library with the snippets, through `fields_of`, and adapts it. No law changes a store, so `make`
+may hand out the same store for the same snippets (they are hashable: `functools.cache` over a tuple). A law is a function of `make`
+and fails by an assertion. A test file of an adapter runs them all:
+
+    from contract import LAWS
+
+    @pytest.mark.parametrize('law', LAWS, ids=lambda law: law.__name__)
+    def test_law(law):
+        law(make)
+
+Where the real store can be broken (a closed connection, a dropped collection), give `make.broken`, a function without arguments
+that returns a `Foreign` over such a store; the law of failing stores then asks it, too."""
+import asyncio
+import copy
+import math
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from datetime import date, datetime, timedelta, timezone
+
+import numpy as np
+import pytest
+
+from memnb.baselines import RAG
+from memnb.datasets import load_sample
+from memnb.interop import Foreign
+from memnb.memr3 import MemR3
+from memnb.search import Hit, Retriever, as_retriever, check_search, passes
+from memnb.snippets import Snippet, content_id, turn_snippets
+from memnb.span import TimeSpan
+
+QUESTION, ANSWER, EVIDENCE = 'When did Tobin have his first concertina lesson?', '8 January 2024', 'D1:5'
+NORTH = timezone(timedelta(hours=1))
+TURNS = [snippet for snippet in turn_snippets(load_sample()) if snippet.session in ('D1', 'D2')]
+DERIVED = [  # what no turn is: several sources, times that are no day, and nothing but a text
+    Snippet('gist/1', 'Tobin had his lessons on the concertina through the winter.', ('D1:5', 'D2:14'), TimeSpan.month(2024, 2)),
+    Snippet('fact 2', 'Tobin has had a concertina since a lesson of long ago.', ('D1:5',), TimeSpan(date(2016, 1, 1), None, 'year'), 'Zofia'),
+    Snippet('note-3', 'A lesson on the first concertina.'),
+    Snippet('zoned', 'Did Tobin have another lesson?', ('D2:14',), None, 'Mrs. Pettigrew', datetime(2024, 2, 1, 23, 30, tzinfo=NORTH), 'D2', 7)]
+SNIPPETS = TURNS + DERIVED
+QUERIES = [QUESTION, 'What did Zofia find in the crate?', 'concertina', 'the wrist that Tobin broke on the tram tracks', 'Gerald']
+SPANS = [TimeSpan.day(date(2024, 1, 9)), TimeSpan.month(2024, 2), TimeSpan(None, date(2020, 12, 31)), TimeSpan(date(2024, 1, 20), None),
+         TimeSpan.day(date(1999, 1, 1))]
+
+ODD = ['NEAR(concertina lesson, 2) AND NOT "Tobin"', 'text:concertina OR speaker:Tobin', '"', "'", '""concertina', "it's Tobin's \"first\"",
+       '100% _of_ concertina*', '{name} {0} {{x}}', '<b>concertina</b> &amp; <script>alert(1)</script>', "'; DROP TABLE memory; --",
+       '\\ \\n \\u0000', '-concertina +lesson ^first', 'concertina AND', '(((', ')', '* OR *', '$where: {"$gt": ""}', '@text:{x} | [1 2]',
+       '🎹 the concertina 🪗', 'křídlo Zofią ß ﬁ', 'العربية 手風琴', 'a\ttab and\na new line', '~!?:;,.|/[]', 'NOT', '𝔲𝔫𝔦', 'word ' * 300]
+QUERIES_ONLY = ['', '   ', 'a\x00b', '\x00', '\u200b', '?']
+
+
+def ids(hits):
+    return [hit.snippet.id for hit in hits]
+
+
+def all_found(store, query=QUESTION, number=len(SNIPPETS)):
+    """Everything that a query can find; a store that finds nothing would keep every law."""
+    hits = store.search(query, number)
+    assert hits, f'nothing is found for {query!r}'
+    return hits
+
+
+def put_in(hit, store, snippets=SNIPPETS):
+    """The snippet that a hit goes back to: by its id, or by its text where the store has no ids."""
+    name = 'id' if store.does['ids'] == 'its own' else 'text'
+    known = {getattr(snippet, name): snippet for snippet in snippets}
+    assert getattr(hit.snippet, name) in known, f'never put in: {hit.snippet}'
+    return known[getattr(hit.snippet, name)]
+
+
+def as_kept(snippet, store):
+    """The snippet as the store says that it gives it back."""
+    if store.does['ids'] != 'its own':
+        snippet = replace(snippet, id=content_id(snippet.text))
+    if not store.times:
+        snippet = replace(snippet, time=None, said=None)
+    return snippet
+
+
+def same_snippet(found, put, store):
+    """Is it what was put in, as far as the store claims to keep it?"""
+    kept = as_kept(put, store)
+    if store.fields:
+        assert found == kept
+        assert (found.said and found.said.utcoffset()) == (kept.said and kept.said.utcoffset())
+        assert all(type(getattr(found, name)) in (str, type(None)) for name in ('id', 'text', 'speaker', 'session'))
+        assert all(type(source) is str for source in found.sources)
+    else:
+        assert (found.id, found.text) == (kept.id, kept.text)
+        assert (found.day is None) == (kept.day is None)
+        assert found.day is None or found.day.overlaps(kept.day)
+
+
+def spied(store):
+    """The same store, and a list of what it is asked: (options, answer) of each call."""
+    spy, calls = copy.copy(store), []
+
+    def ask(query, *arguments, **options):
+        answer = list(store._ask(query, *arguments, **options))
+        calls.append((options, answer))
+        return answer
+    spy._ask = ask
+    return spy, calls
+
+
+# Laws
+
+def is_a_retriever(make):
+    store = make(SNIPPETS)
+    assert isinstance(store, Foreign) and isinstance(store, Retriever) and as_retriever(store) is store
+    assert store.kind and isinstance(store.kind, str)
+    assert {'ids', 'scores', 'times', 'exclude', 'during'} <= store.does.keys()
+    assert all(isinstance(said, str) and said for said in store.does.values())
+
+
+def hits_are_few_distinct_and_best_first(make):
+    store = make(SNIPPETS)
+    for query in QUERIES:
+        for k in (0, 1, 2, 5, len(SNIPPETS), 1000, np.int64(3)):
+            hits = store.search(query, k)
+            assert isinstance(hits, list) and all(isinstance(hit, Hit) for hit in hits)
+            assert len(hits) <= k
+            assert len(set(ids(hits))) == len(hits)
+            scores = [hit.score for hit in hits if hit.score is not None]
+            assert scores == sorted(scores, reverse=True)
+    assert len(store.search(QUESTION, 2)) == min(2, len(all_found(store)))
+    assert len(store.search(QUESTION)) <= 10
+
+
+def what_is_found_was_put_in(make):
+    store, seen = make(SNIPPETS), set()
+    for query in QUERIES + [snippet.text for snippet in DERIVED]:
+        for hit in store.search(query, len(SNIPPETS)):
+            put = put_in(hit, store)
+            same_snippet(hit.snippet, put, store)
+            seen.add(put.id)
+    assert seen >= {snippet.id for snippet in DERIVED} | {EVIDENCE}
+
+
+def the_best_hit_fits(make):
+    store = make(SNIPPETS)
+    found = store.search(TURNS[4].text, 3)
+    assert EVIDENCE in [put_in(hit, store).id for hit in found], f'its own words do not find {EVIDENCE}: {ids(found)}'
+
+
+def excluded_never_come_and_others_do(make):
+    store = make(SNIPPETS)
+    everything = ids(all_found(store))
+    strangers = [f'nobody/{number}' for number in range(1000)]
+    for excluded in ([], everything[:1], everything[:5], everything[1:4], everything[::2], everything, strangers, everything[:2] + strangers):
+        left = [id for id in everything if id not in excluded]
+        for k in (1, 3, len(SNIPPETS)):
+            found = ids(store.search(QUESTION, k, exclude=excluded))
+            assert not set(found) & set(excluded)
+            assert len(found) == min(k, len(left)), f'{len(found)} of {k}, and {len(left)} are left'
+            assert set(found) <= set(left)
+    five = set(everything[:5])
+    assert len({tuple(ids(store.search(QUESTION, 4, exclude=kind(five)))) for kind in (set, frozenset, list, tuple, dict.fromkeys)}) == 1
+
+
+def during_is_filtering(make):
+    store = make(SNIPPETS)
+    everything = all_found(store)
+    for span in SPANS:
+        for excluded in ((), ids(everything)[:3]):
+            wanted = {hit.snippet.id for hit in everything if passes(as_kept(put_in(hit, store), store), excluded, span)}
+            assert set(ids(store.search(QUESTION, len(SNIPPETS), exclude=excluded, during=span))) == wanted
+            few = ids(store.search(QUESTION, 2, exclude=excluded, during=span))
+            assert set(few) <= wanted and len(few) == min(2, len(wanted))
+
+
+def bad_arguments_raise(make):
+    store = make(SNIPPETS)
+    for query, k, exclude in [(None, 3, ()), (3, 3, ()), (b'x', 3, ()), (['x'], 3, ()), ('x', '3', ()), ('x', 2.5, ()), ('x', True, ()),
+                              ('x', None, ()), ('x', -1, ()), ('x', 3, 'D1:5'), ('x', 3, b'D1:5'), ('x', 3, 7), ('x', 3, None)]:
+        with pytest.raises((TypeError, ValueError)) as expected:
+            check_search(query, k, exclude)
+        with pytest.raises(expected.type) as raised:
+            store.search(query, k, exclude=exclude)
+        assert str(raised.value) == str(expected.value)
+
+
+def asked_again_it_says_the_same(make):
+    store = make(SNIPPETS)
+    first = [store.search(query, 7) for query in QUERIES]
+    assert [store.search(query, 7) for query in QUERIES] == first
+    store.search(QUESTION, 7, exclude=['D1:5'], during=SPANS[0])
+    assert [store.search(query, 7) for query in reversed(QUERIES)] == first[::-1]
+
+
+def an_empty_store_gives_nothing(make):
+    store = make([])
+    for query in (QUESTION, '', *ODD[:3]):
+        assert store.search(query, 5) == []
+        assert store.search(query, 5, exclude=['D1:5'], during=SPANS[0]) == []
+
+
+def same_text_twice(make):
+    twice = [replace(TURNS[4], id=id, sources=(id,)) for id in ('first', 'second')]
+    store = make(twice)
+    found = store.search(TURNS[4].text, 5)
+    assert len(found) == (2 if store.does['ids'] == 'its own' else 1)
+    for hit in found:
+        put_in(hit, store, twice)
+
+
+def odd_texts_neither_fail_nor_inject(make):
+    odd = [Snippet(f'odd {place}: {text:.12}', text, (f'{text:.9}',), None, f'{text:.7}' or None, datetime(2024, 1, 9, 19, 15), f'{text:.5}', place)
+           for place, text in enumerate(ODD)]
+    store = make(SNIPPETS + odd)
+    before = store.search(QUESTION, 20)
+    for query in ODD + QUERIES_ONLY:
+        for hit in [*store.search(query, 5), *store.search(query, 3, exclude=[f'odd 0: {ODD[0]:.12}', query], during=SPANS[0])]:
+            same_snippet(hit.snippet, put_in(hit, store, SNIPPETS + odd), store)
+    assert store.search(QUESTION, 20) == before
+    for place in (8, 9, 18):  # markup, an injection and an emoji, each beside a word of its own
+        assert ODD[place] in [hit.snippet.text for hit in store.search(ODD[place], 12)]
+
+
+def its_claims_are_true(make):
+    store = make(SNIPPETS)
+    everything = all_found(store)
+    for hit in everything:
+        assert store.does['ids'] == 'its own' or hit.snippet.id == content_id(hit.snippet.text)
+        assert (hit.score is not None) == (store.does['scores'] == 'its own')
+        assert hit.score is None or (type(hit.score) is float and math.isfinite(hit.score))
+        assert store.times or (hit.snippet.time, hit.snippet.said) == (None, None)
+        assert store.fields or (hit.snippet.speaker, hit.snippet.session, hit.snippet.position) == (None, None, None)
+    assert not store.times or any(hit.snippet.day for hit in everything)
+    assert store.times or store.search(QUESTION, 5, during=SPANS[0]) == []
+    spy, calls = spied(store)
+    spy.search(QUESTION, 3, exclude=ids(everything[:2]), during=SPANS[0])
+    assert calls
+    for options, answer in calls:
+        assert ('exclude' in options) == (store.does['exclude'] == 'by the store')
+        assert 'exclude' not in options or not set(ids(answer)) & set(ids(everything[:2]))
+        assert ('during' in options) == (store.does['during'] == 'by the store')
+        assert 'during' not in options or all(passes(hit.snippet, (), SPANS[0]) for hit in answer)
+
+
+def a_limit_is_passed_on(make):
+    spy, calls = spied(make(SNIPPETS))
+    spy.search(QUESTION, 2)
+    assert calls
+    assert spy._size is None or all(len(answer) <= 2 for _, answer in calls), 'it reads more than it was asked for'
+
+
+def search_works_inside_a_running_loop(make):
+    store = make(SNIPPETS)
+    plain = [store.search(query, 4) for query in QUERIES]
+
+    async def main():
+        return [store.search(query, 4) for query in QUERIES]
+    assert asyncio.run(main()) == plain
+    assert asyncio.run(main()) == plain  # and in the next loop, too
+
+    async def within():
+        return make(SNIPPETS).search(QUESTION, 4)
+    assert [hit.snippet for hit in asyncio.run(within())] == [hit.snippet for hit in plain[0]]
+
+
+def loops_answer_over_it(make):
+    store = make(TURNS)
+    turns = {snippet.id for snippet in TURNS}
+    for loop in (RAG(store), MemR3(store)):
+        trace = loop.ask(QUESTION)
+        assert trace.error is None, trace.error
+        assert trace.answer and trace.read and trace.evidence
+        if store.fields:
+            assert set(trace.read) <= turns and set(trace.evidence) <= set(trace.read)
+        if store.fields and store.times:
+            assert EVIDENCE in trace.evidence and trace.answer == ANSWER, str(trace)
+
+
+def a_store_that_fails_says_so(make):
+    store = copy.copy(make(SNIPPETS))
+
+    def gone(*arguments, **options):
+        raise ConnectionError('the store is gone')
+    store._ask = gone
+    stores = [store] + ([make.broken()] if hasattr(make, 'broken') else [])
+    for store in stores:
+        with pytest.raises(Exception) as raised:
+            store.search(QUESTION, 3)
+        for loop in (RAG(store), MemR3(store)):
+            trace = loop.ask(QUESTION)
+            assert trace.error and type(raised.value).__name__ in trace.error
+            assert trace.answer is None and trace.read == [] == trace.evidence
+
+
+def two_threads_may_search_at_once(make):
+    store = make(SNIPPETS)
+    plain = [store.search(query, 6) for query in QUERIES]
+    with ThreadPoolExecutor(2) as threads:
+        for _ in range(2):
+            assert list(threads.map(lambda query: store.search(query, 6), QUERIES * 2)) == plain * 2
+
+
+LAWS = [is_a_retriever, hits_are_few_distinct_and_best_first, what_is_found_was_put_in, the_best_hit_fits, excluded_never_come_and_others_do,
+        during_is_filtering, bad_arguments_raise, asked_again_it_says_the_same, an_empty_store_gives_nothing, same_text_twice,
+        odd_texts_neither_fail_nor_inject, its_claims_are_true, a_limit_is_passed_on, search_works_inside_a_running_loop,
+        loops_answer_over_it, a_store_that_fails_says_so, two_threads_may_search_at_once]
