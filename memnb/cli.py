@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['PAPERS', 'COMMANDS', 'Parser', 'add_demo', 'add_ask', 'add_lab', 'add_bench', 'add_paper', 'paper', 'bench',
-           'add_report', 'add_data', 'add_docs', 'parse', 'main']
+           'add_serve', 'add_report', 'add_data', 'add_docs', 'parse', 'main']
 
 # %% ../nbs/62_cli.ipynb #ad0da5a6
 import argparse
@@ -139,6 +139,17 @@ def bench(options) -> int:
         raise Failure('bench needs --data FILE: the benchmarks are not ours to ship')
     return _told('grid_bench', 'main_grid', options)
 
+# %% ../nbs/62_cli.ipynb #d15b032b
+def add_serve(commands) -> None:
+    """`memnb serve`."""
+    parser = commands.add_parser('serve', help='a memory for assistants: remember, ask, search, forget, show_trace')
+    parser.add_argument('--mcp', action='store_true', help='speak the Model Context Protocol on stdin and stdout')
+    parser.add_argument('--path', metavar='DIR', help='where the memories are kept (default: .memnb in your home)')
+    parser.add_argument('--namespace', metavar='NAME', help='one memory for whoever comes (default: one for each client, by its name)')
+    parser.add_argument('--method', default='memr3', metavar='NAME', help='how questions are answered (default: memr3)')
+    _add_model(parser)
+    parser.set_defaults(run=lambda options: _told('mcp_server', 'main_serve', options))
+
 # %% ../nbs/62_cli.ipynb #53c38f51
 def add_report(commands) -> None:
     """`memnb report`."""
@@ -167,7 +178,7 @@ def add_docs(commands) -> None:
     parser.set_defaults(run=lambda options: _told('website', 'docs', options))
 
 
-COMMANDS = [add_demo, add_ask, add_lab, add_bench, add_paper, add_report, add_data, add_docs]
+COMMANDS = [add_demo, add_ask, add_lab, add_serve, add_bench, add_paper, add_report, add_data, add_docs]
 
 # %% ../nbs/62_cli.ipynb #2836a875
 def parse(arguments: list[str] | None):
