@@ -1,0 +1,216 @@
+"""Loops over the facts of graphiti: its real `Graphiti` over Kuzu, a graph database that runs in the process.
+
+The stand-ins for its three models are subclasses of its own base classes; the model and the cross-encoder fail if they are asked.
+The graph is filled by nodes, episodes and edges of its own, so that nothing has to be extracted. Its telemetry is off."""
+import asyncio
+import os
+import warnings
+from datetime import date, datetime, timedelta, timezone
+from functools import cache
+
+import pytest
+
+os.environ['GRAPHITI_TELEMETRY_ENABLED'] = 'false'
+pytest.importorskip('graphiti_core')
+pytest.importorskip('kuzu')
+
+from graphiti_core import Graphiti
+from graphiti_core.cross_encoder.client import CrossEncoderClient
+from graphiti_core.driver.kuzu_driver import KuzuDriver
+from graphiti_core.edges import EntityEdge
+from graphiti_core.embedder.client import EmbedderClient
+from graphiti_core.llm_client.client import LLMClient
+from graphiti_core.nodes import EntityNode, EpisodeType, EpisodicNode
+from graphiti_core.search.search_config_recipes import EDGE_HYBRID_SEARCH_RRF, NODE_HYBRID_SEARCH_RRF
+from graphiti_core.search.search_filters import SearchFilters
+
+from contract import EVIDENCE, LAWS, QUESTION, SNIPPETS, TURNS, ids
+from memnb.embedders import WordLlamaEmbedder
+from memnb.interop import waited
+from memnb.memr3 import MemR3
+from memnb.services import from_graphiti
+from memnb.snippets import Snippet
+from memnb.span import TimeSpan
+
+NOW = datetime(2024, 12, 31, tzinfo=timezone.utc)
+
+
+class LocalEmbedder(EmbedderClient):
+    async def create(self, input_data):
+        return WordLlamaEmbedder()([input_data if isinstance(input_data, str) else ' '.join(input_data)])[0].tolist()
+
+
+class NoModel(LLMClient):
+    async def _generate_response(self, *arguments, **options):
+        raise AssertionError('a model was asked')
+
+
+class NoRanker(CrossEncoderClient):
+    async def rank(self, query, passages):
+        raise AssertionError('a cross-encoder was asked')
+
+
+def new_graph():
+    with warnings.catch_warnings():
+        warnings.simplefilter('ignore', DeprecationWarning)  # Kuzu's own project has ended; its wheels go on
+        driver = KuzuDriver(':memory:')
+    graph = Graphiti(graph_driver=driver, llm_client=NoModel(None), embedder=LocalEmbedder(), cross_encoder=NoRanker())
+    waited(driver.graph_ops.build_indices_and_constraints)(driver)  # the driver's own method of that name makes none
+    return graph
+
+
+async def save_facts(graph, edges, group='sample'):
+    """Edges between two nodes of a group, each with its embedding."""
+    ends = [EntityNode(name=name, group_id=group, created_at=NOW, name_embedding=[0.0] * 256) for name in ('Tobin', 'Zofia')]
+    for node in ends:
+        await node.save(graph.driver)
+    for edge in edges:
+        edge.source_node_uuid, edge.target_node_uuid = (node.uuid for node in ends)
+        await edge.generate_embedding(graph.embedder)
+        await edge.save(graph.driver)
+
+
+def fact(text, uuid='a fact', group='sample', **fields):
+    return EntityEdge(uuid=uuid, group_id=group, source_node_uuid='', target_node_uuid='', created_at=NOW, name='SAID', fact=text, **fields)
+
+
+def midnight(day):
+    return day and datetime(day.year, day.month, day.day)
+
+
+def edge_of(snippet):
+    """A snippet as a fact: true during its days, and told when it was said."""
+    days = snippet.day
+    return fact(snippet.text, snippet.id, episodes=list(snippet.sources), reference_time=snippet.said,
+                valid_at=midnight(days and days.start), invalid_at=midnight(days and days.end))
+
+
+def facts_of(edges):
+    graph = new_graph()
+    waited(save_facts)(graph, edges)
+    return graph
+
+
+@cache
+def filled(snippets):
+    return from_graphiti(facts_of([edge_of(snippet) for snippet in snippets]), ['sample'])
+
+
+def make(snippets):
+    return filled(tuple(snippets))
+
+
+def broken():
+    graph = new_graph()
+    waited(graph.driver.execute_query)("CALL DROP_FTS_INDEX('RelatesToNode_', 'edge_name_and_fact')")
+    return from_graphiti(graph, ['sample'])
+
+
+make.broken = broken
+
+
+@pytest.mark.parametrize('law', LAWS, ids=lambda law: law.__name__)
+def test_law(law):
+    law(make)
+
+
+def test_hits_are_those_of_graphiti_with_the_scores_that_its_plain_search_leaves_out():
+    graph = facts_of([edge_of(snippet) for snippet in TURNS])
+    recipe = EDGE_HYBRID_SEARCH_RRF.model_copy(update={'limit': 5})
+    plain = waited(graph.search_)(QUESTION, config=recipe, group_ids=['sample'])
+    hits = from_graphiti(graph, ['sample']).search(QUESTION, 5)
+    assert [(hit.snippet.id, hit.score) for hit in hits] == [(edge.uuid, score) for edge, score in zip(plain.edges, plain.edge_reranker_scores)] != []
+    assert EDGE_HYBRID_SEARCH_RRF.limit == 10  # where graphiti's own `search` would write into it
+    try:
+        assert [edge.uuid for edge in waited(graph.search)(QUESTION, group_ids=['sample'], num_results=5)] == ids(hits)
+        assert EDGE_HYBRID_SEARCH_RRF.limit == 5
+    finally:
+        EDGE_HYBRID_SEARCH_RRF.limit = 10
+
+
+def test_groups_do_not_mix():
+    graph = facts_of([edge_of(snippet) for snippet in TURNS[:5]])
+    waited(save_facts)(graph, [fact('Nela has a concertina.', 'N', 'nela')], 'nela')
+    assert ids(from_graphiti(graph, ['nela']).search('concertina')) == ['N']
+    assert 'N' not in ids(from_graphiti(graph, ['sample']).search('concertina'))
+    assert {'N', EVIDENCE} <= set(ids(from_graphiti(graph).search('concertina')))
+    assert {'N', EVIDENCE} <= set(ids(from_graphiti(graph, ('nela', 'sample')).search('concertina')))
+
+
+@pytest.mark.parametrize('groups', ['sample', [], ()])
+def test_groups_are_a_collection_that_is_not_empty(groups):
+    with pytest.raises(ValueError, match='group_ids: expected None or a collection'):
+        from_graphiti(new_graph(), groups)
+
+
+def test_a_config_of_ones_own_is_used_and_left_alone():
+    edges = EDGE_HYBRID_SEARCH_RRF.edge_config.model_copy(update={'sim_min_score': -1.0})
+    own = EDGE_HYBRID_SEARCH_RRF.model_copy(update={'edge_config': edges, 'limit': 3})
+    graph = facts_of([edge_of(snippet) for snippet in TURNS])
+    far, near = from_graphiti(graph, config=own), from_graphiti(graph)
+    assert len(far.search('gramophone', 100)) == len(TURNS)
+    assert near.search('gramophone', 100) == []
+    assert (own.limit, '-1' in far.note, '0.6' in near.note) == (3, True, True)
+    with pytest.raises(ValueError, match='expected one with an edge_config'):
+        from_graphiti(graph, config=NODE_HYBRID_SEARCH_RRF)
+
+
+DAYS = [None, date(2023, 12, 30), date(2023, 12, 31), date(2024, 1, 1), date(2024, 1, 2), date(2024, 1, 3)]
+
+
+def test_a_fact_is_true_from_its_start_to_its_end():
+    """Each start with each end, against a set of days."""
+    pairs = {f'{start} {end}': (start, end) for start in DAYS for end in DAYS if start is None or end is None or start <= end}
+    store = from_graphiti(facts_of([fact('concertina', name, valid_at=midnight(start), invalid_at=midnight(end)) for name, (start, end) in pairs.items()]))
+    assert len(store.search('concertina', 100)) == len(pairs)
+
+    def true_on(start, end, day):
+        return (start or end) is not None and (start or date.min) <= day <= (end or date.max)
+    for first in DAYS[1:]:
+        for last in [day for day in DAYS[1:] if day >= first]:
+            days = [first + timedelta(number) for number in range((last - first).days + 1)]
+            expected = {name for name, (start, end) in pairs.items() if any(true_on(start, end, day) for day in days)}
+            assert set(ids(store.search('concertina', 100, during=TimeSpan(first, last, 'span')))) == expected
+    for span in (TimeSpan(None, date(1, 1, 3)), TimeSpan(date.min, None), TimeSpan(None, date.max), TimeSpan(date(9999, 12, 30), None)):
+        expected = {name for name, (start, end) in pairs.items() if (start or end) and span.overlaps(TimeSpan(start, end, 'span'))}
+        assert set(ids(store.search('concertina', 100, during=span))) == expected
+
+
+def test_what_ends_before_it_starts_has_no_end():
+    store = from_graphiti(facts_of([fact('concertina', valid_at=midnight(DAYS[4]), invalid_at=midnight(DAYS[2]))]))
+    assert [hit.snippet.time for hit in store.search('concertina')] == [TimeSpan(DAYS[4], None)]
+
+
+def test_moments_of_another_zone_are_taken_as_the_database_gives_them_back():
+    late = datetime(2024, 1, 31, 20, 0, tzinfo=timezone(timedelta(hours=-8)))  # in UTC it is February already
+    graph = facts_of([fact('concertina', valid_at=late, invalid_at=late, reference_time=late)])
+    stored, = waited(graph.search_)('concertina', config=EDGE_HYBRID_SEARCH_RRF, search_filter=SearchFilters()).edges
+    day = stored.valid_at.date()
+    hit, = from_graphiti(graph).search('concertina', during=TimeSpan.day(day))
+    assert hit.snippet.day == TimeSpan.day(day)
+    assert from_graphiti(graph).search('concertina', during=TimeSpan.day(day - timedelta(1))) == []
+    assert from_graphiti(graph).search('concertina', during=TimeSpan.day(day + timedelta(1))) == []
+
+
+def test_episodes_are_the_sources_that_a_loop_reads():
+    graph = new_graph()
+    episodes = [EpisodicNode(uuid=snippet.id, name=snippet.id, group_id='sample', created_at=NOW, source=EpisodeType.message,
+                             source_description='a chat', content=snippet.text, valid_at=snippet.said) for snippet in TURNS]
+
+    async def fill():
+        for episode in episodes:
+            await episode.save(graph.driver)
+        lesson = fact('Tobin had his first lesson on the concertina on 8 January 2024.', 'lesson', episodes=[EVIDENCE, 'D2:14'],
+                      valid_at=datetime(2024, 1, 8), reference_time=TURNS[4].said)
+        await save_facts(graph, [lesson, fact('Zofia restores a church organ.', 'organ', episodes=['D2:5'])])
+    waited(fill)()
+    trace = MemR3(from_graphiti(graph, ['sample'])).ask(QUESTION)
+    assert (trace.error, trace.answer, trace.evidence) == (None, '8 January 2024', [EVIDENCE, 'D2:14'])
+    kept = waited(EpisodicNode.get_by_uuid)(graph.driver, trace.evidence[0])
+    assert kept.content == TURNS[4].text
+
+
+def test_a_graph_that_is_made_within_a_running_loop_is_asked_there():
+    async def main():
+        return from_graphiti(facts_of([fact('Tobin plays the concertina.')])).search('concertina')
+    assert [hit.snippet for hit in asyncio.run(main())] == [Snippet('a fact', 'Tobin plays the concertina.')]
