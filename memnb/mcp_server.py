@@ -19,6 +19,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from . import __version__
+from .conversation import Conversation
 from .snippets import Snippet
 from .texts import mend, printable
 from .timespan import TimeSpan, parse_datetime
@@ -77,9 +78,10 @@ class _Desk:
         "The loop that answers. A memory other than the turns is built by rules, anew after a change."
         from memnb.lm import RuleLM
         from memnb.methods import METHODS
-        method, version, conversation = METHODS[self.method], self.store.version(), self.store.conversation()
+        method = METHODS[self.method]
         if method.memory.name == 'turns':
-            return method.loop(self.store, conversation, self.lm)
+            return method.loop(self.store, Conversation('turns', ()), self.lm)
+        version, conversation = self.store.version(), self.store.conversation()
         with self._lock:
             if self._memory[0] != version:
                 self._memory = version, method.memory.build(conversation, RuleLM())
@@ -164,7 +166,7 @@ class Desk(_Keeping):
         kept = self._whole()
         found = [name for name, trace in kept.items() if question.strip() in ('', name, trace.question)]
         if not found:
-            raise ToolError(f'question: expected one of {", ".join(kept) or "none, for no trace is kept"}, got {question!r:.80}')
+            raise ToolError(f'question: expected one of {", ".join(kept)}, got {question!r:.80}' if kept else 'no question is kept: ask one first')
         trace = kept[found[-1]]
         said = trace.to_json() if form == 'json' else trace.to_text()
         return Reply(said, data={'name': found[-1], 'trace': trace.model_dump(mode='json')})
@@ -273,6 +275,7 @@ def main_serve(options) -> int:
         raise ImportError("serve --mcp needs the SDK of the protocol: pip install 'memnb[interop]'") from None
     lm = make_model(options.model, options.base_url)
     folder = Path(options.path).expanduser() if options.path else Path.home() / '.memnb'
+    os.umask(0o077)  # what is made from here on is its owner's alone
     shelf = Shelf(folder, lambda store: Desk(store, options.method, lm, datetime.now), options.namespace)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda number, frame: _leave(128 + number, shelf))

@@ -9,6 +9,7 @@ import json
 import re
 import sqlite3
 import threading
+import time
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from datetime import datetime
@@ -16,7 +17,7 @@ from pathlib import Path
 
 from .conversation import Conversation, Session, Turn, UnknownTurn
 from .indexes import HybridIndex
-from .memory_file import HEAD, connected, faults_of, read_head, sweep
+from .memory_file import HEAD, connected, faults_of, read_head
 from .search import Hit, Searchable
 from .snippets import Snippet, content_id
 from .texts import printable
@@ -61,20 +62,39 @@ class _Table:
         connected(path, 'rwc').close()  # refuses what is no file of SQLite
         with faults_of(path):
             self._file = sqlite3.connect(path, timeout=30, isolation_level=None, check_same_thread=False)
+        try:
+            self._prepare()
+        except BaseException:
+            self._file.close()
+            raise
+
+    def _prepare(self) -> None:
+        "Make the tables of a new file, and refuse another's."
+        with self._transaction() as file:
+            for statement in _TABLES if read_head(file, self.path, 'turns') is None else ():
+                file.execute(statement)
+        with faults_of(self.path):
             self._file.execute('PRAGMA secure_delete = ON')
-            with self._transaction() as file:
-                for statement in _TABLES if read_head(file, path, 'turns') is None else ():
-                    file.execute(statement)
-            if self._file.execute('PRAGMA journal_mode').fetchone()[0] != 'wal':
-                self._file.execute('PRAGMA journal_mode = WAL')
+            self._write_ahead()
         self._tidy()
+
+    def _write_ahead(self, tries: int = 3_000) -> None:
+        "Make readers and writers no longer wait for each other. SQLite does not wait here by itself, while another process does the same."
+        while True:
+            try:
+                return self._file.execute('PRAGMA journal_mode = WAL').fetchall()
+            except sqlite3.OperationalError:
+                tries -= 1
+                if not tries:
+                    raise
+                time.sleep(.01)
 
     @contextmanager
     def _transaction(self, begin: str = 'BEGIN IMMEDIATE') -> Iterator[sqlite3.Connection]:
         "All of what is done in here, or nothing."
         with self._lock, faults_of(self.path):
-            self._file.execute(begin)
             try:
+                self._file.execute(begin)
                 yield self._file
                 self._file.execute('COMMIT')
             finally:
@@ -85,7 +105,10 @@ class _Table:
         "Leave no copy of what was deleted; where another process is in the way, whoever opens the file next does it."
         with self._lock:
             try:
-                sweep(self._file)
+                mark = self._file.execute("SELECT value FROM memory WHERE name = 'unswept'").fetchone()
+                if mark:
+                    self._file.execute('VACUUM')
+                    self._file.execute("DELETE FROM memory WHERE name = 'unswept' AND value = ?", mark)  # no later mark
                 self._file.execute('PRAGMA wal_checkpoint(TRUNCATE)').fetchall()
             except sqlite3.OperationalError:
                 pass
@@ -119,7 +142,7 @@ class _Turns(_Table):
                     raise UnknownTurn(f'no session {session!r:.80} here; nothing was forgotten')
                 gone += [one for one in day if one not in gone]
             file.execute('DELETE FROM turns ' + _THESE.replace(' ORDER BY number', ''), [json.dumps([one.id for one in gone])])
-            file.execute("INSERT OR REPLACE INTO memory VALUES ('unswept', 'true')")
+            file.execute("INSERT OR REPLACE INTO memory VALUES ('unswept', hex(randomblob(8)))")
         self._tidy()
         return gone
 
