@@ -111,6 +111,14 @@ def test_the_name_of_a_message_is_its_speaker():
     assert from_mem0(named, 'tobin').search('organ')[0].snippet.speaker == 'Zofia'
 
 
+def test_fields_that_are_not_kept_stay_empty():
+    memory = new_memory()
+    memory.add([{'role': 'user', 'name': 'Zofia', 'content': 'I tuned the organ.'}], user_id='tobin', metadata={'session': 'D1', 'speaker': 'Z'}, infer=False)
+    names = Fields(id='snippet_id', speaker=None, session=None, sources=None, position=None, time=None, said=None)
+    hit, = from_mem0(memory, 'tobin', names=names).search('organ')
+    assert (hit.snippet.speaker, hit.snippet.session, hit.snippet.sources, hit.snippet.position, hit.snippet.day) == (None, None, (), None, None)
+
+
 def test_what_mem0_refuses_to_show():
     memory = put(new_memory(), TURNS)
     shown = ids(from_mem0(memory, 'tobin').search(QUESTION, 100))
