@@ -41,12 +41,13 @@ def namespace_of(client: str) -> str:
     plain = re.sub('[^a-z0-9]+', '-', client.lower()).strip('-')[:40].strip('-')
     return f'{plain or "client"}~{content_id(client)}'
 
-# %% ../nbs/61fs_turn_store.ipynb #2a50b446
+# %% ../nbs/61fs_turn_store.ipynb #41d3202e
 _TABLES = (*HEAD, "INSERT INTO memory VALUES ('kind', 'turns')",
            'CREATE TABLE turns (number INTEGER PRIMARY KEY AUTOINCREMENT, session TEXT NOT NULL, speaker TEXT NOT NULL, '
            'text TEXT NOT NULL, said TEXT)')
 _SELECT = 'SELECT number, session, speaker, text, said FROM turns '
-_THESE = "WHERE 'T' || number IN (SELECT value FROM json_each(?)) ORDER BY number"
+_THESE = "WHERE 'T' || number IN (SELECT value FROM json_each(?))"
+_IN_ORDER = ' ORDER BY number'
 
 
 def _snippet(number: int, session: str, speaker: str, text: str, said: str | None) -> Snippet:
@@ -55,8 +56,8 @@ def _snippet(number: int, session: str, speaker: str, text: str, said: str | Non
     return Snippet(f'T{number}', text, (f'T{number}',), moment and TimeSpan.day(moment.date()), speaker or None, moment or None, session, number)
 
 # %% ../nbs/61fs_turn_store.ipynb #e2aab884
-class _Table:
-    "Turns in one SQLite file. Every change is one transaction; threads take turns, and so do processes."
+class _File:
+    "A connection to one SQLite file. Threads take turns, and so do processes."
     def __init__(self, path: str | Path):
         self.path, self._lock = Path(path), threading.RLock()
         connected(path, 'rwc').close()  # refuses what is no file of SQLite
@@ -68,6 +69,26 @@ class _Table:
             self._file.close()
             raise
 
+    @contextmanager
+    def _transaction(self, begin: str = 'BEGIN IMMEDIATE') -> Iterator[sqlite3.Connection]:
+        "All of what is done in here, or nothing."
+        with self._lock, faults_of(self.path):
+            try:
+                self._file.execute(begin)
+                yield self._file
+                self._file.execute('COMMIT')
+            finally:
+                if self._file.in_transaction:
+                    self._file.execute('ROLLBACK')
+
+    def close(self) -> None:
+        "Let go of the file."
+        with self._lock:
+            self._file.close()
+
+# %% ../nbs/61fs_turn_store.ipynb #5b192768
+class _Table(_File):
+    "The file as it is to be: tables, a log that is written ahead, and no copy of what was deleted."
     def _prepare(self) -> None:
         "Make the tables of a new file, and refuse another's."
         with self._transaction() as file:
@@ -89,18 +110,6 @@ class _Table:
                     raise
                 time.sleep(.01)
 
-    @contextmanager
-    def _transaction(self, begin: str = 'BEGIN IMMEDIATE') -> Iterator[sqlite3.Connection]:
-        "All of what is done in here, or nothing."
-        with self._lock, faults_of(self.path):
-            try:
-                self._file.execute(begin)
-                yield self._file
-                self._file.execute('COMMIT')
-            finally:
-                if self._file.in_transaction:
-                    self._file.execute('ROLLBACK')
-
     def _tidy(self) -> None:
         "Leave no copy of what was deleted; where another process is in the way, whoever opens the file next does it."
         with self._lock:
@@ -113,12 +122,7 @@ class _Table:
             except sqlite3.OperationalError:
                 pass
 
-    def close(self) -> None:
-        "Let go of the file."
-        with self._lock:
-            self._file.close()
-
-# %% ../nbs/61fs_turn_store.ipynb #f4293485
+# %% ../nbs/61fs_turn_store.ipynb #23bab4ed
 class _Turns(_Table):
     "The table as turns."
     def remember(self, text: str, speaker: str = '', said: datetime | None = None) -> Turn:
@@ -133,30 +137,30 @@ class _Turns(_Table):
     def forget(self, ids: Collection[str] = (), session: str | None = None) -> list[Snippet]:
         "Remove turns, all or none, from the table and from the bytes of the file; what was removed. `UnknownTurn`."
         with self._transaction() as file:
-            gone = [_snippet(*row) for row in file.execute(_SELECT + _THESE, [json.dumps(list(ids))])]
+            gone = [_snippet(*row) for row in file.execute(_SELECT + _THESE + _IN_ORDER, [json.dumps(list(ids))])]
             if missing := sorted(set(ids) - {one.id for one in gone}):
                 raise UnknownTurn(f'no turn {missing[0]!r:.80} here; nothing was forgotten')
             if session is not None:
-                day = [_snippet(*row) for row in file.execute(_SELECT + 'WHERE session = ? ORDER BY number', [session])]
+                day = [_snippet(*row) for row in file.execute(_SELECT + 'WHERE session = ?' + _IN_ORDER, [session])]
                 if not day:
                     raise UnknownTurn(f'no session {session!r:.80} here; nothing was forgotten')
                 gone += [one for one in day if one not in gone]
-            file.execute('DELETE FROM turns ' + _THESE.replace(' ORDER BY number', ''), [json.dumps([one.id for one in gone])])
+            file.execute('DELETE FROM turns ' + _THESE, [json.dumps([one.id for one in gone])])
             file.execute("INSERT OR REPLACE INTO memory VALUES ('unswept', hex(randomblob(8)))")
         self._tidy()
         return gone
 
-# %% ../nbs/61fs_turn_store.ipynb #c754d579
+    def turns(self, ids: Collection[str]) -> list[Snippet]:
+        "Those of the turns that are there, oldest first."
+        with self._transaction('BEGIN') as file:
+            return [_snippet(*row) for row in file.execute(_SELECT + _THESE + _IN_ORDER, [json.dumps(list(ids))])]
+
+# %% ../nbs/61fs_turn_store.ipynb #26e1fb3b
 class TurnStore(_Turns, Searchable):
     "The turns of one namespace, and an index that follows the table whenever it is asked. `MemoryFileError` for a bad file."
     def __init__(self, path: str | Path):
         super().__init__(path)
         self._index, self._names, self._seen = HybridIndex(), (), None
-
-    def turns(self, ids: Collection[str]) -> list[Snippet]:
-        "Those of the turns that are there, oldest first."
-        with self._transaction('BEGIN') as file:
-            return [_snippet(*row) for row in file.execute(_SELECT + _THESE, [json.dumps(list(ids))])]
 
     def conversation(self) -> Conversation:
         "Everything, as a conversation: a session for each day."
@@ -185,7 +189,7 @@ class TurnStore(_Turns, Searchable):
                     self._index, self._names = HybridIndex(names=names), names
                 there = {f'T{number}' for number, in file.execute('SELECT number FROM turns')}
                 kept = {one.id for one in self._index}
-                fresh = [_snippet(*row) for row in file.execute(_SELECT + _THESE, [json.dumps(sorted(there - kept))])]
+                fresh = [_snippet(*row) for row in file.execute(_SELECT + _THESE + _IN_ORDER, [json.dumps(sorted(there - kept))])]
             self._index.remove(kept - there)
             self._index.add(fresh)
             self._seen = version
