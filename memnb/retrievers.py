@@ -67,12 +67,14 @@ def _document_search(
     store: Any,  # a VectorStore
     names: Fields,
     distances: bool,
+    awaited: bool,
 ) -> tuple[Callable[..., list[Hit]], bool]:
     "How it is searched, and whether it has scores: what it has not written itself, it cannot do."
     scored = any(getattr(type(store), name).__module__ != 'langchain_core.vectorstores.base'
                  for name in ('similarity_search_with_score', 'asimilarity_search_with_score'))
-    search = (first_able(store.similarity_search_with_score, store.asimilarity_search_with_score) if scored
-              else first_able(store.similarity_search, store.asimilarity_search))
+    ways = ((store.similarity_search_with_score, store.asimilarity_search_with_score) if scored
+            else (store.similarity_search, store.asimilarity_search))
+    search = first_able(*ways[awaited:])
 
     def ask(query: str, limit: int, **options) -> list[Hit]:
         found = search(query, k=limit, **options) if query.strip() else []
@@ -101,10 +103,11 @@ def from_langchain(
     *,
     distances: bool = False,  # whether the store's scores are distances, of which less is better
     mask: Mask | None = None,  # what a search of the store is given, so that it leaves others out itself
+    awaited: bool = False,  # await it, also where it could be called
 ) -> Foreign:
     "A LangChain store or retriever: what can be called is called, what must be awaited is awaited."
     if hasattr(store, 'similarity_search'):
-        search, scored = _document_search(store, names, distances)
+        search, scored = _document_search(store, names, distances, awaited)
 
         def masked(query: str, limit: int, exclude: Collection[str] = (), during: TimeSpan | None = None) -> list[Hit]:
             return search(query, limit, **mask(exclude, during))
@@ -117,7 +120,8 @@ def from_langchain(
 
     def invoke(query: str, limit: int) -> list[Hit]:
         twin = resized(store, limit)
-        return [_document_hit(one, names) for one in first_able(twin.invoke, twin.ainvoke)(query)] if query.strip() else []
+        found = first_able(*(twin.invoke, twin.ainvoke)[awaited:])(query) if query.strip() else []
+        return [_document_hit(one, names) for one in found]
     return Foreign(invoke, 'LangChain retriever', scores=False, note=_size_note(store))
 
 # %% ../nbs/61ca_retrievers.ipynb #408b2a53
@@ -130,6 +134,7 @@ def _node_hit(found: Any, names: Fields) -> Hit:
 def from_llamaindex(
     retriever: Any,  # a BaseRetriever, or an index, which makes one
     names: Fields = Fields(),  # in the metadata of a node
+    awaited: bool = False,  # await it, also where it could be called
 ) -> Foreign:
     "A LlamaIndex retriever or index. How many come is set on the retriever there, so each search asks a copy of it."
     if not hasattr(retriever, 'retrieve'):
@@ -139,5 +144,6 @@ def from_llamaindex(
 
     def ask(query: str, limit: int) -> list[Hit]:
         twin = resized(retriever, limit)
-        return [_node_hit(found, names) for found in first_able(twin.retrieve, twin.aretrieve)(query)] if query.strip() else []
+        found = first_able(*(twin.retrieve, twin.aretrieve)[awaited:])(query) if query.strip() else []
+        return [_node_hit(one, names) for one in found]
     return Foreign(ask, 'LlamaIndex', note=_size_note(retriever))
