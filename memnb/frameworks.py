@@ -19,7 +19,7 @@ from .lm import LMError
 from .memr3 import MemR3, Progress, decide, generate, reflect, retrieve
 from .memr3 import answer as final_answer
 from .run import Run
-from .search import Hit, as_retriever
+from .search import Hit, Retriever, as_retriever
 from .snippets import Snippet
 from .span import TimeSpan
 from .steps import Seen
@@ -43,10 +43,9 @@ def _document(
     return {'id': snippet.id, 'page_content': text, 'metadata': fields_of(snippet, names) | known}
 
 
-def _of_memory(store: Any, names: Fields, dated: bool, k: int, query: str, **options) -> list[dict]:
+def _of_memory(retriever: Retriever, names: Fields, dated: bool, query: str, **options) -> list[dict]:
     "The hits of a search, best first."
-    hits = as_retriever(store).search(query, **{'k': k, **options})
-    return [_document(hit.snippet, names, dated, score=hit.score) for hit in hits]
+    return [_document(hit.snippet, names, dated, score=hit.score) for hit in retriever.search(query, **options)]
 
 # %% ../nbs/61e_frameworks.ipynb #a00e1187
 def cited_snippets(
@@ -112,7 +111,7 @@ def as_langchain_retriever(
     memory, `asked` and `budget` to a loop. `ImportError` without langchain-core, `TypeError` for what is neither."""
     if callable(getattr(source, 'ask', None)):
         return _retriever_class()(find=partial(_of_loop, source, names, dated, cited, on_trace))
-    return _retriever_class()(find=partial(_of_memory, as_retriever(source), names, dated, k))
+    return _retriever_class()(find=partial(_of_memory, as_retriever(source), names, dated, k=k))
 
 # %% ../nbs/61e_frameworks.ipynb #b4f2e316
 @dataclass
@@ -120,6 +119,7 @@ class _Walk:
     "What one question carries from node to node, beside its trace."
     asked: TimeSpan | None = None  # the day of asking
     budget: int | None = None  # in turns
+    read: list[str] = field(default_factory=list)  # the turns that were paid for, to the letter
     now: Progress = field(default_factory=Progress)
     iteration: int = 0  # k: how many generations there were
     reply: TrackerReply | None = None  # what the last one came to
@@ -130,6 +130,7 @@ _WALK = TypeAdapter(_Walk)
 # %% ../nbs/61e_frameworks.ipynb #7291c6aa
 def _keep(run: Run, walk: _Walk) -> dict:
     "Run and walk as the state of the graph: plain values, the same for the same walk."
+    walk.read = run.memory.read if run.memory else []
     text = _WALK.dump_python(walk, mode='json', exclude={'now': {'fresh': {'__all__': {'score'}}}})
     text['now']['shown'].sort()
     trace = run.trace.model_dump(mode='json')
@@ -141,8 +142,8 @@ def _resume(loop: MemR3, state: dict) -> tuple[Run, _Walk]:
     walk = _WALK.validate_python(json.loads(state['walk']))
     run = Run(state['question'], loop.method, loop.lm, loop.memory, walk.asked, walk.budget)
     run.trace = Trace.model_validate(state['trace'])
-    if run.trace.read:
-        run.memory.pay(Hit(Snippet(turn, '')) for turn in run.trace.read)
+    if walk.read:
+        run.memory.pay(Hit(Snippet(turn, '')) for turn in walk.read)
     return run, walk
 
 # %% ../nbs/61e_frameworks.ipynb #d0e88aa0
