@@ -124,6 +124,8 @@ def on_cluster(
 ) -> Iterator[Executor]:
     """An executor for `Experiment.run`: all machines were seen to have the same code and files, and each task looks again.
     `ClusterError` where they have not, where workers do not come, and as a task's error where the scheduler goes away."""
+    if not where.startswith('dask'):
+        raise ValueError(f'where: expected dask://HOST:PORT, dask or dask:N, got {where!r}')
     with executor_of(where):
         from distributed import Client
         client, files = Client.current(), tuple(map(str, files))

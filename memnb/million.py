@@ -90,8 +90,7 @@ def stored(load: Load, bytes_per_turn: float) -> float:
 
 def counted(number: float, unit: str = '') -> str:
     "A number as a person reads it: three digits at most, with k, M, G, T or P before the unit."
-    power = min(max(int(math.log10(number) // 3), 0), 5) if number >= 1 else 0
-    if round(number / 1000 ** power, 0 if number / 1000 ** power >= 10 else 1) >= 1000 and power < 5:
-        power += 1
-    value = number / 1000 ** power
-    return f'{value:.{0 if value >= 10 else 1}f} {" kMGTP"[power].strip()}{unit}'.strip()
+    value, power = number, 0
+    while value >= 999.5 and power < 5:
+        value, power = value / 1000, power + 1
+    return f'{value:.{0 if value >= 9.95 or not value else 1}f} {" kMGTP"[power].strip()}{unit}'.strip()
