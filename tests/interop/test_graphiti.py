@@ -4,6 +4,7 @@ The stand-ins for its three models are subclasses of its own base classes; the m
 The graph is filled by nodes, episodes and edges of its own, so that nothing has to be extracted. Its telemetry is off."""
 import asyncio
 import os
+import sys
 import warnings
 from datetime import date, datetime, timedelta, timezone
 from functools import cache
@@ -116,14 +117,14 @@ def test_law(law):
 
 def test_hits_are_those_of_graphiti_with_the_scores_that_its_plain_search_leaves_out():
     graph = facts_of([edge_of(snippet) for snippet in TURNS])
-    recipe = EDGE_HYBRID_SEARCH_RRF.model_copy(update={'limit': 5})
+    recipe = EDGE_HYBRID_SEARCH_RRF.model_copy(update={'limit': 3})
     plain = waited(graph.search_)(QUESTION, config=recipe, group_ids=['sample'])
-    hits = from_graphiti(graph, ['sample']).search(QUESTION, 5)
+    hits = from_graphiti(graph, ['sample']).search(QUESTION, 3)
     assert [(hit.snippet.id, hit.score) for hit in hits] == [(edge.uuid, score) for edge, score in zip(plain.edges, plain.edge_reranker_scores)] != []
-    assert EDGE_HYBRID_SEARCH_RRF.limit == 10  # where graphiti's own `search` would write into it
+    assert EDGE_HYBRID_SEARCH_RRF.limit == 10  # graphiti's own `search` writes into it, see below
     try:
-        assert [edge.uuid for edge in waited(graph.search)(QUESTION, group_ids=['sample'], num_results=5)] == ids(hits)
-        assert EDGE_HYBRID_SEARCH_RRF.limit == 5
+        assert [edge.uuid for edge in waited(graph.search)(QUESTION, group_ids=['sample'], num_results=3)] == ids(hits)
+        assert EDGE_HYBRID_SEARCH_RRF.limit == 3
     finally:
         EDGE_HYBRID_SEARCH_RRF.limit = 10
 
@@ -153,6 +154,22 @@ def test_a_config_of_ones_own_is_used_and_left_alone():
     assert (own.limit, '-1' in far.note, '0.6' in near.note) == (3, True, True)
     with pytest.raises(ValueError, match='expected one with an edge_config'):
         from_graphiti(graph, config=NODE_HYBRID_SEARCH_RRF)
+
+
+def test_without_graphiti_it_says_what_to_install(monkeypatch):
+    graph = new_graph()
+    monkeypatch.setitem(sys.modules, 'graphiti_core.search.search_config_recipes', None)
+    with pytest.raises(ImportError, match=r"pip install 'memnb\[interop\]'"):
+        from_graphiti(graph)
+
+
+def test_a_fact_is_dated_by_its_truth_and_by_its_telling_only_where_that_is_unknown():
+    told = datetime(2024, 1, 9, 19, 15)
+    store = from_graphiti(facts_of([fact('Tobin had a concertina lesson.', 'known', valid_at=datetime(2024, 1, 8), invalid_at=datetime(2024, 1, 8), reference_time=told),
+                                    fact('Tobin likes the concertina.', 'unknown', reference_time=told), fact('A concertina squeaks.', 'never')]))
+    assert {hit.snippet.id: hit.snippet.line for hit in store.search('concertina')} == {
+        'known': '[8 January 2024] Tobin had a concertina lesson.', 'unknown': '[9 January 2024] Tobin likes the concertina.', 'never': 'A concertina squeaks.'}
+    assert ids(store.search('concertina', during=TimeSpan.day(told.date()))) == ['unknown']
 
 
 DAYS = [None, date(2023, 12, 30), date(2023, 12, 31), date(2024, 1, 1), date(2024, 1, 2), date(2024, 1, 3)]

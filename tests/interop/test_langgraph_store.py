@@ -1,4 +1,5 @@
 """Loops over a store of LangGraph: the real `InMemoryStore`, with an index of vectors and without one, asked plainly and awaited."""
+import asyncio
 from functools import cache
 
 import pytest
@@ -6,11 +7,12 @@ import pytest
 pytest.importorskip('langgraph.store.memory')
 
 from langgraph.store.base import InvalidNamespaceError
+from langgraph.store.base.batch import AsyncBatchedBaseStore
 from langgraph.store.memory import InMemoryStore
 
 from contract import DERIVED, EVIDENCE, LAWS, QUESTION, SNIPPETS, TURNS, ids
 from memnb.embedders import WordLlamaEmbedder
-from memnb.interop import Fields, fields_of
+from memnb.interop import Fields, fields_of, waited
 from memnb.services import from_langgraph_store
 
 HOME = ('memories', 'sample')
@@ -143,3 +145,40 @@ def test_an_item_that_is_no_snippet_goes_by_its_key():
     store = new_store()
     store.put(HOME, 'a', {'text': DERIVED[2].text, 'mood': 'glad'})
     assert ids(from_langgraph_store(store, HOME).search('lesson')) == ['a']
+
+
+class OnlyAwaited(AsyncBatchedBaseStore):
+    """A store as LangGraph's own asynchronous ones are made: it belongs to the event loop on which it was opened."""
+    def __init__(self, inner):
+        super().__init__()
+        self.inner, self.index_config = inner, inner.index_config
+
+    def batch(self, ops):
+        raise NotImplementedError('only awaited')
+
+    async def abatch(self, ops):
+        return await self.inner.abatch(ops)
+
+
+async def opened(snippets):
+    store = OnlyAwaited(new_store())
+    for snippet in snippets:
+        await store.aput(HOME, snippet.id, {'text': snippet.text} | fields_of(snippet))
+    return store
+
+
+def test_a_store_that_can_only_be_awaited_is_opened_and_asked_through_waited():
+    store = from_langgraph_store(waited(opened)(TURNS), HOME, awaited=True)
+    assert store.search(QUESTION, 5) == MAKERS['indexed'](TURNS).search(QUESTION, 5)
+
+    async def within():
+        return store.search(QUESTION, 5)
+    assert asyncio.run(within()) == store.search(QUESTION, 5)
+
+
+@pytest.mark.parametrize('awaited', [True, False])
+def test_one_that_was_opened_on_the_loop_that_waits_says_so_and_does_not_hang(awaited):
+    async def within():
+        return from_langgraph_store(await opened(TURNS[:2]), HOME, awaited=awaited).search(QUESTION, 5)
+    with pytest.raises(Exception, match='different loop|main thread|different thread'):
+        asyncio.run(asyncio.wait_for(within(), 20))
