@@ -55,6 +55,11 @@ class Engine:
         self.shards[name].update(edge.UpdateOperation.upsert_points([edge.Point(one.id, one.vector, one.payload) for one in points]))
         return {'operation_id': 0, 'status': 'completed'}
 
+    def retrieve(self, name, body):
+        asked = models.PointRequest.model_validate(body)
+        return [{'id': one.id if isinstance(one.id, int) else str(one.id), 'payload': one.payload}
+                for one in self.shards[name].retrieve(list(asked.ids), with_payload=asked.with_payload, with_vector=False)]
+
     def query(self, name, body):
         asked = models.QueryRequest.model_validate(body)
         found = self.shards[name].query(edge.QueryRequest(
@@ -76,7 +81,8 @@ class Engine:
         self.shards[name]
         if (method, rest) == ('GET', ''):
             return json.loads(self.described.get_collection(name).model_dump_json())
-        return {('PUT', '/index'): self.index, ('PUT', '/points'): self.upsert, ('POST', '/points/query'): self.query}[method, rest](name, body)
+        ways = {('PUT', '/index'): self.index, ('PUT', '/points'): self.upsert, ('POST', '/points'): self.retrieve, ('POST', '/points/query'): self.query}
+        return ways[method, rest](name, body)
 
 
 @contextmanager

@@ -123,10 +123,10 @@ def test_what_goes_over_the_wire(wire):
     fill_qdrant(client, 'wired', TURNS[:5], embed, batch=2)
     asked[:] = [one for one in asked if one[1] != '/']  # at some time it asks for the version, too
     assert [(method, path) for method, path, _, _ in asked] == [('GET', '/collections/wired/exists'), ('PUT', '/collections/wired'), *[('PUT', '/collections/wired/index?wait=true')] * 3,
-                    ('GET', '/collections/wired'), *[('PUT', '/collections/wired/points?wait=true')] * 3]
+                    ('GET', '/collections/wired'), *[('POST', '/collections/wired/points')] * 3, *[('PUT', '/collections/wired/points?wait=true')] * 3]
     assert asked[1][2]['vectors'] == {'size': 256, 'distance': 'Cosine'} and asked[1][2]['metadata'] == {'embedder': 'wordllama-256'}
     assert [len(body['points']) for _, path, body, _ in asked if path.endswith('points?wait=true')] == [2, 2, 1]
-    first = asked[6][2]['points'][0]
+    first = asked[9][2]['points'][0]
     assert first['id'] == point_id('D1:1') and first['payload'] == {**fields_of(TURNS[0]), 'text': TURNS[0].text, **day_fields(TURNS[0].day)}
     store = from_qdrant(client, 'wired', embed)
     del asked[:]
@@ -331,15 +331,34 @@ def test_bad_input_says_so():
         from_qdrant(client, 'turns', embed, Fields(text='body')).search('x')
 
 
-def test_filling_twice_is_filling_once_and_a_change_is_a_change():
-    client = QdrantClient(':memory:')
+@pytest.mark.parametrize('client', [QdrantClient, AsyncQdrantClient])
+def test_filling_twice_is_filling_once(client):
+    client, embedded = client(':memory:'), []
+
+    def counted(texts):
+        embedded.extend(texts)
+        return embed(texts)
+    fill_qdrant(client, 'turns', SNIPPETS[:20], counted, batch=7)
     for _ in range(2):
-        fill_qdrant(client, 'turns', SNIPPETS, embed, batch=7)
+        fill_qdrant(client, 'turns', SNIPPETS, counted, batch=7)
+    assert memnb.stores.plainly(client.count)('turns').count == len(SNIPPETS)
+    assert sorted(embedded) == sorted(['memory'] + [snippet.text for snippet in SNIPPETS])  # each once
+
+
+def test_another_snippet_under_a_known_id_is_refused_unless_it_is_meant():
+    client = QdrantClient(':memory:')
+    fill_qdrant(client, 'turns', SNIPPETS, embed)
+    others = [replace(TURNS[4], text='Gerald is a tortoise.', time=TimeSpan.year(2001), said=None), replace(TURNS[4], speaker=None), replace(TURNS[4], sources=())]
+    for other in others:
+        with pytest.raises(DuplicateSnippet, match="another snippet 'D1:5' is in collection 'turns'"):
+            fill_qdrant(client, 'turns', [Snippet('new', 'a new one'), other], embed)
+        assert client.count('turns').count == len(SNIPPETS)  # nothing came in on the way
+    fill_qdrant(client, 'turns', others[:1], embed, replace=True)
     assert client.count('turns').count == len(SNIPPETS)
-    changed = replace(TURNS[4], text='Gerald is a tortoise.', time=TimeSpan.year(2001), said=None)
-    fill_qdrant(client, 'turns', [changed], embed)
-    assert client.count('turns').count == len(SNIPPETS)
-    assert from_qdrant(client, 'turns', embed).search('tortoise', 1, during=TimeSpan.year(2001))[0].snippet == changed
+    assert from_qdrant(client, 'turns', embed).search('tortoise', 1, during=TimeSpan.year(2001))[0].snippet == others[0]
+    client.set_payload('turns', {'mood': 'glad'}, [point_id('D1:1')])  # a field that is not ours makes no other snippet
+    fill_qdrant(client, 'turns', TURNS[:1], embed)
+    assert client.retrieve('turns', [point_id('D1:1')])[0].payload['mood'] == 'glad'
 
 
 def test_names_of_your_own_and_any_function_as_a_model():
