@@ -14,7 +14,6 @@ from hypothesis import given, settings, strategies as st  # noqa: E402
 from langchain_core.documents import Document  # noqa: E402
 from langchain_core.retrievers import BaseRetriever  # noqa: E402
 from langgraph.checkpoint.memory import InMemorySaver  # noqa: E402
-from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer  # noqa: E402
 from langgraph.errors import GraphRecursionError  # noqa: E402
 from langgraph.graph import END, START, StateGraph  # noqa: E402
 from typing import TypedDict  # noqa: E402
@@ -46,9 +45,18 @@ def memory():
     return HybridIndex(embedder=None).of(load_sample(), embedder=None)
 
 
+class Json:
+    """A serializer that knows JSON and nothing else."""
+    def dumps_typed(self, value):
+        return 'json', json.dumps(value).encode()
+
+    def loads_typed(self, kept):
+        return json.loads(kept[1])
+
+
 def plain_saver():
-    """A checkpointer that writes bytes, and loads nothing but plain values."""
-    return InMemorySaver(serde=JsonPlusSerializer(allowed_msgpack_modules=None))
+    """A checkpointer that can keep nothing but plain values."""
+    return InMemorySaver(serde=Json())
 
 
 def at(thread='one'):
@@ -207,6 +215,11 @@ def test_a_new_graph_goes_on_from_any_checkpoint(scene, fails_at):
         if state.next == ('__start__',):
             continue
         assert as_langgraph(loop, checkpointer=saver).invoke(None, state.config) == whole
+
+
+def test_langgraphs_own_serializer_keeps_it_too(memory, caplog):
+    told = as_langgraph(MemR3(memory), checkpointer=InMemorySaver()).invoke({'question': LESSON, 'asked': '2024-05-03/2024-05-03#day'}, at())
+    assert trace_of(told) == MemR3(memory).ask(LESSON) and not caplog.records  # it warns of what it does not know
 
 
 @FEW
