@@ -22,8 +22,9 @@ __all__ = ['from_sqlite']
 # %% ../nbs/61_sqlite.ipynb #3fc9d520
 def _any_of(query: str) -> str:
     "The words of a text as a query of FTS5 that finds what has any of them; '' where there are none. No text makes it fail."
-    words = dict.fromkeys(re.findall(r'[^\W_]+', unicodedata.normalize('NFC', query).lower()))
-    return ' OR '.join(f'"{word}"' for word in [word for word in words if word not in STOP_WORDS] or words)
+    words = {word.lower(): word for word in re.findall(r'[^\W_]+', unicodedata.normalize('NFC', query))}
+    telling = [word for low, word in words.items() if low not in STOP_WORDS]
+    return ' OR '.join(f'"{word}"' for word in telling or words.values())
 
 # %% ../nbs/61_sqlite.ipynb #c984b064
 def from_sqlite(

@@ -145,10 +145,10 @@ def test_what_is_no_such_table():
 def test_the_connections_settings_are_left_alone():
     connection = connected(SNIPPETS)
     connection.commit()
-    connection.row_factory = sqlite3.Row
+    connection.row_factory = as_dict = lambda cursor, row: {column[0]: value for column, value in zip(cursor.description, row)}
     store, changes = from_sqlite(connection, 'memory'), connection.total_changes
     assert store.search(QUESTION) == make(SNIPPETS).search(QUESTION)
-    assert connection.row_factory is sqlite3.Row and connection.total_changes == changes and not connection.in_transaction
+    assert connection.row_factory is as_dict and connection.total_changes == changes and not connection.in_transaction
 
 
 def test_new_notes_are_found_at_once_and_no_lock_is_left(tmp_path):
@@ -166,6 +166,25 @@ def test_another_thread_needs_a_connection_that_is_made_for_it():
     store = from_sqlite(connected(SNIPPETS), 'memory')
     with ThreadPoolExecutor(1) as thread, pytest.raises(sqlite3.ProgrammingError, match='same thread'):
         thread.submit(store.search, QUESTION).result()
+
+
+def test_words_that_tell_nothing_find_nothing_unless_they_are_alone():
+    store = from_sqlite(connected([Snippet('a', 'The lesson.'), Snippet('b', 'The other.')]), 'memory')
+    assert [hit.snippet.id for hit in store.search('When was the lesson?')] == ['a']
+    assert {hit.snippet.id for hit in store.search('the')} == {'a', 'b'}
+
+
+def test_a_letter_with_its_accent_apart_is_the_same_letter():
+    composed, apart = 'k\u0159\u00eddlo', 'kr\u030ci\u0301dlo'
+    store = from_sqlite(connected([Snippet('a', composed), Snippet('b', apart)]), 'memory')
+    assert [{hit.snippet.id for hit in store.search(text)} for text in (composed, apart)] == [{'a', 'b'}] * 2
+
+
+def test_a_table_that_minds_case():
+    connection = sqlite3.connect(':memory:')
+    connection.execute('CREATE VIRTUAL TABLE memory USING fts5(text, tokenize="trigram case_sensitive 1")')
+    connection.execute("INSERT INTO memory VALUES ('Tobin bakes.')")
+    assert [len(from_sqlite(connection, 'memory').search(word)) for word in ('Tobin', 'tobin', 'AND NOT Tobin')] == [1, 0, 1]
 
 
 def test_odd_texts_in_every_tokenizer():
