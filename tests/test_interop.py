@@ -150,7 +150,7 @@ def test_no_text_is_an_error_that_says_whose(text):
 def test_ids_of_turns_in_any_form():
     for value, sources in [('D1:5', ('D1:5',)), ('["D1:5", "D2:14"]', ('D1:5', 'D2:14')), (('a', 'b'), ('a', 'b')), (np.array(['a', 'b']), ('a', 'b')),
                            ('[sic', ('[sic',)), ('', ('',)), (['a', None, math.nan, 4.], ('a', '4')), (7, ('7',)), (None, ()), (math.nan, ()), ([], ()),
-                           (np.array([]), ()), ({'a': 1}, ("{'a': 1}",))]:
+                           (np.array([]), ()), ({'a': 1}, ("{'a': 1}",)), (b'ab', ("b'ab'",))]:
         assert snippet_of('', {'sources': value}).sources == sources
 
 

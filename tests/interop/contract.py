@@ -243,7 +243,9 @@ def a_limit_is_passed_on(make):
     spy, calls = spied(make(SNIPPETS))
     spy.search(QUESTION, 2)
     assert calls
-    assert spy._size is None or all(len(answer) <= 2 for _, answer in calls), 'it reads more than it was asked for'
+    if spy._size is not None:  # some retrievers always bring the same number
+        assert all(len(answer) <= 2 for _, answer in calls), 'it reads more than it was asked for'
+        assert len(all_found(spy, ' '.join(QUERIES))) > 10, 'it never gives many'
 
 
 def search_works_inside_a_running_loop(make):
