@@ -11,6 +11,7 @@ import argparse
 import importlib
 import os
 import sys
+from collections.abc import Callable
 
 from . import __version__
 from .commands import Failure, ask, demo, lab
@@ -33,14 +34,29 @@ def _add_model(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('--model', metavar='NAME', help='a served model that answers in the place of the rules')
     parser.add_argument('--base-url', metavar='URL', help='its server, with the OpenAI interface (default: $OPENAI_BASE_URL)')
 
+
+def _add_small_model(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument('--small', action='store_true', help='ask it one thing at a time, within bounds, as a small model needs it')
+    parser.add_argument('--local', metavar='FILE', help="a model in a GGUF file, served on this machine while it is needed (pip install 'memnb[local]')")
+
+
+def _demo(options) -> int:
+    """`memnb demo`, which says first what it will cost."""
+    from memnb.local_model import demo_with_model
+    return demo_with_model(options)
+
 # %% ../nbs/62_cli.ipynb #73de62d0
 def add_demo(commands) -> None:
     """`memnb demo`."""
     parser = commands.add_parser('demo', help='ask the bundled conversation a handful of questions')
     parser.add_argument('--out', metavar='FILE', help='where the report goes (default: memnb-report.html)')
     parser.add_argument('--no-report', dest='report', action='store_false', help='print only')
+    parser.add_argument('--questions', type=_positive, metavar='N', help='how many of them (default: all)')
+    parser.add_argument('--k', type=_positive, metavar='TURNS', help='how many turns may be read (default: as each method does; 10 with a model)')
+    parser.add_argument('--prices', metavar='IN,OUT', help='dollars for a million tokens of prompt and of reply, for the estimate')
     _add_model(parser)
-    parser.set_defaults(run=demo)
+    _add_small_model(parser)
+    parser.set_defaults(run=_demo)
 
 
 def add_ask(commands) -> None:
@@ -53,6 +69,7 @@ def add_ask(commands) -> None:
     parser.add_argument('--k', type=_positive, metavar='TURNS', help='how many turns may be read (default: as the method does)')
     parser.add_argument('--json', action='store_true', help='print the trace as one JSON object')
     _add_model(parser)
+    _add_small_model(parser)
     parser.set_defaults(run=ask)
 
 
@@ -205,6 +222,14 @@ def _complain(error: Failure | OSError) -> int:
     return getattr(error, 'code', 2)
 
 
+def _modelled(options) -> Callable:
+    """The function that does the command; where its options choose a model, it is there meanwhile."""
+    if not hasattr(options, 'local'):
+        return options.run
+    from memnb.local_model import with_model
+    return with_model(options.run)
+
+
 def _set_streams(json: bool) -> None:
     """What the terminal cannot show is shown as an escape; JSON is UTF-8, whatever the locale says."""
     for stream in (sys.stdout, sys.stderr):
@@ -221,7 +246,7 @@ def main(
     try:
         options = parse(arguments)
         _set_streams(getattr(options, 'json', False))
-        code = options.run(options)
+        code = _modelled(options)(options)
         print(end='', flush=True)
         return code
     except SystemExit as done:  # --help and --version

@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel, SecretStr
 
-from .reply import SCHEMA_PROMPT, Completion, TextLM, read_reply
+from .reply import SCHEMA_PROMPT, Completion, TextLM, bounded, read_reply
 from .role import LM, Call, LMError, ReplyError, Role, RuleLM, ServerError, Usage, Verdict, as_text
 
 _all_ = ['Role', 'Usage', 'Call', 'Verdict', 'as_text', 'LM', 'RuleLM', 'TextLM', 'Completion', 'read_reply',
@@ -182,7 +182,8 @@ class _Served(TextLM):
 
     def settings(self) -> dict:
         "What shapes a reply: model, server and sampling."
-        return {'model': self.name, 'base_url': self._server.url, **self._options}
+        bounds = {'bounds': list(self._bounds)} if self._bounds else {}
+        return {'model': self.name, 'base_url': self._server.url, **self._options, **bounds}
 
     def seeded(self, seed: int) -> _Served:
         "A copy that sends this seed; both use one connection."
@@ -204,9 +205,11 @@ class OpenAILM(_Served):
                  max_retries: int = 2, # after a timeout, a rate limit or a server's own failure, with backoff
                  max_tokens: int | None = None,
                  logprobs: bool = False, # True: fill a Verdict's probability from log-probabilities
+                 bounds: tuple[int, int] | None = None, # longest text in characters, longest list: for models that find no end
                  extra: dict | None = None): # further fields of the request body, as the server knows them
         url = base_url or os.environ.get('OPENAI_BASE_URL') or 'https://api.openai.com/v1'
         self.name, self._server, self._level = model, _Connection(url, api_key, timeout, max_retries), 0
+        self._bounds = bounds
         self._options = {'temperature': None if temperature is None else float(temperature), 'seed': seed,
                          'max_tokens': max_tokens, 'logprobs': logprobs or None, 'top_logprobs': 5 if logprobs else None,
                          'extra_body': dict(extra) if extra else None}
@@ -214,6 +217,7 @@ class OpenAILM(_Served):
     def complete(self, role: str, system: str, user: str, schema: dict) -> Completion:
         "Ask in the strictest form that the server accepts. Raises `ServerError`."
         options = {name: value for name, value in self._options.items() if value is not None}
+        schema = bounded(schema, *self._bounds) if self._bounds else schema
         result, bad_schema = None, False
         for level in range(self._level, len(_LEVELS)):
             result = self._server.send({'model': self.name, **_body(_LEVELS[level], system, user, schema), **options})

@@ -15,7 +15,7 @@ from pydantic import BaseModel, ValidationError
 from .role import LM, Call, LMError, ReplyError, Role, Usage, Verdict, explain
 
 # %% auto #0
-__all__ = ['SCHEMA_PROMPT', 'AGAIN_PROMPT', 'read_reply', 'strict_schema', 'Completion', 'TextLM']
+__all__ = ['SCHEMA_PROMPT', 'AGAIN_PROMPT', 'read_reply', 'strict_schema', 'bounded', 'Completion', 'TextLM']
 
 # %% ../nbs/02g_reply.ipynb #2a156d24
 def _spans(text: str, # what a model said
@@ -134,6 +134,23 @@ def _strict(node: Any) -> Any:
     if 'properties' in strict:
         strict.update(required=list(strict['properties']), additionalProperties=False)
     return strict
+
+# %% ../nbs/02g_reply.ipynb #a3390e13
+def bounded(
+    schema: Any,  # of JSON
+    chars: int,  # the longest text
+    items: int,  # the longest list
+) -> Any:
+    "The schema with a longest text and a longest list wherever it has none of its own; texts to choose from are left alone."
+    if isinstance(schema, list):
+        return [bounded(item, chars, items) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    bounds = {'string': {'maxLength': chars}, 'array': {'maxItems': items}}.get(schema.get('type'), {})
+    inner = {word: value if word in ('enum', 'const') else
+             {name: bounded(part, chars, items) for name, part in value.items()} if word in ('properties', '$defs') else
+             bounded(value, chars, items) for word, value in schema.items()}
+    return inner if 'enum' in schema or 'const' in schema else bounds | inner
 
 # %% ../nbs/02g_reply.ipynb #3dd53847
 SCHEMA_PROMPT = '\n\nReply with one JSON object and nothing else. It must fit this JSON schema:\n{schema}'
