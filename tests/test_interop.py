@@ -138,6 +138,13 @@ def test_no_value_is_dropped_in_silence(name, value):
         assert len(str(error)) < 300
     else:
         assert (getattr(found, name) is None) == nothing
+        assert name != 'position' or nothing or found.position == (int(value) if isinstance(value, str) else value)
+
+
+@pytest.mark.parametrize('value', [3.5, '3.5', 'third', math.inf, [3]])
+def test_half_a_place_is_none(value):
+    with pytest.raises(ValueError, match="expected a whole number in 'position', got "):
+        snippet_of('', {'position': value})
 
 
 @pytest.mark.parametrize('text', [None, math.nan, b'bytes', 7, ['a text']])
