@@ -130,7 +130,7 @@ _WALK = TypeAdapter(_Walk)
 # %% ../nbs/61e_frameworks.ipynb #7291c6aa
 def _keep(run: Run, walk: _Walk) -> dict:
     "Run and walk as the state of the graph: plain values, the same for the same walk."
-    walk.read = run.memory.read if run.memory else []
+    walk.read = [] if run.memory is None else run.memory.read
     text = _WALK.dump_python(walk, mode='json', exclude={'now': {'fresh': {'__all__': {'score'}}}})
     text['now']['shown'].sort()
     trace = run.trace.model_dump(mode='json')

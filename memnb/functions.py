@@ -16,7 +16,7 @@ from .lm import RuleLM
 from .reply import strict_schema
 from .run import Run
 from .steps import ToolStep
-from .texts import mend, printable
+from .texts import mend
 from .tools import Observation, Tool, tools_of
 
 # %% auto #0
@@ -93,7 +93,7 @@ def _arguments(said: Any) -> dict:
     except ValueError as error:
         raise ValueError(f'the arguments are no JSON: {error}') from None
     if not isinstance(value, dict):
-        raise ValueError(f'the arguments: expected a JSON object, got {json.dumps(value)[:80]}')
+        raise ValueError(f'the arguments: expected a JSON object, got {json.dumps(value, default=repr)[:80]}')
     return value
 
 # %% ../nbs/61f_functions.ipynb #d0059de8
@@ -104,7 +104,7 @@ def _called(tools: dict[str, Tool], name: str, said: Any, run: Run, iteration: i
             raise ValueError(f'there is no tool {name!r:.80}; there are {", ".join(tools)}')
         arguments = _arguments(said)
     except ValueError as error:
-        problem = printable(f'{name if name in tools else "refused"}: {error}')
+        problem = f'{name if name in tools else "refused"}: {error}'
         run.note(ToolStep(iteration=iteration, tool=name, arguments={'arguments': str(said)[:300]}, note=problem, error=True))
         return Observation(problem, error=True)
     return run.use(tools[name], arguments, iteration)

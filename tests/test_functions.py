@@ -151,9 +151,10 @@ def test_a_memory_in_the_place_of_its_tools_is_refused(memory):
 
 VALUES = st.recursive(st.none() | st.booleans() | st.floats() | st.integers() | st.text(max_size=5), lambda inner: st.lists(inner, max_size=3)
                       | st.dictionaries(st.sampled_from(['query', 'start_time', 'end_time', 'self', 'x', '']), inner, max_size=3), max_leaves=6)
-NAMES = st.sampled_from(['search', 'search_during', 'Search', 'output_answer', '', None, 'search\x00', 'a' * 300, '\ud800', '__class__', 3])
+NAMES = st.sampled_from(['search', 'search_during', 'Search', 'output_answer', '', None, 'search\x00', 'new\nline', 'a' * 300, '\ud800', '__class__', 3])
 SAID = st.none() | st.text(max_size=12) | VALUES.map(json.dumps) | VALUES | st.sampled_from(
-    ['{"query": "boat"', '{"query": "boat"} {"query": "boat"}', '{"query": "\\ud800"}', "{'query': 'boat'}", '{"query": NaN}', 'null', '[]', '""'])
+    ['{"query": "boat"', '{"query": "boat"} {"query": "boat"}', '{"query": "\\ud800"}', "{'query': 'boat'}", '{"query": NaN}', 'null', '[]', '""',
+     '["\\n\\ud800"]', '9' * 5000, object])
 CALLS = st.lists(st.builds(called, NAMES, SAID, st.text(max_size=4)) | st.sampled_from(
     [{}, {'id': 'x'}, {'id': 'x', 'function': None}, {'id': 'x', 'function': {}}, {'id': 'x', 'type': 'custom', 'custom': {'name': 'shell', 'input': 'rm'}},
      SimpleNamespace(id='x'), SimpleNamespace(id='x', function=SimpleNamespace(name='search', arguments='{"query": "boat"}'))]), max_size=5)
@@ -324,7 +325,8 @@ def test_a_server_that_sends_something_else(memory, calls):
         message = client.chat.completions.create(model='played', messages=[{'role': 'user', 'content': 'x'}], tools=as_functions(memory)).choices[0].message
     assert isinstance(message, ChatCompletionMessage)
     reply, = call_functions(as_tools(memory), message.tool_calls)
-    assert reply['tool_call_id'] == 'a' and reply['content']
+    assert reply['tool_call_id'] == 'a' and reply['content'].startswith('search: query: Field required' if calls[0].get('function') == {
+        'name': 'search', 'arguments': None} else "Found 0 for 'boat'")
 
 
 @pytest.mark.parametrize('calls', [None, [], ()])
