@@ -5,16 +5,18 @@
 # %% ../nbs/61j_small_model.ipynb #e6876bb1
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from copy import copy
 from functools import lru_cache
 from typing import Any
 
-from pydantic import BaseModel, Field, create_model
+from pydantic import BaseModel, Field, ValidationError, create_model
 
 from .answering import NO_INFORMATION, AnswerReply
 from .diagnosis import Diagnosis
-from .lm import LM, Call, LMError, Role, Usage, as_lm
+from .lm import LM, Call, LMError, ReplyError, Role, Usage, as_lm
+from .role import explain
 from .small_roles import CHOOSE, ENOUGH, FILL, NEXT, NOTE, READ, notes_of
 from .snippets import Snippet
 from .tool_choice import seen_lines
@@ -23,12 +25,16 @@ from .tracker import Claim, TrackerReply
 from .walk_rules import call_of, tries
 
 # %% auto #0
-__all__ = ['SHOWN', 'SPLIT', 'Parts', 'SmallLM', 'short_arguments']
+__all__ = ['SPLIT', 'SHOWN', 'Parts', 'SmallLM', 'short_arguments']
 
-# %% ../nbs/61j_small_model.ipynb #b5cbd61c
+# %% ../nbs/61j_small_model.ipynb #dec42fcb
 class Parts:
     "Several calls that are one: what they cost, and what a trace shows of them."
-    def __init__(self, lm: LM, gate: float):
+    def __init__(
+        self,
+        lm: LM,
+        gate: float,  # as in `SmallLM`
+    ):
         self.lm, self.gate, self.calls = lm, gate, []
 
     def ask(self, role: Role, **inputs) -> BaseModel:
@@ -54,12 +60,15 @@ class Parts:
 
     def whole(self, role: Role, reply: BaseModel) -> Call:
         "All of them as the answer to a role."
-        prompts = [f'## {call.role}\n{call.system}\n\n{call.user}' for call in self.calls]
-        raws = [f'{call.role}: {call.raw}' for call in self.calls]
+        prompts = [f'## {call.role}\n{call.system}\n\n{call.user}' for call in self.calls if call.system or call.user]
+        raws = [f'{call.role}: {call.raw}' for call in self.calls if call.raw is not None]  # a rule says nothing
         return Call(role.name, reply, self.usage, '', '\n\n'.join(prompts), '\n'.join(raws) if raws else None,
                     max((call.attempts for call in self.calls), default=1), bool(self.calls) and all(call.cached for call in self.calls))
 
-# %% ../nbs/61j_small_model.ipynb #931b4006
+# %% ../nbs/61j_small_model.ipynb #d547059f
+SPLIT: dict[str, Callable] = {}  # who asks a role in parts, by the name of the role
+
+
 class SmallLM(LM):
     "A model behind roles that it can follow: a role that is known is asked in parts, any other as it is."
     def __init__(
@@ -87,10 +96,35 @@ class SmallLM(LM):
         parts = Parts(self.lm, self.gate)
         reply = SPLIT[role.name](parts, **inputs)
         if not isinstance(reply, BaseModel):  # a choice among tools has a type of its own for each set of them
-            reply = role.model(inputs).model_validate(reply)
+            try:
+                reply = role.model(inputs).model_validate(reply)
+            except ValidationError as error:
+                message = f'{self.name}, as {role.name} in parts: no usable reply: {explain(error)}'
+                raise ReplyError(message, json.dumps(reply), role.name, 1, parts.usage) from None
         return parts.whole(role, reply)
 
-# %% ../nbs/61j_small_model.ipynb #7f729ff9
+# %% ../nbs/61j_small_model.ipynb #517e386f
+def _read(parts, question: str, notes: Sequence[Snippet]) -> AnswerReply:
+    "What one of the notes says."
+    if not notes:
+        return AnswerReply(answer=NO_INFORMATION)
+    read = parts.ask(READ, question=question, notes=list(notes))
+    return AnswerReply(answer=read.answer, sources=[] if read.note == 'none' else [read.note])
+
+
+def _answer(parts, question, lines=(), draft='', asked=None) -> AnswerReply:
+    "Read from what is known; a draft is no note."
+    return _read(parts, question, lines)
+
+
+def _synthesize(parts, question, history=(), draft='', asked=None) -> AnswerReply:
+    "Read from all that was shown; a call tells no sources, so it is read once more."
+    return _read(parts, question, seen_lines(history))
+
+
+SPLIT |= {'answer': _answer, 'recall': _answer, 'synthesize': _synthesize}
+
+# %% ../nbs/61j_small_model.ipynb #0757612b
 def _track(parts, question, snippets=(), state=None, reasoning='', last_query='', due=None, asked=None,
            allowed=('retrieve', 'reflect', 'answer')) -> TrackerReply:
     "Note what is new, ask whether it is enough, and if not, what to search for."
@@ -106,7 +140,10 @@ def _track(parts, question, snippets=(), state=None, reasoning='', last_query=''
     return TrackerReply(evidence=claims, gaps=[then.missing], decision=decision, retrieval_query=then.query,
                         reasoning=then.missing if decision == 'reflect' else None)
 
-# %% ../nbs/61j_small_model.ipynb #278b9b94
+
+SPLIT['track'] = _track
+
+# %% ../nbs/61j_small_model.ipynb #8c21bd3c
 def _diagnose(parts, question, evidence=(), fresh=(), queries=(), gaps=(), speakers=(), asked=None) -> Diagnosis:
     "Enough or not, and if not, what is missing."
     notes = notes_of(evidence)
@@ -115,7 +152,10 @@ def _diagnose(parts, question, evidence=(), fresh=(), queries=(), gaps=(), speak
     then = parts.ask(NEXT, question=question, known=notes, before=queries[-1] if queries else question)
     return Diagnosis(decision='NOT-ANSWERABLE', gaps=[then.missing], queries=[then.query])
 
-# %% ../nbs/61j_small_model.ipynb #128ae4ee
+
+SPLIT['diagnose'] = _diagnose
+
+# %% ../nbs/61j_small_model.ipynb #a60fcea3
 @lru_cache(maxsize=64)
 def short_arguments(tool: Tool) -> type[BaseModel]:
     "The arguments that a tool cannot do without, or its first three, as bounded texts."
@@ -128,22 +168,28 @@ def _select(parts, question, tools, history=(), steps_left=1, asked=None) -> dic
     "End with an answer where what was found is enough; else choose a tool, and fill in its arguments."
     found = seen_lines(history)
     notes, ends = notes_of(found), next((tool for tool in tools if tool.ends), None)
-    if ends and (steps_left <= 1 or parts.enough(question, notes)):
+    ways = [tool for tool in tools if not tool.ends]
+    if ends and (steps_left <= 1 or not ways or parts.enough(question, notes)):
         read = _read(parts, question, found)
         return _called('What was found is enough.', ends, {next(iter(ends.arguments.model_fields)): read.answer})
-    ways = [tool for tool in tools if not tool.ends]
     tried = [f'{used.function} {used.parameters}: {used.observation.note}' for used in history]
     number = parts.ask(CHOOSE, question=question, known=[*notes[-5:], *tried],
                        ways=[f'{tool.name}: {tool.description}' for tool in ways]).number
     tool = ways[number - 1]
     filled = parts.ask(FILL, question=question, known=notes[-5:], tried=tried, tool=tool.line, model=short_arguments(tool))
-    return _called('', tool, {name: value for name, value in filled.model_dump().items() if value.strip()})
+    fields = tool.arguments.model_fields
+    given = {name: value for name, value in filled.model_dump().items() if value.strip() or fields[name].is_required()}
+    return _called('', tool, given)  # what may be left out is left out where it is blank
 
 
 def _called(reasoning: str, tool: Tool, parameters: dict[str, Any]) -> dict:
+    "A call, as the big role would write it."
     return {'reasoning': reasoning, 'call': {'function': tool.name, 'parameters': parameters}}
 
-# %% ../nbs/61j_small_model.ipynb #06c77d0d
+
+SPLIT['select'] = _select
+
+# %% ../nbs/61j_small_model.ipynb #a3f6266e
 SHOWN = 12  # ways among which a small model can choose
 
 
@@ -161,24 +207,5 @@ def _navigate(parts, question, tools, ways=(), known=(), fresh=(), history=(), b
     call = open_[number - 1][1]
     return {'reasoning': call.reasoning, 'mode': 'Navigate', 'calls': [{'function': call.function, 'parameters': call.parameters}]}
 
-# %% ../nbs/61j_small_model.ipynb #0757612b
-def _read(parts, question: str, notes: Sequence[Snippet]) -> AnswerReply:
-    "What one of the notes says."
-    if not notes:
-        return AnswerReply(answer=NO_INFORMATION)
-    read = parts.ask(READ, question=question, notes=list(notes))
-    return AnswerReply(answer=read.answer, sources=[] if read.note == 'none' else [read.note])
 
-
-def _answer(parts, question, lines=(), draft='', asked=None) -> AnswerReply:
-    return _read(parts, question, lines)
-
-
-def _synthesize(parts, question, history=(), draft='', asked=None) -> AnswerReply:
-    "The draft was read from the same lines: it is not asked twice."
-    lines = seen_lines(history)
-    return _read(parts, question, lines)
-
-
-SPLIT = {'track': _track, 'diagnose': _diagnose, 'select': _select, 'navigate': _navigate, 'answer': _answer, 'recall': _answer,
-         'synthesize': _synthesize}  # by the names of roles
+SPLIT['navigate'] = _navigate
