@@ -139,8 +139,12 @@ def qdrant_filter(
 def _make(client: Any, collection: str, size: int, embed: Any, names: Fields) -> None:
     "A new collection, which knows the name of its model, and has an index for each field that a search filters by."
     models = models_of_qdrant()
-    plainly(client.create_collection)(
-        collection, models.VectorParams(size=size, distance=models.Distance.COSINE), metadata={'embedder': getattr(embed, 'name', None)})
+    vectors, model = models.VectorParams(size=size, distance=models.Distance.COSINE), {'embedder': getattr(embed, 'name', None)}
+    try:
+        plainly(client.create_collection)(collection, vectors, metadata=model)
+    except Exception:
+        if not plainly(client.collection_exists)(collection):  # else another process was faster
+            raise
     with warnings.catch_warnings():  # the embedded Qdrant has no such indexes, and says so
         warnings.simplefilter('ignore', UserWarning)
         for key, kind in ((names.id, 'keyword'), (FIRST, 'integer'), (LAST, 'integer')):

@@ -371,6 +371,22 @@ def test_names_of_your_own_and_any_function_as_a_model():
     assert EVIDENCE in ids(store.search(QUESTION, 5))
 
 
+@pytest.mark.parametrize('faster', [True, False])
+def test_two_processes_make_one_collection(faster, monkeypatch):
+    client, answers = QdrantClient(':memory:'), iter([False, faster])
+    if faster:
+        fill_qdrant(client, 'turns', TURNS[:3], embed)
+    else:
+        monkeypatch.setattr(client, 'create_collection', lambda *_, **__: 1 / 0)
+    monkeypatch.setattr(client, 'collection_exists', lambda collection: next(answers))  # it comes between the question and the making
+    if faster:
+        fill_qdrant(client, 'turns', TURNS[:5], embed)
+        assert client.count('turns').count == 5
+    else:
+        with pytest.raises(ZeroDivisionError):
+            fill_qdrant(client, 'turns', TURNS[:5], embed)
+
+
 def test_no_warning_about_indexes_and_none_swallowed():
     with warnings.catch_warnings():
         warnings.simplefilter('error')
