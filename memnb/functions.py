@@ -41,9 +41,8 @@ def _argument(schema: dict, field: FieldInfo) -> dict:
 def _parameters(tool: Tool) -> dict:
     "The arguments of a tool in the strict dialect."
     schema, fields = strict_schema(tool.arguments), tool.arguments.model_fields
-    properties = {name: _argument(inner, fields[name]) for name, inner in schema.pop('properties', {}).items()}
-    schema.pop('title', None)
-    return {**schema, 'properties': properties, 'required': list(properties), 'additionalProperties': False}
+    properties = {name: _argument(inner, fields[name]) for name, inner in schema['properties'].items()}
+    return {word: value for word, value in schema.items() if word != 'title'} | {'properties': properties}
 
 # %% ../nbs/61f_functions.ipynb #da19bb86
 _NAME = re.compile('[a-zA-Z0-9_-]{1,64}')
