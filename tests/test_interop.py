@@ -126,6 +126,14 @@ def test_times_that_stores_have(value, span):
     assert snippet_of('', {'time': value}).time == span
 
 
+def test_moments_as_people_write_them():
+    for value in ('7:15 pm on 9 January, 2024', '09.01.2024, 19:15:00', np.datetime64('2024-01-09T19:15'), '2024-01-09 19:15'):
+        assert snippet_of('', {'said': value}).said == datetime(2024, 1, 9, 19, 15)
+    for value in (2024, '2024', '2024-02', 'May 2023', 1704827700, True):
+        with pytest.raises(ValueError, match="expected a moment such as 2024-01-09T19:15 in 'said', got"):
+            snippet_of('', {'said': value})
+
+
 @given(st.sampled_from(['time', 'said', 'position']),
        st.text(max_size=12) | st.integers() | st.floats() | st.booleans() | st.lists(st.integers(), max_size=2) | st.dictionaries(st.text(max_size=2), st.integers(), max_size=1)
        | st.binary(max_size=3) | st.sampled_from([np.array([1, 2]), np.array([]), object(), 10 ** 400, math.inf, '2024-13-45', '2024-01-09/2023-01-01#day']))
