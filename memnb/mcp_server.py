@@ -257,7 +257,7 @@ def _leave(code: int, shelf: Shelf) -> None:
     "End this process now, though a thread may still wait for a model or for stdin."
     closing = threading.Thread(target=shelf.close, daemon=True)
     closing.start()
-    closing.join(2)
+    closing.join(5)
     os._exit(code)
 
 # %% ../nbs/61g_mcp_server.ipynb #4143cb89
@@ -275,8 +275,8 @@ def main_serve(options) -> int:
         raise ImportError("serve --mcp needs the SDK of the protocol: pip install 'memnb[interop]'") from None
     lm = make_model(options.model, options.base_url)
     folder = Path(options.path).expanduser() if options.path else Path.home() / '.memnb'
-    os.umask(0o077)  # what is made from here on is its owner's alone
     shelf = Shelf(folder, lambda store: Desk(store, options.method, lm, datetime.now), options.namespace)
+    os.umask(0o077)  # what is made from here on is its owner's alone
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda number, frame: _leave(128 + number, shelf))
     if options.namespace:

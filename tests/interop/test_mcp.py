@@ -1,5 +1,6 @@
 """The server of the Model Context Protocol, as the SDK's own client meets it: the process `memnb serve --mcp`, and the same server in process."""
 import asyncio
+import itertools
 import json
 import os
 import signal
@@ -179,24 +180,25 @@ def test_calls_at_once_are_all_answered_in_their_order(use):
 
 def test_killed_in_the_middle_of_many_it_loses_nothing_that_it_acknowledged(use, folder):
     """A second process on the same namespace is killed while it remembers; the first one sees what it had acknowledged."""
-    acknowledged = []
+    acknowledged, numbers = {}, itertools.count()
 
     async def until_killed():
         try:
             async with connected(folder, 'tests', number=folder / 'number') as session:
-                async def one(number):
-                    told = await call(session, 'remember', text=f'before the end {number}', speaker='Mortal', time='2018-01-01')
-                    acknowledged.append(told.data['id'])
-                    if len(acknowledged) == 30:
-                        os.kill(int((folder / 'number').read_text()), signal.SIGKILL)
-                await asyncio.gather(*map(one, range(300)))
+                async def some():
+                    for number in numbers:
+                        told = await call(session, 'remember', text=f'before the end {number}', speaker='Mortal', time='2018-01-01')
+                        acknowledged[number] = told.data['id']
+                        if len(acknowledged) == 30:
+                            os.kill(int((folder / 'number').read_text()), signal.SIGKILL)
+                await asyncio.gather(*(some() for _ in range(8)))
         except Exception:  # the connection is gone: that was the point
             pass
     use.portal.call(until_killed)
-    assert 30 <= len(acknowledged) < 300
-    gone = use('forget', session='2018-01-01').data['forgotten']
-    assert set(acknowledged) <= {one['id'] for one in gone} and len(gone) < 300
-    assert [one['text'] for one in gone] == [f'before the end {number}' for number in range(len(gone))]  # whole, and in order
+    gone = {one['id']: one['text'] for one in use('forget', session='2018-01-01').data['forgotten']}
+    assert len(acknowledged) >= 30 and all(gone[id] == f'before the end {number}' for number, id in acknowledged.items())
+    unheard = [text for id, text in gone.items() if id not in acknowledged.values()]
+    assert len(unheard) <= 8 and all(text.startswith('before the end ') for text in unheard)  # done, and the word came too late
 
 
 # ------------------------------------------------------------------ the wire itself
@@ -222,7 +224,7 @@ def test_it_ends_cleanly_with_stdin_and_by_a_signal_and_says_nothing_but_the_pro
     for process in (by_stdin, by_signal):
         sent = lines(tool(1, 'remember', text='zero \0 half', speaker='A\0B'), 'not json at all', '{"jsonrpc": "2.0", "id": 5}',
                      tool(4, 'remember', text='a lone \ud800 half'),  # no JSON either: the SDK passes over all three
-                     tool(2, 'remember', text='x' * 5_000_000), tool(3, 'search', query='half'))
+                     tool(2, 'remember', text='x' * 1_000_000), tool(3, 'search', query='half'))
         process.stdin.write('\n'.join(sent).encode() + b'\n')
         process.stdin.flush()
         heard = []
@@ -238,9 +240,10 @@ def test_it_ends_cleanly_with_stdin_and_by_a_signal_and_says_nothing_but_the_pro
     by_signal.send_signal(signal.SIGTERM)
     by_stdin.stdin.close()
     for process, code in ((by_stdin, 0), (by_signal, 128 + signal.SIGTERM)):
-        assert process.wait(20) == code
+        assert process.wait(60) == code
         assert process.stdout.read() == b'' and b'Traceback' not in process.stderr.read()
-    assert sorted(one.name for one in tmp_path.iterdir()) == ['turns-wire.sqlite']  # the log was written back
+    [kept] = tmp_path.iterdir()  # the log was written back
+    assert kept.name == 'turns-wire.sqlite' and kept.stat().st_mode & 0o077 == 0
 
 
 # ------------------------------------------------------------------ the same server, in process
@@ -398,7 +401,8 @@ def shelf_of_all(kept=[]):
     (['serve', '--mcp', '--namespace', 'bad', '--path', '{folder}'], 'expected an SQLite file')])
 def test_what_cannot_be_served_is_one_line(options, expected, tmp_path, capsys, monkeypatch):
     (tmp_path / 'turns-bad.sqlite').write_text('no database, whatever its name says')
-    monkeypatch.setattr(signal, 'signal', lambda *rest: None)
+    monkeypatch.setattr(signal, 'signal', lambda *rest: None)  # this process is not a server
+    monkeypatch.setattr(os, 'umask', lambda mask: 0)
     assert cli.main([option.format(folder=tmp_path) for option in options]) == 2
     told = capsys.readouterr()
     assert told.out == '' and told.err.startswith('memnb: ') and told.err.count('\n') == 1 and expected in told.err
@@ -418,5 +422,5 @@ def test_the_sample_is_remembered_and_asked_as_the_library_does(tmp_path):
     with closing(TurnStore(tmp_path / 'turns.sqlite')) as store:
         ids = {turn.id: store.remember(turn.content, turn.speaker, turn.time or session.time).id for session in sample.sessions for turn in session.turns}
         desk, loop = Desk(store), MemR3(HybridIndex.of(sample))
-        for question in sample.questions[:12]:
+        for question in sample.questions[:6]:
             assert [one['id'] for one in desk.ask(question.text).data['evidence']] == [ids[turn] for turn in loop.ask(question.text).evidence], question.text
