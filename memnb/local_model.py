@@ -25,7 +25,7 @@ from .small_model import SmallLM
 # %% auto #0
 __all__ = ['BOUNDS', 'LocalServer', 'chosen_model', 'with_model', 'estimate_demo', 'demo_with_model']
 
-# %% ../nbs/61l_local_model.ipynb #5a250088
+# %% ../nbs/61l_local_model.ipynb #ffe07eab
 def _serve() -> None:
     "In a process of its own: serve a model until stdin ends; the address goes to stdout, all that llama.cpp says to stderr."
     out = os.fdopen(os.dup(1), 'w')
@@ -36,53 +36,37 @@ def _serve() -> None:
     params.model.path, params.hostnames, params.port = wanted['file'], ['127.0.0.1'], 0
     params.api_keys, params.n_ctx, params.offline, params.ui = [wanted['key']], wanted['context'], True, False
     params.cpuparams.n_threads = params.cpuparams_batch.n_threads = wanted['threads']
-    params.cache_ram_mib = 1024  # of prompts that were read before: each role begins alike every time
+    params.cache_ram_mib = 1024  # of prompts that were read before: a role begins alike every time
     server = Server(params)
     print(json.dumps({'url': f'{server.listening_address}/v1'}), file=out, flush=True)
     sys.stdin.read()
     os._exit(0)  # nothing is to be kept, and the model need not be taken down piece by piece
 
-# %% ../nbs/61l_local_model.ipynb #ffe07eab
-class LocalServer:
-    """llama.cpp's server over a model in a GGUF file, on 127.0.0.1, from `with` until its end, and never longer than this process.
-    `url` and `key` are its own. ValueError for a file that is none, ImportError without xllamacpp, `ServerError` where it does not start."""
-    def __init__(
-        self,
-        file: str | Path,
-        context: int = 8192,  # tokens of prompt and reply together
-        threads: int | None = None,  # None: as many as there are cores
-        patience: float = 300,  # seconds until the model must be read
-    ):
-        self.file, self.context, self.patience = Path(file), context, patience
-        self.threads, self.key, self.url = threads or os.cpu_count() or 1, secrets.token_hex(16), None
-        if not self.file.is_file():
-            raise ValueError(f'{file}: expected a model in a GGUF file, and no such file is there')
-        with open(self.file, 'rb') as model:
-            if model.read(4) != b'GGUF':
-                raise ValueError(f'{file}: expected a model in a GGUF file, and it is none')
-
-    def __enter__(self) -> LocalServer:
+# %% ../nbs/61l_local_model.ipynb #2b111ad0
+class _Process:
+    "The process of a server, and how it ends."
+    def _start(self, orders: dict, patience: float) -> str:
+        "The address at which it listens. ImportError or `ServerError` where there is none."
         self._log = tempfile.TemporaryFile()
         self._process = subprocess.Popen([sys.executable, '-c', 'from memnb.local_model import _serve; _serve()'], text=True,
                                          stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._log)
-        told = {'file': str(self.file.resolve()), 'key': self.key, 'context': self.context, 'threads': self.threads}
-        hurry = Timer(self.patience, self._process.kill)
+        hurry = Timer(patience, self._process.kill)
         hurry.start()
         try:
-            self._process.stdin.write(json.dumps(told) + '\n')
+            self._process.stdin.write(json.dumps(orders) + '\n')
             self._process.stdin.flush()
-            self.url = json.loads(self._process.stdout.readline())['url']
+            return json.loads(self._process.stdout.readline())['url']
         except (OSError, ValueError):
-            self.__exit__()
-            raise self._failure() from None
+            self._stop()
+            raise self._failure(patience) from None
         except BaseException:
-            self.__exit__()
+            self._stop()
             raise
         finally:
             hurry.cancel()
-        return self
 
-    def __exit__(self, *_) -> None:
+    def _stop(self) -> None:
+        "End it; it has ten seconds to do so itself."
         for stream in (self._process.stdin, self._process.stdout):
             try:
                 stream.close()
@@ -94,24 +78,51 @@ class LocalServer:
             self._process.kill()
             self._process.wait()
 
-    def _failure(self) -> Exception:
+    def _failure(self, patience: float) -> Exception:
         "Why it did not start: the last words of its process."
         self._log.seek(0)
         said = self._log.read().decode('utf-8', 'replace').strip().splitlines() or ['it said nothing']
         if "No module named 'xllamacpp'" in said[-1]:
             return ImportError("a local model needs xllamacpp; this installs it: pip install 'memnb[local]'")
-        return ServerError(f'{self.file}: the server did not start within {self.patience:g} s: {said[-1][:300]}')
+        return ServerError(f'{self.file}: the server did not start within {patience:g} s: {said[-1][:300]}')
+
+# %% ../nbs/61l_local_model.ipynb #a4e920c0
+BOUNDS = 160, 4  # for small models: characters of a text, items of a list
+
+
+class LocalServer(_Process):
+    """llama.cpp's server over a model in a GGUF file, on 127.0.0.1, from `with` until its end, and never longer than this process.
+    `url` and `key` are its own. ValueError for a file that is none, ImportError without xllamacpp, `ServerError` where it does not start."""
+    def __init__(
+        self,
+        file: str | Path,
+        context: int = 8192,  # tokens of prompt and reply together
+        threads: int | None = None,  # None: as many as there are cores; one less where anything else is at work
+        patience: float = 300,  # seconds until the model must be read
+    ):
+        self.file, self.context, self.patience = Path(file), context, patience
+        self.threads, self.key, self.url = threads or os.cpu_count() or 1, secrets.token_hex(16), None
+        if not self.file.is_file():
+            raise ValueError(f'{file}: expected a model in a GGUF file, and no such file is there')
+        with open(self.file, 'rb') as model:
+            if model.read(4) != b'GGUF':
+                raise ValueError(f'{file}: expected a model in a GGUF file, and it is none')
+
+    def __enter__(self) -> LocalServer:
+        orders = {'file': str(self.file.resolve()), 'key': self.key, 'context': self.context, 'threads': self.threads}
+        self.url = self._start(orders, self.patience)
+        return self
+
+    def __exit__(self, *_) -> None:
+        self._stop()
 
     def lm(self, **options) -> OpenAILM:
-        "The model that it serves, with bounds that a small model needs; `options` as `OpenAILM` has them."
+        "The model that it serves, with the bounds that a small model needs; `options` as `OpenAILM` has them."
         hush()
         usual = {'bounds': BOUNDS, 'logprobs': True, 'max_tokens': 500, 'timeout': 600}
         return OpenAILM(self.file.stem, self.url, self.key, **usual | options)
 
-
-BOUNDS = 160, 4  # characters of a text, items of a list
-
-# %% ../nbs/61l_local_model.ipynb #2b111ad0
+# %% ../nbs/61l_local_model.ipynb #520583dd
 @contextmanager
 def chosen_model(options) -> Iterator[LM]:
     "The model of `--local FILE` as long as it is needed, of `--model NAME`, or the rules. A `Failure` where there is none."
@@ -122,10 +133,11 @@ def chosen_model(options) -> Iterator[LM]:
         yield SmallLM(lm) if options.small and not isinstance(lm, RuleLM) else lm
         return
     try:
-        with LocalServer(options.local) as server:
-            yield SmallLM(server.lm())
+        server = LocalServer(options.local).__enter__()
     except (ValueError, ImportError, ServerError) as error:
         raise Failure(str(error)) from None
+    with server:
+        yield SmallLM(server.lm())
 
 # %% ../nbs/61l_local_model.ipynb #e07655a4
 def with_model(command: Callable) -> Callable:
@@ -135,23 +147,22 @@ def with_model(command: Callable) -> Callable:
             return command(options)
     return run
 
-# %% ../nbs/61l_local_model.ipynb #6b9cc347
+# %% ../nbs/61l_local_model.ipynb #371b8176
 def estimate_demo(options) -> str:
     "Calls, tokens and dollars of a demo, found by asking the rules the same questions and counting every prompt."
-    conversation, lm = find_conversation(None, None), Tally(Rehearsal())
+    conversation, lm, prices = find_conversation(None, None), Tally(Rehearsal()), prices_of(options.prices)
     for position in DEMO_QUESTIONS[:options.questions]:
         for method in SHOWN:
             timed(method, conversation, lm, conversation.questions[position].text, options.k)
     spent = total(lm.usage)
     words = f'about {spent.calls} calls, {spent.prompt_tokens:,} tokens in and {spent.completion_tokens:,} out'
-    prices = prices_of(options.prices)
     if prices is None:
         return f'{words}; with --prices IN,OUT (dollars for a million tokens) also what it costs'
     return f'{words}: ${prices.of(spent):.4f}'
 
 
 def demo_with_model(options) -> int:
-    "`memnb demo`: the estimate first, where a model is asked."
+    "`memnb demo`: the estimate first, where a model is asked; it may read ten turns for a question unless `options.k` says otherwise."
     from memnb.commands import demo
     if not isinstance(options.lm, RuleLM):
         options.k = options.k or 10
