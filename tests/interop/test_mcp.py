@@ -4,6 +4,7 @@ import itertools
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -214,13 +215,16 @@ def tool(number, name, **arguments):
     return {'id': number, 'method': 'tools/call', 'params': {'name': name, 'arguments': arguments}}
 
 
-def started(folder):
-    return subprocess.Popen(words(folder), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=folder)
+def started(folder, *options):
+    return subprocess.Popen(words(folder, *options), env={**os.environ, 'OPENAI_API_KEY': 'sk-none'}, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=folder)
 
 
 @pytest.mark.skipif(os.name == 'nt', reason='Windows ends a process without asking it')
 def test_it_ends_cleanly_with_stdin_and_by_a_signal_and_says_nothing_but_the_protocol(tmp_path):
-    by_stdin, by_signal = started(tmp_path), started(tmp_path)
+    mute = socket.create_server(('127.0.0.1', 0))  # a model that never answers
+    mute.settimeout(60)
+    model = ['--model', 'mute', '--base-url', f'http://127.0.0.1:{mute.getsockname()[1]}/v1']
+    by_stdin, by_signal = started(tmp_path, *model), started(tmp_path, *model)
     for process in (by_stdin, by_signal):
         sent = lines(tool(1, 'remember', text='zero \0 half', speaker='A\0B'), 'not json at all', '{"jsonrpc": "2.0", "id": 5}',
                      tool(4, 'remember', text='a lone \ud800 half'),  # no JSON either: the SDK passes over all three
@@ -237,11 +241,17 @@ def test_it_ends_cleanly_with_stdin_and_by_a_signal_and_says_nothing_but_the_pro
         hits = replies[3]['result']['structuredContent']['hits']
         assert {(hit['text'], hit['speaker']) for hit in hits} == {('zero \0 half', 'A\0B')} and set(replies) == {0, 1, 2, 3}
         assert len(hits) == (1 if process is by_stdin else 2)  # the second process sees what the first one has kept
+        process.stdin.write((json.dumps({'jsonrpc': '2.0', **tool(6, 'ask', question='What is half?')}) + '\n').encode())
+        process.stdin.flush()
+    held = [mute.accept() for _ in range(2)]  # both are waiting for it
     by_signal.send_signal(signal.SIGTERM)
     by_stdin.stdin.close()
     for process, code in ((by_stdin, 0), (by_signal, 128 + signal.SIGTERM)):
         assert process.wait(60) == code
-        assert process.stdout.read() == b'' and b'Traceback' not in process.stderr.read()
+        assert all(json.loads(line)['id'] == 6 for line in process.stdout.read().splitlines())
+        assert b'Traceback' not in process.stderr.read()
+    for connection in [mute, *(one for one, _ in held)]:
+        connection.close()
     [kept] = tmp_path.iterdir()  # the log was written back
     assert kept.name == 'turns-wire.sqlite' and kept.stat().st_mode & 0o077 == 0
 
