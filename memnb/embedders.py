@@ -7,6 +7,7 @@ __all__ = ['Embedder', 'WordLlamaEmbedder', 'EmbedderError', 'OpenAIEmbedder', '
            'DimensionMismatch', 'Vectors']
 
 # %% ../nbs/02d_embedders.ipynb #04593376
+import logging
 import os
 import re
 from collections.abc import Collection, Mapping
@@ -36,7 +37,12 @@ class WordLlamaEmbedder:
 @cache
 def _wordllama():
     "The model, from the files of its own package: a plain `load()` would ask a hub for a tokenizer that is there already."
-    import wordllama
+    root, still = logging.getLogger(), logging.NullHandler()
+    root.addHandler(still) # with one there, what wordllama does to everybody's logging at its import does nothing
+    try:
+        import wordllama
+    finally:
+        root.removeHandler(still)
     return wordllama.WordLlama.load(cache_dir=Path(wordllama.__file__).parent, disable_download=True)
 
 # %% ../nbs/02d_embedders.ipynb #5e89d0ab

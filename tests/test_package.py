@@ -70,3 +70,9 @@ def test_a_module_imports_only_from_lower_numbers():
                 if line.strip().startswith(('from .', 'from memnb.'))}
         for other in used & order.keys():
             assert order[other] < notebook, f'{notebook} exports {module}, which imports {other} from {order[other]}'
+
+
+def test_the_user_s_logging_stays_as_it_is():
+    told = in_a_fresh_python('import logging; from memnb.embedders import WordLlamaEmbedder; WordLlamaEmbedder()(["a word"]); '
+                             'root = logging.getLogger(); print(root.handlers, root.level)')
+    assert told.split('\n')[0] == '[] 30'
