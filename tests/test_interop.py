@@ -24,10 +24,11 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from interop.contract import LAWS, QUESTION, SNIPPETS
 
+from memnb import interop
 from memnb.interop import Fields, Foreign, abilities_table, fields_of, snippet_of, waited
 from memnb.lexical import LexicalIndex
 from memnb.run import Loop
-from memnb.search import Adapted, Hit, as_retriever, check_search, passes
+from memnb.search import Adapted, Hit, as_retriever, passes
 from memnb.snippets import Snippet, content_id
 from memnb.span import GRANULARITIES, TimeSpan
 
@@ -193,8 +194,6 @@ def test_values_of_pandas():
 
 # What a store does
 
-numbers = st.integers(0, 12)
-
 
 @given(st.lists(st.integers(0, 9), max_size=12), st.integers(0, 6), st.sets(st.integers(0, 9)), st.booleans(), st.booleans(), st.sampled_from(['limit', 'top_k', None]),
        st.sampled_from([None, TimeSpan.day(date(2024, 1, 1)), TimeSpan.month(2024, 1)]), st.booleans())
@@ -322,6 +321,20 @@ def test_a_forked_process_waits_in_a_loop_of_its_own():
         finally:
             os._exit(1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+
+
+def test_many_that_come_first_start_one_loop(monkeypatch):
+    plain, made = asyncio.new_event_loop, []
+
+    def slow():
+        time.sleep(.05)
+        made.append(plain())
+        return made[-1]
+    monkeypatch.setattr(asyncio, 'new_event_loop', slow)
+    monkeypatch.setattr(interop, '_started', cache(interop._started.__wrapped__))
+    with ThreadPoolExecutor(4) as threads:
+        assert set(threads.map(lambda _: waited(running)(), range(8))) == set(made) and len(made) == 1
+    made[0].call_soon_threadsafe(made[0].stop)
 
 
 # The laws of the adapters, over a store in memory, and over broken ones
