@@ -2,7 +2,7 @@
 import math
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from memnb.costs import Prices, total
@@ -90,6 +90,9 @@ def test_vectors_take_what_numpy_takes(vectors, dimensions, kind):
 
 
 @given(st.floats(0, 9e17))
+@example(1050)
+@example(999.6e6)
+@example(9.97)
 def test_a_number_as_a_person_reads_it_is_the_number(number):
     text = counted(number, 'B')
     value, unit = text.split(' ')

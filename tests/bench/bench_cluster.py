@@ -107,7 +107,7 @@ def main():
                 there = rows_in(f'{folder}/killed')
                 print(f'one killed on the way: {seconds:.1f} s; the same rows: {content(found) == content(quiet)}; '
                       f'lost {len(quiet.rows) - len(set(there))}, doubled {len(there) - len(set(there))}')
-                client.wait_for_workers(options.workers, timeout=60)
+                client.wait_for_workers(1, timeout=60)
                 scattered_and_lost(client, talks[0])
     return 0
 
