@@ -22,7 +22,7 @@ import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from interop.contract import LAWS, QUESTION, SNIPPETS
+from interop.contract import LAWS
 
 from memnb import interop
 from memnb.interop import Fields, Foreign, abilities_table, fields_of, snippet_of, waited
