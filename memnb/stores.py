@@ -28,7 +28,7 @@ __all__ = ['FIRST', 'LAST', 'ALWAYS', 'from_pandas', 'models_of_qdrant', 'plainl
 
 # %% ../nbs/61c_stores.ipynb #18480cb5
 def _row(label: Any, row: Mapping[str, Any], names: Fields) -> Snippet:
-    "One row, of which nothing is missing that it has, as a snippet; without an id, its label in the table's index is one."
+    "One row as a snippet; without an id, its label in the table's index is one."
     text = row.get(names.text)
     if not isinstance(text, str):
         raise ValueError(f'row {label!r:.80}: expected a text in column {names.text!r}, got {text!r:.80}')
@@ -45,8 +45,8 @@ def from_pandas(
     if columns.count(names.text) != 1 or len(set(columns)) < len(columns):
         raise ValueError(f'expected one column {names.text!r} of texts and no name twice, got {columns!r:.200}')
     index = LexicalIndex() if index is None else index
-    rows = zip(frame.index, frame.itertuples(index=False, name=None), frame.notna().itertuples(index=False, name=None))
-    index.add([_row(label, {name: value for name, value, there in zip(columns, row, known) if there}, names) for label, row, known in rows])
+    rows = zip(frame.index, frame.itertuples(index=False, name=None))
+    index.add([_row(label, dict(zip(columns, row)), names) for label, row in rows])
     return Foreign(index.search, 'pandas', times=bool({names.time, names.said} & set(columns)),
                    note='the table as it was when it was read; later rows are not seen')
 

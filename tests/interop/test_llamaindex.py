@@ -138,6 +138,16 @@ def test_a_fusion_of_its_own_loops_works_in_a_running_one_if_it_is_awaited():
     assert asyncio.run(within()) == fusion.search(QUESTION, 5) != []
 
 
+def test_awaited_where_calling_it_fails():
+    class Fails(Awaited):
+        def _retrieve(self, query_bundle):
+            raise RuntimeError('this loop is running already')
+    retriever = Fails(index_of(TURNS).as_retriever())
+    with pytest.raises(RuntimeError, match='running already'):
+        from_llamaindex(retriever).search(QUESTION)
+    assert ids(from_llamaindex(retriever, awaited=True).search(QUESTION, 5)) == ids(MAKERS['index'](TURNS).search(QUESTION, 5))
+
+
 class Fixed(BaseRetriever):
     def __init__(self, nodes):
         super().__init__()

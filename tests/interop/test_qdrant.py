@@ -140,6 +140,12 @@ def test_what_goes_over_the_wire(wire):
 
 
 @needs_engine
+def test_a_number_that_no_point_can_have_is_no_id_of_qdrants(over_wire):
+    store = over_wire['plain'](SNIPPETS)
+    assert store.search(QUESTION, 3, exclude=['9' * 30, '-1', '²', '007', str(2 ** 64)]) == store.search(QUESTION, 3)
+
+
+@needs_engine
 def test_a_server_finds_what_the_embedded_one_finds(over_wire):
     here, there = MAKERS['in memory'](SNIPPETS), over_wire['plain'](SNIPPETS)
     for query in QUERIES:
