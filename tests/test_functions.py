@@ -127,7 +127,7 @@ def named(name):
 
 
 @pytest.mark.parametrize('tools', [[], [OUTPUT_ANSWER], [named('a'), named('a')], [named('größe')], [named('a' * 65)], [named('')],
-                                   [named('a b')], [named('a\n')]], ids=str)
+                                   [named('a b')], [named('a\n')]])
 def test_names_that_servers_refuse_are_refused_here(tools):
     with pytest.raises(ValueError, match='^tools: expected one or more with different names'):
         as_functions(tools)

