@@ -154,7 +154,7 @@ def bench(options) -> int:
         return paper(options)
     if not options.data:
         raise Failure('bench needs --data FILE: the benchmarks are not ours to ship')
-    return _told('grid_bench', 'main_grid', options)
+    return _told('many_machines', 'main_bench', options)
 
 # %% ../nbs/62_cli.ipynb #d15b032b
 def add_serve(commands) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import sys
+from contextlib import nullcontext
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -100,7 +101,7 @@ def main_grid(options: Any) -> int:
     if paying and not options.out:
         raise ValueError('--out: a run with a model needs a folder, so that what was paid for is kept')
     about = {'day': date.today().isoformat(), 'files': {Path(options.data).name: data_hash(options.data, options.dataset)}, **calibrated(experiment)}
-    with executor_of(options.executor) as executor:
+    with executor_of(options.executor) if isinstance(options.executor, str) else nullcontext(options.executor) as executor:
         results = experiment.run(options.out, executor, budget=options.budget, progress=sys.stderr.isatty(), prices=prices, about=about)
     print(json.dumps(results.to_json(), indent=1) if options.json else results)
     if results.failed:

@@ -18,13 +18,15 @@ from typing import Any
 
 import memnb
 from .executors import executor_of
+from .experiment import ExperimentError
+from .grid_bench import main_grid
 from .provenance import fingerprint, versions
 
 # %% auto #0
-__all__ = ['ClusterError', 'source_hash', 'machine_facts', 'differences', 'on_cluster', 'tasks_at_once']
+__all__ = ['ClusterError', 'source_hash', 'machine_facts', 'differences', 'on_cluster', 'main_bench', 'tasks_at_once']
 
 # %% ../nbs/61k_many_machines.ipynb #ce7959b2
-class ClusterError(RuntimeError):
+class ClusterError(ExperimentError):
     "A cluster on which figures would not be what they are here, or one that went away. It says where, what was expected and what is there."
 
 
@@ -142,6 +144,14 @@ def on_cluster(
         finally:
             if client.status != 'running':
                 logging.getLogger('distributed.client').setLevel(logging.CRITICAL)  # what happened is said already
+
+# %% ../nbs/61k_many_machines.ipynb #4d3ffac3
+def main_bench(options: Any) -> int:
+    "`memnb bench`, as `main_grid` does it; a cluster is looked at first. `ClusterError`, and what `main_grid` raises."
+    if not options.executor.startswith('dask'):
+        return main_grid(options)
+    with on_cluster(options.executor) as options.executor:
+        return main_grid(options)
 
 # %% ../nbs/61k_many_machines.ipynb #9069bfee
 def tasks_at_once(

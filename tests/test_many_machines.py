@@ -21,7 +21,9 @@ sys.path.insert(0, str(Path(__file__).parent))
 from grids import WORDS, Blind, Plain, build_words, grid, noted, plain, timeless
 
 import memnb
-import memnb.many_machines
+from memnb import many_machines
+from memnb.cli import main
+from memnb.datasets import data_path
 from memnb.experiment import Experiment, ExperimentError
 from memnb.many_machines import ClusterError, _hand_over, differences, machine_facts, on_cluster, source_hash, tasks_at_once
 from memnb.methods import METHODS, Memory, Method
@@ -338,3 +340,16 @@ def test_a_name_that_is_none_and_a_scheduler_that_is_none_are_refused():
         pass
     with pytest.raises(ValueError, match='where: expected dask://HOST:PORT, dask or dask:N, got'), on_cluster('threads:2'):
         pass
+
+
+def test_the_command_looks_at_the_cluster_first(address, capsys, monkeypatch):
+    command = ['bench', '--data', str(data_path('sample.json')), '--methods', 'rag', '--no-full-context', '--categories', 'temporal']
+    assert main([*command, '--executor', address]) == 0
+    on_it = capsys.readouterr().out
+    assert main([*command, '--executor', 'threads:1']) == 0
+    here = capsys.readouterr().out
+    assert [line.split('|')[:4] for line in on_it.splitlines()] == [line.split('|')[:4] for line in here.splitlines()]
+    monkeypatch.setattr(many_machines, 'differences', lambda here, there: ['memnb 2 here, 1 there'])
+    assert main([*command, '--executor', address]) == 2
+    told = capsys.readouterr()
+    assert told.out == '' and 'would not find what is found here' in told.err and 'memnb 2 here, 1 there' in told.err
