@@ -51,7 +51,7 @@ def add_demo(commands) -> None:
     parser = commands.add_parser('demo', help='ask the bundled conversation a handful of questions')
     parser.add_argument('--out', metavar='FILE', help='where the report goes (default: memnb-report.html)')
     parser.add_argument('--no-report', dest='report', action='store_false', help='print only')
-    parser.add_argument('--questions', type=_positive, metavar='N', help='how many of them (default: all)')
+    parser.add_argument('--questions', type=_positive, metavar='N', help='how many of them (default: all; 1 with --local)')
     parser.add_argument('--k', type=_positive, metavar='TURNS', help='how many turns may be read (default: as each method does; 10 with a model)')
     parser.add_argument('--prices', metavar='IN,OUT', help='dollars for a million tokens of prompt and of reply, for the estimate')
     _add_model(parser)

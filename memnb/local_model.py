@@ -162,9 +162,10 @@ def estimate_demo(options) -> str:
 
 
 def demo_with_model(options) -> int:
-    "`memnb demo`: the estimate first, where a model is asked; it may read ten turns for a question unless `options.k` says otherwise."
+    """`memnb demo`: the estimate first, where a model is asked. Unless the options say otherwise, it may read ten turns for a question,
+    and one that runs here is asked the first alone: six methods take it some seven minutes on two cores."""
     from memnb.commands import demo
     if not isinstance(options.lm, RuleLM):
-        options.k = options.k or 10
+        options.k, options.questions = options.k or 10, options.questions or (1 if options.local else None)
         print(f'Estimate: {estimate_demo(options)}.', flush=True)
     return demo(options)

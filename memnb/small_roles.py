@@ -17,6 +17,7 @@ from .answering import NO_INFORMATION
 from .reading import coverage, reference_day, requirements
 from .role import Role, Verdict
 from .snippets import Snippet
+from .span import phrase
 from .timespan import find_times
 
 # %% auto #0
@@ -29,8 +30,8 @@ def dated(snippet: Snippet) -> Snippet:
     if day is None:
         return snippet
     for start, end, span in reversed(find_times(text, day)):
-        if str(span).lower() not in text[start:end].lower():  # a date that is written out needs no second one
-            text = f'{text[:end]} ({span}){text[end:]}'
+        if phrase(span).lower() not in text[start:end].lower():  # a date that is written out needs no second one
+            text = f'{text[:end]} ({phrase(span)}){text[end:]}'
     return replace(snippet, text=text)
 
 
@@ -147,7 +148,10 @@ Ways:
 # %% ../nbs/61i_small_roles.ipynb #00f5b679
 FILL = Role(
     name='fill',
-    system='''You look for the answer to a question in a memory. Fill in the arguments of this tool, in a few words each, with names, things and dates that the question or the notes hold. Reply with one JSON object.
+    system='''You look for the answer to a question in a memory. Fill in the arguments of this tool, in a few words each, with names, things and dates that the question or the notes hold, and other words than were tried before. Reply with one JSON object.
+
+Example. Question: When did Rolf start the cello? Tool: look_up(query). Tried before: when Rolf started the cello
+{{"query": "Rolf first cello lesson"}}
 
 {tool}''',
     user='''Question: {question}

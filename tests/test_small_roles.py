@@ -15,6 +15,7 @@ from memnb.reply import strict_schema
 from memnb.search import turn_snippets
 from memnb.small_roles import CHOOSE, ENOUGH, FILL, NEXT, NOTE, READ, Enough, Next, dated, enough_rule, notes_of
 from memnb.snippets import Snippet
+from memnb.span import phrase
 from memnb.timespan import TimeSpan, find_times
 
 TURNS = turn_snippets(load_sample())
@@ -28,7 +29,7 @@ def in_pieces(text: str, day: date) -> list[tuple[str, str]]:
     """The text cut behind each of its times, and what is due behind each piece; no position is ever shifted."""
     pieces, last = [], 0
     for start, end, span in find_times(text, day):
-        pieces.append((text[last:end], '' if str(span).lower() in text[start:end].lower() else f' ({span})'))
+        pieces.append((text[last:end], '' if phrase(span).lower() in text[start:end].lower() else f' ({phrase(span)})'))
         last = end
     return [*pieces, (text[last:], '')]
 
