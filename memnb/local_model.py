@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from threading import Timer
 
@@ -132,11 +132,11 @@ def chosen_model(options) -> Iterator[LM]:
         lm = make_model(options.model, options.base_url, **({'bounds': BOUNDS, 'logprobs': True} if options.small else {}))
         yield SmallLM(lm) if options.small and not isinstance(lm, RuleLM) else lm
         return
-    try:
-        server = LocalServer(options.local).__enter__()
-    except (ValueError, ImportError, ServerError) as error:
-        raise Failure(str(error)) from None
-    with server:
+    with ExitStack() as until_the_end:
+        try:
+            server = until_the_end.enter_context(LocalServer(options.local))
+        except (ValueError, ImportError, ServerError) as error:
+            raise Failure(str(error)) from None
         yield SmallLM(server.lm())
 
 # %% ../nbs/61l_local_model.ipynb #e07655a4

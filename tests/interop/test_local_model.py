@@ -141,9 +141,12 @@ def test_what_is_no_model_is_refused(tmp_path):
             pass
 
 
-def test_the_command_line_asks_it(capsys):
+def test_the_command_line_asks_it(capsys, monkeypatch):
+    begun, start = [], LocalServer._start
+    monkeypatch.setattr(LocalServer, '_start', lambda server, *orders: begun.append(server) or start(server, *orders))
     assert main(['ask', '--local', str(MODEL), '--method', 'rag', '--k', '2', 'When did Zofia go canoeing?']) == 0
     printed = capsys.readouterr().out
+    assert len(begun) == 1 and begun[0]._process.returncode == 0
     assert MODEL.stem in printed and 'cost' in printed
     assert main(['ask', '--local', str(MODEL), '--model', 'any', 'When?']) == 2
     assert '--local FILE starts a server of its own' in capsys.readouterr().err
