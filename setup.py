@@ -20,7 +20,7 @@ class BuildWithData(build_py):
         if self.editable_mode:
             return
         package = Path(self.build_lib) / cfg['lib_path']
-        for folder, pattern in (('data', '*.json'), ('nbs', '*.ipynb')):
+        for folder, pattern in (('data', '*.json'), ('data', '*.sqlite'), ('nbs', '*.ipynb')):
             (package / f'_{folder}').mkdir(parents=True, exist_ok=True)
             for file in sorted((HERE / folder).glob(pattern)):
                 shutil.copy(file, package / f'_{folder}' / file.name)

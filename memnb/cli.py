@@ -112,22 +112,26 @@ def _add_bench_models(parser: argparse.ArgumentParser) -> None:
 
 # %% ../nbs/62_cli.ipynb #a0941bac
 PAPERS = {'memr3': ('bench', 'main_bench'), 'remem': ('remem_bench', 'main_remem'), 'mragent': ('mragent_bench', 'main_mragent'),
-          'memma': ('memma_bench', 'main_memma'), 'loops': ('loops_bench', 'main_loops'), 'tot': ('tot_bench', 'main_tot')}
+          'memma': ('memma_bench', 'main_memma'), 'loops': ('loops_bench', 'main_loops'), 'tot': ('tot_bench', 'main_tot'),
+          'small': ('small_bench', 'main_small')}
 
 
 def _add_paper_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('--data', metavar='FILE', help='the benchmark file; it is not ours to ship')
     parser.add_argument('--wordings', metavar='FILE', help=argparse.SUPPRESS if parser.prog.endswith('bench') else 'tot: further sets of wordings, as JSON')
-    parser.add_argument('--questions', type=_positive, default=800, metavar='N',
-                        help=argparse.SUPPRESS if parser.prog.endswith('bench') else 'tot: how many for each set (default: 800)')
+    parser.add_argument('--questions', type=_positive, metavar='N', help=argparse.SUPPRESS if parser.prog.endswith('bench') else (
+        'tot: how many for each set (default: 800); small: how many of each conversation (default: 20)'))
     parser.add_argument('--json', action='store_true', help='print the figures with their intervals as one JSON object')
 
 
 def add_paper(commands) -> None:
     """`memnb paper`."""
     parser = commands.add_parser('paper', help="the tables of a paper's results notebook")
-    parser.add_argument('paper', choices=list(PAPERS), help='loops: every loop over every memory; tot: Test of Time, without a file over generated questions')
+    parser.add_argument('paper', choices=list(PAPERS), help=(
+        'loops: every loop over every memory; small: a small served model, its roles in parts; tot: Test of Time, without a file over generated questions'))
     _add_paper_options(parser)
+    _add_model(parser)
+    parser.add_argument('--out', metavar='DIR', help='small: where rows and replies are kept; the same command goes on there')
     parser.set_defaults(run=paper)
 
 # %% ../nbs/62_cli.ipynb #ebf6fbb7

@@ -14,7 +14,7 @@ from typing import Annotated, Any, TypedDict
 
 from pydantic import TypeAdapter
 
-from .interop import Fields, fields_of
+from .interop import Fields, fields_of, needs
 from .lm import LMError
 from .memr3 import MemR3, Progress, decide, generate, reflect, retrieve
 from .memr3 import answer as final_answer
@@ -72,11 +72,6 @@ def _of_loop(loop: Any, names: Fields, dated: bool, cited: bool, on_trace: Calla
             for seen, turns in cited_snippets(trace, cited)]
 
 # %% ../nbs/61e_frameworks.ipynb #9c835a52
-def _needs(package: str) -> ImportError:
-    "What to say where a library is not there."
-    return ImportError(f"{package} is not installed: pip install 'memnb[interop]'")
-
-
 @cache
 def _retriever_class() -> type:
     "The retriever of LangChain that asks a function."
@@ -84,7 +79,7 @@ def _retriever_class() -> type:
         from langchain_core.documents import Document
         from langchain_core.retrievers import BaseRetriever
     except ImportError as error:
-        raise _needs('langchain-core') from error
+        raise needs('langchain-core') from error
 
     class MemnbRetriever(BaseRetriever):
         "Documents from a memory or a loop of memnb."
@@ -222,7 +217,7 @@ def as_langgraph(
         from langgraph.channels import EphemeralValue
         from langgraph.graph import END, START, StateGraph
     except ImportError as error:
-        raise _needs('langgraph') from error
+        raise needs('langgraph') from error
     graph = StateGraph(**_schemas(EphemeralValue))
     graph.add_node('start', partial(_start, loop))
     for name, act in _ACTS.items():

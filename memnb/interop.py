@@ -26,7 +26,7 @@ from .span import TimeSpan, fromisoformat, isoformat
 from .timespan import parse_date, parse_datetime
 
 # %% auto #0
-__all__ = ['Fields', 'fields_of', 'snippet_of', 'Foreign', 'abilities_table', 'waited']
+__all__ = ['Fields', 'fields_of', 'snippet_of', 'Foreign', 'abilities_table', 'needs', 'waited']
 
 # %% ../nbs/61_interop.ipynb #687696ac
 @dataclass(frozen=True)
@@ -179,6 +179,11 @@ def abilities_table(stores: Iterable[Foreign]) -> str:
     columns = list(rows[0]) if rows else ['store']
     lines = [columns, ['---'] * len(columns), *(row.values() for row in rows)]
     return '\n'.join('| ' + ' | '.join(' '.join(cell.replace('|', r'\|').split()) for cell in line) + ' |' for line in lines)
+
+
+def needs(package: str) -> ImportError:
+    "What to raise where a library is not there, and what to do about it."
+    return ImportError(f"{package} is not installed; this installs it: pip install 'memnb[interop]'")
 
 # %% ../nbs/61_interop.ipynb #7a3b30b0
 _STARTING = threading.Lock()

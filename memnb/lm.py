@@ -129,8 +129,8 @@ class _Connection:
         return self._key.get_secret_value() or os.environ.get('OPENAI_API_KEY', '').strip()
 
     def clean(self, text: str) -> str:
-        "A text without the key in it."
-        return text.replace(self.secret(), '<key>') if self.secret() else text
+        "A text without the key in it. What is shorter than eight characters is no secret: `x` for a server of one's own stands in many words."
+        return text.replace(self.secret(), '<key>') if len(self.secret()) >= 8 else text
 
     @cached_property
     def client(self):

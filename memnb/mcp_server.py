@@ -20,6 +20,7 @@ from pydantic import Field
 
 from . import __version__
 from .conversation import Conversation
+from .interop import needs
 from .snippets import Snippet
 from .texts import mend, printable
 from .timespan import TimeSpan, parse_datetime
@@ -272,7 +273,7 @@ def main_serve(options) -> int:
         import anyio
         import mcp.server
     except ImportError:
-        raise ImportError("serve --mcp needs the SDK of the protocol: pip install 'memnb[interop]'") from None
+        raise needs('mcp') from None
     lm = make_model(options.model, options.base_url)
     folder = Path(options.path).expanduser() if options.path else Path.home() / '.memnb'
     shelf = Shelf(folder, lambda store: Desk(store, options.method, lm, datetime.now), options.namespace)

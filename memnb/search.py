@@ -113,6 +113,9 @@ class Searchable:
     "Base of the retrievers of this package. They keep the promises of `Retriever`, so `as_retriever` lets them through."
 
 
+_MOST = 100_000 # results; a store that has only repeated itself up to here is asked for no more
+
+
 class Adapted(Searchable):
     "A store or function behind the `Retriever` protocol. Made by `as_retriever`."
     def __init__(self, store: object, # has `search`, or is a function of a query
@@ -125,14 +128,17 @@ class Adapted(Searchable):
     def search(self, query: str, k: int = 10, *, exclude: Collection[str] = (), during: TimeSpan | None = None) -> list[Hit]:
         "The store's hits, masked, each id once. Never fewer than `k` while the store has unmasked ones to give."
         check_search(query, k, exclude)
-        exclude, had = frozenset(exclude), -1
+        exclude, had, knew = frozenset(exclude), -1, -1
         wanted = k if 'exclude' in self._takes else k + len(exclude)
         while k:
             found = self._fetch(query, wanted, exclude, during)
             kept = _distinct(hit for hit in found if passes(hit.snippet, exclude, during))
             if len(kept) >= k or self._size is None or len(found) <= had:
                 return kept[:k]
-            had, wanted = len(found), 2 * wanted + len(exclude)
+            known = len(_distinct(found))
+            if wanted > _MOST and known <= knew:
+                return kept[:k]
+            had, knew, wanted = len(found), known, 2 * wanted + len(exclude)
         return []
 
     def _fetch(self, query: str, wanted: int, exclude: frozenset, during: TimeSpan | None) -> list[Hit]:

@@ -11,7 +11,7 @@ from dataclasses import replace
 from datetime import date, datetime, timedelta, timezone
 from typing import Any
 
-from .interop import Fields, Foreign, snippet_of, waited
+from .interop import Fields, Foreign, needs, snippet_of, waited
 from .lexical import LexicalIndex
 from .search import Hit, passes
 from .snippets import Snippet
@@ -150,7 +150,7 @@ def from_graphiti(
     try:
         from graphiti_core.search.search_config_recipes import EDGE_HYBRID_SEARCH_RRF
     except ImportError as error:
-        raise ImportError("graphiti is missing: pip install 'memnb[interop]'") from error
+        raise needs('graphiti-core') from error
     recipe = EDGE_HYBRID_SEARCH_RRF if config is None else config
     if recipe.edge_config is None:
         raise ValueError('config: expected one with an edge_config, since facts are edges')

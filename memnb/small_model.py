@@ -15,7 +15,7 @@ from pydantic import BaseModel, Field, ValidationError, create_model
 
 from .answering import NO_INFORMATION, AnswerReply
 from .diagnosis import Diagnosis
-from .lm import LM, Call, LMError, ReplyError, Role, Usage, as_lm
+from .lm import LM, Call, LMError, ReplyError, Role, RuleLM, Usage, as_lm
 from .role import explain
 from .small_roles import CHOOSE, ENOUGH, FILL, NEXT, NOTE, READ, notes_of
 from .snippets import Snippet
@@ -25,7 +25,7 @@ from .tracker import Claim, TrackerReply
 from .walk_rules import call_of, tries
 
 # %% auto #0
-__all__ = ['SPLIT', 'SHOWN', 'Parts', 'SmallLM', 'short_arguments']
+__all__ = ['SPLIT', 'SHOWN', 'READING', 'Parts', 'SmallLM', 'short_arguments', 'ReaderLM']
 
 # %% ../nbs/61j_small_model.ipynb #dec42fcb
 class Parts:
@@ -209,3 +209,17 @@ def _navigate(parts, question, tools, ways=(), known=(), fresh=(), history=(), b
 
 
 SPLIT['navigate'] = _navigate
+
+# %% ../nbs/61j_small_model.ipynb #81bd5f39
+READING = ('answer', 'recall', 'synthesize')  # the roles that read
+
+
+class ReaderLM(SmallLM):
+    "Rules decide what to search for and when to stop; the model reads what was found, and answers."
+    def settings(self) -> dict:
+        "Those of the model, and that it only reads."
+        return {**self.lm.settings(), 'roles': list(READING)}
+
+    def call(self, role: Role, /, **inputs) -> Call:
+        "Ask the model to read, and a rule for the rest. Raises `LMError`."
+        return super().call(role, **inputs) if role.name in READING else RuleLM().call(role, **inputs)

@@ -15,7 +15,7 @@ from uuid import NAMESPACE_URL, UUID, uuid5
 import numpy as np
 
 from .embedders import DimensionMismatch, Embedder, EmbedderMismatch, WordLlamaEmbedder
-from .interop import Fields, Foreign, fields_of, snippet_of, waited
+from .interop import Fields, Foreign, fields_of, needs, snippet_of, waited
 from .lexical import LexicalIndex
 from .ranking import DuplicateSnippet, Index
 from .search import Hit
@@ -56,7 +56,7 @@ def models_of_qdrant() -> Any:
     try:
         from qdrant_client import models
     except ImportError:
-        raise ImportError("Qdrant's own client is missing: pip install 'memnb[interop]'") from None
+        raise needs('qdrant-client') from None
     return models
 
 

@@ -164,7 +164,7 @@ def slim(trace: Trace) -> dict:
 def asked_row(task: Task, question: Question, trace: Trace, seconds: float, prompts: dict[str, str]) -> dict:
     "The record of a question that was asked."
     row = score(trace, question, task.method.name, sorted({*CUTS, *([task.turns] if task.turns else [])}))
-    row = replace(row, dataset=task.dataset, repeat=task.repeat)
+    row = replace(row, dataset=task.dataset, conversation=task.conversation.id, repeat=task.repeat)  # a question need not know whose it is
     return {'kind': 'row', **task.key, **asdict(row), 'question': question.text, 'gold_answer': question.answer,
             'usage': as_record(trace.usage), 'judge_usage': {}, 'judge_error': None, 'judgement': None, 'prompts': prompts,
             'trace': slim(trace), 'seconds': round(seconds, 4)}

@@ -156,7 +156,7 @@ def every_set(options, tell: Callable[[str], None]) -> Iterator[TotRow]:
     if options.data:
         yield from tot_rows(load_tot(options.data), 'of the file')
         return
-    number, seed = options.questions, 2026
+    number, seed = options.questions or 800, 2026
     sets = {'from what the generator meant': (None, acted), 'the listed wordings': (None, answered)}
     if options.wordings:
         sets |= {f'blind: {name}': (wordings, answered) for name, wordings in wordings_of(options.wordings).items()}
@@ -165,7 +165,7 @@ def every_set(options, tell: Callable[[str], None]) -> Iterator[TotRow]:
         yield from tot_rows(make_tot(number, seed, wordings) if wordings else make_tot(number, seed), name, answer)
 
 
-def main_tot(options) -> int:  # a namespace with `data`, `wordings` (paths or None), `questions` (a number) and `json` (a bool)
+def main_tot(options) -> int:  # a namespace with `data`, `wordings` (paths or None), `questions` (a number, or None) and `json` (a bool)
     "`memnb paper tot`: exact match by type, over a file of Test of Time or over generated questions. DatasetError for a bad file."
     rows = list(every_set(options, lambda line: print(line, file=sys.stderr)))
     report = {**tot_report(rows), 'provenance': {'memnb': __version__, 'model': 'rules', 'steps': STEPS}}

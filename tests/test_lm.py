@@ -902,3 +902,11 @@ def test_a_recorded_failure_is_asked_for_again_only_where_that_is_wanted(tmp_pat
     assert ask(['hm', 'well'], retry=True) == (None, 2)
     assert ask(['{"yes": true}'], retry=True) == (True, 1)
     assert ask([], retry=True) == ask([]) == (True, 0)  # and the good reply stays
+
+
+def test_a_word_for_a_server_without_keys_is_not_struck_out():
+    """Many servers of one's own take any key, and people write `x`."""
+    reply = {'plans': [{'name': 'six boxes', 'sources': []}], 'who': None}
+    with Server(chat(reply)) as server:
+        lm = OpenAILM('m', server.url, 'x', max_retries=0)
+        assert lm.ask(plans_role, text='y').plans[0].name == 'six boxes'

@@ -770,3 +770,15 @@ def test_a_bonus_is_added_to_the_scores_of_what_matches(data):
 
 def test_half_a_character_does_not_stop_the_bundled_embedder():
     assert WordLlamaEmbedder()(['half \ud800 a character', 'whole']).shape == (2, 256)
+
+
+@pytest.mark.parametrize(('again', 'others', 'found'), [(10, 0, 1), (500, 20, 10), (10 ** 9, 0, 1)])
+def test_a_store_that_repeats_itself_is_asked_for_more_but_not_for_ever(again, others, found):
+    """A chunk that was stored five hundred times hides what stands behind it only for a while; one that is endless ends."""
+    asked = []
+
+    def search(query, k):
+        asked.append(k)
+        return ['the same'] * min(again, k) + [f'another {number}' for number in range(min(others, max(0, k - again)))]
+    assert len(as_retriever(search).search('x', 10)) == found
+    assert sum(asked) < 500_000

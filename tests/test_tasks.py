@@ -232,3 +232,14 @@ def test_nobody_runs_in_a_folder_that_is_not_there_or_says_nothing(tmp_path):
     assert who_runs('/no/such/folder') == who_runs(tmp_path) == {}
     (tmp_path / 'running').write_text('')
     assert who_runs(tmp_path) == {}
+
+
+@pytest.mark.parametrize('whose', ['', 'another talk'])
+def test_a_question_that_does_not_know_its_conversation_has_its_row(tmp_path, whose):
+    task = task_of(folder_of(tmp_path))
+    questions = tuple(replace(one, conversation=whose) for one in task.conversation.questions)
+    task = replace(task, conversation=replace(task.conversation, questions=questions))
+    assert run_task(task) == []
+    rows = latest(task, RowLog(task.file).records())
+    assert sorted(rows) == [0, 1, 2, 3] and not missing(task, rows)
+    assert {row_of(one).conversation for one in rows.values()} == {task.conversation.id}
