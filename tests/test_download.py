@@ -328,9 +328,9 @@ def test_an_encrypted_address_does_not_lead_to_another(monkeypatch, tmp_path):
 
 def test_a_slow_server(fetched):
     with pytest.raises(DownloadError, match=r'broke off at byte 0 .*; tried 2 times$'):
-        fetched(Manners(stall=.5), timeout=.1, tries=2)
+        fetched(Manners(stall=3), timeout=.5, tries=2)
     assert fetched.ranges() == [None, None]
-    fetched(Manners(drop=700), Manners(stall=.5), Manners(), timeout=.1)
+    fetched(Manners(drop=700), Manners(stall=3), Manners(), timeout=.5)
     assert fetched.ranges() == [None, 'bytes=700-', 'bytes=700-']
 
 

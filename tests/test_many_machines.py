@@ -195,7 +195,7 @@ def test_a_scheduler_that_is_killed_is_told_and_the_same_command_goes_on(tmp_pat
             with pytest.raises(ExperimentError, match='ClusterError: dask://.*: the scheduler dropped this, or is gone; rows that were written stay'):
                 walks(diary).run(tmp_path / 'out', executor)
             killer.join()
-        assert time.monotonic() - begun < 30
+        assert time.monotonic() - begun < 60
         ended(*workers)
         kept = places(tmp_path / 'out')
         assert len(kept) >= moment
