@@ -237,6 +237,7 @@ def _index(groups: Mapping[str, list[Trace]]) -> str:
         for method in methods:
             answers = (trace.answer or 'no answer' for trace in group if (trace.method, trace.model) == method)
             lines += f'<td>{safe(" / ".join(answers))}</td>'
+        lines += '</tr>'
     return f'<table><thead><tr><th>Question</th>{head}</tr></thead><tbody>{lines}</tbody></table>'
 
 # %% ../nbs/04_trace.ipynb #09aa1473

@@ -2,7 +2,6 @@
 import re
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from html.parser import HTMLParser
 
 import pytest
 from hypothesis import given, settings, strategies as st
@@ -15,6 +14,7 @@ from memnb.datasets import load_sample
 from memnb.methods import METHODS
 from memnb.role import Usage
 from memnb.trace import ModelStep, Trace
+from pages_read import Page
 
 SAMPLE = load_sample()
 SMALL = replace(SAMPLE, id='small', sessions=SAMPLE.sessions[:2], questions=())
@@ -22,26 +22,6 @@ QUESTIONS = (replace(SAMPLE.questions[0], conversation='small'), Question('Why d
              Question('What instrument is Tobin learning?', 'a fiddle', aliases=('the concertina',)))
 CHEAP = ('rag', 'memr3', 'full-context')
 EVIL = '<img src=x onerror=alert(1)>"\'><script>alert(2)</script>'
-
-
-class Page(HTMLParser):
-    """The tags, the attributes and the words of a page."""
-
-    def __init__(self, page):
-        super().__init__()
-        self.tags, self.attributes, self.words, self.live = set(), set(), '', True
-        self.feed(page)
-
-    def handle_starttag(self, tag, attrs):
-        self.tags.add(tag)
-        self.attributes |= {name for name, _ in attrs}
-        self.live = tag != 'style'
-
-    def handle_endtag(self, tag):
-        self.live = True
-
-    def handle_data(self, data):
-        self.words += data if self.live else ''
 
 
 def talk(lengths):
@@ -70,7 +50,7 @@ def test_a_strip_can_be_read_off(strip):
     assert marks == {turn: 'currentColor' if turn in read else 'none' for turn in set(gold) & set(spots)}
     labels = [(float(x), len(word) * 8) for x, word in re.findall(r'<text x="([\d.]+)"[^>]*>(\w+)<', picture)]
     assert all(x + wide / 2 <= later - width / 2 for (x, wide), (later, width) in zip(labels, labels[1:]))
-    assert Page(picture).tags <= {'svg', 'path', 'circle', 'text', 'title'} and '<script' not in picture
+    assert set(Page(picture).names) <= {'svg', 'path', 'circle', 'text', 'title'} and '<script' not in picture
 
 
 def test_every_session_of_the_sample_has_its_label():
@@ -173,7 +153,8 @@ def test_markup_stays_text():
     for step in ('1', '2', '3'):
         page = Page(comparing_view(compare_board(hostile, questions, CHEAP).send('open', 'memr3').send('step', step).state))
         extra = {'ol', 'li', 'pre', 'h5', 'dl', 'dt', 'dd', 'div', 'details', 'summary', 'code', 'circle', 'title', 'b', 'small', 'span'}
-        assert page.tags <= plain.tags | extra and not {'onerror', 'src'} & page.attributes and 'script' not in page.tags and EVIL in page.words
+        assert set(page.names) <= set(plain.names) | extra and not {'onerror', 'src'} & page.attributes
+        assert 'script' not in page.names and EVIL in page.words
 
 
 def test_a_run_that_failed_is_shown_with_its_error(monkeypatch):

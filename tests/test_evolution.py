@@ -2,7 +2,6 @@
 import re
 from dataclasses import replace
 from datetime import date, datetime
-from html.parser import HTMLParser
 
 import pytest
 from hypothesis import given, settings, strategies as st
@@ -14,6 +13,7 @@ from memnb.probes import KINDS, Probe
 from memnb.repairs import FAULTS
 from memnb.role import Usage
 from memnb.timespan import TimeSpan
+from pages_read import Page, squeezed
 
 ODD = ('', ' ', 'Mrs. Lund', '<script>alert(1)</script>', '"><img src=x>', '\x1b[31mred', 'two\nlines', '🦜', '&amp;', 'x' * 300, '‮over')
 texts = st.sampled_from(ODD) | st.text(st.characters(exclude_categories=['Cs']), max_size=20)
@@ -33,26 +33,6 @@ def evolutions(draw):
     after = tuple(replace(one, passed=one.passed or draw(st.booleans())) for one in before)
     cost = draw(st.dictionaries(st.sampled_from(['probes', 'answer']), st.builds(Usage, st.integers(0, 9), st.integers(0, 9)), max_size=2))
     return Evolution(draw(texts), before, mended, after, draw(st.sampled_from(['', '', 'it was worse <b>'])), tuple(draw(st.lists(texts, max_size=2))), cost)
-
-
-class Page(HTMLParser):
-    """What a browser would see: the tags, and the words between them."""
-
-    def __init__(self, page):
-        super().__init__()
-        self.tags, self.words, self.attributes = [], '', []
-        self.feed(page)
-
-    def handle_starttag(self, tag, attrs):
-        self.tags.append(tag)
-        self.attributes += [name for name, _ in attrs]
-
-    def handle_data(self, data):
-        self.words += data
-
-
-def squeezed(text):
-    return re.sub(r'\s+', '', text)
 
 
 @settings(max_examples=40)
@@ -82,9 +62,9 @@ def test_the_text_obeys_nothing_and_tells_what_happened(evolution, width, color)
 def test_the_page_has_all_words_and_no_tags_but_its_own(evolution):
     html = evolution._repr_html_()
     page = Page(html)
-    assert set(page.tags) <= set('div style article h3 h4 p dl dt dd span code small details summary ol li b'.split())
-    assert set(page.attributes) <= {'class', 'open'} and not re.search(r'url\(|@import|https?:', html)
-    assert page.tags.count('h4') == len(evolution.before) + 1
+    assert set(page.names) <= set('div style article h3 h4 p dl dt dd span code small details summary ol li b'.split())
+    assert page.attributes <= {'class', 'open'} and not re.search(r'url\(|@import|https?:', html)
+    assert page.names.count('h4') == len(evolution.before) + 1
     shown = squeezed(page.words)
     said = [one.probe.question for one in evolution.before] + [one.answer for one in evolution.before] + [one.fact.text for one in evolution.repairs if one.fact]
     for one in said:

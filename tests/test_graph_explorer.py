@@ -3,7 +3,6 @@ import re
 import time
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timedelta
-from html.parser import HTMLParser
 
 import pytest
 from graphs import built, extracts
@@ -25,33 +24,16 @@ from memnb.mragent import WalkStep
 from memnb.steps import SearchStep, Seen, ToolStep
 from memnb.timespan import TimeSpan
 from memnb.trace import Trace
+from pages_read import Page
 
 # ------------------------------------------------------------------ pages
 
 EVIL = '"><script>alert(1)</script><img src=x onerror=alert(1)>\'&amp;\u202e'
 
 
-class Page(HTMLParser):
-    """The elements of a page, as a browser's tokenizer sees them."""
-    def __init__(self, page):
-        super().__init__()
-        self.found, self.text = [], ''
-        self.feed(page)
-        self.close()
-
-    def handle_starttag(self, tag, attributes):
-        self.found.append((tag, dict(attributes)))
-
-    def handle_data(self, data):
-        self.text += data
-
-    @property
-    def nodes(self):
-        return [of['data-value'] for _, of in self.found if of.get('data-event') == 'node']
-
-    @property
-    def ids(self):
-        return [of['id'] for _, of in self.found if 'id' in of]
+def pressable(page):
+    """The nodes that can be pressed."""
+    return [of['data-value'] for _, of in page.tags if of.get('data-event') == 'node']
 
 
 TAGS = {'div', 'style', 'label', 'select', 'option', 'input', 'span', 'button', 'p', 'b', 'svg', 'g', 'path', 'circle', 'rect', 'text', 'title', 'aside',
@@ -117,8 +99,8 @@ def test_a_picture_has_a_button_for_each_node_and_a_path_for_each_edge(drawing, 
     nodes, edges = drawing
     walked = {edge: (1, 12) for edge in edges if data.draw(st.booleans())}
     page = Page(graph_svg(nodes, edges, LOOK, {one.id: Mark((2,), 'kept') for one in nodes[::2]}, walked))
-    assert page.nodes == [':'.join(one.id) for one in nodes]
-    paths = [of for tag, of in page.found if tag == 'path' and 'stroke-dasharray' in of]
+    assert pressable(page) == [':'.join(one.id) for one in nodes]
+    paths = [of for tag, of in page.tags if tag == 'path' and 'stroke-dasharray' in of]
     assert len(paths) == len(edges) and sum(of.get('class') == 'walked' for of in paths) == len(walked)
     sizes = [float(size) for size in re.findall(r'font-size:([\d.]+)px', graph_svg([], [], LOOK))]
     assert not sizes or min(sizes) >= 12
@@ -126,9 +108,9 @@ def test_a_picture_has_a_button_for_each_node_and_a_path_for_each_edge(drawing, 
 
 def test_a_node_says_what_it_is_without_being_seen():
     svg = node_svg(Node(('thing', 'x'), EVIL, EVIL), LOOK.kinds['thing'], places([Node(('thing', 'x'), EVIL)], [], LOOK)['thing', 'x'], Mark((4,), 'dropped', hidden=2))
-    (_, of), *_ = Page(svg).found
+    (_, of), *_ = Page(svg).tags
     assert of['aria-label'].startswith('thing: "><script>') and of['aria-label'].endswith('steps 4 of the walk, dropped, 2 neighbours not drawn')
-    assert {tag for tag, _ in Page(svg).found} <= TAGS
+    assert set(Page(svg).names) <= TAGS
 
 # ------------------------------------------------------------------ maps
 
@@ -295,9 +277,10 @@ def test_any_events_leave_a_picture_that_can_be_read_or_a_way_to_one(size, event
         shown = drawn(board.state)
         assert len(shown) == len(set(shown)) and set(shown) == naive(board.state)
         page = Page(board.html)
-        assert page.nodes == ([':'.join(id) for id in shown] if len(shown) <= MOST else [])
-        assert ('too-many' in page.ids, 'none' in page.ids) == (len(shown) > MOST, not shown)
-        assert len(page.ids) == len(set(page.ids)) and {tag for tag, _ in page.found} <= TAGS
+        ids = [of['id'] for _, of in page.tags if 'id' in of]
+        assert pressable(page) == ([':'.join(id) for id in shown] if len(shown) <= MOST else [])
+        assert ('too-many' in ids, 'none' in ids) == (len(shown) > MOST, not shown)
+        assert len(ids) == len(set(ids)) and set(page.names) <= TAGS
         ways = offers(board.state, told(board.state)) if len(shown) > MOST else []
         assert all(0 < count == len(drawn(explorer_update(board.state, name, value))) <= MOST for _, name, value, count in ways)
 
@@ -366,7 +349,7 @@ def test_a_graph_of_5000_nodes_is_refused_within_a_second():
     graph = GistGraph.from_facts(facts)
     assert graph.counts()['phrase nodes'] + len(graph.facts) == 5000
     took, html, state = seconds_of(graph)
-    assert '5,000 nodes are too many' in html and not Page(html).nodes and took < 1
+    assert '5,000 nodes are too many' in html and not pressable(Page(html)) and took < 1
     ways = offers(state, told(state))
     assert ways and all(size <= MOST for *_, size in ways)
 
@@ -400,11 +383,11 @@ def test_a_walk_is_its_calls_with_what_was_decided():
 def test_the_steps_of_a_walk_stand_at_its_nodes_and_edges():
     board = graph_explorer(made(10), WALK).send('only', 'true').send('round', '1')
     page = Page(board.html)
-    assert sorted(page.nodes) == ['name:n3', 'thing:3']
-    labels = {of['data-value']: of['aria-label'] for _, of in page.found if of.get('data-event') == 'node'}
+    assert sorted(pressable(page)) == ['name:n3', 'thing:3']
+    labels = {of['data-value']: of['aria-label'] for _, of in page.tags if of.get('data-event') == 'node'}
     assert 'steps 1 of the walk' in labels['thing:3'] and 'class="walked"' in board.html
-    assert '1. look(name=' in page.text
-    assert 'dropped' in Page(board.send('round', '2').html).text
+    assert '1. look(name=' in page.words
+    assert 'dropped' in Page(board.send('round', '2').html).words
 
 
 ODD = st.none() | st.integers() | st.text(max_size=4) | st.lists(st.integers(), max_size=2) | st.just(EVIL)
@@ -435,9 +418,9 @@ def test_markup_from_a_memory_stays_text(only):
     assert not board.refused
     for _ in range(2):
         page = Page(board.html)
-        assert {tag for tag, _ in page.found} <= TAGS and not any(name.startswith('on') for _, of in page.found for name in of)
-        assert '<script>alert(1)' in page.text and '\u202e' not in board.html
-        (name,) = [one for one in page.nodes if one.startswith('phrase:') and one.endswith("'&amp;\ufffd")]
+        assert set(page.names) <= TAGS and not any(name.startswith('on') for name in page.attributes)
+        assert '<script>alert(1)' in page.words and '\u202e' not in board.html
+        (name,) = [one for one in pressable(page) if one.startswith('phrase:') and one.endswith("'&amp;\ufffd")]
         assert not board.send('node', name).refused  # a name that was made harmless is still known
         board.send(EVIL, EVIL)
         assert board.refused

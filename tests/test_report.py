@@ -5,7 +5,6 @@ import re
 import shutil
 import subprocess
 from dataclasses import replace
-from html.parser import HTMLParser
 from types import SimpleNamespace
 from xml.etree import ElementTree
 
@@ -27,39 +26,14 @@ from memnb.results import method_rows
 from memnb.rows import Row
 from memnb.tables import Table
 from memnb.texts import mend, printable
+from pages_read import Page
 
 EVIL = '</script></pre><script>alert(1)</script>]]><img src=x onerror=alert(2)>"\' \ud800 \u202e \u200f \x00 <!-- &amp; </svg>'
-VOID = ('meta', 'input', 'br')
 few = settings(max_examples=25, deadline=None)
 percent = st.floats(-100, 100, allow_subnormal=False).map(lambda value: round(value, 3))
 ends = st.lists(percent, min_size=3, max_size=3).map(sorted)
 points = st.lists(ends, min_size=1, max_size=6).map(lambda all: [Point(f'm{place}', one[1], one[0], one[2]) for place, one in enumerate(all)])
 anything = st.text(max_size=30) | st.sampled_from([EVIL, 'a</script>', '\u200f\u05d0\u05d1', '\ud83d', '\uffff\ufffe', ']]>', '', ' '])
-
-
-class Reader(HTMLParser):
-    """Insists that what opens is closed; keeps elements, their attributes and texts."""
-    def __init__(self, page):
-        super().__init__()
-        self.open, self.tags, self.texts = [], [], []
-        self.feed(page)
-        self.close()
-        assert not self.open, self.open
-
-    def handle_starttag(self, tag, attributes):
-        self.tags.append((tag, dict(attributes)))
-        if tag not in VOID:
-            self.open.append(tag)
-
-    def handle_endtag(self, tag):
-        assert self.open and self.open.pop() == tag, tag
-
-    def handle_data(self, data):
-        self.texts.append(data)
-
-    @property
-    def words(self):
-        return ''.join(self.texts)
 
 
 def number(text):
@@ -232,8 +206,8 @@ def test_a_curve_is_the_mean_over_questions_with_gold_and_an_unlimited_method_is
 
 @given(st.lists(st.lists(anything, min_size=2, max_size=2), min_size=1, max_size=3), anything)
 def test_a_table_shows_all_cells_and_no_markup_of_theirs(lines, title):
-    read = Reader(table_html(Table(title, ('a', 'b'), tuple(map(tuple, lines)))))
-    assert {tag for tag, _ in read.tags} <= {'div', 'table', 'caption', 'thead', 'tbody', 'tr', 'th', 'td', 'small'}
+    read = Page(table_html(Table(title, ('a', 'b'), tuple(map(tuple, lines)))))
+    assert set(read.names) <= {'div', 'table', 'caption', 'thead', 'tbody', 'tr', 'th', 'td', 'small'}
     for cell in (cell for line in lines for cell in line if ' [' not in cell):
         assert printable(cell).translate({0xFFFE: '\ufffd', 0xFFFF: '\ufffd'}) in read.words
 
@@ -313,7 +287,7 @@ def test_rows_are_those_of_the_run_in_its_order_and_all_are_there(tmp_path):
     state = state_of(folder)
     assert (state.rows, state.missing, state.failed, state.exact) == (16, 0, 0, True) and 'All 16 rows' in str(state)
     page = report(tmp_path)
-    read = Reader(page)
+    read = Page(page)
     counts = {kind: sum(tag == kind and (marks.get('class') or '').startswith('m m') for tag, marks in read.tags) for kind in ('tr', 'details')}
     assert counts == {'tr': 16, 'details': 16} and page.count('(repeat 2)') == 3 * 8
     for dataset in ('two', 'one'):
@@ -395,7 +369,7 @@ def in_memory(word, **more):
 
 
 def kinds(word, **more):
-    return [tag for tag, _ in Reader(''.join(questions_html(in_memory(word, **more), [word], ['f1_locomo']))).tags]
+    return Page(''.join(questions_html(in_memory(word, **more), [word], ['f1_locomo']))).names
 
 
 @given(anything.filter(str.strip))
@@ -403,7 +377,7 @@ def test_no_text_becomes_markup_and_each_is_shown(word):
     assert kinds(word) == kinds('plain')
     assert kinds(word, error=word) == kinds('plain', error='plain')
     assert kinds(word, judge_error=word) == kinds('plain', judge_error='plain')
-    words = Reader(''.join(questions_html(in_memory(word), [word]))).words
+    words = Page(''.join(questions_html(in_memory(word), [word]))).words
     assert printable(mend(word)).translate({0xFFFE: '\ufffd', 0xFFFF: '\ufffd'}) in words
 
 
@@ -414,7 +388,7 @@ def test_a_whole_page_of_hostile_texts_has_the_elements_of_a_plain_one(tmp_path_
         path = folder_of(tmp_path_factory.mktemp('run'), [record(word=mend(word), method=mend(word), error=error, position=place) for place, error in enumerate((None, mend(word)))],
                          methods=[mend(word)], results={'data': {'d': {'asked': 2, 'conversations': ['c'], word: word}}, 'model': word, 'prompts': {word: word}})
         return report(path)
-    assert [tag for tag, _ in Reader(page(word)).tags] == [tag for tag, _ in Reader(page('plain')).tags]
+    assert Page(page(word)).names == Page(page('plain')).names
     assert page(word).encode()
 
 
@@ -433,7 +407,7 @@ def test_methods_differ_where_they_differ(made):
 @given(anything.filter(str.strip), anything.filter(str.strip))
 def test_the_filter_knows_conversations_and_categories_by_what_the_page_says_of_them(dataset, conversation):
     one = in_memory('w', dataset=dataset, conversation=conversation, category=dataset)
-    tags = Reader(''.join(questions_html(one, ['w']))).tags
+    tags = Page(''.join(questions_html(one, ['w']))).tags
     marks = next(marks for tag, marks in tags if marks.get('class') == 'q')
     values = [marks['value'] for tag, marks in tags if tag == 'option']
     assert json.dumps([marks['data-dataset'], marks['data-conversation']], ensure_ascii=False, separators=(',', ':')) in values
@@ -492,8 +466,8 @@ def leaves(thing):
 
 @given(values)
 def test_a_block_of_provenance_shows_all_that_is_in_it(thing):
-    read = Reader(block_html(thing))
-    assert {tag for tag, _ in read.tags} <= {'dl', 'div', 'dt', 'dd', 'ol', 'li', 'bdi', 'span', 'code', 'table', 'thead', 'tbody', 'tr', 'th', 'td'}
+    read = Page(block_html(thing))
+    assert set(read.names) <= {'dl', 'div', 'dt', 'dd', 'ol', 'li', 'bdi', 'span', 'code', 'table', 'thead', 'tbody', 'tr', 'th', 'td'}
     shown = ' '.join(read.words.split())
     for leaf in leaves(thing):
         assert ' '.join(printable(leaf).translate({0xFFFE: '\ufffd', 0xFFFF: '\ufffd'}).split()) in shown
@@ -508,7 +482,7 @@ def test_a_fallback_is_marked_with_its_note_and_refusals_have_a_table(tmp_path):
     (path / 'experiment.json').write_text(json.dumps(settings))
     page = report(path)
     assert 'x *</th>' in page and 'without those that it was made for' in page
-    Reader(page)
+    Page(page)
 
 
 def test_spending_counts_each_try_by_method_and_phase(tmp_path):
@@ -541,7 +515,7 @@ def test_an_experiment_whose_model_is_down_has_a_report(tmp_path):
     Experiment(['rag'], [replace(sample, questions=sample.questions[:2])], lm=Down(), build_lm=None, baselines=()).run(tmp_path)
     page = report(tmp_path)
     assert '2 failed' in page and page.count('nobody there') >= 2
-    Reader(page)
+    Page(page)
 
 
 def test_a_page_replaces_the_one_before_as_a_whole_or_not_at_all(tmp_path):

@@ -3,7 +3,6 @@ import json
 import re
 import string
 from collections.abc import Iterator
-from html.parser import HTMLParser
 from types import SimpleNamespace
 from datetime import datetime
 from typing import Literal
@@ -16,6 +15,7 @@ from memnb.lm import Call, Usage
 from memnb.steps import TONES, Row, Step, ToolStep, as_step, mend, printable
 from memnb.trace import (AnswerStep, Bullet, ModelStep, NoteStep, RouteStep, SearchStep, Seen, StateStep, Trace, TraceError,
                          report_html)
+from pages_read import Page, squeezed
 
 # What a hostile memory would try, besides every single character that there is.
 MARKUP = ['<script>alert(1)</script>', '"><img src=x onerror=alert(1)>', "' onmouseover='x", '</style></pre></details></li>',
@@ -71,38 +71,6 @@ def renamed(value, names: dict[str, str]):
     if isinstance(value, str) and value:
         return names.setdefault(value, f'word{len(names)}')
     return value
-
-
-class Page(HTMLParser):
-    """The tags, the attributes and the text of a page, as a browser's tokenizer sees them."""
-    def __init__(self, page: str):
-        super().__init__()
-        self.tags, self.text, self.odd = [], '', []
-        self.feed(page)
-        self.close()
-
-    def handle_starttag(self, tag, attributes):
-        self.tags.append((tag, tuple(attributes)))
-
-    def handle_endtag(self, tag):
-        self.tags.append(('/' + tag, ()))
-
-    def handle_data(self, data):
-        self.text += data
-
-    def handle_comment(self, data):
-        self.odd.append(data)
-
-    def handle_pi(self, data):
-        self.odd.append(data)
-
-    def unknown_decl(self, data):
-        self.odd.append(data)
-
-
-def squeezed(text: str) -> str:
-    """Without any white space, so that wrapping makes no difference."""
-    return ''.join(text.split())
 
 
 # ------------------------------------------------------------------ texts
@@ -443,9 +411,10 @@ def test_text_stays_text_whatever_it_says(traces, title):
     notes = {trace.question: title for trace in traces}
     page = Page(report_html(traces, title, notes))
     plain = Page(report_html(innocent, 'title', {trace.question: 'note' for trace in innocent}))
-    assert page.tags == plain.tags and page.odd == plain.odd == []
+    assert (page.tags, page.closed) == (plain.tags, plain.closed) and page.odd == plain.odd == ['doctype html']
     for trace, other in zip(traces, innocent):
-        assert Page(trace._repr_html_()).tags == Page(other._repr_html_()).tags
+        page, plain = Page(trace._repr_html_()), Page(other._repr_html_())
+        assert (page.tags, page.closed) == (plain.tags, plain.closed) and page.odd == []
 
 
 OUR_TAGS = {'html', 'head', 'meta', 'title', 'style', 'body', 'main', 'section', 'article', 'table', 'thead', 'tbody', 'tr', 'th', 'td',
@@ -459,9 +428,9 @@ OUR_ATTRIBUTES = {'class', 'id', 'open', 'lang', 'charset', 'content', 'name', '
 @given(TRACES, TEXTS)
 def test_the_page_has_only_our_tags_and_loads_nothing(trace, title):
     page = Page(report_html([trace], title) + trace._repr_html_())
-    assert {tag.lstrip('/') for tag, _ in page.tags} <= OUR_TAGS
-    for tag, attributes in page.tags:
-        for name, value in attributes:
+    assert set(page.names) <= OUR_TAGS
+    for _, attributes in page.tags:
+        for name, value in attributes.items():
             assert name in OUR_ATTRIBUTES or (name == 'href' and value[0] == '#')
             assert name != 'class' or value in {*TONES, 'memnb', 'answer', 'bar', 'columns', 'memnb-story'}
     assert 'url(' not in page.text and '@import' not in page.text.split('memnb{')[0]
@@ -470,7 +439,7 @@ def test_the_page_has_only_our_tags_and_loads_nothing(trace, title):
 @settings(max_examples=50, deadline=None)
 @given(TRACES)
 def test_the_page_shows_every_text_of_the_steps(trace):
-    shown = squeezed(Page(trace._repr_html_()).text)
+    shown = squeezed(Page(trace._repr_html_()).words)
     assert squeezed(printable(trace.question)) in shown
     for step in trace.steps:
         fields = step.model_dump(exclude={'reply', 'usage', 'opened', 'kind'} | ({'answer'} if isinstance(step, AnswerStep) else set()))
@@ -501,4 +470,4 @@ def test_the_report_has_an_index_that_leads_to_every_question_once():
     assert re.findall(r'href="#(q\d)"', page) == re.findall(r'<section id="(q\d)"', page) == ['q1', 'q2']
     assert page.count('rag says first?') == 2 and page.count('expected: 2') == 1
     assert '<title>Two &amp; two</title>' in page and page.startswith('<!doctype html>')
-    assert Page(report_html([], 'nothing')).text.endswith('nothingQuestion\n')
+    assert Page(report_html([], 'nothing')).words.endswith('nothingQuestion\n')

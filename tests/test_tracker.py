@@ -1,7 +1,6 @@
 """The tracker: the theorem over arbitrary relations, the state whatever a model replies, the rule whatever it reads."""
 import string
 from datetime import datetime
-from html.parser import HTMLParser
 
 import pytest
 from hypothesis import assume, example, given, settings, strategies as st
@@ -14,6 +13,7 @@ from memnb.search import Snippet
 from memnb.steps import Bullet
 from memnb.track_role import TRACK, claim_of, is_met, known_from, next_query, track_rule
 from memnb.tracker import Claim, EvidenceGap, Gap, TrackerReply, normal
+from pages_read import Page, squeezed
 
 # ------------------------------------------------------------------ the ideal tracker
 
@@ -336,35 +336,7 @@ def test_normal_form(text):
 
 # ------------------------------------------------------------------ how it shows
 
-class Page(HTMLParser):
-    """Tags and attributes, and the text, as a browser's tokenizer sees them."""
-    def __init__(self, page):
-        super().__init__()
-        self.tags, self.text, self.odd = [], '', []
-        self.feed(page)
-        self.close()
-
-    def handle_starttag(self, tag, attributes):
-        self.tags.append((tag, attributes))
-
-    def handle_endtag(self, tag):
-        self.tags.append('/' + tag)
-
-    def handle_data(self, data):
-        self.text += data
-
-    def handle_comment(self, data):
-        self.odd.append(data)
-
-    handle_pi = handle_decl = unknown_decl = handle_comment
-
-
 SHOWN = st.lists(st.sampled_from(MARKUP) | ANYTHING, min_size=1, max_size=3).map(''.join)
-
-
-def squeezed(text):
-    """Without white space, so that wrapping makes no difference."""
-    return ''.join(text.split())
 
 
 @settings(deadline=None)
@@ -376,14 +348,14 @@ def test_a_state_shows_its_texts_and_nothing_of_them_acts(bullets, gaps, closed)
         named = tuple(Gap(f'g{number}', text(words)) for number, words in enumerate(gaps, 1))
         return EvidenceGap(evidence, named[closed:], named[:closed])
     page, plain = Page(state(str)._repr_html_()), Page(state(lambda text: 'word')._repr_html_())
-    assert page.tags == plain.tags and not page.odd
+    assert (page.tags, page.closed) == (plain.tags, plain.closed) and not page.odd
     text = str(state(str))
     assert not {'\x1b', '\x00', '\u202e', '\r', '\x9b'} & set(text + page.text)
     for words in ('known', 'claimed', 'ungrounded'):  # words, not colours, tell what is what
         wanted = any(grounded == (words == 'known') for _, _, grounded in bullets)
-        assert not wanted or (words in text and words in page.text)
+        assert not wanted or (words in text and words in page.words)
     for part in ('evidence', 'gaps'):
-        assert part in text.lower() and part in page.text.lower()
+        assert part in text.lower() and part in page.words.lower()
 
 
 @settings(deadline=None)
@@ -391,7 +363,7 @@ def test_a_state_shows_its_texts_and_nothing_of_them_acts(bullets, gaps, closed)
 def test_no_word_of_a_state_is_left_out(texts, closed):
     gaps = tuple(Gap(f'g{place}', text) for place, text in enumerate(texts))
     state = EvidenceGap(tuple(Bullet(text=text, sources=['D1:1']) for text in texts), gaps[closed:], gaps[:closed])
-    page = squeezed(Page(state._repr_html_()).text)
+    page = squeezed(Page(state._repr_html_()).words)
     left = squeezed(''.join(line[:54] for line in str(state).splitlines()))
     right = squeezed(''.join(line[54:] for line in str(state).splitlines()))
     assert (right.count('(closed)'), page.count('closed')) >= (min(closed, len(texts)),) * 2
