@@ -113,14 +113,14 @@ def _add_bench_models(parser: argparse.ArgumentParser) -> None:
 # %% ../nbs/62_cli.ipynb #a0941bac
 PAPERS = {'memr3': ('bench', 'main_bench'), 'remem': ('remem_bench', 'main_remem'), 'mragent': ('mragent_bench', 'main_mragent'),
           'memma': ('memma_bench', 'main_memma'), 'loops': ('loops_bench', 'main_loops'), 'tot': ('tot_bench', 'main_tot'),
-          'small': ('small_bench', 'main_small')}
+          'small': ('small_bench', 'main_small'), 'gate': ('gate_worth', 'main_gate')}
 
 
 def _add_paper_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('--data', metavar='FILE', help='the benchmark file; it is not ours to ship')
     parser.add_argument('--wordings', metavar='FILE', help=argparse.SUPPRESS if parser.prog.endswith('bench') else 'tot: further sets of wordings, as JSON')
     parser.add_argument('--questions', type=_positive, metavar='N', help=argparse.SUPPRESS if parser.prog.endswith('bench') else (
-        'tot: how many for each set (default: 800); small: how many of each conversation (default: 20)'))
+        'tot: how many for each set (default: 800); small: how many of each conversation (default: 20); gate: the same (default: all)'))
     parser.add_argument('--json', action='store_true', help='print the figures with their intervals as one JSON object')
 
 
@@ -128,10 +128,10 @@ def add_paper(commands) -> None:
     """`memnb paper`."""
     parser = commands.add_parser('paper', help="the tables of a paper's results notebook")
     parser.add_argument('paper', choices=list(PAPERS), help=(
-        'loops: every loop over every memory; small: a small served model, its roles in parts; tot: Test of Time, without a file over generated questions'))
+        'loops: every loop over every memory; small: a small served model, its roles in parts; gate: what it is worth to know when to stop, with a model or without; tot: Test of Time, without a file over generated questions'))
     _add_paper_options(parser)
     _add_model(parser)
-    parser.add_argument('--out', metavar='DIR', help='small: where rows and replies are kept; the same command goes on there')
+    parser.add_argument('--out', metavar='DIR', help='small, gate: where rows and replies are kept; the same command goes on there')
     parser.set_defaults(run=paper)
 
 # %% ../nbs/62_cli.ipynb #ebf6fbb7

@@ -183,7 +183,7 @@ def small_run(
     lm: LM,  # as it is: without parts, unrecorded
     folder: str | Path,  # of rows, replies and lines; what is there is not asked again
     methods: Sequence[str] = SMALL,
-    turns: int = 25,
+    turns: int = 10,
     at_once: int = 4,
     gate: float = .5,
     progress: bool = False,
