@@ -4,7 +4,8 @@ import re
 import pytest
 from hypothesis import given, settings, strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
-from test_pages import EVIL, TEXTS, Tags
+from pages_read import Page
+from test_pages import EVIL, TEXTS
 
 from memnb.conversation import Conversation, Session, Turn
 from memnb.router import ACTIONS, RouterLimits, forced, route
@@ -19,11 +20,9 @@ from memnb.widgets import Board, TraceView, bar, button, choice, shell_of, slide
 
 @given(TEXTS, TEXTS, TEXTS)
 def test_controls_have_the_tags_of_their_kind_whatever_they_are_called(label, name, value):
-    page = Tags(bar(button(label, name, value), slider(label, name, 1, 0, 2), choice(label, name, [(value, label)], value), tick(label, name, True)))
-    assert [tag for tag, _ in page.found] == ['div', 'button', 'label', 'input', 'output', 'label', 'select', 'option', 'label', 'input']
-    assert page.odd == [] and page.depth == []
-    names = {name for _, attributes in page.found for name, _ in attributes}
-    assert names <= {'class', 'type', 'id', 'data-event', 'data-value', 'name', 'min', 'max', 'value', 'selected', 'checked'}
+    page = Page(bar(button(label, name, value), slider(label, name, 1, 0, 2), choice(label, name, [(value, label)], value), tick(label, name, True)))
+    assert page.names == ['div', 'button', 'label', 'input', 'output', 'label', 'select', 'option', 'label', 'input']
+    assert page.odd == [] and page.attributes <= {'class', 'type', 'id', 'data-event', 'data-value', 'name', 'min', 'max', 'value', 'selected', 'checked'}
 
 
 @given(st.lists(st.sampled_from(['up', 'down', 'nonsense'])))
@@ -51,8 +50,8 @@ def test_an_error_that_is_no_refusal_is_not_swallowed():
 def test_a_refusal_is_text(evil):
     def refuse(state, name, value):
         raise ValueError(value)
-    page = Tags(Board(0, lambda state: '', refuse).send('go', evil).html)
-    assert [tag for tag, _ in page.found][:4] == ['div', 'style', 'p', 'b'] and len(page.found) == 4
+    page = Page(Board(0, lambda state: '', refuse).send('go', evil).html)
+    assert page.names == ['div', 'style', 'p', 'b']
 
 
 def test_the_wire_carries_events_in_and_the_picture_out():
@@ -122,8 +121,8 @@ def test_a_tracker_board_is_always_somewhere(trace, events):
         board.send(name, value)
         good = (name == 'at' and value in map(str, range(1, len(trace.steps) + 1))) or (name == 'turn' and value in TURNS)
         assert bool(board.refused) == (not good) and (good or board.state == before)
-        page = Tags(board.html)
-        assert page.odd == [] and page.depth == [] and not any(tag == 'b' and attributes for tag, attributes in page.found)
+        page = Page(board.html)
+        assert page.odd == [] and not any(tag == 'b' and attributes for tag, attributes in page.tags)
         assert ('<h4>What was said' in board.html) == (board.state.turn != '')
 
 
