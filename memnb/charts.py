@@ -5,24 +5,18 @@
 # %% ../nbs/57_charts.ipynb #cbaa519c
 from __future__ import annotations
 
-import html
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .texts import printable
+from .pages import safe
 
 # %% auto #0
-__all__ = ['ROUND', 'LINE', 'WIDE', 'SHAPES', 'DASHES', 'safe', 'element', 'step_of', 'Scale', 'Point', 'short', 'words',
-           'picture', 'dots_svg', 'spread', 'lines_svg', 'scatter_svg']
+__all__ = ['ROUND', 'LINE', 'WIDE', 'SHAPES', 'DASHES', 'element', 'step_of', 'Scale', 'Point', 'short', 'words', 'picture',
+           'dots_svg', 'spread', 'lines_svg', 'scatter_svg']
 
 # %% ../nbs/57_charts.ipynb #baac7faf
-def safe(text: object) -> str:
-    "Any text as HTML and XML that show it."
-    return html.escape(printable(str(text)).translate({0xFFFE: '\ufffd', 0xFFFF: '\ufffd'}))
-
-
 def element(tag: str, *inside: str, **attributes: Any) -> str:
     "An element around markup that is safe already; attributes that are None are left out, `class_` is class, `font_size` font-size."
     pairs = ''.join(f' {name.rstrip("_").replace("_", "-")}="{safe(value)}"' for name, value in attributes.items() if value is not None)

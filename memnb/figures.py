@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from .charts import Point, dots_svg, element, lines_svg, safe, scatter_svg
+from .charts import Point, dots_svg, element, lines_svg, scatter_svg
 from .intervals import Interval, bootstrap
+from .pages import safe
 from .results import SHOWN
 from .rows import Row, split_by, value
 from .tables import Table, with_interval

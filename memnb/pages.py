@@ -14,11 +14,11 @@ from .texts import printable
 
 # %% ../nbs/03c_pages.ipynb #91b11cf1
 def safe(
-    text: str,
+    text: object,  # what is no text is shown as its `str`
     lines: bool = False,  # keep its line breaks
 ) -> str:
-    """Text from anywhere, as HTML that shows it."""
-    return html.escape(printable(text, lines))
+    """Text from anywhere, as HTML and XML that show it."""
+    return html.escape(printable(str(text), lines))
 
 # %% ../nbs/03c_pages.ipynb #527e9de7
 def fold(

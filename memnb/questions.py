@@ -8,16 +8,16 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from html import escape
 
-from .charts import element, safe
+from .charts import element
 from .folder import Folder, Key, questions_of
+from .pages import safe
 from .results import SHOWN
 from .texts import mend, printable
 
 # %% auto #0
 __all__ = ['READ', 'QUESTION_STYLE', 'SCRIPT', 'Found', 'found_in', 'Differences', 'differences', 'lines_safe', 'words_of',
-           'name_of', 'row_html', 'story_html', 'question_html', 'filter_html', 'safe_key', 'questions_html']
+           'name_of', 'row_html', 'story_html', 'question_html', 'filter_html', 'questions_html']
 
 # %% ../nbs/57_questions.ipynb #504c59db
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ def differences(
 # %% ../nbs/57_questions.ipynb #92d07d28
 def lines_safe(text: str) -> str:
     "A text of several lines as HTML."
-    return escape(printable(mend(text), lines=True))
+    return safe(mend(text), lines=True)
 
 
 def words_of(text: object) -> str:
@@ -203,16 +203,11 @@ def filter_html(folder: Folder, methods: Sequence[str]) -> str:
     places = dict.fromkeys(group[:2] for group in groups)
     several = len({dataset for dataset, _ in places}) > 1
     kinds = [('', 'all questions'), ('found', 'found gold turns differ'), ('scores', 'any score differs'), ('missed', 'a gold turn was missed'), ('failed', 'failed')]
-    spots = [(json.dumps([safe_key(part) for part in place], ensure_ascii=False, separators=(',', ':')), ' '.join(place if several else place[1:])) for place in places]
+    spots = [(json.dumps([printable(part) for part in place], ensure_ascii=False, separators=(',', ':')), ' '.join(place if several else place[1:])) for place in places]
     return ('<form id="filter" hidden autocomplete="off" role="search">'
-            + _choice('category', 'category', [('*', 'all'), *((f'={safe_key(name)}', name or 'none') for name in sorted(categories))])
+            + _choice('category', 'category', [('*', 'all'), *((f'={printable(name)}', name or 'none') for name in sorted(categories))])
             + _choice('conversation', 'conversation', [('', 'all'), *spots]) + _choice('method', 'method', [('', 'all'), *((str(place), name) for place, name in enumerate(methods))])
             + _choice('show', 'show', kinds) + '<label>words<input type="search" name="words"></label><output aria-live="polite"></output></form>')
-
-
-def safe_key(text: str) -> str:
-    "A text as it stands in an attribute that went through `safe`."
-    return printable(text).translate({0xFFFE: '\ufffd', 0xFFFF: '\ufffd'})
 
 
 def questions_html(folder: Folder, methods: Sequence[str], metrics: Sequence[str] = ()) -> Iterable[str]:

@@ -10,10 +10,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from .charts import element, safe
+from .charts import element
 from .figures import CHART_STYLE, FIGURE_STYLE, conversation_table, cost_charts, curve_chart, difference_charts, metric_charts, shown_metrics, table_html
 from .folder import Folder, FolderError, keys_of, provenance_of, questions_of, rows_of, state_of
-from .pages import STYLE
+from .pages import STYLE, safe
 from .questions import QUESTION_STYLE, questions_html
 from .results import NAMES, category_table, difference_table, fallback_of, main_table, method_rows, refusal_table, spending
 from .rows import Row

@@ -22,7 +22,7 @@ def mend(text: str) -> str:
 Text = Annotated[str, BeforeValidator(lambda value: mend(value) if isinstance(value, str) else value)]
 
 # %% ../nbs/02h_texts.ipynb #906be0c9
-_HOSTILE = (*range(0x80, 0xA0), 0x2028, 0x2029, *range(0x202A, 0x202F), *range(0x2066, 0x206A), *range(0xD800, 0xE000))
+_HOSTILE = (*range(0x80, 0xA0), 0x2028, 0x2029, *range(0x202A, 0x202F), *range(0x2066, 0x206A), *range(0xD800, 0xE000), 0xFFFE, 0xFFFF)
 _SHOWN = {code: chr(0x2400 + code) for code in range(32)} | {127: '\u2421'} | dict.fromkeys(_HOSTILE, '\ufffd')
 
 
@@ -30,7 +30,7 @@ def printable(
     text: str,
     lines: bool = False,  # keep line breaks and tabs; else all white space becomes single blanks
 ) -> str:
-    """`text` with nothing left that a terminal or a browser would act upon."""
+    """`text` with nothing left that a terminal or a browser would act upon, or that XML forbids."""
     if lines:
         return text.replace('\r\n', '\n').translate({**_SHOWN, 9: '\t', 10: '\n'})
     return ' '.join(text.split()).translate(_SHOWN)

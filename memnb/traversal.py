@@ -6,12 +6,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from html import escape
 from typing import TYPE_CHECKING, Any
 
 from .contents import Episode, SemanticUnit, Topic, cue_id
 from .cue_tag_store import CueTagStore
 from .lm import LM, Usage
+from .pages import safe
 from .recollection import Recollection
 from .relations import contents_of, pairs_of_all, tags_of
 from .semantic_roles import TOPICS, TopicLine
@@ -170,15 +170,15 @@ def cue_picture(graph: Traversal, cue: str,  # as it is written
     heights = {}
     for row, (tag, _) in enumerate(drawn):
         heights.setdefault(tag, []).append(24 * row + 16)
-    parts = [f'<text x="{left - 8}" y="{end / 2 + 8:.0f}" text-anchor="end" font-weight="bold">{escape(graph.cues.shown(id))}</text>']
+    parts = [f'<text x="{left - 8}" y="{end / 2 + 8:.0f}" text-anchor="end" font-weight="bold">{safe(graph.cues.shown(id))}</text>']
     for tag, rows in heights.items():
         y = sum(rows) / len(rows)
         parts += [_thread(left, end / 2 + 4, start, y), *(_thread(stop, y, right, row) for row in rows),
                   f'<rect x="{start}" y="{y - 10:.0f}" width="{stop - start}" height="20" rx="10" fill="#94a3b8" fill-opacity=".22"/>',
-                  f'<text x="{(start + stop) / 2}" y="{y + 4:.0f}" text-anchor="middle">{escape(tag[:24])}</text>']
+                  f'<text x="{(start + stop) / 2}" y="{y + 4:.0f}" text-anchor="middle">{safe(tag[:24])}</text>']
     for row, (_, one) in enumerate(drawn):
         line = f'{one.id} · {one.day or "no time"} · {one.title}'
-        parts.append(f'<text x="{right + 6}" y="{24 * row + 20}">{escape(line[:66] + "…" * (len(line) > 66))}</text>')
+        parts.append(f'<text x="{right + 6}" y="{24 * row + 20}">{safe(line[:66] + "…" * (len(line) > 66))}</text>')
     more = f'<text x="{right + 6}" y="{end + 20}">and {len(every) - most} more</text>' * (len(every) > most)
     return (f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 800 {end + 30}" width="800" font-size="12" font-family="sans-serif" '
             f'fill="currentColor">{"".join(parts)}{more}</svg>')
