@@ -279,9 +279,9 @@ def test_a_picture_has_the_tags_of_a_cue_and_counts_what_it_leaves_out(found, me
 
 
 def test_a_picture_shows_labels_as_text():
-    nasty = Episode('S1/e1', 'It <b>was</b> so.', ('S1:1',), session='S1', title='<script>&"x' * 20, tag='a & <b>', cues=('<i>cue</i> & "c"',))
+    nasty = Episode('S1/e1', 'It <b>was</b> so.', ('S1:1',), session='S1', title='<script>&"x\x1b[2J\u202e\uffff' * 20, tag='a & <b>\x00', cues=('<i>cue</i> & "c"',))
     drawn = cue_picture(built(Traversal, {'S1': Recollection((nasty,))}), '<i>cue</i> & "c"')
-    assert '<script' not in drawn and '<b>' not in drawn and '<i>' not in drawn
+    assert '<script' not in drawn and '<b>' not in drawn and '<i>' not in drawn and not set('\x00\x1b\u202e\uffff') & set(drawn)
     assert max(len(''.join(node.itertext())) for node in ElementTree.fromstring(drawn).iter() if node.tag.endswith('text')) <= 67
 
 
