@@ -211,6 +211,7 @@ class Experiment(Grid):
         open_ = [len(missing(task, there)) for task, there in zip(tasks, rows)]
         due = [replace(task, known=_slight(there)) for task, there, count in zip(tasks, rows, open_) if count]
         watch, asked = _Watch(due), sum(len(task.positions) for task in tasks)
-        with tqdm(total=asked, initial=asked - sum(open_), unit=' questions', disable=not progress) as bar, \
+        # who is quiet makes no bar: its lock is shared with forked processes, and one that is killed with it in hand keeps it for ever
+        with tqdm(total=asked, initial=asked - sum(open_), unit=' questions') if progress else nullcontext() as bar, \
                 (executor_of(executor) if isinstance(executor, str) else nullcontext(executor)) as pool:
-            return _finish(due, pool, folder, lambda: bar.update(watch.new()))
+            return _finish(due, pool, folder, lambda: progress and bar.update(watch.new()))

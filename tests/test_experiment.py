@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tqdm import tqdm
 
 sys.path.insert(0, str(Path(__file__).parent))
 from grids import READ, WORDS, Blind, build_words, grid, noted, plain, talk, timeless
@@ -232,6 +233,12 @@ def test_a_bug_in_another_process_is_told_as_well(tmp_path, processes):
 def run_quietly(experiment, out):
     with executor_of('threads:2') as pool:
         experiment.run(out, pool)
+
+
+def test_a_quiet_run_waits_for_no_bar(tmp_path):
+    with ThreadPoolExecutor(1) as pool, tqdm.get_lock():  # as a forked process leaves it that was killed while it drew one
+        pool.submit(run_quietly, grid(plain()), tmp_path).result(30)
+    assert len(on_disk(tmp_path)) == 2 * 4
 
 
 @needs_fork
