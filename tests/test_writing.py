@@ -143,7 +143,7 @@ def test_lines_do_what_a_simpler_bank_does(replies):
     bank = a_bank('one', 'two', 'three')
     state, given_ids = {entry.id: (entry.text, list(entry.sources)) for entry in bank}, 3
     for lines in replies:
-        written = written_by(bank, a_session(['Bees.', 'A cello.']), lines)
+        written = written_by(bank, a_session(['Bees.', 'A cello.']), lines, view=99)
         state, out, given_ids = by_hand(lines, state, given_ids)
         assert {entry.id: (entry.text, list(entry.sources)) for entry in bank} == state
         assert len(refused(written)) == out and len(written.changes) == len(lines) - out
