@@ -25,6 +25,7 @@ from .reading import named_in
 from .relations import contents_of, contents_of_all, pairs_of_all, tags_of
 from .texts import Text
 from .timespan import TimeSpan, find_times, parse_date
+from .role import rule
 
 # %% auto #0
 __all__ = ['CUES', 'NEAR', 'LIKE', 'MOST', 'TAG', 'PERSON', 'CONTEXT', 'ASPECT', 'ENTRY', 'dates_in', 'CuesReply', 'cues_rule',
@@ -44,6 +45,7 @@ class CuesReply(BaseModel):
     cues: list[Text]
 
 
+@rule('cues')
 def cues_rule(question: str, speakers: Sequence[str] = ()) -> CuesReply:
     "The cues of a question without a model: its names, its words of content, and its dates."
     return CuesReply(cues=[*cues_in(question, speakers), *dates_in(question)])
@@ -61,7 +63,7 @@ Example. Question: Where did Ines go after her bees had died?
 The reply: {{"cues": ["Ines", "bees", "hive", "died", "loss"]}}''',
     user='''People: {speakers}
 Question: {question}''',
-    reply=CuesReply, rule=cues_rule, fields=_cues_fields)
+    reply=CuesReply, fields=_cues_fields)
 
 # %% ../nbs/30b_activation.ipynb #a2b8701e
 NEAR, LIKE, MOST = .5, .5, 3  # stored cues as near as this to a cue are woken with it, by this part of its weight, and so many

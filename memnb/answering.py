@@ -16,6 +16,7 @@ from .reading import (Requirement, concerns, coverage, question_kind, reference_
                            speakers_in, stems, times_of)
 from .search import Snippet
 from .timespan import TimeSpan
+from .role import rule
 
 # %% auto #0
 __all__ = ['NO_INFORMATION', 'ANSWER', 'NUMBER', 'AnswerReply', 'relevance', 'ranked', 'statements', 'best_sentence',
@@ -31,6 +32,7 @@ class AnswerReply(BaseModel):
     sources: list[str] = []
 
 # %% ../nbs/06_answering.ipynb #f0fe4d42
+@rule('answer')
 def _answer_rule(question, lines=(), draft='', asked=None) -> AnswerReply:
     return extract_answer(question, lines)
 
@@ -54,7 +56,7 @@ Reply with one JSON object: "answer", and "sources", the ids of the notes that t
 
 # Draft
 {draft}''',
-    reply=AnswerReply, rule=_answer_rule, fields=_answer_fields)
+    reply=AnswerReply, fields=_answer_fields)
 
 # %% ../nbs/06_answering.ipynb #4bea28e0
 def relevance(snippet: Snippet, needs: Sequence[Requirement]) -> float:

@@ -17,6 +17,7 @@ from .run import Loop, Run, cited_turns
 from .search import Hit, Snippet
 from .trace import NoteStep, SearchStep, Seen
 from .track_role import ENOUGH, PART, next_query
+from .role import rule
 
 # %% auto #0
 __all__ = ['THINK', 'answer_from', 'RAG', 'FullContext', 'ThoughtReply', 'RagCotRag', 'SelfRAG']
@@ -77,6 +78,7 @@ class ThoughtReply(BaseModel):
     decision: Literal['retrieve', 'answer']
     retrieval_query: str | None = None
 
+@rule('think')
 def _thought_rule(question, snippets=(), last_query='', asked=None) -> ThoughtReply:
     "Whether the snippets support every requirement by themselves; no state is kept from one step to the next."
     names = speakers_in(snippets)
@@ -107,7 +109,7 @@ THINK = Role(
 
 # Last query
 {last_query}''',
-    reply=ThoughtReply, rule=_thought_rule, fields=_thought_fields)
+    reply=ThoughtReply, fields=_thought_fields)
 
 # %% ../nbs/13_baselines.ipynb #e59cb875
 class RagCotRag(Loop):

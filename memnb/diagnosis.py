@@ -24,6 +24,7 @@ from .timespan import TimeSpan
 from .track_role import PART
 
 _all_ = ['carried', 'is_new']  # who takes the roles needs these as well
+from .role import rule
 
 # %% auto #0
 __all__ = ['Decided', 'Texts', 'DIAGNOSE', 'REWRITE', 'Diagnosis', 'diagnose_rule', 'Rewrite', 'rewrite_rule', 'carried',
@@ -66,6 +67,7 @@ def _tried(queries: Sequence[str], fresh: Sequence[Snippet], needs: Sequence[Req
     return [word for word in recurring([queries[-1]], names, 8) if not set(tokenize(word)) & topic]
 
 # %% ../nbs/40c_diagnosis.ipynb #3e8a1e65
+@rule('diagnose')
 def diagnose_rule(
     question: str,
     evidence: Sequence[Snippet] = (),
@@ -144,7 +146,7 @@ DIAGNOSE = Role(
 
 # Gaps that the queries after the first were for
 {gaps}''',
-    reply=Diagnosis, rule=diagnose_rule, fields=_diagnose_fields)
+    reply=Diagnosis, fields=_diagnose_fields)
 
 # %% ../nbs/40c_diagnosis.ipynb #2b817364
 class Rewrite(BaseModel):
@@ -154,6 +156,7 @@ class Rewrite(BaseModel):
     target_speaker: Text | None = None
 
 
+@rule('rewrite')
 def rewrite_rule(
     question: str,
     diagnosis: Diagnosis | None = None,
@@ -206,4 +209,4 @@ REWRITE = Role(
 
 # Diagnosis
 {diagnosis}''',
-    reply=Rewrite, rule=rewrite_rule, fields=_rewrite_fields)
+    reply=Rewrite, fields=_rewrite_fields)

@@ -22,6 +22,7 @@ from .lexical import tokenize
 from .reading import sentences, stems, with_dates
 from .role import Role
 from .texts import Text
+from .role import rule
 
 # %% auto #0
 __all__ = ['DOUBT', 'SEGMENT', 'TAG', 'EpisodeLine', 'EpisodesReply', 'TagLine', 'TagsReply', 'title_of', 'titles_of',
@@ -149,6 +150,7 @@ def _embedded(texts: Sequence[str]) -> np.ndarray:
     return unit_rows(np.asarray(WordLlamaEmbedder()(list(texts)), np.float64)) if texts else np.empty((0, 0))
 
 # %% ../nbs/29c_episode_roles.ipynb #cf377283
+@rule('segment')
 def segment_rule(session: Session, speakers: Sequence[str] = ()) -> EpisodesReply:
     "Episodes without a model (for review, eq. 8): each turn with content, retold in the third person, with dates in brackets."
     names, told = tuple(dict.fromkeys((*speakers, *voices(session)))), {}
@@ -178,6 +180,7 @@ def _small(text: str) -> set[str]:
     return set(re.findall(r"(?<!\w)[^\W\d_A-Z][\w’'-]*", text))
 
 
+@rule('tag')
 def tag_rule(episodes: Sequence[Episode], session: Session, speakers: Sequence[str] = ()) -> TagsReply:
     "Tags and cues without a model (for review, eq. 9): the most central things of an episode; its words and names, and those of the turn that it leans on."
     people, lines = tuple(dict.fromkeys((*speakers, *voices(session)))), []
@@ -195,5 +198,5 @@ def tag_rule(episodes: Sequence[Episode], session: Session, speakers: Sequence[s
     return TagsReply(tags=lines)
 
 # %% ../nbs/29c_episode_roles.ipynb #f411417b
-SEGMENT = Role('segment', _SEGMENT, SESSION_TEXT, EpisodesReply, segment_rule, session_fields)  # a session to episodes (review, eq. 8)
-TAG = Role('tag', _TAG, _TAG_USER, TagsReply, tag_rule, _tag_fields)  # episodes to a tag and cues for each (review, eq. 9)
+SEGMENT = Role('segment', _SEGMENT, SESSION_TEXT, EpisodesReply, session_fields)  # a session to episodes (review, eq. 8)
+TAG = Role('tag', _TAG, _TAG_USER, TagsReply, _tag_fields)  # episodes to a tag and cues for each (review, eq. 9)

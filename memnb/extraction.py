@@ -16,6 +16,7 @@ from typing import ClassVar
 from .clauses import bounds
 from .conversation import Session
 from .extraction_roles import FACTS, GISTS, FactLine, FactsReply, GistLine, GistsReply
+from .snippets import Snippet
 from .facts import Fact, Gist
 from .reading import times_of
 from .role import LM, LMError, RuleLM, Usage
@@ -67,7 +68,7 @@ def listed(value: object, kind: type) -> list:
     return value
 
 
-def record_of(item: Gist | Fact) -> dict:
+def record_of(item: Snippet) -> dict:
     "A gist or fact as JSON values."
     values = dict(vars(item))
     spans = {name: values[name] for name in _SPANS if values.get(name)}
@@ -77,10 +78,10 @@ def record_of(item: Gist | Fact) -> dict:
     return values | {'sources': list(item.sources), 'said': item.said.isoformat() if item.said else None}
 
 
-def item_of(kind: type, record: dict) -> Gist | Fact:
+def item_of(kind: type, record: dict) -> Snippet:
     "A gist or fact from JSON values."
     values = record | {'sources': tuple(listed(record['sources'], str))}
-    if kind is Fact and not all(values[name].strip() for name in ('subject', 'predicate', 'object')):
+    if 'predicate' in kind.__dataclass_fields__ and not all(values[name].strip() for name in ('subject', 'predicate', 'object')):
         raise ValueError(f'a phrase is empty in {record!r:.80}')
     labels = dict(values.pop('labels', {}))
     values.update({name: replace(TimeSpan.fromisoformat(values[name]), label=labels.get(name)) for name in _SPANS if values.get(name)})
@@ -99,7 +100,7 @@ def read_time(
     return found
 
 # %% ../nbs/19c_extraction.ipynb #40e0a570
-def happened(gist: Gist) -> TimeSpan | None:
+def happened(gist: Snippet) -> TimeSpan | None:
     "When a gist happened: the first time in its text that is not just the day of saying, else that day."
     said = TimeSpan.day(gist.said) if gist.said else None
     return next((span for span in times_of(gist) if span != said), said)

@@ -20,6 +20,7 @@ from .role import Role
 from .span import phrase
 from .texts import Text
 from .third_person import third_person
+from .role import rule
 
 # %% auto #0
 __all__ = ['SESSION_TEXT', 'GISTS', 'FACTS', 'GistLine', 'GistsReply', 'FactLine', 'FactsReply', 'voices', 'session_fields',
@@ -156,6 +157,7 @@ def _listeners(turn: Turn, names: Sequence[str]) -> list[str]:
     return [name for name in names if name != turn.speaker]
 
 
+@rule('gists')
 def gists_rule(session: Session, speakers: Sequence[str] = ()) -> GistsReply:
     "Gists without a model: the sentences of each turn with content, told in the third person, with dates in brackets."
     names, lines = tuple(dict.fromkeys((*speakers, *voices(session)))), []
@@ -167,6 +169,7 @@ def gists_rule(session: Session, speakers: Sequence[str] = ()) -> GistsReply:
     return GistsReply(gists=lines)
 
 # %% ../nbs/19bb_extraction_roles.ipynb #7f8ae980
+@rule('facts')
 def facts_rule(
     session: Session,
     gists: Sequence[Gist] = (),  # for a model; the rule reads the turns
@@ -185,5 +188,5 @@ def facts_rule(
     return FactsReply(facts=lines)
 
 
-GISTS = Role('gists', _GISTS_SYSTEM, SESSION_TEXT, GistsReply, gists_rule, _fields)
-FACTS = Role('facts', _FACTS_SYSTEM, _FACTS_USER, FactsReply, facts_rule, _fields)
+GISTS = Role('gists', _GISTS_SYSTEM, SESSION_TEXT, GistsReply, _fields)
+FACTS = Role('facts', _FACTS_SYSTEM, _FACTS_USER, FactsReply, _fields)

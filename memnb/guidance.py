@@ -16,6 +16,7 @@ from .edits import Entry
 from .extraction_roles import content_words, gists_rule, session_fields, voices
 from .role import Role
 from .texts import Text
+from .role import rule
 
 # %% auto #0
 __all__ = ['GUIDE', 'WRITE', 'StatedFact', 'FocusPoint', 'GuidanceReply', 'chunk_fields', 'guide_rule', 'EditLine', 'EditsReply',
@@ -89,6 +90,7 @@ def _points(number: int, fact: Entry, view: Sequence[Entry], filled: dict[tuple[
     return against + [FocusPoint(kind='importance', fact=number, note=f'keep {", ".join(new)}')] * bool(new)
 
 
+@rule('guide')
 def guide_rule(chunk: Session, view: Sequence[Entry] = (), speakers: Sequence[str] = ()) -> GuidanceReply:
     "Guidance without a model: the gists of the chunk, what an entry says already, the slots that one fills otherwise, the names and numbers that are new."
     people = tuple(dict.fromkeys((*speakers, *voices(chunk))))
@@ -101,7 +103,7 @@ def guide_rule(chunk: Session, view: Sequence[Entry] = (), speakers: Sequence[st
     return GuidanceReply(facts=facts, points=points)
 
 
-GUIDE = Role('guide', _GUIDE, _BOTH, GuidanceReply, guide_rule, chunk_fields)
+GUIDE = Role('guide', _GUIDE, _BOTH, GuidanceReply, chunk_fields)
 
 # %% ../nbs/40a_guidance.ipynb #ea4e5749
 class EditLine(BaseModel):
@@ -180,6 +182,7 @@ def one_of(lines: Sequence[EditLine]) -> list[EditLine]:
     return [EditLine(action='ADD', text='\n'.join(texts), speaker=told.pop() if len(told) == 1 else None, turns=turns)]
 
 
+@rule('write')
 def write_rule(chunk: Session, view: Sequence[Entry] = (), guidance: GuidanceReply | None = None, speakers: Sequence[str] = (),
                per: str = 'fact',  # or 'chunk': exactly one edit
               ) -> EditsReply:
@@ -198,4 +201,4 @@ Facts of the messages:
 {facts}
 
 What to mind:
-{points}''', EditsReply, write_rule, _write_fields)
+{points}''', EditsReply, _write_fields)

@@ -19,6 +19,7 @@ from .intervals import Interval, wilson
 from .judge_rule import lenient_rule, refusal_rule, strict_rule
 from .role import LM, LMError, Role, RuleLM, Usage, as_text
 from .texts import Text
+from .role import RULES
 
 # %% auto #0
 __all__ = ['LENIENT', 'STRICT', 'STANDARD', 'TEMPORAL', 'UPDATE', 'PREFERENCE', 'REFUSAL', 'VARIANTS', 'Judgement', 'judge_role',
@@ -66,7 +67,8 @@ def judge_role(name: str,
     for need in ('gold', 'answer'):
         if need not in shown:
             raise ValueError(f'judge_role {name!r}: expected a field {{{need}}} in its prompt, got the fields {sorted(shown)}')
-    return Role(name, _literal(system), _literal(user), Judgement, rule, _fields)
+    RULES[name] = rule
+    return Role(name, _literal(system), _literal(user), Judgement, _fields)
 
 
 def prompt_id(role: Role) -> str:

@@ -147,7 +147,7 @@ The tools
 
 # Steps left
 {steps_left}''',
-    reply=lambda inputs: moves_of(inputs['tools']), rule=navigate_rule, fields=navigate_fields)
+    reply=lambda inputs: moves_of(inputs['tools']), fields=navigate_fields)
 
 # %% ../nbs/30d_navigation.ipynb #bc193715
 def route_fields(question, found=(), known=(), speakers=(), asked=None) -> dict:
@@ -176,7 +176,7 @@ The reply:
 
 # Found now
 {found}''',
-    reply=RouteReply, rule=route_rule, fields=route_fields)
+    reply=RouteReply, fields=route_fields)
 
 # %% ../nbs/30d_navigation.ipynb #d5744674
 RECALL_EXAMPLE = '''
@@ -194,4 +194,4 @@ def recall_fields(question, lines=(), asked=None) -> dict:
 
 
 RECALL = Role(name='recall', system=ANSWER.system + RECALL_EXAMPLE, user='# Question{asked}\n{question}\n\n# Notes\n{lines}',
-              reply=RecallReply, rule=recall_rule, fields=recall_fields)
+              reply=RecallReply, fields=recall_fields)

@@ -24,6 +24,7 @@ from .role import Role
 from .texts import Text
 from .third_person import third_person
 from .timespan import find_times, parse_date
+from .role import rule
 
 # %% auto #0
 __all__ = ['KINDS', 'PROBES', 'MARK', 'Probe', 'ProbeLine', 'ProbesReply', 'clefts', 'probes_rule', 'Mark', 'mark_rule']
@@ -184,6 +185,7 @@ def _across(session: Session, related: Sequence[Turn], names: tuple[str, ...]) -
     return [line for _, line in sorted(found, key=lambda pair: pair[0])]
 
 # %% ../nbs/41a_probes.ipynb #d09566e8
+@rule('probes')
 def probes_rule(session: Session,
                 related: Sequence[Turn] = (),  # earlier messages
                 count: int = 5,  # J: at most so many
@@ -212,7 +214,7 @@ PROBES = Role(
   - kind: "single" for an explicit fact of the session; "cross" for what needs the session and an earlier message together; "temporal" for when something was, what came first, how long it took.
   - turns: the ids, in brackets, of all messages that the answer rests on.
 Mix the kinds: in five about three single, one cross, one temporal. Ask for what would be missed: names, objects, titles, numbers, places, dates.''',
-    user=SESSION_TEXT + '\n\nEarlier messages:\n{related}', reply=ProbesReply, rule=probes_rule,
+    user=SESSION_TEXT + '\n\nEarlier messages:\n{related}', reply=ProbesReply,
     fields=lambda session, related=(), count=5, speakers=(): {**session_fields(session, speakers), 'count': count, 'related': [
         f'({turn.id}{f", {stamp(turn.time)}" if turn.time else ""}) {turn.speaker}: {turn.content}' for turn in related]})
 
@@ -223,6 +225,7 @@ class Mark(BaseModel):
     reason: Text = ''
 
 
+@rule('mark')
 def mark_rule(question: str, gold: str, answer: str) -> Mark:
     "A strict mark without a model: the same time, or every number and name and four in five of the words that the question has not."
     if answer == NO_INFORMATION or not answer.strip():
@@ -247,4 +250,4 @@ MARK = Role(
     user='''Question: {question}
 Gold answer: {gold}
 Answer: {answer}''',
-    reply=Mark, rule=mark_rule)
+    reply=Mark)

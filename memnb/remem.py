@@ -19,6 +19,7 @@ from .plans import Used, next_call
 from .run import Loop, Run, cited_turns
 from .tool_choice import SELECT, answer_of, searches_of, seen_lines, written
 from .tools import Tool, choice_of, tools_of
+from .role import rule
 
 # %% auto #0
 __all__ = ['SYNTHESIZE', 'TIMELINE', 'rests_on', 'synthesize_rule', 'synthesize_fields', 'TimelineReply', 'timeline_rule',
@@ -39,6 +40,7 @@ def rests_on(answer: str, history: Sequence[Used]) -> list[str]:
     return list(dict.fromkeys(hit.snippet.id for hits in found for hit in hits))
 
 
+@rule('synthesize')
 def synthesize_rule(question, history=(), draft='', asked=None) -> AnswerReply:
     "Without a model: what a plan ended with, or would end with; else what is copied from the lines."
     call = next_call(question, history, asked) if any(used.function == 'find_entity_contexts' for used in history) else None
@@ -78,7 +80,7 @@ Reply with one JSON object: "answer" and "sources".''',
 
 # What the search proposes
 {draft}''',
-    reply=AnswerReply, rule=synthesize_rule, fields=synthesize_fields)
+    reply=AnswerReply, fields=synthesize_fields)
 
 # %% ../nbs/21_remem.ipynb #a70b6ec0
 class TimelineReply(BaseModel):
@@ -90,6 +92,7 @@ class TimelineReply(BaseModel):
     sources: list[str]
 
 
+@rule('timeline')
 def timeline_rule(question, history=(), draft='', asked=None) -> TimelineReply:
     "Without a model: what was found in the order of its times; the answer is that of the plain role."
     lines = seen_lines(history)
@@ -99,13 +102,13 @@ def timeline_rule(question, history=(), draft='', asked=None) -> TimelineReply:
                          reflection='A rule does not look twice.', answer=answer.answer, sources=answer.sources)
 
 # %% ../nbs/21_remem.ipynb #547b3ae7
-TIMELINE = replace(SYNTHESIZE, system=f'''A search of a memory has ended. Answer the question from the gists and facts that it found, and from nothing else. Think in four steps, after TISER (Bazaga et al., 2025):
+TIMELINE = replace(SYNTHESIZE, name='timeline', system=f'''A search of a memory has ended. Answer the question from the gists and facts that it found, and from nothing else. Think in four steps, after TISER (Bazaga et al., 2025):
 1. reasoning: think the question through, step by step.
 2. timeline: list the events that matter with their times, in the order in which they began.
 3. reflection: check the reasoning against the timeline, the borders of every "before", "after" and "between" first, and mend what is wrong.
 4. answer, as follows.
 {_DUTY}
-Reply with one JSON object: "reasoning", "timeline", "reflection", "answer", "sources".''', reply=TimelineReply, rule=timeline_rule)
+Reply with one JSON object: "reasoning", "timeline", "reflection", "answer", "sources".''', reply=TimelineReply)
 
 # %% ../nbs/21_remem.ipynb #9d67348c
 class Called(BaseModel):

@@ -24,6 +24,7 @@ from .role import Role
 from .search import Snippet
 from .texts import Text
 from .timespan import TimeSpan
+from .role import rule
 
 # %% auto #0
 __all__ = ['FAULTS', 'REPAIR', 'CONSOLIDATE', 'told_by', 'RepairReply', 'repair_rule', 'quoted', 'ground_of', 'unfounded',
@@ -60,6 +61,7 @@ def _sayings(turn: Turn, day: date | None, speakers: Sequence[str]) -> Iterator[
         yield turn.caption, f'{turn.speaker} shares {turn.caption}.'
 
 
+@rule('repair')
 def repair_rule(
     probe: Probe,
     answer: str,  # what was answered in the place of the probe's answer
@@ -107,7 +109,7 @@ Messages:
 
 What the memory brought:
 {evidence}''',
-    reply=RepairReply, rule=repair_rule, fields=_repair_fields)
+    reply=RepairReply, fields=_repair_fields)
 
 # %% ../nbs/41b_repairs.ipynb #353b47ed
 def quoted(quote: str, turn: Turn) -> bool:
@@ -188,6 +190,7 @@ def joined(old: str, new: str) -> str:
     return ' '.join([*(one if re.search(r'[.!?…]\W*$', one) else f'{one}.' for one in kept), new])
 
 
+@rule('consolidate')
 def consolidate_rule(fact: Entry, entries: Sequence[Entry] = ()) -> Consolidation:
     "SKIP what an entry covers; MERGE with an entry of the same turn and occasion that shares half the words; else INSERT."
     if there := next((entry for entry in entries if covers(entry, fact)), None):
@@ -211,7 +214,7 @@ time, and the fact adds a detail; "INSERT" otherwise. Another date, or another o
 - text: with MERGE one entry that says everything that both say, in their words, else "".
 - reason: a few words.''',
     user='The fact: {fact}\n\nEntries:\n{entries}',
-    reply=Consolidation, rule=consolidate_rule,
+    reply=Consolidation,
     fields=lambda fact, entries=(): {'fact': fact.line, 'entries': [f'{entry.id} {entry.line}' for entry in entries]})
 
 # %% ../nbs/41b_repairs.ipynb #26134c66

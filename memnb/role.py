@@ -8,12 +8,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any
 
 from pydantic import BaseModel, Field, ValidationError
 
 # %% auto #0
-__all__ = ['as_text', 'Role', 'Verdict', 'Usage', 'Call', 'LMError', 'ReplyError', 'ServerError', 'LM', 'explain', 'RuleLM']
+__all__ = ['RULES', 'as_text', 'rule', 'Role', 'Verdict', 'Usage', 'Call', 'LMError', 'ReplyError', 'ServerError', 'LM',
+           'explain', 'RuleLM']
 
 # %% ../nbs/02f_role.ipynb #a4be6cea
 def as_text(value: Any, # what a role was given
@@ -28,14 +30,25 @@ def as_text(value: Any, # what a role was given
     return str(getattr(value, 'line', value))
 
 # %% ../nbs/02f_role.ipynb #8369aae3
+RULES: dict[str, Callable[..., BaseModel]] = {} # the rule of each role, by the role's name; `rule` registers one
+
+
+def rule(name: str, # the role's
+         ) -> Callable[[Callable], Callable]:
+    "Decorator that registers a function as the rule of a role: it takes the role's inputs by name and returns its reply."
+    def register(function: Callable) -> Callable:
+        RULES[name] = function
+        return function
+    return register
+
+
 @dataclass(frozen=True)
 class Role:
-    "One kind of question that a method asks: prompt, reply type, and the rule that answers where there is no model."
+    "One kind of call to a language model: a name, prompt templates and a typed reply."
     name: str # unique within a method: costs are counted under it
     system: str # what to do; a `str.format` template
     user: str # what to do it with; a `str.format` template
     reply: type[BaseModel] | Callable[[dict], type[BaseModel]] # the reply type, or a function of the inputs that makes it
-    rule: Callable[..., BaseModel] # the same inputs by name, the same reply
     fields: Callable[..., dict] | None = None # makes the templates' texts from the inputs; default: `as_text` of each
 
     def model(self, inputs: dict) -> type[BaseModel]:
@@ -141,13 +154,17 @@ def explain(error: ValidationError) -> str:
 # %% ../nbs/02f_role.ipynb #8d5ea301
 @dataclass(frozen=True)
 class RuleLM(LM):
-    "Answers every role by its rule: no model, no network, no cost."
+    "A rule-based stand-in for a language model: answers each role by the rule that is registered for its name. No network, no cost."
     render: bool = False # True: also make the prompt, to show what a model would have been asked
     name = 'rules'
 
     def call(self, role: Role, /, **inputs) -> Call:
-        "Apply the role's rule. `TypeError` where the rule returns something else than the role's reply."
-        reply, model = role.rule(**inputs), role.model(inputs)
+        "Apply the role's rule. `TypeError` where there is none, or it returns something else than the role's reply."
+        if role.name not in RULES:
+            import_module('memnb.rules') # registers those of the package
+        if role.name not in RULES:
+            raise TypeError(f'role {role.name!r}: no rule is registered for it; expected one under @rule({role.name!r}), or a model')
+        reply, model = RULES[role.name](**inputs), role.model(inputs)
         system, user = role.render(inputs) if self.render else ('', '')
         if not isinstance(reply, model):
             try:

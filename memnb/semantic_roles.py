@@ -24,6 +24,7 @@ from .slots import meetings, since, slots_of
 from .texts import Text
 
 _all_ = ['ASPECTS', 'LEAST', 'aspects_near']
+from .role import rule
 
 # %% auto #0
 __all__ = ['MORE', 'FEW', 'OFTEN', 'UNITS', 'TOPICS', 'UnitLine', 'UnitsReply', 'TopicLine', 'TopicsReply', 'units_rule',
@@ -99,6 +100,7 @@ def _line(remark: Remark, person: str, aspect: str, slot: str = '', starts: bool
     return UnitLine(person=person, aspect=aspect, fact=fact, slot=slot, since=since(remark, starts), turns=[remark.turn.id])
 
 # %% ../nbs/29d_semantic_roles.ipynb #a24346ef
+@rule('units')
 def units_rule(session: Session, speakers: Sequence[str] = ()) -> UnitsReply:
     "Semantic units without a model (for review, eq. 10): what is stated of somebody, under the one or two aspects that it is nearest to, or in the slot that it fills."
     people, places = tuple(dict.fromkeys((*speakers, *voices(session)))), {turn.id: place for place, turn in enumerate(session.turns)}
@@ -148,6 +150,7 @@ def _title(key: tuple[str, str], group: Sequence[dict[str, str]]) -> str:
     return (f'{person}: ' if person else '') + shown.get(about, about) + (f' ({", ".join(shared[:2])})' if shared else '')
 
 
+@rule('topics')
 def topics_rule(episodes: Sequence[Episode]) -> TopicsReply:
     "Topics without a model (for review, eq. 11): what one person tells of one aspect, else of one thing, in three episodes or more of several sessions. Largest first."
     ordered, groups = sorted(episodes, key=lambda one: one.id), {}
@@ -171,5 +174,5 @@ def _topics_fields(episodes: Sequence[Episode]) -> dict:
     return {'episodes': [f'({one.id}) {one.title}' for one in episodes]}
 
 
-UNITS = Role('units', _UNITS.replace('{aspects}', ', '.join(ASPECTS)), SESSION_TEXT, UnitsReply, units_rule, session_fields)  # review, eq. 10
-TOPICS = Role('topics', _TOPICS, _TOPICS_USER, TopicsReply, topics_rule, _topics_fields)  # review, eq. 11
+UNITS = Role('units', _UNITS.replace('{aspects}', ', '.join(ASPECTS)), SESSION_TEXT, UnitsReply, session_fields)  # review, eq. 10
+TOPICS = Role('topics', _TOPICS, _TOPICS_USER, TopicsReply, _topics_fields)  # review, eq. 11

@@ -19,6 +19,7 @@ from .role import Role, Verdict
 from .snippets import Snippet
 from .span import phrase
 from .timespan import find_times
+from .role import rule
 
 # %% auto #0
 __all__ = ['ENOUGH', 'NOTE', 'NEXT', 'CHOOSE', 'FILL', 'READ', 'dated', 'notes_of', 'Enough', 'enough_rule', 'Next']
@@ -45,6 +46,7 @@ class Enough(Verdict):
     probability: SkipJsonSchema[float | None] = None
 
 
+@rule('enough')
 def enough_rule(
     question: str,
     notes: Sequence[str],  # lines, or facts
@@ -69,7 +71,7 @@ Notes:
     user='''Question: {question}
 Notes:
 {notes}''',
-    reply=Enough, rule=enough_rule)
+    reply=Enough)
 
 # %% ../nbs/61i_small_roles.ipynb #72d86cff
 @lru_cache(maxsize=64)
@@ -92,8 +94,6 @@ Notes:
 Notes:
 {notes}''',
     reply=lambda inputs: _noted(tuple(snippet.id for snippet in inputs['notes'])),
-    rule=lambda question, notes: _noted(tuple(snippet.id for snippet in notes))(
-        facts=[{'id': snippet.id, 'fact': snippet.text[:160]} for snippet in notes[:3]]),
     fields=lambda question, notes: {'question': question, 'notes': notes_of(notes)})
 
 # %% ../nbs/61i_small_roles.ipynb #d4dd2ab6
@@ -116,7 +116,7 @@ Searched before: When did Rolf's teacher move to Ghent?
 Known:
 {known}
 Searched before: {before}''',
-    reply=Next, rule=lambda question, known, before: Next(missing=question[:100], query=question[:80]))
+    reply=Next)
 
 # %% ../nbs/61i_small_roles.ipynb #ca3ac098
 @lru_cache(maxsize=256)
@@ -141,8 +141,7 @@ Known:
 {known}
 Ways:
 {ways}''',
-    reply=lambda inputs: _chosen(len(inputs['ways'])), rule=lambda question, known, ways: _chosen(len(ways))(number=1),
-    fields=lambda question, known, ways: {'question': question, 'known': known,
+    reply=lambda inputs: _chosen(len(inputs['ways'])), fields=lambda question, known, ways: {'question': question, 'known': known,
                                           'ways': '\n'.join(f'{number}. {way}' for number, way in enumerate(ways, 1))})
 
 # %% ../nbs/61i_small_roles.ipynb #00f5b679
@@ -159,8 +158,7 @@ Known:
 {known}
 Tried before:
 {tried}''',
-    reply=lambda inputs: inputs['model'], rule=lambda question, known, tried, tool, model: model(**{name: question[:60] for name in model.model_fields}),
-    fields=lambda question, known, tried, tool, model: {'question': question, 'known': known, 'tried': tried, 'tool': tool})
+    reply=lambda inputs: inputs['model'], fields=lambda question, known, tried, tool, model: {'question': question, 'known': known, 'tried': tried, 'tool': tool})
 
 # %% ../nbs/61i_small_roles.ipynb #0aaeb493
 @lru_cache(maxsize=64)
@@ -182,5 +180,34 @@ Notes:
 Notes:
 {notes}''',
     reply=lambda inputs: _read(tuple(snippet.id for snippet in inputs['notes'])),
-    rule=lambda question, notes: _read(tuple(snippet.id for snippet in notes))(note='none', answer=NO_INFORMATION),
     fields=lambda question, notes: {'question': question, 'notes': notes_of(notes), 'nothing': NO_INFORMATION})
+
+# %% ../nbs/61i_small_roles.ipynb #5ma11ru1
+@rule('note')
+def _note_rule(question, notes):
+    "The first three notes as they are."
+    return _noted(tuple(snippet.id for snippet in notes))(facts=[{'id': snippet.id, 'fact': snippet.text[:160]} for snippet in notes[:3]])
+
+
+@rule('next')
+def _next_rule(question, known, before):
+    "The question again."
+    return Next(missing=question[:100], query=question[:80])
+
+
+@rule('choose')
+def _choose_rule(question, known, ways):
+    "The first branch."
+    return _chosen(len(ways))(number=1)
+
+
+@rule('fill')
+def _fill_rule(question, known, tried, tool, model):
+    "The question for every argument."
+    return model(**{name: question[:60] for name in model.model_fields})
+
+
+@rule('read')
+def _read_rule(question, notes):
+    "Nothing: a small model's reader has no rule."
+    return _read(tuple(snippet.id for snippet in notes))(note='none', answer=NO_INFORMATION)

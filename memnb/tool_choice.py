@@ -17,6 +17,7 @@ from .reading import Requirement, coverage, question_kind, requirements, speaker
 from .search import Snippet
 from .timespan import TimeSpan, find_times
 from .tools import Observation, Tool, choice_of
+from .role import rule
 
 # %% auto #0
 __all__ = ['ADVICE', 'TIMES', 'EXAMPLE', 'SELECT', 'seen_lines', 'written', 'told', 'select_fields', 'planned', 'is_exact',
@@ -196,6 +197,7 @@ def last_word(question: str, tools: Sequence[Tool], history: Sequence[Used]) -> 
     return Call('No tool takes a query.', tool.name, needed)
 
 
+@rule('select')
 def select_rule(question, tools, history=(), steps_left=1, asked=None) -> dict:
     "Without a model: a plan from the question's form where it asks about dated facts, else a walk through the conversation."
     call = planned(question, tools, history, asked) or walk(question, tools, history, asked) or last_word(question, tools, history)
@@ -221,4 +223,4 @@ The tools
 
 # Steps left
 {steps_left}''',
-    reply=lambda inputs: choice_of(inputs['tools']), rule=select_rule, fields=select_fields)
+    reply=lambda inputs: choice_of(inputs['tools']), fields=select_fields)

@@ -17,6 +17,7 @@ from .search import Snippet
 from .timespan import TimeSpan
 from .steps import Bullet
 from .tracker import Claim, EvidenceGap, TrackerReply
+from .role import rule
 
 # %% auto #0
 __all__ = ['PART', 'ENOUGH', 'TRACK', 'claim_of', 'known_from', 'is_met', 'next_query', 'track_rule']
@@ -108,6 +109,7 @@ def next_query(
     return next((query for query in queries if query != last_query), queries[0])
 
 # %% ../nbs/11a_track_role.ipynb #33aa2529
+@rule('track')
 def track_rule(
     question: str,
     snippets: Sequence[Snippet] = (),  # the newest ones only
@@ -140,4 +142,4 @@ def track_rule(
     return TrackerReply(decision='answer', detailed_answer=extract_answer(question, known).answer, **shared)
 
 # %% ../nbs/11a_track_role.ipynb #4f255b76
-TRACK = Role(name='track', system=_SYSTEM, user=_USER, reply=TrackerReply, rule=track_rule, fields=_track_fields)
+TRACK = Role(name='track', system=_SYSTEM, user=_USER, reply=TrackerReply, fields=_track_fields)

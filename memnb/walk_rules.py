@@ -22,6 +22,7 @@ from .search import Snippet
 from .timespan import TimeSpan
 from .tool_choice import answer_of
 from .track_role import ENOUGH, PART, is_met
+from .role import rule
 
 # %% auto #0
 __all__ = ['DEED', 'STATE', 'WORDS', 'within', 'weight_of', 'telling', 'is_enough', 'call_of', 'tries', 'then_first',
@@ -114,6 +115,7 @@ def then_first(ways: Sequence[Branch], time: TimeSpan | None) -> list[Branch]:
     return sorted(ways, key=lambda way: way.cue not in months)
 
 # %% ../nbs/30c_walk_rules.ipynb #fd1810c4
+@rule('navigate')
 def navigate_rule(question, tools, ways=(), known=(), fresh=(), history=(), breadth=5, steps_left=1, speakers=(), asked=None,
                   stop_early=True) -> dict:
     "f_select and Stop without a model: the ways into the time that is asked for, then those that are woken most, until nothing is lacking or nothing new appears."
@@ -130,6 +132,7 @@ def navigate_rule(question, tools, ways=(), known=(), fresh=(), history=(), brea
             'calls': [{'function': call.function, 'parameters': call.parameters} for call in calls]}
 
 # %% ../nbs/30c_walk_rules.ipynb #34a1ec30
+@rule('route')
 def route_rule(question, found=(), known=(), speakers=(), asked=None) -> dict:
     "f_route without a model: keep what touches a need, what lies in the time that is asked for first, and make a cue of that time."
     anchor = anchored(question)
@@ -144,6 +147,7 @@ def route_rule(question, found=(), known=(), speakers=(), asked=None) -> dict:
     return {'reasoning': f'{len(kept)} of {len(found)} touch what is asked.', 'keep': [line.id for line in kept], 'cues': cues}
 
 # %% ../nbs/30c_walk_rules.ipynb #0768a6a4
+@rule('recall')
 def recall_rule(question, lines=(), asked=None) -> AnswerReply:
     "The answer without a model: of an anchored question the best sentence from that time, else copied from the lines that cover it."
     speakers = speakers_in(lines)

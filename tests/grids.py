@@ -10,6 +10,7 @@ from pathlib import Path
 
 from pydantic import BaseModel
 
+from memnb.role import rule
 from memnb.conversation import Conversation, Question, Session, Turn
 from memnb.experiment import Experiment
 from memnb.lexical import LexicalIndex
@@ -42,11 +43,12 @@ class Reply(BaseModel):
     text: str
 
 
+@rule('read_aloud')
 def reply_rule(turn):
     return Reply(text=turn)
 
 
-READ = Role('read_aloud', 'Say what the turn says.', '{turn}', Reply, reply_rule)
+READ = Role('read_aloud', 'Say what the turn says.', '{turn}', Reply)
 
 
 class Plain(Loop):

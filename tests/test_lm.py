@@ -22,6 +22,7 @@ from pydantic import BaseModel, Field, RootModel, create_model
 sys.path.insert(0, str(Path(__file__).parent))
 from servers import KEY, Server, authorization, chat, fail, plain, refuse_forms, schema_of
 
+from memnb.role import rule
 from memnb.lm import (FunctionLM, LMError, OpenAILM, ReplyError, Role, RuleLM, ScriptedLM, ServerError, Usage, Verdict, as_lm,
                       as_text, read_reply)
 from memnb.recorded import MissingRecord, RecordedLM, RecordError, canonical, key_of, request_of
@@ -38,12 +39,14 @@ class Plans(BaseModel):
     who: Optional[str] = None
 
 
+@rule('plans')
 def plans_rule(text):
     return Plans(plans=[Plan(name=text, sources=['D1:1'])])
 
 
-plans_role = Role('plans', 'List the plans.', 'Text: {text}', Plans, plans_rule)
-says_when = Role('says_when', 'Does it say when?', 'Message: {text}', Verdict, lambda text: Verdict(yes='May' in text))
+plans_role = Role('plans', 'List the plans.', 'Text: {text}', Plans)
+says_when = Role('says_when', 'Does it say when?', 'Message: {text}', Verdict)
+rule('says_when')(lambda text: Verdict(yes='May' in text))
 quick = settings(max_examples=50, deadline=None)
 GOOD = {'plans': [{'name': 'sail', 'sources': ['D1:3']}], 'who': None}
 GOOD_REPLY = Plans.model_validate(GOOD)
@@ -347,7 +350,7 @@ def damaged(draw):
 @example(text='\ud800', model=Plans)
 @example(text='{' * 300 + '}' * 300, model=Plans)
 def test_any_string_becomes_a_reply_or_a_reply_error(text, model):
-    role = Role('any', '', '{text}', model, lambda text: None)
+    role = Role('any', '', '{text}', model)
     try:
         call = as_lm(lambda prompt: text).call(role, text='x')
     except ReplyError as error:
@@ -504,7 +507,8 @@ def test_inputs_are_never_templates(text):
 
 
 def test_a_role_may_take_any_names_for_its_inputs():
-    role = Role('odd', '', '{self} {role}', Verdict, lambda role, self: Verdict(yes=role == self))
+    role = Role('odd', '', '{self} {role}', Verdict)
+    rule('odd')(lambda role, self: Verdict(yes=role == self))
     assert RuleLM().ask(role, self=1, role=1).yes
     assert ScriptedLM([{'yes': True}]).call(role, self=1, role=2).user == '1 2'
 
@@ -525,10 +529,12 @@ def test_rules():
     call = RuleLM().call(plans_role, text='sail')
     assert (call.reply, call.usage, call.user, call.raw) == (plans_rule('sail'), Usage(), '', None)
     assert RuleLM(render=True).call(plans_role, text='sail').user == 'Text: sail'
-    assert RuleLM().ask(replace(plans_role, rule=lambda text: {'plans': []}), text='x') == Plans()
+    rule('no plans')(lambda text: {'plans': []})
+    assert RuleLM().ask(replace(plans_role, name='no plans'), text='x') == Plans()
     for wrong in ('no', None, Verdict(yes=True), {'plans': 3}):
-        result = replace(plans_role, reply=Tool, rule=lambda text: wrong)
-        with pytest.raises(TypeError, match="role 'plans': its rule must return Tool"):
+        rule('wrong')(lambda text: wrong)
+        result = replace(plans_role, name='wrong', reply=Tool)
+        with pytest.raises(TypeError, match="role 'wrong': its rule must return Tool"):
             RuleLM().ask(result, text='x')
 
 
@@ -581,7 +587,7 @@ components = st.fixed_dictionaries(parts_of_a_question)
 
 
 def key_of_parts(parts, **lm_options):
-    role = Role(parts['name'], parts['system'], '{text}', parts['reply'], plans_rule)
+    role = Role(parts['name'], parts['system'], '{text}', parts['reply'])
     lm = OpenAILM(parts['model'], parts['url'], temperature=parts['temperature'], seed=parts['seed'], max_tokens=parts['max_tokens'],
                   logprobs=parts['logprobs'], extra=parts['extra'], **lm_options)
     return key_of(request_of(lm, role, {'text': parts['text']}, parts['repeat']))
@@ -795,7 +801,7 @@ WRITERS = '''
     class Said(BaseModel):
         text: str
 
-    role = Role('r', '', '{text}', Said, None)
+    role = Role('r', '', '{text}', Said)
 
     def writer(path, pipe, numbers):
         me = json.dumps({'text': str(os.getpid()) + 'x' * 3000})
@@ -840,7 +846,7 @@ def test_a_killed_writer_loses_nothing_that_was_there(tmp_path):
             first += len(seen)
     ''', path)
     assert len(acknowledged) >= 30
-    role = Role('r', '', '{text}', create_model('Said', text=(str, ...)), plans_rule)
+    role = Role('r', '', '{text}', create_model('Said', text=(str, ...)))
     lm = RecordedLM(as_lm(lambda prompt: '', 'writer'), path, mode='replay')
     assert all(lm.ask(role, text=number).text.startswith(start) for number, start in acknowledged)
     with closing(sqlite3.connect(path)) as connection:

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from memnb.role import RULES
 from memnb.answering import ANSWER, NO_INFORMATION, AnswerReply
 from memnb.contents import Episode, SemanticUnit, cue_id
 from memnb.conversation import Conversation, Question, Session, Turn
@@ -188,8 +189,8 @@ def test_a_role_has_no_place_for_anything_else(role, inputs):
         with pytest.raises(TypeError):
             role.render({**inputs, name: 'x'})
         with pytest.raises(TypeError):
-            role.rule(**inputs, **{name: 'x'})
-    assert list(inspect.signature(role.fields).parameters) == list(inspect.signature(role.rule).parameters)
+            RULES[role.name](**inputs, **{name: 'x'})
+    assert list(inspect.signature(role.fields).parameters) == list(inspect.signature(RULES[role.name]).parameters)
 
 
 def test_to_render_is_not_to_look():

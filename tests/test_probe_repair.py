@@ -16,7 +16,7 @@ from memnb.edits import DuplicateEntry, Edit
 from memnb.evolution import Evolution, Repair
 from memnb.memory_bank import IndexStore, MemoryBank
 from memnb.probe_repair import Ground, Prober, _Border, _Writer, evolve
-from memnb.probes import PROBES, Probe
+from memnb.probes import Probe, probes_rule
 from memnb.repairs import RepairReply
 from memnb.role import LM, Call, LMError, RuleLM, Usage
 from memnb.writing import construct
@@ -147,7 +147,7 @@ damages = st.lists(st.tuples(st.integers(0, 6), st.sampled_from(['', '', 'Somebo
 @cache
 def probes_by_rule(with_related=True):
     """What the rule asks."""
-    return PROBES.rule(session=TALK, related=EARLIER.turns if with_related else (), count=5, speakers=SPEAKERS).model_dump()
+    return probes_rule(session=TALK, related=EARLIER.turns if with_related else (), count=5, speakers=SPEAKERS).model_dump()
 
 
 @st.composite

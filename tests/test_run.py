@@ -4,6 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
+from memnb.role import RULES, rule
 from memnb.conversation import Conversation, Question, Session, Turn
 from memnb.embedders import EmbedderError
 from memnb.rows import evaluate, value
@@ -23,7 +24,9 @@ class Echo(BaseModel):
     word: str
 
 
-ROLES = {name: Role(name, 'Say it.', '{word}', Echo, rule=lambda word: Echo(word=word)) for name in ('think', 'answer')}
+ROLES = {name: Role(name, 'Say it.', '{word}', Echo) for name in ('say', 'repeat')}
+for name in ROLES:
+    rule(name)(lambda word: Echo(word=word))
 
 turn_ids = st.sampled_from([f'D1:{place}' for place in range(1, 9)])
 snippets = st.builds(Snippet, st.sampled_from('abcdefgh'), st.just('some words'), st.lists(turn_ids, max_size=3, unique=True).map(tuple))
@@ -47,7 +50,7 @@ class Costly(LM):
         usage, fails = self.script.pop(0)
         if fails:
             raise ServerError('gone', usage)
-        return Call(role.name, role.rule(**inputs), usage, system='s', user='u')
+        return Call(role.name, RULES[role.name](**inputs), usage, system='s', user='u')
 
 
 class Store:
@@ -154,7 +157,7 @@ class Once(Loop):
     "Asks one role and answers with its word."
 
     def steps(self, run):
-        reply = run.ask(ROLES['answer'], word=run.question)
+        reply = run.ask(ROLES['say'], word=run.question)
         run.answer(reply.word)
 
 
@@ -163,7 +166,7 @@ def test_every_failure_of_a_model_ends_in_the_trace(error):
     script = ScriptedLM([error])
     trace = Once(None, script).ask('why?')
     assert trace.error == f'{type(error).__name__}: {error}'
-    assert trace.answer is None and trace.steps[-1].error == str(error) and trace.usage['answer'] == error.usage
+    assert trace.answer is None and trace.steps[-1].error == str(error) and trace.usage['say'] == error.usage
     assert Once(None, ScriptedLM([error, {'word': 'fine'}])).ask('why?').answer is None
     assert (trace.steps[-1].system, trace.steps[-1].user) == ('Say it.', 'why?')
     assert (trace.steps[-1].raw, trace.steps[-1].attempts) == (getattr(error, 'raw', None), getattr(error, 'attempts', 1))

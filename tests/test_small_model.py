@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from memnb.role import rule
 from memnb import small_model
 from memnb.answering import ANSWER, NO_INFORMATION, AnswerReply
 from memnb.coordination import Coordinated
@@ -237,7 +238,8 @@ def test_navigation_follows_the_way_of_the_number():
 
 def test_a_role_that_is_not_split_goes_through():
     """As it is: its own prompt, its own name; `SPLIT` names seven."""
-    role = Role('other', 'Say {what}', '{what}', Verdict, rule=lambda what: Verdict(yes=True))
+    role = Role('other', 'Say {what}', '{what}', Verdict)
+    rule('other')(lambda what: Verdict(yes=True))
     call = SmallLM(ScriptedLM([{'yes': False}])).call(role, what='so')
     assert (call.role, call.system, call.reply.yes) == ('other', 'Say so', False)
     assert set(SPLIT) == {'track', 'diagnose', 'select', 'navigate', 'answer', 'recall', 'synthesize'}

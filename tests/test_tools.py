@@ -12,6 +12,7 @@ from hypothesis import example, given, settings, strategies as st
 from jsonschema import Draft202012Validator
 from pydantic import Field
 
+from memnb.role import RULES, rule
 from memnb.lexical import LexicalIndex
 from memnb.lm import OpenAILM, ReplyError, Role, RuleLM, ScriptedLM
 from memnb.reply import read_reply, strict_schema
@@ -234,8 +235,8 @@ def test_an_observation_shows_its_hits_numbered_or_its_number(note, texts, value
 
 # ------------------------------------------------------------------ a choice of tools as a reply
 
-PICK = Role('pick', 'Pick one of\n{tools}', '{question}', reply=lambda inputs: choice_of(inputs['tools']),
-            rule=lambda question, tools: {'reasoning': 'by rule', 'call': written('output_answer', answer=question)['call']})
+PICK = Role('pick', 'Pick one of\n{tools}', '{question}', reply=lambda inputs: choice_of(inputs['tools']))
+rule('pick')(lambda question, tools: {'reasoning': 'by rule', 'call': written('output_answer', answer=question)['call']})
 
 
 def written(function, **parameters):
@@ -354,12 +355,14 @@ def test_a_server_is_sent_the_strict_choice_and_its_wrong_reply_is_mended():
     assert 'search(query): Search the memory' in server.requests[0]['messages'][0]['content']
 
 
-def test_a_rule_may_write_a_choice_as_a_model_does():
+def test_a_rule_may_write_a_choice_as_a_model_does(monkeypatch):
     assert RuleLM().ask(PICK, question='What?', tools=TOOLS).call.parameters.answer == 'What?'
     made = choice_of(TOOLS)
-    own = Role('pick', '', '', reply=lambda inputs: choice_of(inputs['tools']), rule=lambda tools: made(**written('search', query='x')))
+    own = Role('pick', '', '', reply=lambda inputs: choice_of(inputs['tools']))
+    monkeypatch.setitem(RULES, 'pick', lambda tools: made(**written('search', query='x')))
     assert RuleLM().ask(own, tools=TOOLS).call.function == 'search'
-    wrong = Role('pick', '', '', reply=lambda inputs: choice_of(inputs['tools']), rule=lambda tools: written('find'))
+    wrong = Role('pick', '', '', reply=lambda inputs: choice_of(inputs['tools']))
+    monkeypatch.setitem(RULES, 'pick', lambda tools: written('find'))
     with pytest.raises(TypeError, match='its rule must return Choice'):
         RuleLM().ask(wrong, tools=TOOLS)
 

@@ -36,8 +36,8 @@ class Story(BaseModel):
     story: str
 
 
-COLOUR = Role('colour', 'Reply with one JSON object: a colour and a number.', 'What colour is {thing}?', Colour, lambda thing: None)
-STORY = Role('story', 'Reply with one JSON object: a long story.', 'Tell of {thing}.', Story, lambda thing: None)
+COLOUR = Role('colour', 'Reply with one JSON object: a colour and a number.', 'What colour is {thing}?', Colour)
+STORY = Role('story', 'Reply with one JSON object: a long story.', 'Tell of {thing}.', Story)
 ONE_THREAD = dict(threads=1, context=4096)  # beside other tests more threads would wait for each other
 
 
