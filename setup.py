@@ -3,7 +3,7 @@ import shutil
 from configparser import ConfigParser
 from pathlib import Path
 
-from setuptools import setup
+from setuptools import find_packages, setup
 from setuptools.command.build_py import build_py
 
 HERE = Path(__file__).parent
@@ -21,9 +21,10 @@ class BuildWithData(build_py):
             return
         package = Path(self.build_lib) / cfg['lib_path']
         for folder, pattern in (('data', '*.json'), ('data', '*.sqlite'), ('nbs', '*.ipynb')):
-            (package / f'_{folder}').mkdir(parents=True, exist_ok=True)
-            for file in sorted((HERE / folder).glob(pattern)):
-                shutil.copy(file, package / f'_{folder}' / file.name)
+            for file in sorted(path for path in (HERE / folder).rglob(pattern) if '.ipynb_checkpoints' not in path.parts):
+                target = package / f'_{folder}' / file.relative_to(HERE / folder)
+                target.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy(file, target)
 
 
 setup(
@@ -36,7 +37,7 @@ setup(
     license='Apache-2.0',
     url=cfg['git_url'],
     keywords=cfg['keywords'],
-    packages=[cfg['lib_path']],
+    packages=find_packages(include=[cfg['lib_path'], f"{cfg['lib_path']}.*"]),
     python_requires=f">={cfg['min_python']}",
     install_requires=cfg['requirements'].split(),
     extras_require={name.removesuffix('_requirements'): cfg[name].split() for name in cfg if name.endswith('_requirements')},

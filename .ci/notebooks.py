@@ -13,7 +13,7 @@ from pathlib import Path
 CHECKS = re.compile(r'test_\w+|expect_fail')
 SOLUTION = re.compile(r'^```python\n(.*?)^```', re.MULTILINE | re.DOTALL)
 EXERCISES = 3
-CELLS, MODULE, CELL, OUTPUT = 60, 250, 45, 150_000  # the most cells in a lesson, lines in a module and in a cell, bytes of output
+WORDS, OUTPUT = 4_000, 150_000  # the most words of a notebook, and bytes of output
 
 
 def source_of(cell):
@@ -45,7 +45,7 @@ def asserts_in(tree):
 class Notebook:
     """What is measured of one notebook."""
     def __init__(self, path):
-        self.path, self.name = Path(path), Path(path).stem
+        self.path, self.name = Path(path), f'{Path(path).parent.name}/{Path(path).stem}'
         cells = json.loads(self.path.read_text(encoding='utf-8'))['cells']
         place = next((i for i, cell in enumerate(cells) if source_of(cell).startswith('## Exercises')), len(cells))
         self.lesson, self.exercises = cells[:place], cells[place:]
@@ -80,21 +80,16 @@ class Notebook:
 
     def faults(self):
         """Where it is more than a reader can bear, or its exercises are not whole."""
-        most = max((len(source.splitlines()) for source in self.exported), default=0)
-        if len(self.lesson) > CELLS:
-            yield f'{len(self.lesson)} cells, at most {CELLS}'
-        if most > CELL:
-            yield f'an exported cell of {most} lines, at most {CELL}'
-        if sum(self.lines) > MODULE:
-            yield f'{sum(self.lines)} exported lines, at most {MODULE}'
+        if self.words > WORDS:
+            yield f'{self.words} words, at most {WORDS}'
         if self.output > OUTPUT:
             yield f'{self.output} bytes of output, at most {OUTPUT}'
-        if self.name != 'index' and not len(self.checks) == len(self.solutions) == EXERCISES:
-            yield f'{len(self.checks)} exercises and {len(self.solutions)} solutions, {EXERCISES} of each wanted'
+        if not len(self.checks) == len(self.solutions) or len(self.checks) not in (0, EXERCISES):
+            yield f'{len(self.checks)} exercises and {len(self.solutions)} solutions, none or {EXERCISES} of each wanted'
 
 
 def all_notebooks(folder='nbs'):
-    return [Notebook(path) for path in sorted(Path(folder).glob('*.ipynb'))]
+    return [Notebook(path) for path in sorted(path for path in Path(folder).rglob('*.ipynb') if '.ipynb_checkpoints' not in path.parts)]
 
 
 def shortcomings(notebooks):

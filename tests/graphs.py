@@ -7,10 +7,10 @@ import networkx
 import numpy as np
 from hypothesis import strategies as st
 
-from memnb.contents import Episode, SemanticUnit, cue_id
-from memnb.embedders import WordLlamaEmbedder
-from memnb.recollection import Recollection
-from memnb.timespan import TimeSpan
+from memnb.mragent.graph import cue_id, Episode, SemanticUnit
+from memnb.retrieval.vectors import WordLlamaEmbedder
+from memnb.mragent.prompts import Recollection
+from memnb.core.time import TimeSpan
 
 CUES = ('Tobin', 'Zofia', 'test', 'Tests', 'lake', 'Blue Kettle')  # two of them have the same stems
 TAGS = ('Race Result', 'Result of a Race', 'race results', 'Driving Test', 'Test Drive', 'driving lesson', 'Camping Trip', 'Camping', 'Bread')

@@ -10,14 +10,14 @@ from pathlib import Path
 
 from pydantic import BaseModel
 
-from memnb.role import rule
-from memnb.conversation import Conversation, Question, Session, Turn
-from memnb.experiment import Experiment
-from memnb.lexical import LexicalIndex
-from memnb.lm import Role
-from memnb.methods import Memory, Method
-from memnb.run import Loop
-from memnb.search import turn_snippets
+from memnb.core.roles import rule
+from memnb.core.conversation import Conversation, Question, Session, Turn
+from memnb.evaluation.experiment import Experiment
+from memnb.retrieval.bm25 import LexicalIndex
+from memnb.core.roles import Role
+from memnb.evaluation.registry import Memory, Method
+from memnb.core.loop import Loop
+from memnb.core.conversation import turn_snippets
 
 ANIMALS = ('heron', 'otter', 'badger', 'lynx', 'magpie', 'newt', 'marten', 'bittern')
 

@@ -1,5 +1,5 @@
 """Stores that answer in any order, for the loops that search them."""
-from memnb.search import Hit, Searchable
+from memnb.core.retriever import Hit, Searchable
 
 
 class Store(Searchable):

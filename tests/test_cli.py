@@ -10,11 +10,13 @@ from types import SimpleNamespace
 
 import pytest
 
-from memnb import __version__, cli, commands
-from memnb.datasets import data_path, load_sample
-from memnb.lm import RuleLM
-from memnb.methods import MEMORIES, METHODS, Method
-from memnb.trace import Trace
+from memnb import __version__
+from memnb import cli
+from memnb import cli as commands
+from memnb.evaluation.datasets import data_path, load_sample
+from memnb.core.roles import RuleLM
+from memnb.evaluation.registry import MEMORIES, Method, METHODS
+from memnb.core.trace import Trace
 from servers import KEY, Server, chat, fail
 
 try:

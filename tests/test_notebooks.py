@@ -7,7 +7,7 @@ import numpy
 import pytest
 from hypothesis import given, strategies as st
 
-from memnb.exercises import plain_form, seal, unanswered, verdict
+from memnb.core.exercises import plain_form, seal, unanswered, verdict
 
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT / '.ci'))

@@ -73,6 +73,6 @@ def test_a_module_imports_only_from_lower_numbers():
 
 
 def test_the_user_s_logging_stays_as_it_is():
-    told = in_a_fresh_python('import logging; from memnb.embedders import WordLlamaEmbedder; WordLlamaEmbedder()(["a word"]); '
+    told = in_a_fresh_python('import logging; from memnb.retrieval.vectors import WordLlamaEmbedder; WordLlamaEmbedder()(["a word"]); '
                              'root = logging.getLogger(); print(root.handlers, root.level)')
     assert told.split('\n')[0] == '[] 30'

@@ -28,19 +28,19 @@ from unittest.mock import patch
 import numpy as np
 
 from bench_gist_graph import conversation_of, median_ms, megabytes, report_parts, show, timed_each
-from memnb import walk_rules
-from memnb.activation import Activation
-from memnb.contents import Episode, SemanticUnit
-from memnb.cue_tag_graph import CueTagGraph
-from memnb.datasets import load_sample
-from memnb.embedders import WordLlamaEmbedder, _wordllama
-from memnb.lexical import STOP_WORDS
-from memnb.mragent import MRAgent
-from memnb.recollection import Recollection
-from memnb.role import RuleLM
-from memnb.run import Run
-from memnb.semantic_roles import ASPECTS
-from memnb.timespan import TimeSpan
+from memnb.rules import mragent as walk_rules
+from memnb.mragent.activation import Activation
+from memnb.mragent.graph import Episode, SemanticUnit
+from memnb.mragent.tools import CueTagGraph
+from memnb.evaluation.datasets import load_sample
+from memnb.retrieval.vectors import _wordllama, WordLlamaEmbedder
+from memnb.core.text import STOP_WORDS
+from memnb.mragent.loop import MRAgent
+from memnb.mragent.prompts import Recollection
+from memnb.core.roles import RuleLM
+from memnb.core.loop import Run
+from memnb.mragent.prompts import ASPECTS
+from memnb.core.time import TimeSpan
 
 PER_SESSION, HEAD, FIRST = 20, 20, datetime(2014, 1, 1, 18)
 SPEAKERS = ('Ana', 'Boris', 'Clara', 'Dmitri')

@@ -12,9 +12,9 @@ import sys
 import time
 from datetime import date
 
-from memnb.fact_table import FactTable, phrase_id
-from memnb.facts import Fact, Window
-from memnb.timespan import TimeSpan
+from memnb.remem.graph import FactTable, phrase_id
+from memnb.remem.facts import Fact, Window
+from memnb.core.time import TimeSpan
 
 PREDICATES, PEOPLE, THINGS, K = 10, 5_000, 60_000, 10
 OVERLAP = Window('1960', '1950', 'le', 'ge')  # the special case of the paper: overlaps [1950, 1960]

@@ -25,12 +25,12 @@ from pathlib import Path
 
 import numpy as np
 
-from memnb.conversation import Conversation, Session, Turn
-from memnb.datasets import load_locomo, load_sample
-from memnb.extraction import Extract
-from memnb.facts import Fact, Gist, Window
-from memnb.gist_graph import GistGraph
-from memnb.timespan import TimeSpan
+from memnb.core.conversation import Conversation, Session, Turn
+from memnb.evaluation.datasets import load_locomo, load_sample
+from memnb.remem.prompts import Extract
+from memnb.remem.facts import Fact, Gist, Window
+from memnb.remem.tools import GistGraph
+from memnb.core.time import TimeSpan
 
 PER_SESSION, WORDS, DIMENSIONS, FIRST = 50, 15, 256, date(1990, 1, 1)
 

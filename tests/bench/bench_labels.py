@@ -10,8 +10,8 @@ import resource
 import statistics
 import time
 
-from memnb.embedders import _wordllama
-from memnb.labels import Labels
+from memnb.retrieval.vectors import _wordllama
+from memnb.mragent.tools import Labels
 
 
 def seconds(do) -> float:

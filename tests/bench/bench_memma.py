@@ -7,11 +7,11 @@ import tempfile
 import time
 from pathlib import Path
 
-from memnb.datasets import load_locomo, load_sample
-from memnb.gist_graph import GistGraph
-from memnb.memma import MemMA
-from memnb.memma_bench import calls_of
-from memnb.memory_bank import MemoryBank
+from memnb.evaluation.datasets import load_locomo, load_sample
+from memnb.remem.tools import GistGraph
+from memnb.memma.loop import MemMA
+from memnb.evaluation.papers import calls_of
+from memnb.memma.bank import MemoryBank
 
 BAR, PUBLISHED = 20, 1750  # seconds for a conversation; calls of the published code for one
 

@@ -13,9 +13,9 @@ import time
 
 import numpy as np
 
-from memnb.indexes import DenseIndex, HybridIndex
-from memnb.lexical import LexicalIndex
-from memnb.search import Snippet
+from memnb.retrieval.vectors import DenseIndex, HybridIndex
+from memnb.retrieval.bm25 import LexicalIndex
+from memnb.core.conversation import Snippet
 
 WORDS, SESSION, DIMENSIONS, K = 20, 30, 256, 10
 

@@ -10,11 +10,12 @@ import time
 from collections import defaultdict
 from statistics import mean, median
 
-from memnb.conversation import Conversation
-from memnb.datasets import load_locomo
-from memnb.embedders import without_names
-from memnb.reading import named_in, question_kind
-from memnb.semantic_roles import ASPECTS, UnitLine, aspects_near, units_rule
+from memnb.core.conversation import Conversation
+from memnb.evaluation.datasets import load_locomo
+from memnb.retrieval.vectors import without_names
+from memnb.core.text import named_in, question_kind
+from memnb.mragent.prompts import ASPECTS, UnitLine
+from memnb.rules.mragent import aspects_near, units_rule
 
 ASKED = .3  # the least cosine of a question with its aspect
 

@@ -10,9 +10,9 @@ import random
 import sys
 import time
 
-from memnb.needle_readers import first_leaves, follower, last_word, random_nodes, simulate
-from memnb.needle_tree import Labels, NeedleTree
-from memnb.separation import passive_errors
+from memnb.mragent.separation import first_leaves, follower, last_word, random_nodes, simulate
+from memnb.mragent.separation import Labels, NeedleTree
+from memnb.mragent.separation import passive_errors
 
 
 def shortest(do, repeats: int) -> tuple[float, float]:

@@ -11,7 +11,7 @@ import sys
 from collections import Counter
 from pathlib import Path
 
-from memnb.timespan import TimeSpan, find_times, parse_datetime
+from memnb.core.time import find_times, parse_datetime, TimeSpan
 
 
 def cases(path):

@@ -12,14 +12,14 @@ from dataclasses import replace
 
 import numpy as np
 
-from memnb.conversation import Conversation
-from memnb.datasets import load_locomo
-from memnb.extraction import Extract, extract
-from memnb.extraction_roles import content_words
-from memnb.indexes import HybridIndex
-from memnb.metrics import evidence_recall
-from memnb.reading import sentences
-from memnb.search import Snippet, turn_snippets
+from memnb.core.conversation import Conversation
+from memnb.evaluation.datasets import load_locomo
+from memnb.remem.prompts import Extract, extract
+from memnb.core.text import content_words
+from memnb.retrieval.vectors import HybridIndex
+from memnb.evaluation.metrics import evidence_recall
+from memnb.core.text import sentences
+from memnb.core.conversation import Snippet, turn_snippets
 
 CUTS = (10, 25)
 

@@ -11,11 +11,12 @@ from collections.abc import Callable
 
 import numpy as np
 
-from memnb.conversation import Conversation, Question
-from memnb.datasets import load_locomo
-from memnb.indexes import DenseIndex, HybridIndex
-from memnb.lexical import STOP_WORDS, LexicalIndex
-from memnb.search import turn_snippets
+from memnb.core.conversation import Conversation, Question
+from memnb.evaluation.datasets import load_locomo
+from memnb.retrieval.vectors import DenseIndex, HybridIndex
+from memnb.core.text import STOP_WORDS
+from memnb.retrieval.bm25 import LexicalIndex
+from memnb.core.conversation import turn_snippets
 
 CUTS = (5, 10, 25)
 

@@ -9,12 +9,13 @@ import sys
 import time
 from pathlib import Path
 
-from memnb.datasets import load_sample
-from memnb.lm import OpenAILM, RuleLM
-from memnb.methods import METHODS
-from memnb.recorded import RecordedLM
-from memnb.small_bench import RECORDED, SERVED, SMALL
-from memnb.small_model import SmallLM
+from memnb.evaluation.datasets import load_sample
+from memnb.core.models import OpenAILM
+from memnb.core.roles import RuleLM
+from memnb.evaluation.registry import METHODS
+from memnb.core.models import RecordedLM
+
+from memnb.adapters.local import SmallLM
 
 FILE = Path(__file__).parents[2] / 'data' / 'replies_small.sqlite'
 

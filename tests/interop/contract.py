@@ -23,12 +23,12 @@ import numpy as np
 import pytest
 
 from memnb.baselines import RAG
-from memnb.datasets import load_sample
-from memnb.interop import Foreign
-from memnb.memr3 import MemR3
-from memnb.search import Hit, Retriever, as_retriever, check_search, passes
-from memnb.snippets import Snippet, content_id, turn_snippets
-from memnb.span import TimeSpan
+from memnb.evaluation.datasets import load_sample
+from memnb.adapters.stores import Foreign
+from memnb.memr3.loop import MemR3
+from memnb.core.retriever import as_retriever, check_search, Hit, passes, Retriever
+from memnb.core.conversation import content_id, Snippet, turn_snippets
+from memnb.core.time import TimeSpan
 
 QUESTION, ANSWER, EVIDENCE = 'When did Tobin have his first concertina lesson?', '8 January 2024', 'D1:5'
 NORTH = timezone(timedelta(hours=1))

@@ -19,21 +19,23 @@ from langgraph.errors import GraphRecursionError  # noqa: E402
 from langgraph.graph import END, START, StateGraph  # noqa: E402
 from typing import TypedDict  # noqa: E402
 
-from memnb import frameworks  # noqa: E402
-from memnb.baselines import RAG, FullContext  # noqa: E402
-from memnb.datasets import load_sample  # noqa: E402
-from memnb.frameworks import as_langchain_retriever, as_langgraph, cited_snippets  # noqa: E402
-from memnb.indexes import HybridIndex  # noqa: E402
-from memnb.interop import Fields, snippet_of  # noqa: E402
-from memnb.lexical import LexicalIndex  # noqa: E402
-from memnb.lm import LMError, ScriptedLM, ServerError  # noqa: E402
-from memnb.memr3 import MemR3  # noqa: E402
-from memnb.router import RouterLimits  # noqa: E402
-from memnb.search import Hit, Snippet  # noqa: E402
-from memnb.snippets import turn_snippets  # noqa: E402
-from memnb.steps import as_step  # noqa: E402
-from memnb.timespan import TimeSpan  # noqa: E402
-from memnb.trace import Trace  # noqa: E402
+from memnb.adapters import frameworks  # noqa: E402
+from memnb.baselines import FullContext, RAG
+from memnb.evaluation.datasets import load_sample
+from memnb.adapters.frameworks import as_langchain_retriever, as_langgraph, cited_snippets
+from memnb.retrieval.vectors import HybridIndex
+from memnb.adapters.stores import Fields, snippet_of
+from memnb.retrieval.bm25 import LexicalIndex
+from memnb.core.models import ScriptedLM
+from memnb.core.roles import LMError, ServerError
+from memnb.memr3.loop import MemR3
+from memnb.memr3.router import RouterLimits
+from memnb.core.conversation import Snippet
+from memnb.core.retriever import Hit
+from memnb.core.conversation import turn_snippets
+from memnb.core.trace import as_step
+from memnb.core.time import TimeSpan
+from memnb.core.trace import Trace
 from test_memr3 import FINAL, QUESTION, TRACKED, Replies, scenes  # noqa: E402
 
 LESSON = 'When did Tobin have his first concertina lesson?'
@@ -477,5 +479,5 @@ def test_where_a_package_is_missing_it_says_how_to_get_it(monkeypatch, package, 
 
 def test_the_module_imports_neither():
     import subprocess
-    code = 'import sys, memnb.frameworks; print([name for name in sys.modules if name.split(".")[0] in ("langgraph", "langchain_core", "langsmith")])'
+    code = 'import sys, memnb.adapters.frameworks; print([name for name in sys.modules if name.split(".")[0] in ("langgraph", "langchain_core", "langsmith")])'
     assert subprocess.run([sys.executable, '-c', code], capture_output=True, text=True, check=True).stdout.strip() == '[]'

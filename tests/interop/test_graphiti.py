@@ -26,12 +26,12 @@ from graphiti_core.search.search_config_recipes import EDGE_HYBRID_SEARCH_RRF, N
 from graphiti_core.search.search_filters import SearchFilters
 
 from contract import EVIDENCE, LAWS, QUESTION, SNIPPETS, TURNS, ids
-from memnb.embedders import WordLlamaEmbedder
-from memnb.interop import waited
-from memnb.memr3 import MemR3
-from memnb.services import from_graphiti
-from memnb.snippets import Snippet
-from memnb.span import TimeSpan
+from memnb.retrieval.vectors import WordLlamaEmbedder
+from memnb.adapters.stores import waited
+from memnb.memr3.loop import MemR3
+from memnb.adapters.stores import from_graphiti
+from memnb.core.conversation import Snippet
+from memnb.core.time import TimeSpan
 
 NOW = datetime(2024, 12, 31, tzinfo=timezone.utc)
 

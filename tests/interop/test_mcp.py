@@ -22,12 +22,12 @@ from mcp import Client, ClientSession, StdioServerParameters, stdio_client
 from mcp.types import Implementation
 
 from memnb import cli
-from memnb.datasets import load_sample
-from memnb.lm import ServerError
-from memnb.mcp_server import KEPT, LONGEST, Desk, Shelf, answered, mcp_server
-from memnb.methods import METHODS
-from memnb.trace import Trace
-from memnb.turn_store import TurnStore
+from memnb.evaluation.datasets import load_sample
+from memnb.core.roles import ServerError
+from memnb.adapters.mcp_server import answered, Desk, KEPT, LONGEST, mcp_server, Shelf
+from memnb.evaluation.registry import METHODS
+from memnb.core.trace import Trace
+from memnb.adapters.mcp_server import TurnStore
 
 STORY = [('Tobin', 'I had my first concertina lesson today, the teacher is called Wanda.', '2024-05-08 18:00'),
          ('Zofia', 'I went canoeing with my niece on the lake.', '2024-06-27 20:15'),
@@ -426,8 +426,8 @@ def test_without_the_sdk_it_says_what_to_install(capsys, monkeypatch):
 
 def test_the_sample_is_remembered_and_asked_as_the_library_does(tmp_path):
     """Through the tools or by hand: the same evidence, under other ids."""
-    from memnb.indexes import HybridIndex
-    from memnb.memr3 import MemR3
+    from memnb.retrieval.vectors import HybridIndex
+    from memnb.memr3.loop import MemR3
     sample = load_sample()
     with closing(TurnStore(tmp_path / 'turns.sqlite')) as store:
         ids = {turn.id: store.remember(turn.content, turn.speaker, turn.time or session.time).id for session in sample.sessions for turn in session.turns}

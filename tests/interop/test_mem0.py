@@ -22,9 +22,9 @@ from mem0.memory import telemetry
 from qdrant_client import QdrantClient
 
 from contract import EVIDENCE, LAWS, QUESTION, SNIPPETS, TURNS, ids
-from memnb.embedders import WordLlamaEmbedder
-from memnb.interop import Fields, fields_of, waited
-from memnb.services import from_mem0
+from memnb.retrieval.vectors import WordLlamaEmbedder
+from memnb.adapters.stores import Fields, fields_of, waited
+from memnb.adapters.stores import from_mem0
 
 NAMES = Fields(id='snippet_id')
 

@@ -11,14 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from contract import LAWS, QUESTION, SNIPPETS, TURNS, ids
-from memnb.indexes import HybridIndex
-from memnb.interop import Fields, fields_of
-from memnb.lexical import LexicalIndex
-from memnb.memr3 import MemR3
-from memnb.ranking import DuplicateSnippet
-from memnb.snippets import Snippet
-from memnb.span import TimeSpan
-from memnb.stores import from_pandas
+from memnb.retrieval.vectors import HybridIndex
+from memnb.adapters.stores import Fields, fields_of
+from memnb.retrieval.bm25 import LexicalIndex
+from memnb.memr3.loop import MemR3
+from memnb.retrieval.bm25 import DuplicateSnippet
+from memnb.core.conversation import Snippet
+from memnb.core.time import TimeSpan
+from memnb.adapters.stores import from_pandas
 
 COLUMNS = ['id', 'text', 'time', 'said', 'speaker', 'sources', 'session', 'position']
 WORDS = 'concertina lesson organ notebook dog wrist February'.split()

@@ -16,17 +16,17 @@ pytest.importorskip('qdrant_client')
 
 from qdrant_client import AsyncQdrantClient, QdrantClient, models
 
-import memnb.stores
+import memnb.adapters.stores as stores
 from contract import EVIDENCE, LAWS, ODD, QUERIES, QUESTION, SNIPPETS, TURNS, ids, its_claims_are_true
-from memnb.embedders import DimensionMismatch, EmbedderMismatch, Vectors, WordLlamaEmbedder
-from memnb.indexes import DenseIndex
-from memnb.interop import Fields, fields_of
-from memnb.memr3 import MemR3
-from memnb.ranking import DuplicateSnippet
-from memnb.search import passes
-from memnb.snippets import Snippet
-from memnb.span import TimeSpan
-from memnb.stores import FIRST, day_fields, fill_qdrant, from_qdrant, point_id, qdrant_filter
+from memnb.retrieval.vectors import DimensionMismatch, EmbedderMismatch, Vectors, WordLlamaEmbedder
+from memnb.retrieval.vectors import DenseIndex
+from memnb.adapters.stores import Fields, fields_of
+from memnb.memr3.loop import MemR3
+from memnb.retrieval.bm25 import DuplicateSnippet
+from memnb.core.retriever import passes
+from memnb.core.conversation import Snippet
+from memnb.core.time import TimeSpan
+from memnb.adapters.stores import day_fields, fill_qdrant, FIRST, from_qdrant, point_id, qdrant_filter
 
 EMBED = WordLlamaEmbedder()
 HAS_ENGINE = importlib.util.find_spec('qdrant_edge') is not None
@@ -82,7 +82,7 @@ def dropped(client):
     """A store whose collection was dropped after it was adapted."""
     fill_qdrant(client, 'dropped', TURNS[:3], embed)
     store = from_qdrant(client, 'dropped', embed)
-    memnb.stores.plainly(client.delete_collection)('dropped')
+    stores.plainly(client.delete_collection)('dropped')
     return store
 
 
@@ -311,7 +311,7 @@ def test_models_do_not_mix(client):
         fill_qdrant(client, 'turns', TURNS[3:5], small)
     with pytest.raises(DimensionMismatch):
         from_qdrant(client, 'turns', small).search('x')
-    assert memnb.stores.plainly(client.count)('turns').count == 3  # nothing was put in on the way
+    assert stores.plainly(client.count)('turns').count == 3  # nothing was put in on the way
 
 
 @pytest.mark.parametrize('rows', [lambda texts: np.full((len(texts), 256), np.nan), lambda texts: np.ones(256), lambda texts: [], lambda texts: np.ones((9, 256))])
@@ -347,7 +347,7 @@ def test_filling_twice_is_filling_once(client):
     fill_qdrant(client, 'turns', SNIPPETS[:20], counted, batch=7)
     for _ in range(2):
         fill_qdrant(client, 'turns', SNIPPETS, counted, batch=7)
-    assert memnb.stores.plainly(client.count)('turns').count == len(SNIPPETS)
+    assert stores.plainly(client.count)('turns').count == len(SNIPPETS)
     assert sorted(embedded) == sorted(['memory'] + [snippet.text for snippet in SNIPPETS])  # each once
 
 
@@ -416,6 +416,6 @@ def test_a_day_and_a_moment_at_the_edges():
 def test_a_filter_that_is_broken_is_seen(broken, monkeypatch):
     def forgetful(exclude, during, only, names):
         return qdrant_filter((), during, only, names) if broken == 'exclude' else qdrant_filter(exclude, None, only, names)
-    monkeypatch.setattr(memnb.stores, 'qdrant_filter', forgetful)
+    monkeypatch.setattr(memnb.adapters.stores, 'qdrant_filter', forgetful)
     with pytest.raises(AssertionError):
         its_claims_are_true(maker(memory_client))

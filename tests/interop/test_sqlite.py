@@ -9,9 +9,9 @@ from contract import LAWS, ODD, QUESTION, SNIPPETS
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memnb.interop import Fields, fields_of
-from memnb.snippets import Snippet
-from memnb.sqlite import from_sqlite
+from memnb.adapters.stores import Fields, fields_of
+from memnb.core.conversation import Snippet
+from memnb.adapters.stores import from_sqlite
 
 COLUMNS = ('text', *fields_of(SNIPPETS[0]))
 

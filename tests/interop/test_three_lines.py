@@ -8,7 +8,7 @@ import pytest
 pytest.importorskip('qdrant_client')
 
 IMPORTS = '''from memnb import MemR3
-from memnb.stores import from_qdrant
+from memnb.adapters.stores import from_qdrant
 from qdrant_client import QdrantClient
 '''
 THREE_LINES = '''memory = from_qdrant(QdrantClient(path='memory'), 'turns')
@@ -16,7 +16,7 @@ trace = MemR3(memory).ask('When did Tobin have his first concertina lesson?')
 print(trace.answer, trace.evidence)
 '''
 FILL = '''from memnb import load_sample, turn_snippets
-from memnb.stores import fill_qdrant
+from memnb.adapters.stores import fill_qdrant
 from qdrant_client import QdrantClient
 client = QdrantClient(path='memory')
 fill_qdrant(client, 'turns', [turn for turn in turn_snippets(load_sample()) if turn.session == 'D1'])
@@ -40,5 +40,5 @@ def test_three_lines(tmp_path):
 
 
 def test_nothing_of_qdrant_is_imported_before_it_is_used(tmp_path):
-    assert run('import sys, memnb.stores, memnb.retrievers\nprint([name for name in sys.modules if name.split(".")[0] in '
+    assert run('import sys, memnb.adapters.stores, memnb.adapters.stores\nprint([name for name in sys.modules if name.split(".")[0] in '
                '("qdrant_client", "pandas", "langchain_core", "llama_index")])', tmp_path) == '[]\n'

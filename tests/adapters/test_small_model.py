@@ -1,0 +1,319 @@
+"""Behind the big roles stand small ones. Whatever a model says within their schemas, the methods get replies they know, end, and cite what was shown."""
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from memnb.core.roles import rule
+from memnb.adapters import local as small_model
+from memnb.core.roles import ANSWER, AnswerReply, NO_INFORMATION
+from memnb.memma.retrieval import Coordinated
+from memnb.mragent.graph import Branch
+from memnb.mragent.tools import CueTagGraph
+from memnb.evaluation.datasets import load_sample
+from memnb.memma.prompts import DIAGNOSE
+from memnb.remem.tools import GistGraph
+from memnb.retrieval.bm25 import LexicalIndex
+from memnb.retrieval.vectors import HybridIndex
+from memnb.core.models import ScriptedLM
+from memnb.core.roles import Completion, LMError, ReplyError, RuleLM, ServerError, TextLM, Usage
+from memnb.memr3.loop import MemR3
+from memnb.mragent.loop import MRAgent
+from memnb.mragent.prompts import NAVIGATE, RECALL
+from memnb.core.loop import Used
+from memnb.core.models import RecordedLM
+from memnb.remem.loop import REMem, SYNTHESIZE
+from memnb.core.roles import Role, Verdict
+from memnb.memr3.router import Decision
+from memnb.core.conversation import turn_snippets
+from memnb.core.retriever import Hit
+from memnb.adapters.local import Parts, short_arguments, SHOWN, SmallLM, SPLIT
+from memnb.adapters.local import ENOUGH, Enough, NEXT, NOTE, READ
+from memnb.core.loop import seen_lines
+from memnb.remem.prompts import SELECT
+from memnb.core.loop import as_tools, Observation, OUTPUT_ANSWER, Tool
+from memnb.core.trace import Trace
+from memnb.memr3.prompts import TRACK
+from memnb.memr3.tracker import EvidenceGap
+
+SAMPLE = load_sample()
+PART = replace(SAMPLE, sessions=SAMPLE.sessions[:3], questions=())
+TURNS = {snippet.id: snippet for snippet in turn_snippets(PART)}
+QUESTIONS = [question.text for question in SAMPLE.questions]
+FOUND = [TURNS[id] for id in ('D1:5', 'D1:7', 'D2:3')]
+WORDS = ('Tobin', 'concertina', 'Crumb', '2024', '7 May 2023', '', ' ', 'D1:5', 'e1', '{x}', '<b>', '\n', '“ü”')
+DICE = st.randoms(use_true_random=False)
+GATES = st.sampled_from([0, .3, .5, 1.1])
+
+
+def babble(schema, dice, root=None):
+    """A random value that fits a schema; texts of the bundled conversation's words, and of none."""
+    root = root or schema
+    if '$ref' in schema:
+        return babble(root['$defs'][schema['$ref'].split('/')[-1]], dice, root)
+    if 'anyOf' in schema:
+        return babble(dice.choice(schema['anyOf']), dice, root)
+    if 'enum' in schema or 'const' in schema:
+        return dice.choice(schema.get('enum') or [schema['const']])
+    if schema['type'] == 'object':
+        return {name: babble(part, dice, root) for name, part in schema.get('properties', {}).items()}
+    if schema['type'] == 'array':
+        return [babble(schema['items'], dice, root) for _ in range(dice.randint(0, min(3, schema.get('maxItems', 3))))]
+    text = ' '.join(dice.choice(WORDS) for _ in range(dice.randint(0, 4)))[:schema.get('maxLength')]
+    return {'string': text, 'boolean': dice.random() < .5, 'integer': dice.randint(0, 9), 'null': None}[schema['type']]
+
+
+class Babbler(TextLM):
+    """Says anything, in the right form, with any odds or none."""
+    name = 'babbler'
+
+    def __init__(self, dice):
+        self.dice, self.asked = dice, []
+
+    def complete(self, role, system, user, schema):
+        self.asked.append(role)
+        return Completion(json.dumps(babble(schema, self.dice)), Usage(1, 2, 3), probability=self.dice.choice([None, 0, .4, .6, 1]))
+
+
+@pytest.fixture(scope='module')
+def memories():
+    """The first three sessions, in each of the methods' memories."""
+    return {MemR3: HybridIndex.of(PART), REMem: GistGraph.of(PART), MRAgent: CueTagGraph.of(PART), Coordinated: HybridIndex.of(PART)}
+
+
+@pytest.mark.parametrize('kind, options, times', [
+    (MemR3, {}, 25), (MemR3, {'reflect': False, 'stop_early': False}, 10), (REMem, {}, 25), (REMem, {'max_steps': 5, 'timeline': True}, 10),
+    (MRAgent, {'turns': 4}, 12), (MRAgent, {'turns': 3, 'stop_early': False}, 6), (Coordinated, {'k': 4}, 25)])
+def test_whatever_is_said_the_loop_ends(memories, kind, options, times):
+    """No error; an answer; only what was read is cited, within the budget; the trace survives its JSON; the bill is the sum."""
+    @given(DICE, GATES, st.sampled_from(QUESTIONS), st.sampled_from([None, 1, 6]))
+    @settings(max_examples=times)
+    def check(dice, gate, question, budget):
+        lm = Babbler(dice)
+        trace = kind(memories[kind], SmallLM(lm, gate), **options).ask(question, budget=budget)
+        assert trace.error is None and trace.answer is not None
+        assert set(trace.evidence) <= set(trace.read) <= set(TURNS)
+        assert budget is None or len(trace.read) <= budget
+        assert Trace.from_json(trace.to_json()) == trace
+        assert sum(usage.calls for usage in trace.usage.values()) == len(lm.asked)
+        assert sum((usage for usage in trace.usage.values()), Usage()) == Usage(len(lm.asked), 2 * len(lm.asked), 3 * len(lm.asked))
+
+    check()
+
+
+def test_remem_over_a_plain_store_ends_as_well(memories):
+    """The tools of a store want a query, or a query and two dates, whatever the model leaves blank."""
+    @given(DICE, GATES)
+    @settings(max_examples=25)
+    def check(dice, gate):
+        trace = REMem(memories[MemR3], SmallLM(Babbler(dice), gate)).ask(QUESTIONS[0])
+        assert trace.error is None and set(trace.evidence) <= set(trace.read)
+
+    check()
+
+
+HISTORY = (Used('search', {'query': 'concertina'}, Observation('Found 3', tuple(Hit(snippet) for snippet in FOUND))),)
+WAYS = tuple(CueTagGraph().tools())
+TOOLS = as_tools(LexicalIndex())  # their types are all that is used
+BIG = {'track': (TRACK, {'snippets': FOUND}), 'track, nothing new': (TRACK, {}), 'diagnose': (DIAGNOSE, {'evidence': FOUND, 'queries': ['a']}),
+       'diagnose, nothing': (DIAGNOSE, {}), 'answer': (ANSWER, {'lines': FOUND}), 'recall': (RECALL, {'lines': FOUND}),
+       'synthesize': (SYNTHESIZE, {'history': HISTORY}), 'navigate': (NAVIGATE, {'tools': WAYS, 'known': FOUND}),
+       'select': (SELECT, {'tools': TOOLS, 'history': HISTORY, 'steps_left': 2}),
+       'select, last': (SELECT, {'tools': TOOLS, 'history': HISTORY}),
+       'select, only the end': (SELECT, {'tools': [OUTPUT_ANSWER], 'steps_left': 2})}
+
+
+@pytest.mark.parametrize('case', BIG)
+@given(dice=DICE, gate=GATES)
+@settings(max_examples=15)
+def test_each_reply_is_one_of_the_big_role(case, dice, gate):
+    """Of its type, also after JSON; with the role's name and the sum of the calls; no source that was not shown."""
+    role, inputs = BIG[case]
+    inputs = {'question': QUESTIONS[0], **inputs}
+    lm = Babbler(dice)
+    call = SmallLM(lm, gate).call(role, **inputs)
+    model = role.model(inputs)
+    assert call.role == role.name and call.usage.calls == len(lm.asked)
+    model.model_validate_json(call.reply.model_dump_json(exclude_unset=True))
+    shown = {snippet.id for snippet in [*inputs.get('snippets', ()), *inputs.get('lines', ()), *seen_lines(inputs.get('history', ()))]}
+    cited = [id for claim in getattr(call.reply, 'evidence', []) for id in claim.sources] + list(getattr(call.reply, 'sources', []))
+    assert set(cited) <= shown
+    assert call.user.count('## ') >= len(lm.asked) and (call.raw is None) == (not lm.asked)
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=5), st.floats(0, 1.2))
+def test_the_gate_opens_with_the_odds(odds, gate):
+    """Against the plain comparison; at 0 always, above 1 never, whatever the word was; without odds the word counts."""
+    for one in odds:
+        for word in (True, False):
+            parts = Parts(ScriptedLM([Enough(yes=word, probability=one).model_dump_json()]), gate)
+            assert parts.enough('Who?', ['a note']) == (one >= gate)
+    for word in (True, False):
+        assert Parts(ScriptedLM([{'yes': word}]), gate).enough('Who?', ['a note']) is word
+    assert Parts(ScriptedLM([]), gate).enough('Who?', []) is False  # nobody is asked
+
+
+@given(DICE)
+@settings(max_examples=15)
+def test_at_the_ends_of_the_gate(dice):
+    """At 0 the tracker answers at once where something is known; above 1 it never proposes to by itself."""
+    def tracked(gate, **more):
+        lm = ScriptedLM([{'facts': [{'id': 'D1:5', 'fact': 'so'}]}, json.dumps({'yes': dice.random() < .5, 'probability': dice.random()}),
+                         {'missing': 'it', 'query': 'it'}])
+        return SmallLM(lm, gate).call(TRACK, question='Who?', snippets=FOUND, **more)
+
+    assert tracked(0).reply.decision == 'answer' and tracked(0).usage.calls == 2
+    assert tracked(1.1).reply.decision == 'retrieve' and tracked(1.1).usage.calls == 3
+    assert tracked(0, allowed=('retrieve',)).reply.decision == 'retrieve'
+
+
+@pytest.mark.parametrize('action, roles', [('answer', ['note']), ('retrieve', ['note', 'next']), ('reflect', ['note', 'next'])])
+def test_what_the_router_has_decided_is_not_asked(action, roles):
+    """The gate is left out where the action is due."""
+    lm = ScriptedLM({'note': [{'facts': []}], 'next': [{'missing': 'the day', 'query': 'day'}]})
+    reply = SmallLM(lm).ask(TRACK, question='Who?', snippets=FOUND, state=EvidenceGap(), due=Decision(action, 'so it is', True))
+    assert (reply.decision, [call.role for call in lm.calls]) == (action, roles)
+    assert (reply.gaps, reply.reasoning) == ([] if action == 'answer' else ['the day'], 'the day' if action == 'reflect' else None)
+
+
+def test_a_choice_is_among_those_offered():
+    """The tools that do not end the search, in their order; the arguments that a tool needs, or its first three."""
+    for number, tool in enumerate([tool for tool in TOOLS if not tool.ends], 1):
+        said = {name: f'2024-0{at}-01' for at, name in enumerate(short_arguments(tool).model_fields, 1)}
+        lm = ScriptedLM({'choose': [{'number': number}], 'fill': [said], 'enough': [{'yes': False}]})
+        call = SmallLM(lm).ask(SELECT, question='Who?', tools=TOOLS, history=HISTORY, steps_left=2).call
+        assert (call.function, call.parameters.model_dump(exclude_unset=True)) == (tool.name, said)
+
+
+def count_up(count: int) -> Observation:
+    """Count to a number."""
+    return Observation(str(count))
+
+
+def pick(a: str = '', b: str = '', c: str = '', d: str = '') -> Observation:
+    """Pick what fits."""
+    return Observation(a + b + c + d)
+
+
+def test_blanks_and_misfits():
+    """What may be left out is left out where blank, what is needed stays; what does not fit is an error that carries raw and cost."""
+    assert list(short_arguments(Tool.of(pick)).model_fields) == ['a', 'b', 'c']
+    lm = ScriptedLM([{'number': 1}, {'a': ' ', 'b': 'x', 'c': ''}])
+    call = SmallLM(lm).ask(SELECT, question='Who?', tools=[Tool.of(pick), OUTPUT_ANSWER], steps_left=2).call
+    assert call.parameters.model_dump(exclude_unset=True) == {'b': 'x'}
+    with pytest.raises(ReplyError, match='no usable reply: .*count') as caught:
+        SmallLM(ScriptedLM([{'number': 1}, {'count': 'many'}])).ask(SELECT, question='Who?', tools=[Tool.of(count_up)], steps_left=2)
+    assert caught.value.usage.calls == 2 and json.loads(caught.value.raw)['call']['parameters'] == {'count': 'many'}
+
+
+def test_remem_tells_a_misfit_to_the_model(memories):
+    """The loop goes on after arguments that do not fit; the tool has said what is wrong."""
+    class Counter:
+        def tools(self):
+            return [Tool.of(count_up), OUTPUT_ANSWER]
+
+    lm = ScriptedLM({'choose': [{'number': 1}] * 3, 'fill': [{'count': 'many'}, {'count': '3'}]})
+    trace = REMem(Counter(), SmallLM(lm)).ask('How many?')
+    notes = [(step.note, step.error) for step in trace.steps if step.kind == 'tool']
+    assert notes[0][1] and 'count' in notes[0][0] and notes[1] == ('3', False)
+    assert trace.error is None and trace.answer == NO_INFORMATION
+
+
+def test_navigation_follows_the_way_of_the_number():
+    """Each of the ways that are offered, and no more than SHOWN; a call that was made is not offered again; no way, no question."""
+    kinds = ('event', 'aspect', 'context')
+    ways = [Branch(f'cue {at}', f'tag {at}', 1, kinds[at % 3]) for at in range(SHOWN + 3)]
+    inputs = {'question': QUESTIONS[0], 'tools': WAYS, 'ways': ways}
+    seen = []
+    for number in range(1, SHOWN + 1):
+        move = SmallLM(ScriptedLM([{'number': number}])).ask(NAVIGATE, **inputs)
+        assert move.mode == 'Navigate' and len(move.calls) == 1
+        seen.append((move.calls[0].function, move.calls[0].parameters.model_dump(exclude_unset=True)))
+    assert all(one not in seen[:at] for at, one in enumerate(seen))
+    with pytest.raises(ReplyError):
+        SmallLM(ScriptedLM([{'number': SHOWN + 1}] * 2)).ask(NAVIGATE, **inputs)
+    history = [Used(function, parameters, Observation('')) for function, parameters in seen[:1]]
+    again = SmallLM(ScriptedLM([{'number': 1}])).ask(NAVIGATE, **inputs, history=history).calls[0]
+    assert (again.function, again.parameters.model_dump(exclude_unset=True)) == seen[1]
+    assert SmallLM(ScriptedLM([])).ask(NAVIGATE, **{**inputs, 'ways': []}).mode == 'Answer'
+
+
+def test_a_role_that_is_not_split_goes_through():
+    """As it is: its own prompt, its own name; `SPLIT` names seven."""
+    role = Role('other', 'Say {what}', '{what}', Verdict)
+    rule('other')(lambda what: Verdict(yes=True))
+    call = SmallLM(ScriptedLM([{'yes': False}])).call(role, what='so')
+    assert (call.role, call.system, call.reply.yes) == ('other', 'Say so', False)
+    assert set(SPLIT) == {'track', 'diagnose', 'select', 'navigate', 'answer', 'recall', 'synthesize'}
+
+
+@pytest.mark.parametrize('at', range(3))
+def test_an_error_carries_what_was_spent(at):
+    """Wherever the server goes away, the error has the calls before it; the trace counts them under the big role."""
+    said = [{'facts': [{'id': 'D1:5', 'fact': 'so'}]}, {'yes': False}, {'missing': 'it', 'query': 'it'}]
+    with pytest.raises(ServerError) as caught:
+        SmallLM(ScriptedLM([*said[:at], ServerError('gone', Usage(1, 7, 0))])).call(TRACK, question='Who?', snippets=FOUND)
+    assert caught.value.usage.calls == at + 1 and caught.value.usage.prompt_tokens >= 7
+    trace = MemR3(lambda query: ['a text'], SmallLM(ScriptedLM([ServerError('gone', Usage(1, 7, 0))]))).ask('Who?')
+    assert trace.error == 'ServerError: gone' and trace.usage['track'] == Usage(1, 7, 0)
+
+
+def test_the_whole_of_several_calls():
+    """The most attempts of any; prompts and texts of all, in order; a rule has said nothing; replayed only if all were."""
+    lm = ScriptedLM(['no JSON', {'facts': []}, {'missing': 'it', 'query': 'it'}])
+    call = SmallLM(lm).call(TRACK, question='Who?', snippets=FOUND)
+    assert (call.attempts, call.usage.calls, call.cached, call.system) == (2, 3, False, '')
+    assert [line for line in call.user.splitlines() if line.startswith('## ')] == ['## note', '## next']  # no fact, no gate
+    assert call.raw.splitlines() == ['note: {"facts": []}', 'next: {"missing": "it", "query": "it"}']
+    by_rule = SmallLM(RuleLM()).call(TRACK, question='Who?', snippets=FOUND)
+    assert (by_rule.raw, by_rule.user, by_rule.usage) == (None, '', Usage())
+    assert 'Question: Who?' in SmallLM(RuleLM(render=True)).call(TRACK, question='Who?', snippets=FOUND).user
+    parts = Parts(RuleLM(), .5)
+    for cached in ([], [True], [True, False]):
+        parts.calls = [replace(RuleLM().call(NEXT, question='Who?', known=[], before=''), cached=one) for one in cached]
+        assert parts.whole(ANSWER, AnswerReply(answer='')).cached is (cached == [True])
+
+
+def test_a_record_below_replays_and_serves_other_gates(tmp_path, memories):
+    """The same trace from the record, at no call; a gate that decides alike finds all, another asks what is not there."""
+    said = {'note': [{'facts': [{'id': 'D1:5', 'fact': 'Tobin had his first lesson on 8 January 2024.'}]}],
+            'enough': ['{"yes": true, "probability": 0.61}'], 'read': [{'note': 'e1', 'answer': '8 January 2024'}]}
+    first = MemR3(memories[MemR3], SmallLM(RecordedLM(ScriptedLM(said), tmp_path / 'r.sqlite'))).ask(QUESTIONS[0])
+
+    def again(gate):
+        return MemR3(memories[MemR3], SmallLM(RecordedLM(ScriptedLM([]), tmp_path / 'r.sqlite', mode='replay'), gate)).ask(QUESTIONS[0])
+
+    assert first.answer == '8 January 2024' and first.evidence == ['D1:5']
+    for gate in (0, .5, .61):
+        trace = again(gate)
+        assert (trace.answer, trace.evidence, trace.usage, trace.error) == (first.answer, first.evidence, first.usage, None)
+        assert all(step.cached for step in trace.steps if step.kind == 'model')
+    assert again(.62).error.startswith('MissingRecord')
+
+
+def test_settings_name_and_seeds():
+    """The model's own, and the gate; a seed goes to the model, and the first stays as it was."""
+    class Seeded(ScriptedLM):
+        def seeded(self, seed):
+            return Seeded([], name=f'{self.name} {seed}')
+
+    small = SmallLM(Seeded([], name='one'), gate=.7)
+    other = small.seeded(8)
+    assert small.settings() == {'model': 'one', 'gate': .7} and small.name == 'one'
+    assert (other.gate, other.lm.name, small.lm.name) == (.7, 'one 8', 'one')
+    assert isinstance(SmallLM(lambda prompt: '{"yes": true}').ask(ENOUGH, question='Who?', notes=['a']), Verdict)
+    with pytest.raises(TypeError, match='expected an lm'):
+        SmallLM(3)
+
+
+def test_nothing_to_read_is_no_information():
+    """Without notes nobody is asked to read, to note or to judge."""
+    silent = SmallLM(ScriptedLM([]))
+    for role, inputs in ((ANSWER, {}), (RECALL, {}), (SYNTHESIZE, {})):
+        assert silent.call(role, question='Who?', **inputs).reply.answer == NO_INFORMATION
+    with pytest.raises(LMError, match="role 'next'"):
+        silent.ask(TRACK, question='Who?')
+    assert small_model.SPLIT is SPLIT and READ.name != NOTE.name

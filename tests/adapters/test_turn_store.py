@@ -1,0 +1,299 @@
+"""The store of an assistant's turns, against a dictionary; with two openers, in threads, and struck or killed after every statement."""
+import os
+import sqlite3
+import threading
+from contextlib import closing
+from datetime import datetime
+
+import pytest
+from hypothesis import given, settings, strategies as st
+from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, rule
+from strikes import Struck, Watched, forked, kill, needs_fork, strike, watched
+
+from memnb.core.conversation import UnknownTurn
+from memnb.retrieval.vectors import HybridIndex
+from memnb.core.storage import MemoryFileError
+from memnb.core.conversation import Snippet
+from memnb.core.time import TimeSpan
+from memnb.adapters.mcp_server import check_namespace, namespace_of, TurnStore
+
+TEXTS = st.sampled_from(['the red concertina', 'a red canoe', 'my niece came', 'żółw and 亀 🐢', 'a\0b', "'); DROP TABLE turns; --", 'T1'])
+SPEAKERS = st.sampled_from(['', 'Tobin', 'Zofia'])
+MOMENTS = st.sampled_from([None, datetime(2024, 5, 8, 14, 30), datetime(2024, 5, 8), datetime(2023, 12, 31, 23, 59, 59, 5)])
+
+
+def snippet(id, speaker, text, said):
+    """What a turn is to be, written without the store."""
+    day = said and TimeSpan.day(said.date())
+    return Snippet(id, text, (id,), day, speaker or None, said, f'{said:%Y-%m-%d}' if said else 'undated', int(id[1:]))
+
+
+def bytes_of(path):
+    """Everything that stands in the file and beside it."""
+    return b''.join(one.read_bytes() for one in path.parent.iterdir() if one.name.startswith(path.name))
+
+
+class Stores(RuleBasedStateMachine):
+    """Two openers of one file, and a dictionary that is told the same."""
+    ids = Bundle('ids')
+
+    def __init__(self):
+        super().__init__()
+        import tempfile
+        from pathlib import Path
+        self.folder = tempfile.TemporaryDirectory()
+        self.path = Path(self.folder.name) / 'turns.sqlite'
+        self.stores = [TurnStore(self.path), TurnStore(self.path)]
+        self.oracle, self.ever = {}, set()
+
+    @rule(target=ids, which=st.booleans(), text=TEXTS, speaker=SPEAKERS, said=MOMENTS)
+    def remember(self, which, text, speaker, said):
+        turn = self.stores[which].remember(text, speaker, said)
+        assert (turn.speaker, turn.text, turn.time) == (speaker, text, said)
+        assert turn.id not in self.ever  # also of those that were forgotten
+        self.ever.add(turn.id)
+        self.oracle[turn.id] = snippet(turn.id, speaker, text, said)
+        return turn.id
+
+    @rule(which=st.booleans(), chosen=st.one_of(st.lists(ids, max_size=2), st.lists(st.one_of(ids, st.sampled_from(['T0', 'T01', 'x', '1'])), max_size=3)),
+          session=st.sampled_from([None, None, None, '2024-05-08', '2023-12-31', 'undated', '', '2024']))
+    def forget(self, which, chosen, session):
+        of_day = {id for id, one in self.oracle.items() if one.session == session}
+        if not set(chosen) <= set(self.oracle) or session is not None and not of_day:
+            with pytest.raises(UnknownTurn, match='nothing was forgotten'):
+                self.stores[which].forget(chosen, session)
+        else:
+            gone = self.stores[which].forget(chosen, session)
+            assert len(gone) == len({one.id for one in gone})
+            assert {one.id: one for one in gone} == {id: self.oracle.pop(id) for id in {*chosen, *of_day}}
+
+    @rule(query=st.sampled_from(['red', 'Tobin: niece', '亀', 'T1', '']), k=st.integers(0, 6),
+          exclude=st.frozensets(ids, max_size=2), during=st.sampled_from([None, TimeSpan.year(2024), TimeSpan.year(1999)]))
+    def search(self, query, k, exclude, during):
+        fresh = HybridIndex(names=sorted({one.speaker for one in self.oracle.values() if one.speaker}))
+        fresh.add(self.oracle.values())
+        for store in self.stores:  # both followed what either has done
+            assert (store.search(query, k, exclude=exclude, during=during)
+                    == fresh.search(query, k, exclude=exclude, during=during))
+
+    @rule(which=st.booleans())
+    def open_again(self, which):
+        self.stores[which].close()
+        self.stores[which] = TurnStore(self.path)
+
+    @invariant()
+    def both_hold_the_same(self):
+        expected = [self.oracle[id] for id in sorted(self.oracle, key=lambda id: int(id[1:]))]
+        for store in self.stores:
+            assert store.turns(self.ever) == expected
+            turns = [turn for session in store.conversation().sessions for turn in session.turns]
+            assert {turn.id: (turn.speaker, turn.text, turn.time) for turn in turns} == {
+                one.id: (one.speaker or '', one.text, one.said) for one in expected}
+
+    def teardown(self):
+        for store in self.stores:
+            store.close()
+        self.folder.cleanup()
+
+
+TestStores = Stores.TestCase
+TestStores.settings = settings(max_examples=25, stateful_step_count=20, deadline=None)
+
+
+# ------------------------------------------------------------------ what is kept, whatever happens
+
+def work(path, said):
+    """Remember five turns and forget two; `said` hears what has been acknowledged."""
+    store = TurnStore(path)
+    for text in ('one', 'two', 'three'):
+        said(store.remember(text).id)
+    said([one.id for one in store.forget(['T1', 'T3'])])
+    for text in ('four', 'five'):
+        said(store.remember(text).id)
+    store.close()
+
+
+STATES = [{}, {'T1': 'one'}, {'T1': 'one', 'T2': 'two'}, {'T1': 'one', 'T2': 'two', 'T3': 'three'}, {'T2': 'two'},
+          {'T2': 'two', 'T4': 'four'}, {'T2': 'two', 'T4': 'four', 'T5': 'five'}]
+
+
+def state_of(path):
+    """What the file holds, as whoever comes next sees it."""
+    with closing(TurnStore(path)) as store:
+        return {turn.id: turn.text for turn in store.conversation().turns}
+
+
+def count(tmp_path):
+    """How many statements the work takes."""
+    with watched() as log:
+        work(tmp_path / 'whole.sqlite', lambda word: None)
+    return len(log)
+
+
+@needs_fork
+def test_a_process_that_is_killed_anywhere_loses_nothing_that_it_acknowledged(tmp_path):
+    for number in range(1, count(tmp_path) + 1):
+        path, heard = tmp_path / f'{number}.sqlite', tmp_path / f'{number}.heard'
+
+        def child():
+            with watched(number, kill):
+                work(path, lambda word: os.write(os.open(heard, os.O_WRONLY | os.O_CREAT | os.O_APPEND), b'.'))
+        process = forked(child)
+        process.join()
+        assert process.exitcode == -9
+        acknowledged = len(heard.read_bytes()) if heard.exists() else 0
+        found = state_of(path)
+        assert found in STATES[acknowledged:acknowledged + 2], (number, acknowledged, found)
+        if 'T3' not in found and 'T2' in found and STATES.index(found) > 3:
+            assert b'three' not in bytes_of(path), number  # who opens it next sweeps
+
+
+def test_a_store_that_is_struck_anywhere_goes_on(tmp_path):
+    for number in range(1, count(tmp_path) + 1):
+        path, acknowledged = tmp_path / f'{number}.sqlite', []
+        with watched(number, strike):
+            with pytest.raises(Struck):
+                work(path, acknowledged.append)
+        assert state_of(path) in STATES[len(acknowledged):len(acknowledged) + 2], number
+    with closing(TurnStore(tmp_path / 'same.sqlite')) as store:
+        store._file.close()
+        with watched():
+            store._file = sqlite3.connect(store.path, isolation_level=None)
+            Watched.log.clear()
+            Watched.strike_at, Watched.strike = 2, staticmethod(strike)  # after BEGIN and INSERT
+            with pytest.raises(Struck):
+                store.remember('lost')
+            Watched.strike_at = None
+        assert store.remember('kept').id == 'T1' and len(store.search('kept')) == 1
+
+
+def test_what_is_forgotten_leaves_no_byte_behind(tmp_path):
+    path = tmp_path / 'turns.sqlite'
+    with closing(TurnStore(path)) as store, closing(TurnStore(path)) as other:
+        for number in range(300):
+            store.remember(f'word{number} ' * 20, 'Tobin', datetime(2024, 5, 1 + number % 28))
+        assert b'word17 ' in bytes_of(path) and other.search('word17')
+        store.forget(['T18'])
+        assert b'word17 ' not in bytes_of(path)
+        other.forget(session='2024-05-05')
+        assert b'word4 ' not in bytes_of(path) and b'word5 ' in bytes_of(path)
+        assert [hit.snippet.id for hit in store.search('word17', 300) if hit.snippet.id in ('T18', 'T5')] == []
+
+
+@needs_fork
+def test_processes_share_a_file(tmp_path):
+    path = tmp_path / 'turns.sqlite'
+
+    def child(name):
+        with closing(TurnStore(path)) as store:
+            mine = [store.remember(f'{name} {number}', name).id for number in range(15)]
+            store.forget(mine[5:7])
+    children = [forked(child, name) for name in ('Ann', 'Ben', 'Cas', 'Dot')]
+    for process in children:
+        process.join()
+        assert process.exitcode == 0
+    with closing(TurnStore(path)) as store:
+        turns = store.conversation().turns
+        assert len(turns) == len({turn.id for turn in turns}) == 4 * 13
+        for name in ('Ann', 'Ben', 'Cas', 'Dot'):  # in the order of their process
+            assert [turn.text for turn in turns if turn.speaker == name] == [f'{name} {n}' for n in range(15) if n not in (5, 6)]
+
+
+def test_threads_share_a_store(tmp_path):
+    with closing(TurnStore(tmp_path / 'turns.sqlite')) as store:
+        faults, gone = [], []
+
+        def busy(name):
+            try:
+                mine = [store.remember(f'{name} {number}', name).id for number in range(10)]
+                assert {hit.snippet.id for hit in store.search(name, 100)} >= set(mine)
+                gone.extend(one.id for one in store.forget(mine[:2]))
+            except BaseException as error:
+                faults.append(error)
+        threads = [threading.Thread(target=busy, args=(f'name{number}',)) for number in range(6)]
+        for one in threads:
+            one.start()
+        for one in threads:
+            one.join()
+        assert faults == [] and len(set(gone)) == 12
+        assert {turn.id for turn in store.conversation().turns} == {f'T{n}' for n in range(1, 61)} - set(gone)
+        assert {hit.snippet.id for hit in store.search('name1', 100)} == {f'T{n}' for n in range(1, 61)} - set(gone)
+
+
+def test_an_index_that_nothing_has_changed_is_not_read_again(tmp_path):
+    path = tmp_path / 'turns.sqlite'
+    with closing(TurnStore(path)) as store, closing(TurnStore(path)) as other:
+        store.remember('one', 'Tobin')
+        before = store.version()
+        assert store.index() is store.index() and store.version() == before
+        other.remember('two', 'Tobin')
+        assert store.version() != before
+        index = store.index()
+        assert len(index) == 2
+        other.remember('three', 'Zofia')  # a new name is to be left out of all vectors
+        assert store.index() is not index and len(store.index()) == 3
+
+
+# ------------------------------------------------------------------ what is refused
+
+def test_files_that_are_no_store_are_refused_and_left_as_they_are(tmp_path):
+    text = tmp_path / 'text.sqlite'
+    text.write_text('not a database at all, but long enough to be looked at')
+    other = tmp_path / 'other.sqlite'
+    with closing(sqlite3.connect(other)) as file:
+        file.execute('CREATE TABLE mine (x)')
+    later = tmp_path / 'later.sqlite'
+    TurnStore(later).close()
+    with closing(sqlite3.connect(later)) as file:
+        file.execute('PRAGMA user_version = 99')
+    kind = tmp_path / 'kind.sqlite'
+    TurnStore(kind).close()
+    with closing(sqlite3.connect(kind)) as file, file:
+        file.execute("UPDATE memory SET value = 'gists' WHERE name = 'kind'")
+    for path, words in [(text, 'expected an SQLite file'), (other, 'not of a memory'), (later, 'its format is 99'),
+                        (kind, "expected a memory of kind 'turns'"), (tmp_path, 'unable to open'),
+                        (tmp_path / 'no' / 'such' / 'x.sqlite', 'unable to open'), (tmp_path / 'a\0b', 'null character')]:
+        before = path.read_bytes() if '\0' not in str(path) and path.is_file() else None
+        with pytest.raises(MemoryFileError, match=words):
+            TurnStore(path)
+        assert before is None or path.read_bytes() == before
+
+
+def test_a_full_disk_is_said_and_nothing_is_lost(tmp_path):
+    with closing(TurnStore(tmp_path / 'turns.sqlite')) as store:
+        store.remember('small')
+        store._file.execute('PRAGMA max_page_count = 1')  # SQLite makes it the number of pages that there are
+        with pytest.raises(MemoryFileError, match='full'):
+            store.remember('large ' * 10_000)
+        assert [turn.text for turn in store.conversation().turns] == ['small']
+        store._file.execute('PRAGMA max_page_count = 100000')
+        assert store.remember('large ' * 10_000).id == 'T2'
+
+
+@pytest.mark.parametrize('wrong', [dict(text=None), dict(text=b'x'), dict(text='x', speaker=None), dict(text='x', said='2024')])
+def test_turns_of_other_types_are_refused(wrong, tmp_path):
+    with closing(TurnStore(tmp_path / 'turns.sqlite')) as store:
+        with pytest.raises(ValueError, match='expected'):
+            store.remember(**wrong)
+        assert store.conversation().turns == ()
+
+
+# ------------------------------------------------------------------ names
+
+@settings(max_examples=300)
+@given(st.text(min_size=1), st.text(min_size=1))
+def test_each_client_has_a_name_that_is_safe_and_its_own(one, other):
+    assert check_namespace(namespace_of(one)) == namespace_of(one)
+    assert (namespace_of(one) == namespace_of(other)) == (one == other)
+
+
+@pytest.mark.parametrize('pair', [('Claude', 'claude'), ('a b', 'a-b'), ('a/b', 'a-b'), ('../x', 'x'), ('x' * 49, 'x' * 50), ('é', 'e'), ('a\n', 'a'),
+                                  ('A b', namespace_of('A b'))])
+def test_clients_of_similar_names_do_not_mix(pair):
+    assert namespace_of(pair[0]) != namespace_of(pair[1])
+
+
+@pytest.mark.parametrize('name', ['', '.', '..', '../x', 'a/b', 'a\\b', 'A', 'a b', '-a', '_', 'a\n', 'a\0', 'x' * 49, 'é', 'a~b', 'C:', 'a.b'])
+def test_what_is_no_name_is_refused(name):
+    with pytest.raises(ValueError, match='namespace: expected'):
+        check_namespace(name)

@@ -1,0 +1,335 @@
+"""Function calling: schemas that a strict server takes, and one answer for each call, whatever a model writes."""
+import json
+from copy import deepcopy
+from types import SimpleNamespace
+
+import openai
+import pytest
+from hypothesis import given, settings, strategies as st
+from jsonschema import Draft202012Validator
+from openai.types.chat import ChatCompletionMessage
+
+from memnb.mragent.tools import CueTagGraph
+from memnb.evaluation.datasets import load_sample
+from memnb.adapters.frameworks import as_functions, call_functions
+from memnb.remem.tools import GistGraph
+from memnb.retrieval.bm25 import LexicalIndex
+from memnb.core.roles import RuleLM
+from memnb.core.loop import MemoryFailed, Run
+from memnb.core.conversation import Snippet
+from memnb.core.retriever import Hit, Metered
+from memnb.core.conversation import turn_snippets
+from memnb.core.loop import as_tools, Observation, OUTPUT_ANSWER, Tool, tools_of
+from memnb.core.trace import Trace
+from servers import Answer, Server, fail
+from test_tools import functions, valid_calls
+
+
+@pytest.fixture(scope='module')
+def memory():
+    index = LexicalIndex()
+    index.add(turn_snippets(load_sample())[:60])
+    return index
+
+
+def called(name, arguments, id='1'):
+    return {'id': id, 'type': 'function', 'function': {'name': name, 'arguments': arguments}}
+
+
+def books(budget=None):
+    return Run('Where is the boat?', 'an agent', RuleLM(), budget=budget)
+
+
+def parameters_of(tool):
+    return as_functions([tool])[0]['function']['parameters']
+
+
+def loose_ends(node, place='root'):
+    """Where a schema leaves the strict dialect, found by another way than it was made: over the JSON text's own tree."""
+    if isinstance(node, list):
+        return [end for number, part in enumerate(node) for end in loose_ends(part, f'{place}.{number}')]
+    if not isinstance(node, dict):
+        return []
+    found = []
+    if node.get('type') == 'object' or 'properties' in node:
+        if set(node.get('required', ())) != set(node['properties']) or node.get('additionalProperties') is not False:
+            found.append(place)
+        found += [end for name, part in node['properties'].items() for end in loose_ends(part, f'{place}.{name}')]
+    found += [place] * ('default' in node or 'oneOf' in node or 'discriminator' in node)
+    return found + [end for word, part in node.items() if word not in ('properties', 'enum', 'const', 'required')
+                    for end in loose_ends(part, f'{place}.{word}')]
+
+# ------------------------------------------------------------------ schemas
+
+
+@settings(max_examples=30, deadline=None)
+@given(functions())
+def test_every_schema_is_strict_and_says_what_the_tool_says(made):
+    function, told = made
+    one, = as_functions([function])
+    described = one['function']
+    assert (one['type'], described['name'], described['description'], described['strict']) == ('function', 'made', 'Does something.', True)
+    schema = described['parameters']
+    assert list(schema['properties']) == list(told) and loose_ends(schema) == []
+    Draft202012Validator.check_schema(schema)
+    for name, (kind, default, said) in told.items():
+        spoken = schema['properties'][name].get('description', '')
+        assert (said or '') in spoken and 'title' not in schema['properties'][name]
+        usual = f'usually {default!r})' if kind in (int | None, bool | None) else f'(null: {default!r})'
+        assert default is ... or spoken.endswith('(or null)' if default is None else usual)
+    assert json.loads(json.dumps(one)) == one
+
+
+@settings(max_examples=30, deadline=None)
+@given(functions(), st.data())
+def test_what_the_schema_allows_the_tool_takes_and_null_is_the_default(made, data):
+    function, told = made
+    call, given_to = data.draw(valid_calls(told))
+    full = {name: call.get(name) for name in told}
+    for name, (kind, default, _) in told.items():
+        if default is not ... and (name not in call or data.draw(st.booleans())):
+            full[name], given_to[name] = None, None if kind in (int | None, bool | None) else default
+    Draft202012Validator(parameters_of(function)).validate(full)
+    message, = call_functions([function], [called('made', json.dumps(full))])
+    assert message['content'] == repr({name: given_to[name] for name in told})
+
+
+@settings(max_examples=30, deadline=None)
+@given(functions(), st.data())
+def test_what_the_tool_must_have_may_not_be_null_or_left_out(made, data):
+    function, told = made
+    call, _ = data.draw(valid_calls(told))
+    full, validator = {name: call.get(name) for name in told}, Draft202012Validator(parameters_of(function))
+    for name, (kind, default, _) in told.items():
+        assert not validator.is_valid({key: value for key, value in full.items() if key != name})
+        if default is ... and kind not in (int | None, bool | None):
+            assert not validator.is_valid({**full, name: None})
+    assert not validator.is_valid({**full, 'unheard': 1})
+
+
+@pytest.mark.parametrize('graph', [GistGraph, CueTagGraph])
+def test_the_tools_of_the_graphs_fit_what_servers_take(graph):
+    memory = graph()
+    made = as_functions(memory)
+    assert made == as_functions(tools_of(memory)) and len(made) == sum(not tool.ends for tool in tools_of(memory))
+    for one in made:
+        assert len(one['function']['description']) <= 1024 and loose_ends(one['function']['parameters']) == []
+
+
+def test_without_strict_they_are_the_tools_own(memory):
+    tools = as_tools(memory)
+    assert as_functions(memory, strict=False) == [tool.schema() for tool in tools if tool is not OUTPUT_ANSWER]
+    assert [one['function']['name'] for one in as_functions(tools)] == ['search', 'search_during']
+    assert as_functions(tuple(tools)) == as_functions(tools) == as_functions(lambda query: [])
+
+
+def named(name):
+    return Tool(name, 'Does something.', OUTPUT_ANSWER.arguments, OUTPUT_ANSWER.function)
+
+
+@pytest.mark.parametrize('tools', [[], [OUTPUT_ANSWER], [named('a'), named('a')], [named('größe')], [named('a' * 65)], [named('')],
+                                   [named('a b')], [named('a\n')]])
+def test_names_that_servers_refuse_are_refused_here(tools):
+    with pytest.raises(ValueError, match='^tools: expected one or more with different names'):
+        as_functions(tools)
+    with pytest.raises(ValueError, match='^tools: expected'):
+        call_functions(tools, [])
+
+
+@pytest.mark.parametrize('source', [None, 3, 'search', object()])
+def test_what_has_no_tools_is_refused(source):
+    with pytest.raises(TypeError):
+        as_functions(source)
+
+
+def test_a_memory_in_the_place_of_its_tools_is_refused(memory):
+    for tools in (memory, 'search', {'search': 1}.values(), None):
+        with pytest.raises(TypeError, match=r'tools_of\(memory\)'):
+            call_functions(tools, [])
+
+# ------------------------------------------------------------------ calls
+
+
+VALUES = st.recursive(st.none() | st.booleans() | st.floats() | st.integers() | st.text(max_size=5), lambda inner: st.lists(inner, max_size=3)
+                      | st.dictionaries(st.sampled_from(['query', 'start_time', 'end_time', 'self', 'x', '']), inner, max_size=3), max_leaves=6)
+NAMES = st.sampled_from(['search', 'search_during', 'Search', 'output_answer', '', None, 'search\x00', 'new\nline', 'a' * 300, '\ud800', '__class__', 3])
+SAID = st.none() | st.text(max_size=12) | VALUES.map(json.dumps) | VALUES | st.sampled_from(
+    ['{"query": "boat"', '{"query": "boat"} {"query": "boat"}', '{"query": "\\ud800"}', "{'query': 'boat'}", '{"query": NaN}', 'null', '[]', '""',
+     '["\\n\\ud800"]', '9' * 5000, object])
+CALLS = st.lists(st.builds(called, NAMES, SAID, st.text(max_size=4)) | st.sampled_from(
+    [{}, {'id': 'x'}, {'id': 'x', 'function': None}, {'id': 'x', 'function': {}}, {'id': 'x', 'type': 'custom', 'custom': {'name': 'shell', 'input': 'rm'}},
+     SimpleNamespace(id='x'), SimpleNamespace(id='x', function=SimpleNamespace(name='search', arguments='{"query": "boat"}'))]), max_size=5)
+HALF = [Snippet('s1', 'the boat \ud83d', ('D1:1', '\ud800')), Snippet('s2', 'a boat', ('D1:2', 'D1:3'))]
+
+
+@settings(max_examples=100, deadline=None)
+@given(CALLS, st.none() | st.integers(0, 3))
+def test_each_call_has_one_answer_whatever_it_is(calls, budget):
+    run, before = books(budget), deepcopy([call for call in calls if isinstance(call, dict)])
+    messages = call_functions(as_tools(lambda query: HALF), calls, run)
+    ids = [call.get('id') if isinstance(call, dict) else call.id for call in calls]
+    assert [(message['role'], message['tool_call_id']) for message in messages] == [('tool', id) for id in ids]
+    for message in messages:
+        assert set(message) == {'role', 'tool_call_id', 'content'} and message['content']
+        message['content'].encode()
+    assert Trace.from_json(run.trace.to_json()) == run.trace
+    assert [step.note.split('\n')[0] for step in run.trace.steps] == [
+        message['content'].split('\n')[0] if not step.hits else step.note for step, message in zip(run.trace.steps, messages)]
+    assert len(run.trace.steps) == len(calls) and {step.iteration for step in run.trace.steps} <= {1}
+    assert budget is None or len(run.trace.read) <= budget
+    assert repr([call for call in calls if isinstance(call, dict)]) == repr(before)
+
+
+@pytest.mark.parametrize('depth', [5, 18, 19, 20, 100, 250, 260, 900, 950, 990, 1000, 5000, 100_000])
+def test_brackets_without_end(memory, depth):
+    run = books()
+    for said in ('[' * depth + ']' * depth, '{"query":' * depth + '1' + '}' * depth, '{"query": ' + '[' * depth + ']' * depth + '}', '[' * depth):
+        message, = call_functions(as_tools(memory), [called('search', said)], run)
+        assert message['content'].startswith('search: ')
+    run.trace.to_json()
+
+
+@pytest.mark.parametrize('name, said, words', [
+    ('google', '{}', "there is no tool 'google'; there are search, search_during"), ('search', '{"query": "boa', 'the arguments are no JSON'),
+    ('search', '["boat"]', 'expected a JSON object, got ["boat"]'), ('search', '{}', 'query: Field required'),
+    ('search', '{"query": "boat", "k": 3}', 'k: Extra inputs are not permitted'), ('search', '{"query": ["boat"]}', 'query: Input should be a valid string'),
+    ('search_during', '{"query": "boat", "start_time": "then", "end_time": "2024"}', "start_time: expected a date such as '2023'"),
+    ('search_during', '{"query": "boat", "start_time": "2025", "end_time": "2024"}', 'not after end_time'),
+    ('output_answer', '{"answer": "42"}', "there is no tool 'output_answer'")])
+def test_a_mistake_is_told_in_words(memory, name, said, words):
+    run = books()
+    message, = call_functions(as_tools(memory), [called(name, said)], run)
+    step, = run.trace.steps
+    assert words in message['content'] and words in step.note and step.error and step.tool == name and run.trace.read == []
+
+
+def test_a_call_does_what_the_tool_does(memory):
+    tools, run = as_tools(memory), books()
+    messages = call_functions(tools, [called('search', '{"query": "concertina lesson"}', 'a'), called('search', {'query': 'chilli'}, 'b')], run)
+    seen = [tools[0](query='concertina lesson'), tools[0](query='chilli')]
+    assert [message['content'] for message in messages] == [one.line for one in seen]
+    assert [[hit.id for hit in step.hits] for step in run.trace.steps] == [[hit.snippet.id for hit in one.hits] for one in seen]
+    assert call_functions(tools, [called('search', '{"query": "chilli"}')], run) and run.trace.steps[-1].iteration == 2
+    assert [message['content'] for message in call_functions(tools, [called('search', '{"query": "chilli"}')])] == [seen[1].line]
+
+
+def test_the_numbers_of_an_observation_hold_in_the_next_round():
+    graph = GistGraph()
+    for session in load_sample().sessions[:2]:
+        graph.add(session)
+    tools = tools_of(graph)
+    call_functions(tools, [called('semantic_retrieve', '{"query": "concertina"}')])
+    message, = call_functions(tools, [called('find_gist_contexts', '{"gist_id": "1", "start_time": null, "end_time": null, "start_operator": null, "end_operator": null}')])
+    assert ' around D1/g' in message['content']
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 12), st.lists(st.lists(st.sampled_from(['concertina', 'chilli', 'boat organ', 'zzz', 'Pascal']), max_size=3), max_size=4))
+def test_the_budget_is_one_for_the_whole_conversation(budget, rounds):
+    index = LexicalIndex()
+    index.add(turn_snippets(load_sample())[:60])
+    tools, run, meter = as_tools(index, k=4), books(budget), Metered(lambda query: [], budget)
+    for number, queries in enumerate(rounds, 1):
+        messages = call_functions(tools, [called('search', json.dumps({'query': query})) for query in queries], run)
+        for query, message in zip(queries, messages):
+            shown = meter.pay(index.search(query, 4))
+            assert message['content'].splitlines()[1:] == [f'{place}. {hit.snippet.line}' for place, hit in enumerate(shown, 1)]
+        assert {step.iteration for step in run.trace.steps[-len(queries):]} <= {number} or not queries or not all(rounds[:number])
+    assert run.trace.read == meter.read and len(meter.read) <= budget
+
+
+def test_a_memory_that_breaks_is_no_mistake_of_the_model():
+    def store(query):
+        raise ConnectionError('closed')
+
+    run = books()
+    with pytest.raises(MemoryFailed, match='ConnectionError: closed'):
+        call_functions(as_tools(store), [called('search', '{"query": "boat"}')], run)
+    assert run.trace.steps[-1].error and 'closed' in run.trace.steps[-1].note
+
+
+def test_a_number_is_told_without_what_was_counted():
+    def count(what: str) -> Observation:
+        """Count."""
+        return Observation('Counted 1', (Hit(HALF[1]),), value=1)
+
+    message, = call_functions([count], [called('count', '{"what": "boats"}')])
+    assert message['content'] == 'Counted 1'
+
+# ------------------------------------------------------------------ the real client, over a real connection
+
+
+def completion(message, finish):
+    return Answer(json.dumps({'id': 'x', 'object': 'chat.completion', 'created': 0, 'model': 'played',
+                              'choices': [{'index': 0, 'finish_reason': finish, 'message': {'role': 'assistant', **message}}]}).encode())
+
+
+def calling(*calls):
+    """The server's answer: these calls."""
+    return lambda request: completion({'content': None, 'tool_calls': list(calls)}, 'tool_calls')
+
+
+def saying(request):
+    """The last of the answer: how many messages of tools there were, and the first words of each."""
+    told = [message['content'] for message in request['messages'] if message['role'] == 'tool']
+    return completion({'content': json.dumps(told)}, 'stop')
+
+
+def whole(answer):
+    """Refuse, as OpenAI does, a conversation in which a call has no answer, or a schema that is not strict."""
+    def checked(request):
+        pending = []
+        for message in request['messages']:
+            if message['role'] == 'tool':
+                if message['tool_call_id'] not in pending:
+                    return fail(400, 'an answer without a call')(request)
+                pending.remove(message['tool_call_id'])
+            elif pending:
+                return fail(400, f'no answer to {pending}')(request)
+            pending += [call['id'] for call in message.get('tool_calls') or ()]
+        bad = [one['function']['name'] for one in request['tools'] if not one['function']['strict'] or loose_ends(one['function']['parameters'])]
+        return fail(400, f'not strict: {bad}')(request) if bad or pending else answer(request)
+    return checked
+
+
+def dance(server, tools, question, run, form):
+    """An agent: the conversation until words come, at most eight rounds."""
+    client = openai.OpenAI(base_url=server.url, api_key='unused', max_retries=0)
+    messages = [{'role': 'user', 'content': question}]
+    for _ in range(8):
+        message = client.chat.completions.create(model='played', messages=messages, tools=as_functions(tools)).choices[0].message
+        messages.append(form(message))
+        if not message.tool_calls:
+            return message.content
+        messages += call_functions(tools, message.tool_calls, run)
+
+
+@pytest.mark.parametrize('form', [lambda message: message, lambda message: message.model_dump(exclude_none=True)], ids=['object', 'dict'])
+def test_the_dance_with_the_real_client(memory, form):
+    answers = [calling(called('search', '{"query": "concertina lesson"}', 'a'), called('search_during', '{"query": "x", "start_time": "then"', 'b')),
+               calling(called('search_during', '{"query": "lesson", "start_time": "2024-01", "end_time": "2024"}', 'c'), called('shell', '{}', 'd')), saying]
+    run = books(15)
+    with Server(*map(whole, answers)) as server:
+        told = json.loads(dance(server, as_tools(memory), 'When was the first lesson?', run, form))
+    assert [one.split(' ')[0] for one in told] == ['Found', 'search_during:', told[2].split(' ')[0], 'refused:'] and told[2].startswith(('Found', 'The budget'))
+    assert [(step.iteration, step.tool, step.error) for step in run.trace.steps] == [
+        (1, 'search', False), (1, 'search_during', True), (2, 'search_during', False), (2, 'shell', True)]
+    assert len(run.trace.read) <= 15 and len(server.requests) == 3
+
+
+@pytest.mark.parametrize('calls', [
+    [called('search', {'query': 'boat'}, 'a')], [called('search', None, 'a')], [{'id': 'a', 'function': {'name': 'search', 'arguments': '{"query": "boat"}'}}],
+    [{'id': 'a', 'type': 'custom', 'custom': {'name': 'search', 'input': '{"query": "boat"}'}}]], ids=['value', 'none', 'no type', 'custom'])
+def test_a_server_that_sends_something_else(memory, calls):
+    with Server(calling(*calls)) as server:
+        client = openai.OpenAI(base_url=server.url, api_key='unused', max_retries=0)
+        message = client.chat.completions.create(model='played', messages=[{'role': 'user', 'content': 'x'}], tools=as_functions(memory)).choices[0].message
+    assert isinstance(message, ChatCompletionMessage)
+    reply, = call_functions(as_tools(memory), message.tool_calls)
+    assert reply['tool_call_id'] == 'a' and reply['content'].startswith('search: query: Field required' if calls[0].get('function') == {
+        'name': 'search', 'arguments': None} else "Found 0 for 'boat'")
+
+
+@pytest.mark.parametrize('calls', [None, [], ()])
+def test_nothing_called_is_nothing_sent(calls):
+    assert call_functions([named('a')], calls) == []

@@ -1,0 +1,71 @@
+"""Pages: whatever is said stays text, in every place, and nothing is hidden before a script has run."""
+import html
+import re
+
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from memnb.core.trace import fold, framed, hits_html, rows_html, safe, stepper, tags
+from memnb.core.trace import Row, Seen, TONES
+from pages_read import Page
+
+EVIL = ['<script>alert(1)</script>', '"><img src=x onerror=alert(1)>', "' onmouseover='x", '</style></pre></details></section>', '<!-- ', '-->',
+        '&lt;b&gt;', '\x1b[2J', '\u202e', '\ud83d', '\x00', 'plain words', ' ', '']
+TEXTS = st.lists(st.sampled_from(EVIL) | st.text(st.characters(exclude_categories=()), max_size=6), max_size=3).map(''.join)
+SEENS = st.builds(lambda text, score, dated, spoken: Seen(id=text, text=text, sources=[text], score=score, when=text if dated else None,
+                                                          speaker=text if spoken else None),
+                  TEXTS.map(lambda text: text + 'x'), st.none() | st.floats(0, 9), st.booleans(), st.booleans())
+ROWS = st.builds(Row, TEXTS, TEXTS, TEXTS, st.lists(TEXTS, max_size=2).map(tuple), st.sampled_from(sorted(TONES)),
+                 st.lists(SEENS, max_size=2).map(tuple), st.lists(st.tuples(TEXTS, TEXTS), max_size=2).map(tuple))
+STORIES = st.lists(st.tuples(TEXTS, st.lists(ROWS, max_size=2)), min_size=1, max_size=4)
+
+
+def ours(page):
+    """What opens and closes, with the attributes whose value is ours."""
+    return [(tag, {name: name == 'aria-label' or value for name, value in attributes.items()}) for tag, attributes in page.tags], page.closed
+
+
+def shape(row):
+    """The same row with words for texts; what is empty stays empty, because an empty text shows nothing."""
+    def word(text):
+        return 'word' if text else ''
+    seen = tuple(Seen(id='w', text='w', sources=['w'], score=hit.score, when=hit.when and 'w', speaker=hit.speaker and 'w') for hit in row.hits)
+    return Row('w', 'w', word(row.note), tuple('w' for _ in row.ids), row.tone, seen, tuple(('w', 'w') for _ in row.pages))
+
+
+@given(STORIES, TEXTS)
+def test_the_tags_of_a_page_do_not_depend_on_what_is_said(story, label):
+    page = Page(framed(stepper([(title, rows_html(rows)) for title, rows in story], label=label)))
+    plain = Page(framed(stepper([('w', rows_html(map(shape, rows))) for _, rows in story], label='w')))
+    assert ours(page) == ours(plain) and page.odd == []
+
+
+@given(TEXTS)
+def test_a_text_reads_as_it_was_and_control_characters_as_pictures(text):
+    assert html.unescape(safe(text)) == html.unescape(html.escape(html.unescape(safe(text))))
+    assert not set('<>"\'') & set(safe(text)) and not re.search('[\x00-\x1f\x7f-\x9f\ud800-\udfff]', safe(text))
+
+
+@given(st.lists(SEENS, max_size=4))
+def test_every_snippet_is_a_line(hits):
+    assert hits_html(hits).count('<li>') == len(hits)
+    assert tags(hit.id for hit in hits).count('<code>') == len(hits)
+
+
+@settings(max_examples=30)
+@given(STORIES, st.integers(-6, 6))
+def test_a_story_opens_where_it_was_told_to_and_hides_nothing(story, at):
+    moments = [(title, rows_html(rows)) for title, rows in story]
+    if not -len(moments) <= at < len(moments):
+        with pytest.raises(IndexError):
+            stepper(moments, at)
+        return
+    page = stepper(moments, at)
+    assert f'data-at="{at % len(moments)}"' in page
+    assert page.count('<section') == len(moments) and not re.search('<section[^>]*hidden', page)
+    assert all(body in page for _, body in moments)
+
+
+def test_no_moments_are_no_story_and_a_fold_opens_when_told():
+    assert stepper([]) == ''
+    assert fold('a', 'b') == '<details><summary>a</summary>b</details>' and ' open' in fold('a', 'b', True)

@@ -1,0 +1,787 @@
+"""Search: any store behind one protocol, BM25 against rank-bm25, cosine against its definition, masks, ties and order."""
+import json
+import os
+import subprocess
+import sys
+import threading
+import traceback
+from datetime import date, datetime
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import numpy as np
+import pytest
+from hypothesis import given, settings, strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from rank_bm25 import BM25Okapi
+
+from memnb.core.conversation import Conversation
+from memnb.retrieval.vectors import (
+    DimensionMismatch, EmbedderError, EmbedderMismatch, OpenAIEmbedder, without_names,
+    WordLlamaEmbedder)
+from memnb.retrieval.vectors import close_pairs, DenseIndex, HybridIndex
+from memnb.core.text import tokenize
+from memnb.retrieval.bm25 import LexicalIndex
+from memnb.retrieval.bm25 import best, DuplicateSnippet, Scores, UnknownSnippet
+from memnb.core.conversation import chunk_snippets, content_id, session_snippets, Snippet, turn_snippets
+from memnb.core.retriever import as_retriever, Hit, Metered, passes, Retriever
+from memnb.core.time import TimeSpan
+
+WORDS = 'boat sea red blue sail harbour storm the a Ana running runs ran'.split()
+texts = st.lists(st.sampled_from(WORDS), max_size=7).map(' '.join)
+days = st.dates(date(2023, 1, 1), date(2023, 3, 31))
+
+
+@st.composite
+def spans(draw):
+    first, last = sorted((draw(days), draw(days)))
+    side = draw(st.sampled_from(['both', 'both', 'from', 'until']))
+    return TimeSpan(None if side == 'until' else first, None if side == 'from' else last, 'span')
+
+
+@st.composite
+def snippet_lists(draw, max_size=12):
+    """Distinct ids and places, few words (many ties), some with a time, some with a day of saying, some with neither."""
+    made = []
+    for number in draw(st.lists(st.integers(0, 30), unique=True, max_size=max_size)):
+        said = draw(st.none() | days.map(lambda day: datetime(day.year, day.month, day.day, 12)))
+        made.append(Snippet(f's{number}', draw(texts), (f'D1:{number}',), draw(st.none() | spans()), draw(st.sampled_from([None, 'Ana', 'Ben'])),
+                            said, *draw(st.sampled_from([(None, None), (f'd{number % 2}', number // 2)]))))
+    return made
+
+
+class Letters:
+    """Counts letters: equal texts and many ties."""
+    name = 'letters'
+
+    def __call__(self, texts):
+        return np.array([[text.count(letter) for letter in 'aeorsb'] for text in texts], float).reshape(len(texts), 6)
+
+
+MAKERS = {
+    'lexical': LexicalIndex,
+    'spread': lambda: LexicalIndex(spread=True),
+    'dense': lambda: DenseIndex(Letters()),
+    'minmax': lambda: HybridIndex(Letters(), names=['Ana', 'Ben']),
+    'rrf': lambda: HybridIndex(Letters(), fusion='rrf'),
+    'words only': lambda: HybridIndex(None),
+    'reranked': lambda: HybridIndex(Letters(), rerank=lambda pairs: [-len(text) for _, text in pairs], rerank_top=4),
+}
+every_index = pytest.mark.parametrize('make', MAKERS.values(), ids=MAKERS)
+
+
+def found(index, *what, **masks):
+    return [(hit.snippet.id, hit.score) for hit in index.search(*what, **masks)]
+
+
+def filled(make, snippets):
+    index = make()
+    index.add(snippets)
+    return index
+
+
+# ---- BM25 after any sequence of adds and removes -------------------------------------------------------------------------
+
+
+class GrowAndForget(RuleBasedStateMachine):
+    """Any series of adds and removes, compared with an index and a BM25Okapi that are built anew."""
+
+    @initialize(k1=st.sampled_from([.9, 1.5]), b=st.sampled_from([0, .4, .75, 1]), epsilon=st.sampled_from([.25, .1]))
+    def begin(self, k1, b, epsilon):
+        self.options = dict(k1=k1, b=b, epsilon=epsilon)
+        self.plain, self.spread = LexicalIndex(**self.options), LexicalIndex(spread=True, **self.options)
+        self.hybrid = HybridIndex(Letters())
+        self.alive = {}
+
+    @property
+    def indexes(self):
+        return self.plain, self.spread, self.hybrid
+
+    @rule(snippets=snippet_lists(max_size=6))
+    def add(self, snippets):
+        new = [one for one in snippets if one.id not in self.alive]
+        for index in self.indexes:
+            index.add(new)
+        self.alive.update((one.id, one) for one in new)
+
+    @precondition(lambda self: self.alive)
+    @rule(data=st.data())
+    def remove(self, data):
+        ids = data.draw(st.lists(st.sampled_from(sorted(self.alive)), max_size=4))
+        for index in self.indexes:
+            index.remove(ids)
+        for id in ids:
+            self.alive.pop(id, None)
+
+    @rule(query=texts)
+    def search_in_between(self, query):
+        for index in self.indexes:
+            index.search(query)
+
+    @invariant()
+    def same_as_rank_bm25(self):
+        tokens = [tokenize(f'{one.speaker} {one.text}' if one.speaker else one.text) for one in self.alive.values()]
+        if not any(tokens):
+            return
+        oracle = BM25Okapi(tokens, **self.options)
+        for query in ('boat sea', 'red red Ana', 'storm running harbour', 'sail'):
+            with np.errstate(invalid='ignore'): # with b = 1 it divides 0 by 0 for a snippet without a token
+                mine, theirs = self.plain.scores(query), oracle.get_scores(tokenize(query))
+            for id, words, score in zip(self.alive, tokens, theirs):
+                assert abs(mine.get(id, 0) - score) <= 1e-9 or not words
+                assert (id in mine) == bool(set(words) & set(tokenize(query)))
+
+    @invariant()
+    def same_as_built_anew(self):
+        anew = filled(lambda: LexicalIndex(spread=True, **self.options), list(self.alive.values())[::-1])
+        both = filled(lambda: HybridIndex(Letters()), sorted(self.alive.values(), key=lambda one: one.text))
+        for query in ('boat', 'Ana storm', ''):
+            assert found(self.spread, query, 30) == found(anew, query, 30)
+            assert found(self.hybrid, query, 30) == found(both, query, 30)
+
+    @invariant()
+    def spread_is_the_formula(self):
+        plain, spread = self.plain.scores('boat sea'), self.spread.scores('boat sea')
+        at = {(one.session, one.position): plain.get(one.id, 0) for one in self.alive.values() if one.session}
+        for one in self.alive.values():
+            expected = plain.get(one.id, 0)
+            if one.session:
+                expected += sum(at.get((one.session, one.position + step), 0) * part
+                                for step, part in ((-1, .5), (1, .5), (-2, .25), (2, .25)))
+            assert abs(spread.get(one.id, 0) - expected) < 1e-9
+
+    @invariant()
+    def holds_what_is_alive(self):
+        for index in self.indexes:
+            assert [one.id for one in index] == sorted(self.alive) and len(index) == len(self.alive)
+            assert all(id in index and index[id] is self.alive[id] for id in self.alive)
+
+
+GrowAndForget.TestCase.settings = settings(max_examples=40, stateful_step_count=12, deadline=None)
+test_grow_and_forget = GrowAndForget.TestCase
+
+
+def test_nothing_is_left_behind_when_all_is_removed():
+    index = filled(lambda: LexicalIndex(spread=True), [Snippet(f's{n}', 'red boat', session='d', position=n) for n in range(50)])
+    index.remove([f's{n}' for n in range(50)])
+    postings, neighbours = index._postings, index._neighbours
+    assert not postings.of and not postings.total and not any(postings.histogram.counts) and not len(postings.lengths)
+    assert not neighbours._slots and not len(neighbours._near)
+    assert index.search('boat') == []
+
+
+class Counting(dict):
+    """Postings that note which terms were asked for."""
+
+    def __init__(self, terms):
+        super().__init__(terms)
+        self.asked = set()
+
+    def __getitem__(self, term):
+        self.asked.add(term)
+        return super().__getitem__(term)
+
+
+def test_a_search_touches_only_the_postings_of_its_terms():
+    index = filled(LexicalIndex, [Snippet(f's{n}', f'boat word{n}') for n in range(100)])
+    index._postings.of = Counting(index._postings.of)
+    index.search('boat word7 unknown')
+    assert index._postings.of.asked == {'boat', 'word7'}
+
+
+# ---- masks, prefixes, ties, order ----------------------------------------------------------------------------------------
+
+
+@every_index
+@settings(max_examples=30, deadline=None)
+@given(snippets=snippet_lists(), query=texts, k=st.integers(0, 14), during=st.none() | spans(), data=st.data())
+def test_masks_lose_nothing_and_more_is_more_of_the_same(make, snippets, query, k, during, data):
+    index = filled(make, snippets)
+    exclude = data.draw(st.lists(st.sampled_from([one.id for one in snippets] + ['unknown']), max_size=8))
+    hits = found(index, query, k, exclude=exclude, during=during)
+    assert hits == found(index, query, k + 1, exclude=exclude, during=during)[:k]
+    if getattr(index, 'rerank', None) is None:
+        ranked = sorted(index.scores(query).items(), key=lambda pair: (-pair[1], pair[0]))
+        assert hits == [pair for pair in ranked if passes(index[pair[0]], exclude, during)][:k]
+    allowed = [one for one in snippets if passes(one, exclude, during) and (make in ALL_MATCH or one.id in index.scores(query))]
+    assert len(hits) == min(k, len(allowed))
+
+
+ALL_MATCH = [MAKERS[name] for name in ('dense', 'minmax', 'rrf', 'reranked')]
+
+
+@every_index
+@settings(max_examples=20, deadline=None)
+@given(snippets=snippet_lists(), query=texts, data=st.data())
+def test_the_order_of_adding_does_not_show(make, snippets, query, data):
+    first, second = filled(make, snippets), make()
+    for one in data.draw(st.permutations(snippets)):
+        second.add([one])
+    assert found(first, query, 20) == found(second, query, 20)
+    assert first.scores(query) == second.scores(query)
+
+
+def test_ties_go_by_id_even_where_the_fast_product_differs_in_its_last_bits():
+    random = np.random.default_rng(5)
+    vectors = {f'text {n % 7}': random.standard_normal(37) for n in range(7)}
+
+    def embed(texts):
+        return np.array([vectors.get(text, random.standard_normal(37)) for text in texts])
+    embed.name = 'fixed'
+    index = filled(lambda: DenseIndex(embed), [Snippet(f's{n:03}', f'text {n % 7}') for n in range(203)][::-1])
+    hits = found(index, 'text 3', 29)
+    assert [id for id, _ in hits] == [f's{n:03}' for n in range(3, 203, 7)][:29] and len({score for _, score in hits}) == 1
+
+
+@given(exact=st.lists(st.integers(0, 3), min_size=1, max_size=15), data=st.data())
+def test_the_best_are_those_of_the_exact_values(exact, data):
+    noise = data.draw(st.lists(st.floats(-.1, .1), min_size=len(exact), max_size=len(exact)))
+    names = data.draw(st.permutations([f'{n:02}' for n in range(len(exact))]))
+    values, k = np.array(exact, float), data.draw(st.integers(1, 6))
+    chosen = best(Scores(np.arange(len(exact)), values + noise, .1, values.__getitem__), k, names.__getitem__)
+    assert chosen == sorted(enumerate(values), key=lambda pair: (-pair[1], names[pair[0]]))[:k]
+
+
+def test_five_by_five_is_twenty_five():
+    index = filled(MAKERS['minmax'], [Snippet(f's{n}', ' '.join(np.random.default_rng(n).choice(WORDS, 5))) for n in range(60)])
+    read = []
+    for _ in range(5):
+        read += [id for id, _ in found(index, 'red boat storm', 5, exclude=read)]
+    assert read == [id for id, _ in found(index, 'red boat storm', 25)]
+
+
+def test_a_snippet_without_time_passes_no_span():
+    index = filled(lambda: HybridIndex(None), [Snippet('a', 'boat'), Snippet('b', 'boat', said=datetime(2023, 5, 8)),
+                                               Snippet('c', 'boat', time=TimeSpan.year(2023), said=datetime(2024, 1, 1))])
+    assert [id for id, _ in found(index, 'boat', during=TimeSpan.month(2023, 5))] == ['b', 'c']
+    assert [id for id, _ in found(index, 'boat', during=TimeSpan(date(2024, 1, 1), None, 'span'))] == []
+
+
+# ---- adding and removing -------------------------------------------------------------------------------------------------
+
+
+@every_index
+def test_adding_and_removing_are_all_or_nothing(make):
+    index = filled(make, [Snippet('a', 'boat'), Snippet('b', 'sea')])
+    index.add([Snippet('a', 'boat'), Snippet('a', 'boat')])
+    with pytest.raises(DuplicateSnippet, match="another snippet 'a' is there: 'boat', not 'ship'"):
+        index.add([Snippet('c', 'new'), Snippet('a', 'ship')])
+    with pytest.raises(DuplicateSnippet):
+        index.add([Snippet('c', 'new'), Snippet('c', 'newer')])
+    with pytest.raises(TypeError, match='expected snippets'):
+        index.add([Snippet('c', 'new'), 'text'])
+    with pytest.raises(UnknownSnippet, match="no snippet 'z'"):
+        index.remove(['a', 'z'])
+    with pytest.raises(TypeError, match='ids'):
+        index.remove('a')
+    assert [one.id for one in index] == ['a', 'b'] and 'c' not in index
+    index.remove(['a', 'a'])
+    assert len(index) == 1
+
+
+def test_one_place_of_a_session_is_for_one_snippet():
+    index = filled(lambda: HybridIndex(Letters()), [Snippet('a', 'boat', session='d', position=0)])
+    with pytest.raises(DuplicateSnippet, match="position 0 of session 'd'"):
+        index.add([Snippet('x', 'ok'), Snippet('b', 'sea', session='d', position=0)])
+    assert len(index) == len(index.dense) == len(index.lexical) == 1
+
+
+def test_a_failing_embedder_changes_nothing():
+    class Failing(Letters):
+        def __call__(self, texts):
+            if 'fail' in texts:
+                raise EmbedderError('down')
+            return super().__call__(texts)
+    index = filled(lambda: HybridIndex(Failing()), [Snippet('a', 'boat')])
+    with pytest.raises(EmbedderError):
+        index.add([Snippet('b', 'sea'), Snippet('c', 'fail')])
+    assert len(index) == len(index.dense) == len(index.lexical) == 1
+    index.add([Snippet('b', 'sea')])
+    assert [id for id, _ in found(index, 'sea', 2)] == ['b', 'a']
+
+
+# ---- vectors given and taken, and close pairs ------------------------------------------------------------------------------
+
+
+class Unasked(Letters):
+    """Fails for any text."""
+
+    def __call__(self, texts):
+        raise EmbedderError(f'asked for {texts}')
+
+
+@settings(max_examples=30, deadline=None)
+@given(snippets=snippet_lists(), query=texts, data=st.data())
+def test_vectors_that_are_given_serve_as_those_that_are_made(snippets, query, data):
+    for make in (MAKERS['dense'], MAKERS['minmax']):
+        source, again = filled(make, snippets), make()
+        dense = getattr(source, 'dense', source)
+        given = {one.id: dense.vector(one.id) for one in data.draw(st.permutations(snippets))[::2]}
+        again.add(data.draw(st.permutations(snippets)), {**given, 'unknown': np.ones(1, np.float32)})
+        assert found(again, query, 20) == found(source, query, 20)
+        assert again.scores(query) == source.scores(query)
+
+
+def test_rows_are_given_and_taken_bit_for_bit_and_no_text_is_embedded():
+    random = np.random.default_rng(3).standard_normal((70, 6))
+    rows = {f's{n}': (row / np.linalg.norm(row)).astype(np.float32) for n, row in enumerate(random)}
+    snippets = [Snippet(id, 'boat') for id in rows]
+    dense, hybrid = DenseIndex(Unasked()), HybridIndex(Unasked())
+    for index in (dense, hybrid):
+        index.add(snippets[:40], rows)
+        index.add(snippets[30:], rows)
+    dense.remove(['s3', 's50'])
+    for index, ids in ((dense, rows.keys() - {'s3', 's50'}), (hybrid.dense, rows)):
+        assert all(index.vector(id).tobytes() == rows[id].tobytes() for id in ids)
+    row = dense.vector('s0')
+    row[:] = 0
+    assert dense.vector('s0').tobytes() == rows['s0'].tobytes()
+    with pytest.raises(UnknownSnippet, match="no snippet 's3'"):
+        dense.vector('s3')
+    with pytest.raises(EmbedderError):
+        dense.add([Snippet('new', 'sea'), snippets[3]], rows)
+    assert len(dense) == 68 and 's3' not in dense
+
+
+@pytest.mark.parametrize('row, error, message', [
+    (np.array([1, 0], np.float32), DimensionMismatch, r'letters: expected vectors of one dimension, got \[2, 6\]'),
+    (np.eye(6)[0], ValueError, "vector of 'b': expected a row of float32, got float64"),
+    (np.eye(6, dtype=np.float32)[:1], ValueError, "vector of 'b'"),
+    (np.full(6, 2, np.float32), ValueError, "vector of 'b': expected the length 1 or 0, got 4.89898"),
+    (np.array([np.nan] * 6, np.float32), ValueError, "vector of 'b': .*got nan"),
+    ([1, 0, 0, 0, 0, 0], ValueError, "vector of 'b': expected a row of float32, got list")])
+@pytest.mark.parametrize('make', [MAKERS['dense'], MAKERS['minmax']])
+@pytest.mark.parametrize('full', [True, False])
+def test_a_wrong_row_changes_nothing(make, row, error, message, full):
+    index = filled(make, [Snippet('a', 'boat')] if full else [])
+    with pytest.raises(error, match=message):
+        index.add([Snippet('c', 'sea'), Snippet('b', 'red')], {'b': row})
+    assert len(index) == full and 'c' not in index
+    assert getattr(index, 'dense', index).dimension == (6 if full else None)
+    index.add([Snippet('c', 'sea'), Snippet('b', 'red')])
+    assert len(index) == 2 + full
+
+
+unit_rows = st.lists(st.lists(st.sampled_from([-1., -.5, 0., .3, 1.]), min_size=3, max_size=3), min_size=1, max_size=24)
+
+
+def every_pair(index, ids, threshold):
+    """The definition, pair by pair."""
+    pairs, all_ids = [], [one.id for one in index]
+    for a in all_ids:
+        for b in all_ids:
+            cosine = float(np.einsum('ij,ij->i', *(index.vector(id)[None].astype(float) for id in (a, b)))[0])
+            if a < b and {a, b} & set(ids) and cosine >= threshold:
+                pairs.append((a, b, cosine))
+    return sorted(pairs)
+
+
+@settings(max_examples=60, deadline=None)
+@given(rows=unit_rows, data=st.data())
+def test_close_pairs_are_those_of_the_definition_in_any_order_and_blocks(rows, data):
+    rows = np.array(rows)
+    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+    rows = (rows / np.where(lengths, lengths, 1)).astype(np.float32)
+    given = {f's{n:02}': row for n, row in enumerate(rows)}
+    gone = data.draw(st.sets(st.sampled_from(sorted(given)), max_size=3))
+    ids = data.draw(st.lists(st.sampled_from(sorted(given.keys() - gone) or ['none'])) if len(gone) < len(given) else st.just([]))
+    results, threshold = [], None
+    for order in (sorted(given), data.draw(st.permutations(sorted(given)))):
+        index = DenseIndex(Unasked())
+        index.add([Snippet(id, '') for id in order], given)
+        index.remove(gone)
+        if threshold is None:
+            at = [cosine for _, _, cosine in every_pair(index, given, -2)]
+            threshold = data.draw(st.sampled_from([*at, .8, 0., 1., -1.]))
+        results.append(index.similar(ids, threshold))
+        matrix = index._vectors.matrix[:len(index)]
+        slots = np.array(sorted({index._slots[id] for id in ids}), np.intp)
+        for block in (1, 2, 512):
+            pairs = close_pairs(matrix, slots, threshold, block)
+            ids_of = [(*sorted((index._snippets[a].id, index._snippets[b].id)), cosine) for a, b, cosine in pairs]
+            assert sorted(ids_of) == results[-1]
+    assert results[0] == results[1] == every_pair(index, ids, threshold)
+
+
+def test_close_pairs_of_many_long_rows_do_not_depend_on_the_company():
+    random = np.random.default_rng(7).standard_normal((900, 256)) + 1
+    rows = (random / np.linalg.norm(random, axis=1, keepdims=True)).astype(np.float32)
+    given = {f's{n:03}': row for n, row in enumerate(rows)}
+    index = DenseIndex(Unasked())
+    index.add([Snippet(id, '') for id in given], given)
+    exact = rows.astype(float) @ rows.T.astype(float)
+    a, b = np.nonzero(np.triu(exact >= .55, 1))
+    everyone = index.similar(given, .55)
+    assert [pair[:2] for pair in everyone] == [(f's{x:03}', f's{y:03}') for x, y in zip(a, b)] and len(everyone) > 1000
+    for one, other, cosine in everyone[::97]:
+        pair = DenseIndex(Unasked())
+        pair.add([Snippet(other, ''), Snippet(one, '')], given)
+        assert pair.similar([other], cosine) == [(one, other, cosine)]
+        assert (one, other, cosine) in index.similar([one], cosine) and (one, other, cosine) in index.similar([other], cosine)
+    with pytest.raises(UnknownSnippet):
+        index.similar(['s000', 'x'], .5)
+    assert DenseIndex(Unasked()).similar([], .5) == []
+
+
+# ---- embedders -----------------------------------------------------------------------------------------------------------
+
+
+@settings(max_examples=30, deadline=None)
+@given(snippets=snippet_lists(), query=texts)
+def test_dense_is_the_cosine(snippets, query):
+    index, embed = filled(lambda: DenseIndex(Letters()), snippets), Letters()
+    index.remove([one.id for one in snippets[::3]])
+    vector = embed([query])[0]
+    for id, score in index.scores(query).items():
+        row = embed([index[id].text])[0]
+        length = np.linalg.norm(row) * np.linalg.norm(vector)
+        assert score == pytest.approx(row @ vector / length if length else 0, abs=1e-6)
+
+
+def test_another_model_is_refused_by_name():
+    embed = Letters()
+    index = filled(lambda: DenseIndex(embed), [Snippet('a', 'boat')])
+    assert (index.model, index.dimension) == ('letters', 6)
+    embed.name = 'numbers'
+    with pytest.raises(EmbedderMismatch, match="'letters', the embedder is 'numbers'"):
+        index.search('boat')
+    with pytest.raises(DimensionMismatch, match='holds 3 dimensions, got 6'):
+        filled(lambda: DenseIndex(Letters(), dimension=3), [Snippet('a', 'boat')])
+    with pytest.raises(TypeError, match='function with a name'):
+        DenseIndex(lambda texts: texts)
+
+
+@pytest.mark.parametrize('rows', [[[1, 2]], [[1, np.nan], [1, 2]], [1, 2], [[np.inf, 1], [0, 0]]])
+def test_vectors_that_are_none_are_refused(rows):
+    def embed(texts):
+        return rows
+    embed.name = 'bad'
+    with pytest.raises(ValueError, match='bad: expected 2 rows of finite numbers'):
+        filled(lambda: DenseIndex(embed), [Snippet('a', 'boat'), Snippet('b', 'sea')])
+
+
+def test_names_are_left_out_of_what_is_embedded_and_kept_for_words():
+    seen = []
+
+    class Noting(Letters):
+        def __call__(self, texts):
+            seen.extend(texts)
+            return super().__call__(texts)
+    index = filled(lambda: HybridIndex(Noting(), names=['Ana Maria', 'Ben']), [Snippet('a', "ana told Ben's sister", speaker='Maria')])
+    index.search('What did Ana tell Benjamin?')
+    assert seen == ['told sister', 'What did tell Benjamin?']
+    assert 'a' in index.lexical.scores('Maria')
+    assert without_names('Ana.', []) == 'Ana.'
+
+
+def test_wordllama_works_offline_and_alike_in_any_batch():
+    embed = WordLlamaEmbedder()
+    together = embed(['a red boat', 'on the wide open sea we sailed', ''])
+    assert together.shape == (3, 256)
+    assert (together == np.concatenate([embed([text]) for text in ('a red boat', 'on the wide open sea we sailed', '')])).all()
+
+
+class EmbeddingServer(BaseHTTPRequestHandler):
+    """Speaks OpenAI's protocol; answers in reverse order; misbehaves by the name of the model."""
+
+    def do_POST(self):
+        request = json.loads(self.rfile.read(int(self.headers['Content-Length'])))
+        self.server.asked.append((self.path, request['input'], self.headers.get('Authorization')))
+        if request['model'] == 'broken':
+            return self.reply(401, {'error': {'message': f"bad key {self.headers['Authorization']}"}})
+        rows = [{'object': 'embedding', 'index': place, 'embedding': [float(len(text)), 1.0]} for place, text in enumerate(request['input'])]
+        if request['model'] == 'short':
+            rows = rows[:-1]
+        self.reply(200, {'object': 'list', 'data': rows[::-1], 'model': request['model'], 'usage': {'prompt_tokens': 1, 'total_tokens': 1}})
+
+    def reply(self, status, body):
+        body = json.dumps(body).encode()
+        self.send_response(status)
+        self.send_header('Content-Type', 'application/json')
+        self.send_header('Content-Length', str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture
+def server():
+    server = ThreadingHTTPServer(('127.0.0.1', 0), EmbeddingServer)
+    server.asked = []
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield server
+    server.shutdown()
+    server.server_close()
+
+
+def test_openai_embedder_batches_and_keeps_the_order(server, monkeypatch):
+    monkeypatch.delenv('OPENAI_API_KEY', raising=False)
+    embed = OpenAIEmbedder('some-model', f'http://127.0.0.1:{server.server_port}/v1', batch=3)
+    texts = ['x' * n for n in range(8)]
+    assert embed(texts)[:, 0].tolist() == [1, 1, 2, 3, 4, 5, 6, 7] # the empty text is sent as a blank
+    assert [len(asked) for _, asked, _ in server.asked] == [3, 3, 2]
+    assert {path for path, _, _ in server.asked} == {'/v1/embeddings'}
+    index = filled(lambda: DenseIndex(embed), [Snippet('a', 'boat'), Snippet('b', 'a long text about the sea')])
+    assert (index.model, index.dimension) == ('some-model', 2)
+    assert found(index, 'sail', 1)[0][0] == 'a'
+
+
+@pytest.mark.parametrize('model, message', [('broken', 'broken: AuthenticationError, status 401'), ('short', 'short: expected one vector for each of 2 texts, got 1')])
+def test_openai_embedder_fails_with_one_kind_of_error_and_no_key_in_it(server, monkeypatch, model, message):
+    monkeypatch.setenv('OPENAI_API_KEY', 'secret-key-123')
+    embed = OpenAIEmbedder(model, f'http://127.0.0.1:{server.server_port}/v1')
+    with pytest.raises(EmbedderError) as caught:
+        embed(['a', 'b'])
+    assert str(caught.value) == message
+    assert 'secret' not in ''.join(traceback.format_exception(caught.value))
+
+
+def test_options_are_checked():
+    for wrong in (lambda: OpenAIEmbedder('m', batch=0), lambda: HybridIndex(None, fusion='sum'), lambda: Metered(lambda query: [], -1),
+                  lambda: chunk_snippets(None, words=0)):
+        with pytest.raises(ValueError):
+            wrong()
+    index = filled(lambda: HybridIndex(None, rerank=lambda pairs: []), [Snippet('a', 'boat')])
+    with pytest.raises(ValueError, match='rerank: expected 1 scores, got 0'):
+        index.search('boat')
+    assert index.search('boat', 0) == [] and index.search('unknown') == []
+
+
+# ---- a user's own store --------------------------------------------------------------------------------------------------
+
+
+STOCK = [Snippet(f's{place}', f'text {place}', said=datetime(2023, 1 + place, 1)) for place in range(9)]
+
+
+class OnlyQuery:
+    def search(self, query):
+        return STOCK
+
+
+class TopK:
+    def search(self, query, top_k=3):
+        return [(one, 1 / (1 + place)) for place, one in enumerate(STOCK[:top_k])]
+
+
+class Excludes:
+    def search(self, query, k, exclude=()):
+        return [Hit(one) for one in STOCK if one.id not in exclude][:k]
+
+
+class PromisesAndForgets:
+    def search(self, query, k, **options):
+        return [Hit(one, 1.0) for one in STOCK][:k]
+
+
+class TopKAndMore:
+    """A size by name, and options for a back end that knows no others than its own."""
+
+    def search(self, query, top_k=3, **options):
+        return self.fetch(query, top_k, **options)
+
+    def fetch(self, query, size, *, language='en'):
+        return STOCK[:size]
+
+
+class PassesOn(TopKAndMore):
+    """All options go to a back end that knows `k` and nothing else."""
+
+    def search(self, query, **options):
+        return self.fetch(query, **options)
+
+    def fetch(self, query, k=3):
+        return STOCK[:k]
+
+
+class MasksAndMore(PassesOn):
+    def search(self, query, limit, exclude=(), **options):
+        return [one for one in STOCK if one.id not in exclude][:limit] if not options else []
+
+
+class Everything:
+    def search(self, query, k=10, *, exclude=(), during=None):
+        return [Hit(one) for one in STOCK if passes(one, exclude, during)][:k]
+
+
+class Vectorised:
+    """A store whose search is an attribute and not a method, and which returns a tuple."""
+
+    def __init__(self):
+        self.search = lambda query, limit: tuple(STOCK[:limit])
+
+
+STORES = [OnlyQuery(), TopK(), Excludes(), PromisesAndForgets(), TopKAndMore(), PassesOn(), MasksAndMore(), Everything(), Vectorised(),
+          lambda query: STOCK, lambda query, n=2: STOCK[:n]]
+
+
+@pytest.mark.parametrize('store', STORES, ids=lambda store: type(store).__name__)
+@settings(max_examples=30, deadline=None)
+@given(exclude=st.sets(st.sampled_from([one.id for one in STOCK])), k=st.integers(0, 11),
+       during=st.none() | st.integers(1, 12).map(lambda month: TimeSpan.month(2023, month)))
+def test_any_store_keeps_the_protocol(store, exclude, k, during):
+    retriever = as_retriever(store)
+    assert isinstance(retriever, Retriever) and as_retriever(retriever) is retriever
+    hits = retriever.search('anything', k, exclude=exclude, during=during)
+    assert [hit.snippet for hit in hits] == [one for one in STOCK if passes(one, exclude, during)][:k]
+
+
+def test_a_store_that_takes_any_option_is_given_what_it_names():
+    given = []
+    named = as_retriever(lambda query, top_k=5, **more: given.append((top_k, more)) or STOCK[:top_k])
+    silent = as_retriever(lambda query, **more: given.append(more) or STOCK[:more['k']])
+    for retriever in (named, silent):
+        assert len(retriever.search('anything', 9, during=TimeSpan.year(2023))) == 9
+    assert given == [(9, {}), {'k': 9}]
+    with pytest.raises(TypeError, match='first parameter to be the query'):
+        as_retriever(lambda **more: STOCK)
+
+
+def test_texts_get_ids_from_their_content_and_repeats_are_dropped():
+    retriever = as_retriever(lambda query: ['boat', ('sea', np.float32(.5)), 'boat'])
+    hits = retriever.search('x')
+    assert [(hit.snippet.id, hit.snippet.text, hit.score) for hit in hits] == [(content_id('boat'), 'boat', None), (content_id('sea'), 'sea', .5)]
+    assert len(content_id('\ud800')) == 16
+    assert [hit.snippet.text for hit in retriever.search('x', exclude=[content_id('boat')])] == ['sea']
+
+
+def test_repeats_do_not_hide_what_comes_after_them():
+    retriever = as_retriever(lambda query, k: (['same'] * 50 + ['other', 'third'])[:k])
+    assert [hit.snippet.text for hit in retriever.search('x', 2, exclude=[content_id('same')])] == ['other', 'third']
+    assert [hit.snippet.text for hit in retriever.search('x', 3)] == ['same', 'other', 'third']
+
+
+def test_a_builtin_without_signature_is_a_store():
+    assert [hit.snippet.text for hit in as_retriever({'x': ['boat']}.get).search('x')] == ['boat']
+
+
+async def asynchronous(query):
+    return []
+
+
+@pytest.mark.parametrize('store', [42, None, 'text', [1], dict, Everything, asynchronous, object()])
+def test_what_cannot_be_searched_is_refused(store):
+    with pytest.raises(TypeError, match='expected an object with search'):
+        as_retriever(store)
+
+
+@pytest.mark.parametrize('answer', [None, 'text', b'bytes', {'a': 1}, 7, [7], [('text', 'high')], [['a', 'b', 'c']], [None]])
+def test_an_answer_that_cannot_be_read_is_refused(answer):
+    with pytest.raises(TypeError, match='expected a'):
+        as_retriever(lambda query: answer).search('x')
+
+
+def test_a_function_without_a_query_is_refused():
+    with pytest.raises(TypeError, match='first parameter to be the query'):
+        as_retriever(lambda: [])
+
+
+@pytest.mark.parametrize('arguments, error', [(dict(query=3), TypeError), (dict(query='x', k=-1), ValueError), (dict(query='x', k=True), TypeError),
+                                              (dict(query='x', k=2.0), TypeError), (dict(query='x', exclude='s1'), TypeError),
+                                              (dict(query='x', exclude=3), TypeError)])
+@pytest.mark.parametrize('retriever', [as_retriever(Everything()), Metered(Everything()), LexicalIndex(), HybridIndex(Letters())],
+                         ids=lambda one: type(one).__name__)
+def test_wrong_arguments_are_refused_by_all(retriever, arguments, error):
+    with pytest.raises(error):
+        retriever.search(**arguments)
+
+
+# ---- metering ------------------------------------------------------------------------------------------------------------
+
+
+@settings(max_examples=200, deadline=None)
+@given(sources=st.lists(st.lists(st.sampled_from('abcd'), max_size=3), min_size=2, max_size=8), budget=st.integers(0, 4) | st.none(),
+       searches=st.lists(st.integers(0, 9), min_size=1, max_size=4), by_tool=st.booleans())
+def test_the_meter_counts_distinct_turns_and_keeps_to_its_budget(sources, budget, searches, by_tool):
+    stock = [Snippet(f's{place}', 'text', tuple(one)) for place, one in enumerate(sources)]
+    meter, shown = Metered(lambda query: stock, budget), []
+    for place, k in enumerate(searches):
+        by_hand = (Hit(one) for one in stock[:k]) # what a tool brings is paid as what a search brings
+        hits = meter.search('x', k) if place % 2 == by_tool else meter.pay(by_hand)
+        assert [hit.snippet for hit in hits] == stock[:len(hits)] # a prefix
+        shown += [source for hit in hits for source in hit.snippet.sources or (hit.snippet.id,)]
+        if len(hits) < min(k, len(stock)): # it stopped because the next one did not fit
+            following = stock[len(hits)]
+            assert len(set(shown) | set(following.sources or (following.id,))) > budget
+    assert meter.read == list(dict.fromkeys(shown))
+    assert budget is None or (len(meter.read) <= budget and meter.remaining == budget - len(meter.read))
+
+
+# ---- snippets of a conversation ------------------------------------------------------------------------------------------
+
+
+@settings(max_examples=40, deadline=None)
+@given(sessions=st.lists(st.lists(st.tuples(st.sampled_from(['Ana', 'Ben']), texts), max_size=6), max_size=4), words=st.integers(1, 25))
+def test_cuts_lose_no_turn_and_respect_borders(sessions, words):
+    conversation = Conversation.of('c', [(datetime(2023, 1 + number, 1), said) for number, said in enumerate(sessions)])
+    order = [turn.id for turn in conversation.turns]
+    for cut in (turn_snippets(conversation), session_snippets(conversation), chunk_snippets(conversation, words)):
+        assert [source for one in cut for source in one.sources] == order
+        assert len({one.id for one in cut}) == len(cut)
+        for one in cut:
+            turns = [conversation.turn(source) for source in one.sources]
+            assert {conversation.session_of(turn.id).id for turn in turns} == {one.session}
+            assert one.said == turns[0].time and one.time == TimeSpan.day(turns[0].time.date())
+            assert (one.speaker is None) == (len({turn.speaker for turn in turns}) > 1)
+            assert all(turn.content in one.text for turn in turns)
+    for one in chunk_snippets(conversation, words):
+        assert len(one.sources) == 1 or sum(len(conversation.turn(source).content.split()) for source in one.sources) <= words
+
+
+def test_a_snippet_says_what_is_wrong_with_it():
+    with pytest.raises(TypeError, match='Snippet.text: expected a str, got NoneType'):
+        Snippet('a', None)
+    with pytest.raises(TypeError, match='Snippet.sources'):
+        Snippet('a', 'text', 'D1:3')
+    assert Snippet('a', 'text', ['D1:3']).sources == ('D1:3',)
+
+
+# ---- what an import costs, and the figures on LoCoMo ---------------------------------------------------------------------
+
+
+def test_importing_search_loads_no_heavy_package():
+    code = ("import sys, memnb.retrieval.vectors; "
+            "print([name for name in ('openai', 'wordllama', 'matplotlib', 'networkx', 'snowballstemmer', 'rank_bm25') if name in sys.modules])")
+    done = subprocess.run([sys.executable, '-c', code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == '[]'
+
+
+@pytest.mark.skipif('MEMNB_LOCOMO' not in os.environ, reason='LoCoMo may not be shipped: name its file in MEMNB_LOCOMO')
+def test_evidence_recall_on_locomo():
+    from memnb.evaluation.datasets import load_locomo
+    recall = []
+    for conversation in load_locomo(os.environ['MEMNB_LOCOMO']):
+        index = HybridIndex.of(conversation)
+        for one in conversation.questions:
+            if one.evidence and one.category != 'adversarial':
+                ids = [hit.snippet.id for hit in index.search(one.text, 25)]
+                recall.append([np.mean([id in ids[:k] for id in one.evidence]) for k in (10, 25)])
+    at_10, at_25 = np.mean(recall, axis=0)
+    assert at_10 >= .74 and at_25 >= .84
+
+
+@given(st.data())
+def test_a_bonus_is_added_to_the_scores_of_what_matches(data):
+    texts = data.draw(st.lists(st.sampled_from(['red boat', 'blue sea', 'a red sea', 'boat', 'green']), min_size=1, max_size=8))
+    index = LexicalIndex()
+    index.add([Snippet(f's{number}', text) for number, text in enumerate(texts)])
+    bonus = data.draw(st.dictionaries(st.sampled_from([f's{number}' for number in range(10)]), st.floats(0, 5)))
+    plain = index.scores('red boat')
+    expected = sorted(((-(score + bonus.get(id, 0)), id) for id, score in plain.items()))[:3]
+    assert [(-hit.score, hit.snippet.id) for hit in index.search('red boat', 3, bonus=bonus)] == expected
+
+
+def test_half_a_character_does_not_stop_the_bundled_embedder():
+    assert WordLlamaEmbedder()(['half \ud800 a character', 'whole']).shape == (2, 256)
+
+
+@pytest.mark.parametrize(('again', 'others', 'found'), [(10, 0, 1), (500, 20, 10), (10 ** 9, 0, 1)])
+def test_a_store_that_repeats_itself_is_asked_for_more_but_not_for_ever(again, others, found):
+    """A chunk that was stored five hundred times hides what stands behind it only for a while; one that is endless ends."""
+    asked = []
+
+    def search(query, k):
+        asked.append(k)
+        return ['the same'] * min(again, k) + [f'another {number}' for number in range(min(others, max(0, k - again)))]
+    assert len(as_retriever(search).search('x', 10)) == found
+    assert sum(asked) < 500_000

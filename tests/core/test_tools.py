@@ -1,0 +1,501 @@
+"""Tools: what a function says of itself, which calls are carried out and which are refused, and a choice of tools as a reply."""
+import gc
+import inspect
+import json
+import weakref
+from datetime import datetime
+from functools import partial
+from typing import Annotated, Any, Literal
+
+import pytest
+from hypothesis import example, given, settings, strategies as st
+from jsonschema import Draft202012Validator
+from pydantic import Field
+
+from memnb.core.roles import rule, RULES
+from memnb.retrieval.bm25 import LexicalIndex
+from memnb.core.models import OpenAILM, ScriptedLM
+from memnb.core.roles import ReplyError, Role, RuleLM
+from memnb.core.roles import read_reply, strict_schema
+from memnb.core.conversation import Snippet
+from memnb.core.retriever import Hit
+from memnb.core.time import TimeSpan
+from memnb.core.loop import (
+    arguments_of, as_tools, choice_of, day_of, Observation, OUTPUT_ANSWER, Tool, ToolError, tools_of)
+from servers import Server, chat
+
+# ------------------------------------------------------------------ functions that Hypothesis writes
+
+WHOLE = st.integers(-10 ** 12, 10 ** 12)
+FINITE = st.floats(allow_nan=False, allow_infinity=False)
+NOT_A_NUMBER = st.sampled_from([True, False, 'three', [], {}, '', float('nan'), float('inf')])
+KINDS = {  # type: (values, the same things written in another way, other things)
+    int: (WHOLE, st.integers(-9999, 9999).flatmap(lambda value: st.sampled_from([(str(value), value), (float(value), value)])),
+          NOT_A_NUMBER | st.sampled_from([3.5, '3.5'])),
+    float: (FINITE, WHOLE.map(lambda value: (str(value), float(value))), NOT_A_NUMBER),
+    str: (st.text(max_size=5), WHOLE.map(lambda value: (value, str(value))), st.sampled_from([True, [], {}, ['a']])),
+    bool: (st.booleans(), st.sampled_from([('true', True), ('false', False)]), st.sampled_from([0, 1, 1.0, 0.0, 'maybe', 2, []])),
+    Literal['lt', 'gt']: (st.sampled_from(['lt', 'gt']), None, st.sampled_from(['', 'LT', '<', 1, True, []])),
+    list[str]: (st.lists(st.text(max_size=3), max_size=2), None, st.sampled_from(['abc', {}, 1, [True], [None]])),
+    int | None: (WHOLE | st.none(), None, NOT_A_NUMBER),
+    bool | None: (st.booleans() | st.none(), None, st.sampled_from([1, 0.0, 'maybe'])),
+}
+NAMES = ['query', 'limit', 'object', 'start_time', 'from_day', 'k', 'größe']
+
+
+@st.composite
+def functions(draw, name='made'):
+    """A function of named parameters that tells what it was given; its parameters as {name: (type, default or ..., meaning)}."""
+    told = {}
+    for parameter in draw(st.lists(st.sampled_from(NAMES), unique=True, max_size=4)):
+        kind = draw(st.sampled_from(list(KINDS)))
+        told[parameter] = (kind, draw(st.just(...) | KINDS[kind][0]), draw(st.none() | st.text(min_size=1, max_size=5)))
+
+    def made(**given):
+        return Observation(repr(given))
+
+    one = inspect.Parameter
+    made.__name__, made.__doc__ = name, 'Does something.'
+    made.__signature__ = inspect.Signature([
+        one(parameter, one.KEYWORD_ONLY, default=one.empty if default is ... else default,
+            annotation=kind if said is None else Annotated[kind, said]) for parameter, (kind, default, said) in told.items()])
+    return made, told
+
+
+def valid_calls(told):
+    """A call that gives all that is required and perhaps the rest, and what the function then gets."""
+    required = {name: KINDS[kind][0] for name, (kind, default, _) in told.items() if default is ...}
+    optional = {name: KINDS[kind][0] for name, (kind, default, _) in told.items() if default is not ...}
+    defaults = {name: default for name, (_, default, _) in told.items() if default is not ...}
+    return st.fixed_dictionaries(required, optional=optional).map(lambda call: (call, {**defaults, **call}))
+
+
+def in_order(told, given):
+    return repr({name: given[name] for name in told})
+
+
+@settings(max_examples=50)
+@given(functions())
+def test_the_schema_says_what_the_function_says(made):
+    function, told = made
+    schema = Tool.of(function).schema()
+    described = schema['function']
+    assert (schema['type'], described['name'], described['description']) == ('function', 'made', 'Does something.')
+    assert list(described['parameters']['properties']) == list(told)
+    assert described['parameters'].get('required', []) == [name for name, (_, default, _) in told.items() if default is ...]
+    assert described['parameters']['additionalProperties'] is False
+    for name, (_, default, said) in told.items():
+        field = described['parameters']['properties'][name]
+        assert field.get('description') == said
+        assert default is ... or field['default'] == default
+    json.dumps(schema)
+    Draft202012Validator.check_schema(described['parameters'])
+    for name, (_, default, said) in told.items():
+        assert name in Tool.of(function).line and (said or '') in Tool.of(function).line
+
+
+@settings(max_examples=50)
+@given(functions(), st.data())
+def test_every_valid_call_is_carried_out_with_the_values_it_gave(made, data):
+    function, told = made
+    call, given_to = data.draw(valid_calls(told))
+    assert Tool.of(function)(**call).note == in_order(told, given_to)
+    assert Tool.of(function)(**json.loads(json.dumps(call))).note == in_order(told, given_to)
+
+
+@settings(max_examples=50)
+@given(functions(), st.data())
+def test_the_same_thing_written_in_another_way_is_taken(made, data):
+    function, told = made
+    call, given_to = data.draw(valid_calls(told))
+    for name, (kind, default, _) in told.items():
+        if KINDS[kind][1] is not None and data.draw(st.booleans()):
+            call[name], given_to[name] = data.draw(KINDS[kind][1])
+        elif default is not ... and kind not in (int | None, bool | None) and data.draw(st.booleans()):
+            call[name], given_to[name] = None, default
+    assert Tool.of(function)(**call).note == in_order(told, given_to)
+
+
+@settings(max_examples=50)
+@given(functions(), st.text(max_size=8) | st.sampled_from(['self', 'given', 'arguments', 'Limit', '_call', 'model_config']), st.data())
+def test_every_unknown_name_is_refused_and_the_known_ones_are_listed(made, name, data):
+    function, told = made
+    call, _ = data.draw(valid_calls(told))
+    if name not in told:
+        with pytest.raises(ToolError) as refused:
+            Tool.of(function)(**call, **{name: 1})
+        words = str(refused.value)
+        assert words.startswith('made: ') and name in words and all(known in words for known in told)
+
+
+@settings(max_examples=50)
+@given(functions().filter(lambda made: made[1]), st.data())
+def test_another_thing_and_a_missing_one_are_refused_and_named(made, data):
+    function, told = made
+    call, _ = data.draw(valid_calls(told))
+    name = data.draw(st.sampled_from(list(told)))
+    kind, default, _ = told[name]
+    wrongs = KINDS[kind][2] | (st.none() if default is ... and kind not in (int | None, bool | None) else st.nothing())
+    with pytest.raises(ToolError, match=name):
+        Tool.of(function)(**{**call, name: data.draw(wrongs)})
+    if default is ...:
+        del call[name]
+        with pytest.raises(ToolError, match=f'{name}: Field required'):
+            Tool.of(function)(**call)
+
+
+def test_a_limit_beside_the_type_holds():
+    def look(k: Annotated[int, Field(ge=1, le=9), 'How many'] = 3) -> Observation:
+        "Look."
+        return Observation(str(k))
+    tool = Tool.of(look)
+    assert tool(k=9).note == '9' and tool().note == '3'
+    assert tool.schema()['function']['parameters']['properties']['k'] == {
+        'default': 3, 'description': 'How many', 'maximum': 9, 'minimum': 1, 'title': 'K', 'type': 'integer'}
+    with pytest.raises(ToolError, match='greater than or equal to 1'):
+        tool(k=0)
+
+
+def test_a_meaning_beside_a_default_of_none_is_kept():
+    def look(k: Annotated[int | None, 'How many'] = None, name: 'Annotated[str, "Whose"]' = 'any') -> Observation:
+        "Look."
+        return Observation(f'{k} {name}')
+    fields = Tool.of(look).schema()['function']['parameters']['properties']
+    assert fields == {'k': {'anyOf': [{'type': 'integer'}, {'type': 'null'}], 'default': None, 'description': 'How many', 'title': 'K'},
+                      'name': {'default': 'any', 'description': 'Whose', 'title': 'Name', 'type': 'string'}}
+    assert Tool.of(look)(k=None, name=None).note == 'None any'
+
+
+def test_a_method_is_a_tool_without_self():
+    class Memory:
+        def look(self, query: str) -> Observation:
+            "Look."
+            return Observation(query)
+    assert list(Tool.of(Memory().look).arguments.model_fields) == ['query']
+    assert Tool.of(Memory().look)(query='x') == Observation('x')
+
+
+def no_words(query: str): ...
+
+
+def no_type(query):
+    "Search."
+
+
+def any_number(*queries: str):
+    "Search."
+
+
+def any_option(query: str, **options: str):
+    "Search."
+
+
+def by_place(query: str, /):
+    "Search."
+
+
+def hidden(_query: str):
+    "Search."
+
+
+def shadowing(model_dump: str):
+    "Search."
+
+
+@pytest.mark.parametrize('function', [no_words, no_type, any_number, any_option, by_place, hidden, shadowing, lambda: None,
+                                      partial(no_type, query='x')])
+def test_what_no_model_could_call_is_no_tool(function):
+    with pytest.raises(TypeError, match='a tool has a name|expected parameters with a plain name and a type'):
+        Tool.of(function)
+
+
+@pytest.mark.parametrize('returned', [None, 'text', [], {'note': 'x'}])
+def test_a_tool_that_returns_something_else_has_broken(returned):
+    def look() -> Any:
+        "Look."
+        return returned
+    with pytest.raises(TypeError, match=f'look returned a {type(returned).__name__}: expected an Observation'):
+        Tool.of(look)()
+
+
+def test_what_a_tool_raises_goes_on_its_way():
+    def look(fault: str) -> Observation:
+        "Look."
+        raise {'tool': ToolError, 'value': ValueError, 'type': TypeError}[fault]('mine')
+    for fault, kind in [('tool', ToolError), ('value', ValueError), ('type', TypeError)]:
+        with pytest.raises(kind) as raised:
+            Tool.of(look)(fault=fault)
+        assert type(raised.value) is kind and str(raised.value) == 'mine'
+
+
+@given(st.text(max_size=20), st.lists(st.text(max_size=10), max_size=4), st.none() | st.integers())
+@example('none of that kind', ['something'], 0)
+def test_an_observation_shows_its_hits_numbered_or_its_number(note, texts, value):
+    hits = tuple(Hit(Snippet(f's{number}', text)) for number, text in enumerate(texts))
+    lines = [note] + ([] if value is not None else [f'{number + 1}. {text}' for number, text in enumerate(texts)])
+    assert Observation(note, hits, value).line == '\n'.join(lines)
+
+
+# ------------------------------------------------------------------ a choice of tools as a reply
+
+PICK = Role('pick', 'Pick one of\n{tools}', '{question}', reply=lambda inputs: choice_of(inputs['tools']))
+rule('pick')(lambda question, tools: {'reasoning': 'by rule', 'call': written('output_answer', answer=question)['call']})
+
+
+def written(function, **parameters):
+    return {'reasoning': 'because', 'call': {'function': function, 'parameters': parameters}}
+
+
+def objects_in(node):
+    if isinstance(node, dict):
+        if isinstance(node.get('properties'), dict) and node.get('type') == 'object':
+            yield node
+        for value in node.values():
+            yield from objects_in(value)
+    elif isinstance(node, list):
+        for value in node:
+            yield from objects_in(value)
+
+
+def words_in(node):
+    """The words of the schema language in a schema; names of fields are none."""
+    if isinstance(node, list):
+        for value in node:
+            yield from words_in(value)
+    elif isinstance(node, dict):
+        for word, value in node.items():
+            yield word
+            yield from words_in(list(value.values()) if word in ('properties', '$defs') else value if word not in ('enum', 'const') else None)
+
+
+STRICT_WORDS = {'$defs', '$ref', 'type', 'title', 'description', 'properties', 'required', 'additionalProperties', 'anyOf', 'enum', 'const',
+                'items'}
+
+
+@st.composite
+def toolboxes(draw):
+    """One to three tools with their parameters as told."""
+    made = {name: draw(functions(name)) for name in draw(st.lists(st.sampled_from(['find', 'find_more', 'count']), min_size=1, unique=True))}
+    return {name: (Tool.of(function), told) for name, (function, told) in made.items()}
+
+
+@settings(max_examples=40)
+@given(toolboxes())
+def test_the_choice_is_strict_whatever_the_tools_are(box):
+    tools = [tool for tool, _ in box.values()]
+    schema = strict_schema(choice_of(tools))
+    assert set(words_in(schema)) <= STRICT_WORDS
+    found = list(objects_in(schema))
+    assert len(found) == 1 + 2 * len(tools)
+    for node in found:
+        assert node['additionalProperties'] is False and node['required'] == list(node['properties'])
+    assert schema['type'] == 'object' and list(schema['properties']) == ['reasoning', 'call']
+    for name in box:
+        assert schema['$defs'][f'{name}_call']['description'] == 'Does something.'
+
+
+@settings(max_examples=40)
+@given(toolboxes(), st.data())
+def test_what_the_strict_schema_allows_is_read_and_carried_out(box, data):
+    name = data.draw(st.sampled_from(list(box)))
+    tool, told = box[name]
+    model = choice_of([tool for tool, _ in box.values()])
+    given_to = data.draw(st.fixed_dictionaries({parameter: KINDS[kind][0] for parameter, (kind, _, _) in told.items()}))
+    said = written(name, **given_to)
+    Draft202012Validator(strict_schema(model)).validate(said)
+    call = read_reply(json.dumps(said), model).call
+    assert (call.function, call.parameters.model_dump()) == (name, given_to)
+    assert tool(**call.parameters.model_dump()).note == in_order(told, given_to)
+
+
+@settings(max_examples=40)
+@given(toolboxes(), st.text(max_size=6))
+@example({'find': (OUTPUT_ANSWER, {})}, '')
+def test_a_name_that_is_no_tool_is_refused_with_those_that_are(box, name):
+    model = choice_of([tool for tool, _ in box.values()])
+    names = [tool.name for tool, _ in box.values()]
+    if name not in names:
+        with pytest.raises(ValueError) as refused:
+            read_reply(json.dumps(written(name)), model)
+        assert all(f"'{known}'" in str(refused.value) for known in names)
+
+
+TOOLS = as_tools(lambda query: ['a text'])
+
+
+@pytest.mark.parametrize('said, told', [
+    (written('find', query='x'), "does not match any of the expected tags: 'search', 'search_during', 'output_answer'"),
+    (written('search'), 'call.search.parameters.query: Field required'),
+    (written('search', query='x', k=3), 'call.search.parameters.k: Extra inputs are not permitted'),
+    (written('search', query=True), 'call.search.parameters.query: Input should be a valid string'),
+    ({'reasoning': '', 'call': {'function': 'search'}}, 'call.search.parameters: Field required'),
+    ({'reasoning': '', 'call': {'parameters': {}}}, "Unable to extract tag using discriminator 'function'"),
+    ({'reasoning': ''}, 'call: Field required'),
+    ({'function': 'search', 'parameters': {'query': 'x'}}, 'reasoning: Field required; call: Field required'),
+    ('search("x")', 'it has no JSON in it'),
+])
+def test_a_wrong_call_gets_one_repair_turn_with_its_reason(said, told):
+    model = ScriptedLM([said, written('search', query='x')])
+    call = model.call(PICK, question='What?', tools=TOOLS)
+    assert call.attempts == 2 and call.reply.call.parameters.query == 'x'
+    reason = model.prompts[1][2].split('cannot be used: ')[1].split('. Reply again')[0]
+    assert told in reason and len(reason) < 200
+    with pytest.raises(ReplyError) as failed:
+        ScriptedLM([said, said]).ask(PICK, question='What?', tools=TOOLS)
+    assert told in str(failed.value)
+
+
+def test_a_server_is_sent_the_strict_choice_and_its_wrong_reply_is_mended():
+    with Server(chat(written('find', query='x')), chat(written('search_during', query='x', start_time=2023, end_time='2024'))) as server:
+        lm = OpenAILM('m', base_url=server.url, api_key='none')
+        reply = lm.ask(PICK, question='What?', tools=TOOLS)
+    assert (reply.call.function, reply.call.parameters.start_time) == ('search_during', '2023')
+    sent = server.requests[0]['response_format']
+    assert sent['type'] == 'json_schema' and sent['json_schema']['strict'] is True
+    assert sent['json_schema']['schema'] == strict_schema(choice_of(TOOLS))
+    assert len(sent['json_schema']['schema']['properties']['call']['anyOf']) == 3
+    assert "'search', 'search_during', 'output_answer'" in server.requests[1]['messages'][-1]['content']
+    assert 'search(query): Search the memory' in server.requests[0]['messages'][0]['content']
+
+
+def test_a_rule_may_write_a_choice_as_a_model_does(monkeypatch):
+    assert RuleLM().ask(PICK, question='What?', tools=TOOLS).call.parameters.answer == 'What?'
+    made = choice_of(TOOLS)
+    own = Role('pick', '', '', reply=lambda inputs: choice_of(inputs['tools']))
+    monkeypatch.setitem(RULES, 'pick', lambda tools: made(**written('search', query='x')))
+    assert RuleLM().ask(own, tools=TOOLS).call.function == 'search'
+    wrong = Role('pick', '', '', reply=lambda inputs: choice_of(inputs['tools']))
+    monkeypatch.setitem(RULES, 'pick', lambda tools: written('find'))
+    with pytest.raises(TypeError, match='its rule must return Choice'):
+        RuleLM().ask(wrong, tools=TOOLS)
+
+
+def test_no_tools_and_two_of_a_name_are_no_choice():
+    for tools in ([], [OUTPUT_ANSWER, OUTPUT_ANSWER]):
+        with pytest.raises(ValueError, match='tools: expected one or more with different names'):
+            choice_of(tools)
+
+
+def test_the_answer_ends_the_search():
+    assert [tool.ends for tool in TOOLS] == [False, False, True]
+    assert OUTPUT_ANSWER(answer=1952) == Observation('1952')
+
+
+# ------------------------------------------------------------------ any memory has tools
+
+days = st.integers(1, 28).flatmap(lambda day: st.integers(1, 4).map(lambda month: datetime(2023, month, day)))
+WORDS = 'boat sea red blue sail harbour storm'.split()
+
+
+@given(st.lists(st.tuples(st.sampled_from(WORDS), st.none() | days), max_size=8), st.sampled_from(WORDS), st.integers(0, 5),
+       st.integers(1, 4), st.integers(1, 4))
+@example([('boat', None), ('boat', datetime(2023, 2, 1))], 'boat', 1, 1, 4)
+@settings(max_examples=60)
+def test_the_tools_of_a_store_are_its_search(texts, query, k, first, last):
+    index = LexicalIndex()
+    index.add([Snippet(f's{number}', text, said=said) for number, (text, said) in enumerate(texts)])
+    tools = {tool.name: tool for tool in as_tools(index, k)}
+    assert list(tools['search'](query=query).hits) == index.search(query, k)
+    call = {'query': query, 'start_time': f'2023-0{first}', 'end_time': f'2023-0{last}'}
+    if first > last:
+        with pytest.raises(ToolError, match='start_time: expected one that is not after end_time'):
+            tools['search_during'](**call)
+        return
+    seen = tools['search_during'](**call)
+    during = TimeSpan(TimeSpan.month(2023, first).start, TimeSpan.month(2023, last).end, 'span')
+    assert list(seen.hits) == index.search(query, k, during=during)
+    timeless = not seen.hits and all(hit.snippet.said is None for hit in index.search(query, k))
+    assert ('no times' in seen.note) == timeless
+    assert f'Found {len(seen.hits)} ' in seen.note
+
+
+@given(st.text(max_size=12) | st.sampled_from(['2023', '2023-05', '16 May 2023', 'since 2016', 'until 2016', 'yesterday', '2016-2018']))
+def test_a_written_date_has_two_ends_or_is_refused_by_name(text):
+    try:
+        span = day_of(text, 'end_time')
+    except ToolError as refused:
+        assert str(refused).startswith('end_time: expected a date such as')
+    else:
+        assert span.start <= span.end
+
+
+def test_long_words_of_a_model_are_cut():
+    tools = {tool.name: tool for tool in TOOLS}
+    assert len(tools['search'](query='long ' * 1000).note) < 300
+    assert len(tools['search_during'](query='long ' * 1000, start_time='2023', end_time='2023').note) < 400
+    with pytest.raises(ToolError) as refused:
+        tools['search_during'](query='x', start_time='long ' * 1000, end_time='2023')
+    assert len(str(refused.value)) < 300
+
+
+def test_a_memory_gives_its_own_tools_else_those_of_any_store():
+    def look(query: str) -> Observation:
+        "Look."
+        return Observation(query)
+
+    class Own:
+        search = None
+
+        def tools(self):
+            return (look, OUTPUT_ANSWER)
+
+    class OtherMeaning:
+        tools = ('hammer',)
+
+        def search(self, query, k):
+            return []
+    assert [tool.name for tool in tools_of(Own())] == ['look', 'output_answer']
+    for memory in (OtherMeaning(), LexicalIndex(), lambda query: []):
+        assert [tool.name for tool in tools_of(memory)] == ['search', 'search_during', 'output_answer']
+    assert [tool.name for tool in as_tools(lambda query: [], timed=False)] == ['search', 'output_answer']
+
+
+def test_what_cannot_be_searched_or_asked_for_is_refused_when_the_tools_are_made():
+    with pytest.raises(TypeError, match='expected an object with search'):
+        tools_of(42)
+    with pytest.raises(ValueError, match='k: expected 0 or more'):
+        as_tools(lambda query: [], k=-1)
+
+
+def test_arguments_of_the_shipped_tools_have_meanings():
+    for tool in TOOLS:
+        assert all(field.description for field in arguments_of(tool.function).model_fields.values())
+
+
+def test_a_truth_inside_a_list_is_no_number():
+    def look(days: list[int], marks: 'list[list[bool]]' = []) -> Observation:  # noqa: B006
+        "Look."
+        return Observation(f'{days} {marks}')
+    assert Tool.of(look)(days=['8', 9.0], marks=[[True]]).note == '[8, 9] [[True]]'
+    for wrong in ({'days': [8, True]}, {'days': [8], 'marks': [[False], [1]]}):
+        with pytest.raises(ToolError, match='Input should be'):
+            Tool.of(look)(**wrong)
+
+
+# ------------------------------------------------------------------ made once
+
+def test_the_model_of_a_function_is_made_once_and_keeps_nothing_alive():
+    class Shelf:
+        def take(self, place: int) -> Observation:
+            "Take a thing."
+            return Observation(str(place))
+
+    one, other = Shelf(), Shelf()
+    assert arguments_of(one.take) is arguments_of(other.take)
+    assert choice_of([Tool.of(one.take)]) is choice_of([Tool.of(other.take)])
+    with pytest.raises(TypeError):
+        arguments_of(Shelf.take)  # unbound, it has a parameter without a type
+    gone = [weakref.ref(thing) for thing in (one, Shelf.take)]
+    del one, other, Shelf
+    gc.collect()
+    assert [ref() for ref in gone] == [None, None]
+
+
+def test_functions_that_look_alike_are_told_apart():
+    def made(default):
+        def look(place: int = default) -> Observation:
+            "Look."
+            return Observation(str(place))
+        return Tool.of(look)
+    assert [made(default)().note for default in (1, 2)] == ['1', '2']
+    assert choice_of([made(1)]) is not choice_of([made(2)])

@@ -1,0 +1,474 @@
+"""Traces: whatever the texts are, nothing is lost, nothing acts upon the page or the terminal, and faults are named."""
+import json
+import re
+import string
+from collections.abc import Iterator
+from types import SimpleNamespace
+from datetime import datetime
+from typing import Literal
+
+import pytest
+from hypothesis import example, given, settings, strategies as st
+from pydantic import BaseModel, ValidationError
+
+from memnb.core.roles import Call, Usage
+from memnb.core.trace import as_step, mend, printable, Row, Step, TONES, ToolStep
+from memnb.core.trace import (
+    AnswerStep, Bullet, ModelStep, NoteStep, report_html, RouteStep, SearchStep, Seen, StateStep,
+    Trace, TraceError)
+from pages_read import Page, squeezed
+
+# What a hostile memory would try, besides every single character that there is.
+MARKUP = ['<script>alert(1)</script>', '"><img src=x onerror=alert(1)>', "' onmouseover='x", '</style></pre></details></li>',
+          '<!-- ', '-->', ']]>', '&lt;b&gt;', '&#60;i&#62;', '<a href="javascript:x">', '<', '&', '\x1b[2J', '\x1b]0;t\x07', '\x9b31m',
+          '\u202e', '\ud83d', '\udc00', '\x00', '\r\n', '\t', '\x85', '\u2028', 'plain words', ' ', '{question}']
+ANY_CHARACTER = st.characters(exclude_categories=())
+TEXTS = st.lists(st.sampled_from(MARKUP) | st.text(ANY_CHARACTER, max_size=8), max_size=4).map(''.join)
+IDS = st.lists(TEXTS, max_size=3)
+COUNTS = st.integers(0, 2 ** 40)
+USAGES = st.builds(Usage, COUNTS, COUNTS, COUNTS, st.booleans())
+SEENS = st.builds(Seen, id=TEXTS, text=TEXTS, sources=IDS, score=st.none() | st.floats(), when=st.none() | TEXTS,
+                  speaker=st.none() | TEXTS)
+BULLETS = st.builds(Bullet, text=TEXTS, sources=IDS, grounded=st.booleans())
+REPLIES = st.none() | st.dictionaries(TEXTS, st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | TEXTS,
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(TEXTS, inner, max_size=2), max_leaves=4), max_size=2)
+ROUNDS = st.integers(0, 4)
+TOOL_STEPS = st.builds(ToolStep, iteration=ROUNDS, tool=TEXTS, arguments=REPLIES, reasoning=TEXTS, note=TEXTS,
+                       hits=st.lists(SEENS, max_size=2), value=st.none() | st.integers(), error=st.booleans())
+STEPS = st.one_of(
+    st.builds(SearchStep, iteration=ROUNDS, query=TEXTS, k=COUNTS, masked=COUNTS, hits=st.lists(SEENS, max_size=2),
+              error=st.none() | TEXTS),
+    st.builds(ModelStep, role=TEXTS, system=TEXTS, user=TEXTS, reply=REPLIES, usage=USAGES, error=st.none() | TEXTS,
+              raw=st.none() | TEXTS, attempts=st.integers(1, 3), cached=st.booleans()),
+    st.builds(StateStep, iteration=ROUNDS, evidence=st.lists(BULLETS, max_size=2), gaps=IDS, gained=IDS, closed=IDS, opened=IDS),
+    st.builds(RouteStep, iteration=ROUNDS, proposed=TEXTS, action=TEXTS, reason=TEXTS),
+    st.builds(NoteStep, iteration=ROUNDS, text=TEXTS),
+    st.builds(AnswerStep, draft=st.none() | TEXTS, answer=TEXTS), TOOL_STEPS)
+TRACES = st.builds(Trace, question=TEXTS, method=TEXTS, model=TEXTS, answer=st.none() | TEXTS, evidence=IDS, read=IDS, gaps=IDS,
+                   steps=st.lists(STEPS, max_size=5), usage=st.dictionaries(TEXTS, USAGES, max_size=2),
+                   error=st.none() | TEXTS, seconds=st.none() | st.floats())
+
+
+def texts_of(value) -> Iterator[str]:
+    """Every text in a structure, keys and kinds left out."""
+    if isinstance(value, dict):
+        for key, item in value.items():
+            if key != 'kind':
+                yield from texts_of(item)
+    elif isinstance(value, (list, tuple)):
+        for item in value:
+            yield from texts_of(item)
+    elif isinstance(value, str):
+        yield value
+
+
+def renamed(value, names: dict[str, str]):
+    """The same structure with every text that holds something replaced by a harmless name, equal texts by equal names."""
+    if isinstance(value, dict):
+        return {key: item if key == 'kind' else renamed(item, names) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [renamed(item, names) for item in value]
+    if isinstance(value, str) and value:
+        return names.setdefault(value, f'word{len(names)}')
+    return value
+
+
+# ------------------------------------------------------------------ texts
+
+@given(st.text(ANY_CHARACTER))
+def test_mended_text_can_be_encoded_and_good_text_is_kept(text):
+    mended = mend(text)
+    assert mended.encode('utf-8').decode('utf-8') == mended == mend(mended)
+    try:
+        text.encode('utf-8')
+    except UnicodeEncodeError:
+        assert '\ufffd' in mended or len(mended) < len(text)
+    else:
+        assert mended == text
+
+
+@given(TEXTS | st.text(ANY_CHARACTER), st.booleans())
+def test_printable_text_steers_nothing_and_keeps_what_is_ordinary(text, lines):
+    import unicodedata
+    shown = printable(text, lines)
+    steering = {char for char in shown if unicodedata.category(char) in ('Cc', 'Cs', 'Zl', 'Zp')
+                or unicodedata.bidirectional(char) in ('LRE', 'RLE', 'LRO', 'RLO', 'PDF', 'LRI', 'RLI', 'FSI', 'PDI')}
+    assert steering <= (set('\t\n') if lines else set())
+    ordinary = set(string.ascii_letters + string.digits + string.punctuation + 'äéß你😀')
+    assert [char for char in shown if char in ordinary] == [char for char in text if char in ordinary]
+
+
+# ------------------------------------------------------------------ JSON
+
+@settings(max_examples=150)
+@given(TRACES, st.sampled_from([None, 1]))
+def test_a_trace_comes_back_equal_from_strict_json(trace, indent):
+    written = trace.to_json(indent)
+
+    def refuse(constant):
+        raise AssertionError(f'{constant} is not JSON')
+
+    json.loads(written.encode('utf-8'), parse_constant=refuse)
+    again = Trace.from_json(written)
+    assert again == trace
+    assert [type(step) for step in again.steps] == [type(step) for step in trace.steps]
+    assert again.to_json(indent) == written
+    assert Trace.from_json(written.encode('utf-8')) == trace
+
+
+JSON = st.recursive(st.none() | st.booleans() | st.integers() | st.floats() | st.text(ANY_CHARACTER, max_size=5),
+                    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(
+                        st.sampled_from(['kind', 'steps', 'question', 'method', 'model', 'hits', 'usage']) | st.text(max_size=3),
+                        inner, max_size=6), max_leaves=12)
+
+
+@given(JSON.map(json.dumps) | st.text(ANY_CHARACTER) | st.binary())
+@example('[' * 5000)
+@example('{"question": "\\ud83d", "method": "m", "model": "m"}')
+@example('{"question": "q", "method": "m", "model": "m", "steps": [{"kind": ["search"]}]}')
+@example('')
+def test_any_other_text_is_a_trace_error_of_one_line(text):
+    try:
+        trace = Trace.from_json(text)
+    except TraceError as error:
+        message = str(error)
+        assert message.startswith('not a trace: ') and '\n' not in message and not re.search('[\x00-\x1f\x7f-\x9f]', message)
+    else:
+        assert isinstance(trace, Trace)
+
+
+@given(st.text(min_size=1).filter(lambda kind: kind not in Step.kinds))
+def test_an_unknown_kind_is_named_with_the_known_ones(kind):
+    with pytest.raises(TraceError) as caught:
+        Trace.from_json(json.dumps({'question': 'q', 'method': 'm', 'model': 'm', 'steps': [{'kind': kind}]}))
+    assert 'steps.0' in str(caught.value) and printable(repr(kind)) in str(caught.value)
+    for known in ('answer', 'model', 'note', 'route', 'search', 'state'):
+        assert known in str(caught.value)
+
+
+def test_a_misspelt_field_is_named_and_not_lost():
+    step = RouteStep(iteration=1, proposed='a', action='b', reason='c').model_dump()
+    with pytest.raises(TraceError, match=r'steps\.0\.reson'):
+        Trace.from_json(json.dumps({'question': 'q', 'method': 'm', 'model': 'm', 'steps': [{**step, 'reson': 'd'}]}))
+
+
+# ------------------------------------------------------------------ kinds of steps
+
+@pytest.fixture
+def kinds():
+    """The registry, as it was before the test."""
+    before = dict(Step.kinds)
+    yield Step.kinds
+    Step.kinds.clear()
+    Step.kinds.update(before)
+
+
+def test_a_new_kind_is_stored_read_and_shown(kinds):
+    class HopStep(Step):
+        kind: Literal['hop'] = 'hop'
+        node: str
+        depth: int
+
+    trace = Trace(question='q', method='m', model='m', steps=[HopStep(node='<b>', depth=2)])
+    assert Trace.from_json(trace.to_json()) == trace
+    assert isinstance(Trace.from_json(trace.to_json()).steps[0], HopStep)
+    assert 'node: <b>, depth: 2' in str(trace)
+    assert 'node: &lt;b&gt;, depth: 2' in trace._repr_html_()
+
+    class OddStep(Step):
+        kind: Literal['<odd>'] = '<odd>'
+
+    assert '<dt>&lt;odd&gt;</dt>' in Trace(question='q', method='m', model='m', steps=[OddStep()])._repr_html_()
+
+    class HopStep(Step):  # a cell that is run again
+        kind: Literal['hop'] = 'hop'
+        node: str
+
+    assert kinds['hop'] is HopStep
+
+
+def test_a_kind_belongs_to_one_class_and_every_class_has_one(kinds):
+    with pytest.raises(TypeError, match="Second: the kind 'search' belongs to SearchStep already"):
+        class Second(Step):
+            kind: Literal['search'] = 'search'
+    with pytest.raises(TypeError, match='Third needs a line kind'):
+        class Third(Step):
+            size: int
+    assert kinds['search'] is SearchStep
+
+
+def test_what_is_not_a_step_is_refused_as_a_step():
+    with pytest.raises(ValidationError, match='unknown kind of step None'):
+        Trace(question='q', method='m', model='m', steps=['search'])
+
+
+# ------------------------------------------------------------------ records
+
+def hit(said=None, time=None, score=1.5):
+    return SimpleNamespace(score=score, snippet=SimpleNamespace(id='D1:3', text='hello', sources=('D1:3',), time=time, said=said,
+                                                                speaker='Ada'))
+
+
+def test_seen_is_dated_by_the_day_it_was_said_then_by_its_time():
+    assert Seen.of(hit(datetime(2023, 5, 8, 13, 56), 'May 2023')).when == '8 May 2023'
+    assert Seen.of(hit(None, 'May 2023')).when == 'May 2023'
+    assert Seen.of(hit()).when is None
+    assert Seen.of(hit()) == Seen(id='D1:3', text='hello', sources=['D1:3'], score=1.5, speaker='Ada')
+
+
+def test_a_score_is_a_finite_number_or_none():
+    import numpy
+    assert Seen.of(hit(score=numpy.float32(0.5))).score == 0.5
+    assert Seen.of(hit(score=float('inf'))).score is None and Seen.of(hit(score=None)).score is None
+    with pytest.raises(ValueError):
+        Seen.of(hit(score='high'))
+
+
+def test_a_model_step_keeps_the_call_and_shows_prompt_reply_and_failure():
+    class Reply(BaseModel):
+        word: str
+        share: float
+
+    call = Call('judge', Reply(word='ja\ud83d', share=float('nan')), Usage(1, 20, 3), system='be fair', user='is it so?')
+    step = ModelStep.of(call)
+    assert step == ModelStep(role='judge', system='be fair', user='is it so?', reply={'word': 'ja\ufffd', 'share': None},
+                             usage=Usage(1, 20, 3))
+    [row] = step.rows()
+    assert [title for title, _ in row.pages] == ['system', 'prompt', 'reply'] and row.note == '1 call, 20 tokens in and 3 out'
+    step.error = 'no JSON in it'
+    assert step.rows()[0] == row and step.rows()[1] == Row('failed', 'no JSON in it', tone='error')
+    assert 'no JSON in it' in str(Trace(question='q', method='m', model='m', steps=[step]))
+
+
+@pytest.mark.parametrize('attempts, cached, note', [
+    (1, False, ''), (2, False, ', second attempt'), (1, True, ', replayed'), (2, True, ', second attempt, replayed')])
+def test_a_model_step_says_what_was_read_when_and_whether_it_was_replayed(attempts, cached, note):
+    class Reply(BaseModel):
+        word: str
+
+    said = '<think>\ud83d</think>{"word": "yes"}'
+    step = ModelStep.of(Call('judge', Reply(word='yes'), Usage(1, 20, 3), 'be fair', 'is it so?', said, attempts, cached))
+    assert (step.raw, step.attempts, step.cached) == (said.replace('\ud83d', '\ufffd'), attempts, cached)
+    assert step.rows()[0].note == '1 call, 20 tokens in and 3 out' + note
+    assert ModelStep.model_validate_json(step.model_dump_json()) == step
+
+
+def test_a_failed_step_shows_what_was_said_and_does_not_speak_of_a_rule():
+    step = ModelStep(role='judge', user='is it so?', raw='Well, <b>perhaps</b>', attempts=2, usage=Usage(2, 20, 3), error='no JSON')
+    assert step.rows()[0].pages == (('prompt', 'is it so?'), ('said', 'Well, <b>perhaps</b>'))
+    assert 'Well, &lt;b&gt;perhaps' in Trace(question='q', method='m', model='m', steps=[step])._repr_html_()
+    assert ModelStep(role='judge', error='no connection').rows()[0].note == 'no reply came'
+    assert ModelStep(role='judge', reply={'word': 'yes'}).rows()[0].note == 'a rule answered'
+
+
+@given(TOOL_STEPS)
+@example(ToolStep(iteration=1, tool='output_answer', arguments={'answer': 'yes'}, note='yes'))
+def test_a_tool_step_survives_json_and_its_call_can_be_read(step):
+    assert as_step(json.loads(step.model_dump_json())) == step
+    *thought, called = [row for row in step.rows() if row.label != 'failed']
+    assert [row.text for row in thought] == [step.reasoning] * bool(step.reasoning)
+    assert called.text.startswith(f'{step.tool}(') and called.text.endswith(')')
+    assert list(called.hits) == step.hits and called.tone == 'search'
+    failed = [row for row in step.rows() if row.label == 'failed']
+    assert [(row.text, row.tone) for row in failed] == [(step.note, 'error')] * step.error
+    assert called.note == ('' if step.error or step.note in (step.arguments or {}).values() else step.note)
+
+
+def test_a_picked_tool_opens_the_round_and_another_model_call_closes_it():
+    def asked(role):
+        return ModelStep(role=role, user=f'prompt of {role}')
+    steps = [asked('first'), ToolStep(iteration=1, tool='find', arguments={'a': 'x', 'b': None, 'c': 3}, note='Found 0'), asked('second'),
+             ToolStep(iteration=2, tool='count', arguments={}, value=2, note='There are 2', hits=[Seen(id='f1', text='one')]),
+             asked('answer'), AnswerStep(answer='two'), asked('later'), SearchStep(iteration=3, query='q', k=1), asked('last')]
+    trace = Trace(question='q', method='m', model='m', answer='two', steps=steps)
+    before, *rounds = report_html([trace], 'a report').split('<h4>')
+    assert 'prompt of' not in before
+    assert [re.findall(r'prompt of (\w+)', part) for part in rounds] == [['first'], ['second', 'answer', 'later'], ['last']]
+    before, *parts = trace._repr_html_().split('<section')
+    assert 'prompt of' not in before
+    assert [re.findall(r'prompt of (\w+)', part) for part in parts] == [['first'], ['second'], ['answer'], ['later'], [], ['last']]
+    text = str(trace)
+    assert text.startswith("question   q\n\nround 1\ncalled     find(a='x', c=3) (Found 0)\n\nround 2\ncalled     count() (There are 2)\n")
+    assert 'f1 · no date · one' in text
+
+
+def test_a_failed_search_says_so():
+    step = SearchStep(iteration=1, query='pots', k=5, error='ConnectionError: no route')
+    assert [(row.label, row.text, row.tone) for row in step.rows()] == [
+        ('searched', 'pots', 'search'), ('failed', 'ConnectionError: no route', 'error')]
+    assert 'failed     ConnectionError: no route' in str(Trace(question='q', method='m', model='m', steps=[step]))
+
+
+def test_a_step_of_an_older_trace_is_read():
+    old = {'kind': 'model', 'role': 'judge', 'system': '', 'user': '', 'reply': None, 'usage': {}, 'error': None}
+    step = Trace.from_json(json.dumps({'question': 'q', 'method': 'm', 'model': 'm', 'steps': [old]})).steps[0]
+    assert (step.raw, step.attempts, step.cached) == (None, 1, False)
+
+
+def test_seen_by_turn_prefers_the_snippet_with_the_fewest_turns():
+    wide, narrow = Seen(id='s1', text='both', sources=['D1:1', 'D1:2']), Seen(id='D1:2', text='alone')
+    trace = Trace(question='q', method='m', model='m', evidence=['D1:2', 'D9:9'], steps=[
+        SearchStep(iteration=1, query='q', k=2, hits=[wide, narrow])])
+    assert trace.seen('D1:2') is narrow and trace.seen('D1:1') is wide and trace.seen('D9:9') is None
+    assert [(seen.id, seen.text) for seen in trace.shown_evidence()] == [('D1:2', 'alone'), ('D9:9', '(not among the snippets)')]
+
+
+def test_the_total_is_the_sum_over_the_roles():
+    trace = Trace(question='q', method='m', model='m', usage={'a': Usage(1, 10, 5), 'b': Usage(2, 1000, 7, True)}, seconds=1.5)
+    assert trace.total == Usage(3, 1010, 12, True)
+    assert 'm (m): 0 turns read, 3 calls, about 1,010 tokens in and 12 out, 1.50 s' in str(trace)
+
+
+# ------------------------------------------------------------------ as text
+
+@settings(max_examples=100)
+@given(TRACES, st.integers(0, 140))
+def test_plain_text_steers_nothing_fits_its_width_and_says_it_all(trace, width):
+    lines = trace.to_text(width=width).split('\n') + trace.to_text(width=width, brief=True).split('\n')
+    assert all(not re.search('[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\u2028\u2029]', line) for line in lines)
+    assert all(len(line) <= max(width, 40) for line in lines)
+    said = squeezed(trace.to_text(width=width))
+    wanted = [trace.question, trace.answer or 'none', *trace.gaps, trace.error or '']
+    for step in trace.steps:
+        if isinstance(step, RouteStep):
+            wanted += [step.action, step.proposed, step.reason]
+        elif isinstance(step, StateStep):
+            wanted += [*step.gained, *step.closed, *step.gaps]
+        elif isinstance(step, (SearchStep, NoteStep)):
+            wanted.append(step.query if isinstance(step, SearchStep) else step.text)
+    for text in wanted:
+        assert squeezed(printable(text)) in said
+
+
+@settings(max_examples=50)
+@given(TRACES)
+def test_colour_adds_our_own_sequences_and_nothing_else(trace):
+    colours = '|'.join(re.escape(f'\x1b[{code}m') for code in {'0', *TONES.values()})
+    assert re.sub(colours, '', trace.to_text(color=True)) == trace.to_text()
+    assert re.sub(colours, '', trace.to_text(color=True, brief=True)) == trace.to_text(brief=True)
+
+
+def test_text_tells_the_story_in_order():
+    trace = Trace(question='Why?', method='memr3', model='rule', answer='because', evidence=['D1:1'], read=['D1:1', 'D1:2'], steps=[
+        SearchStep(iteration=1, query='Why?', k=2, masked=3, hits=[
+            Seen(id='D1:1', text='long ' * 40, when='8 May 2023', speaker='Ada'), Seen(id='D1:2', text='short')]),
+        StateStep(iteration=1, evidence=[Bullet(text='a fact', sources=['D1:1']), Bullet(text='a guess', grounded=False)],
+                  gained=['a fact', 'a guess'], gaps=['a gap'], opened=['a gap']),
+        RouteStep(iteration=1, proposed='answer', action='retrieve', reason='too many reflections'),
+        StateStep(iteration=2, evidence=[Bullet(text='a fact', sources=['D1:1'])], closed=['a gap']),
+        AnswerStep(draft='maybe', answer='because')])
+    assert str(trace) == '''\
+question   Why?
+
+round 1
+searched   Why? (2 of 2 came back, 3 masked)
+           D1:1 · 8 May 2023 · Ada: long long long long long long long long long long long long lon…
+           D1:2 · no date · short
+gained     a fact [D1:1]
+gained     a guess (ungrounded: cites nothing retrieved)
+open       a gap (new)
+decided    retrieve (proposed: answer) (too many reflections)
+
+round 2
+gained     nothing new
+closed     a gap
+drafted    maybe
+
+answer     because [D1:1]
+           D1:1 · 8 May 2023 · Ada: long long long long long long long long long long long long lon…
+cost       memr3 (rule): 2 turns read, no model was asked'''
+    assert trace.to_text(brief=True, width=60) == '''\
+round 1
+searched   Why? (2 of 2 came back, 3 masked)
+gained     a fact [D1:1]
+gained     a guess (ungrounded: cites nothing retrieved)
+open       a gap (new)
+decided    retrieve (proposed: answe… (too many reflections)
+round 2
+gained     nothing new
+closed     a gap
+drafted    maybe
+answer     because [D1:1]
+           D1:1 · 8 May 2023 · Ada: long long long long lon…
+cost       memr3 (rule): 2 turns read, no model was asked'''
+
+
+def test_the_short_form_shows_what_a_query_adds_to_the_question():
+    trace = Trace(question='Why did she?', method='m', model='m', evidence=['1', '2', '3', '4'], steps=[
+        SearchStep(iteration=1, query='Why did she? the reason', k=2, hits=[Seen(id='D1:1', text='hidden')])])
+    lines = trace.to_text(brief=True).split('\n')
+    assert lines[1] == 'searched   … the reason (1 of 2 came back)' and 'hidden' not in ''.join(lines)
+    assert [line.split()[0] for line in lines[3:6]] == ['1', '2', '3'] and len(lines) == 7
+
+
+# ------------------------------------------------------------------ as HTML
+
+@settings(max_examples=80, deadline=None)
+@given(st.lists(TRACES, max_size=3), TEXTS)
+def test_text_stays_text_whatever_it_says(traces, title):
+    names: dict[str, str] = {}
+    innocent = [Trace.model_validate(renamed(trace.model_dump(), names)) for trace in traces]
+    notes = {trace.question: title for trace in traces}
+    page = Page(report_html(traces, title, notes))
+    plain = Page(report_html(innocent, 'title', {trace.question: 'note' for trace in innocent}))
+    assert (page.tags, page.closed) == (plain.tags, plain.closed) and page.odd == plain.odd == ['doctype html']
+    for trace, other in zip(traces, innocent):
+        page, plain = Page(trace._repr_html_()), Page(other._repr_html_())
+        assert (page.tags, page.closed) == (plain.tags, plain.closed) and page.odd == []
+
+
+OUR_TAGS = {'html', 'head', 'meta', 'title', 'style', 'body', 'main', 'section', 'article', 'table', 'thead', 'tbody', 'tr', 'th', 'td',
+            'a', 'p', 'div', 'span', 'small', 'b', 'br', 'code', 'details', 'summary', 'dl', 'dt', 'dd', 'ol', 'li', 'pre',
+            'h1', 'h2', 'h3', 'h4', 'h5', 'button', 'input', 'output', 'script'}
+OUR_ATTRIBUTES = {'class', 'id', 'open', 'lang', 'charset', 'content', 'name', 'hidden', 'type', 'min', 'max', 'value', 'tabindex', 'role',
+                  'aria-label', 'aria-live', 'aria-pressed', 'data-at', 'data-go', 'data-pause'}
+
+
+@settings(max_examples=60, deadline=None)
+@given(TRACES, TEXTS)
+def test_the_page_has_only_our_tags_and_loads_nothing(trace, title):
+    page = Page(report_html([trace], title) + trace._repr_html_())
+    assert set(page.names) <= OUR_TAGS
+    for _, attributes in page.tags:
+        for name, value in attributes.items():
+            assert name in OUR_ATTRIBUTES or (name == 'href' and value[0] == '#')
+            assert name != 'class' or value in {*TONES, 'memnb', 'answer', 'bar', 'columns', 'memnb-story'}
+    assert 'url(' not in page.text and '@import' not in page.text.split('memnb{')[0]
+
+
+@settings(max_examples=50, deadline=None)
+@given(TRACES)
+def test_the_page_shows_every_text_of_the_steps(trace):
+    shown = squeezed(Page(trace._repr_html_()).words)
+    assert squeezed(printable(trace.question)) in shown
+    for step in trace.steps:
+        fields = step.model_dump(exclude={'reply', 'usage', 'opened', 'kind'} | ({'answer'} if isinstance(step, AnswerStep) else set()))
+        if isinstance(step, ToolStep):
+            given = {name: value for name, value in (fields.pop('arguments') or {}).items() if value is not None}
+            fields['written'] = [f'{name}={value!r}' for name, value in given.items()]
+            fields['note'] = '' if step.note in given.values() and not step.error else step.note
+        if isinstance(step, (SearchStep, ToolStep)):
+            fields['hits'] = [{**seen, 'sources': []} for seen in fields['hits']]
+        if isinstance(step, ModelStep) and step.reply is not None:
+            del fields['raw']  # what was said is shown where no reply could be read from it
+        for text in texts_of(fields):
+            assert squeezed(printable(text)) in shown or squeezed(printable(text, lines=True)) in shown
+
+
+def test_a_script_in_a_memory_shows_as_text():
+    seen = Seen(id='D1:1', text='<script>alert(1)</script>')
+    trace = Trace(question='q', method='m', model='m', steps=[SearchStep(iteration=1, query='q', k=1, hits=[seen])])
+    page = trace._repr_html_()
+    assert '<script>alert' not in page and '&lt;script&gt;alert(1)&lt;/script&gt;' in page
+    assert page.count('<script') == 1 and '<script' not in report_html([trace], 'a report')
+
+
+def test_the_report_has_an_index_that_leads_to_every_question_once():
+    traces = [Trace(question=question, method=method, model='rule', answer=f'{method} says {question}')
+              for question in ('first?', 'second?') for method in ('rag', 'memr3')]
+    page = report_html(traces, 'Two & two', {'second?': 'expected: 2'})
+    assert re.findall(r'href="#(q\d)"', page) == re.findall(r'<section id="(q\d)"', page) == ['q1', 'q2']
+    assert page.count('rag says first?') == 2 and page.count('expected: 2') == 1
+    assert '<title>Two &amp; two</title>' in page and page.startswith('<!doctype html>')
+    assert Page(report_html([], 'nothing')).words.endswith('nothingQuestion\n')

@@ -1,0 +1,313 @@
+"""Intervals: cases worked by hand, scipy and a plain bootstrap as oracles, laws over arbitrary samples, and coverage."""
+import itertools
+import statistics
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from memnb.evaluation.metrics import (
+    _counts, bootstrap, effective, Interval, paired, refusal_scores, stretch, wilson)
+
+scores = st.floats(0, 1, allow_subnormal=False)
+values = st.lists(scores, min_size=1, max_size=12)
+pairs = st.lists(st.tuples(scores, scores), min_size=1, max_size=12)
+clustered = st.lists(st.tuples(scores, st.sampled_from('abcd')), min_size=1, max_size=12)
+often = settings(max_examples=50, deadline=None)
+
+
+def ends(interval):
+    return interval.low, interval.high
+
+
+def width(interval):
+    return interval.high - interval.low
+
+
+def apart(rows):
+    """The two columns of some rows."""
+    return [one for one, _ in rows], [other for _, other in rows]
+
+
+# --- oracles ---------------------------------------------------------------------------------------------------------
+
+def reach_by_hand(groups, confidence):
+    """What is below and above the mean, from every way to draw as many groups as there are, one way after the other."""
+    mean = statistics.fmean(value for group in groups for value in group)
+    means = []
+    for ways in itertools.product(groups, repeat=len(groups)):
+        drawn = [value for group in ways for value in group]
+        means.append(statistics.fmean(drawn))
+    low, high = np.quantile(means, [(1 - confidence) / 2, (1 + confidence) / 2])
+    sizes = [len(group) for group in groups]
+    worth = max(2, sum(sizes) ** 2 / sum(size * size for size in sizes))
+    factor = (worth / (worth - 1)) ** .5 * stats.t.ppf((1 + confidence) / 2, worth - 1) / stats.norm.ppf((1 + confidence) / 2)
+    return factor * min(low - mean, 0), factor * max(high - mean, 0)
+
+
+@given(st.lists(st.lists(st.floats(-1, 1, allow_subnormal=False), min_size=1, max_size=2), min_size=1, max_size=3), st.sampled_from([.5, .9, .95]))
+@often
+def test_few_values_agree_with_every_way_to_draw_them(groups, confidence):
+    flat = [value for group in groups for value in group]
+    assume(len(flat) <= 4)
+    names = [name for name, group in enumerate(groups) for _ in group]
+    units = [[[value] for value in flat], groups] if len(groups) > 1 else [[[value] for value in flat]]
+    reaches = [reach_by_hand(one, confidence) for one in units]
+    mean = statistics.fmean(flat)
+    low = max(mean + min(low for low, _ in reaches), min(flat))
+    high = min(mean + max(high for _, high in reaches), max(flat))
+    assert ends(bootstrap(flat, names, confidence=confidence)) == pytest.approx((low, high), abs=1e-9)
+
+
+def test_the_interval_over_questions_is_scipys_times_the_stretch():
+    sample = np.random.default_rng(3).random(80)
+    theirs = stats.bootstrap([sample], np.mean, n_resamples=4000, method='percentile', random_state=0).confidence_interval
+    ours = bootstrap(sample.tolist(), resamples=4000)
+    unstretched = [ours.mean + (end - ours.mean) / stretch(80) for end in ends(ours)]
+    assert unstretched == pytest.approx((theirs.low, theirs.high), abs=.006)
+
+
+def test_the_interval_over_conversations_is_that_of_conversations_drawn_one_by_one():
+    random = np.random.default_rng(5)
+    groups = [(random.random(size) * .6 + shift).tolist() for size, shift in zip((5, 9, 14, 4, 8, 11, 6, 12), random.random(8) * .4)]
+    means = []
+    for _ in range(4000):
+        drawn = [value for place in random.integers(0, 8, size=8) for value in groups[place]]
+        means.append(sum(drawn) / len(drawn))
+    flat, names = apart([(value, name) for name, group in enumerate(groups) for value in group])
+    found, worth = bootstrap(flat, names, resamples=4000), effective(np.array([len(group) for group in groups]))
+    assert [found.mean + (end - found.mean) / stretch(worth) for end in ends(found)] == pytest.approx(np.quantile(means, [.025, .975]), abs=.012)
+    assert found.over == 'conversations'
+
+
+@given(st.floats(1.5, 500), st.sampled_from([.5, .9, .95, .99]))
+@often
+def test_the_stretch_is_that_of_the_formula_and_falls_to_one(units, confidence):
+    upper = (1 + confidence) / 2
+    assert stretch(units, confidence) == pytest.approx((units / (units - 1)) ** .5 * stats.t.ppf(upper, units - 1) / stats.norm.ppf(upper))
+    assert stretch(units, confidence) > stretch(units + 1, confidence) > 1
+
+
+@given(st.lists(st.integers(1, 300), min_size=2, max_size=12))
+@often
+def test_the_effective_number_lies_between_two_and_the_number(sizes):
+    assert 2 <= effective(np.array(sizes)) <= len(sizes) + 1e-9
+    assert effective(np.array(sizes[:1] * len(sizes))) == pytest.approx(len(sizes))
+
+
+@pytest.mark.parametrize('size, resamples', [(1, 1), (2, 4), (3, 27), (3, 26), (4, 2000), (5, 2000), (40, 7)])
+def test_a_resample_draws_as_many_as_there_are(size, resamples):
+    drawn = _counts(size, resamples, 1)
+    assert len(drawn) == min(resamples, size ** size)
+    assert (drawn.sum(axis=1) == size).all() and (drawn >= 0).all()
+    if resamples % 2 == 0 or size ** size <= resamples:
+        assert sorted(map(tuple, drawn)) == sorted(map(tuple, drawn[:, ::-1]))
+
+
+# --- laws ------------------------------------------------------------------------------------------------------------
+
+@given(clustered, st.booleans())
+@often
+def test_the_interval_holds_the_mean_and_stays_among_the_values(rows, with_clusters):
+    sample, names = apart(rows)
+    found = bootstrap(sample, names if with_clusters else None, resamples=300)
+    assert found.mean == pytest.approx(np.mean(sample))
+    assert found.n == len(sample)
+    assert min(sample) <= found.low <= found.mean <= found.high <= max(sample)
+    assert found.over == ('conversations' if with_clusters and len(set(names)) > 1 else 'questions')
+
+
+@given(clustered, st.integers(0, 12), st.sampled_from('abcde'))
+@often
+def test_values_that_are_none_change_nothing(rows, place, name):
+    sample, names = apart(rows)
+    more, others = apart([*rows[:place], (None, name), *rows[place:]])
+    assert bootstrap(more, resamples=200) == bootstrap(sample, resamples=200)
+    assert bootstrap(more, others, resamples=200) == bootstrap(sample, names, resamples=200)
+
+
+@given(clustered, st.randoms(use_true_random=False))
+@often
+def test_order_does_not_count_nor_do_names(rows, random):
+    mixed = list(rows)
+    random.shuffle(mixed)
+    for clusters in (lambda names: None, lambda names: names, lambda names: [f'conversation {name}' for name in names]):
+        there, back = [bootstrap(one, clusters(names), resamples=200) for one, names in (apart(rows), apart(mixed))]
+        assert there == back
+
+
+@given(values)
+@often
+def test_a_cluster_for_each_value_is_as_wide_as_none_and_one_cluster_is_none(sample):
+    one, each = bootstrap(sample, ['a'] * len(sample), resamples=200), bootstrap(sample, list(range(len(sample))), resamples=200)
+    assert one == bootstrap(sample, resamples=200)
+    assert ends(each) == ends(one)
+
+
+@given(clustered)
+@often
+def test_conversations_never_make_it_narrower(rows):
+    sample, names = apart(rows)
+    loose, strict = bootstrap(sample, resamples=200), bootstrap(sample, names, resamples=200)
+    assert strict.low <= loose.low and loose.high <= strict.high
+
+
+@given(pairs)
+@often
+def test_a_paired_difference_changes_its_sign_with_its_sides(rows):
+    ours, theirs = apart(rows)
+    there, back = paired(ours, theirs, resamples=200), paired(theirs, ours, resamples=200)
+    assert there.mean == pytest.approx(np.mean(ours) - np.mean(theirs))
+    assert (there.mean, there.low, there.high) == pytest.approx((-back.mean, -back.high, -back.low), abs=1e-12)
+
+
+@given(clustered)
+@often
+def test_identical_sides_differ_by_nothing(rows):
+    sample, names = apart(rows)
+    same = paired(sample, sample, names)
+    assert (same.mean, same.low, same.high, same.n) == (0, 0, 0, len(sample))
+
+
+@given(pairs, st.integers(0, 11))
+@often
+def test_a_pair_with_one_side_missing_is_left_out(rows, place):
+    ours, theirs = apart(rows)
+    place = min(place, len(rows) - 1)
+    left = [row for number, row in enumerate(rows) if number != place]
+    missing = [None if number == place else value for number, value in enumerate(ours)]
+    assert paired(missing, theirs, resamples=200) == paired(*apart(left), resamples=200)
+
+
+@given(st.lists(scores, min_size=5, max_size=12, unique=True))
+@often
+def test_more_questions_make_it_narrower_and_more_confidence_wider(sample):
+    few, many = bootstrap(sample, resamples=400), bootstrap(sample * 9, resamples=400)
+    assume(width(few) > 1e-6)
+    assert .2 < width(many) / width(few) < .5
+    narrow, wide = (bootstrap(sample, resamples=400, confidence=confidence) for confidence in (.5, .95))
+    assert wide.low <= narrow.low and narrow.high <= wide.high
+
+
+@given(st.lists(st.tuples(scores, scores), min_size=1, max_size=6), st.floats(.1, 3), st.floats(-2, 2))
+@often
+def test_the_interval_moves_and_grows_with_the_values(groups, scale, shift):
+    sample, names = apart([(value, name) for name, group in enumerate(groups) for value in group])
+    plain, moved = bootstrap(sample, names, resamples=200), bootstrap([scale * value + shift for value in sample], names, resamples=200)
+    assert (moved.mean, *ends(moved)) == pytest.approx([scale * number + shift for number in (plain.mean, *ends(plain))], abs=1e-9)
+
+
+@pytest.mark.parametrize('confidence', [.02, .05, .1, .5])
+def test_a_lopsided_sample_keeps_its_mean_within_however_little_confidence_is_asked(confidence):
+    for sample in ([0.0] * 30 + [1.0, .1], [1.0] * 30 + [0.0, .9], [0.0] * 50 + [.3, .7, 1.0]):
+        found = bootstrap(sample, confidence=confidence)
+        assert found.low <= found.mean <= found.high
+
+
+def test_the_same_questions_asked_again_teach_nothing():
+    sample, names = [1.0, 0, 1, 1, 0, 0, 0, 0], list('aabbccdd')
+    assert ends(bootstrap(sample * 5, names * 5)) == pytest.approx(ends(bootstrap(sample, names)))
+    assert width(bootstrap(sample * 5)) < .6 * width(bootstrap(sample))
+
+
+# --- by hand ---------------------------------------------------------------------------------------------------------
+
+def test_whole_conversations_are_drawn():
+    clusters = ['a'] * 50 + ['b'] * 50
+    sample = [0.0] * 50 + [1.0] * 50
+    assert ends(bootstrap(sample, clusters)) == (0, 1)
+    assert bootstrap(sample).high < .7
+    assert bootstrap([0.0, 1.0, 1.0], ['a', 'b', 'b']).mean == pytest.approx(2 / 3)
+
+
+def test_three_conversations_by_hand():
+    sample, names = [.4, .5, .6], list('abc')
+    reach = .1 - .65 * (.1 / 3)  # of 27 sorted means, place .65 lies between .4 and the first of three at .4333
+    assert stretch(3) == pytest.approx(2.6887, abs=1e-4)
+    assert ends(bootstrap(sample, names)) == (.4, .6)  # they would reach further, but no value does
+    spread = [number for value in sample for number in (value - .3, value + .3, *[value] * 20)]
+    found = bootstrap(spread, [name for name in names for _ in range(22)])
+    assert ends(found) == pytest.approx((.5 - stretch(3) * reach, .5 + stretch(3) * reach))
+
+
+def test_nothing_to_average_says_so():
+    assert bootstrap([]) == bootstrap([None]) == bootstrap([None], ['a']) == Interval(None, None, None, 0)
+    assert str(bootstrap([])) == '–'
+    assert bootstrap([.5]) == Interval(.5, .5, .5, 1)
+
+
+@pytest.mark.parametrize('wrong, words', [
+    (lambda: bootstrap([1.0, 0.0], ['a']), 'one for each of 2 values, got 1'),
+    (lambda: paired([1.0], []), 'got 1 and 0'),
+    (lambda: bootstrap([0.0, None, float('inf')]), 'got inf at place 2'),
+    (lambda: bootstrap([float('nan')], ['a']), 'got nan at place 0'),
+    (lambda: bootstrap([1.0], confidence=1), 'confidence between 0 and 1'),
+    (lambda: bootstrap([1.0], resamples=0), 'at least 1 resample'),
+    (lambda: wilson(1, 2, confidence=95), 'between 0 and 1, got 95'),
+])
+def test_what_is_wrong_is_refused_with_its_place(wrong, words):
+    with pytest.raises(ValueError, match=words):
+        wrong()
+
+
+# --- shares ----------------------------------------------------------------------------------------------------------
+
+def wilson_by_hand(count, total, confidence):
+    """The formula of 1927."""
+    z, share = statistics.NormalDist().inv_cdf((1 + confidence) / 2), count / total
+    middle, reach = share + z * z / (2 * total), z * (share * (1 - share) / total + z * z / (4 * total * total)) ** .5
+    return (middle - reach) / (1 + z * z / total), (middle + reach) / (1 + z * z / total)
+
+
+@given(st.integers(0, 200).flatmap(lambda total: st.tuples(st.integers(0, total), st.just(total))), st.sampled_from([.5, .9, .95, .999]))
+@often
+def test_wilsons_interval_is_that_of_the_formula(counts, confidence):
+    count, total = counts
+    found = wilson(count, total, confidence=confidence)
+    if total:
+        assert ends(found) == pytest.approx(wilson_by_hand(count, total, confidence), abs=1e-9)
+        assert 0 <= found.low <= found.mean <= found.high <= 1
+        other = wilson(total - count, total, confidence=confidence)
+        assert ends(found) == pytest.approx((1 - other.high, 1 - other.low))
+    else:
+        assert found == Interval(None, None, None, 0)
+
+
+@pytest.mark.parametrize('count, total', [(-1, 5), (6, 5), (1, 0), (1.5, 5)])
+def test_wilson_refuses_a_count_outside_of_its_total(count, total):
+    with pytest.raises(ValueError, match='expected a whole number from 0'):
+        wilson(count, total)
+
+
+@given(st.lists(st.tuples(st.booleans(), st.booleans()), max_size=30))
+@often
+def test_refusing_is_counted_as_by_hand(rows):
+    found = refusal_scores(rows)
+    right = [should for refused, should in rows if refused]
+    caught = [refused for refused, should in rows if should]
+    assert found.precision.mean == (sum(right) / len(right) if right else None) and found.precision.n == len(right)
+    assert found.recall.mean == (sum(caught) / len(caught) if caught else None) and found.recall.n == len(caught)
+    assert found.recall == wilson(sum(caught), len(caught))
+    if sum(right):
+        assert found.f1 == pytest.approx(statistics.harmonic_mean([found.precision.mean, found.recall.mean]))
+    else:
+        assert found.f1 == (0 if right or caught else None)
+    assert found == refusal_scores(rows[::-1])
+    swapped = refusal_scores([(should, refused) for refused, should in rows])
+    assert (swapped.precision, swapped.recall, swapped.f1) == (found.recall, found.precision, found.f1)
+
+
+# --- does it keep its promise? ---------------------------------------------------------------------------------------
+
+@pytest.mark.parametrize('conversations, rho, least, most', [(3, 0, .94, 1), (3, .05, .91, .98), (10, .05, .9, .98)])
+def test_ninety_five_intervals_of_a_hundred_hold_the_truth(conversations, rho, least, most):
+    random = np.random.default_rng(conversations)
+    sizes = np.resize([80, 140, 200], conversations)
+    names, hits = np.repeat(np.arange(conversations), sizes).tolist(), 0
+    for _ in range(200):
+        rate = random.beta(.7 * (1 / rho - 1), .3 * (1 / rho - 1), size=conversations) if rho else np.full(conversations, .7)
+        found = bootstrap((random.random(sizes.sum()) < np.repeat(rate, sizes)).astype(float).tolist(), names, resamples=400)
+        hits += found.low <= .7 <= found.high
+    assert least <= hits / 200 <= most

@@ -1,0 +1,222 @@
+"""The LongMemEval loader: files written by a writer of their own, each irregularity alone, and damaged files."""
+import copy
+import json
+import os
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from memnb.core.conversation import Conversation
+from memnb.evaluation.benchmarks import iter_longmemeval, load_longmemeval, QUESTION_TYPES
+from memnb.evaluation.datasets import DatasetError
+from damage import JSON, spots
+
+
+def turn(content='Hello.', role='user', **more):
+    return {'role': role, 'content': content, **more}
+
+
+def item(name='q1', **more):
+    return {'question_id': name, 'question_type': 'multi-session', 'question': 'Which?', 'question_date': '2023/05/30 (Tue) 23:40',
+            'answer': 'This.', 'answer_session_ids': ['answer_1'], 'haystack_session_ids': ['filler', 'answer_1'],
+            'haystack_dates': ['2023/05/20 (Sat) 02:21', '2023/05/21 (Sun) 10:00'],
+            'haystack_sessions': [[turn(), turn('Yes.', 'assistant')],
+                                  [turn('This.', has_answer=True), turn('Well.', 'assistant', has_answer=False)]], **more}
+
+
+@pytest.fixture(scope='module')
+def load(tmp_path_factory):
+    path = tmp_path_factory.mktemp('longmemeval') / 'small.json'
+
+    def written(content):
+        path.write_text(content if isinstance(content, str) else json.dumps(content), encoding='utf-8')
+        return load_longmemeval(path)
+    return written
+
+
+words = st.text(st.sampled_from('abcxyzÄł🐱 '), max_size=8).map(lambda text: ' '.join(text.split()))
+moments = st.datetimes(datetime(2000, 1, 1), datetime(2030, 1, 1)).map(lambda time: time.replace(second=0, microsecond=0))
+
+
+@st.composite
+def histories(draw):
+    """What one entry says: (id, type, text, answer, asked, [(name, time, [(role, text, marked or None)])], gold names)."""
+    sessions = [(draw(st.sampled_from(['a', 'b', 'answer_1'])), draw(moments),
+                 [(draw(st.sampled_from(['user', 'assistant'])), draw(words), draw(st.none() | st.booleans()))
+                  for _ in range(draw(st.integers(0, 3)))]) for _ in range(draw(st.integers(0, 4)))]
+    sessions.append(('last', draw(moments), [('user', draw(words), None)]))
+    return (draw(st.text('abc', min_size=1, max_size=3)) + draw(st.sampled_from(['', '_abs'])), draw(st.sampled_from(QUESTION_TYPES)),
+            draw(words), draw(words | st.integers(0, 3000)), draw(moments), sessions, draw(st.lists(st.sampled_from(['a', 'b', 'z']), max_size=2)))
+
+
+def day(time):
+    return f'{time.year}/{time.month:02}/{time.day:02} ({"Mon Tue Wed Thu Fri Sat Sun".split()[time.weekday()]}) {time.hour:02}:{time.minute:02}'
+
+
+def as_entry(drawn):
+    """An independent writer of the format."""
+    name, kind, text, answer, asked, sessions, gold = drawn
+    return {'question_id': name, 'question_type': kind, 'question': text, 'answer': answer, 'question_date': day(asked),
+            'haystack_dates': [day(time) for _, time, _ in sessions], 'haystack_session_ids': [one for one, _, _ in sessions],
+            'haystack_sessions': [[{'role': role, 'content': said, **({} if marked is None else {'has_answer': marked})}
+                                   for role, said, marked in turns] for _, _, turns in sessions], 'answer_session_ids': gold}
+
+
+@given(st.lists(histories(), min_size=1, max_size=3, unique_by=lambda drawn: drawn[0]), st.booleans())
+@settings(max_examples=80, deadline=None)
+def test_what_is_written_is_read(load, drawn, alone):
+    entries = [as_entry(one) for one in drawn]
+    loaded = load(entries[0] if alone else entries)
+    for conversation, (name, kind, text, answer, asked, sessions, gold) in zip(loaded, drawn, strict=not alone):
+        assert conversation.id == name
+        assert [(one.id, one.time, [(turn.id, turn.speaker, turn.text, turn.time) for turn in one.turns]) for one in conversation.sessions] == [
+            (f'S{number}', time, [(f'S{number}:{place}', role, said, time) for place, (role, said, _) in enumerate(turns, 1)])
+            for number, (_, time, turns) in enumerate(sessions, 1) if turns]
+        [question] = conversation.questions
+        assert (question.id, question.text, question.answer, question.category, question.asked) == (f'{name}/0', text, str(answer), kind, asked)
+        assert list(question.evidence) == [f'S{number}:{place}' for number, (_, _, turns) in enumerate(sessions, 1)
+                                           for place, (_, _, marked) in enumerate(turns, 1) if marked]
+        assert question.refuse == name.endswith('_abs')
+        assert Conversation.from_json(conversation.to_json()) == conversation
+
+
+def test_without_marked_turns_the_sessions_are_a_note(load):
+    unmarked = [[turn()], [turn('This.', has_answer=False)], [turn()]]
+    [loaded] = load(item(haystack_sessions=unmarked, haystack_session_ids=['a', 'answer_1', 'answer_1'],
+                         haystack_dates=['2023/05/20 (Sat) 02:21'] * 3, answer_session_ids=['answer_1', 'answer_9']))
+    assert loaded.questions[0].evidence == ()
+    assert loaded.questions[0].notes == ('answer sessions that the history does not have: 1',
+                                         'no turn is marked as evidence; sessions of the answer: S2, S3')
+    assert loaded.notes == ('sessions that stand under one name: S2 and S3',)
+    [marked] = load(item())
+    assert marked.questions[0].evidence == ('S2:1',) and marked.questions[0].notes == () and marked.notes == ()
+
+
+def test_the_name_of_the_answers_session_is_nowhere(load):
+    assert 'answer_1' not in load(item())[0].to_json()
+    assert 'answer_1' not in load(item(haystack_sessions=[[turn()], [turn()]], answer_session_ids=['answer_1', 'answer_12']))[0].to_json()
+
+
+def test_questions_to_be_refused(load):
+    plain, refused, other = load([item('q1'), item('q1_abs', answer='You did not say.'), item('q_abs_2')])
+    assert [one.questions[0].refuse for one in (plain, refused, other)] == [False, True, False]
+    assert (refused.questions[0].answer, refused.questions[0].category) == ('You did not say.', 'multi-session')
+    assert refused.questions[0].evidence == ('S2:1',)
+
+
+def test_dates_out_of_order_and_after_the_question(load):
+    [loaded] = load(item(haystack_dates=['2023/05/31 (Wed) 02:21', '2023/05/21 (Sun) 10:00']))
+    assert [one.time.day for one in loaded.sessions] == [31, 21]
+    assert loaded.notes == ('sessions dated before the one above them, kept in their place: 1', 'sessions dated after the question: 1')
+
+
+def test_empty_sessions_and_untidy_texts(load):
+    [loaded] = load(item(haystack_sessions=[[], [turn('This\n\nis it. ', has_answer=True), turn('', 'assistant')]]))
+    assert [one.id for one in loaded.sessions] == ['S2'] and loaded.turns[0].text == 'This is it.'
+    assert loaded.notes[0] == 'sessions without turns left out: S1' and loaded.notes[1].endswith('became single blanks: 1')
+
+
+def test_one_conversation_at_a_time(tmp_path):
+    path = tmp_path / 'two.json'
+    path.write_text(json.dumps([item('q1'), item('q2', answer=None)]))
+    seen = iter_longmemeval(path)
+    assert next(seen).id == 'q1'
+    with pytest.raises(DatasetError, match='two.json: q2.answer: expected a string or a number, got None'):
+        next(seen)
+
+
+FIELDS = [('question_id', ()), ('question_type', ()), ('question', ()), ('question_date', ()), ('answer', ()),
+          ('answer_session_ids', ()), ('haystack_dates', ()), ('haystack_session_ids', ()), ('haystack_sessions', ()),
+          ('role', ('haystack_sessions', 0, 0)), ('content', ('haystack_sessions', 1, 1))]
+
+
+def at(content, path):
+    for key in path:
+        content = content[key]
+    return content
+
+
+@pytest.mark.parametrize('name, path', FIELDS)
+def test_every_field_that_is_missing_or_of_another_type_is_named(load, name, path):
+    content = [item('q0'), item()]
+    del at(content[1], path)[name]
+    with pytest.raises(DatasetError, match=rf"small.json: (q1|\[1\]).*the field '{name}' is missing"):
+        load(content)
+    for wrong in (None, True, 7.5, {}, [3], 'x'):
+        if name in ('answer', 'question') and wrong in (7.5, 'x') or name in ('content', 'question_id') and wrong == 'x':
+            continue
+        content = [item('q0'), item()]
+        at(content[1], path)[name] = wrong
+        with pytest.raises(DatasetError, match=rf'small.json: (q1|\[1\]).*{name}'):
+            load(content)
+
+
+@pytest.mark.parametrize('change, message', [
+    (dict(haystack_dates=['2023/05/20 (Sat) 02:21']), 'q1: expected as many haystack_session_ids as .*, got 2, 1, 2'),
+    (dict(haystack_dates=['2023/05/20 (Sat) 02:21', '20.05.2023']), r"haystack_dates\[1\]: expected a time like '2023/05/30 \(Tue\) 23:40'"),
+    (dict(haystack_dates=['2023/05/20 (Sat) 02:21', '2023/13/02 (Sat) 02:21']), r'haystack_dates\[1\]: expected a time'),
+    (dict(haystack_sessions=[[], []]), 'q1.haystack_sessions: expected sessions with turns, got none'),
+    (dict(haystack_sessions=[[turn()], 3]), r'q1.haystack_sessions\[1\]: expected a list, got 3'),
+    (dict(haystack_sessions=[[turn()], [3]]), r'q1.haystack_sessions\[1\]\[0\]: expected an object, got 3'),
+    (dict(haystack_sessions=[[turn()], [turn(role='system')]]), r"sessions\[1\]\[0\].role: expected 'user' or 'assistant', got 'system'"),
+    (dict(haystack_sessions=[[turn()], [turn(has_answer=1)]]), r'sessions\[1\]\[0\].has_answer: expected true or false, got 1'),
+    (dict(question_type='other'), "q1.question_type: expected single-session-user or .*, got 'other'"),
+    (dict(answer_session_ids=[1]), r'q1.answer_session_ids: expected a list of strings, got \[1\]'),
+    (dict(answer=float('nan')), 'q1.answer: expected a string or a number, got nan'),
+])
+def test_what_is_wrong_is_told_with_its_place(load, change, message):
+    with pytest.raises(DatasetError, match='small.json: .*' + message):
+        load([item(**change)])
+
+
+@pytest.mark.parametrize('content, message', [
+    ([], r'expected a list of questions with their histories, got \[\]'), ('', 'small.json: not JSON'), ('3', r'small.json: \[0\]: expected an object'),
+    ([[item()]], r'small.json: \[0\]: expected an object'), ([item(), item()], r"small.json: \[1\].question_id: 'q1' comes twice"),
+])
+def test_files_that_are_something_else(load, content, message):
+    with pytest.raises(DatasetError, match=message):
+        load(content)
+
+
+def test_files_that_cannot_be_read(tmp_path):
+    for path in (tmp_path / 'none.json', tmp_path, 'a\0b'):
+        with pytest.raises(DatasetError):
+            load_longmemeval(path)
+
+
+@given(st.data())
+@settings(max_examples=250, deadline=None)
+def test_a_damaged_file_gives_conversations_or_a_dataset_error(load, data):
+    content = [item('q1'), item('q2_abs')]
+    for _ in range(data.draw(st.integers(1, 3))):
+        paths = list(spots(content))
+        if not paths:
+            break
+        *way, key = data.draw(st.sampled_from(paths))
+        if data.draw(st.booleans()):
+            at(content, way)[key] = data.draw(JSON)
+        else:
+            del at(content, way)[key]
+    try:
+        loaded = load(copy.deepcopy(content))
+    except DatasetError as error:
+        assert 'small.json' in str(error)
+    else:
+        for one in loaded:
+            assert Conversation.from_json(one.to_json()) == one
+            one.to_json().encode('utf-8')
+            assert all(turn.text.encode('utf-8') is not None for turn in one.turns)
+
+
+@pytest.mark.skipif('MEMNB_LONGMEMEVAL' not in os.environ, reason='MEMNB_LONGMEMEVAL does not name a LongMemEval file')
+def test_a_published_file():
+    path = Path(os.environ['MEMNB_LONGMEMEVAL'])
+    published = json.loads(path.read_text(encoding='utf-8'))
+    loaded = load_longmemeval(path)
+    assert [one.id for one in loaded] == [one['question_id'] for one in published]
+    for read, one in zip(loaded, published):
+        assert len(read.turns) == sum(map(len, one['haystack_sessions']))
+        assert len(read.questions[0].evidence) == sum(turn.get('has_answer') is True for said in one['haystack_sessions'] for turn in said)

@@ -1,0 +1,185 @@
+"""Methods: the grid against a product written out, budgets, defaults, and the mark of a loop without its own tools."""
+import inspect
+import json
+import pickle
+from dataclasses import replace
+from functools import partial
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memnb.baselines import RAG, RagCotRag, SelfRAG
+from memnb.memma.retrieval import Coordinated
+from memnb.mragent.tools import CueTagGraph
+from memnb.evaluation.datasets import load_sample
+from memnb.core.roles import RuleLM
+from memnb.memma.loop import MemMA
+from memnb.memr3.loop import MemR3
+from memnb.evaluation.registry import (
+    chosen, described, EVERYTHING, MEMORIES, Memory, Method, METHODS, WithSearch)
+from memnb.mragent.loop import MRAgent
+from memnb.remem.loop import REMem, REMemS
+from memnb.core.loop import searches_of
+from memnb.core.loop import tools_of
+
+SAMPLE = load_sample()
+SMALL = replace(SAMPLE, sessions=SAMPLE.sessions[:2], questions=())
+LOOPS = {'rag': RAG, 'memr3': MemR3, 'remem': REMem, 'remem-s': REMemS, 'mragent': MRAgent, 'memma': MemMA, 'rag-cot-rag': RagCotRag,
+         'self-rag': SelfRAG}
+
+
+@pytest.fixture(scope='module')
+def built():
+    return {name: memory.build(SMALL, RuleLM()) for name, memory in MEMORIES.items()}
+
+
+# --- the grid --------------------------------------------------------------------------------------------------------
+
+@given(st.lists(st.sampled_from(list(METHODS)), unique=True), st.none() | st.lists(st.sampled_from(list(MEMORIES)), unique=True))
+def test_a_choice_is_the_product_of_loops_and_memories(names, memories):
+    expected = []
+    for name in names:
+        own = METHODS[name].memory.name
+        if memories is None or name == 'full-context':
+            expected.append((name, own))
+        else:
+            expected += [(name if memory == own else f'{name} over {memory}', memory) for memory in memories]
+    assert [(one.name, one.memory.name) for one in chosen(names, memories)] == expected
+
+
+@given(st.lists(st.sampled_from(list(METHODS)), min_size=1))
+def test_a_name_that_comes_twice_is_refused(names):
+    if len(set(names)) == len(names):
+        assert [one.name for one in chosen(names)] == names
+    else:
+        with pytest.raises(ValueError, match='named more than once'):
+            chosen(names)
+
+
+@pytest.mark.parametrize(('methods', 'memories', 'words'), [
+    (['nothing'], None, r"methods: expected some of rag, .*, got 'nothing'"), ([3], None, 'got 3'), (['rag'], ['x'], 'memories: .*turns, gists'),
+    ('rag', None, "methods: expected a list of names, got 'rag'"), (['rag'], 'turns', 'memories: expected a list of names'),
+    ([MEMORIES['turns']], None, 'methods: expected'), (['rag'], [METHODS['rag']], 'memories: expected')])
+def test_what_is_no_method_or_memory_is_refused_by_name(methods, memories, words):
+    with pytest.raises(ValueError, match=words):
+        chosen(methods, memories)
+
+
+def test_own_methods_and_memories_stand_beside_the_known_ones():
+    mine = replace(METHODS['rag'], name='mine')
+    notes = Memory('notes', MEMORIES['turns'].build)
+    assert [one.name for one in chosen([mine, 'memr3'], [notes, 'turns'])] == ['mine over notes', 'mine', 'memr3 over notes', 'memr3']
+
+
+# --- the mark --------------------------------------------------------------------------------------------------------
+
+def test_a_loop_without_its_own_tools_is_marked_and_no_other():
+    marked = {(one.name.split(' over ')[0], one.memory.name) for one in chosen(list(METHODS), list(MEMORIES)) if one.fallback}
+    assert marked == {('remem', 'turns'), ('remem', 'cues'), ('remem', 'bank'), ('remem-s', 'turns'), ('remem-s', 'cues'), ('remem-s', 'bank'),
+                      ('mragent', 'turns'), ('mragent', 'gists'), ('mragent', 'bank')}
+
+
+def test_the_mark_is_true_of_the_memories(built):
+    """A memory is said to have tools just where it has a method `tools`."""
+    assert {name: bool(memory.tools) for name, memory in MEMORIES.items()} == {name: hasattr(one, 'tools') for name, one in built.items()}
+    assert {name for name, memory in MEMORIES.items() if memory.tools == 'MRAgent'} == {name for name, one in built.items() if isinstance(one, CueTagGraph)}
+
+
+# --- loops -----------------------------------------------------------------------------------------------------------
+
+@pytest.mark.parametrize('name', list(LOOPS))
+def test_without_turns_every_option_has_its_default(name, built):
+    method = METHODS[name]
+    loop = method.loop(built[method.memory.name], SMALL)
+    assert type(loop) is LOOPS[name] and loop.lm == RuleLM()
+    for option, parameter in inspect.signature(LOOPS[name]).parameters.items():
+        if option not in ('memory', 'bank', 'lm', 'speakers') and isinstance(getattr(loop, option, None), (int, float, str)):
+            assert getattr(loop, option) == parameter.default, option
+    if name == 'memma':
+        assert tuple(loop.speakers) == SMALL.speakers and type(METHODS[name].over(MEMORIES['turns']).loop(built['turns'], SMALL)) is Coordinated
+
+
+@pytest.mark.parametrize('turns', [1, 4, 5, 6, 25])
+def test_what_a_loop_takes_at_a_time_comes_to_what_it_may_read(turns, built):
+    def option(name, attribute):
+        return getattr(METHODS[name].loop(built['turns'], SMALL, turns=turns), attribute)
+    assert option('rag', 'k') == turns and option('memma', 'k') == -(-3 * 2 * turns // 5)
+    assert option('rag-cot-rag', 'k') * 2 - turns in (0, 1)
+    for name in ('memr3', 'self-rag'):
+        assert 0 <= option(name, 'chunks_per_iteration') * 5 - turns < 5
+    over = METHODS['rag'].over(MEMORIES['gists']).loop(built['gists'], SMALL, turns=turns)
+    assert over.k == 2 * turns
+
+
+@pytest.mark.parametrize('name', ['memr3', 'self-rag', 'mragent'])
+def test_a_loop_is_told_whether_it_may_stop(name, built):
+    memory = built[METHODS[name].memory.name]
+    assert METHODS[name].loop(memory, SMALL).stop_early and not METHODS[name].loop(memory, SMALL, stop=False).stop_early
+
+
+@pytest.mark.parametrize('turns', [0, -3, True])
+def test_turns_that_are_none_are_refused(turns, built):
+    with pytest.raises(ValueError, match='turns: expected 1 or more, or None'):
+        METHODS['rag'].loop(built['turns'], SMALL, turns=turns)
+
+
+def test_own_options_win(built):
+    narrow = replace(METHODS['memr3'], make=partial(METHODS['memr3'].make, chunks_per_iteration=3, stop_early=False))
+    loop = narrow.loop(built['turns'], SMALL, turns=25, stop=True)
+    assert (loop.chunks_per_iteration, loop.stop_early) == (3, False)
+
+
+@pytest.mark.parametrize('method', chosen(list(METHODS), list(MEMORIES)), ids=lambda one: one.name)
+def test_every_loop_runs_over_every_memory_within_the_budget(method, built):
+    memory = built.get(method.memory.name) or EVERYTHING.build(SMALL, RuleLM())
+    trace = method.loop(memory, SMALL, turns=3, stop=False).ask('When did Tobin have his first concertina lesson?', budget=3)
+    assert trace.error is None and 0 < len(trace.read) <= 3
+    assert set(trace.read) <= {turn.id for turn in SMALL.turns} and set(trace.evidence) <= set(trace.read)
+
+
+def test_a_graph_without_a_search_is_given_one_and_keeps_its_own_tools(built):
+    own, more = tools_of(built['cues']), tools_of(WithSearch(built['cues']))
+    assert not searches_of(own) and [one.name for one in searches_of(more)] == ['search']
+    assert [one.name for one in more] == [*(one.name for one in own), 'search', 'search_during']
+    assert METHODS['remem'].loop(built['gists'], SMALL).memory is built['gists']
+
+
+# --- settings --------------------------------------------------------------------------------------------------------
+
+def test_settings_are_json_and_tell_all_methods_apart():
+    written = [json.dumps(one.settings(), sort_keys=True) for one in chosen(list(METHODS), list(MEMORIES))]
+    assert len(set(written)) == len(written)
+    assert METHODS['memr3'].settings() == {'method': 'memr3', 'loop': 'memnb.evaluation.registry._memr3', 'memory': 'turns', 'build': 'memnb.evaluation.registry._turns',
+                                           'fallback': False}
+
+
+def keyed(*given, **options):
+    return given, options
+
+
+class Called:
+    def __call__(self):
+        return None
+
+
+words = st.text(max_size=3) | st.integers()
+
+
+@given(st.lists(st.tuples(st.lists(words, max_size=2), st.dictionaries(st.sampled_from('abc'), words, max_size=2)), max_size=3))
+def test_a_description_says_all_that_partial_gave(layers):
+    function = keyed
+    for given, options in layers:
+        function = partial(function, *given, **options)
+    found = described(function)
+    values = eval(found.replace(f'{keyed.__module__}.keyed', 'keyed') + ('' if found.endswith(')') else '()'), {'keyed': keyed})
+    assert values == function()
+
+
+def test_a_callable_object_is_described_by_its_class():
+    assert described(Called()) == f'{Called.__module__}.Called'
+
+
+def test_methods_travel_to_other_processes():
+    assert pickle.loads(pickle.dumps(METHODS)) == METHODS and pickle.loads(pickle.dumps(MEMORIES)) == MEMORIES
+    assert isinstance(pickle.loads(pickle.dumps(METHODS['rag'])), Method)

@@ -1,0 +1,542 @@
+"""Probe and repair, with rules and with replies that nobody should believe; and a process that may end anywhere."""
+import os
+import signal
+from contextlib import suppress
+from dataclasses import replace
+from datetime import date, datetime
+from functools import cache
+from unittest.mock import patch
+
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from memnb.memma import probe_repair
+from memnb.core.conversation import Session, Turn
+from memnb.memma.bank import DuplicateEntry, Edit
+from memnb.memma.probe_repair import Evolution, Repair
+from memnb.memma.bank import IndexStore, MemoryBank
+from memnb.memma.probe_repair import _Border, _Writer, evolve, Ground, Prober
+from memnb.memma.prompts import Probe
+from memnb.rules.memma import probes_rule
+from memnb.memma.prompts import RepairReply
+from memnb.core.roles import Call, LM, LMError, RuleLM, Usage
+from memnb.memma.construction import construct
+from strikes import Struck, count_anew, forked, kill, needs_fork, strike, watched
+
+EARLIER = Session('D1', (Turn('D1:1', 'Ana', 'I sold the old boat to Mr. Okafor.'),
+                         Turn('D1:2', 'Ben', 'My brother Kwame plays the oboe in Turin.')), datetime(2024, 5, 1, 20))
+TALK = Session('D2', (Turn('D2:1', 'Ana', 'Yesterday I bought a red kayak from Mrs. Lund in Porto.'),
+                      Turn('D2:2', 'Ben', 'Lovely! My sister Ines adopted a parrot called Biscuit.'),
+                      Turn('D2:3', 'Ana', 'We saw eleven dolphins near the lighthouse.', caption='a photo of a striped kayak on the sand'),
+                      Turn('D2:4', 'Ben', 'Kwame has baked a walnut cake for the party.')), datetime(2024, 5, 9, 18))
+TURNS = {turn.id: turn for turn in (*EARLIER.turns, *TALK.turns)}
+SPEAKERS = ('Ana', 'Ben')
+
+
+class Odd(LM):
+    """Some roles are answered from a list, over and over; the others by rule. Each reply costs one call, and one may fail."""
+    name = 'odd'
+
+    def __init__(self, fails_at=None, before_call=lambda number: None, **replies):
+        self.replies, self.asked, self.fails_at, self.before_call = replies, [], fails_at, before_call
+
+    def call(self, role, /, **inputs):
+        self.asked.append(role.name)
+        self.before_call(len(self.asked))
+        if len(self.asked) == self.fails_at:
+            raise LMError('no more', Usage(1, 100))
+        replies = self.replies.get(role.name)
+        if replies is None:
+            return replace(RuleLM().call(role, **inputs), usage=Usage(1))
+        reply = replies[(self.asked.count(role.name) - 1) % len(replies)]
+        return Call(role.name, role.model(inputs).model_validate(reply), Usage(1))
+
+
+def words_only():
+    return IndexStore(embedder=None)
+
+
+@cache
+def edits_of(session):
+    """What the rules write for a session, into an empty bank."""
+    changes = construct(MemoryBank(backend=words_only), session, speakers=SPEAKERS).changes
+    return [Edit('ADD', one.after.text, None, one.after.time, one.after.speaker, one.after.sources) for one in changes if one.action == 'ADD']
+
+
+def bank_of(*damage, path=None, sessions=(EARLIER, TALK)):
+    """A bank of both sessions, and one of somebody else beside it; `damage` is what is done to the entries, by place."""
+    bank = MemoryBank(path, backend=words_only)
+    bank.within('other').add('Ana bought a red kayak.', sources=('D2:1',))
+    for session in sessions:
+        bank.apply(edits_of(session), session.time)
+    for place, text in damage:
+        entry = list(bank)[place % len(bank)]
+        with suppress(DuplicateEntry):
+            bank.apply([Edit('UPDATE', text, entry.id) if text else Edit('DELETE', entry=entry.id)])
+    return bank
+
+
+def rows_of(bank):
+    return bank.journal._file.execute('SELECT * FROM changes ORDER BY namespace, number').fetchall()
+
+
+def seen(bank):
+    """All that can be seen of a bank, and of the one beside it."""
+    return list(bank), rows_of(bank), [hit.snippet for hit in bank.search('red kayak Porto parrot', 50)], list(bank.within('other'))
+
+
+def probe_of(question, answer, *turns, kind='single'):
+    return {'question': question, 'answer': answer, 'kind': kind, 'turns': list(turns)}
+
+
+def fact_of(fact, quote, *turns, **more):
+    return {'op': 'ADD_FACT', 'fact': fact, 'quote': quote, 'turns': list(turns), **more}
+
+
+KAYAK = probe_of('Who sold Ana the red kayak?', 'Mrs. Lund in Porto', 'D2:1')
+DOLPHINS = probe_of('What did Ana see near the lighthouse?', 'eleven dolphins', 'D2:3')
+PARROT = probe_of('Who adopted a parrot?', 'Ines', 'D2:2')
+TRUE_FACT = fact_of('Ana bought a red kayak from Mrs. Lund in Porto.', 'bought a red kayak', 'D2:1')
+
+
+def entry_of(bank, word):
+    [entry] = [entry for entry in bank if word in entry.text]
+    return entry
+
+
+def without(word, *more):
+    """A bank that has lost the entries with these words."""
+    bank = bank_of()
+    for one in (word, *more):
+        bank.delete(entry_of(bank, one).id)
+    return bank
+
+
+# ---- laws, whatever a model replies --------------------------------------------------------------------------------------
+
+
+NAMES = ('Lund', 'Porto', 'Ines', 'Biscuit', 'Kwame', 'Turin', 'Okafor', 'Lisbon', 'Zed', '11', '47')
+WORDS = ('red', 'kayak', 'parrot', 'cake', 'dolphins', 'boat', 'green')
+ODD_TEXTS = ('', ' \n', '<script>alert(1)</script>', 'half \ud83d', '\x00\x1b[31m', 'x' * 3000, '{"a": 1}', '🦜')
+ids = st.lists(st.sampled_from([*TURNS, '(D2:1)', 'D2:1, D2:2', 'D99:1', '', 'm1', 'm2']), max_size=4)
+sentences = st.builds('they have {} {} with {}'.format, st.sampled_from(NAMES), st.sampled_from(WORDS), st.sampled_from(NAMES))
+texts = st.one_of(st.sampled_from([turn.text for turn in TURNS.values()]), sentences, st.sampled_from(ODD_TEXTS))
+quotes = st.one_of(st.sampled_from([turn.text[:20] for turn in TURNS.values()] + ['RED  kayak', 'striped kayak', 'the', 'green dolphins', '']), texts)
+probe_replies = st.lists(st.fixed_dictionaries({'question': texts, 'answer': texts, 'kind': st.sampled_from(['single', 'cross', 'temporal']), 'turns': ids})
+                         | st.sampled_from([KAYAK, PARROT, DOLPHINS]), min_size=1, max_size=6).map(lambda probes: {'probes': probes})
+
+
+@st.composite
+def plausible(draw):
+    """A proposal that passes the border: a turn, words of it, and a sentence with names of it; the sentence may be a lie."""
+    id = draw(st.sampled_from([turn.id for turn in TALK.turns]))
+    turn = TURNS[id]
+    names = [name for name in NAMES if name in turn.text] or [turn.speaker]
+    told = f'{draw(st.sampled_from([turn.speaker, *names]))} {draw(st.sampled_from(["bought a red", "adopted a", "saw the", "has baked a"]))} {draw(st.sampled_from(WORDS))}'
+    fact = draw(st.sampled_from([turn.text, told, f'{told} with {names[0]}']))
+    return {'op': 'ADD_FACT', 'fact': fact, 'quote': turn.text[:30].rsplit(' ', 1)[0], 'turns': [f'({id})'], 'speaker': None, 'reason': ''}
+
+
+repair_replies = plausible() | st.fixed_dictionaries({'op': st.sampled_from(['ADD_FACT', 'ADD_FACT', 'NOOP']), 'fact': texts, 'quote': quotes, 'turns': ids,
+                                        'speaker': st.none() | st.sampled_from(['Ana', 'Ines', 'Zed', ' ']), 'reason': texts})
+consolidations = st.fixed_dictionaries({'action': st.sampled_from(['SKIP', 'MERGE', 'INSERT']), 'text': texts, 'reason': texts,
+                                        'target': st.none() | st.sampled_from(['m1', 'm2', 'm3', ' m4', 'm99', ''])})
+marks = st.fixed_dictionaries({'label': st.sampled_from(['CORRECT', 'WRONG']), 'reason': texts})
+damages = st.lists(st.tuples(st.integers(0, 6), st.sampled_from(['', '', 'Somebody did something.', 'Ana bought something red.'])), min_size=1, max_size=6)
+
+
+@cache
+def probes_by_rule(with_related=True):
+    """What the rule asks."""
+    return probes_rule(session=TALK, related=EARLIER.turns if with_related else (), count=5, speakers=SPEAKERS).model_dump()
+
+
+@st.composite
+def odd_models(draw):
+    roles = {'probes': probe_replies, 'repair': repair_replies, 'consolidate': consolidations, 'mark': marks}
+    by_hand = draw(st.sampled_from(['repair', 'repair mark', 'repair mark consolidate', 'repair consolidate', 'probes repair mark', 'probes', 'mark'])).split()
+    return Odd(**{'probes': [probes_by_rule()], **{role: draw(st.lists(roles[role], min_size=1, max_size=7)) for role in sorted(by_hand)}})
+
+
+def plain(text):
+    return ' '.join(text.split()).casefold()
+
+
+def content_of(ids):
+    return ' '.join(f'{TURNS[id].speaker} {TURNS[id].content}' for id in ids)
+
+
+def check_laws(bank, before, evolution):
+    """What holds after any evolution of a bank of which this was seen before."""
+    was, now = evolution.passed
+    assert now >= was
+    entries, rows, _, others = before
+    new_rows = [row for row in rows_of(bank) if row not in rows]
+    assert [row for row in rows if row not in rows_of(bank)] == [] and list(bank.within('other')) == others
+    if evolution.taken_back:
+        last = next(bank.journal.backwards(bank.namespace))
+        assert list(bank) == entries and len(new_rows) == 1 and (last.action, last.entry) == ('NONE', None) and evolution.taken_back in last.reason
+        assert not evolution.written and all(one.entry is None for one in evolution.repairs)
+        return
+    merged = {one.entry for one in evolution.written if one.action == 'MERGE'}
+    assert all(bank[entry.id] == entry for entry in entries if entry.id not in merged)
+    assert len(new_rows) == len(evolution.written) and len(evolution.repairs) == len(evolution.before) - was
+    for entry in entries:
+        assert all(word in bank[entry.id].text for word in (*NAMES, *WORDS) if word in entry.text)
+    made = {one.entry for one in evolution.written if one.action == 'INSERT'}
+    assert {entry.id for entry in bank} == {entry.id for entry in entries} | made
+    for one in evolution.written:
+        fact = one.fact
+        assert fact.sources and set(fact.sources) <= TURNS.keys() and set(fact.sources) <= set(bank[one.entry].sources)
+        assert any(plain(one.quote) and plain(one.quote) in plain(TURNS[id].content) for id in fact.sources)
+        said = content_of(fact.sources).replace('eleven', '11')
+        assert all(name in said for name in NAMES if name in fact.text.split())
+        assert fact.speaker in (*SPEAKERS, *said.replace('.', ' ').split())
+        assert one.action == 'MERGE' or one.entry in merged or bank[one.entry].text == fact.text
+
+
+@settings(max_examples=60)
+@given(odd_models(), damages, st.booleans())
+def test_whatever_a_model_says_the_memory_is_never_worse_and_nothing_else_changes(model, damage, with_related):
+    bank = bank_of(*damage)
+    before = seen(bank)
+    evolution = evolve(bank, TALK, model, related=(EARLIER,) if with_related else (), speakers=SPEAKERS)
+    check_laws(bank, before, evolution)
+    assert with_related or all(set(one.fact.sources) <= {turn.id for turn in TALK.turns} for one in evolution.written)
+    assert sum(usage.calls for usage in evolution.cost.values()) == len(model.asked)
+    assert Evolution.from_json(evolution.to_json()) == evolution and str(evolution) and evolution._repr_html_()
+
+
+@settings(max_examples=30)
+@given(damages)
+def test_by_rules_the_laws_hold_and_a_second_time_changes_nothing(damage):
+    bank = bank_of(*damage)
+    before = seen(bank)
+    model = Odd(probes=[probes_by_rule()])
+    first = evolve(bank, TALK, model, related=(EARLIER,), speakers=SPEAKERS)
+    check_laws(bank, before, first)
+    after = seen(bank)
+    second = evolve(bank, TALK, model, related=(EARLIER,), speakers=SPEAKERS)
+    assert not second.written and second.before == first.after
+    assert seen(bank) == after or first.taken_back and list(bank) == after[0]
+
+
+@settings(max_examples=40)
+@given(odd_models(), damages)
+def test_the_same_repairs_once_more_are_all_there(model, damage):
+    bank = bank_of(*damage)
+    evolution = evolve(bank, TALK, model, related=(EARLIER,), speakers=SPEAKERS)
+    after = seen(bank)
+    writer = _Writer(Prober(bank, _Border(TALK, (EARLIER,), SPEAKERS), model, 30), None)
+    assert all(writer.write(one).action == 'SKIP' for one in reversed(evolution.written))
+    assert seen(bank) == after
+
+
+# ---- examples ------------------------------------------------------------------------------------------------------------
+
+
+def test_what_was_lost_is_found_put_back_and_asked_again():
+    bank = without('Lund')
+    evolution = evolve(bank, TALK, Odd(probes=[{'probes': [KAYAK, PARROT]}]), speakers=SPEAKERS)
+    assert evolution.passed == (1, 2) and not evolution.taken_back
+    [repair] = evolution.repairs
+    assert (repair.action, repair.fault, bank[repair.entry].sources) == ('INSERT', 'missing', ('D2:1',))
+    assert 'Mrs. Lund in Porto' in bank[repair.entry].text and bank[repair.entry].said == TALK.time
+    assert str(repair.fact.time) == '8 May 2024' and bank.history(repair.entry)[0].reason == 'repair: it was missing'
+
+
+def test_an_entry_that_lost_a_name_gets_it_back_and_keeps_its_id():
+    bank = bank_of()
+    entry = entry_of(bank, 'Lund')
+    bank.update(entry.id, 'Yesterday (8 May 2024) Ana bought a red kayak.')
+    evolution = evolve(bank, TALK, Odd(probes=[{'probes': [KAYAK]}]), speakers=SPEAKERS)
+    assert [(one.action, one.entry) for one in evolution.written] == [('MERGE', entry.id)] and evolution.passed == (0, 1)
+    assert 'Lund' in bank[entry.id].text and [change.action for change in bank.history(entry.id)] == ['ADD', 'UPDATE', 'UPDATE']
+
+
+WORSE = fact_of('Ana adopted a parrot.', 'bought a red kayak', 'D2:1')
+
+
+def test_a_repair_that_costs_a_probe_is_taken_back_with_its_reason():
+    bank = without('Lund', 'Ines')
+    bank.add('Earlier somebody called Ines, of whom Ben spoke, adopted one small parrot.', sources=('D2:2',))
+    before = seen(bank)
+    evolution = evolve(bank, TALK, Odd(probes=[{'probes': [PARROT, KAYAK]}], repair=[WORSE]), speakers=SPEAKERS)
+    assert evolution.passed == (1, 1) and evolution.taken_back == '1 of 2 probes passed before the repairs, 0 with them'
+    check_laws(bank, before, evolution)
+    assert evolution.repairs[0].action == 'INSERT' and next(bank.journal.backwards('default')).reason.startswith('repairs of D2 taken back: 1 of 2')
+
+
+@pytest.mark.parametrize('reply, why', [
+    (fact_of('Ana bought a red kayak in Lisbon.', 'bought a red kayak', 'D2:1'), 'Lisbon'),
+    (fact_of('Ana bought 47 red kayaks.', 'bought a red kayak', 'D2:1'), '47'),
+    (fact_of('Ana bought a red kayak.', 'bought a green kayak', 'D2:1'), 'stands in none of D2:1'),
+    (fact_of('Ana bought a red kayak.', '', 'D2:1'), 'stands in none of D2:1'),
+    (fact_of('Ana bought a red kayak.', 'adopted a parrot', 'D2:1'), 'stands in none of D2:1'),
+    (fact_of('Ana bought a red kayak.', 'bought a red kayak'), 'no turns'),
+    (fact_of('Ana bought a red kayak.', 'bought a red kayak', 'D99:1'), 'no turns'),
+    (fact_of('Kwame plays the oboe in Turin.', 'plays the oboe', 'D1:2'), 'no turns'),
+    (fact_of(' \n', 'bought a red kayak', 'D2:1'), 'no text')])
+def test_a_proposal_that_stands_on_nothing_is_refused_and_kept_in_the_notes(reply, why):
+    bank = without('Lund')
+    before = seen(bank)
+    evolution = evolve(bank, TALK, Odd(probes=[{'probes': [KAYAK]}], repair=[reply]), speakers=SPEAKERS)
+    [repair] = evolution.repairs
+    assert seen(bank) == before and repair.fact is None and repair.action == 'NOOP' and why in repair.reason and not evolution.written
+    assert any(why in note and ' '.join(reply['fact'].split()) in note for note in evolution.notes)
+
+
+def test_a_proposal_may_stand_on_an_earlier_turn_if_that_was_given():
+    bank = without('Turin')
+    reply = fact_of('Kwame plays the oboe in Turin.', 'plays the oboe', 'D1:2', 'D2:4', speaker='Kwame')
+    probes = [{'probes': [probe_of('What does Kwame play, and where?', 'oboe in Turin', 'D2:4', 'D1:2', kind='cross')]}]
+    evolution = evolve(bank, TALK, Odd(probes=probes, repair=[reply]), related=(EARLIER,), speakers=SPEAKERS)
+    [repair] = evolution.written
+    assert (bank[repair.entry].sources, bank[repair.entry].speaker, repair.fact.said) == (('D1:2', 'D2:4'), 'Kwame', EARLIER.time)
+    assert evolution.passed == (0, 1)
+
+
+def test_probes_that_cannot_be_asked_are_left_out_with_a_note():
+    lines = [probe_of('', 'Ines', 'D2:2'), probe_of('Who?', ' ', 'D2:2'), probe_of('Who?', 'Ines'), probe_of('Who?', 'Ines', 'D1:1'),
+             probe_of('Who?', 'Ines', 'D99:1'), PARROT]
+    for count, passed in ((5, 0), (6, 1)):
+        evolution = evolve(bank_of(), TALK, Odd(probes=[{'probes': lines}]), related=(EARLIER,), probes=count, speakers=SPEAKERS)
+        assert len(evolution.before) == passed and sum('expected a question, an answer and turns of D2' in note for note in evolution.notes) == 5
+        assert ('probes: expected 5, got 6; the first 5 are taken' in evolution.notes) is (count == 5)
+        assert "probe 5: cites 'D99:1', which is no turn here" in evolution.notes
+
+
+def test_the_kinds_of_fault():
+    def fault(bank, k=30, answer=None):
+        roles = {'answer': [{'answer': answer, 'sources': []}]} if answer else {}
+        evolution = evolve(bank, TALK, Odd(probes=[{'probes': [KAYAK]}], repair=[{'op': 'NOOP'}], **roles), k=k, speakers=SPEAKERS)
+        return evolution.before[0].fault
+    crowded = bank_of()
+    crowded.add('Who sold Ana the red kayak? Ana sold the kayak, the red kayak.')
+    assert fault(without('Lund')) == 'missing' and fault(bank_of(), answer='nobody') == 'not answered' and fault(bank_of()) == ''
+    assert fault(crowded, k=1) == 'not retrieved'
+
+
+def test_the_ground_is_read_with_forbearance():
+    ground = Ground(TALK, (EARLIER,))
+    assert ground.cited('probe 1', ['(D2:1)', 'D2:2, D1:1;D2:1', ' [D2:3] ', 'D2:9', '']) == ('D2:1', 'D2:2', 'D1:1', 'D2:3')
+    assert ground.notes == ["probe 1: cites 'D2:9', which is no turn here", "probe 1: cites '', which is no turn here"]
+    assert ground.speakers == ('Ana', 'Ben') and ground.day('D1:1').isoformat() == '2024-05-01'
+    odd = Session('S', (Turn('a, (b).', 'Ana', 'Hi.'),))
+    assert Ground(odd).cited('probe 1', ['a, (b).']) == ('a, (b).',) and Ground(odd).day('a, (b).') is None
+
+
+def test_a_fact_counts_from_the_day_on_which_its_quote_was_said_and_is_of_whom_its_turns_name():
+    border = _Border(TALK, (EARLIER,))
+    reply = RepairReply(**fact_of('Ana bought a red kayak yesterday.', 'a red kayak', 'D1:1', 'D2:1', speaker='Zed'))
+    fact, why = border.fact(reply)
+    assert (fact.time.start, fact.said, fact.speaker, why) == (date(2024, 5, 8), TALK.time, 'Ana', '')
+    assert border.fact(reply.model_copy(update={'speaker': 'mrs. lund'}))[0].speaker == 'mrs. lund'
+
+
+def test_nothing_to_ask_asks_nothing():
+    bank = bank_of()
+    before = seen(bank)
+    for session, count in ((TALK, 0), (Session('D3', ()), 5)):
+        model = Odd()
+        assert evolve(bank, session, model, probes=count) == Evolution(session.id) and model.asked == []
+    assert seen(bank) == before
+    with pytest.raises(TypeError, match="speakers: expected a sequence of names, got the text 'Ana'"):
+        evolve(MemoryBank(), Session('S', ()), speakers='Ana')
+    with pytest.raises(ValueError, match='probes: expected 0 or more, got -1'):
+        evolve(bank, TALK, probes=-1)
+
+
+def test_what_it_costs():
+    for bank, repair, calls in ((bank_of(), TRUE_FACT, 1 + 2 * 2), (without('Lund'), {'op': 'NOOP'}, 1 + 2 * 2 + 1), (without('Lund'), TRUE_FACT, 1 + 2 * 2 + 2 + 2 * 2)):
+        evolution = evolve(bank, TALK, Odd(probes=[{'probes': [KAYAK, PARROT]}], repair=[repair]), speakers=SPEAKERS)
+        assert sum(usage.calls for usage in evolution.cost.values()) == calls
+
+
+def test_a_session_from_before_the_last_change_is_repaired_now():
+    bank = without('Okafor')
+    probe = probe_of('Who bought the old boat?', 'Mr. Okafor', 'D1:1')
+    [repair] = evolve(bank, EARLIER, Odd(probes=[{'probes': [probe]}]), speakers=SPEAKERS).written
+    assert bank[repair.entry].said < TALK.time and bank.history(repair.entry)[0].when == TALK.time
+
+
+def test_two_proposals_for_the_same_thing_are_one_entry():
+    bank, asked = without('Lund'), [KAYAK, {**KAYAK, 'question': 'From whom did Ana buy the red kayak?'}]
+    evolution = evolve(bank, TALK, Odd(probes=[{'probes': asked}], repair=[TRUE_FACT]), speakers=SPEAKERS)
+    assert [one.action for one in evolution.repairs] == ['INSERT', 'SKIP'] and evolution.repairs[0].entry == evolution.repairs[1].entry
+
+
+@pytest.mark.parametrize('target, text', [('m99', 'Anything.'), (None, 'Anything.'), ('m1', 'Ana sold the old boat, and bought a red kayak from Mrs. Lund in Porto.'), ('m4', ' ')])
+def test_a_merge_into_what_is_not_there_or_was_another_day_is_an_insert(target, text):
+    bank = without('Lund')
+    entries = list(bank)
+    model = Odd(probes=[{'probes': [KAYAK]}], repair=[TRUE_FACT], consolidate=[{'action': 'MERGE', 'target': target, 'text': text}])
+    [repair] = evolve(bank, TALK, model, related=(EARLIER,), speakers=SPEAKERS).written
+    assert repair.action == 'INSERT' and [entry for entry in bank if entry.id != repair.entry] == entries and bank[repair.entry].text == TRUE_FACT['fact']
+
+
+def test_what_a_turn_told_already_is_found_by_its_turn_or_by_its_words():
+    bank = bank_of()
+    prober = Prober(bank, _Border(TALK), Odd(), 30)
+    fact, _ = prober.border.fact(RepairReply(**TRUE_FACT))
+    fact = replace(fact, time=entry_of(bank, 'Lund').time)
+    repair = Repair(Probe('Who?', 'Lund', 'single', ('D2:1',)), 'missing', fact, 'red kayak')
+    with patch.object(MemoryBank, 'search', lambda *rest, **options: []):
+        assert _Writer(prober, None).write(repair).action == 'SKIP'
+    assert _Writer(prober, None).write(replace(repair, fact=replace(fact, sources=('D2:4',)))).action == 'SKIP'
+    assert prober.lm.asked == []  # nobody needs to be asked
+
+
+def test_a_merge_that_would_repeat_another_entry_is_a_skip():
+    bank = without('Lund')
+    prober = Prober(bank, _Border(TALK), RuleLM(), 30)
+    fact, _ = prober.border.fact(RepairReply(**TRUE_FACT))
+    bank.add('Ana bought a red kayak from Mrs. Lund in Porto.', speaker='Ana', time=fact.time, sources=('D9:1',))
+    with patch.object(_Writer, 'near', lambda self, fact: []):
+        done = _Writer(prober, None).write(Repair(Probe('Who?', 'Lund', 'single', ('D2:1',)), 'missing', fact, 'red kayak'))
+    assert done.action == 'MERGE' and set(bank[done.entry].sources) == {'D9:1', 'D2:1'}  # the bank found it, and added the turn
+
+
+def test_a_merge_that_would_make_two_entries_say_the_same_is_a_skip():
+    bank = bank_of()
+    entry = entry_of(bank, 'Lund')
+    bank.update(entry.id, 'Ana bought a kayak.')
+    whole = 'Ana bought a red kayak from Mrs. Lund in Porto.'
+    bank.add(whole, speaker=entry.speaker, time=entry.time, sources=('D9:1',))
+    model = Odd(consolidate=[{'action': 'MERGE', 'target': entry.id, 'text': whole}])
+    prober = Prober(bank, _Border(TALK), model, 30)
+    fact, _ = prober.border.fact(RepairReply(**TRUE_FACT))
+    before = seen(bank)
+    with patch.object(_Writer, 'near', lambda self, fact: [bank[entry.id]]):
+        done = _Writer(prober, None).write(Repair(Probe('Who?', 'Lund', 'single', ('D2:1',)), 'missing', replace(fact, time=entry.time), 'red kayak'))
+    assert done.action == 'SKIP' and 'says the same already' in done.reason and seen(bank) == before
+
+
+# ---- all or nothing ------------------------------------------------------------------------------------------------------
+
+
+CYCLE = {'probes': [{'probes': [KAYAK, PARROT]}], 'repair': [TRUE_FACT]}
+
+
+def test_a_model_that_fails_at_any_call_leaves_the_bank_and_hands_over_the_bill():
+    for number in range(1, 40):
+        bank, model = without('Lund'), Odd(number, **CYCLE)
+        before = seen(bank)
+        try:
+            evolve(bank, TALK, model, speakers=SPEAKERS)
+            break
+        except LMError as error:
+            assert error.usage == Usage(number, 100) and seen(bank) == before
+    assert number == 1 + 4 + 2 + 4 + 1
+
+
+def test_it_is_written_with_the_transaction_around_it_or_not_at_all():
+    bank = bank_of(sessions=(EARLIER,))
+    before = seen(bank)
+
+    def remember():
+        construct(bank, TALK, speakers=SPEAKERS)
+        bank.delete(entry_of(bank, 'Lund').id)
+        return evolve(bank, TALK, Odd(**CYCLE), speakers=SPEAKERS)
+    with pytest.raises(Struck), bank.transaction():
+        assert remember().passed == (1, 2)
+        raise Struck
+    assert seen(bank) == before
+    with bank.transaction():
+        remember()
+    assert len({change.batch for change in bank._changes() if change.when == TALK.time}) == 1 and entry_of(bank, 'Lund')
+    bank.undo()
+    assert list(bank) == before[0]
+
+
+def test_repairs_that_are_taken_back_leave_the_rest_of_the_transaction_around():
+    bank = without('Lund', 'Ines')
+    with bank.transaction():
+        bank.add('Earlier somebody called Ines, of whom Ben spoke, adopted one small parrot.', sources=('D2:2',))
+        evolution = evolve(bank, TALK, Odd(probes=[{'probes': [PARROT, KAYAK]}], repair=[WORSE]), speakers=SPEAKERS)
+    assert evolution.taken_back and entry_of(bank, 'Ines') and [change.action for change in bank._changes()][-2:] == ['ADD', 'NONE']
+
+
+def remembering(path, strike_at=None, how=strike, whole=True, before_call=lambda number: None):
+    """Write and evolve a session in a file, struck after a statement or in a call: whether it came to its end."""
+    model = Odd(before_call=before_call, **CYCLE)
+    with watched(how=how) as log:
+        bank = MemoryBank(path, backend=words_only)
+        bank.search('boat')
+        count_anew(strike_at)
+        try:
+            with bank:
+                if whole:
+                    with bank.transaction():
+                        deed(bank, model)
+                else:
+                    deed(bank, model)
+        except Struck:
+            return False, log
+    return True, log
+
+
+def deed(bank, model):
+    construct(bank, TALK, speakers=SPEAKERS)
+    bank.delete(entry_of(bank, 'Lund').id)
+    evolve(bank, TALK, model, speakers=SPEAKERS)
+
+
+def seen_in(path):
+    with MemoryBank(path, backend=words_only) as bank:
+        return seen(bank)
+
+
+def fresh(path):
+    for file in path.parent.glob(f'{path.name}*'):
+        file.unlink()
+    bank_of(path=path, sessions=(EARLIER,)).close()
+
+
+def states(path, whole):
+    """What is seen before the deed, after each of its transactions, and after all."""
+    fresh(path)
+    found = [seen_in(path)]
+    with MemoryBank(path, backend=words_only) as bank:
+        if not whole:
+            construct(bank, TALK, speakers=SPEAKERS)
+            found.append(seen_in(path))
+            bank.delete(entry_of(bank, 'Lund').id)
+            found.append(seen_in(path))
+    fresh(path)
+    remembering(path, whole=whole)
+    return [*found, seen_in(path)]
+
+
+@needs_fork
+@pytest.mark.parametrize('whole', [True, False])
+def test_a_process_killed_after_any_statement_leaves_a_committed_bank(tmp_path, whole):
+    path = tmp_path / 'bank.db'
+    allowed, reached = states(path, whole), []
+    for number in range(1, 60):
+        fresh(path)
+        process = forked(lambda: (remembering(path, number, kill, whole), os._exit(0)))
+        process.join(60)
+        reached.append(allowed.index(seen_in(path)))
+        if process.exitcode == 0:
+            break
+        assert process.exitcode == -signal.SIGKILL
+    assert process.exitcode == 0 and reached == sorted(reached) and set(reached) == set(range(len(allowed))) and number > 8
+
+
+@needs_fork
+def test_a_process_killed_while_the_model_is_asked_leaves_the_bank_as_it_was(tmp_path):
+    path = tmp_path / 'bank.db'
+    before, after = states(path, whole=True)
+    for number in range(1, 60):
+        fresh(path)
+        process = forked(lambda: (remembering(path, before_call=lambda asked: kill() if asked == number else None), os._exit(0)))
+        process.join(60)
+        if process.exitcode == 0:
+            break
+        assert process.exitcode == -signal.SIGKILL and seen_in(path) == before
+    assert process.exitcode == 0 and number == 12 and seen_in(path) == after
+
+
+def test_by_hand_and_by_name_the_module_offers_what_it_says():
+    assert {'evolve', 'Ground', 'Prober'} <= set(probe_repair.__all__)

@@ -1,0 +1,438 @@
+"""The loop over any store and under any replies: what it reads, shows, cites and keeps, judged from its trace."""
+import json
+from datetime import datetime
+
+import pytest
+from hypothesis import given, settings, strategies as st
+from stores import Store
+
+from memnb.core.roles import AnswerReply
+from memnb.baselines import RAG
+from memnb.evaluation.datasets import load_sample
+from memnb.retrieval.vectors import HybridIndex
+from memnb.retrieval.bm25 import LexicalIndex
+from memnb.core.models import ScriptedLM
+from memnb.core.roles import Call, LM, RuleLM, ServerError, Usage
+from memnb.memr3.loop import MemR3
+from memnb.memr3.router import forced, RouterLimits
+from memnb.core.conversation import Snippet
+from memnb.core.conversation import chunk_snippets
+from memnb.core.trace import Trace
+from memnb.memr3.tracker import TrackerReply
+
+QUESTION = 'When did Ada sell the boat?'
+ACTIONS = ('retrieve', 'reflect', 'answer')
+
+
+class Replies(LM):
+    """Typed replies from lists, round and round: a model that says anything. `fails_at`: the number of a call that fails."""
+    name = 'replies'
+
+    def __init__(self, track, final, fails_at=None):
+        self.track, self.final, self.fails_at, self.inputs = track, final, fails_at, []
+
+    def call(self, role, /, **inputs):
+        number = len(self.inputs)
+        self.inputs.append((role.name, inputs))
+        if number == self.fails_at:
+            raise ServerError('gone', usage=Usage(1, 2, 0))
+        rounds = sum(name == 'track' for name, _ in self.inputs)
+        reply = self.track[(rounds - 1) % len(self.track)] if role.name == 'track' else self.final
+        return Call(role.name, reply.model_copy(deep=True), Usage(1, 3, 4))
+
+
+TEXTS = st.sampled_from(['', ' ', 'the boat', 'Ada sold it on 3 May 2024.', 'g1: the date', 'G1', 'none', 'the date', 'who bought it'])
+TURN_IDS = [f'D1:{number}' for number in range(1, 9)]
+IDS = st.lists(st.sampled_from([*TURN_IDS, *(f's{number}' for number in range(6)), 'D9:9', '', 'the boat']), max_size=3)
+CLAIMS = st.builds(lambda text, sources: {'text': text, 'sources': sources}, TEXTS, IDS)
+MAYBE = st.none() | TEXTS
+TRACKED = st.builds(TrackerReply, evidence=st.lists(CLAIMS, max_size=3), gaps=st.lists(TEXTS, max_size=3),
+                    decision=st.sampled_from(ACTIONS), retrieval_query=MAYBE, reasoning=MAYBE, detailed_answer=MAYBE)
+FINAL = st.builds(AnswerReply, answer=TEXTS, sources=IDS)
+
+
+@st.composite
+def stores(draw):
+    """Up to six snippets, some of several turns, some of none, some sharing turns; up to three orders of them."""
+    count = draw(st.integers(0, 6))
+    sources = st.lists(st.sampled_from(TURN_IDS), max_size=3, unique=True).map(tuple)
+    snippets = [Snippet(f's{number}', draw(TEXTS), draw(sources), speaker=draw(st.sampled_from([None, 'Ada', 'Bo'])),
+                        said=draw(st.none() | st.just(datetime(2024, 5, 4, 10)))) for number in range(count)]
+    return Store(snippets, draw(st.lists(st.permutations(range(count)), min_size=1, max_size=3)))
+
+
+@st.composite
+def scenes(draw):
+    """A store, a model, options of the loop, and a budget of turns."""
+    options = draw(st.fixed_dictionaries({
+        'chunks_per_iteration': st.integers(1, 3), 'limits': st.builds(RouterLimits, st.integers(1, 5), st.integers(1, 2)),
+        **dict.fromkeys(['mask', 'refine', 'reflect', 'monotone', 'stop_early', 'released'], st.booleans())}))
+    replies = draw(st.lists(TRACKED, min_size=1, max_size=5)), draw(FINAL)
+    return draw(stores()), replies, options, draw(st.none() | st.integers(0, 6))
+
+
+def asked(scene, fails_at=None):
+    """The trace of a scene, and the model that was asked."""
+    store, replies, options, budget = scene
+    model = Replies(*replies, fails_at)
+    return MemR3(store, model, **options).ask(QUESTION, budget=budget), model
+
+
+def of(trace, kind):
+    return [step for step in trace.steps if step.kind == kind]
+
+
+def shown(trace):
+    return [hit for step in of(trace, 'search') for hit in step.hits]
+
+
+SCENES = settings(max_examples=30, deadline=None)
+
+
+@SCENES
+@given(scenes())
+def test_it_ends_within_its_limits_and_its_budget(scene):
+    trace, model = asked(scene)
+    _, _, options, budget = scene
+    rounds, per_round = options['limits'].max_iterations, options['chunks_per_iteration']
+    assert trace.error is None and trace.answer is not None
+    assert 1 <= len(of(trace, 'route')) == len(of(trace, 'state')) <= rounds
+    assert len(shown(trace)) <= rounds * per_round and all(step.k == per_round for step in of(trace, 'search'))
+    assert [step.action for step in of(trace, 'route')].count('answer') == 1 and of(trace, 'route')[-1].action == 'answer'
+    assert budget is None or len(trace.read) <= budget
+    assert trace.total.calls == len(model.inputs) == len(of(trace, 'route')) + 1
+
+
+@SCENES
+@given(scenes())
+def test_nothing_is_shown_twice_under_the_mask_and_read_is_what_was_shown(scene):
+    trace, _ = asked(scene)
+    turns = [turn for hit in shown(trace) for turn in hit.turns]
+    assert trace.read == list(dict.fromkeys(turns))
+    if scene[2]['mask']:
+        ids = [hit.id for hit in shown(trace)]
+        assert len(ids) == len(set(ids))
+        masked = [step.masked for step in of(trace, 'search')]
+        before = [sum(len(step.hits) for step in of(trace, 'search')[:place]) for place in range(len(masked))]
+        assert masked == before
+    else:
+        assert all(step.masked == 0 for step in of(trace, 'search'))
+
+
+@SCENES
+@given(scenes())
+def test_evidence_is_what_was_read_and_is_behind_a_grounded_bullet(scene):
+    trace, _ = asked(scene)
+    last = of(trace, 'state')[-1]
+    behind = {turn for bullet in last.evidence if bullet.grounded for turn in bullet.sources}
+    assert set(trace.evidence) == behind <= set(trace.read)
+    assert len(trace.evidence) == len(set(trace.evidence))
+    assert trace.gaps == last.gaps
+
+
+@SCENES
+@given(scenes())
+def test_the_model_sees_the_newest_snippets_only_and_what_will_happen(scene):
+    trace, model = asked(scene)
+    _, _, options, _ = scene
+    tracked = [inputs for name, inputs in model.inputs if name == 'track']
+    searches, routes = iter(of(trace, 'search')), of(trace, 'route')
+    newest, streak = [hit.id for hit in next(searches).hits], 0
+    size = len(newest)
+    for number, (inputs, route) in enumerate(zip(tracked, routes), 1):
+        assert [snippet.id for snippet in inputs['snippets']] == newest
+        due = forced(iteration=number, retrieved=size, reflect_streak=streak, limits=options['limits'], released=options['released'])
+        if due and (due.action != 'reflect' or options['reflect']):
+            assert inputs['due'] == due and (route.action, route.reason) == (due.action, due.reason)
+        elif due:
+            assert inputs['due'].action == route.action == 'answer'
+        elif options['stop_early'] or not size:
+            assert inputs['due'] is None and inputs['allowed'] == (ACTIONS if options['reflect'] else ('retrieve', 'answer'))
+            assert route.action == (route.proposed if route.proposed in inputs['allowed'] else 'retrieve')
+        else:
+            assert inputs['due'].action == route.action == 'retrieve' and inputs['allowed'] == ('retrieve',)
+        if route.action == 'retrieve':
+            newest, streak = [hit.id for hit in next(searches).hits], 0
+            size = len(newest)
+        else:
+            newest, streak = [], streak + 1
+    assert next(searches, None) is None
+
+
+@SCENES
+@given(scenes())
+def test_the_switches_do_what_they_say(scene):
+    trace, model = asked(scene)
+    options = scene[2]
+    actions = [step.action for step in of(trace, 'route')]
+    queries = [step.query for step in of(trace, 'search')]
+    assert queries[0] == QUESTION and all(query.startswith(QUESTION) for query in queries)
+    if not options['reflect']:
+        assert 'reflect' not in actions
+    if not options['refine']:
+        assert set(queries) == {QUESTION}
+    if not options['stop_early'] and len(actions) < options['limits'].max_iterations:
+        assert not of(trace, 'search')[-1].hits  # only where nothing was left
+    for step in of(trace, 'route'):
+        if step.action != step.proposed:
+            assert step.reason != 'as proposed'
+
+
+@SCENES
+@given(scenes())
+def test_stand_ins_for_texts_that_are_missing(scene):
+    trace, _ = asked(scene)
+    tracks = [step.reply for step in of(trace, 'model') if step.role == 'track']
+    states, searches, notes = of(trace, 'state'), iter(of(trace, 'search')[1:]), iter(of(trace, 'note'))
+    for reply, state, route in zip(tracks, states, of(trace, 'route')):
+        if route.action == 'retrieve' and scene[2]['refine']:
+            refined = reply['retrieval_query'] or (state.gaps[0] if state.gaps else '')
+            assert next(searches).query == f'{QUESTION} {refined}'.strip()
+        elif route.action == 'reflect':
+            assert next(notes).text == (reply['reasoning'] or '')
+    final = of(trace, 'answer')[0]
+    assert (final.draft, final.answer) == (tracks[-1]['detailed_answer'], trace.answer)
+
+
+@SCENES
+@given(scenes())
+def test_json_and_determinism_byte_for_byte(scene):
+    first, _ = asked(scene)
+    again, _ = asked(scene)
+    assert again.to_json() == first.to_json()
+    assert Trace.from_json(first.to_json()) == first
+
+
+@SCENES
+@given(scenes(), st.integers(0, 6))
+def test_a_failure_at_any_call_keeps_what_was_found(scene, number):
+    whole, model = asked(scene)
+    number %= len(model.inputs)
+    part, _ = asked(scene, fails_at=number)
+    *done, last = part.steps
+    assert (part.error, last.error, part.answer) == ('ServerError: gone', 'gone', None)
+    assert done == whole.steps[:len(done)] and sum(step.kind == 'model' for step in done) == number
+    assert part.read == whole.read[:len(part.read)] and part.total == Usage(number + 1, 3 * number + 2, 4 * number)
+    states = of(part, 'state')
+    if states:
+        assert part.gaps == states[-1].gaps
+        behind = dict.fromkeys(turn for bullet in states[-1].evidence if bullet.grounded for turn in bullet.sources)
+        assert part.evidence == list(behind)
+
+
+@SCENES
+@given(scenes())
+def test_a_scripted_model_with_the_same_replies_takes_the_same_steps(scene):
+    store, _, options, budget = scene
+    rules = MemR3(store, **options).ask(QUESTION, budget=budget)
+    script = ScriptedLM([step.reply for step in of(rules, 'model')])
+    played = MemR3(store, script, **options).ask(QUESTION, budget=budget)
+    bones = [[step for step in trace.steps if step.kind != 'model'] for trace in (rules, played)]
+    assert bones[0] == bones[1]
+    assert (played.answer, played.evidence, played.read, played.gaps) == (rules.answer, rules.evidence, rules.read, rules.gaps)
+
+
+@SCENES
+@given(stores(), st.lists(TRACKED, min_size=1, max_size=5), FINAL, st.integers(1, 3), st.integers(1, 5))
+def test_without_its_ideas_it_is_one_shot_on_any_store(store, track, final, per_round, rounds):
+    """Whatever the model says."""
+    options = dict(refine=False, reflect=False, stop_early=False)
+    bare = MemR3(store, Replies(track, final), chunks_per_iteration=per_round, limits=RouterLimits(rounds), **options)
+    assert bare.ask(QUESTION).read == RAG(store, k=per_round * rounds).ask(QUESTION).read
+
+
+@pytest.fixture(scope='module')
+def sample():
+    return load_sample()
+
+
+@pytest.fixture(scope='module')
+def memory(sample):
+    return HybridIndex.of(sample)
+
+
+def test_without_its_ideas_it_reads_the_top_25_of_the_sample(sample, memory):
+    bare = MemR3(memory, refine=False, reflect=False, stop_early=False)
+    for question in sample.questions[::4]:
+        top = [hit.snippet.id for hit in memory.search(question.text, 25)]
+        assert bare.ask(question.text).read == top
+
+
+def test_the_mask_and_the_query_bring_more_of_the_sample(sample, memory):
+    """Not a number of a table, only its signs: worst without the mask, and no loss from the refined query."""
+    questions = [question for question in sample.questions if question.category == 'multi-hop']
+
+    def recall(**options):
+        loop = MemR3(memory, stop_early=False, **options)
+        return sum(len(set(loop.ask(question.text).read) & set(question.evidence)) / len(set(question.evidence)) for question in questions)
+
+    assert recall(mask=False) + 1 < recall(refine=False) <= recall()
+
+
+def test_published_rules_let_a_model_answer_after_one_reflection_and_tell_it_so():
+    for released, path, told in ((False, ['reflect'] * 4 + ['answer'], ['reflect'] * 4 + ['answer']), (True, ['reflect', 'answer'], ['reflect', None])):
+        model = Replies([TrackerReply(decision='answer', detailed_answer='unknown')], AnswerReply(answer='x'))
+        trace = MemR3(lambda query: [], model, released=released).ask(QUESTION)
+        assert [step.action for step in of(trace, 'route')] == path
+        assert [inputs['due'] and inputs['due'].action for name, inputs in model.inputs if name == 'track'] == told
+
+
+@pytest.mark.parametrize('proposed', ACTIONS)
+def test_equal_turns_hold_for_a_model_that_would_think_or_stop(proposed):
+    """It is told to retrieve, and that is what happens, as long as there is something."""
+    model = Replies([TrackerReply(decision=proposed)], AnswerReply(answer='x'))
+    pages = [Snippet(f's{number}', 'x') for number in range(10)]
+    trace = MemR3(lambda query: pages, model, chunks_per_iteration=2, stop_early=False).ask(QUESTION)
+    assert [step.action for step in of(trace, 'route')] == ['retrieve'] * 4 + ['answer'] and len(trace.read) == 10
+    assert [inputs['due'].action for name, inputs in model.inputs if name == 'track'] == ['retrieve'] * 4 + ['answer']
+
+
+def test_where_nothing_is_left_the_published_rules_let_it_answer_and_say_so():
+    model = Replies([TrackerReply(decision='answer')], AnswerReply(answer='x'))
+    trace = MemR3(lambda query: [], model, released=True, stop_early=False).ask(QUESTION)
+    assert [(step.action, step.reason) for step in of(trace, 'route')] == [
+        ('reflect', 'the last retrieval brought nothing'), ('answer', 'nothing is left to retrieve')]
+    assert [inputs['due'] and inputs['due'].action for name, inputs in model.inputs if name == 'track'] == ['reflect', None]
+
+
+def test_no_prompt_offers_a_thought_that_is_switched_off():
+    model = ScriptedLM({'track': [TrackerReply(decision='reflect', reasoning='hm'), TrackerReply(decision='answer')], 'answer': [AnswerReply(answer='x')]})
+    trace = MemR3(lambda query: ['a', 'b'], model, chunks_per_iteration=1, reflect=False).ask(QUESTION)
+    assert [(step.action, step.reason) for step in of(trace, 'route')] == [('retrieve', 'to reflect is switched off'), ('answer', 'as proposed')]
+    systems = [system for role, system, _ in model.prompts if role == 'track']
+    assert len(systems) == 2 and not any('"reflect" to think' in system for system in systems)
+
+
+def test_the_final_prompt_says_which_line_rests_on_nothing_and_the_rule_reads_the_line_alone():
+    pages = [Snippet('a', 'Ada sold it.', ('D1:1',))]
+    track = TrackerReply(decision='answer', evidence=[{'text': 'Ada sold the boat.', 'sources': ['a']}, {'text': 'Ada sold the boat in May.', 'sources': ['D9:9']},
+                                                      {'text': 'Bo bought it.', 'sources': ['D1:1']}])
+    model = ScriptedLM([track, AnswerReply(answer='x', sources=['e2', 'e1'])])
+    trace = MemR3(lambda query: pages, model).ask(QUESTION)
+    final = model.prompts[-1][2]
+    assert '- (e1) Ada sold the boat.\n- (e2) Ada sold the boat in May. (nothing retrieved says this)\n- (e3) Bo bought it.\n' in final
+    assert trace.evidence == ['D1:1']
+
+    class Half(Replies):
+        def call(self, role, /, **inputs):
+            return super().call(role, **inputs) if role.name == 'track' else RuleLM().call(role, **inputs)
+    said = MemR3(lambda query: pages, Half([track], None)).ask('What did Ada sell in May?').answer
+    assert 'nothing retrieved' not in said
+
+
+def test_two_bullets_of_the_same_turn_keep_their_own_turns():
+    pages = [Snippet(name, 'x', (f'D1:{number}',)) for number, name in enumerate('abcd', 1)]
+    track = TrackerReply(decision='answer', evidence=[{'text': 'sold', 'sources': ['b']}, {'text': 'on Monday', 'sources': ['a', 'c']},
+                                                      {'text': 'to Bo', 'sources': ['a', 'd']}])
+    for cited, expected in ((['e2'], '1324'), (['e3'], '1423'), (['D1:4'], '4213'), (['e9', 'sold'], '2134')):
+        expected = [f'D1:{number}' for number in expected]
+        trace = MemR3(lambda query: pages, Replies([track], AnswerReply(answer='x', sources=cited))).ask(QUESTION)
+        assert trace.evidence == expected
+
+
+def test_the_id_of_a_line_is_never_taken_for_a_turn_of_the_store():
+    pages = [Snippet('e1', 'Ada sold it.'), Snippet('e2', 'On Monday.')]
+    track = TrackerReply(decision='answer', evidence=[{'text': 'made up', 'sources': ['D9:9']}, {'text': 'Monday', 'sources': ['e2']}])
+    trace = MemR3(lambda query: pages, Replies([track], AnswerReply(answer='x', sources=['e1']))).ask(QUESTION)
+    assert trace.read == ['e1', 'e2'] and trace.evidence == ['e2']
+
+
+def test_a_reflection_does_not_lock_the_loop():
+    replies = [TrackerReply(decision='reflect', reasoning='hm'), TrackerReply(decision='answer', detailed_answer='1')]
+    trace = MemR3(lambda query: ['a', 'b'], Replies(replies, AnswerReply(answer='1')), chunks_per_iteration=1,
+                  limits=RouterLimits(5, 2)).ask(QUESTION)
+    assert [step.action for step in of(trace, 'route')] == ['reflect', 'answer']
+
+
+def test_a_retrieval_ends_the_streak_and_the_reasoning():
+    replies = [TrackerReply(decision='reflect', reasoning='hm'), TrackerReply(decision='retrieve'), TrackerReply(decision='reflect'),
+               TrackerReply(decision='retrieve'), TrackerReply(decision='answer')]
+    model = Replies(replies, AnswerReply(answer='1'))
+    trace = MemR3(lambda query: list('abcdef'), model, chunks_per_iteration=1, limits=RouterLimits(9)).ask(QUESTION)
+    assert [step.action for step in of(trace, 'route')] == ['reflect', 'retrieve'] * 2 + ['answer']
+    assert [inputs['reasoning'] for name, inputs in model.inputs if name == 'track'] == ['', 'hm', '', '', '']
+
+
+def test_the_state_step_says_what_changed_and_monotone_what_stays():
+    replies = [TrackerReply(decision='retrieve', gaps=['the day', 'the buyer'], evidence=[{'text': 'Sold.', 'sources': ['a']}]),
+               TrackerReply(decision='answer', gaps=['the price'], evidence=[{'text': 'In May.', 'sources': ['a']}])]
+    for monotone, texts in ((True, ['Sold.', 'In May.']), (False, ['In May.'])):
+        trace = MemR3(lambda query: [Snippet('a', 'x')], Replies(replies, AnswerReply(answer='1')), mask=False, monotone=monotone).ask(QUESTION)
+        first, last = of(trace, 'state')
+        assert (first.gained, first.opened, first.closed) == (['Sold.'], ['the day', 'the buyer'], [])
+        assert (last.gained, last.opened, last.closed) == (['In May.'], ['the price'], ['the day', 'the buyer'])
+        assert [bullet.text for bullet in last.evidence] == texts
+
+
+def test_citations_of_chunks_resolve_to_turns(sample):
+    pages = LexicalIndex()
+    pages.add(chunk_snippets(sample, words=100))
+    turns = {turn.id for turn in sample.turns}
+    for question in sample.questions[:12]:
+        trace = MemR3(pages, chunks_per_iteration=2).ask(question.text)
+        assert any(len(hit.turns) > 1 for hit in shown(trace))
+        assert set(trace.evidence) <= set(trace.read) <= turns
+
+
+def test_a_chunk_cited_by_its_id_or_by_a_turn_of_it():
+    page = Snippet('page 1', 'Ada: I sold it.\nBo: When?', ('D1:1', 'D1:2'))
+    for cited, expected in ((['page 1'], ['D1:1', 'D1:2']), (['D1:2'], ['D1:2']), (['D1:3', 'page 2'], [])):
+        reply = TrackerReply(decision='answer', evidence=[{'text': 'It was sold.', 'sources': cited}])
+        trace = MemR3(lambda query: [page], Replies([reply], AnswerReply(answer='x'))).ask(QUESTION)
+        assert trace.evidence == expected
+        assert of(trace, 'state')[0].evidence[0].grounded == bool(expected)
+
+
+def test_what_the_answer_cites_comes_first():
+    pages = [Snippet('a', 'Ada sold it.', ('D1:1',)), Snippet('b', 'On Monday.', ('D1:2',))]
+    reply = TrackerReply(decision='answer', evidence=[{'text': 'sold', 'sources': ['a']}, {'text': 'Monday', 'sources': ['b']}])
+    trace = MemR3(lambda query: pages, Replies([reply], AnswerReply(answer='Monday', sources=['D1:2', 'D9:9']))).ask(QUESTION)
+    assert trace.evidence == ['D1:2', 'D1:1']
+
+
+def test_the_words_of_an_ungrounded_bullet_are_no_turn():
+    reply = TrackerReply(decision='answer', evidence=[{'text': 'Sold in May.', 'sources': ['D9:9']}])
+    pages = [Snippet('a', 'Ada sold it.', ('D1:1',))]
+    trace = MemR3(lambda query: pages, Replies([reply], AnswerReply(answer='May', sources=['Sold in May.']))).ask(QUESTION)
+    assert trace.evidence == [] and not of(trace, 'state')[0].evidence[0].grounded
+
+
+def test_a_reply_of_an_unknown_action_is_an_error_for_this_question_only():
+    model = ScriptedLM([{'decision': 'give up'}, {'decision': 'give up'}, TrackerReply(decision='answer', detailed_answer='1'),
+                        AnswerReply(answer='1')])
+    loop = MemR3(lambda query: ['Ada sold it.'], model)
+    failed, fine = loop.ask(QUESTION), loop.ask(QUESTION)
+    assert failed.error.startswith('ReplyError') and failed.answer is None and len(failed.read) == 1
+    assert (fine.error, fine.answer) == (None, '1')
+
+
+def test_prompts_hold_the_directive_the_state_and_the_reasoning():
+    script = [TrackerReply(decision='reflect', reasoning='It may be in May.', gaps=['the day']), TrackerReply(decision='reflect'),
+              TrackerReply(decision='answer', detailed_answer='3 May'), AnswerReply(answer='3 May')]
+    model = ScriptedLM(script)
+    pages = [Snippet('a', 'Ada sold the boat.', ('D1:1',), speaker='Ada')]
+    MemR3(lambda query: pages, model, limits=RouterLimits(3)).ask(QUESTION)
+    (_, first, seen), (_, second, thought), (_, third, nothing), (_, _, final) = model.prompts
+    assert '"reflect" to think over' in first and 'Ada: Ada sold the boat.' in seen
+    assert '"retrieve" (1 reflection in a row' in second and 'It may be in May.' in thought and 'g1: the day' in thought
+    assert 'Ada sold the boat.' not in thought
+    assert '"answer" (iteration 3 of 3: the budget is spent)' in third and 'It may be in May.' not in nothing
+    assert '3 May' in final
+
+
+@pytest.mark.parametrize('bad', [dict(chunks_per_iteration=0), dict(limits=RouterLimits(1), chunks_per_iteration=-1)])
+def test_bad_arguments_are_refused(bad):
+    with pytest.raises(ValueError, match='chunks_per_iteration: expected 1 or more'):
+        MemR3(lambda query: [], **bad)
+
+
+def test_an_empty_question_is_refused_and_nothing_is_asked():
+    model = Replies([TrackerReply(decision='answer')], AnswerReply(answer=''))
+    with pytest.raises(ValueError, match='question'):
+        MemR3(lambda query: [], model).ask(' \n')
+    assert model.inputs == []
+
+
+def test_a_trace_is_plain_json(memory):
+    loaded = json.loads(MemR3(memory).ask('When did Tobin have his first concertina lesson?').to_json())
+    assert (loaded['method'], loaded['model'], loaded['answer']) == ('memr3', 'rules', '8 January 2024')

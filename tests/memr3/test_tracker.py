@@ -1,0 +1,484 @@
+"""The tracker: the theorem over arbitrary relations, the state whatever a model replies, the rule whatever it reads."""
+import string
+from datetime import datetime
+
+import pytest
+from hypothesis import assume, example, given, settings, strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from memnb.memr3.tracker import Bias, bias, Ideal
+from memnb.core.text import coverage, Requirement, supports
+from memnb.memr3.router import Decision
+from memnb.core.conversation import Snippet
+from memnb.core.trace import Bullet
+from memnb.memr3.prompts import known_from, TRACK
+from memnb.rules.text import claim_of, is_met, next_query, track_rule
+from memnb.memr3.tracker import Claim, EvidenceGap, Gap, normal, TrackerReply
+from pages_read import Page, squeezed
+
+# ------------------------------------------------------------------ the ideal tracker
+
+@st.composite
+def worlds(draw):
+    """Requirements, a boolean matrix of who supports what, and a sequence of retrievals: memories by number."""
+    needs, memories = draw(st.integers(0, 6)), draw(st.integers(1, 7))
+    matrix = draw(st.lists(st.lists(st.booleans(), min_size=needs, max_size=needs), min_size=memories, max_size=memories))
+    retrievals = draw(st.lists(st.lists(st.integers(0, memories - 1), max_size=5), max_size=6))
+    return frozenset(range(needs)), matrix, retrievals
+
+
+def relation(matrix):
+    """m ⊨ r, read off the matrix."""
+    return lambda memory, need: matrix[memory][need]
+
+
+def trail(needs, matrix, retrievals):
+    """All states, from the empty one on."""
+    states = [Ideal(needs)]
+    for retrieved in retrievals:
+        states.append(states[-1].update(retrieved, relation(matrix)))
+    return states
+
+
+def found_by(matrix, memories):
+    """The oracle, column by column: what some memory of these supports."""
+    return {need for need, column in enumerate(zip(*matrix)) if any(column[memory] for memory in memories)}
+
+
+@settings(deadline=None)
+@given(worlds())
+def test_every_state_is_the_set_of_all_that_is_supported_so_far(world):
+    needs, matrix, retrievals = world
+    for step, state in enumerate(trail(*world)):
+        memories = [memory for retrieved in retrievals[:step] for memory in retrieved]
+        assert state.evidence == found_by(matrix, memories)  # soundness, and its converse
+        assert state.gaps == needs - found_by(matrix, memories)
+        assert state.evidence | state.gaps == needs and not state.evidence & state.gaps
+
+
+@settings(deadline=None)
+@given(worlds())
+def test_theorem_b4_monotone(world):
+    states = trail(*world)
+    for before, after in zip(states, states[1:]):
+        assert before.evidence <= after.evidence and after.gaps <= before.gaps
+
+
+@settings(deadline=None)
+@given(worlds())
+def test_theorem_b4_sound_at_every_step(world):
+    _, matrix, retrievals = world
+    for retrieved, state in zip(retrievals, trail(*world)[1:]):
+        assert found_by(matrix, retrieved) <= state.evidence
+
+
+@settings(deadline=None)
+@given(worlds())
+def test_theorem_b4_nothing_unsupported_enters(world):
+    _, matrix, retrievals = world
+    supported = found_by(matrix, {memory for retrieved in retrievals for memory in retrieved})
+    assert trail(*world)[0].evidence == frozenset()
+    assert trail(*world)[-1].evidence <= supported
+
+
+@settings(deadline=None)
+@given(worlds(), st.data())
+def test_theorem_b4_complete_at_convergence(world, data):
+    needs, matrix, retrievals = world
+    for need in needs:  # make it so that each is supported somewhere, and retrieve that
+        memory = data.draw(st.integers(0, len(matrix) - 1))
+        matrix[memory][need] = True
+        retrievals.insert(data.draw(st.integers(0, len(retrievals))), [memory])
+    last = trail(needs, matrix, retrievals)[-1]
+    assert last.evidence == needs and not last.gaps
+
+
+@settings(deadline=None)
+@given(worlds(), st.data())
+def test_order_and_repetition_of_retrievals_make_no_difference(world, data):
+    needs, matrix, retrievals = world
+    again = data.draw(st.lists(st.sampled_from(retrievals), max_size=4)) if retrievals else []
+    mixed = [data.draw(st.permutations(retrieved)) for retrieved in data.draw(st.permutations(retrievals + again))]
+    assert trail(needs, matrix, mixed)[-1] == trail(needs, matrix, retrievals)[-1]
+
+
+@settings(deadline=None)
+@given(worlds())
+def test_retrievals_may_be_read_only_once(world):
+    needs, matrix, retrievals = world
+    state = Ideal(needs)
+    for retrieved in retrievals:
+        state = state.update(iter(retrieved), relation(matrix))
+    assert state == trail(*world)[-1]
+
+
+def test_evidence_for_nothing_required_is_refused():
+    with pytest.raises(ValueError, match='date'):
+        Ideal(frozenset({'name'}), frozenset({'date'}))
+
+
+@settings(deadline=None)
+@given(worlds(), st.data())
+def test_biases_against_the_oracle(world, data):
+    needs, matrix, retrievals = world
+    everything = range(len(matrix))
+    retrieved = [memory for part in retrievals for memory in part]
+    recorded = data.draw(st.lists(st.sampled_from(everything), max_size=5))
+    weaker = {need: data.draw(st.sampled_from([None, *sorted(needs)])) for need in sorted(needs)}
+    found = bias(needs, iter(recorded), iter(retrieved), relation(matrix), weaker.get)
+    truth, told = found_by(matrix, retrieved), found_by(matrix, recorded)
+    assert found.coverage == truth - told
+    assert found.hallucination == told - truth
+    assert found.granularity == {need for need in needs - truth - told if weaker[need] in told}
+    assert len(found.coverage | found.hallucination | found.granularity) == sum(map(len, vars(found).values()))
+
+
+@settings(deadline=None)
+@given(worlds())
+def test_a_run_that_records_what_it_retrieved_has_no_bias(world):
+    needs, matrix, retrievals = world
+    retrieved = [memory for part in retrievals for memory in part]
+    assert bias(needs, retrieved, retrieved, relation(matrix)) == Bias(frozenset(), frozenset(), frozenset())
+
+
+@pytest.mark.parametrize('granularity, gaps', [('day', 1), ('month', 1), ('year', 0), ('decade', 0), (None, 0)])
+def test_the_sunrise_of_appendix_b5(granularity, gaps):
+    memory = Snippet('m', 'I painted the rising sun last year.', speaker='Melanie', said=datetime(2023, 5, 8))
+    need = Requirement('date', ('painted', 'sun'), 'Melanie', granularity)
+    state = Ideal(frozenset({need}))
+    for _ in range(5):
+        state = state.update([memory], supports)
+    assert len(state.gaps) == gaps
+
+
+# ------------------------------------------------------------------ the state, whatever the model says
+
+# Few enough words that replies meet one another, in many spellings; and anything at all.
+WORDS = ['the date', 'The date!', ' THE  DATE ', 'the place', 'place: the', '"the place"', 'who came', '5', '$5', 'None', 'none.', '', ' ', '--',
+         'कि', 'का', '😀', '🎂', 'G20 summit', 'g1', 'g1: the date', '(g2) whatever', 'G3 - more', 'g17: the place', 'g17', '- g1', 'ß', 'SS', 'İ']
+MARKUP = ['<script>alert(1)</script>', '"><img src=x onerror=alert(1)>', '</dd></dl></div>', '</style>', '<!-- ', '-->', '&lt;b&gt;', ']]>',
+          "' onmouseover='x", '\x1b[31m', '\x00', '\u202e', '{question}', 'plain']
+ANYTHING = st.text(st.characters(exclude_categories=('Cs',)), max_size=12)
+TEXTS = st.sampled_from(WORDS) | ANYTHING
+IDS = st.lists(st.sampled_from(['s1', 's2', 'chunk', 'D9:9', '']), max_size=3)
+REPLIES = st.builds(TrackerReply, evidence=st.lists(st.builds(Claim, text=TEXTS, sources=IDS), max_size=4),
+                    gaps=st.lists(TEXTS, max_size=4), decision=st.sampled_from(['retrieve', 'reflect', 'answer']))
+SEENS = st.sets(st.sampled_from(['s1', 's2', 'chunk'])).map(sorted).map(
+    lambda names: {name: {'s1': ('D1:1',), 's2': (), 'chunk': ('D1:1', 'D1:2', 'D2:1')}[name] for name in names})
+
+
+def told(reply):
+    """What a reply says, bullets without words left out."""
+    return [claim for claim in reply.evidence if claim.text.strip()]
+
+
+def lost(before, after):
+    """The grounded bullets of one state that another has not, or has with fewer turns."""
+    return [old for old in before.evidence if old.grounded and not any(
+        normal(new.text) == normal(old.text) and new.grounded and set(old.sources) <= set(new.sources) for new in after.evidence)]
+
+
+class Telling(RuleBasedStateMachine):
+    """A run of arbitrary replies to a monotone tracker, with everything that must hold after each."""
+    @initialize(seen=SEENS)
+    def begin(self, seen):
+        self.state, self.seen, self.meaning, self.shut = EvidenceGap(), dict(seen), {}, {}
+
+    @rule(seen=SEENS)
+    def show(self, seen):
+        self.seen.update(seen)
+
+    @rule(reply=REPLIES)
+    def reply(self, reply):
+        before, self.state = self.state, self.state.update(reply, self.seen)
+        assert not lost(before, self.state)
+        assert self.state.update(reply, self.seen) == self.state  # hearing it twice is hearing it once
+        cited = {normal(claim.text) for claim in told(reply) if set(claim.sources) & self.seen.keys()}
+        was = {normal(bullet.text) for bullet in before.evidence if bullet.grounded}
+        for bullet in self.state.evidence:
+            assert bullet.grounded == (normal(bullet.text) in cited | was)
+        assert {normal(bullet.text) for bullet in self.state.evidence} == was | {normal(claim.text) for claim in told(reply)}
+        closed = {gap.id for gap in before.gaps} - {gap.id for gap in self.state.gaps}
+        self.shut.update({gap.id: normal(gap.text) for gap in before.gaps if gap.id in closed})
+
+    @rule(data=st.data(), spelling=st.sampled_from([str.upper, '({}).'.format, '  {} !'.format]))
+    def ask_again(self, data, spelling):
+        assume(self.state.resolved)
+        gap = data.draw(st.sampled_from(self.state.resolved))
+        asked = data.draw(st.sampled_from([gap.id, gap.line, f'{gap.id}: other words', gap.text, f'g999: {gap.text}']))
+        asked = spelling(asked)
+        after = self.state.update(TrackerReply(gaps=[asked], decision='retrieve'), self.seen)
+        assert gap.id not in {one.id for one in after.gaps}
+        assert normal(gap.text) not in {normal(one.text) for one in after.gaps}
+
+    @invariant()
+    def what_is_shut_stays_shut(self):
+        assert not self.shut.keys() & {gap.id for gap in self.state.gaps}
+        assert not set(self.shut.values()) & {normal(gap.text) for gap in self.state.gaps}
+
+    @invariant()
+    def ids_are_unique_and_stable(self):
+        gaps = self.state.gaps + self.state.resolved
+        assert len({gap.id for gap in gaps}) == len({normal(gap.text) for gap in gaps}) == len(gaps)
+        now = {gap.id: gap.text for gap in gaps}
+        assert self.meaning.items() <= now.items()
+        self.meaning = now
+
+    @invariant()
+    def turns_of_the_evidence_were_shown(self):
+        turns = {turn for name, turns in self.seen.items() for turn in turns or (name,)}
+        assert set(self.state.sources) <= turns
+        assert all(bool(bullet.sources) == bullet.grounded for bullet in self.state.evidence)
+
+
+TestTelling = Telling.TestCase
+TestTelling.settings = settings(max_examples=50, stateful_step_count=10, deadline=None)
+
+
+EVERYTHING = {'s1': ('D1:1',), 's2': (), 'chunk': ('D1:1', 'D1:2', 'D2:1')}
+
+
+@settings(deadline=None)
+@given(st.lists(REPLIES, min_size=2, max_size=5))
+def test_what_was_grounded_once_is_in_the_last_state(replies):
+    state, proved = EvidenceGap(), {}
+    for reply in replies:
+        state = state.update(reply, EVERYTHING)
+        for claim in told(reply):
+            turns = {turn for name in claim.sources if name in EVERYTHING for turn in EVERYTHING[name] or (name,)}
+            if turns:
+                proved[normal(claim.text)] = proved.get(normal(claim.text), set()) | turns
+    assert {normal(bullet.text): set(bullet.sources) for bullet in state.evidence if bullet.grounded} == proved
+
+
+@settings(deadline=None)
+@given(st.lists(REPLIES, max_size=4), REPLIES, SEENS)
+def test_replacement_is_the_last_reply(earlier, last, seen):
+    state = EvidenceGap()
+    for reply in earlier:
+        state = state.update(reply, seen, monotone=False)
+    after = state.update(last, seen, monotone=False)
+    assert [bullet.text for bullet in after.evidence] == [' '.join(claim.text.split()) for claim in told(last)]
+    assert [bullet.grounded for bullet in after.evidence] == [bool(set(claim.sources) & seen.keys()) for claim in told(last)]
+    for claim, bullet in zip(told(last), after.evidence):  # the turns behind what it cites, each once, in its order
+        assert bullet.sources == list(dict.fromkeys(turn for name in claim.sources if name in seen for turn in seen[name] or [name]))
+    fresh = EvidenceGap(gaps=state.gaps, resolved=state.resolved).update(last, seen, monotone=False)
+    assert (after.evidence, after.gaps) == (fresh.evidence, fresh.gaps)  # earlier evidence has no say
+    known = {gap.id: gap for gap in state.gaps + state.resolved}
+    for gap in after.gaps:  # every gap is one that the reply names, by an id given out before or by its words
+        assert any(text.strip('(-. ').lower().startswith(gap.id) and gap.id in known or normal(text).endswith(normal(gap.text))
+                   for text in last.gaps)
+    assert after.update(last, seen, monotone=False) == after
+    assert len({gap.id for gap in after.gaps + after.resolved}) == len(after.gaps + after.resolved)
+
+
+@settings(deadline=None)
+@given(REPLIES, SEENS)
+def test_the_first_reply_means_the_same_in_both_ways(reply, seen):
+    one, other = EvidenceGap().update(reply, seen), EvidenceGap().update(reply, seen, monotone=False)
+    assert one.gaps == other.gaps and set(one.sources) == set(other.sources)
+    assert {normal(bullet.text) for bullet in one.evidence} == {normal(bullet.text) for bullet in other.evidence}
+
+
+def test_a_closed_gap_may_open_again_where_replies_replace():
+    asked = TrackerReply(gaps=['the date'], decision='retrieve')
+    nothing = TrackerReply(decision='answer')
+    for monotone, gaps in ((True, ()), (False, (Gap('g1', 'the date'),))):
+        state = EvidenceGap()
+        for reply in (asked, nothing, asked):
+            state = state.update(reply, {}, monotone)
+        assert state.gaps == gaps
+        assert bool(state.resolved) == monotone
+
+
+def test_a_state_made_by_hand_gives_out_free_ids():
+    state = EvidenceGap(gaps=(Gap('g2', 'the place'),)).update(TrackerReply(gaps=['the place', 'one', 'two'], decision='retrieve'), {})
+    assert [gap.id for gap in state.gaps] == ['g2', 'g1', 'g3']
+
+
+NUMBERED = st.builds('{}{}{}'.format, st.sampled_from(['g1', 'g2', 'G3', '(g2', '- g1']), st.sampled_from([': ', ') ', ' - ', '']),
+                     st.sampled_from(['the date', 'the place', 'who', '']))
+
+
+@settings(deadline=None)
+@given(st.lists(NUMBERED | st.sampled_from(['the date', 'The place', 'who']), max_size=4), st.lists(NUMBERED, max_size=2))
+@example(['the date', 'g1: the place'], [])
+@example(['(g2) who', 'the date'], [])
+def test_numbers_that_a_model_gives_mean_the_same_the_second_time(gaps, before):
+    state = EvidenceGap().update(TrackerReply(gaps=before, decision='retrieve'), {})
+    reply = TrackerReply(gaps=gaps, decision='retrieve')
+    once = state.update(reply, {})
+    assert once.update(reply, {}) == once
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(st.sampled_from(['', 'g1: ', 'g2) ', 'G3 - ', '(g2) ']), st.sampled_from(['the date', 'The place', 'who', ''])), max_size=5))
+@example([('', 'the date'), ('g1: ', 'who')])
+@example([('g1: ', 'the date'), ('g1: ', 'who')])
+def test_every_gap_that_a_first_reply_names_is_in_the_state(named):
+    state = EvidenceGap().update(TrackerReply(gaps=[number + words for number, words in named], decision='retrieve'), {})
+    assert {gap.text.lower() for gap in state.gaps} == {words.lower() for _, words in named if words}
+
+
+@pytest.mark.parametrize('one, other, same', [('The date!', 'the  date', True), ("Ada's dog", 'ada s dog', True), ('a_b', 'A-B', True),
+                                              ('5', '$5', False), ('कि', 'का', False), ('😀', '🎂', False), ('C', 'C++', False)])
+def test_which_words_are_the_same(one, other, same):
+    assert (normal(one) == normal(other)) == same
+
+
+@settings(deadline=None)
+@given(st.text())
+def test_normal_form(text):
+    assert normal(normal(text)) == normal(text)
+    assert normal(f'  "{text}"!\n') == normal(text)
+    assert [char for char in normal(text) if char in string.ascii_letters] == [
+        char for char in text.lower() if char in string.ascii_letters]
+
+
+# ------------------------------------------------------------------ how it shows
+
+SHOWN = st.lists(st.sampled_from(MARKUP) | ANYTHING, min_size=1, max_size=3).map(''.join)
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(SHOWN, SHOWN, st.booleans()), max_size=3), st.lists(SHOWN, max_size=3), st.integers(0, 3))
+def test_a_state_shows_its_texts_and_nothing_of_them_acts(bullets, gaps, closed):
+    def state(text):
+        evidence = tuple(Bullet(text=text(said), sources=[text(turn)] if grounded else [], grounded=grounded)
+                         for said, turn, grounded in bullets)
+        named = tuple(Gap(f'g{number}', text(words)) for number, words in enumerate(gaps, 1))
+        return EvidenceGap(evidence, named[closed:], named[:closed])
+    page, plain = Page(state(str)._repr_html_()), Page(state(lambda text: 'word')._repr_html_())
+    assert (page.tags, page.closed) == (plain.tags, plain.closed) and not page.odd
+    text = str(state(str))
+    assert not {'\x1b', '\x00', '\u202e', '\r', '\x9b'} & set(text + page.text)
+    for words in ('known', 'claimed', 'ungrounded'):  # words, not colours, tell what is what
+        wanted = any(grounded == (words == 'known') for _, _, grounded in bullets)
+        assert not wanted or (words in text and words in page.words)
+    for part in ('evidence', 'gaps'):
+        assert part in text.lower() and part in page.words.lower()
+
+
+@settings(deadline=None)
+@given(st.lists(st.text(string.ascii_letters + string.digits + '<>&"\' ', min_size=1, max_size=150), min_size=1, max_size=3), st.integers(0, 3))
+def test_no_word_of_a_state_is_left_out(texts, closed):
+    gaps = tuple(Gap(f'g{place}', text) for place, text in enumerate(texts))
+    state = EvidenceGap(tuple(Bullet(text=text, sources=['D1:1']) for text in texts), gaps[closed:], gaps[:closed])
+    page = squeezed(Page(state._repr_html_()).words)
+    left = squeezed(''.join(line[:54] for line in str(state).splitlines()))
+    right = squeezed(''.join(line[54:] for line in str(state).splitlines()))
+    assert (right.count('(closed)'), page.count('closed')) >= (min(closed, len(texts)),) * 2
+    for text in texts:
+        assert page.count(squeezed(text)) >= 2
+        assert squeezed(text) in left and squeezed(text) in right
+
+
+# ------------------------------------------------------------------ the rule, whatever it reads
+
+TIMES = ['yesterday', 'last Friday', 'in May 2023', '7 May', 'four years ago', 'since 2016', 'next week', '31.2.2023', '99999 years ago', 'in 0000',
+         'a million weeks later', 'last year (2022)', '[8 May 2023] Ada:']
+PIECES = ['When', 'did', 'Ada', "Ada's", 'Ben', 'How many months passed between', 'and', '?', 'Which', 'books', 'the', 'after', 'before', 'pottery', 'course',
+          'read', 'Who', 'was', 'How long', '...', '\n', '<b>', '{x}', '', *TIMES]
+PROSE = st.lists(st.sampled_from(PIECES) | ANYTHING, max_size=8).map(' '.join)
+MOMENTS = st.none() | st.datetimes() | st.datetimes(datetime(2022, 1, 1), datetime(2025, 1, 1))
+SNIPPETS = st.lists(st.builds(Snippet, id=st.sampled_from(['a', 'b', 'c', 'D1:1', '']), text=PROSE, said=MOMENTS, speaker=st.sampled_from([None, 'Ada', 'Ben', ''])),
+                    max_size=4)
+DUES = st.none() | st.builds(Decision, st.sampled_from(['retrieve', 'reflect', 'answer']), st.just('so it is'))
+STATES = st.builds(lambda replies, seen: [state := EvidenceGap()] + [state := state.update(reply, seen) for reply in replies],
+                   st.lists(REPLIES, max_size=2), SEENS).map(lambda states: states[-1])
+
+
+@settings(max_examples=120, deadline=None)
+@given(PROSE | st.text(), SNIPPETS, STATES, PROSE, PROSE, DUES)
+@example('', [], EvidenceGap(), '', '', None)
+@example('How many days between and ?', [Snippet('a', 'last Friday', said=datetime(1, 1, 1))], EvidenceGap(), '', '', None)
+def test_the_rule_answers_any_text(question, snippets, state, reasoning, last_query, due):
+    inputs = {'question': question, 'snippets': snippets, 'state': state, 'reasoning': reasoning, 'last_query': last_query, 'due': due}
+    reply = track_rule(**inputs)
+    assert TrackerReply.model_validate(reply.model_dump()) == reply == track_rule(**inputs)
+    given_ids = {snippet.id for snippet in snippets} | set(state.sources)
+    assert {name for claim in reply.evidence for name in claim.sources} <= given_ids
+    assert [claim.text for claim in reply.evidence[:len(state.evidence)]] == [bullet.text for bullet in state.evidence]
+    text = {'retrieve': reply.retrieval_query, 'reflect': reply.reasoning, 'answer': reply.detailed_answer}
+    assert text[reply.decision] is not None and sum(part is not None for part in text.values()) == 1
+    if due and due.action == 'retrieve':
+        assert reply.decision == 'retrieve'
+    elif snippets:
+        assert reply.decision == ('retrieve' if reply.gaps else 'answer')
+    else:  # nothing came back: think once, then answer
+        assert reply.decision == ('reflect' if reply.gaps and not reasoning else 'answer')
+    system, user = TRACK.render(inputs)
+    assert question.replace('\n', '\n  ') in user or question in user
+    assert all(f'({snippet.id}) ' in user for snippet in snippets)
+
+
+NEEDS = st.builds(Requirement, st.sampled_from(['fact', 'list', 'date']), st.lists(st.sampled_from(['pottery', 'course', 'read', 'books', 'kiln']), max_size=3,
+                                                                                    unique=True).map(tuple), st.sampled_from([None, 'Ada']))
+
+
+@settings(deadline=None)
+@given(NEEDS, SNIPPETS, PROSE)
+def test_the_next_query_differs_from_the_last_when_it_can(need, known, last):
+    wordings = {next_query(need, known, one, ['Ada', 'Ben']) for one in (last, '', 'something else entirely')}
+    wordings |= {next_query(need, known, one, ['Ada', 'Ben']) for one in wordings}
+    for wording in wordings:
+        assert len(wordings) == 1 or next_query(need, known, wording, ['Ada', 'Ben']) != wording
+    found = [word for word in need.words if coverage(' '.join(snippet.text for snippet in known), [word]) == 1]
+    if need.kind != 'list' and found:
+        assert len(wordings) == 2
+
+
+@settings(deadline=None)
+@given(NEEDS, SNIPPETS)
+def test_a_list_closes_only_when_nothing_more_turns_up(need, known):
+    supported = any(supports(snippet, need) for snippet in known)
+    assert is_met(need, known, exhausted=True) == supported
+    assert is_met(need, known, exhausted=False) == (supported and need.kind != 'list')
+
+
+@settings(deadline=None)
+@given(SNIPPETS)
+def test_a_bullet_of_the_rule_keeps_its_words_and_its_turn(snippets):
+    for snippet in snippets:
+        claim = claim_of(snippet)
+        assert claim.sources == [snippet.id]
+        words = claim.text.split()
+        places = iter(words)
+        assert all(any(word in place for place in places) for word in snippet.text.split())  # in order, nothing left out
+
+
+def test_the_evidence_reads_back_with_its_day_and_its_speaker():
+    snippet = Snippet('D1:5', 'Yesterday I had my first lesson.', ('D1:5',), speaker='Tobin', said=datetime(2024, 1, 9, 18, 30))
+    state = EvidenceGap().update(TrackerReply(evidence=[claim_of(snippet)], decision='answer'), {'D1:5': ('D1:5',)})
+    known, = known_from(state)
+    need = Requirement('date', ('first', 'lesson'), 'Tobin', 'day')
+    assert known.sources == ('D1:5',) and known.speaker == 'Tobin'
+    assert supports(known, need) and supports(snippet, need)
+
+
+@settings(deadline=None)
+@given(STATES)
+def test_every_bullet_has_an_id_of_its_own(state):
+    lines = known_from(state)
+    assert [line.id for line in lines] == [f'e{number}' for number in range(1, len(state.evidence) + 1)]
+    assert [line.sources for line in lines] == [tuple(bullet.sources) for bullet in state.evidence]
+
+
+def test_bullets_of_the_same_first_turn_are_told_apart_and_the_same_bullet_twice_is_not():
+    bullets = Bullet(text='Sold.', sources=['D1:1']), Bullet(text='In May.', sources=['D1:1', 'D1:2'])
+    assert [line.id for line in known_from(EvidenceGap(bullets))] == ['e1', 'e2']
+    assert [line.id for line in known_from(EvidenceGap(bullets + bullets[:1]))] == ['e1', 'e2', 'e1']
+
+
+def test_two_bullets_of_one_page_are_two_events():
+    pages = [Snippet('p', 'Ada: We adopted Pascal on 3 March 2024.', ('D1:1', 'D1:2')), Snippet('q', 'Ada: We adopted Juno on 3 May 2024.', ('D1:1',))]
+    pages = [Snippet(page.id, page.text, page.sources, said=datetime(2024, 6, 1)) for page in pages]
+    state = EvidenceGap().update(TrackerReply(evidence=[claim_of(page) for page in pages], decision='answer'), {page.id: page.sources for page in pages})
+    reply = track_rule("How many months passed between adopting Pascal and adopting Juno?", state=state)
+    assert reply.detailed_answer == '2 months'
+
+
+def test_the_prompt_offers_what_the_switches_leave():
+    system, _ = TRACK.render({'question': 'When?', 'allowed': ('retrieve', 'answer')})
+    assert '"reflect" to think over' not in system and '"retrieve" otherwise' in system
+    assert track_rule('When?', allowed=('retrieve', 'answer')) == track_rule('When?')

@@ -1,0 +1,463 @@
+"""The seven tools against a reading of all contents, change against a diary, and calls that nobody can have meant."""
+import json
+from collections import Counter
+from dataclasses import replace
+from datetime import date, timedelta
+from itertools import permutations
+from tempfile import TemporaryDirectory
+
+import pytest
+from hypothesis import given, settings, strategies as st
+from jsonschema import Draft202012Validator
+from pydantic import ValidationError
+
+from graphs import (ASPECTS, CUES, MERGES, PEOPLE, TAGS, TEXTS, TIMES, built, classes, episodes, event_extracts, every, extracts, in_time, pairs,
+                    shown, triples, unit_extracts)
+from memnb.mragent.graph import cue_id, Episode, SemanticUnit
+from memnb.mragent.graph import Branch
+from memnb.mragent.tools import Branches, CueTagGraph, few, SHOWN
+from memnb.evaluation.datasets import load_sample
+from memnb.core.roles import RuleLM
+from memnb.mragent.prompts import Recollection
+from memnb.core.roles import read_reply, strict_schema
+from memnb.core.loop import Run
+from memnb.core.retriever import as_retriever
+from memnb.core.time import TimeSpan
+from memnb.core.loop import choice_of, Observation, OUTPUT_ANSWER, ToolError
+
+PAPER = {'query_tag_events': ['cue', 'tag'], 'query_conversation_time': ['event'], 'query_event_keywords': ['event'], 'query_event_context': ['event'],
+         'query_personal_information': ['person'], 'query_personal_aspect': ['person', 'aspect'], 'query_topic_events': ['topic']}  # table 4
+READS_NOTHING = ('query_conversation_time', 'query_event_keywords', 'query_personal_information')
+merges = st.sampled_from(MERGES)
+thresholds = st.sampled_from((None, .99, .9, .5))
+DAYS = [date(2023, 12, 31) + timedelta(number) for number in (0, 1, 26, 27, 31, 32, 33, 34, 60)]
+
+
+@pytest.fixture(scope='module')
+def sample():
+    """The graph of two sessions of the bundled conversation, by the rules."""
+    whole = load_sample()
+    return CueTagGraph.of(replace(whole, sessions=whole.sessions[8:10], questions=()))
+
+
+def ids(observation):
+    return [hit.snippet.id for hit in observation.hits]
+
+
+def refusal(function, *given, **named):
+    with pytest.raises(ToolError) as refused:
+        function(*given, **named)
+    return str(refused.value)
+
+
+def as_read(graph, contents):
+    """What is shown of some events: each with all turns of its tellings, in the order of time."""
+    groups = {graph.tellings(one.id): one for one in contents}
+    return in_time(graph.read([one.id])[0] for one in groups.values())
+
+
+def answers(graph):
+    """What all tools say of everything that a graph has."""
+    ways = [way for cue in sorted(graph.episodic.cues) for way in graph.branches_of(cue)]
+    people = [graph.cues.shown(one) for one in sorted(graph.semantic.cues)]
+    known = [graph.query_personal_information(one) for one in people]
+    return [ways, known, *(graph.query_tag_events(way.cue, way.tag) for way in ways),
+            *(tool(one.id) for one in graph.episodes for tool in (graph.query_conversation_time, graph.query_event_keywords, graph.query_event_context)),
+            *(graph.query_personal_aspect(way.cue, way.tag, day) for one in known for way in one.branches for day in (None, '2024-01-31')),
+            *(graph.query_topic_events(one.title) for one in graph.topics)]
+
+
+# --- events
+
+@settings(max_examples=15)
+@given(event_extracts, merges, thresholds)
+def test_branches_are_pairs_that_lead_somewhere_with_how_much_is_there(found, merge, consolidate):
+    graph, told = built(CueTagGraph, found, merge=merge, consolidate=consolidate), triples(found, merge)
+    ways = shown(one.tag for one in every(found))
+    for cue in {c for c, g, v in told} | {'nothing'}:
+        tags = {g for c, g, v in told if c == cue}
+        behind = {g: {graph.tellings(v) for c, h, v in told if (c, h) == (cue, g)} for g in tags}
+        made = graph.branches_of(cue)
+        assert Counter((one.tag, one.count) for one in made) == Counter((ways[g], len(behind[g])) for g in tags)
+        assert made == sorted(made, key=lambda one: (-one.count, one.tag)) and {one.kind for one in made} <= {'event'}
+        assert all(one.cue == graph.cues.shown(cue) and one.line == f'{one.cue} → {one.tag} ({one.count})' for one in made)
+
+
+@settings(max_examples=15)
+@given(event_extracts, merges, thresholds)
+def test_the_events_of_a_cue_and_a_tag(found, merge, consolidate):
+    graph, told, merged = built(CueTagGraph, found, merge=merge, consolidate=consolidate), triples(found, merge), classes(found, merge)
+    by_id, ways = {one.id: one for one in every(found)}, shown(one.tag for one in every(found))
+    for cue in (*CUES, 'JANUARY 2024', 'zeppelin'):
+        for tag in (*TAGS, 'zeppelin'):
+            group = merged.get(cue_id(tag), (None,))
+            behind = [by_id[v] for c, g, v in told if (c, g) == (cue_id(cue), group[0])]
+            if behind:
+                seen = graph.query_tag_events(cue, tag)
+                assert [hit.snippet for hit in seen.hits] == as_read(graph, behind)[:SHOWN] and not seen.error
+                assert seen.note.startswith(f'{len(as_read(graph, behind))} event')
+                assert seen.note.split(';')[0].endswith(f'behind {graph.cues.shown(cue_id(cue))} → {ways[group[0]]}')
+            else:
+                error = refusal(graph.query_tag_events, cue, tag)
+                own = {ways[g] for c, g, v in told if c == cue_id(cue)}
+                assert error.startswith('tag: ' if own or cue_id(cue) in {c for c, g, v in told} else 'cue: there is no cue')
+                assert all(one in error for one in own)
+
+
+@settings(max_examples=15)
+@given(event_extracts, merges, thresholds)
+def test_an_event_is_behind_a_branch_exactly_if_the_branch_is_among_its_keywords(found, merge, consolidate):
+    graph = built(CueTagGraph, found, merge=merge, consolidate=consolidate)
+    forth = {(way, one) for cue in graph.episodic.cues for way in graph.branches_of(cue) for one in ids(graph.query_tag_events(way.cue, way.tag))}
+    seen = {one.id: graph.query_event_keywords(one.id) for one in graph.episodes}
+    heads = {one.id for one in graph.read(seen)}
+    assert forth == {(way, id) for id in heads for way in seen[id].branches}
+    for one in graph.episodes:
+        told = [graph.episodes[id] for id in graph.tellings(one.id)]
+        merged = classes(found, merge)
+        assert {(cue_id(way.cue), merged[cue_id(way.tag)]) for way in seen[one.id].branches} == {
+            (cue, merged[tag]) for each in told for cue, tag in pairs(each)}
+        assert all(graph.query_event_keywords(id) == seen[one.id] for id in graph.tellings(one.id))
+        assert all(way.cue in seen[one.id].note for way in seen[one.id].branches)
+
+
+@settings(max_examples=15)
+@given(event_extracts, thresholds)
+def test_the_time_and_the_neighbours_of_an_event(found, consolidate):
+    graph = built(CueTagGraph, found, consolidate=consolidate)
+    for session, recollection in found.items():
+        line = [one.id for one in recollection.episodes]
+        for place, id in enumerate(line):
+            one, group = graph.read([id])[0], graph.tellings(id)
+            note = graph.query_conversation_time(f' ({id}) ').note
+            assert note.startswith(f'{one.id}: ') and (f'happened {one.time}' in note if one.time else 'nobody said when' in note)
+            assert ('told on 1 February 2024' in note) == (one.said is not None)
+            beside = {near for other in group for near in graph.around(other)} - set(group)
+            seen = graph.query_event_context(id)
+            assert Counter(ids(seen)) == Counter({graph.read([near])[0].id for near in beside})
+            if consolidate is None:
+                assert ids(seen) == line[place + 1:place + 2] + (line[place - 1:place] if place else [])
+
+
+@settings(max_examples=15)
+@given(event_extracts, thresholds)
+def test_tellings_that_are_read_as_one_lose_no_turn(found, consolidate):
+    graph = built(CueTagGraph, found, consolidate=consolidate)
+    seen = {hit.snippet.id: hit.snippet for cue in graph.episodic.cues for way in graph.branches_of(cue)
+            for hit in graph.query_tag_events(way.cue, way.tag).hits}
+    assert Counter(turn for one in seen.values() for turn in one.sources) == Counter(turn for one in every(found) for turn in one.sources)
+    assert {cue for one in seen.values() for cue in one.cues} == {cue for one in every(found) for cue in one.cues}
+    assert set(seen) == {graph.read([one.id])[0].id for one in every(found)}
+
+
+def test_more_than_ten_are_counted():
+    many = tuple(Episode(f'S1/e{number}', f'It was so, {number} times.', (f'S1:{number}',), session='S1', position=number, tag='Bread', cues=('test',))
+                 for number in range(1, 15))
+    graph = built(CueTagGraph, {'S1': Recollection(many)})
+    seen = graph.query_tag_events('test', 'bread')
+    assert ids(seen) == [one.id for one in many[:10]] and seen.note == '14 events behind test → Bread; 4 more are not shown'
+    assert graph.branches_of('test') == [Branch('test', 'Bread', 14)]
+    assert [len(few(many[:number], 'so').hits) for number in (0, 9, 10, 11)] == [0, 9, 10, 10]
+    assert [few(many[:number], 'so').note for number in (10, 11)] == ['so', 'so; 1 more are not shown']
+
+
+# --- people, and what holds of them
+
+def since(one):
+    return (one.time.start or one.time.end) if one.time else one.said.date() if one.said else None
+
+
+def diary(units, day):
+    """What stands on the page of a day if each day's beginnings are written, as they were said, over what stood in their slot."""
+    page, calendar = {}, [None, *(date(2023, 12, 1) + timedelta(number) for number in range(120))]
+    for today in calendar[:calendar.index(day) + 1]:
+        for one in sorted((one for one in units if since(one) == today),
+                          key=lambda one: (str(one.said or ''), one.id[:2], int(one.id[4:]))):
+            page[(cue_id(one.person), cue_id(one.slot)) if cue_id(one.slot) else one.id] = one.id
+    return set(page.values())
+
+
+@settings(max_examples=30)
+@given(unit_extracts, st.sampled_from((None, *DAYS)))
+def test_what_holds_of_a_person_is_what_a_diary_says(found, day):
+    graph, units = built(CueTagGraph, found), every(found, 'units')
+    page = diary(units, day or date(2024, 3, 20))
+    for person in PEOPLE:
+        its = [one for one in units if cue_id(one.person) == cue_id(person)]
+        for aspect in {cue_id(one.aspect) for one in its}:
+            wanted = [one for one in its if cue_id(one.aspect) == aspect]
+            seen = graph.query_personal_aspect(person, aspect.upper(), day and day.isoformat())
+            later = [one for one in wanted if day and since(one) and since(one) > day]
+            groups = [[one for one in wanted if one.id in page], [one for one in wanted if one.id not in page and one not in later], later]
+            expected = [in_time(group)[::-1] for group in groups]
+            assert ids(seen) == [one.id for group in expected for one in group][:SHOWN]
+            head, *told = seen.note.split('; ')
+            assert head.startswith(f'{len(groups[0])} fact') and (f'as of {TimeSpan.day(day)}' in head if day else 'as of' not in head)
+            assert ('shown first' in head) == bool(groups[0] and (groups[1] or groups[2]))
+            assert [one for one in told if not one.endswith('not shown')] == [
+                f'{what}: {", ".join(one.id for one in group)}' for what, group in zip(('no longer', 'not yet'), expected[1:]) if group]
+
+
+@settings(max_examples=25)
+@given(unit_extracts)
+def test_the_aspects_of_a_person_are_counted_and_no_fact_is_read(found):
+    graph, units = built(CueTagGraph, found), every(found, 'units')
+    ways = shown(one.aspect for one in units)
+    for person in PEOPLE:
+        counts = Counter(ways[cue_id(one.aspect)] for one in units if cue_id(one.person) == cue_id(person))
+        if not counts:
+            names = {graph.cues.shown(cue_id(one.person)) for one in units} or {'nobody'}
+            for error in (refusal(graph.query_personal_information, person), refusal(graph.query_personal_aspect, person, 'job')):
+                assert error.startswith('person: ') and all(name in error for name in names)
+            continue
+        seen = graph.query_personal_information(person)
+        assert isinstance(seen, Branches) and not seen.hits
+        assert {one.tag: one.count for one in seen.branches} == counts and {one.kind for one in seen.branches} == {'aspect'}
+        assert [one.count for one in seen.branches] == sorted(counts.values(), reverse=True)
+        for aspect in set(ASPECTS) | {'zeppelin'}:
+            if cue_id(aspect) not in {cue_id(one) for one in counts}:
+                error = refusal(graph.query_personal_aspect, person, aspect)
+                assert error.startswith('aspect: ') and all(one in error for one in counts)
+
+
+def fact(id, aspect, day, slot, person='Tobin'):
+    return SemanticUnit(f'S1/{id}', id, (f'S1:{id}',), TimeSpan.day(date.fromisoformat(day)), session='S1', person=person, aspect=aspect, slot=slot)
+
+
+def test_a_slot_may_change_its_aspect_and_a_name_its_dots():
+    units = (fact('u1', 'job', '2024-08-26', 'line'), fact('u2', 'travel', '2024-11-01', 'Lines'),
+             fact('u3', 'pets', '2024-04-13', 'vet', 'Dr. Quill'), fact('u4', 'pets', '2024-09-30', 'vet', 'Dr Quill'))
+    graph = built(CueTagGraph, {'S1': Recollection((), units)})
+    assert graph.query_personal_aspect('tobin', 'jobs').note == '0 facts of Tobin under job; no longer: S1/u1'
+    assert graph.query_personal_aspect('Tobin', 'job', '2024-10').note == '1 fact of Tobin under job as of October 2024'
+    assert graph.query_personal_aspect('Tobin', 'travel', '31 October 2024').note == '0 facts of Tobin under travel as of 31 October 2024; not yet: S1/u2'
+    assert graph.query_personal_aspect('Dr. Quill', 'pets').note == '1 fact of Dr Quill under pets, shown first; no longer: S1/u3'
+    assert ids(graph.query_personal_aspect('Dr Quill', 'pets', '2024-05')) == ['S1/u3', 'S1/u4']
+
+
+@pytest.mark.parametrize('as_of, day', [('2024', '2024-12-31'), ('August 2024', '2024-08-31'), ('2024-08-25', '2024-08-25'), (' ', None), ('', None), (None, None)])
+def test_a_date_means_its_last_day(as_of, day):
+    graph = built(CueTagGraph, {'S1': Recollection((), tuple(fact(f'u{number}', 'job', f'2024-08-{number}', 'line') for number in (25, 26, 31)))})
+    last = {'2024-08-25': 'S1/u25', '2024-08-31': 'S1/u31', '2024-12-31': 'S1/u31', None: 'S1/u31'}[day]
+    seen = graph.query_personal_aspect('Tobin', 'job', as_of)
+    assert seen.note.startswith('1 fact') and ids(seen)[0] == last
+
+
+# --- topics
+
+@settings(max_examples=15)
+@given(event_extracts, thresholds, st.data())
+def test_the_events_of_a_topic(found, consolidate, data):
+    everything = sorted(one.id for one in every(found))
+    drawn = data.draw(st.dictionaries(st.sampled_from(['Bread and lakes', 'Tobin: books', 'Tobin: trams']),
+                                      st.lists(st.sampled_from(everything), min_size=1, unique=True))) if everything else {}
+    graph = built(CueTagGraph, found, consolidate=consolidate, topics={'of': everything, 'topics': sorted(map(list, drawn.items()))})
+    for title, members in drawn.items():
+        seen = graph.query_topic_events(title.upper())
+        expected = as_read(graph, [one for one in every(found) if one.id in members])
+        assert [hit.snippet for hit in seen.hits] == expected[:SHOWN]
+        assert seen.note.startswith(f'{len(expected)} event') and f'of the topic {title}' in seen.note
+        assert graph.query_topic_events(f'topic:{cue_id(title)}') == seen
+    error = refusal(graph.query_topic_events, 'books about zeppelins')
+    assert error.startswith('topic: there is no topic') and all(title in error for title in drawn) and ('there are none' in error) == (not drawn)
+    if 'Tobin: books' in drawn:
+        assert error.split('there are ')[1].startswith('Tobin: books')  # what shares a word comes first
+
+
+# --- what nobody can have meant
+
+ODD = ['', ' ', '()', 'zeppelin', 'D99/e1', '31 February 2023', '0000', '²', '١٢', 'topic:', '\x00', '\ud800', "it's\n", 'x' * 500, 'since 1990', '9999-12-31',
+       'test', 'Tobin', 'Bread', 'S1/e1', 'job', '2 August 2024', 'January 2024', 'last week', '<b>', '12/12/12']
+odd = st.sampled_from(ODD) | st.text(max_size=30) | st.text('0123456789-/. ²abcMay', max_size=12) | st.lists(st.sampled_from(ODD), max_size=3).map(' '.join)
+
+
+@settings(max_examples=100)
+@given(st.data(), st.sampled_from([*PAPER, 'output_answer']), st.booleans())
+def test_no_call_with_texts_ends_in_anything_but_an_observation_or_a_typed_error(data, name, empty):
+    graph = _EMPTY if empty else _SMALL
+    tool = next(one for one in graph.tools() if one.name == name)
+    try:
+        assert isinstance(tool(**{argument: data.draw(odd) for argument in tool.arguments.model_fields}), Observation)
+    except ToolError as error:
+        assert str(error).split(':')[0] in (*tool.arguments.model_fields, name) and len(str(error)) < 2000
+
+
+UNKNOWN = st.sampled_from(['zeppelin', '', ' ', 'D99/e1', '²', 'x' * 300, '<b>', 'topic:']) | st.text('qxz ', max_size=8)
+
+
+@settings(max_examples=60)
+@given(st.data(), st.sampled_from([(name, argument) for name, arguments in PAPER.items() for argument in arguments]), st.booleans())
+def test_what_does_not_exist_is_named_and_refused_in_every_place(data, place, empty):
+    (name, argument), unknown = place, data.draw(UNKNOWN)
+    graph, right = (_EMPTY if empty else _SMALL), {'cue': 'test', 'tag': 'Bread', 'event': 'S1/e1', 'person': 'Tobin', 'aspect': 'job', 'topic': 'Baking'}
+    tool = next(one for one in graph.tools() if one.name == name)
+    error = refusal(tool, **{**{one: right[one] for one in PAPER[name]}, argument: unknown})
+    assert error.startswith(f'{PAPER[name][0] if empty else argument}: ')
+    if not empty:
+        assert repr(unknown)[:20] in error and isinstance(tool(**{one: right[one] for one in PAPER[name]}), Observation)
+
+
+def some_extracts():
+    baking = Episode('S1/e1', TEXTS[0], ('S1:1',), TIMES[1], session='S1', position=0, tag='Bread', cues=('test', 'Tobin'))
+    later = Episode('S1/e2', TEXTS[3], ('S1:2',), TIMES[2], session='S1', position=1, tag='Camping', cues=('lake',))
+    return {'S1': Recollection((baking, later), (fact('u1', 'job', '2024-08-26', 'line'),))}
+
+
+_EMPTY, _SMALL = CueTagGraph(), built(CueTagGraph, some_extracts(), topics={'of': ['S1/e1', 'S1/e2'], 'topics': [['Baking', ['S1/e1']]]})
+_TOOLS = {tool.name: tool for tool in _SMALL.tools()}
+
+
+def test_an_unknown_label_is_told_what_comes_near_and_a_day_its_month():
+    assert refusal(_SMALL.query_tag_events, 'exam', 'Bread').startswith("cue: there is no cue 'exam'; near it: test")
+    assert refusal(_SMALL.query_tag_events, '2 February 2024', 'Bread').split('near it: ')[1].startswith('February 2024, ')
+    assert refusal(_SMALL.query_personal_information, 'lake') == "person: nothing is known of 'lake'; something is of Tobin"  # a cue, and nobody
+    assert refusal(_SMALL.query_tag_events, '2 March 2024', 'Bread').split('near it: ')[1].count('March') == 0
+    assert refusal(_SMALL.query_tag_events, 'test', 'Camping') == "tag: 'test' has no tag 'Camping'; it has Bread"
+    assert refusal(_EMPTY.query_tag_events, 'test', 'Bread') == "cue: there is no cue 'test'"
+    people = built(CueTagGraph, {'S1': Recollection((), (fact('u1', 'job', '2024-08-26', ''),))})
+    assert refusal(people.query_tag_events, 'Tobin', 'job') == "tag: 'Tobin' has no tag 'job'; it leads to no event"
+    assert refusal(_SMALL.query_personal_aspect, 'Tobin', 'job', 'the other day').startswith('as_of: expected a date')
+
+
+def test_the_months_of_a_day_come_before_what_looks_like_it():
+    dates = ('16.05', '16 05', '05.2024', '2024.05', '16.05.24', '16.06.2024')
+    graph = built(CueTagGraph, {'S1': Recollection((Episode('S1/e1', TEXTS[0], ('S1:1',), TimeSpan.month(2024, 5), session='S1', tag='Bread', cues=dates),))})
+    near = refusal(graph.query_tag_events, '16.05.2024', 'Bread').split('near it: ')[1].split(', ')
+    assert near[0] == 'May 2024' and near[1:] and set(near[1:]) < set(dates) and graph.cues.near('16.05.2024', 1)[0][0] != cue_id('May 2024')
+
+
+@pytest.mark.parametrize('arguments', [{}, {'cue': 'test'}, {'cue': 'test', 'tag': None}, {'cue': 'test', 'tag': ['Bread']}, {'cue': True, 'tag': 'Bread'},
+                                       {'cue': 'test', 'tag': 'Bread', 'time': '2024'}, {'event': 'S1/e1'}])
+def test_arguments_that_do_not_fit_are_refused_before_the_method(arguments):
+    error = refusal(_SMALL.tools()[0], **arguments)
+    assert error.startswith('query_tag_events: ') and 'its arguments: cue, tag' in error
+
+
+def test_in_a_run_a_typed_error_is_an_observation():
+    run = Run('?', 'test', RuleLM(), _SMALL)
+    seen = run.use(_SMALL.tools()[0], {'cue': 'zeppelin', 'tag': 'Bread'}, 1)
+    assert seen.error and seen.note.startswith('cue: there is no cue') and run.trace.steps[-1].error
+    assert run.use(_SMALL.tools()[0], {'cue': 'test', 'tag': 'bread'}, 2).hits and run.trace.read == ['S1:1']
+    run.use(_SMALL.tools()[2], {'event': 'S1/e2'}, 3)
+    assert run.trace.read == ['S1:1']  # labels are free
+
+
+# --- what is seen before anything is read
+
+def test_labels_are_seen_without_contents(sample):
+    tools = {tool.name: tool for tool in sample.tools()}
+    seen = [tools[name](**{PAPER[name][0]: one}) for name in READS_NOTHING for one in
+            ([one.id for one in sample.episodes] if name != 'query_personal_information' else map(sample.cues.shown, sample.semantic.cues))]
+    assert not any(one.hits for one in seen)
+    said = ' '.join(one.note + ' ' + ' '.join(way.line for way in getattr(one, 'branches', ())) for one in seen)
+    for one in (*sample.episodes, *sample.units):
+        words = one.text.split()
+        runs = (' '.join(words[place:place + 5]) for place in range(len(words) - 4))
+        assert not any(run in said for run in runs if not any(map(str.isdigit, run)))
+
+
+# --- schema
+
+def test_the_tools_are_the_papers():
+    tools = _SMALL.tools()
+    assert [tool.name for tool in tools] == [*PAPER, 'output_answer'] and tools[-1] is OUTPUT_ANSWER and [tool.ends for tool in tools] == [False] * 7 + [True]
+    for tool in tools[:-1]:
+        described = tool.schema()['function']
+        assert described['name'] == tool.name and described['parameters']['required'] == PAPER[tool.name]
+        assert set(described['parameters']['properties']) - set(PAPER[tool.name]) == ({'as_of'} if tool.name == 'query_personal_aspect' else set())
+        assert all(field['description'] for field in described['parameters']['properties'].values()) and described['description'][-1] == '.'
+        Draft202012Validator.check_schema(described['parameters'])
+    json.dumps(strict_schema(choice_of(tools)))
+
+
+@settings(max_examples=30)
+@given(st.sampled_from(list(PAPER)), st.data())
+def test_a_call_comes_back_from_json_and_fits_its_schema(name, data):
+    choice, tools = choice_of(list(_TOOLS.values())), _TOOLS
+    plain = st.text(st.characters(exclude_categories=('Cs',)), max_size=12)
+    parameters = {argument: data.draw(plain) for argument in PAPER[name]}
+    if name == 'query_personal_aspect' and data.draw(st.booleans()):
+        parameters['as_of'] = data.draw(st.none() | plain)
+    told = {'reasoning': 'so', 'call': {'function': name, 'parameters': parameters}}
+    Draft202012Validator(tools[name].schema()['function']['parameters']).validate(parameters)
+    call = choice.model_validate(told)
+    assert choice.model_validate_json(call.model_dump_json()) == call == read_reply(json.dumps(told), choice)
+    assert call.call.function == name and call.call.parameters.model_dump(exclude_unset=True) == parameters
+    for wrong in ({**parameters, 'more': 'x'}, {key: value for key, value in parameters.items() if key != PAPER[name][0]}):
+        with pytest.raises(ValidationError):
+            choice.model_validate({'reasoning': 'so', 'call': {'function': name, 'parameters': wrong}})
+
+
+# --- a retriever
+
+@settings(max_examples=25)
+@given(st.fixed_dictionaries({session: st.builds(Recollection, episodes(session)) for session in ('S1', 'S2')}),
+       st.sampled_from(['a race in the rain', 'Who swam in the lake?', '']), st.integers(0, 12), st.data())
+def test_it_is_a_retriever(found, query, k, data):
+    graph, told = built(CueTagGraph, found), every(found)
+    whole = graph.search(query, 99)
+    assert as_retriever(graph) is graph and sorted(ids_of(whole)) == sorted(one.id for one in told)
+    assert {hit.snippet for hit in whole} == set(told) and [hit.score for hit in whole] == sorted((hit.score for hit in whole), reverse=True)
+    exclude = data.draw(st.sets(st.sampled_from([*(one.id for one in told), 'S9/e9'])))
+    during = data.draw(st.sampled_from((None, TimeSpan.month(2024, 1), TimeSpan.day(date(2024, 2, 2)), TimeSpan.year(2019))))
+    kept = [hit for hit in whole if hit.snippet.id not in exclude and (not during or (hit.snippet.day and hit.snippet.day.overlaps(during)))]
+    assert graph.search(query, k, exclude=exclude, during=during) == kept[:k]
+    assert graph.search(query) == whole[:10]
+
+
+def ids_of(hits):
+    return [hit.snippet.id for hit in hits]
+
+
+@pytest.mark.parametrize('wrong, error', [({'query': None}, TypeError), ({'query': 'x', 'k': -1}, ValueError), ({'query': 'x', 'exclude': 'S1'}, TypeError)])
+def test_a_search_that_nobody_can_have_meant(wrong, error):
+    with pytest.raises(error):
+        _SMALL.search(**wrong)
+
+
+# --- order, forgetting, files
+
+@settings(max_examples=10)
+@given(extracts, merges, thresholds, st.sampled_from(list(permutations(('S1', 'S2', 'S3')))))
+def test_all_tools_say_the_same_whatever_the_order_of_sessions(found, merge, consolidate, order):
+    options = {'merge': merge, 'consolidate': consolidate}
+    graph = built(CueTagGraph, found, **options)
+    said = answers(graph)
+    assert answers(built(CueTagGraph, found, order, **options)) == said
+    graph.forget(order[0])
+    alone = {session: found[session] for session in sorted(order[1:])}
+    assert answers(graph) == answers(built(CueTagGraph, alone, **options))
+    graph.keep(order[0], found[order[0]])
+    assert answers(graph) == said
+
+
+@settings(max_examples=10)
+@given(extracts, merges, thresholds)
+def test_a_file_gives_all_answers_back(found, merge, consolidate):
+    graph = built(CueTagGraph, found, merge=merge, consolidate=consolidate)
+    with TemporaryDirectory() as folder:
+        graph.save(f'{folder}/graph')
+        again = CueTagGraph.load(f'{folder}/graph')
+    assert answers(again) == answers(graph) and (again.merge, again.consolidate, again.names) == (merge, consolidate, graph.names)
+    assert again.search(TEXTS[2], 5) == graph.search(TEXTS[2], 5)
+
+
+def test_of_a_conversation_is_its_sessions_added_in_any_order():
+    conversation = replace(load_sample(), sessions=load_sample().sessions[8:10], questions=())
+    graph, backwards = CueTagGraph.of(conversation, consolidate=.9), CueTagGraph(names=conversation.speakers, consolidate=.9)
+    for session in conversation.sessions[::-1]:
+        backwards.add(session)
+    assert graph.names == conversation.speakers and graph.sessions == ('D10', 'D9') and graph.consolidate == .9
+    assert answers(graph) == answers(backwards)
+    backwards.forget('D9')
+    assert answers(backwards) == answers(CueTagGraph.of(replace(conversation, sessions=conversation.sessions[1:]), names=conversation.speakers))
+
+
+def test_the_tools_walk_from_a_failure_to_what_somebody_else_did_that_week(sample):
+    way = next(one for one in sample.branches_of(cue_id('test')) if 'mistake' in one.tag)
+    failed = sample.query_tag_events(way.cue, way.tag).hits[0].snippet
+    assert failed.sources == ('D10:3',) and '2 August 2024' in sample.query_conversation_time(failed.id).note
+    month = refusal(sample.query_tag_events, '2 August 2024', 'x').split('near it: ')[1].split(',')[0]
+    assert month in {one.cue for one in sample.query_event_keywords(failed.id).branches}
+    seen = [sample.query_tag_events(one.cue, one.tag) for one in sample.branches_of(cue_id(month))]
+    assert ('D9:15',) in {hit.snippet.sources for one in seen for hit in one.hits if hit.snippet.time.overlaps(failed.time)}

@@ -1,0 +1,407 @@
+"""The store behind the cue-tag graph: whatever comes and goes, it is what a plain dictionary of sessions says it should be."""
+import random
+import tempfile
+from collections import Counter
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings, strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from test_session_memory import Letters, Struck, watched
+
+from memnb.mragent.graph import cue_id, Episode, SemanticUnit
+from memnb.core.conversation import Conversation, Session, Turn
+from memnb.mragent.tools import CueTagStore, graph_of_all, labels_of, pairs_of
+from memnb.evaluation.datasets import load_sample
+from memnb.mragent.tools import Labels
+from memnb.core.storage import MemoryFileError
+from memnb.retrieval.bm25 import DuplicateSnippet
+from memnb.mragent.prompts import recollect, Recollection
+from memnb.core.roles import Call, LM, LMError, ServerError, Usage
+from memnb.core.storage import DuplicateSession, UnknownSession
+from memnb.core.time import TimeSpan
+from memnb.mragent.tools import Traversal
+
+NAMES = ('S0', 'S1', 'S2', 'S3')
+MONTHS = ('January', 'February', 'March')
+TAGS = ('Race Result', 'Race Results', 'Won a Race', 'Trip', 'talk')  # at .7 the first three are one; at None none are; the first two are one label
+CUES = ('Tobin', 'boat', 'Boats', 'boats', 'half marathon', 'The Who', '♥')
+ASPECTS = ('sport', 'Sports', 'job')
+
+
+class Scribe(LM):
+    """A model that reads turns such as 'E|Trip|boat,Tobin' and 'U|Tobin|sport'. It can be told to fail."""
+    name = 'scribe'
+
+    def __init__(self):
+        self.asked, self.down, self.speakers = 0, None, None
+
+    def call(self, role, /, session=None, speakers=(), episodes=()):
+        self.asked, self.speakers = self.asked + 1, speakers
+        if role.name == self.down:
+            raise LMError('the scribe is ill', Usage(1))
+        turns = [(turn.id, turn.text.split('|')) for turn in session.turns] if session else []
+        reply = {
+            'segment': lambda: {'episodes': [{'title': parts[2], 'text': text_of(parts), 'turns': [id]} for id, parts in turns if parts[0] == 'E']},
+            'tag': lambda: {'tags': [{'episode': one.id, 'tag': parts[1], 'cues': parts[2].split(',')}
+                                     for one, parts in zip(episodes, [parts for _, parts in turns if parts[0] == 'E'])]},
+            'units': lambda: {'units': [{'person': parts[1], 'aspect': parts[2], 'fact': 'so it is', 'turns': [id]} for id, parts in turns if parts[0] == 'U']},
+            'topics': lambda: {'topics': [{'title': f'Secret {one.title}', 'episodes': [one.id]} for one in episodes]}}[role.name]()
+        return Call(role.name, role.reply.model_validate(reply), Usage(1, len(turns), 1))
+
+
+def text_of(parts):
+    return f'{parts[1]} with {parts[2]}' + ' in June 2020' * (parts[1] == 'Trip')
+
+
+turns = st.lists(st.tuples(st.just('E'), st.sampled_from(TAGS), st.lists(st.sampled_from(CUES), min_size=1, max_size=3).map(','.join))
+                 | st.tuples(st.just('U'), st.sampled_from(CUES), st.sampled_from(ASPECTS)), max_size=4)
+
+
+def session(name, said):
+    return Session(name, [Turn(f'{name}:{place}', 'Ana', '|'.join(parts)) for place, parts in enumerate(said)], datetime(2024, 1 + int(name[1:]) % 3, 9))
+
+
+worlds = st.tuples(*(turns for _ in NAMES)).map(lambda many: {name: session(name, said) for name, said in zip(NAMES, many)})
+
+
+def built(sessions, kind=CueTagStore, **options):
+    store = kind(**{'lm': Scribe(), 'embedder': Letters(), 'merge': .7, **options})
+    for one in sessions:
+        store.add(one)
+    return store
+
+
+def plain(sessions):
+    """What a store of these sessions should hold, read off their turns."""
+    episodic, semantic, labels, order = set(), set(), {'cues': Counter(), 'tags': Counter(), 'aspects': Counter()}, {}
+    for one in sessions:
+        told = [turn.text.split('|') for turn in one.turns]
+        events, facts = ([parts for parts in told if parts[0] == kind] for kind in 'EU')
+        order[one.id] = tuple(f'{one.id}/e{number}' for number in range(1, len(events) + 1))
+        for id, (_, tag, cues) in zip(order[one.id], events):
+            month = 'June 2020' if tag == 'Trip' else f'{MONTHS[one.time.month - 1]} 2024'
+            cues = {*cues.split(','), month}
+            episodic |= {(cue_id(cue), cue_id(tag), id) for cue in cues}
+            labels['cues'].update(cues)
+            labels['tags'][tag] += 1
+        for number, (_, person, aspect) in enumerate(facts, 1):
+            semantic.add((cue_id(person), cue_id(aspect), f'{one.id}/u{number}'))
+            labels['cues'][person] += 1
+            labels['aspects'][aspect] += 1
+    return episodic, semantic, labels, order
+
+
+def usual(counter):
+    """How each label is written: most often so, and of several the first in the alphabet."""
+    best = {}
+    for way, count in sorted(counter.items(), key=lambda pair: (pair[1], [-ord(letter) for letter in pair[0]] + [0])):
+        best[cue_id(way)] = way
+    return best
+
+
+def holds(store, sessions):
+    """The store says what the dictionary says."""
+    episodic, semantic, labels, order = plain(sessions)
+    assert set(store.episodic) == episodic and set(store.semantic) == semantic
+    assert store.order == order and store.sessions == tuple(sorted(order))
+    for name, counter in labels.items():
+        place = getattr(store, name)
+        assert {one.id: place.shown(one.id) for one in place.index} == usual(counter) and len(place) == len(usual(counter))
+    assert {one.id for one in store.episodes} == {id for told in order.values() for id in told}
+    assert {one.id for one in store.units} == {id for _, _, id in semantic}
+    assert store.counts() == {'episodes': len(store.episodes), 'units': len(store.units), 'triples': len(episodic) + len(semantic),
+                              **{name: len(usual(counter)) for name, counter in labels.items()}}
+
+
+def reading(store):
+    """All that can be asked of it, and the vectors to the last bit."""
+    places = {name: [(one, getattr(store, name).shown(one.id), getattr(store, name).merged(one.id), getattr(store, name).index.vector(one.id).tobytes())
+                     for one in getattr(store, name).index] for name in ('cues', 'tags', 'aspects')}
+    found = [[(hit.snippet, hit.score) for hit in store.episodes.search(query, 50)] for query in ('a boat race', 'Tobin ♥')]
+    rows = [(one, store.episodes.dense.vector(one.id).tobytes()) for one in store.episodes]
+    return (store.sessions, store.counts(), list(store.episodic), list(store.semantic), list(store.units), store.order, places, found, rows, store.usage,
+            store.settings(), {id: store.extract_of(id) for id in store.sessions})
+
+
+# any history, against a plain dictionary of sessions
+
+class History(RuleBasedStateMachine):
+    """Sessions come, go, fail, are saved, struck and opened; the model is two dictionaries of sessions."""
+    @initialize(merge=st.sampled_from([None, .7, .9]))
+    def begin(self, merge):
+        self.folder = tempfile.TemporaryDirectory()
+        self.path, self.merge = Path(self.folder.name) / 'memory', merge
+        self.store, self.now, self.saved = built([], merge=merge), {}, None
+
+    def teardown(self):
+        if hasattr(self, 'folder'):
+            self.folder.cleanup()
+
+    @rule(name=st.sampled_from(NAMES), said=turns)
+    def add(self, name, said):
+        one = session(name, said)
+        if self.now.get(name, one) == one:
+            self.store.add(one)
+            self.now[name] = one
+        else:
+            with pytest.raises(DuplicateSession):
+                self.store.add(one)
+
+    @precondition(lambda self: self.now)
+    @rule(data=st.data())
+    def forget(self, data):
+        name = data.draw(st.sampled_from(sorted(self.now)))
+        before = self.store.counts()
+        gone = self.store.forget(name)
+        del self.now[name]
+        assert gone == {kind: number - self.store.counts()[kind] for kind, number in before.items()}
+
+    @rule(name=st.sampled_from(NAMES))
+    def forget_what_is_not_there(self, name):
+        if name not in self.now:
+            with pytest.raises(UnknownSession):
+                self.store.forget(name)
+
+    @rule(name=st.sampled_from(NAMES), said=turns, down=st.sampled_from(['embedder', 'segment', 'units']))
+    def fail(self, name, said, down):
+        one = session(name, said)
+        if name in self.now or not one.turns:
+            return
+        needed = down != 'embedder' or any(parts[0] == 'E' for parts in said)
+        self.store.lm.down = down
+        self.store.episodes.dense._vectors.embedder = Broken() if down == 'embedder' else Letters()
+        try:
+            self.store.add(one)
+        except (LMError, ServerError):
+            assert needed
+        else:
+            assert not needed
+            self.now[name] = one
+        self.store.lm.down = None
+        self.store.episodes.dense._vectors.embedder = Letters()
+
+    @rule()
+    def save(self):
+        self.store.save(self.path)
+        self.saved = dict(self.now)
+
+    @rule(number=st.integers(1, 30))
+    def be_struck_while_saving(self, number):
+        with watched(number) as log:
+            try:
+                self.store.save(self.path)
+            except Struck:
+                pass
+        if 'COMMIT' in log:
+            self.saved = dict(self.now)
+
+    @precondition(lambda self: self.saved is not None)
+    @rule()
+    def die_and_open(self):
+        scribe, embedder = Scribe(), Letters()
+        self.store, self.now = CueTagStore.load(self.path, lm=scribe, embedder=embedder), dict(self.saved)
+        assert scribe.asked == embedder.asked == 0
+
+    @rule()
+    def ask(self):
+        fresh = built([self.now[name] for name in sorted(self.now)], merge=self.merge)
+        assert reading(self.store) == reading(fresh)
+
+    @invariant()
+    def holds_what_it_was_told(self):
+        if hasattr(self, 'now'):
+            holds(self.store, self.now.values())
+
+
+class Broken(Letters):
+    """A server that has gone."""
+    def __call__(self, texts):
+        raise ServerError('the embedder is down')
+
+
+TestHistory = History.TestCase
+TestHistory.settings = settings(max_examples=25, stateful_step_count=14)
+
+
+@settings(max_examples=15)
+@given(worlds, st.permutations(NAMES), st.sets(st.sampled_from(NAMES)), st.sampled_from([None, .7]))
+def test_any_order_is_one_go_and_forgotten_is_never_added(world, order, gone, merge):
+    store, rest = built([world[name] for name in order], merge=merge), [world[name] for name in NAMES if name not in gone]
+    holds(store, world.values())
+    everything = reading(built(world.values(), merge=merge))
+    assert reading(store) == everything
+    for name in sorted(gone):
+        store.forget(name)
+    holds(store, rest)
+    assert reading(store) == reading(built(rest, merge=merge))
+    for name in order:
+        store.add(world[name])
+    assert reading(store) == everything
+
+
+@settings(max_examples=10)
+@given(worlds)
+def test_when_all_is_forgotten_nothing_is_left(world):
+    store = built(world.values())
+    for name in NAMES:
+        store.forget(name)
+    assert reading(store) == reading(built([])) and not store.cues._written and not store.tags._close.beside and not store.episodic._forward
+
+
+# what leads to a content
+
+def test_months_are_cues_and_an_episode_without_any_is_reached_from_its_tag():
+    year = Episode('e', 'In 2016 they met, and on 3 June 2020 they parted.', time=TimeSpan.month(2023, 7), said=datetime(2024, 1, 9), tag='talk', cues=('Tobin', 'boats'))
+    assert labels_of(year) == (('Tobin', 'boats', 'July 2023', '2016', 'June 2020'), 'talk')
+    assert pairs_of(year) == [(cue, 'talk') for cue in ('tobin', 'boat', cue_id('July 2023'), '2016', cue_id('June 2020'))]
+    assert labels_of(Episode('e', 'So.', tag='Small Talk')) == (('Small Talk',), 'Small Talk')
+    unit = SemanticUnit('u', 'Since 2016 so.', time=TimeSpan.year(2016), person='Mrs. Gale', aspect='Pets')
+    assert labels_of(unit) == (('Mrs. Gale',), 'Pets') and pairs_of(unit) == [(cue_id('Mrs. Gale'), 'pet')]
+
+
+def test_an_episode_is_in_the_order_of_its_place_and_not_of_its_list():
+    made = recollect(session('S0', [('E', 'Trip', 'boat')] * 3), Scribe())[0]
+    store = CueTagStore(embedder=Letters())
+    store.keep('S0', replace(made, episodes=made.episodes[::-1]))
+    assert store.order['S0'] == ('S0/e1', 'S0/e2', 'S0/e3')
+
+
+# what is refused, and what fails
+
+FIRST = Episode('S9/e1', 'A boat.', session='S9', title='Boat', tag='Trip', cues=('boat',))
+UNIT = SemanticUnit('S9/u1', 'So it is.', session='S9', person='Tobin', aspect='job')
+
+
+@pytest.mark.parametrize('found, error, words', [
+    (Recollection((replace(FIRST, session='S1'),)), ValueError, "'S9/e1': expected the session 'S9', got 'S1'"),
+    (Recollection((FIRST,), (replace(UNIT, session=None),)), ValueError, "'S9/u1': expected the session 'S9', got None"),
+    (Recollection((FIRST, replace(FIRST, text='Another.'))), DuplicateSnippet, "session 'S9': an episode or unit 'S9/e1' is there already"),
+    (Recollection((FIRST,), (replace(UNIT, id='S9/e1'),)), DuplicateSnippet, "an episode or unit 'S9/e1'"),
+    (Recollection((replace(FIRST, id='S0/e1'),)), DuplicateSnippet, "an episode or unit 'S0/e1'"),
+    (Recollection((), (replace(UNIT, id='S0/u1'),)), DuplicateSnippet, "an episode or unit 'S0/u1'"),
+    (Recollection((FIRST, replace(FIRST, id='S9/e2', tag=' '))), ValueError, "'S9/e2': expected a tag and cues with some words"),
+    (Recollection((replace(FIRST, cues=('boat', '')),)), ValueError, 'expected a tag and cues with some words'),
+    (Recollection((FIRST,), (UNIT, replace(UNIT, id='S9/u2', person='\n'))), ValueError, "'S9/u2': expected a tag and cues with some words"),
+    (Recollection((FIRST,), (replace(UNIT, aspect=''),)), ValueError, 'expected a tag and cues with some words'),
+    (Recollection((replace(FIRST, position=0), replace(FIRST, id='S9/e2', position=0))), DuplicateSnippet, 'S9'),
+    (Recollection((replace(FIRST, position=0), replace(FIRST, id='S9/e2', position='x'))), TypeError, 'not supported')])
+def test_what_could_not_be_forgotten_exactly_is_refused_and_nothing_changes(found, error, words):
+    one = session('S0', [('E', 'Trip', 'boat'), ('U', 'Tobin', 'job')])
+    store = built([one])
+    before = reading(store)
+    with pytest.raises(error, match=words):
+        store.keep('S9', found)
+    assert reading(store) == before and 'S9' not in store
+    store.keep('S9', Recollection((FIRST,), (UNIT,)))
+    store.forget('S9')
+    assert reading(store) == before
+
+
+@pytest.mark.parametrize('failing', range(1, 4))
+def test_even_ctrl_c_between_two_labels_changes_nothing(failing, monkeypatch):
+    store = built([session('S0', [('E', 'Trip', 'boat,boats'), ('U', 'boat', 'job')])])
+    before, real, calls = reading(store), Labels.add, []
+
+    def add(labels, ways):
+        calls.append(ways)
+        if len(calls) == failing:
+            raise KeyboardInterrupt
+        real(labels, ways)
+
+    monkeypatch.setattr(Labels, 'add', add)
+    more = session('S1', [('E', 'Race Result', 'Boats,Tobin'), ('U', 'Boats', 'Job')])
+    with pytest.raises(KeyboardInterrupt):
+        store.add(more)
+    monkeypatch.undo()
+    assert reading(store) == before and 'S1' not in store
+    store.add(more)
+    assert reading(store) == reading(built([more, session('S0', [('E', 'Trip', 'boat,boats'), ('U', 'boat', 'job')])]))
+
+
+@pytest.mark.parametrize('options, error, words', [
+    ({'names': 'Tobin'}, TypeError, "names: expected a list of names, got the string 'Tobin'"), ({'merge': 90}, ValueError, 'expected a cosine'),
+    ({'merge': True}, ValueError, 'expected a cosine'), ({'lm': 'gpt'}, TypeError, "expected an lm or a function from prompt to text, got 'gpt'"),
+    ({'synonymy': .8}, TypeError, 'synonymy')])
+def test_wrong_options_are_refused_by_name(options, error, words):
+    with pytest.raises(error, match=words):
+        CueTagStore(**options)
+
+
+# the file
+
+def test_a_file_has_what_was_said_and_nothing_that_follows_from_it(tmp_path):
+    store = built([session('S0', [('E', 'Trip', 'boat,Tobin'), ('U', 'Tobin', 'job')])], names=['Ana'], merge=.8, spread=False)
+    store.save(tmp_path / 'm')
+    assert store.lm.speakers == ('Ana',)
+    opened = CueTagStore.load(tmp_path / 'm', embedder=Letters())
+    assert reading(opened) == reading(store) and (opened.names, opened.merge, opened.spread) == (('Ana',), .8, False)
+    assert CueTagStore.load(tmp_path / 'm', embedder=Letters(), merge=None).merge is None
+    with pytest.raises(MemoryFileError, match="its vectors are of 'letters', and this memory embeds by 'others'"):
+        CueTagStore.load(tmp_path / 'm', embedder=Letters('others'))
+    others = Letters('others')
+    assert CueTagStore.load(tmp_path / 'm', embedder=others, embed_anew=True).model == 'others' and others.asked == 1
+    data = (tmp_path / 'm').read_bytes()
+    assert b'"boat"' in data and cue_id('June 2020').encode() not in data  # a month is worked out, and not written down
+
+
+def test_titles_of_forgotten_topics_are_not_left_in_the_file(tmp_path):
+    path, sessions = tmp_path / 'm', [session('S0', [('E', 'Trip', 'boat')]), session('S1', [('E', 'talk', 'Tobin')])]
+    graph = built(sessions, Traversal)
+    assert [one.title for one in graph.topics] == ['Secret Tobin', 'Secret boat']
+    graph.save(path)
+    assert b'Secret boat' in path.read_bytes()
+    asked = graph.lm.asked
+    graph.add(session('S2', [('E', 'Trip', 'boat')]))
+    graph.forget('S2')  # no topic rests on it
+    assert graph.lm.asked == asked + 3 and len(graph.topics) == 2 and graph.lm.asked == asked + 3
+    graph.forget('S0')
+    graph.save(path)
+    assert b'Secret boat' not in path.read_bytes() and b'S0/e1' not in path.read_bytes() and graph.settings()['topics'] is None
+    assert [one.title for one in graph.topics] == ['Secret Tobin']
+    again = Traversal.load(path, lm=Scribe(), embedder=Letters())
+    assert [one.title for one in again.topics] == ['Secret Tobin']
+
+
+def test_topics_that_were_saved_are_not_asked_for_again(tmp_path):
+    graph = built([session('S0', [('E', 'Trip', 'boat')])], Traversal)
+    topics = graph.topics
+    graph.save(tmp_path / 'm')
+    again = Traversal.load(tmp_path / 'm', lm=Scribe(), embedder=Letters())
+    assert again.topics == topics and again.lm.asked == 0
+
+
+# the bundled conversation, by rule
+
+SAMPLE = load_sample()
+FEW = SAMPLE.sessions[2:6]
+
+
+@pytest.fixture(scope='module')
+def few():
+    return graph_of_all(CueTagStore, Conversation('few', FEW))
+
+
+def test_a_conversation_by_rule_in_any_order(few):
+    order = random.Random(7).sample(FEW, len(FEW))
+    other = CueTagStore(names=few.names)
+    for one in order:
+        other.add(one)
+    other.forget(order[1].id)
+    other.add(order[1])
+    assert reading(other) == reading(few) and few.names == ('Tobin', 'Zofia')
+    assert few.usage == dict.fromkeys(('segment', 'tag', 'units'), Usage()) and all(few.extract_of(one.id).notes == () for one in FEW)
+
+
+def test_every_turn_with_content_can_be_walked_to(few):
+    cited = {turn for one in few.episodes for turn in one.sources}
+    assert len(cited) > .9 * sum(len(one.turns) for one in FEW)
+    assert {content for _, _, content in few.episodic} == {one.id for one in few.episodes}
+    assert {content for _, _, content in few.semantic} == {one.id for one in few.units}
+
+
+def test_options_of_the_class_go_through():
+    graph = graph_of_all(Traversal, Conversation('one', FEW[:1]), names=['Ana'], merge=None, consolidate=.8, embedder=Letters())
+    assert (graph.names, graph.merge, graph.consolidate, graph.model) == (('Ana',), None, .8, 'letters')

@@ -1,0 +1,305 @@
+"""Episodes, tags and cues without a model: nothing is lost, nothing is invented, and what a turn is called by depends on little."""
+import json
+from dataclasses import replace
+from datetime import datetime
+from itertools import combinations
+
+import numpy as np
+import pytest
+from hypothesis import example, given, strategies as st
+
+from memnb.mragent.graph import cue_id, Episode
+from memnb.core.conversation import Session, Turn
+from memnb.mragent.cues import BASES, central_words, cues_in, long_names, unit_rows, word_vector
+from memnb.rules.mragent import tag_words, things_in
+from memnb.evaluation.datasets import load_sample
+from memnb.mragent.prompts import DOUBT, EpisodesReply, SEGMENT, TAG, TagsReply, title_of, titles_of
+from memnb.rules.mragent import asked_before, segment_rule, tag_rule
+from memnb.core.text import tokenize
+from memnb.core.text import FRAME, SMALL_TALK
+from memnb.mragent.prompts import recollect
+from memnb.core.roles import RuleLM
+
+SAMPLE = load_sample()
+NAMES = ('Tobin', 'Zofia', 'Nell')
+PLAIN = '''harbour organ boats rye swims swimming bought buy drew children child gave bring quickly family the of and it kind what wow thanks
+three others oil-lamp sixteen-foot concertina'''.split()
+WORDS = st.lists(st.sampled_from(PLAIN), max_size=10)
+LOOSE = st.lists(st.sampled_from([*PLAIN, *'''I you we my Nell Tobin Zofia's yesterday. Monday May (2016) in Ghent? It That's Well, great! And
+"no" Mrs. Pettigrew Blue Kettle LGBTQ — : 5k'''.split()]), max_size=16).map(' '.join)
+TURNS = st.builds(Turn, st.just('x'), st.sampled_from(NAMES), LOOSE | st.text(max_size=30), st.none(),
+                  st.none() | st.sampled_from(['a photo of a boat', 'a red hat']))
+MOMENTS = st.none() | st.datetimes(datetime(1990, 1, 1), datetime(2030, 1, 1))
+SESSIONS = st.builds(lambda turns, time: Session('D1', tuple(replace(turn, id=f'D1:{n}') for n, turn in enumerate(turns, 1)), time),
+                     st.lists(TURNS, max_size=5), MOMENTS)
+
+
+def episodes_of(session):
+    "The rule's episodes, as the memory keeps them."
+    by = {turn.id: turn for turn in session.turns}
+    return [Episode(f'D1/e{n}', line.text, tuple(line.turns), speaker=by[line.turns[0]].speaker, title=line.title)
+            for n, line in enumerate(segment_rule(session, NAMES).episodes, 1)]
+
+
+def plain_cues(words, people=()):
+    "The oracle of cues for words that are written small: one word after the other, by the tokenizer and three sets."
+    out, found = {*FRAME, *SMALL_TALK, *tokenize(' '.join(people))}, {}
+    for word in words:
+        for part in ([word, *word.split('-')] if '-' in word else [word]):
+            part = BASES.get(part, part)
+            if part not in ('three', 'sixteen', 'others') and not set(tokenize(part)) <= out:
+                found.setdefault(cue_id(part), part)
+    return list(found.values())
+
+
+@given(WORDS)
+def test_cues_of_plain_words(words):
+    assert list(cues_in(' '.join(words))) == plain_cues(words)
+
+
+@given(LOOSE | st.text(max_size=40))
+def test_cues_are_said_and_come_once(text):
+    cues = cues_in(text, NAMES)
+    assert len({cue_id(cue) for cue in cues}) == len(cues) and all(cue.strip() for cue in cues)
+    assert cues == cues_in(f'{text} (8 January 2024)', NAMES)
+    said = {*tokenize(text), *(stem for word in text.lower().split() for stem in tokenize(BASES.get(word.strip('.,!?"()'), '')))}
+    for cue in cues:
+        assert cue in NAMES or not text.isascii() or set(tokenize(cue)) <= said, cue
+        assert not {'monday', 'may', 'mrs', 'others'} & {cue.lower()}
+
+
+@given(WORDS, st.sampled_from(NAMES), st.sampled_from(['{}', "{}'s", '{}!']))
+def test_people_are_cues_by_their_full_names(words, name, shape):
+    for mention in (name, name[:3]):
+        cues = cues_in(' '.join([*words, shape.format(mention), *words]), NAMES)
+        assert name in cues and (mention == name or mention not in cues)
+        assert [cue for cue in cues if cue not in NAMES] == plain_cues(words, NAMES)
+
+
+@given(st.lists(st.sampled_from('harbour organ swims rye'.split()), min_size=1), st.sampled_from(
+    ['Coastal Heritage Fund', 'Blue Kettle', 'Dunstan & Pell', 'Sea of Ice', 'Mr. Dunstan', 'Dr. Amsel', 'Mrs. Van der Berg', 'St. Peter']))
+def test_long_names_stay_whole(words, name):
+    text = ' '.join([*words, name, *words])
+    assert name in cues_in(text) and name in long_names(text) and name in cues_in(text + f" near {name}'s")
+    assert not {'Mr', 'Mr.', 'Dr', 'Mrs', 'St.', '&', 'of'} & set(cues_in(text))
+    for word in name.replace('.', ' ').split():
+        assert word in cues_in(text) or not tokenize(word) or word.lower() in ('mr', 'mrs', 'dr', 'van', 'der', 'st')
+
+
+@pytest.mark.parametrize('text, names', [
+    ('Poor Crumb! Sister Nell ran.', []), ('Poor Old Crumb is ill.', ['Poor Old Crumb']), ('The Blue Kettle is shut.', ['Blue Kettle']),
+    ("We played 'The Heron's Polka' today.", ["The Heron's Polka", "Heron's Polka"]), ('He said "no way".', []), ('"Read On" is a book.', ['Read On']),
+    ('Mrs. Pettigrew played.', ['Mrs. Pettigrew']), ('I saw Zofia Tobin.', []), ('When I Met him', []), ('', []), ('DR. no', []),
+    ('A poem: "The Sea"!', ['The Sea']), ('Well, the University of Karrow wrote.', ['University of Karrow'])])
+def test_which_capitals_make_a_name(text, names):
+    assert long_names(text, {*tokenize('Zofia Tobin'), *SMALL_TALK}) == names
+
+
+def test_irregular_forms_meet():
+    for form, base in BASES.items():
+        assert base not in BASES and form.islower() and [cue_id(cue) for cue in cues_in(form)] == [cue_id(cue) for cue in cues_in(base)]
+
+
+@given(st.lists(st.sampled_from('harbour organ boats rye swims concertina lifeboat charity notebook'.split()), unique=True, max_size=7), st.data())
+def test_central_words_are_the_best_group(words, data):
+    numbers = st.lists(st.sampled_from([0, .1, .5]), min_size=len(words), max_size=len(words))
+    weights, costs = [1 + one for one in data.draw(numbers)], data.draw(numbers)
+    most = data.draw(st.integers(1, 3))
+    chosen = central_words(words, most, weights, costs)
+    assert chosen == central_words(words, most, [3 * weight for weight in weights], costs)
+    if len(words) < 2:
+        assert chosen == words
+        return
+    rows = {word: word_vector(word) for word in words}
+    whole = sum(weight * rows[word] for weight, word in zip(weights, words))
+
+    def score(group):
+        part = sum(rows[word] for word in group)
+        return part @ whole / np.linalg.norm(part) / np.linalg.norm(whole) - sum(costs[words.index(word)] for word in group)
+    groups = [group for size in range(1, most + 1) for group in combinations(words, size)]
+    assert tuple(chosen) in groups and score(chosen) >= max(map(score, groups)) - 1e-8
+
+
+def test_many_words_take_no_time():
+    assert len(central_words([f'word{n}' for n in range(3000)])) <= 2
+    assert central_words(['rye', 'rye', 'rye']) == ['rye']
+
+
+@given(st.sampled_from('the a my their at with Zofia’s Tobin\'s'.split()), st.sampled_from('quay organ notebook'.split()),
+       st.sampled_from(['', 'old', 'small old']), st.sampled_from(['', '.', ', and', ' hums.', ' burst', ' holding a jar', ' is loud']))
+def test_things_stand_behind_an_article(opener, thing, between, after):
+    text = ' '.join(f'Bring {opener} {between} {thing}'.split()) + after
+    found = things_in(text)
+    assert cue_id(thing) in found or after == ' hums.' or between == 'small old'
+    assert not {cue_id(word) for word in ('bring', 'holding', 'is')} & found
+    assert not things_in(f'Bring {thing} {thing}')
+
+
+@given(LOOSE, st.sets(st.sampled_from(PLAIN)))
+def test_what_a_tag_may_be_made_of(text, small):
+    cues, things = cues_in(text, NAMES), things_in(text)
+    words = tag_words(cues, NAMES, things, small)
+    assert len({cue_id(word) for word in words}) == len(words) and {cue_id(word) for word in words} <= {cue_id(cue) for cue in cues}
+    assert not {'quickly', 'nell', 'tobin', 'zofia', 'gave', 'give', 'bring', 'blue', 'kettle', 'pettigrew', 'ghent', 'monday', 'oil', 'foot'} & set(words)
+    assert all(word == word.lower() and ' ' not in word and "'" not in word for word in words)
+    assert ('family' in words) == ('family' in cues and cue_id('family') in things)
+    assert ('lgbtq' in words) == ('LGBTQ' in cues)
+
+
+def content(text, names):
+    "The oracle of content: stems that are neither small talk nor a name."
+    return {stem for stem in tokenize(text) if stem not in SMALL_TALK and stem not in tokenize(' '.join(names))}
+
+
+@given(SESSIONS)
+def test_no_turn_and_no_word_is_lost(session):
+    lines = segment_rule(session, NAMES).episodes
+    ids = [turn.id for turn in session.turns]
+    assert [line.turns[0] for line in lines] == [id for id in ids if [id] in [line.turns for line in lines]]  # in order, each once
+    for turn in session.turns:
+        mine = ' '.join(line.text for line in lines if line.turns == [turn.id])
+        assert bool(mine) >= bool(content(turn.content, NAMES)) and (not turn.caption or turn.caption in mine)
+        assert not turn.text.isascii() or not mine or content(turn.text, NAMES) <= set(tokenize(mine))
+
+
+@given(SESSIONS, st.integers(2, 9))
+def test_titles(session, most):
+    lines = segment_rule(session, NAMES).episodes
+    texts = [line.text for line in lines]
+    titles = titles_of(texts, most, NAMES)
+    assert titles == [title_of(text, most, NAMES) for text in texts]
+    assert titles_of(texts, 8, NAMES) == [line.title for line in lines]
+    for text, title in zip(texts, titles):
+        words = title.removesuffix('…').split()
+        assert title and 1 <= len(words) <= most and not title.startswith(tuple(f'{name} {verb}: ' for name in NAMES for verb in ('says', 'asks')))
+        assert ' '.join(words)[1:].rstrip(',;:–—') in ' '.join(text.split()) or '(' in text
+
+
+@pytest.mark.parametrize('text, title', [
+    ('', ''), ('Zofia says: Hello! The organ is loud (2024).', 'The organ is loud.'), ('Well, the organ is loud.', 'The organ is loud.'),
+    ('And the organ is loud.', 'The organ is loud.'), ('It is loud in here. Zofia mends the loud organ.', 'Zofia mends the loud organ.'),
+    ('Zofia found a notebook in a crate, which had belonged to Agnes.', 'Zofia found a notebook in a crate …'),
+    ('Zofia mends instruments with two thousand pipes for the and of the', 'Zofia mends instruments with two thousand pipes …'),
+    ('Dr. Amsel asks: Is the dog well?', 'Dr. Amsel asks: Is the dog well?')])
+def test_some_titles(text, title):
+    assert title_of(text, names=NAMES) == title
+
+
+@given(SESSIONS)
+def test_tags_and_cues_of_random_sessions(session):
+    found = episodes_of(session)
+    lines = tag_rule(found, session, NAMES).tags
+    assert [line.episode for line in lines] == [episode.id for episode in found]
+    assert lines == tag_rule(found, session, NAMES).tags == [tag_rule([episode], session, NAMES).tags[0] for episode in found]
+    for episode, line in zip(found, lines):
+        assert 1 <= len(line.tag.split()) <= 2 and not set(tokenize(line.tag)) & set(tokenize(' '.join(NAMES)))
+        assert line.cues[0] == episode.speaker and len({cue_id(cue) for cue in line.cues}) == len(line.cues) or not episode.text.isascii()
+        own, lent = {episode.speaker, *cues_in(episode.text, NAMES)}, cues_in(asked_before(session, episode.sources[0]), NAMES)
+        assert {cue_id(cue) for cue in line.cues} == {cue_id(cue) for cue in own | (set(lent) - set(NAMES))}
+    later = replace(session, turns=(*session.turns, Turn('D1:9', 'Nell', 'Was the organ at the quay a swimming organ?')))
+    assert [line.cues for line in tag_rule(found, later, NAMES).tags] == [line.cues for line in lines]
+
+
+@given(SESSIONS)
+def test_what_a_turn_leans_on_is_the_one_before(session):
+    for place, turn in enumerate(session.turns):
+        before = session.turns[place - 1].text if place else ''
+        assert asked_before(session, turn.id) in ('', before)
+        assert '?' not in before or asked_before(session, turn.id) == before
+        if turn.text.isascii() and not {'it', 'that'} & set(tokenize_all(turn.text)):
+            assert '?' in before or asked_before(session, turn.id) == ''
+    assert asked_before(session, 'nobody') == ''
+
+
+def tokenize_all(text):
+    "Every word in lower case, stop words too."
+    return ''.join(letter if letter.isalnum() else ' ' for letter in text.lower()).split()
+
+
+@pytest.mark.parametrize('text, leans', [('It sank.', True), ('Wow! That is the organ.', True), ('Well, they sank the boat.', True),
+                                         ('The boat sank. It was old.', False), ('Items sank.', False), ('Nell saw it.', False)])
+def test_who_leans(text, leans):
+    session = Session('S', (Turn('1', 'Tobin', 'The harbour is dark.'), Turn('2', 'Zofia', text)))
+    assert (asked_before(session, '2') != '') == leans
+    assert asked_before(session, '1') == ''
+
+
+def test_a_word_said_often_draws_the_tag():
+    text = 'The organ stood by the harbour with rye and a lifeboat and a notebook.'
+    once = Session('S', (Turn('1', 'Tobin', text),))
+    often = replace(once, turns=(*once.turns, *(Turn(str(n), 'Zofia', 'The notebook!') for n in range(2, 60))))
+    tags = [tag_rule([Episode('e', text, ('1',), speaker='Tobin')], session).tags[0].tag for session in (once, often)]
+    assert 'notebook' in tags[1] and tags[0] != tags[1]
+
+
+def test_a_doubtful_word_is_chosen_less():
+    text = 'Swimming swims the harbour. Swimmers swam.'
+    session = Session('S', (Turn('1', 'Tobin', text),))
+    assert 'harbour' in tag_rule([Episode('e', text, ('1',))], session).tags[0].tag
+    assert 0 < DOUBT < 1
+
+
+def test_what_has_no_words_is_talk():
+    session = Session('S', (Turn('1', 'Tobin', '2024!', caption='3'), Turn('2', 'Nell', 'Nell Tobin')))
+    reply = tag_rule([Episode('a', '2024!', ('1',)), Episode('b', 'Nell', ('2',), speaker='Nell'), Episode('c', 'x', ())], session, NAMES)
+    assert [line.tag for line in reply.tags] == ['talk', 'talk', 'x']
+    answer = Session('S', (Turn('1', 'Tobin', 'Was it the organ?'), Turn('2', 'Nell', 'Yes!')))
+    line = tag_rule([Episode('b', 'Yes!', ('2',), speaker='Nell')], answer, NAMES).tags[0]
+    assert line.tag == 'organ' and line.cues == ['Nell', 'organ']
+
+
+@given(SESSIONS)
+@example(Session('D1', ()))
+@example(Session('D1', (Turn('D1:1', 'Tobin', '{braces} {0} {}', caption='{x}'),)))
+def test_prompts_of_random_sessions(session):
+    system, user = SEGMENT.render({'session': session, 'speakers': NAMES})
+    assert 'Speakers: Tobin, Zofia, Nell' in user and '{{' not in system
+    assert all(f'({turn.id}) {turn.speaker}: {turn.content}' in user for turn in session.turns)
+    assert ('Date: not known' in user) == (session.time is None)
+    found = episodes_of(session)
+    _, user = TAG.render({'episodes': found, 'session': session, 'speakers': NAMES})
+    assert all(f'({episode.id}) ' in user for episode in found)
+
+
+@given(SESSIONS)
+def test_a_session_is_recollected_without_a_note(session):
+    made, _ = recollect(session, RuleLM(render=True), NAMES)
+    assert not made.notes and [one.sources for one in made.episodes] == [one.sources for one in episodes_of(session)]
+    assert all(one.tag and one.cues and one.title for one in made.episodes)
+
+
+@pytest.mark.parametrize('role, reply', [(SEGMENT, EpisodesReply), (TAG, TagsReply)])
+def test_the_example_of_a_prompt_is_a_reply(role, reply):
+    empty = Session('S', ())
+    system, _ = role.render({'session': empty} if role is SEGMENT else {'session': empty, 'episodes': []})
+    made = reply.model_validate_json(system.splitlines()[-1])
+    assert json.loads(system.splitlines()[-1]) == made.model_dump() and role.reply is reply
+
+
+def test_a_turn_shows_its_own_time():
+    late = Session('S', (Turn('1', 'Tobin', 'a', datetime(2024, 1, 2, 9)), Turn('2', 'Tobin', 'b', datetime(2024, 1, 3, 9))), datetime(2024, 1, 2, 9))
+    _, user = SEGMENT.render({'session': late})
+    assert '(1) Tobin: a' in user and '(2) [3 January 2024, 9:00 am] Tobin: b' in user
+
+
+def test_the_sample():
+    tags = []
+    for session in SAMPLE.sessions:
+        found = [replace(episode, said=session.time) for episode in episodes_of(session)]
+        tags += tag_rule(found, session, SAMPLE.speakers).tags
+    everything = {cue for line in tags for cue in line.cues}
+    assert {'Mr. Dunstan', 'Dr. Amsel', 'Coastal Heritage Fund', "The Heron's Polka", 'Blue Kettle', 'Agnes Thorley'} <= everything
+    assert not {'Mr', 'Dr', 'Mrs', 'others', 'Friday', 'January', 'twenty', 'eighty-one', 'bought'} & everything
+    words = [word for line in tags for word in line.tag.split()]
+    assert not {'others', 'woman', 'two', 'someone', 'yet', 'nell', 'pascal', 'gerald', 'twice'} & (set(words) - {'twice'})
+    assert sum(line.tag == 'talk' for line in tags) < 5
+
+
+def test_rows_of_zeros_stay():
+    assert unit_rows(np.zeros((2, 3))).tolist() == [[0] * 3] * 2 and np.allclose(unit_rows(np.array([[3.0, 4.0]])), [[.6, .8]])
+
+
+def test_what_is_lent_in_another_form_is_no_second_cue():
+    session = Session('D1', (Turn('D1:1', 'Zofia', 'Any boats in Ghent?'), Turn('D1:2', 'Tobin', 'It was a boat.')))
+    lines = tag_rule(episodes_of(session), session, NAMES).tags
+    assert lines[1].cues == ['Tobin', 'boat', 'Ghent']

@@ -1,0 +1,246 @@
+"""Labels against a plain counter and a matrix of cosines, under an embedder that may fail at any time."""
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given, settings, strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from memnb.mragent.graph import cue_id
+from memnb.retrieval.vectors import EmbedderMismatch, WordLlamaEmbedder
+from memnb.mragent.tools import Labels
+
+POOL = ('boat', 'Boat', 'boats', 'red boat', 'Red Boats', 'red', 'blue boat', 'blue', 'sea', 'Sea side', 'seaside', 'a red sea', 'of', '!?', '?!', 'Of')
+THRESHOLDS = (None, -1.0, .2003, .5003, .7003, .9003)  # no cosine of small whole numbers
+some = st.lists(st.sampled_from(POOL), max_size=5)
+
+
+class Toy:
+    """Counts some letters, capitals apart, so that it matters how a label is written. May fail in four ways."""
+    name = 'toy'
+
+    def __init__(self):
+        self.failure, self.asked = None, []
+
+    def __call__(self, texts):
+        self.asked += texts
+        rows = np.array([[text.count(letter) for letter in 'obeadsBRS'] for text in texts], float)
+        if self.failure == 'raise':
+            raise ConnectionError('the server is gone')
+        if self.failure == 'nan':
+            rows[-1] = np.nan
+        return {'short': rows[:-1], 'narrow': rows[:, 1:]}.get(self.failure, rows)
+
+
+def usual(counts, id):
+    """Of all ways to write a label the most frequent, and of several the first in the alphabet."""
+    ways = [(-count, way) for way, count in counts.items() if cue_id(way) == id]
+    return min(ways)[1]
+
+
+def matrix(shown):
+    """All cosines of labels by how they are shown, in float64."""
+    rows = np.array([[text.count(letter) for letter in 'obeadsBRS'] for text in shown.values()], float).reshape(-1, 9)
+    lengths = np.sqrt((rows ** 2).sum(axis=1))
+    rows /= np.where(lengths, lengths, 1)[:, None]
+    return rows @ rows.T
+
+
+def components(shown, threshold):
+    """What each label is merged with: a matrix of steps is multiplied with itself until nothing is added."""
+    if threshold is None:
+        return {id: (id,) for id in shown}
+    reach = (matrix(shown) >= threshold) | np.eye(len(shown), dtype=bool)
+    for _ in shown:
+        reach = (reach.astype(int) @ reach.astype(int)) > 0
+    ids = list(shown)
+    return {id: tuple(sorted(ids[place] for place in np.flatnonzero(row))) for id, row in zip(ids, reach)}
+
+
+def reading(labels):
+    """All that can be asked."""
+    ids = sorted(one.id for one in labels.index)
+    return [(id, labels.shown(id), labels.merged(id)) for id in ids], len(labels), labels.near('red sea boat', 20), [way in labels for way in POOL]
+
+
+class Life(RuleBasedStateMachine):
+    """Labels come and go, some changes fail, and after each the labels are those of a plain counter."""
+    @initialize(threshold=st.sampled_from(THRESHOLDS))
+    def begin(self, threshold):
+        self.toy, self.counts = Toy(), Counter()
+        self.labels = Labels(threshold, self.toy)
+
+    @rule(labels=some)
+    def add(self, labels):
+        self.labels.add(iter(labels))
+        self.counts.update(labels)
+
+    @rule(data=st.data())
+    def remove(self, data):
+        held = sorted(self.counts.elements())
+        labels = data.draw(st.lists(st.sampled_from(held), max_size=5).filter(lambda chosen: Counter(chosen) <= self.counts)) if held else []
+        self.labels.remove(iter(labels))
+        self.counts = self.counts - Counter(labels)
+
+    @rule(labels=some)
+    def remove_too_often(self, labels):
+        label = (labels or ['boat'])[0]
+        self.unchanged(KeyError, lambda: self.labels.remove([*(way for way in labels if self.counts[way]), *[label] * (self.counts[label] + 1)]))
+
+    @rule(labels=some, wrong=st.sampled_from(['', '  ', '\n', None, 3, ('boat',)]))
+    def add_what_is_no_label(self, labels, wrong):
+        self.unchanged((ValueError, TypeError), lambda: self.labels.add([*labels, wrong]))
+
+    @rule(labels=some, failure=st.sampled_from(['raise', 'nan', 'short', 'narrow']), out=st.booleans())
+    def fail(self, labels, failure, out):
+        """Whatever needs the embedder changes nothing while that fails; a first vector may have any length."""
+        held = Counter(labels) if out else Counter()
+        if not held <= self.counts or (failure == 'narrow' and self.labels.index.dimension is None):
+            return
+        before, asked = reading(self.labels), len(self.toy.asked)
+        self.toy.failure = failure
+        try:
+            (self.labels.remove if out else self.labels.add)(labels)
+        except (ConnectionError, ValueError):
+            self.toy.failure = None
+            assert reading(self.labels) == before
+        else:
+            self.toy.failure = None
+            assert len(self.toy.asked) == asked  # it needed no vector
+            self.counts = self.counts - held if out else self.counts + Counter(labels)
+
+    def unchanged(self, errors, change):
+        before = reading(self.labels)
+        with pytest.raises(errors):
+            change()
+        assert reading(self.labels) == before
+
+    @invariant()
+    def read_like_the_counter(self):
+        if not hasattr(self, 'labels'):
+            return
+        shown = {id: usual(self.counts, id) for id in sorted({cue_id(way) for way in self.counts})}
+        assert len(self.labels) == len(shown) == len(self.labels.index)
+        assert {one.id: one.text for one in self.labels.index} == shown == {id: self.labels.shown(id) for id in shown}
+        assert {id: self.labels.merged(id) for id in shown} == components(shown, self.labels.threshold)
+        assert all((way in self.labels) == (cue_id(way) in shown) for way in POOL)
+
+    @invariant()
+    def read_like_fresh_ones(self):
+        if hasattr(self, 'labels'):
+            fresh = Labels(self.labels.threshold, Toy())
+            fresh.add(sorted(self.counts.elements()))
+            assert reading(self.labels) == reading(fresh)
+
+
+TestLife = Life.TestCase
+TestLife.settings = settings(max_examples=40, stateful_step_count=12)
+
+
+def filled(ways, threshold=None, embedder=None):
+    labels = Labels(threshold, embedder or Toy())
+    labels.add(ways)
+    return labels
+
+
+@settings(max_examples=50)
+@given(some, st.sampled_from(['sea', 'red boats', '', 'xyz']), st.integers(0, 6), st.sampled_from([-1.0, .3003, .7003, 1.1]))
+def test_the_nearest_are_those_of_the_matrix(ways, text, k, least):
+    labels = filled(ways)
+    shown = {one.id: one.text for one in labels.index}
+    cosines = dict(zip(shown, matrix({**shown, '': text})[-1]))
+    found = labels.near(text, k, least)
+    assert found == sorted(found, key=lambda pair: (-pair[1], pair[0])) and len(dict(found)) == len(found)
+    assert dict(found) == pytest.approx({id: cosines[id] for id, _ in found}, abs=1e-6)
+    best = sorted((cosines[id] for id in shown), reverse=True)[:k]
+    assert [cosine for _, cosine in found] == pytest.approx([cosine for cosine in best if cosine >= least], abs=1e-6)
+
+
+@settings(max_examples=50)
+@given(some, st.sampled_from(THRESHOLDS[1:]), st.sampled_from(THRESHOLDS[1:]))
+def test_a_lower_threshold_only_joins_groups(ways, one, other):
+    fine, coarse = filled(ways, max(one, other)), filled(ways, min(one, other))
+    assert all(set(fine.merged(each.id)) <= set(coarse.merged(each.id)) for each in fine.index)
+    assert all(filled(ways).merged(each.id) == (each.id,) for each in fine.index)
+
+
+def test_only_what_is_new_or_written_anew_is_embedded():
+    toy = Toy()
+    labels = filled(['boat', 'boat', 'Boat', 'sea'], .5, toy)
+    assert toy.asked == ['boat', 'sea']
+    labels.add(['sea', 'red', 'Boat'])  # Boat is now as frequent, and comes first in the alphabet
+    assert toy.asked[2:] == ['Boat', 'red'] and labels.shown('boat') == 'Boat'
+    labels.remove(['Boat', 'sea'])
+    assert toy.asked[4:] == ['boat']
+    labels.remove(['red', 'sea', 'boat', 'boat', 'Boat'])
+    assert len(toy.asked) == 5 and len(labels) == 0 and labels.near('sea', 3) == [] and labels._close.beside == {} == labels._written
+
+
+def test_many_labels_are_embedded_in_parts_and_all_or_none():
+    class Sizes(Toy):
+        sizes = []
+
+        def __call__(self, texts):
+            self.sizes.append(len(texts))
+            if len(self.sizes) == 3:
+                raise ConnectionError('the server is gone')
+            return super().__call__(texts)
+
+    toy = Sizes()
+    labels, many = Labels(None, toy), [f'boat number {number}' for number in range(5000)]
+    with pytest.raises(ConnectionError):
+        labels.add(many)
+    assert len(labels) == len(labels.index) == 0 and max(toy.sizes) < 5000
+    labels.add(many)
+    assert len(labels) == 5000 and sum(toy.sizes[3:]) == 5000
+
+
+def test_a_label_is_counted_out_as_it_was_written():
+    labels = filled(['Boats'])
+    with pytest.raises(KeyError, match="label 'boat' is to be counted out more often than it was counted in"):
+        labels.remove(['boat'])
+    assert 'boat' in labels and labels.shown('boat') == 'Boats'
+
+
+@pytest.mark.parametrize('wrong, error', [('boat', TypeError), ([3], TypeError), ([None], TypeError), ([''], ValueError), ([' \t'], ValueError)])
+def test_what_is_no_label_is_refused_by_name(wrong, error):
+    for change in (Labels(None, Toy()).add, Labels(None, Toy()).remove):
+        with pytest.raises(error, match='labels: expected'):
+            change(wrong)
+
+
+@pytest.mark.parametrize('wrong', [80, 1.5, -2, float('nan'), True, '.8', [.8]])
+def test_a_threshold_is_a_cosine_or_none(wrong):
+    with pytest.raises(ValueError, match='threshold: expected a cosine'):
+        Labels(wrong)
+    assert Labels(np.float32(.5)).threshold == .5 and Labels(1).threshold == 1 and Labels().threshold is None
+
+
+def test_what_is_not_in_use():
+    labels = filled(['boat'], .5)
+    assert labels.merged('sea') == ('sea',) and 'sea' not in labels and ' ' not in labels
+    labels.add(['boats of the sea'])  # what was read of a label that was not in use is no part of it
+    assert labels.merged('boat sea') == ('boat', 'boat sea')
+    with pytest.raises(KeyError):
+        labels.shown('car')
+    with pytest.raises(ValueError):
+        labels.near('car', -1)
+    with pytest.raises(TypeError):
+        labels.near(3, 1)
+
+
+def test_another_model_is_refused_before_anything_changes():
+    toy = Toy()
+    labels = filled(['boat'], .5, toy)
+    toy.name = 'other'
+    with pytest.raises(EmbedderMismatch):
+        labels.add(['sea'])
+    assert len(labels) == len(labels.index) == 1
+
+
+def test_the_tags_of_the_review_with_the_bundled_embedder():
+    labels = filled(['Tournament Win', 'Won a Tournament', 'Gaming Victory', 'Tournament Loss'], .75, WordLlamaEmbedder())
+    assert len(labels.merged(cue_id('Tournament Win'))) == 2
+    labels.remove(['Won a Tournament'])
+    assert labels.merged(cue_id('Tournament Win')) == (cue_id('Tournament Win'),)
+    assert labels.near('a tournament that was lost', 1)[0][0] == cue_id('Tournament Loss')

@@ -1,0 +1,671 @@
+"""The gist graph against Algorithm 1 written down naively, and its tools against scans of everything that was put in."""
+import json
+import math
+import tempfile
+import zlib
+from collections import Counter
+from dataclasses import replace
+from datetime import date, datetime
+from itertools import count
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from memnb.evaluation.datasets import load_sample
+from memnb.remem.prompts import Extract
+from memnb.remem.facts import Fact, Gist, OPERATORS, Window
+from memnb.remem.tools import as_fact, GistGraph, placed, VOTE, VOTERS
+from memnb.remem.tools import cosines, first, named, numbered, SHOWN
+from memnb.remem.graph import HybridGraph, mentions
+from memnb.core.roles import RuleLM
+from memnb.memr3.loop import MemR3
+from memnb.retrieval.bm25 import DuplicateSnippet
+from memnb.core.loop import Run
+from memnb.core.retriever import Hit
+from memnb.core.storage import DuplicateSession, UnknownSession
+from memnb.core.time import TimeSpan
+from memnb.core.loop import Observation, Tool, ToolError
+
+THRESHOLD = .8123  # no cosine of two small vectors of whole numbers comes near it
+WORDS = ('cow', 'tram', 'bun', 'harbour', 'clock', 'Ada', 'Bo', 'lamp')
+PHRASES = ('Ada', 'ada', 'Bo', 'Tram', 'tram', 'the clock', 'harbour lamp', 'bun  cow', 'moon')
+PREDICATES = ('bought', 'Bought', 'lost', 'moved to')
+TIMES = ('1950', '1951-03', '1951-03-04', '1953', '1960-12')
+
+
+class Tiny:
+    "Counts words in sixteen buckets. It can be told to fail at a call."
+    name = 'tiny'
+
+    def __init__(self, fails_at: int | None = None):
+        self.fails_at, self.calls = fails_at, 0
+
+    def __call__(self, texts):
+        self.calls += 1
+        if self.fails_at == self.calls:
+            raise RuntimeError('the embedder is down')
+        rows = np.zeros((len(texts), 16))
+        for row, text in zip(rows, texts):
+            for word in text.lower().split():
+                row[zlib.crc32(word.encode()) % 16] += 1
+        return rows
+
+
+def graph_of(extracts: dict[str, Extract], **options) -> GistGraph:
+    graph = GistGraph(**{'embedder': Tiny(), 'synonymy': THRESHOLD, **options})
+    for session, found in extracts.items():
+        graph.keep(session, found)
+    return graph
+
+
+@st.composite
+def extracts(draw, session: str, most: int = 4) -> Extract:
+    said = datetime(1951, 1 + int(session[1:]) % 12, 5, 10)
+    turns = st.lists(st.sampled_from([f'{session}:{turn}' for turn in range(3)]), min_size=1, max_size=3)
+    times = st.none() | st.sampled_from(TIMES)
+    gists, facts = [], []
+    for place in range(draw(st.integers(0, most))):
+        text = ' '.join(draw(st.lists(st.sampled_from(WORDS), min_size=1, max_size=5)))
+        day = TimeSpan.day(draw(st.sampled_from([date(1950, 2, 3), date(1951, 3, 4)])))
+        gists.append(Gist(f'{session}/g{place}', text, tuple(draw(turns)), draw(st.sampled_from([None, day])), None, said, session, place))
+    for place in range(draw(st.integers(0, most))):
+        start, end = sorted([draw(times), draw(times)], key=str)
+        start, end = (None if start == 'None' else start), (None if end == 'None' else end)
+        phrases = draw(st.sampled_from(PHRASES)), draw(st.sampled_from(PREDICATES)), draw(st.sampled_from(PHRASES))
+        facts.append(Fact.of(*phrases, start_time=start, end_time=end, record_time=said, sources=tuple(draw(turns)),
+                             id=f'{session}/f{place}', session=session, position=place))
+    return Extract(tuple(gists), tuple(facts))
+
+
+def worlds(sessions: int = 3, most: int = 4):
+    "Extracts of some sessions, in a drawn order."
+    names = [f'S{number}' for number in range(sessions)]
+    return st.permutations(names).flatmap(
+        lambda order: st.tuples(*(extracts(name, most) for name in order)).map(lambda found: dict(zip(order, found))))
+
+
+def key(text: str) -> str:
+    return ' '.join(text.split()).lower()
+
+
+def algorithm_1(found: dict[str, Extract], aligned: bool) -> dict:
+    "Algorithm 1 of the paper, line by line."
+    gists, phrases, relations, context, synonymy = {}, set(), [], set(), {}
+    for session in sorted(found):
+        local = set()
+        for gist in found[session].gists:
+            gists[gist.id] = gist.text
+        for fact in found[session].facts:
+            phrases |= {key(fact.subject), key(fact.object)}
+            relations.append((frozenset([key(fact.subject), key(fact.object)]), fact.id, fact.predicate))
+            local |= {key(fact.subject), key(fact.object)}
+        for gist in found[session].gists:
+            for phrase in local:
+                if not aligned or set(phrase.split()) - {'the'} <= set(key(gist.text).split()):
+                    context.add((gist.id, phrase))
+    rows = {id: Tiny()([text])[0] for id, text in gists.items()}
+    for a in gists:
+        for b in gists:
+            lengths = math.sqrt(float(rows[a] @ rows[a])) * math.sqrt(float(rows[b] @ rows[b]))
+            if a < b and float(rows[a] @ rows[b]) / lengths >= THRESHOLD:
+                synonymy[a, b] = float(rows[a] @ rows[b]) / lengths
+    return {'gists': gists, 'phrases': phrases, 'relations': relations, 'context': context, 'synonymy': synonymy}
+
+
+def told(observation: Observation) -> tuple:
+    "Everything that an observation says, scores to the last bit."
+    return observation.line, observation.value, [(hit.snippet, hit.score) for hit in observation.hits]
+
+
+def snapshot(graph: GistGraph) -> dict:
+    "All that can be seen of a graph."
+    tools = {tool.name: tool for tool in graph.tools()}
+    years = {'start_time': '1951', 'end_time': '1950', 'start_operator': 'le', 'end_operator': 'ge'}
+    seen = {'counts': graph.counts(), 'sessions': graph.sessions, 'chunks': graph.chunks, 'synonyms': graph.synonyms,
+            'phrases': {phrase: sorted(graph.gists_of(phrase)) for phrase in graph.chunks_of},
+            'gists': {gist.id: graph.phrases_of(gist.id) for gist in graph.gists},
+            'turns': {turn: sorted(gists) for turn, gists in graph.by_turn.items()},
+            'display': [graph.facts.display(phrase) for phrase in sorted(graph.chunks_of)]}
+    for query in ('Ada cow tram', 'the harbour clock', 'zzz'):
+        seen[query] = [(hit.snippet, hit.score) for hit in graph.search(query, 7)]
+        for name in ('semantic_retrieve', 'lexical_retrieve'):
+            seen[name, query] = told(tools[name](query=query)), told(tools[name](query=query, **years))
+    for gist in graph.gists:
+        seen[gist.id] = told(tools['find_gist_contexts'](gist_id=gist.id)), told(tools['find_gist_contexts'](gist_id=gist.id, **years))
+    for phrase in ('ada', 'TRAM', 'nowhere', 'cow'):
+        for name in ('subject', 'predicate', 'object'):
+            seen[name, phrase] = told(tools['find_entity_contexts'](**{name: phrase}, ordering='desc', limit=3))
+    return seen
+
+
+# the graph
+
+@given(worlds(), st.booleans())
+@settings(max_examples=40)
+def test_the_graph_is_that_of_algorithm_1(found, aligned):
+    graph, plain = graph_of(found, aligned=aligned), algorithm_1(found, aligned)
+    net = graph.to_networkx(explicit=True)
+    edges = {kind: [(a, b, name, data) for a, b, name, data in net.edges(keys=True, data=True) if data['kind'] == kind]
+             for kind in ('relation', 'context', 'synonymy')}
+    assert set(net) == {('gist', id) for id in plain['gists']} | {('phrase', one) for one in plain['phrases']}
+    pairs = [(a[1], b[1]) if a[0] == 'gist' else (b[1], a[1]) for a, b, _, _ in edges['context']]
+    assert Counter(pairs) == Counter(plain['context'])
+    relations = [(frozenset([a[1], b[1]]), name, data['predicate']) for a, b, name, data in edges['relation']]
+    assert sorted(relations, key=lambda one: one[1]) == sorted(plain['relations'], key=lambda one: one[1])
+    assert all(graph.facts[name].subject.lower().split() == data['subject'].split() for _, _, name, data in edges['relation'])
+    near = {tuple(sorted([a[1], b[1]])): data['cosine'] for a, b, _, data in edges['synonymy']}
+    assert near == pytest.approx(plain['synonymy'], abs=1e-6) and len(edges['synonymy']) == len(near)
+    for gist in plain['gists']:
+        assert set(graph.phrases_of(gist)) == {phrase for one, phrase in plain['context'] if one == gist}
+        assert {b[1] for b in net[('gist', gist)] if b[0] == 'phrase'} == set(graph.phrases_of(gist))
+    for phrase in plain['phrases']:
+        assert graph.gists_of(phrase) == {gist for gist, one in plain['context'] if one == phrase}
+    sizes = [len(plain[name]) for name in ('phrases', 'gists', 'relations', 'context', 'synonymy')]
+    assert list(graph.counts().values()) == sizes
+
+
+@given(worlds())
+@settings(max_examples=25)
+def test_a_node_for_each_session_says_the_same_as_the_product(found):
+    graph = graph_of(found)
+    net, product = graph.to_networkx(explicit=False), graph.to_networkx()
+    for gist in graph.gists:
+        through = {two for one in net[('gist', gist.id)] if one[0] == 'chunk' for two in net[one] if two[0] == 'phrase'}
+        assert through == {one for one in product[('gist', gist.id)] if one[0] == 'phrase'}
+    members = sum(data['kind'] == 'member' for _, _, data in net.edges(data=True))
+    assert members == sum(len(chunk.gists) + len(chunk.phrases) for chunk in graph.chunks.values())
+    aligned = graph_of(found, aligned=True)
+    assert set(aligned.to_networkx(explicit=False).edges) == set(aligned.to_networkx().edges)
+
+
+@given(worlds(), st.randoms(use_true_random=False), st.booleans())
+@settings(max_examples=12)
+def test_order_does_not_matter(found, random, aligned):
+    names = sorted(found)
+    random.shuffle(names)
+    graph = graph_of({name: found[name] for name in names}, aligned=aligned)
+    assert snapshot(graph) == snapshot(graph_of(found, aligned=aligned))
+
+
+@given(worlds(4, 3), st.sets(st.sampled_from(['S0', 'S1', 'S2', 'S3'])))
+@settings(max_examples=12)
+def test_what_is_forgotten_was_never_there(found, gone):
+    graph = graph_of(found)
+    for name in sorted(gone):
+        before = graph.counts()
+        lost = graph.forget(name)
+        after = graph.counts()
+        assert lost == {'gists': before['gist nodes'] - after['gist nodes'], 'facts': before['relation edges'] - after['relation edges'],
+                        'phrases': before['phrase nodes'] - after['phrase nodes'],
+                        'synonymy edges': before['synonymy edges'] - after['synonymy edges']}
+    assert snapshot(graph) == snapshot(graph_of({name: one for name, one in found.items() if name not in gone}))
+    with pytest.raises(UnknownSession):
+        graph.forget('S9')
+
+
+@given(worlds(), st.booleans(), st.booleans())
+@settings(max_examples=8)
+def test_a_saved_graph_answers_as_before(tmp_path_factory, found, aligned, untimed):
+    graph = graph_of(found, aligned=aligned, untimed=untimed, spread=False)
+    path = tmp_path_factory.mktemp('graph') / 'graph.sqlite'
+    graph.save(path)
+    silent = Tiny(fails_at=1)
+    again = GistGraph.load(path, embedder=silent)
+    assert silent.calls == 0
+    again = GistGraph.load(path, embedder=Tiny())
+    assert snapshot(again) == snapshot(graph) and again.settings() == graph.settings()
+
+
+@given(worlds(2), extracts('S7'), st.integers(1, 2))
+@settings(max_examples=14)
+def test_an_embedder_that_fails_leaves_all_as_it_was(found, more, fails_at):
+    embedder = Tiny()
+    graph = graph_of(found, embedder=embedder)
+    before = snapshot(graph)
+    embedder.calls, embedder.fails_at = 0, fails_at
+    needed = bool(more.gists) + bool(more.facts)
+    if needed >= fails_at:
+        with pytest.raises(RuntimeError, match='down'):
+            graph.keep('S7', more)
+    else:
+        graph.keep('S7', more)
+        graph.forget('S7')
+    embedder.fails_at = None
+    assert snapshot(graph) == before
+    graph.keep('S7', more)
+    assert snapshot(graph) == snapshot(graph_of({**found, 'S7': more}))
+
+
+def test_a_session_that_would_not_be_forgotten_exactly_is_refused():
+    gist, fact = Gist('x', 'Ada lost a bun', session='S1'), Fact.of('Ada', 'lost', 'a bun', id='x', session='S1')
+    graph = graph_of({})
+    for found in (Extract((gist, gist)), Extract((gist,), (fact,)), Extract((), (fact, fact))):
+        with pytest.raises(DuplicateSnippet, match="'x' is there already"):
+            graph.keep('S1', found)
+    with pytest.raises(ValueError, match="expected the session 'S2', got 'S1'"):
+        graph.keep('S2', Extract((gist,)))
+    assert graph.counts() == graph_of({}).counts() and graph.sessions == ()
+    graph.keep('S1', Extract((gist,)))
+    with pytest.raises(DuplicateSnippet):
+        graph.keep('S2', Extract((), (replace(fact, session='S2'),)))
+    assert graph.forget('S1')['gists'] == 1 and not graph.by_turn
+
+
+def test_a_phrase_of_stop_words_is_mentioned_by_whole_words():
+    assert not mentions(Gist('g', 'Ada went with them'), 'it')
+    assert mentions(Gist('g', 'Ada lost it.'), 'It') and mentions(Gist('g', 'Ran fast', speaker='Ada'), 'Ada')
+    assert mentions(Gist('g', 'She bakes buns'), 'bun') and not mentions(Gist('g', 'She bakes'), 'bun')
+
+
+@pytest.mark.parametrize('options', [{'with_gists': False}, {'with_facts': False}, {'synonymy': None}, {}])
+def test_a_conversation_by_rule_in_any_order(options):
+    sample = load_sample()
+    graph = GistGraph.of(sample, embedder=Tiny(), **options)
+    other = GistGraph(embedder=Tiny(), names=sample.speakers, **options)
+    for session in (*sample.sessions[::2], *sample.sessions[1::2]):
+        other.add(session)
+    other.add(sample.sessions[0])
+    assert graph.counts() == other.counts() and graph.synonyms == other.synonyms and graph.chunks == other.chunks
+    turns = {turn.id for turn in sample.turns}
+    for query in ('When was the first concertina lesson?', 'Nell half marathon'):
+        assert graph.search(query) == other.search(query)
+        for tool, twin in zip(graph.tools()[:2], other.tools()):
+            assert told(tool(query=query)) == told(twin(query=query))
+            assert all(hit.snippet.sources and set(hit.snippet.sources) <= turns for hit in tool(query=query).hits)
+    assert (len(graph.gists) == 0) == ('with_gists' in options) and (len(graph.facts) == 0) == ('with_facts' in options)
+    assert not (graph.synonyms and 'synonymy' in options)
+
+
+# the tools
+
+def scanned(facts, subject, predicate, object, window, ordering, limit, offset):
+    "What is found by looking at every fact."
+    def ordinal(day, missing):
+        return missing if day is None else day.toordinal()
+    kept = [fact for fact in facts if window.passes(fact) and all(
+        wanted is None or key(wanted) == key(has)
+        for wanted, has in ((subject, fact.subject), (predicate, fact.predicate), (object, fact.object)))]
+    late = 10 ** 7
+    orders = {'asc': lambda fact: (ordinal(fact.start and fact.start.start, late), ordinal(fact.end and fact.end.end, late), fact.id),
+              'desc': lambda fact: (-ordinal(fact.end and fact.end.end, -1), fact.id), None: lambda fact: fact.id}
+    return sorted(kept, key=orders[ordering])[offset:None if limit is None else offset + limit]
+
+
+@given(worlds(2, 5), st.data())
+@settings(max_examples=60)
+def test_find_entity_contexts_is_a_scan(found, data):
+    def maybe(pool):
+        return data.draw(st.none() | st.sampled_from(pool))
+    graph = graph_of(found, untimed=data.draw(st.booleans()))
+    phrases = {'subject': maybe(PHRASES), 'predicate': maybe(PREDICATES), 'object': maybe(PHRASES)}
+    times = {'start_time': maybe(TIMES), 'end_time': maybe(TIMES), 'start_operator': data.draw(st.sampled_from(OPERATORS)),
+             'end_operator': data.draw(st.sampled_from(OPERATORS))}
+    cut = {'ordering': maybe(['asc', 'desc']), 'limit': data.draw(st.none() | st.integers(1, 3)), 'offset': data.draw(st.integers(0, 2))}
+    tool = next(one for one in graph.tools() if one.name == 'find_entity_contexts')
+    if not any(phrases.values()):
+        with pytest.raises(ToolError, match='at least one'):
+            tool(**phrases, **times, **cut)
+        return
+    seen = tool(**phrases, **times, **cut)
+    every = [fact for one in found.values() for fact in one.facts]
+    expected = scanned(every, *phrases.values(), Window(*times.values(), untimed=graph.untimed), *cut.values())
+    assert [hit.snippet for hit in seen.hits if isinstance(hit.snippet, Fact)] == expected
+    gists = [hit.snippet for hit in seen.hits if isinstance(hit.snippet, Gist)]
+    turns = {turn for fact in expected for turn in fact.sources}
+    window = Window(*times.values(), untimed=graph.untimed)
+    assert {gist.id for gist in gists} == {gist.id for one in found.values() for gist in one.gists
+                                          if turns & set(gist.sources) and window.passes(gist)}
+    for how, number in (('count', len(expected)), ('count_unique_subjects', len({key(fact.subject) for fact in expected})),
+                        ('count_unique_objects', len({key(fact.object) for fact in expected}))):
+        assert tool(**phrases, **times, **cut, aggregation=how).value == number
+
+
+@given(worlds(3, 5), st.lists(st.sampled_from(WORDS), min_size=1, max_size=3).map(' '.join), st.none() | st.sampled_from(TIMES),
+       st.sampled_from(OPERATORS), st.sampled_from(['dense', 'lexical']))
+@settings(max_examples=35)
+def test_a_retrieval_shows_the_best_of_what_lies_in_the_window(found, query, start, operator, kind):
+    graph = graph_of(found)
+    tool = {'dense': graph.semantic_retrieve, 'lexical': graph.lexical_retrieve}[kind]
+    window, expected = Window(start, None, operator, 'le'), []
+    for index in (graph.gists, graph.triples):
+        scores = getattr(index, kind).scores(query)
+        kept = [id for id in scores if window.passes(index[id])]
+        if kind == 'lexical' or any(scores.values()):
+            expected += sorted(kept, key=lambda id: (-scores[id], id))[:SHOWN]
+    assert [hit.snippet.id for hit in tool(query, start, None, operator).hits] == expected
+
+
+@given(worlds(3, 5), st.none() | st.sampled_from(TIMES))
+@settings(max_examples=40)
+def test_around_a_gist_stand_its_synonyms_and_the_facts_of_its_phrases(found, end):
+    graph, plain, window = graph_of(found), algorithm_1(found, False), Window(None, end)
+    for gist in graph.gists:
+        hits = graph.find_gist_contexts(gist.id, end_time=end).hits
+        assert all(window.passes(hit.snippet) for hit in hits)
+        near = [hit.snippet.id for hit in hits if isinstance(hit.snippet, Gist)]
+        synonyms = {one for pair in plain['synonymy'] if gist.id in pair for one in pair} | {gist.id}
+        assert set(near) == {one for one in synonyms if window.passes(graph.gists[one])} and (gist.id not in near or near[0] == gist.id)
+        phrases = {phrase for one, phrase in plain['context'] if one == gist.id}
+        joined = {fact.id: fact for one in found.values() for fact in one.facts
+                  if {key(fact.subject), key(fact.object)} & phrases and window.passes(fact)}
+        facts = [hit.snippet for hit in hits if isinstance(hit.snippet, Fact)]
+        assert {fact.id for fact in facts} <= set(joined) and len(facts) == min(SHOWN, len(joined))
+        beside = [bool(set(fact.sources) & set(gist.sources)) for fact in facts]
+        assert beside == sorted(beside, reverse=True)
+        ranked = [hit.score for hit in hits if isinstance(hit.snippet, Fact) and hit.score is not None]
+        assert ranked == sorted(ranked, reverse=True)
+
+
+@given(worlds(3, 5), st.lists(st.sampled_from(WORDS), min_size=1, max_size=3).map(' '.join))
+@settings(max_examples=30)
+def test_in_a_plain_search_facts_vote_for_the_gists_of_their_turns(found, query):
+    graph = graph_of(found)
+    if not len(graph.gists):
+        assert graph.search(query) == graph.triples.search(query)
+        return
+    scores = graph.gists.scores(query)
+    for hit in graph.triples.search(query, VOTERS):
+        for gist in graph.gists:
+            if set(gist.sources) & set(hit.snippet.sources):
+                scores[gist.id] = max(scores[gist.id], graph.gists.scores(query)[gist.id] + VOTE * hit.score)
+    of_itself = graph.triples.scores(query)
+    scores |= {fact.id: of_itself[fact.id] for one in found.values() if not one.gists for fact in one.facts}
+    hits = graph.search(query, 100)
+    assert {hit.snippet.id: hit.score for hit in hits} == pytest.approx(scores, abs=1e-9)
+    assert graph.search(query, 2, exclude=[hits[0].snippet.id]) == hits[1:3]
+
+
+SMALL = Extract((Gist('S1/g0', 'Ada bought a cow', ('S1:0',), session='S1', said=datetime(1951, 3, 4, 9)),
+                 Gist('S1/g1', 'Bo lost the lamp', ('S1:1',), session='S1', said=datetime(1951, 3, 4, 9))),
+                (Fact.of('Ada', 'bought', 'a cow', point_in_time='1951-03', sources=('S1:0',), id='S1/f0', session='S1'),
+                 Fact.of('Bo', 'lost', 'the lamp', sources=('S1:1',), id='S1/f1', session='S1')))
+
+
+@pytest.mark.parametrize('facts_only', [False, True])
+def test_a_plain_search_can_travel_in_time(facts_only):
+    found = {'S1': SMALL if not facts_only else replace(SMALL, gists=())}
+    graph = graph_of(found)
+    for span in (TimeSpan.month(1951, 3), TimeSpan.year(1999)):
+        hits = graph.search('Ada bought a cow', 5)
+        inside = [hit for hit in hits if hit.snippet.day and hit.snippet.day.overlaps(span)]
+        assert hits and graph.search('Ada bought a cow', 5, during=span) == inside
+        assert bool(inside) == (span.start.year == 1951)
+
+
+@pytest.mark.parametrize('name, arguments, message', [
+    ('semantic_retrieve', {'query': ' '}, 'query: expected some words'),
+    ('lexical_retrieve', {'query': ''}, 'query: expected some words'),
+    ('lexical_retrieve', {}, 'query'),
+    ('lexical_retrieve', {'query': 'cow', 'start_time': 'soon'}, "start_time: expected a date such as '2023'"),
+    ('semantic_retrieve', {'query': 'cow', 'end_operator': 'before'}, "end_operator: .*'lt', 'le', 'eq', 'ge' or 'gt'"),
+    ('find_gist_contexts', {'gist_id': 'S1/g9'}, "there is no gist 'S1/g9'"),
+    ('find_gist_contexts', {'gist_id': 'S1/f0'}, "there is no gist 'S1/f0'"),
+    ('find_gist_contexts', {'gist_id': '1'}, 'no gist number 1; it showed no gist'),
+    ('find_gist_contexts', {'gist_id': '9' * 5000}, 'no gist number 99999999999999999999; it'),
+    ('find_entity_contexts', {}, 'at least one of subject, predicate, object'),
+    ('find_entity_contexts', {'subject': ' ', 'object': ''}, 'at least one'),
+    ('find_entity_contexts', {'subject': 'Ada', 'limit': 0}, 'limit: expected a whole number, 1 or more'),
+    ('find_entity_contexts', {'subject': 'Ada', 'offset': -1}, 'offset: expected a whole number, 0 or more'),
+    ('find_entity_contexts', {'subject': 'Ada', 'ordering': 'up'}, "ordering: .*'asc' or 'desc'"),
+    ('find_entity_contexts', {'subject': 'Ada', 'aggregation': 'sum'}, 'aggregation: .*count_unique_objects'),
+    ('find_entity_contexts', {'person': 'Ada'}, 'person'),
+])
+def test_a_wrong_argument_is_told_what_is_allowed(name, arguments, message):
+    tool = next(one for one in graph_of({'S1': SMALL}).tools() if one.name == name)
+    with pytest.raises(ToolError, match=message):
+        tool(**arguments)
+
+
+@pytest.mark.parametrize('arguments, note', [
+    ({'subject': 'Eve'}, "0 facts: no fact has the subject 'Eve'"),
+    ({'subject': 'Ada Lee'}, "0 facts: no fact has the subject 'Ada Lee'; near it: Ada"),
+    ({'predicate': 'cow'}, "0 facts: no fact has the predicate 'cow'; near it: bought"),
+    ({'object': 'Ada'}, "0 facts: no fact has the object 'Ada', but it is the subject of some"),
+    ({'object': 'cow'}, "0 facts: no fact has the object 'cow'; near it: a cow"),
+    ({'subject': '', 'predicate': 'bought it'}, "0 facts: no fact has the predicate 'bought it'; near it: bought"),
+    ({'subject': 'Ada', 'predicate': 'lost'}, '0 facts: each phrase is known, but no fact has all of them'),
+    ({'subject': 'Ada', 'start_time': '1999'}, '0 facts: none within these times, 1 at other times'),
+    ({'subject': 'Ada', 'offset': 3}, '0 facts: offset 3 leaves out all 1 of them'),
+    ({'subject': 'Ada', 'start_time': '1999', 'aggregation': 'count'}, 'count: 0, for none within these times, 1 at other times'),
+    ({'subject': 'Bo', 'start_time': '1900'}, '0 facts: none within these times, 1 at other times'),
+    ({'subject': 'Bo', 'start_time': '', 'end_time': ' '}, '1 fact and 1 gist'),
+])
+def test_nothing_found_says_why(arguments, note):
+    assert graph_of({'S1': SMALL}).find_entity_contexts(**arguments).note.startswith(note)
+
+
+def test_a_retrieval_that_finds_nothing_says_why():
+    graph = graph_of({'S1': SMALL}, names=('Ada',))
+    assert 'look for it as a word' in graph.semantic_retrieve('Ada').note and not graph.semantic_retrieve('Ada').hits
+    assert 'other words may say' in graph.lexical_retrieve('zzz').note
+    assert graph_of({}).semantic_retrieve('cow').note.endswith('the memory is empty')
+    assert graph_of({}).lexical_retrieve('cow', '1999').note.endswith('the memory is empty')
+    assert 'outside these times' in graph.lexical_retrieve('cow', '1999').note
+    assert [hit.snippet.id for hit in graph_of({'S1': SMALL}, untimed=True).lexical_retrieve('lamp', '1950').hits] == ['S1/g1', 'S1/f1']
+    assert [hit.snippet.id for hit in graph.lexical_retrieve('lamp', '1950').hits] == ['S1/g1']
+
+
+@pytest.mark.parametrize('query', [None, 5, ['cow'], float('nan')])
+def test_a_method_called_by_hand_refuses_what_is_no_text(query):
+    graph = graph_of({'S1': SMALL})
+    for retrieve in (graph.semantic_retrieve, graph.lexical_retrieve):
+        with pytest.raises(ToolError, match=f'query: expected some words, got {type(query).__name__}'):
+            retrieve(query)
+    with pytest.raises(ToolError, match='there is no gist'):
+        graph.find_gist_contexts(query)
+
+
+@pytest.mark.parametrize('options, error, message', [
+    ({'names': 'Ada'}, TypeError, "names: expected a list of names, got the string 'Ada'"),
+    *(({'synonymy': wrong}, ValueError, 'synonymy: expected a cosine or None') for wrong in ('0.8', math.nan, True, 80, -2, [.8]))])
+def test_switches_that_mean_nothing_are_refused_when_the_graph_is_made(options, error, message):
+    with pytest.raises(error, match=message):
+        GistGraph(**options)
+    for cosine in (None, -1, 0, np.float32(.8), 1):
+        json.dumps(GistGraph(synonymy=cosine).settings())
+
+
+# numbers
+
+def tools_of_small(**options):
+    return {tool.name: tool for tool in graph_of({'S1': SMALL}, **options).tools()}
+
+
+def test_a_number_means_the_last_observation():
+    tools = tools_of_small()
+    assert tools['find_entity_contexts'](subject='Ada').line.splitlines()[2].startswith('2. [')
+    assert tools['find_gist_contexts'](gist_id='2').hits[0].snippet.id == 'S1/g0'
+    with pytest.raises(ToolError, match='no gist number 2; the gists there are 1$'):
+        tools['find_gist_contexts'](gist_id=2)
+    with pytest.raises(ToolError):
+        tools['semantic_retrieve'](query='cow', start_time='soon')
+    assert tools['find_gist_contexts'](gist_id=' 1 ').hits[0].snippet.id == 'S1/g0'
+    assert tools['find_gist_contexts'](gist_id='S1/g1').hits[0].snippet.id == 'S1/g1'
+
+
+def test_a_number_means_nothing_after_a_count():
+    tools = tools_of_small()
+    tools['semantic_retrieve'](query='cow')
+    tools['find_entity_contexts'](subject='Ada', aggregation='count')
+    with pytest.raises(ToolError, match='it showed no gist'):
+        tools['find_gist_contexts'](gist_id='1')
+
+
+def test_what_was_counted_was_not_shown():
+    def counting() -> Observation:
+        "Count gists."
+        return Observation('count: 1', (Hit(SMALL.gists[0]),), value=1)
+
+    def walking(gist_id: str) -> Observation:
+        "Walk."
+        return Observation(gist_id)
+    count_them, walk = numbered([Tool.of(counting), Tool.of(walking)])
+    assert count_them().value == 1
+    with pytest.raises(ToolError, match='it showed no gist'):
+        walk(gist_id='1')
+
+
+def test_a_number_beyond_the_budget_means_nothing():
+    graph = graph_of({'S1': SMALL})
+    tools = {tool.name: tool for tool in graph.tools()}
+    run = Run('Who?', 'test', RuleLM(), graph, None, 1)
+    seen = run.use(tools['semantic_retrieve'], {'query': 'cow'}, 1)
+    assert [hit.snippet.id for hit in seen.hits] == ['S1/g0'] and len(run.trace.read) == 1
+    refused = run.use(tools['find_gist_contexts'], {'gist_id': '2'}, 2)
+    assert refused.error and 'the gists there are 1' in refused.note
+    assert run.use(tools['find_gist_contexts'], {'gist_id': '1'}, 3).hits[0].snippet.id == 'S1/g0'
+
+
+def test_numbers_of_two_questions_do_not_meet():
+    graph = graph_of({'S1': SMALL})
+    one, two = ({tool.name: tool for tool in graph.tools()} for _ in range(2))
+    one['semantic_retrieve'](query='cow')
+    with pytest.raises(ToolError):
+        two['find_gist_contexts'](gist_id='1')
+    assert named('7', [Gist('g', 'x')] * 7) == 'g' and named('D1/g1', []) == 'D1/g1'
+
+
+# facts of one's own
+
+TRIPLES = [('Ada', 'bought', 'a cow'), {'subject': 'Ada', 'predicate': 'sold', 'object': 'a cow', 'point_in_time': '1952'},
+           Fact.of('Bo', 'bought', 'a tram', start_time='1950', end_time='1951')]
+
+
+def test_facts_of_ones_own_in_any_order_and_given_twice():
+    graph = GistGraph.from_facts(TRIPLES, embedder=Tiny())
+    again = GistGraph.from_facts([*TRIPLES[::-1], TRIPLES[0]], embedder=Tiny())
+    assert snapshot(graph) == snapshot(again) and len(graph.facts) == 3
+    graph.add_facts(TRIPLES[::-1])
+    with pytest.raises(DuplicateSession):
+        graph.add_facts(TRIPLES[:1])
+    assert len(graph.facts) == 3
+
+
+def test_two_sessions_may_say_the_same():
+    graph = GistGraph.from_facts(TRIPLES, embedder=Tiny())
+    graph.add_facts(TRIPLES, 'again')
+    assert len(graph.facts) == 6 and graph.find_entity_contexts('ADA', aggregation='count').value == 4
+    assert graph.forget('again')['facts'] == 3 and snapshot(graph) == snapshot(GistGraph.from_facts(TRIPLES, embedder=Tiny()))
+    fixed = Fact.of('Ada', 'bought', 'a cow', id='mine')
+    assert placed(fixed, 'x').id == 'mine' and placed(placed(TRIPLES[2], 'x'), 'facts') == placed(TRIPLES[2], 'facts')
+    graph.add_facts([fixed], 'x')
+    with pytest.raises(DuplicateSnippet):
+        graph.add_facts([fixed], 'y')
+
+
+@settings(max_examples=40)
+@given(extracts('S1'), extracts('S2'), st.sampled_from(['mail', 'a cow', 'tram mail']), st.integers(0, 9))
+def test_facts_without_gists_stand_beside_the_gists_of_others(one, two, query, k):
+    graph = graph_of({'S1': one, 'S2': two})
+    graph.add_facts(TRIPLES, 'own')
+    bare = {session for session in graph.sessions if not graph.chunks[session].gists}
+    everything = [*graph.gists.search(query, 99, bonus=graph.votes(query)),
+                  *(hit for hit in graph.triples.search(query, 99) if hit.snippet.session in bare)]
+    assert graph.search(query, k) == sorted(everything, key=lambda hit: (-hit.score, hit.snippet.id))[:k]
+    assert {fact.id for fact in graph.facts if fact.session == 'own'} <= {hit.snippet.id for hit in graph.search(query, 99)}
+
+
+@pytest.mark.parametrize('wrong', [[('a', 'b')], ['abc'], [('a', ' ', 'c')], [{'subject': 'a'}]])
+def test_what_is_no_fact_is_refused(wrong):
+    with pytest.raises((ValueError, TypeError)):
+        GistGraph.from_facts(wrong, embedder=Tiny())
+
+
+@pytest.mark.parametrize('wrong', ['abc', b'abc', {'a', 'b', 'c'}, None, 5, ('a', 'b'), ('a', 'b', 'c', 'd')])
+def test_a_triple_is_a_sequence_of_three(wrong):
+    with pytest.raises(ValueError, match='expected .subject, predicate, object., a dictionary or a Fact'):
+        as_fact(wrong)
+
+
+# the graph as a memory like any other
+
+def test_memr3_walks_over_a_gist_graph_within_a_budget():
+    sample = load_sample()
+    graph = GistGraph.of(sample, embedder=Tiny())
+    turns = {turn.id for turn in sample.turns}
+    for budget in (None, 3):
+        trace = MemR3(graph).ask('When was the first concertina lesson of Tobin?', budget=budget)
+        assert trace.error is None and trace.read and set(trace.read) <= turns and len(trace.read) <= (budget or len(turns))
+
+
+def test_a_hybrid_graph_opens_the_file_of_a_gist_graph(tmp_path):
+    graph_of({'S1': SMALL}).save(tmp_path / 'graph.sqlite')
+    assert HybridGraph.load(tmp_path / 'graph.sqlite', embedder=Tiny()).counts() == graph_of({'S1': SMALL}).counts()
+
+
+@given(st.lists(st.lists(st.floats(-1, 1, width=32), min_size=4, max_size=4), min_size=1, max_size=9), st.data())
+def test_a_cosine_is_the_same_in_any_company(rows, data):
+    rows, vector = np.array(rows, np.float32), np.array([.5, -.5, .5, .5], np.float32)
+    chosen = data.draw(st.lists(st.sampled_from(range(len(rows)))))
+    assert cosines(vector, rows[chosen]) == [cosines(vector, [rows[one]])[0] for one in chosen]
+
+
+@pytest.mark.parametrize('kind', ['dense', 'lexical'])
+def test_first_looks_on_until_it_has_ten(kind):
+    graph = graph_of({}, synonymy=None, spread=False)
+    graph.keep('S1', Extract(tuple(Gist(f'g{number:04}', 'cow', session='S1', time=TimeSpan.year(1900 + number % 100))
+                                   for number in range(3000))))
+    index = getattr(graph.gists, kind)
+    kept = first(index, 'cow', Window('1999').passes)
+    assert [hit.snippet.id for hit in kept] == [f'g{number:04}' for number in range(99, 1000, 100)]
+    for last, number in (('g0004', 10), ('g2950', 10), ('g2996', 3), ('g2999', 0)):
+        found = first(index, 'cow', lambda one: one.id > last)
+        assert [hit.snippet.id for hit in found] == [f'g{int(last[1:]) + 1 + place:04}' for place in range(number)]
+
+
+class Machine(RuleBasedStateMachine):
+    "A graph that is changed in all ways, beside a dictionary of what it should hold."
+    @initialize(aligned=st.booleans())
+    def begin(self, aligned):
+        self.options, self.model, self.numbers = {'aligned': aligned}, {}, count()
+        self.graph = graph_of({}, **self.options)
+
+    @rule(found=st.sampled_from(['S0', 'S1', 'S2', 'S3']).flatmap(lambda name: st.tuples(st.just(name), extracts(name, 3))))
+    def add(self, found):
+        name, extract = found
+        if self.model.get(name, extract) != extract:
+            with pytest.raises(DuplicateSession):
+                self.graph.keep(name, extract)
+        else:
+            self.graph.keep(name, extract)
+            self.model[name] = extract
+
+    @rule(triples=st.lists(st.tuples(*map(st.sampled_from, (PHRASES, PREDICATES, PHRASES))), min_size=1, max_size=3))
+    def add_facts(self, triples):
+        name = f'facts {next(self.numbers)}'
+        self.graph.add_facts(triples, name)
+        self.model[name] = self.graph.extract_of(name)
+        assert {(fact.subject, fact.predicate, fact.object) for fact in self.model[name].facts} == {
+            tuple(' '.join(part.split()) for part in triple) for triple in triples}
+
+    @precondition(lambda self: self.model)
+    @rule(data=st.data())
+    def forget(self, data):
+        name = data.draw(st.sampled_from(sorted(self.model)))
+        self.graph.forget(name)
+        del self.model[name]
+
+    @rule()
+    def reopen(self):
+        with tempfile.TemporaryDirectory() as folder:
+            self.graph.save(f'{folder}/graph.sqlite')
+            self.graph = GistGraph.load(f'{folder}/graph.sqlite', embedder=Tiny())
+
+    @rule()
+    def ask(self):
+        assert snapshot(self.graph) == snapshot(graph_of(self.model, **self.options))
+
+    @invariant()
+    def holds_what_was_put_in(self):
+        facts = [fact.id for found in self.model.values() for fact in found.facts]
+        assert self.graph.counts()['relation edges'] == len(facts) and sorted(fact.id for fact in self.graph.facts) == sorted(facts)
+        assert set(self.graph.chunks_of) == {key(name) for found in self.model.values() for fact in found.facts
+                                             for name in (fact.subject, fact.object)}
+        assert self.graph.sessions == tuple(sorted(self.model))
+
+
+TestMachine = Machine.TestCase
+TestMachine.settings = settings(max_examples=10, stateful_step_count=12)
