@@ -13,7 +13,7 @@ from pathlib import Path
 CHECKS = re.compile(r'test_\w+|expect_fail')
 SOLUTION = re.compile(r'^```python\n(.*?)^```', re.MULTILINE | re.DOTALL)
 EXERCISES = 3
-WORDS, OUTPUT = 4_000, 150_000  # the most words of a notebook, and bytes of output
+WORDS, OUTPUT = 9_000, 300_000  # the most words of a notebook, and bytes of output
 
 
 def source_of(cell):

@@ -1,4 +1,5 @@
 """The package as a whole: what importing it costs, and that it offers what it says."""
+import ast
 import configparser
 import importlib
 import json
@@ -10,7 +11,6 @@ from pathlib import Path
 import memnb
 
 ROOT = Path(__file__).parent.parent
-PLANNED = set()  # notebooks that a text may announce before they are there
 HEAVY = ('matplotlib', 'networkx', 'openai', 'wordllama', 'scipy', 'pydantic', 'numpy')
 
 
@@ -51,25 +51,27 @@ def test_the_version_is_the_same_in_both_places():
 
 
 def test_every_notebook_that_a_text_names_is_there():
-    names = {path.stem for path in (ROOT / 'nbs').glob('*.ipynb')}
-    texts = [ROOT / 'README.md', *(ROOT / 'nbs').glob('*.ipynb'), *Path(memnb.__file__).parent.glob('*.py')]
+    names = {path.relative_to(ROOT / 'nbs').with_suffix('').as_posix() for path in (ROOT / 'nbs').glob('*/*.ipynb')}
+    texts = [ROOT / 'README.md', *(ROOT / 'nbs').rglob('*.ipynb'), *Path(memnb.__file__).parent.rglob('*.py')]
     for path in texts:
-        named = set(re.findall(r'`(\d\d[a-z]{0,2}_[a-z0-9_]+)`', path.read_text(encoding='utf-8')))
-        assert named <= names | PLANNED, f'{path.name} names {sorted(named - names - PLANNED)}'
+        named = set(re.findall(r'`(\d_[a-z0-9]+/\d\d_[a-z0-9_]+)`', path.read_text(encoding='utf-8')))
+        assert named <= names, f'{path.name} names {sorted(named - names)}'
 
 
-def test_a_module_imports_only_from_lower_numbers():
-    order = {}
-    for notebook in sorted((ROOT / 'nbs').glob('*.ipynb')):
-        source = ''.join(''.join(cell['source']) + '\n' for cell in json.loads(notebook.read_text(encoding='utf-8'))['cells'])
-        if '#| default_exp ' in source:
-            order[source.split('#| default_exp ')[1].split()[0]] = notebook.name
-    for module, notebook in order.items():
-        text = (Path(memnb.__file__).parent / f'{module}.py').read_text(encoding='utf-8')
-        used = {line.split()[1].removeprefix('memnb.').lstrip('.') for line in text.splitlines()
-                if line.strip().startswith(('from .', 'from memnb.'))}
-        for other in used & order.keys():
-            assert order[other] < notebook, f'{notebook} exports {module}, which imports {other} from {order[other]}'
+METHODS = ('memr3', 'remem', 'mragent', 'memma')
+BELOW = {'core': (), 'retrieval': ('core',), **{method: ('core', 'retrieval') for method in METHODS}}  # what a sub-package may import
+
+
+def test_each_sub_package_imports_only_what_lies_below_it():
+    package = Path(memnb.__file__).parent
+    for path in sorted(package.rglob('*.py')):
+        here = path.relative_to(package).parts[0]
+        if here not in BELOW:
+            continue
+        for node in ast.walk(ast.parse(path.read_text(encoding='utf-8'))):
+            if isinstance(node, ast.ImportFrom) and node.level == 2 and node.module:
+                other = node.module.split('.')[0]
+                assert other in (here, *BELOW[here], 'views'), f'{path.name} imports {node.module}'
 
 
 def test_the_user_s_logging_stays_as_it_is():

@@ -22,30 +22,32 @@ __all__ = ['WINGS', 'wing_of', 'linked', 'page_of', 'mathml', 'plain_docstring',
            'site_faults', 'build_site', 'docs']
 
 # %% ../../nbs/8_use/08_site.ipynb #00f5998d
-WINGS = {  # title -> the first letters of the names of its notebooks
-    'Ground: what a memory is, and what an answer rests on': ('00', '01', '02', '03', '04', '05', '06', '07'),
-    'MemR3: evidence, gaps, and a router': ('10', '11', '12', '13', '14', '15'),
-    'REMem: gists and dated facts': ('19', '20', '21'),
-    'MRAgent: cues, tags, contents': ('29', '30', '31', '32'),
-    'MemMA: a memory that is probed and repaired': ('39', '40', '41', '42', '43'),
-    'Proof: benchmarks and experiments': ('49', '50', '51', '52'),
-    'Proof: the numbers': ('53', '54', '55', '56', '57', '58'),
-    'Use: widgets, commands, and what is yours': ('60', '61', '62'),
+WINGS = {  # title of a chapter -> the folder of its notebooks
+    'Start': '0_start',
+    'Core: what the methods share': '1_core',
+    'MemR3: evidence, gaps, and a router': '2_memr3',
+    'REMem: gists and dated facts': '3_remem',
+    'MRAgent: cues, tags, contents': '4_mragent',
+    'MemMA: a memory that is probed and repaired': '5_memma',
+    'Evaluation: benchmarks and experiments': '6_evaluation',
+    'Results': '7_results',
+    'Use: stores, widgets, commands': '8_use',
+    'Rules: answering without a model': '9_rules',
 }
 
 
 def wing_of(name: str) -> str:
     """The title of the wing in which a notebook stands. A ValueError where no wing has its number."""
-    for title, numbers in WINGS.items():
-        if name.startswith(numbers):
+    for title, folder in WINGS.items():
+        if name.startswith(folder + '/'):
             return title
-    raise ValueError(f'{name}: expected a name that begins with the number of a wing ({", ".join(sum(WINGS.values(), ()))})')
+    raise ValueError(f'{name}: expected a name in one of the folders {", ".join(WINGS.values())}')
 
 # %% ../../nbs/8_use/08_site.ipynb #a403fc60
 def linked(text: str, names: Iterable[str]) -> str:
     """Markdown in which each notebook that is named in backticks is a link to its page; what stands in a link already stays."""
     known = set(names)
-    return re.sub(r'(?<!\[)`(\w+)`(?!\])', lambda found: f'[`{found[1]}`]({found[1]}.ipynb)' if found[1] in known else found[0], text)
+    return re.sub(r'(?<!\[)`(\w+/\w+)`(?!\])', lambda found: f'[`{found[1]}`](/{found[1]}.ipynb)' if found[1] in known else found[0], text)
 
 
 def page_of(notebook: Mapping, names: Iterable[str]) -> dict:
@@ -125,7 +127,7 @@ suppress_warnings = ['mystnb.unknown_mime_type', 'myst.header', 'misc.highlighti
 
 def _module_of(notebook: Mapping) -> str | None:
     """The module that a notebook exports, or None."""
-    found = re.search(r'^#\| default_exp (\w+)', '\n'.join(''.join(cell['source']) for cell in notebook['cells']), re.MULTILINE)
+    found = re.search(r'^#\| default_exp ([\w.]+)', '\n'.join(''.join(cell['source']) for cell in notebook['cells']), re.MULTILINE)
     return found and found[1]
 
 
@@ -143,7 +145,7 @@ def write_source(
     only: Iterable[str] = (),  # names of notebooks; none: all of them
 ) -> list[str]:
     """Fill a folder with what Sphinx reads; the names of the notebooks in it. A ValueError names one that there is not."""
-    every = sorted(path.stem for path in nbs.glob('*.ipynb') if path.stem != 'index')
+    every = sorted(path.relative_to(nbs).with_suffix('').as_posix() for path in nbs.glob('*/*.ipynb'))
     if unknown := set(only) - set(every):
         raise ValueError(f'expected names of notebooks in {nbs.name}, got {", ".join(sorted(unknown))}')
     names = [name for name in every if not only or name in set(only)]
@@ -158,6 +160,7 @@ def write_source(
             page['cells'].append(_cell('\n'.join(_toctree(title, pages) for title, pages in wings.items() if pages)))
         elif module := _module_of(notebook):
             modules[module] = name
+        (folder / name).parent.mkdir(exist_ok=True)
         (folder / f'{name}.ipynb').write_text(json.dumps(page), encoding='utf-8')
     for module, name in modules.items():
         title = f'memnb.{module}'

@@ -10,6 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import memnb.rules  # noqa: F401  registers the rules of the package
+from memnb.core.roles import RULES, rule
 from memnb.core.roles import ANSWER
 from memnb.evaluation.costs import (
     as_record, as_usage, Prices, prompt_hash, Purse, Rehearsal, Stopped, Tally, total)
@@ -102,6 +104,10 @@ def test_a_file_ends_the_run(tmp_path):
 
 
 # --- the tally -------------------------------------------------------------------------------------------------------
+
+for _name in ('one', 'two'):
+    rule(_name)(RULES['answer'])
+
 
 class Billing(LM):
     """Replies or fails at a given price, now and then from a record."""

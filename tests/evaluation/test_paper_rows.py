@@ -147,7 +147,7 @@ def commands(name):
     return [shlex.split(line.split('>')[0])[1:] for line in lines if line.startswith('    memnb ')]
 
 
-@pytest.mark.parametrize('name', ['55_mragent_results', '56_memma_results'])
+@pytest.mark.parametrize('name', ['7_results/03_mragent', '7_results/04_memma'])
 def test_commands_of_the_results_notebooks_are_understood(name, small, tmp_path):
     found = [cli.parse(one) for one in commands(name)]
     assert found
@@ -164,7 +164,7 @@ def test_commands_of_the_results_notebooks_are_understood(name, small, tmp_path)
         cli.parse([*commands(name)[-1], '--no-such'])
 
 
-@pytest.mark.parametrize('name, least', [('55_mragent_results', 3), ('56_memma_results', 6)])
+@pytest.mark.parametrize('name, least', [('7_results/03_mragent', 3), ('7_results/04_memma', 6)])
 def test_lines_of_python_in_the_results_notebooks_run_by_rules(name, least, small, tmp_path, monkeypatch):
     class Named(RuleLM):
         "Rules under the name of a model."

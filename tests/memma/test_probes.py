@@ -94,7 +94,7 @@ def test_what_was_odd_once_is_not_asked(made):
 
 
 def test_the_same_in_another_process_with_another_order_of_hashes():
-    code = ('from memnb.core.conversation import Session, Turn; from memnb.memma.prompts import probes_rule\n'
+    code = ('from memnb.core.conversation import Session, Turn; from memnb.rules.memma import probes_rule\n'
             'things = "bassoon kettle lantern compass ladder violin".split()\n'
             'past = [Turn(f"D0:{n}", "Ada", f"I painted the {thing} and the {thing}box in April.") for n, thing in enumerate(things)]\n'
             'now = Session("D1", tuple(Turn(f"D1:{n}", "Ada", f"I burned the {thing} and the {thing}box at dawn.") for n, thing in enumerate(things)))\n'
