@@ -75,7 +75,7 @@ def neighbourhood(
         raise KeyError(f'there is no node {node!r:.80}')
     return list(networkx.ego_graph(graph, node, radius, undirected=True))
 
-# %% ../../nbs/8_use/07_graph_explorer.ipynb #f75ff80b
+# %% ../../nbs/8_use/07_graph_explorer.ipynb #8090aea5
 def trace_path(graph: networkx.MultiDiGraph, trace: Trace) -> dict[tuple, list[int]]:
     """Return the nodes that a trace touched, each with the numbers of the calls that did, from 1."""
     known: dict[str, list[tuple]] = {}
@@ -85,7 +85,7 @@ def trace_path(graph: networkx.MultiDiGraph, trace: Trace) -> dict[tuple, list[i
         if isinstance(fact, str) and fact not in known:
             known[fact] = ends
     path: dict[tuple, list[int]] = {}
-    calls = [step for step in trace.steps if isinstance(step, (ToolStep, SearchStep))]
+    calls = [step for step in trace.steps if isinstance(step, (ToolStep, SearchStep)) and not step.error]
     for number, step in enumerate(calls, 1):
         names = [hit.id for hit in step.hits]
         for value in (getattr(step, 'arguments', None) or {}).values():
