@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from memnb.core.roles import rule
-from memnb.adapters import local as small_model
 from memnb.core.roles import ANSWER, AnswerReply, NO_INFORMATION
 from memnb.memma.retrieval import Coordinated
 from memnb.mragent.graph import Branch
@@ -30,8 +29,7 @@ from memnb.core.roles import Role, Verdict
 from memnb.memr3.router import Decision
 from memnb.core.conversation import turn_snippets
 from memnb.core.retriever import Hit
-from memnb.adapters.local import Parts, short_arguments, SHOWN, SmallLM, SPLIT
-from memnb.adapters.local import ENOUGH, Enough, NEXT, NOTE, READ
+from memnb.adapters.local import _MOST_OPTIONS, _Parts, _short_arguments, _SPLIT, ENOUGH, Enough, NEXT, NOTE, SmallLM
 from memnb.core.loop import seen_lines
 from memnb.remem.prompts import SELECT
 from memnb.core.loop import as_tools, Observation, OUTPUT_ANSWER, Tool
@@ -149,11 +147,11 @@ def test_the_gate_opens_with_the_odds(odds, gate):
     """Against the plain comparison; at 0 always, above 1 never, whatever the word was; without odds the word counts."""
     for one in odds:
         for word in (True, False):
-            parts = Parts(ScriptedLM([Enough(yes=word, probability=one).model_dump_json()]), gate)
+            parts = _Parts(ScriptedLM([Enough(yes=word, probability=one).model_dump_json()]), gate)
             assert parts.enough('Who?', ['a note']) == (one >= gate)
     for word in (True, False):
-        assert Parts(ScriptedLM([{'yes': word}]), gate).enough('Who?', ['a note']) is word
-    assert Parts(ScriptedLM([]), gate).enough('Who?', []) is False  # nobody is asked
+        assert _Parts(ScriptedLM([{'yes': word}]), gate).enough('Who?', ['a note']) is word
+    assert _Parts(ScriptedLM([]), gate).enough('Who?', []) is False  # nobody is asked
 
 
 @given(DICE)
@@ -182,7 +180,7 @@ def test_what_the_router_has_decided_is_not_asked(action, roles):
 def test_a_choice_is_among_those_offered():
     """The tools that do not end the search, in their order; the arguments that a tool needs, or its first three."""
     for number, tool in enumerate([tool for tool in TOOLS if not tool.ends], 1):
-        said = {name: f'2024-0{at}-01' for at, name in enumerate(short_arguments(tool).model_fields, 1)}
+        said = {name: f'2024-0{at}-01' for at, name in enumerate(_short_arguments(tool).model_fields, 1)}
         lm = ScriptedLM({'choose': [{'number': number}], 'fill': [said], 'enough': [{'yes': False}]})
         call = SmallLM(lm).ask(SELECT, question='Who?', tools=TOOLS, history=HISTORY, steps_left=2).call
         assert (call.function, call.parameters.model_dump(exclude_unset=True)) == (tool.name, said)
@@ -200,7 +198,7 @@ def pick(a: str = '', b: str = '', c: str = '', d: str = '') -> Observation:
 
 def test_blanks_and_misfits():
     """What may be left out is left out where blank, what is needed stays; what does not fit is an error that carries raw and cost."""
-    assert list(short_arguments(Tool.of(pick)).model_fields) == ['a', 'b', 'c']
+    assert list(_short_arguments(Tool.of(pick)).model_fields) == ['a', 'b', 'c']
     lm = ScriptedLM([{'number': 1}, {'a': ' ', 'b': 'x', 'c': ''}])
     call = SmallLM(lm).ask(SELECT, question='Who?', tools=[Tool.of(pick), OUTPUT_ANSWER], steps_left=2).call
     assert call.parameters.model_dump(exclude_unset=True) == {'b': 'x'}
@@ -223,18 +221,18 @@ def test_remem_tells_a_misfit_to_the_model(memories):
 
 
 def test_navigation_follows_the_way_of_the_number():
-    """Each of the ways that are offered, and no more than SHOWN; a call that was made is not offered again; no way, no question."""
+    """Each of the ways that are offered, and no more than _MOST_OPTIONS; a call that was made is not offered again; no way, no question."""
     kinds = ('event', 'aspect', 'context')
-    ways = [Branch(f'cue {at}', f'tag {at}', 1, kinds[at % 3]) for at in range(SHOWN + 3)]
+    ways = [Branch(f'cue {at}', f'tag {at}', 1, kinds[at % 3]) for at in range(_MOST_OPTIONS + 3)]
     inputs = {'question': QUESTIONS[0], 'tools': WAYS, 'ways': ways}
     seen = []
-    for number in range(1, SHOWN + 1):
+    for number in range(1, _MOST_OPTIONS + 1):
         move = SmallLM(ScriptedLM([{'number': number}])).ask(NAVIGATE, **inputs)
         assert move.mode == 'Navigate' and len(move.calls) == 1
         seen.append((move.calls[0].function, move.calls[0].parameters.model_dump(exclude_unset=True)))
     assert all(one not in seen[:at] for at, one in enumerate(seen))
     with pytest.raises(ReplyError):
-        SmallLM(ScriptedLM([{'number': SHOWN + 1}] * 2)).ask(NAVIGATE, **inputs)
+        SmallLM(ScriptedLM([{'number': _MOST_OPTIONS + 1}] * 2)).ask(NAVIGATE, **inputs)
     history = [Used(function, parameters, Observation('')) for function, parameters in seen[:1]]
     again = SmallLM(ScriptedLM([{'number': 1}])).ask(NAVIGATE, **inputs, history=history).calls[0]
     assert (again.function, again.parameters.model_dump(exclude_unset=True)) == seen[1]
@@ -242,12 +240,12 @@ def test_navigation_follows_the_way_of_the_number():
 
 
 def test_a_role_that_is_not_split_goes_through():
-    """As it is: its own prompt, its own name; `SPLIT` names seven."""
+    """As it is: its own prompt, its own name; `_SPLIT` names seven."""
     role = Role('other', 'Say {what}', '{what}', Verdict)
     rule('other')(lambda what: Verdict(yes=True))
     call = SmallLM(ScriptedLM([{'yes': False}])).call(role, what='so')
     assert (call.role, call.system, call.reply.yes) == ('other', 'Say so', False)
-    assert set(SPLIT) == {'track', 'diagnose', 'select', 'navigate', 'answer', 'recall', 'synthesize'}
+    assert set(_SPLIT) == {'track', 'diagnose', 'select', 'navigate', 'answer', 'recall', 'synthesize'}
 
 
 @pytest.mark.parametrize('at', range(3))
@@ -271,10 +269,10 @@ def test_the_whole_of_several_calls():
     by_rule = SmallLM(RuleLM()).call(TRACK, question='Who?', snippets=FOUND)
     assert (by_rule.raw, by_rule.user, by_rule.usage) == (None, '', Usage())
     assert 'Question: Who?' in SmallLM(RuleLM(render=True)).call(TRACK, question='Who?', snippets=FOUND).user
-    parts = Parts(RuleLM(), .5)
+    parts = _Parts(RuleLM(), .5)
     for cached in ([], [True], [True, False]):
         parts.calls = [replace(RuleLM().call(NEXT, question='Who?', known=[], before=''), cached=one) for one in cached]
-        assert parts.whole(ANSWER, AnswerReply(answer='')).cached is (cached == [True])
+        assert parts.joined(ANSWER, AnswerReply(answer='')).cached is (cached == [True])
 
 
 def test_a_record_below_replays_and_serves_other_gates(tmp_path, memories):
@@ -316,4 +314,3 @@ def test_nothing_to_read_is_no_information():
         assert silent.call(role, question='Who?', **inputs).reply.answer == NO_INFORMATION
     with pytest.raises(LMError, match="role 'next'"):
         silent.ask(TRACK, question='Who?')
-    assert small_model.SPLIT is SPLIT and READ.name != NOTE.name

@@ -15,7 +15,7 @@ from memnb.core.roles import ReplyError, RuleLM
 from memnb.core.roles import strict_schema
 from memnb.core.conversation import turn_snippets
 from memnb.adapters.local import (
-    CHOOSE, dated, ENOUGH, Enough, enough_rule, FILL, NEXT, Next, NOTE, notes_of, READ)
+    CHOOSE, dated, ENOUGH, Enough, FILL, NEXT, Next, NOTE, notes_of, READ)
 from memnb.core.conversation import Snippet
 from memnb.core.time import phrase
 from memnb.core.time import find_times, TimeSpan
@@ -168,6 +168,6 @@ def test_the_rules_of_enough_and_read():
     """Half of the words in one note are enough; the rule of `read` reads nothing."""
     question = load_sample().questions[0].text
     first = [snippet for snippet in TURNS if snippet.id == 'D1:5']
-    assert enough_rule(question, notes_of(first)).yes
-    assert not enough_rule(question, notes_of(TURNS[1:2])).yes
+    assert RuleLM().ask(ENOUGH, question=question, notes=notes_of(first)).yes
+    assert not RuleLM().ask(ENOUGH, question=question, notes=notes_of(TURNS[1:2])).yes
     assert RuleLM().ask(READ, question=question, notes=first).answer == NO_INFORMATION
