@@ -18,7 +18,7 @@ from ..core.time import MONTHS, stamp, TimeSpan
 
 # %% auto #0
 __all__ = ['Bag', 'Episode', 'SemanticUnit', 'Topic', 'cue_id', 'time_cues', 'Relations', 'tags_of', 'contents_of', 'tags_of_all',
-           'contents_of_all', 'pairs_of_all', 'to_networkx']
+           'contents_of_all', 'pairs_of_all', 'to_networkx', 'Branch']
 
 # %% ../../nbs/4_mragent/01_graph.ipynb #a1ff1c62
 def _check_texts(record: object, *names: str) -> None:
@@ -267,3 +267,17 @@ def to_networkx(relations: Relations) -> networkx.MultiDiGraph:
     graph = networkx.MultiDiGraph()
     graph.add_edges_from((('cue', cue), ('content', content), tag) for cue, tag, content in relations)
     return graph
+
+# %% ../../nbs/4_mragent/01_graph.ipynb #m0000066
+@dataclass(frozen=True)
+class Branch:
+    "Where the walk can go on: a cue, a tag, and how many contents lie behind them, none of which is read yet."
+    cue: str  # as it is written; for an aspect the person
+    tag: str
+    count: int
+    kind: str = 'event'  # or 'aspect'; 'context': the cue is an event, and the branch what stands around it
+
+    @property
+    def line(self) -> str:
+        "'tournament → video game (2)', or 'beside D3/e4 (2)'"
+        return f'beside {self.cue} ({self.count})' if self.kind == 'context' else f'{self.cue} → {self.tag} ({self.count})'

@@ -36,7 +36,7 @@ from ..retrieval.vectors import DenseIndex, Embedder, HybridIndex, Vectors, Word
 # %% auto #0
 __all__ = ['SHOWN', 'versions', 'current', 'consolidated', 'same_event', 'checked_cosine', 'near_duplicates', 'Labels',
            'labels_of', 'pairs_of', 'CueTagStore', 'graph_of_all', 'by_time', 'Traversal', 'cue_picture', 'to_networkx',
-           'Branches', 'few', 'CueTagGraph']
+           'Branches', 'few', 'CueTagGraph', 'call_of']
 
 # %% ../../nbs/4_mragent/04_tools.ipynb #bd207be7
 def _natural(id: str) -> tuple:
@@ -721,3 +721,12 @@ class CueTagGraph(_OfTopics, Searchable):
     def search(self, query: str, k: int = 10, *, exclude: Collection[str] = (), during: TimeSpan | None = None) -> list[Hit]:
         "The best episodes by words and meaning: the passive way to use this memory."
         return self.episodes.search(query, k, exclude=exclude, during=during)
+
+# %% ../../nbs/4_mragent/04_tools.ipynb #m0000078
+def call_of(way: Branch) -> Call:
+    "The call that follows a branch."
+    if way.kind == 'context':
+        return Call(f'See what was told around {way.cue}.', 'query_event_context', {'event': way.cue})
+    if way.kind == 'aspect':
+        return Call(f'See what is known of {way.cue}: {way.tag}.', 'query_personal_aspect', {'person': way.cue, 'aspect': way.tag})
+    return Call(f'Follow {way.line}.', 'query_tag_events', {'cue': way.cue, 'tag': way.tag})
