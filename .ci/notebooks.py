@@ -92,12 +92,16 @@ def all_notebooks(folder='nbs'):
     return [Notebook(path) for path in sorted(path for path in Path(folder).rglob('*.ipynb') if '.ipynb_checkpoints' not in path.parts)]
 
 
-def shortcomings(notebooks):
+REWRITTEN = ('0_start',)  # folders whose lessons have been rewritten since they were merged: every public name must have an example
+
+
+def shortcomings(notebooks, rewritten=()):
     """What falls short, as lines: limits, exercises, and public definitions that no notebook shows with an assert."""
     reached = set().union(*(notebook.reached for notebook in notebooks))
     for notebook in notebooks:
         yield from (f'{notebook.name}: {fault}' for fault in notebook.faults())
-        yield from (f'{notebook.name}: {name} has no example with an assert' for name in sorted(notebook.public - reached))
+        if not rewritten or notebook.path.parent.name in rewritten:
+            yield from (f'{notebook.name}: {name} has no example with an assert' for name in sorted(notebook.public - reached))
 
 
 def markdown(rows):
@@ -110,6 +114,6 @@ if __name__ == '__main__':
     times = os.environ.get('MEMNB_TIMES')
     seconds = json.loads(Path(times).read_text()) if times and Path(times).exists() else {}
     print(markdown([notebook.row() | ({'seconds': seconds.get(notebook.name, '')} if seconds else {}) for notebook in notebooks]))
-    found = list(shortcomings(notebooks))
+    found = list(shortcomings(notebooks, REWRITTEN))
     print(*found, sep='\n')
     sys.exit(bool(found))
