@@ -139,37 +139,6 @@ def _check_unique(ids: Iterable[str],
             raise ConversationError(f'{what} {one!r} comes twice; every {what} must be unique in a conversation')
         seen.add(one)
 
-# %% ../../nbs/1_core/01_conversation.ipynb #770bee92
-class _LookUp:
-    "What can be asked of anything that has `sessions`; computed once."
-    @cached_property
-    def turns(self) -> tuple[Turn, ...]:
-        "All turns, in the order in which they were said."
-        return tuple(turn for session in self.sessions for turn in session.turns)
-
-    @cached_property
-    def speakers(self) -> tuple[str, ...]:
-        "Who speaks, in the order of their first words."
-        return tuple(dict.fromkeys(turn.speaker for turn in self.turns))
-
-    @cached_property
-    def _places(self) -> dict[str, tuple[Turn, Session]]:
-        return {turn.id: (turn, session) for session in self.sessions for turn in session.turns}
-
-    def _place(self, turn_id: str) -> tuple[Turn, Session]:
-        if turn_id not in self._places:
-            raise UnknownTurn(f'conversation {self.id!r} has no turn {turn_id!r}; it has {len(self.turns)} turns'
-                              + (f', from {self.turns[0].id} to {self.turns[-1].id}' if self.turns else ''))
-        return self._places[turn_id]
-
-    def turn(self, turn_id: str) -> Turn:
-        "The turn of that id, or `UnknownTurn`."
-        return self._place(turn_id)[0]
-
-    def session_of(self, turn_id: str) -> Session:
-        "The session in which that turn was said, or `UnknownTurn`."
-        return self._place(turn_id)[1]
-
 # %% ../../nbs/1_core/01_conversation.ipynb #9836748d
 def _read(kind: type, # the dataclass to make
           record: object, # what `json.loads` gave
@@ -209,8 +178,36 @@ def _number(sessions: Iterable[tuple[datetime | None, Iterable[tuple[str, str]]]
 
 # %% ../../nbs/1_core/01_conversation.ipynb #e9888ccd
 @dataclass(frozen=True, repr=False)
-class Conversation(_LookUp):
+class Conversation:
     "Sessions in order, and what is asked about them. Raises `ConversationError` where one of the three laws is broken."
+    @cached_property
+    def turns(self) -> tuple[Turn, ...]:
+        "All turns, in the order in which they were said."
+        return tuple(turn for session in self.sessions for turn in session.turns)
+
+    @cached_property
+    def speakers(self) -> tuple[str, ...]:
+        "Who speaks, in the order of their first words."
+        return tuple(dict.fromkeys(turn.speaker for turn in self.turns))
+
+    @cached_property
+    def _places(self) -> dict[str, tuple[Turn, Session]]:
+        return {turn.id: (turn, session) for session in self.sessions for turn in session.turns}
+
+    def _place(self, turn_id: str) -> tuple[Turn, Session]:
+        if turn_id not in self._places:
+            raise UnknownTurn(f'conversation {self.id!r} has no turn {turn_id!r}; it has {len(self.turns)} turns'
+                              + (f', from {self.turns[0].id} to {self.turns[-1].id}' if self.turns else ''))
+        return self._places[turn_id]
+
+    def turn(self, turn_id: str) -> Turn:
+        "The turn of that id, or `UnknownTurn`."
+        return self._place(turn_id)[0]
+
+    def session_of(self, turn_id: str) -> Session:
+        "The session in which that turn was said, or `UnknownTurn`."
+        return self._place(turn_id)[1]
+
     id: str
     sessions: tuple[Session, ...]
     questions: tuple[Question, ...] = ()

@@ -177,9 +177,9 @@ def _completion(answer: Any, # what the client returned
     spent = Usage(1, sent, got) if isinstance(sent, int) and isinstance(got, int) else Usage.estimate(prompt, text)
     return Completion(text, spent, choice.finish_reason in ('length', 'content_filter'), _probability(choice))
 
-# %% ../../nbs/1_core/06_models.ipynb #ff347028
-class _Served(TextLM):
-    "What a served model is, before it is asked anything: a name, a server, options."
+# %% ../../nbs/1_core/06_models.ipynb #43aca376
+class OpenAILM(TextLM):
+    "A model behind any server with the OpenAI chat interface."
     def __repr__(self):
         return f'OpenAILM({self.name!r}, base_url={self._server.url!r})'
 
@@ -188,15 +188,12 @@ class _Served(TextLM):
         bounds = {'bounds': list(self._bounds)} if self._bounds else {}
         return {'model': self.name, 'base_url': self._server.url, **self._options, **bounds}
 
-    def seeded(self, seed: int) -> _Served:
+    def seeded(self, seed: int) -> OpenAILM:
         "A copy that sends this seed; both use one connection."
         other = copy(self)
         other._options = {**self._options, 'seed': seed}
         return other
 
-# %% ../../nbs/1_core/06_models.ipynb #43aca376
-class OpenAILM(_Served):
-    "A model behind any server with the OpenAI chat interface."
     def __init__(self,
                  model: str, # the name that the server knows it by
                  base_url: str | None = None, # default: $OPENAI_BASE_URL, or OpenAI itself

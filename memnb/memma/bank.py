@@ -188,9 +188,17 @@ _TABLES = (*HEAD, "INSERT INTO memory VALUES ('kind', 'memory-bank')",
            'CREATE INDEX by_entry ON changes (namespace, entry, number)',
            'CREATE TABLE extents (namespace TEXT PRIMARY KEY, last INTEGER, given INTEGER, forgotten INTEGER)')
 
-# %% ../../nbs/5_memma/01_bank.ipynb #f7502fdb
-class _File:
-    "A connection to the tables, in a file or in memory."
+# %% ../../nbs/5_memma/01_bank.ipynb #6984c7c1
+@dataclass(frozen=True)
+class Receipt:
+    "What went: nothing of it can be told from this."
+    namespace: str
+    entries: tuple[str, ...]
+    changes: int  # rows of the history
+
+
+class Journal:
+    "The changes of all namespaces: in one SQLite file, or in memory where there is no path. `MemoryFileError`."
     def __init__(self, path: str | Path | None = None):
         self.path = ':memory:' if path is None else path
         self._file = sqlite3.connect(':memory:', isolation_level=None) if path is None else connected(path, 'rwc')
@@ -234,9 +242,6 @@ class _File:
         "Give the file back. What was appended is in it."
         self._file.close()
 
-# %% ../../nbs/5_memma/01_bank.ipynb #6bad9163
-class _Rows(_File):
-    "What stands in the tables."
     def extent(self, namespace: str) -> Extent:
         "How far a namespace has come."
         with faults_of(self.path):
@@ -257,9 +262,6 @@ class _Rows(_File):
                 raise MemoryFileError(f'{self.path}: change {number} of {namespace!r:.80} is damaged: {error}') from None
             yield change
 
-# %% ../../nbs/5_memma/01_bank.ipynb #a5c610dd
-class _Readable(_Rows):
-    "What can be asked of a journal."
     def namespaces(self) -> tuple[str, ...]:
         "All that were ever written to, sorted."
         with faults_of(self.path):
@@ -293,9 +295,6 @@ class _Readable(_Rows):
         found = list(self._read(namespace, 'number < ? AND entry = ? ORDER BY number DESC LIMIT 1', [number, entry]))
         return found[0].after if found else None
 
-# %% ../../nbs/5_memma/01_bank.ipynb #a426156f
-class _Appendable(_Readable):
-    "What can be written into a journal."
     def append(self, namespace: str, changes: Collection[Change],
                known: Extent,  # what the writer knew
                given: int,  # how many ids there are then
@@ -312,17 +311,6 @@ class _Appendable(_Readable):
             file.execute('INSERT OR REPLACE INTO extents VALUES (?, ?, ?, ?)', (namespace, new.last, new.given, new.forgotten))
         return new
 
-# %% ../../nbs/5_memma/01_bank.ipynb #6984c7c1
-@dataclass(frozen=True)
-class Receipt:
-    "What went: nothing of it can be told from this."
-    namespace: str
-    entries: tuple[str, ...]
-    changes: int  # rows of the history
-
-
-class Journal(_Appendable):
-    "The changes of all namespaces: in one SQLite file, or in memory where there is no path. `MemoryFileError`."
     def forget(self, namespace: str, entries: Collection[str] = (), turns: Collection[str] = ()) -> Receipt:
         "Delete every change of these entries, and of all that ever rested on these turns. `UnknownEntry` for one without any change."
         self.sweep()  # after an earlier time, when another process was reading
@@ -346,9 +334,20 @@ class Journal(_Appendable):
         return [change for change in self.changes(namespace)
                 if turns.intersection(change.evidence) or change.after is not None and turns.intersection(change.after.sources)]
 
-# %% ../../nbs/5_memma/01_bank.ipynb #da8ec5ea
-class _Placed:
-    "Entries under their ids, with what is staged."
+# %% ../../nbs/5_memma/01_bank.ipynb #e4721dd1
+def is_before(one: datetime, other: datetime) -> bool:
+    "Whether one time is before another. ValueError where only one of them says in which zone it is."
+    if (one.utcoffset() is None) != (other.utcoffset() is None):
+        raise ValueError(f'a time: expected one {"with" if one.utcoffset() is None else "without"} a zone, like {other}, got {one}')
+    return one < other
+
+# %% ../../nbs/5_memma/01_bank.ipynb #845311e3
+class NothingToUndo(ValueError):
+    "Every change is taken back already, or there was none."
+
+
+class EditedMemory:
+    "What can be asked of the history."
     def __init__(self, journal: Journal, namespace: str):
         if not isinstance(namespace, str) or not namespace:
             raise ValueError(f'namespace: expected a name, got {namespace!r:.80}')
@@ -374,9 +373,6 @@ class _Placed:
                 self._resting.setdefault(turn, set()).add(id)
         self._stale.add(id)
 
-# %% ../../nbs/5_memma/01_bank.ipynb #4b133560
-class _Mind(_Placed):
-    "The entries of one namespace, as the journal has them, with what is staged."
     _open = False  # whether a transaction is
 
     def _now(self) -> dict[str, Entry]:
@@ -398,9 +394,6 @@ class _Mind(_Placed):
             self._when = change.when
         self._known, self._given = there, there.given
 
-# %% ../../nbs/5_memma/01_bank.ipynb #a1d6baf5
-class _Transacted(_Mind):
-    "What holds edits together."
     @contextmanager
     def transaction(self) -> Iterator[None]:
         "All edits inside are written together at the end, or taken back where an exception leaves it. One may stand inside another."
@@ -440,16 +433,6 @@ class _Transacted(_Mind):
             self._put(id, after)
         return change
 
-# %% ../../nbs/5_memma/01_bank.ipynb #e4721dd1
-def is_before(one: datetime, other: datetime) -> bool:
-    "Whether one time is before another. ValueError where only one of them says in which zone it is."
-    if (one.utcoffset() is None) != (other.utcoffset() is None):
-        raise ValueError(f'a time: expected one {"with" if one.utcoffset() is None else "without"} a zone, like {other}, got {one}')
-    return one < other
-
-# %% ../../nbs/5_memma/01_bank.ipynb #4cfaadce
-class _Editable(_Transacted):
-    "What changes a bank."
     def apply(self, edits: Iterable[Edit], when: datetime | None = None) -> list[Change]:
         "Apply edits in order, all or none: what came of each. `UnknownEntry`, `DuplicateEntry`, `ConflictError`; ValueError for a time that goes back."
         with self.transaction():
@@ -479,13 +462,6 @@ class _Editable(_Transacted):
         self._given += edit.action == 'ADD'
         return self._stage(edit.action, id, after, edit.reason, edit.sources, when)
 
-# %% ../../nbs/5_memma/01_bank.ipynb #845311e3
-class NothingToUndo(ValueError):
-    "Every change is taken back already, or there was none."
-
-
-class EditedMemory(_Editable):
-    "What can be asked of the history."
     def _changes(self, **of: str) -> list[Change]:
         "All changes, or those of one entry, up to what is in mind."
         self.refresh()
@@ -560,15 +536,9 @@ class IndexStore:
         "Nothing happens if it is not there."
         self.index.remove([entry_id] if entry_id in self.index else [])
 
-# %% ../../nbs/5_memma/01_bank.ipynb #3da2b292
-class _Indexed(EditedMemory):
-    "Entries and their index."
-    def __init__(self, journal: Journal, namespace: str, backend: Callable[[], EntryStore]):
-        super().__init__(journal, namespace)
-        self._make, self._store = backend, backend()
-        self._indexed: dict[str, Entry | None] = {}  # what the index holds; None: in doubt
-        self.refresh()
-
+# %% ../../nbs/5_memma/01_bank.ipynb #ade84c40
+class MemoryBank(EditedMemory, Searchable):
+    "A memory under atomic edits (MemMA, section 4.1), in memory or in one SQLite file. `MemoryFileError`."
     def _clear(self) -> None:
         "Take out of the index what is not so any more. What fails is tried again at the next search."
         self.refresh()
@@ -605,9 +575,6 @@ class _Indexed(EditedMemory):
         self._fill()
         return (self._store if isinstance(self._store, IndexStore) else as_retriever(self._ask)).search(query, k, exclude=exclude, during=during)
 
-# %% ../../nbs/5_memma/01_bank.ipynb #0c3fec30
-class _Entries(_Indexed):
-    "A bank as a collection."
     def add(self, text: str, *, when: datetime | None = None, **fields) -> Entry:
         "Remember something (`fields` as of an `Edit`); what stands for it then, new or not."
         [change] = self.apply([Edit('ADD', text, **fields)], when)
@@ -650,9 +617,6 @@ class _Entries(_Indexed):
             raise UnknownEntry(f'no entry {entry_id!r:.80} among the {len(self)} of {self.namespace!r:.80}')
         return self._entries[entry_id]
 
-# %% ../../nbs/5_memma/01_bank.ipynb #ade84c40
-class MemoryBank(_Entries, Searchable):
-    "A memory under atomic edits (MemMA, section 4.1), in memory or in one SQLite file. `MemoryFileError`."
     def __init__(self, path: str | Path | None = None,  # None: in memory
                  *, namespace: str = 'default',  # whose memory
                  backend: Callable[[], EntryStore] = IndexStore,  # makes an empty index
@@ -662,7 +626,10 @@ class MemoryBank(_Entries, Searchable):
             raise ValueError(f'MemoryBank: expected a path or a journal, got {path} and that of {journal.path}')
         opened = Journal(path) if journal is None else journal
         try:
-            super().__init__(opened, namespace, backend)
+            super().__init__(opened, namespace)
+            self._make, self._store = backend, backend()
+            self._indexed: dict[str, Entry | None] = {}  # what the index holds; None: in doubt
+            self.refresh()
         except BaseException:
             if journal is None:
                 opened.close()

@@ -92,9 +92,9 @@ class _Holder(Coordinated):
     def __exit__(self, *error: object) -> None:
         self.close()
 
-# %% ../../nbs/5_memma/06_loop.ipynb #f8c71ec6
-class _Teller(_Holder):
-    "Who writes, and what was said before."
+# %% ../../nbs/5_memma/06_loop.ipynb #9375235a
+class MemMA(_Holder):
+    "Write with guidance, probe and repair before it is committed, and ask until the gap is closed (MemMA, section 4)."
     def __init__(self, bank: MemoryBank | str | Path | None = None,  # a bank, or the file of one; None: a new one, in memory
                  lm: LM | Callable[[str], str] | None = None,  # who plays all agents; a `Crew`: each its own; None: the rules
                  refinements: int = 3,  # H
@@ -131,9 +131,6 @@ class _Teller(_Holder):
             error.usage = sum(written.cost.values(), error.usage)
             raise
 
-# %% ../../nbs/5_memma/06_loop.ipynb #9375235a
-class MemMA(_Teller):
-    "Write with guidance, probe and repair before it is committed, and ask until the gap is closed (MemMA, section 4)."
     method = 'memma'
 
     def __enter__(self) -> MemMA:

@@ -118,9 +118,14 @@ class Repair:
         return Row('repair', f'{done}: {self.fact.text}', note, self.fact.sources, 'error' if taken_back else 'route')
 
 # %% ../../nbs/5_memma/05_probe_repair.ipynb #4a9e4f56
+def count_passed(tests: Iterable[Tested]) -> int:
+    "How many probes passed."
+    return sum(one.passed for one in tests)
+
+# %% ../../nbs/5_memma/05_probe_repair.ipynb #750f1b93
 @dataclass(frozen=True)
-class _Story:
-    "The data of an evolution."
+class Evolution:
+    "What probing a session came to, and how it shows."
     session: str
     before: tuple[Tested, ...] = ()
     repairs: tuple[Repair, ...] = ()  # one for each probe that failed, in order
@@ -148,15 +153,6 @@ class _Story:
         "What `to_json` wrote; a ValueError for another text."
         return _schema().validate_json(text)
 
-
-def count_passed(tests: Iterable[Tested]) -> int:
-    "How many probes passed."
-    return sum(one.passed for one in tests)
-
-# %% ../../nbs/5_memma/05_probe_repair.ipynb #750f1b93
-@dataclass(frozen=True)
-class Evolution(_Story):
-    "What probing a session came to, and how it shows."
     @property
     def headline(self) -> str:
         "The outcome in a line."

@@ -78,9 +78,16 @@ def aspect_scores(graph: CueTagGraph, text: str) -> dict[str, float]:
     spoken = tuple(_SPOKEN.get(id, graph.aspects.shown(id)) for id in ids)
     return dict(zip(ids, (_embedded(spoken) @ _embedded((text,))[0]).tolist())) if ids else {}
 
-# %% ../../nbs/4_mragent/05_activation.ipynb #59edd677
-class _State:
-    "How strongly each episode is woken, and by what."
+# %% ../../nbs/4_mragent/05_activation.ipynb #585fce54
+def time_ids(span: TimeSpan) -> list[str]:
+    "The ids of the cues under which what happened in a closed span stands: its months, and of a longer one its years. None for more than ten years."
+    labels = time_cues([span])
+    months = [TimeSpan.month(year, month) for year in range(span.start.year, span.end.year + 1) for month in range(1, 13)] if labels else ()
+    return list(dict.fromkeys(map(cue_id, (*(str(month) for month in months if month.overlaps(span)), *labels))))
+
+# %% ../../nbs/4_mragent/05_activation.ipynb #64b1d71e
+class Activation:
+    "The active set Z of one question: what is woken and not yet read, as branches, those first that are woken most."
     def __init__(self, graph: CueTagGraph, question: str,
                  tags: bool = True,  # whether a tag that is near the question counts
                  units: bool = True,  # whether aspects of people are offered
@@ -113,16 +120,6 @@ class _State:
         self.scores[episode] = self.scores.get(episode, 0.0) + more
         self.ways[episode] = max(self.ways.get(episode, way), way)
 
-# %% ../../nbs/4_mragent/05_activation.ipynb #585fce54
-def time_ids(span: TimeSpan) -> list[str]:
-    "The ids of the cues under which what happened in a closed span stands: its months, and of a longer one its years. None for more than ten years."
-    labels = time_cues([span])
-    months = [TimeSpan.month(year, month) for year in range(span.start.year, span.end.year + 1) for month in range(1, 13)] if labels else ()
-    return list(dict.fromkeys(map(cue_id, (*(str(month) for month in months if month.overlaps(span)), *labels))))
-
-# %% ../../nbs/4_mragent/05_activation.ipynb #d1ab0ebe
-class _Waking(_State):
-    "How words and times wake what is stored."
     def wake(self, cue: str, weight: float = 1.0) -> bool:
         "Wake a cue, and those that mean nearly the same; a date wakes what overlaps it. Whether anything was woken, or more than before."
         span, found = parse_date(cue), False
@@ -165,9 +162,6 @@ class _Waking(_State):
             self._lift(one, more * rare, (weight * rare, *way))
         return bool(found)
 
-# %% ../../nbs/4_mragent/05_activation.ipynb #3a0b14eb
-class _Turning(_Waking):
-    "What wakes beside the words of the question."
     def wake_around(self, event: str, weight: float = CONTEXT) -> None:
         "Wake the neighbours of an event that fits. `UnknownSnippet`."
         for near in self.graph.around(event):
@@ -188,9 +182,6 @@ class _Turning(_Waking):
             cue, tag = max(pairs_of_all(self.graph.episodic, [one]), key=lambda pair: (self.rarity(pair[0]), pair))
             self._lift(one, 1 / (1 + place), (1 / (1 + place), cue, tag))
 
-# %% ../../nbs/4_mragent/05_activation.ipynb #64b1d71e
-class Activation(_Turning):
-    "The active set Z of one question: what is woken and not yet read, as branches, those first that are woken most."
     def worths(self, episodes: Iterable[str]) -> dict[str, float]:
         "How strongly each episode is woken: by its cues, by what stands beside it, by its tag, and by who speaks."
         top, person = max(self.scores.values(), default=0.0) or 1.0, self.people[0] if len(self.people) == 1 else None

@@ -170,48 +170,12 @@ def tokens_of(text: str) -> int:
 STRUCTURES = ('ctc', 'cte', 'ce')  # cue-tag-content, cue-tag-episode, cue-episode (review, section 7.4)
 SEMANTIC = ('query_personal_information', 'query_personal_aspect', 'query_topic_events')  # the tools that episodes do without
 
-
-class _Settings(Loop):
-    "What can be set."
-    method = 'mragent'
-
-    def __init__(self, memory: Any,  # a `CueTagGraph`; of anything else that can be searched, a view is made for each question
-                 lm: LM | Callable[[str], str] | None = None,  # who chooses, prunes and answers; None: the rules
-                 *, turns: int = 8,  # T: how often it looks at most
-                 breadth: int = 5,  # K: how many calls a turn may have
-                 shown: int = 30,  # how many branches are offered at a time
-                 structure: str = 'ctc',  # of STRUCTURES: the paper's ablations; for 'ce' a graph is copied as it is now
-                 active: bool = True,  # False: all calls at once from the question alone, without routing
-                 stop_early: bool = True,  # False: walk until nothing new appears, or nothing is left to spend
-                 ):
-        super().__init__(memory, lm)
-        as_retriever(memory)  # TypeError for what is no memory
-        for name, value in (('turns', turns), ('breadth', breadth), ('shown', shown)):
-            if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
-                raise ValueError(f'{name}: expected 1 or more, got {value!r}')
-        if structure not in STRUCTURES:
-            raise ValueError(f'structure: expected one of {", ".join(STRUCTURES)}, got {structure!r:.80}')
-        self.turns, self.breadth = (turns, breadth) if active else (1, turns * breadth)
-        self.shown, self.structure, self.active, self.stop_early = max(shown, self.breadth), structure, active, stop_early
-        self._whole = collapsed(memory) if structure == 'ce' and isinstance(memory, CueTagGraph) else memory
-
-    def graph(self, question: str) -> CueTagGraph:
-        "The memory, or what it looks like from a question."
-        if isinstance(self._whole, CueTagGraph):
-            return self._whole
-        view = cue_view(self._whole, question)
-        return collapsed(view) if self.structure == 'ce' else view
-
-    def tools(self, graph: CueTagGraph) -> list[Tool]:
-        "The paper's seven tools; without the semantic layer and topics, four."
-        return [tool for tool in graph.tools() if not tool.ends and (self.structure == 'ctc' or tool.name not in SEMANTIC)]
-
 # %% ../../nbs/4_mragent/06_loop.ipynb #cce11bd0
 FOLLOWED = .3  # what a cue is worth that was shown as a keyword of an event
 
-
-class _Walk:
-    "The state S = (Z, H) of one question: what is awake, and what was kept."
+# %% ../../nbs/4_mragent/06_loop.ipynb #59217147
+class _Traversal:
+    "How the state changes."
     def __init__(self, graph: CueTagGraph, run: Run, structure: str):
         self.graph, self.run = graph, run
         self.awake = Activation(graph, run.question, tags=structure != 'ce', units=structure == 'ctc')
@@ -241,9 +205,6 @@ class _Walk:
         behind = {one for way in ways if way.kind == 'event' for one in self.awake.behind(way)}
         return [self.graph.episodes[one] for one in sorted(behind - self.seen)]
 
-# %% ../../nbs/4_mragent/06_loop.ipynb #59217147
-class _Traversal(_Walk):
-    "How the state changes."
     def look(self, tools: dict[str, Tool], calls: Sequence[Called], turn: int) -> list[Snippet]:
         "Lines 9 to 12: controlled traversal. What the calls bring that was not shown before."
         found: dict[str, Snippet] = {}
@@ -302,9 +263,42 @@ def looking(run: Run, k: int, turn: int) -> Iterator[None]:
         run.note(SearchStep(iteration=turn, query=run.question, k=k, error=told))
         raise MemoryFailed(told) from error
 
-# %% ../../nbs/4_mragent/06_loop.ipynb #bb65d646
-class _Choosing(_Settings):
-    "How it chooses, and what it keeps."
+# %% ../../nbs/4_mragent/06_loop.ipynb #62c91828
+class MRAgent(Loop):
+    "Choose by tags, traverse, prune, and again, until enough is known (MRAgent, Algorithm 1). `ask(question)` returns a `Trace`."
+    method = 'mragent'
+
+    def __init__(self, memory: Any,  # a `CueTagGraph`; of anything else that can be searched, a view is made for each question
+                 lm: LM | Callable[[str], str] | None = None,  # who chooses, prunes and answers; None: the rules
+                 *, turns: int = 8,  # T: how often it looks at most
+                 breadth: int = 5,  # K: how many calls a turn may have
+                 shown: int = 30,  # how many branches are offered at a time
+                 structure: str = 'ctc',  # of STRUCTURES: the paper's ablations; for 'ce' a graph is copied as it is now
+                 active: bool = True,  # False: all calls at once from the question alone, without routing
+                 stop_early: bool = True,  # False: walk until nothing new appears, or nothing is left to spend
+                 ):
+        super().__init__(memory, lm)
+        as_retriever(memory)  # TypeError for what is no memory
+        for name, value in (('turns', turns), ('breadth', breadth), ('shown', shown)):
+            if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
+                raise ValueError(f'{name}: expected 1 or more, got {value!r}')
+        if structure not in STRUCTURES:
+            raise ValueError(f'structure: expected one of {", ".join(STRUCTURES)}, got {structure!r:.80}')
+        self.turns, self.breadth = (turns, breadth) if active else (1, turns * breadth)
+        self.shown, self.structure, self.active, self.stop_early = max(shown, self.breadth), structure, active, stop_early
+        self._whole = collapsed(memory) if structure == 'ce' and isinstance(memory, CueTagGraph) else memory
+
+    def graph(self, question: str) -> CueTagGraph:
+        "The memory, or what it looks like from a question."
+        if isinstance(self._whole, CueTagGraph):
+            return self._whole
+        view = cue_view(self._whole, question)
+        return collapsed(view) if self.structure == 'ce' else view
+
+    def tools(self, graph: CueTagGraph) -> list[Tool]:
+        "The paper's seven tools; without the semantic layer and topics, four."
+        return [tool for tool in graph.tools() if not tool.ends and (self.structure == 'ctc' or tool.name not in SEMANTIC)]
+
     def select(self, run: Run, walk: _Traversal, tools: dict[str, Tool], ways: Sequence[Branch], turn: int) -> tuple[str, list[Called]]:
         "f_select: the reason, and what is called. Who may not stop goes on along the best ways."
         reasoning, calls = chosen(run, tools, self.breadth, ways=ways, known=tuple(walk.kept.values()), fresh=tuple(walk.fresh),
@@ -324,9 +318,6 @@ class _Choosing(_Settings):
         routed = run.ask(ROUTE, question=run.question, found=tuple(found), known=known, speakers=walk.graph.names, asked=run.asked)
         return walk.take(routed.keep, routed.cues, found)
 
-# %% ../../nbs/4_mragent/06_loop.ipynb #62c91828
-class MRAgent(_Choosing):
-    "Choose by tags, traverse, prune, and again, until enough is known (MRAgent, Algorithm 1). `ask(question)` returns a `Trace`."
     def steps(self, run: Run) -> None:
         "Algorithm 1: the state grows turn by turn, and the answer is made from what was kept."
         with looking(run, WIDE, 0):

@@ -186,9 +186,11 @@ class _Close:
             self._components |= dict.fromkeys(found, tuple(sorted(found)))
         return self._components[id]
 
-# %% ../../nbs/4_mragent/04_tools.ipynb #21818ba4
-class _Changing:
-    "Labels as they come and go: counted, embedded, and joined with those that are close."
+# %% ../../nbs/4_mragent/04_tools.ipynb #d4aa5e17
+class Labels:
+    """The labels in use, by their stems, with how they are written and how near they are to one another (for review, section 11.1).
+
+    All that can be asked depends on the labels in use alone, and not on the order in which they came."""
     def __init__(self, threshold: float | None = None,  # the least cosine of two labels that are merged; None: none are
                  embedder: Embedder = WordLlamaEmbedder()):
         self.threshold = None if threshold is None else checked_cosine(threshold)
@@ -223,11 +225,6 @@ class _Changing:
         if self.threshold is not None and fresh:
             self._close.join(self.index.similar(fresh, self.threshold))
 
-# %% ../../nbs/4_mragent/04_tools.ipynb #d4aa5e17
-class Labels(_Changing):
-    """The labels in use, by their stems, with how they are written and how near they are to one another (for review, section 11.1).
-
-    All that can be asked depends on the labels in use alone, and not on the order in which they came."""
     def __len__(self) -> int:
         return len(self._written)
 
@@ -260,9 +257,9 @@ def pairs_of(content: Episode | SemanticUnit) -> list[tuple[str, str]]:
     cues, tag = labels_of(content)
     return [(sys.intern(cue_id(cue)), sys.intern(cue_id(tag))) for cue in cues]
 
-# %% ../../nbs/4_mragent/04_tools.ipynb #6a5f247c
-class _Nodes(SessionMemory):
-    "The contents and labels of the graph: what is stored."
+# %% ../../nbs/4_mragent/04_tools.ipynb #2120acae
+class CueTagStore(SessionMemory):
+    "The nodes and triples of a Cue-Tag-Content graph, made from sessions one at a time."
     kind = 'cue-tag-graph'
 
     def __init__(self, lm: LM | Callable[[str], str] | None = None,  # who builds; None: the rules
@@ -297,9 +294,6 @@ class _Nodes(SessionMemory):
         "Ask three roles for the episodes, tags, cues and units of a session."
         return recollect(session, self.lm, speakers=self.names)
 
-# %% ../../nbs/4_mragent/04_tools.ipynb #b50a6f67
-class _Stored(_Nodes):
-    "What a file keeps of a session: its recollection as JSON, and a row for each episode."
     model = property(lambda self: self.episodes.dense.model, doc='The name of the embedder.')
 
     def extract_to_json(self, found: Recollection) -> dict:
@@ -314,9 +308,6 @@ class _Stored(_Nodes):
         "The rows of the session's episodes, by id."
         return {one.id: self.episodes.dense.vector(one.id) for one in found.episodes}
 
-# %% ../../nbs/4_mragent/04_tools.ipynb #9f4893de
-class _Linkable(_Stored):
-    "What is looked at before anything is linked."
     def _check(self, session_id: str, found: Recollection) -> None:
         "A content belongs to this session alone, else forgetting would not be exact. `ValueError`, `DuplicateSnippet`."
         met = set()
@@ -335,9 +326,6 @@ class _Linkable(_Stored):
         return [(self.cues, [cue for one in contents for cue in labels_of(one)[0]]),
                 (self.tags, [labels_of(one)[1] for one in found.episodes]), (self.aspects, [one.aspect for one in found.units])]
 
-# %% ../../nbs/4_mragent/04_tools.ipynb #2120acae
-class CueTagStore(_Linkable):
-    "The nodes and triples of a Cue-Tag-Content graph, made from sessions one at a time."
     def link(self, session_id: str, found: Recollection, vectors: Mapping[str, Any] | None) -> None:
         "Put contents, labels and triples in, all or nothing: an embedder may fail at any of them."
         self._check(session_id, found)
@@ -390,9 +378,26 @@ def graph_of_all(cls: type[CueTagStore], conversation: Conversation, lm: LM | Ca
 if TYPE_CHECKING:
     import networkx
 
-# %% ../../nbs/4_mragent/04_tools.ipynb #0de0b788
-class _Operators(CueTagStore):
-    "The operators of the review's sections 3.3 and 5.2 on this graph. They take and give ids, which `cue_id` makes of labels; merged tags are one."
+# %% ../../nbs/4_mragent/04_tools.ipynb #b5d7a277
+def _themes(lines: Iterable[TopicLine], known: Collection[str]) -> tuple[list[list], list[str]]:
+    "Titles with their episodes, sorted, and what was wrong with the lines. Titles that are matched alike are one."
+    found, notes, known = {}, [], set(known)
+    for line in sorted(lines, key=lambda line: line.title.split()):
+        title, ids = ' '.join(line.title.split()), {id.strip(' ()[]') for id in line.episodes}
+        notes += [f'topic {title!r:.60}: there is no episode {id!r:.60}' for id in sorted(ids - known)]
+        if cue_id(title):
+            found.setdefault(cue_id(title), [title, set()])[1].update(ids & known)
+    return sorted([title, sorted(ids)] for title, ids in found.values() if ids), notes
+
+# %% ../../nbs/4_mragent/04_tools.ipynb #23ea4414
+def by_time(content: Episode | SemanticUnit) -> tuple:
+    "The order in which contents are shown: as they happened, then as they were said."
+    day = content.day
+    return (str(day.start or day.end) if day else '9999', str(content.said or ''), content.session or '', content.position or 0, content.id)
+
+# %% ../../nbs/4_mragent/04_tools.ipynb #96be45b6
+class Traversal(CueTagStore):
+    "A cue-tag graph that can be walked. One event may be told twice: both tellings are kept, and may be read as one."
     def tags_from(self, cue: str) -> set[str]:
         "φ(c→g): of merged tags the first in the alphabet stands for all."
         return {self.tags.merged(tag)[0] for tag in tags_of(self.episodic, cue)}
@@ -427,20 +432,6 @@ class _Operators(CueTagStore):
         "φ(e→t): when an episode happened. `UnknownSnippet`."
         return self.episodes[episode].time
 
-# %% ../../nbs/4_mragent/04_tools.ipynb #b5d7a277
-def _themes(lines: Iterable[TopicLine], known: Collection[str]) -> tuple[list[list], list[str]]:
-    "Titles with their episodes, sorted, and what was wrong with the lines. Titles that are matched alike are one."
-    found, notes, known = {}, [], set(known)
-    for line in sorted(lines, key=lambda line: line.title.split()):
-        title, ids = ' '.join(line.title.split()), {id.strip(' ()[]') for id in line.episodes}
-        notes += [f'topic {title!r:.60}: there is no episode {id!r:.60}' for id in sorted(ids - known)]
-        if cue_id(title):
-            found.setdefault(cue_id(title), [title, set()])[1].update(ids & known)
-    return sorted([title, sorted(ids)] for title, ids in found.values() if ids), notes
-
-
-class _Topics(_Operators):
-    "Topics are derived from all episodes, and so they are made when they are read."
     topic_usage, topic_notes = Usage(), ()  # what topics have cost, and what was wrong with them as they came
 
     @property
@@ -463,15 +454,6 @@ class _Topics(_Operators):
         found = self.topic(topic)
         return found.episodes if found else ()
 
-# %% ../../nbs/4_mragent/04_tools.ipynb #23ea4414
-def by_time(content: Episode | SemanticUnit) -> tuple:
-    "The order in which contents are shown: as they happened, then as they were said."
-    day = content.day
-    return (str(day.start or day.end) if day else '9999', str(content.said or ''), content.session or '', content.position or 0, content.id)
-
-# %% ../../nbs/4_mragent/04_tools.ipynb #96be45b6
-class Traversal(_Topics):
-    "A cue-tag graph that can be walked. One event may be told twice: both tellings are kept, and may be read as one."
     def __init__(self, lm: LM | Callable[[str], str] | None = None, *,
                  consolidate: float | None = None,  # the least cosine of two episodes that are read as one; None: none are
                  **options):  # as for `CueTagStore`
@@ -575,9 +557,15 @@ class Branches(Observation):
     "What a tool brought that shows labels and no contents."
     branches: tuple[Branch, ...] = ()
 
-# %% ../../nbs/4_mragent/04_tools.ipynb #6033f585
-class _Branching(Traversal):
-    "The branches that leave a cue."
+# %% ../../nbs/4_mragent/04_tools.ipynb #ad4f1a5e
+def few(found: Sequence[Episode | SemanticUnit], what: str) -> Observation:
+    "The first ten as hits; what is beyond is counted."
+    left = len(found) - SHOWN
+    return Observation(what + (f'; {left} more are not shown' if left > 0 else ''), tuple(map(Hit, found[:SHOWN])))
+
+# %% ../../nbs/4_mragent/04_tools.ipynb #0995749c
+class CueTagGraph(Traversal, Searchable):
+    "MRAgent's memory: build it from sessions, walk it with its seven tools, or search it like any memory."
     def branches_of(self, cue: str) -> list[Branch]:
         "The branches of a cue by its id, those with most contents first."
         return sorted((self._branch(cue, tag) for tag in self.tags_from(cue)), key=lambda one: (-one.count, one.tag))
@@ -586,15 +574,6 @@ class _Branching(Traversal):
         "A cue and a tag as they are shown."
         return Branch(self.cues.shown(cue), self.tags.shown(tag), len({self.tellings(one) for one in self.contents_from(cue, tag)}))
 
-# %% ../../nbs/4_mragent/04_tools.ipynb #ad4f1a5e
-def few(found: Sequence[Episode | SemanticUnit], what: str) -> Observation:
-    "The first ten as hits; what is beyond is counted."
-    left = len(found) - SHOWN
-    return Observation(what + (f'; {left} more are not shown' if left > 0 else ''), tuple(map(Hit, found[:SHOWN])))
-
-
-class _Lookup(_Branching):
-    "How tools find what a model names, and what they say where there is no such thing."
     def _known(self, labels: Labels, what: str, text: str) -> str:
         "The id of a label. `ToolError` for an unknown one, with those that come near."
         id = cue_id(text)
@@ -619,9 +598,6 @@ class _Lookup(_Branching):
             raise ToolError(f'person: nothing is known of {person!r:.60}; something is of {known or "nobody"}')
         return id
 
-# %% ../../nbs/4_mragent/04_tools.ipynb #3a1b2610
-class _FromLabels(_Lookup):
-    "The forward tool of the episodic layer (paper, table 4)."
     def query_tag_events(self, cue: Annotated[str, 'A cue, as it was shown'], tag: Annotated[str, 'One of its tags']) -> Observation:
         "Read the events behind a cue and a tag, in the order of their times. A tag that the cue does not have is answered by those it has."
         known = self._known(self.cues, 'cue', cue)
@@ -631,9 +607,6 @@ class _FromLabels(_Lookup):
             raise ToolError(f'tag: {self.cues.shown(known)!r} has no tag {tag!r:.60}; ' + (f'it has {here}' if here else 'it leads to no event'))
         return few(found, f'{counted(len(found), "event")} behind {self.cues.shown(known)} → {self.tags.shown(self.tags.merged(cue_id(tag))[0])}')
 
-# %% ../../nbs/4_mragent/04_tools.ipynb #bf13177d
-class _FromEvents(_FromLabels):
-    "The tools that start from an event (paper, table 4)."
     def query_conversation_time(self, event: Annotated[str, 'The id of an event']) -> Observation:
         "Ask when an event happened, and when it was told. No event is read."
         one = self._event(event)
@@ -655,9 +628,6 @@ class _FromEvents(_FromLabels):
         around = [*map(self._as_one, groups)]
         return few(around, f'{counted(len(around), "event")} around {one.id}')
 
-# %% ../../nbs/4_mragent/04_tools.ipynb #9966fe78
-class _OfPersons(_FromEvents):
-    "The tools of the semantic layer (paper, table 4)."
     def query_personal_information(self, person: Annotated[str, 'The name of a person']) -> Observation:
         "See under which aspects something is known of a person. Nothing is read."
         id = self._person(person)
@@ -691,9 +661,6 @@ class _OfPersons(_FromEvents):
             (holds if one.id in holding else future if late else past).append(one)
         return holds, past, future
 
-# %% ../../nbs/4_mragent/04_tools.ipynb #3566242c
-class _OfTopics(_OfPersons):
-    "The tool of the abstraction layer (paper, table 4)."
     def query_topic_events(self, topic: Annotated[str, 'The title of a topic']) -> Observation:
         "Read the events of a topic, in the order of their times."
         known = self.topic(topic)
@@ -704,9 +671,6 @@ class _OfTopics(_OfPersons):
         found = self.read(known.episodes)
         return few(found, f'{counted(len(found), "event")} of the topic {known.title}')
 
-# %% ../../nbs/4_mragent/04_tools.ipynb #0995749c
-class CueTagGraph(_OfTopics, Searchable):
-    "MRAgent's memory: build it from sessions, walk it with its seven tools, or search it like any memory."
     @classmethod
     def of(cls, conversation: Conversation, lm: LM | Callable[[str], str] | None = None, **options) -> CueTagGraph:
         "The graph of all sessions of a conversation; `options` as for the class."

@@ -108,9 +108,26 @@ def in_order(days: np.ndarray,  # (m, 4), see `day_numbers`
     keys = keys[order]
     return chosen[order], keys[1:] == keys[:-1]
 
-# %% ../../nbs/3_remem/03_graph.ipynb #5a0c26c7
-class _Postings(SnippetStore):
-    "Facts, with the slots of every phrase of every field."
+# %% ../../nbs/3_remem/03_graph.ipynb #00e78c77
+def check_options(ordering: str | None, limit: int | None, offset: int) -> None:
+    "`ToolError` for options that `find` cannot have meant."
+    if ordering is not None and ordering not in ORDERINGS:
+        raise ToolError(f'ordering: expected one of {", ".join(ORDERINGS)}, or none, got {ordering!r:.80}')
+    for name, value, least in (('limit', 1 if limit is None else limit, 1), ('offset', offset, 0)):
+        if not isinstance(value, Integral) or isinstance(value, bool) or value < least:
+            raise ToolError(f'{name}: expected a whole number, {least} or more, got {value!r:.80}')
+
+
+def aggregate(facts: Iterable[Fact], how: str) -> int:
+    "A number instead of facts: how many there are, or how many different subjects or objects they have."
+    if how not in AGGREGATIONS:
+        raise ToolError(f'aggregation: expected one of {", ".join(AGGREGATIONS)}, got {how!r:.80}')
+    field = {'count_unique_subjects': 'subject', 'count_unique_objects': 'object'}.get(how)
+    return sum(1 for fact in facts) if field is None else len({phrase_id(getattr(fact, field)) for fact in facts})
+
+# %% ../../nbs/3_remem/03_graph.ipynb #03ad7fc9
+class FactTable(SnippetStore):
+    "Facts that are found by subject, predicate, object and time. What is found does not depend on the order of adding."
     def __init__(self):
         super().__init__()
         self._postings: dict[str, dict[str, array]] = {field: {} for field in FIELDS}  # field -> phrase -> slots
@@ -139,9 +156,6 @@ class _Postings(SnippetStore):
             self._places.append(len(posting))
             posting.append(slot)
 
-# %% ../../nbs/3_remem/03_graph.ipynb #2365af9a
-class _Removable(_Postings):
-    "The same, and what was written can be taken back without a search."
     def _drop(self, slot: int) -> None:
         for column, (field, phrase) in enumerate(zip(FIELDS, phrases_of(self._snippets[slot]))):
             posting, hole = self._postings[field][phrase], self._places[3 * slot + column]
@@ -170,9 +184,6 @@ class _Removable(_Postings):
             kept[size * slot:size * slot + size] = kept[-size:]
             del kept[-size:]
 
-# %% ../../nbs/3_remem/03_graph.ipynb #4f005dfb
-class _Phrases(_Removable):
-    "What the facts speak of, and in which words."
     @property
     def phrases(self) -> dict[str, int]:
         "The ids of all subjects and objects, in order, each with the number of facts it stands in."
@@ -199,26 +210,6 @@ class _Phrases(_Removable):
                          for phrase in {one for field in fields for one in self._words[field].get(word, ())})
         return [self.display(phrase) for phrase in nsmallest(n, shared, key=lambda one: (-shared[one], len(one), one))]
 
-# %% ../../nbs/3_remem/03_graph.ipynb #00e78c77
-def check_options(ordering: str | None, limit: int | None, offset: int) -> None:
-    "`ToolError` for options that `find` cannot have meant."
-    if ordering is not None and ordering not in ORDERINGS:
-        raise ToolError(f'ordering: expected one of {", ".join(ORDERINGS)}, or none, got {ordering!r:.80}')
-    for name, value, least in (('limit', 1 if limit is None else limit, 1), ('offset', offset, 0)):
-        if not isinstance(value, Integral) or isinstance(value, bool) or value < least:
-            raise ToolError(f'{name}: expected a whole number, {least} or more, got {value!r:.80}')
-
-
-def aggregate(facts: Iterable[Fact], how: str) -> int:
-    "A number instead of facts: how many there are, or how many different subjects or objects they have."
-    if how not in AGGREGATIONS:
-        raise ToolError(f'aggregation: expected one of {", ".join(AGGREGATIONS)}, got {how!r:.80}')
-    field = {'count_unique_subjects': 'subject', 'count_unique_objects': 'object'}.get(how)
-    return sum(1 for fact in facts) if field is None else len({phrase_id(getattr(fact, field)) for fact in facts})
-
-# %% ../../nbs/3_remem/03_graph.ipynb #03ad7fc9
-class FactTable(_Phrases):
-    "Facts that are found by subject, predicate, object and time. What is found does not depend on the order of adding."
     def find(self, subject: str | None = None, predicate: str | None = None, object: str | None = None,
              window: Window = Window(),
              ordering: str | None = None,  # 'asc': by start, earliest first; 'desc': by end, latest first; None: by id
@@ -282,9 +273,23 @@ def chunk_of(found: Extract, aligned: bool) -> Chunk:
     named = {gist.id: tuple(one for one in phrases if mentions(gist, one)) for gist in found.gists} if aligned else {}
     return Chunk(tuple(gist.id for gist in found.gists), tuple(fact.id for fact in found.facts), tuple(phrases), named)
 
-# %% ../../nbs/3_remem/03_graph.ipynb #d92faee6
-class _Nodes(SessionMemory):
-    "The nodes of the graph and their indices: what is stored."
+# %% ../../nbs/3_remem/03_graph.ipynb #fe767f51
+def _join(table: dict[str, tuple[str, ...]], key: str, member: str) -> None:
+    "Put a member in; a tuple takes a quarter of the room of a small set."
+    table[key] = (*table.get(key, ()), member)
+
+
+def _part(table: dict[str, tuple[str, ...]], key: str, member: str) -> bool:
+    "Take a member out; whether it was the last, and the key went with it."
+    table[key] = tuple(one for one in table[key] if one != member)
+    if table[key]:
+        return False
+    del table[key]
+    return True
+
+# %% ../../nbs/3_remem/03_graph.ipynb #8c24ff0e
+class HybridGraph(SessionMemory):
+    "The typed multigraph M = (V, E) of REMem (appendix B), made from sessions one at a time."
     kind = 'gist-graph'
 
     def __init__(self, lm: LM | Callable[[str], str] | None = None,  # who extracts; None: the rules
@@ -321,9 +326,6 @@ class _Nodes(SessionMemory):
         "Ask the two roles for the gists and facts of a session."
         return extract(session, self.lm, gists=self.with_gists, facts=self.with_facts, speakers=self.names)
 
-# %% ../../nbs/3_remem/03_graph.ipynb #cd900448
-class _Stored(_Nodes):
-    "What a file keeps of a session: its extract as JSON, and a row for each gist and fact."
     model = property(lambda self: self.gists.dense.model, doc='The name of the embedder.')
 
     def extract_to_json(self, found: Extract) -> dict:
@@ -339,23 +341,6 @@ class _Stored(_Nodes):
         pairs = ((self.gists, found.gists), (self.triples, found.facts))
         return {item.id: index.dense.vector(item.id) for index, items in pairs for item in items}
 
-# %% ../../nbs/3_remem/03_graph.ipynb #fe767f51
-def _join(table: dict[str, tuple[str, ...]], key: str, member: str) -> None:
-    "Put a member in; a tuple takes a quarter of the room of a small set."
-    table[key] = (*table.get(key, ()), member)
-
-
-def _part(table: dict[str, tuple[str, ...]], key: str, member: str) -> bool:
-    "Take a member out; whether it was the last, and the key went with it."
-    table[key] = tuple(one for one in table[key] if one != member)
-    if table[key]:
-        return False
-    del table[key]
-    return True
-
-# %% ../../nbs/3_remem/03_graph.ipynb #76ca5469
-class _Indexed(_Stored):
-    "The way into the indexes: all or nothing."
     def _check(self, session_id: str, found: Extract) -> None:
         "An item belongs to this session alone, else forgetting would not be exact. `ValueError`, `DuplicateSnippet`."
         met = set()
@@ -379,9 +364,6 @@ class _Indexed(_Stored):
                 index.remove([item.id for item in items])
             raise
 
-# %% ../../nbs/3_remem/03_graph.ipynb #92d531e2
-class _Edges(_Indexed):
-    "The edges: what is linked when a session comes, and unlinked when it goes."
     def link(self, session_id: str, found: Extract, vectors: Mapping[str, Any] | None) -> None:
         "Algorithm 1 for one session: its nodes and facts, its membership, and the synonymy of what is new with everything."
         chunk = chunk_of(found, self.aligned)
@@ -415,9 +397,6 @@ class _Edges(_Indexed):
         self.facts.remove(chunk.facts)
         return {'gists': len(chunk.gists), 'facts': len(chunk.facts), 'phrases': phrases, 'synonymy edges': edges}
 
-# %% ../../nbs/3_remem/03_graph.ipynb #8c24ff0e
-class HybridGraph(_Edges):
-    "The typed multigraph M = (V, E) of REMem (appendix B), made from sessions one at a time."
     @classmethod
     def of(cls, conversation: Conversation, lm: LM | Callable[[str], str] | None = None, **options) -> HybridGraph:
         "The graph of all sessions of a conversation; `options` as for the class."

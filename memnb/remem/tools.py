@@ -98,9 +98,29 @@ def named(gist_id: str, shown: Sequence[Snippet]) -> str:
 # %% ../../nbs/3_remem/04_tools.ipynb #b69b457e
 VOTERS, VOTE = 100, .25  # how many facts vote for the gists of their turns in a plain search, and what a vote is worth
 
-# %% ../../nbs/3_remem/04_tools.ipynb #3a761d8c
-class _Retrieval(HybridGraph):
-    "The tools that find where to begin."
+# %% ../../nbs/3_remem/04_tools.ipynb #97dcb3ed
+Aggregation = Literal['count', 'count_unique_subjects', 'count_unique_objects']
+
+# %% ../../nbs/3_remem/04_tools.ipynb #f8e75a2b
+def as_fact(one: Fact | Sequence[str] | Mapping[str, object]) -> Fact:
+    "A fact from a triple, or from the arguments of `Fact.of` by name."
+    if isinstance(one, Fact):
+        return one
+    if not isinstance(one, Mapping) and (not isinstance(one, Sequence) or isinstance(one, (str, bytes)) or len(one) != 3):
+        raise ValueError(f'a fact: expected (subject, predicate, object), a dictionary or a Fact, got {one!r:.100}')
+    return Fact.of(**one) if isinstance(one, Mapping) else Fact.of(*one)
+
+
+def placed(fact: Fact, session: str) -> Fact:
+    "A fact as one of a session. An id that was made from the content is made again with the session: two sessions can say the same."
+    def id_in(place: str | None) -> str:
+        said = {'record_time': fact.said, 'sources': fact.sources, 'session': place, 'position': fact.position}
+        return Fact.of(fact.subject, fact.predicate, fact.object, start_time=fact.start, end_time=fact.end, **said).id
+    return replace(fact, session=session, id=id_in(session) if fact.id == id_in(fact.session) else fact.id)
+
+# %% ../../nbs/3_remem/04_tools.ipynb #21a322d3
+class GistGraph(HybridGraph, Searchable):
+    "REMem's memory: build it from sessions or facts, search it like any memory, or give its five tools to an agent."
     def semantic_retrieve(self, query: Annotated[str, 'What to look for'], start_time: Time = None, end_time: Time = None,
                           start_operator: StartOperator = 'ge', end_operator: EndOperator = 'le') -> Observation:
         "Find the gists and facts that are nearest to the query in meaning, ten of each at most. Begin with it, and ask for one thing at a time."
@@ -128,9 +148,6 @@ class _Retrieval(HybridGraph):
             why = 'what there is lies outside these times'
         return found(*parts, how + ('' if any(parts) else f': {why}'))
 
-# %% ../../nbs/3_remem/04_tools.ipynb #e01a21eb
-class _Exploration(_Retrieval):
-    "The tools that walk on from what was found."
     def find_gist_contexts(self, gist_id: Annotated[str, 'The id of a gist, or its number in the last observation, from 1'],
                            start_time: Time = None, end_time: Time = None,
                            start_operator: StartOperator = 'ge', end_operator: EndOperator = 'le') -> Observation:
@@ -158,9 +175,6 @@ class _Exploration(_Retrieval):
         "The facts of a session."
         return [self.facts[one] for one in self.chunks[session_id].facts] if session_id in self.chunks else []
 
-# %% ../../nbs/3_remem/04_tools.ipynb #bcc9fbe0
-class _Told(_Exploration):
-    "What is told beside facts, and in the place of none."
     def _gists_beside(self, facts: Sequence[Fact], window: Window) -> list[Hit]:
         "The gists of the same turns as the first facts."
         turns = dict.fromkeys(turn for fact in facts[:SHOWN] for turn in fact.sources)
@@ -185,12 +199,6 @@ class _Told(_Exploration):
         like = near or dict.fromkeys(getattr(hit.snippet, name) for hit in first(self.triples.dense, phrase, lambda fact: True))
         return f'; near it: {", ".join([*like][:5])}' if like else ''
 
-# %% ../../nbs/3_remem/04_tools.ipynb #97dcb3ed
-Aggregation = Literal['count', 'count_unique_subjects', 'count_unique_objects']
-
-
-class _Entities(_Told):
-    "The tool that looks facts up by their phrases."
     def find_entity_contexts(
         self,
         subject: Annotated[str | None, 'The subject of the facts, to the letter'] = None,
@@ -216,26 +224,6 @@ class _Entities(_Told):
         gists = self._gists_beside(facts, window)
         return Observation(f'{counted(len(facts), "fact")} and {counted(len(gists), "gist")}', (*hits, *gists))
 
-# %% ../../nbs/3_remem/04_tools.ipynb #f8e75a2b
-def as_fact(one: Fact | Sequence[str] | Mapping[str, object]) -> Fact:
-    "A fact from a triple, or from the arguments of `Fact.of` by name."
-    if isinstance(one, Fact):
-        return one
-    if not isinstance(one, Mapping) and (not isinstance(one, Sequence) or isinstance(one, (str, bytes)) or len(one) != 3):
-        raise ValueError(f'a fact: expected (subject, predicate, object), a dictionary or a Fact, got {one!r:.100}')
-    return Fact.of(**one) if isinstance(one, Mapping) else Fact.of(*one)
-
-
-def placed(fact: Fact, session: str) -> Fact:
-    "A fact as one of a session. An id that was made from the content is made again with the session: two sessions can say the same."
-    def id_in(place: str | None) -> str:
-        said = {'record_time': fact.said, 'sources': fact.sources, 'session': place, 'position': fact.position}
-        return Fact.of(fact.subject, fact.predicate, fact.object, start_time=fact.start, end_time=fact.end, **said).id
-    return replace(fact, session=session, id=id_in(session) if fact.id == id_in(fact.session) else fact.id)
-
-# %% ../../nbs/3_remem/04_tools.ipynb #21a322d3
-class GistGraph(_Entities, Searchable):
-    "REMem's memory: build it from sessions or facts, search it like any memory, or give its five tools to an agent."
     def tools(self) -> list[Tool]:
         "The paper's five tools (table 1), for one question: an observation's numbers hold until the next."
         methods = (self.semantic_retrieve, self.lexical_retrieve, self.find_gist_contexts, self.find_entity_contexts)
