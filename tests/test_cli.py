@@ -12,7 +12,6 @@ import pytest
 
 from memnb import __version__
 from memnb import cli
-from memnb import cli as commands
 from memnb.evaluation.datasets import data_path, load_sample
 from memnb.core.roles import RuleLM
 from memnb.evaluation.registry import MEMORIES, Method, METHODS
@@ -105,9 +104,9 @@ def test_a_terminal_may_refuse_colour(environment, colour, monkeypatch):
     for name, value in {'TERM': 'xterm', 'COLUMNS': '90', **environment}.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(sys, 'stdout', SimpleNamespace(isatty=lambda: True))
-    assert commands._look() == {'color': colour, 'width': 100 if environment.get('TERM') == 'dumb' else 90}
+    assert cli._style() == {'color': colour, 'width': 100 if environment.get('TERM') == 'dumb' else 90}
     monkeypatch.setattr(sys, 'stdout', None)  # closed
-    assert commands._look() == {'color': False, 'width': 100}
+    assert cli._style() == {'color': False, 'width': 100}
 
 
 def test_a_file_with_several_conversations_wants_a_name(two, capsys):
@@ -144,15 +143,6 @@ def test_bad_use_is_one_line_and_2(words, expected, capsys):
         assert word in printed.err
 
 
-@pytest.mark.parametrize('content', ['', '{}', '[1]', '[{"sample_id": "a"}]', 'hello', '[{"sample_id": "a", "conversation": {}, "qa": []}]', '\xff'])
-def test_a_file_that_is_not_locomo_is_one_line_and_2(content, tmp_path, capsys):
-    path = tmp_path / 'odd.json'
-    path.write_bytes(content.encode('latin-1'))
-    assert cli.main(['ask', 'Who?', '--data', str(path)]) == 2
-    printed = capsys.readouterr()
-    assert printed.out == '' and printed.err.count('\n') == 1 and 'odd.json' in printed.err
-
-
 def test_bad_use_in_a_process_of_its_own(tmp_path):
     one_line(memnb('ask', 'Who?', '--method', 'guess'), 2, 'guess')
     one_line(memnb('ask', 'Who?', '--data', 'nowhere.json', cwd=tmp_path), 2, 'nowhere.json')
@@ -168,26 +158,8 @@ def test_every_method_answers_within_the_turns_allowed(method, capsys):
     assert trace.method == method and 0 < len(trace.read) <= 7 and trace.answer
 
 
-@pytest.mark.parametrize('method, calls', [('remem', 3), ('remem-s', 1)])
-def test_the_graph_is_explored_with_tools_and_the_answer_is_in_it(method, calls, capsys):
-    assert cli.main(['ask', CANOE, '--method', method, '--json']) == 0
-    trace = Trace.from_json(capsys.readouterr().out)
-    assert (trace.method, trace.answer) == (method, 'the weekend before 27 June 2024')
-    assert sum(step.kind == 'tool' for step in trace.steps) == calls
-    assert trace.evidence[0] == 'D8:8' and set(trace.evidence) <= set(trace.read)
-
-
-def test_the_walk_is_asked_and_in_the_demo(capsys, monkeypatch):
-    monkeypatch.setattr(commands, 'DEMO_QUESTIONS', (12,))
-    assert cli.main(['ask', 'When did Tobin have his first concertina lesson?', '--method', 'mragent', '--json']) == 0
-    trace = Trace.from_json(capsys.readouterr().out)
-    assert (trace.method, trace.answer) == ('mragent', '8 January 2024') and {'tool', 'walk'} <= {step.kind for step in trace.steps}
-    assert cli.main(['demo', '--no-report']) == 0
-    assert 'mragent' in capsys.readouterr().out
-
-
 def test_memma_is_asked_within_its_turns_and_the_demo_mends_a_probe(capsys, monkeypatch):
-    monkeypatch.setattr(commands, 'DEMO_QUESTIONS', (12,))
+    monkeypatch.setattr(cli, '_DEMO_QUESTIONS', (12,))
     assert cli.main(['ask', CANOE, '--method', 'memma', '--k', '12', '--json']) == 0
     trace = Trace.from_json(capsys.readouterr().out)
     assert (trace.method, trace.answer, trace.evidence[0]) == ('memma', 'the weekend before 27 June 2024', 'D8:8')
@@ -197,19 +169,17 @@ def test_memma_is_asked_within_its_turns_and_the_demo_mends_a_probe(capsys, monk
     assert '\nmemma\n' in shown and 'before     failed' in shown and 'after      passed' in shown and 'MERGE' in shown
 
 
-@pytest.mark.parametrize('words', [['paper', 'memr3'], ['paper', 'remem'], ['paper', 'mragent'], ['paper', 'memma'], ['bench'],
-                                   ['bench', 'locomo'], ['bench', 'locomo', '--method', 'memma']])
+@pytest.mark.parametrize('words', [['paper', 'memr3'], ['paper', 'loops'], ['bench']])
 def test_without_a_file_it_is_one_line(words, capsys):
     assert cli.main(words) == 2
     assert 'needs --data' in capsys.readouterr().err
 
 
-@pytest.mark.parametrize('command', ['paper', 'bench'])  # the older name of it is still known
-def test_tot_needs_no_file_and_refuses_a_bad_one(command, capsys, tmp_path):
-    assert cli.main([command, 'tot', '--questions', '16', '--json']) == 0
+def test_tot_needs_no_file_and_refuses_a_bad_one(capsys, tmp_path):
+    assert cli.main(['paper', 'tot', '--questions', '16', '--json']) == 0
     assert json.loads(capsys.readouterr().out)['sets']['the listed wordings']['overall']['mean'] == 1
     (tmp_path / 'bad.json').write_text('[{}]')
-    assert cli.main([command, 'tot', '--data', str(tmp_path / 'bad.json')]) == 2
+    assert cli.main(['paper', 'tot', '--data', str(tmp_path / 'bad.json')]) == 2
     assert capsys.readouterr().err.startswith('memnb: ')
 
 
@@ -351,22 +321,22 @@ def test_the_demo_compares_the_methods_and_writes_the_report(tmp_path):
     report = (tmp_path / 'memnb-report.html').read_text(encoding='utf-8')
     assert shown.rstrip().endswith(str(tmp_path / 'memnb-report.html'))
     sample = load_sample()
-    for position in commands.DEMO_QUESTIONS:
+    for position in cli._DEMO_QUESTIONS:
         question = sample.questions[position]
         assert question.text in shown and f'{question.category}; expected: ' in shown
         assert report.count(question.text.replace("'", '&#x27;')) >= 3
-    assert shown.count('\nrag\n') == shown.count('\nmemr3\n') == report.count('<h3>memr3</h3>') == len(commands.DEMO_QUESTIONS)
+    assert shown.count('\nrag\n') == shown.count('\nmemr3\n') == report.count('<h3>memr3</h3>') == len(cli._DEMO_QUESTIONS)
     assert 'D8:8 · 27 June 2024' in shown and 'searched' in shown and 'missing' in shown
     assert max(len(line) for line in shown.splitlines()) < 160
-    assert {sample.questions[position].category for position in commands.DEMO_QUESTIONS} == {
+    assert {sample.questions[position].category for position in cli._DEMO_QUESTIONS} == {
         'multi-hop', 'temporal', 'open-domain', 'single-hop', 'adversarial'}
 
 
 def test_the_report_goes_where_it_is_told_or_where_it_can(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(commands, 'DEMO_QUESTIONS', (12,))
+    monkeypatch.setattr(cli, '_DEMO_QUESTIONS', (12,))
     monkeypatch.setenv('TMPDIR', str(tmp_path))
-    monkeypatch.setattr(commands.tempfile, 'tempdir', None)
+    monkeypatch.setattr(cli.tempfile, 'tempdir', None)
     assert cli.main(['demo', '--no-report']) == 0
     assert list(tmp_path.iterdir()) == [] and 'report' not in capsys.readouterr().out
     assert cli.main(['demo', '--out', 'mine.html']) == 0
@@ -415,31 +385,32 @@ def test_the_parser_imports_nothing_heavy():
 @pytest.fixture
 def package(tmp_path, monkeypatch):
     """A package as a wheel installs it, with two notebooks, and an empty current folder."""
-    (tmp_path / 'memnb' / '_nbs').mkdir(parents=True)
-    for name in ('00_one.ipynb', '01_two.ipynb'):
+    (tmp_path / 'memnb' / '_nbs' / '1_core').mkdir(parents=True)
+    for name in ('index.ipynb', '1_core/01_one.ipynb', '1_core/02_two.ipynb'):
         (tmp_path / 'memnb' / '_nbs' / name).write_text('as shipped')
-    monkeypatch.setattr(commands, '__file__', str(tmp_path / 'memnb' / 'commands.py'))
+    monkeypatch.setattr(cli, '__file__', str(tmp_path / 'memnb' / 'cli.py'))
     (tmp_path / 'here').mkdir()
     monkeypatch.chdir(tmp_path / 'here')
     return tmp_path
 
 
 def test_an_installed_package_copies_its_notebooks_and_keeps_what_the_user_changed(package):
-    assert commands.notebooks() == Path('memnb-notebooks')
-    (package / 'here' / 'memnb-notebooks' / '00_one.ipynb').write_text('mine')
-    (package / 'here' / 'memnb-notebooks' / '01_two.ipynb').unlink()
-    commands.notebooks()
-    assert {file.name: file.read_text() for file in Path('memnb-notebooks').iterdir()} == {'00_one.ipynb': 'mine', '01_two.ipynb': 'as shipped'}
+    assert cli.notebook_folder() == Path('memnb-notebooks')
+    (package / 'here' / 'memnb-notebooks' / '1_core' / '01_one.ipynb').write_text('mine')
+    (package / 'here' / 'memnb-notebooks' / '1_core' / '02_two.ipynb').unlink()
+    cli.notebook_folder()
+    assert {file.name: file.read_text() for file in Path('memnb-notebooks').rglob('*.ipynb')} == {
+        'index.ipynb': 'as shipped', '01_one.ipynb': 'mine', '02_two.ipynb': 'as shipped'}
 
 
 def test_notebooks_that_cannot_be_copied_are_one_line_and_2(package, capsys):
     Path('memnb-notebooks').write_text('a file in the way')
     assert cli.main(['lab']) == 2
-    assert 'memnb-notebooks: the notebooks cannot be copied there' in capsys.readouterr().err
+    assert 'memnb-notebooks' in capsys.readouterr().err
 
 
 def test_a_checkout_opens_its_own_notebooks():
-    assert commands.notebooks() == Path(commands.__file__).parent.parent / 'nbs'
+    assert cli.notebook_folder() == Path(cli.__file__).parent.parent / 'nbs'
 
 
 def test_lab_starts_jupyterlab_on_the_notebooks_and_passes_the_options_on(tmp_path):
@@ -448,7 +419,7 @@ def test_lab_starts_jupyterlab_on_the_notebooks_and_passes_the_options_on(tmp_pa
     (tmp_path / 'jupyterlab' / '__main__.py').write_text('import sys; print(sys.argv[1:]); sys.exit(7)')
     process = memnb('lab', '--no-browser', '--port=0', PYTHONPATH=os.pathsep.join([str(tmp_path), *sys.path]))
     assert process.returncode == 7
-    assert process.stdout.decode().strip() == repr(['--no-browser', '--port=0', str(commands.notebooks())])
+    assert process.stdout.decode().strip() == repr(['--no-browser', '--port=0', str(cli.notebook_folder())])
 
 
 @pytest.mark.skipif(os.name == 'nt', reason='signals')
@@ -464,7 +435,7 @@ def test_who_ends_lab_ends_jupyterlab(tmp_path):
 
 
 def test_without_jupyterlab_one_line_says_what_to_install(monkeypatch, capsys):
-    monkeypatch.setattr(commands.importlib.util, 'find_spec', lambda name: None)
+    monkeypatch.setattr(cli.importlib.util, 'find_spec', lambda name: None)
     assert cli.main(['lab']) == 2
     assert capsys.readouterr().err == "memnb: JupyterLab is not installed; this installs it: pip install 'memnb[lab]'\n"
 
@@ -480,9 +451,9 @@ def test_control_c_is_left_to_jupyterlab(monkeypatch, package):
                 return 0
             raise result
 
-    monkeypatch.setattr(commands.importlib.util, 'find_spec', lambda name: True)
-    monkeypatch.setattr(commands.subprocess, 'Popen', Interrupted)
-    monkeypatch.setattr(commands.signal, 'signal', lambda *_: None)
+    monkeypatch.setattr(cli.importlib.util, 'find_spec', lambda name: True)
+    monkeypatch.setattr(cli.subprocess, 'Popen', Interrupted)
+    monkeypatch.setattr(cli.signal, 'signal', lambda *_: None)
     assert cli.main(['lab']) == 0
 
 
@@ -490,5 +461,5 @@ def test_control_c_elsewhere_is_130(monkeypatch, capsys):
     def interrupted(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(commands, 'find_conversation', interrupted)
+    monkeypatch.setattr(cli, '_conversation', interrupted)
     assert cli.main(['ask', 'Who?']) == 130 and capsys.readouterr().err == ''

@@ -96,8 +96,8 @@ def trace_path(graph: networkx.MultiDiGraph, trace: Trace) -> dict[tuple, list[i
             path.setdefault(node, []).append(number)
     return path
 
-# %% ../../nbs/8_use/07_graph_explorer.ipynb #d71c391e
-MOST_NODES = 60
+# %% ../../nbs/8_use/07_graph_explorer.ipynb #08003f6d
+MOST_NODES = 80
 _COLUMNS = {'cue': 0, 'topic': 0, 'gist': 0, 'phrase': 1, 'episode': 1, 'unit': 1}
 _COLOURS = {'cue': '#d08700', 'topic': '#dc2626', 'gist': '#1877d2', 'phrase': '#9333ea', 'episode': '#1877d2', 'unit': '#16a34a'}
 

@@ -39,7 +39,7 @@ __all__ = ['LABEL_LAWS', 'figure_html', 'explore', 'moment_html', 'trace_stepper
            'word_changes', 'probe_html', 'probe_board', 'MethodResult', 'is_right', 'method_result', 'strip_svg',
            'compare_html', 'compare_board', 'error_curves', 'separation_figure', 'separation_slider']
 
-# %% ../../nbs/8_use/06_widgets.ipynb #39ec1862
+# %% ../../nbs/8_use/06_widgets.ipynb #0cc8be9c
 _TABLE_STYLE = """<style>
 .memnb .grid{border-collapse:collapse;margin:.5em 0;font-size:.93em} .memnb .grid caption{text-align:left;font-weight:600}
 .memnb .grid tr{background:none!important}
@@ -55,7 +55,7 @@ def figure_html(
 ) -> str:
     """Return a matplotlib figure as an HTML image that contains its data."""
     data = io.BytesIO()
-    figure.savefig(data, format='png', dpi=100, bbox_inches='tight', metadata={'Software': None})
+    figure.savefig(data, format='png', dpi=72, bbox_inches='tight', metadata={'Software': None})
     encoded = base64.b64encode(data.getvalue()).decode()
     return f'<img alt="{safe(alt)}" style="max-width:100%" src="data:image/png;base64,{encoded}">'
 

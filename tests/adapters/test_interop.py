@@ -25,7 +25,7 @@ from hypothesis import strategies as st
 from interop.contract import LAWS
 
 from memnb.adapters import stores as interop
-from memnb.adapters.stores import abilities_table, Fields, fields_of, Foreign, snippet_of, waited
+from memnb.adapters.stores import abilities_table, Fields, fields_of, StoreAdapter, snippet_of, waited
 from memnb.retrieval.bm25 import LexicalIndex
 from memnb.core.loop import Loop
 from memnb.core.retriever import Adapted, as_retriever, Hit, passes
@@ -207,7 +207,7 @@ def test_whatever_it_can_do_the_hits_are_the_same(order, k, excluded, masks, fil
     parameters = ['query', *([size] if size else []), *(['exclude'] if masks else []), *(['during'] if filters else [])]
     scope = {'ask': ask}
     exec(f'def plain({", ".join(parameters)}): return ask(locals())\nasync def slow({", ".join(parameters)}): return ask(locals())', scope)
-    store = Foreign(scope['slow' if awaited else 'plain'], 'made up')
+    store = StoreAdapter(scope['slow' if awaited else 'plain'], 'made up')
     wanted = [hit.snippet for hit in as_retriever(lambda query: kept).search('x', k, exclude=exclude, during=during)]
     assert [hit.snippet for hit in store.search('x', np.int64(k), exclude=exclude, during=during)] == wanted
     assert (store.does['exclude'] == 'by the store') == masks and (store.does['during'] == 'by the store') == filters
@@ -216,13 +216,13 @@ def test_whatever_it_can_do_the_hits_are_the_same(order, k, excluded, masks, fil
 
 def test_a_plain_number_is_what_the_store_is_asked_for():
     asked = []
-    Foreign(lambda query, limit: asked.append(limit) or [], 'spy').search('x', np.int64(3), exclude=['a'])
+    StoreAdapter(lambda query, limit: asked.append(limit) or [], 'spy').search('x', np.int64(3), exclude=['a'])
     assert [type(limit) for limit in asked] == [int] * len(asked) and asked[0] == 4
 
 
 def test_a_table_of_abilities():
     assert abilities_table([]) == '| store |\n| --- |'
-    stores = [Foreign(lambda query, limit: [], 'one', note='a | b\nc'), Foreign(lambda query: [], 'two', ids=False, scores=False, times=False, fields=False)]
+    stores = [StoreAdapter(lambda query, limit: [], 'one', note='a | b\nc'), StoreAdapter(lambda query: [], 'two', ids=False, scores=False, times=False, fields=False)]
     head, line, *rows = abilities_table(iter(stores)).split('\n')
     assert len(rows) == 2 and {len(re.split(r'(?<!\\)\|', row)) for row in (head, line, *rows)} == {len(stores[0].does) + 4}
     assert rows[0].startswith('| one |') and rows[0].endswith(r'| a \| b c |') and 'a hash of the text' in rows[1] and 'nothing passes' in rows[1]
@@ -274,7 +274,7 @@ def test_who_waits_too_long_is_told_and_nothing_goes_on():
     with pytest.raises(TimeoutError, match='forever: no answer in 0.02 seconds'):
         waited(forever, seconds=.02)()
     assert ended.wait(10)
-    trace = Asked(Foreign(waited(forever, seconds=.02), 'slow')).ask('Anything?')
+    trace = Asked(StoreAdapter(waited(forever, seconds=.02), 'slow')).ask('Anything?')
     assert trace.answer is None and 'TimeoutError' in trace.error and 'forever' in trace.error
 
 
@@ -287,10 +287,10 @@ class Asked(Loop):
 def test_a_search_that_can_only_be_awaited_is_one_that_loops_take():
     async def search(query, limit):
         return await later([f'{query} {number}' for number in range(limit)])
-    assert Asked(Foreign(search, 'slow')).ask('Anything?').answer == '3'
+    assert Asked(StoreAdapter(search, 'slow')).ask('Anything?').answer == '3'
 
     async def main():
-        return Asked(Foreign(search, 'slow')).ask('Anything?').answer
+        return Asked(StoreAdapter(search, 'slow')).ask('Anything?').answer
     assert asyncio.run(main()) == '3'
 
 
@@ -331,7 +331,7 @@ def test_many_that_come_first_start_one_loop(monkeypatch):
         made.append(plain())
         return made[-1]
     monkeypatch.setattr(asyncio, 'new_event_loop', slow)
-    monkeypatch.setattr(interop, '_started', cache(interop._started.__wrapped__))
+    monkeypatch.setattr(interop, '_event_loop', cache(interop._event_loop.__wrapped__))
     with ThreadPoolExecutor(4) as threads:
         assert set(threads.map(lambda _: waited(running)(), range(8))) == set(made) and len(made) == 1
     made[0].call_soon_threadsafe(made[0].stop)
@@ -347,7 +347,7 @@ def store_of(kept):
 
     def ask(query, limit):
         return [Hit(snippet_of(*records[hit.snippet.id]), hit.score) for hit in index.search(query, limit)]
-    return Foreign(ask, 'in memory')
+    return StoreAdapter(ask, 'in memory')
 
 
 def make(kept):
@@ -365,7 +365,7 @@ def broken(change):
 
 def overriding(search, **options):
     """A `make` whose store searches otherwise: search(ask, query, k, exclude, during)."""
-    class Broken(Foreign):
+    class Broken(StoreAdapter):
         def search(self, query, k=10, *, exclude=(), during=None):
             return search(super().search, query, k, exclude, during)
     return lambda kept: Broken(make(kept).store, 'broken', **options)
@@ -426,7 +426,7 @@ def once(hits):
 
 
 BROKEN = {
-    'is_a_retriever': [lambda kept: Adapted(make(kept).store), lambda kept: Foreign(make(kept).store, '')],
+    'is_a_retriever': [lambda kept: Adapted(make(kept).store), lambda kept: StoreAdapter(make(kept).store, '')],
     'hits_are_few_distinct_and_best_first': [
         overriding(lambda search, query, k, exclude, during: search(query, k + 1, exclude=exclude, during=during)),
         overriding(lambda search, query, k, exclude, during: search(query, max(k - 1, 0), exclude=exclude, during=during)),
@@ -455,10 +455,10 @@ BROKEN = {
     'odd_texts_neither_fail_nor_inject': [broken(strict), broken(each(lambda hit: replace(hit, snippet=replace(hit.snippet, text=re.sub('<.*?>', '', hit.snippet.text)))))],
     'its_claims_are_true': [
         broken(each(lambda hit: replace(hit, score=None))), broken(each(lambda hit: replace(hit, score=np.float64(hit.score)))),
-        lambda kept: Foreign(make(kept).store, 'x', scores=False), lambda kept: Foreign(make(kept).store, 'x', times=False),
-        lambda kept: Foreign(make(kept).store, 'x', ids=False), lambda kept: Foreign(make(kept).store, 'x', fields=False),
-        lambda kept: Foreign(lambda query, limit, exclude: make(kept).store(query, limit), 'x'),
-        lambda kept: Foreign(lambda query, limit, during: make(kept).store(query, limit), 'x'),
+        lambda kept: StoreAdapter(make(kept).store, 'x', scores=False), lambda kept: StoreAdapter(make(kept).store, 'x', times=False),
+        lambda kept: StoreAdapter(make(kept).store, 'x', ids=False), lambda kept: StoreAdapter(make(kept).store, 'x', fields=False),
+        lambda kept: StoreAdapter(lambda query, limit, exclude: make(kept).store(query, limit), 'x'),
+        lambda kept: StoreAdapter(lambda query, limit, during: make(kept).store(query, limit), 'x'),
         broken(lambda ask: changed(time=None, said=None)(ask))],
     'a_limit_is_passed_on': [broken(lambda ask: lambda query, limit: ask(query, 20))],
     'search_works_inside_a_running_loop': [broken(in_a_loop)],
@@ -484,18 +484,18 @@ def test_a_broken_store_does_not(law, number):
 def test_other_abilities_keep_the_laws_too():
     def texts_only(kept):
         ask = make(kept).store
-        return Foreign(lambda query, limit: [hit.snippet.text for hit in ask(query, limit)], 'texts', False, False, False, fields=False)
+        return StoreAdapter(lambda query, limit: [hit.snippet.text for hit in ask(query, limit)], 'texts', False, False, False, fields=False)
 
     def awaited(kept):
         ask = make(kept).store
 
         async def search(query, limit, exclude=(), during=None):
             return [hit for hit in ask(query, 99) if passes(hit.snippet, exclude, during)][:limit]
-        return Foreign(search, 'awaited')
+        return StoreAdapter(search, 'awaited')
 
     def unlimited(kept):
         ask = make(kept).store
-        return Foreign(lambda query: ask(query, 1000), 'unlimited')
+        return StoreAdapter(lambda query: ask(query, 1000), 'unlimited')
     for other in (texts_only, awaited, unlimited):
         for law in LAWS:
             law(other)

@@ -434,7 +434,7 @@ def test_the_command_prints_tables_or_one_json_object(tmp_path, capsys, monkeypa
     content[0]['qa'] = [content[0]['qa'][place] for place in (0, 44)]
     path = tmp_path / 'small.json'
     path.write_text(json.dumps(content), encoding='utf-8')
-    assert main(['bench', 'locomo', '--data', str(path), '--json']) == 0
+    assert main(['paper', 'memr3', '--data', str(path), '--json']) == 0
     printed = capsys.readouterr()
     found = json.loads(printed.out)
     assert found['provenance']['questions'] == 2 and found['provenance']['data'] == 'small.json'

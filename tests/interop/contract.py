@@ -1,4 +1,4 @@
-"""What a store of another library must keep as a memory of ours, as laws over `make(snippets) -> Foreign`.
+"""What a store of another library must keep as a memory of ours, as laws over `make(snippets) -> StoreAdapter`.
 
 `make` fills a store of the real library with the snippets, through `fields_of`, and adapts it. No law changes a store, so `make`
 may hand out the same store for the same snippets (they are hashable: `functools.cache` over a tuple). A law is a function of `make`
@@ -11,7 +11,7 @@ and fails by an assertion. A test file of an adapter runs them all:
         law(make)
 
 Where the real store can be broken (a closed connection, a dropped collection), give `make.broken`, a function without arguments
-that returns a `Foreign` over such a store; the law of failing stores then asks it, too."""
+that returns a `StoreAdapter` over such a store; the law of failing stores then asks it, too."""
 import asyncio
 import copy
 import math
@@ -24,7 +24,7 @@ import pytest
 
 from memnb.baselines import RAG
 from memnb.evaluation.datasets import load_sample
-from memnb.adapters.stores import Foreign
+from memnb.adapters.stores import StoreAdapter
 from memnb.memr3.loop import MemR3
 from memnb.core.retriever import as_retriever, check_search, Hit, passes, Retriever
 from memnb.core.conversation import content_id, Snippet, turn_snippets
@@ -108,7 +108,7 @@ def spied(store):
 
 def is_a_retriever(make):
     store = make(SNIPPETS)
-    assert isinstance(store, Foreign) and isinstance(store, Retriever) and as_retriever(store) is store
+    assert isinstance(store, StoreAdapter) and isinstance(store, Retriever) and as_retriever(store) is store
     assert store.kind and isinstance(store.kind, str)
     assert {'ids', 'scores', 'times', 'exclude', 'during'} <= store.does.keys()
     assert all(isinstance(said, str) and said for said in store.does.values())

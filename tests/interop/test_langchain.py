@@ -24,7 +24,7 @@ from contract import EVIDENCE, LAWS, QUERIES, QUESTION, SNIPPETS, TURNS, a_limit
 from memnb.retrieval.vectors import WordLlamaEmbedder
 from memnb.adapters.stores import Fields, fields_of
 from memnb.memr3.loop import MemR3
-from memnb.adapters.stores import document_filter, from_langchain, resized
+from memnb.adapters.stores import _resized, document_filter, from_langchain
 from memnb.core.retriever import passes
 from memnb.core.conversation import content_id
 from memnb.core.time import TimeSpan
@@ -241,13 +241,13 @@ def test_made_up_for_or_by_the_store_is_the_same(exclude, k, during):
 
 
 def test_without_the_copy_the_owner_would_notice(monkeypatch):
-    monkeypatch.setattr(memnb.adapters.stores, 'copy', lambda thing: thing)
+    monkeypatch.setattr(retrievers, 'copy', lambda thing: thing)
     retriever = filled(TURNS).as_retriever()
     from_langchain(retriever).search(QUESTION, 9)
     assert len(retriever.invoke(QUESTION)) == 9
 
 
 def test_a_limit_that_is_not_passed_on_is_seen(monkeypatch):
-    monkeypatch.setattr(memnb.adapters.stores, 'resized', lambda retriever, limit: resized(retriever, 30))
+    monkeypatch.setattr(retrievers, '_resized', lambda retriever, limit: _resized(retriever, 30))
     with pytest.raises(AssertionError):
         a_limit_is_passed_on(lambda snippets: from_langchain(filled(snippets).as_retriever()))

@@ -18,7 +18,7 @@ from contract import LAWS, QUERIES, QUESTION, SNIPPETS, TURNS, a_limit_is_passed
 from memnb.retrieval.vectors import WordLlamaEmbedder
 from memnb.retrieval.vectors import DenseIndex
 from memnb.adapters.stores import Fields, fields_of
-from memnb.adapters.stores import from_llamaindex, resized
+from memnb.adapters.stores import _resized, from_llamaindex
 
 
 @cache
@@ -61,7 +61,7 @@ class Awaited(BaseRetriever):
 
     async def _aretrieve(self, query_bundle):
         await asyncio.sleep(0)
-        return await resized(self.inner, self.top_k).aretrieve(query_bundle)
+        return await _resized(self.inner, self.top_k).aretrieve(query_bundle)
 
 
 WAYS = {'index': lambda index: index, 'retriever': lambda index: index.as_retriever(similarity_top_k=3), 'awaited': lambda index: Awaited(index.as_retriever())}
@@ -108,7 +108,7 @@ def test_the_owners_retriever_stays_as_it_was_also_under_threads():
 
 
 def test_without_the_copy_the_owner_would_notice(monkeypatch):
-    monkeypatch.setattr(memnb.adapters.stores, 'copy', lambda thing: thing)
+    monkeypatch.setattr(retrievers, 'copy', lambda thing: thing)
     retriever = index_of(TURNS).as_retriever()
     from_llamaindex(retriever).search(QUESTION, 9)
     assert len(retriever.retrieve(QUESTION)) == 9
@@ -184,6 +184,6 @@ def test_what_is_no_retriever_says_so():
 
 
 def test_a_limit_that_is_not_passed_on_is_seen(monkeypatch):
-    monkeypatch.setattr(memnb.adapters.stores, 'resized', lambda retriever, limit: resized(retriever, 30))
+    monkeypatch.setattr(retrievers, '_resized', lambda retriever, limit: _resized(retriever, 30))
     with pytest.raises(AssertionError):
         a_limit_is_passed_on(lambda snippets: from_llamaindex(index_of(snippets)))

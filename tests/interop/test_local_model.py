@@ -143,8 +143,8 @@ def test_what_is_no_model_is_refused(tmp_path):
 
 
 def test_the_command_line_asks_it(capsys, monkeypatch):
-    begun, start = [], LocalServer._start
-    monkeypatch.setattr(LocalServer, '_start', lambda server, *orders: begun.append(server) or start(server, *orders))
+    begun, start = [], LocalServer.__enter__
+    monkeypatch.setattr(LocalServer, '__enter__', lambda server: begun.append(server) or start(server))
     assert main(['ask', '--local', str(MODEL), '--method', 'rag', '--k', '2', 'When did Zofia go canoeing?']) == 0
     printed = capsys.readouterr().out
     assert len(begun) == 1 and begun[0]._process.returncode == 0

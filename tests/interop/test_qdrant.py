@@ -26,7 +26,7 @@ from memnb.retrieval.bm25 import DuplicateSnippet
 from memnb.core.retriever import passes
 from memnb.core.conversation import Snippet
 from memnb.core.time import TimeSpan
-from memnb.adapters.stores import day_fields, fill_qdrant, FIRST, from_qdrant, point_id, qdrant_filter
+from memnb.adapters.stores import _day_fields, _FIRST, _point_id, fill_qdrant, from_qdrant, qdrant_filter
 
 EMBED = WordLlamaEmbedder()
 HAS_ENGINE = importlib.util.find_spec('qdrant_edge') is not None
@@ -82,7 +82,7 @@ def dropped(client):
     """A store whose collection was dropped after it was adapted."""
     fill_qdrant(client, 'dropped', TURNS[:3], embed)
     store = from_qdrant(client, 'dropped', embed)
-    stores.plainly(client.delete_collection)('dropped')
+    stores._plain(client.delete_collection)('dropped')
     return store
 
 
@@ -127,7 +127,7 @@ def test_what_goes_over_the_wire(wire):
     assert asked[1][2]['vectors'] == {'size': 256, 'distance': 'Cosine'} and asked[1][2]['metadata'] == {'embedder': 'wordllama-256'}
     assert [len(body['points']) for _, path, body, _ in asked if path.endswith('points?wait=true')] == [2, 2, 1]
     first = asked[9][2]['points'][0]
-    assert first['id'] == point_id('D1:1') and first['payload'] == {**fields_of(TURNS[0]), 'text': TURNS[0].text, **day_fields(TURNS[0].day)}
+    assert first['id'] == _point_id('D1:1') and first['payload'] == {**fields_of(TURNS[0]), 'text': TURNS[0].text, **_day_fields(TURNS[0].day)}
     store = from_qdrant(client, 'wired', embed)
     del asked[:]
     found = store.search(QUESTION, 3, exclude=['D1:1'], during=TimeSpan.month(2024, 1))
@@ -174,9 +174,9 @@ WHEN = st.none() | SPANS
 @given(st.lists(WHEN, min_size=1, max_size=12), SPANS, st.data())
 @settings(max_examples=25)
 def test_the_filter_alone_is_passes(times, during, data):
-    snippets = [Snippet(data.draw(st.sampled_from([f't{number}', str(number), point_id(str(number))])), f'text {number}', (), time)
+    snippets = [Snippet(data.draw(st.sampled_from([f't{number}', str(number), _point_id(str(number))])), f'text {number}', (), time)
                 for number, time in enumerate(times)]
-    exclude = data.draw(st.sets(st.sampled_from([snippet.id for snippet in snippets] + ['5', 'x', point_id('t0')])))
+    exclude = data.draw(st.sets(st.sampled_from([snippet.id for snippet in snippets] + ['5', 'x', _point_id('t0')])))
     client = QdrantClient(':memory:')
     fill_qdrant(client, 'some', snippets, lambda texts: np.ones((len(texts), 2)))
     for span in (during, None):
@@ -196,7 +196,7 @@ def test_the_filter_alone_is_passes_in_the_engine_of_the_server(times, spans, da
     exclude = data.draw(st.sets(st.sampled_from([snippet.id for snippet in snippets])))
     with tempfile.TemporaryDirectory() as folder:
         shard = edge.EdgeShard.create(folder, edge.EdgeConfig(vectors=edge.EdgeVectorParams(2, edge.Distance.Cosine)))
-        shard.update(edge.UpdateOperation.upsert_points([edge.Point(point_id(one.id), [1.0, 0.0], {**fields_of(one), **day_fields(one.day)})
+        shard.update(edge.UpdateOperation.upsert_points([edge.Point(_point_id(one.id), [1.0, 0.0], {**fields_of(one), **_day_fields(one.day)})
                                                          for one in snippets]))
         for span in spans:
             wanted = to_edge(qdrant_filter(exclude, span))
@@ -216,7 +216,7 @@ def test_the_filter_survives_grpc():
     """The client can also speak gRPC to a server; no server here does, but what is written can be read back."""
     from qdrant_client.conversions.conversion import GrpcToRest, RestToGrpc
     only = models.Filter(must=[models.FieldCondition(key='who', match=models.MatchValue(value='Ada'))])
-    for options in ({'exclude': ['D1:5', '17', point_id('x')]}, {'during': TimeSpan.month(2024, 2)},
+    for options in ({'exclude': ['D1:5', '17', _point_id('x')]}, {'during': TimeSpan.month(2024, 2)},
                     {'exclude': ['a'], 'during': TimeSpan(None, date(2024, 1, 1)), 'only': only}):
         asked = qdrant_filter(**options)
         assert bare(GrpcToRest.convert_filter(RestToGrpc.convert_filter(asked)).model_dump()) == bare(asked.model_dump())
@@ -311,7 +311,7 @@ def test_models_do_not_mix(client):
         fill_qdrant(client, 'turns', TURNS[3:5], small)
     with pytest.raises(DimensionMismatch):
         from_qdrant(client, 'turns', small).search('x')
-    assert stores.plainly(client.count)('turns').count == 3  # nothing was put in on the way
+    assert stores._plain(client.count)('turns').count == 3  # nothing was put in on the way
 
 
 @pytest.mark.parametrize('rows', [lambda texts: np.full((len(texts), 256), np.nan), lambda texts: np.ones(256), lambda texts: [], lambda texts: np.ones((9, 256))])
@@ -347,7 +347,7 @@ def test_filling_twice_is_filling_once(client):
     fill_qdrant(client, 'turns', SNIPPETS[:20], counted, batch=7)
     for _ in range(2):
         fill_qdrant(client, 'turns', SNIPPETS, counted, batch=7)
-    assert stores.plainly(client.count)('turns').count == len(SNIPPETS)
+    assert stores._plain(client.count)('turns').count == len(SNIPPETS)
     assert sorted(embedded) == sorted(['memory'] + [snippet.text for snippet in SNIPPETS])  # each once
 
 
@@ -362,9 +362,9 @@ def test_another_snippet_under_a_known_id_is_refused_unless_it_is_meant():
     fill_qdrant(client, 'turns', others[:1], embed, replace=True)
     assert client.count('turns').count == len(SNIPPETS)
     assert from_qdrant(client, 'turns', embed).search('tortoise', 1, during=TimeSpan.year(2001))[0].snippet == others[0]
-    client.set_payload('turns', {'mood': 'glad'}, [point_id('D1:1')])  # a field that is not ours makes no other snippet
+    client.set_payload('turns', {'mood': 'glad'}, [_point_id('D1:1')])  # a field that is not ours makes no other snippet
     fill_qdrant(client, 'turns', TURNS[:1], embed)
-    assert client.retrieve('turns', [point_id('D1:1')])[0].payload['mood'] == 'glad'
+    assert client.retrieve('turns', [_point_id('D1:1')])[0].payload['mood'] == 'glad'
 
 
 def test_names_of_your_own_and_any_function_as_a_model():
@@ -407,7 +407,7 @@ def test_a_day_and_a_moment_at_the_edges():
     assert set(ids(store.search('x', during=TimeSpan.month(2024, 1)))) == {'eve'}
     assert set(ids(store.search('x', during=TimeSpan.month(2024, 2)))) == {'morn'}
     assert set(ids(store.search('x', during=TimeSpan(None, date.max)))) == {'eve', 'morn'}
-    assert client.retrieve('turns', [point_id('never')])[0].payload[FIRST] > 99991231
+    assert client.retrieve('turns', [_point_id('never')])[0].payload[_FIRST] > 99991231
 
 
 # Laws that see what is broken in the filter
@@ -416,6 +416,6 @@ def test_a_day_and_a_moment_at_the_edges():
 def test_a_filter_that_is_broken_is_seen(broken, monkeypatch):
     def forgetful(exclude, during, only, names):
         return qdrant_filter((), during, only, names) if broken == 'exclude' else qdrant_filter(exclude, None, only, names)
-    monkeypatch.setattr(memnb.adapters.stores, 'qdrant_filter', forgetful)
+    monkeypatch.setattr(stores, 'qdrant_filter', forgetful)
     with pytest.raises(AssertionError):
         its_claims_are_true(maker(memory_client))

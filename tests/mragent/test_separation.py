@@ -1,5 +1,4 @@
 """The needle tree, its readers, exact errors and the picture, against whole trees written down with exact fractions."""
-import json
 import re
 from collections import Counter
 from fractions import Fraction
@@ -18,7 +17,6 @@ from memnb.mragent.separation import BLANK, Forest, Labels, NeedleTree, stream
 from memnb.mragent.separation import (
     best_passive_error, equation_19, follower_error, passive_error, passive_errors,
     random_passive_error, shape_of)
-from memnb.views.widgets import all_curves, Curves, curves_svg, LAWS, separation_html, slots
 
 SURE = 1 - 1e-9
 
@@ -383,49 +381,3 @@ def test_active_contains_passive_and_at_two_nodes_not_every_task_separates(tree,
         assert error['p'] == pytest.approx(passive_errors(tree, steps)[0].error, abs=1e-9)
         assert error['a'] == pytest.approx(follower_error(tree, steps), abs=1e-9)
         assert (error['a'] < error['p']) == (steps == 2 and separates)
-
-
-# ---- the picture
-
-def test_all_curves_are_there_and_in_order():
-    trees = all_curves(deepest=2, labelled=2)
-    assert [one.labels for one in trees if one.depth == 1 and one.branching == 2] == list(LAWS)
-    for one in trees:
-        assert one.active[one.depth] == 0 and len(one.best) == len(one.random) == len(one.bound) == len(one.active)
-        tree = NeedleTree(one.depth, LAWS[one.labels], one.branching)
-        for T in range(1, len(one.best) + 1):
-            assert one.best[T - 1] == pytest.approx(passive_errors(tree, T)[0].error, abs=1e-4)
-
-
-def test_the_picture_stands_without_its_script_and_asks_for_nothing():
-    trees = all_curves(deepest=3, labelled=2)
-    html = separation_html(trees)
-    assert not re.search(r'https?:|//|\bsrc=|@import|url\(|<link', html)
-    stripped = re.sub(r'<script.*?</script>', '', html, flags=re.S)
-    assert curves_svg(trees[2]) in stripped and '<form hidden' in stripped and 'script' not in stripped
-    assert html == separation_html(all_curves(deepest=3, labelled=2))
-
-
-def test_the_script_has_a_place_for_everything_that_it_fills():
-    trees = all_curves(deepest=2, labelled=1)
-    html = separation_html(trees, start=trees[1])
-    data = json.loads(re.search(r'<script type="application/json">(.*?)</script>', html, re.S).group(1))
-    assert len(data) == len(trees)
-    places = set(re.findall(r'data-slot="([^"]+)"', html))
-    for one, tree in zip(data, trees):
-        assert one['slots'] == slots(tree)
-        assert {key.split()[0] for key in one['slots']} <= places
-    for law in LAWS:  # the script counts on depths 1, 2, … in order
-        for ways in (2, 3):
-            assert [one['depth'] for one in data if (one['law'], one['ways']) == (law, ways)] in ([1, 2], [1])
-
-
-@given(st.text(max_size=20))
-@settings(max_examples=30)
-def test_a_name_is_never_markup(name):
-    odd = Curves.of(NeedleTree(1, [.5, .5]), f'</script><img onerror=x>{name}')
-    html = separation_html([odd])
-    outside = re.sub(r'<script type="application/json">.*?</script>', '', html, flags=re.S)
-    assert '<img' not in outside and html.count('</script>') == 2
-    data = json.loads(re.search(r'<script type="application/json">(.*?)</script>', html, re.S).group(1))
-    assert data[0]['law'] == odd.labels

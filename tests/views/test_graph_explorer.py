@@ -57,7 +57,7 @@ def test_a_session_is_its_contents_and_the_names_that_they_share(graph):
 @settings(max_examples=15)
 @given(st.data())
 def test_a_picture_shows_what_is_chosen_or_refuses(graph, data):
-    nodes = data.draw(st.lists(st.sampled_from(sorted(graph)), max_size=90, unique=True))
+    nodes = data.draw(st.lists(st.sampled_from(sorted(graph)), max_size=100, unique=True))
     path = {node: [1, 2] for node in nodes[:3]}
     if len(nodes) > MOST_NODES:
         with pytest.raises(ValueError, match=f'{len(nodes)} nodes are too many to be read, at most {MOST_NODES} are drawn'):
