@@ -76,7 +76,7 @@ def score(trace: Trace, question: Question, cuts: Sequence[int] = CUTS) -> dict[
     scores |= {f'read_recall@{k}': evidence_recall(gold, read[:k]) for k in cuts}
     return scores | _answer_scores(question, trace.answer or '')
 
-# %% ../../nbs/6_evaluation/08_experiment.ipynb #227af3e6
+# %% ../../nbs/6_evaluation/08_experiment.ipynb #b0d63d09
 _KEY = ('experiment', 'dataset', 'conversation', 'method', 'repeat', 'position')
 MAX_TEXTS = 100  # hits of one step whose texts are stored with a trace
 
@@ -111,8 +111,9 @@ class RowStore:
                 database.execute('INSERT INTO experiment VALUES (?)', [json.dumps(settings)])
         other = settings if owner is None else json.loads(owner[0])
         if fingerprint(other) != fingerprint(settings):
-            names = [name for name in {**other, **settings} if other.get(name) != settings.get(name)]
-            raise ExperimentError(f'{self.path.parent} holds the rows of another experiment (different: {", ".join(names)}): '
+            names = [name for name in settings if other.get(name) != settings[name]]
+            values = '; '.join(f'{name}: {other.get(name)!r:.80} there, {settings[name]!r:.80} here' for name in names)
+            raise ExperimentError(f'{self.path.parent} holds the rows of another experiment ({values}): '
                                   'name another folder, or remove this one')
 
     @property
@@ -276,7 +277,7 @@ class _Worker:
 def _as_json(usage: Mapping[str, Usage]) -> dict[str, dict]:
     return {role: asdict(one) for role, one in sorted(usage.items())}
 
-# %% ../../nbs/6_evaluation/08_experiment.ipynb #5ebcc551
+# %% ../../nbs/6_evaluation/08_experiment.ipynb #3a2cc77d
 def _pandas() -> Any:
     try:
         import pandas
@@ -349,12 +350,12 @@ def summarize(
         found.append({
             'dataset': dataset, 'method': method, 'questions': len(mine), 'errors': len(mine) - len(done),
             'without_gold': int((mine.gold.str.len() == 0).sum()), **_means(mine, ['turns', *names]),
-            'by_category': {str(name or 'none'): _means(part, ['turns', *names])
-                            for name, part in mine.groupby('category', sort=False, dropna=False)},
+            'by_category': {name: _means(part, ['turns', *names])
+                            for name, part in mine.groupby(mine.category.fillna('none'), sort=False)},
             'fallback': method in fallback, 'refusal': refusal, 'minus': minus})
     return found
 
-# %% ../../nbs/6_evaluation/08_experiment.ipynb #9279ea29
+# %% ../../nbs/6_evaluation/08_experiment.ipynb #1b20bbe2
 SHOWN = ('evidence_recall', 'judge', 'f1_locomo', 'f1_set', 'exact_match', 'date_exact')  # columns of the main table
 
 
@@ -438,22 +439,23 @@ class Results:
         folder, methods = Path(folder), self.methods
         tables = tables_of(methods)
         self.rows.drop(columns=['gold', 'read', 'evidence', 'refuse', 'judge_error', 'question', 'gold_answer', 'seconds', 'tokens']).to_csv(
-            folder / 'rows.csv', index=False)
+            folder / 'rows.csv', index=False, errors='replace')
         found = {'rows': methods, 'provenance': self.provenance}
-        (folder / 'results.json').write_text(json.dumps(found, indent=1) + '\n', encoding='utf-8')
-        (folder / 'tables.md').write_text(format_tables(tables, 'markdown') + '\n', encoding='utf-8')
-        (folder / 'tables.tex').write_text(format_tables(tables, 'latex') + '\n', encoding='utf-8')
+        (folder / 'results.json').write_text(json.dumps(found, indent=1) + '\n', encoding='utf-8', errors='replace')
+        (folder / 'tables.md').write_text(format_tables(tables, 'markdown') + '\n', encoding='utf-8', errors='replace')
+        (folder / 'tables.tex').write_text(format_tables(tables, 'latex') + '\n', encoding='utf-8', errors='replace')
 
 
 def as_frame(records: Sequence[dict]) -> Any:
     "Return rows of questions as a DataFrame with a column for each metric."
     fields = ('dataset', 'conversation', 'position', 'category', 'method', 'repeat', 'answer', 'turns', 'error', 'question',
               'gold_answer', 'gold', 'read', 'evidence', 'refuse', 'judge_error', 'seconds')
-    frame = _pandas().DataFrame([{**{name: one[name] for name in fields}, **one['scores']} for one in records])
+    metrics = ['evidence_recall', 'refused', *(name for one in records for name in one['scores'])]
+    lines = [{**{name: one[name] for name in fields}, **one['scores']} for one in records]
+    frame = _pandas().DataFrame(lines, columns=list(dict.fromkeys([*fields, *metrics])))
     frame['tokens'] = [total({role: Usage(**part) for role, part in one['usage'].items()}).tokens for one in records]
-    for name in ('evidence_recall', 'refused'):
-        frame[name] = frame.get(name, math.nan)
-    return frame.astype({'error': object, 'turns': float})
+    metrics = dict.fromkeys(metrics, float)
+    return frame.astype({'error': object, 'turns': float, **metrics})
 
 # %% ../../nbs/6_evaluation/08_experiment.ipynb #7855cab1
 def _commit() -> str | None:
@@ -481,7 +483,7 @@ def _spending(records: Sequence[dict], prices: Prices | None) -> list[dict]:
              'reply tokens': usage.completion_tokens, 'seconds': round(seconds, 2), 'dollars': prices and prices.of(usage)}
             for (phase, name), (usage, seconds) in spent.items()]
 
-# %% ../../nbs/6_evaluation/08_experiment.ipynb #1341c8cb
+# %% ../../nbs/6_evaluation/08_experiment.ipynb #5a1e7a45
 def _start_worker() -> None:
     "In a worker process: ignore control-C, and end when the parent process ends."
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -506,7 +508,7 @@ def open_executor(name: str) -> Iterator[Executor]:
         return
     workers = int(rest) if rest.isdecimal() else 0 if rest or name.endswith(':') else os.cpu_count() or 1
     if kind not in ('threads', 'processes') or not workers:
-        raise ValueError(f'executor: expected threads[:N], processes[:N] or dask://HOST:PORT, got {name!r}')
+        raise ValueError(f'executor: expected one of threads[:N], processes[:N] or dask://HOST:PORT, got {name!r}')
     spawn = multiprocessing.get_context('spawn')
     pool = ThreadPoolExecutor(workers) if kind == 'threads' else ProcessPoolExecutor(workers, spawn, _start_worker)
     with pool:
