@@ -131,7 +131,7 @@ class Paper:
     tables: Sequence[PaperTable]
     extra: Any = None  # a function from conversations to tables as lists of dicts, by title
 
-# %% ../../nbs/6_evaluation/09_papers.ipynb #c6c3dfdc
+# %% ../../nbs/6_evaluation/09_papers.ipynb #bbd2489b
 def cut_reading(ranking: Any, rows: Any, name: str) -> Any:
     "Return the rows of a single search as if it had read, question by question, as many turns as other rows did."
     key = ['dataset', 'conversation', 'repeat', 'position']
@@ -202,8 +202,9 @@ def paper_tables(report: Mapping[str, Any]) -> dict[str, Any]:
             for name in categories:
                 mean = one['by_category'].get(name, {}).get(first, {}).get('mean')
                 line[name] = '–' if mean is None else f'{100 * mean:.1f}'
-            minus = one['minus']
-            line['difference'] = f'{format_interval(minus[first], "+")} to {minus["method"]}' if minus else ''
+            if minus := one['minus']:
+                compared = next((name for name in table['metrics'] if minus[name]['mean'] is not None), first)
+                line['difference'] = f'{format_interval(minus[compared], "+")} to {minus["method"]}'
             if table['reported']:
                 line[f'the paper: {table["measure"]}'] = table['reported'].get(one['method'], '')
             lines[one['method']] = line | ({'failed': one['errors']} if one['errors'] else {})
