@@ -319,7 +319,7 @@ MRAGENT = Paper('MRAgent', [
     PaperTable('Early stopping', [variant('MRAgent', 'mragent'), variant('one search', 'rag', **_RANKING)], turns=None, stop=True,
                same_turns={'MRAgent': 'one search'})])
 
-# %% ../../nbs/6_evaluation/09_papers.ipynb #961ee24c
+# %% ../../nbs/6_evaluation/09_papers.ipynb #16d95c88
 _WRITING = ('guidance', 'evolve', 'writing', 'storage')  # switches of MemMA that belong to the bank
 
 
@@ -372,7 +372,8 @@ MEMMA = Paper('MemMA', [
         turns=None, reported={'H = 0': 78.95, 'H = 2': 85.53, 'H = 4': 81.58, 'k = 10': 75.66, 'k = 50': 84.21}, measure='ACC, conv-26'),
     PaperTable('Storage (table 3)', [_memma(f'{name}{title}', refine=refine, **options) for name, options in _STORAGE.items()
                                      for refine, title in ((False, ', one search'), (True, ''))], turns=None),
-    PaperTable('Turns of a chunk', [_memma(f'chunks of {turns}', writing={'turns': turns}) for turns in (1, 4, 8, 16, 100)], turns=None),
+    PaperTable('One edit per chunk', [_memma('one edit per fact'), *(_memma(f'one edit per chunk of {turns}', writing={'turns': turns, 'per': 'chunk'})
+                                                                     for turns in (1, 4))], turns=None),
     PaperTable('One search of 25 turns in a damaged bank', [
         _faulty(None, 0, 'not damaged'), *(_faulty(kind, probes, f'{kind}, {"repaired" if probes else "damaged"}')
                                            for kind in FAULTS for probes in (0, 5))], against='not damaged')],
