@@ -1,6 +1,5 @@
 """Small experiments: made-up conversations, and methods that take a moment, keep a diary, ask a model, or break."""
 import os
-import re
 import time
 from concurrent.futures import Executor
 from dataclasses import replace
@@ -10,14 +9,12 @@ from pathlib import Path
 
 from pydantic import BaseModel
 
-from memnb.core.roles import rule
-from memnb.core.conversation import Conversation, Question, Session, Turn
-from memnb.evaluation.experiment import Experiment
-from memnb.retrieval.bm25 import LexicalIndex
-from memnb.core.roles import Role
-from memnb.evaluation.registry import Memory, Method
+from memnb.core.conversation import Conversation, Question, Session, Turn, turn_snippets
 from memnb.core.loop import Loop
-from memnb.core.conversation import turn_snippets
+from memnb.core.roles import Role, rule
+from memnb.evaluation.experiment import Experiment, RowStore
+from memnb.evaluation.registry import Memory, Method
+from memnb.retrieval.bm25 import LexicalIndex
 
 ANIMALS = ('heron', 'otter', 'badger', 'lynx', 'magpie', 'newt', 'marten', 'bittern')
 
@@ -93,15 +90,26 @@ def grid(*methods, talks=2, questions=4, **options):
     return Experiment(list(methods) or [plain()], {'walks': conversations}, baselines=(), **options)
 
 
-def timeless(folder):
-    """The rows of a folder, byte for byte, without how long they took."""
-    return re.sub(rb'"seconds":[0-9.e+-]+', b'', (Path(folder) / 'rows.jsonl').read_bytes())
+def records(folder):
+    """The rows of questions in a folder, without what depends on the day, in one order."""
+    file = Path(folder) / 'rows.sqlite'
+    if not file.exists():
+        return []
+    store = RowStore(file)
+    rows = [{**row, 'trace': store.trace(row), 'seconds': 0} for row in store.records() if row['position'] >= 0]
+    store.close()
+    return sorted(rows, key=lambda row: (row['method'], row['conversation'], row['repeat'], row['position']))
+
+
+def on_disk(folder):
+    """The questions that have a row in a folder."""
+    return [row['question'] for row in records(folder)]
 
 
 class Blind(Executor):
-    """Another executor, whose workers cannot see the folder of the experiment."""
+    """Another executor, whose workers run on a machine that cannot see the rows."""
     def __init__(self, executor):
         self.executor = executor
 
     def submit(self, function, task):
-        return self.executor.submit(function, replace(task, folder='/no/such/folder'))
+        return self.executor.submit(function, replace(task, host='elsewhere'))
