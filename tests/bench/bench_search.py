@@ -94,7 +94,7 @@ def dense(texts: list[list[str]], queries: list[list[str]]) -> None:
     "Cosine, beside the bare product."
     index = DenseIndex(Noise())
     index.add(snippets_of(texts))
-    matrix, vector = index._vectors.matrix[:len(index)].copy(), Noise()(['x'])[0]
+    matrix, vector = index.matrix.copy(), Noise()(['x'])[0]
     bare = warm_ms(lambda query: matrix @ vector, queries)
     show('one product of matrix and vector', bare)
     show('memnb dense', warm_ms(lambda query: index.search(' '.join(query), K), queries), bare, 'the product')

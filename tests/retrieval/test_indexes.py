@@ -1,0 +1,485 @@
+"""Indexes: BM25 against rank-bm25, cosine against its definition, masks, ties, the order of adding, embedders."""
+import json
+import os
+import subprocess
+import sys
+import threading
+import traceback
+from datetime import date, datetime
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import numpy as np
+import pytest
+from hypothesis import given, settings, strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from memnb.core.conversation import Snippet
+from memnb.core.retriever import passes
+from memnb.core.time import TimeSpan
+from memnb.retrieval.bm25 import BM25Retriever, DuplicateSnippet, LexicalIndex, UnknownSnippet
+from memnb.retrieval.vectors import (
+    _close_pairs,     DenseIndex, DimensionMismatch, EmbedderError, EmbedderMismatch, HybridIndex, OpenAIEmbedder, without_names, WordLlamaEmbedder)
+
+
+WORDS = 'boat sea red blue sail harbour storm the a Ana running runs ran'.split()
+texts = st.lists(st.sampled_from(WORDS), max_size=7).map(' '.join)
+days = st.dates(date(2023, 1, 1), date(2023, 3, 31))
+
+
+@st.composite
+def spans(draw):
+    first, last = sorted((draw(days), draw(days)))
+    side = draw(st.sampled_from(['both', 'both', 'from', 'until']))
+    return TimeSpan(None if side == 'until' else first, None if side == 'from' else last, 'span')
+
+
+@st.composite
+def snippet_lists(draw, max_size=12):
+    """Distinct ids and places, few words (many ties), some with a time, some with a day of saying, some with neither."""
+    made = []
+    for number in draw(st.lists(st.integers(0, 30), unique=True, max_size=max_size)):
+        said = draw(st.none() | days.map(lambda day: datetime(day.year, day.month, day.day, 12)))
+        made.append(Snippet(f's{number}', draw(texts), (f'D1:{number}',), draw(st.none() | spans()), draw(st.sampled_from([None, 'Ana', 'Ben'])),
+                            said, *draw(st.sampled_from([(None, None), (f'd{number % 2}', number // 2)]))))
+    return made
+
+
+class Letters:
+    """Counts letters: equal texts and many ties."""
+    name = 'letters'
+
+    def __call__(self, texts):
+        return np.array([[text.count(letter) for letter in 'aeorsb'] for text in texts], float).reshape(len(texts), 6)
+MAKERS = {
+    'lexical': LexicalIndex,
+    'spread': lambda: LexicalIndex(spread=True),
+    'dense': lambda: DenseIndex(Letters()),
+    'minmax': lambda: HybridIndex(Letters(), names=['Ana', 'Ben']),
+    'rrf': lambda: HybridIndex(Letters(), fusion='rrf'),
+    'words only': lambda: HybridIndex(None),
+    'reranked': lambda: HybridIndex(Letters(), rerank=lambda pairs: [-len(text) for _, text in pairs], rerank_top=4),
+}
+every_index = pytest.mark.parametrize('make', MAKERS.values(), ids=MAKERS)
+
+
+def found(index, *what, **masks):
+    return [(hit.snippet.id, hit.score) for hit in index.search(*what, **masks)]
+
+
+def filled(make, snippets):
+    index = make()
+    index.add(snippets)
+    return index
+
+
+class GrowAndForget(RuleBasedStateMachine):
+    """Any series of adds and removes, compared with an index and a BM25Okapi that are built anew."""
+
+    @initialize(k1=st.sampled_from([.9, 1.5]), b=st.sampled_from([0, .4, .75, 1]), epsilon=st.sampled_from([.25, .1]))
+    def begin(self, k1, b, epsilon):
+        self.options = dict(k1=k1, b=b, epsilon=epsilon)
+        self.plain, self.spread = LexicalIndex(**self.options), LexicalIndex(spread=True, **self.options)
+        self.hybrid = HybridIndex(Letters())
+        self.alive = {}
+
+    @property
+    def indexes(self):
+        return self.plain, self.spread, self.hybrid
+
+    @rule(snippets=snippet_lists(max_size=6))
+    def add(self, snippets):
+        new = [one for one in snippets if one.id not in self.alive]
+        for index in self.indexes:
+            index.add(new)
+        self.alive.update((one.id, one) for one in new)
+
+    @precondition(lambda self: self.alive)
+    @rule(data=st.data())
+    def remove(self, data):
+        ids = data.draw(st.lists(st.sampled_from(sorted(self.alive)), max_size=4))
+        for index in self.indexes:
+            index.remove(ids)
+        for id in ids:
+            self.alive.pop(id, None)
+
+    @rule(query=texts)
+    def search_in_between(self, query):
+        for index in self.indexes:
+            index.search(query)
+
+    @invariant()
+    def same_as_rank_bm25(self):
+        oracle = BM25Retriever(self.alive.values(), **self.options)
+        for query in ('boat sea', 'red red Ana', 'storm running harbour', 'sail'):
+            with np.errstate(invalid='ignore'):  # with b = 1 it divides 0 by 0 for a snippet without a token
+                mine, theirs = self.plain.scores(query), oracle.scores(query)
+            assert mine == pytest.approx(theirs, abs=1e-9)
+
+    @invariant()
+    def same_as_built_anew(self):
+        anew = filled(lambda: LexicalIndex(spread=True, **self.options), list(self.alive.values())[::-1])
+        both = filled(lambda: HybridIndex(Letters()), sorted(self.alive.values(), key=lambda one: one.text))
+        for query in ('boat', 'Ana storm', ''):
+            assert found(self.spread, query, 30) == found(anew, query, 30)
+            assert found(self.hybrid, query, 30) == found(both, query, 30)
+
+    @invariant()
+    def spread_is_the_formula(self):
+        plain, spread = self.plain.scores('boat sea'), self.spread.scores('boat sea')
+        at = {(one.session, one.position): plain.get(one.id, 0) for one in self.alive.values() if one.session}
+        for one in self.alive.values():
+            expected = plain.get(one.id, 0)
+            if one.session:
+                expected += sum(at.get((one.session, one.position + step), 0) * part
+                                for step, part in ((-1, .5), (1, .5), (-2, .25), (2, .25)))
+            assert abs(spread.get(one.id, 0) - expected) < 1e-9
+
+    @invariant()
+    def holds_what_is_alive(self):
+        for index in self.indexes:
+            assert [one.id for one in index] == sorted(self.alive) and len(index) == len(self.alive)
+            assert all(id in index and index[id] is self.alive[id] for id in self.alive)
+
+
+GrowAndForget.TestCase.settings = settings(max_examples=40, stateful_step_count=12, deadline=None)
+
+
+test_grow_and_forget = GrowAndForget.TestCase
+
+
+@every_index
+@settings(max_examples=30, deadline=None)
+@given(snippets=snippet_lists(), query=texts, k=st.integers(0, 14), during=st.none() | spans(), data=st.data())
+def test_masks_lose_nothing_and_more_is_more_of_the_same(make, snippets, query, k, during, data):
+    index = filled(make, snippets)
+    exclude = data.draw(st.lists(st.sampled_from([one.id for one in snippets] + ['unknown']), max_size=8))
+    hits = found(index, query, k, exclude=exclude, during=during)
+    assert hits == found(index, query, k + 1, exclude=exclude, during=during)[:k]
+    if getattr(index, 'rerank', None) is None:
+        ranked = sorted(index.scores(query).items(), key=lambda pair: (-pair[1], pair[0]))
+        assert hits == [pair for pair in ranked if passes(index[pair[0]], exclude, during)][:k]
+    allowed = [one for one in snippets if passes(one, exclude, during) and (make in ALL_MATCH or one.id in index.scores(query))]
+    assert len(hits) == min(k, len(allowed))
+
+
+ALL_MATCH = [MAKERS[name] for name in ('dense', 'minmax', 'rrf', 'reranked')]
+
+
+@every_index
+@settings(max_examples=20, deadline=None)
+@given(snippets=snippet_lists(), query=texts, data=st.data())
+def test_the_order_of_adding_does_not_show(make, snippets, query, data):
+    first, second = filled(make, snippets), make()
+    for one in data.draw(st.permutations(snippets)):
+        second.add([one])
+    assert found(first, query, 20) == found(second, query, 20)
+    assert first.scores(query) == second.scores(query)
+
+
+def test_a_snippet_without_time_passes_no_span():
+    index = filled(lambda: HybridIndex(None), [Snippet('a', 'boat'), Snippet('b', 'boat', said=datetime(2023, 5, 8)),
+                                               Snippet('c', 'boat', time=TimeSpan.year(2023), said=datetime(2024, 1, 1))])
+    assert [id for id, _ in found(index, 'boat', during=TimeSpan.month(2023, 5))] == ['b', 'c']
+    assert [id for id, _ in found(index, 'boat', during=TimeSpan(date(2024, 1, 1), None, 'span'))] == []
+
+
+@every_index
+def test_adding_and_removing_are_all_or_nothing(make):
+    index = filled(make, [Snippet('a', 'boat'), Snippet('b', 'sea')])
+    index.add([Snippet('a', 'boat'), Snippet('a', 'boat')])
+    with pytest.raises(DuplicateSnippet, match="another snippet 'a' is there: 'boat', not 'ship'"):
+        index.add([Snippet('c', 'new'), Snippet('a', 'ship')])
+    with pytest.raises(DuplicateSnippet):
+        index.add([Snippet('c', 'new'), Snippet('c', 'newer')])
+    with pytest.raises(TypeError, match='expected snippets'):
+        index.add([Snippet('c', 'new'), 'text'])
+    with pytest.raises(UnknownSnippet, match="no snippet 'z'"):
+        index.remove(['a', 'z'])
+    with pytest.raises(TypeError, match='ids'):
+        index.remove('a')
+    assert [one.id for one in index] == ['a', 'b'] and 'c' not in index
+    index.remove(['a', 'a'])
+    assert len(index) == 1
+
+
+def test_one_place_of_a_session_is_for_one_snippet():
+    index = filled(lambda: HybridIndex(Letters()), [Snippet('a', 'boat', session='d', position=0)])
+    with pytest.raises(DuplicateSnippet, match="position 0 of session 'd'"):
+        index.add([Snippet('x', 'ok'), Snippet('b', 'sea', session='d', position=0)])
+    assert len(index) == len(index.dense) == len(index.lexical) == 1
+
+
+def test_a_failing_embedder_changes_nothing():
+    class Failing(Letters):
+        def __call__(self, texts):
+            if 'fail' in texts:
+                raise EmbedderError('down')
+            return super().__call__(texts)
+    index = filled(lambda: HybridIndex(Failing()), [Snippet('a', 'boat')])
+    with pytest.raises(EmbedderError):
+        index.add([Snippet('b', 'sea'), Snippet('c', 'fail')])
+    assert len(index) == len(index.dense) == len(index.lexical) == 1
+    index.add([Snippet('b', 'sea')])
+    assert [id for id, _ in found(index, 'sea', 2)] == ['b', 'a']
+
+
+class Unasked(Letters):
+    """Fails for any text."""
+
+    def __call__(self, texts):
+        raise EmbedderError(f'asked for {texts}')
+
+
+@settings(max_examples=30, deadline=None)
+@given(snippets=snippet_lists(), query=texts, data=st.data())
+def test_vectors_that_are_given_serve_as_those_that_are_made(snippets, query, data):
+    for make in (MAKERS['dense'], MAKERS['minmax']):
+        source, again = filled(make, snippets), make()
+        dense = getattr(source, 'dense', source)
+        given = {one.id: dense.vector(one.id) for one in data.draw(st.permutations(snippets))[::2]}
+        again.add(data.draw(st.permutations(snippets)), {**given, 'unknown': np.ones(1, np.float32)})
+        assert found(again, query, 20) == found(source, query, 20)
+        assert again.scores(query) == source.scores(query)
+
+
+@pytest.mark.parametrize('row, error, message', [
+    (np.array([1, 0], np.float32), DimensionMismatch, r'letters: expected vectors of one dimension, got \[2, 6\]'),
+    (np.eye(6)[0], ValueError, "vector of 'b': expected a row of float32, got float64"),
+    (np.eye(6, dtype=np.float32)[:1], ValueError, "vector of 'b'"),
+    (np.full(6, 2, np.float32), ValueError, "vector of 'b': expected the length 1 or 0, got 4.89898"),
+    (np.array([np.nan] * 6, np.float32), ValueError, "vector of 'b': .*got nan"),
+    ([1, 0, 0, 0, 0, 0], ValueError, "vector of 'b': expected a row of float32, got list")])
+@pytest.mark.parametrize('make', [MAKERS['dense'], MAKERS['minmax']])
+@pytest.mark.parametrize('full', [True, False])
+def test_a_wrong_row_changes_nothing(make, row, error, message, full):
+    index = filled(make, [Snippet('a', 'boat')] if full else [])
+    with pytest.raises(error, match=message):
+        index.add([Snippet('c', 'sea'), Snippet('b', 'red')], {'b': row})
+    assert len(index) == full and 'c' not in index
+    assert getattr(index, 'dense', index).dimension == (6 if full else None)
+    index.add([Snippet('c', 'sea'), Snippet('b', 'red')])
+    assert len(index) == 2 + full
+
+
+unit_rows = st.lists(st.lists(st.sampled_from([-1., -.5, 0., .3, 1.]), min_size=3, max_size=3), min_size=1, max_size=24)
+
+
+def every_pair(index, ids, threshold):
+    """The definition, pair by pair."""
+    pairs, all_ids = [], [one.id for one in index]
+    for a in all_ids:
+        for b in all_ids:
+            cosine = float(np.einsum('ij,ij->i', *(index.vector(id)[None].astype(float) for id in (a, b)))[0])
+            if a < b and {a, b} & set(ids) and cosine >= threshold:
+                pairs.append((a, b, cosine))
+    return sorted(pairs)
+
+
+@settings(max_examples=60, deadline=None)
+@given(rows=unit_rows, data=st.data())
+def test_close_pairs_are_those_of_the_definition_in_any_order_and_blocks(rows, data):
+    rows = np.array(rows)
+    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+    rows = (rows / np.where(lengths, lengths, 1)).astype(np.float32)
+    given = {f's{n:02}': row for n, row in enumerate(rows)}
+    gone = data.draw(st.sets(st.sampled_from(sorted(given)), max_size=3))
+    ids = data.draw(st.lists(st.sampled_from(sorted(given.keys() - gone) or ['none'])) if len(gone) < len(given) else st.just([]))
+    results, threshold = [], None
+    for order in (sorted(given), data.draw(st.permutations(sorted(given)))):
+        index = DenseIndex(Unasked())
+        index.add([Snippet(id, '') for id in order], given)
+        index.remove(gone)
+        if threshold is None:
+            at = [cosine for _, _, cosine in every_pair(index, given, -2)]
+            threshold = data.draw(st.sampled_from([*at, .8, 0., 1., -1.]))
+        results.append(index.similar(ids, threshold))
+        slots = np.array(sorted({index._slots[id] for id in ids}), np.intp)
+        for block in (1, 2, 512):
+            pairs = _close_pairs(index.matrix, slots, threshold, block)
+            ids_of = [(*sorted((index._snippets[a].id, index._snippets[b].id)), cosine) for a, b, cosine in pairs]
+            assert sorted(ids_of) == results[-1]
+    assert results[0] == results[1] == every_pair(index, ids, threshold)
+
+
+def test_close_pairs_of_many_long_rows_do_not_depend_on_the_company():
+    random = np.random.default_rng(7).standard_normal((900, 256)) + 1
+    rows = (random / np.linalg.norm(random, axis=1, keepdims=True)).astype(np.float32)
+    given = {f's{n:03}': row for n, row in enumerate(rows)}
+    index = DenseIndex(Unasked())
+    index.add([Snippet(id, '') for id in given], given)
+    exact = rows.astype(float) @ rows.T.astype(float)
+    a, b = np.nonzero(np.triu(exact >= .55, 1))
+    everyone = index.similar(given, .55)
+    assert [pair[:2] for pair in everyone] == [(f's{x:03}', f's{y:03}') for x, y in zip(a, b)] and len(everyone) > 1000
+    for one, other, cosine in everyone[::97]:
+        pair = DenseIndex(Unasked())
+        pair.add([Snippet(other, ''), Snippet(one, '')], given)
+        assert pair.similar([other], cosine) == [(one, other, cosine)]
+        assert (one, other, cosine) in index.similar([one], cosine) and (one, other, cosine) in index.similar([other], cosine)
+    with pytest.raises(UnknownSnippet):
+        index.similar(['s000', 'x'], .5)
+    assert DenseIndex(Unasked()).similar([], .5) == []
+
+
+@settings(max_examples=30, deadline=None)
+@given(snippets=snippet_lists(), query=texts)
+def test_dense_is_the_cosine(snippets, query):
+    index, embed = filled(lambda: DenseIndex(Letters()), snippets), Letters()
+    index.remove([one.id for one in snippets[::3]])
+    vector = embed([query])[0]
+    for id, score in index.scores(query).items():
+        row = embed([index[id].text])[0]
+        length = np.linalg.norm(row) * np.linalg.norm(vector)
+        assert score == pytest.approx(row @ vector / length if length else 0, abs=1e-6)
+
+
+def test_another_model_is_refused_by_name():
+    embed = Letters()
+    index = filled(lambda: DenseIndex(embed), [Snippet('a', 'boat')])
+    assert (index.model, index.dimension) == ('letters', 6)
+    embed.name = 'numbers'
+    with pytest.raises(EmbedderMismatch, match="'letters', the embedder is 'numbers'"):
+        index.search('boat')
+    with pytest.raises(DimensionMismatch, match='holds 3 dimensions, got 6'):
+        filled(lambda: DenseIndex(Letters(), dimension=3), [Snippet('a', 'boat')])
+    with pytest.raises(TypeError, match='function with a name'):
+        DenseIndex(lambda texts: texts)
+
+
+@pytest.mark.parametrize('rows', [[[1, 2]], [[1, np.nan], [1, 2]], [1, 2], [[np.inf, 1], [0, 0]]])
+def test_vectors_that_are_none_are_refused(rows):
+    def embed(texts):
+        return rows
+    embed.name = 'bad'
+    with pytest.raises(ValueError, match='bad: expected 2 rows of finite numbers'):
+        filled(lambda: DenseIndex(embed), [Snippet('a', 'boat'), Snippet('b', 'sea')])
+
+
+def test_names_are_left_out_of_what_is_embedded_and_kept_for_words():
+    seen = []
+
+    class Noting(Letters):
+        def __call__(self, texts):
+            seen.extend(texts)
+            return super().__call__(texts)
+    index = filled(lambda: HybridIndex(Noting(), names=['Ana Maria', 'Ben']), [Snippet('a', "ana told Ben's sister", speaker='Maria')])
+    index.search('What did Ana tell Benjamin?')
+    assert seen == ['told sister', 'What did tell Benjamin?']
+    assert 'a' in index.lexical.scores('Maria')
+    assert without_names('Ana.', []) == 'Ana.'
+
+
+def test_wordllama_works_offline_and_alike_in_any_batch():
+    embed = WordLlamaEmbedder()
+    together = embed(['a red boat', 'on the wide open sea we sailed', ''])
+    assert together.shape == (3, 256)
+    assert (together == np.concatenate([embed([text]) for text in ('a red boat', 'on the wide open sea we sailed', '')])).all()
+
+
+class EmbeddingServer(BaseHTTPRequestHandler):
+    """Speaks OpenAI's protocol; answers in reverse order; misbehaves by the name of the model."""
+
+    def do_POST(self):
+        request = json.loads(self.rfile.read(int(self.headers['Content-Length'])))
+        self.server.asked.append((self.path, request['input'], self.headers.get('Authorization')))
+        if request['model'] == 'broken':
+            return self.reply(401, {'error': {'message': f"bad key {self.headers['Authorization']}"}})
+        rows = [{'object': 'embedding', 'index': place, 'embedding': [float(len(text)), 1.0]} for place, text in enumerate(request['input'])]
+        if request['model'] == 'short':
+            rows = rows[:-1]
+        self.reply(200, {'object': 'list', 'data': rows[::-1], 'model': request['model'], 'usage': {'prompt_tokens': 1, 'total_tokens': 1}})
+
+    def reply(self, status, body):
+        body = json.dumps(body).encode()
+        self.send_response(status)
+        self.send_header('Content-Type', 'application/json')
+        self.send_header('Content-Length', str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture
+def server():
+    server = ThreadingHTTPServer(('127.0.0.1', 0), EmbeddingServer)
+    server.asked = []
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield server
+    server.shutdown()
+    server.server_close()
+
+
+def test_openai_embedder_batches_and_keeps_the_order(server, monkeypatch):
+    monkeypatch.delenv('OPENAI_API_KEY', raising=False)
+    embed = OpenAIEmbedder('some-model', f'http://127.0.0.1:{server.server_port}/v1', batch=3)
+    texts = ['x' * n for n in range(8)]
+    assert embed(texts)[:, 0].tolist() == [1, 1, 2, 3, 4, 5, 6, 7] # the empty text is sent as a blank
+    assert [len(asked) for _, asked, _ in server.asked] == [3, 3, 2]
+    assert {path for path, _, _ in server.asked} == {'/v1/embeddings'}
+    index = filled(lambda: DenseIndex(embed), [Snippet('a', 'boat'), Snippet('b', 'a long text about the sea')])
+    assert (index.model, index.dimension) == ('some-model', 2)
+    assert found(index, 'sail', 1)[0][0] == 'a'
+
+
+@pytest.mark.parametrize('model, message', [('broken', 'broken: AuthenticationError, status 401'), ('short', 'short: expected one vector for each of 2 texts, got 1')])
+def test_openai_embedder_fails_with_one_kind_of_error_and_no_key_in_it(server, monkeypatch, model, message):
+    monkeypatch.setenv('OPENAI_API_KEY', 'secret-key-123')
+    embed = OpenAIEmbedder(model, f'http://127.0.0.1:{server.server_port}/v1')
+    with pytest.raises(EmbedderError) as caught:
+        embed(['a', 'b'])
+    assert str(caught.value) == message
+    assert 'secret' not in ''.join(traceback.format_exception(caught.value))
+
+
+def test_options_are_checked():
+    for wrong in (lambda: OpenAIEmbedder('m', batch=0), lambda: HybridIndex(None, fusion='sum')):
+        with pytest.raises(ValueError):
+            wrong()
+    index = filled(lambda: HybridIndex(None, rerank=lambda pairs: []), [Snippet('a', 'boat')])
+    with pytest.raises(ValueError, match='rerank: expected 1 scores, got 0'):
+        index.search('boat')
+    assert index.search('boat', 0) == [] and index.search('unknown') == []
+
+
+@given(st.data())
+def test_a_bonus_is_added_to_the_scores_of_what_matches(data):
+    texts = data.draw(st.lists(st.sampled_from(['red boat', 'blue sea', 'a red sea', 'boat', 'green']), min_size=1, max_size=8))
+    index = LexicalIndex()
+    index.add([Snippet(f's{number}', text) for number, text in enumerate(texts)])
+    bonus = data.draw(st.dictionaries(st.sampled_from([f's{number}' for number in range(10)]), st.floats(0, 5)))
+    plain = index.scores('red boat')
+    expected = sorted(((-(score + bonus.get(id, 0)), id) for id, score in plain.items()))[:3]
+    assert [(-hit.score, hit.snippet.id) for hit in index.search('red boat', 3, bonus=bonus)] == expected
+
+
+def test_half_a_character_does_not_stop_the_bundled_embedder():
+    assert WordLlamaEmbedder()(['half \ud800 a character', 'whole']).shape == (2, 256)
+
+
+def test_importing_search_loads_no_heavy_package():
+    code = ("import sys, memnb.retrieval.vectors; "
+            "print([name for name in ('openai', 'wordllama', 'matplotlib', 'networkx') if name in sys.modules])")
+    done = subprocess.run([sys.executable, '-c', code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == '[]'
+
+
+@pytest.mark.skipif('MEMNB_LOCOMO' not in os.environ, reason='LoCoMo may not be shipped: name its file in MEMNB_LOCOMO')
+def test_evidence_recall_on_locomo():
+    from memnb.evaluation.datasets import load_locomo
+    recall = []
+    for conversation in load_locomo(os.environ['MEMNB_LOCOMO']):
+        index = HybridIndex.of(conversation)
+        for one in conversation.questions:
+            if one.evidence and one.category != 'adversarial':
+                ids = [hit.snippet.id for hit in index.search(one.text, 25)]
+                recall.append([np.mean([id in ids[:k] for id in one.evidence]) for k in (10, 25)])
+    at_10, at_25 = np.mean(recall, axis=0)
+    assert at_10 >= .74 and at_25 >= .84
+
+
+def test_nothing_is_left_behind_when_all_is_removed():
+    index = filled(lambda: LexicalIndex(spread=True), [Snippet(f's{n}', 'red boat', session='d', position=n) for n in range(50)])
+    index.remove([f's{n}' for n in range(50)])
+    assert not index._postings and not index._counts and not index._places and index.search('boat') == []
