@@ -172,7 +172,8 @@ def _write_report(page: str, path: str | None) -> Path:
 
 def _demo(options: argparse.Namespace) -> None:
     from memnb.core.roles import RuleLM
-    from memnb.core.trace import count_of, report_html
+    from memnb.core.trace import count_of
+    from memnb.views.html import report_html
     conversation, style, methods = _conversation(None, None), _style(), _methods('demo')
     bold, plain = ('\x1b[1m', '\x1b[0m') if style['color'] else ('', '')
     traces, notes = [], {}

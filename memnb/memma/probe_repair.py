@@ -22,7 +22,8 @@ from ..core.loop import check_count, check_names
 from ..core.retriever import Hit
 from ..core.roles import ANSWER, LM, LMError, Role, RuleLM, Usage
 from ..core.text import content_words, stems
-from ..core.trace import cost_of, count_of, framed, printable, Row, row_text, rows_html, safe, Seen
+from ..core.trace import count_of, printable, Seen
+from ..views.html import cost_of, framed, Row, row_text, rows_html, safe
 from .bank import DuplicateEntry, Edit, Entry, MemoryBank, TalkStore
 from .construction import asked_of, construct
 from .prompts import (

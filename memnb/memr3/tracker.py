@@ -14,7 +14,8 @@ from typing import Any, Hashable, Literal
 
 from pydantic import BaseModel
 
-from ..core.trace import Bullet, framed, Row, row_text, rows_html
+from ..core.trace import Bullet
+from ..views.html import framed, Row, row_text, rows_html
 
 # %% auto #0
 __all__ = ['Ideal', 'Bias', 'bias', 'Claim', 'TrackerReply', 'normal', 'Gap', 'EvidenceGap']

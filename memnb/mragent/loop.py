@@ -20,7 +20,8 @@ from ..core.loop import Called, cited_turns, Loop, MemoryFailed, Run, Tool, trie
 from ..core.retriever import as_retriever, check_search
 from ..core.roles import LM, read_reply, ReplyError, Usage
 from ..core.text import speakers_in
-from ..core.trace import count_of, printable, Row, SearchStep, Step, Text
+from ..core.trace import count_of, printable, SearchStep, Step, Text
+from ..views.html import Row
 from .activation import Activation, CONTEXT, CUES, ENTRY
 from .cues import central_words, cues_in
 from .graph import Branch, cue_id, Episode

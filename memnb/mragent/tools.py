@@ -25,7 +25,7 @@ from ..core.roles import LM, RuleLM, Usage
 from ..core.storage import SessionMemory
 from ..core.text import times_of
 from ..core.time import parse_date, TimeSpan
-from ..core.trace import safe
+from ..views.html import safe
 from memnb.mragent.graph import (
     Branch, contents_of, cue_id, Episode, pairs_of_all, Relations, SemanticUnit, tags_of, time_cues,
     Topic)

@@ -15,7 +15,8 @@ import ipywidgets
 import networkx
 from matplotlib.figure import Figure
 
-from ..core.trace import printable, rows_html, Row, safe, SearchStep, ToolStep, Trace
+from ..core.trace import printable, SearchStep, ToolStep, Trace
+from .html import rows_html, Row, safe
 from ..mragent.graph import cue_id
 from ..mragent.tools import CueTagGraph, to_networkx
 from ..remem.graph import HybridGraph, mentions, phrase_id

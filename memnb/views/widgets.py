@@ -17,7 +17,8 @@ import ipywidgets
 
 from ..core.conversation import Conversation, Question, Session
 from ..core.roles import Call, LM, Role, RuleLM, Usage
-from ..core.trace import fold, framed, Row, rows_html, safe, StateStep, story_of, tags, Trace
+from ..core.trace import StateStep, Trace
+from .html import fold, framed, Row, rows_html, safe, story_of, tags
 from ..evaluation.costs import Rehearsal, Tally, total
 from ..evaluation.judge import must_refuse, refusal_rule, strict_rule
 from ..evaluation.registry import chosen, METHODS

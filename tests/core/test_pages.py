@@ -5,8 +5,9 @@ import re
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from memnb.core.trace import fold, framed, hits_html, rows_html, safe, stepper, tags
-from memnb.core.trace import Row, Seen, TONES
+from memnb.views.html import fold, framed, hits_html, rows_html, safe, stepper, tags
+from memnb.core.trace import Seen
+from memnb.views.html import Row, TONES
 from pages_read import Page
 
 EVIL = ['<script>alert(1)</script>', '"><img src=x onerror=alert(1)>', "' onmouseover='x", '</style></pre></details></section>', '<!-- ', '-->',

@@ -12,10 +12,12 @@ from hypothesis import example, given, settings, strategies as st
 from pydantic import BaseModel, ValidationError
 
 from memnb.core.roles import Call, Usage
-from memnb.core.trace import as_step, mend, printable, Row, Step, TONES, ToolStep
+from memnb.core.trace import as_step, mend, printable, Step, ToolStep
+from memnb.views.html import Row, TONES
 from memnb.core.trace import (
-    AnswerStep, Bullet, ModelStep, NoteStep, report_html, RouteStep, SearchStep, Seen, StateStep,
-    Trace, TraceError)
+    AnswerStep, Bullet, ModelStep, NoteStep, RouteStep, SearchStep, Seen, StateStep, Trace,
+    TraceError)
+from memnb.views.html import report_html
 from pages_read import Page, squeezed
 
 # What a hostile memory would try, besides every single character that there is.
