@@ -6,7 +6,7 @@
 __all__ = ['LONGEST', 'KEPT_TRACES', 'TurnStore', 'MemoryTools', 'check_namespace', 'namespace_of', 'MemoryFolder', 'mcp_server',
            'serve']
 
-# %% ../../nbs/8_use/03_mcp_server.ipynb #m00000f8
+# %% ../../nbs/8_use/03_mcp_server.ipynb #e57cfff4
 import json
 import os
 import re
@@ -30,7 +30,7 @@ from ..core.loop import day_of, ToolError
 from ..core.retriever import Hit, Searchable
 from ..core.storage import connected, faults_of, HEAD, read_head
 from ..core.time import parse_datetime, TimeSpan
-from ..core.trace import mend, printable, Trace
+from ..core.trace import mend, Trace
 from ..retrieval.vectors import HybridIndex
 
 # %% ../../nbs/8_use/03_mcp_server.ipynb #8cdb9e46
@@ -179,7 +179,7 @@ class TurnStore(Searchable):
         with self._lock:
             self._file.close()
 
-# %% ../../nbs/8_use/03_mcp_server.ipynb #2905cf66
+# %% ../../nbs/8_use/03_mcp_server.ipynb #c5972893
 LONGEST, KEPT_TRACES = 20_000, 100  # characters of a turn; traces that one process keeps
 
 
