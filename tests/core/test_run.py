@@ -7,7 +7,6 @@ from pydantic import BaseModel
 from memnb.core.roles import rule, RULES
 from memnb.core.conversation import Conversation, Question, Session, Turn
 from memnb.retrieval.vectors import EmbedderError
-from memnb.evaluation.experiment import evaluate, value
 from memnb.core.models import OpenAILM, ScriptedLM
 from memnb.core.roles import Call, LM, LMError, ReplyError, Role, RuleLM, ServerError, Usage
 from memnb.core.models import RecordedLM
@@ -235,15 +234,6 @@ def test_a_failed_memory_is_told_from_a_failed_model_and_its_cause_is_kept():
     assert isinstance(caught.value, LMError) and caught.value.__cause__ is cause and len(str(caught.value)) == 300
     with pytest.raises(KeyboardInterrupt):
         Planned(Falls(KeyboardInterrupt()), RuleLM(), [('search', 1, ())]).ask('who?')
-
-
-def test_an_evaluation_outlives_a_memory_that_fails():
-    session = Session('D1', (Turn('D1:1', 'Ana', 'x'),))
-    conversation = Conversation('c', (session,), tuple(Question(f'who {n}?', 'Ana', ('D1:1',), 'single-hop', 'c', n) for n in range(3)))
-    plan = [('search', 1, set()), ('search', 1, set())]
-    rows = evaluate([conversation], {'m': lambda _: Planned(Falls(ConnectionError('gone'), after=3), RuleLM(), plan)})
-    assert [row.error for row in rows] == [None, 'MemoryFailed: ConnectionError: gone', 'MemoryFailed: ConnectionError: gone']
-    assert [value(row, 'recall') for row in rows] == [0, None, None]
 
 
 class Noted:

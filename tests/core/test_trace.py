@@ -17,7 +17,7 @@ from memnb.views.html import Row, TONES
 from memnb.core.trace import (
     AnswerStep, Bullet, ModelStep, NoteStep, RouteStep, SearchStep, Seen, StateStep, Trace,
     TraceError)
-from memnb.views.html import report_html
+from memnb.views.html import report_html, rows_of
 from pages_read import Page, squeezed
 
 # What a hostile memory would try, besides every single character that there is.
@@ -236,10 +236,10 @@ def test_a_model_step_keeps_the_call_and_shows_prompt_reply_and_failure():
     step = ModelStep.of(call)
     assert step == ModelStep(role='judge', system='be fair', user='is it so?', reply={'word': 'ja\ufffd', 'share': None},
                              usage=Usage(1, 20, 3))
-    [row] = step.rows()
+    [row] = rows_of(step)
     assert [title for title, _ in row.pages] == ['system', 'prompt', 'reply'] and row.note == '1 call, 20 tokens in and 3 out'
     step.error = 'no JSON in it'
-    assert step.rows()[0] == row and step.rows()[1] == Row('failed', 'no JSON in it', tone='error')
+    assert rows_of(step)[0] == row and rows_of(step)[1] == Row('failed', 'no JSON in it', tone='error')
     assert 'no JSON in it' in str(Trace(question='q', method='m', model='m', steps=[step]))
 
 
@@ -252,27 +252,27 @@ def test_a_model_step_says_what_was_read_when_and_whether_it_was_replayed(attemp
     said = '<think>\ud83d</think>{"word": "yes"}'
     step = ModelStep.of(Call('judge', Reply(word='yes'), Usage(1, 20, 3), 'be fair', 'is it so?', said, attempts, cached))
     assert (step.raw, step.attempts, step.cached) == (said.replace('\ud83d', '\ufffd'), attempts, cached)
-    assert step.rows()[0].note == '1 call, 20 tokens in and 3 out' + note
+    assert rows_of(step)[0].note == '1 call, 20 tokens in and 3 out' + note
     assert ModelStep.model_validate_json(step.model_dump_json()) == step
 
 
 def test_a_failed_step_shows_what_was_said_and_does_not_speak_of_a_rule():
     step = ModelStep(role='judge', user='is it so?', raw='Well, <b>perhaps</b>', attempts=2, usage=Usage(2, 20, 3), error='no JSON')
-    assert step.rows()[0].pages == (('prompt', 'is it so?'), ('said', 'Well, <b>perhaps</b>'))
+    assert rows_of(step)[0].pages == (('prompt', 'is it so?'), ('said', 'Well, <b>perhaps</b>'))
     assert 'Well, &lt;b&gt;perhaps' in Trace(question='q', method='m', model='m', steps=[step])._repr_html_()
-    assert ModelStep(role='judge', error='no connection').rows()[0].note == 'no reply came'
-    assert ModelStep(role='judge', reply={'word': 'yes'}).rows()[0].note == 'a rule answered'
+    assert rows_of(ModelStep(role='judge', error='no connection'))[0].note == 'no reply came'
+    assert rows_of(ModelStep(role='judge', reply={'word': 'yes'}))[0].note == 'a rule answered'
 
 
 @given(TOOL_STEPS)
 @example(ToolStep(iteration=1, tool='output_answer', arguments={'answer': 'yes'}, note='yes'))
 def test_a_tool_step_survives_json_and_its_call_can_be_read(step):
     assert as_step(json.loads(step.model_dump_json())) == step
-    *thought, called = [row for row in step.rows() if row.label != 'failed']
+    *thought, called = [row for row in rows_of(step) if row.label != 'failed']
     assert [row.text for row in thought] == [step.reasoning] * bool(step.reasoning)
     assert called.text.startswith(f'{step.tool}(') and called.text.endswith(')')
     assert list(called.hits) == step.hits and called.tone == 'search'
-    failed = [row for row in step.rows() if row.label == 'failed']
+    failed = [row for row in rows_of(step) if row.label == 'failed']
     assert [(row.text, row.tone) for row in failed] == [(step.note, 'error')] * step.error
     assert called.note == ('' if step.error or step.note in (step.arguments or {}).values() else step.note)
 
@@ -297,7 +297,7 @@ def test_a_picked_tool_opens_the_round_and_another_model_call_closes_it():
 
 def test_a_failed_search_says_so():
     step = SearchStep(iteration=1, query='pots', k=5, error='ConnectionError: no route')
-    assert [(row.label, row.text, row.tone) for row in step.rows()] == [
+    assert [(row.label, row.text, row.tone) for row in rows_of(step)] == [
         ('searched', 'pots', 'search'), ('failed', 'ConnectionError: no route', 'error')]
     assert 'failed     ConnectionError: no route' in str(Trace(question='q', method='m', model='m', steps=[step]))
 

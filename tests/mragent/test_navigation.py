@@ -17,7 +17,8 @@ from memnb.core.conversation import Conversation, Question, Session, Turn
 from memnb.mragent.graph import Branch
 from memnb.mragent.tools import CueTagGraph
 from memnb.evaluation.datasets import load_sample
-from memnb.evaluation.experiment import evaluate
+from memnb.evaluation.experiment import Experiment
+from memnb.evaluation.registry import Memory, Method
 from memnb.retrieval.bm25 import LexicalIndex
 from memnb.core.models import ScriptedLM
 from memnb.core.roles import LM, read_reply, ReplyError, RuleLM
@@ -180,7 +181,9 @@ def test_gold_and_category_are_in_no_prompt():
     questions = tuple(Question(text, f'gold-{place}-xyzzy', ('D1:1',), 'temporal', 'c', place, f'plugh-{place}', notes=('frotz',)) for place, text in
                       enumerate(['What did Ada lose?', 'Where was Bo when Ada lost the boat?', 'When did Bo sell his tram?']))
     heard = Listening()
-    rows = evaluate([Conversation('c', (Session('D1', turns, SAID),), questions)], {'m': lambda one: MRAgent(CueTagGraph.of(one), heard)}, categories=['temporal'])
+    conversation = Conversation('c', (Session('D1', turns, SAID),), questions)
+    agent = Method('m', lambda memory, *_: MRAgent(memory, heard), Memory('graph', lambda one, lm: CueTagGraph.of(one)))
+    rows = Experiment([agent], [conversation], baselines=()).run().rows
     assert len(rows) == 3 and {'cues', 'navigate', 'route', 'recall'} <= set(heard.prompts)
     every = '\n'.join(text for texts in heard.prompts.values() for text in texts)
     assert all(question.text in every for question in questions)

@@ -249,7 +249,10 @@ def test_methods_are_compared_and_a_trace_is_shown(page, widget, shots):
     expect(board).to_contain_text('With at most 5 turns')
     choose(board, 'Turns', '25')
     expect(board).to_contain_text('3 of 3 are right')
+    moment = board.locator('h4', has_text='Step 1 of')
+    before = moment.inner_text()
     choose(board, 'Show the trace of', 'memr3')
+    expect(moment).not_to_have_text(before)  # the controls below are new ones now
     slide(board, 'Step', 'ArrowRight')
     expect(board).to_contain_text('Step 2 of')
     picture(page, board, shots / 'compare')
