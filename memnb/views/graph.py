@@ -39,11 +39,11 @@ def memory_graph(memory: HybridGraph | CueTagGraph) -> networkx.MultiDiGraph:
         for session, chunk in memory.chunks.items():
             for gist in chunk.gists:
                 graph.nodes['gist', gist]['session'] = session
-                for phrase in chunk.phrases:
+                for phrase in sorted(chunk.phrases):
                     if mentions(memory.gists[gist], phrase):
                         graph.add_edge(('gist', gist), ('phrase', phrase), label='')
         for gist, others in memory.synonyms.items():
-            graph.add_edges_from((('gist', gist), ('gist', other), {'label': 'same'}) for other in others if gist < other)
+            graph.add_edges_from((('gist', gist), ('gist', other), {'label': 'same'}) for other in sorted(others) if gist < other)
         return graph
     if isinstance(memory, CueTagGraph):
         graph = to_networkx(memory)
@@ -127,7 +127,9 @@ def graph_figure(
     if len(nodes) > MOST_NODES:
         raise ValueError(f'{len(nodes):,} nodes are too many to be read, at most {MOST_NODES} are drawn: '
                          'choose a session, a node, or fewer steps of the trace')
-    part = networkx.MultiDiGraph(graph.subgraph(nodes))
+    part = networkx.MultiDiGraph()  # in the order of `nodes`: a subgraph has the order of a set
+    part.add_nodes_from((node, graph.nodes[node]) for node in nodes)
+    part.add_edges_from(edge for edge in graph.edges(list(part), keys=True, data=True) if edge[1] in part)
     positions = _positions(part)
     columns = [sum(_COLUMNS[node[0]] == column for node in part) for column in (0, 1)]
     figure = Figure(figsize=(11, 1.5 + .26 * max(columns)))
@@ -178,7 +180,7 @@ def explorer_html(
             path[touched] = inside
     nodes = list(path)
     nodes += session_nodes(graph, session) if session else []
-    nodes += neighbourhood(graph, node, radius) if node else []
+    nodes += sorted(neighbourhood(graph, node, radius)) if node else []
     if not nodes:
         return '<p>Nothing is chosen.</p>'
     figure = graph_figure(graph, dict.fromkeys(nodes), path, trace.question if trace else '')
