@@ -2,12 +2,22 @@
 
 The names below are imported when they are first used, so that `import memnb` itself costs nothing.
 """
+
 from importlib import import_module
 
 __version__ = '0.1.0'
 
 _HOMES = {
-    'core.conversation': ('Conversation', 'Question', 'Session', 'Turn', 'Snippet', 'chunk_snippets', 'session_snippets', 'turn_snippets'),
+    'core.conversation': (
+        'Conversation',
+        'Question',
+        'Session',
+        'Turn',
+        'Snippet',
+        'chunk_snippets',
+        'session_snippets',
+        'turn_snippets',
+    ),
     'core.time': ('TimeSpan', 'find_times', 'parse_date'),
     'core.retriever': ('Hit', 'Retriever', 'as_retriever'),
     'core.roles': ('Role', 'RuleLM'),
@@ -19,13 +29,13 @@ _HOMES = {
     'memr3.router': ('RouterLimits', 'route'),
     'memr3.loop': ('MemR3',),
     'remem.facts': ('Fact', 'Gist'),
-    'remem.tools': ('GistGraph',),
+    'remem.graph': ('GistGraph',),
     'remem.loop': ('REMem', 'REMemS'),
     'mragent.tools': ('CueTagGraph',),
     'mragent.loop': ('MRAgent',),
     'mragent.separation': ('best_passive_error',),
     'memma.bank': ('Edit', 'Entry', 'MemoryBank'),
-    'memma.loop': ('Crew', 'MemMA'),
+    'memma.loop': ('AgentTeam', 'MemMA'),
     'baselines': ('RAG', 'FullContext', 'RagCotRag', 'SelfRAG', 'Feedback'),
     'evaluation.datasets': ('load_locomo', 'load_sample', 'load_jsonl', 'save_jsonl'),
     'evaluation.registry': ('load_dataset', 'Memory', 'Method'),

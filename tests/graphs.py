@@ -1,6 +1,6 @@
 """Cue-tag graphs that Hypothesis makes up, and how the tests read their contents without any index."""
 from collections import Counter
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from functools import cache
 
 import networkx
@@ -102,3 +102,12 @@ def in_time(contents):
         day = (one.time.start or one.time.end) if one.time else one.said and one.said.date()
         return day or date.max, str(one.said or ''), one.session, one.position or 0, one.id
     return sorted(contents, key=key)
+
+
+def diary(units, day):
+    """What stands on the page of a day if each day's beginnings are written, as they were said, over what stood in their slot."""
+    page, calendar = {}, [None, *(date(2023, 12, 1) + timedelta(number) for number in range(200))]
+    for today in calendar[:calendar.index(day) + 1]:
+        for one in sorted((one for one in units if one.since == today), key=lambda one: (str(one.said or ''), one.id[:2], int(one.id[4:]))):
+            page[(cue_id(one.person), cue_id(one.slot)) if cue_id(one.slot) else one.id] = one.id
+    return set(page.values())

@@ -1,8 +1,6 @@
 """Small experiments: made-up conversations, and methods that take a moment, keep a diary, ask a model, or break."""
 import os
 import time
-from concurrent.futures import Executor
-from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -104,12 +102,3 @@ def records(folder):
 def on_disk(folder):
     """The questions that have a row in a folder."""
     return [row['question'] for row in records(folder)]
-
-
-class Blind(Executor):
-    """Another executor, whose workers run on a machine that cannot see the rows."""
-    def __init__(self, executor):
-        self.executor = executor
-
-    def submit(self, function, task):
-        return self.executor.submit(function, replace(task, host='elsewhere'))

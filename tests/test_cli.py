@@ -5,6 +5,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -17,12 +18,7 @@ from memnb.evaluation.datasets import data_path, load_sample
 from memnb.core.roles import RuleLM
 from memnb.evaluation.registry import MEMORIES, Method, METHODS
 from memnb.core.trace import Trace
-from servers import KEY, Server, chat, fail
-
-try:
-    import resource
-except ImportError:  # Windows
-    resource = None
+from servers import KEY, Server, chat
 
 CANOE = 'When did Zofia go canoeing with her niece?'
 CLOSED = 'http://127.0.0.1:9/v1'  # the discard port: nothing listens there
@@ -59,12 +55,8 @@ def two(tmp_path_factory):
 
 # ------------------------------------------------------------------ asking
 
-def test_ask_prints_one_object_that_is_the_trace_with_three_seconds_of_work():
-    before = resource.getrusage(resource.RUSAGE_CHILDREN) if resource else None
+def test_ask_prints_one_object_that_is_the_trace():
     process = memnb('ask', '--json', CANOE)
-    if resource:  # not the wall clock: a busy machine proves nothing
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 3
     assert (process.returncode, process.stderr) == (0, b'')
     answered = json.loads(process.stdout)
     assert list(answered) == ['question', 'method', 'model', 'answer', 'evidence', 'read', 'gaps', 'steps', 'usage', 'error', 'seconds']
@@ -82,23 +74,6 @@ def test_ask_prints_the_whole_trace_and_no_colour_into_a_pipe():
         assert word in shown
 
 
-@pytest.mark.skipif(os.name == 'nt', reason='there is no pseudo-terminal on Windows')
-def test_a_terminal_gets_colour():
-    import pty
-    master, slave = pty.openpty()
-    settings = {key: value for key, value in os.environ.items() if key != 'NO_COLOR'} | {'TERM': 'xterm'}
-    with subprocess.Popen([sys.executable, '-m', 'memnb.cli', 'ask', CANOE, '--k', '5'], stdout=slave, stderr=slave, env=settings) as process:
-        os.close(slave)
-        shown = b''
-        try:
-            while piece := os.read(master, 4096):
-                shown += piece
-        except OSError:  # Linux says so when the other side has closed
-            pass
-    os.close(master)
-    assert process.returncode == 0 and '\x1b[36msearched' in shown.decode() and 'D8:8' in shown.decode()
-
-
 @pytest.mark.parametrize('environment, colour', [({}, True), ({'NO_COLOR': '1'}, False), ({'NO_COLOR': ''}, True), ({'TERM': 'dumb'}, False)])
 def test_a_terminal_may_refuse_colour(environment, colour, monkeypatch):
     monkeypatch.delenv('NO_COLOR', raising=False)
@@ -112,6 +87,7 @@ def test_a_terminal_may_refuse_colour(environment, colour, monkeypatch):
 
 def test_a_file_with_several_conversations_wants_a_name(two, capsys):
     one_line(memnb('ask', '--data', str(two), 'Who?'), 2, 'two.json', 'say which with --conversation; it holds north, south')
+    assert memnb('--version').stdout.decode().strip() == f'memnb {__version__}'
     assert cli.main(['ask', '--data', str(two), '--conversation', 'west', 'Who?']) == 2
     assert "no conversation 'west'; it holds north, south" in capsys.readouterr().err
     assert cli.main(['ask', '--data', str(two), '--conversation', 'south', '--json', 'When was the first concertina lesson?']) == 0
@@ -119,22 +95,13 @@ def test_a_file_with_several_conversations_wants_a_name(two, capsys):
 
 
 @pytest.mark.parametrize('words, expected', [
-    ([], ['COMMAND', 'memnb --help']),
-    (['dance'], ['dance', 'demo']),
-    (['ask'], ['QUESTION', 'memnb ask --help']),
-    (['ask', ''], ['expected a question']),
-    (['ask', ' \n'], ['expected a question']),
-    (['ask', 'Who?', 'me?'], ['unknown: me?']),
-    (['ask', 'Who?', '--jsn'], ['unknown: --jsn']),
-    (['demo', '--out'], ['--out']),
-    (['ask', 'Who?', '--method', 'guess'], ['guess', 'memr3', 'rag']),
-    (['ask', 'Who?', '--k', '0'], ['--k', "got '0'"]),
-    (['ask', 'Who?', '--k', 'many'], ['--k', "got 'many'"]),
+    ([], ['COMMAND', 'memnb --help']), (['dance'], ['dance', 'demo']), (['ask'], ['QUESTION', 'memnb ask --help']),
+    (['ask', ' \n'], ['expected a question']), (['ask', 'Who?', 'me?'], ['unknown: me?']), (['demo', '--out'], ['--out']),
+    (['ask', 'Who?', '--method', 'guess'], ['guess', 'memr3', 'rag']), (['ask', 'Who?', '--k', 'many'], ['--k', "got 'many'"]),
     (['ask', 'Who?', '--data', 'nowhere.json'], ['nowhere.json', 'cannot be opened']),
-    (['ask', 'Who?', '--data', '.'], ['cannot be opened']),
-    (['ask', 'Who?', '--conversation', 'x'], ["no conversation 'x'; it holds sample"]),
     (['ask', 'Who?', '--base-url', CLOSED], ['--base-url needs --model']),
     (['ask', 'Who?', '--model', 'm', '--base-url', 'ftp://x'], ['http']),
+    (['paper', 'memr3'], ['needs --data']), (['paper', 'tot', '--model', 'any'], ['--model']), (['bench'], ['needs --data']),
     (['ask', 'Who?', '--data', 'bad\x1b[31m\n.json'], ['bad\u241b[31m .json'])])
 def test_bad_use_is_one_line_and_2(words, expected, capsys):
     assert cli.main(words) == 2
@@ -144,14 +111,6 @@ def test_bad_use_is_one_line_and_2(words, expected, capsys):
         assert word in printed.err
 
 
-def test_bad_use_in_a_process_of_its_own(tmp_path):
-    one_line(memnb('ask', 'Who?', '--method', 'guess'), 2, 'guess')
-    one_line(memnb('ask', 'Who?', '--data', 'nowhere.json', cwd=tmp_path), 2, 'nowhere.json')
-    assert memnb('--version').stdout.decode().strip() == f'memnb {__version__}'
-    helped = memnb('ask', '--help')
-    assert helped.returncode == 0 and b'--conversation' in helped.stdout and helped.stderr == b''
-
-
 @pytest.mark.parametrize('method', list(METHODS))
 def test_every_method_answers_within_the_turns_allowed(method, capsys):
     assert cli.main(['ask', '--json', '--k', '7', '--method', method, CANOE]) == 0
@@ -159,27 +118,11 @@ def test_every_method_answers_within_the_turns_allowed(method, capsys):
     assert trace.method == method and 0 < len(trace.read) <= 7 and trace.answer
 
 
-def test_memma_is_asked_within_its_turns_and_the_demo_mends_a_probe(capsys, monkeypatch):
-    monkeypatch.setattr(cli, '_DEMO_QUESTIONS', (12,))
-    assert cli.main(['ask', CANOE, '--method', 'memma', '--k', '12', '--json']) == 0
-    trace = Trace.from_json(capsys.readouterr().out)
-    assert (trace.method, trace.answer, trace.evidence[0]) == ('memma', 'the weekend before 27 June 2024', 'D8:8')
-    assert len(trace.read) <= 12 and {step.k for step in trace.steps if step.kind == 'search'} == {15}
-    assert cli.main(['demo', '--no-report']) == 0
-    shown = capsys.readouterr().out
-    assert '\nmemma\n' in shown and 'before     failed' in shown and 'after      passed' in shown and 'MERGE' in shown
-
-
-@pytest.mark.parametrize('words', [['paper', 'memr3'], ['paper', 'loops'], ['bench']])
-def test_without_a_file_it_is_one_line(words, capsys):
-    assert cli.main(words) == 2
-    assert 'needs --data' in capsys.readouterr().err
-
-
 def test_tot_needs_no_file_and_refuses_a_bad_one(capsys, tmp_path):
     assert cli.main(['paper', 'tot', '--questions', '16', '--json']) == 0
     rows = json.loads(capsys.readouterr().out)['tables']['Exact match (table 13)']['rows']
-    assert {row['method'] for row in rows} >= {'REMem'} and all(row['questions'] == 16 for row in rows)
+    assert all(row['questions'] == 16 for row in rows)
+    assert {row['method']: row['exact_match']['mean'] for row in rows}['REMem'] >= .99
     (tmp_path / 'bad.json').write_text('[{}]')
     assert cli.main(['paper', 'tot', '--data', str(tmp_path / 'bad.json')]) == 2
     assert capsys.readouterr().err.startswith('memnb: ')
@@ -222,30 +165,18 @@ def test_a_bench_with_a_bad_option_is_one_line(words, said, capsys):
 def test_an_estimate_asks_nothing(capsys):
     assert cli.main([*SMALL, '--model', 'any', '--base-url', CLOSED, '--estimate', '--prices', '1,2', '--judge', 'strict']) == 0
     printed = capsys.readouterr()
-    assert printed.out == '' and re.search(r'ask +memr3 +\d', printed.err) and re.search(r'build +gists', printed.err) and re.search(r'judge +memr3', printed.err) and 'dollars' in printed.err
+    assert printed.out == '' and 'dollars' in printed.err
+    assert all(re.search(row, printed.err) for row in (r'ask +memr3 +\d', r'build +gists', r'judge +memr3'))
 
 
 def test_a_bench_whose_server_is_down_counts_every_question_as_failed(capsys, tmp_path):
-    words = ['bench', '--data', SAMPLE, '--methods', 'rag', '--categories', 'open-domain', '--no-full-context', '--model', 'any', '--base-url', CLOSED]
+    words = ['bench', '--data', SAMPLE, '--methods', 'rag', '--categories', 'open-domain', '--no-full-context',
+             '--model', 'any', '--base-url', CLOSED]
     assert cli.main([*words, '--out', str(tmp_path), '--json']) == 3
     printed = capsys.readouterr()
     found = json.loads(printed.out)['rows'][0]
     assert found['errors'] == found['questions'] == 6 and found['evidence_recall']['n'] == 0 and found['f1_locomo']['mean'] is None
     assert '6 questions failed' in printed.err
-
-
-def test_a_question_that_is_no_text_is_mended_before_it_is_searched(capsys):
-    assert cli.main(['ask', '--json', 'When did Zofia \udcff go canoeing?']) == 0  # a stray byte on the command line
-    assert Trace.from_json(capsys.readouterr().out).steps[0].query == 'When did Zofia \ufffd go canoeing?'
-
-
-def test_without_a_number_of_turns_the_method_decides(capsys):
-    assert cli.main(['ask', '--json', '--method', 'rag', CANOE]) == 0
-    assert len(Trace.from_json(capsys.readouterr().out).read) == 25
-    assert cli.main(['ask', '--json', '--method', 'rag', '--k', '40', CANOE]) == 0
-    assert len(Trace.from_json(capsys.readouterr().out).read) == 40
-    assert cli.main(['ask', '--json', '--method', 'full-context', CANOE]) == 0
-    assert len(Trace.from_json(capsys.readouterr().out).read) == len(load_sample().turns)
 
 
 def test_a_registered_method_is_asked_with_the_budget_and_the_clock(monkeypatch, capsys):
@@ -281,13 +212,6 @@ def test_a_model_that_talks_nonsense_is_one_line_and_3(capsys, monkeypatch):
     assert 'error      ReplyError' in printed.out and KEY not in printed.out + printed.err
 
 
-def test_a_demo_whose_model_fails_ends_with_3(capsys, monkeypatch, tmp_path):
-    monkeypatch.chdir(tmp_path)
-    with Server(fail(403)) as server:
-        assert cli.main(['demo', '--model', 'shut', '--base-url', server.url]) == 3
-    assert capsys.readouterr().err.count('\n') == 1 and (tmp_path / 'memnb-report.html').exists()
-
-
 @pytest.mark.skipif(os.name == 'nt', reason='signals')
 def test_control_c_ends_with_130_and_no_words():
     def stalled(request):
@@ -300,17 +224,9 @@ def test_control_c_ends_with_130_and_no_words():
                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                    preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))  # a job in the background is born deaf
         while not started and process.poll() is None:
-            try:
-                process.wait(.05)
-            except subprocess.TimeoutExpired:
-                pass
-        for _ in range(5):  # who is not heard on a busy machine presses again
-            process.send_signal(signal.SIGINT)
-            try:
-                out, err = process.communicate(timeout=10)
-                break
-            except subprocess.TimeoutExpired:
-                pass
+            time.sleep(.05)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
     assert (process.returncode, out, err) == (130, b'', b'')
 
 
@@ -329,9 +245,7 @@ def test_the_demo_compares_the_methods_and_writes_the_report(tmp_path):
         assert report.count(question.text.replace("'", '&#x27;')) >= 3
     assert shown.count('\nrag\n') == shown.count('\nmemr3\n') == report.count('<h3>memr3</h3>') == len(cli._DEMO_QUESTIONS)
     assert 'D8:8 · 27 June 2024' in shown and 'searched' in shown and 'missing' in shown
-    assert max(len(line) for line in shown.splitlines()) < 160
-    assert {sample.questions[position].category for position in cli._DEMO_QUESTIONS} == {
-        'multi-hop', 'temporal', 'open-domain', 'single-hop', 'adversarial'}
+    assert 'before     failed' in shown and 'after      passed' in shown and 'MERGE' in shown
 
 
 def test_the_report_goes_where_it_is_told_or_where_it_can(tmp_path, monkeypatch, capsys):
@@ -405,32 +319,25 @@ def test_an_installed_package_copies_its_notebooks_and_keeps_what_the_user_chang
         'index.ipynb': 'as shipped', '01_one.ipynb': 'mine', '02_two.ipynb': 'as shipped'}
 
 
-def test_notebooks_that_cannot_be_copied_are_one_line_and_2(package, capsys):
-    Path('memnb-notebooks').write_text('a file in the way')
-    assert cli.main(['lab']) == 2
-    assert 'memnb-notebooks' in capsys.readouterr().err
-
-
-def test_a_checkout_opens_its_own_notebooks():
-    assert cli.notebook_folder() == Path(cli.__file__).parent.parent / 'nbs'
+def fake_lab(folder, code):
+    """The search path of a JupyterLab that runs this code."""
+    (folder / 'jupyterlab').mkdir()
+    (folder / 'jupyterlab' / '__init__.py').write_text('')
+    (folder / 'jupyterlab' / '__main__.py').write_text(code)
+    return os.pathsep.join([str(folder), *sys.path])
 
 
 def test_lab_starts_jupyterlab_on_the_notebooks_and_passes_the_options_on(tmp_path):
-    (tmp_path / 'jupyterlab').mkdir()
-    (tmp_path / 'jupyterlab' / '__init__.py').write_text('')
-    (tmp_path / 'jupyterlab' / '__main__.py').write_text('import sys; print(sys.argv[1:]); sys.exit(7)')
-    process = memnb('lab', '--no-browser', '--port=0', PYTHONPATH=os.pathsep.join([str(tmp_path), *sys.path]))
+    path = fake_lab(tmp_path, 'import sys; print(sys.argv[1:]); sys.exit(7)')
+    process = memnb('lab', '--no-browser', '--port=0', PYTHONPATH=path)
     assert process.returncode == 7
     assert process.stdout.decode().strip() == repr(['--no-browser', '--port=0', str(cli.notebook_folder())])
 
 
 @pytest.mark.skipif(os.name == 'nt', reason='signals')
-def test_who_ends_lab_ends_jupyterlab(tmp_path):
-    (tmp_path / 'jupyterlab').mkdir()
-    (tmp_path / 'jupyterlab' / '__init__.py').write_text('')
-    (tmp_path / 'jupyterlab' / '__main__.py').write_text('import time; print("up", flush=True); time.sleep(60)')
-    process = subprocess.Popen([sys.executable, '-m', 'memnb.cli', 'lab'], stdout=subprocess.PIPE,
-                               env={**BUFFERED, 'PYTHONPATH': os.pathsep.join([str(tmp_path), *sys.path])})
+def test_a_signal_that_ends_lab_ends_jupyterlab(tmp_path):
+    path = fake_lab(tmp_path, 'import time; print("up", flush=True); time.sleep(60)')
+    process = subprocess.Popen([sys.executable, '-m', 'memnb.cli', 'lab'], stdout=subprocess.PIPE, env={**BUFFERED, 'PYTHONPATH': path})
     assert process.stdout.readline() == b'up\n'
     process.terminate()
     assert process.stdout.read() == b'' and process.wait(30) != 0  # its output ends only when both have ended
@@ -440,23 +347,6 @@ def test_without_jupyterlab_one_line_says_what_to_install(monkeypatch, capsys):
     monkeypatch.setattr(cli.importlib.util, 'find_spec', lambda name: None)
     assert cli.main(['lab']) == 2
     assert capsys.readouterr().err == "memnb: JupyterLab is not installed; this installs it: pip install 'memnb[lab]'\n"
-
-
-def test_control_c_is_left_to_jupyterlab(monkeypatch, package):
-    class Interrupted:
-        def __init__(self, command):
-            self.waits = iter([KeyboardInterrupt, 0])
-
-        def wait(self):
-            result = next(self.waits)
-            if result == 0:
-                return 0
-            raise result
-
-    monkeypatch.setattr(cli.importlib.util, 'find_spec', lambda name: True)
-    monkeypatch.setattr(cli.subprocess, 'Popen', Interrupted)
-    monkeypatch.setattr(cli.signal, 'signal', lambda *_: None)
-    assert cli.main(['lab']) == 0
 
 
 def test_control_c_elsewhere_is_130(monkeypatch, capsys):

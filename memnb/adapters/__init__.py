@@ -1,0 +1,7 @@
+"""Other people's stores, frameworks and models.
+
+stores        SQLite, pandas, Qdrant, LangChain, LlamaIndex, LangGraph, mem0, graphiti
+frameworks    LangChain retriever, LangGraph graph, function calling
+mcp_server    a memory for an assistant
+small_models  a model on this machine; prompts in parts
+"""

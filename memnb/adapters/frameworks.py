@@ -23,20 +23,17 @@ from ..core.retriever import as_retriever, Hit
 from ..core.roles import LMError, RuleLM, strict_schema
 from ..core.time import TimeSpan
 from ..core.trace import mend, Seen, ToolStep, Trace
-from ..memr3.loop import answer as final_answer, decide, generate, MemR3, Progress, reflect, retrieve
+from ..memr3.loop import MemR3, Progress
 from ..memr3.tracker import TrackerReply
 
 # %% auto #0
-__all__ = ['cited_snippets', 'as_langchain_retriever', 'as_langgraph', 'as_functions', 'call_functions']
+__all__ = ['as_langchain_retriever', 'as_langgraph', 'as_functions', 'call_functions']
 
-# %% ../../nbs/8_use/02_frameworks.ipynb #4f7b7ccd
-def cited_snippets(
-    trace: Trace,
-    cited: bool = True,  # False: all that was read, in the order of reading
-) -> list[tuple[Seen, list[str]]]:
-    """Return the snippets that an answer rests on, best first, each with the turns that it is cited for."""
+# %% ../../nbs/8_use/02_frameworks.ipynb #5af6a493
+def _cited_snippets(trace: Trace) -> list[tuple[Seen, list[str]]]:
+    """The snippets that an answer rests on, best first, each with the turns that it is cited for."""
     found: dict[str, tuple[Seen, list[str]]] = {}
-    for turn in trace.evidence if cited else trace.read:
+    for turn in trace.evidence:
         seen = trace.seen(turn) or Seen(id=turn, text='')
         found.setdefault(seen.id, (seen, []))[1].append(turn)
     return list(found.values())
@@ -52,7 +49,8 @@ def _retriever_class() -> type:
         raise needs('langchain-core') from error
 
     class MemnbRetriever(BaseRetriever):
-        """Documents from a memory or a loop of memnb."""
+        """Documents from a memory or a loop of memnb; awaited, it works in a thread."""
+
         find: Callable[..., list[dict]]
 
         def _get_relevant_documents(self, query, *, run_manager=None, **options):
@@ -60,6 +58,7 @@ def _retriever_class() -> type:
 
         async def _aget_relevant_documents(self, query, *, run_manager=None, **options):
             return await asyncio.to_thread(self._get_relevant_documents, query, **options)
+
     return MemnbRetriever
 
 
@@ -68,39 +67,50 @@ def as_langchain_retriever(
     k: int = 10,  # of a memory: how many documents
     *,
     names: Fields = Fields(),  # under which names the metadata are
-    dated: bool = False,  # True: a text begins with date and speaker, as a prompt wants it
-    cited: bool = True,  # of a loop: what its answer rests on; False: all that it read
-    on_trace: Callable[[Trace], Any] | None = None,  # of a loop: gets each trace
+    on_trace: Callable[[Trace], Any] = lambda trace: None,  # of a loop: gets each trace
 ) -> Any:
     """Return a `BaseRetriever` of LangChain. Options of `invoke` go on: `k`, `exclude`, `during` to a memory, `asked`, `budget` to a loop.
 
     An ImportError without langchain-core, a TypeError for what is neither; a loop that ends with an error raises `LMError`."""
-    def document(snippet: Snippet, when: str | None = None, **more: Any) -> dict:
-        text = (f'[{when}] ' if when else '') + snippet.line if dated else snippet.text
-        known = {name: value for name, value in {'when': when, **more}.items() if value is not None}
-        return {'id': snippet.id, 'page_content': text, 'metadata': fields_of(snippet, names) | known}
+
+    def document(snippet: Snippet, **more: Any) -> dict:
+        known = {name: value for name, value in more.items() if value is not None}
+        return {
+            'id': snippet.id,
+            'page_content': snippet.text,
+            'metadata': fields_of(snippet, names) | known,
+        }
 
     def by_loop(query: str, **options: Any) -> list[dict]:
         trace = source.ask(query, **options)
-        if on_trace is not None:
-            on_trace(trace)
+        on_trace(trace)
         if trace.error is not None:
             raise LMError(trace.error)
-        return [document(Snippet(seen.id, seen.text, tuple(seen.sources), speaker=seen.speaker), seen.when, cited=turns)
-                for seen, turns in cited_snippets(trace, cited)]
+        return [
+            document(
+                Snippet(seen.id, seen.text, tuple(seen.sources), speaker=seen.speaker),
+                when=seen.when,
+                cited=turns,
+            )
+            for seen, turns in _cited_snippets(trace)
+        ]
 
     def by_search(query: str, **options: Any) -> list[dict]:
-        return [document(hit.snippet, score=hit.score) for hit in retriever.search(query, **{'k': k, **options})]
+        return [
+            document(hit.snippet, score=hit.score)
+            for hit in retriever.search(query, **{'k': k, **options})
+        ]
 
     if callable(getattr(source, 'ask', None)):
         return _retriever_class()(find=by_loop)
     retriever = as_retriever(source)
     return _retriever_class()(find=by_search)
 
-# %% ../../nbs/8_use/02_frameworks.ipynb #32595b82
+# %% ../../nbs/8_use/02_frameworks.ipynb #0b3dd925
 @dataclass
 class _State:
     """What one question carries from node to node, beside its trace."""
+
     asked: TimeSpan | None = None  # the day of asking
     budget: int | None = None  # in turns
     read: list[str] = field(default_factory=list)  # the turns that were paid for
@@ -115,10 +125,17 @@ _STATE = TypeAdapter(_State)
 def _write_state(run: Run, state: _State) -> dict:
     """Run and state as values of the graph: plain, and the same for the same run."""
     state.read = [] if run.memory is None else run.memory.read
-    plain = _STATE.dump_python(state, mode='json', exclude={'now': {'fresh': {'__all__': {'score'}}}})
+    plain = _STATE.dump_python(
+        state, mode='json', exclude={'now': {'fresh': {'__all__': {'score'}}}}
+    )
     plain['now']['shown'].sort()
     trace = run.trace.model_dump(mode='json')
-    return {'trace': trace, 'answer': trace['answer'], 'evidence': trace['evidence'], 'walk': json.dumps(plain)}
+    return {
+        'trace': trace,
+        'answer': trace['answer'],
+        'evidence': trace['evidence'],
+        'walk': json.dumps(plain),
+    }
 
 
 def _read_state(loop: MemR3, values: dict) -> tuple[Run, _State]:
@@ -135,7 +152,10 @@ def _start(loop: MemR3, values: dict) -> dict:
     """The state before the first retrieval. A ValueError for a question, a budget or a day that is none."""
     asked, budget = values.get('asked'), values.get('budget')
     asked = TimeSpan.fromisoformat(asked) if isinstance(asked, str) else asked
-    return _write_state(Run(values['question'], loop.method, loop.lm, loop.memory, asked, budget), _State(asked, budget))
+    return _write_state(
+        Run(values['question'], loop.method, loop.lm, loop.memory, asked, budget),
+        _State(asked, budget),
+    )
 
 
 def _visit(loop: MemR3, name: str, values: dict, writer: Callable) -> dict:
@@ -146,16 +166,18 @@ def _visit(loop: MemR3, name: str, values: dict, writer: Callable) -> dict:
         if name == 'retrieve' and state.reply is None:  # the first one, with the question itself
             state.now.take(run.search(run.question, loop.chunks_per_iteration, iteration=1))
         elif name == 'retrieve':
-            retrieve(loop, run, state.now, state.reply, state.iteration)
+            loop.retrieve(run, state.now, state.reply, state.iteration)
         elif name == 'generate':
             state.iteration += 1
-            state.reply = generate(loop, run, state.now, state.iteration)
+            state.reply = loop.generate(run, state.now, state.iteration)
         elif name == 'router':
-            update['action'] = decide(loop, run, state.now, state.reply.decision, state.iteration).action
+            update['action'] = loop.decide(
+                run, state.now, state.reply.decision, state.iteration
+            ).action
         elif name == 'reflect':
-            reflect(run, state.now, state.reply, state.iteration)
+            loop.reflect(run, state.now, state.reply, state.iteration)
         else:
-            final_answer(run, state.now, state.reply.detailed_answer)
+            loop.answer(run, state.now, state.reply.detailed_answer)
     except LMError as error:
         run.trace.error = f'{type(error).__name__}: {error}'
     update |= _write_state(run, state)
@@ -178,25 +200,44 @@ def as_langgraph(
         from langgraph.graph import END, START, StateGraph
     except ImportError as error:
         raise needs('langgraph') from error
-    inputs = {'question': str, 'asked': Annotated[TimeSpan | str | None, EphemeralValue], 'budget': Annotated[int | None, EphemeralValue]}
+    day, number = (
+        Annotated[TimeSpan | str | None, EphemeralValue],
+        Annotated[int | None, EphemeralValue],
+    )
+    inputs = {'question': str, 'asked': day, 'budget': number}
     outputs = {'answer': str | None, 'evidence': list, 'trace': dict}
-    state = {**inputs, **outputs, 'walk': str, 'action': str}
-    graph = StateGraph(TypedDict('State', state, total=False), input_schema=TypedDict('Input', inputs, total=False),
-                       output_schema=TypedDict('Output', outputs))
+    state = TypedDict('State', {**inputs, **outputs, 'walk': str, 'action': str}, total=False)
+    graph = StateGraph(
+        state,
+        input_schema=TypedDict('Input', inputs, total=False),
+        output_schema=TypedDict('Output', outputs),
+    )
 
-    def node(name: str) -> Callable[..., dict]:
+    def add(name: str) -> None:
         def visit(state, writer):  # LangGraph goes by the name `writer`
             return _visit(loop, name, state, writer)
-        return visit
+
+        graph.add_node(name, visit)
 
     graph.add_node('start', partial(_start, loop))
     for name in ('retrieve', 'generate', 'router', 'reflect', 'answer'):
-        graph.add_node(name, node(name))
-    for here, there in [(START, 'start'), ('start', 'retrieve'), ('reflect', 'generate'), ('answer', END)]:
+        add(name)
+    for here, there in [
+        (START, 'start'),
+        ('start', 'retrieve'),
+        ('reflect', 'generate'),
+        ('answer', END),
+    ]:
         graph.add_edge(here, there)
     for here, there in [('retrieve', 'generate'), ('generate', 'router')]:
-        graph.add_conditional_edges(here, lambda state: 'failed' if state['trace']['error'] else 'well', {'well': there, 'failed': END})
-    graph.add_conditional_edges('router', lambda state: state['action'], ['retrieve', 'reflect', 'answer'])
+        graph.add_conditional_edges(
+            here,
+            lambda state: 'failed' if state['trace']['error'] else 'well',
+            {'well': there, 'failed': END},
+        )
+    graph.add_conditional_edges(
+        'router', lambda state: state['action'], ['retrieve', 'reflect', 'answer']
+    )
     return graph.compile(**options).with_config(recursion_limit=3 * loop.limits.max_iterations + 3)
 
 # %% ../../nbs/8_use/02_frameworks.ipynb #aa14b563
@@ -220,9 +261,15 @@ def _by_name(tools: Iterable[Any]) -> dict[str, Tool]:
     made = [tool if isinstance(tool, Tool) else Tool.of(tool) for tool in tools]
     offered = [tool for tool in made if not tool.ends]
     named = {tool.name: tool for tool in offered}
-    if not named or len(named) < len(offered) or not all(re.fullmatch('[a-zA-Z0-9_-]{1,64}', name) for name in named):
+    if (
+        not named
+        or len(named) < len(offered)
+        or not all(re.fullmatch('[a-zA-Z0-9_-]{1,64}', name) for name in named)
+    ):
         names = [tool.name for tool in made]
-        raise ValueError(f'tools: expected one or more with different names of up to 64 of a-z, A-Z, 0-9, _ and -, got {names}')
+        raise ValueError(
+            f'tools: expected one or more with different names of up to 64 of a-z, A-Z, 0-9, _ and -, got {names}'
+        )
     return named
 
 
@@ -231,15 +278,26 @@ def as_functions(
     strict: bool = True,  # False: for a server that does not know the word; what has a default may then be left out
 ) -> list[dict]:
     """Return what `client.chat.completions.create(tools=…)` takes. A TypeError for what cannot be searched."""
-    tools = _by_name(source if isinstance(source, Sequence) and not isinstance(source, str) else tools_of(source)).values()
+    tools = _by_name(
+        source if isinstance(source, Sequence) and not isinstance(source, str) else tools_of(source)
+    ).values()
     if not strict:
         return [tool.schema() for tool in tools]
     functions = []
     for tool in tools:
         schema, fields = strict_schema(tool.arguments), tool.arguments.model_fields
-        properties = {name: _argument(inner, fields[name]) for name, inner in schema['properties'].items()}
-        parameters = {word: value for word, value in schema.items() if word != 'title'} | {'properties': properties}
-        function = {'name': tool.name, 'description': tool.description, 'parameters': parameters, 'strict': True}
+        properties = {
+            name: _argument(inner, fields[name]) for name, inner in schema['properties'].items()
+        }
+        parameters = {word: value for word, value in schema.items() if word != 'title'} | {
+            'properties': properties
+        }
+        function = {
+            'name': tool.name,
+            'description': tool.description,
+            'parameters': parameters,
+            'strict': True,
+        }
         functions.append({'type': 'function', 'function': function})
     return functions
 
@@ -265,32 +323,61 @@ def _arguments(said: Any) -> dict:
     except ValueError as error:
         raise ValueError(f'the arguments are no JSON: {error}') from None
     if not isinstance(value, dict):
-        raise ValueError(f'the arguments: expected a JSON object, got {json.dumps(value, default=repr)[:80]}')
+        raise ValueError(
+            f'the arguments: expected a JSON object, got {json.dumps(value, default=repr)[:80]}'
+        )
     return value
 
 
 def call_functions(
-    tools: Sequence[Any],  # the list that `as_functions` was given; for a memory, `tools_of(memory)`
-    calls: Iterable[Any] | None,  # `message.tool_calls`, as objects of the client or as dictionaries; None: nothing was called
-    run: Run | None = None,  # the record of this conversation, with its budget, what was read, and the trace
+    tools: Sequence[
+        Any
+    ],  # the list that `as_functions` was given; for a memory, `tools_of(memory)`
+    calls: Iterable[Any]
+    | None,  # `message.tool_calls`, as objects of the client or as dictionaries; None: nothing was called
+    run: Run
+    | None = None,  # the record of this conversation, with its budget, what was read, and the trace
 ) -> list[dict]:
     """Return the messages to send back, one for each call, in order. `MemoryFailed` where a tool breaks; a TypeError for a memory as `tools`."""
     if isinstance(tools, str) or not isinstance(tools, Sequence):
-        raise TypeError(f'tools: expected the list that as_functions was given, such as tools_of(memory), got a {type(tools).__name__}')
-    named, run, messages = _by_name(tools), run or Run('(function calls)', 'functions', RuleLM()), []
-    iteration = 1 + max((step.iteration for step in run.trace.steps if isinstance(step, ToolStep)), default=0)
+        raise TypeError(
+            f'tools: expected the list that as_functions was given, such as tools_of(memory), got a {type(tools).__name__}'
+        )
+    named, run, messages = (
+        _by_name(tools),
+        run or Run('(function calls)', 'functions', RuleLM()),
+        [],
+    )
+    iteration = 1 + max(
+        (step.iteration for step in run.trace.steps if isinstance(step, ToolStep)), default=0
+    )
     for call in calls or ():
-        function = _part(call, 'function') or _part(call, 'custom')  # a custom tool has an input in the place of arguments
-        name, said = str(_part(function, 'name') or ''), _part(function, 'arguments') or _part(function, 'input')
+        function = _part(call, 'function') or _part(
+            call, 'custom'
+        )  # a custom tool has an input in the place of arguments
+        name, said = (
+            str(_part(function, 'name') or ''),
+            _part(function, 'arguments') or _part(function, 'input'),
+        )
         try:
             if name not in named:
                 raise ValueError(f'there is no tool {name!r:.80}; there are {", ".join(named)}')
             arguments = _arguments(said)
         except ValueError as error:
             problem = f'{name if name in named else "refused"}: {error}'
-            run.note(ToolStep(iteration=iteration, tool=name, arguments={'arguments': str(said)[:300]}, note=problem, error=True))
+            run.note(
+                ToolStep(
+                    iteration=iteration,
+                    tool=name,
+                    arguments={'arguments': str(said)[:300]},
+                    note=problem,
+                    error=True,
+                )
+            )
             seen = Observation(problem, error=True)
         else:
             seen = run.use(named[name], arguments, iteration)
-        messages.append({'role': 'tool', 'tool_call_id': _part(call, 'id'), 'content': mend(seen.line)})
+        messages.append(
+            {'role': 'tool', 'tool_call_id': _part(call, 'id'), 'content': mend(seen.line)}
+        )
     return messages

@@ -24,14 +24,27 @@ def mend(text: str) -> str:
     return text.encode('utf-16-le', 'surrogatepass').decode('utf-16-le', 'replace')
 
 
-_STEERING = (*range(0x80, 0xA0), 0x2028, 0x2029, *range(0x202A, 0x202F), *range(0x2066, 0x206A), *range(0xD800, 0xE000),
-             0xFFFE, 0xFFFF)
-_PICTURES = {code: chr(0x2400 + code) for code in range(32)} | {127: '\u2421'} | dict.fromkeys(_STEERING, '\ufffd')
+_STEERING = (
+    *range(0x80, 0xA0),
+    0x2028,
+    0x2029,
+    *range(0x202A, 0x202F),
+    *range(0x2066, 0x206A),
+    *range(0xD800, 0xE000),
+    0xFFFE,
+    0xFFFF,
+)
+_PICTURES = (
+    {code: chr(0x2400 + code) for code in range(32)}
+    | {127: '\u2421'}
+    | dict.fromkeys(_STEERING, '\ufffd')
+)
 
 
-def printable(text: str,
-              lines: bool = False,  # keep line breaks and tabs; else all white space becomes single blanks
-              ) -> str:
+def printable(
+    text: str,
+    lines: bool = False,  # keep line breaks and tabs; else all white space becomes single blanks
+) -> str:
     "`text` with nothing left that a terminal or a browser would act upon, or that XML forbids."
     if lines:
         return text.replace('\r\n', '\n').translate({**_PICTURES, 9: '\t', 10: '\n'})
@@ -53,7 +66,9 @@ def _plain(value: Any) -> Any:
     return json.loads(mend(written), parse_constant=lambda name: None)
 
 
-Text = Annotated[str, BeforeValidator(lambda value: mend(value) if isinstance(value, str) else value)]
+Text = Annotated[
+    str, BeforeValidator(lambda value: mend(value) if isinstance(value, str) else value)
+]
 _Number = Annotated[float | None, BeforeValidator(_finite)]
 _Plain = Annotated[dict[str, Any] | None, BeforeValidator(_plain)]
 
@@ -64,6 +79,7 @@ class _Strict(BaseModel):
 
 class Bullet(_Strict):
     "One piece of evidence, the turns that it rests on, and whether they were retrieved."
+
     text: Text
     sources: list[Text] = []
     grounded: bool = True
@@ -71,6 +87,7 @@ class Bullet(_Strict):
 
 class Seen(_Strict):
     "A snippet as it was shown to a role: `sources` are turn ids, `when` is the date as a person writes it."
+
     id: Text
     text: Text
     sources: list[Text] = []
@@ -82,9 +99,19 @@ class Seen(_Strict):
     def of(cls, hit) -> Seen:
         "The record of a `Hit`: its date is the day it was said or, where that is unknown, the time it happened."
         snippet = hit.snippet
-        when = f'{snippet.said.day} {snippet.said:%B %Y}' if snippet.said else snippet.time and str(snippet.time)
-        return cls(id=snippet.id, text=snippet.text, sources=list(snippet.sources), score=hit.score, when=when,
-                   speaker=snippet.speaker)
+        when = (
+            f'{snippet.said.day} {snippet.said:%B %Y}'
+            if snippet.said
+            else snippet.time and str(snippet.time)
+        )
+        return cls(
+            id=snippet.id,
+            text=snippet.text,
+            sources=list(snippet.sources),
+            score=hit.score,
+            when=when,
+            speaker=snippet.speaker,
+        )
 
     @property
     def turns(self) -> list[str]:
@@ -94,6 +121,7 @@ class Seen(_Strict):
 
 class Step(_Strict):
     "One step of a loop. A subclass sets `kind: Literal['name'] = 'name'` and is then known by that name."
+
     kind: str
     kinds: ClassVar[dict[str, type]] = {}
 
@@ -104,7 +132,9 @@ class Step(_Strict):
         if not isinstance(kind, str):
             raise TypeError(f"{cls.__name__} needs a line kind: Literal['name'] = 'name'")
         if Step.kinds.get(kind, cls).__qualname__ != cls.__qualname__:
-            raise TypeError(f'{cls.__name__}: the kind {kind!r} belongs to {Step.kinds[kind].__name__} already')
+            raise TypeError(
+                f'{cls.__name__}: the kind {kind!r} belongs to {Step.kinds[kind].__name__} already'
+            )
         Step.kinds[kind] = cls
 
 
@@ -115,12 +145,15 @@ def as_step(value: Any) -> Step:
     kind = value.get('kind') if isinstance(value, dict) else None
     if not isinstance(kind, str) or kind not in Step.kinds:
         known = ', '.join(sorted(Step.kinds))
-        raise ValueError(f'unknown kind of step {kind!r}: known are {known} (is the module that defines it imported?)')
+        raise ValueError(
+            f'unknown kind of step {kind!r}: known are {known} (is the module that defines it imported?)'
+        )
     return Step.kinds[kind].model_validate(value)
 
 # %% ../../nbs/1_core/07_trace.ipynb #811d1861
 class SearchStep(Step):
     "A search: the query, how many were asked for, how many ids were masked, what came back, best first, or what went wrong."
+
     kind: Literal['search'] = 'search'
     iteration: int
     query: Text
@@ -132,6 +165,7 @@ class SearchStep(Step):
 
 class ModelStep(Step):
     "One role was asked: the prompt (empty where a rule answered without one), the reply, the cost, what went wrong."
+
     kind: Literal['model'] = 'model'
     role: Text
     system: Text = ''
@@ -139,19 +173,30 @@ class ModelStep(Step):
     reply: _Plain = None
     usage: Usage = Usage()
     error: Text | None = None
-    raw: Text | None = None  # what the model said, to the letter; None: nothing came, or a rule answered
+    raw: Text | None = (
+        None  # what the model said, to the letter; None: nothing came, or a rule answered
+    )
     attempts: int = 1  # 2: the first text was refused
     cached: bool = False  # True: replayed from a record; `usage` is what it cost then
 
     @classmethod
     def of(cls, call: Call) -> ModelStep:
         "The step of an answered call."
-        return cls(role=call.role, system=call.system, user=call.user, reply=call.reply, usage=call.usage,
-                   raw=call.raw, attempts=call.attempts, cached=call.cached)
+        return cls(
+            role=call.role,
+            system=call.system,
+            user=call.user,
+            reply=call.reply,
+            usage=call.usage,
+            raw=call.raw,
+            attempts=call.attempts,
+            cached=call.cached,
+        )
 
 
 class StateStep(Step):
     "Evidence and gaps after an update; `gained` (texts of new bullets), `closed` and `opened` (gaps) say what changed."
+
     kind: Literal['state'] = 'state'
     iteration: int
     evidence: list[Bullet] = []
@@ -163,6 +208,7 @@ class StateStep(Step):
 
 class RouteStep(Step):
     "What was proposed, what the router decided, and why."
+
     kind: Literal['route'] = 'route'
     iteration: int
     proposed: Text
@@ -172,6 +218,7 @@ class RouteStep(Step):
 
 class NoteStep(Step):
     "A reflection that the loop wrote for itself."
+
     kind: Literal['note'] = 'note'
     iteration: int
     text: Text
@@ -179,6 +226,7 @@ class NoteStep(Step):
 
 class ToolStep(Step):
     "A tool was called: why, with which arguments, what it showed; `error` where the call was refused or failed."
+
     kind: Literal['tool'] = 'tool'
     iteration: int
     tool: Text
@@ -192,6 +240,7 @@ class ToolStep(Step):
 
 class AnswerStep(Step):
     "The draft, where there was one, and the answer made from it."
+
     kind: Literal['answer'] = 'answer'
     draft: Text | None = None
     answer: Text
@@ -203,6 +252,7 @@ class TraceError(ValueError):
 
 class Trace(_Strict):
     "The record of one question: answer, evidence (turn ids, best first), turns read, open gaps, steps, cost by role, error."
+
     question: Text
     method: Text
     model: Text
@@ -238,7 +288,9 @@ class Trace(_Strict):
 
     def seen(self, turn: str) -> Seen | None:
         "The snippet in which a turn was shown (the one of the fewest turns), or None."
-        hits = [hit for step in self.steps for hit in getattr(step, 'hits', ()) if turn in hit.turns]
+        hits = [
+            hit for step in self.steps for hit in getattr(step, 'hits', ()) if turn in hit.turns
+        ]
         return min(hits, key=lambda hit: len(hit.turns), default=None)
 
     def shown_evidence(self) -> tuple[Seen, ...]:
@@ -249,13 +301,15 @@ class Trace(_Strict):
             shown.append(hit.model_copy(update={'id': turn, 'score': None}))
         return tuple(shown)
 
-    def to_text(self,
-                color: bool = False,  # add terminal colours, and nothing else
-                width: int = 100,  # characters in a line, at least 40
-                brief: bool = False,  # to stand under the question: a line for each step, no snippets, three of the evidence
-                ) -> str:
+    def to_text(
+        self,
+        color: bool = False,  # add terminal colours, and nothing else
+        width: int = 100,  # characters in a line, at least 40
+        brief: bool = False,  # to stand under the question: a line for each step, no snippets, three of the evidence
+    ) -> str:
         "All steps as plain text."
         from memnb.views.html import trace_text
+
         return trace_text(self, color, width, brief)
 
     __str__ = to_text
@@ -265,4 +319,5 @@ class Trace(_Strict):
 
     def _repr_html_(self):
         from memnb.views.html import trace_html
+
         return trace_html(self)

@@ -1,0 +1,12 @@
+"""Benchmarks, metrics and experiments.
+
+datasets      LoCoMo, your own JSON lines, downloads
+benchmarks    REALTALK, LongMemEval, Complex-TR, MuSiQue, 2Wiki
+test_of_time  Test of Time: loader and generator
+metrics       named metrics, intervals over clusters
+judge         a judge by rule or model, and its calibration
+registry      the one list of data sets, memories and methods
+experiment    grids, resume, workers, costs, tables
+papers        the papers' tables as declarations
+report        one HTML page of a run
+"""

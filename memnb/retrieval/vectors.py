@@ -28,6 +28,7 @@ __all__ = ['Embedder', 'WordLlamaEmbedder', 'EmbedderError', 'OpenAIEmbedder', '
 # %% ../../nbs/1_core/13_vectors.ipynb #70f6e19e
 class Embedder(Protocol):
     "A function from n texts to an (n, d) array of numbers, with a name that says which model it is."
+
     name: str
 
     def __call__(self, texts: list[str]) -> np.ndarray:
@@ -36,22 +37,29 @@ class Embedder(Protocol):
 
 class WordLlamaEmbedder:
     "Static vectors of 256 dimensions from the package wordllama, whose weights are inside it. Loaded at the first call."
+
     name = 'wordllama-256'
 
     def __call__(self, texts: list[str]) -> np.ndarray:
-        return _wordllama().embed([text.encode('utf-8', 'replace').decode('utf-8') for text in texts])
+        return _wordllama().embed(
+            [text.encode('utf-8', 'replace').decode('utf-8') for text in texts]
+        )
 
 
 @cache
 def _wordllama():
     "The model, from the files of its own package: a plain `load()` would ask a hub for a tokenizer that is there already."
     root, handler = logging.getLogger(), logging.NullHandler()
-    root.addHandler(handler)  # with a handler there, wordllama's import leaves the settings of logging alone
+    root.addHandler(
+        handler
+    )  # with a handler there, wordllama's import leaves the settings of logging alone
     try:
         import wordllama
     finally:
         root.removeHandler(handler)
-    return wordllama.WordLlama.load(cache_dir=Path(wordllama.__file__).parent, disable_download=True)
+    return wordllama.WordLlama.load(
+        cache_dir=Path(wordllama.__file__).parent, disable_download=True
+    )
 
 
 class EmbedderError(RuntimeError):
@@ -61,11 +69,14 @@ class EmbedderError(RuntimeError):
 class OpenAIEmbedder:
     "Vectors from any server that speaks OpenAI's embeddings protocol, asked in batches; `EmbedderError` if it fails."
 
-    def __init__(self, model: str,
-                 base_url: str | None = None,  # None: what the openai package takes
-                 *, batch: int = 128,  # texts a call
-                 client: object = None,  # an openai.OpenAI with your own settings, in place of base_url
-                 ):
+    def __init__(
+        self,
+        model: str,
+        base_url: str | None = None,  # None: what the openai package takes
+        *,
+        batch: int = 128,  # texts a call
+        client: object = None,  # an openai.OpenAI with your own settings, in place of base_url
+    ):
         if batch < 1:
             raise ValueError(f'batch: expected 1 or more, got {batch}')
         self.name, self.base_url, self.batch, self._client = model, base_url, batch, client
@@ -74,29 +85,38 @@ class OpenAIEmbedder:
         texts = [text or ' ' for text in texts]  # servers refuse an empty text
         rows = []
         for start in range(0, len(texts), self.batch):
-            rows += self._rows(texts[start:start + self.batch])
+            rows += self._rows(texts[start : start + self.batch])
         return np.array(rows)
 
     def _rows(self, texts: list[str]) -> list[list[float]]:
         "The vectors of one batch in the order of its texts."
         from openai import OpenAI, OpenAIError
+
         try:
-            if self._client is None:  # a server of your own needs no key, but the client insists on one
+            if (
+                self._client is None
+            ):  # a server of your own needs no key, but the client insists on one
                 key = os.environ.get('OPENAI_API_KEY') or ('none' if self.base_url else None)
                 self._client = OpenAI(base_url=self.base_url, api_key=key)
-            data = self._client.embeddings.create(model=self.name, input=texts, encoding_format='float').data
+            data = self._client.embeddings.create(
+                model=self.name, input=texts, encoding_format='float'
+            ).data
         except OpenAIError as error:
             status = getattr(error, 'status_code', None)
             raise EmbedderError(f'{self.name}: {type(error).__name__}, status {status}') from None
         rows = {one.index: one.embedding for one in data}
         if len(data) != len(texts) or sorted(rows) != list(range(len(texts))):
-            raise EmbedderError(f'{self.name}: expected one vector for each of {len(texts)} texts, got {len(data)}')
+            raise EmbedderError(
+                f'{self.name}: expected one vector for each of {len(texts)} texts, got {len(data)}'
+            )
         return [rows[place] for place in range(len(texts))]
 
 # %% ../../nbs/1_core/13_vectors.ipynb #4ab7ff45
 def without_names(text: str, names: Collection[str]) -> str:
     "A text without the words of the given names and their possessive 's, in any case."
-    words = sorted({word for name in names for word in name.split()}, key=lambda word: (-len(word), word))
+    words = sorted(
+        {word for name in names for word in name.split()}, key=lambda word: (-len(word), word)
+    )
     if not words:
         return text
     pattern = r"(?<!\w)(?:" + '|'.join(map(re.escape, words)) + r")(?:['’]s)?(?!\w)"
@@ -121,39 +141,56 @@ def _name(embedder: Embedder) -> str:
 class Vectors:
     "The unit vectors of texts by one model, whose name is `model`."
 
-    def __init__(self, embedder: Embedder,
-                 names: Collection[str] = (),  # left out of every text
-                 dimension: int | None = None,  # None: whatever the first vectors have
-                 ):
+    def __init__(
+        self,
+        embedder: Embedder,
+        names: Collection[str] = (),  # left out of every text
+        dimension: int | None = None,  # None: whatever the first vectors have
+    ):
         self.embedder, self.names = embedder, tuple(names)
         self.model, self.dimension = _name(embedder), dimension
 
     def of(self, texts: list[str]) -> np.ndarray:
         "(n, d) float32 rows of length 1, or 0 where the model gives only zeros; `EmbedderMismatch` if the model changed."
         if _name(self.embedder) != self.model:
-            raise EmbedderMismatch(f'this index holds vectors of {self.model!r}, the embedder is {_name(self.embedder)!r}')
+            raise EmbedderMismatch(
+                f'this index holds vectors of {self.model!r}, the embedder is {_name(self.embedder)!r}'
+            )
         if not texts:
             return np.empty((0, self.dimension or 0), np.float32)
-        rows = np.asarray(self.embedder([without_names(text, self.names) for text in texts]), np.float64)
+        rows = np.asarray(
+            self.embedder([without_names(text, self.names) for text in texts]), np.float64
+        )
         if rows.ndim != 2 or len(rows) != len(texts) or not np.isfinite(rows).all():
-            raise ValueError(f'{self.model}: expected {len(texts)} rows of finite numbers, got an array of shape {rows.shape}')
+            raise ValueError(
+                f'{self.model}: expected {len(texts)} rows of finite numbers, got an array of shape {rows.shape}'
+            )
         if rows.shape[1] != (self.dimension or rows.shape[1]):
-            raise DimensionMismatch(f'{self.model}: this index holds {self.dimension} dimensions, got {rows.shape[1]}')
+            raise DimensionMismatch(
+                f'{self.model}: this index holds {self.dimension} dimensions, got {rows.shape[1]}'
+            )
         self.dimension = rows.shape[1]
         lengths = np.sqrt(np.einsum('ij,ij->i', rows, rows))[:, None]
         return (rows / np.where(lengths, lengths, 1)).astype(np.float32)
 
-    def reuse(self, texts: Mapping[str, str],  # by id
-              given: Mapping[str, np.ndarray],  # by id: float32 rows of this model, of length 1 or 0
-              ) -> np.ndarray:
+    def reuse(
+        self,
+        texts: Mapping[str, str],  # by id
+        given: Mapping[str, np.ndarray],  # by id: float32 rows of this model, of length 1 or 0
+    ) -> np.ndarray:
         "(n, d) rows of the texts in their order: as given where one is, else of the model. `DimensionMismatch`, `ValueError`."
-        rows, before = {id: _checked_row(id, given[id]) for id in texts if id in given}, self.dimension
+        rows, before = (
+            {id: _checked_row(id, given[id]) for id in texts if id in given},
+            self.dimension,
+        )
         missing = [id for id in texts if id not in rows]
         rows.update(zip(missing, self.of([texts[id] for id in missing])))
         lengths = {len(row) for row in rows.values()} | ({before} if before else set())
         if len(lengths) > 1:
             self.dimension = before
-            raise DimensionMismatch(f'{self.model}: expected vectors of one dimension, got {sorted(lengths)}')
+            raise DimensionMismatch(
+                f'{self.model}: expected vectors of one dimension, got {sorted(lengths)}'
+            )
         self.dimension = before or next(iter(lengths), None)
         return np.array([rows[id] for id in texts], np.float32)
 
@@ -161,7 +198,9 @@ class Vectors:
 def _checked_row(id: str, row: np.ndarray) -> np.ndarray:
     "A row that was given for an id, or `ValueError` if it is no float32 vector of length 1 or 0."
     if not isinstance(row, np.ndarray) or row.dtype != np.float32 or row.ndim != 1 or not len(row):
-        raise ValueError(f'vector of {id!r:.80}: expected a row of float32, got {getattr(row, "dtype", type(row).__name__)}')
+        raise ValueError(
+            f'vector of {id!r:.80}: expected a row of float32, got {getattr(row, "dtype", type(row).__name__)}'
+        )
     length = np.sqrt((row.astype(float) ** 2).sum())
     if length and not abs(length - 1) < 1e-4:
         raise ValueError(f'vector of {id!r:.80}: expected the length 1 or 0, got {length:.6g}')
@@ -171,35 +210,46 @@ def _checked_row(id: str, row: np.ndarray) -> np.ndarray:
 class DenseIndex(Index):
     "Exact cosine, by one model, whose name and dimension are `model` and `dimension`. Every snippet matches."
 
-    def __init__(self, embedder: Embedder = WordLlamaEmbedder(),
-                 *, names: Collection[str] = (),  # of speakers: left out of what is embedded, in snippets and in queries
-                 dimension: int | None = None,  # None: whatever the first vectors have
-                 ):
+    def __init__(
+        self,
+        embedder: Embedder = WordLlamaEmbedder(),
+        *,
+        names: Collection[
+            str
+        ] = (),  # of speakers: left out of what is embedded, in snippets and in queries
+        dimension: int | None = None,  # None: whatever the first vectors have
+    ):
         super().__init__()
         self._vectors = Vectors(embedder, names, dimension)
         self._rows = np.empty((0, 0), np.float32)  # by slot; it doubles when it is full
 
     model = property(lambda self: self._vectors.model, doc='The name of the embedder.')
-    dimension = property(lambda self: self._vectors.dimension, doc='The length of a vector, None while there is none.')
+    dimension = property(
+        lambda self: self._vectors.dimension,
+        doc='The length of a vector, None while there is none.',
+    )
 
     @property
     def matrix(self) -> np.ndarray:
         "(n, d) the rows in use, by slot."
-        return self._rows[:len(self)]
+        return self._rows[: len(self)]
 
-    def add(self, snippets: Iterable[Snippet],
-            vectors: Mapping[str, np.ndarray] | None = None,  # by id: rows of this model that need not be made again
-            ) -> None:
+    def add(
+        self,
+        snippets: Iterable[Snippet],
+        vectors: Mapping[str, np.ndarray]
+        | None = None,  # by id: rows of this model that need not be made again
+    ) -> None:
         "Embed and add snippets, all or none. `EmbedderMismatch` if the model is another one than at first."
         fresh = self._fresh(snippets)
         rows = self._vectors.reuse({snippet.id: snippet.text for snippet in fresh}, vectors or {})
         needed = len(self) + len(fresh)
         if needed > len(self._rows):
             grown = np.empty((max(64, 2 * needed), self.dimension), np.float32)
-            grown[:len(self)] = self.matrix if len(self) else 0
+            grown[: len(self)] = self.matrix if len(self) else 0
             self._rows = grown
         if fresh:
-            self._rows[len(self):needed] = rows
+            self._rows[len(self) : needed] = rows
         for snippet in fresh:
             self._put(snippet)
 
@@ -225,24 +275,29 @@ class DenseIndex(Index):
         return Scores(np.arange(len(self)), cosines.astype(float))
 
 
-def _close_pairs(matrix: np.ndarray,  # (n, d) float32 rows of length 1 or 0
-                 rows: np.ndarray,  # (m,) rising numbers of the rows of which a pair must have one
-                 threshold: float,
-                 block: int = 512,  # rows at a time; the result is the same for any
-                 ) -> list[tuple[int, int, float]]:
+def _close_pairs(
+    matrix: np.ndarray,  # (n, d) float32 rows of length 1 or 0
+    rows: np.ndarray,  # (m,) rising numbers of the rows of which a pair must have one
+    threshold: float,
+    block: int = 512,  # rows at a time; the result is the same for any
+) -> list[tuple[int, int, float]]:
     "Each pair of rows with a cosine of at least `threshold`, once: candidates by blocked products, decided in float64."
-    slack = matrix.shape[1] * 2 ** -23  # the most by which two sums of the products of float32 can differ
+    slack = (
+        matrix.shape[1] * 2**-23
+    )  # the most by which two sums of the products of float32 can differ
     inside = np.isin(np.arange(len(matrix)), rows)
     pairs = []
     for start in range(0, len(rows), block):
         for edge in range(0, len(matrix), 16 * block):
-            products = matrix[rows[start:start + block]] @ matrix[edge:edge + 16 * block].T
+            products = matrix[rows[start : start + block]] @ matrix[edge : edge + 16 * block].T
             left, right = np.nonzero(products >= threshold - slack)
             left, right = rows[start + left], right + edge
             once = (left < right) | ((left > right) & ~inside[right])
             for part in np.array_split(np.flatnonzero(once), max(1, once.sum() // 4096)):
                 a, b = left[part], right[part]
-                cosines = np.einsum('ij,ij->i', matrix[a].astype(np.float64), matrix[b].astype(np.float64))
+                cosines = np.einsum(
+                    'ij,ij->i', matrix[a].astype(np.float64), matrix[b].astype(np.float64)
+                )
                 close = cosines >= threshold
                 pairs += zip(a[close].tolist(), b[close].tolist(), cosines[close].tolist())
     return pairs
@@ -270,16 +325,22 @@ class HybridIndex(Index):
     Every snippet matches, so `k` hits come back; without an embedder, only those that share a word or are beside one that does.
     A query that names a speaker with a colon (`Tobin: first lesson`) prefers what that speaker said."""
 
-    def __init__(self, embedder: Embedder | None = WordLlamaEmbedder(),  # None: words only
-                 *, names: Collection[str] = (),  # of speakers: left out of what is embedded
-                 weight: float = .5,  # of the dense part; for 'minmax'
-                 fusion: str = 'minmax',  # or 'rrf', reciprocal rank fusion, which a weak embedder ruins
-                 spread: bool = True,  # neighbour smoothing of the lexical scores
-                 k1: float = .9, b: float = .4, tokenizer: Callable[[str], list[str]] = tokenize,  # see LexicalIndex
-                 rerank: Callable[[list[tuple[str, str]]], Sequence[float]] | None = None,  # (query, text) pairs -> scores
-                 rerank_top: int = 50,  # how many of the unmasked best the reranker sees
-                 address: float = .4,  # the speaker boost
-                 ):
+    def __init__(
+        self,
+        embedder: Embedder | None = WordLlamaEmbedder(),  # None: words only
+        *,
+        names: Collection[str] = (),  # of speakers: left out of what is embedded
+        weight: float = 0.5,  # of the dense part; for 'minmax'
+        fusion: str = 'minmax',  # or 'rrf', reciprocal rank fusion, which a weak embedder ruins
+        spread: bool = True,  # neighbour smoothing of the lexical scores
+        k1: float = 0.9,
+        b: float = 0.4,
+        tokenizer: Callable[[str], list[str]] = tokenize,  # see LexicalIndex
+        rerank: Callable[[list[tuple[str, str]]], Sequence[float]]
+        | None = None,  # (query, text) pairs -> scores
+        rerank_top: int = 50,  # how many of the unmasked best the reranker sees
+        address: float = 0.4,  # the speaker boost
+    ):
         if fusion not in ('minmax', 'rrf'):
             raise ValueError(f"fusion: expected 'minmax' or 'rrf', got {fusion!r:.80}")
         super().__init__()
@@ -295,9 +356,11 @@ class HybridIndex(Index):
         index.add(turn_snippets(conversation))
         return index
 
-    def add(self, snippets: Iterable[Snippet],
-            vectors: Mapping[str, np.ndarray] | None = None,  # for the dense part
-            ) -> None:
+    def add(
+        self,
+        snippets: Iterable[Snippet],
+        vectors: Mapping[str, np.ndarray] | None = None,  # for the dense part
+    ) -> None:
         "Add snippets to both parts, all or none."
         fresh = self.lexical._fresh(snippets)
         if self.dense is not None:
@@ -320,7 +383,10 @@ class HybridIndex(Index):
         if ':' not in query:
             return scores
         voices = addressed(query, {snippet.speaker for snippet in self._snippets})
-        boost = [self.address * unit * (self._snippets[slot].speaker in voices) for slot in scores.slots.tolist()]
+        boost = [
+            self.address * unit * (self._snippets[slot].speaker in voices)
+            for slot in scores.slots.tolist()
+        ]
         return Scores(scores.slots, scores.values + boost)
 
     def _fused(self, lexical: Scores, cosines: np.ndarray) -> Scores:
@@ -337,15 +403,24 @@ class HybridIndex(Index):
             return Scores(slots, scaled(words))
         return Scores(slots, scaled(words) + self.weight / (high - low) * (cosines - low))
 
-    def search(self, query: str, k: int = 10, *, exclude: Collection[str] = (), during: TimeSpan | None = None,
-               bonus: Mapping[str, float] | None = None) -> list[Hit]:
+    def search(
+        self,
+        query: str,
+        k: int = 10,
+        *,
+        exclude: Collection[str] = (),
+        during: TimeSpan | None = None,
+        bonus: Mapping[str, float] | None = None,
+    ) -> list[Hit]:
         "As for every index; with a reranker, the unmasked best `rerank_top` come in its order."
         wanted = k if self.rerank is None or k <= 0 else max(k, self.rerank_top)
         hits = super().search(query, wanted, exclude=exclude, during=during, bonus=bonus)
         if self.rerank is None or not hits:
             return hits
-        seen, rest = hits[:self.rerank_top], hits[self.rerank_top:]
-        scores = [float(score) for score in self.rerank([(query, hit.snippet.text) for hit in seen])]
+        seen, rest = hits[: self.rerank_top], hits[self.rerank_top :]
+        scores = [
+            float(score) for score in self.rerank([(query, hit.snippet.text) for hit in seen])
+        ]
         if len(scores) != len(seen):
             raise ValueError(f'rerank: expected {len(seen)} scores, got {len(scores)}')
         reranked = [Hit(hit.snippet, score) for hit, score in zip(seen, scores)]

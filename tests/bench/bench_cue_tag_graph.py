@@ -29,7 +29,7 @@ import numpy as np
 
 from bench_gist_graph import conversation_of, median_ms, megabytes, report_parts, show, timed_each
 from memnb.rules import mragent as walk_rules
-from memnb.mragent.activation import Activation
+from memnb.mragent.loop import Activation
 from memnb.mragent.graph import Episode, SemanticUnit
 from memnb.mragent.tools import CueTagGraph
 from memnb.evaluation.datasets import load_sample
@@ -150,7 +150,7 @@ def split(graph: CueTagGraph, questions: list[str]) -> None:
     watch = Watch()
     with (watch.around(walk_rules, 'is_enough', 'stopping'), watch.around(Run, 'use', 'traversal: tools'),
           watch.around(Activation, '__init__', 'activation: nearness of tags and aspects'),
-          watch.around(Activation, 'wake', 'activation: wake'), watch.around(Activation, 'enter', 'activation: enter'),
+          watch.around(Activation, 'activate', 'activation: cues'), watch.around(Activation, 'enter', 'activation: enter'),
           watch.around(Activation, 'branches', 'activation: branches'),
           watch.around(Activation, 'aspect_branches', 'activation: aspects')):
         agent = MRAgent(graph, WatchedRules(watch))
@@ -222,8 +222,9 @@ def bench_operators(graph: CueTagGraph) -> None:
     "Each operator at this size, beside a scan. A cue is drawn as often as it stands in an episode."
     triples, draw = list(graph.episodic), random.Random(7)
     drawn = draw.sample(triples, 400)
-    busiest = max(graph.episodic.cues, key=graph.degree)
-    sizes = [graph.degree(cue) for cue, _, _ in drawn]
+    degree = Counter(cue for cue, _, _ in graph.episodic).__getitem__
+    busiest = max(graph.episodic.cues, key=degree)
+    sizes = [degree(cue) for cue, _, _ in drawn]
     print(f'3. {len(triples):,} triples; cues drawn lead to {statistics.median(sizes):.0f} episodes in the median, at most to {max(sizes):,}')
 
     def scan_tags(cue):
@@ -245,7 +246,7 @@ def bench_operators(graph: CueTagGraph) -> None:
             assert operator(*one) == scan(*one)
         show(f'   {name}', fast, 'ms', f'bar 1; by a scan {slow:.3g} ms')
     many = [tag for _, tag, _ in drawn]
-    show(f'   tags_from the busiest cue, {graph.degree(busiest):,} episodes', median_ms(graph.tags_from, [busiest] * 3), 'ms')
+    show(f'   tags_from the busiest cue, {degree(busiest):,} episodes', median_ms(graph.tags_from, [busiest] * 3), 'ms')
     show('   contents_from the busiest cue', median_ms(lambda tag: graph.contents_from(busiest, tag), many), 'ms', 'bar 1')
     show('   around an episode', median_ms(graph.around, [one[2] for one in drawn]), 'ms', 'bar 1')
     show('   search(question, 25)', median_ms(lambda one: graph.search(one, 25), [f'{one[0]} {one[1]}' for one in drawn[:20]]), 'ms')

@@ -29,7 +29,7 @@ from memnb.core.conversation import Conversation, Session, Turn
 from memnb.evaluation.datasets import load_locomo, load_sample
 from memnb.remem.prompts import Extract
 from memnb.remem.facts import Fact, Gist, Window
-from memnb.remem.tools import GistGraph
+from memnb.remem.graph import GistGraph
 from memnb.core.time import TimeSpan
 
 PER_SESSION, WORDS, DIMENSIONS, FIRST = 50, 15, 256, date(1990, 1, 1)

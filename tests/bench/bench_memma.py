@@ -8,12 +8,12 @@ import time
 from pathlib import Path
 
 from memnb.evaluation.datasets import load_locomo, load_sample
-from memnb.remem.tools import GistGraph
+from memnb.remem.graph import GistGraph
 from memnb.memma.loop import MemMA
-from memnb.evaluation.costs import Rehearsal, Tally, total
+from memnb.evaluation.experiment import DryRunLM, UsageCounter
 from memnb.memma.bank import MemoryBank
 
-BAR, PUBLISHED = 20, 1750  # seconds for a conversation; calls of the published code for one
+BAR = 20  # seconds for a conversation
 
 
 def seconds(act):
@@ -45,9 +45,9 @@ if __name__ == '__main__':
             told, memory = seconds(lambda: MemMA.of(one))
             kept, entries = seconds(lambda: on_disk(one, folder))
             asked, _ = seconds(lambda: [memory.ask(question.text) for question in one.questions])
-            counter = Tally(Rehearsal())
+            counter = UsageCounter(DryRunLM())
             MemMA.of(one, counter)
-            calls = total(counter.usage).calls
+            calls = counter.total.calls
             print(f'{one.id}: {len(one.sessions)} sessions, {len(one.turns)} turns, {entries} entries\n'
                   f'  told with probes {told:.2f} s (bar {BAR}), in a file {kept:.2f}; without probes {plain:.2f}; gist graph {graph:.2f}\n'
-                  f'  a question {1000 * asked / max(len(one.questions), 1):.1f} ms; a model would be asked {calls} times (published code: about {PUBLISHED})')
+                  f'  a question {1000 * asked / max(len(one.questions), 1):.1f} ms; a model would be asked {calls} times')

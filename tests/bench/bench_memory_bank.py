@@ -23,11 +23,9 @@ from pathlib import Path
 
 import bench_gist_graph
 from bench_gist_graph import Projection, median_ms, megabytes, show
-from memnb.memma.bank import Edit
-from memnb.retrieval.vectors import WordLlamaEmbedder
-from memnb.retrieval.vectors import HybridIndex
-from memnb.memma.bank import IndexStore, MemoryBank
 from memnb.core.time import TimeSpan
+from memnb.memma.bank import Edit, IndexStore, MemoryBank
+from memnb.retrieval.vectors import HybridIndex, WordLlamaEmbedder
 
 BATCH, WORDS, FIRST = 30, 15, datetime(2020, 1, 1, 9)
 

@@ -10,9 +10,7 @@ import random
 import sys
 import time
 
-from memnb.mragent.separation import first_leaves, follower, last_word, random_nodes, simulate
-from memnb.mragent.separation import Labels, NeedleTree
-from memnb.mragent.separation import passive_errors
+from memnb.mragent.separation import first_leaves, follower, LeafLabels, NeedleTree, passive_errors, random_nodes, simulate
 
 
 def shortest(do, repeats: int) -> tuple[float, float]:
@@ -47,14 +45,14 @@ def main() -> None:
     parser.add_argument('--repeats', type=int, default=3)
     options = parser.parse_args()
     tree, few = NeedleTree(options.depth, [.5, .5]), max(1, options.trials // 200)
-    noisy = NeedleTree(options.depth, Labels([.5, .5], [.5, .5]))
+    noisy = NeedleTree(options.depth, LeafLabels([.5, .5], [.5, .5]))
     fewer = max(1, few // 50)
     lazy = shortest(lambda: plain(tree, few, False, random.Random(0)), options.repeats)[1] * options.trials / few
     whole = shortest(lambda: plain(tree, fewer, True, random.Random(0)), options.repeats)[1] * options.trials / fewer
     print(f'{options.trials:,} trials of depth {options.depth}, {tree.budget} nodes read of {tree.nodes:,}; ratios are of processor time')
     print(f'plain Python, drawing only what is read {lazy:9.2f} s of the processor (scaled from {few:,} trials)')
     print(f'plain Python, drawing whole trees       {whole:9.2f} s of the processor (scaled from {fewer:,} trials)')
-    readers = [('follows the signposts, says the last word', follower(tree, head=last_word), tree),
+    readers = [('follows the signposts, says the last word', follower(tree, head=lambda history: history.says[:, -1]), tree),
                ('follows the signposts, best head', follower(tree), tree),
                ('follows the signposts, labelled leaves', follower(noisy), noisy),
                ('as many leaves, best head', first_leaves(tree), tree),
@@ -64,7 +62,7 @@ def main() -> None:
         print(f'{name:42}{clock:7.2f} s by the clock {worked:6.2f} of the processor   {lazy / worked:5.0f} and {whole / worked:6.0f} times faster',
               flush=True)
     for depth, budget in ((2, 3), (3, 4), (4, 5)):
-        small = NeedleTree(depth, Labels([.5, .5], [.5, .5]))
+        small = NeedleTree(depth, LeafLabels([.5, .5], [.5, .5]))
         clock, _ = shortest(lambda: passive_errors(small, budget), 1)
         print(f'every set of {budget} nodes at depth {depth}, exactly{clock:11.2f} s by the clock')
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memnb.core.conversation import Conversation, ConversationError, Question, Session, Turn, UnknownTurn
+from memnb.core.conversation import Conversation, ConversationError, Question, Session, Turn
 from damage import JSON, spots
 
 texts = st.text(max_size=12)
@@ -101,12 +101,6 @@ def test_a_damaged_file_is_read_or_refused_and_nothing_else(data):
         assert Conversation.from_json(read.to_json()) == read
 
 
-@pytest.mark.parametrize('text', ['', '{', '[]', '3', '"D1"', 'null', '[' * 100_000, '9' * 5000])
-def test_text_that_is_no_conversation(text):
-    with pytest.raises(ConversationError, match='conversation: '):
-        Conversation.from_json(text)
-
-
 @pytest.mark.parametrize('make, message', [
     (lambda: Turn('', 'Ana', 'x'), 'Turn.id: expected a name'),
     (lambda: Turn('D1:1', None, 'x'), 'Turn.speaker: expected str, got None'),
@@ -140,17 +134,3 @@ def test_plain_lists_get_the_benchmarks_ids():
     assert conversation.turn('D1:2').time == datetime(2024, 3, 2, 9)
     assert conversation.turn('D2:1').time is None
     assert repr(conversation) == "Conversation('mine': Ana and Ben, 2 sessions, 3 turns, 0 questions)"
-
-
-def test_content_joins_text_and_caption():
-    assert Turn('1', 'Ana', 'Look!', caption='a cat').content == 'Look! [shares a cat]'
-    assert Turn('1', 'Ana', '', caption='a cat').content == '[shares a cat]'
-    assert Turn('1', 'Ana', 'Look!').content == Turn('1', 'Ana', 'Look!', caption='').content == 'Look!'
-
-
-def test_questions_are_known_by_place_and_unknown_turns_are_key_errors():
-    assert Question('Who?', conversation='conv-1', position=4).id == 'conv-1/4'
-    with pytest.raises(KeyError) as error:
-        Conversation('c', []).turn('D1:1')
-    assert isinstance(error.value, UnknownTurn)
-    assert str(error.value) == "conversation 'c' has no turn 'D1:1'; it has 0 turns"

@@ -7,19 +7,18 @@ import openai
 import pytest
 from hypothesis import given, settings, strategies as st
 from jsonschema import Draft202012Validator
-from openai.types.chat import ChatCompletionMessage
 
 from memnb.mragent.tools import CueTagGraph
 from memnb.evaluation.datasets import load_sample
 from memnb.adapters.frameworks import as_functions, call_functions
-from memnb.remem.tools import GistGraph
+from memnb.remem.graph import GistGraph
 from memnb.retrieval.bm25 import LexicalIndex
 from memnb.core.roles import RuleLM
 from memnb.core.loop import MemoryFailed, Run
 from memnb.core.conversation import Snippet
-from memnb.core.retriever import Hit, Metered
+from memnb.core.retriever import Metered
 from memnb.core.conversation import turn_snippets
-from memnb.core.loop import as_tools, Observation, OUTPUT_ANSWER, Tool, tools_of
+from memnb.core.loop import as_tools, OUTPUT_ANSWER, Tool, tools_of
 from memnb.core.trace import Trace
 from servers import Answer, Server, fail
 from test_tools import functions, valid_calls
@@ -60,7 +59,6 @@ def loose_ends(node, place='root'):
                     for end in loose_ends(part, f'{place}.{word}')]
 
 # ------------------------------------------------------------------ schemas
-
 
 @settings(max_examples=30, deadline=None)
 @given(functions())
@@ -116,13 +114,6 @@ def test_the_tools_of_the_graphs_fit_what_servers_take(graph):
         assert len(one['function']['description']) <= 1024 and loose_ends(one['function']['parameters']) == []
 
 
-def test_without_strict_they_are_the_tools_own(memory):
-    tools = as_tools(memory)
-    assert as_functions(memory, strict=False) == [tool.schema() for tool in tools if tool is not OUTPUT_ANSWER]
-    assert [one['function']['name'] for one in as_functions(tools)] == ['search', 'search_during']
-    assert as_functions(tuple(tools)) == as_functions(tools) == as_functions(lambda query: [])
-
-
 def named(name):
     return Tool(name, 'Does something.', OUTPUT_ANSWER.arguments, OUTPUT_ANSWER.function)
 
@@ -142,13 +133,7 @@ def test_what_has_no_tools_is_refused(source):
         as_functions(source)
 
 
-def test_a_memory_in_the_place_of_its_tools_is_refused(memory):
-    for tools in (memory, 'search', {'search': 1}.values(), None):
-        with pytest.raises(TypeError, match=r'tools_of\(memory\)'):
-            call_functions(tools, [])
-
 # ------------------------------------------------------------------ calls
-
 
 VALUES = st.recursive(st.none() | st.booleans() | st.floats() | st.integers() | st.text(max_size=5), lambda inner: st.lists(inner, max_size=3)
                       | st.dictionaries(st.sampled_from(['query', 'start_time', 'end_time', 'self', 'x', '']), inner, max_size=3), max_leaves=6)
@@ -203,26 +188,6 @@ def test_a_mistake_is_told_in_words(memory, name, said, words):
     assert words in message['content'] and words in step.note and step.error and step.tool == name and run.trace.read == []
 
 
-def test_a_call_does_what_the_tool_does(memory):
-    tools, run = as_tools(memory), books()
-    messages = call_functions(tools, [called('search', '{"query": "concertina lesson"}', 'a'), called('search', {'query': 'chilli'}, 'b')], run)
-    seen = [tools[0](query='concertina lesson'), tools[0](query='chilli')]
-    assert [message['content'] for message in messages] == [one.line for one in seen]
-    assert [[hit.id for hit in step.hits] for step in run.trace.steps] == [[hit.snippet.id for hit in one.hits] for one in seen]
-    assert call_functions(tools, [called('search', '{"query": "chilli"}')], run) and run.trace.steps[-1].iteration == 2
-    assert [message['content'] for message in call_functions(tools, [called('search', '{"query": "chilli"}')])] == [seen[1].line]
-
-
-def test_the_numbers_of_an_observation_hold_in_the_next_round():
-    graph = GistGraph()
-    for session in load_sample().sessions[:2]:
-        graph.add(session)
-    tools = tools_of(graph)
-    call_functions(tools, [called('semantic_retrieve', '{"query": "concertina"}')])
-    message, = call_functions(tools, [called('find_gist_contexts', '{"gist_id": "1", "start_time": null, "end_time": null, "start_operator": null, "end_operator": null}')])
-    assert ' around D1/g' in message['content']
-
-
 @settings(max_examples=25, deadline=None)
 @given(st.integers(0, 12), st.lists(st.lists(st.sampled_from(['concertina', 'chilli', 'boat organ', 'zzz', 'Pascal']), max_size=3), max_size=4))
 def test_the_budget_is_one_for_the_whole_conversation(budget, rounds):
@@ -248,16 +213,7 @@ def test_a_memory_that_breaks_is_no_mistake_of_the_model():
     assert run.trace.steps[-1].error and 'closed' in run.trace.steps[-1].note
 
 
-def test_a_number_is_told_without_what_was_counted():
-    def count(what: str) -> Observation:
-        """Count."""
-        return Observation('Counted 1', (Hit(HALF[1]),), value=1)
-
-    message, = call_functions([count], [called('count', '{"what": "boats"}')])
-    assert message['content'] == 'Counted 1'
-
 # ------------------------------------------------------------------ the real client, over a real connection
-
 
 def completion(message, finish):
     return Answer(json.dumps({'id': 'x', 'object': 'chat.completion', 'created': 0, 'model': 'played',
@@ -315,21 +271,3 @@ def test_the_dance_with_the_real_client(memory, form):
     assert [(step.iteration, step.tool, step.error) for step in run.trace.steps] == [
         (1, 'search', False), (1, 'search_during', True), (2, 'search_during', False), (2, 'shell', True)]
     assert len(run.trace.read) <= 15 and len(server.requests) == 3
-
-
-@pytest.mark.parametrize('calls', [
-    [called('search', {'query': 'boat'}, 'a')], [called('search', None, 'a')], [{'id': 'a', 'function': {'name': 'search', 'arguments': '{"query": "boat"}'}}],
-    [{'id': 'a', 'type': 'custom', 'custom': {'name': 'search', 'input': '{"query": "boat"}'}}]], ids=['value', 'none', 'no type', 'custom'])
-def test_a_server_that_sends_something_else(memory, calls):
-    with Server(calling(*calls)) as server:
-        client = openai.OpenAI(base_url=server.url, api_key='unused', max_retries=0)
-        message = client.chat.completions.create(model='played', messages=[{'role': 'user', 'content': 'x'}], tools=as_functions(memory)).choices[0].message
-    assert isinstance(message, ChatCompletionMessage)
-    reply, = call_functions(as_tools(memory), message.tool_calls)
-    assert reply['tool_call_id'] == 'a' and reply['content'].startswith('search: query: Field required' if calls[0].get('function') == {
-        'name': 'search', 'arguments': None} else "Found 0 for 'boat'")
-
-
-@pytest.mark.parametrize('calls', [None, [], ()])
-def test_nothing_called_is_nothing_sent(calls):
-    assert call_functions([named('a')], calls) == []

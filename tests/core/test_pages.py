@@ -2,10 +2,9 @@
 import html
 import re
 
-import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
-from memnb.views.html import fold, framed, hits_html, rows_html, safe, stepper, tags
+from memnb.views.html import fold, framed, hits_html, rows_html, safe, tags
 from memnb.core.trace import Seen
 from memnb.views.html import Row, TONES
 from pages_read import Page
@@ -34,10 +33,10 @@ def shape(row):
     return Row('w', 'w', word(row.note), tuple('w' for _ in row.ids), row.tone, seen, tuple(('w', 'w') for _ in row.pages))
 
 
-@given(STORIES, TEXTS)
-def test_the_tags_of_a_page_do_not_depend_on_what_is_said(story, label):
-    page = Page(framed(stepper([(title, rows_html(rows)) for title, rows in story], label=label)))
-    plain = Page(framed(stepper([('w', rows_html(map(shape, rows))) for _, rows in story], label='w')))
+@given(STORIES)
+def test_the_tags_of_a_page_do_not_depend_on_what_is_said(story):
+    page = Page(framed(''.join(fold(safe(title), rows_html(rows)) for title, rows in story)))
+    plain = Page(framed(''.join(fold('w', rows_html(map(shape, rows))) for _, rows in story)))
     assert ours(page) == ours(plain) and page.odd == []
 
 
@@ -53,20 +52,5 @@ def test_every_snippet_is_a_line(hits):
     assert tags(hit.id for hit in hits).count('<code>') == len(hits)
 
 
-@settings(max_examples=30)
-@given(STORIES, st.integers(-6, 6))
-def test_a_story_opens_where_it_was_told_to_and_hides_nothing(story, at):
-    moments = [(title, rows_html(rows)) for title, rows in story]
-    if not -len(moments) <= at < len(moments):
-        with pytest.raises(IndexError):
-            stepper(moments, at)
-        return
-    page = stepper(moments, at)
-    assert f'data-at="{at % len(moments)}"' in page
-    assert page.count('<section') == len(moments) and not re.search('<section[^>]*hidden', page)
-    assert all(body in page for _, body in moments)
-
-
-def test_no_moments_are_no_story_and_a_fold_opens_when_told():
-    assert stepper([]) == ''
+def test_a_fold_opens_when_told():
     assert fold('a', 'b') == '<details><summary>a</summary>b</details>' and ' open' in fold('a', 'b', True)

@@ -5,17 +5,16 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from memnb.core.roles import rule, RULES
-from memnb.core.conversation import Conversation, Question, Session, Turn
 from memnb.retrieval.vectors import EmbedderError
 from memnb.core.models import OpenAILM, ScriptedLM
 from memnb.core.roles import Call, LM, LMError, ReplyError, Role, RuleLM, ServerError, Usage
 from memnb.core.models import RecordedLM
-from memnb.core.loop import cited_turns, Loop, MemoryFailed, Run
+from memnb.core.loop import Loop, MemoryFailed, Run
 from memnb.core.conversation import Snippet
 from memnb.core.retriever import Hit
 from memnb.core.time import TimeSpan
 from memnb.core.trace import ToolStep
-from memnb.core.loop import as_tools, Observation, OUTPUT_ANSWER, Tool, ToolError
+from memnb.core.loop import Observation, Tool, ToolError
 from memnb.core.trace import NoteStep, Trace
 from servers import KEY, Server, authorization, chat, fail
 
@@ -139,21 +138,6 @@ def test_what_is_read_is_what_was_shown_and_no_more_than_the_budget(pages, plan,
         assert trace == free, 'a budget that suffices changes nothing'
 
 
-@given(st.lists(snippets, max_size=5, unique_by=lambda snippet: snippet.id), st.lists(turn_ids | st.sampled_from('abcdefghxyz'), max_size=8))
-@settings(max_examples=70, deadline=None)
-def test_citations_become_the_turns_behind_them(lines, ids):
-    expected = []
-    for name in ids:
-        for line in lines:
-            if line.id == name:
-                expected += line.sources or (name,)
-        if name not in [line.id for line in lines] and any(name in line.sources for line in lines):
-            expected.append(name)
-    assert cited_turns(ids, lines) == list(dict.fromkeys(expected))
-    behind = {turn for line in lines for turn in line.sources or (line.id,)}
-    assert set(cited_turns(ids, lines)) <= behind
-
-
 class Once(Loop):
     "Asks one role and answers with its word."
 
@@ -219,11 +203,6 @@ def test_a_memory_that_fails_ends_the_question_and_keeps_what_was_found(error, t
     last = trace.steps[-1]
     assert (last.query, last.k, last.masked, last.hits, last.iteration) == ('query 1', 3, 1, [], 1)
     assert Trace.from_json(trace.to_json()) == trace
-
-
-def test_a_memory_that_answers_nonsense_has_failed_too():
-    trace = Planned(lambda query: [1, 2], RuleLM(), [('search', 1, set())]).ask('who?')
-    assert trace.error.startswith('MemoryFailed: TypeError: a search result: expected a Hit')
 
 
 def test_a_failed_memory_is_told_from_a_failed_model_and_its_cause_is_kept():
@@ -332,38 +311,6 @@ def test_a_tool_that_breaks_ends_the_question_and_keeps_what_was_found(error):
     assert failed.value.__cause__ is error
     with pytest.raises(MemoryFailed, match='TypeError: careless returned a list: expected an Observation'):
         Run('who?', 'm', RuleLM()).use(Tool.of(careless), {}, 1)
-
-
-def test_whatever_names_a_model_gives_they_are_refused_and_not_a_fault_of_the_memory():
-    run = Run('who?', 'm', RuleLM(), lambda query: ['a text'], budget=1)
-    search = as_tools(lambda query: ['a text', 'another'])[0]
-    for name in ('self', 'tool', 'arguments', 'iteration', 'reasoning', 'k', '', 'two\nlines'):
-        got = run.use(search, {'query': 'x', name: 1}, 1)
-        assert got.error and 'its arguments: query' in got.note and '\n' not in got.note
-    assert run.use(OUTPUT_ANSWER, {'answer': 'yes'}, 2).note == 'yes' and run.trace.read == []
-    assert [hit.snippet.text for hit in run.use(search, {'query': 'x'}, 3).hits] == ['a text'] and len(run.trace.read) == 1
-
-
-def test_two_questions_share_nothing():
-    loop = Planned(Store([[Snippet('a', 'x')]]), Costly([]), [('search', 3, set())])
-    first = loop.ask('one?', budget=1)
-    second = loop.ask('two?')
-    assert (first.read, second.read) == (['a'], ['a']) and len(first.steps) == len(second.steps) == 2
-
-
-def test_mistakes_of_the_programmer_are_raised():
-    for empty in ('', '  \n'):
-        with pytest.raises(ValueError, match='question: expected some words'):
-            Once(None).ask(empty)
-    with pytest.raises(ValueError, match='planned: this loop has no memory to search'):
-        Planned(None, RuleLM(), [('search', 1, ())]).ask('who?')
-    with pytest.raises(NotImplementedError, match='Loop: expected a subclass with steps'):
-        Loop(None).ask('who?')
-    with pytest.raises(TypeError, match='expected an lm or a function'):
-        Loop(None, 'gpt')
-    for k, exclude, error in ((-1, (), ValueError), ('5', (), TypeError), (5, 'D1:1', TypeError)):
-        with pytest.raises(error, match='expected'):
-            Planned(Store([[]]), RuleLM(), [('search', k, exclude)]).ask('who?')
 
 
 def test_the_run_knows_when_it_is_asked_and_with_what():

@@ -3,13 +3,11 @@ import json
 import re
 import string
 from collections.abc import Iterator
-from types import SimpleNamespace
-from datetime import datetime
 from typing import Literal
 
 import pytest
 from hypothesis import example, given, settings, strategies as st
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 
 from memnb.core.roles import Call, Usage
 from memnb.core.trace import as_step, mend, printable, Step, ToolStep
@@ -149,12 +147,6 @@ def test_an_unknown_kind_is_named_with_the_known_ones(kind):
         assert known in str(caught.value)
 
 
-def test_a_misspelt_field_is_named_and_not_lost():
-    step = RouteStep(iteration=1, proposed='a', action='b', reason='c').model_dump()
-    with pytest.raises(TraceError, match=r'steps\.0\.reson'):
-        Trace.from_json(json.dumps({'question': 'q', 'method': 'm', 'model': 'm', 'steps': [{**step, 'reson': 'd'}]}))
-
-
 # ------------------------------------------------------------------ kinds of steps
 
 @pytest.fixture
@@ -200,32 +192,7 @@ def test_a_kind_belongs_to_one_class_and_every_class_has_one(kinds):
     assert kinds['search'] is SearchStep
 
 
-def test_what_is_not_a_step_is_refused_as_a_step():
-    with pytest.raises(ValidationError, match='unknown kind of step None'):
-        Trace(question='q', method='m', model='m', steps=['search'])
-
-
 # ------------------------------------------------------------------ records
-
-def hit(said=None, time=None, score=1.5):
-    return SimpleNamespace(score=score, snippet=SimpleNamespace(id='D1:3', text='hello', sources=('D1:3',), time=time, said=said,
-                                                                speaker='Ada'))
-
-
-def test_seen_is_dated_by_the_day_it_was_said_then_by_its_time():
-    assert Seen.of(hit(datetime(2023, 5, 8, 13, 56), 'May 2023')).when == '8 May 2023'
-    assert Seen.of(hit(None, 'May 2023')).when == 'May 2023'
-    assert Seen.of(hit()).when is None
-    assert Seen.of(hit()) == Seen(id='D1:3', text='hello', sources=['D1:3'], score=1.5, speaker='Ada')
-
-
-def test_a_score_is_a_finite_number_or_none():
-    import numpy
-    assert Seen.of(hit(score=numpy.float32(0.5))).score == 0.5
-    assert Seen.of(hit(score=float('inf'))).score is None and Seen.of(hit(score=None)).score is None
-    with pytest.raises(ValueError):
-        Seen.of(hit(score='high'))
-
 
 def test_a_model_step_keeps_the_call_and_shows_prompt_reply_and_failure():
     class Reply(BaseModel):
@@ -256,14 +223,6 @@ def test_a_model_step_says_what_was_read_when_and_whether_it_was_replayed(attemp
     assert ModelStep.model_validate_json(step.model_dump_json()) == step
 
 
-def test_a_failed_step_shows_what_was_said_and_does_not_speak_of_a_rule():
-    step = ModelStep(role='judge', user='is it so?', raw='Well, <b>perhaps</b>', attempts=2, usage=Usage(2, 20, 3), error='no JSON')
-    assert rows_of(step)[0].pages == (('prompt', 'is it so?'), ('said', 'Well, <b>perhaps</b>'))
-    assert 'Well, &lt;b&gt;perhaps' in Trace(question='q', method='m', model='m', steps=[step])._repr_html_()
-    assert rows_of(ModelStep(role='judge', error='no connection'))[0].note == 'no reply came'
-    assert rows_of(ModelStep(role='judge', reply={'word': 'yes'}))[0].note == 'a rule answered'
-
-
 @given(TOOL_STEPS)
 @example(ToolStep(iteration=1, tool='output_answer', arguments={'answer': 'yes'}, note='yes'))
 def test_a_tool_step_survives_json_and_its_call_can_be_read(step):
@@ -284,22 +243,13 @@ def test_a_picked_tool_opens_the_round_and_another_model_call_closes_it():
              ToolStep(iteration=2, tool='count', arguments={}, value=2, note='There are 2', hits=[Seen(id='f1', text='one')]),
              asked('answer'), AnswerStep(answer='two'), asked('later'), SearchStep(iteration=3, query='q', k=1), asked('last')]
     trace = Trace(question='q', method='m', model='m', answer='two', steps=steps)
-    before, *rounds = report_html([trace], 'a report').split('<h4>')
-    assert 'prompt of' not in before
-    assert [re.findall(r'prompt of (\w+)', part) for part in rounds] == [['first'], ['second', 'answer', 'later'], ['last']]
-    before, *parts = trace._repr_html_().split('<section')
-    assert 'prompt of' not in before
-    assert [re.findall(r'prompt of (\w+)', part) for part in parts] == [['first'], ['second'], ['answer'], ['later'], [], ['last']]
+    for page in (report_html([trace], 'a report'), trace._repr_html_()):
+        before, *parts = page.split('<summary>Round')
+        assert 'prompt of' not in before
+        assert [re.findall(r'prompt of (\w+)', part) for part in parts] == [['first'], ['second'], ['answer'], ['later'], [], ['last']]
     text = str(trace)
     assert text.startswith("question   q\n\nround 1\ncalled     find(a='x', c=3) (Found 0)\n\nround 2\ncalled     count() (There are 2)\n")
     assert 'f1 · no date · one' in text
-
-
-def test_a_failed_search_says_so():
-    step = SearchStep(iteration=1, query='pots', k=5, error='ConnectionError: no route')
-    assert [(row.label, row.text, row.tone) for row in rows_of(step)] == [
-        ('searched', 'pots', 'search'), ('failed', 'ConnectionError: no route', 'error')]
-    assert 'failed     ConnectionError: no route' in str(Trace(question='q', method='m', model='m', steps=[step]))
 
 
 def test_a_step_of_an_older_trace_is_read():
@@ -314,12 +264,6 @@ def test_seen_by_turn_prefers_the_snippet_with_the_fewest_turns():
         SearchStep(iteration=1, query='q', k=2, hits=[wide, narrow])])
     assert trace.seen('D1:2') is narrow and trace.seen('D1:1') is wide and trace.seen('D9:9') is None
     assert [(seen.id, seen.text) for seen in trace.shown_evidence()] == [('D1:2', 'alone'), ('D9:9', '(not among the snippets)')]
-
-
-def test_the_total_is_the_sum_over_the_roles():
-    trace = Trace(question='q', method='m', model='m', usage={'a': Usage(1, 10, 5), 'b': Usage(2, 1000, 7, True)}, seconds=1.5)
-    assert trace.total == Usage(3, 1010, 12, True)
-    assert 'm (m): 0 turns read, 3 calls, about 1,010 tokens in and 12 out, 1.50 s' in str(trace)
 
 
 # ------------------------------------------------------------------ as text
@@ -380,28 +324,6 @@ drafted    maybe
 answer     because [D1:1]
            D1:1 · 8 May 2023 · Ada: long long long long long long long long long long long long lon…
 cost       memr3 (rule): 2 turns read, no model was asked'''
-    assert trace.to_text(brief=True, width=60) == '''\
-round 1
-searched   Why? (2 of 2 came back, 3 masked)
-gained     a fact [D1:1]
-gained     a guess (ungrounded: cites nothing retrieved)
-open       a gap (new)
-decided    retrieve (proposed: answe… (too many reflections)
-round 2
-gained     nothing new
-closed     a gap
-drafted    maybe
-answer     because [D1:1]
-           D1:1 · 8 May 2023 · Ada: long long long long lon…
-cost       memr3 (rule): 2 turns read, no model was asked'''
-
-
-def test_the_short_form_shows_what_a_query_adds_to_the_question():
-    trace = Trace(question='Why did she?', method='m', model='m', evidence=['1', '2', '3', '4'], steps=[
-        SearchStep(iteration=1, query='Why did she? the reason', k=2, hits=[Seen(id='D1:1', text='hidden')])])
-    lines = trace.to_text(brief=True).split('\n')
-    assert lines[1] == 'searched   … the reason (1 of 2 came back)' and 'hidden' not in ''.join(lines)
-    assert [line.split()[0] for line in lines[3:6]] == ['1', '2', '3'] and len(lines) == 7
 
 
 # ------------------------------------------------------------------ as HTML
@@ -456,14 +378,6 @@ def test_the_page_shows_every_text_of_the_steps(trace):
             del fields['raw']  # what was said is shown where no reply could be read from it
         for text in texts_of(fields):
             assert squeezed(printable(text)) in shown or squeezed(printable(text, lines=True)) in shown
-
-
-def test_a_script_in_a_memory_shows_as_text():
-    seen = Seen(id='D1:1', text='<script>alert(1)</script>')
-    trace = Trace(question='q', method='m', model='m', steps=[SearchStep(iteration=1, query='q', k=1, hits=[seen])])
-    page = trace._repr_html_()
-    assert '<script>alert' not in page and '&lt;script&gt;alert(1)&lt;/script&gt;' in page
-    assert page.count('<script') == 1 and '<script' not in report_html([trace], 'a report')
 
 
 def test_the_report_has_an_index_that_leads_to_every_question_once():

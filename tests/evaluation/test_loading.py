@@ -1,9 +1,7 @@
 """One call for every kind of file: the laws that hold for all, the two that become conversations here, and hashes."""
 import copy
 import hashlib
-import importlib
 import json
-import os
 import shutil
 from pathlib import Path
 
@@ -11,21 +9,25 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from memnb.evaluation.benchmarks import load_complex_tr
 from memnb.core.conversation import Conversation, Question, Session, Turn
-from memnb.evaluation.datasets import CATEGORIES, data_path
+from memnb.evaluation.datasets import data_path
 from memnb.evaluation.registry import (
-    check_conversations, data_files, data_hash, DATASETS, load_complex_tr_conversation, load_dataset,
-    load_tot_conversations)
-from memnb.evaluation.benchmarks import QUESTION_TYPES
-from memnb.evaluation.benchmarks import REALTALK_CATEGORIES
+    data_hash, DATASETS, load_dataset)
 from memnb.evaluation.datasets import DatasetError
-from memnb.evaluation.test_of_time import load_tot, make_tot, save_tot, tot_record
+from memnb.evaluation.test_of_time import make_tot
 from damage import JSON, spots
 
 CAREERS = Path(__file__).parents[1] / 'complex_tr.json'
 SLOW = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 PASSAGE = {'title': 'Lindow', 'text': 'A town with a fair in May.'}
+
+
+def tot_record(item):
+    facts = '\n'.join(term.line for term in item.terms)
+    return {'graph_gen_algorithm': item.graph, 'prompt': facts, 'question': item.question, 'question_type': item.kind,
+            'sorting_type': item.sorting, 'label': item.label}
+
+
 SMALL = {
     'tot': [tot_record(item) for item in make_tot(4, seed=3)],
     'complex_tr': [json.loads(line) for line in CAREERS.read_text(encoding='utf-8').splitlines()],
@@ -77,35 +79,6 @@ def test_the_laws_for_all_kinds(folder, kind):
     keep_the_laws(loaded)
     questions = [one for talk in loaded for one in talk.questions]
     assert len(questions) == QUESTIONS[kind]
-    assert {one.category for one in questions} <= set(DATASETS[kind].categories) or kind == 'jsonl'
-
-
-def test_locomo_is_the_default():
-    path = data_path('sample.json')
-    keep_the_laws(load_dataset(path))
-    assert load_dataset(path) == load_dataset(path, 'locomo') == load_dataset(str(path))
-
-
-@pytest.mark.parametrize('kind', DATASETS)
-def test_every_kind_has_a_function_and_says_what_it_is(kind):
-    one = DATASETS[kind]
-    assert callable(getattr(importlib.import_module(f'memnb.{one.module}'), one.function))
-    assert one.title and one.licence and one.about
-    assert kind == 'jsonl' or one.page.startswith('https://')
-
-
-def test_the_categories_are_those_of_the_loaders():
-    assert DATASETS['locomo'].categories == tuple(CATEGORIES.values())
-    assert DATASETS['realtalk'].categories == tuple(REALTALK_CATEGORIES.values())
-    assert set(DATASETS['longmemeval'].categories) == set(QUESTION_TYPES)
-
-
-def test_another_error_of_a_loader_becomes_a_dataset_error(monkeypatch):
-    def broken(path):
-        return Conversation('x', [Session('D1', []), Session('D1', [])])
-    monkeypatch.setattr('memnb.evaluation.datasets.load_locomo', broken)
-    with pytest.raises(DatasetError, match="^x.json: session id 'D1' comes twice"):
-        load_dataset('x.json')
 
 
 @pytest.mark.parametrize('kind', DATASETS)
@@ -123,70 +96,20 @@ def test_no_file_of_a_kind_gives_another_error(tmp_path, kind, content):
         load_dataset(tmp_path / 'none.json', kind)
 
 
+def test_two_conversations_of_one_name_and_a_strange_question_are_refused(monkeypatch):
+    def talk(id, conversation):
+        return Conversation(id, [Session('D1', [Turn('D1:1', '', 'x')])], [Question('Who?', conversation=conversation)])
+    for talks, words in (([], 'got none'), ([talk('a', 'a')] * 2, "two conversations are called 'a'"), ([talk('a', 'b')], "a: question 0 says that")):
+        monkeypatch.setattr('memnb.evaluation.datasets.load_locomo', lambda path: talks)
+        with pytest.raises(DatasetError, match=f'^x.json: .*{words}'):
+            load_dataset('x.json')
+
+
 def test_what_is_no_kind():
     with pytest.raises(DatasetError, match='kind: expected one of locomo, .*, jsonl, got .LoCoMo.'):
         load_dataset('x.json', 'LoCoMo')
     with pytest.raises(DatasetError, match='kind: expected one of'):
         data_hash('x.json', '')
-
-
-def one_talk(id, conversation=None, place=0):
-    return Conversation(id, [Session('D1', [Turn('D1:1', '', 'x')])], [Question('Who?', conversation=id if conversation is None else conversation, position=place)])
-
-
-@given(st.lists(st.tuples(st.sampled_from('ab'), st.sampled_from(['a', 'b', None]), st.integers(0, 1)), max_size=3))
-def test_questions_of_checked_conversations_have_ids_of_their_own(drawn):
-    talks = [one_talk(*one) for one in drawn]
-    good = bool(talks) and len({talk.id for talk in talks}) == len(talks) and all(
-        one.conversation == talk.id for talk in talks for one in talk.questions)
-    if good:
-        keep_the_laws(check_conversations(iter(talks), 'x'))
-    else:
-        with pytest.raises(DatasetError, match='^x: '):
-            check_conversations(talks, 'x')
-
-
-@given(st.integers(0, 10**6), st.integers(1, 4))
-@settings(max_examples=8, deadline=None, suppress_health_check=SLOW)
-def test_a_world_holds_the_facts_of_its_item_under_their_ids(tmp_path_factory, seed, n):
-    path = tmp_path_factory.getbasetemp() / 'made.json'
-    save_tot(make_tot(n, seed=seed), path)
-    items, worlds = load_tot(path), load_tot_conversations(path)
-    keep_the_laws(worlds)
-    for place, (item, world) in enumerate(zip(items, worlds, strict=True)):
-        prompt = json.loads(path.read_text())[place]['prompt']
-        assert [turn.text for turn in world.turns] == [line for line in prompt.split('\n\n')[0].splitlines() if ' was the ' in line]
-        assert {turn.id for turn in world.turns} == {id for fact in item.facts for id in fact.sources}
-        [asked] = world.questions
-        assert (asked.text, asked.answer, asked.category, asked.position, asked.evidence) == (item.question, item.label, item.kind, place, ())
-        assert world.id == f'made-{place}' and world.speakers == ('',)
-
-
-def test_careers_have_one_memory_of_texts_or_of_facts():
-    questions = load_complex_tr(CAREERS)
-    talk, facts = load_complex_tr_conversation(CAREERS), load_complex_tr_conversation(CAREERS, over='facts')
-    keep_the_laws([talk])
-    keep_the_laws([facts])
-    assert [turn.text for turn in talk.turns] == list(dict.fromkeys(one.text for asked in questions for one in asked.passages))
-    assert all(len(session.turns) == 1 for session in talk.sessions)
-    lines = {line.strip().replace('member of the ', 'member of ') for asked in SMALL['complex_tr'] for line in asked['fact_context'].splitlines() if line.strip()}
-    assert {turn.text.replace('member of the ', 'member of ') for turn in facts.turns} == lines and len(facts.turns) == len(lines)
-    assert {turn.id for turn in facts.turns} == {fact.id for asked in questions for fact in asked.facts}
-    assert [one.answer.split(', ') for one in talk.questions] == [list(asked.answers) for asked in questions]
-    assert talk.notes == ('the memory holds the passages of the file',) and facts.notes == ('the memory holds the facts of the file',)
-
-
-def test_careers_without_texts_or_answers(tmp_path):
-    path = tmp_path / 'bare.json'
-    bare = [{name: value for name, value in one.items() if name not in ('context', 'passages')} for one in SMALL['complex_tr']]
-    path.write_text(json.dumps([bare[0] | {'text_answers': {'text': []}}, *bare[1:]]))
-    talk = load_complex_tr_conversation(path)
-    assert talk == load_complex_tr_conversation(path, over='facts')
-    assert (talk.questions[0].answer, talk.questions[0].refuse, talk.questions[1].refuse) == (None, True, False)
-    with pytest.raises(DatasetError, match='bare.json: expected passages to remember, got none'):
-        load_complex_tr_conversation(path, over='passages')
-    with pytest.raises(DatasetError, match='over: expected'):
-        load_complex_tr_conversation(path, over='texts')
 
 
 @st.composite
@@ -256,7 +179,6 @@ def test_the_hash_of_a_folder_is_that_of_the_list_of_its_hashes(tmp_path_factory
 def test_the_hash_of_one_file_and_of_a_pair(folder, tmp_path):
     path = data_path('sample.json')
     assert data_hash(path) == hashlib.sha256(path.read_bytes()).hexdigest()
-    assert data_files(folder / 'musique.json', 'musique') == [folder / 'musique.json', folder / 'musique_corpus.json']
     before = data_hash(folder / 'musique.json', 'musique')
     assert before != data_hash(folder / 'musique.json')
     for name in ('musique.json', 'musique_corpus.json'):
@@ -270,8 +192,3 @@ def test_the_hash_of_one_file_and_of_a_pair(folder, tmp_path):
         data_hash(tmp_path / 'musique.json', 'musique')
     with pytest.raises(DatasetError, match='none.json: cannot be opened'):
         data_hash(tmp_path / 'none.json')
-
-
-@pytest.mark.skipif('MEMNB_LOCOMO' not in os.environ, reason='MEMNB_LOCOMO does not name a LoCoMo file')
-def test_the_published_file():
-    keep_the_laws(load_dataset(os.environ['MEMNB_LOCOMO']))

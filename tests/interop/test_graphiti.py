@@ -2,12 +2,10 @@
 
 The stand-ins for its three models are subclasses of its own base classes; the model and the cross-encoder fail if they are asked.
 The graph is filled by nodes, episodes and edges of its own, so that nothing has to be extracted. Its telemetry is off."""
-import asyncio
 import os
 import sys
 import warnings
-from datetime import date, datetime, timedelta, timezone
-from functools import cache
+from datetime import date, datetime, timezone
 
 import pytest
 
@@ -15,6 +13,7 @@ os.environ['GRAPHITI_TELEMETRY_ENABLED'] = 'false'
 pytest.importorskip('graphiti_core')
 pytest.importorskip('kuzu')
 
+from contract import EVIDENCE, ids, maker, properties_of, QUESTION, TURNS
 from graphiti_core import Graphiti
 from graphiti_core.cross_encoder.client import CrossEncoderClient
 from graphiti_core.driver.kuzu_driver import KuzuDriver
@@ -23,15 +22,11 @@ from graphiti_core.embedder.client import EmbedderClient
 from graphiti_core.llm_client.client import LLMClient
 from graphiti_core.nodes import EntityNode, EpisodeType, EpisodicNode
 from graphiti_core.search.search_config_recipes import EDGE_HYBRID_SEARCH_RRF, NODE_HYBRID_SEARCH_RRF
-from graphiti_core.search.search_filters import SearchFilters
 
-from contract import EVIDENCE, LAWS, QUESTION, SNIPPETS, TURNS, ids
-from memnb.retrieval.vectors import WordLlamaEmbedder
-from memnb.adapters.stores import waited
-from memnb.memr3.loop import MemR3
-from memnb.adapters.stores import from_graphiti
-from memnb.core.conversation import Snippet
+from memnb.adapters.stores import from_graphiti, waited
 from memnb.core.time import TimeSpan
+from memnb.memr3.loop import MemR3
+from memnb.retrieval.vectors import WordLlamaEmbedder
 
 NOW = datetime(2024, 12, 31, tzinfo=timezone.utc)
 
@@ -92,27 +87,14 @@ def facts_of(edges):
     return graph
 
 
-@cache
-def filled(snippets):
-    return from_graphiti(facts_of([edge_of(snippet) for snippet in snippets]), ['sample'])
-
-
-def make(snippets):
-    return filled(tuple(snippets))
-
-
 def broken():
     graph = new_graph()
     waited(graph.driver.execute_query)("CALL DROP_FTS_INDEX('RelatesToNode_', 'edge_name_and_fact')")
     return from_graphiti(graph, ['sample'])
 
 
-make.broken = broken
-
-
-@pytest.mark.parametrize('law', LAWS, ids=lambda law: law.__name__)
-def test_law(law):
-    law(make)
+make = maker(lambda snippets: from_graphiti(facts_of([edge_of(snippet) for snippet in snippets]), ['sample']), broken)
+test_property = properties_of({'graphiti': make})
 
 
 def test_hits_are_those_of_graphiti_with_the_scores_that_its_plain_search_leaves_out():
@@ -120,7 +102,8 @@ def test_hits_are_those_of_graphiti_with_the_scores_that_its_plain_search_leaves
     recipe = EDGE_HYBRID_SEARCH_RRF.model_copy(update={'limit': 3})
     plain = waited(graph.search_)(QUESTION, config=recipe, group_ids=['sample'])
     hits = from_graphiti(graph, ['sample']).search(QUESTION, 3)
-    assert [(hit.snippet.id, hit.score) for hit in hits] == [(edge.uuid, score) for edge, score in zip(plain.edges, plain.edge_reranker_scores)] != []
+    expected = [(edge.uuid, score) for edge, score in zip(plain.edges, plain.edge_reranker_scores)]
+    assert [(hit.snippet.id, hit.score) for hit in hits] == expected != []
     assert EDGE_HYBRID_SEARCH_RRF.limit == 10  # graphiti's own `search` writes into it, see below
     try:
         assert [edge.uuid for edge in waited(graph.search)(QUESTION, group_ids=['sample'], num_results=3)] == ids(hits)
@@ -138,37 +121,25 @@ def test_groups_do_not_mix():
     assert {'N', EVIDENCE} <= set(ids(from_graphiti(graph, ('nela', 'sample')).search('concertina')))
 
 
-@pytest.mark.parametrize('groups', ['sample', [], ()])
-def test_groups_are_a_collection_that_is_not_empty(groups):
-    with pytest.raises(ValueError, match='group_ids: expected None or a collection'):
-        from_graphiti(new_graph(), groups)
-
-
-def test_a_config_of_ones_own_is_used_and_left_alone():
-    edges = EDGE_HYBRID_SEARCH_RRF.edge_config.model_copy(update={'sim_min_score': -1.0})
-    own = EDGE_HYBRID_SEARCH_RRF.model_copy(update={'edge_config': edges, 'limit': 3})
-    graph = facts_of([edge_of(snippet) for snippet in TURNS])
-    far, near = from_graphiti(graph, config=own), from_graphiti(graph)
-    assert len(far.search('gramophone', 100)) == len(TURNS)
-    assert near.search('gramophone', 100) == []
-    assert (own.limit, '-1' in far.note, '0.6' in near.note) == (3, True, True)
+def test_bad_input_is_an_error(monkeypatch):
+    graph = new_graph()
+    for groups in ('sample', [], ()):
+        with pytest.raises(ValueError, match='group_ids: expected None or a collection'):
+            from_graphiti(graph, groups)
     with pytest.raises(ValueError, match='expected one with an edge_config'):
         from_graphiti(graph, config=NODE_HYBRID_SEARCH_RRF)
-
-
-def test_without_graphiti_it_says_what_to_install(monkeypatch):
-    graph = new_graph()
     monkeypatch.setitem(sys.modules, 'graphiti_core.search.search_config_recipes', None)
     with pytest.raises(ImportError, match=r"pip install 'memnb\[interop\]'"):
         from_graphiti(graph)
 
 
 def test_a_fact_is_dated_by_its_truth_and_by_its_telling_only_where_that_is_unknown():
-    told = datetime(2024, 1, 9, 19, 15)
-    store = from_graphiti(facts_of([fact('Tobin had a concertina lesson.', 'known', valid_at=datetime(2024, 1, 8), invalid_at=datetime(2024, 1, 8), reference_time=told),
-                                    fact('Tobin likes the concertina.', 'unknown', reference_time=told), fact('A concertina squeaks.', 'never')]))
-    assert {hit.snippet.id: hit.snippet.line for hit in store.search('concertina')} == {
-        'known': '[8 January 2024] Tobin had a concertina lesson.', 'unknown': '[9 January 2024] Tobin likes the concertina.', 'never': 'A concertina squeaks.'}
+    told, lesson = datetime(2024, 1, 9, 19, 15), datetime(2024, 1, 8)
+    known = fact('Tobin had a concertina lesson.', 'known', valid_at=lesson, invalid_at=lesson, reference_time=told)
+    unknown = fact('Tobin likes the concertina.', 'unknown', reference_time=told)
+    store = from_graphiti(facts_of([known, unknown, fact('A concertina squeaks.', 'never')]))
+    assert {hit.snippet.line for hit in store.search('concertina')} == {
+        '[8 January 2024] Tobin had a concertina lesson.', '[9 January 2024] Tobin likes the concertina.', 'A concertina squeaks.'}
     assert ids(store.search('concertina', during=TimeSpan.day(told.date()))) == ['unknown']
 
 
@@ -176,37 +147,16 @@ DAYS = [None, date(2023, 12, 30), date(2023, 12, 31), date(2024, 1, 1), date(202
 
 
 def test_a_fact_is_true_from_its_start_to_its_end():
-    """Each start with each end, against a set of days."""
-    pairs = {f'{start} {end}': (start, end) for start in DAYS for end in DAYS if start is None or end is None or start <= end}
-    store = from_graphiti(facts_of([fact('concertina', name, valid_at=midnight(start), invalid_at=midnight(end)) for name, (start, end) in pairs.items()]))
+    """Each start with each end, against a set of spans."""
+    pairs = {f'{start} {end}': (start, end) for start in DAYS for end in DAYS if None in (start, end) or start <= end}
+    facts = [fact('concertina', name, valid_at=midnight(start), invalid_at=midnight(end)) for name, (start, end) in pairs.items()]
+    store = from_graphiti(facts_of([*facts, fact('concertina', 'reversed', valid_at=midnight(DAYS[4]), invalid_at=midnight(DAYS[2]))]))
+    pairs['reversed'] = DAYS[4], None  # what ends before it starts has no end
     assert len(store.search('concertina', 100)) == len(pairs)
-
-    def true_on(start, end, day):
-        return (start or end) is not None and (start or date.min) <= day <= (end or date.max)
-    for first in DAYS[1:]:
-        for last in [day for day in DAYS[1:] if day >= first]:
-            days = [first + timedelta(number) for number in range((last - first).days + 1)]
-            expected = {name for name, (start, end) in pairs.items() if any(true_on(start, end, day) for day in days)}
-            assert set(ids(store.search('concertina', 100, during=TimeSpan(first, last, 'span')))) == expected
-    for span in (TimeSpan(None, date(1, 1, 3)), TimeSpan(date.min, None), TimeSpan(None, date.max), TimeSpan(date(9999, 12, 30), None)):
+    spans = [TimeSpan(first, last, 'span') for first in DAYS[1:] for last in DAYS[1:] if first <= last]
+    for span in [*spans, TimeSpan(None, date(1, 1, 3)), TimeSpan(None, date.max), TimeSpan(date(9999, 12, 30), None)]:
         expected = {name for name, (start, end) in pairs.items() if (start or end) and span.overlaps(TimeSpan(start, end, 'span'))}
         assert set(ids(store.search('concertina', 100, during=span))) == expected
-
-
-def test_what_ends_before_it_starts_has_no_end():
-    store = from_graphiti(facts_of([fact('concertina', valid_at=midnight(DAYS[4]), invalid_at=midnight(DAYS[2]))]))
-    assert [hit.snippet.time for hit in store.search('concertina')] == [TimeSpan(DAYS[4], None)]
-
-
-def test_moments_of_another_zone_are_taken_as_the_database_gives_them_back():
-    late = datetime(2024, 1, 31, 20, 0, tzinfo=timezone(timedelta(hours=-8)))  # in UTC it is February already
-    graph = facts_of([fact('concertina', valid_at=late, invalid_at=late, reference_time=late)])
-    stored, = waited(graph.search_)('concertina', config=EDGE_HYBRID_SEARCH_RRF, search_filter=SearchFilters()).edges
-    day = stored.valid_at.date()
-    hit, = from_graphiti(graph).search('concertina', during=TimeSpan.day(day))
-    assert hit.snippet.day == TimeSpan.day(day)
-    assert from_graphiti(graph).search('concertina', during=TimeSpan.day(day - timedelta(1))) == []
-    assert from_graphiti(graph).search('concertina', during=TimeSpan.day(day + timedelta(1))) == []
 
 
 def test_episodes_are_the_sources_that_a_loop_reads():
@@ -225,9 +175,3 @@ def test_episodes_are_the_sources_that_a_loop_reads():
     assert (trace.error, trace.answer, trace.evidence) == (None, '8 January 2024', [EVIDENCE, 'D2:14'])
     kept = waited(EpisodicNode.get_by_uuid)(graph.driver, trace.evidence[0])
     assert kept.content == TURNS[4].text
-
-
-def test_a_graph_that_is_made_within_a_running_loop_is_asked_there():
-    async def main():
-        return from_graphiti(facts_of([fact('Tobin plays the concertina.')])).search('concertina')
-    assert [hit.snippet for hit in asyncio.run(main())] == [Snippet('a fact', 'Tobin plays the concertina.')]

@@ -7,18 +7,15 @@ import pytest
 
 pytest.importorskip('llama_index.core')
 
+from contract import ids, maker, properties_of, QUERIES, QUESTION, SNIPPETS, TURNS
 from llama_index.core import SummaryIndex, VectorStoreIndex
 from llama_index.core.embeddings import BaseEmbedding
 from llama_index.core.llms import MockLLM
 from llama_index.core.retrievers import BaseRetriever, QueryFusionRetriever
 from llama_index.core.schema import NodeWithScore, TextNode
 
-import memnb.adapters.stores as retrievers
-from contract import LAWS, QUERIES, QUESTION, SNIPPETS, TURNS, a_limit_is_passed_on, ids
-from memnb.retrieval.vectors import WordLlamaEmbedder
-from memnb.retrieval.vectors import DenseIndex
-from memnb.adapters.stores import Fields, fields_of
-from memnb.adapters.stores import _resized, from_llamaindex
+from memnb.adapters.stores import _resized, Fields, fields_of, from_llamaindex
+from memnb.retrieval.vectors import DenseIndex, WordLlamaEmbedder
 
 
 @cache
@@ -64,27 +61,22 @@ class Awaited(BaseRetriever):
         return await _resized(self.inner, self.top_k).aretrieve(query_bundle)
 
 
-WAYS = {'index': lambda index: index, 'retriever': lambda index: index.as_retriever(similarity_top_k=3), 'awaited': lambda index: Awaited(index.as_retriever())}
+class Fixed(BaseRetriever):
+    """A retriever that gives the same nodes for every question."""
+    def __init__(self, nodes):
+        super().__init__()
+        self.nodes = nodes
+
+    def _retrieve(self, query_bundle):
+        return self.nodes
 
 
-def maker(way):
-    @cache
-    def adapted(snippets):
-        return from_llamaindex(way(index_of(snippets)))
-
-    def make(snippets):
-        return adapted(tuple(snippets))
-    make.broken = lambda: from_llamaindex(way(index_of(TURNS[:3], broken=True)))
-    return make
-
-
-MAKERS = {name: maker(way) for name, way in WAYS.items()}
-
-
-@pytest.mark.parametrize('law', LAWS, ids=lambda law: law.__name__)
-@pytest.mark.parametrize('make', MAKERS.values(), ids=MAKERS)
-def test_law(law, make):
-    law(make)
+WAYS = {'index': from_llamaindex,
+        'retriever': lambda index: from_llamaindex(index.as_retriever(similarity_top_k=3)),
+        'awaited': lambda index: from_llamaindex(Awaited(index.as_retriever()), awaited=True)}
+MAKERS = {name: maker(lambda snippets, way=way: way(index_of(snippets)), lambda way=way: way(index_of(TURNS[:3], broken=True)))
+          for name, way in WAYS.items()}
+test_property = properties_of(MAKERS)
 
 
 def test_it_finds_what_a_dense_index_finds():
@@ -107,30 +99,19 @@ def test_the_owners_retriever_stays_as_it_was_also_under_threads():
     assert len(retriever.retrieve(QUESTION)) == 3 == retriever.similarity_top_k
 
 
-def test_without_the_copy_the_owner_would_notice(monkeypatch):
-    monkeypatch.setattr(retrievers, 'copy', lambda thing: thing)
-    retriever = index_of(TURNS).as_retriever()
-    from_llamaindex(retriever).search(QUESTION, 9)
-    assert len(retriever.retrieve(QUESTION)) == 9
-
-
-def test_retrievers_without_scores_and_without_a_knob():
+def test_retrievers_without_scores_and_without_a_size():
     everything = from_llamaindex(SummaryIndex(nodes_of(SNIPPETS)))  # gives all nodes, for any question
-    assert len(everything.search(QUESTION, 1000)) == len(SNIPPETS) and {hit.score for hit in everything.search(QUESTION, 5)} == {None}
-    assert 'no more' in everything.note
+    assert len(everything.search(QUESTION, 1000)) == len(SNIPPETS)
+    assert {hit.score for hit in everything.search(QUESTION, 5)} == {None} and 'no more' in everything.note
     few = from_llamaindex(Fixed(index_of(SNIPPETS).as_retriever().retrieve(QUESTION)))
     assert few.search(QUESTION, 3, exclude=ids(few.search(QUESTION, 9))) == []  # there are others, but it does not give them
 
 
-def test_a_fusion_has_its_own_number_and_those_of_its_parts():
+def test_a_fusion_has_its_own_number_and_works_in_a_running_loop_if_it_is_awaited():
     parts = [index_of(TURNS).as_retriever(similarity_top_k=8), index_of(TURNS).as_retriever(similarity_top_k=5)]
     fusion = from_llamaindex(QueryFusionRetriever(parts, llm=MockLLM(), num_queries=1, use_async=False, similarity_top_k=2))
     assert len(fusion.search(QUESTION, 3)) == 3
     assert len(fusion.search(QUESTION, 100)) == 8  # its parts give no more
-
-
-def test_a_fusion_of_its_own_loops_works_in_a_running_one_if_it_is_awaited():
-    parts = [index_of(TURNS).as_retriever(similarity_top_k=8)] * 2
     fusion = from_llamaindex(QueryFusionRetriever(parts, llm=MockLLM(), num_queries=1, use_async=True), awaited=True)
 
     async def within():
@@ -138,52 +119,20 @@ def test_a_fusion_of_its_own_loops_works_in_a_running_one_if_it_is_awaited():
     assert asyncio.run(within()) == fusion.search(QUESTION, 5) != []
 
 
-def test_awaited_where_calling_it_fails():
-    class Fails(Awaited):
-        def _retrieve(self, query_bundle):
-            raise RuntimeError('this loop is running already')
-    retriever = Fails(index_of(TURNS).as_retriever())
-    with pytest.raises(RuntimeError, match='running already'):
-        from_llamaindex(retriever).search(QUESTION)
-    assert ids(from_llamaindex(retriever, awaited=True).search(QUESTION, 5)) == ids(MAKERS['index'](TURNS).search(QUESTION, 5))
-
-
-class Fixed(BaseRetriever):
-    def __init__(self, nodes):
-        super().__init__()
-        self.nodes = nodes
-
-    def _retrieve(self, query_bundle):
-        return self.nodes
-
-
 def test_ids_scores_and_texts_of_nodes():
-    nodes = [NodeWithScore(node=TextNode(id_='theirs', text='one', metadata={'id': 'ours'}), score=.5), NodeWithScore(node=TextNode(id_='n2', text='two'), score=None),
-             NodeWithScore(node=TextNode(id_='n3', text='three', metadata={'said': '2024-02-03', 'speaker': 'Ada'}), score=0)]
+    said = {'said': '2024-02-03', 'speaker': 'Ada'}
+    nodes = [NodeWithScore(node=TextNode(id_='theirs', text='one', metadata={'id': 'ours'}), score=.5),
+             NodeWithScore(node=TextNode(id_='n2', text='two'), score=None),
+             NodeWithScore(node=TextNode(id_='n3', text='three', metadata=said), score=0)]
     found = from_llamaindex(Fixed(nodes)).search('x', 9)
     assert [(hit.snippet.id, hit.score) for hit in found] == [('ours', .5), ('n2', None), ('n3', 0.0)]
     assert found[2].snippet.line == '[3 February 2024] Ada: three'  # the metadata are no part of the text
+    nodes[0].node.metadata['said'] = 'some day'
+    with pytest.raises(ValueError, match="'ours'.*'said'.*'some day'"):
+        from_llamaindex(Fixed(nodes)).search('x')
 
 
-def test_names_of_your_own():
-    names = Fields(id='turn', said='at', speaker='who', sources='from', session='talk', position='nr', time='when')
-    store = from_llamaindex(VectorStoreIndex(nodes_of(SNIPPETS, names), embed_model=LocalEmbedding()), names)
-    assert {hit.snippet for hit in store.search(QUESTION, 100)} == set(SNIPPETS)
-
-
-def test_a_time_that_cannot_be_read_is_said():
-    node = NodeWithScore(node=TextNode(id_='n', text='one', metadata={'said': 'some day'}), score=.5)
-    with pytest.raises(ValueError, match="'n'.*'said'.*'some day'"):
-        from_llamaindex(Fixed([node])).search('x')
-
-
-def test_what_is_no_retriever_says_so():
-    for thing in (None, 'retriever', LocalEmbedding()):
-        with pytest.raises(TypeError, match=f'expected a retriever or an index of LlamaIndex, got {type(thing).__name__}'):
-            from_llamaindex(thing)
-
-
-def test_a_limit_that_is_not_passed_on_is_seen(monkeypatch):
-    monkeypatch.setattr(retrievers, '_resized', lambda retriever, limit: _resized(retriever, 30))
-    with pytest.raises(AssertionError):
-        a_limit_is_passed_on(lambda snippets: from_llamaindex(index_of(snippets)))
+@pytest.mark.parametrize('thing', [None, 'retriever', LocalEmbedding()])
+def test_what_is_no_retriever_is_refused(thing):
+    with pytest.raises(TypeError, match=f'expected a retriever or an index of LlamaIndex, got {type(thing).__name__}'):
+        from_llamaindex(thing)

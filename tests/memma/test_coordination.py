@@ -1,54 +1,26 @@
 """The loop that judges, asks anew and answers, over any store and under any replies: a flat loop with sets is its oracle."""
-import json
 import os
 import re
-from dataclasses import replace
-from datetime import date
 
-import pytest
 from hypothesis import given, settings, strategies as st
-from stores import Store
+from stores import stores
+from fakes import of, Replies
 
 from memnb.core.roles import AnswerReply, NO_INFORMATION
 from memnb.baselines import RAG
-from memnb.memma.retrieval import Asking, bound, Coordinated
-from memnb.mragent.tools import CueTagGraph
-from memnb.evaluation.datasets import load_sample
+from memnb.memma.retrieval import constrained_query, Coordinated, QueryState
 from memnb.memma.prompts import Diagnosis, Rewrite
-from memnb.remem.tools import GistGraph
-from memnb.retrieval.vectors import HybridIndex
 from memnb.core.text import tokenize
-from memnb.core.models import ScriptedLM
-from memnb.core.roles import Call, LM, RuleLM, ServerError, Usage
-from memnb.memma.bank import MemoryBank
+from memnb.core.roles import RuleLM
 from memnb.memma.retrieval import carries
 from memnb.core.loop import Run
 from memnb.core.conversation import Snippet
 from memnb.core.retriever import Hit, Searchable
-from memnb.core.time import TimeSpan
 from memnb.core.trace import Trace
-from memnb.memma.construction import construct
 
 QUESTION = 'When did Ada sell the boat?'
 PEOPLE = ('Ada', 'Bo')
 TURN_IDS = [f'D1:{number}' for number in range(1, 9)]
-
-
-class Replies(LM):
-    """Typed replies from lists, round and round: a model that says anything. `fails_at`: the number of a call that fails."""
-    name = 'replies'
-
-    def __init__(self, diagnose, rewrite, answer, fails_at=None):
-        self.said = {'diagnose': diagnose, 'rewrite': rewrite, 'answer': answer}
-        self.fails_at, self.heard = fails_at, []
-
-    def call(self, role, /, **inputs):
-        number, earlier = len(self.heard), sum(name == role.name for name, _ in self.heard)
-        self.heard.append((role.name, inputs))
-        if number == self.fails_at:
-            raise ServerError('gone', usage=Usage(1, 2, 0))
-        said = self.said[role.name]
-        return Call(role.name, said[earlier % len(said)].model_copy(deep=True), Usage(1, 3, 4))
 
 
 TEXTS = st.sampled_from(['', '  ', 'the', 'the boat', 'boats', 'Ada: sell a boat', 'Ada', 'Bo: the boat', 'in May', '3 May 2024', 'sold to whom',
@@ -62,32 +34,19 @@ FINAL = st.builds(AnswerReply, answer=st.sampled_from(['3 May 2024', '', NO_INFO
 
 
 @st.composite
-def stores(draw):
-    """Up to six snippets, some of several turns, some of none, some sharing turns; up to three orders of them."""
-    count = draw(st.integers(0, 6))
-    sources = st.lists(st.sampled_from(TURN_IDS), max_size=3, unique=True).map(tuple)
-    snippets = [Snippet(f's{number}', draw(TEXTS), draw(sources), speaker=draw(st.sampled_from([None, *PEOPLE]))) for number in range(count)]
-    return Store(snippets, draw(st.lists(st.permutations(range(count)), min_size=1, max_size=3)))
-
-
-@st.composite
 def scenes(draw):
     """A store, the replies of a model, options of the loop, and a budget of turns."""
     options = draw(st.fixed_dictionaries({'refinements': st.integers(0, 4), 'k': st.integers(1, 3), 'speakers': st.sampled_from([(), PEOPLE]),
                                           **dict.fromkeys(['refine', 'diagnose', 'binding'], st.sampled_from([True, True, False]))}))
     replies = draw(st.lists(JUDGED, min_size=1, max_size=4)), draw(st.lists(REWRITTEN, min_size=1, max_size=4)), [draw(FINAL)]
-    return draw(stores()), replies, options, draw(st.none() | st.integers(0, 6))
+    return draw(stores(TEXTS, PEOPLE, TURN_IDS)), replies, options, draw(st.none() | st.integers(0, 6))
 
 
 def run_of(scene, fails_at=None, **changed):
     """The trace of a scene, and the model that was asked."""
     store, replies, options, budget = scene
-    model = Replies(*replies, fails_at)
+    model = Replies(fails_at, **dict(zip(('diagnose', 'rewrite', 'answer'), replies)))
     return Coordinated(store, model, **{**options, **changed}).ask(QUESTION, budget=budget), model
-
-
-def of(trace, kind):
-    return [step for step in trace.steps if step.kind == kind]
 
 
 def queries_of(trace):
@@ -247,7 +206,7 @@ def test_a_flat_loop_asks_the_same(scene):
 def test_what_a_switch_turns_off_is_never_asked(scene):
     static, model = run_of(scene, refine=False)
     store, replies, options, budget = scene
-    once = RAG(store, Replies(*replies), k=options['k']).ask(QUESTION, budget=budget)
+    once = RAG(store, Replies(answer=replies[2]), k=options['k']).ask(QUESTION, budget=budget)
     assert [name for name, _ in model.heard] == ['answer']
     assert (static.read, static.answer, static.evidence, static.gaps) == (once.read, once.answer, once.evidence, [])
     unguided, model = run_of(scene, refine=True, diagnose=False)
@@ -293,7 +252,7 @@ def test_a_failure_at_any_call_keeps_what_was_found(scene, number):
 @settings(max_examples=100, deadline=None)
 @given(TEXTS, JUDGED, st.lists(TEXTS, max_size=3), st.sampled_from([(), PEOPLE]))
 def test_bound_is_admissible_or_nothing_is(query, judged, earlier, people):
-    made, said = bound(query, judged, earlier, people), judged.model_dump()
+    made, said = constrained_query(query, judged, earlier, people), judged.model_dump()
     if made is not None:
         assert admissible(made, said, earlier, people) and made == made.strip()
     else:  # then no wording would have done as it stands
@@ -302,91 +261,7 @@ def test_bound_is_admissible_or_nothing_is(query, judged, earlier, people):
         assert made == ' '.join(query.split())
 
 
-def test_an_empty_or_stale_query_gives_way_to_suggestion_then_gap_then_nothing():
-    judged = Diagnosis(decision='NOT-ANSWERABLE', gaps=['who bought it'], queries=['boat sold'], constraints=['Ada'])
-    for query in ('', '  ', 'the', QUESTION, 'prices of boats, Ada!'):
-        assert bound(query, judged, [QUESTION, 'Ada: boat price'], ()) == 'boat sold Ada'
-    assert bound('the price, Ada', judged, [QUESTION], ()) == 'the price, Ada'
-    assert bound('', judged, [QUESTION, 'boat sold Ada'], ()) == 'who bought it Ada'
-    assert bound('', judged, [QUESTION, 'boat sold Ada', 'Ada bought it'], ()) is None
-
-
-NO = {'decision': 'NOT-ANSWERABLE', 'reason': '', 'gaps': ['the day'], 'missing_speaker': None, 'time_need': None, 'queries': [], 'constraints': [], 'avoid': []}
-ANSWER = {'answer': '3 May 2024', 'sources': ['D1:1']}
 BOAT = Snippet('s1', 'Ada sold the boat on 3 May 2024.', ('D1:1',), speaker='Ada')
-
-
-def rewrite(query):
-    return {'query': query, 'strategy': '', 'target_speaker': None}
-
-
-@pytest.mark.parametrize('judged, rewritten, options, searched, gaps', [
-    ([NO | {'decision': 'ANSWERABLE', 'gaps': []}], [], {}, 1, []),  # content at once
-    ([NO, NO | {'decision': 'ANSWERABLE', 'gaps': []}], ['who bought it'], {}, 2, []),  # content at last
-    ([NO, NO], ['who bought it', 'the price'], {'refinements': 2}, 3, ['the day']),  # the budget is spent
-    ([NO, NO | {'gaps': ['the year', 'the day']}], ['who bought it', 'the price'], {'refinements': 2}, 3, ['the year', 'the day']),
-    ([NO | {'gaps': []}], [''], {}, 1, [QUESTION]),  # nothing is named, and nothing new can be asked: the question stands for the gap
-    ([NO | {'gaps': [' '], 'reason': 'no date'}], [QUESTION], {'refinements': 1}, 2, ['no date']),  # the reason does, and is asked for
-    ([NO | {'gaps': ['the boat, when did Ada sell?']}], [QUESTION], {}, 1, ['the boat, when did Ada sell?']),  # nothing new
-    ([NO | {'decision': 'ANSWERABLE'}] * 2, ['who bought it', 'the price'], {'refinements': 2}, 3, ['the day']),  # called answerable, with a gap
-    ([NO | {'decision': 'ANSWERABLE'}], [], {'binding': False}, 1, ['the day']),  # and nobody minded
-    ([NO | {'decision': 'ANSWERABLE', 'gaps': ['', ' ']}], [], {}, 1, []),  # blank gaps are none
-    ([], [], {'refine': False}, 1, []), ([], [], {'refinements': 0}, 1, []), ([], [QUESTION, ''], {'diagnose': False}, 2, [])])
-def test_gaps_at_the_end_of_every_path(judged, rewritten, options, searched, gaps):
-    model = ScriptedLM({'diagnose': judged, 'rewrite': [rewrite(query) for query in rewritten], 'answer': [ANSWER]})
-    trace = Coordinated(lambda query: [BOAT], model, **options).ask(QUESTION)
-    assert (trace.error, len(queries_of(trace)), trace.gaps, trace.answer, trace.evidence) == (None, searched, gaps, '3 May 2024', ['D1:1'])
-    assert not any(model._left.values())  # every reply was used
-
-
-@pytest.mark.parametrize('diagnosis, follows', [
-    ('no JSON at all', 'error'), ('', 'error'), ('{"decision": "PERHAPS"}', 'error'), ('[]', 'error'), (json.dumps(NO | {'gaps': 7}), 'error'),
-    ('```json\n' + json.dumps(NO) + '\n```', 'answer'), (json.dumps(NO | {'gaps': ['half a pair \ud83d']}), 'error'),
-    (json.dumps(NO | {'gaps': ['<script>alert(1)</script>', '</dd>']}), 'answer'),
-    (json.dumps(NO | {'gaps': ['\x00\x1b[31m', '‮']}), 'answer'), (json.dumps(NO | {'constraints': ['<b>', ':', '']}), 'answer'),
-    (json.dumps(NO | {'gaps': ['x' * 50_000]}), 'answer')])
-def test_hostile_judgements_end_in_an_answer_or_an_error_of_this_question(diagnosis, follows):
-    script = {'diagnose': [diagnosis] * 2, 'rewrite': [rewrite('<i>who</i> bought it')], 'answer': [ANSWER]}
-    loop = Coordinated(lambda query: [BOAT], ScriptedLM(script), refinements=1)
-    trace = loop.ask(QUESTION)
-    assert (trace.answer is not None) == (follows == 'answer') == (trace.error is None)
-    assert trace.read == ['D1:1'] and Trace.from_json(trace.to_json()) == trace
-    assert trace._repr_html_().count('<script') == bool(trace.steps) and '\x1b' not in str(trace)
-    assert Coordinated(lambda query: [BOAT]).ask(QUESTION).error is None
-
-
-@pytest.mark.parametrize('said', ['', '   ', ':', 'Ada:', '\ud83d', 'the of and', '<b></b>', 'x ' * 5_000, QUESTION * 100, 'null', '\u202e'])
-def test_hostile_queries_leave_the_laws_standing(said):
-    judged = NO | {'constraints': ['Ada', '3 May'], 'queries': ['who bought it'], 'avoid': ['boat']}
-    model = Replies([Diagnosis(**judged)], [Rewrite(query=said)], [AnswerReply(**ANSWER)])
-    trace = Coordinated(lambda query: [BOAT], model).ask(QUESTION)
-    queries = queries_of(trace)
-    assert trace.error is None and 2 <= len(queries) <= 4
-    assert all(admissible(query, judged, queries[:number], ('Ada',)) for number, query in enumerate(queries) if number)
-    assert Trace.from_json(trace.to_json()) == trace
-
-
-def test_huge_lists_are_borne():
-    many = [f'gap {number} of the boat' for number in range(2_000)]
-    judged = NO | {'gaps': many, 'queries': [QUESTION] * 2_000, 'constraints': ['Ada'] * 50, 'avoid': many[:50]}
-    trace = Coordinated(lambda query: [BOAT], ScriptedLM({'diagnose': [judged], 'rewrite': [rewrite(QUESTION)], 'answer': [ANSWER]}), refinements=1).ask(QUESTION)
-    assert trace.error is None and trace.gaps == many
-
-
-def test_a_store_that_breaks_ends_this_question_only():
-    calls = []
-
-    def store(query):
-        calls.append(query)
-        if len(calls) == 2:
-            raise OSError('gone')
-        return [BOAT]
-
-    script = {'diagnose': [NO, NO, NO | {'decision': 'ANSWERABLE', 'gaps': []}], 'rewrite': [rewrite('who bought it')] * 2, 'answer': [ANSWER]}
-    loop = Coordinated(store, ScriptedLM(script))
-    first, second = loop.ask(QUESTION), loop.ask(QUESTION)
-    assert (first.answer, first.error, first.gaps, first.read) == (None, 'MemoryFailed: OSError: gone', ['the day'], ['D1:1'])
-    assert (second.error, second.answer, second.gaps) == (None, '3 May 2024', [])
 
 
 def test_a_repeated_snippet_is_evidence_once():
@@ -394,79 +269,9 @@ def test_a_repeated_snippet_is_evidence_once():
         def search(self, query, k=10, *, exclude=(), during=None):
             return [Hit(BOAT), Hit(BOAT)]
 
-    now, run = Asking(), Run(QUESTION, 'test', RuleLM(), Twice())
-    now.look(run, QUESTION, 5)
+    now, run = QueryState(), Run(QUESTION, 'test', RuleLM(), Twice())
+    now.search(run, QUESTION, 5)
     assert (list(now.evidence), now.fresh) == (['s1'], [BOAT])
-    now.look(run, 'again', 5)
+    now.search(run, 'again', 5)
     assert (list(now.evidence), now.fresh, now.queries) == (['s1'], [], [QUESTION, 'again'])
     assert now.trace == [f'{QUESTION} -> 1 found, new: s1', 'again -> 1 found, new: none']
-
-
-def test_the_day_of_asking_and_the_speakers_reach_the_roles():
-    model, day = Replies([Diagnosis(**NO)], [Rewrite(query='who bought it')], [AnswerReply(**ANSWER)]), TimeSpan.day(date(2024, 6, 1))
-    Coordinated(lambda query: [BOAT], model, refinements=1).ask(QUESTION, asked=day)
-    assert [inputs['asked'] for name, inputs in model.heard if name != 'rewrite'] == [day, day]
-    assert [inputs['speakers'] for name, inputs in model.heard if name != 'answer'] == [('Ada',)] * 2
-    Coordinated(lambda query: [BOAT], model, refinements=1, speakers=PEOPLE).ask(QUESTION)
-    assert model.heard[-2][1]['speakers'] == PEOPLE and model.heard[-2][1]['diagnosis'].gaps == ['the day']
-    assert model.heard[-2][1]['trace'] == (f'{QUESTION} -> 1 found, new: s1',)
-
-
-@pytest.mark.parametrize('options, kind, message', [
-    ({'refinements': -1}, ValueError, 'refinements: expected 0 or more, got -1'), ({'k': 0}, ValueError, 'k: expected 1 or more, got 0'),
-    ({'refinements': 1.5}, TypeError, 'refinements: expected a whole number, got 1.5'), ({'k': True}, TypeError, 'k: expected a whole number, got True'),
-    ({'speakers': 'Ana'}, TypeError, "speakers: expected a sequence of names, got the text 'Ana'")])
-def test_bad_options_are_refused(options, kind, message):
-    with pytest.raises(kind, match=message):
-        Coordinated(lambda query: [], **options)
-
-
-def test_an_empty_memory_is_said_to_be_empty():
-    trace = Coordinated(MemoryBank()).ask('When did Tobin pass his tram test?')
-    assert (trace.answer, trace.evidence, trace.read, trace.error) == (NO_INFORMATION, [], [], None) and trace.gaps
-
-
-@pytest.fixture(scope='module')
-def sample():
-    return load_sample()
-
-
-@pytest.fixture(scope='module')
-def bank(sample):
-    """The first six sessions, written by the rules."""
-    made = MemoryBank()
-    for session in sample.sessions[:6]:
-        construct(made, session, speakers=sample.speakers)
-    return made
-
-
-def test_guidance_reads_more_of_the_evidence_on_the_sample(sample, bank):
-    """Not a number of a table, only its signs."""
-    told = {turn.id for session in sample.sessions[:6] for turn in session.turns}
-    questions = [question for question in sample.questions if question.category != 'adversarial' and set(question.evidence) & told]
-
-    def recall(**options):
-        loop = Coordinated(bank, k=5, **options)
-        return sum(len(set(loop.ask(question.text).read) & set(question.evidence)) / len(set(question.evidence)) for question in questions)
-
-    static, unguided, bound_by_it = recall(refine=False), recall(diagnose=False), recall()
-    assert static <= unguided < bound_by_it
-
-
-def test_any_memory_will_do(sample):
-    early = replace(sample, sessions=sample.sessions[:1], questions=())
-    for memory in (HybridIndex.of(early), GistGraph.of(early), CueTagGraph.of(early), lambda query: [turn.content for turn in early.turns]):
-        trace = Coordinated(memory, k=4, refinements=2).ask('When did Tobin have his first concertina lesson?')
-        assert trace.error is None and 1 <= len(queries_of(trace)) <= 3 and trace.read and set(trace.evidence) <= set(trace.read)
-
-
-def test_an_entry_that_is_gone_stays_a_gap(sample, bank):
-    question, gold = "What was painted on the jar of sourdough that Tobin left on Zofia's step?", 'D2:9'
-    assert gold in Coordinated(bank, k=5).ask(question).read
-    with bank.transaction():
-        for name in [entry.id for entry in bank if gold in entry.sources]:
-            bank.delete(name)
-    gone = Coordinated(bank, k=5).ask(question)
-    bank.undo()
-    assert gold not in gone.read and gold not in gone.evidence
-    assert gold in Coordinated(bank, k=5).ask(question).read

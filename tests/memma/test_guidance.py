@@ -9,14 +9,10 @@ from hypothesis import strategies as st
 
 from memnb.memma.prompts import BEFORE
 from memnb.core.conversation import Session, Turn
-from memnb.evaluation.datasets import load_sample
 from memnb.memma.bank import Edit, Entry
 from memnb.core.text import content_words
-from memnb.memma.prompts import (
-    chunk_fields, EditLine, EditsReply, FocusPoint, GuidanceReply, GUIDE, StatedFact, WRITE)
-from memnb.rules.memma import guide_rule, one_of, write_rule
-from memnb.core.models import ScriptedLM
-from memnb.core.roles import ReplyError, RuleLM
+from memnb.memma.prompts import EditsReply, FocusPoint, GuidanceReply, GUIDE, StatedFact, WRITE
+from memnb.rules.memma import guide_rule, write_rule
 from memnb.memma.bank import MemoryBank
 
 PEOPLE = ('Ines', 'Rolf')
@@ -85,15 +81,6 @@ def test_points_name_a_fact_and_an_entry_that_are_there(chunk):
     assert not {fact for fact, kind in kinds if kind == 'redundancy'} & {fact for fact, kind in kinds if kind != 'redundancy'}
 
 
-def test_all_of_the_bundled_conversation_is_kept():
-    sample = load_sample()
-    for session in sample.sessions:
-        told = guide_rule(session, (), sample.speakers).facts
-        for turn in session.turns:
-            words = ' '.join(fact.text for fact in told if turn.id in fact.turns).lower()
-            assert words and all(word in words for word in kept_words(turn.content))
-
-
 def about(entry, said, speaker='Ines', days=60):
     "The kinds of points, importance left out, where an entry of long ago meets something said now."
     chunk = Session('D2', (Turn('D2:1', speaker, said),), DAY)
@@ -101,38 +88,13 @@ def about(entry, said, speaker='Ines', days=60):
     return [point.kind for point in reply.points if point.kind != 'importance']
 
 
-@pytest.mark.parametrize('entry, said', [
-    ('Ines plays the violin.', 'I play the clarinet.'), ('Ines has a greyhound, Pascal.', 'I brought home a greyhound, Juno.'),
-    ('Ines grows Lemon Drops.', 'I grow Fish Peppers.'), ('Ines read The Summer Book.', 'I read Moby-Dick.'),
-    ('Rolf lives in Oslo.', 'I live in Bergen.'), ('Ines lives in Oslo.', 'I lived in Leeds as a boy.'), ('Ines lives in Oslo.', 'Rolf lives in Leeds.')])
-def test_what_can_be_so_beside_it_is_no_conflict(entry, said):
-    assert about(entry, said) == []
-
-
-@pytest.mark.parametrize('entry, said', [
-    ('Ines lives in Oslo.', 'I moved to Bergen.'), ('Ines works for Dunstan & Pell.', 'I opened my own workshop.'), ('Ines is thirty-eight.', 'I turned thirty-nine.'),
-    ('Dr. Amsel, our vet, has patience.', 'Dr. Quill is our new vet.')])
-def test_one_has_only_one_of_some_things(entry, said):
-    assert about(entry, said) == ['conflict']
-
-
-@pytest.mark.parametrize('said, kinds', [('I have a hive.', ['redundancy']), ('I swam to the pier.', []), ('I have no hive.', [])])
-def test_another_date_is_another_event(said, kinds):
-    assert about('Ines has a hive. Ines swam to the pier.', said) == kinds
-    assert about('Ines has a hive. Ines swam to the pier.', said, days=0) == ([] if 'no' in said else ['redundancy'])
-
-
-def test_importance_names_what_no_entry_has():
-    chunk = Session('D2', (Turn('D2:1', 'Ines', 'We met Agnes in Oslo at 7:30.'),), DAY)
-    first, = guide_rule(chunk, (), PEOPLE).points
-    assert (first.kind, first.note) == ('importance', 'keep Agnes, Oslo, 7:30')
-    second, = guide_rule(chunk, [Entry('m1', 'Rolf is in Oslo.')], PEOPLE).points
-    assert second.note == 'keep Agnes, 7:30'
-
-
-def test_a_picture_is_a_fact():
-    chunk = Session('D2', (Turn('D2:1', 'Ines', 'Look!', None, 'a photo of a greyhound in a yellow jumper'),), DAY)
-    assert [fact.text for fact in guide_rule(chunk, (), PEOPLE).facts] == ['Ines shares a photo of a greyhound in a yellow jumper.']
+@pytest.mark.parametrize('entry, said, found', [
+    ('Ines plays the violin.', 'I play the clarinet.', []), ('Ines has a greyhound, Pascal.', 'I brought home a greyhound, Juno.', []),
+    ('Rolf lives in Oslo.', 'I live in Bergen.', []), ('Ines lives in Oslo.', 'I lived in Leeds as a boy.', []),
+    ('Ines lives in Oslo.', 'I moved to Bergen.', ['conflict']), ('Ines is thirty-eight.', 'I turned thirty-nine.', ['conflict']),
+    ('Dr. Amsel, our vet, has patience.', 'Dr. Quill is our new vet.', ['conflict'])])
+def test_one_has_only_one_of_some_things(entry, said, found):
+    assert about(entry, said) == found
 
 
 # --- edits ---
@@ -205,13 +167,6 @@ class Shelf:
         return []
 
 
-def test_of_no_edits_one_is_none():
-    assert [line.action for line in one_of([])] == ['NONE']
-    none = EditLine(action='NONE', entry='m1', reason='known')
-    assert one_of([none, EditLine(action='NONE')]) == [none]
-    assert one_of([none, EditLine(action='ADD', text='x')])[0].text == 'x'
-
-
 # --- prompts ---
 
 @pytest.mark.parametrize('role, reply', [(GUIDE, GuidanceReply), (WRITE, EditsReply)])
@@ -222,32 +177,6 @@ def test_the_example_in_a_prompt_is_a_reply_of_the_role(role, reply):
     assert '{{' not in system and '}}}' not in system.replace('"}]}', '')
 
 
-@pytest.mark.parametrize('role, duties', [
-    (GUIDE, '''every distinct|atomic|makes sense alone|who, what, when, where or how many|exact words|names, objects, titles, dates, places and quantities|shared picture|
-     importance|redundancy|conflict|Another date is another event|no feeling, theme or meaning|date in brackets|speaker: who says it|where in doubt, take it'''),
-    (WRITE, '''one edit for each fact|ADD|UPDATE|DELETE|NONE|greeting|makes sense alone|exact names, objects, places, numbers and dates|date in brackets|whole entry|
-     id of an entry that is shown|who said it|another date|no feeling, theme or meaning|violin''')])
-def test_a_prompt_has_the_duties_of_the_paper(role, duties):
-    system, _ = role.render({'chunk': CHUNK, 'view': VIEW, 'speakers': PEOPLE})
-    assert not [duty.strip() for duty in duties.split('|') if duty.strip() not in system]
-
-
-def test_a_prompt_shows_the_messages_the_entries_the_facts_and_the_points():
-    guidance = guide_rule(CHUNK, VIEW, PEOPLE)
-    for role, more in ((GUIDE, {}), (WRITE, {'guidance': guidance})):
-        _, user = role.render({'chunk': CHUNK, 'view': VIEW, 'speakers': PEOPLE, **more})
-        for shown in ('15 April 2024', 'Ines, Rolf', '(D1:1) Ines: I moved to Oslo on Saturday.', '(D1:2) Rolf: I play the cello now.', 'm1 [6 April 2024] Ines: Ines lives in Bergen.',
-                      'm3 It rained.'):
-            assert shown in user
-    assert '1. (D1:1, Ines) Ines moved to Oslo on Saturday (13 April 2024).' in user and 'fact 1: conflict with m1: Ines has only one residence' in user
-    assert 'None' in WRITE.render({'chunk': CHUNK})[1]
-
-
-def test_the_prompt_says_how_many_edits():
-    assert 'one edit for each fact' in WRITE.render({'chunk': CHUNK})[0].split('.')[1]
-    assert 'exactly one edit for all of them together' in WRITE.render({'chunk': CHUNK, 'per': 'chunk'})[0].split('.')[1]
-
-
 @given(chunks(), advice)
 def test_any_text_can_be_shown_in_a_prompt(chunk, guidance):
     for role, more in ((GUIDE, {}), (WRITE, {'guidance': guidance})):
@@ -255,50 +184,3 @@ def test_any_text_can_be_shown_in_a_prompt(chunk, guidance):
         assert all(f'({turn.id}) {turn.speaker}: {turn.content}' in user for turn in chunk.turns)
     shown = ' '.join(user.split())
     assert all(' '.join(fact.text.split()) in shown for fact in guidance.facts)
-    assert chunk_fields(chunk, VIEW, extra=1)['extra'] == 1
-
-
-# --- models ---
-
-def test_a_model_may_wrap_its_reply_and_is_shown_its_error_once():
-    reply = {'facts': [{'text': 'Ines swam.', 'speaker': 'Ines', 'turns': ['D1:1']}], 'points': [{'kind': 'conflict', 'fact': 1, 'entry': 'm99', 'note': 'x'}]}
-    lm = ScriptedLM([json.dumps(reply).replace('swam', 'swam \\ud83d'), f'Here it is:\n```json\n{json.dumps(reply)}\n```'])
-    told = lm.ask(GUIDE, chunk=CHUNK, view=VIEW)
-    assert told.facts[0].text == 'Ines swam.' and told.points[0].entry == 'm99' and lm.calls[0].attempts == 2
-    assert [line.action for line in RuleLM().ask(WRITE, chunk=CHUNK, view=VIEW, guidance=told).edits] == ['ADD']
-
-
-def test_half_a_character_is_mended():
-    assert StatedFact(text='Ines \ud83d.', speaker='I').text == 'Ines \ufffd.' and EditLine(action='ADD', text='\ud83d').text == '\ufffd'
-
-
-@pytest.mark.parametrize('role, reply', [
-    (GUIDE, {'facts': 'none'}), (GUIDE, {'points': []}), (GUIDE, {'facts': [], 'points': [{'kind': 'mood', 'fact': 1}]}), (GUIDE, 'no facts here'),
-    (WRITE, {'edits': [{'action': 'MERGE', 'text': 'x'}]}), (WRITE, {'action': 'ADD', 'text': 'x'}), (WRITE, '[]')])
-def test_what_is_no_reply_is_an_error_after_a_second_try(role, reply):
-    lm = ScriptedLM([reply, reply])
-    with pytest.raises(ReplyError):
-        lm.ask(role, chunk=CHUNK, view=VIEW)
-    assert len(lm.prompts) == 2
-
-
-def test_a_huge_list_is_obeyed_and_stays_in_order():
-    told = GuidanceReply(facts=[StatedFact(text=f'fact {number}', speaker='Ines') for number in range(5000)],
-                         points=[FocusPoint(kind='conflict', fact=number, entry='m1') for number in range(5001)])
-    lines = write_rule(CHUNK, VIEW, told).edits
-    assert [line.text.split(BEFORE)[0] for line in lines] == [f'fact {number}' for number in range(5000)]
-    assert [line.action for line in lines].count('UPDATE') == 1
-
-
-def test_a_conflict_counts_for_more_than_a_redundancy_because_it_writes():
-    told = GuidanceReply(facts=[StatedFact(text='Ines moved to Oslo.', speaker='Ines')],
-                         points=[FocusPoint(kind='conflict', fact=1, entry='m1'), FocusPoint(kind='redundancy', fact=1, entry='m2')])
-    assert [(line.action, line.entry) for line in write_rule(CHUNK, VIEW, told).edits] == [('UPDATE', 'm1')]
-
-
-def test_the_first_entry_of_the_view_is_the_one_in_conflict_and_there_is_one():
-    view = [*VIEW, Entry('m8', 'Ines lives in Leeds. Ines works for Dunstan & Pell.', (), None, 'Ines')]
-    chunk = Session('D2', (Turn('D2:1', 'Ines', 'I moved to Oslo and I work for Thorley Loft.'),), DAY)
-    assert [point.entry for point in guide_rule(chunk, view, PEOPLE).points if point.kind == 'conflict'] in (['m1'], ['m8'])
-    only = Session('D2', (Turn('D2:1', 'Ines', 'I moved to Oslo.'),), DAY)
-    assert [point.entry for point in guide_rule(only, view, PEOPLE).points if point.kind == 'conflict'] == ['m1']

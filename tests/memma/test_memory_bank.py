@@ -4,7 +4,6 @@ import signal
 import sqlite3
 import tempfile
 from contextlib import closing, contextmanager, suppress
-from dataclasses import replace
 from datetime import date, datetime, timedelta, timezone
 from pathlib import Path
 from unittest.mock import patch
@@ -13,15 +12,10 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from memnb.memma.bank import NothingToUndo
 from memnb.memma.bank import (
-    ACTIONS, applied, Change, change_from_json, change_to_json, DuplicateEntry, Edit, Entry,
-    place_of, said_by, state_after, UnknownEntry)
+    _CHANGE, _entry_key, _Extent, _id_order, Change, ConflictError, DuplicateEntry, Edit, Entry, IndexStore, Journal, MemoryBank, NothingToUndo, Receipt, replay, UnknownEntry)
 from memnb.retrieval.vectors import HybridIndex
-from memnb.memma.bank import ConflictError, Extent, Journal, Receipt
-from memnb.memma.bank import IndexStore, MemoryBank
 from memnb.core.storage import MemoryFileError, write_memory
-from memnb.core.retriever import as_retriever, Hit, Retriever
 from memnb.core.conversation import Snippet
 from memnb.core.time import TimeSpan
 from strikes import Struck, count_anew, forked, kill, needs_fork, strike, watched
@@ -55,7 +49,7 @@ class Shelf:
     def search(self, query, k=10):
         asked = set(query.lower().split())
         scored = [(id, len(asked & set(text.lower().split()))) for id, text in self.texts.items()]
-        return sorted(scored, key=lambda pair: (-pair[1], place_of(pair[0])))[:k]
+        return sorted(scored, key=lambda pair: (-pair[1], _id_order(pair[0])))[:k]
 
 
 def words_only():
@@ -94,7 +88,6 @@ def impatient():
 
 # ---- edits and changes ---------------------------------------------------------------------------------------------------
 
-
 texts = st.lists(st.sampled_from(WORDS), min_size=1, max_size=2).map(' '.join)
 ids = st.integers(1, 6).map('m{}'.format)
 sources = st.lists(st.sampled_from(TURNS), max_size=2).map(tuple)
@@ -112,86 +105,35 @@ spans = st.builds(lambda one, other, kind, label: TimeSpan(min(one, other), max(
 moments = st.datetimes(timezones=st.none() | st.integers(-720, 720).map(lambda minutes: timezone(timedelta(minutes=minutes))))
 entries = st.builds(Entry, st.just('m1'), anything, st.lists(anything).map(tuple), st.none() | spans, st.none() | anything, st.none() | moments,
                     st.none() | anything, st.none() | st.integers(0, 9))
-changes = st.builds(Change, st.integers(1, 2 ** 40), st.sampled_from([*ACTIONS, 'UNDO']), st.just('m1'), st.none() | entries, st.integers(1, 9),
+changes = st.builds(Change, st.integers(1, 2 ** 40), st.sampled_from(['ADD', 'UPDATE', 'DELETE', 'NONE', 'UNDO']), st.just('m1'), st.none() | entries, st.integers(1, 9),
                     anything, st.lists(anything).map(tuple), st.none() | moments, st.none() | st.integers(1, 9))
 
 
 @settings(max_examples=60)
 @given(changes)
 def test_a_change_goes_through_json_and_comes_back(change):
-    again = change_from_json(change_to_json(change))
-    assert again == change and change_to_json(again) == change_to_json(change)
+    again = _CHANGE.validate_json(_CHANGE.dump_json(change, exclude_defaults=True), strict=True)
+    assert again == change
     assert again.after is None or again.after.time is None or again.after.time.label == change.after.time.label
 
 
-@pytest.mark.parametrize('old, new', [('"number":3', '"number":"3"'), ('"number":3', '"number":3.5'), ('"ADD"', '"add"'), ('"m3"', '"m4"'),
-                                      ('2024-05-01', '2024-05-32'), ('["D1:1"]', '"D1:1"'), ('"batch":3', '"batch":null'), ('}', ''), ('{', '['),
-                                      ('2024-01-01T12:00:00', 'noon')])
-def test_a_change_that_is_another_one_now_is_refused(old, new):
-    entry = Entry('m3', 'boat', ('D1:1',), DAYS[1], 'Ana', NOON)
-    text = change_to_json(Change(3, 'ADD', 'm3', entry, 3, 'why', ('D1:1',), NOON))
-    assert old in text and change_from_json(text)
-    with pytest.raises(ValueError, match='^a change: expected what change_to_json writes; .+: '):
-        change_from_json(text.replace(old, new, 1))
-
-
-@pytest.mark.parametrize('fields, error', [
-    (dict(action='ADD'), ValueError), (dict(action='ADD', text=' \n'), ValueError), (dict(action='ADD', text='x', entry='m1'), ValueError),
-    (dict(action='add', text='x'), ValueError), (dict(action='UPDATE', text='x'), ValueError), (dict(action='UPDATE', entry='m1'), ValueError),
-    (dict(action='DELETE'), ValueError), (dict(action='DELETE', text='x', entry='m1'), ValueError), (dict(action='UPDATE', text='x', entry=' '), ValueError),
-    (dict(action='ADD', text='half \ud83d'), ValueError), (dict(action='ADD', text='x', reason='\udc00'), ValueError),
-    (dict(action='ADD', text='x', sources=('\udc00',)), ValueError), (dict(action='ADD', text='x', speaker='\udc00'), ValueError),
-    (dict(action='DELETE', entry='m\udc00'), ValueError),
-    (dict(action='ADD', text=7), TypeError), (dict(action='ADD', text='x', time='May'), TypeError), (dict(action='ADD', text='x', speaker=3), TypeError),
-    (dict(action='ADD', text='x', time=date(2024, 5, 1)), TypeError), (dict(action='UPDATE', text='x', entry=1), TypeError),
-    (dict(action='ADD', text='x', sources='D1:1'), TypeError), (dict(action='ADD', text='x', sources=(1,)), TypeError),
-    (dict(action='ADD', text='x', reason=None), TypeError), (dict(action='ADD', text='x', sources=None), TypeError)])
-def test_an_edit_that_cannot_be_meant_is_refused_at_once(fields, error):
-    with pytest.raises(error):
+@pytest.mark.parametrize('fields', [
+    dict(action='ADD'), dict(action='ADD', text=' \n'), dict(action='ADD', text='x', entry='m1'), dict(action='add', text='x'),
+    dict(action='UPDATE', text='x'), dict(action='UPDATE', entry='m1'), dict(action='DELETE'), dict(action='ADD', text='half \ud83d'),
+    dict(action='ADD', text='x', time='May'), dict(action='ADD', text='x', said='yesterday'), dict(action='ADD', text='x', sources='D1:1')])
+def test_an_edit_that_cannot_be_meant_is_refused_at_once(fields):
+    with pytest.raises(ValueError):
         Edit(**fields)
-
-
-def test_an_edit_keeps_what_it_is_given_and_each_turn_once():
-    assert Edit('ADD', 'x', sources=['b', 'a', 'b']).sources == ('b', 'a')
-    assert Edit('ADD', 'wise 🦉 ', speaker='Zoë').text == 'wise 🦉 '
-    assert Edit('NONE', 'some text', entry='m1')
 
 
 @given(texts, texts, st.sampled_from(DAYS), st.sampled_from(DAYS), st.sampled_from(PEOPLE), st.sampled_from(PEOPLE))
 def test_entries_are_one_if_words_time_and_speaker_are(text, other, day, another, who, whom):
     one, two = Entry('m1', text, ('a',), day, who, NOON), Entry('m2', f' {other.upper()}\n', ('b',), another, whom)
     same = text == other and day == another and (who or '').lower() == (whom or '').lower()
-    assert (said_by(one) == said_by(two)) is same
-
-
-def test_ids_are_in_the_order_in_which_they_are_given():
-    given_ids = [f'm{number}' for number in range(1, 120)]
-    assert sorted(reversed(given_ids), key=place_of) == given_ids
-    assert list(state_after(added(number) for number in range(119, 0, -1))) == given_ids
-
-
-def test_what_an_edit_makes_of_an_entry():
-    entry = Entry('m1', 'old', ('a', 'b'), DAYS[1], 'Ana', NOON)
-    later = NOON + timedelta(1)
-    update = Edit('UPDATE', 'new', 'm1', sources=('b', 'c'))
-    assert applied(entry, update, 'm1', later) == Entry('m1', 'new', ('a', 'b', 'c'), DAYS[1], 'Ana', later)
-    assert applied(entry, update, 'm1').said == NOON
-    assert applied(entry, replace(update, text='old', time=DAYS[2], speaker='Ben'), 'm1', later) == Entry('m1', 'old', ('a', 'b', 'c'), DAYS[2], 'Ben', NOON)
-    assert applied(entry, Edit('NONE', entry='m1'), 'm1', later) is entry and applied(None, Edit('NONE'), None, later) is None
-    assert applied(entry, Edit('DELETE', entry='m1'), 'm1', later) is None
-    for edit in (update, Edit('DELETE', entry='m1'), Edit('NONE', entry='m1')):
-        with pytest.raises(UnknownEntry, match=f"^{edit.action}: no entry 'm1'$"):
-            applied(None, edit, 'm1', later)
-
-
-def test_a_change_reads_as_a_line():
-    assert str(Change(7, 'UNDO', 'm1', None, 7, 'wrong', undoes=5)) == '7. UNDO of change 5 m1 (wrong)'
-    assert str(added(3, 'boat', reason='why', when=NOON)) == '3. ADD m3 boat (why)'
-    assert str(Change(8, 'NONE', None, None, 8)) == '8. NONE'
+    assert (_entry_key(one) == _entry_key(two)) is same
 
 
 # ---- any history, against whole states in lists --------------------------------------------------------------------------
-
 
 class Plain:
     """A namespace as a list of whole states: states[n] is what stood after change n."""
@@ -269,7 +211,7 @@ class Plain:
         rested = [row for row in self.rows if turns & {*row['evidence'], *(row['after'] or {}).get('sources', ())}]
         gone, numbers = ids | {row['entry'] for row in rested} - {None}, {row['number'] for row in rested}
         left = [row for row in self.rows if row['entry'] not in gone and row['number'] not in numbers]
-        receipt = sorted(gone, key=place_of), len(self.rows) - len(left)
+        receipt = sorted(gone, key=_id_order), len(self.rows) - len(left)
         self.rows = left
         self.states = [{id: entry for id, entry in state.items() if id not in gone} for state in self.states]
         self.steps = [rows for step in self.steps if (rows := [row for row in step if row['entry'] not in gone])]
@@ -476,208 +418,16 @@ class Banks(RuleBasedStateMachine):
             assert [one.id for one in bank] == sorted(model.now, key=lambda id: int(id[1:]))
             found = bank.journal.changes(space)
             assert [one.number for one in found] == [row['number'] for row in model.rows]
-            assert list(state_after(found).values()) == list(bank)
+            assert list(replay(found).values()) == list(bank)
             assert (extent := bank.journal.extent(space)).last == len(model.states) - 1 and extent.given == model.given
-            assert len({said_by(one) for one in bank}) == len(bank) == len(bank._same)
+            assert len({_entry_key(one) for one in bank}) == len(bank) == len(bank._same)
 
 
 Banks.TestCase.settings = settings(max_examples=40, stateful_step_count=20)
 test_banks = Banks.TestCase
 
 
-# ---- transactions and times ----------------------------------------------------------------------------------------------
-
-
-def test_all_edits_of_a_list_or_none_and_the_number_and_id_are_given_again():
-    bank = MemoryBank(backend=Shelf)
-    bank.add('boat', sources=('D1:1',))
-    before = all_of(bank)
-    for edits in ([Edit('ADD', 'sea'), Edit('DELETE', entry='m9')], [Edit('DELETE', entry='m1'), 'no edit'], [Edit('ADD', 'sea'), None]):
-        with pytest.raises((UnknownEntry, TypeError)):
-            bank.apply(edits)
-        assert all_of(bank) == before
-
-    def failing():
-        yield Edit('ADD', 'sea')
-        assert 'm2' in bank
-        raise Left
-    with pytest.raises(Left):
-        bank.apply(failing())
-    assert all_of(bank) == before and bank.add('sky').id == 'm2'
-
-
-def test_what_is_there_already_is_told_from_what_is_new():
-    bank = MemoryBank(backend=Shelf)
-    bank.add('Red boat', speaker='Ana', sources=('D1:1',), when=NOON)
-    assert [one.action for one in bank.apply([Edit('ADD', ' red  BOAT', speaker='ANA'), Edit('ADD', 'red boat', speaker='ana', sources=('D1:1',))])] == ['NONE'] * 2
-    [again] = bank.apply([Edit('ADD', 'red boat', speaker='Ana', sources=('D2:1', 'D1:1'), reason='again')], NOON + timedelta(1))
-    assert (again.action, again.entry, again.evidence, again.reason) == ('UPDATE', 'm1', ('D2:1', 'D1:1'), 'again')
-    assert list(bank) == [Entry('m1', 'Red boat', ('D1:1', 'D2:1'), None, 'Ana', NOON)]
-    assert [one.reason for one in bank.history('m1')] == ['', 'it is there already', 'it is there already', 'again']
-    for other in (dict(text='red boat'), dict(text='red boats', speaker='Ana'), dict(text='red boat', speaker='Ana', time=DAYS[1])):
-        bank.add(**other)
-    assert len(bank) == 4
-    with pytest.raises(DuplicateEntry, match='UPDATE of m2: m1 says the same already'):
-        bank.update('m2', 'RED BOAT', speaker='ana')
-    with pytest.raises(DuplicateEntry):
-        bank.apply([Edit('ADD', 'sail'), Edit('UPDATE', 'Sail', 'm3', speaker=None, time=None), Edit('UPDATE', 'red boat', 'm3')])
-    assert bank.update('m1', 'RED boat').text == 'RED boat' and len(bank) == 4
-    bank.delete('m1')
-    assert bank.add('red boat', speaker='Ana').id == 'm5'
-
-
-def test_undo_takes_back_what_was_done_and_no_greeting():
-    bank = MemoryBank(backend=Shelf)
-    bank.apply([Edit('ADD', 'boat'), Edit('NONE'), Edit('UPDATE', 'red boat', 'm1')])
-    bank.apply([Edit('NONE', entry='m1'), Edit('NONE')])
-    with bank.transaction():
-        bank.add('sea')
-        assert [one.action for one in bank.history('m2')] == ['ADD'] and list(bank.as_of(6)) == ['m1', 'm2'] and list(bank.as_of(5)) == ['m1']
-    assert [(one.action, one.entry, one.undoes) for one in bank.undo('no sea')] == [('UNDO', 'm2', 6)]
-    assert [(one.entry, one.undoes, one.reason) for one in bank.undo('no boat')] == [('m1', 3, 'no boat'), ('m1', 1, 'no boat')]
-    assert len(bank) == 0 and [one.text for one in bank.as_of(8).values()] == ['boat']
-    with pytest.raises(NothingToUndo):
-        bank.undo()
-
-
-def test_a_transaction_reads_one_state_and_its_changes_are_one_batch(path):
-    with MemoryBank(path, backend=Shelf) as bank, MemoryBank(path, backend=Shelf) as other:
-        with bank.transaction():
-            assert len(bank) == 0
-            other.add('boat')
-            assert len(bank) == 0 and not bank.search('boat') and bank.as_of(9) == {}
-            with pytest.raises(UnknownEntry):
-                bank.history('m1')
-        assert len(bank) == 1
-        with pytest.raises(ConflictError, match='nothing was written: expected .*last=1.*, it is .*last=2.* now'):
-            with bank.transaction():
-                assert 'm2' not in bank
-                other.add('sea')
-                assert 'm2' not in bank
-                bank.add('sea, since there is none')
-        assert [one.text for one in bank] == ['boat', 'sea']
-        with bank.transaction():
-            bank.add('red')
-            bank.update('m1', 'red boat')
-        assert [one.batch for one in bank.journal.changes('default')] == [1, 2, 3, 3]
-        bank.undo()
-        assert [one.text for one in bank] == ['boat', 'sea']
-        with pytest.raises(RuntimeError, match='leave the transaction by an exception'), bank.transaction():
-            bank.add('blue')
-            bank.undo()
-        with pytest.raises(RuntimeError, match='not inside a transaction'), bank.transaction():
-            bank.forget(['m1'])
-        assert [one.text for one in bank] == ['boat', 'sea']
-
-
-def test_what_is_written_between_two_looks_is_seen_at_the_next(path):
-    with MemoryBank(path, backend=Shelf) as bank, MemoryBank(path, backend=Shelf) as other:
-        other.add('boat')
-        real, once = Journal.extent, [1]
-
-        def then_another_writes(self, namespace):
-            found = real(self, namespace)
-            if self is bank.journal and once:
-                once.pop()
-                other.update('m1', 'red boat')
-            return found
-        with patch.object(Journal, 'extent', then_another_writes):
-            assert [one.text for one in bank] == ['boat']
-            assert [one.text for one in bank] == ['red boat']
-
-
-def test_someone_else_forgets_while_a_transaction_is_open(path):
-    with MemoryBank(path, backend=Shelf) as bank, MemoryBank(path, backend=Shelf) as other:
-        bank.add('boat')
-        bank.search('boat')
-        with pytest.raises(ConflictError), bank.transaction():
-            other.forget(['m1'])
-            bank.update('m1', 'a boat all the same')
-        assert len(bank) == 0 and not bank.search('boat') and bank._store.texts == {} and not bank.journal.changes('default')
-
-
-def test_times_do_not_go_back_and_one_that_is_not_given_is_that_of_the_last():
-    bank, zone = MemoryBank(backend=Shelf), timezone(timedelta(hours=1))
-    bank.add('boat')
-    bank.add('sea', when=NOON)
-    assert bank.add('sail').said == NOON and bank.history('m3')[0].when == NOON and bank['m1'].said is None
-    with pytest.raises(ValueError, match='expected 2024-01-01 12:00:00 or later, the time of the last change, got 2024-01-01 11:59'):
-        bank.add('red', when=NOON - timedelta(minutes=1))
-    for strange in (NOON.date(), 'noon', 1704110400, False):
-        with pytest.raises(TypeError, match='when: expected a datetime'):
-            bank.add('red', when=strange)
-    for do in (lambda: bank.add('red', when=NOON.replace(tzinfo=zone)), lambda: bank.as_of(NOON.replace(tzinfo=zone))):
-        with pytest.raises(ValueError, match='expected one without a zone'):
-            do()
-    with pytest.raises(TypeError, match='as_of: expected a datetime or the number of a change'):
-        bank.as_of(NOON.date())
-    assert len(bank) == 3 and list(bank.as_of(NOON - timedelta(1))) == ['m1'] and list(bank.as_of(NOON)) == ['m1', 'm2', 'm3']
-    zoned = MemoryBank(backend=Shelf)
-    zoned.add('boat', when=NOON.replace(tzinfo=zone))
-    zoned.add('sea', when=NOON.replace(tzinfo=timezone.utc))
-    with pytest.raises(ValueError, match='expected 2024-01-01 12:00:00\\+00:00 or later'):
-        zoned.add('red', when=NOON.replace(tzinfo=zone))
-    with pytest.raises(ValueError, match='expected one with a zone'):
-        zoned.add('red', when=NOON)
-
-
-def test_the_last_time_is_that_of_the_last_change_that_is_left(path):
-    with MemoryBank(path, backend=Shelf) as bank, MemoryBank(path, backend=Shelf) as other:
-        bank.add('boat', when=NOON)
-        bank.add('sea', when=NOON + timedelta(2))
-        assert len(other) == 2
-        bank.forget(['m2'])
-        for one, hours in ((other, 1), (bank, 2)):
-            assert one.add(f'sail {hours}', when=NOON + timedelta(hours=hours)).said == NOON + timedelta(hours=hours)
-        bank.forget(['m1', 'm3', 'm4'])
-        assert other.add('sky').said is None and list(other.as_of(NOON - timedelta(9))) == ['m5']
-
-
-def test_an_entry_that_is_as_it_was_is_not_put_into_the_index_again():
-    class Counted(Shelf):
-        count = 0
-
-        def put(self, *fields):
-            self.count += 1
-            super().put(*fields)
-    bank = MemoryBank(backend=Counted)
-    bank.apply(Edit('ADD', f'fact {number}') for number in range(9))
-    assert bank._store.count == 0 and bank.search('fact') and bank._store.count == 9
-    bank.update('m1', 'boat')
-    bank.update('m1', 'red boat')
-    bank.undo()
-    bank.undo()
-    with suppress(UnknownEntry):
-        bank.apply([Edit('ADD', 'sea'), Edit('DELETE', entry='m2'), Edit('DELETE', entry='m99')])
-    bank.forget(['m9'])
-    assert len(bank.search('fact')) == 8 and bank._store.count == 9
-    bank.update('m1', 'boat')
-    assert len(bank.search('boat')) == 8 and bank._store.count == 10
-
-
-def test_a_text_is_kept_to_the_letter_and_may_be_long(path):
-    long = 'boat \0 \u2028 🦉 ' * 10_000
-    with MemoryBank(path, backend=Shelf) as bank:
-        bank.add(long, speaker='\n', sources=('D1:1', '\0'), reason=long)
-    with MemoryBank(path, backend=Shelf) as bank:
-        assert bank['m1'] == Entry('m1', long, ('D1:1', '\0'), None, '\n', None) and bank.history('m1')[0].reason == long
-        assert bank.add(long.upper(), speaker='').id == 'm2'
-        assert bank.add(long.upper(), speaker='\n', sources=('D1:1',)).text == long
-
-
-def test_ids_go_on_after_the_ninth_and_are_never_given_twice(path):
-    with MemoryBank(path, backend=Shelf) as bank:
-        bank.apply(Edit('ADD', f'fact {number}') for number in range(12))
-        assert [one.id for one in bank][7:] == ['m8', 'm9', 'm10', 'm11', 'm12']
-        assert bank.forget(['m12', 'm2']).entries == ('m2', 'm12')
-        bank.undo()
-        assert len(bank) == 0
-    with MemoryBank(path, backend=Shelf) as bank:
-        assert bank.add('one more').id == 'm13'
-
-
-# ---- namespaces, forgetting ----------------------------------------------------------------------------------------------
-
+# ---- forgetting ----------------------------------------------------------------------------------------------
 
 def test_what_is_forgotten_is_in_no_file_no_state_no_index_and_no_other_bank(path):
     with MemoryBank(path, backend=Shelf) as bank, MemoryBank(path, backend=words_only) as other:
@@ -701,119 +451,7 @@ def test_what_is_forgotten_is_in_no_file_no_state_no_index_and_no_other_bank(pat
             bank.undo()
 
 
-def test_a_batch_that_is_forgotten_in_part_is_undone_in_the_other_part():
-    bank = MemoryBank(backend=Shelf)
-    bank.apply([Edit('ADD', 'boat'), Edit('ADD', 'sea', sources=('D1:1',))])
-    bank.apply([Edit('UPDATE', 'red boat', 'm1'), Edit('UPDATE', 'red sea', 'm2')])
-    bank.undo()
-    bank.forget(['m2'])
-    assert [one.text for one in bank] == ['boat']
-    bank.apply([Edit('UPDATE', 'blue boat', 'm1'), Edit('ADD', 'sky')])
-    bank.forget(['m3'])
-    bank.undo()
-    assert [one.text for one in bank] == ['boat']
-    bank.undo()
-    assert len(bank) == 0
-
-
-@pytest.mark.parametrize('wrong, error', [(dict(entries='m1'), TypeError), (dict(turns='D1:1'), TypeError), (dict(entries=['m1', 'm9']), UnknownEntry)])
-def test_what_cannot_be_forgotten_changes_nothing(wrong, error):
-    bank = MemoryBank(backend=Shelf)
-    bank.add('boat', sources=('D1:1',))
-    before = all_of(bank)
-    with pytest.raises(error):
-        bank.forget(**wrong)
-    assert all_of(bank) == before
-    assert bank.forget(turns=['D9:9']) == bank.forget() == Receipt('default', (), 0) and all_of(bank) == before
-
-
-def test_namespaces_are_as_separate_as_two_files(path, tmp_path):
-    with MemoryBank(path, backend=Shelf) as ours, MemoryBank(tmp_path / 'alone', namespace="o'urs%_", backend=Shelf) as alone:
-        theirs = ours.within("o'urs%_")
-        for bank in (ours, theirs, alone):
-            bank.apply([Edit('ADD', 'boat', sources=('D1:1',)), Edit('ADD', 'sea')])
-        before = all_of(theirs)
-        assert before == all_of(alone)
-        ours.update('m1', 'red boat')
-        ours.undo()
-        ours.forget(['m2'], turns=['D1:1'])
-        assert len(ours) == 0 and all_of(theirs) == before
-        assert ours.journal.namespaces() == ('default', "o'urs%_") and ours.within('third').journal.namespaces() == ('default', "o'urs%_")
-        for wrong in ('', None, 3):
-            with pytest.raises(ValueError, match='namespace: expected a name'):
-                ours.within(wrong)
-        with pytest.raises(ValueError, match='backend: expected a function that makes a new index'):
-            ours.within('fourth', lambda: ours._store)
-
-
-def test_the_forgetting_of_an_entry_that_is_written_meanwhile_finds_it(path):
-    """Another process writes of the turn between the wish to forget it and the deed."""
-    with MemoryBank(path, backend=Shelf) as bank, MemoryBank(path, backend=Shelf) as other:
-        bank.add('boat', sources=('D1:1',))
-        real = Journal.sweep
-
-        def late(self):
-            if self is bank.journal and not other.as_of(1).get('late') and len(other) == 1:
-                other.add('sea', sources=('D1:1',))
-            real(self)
-        with patch.object(Journal, 'sweep', late):
-            assert bank.forget(turns=['D1:1']).entries == ('m1', 'm2')
-        assert len(bank) == len(other) == 0
-
-
 # ---- behind and before the bank ------------------------------------------------------------------------------------------
-
-
-def test_a_bank_is_a_retriever_and_a_collection():
-    bank = MemoryBank(backend=words_only)
-    bank.add('red boat', time=DAYS[1], sources=('D1:1',))
-    assert isinstance(bank, Retriever) and as_retriever(bank) is bank
-    assert 'm1' in bank and 'm2' not in bank and 1 not in bank and None not in bank and ['m1'] not in bank and bank['m1'] not in bank
-    assert [hit.snippet for hit in bank.search('boat')] == [bank['m1']] and not bank.search('boat', exclude=['m1']) and not bank.search('boat', 0)
-    assert bank.search('boat', during=DAYS[1]) and not bank.search('boat', during=DAYS[2])
-    with pytest.raises(UnknownEntry, match="^no entry 'm2' among the 1 of 'default'$"):
-        bank['m2']
-    for wrong in (dict(query=3), dict(query='x', k=-1), dict(query='x', k=1.5), dict(query='x', exclude='m1')):
-        with pytest.raises((TypeError, ValueError)):
-            bank.search(**wrong)
-
-
-def test_the_index_of_its_own_finds_what_a_fresh_one_finds():
-    bank = MemoryBank()
-    for number in range(30):
-        bank.add(f'{WORDS[number % 5]} number {number}', speaker=PEOPLE[number % 4])
-        if number % 7 == 3:
-            bank.search('boat')
-            bank.update(f'm{number}', f'blue {number}')
-    bank.delete('m5')
-    bank.undo()
-    bank.forget(['m9'])
-    fresh = HybridIndex(spread=False)
-    fresh.add(bank)
-    for query in ('boat', 'Ana: a blue thing', 'number 7'):
-        assert bank.search(query, 40) == fresh.search(query, 40)
-
-
-def test_the_index_of_its_own_keeps_what_stores_promise():
-    store = words_only()
-    for text in ('boat', 'sea'):
-        store.put('m1', text, DAYS[1], ('D1:1',))
-    assert [hit.snippet for hit in store.search('sea boat')] == [Entry('m1', 'sea', ('D1:1',), DAYS[1])]
-    store.remove('m1')
-    store.remove('m1')
-    assert store.search('sea') == []
-
-
-@pytest.mark.parametrize('shape', [lambda id: id, lambda id: (id, .5), lambda id: Snippet(id, 'other'), lambda id: Hit(Snippet(id, 'other'), .5)])
-def test_a_store_may_answer_in_any_of_these_ways(shape):
-    class Other(Shelf):
-        def search(self, query, k=10):
-            return [shape(id) for id, _ in super().search(query, k)] * 2
-    bank = MemoryBank(backend=Other)
-    bank.add('boat')
-    bank.add('sea')
-    assert [hit.snippet for hit in bank.search('sea')] == [bank['m2'], bank['m1']]
-    assert [hit.snippet.id for hit in bank.search('sea', 1, exclude=['m2'])] == ['m1']
 
 
 @pytest.mark.parametrize('answer', [['boat'], [('m2', 1.0)], [Snippet('D1:1', 'boat')]])
@@ -827,70 +465,6 @@ def test_a_store_that_finds_what_is_no_entry_is_wrong_and_says_so(answer):
         bank.search('boat')
 
 
-def test_a_store_that_fails_half_way_is_set_right_and_forgets_what_it_took():
-    bank = MemoryBank(backend=Shelf)
-    bank.apply([Edit('ADD', 'boat'), Edit('ADD', 'sea'), Edit('ADD', 'sail')])
-    for change in (lambda: None, lambda: bank.update('m2', 'red sea'), lambda: bank.delete('m3'), lambda: bank.undo()):
-        change()
-        bank._store.failures = 1
-        with pytest.raises(ConnectionError):
-            bank.search('boat')
-        bank.search('boat')
-        assert bank._store.texts == {one.id: one.text for one in bank}
-    bank.update('m1', 'blue boat')
-    bank._store.failures = 1
-    with pytest.raises(ConnectionError):
-        bank.search('boat')
-    bank.undo()
-    assert bank.search('boat') and bank._store.texts == {one.id: one.text for one in bank}
-    bank.add('secret')
-    bank._store.failures = 1
-    with pytest.raises(ConnectionError):
-        bank.search('boat')
-    assert 'm4' in bank._store.texts
-    bank.forget(['m4'])
-    assert 'm4' not in bank._store.texts and not bank.journal.changes('default', entry='m4')
-
-
-def test_nothing_is_forgotten_while_the_store_cannot_forget_and_it_can_be_asked_again():
-    bank = MemoryBank(backend=Shelf)
-    bank.apply([Edit('ADD', 'secret'), Edit('ADD', 'boat')])
-    bank.search('boat')
-    bank.delete('m1')
-    bank._store.failures = 1
-    with pytest.raises(ConnectionError):
-        bank.forget(['m2'])
-    assert bank.history('m2')
-    bank._store.failures = 1
-    bank._store.texts.pop('m1', None)
-    with pytest.raises(ConnectionError):
-        bank.forget(['m1'])
-    bank._store.failures = 0
-    assert bank.forget(['m1', 'm2']).entries == ('m1', 'm2') and bank._store.texts == {} and len(bank) == 0
-
-
-def test_an_embedder_that_fails_leaves_the_bank_as_it_was():
-    class Down:
-        name, down = 'down', False
-
-        def __call__(self, texts):
-            if self.down:
-                raise ConnectionError('no embedder')
-            return [[len(text), 1.0] for text in texts]
-    embedder = Down()
-    bank = MemoryBank(backend=lambda: IndexStore(embedder=embedder))
-    bank.add('boat')
-    first = bank.search('boat')
-    embedder.down = True
-    bank.update('m1', 'boats')
-    bank.add('sea')
-    with pytest.raises(ConnectionError):
-        bank.search('boat')
-    assert [one.text for one in bank] == ['boats', 'sea']
-    embedder.down = False
-    assert first and [hit.snippet.text for hit in bank.search('boat')] == ['boats', 'sea'] and len(bank._store.index) == 2
-
-
 def test_a_bank_closes_its_file_and_one_that_cannot_be_opened_leaves_none_open(path):
     with MemoryBank(path, backend=Shelf) as bank:
         bank.add('boat')
@@ -900,10 +474,9 @@ def test_a_bank_closes_its_file_and_one_that_cannot_be_opened_leaves_none_open(p
             one.add('sea')
     bank.close()
     with patch.object(Journal, 'close', autospec=True, side_effect=Journal.close) as close:
-        for count, wrong in enumerate((dict(namespace=''), dict(backend=lambda: 1 / 0)), 1):
-            with pytest.raises((ValueError, ZeroDivisionError)):
-                MemoryBank(path, **wrong)
-            assert close.call_count == count
+        with pytest.raises(ZeroDivisionError):
+            MemoryBank(path, backend=lambda: 1 / 0)
+        assert close.call_count == 1
     with closing(Journal(path)) as journal:
         with pytest.raises(ZeroDivisionError):
             MemoryBank(journal=journal, backend=lambda: 1 / 0)
@@ -913,7 +486,6 @@ def test_a_bank_closes_its_file_and_one_that_cannot_be_opened_leaves_none_open(p
 
 
 # ---- the file ------------------------------------------------------------------------------------------------------------
-
 
 def begun(path):
     with MemoryBank(path, backend=Shelf) as bank:
@@ -1057,26 +629,6 @@ def test_a_commit_that_is_refused_is_none_and_can_be_tried_again(path):
         assert all_of(bank) == before[0] and bank.forget(['m2']).entries == ('m2',)
 
 
-def test_a_file_that_could_not_be_swept_is_swept_at_the_next_chance(path):
-    for again in (lambda bank: bank.forget(['m2']), lambda bank: bank.forget(), lambda bank: Journal(path).close()):
-        path.unlink(missing_ok=True)
-        begun(path)
-        real, blocked = Journal.sweep, []
-
-        def once(self):
-            blocked.append(1)
-            if len(blocked) == 2:
-                raise MemoryFileError('database is locked')
-            real(self)
-        with MemoryBank(path, backend=Shelf) as bank:
-            with patch.object(Journal, 'sweep', once), pytest.raises(MemoryFileError):
-                bank.forget(['m2'])
-            assert b'unswept' in path.read_bytes() and path.read_bytes().count(b'a secret') == 1 and len(bank) == 1
-            with suppress(UnknownEntry):
-                again(bank)
-            assert b'unswept' not in path.read_bytes() and path.read_bytes().count(b'a secret') == 1
-
-
 def test_a_second_process_may_make_the_tables_first(path):
     real, first = Journal._transaction, []
 
@@ -1091,47 +643,19 @@ def test_a_second_process_may_make_the_tables_first(path):
 
 def test_changes_are_appended_in_order_to_what_the_writer_knew(path):
     with closing(Journal(path)) as journal:
-        known = journal.append('ours', [added(1), added(2)], Extent(), 2)
-        assert known == journal.extent('ours') == Extent(2, 2, 0) and journal.extent('theirs') == Extent()
-        for wrong in ([added(4)], [added(3), added(3)], [added(3), added(5)]):
-            with pytest.raises(ValueError, match='append: expected the numbers 3 to '):
-                journal.append('ours', wrong, known, 4)
-        for stale in (Extent(), Extent(1, 2, 0), Extent(2, 1, 0), Extent(2, 2, 1)):
+        known = journal.append('ours', [added(1), added(2)], _Extent(), 2)
+        assert known == journal.extent('ours') == _Extent(2, 2, 0) and journal.extent('theirs') == _Extent()
+        for stale in (_Extent(), _Extent(1, 2, 0), _Extent(2, 1, 0), _Extent(2, 2, 1)):
             with pytest.raises(ConflictError):
                 journal.append('ours', [added(stale.last + 1)], stale, 3)
         assert [one.number for one in journal.changes('ours')] == [1, 2] and journal.extent('ours') == known
         assert journal.changes('ours', 1) == journal.changes('ours', entry='m2') == [added(2)] and journal.changes('ours', to=1) == [added(1)]
-        assert journal.before('ours', 'm2', 3) == added(2).after and journal.before('ours', 'm2', 2) is None
-        assert [[one.number for one in journal.backwards('ours', chunk)] for chunk in (1, 2, 9)] == [[2, 1]] * 3
 
 
-def test_whatever_names_a_turn_goes_with_it(path):
-    with closing(Journal(path)) as journal:
-        made = [added(1, 'boat', 'D1:1'), replace(added(2, 'sea', 'D1:2'), evidence=()), replace(added(3), evidence=('D1:3',)),
-                Change(4, 'NONE', None, None, 4, evidence=('D1:4',)), added(5, 'sky', 'D1:11'), Change(6, 'DELETE', 'm5', None, 6)]
-        known = journal.append('ours', made, Extent(), 5)
-        for number in range(1, 5):
-            assert journal.forget('ours', turns=[f'D1:{number}']) == Receipt('ours', (f'm{number}',) if number < 4 else (), 1)
-            assert journal.changes('ours') == made[number:]
-        assert journal.extent('ours') == replace(known, forgotten=4) and journal.forget('ours', ['m5']).changes == 2
-
-
-def test_the_history_of_one_entry_costs_no_look_at_the_others():
-    bank, steps = MemoryBank(backend=Shelf), []
-    bank.apply(Edit('ADD', f'fact {number}') for number in range(2000))
-    bank.journal._file.set_progress_handler(lambda: steps.append(1) and 0, 100)
-    assert len(bank.history('m700')) == 1 and bank.journal.before('default', 'm700', 1900) and len(bank) == 2000
-    assert len(steps) < 10
-    assert len(bank.as_of(1000)) == 1000 and len(steps) > 100
-    assert [one.number for one in bank.journal.backwards('default')] == list(range(2000, 0, -1))
-
-
-DAMAGES = ["UPDATE changes SET change = replace(change, 'boat', x'ff') WHERE number = 1", "UPDATE changes SET change = '' WHERE number = 1",
-           "UPDATE changes SET change = substr(change, 1, 30) WHERE number = 2", "UPDATE changes SET change = '{}' WHERE number = 2",
-           "UPDATE changes SET number = 9 WHERE number = 2", "UPDATE changes SET entry = 'm7' WHERE number = 1", "UPDATE changes SET change = x'00' WHERE number = 1",
-           "UPDATE extents SET last = 'many'", 'UPDATE extents SET last = NULL', 'UPDATE extents SET forgotten = -1', 'UPDATE extents SET given = 1.5',
-           'DROP TABLE changes', 'DROP TABLE extents', "UPDATE memory SET value = 'gist graph' WHERE name = 'kind'", 'DELETE FROM memory',
-           'PRAGMA user_version = 99', 'PRAGMA application_id = 7', 'DROP TABLE memory']
+DAMAGES = ["UPDATE changes SET change = replace(change, 'boat', x'ff') WHERE number = 1", "UPDATE changes SET change = substr(change, 1, 30) WHERE number = 2",
+           "UPDATE changes SET change = '{}' WHERE number = 2", "UPDATE changes SET number = 9 WHERE number = 2", "UPDATE changes SET entry = 'm7' WHERE number = 1",
+           "UPDATE extents SET last = 'many'", 'UPDATE extents SET forgotten = -1', 'DROP TABLE changes', 'DROP TABLE extents', 'DELETE FROM memory',
+           "UPDATE memory SET value = 'gist graph' WHERE name = 'kind'", 'PRAGMA user_version = 99', 'PRAGMA application_id = 7', 'DROP TABLE memory']
 
 
 @pytest.mark.parametrize('damage', DAMAGES)
@@ -1169,35 +693,6 @@ def test_what_is_no_bank_is_refused_and_not_touched(tmp_path):
         MemoryBank(namespace='half \ud83d')
 
 
-# ------------------------------------------------------------------ by turn, and by age
-
-@given(st.lists(st.tuples(st.sampled_from(['add', 'update', 'delete', 'undo', 'forget']), st.integers(0, 9),
-                          st.lists(st.sampled_from('abcd'), max_size=3)), max_size=14))
-def test_what_rests_on_turns_and_what_came_last_are_what_a_scan_finds(steps):
-    bank = MemoryBank()
-    for number, (act, place, turns) in enumerate(steps):
-        entries = list(bank)
-        one = entries[place % len(entries)].id if entries else None
-        if act == 'add':
-            bank.add(f'fact {number}', sources=tuple(turns))
-        elif act == 'undo' and bank.journal.extent('default').last:
-            try:
-                bank.undo()
-            except NothingToUndo:
-                pass
-        elif one and act == 'update':
-            bank.update(one, f'fact {number}', sources=tuple(turns))
-        elif one and act == 'delete':
-            bank.delete(one)
-        elif one and act == 'forget':
-            bank.forget([one])
-        left = list(bank)
-        for wanted in ((), ('a',), ('b', 'c'), ('z',)):
-            assert bank.resting_on(wanted) == [entry for entry in left if {*wanted} & {*entry.sources}]
-        for count in range(4):
-            assert bank.latest(count) == left[max(0, len(left) - count):]
-
-
 def test_when_it_was_said_may_differ_from_when_it_is_recorded():
     bank = MemoryBank()
     when, said = datetime(2024, 6, 1), datetime(2024, 5, 3)
@@ -1205,5 +700,3 @@ def test_when_it_was_said_may_differ_from_when_it_is_recorded():
     assert bank[change.entry].said == said and change.when == when
     [change] = bank.apply([Edit('UPDATE', 'Ana lost a red kayak.', change.entry)], when)
     assert bank[change.entry].said == when
-    with pytest.raises(TypeError, match='said: expected'):
-        Edit('ADD', 'x', said='yesterday')

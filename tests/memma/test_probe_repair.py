@@ -5,18 +5,14 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import date, datetime
 from functools import cache
-from unittest.mock import patch
 
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from memnb.memma import probe_repair
 from memnb.core.conversation import Session, Turn
 from memnb.memma.bank import DuplicateEntry, Edit
-from memnb.memma.probe_repair import Evolution, Repair
 from memnb.memma.bank import IndexStore, MemoryBank
-from memnb.memma.probe_repair import _Border, _Writer, evolve, Ground, Prober
-from memnb.memma.prompts import Probe
+from memnb.memma.probe_repair import _Cycle, Evolution, evolve, Grounding
 from memnb.rules.memma import probes_rule
 from memnb.memma.prompts import RepairReply
 from memnb.core.roles import Call, LM, LMError, RuleLM, Usage
@@ -30,6 +26,7 @@ TALK = Session('D2', (Turn('D2:1', 'Ana', 'Yesterday I bought a red kayak from M
                       Turn('D2:3', 'Ana', 'We saw eleven dolphins near the lighthouse.', caption='a photo of a striped kayak on the sand'),
                       Turn('D2:4', 'Ben', 'Kwame has baked a walnut cake for the party.')), datetime(2024, 5, 9, 18))
 TURNS = {turn.id: turn for turn in (*EARLIER.turns, *TALK.turns)}
+BEFORE = [replace(turn, time=EARLIER.time) for turn in EARLIER.turns]
 SPEAKERS = ('Ana', 'Ben')
 
 
@@ -114,7 +111,6 @@ def without(word, *more):
 
 # ---- laws, whatever a model replies --------------------------------------------------------------------------------------
 
-
 NAMES = ('Lund', 'Porto', 'Ines', 'Biscuit', 'Kwame', 'Turin', 'Okafor', 'Lisbon', 'Zed', '11', '47')
 WORDS = ('red', 'kayak', 'parrot', 'cake', 'dolphins', 'boat', 'green')
 ODD_TEXTS = ('', ' \n', '<script>alert(1)</script>', 'half \ud83d', '\x00\x1b[31m', 'x' * 3000, '{"a": 1}', '🦜')
@@ -128,7 +124,7 @@ probe_replies = st.lists(st.fixed_dictionaries({'question': texts, 'answer': tex
 
 @st.composite
 def plausible(draw):
-    """A proposal that passes the border: a turn, words of it, and a sentence with names of it; the sentence may be a lie."""
+    """A proposal that passes the grounding: a turn, words of it, and a sentence with names of it; the sentence may be a lie."""
     id = draw(st.sampled_from([turn.id for turn in TALK.turns]))
     turn = TURNS[id]
     names = [name for name in NAMES if name in turn.text] or [turn.speaker]
@@ -174,7 +170,7 @@ def check_laws(bank, before, evolution):
     new_rows = [row for row in rows_of(bank) if row not in rows]
     assert [row for row in rows if row not in rows_of(bank)] == [] and list(bank.within('other')) == others
     if evolution.taken_back:
-        last = next(bank.journal.backwards(bank.namespace))
+        last = bank.journal.changes(bank.namespace)[-1]
         assert list(bank) == entries and len(new_rows) == 1 and (last.action, last.entry) == ('NONE', None) and evolution.taken_back in last.reason
         assert not evolution.written and all(one.entry is None for one in evolution.repairs)
         return
@@ -200,7 +196,7 @@ def check_laws(bank, before, evolution):
 def test_whatever_a_model_says_the_memory_is_never_worse_and_nothing_else_changes(model, damage, with_related):
     bank = bank_of(*damage)
     before = seen(bank)
-    evolution = evolve(bank, TALK, model, related=(EARLIER,) if with_related else (), speakers=SPEAKERS)
+    evolution = evolve(bank, TALK, model, related=BEFORE if with_related else (), speakers=SPEAKERS)
     check_laws(bank, before, evolution)
     assert with_related or all(set(one.fact.sources) <= {turn.id for turn in TALK.turns} for one in evolution.written)
     assert sum(usage.calls for usage in evolution.cost.values()) == len(model.asked)
@@ -213,10 +209,10 @@ def test_by_rules_the_laws_hold_and_a_second_time_changes_nothing(damage):
     bank = bank_of(*damage)
     before = seen(bank)
     model = Odd(probes=[probes_by_rule()])
-    first = evolve(bank, TALK, model, related=(EARLIER,), speakers=SPEAKERS)
+    first = evolve(bank, TALK, model, related=BEFORE, speakers=SPEAKERS)
     check_laws(bank, before, first)
     after = seen(bank)
-    second = evolve(bank, TALK, model, related=(EARLIER,), speakers=SPEAKERS)
+    second = evolve(bank, TALK, model, related=BEFORE, speakers=SPEAKERS)
     assert not second.written and second.before == first.after
     assert seen(bank) == after or first.taken_back and list(bank) == after[0]
 
@@ -225,56 +221,20 @@ def test_by_rules_the_laws_hold_and_a_second_time_changes_nothing(damage):
 @given(odd_models(), damages)
 def test_the_same_repairs_once_more_are_all_there(model, damage):
     bank = bank_of(*damage)
-    evolution = evolve(bank, TALK, model, related=(EARLIER,), speakers=SPEAKERS)
+    evolution = evolve(bank, TALK, model, related=BEFORE, speakers=SPEAKERS)
     after = seen(bank)
-    writer = _Writer(Prober(bank, _Border(TALK, (EARLIER,), SPEAKERS), model, 30), None)
-    assert all(writer.write(one).action == 'SKIP' for one in reversed(evolution.written))
+    cycle = _Cycle(bank, Grounding(TALK, BEFORE, SPEAKERS), model, 30)
+    assert all(cycle.write(one).action == 'SKIP' for one in reversed(evolution.written))
     assert seen(bank) == after
 
 
 # ---- examples ------------------------------------------------------------------------------------------------------------
 
-
-def test_what_was_lost_is_found_put_back_and_asked_again():
-    bank = without('Lund')
-    evolution = evolve(bank, TALK, Odd(probes=[{'probes': [KAYAK, PARROT]}]), speakers=SPEAKERS)
-    assert evolution.passed == (1, 2) and not evolution.taken_back
-    [repair] = evolution.repairs
-    assert (repair.action, repair.fault, bank[repair.entry].sources) == ('INSERT', 'missing', ('D2:1',))
-    assert 'Mrs. Lund in Porto' in bank[repair.entry].text and bank[repair.entry].said == TALK.time
-    assert str(repair.fact.time) == '8 May 2024' and bank.history(repair.entry)[0].reason == 'repair: it was missing'
-
-
-def test_an_entry_that_lost_a_name_gets_it_back_and_keeps_its_id():
-    bank = bank_of()
-    entry = entry_of(bank, 'Lund')
-    bank.update(entry.id, 'Yesterday (8 May 2024) Ana bought a red kayak.')
-    evolution = evolve(bank, TALK, Odd(probes=[{'probes': [KAYAK]}]), speakers=SPEAKERS)
-    assert [(one.action, one.entry) for one in evolution.written] == [('MERGE', entry.id)] and evolution.passed == (0, 1)
-    assert 'Lund' in bank[entry.id].text and [change.action for change in bank.history(entry.id)] == ['ADD', 'UPDATE', 'UPDATE']
-
-
-WORSE = fact_of('Ana adopted a parrot.', 'bought a red kayak', 'D2:1')
-
-
-def test_a_repair_that_costs_a_probe_is_taken_back_with_its_reason():
-    bank = without('Lund', 'Ines')
-    bank.add('Earlier somebody called Ines, of whom Ben spoke, adopted one small parrot.', sources=('D2:2',))
-    before = seen(bank)
-    evolution = evolve(bank, TALK, Odd(probes=[{'probes': [PARROT, KAYAK]}], repair=[WORSE]), speakers=SPEAKERS)
-    assert evolution.passed == (1, 1) and evolution.taken_back == '1 of 2 probes passed before the repairs, 0 with them'
-    check_laws(bank, before, evolution)
-    assert evolution.repairs[0].action == 'INSERT' and next(bank.journal.backwards('default')).reason.startswith('repairs of D2 taken back: 1 of 2')
-
-
 @pytest.mark.parametrize('reply, why', [
     (fact_of('Ana bought a red kayak in Lisbon.', 'bought a red kayak', 'D2:1'), 'Lisbon'),
     (fact_of('Ana bought 47 red kayaks.', 'bought a red kayak', 'D2:1'), '47'),
     (fact_of('Ana bought a red kayak.', 'bought a green kayak', 'D2:1'), 'stands in none of D2:1'),
-    (fact_of('Ana bought a red kayak.', '', 'D2:1'), 'stands in none of D2:1'),
-    (fact_of('Ana bought a red kayak.', 'adopted a parrot', 'D2:1'), 'stands in none of D2:1'),
     (fact_of('Ana bought a red kayak.', 'bought a red kayak'), 'no turns'),
-    (fact_of('Ana bought a red kayak.', 'bought a red kayak', 'D99:1'), 'no turns'),
     (fact_of('Kwame plays the oboe in Turin.', 'plays the oboe', 'D1:2'), 'no turns'),
     (fact_of(' \n', 'bought a red kayak', 'D2:1'), 'no text')])
 def test_a_proposal_that_stands_on_nothing_is_refused_and_kept_in_the_notes(reply, why):
@@ -290,7 +250,7 @@ def test_a_proposal_may_stand_on_an_earlier_turn_if_that_was_given():
     bank = without('Turin')
     reply = fact_of('Kwame plays the oboe in Turin.', 'plays the oboe', 'D1:2', 'D2:4', speaker='Kwame')
     probes = [{'probes': [probe_of('What does Kwame play, and where?', 'oboe in Turin', 'D2:4', 'D1:2', kind='cross')]}]
-    evolution = evolve(bank, TALK, Odd(probes=probes, repair=[reply]), related=(EARLIER,), speakers=SPEAKERS)
+    evolution = evolve(bank, TALK, Odd(probes=probes, repair=[reply]), related=BEFORE, speakers=SPEAKERS)
     [repair] = evolution.written
     assert (bank[repair.entry].sources, bank[repair.entry].speaker, repair.fact.said) == (('D1:2', 'D2:4'), 'Kwame', EARLIER.time)
     assert evolution.passed == (0, 1)
@@ -300,7 +260,7 @@ def test_probes_that_cannot_be_asked_are_left_out_with_a_note():
     lines = [probe_of('', 'Ines', 'D2:2'), probe_of('Who?', ' ', 'D2:2'), probe_of('Who?', 'Ines'), probe_of('Who?', 'Ines', 'D1:1'),
              probe_of('Who?', 'Ines', 'D99:1'), PARROT]
     for count, passed in ((5, 0), (6, 1)):
-        evolution = evolve(bank_of(), TALK, Odd(probes=[{'probes': lines}]), related=(EARLIER,), probes=count, speakers=SPEAKERS)
+        evolution = evolve(bank_of(), TALK, Odd(probes=[{'probes': lines}]), related=BEFORE, probes=count, speakers=SPEAKERS)
         assert len(evolution.before) == passed and sum('expected a question, an answer and turns of D2' in note for note in evolution.notes) == 5
         assert ('probes: expected 5, got 6; the first 5 are taken' in evolution.notes) is (count == 5)
         assert "probe 5: cites 'D99:1', which is no turn here" in evolution.notes
@@ -317,21 +277,12 @@ def test_the_kinds_of_fault():
     assert fault(crowded, k=1) == 'not retrieved'
 
 
-def test_the_ground_is_read_with_forbearance():
-    ground = Ground(TALK, (EARLIER,))
-    assert ground.cited('probe 1', ['(D2:1)', 'D2:2, D1:1;D2:1', ' [D2:3] ', 'D2:9', '']) == ('D2:1', 'D2:2', 'D1:1', 'D2:3')
-    assert ground.notes == ["probe 1: cites 'D2:9', which is no turn here", "probe 1: cites '', which is no turn here"]
-    assert ground.speakers == ('Ana', 'Ben') and ground.day('D1:1').isoformat() == '2024-05-01'
-    odd = Session('S', (Turn('a, (b).', 'Ana', 'Hi.'),))
-    assert Ground(odd).cited('probe 1', ['a, (b).']) == ('a, (b).',) and Ground(odd).day('a, (b).') is None
-
-
 def test_a_fact_counts_from_the_day_on_which_its_quote_was_said_and_is_of_whom_its_turns_name():
-    border = _Border(TALK, (EARLIER,))
+    grounding = Grounding(TALK, BEFORE)
     reply = RepairReply(**fact_of('Ana bought a red kayak yesterday.', 'a red kayak', 'D1:1', 'D2:1', speaker='Zed'))
-    fact, why = border.fact(reply)
+    fact, why = grounding.fact(reply)
     assert (fact.time.start, fact.said, fact.speaker, why) == (date(2024, 5, 8), TALK.time, 'Ana', '')
-    assert border.fact(reply.model_copy(update={'speaker': 'mrs. lund'}))[0].speaker == 'mrs. lund'
+    assert grounding.fact(reply.model_copy(update={'speaker': 'mrs. lund'}))[0].speaker == 'mrs. lund'
 
 
 def test_nothing_to_ask_asks_nothing():
@@ -347,73 +298,7 @@ def test_nothing_to_ask_asks_nothing():
         evolve(bank, TALK, probes=-1)
 
 
-def test_what_it_costs():
-    for bank, repair, calls in ((bank_of(), TRUE_FACT, 1 + 2 * 2), (without('Lund'), {'op': 'NOOP'}, 1 + 2 * 2 + 1), (without('Lund'), TRUE_FACT, 1 + 2 * 2 + 2 + 2 * 2)):
-        evolution = evolve(bank, TALK, Odd(probes=[{'probes': [KAYAK, PARROT]}], repair=[repair]), speakers=SPEAKERS)
-        assert sum(usage.calls for usage in evolution.cost.values()) == calls
-
-
-def test_a_session_from_before_the_last_change_is_repaired_now():
-    bank = without('Okafor')
-    probe = probe_of('Who bought the old boat?', 'Mr. Okafor', 'D1:1')
-    [repair] = evolve(bank, EARLIER, Odd(probes=[{'probes': [probe]}]), speakers=SPEAKERS).written
-    assert bank[repair.entry].said < TALK.time and bank.history(repair.entry)[0].when == TALK.time
-
-
-def test_two_proposals_for_the_same_thing_are_one_entry():
-    bank, asked = without('Lund'), [KAYAK, {**KAYAK, 'question': 'From whom did Ana buy the red kayak?'}]
-    evolution = evolve(bank, TALK, Odd(probes=[{'probes': asked}], repair=[TRUE_FACT]), speakers=SPEAKERS)
-    assert [one.action for one in evolution.repairs] == ['INSERT', 'SKIP'] and evolution.repairs[0].entry == evolution.repairs[1].entry
-
-
-@pytest.mark.parametrize('target, text', [('m99', 'Anything.'), (None, 'Anything.'), ('m1', 'Ana sold the old boat, and bought a red kayak from Mrs. Lund in Porto.'), ('m4', ' ')])
-def test_a_merge_into_what_is_not_there_or_was_another_day_is_an_insert(target, text):
-    bank = without('Lund')
-    entries = list(bank)
-    model = Odd(probes=[{'probes': [KAYAK]}], repair=[TRUE_FACT], consolidate=[{'action': 'MERGE', 'target': target, 'text': text}])
-    [repair] = evolve(bank, TALK, model, related=(EARLIER,), speakers=SPEAKERS).written
-    assert repair.action == 'INSERT' and [entry for entry in bank if entry.id != repair.entry] == entries and bank[repair.entry].text == TRUE_FACT['fact']
-
-
-def test_what_a_turn_told_already_is_found_by_its_turn_or_by_its_words():
-    bank = bank_of()
-    prober = Prober(bank, _Border(TALK), Odd(), 30)
-    fact, _ = prober.border.fact(RepairReply(**TRUE_FACT))
-    fact = replace(fact, time=entry_of(bank, 'Lund').time)
-    repair = Repair(Probe('Who?', 'Lund', 'single', ('D2:1',)), 'missing', fact, 'red kayak')
-    with patch.object(MemoryBank, 'search', lambda *rest, **options: []):
-        assert _Writer(prober, None).write(repair).action == 'SKIP'
-    assert _Writer(prober, None).write(replace(repair, fact=replace(fact, sources=('D2:4',)))).action == 'SKIP'
-    assert prober.lm.asked == []  # nobody needs to be asked
-
-
-def test_a_merge_that_would_repeat_another_entry_is_a_skip():
-    bank = without('Lund')
-    prober = Prober(bank, _Border(TALK), RuleLM(), 30)
-    fact, _ = prober.border.fact(RepairReply(**TRUE_FACT))
-    bank.add('Ana bought a red kayak from Mrs. Lund in Porto.', speaker='Ana', time=fact.time, sources=('D9:1',))
-    with patch.object(_Writer, 'near', lambda self, fact: []):
-        done = _Writer(prober, None).write(Repair(Probe('Who?', 'Lund', 'single', ('D2:1',)), 'missing', fact, 'red kayak'))
-    assert done.action == 'MERGE' and set(bank[done.entry].sources) == {'D9:1', 'D2:1'}  # the bank found it, and added the turn
-
-
-def test_a_merge_that_would_make_two_entries_say_the_same_is_a_skip():
-    bank = bank_of()
-    entry = entry_of(bank, 'Lund')
-    bank.update(entry.id, 'Ana bought a kayak.')
-    whole = 'Ana bought a red kayak from Mrs. Lund in Porto.'
-    bank.add(whole, speaker=entry.speaker, time=entry.time, sources=('D9:1',))
-    model = Odd(consolidate=[{'action': 'MERGE', 'target': entry.id, 'text': whole}])
-    prober = Prober(bank, _Border(TALK), model, 30)
-    fact, _ = prober.border.fact(RepairReply(**TRUE_FACT))
-    before = seen(bank)
-    with patch.object(_Writer, 'near', lambda self, fact: [bank[entry.id]]):
-        done = _Writer(prober, None).write(Repair(Probe('Who?', 'Lund', 'single', ('D2:1',)), 'missing', replace(fact, time=entry.time), 'red kayak'))
-    assert done.action == 'SKIP' and 'says the same already' in done.reason and seen(bank) == before
-
-
 # ---- all or nothing ------------------------------------------------------------------------------------------------------
-
 
 CYCLE = {'probes': [{'probes': [KAYAK, PARROT]}], 'repair': [TRUE_FACT]}
 
@@ -447,14 +332,6 @@ def test_it_is_written_with_the_transaction_around_it_or_not_at_all():
     assert len({change.batch for change in bank._changes() if change.when == TALK.time}) == 1 and entry_of(bank, 'Lund')
     bank.undo()
     assert list(bank) == before[0]
-
-
-def test_repairs_that_are_taken_back_leave_the_rest_of_the_transaction_around():
-    bank = without('Lund', 'Ines')
-    with bank.transaction():
-        bank.add('Earlier somebody called Ines, of whom Ben spoke, adopted one small parrot.', sources=('D2:2',))
-        evolution = evolve(bank, TALK, Odd(probes=[{'probes': [PARROT, KAYAK]}], repair=[WORSE]), speakers=SPEAKERS)
-    assert evolution.taken_back and entry_of(bank, 'Ines') and [change.action for change in bank._changes()][-2:] == ['ADD', 'NONE']
 
 
 def remembering(path, strike_at=None, how=strike, whole=True, before_call=lambda number: None):
@@ -536,7 +413,3 @@ def test_a_process_killed_while_the_model_is_asked_leaves_the_bank_as_it_was(tmp
             break
         assert process.exitcode == -signal.SIGKILL and seen_in(path) == before
     assert process.exitcode == 0 and number == 12 and seen_in(path) == after
-
-
-def test_by_hand_and_by_name_the_module_offers_what_it_says():
-    assert {'evolve', 'Ground', 'Prober'} <= set(probe_repair.__all__)

@@ -1,5 +1,4 @@
 """Writing a session: hostile replies against a simpler bank, the bounded view against its definition, and sessions that are whole or not there."""
-import json
 from datetime import date, datetime
 
 import pytest
@@ -7,13 +6,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memnb.core.conversation import Session, Turn
-from memnb.memma.bank import Edit, state_after
-from memnb.memma.prompts import EditLine, EditsReply, GuidanceReply, StatedFact
+from memnb.memma.bank import Edit, replay
+from memnb.memma.prompts import EditLine, EditsReply, GuidanceReply
 from memnb.core.models import ScriptedLM
 from memnb.memma.bank import IndexStore, MemoryBank
-from memnb.core.roles import LMError, ReplyError, ServerError
+from memnb.core.roles import LMError, ServerError
 from memnb.core.time import TimeSpan
-from memnb.memma.construction import bounded_view, chunks_of, construct
+from memnb.memma.construction import bounded_view, construct
 
 NOTHING = GuidanceReply(facts=[])
 SENTENCES = ('I live in Oslo now, above the bakery.', 'Rolf sold the old hive yesterday.', 'Good morning!', 'My dog has four legs and a red collar.',
@@ -48,17 +47,6 @@ def refused(written):
     return [note for note in written.notes if ' is refused: ' in note]
 
 
-# --- chunks
-
-@given(st.integers(0, 25), st.integers(1, 30))
-def test_chunks_are_the_session_in_order_and_all_but_the_last_are_full(count, turns):
-    session = a_session(['x'] * count)
-    chunks = chunks_of(session, turns)
-    assert [turn for chunk in chunks for turn in chunk.turns] == list(session.turns)
-    assert all(len(chunk.turns) == turns for chunk in chunks[:-1]) and all(chunk.turns for chunk in chunks)
-    assert {(chunk.id, chunk.time) for chunk in chunks} <= {(session.id, session.time)}
-
-
 # --- the bounded view
 
 @settings(max_examples=30)
@@ -76,34 +64,6 @@ def test_the_view_is_what_it_says(texts, entries, size):
     assert set(list(dict.fromkeys(nearest))[:places]) <= set(view)
     if size is None:
         assert set(nearest) <= set(view)
-
-
-def test_the_view_grows_with_the_chunk_and_not_with_the_memory():
-    bank = a_bank(*(f'{SENTENCES[place % 9]} {place}' for place in range(90)))
-    for count, size in ((1, 12), (8, 12), (9, 13), (20, 30)):
-        turns = a_session([f'{SENTENCES[place % 9]} {place}' for place in range(count)]).turns
-        view = bounded_view(bank, turns)
-        assert len(view) == size
-        assert all(bank.search(turn.text, 1)[0].snippet in view for turn in turns)
-
-
-def test_a_turn_without_words_is_not_searched_for_and_a_negative_size_is_refused():
-    bank = MemoryBank()  # the vectors of the default index find something for every text
-    bank.apply(Edit('ADD', text) for text in SENTENCES)
-    assert bank.search('  ', 6) and bounded_view(bank, a_session(['', '  ']).turns, 6) == list(bank)[-2:]
-    with pytest.raises(ValueError, match='expected 0 or more'):
-        bounded_view(bank, (), -1)
-
-
-def test_both_roles_see_the_view_the_speakers_and_what_earlier_chunks_wrote():
-    bank, session = a_bank('Ines keeps bees.'), a_session(['We have bees.', 'And a cello.'])
-    fact = GuidanceReply(facts=[StatedFact(text='There is a cello.', speaker='Rolf', turns=['S:2'])])
-    model = ScriptedLM({'guide': [NOTHING, fact], 'write': [EditsReply(edits=[line('ADD', 'They have bees, too.', 'S:1')]), EditsReply(edits=[])]})
-    construct(bank, session, model, turns=1, speakers=('Ines', 'Rolf', 'Nell'))
-    assert [role for role, _, _ in model.prompts] == ['guide', 'write'] * 2
-    assert all('Ines keeps bees.' in user and 'Ines, Rolf, Nell' in user for _, _, user in model.prompts)
-    assert ['They have bees, too.' in user for _, _, user in model.prompts] == [False, False, True, True]
-    assert 'There is a cello.' in model.prompts[3][2] and 'S:1' not in model.prompts[2][2].partition('Entries')[0]
 
 
 # --- the border, against a simpler bank
@@ -163,13 +123,13 @@ HOSTILE = st.fixed_dictionaries({
        st.none() | st.integers(0, 4), st.none() | st.just(datetime(2024, 5, 1)))
 def test_whatever_a_model_replies_every_line_is_a_change_or_one_refusal(replies, turns, per, view, time):
     bank, session = a_bank('one', 'two', 'three'), a_session(('Bees.', 'We moved last week.', ''), time)
-    before, used = {entry.id: entry for entry in bank}, replies[:len(chunks_of(session, turns))]
+    before, used = {entry.id: entry for entry in bank}, replies[:-(-len(session.turns) // turns)]
     model = ScriptedLM([EditsReply.model_validate({'edits': lines}) for lines in replies])
     written = construct(bank, session, model, guidance=False, turns=turns, per=per, view=view)
     ids, lines = {turn.id for turn in session.turns}, [one for lines in used for one in lines]
     assert len(written.changes) + len(refused(written)) == len(lines)
     assert all(set(change.evidence) <= ids and (change.evidence or change.action == 'NONE') for change in written.changes)
-    assert state_after(bank.journal.changes('default')) == {entry.id: entry for entry in bank}
+    assert replay(bank.journal.changes('default')) == {entry.id: entry for entry in bank}
     touched = {change.entry for change in written.changes if change.action in ('UPDATE', 'DELETE')}
     for entry in bank:
         assert entry.sources and set(entry.sources) <= ids | {'P:0', 'P:1', 'P:2'}
@@ -177,56 +137,6 @@ def test_whatever_a_model_replies_every_line_is_a_change_or_one_refusal(replies,
     assert all(before[id] == bank[id] for id in before if id not in touched and not ids & set(bank[id].sources))
     assert touched <= bank.as_of(10 ** 9).keys() | {change.entry for change in written.changes if change.after is None}
     bank.search('one')
-
-
-def test_half_of_a_surrogate_pair_is_no_reply_and_a_mended_one_is_a_line():
-    bank, lines = a_bank('one'), [{'action': 'ADD', 'text': 'a \ud800 b', 'entry': None, 'speaker': None, 'turns': ['S:1'], 'reason': ''}]
-    with pytest.raises(ReplyError):
-        construct(bank, a_session(['Bees.']), ScriptedLM([json.dumps({'edits': lines})] * 2), guidance=False)
-    assert [entry.text for entry in bank] == ['one']
-    assert written_by(bank, a_session(['Bees.']), [EditLine(**lines[0])]).changes[0].after.text == 'a \ufffd b'
-
-
-def test_a_slip_in_an_id_touches_nothing():
-    bank = a_bank('one', 'two')
-    was = list(bank)
-    written = written_by(bank, a_session(['Bees.']), [line('UPDATE', 'two', 'S:1', entry='m99'), line('DELETE', '', 'S:1', entry='m99'),
-                                                      line('UPDATE', 'three', 'S:1', entry='m1 m2'), line('UPDATE', 'three', 'S:1')])
-    assert (list(bank), written.changes, len(refused(written))) == (was, (), 4)
-    assert all('got' in note for note in written.notes) and written.notes[0].endswith('two')
-
-
-def test_what_an_earlier_line_deleted_is_gone_for_the_later_ones():
-    bank = a_bank('one', 'two')
-    written = written_by(bank, a_session(['Bees.']), [line(action, text, 'S:1', entry='m1') for action, text in (
-        ('DELETE', ''), ('UPDATE', 'three'), ('DELETE', ''), ('NONE', ''), ('ADD', 'one'))])
-    assert [change.action for change in written.changes] == ['DELETE', 'ADD'] and [entry.id for entry in bank] == ['m2', 'm3']
-    assert [note.split(': ')[1] for note in refused(written)] == ["UPDATE", "DELETE", "NONE"]
-
-
-def test_an_entry_that_was_not_shown_cannot_be_meant():
-    bank = a_bank('one', 'two', 'three')
-    written = written_by(bank, a_session(['Bees.']), [line('UPDATE', 'four', 'S:1', entry='m1')], view=0)
-    assert not written.changes and "expected an entry of the view, got 'm1'" in written.notes[0]
-
-
-def test_turns_of_another_chunk_are_not_believed():
-    bank = a_bank()
-    written = written_by(bank, a_session(['Bees.', 'A cello.']), [line('ADD', 'There are bees.', 'S:2')], [line('ADD', 'There is a cello.', '(S:2)')], turns=1)
-    assert [entry.sources for entry in bank] == [('S:1',), ('S:2',)]
-    assert [note.partition(':')[0] for note in written.notes] == ['S', 'S'] and all(note.startswith('S:1, edit 1') for note in written.notes)
-
-
-def test_notes_tell_from_which_chunk_a_line_came():
-    written = written_by(a_bank(), a_session(['a', 'b', 'c']), [], [line('ADD')], [line('ADD')], turns=1)
-    assert [note.split(',')[0] for note in written.notes] == ['S:2', 'S:3']
-
-
-def test_one_edit_was_asked_for_and_more_are_noted_but_written():
-    bank = a_bank()
-    written = written_by(bank, a_session(['Bees.']), [line('ADD', 'one', 'S:1'), line('ADD', 'two', 'S:1')], per='chunk')
-    assert len(bank) == 2 and written.notes == ('S:1: expected one edit for the chunk, got 2',)
-    assert written_by(a_bank(), a_session(['Bees.']), [line('NONE')], per='chunk').notes == ()
 
 
 def test_a_none_keeps_its_evidence_so_that_what_it_quotes_can_be_forgotten():
@@ -247,19 +157,13 @@ def test_the_time_is_that_of_the_text_and_what_was_so_before_dates_nothing():
     assert {entry.said for entry in bank} == {session.time}
 
 
-def test_two_who_speak_leave_the_speaker_open_unless_the_line_names_one():
-    bank = a_bank()
-    written_by(bank, a_session(['Bees.', 'A cello.']), [line('ADD', 'one', 'S:1', 'S:2'), line('ADD', 'two', 'S:1', 'S:2', speaker='Rolf')])
-    assert [entry.speaker for entry in bank] == [None, 'Rolf']
-
-
 # --- whole or not at all
 
 @settings(max_examples=20)
 @given(st.integers(1, 5), st.booleans(), st.data())
 def test_a_model_that_fails_leaves_nothing_but_the_bill(turns, guidance, data):
     session = a_session(SENTENCES[:5], datetime(2024, 5, 1))
-    calls = len(chunks_of(session, turns)) * (1 + guidance)
+    calls = -(-len(session.turns) // turns) * (1 + guidance)
     place = data.draw(st.integers(0, calls - 1))
     replies = [NOTHING if guidance and number % 2 == 0 else EditsReply(edits=[line('ADD', f'fact {number}'), line('DELETE', entry='m1')]) for number in range(place)]
     bank = a_bank(*SENTENCES)
@@ -272,26 +176,6 @@ def test_a_model_that_fails_leaves_nothing_but_the_bill(turns, guidance, data):
     whole = [NOTHING if guidance and number % 2 == 0 else EditsReply(edits=[line('ADD', f'fact {number}')]) for number in range(calls)]
     written = construct(bank, session, ScriptedLM(whole), turns=turns, guidance=guidance)
     assert sum(usage.calls for usage in written.cost.values()) == calls and len({change.batch for change in written.changes}) == 1
-
-
-def test_a_reply_that_is_none_costs_both_attempts():
-    with pytest.raises(ReplyError) as caught:
-        construct(a_bank(), a_session(['Bees.']), ScriptedLM({'guide': [NOTHING], 'write': ['no', 'no']}))
-    assert caught.value.usage.calls == 3
-
-
-def test_what_is_no_lm_error_takes_everything_back_too():
-    bank = a_bank('one')
-
-    class Broken(ScriptedLM):
-        def call(self, role, /, **inputs):
-            if self.calls:
-                raise ZeroDivisionError
-            return super().call(role, **inputs)
-
-    with pytest.raises(ZeroDivisionError):
-        construct(bank, a_session(['a', 'b']), Broken([EditsReply(edits=[line('ADD', 'two')])] * 2), turns=1, guidance=False)
-    assert [entry.text for entry in bank] == ['one']
 
 
 def test_a_failed_session_leaves_the_transaction_around_it_open():
@@ -334,16 +218,3 @@ def test_rules_without_guidance_write_the_same_at_any_length_and_once(session, t
     assert list(other) == was
     construct(one, session, guidance=False, turns=turns)
     assert list(one) == was
-
-
-@settings(max_examples=15)
-@given(SESSIONS, st.sampled_from((1, 3, 100)), st.sampled_from(('fact', 'chunk')))
-def test_rules_with_guidance_rest_on_the_session_and_are_told_in_full(session, turns, per):
-    bank = a_bank('Ines lives in Paris.', 'Ines keeps bees.')
-    start = bank.journal.extent('default').last
-    written = construct(bank, session, turns=turns, per=per)
-    assert written.notes == () and set(written.cost) == {'guide', 'write'}
-    assert bank.journal.changes('default', start) == list(written.changes)
-    assert all(change.evidence or change.action == 'NONE' for change in written.changes)
-    assert {turn for change in written.changes for turn in change.evidence} <= {turn.id for turn in session.turns}
-    assert [entry for entry in bank if entry.text == 'Ines keeps bees.'] == list(a_bank('x', 'Ines keeps bees.'))[1:]

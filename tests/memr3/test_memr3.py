@@ -4,41 +4,23 @@ from datetime import datetime
 
 import pytest
 from hypothesis import given, settings, strategies as st
-from stores import Store
+from stores import stores
+from fakes import of, Replies
 
 from memnb.core.roles import AnswerReply
 from memnb.baselines import RAG
 from memnb.evaluation.datasets import load_sample
 from memnb.retrieval.vectors import HybridIndex
-from memnb.retrieval.bm25 import LexicalIndex
 from memnb.core.models import ScriptedLM
-from memnb.core.roles import Call, LM, RuleLM, ServerError, Usage
+from memnb.core.roles import RuleLM, Usage
 from memnb.memr3.loop import MemR3
 from memnb.memr3.router import forced, RouterLimits
 from memnb.core.conversation import Snippet
-from memnb.core.conversation import chunk_snippets
 from memnb.core.trace import Trace
 from memnb.memr3.tracker import TrackerReply
 
 QUESTION = 'When did Ada sell the boat?'
 ACTIONS = ('retrieve', 'reflect', 'answer')
-
-
-class Replies(LM):
-    """Typed replies from lists, round and round: a model that says anything. `fails_at`: the number of a call that fails."""
-    name = 'replies'
-
-    def __init__(self, track, final, fails_at=None):
-        self.track, self.final, self.fails_at, self.inputs = track, final, fails_at, []
-
-    def call(self, role, /, **inputs):
-        number = len(self.inputs)
-        self.inputs.append((role.name, inputs))
-        if number == self.fails_at:
-            raise ServerError('gone', usage=Usage(1, 2, 0))
-        rounds = sum(name == 'track' for name, _ in self.inputs)
-        reply = self.track[(rounds - 1) % len(self.track)] if role.name == 'track' else self.final
-        return Call(role.name, reply.model_copy(deep=True), Usage(1, 3, 4))
 
 
 TEXTS = st.sampled_from(['', ' ', 'the boat', 'Ada sold it on 3 May 2024.', 'g1: the date', 'G1', 'none', 'the date', 'who bought it'])
@@ -49,16 +31,7 @@ MAYBE = st.none() | TEXTS
 TRACKED = st.builds(TrackerReply, evidence=st.lists(CLAIMS, max_size=3), gaps=st.lists(TEXTS, max_size=3),
                     decision=st.sampled_from(ACTIONS), retrieval_query=MAYBE, reasoning=MAYBE, detailed_answer=MAYBE)
 FINAL = st.builds(AnswerReply, answer=TEXTS, sources=IDS)
-
-
-@st.composite
-def stores(draw):
-    """Up to six snippets, some of several turns, some of none, some sharing turns; up to three orders of them."""
-    count = draw(st.integers(0, 6))
-    sources = st.lists(st.sampled_from(TURN_IDS), max_size=3, unique=True).map(tuple)
-    snippets = [Snippet(f's{number}', draw(TEXTS), draw(sources), speaker=draw(st.sampled_from([None, 'Ada', 'Bo'])),
-                        said=draw(st.none() | st.just(datetime(2024, 5, 4, 10)))) for number in range(count)]
-    return Store(snippets, draw(st.lists(st.permutations(range(count)), min_size=1, max_size=3)))
+STORES = stores(TEXTS, ('Ada', 'Bo'), TURN_IDS, st.none() | st.just(datetime(2024, 5, 4, 10)))
 
 
 @st.composite
@@ -68,18 +41,14 @@ def scenes(draw):
         'chunks_per_iteration': st.integers(1, 3), 'limits': st.builds(RouterLimits, st.integers(1, 5), st.integers(1, 2)),
         **dict.fromkeys(['mask', 'refine', 'reflect', 'monotone', 'stop_early', 'released'], st.booleans())}))
     replies = draw(st.lists(TRACKED, min_size=1, max_size=5)), draw(FINAL)
-    return draw(stores()), replies, options, draw(st.none() | st.integers(0, 6))
+    return draw(STORES), replies, options, draw(st.none() | st.integers(0, 6))
 
 
 def asked(scene, fails_at=None):
     """The trace of a scene, and the model that was asked."""
     store, replies, options, budget = scene
-    model = Replies(*replies, fails_at)
+    model = Replies(fails_at, track=replies[0], answer=[replies[1]])
     return MemR3(store, model, **options).ask(QUESTION, budget=budget), model
-
-
-def of(trace, kind):
-    return [step for step in trace.steps if step.kind == kind]
 
 
 def shown(trace):
@@ -100,7 +69,7 @@ def test_it_ends_within_its_limits_and_its_budget(scene):
     assert len(shown(trace)) <= rounds * per_round and all(step.k == per_round for step in of(trace, 'search'))
     assert [step.action for step in of(trace, 'route')].count('answer') == 1 and of(trace, 'route')[-1].action == 'answer'
     assert budget is None or len(trace.read) <= budget
-    assert trace.total.calls == len(model.inputs) == len(of(trace, 'route')) + 1
+    assert trace.total.calls == len(model.heard) == len(of(trace, 'route')) + 1
 
 
 @SCENES
@@ -135,7 +104,7 @@ def test_evidence_is_what_was_read_and_is_behind_a_grounded_bullet(scene):
 def test_the_model_sees_the_newest_snippets_only_and_what_will_happen(scene):
     trace, model = asked(scene)
     _, _, options, _ = scene
-    tracked = [inputs for name, inputs in model.inputs if name == 'track']
+    tracked = [inputs for name, inputs in model.heard if name == 'track']
     searches, routes = iter(of(trace, 'search')), of(trace, 'route')
     newest, streak = [hit.id for hit in next(searches).hits], 0
     size = len(newest)
@@ -155,7 +124,7 @@ def test_the_model_sees_the_newest_snippets_only_and_what_will_happen(scene):
             newest, streak = [hit.id for hit in next(searches).hits], 0
             size = len(newest)
         else:
-            newest, streak = [], streak + 1
+            newest, streak = newest if options['released'] else [], streak + 1
     assert next(searches, None) is None
 
 
@@ -207,7 +176,7 @@ def test_json_and_determinism_byte_for_byte(scene):
 @given(scenes(), st.integers(0, 6))
 def test_a_failure_at_any_call_keeps_what_was_found(scene, number):
     whole, model = asked(scene)
-    number %= len(model.inputs)
+    number %= len(model.heard)
     part, _ = asked(scene, fails_at=number)
     *done, last = part.steps
     assert (part.error, last.error, part.answer) == ('ServerError: gone', 'gone', None)
@@ -233,11 +202,11 @@ def test_a_scripted_model_with_the_same_replies_takes_the_same_steps(scene):
 
 
 @SCENES
-@given(stores(), st.lists(TRACKED, min_size=1, max_size=5), FINAL, st.integers(1, 3), st.integers(1, 5))
+@given(STORES, st.lists(TRACKED, min_size=1, max_size=5), FINAL, st.integers(1, 3), st.integers(1, 5))
 def test_without_its_ideas_it_is_one_shot_on_any_store(store, track, final, per_round, rounds):
     """Whatever the model says."""
     options = dict(refine=False, reflect=False, stop_early=False)
-    bare = MemR3(store, Replies(track, final), chunks_per_iteration=per_round, limits=RouterLimits(rounds), **options)
+    bare = MemR3(store, Replies(track=track, answer=[final]), chunks_per_iteration=per_round, limits=RouterLimits(rounds), **options)
     assert bare.ask(QUESTION).read == RAG(store, k=per_round * rounds).ask(QUESTION).read
 
 
@@ -251,48 +220,22 @@ def memory(sample):
     return HybridIndex.of(sample)
 
 
-def test_without_its_ideas_it_reads_the_top_25_of_the_sample(sample, memory):
-    bare = MemR3(memory, refine=False, reflect=False, stop_early=False)
-    for question in sample.questions[::4]:
-        top = [hit.snippet.id for hit in memory.search(question.text, 25)]
-        assert bare.ask(question.text).read == top
-
-
-def test_the_mask_and_the_query_bring_more_of_the_sample(sample, memory):
-    """Not a number of a table, only its signs: worst without the mask, and no loss from the refined query."""
-    questions = [question for question in sample.questions if question.category == 'multi-hop']
-
-    def recall(**options):
-        loop = MemR3(memory, stop_early=False, **options)
-        return sum(len(set(loop.ask(question.text).read) & set(question.evidence)) / len(set(question.evidence)) for question in questions)
-
-    assert recall(mask=False) + 1 < recall(refine=False) <= recall()
-
-
-def test_published_rules_let_a_model_answer_after_one_reflection_and_tell_it_so():
-    for released, path, told in ((False, ['reflect'] * 4 + ['answer'], ['reflect'] * 4 + ['answer']), (True, ['reflect', 'answer'], ['reflect', None])):
-        model = Replies([TrackerReply(decision='answer', detailed_answer='unknown')], AnswerReply(answer='x'))
+def test_published_rules_let_a_model_answer_after_an_empty_retrieval():
+    for released, path, told in ((False, ['reflect'] * 4 + ['answer'], ['reflect'] * 4 + ['answer']), (True, ['answer'], [None])):
+        model = Replies(track=[TrackerReply(decision='answer', detailed_answer='unknown')], answer=[AnswerReply(answer='x')])
         trace = MemR3(lambda query: [], model, released=released).ask(QUESTION)
         assert [step.action for step in of(trace, 'route')] == path
-        assert [inputs['due'] and inputs['due'].action for name, inputs in model.inputs if name == 'track'] == told
+        assert [inputs['due'] and inputs['due'].action for name, inputs in model.heard if name == 'track'] == told
 
 
 @pytest.mark.parametrize('proposed', ACTIONS)
 def test_equal_turns_hold_for_a_model_that_would_think_or_stop(proposed):
     """It is told to retrieve, and that is what happens, as long as there is something."""
-    model = Replies([TrackerReply(decision=proposed)], AnswerReply(answer='x'))
+    model = Replies(track=[TrackerReply(decision=proposed)], answer=[AnswerReply(answer='x')])
     pages = [Snippet(f's{number}', 'x') for number in range(10)]
     trace = MemR3(lambda query: pages, model, chunks_per_iteration=2, stop_early=False).ask(QUESTION)
     assert [step.action for step in of(trace, 'route')] == ['retrieve'] * 4 + ['answer'] and len(trace.read) == 10
-    assert [inputs['due'].action for name, inputs in model.inputs if name == 'track'] == ['retrieve'] * 4 + ['answer']
-
-
-def test_where_nothing_is_left_the_published_rules_let_it_answer_and_say_so():
-    model = Replies([TrackerReply(decision='answer')], AnswerReply(answer='x'))
-    trace = MemR3(lambda query: [], model, released=True, stop_early=False).ask(QUESTION)
-    assert [(step.action, step.reason) for step in of(trace, 'route')] == [
-        ('reflect', 'the last retrieval brought nothing'), ('answer', 'nothing is left to retrieve')]
-    assert [inputs['due'] and inputs['due'].action for name, inputs in model.inputs if name == 'track'] == ['reflect', None]
+    assert [inputs['due'].action for name, inputs in model.heard if name == 'track'] == ['retrieve'] * 4 + ['answer']
 
 
 def test_no_prompt_offers_a_thought_that_is_switched_off():
@@ -316,7 +259,7 @@ def test_the_final_prompt_says_which_line_rests_on_nothing_and_the_rule_reads_th
     class Half(Replies):
         def call(self, role, /, **inputs):
             return super().call(role, **inputs) if role.name == 'track' else RuleLM().call(role, **inputs)
-    said = MemR3(lambda query: pages, Half([track], None)).ask('What did Ada sell in May?').answer
+    said = MemR3(lambda query: pages, Half(track=[track])).ask('What did Ada sell in May?').answer
     assert 'nothing retrieved' not in said
 
 
@@ -326,84 +269,58 @@ def test_two_bullets_of_the_same_turn_keep_their_own_turns():
                                                       {'text': 'to Bo', 'sources': ['a', 'd']}])
     for cited, expected in ((['e2'], '1324'), (['e3'], '1423'), (['D1:4'], '4213'), (['e9', 'sold'], '2134')):
         expected = [f'D1:{number}' for number in expected]
-        trace = MemR3(lambda query: pages, Replies([track], AnswerReply(answer='x', sources=cited))).ask(QUESTION)
+        trace = MemR3(lambda query: pages, Replies(track=[track], answer=[AnswerReply(answer='x', sources=cited)])).ask(QUESTION)
         assert trace.evidence == expected
 
 
 def test_the_id_of_a_line_is_never_taken_for_a_turn_of_the_store():
     pages = [Snippet('e1', 'Ada sold it.'), Snippet('e2', 'On Monday.')]
     track = TrackerReply(decision='answer', evidence=[{'text': 'made up', 'sources': ['D9:9']}, {'text': 'Monday', 'sources': ['e2']}])
-    trace = MemR3(lambda query: pages, Replies([track], AnswerReply(answer='x', sources=['e1']))).ask(QUESTION)
+    trace = MemR3(lambda query: pages, Replies(track=[track], answer=[AnswerReply(answer='x', sources=['e1'])])).ask(QUESTION)
     assert trace.read == ['e1', 'e2'] and trace.evidence == ['e2']
-
-
-def test_a_reflection_does_not_lock_the_loop():
-    replies = [TrackerReply(decision='reflect', reasoning='hm'), TrackerReply(decision='answer', detailed_answer='1')]
-    trace = MemR3(lambda query: ['a', 'b'], Replies(replies, AnswerReply(answer='1')), chunks_per_iteration=1,
-                  limits=RouterLimits(5, 2)).ask(QUESTION)
-    assert [step.action for step in of(trace, 'route')] == ['reflect', 'answer']
-
-
-def test_a_retrieval_ends_the_streak_and_the_reasoning():
-    replies = [TrackerReply(decision='reflect', reasoning='hm'), TrackerReply(decision='retrieve'), TrackerReply(decision='reflect'),
-               TrackerReply(decision='retrieve'), TrackerReply(decision='answer')]
-    model = Replies(replies, AnswerReply(answer='1'))
-    trace = MemR3(lambda query: list('abcdef'), model, chunks_per_iteration=1, limits=RouterLimits(9)).ask(QUESTION)
-    assert [step.action for step in of(trace, 'route')] == ['reflect', 'retrieve'] * 2 + ['answer']
-    assert [inputs['reasoning'] for name, inputs in model.inputs if name == 'track'] == ['', 'hm', '', '', '']
 
 
 def test_the_state_step_says_what_changed_and_monotone_what_stays():
     replies = [TrackerReply(decision='retrieve', gaps=['the day', 'the buyer'], evidence=[{'text': 'Sold.', 'sources': ['a']}]),
                TrackerReply(decision='answer', gaps=['the price'], evidence=[{'text': 'In May.', 'sources': ['a']}])]
     for monotone, texts in ((True, ['Sold.', 'In May.']), (False, ['In May.'])):
-        trace = MemR3(lambda query: [Snippet('a', 'x')], Replies(replies, AnswerReply(answer='1')), mask=False, monotone=monotone).ask(QUESTION)
+        trace = MemR3(lambda query: [Snippet('a', 'x')], Replies(track=replies, answer=[AnswerReply(answer='1')]), mask=False, monotone=monotone).ask(QUESTION)
         first, last = of(trace, 'state')
         assert (first.gained, first.opened, first.closed) == (['Sold.'], ['the day', 'the buyer'], [])
         assert (last.gained, last.opened, last.closed) == (['In May.'], ['the price'], ['the day', 'the buyer'])
         assert [bullet.text for bullet in last.evidence] == texts
 
 
-def test_citations_of_chunks_resolve_to_turns(sample):
-    pages = LexicalIndex()
-    pages.add(chunk_snippets(sample, words=100))
-    turns = {turn.id for turn in sample.turns}
-    for question in sample.questions[:12]:
-        trace = MemR3(pages, chunks_per_iteration=2).ask(question.text)
-        assert any(len(hit.turns) > 1 for hit in shown(trace))
-        assert set(trace.evidence) <= set(trace.read) <= turns
-
-
 def test_a_chunk_cited_by_its_id_or_by_a_turn_of_it():
     page = Snippet('page 1', 'Ada: I sold it.\nBo: When?', ('D1:1', 'D1:2'))
     for cited, expected in ((['page 1'], ['D1:1', 'D1:2']), (['D1:2'], ['D1:2']), (['D1:3', 'page 2'], [])):
         reply = TrackerReply(decision='answer', evidence=[{'text': 'It was sold.', 'sources': cited}])
-        trace = MemR3(lambda query: [page], Replies([reply], AnswerReply(answer='x'))).ask(QUESTION)
+        trace = MemR3(lambda query: [page], Replies(track=[reply], answer=[AnswerReply(answer='x')])).ask(QUESTION)
         assert trace.evidence == expected
         assert of(trace, 'state')[0].evidence[0].grounded == bool(expected)
 
 
-def test_what_the_answer_cites_comes_first():
-    pages = [Snippet('a', 'Ada sold it.', ('D1:1',)), Snippet('b', 'On Monday.', ('D1:2',))]
-    reply = TrackerReply(decision='answer', evidence=[{'text': 'sold', 'sources': ['a']}, {'text': 'Monday', 'sources': ['b']}])
-    trace = MemR3(lambda query: pages, Replies([reply], AnswerReply(answer='Monday', sources=['D1:2', 'D9:9']))).ask(QUESTION)
-    assert trace.evidence == ['D1:2', 'D1:1']
+def test_the_refined_query_reaches_the_store_and_the_next_prompt():
+    script = [TrackerReply(decision='retrieve', retrieval_query='Ada: the price'), TrackerReply(decision='answer'), AnswerReply(answer='x')]
+    asked_of_store, model = [], ScriptedLM(script)
+    MemR3(lambda query: asked_of_store.append(query) or [f'page {len(asked_of_store)}'], model).ask(QUESTION)
+    assert asked_of_store[0] == QUESTION and f'{QUESTION} Ada: the price' in asked_of_store
+    assert '# Last query\nNone' in model.prompts[0][2] and '# Last query\nAda: the price' in model.prompts[1][2]
 
 
-def test_the_words_of_an_ungrounded_bullet_are_no_turn():
-    reply = TrackerReply(decision='answer', evidence=[{'text': 'Sold in May.', 'sources': ['D9:9']}])
+def test_a_last_reply_that_cannot_be_read_leaves_the_draft():
     pages = [Snippet('a', 'Ada sold it.', ('D1:1',))]
-    trace = MemR3(lambda query: pages, Replies([reply], AnswerReply(answer='May', sources=['Sold in May.']))).ask(QUESTION)
-    assert trace.evidence == [] and not of(trace, 'state')[0].evidence[0].grounded
+    track = TrackerReply(decision='answer', detailed_answer='in May', evidence=[{'text': 'Sold in May.', 'sources': ['(D1:1)']}])
+    trace = MemR3(lambda query: pages, ScriptedLM([track, 'Hm.', 'Hm.'])).ask(QUESTION)
+    assert (trace.answer, trace.evidence) == ('in May', ['D1:1']) and trace.error.startswith('ReplyError')
 
 
-def test_a_reply_of_an_unknown_action_is_an_error_for_this_question_only():
-    model = ScriptedLM([{'decision': 'give up'}, {'decision': 'give up'}, TrackerReply(decision='answer', detailed_answer='1'),
-                        AnswerReply(answer='1')])
-    loop = MemR3(lambda query: ['Ada sold it.'], model)
-    failed, fine = loop.ask(QUESTION), loop.ask(QUESTION)
-    assert failed.error.startswith('ReplyError') and failed.answer is None and len(failed.read) == 1
-    assert (fine.error, fine.answer) == (None, '1')
+@pytest.mark.parametrize('cited', [['[D1:1]'], ['d1:1'], ['(a), D9:9'], 'a; D1:2', [' "a" ']])
+def test_ids_are_read_as_models_write_them(cited):
+    pages = [Snippet('a', 'Ada sold it.', ('D1:1',))]
+    raw = json.dumps({'evidence': [{'text': 'Sold.', 'sources': cited}], 'gaps': None, 'decision': ' Answer'})
+    trace = MemR3(lambda query: pages, ScriptedLM([raw, AnswerReply(answer='x')])).ask(QUESTION)
+    assert trace.evidence == ['D1:1'] and of(trace, 'state')[0].evidence[0].grounded
 
 
 def test_prompts_hold_the_directive_the_state_and_the_reasoning():
@@ -420,19 +337,8 @@ def test_prompts_hold_the_directive_the_state_and_the_reasoning():
     assert '3 May' in final
 
 
-@pytest.mark.parametrize('bad', [dict(chunks_per_iteration=0), dict(limits=RouterLimits(1), chunks_per_iteration=-1)])
-def test_bad_arguments_are_refused(bad):
-    with pytest.raises(ValueError, match='chunks_per_iteration: expected 1 or more'):
-        MemR3(lambda query: [], **bad)
-
-
 def test_an_empty_question_is_refused_and_nothing_is_asked():
-    model = Replies([TrackerReply(decision='answer')], AnswerReply(answer=''))
+    model = Replies(track=[TrackerReply(decision='answer')], answer=[AnswerReply(answer='')])
     with pytest.raises(ValueError, match='question'):
         MemR3(lambda query: [], model).ask(' \n')
-    assert model.inputs == []
-
-
-def test_a_trace_is_plain_json(memory):
-    loaded = json.loads(MemR3(memory).ask('When did Tobin have his first concertina lesson?').to_json())
-    assert (loaded['method'], loaded['model'], loaded['answer']) == ('memr3', 'rules', '8 January 2024')
+    assert model.heard == []

@@ -2,19 +2,15 @@
 import string
 from datetime import datetime
 
-import pytest
 from hypothesis import assume, example, given, settings, strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from memnb.memr3.tracker import Bias, bias, Ideal
 from memnb.core.text import coverage, Requirement, supports
 from memnb.memr3.router import Decision
 from memnb.core.conversation import Snippet
-from memnb.core.trace import Bullet
 from memnb.memr3.prompts import known_from, TRACK
 from memnb.rules.text import claim_of, is_met, next_query, track_rule
-from memnb.memr3.tracker import Claim, EvidenceGap, Gap, normal, TrackerReply
-from pages_read import Page, squeezed
+from memnb.memr3.tracker import _normal, Claim, EvidenceGap, Gap, IdealTracker, measure_bias, TrackerReply
 
 # ------------------------------------------------------------------ the ideal tracker
 
@@ -34,7 +30,7 @@ def relation(matrix):
 
 def trail(needs, matrix, retrievals):
     """All states, from the empty one on."""
-    states = [Ideal(needs)]
+    states = [IdealTracker(needs)]
     for retrieved in retrievals:
         states.append(states[-1].update(retrieved, relation(matrix)))
     return states
@@ -65,23 +61,6 @@ def test_theorem_b4_monotone(world):
 
 
 @settings(deadline=None)
-@given(worlds())
-def test_theorem_b4_sound_at_every_step(world):
-    _, matrix, retrievals = world
-    for retrieved, state in zip(retrievals, trail(*world)[1:]):
-        assert found_by(matrix, retrieved) <= state.evidence
-
-
-@settings(deadline=None)
-@given(worlds())
-def test_theorem_b4_nothing_unsupported_enters(world):
-    _, matrix, retrievals = world
-    supported = found_by(matrix, {memory for retrieved in retrievals for memory in retrieved})
-    assert trail(*world)[0].evidence == frozenset()
-    assert trail(*world)[-1].evidence <= supported
-
-
-@settings(deadline=None)
 @given(worlds(), st.data())
 def test_theorem_b4_complete_at_convergence(world, data):
     needs, matrix, retrievals = world
@@ -103,21 +82,6 @@ def test_order_and_repetition_of_retrievals_make_no_difference(world, data):
 
 
 @settings(deadline=None)
-@given(worlds())
-def test_retrievals_may_be_read_only_once(world):
-    needs, matrix, retrievals = world
-    state = Ideal(needs)
-    for retrieved in retrievals:
-        state = state.update(iter(retrieved), relation(matrix))
-    assert state == trail(*world)[-1]
-
-
-def test_evidence_for_nothing_required_is_refused():
-    with pytest.raises(ValueError, match='date'):
-        Ideal(frozenset({'name'}), frozenset({'date'}))
-
-
-@settings(deadline=None)
 @given(worlds(), st.data())
 def test_biases_against_the_oracle(world, data):
     needs, matrix, retrievals = world
@@ -125,7 +89,7 @@ def test_biases_against_the_oracle(world, data):
     retrieved = [memory for part in retrievals for memory in part]
     recorded = data.draw(st.lists(st.sampled_from(everything), max_size=5))
     weaker = {need: data.draw(st.sampled_from([None, *sorted(needs)])) for need in sorted(needs)}
-    found = bias(needs, iter(recorded), iter(retrieved), relation(matrix), weaker.get)
+    found = measure_bias(needs, iter(recorded), iter(retrieved), relation(matrix), weaker.get)
     truth, told = found_by(matrix, retrieved), found_by(matrix, recorded)
     assert found.coverage == truth - told
     assert found.hallucination == told - truth
@@ -133,31 +97,11 @@ def test_biases_against_the_oracle(world, data):
     assert len(found.coverage | found.hallucination | found.granularity) == sum(map(len, vars(found).values()))
 
 
-@settings(deadline=None)
-@given(worlds())
-def test_a_run_that_records_what_it_retrieved_has_no_bias(world):
-    needs, matrix, retrievals = world
-    retrieved = [memory for part in retrievals for memory in part]
-    assert bias(needs, retrieved, retrieved, relation(matrix)) == Bias(frozenset(), frozenset(), frozenset())
-
-
-@pytest.mark.parametrize('granularity, gaps', [('day', 1), ('month', 1), ('year', 0), ('decade', 0), (None, 0)])
-def test_the_sunrise_of_appendix_b5(granularity, gaps):
-    memory = Snippet('m', 'I painted the rising sun last year.', speaker='Melanie', said=datetime(2023, 5, 8))
-    need = Requirement('date', ('painted', 'sun'), 'Melanie', granularity)
-    state = Ideal(frozenset({need}))
-    for _ in range(5):
-        state = state.update([memory], supports)
-    assert len(state.gaps) == gaps
-
-
 # ------------------------------------------------------------------ the state, whatever the model says
 
 # Few enough words that replies meet one another, in many spellings; and anything at all.
 WORDS = ['the date', 'The date!', ' THE  DATE ', 'the place', 'place: the', '"the place"', 'who came', '5', '$5', 'None', 'none.', '', ' ', '--',
          'कि', 'का', '😀', '🎂', 'G20 summit', 'g1', 'g1: the date', '(g2) whatever', 'G3 - more', 'g17: the place', 'g17', '- g1', 'ß', 'SS', 'İ']
-MARKUP = ['<script>alert(1)</script>', '"><img src=x onerror=alert(1)>', '</dd></dl></div>', '</style>', '<!-- ', '-->', '&lt;b&gt;', ']]>',
-          "' onmouseover='x", '\x1b[31m', '\x00', '\u202e', '{question}', 'plain']
 ANYTHING = st.text(st.characters(exclude_categories=('Cs',)), max_size=12)
 TEXTS = st.sampled_from(WORDS) | ANYTHING
 IDS = st.lists(st.sampled_from(['s1', 's2', 'chunk', 'D9:9', '']), max_size=3)
@@ -175,7 +119,7 @@ def told(reply):
 def lost(before, after):
     """The grounded bullets of one state that another has not, or has with fewer turns."""
     return [old for old in before.evidence if old.grounded and not any(
-        normal(new.text) == normal(old.text) and new.grounded and set(old.sources) <= set(new.sources) for new in after.evidence)]
+        _normal(new.text) == _normal(old.text) and new.grounded and set(old.sources) <= set(new.sources) for new in after.evidence)]
 
 
 class Telling(RuleBasedStateMachine):
@@ -193,13 +137,13 @@ class Telling(RuleBasedStateMachine):
         before, self.state = self.state, self.state.update(reply, self.seen)
         assert not lost(before, self.state)
         assert self.state.update(reply, self.seen) == self.state  # hearing it twice is hearing it once
-        cited = {normal(claim.text) for claim in told(reply) if set(claim.sources) & self.seen.keys()}
-        was = {normal(bullet.text) for bullet in before.evidence if bullet.grounded}
+        cited = {_normal(claim.text) for claim in told(reply) if set(claim.sources) & self.seen.keys()}
+        was = {_normal(bullet.text) for bullet in before.evidence if bullet.grounded}
         for bullet in self.state.evidence:
-            assert bullet.grounded == (normal(bullet.text) in cited | was)
-        assert {normal(bullet.text) for bullet in self.state.evidence} == was | {normal(claim.text) for claim in told(reply)}
+            assert bullet.grounded == (_normal(bullet.text) in cited | was)
+        assert {_normal(bullet.text) for bullet in self.state.evidence} == was | {_normal(claim.text) for claim in told(reply)}
         closed = {gap.id for gap in before.gaps} - {gap.id for gap in self.state.gaps}
-        self.shut.update({gap.id: normal(gap.text) for gap in before.gaps if gap.id in closed})
+        self.shut.update({gap.id: _normal(gap.text) for gap in before.gaps if gap.id in closed})
 
     @rule(data=st.data(), spelling=st.sampled_from([str.upper, '({}).'.format, '  {} !'.format]))
     def ask_again(self, data, spelling):
@@ -209,17 +153,17 @@ class Telling(RuleBasedStateMachine):
         asked = spelling(asked)
         after = self.state.update(TrackerReply(gaps=[asked], decision='retrieve'), self.seen)
         assert gap.id not in {one.id for one in after.gaps}
-        assert normal(gap.text) not in {normal(one.text) for one in after.gaps}
+        assert _normal(gap.text) not in {_normal(one.text) for one in after.gaps}
 
     @invariant()
     def what_is_shut_stays_shut(self):
         assert not self.shut.keys() & {gap.id for gap in self.state.gaps}
-        assert not set(self.shut.values()) & {normal(gap.text) for gap in self.state.gaps}
+        assert not set(self.shut.values()) & {_normal(gap.text) for gap in self.state.gaps}
 
     @invariant()
     def ids_are_unique_and_stable(self):
         gaps = self.state.gaps + self.state.resolved
-        assert len({gap.id for gap in gaps}) == len({normal(gap.text) for gap in gaps}) == len(gaps)
+        assert len({gap.id for gap in gaps}) == len({_normal(gap.text) for gap in gaps}) == len(gaps)
         now = {gap.id: gap.text for gap in gaps}
         assert self.meaning.items() <= now.items()
         self.meaning = now
@@ -233,22 +177,6 @@ class Telling(RuleBasedStateMachine):
 
 TestTelling = Telling.TestCase
 TestTelling.settings = settings(max_examples=50, stateful_step_count=10, deadline=None)
-
-
-EVERYTHING = {'s1': ('D1:1',), 's2': (), 'chunk': ('D1:1', 'D1:2', 'D2:1')}
-
-
-@settings(deadline=None)
-@given(st.lists(REPLIES, min_size=2, max_size=5))
-def test_what_was_grounded_once_is_in_the_last_state(replies):
-    state, proved = EvidenceGap(), {}
-    for reply in replies:
-        state = state.update(reply, EVERYTHING)
-        for claim in told(reply):
-            turns = {turn for name in claim.sources if name in EVERYTHING for turn in EVERYTHING[name] or (name,)}
-            if turns:
-                proved[normal(claim.text)] = proved.get(normal(claim.text), set()) | turns
-    assert {normal(bullet.text): set(bullet.sources) for bullet in state.evidence if bullet.grounded} == proved
 
 
 @settings(deadline=None)
@@ -266,18 +194,10 @@ def test_replacement_is_the_last_reply(earlier, last, seen):
     assert (after.evidence, after.gaps) == (fresh.evidence, fresh.gaps)  # earlier evidence has no say
     known = {gap.id: gap for gap in state.gaps + state.resolved}
     for gap in after.gaps:  # every gap is one that the reply names, by an id given out before or by its words
-        assert any(text.strip('(-. ').lower().startswith(gap.id) and gap.id in known or normal(text).endswith(normal(gap.text))
+        assert any(text.strip('(-. ').lower().startswith(gap.id) and gap.id in known or _normal(text).endswith(_normal(gap.text))
                    for text in last.gaps)
     assert after.update(last, seen, monotone=False) == after
     assert len({gap.id for gap in after.gaps + after.resolved}) == len(after.gaps + after.resolved)
-
-
-@settings(deadline=None)
-@given(REPLIES, SEENS)
-def test_the_first_reply_means_the_same_in_both_ways(reply, seen):
-    one, other = EvidenceGap().update(reply, seen), EvidenceGap().update(reply, seen, monotone=False)
-    assert one.gaps == other.gaps and set(one.sources) == set(other.sources)
-    assert {normal(bullet.text) for bullet in one.evidence} == {normal(bullet.text) for bullet in other.evidence}
 
 
 def test_a_closed_gap_may_open_again_where_replies_replace():
@@ -289,11 +209,6 @@ def test_a_closed_gap_may_open_again_where_replies_replace():
             state = state.update(reply, {}, monotone)
         assert state.gaps == gaps
         assert bool(state.resolved) == monotone
-
-
-def test_a_state_made_by_hand_gives_out_free_ids():
-    state = EvidenceGap(gaps=(Gap('g2', 'the place'),)).update(TrackerReply(gaps=['the place', 'one', 'two'], decision='retrieve'), {})
-    assert [gap.id for gap in state.gaps] == ['g2', 'g1', 'g3']
 
 
 NUMBERED = st.builds('{}{}{}'.format, st.sampled_from(['g1', 'g2', 'G3', '(g2', '- g1']), st.sampled_from([': ', ') ', ' - ', '']),
@@ -320,57 +235,13 @@ def test_every_gap_that_a_first_reply_names_is_in_the_state(named):
     assert {gap.text.lower() for gap in state.gaps} == {words.lower() for _, words in named if words}
 
 
-@pytest.mark.parametrize('one, other, same', [('The date!', 'the  date', True), ("Ada's dog", 'ada s dog', True), ('a_b', 'A-B', True),
-                                              ('5', '$5', False), ('कि', 'का', False), ('😀', '🎂', False), ('C', 'C++', False)])
-def test_which_words_are_the_same(one, other, same):
-    assert (normal(one) == normal(other)) == same
-
-
 @settings(deadline=None)
 @given(st.text())
 def test_normal_form(text):
-    assert normal(normal(text)) == normal(text)
-    assert normal(f'  "{text}"!\n') == normal(text)
-    assert [char for char in normal(text) if char in string.ascii_letters] == [
+    assert _normal(_normal(text)) == _normal(text)
+    assert _normal(f'  "{text}"!\n') == _normal(text)
+    assert [char for char in _normal(text) if char in string.ascii_letters] == [
         char for char in text.lower() if char in string.ascii_letters]
-
-
-# ------------------------------------------------------------------ how it shows
-
-SHOWN = st.lists(st.sampled_from(MARKUP) | ANYTHING, min_size=1, max_size=3).map(''.join)
-
-
-@settings(deadline=None)
-@given(st.lists(st.tuples(SHOWN, SHOWN, st.booleans()), max_size=3), st.lists(SHOWN, max_size=3), st.integers(0, 3))
-def test_a_state_shows_its_texts_and_nothing_of_them_acts(bullets, gaps, closed):
-    def state(text):
-        evidence = tuple(Bullet(text=text(said), sources=[text(turn)] if grounded else [], grounded=grounded)
-                         for said, turn, grounded in bullets)
-        named = tuple(Gap(f'g{number}', text(words)) for number, words in enumerate(gaps, 1))
-        return EvidenceGap(evidence, named[closed:], named[:closed])
-    page, plain = Page(state(str)._repr_html_()), Page(state(lambda text: 'word')._repr_html_())
-    assert (page.tags, page.closed) == (plain.tags, plain.closed) and not page.odd
-    text = str(state(str))
-    assert not {'\x1b', '\x00', '\u202e', '\r', '\x9b'} & set(text + page.text)
-    for words in ('known', 'claimed', 'ungrounded'):  # words, not colours, tell what is what
-        wanted = any(grounded == (words == 'known') for _, _, grounded in bullets)
-        assert not wanted or (words in text and words in page.words)
-    for part in ('evidence', 'gaps'):
-        assert part in text.lower() and part in page.words.lower()
-
-
-@settings(deadline=None)
-@given(st.lists(st.text(string.ascii_letters + string.digits + '<>&"\' ', min_size=1, max_size=150), min_size=1, max_size=3), st.integers(0, 3))
-def test_no_word_of_a_state_is_left_out(texts, closed):
-    gaps = tuple(Gap(f'g{place}', text) for place, text in enumerate(texts))
-    state = EvidenceGap(tuple(Bullet(text=text, sources=['D1:1']) for text in texts), gaps[closed:], gaps[:closed])
-    page = squeezed(Page(state._repr_html_()).words)
-    left = squeezed(''.join(line[:54] for line in str(state).splitlines()))
-    right = squeezed(''.join(line[54:] for line in str(state).splitlines()))
-    assert (right.count('(closed)'), page.count('closed')) >= (min(closed, len(texts)),) * 2
-    for text in texts:
-        assert page.count(squeezed(text)) >= 2
-        assert squeezed(text) in left and squeezed(text) in right
 
 
 # ------------------------------------------------------------------ the rule, whatever it reads
@@ -447,38 +318,9 @@ def test_a_bullet_of_the_rule_keeps_its_words_and_its_turn(snippets):
         assert all(any(word in place for place in places) for word in snippet.text.split())  # in order, nothing left out
 
 
-def test_the_evidence_reads_back_with_its_day_and_its_speaker():
-    snippet = Snippet('D1:5', 'Yesterday I had my first lesson.', ('D1:5',), speaker='Tobin', said=datetime(2024, 1, 9, 18, 30))
-    state = EvidenceGap().update(TrackerReply(evidence=[claim_of(snippet)], decision='answer'), {'D1:5': ('D1:5',)})
-    known, = known_from(state)
-    need = Requirement('date', ('first', 'lesson'), 'Tobin', 'day')
-    assert known.sources == ('D1:5',) and known.speaker == 'Tobin'
-    assert supports(known, need) and supports(snippet, need)
-
-
 @settings(deadline=None)
 @given(STATES)
 def test_every_bullet_has_an_id_of_its_own(state):
     lines = known_from(state)
     assert [line.id for line in lines] == [f'e{number}' for number in range(1, len(state.evidence) + 1)]
     assert [line.sources for line in lines] == [tuple(bullet.sources) for bullet in state.evidence]
-
-
-def test_bullets_of_the_same_first_turn_are_told_apart_and_the_same_bullet_twice_is_not():
-    bullets = Bullet(text='Sold.', sources=['D1:1']), Bullet(text='In May.', sources=['D1:1', 'D1:2'])
-    assert [line.id for line in known_from(EvidenceGap(bullets))] == ['e1', 'e2']
-    assert [line.id for line in known_from(EvidenceGap(bullets + bullets[:1]))] == ['e1', 'e2', 'e1']
-
-
-def test_two_bullets_of_one_page_are_two_events():
-    pages = [Snippet('p', 'Ada: We adopted Pascal on 3 March 2024.', ('D1:1', 'D1:2')), Snippet('q', 'Ada: We adopted Juno on 3 May 2024.', ('D1:1',))]
-    pages = [Snippet(page.id, page.text, page.sources, said=datetime(2024, 6, 1)) for page in pages]
-    state = EvidenceGap().update(TrackerReply(evidence=[claim_of(page) for page in pages], decision='answer'), {page.id: page.sources for page in pages})
-    reply = track_rule("How many months passed between adopting Pascal and adopting Juno?", state=state)
-    assert reply.detailed_answer == '2 months'
-
-
-def test_the_prompt_offers_what_the_switches_leave():
-    system, _ = TRACK.render({'question': 'When?', 'allowed': ('retrieve', 'answer')})
-    assert '"reflect" to think over' not in system and '"retrieve" otherwise' in system
-    assert track_rule('When?', allowed=('retrieve', 'answer')) == track_rule('When?')

@@ -1,43 +1,28 @@
 """The seven tools against a reading of all contents, change against a diary, and calls that nobody can have meant."""
 import json
 from collections import Counter
-from dataclasses import replace
 from datetime import date, timedelta
 from itertools import permutations
-from tempfile import TemporaryDirectory
 
 import pytest
 from hypothesis import given, settings, strategies as st
 from jsonschema import Draft202012Validator
-from pydantic import ValidationError
 
-from graphs import (ASPECTS, CUES, MERGES, PEOPLE, TAGS, TEXTS, TIMES, built, classes, episodes, event_extracts, every, extracts, in_time, pairs,
+from graphs import (ASPECTS, CUES, MERGES, PEOPLE, TAGS, TEXTS, TIMES, built, classes, diary, episodes, event_extracts, every, extracts, in_time, pairs,
                     shown, triples, unit_extracts)
 from memnb.mragent.graph import cue_id, Episode, SemanticUnit
-from memnb.mragent.graph import Branch
-from memnb.mragent.tools import Branches, CueTagGraph, few, SHOWN
-from memnb.evaluation.datasets import load_sample
-from memnb.core.roles import RuleLM
+from memnb.mragent.tools import Branches, CueTagGraph, _SHOWN
 from memnb.mragent.prompts import Recollection
-from memnb.core.roles import read_reply, strict_schema
-from memnb.core.loop import Run
+from memnb.core.roles import strict_schema
 from memnb.core.retriever import as_retriever
 from memnb.core.time import TimeSpan
 from memnb.core.loop import choice_of, Observation, OUTPUT_ANSWER, ToolError
 
 PAPER = {'query_tag_events': ['cue', 'tag'], 'query_conversation_time': ['event'], 'query_event_keywords': ['event'], 'query_event_context': ['event'],
          'query_personal_information': ['person'], 'query_personal_aspect': ['person', 'aspect'], 'query_topic_events': ['topic']}  # table 4
-READS_NOTHING = ('query_conversation_time', 'query_event_keywords', 'query_personal_information')
 merges = st.sampled_from(MERGES)
 thresholds = st.sampled_from((None, .99, .9, .5))
 DAYS = [date(2023, 12, 31) + timedelta(number) for number in (0, 1, 26, 27, 31, 32, 33, 34, 60)]
-
-
-@pytest.fixture(scope='module')
-def sample():
-    """The graph of two sessions of the bundled conversation, by the rules."""
-    whole = load_sample()
-    return CueTagGraph.of(replace(whole, sessions=whole.sessions[8:10], questions=()))
 
 
 def ids(observation):
@@ -94,7 +79,7 @@ def test_the_events_of_a_cue_and_a_tag(found, merge, consolidate):
             behind = [by_id[v] for c, g, v in told if (c, g) == (cue_id(cue), group[0])]
             if behind:
                 seen = graph.query_tag_events(cue, tag)
-                assert [hit.snippet for hit in seen.hits] == as_read(graph, behind)[:SHOWN] and not seen.error
+                assert [hit.snippet for hit in seen.hits] == as_read(graph, behind)[:_SHOWN] and not seen.error
                 assert seen.note.startswith(f'{len(as_read(graph, behind))} event')
                 assert seen.note.split(';')[0].endswith(f'behind {graph.cues.shown(cue_id(cue))} → {ways[group[0]]}')
             else:
@@ -139,43 +124,7 @@ def test_the_time_and_the_neighbours_of_an_event(found, consolidate):
                 assert ids(seen) == line[place + 1:place + 2] + (line[place - 1:place] if place else [])
 
 
-@settings(max_examples=15)
-@given(event_extracts, thresholds)
-def test_tellings_that_are_read_as_one_lose_no_turn(found, consolidate):
-    graph = built(CueTagGraph, found, consolidate=consolidate)
-    seen = {hit.snippet.id: hit.snippet for cue in graph.episodic.cues for way in graph.branches_of(cue)
-            for hit in graph.query_tag_events(way.cue, way.tag).hits}
-    assert Counter(turn for one in seen.values() for turn in one.sources) == Counter(turn for one in every(found) for turn in one.sources)
-    assert {cue for one in seen.values() for cue in one.cues} == {cue for one in every(found) for cue in one.cues}
-    assert set(seen) == {graph.read([one.id])[0].id for one in every(found)}
-
-
-def test_more_than_ten_are_counted():
-    many = tuple(Episode(f'S1/e{number}', f'It was so, {number} times.', (f'S1:{number}',), session='S1', position=number, tag='Bread', cues=('test',))
-                 for number in range(1, 15))
-    graph = built(CueTagGraph, {'S1': Recollection(many)})
-    seen = graph.query_tag_events('test', 'bread')
-    assert ids(seen) == [one.id for one in many[:10]] and seen.note == '14 events behind test → Bread; 4 more are not shown'
-    assert graph.branches_of('test') == [Branch('test', 'Bread', 14)]
-    assert [len(few(many[:number], 'so').hits) for number in (0, 9, 10, 11)] == [0, 9, 10, 10]
-    assert [few(many[:number], 'so').note for number in (10, 11)] == ['so', 'so; 1 more are not shown']
-
-
 # --- people, and what holds of them
-
-def since(one):
-    return (one.time.start or one.time.end) if one.time else one.said.date() if one.said else None
-
-
-def diary(units, day):
-    """What stands on the page of a day if each day's beginnings are written, as they were said, over what stood in their slot."""
-    page, calendar = {}, [None, *(date(2023, 12, 1) + timedelta(number) for number in range(120))]
-    for today in calendar[:calendar.index(day) + 1]:
-        for one in sorted((one for one in units if since(one) == today),
-                          key=lambda one: (str(one.said or ''), one.id[:2], int(one.id[4:]))):
-            page[(cue_id(one.person), cue_id(one.slot)) if cue_id(one.slot) else one.id] = one.id
-    return set(page.values())
-
 
 @settings(max_examples=30)
 @given(unit_extracts, st.sampled_from((None, *DAYS)))
@@ -187,10 +136,10 @@ def test_what_holds_of_a_person_is_what_a_diary_says(found, day):
         for aspect in {cue_id(one.aspect) for one in its}:
             wanted = [one for one in its if cue_id(one.aspect) == aspect]
             seen = graph.query_personal_aspect(person, aspect.upper(), day and day.isoformat())
-            later = [one for one in wanted if day and since(one) and since(one) > day]
+            later = [one for one in wanted if day and one.since and one.since > day]
             groups = [[one for one in wanted if one.id in page], [one for one in wanted if one.id not in page and one not in later], later]
             expected = [in_time(group)[::-1] for group in groups]
-            assert ids(seen) == [one.id for group in expected for one in group][:SHOWN]
+            assert ids(seen) == [one.id for group in expected for one in group][:_SHOWN]
             head, *told = seen.note.split('; ')
             assert head.startswith(f'{len(groups[0])} fact') and (f'as of {TimeSpan.day(day)}' in head if day else 'as of' not in head)
             assert ('shown first' in head) == bool(groups[0] and (groups[1] or groups[2]))
@@ -224,25 +173,6 @@ def fact(id, aspect, day, slot, person='Tobin'):
     return SemanticUnit(f'S1/{id}', id, (f'S1:{id}',), TimeSpan.day(date.fromisoformat(day)), session='S1', person=person, aspect=aspect, slot=slot)
 
 
-def test_a_slot_may_change_its_aspect_and_a_name_its_dots():
-    units = (fact('u1', 'job', '2024-08-26', 'line'), fact('u2', 'travel', '2024-11-01', 'Lines'),
-             fact('u3', 'pets', '2024-04-13', 'vet', 'Dr. Quill'), fact('u4', 'pets', '2024-09-30', 'vet', 'Dr Quill'))
-    graph = built(CueTagGraph, {'S1': Recollection((), units)})
-    assert graph.query_personal_aspect('tobin', 'jobs').note == '0 facts of Tobin under job; no longer: S1/u1'
-    assert graph.query_personal_aspect('Tobin', 'job', '2024-10').note == '1 fact of Tobin under job as of October 2024'
-    assert graph.query_personal_aspect('Tobin', 'travel', '31 October 2024').note == '0 facts of Tobin under travel as of 31 October 2024; not yet: S1/u2'
-    assert graph.query_personal_aspect('Dr. Quill', 'pets').note == '1 fact of Dr Quill under pets, shown first; no longer: S1/u3'
-    assert ids(graph.query_personal_aspect('Dr Quill', 'pets', '2024-05')) == ['S1/u3', 'S1/u4']
-
-
-@pytest.mark.parametrize('as_of, day', [('2024', '2024-12-31'), ('August 2024', '2024-08-31'), ('2024-08-25', '2024-08-25'), (' ', None), ('', None), (None, None)])
-def test_a_date_means_its_last_day(as_of, day):
-    graph = built(CueTagGraph, {'S1': Recollection((), tuple(fact(f'u{number}', 'job', f'2024-08-{number}', 'line') for number in (25, 26, 31)))})
-    last = {'2024-08-25': 'S1/u25', '2024-08-31': 'S1/u31', '2024-12-31': 'S1/u31', None: 'S1/u31'}[day]
-    seen = graph.query_personal_aspect('Tobin', 'job', as_of)
-    assert seen.note.startswith('1 fact') and ids(seen)[0] == last
-
-
 # --- topics
 
 @settings(max_examples=15)
@@ -255,7 +185,7 @@ def test_the_events_of_a_topic(found, consolidate, data):
     for title, members in drawn.items():
         seen = graph.query_topic_events(title.upper())
         expected = as_read(graph, [one for one in every(found) if one.id in members])
-        assert [hit.snippet for hit in seen.hits] == expected[:SHOWN]
+        assert [hit.snippet for hit in seen.hits] == expected[:_SHOWN]
         assert seen.note.startswith(f'{len(expected)} event') and f'of the topic {title}' in seen.note
         assert graph.query_topic_events(f'topic:{cue_id(title)}') == seen
     error = refusal(graph.query_topic_events, 'books about zeppelins')
@@ -304,57 +234,6 @@ def some_extracts():
 
 
 _EMPTY, _SMALL = CueTagGraph(), built(CueTagGraph, some_extracts(), topics={'of': ['S1/e1', 'S1/e2'], 'topics': [['Baking', ['S1/e1']]]})
-_TOOLS = {tool.name: tool for tool in _SMALL.tools()}
-
-
-def test_an_unknown_label_is_told_what_comes_near_and_a_day_its_month():
-    assert refusal(_SMALL.query_tag_events, 'exam', 'Bread').startswith("cue: there is no cue 'exam'; near it: test")
-    assert refusal(_SMALL.query_tag_events, '2 February 2024', 'Bread').split('near it: ')[1].startswith('February 2024, ')
-    assert refusal(_SMALL.query_personal_information, 'lake') == "person: nothing is known of 'lake'; something is of Tobin"  # a cue, and nobody
-    assert refusal(_SMALL.query_tag_events, '2 March 2024', 'Bread').split('near it: ')[1].count('March') == 0
-    assert refusal(_SMALL.query_tag_events, 'test', 'Camping') == "tag: 'test' has no tag 'Camping'; it has Bread"
-    assert refusal(_EMPTY.query_tag_events, 'test', 'Bread') == "cue: there is no cue 'test'"
-    people = built(CueTagGraph, {'S1': Recollection((), (fact('u1', 'job', '2024-08-26', ''),))})
-    assert refusal(people.query_tag_events, 'Tobin', 'job') == "tag: 'Tobin' has no tag 'job'; it leads to no event"
-    assert refusal(_SMALL.query_personal_aspect, 'Tobin', 'job', 'the other day').startswith('as_of: expected a date')
-
-
-def test_the_months_of_a_day_come_before_what_looks_like_it():
-    dates = ('16.05', '16 05', '05.2024', '2024.05', '16.05.24', '16.06.2024')
-    graph = built(CueTagGraph, {'S1': Recollection((Episode('S1/e1', TEXTS[0], ('S1:1',), TimeSpan.month(2024, 5), session='S1', tag='Bread', cues=dates),))})
-    near = refusal(graph.query_tag_events, '16.05.2024', 'Bread').split('near it: ')[1].split(', ')
-    assert near[0] == 'May 2024' and near[1:] and set(near[1:]) < set(dates) and graph.cues.near('16.05.2024', 1)[0][0] != cue_id('May 2024')
-
-
-@pytest.mark.parametrize('arguments', [{}, {'cue': 'test'}, {'cue': 'test', 'tag': None}, {'cue': 'test', 'tag': ['Bread']}, {'cue': True, 'tag': 'Bread'},
-                                       {'cue': 'test', 'tag': 'Bread', 'time': '2024'}, {'event': 'S1/e1'}])
-def test_arguments_that_do_not_fit_are_refused_before_the_method(arguments):
-    error = refusal(_SMALL.tools()[0], **arguments)
-    assert error.startswith('query_tag_events: ') and 'its arguments: cue, tag' in error
-
-
-def test_in_a_run_a_typed_error_is_an_observation():
-    run = Run('?', 'test', RuleLM(), _SMALL)
-    seen = run.use(_SMALL.tools()[0], {'cue': 'zeppelin', 'tag': 'Bread'}, 1)
-    assert seen.error and seen.note.startswith('cue: there is no cue') and run.trace.steps[-1].error
-    assert run.use(_SMALL.tools()[0], {'cue': 'test', 'tag': 'bread'}, 2).hits and run.trace.read == ['S1:1']
-    run.use(_SMALL.tools()[2], {'event': 'S1/e2'}, 3)
-    assert run.trace.read == ['S1:1']  # labels are free
-
-
-# --- what is seen before anything is read
-
-def test_labels_are_seen_without_contents(sample):
-    tools = {tool.name: tool for tool in sample.tools()}
-    seen = [tools[name](**{PAPER[name][0]: one}) for name in READS_NOTHING for one in
-            ([one.id for one in sample.episodes] if name != 'query_personal_information' else map(sample.cues.shown, sample.semantic.cues))]
-    assert not any(one.hits for one in seen)
-    said = ' '.join(one.note + ' ' + ' '.join(way.line for way in getattr(one, 'branches', ())) for one in seen)
-    for one in (*sample.episodes, *sample.units):
-        words = one.text.split()
-        runs = (' '.join(words[place:place + 5]) for place in range(len(words) - 4))
-        assert not any(run in said for run in runs if not any(map(str.isdigit, run)))
-
 
 # --- schema
 
@@ -368,24 +247,6 @@ def test_the_tools_are_the_papers():
         assert all(field['description'] for field in described['parameters']['properties'].values()) and described['description'][-1] == '.'
         Draft202012Validator.check_schema(described['parameters'])
     json.dumps(strict_schema(choice_of(tools)))
-
-
-@settings(max_examples=30)
-@given(st.sampled_from(list(PAPER)), st.data())
-def test_a_call_comes_back_from_json_and_fits_its_schema(name, data):
-    choice, tools = choice_of(list(_TOOLS.values())), _TOOLS
-    plain = st.text(st.characters(exclude_categories=('Cs',)), max_size=12)
-    parameters = {argument: data.draw(plain) for argument in PAPER[name]}
-    if name == 'query_personal_aspect' and data.draw(st.booleans()):
-        parameters['as_of'] = data.draw(st.none() | plain)
-    told = {'reasoning': 'so', 'call': {'function': name, 'parameters': parameters}}
-    Draft202012Validator(tools[name].schema()['function']['parameters']).validate(parameters)
-    call = choice.model_validate(told)
-    assert choice.model_validate_json(call.model_dump_json()) == call == read_reply(json.dumps(told), choice)
-    assert call.call.function == name and call.call.parameters.model_dump(exclude_unset=True) == parameters
-    for wrong in ({**parameters, 'more': 'x'}, {key: value for key, value in parameters.items() if key != PAPER[name][0]}):
-        with pytest.raises(ValidationError):
-            choice.model_validate({'reasoning': 'so', 'call': {'function': name, 'parameters': wrong}})
 
 
 # --- a retriever
@@ -409,12 +270,6 @@ def ids_of(hits):
     return [hit.snippet.id for hit in hits]
 
 
-@pytest.mark.parametrize('wrong, error', [({'query': None}, TypeError), ({'query': 'x', 'k': -1}, ValueError), ({'query': 'x', 'exclude': 'S1'}, TypeError)])
-def test_a_search_that_nobody_can_have_meant(wrong, error):
-    with pytest.raises(error):
-        _SMALL.search(**wrong)
-
-
 # --- order, forgetting, files
 
 @settings(max_examples=10)
@@ -429,35 +284,3 @@ def test_all_tools_say_the_same_whatever_the_order_of_sessions(found, merge, con
     assert answers(graph) == answers(built(CueTagGraph, alone, **options))
     graph.keep(order[0], found[order[0]])
     assert answers(graph) == said
-
-
-@settings(max_examples=10)
-@given(extracts, merges, thresholds)
-def test_a_file_gives_all_answers_back(found, merge, consolidate):
-    graph = built(CueTagGraph, found, merge=merge, consolidate=consolidate)
-    with TemporaryDirectory() as folder:
-        graph.save(f'{folder}/graph')
-        again = CueTagGraph.load(f'{folder}/graph')
-    assert answers(again) == answers(graph) and (again.merge, again.consolidate, again.names) == (merge, consolidate, graph.names)
-    assert again.search(TEXTS[2], 5) == graph.search(TEXTS[2], 5)
-
-
-def test_of_a_conversation_is_its_sessions_added_in_any_order():
-    conversation = replace(load_sample(), sessions=load_sample().sessions[8:10], questions=())
-    graph, backwards = CueTagGraph.of(conversation, consolidate=.9), CueTagGraph(names=conversation.speakers, consolidate=.9)
-    for session in conversation.sessions[::-1]:
-        backwards.add(session)
-    assert graph.names == conversation.speakers and graph.sessions == ('D10', 'D9') and graph.consolidate == .9
-    assert answers(graph) == answers(backwards)
-    backwards.forget('D9')
-    assert answers(backwards) == answers(CueTagGraph.of(replace(conversation, sessions=conversation.sessions[1:]), names=conversation.speakers))
-
-
-def test_the_tools_walk_from_a_failure_to_what_somebody_else_did_that_week(sample):
-    way = next(one for one in sample.branches_of(cue_id('test')) if 'mistake' in one.tag)
-    failed = sample.query_tag_events(way.cue, way.tag).hits[0].snippet
-    assert failed.sources == ('D10:3',) and '2 August 2024' in sample.query_conversation_time(failed.id).note
-    month = refusal(sample.query_tag_events, '2 August 2024', 'x').split('near it: ')[1].split(',')[0]
-    assert month in {one.cue for one in sample.query_event_keywords(failed.id).branches}
-    seen = [sample.query_tag_events(one.cue, one.tag) for one in sample.branches_of(cue_id(month))]
-    assert ('D9:15',) in {hit.snippet.sources for one in seen for hit in one.hits if hit.snippet.time.overlaps(failed.time)}

@@ -1,5 +1,4 @@
 """The store behind the cue-tag graph: whatever comes and goes, it is what a plain dictionary of sessions says it should be."""
-import random
 import tempfile
 from collections import Counter
 from dataclasses import replace
@@ -7,22 +6,20 @@ from datetime import datetime
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import settings, strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
-from test_session_memory import Letters, Struck, watched
+from fakes import Letters
+from strikes import Struck, watched
 
 from memnb.mragent.graph import cue_id, Episode, SemanticUnit
-from memnb.core.conversation import Conversation, Session, Turn
-from memnb.mragent.tools import CueTagStore, graph_of_all, labels_of, pairs_of
-from memnb.evaluation.datasets import load_sample
-from memnb.mragent.tools import Labels
+from memnb.core.conversation import Session, Turn
+from memnb.mragent.tools import CueTagGraph
+from memnb.mragent.cues import Labels
 from memnb.core.storage import MemoryFileError
 from memnb.retrieval.bm25 import DuplicateSnippet
-from memnb.mragent.prompts import recollect, Recollection
+from memnb.mragent.prompts import Recollection
 from memnb.core.roles import Call, LM, LMError, ServerError, Usage
 from memnb.core.storage import DuplicateSession, UnknownSession
-from memnb.core.time import TimeSpan
-from memnb.mragent.tools import Traversal
 
 NAMES = ('S0', 'S1', 'S2', 'S3')
 MONTHS = ('January', 'February', 'March')
@@ -64,10 +61,7 @@ def session(name, said):
     return Session(name, [Turn(f'{name}:{place}', 'Ana', '|'.join(parts)) for place, parts in enumerate(said)], datetime(2024, 1 + int(name[1:]) % 3, 9))
 
 
-worlds = st.tuples(*(turns for _ in NAMES)).map(lambda many: {name: session(name, said) for name, said in zip(NAMES, many)})
-
-
-def built(sessions, kind=CueTagStore, **options):
+def built(sessions, kind=CueTagGraph, **options):
     store = kind(**{'lm': Scribe(), 'embedder': Letters(), 'merge': .7, **options})
     for one in sessions:
         store.add(one)
@@ -202,7 +196,7 @@ class History(RuleBasedStateMachine):
     @rule()
     def die_and_open(self):
         scribe, embedder = Scribe(), Letters()
-        self.store, self.now = CueTagStore.load(self.path, lm=scribe, embedder=embedder), dict(self.saved)
+        self.store, self.now = CueTagGraph.load(self.path, lm=scribe, embedder=embedder), dict(self.saved)
         assert scribe.asked == embedder.asked == 0
 
     @rule()
@@ -224,49 +218,6 @@ class Broken(Letters):
 
 TestHistory = History.TestCase
 TestHistory.settings = settings(max_examples=25, stateful_step_count=14)
-
-
-@settings(max_examples=15)
-@given(worlds, st.permutations(NAMES), st.sets(st.sampled_from(NAMES)), st.sampled_from([None, .7]))
-def test_any_order_is_one_go_and_forgotten_is_never_added(world, order, gone, merge):
-    store, rest = built([world[name] for name in order], merge=merge), [world[name] for name in NAMES if name not in gone]
-    holds(store, world.values())
-    everything = reading(built(world.values(), merge=merge))
-    assert reading(store) == everything
-    for name in sorted(gone):
-        store.forget(name)
-    holds(store, rest)
-    assert reading(store) == reading(built(rest, merge=merge))
-    for name in order:
-        store.add(world[name])
-    assert reading(store) == everything
-
-
-@settings(max_examples=10)
-@given(worlds)
-def test_when_all_is_forgotten_nothing_is_left(world):
-    store = built(world.values())
-    for name in NAMES:
-        store.forget(name)
-    assert reading(store) == reading(built([])) and not store.cues._written and not store.tags._close.beside and not store.episodic._forward
-
-
-# what leads to a content
-
-def test_months_are_cues_and_an_episode_without_any_is_reached_from_its_tag():
-    year = Episode('e', 'In 2016 they met, and on 3 June 2020 they parted.', time=TimeSpan.month(2023, 7), said=datetime(2024, 1, 9), tag='talk', cues=('Tobin', 'boats'))
-    assert labels_of(year) == (('Tobin', 'boats', 'July 2023', '2016', 'June 2020'), 'talk')
-    assert pairs_of(year) == [(cue, 'talk') for cue in ('tobin', 'boat', cue_id('July 2023'), '2016', cue_id('June 2020'))]
-    assert labels_of(Episode('e', 'So.', tag='Small Talk')) == (('Small Talk',), 'Small Talk')
-    unit = SemanticUnit('u', 'Since 2016 so.', time=TimeSpan.year(2016), person='Mrs. Gale', aspect='Pets')
-    assert labels_of(unit) == (('Mrs. Gale',), 'Pets') and pairs_of(unit) == [(cue_id('Mrs. Gale'), 'pet')]
-
-
-def test_an_episode_is_in_the_order_of_its_place_and_not_of_its_list():
-    made = recollect(session('S0', [('E', 'Trip', 'boat')] * 3), Scribe())[0]
-    store = CueTagStore(embedder=Letters())
-    store.keep('S0', replace(made, episodes=made.episodes[::-1]))
-    assert store.order['S0'] == ('S0/e1', 'S0/e2', 'S0/e3')
 
 
 # what is refused, and what fails
@@ -321,35 +272,26 @@ def test_even_ctrl_c_between_two_labels_changes_nothing(failing, monkeypatch):
     assert reading(store) == reading(built([more, session('S0', [('E', 'Trip', 'boat,boats'), ('U', 'boat', 'job')])]))
 
 
-@pytest.mark.parametrize('options, error, words', [
-    ({'names': 'Tobin'}, TypeError, "names: expected a list of names, got the string 'Tobin'"), ({'merge': 90}, ValueError, 'expected a cosine'),
-    ({'merge': True}, ValueError, 'expected a cosine'), ({'lm': 'gpt'}, TypeError, "expected an lm or a function from prompt to text, got 'gpt'"),
-    ({'synonymy': .8}, TypeError, 'synonymy')])
-def test_wrong_options_are_refused_by_name(options, error, words):
-    with pytest.raises(error, match=words):
-        CueTagStore(**options)
-
-
 # the file
 
 def test_a_file_has_what_was_said_and_nothing_that_follows_from_it(tmp_path):
     store = built([session('S0', [('E', 'Trip', 'boat,Tobin'), ('U', 'Tobin', 'job')])], names=['Ana'], merge=.8, spread=False)
     store.save(tmp_path / 'm')
     assert store.lm.speakers == ('Ana',)
-    opened = CueTagStore.load(tmp_path / 'm', embedder=Letters())
+    opened = CueTagGraph.load(tmp_path / 'm', embedder=Letters())
     assert reading(opened) == reading(store) and (opened.names, opened.merge, opened.spread) == (('Ana',), .8, False)
-    assert CueTagStore.load(tmp_path / 'm', embedder=Letters(), merge=None).merge is None
+    assert CueTagGraph.load(tmp_path / 'm', embedder=Letters(), merge=None).merge is None
     with pytest.raises(MemoryFileError, match="its vectors are of 'letters', and this memory embeds by 'others'"):
-        CueTagStore.load(tmp_path / 'm', embedder=Letters('others'))
+        CueTagGraph.load(tmp_path / 'm', embedder=Letters('others'))
     others = Letters('others')
-    assert CueTagStore.load(tmp_path / 'm', embedder=others, embed_anew=True).model == 'others' and others.asked == 1
+    assert CueTagGraph.load(tmp_path / 'm', embedder=others, embed_anew=True).model == 'others' and others.asked == 1
     data = (tmp_path / 'm').read_bytes()
     assert b'"boat"' in data and cue_id('June 2020').encode() not in data  # a month is worked out, and not written down
 
 
 def test_titles_of_forgotten_topics_are_not_left_in_the_file(tmp_path):
     path, sessions = tmp_path / 'm', [session('S0', [('E', 'Trip', 'boat')]), session('S1', [('E', 'talk', 'Tobin')])]
-    graph = built(sessions, Traversal)
+    graph = built(sessions, CueTagGraph)
     assert [one.title for one in graph.topics] == ['Secret Tobin', 'Secret boat']
     graph.save(path)
     assert b'Secret boat' in path.read_bytes()
@@ -361,47 +303,5 @@ def test_titles_of_forgotten_topics_are_not_left_in_the_file(tmp_path):
     graph.save(path)
     assert b'Secret boat' not in path.read_bytes() and b'S0/e1' not in path.read_bytes() and graph.settings()['topics'] is None
     assert [one.title for one in graph.topics] == ['Secret Tobin']
-    again = Traversal.load(path, lm=Scribe(), embedder=Letters())
+    again = CueTagGraph.load(path, lm=Scribe(), embedder=Letters())
     assert [one.title for one in again.topics] == ['Secret Tobin']
-
-
-def test_topics_that_were_saved_are_not_asked_for_again(tmp_path):
-    graph = built([session('S0', [('E', 'Trip', 'boat')])], Traversal)
-    topics = graph.topics
-    graph.save(tmp_path / 'm')
-    again = Traversal.load(tmp_path / 'm', lm=Scribe(), embedder=Letters())
-    assert again.topics == topics and again.lm.asked == 0
-
-
-# the bundled conversation, by rule
-
-SAMPLE = load_sample()
-FEW = SAMPLE.sessions[2:6]
-
-
-@pytest.fixture(scope='module')
-def few():
-    return graph_of_all(CueTagStore, Conversation('few', FEW))
-
-
-def test_a_conversation_by_rule_in_any_order(few):
-    order = random.Random(7).sample(FEW, len(FEW))
-    other = CueTagStore(names=few.names)
-    for one in order:
-        other.add(one)
-    other.forget(order[1].id)
-    other.add(order[1])
-    assert reading(other) == reading(few) and few.names == ('Tobin', 'Zofia')
-    assert few.usage == dict.fromkeys(('segment', 'tag', 'units'), Usage()) and all(few.extract_of(one.id).notes == () for one in FEW)
-
-
-def test_every_turn_with_content_can_be_walked_to(few):
-    cited = {turn for one in few.episodes for turn in one.sources}
-    assert len(cited) > .9 * sum(len(one.turns) for one in FEW)
-    assert {content for _, _, content in few.episodic} == {one.id for one in few.episodes}
-    assert {content for _, _, content in few.semantic} == {one.id for one in few.units}
-
-
-def test_options_of_the_class_go_through():
-    graph = graph_of_all(Traversal, Conversation('one', FEW[:1]), names=['Ana'], merge=None, consolidate=.8, embedder=Letters())
-    assert (graph.names, graph.merge, graph.consolidate, graph.model) == (('Ana',), None, .8, 'letters')

@@ -7,8 +7,8 @@ from hypothesis import given, settings, strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from memnb.mragent.graph import cue_id
-from memnb.retrieval.vectors import EmbedderMismatch, WordLlamaEmbedder
-from memnb.mragent.tools import Labels
+from memnb.retrieval.vectors import EmbedderMismatch
+from memnb.mragent.cues import Labels
 
 POOL = ('boat', 'Boat', 'boats', 'red boat', 'Red Boats', 'red', 'blue boat', 'blue', 'sea', 'Sea side', 'seaside', 'a red sea', 'of', '!?', '?!', 'Of')
 THRESHOLDS = (None, -1.0, .2003, .5003, .7003, .9003)  # no cosine of small whole numbers
@@ -156,77 +156,11 @@ def test_the_nearest_are_those_of_the_matrix(ways, text, k, least):
     assert [cosine for _, cosine in found] == pytest.approx([cosine for cosine in best if cosine >= least], abs=1e-6)
 
 
-@settings(max_examples=50)
-@given(some, st.sampled_from(THRESHOLDS[1:]), st.sampled_from(THRESHOLDS[1:]))
-def test_a_lower_threshold_only_joins_groups(ways, one, other):
-    fine, coarse = filled(ways, max(one, other)), filled(ways, min(one, other))
-    assert all(set(fine.merged(each.id)) <= set(coarse.merged(each.id)) for each in fine.index)
-    assert all(filled(ways).merged(each.id) == (each.id,) for each in fine.index)
-
-
-def test_only_what_is_new_or_written_anew_is_embedded():
-    toy = Toy()
-    labels = filled(['boat', 'boat', 'Boat', 'sea'], .5, toy)
-    assert toy.asked == ['boat', 'sea']
-    labels.add(['sea', 'red', 'Boat'])  # Boat is now as frequent, and comes first in the alphabet
-    assert toy.asked[2:] == ['Boat', 'red'] and labels.shown('boat') == 'Boat'
-    labels.remove(['Boat', 'sea'])
-    assert toy.asked[4:] == ['boat']
-    labels.remove(['red', 'sea', 'boat', 'boat', 'Boat'])
-    assert len(toy.asked) == 5 and len(labels) == 0 and labels.near('sea', 3) == [] and labels._close.beside == {} == labels._written
-
-
-def test_many_labels_are_embedded_in_parts_and_all_or_none():
-    class Sizes(Toy):
-        sizes = []
-
-        def __call__(self, texts):
-            self.sizes.append(len(texts))
-            if len(self.sizes) == 3:
-                raise ConnectionError('the server is gone')
-            return super().__call__(texts)
-
-    toy = Sizes()
-    labels, many = Labels(None, toy), [f'boat number {number}' for number in range(5000)]
-    with pytest.raises(ConnectionError):
-        labels.add(many)
-    assert len(labels) == len(labels.index) == 0 and max(toy.sizes) < 5000
-    labels.add(many)
-    assert len(labels) == 5000 and sum(toy.sizes[3:]) == 5000
-
-
-def test_a_label_is_counted_out_as_it_was_written():
-    labels = filled(['Boats'])
-    with pytest.raises(KeyError, match="label 'boat' is to be counted out more often than it was counted in"):
-        labels.remove(['boat'])
-    assert 'boat' in labels and labels.shown('boat') == 'Boats'
-
-
-@pytest.mark.parametrize('wrong, error', [('boat', TypeError), ([3], TypeError), ([None], TypeError), ([''], ValueError), ([' \t'], ValueError)])
-def test_what_is_no_label_is_refused_by_name(wrong, error):
-    for change in (Labels(None, Toy()).add, Labels(None, Toy()).remove):
-        with pytest.raises(error, match='labels: expected'):
-            change(wrong)
-
-
 @pytest.mark.parametrize('wrong', [80, 1.5, -2, float('nan'), True, '.8', [.8]])
 def test_a_threshold_is_a_cosine_or_none(wrong):
     with pytest.raises(ValueError, match='threshold: expected a cosine'):
         Labels(wrong)
     assert Labels(np.float32(.5)).threshold == .5 and Labels(1).threshold == 1 and Labels().threshold is None
-
-
-def test_what_is_not_in_use():
-    labels = filled(['boat'], .5)
-    assert labels.merged('sea') == ('sea',) and 'sea' not in labels and ' ' not in labels
-    labels.add(['boats of the sea'])  # what was read of a label that was not in use is no part of it
-    assert labels.merged('boat sea') == ('boat', 'boat sea')
-    with pytest.raises(KeyError):
-        labels.shown('car')
-    with pytest.raises(ValueError):
-        labels.near('car', -1)
-    with pytest.raises(TypeError):
-        labels.near(3, 1)
 
 
 def test_another_model_is_refused_before_anything_changes():
@@ -236,11 +170,3 @@ def test_another_model_is_refused_before_anything_changes():
     with pytest.raises(EmbedderMismatch):
         labels.add(['sea'])
     assert len(labels) == len(labels.index) == 1
-
-
-def test_the_tags_of_the_review_with_the_bundled_embedder():
-    labels = filled(['Tournament Win', 'Won a Tournament', 'Gaming Victory', 'Tournament Loss'], .75, WordLlamaEmbedder())
-    assert len(labels.merged(cue_id('Tournament Win'))) == 2
-    labels.remove(['Won a Tournament'])
-    assert labels.merged(cue_id('Tournament Win')) == (cue_id('Tournament Win'),)
-    assert labels.near('a tournament that was lost', 1)[0][0] == cue_id('Tournament Loss')

@@ -1,8 +1,6 @@
 """Indexes: BM25 against rank-bm25, cosine against its definition, masks, ties, the order of adding, embedders."""
 import json
 import os
-import subprocess
-import sys
 import threading
 import traceback
 from datetime import date, datetime
@@ -13,6 +11,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from fakes import Letters
 from memnb.core.conversation import Snippet
 from memnb.core.retriever import passes
 from memnb.core.time import TimeSpan
@@ -44,12 +43,6 @@ def snippet_lists(draw, max_size=12):
     return made
 
 
-class Letters:
-    """Counts letters: equal texts and many ties."""
-    name = 'letters'
-
-    def __call__(self, texts):
-        return np.array([[text.count(letter) for letter in 'aeorsb'] for text in texts], float).reshape(len(texts), 6)
 MAKERS = {
     'lexical': LexicalIndex,
     'spread': lambda: LexicalIndex(spread=True),
@@ -452,17 +445,6 @@ def test_a_bonus_is_added_to_the_scores_of_what_matches(data):
     plain = index.scores('red boat')
     expected = sorted(((-(score + bonus.get(id, 0)), id) for id, score in plain.items()))[:3]
     assert [(-hit.score, hit.snippet.id) for hit in index.search('red boat', 3, bonus=bonus)] == expected
-
-
-def test_half_a_character_does_not_stop_the_bundled_embedder():
-    assert WordLlamaEmbedder()(['half \ud800 a character', 'whole']).shape == (2, 256)
-
-
-def test_importing_search_loads_no_heavy_package():
-    code = ("import sys, memnb.retrieval.vectors; "
-            "print([name for name in ('openai', 'wordllama', 'matplotlib', 'networkx') if name in sys.modules])")
-    done = subprocess.run([sys.executable, '-c', code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == '[]'
 
 
 @pytest.mark.skipif('MEMNB_LOCOMO' not in os.environ, reason='LoCoMo may not be shipped: name its file in MEMNB_LOCOMO')

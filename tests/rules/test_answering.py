@@ -1,27 +1,21 @@
 """Answering: the rule never fails, cites only what it was shown, and reads numbers and intervals as plainer oracles do."""
-import re
 from datetime import date, datetime, timedelta
 
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from memnb.core.roles import ANSWER, AnswerReply, NO_INFORMATION
-from memnb.core.text import in_digits, NUMBER, number_value, relevance
-from memnb.rules.text import (
-    asked_unit, best_sentence, counted, extract_answer, how_long, how_many, interval, number_before,
-    ranked, statements, two_events, when, yes_or_no)
-from memnb.core.models import ScriptedLM
-from memnb.core.roles import RuleLM
-from memnb.core.text import coverage, question_kind, Requirement, requirements
 from memnb.core.conversation import Snippet
+from memnb.core.models import ScriptedLM
+from memnb.core.roles import ANSWER, AnswerReply, NO_INFORMATION, RuleLM
+from memnb.core.text import coverage, in_digits, NUMBER, number_value, question_kind, relevance, Requirement, requirements
 from memnb.core.time import GRANULARITIES, parse_date, TimeSpan
+from memnb.rules.text import _asked_unit, _interval, _number_before, _ranked, _statements, _when, extract_answer
 
 OPENINGS = ['When did Tobin', 'In which year did Zofia', 'How many months passed between', 'How long did', 'How many dogs does Tobin',
             'How much money did', 'Did Tobin', 'Which books did Zofia', 'What did Tobin', 'Who', 'Where', 'Which week did']
 WORDS = ['run', 'the', 'race', 'and', 'dogs', 'two', 'twice', 'sixty-one', 'yesterday', 'last Friday', 'four years ago', 'between', 'books.',
          '7 May 2023', '12,000', '$5', 'pounds', 'Tobin', 'Zofia', 'three weeks', 'a hundred', 'It rained!', '[shares a dog', ']', '\n', '61']
-
 any_texts = st.text(max_size=50)
 spoken = st.lists(st.sampled_from(WORDS), max_size=10).map(' '.join)
 texts = any_texts | spoken
@@ -42,76 +36,42 @@ def test_the_rule_answers_anything_and_cites_only_what_it_saw(question, shown):
     reply = extract_answer(question, shown)
     assert set(reply.sources) <= {line.id for line in shown}
     assert len(set(reply.sources)) == len(reply.sources)
-    assert (reply.answer == NO_INFORMATION) == (not reply.sources)
+    needed = requirements(question, sorted({line.speaker for line in shown} - {None}))
+    assert (reply.answer != NO_INFORMATION) == bool(reply.sources) == any(relevance(line, needed) > 0 for line in shown)
     assert reply == extract_answer(question, list(shown)) == RuleLM(render=True).ask(ANSWER, question=question, lines=shown, asked=None)
-
-
-@given(questions, lines)
-@settings(max_examples=100, deadline=None)
-def test_it_knows_nothing_exactly_where_nothing_is_covered(question, shown):
-    speakers = sorted({line.speaker for line in shown} - {None})
-    found = requirements(question, speakers)
-    assert bool(extract_answer(question, shown).sources) == any(relevance(line, found) > 0 for line in shown)
-
-
-@given(lines, needs)
-@settings(max_examples=100, deadline=None)
-def test_lines_are_ranked_by_relevance_and_ties_keep_their_order(shown, required):
-    found = ranked(shown, required)
-    scores = [relevance(line, required) for line in found]
-    assert all(0 < score <= 1 for score in scores) and scores == sorted(scores, reverse=True)
-    assert {line.id for line in found} == {line.id for line in shown if relevance(line, required) > 0}
-    for one, other in zip(found, found[1:]):
-        assert relevance(one, required) > relevance(other, required) or shown.index(one) < shown.index(other)
-    for line in shown:
-        best = max(coverage(line.text, need.words) for need in required)
-        assert relevance(line, required) <= best
-        if line.speaker and all(need.person in (None, line.speaker) for need in required):
-            assert relevance(line, required) == best
-
-
-@given(texts, needs)
-@settings(max_examples=100, deadline=None)
-def test_statements_are_all_of_the_text_the_best_first(text, required):
-    line = Snippet('x', text)
-    found = statements(line, required)
-    assert sorted(''.join(''.join(found).split())) == sorted(''.join(text.split()))
-    covers = [max(coverage(part, need.words) for need in required) for part in found]
-    assert covers == sorted(covers, reverse=True)
-    assert best_sentence(line, required) == (found[0] if found else text)
-
-
-@given(questions, lines)
-@settings(max_examples=100, deadline=None)
-def test_what_is_no_time_and_no_number_is_copied(question, shown):
-    reply = extract_answer(question, shown)
     if reply.sources and question_kind(question) in ('what', 'list', 'who', 'where', 'why'):
         cited = {line.id: line.text for line in shown}
         assert set(reply.answer.split()) <= set(' '.join(cited[name] for name in reply.sources).split())
 
 
-def test_a_caption_is_a_sentence_of_its_own_and_every_sentence_counts():
-    line = Snippet('x', 'It rained. It poured. I ran. We sang. Look at the tram [shares a green tram numbered 118]')
-    found = statements(line, [Requirement('fact', ('tram', 'green', 'numbered'))])
-    assert found == ['[shares a green tram numbered 118]', 'Look at the tram', 'It rained.', 'It poured.', 'We sang.', 'I ran.']
+@given(lines, needs)
+@settings(max_examples=100, deadline=None)
+def test_lines_are_ranked_by_relevance_and_ties_keep_their_order(shown, required):
+    found = _ranked(shown, required)
+    scores = [relevance(line, required) for line in found]
+    assert all(0 < score <= 1 for score in scores) and scores == sorted(scores, reverse=True)
+    assert {line.id for line in found} == {line.id for line in shown if relevance(line, required) > 0}
+    for one, other in zip(found, found[1:]):
+        assert relevance(one, required) > relevance(other, required) or shown.index(one) < shown.index(other)
 
 
-# ------------------------------------------------------------------ when
-
-def test_where_the_calendar_ends_the_time_stays_as_it_was_said():
-    line = Snippet('x', 'What a race!', said=datetime(9999, 12, 31))
-    assert when([line], [Requirement('date', ('race',))], 'week')[0] == TimeSpan.day(date(9999, 12, 31))
+@given(texts, needs)
+@settings(max_examples=80, deadline=None)
+def test_statements_are_all_of_the_text_the_best_first(text, required):
+    found = _statements(Snippet('x', text), required)
+    assert sorted(''.join(''.join(found).split())) == sorted(''.join(text.split()))
+    covers = [max(coverage(part, need.words) for need in required) for part in found]
+    assert covers == sorted(covers, reverse=True)
 
 
 @given(dates, st.sampled_from([None, *GRANULARITIES[:-1]]))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=80, deadline=None)
 def test_a_written_date_is_the_answer_in_the_unit_asked_for(day, unit):
     line = Snippet('a', f'The race was on {day.day} {day:%B} {day.year}.', said=datetime(2060, 1, 1))
     other = Snippet('b', 'Nothing of it on 1 January 1999.', said=datetime(2060, 1, 1))
-    found, sources = when([line, other], [Requirement('date', ('race',))], unit)
+    found, sources = _when([line, other], [Requirement('date', ('race',))], unit)
     assert sources == ['a']
     assert found.granularity == (unit or 'day') and (found.start <= day <= found.end or unit == 'weekend')
-    assert unit is not None or found == TimeSpan.day(day)
 
 
 @given(moments)
@@ -119,33 +79,21 @@ def test_a_written_date_is_the_answer_in_the_unit_asked_for(day, unit):
 def test_without_a_time_it_was_the_day_of_saying_unless_a_line_half_as_good_tells(said):
     required = [Requirement('date', ('race', 'dogs'))]
     best, half = Snippet('a', 'A race with dogs!', said=said), Snippet('b', 'The race was in May 2019.', said=said)
-    poor = Snippet('c', 'That was in May 2019.', said=said)
-    assert when([best, poor], required) == (TimeSpan.day(said.date()), ['a'])
-    assert when([best, half], required) == (TimeSpan.month(2019, 5), ['b'])
-    assert when([Snippet('a', 'A race with dogs!')], required) == (None, ['a'])
-
-
-@given(dates)
-@settings(max_examples=60, deadline=None)
-def test_a_when_answer_reads_back_as_the_days_that_were_meant(day):
-    said = datetime(day.year, day.month, day.day)
-    for words, back in (('yesterday', 1), ('the day before yesterday', 2)):
-        reply = extract_answer('When did Tobin race?', [Snippet('a', f'I raced {words}.', speaker='Tobin', said=said)])
-        assert parse_date(reply.answer) == TimeSpan.day(day - timedelta(back))
+    assert _when([best, Snippet('c', 'That was in May 2019.', said=said)], required) == (TimeSpan.day(said.date()), ['a'])
+    assert _when([best, half], required) == (TimeSpan.month(2019, 5), ['b'])
+    assert _when([Snippet('a', 'A race with dogs!')], required) == (None, ['a'])
+    reply = extract_answer('When did Tobin race?', [Snippet('a', 'I raced yesterday.', speaker='Tobin', said=said)])
+    assert parse_date(reply.answer) == TimeSpan.day(said.date() - timedelta(1))
 
 
 @pytest.mark.parametrize('question, unit', [
-    ('In which year did she join?', 'year'), ('which month was it?', 'month'), ('On what weekend did it rain?', 'weekend'),
-    ('When did she join?', None), ('Which years were good?', None), ('What happened that year?', None),
-    ('Tell me in which year she joined.', None)])
+    ('In which year did she join?', 'year'), ('On what weekend did it rain?', 'weekend'), ('When did she join?', None), ('Which years were good?', None)])
 def test_the_unit_is_named_by_the_question(question, unit):
-    assert asked_unit(question) == unit
+    assert _asked_unit(question) == unit
 
-
-# ------------------------------------------------------------------ intervals
 
 def months_walked(first: date, later: date) -> int:
-    """Whole months, found by walking from the first day, a month at a step."""
+    "Whole months, found by walking from the first day, a month at a step."
     steps, year, month = 0, first.year, first.month
     while True:
         year, month = (year, month + 1) if month < 12 else (year + 1, 1)
@@ -154,47 +102,19 @@ def months_walked(first: date, later: date) -> int:
         steps += 1
 
 
-@given(dates, st.integers(0, 1500), st.sampled_from(['day', 'week', 'month', 'year']), st.booleans())
-@settings(max_examples=100, deadline=None)
-def test_an_interval_is_a_subtraction(first, gap, unit, turned):
+@given(st.dates(date(1950, 1, 1), date(2050, 1, 1)).filter(lambda day: day.day < 29), st.integers(0, 1500), st.sampled_from(['day', 'week', 'month', 'year']))
+@settings(max_examples=80, deadline=None)
+def test_an_interval_is_a_subtraction(first, gap, unit):
     later = first + timedelta(gap)
     shown = [Snippet('a', f'The race was on {first.day} {first:%B} {first.year}.', said=datetime(2060, 1, 1)),
              Snippet('b', f'The show was on {later.day} {later:%B} {later.year}.', said=datetime(2060, 1, 1))]
     required = [Requirement('date', ('race',)), Requirement('date', ('show',))]
     months = months_walked(first, later)
     expected = {'day': gap, 'week': gap // 7, 'month': months, 'year': months // 12}[unit]
-    shown, required = (shown[::-1], required[::-1]) if turned else (shown, required)
-    text, sources = interval(shown, required, f'From yesterday on, how many {unit}s passed?')
-    assert text == f'{expected} {unit}' + ('' if expected == 1 else 's')
-    assert sources == (['b', 'a'] if turned else ['a', 'b'])
+    text, sources = _interval(shown, required, f'From yesterday on, how many {unit}s passed?')
+    assert (text, sources) == (f'{expected} {unit}' + ('' if expected == 1 else 's'), ['a', 'b'])
+    assert _interval(shown, required[:1], 'How many days?') == (None, [])
 
-
-@given(lines, needs)
-@settings(max_examples=80, deadline=None)
-def test_two_events_are_two_lines_and_the_best_pair(shown, required):
-    pair = (required * 2)[:2]
-    found = two_events(shown, pair)
-    possible = {(one.id, other.id): relevance(one, pair[:1]) + relevance(other, pair[1:]) for one in shown for other in shown
-                if one.id != other.id and relevance(one, pair[:1]) and relevance(other, pair[1:])}
-    if found is None:
-        assert not possible
-    else:
-        assert possible[found[0].id, found[1].id] == max(possible.values())
-
-
-def test_the_pair_that_covers_most_is_taken():
-    shown = [Snippet(name, text) for name, text in (('a', 'a race and dogs'), ('b', 'the race'), ('c', 'a show with dogs'), ('d', 'the show'))]
-    pair = two_events(shown, [Requirement('date', ('race', 'dogs')), Requirement('date', ('show', 'dogs'))])
-    assert [event.id for event in pair] == ['a', 'c']
-
-
-@given(lines, needs.filter(lambda required: sum(need.kind == 'date' for need in required) < 2))
-@settings(max_examples=30, deadline=None)
-def test_one_date_makes_no_interval(shown, required):
-    assert interval(shown, required, 'How many days?') == (None, [])
-
-
-# ------------------------------------------------------------------ numbers
 
 SMALL = ('zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen '
          'eighteen nineteen').split()
@@ -202,7 +122,7 @@ TENS = 'twenty thirty forty fifty sixty seventy eighty ninety'.split()
 
 
 def in_words(number: int, link: str = ' ') -> str:
-    """A number below a million in words."""
+    "A number below a million in words."
     if number < 20:
         return SMALL[number]
     if number < 100:
@@ -213,34 +133,18 @@ def in_words(number: int, link: str = ' ') -> str:
 
 @given(st.integers(1, 999_999), st.sampled_from([' ', ' and ']), st.sampled_from([str, str.capitalize, str.upper]))
 @example(112, ' ', str)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=120, deadline=None)
 def test_numbers_in_words_are_read(number, link, case):
     words = case(in_words(number, link))
     found, = NUMBER.finditer(f'So {words} dogs came.')
     assert found[0] == words and number_value(words) == number and in_digits(words) == f'{number:,}'
-    dogs = counted('How many dogs came?')
-    assert number_before(dogs, f'There were {words} big dogs.') == (f'{number:,}', 'dogs')
-    assert number_before(dogs, f'There were {words} cats. Dogs, too.') is None
-
-
-@given(st.integers(0, 10 ** 7), st.integers(0, 99))
-@settings(max_examples=60, deadline=None)
-def test_numbers_in_digits_stay_as_they_are(number, cents):
-    for said in (f'{number}', f'{number:,}', f'{number:,}.{cents:02}'):
-        assert [found[0] for found in NUMBER.finditer(f'It was {said}.')] == [said]
-        assert in_digits(said) == said
-        assert number_before(counted('How much did it cost?'), f'It was ${said}, I think.') == (f'${said}', '')
-
-
-def test_what_is_no_number_and_what_is_counted():
-    assert [found[0] for found in NUMBER.finditer('The 7th, at 10:30, in v2 of 1.5, twentyish')] == ['1.5']
-    assert counted('How many people came running?') == {'peopl'} and counted('how many') == frozenset()
+    assert _number_before('dog', f'There were {words} big dogs.') == f'{number:,}'
+    assert _number_before('dog', f'There were {words} cats. Dogs, too.') is None
 
 
 @pytest.mark.parametrize('question, text, answer', [
     ('How many people came?', 'One crate, then sixty-one people.', '61'),
     ('How many times did Tobin run?', 'I run there twice a day.', '2'),
-    ('How many of the books did Tobin read?', 'I read four of the long books.', '4'),
     ('How much money did Tobin raise?', 'I raised three thousand two hundred pounds.', '3,200 pounds'),
     ('How much did Tobin pay?', 'I pay $5,000.50 for it.', '$5,000.50'),
     ('How many dogs does Tobin have?', 'I have dogs. One cat.', 'I have dogs.'),
@@ -256,16 +160,11 @@ def test_answers_of_each_kind(question, text, answer):
     assert reply == AnswerReply(answer=answer, sources=[] if answer == NO_INFORMATION else ['D1:1'])
 
 
-def test_lists_take_the_three_best_lines_and_lengths_the_best():
+def test_lists_take_the_three_best_lines():
     shown = [Snippet(f'{place}', f'{text} for {place} days.') for place, text in enumerate(['read', 'read books', 'slept', 'read big books', 'big'], 2)]
     reply = extract_answer('Which big books did you read?', shown)
     assert reply.sources == ['5', '3', '2'] and reply.answer == 'read big books for 5 days. read books for 3 days. read for 2 days.'
-    assert how_long(shown, requirements('How long?')) == ('2 days', ['2'])
-    assert how_many(shown, requirements('How many cats?'), 'How many cats?') == (None, [])
-    assert yes_or_no(shown[3:], requirements('Are there big books?'))[0] == 'Yes'
 
-
-# ------------------------------------------------------------------ the role
 
 @given(questions, lines, st.none() | dates.map(TimeSpan.day), texts)
 @settings(max_examples=60, deadline=None)
@@ -280,4 +179,4 @@ def test_the_prompt_shows_every_line_behind_its_id(question, shown, asked, draft
 def test_a_model_in_the_place_of_the_rule():
     script = ScriptedLM([{'answer': 'Rye', 'sources': ['D3:9']}])
     assert script.ask(ANSWER, question='What bread?', lines=[]) == AnswerReply(answer='Rye', sources=['D3:9'])
-    assert re.search('What bread?', script.prompts[0][2])
+    assert 'What bread?' in script.prompts[0][2]

@@ -9,9 +9,9 @@ from memnb.core.trace import Seen, SearchStep, ToolStep, Trace
 from memnb.evaluation.datasets import load_sample
 from memnb.mragent.tools import CueTagGraph
 from memnb.remem.facts import Fact
-from memnb.remem.tools import GistGraph
+from memnb.remem.graph import GistGraph
 from memnb.views.graph import (
-    explorer_html, graph_explorer, graph_figure, memory_graph, MOST_NODES, neighbourhood, node_html, session_nodes, trace_path)
+    _neighbourhood, _node_html, _session_nodes, explorer_html, graph_explorer, graph_figure, memory_graph, MOST_NODES, trace_path)
 from memnb.views.widgets import figure_html
 from pages_read import Page
 
@@ -38,14 +38,14 @@ def test_a_graph_has_the_nodes_and_relations_of_its_memory():
 @given(st.data())
 def test_a_neighbourhood_is_what_can_be_reached(graph, data):
     node, radius = data.draw(st.sampled_from(sorted(graph))), data.draw(st.integers(0, 2))
-    oracle = {one for one, away in networkx.single_source_shortest_path_length(graph.to_undirected(as_view=True), node, radius).items()}
-    assert set(neighbourhood(graph, node, radius)) == oracle
+    distances = networkx.single_source_shortest_path_length(graph.to_undirected(as_view=True), node, radius)
+    assert set(_neighbourhood(graph, node, radius)) == set(distances)
 
 
 @which
 def test_a_session_is_its_contents_and_the_names_that_they_share(graph):
     for session in {session for _, session in graph.nodes(data='session') if session}:
-        nodes = session_nodes(graph, session)
+        nodes = _session_nodes(graph, session)
         contents = {node for node in nodes if graph.nodes[node].get('session') == session}
         assert contents == {node for node, of in graph.nodes(data='session') if of == session}
         for name in set(nodes) - contents:
@@ -98,13 +98,13 @@ def test_the_explorer_follows_its_controls():
     calls.value = (0, 0)
     assert 'Nothing is chosen' in shown.value
     session.value = 'D3'
-    assert f'alt="{len(session_nodes(GRAPHS["gists"], "D3"))} nodes"' in shown.value
+    assert f'alt="{len(_session_nodes(GRAPHS["gists"], "D3"))} nodes"' in shown.value
     node.value = ('phrase', 'tobin')
     assert 'nodes are too many to be read' in shown.value
     for empty in (GistGraph(), CueTagGraph()):
         assert 'Nothing is chosen' in graph_explorer(empty).children[1].value
     with pytest.raises(KeyError, match='there is no node'):
-        neighbourhood(GRAPHS['cues'], ('cue', 'nothing'))
+        _neighbourhood(GRAPHS['cues'], ('cue', 'nothing'), 1)
 
 
 def test_markup_and_formulas_from_a_memory_stay_text():
@@ -113,6 +113,6 @@ def test_markup_and_formulas_from_a_memory_stay_text():
     net = memory_graph(graph)
     figure_html(graph_figure(net, list(net), title=EVIL), EVIL)
     for node in net:
-        read = Page(node_html(net, node))
+        read = Page(_node_html(net, node))
         assert 'img' not in read.names and 'onerror' in read.words
         assert '\u202e' not in explorer_html(net, node=node)

@@ -1,41 +1,41 @@
-"""Behind the big roles stand small ones. Whatever a model says within their schemas, the methods get replies they know, end, and cite what was shown."""
+"""Behind the roles of the methods stand six small ones. Whatever a model says within their schemas, the methods get replies they know,
+end, and cite what was shown; dates are worked out without touching a word."""
 from __future__ import annotations
 
 import json
 from dataclasses import replace
+from datetime import date, datetime
 
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from memnb.core.roles import rule
-from memnb.core.roles import ANSWER, AnswerReply, NO_INFORMATION
-from memnb.memma.retrieval import Coordinated
-from memnb.mragent.graph import Branch
-from memnb.mragent.tools import CueTagGraph
+from memnb.adapters.small_models import (
+    _dated, _MOST_OPTIONS, _notes_of, _Parts, _short_arguments, _SPLIT, CHOOSE, ENOUGH, Enough, FILL, NEXT, Next, NOTE, READ, SmallLM)
+from memnb.core.conversation import Snippet, turn_snippets
+from memnb.core.loop import as_tools, Observation, OUTPUT_ANSWER, seen_lines, Tool, ToolUse
+from memnb.core.models import RecordedLM, ScriptedLM
+from memnb.core.retriever import Hit
+from memnb.core.roles import (
+    ANSWER, AnswerReply, Completion, ReplyError, Role, ServerError, strict_schema, TextLM, Usage, Verdict)
+from memnb.core.time import find_times, phrase
+from memnb.core.trace import Trace
 from memnb.evaluation.datasets import load_sample
 from memnb.memma.prompts import DIAGNOSE
-from memnb.remem.tools import GistGraph
-from memnb.retrieval.bm25 import LexicalIndex
-from memnb.retrieval.vectors import HybridIndex
-from memnb.core.models import ScriptedLM
-from memnb.core.roles import Completion, LMError, ReplyError, RuleLM, ServerError, TextLM, Usage
+from memnb.memma.retrieval import Coordinated
 from memnb.memr3.loop import MemR3
+from memnb.memr3.prompts import TRACK
+from memnb.memr3.router import Decision
+from memnb.memr3.tracker import EvidenceGap
+from memnb.mragent.graph import Branch
 from memnb.mragent.loop import MRAgent
 from memnb.mragent.prompts import NAVIGATE, RECALL
-from memnb.core.loop import Used
-from memnb.core.models import RecordedLM
-from memnb.remem.loop import REMem, SYNTHESIZE
-from memnb.core.roles import Role, Verdict
-from memnb.memr3.router import Decision
-from memnb.core.conversation import turn_snippets
-from memnb.core.retriever import Hit
-from memnb.adapters.local import _MOST_OPTIONS, _Parts, _short_arguments, _SPLIT, ENOUGH, Enough, NEXT, NOTE, SmallLM
-from memnb.core.loop import seen_lines
+from memnb.mragent.tools import CueTagGraph
+from memnb.remem.loop import REMem
+from memnb.remem.prompts import SYNTHESIZE
 from memnb.remem.prompts import SELECT
-from memnb.core.loop import as_tools, Observation, OUTPUT_ANSWER, Tool
-from memnb.core.trace import Trace
-from memnb.memr3.prompts import TRACK
-from memnb.memr3.tracker import EvidenceGap
+from memnb.remem.graph import GistGraph
+from memnb.retrieval.bm25 import LexicalIndex
+from memnb.retrieval.vectors import HybridIndex
 
 SAMPLE = load_sample()
 PART = replace(SAMPLE, sessions=SAMPLE.sessions[:3], questions=())
@@ -102,18 +102,7 @@ def test_whatever_is_said_the_loop_ends(memories, kind, options, times):
     check()
 
 
-def test_remem_over_a_plain_store_ends_as_well(memories):
-    """The tools of a store want a query, or a query and two dates, whatever the model leaves blank."""
-    @given(DICE, GATES)
-    @settings(max_examples=25)
-    def check(dice, gate):
-        trace = REMem(memories[MemR3], SmallLM(Babbler(dice), gate)).ask(QUESTIONS[0])
-        assert trace.error is None and set(trace.evidence) <= set(trace.read)
-
-    check()
-
-
-HISTORY = (Used('search', {'query': 'concertina'}, Observation('Found 3', tuple(Hit(snippet) for snippet in FOUND))),)
+HISTORY = (ToolUse('search', {'query': 'concertina'}, Observation('Found 3', tuple(Hit(snippet) for snippet in FOUND))),)
 WAYS = tuple(CueTagGraph().tools())
 TOOLS = as_tools(LexicalIndex())  # their types are all that is used
 BIG = {'track': (TRACK, {'snippets': FOUND}), 'track, nothing new': (TRACK, {}), 'diagnose': (DIAGNOSE, {'evidence': FOUND, 'queries': ['a']}),
@@ -152,20 +141,6 @@ def test_the_gate_opens_with_the_odds(odds, gate):
     for word in (True, False):
         assert _Parts(ScriptedLM([{'yes': word}]), gate).enough('Who?', ['a note']) is word
     assert _Parts(ScriptedLM([]), gate).enough('Who?', []) is False  # nobody is asked
-
-
-@given(DICE)
-@settings(max_examples=15)
-def test_at_the_ends_of_the_gate(dice):
-    """At 0 the tracker answers at once where something is known; above 1 it never proposes to by itself."""
-    def tracked(gate, **more):
-        lm = ScriptedLM([{'facts': [{'id': 'D1:5', 'fact': 'so'}]}, json.dumps({'yes': dice.random() < .5, 'probability': dice.random()}),
-                         {'missing': 'it', 'query': 'it'}])
-        return SmallLM(lm, gate).call(TRACK, question='Who?', snippets=FOUND, **more)
-
-    assert tracked(0).reply.decision == 'answer' and tracked(0).usage.calls == 2
-    assert tracked(1.1).reply.decision == 'retrieve' and tracked(1.1).usage.calls == 3
-    assert tracked(0, allowed=('retrieve',)).reply.decision == 'retrieve'
 
 
 @pytest.mark.parametrize('action, roles', [('answer', ['note']), ('retrieve', ['note', 'next']), ('reflect', ['note', 'next'])])
@@ -207,19 +182,6 @@ def test_blanks_and_misfits():
     assert caught.value.usage.calls == 2 and json.loads(caught.value.raw)['call']['parameters'] == {'count': 'many'}
 
 
-def test_remem_tells_a_misfit_to_the_model(memories):
-    """The loop goes on after arguments that do not fit; the tool has said what is wrong."""
-    class Counter:
-        def tools(self):
-            return [Tool.of(count_up), OUTPUT_ANSWER]
-
-    lm = ScriptedLM({'choose': [{'number': 1}] * 3, 'fill': [{'count': 'many'}, {'count': '3'}]})
-    trace = REMem(Counter(), SmallLM(lm)).ask('How many?')
-    notes = [(step.note, step.error) for step in trace.steps if step.kind == 'tool']
-    assert notes[0][1] and 'count' in notes[0][0] and notes[1] == ('3', False)
-    assert trace.error is None and trace.answer == NO_INFORMATION
-
-
 def test_navigation_follows_the_way_of_the_number():
     """Each of the ways that are offered, and no more than _MOST_OPTIONS; a call that was made is not offered again; no way, no question."""
     kinds = ('event', 'aspect', 'context')
@@ -233,7 +195,7 @@ def test_navigation_follows_the_way_of_the_number():
     assert all(one not in seen[:at] for at, one in enumerate(seen))
     with pytest.raises(ReplyError):
         SmallLM(ScriptedLM([{'number': _MOST_OPTIONS + 1}] * 2)).ask(NAVIGATE, **inputs)
-    history = [Used(function, parameters, Observation('')) for function, parameters in seen[:1]]
+    history = [ToolUse(function, parameters, Observation('')) for function, parameters in seen[:1]]
     again = SmallLM(ScriptedLM([{'number': 1}])).ask(NAVIGATE, **inputs, history=history).calls[0]
     assert (again.function, again.parameters.model_dump(exclude_unset=True)) == seen[1]
     assert SmallLM(ScriptedLM([])).ask(NAVIGATE, **{**inputs, 'ways': []}).mode == 'Answer'
@@ -242,7 +204,6 @@ def test_navigation_follows_the_way_of_the_number():
 def test_a_role_that_is_not_split_goes_through():
     """As it is: its own prompt, its own name; `_SPLIT` names seven."""
     role = Role('other', 'Say {what}', '{what}', Verdict)
-    rule('other')(lambda what: Verdict(yes=True))
     call = SmallLM(ScriptedLM([{'yes': False}])).call(role, what='so')
     assert (call.role, call.system, call.reply.yes) == ('other', 'Say so', False)
     assert set(_SPLIT) == {'track', 'diagnose', 'select', 'navigate', 'answer', 'recall', 'synthesize'}
@@ -260,18 +221,16 @@ def test_an_error_carries_what_was_spent(at):
 
 
 def test_the_whole_of_several_calls():
-    """The most attempts of any; prompts and texts of all, in order; a rule has said nothing; replayed only if all were."""
+    """The most attempts of any; prompts and texts of all, in order; replayed only if all were."""
     lm = ScriptedLM(['no JSON', {'facts': []}, {'missing': 'it', 'query': 'it'}])
     call = SmallLM(lm).call(TRACK, question='Who?', snippets=FOUND)
     assert (call.attempts, call.usage.calls, call.cached, call.system) == (2, 3, False, '')
     assert [line for line in call.user.splitlines() if line.startswith('## ')] == ['## note', '## next']  # no fact, no gate
     assert call.raw.splitlines() == ['note: {"facts": []}', 'next: {"missing": "it", "query": "it"}']
-    by_rule = SmallLM(RuleLM()).call(TRACK, question='Who?', snippets=FOUND)
-    assert (by_rule.raw, by_rule.user, by_rule.usage) == (None, '', Usage())
-    assert 'Question: Who?' in SmallLM(RuleLM(render=True)).call(TRACK, question='Who?', snippets=FOUND).user
-    parts = _Parts(RuleLM(), .5)
+    parts = _Parts(ScriptedLM([{'missing': 'it', 'query': 'it'}]), .5)
+    made = parts.lm.call(NEXT, question='Who?', known=[], before='')
     for cached in ([], [True], [True, False]):
-        parts.calls = [replace(RuleLM().call(NEXT, question='Who?', known=[], before=''), cached=one) for one in cached]
+        parts.calls = [replace(made, cached=one) for one in cached]
         assert parts.joined(ANSWER, AnswerReply(answer='')).cached is (cached == [True])
 
 
@@ -307,10 +266,88 @@ def test_settings_name_and_seeds():
         SmallLM(3)
 
 
-def test_nothing_to_read_is_no_information():
-    """Without notes nobody is asked to read, to note or to judge."""
-    silent = SmallLM(ScriptedLM([]))
-    for role, inputs in ((ANSWER, {}), (RECALL, {}), (SYNTHESIZE, {})):
-        assert silent.call(role, question='Who?', **inputs).reply.answer == NO_INFORMATION
-    with pytest.raises(LMError, match="role 'next'"):
-        silent.ask(TRACK, question='Who?')
+# The six small roles
+
+TIMES = ('yesterday', 'last Friday', 'in 2023', 'two weeks ago', 'next month', 'on 7 May 2023', 'this morning', 'the weekend before last')
+TEXTS = st.lists(st.sampled_from((*TIMES, 'we met', 'I ran', '(so they say)', 'and', '{x}', '\n', '“ü”', '')), max_size=8).map(' '.join)
+IDS = st.lists(st.text(min_size=1, max_size=8).filter(lambda id: id != 'none'), min_size=1, max_size=6, unique=True)
+
+
+@given(TEXTS, st.dates(date(1990, 1, 1), date(2040, 1, 1)))
+def test_dates_are_added_in_brackets_and_nothing_else_changes(text, day):
+    snippet = Snippet('x', text, said=datetime(day.year, day.month, day.day, 12))
+    expected, last = '', 0
+    for start, end, span in find_times(text, day):
+        known = phrase(span).lower() in text[start:end].lower()
+        expected += text[last:end] + ('' if known else f' ({phrase(span)})')
+        last = end
+    made = _dated(snippet)
+    assert made.text == expected + text[last:] and replace(made, text=text) == snippet
+    assert _dated(Snippet('x', text)) == Snippet('x', text)  # without a day nothing is dated
+    assert _notes_of([snippet]) == [f'(x) {made.line}']
+
+
+def schema_texts(node, path=()):
+    """Every schema of a text or a list within a schema, with its path."""
+    if isinstance(node, dict):
+        if node.get('type') in ('string', 'array'):
+            yield path, node
+        for name, part in node.items():
+            yield from schema_texts(part, (*path, name))
+
+
+def scene(role, ids):
+    """Inputs of a role over notes with these ids."""
+    notes = [Snippet(id, f'the note of {id}') for id in ids]
+    return {'note': {'question': 'Who?', 'notes': notes}, 'read': {'question': 'Who?', 'notes': notes},
+            'enough': {'question': 'Who?', 'notes': _notes_of(notes)}, 'next': {'question': 'Who?', 'known': [], 'before': 'Who?'},
+            'choose': {'question': 'Who?', 'known': [], 'ways': list(ids)},
+            'fill': {'question': 'Who?', 'known': [], 'tried': [], 'tool': 'search(query)', 'model': Next}}[role.name]
+
+
+@pytest.mark.parametrize('role', [NOTE, ENOUGH, NEXT, CHOOSE, FILL, READ], ids=lambda role: role.name)
+@given(ids=IDS)
+@settings(max_examples=20)
+def test_every_reply_is_bounded(role, ids):
+    inputs = scene(role, ids)
+    for path, part in schema_texts(strict_schema(role.model(inputs))):
+        assert 'enum' in part or 'const' in part or part.get('maxLength', part.get('maxItems')), path
+    assert 'Who?' in role.render(inputs)[1]
+
+
+@given(IDS, st.text(max_size=8), st.sampled_from([NOTE, READ]))
+def test_only_what_was_shown_can_be_named(ids, other, role):
+    """An id goes through if and only if it was shown; READ has `none` besides."""
+    inputs = scene(role, ids)
+
+    def ask(id):
+        said = {'facts': [{'id': id, 'fact': 'so'}]} if role is NOTE else {'note': id, 'answer': 'so'}
+        reply = ScriptedLM([said, said]).ask(role, **inputs)
+        return reply.facts[0].id if role is NOTE else reply.note
+
+    assert [ask(id) for id in ids] == ids
+    if other in ids or (role is READ and other == 'none'):
+        assert ask(other) == other
+    else:
+        with pytest.raises(ReplyError):
+            ask(other)
+
+
+@given(st.integers(1, 20), st.integers(-1, 22))
+def test_only_an_option_that_is_there_can_be_chosen(count, number):
+    inputs = {'question': 'Who?', 'known': [], 'ways': [f'way {at}' for at in range(count)]}
+    lm = ScriptedLM([{'number': number}] * 2)
+    if 1 <= number <= count:
+        assert lm.ask(CHOOSE, **inputs).number == number
+    else:
+        with pytest.raises(ReplyError):
+            lm.ask(CHOOSE, **inputs)
+    shown = CHOOSE.render(inputs)[1].split('Ways:\n')[1].splitlines()
+    assert shown == [f'{at}. way {at - 1}' for at in range(1, count + 1)]
+
+
+@pytest.mark.parametrize('said', [
+    {'facts': [{'id': 'a', 'fact': 'x' * 161}]}, {'facts': [{'id': 'a', 'fact': 'x'}] * 4}, {'facts': [{'id': 'a'}]}, {}])
+def test_too_long_or_too_much_is_refused(said):
+    with pytest.raises(ReplyError):
+        ScriptedLM([said, said]).ask(NOTE, **scene(NOTE, ['a', 'b']))
