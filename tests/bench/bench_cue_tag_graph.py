@@ -22,7 +22,7 @@ import time
 import tracemalloc
 from collections import Counter
 from contextlib import contextmanager
-from datetime import date, datetime, timedelta
+from datetime import datetime, timedelta
 from unittest.mock import patch
 
 import numpy as np
