@@ -300,7 +300,7 @@ class Snippet:
     time: TimeSpan | None = None  # when it happened, as far as is known
     speaker: str | None = None
     said: datetime | None = None  # when it was said or recorded
-    session: str | None = None  # session and position make neighbours: see `02b_neighbours`
+    session: str | None = None  # session and position make neighbours: see `1_core/12_bm25`
     position: int | None = None  # place in the session, from 0
 
     def __post_init__(self):

@@ -34,7 +34,7 @@ from memnb.core.trace import (
 __all__ = ['OUTPUT_ANSWER', 'ToolError', 'Observation', 'Arguments', 'arguments_of', 'Tool', 'call_of_any', 'choice_of',
            'output_answer', 'day_of', 'as_tools', 'tools_of', 'searches_of', 'MemoryFailed', 'cited_turns', 'Run',
            'check_count', 'check_names', 'Loop', 'RawCall', 'ToolCall', 'ToolUse', 'seen_lines', 'call_text',
-           'untried_calls', 'counted']
+           'untried_calls']
 
 # %% ../../nbs/1_core/08_loop.ipynb #43716022
 class ToolError(ValueError):
@@ -537,8 +537,3 @@ def untried_calls(calls: Sequence[ToolCall], history: Sequence[ToolUse]) -> list
             known.append((call.function, call.parameters))
             fresh.append(call)
     return fresh
-
-
-def counted(number: int, thing: str) -> str:
-    "Return a number with its noun: '1 fact', '3 facts'."
-    return f'{number} {thing}' + 's' * (number != 1)

@@ -7,7 +7,6 @@ import re
 import threading
 import unicodedata
 from collections import Counter
-from collections.abc import Sequence as Sequence_answering
 from dataclasses import dataclass, replace
 from datetime import date
 from functools import cache, lru_cache
@@ -315,7 +314,7 @@ def supports(
     )
 
 # %% ../../nbs/1_core/03_text.ipynb #m000000f
-def relevance(snippet: Snippet, needs: Sequence_answering[Requirement]) -> float:
+def relevance(snippet: Snippet, needs: Sequence[Requirement]) -> float:
     "How much of some requirement the snippet covers, from 0 to 1: 0 where it speaks of nobody who is asked about."
     return max(
         (coverage(snippet.text, need.words) for need in needs if concerns(snippet, need.person)),

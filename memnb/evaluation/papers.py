@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ..baselines import Feedback, RAG
+from ..baselines import Feedback
 from ..core.conversation import chunk_snippets, Conversation
 from ..core.loop import Loop
 from ..core.retriever import as_retriever, Hit, Searchable

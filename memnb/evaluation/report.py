@@ -16,7 +16,6 @@ from ..core.trace import printable, Trace
 from memnb.evaluation.experiment import (
     as_frame,
     ExperimentError,
-    format_interval,
     gain,
     interval,
     Results,

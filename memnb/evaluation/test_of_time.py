@@ -5,7 +5,6 @@
 # %% ../../nbs/6_evaluation/03_test_of_time.ipynb #f895f9df
 from __future__ import annotations
 
-import json
 import random
 import re
 from collections.abc import Callable, Mapping, Sequence

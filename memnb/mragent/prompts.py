@@ -22,7 +22,7 @@ from memnb.core.extraction import (
     SessionExtract,
     speakers_of,
 )
-from ..core.loop import call_of_any, Tool, ToolUse, call_text
+from ..core.loop import call_of_any, call_text, Tool
 from ..core.roles import ANSWER, AnswerReply, as_text, LM, LMError, Role, RuleLM, Usage
 from ..core.trace import Text
 from .cues import cues_in, titles_of

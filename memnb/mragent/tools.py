@@ -18,13 +18,14 @@ from math import inf
 from typing import Annotated, Any, TYPE_CHECKING
 
 from ..core.conversation import Conversation, Session
-from ..core.loop import ToolCall, counted, day_of, Observation, OUTPUT_ANSWER, Tool, ToolError
+from ..core.loop import ToolCall, day_of, Observation, OUTPUT_ANSWER, Tool, ToolError
 from ..core.models import as_lm
 from ..core.retriever import Hit, Searchable
 from ..core.roles import LM, RuleLM, Usage
 from ..core.storage import SessionMemory
 from ..core.text import times_of
 from ..core.time import parse_date, TimeSpan
+from ..core.trace import count_of
 from .cues import checked_cosine, Labels
 from .graph import Branch, cue_id, Episode, Relations, SemanticUnit, time_cues, Topic
 from .prompts import recollect, Recollection, TopicLine, TOPICS
@@ -469,7 +470,7 @@ class CueTagGraph(SessionMemory, Searchable):
             )
         return _contents(
             found,
-            f'{counted(len(found), "event")} behind {name} → {self.tags.shown(self.tags.merged(id)[0])}',
+            f'{count_of(len(found), "event")} behind {name} → {self.tags.shown(self.tags.merged(id)[0])}',
         )
 
     def query_conversation_time(self, event: Annotated[str, 'The id of an event']) -> Observation:
@@ -499,7 +500,7 @@ class CueTagGraph(SessionMemory, Searchable):
             if other not in told
         ]
         found = [self._read_as_one(group) for group in dict.fromkeys(near)]
-        return _contents(found, f'{counted(len(found), "event")} around {one.id}')
+        return _contents(found, f'{count_of(len(found), "event")} around {one.id}')
 
     def query_personal_information(
         self, person: Annotated[str, 'The name of a person']
@@ -547,7 +548,7 @@ class CueTagGraph(SessionMemory, Searchable):
             groups['holds' if one.id in holding else 'not yet' if late else 'no longer'].append(one)
         holds, past, future = groups.values()
         note = (
-            f'{counted(len(holds), "fact")} of {name} under {self.aspects.shown(cue_id(aspect))}'
+            f'{count_of(len(holds), "fact")} of {name} under {self.aspects.shown(cue_id(aspect))}'
             + (f' as of {asked}' if asked else '')
         )
         note += ', shown first' if holds and (past or future) else ''
@@ -577,7 +578,7 @@ class CueTagGraph(SessionMemory, Searchable):
                 f'topic: there is no topic {topic!r:.60}; there are {", ".join(titles[:24]) or "none"}'
             )
         found = self.read(known.episodes)
-        return _contents(found, f'{counted(len(found), "event")} of the topic {known.title}')
+        return _contents(found, f'{count_of(len(found), "event")} of the topic {known.title}')
 
     def tools(self) -> list[Tool]:
         "Return the paper's seven tools (table 4), and one that ends the search, for loops that need it."

@@ -12,8 +12,9 @@ from typing import Annotated, Literal
 import numpy as np
 
 from ..core.conversation import Snippet
-from ..core.loop import counted, Observation, OUTPUT_ANSWER, Tool, ToolError
+from ..core.loop import Observation, OUTPUT_ANSWER, Tool, ToolError
 from ..core.retriever import Hit
+from ..core.trace import count_of
 from .facts import Fact, Gist, Window
 from .graph import aggregate, FIELDS, GistGraph
 from ..retrieval.bm25 import Index
@@ -167,12 +168,12 @@ class GraphTools:
         if not facts:
             return _Shown(f'0 facts: {why}', last=self.last)
         gists = self._gists_beside(facts, window)
-        note = f'{counted(len(facts), "fact")} and {counted(len(gists), "gist")}'
+        note = f'{count_of(len(facts), "fact")} and {count_of(len(gists), "gist")}'
         return _Shown(note, (*hits, *gists), last=self.last)
 
     def _show(self, what: str, gists: Sequence[Hit], facts: Sequence[Hit]) -> Observation:
         "Return gists, then facts, under a note that counts them."
-        note = f'{counted(len(gists), "gist")} and {counted(len(facts), "fact")} {what}'
+        note = f'{count_of(len(gists), "gist")} and {count_of(len(facts), "fact")} {what}'
         return _Shown(note, (*gists, *facts), last=self.last)
 
     def _window(

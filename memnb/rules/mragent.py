@@ -40,7 +40,6 @@ from ..core.time import bounds, ORDINALS, phrase, TimeSpan
 from memnb.mragent.cues import (
     _LEAN,
     _opened,
-    _owner,
     _TIMES,
     BASES,
     central_words,

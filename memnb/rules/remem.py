@@ -40,12 +40,10 @@ from memnb.rules.text import (
     ADVERB,
     AUXILIARIES,
     BE,
-    DO,
     extract_answer,
     HAVE,
     is_participle,
     is_past,
-    MODALS,
     NO_VERBS,
     third_person,
 )

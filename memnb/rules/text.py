@@ -27,7 +27,6 @@ from memnb.core.text import (
     requirements,
     sentences,
     speakers_in,
-    stems,
     supports,
     times_of,
     tokenize,
