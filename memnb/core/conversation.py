@@ -14,8 +14,8 @@ from functools import cached_property
 from .time import TimeSpan
 
 # %% auto #0
-__all__ = ['ConversationError', 'UnknownTurn', 'Turn', 'Session', 'Question', 'Conversation', 'Snippet', 'content_id',
-           'turn_snippets', 'session_snippets', 'chunk_snippets']
+__all__ = ['ConversationError', 'UnknownTurn', 'single_line', 'Turn', 'Session', 'Question', 'Conversation', 'Snippet',
+           'content_id', 'turn_snippets', 'session_snippets', 'chunk_snippets']
 
 # %% ../../nbs/1_core/01_conversation.ipynb #7c2a195b
 class ConversationError(ValueError):
@@ -92,6 +92,11 @@ def _check_unique(
         seen.add(one)
 
 # %% ../../nbs/1_core/01_conversation.ipynb #d96e3c44
+def single_line(text: str) -> str:
+    "Return a text with a blank for every kind of line break, from LF to the separators of Unicode."
+    return ' '.join(text.splitlines())
+
+
 @dataclass(frozen=True)
 class Turn:
     "One message of a conversation. Its `id` is unique there, and never changes: all evidence points to it."
@@ -112,6 +117,11 @@ class Turn:
     def content(self) -> str:
         "The text, and what the shared picture shows."
         return f'{self.text} [shares {self.caption}]'.lstrip() if self.caption else self.text
+
+    @property
+    def line(self) -> str:
+        "Speaker and content on one line, as prompts show a turn: nothing in a text or a name can look like another turn."
+        return single_line(f'{self.speaker}: {self.content}')
 
 # %% ../../nbs/1_core/01_conversation.ipynb #b10a9f04
 @dataclass(frozen=True)
@@ -324,10 +334,8 @@ class Snippet:
     def line(self) -> str:
         "How a reader sees it, '[8 May 2023] Caroline: text': the date is that of saying, else of happening."
         date = _day(self.said) or self.time
-        return (
-            (f'[{date}] ' if date else '')
-            + (f'{self.speaker}: ' if self.speaker else '')
-            + self.text
+        return (f'[{date}] ' if date else '') + (
+            single_line(f'{self.speaker}: {self.text}') if self.speaker else self.text
         )
 
 
@@ -393,7 +401,7 @@ def _snippet(
     "Turns of one session as one snippet."
     speakers = {turn.speaker for turn in turns}
     alone = len(speakers) == 1
-    text = '\n'.join(turn.content if alone else f'{turn.speaker}: {turn.content}' for turn in turns)
+    text = '\n'.join(turn.content if alone else turn.line for turn in turns)
     moments = [
         moment for moment in (turn.time or session.time for turn in turns) if moment is not None
     ]

@@ -11,7 +11,7 @@ from datetime import date, datetime
 from functools import lru_cache
 from typing import ClassVar
 
-from .conversation import Session, Snippet, Turn
+from .conversation import Session, single_line, Snippet, Turn
 from .text import times_of
 from .time import find_times, parse_date, format_moment, TimeSpan
 
@@ -36,12 +36,12 @@ def session_fields(session: Session, speakers: Sequence[str] = ()) -> dict[str, 
 
     def line(turn):
         moment = f'[{format_moment(turn.time)}] ' if turn.time and turn.time != session.time else ''
-        return f'({turn.id}) {moment}{turn.speaker}: {turn.content}'
+        return single_line(f'({turn.id}) {moment}{turn.line}')
 
     return {
         'date': format_moment(session.time) if session.time else 'not known',
         'session': '\n'.join(map(line, session.turns)),
-        'speakers': ', '.join(speakers or speakers_of(session)),
+        'speakers': single_line(', '.join(speakers or speakers_of(session))),
     }
 
 

@@ -28,7 +28,7 @@ def as_text(
     if isinstance(value, (set, frozenset)):
         value = sorted(as_text(item) for item in value)
     if isinstance(value, (list, tuple)):
-        return '\n'.join('- ' + as_text(item).replace('\n', '\n  ') for item in value) or 'None'
+        return '\n'.join('- ' + '\n  '.join(as_text(item).splitlines()) for item in value) or 'None'
     return str(getattr(value, 'line', value))
 
 # %% ../../nbs/1_core/05_roles.ipynb #8369aae3

@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, BeforeValidator
 
-from ..core.conversation import Session
+from ..core.conversation import Session, single_line
 from ..core.extraction import session_fields, SESSION_TEXT
 from ..core.roles import as_text, Role
 from ..core.text import speakers_in
@@ -240,7 +240,7 @@ def _diagnose_fields(
         'asked': f' (asked on {asked})' if asked else '',
         'queries': list(queries),
         'gaps': list(gaps),
-        'speakers': ', '.join(speakers or speakers_in(evidence)) or 'unknown',
+        'speakers': single_line(', '.join(speakers or speakers_in(evidence))) or 'unknown',
         'evidence': lines,
     }
 
@@ -252,7 +252,7 @@ DIAGNOSE = Role(
 {question}
 
 # Who speaks
-{speakers}
+Speakers: {speakers}
 
 # Notes
 {evidence}
@@ -366,7 +366,7 @@ def _probes_fields(session, related=(), count=5, speakers=()) -> dict:
     lines = []
     for turn in related:
         lines.append(
-            f'({turn.id}{f", {format_moment(turn.time)}" if turn.time else ""}) {turn.speaker}: {turn.content}'
+            f'({turn.id}{f", {format_moment(turn.time)}" if turn.time else ""}) {turn.line}'
         )
     return {**session_fields(session, speakers), 'count': count, 'related': lines}
 
@@ -428,14 +428,14 @@ def _repair_fields(probe, answer, fault, turns=(), evidence=(), speakers=()) -> 
     "Return the texts of the repair prompt; `turns` are pairs of a turn and the day on which it was said, or None."
     messages = []
     for turn, day in turns:
-        messages.append(f'({turn.id}{f", {day}" if day else ""}) {turn.speaker}: {turn.content}')
+        messages.append(f'({turn.id}{f", {day}" if day else ""}) {turn.line}')
     return {
         'question': probe.question,
         'gold': probe.answer,
         'answer': answer,
         'fault': fault,
         'turns': messages,
-        'speakers': ', '.join(speakers) or 'not known',
+        'speakers': single_line(', '.join(speakers)) or 'not known',
         'evidence': [f'({snippet.id}) {snippet.line}' for snippet in evidence],
     }
 

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, create_model
 
-from ..core.conversation import Session, Snippet
+from ..core.conversation import Session, single_line, Snippet
 from memnb.core.extraction import (
     OutputValidator,
     event_time,
@@ -134,7 +134,7 @@ def _tag_fields(
 ) -> dict:
     "Return the texts of the second prompt."
     return {
-        'speakers': ', '.join(speakers or speakers_of(session)),
+        'speakers': single_line(', '.join(speakers or speakers_of(session))),
         'episodes': [f'({one.id}) {one.line}' for one in episodes],
     }
 
@@ -382,7 +382,7 @@ class _RecallReply(AnswerReply):
 
 # %% ../../nbs/4_mragent/03_prompts.ipynb #e9038f44
 def _cues_fields(question: str, speakers: Sequence[str] = ()) -> dict:
-    return {'question': question, 'speakers': ', '.join(speakers) or 'not known'}
+    return {'question': question, 'speakers': single_line(', '.join(speakers)) or 'not known'}
 
 
 CUES = Role(
@@ -507,7 +507,7 @@ def _navigate_fields(
         'ways': _branches_text(ways),
         'known': _with_ids(known),
         'history': [f'{call_text(used)}: {used.observation.note}' for used in history],
-        'people': ', '.join(' '.join(name.split()) for name in speakers) or 'not known',
+        'people': single_line(', '.join(speakers)) or 'not known',
         'steps_left': str(steps_left),
     }
 
@@ -528,7 +528,7 @@ The tools
 {question}
 
 # People
-{people}
+Speakers: {people}
 
 {ways}
 

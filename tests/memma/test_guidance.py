@@ -181,6 +181,6 @@ def test_the_example_in_a_prompt_is_a_reply_of_the_role(role, reply):
 def test_any_text_can_be_shown_in_a_prompt(chunk, guidance):
     for role, more in ((GUIDE, {}), (WRITE, {'guidance': guidance})):
         _, user = role.render({'chunk': chunk, 'view': VIEW, 'speakers': PEOPLE, **more})
-        assert all(f'({turn.id}) {turn.speaker}: {turn.content}' in user for turn in chunk.turns)
+        assert all(f'({turn.id}) {turn.line}' in user for turn in chunk.turns)
     shown = ' '.join(user.split())
     assert all(' '.join(fact.text.split()) in shown for fact in guidance.facts)

@@ -163,7 +163,7 @@ def test_tags_and_cues_of_random_sessions(session):
 def test_prompts_of_random_sessions(session):
     system, user = SEGMENT.render({'session': session, 'speakers': NAMES})
     assert 'Speakers: Tobin, Zofia, Nell' in user and '{{' not in system
-    assert all(f'({turn.id}) {turn.speaker}: {turn.content}' in user for turn in session.turns)
+    assert all(f'({turn.id}) {turn.line}' in user for turn in session.turns)
     assert ('Date: not known' in user) == (session.time is None)
     found = episodes_of(session)
     _, user = TAG.render({'episodes': found, 'session': session, 'speakers': NAMES})

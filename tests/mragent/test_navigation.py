@@ -21,7 +21,7 @@ from memnb.mragent.loop import MRAgent
 from memnb.mragent.prompts import moves_of, NAVIGATE, RECALL, ROUTE, RouteReply
 from memnb.core.loop import ToolUse, call_text
 from memnb.mragent.prompts import Recollection
-from memnb.core.conversation import Snippet
+from memnb.core.conversation import single_line, Snippet
 from memnb.core.retriever import Hit
 from memnb.core.time import TimeSpan
 from memnb.core.loop import Observation, tools_of
@@ -67,7 +67,7 @@ def sections(text):
 
 def listed(items):
     "A list, as every list of a prompt is written."
-    return '\n'.join('- ' + item.replace('\n', '\n  ') for item in items) or 'None'
+    return '\n'.join('- ' + '\n  '.join(item.splitlines()) for item in items) or 'None'
 
 
 @settings(max_examples=60)
@@ -76,7 +76,7 @@ def test_every_part_of_the_state_is_shown_in_its_place(state):
     user = sections(NAVIGATE.render({'question': 'Who lost the boat?', **state})[1])
     asked = f' (asked on {state["asked"]})' if state['asked'] else ''
     assert user.pop(f'Question{asked}') == 'Who lost the boat?'
-    assert user.pop('People') == (', '.join(' '.join(name.split()) for name in state['speakers']) or 'not known')
+    assert user.pop('People') == f"Speakers: {single_line(', '.join(state['speakers'])) or 'not known'}"
     for kind, head in WAYS_HEADS.items():
         ways = [way for way in state['ways'] if way.kind == kind]
         if ways or kind == 'event':
