@@ -4,8 +4,12 @@
 from __future__ import annotations
 
 import inspect
+import os
+import threading
+import weakref
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
+from functools import wraps
 from numbers import Integral, Real
 from typing import Protocol, runtime_checkable
 
@@ -13,7 +17,8 @@ from .conversation import content_id, Snippet
 from .time import TimeSpan
 
 # %% auto #0
-__all__ = ['Hit', 'Retriever', 'passes', 'check_search', 'as_hit', 'Searchable', 'Adapted', 'as_retriever', 'Metered']
+__all__ = ['Hit', 'Retriever', 'passes', 'check_search', 'as_hit', 'Searchable', 'Adapted', 'as_retriever', 'Metered', 'Lock',
+           'locked']
 
 # %% ../../nbs/1_core/04_retriever.ipynb #f0fe13a6
 @dataclass(frozen=True)
@@ -235,3 +240,43 @@ class Metered(Searchable):
             self._known.update(unread)
             shown.append(hit)
         return shown
+
+# %% ../../nbs/1_core/04_retriever.ipynb #f85d78c2
+class Lock:
+    "A re-entrant lock for a `with` statement. A copy, a pickle and a forked process have one of their own."
+
+    _known: weakref.WeakSet[Lock] = weakref.WeakSet()
+
+    def __init__(self):
+        self._held = threading.RLock()
+        Lock._known.add(self)
+
+    def __enter__(self) -> None:
+        self._held.acquire()
+
+    def __exit__(self, *error: object) -> None:
+        self._held.release()
+
+    def __reduce__(self) -> tuple:
+        return Lock, ()
+
+
+def _free_locks() -> None:
+    "Give every lock anew: in a forked process the threads that held them do not exist."
+    for lock in Lock._known:
+        lock._held = threading.RLock()
+
+
+if hasattr(os, 'register_at_fork'):
+    os.register_at_fork(after_in_child=_free_locks)
+
+
+def locked(method: Callable) -> Callable:
+    "Decorator for a method of an object with a `_lock`: one thread at a time runs it."
+
+    @wraps(method)
+    def guarded(self, *args, **options):
+        with self._lock:
+            return method(self, *args, **options)
+
+    return guarded

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import hashlib
+import inspect
 import json
 import sqlite3
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -17,15 +18,27 @@ import numpy as np
 
 from .conversation import Session
 from .models import canonical_json
+from .retriever import Lock, locked
 from .roles import Usage
 
 # %% auto #0
-__all__ = ['HEAD', 'MemoryFileError', 'SessionRow', 'sqlite_errors', 'connect', 'read_head', 'vacuum', 'read_memory',
-           'write_memory', 'DuplicateSession', 'UnknownSession', 'session_digest', 'SessionMemory']
+__all__ = ['HEAD', 'MemoryFileError', 'ConflictError', 'SessionRow', 'sqlite_errors', 'connect', 'read_head', 'vacuum',
+           'read_memory', 'write_memory', 'DuplicateSession', 'UnknownSession', 'session_digest', 'SessionMemory']
 
 # %% ../../nbs/1_core/09_storage.ipynb #684912ec
 class MemoryFileError(ValueError):
     "A file that cannot be read or written as this memory. The message names the file and the fault."
+
+
+class ConflictError(RuntimeError):
+    "Another owner has changed the file since this memory read it; nothing was written."
+
+    usage: Any = None  # the `Usage` spent on it, where a method adds that
+
+
+def _path_key(path: str | Path) -> str:
+    "Return one name for all ways of writing a path."
+    return str(Path(path).absolute())
 
 
 def _sha256(value: Any) -> str:
@@ -95,7 +108,9 @@ def connect(
             raise MemoryFileError(f'{path}: expected an SQLite file, it begins with {begin!r}')
     with sqlite_errors(path):
         address = f'{path.absolute().as_uri()}?mode={mode}'
-        return sqlite3.connect(address, uri=True, timeout=30, isolation_level=None)
+        return sqlite3.connect(
+            address, uri=True, timeout=30, isolation_level=None, check_same_thread=False
+        )
 
 
 def read_head(file: sqlite3.Connection, path: str | Path, kind: str) -> dict[str, str] | None:
@@ -181,8 +196,9 @@ def write_memory(
         str, str
     ],  # of all sessions, by id: rows that the file has are not written again
     row_of: Callable[[str], SessionRow],  # called for the others
+    known: Mapping[str, str] | None = None,  # checksums that the file should hold; None: any
 ) -> None:
-    "Make a file hold these sessions and no others, in one transaction. Raises `MemoryFileError`."
+    "Make a file hold these sessions and no others, in one transaction. Raises `MemoryFileError`, `ConflictError`."
     head = _head(kind, settings, model, checksums.values())
     with sqlite_errors(path), closing(connect(path, 'rwc')) as file:
         file.execute('PRAGMA secure_delete = ON')
@@ -192,6 +208,11 @@ def write_memory(
             for statement in _TABLES:
                 file.execute(statement)
         stored = dict(file.execute('SELECT id, checksum FROM sessions'))
+        if before is not None and known is not None and stored not in (known, checksums):
+            raise ConflictError(
+                f'{path}: nothing was written: another owner has changed it since this memory was '
+                f'saved to it or loaded from it, and it holds {len(stored)} sessions now; reload(path) first, or save(path, overwrite=True)'
+            )
         for id in sorted(stored):
             if stored[id] != checksums.get(id):
                 file.execute('DELETE FROM vectors WHERE session = ?', (id,))
@@ -252,10 +273,19 @@ class SessionMemory:
     A subclass supplies `extract`, `link` and `unlink`, and further hooks as needed. `link` and `unlink` change
     all or nothing, and the state that they leave must not depend on the order of calls."""
 
+    def __init_subclass__(cls, **options: Any):
+        "Lock the public methods of a subclass, all but `extract`, which may wait for a model."
+        super().__init_subclass__(**options)
+        for name, method in list(vars(cls).items()):
+            if inspect.isfunction(method) and not name.startswith('_') and name != 'extract':
+                setattr(cls, name, locked(method))
+
     kind = 'session-memory'  # written into a file; a memory of another kind does not open it
     model: str | None = None  # name of the embedder, for a memory that has vectors
 
     def __init__(self):
+        self._lock = Lock()
+        self._files: dict[str, dict[str, str]] = {}  # by path: what was saved there or loaded
         self._kept: dict[str, _Kept] = {}
         self._homes: dict[str, str] = {}  # turn id -> session id
 
@@ -352,6 +382,7 @@ class SessionMemory:
         if not self._is_kept(session_id, digest, turns):
             self._keep(session_id, _Kept(extract, digest, tuple(dict.fromkeys(turns)), {}))
 
+    @locked
     def forget(self, session_id: str) -> dict[str, int]:
         "Remove a session and all that rests on it alone; return the counts by kind. Raises `UnknownSession`."
         gone = self.unlink(session_id, self.extract_of(session_id))
@@ -375,24 +406,30 @@ class SessionMemory:
                 )
         return False
 
+    @locked
     def _keep(
         self, session_id: str, kept: _Kept, vectors: Mapping[str, np.ndarray] | None = None
     ) -> None:
         "Link an extract, then note it: if linking fails, nothing was noted."
+        if self._is_kept(session_id, kept.digest, kept.turns):
+            return  # another thread was first
         self.link(session_id, kept.extract, vectors)
         self._kept[session_id] = kept
         self._homes.update(dict.fromkeys(kept.turns, session_id))
 
     # files
 
-    def save(self, path: str | Path) -> None:
-        """Make a file hold this memory, in one transaction. Raises `MemoryFileError`.
+    @locked
+    def save(self, path: str | Path, *, overwrite: bool = False) -> None:
+        """Make a file hold this memory, in one transaction. Raises `MemoryFileError`, and `ConflictError` if the
+        file holds other sessions than when this memory was saved to it or loaded from it: `reload` it, or `overwrite`.
 
         Rows that it has are not written again; what was forgotten leaves no trace in it."""
         made = {id: self._row(id) for id, kept in self._kept.items() if kept.checksum is None}
-        for id, row in made.items():
-            self._kept[id].checksum = row.checksum
-        checksums = {id: kept.checksum for id, kept in self._kept.items()}
+        checksums = {
+            id: made[id].checksum if id in made else kept.checksum
+            for id, kept in self._kept.items()
+        }
         write_memory(
             path,
             self.kind,
@@ -400,7 +437,23 @@ class SessionMemory:
             self.model,
             checksums,
             lambda id: made.get(id) or self._row(id),
+            None if overwrite else self._files.get(_path_key(path), {}),
         )
+        for id, row in made.items():
+            self._kept[id].checksum = row.checksum
+        self._files[_path_key(path)] = checksums
+
+    @locked
+    def reload(self, path: str | Path, *, embed_anew: bool = False) -> None:
+        """Take over what another owner has saved or forgotten in a file; sessions that were never saved stay.
+        Raises `MemoryFileError`, and `DuplicateSession` if one of those stands in the place of another."""
+        rows = {row.id: row for row in read_memory(path, self.kind)[2]}
+        for id, kept in list(self._kept.items()):
+            if kept.checksum and (id not in rows or rows[id].checksum != kept.checksum):
+                self.forget(id)
+        for row in rows.values():
+            self._restore(path, row, embed_anew)
+        self._files[_path_key(path)] = {id: row.checksum for id, row in rows.items()}
 
     @classmethod
     def load(
@@ -420,6 +473,7 @@ class SessionMemory:
             )
         for row in rows:
             memory._restore(path, row, embed_anew)
+        memory._files[_path_key(path)] = {row.id: row.checksum for row in rows}
         return memory
 
     def _row(self, session_id: str) -> SessionRow:

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import re
-import threading
 import unicodedata
 from collections import Counter
 from dataclasses import dataclass, replace
@@ -13,6 +12,7 @@ from functools import cache, lru_cache
 from typing import Collection, Iterable, Sequence
 
 from .conversation import Snippet
+from .retriever import Lock
 from .time import find_times, parse_date, TimeSpan
 
 # %% auto #0
@@ -35,7 +35,7 @@ must ain aren couldn didn doesn don hadn hasn haven isn ll m ma mightn mustn nee
 )
 
 
-_LOCK = threading.Lock()  # the stemmer keeps the word inside itself while it works
+_LOCK = Lock()  # the stemmer keeps the word inside itself while it works
 
 
 @cache

@@ -17,8 +17,9 @@ import pydantic
 from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter, ValidationError
 
 from ..core.conversation import content_id, Session, Snippet, Turn
-from ..core.retriever import as_hit, as_retriever, Hit, Searchable
+from ..core.retriever import as_hit, as_retriever, Hit, Lock, locked, Searchable
 from memnb.core.storage import (
+    ConflictError,
     connect,
     sqlite_errors,
     HEAD,
@@ -31,8 +32,8 @@ from ..core.time import TimeSpan
 from ..retrieval.vectors import HybridIndex
 
 # %% auto #0
-__all__ = ['Entry', 'Edit', 'UnknownEntry', 'DuplicateEntry', 'apply_edit', 'Change', 'replay', 'ConflictError', 'Receipt',
-           'Journal', 'EntryStore', 'IndexStore', 'TalkStore', 'store_over', 'NothingToUndo', 'MemoryBank']
+__all__ = ['Entry', 'Edit', 'UnknownEntry', 'DuplicateEntry', 'apply_edit', 'Change', 'replay', 'Receipt', 'Journal',
+           'EntryStore', 'IndexStore', 'TalkStore', 'store_over', 'NothingToUndo', 'MemoryBank']
 
 # %% ../../nbs/5_memma/01_bank.ipynb #9d5f70e1
 @dataclass(frozen=True)
@@ -161,12 +162,6 @@ class _Extent(NamedTuple):
     forgotten: int = 0  # times that something was forgotten
 
 
-class ConflictError(RuntimeError):
-    "Another process has changed the namespace since it was read; nothing was written."
-
-    usage: Any = None  # the `Usage` spent on it, where a method adds that
-
-
 @dataclass(frozen=True)
 class Receipt:
     "Receipt of forgetting: ids and counts, no content."
@@ -191,11 +186,11 @@ class Journal:
     "The changes of all namespaces, in one SQLite file or in memory. Raises `MemoryFileError`."
 
     def __init__(self, path: str | Path | None = None):
-        self.path = ':memory:' if path is None else path
+        self.path, self.lock = ':memory:' if path is None else path, Lock()
         self._file = (
             connect(path, 'rwc')
             if path is not None
-            else sqlite3.connect(':memory:', isolation_level=None)
+            else sqlite3.connect(':memory:', isolation_level=None, check_same_thread=False)
         )
         try:
             with self._transaction('DEFERRED'):  # a file that has its tables is only read
@@ -455,6 +450,7 @@ class MemoryBank(Searchable):
             raise ValueError(f'namespace: expected a name, got {namespace!r:.80}')
         self.namespace = namespace
         self.journal = Journal(path) if journal is None else journal
+        self._lock = self.journal.lock  # one for all namespaces of a file
         self._entries: dict[str, Entry] = {}
         self._same: dict[tuple, str] = {}  # deduplication key -> id
         self._known, self._given = (
@@ -482,6 +478,7 @@ class MemoryBank(Searchable):
     def __exit__(self, *error: object) -> None:
         self.close()
 
+    @locked
     def close(self) -> None:
         "Close the file."
         self.journal.close()
@@ -497,6 +494,7 @@ class MemoryBank(Searchable):
 
     # entries
 
+    @locked
     def refresh(self) -> None:
         "Read what other processes have written since, unless a transaction is open."
         if self._open:
@@ -525,19 +523,23 @@ class MemoryBank(Searchable):
             self._same[_entry_key(entry)] = id
         self._stale.add(id)
 
+    @locked
     def _current(self) -> dict[str, Entry]:
         self.refresh()
         return self._entries
 
+    @locked
     def __len__(self) -> int:
         return len(self._current())
 
+    @locked
     def __iter__(self) -> Iterator[Entry]:
         return iter(sorted(self._current().values(), key=lambda entry: _id_order(entry.id)))
 
     def __contains__(self, entry_id: object) -> bool:
         return isinstance(entry_id, str) and entry_id in self._current()
 
+    @locked
     def __getitem__(self, entry_id: str) -> Entry:
         if entry_id not in self:
             raise UnknownEntry(
@@ -545,6 +547,7 @@ class MemoryBank(Searchable):
             )
         return self._entries[entry_id]
 
+    @locked
     def resting_on(self, turns: Iterable[str]) -> list[Entry]:
         "Return the entries that rest on any of some turns, in the order of their ids."
         turns = set(turns)
@@ -556,20 +559,23 @@ class MemoryBank(Searchable):
     @contextmanager
     def transaction(self) -> Iterator[None]:
         "Write all edits inside together at the end; an exception takes them back. Transactions may be nested."
-        outermost, mark = not self._open, len(self._staged)
-        self.refresh()
-        self._open = True
-        try:
-            yield
-            if outermost and self._staged:
-                changes = [change for change, _, _ in self._staged]
-                self._known = self.journal.append(self.namespace, changes, self._known, self._given)
-                self._staged = []
-        except BaseException:
-            self._take_back(mark)
-            raise
-        finally:
-            self._open = not outermost
+        with self._lock:  # other threads wait until the end
+            outermost, mark = not self._open, len(self._staged)
+            self.refresh()
+            self._open = True
+            try:
+                yield
+                if outermost and self._staged:
+                    changes = [change for change, _, _ in self._staged]
+                    self._known = self.journal.append(
+                        self.namespace, changes, self._known, self._given
+                    )
+                    self._staged = []
+            except BaseException:
+                self._take_back(mark)
+                raise
+            finally:
+                self._open = not outermost
 
     def _take_back(self, mark: int) -> None:
         "Discard what was staged after a mark."
@@ -602,6 +608,7 @@ class MemoryBank(Searchable):
             )
         return when or self._when
 
+    @locked
     def apply(self, edits: Iterable[Edit], when: datetime | None = None) -> list[Change]:
         """Apply edits in order, all or none, and return their changes.
         Raises `UnknownEntry`, `DuplicateEntry`, `ConflictError`, and `ValueError` for a time before the last change."""
@@ -629,11 +636,13 @@ class MemoryBank(Searchable):
         self._given += edit.action == 'ADD'
         return self._stage(edit.action, id, after, when, reason=edit.reason, evidence=edit.sources)
 
+    @locked
     def add(self, text: str, *, when: datetime | None = None, **fields) -> Entry:
         "Add an entry (`fields` as of an `Edit`) and return it, or the equal one that exists."
         [change] = self.apply([Edit('ADD', text, **fields)], when)
         return self._entries[change.entry]
 
+    @locked
     def update(self, entry_id: str, text: str, *, when: datetime | None = None, **fields) -> Entry:
         "Give an entry a new text; the history keeps the old version. `UnknownEntry`, `DuplicateEntry`."
         self.apply([Edit('UPDATE', text, entry_id, **fields)], when)
@@ -650,6 +659,7 @@ class MemoryBank(Searchable):
         staged = [change for change, _, _ in self._staged]
         return self.journal.changes(self.namespace, to=self._known.last, **of) + staged
 
+    @locked
     def history(self, entry_id: str) -> list[Change]:
         "Return all changes of an entry, the first first. `UnknownEntry` if there never was one."
         found = [change for change in self._changes(entry=entry_id) if change.entry == entry_id]
@@ -657,6 +667,7 @@ class MemoryBank(Searchable):
             raise UnknownEntry(f'no entry {entry_id!r:.80}, now or before')
         return found
 
+    @locked
     def as_of(self, when: datetime | int) -> dict[str, Entry]:
         "Return the entries after the changes up to a time or a number. Changes without a time come before all times."
         if isinstance(when, datetime):
@@ -665,6 +676,7 @@ class MemoryBank(Searchable):
             )
         return replay(change for change in self._changes() if change.number <= when)
 
+    @locked
     def undo(self, reason: str = '', when: datetime | None = None) -> list[Change]:
         "Take back the last transaction that was not taken back yet, by new changes. `NothingToUndo`."
         with self.transaction():
@@ -699,6 +711,7 @@ class MemoryBank(Searchable):
             undoes=change.number,
         )
 
+    @locked
     def forget(self, entries: Iterable[str] = (), *, turns: Iterable[str] = ()) -> Receipt:
         "Remove all versions of these entries and of all that ever rested on these turns, from history, file and index."
         if isinstance(entries, str) or isinstance(turns, str):
@@ -753,6 +766,7 @@ class MemoryBank(Searchable):
             found.append(Hit(self._entries[id], hit.score))
         return found
 
+    @locked
     def search(
         self,
         query: str,

@@ -15,7 +15,8 @@ from ..core.extraction import speakers_of
 from ..core.loop import check_count
 from ..core.models import as_lm
 from ..core.roles import Call, LM, LMError, Role, RuleLM, Usage
-from .bank import ConflictError, MemoryBank, Receipt, TalkStore
+from ..core.storage import ConflictError
+from .bank import MemoryBank, Receipt, TalkStore
 from .construction import check_writing, construct, Written
 from .probe_repair import EarlierTurns, Evolution, evolve
 from .retrieval import Coordinated

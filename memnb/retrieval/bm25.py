@@ -17,7 +17,7 @@ import numpy as np
 from rank_bm25 import BM25Okapi
 
 from ..core.conversation import Snippet
-from ..core.retriever import Hit, Searchable, check_search, passes
+from ..core.retriever import check_search, Hit, Lock, locked, passes, Searchable
 from ..core.text import tokenize
 from ..core.time import TimeSpan
 
@@ -89,6 +89,7 @@ class SnippetStore:
     "Snippets that can be added and removed, looked up with `store[id]`, and listed in order of ids."
 
     def __init__(self):
+        self._lock = Lock()
         self._snippets: list[Snippet] = []  # by slot
         self._slots: dict[str, int] = {}  # by id
 
@@ -98,9 +99,11 @@ class SnippetStore:
     def __contains__(self, id: str) -> bool:
         return id in self._slots
 
+    @locked
     def __iter__(self) -> Iterator[Snippet]:
         return iter(sorted(self._snippets, key=lambda snippet: snippet.id))
 
+    @locked
     def __getitem__(self, id: str) -> Snippet:
         if id not in self._slots:
             raise UnknownSnippet(
@@ -108,13 +111,21 @@ class SnippetStore:
             )
         return self._snippets[self._slots[id]]
 
+    @locked
     def add(self, snippets: Iterable[Snippet]) -> None:
         """Add snippets, all or none; one that is there already stays as it is.
 
         `DuplicateSnippet` for a different snippet under a known id: remove that one first."""
-        for snippet in self._fresh(snippets):
-            self._put(snippet)
+        before = len(self)
+        try:
+            for snippet in self._fresh(snippets):
+                self._put(snippet)
+        except BaseException:
+            while len(self) > before:
+                self._drop(len(self) - 1)
+            raise
 
+    @locked
     def remove(self, ids: Iterable[str]) -> None:
         "Forget snippets, all or none; `UnknownSnippet` for an id that is not there."
         if isinstance(ids, str):
@@ -166,6 +177,7 @@ class Scores(NamedTuple):
 class Index(SnippetStore, Searchable):
     "A store that can be searched. A subclass gives `_scores(query)`, which is called when the store is not empty."
 
+    @locked
     def search(
         self,
         query: str,
@@ -193,6 +205,7 @@ class Index(SnippetStore, Searchable):
         )
         return [Hit(self._snippets[slot], -value) for value, id, slot in nsmallest(k, ranked)]
 
+    @locked
     def scores(self, query: str) -> dict[str, float]:
         "The score of every snippet that matches, by id."
         check_search(query, 0, ())
@@ -281,9 +294,10 @@ class LexicalIndex(Index):
         return fresh
 
     def _put(self, snippet: Snippet) -> None:
+        counts = Counter(_terms_of(snippet, self.tokenizer))
         super()._put(snippet)
         slot = len(self._counts)
-        self._counts.append(Counter(_terms_of(snippet, self.tokenizer)))
+        self._counts.append(counts)
         for term, count in self._counts[slot].items():
             self._postings.setdefault(term, {})[slot] = count
         self._near.extend([-1] * 4)
@@ -353,7 +367,7 @@ class LexicalIndex(Index):
     def _smooth(self, sums: np.ndarray, matches: np.ndarray) -> np.ndarray:
         "The sums after neighbour smoothing; neighbours of matches become matches."
         givers = np.flatnonzero(matches[:-1])
-        takers = np.frombuffer(self._near, np.intc).reshape(-1, 4)[givers]
+        takers = np.array(self._near, np.intc).reshape(-1, 4)[givers]
         smoothed = sums.copy()
         for column, share in enumerate(
             _SHARES.values()

@@ -16,7 +16,7 @@ from typing import Protocol
 import numpy as np
 
 from ..core.conversation import Conversation, Snippet, turn_snippets
-from ..core.retriever import Hit
+from ..core.retriever import Hit, locked
 from ..core.text import tokenize
 from ..core.time import TimeSpan
 from .bm25 import Index, LexicalIndex, Scores
@@ -234,6 +234,7 @@ class DenseIndex(Index):
         "(n, d) the rows in use, by slot."
         return self._rows[: len(self)]
 
+    @locked
     def add(
         self,
         snippets: Iterable[Snippet],
@@ -253,10 +254,12 @@ class DenseIndex(Index):
         for snippet in fresh:
             self._put(snippet)
 
+    @locked
     def vector(self, id: str) -> np.ndarray:
         "(d,) a copy of the float32 row of a snippet. `UnknownSnippet`."
         return self.matrix[self._slots[self[id].id]].copy()
 
+    @locked
     def similar(self, ids: Iterable[str], threshold: float) -> list[tuple[str, str, float]]:
         "All pairs (a, b, cosine) with a < b, at least one of them among `ids`, and cosine >= threshold. `UnknownSnippet`."
         slots = np.array(sorted({self._slots[self[id].id] for id in ids}), np.intp)
@@ -356,6 +359,7 @@ class HybridIndex(Index):
         index.add(turn_snippets(conversation))
         return index
 
+    @locked
     def add(
         self,
         snippets: Iterable[Snippet],
@@ -365,7 +369,12 @@ class HybridIndex(Index):
         fresh = self.lexical._fresh(snippets)
         if self.dense is not None:
             self.dense.add(fresh, vectors)
-        self.lexical.add(fresh)
+        try:
+            self.lexical.add(fresh)
+        except BaseException:
+            if self.dense is not None:
+                self.dense.remove([snippet.id for snippet in fresh])
+            raise
         super().add(fresh)
 
     def _drop(self, slot: int) -> None:
@@ -403,6 +412,7 @@ class HybridIndex(Index):
             return Scores(slots, scaled(words))
         return Scores(slots, scaled(words) + self.weight / (high - low) * (cosines - low))
 
+    @locked
     def search(
         self,
         query: str,

@@ -240,7 +240,7 @@ def test_the_same_session_with_another_extract_is_written_again(path):
     built(SOME[:3]).save(path)
     other = built(SOME[:2])
     other.keep('D3', {'names': {'Zoe': 1}, 'texts': {}}, session_digest(SOME[2]))
-    other.save(path)
+    other.save(path, overwrite=True)
     assert Names.load(path).state() == other.state()
 
 
@@ -263,7 +263,7 @@ def test_a_row_of_another_version_is_an_error_of_the_file(path):
 
 def save_and_die(memory, path, number):
     with watched(number, kill):
-        memory.save(path)
+        memory.save(path, overwrite=True)
     os._exit(0)
 
 
@@ -288,7 +288,7 @@ def test_a_process_killed_after_any_statement_leaves_the_file_before_or_after(pa
 def save_for_ever(memories, path, pause=0):
     while True:
         for memory in memories:
-            memory.save(path)
+            memory.save(path, overwrite=True)
             time.sleep(pause)
 
 
@@ -306,7 +306,7 @@ def test_a_process_killed_at_any_time_leaves_the_file_before_or_after(path):
         process.kill()
         process.join()
         seen[states.index(Names.load(path).state())] += 1
-    memories[2].save(path)
+    memories[2].save(path, overwrite=True)
     assert Names.load(path).state() == states[2] and gone_words(path, 'D0', 'D2') == ['D0', 'D2']
     assert sum(seen.values()) == 20
 
@@ -446,12 +446,12 @@ def test_an_extract_that_is_no_json_leaves_the_file_alone(path):
         broken = built(SOME[:3])
         broken.keep('facts', {'names': {'Ana': value}, 'texts': {}}, 'digest')
         with pytest.raises(error):
-            broken.save(path)
+            broken.save(path, overwrite=True)
     assert path.read_bytes() == content
     odd = Names()
     odd.add(Session('\ud800', []))
     with pytest.raises(MemoryFileError, match='surrogates'):
-        odd.save(path)
+        odd.save(path, overwrite=True)
     assert path.read_bytes() == content
 
 

@@ -13,9 +13,9 @@ from hypothesis import given, settings, strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from memnb.memma.bank import (
-    _CHANGE, _entry_key, _Extent, _id_order, Change, ConflictError, DuplicateEntry, Edit, Entry, IndexStore, Journal, MemoryBank, NothingToUndo, Receipt, replay, UnknownEntry)
+    _CHANGE, _entry_key, _Extent, _id_order, Change, DuplicateEntry, Edit, Entry, IndexStore, Journal, MemoryBank, NothingToUndo, Receipt, replay, UnknownEntry)
 from memnb.retrieval.vectors import HybridIndex
-from memnb.core.storage import MemoryFileError, write_memory
+from memnb.core.storage import ConflictError, MemoryFileError, write_memory
 from memnb.core.conversation import Snippet
 from memnb.core.time import TimeSpan
 from strikes import Struck, count_anew, forked, kill, needs_fork, strike, watched

@@ -125,6 +125,6 @@ def test_a_topic_is_of_one_person_over_several_sessions(records):
 @given(sessions())
 def test_the_prompts_hold_what_was_said(session):
     system, user = UNITS.render({'session': session, 'speakers': PEOPLE})
-    assert all(f'({turn.id}) {turn.speaker}: {turn.content}' in user for turn in session.turns) and 'Tobin, Zofia' in user
+    assert all(f'({turn.id}) {turn.line}' in user for turn in session.turns) and 'Tobin, Zofia' in user
     assert all(aspect in system for aspect in ASPECTS) and '{{' not in system
     assert RuleLM().ask(UNITS, session=session, speakers=PEOPLE) == units_rule(session, PEOPLE)

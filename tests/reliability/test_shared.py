@@ -1,0 +1,184 @@
+"""Memories that several threads or several owners of one file use at once."""
+import asyncio
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime, timedelta
+
+import pytest
+
+from fakes import Buckets
+from memnb.core.conversation import Conversation, Session, Snippet, Turn
+from memnb.core.roles import RuleLM
+from memnb.core.storage import ConflictError
+from memnb.memma.bank import MemoryBank
+from memnb.memma.loop import MemMA
+from memnb.mragent.tools import CueTagGraph
+from memnb.remem.graph import GistGraph
+from memnb.retrieval.bm25 import LexicalIndex
+from memnb.retrieval.vectors import DenseIndex, HybridIndex
+
+FIRST = datetime(2024, 5, 8, 18)
+GRAPHS = [GistGraph, CueTagGraph]
+
+
+def session(number, text='I bought a red kite in Leeds'):
+    time = FIRST + timedelta(days=number)
+    return Session(f'D{number}', [Turn(f'D{number}:1', 'Ada', f'{text} number {number}.', time), Turn(f'D{number}:2', 'Ben', 'I like kites.', time)], time)
+
+
+def snippet(number):
+    return Snippet(f's{number}', f'kite number {number} of Ada', (f'D{number}:1',), session='D1', position=number)
+
+
+def found(memory, query='kite number 7', k=10):
+    return [(hit.snippet.id, round(hit.score, 9)) for hit in memory.search(query, k)]
+
+
+def in_threads(ask, write, readers=4):
+    """Ask in threads until the writer has ended; the faults of all."""
+    done, faults = threading.Event(), []
+
+    def guarded(work):
+        try:
+            work()
+        except Exception as error:
+            faults.append(error)
+
+    def reader():
+        while not done.is_set():
+            ask()
+
+    threads = [threading.Thread(target=guarded, args=(reader,)) for _ in range(readers)]
+    for thread in threads:
+        thread.start()
+    guarded(write)
+    done.set()
+    for thread in threads:
+        thread.join(60)
+    return faults
+
+
+# ------------------------------------------------------------------ threads
+
+@pytest.mark.parametrize('make', [LexicalIndex, lambda: DenseIndex(embedder=Buckets()), lambda: HybridIndex(embedder=Buckets())], ids=['lexical', 'dense', 'hybrid'])
+def test_an_index_is_searched_while_it_is_written(make):
+    index, alone = make(), make()
+    index.add([snippet(0)])
+    numbers = range(1, 300)
+    faults = in_threads(lambda: index.search('kite number 7', 5), lambda: [index.add([snippet(number)]) for number in numbers])
+    assert faults == []
+    alone.add([snippet(number) for number in (0, *numbers)])
+    assert found(index) == found(alone)
+
+
+@pytest.mark.parametrize('kind', GRAPHS)
+def test_a_graph_is_asked_while_it_is_written(kind):
+    graph, alone = kind(RuleLM(), embedder=Buckets()), kind(RuleLM(), embedder=Buckets())
+    graph.add(session(0))
+
+    def write():
+        for number in range(1, 25):
+            graph.add(session(number))
+            if number % 3 == 0:
+                graph.forget(f'D{number}')
+
+    assert in_threads(lambda: graph.search('kite number 7', 5), write) == []
+    for number in range(25):
+        if number == 0 or number % 3:
+            alone.add(session(number))
+    assert graph.sessions == alone.sessions
+    assert found(graph) == found(alone)
+
+
+
+@pytest.mark.parametrize('make', [lambda embedder: DenseIndex(embedder=embedder), lambda embedder: HybridIndex(embedder=embedder)], ids=['dense', 'hybrid'])
+def test_an_add_that_fails_leaves_an_index_as_it_was(make):
+    embedder = Buckets()
+    index, alone = make(embedder), make(Buckets())
+    for one in (index, alone):
+        one.add([snippet(number) for number in range(5)])
+    embedder.fails_at = embedder.calls + 1
+    with pytest.raises(RuntimeError, match='the embedder is down'):
+        index.add([snippet(number) for number in range(5, 9)])
+    assert found(index) == found(alone) and len(index) == len(alone) == 5
+    for one in (index, alone):
+        one.add([snippet(number) for number in range(5, 9)])
+    assert found(index) == found(alone) and len(index) == 9
+
+
+def test_a_bank_works_in_every_thread(tmp_path):
+    with MemoryBank(tmp_path / 'bank.sqlite') as bank, ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda number: bank.add(f'kite number {number}', sources=(f'D{number}:1',)), range(40)))
+        assert sorted(entry.text for entry in bank) == sorted(f'kite number {number}' for number in range(40))
+        assert all(len(hits) == 3 for hits in pool.map(lambda number: bank.search(f'kite number {number}', 3), range(40)))
+        list(pool.map(lambda number: bank.forget(turns=[f'D{number}:1']), range(0, 40, 2)))
+        assert len(bank) == 20
+    with MemoryBank(tmp_path / 'bank.sqlite') as bank:
+        assert len(bank) == 20
+
+
+def test_a_transaction_of_one_thread_is_not_seen_half_by_another():
+    bank, sizes = MemoryBank(), set()
+
+    def write():
+        for number in range(0, 60, 3):
+            with bank.transaction():
+                for place in range(number, number + 3):
+                    bank.add(f'kite number {place}', sources=(f'D{place}:1',))
+
+    assert in_threads(lambda: sizes.add(len(bank)), write, 2) == []
+    assert len(bank) == 60 and {size % 3 for size in sizes} == {0}
+
+
+def test_memma_is_asked_in_threads_and_in_an_event_loop():
+    conversation = Conversation('kites', [session(number) for number in range(3)])
+    memma = MemMA.of(conversation)
+    wanted = memma.ask('Who bought a kite?').to_json()
+    with ThreadPoolExecutor(4) as pool:
+        assert {memma_trace.to_json() for memma_trace in pool.map(memma.ask, ['Who bought a kite?'] * 8)} == {wanted}
+
+    async def many():
+        return await asyncio.gather(*(asyncio.to_thread(memma.ask, 'Who bought a kite?') for _ in range(8)))
+
+    assert {trace.to_json() for trace in asyncio.run(many())} == {wanted}
+
+
+# ------------------------------------------------------------------ owners
+
+@pytest.mark.parametrize('kind', GRAPHS)
+def test_the_second_owner_of_a_graph_file_is_told(kind, tmp_path):
+    path = tmp_path / 'graph.sqlite'
+    first = kind(RuleLM(), embedder=Buckets())
+    first.add(session(1))
+    first.save(path)
+    second = kind.load(path, lm=RuleLM(), embedder=Buckets())
+    second.add(session(2))
+    second.save(path)
+    first.forget('D1')
+    with pytest.raises(ConflictError, match='reload'):
+        first.save(path)
+    assert kind.load(path, lm=RuleLM(), embedder=Buckets()).sessions == ('D1', 'D2')
+    first.reload(path)
+    assert first.sessions == ('D1', 'D2')
+    first.forget('D1')
+    first.save(path)
+    second.add(session(3))
+    with pytest.raises(ConflictError):
+        second.save(path)  # it would bring back what the first has forgotten
+    second.reload(path)
+    assert second.sessions == ('D2', 'D3')  # what was never saved stays
+    second.save(path)
+    assert found(second) == found(kind.load(path, lm=RuleLM(), embedder=Buckets()))
+
+
+@pytest.mark.parametrize('kind', GRAPHS)
+def test_a_memory_does_not_replace_another_one_on_its_path(kind, tmp_path):
+    path = tmp_path / 'graph.sqlite'
+    one, other = kind(RuleLM(), embedder=Buckets()), kind(RuleLM(), embedder=Buckets())
+    one.add(session(1))
+    one.save(path)
+    one.save(path)
+    other.add(session(2))
+    with pytest.raises(ConflictError):
+        other.save(path)
+    assert kind.load(path, lm=RuleLM(), embedder=Buckets()).sessions == ('D1',)
