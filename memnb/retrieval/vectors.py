@@ -36,14 +36,32 @@ class Embedder(Protocol):
 
 
 class WordLlamaEmbedder:
-    "Static vectors of 256 dimensions from the package wordllama, whose weights are inside it. Loaded at the first call."
+    """Static vectors of 256 dimensions from the package wordllama, whose weights are inside it. Loaded at the first call.
+
+    A text of more than `part` characters is embedded in parts; its vector is their mean, weighted by length."""
 
     name = 'wordllama-256'
+    part = 2_000
+    batch = (
+        1 << 14
+    )  # bytes of a batch, padding included: wordllama needs about 2 kB of memory for each
 
     def __call__(self, texts: list[str]) -> np.ndarray:
-        return _wordllama().embed(
-            [text.encode('utf-8', 'replace').decode('utf-8') for text in texts]
-        )
+        parts: list[tuple[int, bytes]] = []  # number of the text, part of it
+        for number, text in enumerate(texts):
+            for start in range(0, len(text) or 1, self.part):
+                parts.append((number, text[start : start + self.part].encode('utf-8', 'replace')))
+        parts.sort(key=lambda one: len(one[1]))
+        sums, weights = np.zeros((len(texts), 256)), np.zeros(len(texts))
+        while parts:
+            size = min(64, max(1, self.batch // (len(parts[-1][1]) or 1)))
+            batch = parts[-size:]
+            del parts[-size:]
+            rows = _wordllama().embed([part.decode('utf-8') for _, part in batch])
+            for (number, part), row in zip(batch, rows):
+                sums[number] += row.astype(float) * (len(part) or 1)
+                weights[number] += len(part) or 1
+        return (sums / weights[:, None]).astype(np.float32)
 
 
 @cache
