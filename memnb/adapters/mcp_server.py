@@ -28,7 +28,7 @@ from .stores import needs
 from ..core.conversation import content_id, Conversation, Session, Snippet, Turn, UnknownTurn
 from ..core.loop import day_of, ToolError
 from ..core.retriever import Hit, Searchable
-from ..core.storage import connect, sqlite_errors, HEAD, read_head
+from ..core.storage import connect, HEAD, MemoryFileError, read_head, sqlite_errors
 from ..core.time import parse_datetime, TimeSpan
 from ..core.trace import mend, Trace
 from ..retrieval.vectors import HybridIndex
@@ -45,12 +45,15 @@ _NAMED = "'T' || number IN (SELECT value FROM json_each(?)) "
 
 
 def _snippet(number: int, session: str, speaker: str, text: str, said: str | None) -> Snippet:
-    """A row of the table as it is searched."""
-    moment = datetime.fromisoformat(said) if said else None
-    day = TimeSpan.day(moment.date()) if moment else None
-    return Snippet(
-        f'T{number}', text, (f'T{number}',), day, speaker or None, moment, session, number
-    )
+    """A row of the table as it is searched. A `MemoryFileError` for a damaged one."""
+    try:
+        moment = datetime.fromisoformat(said) if said else None
+        day = TimeSpan.day(moment.date()) if moment else None
+        return Snippet(
+            f'T{number}', text, (f'T{number}',), day, speaker or None, moment, session, number
+        )
+    except (TypeError, ValueError) as error:
+        raise MemoryFileError(f'turn T{number} is damaged: {error}') from None
 
 
 class TurnStore(Searchable):

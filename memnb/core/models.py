@@ -413,7 +413,12 @@ class _File:
             raise RecordError(f'{self.path}: {error}') from None
 
     def _prepare(self, connection: sqlite3.Connection) -> None:
-        "Write-ahead mode, unless another process is just about to set it."
+        "Refuse a file of another kind; set write-ahead mode, unless another process is just about to."
+        tables = {name for (name,) in connection.execute('SELECT name FROM sqlite_master')}
+        if tables and 'replies' not in tables:
+            raise RecordError(
+                f'{self.path}: expected a record of replies, got a file with {", ".join(sorted(tables))}'
+            )
         if connection.execute('PRAGMA journal_mode').fetchone()[0] != 'wal':
             try:
                 connection.execute('PRAGMA journal_mode = WAL')
@@ -424,7 +429,7 @@ class _File:
         "The outcome that is kept under a key."
         with self.open() as connection:
             row = connection.execute('SELECT outcome FROM replies WHERE key = ?', (key,)).fetchone()
-        return json.loads(row[0]) if row else None
+        return _read_outcome(row[0], self.path) if row else None
 
     def write(self, request: dict, outcome: dict, replace: bool) -> bool:
         "Keep an outcome; False where there was one already and it stays."
@@ -446,9 +451,21 @@ def _outcome(result: Call | ReplyError) -> dict:
     }
 
 
+def _read_outcome(text: str, path: Path) -> dict:
+    "Return what is kept of a call. `RecordError` if it is damaged."
+    try:
+        outcome = json.loads(text)
+        outcome['usage'] = Usage(**outcome['usage'])
+        if not outcome.keys() >= {'reply', 'error', 'raw', 'attempts'}:
+            raise KeyError(f'got {sorted(outcome)}')
+    except (LookupError, TypeError, ValueError, AttributeError, RecursionError) as error:
+        raise RecordError(f'{path}: a reply is damaged: {type(error).__name__}: {error}') from None
+    return outcome
+
+
 def _replay(outcome: dict, role: Role, inputs: dict, cached: bool) -> Call:
     "The call that an outcome was kept of; or the `ReplyError`."
-    usage = Usage(**outcome['usage'])
+    usage = outcome['usage']
     if outcome['error'] is not None:
         raise ReplyError(outcome['error'], outcome['raw'], role.name, outcome['attempts'], usage)
     try:

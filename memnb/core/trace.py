@@ -57,7 +57,11 @@ def count_of(number: int, thing: str) -> str:
 
 
 def _finite(value: Any) -> float | None:
-    return None if value is None or not math.isfinite(float(value)) else float(value)
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return (
+            float(value) if abs(value) < math.inf else None
+        )  # false for what is not a number, too
+    return value  # for the check of types
 
 
 def _plain(value: Any) -> Any:

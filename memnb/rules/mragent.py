@@ -242,7 +242,7 @@ class Remark:
     @property
     def fleeting(self) -> bool:
         "Whether it says too little, or nothing that holds: an opinion, a mood, an offer."
-        behind = self.told.partition(self.person)[2]
+        behind = self.told.partition(self.person)[2] if self.person else ''
         return len(content_words(self.told)) < 2 or bool(_FLEETING.match(behind))
 
 
