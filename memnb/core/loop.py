@@ -342,8 +342,14 @@ class Run:
         asked: TimeSpan | None = None,  # when the question is asked, where the answer depends on it
         budget: int | None = None,  # how many distinct turns may be read; None: any number
     ):
+        if not isinstance(question, str):
+            raise TypeError(f'question: expected a str, got {type(question).__name__}')
         if not question.strip():
             raise ValueError('question: expected some words, got none')
+        if not isinstance(asked, (TimeSpan, type(None))):
+            raise TypeError(f'asked: expected a TimeSpan, got {asked!r:.80}')
+        if isinstance(budget, bool):
+            raise TypeError(f'budget: expected a number of turns, got {budget}')
         self.question, self.lm, self.asked, self.budget = question, lm, asked, budget
         self.trace = Trace(question=question, method=method, model=lm.name)
         self.memory = None if memory is None else Metered(as_retriever(memory), budget)

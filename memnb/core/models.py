@@ -156,11 +156,14 @@ class _Connection:
     "A server, and the key to it, which stays in here."
 
     def __init__(self, url: str, key: str | None, timeout: float, max_retries: int):
-        if urlsplit(url).scheme not in ('http', 'https'):
-            raise ValueError(f'base_url must begin with http:// or https://, got {url!r:.80}')
-        if urlsplit(url).username or urlsplit(url).query:
+        parts = urlsplit(url)
+        if parts.scheme not in ('http', 'https'):
+            raise ValueError(  # what came may be a key, given in the wrong place
+                f'base_url must begin with http:// or https://, got {len(url)} other characters'
+            )
+        if '@' in parts.netloc or parts.query or parts.fragment:
             raise ValueError(
-                'base_url must hold no user name, password or query; a secret belongs in api_key'
+                'base_url must hold no user name, password, query or fragment; a secret belongs in api_key'
             )
         self.url, self.timeout, self.max_retries = url.rstrip('/'), timeout, max_retries
         self._key = SecretStr((key or '').strip())

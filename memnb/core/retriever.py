@@ -55,8 +55,12 @@ def passes(
     return during is None or (snippet.day is not None and snippet.day.overlaps(during))
 
 
-def check_search(query: str, k: int, exclude: Collection[str]) -> None:
+def check_search(
+    query: str, k: int, exclude: Collection[str], during: TimeSpan | None = None
+) -> None:
     "Raise `TypeError` or `ValueError` for arguments that no search can have meant."
+    if not isinstance(during, (TimeSpan, type(None))):
+        raise TypeError(f'during: expected a TimeSpan, got {during!r:.80}')
     if not isinstance(query, str):
         raise TypeError(f'query: expected a str, got {type(query).__name__}')
     if not isinstance(k, Integral) or isinstance(k, bool):
@@ -158,7 +162,7 @@ class Adapted(Searchable):
         during: TimeSpan | None = None,
     ) -> list[Hit]:
         "The store's hits, masked, each id once. Never fewer than `k` while the store has unmasked ones to give."
-        check_search(query, k, exclude)
+        check_search(query, k, exclude, during)
         exclude, had, knew = frozenset(exclude), -1, -1
         wanted = k if 'exclude' in self._takes else k + len(exclude)
         while k:

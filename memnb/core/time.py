@@ -995,10 +995,13 @@ class _Found:
     support: int = 0  # as much company as it has; see Rule.needs
 
 # %% ../../nbs/1_core/02_time.ipynb #3fed68c7
+_MOST = 8  # leads of one expression: without a bound, a text of thousands takes time in its square
+
+
 def _apply(layer, one, text, earlier):
-    "Let the leads of a layer take what stands before an expression, as often as they fit."
+    "Let the leads of a layer take what stands before an expression, as often as they fit, and at most `_MOST` times."
     floor = max((other.end for other in earlier if not other.rule.bare), default=0)
-    while True:
+    for _ in range(_MOST):
         before = text[max(floor, one.start - 60) : one.start]
         hits = (
             (_compiled(pattern).search(before), function)

@@ -66,7 +66,7 @@ class BM25Retriever(Searchable):
         during: TimeSpan | None = None,
     ) -> list[Hit]:
         "The best `k` of the snippets that share a term with the query and are not masked, ties by id."
-        check_search(query, k, exclude)
+        check_search(query, k, exclude, during)
         scores = self.scores(query)
         hits = [
             Hit(snippet, scores[snippet.id]) for snippet in self.snippets if snippet.id in scores
@@ -192,7 +192,7 @@ class Index(SnippetStore, Searchable):
 
         `exclude` masks ids. `during` masks what happened (or, where that is not known, was said) outside a span;
         a snippet without any time is outside of every span."""
-        check_search(query, k, exclude)
+        check_search(query, k, exclude, during)
         slots, values = self._unmasked(query, exclude, during)
         if bonus:
             values = values + [bonus.get(self._snippets[slot].id, 0.0) for slot in slots.tolist()]

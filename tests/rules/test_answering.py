@@ -173,7 +173,7 @@ def test_the_prompt_shows_every_line_behind_its_id(question, shown, asked, draft
     assert NO_INFORMATION in system and question in user and (draft or 'None') in user
     assert (f'(asked on {asked})' in user) == (asked is not None) or '(asked on' in question + draft
     for line in shown:
-        assert f'- ({line.id}) {line.line}'.replace('\n', '\n  ') in user
+        assert '\n  '.join(f'- ({line.id}) {line.line}'.splitlines()) in user
 
 
 def test_a_model_in_the_place_of_the_rule():
