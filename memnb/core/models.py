@@ -240,7 +240,7 @@ def _completion(
     prompt = ''.join(message['content'] for message in body['messages'])
     spent = (
         Usage(1, sent, got)
-        if isinstance(sent, int) and isinstance(got, int)
+        if all(isinstance(count, int) and 0 <= count < 10**9 for count in (sent, got))
         else Usage.estimate(prompt, text)
     )
     return Completion(

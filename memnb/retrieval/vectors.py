@@ -122,10 +122,19 @@ class OpenAIEmbedder:
         except OpenAIError as error:
             status = getattr(error, 'status_code', None)
             raise EmbedderError(f'{self.name}: {type(error).__name__}, status {status}') from None
-        rows = {one.index: one.embedding for one in data}
-        if len(data) != len(texts) or sorted(rows) != list(range(len(texts))):
+        except (AttributeError, TypeError, ValueError, RecursionError) as error:
             raise EmbedderError(
-                f'{self.name}: expected one vector for each of {len(texts)} texts, got {len(data)}'
+                f'{self.name}: the server sent something else than vectors ({type(error).__name__})'
+            ) from None
+        try:
+            rows = {one.index: [float(number) for number in one.embedding] for one in data}
+            complete = len(data) == len(texts) and sorted(rows) == list(range(len(texts)))
+        except (AttributeError, TypeError, ValueError):
+            complete = False
+        if not complete:
+            got = len(data) if isinstance(data, list) else type(data).__name__
+            raise EmbedderError(
+                f'{self.name}: expected one vector for each of {len(texts)} texts, got {got}'
             )
         return [rows[place] for place in range(len(texts))]
 
