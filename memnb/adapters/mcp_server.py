@@ -47,6 +47,8 @@ _NAMED = "'T' || number IN (SELECT value FROM json_each(?)) "
 def _snippet(number: int, session: str, speaker: str, text: str, said: str | None) -> Snippet:
     """A row of the table as it is searched. A `MemoryFileError` for a damaged one."""
     try:
+        if not (isinstance(session, str) and isinstance(speaker, str)):
+            raise TypeError(f'expected texts, got {session!r:.80} and {speaker!r:.80}')
         moment = datetime.fromisoformat(said) if said else None
         day = TimeSpan.day(moment.date()) if moment else None
         return Snippet(
@@ -158,13 +160,13 @@ class TurnStore(Searchable):
     def conversation(self) -> Conversation:
         """Return all turns as a conversation with a session for each day."""
         with self._transaction('BEGIN') as file:
-            rows = file.execute(f'{_SELECT} ORDER BY session, number').fetchall()
+            found = [_snippet(*row) for row in file.execute(f'{_SELECT} ORDER BY session, number')]
         days: dict[str, list[Turn]] = {}
-        for number, session, speaker, text, said in rows:
-            turn = Turn(f'T{number}', speaker, text, datetime.fromisoformat(said) if said else None)
-            days.setdefault(session, []).append(turn)
+        for one in found:
+            turn = Turn(one.id, one.speaker or '', one.text, one.said)
+            days.setdefault(one.session, []).append(turn)
         sessions = [
-            Session(day, turns, min(turn.time for turn in turns) if turns[0].time else None)
+            Session(day, turns, min((turn.time for turn in turns if turn.time), default=None))
             for day, turns in days.items()
         ]
         return Conversation(self.path.stem, tuple(sessions))
@@ -184,7 +186,7 @@ class TurnStore(Searchable):
                 names = [
                     name
                     for (name,) in file.execute(
-                        "SELECT DISTINCT speaker FROM turns WHERE speaker <> '' ORDER BY 1"
+                        "SELECT DISTINCT speaker FROM turns WHERE typeof(speaker) = 'text' AND speaker <> '' ORDER BY 1"
                     )
                 ]
                 there = {f'T{number}' for (number,) in file.execute('SELECT number FROM turns')}

@@ -86,7 +86,7 @@ def sqlite_errors(path: str | Path) -> Iterator[None]:
     "Turn errors of SQLite into `MemoryFileError` that names the file."
     try:
         yield
-    except (sqlite3.Error, UnicodeEncodeError) as error:
+    except (sqlite3.Error, UnicodeError) as error:
         raise MemoryFileError(f'{path}: {error}') from None
 
 
