@@ -6,16 +6,16 @@ from __future__ import annotations
 import hashlib
 import json
 import reprlib
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from functools import cached_property
 
-from .time import TimeSpan
+from .time import format_moment, TimeSpan
 
 # %% auto #0
-__all__ = ['ConversationError', 'UnknownTurn', 'single_line', 'Turn', 'Session', 'Question', 'Conversation', 'Snippet',
-           'content_id', 'turn_snippets', 'session_snippets', 'chunk_snippets']
+__all__ = ['SESSION_TEXT', 'ConversationError', 'UnknownTurn', 'single_line', 'Turn', 'Session', 'Question', 'Conversation',
+           'Snippet', 'content_id', 'turn_snippets', 'session_snippets', 'chunk_snippets', 'session_fields']
 
 # %% ../../nbs/1_core/01_conversation.ipynb #7c2a195b
 class ConversationError(ValueError):
@@ -136,6 +136,11 @@ class Session:
         _check(self, id=str)
         _check_time(self, 'time')
         _freeze(self, 'turns', Turn)
+
+    @property
+    def speakers(self) -> tuple[str, ...]:
+        "Who speaks, in the order of their first words."
+        return tuple(dict.fromkeys(turn.speaker for turn in self.turns))
 
 
 @dataclass(frozen=True)
@@ -310,7 +315,7 @@ class Snippet:
     time: TimeSpan | None = None  # when it happened, as far as is known
     speaker: str | None = None
     said: datetime | None = None  # when it was said or recorded
-    session: str | None = None  # session and position make neighbours: see `1_core/12_bm25`
+    session: str | None = None  # session and position make neighbours: see `1_core/10_bm25`
     position: int | None = None  # place in the session, from 0
 
     def __post_init__(self):
@@ -427,3 +432,23 @@ def _days(moments: list[datetime]) -> TimeSpan | None:
         if days
         else None
     )
+
+# %% ../../nbs/1_core/01_conversation.ipynb #m0000030
+SESSION_TEXT = '''Date: {date}
+Speakers: {speakers}
+
+{session}'''  # what every prompt about a session shows of it; `session_fields` fills it in
+
+
+def session_fields(session: Session, speakers: Sequence[str] = ()) -> dict[str, str]:
+    "The texts of SESSION_TEXT; a turn shows its own time only where that is not the session's."
+
+    def line(turn):
+        moment = f'[{format_moment(turn.time)}] ' if turn.time and turn.time != session.time else ''
+        return single_line(f'({turn.id}) {moment}{turn.line}')
+
+    return {
+        'date': format_moment(session.time) if session.time else 'not known',
+        'session': '\n'.join(map(line, session.turns)),
+        'speakers': single_line(', '.join(speakers or session.speakers)),
+    }

@@ -6,17 +6,19 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
 from pydantic import BaseModel, Field, ValidationError
 
+from .conversation import Session
+
 # %% auto #0
 __all__ = ['RULES', 'SCHEMA_PROMPT', 'AGAIN_PROMPT', 'NO_INFORMATION', 'ANSWER', 'as_text', 'rule', 'Role', 'Verdict', 'Usage',
-           'Call', 'LMError', 'ReplyError', 'ServerError', 'LM', 'explain_errors', 'RuleLM', 'read_reply',
-           'strict_schema', 'bounded_schema', 'Completion', 'TextLM', 'AnswerReply']
+           'Call', 'LMError', 'ReplyError', 'ServerError', 'LM', 'explain_errors', 'RuleLM', 'read_reply', 'bare_id',
+           'OutputValidator', 'strict_schema', 'bounded_schema', 'Completion', 'TextLM', 'AnswerReply']
 
 # %% ../../nbs/1_core/05_roles.ipynb #a4be6cea
 def as_text(
@@ -322,6 +324,52 @@ def read_reply(
     if any(reply != replies[0] for reply in replies):
         raise ValueError('it has several different replies in it; give one')
     return replies[0]
+
+# %% ../../nbs/1_core/05_roles.ipynb #16a3d153
+def bare_id(id: str) -> str:
+    "An id as a model writes it, without the brackets, blanks and points round it."
+    return id.strip(' ()[].')
+
+
+def _apart(text: str) -> list[str]:
+    "The ids in a text: bare, and cut at commas."
+    return [one for part in re.split('[,;]', text) if (one := bare_id(part))]
+
+# %% ../../nbs/1_core/05_roles.ipynb #0dc9ec55
+class OutputValidator:
+    "The sources of the lines of a reply about one session: cited turns that exist, and notes on those that do not."
+
+    def __init__(self, session: Session):
+        self.session, self.turns, self.notes = (
+            session,
+            {turn.id: turn for turn in session.turns},
+            [],
+        )
+
+    def sources(self, what: str, cited: Sequence[str], words: str) -> tuple[str, ...]:
+        "The turns of the session among those cited; all of them where there are none."
+        ids = [one for text in cited for one in ([text] if text in self.turns else _apart(text))]
+        self.notes += [
+            f'{what}: cites {id!r:.60}, which is no turn of {self.session.id}: {words}'
+            for id in ids
+            if id not in self.turns
+        ]
+        known = tuple(dict.fromkeys(id for id in ids if id in self.turns))
+        if not known:
+            self.notes.append(
+                f'{what}: cites no turn, so it is charged to all {len(self.turns)}: {words}'
+            )
+        return known or tuple(self.turns)
+
+    def origin(self, sources: tuple[str, ...]) -> dict:
+        "Where a line comes from: its turns, its session, when it was said (first), and by whom, if by one."
+        speakers = {self.turns[id].speaker for id in sources}
+        return {
+            'sources': sources,
+            'session': self.session.id,
+            'said': self.turns[sources[0]].time or self.session.time,
+            'speaker': speakers.pop() if len(speakers) == 1 else None,
+        }
 
 # %% ../../nbs/1_core/05_roles.ipynb #0f48a484
 def strict_schema(model: type[BaseModel]) -> dict:

@@ -9,21 +9,23 @@ import json
 import sqlite3
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import closing, contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
-from .conversation import Session
+from .conversation import Session, Snippet
 from .models import canonical_json
 from .retriever import Lock, locked
 from .roles import Usage
+from .time import TimeSpan
 
 # %% auto #0
 __all__ = ['HEAD', 'MemoryFileError', 'ConflictError', 'SessionRow', 'sqlite_errors', 'connect', 'read_head', 'vacuum',
-           'read_memory', 'write_memory', 'DuplicateSession', 'UnknownSession', 'session_digest', 'SessionMemory']
+           'read_memory', 'write_memory', 'check_list', 'SessionExtract', 'DuplicateSession', 'UnknownSession',
+           'session_digest', 'SessionMemory']
 
 # %% ../../nbs/1_core/09_storage.ipynb #684912ec
 class MemoryFileError(ValueError):
@@ -239,6 +241,81 @@ def write_memory(
                 file.execute('INSERT OR REPLACE INTO memory VALUES (?, ?)', (name, value))
         file.execute('COMMIT')
         vacuum(file)
+
+# %% ../../nbs/1_core/09_storage.ipynb #0ff6156d
+def check_list(value: object, kind: type) -> list:
+    "A list of such values; ValueError for anything else."
+    if not isinstance(value, list) or not all(isinstance(one, kind) for one in value):
+        raise ValueError(f'expected a list of {kind.__name__}, got {value!r:.80}')
+    return value
+
+# %% ../../nbs/1_core/09_storage.ipynb #8d8faad6
+_SPANS = ('time', 'start', 'end')
+
+
+def _to_record(item: Snippet) -> dict:
+    "A gist or fact as JSON values."
+    values = dict(vars(item))
+    spans = {name: values[name] for name in _SPANS if values.get(name)}
+    values.update({name: span.isoformat() for name, span in spans.items()})
+    if labels := {
+        name: span.label for name, span in spans.items() if span.label
+    }:  # as a person says them; equal spans may differ in it
+        values['labels'] = labels
+    return values | {
+        'sources': list(item.sources),
+        'said': item.said.isoformat() if item.said else None,
+    }
+
+
+def _from_record(kind: type, record: dict) -> Snippet:
+    "A gist or fact from JSON values."
+    values = record | {'sources': tuple(check_list(record['sources'], str))}
+    if 'predicate' in kind.__dataclass_fields__ and not all(
+        values[name].strip() for name in ('subject', 'predicate', 'object')
+    ):
+        raise ValueError(f'a phrase is empty in {record!r:.80}')
+    labels = dict(values.pop('labels', {}))
+    values.update(
+        {
+            name: replace(TimeSpan.fromisoformat(values[name]), label=labels.get(name))
+            for name in _SPANS
+            if values.get(name)
+        }
+    )
+    return kind(
+        **values | {'said': datetime.fromisoformat(values['said']) if values['said'] else None}
+    )
+
+# %% ../../nbs/1_core/09_storage.ipynb #c4fd1621
+class SessionExtract:
+    "Base of what is taken from a session: lists of contents, named in `parts` with their kinds, and `notes`."
+
+    parts: ClassVar[dict[str, type]]
+
+    def to_json(self) -> str:
+        "As JSON text; `from_json` gives an equal one back."
+        return json.dumps(
+            {
+                **{name: [_to_record(one) for one in getattr(self, name)] for name in self.parts},
+                'notes': list(self.notes),
+            }
+        )
+
+    @classmethod
+    def from_json(cls, text: str) -> SessionExtract:
+        "What `to_json` wrote; ValueError for a text of which none can be made."
+        try:
+            record = json.loads(text)
+            made = {
+                name: tuple(_from_record(kind, one) for one in check_list(record[name], dict))
+                for name, kind in cls.parts.items()
+            }
+            return cls(**made, notes=tuple(check_list(record['notes'], str)))
+        except (KeyError, TypeError, AttributeError, RecursionError, ValueError) as error:
+            raise ValueError(
+                f'{cls.__name__.lower()}: expected what to_json writes, got {text!r:.80}: {error}'
+            ) from None
 
 # %% ../../nbs/1_core/09_storage.ipynb #a0edaadd
 class DuplicateSession(ValueError):

@@ -18,8 +18,8 @@ from .time import find_times, parse_date, TimeSpan
 # %% auto #0
 __all__ = ['STOP_WORDS', 'FRAME', 'SMALL_TALK', 'NUMBER', 'stem', 'tokenize', 'sentences', 'stems', 'keywords', 'recurring_words',
            'content_words', 'named_in', 'speakers_in', 'concerns', 'question_kind', 'Requirement', 'requirements',
-           'coverage', 'reference_day', 'times_of', 'fine_enough', 'supports', 'relevance', 'number_value', 'in_digits',
-           'with_dates', 'read_line']
+           'coverage', 'reference_day', 'times_of', 'event_time', 'fine_enough', 'supports', 'relevance',
+           'number_value', 'in_digits', 'with_dates', 'read_line']
 
 # %% ../../nbs/1_core/03_text.ipynb #m000000d
 STOP_WORDS = frozenset(
@@ -279,6 +279,12 @@ def times_of(snippet: Snippet) -> list[TimeSpan]:
     "The times that the snippet speaks of, in the order of its text. Without a day to reckon from there are none."
     day = reference_day(snippet)
     return [span for _, _, span in _times(snippet.text, day)] if day else []
+
+
+def event_time(gist: Snippet) -> TimeSpan | None:
+    "When a gist happened: the first time in its text that is not just the day of saying, else that day."
+    said = TimeSpan.day(gist.said) if gist.said else None
+    return next((span for span in times_of(gist) if span != said), said)
 
 # %% ../../nbs/1_core/03_text.ipynb #b41622c3
 _LONGEST = {

@@ -8,11 +8,12 @@ from calendar import monthrange
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timedelta
-from functools import cache
+from functools import cache, lru_cache
 
 # %% auto #0
 __all__ = ['GRANULARITIES', 'WEEKDAYS', 'MONTHS', 'SEASONS', 'ONE_DAY', 'NUMBERS', 'ORDINALS', 'SHORT_DAYS', 'SHORT_MONTHS',
-           'TimeSpan', 'phrase', 'format_moment', 'bounds', 'compare', 'parse_datetime', 'find_times', 'parse_date']
+           'TimeSpan', 'phrase', 'format_moment', 'bounds', 'compare', 'parse_datetime', 'find_times', 'parse_date',
+           'read_time']
 
 # %% ../../nbs/1_core/02_time.ipynb #20957314
 GRANULARITIES = ('day', 'weekend', 'week', 'month', 'season', 'year', 'decade', 'span')
@@ -1154,3 +1155,15 @@ def _filling(text, day):
         and not re.search(r'\w', text[end:])
         else None
     )
+
+# %% ../../nbs/1_core/02_time.ipynb #1a3ce922
+@lru_cache(maxsize=20_000)
+def read_time(
+    text: str,
+    day: date | None,  # when it was said; None: only a full date can be read
+) -> TimeSpan | None:
+    "A time in words: a date as it stands, else the first time in it as it was meant on a day; None for no time."
+    found = parse_date(text)
+    if found is None and day:
+        found = next((span for _, _, span in find_times(text, day)), None)
+    return found

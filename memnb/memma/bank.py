@@ -626,7 +626,9 @@ class MemoryBank(Searchable):
                 entry = self._entries[known]
                 action = 'UPDATE' if set(edit.sources) - set(entry.sources) else 'NONE'
                 reason = edit.reason or 'it is there already'
-                edit = replace(edit, action=action, entry=known, text=entry.text, reason=reason)
+                edit = replace(
+                    edit, action=action, entry=known, text=entry.text, speaker=None, reason=reason
+                )
         id = f'm{self._given + 1}' if edit.action == 'ADD' else edit.entry
         after = apply_edit(self._entries.get(id), edit, id, when)
         if after is not None and self._same.get(_entry_key(after), id) != id:

@@ -12,9 +12,9 @@ from itertools import zip_longest
 from pydantic import BaseModel
 
 from ..core.conversation import Session, Turn
-from ..core.extraction import bare_id, OutputValidator, event_time, speakers_of
+from ..core.roles import bare_id, LM, LMError, OutputValidator, Role, RuleLM, Usage
+from ..core.text import event_time
 from ..core.loop import check_count, check_names
-from ..core.roles import LM, LMError, Role, RuleLM, Usage
 from .bank import Change, DuplicateEntry, Edit, Entry, MemoryBank, UnknownEntry
 from .prompts import BEFORE, EditLine, GUIDE, WRITE
 
@@ -141,7 +141,7 @@ def construct(
     Raises `LMError` with all that was spent, and `ValueError` for a session before the last change."""
     check_writing(turns, view, per)
     check_names(speakers)
-    speakers, changes, notes, cost = tuple(speakers) or speakers_of(session), [], [], {}
+    speakers, changes, notes, cost = tuple(speakers) or session.speakers, [], [], {}
     try:
         with bank.transaction():
             bank.apply([], session.time)  # a time that goes back is refused before a model is asked

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ..core.conversation import Conversation, Session
-from ..core.extraction import speakers_of
+
 from ..core.loop import check_count
 from ..core.models import as_lm
 from ..core.roles import Call, LM, LMError, Role, RuleLM, Usage
@@ -151,7 +151,7 @@ class MemMA(Coordinated):
 
     def _people(self, session: Session) -> tuple[str, ...]:
         "Return who takes part, with those who speak in a session."
-        return tuple(dict.fromkeys((*self.speakers, *speakers_of(session))))
+        return tuple(dict.fromkeys((*self.speakers, *session.speakers)))
 
     def remember(self, session: Session) -> SessionResult:
         """Write a session, probe and repair it, and commit all of it or nothing.

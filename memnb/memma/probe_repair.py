@@ -23,10 +23,18 @@ from memnb.core.conversation import (
     Turn,
     turn_snippets,
 )
-from ..core.extraction import bare_id, event_time, speakers_of
+from ..core.roles import ANSWER, bare_id, LM, LMError, Role, RuleLM, Usage
+from memnb.core.text import (
+    content_words,
+    coverage,
+    event_time,
+    in_digits,
+    NUMBER,
+    sentences,
+    stems,
+    with_dates,
+)
 from ..core.loop import check_count, check_names
-from ..core.roles import ANSWER, LM, LMError, Role, RuleLM, Usage
-from ..core.text import content_words, coverage, in_digits, NUMBER, sentences, stems, with_dates
 from ..core.time import TimeSpan
 from ..core.trace import count_of
 from .bank import DuplicateEntry, Edit, Entry, MemoryBank, TalkStore
@@ -239,7 +247,7 @@ class Grounding:
         self, session: Session, related: Sequence[Turn] = (), speakers: Sequence[str] = ()
     ):
         self.session, self.related, self.notes = session, tuple(related), []
-        self.speakers = tuple(speakers) or speakers_of(session)
+        self.speakers = tuple(speakers) or session.speakers
         own = [replace(turn, time=turn.time or session.time) for turn in session.turns]
         self.turns = {turn.id: turn for turn in (*self.related, *own)}
 

@@ -12,8 +12,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, BeforeValidator
 
-from ..core.conversation import Session, single_line
-from ..core.extraction import session_fields, SESSION_TEXT
+from ..core.conversation import Session, session_fields, SESSION_TEXT, single_line
 from ..core.roles import as_text, Role
 from ..core.text import speakers_in
 from ..core.time import format_moment

@@ -12,18 +12,22 @@ from datetime import datetime
 
 from pydantic import BaseModel
 
-from ..core.conversation import Session
-from memnb.core.extraction import (
+from ..core.conversation import Session, session_fields, SESSION_TEXT
+from memnb.core.roles import (
+    ANSWER,
+    AnswerReply,
+    LM,
+    LMError,
+    NO_INFORMATION,
     OutputValidator,
-    event_time,
-    read_time,
-    session_fields,
-    SESSION_TEXT,
-    SessionExtract,
+    Role,
+    RuleLM,
+    Usage,
 )
+from ..core.storage import SessionExtract
+from ..core.text import event_time
+from ..core.time import bounds, parse_datetime, read_time
 from ..core.loop import check_names, choice_of, Observation, seen_lines, call_text
-from ..core.roles import ANSWER, AnswerReply, LM, LMError, NO_INFORMATION, Role, RuleLM, Usage
-from ..core.time import bounds, parse_datetime
 from ..core.trace import Text
 from .facts import Fact, Gist
 

@@ -11,10 +11,9 @@ from dataclasses import replace
 from datetime import date
 
 from ..core.conversation import Session, Snippet, Turn
-from ..core.extraction import event_time, speakers_of
-from ..core.roles import NO_INFORMATION, rule
 from memnb.core.text import (
     content_words,
+    event_time,
     in_digits,
     keywords,
     named_in,
@@ -30,6 +29,7 @@ from memnb.core.text import (
     tokenize,
     with_dates,
 )
+from ..core.roles import NO_INFORMATION, rule
 from ..core.time import find_times, parse_date, TimeSpan
 from ..memma.bank import Entry
 from ..memma.probe_repair import covers, merge_texts, same_occasion, substance
@@ -133,7 +133,7 @@ def guide_rule(
     chunk: Session, view: Sequence[Entry] = (), speakers: Sequence[str] = ()
 ) -> GuidanceReply:
     "Answer the meta-thinker's role: the gists of a chunk, and points of redundancy, conflict and importance."
-    people = tuple(dict.fromkeys((*speakers, *speakers_of(chunk))))
+    people = tuple(dict.fromkeys((*speakers, *chunk.speakers)))
     told = {turn.id: turn.speaker for turn in chunk.turns}
     facts = [
         StatedFact(text=gist.text, speaker=told[gist.turns[0]], turns=gist.turns)
@@ -469,7 +469,7 @@ def probes_rule(
     speakers: Sequence[str] = (),
 ) -> ProbesReply:
     "Answer the role of probes: one for a time, one across sessions and three single in five, where there are such; no turn twice."
-    names = tuple(dict.fromkeys((*speakers, *speakers_of(session))))
+    names = tuple(dict.fromkeys((*speakers, *session.speakers)))
     lines = _of_session(session, related, names) + _across(session, related, names)
     pools = {kind: [line for line in lines if line.kind == kind] for kind in KINDS}
     chosen, used = [], set()

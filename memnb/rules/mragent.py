@@ -16,7 +16,15 @@ from functools import cache, lru_cache
 import numpy as np
 
 from ..core.conversation import Session, Snippet, Turn
-from ..core.extraction import _listeners, speakers_of
+from memnb.rules.text import (
+    ENOUGH,
+    extract_answer,
+    is_met,
+    is_participle,
+    is_past,
+    PART,
+    third_person,
+)
 from ..core.loop import untried_calls
 from ..core.roles import AnswerReply, rule
 from memnb.core.text import (
@@ -37,18 +45,20 @@ from memnb.core.text import (
     with_dates,
 )
 from ..core.time import bounds, ORDINALS, phrase, TimeSpan
-from memnb.mragent.cues import (
+from memnb.mragent.graph import (
     _LEAN,
     _opened,
     _TIMES,
     BASES,
     central_words,
+    cue_id,
     cues_in,
     DOUBT,
+    Episode,
+    time_cues,
     titles_of,
     unit_rows,
 )
-from ..mragent.graph import cue_id, Episode, time_cues
 from memnb.mragent.prompts import (
     ASPECTS,
     CuesReply,
@@ -64,15 +74,6 @@ from memnb.mragent.prompts import (
 from ..mragent.tools import call_of
 from ..retrieval.vectors import without_names, WordLlamaEmbedder
 from .remem import _is_question, _times, day_said, retold
-from memnb.rules.text import (
-    ENOUGH,
-    extract_answer,
-    is_met,
-    is_participle,
-    is_past,
-    PART,
-    third_person,
-)
 
 # %% auto #0
 __all__ = ['LEAST', 'SAID', 'FEW', 'things_in', 'tag_words', 'asked_before', 'segment_rule', 'tag_rule', 'aspects_near', 'Remark',
@@ -131,7 +132,7 @@ def asked_before(session: Session, turn_id: str) -> str:
     place = ids.index(turn_id) if turn_id in ids else 0
     if not place:
         return ''
-    turn, before, names = session.turns[place], session.turns[place - 1], speakers_of(session)
+    turn, before, names = session.turns[place], session.turns[place - 1], session.speakers
     first = next((one for one in sentences(turn.text) if content_words(one, names)), '')
     return before.text if '?' in before.text or _LEAN.match(_opened(first, names)) else ''
 
@@ -139,7 +140,7 @@ def asked_before(session: Session, turn_id: str) -> str:
 @rule('segment')
 def segment_rule(session: Session, speakers: Sequence[str] = ()) -> EpisodesReply:
     "Answer the role of episodes: each turn with content, retold."
-    names = tuple(dict.fromkeys((*speakers, *speakers_of(session))))
+    names = tuple(dict.fromkeys((*speakers, *session.speakers)))
     told = {turn.id: ' '.join(retold(turn, session, names)) for turn in session.turns}
     told = {id: text for id, text in told.items() if text}
     titles = titles_of(list(told.values()), names=names)
@@ -161,7 +162,7 @@ def tag_rule(
     episodes: Sequence[Episode], session: Session, speakers: Sequence[str] = ()
 ) -> TagsReply:
     "Answer the role of tags: the most central things of an episode as its tag; its words and those that it borrows as cues."
-    people, lines = tuple(dict.fromkeys((*speakers, *speakers_of(session)))), []
+    people, lines = tuple(dict.fromkeys((*speakers, *session.speakers))), []
     everything = ' '.join(turn.content for turn in session.turns)
     said, things, small = Counter(tokenize(everything)), things_in(everything), _small(everything)
     for episode in episodes:
@@ -264,7 +265,7 @@ def remarks(session: Session, people: Sequence[str]) -> Iterator[Remark]:
     for turn in session.turns:
         for sentence in sentences(turn.text):
             if not _is_question(sentence):
-                told = third_person(sentence, turn.speaker, _listeners(turn, people))
+                told = third_person(sentence, turn.speaker, people)
                 named = sorted((told.find(name), name) for name in names if name and name in told)
                 yield Remark(
                     turn, named[0][1] if named else turn.speaker, told, day_said(turn, session)
@@ -364,7 +365,7 @@ def _since(remark: Remark) -> str | None:
 @rule('units')
 def units_rule(session: Session, speakers: Sequence[str] = ()) -> UnitsReply:
     "Answer the role of semantic units: what is stated of somebody, in the slot that it fills or under its nearest aspect."
-    people, lines = tuple(dict.fromkeys((*speakers, *speakers_of(session)))), []
+    people, lines = tuple(dict.fromkeys((*speakers, *session.speakers))), []
     names = (*people, *third_names(session, people))
     found = [(remark, list(slots_of(remark, names))) for remark in remarks(session, people)]
     kept = [(remark, filled) for remark, filled in found if filled or not remark.fleeting]

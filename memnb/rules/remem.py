@@ -12,7 +12,17 @@ from datetime import date
 from functools import lru_cache
 
 from ..core.conversation import Session, Snippet, Turn
-from ..core.extraction import _listeners, speakers_of
+from memnb.rules.text import (
+    ADVERB,
+    AUXILIARIES,
+    BE,
+    extract_answer,
+    HAVE,
+    is_participle,
+    is_past,
+    NO_VERBS,
+    third_person,
+)
 from memnb.core.loop import (
     ToolCall,
     Observation,
@@ -36,17 +46,6 @@ from memnb.core.text import (
 from ..core.time import bounds, find_times, parse_date, phrase, TimeSpan
 from ..remem.facts import Fact, Gist
 from ..remem.prompts import FactLine, FactsReply, GistLine, GistsReply, TimelineReply
-from memnb.rules.text import (
-    ADVERB,
-    AUXILIARIES,
-    BE,
-    extract_answer,
-    HAVE,
-    is_participle,
-    is_past,
-    NO_VERBS,
-    third_person,
-)
 
 # %% auto #0
 __all__ = ['units', 'narrated', 'day_said', 'retold', 'gists_rule', 'clauses', 'facts_rule', 'Event', 'Asked', 'read_question',
@@ -92,7 +91,7 @@ def day_said(turn: Turn, session: Session) -> date | None:
 
 def retold(turn: Turn, session: Session, names: tuple[str, ...]) -> list[str]:
     "Return the gists of a turn: its units in the third person with dates in brackets, and its picture."
-    others, day = _listeners(turn, names), day_said(turn, session)
+    others, day = names, day_said(turn, session)
     texts = [with_dates(narrated(unit, turn.speaker, others), day) for unit in units(turn, names)]
     return texts + ([f'{turn.speaker} shares {turn.caption}.'] if turn.caption else [])
 
@@ -100,7 +99,7 @@ def retold(turn: Turn, session: Session, names: tuple[str, ...]) -> list[str]:
 @rule('gists')
 def gists_rule(session: Session, speakers: Sequence[str] = ()) -> GistsReply:
     "Answer the role of gists: the units of each turn in the third person, with dates in brackets."
-    names = tuple(dict.fromkeys((*speakers, *speakers_of(session))))
+    names = tuple(dict.fromkeys((*speakers, *session.speakers)))
     return GistsReply(
         gists=[
             GistLine(text=text, turns=[turn.id])
@@ -351,11 +350,9 @@ def facts_rule(
     speakers: Sequence[str] = (),
 ) -> FactsReply:
     "Answer the role of facts: the clauses of each turn, and the pictures that were shared."
-    names, lines = tuple(dict.fromkeys((*speakers, *speakers_of(session)))), []
+    names, lines = tuple(dict.fromkeys((*speakers, *session.speakers))), []
     for turn in session.turns:
-        for clause in clauses(
-            turn.text, turn.speaker, day_said(turn, session), _listeners(turn, names)
-        ):
+        for clause in clauses(turn.text, turn.speaker, day_said(turn, session), names):
             lines.append(clause.model_copy(update={'turns': [turn.id]}))
         if turn.caption:
             lines.append(

@@ -11,7 +11,7 @@ import statistics
 import time
 
 from memnb.retrieval.vectors import _wordllama
-from memnb.mragent.cues import Labels
+from memnb.mragent.graph import Labels
 
 
 def seconds(do) -> float:

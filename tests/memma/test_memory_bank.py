@@ -700,3 +700,10 @@ def test_when_it_was_said_may_differ_from_when_it_is_recorded():
     assert bank[change.entry].said == said and change.when == when
     [change] = bank.apply([Edit('UPDATE', 'Ana lost a red kayak.', change.entry)], when)
     assert bank[change.entry].said == when
+
+
+def test_an_equal_entry_gets_the_sources_and_keeps_its_spelling():
+    bank = MemoryBank()
+    bank.add('boat', speaker='ana')
+    again = bank.add('Boat', speaker='Ana', sources=['D1:1'])
+    assert (again.text, again.speaker, again.sources, len(bank)) == ('boat', 'ana', ('D1:1',), 1)

@@ -10,15 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fakes import Letters
-from memnb.mragent.activation import _ASPECT, _aspect_scores, _CONTEXT, _LIKE, _MOST, _NEAR, _PERSON, _TAG, _time_ids, Activation
-from memnb.mragent.prompts import ASPECTS
-from memnb.mragent.graph import cue_id, Episode, SemanticUnit
-from memnb.mragent.graph import Branch
+from memnb.mragent.loop import _ASPECT, _aspect_scores, _CONTEXT, _LIKE, _MOST, _NEAR, _PERSON, _TAG, _time_ids, Activation
+from memnb.mragent.prompts import ASPECTS, Recollection
+from memnb.mragent.graph import Branch, cue_id, Episode, SemanticUnit
 from memnb.mragent.tools import CueTagGraph
 from memnb.retrieval.vectors import without_names, WordLlamaEmbedder
-from memnb.mragent.prompts import Recollection
-from memnb.core.time import MONTHS
-from memnb.core.time import parse_date, TimeSpan
+from memnb.core.time import MONTHS, parse_date, TimeSpan
 
 NAMES = ('Ada', 'Bo Finn')
 WORDS = ('boat', 'boats', 'ship', 'concert', 'concertina', 'music', 'Ada', 'bo finn', 'lesson', '2024')

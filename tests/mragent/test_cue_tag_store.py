@@ -11,15 +11,13 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from fakes import Letters
 from strikes import Struck, watched
 
-from memnb.mragent.graph import cue_id, Episode, SemanticUnit
+from memnb.mragent.graph import cue_id, Episode, Labels, SemanticUnit
 from memnb.core.conversation import Session, Turn
 from memnb.mragent.tools import CueTagGraph
-from memnb.mragent.cues import Labels
-from memnb.core.storage import MemoryFileError
+from memnb.core.storage import DuplicateSession, MemoryFileError, UnknownSession
 from memnb.retrieval.bm25 import DuplicateSnippet
 from memnb.mragent.prompts import Recollection
 from memnb.core.roles import Call, LM, LMError, ServerError, Usage
-from memnb.core.storage import DuplicateSession, UnknownSession
 
 NAMES = ('S0', 'S1', 'S2', 'S3')
 MONTHS = ('January', 'February', 'March')

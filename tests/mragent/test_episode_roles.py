@@ -6,15 +6,11 @@ from itertools import combinations
 import numpy as np
 from hypothesis import example, given, strategies as st
 
-from memnb.mragent.graph import cue_id, Episode
+from memnb.mragent.graph import _long_names, _word_vector, BASES, central_words, cue_id, cues_in, Episode, titles_of
 from memnb.core.conversation import Session, Turn
-from memnb.mragent.cues import _long_names, _word_vector, BASES, central_words, cues_in, titles_of
-from memnb.rules.mragent import tag_words, things_in
-from memnb.mragent.prompts import SEGMENT, TAG
-from memnb.rules.mragent import asked_before, segment_rule, tag_rule
-from memnb.core.text import tokenize
-from memnb.core.text import FRAME, SMALL_TALK
-from memnb.mragent.prompts import recollect
+from memnb.rules.mragent import asked_before, segment_rule, tag_rule, tag_words, things_in
+from memnb.mragent.prompts import recollect, SEGMENT, TAG
+from memnb.core.text import FRAME, SMALL_TALK, tokenize
 from memnb.core.roles import RuleLM
 
 NAMES = ('Tobin', 'Zofia', 'Nell')

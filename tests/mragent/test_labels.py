@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from memnb.mragent.graph import cue_id
+from memnb.mragent.graph import cue_id, Labels
 from memnb.retrieval.vectors import EmbedderMismatch
-from memnb.mragent.cues import Labels
 
 POOL = ('boat', 'Boat', 'boats', 'red boat', 'Red Boats', 'red', 'blue boat', 'blue', 'sea', 'Sea side', 'seaside', 'a red sea', 'of', '!?', '?!', 'Of')
 THRESHOLDS = (None, -1.0, .2003, .5003, .7003, .9003)  # no cosine of small whole numbers

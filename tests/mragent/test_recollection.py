@@ -5,12 +5,10 @@ from datetime import date, datetime
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from memnb.mragent.graph import Episode, SemanticUnit
+from memnb.mragent.graph import cues_in, Episode, SemanticUnit
 from memnb.core.conversation import Session, Turn
-from memnb.mragent.cues import cues_in
-from memnb.mragent.prompts import EpisodesReply, TagsReply
+from memnb.mragent.prompts import EpisodesReply, recollect, Recollection, TagsReply
 from memnb.core.models import ScriptedLM
-from memnb.mragent.prompts import recollect, Recollection
 from memnb.core.roles import Call, LM, ServerError, Usage
 from memnb.core.time import TimeSpan
 

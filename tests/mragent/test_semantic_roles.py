@@ -5,17 +5,13 @@ from datetime import date, datetime, timedelta
 import numpy as np
 from hypothesis import given, settings, strategies as st
 
-from memnb.mragent.prompts import ASPECTS
-from memnb.rules.mragent import aspects_near
+from memnb.mragent.prompts import ASPECTS, UNITS, UnitsReply
+from memnb.rules.mragent import aspects_near, FEW, remarks, slots_of, third_names, topics_rule, units_rule
 from memnb.mragent.graph import Episode
 from memnb.core.conversation import Session, Turn
-from memnb.core.extraction import read_time
+from memnb.core.time import read_time
 from memnb.core.text import sentences
-from memnb.rules.mragent import remarks, third_names
 from memnb.core.roles import RuleLM
-from memnb.mragent.prompts import UNITS, UnitsReply
-from memnb.rules.mragent import FEW, topics_rule, units_rule
-from memnb.rules.mragent import slots_of
 
 PEOPLE = ('Tobin', 'Zofia')
 DAY = date(2024, 5, 15)

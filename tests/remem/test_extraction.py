@@ -8,13 +8,12 @@ from hypothesis import given, strategies as st
 
 from memnb.core.conversation import Session, Turn
 from memnb.evaluation.datasets import load_sample
-from memnb.core.extraction import event_time
+from memnb.core.text import event_time, tokenize
 from memnb.remem.prompts import Extract, extract
-from memnb.core.extraction import speakers_of
+
 from memnb.rules.remem import gists_rule
 from memnb.remem.facts import Fact, Gist
 from memnb.retrieval.vectors import HybridIndex
-from memnb.core.text import tokenize
 from memnb.core.models import ScriptedLM
 from memnb.core.roles import ServerError, Usage
 from memnb.core.time import find_times, TimeSpan
@@ -37,7 +36,7 @@ def words_of(text, names):
 
 @given(SESSIONS)
 def test_no_turn_and_no_word_is_lost(session):
-    names, lines = speakers_of(session), gists_rule(session).gists
+    names, lines = session.speakers, gists_rule(session).gists
     for turn in session.turns:
         mine = ' '.join(line.text for line in lines if turn.id in line.turns)
         wanted = words_of(turn.text, names)
