@@ -3,5 +3,4 @@
 stores        SQLite, pandas, Qdrant, LangChain, LlamaIndex, LangGraph, mem0, graphiti
 frameworks    LangChain retriever, LangGraph graph, function calling
 mcp_server    a memory for an assistant
-small_models  a model on this machine; prompts in parts
 """

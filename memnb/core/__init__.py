@@ -1,12 +1,11 @@
 """What every method stands on: records, time, models, roles, loops, traces, storage.
 
-conversation  turns, sessions, questions, snippets; chunking
+conversation  turns, sessions, questions, snippets; chunking; a session in a prompt
 time          spans of time; time expressions in a sentence
 text          stems, keywords, requirements, support, by rule
 retriever     the search protocol; any store; the turn budget
-roles         typed questions to a model; reading replies
-models        scripted, served and recorded language models
-extraction    a session in a prompt; validation of cited turns
+roles         typed questions to a model; reading replies and the ids they cite
+models        scripted, served, local and recorded language models
 trace         the record of an answered question
 loop          tools, the run of a question, the base of all methods
 storage       memories that add, forget, save and reopen

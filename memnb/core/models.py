@@ -4,17 +4,24 @@
 from __future__ import annotations
 
 import hashlib
+import importlib.util
 import json
 import math
 import os
 import re
+import secrets
 import sqlite3
+import subprocess
+import sys
+import tempfile
+import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from copy import copy
 from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
+from threading import Timer
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -37,8 +44,8 @@ from memnb.core.roles import (
 )
 
 # %% auto #0
-__all__ = ['ScriptedLM', 'FunctionLM', 'as_lm', 'OpenAILM', 'canonical_json', 'request_of', 'key_of', 'RecordError',
-           'MissingRecord', 'RecordedLM']
+__all__ = ['BOUNDS', 'ScriptedLM', 'FunctionLM', 'as_lm', 'OpenAILM', 'LocalServer', 'canonical_json', 'request_of', 'key_of',
+           'RecordError', 'MissingRecord', 'RecordedLM']
 
 # %% ../../nbs/1_core/06_models.ipynb #18ab4b35
 class ScriptedLM(TextLM):
@@ -314,6 +321,108 @@ class OpenAILM(TextLM):
             bad_schema = bad_schema or 'invalid schema' in str(result).lower()
         reason = self._server.clean(f'{type(result).__name__}: {result}')
         raise ServerError(f'{self.name} at {self._server.url}: {reason[:300]}')
+
+# %% ../../nbs/1_core/06_models.ipynb #87763516
+BOUNDS = 160, 4  # for small models: characters of a text, items of a list
+
+
+def _serve() -> None:
+    """In a process of its own: serve a model until stdin ends. The address goes to stdout, llama.cpp's output to stderr."""
+    out = os.fdopen(os.dup(1), 'w')
+    os.dup2(2, 1)
+    wanted = json.loads(sys.stdin.readline())
+    from xllamacpp import CommonParams, Server
+
+    params = CommonParams()
+    params.model.path, params.hostnames, params.port = wanted['file'], ['127.0.0.1'], 0
+    params.api_keys, params.n_ctx, params.offline, params.ui = (
+        [wanted['key']],
+        wanted['context'],
+        True,
+        False,
+    )
+    params.cpuparams.n_threads = params.cpuparams_batch.n_threads = wanted['threads']
+    params.cache_ram_mib = 1024  # prompts of a role begin alike, and are read once
+    server = Server(params)
+    print(json.dumps({'url': f'{server.listening_address}/v1'}), file=out, flush=True)
+    sys.stdin.read()
+    os._exit(0)
+
+
+class LocalServer:
+    """llama.cpp's server over a GGUF file, from `with` to the end of its block. A ValueError for a file that is not one."""
+
+    def __init__(
+        self,
+        file: str | Path,
+        context: int = 8192,  # tokens of prompt and reply together
+        threads: int | None = None,  # None: as many as there are cores
+        patience: float = 300,  # seconds until the model must be loaded
+    ):
+        self.file, self.context, self.patience = Path(file), context, patience
+        self.threads, self.key, self.url = (
+            threads or os.cpu_count() or 1,
+            secrets.token_hex(16),
+            None,
+        )
+        if not self.file.is_file():
+            raise ValueError(f'{file}: expected a model in a GGUF file, and no such file is there')
+        with open(self.file, 'rb') as model:
+            if model.read(4) != b'GGUF':
+                raise ValueError(f'{file}: expected a model in a GGUF file, and it is none')
+
+    def __enter__(self) -> LocalServer:
+        """Start the server. An ImportError without xllamacpp, a `ServerError` where it does not start."""
+        if importlib.util.find_spec('xllamacpp') is None:
+            raise ImportError(
+                "a local model needs xllamacpp; this installs it: pip install 'memnb[local]'"
+            )
+        orders = {
+            'file': str(self.file.resolve()),
+            'key': self.key,
+            'context': self.context,
+            'threads': self.threads,
+        }
+        self._log = tempfile.TemporaryFile()
+        self._process = subprocess.Popen(
+            [sys.executable, '-c', 'from memnb.core.models import _serve; _serve()'],
+            text=True,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._log,
+        )
+        timer = Timer(self.patience, self._process.kill)
+        latest = time.monotonic() + self.patience
+        timer.start()
+        try:
+            self._process.stdin.write(json.dumps(orders) + '\n')
+            self._process.stdin.flush()
+            self.url = json.loads(self._process.stdout.readline())['url']
+        except (OSError, ValueError):
+            self.__exit__()
+            self._log.seek(0)
+            said = self._log.read().decode('utf-8', 'replace').strip()[-300:] or 'it said nothing'
+            late = f' within {self.patience:g} s' if time.monotonic() > latest else ''
+            raise ServerError(f'{self.file}: the server did not start{late}: {said}') from None
+        finally:
+            timer.cancel()
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        """End the server; it has ten seconds to end by itself."""
+        with suppress(OSError):  # it ended before it read what was written
+            self._process.stdin.close()
+        self._process.stdout.close()
+        try:
+            self._process.wait(10)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+    def lm(self, **options: Any) -> OpenAILM:
+        """Return the served model, with the bounds that a small model needs; `options` as `OpenAILM` has them."""
+        usual = {'bounds': BOUNDS, 'logprobs': True, 'max_tokens': 500, 'timeout': 600}
+        return OpenAILM(self.file.stem, self.url, self.key, **usual | options)
 
 # %% ../../nbs/1_core/06_models.ipynb #793b2ba3
 def canonical_json(

@@ -19,7 +19,7 @@ if not all(find_spec(name) for name in FOREIGN):
 def test_no_module_imports_a_foreign_package():
     found = pkgutil.walk_packages(memnb.__path__, 'memnb.')
     modules = sorted(module.name for module in found if not module.name.startswith(('memnb.evaluation', 'memnb.views')))
-    assert {'memnb.adapters.stores', 'memnb.adapters.frameworks', 'memnb.adapters.mcp_server', 'memnb.adapters.small_models', 'memnb.cli'} <= set(modules)
+    assert {'memnb.adapters.stores', 'memnb.adapters.frameworks', 'memnb.adapters.mcp_server', 'memnb.cli'} <= set(modules)
     code = f'import importlib, json, sys\nfor name in {modules!r}: importlib.import_module(name)\nprint(json.dumps(sorted(sys.modules)))'
     loaded = json.loads(subprocess.run([sys.executable, '-c', code], capture_output=True, text=True, check=True, timeout=120).stdout)
     assert not set(FOREIGN) & {name.split('.')[0] for name in loaded}

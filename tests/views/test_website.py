@@ -11,7 +11,7 @@ import pytest
 from memnb.views.site import _mathml, build_site, write_source
 
 NBS = Path(__file__).parents[2] / 'nbs'
-CHAPTERS = ('8_use/07_graph_explorer', '8_use/08_cli')
+CHAPTERS = ('8_use/06_graph_explorer', '8_use/07_cli')
 
 
 class Links(HTMLParser):
@@ -56,7 +56,7 @@ def site(tmp_path_factory):
     for name in CHAPTERS:
         (nbs / name).parent.mkdir(exist_ok=True)
         shutil.copy(NBS / f'{name}.ipynb', nbs / f'{name}.ipynb')
-    page = {'cell_type': 'markdown', 'metadata': {}, 'source': '# memnb\n\nSee `8_use/08_cli`, and $E_k \\subseteq E$.'}
+    page = {'cell_type': 'markdown', 'metadata': {}, 'source': '# memnb\n\nSee `8_use/07_cli`, and $E_k \\subseteq E$.'}
     hidden = {'cell_type': 'code', 'metadata': {}, 'outputs': [], 'execution_count': None, 'source': '#| hide\nsecret = 1'}
     (nbs / 'index.ipynb').write_text(json.dumps({'cells': [page, hidden], 'metadata': {}, 'nbformat': 4, 'nbformat_minor': 5}))
     build_site(out, nbs)
@@ -68,7 +68,7 @@ def test_the_site_has_a_page_for_each_notebook_and_module_and_no_dead_link(site)
     assert {'index.html', *(f'{name}.html' for name in CHAPTERS), 'api/memnb.cli.html', 'api/memnb.views.graph.html'} <= pages
     assert list(faults_of(site)) == []
     index = (site / 'index.html').read_text()
-    assert 'href="8_use/08_cli.html"' in index and '<math' in index and 'secret' not in index
+    assert 'href="8_use/07_cli.html"' in index and '<math' in index and 'secret' not in index
     assert 'nodes to highlight' in (site / 'api/memnb.views.graph.html').read_text()  # a comment beside a parameter
 
 
