@@ -11,12 +11,9 @@ import json
 import os
 import re
 import signal
-import sqlite3
 import sys
 import threading
-import time
-from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Collection
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_type_hints
@@ -28,27 +25,27 @@ from .stores import needs
 from ..core.conversation import content_id, Conversation, Session, Snippet, Turn, UnknownTurn
 from ..core.loop import day_of, ToolError
 from ..core.retriever import Hit, Searchable
-from ..core.storage import connect, HEAD, MemoryFileError, read_head, sqlite_errors
+from ..core.storage import MemoryFile, MemoryFileError, seal, UNSWEPT
 from ..core.time import parse_datetime, TimeSpan
 from ..core.trace import mend, Trace
 from ..retrieval.vectors import HybridIndex
 
 # %% ../../nbs/8_use/03_mcp_server.ipynb #d969fef9
 _TABLES = (
-    *HEAD,
-    "INSERT INTO memory VALUES ('kind', 'turns')",
     'CREATE TABLE turns (number INTEGER PRIMARY KEY AUTOINCREMENT, session TEXT NOT NULL, speaker TEXT NOT NULL, '
-    'text TEXT NOT NULL, said TEXT)',
+    'text TEXT NOT NULL, said TEXT, checksum TEXT)',
 )
-_SELECT = 'SELECT number, session, speaker, text, said FROM turns '
+_SELECT = 'SELECT number, session, speaker, text, said, checksum FROM turns '
 _NAMED = "'T' || number IN (SELECT value FROM json_each(?)) "
 
 
-def _snippet(number: int, session: str, speaker: str, text: str, said: str | None) -> Snippet:
+def _snippet(
+    number: int, session: str, speaker: str, text: str, said: str | None, checksum: str
+) -> Snippet:
     """A row of the table as it is searched. A `MemoryFileError` for a damaged one."""
     try:
-        if not (isinstance(session, str) and isinstance(speaker, str)):
-            raise TypeError(f'expected texts, got {session!r:.80} and {speaker!r:.80}')
+        if checksum != seal(number, session, speaker, text, said):
+            raise ValueError('it is not as it was written')
         moment = datetime.fromisoformat(said) if said else None
         day = TimeSpan.day(moment.date()) if moment else None
         return Snippet(
@@ -62,75 +59,29 @@ class TurnStore(Searchable):
     """Turns in one SQLite file, shared by threads and processes, with an index over them. A `MemoryFileError` for a bad file."""
 
     def __init__(self, path: str | Path):
-        self.path, self._lock = Path(path), threading.RLock()
+        self.path, self._file = Path(path), MemoryFile(path, 'turns', _TABLES)
+        self._lock = self._file.lock
         self._index, self._names, self._seen = HybridIndex(), [], None
-        connect(path, 'rwc').close()  # refuses a file that is not SQLite's
-        with sqlite_errors(path):
-            self._file = sqlite3.connect(
-                path, timeout=30, isolation_level=None, check_same_thread=False
-            )
-        try:
-            self._prepare()
-        except BaseException:
-            self._file.close()
-            raise
-
-    def _prepare(self) -> None:
-        """Make the tables of a new file, and refuse a file of another kind."""
-        with self._transaction() as file:
-            if read_head(file, self.path, 'turns') is None:
-                for statement in _TABLES:
-                    file.execute(statement)
-        with sqlite_errors(self.path):
-            self._file.execute('PRAGMA secure_delete = ON')
-            for attempt in range(
-                3_000
-            ):  # SQLite does not wait by itself while another process does the same
-                try:
-                    self._file.execute('PRAGMA journal_mode = WAL').fetchall()
-                    break
-                except sqlite3.OperationalError:
-                    time.sleep(0.01)
-        self._vacuum()
-
-    @contextmanager
-    def _transaction(self, begin: str = 'BEGIN IMMEDIATE') -> Iterator[sqlite3.Connection]:
-        """Everything that is executed inside, or nothing."""
-        with self._lock, sqlite_errors(self.path):
-            try:
-                self._file.execute(begin)
-                yield self._file
-                self._file.execute('COMMIT')
-            finally:
-                if self._file.in_transaction:
-                    self._file.execute('ROLLBACK')
-
-    def _vacuum(self) -> None:
-        """Remove every copy of what was deleted, unless another process is in the way: then the next opener does it."""
-        with self._lock, suppress(sqlite3.OperationalError):
-            mark = self._file.execute("SELECT value FROM memory WHERE name = 'unswept'").fetchone()
-            if mark:
-                self._file.execute('VACUUM')
-                self._file.execute(
-                    "DELETE FROM memory WHERE name = 'unswept' AND value = ?", mark
-                )  # no later mark
-            self._file.execute('PRAGMA wal_checkpoint(TRUNCATE)').fetchall()
 
     def remember(self, text: str, speaker: str = '', said: datetime | None = None) -> Turn:
         """Store a turn and return it with its id; when this returns, it is on the disk."""
         Turn('T0', speaker, text, said)  # checks the types
         session = said.date().isoformat() if said else 'undated'
-        with self._transaction() as file:
+        with self._file.transaction() as file:
             row = (session, speaker, text, said.isoformat() if said else None)
             number = file.execute(
                 'INSERT INTO turns (session, speaker, text, said) VALUES (?, ?, ?, ?)', row
             ).lastrowid
+            file.execute(
+                'UPDATE turns SET checksum = ? WHERE number = ?', (seal(number, *row), number)
+            )
+        self._file.sweep(wait=False)
         return Turn(f'T{number}', speaker, text, said)
 
     def forget(self, ids: Collection[str] = (), session: str | None = None) -> list[Snippet]:
-        """Delete turns and a session, all or none, from the table and the bytes of the file; return them. Raises `UnknownTurn`."""
+        """Delete turns and a session, all or none, from the table and the bytes of the file; return them. Raises `UnknownTurn`, and `MemoryFileError` while another process reads."""
         chosen = [json.dumps(list(ids)), session]
-        with self._transaction() as file:
+        with self._file.transaction() as file:
             gone = [
                 _snippet(*row)
                 for row in file.execute(
@@ -143,13 +94,13 @@ class TurnStore(Searchable):
             if session is not None and session not in {one.session for one in gone}:
                 raise UnknownTurn(f'no session {session!r:.80} here; nothing was forgotten')
             file.execute(f'DELETE FROM turns WHERE {_NAMED} OR session = ?', chosen)
-            file.execute("INSERT OR REPLACE INTO memory VALUES ('unswept', hex(randomblob(8)))")
-        self._vacuum()
+            file.execute(UNSWEPT)
+        self._file.sweep()
         return gone
 
     def turns(self, ids: Collection[str]) -> list[Snippet]:
         """Return those of the turns that are there, oldest first."""
-        with self._transaction('BEGIN') as file:
+        with self._file.transaction('DEFERRED') as file:
             return [
                 _snippet(*row)
                 for row in file.execute(
@@ -159,7 +110,7 @@ class TurnStore(Searchable):
 
     def conversation(self) -> Conversation:
         """Return all turns as a conversation with a session for each day."""
-        with self._transaction('BEGIN') as file:
+        with self._file.transaction('DEFERRED') as file:
             found = [_snippet(*row) for row in file.execute(f'{_SELECT} ORDER BY session, number')]
         days: dict[str, list[Turn]] = {}
         for one in found:
@@ -173,8 +124,8 @@ class TurnStore(Searchable):
 
     def version(self) -> tuple[int, int]:
         """Return a pair that changes with every change, whichever process made it."""
-        with self._lock, sqlite_errors(self.path):
-            return self._file.execute('PRAGMA data_version').fetchone()[0], self._file.total_changes
+        with self._file.transaction('DEFERRED') as file:
+            return file.execute('PRAGMA data_version').fetchone()[0], file.total_changes
 
     def index(self) -> HybridIndex:
         """Return the index, after it was made equal to the table."""
@@ -182,7 +133,7 @@ class TurnStore(Searchable):
             version = self.version()
             if version == self._seen:
                 return self._index
-            with self._transaction('BEGIN') as file:
+            with self._file.transaction('DEFERRED') as file:
                 names = [
                     name
                     for (name,) in file.execute(
@@ -212,8 +163,7 @@ class TurnStore(Searchable):
 
     def close(self) -> None:
         """Close the file."""
-        with self._lock:
-            self._file.close()
+        self._file.close()
 
 # %% ../../nbs/8_use/03_mcp_server.ipynb #8656db3d
 LONGEST, KEPT_TRACES = 20_000, 100  # characters of a turn; traces that one process keeps

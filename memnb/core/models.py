@@ -10,11 +10,11 @@ import math
 import os
 import re
 import secrets
-import sqlite3
 import subprocess
 import sys
 import tempfile
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from copy import copy
@@ -484,7 +484,7 @@ def key_of(request: dict) -> str:
     return hashlib.sha256(canonical_json(request).encode('ascii')).hexdigest()
 
 # %% ../../nbs/1_core/06_models.ipynb #eacf2579
-_TABLE = 'CREATE TABLE IF NOT EXISTS replies (key TEXT PRIMARY KEY, request TEXT NOT NULL, outcome TEXT NOT NULL)'
+_TABLE = 'CREATE TABLE replies (key TEXT PRIMARY KEY, request TEXT NOT NULL, outcome TEXT NOT NULL)'
 
 
 class RecordError(LMError):
@@ -496,59 +496,54 @@ class MissingRecord(RecordError):
 
 # %% ../../nbs/1_core/06_models.ipynb #eb0b1a89
 class _File:
-    "The replies in one SQLite file."
+    "The replies in one SQLite file, which is open only while it is used: a copy of a model may go to another process."
 
     def __init__(self, path: Path, readonly: bool):
         self.path, self.readonly = path, readonly
-        with self.open() as connection:
-            connection.execute(
-                'SELECT key, request, outcome FROM replies LIMIT 1' if readonly else _TABLE
-            )
+        with self.open():
+            pass
 
     @contextmanager
-    def open(self) -> Iterator[sqlite3.Connection]:
-        "A connection; what is done in it is kept whole or not at all. `RecordError` where SQLite refuses."
-        address = self.path.absolute().as_uri() + ('?mode=ro' if self.readonly else '')
-        if (
-            self.readonly
-            and not os.access(self.path.parent, os.W_OK)
-            and not Path(f'{self.path}-wal').exists()
-        ):
-            address += '&immutable=1'
-        try:
-            with closing(sqlite3.connect(address, uri=True, timeout=30)) as connection:
-                if not self.readonly:
-                    self._prepare(connection)
-                with connection:
-                    yield connection
-        except sqlite3.Error as error:
-            raise RecordError(f'{self.path}: {error}') from None
+    def open(self, mode: str = 'DEFERRED') -> Iterator[Any]:
+        "The file in a transaction. `RecordError` where SQLite refuses."
+        from memnb.core.storage import MemoryFile, MemoryFileError
 
-    def _prepare(self, connection: sqlite3.Connection) -> None:
-        "Refuse a file of another kind; set write-ahead mode, unless another process is just about to."
-        tables = {name for (name,) in connection.execute('SELECT name FROM sqlite_master')}
-        if tables and 'replies' not in tables:
-            raise RecordError(
-                f'{self.path}: expected a record of replies, got a file with {", ".join(sorted(tables))}'
-            )
-        if connection.execute('PRAGMA journal_mode').fetchone()[0] != 'wal':
-            try:
-                connection.execute('PRAGMA journal_mode = WAL')
-            except sqlite3.OperationalError:
-                pass  # it is busy; the file is as safe without, and the next connection tries again
+        try:
+            how = (
+                'rw' if self.readonly else 'rwc'
+            )  # reading may have to undo what a killed writer began
+            with closing(MemoryFile(self.path, 'replies', [_TABLE], how)) as file:
+                with file.transaction(mode):
+                    yield file
+                if mode == 'IMMEDIATE':
+                    file.sweep()
+        except MemoryFileError as error:
+            raise RecordError(str(error)) from None
 
     def read(self, key: str) -> dict | None:
         "The outcome that is kept under a key."
-        with self.open() as connection:
-            row = connection.execute('SELECT outcome FROM replies WHERE key = ?', (key,)).fetchone()
-        return _read_outcome(row[0], self.path) if row else None
+        with self.open() as file:
+            rows = file.rows('SELECT outcome FROM replies WHERE key = ?', key)
+        return _read_outcome(rows[0][0], self.path) if rows else None
 
     def write(self, request: dict, outcome: dict, replace: bool) -> bool:
         "Keep an outcome; False where there was one already and it stays."
         verb = 'INSERT OR REPLACE' if replace else 'INSERT OR IGNORE'
         row = key_of(request), canonical_json(request), canonical_json(outcome)
-        with self.open() as connection:
-            return connection.execute(f'{verb} INTO replies VALUES (?, ?, ?)', row).rowcount > 0
+        with self.open('IMMEDIATE') as file:
+            file.rows(f'{verb} INTO replies VALUES (?, ?, ?)', *row)
+            return file.rows('SELECT changes()') == [(1,)]
+
+    def forget(self, text: str) -> int:
+        "Delete the replies in whose request or outcome a text stands, and every copy of them; return how many."
+        from memnb.core.storage import UNSWEPT
+
+        inside = json.dumps(text)[1:-1]  # as it stands in JSON
+        with self.open('IMMEDIATE') as file:
+            file.rows('DELETE FROM replies WHERE instr(request || outcome, ?)', inside)
+            [(gone,)] = file.rows('SELECT changes()')
+            file.rows(UNSWEPT)
+        return gone
 
 # %% ../../nbs/1_core/06_models.ipynb #eef7e626
 def _outcome(result: Call | ReplyError) -> dict:
@@ -642,8 +637,24 @@ class RecordedLM(LM):
         try:
             call = self.lm.call(role, **inputs)
         except ReplyError as error:
-            self._file.write(request, _outcome(error), self.mode == 'record')
+            self._keep(request, error, self.mode == 'record')
             raise
-        if self._file.write(request, _outcome(call), self.mode == 'record' or failed):
+        if self._keep(request, call, self.mode == 'record' or failed):
             return call
         return _replay(self._file.read(key_of(request)), role, inputs, cached=False)
+
+    def _keep(self, request: dict, result: Call | ReplyError, replace: bool) -> bool:
+        "Keep what was paid for; False where something is kept already. A warning where it cannot be kept."
+        try:
+            return self._file.write(request, _outcome(result), replace)
+        except RecordError as error:
+            warnings.warn(f'a reply was not recorded: {error}', stacklevel=4)
+            return True
+
+    def forget(self, text: str) -> int:
+        """Remove every recorded reply in whose prompt or reply a text stands, with every byte of it; return how many.
+
+        ValueError for a blank text, `RecordError`."""
+        if not text.strip():
+            raise ValueError(f'expected some words that are to be forgotten, got {text!r:.80}')
+        return self._file.forget(text)

@@ -6,7 +6,9 @@ from __future__ import annotations
 import hashlib
 import inspect
 import json
+import os
 import sqlite3
+import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass, replace
@@ -23,9 +25,9 @@ from .roles import Usage
 from .time import TimeSpan
 
 # %% auto #0
-__all__ = ['HEAD', 'MemoryFileError', 'ConflictError', 'SessionRow', 'sqlite_errors', 'connect', 'read_head', 'vacuum',
-           'read_memory', 'write_memory', 'check_list', 'SessionExtract', 'DuplicateSession', 'UnknownSession',
-           'session_digest', 'SessionMemory']
+__all__ = ['HEAD', 'UNSWEPT', 'MemoryFileError', 'ConflictError', 'SessionRow', 'sqlite_errors', 'connect', 'read_head', 'vacuum',
+           'read_memory', 'write_memory', 'seal', 'MemoryFile', 'check_list', 'SessionExtract', 'DuplicateSession',
+           'UnknownSession', 'session_digest', 'SessionMemory']
 
 # %% ../../nbs/1_core/09_storage.ipynb #684912ec
 class MemoryFileError(ValueError):
@@ -100,14 +102,16 @@ def connect(
     if '\0' in str(path):
         raise MemoryFileError(f'{str(path)!r:.200}: a path has no null character')
     path = Path(path)
-    if path.is_file():
-        try:
+    try:
+        if path.is_file():
             with path.open('rb') as file:
                 begin = file.read(16)
-        except OSError as error:
-            raise MemoryFileError(f'{path}: {error.strerror}') from None
-        if begin.strip(b'\0') and begin != b'SQLite format 3\0':
-            raise MemoryFileError(f'{path}: expected an SQLite file, it begins with {begin!r}')
+            if begin.strip(b'\0') and begin != b'SQLite format 3\0':
+                raise MemoryFileError(f'{path}: expected an SQLite file, it begins with {begin!r}')
+        elif mode == 'rwc':  # nobody but its owner reads a new file
+            os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
+    except OSError as error:
+        raise MemoryFileError(f'{path}: {error.strerror}') from None
     with sqlite_errors(path):
         address = f'{path.absolute().as_uri()}?mode={mode}'
         return sqlite3.connect(
@@ -135,11 +139,15 @@ def read_head(file: sqlite3.Connection, path: str | Path, kind: str) -> dict[str
     return head
 
 # %% ../../nbs/1_core/09_storage.ipynb #81ee079c
+UNSWEPT = "INSERT OR REPLACE INTO memory VALUES ('unswept', hex(randomblob(8)))"  # after a deletion
+
+
 def vacuum(file: sqlite3.Connection) -> None:
     "Rebuild the file if anything was deleted from it, so that no copy of deleted rows is left."
-    if file.execute("SELECT 1 FROM memory WHERE name = 'unswept'").fetchone():
+    mark = file.execute("SELECT value FROM memory WHERE name = 'unswept'").fetchone()
+    if mark:  # what another process deletes meanwhile has a mark of its own
         file.execute('VACUUM')
-        file.execute("DELETE FROM memory WHERE name = 'unswept'")
+        file.execute("DELETE FROM memory WHERE name = 'unswept' AND value = ?", mark)
 
 
 def _head(
@@ -219,7 +227,7 @@ def write_memory(
             if stored[id] != checksums.get(id):
                 file.execute('DELETE FROM vectors WHERE session = ?', (id,))
                 file.execute('DELETE FROM sessions WHERE id = ?', (id,))
-                file.execute("INSERT OR REPLACE INTO memory VALUES ('unswept', 'true')")
+                file.execute(UNSWEPT)
         for id in sorted(checksums):
             if stored.get(id) == checksums[id]:
                 continue
@@ -241,6 +249,85 @@ def write_memory(
                 file.execute('INSERT OR REPLACE INTO memory VALUES (?, ?)', (name, value))
         file.execute('COMMIT')
         vacuum(file)
+
+# %% ../../nbs/1_core/09_storage.ipynb #d83571e3
+def seal(*values: Any) -> str:
+    "The checksum of a row: 16 hexadecimal digits of a SHA-256 over its values."
+    return hashlib.sha256(repr(values).encode('utf-8', 'surrogatepass')).hexdigest()[:16]
+
+
+class MemoryFile:
+    """One SQLite file of a kind, or the same in memory, shared by threads and processes: what is written together is written whole.
+
+    A file on a disk that is full or cannot be written is opened all the same. Raises `MemoryFileError`."""
+
+    def __init__(
+        self,
+        path: str | Path | None,  # None: in memory
+        kind: str,  # what the file holds; another kind is refused and stays as it is
+        tables: Collection[str] = (),  # statements that make them in a new file
+        mode: str = 'rwc',
+    ):
+        self.path, self.lock = ':memory:' if path is None else Path(path), Lock()
+        self._file = (
+            sqlite3.connect(':memory:', isolation_level=None, check_same_thread=False)
+            if path is None
+            else connect(path, mode)
+        )
+        try:
+            with self.transaction('DEFERRED') as file:  # a file that has its tables is only read
+                is_new = read_head(file, path, kind) is None
+            if is_new:
+                with self.transaction() as file:
+                    if read_head(file, path, kind) is None:  # unless another process was first
+                        made = f"INSERT INTO memory VALUES ('kind', '{kind}')"
+                        for statement in (*HEAD, made, *tables):
+                            file.execute(statement)
+            with sqlite_errors(path):
+                self._file.execute('PRAGMA secure_delete = ON')
+            self.sweep(wait=False)
+        except BaseException:
+            self._file.close()
+            raise
+
+    @contextmanager
+    def transaction(self, mode: str = 'IMMEDIATE') -> Iterator[sqlite3.Connection]:
+        "Everything that is executed inside, or nothing."
+        with self.lock, sqlite_errors(self.path):
+            self._file.execute(f'BEGIN {mode}')
+            try:
+                yield self._file
+                self._file.execute('COMMIT')
+            except BaseException:
+                if self._file.in_transaction:  # a full disk has ended it already
+                    self._file.execute('ROLLBACK')
+                raise
+
+    def rows(self, sql: str, *values: Any) -> list[tuple]:
+        "Return all rows of a query."
+        with self.lock, sqlite_errors(self.path):
+            return self._file.execute(sql, values).fetchall()
+
+    def sweep(self, wait: bool = True) -> None:
+        "Remove every copy of what was deleted; without `wait` a warning where somebody is in the way or the disk is full."
+        with self.lock, sqlite_errors(self.path):
+            if not self.rows("SELECT 1 FROM memory WHERE name = 'unswept'"):
+                return
+            try:
+                self._file.execute(f'PRAGMA busy_timeout = {30_000 * wait}')
+                vacuum(self._file)
+            except sqlite3.Error as error:
+                told = f'{self.path}: what was forgotten is deleted, but copies may be left in the file until it is written again: {error}'
+                if wait:
+                    raise MemoryFileError(told) from None
+                warnings.warn(told, stacklevel=3)
+            finally:
+                self._file.execute('PRAGMA busy_timeout = 30000')
+
+    def close(self) -> None:
+        "Close the file."
+        with self.lock:
+            self._file.close()
 
 # %% ../../nbs/1_core/09_storage.ipynb #0ff6156d
 def check_list(value: object, kind: type) -> list:

@@ -17,16 +17,14 @@ import pydantic
 from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter, ValidationError
 
 from ..core.conversation import content_id, Session, Snippet, Turn
-from ..core.retriever import as_hit, as_retriever, Hit, Lock, locked, Searchable
+from ..core.retriever import as_hit, as_retriever, Hit, locked, Searchable
 from memnb.core.storage import (
     ConflictError,
-    connect,
-    sqlite_errors,
-    HEAD,
+    MemoryFile,
     MemoryFileError,
-    read_head,
+    seal,
     SessionMemory,
-    vacuum,
+    UNSWEPT,
 )
 from ..core.time import TimeSpan
 from ..retrieval.vectors import HybridIndex
@@ -173,103 +171,51 @@ class Receipt:
 
 _CHANGE = TypeAdapter(Change)
 _TABLES = (
-    *HEAD,
-    "INSERT INTO memory VALUES ('kind', 'memory-bank')",
-    'CREATE TABLE changes (namespace TEXT, number INTEGER, entry TEXT, change TEXT NOT NULL, '
+    'CREATE TABLE changes (namespace TEXT, number INTEGER, entry TEXT, change TEXT NOT NULL, checksum TEXT NOT NULL, '
     'PRIMARY KEY (namespace, number)) WITHOUT ROWID',
     'CREATE INDEX by_entry ON changes (namespace, entry, number)',
-    'CREATE TABLE extents (namespace TEXT PRIMARY KEY, last INTEGER, given INTEGER, forgotten INTEGER)',
+    'CREATE TABLE extents (namespace TEXT PRIMARY KEY, last INTEGER, given INTEGER, forgotten INTEGER, checksum TEXT NOT NULL)',
 )
 
 
-class Journal:
+class Journal(MemoryFile):
     "The changes of all namespaces, in one SQLite file or in memory. Raises `MemoryFileError`."
 
     def __init__(self, path: str | Path | None = None):
-        self.path, self.lock = ':memory:' if path is None else path, Lock()
-        self._file = (
-            connect(path, 'rwc')
-            if path is not None
-            else sqlite3.connect(':memory:', isolation_level=None, check_same_thread=False)
-        )
-        try:
-            with self._transaction('DEFERRED'):  # a file that has its tables is only read
-                is_new = read_head(self._file, self.path, 'memory-bank') is None
-            if is_new:
-                self._make_tables()
-            with sqlite_errors(self.path):
-                self._file.execute('PRAGMA secure_delete = ON')
-            self._vacuum()
-        except BaseException:
-            self._file.close()
-            raise
-
-    @contextmanager
-    def _transaction(self, mode: str = 'IMMEDIATE') -> Iterator[None]:
-        "Execute all statements inside, or none."
-        with sqlite_errors(self.path):
-            self._file.execute(f'BEGIN {mode}')
-            try:
-                yield
-                self._file.execute('COMMIT')
-            except BaseException:
-                if self._file.in_transaction:  # a full disk has ended it already
-                    self._file.execute('ROLLBACK')
-                raise
-
-    def _make_tables(self) -> None:
-        with self._transaction():
-            if (
-                read_head(self._file, self.path, 'memory-bank') is None
-            ):  # unless another process was first
-                for statement in _TABLES:
-                    self._file.execute(statement)
-
-    def _vacuum(self) -> None:
-        "Rewrite the file if something was deleted since the last time."
-        with sqlite_errors(self.path):
-            vacuum(self._file)
-
-    def close(self) -> None:
-        "Close the file."
-        self._file.close()
-
-    def _rows(self, sql: str, *values: Any) -> list[tuple]:
-        with sqlite_errors(self.path):
-            return self._file.execute(sql, values).fetchall()
+        super().__init__(path, 'memory-bank', _TABLES)
 
     def extent(self, namespace: str) -> _Extent:
         "Return the last number, the count of ids given and the count of forgettings."
-        rows = self._rows(
-            'SELECT last, given, forgotten FROM extents WHERE namespace = ?', namespace
-        )
-        found = rows[0] if rows else (0, 0, 0)
-        if not all(isinstance(number, int) and number >= 0 for number in found):
-            raise MemoryFileError(
-                f'{self.path}: the extent of {namespace!r:.80} is damaged: {found}'
-            )
-        return _Extent(*found)
+        sql = 'SELECT last, given, forgotten, checksum FROM extents WHERE namespace = ?'
+        for *found, checksum in self.rows(sql, namespace):
+            if checksum != seal(namespace, *found):
+                raise MemoryFileError(
+                    f'{self.path}: the extent of {namespace!r:.80} is damaged: {found}'
+                )
+            return _Extent(*found)
+        return _Extent()
+
+    def _put_extent(self, file: sqlite3.Connection, namespace: str, extent: _Extent) -> None:
+        row = (namespace, *extent, seal(namespace, *extent))
+        file.execute('INSERT OR REPLACE INTO extents VALUES (?, ?, ?, ?, ?)', row)
 
     def namespaces(self) -> tuple[str, ...]:
         "Return all namespaces that were ever written to, sorted."
         return tuple(
-            name for (name,) in self._rows('SELECT namespace FROM extents ORDER BY namespace')
+            name for (name,) in self.rows('SELECT namespace FROM extents ORDER BY namespace')
         )
 
     def _read(self, namespace: str, which: str, *values: Any) -> list[Change]:
-        sql = f'SELECT number, entry, change FROM changes WHERE namespace = ? AND {which}'
+        sql = f'SELECT number, entry, change, checksum FROM changes WHERE namespace = ? AND {which}'
         found = []
-        for number, entry, text in self._rows(sql, namespace, *values):
+        for number, entry, text, checksum in self.rows(sql, namespace, *values):
             place = f'{self.path}: change {number} of {namespace!r:.80} is damaged'
+            if checksum != seal(namespace, number, entry, text):
+                raise MemoryFileError(f'{place}: it is not as it was written')
             try:
-                change = _CHANGE.validate_json(text, strict=True)
+                found.append(_CHANGE.validate_json(text, strict=True))
             except ValidationError as error:
                 raise MemoryFileError(f'{place}: {error.errors()[0]["msg"]}') from None
-            if (change.number, change.entry) != (number, entry):
-                raise MemoryFileError(
-                    f'{place}: it says that it is change {change.number} of {change.entry!r:.80}'
-                )
-            found.append(change)
         return found
 
     def changes(
@@ -289,7 +235,7 @@ class Journal:
         given: int,  # ids given after the batch
     ) -> _Extent:
         "Write a batch, all or nothing, and return the new extent. `ConflictError` if the extent is not `known`."
-        with self._transaction():
+        with self.transaction() as file:
             there = self.extent(namespace)
             if there != known:
                 raise ConflictError(
@@ -297,28 +243,20 @@ class Journal:
                     f'expected {known}, it is {there} now'
                 )
             new = _Extent(known.last + len(changes), given, known.forgotten)
-            rows = [
-                (
-                    namespace,
-                    change.number,
-                    change.entry,
-                    _CHANGE.dump_json(change, exclude_defaults=True).decode(),
-                )
-                for change in changes
-            ]
-            self._file.executemany('INSERT INTO changes VALUES (?, ?, ?, ?)', rows)
-            self._file.execute(
-                'INSERT OR REPLACE INTO extents VALUES (?, ?, ?, ?)', (namespace, *new)
-            )
+            for change in changes:
+                text = _CHANGE.dump_json(change, exclude_defaults=True).decode()
+                row = namespace, change.number, change.entry, text
+                file.execute('INSERT INTO changes VALUES (?, ?, ?, ?, ?)', (*row, seal(*row)))
+            self._put_extent(file, namespace, new)
+        self.sweep(wait=False)
         return new
 
     def forget(
         self, namespace: str, entries: Collection[str] = (), turns: Collection[str] = ()
     ) -> Receipt:
         "Delete all changes of these entries and of all that ever rested on these turns. `UnknownEntry`."
-        self._vacuum()  # an earlier one may have failed because another process was reading
         gone, turns, deleted = set(entries), set(turns), 0
-        with self._transaction():
+        with self.transaction() as file:
             changes = self.changes(namespace)
             unknown = gone - {change.entry for change in changes}
             if unknown:
@@ -331,11 +269,10 @@ class Journal:
                         gone.add(change.entry)
             deleted += sum(self._delete(namespace, 'entry', id) for id in sorted(gone))
             if deleted:
-                self._file.execute(
-                    'UPDATE extents SET forgotten = forgotten + 1 WHERE namespace = ?', (namespace,)
-                )
-                self._file.execute("INSERT OR REPLACE INTO memory VALUES ('unswept', 'true')")
-        self._vacuum()
+                known = self.extent(namespace)
+                self._put_extent(file, namespace, known._replace(forgotten=known.forgotten + 1))
+                file.execute(UNSWEPT)
+        self.sweep()
         return Receipt(namespace, tuple(sorted(gone, key=_id_order)), deleted)
 
     def _delete(self, namespace: str, column: str, value: Any) -> int:

@@ -157,7 +157,7 @@ def test_a_store_that_is_struck_anywhere_goes_on(tmp_path):
     with closing(TurnStore(tmp_path / 'same.sqlite')) as store:
         store._file.close()
         with watched():
-            store._file = sqlite3.connect(store.path, isolation_level=None)
+            store._file._file = sqlite3.connect(store.path, isolation_level=None)
             Watched.log.clear()
             Watched.strike_at, Watched.strike = 2, staticmethod(strike)  # after BEGIN and INSERT
             with pytest.raises(Struck):
@@ -228,8 +228,8 @@ def test_files_that_are_no_store_are_refused_and_left_as_they_are(tmp_path):
     with closing(sqlite3.connect(kind)) as file, file:
         file.execute("UPDATE memory SET value = 'gists' WHERE name = 'kind'")
     for path, words in [(text, 'expected an SQLite file'), (other, 'not of a memory'), (later, 'its format is 99'),
-                        (kind, "expected a memory of kind 'turns'"), (tmp_path, 'unable to open'),
-                        (tmp_path / 'no' / 'such' / 'x.sqlite', 'unable to open'), (tmp_path / 'a\0b', 'null character')]:
+                        (kind, "expected a memory of kind 'turns'"), (tmp_path, 'directory'),
+                        (tmp_path / 'no' / 'such' / 'x.sqlite', 'No such file'), (tmp_path / 'a\0b', 'null character')]:
         before = path.read_bytes() if '\0' not in str(path) and path.is_file() else None
         with pytest.raises(MemoryFileError, match=words):
             TurnStore(path)
@@ -239,11 +239,11 @@ def test_files_that_are_no_store_are_refused_and_left_as_they_are(tmp_path):
 def test_a_full_disk_is_said_and_nothing_is_lost(tmp_path):
     with closing(TurnStore(tmp_path / 'turns.sqlite')) as store:
         store.remember('small')
-        store._file.execute('PRAGMA max_page_count = 1')  # SQLite makes it the number of pages that there are
+        store._file.rows('PRAGMA max_page_count = 1')  # SQLite makes it the number of pages that there are
         with pytest.raises(MemoryFileError, match='full'):
             store.remember('large ' * 10_000)
         assert [turn.text for turn in store.conversation().turns] == ['small']
-        store._file.execute('PRAGMA max_page_count = 100000')
+        store._file.rows('PRAGMA max_page_count = 100000')
         assert store.remember('large ' * 10_000).id == 'T2'
 
 

@@ -630,14 +630,14 @@ def test_a_commit_that_is_refused_is_none_and_can_be_tried_again(path):
 
 
 def test_a_second_process_may_make_the_tables_first(path):
-    real, first = Journal._transaction, []
+    real, first = Journal.transaction, []
 
     def slow(self, mode='IMMEDIATE'):
         if mode == 'IMMEDIATE' and not first:
             first.append(1)
             begun(path)
         return real(self, mode)
-    with patch.object(Journal, '_transaction', slow), closing(Journal(path)) as journal:
+    with patch.object(Journal, 'transaction', slow), closing(Journal(path)) as journal:
         assert journal.namespaces() == ('default', 'other')
 
 
