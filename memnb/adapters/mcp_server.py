@@ -25,7 +25,7 @@ from .stores import needs
 from ..core.conversation import content_id, Conversation, Session, Snippet, Turn, UnknownTurn
 from ..core.loop import day_of, ToolError
 from ..core.retriever import Hit, Searchable
-from ..core.storage import MemoryFile, MemoryFileError, seal, UNSWEPT
+from ..core.storage import MemoryFile, MemoryFileError, row_checksum, UNSWEPT
 from ..core.time import parse_datetime, TimeSpan
 from ..core.trace import mend, Trace
 from ..retrieval.vectors import HybridIndex
@@ -44,7 +44,7 @@ def _snippet(
 ) -> Snippet:
     """A row of the table as it is searched. A `MemoryFileError` for a damaged one."""
     try:
-        if checksum != seal(number, session, speaker, text, said):
+        if checksum != row_checksum(number, session, speaker, text, said):
             raise ValueError('it is not as it was written')
         moment = datetime.fromisoformat(said) if said else None
         day = TimeSpan.day(moment.date()) if moment else None
@@ -73,7 +73,8 @@ class TurnStore(Searchable):
                 'INSERT INTO turns (session, speaker, text, said) VALUES (?, ?, ?, ?)', row
             ).lastrowid
             file.execute(
-                'UPDATE turns SET checksum = ? WHERE number = ?', (seal(number, *row), number)
+                'UPDATE turns SET checksum = ? WHERE number = ?',
+                (row_checksum(number, *row), number),
             )
         self._file.sweep(wait=False)
         return Turn(f'T{number}', speaker, text, said)

@@ -182,6 +182,7 @@ def _event_loop(process: int) -> asyncio.AbstractEventLoop:
 
 def waited(
     function: Callable[..., Any],  # a coroutine function, or any that returns an awaitable
+    patience: float = 120,  # seconds until a call that has no answer is a TimeoutError
 ) -> Callable[..., Any]:
     """Return a plain function of one that must be awaited; it works within a running loop, too."""
 
@@ -198,7 +199,13 @@ def waited(
             loop = _event_loop(os.getpid())
         future = asyncio.run_coroutine_threadsafe(begin(arguments, options), loop)
         try:
-            return future.result()
+            return future.result(patience)
+        except TimeoutError as error:
+            raise (
+                error
+                if future.done()
+                else TimeoutError(f'{function}: no answer within {patience:g} s')
+            ) from None
         finally:
             future.cancel()  # where this thread was interrupted
 

@@ -13,17 +13,17 @@ import secrets
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from copy import copy
 from dataclasses import asdict
-from functools import cached_property
+from importlib import import_module
 from pathlib import Path
-from threading import Timer
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 from pydantic import BaseModel, SecretStr
 
@@ -44,8 +44,8 @@ from memnb.core.roles import (
 )
 
 # %% auto #0
-__all__ = ['BOUNDS', 'ScriptedLM', 'FunctionLM', 'as_lm', 'OpenAILM', 'LocalServer', 'canonical_json', 'request_of', 'key_of',
-           'RecordError', 'MissingRecord', 'RecordedLM']
+__all__ = ['BOUNDS', 'ScriptedLM', 'FunctionLM', 'as_lm', 'Connection', 'OpenAILM', 'LocalServer', 'canonical_json', 'request_of',
+           'key_of', 'RecordError', 'MissingRecord', 'RecordedLM']
 
 # %% ../../nbs/1_core/06_models.ipynb #18ab4b35
 class ScriptedLM(TextLM):
@@ -159,8 +159,33 @@ def _probability(choice: Any) -> float | None:
     return None
 
 # %% ../../nbs/1_core/06_models.ipynb #3af28e78
-class _Connection:
-    "A server, and the key to it, which stays in here."
+_LARGEST = 16_000_000  # bytes of a reply; of a compressed one the hundredth part
+
+
+def _bounded(response: Any) -> None:
+    "Bound the size of a reply, as a hook of the HTTP client, which reads it afterwards."
+    kind = import_module(type(response).__module__.partition('.')[0]).SyncByteStream
+    stream, most = response.stream, _LARGEST
+    if response.headers.get('content-encoding', 'identity') != 'identity':
+        most //= 100
+
+    class Bounded(kind):
+        def __iter__(self):
+            size = 0
+            for part in stream:
+                size += len(part)
+                if size > most:
+                    raise ValueError(f'the reply is longer than {most:,} bytes')
+                yield part
+
+        def close(self):
+            stream.close()
+
+    response.stream = Bounded()
+
+
+class Connection:
+    "A server with the OpenAI interface, and the key to it, which stays in here."
 
     def __init__(self, url: str, key: str | None, timeout: float, max_retries: int):
         parts = urlsplit(url)
@@ -173,15 +198,10 @@ class _Connection:
                 'base_url must hold no user name, password, query or fragment; a secret belongs in api_key'
             )
         self.url, self.timeout, self.max_retries = url.rstrip('/'), timeout, max_retries
-        self._key = SecretStr((key or '').strip())
+        self._key, self._local = SecretStr((key or '').strip()), threading.local()
 
-    def __getstate__(self):
-        return {
-            'url': self.url,
-            'timeout': self.timeout,
-            'max_retries': self.max_retries,
-            '_key': SecretStr(''),
-        }
+    def __reduce__(self):
+        return Connection, (self.url, None, self.timeout, self.max_retries)
 
     def secret(self) -> str:
         "The key, or the one in the environment."
@@ -189,25 +209,57 @@ class _Connection:
 
     def clean(self, text: str) -> str:
         "A text without the key in it. What is shorter than eight characters is no secret: `x` for a server of one's own stands in many words."
-        return text.replace(self.secret(), '<key>') if len(self.secret()) >= 8 else text
+        key = self.secret()
+        for form in (key, quote(key, safe=''), quote(key), key.replace('/', '\\/')):
+            text = text.replace(form, '<key>') if len(key) >= 8 else text
+        return text
 
-    @cached_property
-    def client(self):
-        "The openai client, made when it is first used. A server of one's own need not have a key."
-        import openai
+    @property
+    def client(self) -> Any:
+        "The openai client of this thread, made when it is first used. A server of one's own need not have a key."
+        found = getattr(self._local, 'client', None)
+        if found is None or found.is_closed():
+            import openai
 
-        unused = None if 'api.openai.com' in self.url else 'unused'
-        return openai.OpenAI(
-            api_key=self.secret() or unused,
-            base_url=self.url,
-            timeout=self.timeout,
-            max_retries=self.max_retries,
-        )
+            found = self._local.client = openai.OpenAI(
+                api_key=self.secret() or (None if 'api.openai.com' in self.url else 'unused'),
+                base_url=self.url,
+                timeout=self.timeout,
+                max_retries=self.max_retries,
+                default_headers={'Accept-Encoding': 'identity'},
+                http_client=openai.DefaultHttpxClient(event_hooks={'response': [_bounded]}),
+            )
+        return found
+
+    @contextmanager
+    def deadline(self) -> Iterator[Any]:
+        """The client, for one request. It is closed when the request has taken too long: its tries, and a minute's wait between two.
+
+        Then it raises TimeoutError; the client's own timeout only limits the time between two bytes."""
+        client, tries = self.client, self.max_retries + 1
+        longest = self.timeout * tries + 60 * self.max_retries
+        timer = threading.Timer(longest, client.close)
+        timer.daemon = True
+        timer.start()
+        try:
+            yield client
+        except Exception as error:
+            if client.is_closed():
+                raise TimeoutError(f'no whole reply within {longest:g} s') from error
+            raise
+        finally:
+            timer.cancel()
 
     def send(self, body: dict) -> Completion | Exception:
-        "The answer to one request, retried by the client; or what the client raised."
+        "The answer to one request, retried by the client; or what was raised, with its `usage` where a reply came."
         try:
-            return _completion(self.client.chat.completions.create(**body), body, self.clean)
+            with self.deadline() as client:
+                answer = client.chat.completions.create(**body)
+            return _completion(answer, body, self.clean)
+        except (ValueError, TypeError, AttributeError, RecursionError) as error:
+            if not hasattr(error, 'usage'):  # a reply came, and even its cost cannot be read
+                error.usage = Usage.estimate(_prompt(body), '')
+            return error
         except Exception as error:
             return error
 
@@ -231,25 +283,33 @@ def _body(level: str, system: str, user: str, schema: dict) -> dict:
     return {'messages': messages} | ({'response_format': forms[level]} if level in forms else {})
 
 
+def _prompt(body: dict) -> str:
+    "All that a request says."
+    return ''.join(message['content'] for message in body['messages'])
+
+
 def _completion(
     answer: Any,  # what the client returned
     body: dict,  # what was sent
     clean: Callable[[str], str],  # strikes out the key
 ) -> Completion:
     "What a chat completion says and cost. `ValueError` where it is none."
-    if not getattr(answer, 'choices', None):
-        raise ValueError('the server sent something else than a chat completion')
-    choice = answer.choices[0]
-    text = clean(str(choice.message.content or choice.message.refusal or ''))
+    choice = next(iter(getattr(answer, 'choices', None) or ()), None)
+    said = getattr(choice, 'message', None)
+    text = clean(str(getattr(said, 'content', None) or getattr(said, 'refusal', None) or ''))
     sent, got = (
-        getattr(answer.usage, name, None) for name in ('prompt_tokens', 'completion_tokens')
+        getattr(getattr(answer, 'usage', None), name, None)
+        for name in ('prompt_tokens', 'completion_tokens')
     )
-    prompt = ''.join(message['content'] for message in body['messages'])
     spent = (
         Usage(1, sent, got)
         if all(isinstance(count, int) and 0 <= count < 10**9 for count in (sent, got))
-        else Usage.estimate(prompt, text)
+        else Usage.estimate(_prompt(body), text)
     )
+    if said is None:
+        error = ValueError('the server sent something else than a chat completion')
+        error.usage = spent
+        raise error
     return Completion(
         text, spent, choice.finish_reason in ('length', 'content_filter'), _probability(choice)
     )
@@ -280,7 +340,7 @@ class OpenAILM(TextLM):
         *,
         temperature: float | None = 0,  # None: not sent, for models that refuse it
         seed: int | None = None,
-        timeout: float = 60,  # seconds, for each request
+        timeout: float = 60,  # seconds without a byte; a whole request ends after as many for each try, and waits of a minute
         max_retries: int = 2,  # after a timeout, a rate limit or a server's own failure, with backoff
         max_tokens: int | None = None,
         logprobs: bool = False,  # True: fill a Verdict's probability from log-probabilities
@@ -291,7 +351,7 @@ class OpenAILM(TextLM):
         url = base_url or os.environ.get('OPENAI_BASE_URL') or 'https://api.openai.com/v1'
         self.name, self._server, self._level = (
             model,
-            _Connection(url, api_key, timeout, max_retries),
+            Connection(url, api_key, timeout, max_retries),
             0,
         )
         self._bounds = bounds
@@ -319,8 +379,10 @@ class OpenAILM(TextLM):
             if not _refuses_form(result):
                 break
             bad_schema = bad_schema or 'invalid schema' in str(result).lower()
-        reason = self._server.clean(f'{type(result).__name__}: {result}')
-        raise ServerError(f'{self.name} at {self._server.url}: {reason[:300]}')
+        cause = f' ({result.__cause__})' if result.__cause__ else ''
+        reason = self._server.clean(f'{type(result).__name__}: {result}{cause}')
+        spent = getattr(result, 'usage', Usage())
+        raise ServerError(f'{self.name} at {self._server.url}: {reason[:300]}', spent)
 
 # %% ../../nbs/1_core/06_models.ipynb #87763516
 BOUNDS = 160, 4  # for small models: characters of a text, items of a list
@@ -391,7 +453,7 @@ class LocalServer:
             stdout=subprocess.PIPE,
             stderr=self._log,
         )
-        timer = Timer(self.patience, self._process.kill)
+        timer = threading.Timer(self.patience, self._process.kill)
         latest = time.monotonic() + self.patience
         timer.start()
         try:

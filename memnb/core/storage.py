@@ -26,8 +26,8 @@ from .time import TimeSpan
 
 # %% auto #0
 __all__ = ['HEAD', 'UNSWEPT', 'MemoryFileError', 'ConflictError', 'SessionRow', 'sqlite_errors', 'connect', 'read_head', 'vacuum',
-           'read_memory', 'write_memory', 'seal', 'MemoryFile', 'check_list', 'SessionExtract', 'DuplicateSession',
-           'UnknownSession', 'session_digest', 'SessionMemory']
+           'read_memory', 'write_memory', 'row_checksum', 'MemoryFile', 'check_list', 'SessionExtract',
+           'DuplicateSession', 'UnknownSession', 'session_digest', 'SessionMemory']
 
 # %% ../../nbs/1_core/09_storage.ipynb #684912ec
 class MemoryFileError(ValueError):
@@ -251,7 +251,7 @@ def write_memory(
         vacuum(file)
 
 # %% ../../nbs/1_core/09_storage.ipynb #d83571e3
-def seal(*values: Any) -> str:
+def row_checksum(*values: Any) -> str:
     "The checksum of a row: 16 hexadecimal digits of a SHA-256 over its values."
     return hashlib.sha256(repr(values).encode('utf-8', 'surrogatepass')).hexdigest()[:16]
 

@@ -22,7 +22,7 @@ from memnb.core.storage import (
     ConflictError,
     MemoryFile,
     MemoryFileError,
-    seal,
+    row_checksum,
     SessionMemory,
     UNSWEPT,
 )
@@ -188,7 +188,7 @@ class Journal(MemoryFile):
         "Return the last number, the count of ids given and the count of forgettings."
         sql = 'SELECT last, given, forgotten, checksum FROM extents WHERE namespace = ?'
         for *found, checksum in self.rows(sql, namespace):
-            if checksum != seal(namespace, *found):
+            if checksum != row_checksum(namespace, *found):
                 raise MemoryFileError(
                     f'{self.path}: the extent of {namespace!r:.80} is damaged: {found}'
                 )
@@ -196,7 +196,7 @@ class Journal(MemoryFile):
         return _Extent()
 
     def _put_extent(self, file: sqlite3.Connection, namespace: str, extent: _Extent) -> None:
-        row = (namespace, *extent, seal(namespace, *extent))
+        row = (namespace, *extent, row_checksum(namespace, *extent))
         file.execute('INSERT OR REPLACE INTO extents VALUES (?, ?, ?, ?, ?)', row)
 
     def namespaces(self) -> tuple[str, ...]:
@@ -210,7 +210,7 @@ class Journal(MemoryFile):
         found = []
         for number, entry, text, checksum in self.rows(sql, namespace, *values):
             place = f'{self.path}: change {number} of {namespace!r:.80} is damaged'
-            if checksum != seal(namespace, number, entry, text):
+            if checksum != row_checksum(namespace, number, entry, text):
                 raise MemoryFileError(f'{place}: it is not as it was written')
             try:
                 found.append(_CHANGE.validate_json(text, strict=True))
@@ -246,7 +246,9 @@ class Journal(MemoryFile):
             for change in changes:
                 text = _CHANGE.dump_json(change, exclude_defaults=True).decode()
                 row = namespace, change.number, change.entry, text
-                file.execute('INSERT INTO changes VALUES (?, ?, ?, ?, ?)', (*row, seal(*row)))
+                file.execute(
+                    'INSERT INTO changes VALUES (?, ?, ?, ?, ?)', (*row, row_checksum(*row))
+                )
             self._put_extent(file, namespace, new)
         self.sweep(wait=False)
         return new

@@ -9,6 +9,7 @@ import logging
 import os
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from functools import cache
 from pathlib import Path
 from typing import Protocol
@@ -16,6 +17,7 @@ from typing import Protocol
 import numpy as np
 
 from ..core.conversation import Conversation, Snippet, turn_snippets
+from ..core.models import Connection
 from ..core.retriever import Hit, locked
 from ..core.text import tokenize
 from ..core.time import TimeSpan
@@ -90,14 +92,18 @@ class OpenAIEmbedder:
     def __init__(
         self,
         model: str,
-        base_url: str | None = None,  # None: what the openai package takes
+        base_url: str
+        | None = None,  # None: $OPENAI_BASE_URL, or OpenAI itself; the key is $OPENAI_API_KEY
         *,
         batch: int = 128,  # texts a call
+        timeout: float = 60,  # seconds, as in `OpenAILM`
         client: object = None,  # an openai.OpenAI with your own settings, in place of base_url
     ):
         if batch < 1:
             raise ValueError(f'batch: expected 1 or more, got {batch}')
         self.name, self.base_url, self.batch, self._client = model, base_url, batch, client
+        url = base_url or os.environ.get('OPENAI_BASE_URL') or 'https://api.openai.com/v1'
+        self._server = Connection(url, None, timeout, 2)
 
     def __call__(self, texts: list[str]) -> np.ndarray:
         texts = [text or ' ' for text in texts]  # servers refuse an empty text
@@ -108,20 +114,18 @@ class OpenAIEmbedder:
 
     def _rows(self, texts: list[str]) -> list[list[float]]:
         "The vectors of one batch in the order of its texts."
-        from openai import OpenAI, OpenAIError
+        from openai import OpenAIError
 
         try:
-            if (
-                self._client is None
-            ):  # a server of your own needs no key, but the client insists on one
-                key = os.environ.get('OPENAI_API_KEY') or ('none' if self.base_url else None)
-                self._client = OpenAI(base_url=self.base_url, api_key=key)
-            data = self._client.embeddings.create(
-                model=self.name, input=texts, encoding_format='float'
-            ).data
+            with nullcontext(self._client) if self._client else self._server.deadline() as client:
+                data = client.embeddings.create(
+                    model=self.name, input=texts, encoding_format='float'
+                ).data
         except OpenAIError as error:
             status = getattr(error, 'status_code', None)
             raise EmbedderError(f'{self.name}: {type(error).__name__}, status {status}') from None
+        except TimeoutError as error:
+            raise EmbedderError(f'{self.name}: {error}') from None
         except (AttributeError, TypeError, ValueError, RecursionError) as error:
             raise EmbedderError(
                 f'{self.name}: the server sent something else than vectors ({type(error).__name__})'
