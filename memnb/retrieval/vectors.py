@@ -121,6 +121,7 @@ class OpenAIEmbedder:
                 data = client.embeddings.create(
                     model=self.name, input=texts, encoding_format='float'
                 ).data
+            rows = {one.index: [float(number) for number in one.embedding] for one in data}
         except OpenAIError as error:
             status = getattr(error, 'status_code', None)
             raise EmbedderError(f'{self.name}: {type(error).__name__}, status {status}') from None
@@ -130,15 +131,9 @@ class OpenAIEmbedder:
             raise EmbedderError(
                 f'{self.name}: the server sent something else than vectors ({type(error).__name__})'
             ) from None
-        try:
-            rows = {one.index: [float(number) for number in one.embedding] for one in data}
-            complete = len(data) == len(texts) and sorted(rows) == list(range(len(texts)))
-        except (AttributeError, TypeError, ValueError):
-            complete = False
-        if not complete:
-            got = len(data) if isinstance(data, list) else type(data).__name__
+        if len(data) != len(texts) or sorted(rows) != list(range(len(texts))):
             raise EmbedderError(
-                f'{self.name}: expected one vector for each of {len(texts)} texts, got {got}'
+                f'{self.name}: expected one vector for each of {len(texts)} texts, got {len(data)}'
             )
         return [rows[place] for place in range(len(texts))]
 
@@ -189,18 +184,16 @@ class Vectors:
             )
         if not texts:
             return np.empty((0, self.dimension or 0), np.float32)
-        rows = np.asarray(
-            self.embedder([without_names(text, self.names) for text in texts]), np.float64
-        )
+        bare = [without_names(text, self.names) for text in texts]
+        rows = np.asarray(self.embedder(bare), np.float64)
         if rows.ndim != 2 or len(rows) != len(texts) or not np.isfinite(rows).all():
             raise ValueError(
                 f'{self.model}: expected {len(texts)} rows of finite numbers, got an array of shape {rows.shape}'
             )
-        if rows.shape[1] != (self.dimension or rows.shape[1]):
+        if self.dimension and rows.shape[1] != self.dimension:
             raise DimensionMismatch(
                 f'{self.model}: this index holds {self.dimension} dimensions, got {rows.shape[1]}'
             )
-        self.dimension = rows.shape[1]
         lengths = np.sqrt(np.einsum('ij,ij->i', rows, rows))[:, None]
         return (rows / np.where(lengths, lengths, 1)).astype(np.float32)
 
@@ -210,29 +203,24 @@ class Vectors:
         given: Mapping[str, np.ndarray],  # by id: float32 rows of this model, of length 1 or 0
     ) -> np.ndarray:
         "(n, d) rows of the texts in their order: as given where one is, else of the model. `DimensionMismatch`, `ValueError`."
-        rows, before = (
-            {id: _checked_row(id, given[id]) for id in texts if id in given},
-            self.dimension,
-        )
+        rows = {id: _checked_row(id, given[id]) for id in texts if id in given}
         missing = [id for id in texts if id not in rows]
         rows.update(zip(missing, self.of([texts[id] for id in missing])))
-        lengths = {len(row) for row in rows.values()} | ({before} if before else set())
+        lengths = {len(row) for row in rows.values()} | {self.dimension or 0} - {0}
         if len(lengths) > 1:
-            self.dimension = before
             raise DimensionMismatch(
                 f'{self.model}: expected vectors of one dimension, got {sorted(lengths)}'
             )
-        self.dimension = before or next(iter(lengths), None)
+        self.dimension = next(iter(lengths), None)
         return np.array([rows[id] for id in texts], np.float32)
 
 
 def _checked_row(id: str, row: np.ndarray) -> np.ndarray:
     "A row that was given for an id, or `ValueError` if it is no float32 vector of length 1 or 0."
-    if not isinstance(row, np.ndarray) or row.dtype != np.float32 or row.ndim != 1 or not len(row):
-        raise ValueError(
-            f'vector of {id!r:.80}: expected a row of float32, got {getattr(row, "dtype", type(row).__name__)}'
-        )
-    length = np.sqrt((row.astype(float) ** 2).sum())
+    row = np.asarray(row)
+    if row.dtype != np.float32 or row.ndim != 1:
+        raise ValueError(f'vector of {id!r:.80}: expected a row of float32, got {row.dtype}')
+    length = np.linalg.norm(row.astype(float))
     if length and not abs(length - 1) < 1e-4:
         raise ValueError(f'vector of {id!r:.80}: expected the length 1 or 0, got {length:.6g}')
     return row
@@ -245,9 +233,7 @@ class DenseIndex(Index):
         self,
         embedder: Embedder = WordLlamaEmbedder(),
         *,
-        names: Collection[
-            str
-        ] = (),  # of speakers: left out of what is embedded, in snippets and in queries
+        names: Collection[str] = (),  # of speakers: left out of what is embedded
         dimension: int | None = None,  # None: whatever the first vectors have
     ):
         super().__init__()
@@ -293,59 +279,38 @@ class DenseIndex(Index):
     @locked
     def similar(self, ids: Iterable[str], threshold: float) -> list[tuple[str, str, float]]:
         "All pairs (a, b, cosine) with a < b, at least one of them among `ids`, and cosine >= threshold. `UnknownSnippet`."
-        slots = np.array(sorted({self._slots[self[id].id] for id in ids}), np.intp)
-        pairs = []
-        for left, right, cosine in _close_pairs(self.matrix, slots, threshold):
-            first, second = sorted((self._snippets[left].id, self._snippets[right].id))
-            pairs.append((first, second, cosine))
+        wanted = sorted({self._slots[self[id].id] for id in ids})
+        slack = self.matrix.shape[1] * 2**-23  # two float32 sums of one product differ by less
+        pairs = set()
+        for start in range(0, len(wanted), 64):
+            block = wanted[start : start + 64]
+            products = self.matrix[block] @ self.matrix.T
+            for slot, row in zip(block, products):
+                near = np.flatnonzero(row >= threshold - slack)
+                vectors, vector = self.matrix[near].astype(float), self.matrix[slot].astype(float)
+                cosines = np.einsum('ij,j->i', vectors, vector)
+                for other, cosine in zip(near.tolist(), cosines.tolist()):
+                    if other != slot and cosine >= threshold:
+                        first, second = self._snippets[slot].id, self._snippets[other].id
+                        pairs.add((min(first, second), max(first, second), cosine))
         return sorted(pairs)
 
     def _drop(self, slot: int) -> None:
         self._rows[slot] = self._rows[len(self) - 1]
         super()._drop(slot)
 
-    def _scores(self, query: str) -> Scores:
-        cosines = np.einsum('ij,j->i', self.matrix, self._vectors.of([query])[0])
+    def _vector(self, query: str) -> np.ndarray:
+        return self._vectors.of([query])[0]
+
+    def _scores(self, query: str, vector: np.ndarray) -> Scores:
+        cosines = np.einsum('ij,j->i', self.matrix, vector)
         return Scores(np.arange(len(self)), cosines.astype(float))
-
-
-def _close_pairs(
-    matrix: np.ndarray,  # (n, d) float32 rows of length 1 or 0
-    rows: np.ndarray,  # (m,) rising numbers of the rows of which a pair must have one
-    threshold: float,
-    block: int = 512,  # rows at a time; the result is the same for any
-) -> list[tuple[int, int, float]]:
-    "Each pair of rows with a cosine of at least `threshold`, once: candidates by blocked products, decided in float64."
-    slack = (
-        matrix.shape[1] * 2**-23
-    )  # the most by which two sums of the products of float32 can differ
-    inside = np.isin(np.arange(len(matrix)), rows)
-    pairs = []
-    for start in range(0, len(rows), block):
-        for edge in range(0, len(matrix), 16 * block):
-            products = matrix[rows[start : start + block]] @ matrix[edge : edge + 16 * block].T
-            left, right = np.nonzero(products >= threshold - slack)
-            left, right = rows[start + left], right + edge
-            once = (left < right) | ((left > right) & ~inside[right])
-            for part in np.array_split(np.flatnonzero(once), max(1, once.sum() // 4096)):
-                a, b = left[part], right[part]
-                cosines = np.einsum(
-                    'ij,ij->i', matrix[a].astype(np.float64), matrix[b].astype(np.float64)
-                )
-                close = cosines >= threshold
-                pairs += zip(a[close].tolist(), b[close].tolist(), cosines[close].tolist())
-    return pairs
 
 # %% ../../nbs/1_core/11_vectors.ipynb #f641c5c5
 def scaled(values: np.ndarray) -> np.ndarray:
     "Values between 0 and 1, the least and the greatest; all 0 where they are equal."
     low, high = values.min(), values.max()
     return (values - low) / (high - low) if high > low else np.zeros(len(values))
-
-
-def _ranks(values: np.ndarray) -> np.ndarray:
-    "1 for the greatest value; equal values have equal ranks."
-    return np.searchsorted(np.sort(-values), -values, side='left') + 1
 
 
 def addressed(query: str, voices: Collection[str]) -> list[str]:
@@ -364,8 +329,7 @@ class HybridIndex(Index):
         embedder: Embedder | None = WordLlamaEmbedder(),  # None: words only
         *,
         names: Collection[str] = (),  # of speakers: left out of what is embedded
-        weight: float = 0.5,  # of the dense part; for 'minmax'
-        fusion: str = 'minmax',  # or 'rrf', reciprocal rank fusion, which a weak embedder ruins
+        weight: float = 0.5,  # of the dense part
         spread: bool = True,  # neighbour smoothing of the lexical scores
         k1: float = 0.9,
         b: float = 0.4,
@@ -375,12 +339,10 @@ class HybridIndex(Index):
         rerank_top: int = 50,  # how many of the unmasked best the reranker sees
         address: float = 0.4,  # the speaker boost
     ):
-        if fusion not in ('minmax', 'rrf'):
-            raise ValueError(f"fusion: expected 'minmax' or 'rrf', got {fusion!r:.80}")
         super().__init__()
         self.lexical = LexicalIndex(k1=k1, b=b, spread=spread, tokenizer=tokenizer)
         self.dense = None if embedder is None else DenseIndex(embedder, names=names)
-        self.weight, self.fusion, self.address = weight, fusion, address
+        self.weight, self.address = weight, address
         self.rerank, self.rerank_top = rerank, rerank_top
 
     @classmethod
@@ -414,36 +376,32 @@ class HybridIndex(Index):
         if self.dense is not None:
             self.dense._drop(slot)
 
-    def _scores(self, query: str) -> Scores:
-        scores, unit = self.lexical._scores(query), 1.0
-        if self.dense is not None:
-            scores = self._fused(scores, self.dense._scores(query).values)
-        if self.dense is None or self.fusion == 'rrf':
-            unit = scores.values.max(initial=0)
-        if ':' not in query:
-            return scores
-        voices = addressed(query, {snippet.speaker for snippet in self._snippets})
-        boost = [
-            self.address * unit * (self._snippets[slot].speaker in voices)
-            for slot in scores.slots.tolist()
-        ]
-        return Scores(scores.slots, scores.values + boost)
+    def _vector(self, query: str) -> np.ndarray | None:
+        return None if self.dense is None else self.dense._vector(query)
 
-    def _fused(self, lexical: Scores, cosines: np.ndarray) -> Scores:
-        "Lexical scores (of the slots that match) and cosines (of all slots) as one score for every slot."
-        slots = np.arange(len(self))
-        if self.fusion == 'rrf':
-            values = 1 / (60 + _ranks(cosines))
-            values[lexical.slots] += 1 / (60 + _ranks(lexical.values))
-            return Scores(slots, values)
+    def _scores(self, query: str, vector: np.ndarray | None) -> Scores:
+        slots, values = self.lexical._scores(query, None)
+        unit = 1.0
+        if self.dense is None:
+            unit = values.max(initial=0)
+        else:
+            values = self._fused(slots, values, self.dense._scores(query, vector).values)
+            slots = np.arange(len(self))
+        if ':' in query:
+            voices = addressed(query, {snippet.speaker for snippet in self._snippets})
+            said = [self._snippets[slot].speaker in voices for slot in slots.tolist()]
+            values = values + self.address * unit * np.array(said, float)
+        return Scores(slots, values)
+
+    def _fused(self, slots: np.ndarray, values: np.ndarray, cosines: np.ndarray) -> np.ndarray:
+        "(n,) scores of all snippets, from lexical values (of the slots that match) and all cosines."
         words = np.zeros(len(self))
-        words[lexical.slots] = lexical.values
+        words[slots] = values
         low, high = cosines.min(), cosines.max()
         if high <= low or not self.weight:
-            return Scores(slots, scaled(words))
-        return Scores(slots, scaled(words) + self.weight / (high - low) * (cosines - low))
+            return scaled(words)
+        return scaled(words) + self.weight / (high - low) * (cosines - low)
 
-    @locked
     def search(
         self,
         query: str,
@@ -459,11 +417,9 @@ class HybridIndex(Index):
         if self.rerank is None or not hits:
             return hits
         seen, rest = hits[: self.rerank_top], hits[self.rerank_top :]
-        scores = [
-            float(score) for score in self.rerank([(query, hit.snippet.text) for hit in seen])
-        ]
+        scores = list(self.rerank([(query, hit.snippet.text) for hit in seen]))
         if len(scores) != len(seen):
             raise ValueError(f'rerank: expected {len(seen)} scores, got {len(scores)}')
-        reranked = [Hit(hit.snippet, score) for hit, score in zip(seen, scores)]
+        reranked = [Hit(hit.snippet, float(score)) for hit, score in zip(seen, scores)]
         reranked.sort(key=lambda hit: (-hit.score, hit.snippet.id))
         return (reranked + [Hit(hit.snippet) for hit in rest])[:k]

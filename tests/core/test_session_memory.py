@@ -22,7 +22,7 @@ from memnb.core.storage import MemoryFileError
 from memnb.core.roles import LMError, ServerError, Usage
 from memnb.core.storage import session_digest, DuplicateSession, SessionMemory, UnknownSession
 from memnb.core.conversation import Snippet
-from strikes import Struck, forked, kill, needs_fork, watched
+from strikes import Struck, forked, kill, needs_fork, saved, watched
 
 NAMES = 'Ana Ben Cleo Dov Edda'.split()
 WORDS = NAMES + 'boat sea red blue sail'.split()
@@ -315,12 +315,6 @@ def gone_words(path, *words):
     return [word for word in words if word.encode() in data]
 
 
-def committed(log):
-    """Whether a save has come to its commit."""
-    first = 'SELECT name, value FROM memory'
-    return first in log and 'COMMIT' in log[log.index(first):]
-
-
 def test_a_file_that_was_not_swept_is_swept_when_it_is_opened(path):
     memory = built([session(f'id{n:09}', [f'Secret{n} boat']) for n in range(40)])
     memory.save(path)
@@ -331,7 +325,7 @@ def test_a_file_that_was_not_swept_is_swept_when_it_is_opened(path):
         with watched(number) as log:
             with pytest.raises(Struck):
                 memory.save(path)
-        if committed(log):
+        if saved(log):
             break
         number += 1
     with watched() as log:
@@ -501,7 +495,7 @@ class History(RuleBasedStateMachine):
                 self.memory.save(self.path)
             except Struck:
                 pass
-        if committed(log):
+        if saved(log):
             self.saved = dict(self.now)
 
     @precondition(lambda self: self.saved is not None)
