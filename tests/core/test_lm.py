@@ -25,7 +25,7 @@ from servers import KEY, Server, authorization, chat, fail, plain, refuse_forms,
 from memnb.core.roles import rule
 from memnb.core.models import as_lm, OpenAILM, ScriptedLM
 from memnb.core.roles import (
-    as_text, LMError, read_reply, ReplyError, Role, RuleLM, ServerError, Usage, Verdict)
+    as_text, LMError, read_reply, ReplyError, Role, RuleLM, ServerError, Usage)
 from memnb.core.models import canonical_json, key_of, MissingRecord, RecordedLM, RecordError, request_of
 from memnb.core.roles import _spans, strict_schema
 
@@ -38,6 +38,10 @@ class Plan(BaseModel):
 class Plans(BaseModel):
     plans: list[Plan] = []
     who: Optional[str] = None
+
+
+class Verdict(BaseModel):
+    yes: bool
 
 
 @rule('plans')
@@ -173,7 +177,7 @@ def test_what_is_sent():
     assert (first['model'], first['temperature'], first['seed'], first['max_tokens'], first['top_k']) == ('toy', 0, 4, 50, 1)
     assert first['messages'] == [{'role': 'system', 'content': 'List the plans.'}, {'role': 'user', 'content': 'Text: {braces} ?'}]
     assert first['response_format']['json_schema'] == {'name': 'Plans', 'strict': True, 'schema': strict_schema(Plans)}
-    assert not {'temperature', 'seed', 'max_tokens', 'logprobs'} & set(second)
+    assert not {'temperature', 'seed', 'max_tokens'} & set(second)
     assert first['_headers']['authorization'] == f'Bearer {KEY}'
 
 
@@ -199,22 +203,6 @@ def test_a_server_error_after_a_refused_reply_tells_of_both():
         with pytest.raises(ServerError, match='500.*the reply before was refused: it has no JSON') as caught:
             client(server).ask(plans_role, text='x')
     assert caught.value.usage == Usage(1, 7, 3)
-
-
-def token(word, *options):
-    return {'token': word, 'logprob': -1., 'bytes': None,
-            'top_logprobs': [{'token': name, 'logprob': value, 'bytes': None} for name, value in options]}
-
-
-@pytest.mark.parametrize('content, expected', [
-    ([token('{"'), token('yes'), token('":'), token(' true', (' true', -.1), (' false', -2.), ('"', -4.))], .8699),
-    ([token('false', ('false', 0.))], 0.), ([token('true')], 1.), ([token('{')], None), (None, None),
-    ([token('true', ('maybe', 0.))], None), ([{**token('true'), 'top_logprobs': None}], 1.)])
-def test_probability_from_log_probabilities(content, expected):
-    with Server(chat('{"yes": true}', logprobs={'content': content})) as server:
-        verdict = client(server, logprobs=True).ask(says_when, text='x')
-        assert server.requests[0]['logprobs'] is True
-    assert verdict.probability == (None if expected is None else pytest.approx(expected, abs=1e-3))
 
 
 # The key
@@ -443,7 +431,7 @@ parts_of_a_question = {
     'name': st.sampled_from(['a', 'b']), 'system': st.sampled_from(['a', 'b']), 'text': st.sampled_from(['a', 'b', 'é']),
     'reply': st.sampled_from([Plans, Verdict, Tool]), 'model': st.sampled_from(['a', 'b']),
     'url': st.sampled_from(['http://a/v1', 'http://b/v1']), 'temperature': st.sampled_from([None, 0., 1.]),
-    'seed': st.sampled_from([None, 0, 1]), 'max_tokens': st.sampled_from([None, 1, 2]), 'logprobs': st.booleans(),
+    'seed': st.sampled_from([None, 0, 1]), 'max_tokens': st.sampled_from([None, 1, 2]),
     'extra': st.sampled_from([None, {'top_k': 1}]), 'repeat': st.sampled_from([0, 1])}
 components = st.fixed_dictionaries(parts_of_a_question)
 
@@ -451,7 +439,7 @@ components = st.fixed_dictionaries(parts_of_a_question)
 def key_of_parts(parts, **lm_options):
     role = Role(parts['name'], parts['system'], '{text}', parts['reply'])
     lm = OpenAILM(parts['model'], parts['url'], temperature=parts['temperature'], seed=parts['seed'], max_tokens=parts['max_tokens'],
-                  logprobs=parts['logprobs'], extra=parts['extra'], **lm_options)
+                  extra=parts['extra'], **lm_options)
     return key_of(request_of(lm, role, {'text': parts['text']}, parts['repeat']))
 
 
@@ -544,7 +532,7 @@ def test_no_key_in_the_file(tmp_path):
         with pytest.raises(ReplyError):
             lm.ask(plans_role, text='x')
         assert lm.ask(plans_role, text='y').plans[0].name == '<key>'
-        with lm._file.open():
+        with lm._open():
             files = list(tmp_path.iterdir())
             assert files and all(KEY.encode() not in file.read_bytes() for file in files)
     assert b'<key>' in b''.join(file.read_bytes() for file in tmp_path.iterdir())
@@ -645,7 +633,7 @@ def test_threads_agree(tmp_path):
 WRITERS = '''
     import json, os, signal, sys, time
     from memnb.core.models import as_lm
-    from memnb.core.roles import Role, Verdict
+    from memnb.core.roles import Role
     from memnb.core.models import RecordedLM
     from pydantic import BaseModel
 
