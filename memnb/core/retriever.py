@@ -138,7 +138,7 @@ class Searchable:
     "Base of the retrievers of this package. They keep the promises of `Retriever`, so `as_retriever` lets them through."
 
 
-_MOST = 100_000  # results; a store that has only repeated itself up to here is asked for no more
+_MOST = 100_000  # results: then a store that only repeats itself is asked for no more
 
 
 class Adapted(Searchable):
@@ -163,17 +163,15 @@ class Adapted(Searchable):
     ) -> list[Hit]:
         "The store's hits, masked, each id once. Never fewer than `k` while the store has unmasked ones to give."
         check_search(query, k, exclude, during)
-        exclude, had, knew = frozenset(exclude), -1, -1
+        exclude, had = frozenset(exclude), -1
         wanted = k if 'exclude' in self._takes else k + len(exclude)
         while k:
             found = self._fetch(query, wanted, exclude, during)
             kept = _distinct(hit for hit in found if passes(hit.snippet, exclude, during))
-            if len(kept) >= k or self._size is None or len(found) <= had:
+            more = self._size is not None and len(found) > had and wanted <= _MOST
+            if len(kept) >= k or not more:
                 return kept[:k]
-            known = len(_distinct(found))
-            if wanted > _MOST and known <= knew:
-                return kept[:k]
-            had, knew, wanted = len(found), known, 2 * wanted + len(exclude)
+            had, wanted = len(found), 2 * wanted + len(exclude)
         return []
 
     def _fetch(
