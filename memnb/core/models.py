@@ -279,20 +279,6 @@ def _completion(
 class OpenAILM(TextLM):
     "A model behind any server with the OpenAI chat interface."
 
-    def __repr__(self):
-        return f'OpenAILM({self.name!r}, base_url={self._server.url!r})'
-
-    def settings(self) -> dict:
-        "What shapes a reply: model, server and sampling."
-        bounds = {'bounds': list(self._bounds)} if self._bounds else {}
-        return {'model': self.name, 'base_url': self._server.url, **self._options, **bounds}
-
-    def seeded(self, seed: int) -> OpenAILM:
-        "A copy that sends this seed; both use one connection."
-        other = copy(self)
-        other._options = {**self._options, 'seed': seed}
-        return other
-
     def __init__(
         self,
         model: str,  # the name that the server knows it by
@@ -316,6 +302,20 @@ class OpenAILM(TextLM):
             'max_tokens': max_tokens,
             'extra_body': dict(extra) if extra else None,
         }
+
+    def __repr__(self):
+        return f'OpenAILM({self.name!r}, base_url={self._server.url!r})'
+
+    def settings(self) -> dict:
+        "What shapes a reply: model, server and sampling."
+        bounds = {'bounds': list(self._bounds)} if self._bounds else {}
+        return {'model': self.name, 'base_url': self._server.url, **self._options, **bounds}
+
+    def seeded(self, seed: int) -> OpenAILM:
+        "A copy that sends this seed; both use one connection."
+        other = copy(self)
+        other._options = {**self._options, 'seed': seed}
+        return other
 
     def complete(self, role: str, system: str, user: str, schema: dict) -> Completion:
         "Ask in the strictest form that the server accepts. Raises `ServerError`."
@@ -515,12 +515,12 @@ class RecordedLM(LM):
         self,
         lm: LM,  # whose replies are kept; with a function, `as_lm(function, name=…)`
         path: str | Path,  # an SQLite file; made if it is not there
-        mode: str = 'auto',  # 'auto', 'replay' or 'record'
+        mode: str = 'auto',  # 'replay': ask nobody
         repeat: int = 0,  # which repeat of an experiment this is
         retry: bool = False,  # True: where only a failure is recorded, ask again
     ):
-        if mode not in ('auto', 'replay', 'record'):
-            raise ValueError(f"mode must be 'auto', 'replay' or 'record', got {mode!r}")
+        if mode not in ('auto', 'replay'):
+            raise ValueError(f"mode must be 'auto' or 'replay', got {mode!r}")
         self.lm, self.path, self.mode = as_lm(lm), Path(path), mode
         self.repeat, self.retry, self.name = repeat, retry, self.lm.name
         if not self.lm.settings().get('model'):
@@ -560,11 +560,9 @@ class RecordedLM(LM):
     def call(self, role: Role, /, **inputs) -> Call:
         "Replay or ask. A replayed call is `cached`, and its usage is what it cost. `MissingRecord`, `ReplyError`, `ServerError`."
         request = request_of(self.lm, role, inputs, self.repeat)
-        kept = None if self.mode == 'record' else self._read(request)
-        replaces = self.mode == 'record'
-        if kept and kept.error is not None and self.retry and self.mode == 'auto':
-            kept, replaces = None, True
-        if kept:
+        kept = self._read(request)
+        failed = kept is not None and kept.error is not None
+        if kept and not (failed and self.retry and self.mode == 'auto'):
             return kept.replay(role, inputs, cached=True)
         if self.mode == 'replay':
             raise MissingRecord(
@@ -573,9 +571,9 @@ class RecordedLM(LM):
         try:
             call = self.lm.call(role, **inputs)
         except ReplyError as error:
-            self._keep(request, error, self.mode == 'record')
+            self._keep(request, error, replace=False)
             raise
-        if self._keep(request, call, replaces):
+        if self._keep(request, call, replace=failed):
             return call
         return self._read(request).replay(role, inputs, cached=False)
 

@@ -56,12 +56,9 @@ def count_of(number: int, thing: str) -> str:
     return f'{number:,} {thing}' + ('' if number == 1 else 's')
 
 
-def _finite(value: Any) -> float | None:
-    if isinstance(value, (int, float)) and not isinstance(value, bool):
-        return (
-            float(value) if abs(value) < math.inf else None
-        )  # false for what is not a number, too
-    return value  # for the check of types
+def _finite(value: Any) -> Any:
+    "A number that JSON has a word for, or None; the type is checked elsewhere."
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _plain(value: Any) -> Any:

@@ -19,9 +19,8 @@ import numpy as np
 from ..core.conversation import Conversation, Snippet, turn_snippets
 from ..core.models import Connection
 from ..core.retriever import Hit, locked
-from ..core.text import tokenize
 from ..core.time import TimeSpan
-from .bm25 import Index, LexicalIndex, Scores
+from .bm25 import Index, LexicalIndex
 
 # %% auto #0
 __all__ = ['Embedder', 'WordLlamaEmbedder', 'EmbedderError', 'OpenAIEmbedder', 'without_names', 'EmbedderMismatch',
@@ -44,25 +43,23 @@ class WordLlamaEmbedder:
 
     name = 'wordllama-256'
     part = 2_000
-    batch = (
-        1 << 14
-    )  # bytes of a batch, padding included: wordllama needs about 2 kB of memory for each
+    batch = 1 << 14  # bytes, padding included: wordllama needs about 2 kB of memory for each
 
     def __call__(self, texts: list[str]) -> np.ndarray:
-        parts: list[tuple[int, bytes]] = []  # number of the text, part of it
+        parts: list[tuple[bytes, int]] = []  # with the number of their text
         for number, text in enumerate(texts):
             for start in range(0, len(text) or 1, self.part):
-                parts.append((number, text[start : start + self.part].encode('utf-8', 'replace')))
-        parts.sort(key=lambda one: len(one[1]))
+                parts.append((text[start : start + self.part].encode('utf-8', 'replace'), number))
+        parts.sort(key=lambda one: len(one[0]))
         sums, weights = np.zeros((len(texts), 256)), np.zeros(len(texts))
         while parts:
-            size = min(64, max(1, self.batch // (len(parts[-1][1]) or 1)))
-            batch = parts[-size:]
-            del parts[-size:]
-            rows = _wordllama().embed([part.decode('utf-8') for _, part in batch])
-            for (number, part), row in zip(batch, rows):
-                sums[number] += row.astype(float) * (len(part) or 1)
-                weights[number] += len(part) or 1
+            size = max(1, min(64, self.batch // (len(parts[-1][0]) or 1)))
+            batch, parts = parts[-size:], parts[:-size]
+            rows = _wordllama().embed([part.decode('utf-8') for part, _ in batch])
+            for (part, number), row in zip(batch, rows):
+                weight = len(part) or 1
+                sums[number] += row.astype(float) * weight
+                weights[number] += weight
         return (sums / weights[:, None]).astype(np.float32)
 
 
@@ -70,9 +67,7 @@ class WordLlamaEmbedder:
 def _wordllama():
     "The model, from the files of its own package: a plain `load()` would ask a hub for a tokenizer that is there already."
     root, handler = logging.getLogger(), logging.NullHandler()
-    root.addHandler(
-        handler
-    )  # with a handler there, wordllama's import leaves the settings of logging alone
+    root.addHandler(handler)  # so wordllama's import leaves the settings of logging alone
     try:
         import wordllama
     finally:
@@ -92,8 +87,7 @@ class OpenAIEmbedder:
     def __init__(
         self,
         model: str,
-        base_url: str
-        | None = None,  # None: $OPENAI_BASE_URL, or OpenAI itself; the key is $OPENAI_API_KEY
+        base_url: str | None = None,  # None: $OPENAI_BASE_URL, or OpenAI; the key: $OPENAI_API_KEY
         *,
         batch: int = 128,  # texts a call
         timeout: float = 60,  # seconds, as in `OpenAILM`
@@ -107,10 +101,8 @@ class OpenAIEmbedder:
 
     def __call__(self, texts: list[str]) -> np.ndarray:
         texts = [text or ' ' for text in texts]  # servers refuse an empty text
-        rows = []
-        for start in range(0, len(texts), self.batch):
-            rows += self._rows(texts[start : start + self.batch])
-        return np.array(rows)
+        batches = [texts[start : start + self.batch] for start in range(0, len(texts), self.batch)]
+        return np.array([row for batch in batches for row in self._rows(batch)])
 
     def _rows(self, texts: list[str]) -> list[list[float]]:
         "The vectors of one batch in the order of its texts."
@@ -140,12 +132,10 @@ class OpenAIEmbedder:
 # %% ../../nbs/1_core/11_vectors.ipynb #4ab7ff45
 def without_names(text: str, names: Collection[str]) -> str:
     "A text without the words of the given names and their possessive 's, in any case."
-    words = sorted(
-        {word for name in names for word in name.split()}, key=lambda word: (-len(word), word)
-    )
+    words = {re.escape(word) for name in names for word in name.split()}
     if not words:
         return text
-    pattern = r"(?<!\w)(?:" + '|'.join(map(re.escape, words)) + r")(?:['’]s)?(?!\w)"
+    pattern = rf"(?<!\w)(?:{'|'.join(sorted(words))})(?:['’]s)?(?!\w)"
     return ' '.join(re.sub(pattern, ' ', text, flags=re.IGNORECASE).split())
 
 # %% ../../nbs/1_core/11_vectors.ipynb #a5c71653
@@ -171,10 +161,9 @@ class Vectors:
         self,
         embedder: Embedder,
         names: Collection[str] = (),  # left out of every text
-        dimension: int | None = None,  # None: whatever the first vectors have
     ):
-        self.embedder, self.names = embedder, tuple(names)
-        self.model, self.dimension = _name(embedder), dimension
+        self.embedder, self.names, self.model = embedder, tuple(names), _name(embedder)
+        self.dimension: int | None = None  # that of the first vectors
 
     def of(self, texts: list[str]) -> np.ndarray:
         "(n, d) float32 rows of length 1, or 0 where the model gives only zeros; `EmbedderMismatch` if the model changed."
@@ -234,17 +223,20 @@ class DenseIndex(Index):
         embedder: Embedder = WordLlamaEmbedder(),
         *,
         names: Collection[str] = (),  # of speakers: left out of what is embedded
-        dimension: int | None = None,  # None: whatever the first vectors have
     ):
         super().__init__()
-        self._vectors = Vectors(embedder, names, dimension)
+        self._vectors = Vectors(embedder, names)
         self._rows = np.empty((0, 0), np.float32)  # by slot; it doubles when it is full
 
-    model = property(lambda self: self._vectors.model, doc='The name of the embedder.')
-    dimension = property(
-        lambda self: self._vectors.dimension,
-        doc='The length of a vector, None while there is none.',
-    )
+    @property
+    def model(self) -> str:
+        "The name of the embedder."
+        return self._vectors.model
+
+    @property
+    def dimension(self) -> int | None:
+        "The length of a vector, None while there is none."
+        return self._vectors.dimension
 
     @property
     def matrix(self) -> np.ndarray:
@@ -264,7 +256,8 @@ class DenseIndex(Index):
         needed = len(self) + len(fresh)
         if needed > len(self._rows):
             grown = np.empty((max(64, 2 * needed), self.dimension), np.float32)
-            grown[: len(self)] = self.matrix if len(self) else 0
+            if len(self):
+                grown[: len(self)] = self.matrix
             self._rows = grown
         if fresh:
             self._rows[len(self) : needed] = rows
@@ -302,9 +295,9 @@ class DenseIndex(Index):
     def _vector(self, query: str) -> np.ndarray:
         return self._vectors.of([query])[0]
 
-    def _scores(self, query: str, vector: np.ndarray) -> Scores:
+    def _scores(self, query: str, vector: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         cosines = np.einsum('ij,j->i', self.matrix, vector)
-        return Scores(np.arange(len(self)), cosines.astype(float))
+        return np.arange(len(self)), cosines.astype(float)
 
 # %% ../../nbs/1_core/11_vectors.ipynb #f641c5c5
 def scaled(values: np.ndarray) -> np.ndarray:
@@ -331,16 +324,12 @@ class HybridIndex(Index):
         names: Collection[str] = (),  # of speakers: left out of what is embedded
         weight: float = 0.5,  # of the dense part
         spread: bool = True,  # neighbour smoothing of the lexical scores
-        k1: float = 0.9,
-        b: float = 0.4,
-        tokenizer: Callable[[str], list[str]] = tokenize,  # see LexicalIndex
-        rerank: Callable[[list[tuple[str, str]]], Sequence[float]]
-        | None = None,  # (query, text) pairs -> scores
+        rerank: Callable[[list[tuple[str, str]]], Sequence[float]] | None = None,  # (query, text)
         rerank_top: int = 50,  # how many of the unmasked best the reranker sees
         address: float = 0.4,  # the speaker boost
     ):
         super().__init__()
-        self.lexical = LexicalIndex(k1=k1, b=b, spread=spread, tokenizer=tokenizer)
+        self.lexical = LexicalIndex(spread=spread)
         self.dense = None if embedder is None else DenseIndex(embedder, names=names)
         self.weight, self.address = weight, address
         self.rerank, self.rerank_top = rerank, rerank_top
@@ -379,19 +368,19 @@ class HybridIndex(Index):
     def _vector(self, query: str) -> np.ndarray | None:
         return None if self.dense is None else self.dense._vector(query)
 
-    def _scores(self, query: str, vector: np.ndarray | None) -> Scores:
+    def _scores(self, query: str, vector: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
         slots, values = self.lexical._scores(query, None)
         unit = 1.0
         if self.dense is None:
             unit = values.max(initial=0)
         else:
-            values = self._fused(slots, values, self.dense._scores(query, vector).values)
+            values = self._fused(slots, values, self.dense._scores(query, vector)[1])
             slots = np.arange(len(self))
         if ':' in query:
             voices = addressed(query, {snippet.speaker for snippet in self._snippets})
             said = [self._snippets[slot].speaker in voices for slot in slots.tolist()]
             values = values + self.address * unit * np.array(said, float)
-        return Scores(slots, values)
+        return slots, values
 
     def _fused(self, slots: np.ndarray, values: np.ndarray, cosines: np.ndarray) -> np.ndarray:
         "(n,) scores of all snippets, from lexical values (of the slots that match) and all cosines."

@@ -237,15 +237,6 @@ def test_a_copy_for_another_process_leaves_the_key_behind():
     assert copy.settings() == lm.settings()
 
 
-@pytest.mark.parametrize('url', ['http://me:secret@127.0.0.1/v1', 'http://127.0.0.1/v1?key=secret'])
-def test_a_secret_in_the_url_is_refused(url):
-    with pytest.raises(ValueError) as caught:
-        OpenAILM('toy', url)
-    assert 'secret belongs in api_key' in str(caught.value)
-
-
-# From text to a reply
-
 class Loose(BaseModel):
     items: list[int] = []
     note: str = ''
@@ -450,14 +441,6 @@ def test_two_questions_have_one_key_exactly_if_they_are_the_same(one, other):
 
 
 @quick
-@given(components, st.data())
-def test_any_single_change_changes_the_key(parts, data):
-    name = data.draw(st.sampled_from(sorted(parts)))
-    changed = {**parts, name: data.draw(parts_of_a_question[name].filter(lambda value: value != parts[name]))}
-    assert key_of_parts(parts) != key_of_parts(changed)
-
-
-@quick
 @given(components)
 def test_what_shapes_no_reply_is_not_in_the_key(parts):
     assert key_of_parts(parts) == key_of_parts(parts, api_key=KEY, timeout=1, max_retries=0)
@@ -496,8 +479,8 @@ def test_modes(tmp_path):
     inner = ScriptedLM([{'yes': True}, {'yes': False}, {'yes': True}])
     auto = RecordedLM(inner, path)
     assert [auto.ask(says_when, text='x').yes for _ in range(3)] == [True] * 3
-    again = RecordedLM(inner, path, mode='record')
-    assert not again.call(says_when, text='x').cached
+    assert auto.forget('Does it say when') == 1
+    assert not auto.call(says_when, text='x').cached
     assert auto.call(says_when, text='x').reply.yes is False and auto.call(says_when, text='x').cached
     assert RecordedLM(inner, path, repeat=1).ask(says_when, text='x').yes is True
     replayed = RecordedLM(ScriptedLM([]), path, mode='replay', repeat=1)
@@ -551,7 +534,7 @@ def test_replay_needs_no_server_no_key_and_no_client(tmp_path):
 def test_a_file_that_is_no_record_is_refused_and_left_alone(tmp_path):
     path = tmp_path / 'notes.txt'
     path.write_text('my notes\n' * 200)
-    for mode in ('auto', 'record', 'replay'):
+    for mode in ('auto', 'replay'):
         with pytest.raises(RecordError, match='notes.txt'):
             RecordedLM(ScriptedLM([]), path, mode)
     assert path.read_text() == 'my notes\n' * 200
@@ -568,16 +551,6 @@ def test_a_record_in_a_folder_that_cannot_be_written_to(tmp_path):
     assert RecordedLM(ScriptedLM([]), path, mode='replay').ask(plans_role, text='x') == GOOD_REPLY
     assert {file.name: file.read_bytes() for file in tmp_path.iterdir()} == before
     tmp_path.chmod(0o700)
-
-
-def test_a_record_is_a_table_whose_keys_can_be_checked(tmp_path):
-    path = tmp_path / 'r.sqlite'
-    lm = RecordedLM(ScriptedLM([GOOD, GOOD]), path)
-    for text in 'xy':
-        lm.ask(plans_role, text=text)
-    with closing(sqlite3.connect(path)) as connection:
-        rows = connection.execute('SELECT key, request FROM replies').fetchall()
-    assert len(rows) == 2 and all(len(key) == 64 and key_of(json.loads(request)) == key for key, request in rows)
 
 
 def test_a_reply_that_no_longer_fits_is_an_error(tmp_path):
