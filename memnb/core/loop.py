@@ -255,12 +255,10 @@ class _Searches:
 def as_tools(
     store: object,  # anything for `as_retriever`
     k: int = 10,  # how many hits a search returns
-    timed: bool = True,  # False: the hits have no times, so there is nothing to filter by
 ) -> list[Tool]:
-    "Return the tools of a memory that can only be searched: `search`, `search_during` if timed, `output_answer`."
+    "Return the tools of a memory that can only be searched: `search`, `search_during`, `output_answer`."
     searches = _Searches(store, k)
-    functions = [searches.search, searches.search_during] if timed else [searches.search]
-    return [*map(Tool.of, functions), OUTPUT_ANSWER]
+    return [Tool.of(searches.search), Tool.of(searches.search_during), OUTPUT_ANSWER]
 
 
 def tools_of(memory: object) -> list[Tool]:

@@ -240,7 +240,6 @@ class LexicalIndex(Index):
         self._weights: dict[str, tuple[np.ndarray, np.ndarray]] = {}  # term -> slots, their scores
         self._near: dict[int, list[int]] = {}  # slot -> those at the distances of `_SHARES`
         self._held: np.ndarray | None = None  # by slot: the part of the formula without the term
-        self._floor = 0.0  # for the idf
 
     def _fresh(self, snippets: Iterable[Snippet]) -> list[Snippet]:
         fresh = super()._fresh(snippets)
@@ -277,25 +276,23 @@ class LexicalIndex(Index):
         "The inverse document frequency of a term in so many snippets, before the floor."
         return math.log(len(self) - frequency + 0.5) - math.log(frequency + 0.5)
 
-    def _measure(self) -> None:
-        "Compute what all terms share: the lengths of the snippets and the floor of the idf."
-        lengths = np.array([self._counts[snippet.id].total() for snippet in self._snippets])
-        mean = int(lengths.sum()) / len(self)
-        self._held = self.k1 * (1 - self.b + self.b * lengths / mean)
+    def _mean_idf(self) -> float:
         frequencies = Counter(len(posting) for posting in self._postings.values())
         total = sum(times * self._idf(count) for count, times in sorted(frequencies.items()))
-        self._floor = _FLOOR * total / len(self._postings)
+        return total / len(self._postings)
 
     def _weights_of(self, term: str) -> tuple[np.ndarray, np.ndarray]:
         "The slots of a term, and what it adds to the score of each."
         if self._held is None:
-            self._measure()
+            lengths = np.array([self._counts[snippet.id].total() for snippet in self._snippets])
+            mean = int(lengths.sum()) / len(self)
+            self._held = self.k1 * (1 - self.b + self.b * lengths / mean)
         if term not in self._weights:
             posting = self._postings[term]
             slots = np.array([self._slots[id] for id in posting], np.intp)
             counts = np.array(list(posting.values()))
             idf = self._idf(len(slots))
-            idf = self._floor if idf < 0 else idf
+            idf = _FLOOR * self._mean_idf() if idf < 0 else idf
             share = counts * (self.k1 + 1) / (counts + self._held[slots])
             self._weights[term] = slots, idf * share
         return self._weights[term]

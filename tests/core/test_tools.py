@@ -366,7 +366,6 @@ def test_a_memory_gives_its_own_tools_else_those_of_any_store():
     assert [tool.name for tool in tools_of(Own())] == ['look', 'output_answer']
     for memory in (OtherMeaning(), LexicalIndex(), lambda query: []):
         assert [tool.name for tool in tools_of(memory)] == ['search', 'search_during', 'output_answer']
-    assert [tool.name for tool in as_tools(lambda query: [], timed=False)] == ['search', 'output_answer']
 
 
 def test_the_model_of_a_function_is_made_once():
