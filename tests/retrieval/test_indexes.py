@@ -1,10 +1,8 @@
 """Indexes: BM25 against rank-bm25, cosine against its definition, masks, ties, the order of adding, embedders."""
 import json
 import os
-import threading
 import traceback
 from datetime import date, datetime
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import numpy as np
 import pytest
@@ -18,7 +16,7 @@ from memnb.core.time import TimeSpan
 from memnb.retrieval.bm25 import BM25Retriever, DuplicateSnippet, LexicalIndex, UnknownSnippet
 from memnb.retrieval.vectors import (
     DenseIndex, DimensionMismatch, EmbedderError, EmbedderMismatch, HybridIndex, OpenAIEmbedder, without_names, WordLlamaEmbedder)
-
+from servers import Answer, authorization, fail, Server
 
 WORDS = 'boat sea red blue sail harbour storm the a Ana running runs ran'.split()
 texts = st.lists(st.sampled_from(WORDS), max_size=7).map(' '.join)
@@ -361,60 +359,28 @@ def test_wordllama_works_offline_and_alike_in_any_batch():
     assert (together == np.concatenate([embed([text]) for text in ('a red boat', 'on the wide open sea we sailed', '')])).all()
 
 
-class EmbeddingServer(BaseHTTPRequestHandler):
-    """Speaks OpenAI's protocol; answers in reverse order; misbehaves by the name of the model."""
-
-    def do_POST(self):
-        request = json.loads(self.rfile.read(int(self.headers['Content-Length'])))
-        self.server.asked.append((self.path, request['input'], self.headers.get('Authorization')))
-        if request['model'] == 'broken':
-            return self.reply(401, {'error': {'message': f"bad key {self.headers['Authorization']}"}})
-        rows = [{'object': 'embedding', 'index': place, 'embedding': [float(len(text)), 1.0]} for place, text in enumerate(request['input'])]
-        if request['model'] == 'short':
-            rows = rows[:-1]
-        self.reply(200, {'object': 'list', 'data': rows[::-1], 'model': request['model'], 'usage': {'prompt_tokens': 1, 'total_tokens': 1}})
-
-    def reply(self, status, body):
-        body = json.dumps(body).encode()
-        self.send_response(status)
-        self.send_header('Content-Type', 'application/json')
-        self.send_header('Content-Length', str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *_):
-        pass
+def vectors(request):
+    """The answer of a server of embeddings, in reverse order."""
+    rows = [{'object': 'embedding', 'index': place, 'embedding': [float(len(text)), 1.0]} for place, text in enumerate(request['input'])]
+    return Answer(json.dumps({'object': 'list', 'data': rows[::-1]}).encode(), headers={'Content-Type': 'application/json'})
 
 
-@pytest.fixture
-def server():
-    server = ThreadingHTTPServer(('127.0.0.1', 0), EmbeddingServer)
-    server.asked = []
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield server
-    server.shutdown()
-    server.server_close()
-
-
-def test_openai_embedder_batches_and_keeps_the_order(server, monkeypatch):
+def test_openai_embedder_batches_and_keeps_the_order(monkeypatch):
     monkeypatch.delenv('OPENAI_API_KEY', raising=False)
-    embed = OpenAIEmbedder('some-model', f'http://127.0.0.1:{server.server_port}/v1', batch=3)
-    texts = ['x' * n for n in range(8)]
-    assert embed(texts)[:, 0].tolist() == [1, 1, 2, 3, 4, 5, 6, 7] # the empty text is sent as a blank
-    assert [len(asked) for _, asked, _ in server.asked] == [3, 3, 2]
-    assert {path for path, _, _ in server.asked} == {'/v1/embeddings'}
-    index = filled(lambda: DenseIndex(embed), [Snippet('a', 'boat'), Snippet('b', 'a long text about the sea')])
-    assert (index.model, index.dimension) == ('some-model', 2)
-    assert found(index, 'sail', 1)[0][0] == 'a'
+    with Server(vectors) as server:
+        embed = OpenAIEmbedder('some-model', server.url, batch=3)
+        assert embed(['x' * n for n in range(8)])[:, 0].tolist() == [1, 1, 2, 3, 4, 5, 6, 7]  # the empty text is sent as a blank
+        assert [len(request['input']) for request in server.requests] == [3, 3, 2]
+        index = filled(lambda: DenseIndex(embed), [Snippet('a', 'boat'), Snippet('b', 'a long text about the sea')])
+        assert (index.model, index.dimension) == ('some-model', 2)
+        assert found(index, 'sail', 1)[0][0] == 'a'
 
 
-@pytest.mark.parametrize('model, message', [('broken', 'broken: AuthenticationError, status 401'), ('short', 'short: expected one vector for each of 2 texts, got 1')])
-def test_openai_embedder_fails_with_one_kind_of_error_and_no_key_in_it(server, monkeypatch, model, message):
+def test_openai_embedder_fails_with_one_kind_of_error_and_no_key_in_it(monkeypatch):
     monkeypatch.setenv('OPENAI_API_KEY', 'secret-key-123')
-    embed = OpenAIEmbedder(model, f'http://127.0.0.1:{server.server_port}/v1')
-    with pytest.raises(EmbedderError) as caught:
-        embed(['a', 'b'])
-    assert str(caught.value) == message
+    with Server(fail(401, authorization)) as server, pytest.raises(EmbedderError) as caught:
+        OpenAIEmbedder('broken', server.url)(['a', 'b'])
+    assert str(caught.value) == 'broken: AuthenticationError, status 401'
     assert 'secret' not in ''.join(traceback.format_exception(caught.value))
 
 
