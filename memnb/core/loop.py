@@ -167,7 +167,7 @@ class Tool:
 
 # %% ../../nbs/1_core/08_loop.ipynb #7e7fec8b
 def call_of_any(tools: Sequence[Tool]) -> Any:
-    "Return the type of a call: one of the tools, with its arguments. ValueError without tools, or for a name used twice."
+    "Return the type of a call: one of the tools, with its arguments. ValueError for no tools or equal names."
     names = [tool.name for tool in tools]
     if not names or len(set(names)) < len(names):
         raise ValueError(f'tools: expected one or more with different names, got {names}')

@@ -205,7 +205,7 @@ class Connection:
 
     @contextmanager
     def deadline(self) -> Iterator[Any]:
-        """The client, for one request. It is closed when the request has taken too long: its tries, and a minute's wait between two.
+        """The client, for one request. It is closed after the time of all tries, with a minute between two.
 
         Then it raises TimeoutError; the client's own timeout only limits the time between two bytes."""
         client, tries = self.client, self.max_retries + 1
@@ -287,7 +287,7 @@ class OpenAILM(TextLM):
         *,
         temperature: float | None = 0,  # None: not sent, for models that refuse it
         seed: int | None = None,
-        timeout: float = 60,  # seconds without a byte; a whole request ends after as many for each try, and waits of a minute
+        timeout: float = 60,  # seconds without a byte; see also `Connection.deadline`
         max_retries: int = 2,  # after a timeout, a rate limit or a server's own failure, with backoff
         max_tokens: int | None = None,
         bounds: tuple[int, int] | None = None,  # longest text in characters, longest list
@@ -342,7 +342,7 @@ BOUNDS = 160, 4  # for small models: characters of a text, items of a list
 
 
 def _serve() -> None:
-    """In a process of its own: serve a model until stdin ends. The address goes to stdout, llama.cpp's output to stderr."""
+    """In a process of its own: serve a model until stdin ends. The address goes to stdout, the log to stderr."""
     out = os.fdopen(os.dup(1), 'w')
     os.dup2(2, 1)
     wanted = json.loads(sys.stdin.readline())
@@ -361,7 +361,7 @@ def _serve() -> None:
 
 
 class LocalServer:
-    """llama.cpp's server over a GGUF file, from `with` to the end of its block. A ValueError for a file that is not one."""
+    """llama.cpp's server over a GGUF file, for a `with` block. ValueError for a file that is not one."""
 
     def __init__(
         self,
@@ -558,7 +558,7 @@ class RecordedLM(LM):
         return other
 
     def call(self, role: Role, /, **inputs) -> Call:
-        "Replay or ask. A replayed call is `cached`, and its usage is what it cost. `MissingRecord`, `ReplyError`, `ServerError`."
+        "Replay or ask. A replayed call is `cached`, with the usage that it had. Raises `LMError`."
         request = request_of(self.lm, role, inputs, self.repeat)
         kept = self._read(request)
         failed = kept is not None and kept.error is not None

@@ -49,7 +49,7 @@ def passes(
     exclude: Collection[str] = (),  # ids of snippets
     during: TimeSpan | None = None,
 ) -> bool:
-    "Whether a snippet may be shown. With `during`, its `day` must overlap; a snippet without any time never passes then."
+    "Whether a snippet may be shown. With `during` it must have a `day`, and the two must overlap."
     if snippet.id in exclude:
         return False
     return during is None or (snippet.day is not None and snippet.day.overlaps(during))
@@ -115,7 +115,7 @@ def _name(thing: object) -> str:
 
 # %% ../../nbs/1_core/04_retriever.ipynb #6b860a28
 class Searchable:
-    "Base of the retrievers of this package. They keep the promises of `Retriever`, so `as_retriever` lets them through."
+    "Base of the retrievers of this package, which keep the protocol: `as_retriever` returns them as they are."
 
 
 _MOST = 100_000  # results: then a store that only repeats itself is asked for no more

@@ -24,7 +24,7 @@ __all__ = ['RULES', 'SCHEMA_PROMPT', 'AGAIN_PROMPT', 'NO_INFORMATION', 'ANSWER',
 def as_text(
     value: Any,  # what a role was given
 ) -> str:
-    "The text of `value` in a prompt: a list has one item per line, an empty one says None, and a `.line` is used where there is one."
+    "The text of a value in a prompt: its `.line` if it has one; an item a line for a list, None for an empty one."
     if isinstance(value, dict):
         value = [f'{name}: {as_text(item)}' for name, item in value.items()]
     if isinstance(value, (set, frozenset)):
@@ -40,7 +40,7 @@ RULES: dict[str, Callable[..., BaseModel]] = {}  # the rule of each role, by the
 def rule(
     name: str,  # the role's
 ) -> Callable[[Callable], Callable]:
-    "Decorator that registers a function as the rule of a role: it takes the role's inputs by name and returns its reply."
+    "Decorator that registers a function of a role's inputs, by name, as the rule that gives its reply."
 
     def register(function: Callable) -> Callable:
         RULES[name] = function
@@ -172,7 +172,7 @@ def explain_errors(error: ValidationError) -> str:
 # %% ../../nbs/1_core/05_roles.ipynb #8d5ea301
 @dataclass(frozen=True)
 class RuleLM(LM):
-    "A rule-based stand-in for a language model: answers each role by the rule that is registered for its name. No network, no cost."
+    "A rule-based stand-in for a model: answers a role by the rule that is registered for its name. No network, no cost."
 
     render: bool = False  # True: also make the prompt, to show what a model would have been asked
     name = 'rules'
@@ -297,7 +297,7 @@ def read_reply(
     model: type[BaseModel],  # what it should be
     cut: bool = False,  # True: the server says that it was cut off
 ) -> BaseModel:
-    "The one reply in a text. `ValueError`, with a reason that a model can act on, where there is none or more than one."
+    "The one reply in a text. ValueError for none or several, with a reason that a model can act on."
     replies, problems = [], []
     try:
         for value in _values(raw, cut):
@@ -393,7 +393,7 @@ def bounded_schema(
     chars: int,  # the longest text
     items: int,  # the longest list
 ) -> dict:
-    "The schema with a longest text and a longest list wherever it has none of its own; texts to choose from are left alone."
+    "The schema with a longest text and list where it has none of its own; texts to choose from stay."
     bounds = {'string': {'maxLength': chars}, 'array': {'maxItems': items}}
 
     def bounded(node: dict) -> dict:

@@ -90,7 +90,7 @@ def _vacuum(file: sqlite3.Connection) -> None:
 
 
 class MemoryFile:
-    """One SQLite file of a kind, or the same in memory, shared by threads and processes: what is written together is written whole.
+    """One SQLite file of a kind, or the same in memory. Threads and processes may share it.
 
     A file on a disk that is full or cannot be written is opened all the same. Raises `MemoryFileError`."""
 
@@ -165,7 +165,7 @@ class MemoryFile:
             return self._file.execute(sql, values).fetchall()
 
     def sweep(self, wait: bool = True) -> None:
-        "Remove every copy of what was deleted; without `wait` a warning where somebody is in the way or the disk is full."
+        "Remove every copy of what was deleted. A failure is a `MemoryFileError`, without `wait` a warning."
         with self.lock, _sqlite_errors(self.path):
             if not self.rows("SELECT 1 FROM memory WHERE name = 'unswept'"):
                 return
@@ -173,7 +173,10 @@ class MemoryFile:
                 self._file.execute(f'PRAGMA busy_timeout = {30_000 * wait}')
                 _vacuum(self._file)
             except sqlite3.Error as error:
-                told = f'{self.path}: what was forgotten is deleted, but copies may be left in the file until it is written again: {error}'
+                told = (
+                    f'{self.path}: what was forgotten is deleted, but copies may be left in the file '
+                    f'until it is written again: {error}'
+                )
                 if wait:
                     raise MemoryFileError(told) from None
                 warnings.warn(told, stacklevel=3)

@@ -153,7 +153,7 @@ def as_step(value: Any) -> Step:
 
 # %% ../../nbs/1_core/07_trace.ipynb #811d1861
 class SearchStep(Step):
-    "A search: the query, how many were asked for, how many ids were masked, what came back, best first, or what went wrong."
+    "A search: the query, the size, the number of masked ids, what came back, best first, or what went wrong."
 
     kind: Literal['search'] = 'search'
     iteration: int
@@ -252,7 +252,7 @@ class TraceError(ValueError):
 
 
 class Trace(_Strict):
-    "The record of one question: answer, evidence (turn ids, best first), turns read, open gaps, steps, cost by role, error."
+    "The record of one question: answer, evidence (turn ids, best first), turns read, gaps, steps, cost, error."
 
     question: Text
     method: Text

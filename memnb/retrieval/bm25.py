@@ -218,7 +218,7 @@ def _place(snippet: Snippet) -> tuple[str, int] | None:
 class LexicalIndex(Index):
     """BM25 over stems for a store that changes, with the scores of rank-bm25's `BM25Okapi` on the same tokens.
 
-    A match is a snippet that shares a term with the query or, with `spread`, is at most two places from one that does."""
+    A match shares a term with the query or, with `spread`, is at most two places from one that does."""
 
     def __init__(
         self,

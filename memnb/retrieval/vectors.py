@@ -37,7 +37,7 @@ class Embedder(Protocol):
 
 
 class WordLlamaEmbedder:
-    """Static vectors of 256 dimensions from the package wordllama, whose weights are inside it. Loaded at the first call.
+    """Static vectors of 256 dimensions from the package wordllama, weights included. Loaded at the first call.
 
     A text of more than `part` characters is embedded in parts; its vector is their mean, weighted by length."""
 
@@ -65,7 +65,7 @@ class WordLlamaEmbedder:
 
 @cache
 def _wordllama():
-    "The model, from the files of its own package: a plain `load()` would ask a hub for a tokenizer that is there already."
+    "The model, from the files of its own package: a plain `load()` would ask a hub for the tokenizer."
     root, handler = logging.getLogger(), logging.NullHandler()
     root.addHandler(handler)  # so wordllama's import leaves the settings of logging alone
     try:
@@ -78,7 +78,7 @@ def _wordllama():
 
 
 class EmbedderError(RuntimeError):
-    "A server of embeddings failed; the message names the model and the kind of failure, and repeats no answer and no key."
+    "A server of embeddings failed. The message names the model and the failure, and holds no answer and no key."
 
 
 class OpenAIEmbedder:
@@ -166,7 +166,7 @@ class Vectors:
         self.dimension: int | None = None  # that of the first vectors
 
     def of(self, texts: list[str]) -> np.ndarray:
-        "(n, d) float32 rows of length 1, or 0 where the model gives only zeros; `EmbedderMismatch` if the model changed."
+        "(n, d) float32 rows of length 1, or 0 for a vector of zeros; `EmbedderMismatch` if the model changed."
         if _name(self.embedder) != self.model:
             raise EmbedderMismatch(
                 f'this index holds vectors of {self.model!r}, the embedder is {_name(self.embedder)!r}'
@@ -191,7 +191,7 @@ class Vectors:
         texts: Mapping[str, str],  # by id
         given: Mapping[str, np.ndarray],  # by id: float32 rows of this model, of length 1 or 0
     ) -> np.ndarray:
-        "(n, d) rows of the texts in their order: as given where one is, else of the model. `DimensionMismatch`, `ValueError`."
+        "(n, d) rows of the texts in their order: as given, else of the model. `DimensionMismatch`, `ValueError`."
         rows = {id: _checked_row(id, given[id]) for id in texts if id in given}
         missing = [id for id in texts if id not in rows]
         rows.update(zip(missing, self.of([texts[id] for id in missing])))
@@ -271,7 +271,7 @@ class DenseIndex(Index):
 
     @locked
     def similar(self, ids: Iterable[str], threshold: float) -> list[tuple[str, str, float]]:
-        "All pairs (a, b, cosine) with a < b, at least one of them among `ids`, and cosine >= threshold. `UnknownSnippet`."
+        "All pairs (a, b, cosine) with a < b, one of them in `ids`, and cosine >= threshold. `UnknownSnippet`."
         wanted = sorted({self._slots[self[id].id] for id in ids})
         slack = self.matrix.shape[1] * 2**-23  # two float32 sums of one product differ by less
         pairs = set()
@@ -314,7 +314,7 @@ def addressed(query: str, voices: Collection[str]) -> list[str]:
 class HybridIndex(Index):
     """Words and meaning: BM25 with neighbour smoothing, scaled to 0 … 1, plus `weight` times the scaled cosine.
 
-    Every snippet matches, so `k` hits come back; without an embedder, only those that share a word or are beside one that does.
+    Every snippet matches, so `k` hits come back; without an embedder, a match is that of `LexicalIndex`.
     A query that names a speaker with a colon (`Tobin: first lesson`) prefers what that speaker said."""
 
     def __init__(
