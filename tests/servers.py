@@ -17,13 +17,13 @@ class Answer:
     drop: int | None = None # close the connection after so many bytes of the body; 0: send not even a status
 
 
-def chat(text='', *, finish='stop', usage=(7, 3), refusal=None, logprobs=None, **more):
+def chat(text='', *, finish='stop', usage=(7, 3), refusal=None, **more):
     "An answer that a chat server gives; `text` may be None, a value to be sent as JSON, or a function of the request."
     def answer(request):
         said = text(request) if callable(text) else text
         said = said if said is None or isinstance(said, str) else json.dumps(said)
         body = {'id': 'x', 'object': 'chat.completion', 'created': 0, 'model': request.get('model', ''),
-                'choices': [{'index': 0, 'finish_reason': finish, 'logprobs': logprobs,
+                'choices': [{'index': 0, 'finish_reason': finish,
                              'message': {'role': 'assistant', 'content': said, 'refusal': refusal}}]}
         if usage:
             body['usage'] = {'prompt_tokens': usage[0], 'completion_tokens': usage[1], 'total_tokens': sum(usage)}

@@ -53,6 +53,12 @@ def watched(strike_at=None, how=strike):
             Watched.strike_at = None
 
 
+def saved(log):
+    """Whether the save of a graph has come to its commit."""
+    first = 'SELECT name, value FROM memory'
+    return first in log and 'COMMIT' in log[log.index(first):]
+
+
 def count_anew(strike_at):
     """Inside `watched`: what was executed so far does not count, and the strike comes at this statement from here on."""
     Watched.log.clear()

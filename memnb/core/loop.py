@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from numbers import Integral, Real
 from typing import Annotated, Any, Literal, NamedTuple, Union
-from weakref import WeakKeyDictionary
 
 from pydantic import BaseModel, ConfigDict, create_model, Field, field_validator, ValidationError
 from pydantic_core import PydanticCustomError
@@ -17,7 +16,7 @@ from pydantic_core import PydanticCustomError
 from .conversation import Snippet
 from .models import as_lm
 from .retriever import as_retriever, check_search, Hit, Metered
-from .roles import ANSWER, explain_errors, LM, LMError, Role, RuleLM, Usage
+from .roles import ANSWER, explain_errors, LM, LMError, ReplyError, Role, RuleLM, Usage
 from .time import parse_date, TimeSpan
 from memnb.core.trace import (
     AnswerStep,
@@ -75,55 +74,36 @@ class Arguments(BaseModel):
             fitted = fit(value)
         except ValidationError:
             if value is None and not field.is_required():
-                return field.get_default(call_default_factory=True)
+                return field.get_default()
             raise
-        _check_truths(value, fitted)
+        numbers = isinstance(value, Real) and isinstance(fitted, Real)
+        if numbers and isinstance(value, bool) != isinstance(fitted, bool):
+            expected = 'true or false' if isinstance(fitted, bool) else 'a number'
+            raise PydanticCustomError('kind', f'Input should be {expected}')
         return fitted
-
-
-def _check_truths(value: Any, fitted: Any) -> None:
-    "Refuse a truth value of which a number was made, or the reverse, also inside lists."
-    if (
-        isinstance(value, Real)
-        and isinstance(fitted, Real)
-        and isinstance(value, bool) != isinstance(fitted, bool)
-    ):
-        expected = 'true or false' if isinstance(fitted, bool) else 'a number'
-        raise PydanticCustomError('kind', f'Input should be {expected}')
-    if isinstance(value, (list, tuple)) and isinstance(fitted, (list, tuple)):
-        for part, fitted_part in zip(value, fitted):
-            _check_truths(part, fitted_part)
-
-
-_MADE = (
-    WeakKeyDictionary()
-)  # function -> {is it bound to an object: its model}; compiling a model is slow
 
 
 def arguments_of(function: Callable) -> type[BaseModel]:
     "Return the parameters of a function as a pydantic model, made once for each function. TypeError without types."
-    plain, bound = getattr(function, '__func__', function), inspect.ismethod(function)
-    made = _MADE.setdefault(plain, {}) if inspect.isfunction(plain) else {}
-    if bound in made:
-        return made[bound]
+    return _arguments(getattr(function, '__func__', function), inspect.ismethod(function))
+
+
+@lru_cache(maxsize=256)  # compiling a model is slow
+def _arguments(function: Callable, bound: bool) -> type[BaseModel]:
     fields = {}
-    for name, parameter in inspect.signature(function, eval_str=True).parameters.items():
-        hint, missing = parameter.annotation, inspect.Parameter.empty
-        named = parameter.kind in (
-            inspect.Parameter.POSITIONAL_OR_KEYWORD,
-            inspect.Parameter.KEYWORD_ONLY,
-        )
-        if not named or hint is missing or name.startswith('_') or hasattr(Arguments, name):
+    parameters = list(inspect.signature(function, eval_str=True).parameters.values())
+    for one in parameters[bound:]:
+        named = one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY)
+        hidden = one.name.startswith('_') or hasattr(Arguments, one.name)
+        if not named or hidden or one.annotation is one.empty:
             raise TypeError(
-                f'{function.__name__}: expected parameters with a plain name and a type, got {parameter}'
+                f'{function.__name__}: expected parameters with a plain name and a type, got {one}'
             )
-        meaning = next(
-            (one for one in getattr(hint, '__metadata__', ()) if isinstance(one, str)), None
-        )
-        default = ... if parameter.default is missing else parameter.default
-        fields[name] = (hint, Field(default, description=meaning))
-    made[bound] = create_model(f'{function.__name__}_arguments', __base__=Arguments, **fields)
-    return made[bound]
+        notes = getattr(one.annotation, '__metadata__', ())
+        meaning = next((note for note in notes if isinstance(note, str)), None)
+        default = ... if one.default is one.empty else one.default
+        fields[one.name] = (one.annotation, Field(default, description=meaning))
+    return create_model(f'{function.__name__}_arguments', __base__=Arguments, **fields)
 
 # %% ../../nbs/1_core/08_loop.ipynb #0dd75cb3
 @dataclass(frozen=True)
@@ -187,7 +167,7 @@ class Tool:
 
 # %% ../../nbs/1_core/08_loop.ipynb #7e7fec8b
 def call_of_any(tools: Sequence[Tool]) -> Any:
-    "Return the type of a call: one of the tools, with its arguments. ValueError without tools, or for a name used twice."
+    "Return the type of a call: one of the tools, with its arguments. ValueError for no tools or equal names."
     names = [tool.name for tool in tools]
     if not names or len(set(names)) < len(names):
         raise ValueError(f'tools: expected one or more with different names, got {names}')
@@ -200,11 +180,9 @@ def _call(offered: tuple[tuple[str, str, type[BaseModel]], ...]) -> Any:
     for name, description, arguments in offered:
         fields = {'function': (Literal[name], ...), 'parameters': (arguments, ...)}
         calls.append(create_model(f'{name}_call', __doc__=description, **fields))
-    return (
-        Annotated[Union[tuple(calls)], Field(discriminator='function')]
-        if len(calls) > 1
-        else calls[0]
-    )
+    if len(calls) == 1:
+        return calls[0]
+    return Annotated[Union[tuple(calls)], Field(discriminator='function')]
 
 
 def choice_of(tools: Sequence[Tool]) -> type[BaseModel]:
@@ -266,25 +244,21 @@ class _Searches:
             raise ToolError(
                 f'start_time: expected one that is not after end_time, got {start_time!r:.80} and {end_time!r:.80}'
             )
-        hits = tuple(
-            self.retriever.search(query, self.k, during=TimeSpan(first.start, last.end, 'span'))
-        )
+        during = TimeSpan(first.start, last.end, 'span')
+        hits = tuple(self.retriever.search(query, self.k, during=during))
         dated = hits or any(hit.snippet.day for hit in self.retriever.search(query, self.k))
         hint = '' if dated else ' (what fits the query has no times: use search)'
-        return Observation(
-            f'Found {len(hits)} for {query!r:.200} between {start_time} and {end_time}{hint}', hits
-        )
+        note = f'Found {len(hits)} for {query!r:.200} between {start_time} and {end_time}{hint}'
+        return Observation(note, hits)
 
 
 def as_tools(
     store: object,  # anything for `as_retriever`
     k: int = 10,  # how many hits a search returns
-    timed: bool = True,  # False: the hits have no times, so there is nothing to filter by
 ) -> list[Tool]:
-    "Return the tools of a memory that can only be searched: `search`, `search_during` if timed, `output_answer`."
+    "Return the tools of a memory that can only be searched: `search`, `search_during`, `output_answer`."
     searches = _Searches(store, k)
-    functions = [searches.search, searches.search_during] if timed else [searches.search]
-    return [*map(Tool.of, functions), OUTPUT_ANSWER]
+    return [Tool.of(searches.search), Tool.of(searches.search_during), OUTPUT_ANSWER]
 
 
 def tools_of(memory: object) -> list[Tool]:
@@ -299,10 +273,8 @@ def searches_of(tools: Sequence[Tool]) -> list[Tool]:
     "Return the tools that need a query and nothing else, in their order."
     found = []
     for tool in tools:
-        needed = [
-            name for name, field in tool.arguments.model_fields.items() if field.is_required()
-        ]
-        if needed == ['query'] and not tool.ends:
+        fields = tool.arguments.model_fields.items()
+        if not tool.ends and [name for name, field in fields if field.is_required()] == ['query']:
             found.append(tool)
     return found
 
@@ -313,9 +285,7 @@ class MemoryFailed(LMError):
 
 def _told(error: Exception) -> str:
     "Return the type and the text of an error, in one line of at most 300 characters."
-    return printable(f'{type(error).__name__}: {error}' if str(error) else type(error).__name__)[
-        :300
-    ]
+    return printable(f'{type(error).__name__}: {error}'.removesuffix(': '))[:300]
 
 
 def cited_turns(
@@ -323,10 +293,8 @@ def cited_turns(
     lines: Sequence[Snippet],  # what it was shown
 ) -> list[str]:
     "Return the turns behind cited lines, each once. A line without sources is its own turn; unknown ids are dropped."
-    behind = {line.id: line.sources or (line.id,) for line in lines}
-    for turns in list(behind.values()):
-        for turn in turns:
-            behind.setdefault(turn, (turn,))
+    behind = {turn: (turn,) for line in lines for turn in line.sources}
+    behind |= {line.id: line.sources or (line.id,) for line in lines}
     return list(dict.fromkeys(turn for id in ids for turn in behind.get(id, ())))
 
 # %% ../../nbs/1_core/08_loop.ipynb #362de653
@@ -352,10 +320,9 @@ class Run:
             raise TypeError(f'budget: expected a number of turns, got {budget}')
         self.question, self.lm, self.asked, self.budget = question, lm, asked, budget
         self.trace = Trace(question=question, method=method, model=lm.name)
-        self.memory = None if memory is None else Metered(as_retriever(memory), budget)
-        self._meter = self.memory or Metered(
-            lambda query: [], budget
-        )  # a tool's hits are charged without a memory, too
+        self.memory = None if memory is None else Metered(memory, budget)
+        # the hits of a tool are charged without a memory, too
+        self._meter = self.memory or Metered(lambda query: [], budget)
 
     def note(self, step: Step) -> None:
         "Add a step to the trace."
@@ -382,12 +349,8 @@ class Run:
         """Call a tool within the budget and record it. A refused call is an observation with `error`.
 
         `MemoryFailed` for a tool that breaks. What the budget cannot pay for is neither shown nor told."""
-        called = {
-            'iteration': iteration,
-            'tool': tool.name,
-            'arguments': arguments,
-            'reasoning': reasoning,
-        }
+        called = {'iteration': iteration, 'tool': tool.name, 'arguments': arguments}
+        called['reasoning'] = reasoning
         try:
             seen = tool(**arguments)
         except ToolError as error:
@@ -397,12 +360,8 @@ class Run:
             raise MemoryFailed(_told(error)) from error
         paid = tuple(self._meter.pay(seen.hits))
         if len(paid) < len(seen.hits):
-            seen = replace(
-                seen,
-                note=f'The budget shows {len(paid)} of what {tool.name} found',
-                hits=paid,
-                value=None,
-            )
+            note = f'The budget shows {len(paid)} of what {tool.name} found'
+            seen = replace(seen, note=note, hits=paid, value=None)
         hits = [Seen.of(hit) for hit in seen.hits]
         self.note(ToolStep(**called, note=seen.note, hits=hits, value=seen.value, error=seen.error))
         self.trace.read = list(self._meter.read)
@@ -415,19 +374,10 @@ class Run:
         except LMError as error:
             self._spend(role.name, error.usage)
             system, user = role.render(inputs)
-            said = {
-                name: getattr(error, name) for name in ('raw', 'attempts') if hasattr(error, name)
-            }
-            self.note(
-                ModelStep(
-                    role=role.name,
-                    system=system,
-                    user=user,
-                    usage=error.usage,
-                    error=str(error),
-                    **said,
-                )
-            )
+            failed = {'usage': error.usage, 'error': str(error)}
+            if isinstance(error, ReplyError):
+                failed |= {'raw': error.raw, 'attempts': error.attempts}
+            self.note(ModelStep(role=role.name, system=system, user=user, **failed))
             raise
         self._spend(role.name, call.usage)
         self.note(ModelStep.of(call))
@@ -485,8 +435,7 @@ class Loop:
         question: str,
         *,
         asked: TimeSpan | None = None,  # the day of asking, where it matters
-        budget: int
-        | None = None,  # how many distinct turns may be read; None: as many as the method wants
+        budget: int | None = None,  # how many distinct turns may be read; None: any number
     ) -> Trace:
         "Answer a question. If a model or the memory fails, the trace has the `error` and what was found before."
         run = Run(question, self.method, self.lm, self.memory, asked, budget)
@@ -536,10 +485,9 @@ def call_text(used: ToolUse) -> str:
 
 def untried_calls(calls: Sequence[ToolCall], history: Sequence[ToolUse]) -> list[ToolCall]:
     "Return the proposed calls that were not made before, each once."
-    known = [(used.function, used.parameters) for used in history]
-    fresh: list[ToolCall] = []
+    known: list[Any] = list(history)
     for call in calls:
-        if (call.function, call.parameters) not in known:
-            known.append((call.function, call.parameters))
-            fresh.append(call)
-    return fresh
+        made = [(one.function, one.parameters) for one in known]
+        if (call.function, call.parameters) not in made:
+            known.append(call)
+    return known[len(history) :]

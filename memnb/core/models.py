@@ -6,7 +6,6 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import json
-import math
 import os
 import re
 import secrets
@@ -19,11 +18,10 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from copy import copy
-from dataclasses import asdict
 from importlib import import_module
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote, urlsplit
+from urllib.parse import urlsplit
 
 from pydantic import BaseModel, SecretStr
 
@@ -53,23 +51,17 @@ class ScriptedLM(TextLM):
 
     def __init__(
         self,
-        replies: list
-        | dict[
-            str, list
-        ],  # replies, dicts, raw strings or exceptions, in order; or such a list per role name
+        replies: list | dict[str, list],  # replies, dicts, raw strings or exceptions; or by role
         name: str = 'scripted',
     ):
-        self._left = (
-            {role: list(items) for role, items in replies.items()}
-            if isinstance(replies, dict)
-            else list(replies)
-        )
+        by_role = replies if isinstance(replies, dict) else {None: replies}
+        self._left = {role: list(items) for role, items in by_role.items()}
         self.name, self.calls, self.prompts = name, [], []
 
     def complete(self, role: str, system: str, user: str, schema: dict) -> Completion:
         "The next of the script. `LMError` where it has run out."
         self.prompts.append((role, system, user))
-        left = self._left.get(role, []) if isinstance(self._left, dict) else self._left
+        left = self._left.get(None if None in self._left else role)
         if not left:
             raise LMError(
                 f'the script has run out: nothing left for role {role!r} at request {len(self.prompts)}'
@@ -77,20 +69,15 @@ class ScriptedLM(TextLM):
         item = left.pop(0)
         if isinstance(item, Exception):
             raise item
-        text = (
-            item.model_dump_json()
-            if isinstance(item, BaseModel)
-            else item
-            if isinstance(item, str)
-            else json.dumps(item)
-        )
+        if isinstance(item, BaseModel):
+            item = item.model_dump_json()
+        text = item if isinstance(item, str) else json.dumps(item)
         return Completion(text, Usage.estimate(system + user, text))
 
     def call(self, role: Role, /, **inputs) -> Call:
         "Ask the script, and remember the call."
-        call = super().call(role, **inputs)
-        self.calls.append(call)
-        return call
+        self.calls.append(super().call(role, **inputs))
+        return self.calls[-1]
 
 # %% ../../nbs/1_core/06_models.ipynb #3c0882cd
 class FunctionLM(TextLM):
@@ -99,13 +86,10 @@ class FunctionLM(TextLM):
     def __init__(
         self,
         function: Callable[[str], str],  # the whole prompt in, the reply out
-        name: str | None = None,
-    ):  # needed for recording: a record is kept under it
-        self.function, self._given, self.name = (
-            function,
-            name,
-            name or getattr(function, '__name__', 'function'),
-        )
+        name: str | None = None,  # needed for recording: a record is kept under it
+    ):
+        self.function, self._given = function, name
+        self.name = name or getattr(function, '__name__', 'function')
 
     def complete(self, role: str, system: str, user: str, schema: dict) -> Completion:
         "One call of the function."
@@ -128,11 +112,9 @@ def as_lm(
     name: str | None = None,  # what to call the function
 ) -> LM:
     "An lm from an lm (itself), or from a function."
-    if not isinstance(model, type) and hasattr(model, 'ask') and hasattr(model, 'call'):
-        return model
-    if isinstance(model, type) or not callable(model):
+    if isinstance(model, type) or not (callable(model) or hasattr(model, 'call')):
         raise TypeError(f'expected an lm or a function from prompt to text, got {model!r:.80}')
-    return FunctionLM(model, name)
+    return model if hasattr(model, 'ask') and hasattr(model, 'call') else FunctionLM(model, name)
 
 # %% ../../nbs/1_core/06_models.ipynb #a9507606
 _LEVELS = ('json_schema', 'json_object', 'text')
@@ -144,19 +126,6 @@ def _refuses_form(error: Exception) -> bool:
     return getattr(error, 'status_code', None) in (400, 404, 422) and bool(
         re.search(words, str(error), re.IGNORECASE)
     )
-
-
-def _probability(choice: Any) -> float | None:
-    "The probability of true against false where a reply first says one of them; None without log-probabilities."
-    for token in getattr(choice.logprobs, 'content', None) or []:
-        if token.token.strip().lower() in ('true', 'false'):
-            weights = {'true': 0.0, 'false': 0.0}
-            for option in token.top_logprobs or [token]:
-                word = option.token.strip().lower()
-                if word in weights:
-                    weights[word] += math.exp(option.logprob)
-            return weights['true'] / sum(weights.values()) if any(weights.values()) else None
-    return None
 
 # %% ../../nbs/1_core/06_models.ipynb #3af28e78
 _LARGEST = 16_000_000  # bytes of a reply; of a compressed one the hundredth part
@@ -208,11 +177,14 @@ class Connection:
         return self._key.get_secret_value() or os.environ.get('OPENAI_API_KEY', '').strip()
 
     def clean(self, text: str) -> str:
-        "A text without the key in it. What is shorter than eight characters is no secret: `x` for a server of one's own stands in many words."
+        """A text without the key in it, however it was escaped: in JSON, in a URL.
+
+        What is shorter than eight characters is no secret: `x` for a server of one's own stands in many words."""
         key = self.secret()
-        for form in (key, quote(key, safe=''), quote(key), key.replace('/', '\\/')):
-            text = text.replace(form, '<key>') if len(key) >= 8 else text
-        return text
+        if len(key) < 8:
+            return text
+        forms = (rf'(?:\\?{re.escape(one)}|(?i:%{ord(one):02x}|\\u{ord(one):04x}))' for one in key)
+        return re.sub(''.join(forms), '<key>', text)
 
     @property
     def client(self) -> Any:
@@ -233,7 +205,7 @@ class Connection:
 
     @contextmanager
     def deadline(self) -> Iterator[Any]:
-        """The client, for one request. It is closed when the request has taken too long: its tries, and a minute's wait between two.
+        """The client, for one request. It is closed after the time of all tries, with a minute between two.
 
         Then it raises TimeoutError; the client's own timeout only limits the time between two bytes."""
         client, tries = self.client, self.max_retries + 1
@@ -252,13 +224,14 @@ class Connection:
 
     def send(self, body: dict) -> Completion | Exception:
         "The answer to one request, retried by the client; or what was raised, with its `usage` where a reply came."
+        prompt = ''.join(message['content'] for message in body['messages'])
         try:
             with self.deadline() as client:
                 answer = client.chat.completions.create(**body)
-            return _completion(answer, body, self.clean)
+            return _completion(answer, prompt, self.clean)
         except (ValueError, TypeError, AttributeError, RecursionError) as error:
             if not hasattr(error, 'usage'):  # a reply came, and even its cost cannot be read
-                error.usage = Usage.estimate(_prompt(body), '')
+                error.usage = Usage.estimate(prompt, '')
             return error
         except Exception as error:
             return error
@@ -268,55 +241,67 @@ def _body(level: str, system: str, user: str, schema: dict) -> dict:
     "Messages and form of a request at one level of strictness."
     if level != 'json_schema':
         system += SCHEMA_PROMPT.format(schema=json.dumps(schema))
-    messages = [
-        {'role': role, 'content': text.encode('utf-8', 'replace').decode()}
-        for role, text in (('system', system), ('user', user))
-    ]
-    name = re.sub(r'\W', '_', schema.get('title', 'reply'), flags=re.ASCII)[:64]
-    forms = {
-        'json_schema': {
-            'type': 'json_schema',
-            'json_schema': {'name': name, 'schema': schema, 'strict': True},
-        },
-        'json_object': {'type': 'json_object'},
+    body: dict = {
+        'messages': [
+            {'role': role, 'content': text.encode('utf-8', 'replace').decode()}
+            for role, text in (('system', system), ('user', user))
+        ]
     }
-    return {'messages': messages} | ({'response_format': forms[level]} if level in forms else {})
-
-
-def _prompt(body: dict) -> str:
-    "All that a request says."
-    return ''.join(message['content'] for message in body['messages'])
+    if level != 'text':
+        body['response_format'] = {'type': level}
+    if level == 'json_schema':
+        name = re.sub(r'\W', '_', schema.get('title', 'reply'), flags=re.ASCII)[:64]
+        named = {'name': name, 'schema': schema, 'strict': True}
+        body['response_format']['json_schema'] = named
+    return body
 
 
 def _completion(
     answer: Any,  # what the client returned
-    body: dict,  # what was sent
+    prompt: str,  # what was sent
     clean: Callable[[str], str],  # strikes out the key
 ) -> Completion:
     "What a chat completion says and cost. `ValueError` where it is none."
     choice = next(iter(getattr(answer, 'choices', None) or ()), None)
     said = getattr(choice, 'message', None)
     text = clean(str(getattr(said, 'content', None) or getattr(said, 'refusal', None) or ''))
-    sent, got = (
-        getattr(getattr(answer, 'usage', None), name, None)
-        for name in ('prompt_tokens', 'completion_tokens')
-    )
-    spent = (
-        Usage(1, sent, got)
-        if all(isinstance(count, int) and 0 <= count < 10**9 for count in (sent, got))
-        else Usage.estimate(_prompt(body), text)
-    )
+    counted = getattr(answer, 'usage', None)
+    counts = [getattr(counted, f'{side}_tokens', None) for side in ('prompt', 'completion')]
+    known = all(isinstance(count, int) and 0 <= count < 10**9 for count in counts)
+    spent = Usage(1, *counts) if known else Usage.estimate(prompt, text)
     if said is None:
         error = ValueError('the server sent something else than a chat completion')
         error.usage = spent
         raise error
-    return Completion(
-        text, spent, choice.finish_reason in ('length', 'content_filter'), _probability(choice)
-    )
+    return Completion(text, spent, choice.finish_reason in ('length', 'content_filter'))
 
 # %% ../../nbs/1_core/06_models.ipynb #43aca376
 class OpenAILM(TextLM):
     "A model behind any server with the OpenAI chat interface."
+
+    def __init__(
+        self,
+        model: str,  # the name that the server knows it by
+        base_url: str | None = None,  # default: $OPENAI_BASE_URL, or OpenAI itself
+        api_key: str | None = None,  # default: $OPENAI_API_KEY, as a pickled copy always uses
+        *,
+        temperature: float | None = 0,  # None: not sent, for models that refuse it
+        seed: int | None = None,
+        timeout: float = 60,  # seconds without a byte; see also `Connection.deadline`
+        max_retries: int = 2,  # after a timeout, a rate limit or a server's own failure, with backoff
+        max_tokens: int | None = None,
+        bounds: tuple[int, int] | None = None,  # longest text in characters, longest list
+        extra: dict | None = None,  # further fields of the request body, as the server knows them
+    ):
+        url = base_url or os.environ.get('OPENAI_BASE_URL') or 'https://api.openai.com/v1'
+        self._server, self._level = Connection(url, api_key, timeout, max_retries), 0
+        self.name, self._bounds = model, bounds
+        self._options = {
+            'temperature': None if temperature is None else float(temperature),
+            'seed': seed,
+            'max_tokens': max_tokens,
+            'extra_body': dict(extra) if extra else None,
+        }
 
     def __repr__(self):
         return f'OpenAILM({self.name!r}, base_url={self._server.url!r})'
@@ -331,38 +316,6 @@ class OpenAILM(TextLM):
         other = copy(self)
         other._options = {**self._options, 'seed': seed}
         return other
-
-    def __init__(
-        self,
-        model: str,  # the name that the server knows it by
-        base_url: str | None = None,  # default: $OPENAI_BASE_URL, or OpenAI itself
-        api_key: str | None = None,  # default: $OPENAI_API_KEY; a server of your own may need none
-        *,
-        temperature: float | None = 0,  # None: not sent, for models that refuse it
-        seed: int | None = None,
-        timeout: float = 60,  # seconds without a byte; a whole request ends after as many for each try, and waits of a minute
-        max_retries: int = 2,  # after a timeout, a rate limit or a server's own failure, with backoff
-        max_tokens: int | None = None,
-        logprobs: bool = False,  # True: fill a Verdict's probability from log-probabilities
-        bounds: tuple[int, int]
-        | None = None,  # longest text in characters, longest list: for models that find no end
-        extra: dict | None = None,
-    ):  # further fields of the request body, as the server knows them
-        url = base_url or os.environ.get('OPENAI_BASE_URL') or 'https://api.openai.com/v1'
-        self.name, self._server, self._level = (
-            model,
-            Connection(url, api_key, timeout, max_retries),
-            0,
-        )
-        self._bounds = bounds
-        self._options = {
-            'temperature': None if temperature is None else float(temperature),
-            'seed': seed,
-            'max_tokens': max_tokens,
-            'logprobs': logprobs or None,
-            'top_logprobs': 5 if logprobs else None,
-            'extra_body': dict(extra) if extra else None,
-        }
 
     def complete(self, role: str, system: str, user: str, schema: dict) -> Completion:
         "Ask in the strictest form that the server accepts. Raises `ServerError`."
@@ -389,7 +342,7 @@ BOUNDS = 160, 4  # for small models: characters of a text, items of a list
 
 
 def _serve() -> None:
-    """In a process of its own: serve a model until stdin ends. The address goes to stdout, llama.cpp's output to stderr."""
+    """In a process of its own: serve a model until stdin ends. The address goes to stdout, the log to stderr."""
     out = os.fdopen(os.dup(1), 'w')
     os.dup2(2, 1)
     wanted = json.loads(sys.stdin.readline())
@@ -397,12 +350,8 @@ def _serve() -> None:
 
     params = CommonParams()
     params.model.path, params.hostnames, params.port = wanted['file'], ['127.0.0.1'], 0
-    params.api_keys, params.n_ctx, params.offline, params.ui = (
-        [wanted['key']],
-        wanted['context'],
-        True,
-        False,
-    )
+    params.api_keys, params.n_ctx = [wanted['key']], wanted['context']
+    params.offline, params.ui = True, False
     params.cpuparams.n_threads = params.cpuparams_batch.n_threads = wanted['threads']
     params.cache_ram_mib = 1024  # prompts of a role begin alike, and are read once
     server = Server(params)
@@ -412,7 +361,7 @@ def _serve() -> None:
 
 
 class LocalServer:
-    """llama.cpp's server over a GGUF file, from `with` to the end of its block. A ValueError for a file that is not one."""
+    """llama.cpp's server over a GGUF file, for a `with` block. ValueError for a file that is not one."""
 
     def __init__(
         self,
@@ -422,11 +371,8 @@ class LocalServer:
         patience: float = 300,  # seconds until the model must be loaded
     ):
         self.file, self.context, self.patience = Path(file), context, patience
-        self.threads, self.key, self.url = (
-            threads or os.cpu_count() or 1,
-            secrets.token_hex(16),
-            None,
-        )
+        self.threads = threads or os.cpu_count() or 1
+        self.key, self.url = secrets.token_hex(16), None
         if not self.file.is_file():
             raise ValueError(f'{file}: expected a model in a GGUF file, and no such file is there')
         with open(self.file, 'rb') as model:
@@ -483,7 +429,7 @@ class LocalServer:
 
     def lm(self, **options: Any) -> OpenAILM:
         """Return the served model, with the bounds that a small model needs; `options` as `OpenAILM` has them."""
-        usual = {'bounds': BOUNDS, 'logprobs': True, 'max_tokens': 500, 'timeout': 600}
+        usual = {'bounds': BOUNDS, 'max_tokens': 500, 'timeout': 600}
         return OpenAILM(self.file.stem, self.url, self.key, **usual | options)
 
 # %% ../../nbs/1_core/06_models.ipynb #793b2ba3
@@ -504,41 +450,15 @@ def request_of(
 ) -> dict:
     "Return everything that shapes the reply to a question, as JSON values."
     system, user = role.render(inputs)
-    schema = strict_schema(role.model(inputs))
     return {
         'role': role.name,
         'system': system,
         'user': user,
-        'schema': _shape(schema, schema.get('$defs', {})),
+        'schema': strict_schema(role.model(inputs)),
         'wording': [SCHEMA_PROMPT, AGAIN_PROMPT],
         'lm': lm.settings(),
         'repeat': repeat,
     }
-
-
-def _shape(node: Any, defs: dict) -> Any:
-    "Return a schema without the names and docstrings of its classes, so that renaming one keeps the key."
-    if isinstance(node, list):
-        return [_shape(item, defs) for item in node]
-    if not isinstance(node, dict):
-        return node
-    if '$ref' in node:
-        name = node['$ref'].rpartition('/')[2]
-        others = {
-            key: value for key, value in defs.items() if key != name
-        }  # a class inside itself is named once
-        return _shape(defs[name], others) if name in defs else {}
-    shape = {
-        word: _shape(value, defs)
-        for word, value in node.items()
-        if word not in ('$defs', 'title', 'properties')
-    }
-    if 'properties' in node:
-        shape.pop('description', None)
-        shape['properties'] = {
-            name: _shape(inner, defs) for name, inner in node['properties'].items()
-        }
-    return shape
 
 
 def key_of(request: dict) -> str:
@@ -556,95 +476,36 @@ class RecordError(LMError):
 class MissingRecord(RecordError):
     "Replay only, and this question was never recorded."
 
-# %% ../../nbs/1_core/06_models.ipynb #eb0b1a89
-class _File:
-    "The replies in one SQLite file, which is open only while it is used: a copy of a model may go to another process."
-
-    def __init__(self, path: Path, readonly: bool):
-        self.path, self.readonly = path, readonly
-        with self.open():
-            pass
-
-    @contextmanager
-    def open(self, mode: str = 'DEFERRED') -> Iterator[Any]:
-        "The file in a transaction. `RecordError` where SQLite refuses."
-        from memnb.core.storage import MemoryFile, MemoryFileError
-
-        try:
-            how = (
-                'rw' if self.readonly else 'rwc'
-            )  # reading may have to undo what a killed writer began
-            with closing(MemoryFile(self.path, 'replies', [_TABLE], how)) as file:
-                with file.transaction(mode):
-                    yield file
-                if mode == 'IMMEDIATE':
-                    file.sweep()
-        except MemoryFileError as error:
-            raise RecordError(str(error)) from None
-
-    def read(self, key: str) -> dict | None:
-        "The outcome that is kept under a key."
-        with self.open() as file:
-            rows = file.rows('SELECT outcome FROM replies WHERE key = ?', key)
-        return _read_outcome(rows[0][0], self.path) if rows else None
-
-    def write(self, request: dict, outcome: dict, replace: bool) -> bool:
-        "Keep an outcome; False where there was one already and it stays."
-        verb = 'INSERT OR REPLACE' if replace else 'INSERT OR IGNORE'
-        row = key_of(request), canonical_json(request), canonical_json(outcome)
-        with self.open('IMMEDIATE') as file:
-            file.rows(f'{verb} INTO replies VALUES (?, ?, ?)', *row)
-            return file.rows('SELECT changes()') == [(1,)]
-
-    def forget(self, text: str) -> int:
-        "Delete the replies in whose request or outcome a text stands, and every copy of them; return how many."
-        from memnb.core.storage import UNSWEPT
-
-        inside = json.dumps(text)[1:-1]  # as it stands in JSON
-        with self.open('IMMEDIATE') as file:
-            file.rows('DELETE FROM replies WHERE instr(request || outcome, ?)', inside)
-            [(gone,)] = file.rows('SELECT changes()')
-            file.rows(UNSWEPT)
-        return gone
-
 # %% ../../nbs/1_core/06_models.ipynb #eef7e626
-def _outcome(result: Call | ReplyError) -> dict:
+class _Outcome(BaseModel):
     "What is kept of a call, or of a reply that could not be used."
-    failed = isinstance(result, ReplyError)
-    return {
-        'reply': None if failed else json.loads(result.reply.model_dump_json(by_alias=True)),
-        'error': str(result) if failed else None,
-        'raw': result.raw,
-        'attempts': result.attempts,
-        'usage': asdict(result.usage),
-    }
 
+    reply: Any
+    error: str | None
+    raw: str | None
+    attempts: int
+    usage: Usage
 
-def _read_outcome(text: str, path: Path) -> dict:
-    "Return what is kept of a call. `RecordError` if it is damaged."
-    try:
-        outcome = json.loads(text)
-        outcome['usage'] = Usage(**outcome['usage'])
-        if not outcome.keys() >= {'reply', 'error', 'raw', 'attempts'}:
-            raise KeyError(f'got {sorted(outcome)}')
-    except (LookupError, TypeError, ValueError, AttributeError, RecursionError) as error:
-        raise RecordError(f'{path}: a reply is damaged: {type(error).__name__}: {error}') from None
-    return outcome
+    @classmethod
+    def of(cls, result: Call | ReplyError) -> _Outcome:
+        "The outcome of a question that was asked."
+        error = str(result) if isinstance(result, ReplyError) else None
+        reply = None if error else json.loads(result.reply.model_dump_json(by_alias=True))
+        kept = {'raw': result.raw, 'attempts': result.attempts, 'usage': result.usage}
+        return cls(reply=reply, error=error, **kept)
 
-
-def _replay(outcome: dict, role: Role, inputs: dict, cached: bool) -> Call:
-    "The call that an outcome was kept of; or the `ReplyError`."
-    usage = outcome['usage']
-    if outcome['error'] is not None:
-        raise ReplyError(outcome['error'], outcome['raw'], role.name, outcome['attempts'], usage)
-    try:
-        reply = role.model(inputs).model_validate_json(json.dumps(outcome['reply']))
-    except ValueError as error:
-        raise RecordError(
-            f'role {role.name!r}: the recorded reply no longer fits its type: {error}'
-        ) from None
-    system, user = role.render(inputs)
-    return Call(role.name, reply, usage, system, user, outcome['raw'], outcome['attempts'], cached)
+    def replay(self, role: Role, inputs: dict, cached: bool) -> Call:
+        "The call that was kept; or the `ReplyError`."
+        if self.error is not None:
+            raise ReplyError(self.error, self.raw, role.name, self.attempts, self.usage)
+        try:
+            reply = role.model(inputs).model_validate_json(json.dumps(self.reply))
+        except ValueError as error:
+            raise RecordError(
+                f'role {role.name!r}: the recorded reply no longer fits its type: {error}'
+            ) from None
+        prompt = role.render(inputs)
+        return Call(role.name, reply, self.usage, *prompt, self.raw, self.attempts, cached)
 
 # %% ../../nbs/1_core/06_models.ipynb #1bb73b35
 class RecordedLM(LM):
@@ -654,24 +515,37 @@ class RecordedLM(LM):
         self,
         lm: LM,  # whose replies are kept; with a function, `as_lm(function, name=…)`
         path: str | Path,  # an SQLite file; made if it is not there
-        mode: str = 'auto',  # 'auto', 'replay' or 'record'
+        mode: str = 'auto',  # 'replay': ask nobody
         repeat: int = 0,  # which repeat of an experiment this is
-        retry: bool = False,
-    ):  # True: where only a failure is recorded, ask again
-        if mode not in ('auto', 'replay', 'record'):
-            raise ValueError(f"mode must be 'auto', 'replay' or 'record', got {mode!r}")
-        self.lm, self.path, self.mode, self.repeat, self.retry = (
-            as_lm(lm),
-            Path(path),
-            mode,
-            repeat,
-            retry,
-        )
+        retry: bool = False,  # True: where only a failure is recorded, ask again
+    ):
+        if mode not in ('auto', 'replay'):
+            raise ValueError(f"mode must be 'auto' or 'replay', got {mode!r}")
+        self.lm, self.path, self.mode = as_lm(lm), Path(path), mode
+        self.repeat, self.retry, self.name = repeat, retry, self.lm.name
         if not self.lm.settings().get('model'):
             raise ValueError(
                 'a recorded model needs a name that stays the same: as_lm(function, name=…)'
             )
-        self.name, self._file = self.lm.name, _File(self.path, readonly=mode == 'replay')
+        with self._open():
+            pass
+
+    @contextmanager
+    def _open(self, mode: str = 'DEFERRED') -> Iterator[Any]:
+        """The file in a transaction, open only meanwhile: a copy of the model may go to another process.
+
+        Raises `RecordError` where SQLite refuses."""
+        from memnb.core.storage import MemoryFile, MemoryFileError
+
+        must_exist = 'rw' if self.mode == 'replay' else 'rwc'
+        try:
+            with closing(MemoryFile(self.path, 'replies', [_TABLE], must_exist)) as file:
+                with file.transaction(mode):
+                    yield file
+                if mode == 'IMMEDIATE':
+                    file.sweep()
+        except MemoryFileError as error:
+            raise RecordError(str(error)) from None
 
     def settings(self) -> dict:
         "Those of the lm that is recorded."
@@ -684,14 +558,12 @@ class RecordedLM(LM):
         return other
 
     def call(self, role: Role, /, **inputs) -> Call:
-        "Replay or ask. A replayed call is `cached`, and its usage is what it cost. `MissingRecord`, `ReplyError`, `ServerError`."
+        "Replay or ask. A replayed call is `cached`, with the usage that it had. Raises `LMError`."
         request = request_of(self.lm, role, inputs, self.repeat)
-        kept = None if self.mode == 'record' else self._file.read(key_of(request))
-        failed = (
-            kept is not None and kept['error'] is not None and self.retry and self.mode == 'auto'
-        )
-        if kept and not failed:
-            return _replay(kept, role, inputs, cached=True)
+        kept = self._read(request)
+        failed = kept is not None and kept.error is not None
+        if kept and not (failed and self.retry and self.mode == 'auto'):
+            return kept.replay(role, inputs, cached=True)
         if self.mode == 'replay':
             raise MissingRecord(
                 f'{self.path} has no reply of {self.name} as {role.name} to: {request["user"][:80]!r}'
@@ -699,16 +571,30 @@ class RecordedLM(LM):
         try:
             call = self.lm.call(role, **inputs)
         except ReplyError as error:
-            self._keep(request, error, self.mode == 'record')
+            self._keep(request, error, replace=False)
             raise
-        if self._keep(request, call, self.mode == 'record' or failed):
+        if self._keep(request, call, replace=failed):
             return call
-        return _replay(self._file.read(key_of(request)), role, inputs, cached=False)
+        return self._read(request).replay(role, inputs, cached=False)
+
+    def _read(self, request: dict) -> _Outcome | None:
+        "What is kept of a request. `RecordError` if it is damaged."
+        with self._open() as file:
+            rows = file.rows('SELECT outcome FROM replies WHERE key = ?', key_of(request))
+        try:
+            return _Outcome.model_validate(json.loads(rows[0][0])) if rows else None
+        except (TypeError, ValueError, RecursionError) as error:
+            raise RecordError(f'{self.path}: a reply is damaged: {error}') from None
 
     def _keep(self, request: dict, result: Call | ReplyError, replace: bool) -> bool:
         "Keep what was paid for; False where something is kept already. A warning where it cannot be kept."
+        verb = 'INSERT OR REPLACE' if replace else 'INSERT OR IGNORE'
+        outcome = _Outcome.of(result).model_dump(mode='json')
+        row = key_of(request), canonical_json(request), canonical_json(outcome)
         try:
-            return self._file.write(request, _outcome(result), replace)
+            with self._open('IMMEDIATE') as file:
+                file.rows(f'{verb} INTO replies VALUES (?, ?, ?)', *row)
+                return file.rows('SELECT changes()') == [(1,)]
         except RecordError as error:
             warnings.warn(f'a reply was not recorded: {error}', stacklevel=4)
             return True
@@ -717,6 +603,13 @@ class RecordedLM(LM):
         """Remove every recorded reply in whose prompt or reply a text stands, with every byte of it; return how many.
 
         ValueError for a blank text, `RecordError`."""
+        from memnb.core.storage import UNSWEPT
+
         if not text.strip():
             raise ValueError(f'expected some words that are to be forgotten, got {text!r:.80}')
-        return self._file.forget(text)
+        inside = json.dumps(text)[1:-1]  # as it stands in JSON
+        with self._open('IMMEDIATE') as file:
+            file.rows('DELETE FROM replies WHERE instr(request || outcome, ?)', inside)
+            [(gone,)] = file.rows('SELECT changes()')
+            file.rows(UNSWEPT)
+        return gone

@@ -49,7 +49,7 @@ def passes(
     exclude: Collection[str] = (),  # ids of snippets
     during: TimeSpan | None = None,
 ) -> bool:
-    "Whether a snippet may be shown. With `during`, its `day` must overlap; a snippet without any time never passes then."
+    "Whether a snippet may be shown. With `during` it must have a `day`, and the two must overlap."
     if snippet.id in exclude:
         return False
     return during is None or (snippet.day is not None and snippet.day.overlaps(during))
@@ -88,26 +88,6 @@ def as_hit(
     return Hit(what, None if score is None else float(score))
 
 # %% ../../nbs/1_core/04_retriever.ipynb #ef2e8c4f
-def _as_hits(
-    found: object,  # what a store's search returned
-    whose: str,  # the store's name, for the message
-) -> list[Hit]:
-    "The answer of a store as hits; `TypeError` if it is no collection."
-    if isinstance(found, (str, bytes, Mapping)) or not isinstance(found, Iterable):
-        raise TypeError(
-            f'{whose} returned a {type(found).__name__}: expected a list of hits, snippets or texts'
-        )
-    return [as_hit(one) for one in found]
-
-
-def _distinct(hits: Iterable[Hit]) -> list[Hit]:
-    "The first hit of each id."
-    first = {}
-    for hit in hits:
-        first.setdefault(hit.snippet.id, hit)
-    return list(first.values())
-
-
 _SIZES = ('k', 'top_k', 'limit', 'n')  # what stores call the number of results
 
 
@@ -135,10 +115,10 @@ def _name(thing: object) -> str:
 
 # %% ../../nbs/1_core/04_retriever.ipynb #6b860a28
 class Searchable:
-    "Base of the retrievers of this package. They keep the promises of `Retriever`, so `as_retriever` lets them through."
+    "Base of the retrievers of this package, which keep the protocol: `as_retriever` returns them as they are."
 
 
-_MOST = 100_000  # results; a store that has only repeated itself up to here is asked for no more
+_MOST = 100_000  # results: then a store that only repeats itself is asked for no more
 
 
 class Adapted(Searchable):
@@ -163,17 +143,18 @@ class Adapted(Searchable):
     ) -> list[Hit]:
         "The store's hits, masked, each id once. Never fewer than `k` while the store has unmasked ones to give."
         check_search(query, k, exclude, during)
-        exclude, had, knew = frozenset(exclude), -1, -1
+        exclude, had = frozenset(exclude), -1
         wanted = k if 'exclude' in self._takes else k + len(exclude)
         while k:
             found = self._fetch(query, wanted, exclude, during)
-            kept = _distinct(hit for hit in found if passes(hit.snippet, exclude, during))
-            if len(kept) >= k or self._size is None or len(found) <= had:
-                return kept[:k]
-            known = len(_distinct(found))
-            if wanted > _MOST and known <= knew:
-                return kept[:k]
-            had, knew, wanted = len(found), known, 2 * wanted + len(exclude)
+            kept: dict[str, Hit] = {}  # the first hit of each id
+            for hit in found:
+                if passes(hit.snippet, exclude, during):
+                    kept.setdefault(hit.snippet.id, hit)
+            more = self._size is not None and len(found) > had and wanted <= _MOST
+            if len(kept) >= k or not more:
+                return list(kept.values())[:k]
+            had, wanted = len(found), 2 * wanted + len(exclude)
         return []
 
     def _fetch(
@@ -181,8 +162,13 @@ class Adapted(Searchable):
     ) -> list[Hit]:
         "Ask the store for `wanted` results, with the options that it takes."
         options = {self._size: wanted, 'exclude': exclude, 'during': during}
-        found = self._ask(query, **{name: options[name] for name in options if name in self._takes})
-        return _as_hits(found, _name(self._ask))
+        taken = {name: value for name, value in options.items() if name in self._takes}
+        found = self._ask(query, **taken)
+        if isinstance(found, (str, bytes, Mapping)) or not isinstance(found, Iterable):
+            raise TypeError(
+                f'{_name(self._ask)} returned a {type(found).__name__}: expected a list of hits, snippets or texts'
+            )
+        return [as_hit(one) for one in found]
 
 # %% ../../nbs/1_core/04_retriever.ipynb #4eae69c7
 def as_retriever(
@@ -214,7 +200,6 @@ class Metered(Searchable):
         self.retriever = as_retriever(retriever)
         self.budget = budget
         self.read: list[str] = []  # turn ids, in the order in which they were first shown
-        self._known: set[str] = set()  # the same, to look them up
 
     @property
     def remaining(self) -> int | None:
@@ -234,14 +219,14 @@ class Metered(Searchable):
 
     def pay(self, hits: Iterable[Hit]) -> list[Hit]:
         "Those of the hits that may be shown, wherever they come from: their turns are read from now on."
-        shown = []
+        shown, known = [], set(self.read)
         for hit in hits:
             sources = hit.snippet.sources or (hit.snippet.id,)
-            unread = [source for source in dict.fromkeys(sources) if source not in self._known]
+            unread = [source for source in dict.fromkeys(sources) if source not in known]
             if self.remaining is not None and len(unread) > self.remaining:
                 break
             self.read += unread
-            self._known.update(unread)
+            known.update(unread)
             shown.append(hit)
         return shown
 

@@ -11,20 +11,20 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import BaseModel, ValidationError
 
 from .conversation import Session
 
 # %% auto #0
-__all__ = ['RULES', 'SCHEMA_PROMPT', 'AGAIN_PROMPT', 'NO_INFORMATION', 'ANSWER', 'as_text', 'rule', 'Role', 'Verdict', 'Usage',
-           'Call', 'LMError', 'ReplyError', 'ServerError', 'LM', 'explain_errors', 'RuleLM', 'read_reply', 'bare_id',
+__all__ = ['RULES', 'SCHEMA_PROMPT', 'AGAIN_PROMPT', 'NO_INFORMATION', 'ANSWER', 'as_text', 'rule', 'Role', 'Usage', 'Call',
+           'LMError', 'ReplyError', 'ServerError', 'LM', 'explain_errors', 'RuleLM', 'read_reply', 'bare_id',
            'OutputValidator', 'strict_schema', 'bounded_schema', 'Completion', 'TextLM', 'AnswerReply']
 
 # %% ../../nbs/1_core/05_roles.ipynb #a4be6cea
 def as_text(
     value: Any,  # what a role was given
 ) -> str:
-    "The text of `value` in a prompt: a list has one item per line, an empty one says None, and a `.line` is used where there is one."
+    "The text of a value in a prompt: its `.line` if it has one; an item a line for a list, None for an empty one."
     if isinstance(value, dict):
         value = [f'{name}: {as_text(item)}' for name, item in value.items()]
     if isinstance(value, (set, frozenset)):
@@ -34,15 +34,13 @@ def as_text(
     return str(getattr(value, 'line', value))
 
 # %% ../../nbs/1_core/05_roles.ipynb #8369aae3
-RULES: dict[
-    str, Callable[..., BaseModel]
-] = {}  # the rule of each role, by the role's name; `rule` registers one
+RULES: dict[str, Callable[..., BaseModel]] = {}  # the rule of each role, by the role's name
 
 
 def rule(
     name: str,  # the role's
 ) -> Callable[[Callable], Callable]:
-    "Decorator that registers a function as the rule of a role: it takes the role's inputs by name and returns its reply."
+    "Decorator that registers a function of a role's inputs, by name, as the rule that gives its reply."
 
     def register(function: Callable) -> Callable:
         RULES[name] = function
@@ -58,12 +56,8 @@ class Role:
     name: str  # unique within a method: costs are counted under it
     system: str  # what to do; a `str.format` template
     user: str  # what to do it with; a `str.format` template
-    reply: (
-        type[BaseModel] | Callable[[dict], type[BaseModel]]
-    )  # the reply type, or a function of the inputs that makes it
-    fields: Callable[..., dict] | None = (
-        None  # makes the templates' texts from the inputs; default: `as_text` of each
-    )
+    reply: type[BaseModel] | Callable[[dict], type[BaseModel]]  # a type, or what makes it of inputs
+    fields: Callable[..., dict] | None = None  # makes the templates' texts; None: `as_text` of each
 
     def model(self, inputs: dict) -> type[BaseModel]:
         "The reply type for these inputs."
@@ -79,13 +73,6 @@ class Role:
             raise TypeError(
                 f'role {self.name!r}: its prompt wants {error}, and it was given {sorted(texts)}'
             ) from None
-
-# %% ../../nbs/1_core/05_roles.ipynb #072b7e7b
-class Verdict(BaseModel):
-    "The reply of a yes-or-no role."
-
-    yes: bool
-    probability: float | None = Field(None, ge=0, le=1)  # that the answer is yes; None: nobody said
 
 # %% ../../nbs/1_core/05_roles.ipynb #e8bb8458
 @dataclass(frozen=True)
@@ -185,7 +172,7 @@ def explain_errors(error: ValidationError) -> str:
 # %% ../../nbs/1_core/05_roles.ipynb #8d5ea301
 @dataclass(frozen=True)
 class RuleLM(LM):
-    "A rule-based stand-in for a language model: answers each role by the rule that is registered for its name. No network, no cost."
+    "A rule-based stand-in for a model: answers a role by the rule that is registered for its name. No network, no cost."
 
     render: bool = False  # True: also make the prompt, to show what a model would have been asked
     name = 'rules'
@@ -236,9 +223,8 @@ def _values(
     cut: bool,  # True: the server says that it was cut off
 ) -> list:
     "The JSON values in a text, in order. `ValueError` where it breaks off or where there are none."
-    text = re.sub(
-        r'^\s*<think>.*?</think>', '', raw, flags=re.DOTALL
-    ).strip()  # how local models mark their thinking
+    # local models mark their thinking
+    text = re.sub(r'^\s*<think>.*?</think>', '', raw, flags=re.DOTALL).strip()
     try:
         return [json.loads(text)]
     except ValueError:
@@ -259,23 +245,26 @@ def _mended(span: str) -> Any:
     except ValueError:
         return json_repair.loads(span, skip_json_loads=True)
 
+
+def _is_deep(value: Any, levels: int = 50) -> bool:
+    "Whether a JSON value is nested deeper than that: then a trace that holds it might not be read again."
+    if isinstance(value, dict):
+        value = list(value.values())
+    return isinstance(value, list) and (
+        levels == 0 or any(_is_deep(part, levels - 1) for part in value)
+    )
+
 # %% ../../nbs/1_core/05_roles.ipynb #3328a3b5
 def _left_out(reply: BaseModel) -> list[str]:
     "The names of the collections that a reply did not mention, so that their emptiness is nobody's word."
     names = []
     for name in type(reply).model_fields:
         value = getattr(reply, name)
-        if name not in reply.model_fields_set and isinstance(
-            value, (list, tuple, dict, set, frozenset)
-        ):
+        if name not in reply.model_fields_set and isinstance(value, (list, tuple, dict, set)):
             names.append(name)
-        items = value if isinstance(value, (list, tuple)) else [value]
-        names += [
-            f'{name}.{inner}'
-            for item in items
-            if isinstance(item, BaseModel)
-            for inner in _left_out(item)
-        ]
+        for item in value if isinstance(value, (list, tuple)) else [value]:
+            if isinstance(item, BaseModel):
+                names += [f'{name}.{inner}' for inner in _left_out(item)]
     return names
 
 
@@ -284,11 +273,10 @@ def _fit(
     model: type[BaseModel],
 ) -> BaseModel:
     "The reply that a JSON value is, or `ValueError`."
-    if (
-        isinstance(value, dict)
-        and isinstance(value.get('properties'), dict)
-        and 'properties' not in model.model_fields
-    ):
+    if _is_deep(value):
+        raise ValueError('it is nested too deeply')
+    echoed = isinstance(value, dict) and isinstance(value.get('properties'), dict)
+    if echoed and 'properties' not in model.model_fields:
         raise ValueError('it is the schema itself; give a value that fits the schema')
     try:
         reply = model.model_validate_json(json.dumps(value, allow_nan=False))
@@ -309,7 +297,7 @@ def read_reply(
     model: type[BaseModel],  # what it should be
     cut: bool = False,  # True: the server says that it was cut off
 ) -> BaseModel:
-    "The one reply in a text. `ValueError`, with a reason that a model can act on, where there is none or more than one."
+    "The one reply in a text. ValueError for none or several, with a reason that a model can act on."
     replies, problems = [], []
     try:
         for value in _values(raw, cut):
@@ -330,30 +318,24 @@ def bare_id(id: str) -> str:
     "An id as a model writes it, without the brackets, blanks and points round it."
     return id.strip(' ()[].')
 
-
-def _apart(text: str) -> list[str]:
-    "The ids in a text: bare, and cut at commas."
-    return [one for part in re.split('[,;]', text) if (one := bare_id(part))]
-
 # %% ../../nbs/1_core/05_roles.ipynb #0dc9ec55
 class OutputValidator:
     "The sources of the lines of a reply about one session: cited turns that exist, and notes on those that do not."
 
     def __init__(self, session: Session):
-        self.session, self.turns, self.notes = (
-            session,
-            {turn.id: turn for turn in session.turns},
-            [],
-        )
+        self.session, self.notes = session, []
+        self.turns = {turn.id: turn for turn in session.turns}
 
     def sources(self, what: str, cited: Sequence[str], words: str) -> tuple[str, ...]:
         "The turns of the session among those cited; all of them where there are none."
-        ids = [one for text in cited for one in ([text] if text in self.turns else _apart(text))]
-        self.notes += [
-            f'{what}: cites {id!r:.60}, which is no turn of {self.session.id}: {words}'
-            for id in ids
-            if id not in self.turns
-        ]
+        ids = []
+        for text in cited:
+            ids += [text] if text in self.turns else map(bare_id, re.split('[,;]', text))
+        for id in filter(None, ids):
+            if id not in self.turns:
+                self.notes.append(
+                    f'{what}: cites {id!r:.60}, which is no turn of {self.session.id}: {words}'
+                )
         known = tuple(dict.fromkeys(id for id in ids if id in self.turns))
         if not known:
             self.notes.append(
@@ -372,54 +354,53 @@ class OutputValidator:
         }
 
 # %% ../../nbs/1_core/05_roles.ipynb #0f48a484
-def strict_schema(model: type[BaseModel]) -> dict:
-    "The JSON schema of a reply type in the strict dialect: all fields required, no others allowed, no defaults."
-    return _strict(model.model_json_schema())
-
-
-def _strict(node: Any) -> Any:
-    "One node of a schema, made strict; names of fields are left alone, whatever they are called."
+def _change_schema(node: Any, change: Callable[[dict], dict]) -> Any:
+    "Return a JSON schema in which `change` was applied to every schema, the inner ones first."
     if isinstance(node, list):
-        return [_strict(item) for item in node]
+        return [_change_schema(item, change) for item in node]
     if not isinstance(node, dict):
         return node
-    if '$ref' in node:
-        return {'$ref': node['$ref']}
-    strict = {}
+    changed = {}
     for word, value in node.items():
-        if word in ('properties', '$defs'):
-            strict[word] = {name: _strict(inner) for name, inner in value.items()}
-        elif word not in ('default', 'discriminator'):
-            strict['anyOf' if word == 'oneOf' else word] = (
-                value if word in ('enum', 'const') else _strict(value)
-            )
-    if 'properties' in strict:
-        strict.update(required=list(strict['properties']), additionalProperties=False)
-    return strict
+        if word in ('properties', '$defs'):  # these have names in them, whatever they are called
+            parts = {name: _change_schema(part, change) for name, part in value.items()}
+            changed[word] = parts
+        else:
+            fixed = word in ('enum', 'const', 'default')
+            changed[word] = value if fixed else _change_schema(value, change)
+    return change(changed)
 
-# %% ../../nbs/1_core/05_roles.ipynb #a3390e13
+
+def strict_schema(model: type[BaseModel]) -> dict:
+    "The JSON schema of a reply type in the strict dialect: all fields required, no others allowed, no defaults."
+
+    def strict(node: dict) -> dict:
+        if '$ref' in node:
+            return {'$ref': node['$ref']}
+        for word in ('default', 'discriminator'):
+            node.pop(word, None)
+        if 'oneOf' in node:
+            node['anyOf'] = node.pop('oneOf')
+        if 'properties' in node:
+            node.update(required=list(node['properties']), additionalProperties=False)
+        return node
+
+    return _change_schema(model.model_json_schema(), strict)
+
+
 def bounded_schema(
-    schema: Any,  # of JSON
+    schema: dict,
     chars: int,  # the longest text
     items: int,  # the longest list
-) -> Any:
-    "The schema with a longest text and a longest list wherever it has none of its own; texts to choose from are left alone."
-    if isinstance(schema, list):
-        return [bounded_schema(item, chars, items) for item in schema]
-    if not isinstance(schema, dict):
-        return schema
-    bounds = {'string': {'maxLength': chars}, 'array': {'maxItems': items}}.get(
-        schema.get('type'), {}
-    )
-    inner = {
-        word: value
-        if word in ('enum', 'const')
-        else {name: bounded_schema(part, chars, items) for name, part in value.items()}
-        if word in ('properties', '$defs')
-        else bounded_schema(value, chars, items)
-        for word, value in schema.items()
-    }
-    return inner if 'enum' in schema or 'const' in schema else bounds | inner
+) -> dict:
+    "The schema with a longest text and list where it has none of its own; texts to choose from stay."
+    bounds = {'string': {'maxLength': chars}, 'array': {'maxItems': items}}
+
+    def bounded(node: dict) -> dict:
+        is_free = 'enum' not in node and 'const' not in node
+        return bounds.get(node.get('type'), {}) | node if is_free else node
+
+    return _change_schema(schema, bounded)
 
 # %% ../../nbs/1_core/05_roles.ipynb #3dd53847
 SCHEMA_PROMPT = (
@@ -438,7 +419,6 @@ class Completion:
     text: str
     usage: Usage
     cut: bool = False  # True: it ends where a limit was reached
-    probability: float | None = None  # of yes, for a yes-or-no role, where it is known
 
 # %% ../../nbs/1_core/05_roles.ipynb #c6891e20
 class TextLM(LM):
@@ -454,7 +434,13 @@ class TextLM(LM):
         model, asked, usage, problem = role.model(inputs), user, Usage(), ''
         schema = strict_schema(model)
         for attempt in (1, 2):
-            done = self._try(role.name, system, asked, schema, usage, problem)
+            try:
+                done = self.complete(role.name, system, asked, schema)
+            except LMError as error:
+                error.usage = usage + error.usage
+                if problem:
+                    error.args = (f'{error}; the reply before was refused: {problem}',)
+                raise
             usage += done.usage
             try:
                 reply = read_reply(done.text, model, done.cut)
@@ -464,31 +450,13 @@ class TextLM(LM):
                     user=user, raw=done.text[:2000], problem=problem, schema=json.dumps(schema)
                 )
                 continue
-            if isinstance(reply, Verdict) and done.probability is not None:
-                reply = reply.model_copy(update={'probability': done.probability})
             return Call(role.name, reply, usage, system, user, done.text, attempt)
-        raise ReplyError(
-            f'{self.name}, as {role.name}: no usable reply in two attempts: {problem}',
-            done.text,
-            role.name,
-            2,
-            usage,
-        )
-
-    def _try(self, role, system, user, schema, spent: Usage, problem: str) -> Completion:
-        "`complete`, with what was spent and refused before it added to its error."
-        try:
-            return self.complete(role, system, user, schema)
-        except LMError as error:
-            error.usage = spent + error.usage
-            if problem:
-                error.args = (f'{error}; the reply before was refused: {problem}',)
-            raise
+        message = f'{self.name}, as {role.name}: no usable reply in two attempts: {problem}'
+        raise ReplyError(message, done.text, role.name, 2, usage)
 
 # %% ../../nbs/1_core/05_roles.ipynb #m0000017
-NO_INFORMATION = (
-    'No information available'  # what LoCoMo's own prompt asks for where nothing answers
-)
+# what LoCoMo's own prompt asks for where nothing answers
+NO_INFORMATION = 'No information available'
 
 
 class AnswerReply(BaseModel):

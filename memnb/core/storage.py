@@ -11,23 +11,23 @@ import sqlite3
 import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import closing, contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from datetime import datetime
+from functools import cache
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
+from pydantic import TypeAdapter
 
-from .conversation import Session, Snippet
+from .conversation import Session
 from .models import canonical_json
 from .retriever import Lock, locked
 from .roles import Usage
-from .time import TimeSpan
 
 # %% auto #0
-__all__ = ['HEAD', 'UNSWEPT', 'MemoryFileError', 'ConflictError', 'SessionRow', 'sqlite_errors', 'connect', 'read_head', 'vacuum',
-           'read_memory', 'write_memory', 'row_checksum', 'MemoryFile', 'check_list', 'SessionExtract',
-           'DuplicateSession', 'UnknownSession', 'session_digest', 'SessionMemory']
+__all__ = ['UNSWEPT', 'MemoryFileError', 'ConflictError', 'MemoryFile', 'row_checksum', 'SessionExtract', 'DuplicateSession',
+           'UnknownSession', 'session_digest', 'SessionMemory']
 
 # %% ../../nbs/1_core/09_storage.ipynb #684912ec
 class MemoryFileError(ValueError):
@@ -40,53 +40,8 @@ class ConflictError(RuntimeError):
     usage: Any = None  # the `Usage` spent on it, where a method adds that
 
 
-def _path_key(path: str | Path) -> str:
-    "Return one name for all ways of writing a path."
-    return str(Path(path).absolute())
-
-
-def _sha256(value: Any) -> str:
-    "Return the SHA-256 of a JSON value as 64 hexadecimal digits; the order of keys does not matter."
-    return hashlib.sha256(canonical_json(value).encode('ascii')).hexdigest()
-
-
-@dataclass(frozen=True)
-class SessionRow:
-    "What a file holds of one session."
-
-    id: str
-    digest: str  # distinguishes it from another session under the same id
-    turns: str  # JSON list of turn ids
-    usage: str  # JSON object: what the extract cost, by role
-    extract: str  # JSON
-    vectors: Mapping[str, bytes]  # by id: float32, little-endian
-
-    @property
-    def checksum(self) -> str:
-        "SHA-256 of all other fields."
-        vectors = [
-            [id, hashlib.sha256(data).hexdigest()] for id, data in sorted(self.vectors.items())
-        ]
-        return _sha256([self.id, self.digest, self.turns, self.usage, self.extract, vectors])
-
-# %% ../../nbs/1_core/09_storage.ipynb #fab69cee
-_FORMAT, _APPLICATION = 1, 0x6D656D6E  # version of the layout; 'memn'
-HEAD = (
-    'CREATE TABLE memory (name TEXT PRIMARY KEY, value TEXT NOT NULL)',  # how every memnb file begins
-    f'PRAGMA application_id = {_APPLICATION}',
-    f'PRAGMA user_version = {_FORMAT}',
-)
-_TABLES = (
-    *HEAD,
-    'CREATE TABLE sessions (id TEXT PRIMARY KEY, checksum TEXT NOT NULL, digest TEXT NOT NULL, '
-    'turns TEXT NOT NULL, usage TEXT NOT NULL, extract TEXT NOT NULL)',
-    'CREATE TABLE vectors (session TEXT, id TEXT, row BLOB NOT NULL, '
-    'PRIMARY KEY (session, id)) WITHOUT ROWID',
-)
-
-
 @contextmanager
-def sqlite_errors(path: str | Path) -> Iterator[None]:
+def _sqlite_errors(path: str | Path) -> Iterator[None]:
     "Turn errors of SQLite into `MemoryFileError` that names the file."
     try:
         yield
@@ -94,55 +49,39 @@ def sqlite_errors(path: str | Path) -> Iterator[None]:
         raise MemoryFileError(f'{path}: {error}') from None
 
 
-def connect(
-    path: str | Path,
-    mode: str,  # 'rw': the file must exist; 'rwc': it is created
+def _connect(
+    path: Path,
+    mode: str,  # 'rw': the file must exist; 'rwc': it is created, and only its owner may read it
 ) -> sqlite3.Connection:
     "Return a connection without automatic transactions. Raises `MemoryFileError` if the file is not one of SQLite."
-    if '\0' in str(path):
-        raise MemoryFileError(f'{str(path)!r:.200}: a path has no null character')
-    path = Path(path)
     try:
         if path.is_file():
             with path.open('rb') as file:
                 begin = file.read(16)
             if begin.strip(b'\0') and begin != b'SQLite format 3\0':
                 raise MemoryFileError(f'{path}: expected an SQLite file, it begins with {begin!r}')
-        elif mode == 'rwc':  # nobody but its owner reads a new file
+        elif mode == 'rwc':
             os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
+        else:
+            raise MemoryFileError(f'{path}: there is no such file')
     except OSError as error:
         raise MemoryFileError(f'{path}: {error.strerror}') from None
-    with sqlite_errors(path):
-        address = f'{path.absolute().as_uri()}?mode={mode}'
-        return sqlite3.connect(
-            address, uri=True, timeout=30, isolation_level=None, check_same_thread=False
-        )
+    address = f'{path.absolute().as_uri()}?mode={mode}'
+    return sqlite3.connect(
+        address, uri=True, timeout=30, isolation_level=None, check_same_thread=False
+    )
 
-
-def read_head(file: sqlite3.Connection, path: str | Path, kind: str) -> dict[str, str] | None:
-    "Return the header of a file, None if it is empty. Raises `MemoryFileError` if it is not a memory of this kind."
-    application = file.execute('PRAGMA application_id').fetchone()[0]
-    version = file.execute('PRAGMA user_version').fetchone()[0]
-    if not application and not file.execute('SELECT count(*) FROM sqlite_master').fetchone()[0]:
-        return None
-    if application != _APPLICATION:
-        raise MemoryFileError(f'{path}: an SQLite file, but not of a memory')
-    if version > _FORMAT:
-        raise MemoryFileError(
-            f'{path}: its format is {version}, this version of memnb reads up to {_FORMAT}'
-        )
-    head = dict(file.execute('SELECT name, value FROM memory'))
-    if head.get('kind') != kind:
-        raise MemoryFileError(
-            f'{path}: expected a memory of kind {kind!r}, found {head.get("kind")!r:.80}'
-        )
-    return head
-
-# %% ../../nbs/1_core/09_storage.ipynb #81ee079c
+# %% ../../nbs/1_core/09_storage.ipynb #fab69cee
+_FORMAT, _APPLICATION = 1, 0x6D656D6E  # version of the layout; 'memn'
+_HEAD = (
+    'CREATE TABLE memory (name TEXT PRIMARY KEY, value TEXT NOT NULL)',  # how every memnb file begins
+    f'PRAGMA application_id = {_APPLICATION}',
+    f'PRAGMA user_version = {_FORMAT}',
+)
 UNSWEPT = "INSERT OR REPLACE INTO memory VALUES ('unswept', hex(randomblob(8)))"  # after a deletion
 
 
-def vacuum(file: sqlite3.Connection) -> None:
+def _vacuum(file: sqlite3.Connection) -> None:
     "Rebuild the file if anything was deleted from it, so that no copy of deleted rows is left."
     mark = file.execute("SELECT value FROM memory WHERE name = 'unswept'").fetchone()
     if mark:  # what another process deletes meanwhile has a mark of its own
@@ -150,114 +89,8 @@ def vacuum(file: sqlite3.Connection) -> None:
         file.execute("DELETE FROM memory WHERE name = 'unswept' AND value = ?", mark)
 
 
-def _head(
-    kind: str, settings: dict, model: str | None, checksums: Collection[str]
-) -> dict[str, str]:
-    "Return the header: kind, settings, embedding model, and a checksum over these and all rows."
-    head = {'kind': kind, 'settings': canonical_json(settings), 'model': canonical_json(model)}
-    return {**head, 'checksum': _sha256([head, sorted(checksums)])}
-
-
-def read_memory(path: str | Path, kind: str) -> tuple[dict, str | None, list[SessionRow]]:
-    "Return settings, embedding model and rows of a file, all from one moment. Raises `MemoryFileError`."
-    if not Path(path).exists():
-        raise MemoryFileError(f'{path}: there is no such file')
-    with sqlite_errors(path), closing(connect(path, 'rw')) as file:
-        file.execute('BEGIN')
-        head = read_head(file, path, kind)
-        if head is None:
-            raise MemoryFileError(f'{path}: empty; nothing was saved in it')
-        vectors: dict[str, dict[str, bytes]] = {}
-        for session, id, data in file.execute('SELECT session, id, row FROM vectors'):
-            vectors.setdefault(session, {})[id] = data
-        columns = 'checksum, id, digest, turns, usage, extract'
-        found = file.execute(f'SELECT {columns} FROM sessions ORDER BY id').fetchall()
-    rows, damaged = [], []
-    try:
-        for checksum, id, *fields in found:
-            rows.append(SessionRow(id, *fields, vectors.pop(id, {})))
-            if rows[-1].checksum != checksum:
-                damaged.append(id)
-        settings, model = json.loads(head['settings']), json.loads(head['model'])
-        whole = (
-            head['checksum']
-            == _head(kind, settings, model, [row.checksum for row in rows])['checksum']
-        )
-    except (KeyError, TypeError, ValueError) as error:
-        raise MemoryFileError(f'{path}: damaged: {type(error).__name__}: {error}') from None
-    damaged += sorted(vectors)
-    if damaged:
-        raise MemoryFileError(
-            f'{path}: damaged: session {damaged[0]!r:.80} is not as it was written'
-        )
-    if not whole:
-        raise MemoryFileError(
-            f'{path}: damaged: its settings or its list of sessions are not as they were written'
-        )
-    return settings, model, rows
-
-
-def write_memory(
-    path: str | Path,
-    kind: str,
-    settings: dict,
-    model: str | None,
-    checksums: Mapping[
-        str, str
-    ],  # of all sessions, by id: rows that the file has are not written again
-    row_of: Callable[[str], SessionRow],  # called for the others
-    known: Mapping[str, str] | None = None,  # checksums that the file should hold; None: any
-) -> None:
-    "Make a file hold these sessions and no others, in one transaction. Raises `MemoryFileError`, `ConflictError`."
-    head = _head(kind, settings, model, checksums.values())
-    with sqlite_errors(path), closing(connect(path, 'rwc')) as file:
-        file.execute('PRAGMA secure_delete = ON')
-        file.execute('BEGIN IMMEDIATE')
-        before = read_head(file, path, kind)
-        if before is None:
-            for statement in _TABLES:
-                file.execute(statement)
-        stored = dict(file.execute('SELECT id, checksum FROM sessions'))
-        if before is not None and known is not None and stored not in (known, checksums):
-            raise ConflictError(
-                f'{path}: nothing was written: another owner has changed it since this memory was '
-                f'saved to it or loaded from it, and it holds {len(stored)} sessions now; reload(path) first, or save(path, overwrite=True)'
-            )
-        for id in sorted(stored):
-            if stored[id] != checksums.get(id):
-                file.execute('DELETE FROM vectors WHERE session = ?', (id,))
-                file.execute('DELETE FROM sessions WHERE id = ?', (id,))
-                file.execute(UNSWEPT)
-        for id in sorted(checksums):
-            if stored.get(id) == checksums[id]:
-                continue
-            row = row_of(id)
-            if (row.id, row.checksum) != (id, checksums[id]):
-                raise MemoryFileError(
-                    f'{path}: session {id!r:.80}: its row is not the one that was announced'
-                )
-            file.execute(
-                'INSERT INTO sessions VALUES (?, ?, ?, ?, ?, ?)',
-                (row.id, row.checksum, row.digest, row.turns, row.usage, row.extract),
-            )
-            file.executemany(
-                'INSERT INTO vectors VALUES (?, ?, ?)',
-                [(row.id, key, data) for key, data in row.vectors.items()],
-            )
-        for name, value in head.items():
-            if before is None or before.get(name) != value:
-                file.execute('INSERT OR REPLACE INTO memory VALUES (?, ?)', (name, value))
-        file.execute('COMMIT')
-        vacuum(file)
-
-# %% ../../nbs/1_core/09_storage.ipynb #d83571e3
-def row_checksum(*values: Any) -> str:
-    "The checksum of a row: 16 hexadecimal digits of a SHA-256 over its values."
-    return hashlib.sha256(repr(values).encode('utf-8', 'surrogatepass')).hexdigest()[:16]
-
-
 class MemoryFile:
-    """One SQLite file of a kind, or the same in memory, shared by threads and processes: what is written together is written whole.
+    """One SQLite file of a kind, or the same in memory. Threads and processes may share it.
 
     A file on a disk that is full or cannot be written is opened all the same. Raises `MemoryFileError`."""
 
@@ -266,34 +99,57 @@ class MemoryFile:
         path: str | Path | None,  # None: in memory
         kind: str,  # what the file holds; another kind is refused and stays as it is
         tables: Collection[str] = (),  # statements that make them in a new file
-        mode: str = 'rwc',
+        mode: str = 'rwc',  # 'rw': the file must exist and hold something
     ):
         self.path, self.lock = ':memory:' if path is None else Path(path), Lock()
-        self._file = (
-            sqlite3.connect(':memory:', isolation_level=None, check_same_thread=False)
-            if path is None
-            else connect(path, mode)
-        )
+        if '\0' in str(path):
+            raise MemoryFileError(f'{str(path)!r:.200}: a path has no null character')
+        with _sqlite_errors(self.path):
+            self._file = (
+                sqlite3.connect(':memory:', isolation_level=None, check_same_thread=False)
+                if path is None
+                else _connect(self.path, mode)
+            )
         try:
-            with self.transaction('DEFERRED') as file:  # a file that has its tables is only read
-                is_new = read_head(file, path, kind) is None
+            with self.transaction('DEFERRED'):  # a file that has its tables is only read
+                is_new = self._is_new(kind)
+            if is_new and mode == 'rw':
+                raise MemoryFileError(f'{path}: empty; nothing was saved in it')
             if is_new:
                 with self.transaction() as file:
-                    if read_head(file, path, kind) is None:  # unless another process was first
+                    if self._is_new(kind):  # unless another process was first
                         made = f"INSERT INTO memory VALUES ('kind', '{kind}')"
-                        for statement in (*HEAD, made, *tables):
+                        for statement in (*_HEAD, made, *tables):
                             file.execute(statement)
-            with sqlite_errors(path):
-                self._file.execute('PRAGMA secure_delete = ON')
+            self.rows('PRAGMA secure_delete = ON')
             self.sweep(wait=False)
         except BaseException:
             self._file.close()
             raise
 
+    def _is_new(self, kind: str) -> bool:
+        "Whether the file is empty. Raises `MemoryFileError` if it is not a memory of this kind."
+        [(application,)] = self.rows('PRAGMA application_id')
+        [(version,)] = self.rows('PRAGMA user_version')
+        if not application and not self.rows('SELECT 1 FROM sqlite_master'):
+            return True
+        if application != _APPLICATION:
+            raise MemoryFileError(f'{self.path}: an SQLite file, but not of a memory')
+        if version > _FORMAT:
+            raise MemoryFileError(
+                f'{self.path}: its format is {version}, this version of memnb reads up to {_FORMAT}'
+            )
+        found = self.rows("SELECT value FROM memory WHERE name = 'kind'")
+        if found != [(kind,)]:
+            raise MemoryFileError(
+                f'{self.path}: expected a memory of kind {kind!r}, found {found!r:.80}'
+            )
+        return False
+
     @contextmanager
     def transaction(self, mode: str = 'IMMEDIATE') -> Iterator[sqlite3.Connection]:
         "Everything that is executed inside, or nothing."
-        with self.lock, sqlite_errors(self.path):
+        with self.lock, _sqlite_errors(self.path):
             self._file.execute(f'BEGIN {mode}')
             try:
                 yield self._file
@@ -305,19 +161,22 @@ class MemoryFile:
 
     def rows(self, sql: str, *values: Any) -> list[tuple]:
         "Return all rows of a query."
-        with self.lock, sqlite_errors(self.path):
+        with self.lock, _sqlite_errors(self.path):
             return self._file.execute(sql, values).fetchall()
 
     def sweep(self, wait: bool = True) -> None:
-        "Remove every copy of what was deleted; without `wait` a warning where somebody is in the way or the disk is full."
-        with self.lock, sqlite_errors(self.path):
+        "Remove every copy of what was deleted. A failure is a `MemoryFileError`, without `wait` a warning."
+        with self.lock, _sqlite_errors(self.path):
             if not self.rows("SELECT 1 FROM memory WHERE name = 'unswept'"):
                 return
             try:
                 self._file.execute(f'PRAGMA busy_timeout = {30_000 * wait}')
-                vacuum(self._file)
+                _vacuum(self._file)
             except sqlite3.Error as error:
-                told = f'{self.path}: what was forgotten is deleted, but copies may be left in the file until it is written again: {error}'
+                told = (
+                    f'{self.path}: what was forgotten is deleted, but copies may be left in the file '
+                    f'until it is written again: {error}'
+                )
                 if wait:
                     raise MemoryFileError(told) from None
                 warnings.warn(told, stacklevel=3)
@@ -329,80 +188,38 @@ class MemoryFile:
         with self.lock:
             self._file.close()
 
-# %% ../../nbs/1_core/09_storage.ipynb #0ff6156d
-def check_list(value: object, kind: type) -> list:
-    "A list of such values; ValueError for anything else."
-    if not isinstance(value, list) or not all(isinstance(one, kind) for one in value):
-        raise ValueError(f'expected a list of {kind.__name__}, got {value!r:.80}')
-    return value
-
-# %% ../../nbs/1_core/09_storage.ipynb #8d8faad6
-_SPANS = ('time', 'start', 'end')
-
-
-def _to_record(item: Snippet) -> dict:
-    "A gist or fact as JSON values."
-    values = dict(vars(item))
-    spans = {name: values[name] for name in _SPANS if values.get(name)}
-    values.update({name: span.isoformat() for name, span in spans.items()})
-    if labels := {
-        name: span.label for name, span in spans.items() if span.label
-    }:  # as a person says them; equal spans may differ in it
-        values['labels'] = labels
-    return values | {
-        'sources': list(item.sources),
-        'said': item.said.isoformat() if item.said else None,
-    }
-
-
-def _from_record(kind: type, record: dict) -> Snippet:
-    "A gist or fact from JSON values."
-    values = record | {'sources': tuple(check_list(record['sources'], str))}
-    if 'predicate' in kind.__dataclass_fields__ and not all(
-        values[name].strip() for name in ('subject', 'predicate', 'object')
-    ):
-        raise ValueError(f'a phrase is empty in {record!r:.80}')
-    labels = dict(values.pop('labels', {}))
-    values.update(
-        {
-            name: replace(TimeSpan.fromisoformat(values[name]), label=labels.get(name))
-            for name in _SPANS
-            if values.get(name)
-        }
-    )
-    return kind(
-        **values | {'said': datetime.fromisoformat(values['said']) if values['said'] else None}
-    )
+# %% ../../nbs/1_core/09_storage.ipynb #81ee079c
+def row_checksum(*values: Any) -> str:
+    "The checksum of a row: 16 hexadecimal digits of a SHA-256 over its values."
+    return hashlib.sha256(repr(values).encode('utf-8', 'surrogatepass')).hexdigest()[:16]
 
 # %% ../../nbs/1_core/09_storage.ipynb #c4fd1621
-class SessionExtract:
-    "Base of what is taken from a session: lists of contents, named in `parts` with their kinds, and `notes`."
+@cache
+def _adapter(kind: type) -> TypeAdapter:
+    "What turns a dataclass into JSON values and back, made once for each."
+    return TypeAdapter(kind)
 
-    parts: ClassVar[dict[str, type]]
+
+class SessionExtract:
+    "Base of what is taken from a session: a dataclass of tuples of snippets, and of `notes`."
 
     def to_json(self) -> str:
         "As JSON text; `from_json` gives an equal one back."
-        return json.dumps(
-            {
-                **{name: [_to_record(one) for one in getattr(self, name)] for name in self.parts},
-                'notes': list(self.notes),
-            }
-        )
+        return json.dumps(_adapter(type(self)).dump_python(self, mode='json', warnings=False))
 
     @classmethod
     def from_json(cls, text: str) -> SessionExtract:
         "What `to_json` wrote; ValueError for a text of which none can be made."
         try:
             record = json.loads(text)
-            made = {
-                name: tuple(_from_record(kind, one) for one in check_list(record[name], dict))
-                for name, kind in cls.parts.items()
-            }
-            return cls(**made, notes=tuple(check_list(record['notes'], str)))
-        except (KeyError, TypeError, AttributeError, RecursionError, ValueError) as error:
+            made = _adapter(cls).validate_python(record)
+            if _adapter(cls).dump_python(made, mode='json') != record:
+                raise ValueError('a field is missing, unknown or of another type')
+        except (TypeError, RecursionError, ValueError) as error:
             raise ValueError(
                 f'{cls.__name__.lower()}: expected what to_json writes, got {text!r:.80}: {error}'
             ) from None
+        return made
 
 # %% ../../nbs/1_core/09_storage.ipynb #a0edaadd
 class DuplicateSession(ValueError):
@@ -413,6 +230,11 @@ class UnknownSession(KeyError):
     "A session that the memory does not have."
 
     __str__ = Exception.__str__  # KeyError would print its message in quotes
+
+
+def _sha256(value: Any) -> str:
+    "Return the SHA-256 of a JSON value as 64 hexadecimal digits; the order of keys does not matter."
+    return hashlib.sha256(canonical_json(value).encode('ascii')).hexdigest()
 
 
 def session_digest(session: Session) -> str:
@@ -429,6 +251,12 @@ class _Kept:
     turns: tuple[str, ...]
     usage: dict[str, Usage]  # by role
     checksum: str | None = None  # of its row in a file, once it was made
+
+
+_SESSIONS = (
+    'CREATE TABLE sessions (id TEXT PRIMARY KEY, record TEXT NOT NULL, vectors BLOB NOT NULL, '
+    'checksum TEXT NOT NULL)'
+)
 
 # %% ../../nbs/1_core/09_storage.ipynb #020fc5f9
 class SessionMemory:
@@ -449,7 +277,7 @@ class SessionMemory:
 
     def __init__(self):
         self._lock = Lock()
-        self._files: dict[str, dict[str, str]] = {}  # by path: what was saved there or loaded
+        self._files: dict[Path, dict[str, str]] = {}  # checksums by id, as last seen in each file
         self._kept: dict[str, _Kept] = {}
         self._homes: dict[str, str] = {}  # turn id -> session id
 
@@ -531,8 +359,7 @@ class SessionMemory:
         self,
         session_id: str,
         extract: Any,  # as `extract` would have made it
-        digest: str
-        | None = None,  # distinguishes it from others under this id; None: hash of the extract
+        digest: str | None = None,  # tells it from others of this id; None: hash of the extract
         *,
         turns: Collection[str] = (),  # turn ids that no other session may have
     ) -> None:
@@ -589,35 +416,50 @@ class SessionMemory:
         file holds other sessions than when this memory was saved to it or loaded from it: `reload` it, or `overwrite`.
 
         Rows that it has are not written again; what was forgotten leaves no trace in it."""
-        made = {id: self._row(id) for id, kept in self._kept.items() if kept.checksum is None}
-        checksums = {
-            id: made[id].checksum if id in made else kept.checksum
-            for id, kept in self._kept.items()
-        }
-        write_memory(
-            path,
-            self.kind,
-            self.settings(),
-            self.model,
-            checksums,
-            lambda id: made.get(id) or self._row(id),
-            None if overwrite else self._files.get(_path_key(path), {}),
-        )
-        for id, row in made.items():
-            self._kept[id].checksum = row.checksum
-        self._files[_path_key(path)] = checksums
+        for id, kept in self._kept.items():
+            if kept.checksum is None:
+                kept.checksum = row_checksum(*self._row(id))
+        checksums = {id: self._kept[id].checksum for id in self.sessions}
+        head = canonical_json({'settings': self.settings(), 'model': self.model})
+        header = {'head': head, 'checksum': row_checksum(head, *checksums.values())}
+        place = Path(path).absolute()
+        with closing(MemoryFile(path, self.kind, [_SESSIONS])) as file:
+            with file.transaction() as rows:
+                stored = dict(rows.execute('SELECT id, checksum FROM sessions ORDER BY id'))
+                before = dict(rows.execute('SELECT name, value FROM memory'))
+                expected = (self._files.get(place, {}), checksums)
+                if 'head' in before and stored not in expected and not overwrite:
+                    raise ConflictError(
+                        f'{path}: nothing was written: another owner has changed it since this memory was '
+                        f'saved to it or loaded from it, and it holds {len(stored)} sessions now; '
+                        'reload(path) first, or save(path, overwrite=True)'
+                    )
+                for id, checksum in stored.items():
+                    if checksum != checksums.get(id):
+                        rows.execute('DELETE FROM sessions WHERE id = ?', (id,))
+                        rows.execute(UNSWEPT)
+                for id, checksum in checksums.items():
+                    if checksum != stored.get(id):
+                        row = (*self._row(id), checksum)
+                        rows.execute('INSERT INTO sessions VALUES (?, ?, ?, ?)', row)
+                for name, value in header.items():
+                    if value != before.get(name):
+                        rows.execute('INSERT OR REPLACE INTO memory VALUES (?, ?)', (name, value))
+            self._files[place] = checksums
+            file.sweep()
 
     @locked
-    def reload(self, path: str | Path, *, embed_anew: bool = False) -> None:
-        """Take over what another owner has saved or forgotten in a file; sessions that were never saved stay.
+    def reload(self, path: str | Path) -> None:
+        """Take over what another owner has saved or forgotten in a file; sessions that were never saved there stay.
         Raises `MemoryFileError`, and `DuplicateSession` if one of those stands in the place of another."""
-        rows = {row.id: row for row in read_memory(path, self.kind)[2]}
-        for id, kept in list(self._kept.items()):
-            if kept.checksum and (id not in rows or rows[id].checksum != kept.checksum):
+        _, rows = self._read(path)
+        stored, place = {id: checksum for id, *_, checksum in rows}, Path(path).absolute()
+        for id, checksum in self._files.get(place, {}).items():
+            if id in self and stored.get(id) != checksum:
                 self.forget(id)
-        for row in rows.values():
-            self._restore(path, row, embed_anew)
-        self._files[_path_key(path)] = {id: row.checksum for id, row in rows.items()}
+        for row in rows:
+            self._restore(path, *row)
+        self._files[place] = stored
 
     @classmethod
     def load(
@@ -628,49 +470,75 @@ class SessionMemory:
         **options,  # arguments of the constructor that no file can hold, or that differ from the file's
     ) -> SessionMemory:
         "Return the memory that was saved, without asking a model. Raises `MemoryFileError`."
-        settings, model, rows = read_memory(path, cls.kind)
-        memory = cls(**{**settings, **options})
-        if memory.model != model and not embed_anew:
+        head, rows = cls._read(path)
+        memory = cls(**{**head['settings'], **options})
+        if memory.model != head['model'] and not embed_anew:
             raise MemoryFileError(
-                f'{path}: its vectors are of {model!r}, and this memory embeds by {memory.model!r}: '
+                f'{path}: its vectors are of {head["model"]!r}, and this memory embeds by {memory.model!r}: '
                 'give that embedder, or embed_anew=True'
             )
         for row in rows:
-            memory._restore(path, row, embed_anew)
-        memory._files[_path_key(path)] = {row.id: row.checksum for row in rows}
+            memory._restore(path, *row, embed_anew)
+        memory._files[Path(path).absolute()] = {id: checksum for id, *_, checksum in rows}
         return memory
 
-    def _row(self, session_id: str) -> SessionRow:
-        "Return what a file is to hold of a session."
+    @classmethod
+    def _read(cls, path: str | Path) -> tuple[dict, list[tuple[str, str, bytes, str]]]:
+        "Return the header and the rows of a file, all from one moment. Raises `MemoryFileError`."
+        with closing(MemoryFile(path, cls.kind, mode='rw')) as file, file.transaction('DEFERRED'):
+            header = dict(file.rows('SELECT name, value FROM memory'))
+            found = file.rows('SELECT id, record, vectors, checksum FROM sessions ORDER BY id')
+        if 'head' not in header:
+            raise MemoryFileError(f'{path}: empty; nothing was saved in it')
+        for id, record, vectors, checksum in found:
+            if row_checksum(id, record, vectors) != checksum:
+                raise MemoryFileError(
+                    f'{path}: damaged: session {id!r:.80} is not as it was written'
+                )
+        checksums = [checksum for *_, checksum in found]
+        if header.get('checksum') != row_checksum(header['head'], *checksums):
+            raise MemoryFileError(
+                f'{path}: damaged: its settings or its list of sessions are not as they were written'
+            )
+        return json.loads(header['head']), found
+
+    def _row(self, session_id: str) -> tuple[str, str, bytes]:
+        "Return what a file is to hold of a session: its id, a record in JSON, and its vectors."
         kept = self._kept[session_id]
         vectors = self.vectors(session_id, kept.extract)
-        packed = {id: np.asarray(vector, '<f4').tobytes() for id, vector in vectors.items()}
-        usage = {role: asdict(spent) for role, spent in kept.usage.items()}
-        extract = self.extract_to_json(kept.extract)
-        return SessionRow(
-            session_id,
-            kept.digest,
-            canonical_json(kept.turns),
-            canonical_json(usage),
-            canonical_json(extract),
-            packed,
-        )
+        record = {
+            'digest': kept.digest,
+            'turns': kept.turns,
+            'usage': {role: asdict(spent) for role, spent in kept.usage.items()},
+            'extract': self.extract_to_json(kept.extract),
+            'vectors': list(vectors),  # the ids of the rows
+        }
+        packed = np.array(list(vectors.values()), '<f4').tobytes()
+        return session_id, canonical_json(record), packed
 
-    def _restore(self, path: str | Path, row: SessionRow, embed_anew: bool) -> None:
+    def _restore(
+        self,
+        path: str | Path,
+        session_id: str,
+        record: str,
+        packed: bytes,
+        checksum: str,
+        embed_anew: bool = False,
+    ) -> None:
         "Link what a file holds of a session. Raises `MemoryFileError` that names the session."
-        vectors: dict[str, np.ndarray] = {}
         try:
-            extract = self.extract_from_json(json.loads(row.extract))
-            usage = {role: Usage(**spent) for role, spent in json.loads(row.usage).items()}
-            turns = tuple(json.loads(row.turns))
-            if not embed_anew:
-                vectors = {
-                    id: np.frombuffer(data, '<f4').astype(np.float32)
-                    for id, data in row.vectors.items()
-                }
+            held = json.loads(record)
+            extract = self.extract_from_json(held['extract'])
+            usage = {role: Usage(**spent) for role, spent in held['usage'].items()}
+            kept = _Kept(extract, held['digest'], tuple(held['turns']), usage, checksum)
+            vectors = None
+            if held['vectors'] and not embed_anew:
+                rows = np.frombuffer(packed, '<f4').astype(np.float32)
+                vectors = dict(zip(held['vectors'], rows.reshape(len(held['vectors']), -1)))
         except (LookupError, TypeError, ValueError, AttributeError) as error:
             raise MemoryFileError(
-                f'{path}: session {row.id!r:.80}: {type(error).__name__}: {error}'
+                f'{path}: session {session_id!r:.80}: {type(error).__name__}: {error}'
             ) from error
-        kept = _Kept(extract, row.digest, turns, usage, None if embed_anew else row.checksum)
-        self._keep(row.id, kept, vectors or None)
+        if embed_anew:
+            kept.checksum = None
+        self._keep(session_id, kept, vectors)

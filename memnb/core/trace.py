@@ -56,12 +56,9 @@ def count_of(number: int, thing: str) -> str:
     return f'{number:,} {thing}' + ('' if number == 1 else 's')
 
 
-def _finite(value: Any) -> float | None:
-    if isinstance(value, (int, float)) and not isinstance(value, bool):
-        return (
-            float(value) if abs(value) < math.inf else None
-        )  # false for what is not a number, too
-    return value  # for the check of types
+def _finite(value: Any) -> Any:
+    "A number that JSON has a word for, or None; the type is checked elsewhere."
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _plain(value: Any) -> Any:
@@ -156,7 +153,7 @@ def as_step(value: Any) -> Step:
 
 # %% ../../nbs/1_core/07_trace.ipynb #811d1861
 class SearchStep(Step):
-    "A search: the query, how many were asked for, how many ids were masked, what came back, best first, or what went wrong."
+    "A search: the query, the size, the number of masked ids, what came back, best first, or what went wrong."
 
     kind: Literal['search'] = 'search'
     iteration: int
@@ -255,7 +252,7 @@ class TraceError(ValueError):
 
 
 class Trace(_Strict):
-    "The record of one question: answer, evidence (turn ids, best first), turns read, open gaps, steps, cost by role, error."
+    "The record of one question: answer, evidence (turn ids, best first), turns read, gaps, steps, cost, error."
 
     question: Text
     method: Text

@@ -19,9 +19,8 @@ import numpy as np
 from ..core.conversation import Conversation, Snippet, turn_snippets
 from ..core.models import Connection
 from ..core.retriever import Hit, locked
-from ..core.text import tokenize
 from ..core.time import TimeSpan
-from .bm25 import Index, LexicalIndex, Scores
+from .bm25 import Index, LexicalIndex
 
 # %% auto #0
 __all__ = ['Embedder', 'WordLlamaEmbedder', 'EmbedderError', 'OpenAIEmbedder', 'without_names', 'EmbedderMismatch',
@@ -38,41 +37,37 @@ class Embedder(Protocol):
 
 
 class WordLlamaEmbedder:
-    """Static vectors of 256 dimensions from the package wordllama, whose weights are inside it. Loaded at the first call.
+    """Static vectors of 256 dimensions from the package wordllama, weights included. Loaded at the first call.
 
     A text of more than `part` characters is embedded in parts; its vector is their mean, weighted by length."""
 
     name = 'wordllama-256'
     part = 2_000
-    batch = (
-        1 << 14
-    )  # bytes of a batch, padding included: wordllama needs about 2 kB of memory for each
+    batch = 1 << 14  # bytes, padding included: wordllama needs about 2 kB of memory for each
 
     def __call__(self, texts: list[str]) -> np.ndarray:
-        parts: list[tuple[int, bytes]] = []  # number of the text, part of it
+        parts: list[tuple[bytes, int]] = []  # with the number of their text
         for number, text in enumerate(texts):
             for start in range(0, len(text) or 1, self.part):
-                parts.append((number, text[start : start + self.part].encode('utf-8', 'replace')))
-        parts.sort(key=lambda one: len(one[1]))
+                parts.append((text[start : start + self.part].encode('utf-8', 'replace'), number))
+        parts.sort(key=lambda one: len(one[0]))
         sums, weights = np.zeros((len(texts), 256)), np.zeros(len(texts))
         while parts:
-            size = min(64, max(1, self.batch // (len(parts[-1][1]) or 1)))
-            batch = parts[-size:]
-            del parts[-size:]
-            rows = _wordllama().embed([part.decode('utf-8') for _, part in batch])
-            for (number, part), row in zip(batch, rows):
-                sums[number] += row.astype(float) * (len(part) or 1)
-                weights[number] += len(part) or 1
+            size = max(1, min(64, self.batch // (len(parts[-1][0]) or 1)))
+            batch, parts = parts[-size:], parts[:-size]
+            rows = _wordllama().embed([part.decode('utf-8') for part, _ in batch])
+            for (part, number), row in zip(batch, rows):
+                weight = len(part) or 1
+                sums[number] += row.astype(float) * weight
+                weights[number] += weight
         return (sums / weights[:, None]).astype(np.float32)
 
 
 @cache
 def _wordllama():
-    "The model, from the files of its own package: a plain `load()` would ask a hub for a tokenizer that is there already."
+    "The model, from the files of its own package: a plain `load()` would ask a hub for the tokenizer."
     root, handler = logging.getLogger(), logging.NullHandler()
-    root.addHandler(
-        handler
-    )  # with a handler there, wordllama's import leaves the settings of logging alone
+    root.addHandler(handler)  # so wordllama's import leaves the settings of logging alone
     try:
         import wordllama
     finally:
@@ -83,7 +78,7 @@ def _wordllama():
 
 
 class EmbedderError(RuntimeError):
-    "A server of embeddings failed; the message names the model and the kind of failure, and repeats no answer and no key."
+    "A server of embeddings failed. The message names the model and the failure, and holds no answer and no key."
 
 
 class OpenAIEmbedder:
@@ -92,8 +87,7 @@ class OpenAIEmbedder:
     def __init__(
         self,
         model: str,
-        base_url: str
-        | None = None,  # None: $OPENAI_BASE_URL, or OpenAI itself; the key is $OPENAI_API_KEY
+        base_url: str | None = None,  # None: $OPENAI_BASE_URL, or OpenAI; the key: $OPENAI_API_KEY
         *,
         batch: int = 128,  # texts a call
         timeout: float = 60,  # seconds, as in `OpenAILM`
@@ -107,10 +101,8 @@ class OpenAIEmbedder:
 
     def __call__(self, texts: list[str]) -> np.ndarray:
         texts = [text or ' ' for text in texts]  # servers refuse an empty text
-        rows = []
-        for start in range(0, len(texts), self.batch):
-            rows += self._rows(texts[start : start + self.batch])
-        return np.array(rows)
+        batches = [texts[start : start + self.batch] for start in range(0, len(texts), self.batch)]
+        return np.array([row for batch in batches for row in self._rows(batch)])
 
     def _rows(self, texts: list[str]) -> list[list[float]]:
         "The vectors of one batch in the order of its texts."
@@ -121,6 +113,7 @@ class OpenAIEmbedder:
                 data = client.embeddings.create(
                     model=self.name, input=texts, encoding_format='float'
                 ).data
+            rows = {one.index: [float(number) for number in one.embedding] for one in data}
         except OpenAIError as error:
             status = getattr(error, 'status_code', None)
             raise EmbedderError(f'{self.name}: {type(error).__name__}, status {status}') from None
@@ -130,27 +123,19 @@ class OpenAIEmbedder:
             raise EmbedderError(
                 f'{self.name}: the server sent something else than vectors ({type(error).__name__})'
             ) from None
-        try:
-            rows = {one.index: [float(number) for number in one.embedding] for one in data}
-            complete = len(data) == len(texts) and sorted(rows) == list(range(len(texts)))
-        except (AttributeError, TypeError, ValueError):
-            complete = False
-        if not complete:
-            got = len(data) if isinstance(data, list) else type(data).__name__
+        if len(data) != len(texts) or sorted(rows) != list(range(len(texts))):
             raise EmbedderError(
-                f'{self.name}: expected one vector for each of {len(texts)} texts, got {got}'
+                f'{self.name}: expected one vector for each of {len(texts)} texts, got {len(data)}'
             )
         return [rows[place] for place in range(len(texts))]
 
 # %% ../../nbs/1_core/11_vectors.ipynb #4ab7ff45
 def without_names(text: str, names: Collection[str]) -> str:
     "A text without the words of the given names and their possessive 's, in any case."
-    words = sorted(
-        {word for name in names for word in name.split()}, key=lambda word: (-len(word), word)
-    )
+    words = {re.escape(word) for name in names for word in name.split()}
     if not words:
         return text
-    pattern = r"(?<!\w)(?:" + '|'.join(map(re.escape, words)) + r")(?:['’]s)?(?!\w)"
+    pattern = rf"(?<!\w)(?:{'|'.join(sorted(words))})(?:['’]s)?(?!\w)"
     return ' '.join(re.sub(pattern, ' ', text, flags=re.IGNORECASE).split())
 
 # %% ../../nbs/1_core/11_vectors.ipynb #a5c71653
@@ -176,31 +161,28 @@ class Vectors:
         self,
         embedder: Embedder,
         names: Collection[str] = (),  # left out of every text
-        dimension: int | None = None,  # None: whatever the first vectors have
     ):
-        self.embedder, self.names = embedder, tuple(names)
-        self.model, self.dimension = _name(embedder), dimension
+        self.embedder, self.names, self.model = embedder, tuple(names), _name(embedder)
+        self.dimension: int | None = None  # that of the first vectors
 
     def of(self, texts: list[str]) -> np.ndarray:
-        "(n, d) float32 rows of length 1, or 0 where the model gives only zeros; `EmbedderMismatch` if the model changed."
+        "(n, d) float32 rows of length 1, or 0 for a vector of zeros; `EmbedderMismatch` if the model changed."
         if _name(self.embedder) != self.model:
             raise EmbedderMismatch(
                 f'this index holds vectors of {self.model!r}, the embedder is {_name(self.embedder)!r}'
             )
         if not texts:
             return np.empty((0, self.dimension or 0), np.float32)
-        rows = np.asarray(
-            self.embedder([without_names(text, self.names) for text in texts]), np.float64
-        )
+        bare = [without_names(text, self.names) for text in texts]
+        rows = np.asarray(self.embedder(bare), np.float64)
         if rows.ndim != 2 or len(rows) != len(texts) or not np.isfinite(rows).all():
             raise ValueError(
                 f'{self.model}: expected {len(texts)} rows of finite numbers, got an array of shape {rows.shape}'
             )
-        if rows.shape[1] != (self.dimension or rows.shape[1]):
+        if self.dimension and rows.shape[1] != self.dimension:
             raise DimensionMismatch(
                 f'{self.model}: this index holds {self.dimension} dimensions, got {rows.shape[1]}'
             )
-        self.dimension = rows.shape[1]
         lengths = np.sqrt(np.einsum('ij,ij->i', rows, rows))[:, None]
         return (rows / np.where(lengths, lengths, 1)).astype(np.float32)
 
@@ -209,30 +191,25 @@ class Vectors:
         texts: Mapping[str, str],  # by id
         given: Mapping[str, np.ndarray],  # by id: float32 rows of this model, of length 1 or 0
     ) -> np.ndarray:
-        "(n, d) rows of the texts in their order: as given where one is, else of the model. `DimensionMismatch`, `ValueError`."
-        rows, before = (
-            {id: _checked_row(id, given[id]) for id in texts if id in given},
-            self.dimension,
-        )
+        "(n, d) rows of the texts in their order: as given, else of the model. `DimensionMismatch`, `ValueError`."
+        rows = {id: _checked_row(id, given[id]) for id in texts if id in given}
         missing = [id for id in texts if id not in rows]
         rows.update(zip(missing, self.of([texts[id] for id in missing])))
-        lengths = {len(row) for row in rows.values()} | ({before} if before else set())
+        lengths = {len(row) for row in rows.values()} | {self.dimension or 0} - {0}
         if len(lengths) > 1:
-            self.dimension = before
             raise DimensionMismatch(
                 f'{self.model}: expected vectors of one dimension, got {sorted(lengths)}'
             )
-        self.dimension = before or next(iter(lengths), None)
+        self.dimension = next(iter(lengths), None)
         return np.array([rows[id] for id in texts], np.float32)
 
 
 def _checked_row(id: str, row: np.ndarray) -> np.ndarray:
     "A row that was given for an id, or `ValueError` if it is no float32 vector of length 1 or 0."
-    if not isinstance(row, np.ndarray) or row.dtype != np.float32 or row.ndim != 1 or not len(row):
-        raise ValueError(
-            f'vector of {id!r:.80}: expected a row of float32, got {getattr(row, "dtype", type(row).__name__)}'
-        )
-    length = np.sqrt((row.astype(float) ** 2).sum())
+    row = np.asarray(row)
+    if row.dtype != np.float32 or row.ndim != 1:
+        raise ValueError(f'vector of {id!r:.80}: expected a row of float32, got {row.dtype}')
+    length = np.linalg.norm(row.astype(float))
     if length and not abs(length - 1) < 1e-4:
         raise ValueError(f'vector of {id!r:.80}: expected the length 1 or 0, got {length:.6g}')
     return row
@@ -245,20 +222,21 @@ class DenseIndex(Index):
         self,
         embedder: Embedder = WordLlamaEmbedder(),
         *,
-        names: Collection[
-            str
-        ] = (),  # of speakers: left out of what is embedded, in snippets and in queries
-        dimension: int | None = None,  # None: whatever the first vectors have
+        names: Collection[str] = (),  # of speakers: left out of what is embedded
     ):
         super().__init__()
-        self._vectors = Vectors(embedder, names, dimension)
+        self._vectors = Vectors(embedder, names)
         self._rows = np.empty((0, 0), np.float32)  # by slot; it doubles when it is full
 
-    model = property(lambda self: self._vectors.model, doc='The name of the embedder.')
-    dimension = property(
-        lambda self: self._vectors.dimension,
-        doc='The length of a vector, None while there is none.',
-    )
+    @property
+    def model(self) -> str:
+        "The name of the embedder."
+        return self._vectors.model
+
+    @property
+    def dimension(self) -> int | None:
+        "The length of a vector, None while there is none."
+        return self._vectors.dimension
 
     @property
     def matrix(self) -> np.ndarray:
@@ -278,7 +256,8 @@ class DenseIndex(Index):
         needed = len(self) + len(fresh)
         if needed > len(self._rows):
             grown = np.empty((max(64, 2 * needed), self.dimension), np.float32)
-            grown[: len(self)] = self.matrix if len(self) else 0
+            if len(self):
+                grown[: len(self)] = self.matrix
             self._rows = grown
         if fresh:
             self._rows[len(self) : needed] = rows
@@ -292,60 +271,39 @@ class DenseIndex(Index):
 
     @locked
     def similar(self, ids: Iterable[str], threshold: float) -> list[tuple[str, str, float]]:
-        "All pairs (a, b, cosine) with a < b, at least one of them among `ids`, and cosine >= threshold. `UnknownSnippet`."
-        slots = np.array(sorted({self._slots[self[id].id] for id in ids}), np.intp)
-        pairs = []
-        for left, right, cosine in _close_pairs(self.matrix, slots, threshold):
-            first, second = sorted((self._snippets[left].id, self._snippets[right].id))
-            pairs.append((first, second, cosine))
+        "All pairs (a, b, cosine) with a < b, one of them in `ids`, and cosine >= threshold. `UnknownSnippet`."
+        wanted = sorted({self._slots[self[id].id] for id in ids})
+        slack = self.matrix.shape[1] * 2**-23  # two float32 sums of one product differ by less
+        pairs = set()
+        for start in range(0, len(wanted), 64):
+            block = wanted[start : start + 64]
+            products = self.matrix[block] @ self.matrix.T
+            for slot, row in zip(block, products):
+                near = np.flatnonzero(row >= threshold - slack)
+                vectors, vector = self.matrix[near].astype(float), self.matrix[slot].astype(float)
+                cosines = np.einsum('ij,j->i', vectors, vector)
+                for other, cosine in zip(near.tolist(), cosines.tolist()):
+                    if other != slot and cosine >= threshold:
+                        first, second = self._snippets[slot].id, self._snippets[other].id
+                        pairs.add((min(first, second), max(first, second), cosine))
         return sorted(pairs)
 
     def _drop(self, slot: int) -> None:
         self._rows[slot] = self._rows[len(self) - 1]
         super()._drop(slot)
 
-    def _scores(self, query: str) -> Scores:
-        cosines = np.einsum('ij,j->i', self.matrix, self._vectors.of([query])[0])
-        return Scores(np.arange(len(self)), cosines.astype(float))
+    def _vector(self, query: str) -> np.ndarray:
+        return self._vectors.of([query])[0]
 
-
-def _close_pairs(
-    matrix: np.ndarray,  # (n, d) float32 rows of length 1 or 0
-    rows: np.ndarray,  # (m,) rising numbers of the rows of which a pair must have one
-    threshold: float,
-    block: int = 512,  # rows at a time; the result is the same for any
-) -> list[tuple[int, int, float]]:
-    "Each pair of rows with a cosine of at least `threshold`, once: candidates by blocked products, decided in float64."
-    slack = (
-        matrix.shape[1] * 2**-23
-    )  # the most by which two sums of the products of float32 can differ
-    inside = np.isin(np.arange(len(matrix)), rows)
-    pairs = []
-    for start in range(0, len(rows), block):
-        for edge in range(0, len(matrix), 16 * block):
-            products = matrix[rows[start : start + block]] @ matrix[edge : edge + 16 * block].T
-            left, right = np.nonzero(products >= threshold - slack)
-            left, right = rows[start + left], right + edge
-            once = (left < right) | ((left > right) & ~inside[right])
-            for part in np.array_split(np.flatnonzero(once), max(1, once.sum() // 4096)):
-                a, b = left[part], right[part]
-                cosines = np.einsum(
-                    'ij,ij->i', matrix[a].astype(np.float64), matrix[b].astype(np.float64)
-                )
-                close = cosines >= threshold
-                pairs += zip(a[close].tolist(), b[close].tolist(), cosines[close].tolist())
-    return pairs
+    def _scores(self, query: str, vector: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        cosines = np.einsum('ij,j->i', self.matrix, vector)
+        return np.arange(len(self)), cosines.astype(float)
 
 # %% ../../nbs/1_core/11_vectors.ipynb #f641c5c5
 def scaled(values: np.ndarray) -> np.ndarray:
     "Values between 0 and 1, the least and the greatest; all 0 where they are equal."
     low, high = values.min(), values.max()
     return (values - low) / (high - low) if high > low else np.zeros(len(values))
-
-
-def _ranks(values: np.ndarray) -> np.ndarray:
-    "1 for the greatest value; equal values have equal ranks."
-    return np.searchsorted(np.sort(-values), -values, side='left') + 1
 
 
 def addressed(query: str, voices: Collection[str]) -> list[str]:
@@ -356,7 +314,7 @@ def addressed(query: str, voices: Collection[str]) -> list[str]:
 class HybridIndex(Index):
     """Words and meaning: BM25 with neighbour smoothing, scaled to 0 … 1, plus `weight` times the scaled cosine.
 
-    Every snippet matches, so `k` hits come back; without an embedder, only those that share a word or are beside one that does.
+    Every snippet matches, so `k` hits come back; without an embedder, a match is that of `LexicalIndex`.
     A query that names a speaker with a colon (`Tobin: first lesson`) prefers what that speaker said."""
 
     def __init__(
@@ -364,23 +322,16 @@ class HybridIndex(Index):
         embedder: Embedder | None = WordLlamaEmbedder(),  # None: words only
         *,
         names: Collection[str] = (),  # of speakers: left out of what is embedded
-        weight: float = 0.5,  # of the dense part; for 'minmax'
-        fusion: str = 'minmax',  # or 'rrf', reciprocal rank fusion, which a weak embedder ruins
+        weight: float = 0.5,  # of the dense part
         spread: bool = True,  # neighbour smoothing of the lexical scores
-        k1: float = 0.9,
-        b: float = 0.4,
-        tokenizer: Callable[[str], list[str]] = tokenize,  # see LexicalIndex
-        rerank: Callable[[list[tuple[str, str]]], Sequence[float]]
-        | None = None,  # (query, text) pairs -> scores
+        rerank: Callable[[list[tuple[str, str]]], Sequence[float]] | None = None,  # (query, text)
         rerank_top: int = 50,  # how many of the unmasked best the reranker sees
         address: float = 0.4,  # the speaker boost
     ):
-        if fusion not in ('minmax', 'rrf'):
-            raise ValueError(f"fusion: expected 'minmax' or 'rrf', got {fusion!r:.80}")
         super().__init__()
-        self.lexical = LexicalIndex(k1=k1, b=b, spread=spread, tokenizer=tokenizer)
+        self.lexical = LexicalIndex(spread=spread)
         self.dense = None if embedder is None else DenseIndex(embedder, names=names)
-        self.weight, self.fusion, self.address = weight, fusion, address
+        self.weight, self.address = weight, address
         self.rerank, self.rerank_top = rerank, rerank_top
 
     @classmethod
@@ -414,36 +365,32 @@ class HybridIndex(Index):
         if self.dense is not None:
             self.dense._drop(slot)
 
-    def _scores(self, query: str) -> Scores:
-        scores, unit = self.lexical._scores(query), 1.0
-        if self.dense is not None:
-            scores = self._fused(scores, self.dense._scores(query).values)
-        if self.dense is None or self.fusion == 'rrf':
-            unit = scores.values.max(initial=0)
-        if ':' not in query:
-            return scores
-        voices = addressed(query, {snippet.speaker for snippet in self._snippets})
-        boost = [
-            self.address * unit * (self._snippets[slot].speaker in voices)
-            for slot in scores.slots.tolist()
-        ]
-        return Scores(scores.slots, scores.values + boost)
+    def _vector(self, query: str) -> np.ndarray | None:
+        return None if self.dense is None else self.dense._vector(query)
 
-    def _fused(self, lexical: Scores, cosines: np.ndarray) -> Scores:
-        "Lexical scores (of the slots that match) and cosines (of all slots) as one score for every slot."
-        slots = np.arange(len(self))
-        if self.fusion == 'rrf':
-            values = 1 / (60 + _ranks(cosines))
-            values[lexical.slots] += 1 / (60 + _ranks(lexical.values))
-            return Scores(slots, values)
+    def _scores(self, query: str, vector: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+        slots, values = self.lexical._scores(query, None)
+        unit = 1.0
+        if self.dense is None:
+            unit = values.max(initial=0)
+        else:
+            values = self._fused(slots, values, self.dense._scores(query, vector)[1])
+            slots = np.arange(len(self))
+        if ':' in query:
+            voices = addressed(query, {snippet.speaker for snippet in self._snippets})
+            said = [self._snippets[slot].speaker in voices for slot in slots.tolist()]
+            values = values + self.address * unit * np.array(said, float)
+        return slots, values
+
+    def _fused(self, slots: np.ndarray, values: np.ndarray, cosines: np.ndarray) -> np.ndarray:
+        "(n,) scores of all snippets, from lexical values (of the slots that match) and all cosines."
         words = np.zeros(len(self))
-        words[lexical.slots] = lexical.values
+        words[slots] = values
         low, high = cosines.min(), cosines.max()
         if high <= low or not self.weight:
-            return Scores(slots, scaled(words))
-        return Scores(slots, scaled(words) + self.weight / (high - low) * (cosines - low))
+            return scaled(words)
+        return scaled(words) + self.weight / (high - low) * (cosines - low)
 
-    @locked
     def search(
         self,
         query: str,
@@ -459,11 +406,9 @@ class HybridIndex(Index):
         if self.rerank is None or not hits:
             return hits
         seen, rest = hits[: self.rerank_top], hits[self.rerank_top :]
-        scores = [
-            float(score) for score in self.rerank([(query, hit.snippet.text) for hit in seen])
-        ]
+        scores = list(self.rerank([(query, hit.snippet.text) for hit in seen]))
         if len(scores) != len(seen):
             raise ValueError(f'rerank: expected {len(seen)} scores, got {len(scores)}')
-        reranked = [Hit(hit.snippet, score) for hit, score in zip(seen, scores)]
+        reranked = [Hit(hit.snippet, float(score)) for hit, score in zip(seen, scores)]
         reranked.sort(key=lambda hit: (-hit.score, hit.snippet.id))
         return (reranked + [Hit(hit.snippet) for hit in rest])[:k]

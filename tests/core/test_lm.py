@@ -25,7 +25,7 @@ from servers import KEY, Server, authorization, chat, fail, plain, refuse_forms,
 from memnb.core.roles import rule
 from memnb.core.models import as_lm, OpenAILM, ScriptedLM
 from memnb.core.roles import (
-    as_text, LMError, read_reply, ReplyError, Role, RuleLM, ServerError, Usage, Verdict)
+    as_text, LMError, read_reply, ReplyError, Role, RuleLM, ServerError, Usage)
 from memnb.core.models import canonical_json, key_of, MissingRecord, RecordedLM, RecordError, request_of
 from memnb.core.roles import _spans, strict_schema
 
@@ -38,6 +38,10 @@ class Plan(BaseModel):
 class Plans(BaseModel):
     plans: list[Plan] = []
     who: Optional[str] = None
+
+
+class Verdict(BaseModel):
+    yes: bool
 
 
 @rule('plans')
@@ -173,7 +177,7 @@ def test_what_is_sent():
     assert (first['model'], first['temperature'], first['seed'], first['max_tokens'], first['top_k']) == ('toy', 0, 4, 50, 1)
     assert first['messages'] == [{'role': 'system', 'content': 'List the plans.'}, {'role': 'user', 'content': 'Text: {braces} ?'}]
     assert first['response_format']['json_schema'] == {'name': 'Plans', 'strict': True, 'schema': strict_schema(Plans)}
-    assert not {'temperature', 'seed', 'max_tokens', 'logprobs'} & set(second)
+    assert not {'temperature', 'seed', 'max_tokens'} & set(second)
     assert first['_headers']['authorization'] == f'Bearer {KEY}'
 
 
@@ -199,22 +203,6 @@ def test_a_server_error_after_a_refused_reply_tells_of_both():
         with pytest.raises(ServerError, match='500.*the reply before was refused: it has no JSON') as caught:
             client(server).ask(plans_role, text='x')
     assert caught.value.usage == Usage(1, 7, 3)
-
-
-def token(word, *options):
-    return {'token': word, 'logprob': -1., 'bytes': None,
-            'top_logprobs': [{'token': name, 'logprob': value, 'bytes': None} for name, value in options]}
-
-
-@pytest.mark.parametrize('content, expected', [
-    ([token('{"'), token('yes'), token('":'), token(' true', (' true', -.1), (' false', -2.), ('"', -4.))], .8699),
-    ([token('false', ('false', 0.))], 0.), ([token('true')], 1.), ([token('{')], None), (None, None),
-    ([token('true', ('maybe', 0.))], None), ([{**token('true'), 'top_logprobs': None}], 1.)])
-def test_probability_from_log_probabilities(content, expected):
-    with Server(chat('{"yes": true}', logprobs={'content': content})) as server:
-        verdict = client(server, logprobs=True).ask(says_when, text='x')
-        assert server.requests[0]['logprobs'] is True
-    assert verdict.probability == (None if expected is None else pytest.approx(expected, abs=1e-3))
 
 
 # The key
@@ -248,15 +236,6 @@ def test_a_copy_for_another_process_leaves_the_key_behind():
         assert server.requests[1]['_headers']['authorization'] == 'Bearer unused'
     assert copy.settings() == lm.settings()
 
-
-@pytest.mark.parametrize('url', ['http://me:secret@127.0.0.1/v1', 'http://127.0.0.1/v1?key=secret'])
-def test_a_secret_in_the_url_is_refused(url):
-    with pytest.raises(ValueError) as caught:
-        OpenAILM('toy', url)
-    assert 'secret belongs in api_key' in str(caught.value)
-
-
-# From text to a reply
 
 class Loose(BaseModel):
     items: list[int] = []
@@ -443,7 +422,7 @@ parts_of_a_question = {
     'name': st.sampled_from(['a', 'b']), 'system': st.sampled_from(['a', 'b']), 'text': st.sampled_from(['a', 'b', 'é']),
     'reply': st.sampled_from([Plans, Verdict, Tool]), 'model': st.sampled_from(['a', 'b']),
     'url': st.sampled_from(['http://a/v1', 'http://b/v1']), 'temperature': st.sampled_from([None, 0., 1.]),
-    'seed': st.sampled_from([None, 0, 1]), 'max_tokens': st.sampled_from([None, 1, 2]), 'logprobs': st.booleans(),
+    'seed': st.sampled_from([None, 0, 1]), 'max_tokens': st.sampled_from([None, 1, 2]),
     'extra': st.sampled_from([None, {'top_k': 1}]), 'repeat': st.sampled_from([0, 1])}
 components = st.fixed_dictionaries(parts_of_a_question)
 
@@ -451,7 +430,7 @@ components = st.fixed_dictionaries(parts_of_a_question)
 def key_of_parts(parts, **lm_options):
     role = Role(parts['name'], parts['system'], '{text}', parts['reply'])
     lm = OpenAILM(parts['model'], parts['url'], temperature=parts['temperature'], seed=parts['seed'], max_tokens=parts['max_tokens'],
-                  logprobs=parts['logprobs'], extra=parts['extra'], **lm_options)
+                  extra=parts['extra'], **lm_options)
     return key_of(request_of(lm, role, {'text': parts['text']}, parts['repeat']))
 
 
@@ -459,14 +438,6 @@ def key_of_parts(parts, **lm_options):
 @given(components, components)
 def test_two_questions_have_one_key_exactly_if_they_are_the_same(one, other):
     assert (key_of_parts(one) == key_of_parts(other)) == (one == other)
-
-
-@quick
-@given(components, st.data())
-def test_any_single_change_changes_the_key(parts, data):
-    name = data.draw(st.sampled_from(sorted(parts)))
-    changed = {**parts, name: data.draw(parts_of_a_question[name].filter(lambda value: value != parts[name]))}
-    assert key_of_parts(parts) != key_of_parts(changed)
 
 
 @quick
@@ -508,8 +479,8 @@ def test_modes(tmp_path):
     inner = ScriptedLM([{'yes': True}, {'yes': False}, {'yes': True}])
     auto = RecordedLM(inner, path)
     assert [auto.ask(says_when, text='x').yes for _ in range(3)] == [True] * 3
-    again = RecordedLM(inner, path, mode='record')
-    assert not again.call(says_when, text='x').cached
+    assert auto.forget('Does it say when') == 1
+    assert not auto.call(says_when, text='x').cached
     assert auto.call(says_when, text='x').reply.yes is False and auto.call(says_when, text='x').cached
     assert RecordedLM(inner, path, repeat=1).ask(says_when, text='x').yes is True
     replayed = RecordedLM(ScriptedLM([]), path, mode='replay', repeat=1)
@@ -544,7 +515,7 @@ def test_no_key_in_the_file(tmp_path):
         with pytest.raises(ReplyError):
             lm.ask(plans_role, text='x')
         assert lm.ask(plans_role, text='y').plans[0].name == '<key>'
-        with lm._file.open():
+        with lm._open():
             files = list(tmp_path.iterdir())
             assert files and all(KEY.encode() not in file.read_bytes() for file in files)
     assert b'<key>' in b''.join(file.read_bytes() for file in tmp_path.iterdir())
@@ -563,7 +534,7 @@ def test_replay_needs_no_server_no_key_and_no_client(tmp_path):
 def test_a_file_that_is_no_record_is_refused_and_left_alone(tmp_path):
     path = tmp_path / 'notes.txt'
     path.write_text('my notes\n' * 200)
-    for mode in ('auto', 'record', 'replay'):
+    for mode in ('auto', 'replay'):
         with pytest.raises(RecordError, match='notes.txt'):
             RecordedLM(ScriptedLM([]), path, mode)
     assert path.read_text() == 'my notes\n' * 200
@@ -580,16 +551,6 @@ def test_a_record_in_a_folder_that_cannot_be_written_to(tmp_path):
     assert RecordedLM(ScriptedLM([]), path, mode='replay').ask(plans_role, text='x') == GOOD_REPLY
     assert {file.name: file.read_bytes() for file in tmp_path.iterdir()} == before
     tmp_path.chmod(0o700)
-
-
-def test_a_record_is_a_table_whose_keys_can_be_checked(tmp_path):
-    path = tmp_path / 'r.sqlite'
-    lm = RecordedLM(ScriptedLM([GOOD, GOOD]), path)
-    for text in 'xy':
-        lm.ask(plans_role, text=text)
-    with closing(sqlite3.connect(path)) as connection:
-        rows = connection.execute('SELECT key, request FROM replies').fetchall()
-    assert len(rows) == 2 and all(len(key) == 64 and key_of(json.loads(request)) == key for key, request in rows)
 
 
 def test_a_reply_that_no_longer_fits_is_an_error(tmp_path):
@@ -645,7 +606,7 @@ def test_threads_agree(tmp_path):
 WRITERS = '''
     import json, os, signal, sys, time
     from memnb.core.models import as_lm
-    from memnb.core.roles import Role, Verdict
+    from memnb.core.roles import Role
     from memnb.core.models import RecordedLM
     from pydantic import BaseModel
 

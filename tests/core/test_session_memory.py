@@ -18,11 +18,11 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from fakes import Letters
 from memnb.core.conversation import Session, Turn
 from memnb.retrieval.vectors import HybridIndex
-from memnb.core.storage import MemoryFileError, SessionRow, write_memory
+from memnb.core.storage import MemoryFileError
 from memnb.core.roles import LMError, ServerError, Usage
 from memnb.core.storage import session_digest, DuplicateSession, SessionMemory, UnknownSession
 from memnb.core.conversation import Snippet
-from strikes import Struck, forked, kill, needs_fork, watched
+from strikes import Struck, forked, kill, needs_fork, saved, watched
 
 NAMES = 'Ana Ben Cleo Dov Edda'.split()
 WORDS = NAMES + 'boat sea red blue sail'.split()
@@ -223,7 +223,7 @@ def test_only_what_is_new_is_written(path):
     memory.add(SOME[5])
     with watched() as log:
         memory.save(path)
-    assert writes(log) == {'INSERT INTO sessions': 1, 'INSERT INTO vectors': len(SOME[5].turns), 'INSERT OR REPLACE': 1}
+    assert writes(log) == {'INSERT INTO sessions': 1, 'INSERT OR REPLACE': 1}
     memory.least = 7
     with watched() as log:
         memory.save(path)
@@ -242,23 +242,6 @@ def test_the_same_session_with_another_extract_is_written_again(path):
     other.keep('D3', {'names': {'Zoe': 1}, 'texts': {}}, session_digest(SOME[2]))
     other.save(path, overwrite=True)
     assert Names.load(path).state() == other.state()
-
-
-def test_a_row_that_was_not_announced_is_refused_and_changes_nothing(path):
-    built(SOME[:3]).save(path)
-    before, row = path.read_bytes(), SessionRow('D9', 'd', '[]', '{}', '{}', {})
-    for announced in ({'D9': 'x' * 64}, {'D8': row.checksum}):
-        with pytest.raises(MemoryFileError, match='its row is not the one that was announced'):
-            write_memory(path, 'names', {}, None, announced, lambda id: row)
-        assert path.read_bytes() == before
-
-
-def test_a_row_of_another_version_is_an_error_of_the_file(path):
-    for turns, vectors in (('no json', {}), ('[]', {'a': b'123'})):
-        row = SessionRow('D1', 'd', turns, '{}', '{"names": {}, "texts": {}}', vectors)
-        write_memory(path, 'names', {'least': 1}, 'letters', {'D1': row.checksum}, lambda id: row)
-        with pytest.raises(MemoryFileError, match="session 'D1': "):
-            Names.load(path)
 
 
 def save_and_die(memory, path, number):
@@ -332,7 +315,7 @@ def gone_words(path, *words):
     return [word for word in words if word.encode() in data]
 
 
-def test_a_file_that_was_not_swept_is_swept_by_the_next_save(path):
+def test_a_file_that_was_not_swept_is_swept_when_it_is_opened(path):
     memory = built([session(f'id{n:09}', [f'Secret{n} boat']) for n in range(40)])
     memory.save(path)
     for n in range(0, 40, 3):
@@ -342,12 +325,11 @@ def test_a_file_that_was_not_swept_is_swept_by_the_next_save(path):
         with watched(number) as log:
             with pytest.raises(Struck):
                 memory.save(path)
-        if log[-1] == 'COMMIT':
+        if saved(log):
             break
         number += 1
-    assert Names.load(path).state() == memory.state()
     with watched() as log:
-        memory.save(path)
+        assert Names.load(path).state() == memory.state()
     assert writes(log) == {'VACUUM': 1, 'DELETE FROM memory': 1}
     assert not gone_words(path, 'Secret0 ', 'Secret3 ', 'id000000039')
 
@@ -391,7 +373,7 @@ def test_another_kind_or_a_newer_format_is_refused(path):
     built(SOME).save(path)
     content = path.read_bytes()
     for attempt in (Others.load, Others().save):
-        with pytest.raises(MemoryFileError, match="expected a memory of kind 'others', found 'names'"):
+        with pytest.raises(MemoryFileError, match="expected a memory of kind 'others', found .*'names'"):
             attempt(path)
     connection = sqlite3.connect(path)
     connection.execute('PRAGMA user_version = 2')
@@ -406,18 +388,15 @@ def test_another_kind_or_a_newer_format_is_refused(path):
 
 
 @pytest.mark.parametrize('damage, message', [
-    ("UPDATE sessions SET extract = replace(extract, 'Ana', 'Eve') WHERE id = 'D5'", "damaged: session 'D5' is not as it was written"),
-    ("UPDATE sessions SET turns = '[]' WHERE id = 'D3'", "session 'D3'"),
-    ("UPDATE sessions SET id = 'D33' WHERE id = 'D3'", "session 'D33?'"),
-    ("UPDATE sessions SET extract = x'00ff' WHERE id = 'D3'", 'damaged: TypeError'),
-    ("UPDATE vectors SET row = zeroblob(24) WHERE id = 'D3:1'", "session 'D3'"),
-    ("DELETE FROM vectors WHERE id = 'D3:1'", "session 'D3'"),
-    ("DELETE FROM sessions WHERE id = 'D3'", "session 'D3'"),
+    ("UPDATE sessions SET record = replace(record, 'Ana', 'Eve') WHERE id = 'D5'", "damaged: session 'D5' is not as it was written"),
+    ("UPDATE sessions SET id = 'D33' WHERE id = 'D3'", "session 'D33'"),
+    ("UPDATE sessions SET record = x'00ff' WHERE id = 'D3'", "session 'D3'"),
+    ("UPDATE sessions SET vectors = zeroblob(24) WHERE id = 'D3'", "session 'D3'"),
     ("DELETE FROM sessions WHERE id = 'D4'", 'its settings or its list of sessions'),
-    ("UPDATE memory SET value = '{\"least\":2}' WHERE name = 'settings'", 'its settings'),
-    ("UPDATE memory SET value = '{' WHERE name = 'settings'", 'damaged: JSONDecodeError'),
-    ("DELETE FROM memory WHERE name = 'checksum'", "damaged: KeyError: 'checksum'"),
-    ('DROP TABLE vectors', 'no such table: vectors'),
+    ("UPDATE memory SET value = '{}' WHERE name = 'head'", 'its settings'),
+    ("DELETE FROM memory WHERE name = 'head'", 'nothing was saved'),
+    ("DELETE FROM memory WHERE name = 'checksum'", 'its settings'),
+    ('DROP TABLE sessions', 'no such table: sessions'),
 ])
 def test_damage_is_found_and_named(path, damage, message):
     built(SOME).save(path)
@@ -516,7 +495,7 @@ class History(RuleBasedStateMachine):
                 self.memory.save(self.path)
             except Struck:
                 pass
-        if 'COMMIT' in log:
+        if saved(log):
             self.saved = dict(self.now)
 
     @precondition(lambda self: self.saved is not None)

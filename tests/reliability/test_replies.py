@@ -148,7 +148,8 @@ def test_what_a_server_refuses_costs_nothing():
     assert told.value.usage == Usage()
 
 
-@pytest.mark.parametrize('form', [KEY, quote(KEY, safe=''), quote(KEY), KEY.replace('/', '\\/'), json.dumps(KEY)])
+@pytest.mark.parametrize('form', [KEY, quote(KEY, safe=''), quote(KEY), KEY.replace('/', '%2f').replace('=', '%3d'), KEY.replace('/', '\\/'),
+                                  KEY.replace('+', '\\u002B'), json.dumps(KEY)])
 def test_a_key_that_a_server_sends_back_in_any_form_is_in_no_text(form):
     parts = [part for part in KEY.replace('/', ' ').replace('+', ' ').split() if len(part) > 6]
     with serve(sends({'error': {'message': f'you said {form}'}}, b'401 Unauthorized')) as url:

@@ -90,6 +90,29 @@ def test_a_graph_is_asked_while_it_is_written(kind):
     assert found(graph) == found(alone)
 
 
+@pytest.mark.parametrize('kind', [DenseIndex, HybridIndex])
+def test_nobody_waits_for_the_embedding_of_another_question(kind):
+    asked, answered = threading.Event(), threading.Event()
+
+    class Slow(Buckets):
+        def __call__(self, texts):
+            if texts == ['a slow question']:
+                asked.set()
+                assert answered.wait(30)
+            return super().__call__(texts)
+
+    index = kind(Slow())
+    index.add([snippet(number) for number in range(5)])
+    with ThreadPoolExecutor(2) as pool:
+        slow = pool.submit(index.search, 'a slow question', 10)
+        assert asked.wait(30)
+        quick = pool.submit(lambda: index.add([snippet(5)]) or index.search('kite number 3', 10))
+        try:
+            assert len(quick.result(10)) == 6
+        finally:
+            answered.set()
+        assert len(slow.result(30)) == 6
+
 
 @pytest.mark.parametrize('make', [lambda embedder: DenseIndex(embedder=embedder), lambda embedder: HybridIndex(embedder=embedder)], ids=['dense', 'hybrid'])
 def test_an_add_that_fails_leaves_an_index_as_it_was(make):
