@@ -331,7 +331,7 @@ def test_each_method_answers_an_empty_memory_and_one_that_changes(method, tmp_pa
 # ------------------------------------------------------------------ the command
 
 @pytest.mark.parametrize('options, expected', [
-    (['serve'], 'expected --mcp'), (['serve', '--mcp', '--method', 'guess'], '--method: expected one of rag'),
+    (['serve'], 'required: --mcp'), (['serve', '--mcp', '--method', 'guess'], '--method: expected one of rag'),
     (['serve', '--mcp', '--namespace', '../x'], 'namespace: expected up to 48'), (['serve', '--mcp', '--base-url', 'http://x'], '--base-url needs --model'),
     (['serve', '--mcp', '--namespace', 'bad', '--path', '{folder}'], 'expected an SQLite file')])
 def test_what_cannot_be_served_is_one_line(options, expected, tmp_path, capsys, monkeypatch):
