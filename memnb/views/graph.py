@@ -22,47 +22,38 @@ from ..core.trace import printable, SearchStep, ToolStep, Trace
 from ..mragent.graph import cue_id
 from ..mragent.tools import CueTagGraph
 from ..remem.graph import GistGraph, mentions, phrase_id
-from .html import Row, rows_html, safe
+from .html import safe
 from .widgets import explore
 
 # %% auto #0
 __all__ = ['MOST_NODES', 'memory_graph', 'trace_path', 'graph_figure', 'figure_html', 'explorer_html', 'graph_explorer']
 
 # %% ../../nbs/8_use/06_graph_explorer.ipynb #4d88a9d2
-def memory_graph(memory: GistGraph | CueTagGraph) -> networkx.MultiDiGraph:
+def memory_graph(memory: GistGraph | CueTagGraph) -> networkx.MultiGraph:
     """Return a memory as a graph to draw: nodes (kind, id) with `text` and `session`, edges with a `label`. A TypeError for another memory."""
     if isinstance(memory, GistGraph):
-        graph = networkx.MultiDiGraph(memory.to_networkx())
-        graph.clear_edges()
-        graph.remove_nodes_from([node for node in graph if node[0] == 'chunk'])
-        for fact in memory.facts:
-            ends = [('phrase', phrase_id(name)) for name in (fact.subject, fact.object)]
-            graph.add_edge(*ends, key=fact.id, label=fact.predicate)
+        graph = memory.to_networkx()
+        for one, other, key, data in list(graph.edges(keys=True, data=True)):
+            data['label'] = data.get('predicate', 'same' if data['kind'] == 'synonymy' else '')
+            (_, gist), (_, phrase) = sorted((one, other))
+            if data['kind'] == 'context' and not mentions(memory.gists[gist], phrase):
+                graph.remove_edge(one, other, key)
         for session, chunk in memory.chunks.items():
             for gist in chunk.gists:
                 graph.nodes['gist', gist]['session'] = session
-                for phrase in sorted(chunk.phrases):
-                    if mentions(memory.gists[gist], phrase):
-                        graph.add_edge(('gist', gist), ('phrase', phrase), label='')
-        for gist, others in memory.synonyms.items():
-            graph.add_edges_from(
-                (('gist', gist), ('gist', other), {'label': 'same'})
-                for other in sorted(others)
-                if gist < other
-            )
-        return graph
-    if isinstance(memory, CueTagGraph):
+    elif isinstance(memory, CueTagGraph):
         graph = memory.to_networkx()
-        for one, other, tag, data in graph.edges(keys=True, data=True):
+        for _, _, tag, data in graph.edges(keys=True, data=True):
             data['label'] = tag
         for kind, contents in (('episode', memory.episodes), ('unit', memory.units)):
             for content in contents:
                 graph.nodes[kind, content.id]['session'] = content.session
-        return graph
-    raise TypeError(f'expected a GistGraph or a CueTagGraph, got {type(memory).__name__}')
+    else:
+        raise TypeError(f'expected a GistGraph or a CueTagGraph, got {type(memory).__name__}')
+    return graph
 
 # %% ../../nbs/8_use/06_graph_explorer.ipynb #c292fa19
-def _session_nodes(graph: networkx.MultiDiGraph, session: str) -> list[tuple]:
+def _session_nodes(graph: networkx.MultiGraph, session: str) -> list[tuple]:
     """The contents of a session and the names that two or more of them share."""
     contents = [node for node, data in graph.nodes(data=True) if data.get('session') == session]
     times = Counter(
@@ -72,12 +63,12 @@ def _session_nodes(graph: networkx.MultiDiGraph, session: str) -> list[tuple]:
     return contents + sorted(shared.difference(contents))
 
 
-def _neighbourhood(graph: networkx.MultiDiGraph, node: tuple) -> list[tuple]:
-    """A node and its neighbours, whatever the direction of the edges."""
+def _neighbourhood(graph: networkx.MultiGraph, node: tuple) -> list[tuple]:
+    """A node and its neighbours."""
     return sorted({node, *networkx.all_neighbors(graph, node)})
 
 # %% ../../nbs/8_use/06_graph_explorer.ipynb #8090aea5
-def trace_path(graph: networkx.MultiDiGraph, trace: Trace) -> dict[tuple, list[int]]:
+def trace_path(graph: networkx.MultiGraph, trace: Trace) -> dict[tuple, list[int]]:
     """Return the nodes that a trace touched, each with the numbers of the calls that did, from 1."""
     known: dict[Any, list[tuple]] = {}  # by id of the node, or of the fact: both ends
     for node in graph:
@@ -114,7 +105,7 @@ def _is_left(node: tuple) -> bool:
     return node[0] in ('cue', 'topic', 'gist')
 
 
-def _positions(part: networkx.MultiDiGraph) -> dict[tuple, Any]:
+def _positions(part: networkx.MultiGraph) -> dict[tuple, Any]:
     """Two columns by kind; in the right one, nodes stand by the mean place of their neighbours in the left one."""
     left = [node for node in part if _is_left(node)]
     place = {node: number for number, node in enumerate(left)}
@@ -127,13 +118,13 @@ def _positions(part: networkx.MultiDiGraph) -> dict[tuple, Any]:
     return networkx.multipartite_layout(part, subset_key={0: left, 1: right})
 
 
-def _node_text(graph: networkx.MultiDiGraph, node: tuple) -> str:
+def _node_text(graph: networkx.MultiGraph, node: tuple) -> str:
     """What is written beside a node: its text without the date, or its name."""
     return re.sub(r'^\[.*?\] ', '', printable(graph.nodes[node].get('text', node[1])))
 
 
 def graph_figure(
-    graph: networkx.MultiDiGraph,
+    graph: networkx.MultiGraph,
     nodes: Collection[tuple],
     path: Mapping[tuple, list[int]] = {},  # nodes to highlight, with the numbers of calls
     title: str = '',
@@ -144,7 +135,7 @@ def graph_figure(
             f'{len(nodes):,} nodes are too many to be read, at most {MOST_NODES} are drawn: '
             'choose a session, a node, or fewer steps of the trace'
         )
-    part = networkx.MultiDiGraph()  # in the order of `nodes`: a subgraph has the order of a set
+    part = type(graph)()  # in the order of `nodes`: a subgraph has the order of a set
     part.add_nodes_from(nodes)
     part.add_edges_from(
         edge for edge in graph.edges(nodes, keys=True, data=True) if edge[1] in part
@@ -159,9 +150,7 @@ def graph_figure(
     axes.set_title(printable(title), parse_math=False)
     colours = ['#f59e0b' if node in path else _COLOURS[node[0]] for node in part]
     networkx.draw_networkx_nodes(part, positions, ax=axes, node_color=colours, node_size=50)
-    networkx.draw_networkx_edges(
-        part, positions, ax=axes, edge_color='#99999980', arrowsize=6, node_size=50
-    )
+    networkx.draw_networkx_edges(part, positions, ax=axes, edge_color='#99999980', node_size=50)
     for node, place in positions.items():
         calls = f'  [{", ".join(map(str, path[node][:4]))}]' if node in path else ''
         axes.annotate(
@@ -196,33 +185,26 @@ def figure_html(
     return f'<img alt="{safe(alt)}" style="max-width:100%" src="data:image/png;base64,{encoded}">'
 
 # %% ../../nbs/8_use/06_graph_explorer.ipynb #948c344a
-def _node_html(graph: networkx.MultiDiGraph, node: tuple) -> str:
-    """A node's text and its first neighbours."""
-    neighbours = [one for one in _neighbourhood(graph, node) if one != node]
-    rows = [Row(one[0], graph.nodes[one].get('text', one[1])) for one in neighbours[:12]]
-    head = f'{safe(node[0])}: {safe(graph.nodes[node].get("text", node[1]))}'
-    return f'<h4>{head}</h4><p>{len(neighbours)} neighbours</p>{rows_html(rows)}'
-
-
 def explorer_html(
-    graph: networkx.MultiDiGraph,
+    graph: networkx.MultiGraph,
     trace: Trace | None = None,
     session: str = '',  # '': none
     node: tuple | None = None,
-    calls: tuple[int, int] = (1, 5),  # the first and the last call of the trace that are drawn
+    calls: int = 5,  # how many of the trace are drawn
 ) -> str:
-    """Return the picture of a session, a node's neighbours and a part of a trace's path, together, as HTML."""
+    """Return the picture of a session, a node's neighbours and the first calls of a trace, together, as HTML."""
     path = {}
     for touched, numbers in (trace_path(graph, trace) if trace else {}).items():
-        if inside := [number for number in numbers if calls[0] <= number <= calls[1]]:
-            path[touched] = inside
+        if numbers[0] <= calls:
+            path[touched] = [number for number in numbers if number <= calls]
     nodes = [*path, *_session_nodes(graph, session)]
     nodes += _neighbourhood(graph, node) if node else []
     nodes = list(dict.fromkeys(nodes))
     if not nodes:
         return '<p>Nothing is chosen.</p>'
     figure = graph_figure(graph, nodes, path, trace.question if trace else '')
-    return figure_html(figure, f'{len(nodes)} nodes') + (_node_html(graph, node) if node else '')
+    text = safe(graph.nodes[node].get('text', node[1])) if node else ''
+    return f'{figure_html(figure, f"{len(nodes)} nodes")}<p>{text}</p>'
 
 
 def graph_explorer(
@@ -238,11 +220,10 @@ def graph_explorer(
     controls = {
         'session': ipywidgets.Dropdown(options=sessions, description='Session'),
         'node': ipywidgets.Dropdown(options=[('none', None), *nodes], description='Node'),
+        'calls': ipywidgets.IntSlider(
+            min(last, 5), 0, last, description='Calls', continuous_update=False
+        ),
     }
-    if last:
-        controls['calls'] = ipywidgets.IntRangeSlider(
-            value=(1, min(last, 5)), min=0, max=last, description='Calls', continuous_update=False
-        )
-    else:
+    if not last:
         controls['session'].value = sessions[min(1, len(sessions) - 1)]
     return explore(partial(explorer_html, graph, trace), **controls)

@@ -14,17 +14,17 @@ import ipywidgets
 
 from ..core.conversation import Conversation, Question, Session
 from ..core.roles import ANSWER, Call, LM, Role, RuleLM, Usage
-from ..core.trace import StateStep, Trace
+from ..core.trace import count_of, StateStep, Trace
 from ..evaluation.experiment import DryRunLM, UsageCounter
 from ..evaluation.judge import must_refuse, refusal_rule, strict_rule
-from ..evaluation.registry import choose_methods, METHODS
+from ..evaluation.registry import choose_methods, Memory, METHODS
 from ..memma.bank import MemoryBank
 from ..memma.construction import construct
 from ..memma.probe_repair import damage, Evolution, evolve
 from ..memma.prompts import REPAIR, RepairReply
 from ..memma.retrieval import Coordinated
 from ..memr3.router import ACTIONS, route, RouterLimits
-from .html import evolution_rows, fold, framed, Row, rows_html, safe, story_of, tags
+from .html import evolution_rows, framed, Row, rows_html, safe, story_of
 
 # %% auto #0
 __all__ = ['explore', 'moment_html', 'trace_stepper', 'tracker_html', 'tracker_board', 'router_html', 'router_explorer',
@@ -327,71 +327,53 @@ def probe_board(
 
 # %% ../../nbs/8_use/05_widgets.ipynb #596ee691
 @lru_cache(maxsize=16)
-def _built(conversation: Conversation, memory: str) -> tuple[Any, Usage]:
+def _built(conversation: Conversation, memory: Memory) -> tuple[Any, Usage]:
     """A memory of the registry and the cost of building it; methods with the same memory share it."""
     lm = UsageCounter(DryRunLM())
-    kind = next(method.memory for method in METHODS.values() if method.memory.name == memory)
-    return kind.build(conversation, lm), lm.total
+    return memory.build(conversation, lm), lm.total
 
 
 @lru_cache(maxsize=1024)
 def _asked(conversation: Conversation, method: str, question: str, budget: int) -> Trace:
-    memory, _ = _built(conversation, METHODS[method].memory.name)
+    memory, _ = _built(conversation, METHODS[method].memory)
     turns = budget if METHODS[method].budgeted else None
     return METHODS[method].loop(memory, conversation, DryRunLM(), turns).ask(question, budget=turns)
 
 
-def _mark(question: Question, answer: str) -> str:
-    """Whether an answer is right by the strict rule, as a mark; '' where the right answer is not known."""
+def _is_right(question: Question, answer: str) -> bool:
+    """Whether an answer is right by the strict rule."""
     if must_refuse(question):
-        correct = refusal_rule(question.text, [], answer)['correct']
-    elif question.answer:
-        golds = [question.answer, *question.aliases]
-        correct = strict_rule(question.text, golds, answer)['correct']
-    else:
-        return ''
-    return '<b>✓ right:</b> ' if correct else '<b>✗ wrong:</b> '
-
-
-_COMPARED = (
-    'method',
-    'answer',
-    'gold turns',
-    'turns read',
-    'calls',
-    'prompt tokens',
-    'tokens to build',
-)
+        return refusal_rule(question.text, [], answer)['correct']
+    golds = [question.answer or '', *question.aliases]
+    return strict_rule(question.text, golds, answer)['correct']
 
 
 def compare_html(
     conversation: Conversation,
-    question: Question,
+    question: Question,  # whose answer is known
     budget: int,  # turns that may be read
     methods: Sequence[str],  # keys of METHODS
 ) -> str:
-    """Return a table of what each method did with a question, as HTML."""
+    """Return what each method did with a question, with its cost and its trace to unfold, as HTML."""
     rows = []
     for method in methods:
         trace = _asked(conversation, method, question.text, budget)
-        answer = trace.answer or trace.error or 'no answer'
-        found = [turn for turn in question.evidence if turn in trace.read]
-        _, building = _built(conversation, METHODS[method].memory.name)
-        rows.append(
-            [
-                safe(method),
-                _mark(question, trace.answer or '') + safe(answer),
-                f'{len(found)} of {len(question.evidence)} {tags(found)}',
-                str(len(trace.read)),
-                str(trace.total.calls),
-                f'{trace.total.prompt_tokens:,}',
-                f'{building.prompt_tokens:,}',
-            ]
+        _, building = _built(conversation, METHODS[method].memory)
+        found = tuple(turn for turn in question.evidence if turn in trace.read)
+        right = _is_right(question, trace.answer or '')
+        note = (
+            f'{len(found)} of {count_of(len(question.evidence), "gold turn")} among {len(trace.read)} read; '
+            f'{count_of(trace.total.calls, "call")}, {trace.total.prompt_tokens:,} prompt tokens, '
+            f'and {building.prompt_tokens:,} to build the memory'
         )
-    expected = 'that it was never said' if must_refuse(question) else question.answer or 'not known'
+        answer = f'{"✓ right" if right else "✗ wrong"}: {trace.answer or trace.error}'
+        tone = 'gain' if right else 'gap'
+        pages = (('the trace', trace.to_text()),)
+        rows.append(Row(method, answer, note, found, tone, pages=pages))
+    expected = 'that it was never said' if must_refuse(question) else question.answer
     return (
-        f'<h3>{safe(question.text)}</h3><p>expected: {safe(expected)}; at most {budget} turns are read</p>'
-        f'{_table(_COMPARED, rows)}'
+        f'<h3>{safe(question.text)}</h3>'
+        f'<p>expected: {safe(expected)}; at most {budget} turns are read</p>{rows_html(rows)}'
     )
 
 
@@ -400,19 +382,11 @@ def compare_board(
     questions: Sequence[Question] = (),  # default: those of the conversation
     methods: Sequence[str] = ('rag', 'memr3', 'remem', 'mragent', 'memma', 'full-context'),
 ) -> ipywidgets.VBox:
-    """Return a widget that compares methods on a question; below the table, the trace of one of them. A ValueError for an unknown method."""
+    """Return a widget that compares methods on a question. A ValueError for an unknown method."""
     names = [method.name for method in choose_methods(methods)]
     asked = questions or conversation.questions
 
-    def view(question: int, budget: int, method: str) -> str:
-        trace = _asked(conversation, method, asked[question].text, budget)
-        story = ''.join(f'<h4>{safe(title)}</h4>{body}' for title, body in story_of(trace))
-        table = compare_html(conversation, asked[question], budget, names)
-        return table + fold(f'the trace of {safe(method)}', story)
+    def view(question: int, budget: int) -> str:
+        return compare_html(conversation, asked[question], budget, names)
 
-    return explore(
-        view,
-        question=_question_menu(asked),
-        budget=_slider('Turns', 5, 1, 40),
-        method=_menu('Show the trace of', names),
-    )
+    return explore(view, question=_question_menu(asked), budget=_slider('Turns', 5, 1, 40))
