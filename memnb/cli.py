@@ -135,18 +135,6 @@ def _ask(options: argparse.Namespace) -> None:
 _DEMO_QUESTIONS = (12, 34, 1, 42, 49)  # positions in the bundled conversation
 
 
-def _repaired_session(conversation: Any) -> tuple[int, Any]:
-    """How many entries of a session were damaged, and the `Evolution` of their repair."""
-    from memnb.memma.bank import MemoryBank
-    from memnb.memma.construction import construct
-    from memnb.memma.probe_repair import damage, evolve
-
-    bank, session = MemoryBank(), conversation.sessions[5]
-    construct(bank, session, speakers=conversation.speakers)
-    damaged = damage(bank, [entry.id for entry in bank], 'names', 0.2, '2', conversation.speakers)
-    return len(damaged), evolve(bank, session, speakers=conversation.speakers)
-
-
 def _estimate(conversation: Any, questions: list, turns: int) -> str:
     """Calls and tokens of a demo, from a dry run."""
     from memnb.evaluation.experiment import DryRunLM, UsageCounter
@@ -195,11 +183,6 @@ def _demo(options: argparse.Namespace) -> None:
             for method in methods:
                 traces.append(_timed(method, conversation, lm, question.text, turns))
                 print(f'\n{method}\n{traces[-1].to_text(brief=True, **style)}', flush=True)
-    damaged, evolution = _repaired_session(conversation)
-    print(
-        f'\nProbe and repair\n   {damaged} entries of session {evolution.session} lost a name on purpose; '
-        f'MemMA probes what was written. By rules:\n\n{evolution.to_text(**style)}'
-    )
     title = f'memnb: {count_of(len(questions), "question")}, {len(methods)} methods'
     path = _write_report(report_html(traces, title, notes), options.out)
     print(f'\nThe whole story, step by step: {path}')
@@ -328,7 +311,7 @@ def _parser() -> argparse.ArgumentParser:
     add = command('serve', _serve, 'a memory for assistants, by the Model Context Protocol', True)
     add('--mcp', action='store_true', required=True, help='speak it on stdin and stdout')
     add('--path', default='~/.memnb', help='the folder of the memories (default: ~/.memnb)')
-    add('--namespace', help='one memory for every client (default: one for each, by its name)')
+    add('--namespace', default='memory', help='which of them (default: memory)')
     add('--method', default='memr3', help='how questions are answered (default: memr3)')
 
     add = command('bench', _bench, 'methods on every question of a file, with intervals', True)
