@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
-import logging
 import os
 import shutil
 import sys
@@ -61,8 +60,6 @@ def _model(options: argparse.Namespace) -> Iterator[Any]:
     from memnb.core.models import LocalServer, OpenAILM
     from memnb.core.roles import RuleLM
 
-    for client in ('openai', 'httpx', 'httpx2'):
-        logging.getLogger(client).setLevel(logging.WARNING)  # they log every request
     if options.model is None and options.base_url is not None:
         raise _CommandError(
             '--base-url needs --model: the name by which the server knows the model'

@@ -522,14 +522,28 @@ def _resized(retriever: Any, limit: int) -> Any:
     return twin
 
 
-def _as_retriever(source: Any, method: str, library: str) -> Any:
-    """A retriever of a library, or the one that a store makes. A TypeError for what is neither."""
+def _from_retriever(
+    source: Any,  # a retriever, or a store that makes one
+    library: str,
+    method: str,  # by which it is asked; to be awaited, with an 'a' before it
+    awaited: bool,
+    hit_of: Callable[[Any], Hit],
+) -> StoreAdapter:
+    """A retriever of a library as a memory. A TypeError for what is none."""
     retriever = source.as_retriever() if hasattr(source, 'as_retriever') else source
     if not hasattr(retriever, method):
         raise TypeError(
             f'expected a store or a retriever of {library}, got {type(source).__name__}'
         )
-    return retriever
+
+    def ask(query: str, limit: int) -> list[Hit]:
+        if not query.strip():
+            return []
+        twin = _resized(retriever, limit)
+        search = waited(getattr(twin, f'a{method}')) if awaited else getattr(twin, method)
+        return [hit_of(one) for one in search(query)]
+
+    return StoreAdapter(ask, library)
 
 
 def from_langchain(
@@ -540,16 +554,11 @@ def from_langchain(
     """Return a LangChain store or retriever as a memory, in its order: their scores mean different things, and are left out.
 
     A filter stands in `store.as_retriever(search_kwargs={'filter': …})`. A TypeError for what is no store and no retriever."""
-    retriever = _as_retriever(store, 'invoke', 'LangChain')
 
-    def ask(query: str, limit: int) -> list[Hit]:
-        if not query.strip():
-            return []
-        twin = _resized(retriever, limit)
-        found = waited(twin.ainvoke)(query) if awaited else twin.invoke(query)
-        return [Hit(snippet_of(one.page_content, one.metadata, names, one.id)) for one in found]
+    def hit_of(document: Any) -> Hit:
+        return Hit(snippet_of(document.page_content, document.metadata, names, document.id))
 
-    return StoreAdapter(ask, 'LangChain')
+    return _from_retriever(store, 'LangChain', 'invoke', awaited, hit_of)
 
 
 def from_llamaindex(
@@ -558,19 +567,13 @@ def from_llamaindex(
     awaited: bool = False,  # for one that can only be awaited
 ) -> StoreAdapter:
     """Return a LlamaIndex retriever or index as a memory. A TypeError for what is neither."""
-    retriever = _as_retriever(retriever, 'retrieve', 'LlamaIndex')
 
-    def ask(query: str, limit: int) -> list[Hit]:
-        if not query.strip():
-            return []
-        twin = _resized(retriever, limit)
-        hits = []
-        for one in waited(twin.aretrieve)(query) if awaited else twin.retrieve(query):
-            snippet = snippet_of(one.node.get_content(), one.node.metadata, names, one.node.node_id)
-            hits.append(Hit(snippet, None if one.score is None else float(one.score)))
-        return hits
+    def hit_of(found: Any) -> Hit:
+        node = found.node
+        snippet = snippet_of(node.get_content(), node.metadata, names, node.node_id)
+        return Hit(snippet, None if found.score is None else float(found.score))
 
-    return StoreAdapter(ask, 'LlamaIndex')
+    return _from_retriever(retriever, 'LlamaIndex', 'retrieve', awaited, hit_of)
 
 # %% ../../nbs/8_use/01_stores.ipynb #f0846416
 def from_langgraph_store(
