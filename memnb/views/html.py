@@ -233,8 +233,11 @@ def trace_text(
     lines = [] if brief else _row_text(Row('question', trace.question), color, width)
     rounds: dict[str, list[Row]] = {}
     for number, steps in _moments(trace):
-        title = '' if number is None else f'round {number}'
-        rounds.setdefault(title, []).extend(row for step in steps for row in rows_of(step))
+        rows = rounds.setdefault('' if number is None else f'round {number}', [])
+        for row in [row for step in steps for row in rows_of(step)]:
+            if brief and len(row.text) > len(trace.question):  # what a query adds to the question
+                row = replace(row, text=row.text.replace(trace.question, '…', 1))
+            rows.append(row)
     lines += _group_text(rounds.items(), color, width, brief)
     evidence = trace.shown_evidence()[: 3 if brief else None]
     answer = Row('answer', trace.answer or 'none', ids=tuple(trace.evidence), hits=evidence)
@@ -401,7 +404,8 @@ def evolution_text(evolution: Any, color: bool = False, width: int = 100) -> str
     "A probe-and-repair cycle as plain text."
     groups = []
     for title, rows in evolution_rows(evolution):
-        groups.append((title, [replace(row, hits=()) for row in rows]))
+        rows = [replace(row, hits=()) for row in rows]
+        groups.append(('' if title == 'in all' else title, rows))
     headline = printable(f'session {evolution.session}: {evolution.headline}')
     return '\n'.join([headline, *_group_text(groups, color, max(width, 40))])
 
