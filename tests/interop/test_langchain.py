@@ -3,7 +3,6 @@ a user's own, also such as can only be awaited."""
 import asyncio
 import copy
 import os
-from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 
 import pytest
@@ -129,13 +128,6 @@ def test_a_retriever_gives_as_many_as_are_wanted_and_stays_as_it_was(options):
         found = adapted.search(QUESTION, k, exclude=[snippet.id for snippet in whole[:gone]])
         assert len(found) == min(k, len(whole) - gone) and {hit.snippet for hit in found} <= set(whole)
     assert retriever.invoke(QUESTION) == before and retriever.search_kwargs == kept
-
-
-def test_two_threads_want_different_numbers_of_one_retriever():
-    adapted = from_langchain(filled(TURNS).as_retriever())
-    with ThreadPoolExecutor(4) as threads:
-        found = list(threads.map(lambda k: len(adapted.search(QUESTION, k)), list(range(1, 30)) * 4))
-    assert found == list(range(1, 30)) * 4
 
 
 def test_a_chain_has_no_size():

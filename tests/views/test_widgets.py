@@ -8,7 +8,7 @@ from hypothesis import given, settings, strategies as st
 
 from pages_read import Page
 
-from memnb.core.conversation import Conversation, Question, Session, Turn
+from memnb.core.conversation import Conversation, Question
 from memnb.core.trace import Bullet, SearchStep, Seen, StateStep, Trace
 from memnb.evaluation.datasets import load_sample
 from memnb.evaluation.registry import METHODS
