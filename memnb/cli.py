@@ -7,11 +7,8 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
-import logging
 import os
 import shutil
-import signal
-import subprocess
 import sys
 import tempfile
 import time
@@ -63,8 +60,6 @@ def _model(options: argparse.Namespace) -> Iterator[Any]:
     from memnb.core.models import LocalServer, OpenAILM
     from memnb.core.roles import RuleLM
 
-    for client in ('openai', 'httpx', 'httpx2'):
-        logging.getLogger(client).setLevel(logging.WARNING)  # they log every request
     if options.model is None and options.base_url is not None:
         raise _CommandError(
             '--base-url needs --model: the name by which the server knows the model'
@@ -137,45 +132,27 @@ def _ask(options: argparse.Namespace) -> None:
 _DEMO_QUESTIONS = (12, 34, 1, 42, 49)  # positions in the bundled conversation
 
 
-def _repaired_session(conversation: Any) -> tuple[int, Any]:
-    """How many entries of a session were damaged, and the `Evolution` of their repair."""
-    from memnb.memma.bank import MemoryBank
-    from memnb.memma.construction import construct
-    from memnb.memma.probe_repair import damage, evolve
+def _estimate(conversation: Any, questions: list, turns: int) -> str:
+    """Calls and tokens of a demo, from a dry run."""
+    from memnb.evaluation.experiment import DryRunLM, UsageCounter
 
-    bank, session = MemoryBank(), conversation.sessions[5]
-    construct(bank, session, speakers=conversation.speakers)
-    damaged = damage(bank, [entry.id for entry in bank], 'names', 0.2, '2', conversation.speakers)
-    return len(damaged), evolve(bank, session, speakers=conversation.speakers)
-
-
-def _estimate(conversation: Any, questions: list, turns: int, prices: str | None) -> str:
-    """Calls, tokens and dollars of a demo, from a dry run."""
-    from memnb.evaluation.experiment import DryRunLM, Prices, UsageCounter
-
-    lm, dollars = UsageCounter(DryRunLM()), Prices.parse(prices)
+    lm = UsageCounter(DryRunLM())
     for question in questions:
         for method in _methods():
             _timed(method, conversation, lm, question.text, turns)
-    spent = lm.total
-    cost = (
-        'with --prices IN,OUT (dollars for a million tokens) also what it costs'
-        if dollars is None
-        else f'${dollars.of(spent):.4f}'
-    )
-    return f'about {spent.calls} calls, {spent.prompt_tokens:,} tokens in and {spent.completion_tokens:,} out; {cost}'
+    return f'about {lm.total.calls} calls, {lm.total.prompt_tokens:,} tokens in and {lm.total.completion_tokens:,} out'
 
 
-def _write_report(page: str, path: str | None) -> Path:
-    """Write the report to the path, or into this folder, or into a temporary file where that cannot be; the path."""
-    target = Path(path or 'memnb-report.html').resolve()
+def _write_report(page: str, path: str) -> Path:
+    """Write a page in place of what is at the path, whole or not at all; for its owner alone, and never through a link."""
+    target = Path(path).absolute()
     try:
-        target.write_text(page, encoding='utf-8')
+        number, made = tempfile.mkstemp('.html', '.memnb-', target.parent)
+        with open(number, 'w', encoding='utf-8') as file:
+            file.write(page)
+        os.replace(made, target)
     except OSError as error:
-        if path:
-            raise _CommandError(f'{path}: cannot be written: {error.strerror or error}') from None
-        target = Path(tempfile.mkstemp(prefix='memnb-report-', suffix='.html')[1])
-        target.write_text(page, encoding='utf-8')
+        raise _CommandError(f'--out {path}: cannot be written: {error.strerror}') from None
     return target
 
 
@@ -188,46 +165,24 @@ def _demo(options: argparse.Namespace) -> None:
     positions = _DEMO_QUESTIONS[: options.questions or (1 if options.local else None)]
     questions = [conversation.questions[position] for position in positions]
     traces, notes = [], {}
-
-    def show(title: str, *lines: str) -> None:
-        """Print lines under a title, which is bold on a terminal."""
-        print(
-            '', f'\x1b[1m{title}\x1b[0m' if style['color'] else title, *lines, sep='\n', flush=True
-        )
-
     with _model(options) as lm:
-        served = not isinstance(lm, RuleLM)
-        turns = options.k or (10 if served else None)
-        if served:
-            print(
-                f'Estimate: {_estimate(conversation, questions, turns, options.prices)}.',
-                flush=True,
-            )
+        turns = None if isinstance(lm, RuleLM) else 10
+        if turns:
+            print(f'Estimate: {_estimate(conversation, questions, turns)}.', flush=True)
         print(
             f'{" and ".join(conversation.speakers)} wrote to each other for a year: {len(conversation.sessions)} sessions, '
             f'{len(conversation.turns)} turns. {count_of(len(questions), "question")}, answered by {lm.name}.'
         )
         for number, question in enumerate(questions, 1):
-            notes[question.text] = (
-                f'{question.category}; expected: {question.answer or "nothing, it was never said"}'
-            )
-            show(f'{number}. {question.text}', f'   {notes[question.text]}')
+            expected = question.answer or 'nothing, it was never said'
+            notes[question.text] = f'{question.category}; expected: {expected}'
+            print(f'\n{number}. {question.text}\n   {notes[question.text]}')
             for method in methods:
                 traces.append(_timed(method, conversation, lm, question.text, turns))
-                show(method, traces[-1].to_text(brief=True, **style))
-    damaged, evolution = _repaired_session(conversation)
-    show(
-        'Probe and repair',
-        f'   {damaged} entries of session {evolution.session} lost a name on purpose; '
-        'MemMA probes what was written. By rules:',
-        '',
-        evolution.to_text(**style),
-    )
-    if options.report:
-        page = report_html(
-            traces, f'memnb: {count_of(len(questions), "question")}, {len(methods)} methods', notes
-        )
-        print(f'\nThe whole story, step by step: {_write_report(page, options.out)}')
+                print(f'\n{method}\n{traces[-1].to_text(brief=True, **style)}', flush=True)
+    title = f'memnb: {count_of(len(questions), "question")}, {len(methods)} methods'
+    path = _write_report(report_html(traces, title, notes), options.out)
+    print(f'\nThe whole story, step by step: {path}')
     _check_answers(traces)
 
 # %% ../nbs/8_use/07_cli.ipynb #bfed7ff6
@@ -245,28 +200,21 @@ def notebook_folder() -> Path:
     return target
 
 
-def _lab(options: argparse.Namespace) -> int:
-    """Run JupyterLab; options that are not ours are passed on to it."""
+def _lab(options: argparse.Namespace) -> None:
+    """Become JupyterLab; options that are not ours are passed on to it."""
     if importlib.util.find_spec('jupyterlab') is None:
         raise _CommandError(
             "JupyterLab is not installed; this installs it: pip install 'memnb[lab]'"
         )
-    process = subprocess.Popen(
-        [sys.executable, '-m', 'jupyterlab', *options.passed_on, str(notebook_folder())]
-    )
-    signal.signal(signal.SIGTERM, lambda *_: process.terminate())
-    while True:
-        try:
-            return process.wait()
-        except KeyboardInterrupt:  # JupyterLab had it, too, and asks its user whether to stop
-            continue
+    command = [sys.executable, '-m', 'jupyterlab', *options.passed_on, str(notebook_folder())]
+    os.execv(sys.executable, command)
 
 
 def _bench(options: argparse.Namespace) -> int:
     from memnb.evaluation.experiment import main_grid
 
-    if not options.data:
-        raise _CommandError('bench needs --data FILE: the benchmarks are not ours to ship')
+    if options.methods is None:
+        options.methods = ','.join(name for name in _methods() if name != 'remem-s')
     return main_grid(options)
 
 
@@ -295,8 +243,6 @@ def _data(options: argparse.Namespace) -> int:
 def _serve(options: argparse.Namespace) -> None:
     from memnb.adapters.mcp_server import serve
 
-    if not options.mcp:
-        raise _CommandError('serve: expected --mcp, the only protocol that it speaks')
     with _model(options) as lm:
         serve(options.path, options.namespace, options.method, lm)
 
@@ -331,13 +277,10 @@ def _parser() -> argparse.ArgumentParser:
         one.set_defaults(run=run)
         if model:
             one.add_argument(
-                '--model',
-                metavar='NAME',
-                help='a served model that answers in the place of the rules',
+                '--model', help='a served model that answers in the place of the rules'
             )
             one.add_argument(
                 '--base-url',
-                metavar='URL',
                 help='its server, with the OpenAI interface (default: $OPENAI_BASE_URL)',
             )
         if local:
@@ -348,101 +291,36 @@ def _parser() -> argparse.ArgumentParser:
             )
         return one.add_argument
 
-    add = command(
-        'demo', _demo, 'ask the bundled conversation a handful of questions', model=True, local=True
-    )
-    add('--out', metavar='FILE', help='where the report goes (default: memnb-report.html)')
-    add('--no-report', dest='report', action='store_false', help='print only')
-    add(
-        '--questions',
-        type=_positive,
-        metavar='N',
-        help='how many of them (default: all; 1 with --local)',
-    )
-    add(
-        '--k',
-        type=_positive,
-        metavar='TURNS',
-        help='how many turns may be read (default: as each method does; 10 with a model)',
-    )
-    add(
-        '--prices',
-        metavar='IN,OUT',
-        help='dollars for a million tokens of prompt and of reply, for the estimate',
-    )
+    add = command('demo', _demo, 'ask the bundled conversation a few questions', True, True)
+    add('--out', default='memnb-report.html', help='the report (default: memnb-report.html)')
+    add('--questions', type=_positive, help='how many (default: all; 1 with --local)')
 
-    add = command('ask', _ask, 'ask a conversation one question', model=True, local=True)
+    add = command('ask', _ask, 'ask a conversation one question', True, True)
     add('question', metavar='QUESTION')
-    add(
-        '--data',
-        metavar='FILE',
-        help='conversations in the format of LoCoMo (default: the bundled one)',
-    )
-    add('--conversation', metavar='ID', help='which of them, where there are several')
-    add(
-        '--method',
-        default='memr3',
-        metavar='NAME',
-        help='rag, memr3, remem, mragent, memma, … (default: memr3)',
-    )
-    add(
-        '--k',
-        type=_positive,
-        metavar='TURNS',
-        help='how many turns may be read (default: as the method does)',
-    )
+    add('--data', help='conversations in the format of LoCoMo (default: the bundled one)')
+    add('--conversation', help='the id of one, where there are several')
+    add('--method', default='memr3', help='rag, memr3, remem, mragent, memma, … (default: memr3)')
+    add('--k', type=_positive, help='how many turns may be read (default: as the method does)')
     add('--json', action='store_true', help='print the trace as one JSON object')
 
     command('lab', _lab, 'open the notebooks; further options go to JupyterLab')
 
-    add = command(
-        'serve',
-        _serve,
-        'a memory for assistants: remember, ask, search, forget, show_trace',
-        model=True,
-    )
-    add('--mcp', action='store_true', help='speak the Model Context Protocol on stdin and stdout')
-    add(
-        '--path',
-        metavar='DIR',
-        default='~/.memnb',
-        help='where the memories are kept (default: .memnb in your home)',
-    )
-    add(
-        '--namespace',
-        metavar='NAME',
-        help='one memory for every client (default: one for each client, by its name)',
-    )
-    add(
-        '--method',
-        default='memr3',
-        metavar='NAME',
-        help='how questions are answered (default: memr3)',
-    )
+    add = command('serve', _serve, 'a memory for assistants, by the Model Context Protocol', True)
+    add('--mcp', action='store_true', required=True, help='speak it on stdin and stdout')
+    add('--path', default='~/.memnb', help='the folder of the memories (default: ~/.memnb)')
+    add('--namespace', default='memory', help='which of them (default: memory)')
+    add('--method', default='memr3', help='how questions are answered (default: memr3)')
 
-    add = command(
-        'bench', _bench, 'every method on every question of a file, with intervals', model=True
-    )
-    add('--data', metavar='FILE', help='the benchmark file; it is not ours to ship')
-    add(
-        '--dataset',
-        default='locomo',
-        metavar='KIND',
-        help='what FILE is, such as locomo (default), longmemeval or jsonl; see `memnb data`',
-    )
+    add = command('bench', _bench, 'methods on every question of a file, with intervals', True)
+    add('--data', required=True, help='the benchmark file; it is not ours to ship')
+    add('--dataset', default='locomo', help='its kind (default: locomo); see `memnb data`')
     add('--methods', metavar='A,B', help='default: plain retrieval and the four methods')
     add(
         '--memories',
         metavar='A,B',
         help='every method over each of: turns, gists, cues, bank (default: each over its own)',
     )
-    add(
-        '--k',
-        type=_positive,
-        default=25,
-        metavar='TURNS',
-        help='how many turns may be read for a question (default: 25)',
-    )
+    add('--k', type=_positive, default=25, help='turns read for a question (default: 25)')
     add('--stop', action='store_true', help='a method may stop before it has read them')
     add(
         '--full-context',
@@ -453,48 +331,24 @@ def _parser() -> argparse.ArgumentParser:
     add(
         '--categories',
         metavar='A,B',
-        help="those of the questions that are asked (default: all but LoCoMo's adversarial)",
+        help="of the questions (default: all but LoCoMo's adversarial)",
     )
-    add(
-        '--repeats', type=_positive, default=1, metavar='N', help='how often each question is asked'
-    )
-    add('--seed', type=int, metavar='N', help='of models that take one; each repeat has the next')
-    add(
-        '--out',
-        metavar='DIR',
-        help='where rows, tables and traces are kept; the same command goes on there',
-    )
+    add('--repeats', type=_positive, default=1, help='how often each question is asked')
+    add('--seed', type=int, help='of models that take one; each repeat has the next')
+    add('--out', help='a folder for rows, tables and traces; the same command goes on there')
     add(
         '--executor',
         default='threads',
-        metavar='WHERE',
         help='threads[:N], processes[:N], dask, dask://HOST:PORT (default: threads)',
     )
-    add(
-        '--build-model',
-        metavar='NAME',
-        help="the model that writes the memories; 'rules': none (default: as --model)",
-    )
-    add('--judge', metavar='VARIANT', help='mark the answers: lenient, strict or longmemeval')
-    add(
-        '--judge-model',
-        metavar='NAME',
-        help="the model that marks; 'rules': a rule (default: as --model)",
-    )
-    add('--judge-base-url', metavar='URL', help='its server (default: as --base-url)')
-    add(
-        '--budget',
-        type=_positive,
-        metavar='TOKENS',
-        help='stop before a call when so many are spent',
-    )
+    add('--build-model', help="writes the memories; 'rules': none (default: as --model)")
+    add('--judge', help='mark the answers: lenient, strict or longmemeval')
+    add('--judge-model', help="marks; 'rules': a rule (default: as --model)")
+    add('--judge-base-url', help='its server (default: as --base-url)')
+    add('--budget', type=_positive, help='stop before a call when so many tokens are spent')
     add('--prices', metavar='IN,OUT', help='dollars for a million tokens of prompt and of reply')
     add('--estimate', action='store_true', help='print calls and tokens to come, and ask nothing')
-    add(
-        '--json',
-        action='store_true',
-        help='print the figures with their intervals as one JSON object',
-    )
+    add('--json', action='store_true', help='print the figures as one JSON object')
 
     add = command('paper', _paper, "the tables of a paper's results notebook")
     add(
@@ -502,29 +356,23 @@ def _parser() -> argparse.ArgumentParser:
         choices=['memr3', 'remem', 'mragent', 'memma', 'loops', 'tot'],
         help='loops: every loop over every memory; tot: Test of Time, without a file over generated questions',
     )
-    add('--data', metavar='FILE', help='the benchmark file; it is not ours to ship')
-    add(
-        '--questions', type=_positive, metavar='N', help='tot: how many for each set (default: 800)'
-    )
-    add(
-        '--json',
-        action='store_true',
-        help='print the figures with their intervals as one JSON object',
-    )
+    add('--data', help='the benchmark file; it is not ours to ship')
+    add('--questions', type=_positive, help='tot: how many for each set (default: 800)')
+    add('--json', action='store_true', help='print the figures as one JSON object')
 
     add = command('report', _report, 'a page of what a bench found: tables, plots, and every trace')
     add('folder', metavar='DIR', help='the --out of a bench')
-    add('--out', metavar='FILE', help='where the page goes (default: DIR/report.html)')
+    add('--out', help='the page (default: DIR/report.html)')
 
     add = command('data', _data, 'the benchmarks that are known, and where they come from')
     add('get', nargs='?', choices=['get'], help='download one')
     add('name', nargs='?', metavar='NAME', help='which')
-    add('--out', metavar='DIR', default='.', help='where it goes (default: this folder)')
-    add('--url', metavar='URL', help='a mirror')
+    add('--out', default='.', help='the folder (default: this one)')
+    add('--url', help='a mirror')
     add('--yes', action='store_true', help='the licence is known and kept')
 
     add = command('docs', _docs, 'all notebooks and modules as pages that need no network')
-    add('--out', metavar='DIR', default='memnb-docs', help='where they go (default: memnb-docs)')
+    add('--out', default='memnb-docs', help='the folder (default: memnb-docs)')
     return parser
 
 
@@ -534,8 +382,6 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     options, options.passed_on = parser.parse_known_args(arguments)
     if options.passed_on and options.run is not _lab:
         parser.error(f'unknown: {" ".join(options.passed_on)}')
-    if options.run is _bench and options.methods is None:
-        options.methods = ','.join(name for name in _methods() if name != 'remem-s')
     return options
 
 # %% ../nbs/8_use/07_cli.ipynb #feba5cb9
@@ -543,12 +389,12 @@ def main(
     arguments: list[str]
     | None = None,  # without the name of the program; None: those of the process
 ) -> int:
-    """Run a command and return its exit code."""
+    """Run a command and return its exit code. An expected error is one line; an unexpected one is raised."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, 'reconfigure'):
+            stream.reconfigure(errors='backslashreplace')
     try:
         options = parse(arguments)
-        for stream in (sys.stdout, sys.stderr):
-            if hasattr(stream, 'reconfigure'):
-                stream.reconfigure(errors='backslashreplace')
         if getattr(options, 'json', False) and hasattr(sys.stdout, 'reconfigure'):
             sys.stdout.reconfigure(encoding='utf-8')
         code = options.run(options)
@@ -558,27 +404,20 @@ def main(
         return done.code
     except KeyboardInterrupt:
         return 130
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what Python still holds for stdout
-        return 141
     except Exception as error:
-        return _complain(error)
+        from memnb.core.roles import ServerError
+        from memnb.core.trace import printable
+        from memnb.evaluation.experiment import ExperimentError
 
-
-def _complain(error: Exception) -> int:
-    """Print an expected error as one line and return its exit code; raise an unexpected one again."""
-    from memnb.core.roles import ServerError
-    from memnb.core.trace import printable
-    from memnb.evaluation.experiment import ExperimentError
-
-    if not isinstance(
-        error, (_CommandError, ValueError, ImportError, OSError, ExperimentError, ServerError)
-    ):
-        raise error
-    if isinstance(error, OSError) and error.filename is None:  # stdout cannot be written
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-    print(f'memnb: {printable(str(error))}', file=sys.stderr)
-    return getattr(error, 'code', 2)
+        expected = (_CommandError, ValueError, ImportError, OSError, ExperimentError, ServerError)
+        if not isinstance(error, expected):
+            raise
+        if isinstance(error, OSError) and error.filename is None:  # stdout cannot be written
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what Python still holds for it
+        if isinstance(error, BrokenPipeError):
+            return 141
+        print(f'memnb: {printable(str(error))}', file=sys.stderr)
+        return getattr(error, 'code', 2)
 
 
 if __name__ == '__main__' and '__file__' in globals():

@@ -22,7 +22,7 @@ from ..core.loop import Observation, Run, Tool, tools_of
 from ..core.retriever import as_retriever, Hit
 from ..core.roles import LMError, RuleLM, strict_schema
 from ..core.time import TimeSpan
-from ..core.trace import mend, Seen, ToolStep, Trace
+from ..core.trace import mend, ToolStep, Trace
 from ..memr3.loop import MemR3, Progress
 from ..memr3.tracker import TrackerReply
 
@@ -30,15 +30,6 @@ from ..memr3.tracker import TrackerReply
 __all__ = ['as_langchain_retriever', 'as_langgraph', 'as_functions', 'call_functions']
 
 # %% ../../nbs/8_use/02_frameworks.ipynb #5af6a493
-def _cited_snippets(trace: Trace) -> list[tuple[Seen, list[str]]]:
-    """The snippets that an answer rests on, best first, each with the turns that it is cited for."""
-    found: dict[str, tuple[Seen, list[str]]] = {}
-    for turn in trace.evidence:
-        seen = trace.seen(turn) or Seen(id=turn, text='')
-        found.setdefault(seen.id, (seen, []))[1].append(turn)
-    return list(found.values())
-
-
 @cache
 def _retriever_class() -> type:
     """A `BaseRetriever` that asks a function for the parts of its documents."""
@@ -73,33 +64,26 @@ def as_langchain_retriever(
 
     An ImportError without langchain-core, a TypeError for what is neither; a loop that ends with an error raises `LMError`."""
 
-    def document(snippet: Snippet, **more: Any) -> dict:
-        known = {name: value for name, value in more.items() if value is not None}
-        return {
-            'id': snippet.id,
-            'page_content': snippet.text,
-            'metadata': fields_of(snippet, names) | known,
-        }
-
     def by_loop(query: str, **options: Any) -> list[dict]:
         trace = source.ask(query, **options)
         on_trace(trace)
         if trace.error is not None:
             raise LMError(trace.error)
-        return [
-            document(
-                Snippet(seen.id, seen.text, tuple(seen.sources), speaker=seen.speaker),
-                when=seen.when,
-                cited=turns,
-            )
-            for seen, turns in _cited_snippets(trace)
-        ]
+        documents = []
+        for seen in trace.shown_evidence():
+            known = fields_of(Snippet(seen.id, seen.text, speaker=seen.speaker), names)
+            metadata = known | ({'when': seen.when} if seen.when else {})
+            documents.append({'id': seen.id, 'page_content': seen.text, 'metadata': metadata})
+        return documents
 
     def by_search(query: str, **options: Any) -> list[dict]:
-        return [
-            document(hit.snippet, score=hit.score)
-            for hit in retriever.search(query, **{'k': k, **options})
-        ]
+        documents = []
+        for hit in retriever.search(query, **{'k': k, **options}):
+            metadata = fields_of(hit.snippet, names)
+            metadata |= {} if hit.score is None else {'score': hit.score}
+            one = {'id': hit.snippet.id, 'page_content': hit.snippet.text, 'metadata': metadata}
+            documents.append(one)
+        return documents
 
     if callable(getattr(source, 'ask', None)):
         return _retriever_class()(find=by_loop)
@@ -275,27 +259,20 @@ def _by_name(tools: Iterable[Any]) -> dict[str, Tool]:
 
 def as_functions(
     source: Any,  # a memory, or a list of tools: `Tool`s, or functions with types and a docstring
-    strict: bool = True,  # False: for a server that does not know the word; what has a default may then be left out
 ) -> list[dict]:
-    """Return what `client.chat.completions.create(tools=…)` takes. A TypeError for what cannot be searched."""
-    tools = _by_name(
-        source if isinstance(source, Sequence) and not isinstance(source, str) else tools_of(source)
-    ).values()
-    if not strict:
-        return [tool.schema() for tool in tools]
+    """Return what `client.chat.completions.create(tools=…)` takes, in the strict dialect. A TypeError for what cannot be searched."""
+    tools = source if isinstance(source, (list, tuple)) else tools_of(source)
     functions = []
-    for tool in tools:
+    for tool in _by_name(tools).values():
         schema, fields = strict_schema(tool.arguments), tool.arguments.model_fields
-        properties = {
+        schema.pop('title', None)
+        schema['properties'] = {
             name: _argument(inner, fields[name]) for name, inner in schema['properties'].items()
-        }
-        parameters = {word: value for word, value in schema.items() if word != 'title'} | {
-            'properties': properties
         }
         function = {
             'name': tool.name,
             'description': tool.description,
-            'parameters': parameters,
+            'parameters': schema,
             'strict': True,
         }
         functions.append({'type': 'function', 'function': function})
@@ -334,46 +311,32 @@ def call_functions(
         Any
     ],  # the list that `as_functions` was given; for a memory, `tools_of(memory)`
     calls: Iterable[Any]
-    | None,  # `message.tool_calls`, as objects of the client or as dictionaries; None: nothing was called
-    run: Run
-    | None = None,  # the record of this conversation, with its budget, what was read, and the trace
+    | None,  # `message.tool_calls`, as objects of the client or as dictionaries
+    run: Run | None = None,  # of this conversation: its budget, what was read, and the trace
 ) -> list[dict]:
     """Return the messages to send back, one for each call, in order. `MemoryFailed` where a tool breaks; a TypeError for a memory as `tools`."""
-    if isinstance(tools, str) or not isinstance(tools, Sequence):
+    if not isinstance(tools, (list, tuple)):
         raise TypeError(
             f'tools: expected the list that as_functions was given, such as tools_of(memory), got a {type(tools).__name__}'
         )
-    named, run, messages = (
-        _by_name(tools),
-        run or Run('(function calls)', 'functions', RuleLM()),
-        [],
-    )
-    iteration = 1 + max(
-        (step.iteration for step in run.trace.steps if isinstance(step, ToolStep)), default=0
-    )
+    named, messages = _by_name(tools), []
+    run = run or Run('(function calls)', 'functions', RuleLM())
+    earlier = [step.iteration for step in run.trace.steps if isinstance(step, ToolStep)]
+    iteration = 1 + max(earlier, default=0)
     for call in calls or ():
-        function = _part(call, 'function') or _part(
-            call, 'custom'
-        )  # a custom tool has an input in the place of arguments
-        name, said = (
-            str(_part(function, 'name') or ''),
-            _part(function, 'arguments') or _part(function, 'input'),
-        )
+        function = _part(call, 'function')
+        name, said = str(_part(function, 'name') or ''), _part(function, 'arguments')
         try:
             if name not in named:
                 raise ValueError(f'there is no tool {name!r:.80}; there are {", ".join(named)}')
             arguments = _arguments(said)
         except ValueError as error:
             problem = f'{name if name in named else "refused"}: {error}'
-            run.note(
-                ToolStep(
-                    iteration=iteration,
-                    tool=name,
-                    arguments={'arguments': str(said)[:300]},
-                    note=problem,
-                    error=True,
-                )
+            given = {'arguments': str(said)[:300]}
+            step = ToolStep(
+                iteration=iteration, tool=name, arguments=given, note=problem, error=True
             )
+            run.note(step)
             seen = Observation(problem, error=True)
         else:
             seen = run.use(named[name], arguments, iteration)

@@ -143,7 +143,6 @@ def snippet_of(
     if not isinstance(text, str):
         there = f'{text!r:.80} among {list(kept)!r:.200}'
         raise TypeError(f'record {own!r:.80}: expected a text in {names.text!r}, got {there}')
-    own = content_id(text) if own is None else own
 
     def read(reader: Callable[[Any], Any], name: str | None, expected: str) -> Any:
         value = kept.get(name)
@@ -157,7 +156,7 @@ def snippet_of(
         return found
 
     return Snippet(
-        own,
+        content_id(text) if own is None else own,
         str(text),
         _read_words(kept.get(names.sources)),
         read(_read_span, names.time, 'a date'),
@@ -200,11 +199,12 @@ def waited(
         future = asyncio.run_coroutine_threadsafe(begin(arguments, options), loop)
         try:
             return future.result(patience)
-        except TimeoutError as error:
-            raise (
-                error
-                if future.done()
-                else TimeoutError(f'{function}: no answer within {patience:g} s')
+        except TimeoutError:
+            if future.done():  # it is the function's own
+                raise
+            raise TimeoutError(
+                f'{function}: no answer within {patience:g} s; a client that belongs to another event loop '
+                'never answers here: open it through `waited`, too'
             ) from None
         finally:
             future.cancel()  # where this thread was interrupted
@@ -224,7 +224,7 @@ def needs(package: str) -> ImportError:
 
 
 class StoreAdapter(Adapted):
-    """A store of another library as a `Retriever`. `does` says what the store does itself, and what is done here in its place."""
+    """A store of another library as a `Retriever`."""
 
     def __init__(
         self,
@@ -232,24 +232,14 @@ class StoreAdapter(Adapted):
             ..., Iterable[Hit]
         ],  # (query, limit), with `exclude` and `during` where the store can do them; may be async
         kind: str,  # the name of the library
-        ids: bool = True,  # whether its records have ids
-        scores: bool = True,  # whether it says how well each fits
-        times: bool = True,  # whether it can keep when something happened
-        note: str = '',  # what else a reader must know
-        fields: bool = True,  # whether it keeps speaker, sources, session and position
     ):
         super().__init__(_plain(ask))
-        self.kind, self.note, self.times, self.fields = kind, note, times, fields
-        here = 'over-fetched and filtered here' if self._size else 'filtered here'
-        during = 'by the store' if 'during' in self._takes else here
-        self.does = {
-            'ids': 'its own' if ids else 'a hash of the text',
-            'scores': 'its own' if scores else 'none; the order is kept',
-            'times': 'kept as a field' if times else 'none: `during` finds nothing',
-            'fields': 'kept beside the text' if fields else 'none but the text',
-            'exclude': 'by the store' if 'exclude' in self._takes else here,
-            'during': during if times else 'nothing passes',
-        }
+        self.kind = kind
+
+    @property
+    def filters(self) -> list[str]:
+        """Which of `exclude` and `during` the store does itself; for the others more is asked for and filtered here."""
+        return sorted(self._takes & {'exclude', 'during'})
 
     def _fetch(self, query: str, wanted: int, *masks: Any) -> list[Hit]:
         """Ask the store for a plain int of results: a store may not take numpy's."""
@@ -307,7 +297,7 @@ def from_sqlite(
         ) from error
     if names.text not in columns:
         raise ValueError(f'{table}: expected a column {names.text!r} with the text, got {columns}')
-    return StoreAdapter(ask, 'SQLite FTS5', note='rank is BM25')
+    return StoreAdapter(ask, 'SQLite FTS5')
 
 # %% ../../nbs/8_use/01_stores.ipynb #f04c1670
 def from_pandas(
@@ -316,20 +306,12 @@ def from_pandas(
     index: Index | None = None,  # an empty index of this package; None: words only
 ) -> StoreAdapter:
     """Return a table of texts as a memory; it is read once. An error names the row that cannot be read."""
-    columns = list(frame.columns)
-    if names.text not in columns or len(set(columns)) < len(columns):
-        raise ValueError(
-            f'expected one column {names.text!r} of texts and no name twice, got {columns!r:.200}'
-        )
+    if names.text not in frame.columns:
+        raise ValueError(f'expected a column {names.text!r} of texts, got {list(frame)!r:.200}')
     index = LexicalIndex() if index is None else index
     rows = zip(frame.index, frame.to_dict('records'))
     index.add([snippet_of(row[names.text], row, names, label) for label, row in rows])
-    return StoreAdapter(
-        index.search,
-        'pandas',
-        times=bool({names.time, names.said} & set(columns)),
-        note='the table as it was when it was read; later rows are not seen',
-    )
+    return StoreAdapter(index.search, 'pandas')
 
 # %% ../../nbs/8_use/01_stores.ipynb #49b8995a
 _FIRST, _LAST = 'memnb_first_day', 'memnb_last_day'  # what `fill_qdrant` adds to a payload
@@ -386,15 +368,12 @@ def _qdrant_filter(
 def _embedded(
     embed: Callable[[list[str]], Any], texts: list[str], size: int | None, collection: str
 ) -> np.ndarray:
-    """(n, d) rows of finite numbers that fit a collection. A ValueError or a `DimensionMismatch`."""
+    """(n, d) rows of finite numbers that fit a collection. A `DimensionMismatch` otherwise."""
     rows = np.asarray(embed(texts), np.float32)
-    if rows.ndim != 2 or len(rows) != len(texts) or not np.isfinite(rows).all():
-        raise ValueError(
-            f'embed: expected {len(texts)} rows of finite numbers, got an array of shape {rows.shape}'
-        )
-    if size is not None and rows.shape[1] != size:
+    shape = len(texts), size or rows.shape[-1]
+    if rows.shape != shape or not np.isfinite(rows).all():
         raise DimensionMismatch(
-            f'collection {collection!r:.80} holds {size} dimensions, the embedder gave {rows.shape[1]}'
+            f'collection {collection!r:.80}: expected an array of finite numbers of shape {shape}, got one of shape {rows.shape}'
         )
     return rows
 
@@ -443,7 +422,6 @@ def fill_qdrant(
     snippets: Iterable[Snippet],
     embed: Embedder | Callable[[list[str]], Any] = WordLlamaEmbedder(),  # texts to vectors
     names: Fields = Fields(),
-    replace: bool = False,  # whether a snippet takes the place of another one with its id
     batch: int = 256,  # snippets a request
 ) -> None:
     """Write snippets into a collection; one that is there already is not written again.
@@ -451,36 +429,32 @@ def fill_qdrant(
     A `DuplicateSnippet` for two different ones with one id, an `EmbedderMismatch` where the vectors are of another model."""
     models = _qdrant_models()
     payloads: dict[str, dict] = {}  # by the id of the point
+    own = {*vars(names).values(), _FIRST, _LAST}
+
+    def check(known: Mapping[str, Any], payload: Mapping[str, Any]) -> None:
+        if any(known.get(key) != payload.get(key) for key in own):
+            raise DuplicateSnippet(
+                f'collection {collection!r:.80}: two different snippets {payload[names.id]!r:.80}'
+            )
+
     for one in snippets:
         payload = {**fields_of(one, names), names.text: one.text, **_day_fields(one.day)}
-        if payloads.setdefault(_point_id(one.id), payload) != payload:
-            raise DuplicateSnippet(f'two different snippets {one.id!r:.80}')
+        check(payloads.setdefault(_point_id(one.id), payload), payload)
     if not _plain(client.collection_exists)(collection):
         _make_collection(client, collection, embed, names)
     size = _vector_params(client, collection, embed, None).size
-    keys = {*vars(names).values(), _FIRST, _LAST}
     ids = list(payloads)
     for start in range(0, len(ids), batch):
-        for point in _plain(client.retrieve)(
-            collection, ids[start : start + batch], with_payload=True
-        ):
-            payload = payloads[str(point.id)]
-            if all(point.payload.get(key) == payload.get(key) for key in keys):
-                del payloads[str(point.id)]
-            elif not replace:
-                raise DuplicateSnippet(
-                    f'another snippet {payload[names.id]!r:.80} is in collection {collection!r:.80}; '
-                    'replace=True puts it out'
-                )
-    fresh = list(payloads.items())
-    for start in range(0, len(fresh), batch):
-        part = fresh[start : start + batch]
-        rows = _embedded(embed, [payload[names.text] for _, payload in part], size, collection)
-        points = [
-            models.PointStruct(id=id, vector=row.tolist(), payload=payload)
-            for (id, payload), row in zip(part, rows)
-        ]
-        _plain(client.upsert)(collection, points)
+        part = {id: payloads[id] for id in ids[start : start + batch]}
+        for point in _plain(client.retrieve)(collection, list(part), with_payload=True):
+            check(point.payload, part.pop(str(point.id)))
+        if part:
+            rows = _embedded(embed, [one[names.text] for one in part.values()], size, collection)
+            points = [
+                models.PointStruct(id=id, vector=row.tolist(), payload=payload)
+                for (id, payload), row in zip(part.items(), rows)
+            ]
+            _plain(client.upsert)(collection, points)
 
 
 def _flat(payload: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -523,26 +497,15 @@ def from_qdrant(
         hits = []
         for point in found.points:
             kept = _flat(point.payload)
-            hits.append(
-                Hit(
-                    snippet_of(kept.get(names.text), kept, names, point.id),
-                    sign * float(point.score),
-                )
-            )
+            snippet = snippet_of(kept.get(names.text), kept, names, point.id)
+            hits.append(Hit(snippet, sign * float(point.score)))
         return hits
 
-    return StoreAdapter(
-        ask, 'Qdrant', note='as near as its vectors say: words do not count by themselves'
-    )
+    return StoreAdapter(ask, 'Qdrant')
 
 # %% ../../nbs/8_use/01_stores.ipynb #ffa347d7
-_SIZES = (
-    'search_kwargs',
-    'similarity_top_k',
-    '_similarity_top_k',
-    'top_k',
-    'k',
-)  # attributes that say how many results come
+# attributes of retrievers that say how many results come
+_SIZES = ('search_kwargs', 'similarity_top_k', '_similarity_top_k', 'top_k', 'k')
 
 
 def _resized(retriever: Any, limit: int) -> Any:
@@ -551,69 +514,51 @@ def _resized(retriever: Any, limit: int) -> Any:
     if attribute is None:
         return retriever
     twin, value = copy(retriever), limit
-    if (
-        attribute == 'search_kwargs'
-    ):  # LangChain's; the pool from which its diverse search chooses must not be smaller
+    if attribute == 'search_kwargs':  # LangChain's
         value = {**retriever.search_kwargs, 'k': limit}
-        if getattr(retriever, 'search_type', None) == 'mmr':
+        if getattr(retriever, 'search_type', None) == 'mmr':  # it chooses from a pool
             value['fetch_k'] = max(limit, retriever.search_kwargs.get('fetch_k', 20))
     setattr(twin, attribute, value)
     return twin
 
 
-def _size_note(retriever: Any) -> str:
-    return (
-        ''
-        if any(hasattr(retriever, name) for name in _SIZES)
-        else 'gives as many as it was made to give, and no more'
-    )
+def _from_retriever(
+    source: Any,  # a retriever, or a store that makes one
+    library: str,
+    method: str,  # by which it is asked; to be awaited, with an 'a' before it
+    awaited: bool,
+    hit_of: Callable[[Any], Hit],
+) -> StoreAdapter:
+    """A retriever of a library as a memory. A TypeError for what is none."""
+    retriever = source.as_retriever() if hasattr(source, 'as_retriever') else source
+    if not hasattr(retriever, method):
+        raise TypeError(
+            f'expected a store or a retriever of {library}, got {type(source).__name__}'
+        )
+
+    def ask(query: str, limit: int) -> list[Hit]:
+        if not query.strip():
+            return []
+        twin = _resized(retriever, limit)
+        search = waited(getattr(twin, f'a{method}')) if awaited else getattr(twin, method)
+        return [hit_of(one) for one in search(query)]
+
+    return StoreAdapter(ask, library)
 
 
 def from_langchain(
     store: Any,  # a VectorStore, a BaseRetriever, or any runnable from a query to documents
     names: Fields = Fields(),  # in the metadata of a document
-    *,
-    distances: bool = False,  # whether the store's scores are distances, of which less is better
-    options: Mapping[str, Any] = {},  # of the store's search, such as a filter
     awaited: bool = False,  # for one that can only be awaited
 ) -> StoreAdapter:
-    """Return a LangChain store or retriever as a memory. A TypeError for what is neither."""
-    is_store = hasattr(store, 'similarity_search')
-    if not is_store and not hasattr(store, 'invoke'):
-        raise TypeError(
-            f'expected a VectorStore or a retriever of LangChain, got {type(store).__name__}'
-        )
-    name = ('a' if awaited else '') + 'similarity_search_with_score'
-    scored = (
-        is_store and getattr(type(store), name).__module__ != 'langchain_core.vectorstores.base'
-    )  # written by itself
+    """Return a LangChain store or retriever as a memory, in its order: their scores mean different things, and are left out.
 
-    def documents(query: str, limit: int) -> list:
-        """The documents, or pairs of a document and its score."""
-        if not is_store:
-            twin = _resized(store, limit)
-            return waited(twin.ainvoke)(query) if awaited else twin.invoke(query)
-        search = getattr(store, name if scored else name.removesuffix('_with_score'))
-        return (waited(search) if awaited else search)(query, k=limit, **options)
+    A filter stands in `store.as_retriever(search_kwargs={'filter': …})`. A TypeError for what is no store and no retriever."""
 
-    def ask(query: str, limit: int) -> list[Hit]:
-        hits = []
-        for found in documents(query, limit) if query.strip() else []:
-            document, score = found if scored else (found, None)
-            snippet = snippet_of(document.page_content, document.metadata, names, document.id)
-            hits.append(
-                Hit(snippet, score if score is None else float(-score if distances else score))
-            )
-        if scored and hits and hits[0].score < hits[-1].score:
-            raise ValueError(
-                f'the first hit has the score {hits[0].score:g}, the last {hits[-1].score:g}: distances={not distances}?'
-            )
-        return hits
+    def hit_of(document: Any) -> Hit:
+        return Hit(snippet_of(document.page_content, document.metadata, names, document.id))
 
-    note = 'a document without an id goes by a hash of its text' if is_store else _size_note(store)
-    return StoreAdapter(
-        ask, 'LangChain store' if is_store else 'LangChain retriever', scores=scored, note=note
-    )
+    return _from_retriever(store, 'LangChain', 'invoke', awaited, hit_of)
 
 
 def from_llamaindex(
@@ -622,24 +567,13 @@ def from_llamaindex(
     awaited: bool = False,  # for one that can only be awaited
 ) -> StoreAdapter:
     """Return a LlamaIndex retriever or index as a memory. A TypeError for what is neither."""
-    if hasattr(retriever, 'as_retriever'):
-        retriever = retriever.as_retriever()
-    if not hasattr(retriever, 'retrieve'):
-        raise TypeError(
-            f'expected a retriever or an index of LlamaIndex, got {type(retriever).__name__}'
-        )
 
-    def ask(query: str, limit: int) -> list[Hit]:
-        if not query.strip():
-            return []
-        twin = _resized(retriever, limit)
-        hits = []
-        for one in waited(twin.aretrieve)(query) if awaited else twin.retrieve(query):
-            snippet = snippet_of(one.node.get_content(), one.node.metadata, names, one.node.node_id)
-            hits.append(Hit(snippet, None if one.score is None else float(one.score)))
-        return hits
+    def hit_of(found: Any) -> Hit:
+        node = found.node
+        snippet = snippet_of(node.get_content(), node.metadata, names, node.node_id)
+        return Hit(snippet, None if found.score is None else float(found.score))
 
-    return StoreAdapter(ask, 'LlamaIndex', note=_size_note(retriever))
+    return _from_retriever(retriever, 'LlamaIndex', 'retrieve', awaited, hit_of)
 
 # %% ../../nbs/8_use/01_stores.ipynb #f0846416
 def from_langgraph_store(
@@ -648,18 +582,15 @@ def from_langgraph_store(
     names: Fields = Fields(),  # of the values' fields
     awaited: bool = False,  # ask by `asearch`: for a store that can only be awaited, opened through `waited`
 ) -> StoreAdapter:
-    """Return a store of LangGraph as a memory. An error for a namespace that LangGraph refuses, and for items without a text."""
-    if not isinstance(namespace, (tuple, list)):
-        raise TypeError(
-            f"namespace: expected a tuple of labels such as ('memories', 'anna'), got {namespace!r:.80}"
-        )
+    """Return a store of LangGraph as a memory. An error for a namespace that LangGraph refuses, and for items without a text.
+
+    A store without an index of vectors is listed whole, and ranked here by BM25."""
+    namespace = tuple([namespace] if isinstance(namespace, str) else namespace)
     if not all(isinstance(label, str) and label and '.' not in label for label in namespace):
         raise ValueError(
             f"namespace: LangGraph takes labels that are not empty and have no '.', got {namespace!r:.80}"
         )
-    namespace = tuple(namespace)
     search = waited(store.asearch) if awaited else store.search
-    indexed = bool(getattr(store, 'index_config', None))
 
     def snippet(item: Any) -> Snippet:
         found = snippet_of(item.value.get(names.text), item.value, names, item.key)
@@ -668,61 +599,40 @@ def from_langgraph_store(
         )  # keys repeat in deeper namespaces
 
     def ask(query: str, limit: int) -> list[Hit]:
-        if indexed:
-            return [
-                Hit(snippet(item), item.score)
-                for item in search(namespace, query=query, limit=limit)
-            ]
-        items: list = []
-        while len(items) % 1000 == 0 and (page := search(namespace, limit=1000, offset=len(items))):
-            items += page
-        known = {one.id: one for one in map(snippet, items)}
-        index = LexicalIndex()
-        index.add(Snippet(id, one.text) for id, one in known.items())
-        return [Hit(known[hit.snippet.id]) for hit in index.search(query, limit)]
+        found = search(namespace, query=query, limit=limit)
+        return [Hit(snippet(item), item.score) for item in found]
 
-    note = '' if indexed else 'it has no index: everything is listed and ranked here by BM25'
-    return StoreAdapter(ask, 'LangGraph', scores=indexed, note=note)
+    def rank(query: str, limit: int) -> list[Hit]:
+        index = LexicalIndex()
+        index.add(map(snippet, search(namespace, limit=1_000_000)))
+        return index.search(query, limit)
+
+    indexed = bool(getattr(store, 'index_config', None))
+    return StoreAdapter(ask if indexed else rank, 'LangGraph')
 
 
 def from_mem0(
     memory: Any,  # mem0's `Memory` or `AsyncMemory`
-    user_id: str | None = None,
-    filters: Mapping[str, Any] | None = None,  # more of mem0's: agent_id, run_id, metadata
+    filters: Mapping[str, Any],  # mem0's: at least one of user_id, agent_id, run_id
     names: Fields = Fields(
         id='snippet_id'
     ),  # of the metadata; mem0 gives back no field called 'id'
-    threshold: float = 0.0,  # the least cosine of a memory that may be shown; mem0 takes none below 0
 ) -> StoreAdapter:
-    """Return a memory of mem0. A ValueError without a user, an agent or a run whose memories are searched."""
-    owner = dict(filters or {})
-    if user_id is not None:
-        owner['user_id'] = user_id
-    if not {'user_id', 'agent_id', 'run_id'} & owner.keys():
-        raise ValueError(
-            f"expected a user_id, or filters with 'user_id', 'agent_id' or 'run_id', got {owner!r:.80}"
-        )
+    """Return a memory of mem0, by cosine; a memory with one below 0 is never shown. Times are those of its metadata."""
 
     def ask(query: str, limit: int) -> list[Hit]:
         if not query.strip():
             return []
+        search = _plain(memory.search)
         hits = []
-        for one in _plain(memory.search)(
-            query, filters=dict(owner), top_k=limit, threshold=threshold
-        )['results']:
+        for one in search(query, filters=dict(filters), top_k=limit, threshold=0.0)['results']:
             kept = dict(one.get('metadata') or {})
-            if names.speaker is not None:
-                kept.setdefault(
-                    names.speaker, one.get('actor_id')
-                )  # the name that came with the message
+            if names.speaker is not None:  # the name that came with the message
+                kept.setdefault(names.speaker, one.get('actor_id'))
             hits.append(Hit(snippet_of(one['memory'], kept, names, one['id']), one['score']))
         return hits
 
-    return StoreAdapter(
-        ask,
-        'mem0',
-        note=f'times are those of its metadata; what has a cosine below {threshold:g} is never shown',
-    )
+    return StoreAdapter(ask, 'mem0')
 
 
 def _edge_snippet(edge: Any) -> Snippet:
@@ -730,20 +640,15 @@ def _edge_snippet(edge: Any) -> Snippet:
     start, end = (moment and moment.date() for moment in (edge.valid_at, edge.invalid_at))
     if start and end and end < start:
         end = None
-    span = (
-        TimeSpan(start, end, 'span' if start and end and start != end else 'day')
-        if start or end
-        else None
-    )
-    return Snippet(
-        edge.uuid, edge.fact, tuple(edge.episodes), span, said=None if span else edge.reference_time
-    )
+    unit = 'span' if start and end and start != end else 'day'
+    span = TimeSpan(start, end, unit) if start or end else None
+    said = None if span else edge.reference_time
+    return Snippet(edge.uuid, edge.fact, tuple(edge.episodes), span, said=said)
 
 
 def from_graphiti(
     graphiti: Any,  # a `Graphiti`, opened and filled through `waited`, since its driver lives on one event loop
     group_ids: Collection[str] | None = None,  # None: all groups
-    config: Any = None,  # a `SearchConfig` with an edge_config; None: words and cosine, fused by reciprocal ranks
 ) -> StoreAdapter:
     """Return the facts of a graph of graphiti as a memory: text, the days on which each was true, and its episodes as sources."""
     if isinstance(group_ids, str) or (group_ids is not None and not group_ids):
@@ -752,21 +657,11 @@ def from_graphiti(
         from graphiti_core.search.search_config_recipes import EDGE_HYBRID_SEARCH_RRF
     except ImportError as error:
         raise needs('graphiti-core') from error
-    recipe = EDGE_HYBRID_SEARCH_RRF if config is None else config
-    if recipe.edge_config is None:
-        raise ValueError('config: expected one with an edge_config, since facts are edges')
 
     def ask(query: str, limit: int) -> list[Hit]:
-        own = recipe.model_copy(
-            update={'limit': limit}
-        )  # graphiti writes a limit into the recipe that all share
+        own = EDGE_HYBRID_SEARCH_RRF.model_copy(update={'limit': limit})  # which all share
         found = waited(graphiti.search_)(query, config=own, group_ids=group_ids and list(group_ids))
-        return [
-            Hit(_edge_snippet(edge), float(score))
-            for edge, score in zip(found.edges, found.edge_reranker_scores)
-        ]
+        pairs = zip(found.edges, found.edge_reranker_scores)
+        return [Hit(_edge_snippet(edge), float(score)) for edge, score in pairs]
 
-    note = f'a fact that shares no word with a query needs a cosine of {recipe.edge_config.sim_min_score:g}'
-    adapter = StoreAdapter(ask, 'graphiti', fields=False, note=note)
-    adapter.does['fields'] = 'its episodes as sources'
-    return adapter
+    return StoreAdapter(ask, 'graphiti')

@@ -5,6 +5,8 @@
 # %% ../../nbs/8_use/06_graph_explorer.ipynb #cf1772b0
 from __future__ import annotations
 
+import base64
+import io
 import re
 from collections import Counter
 from collections.abc import Collection, Mapping
@@ -17,75 +19,62 @@ import networkx
 from matplotlib.figure import Figure
 
 from ..core.trace import printable, SearchStep, ToolStep, Trace
-from .html import rows_html, Row, safe
 from ..mragent.graph import cue_id
 from ..mragent.tools import CueTagGraph
 from ..remem.graph import GistGraph, mentions, phrase_id
-from .widgets import explore, figure_html
+from .html import safe
+from .widgets import explore
 
 # %% auto #0
-__all__ = ['MOST_NODES', 'memory_graph', 'trace_path', 'graph_figure', 'explorer_html', 'graph_explorer']
+__all__ = ['MOST_NODES', 'memory_graph', 'trace_path', 'graph_figure', 'figure_html', 'explorer_html', 'graph_explorer']
 
 # %% ../../nbs/8_use/06_graph_explorer.ipynb #4d88a9d2
-def memory_graph(memory: GistGraph | CueTagGraph) -> networkx.MultiDiGraph:
+def memory_graph(memory: GistGraph | CueTagGraph) -> networkx.MultiGraph:
     """Return a memory as a graph to draw: nodes (kind, id) with `text` and `session`, edges with a `label`. A TypeError for another memory."""
     if isinstance(memory, GistGraph):
-        graph = networkx.MultiDiGraph(memory.to_networkx())
-        graph.clear_edges()
-        graph.remove_nodes_from([node for node in graph if node[0] == 'chunk'])
-        for fact in memory.facts:
-            ends = [('phrase', phrase_id(name)) for name in (fact.subject, fact.object)]
-            graph.add_edge(*ends, key=fact.id, label=fact.predicate)
+        graph = memory.to_networkx()
+        for one, other, key, data in list(graph.edges(keys=True, data=True)):
+            data['label'] = data.get('predicate', 'same' if data['kind'] == 'synonymy' else '')
+            (_, gist), (_, phrase) = sorted((one, other))
+            if data['kind'] == 'context' and not mentions(memory.gists[gist], phrase):
+                graph.remove_edge(one, other, key)
         for session, chunk in memory.chunks.items():
             for gist in chunk.gists:
                 graph.nodes['gist', gist]['session'] = session
-                for phrase in sorted(chunk.phrases):
-                    if mentions(memory.gists[gist], phrase):
-                        graph.add_edge(('gist', gist), ('phrase', phrase), label='')
-        for gist, others in memory.synonyms.items():
-            graph.add_edges_from(
-                (('gist', gist), ('gist', other), {'label': 'same'})
-                for other in sorted(others)
-                if gist < other
-            )
-        return graph
-    if isinstance(memory, CueTagGraph):
+    elif isinstance(memory, CueTagGraph):
         graph = memory.to_networkx()
-        for one, other, tag, data in graph.edges(keys=True, data=True):
+        for _, _, tag, data in graph.edges(keys=True, data=True):
             data['label'] = tag
         for kind, contents in (('episode', memory.episodes), ('unit', memory.units)):
             for content in contents:
                 graph.nodes[kind, content.id]['session'] = content.session
-        return graph
-    raise TypeError(f'expected a GistGraph or a CueTagGraph, got {type(memory).__name__}')
+    else:
+        raise TypeError(f'expected a GistGraph or a CueTagGraph, got {type(memory).__name__}')
+    return graph
 
 # %% ../../nbs/8_use/06_graph_explorer.ipynb #c292fa19
-def _session_nodes(graph: networkx.MultiDiGraph, session: str) -> list[tuple]:
+def _session_nodes(graph: networkx.MultiGraph, session: str) -> list[tuple]:
     """The contents of a session and the names that two or more of them share."""
     contents = [node for node, data in graph.nodes(data=True) if data.get('session') == session]
     times = Counter(
         node for content in contents for node in set(networkx.all_neighbors(graph, content))
     )
-    return contents + sorted(
-        node for node, number in times.items() if number > 1 and node not in contents
-    )
+    shared = {node for node, number in times.items() if number > 1}
+    return contents + sorted(shared.difference(contents))
 
 
-def _neighbourhood(graph: networkx.MultiDiGraph, node: tuple, radius: int) -> list[tuple]:
-    """A node and those around it, whatever the direction of the edges. A KeyError where there is none such."""
-    if node not in graph:
-        raise KeyError(f'there is no node {node!r:.80}')
-    return sorted(networkx.ego_graph(graph, node, radius, undirected=True))
+def _neighbourhood(graph: networkx.MultiGraph, node: tuple) -> list[tuple]:
+    """A node and its neighbours."""
+    return sorted({node, *networkx.all_neighbors(graph, node)})
 
 # %% ../../nbs/8_use/06_graph_explorer.ipynb #8090aea5
-def trace_path(graph: networkx.MultiDiGraph, trace: Trace) -> dict[tuple, list[int]]:
+def trace_path(graph: networkx.MultiGraph, trace: Trace) -> dict[tuple, list[int]]:
     """Return the nodes that a trace touched, each with the numbers of the calls that did, from 1."""
-    known: dict[str, list[tuple]] = {}
+    known: dict[Any, list[tuple]] = {}  # by id of the node, or of the fact: both ends
     for node in graph:
         known.setdefault(node[1], []).append(node)
     for *ends, fact in graph.edges(keys=True):
-        if isinstance(fact, str) and fact not in known:
-            known[fact] = ends
+        known.setdefault(fact, ends)
     path: dict[tuple, list[int]] = {}
     calls = [
         step for step in trace.steps if isinstance(step, (ToolStep, SearchStep)) and not step.error
@@ -93,16 +82,15 @@ def trace_path(graph: networkx.MultiDiGraph, trace: Trace) -> dict[tuple, list[i
     for number, step in enumerate(calls, 1):
         names = [hit.id for hit in step.hits]
         for value in (getattr(step, 'arguments', None) or {}).values():
-            if isinstance(value, str) and len(value) < 80:
+            if isinstance(value, str):
                 names += [value, phrase_id(value), cue_id(value)]
-        touched = [node for name in dict.fromkeys(names) for node in known.get(name, ())]
+        touched = [node for name in names for node in known.get(name, ())]
         for node in dict.fromkeys(touched):
             path.setdefault(node, []).append(number)
     return path
 
 # %% ../../nbs/8_use/06_graph_explorer.ipynb #0c4a3696
 MOST_NODES = 80
-_COLUMNS = {'cue': 0, 'topic': 0, 'gist': 0, 'phrase': 1, 'episode': 1, 'unit': 1}
 _COLOURS = {
     'cue': '#d08700',
     'topic': '#dc2626',
@@ -113,58 +101,30 @@ _COLOURS = {
 }
 
 
-def _positions(part: networkx.MultiDiGraph) -> dict[tuple, Any]:
-    """Columns by kind; in the second column, nodes stand by the mean place of their neighbours in the first."""
-    first, second = ([node for node in part if _COLUMNS[node[0]] == column] for column in (0, 1))
-    place = {node: number for number, node in enumerate(first)}
+def _is_left(node: tuple) -> bool:
+    return node[0] in ('cue', 'topic', 'gist')
+
+
+def _positions(part: networkx.MultiGraph) -> dict[tuple, Any]:
+    """Two columns by kind; in the right one, nodes stand by the mean place of their neighbours in the left one."""
+    left = [node for node in part if _is_left(node)]
+    place = {node: number for number, node in enumerate(left)}
 
     def mean_place(node: tuple) -> float:
         places = [place[one] for one in networkx.all_neighbors(part, node) if one in place]
         return sum(places) / len(places) if places else len(place)
 
-    layers = {0: first, 1: sorted(second, key=mean_place)}
-    return networkx.multipartite_layout(
-        part, subset_key={column: nodes for column, nodes in layers.items() if nodes}
-    )
+    right = sorted((node for node in part if not _is_left(node)), key=mean_place)
+    return networkx.multipartite_layout(part, subset_key={0: left, 1: right})
 
 
-def _draw_labels(
-    axes: Any, part: networkx.MultiDiGraph, positions: Mapping, path: Mapping[tuple, list[int]]
-) -> None:
-    """Write the texts of the nodes beside them, and on up to 30 edges their labels."""
-    columns = {_COLUMNS[node[0]] for node in part}
-    for node, place in positions.items():
-        text = re.sub(
-            r'^\[.*?\] ', '', printable(part.nodes[node].get('text', node[1]))
-        )  # without the date
-        label = shorten(text, 50, placeholder=' …')
-        if node in path:
-            label += f'  [{", ".join(map(str, path[node][:4]))}]'
-        left = _COLUMNS[node[0]] == 0 and len(columns) > 1
-        axes.annotate(
-            label,
-            place,
-            (-6 if left else 6, 0),
-            textcoords='offset points',
-            fontsize=8,
-            va='center',
-            ha='right' if left else 'left',
-            weight='bold' if node in path else 'normal',
-            parse_math=False,
-        )
-    if part.number_of_edges() <= 30:
-        for number, (one, other, label) in enumerate(part.edges(data='label')):
-            share = (0.35, 0.5, 0.65)[
-                number % 3
-            ]  # so that labels of neighbouring edges rarely overlap
-            x, y = (1 - share) * positions[one] + share * positions[other]
-            axes.text(
-                x, y, printable(label), fontsize=7, color='#666666', ha='center', parse_math=False
-            )
+def _node_text(graph: networkx.MultiGraph, node: tuple) -> str:
+    """What is written beside a node: its text without the date, or its name."""
+    return re.sub(r'^\[.*?\] ', '', printable(graph.nodes[node].get('text', node[1])))
 
 
 def graph_figure(
-    graph: networkx.MultiDiGraph,
+    graph: networkx.MultiGraph,
     nodes: Collection[tuple],
     path: Mapping[tuple, list[int]] = {},  # nodes to highlight, with the numbers of calls
     title: str = '',
@@ -175,59 +135,76 @@ def graph_figure(
             f'{len(nodes):,} nodes are too many to be read, at most {MOST_NODES} are drawn: '
             'choose a session, a node, or fewer steps of the trace'
         )
-    part = networkx.MultiDiGraph()  # in the order of `nodes`: a subgraph has the order of a set
-    part.add_nodes_from((node, graph.nodes[node]) for node in nodes)
+    part = type(graph)()  # in the order of `nodes`: a subgraph has the order of a set
+    part.add_nodes_from(nodes)
     part.add_edges_from(
-        edge for edge in graph.edges(list(part), keys=True, data=True) if edge[1] in part
+        edge for edge in graph.edges(nodes, keys=True, data=True) if edge[1] in part
     )
     positions = _positions(part)
-    longest = max(Counter(_COLUMNS[node[0]] for node in part).values(), default=0)
-    figure = Figure(figsize=(11, 1.5 + 0.26 * longest))
+    figure = Figure(
+        figsize=(11, 1.5 + 0.26 * max(Counter(map(_is_left, part)).values(), default=0))
+    )
     axes = figure.subplots()
     axes.set_axis_off()
     axes.set_xmargin(0.5)
     axes.set_title(printable(title), parse_math=False)
     colours = ['#f59e0b' if node in path else _COLOURS[node[0]] for node in part]
     networkx.draw_networkx_nodes(part, positions, ax=axes, node_color=colours, node_size=50)
-    networkx.draw_networkx_edges(
-        part, positions, ax=axes, edge_color='#99999980', arrowsize=6, node_size=50
-    )
-    _draw_labels(axes, part, positions, path)
+    networkx.draw_networkx_edges(part, positions, ax=axes, edge_color='#99999980', node_size=50)
+    for node, place in positions.items():
+        calls = f'  [{", ".join(map(str, path[node][:4]))}]' if node in path else ''
+        axes.annotate(
+            shorten(_node_text(graph, node), 50, placeholder=' …') + calls,
+            place,
+            (-6 if _is_left(node) else 6, 0),
+            textcoords='offset points',
+            fontsize=8,
+            va='center',
+            ha='right' if _is_left(node) else 'left',
+            weight='bold' if calls else 'normal',
+            parse_math=False,
+        )
+    if part.number_of_edges() <= 30:
+        for number, (one, other, label) in enumerate(part.edges(data='label')):
+            share = 0.35 + 0.15 * (number % 3)  # neighbouring labels rarely overlap
+            x, y = (1 - share) * positions[one] + share * positions[other]
+            axes.text(
+                x, y, printable(label), fontsize=7, color='#666666', ha='center', parse_math=False
+            )
     return figure
 
+
+def figure_html(
+    figure: Figure,
+    alt: str = '',  # what it shows, in words
+) -> str:
+    """Return a matplotlib figure as an HTML image that contains its data."""
+    data = io.BytesIO()
+    figure.savefig(data, format='png', dpi=72, bbox_inches='tight', metadata={'Software': None})
+    encoded = base64.b64encode(data.getvalue()).decode()
+    return f'<img alt="{safe(alt)}" style="max-width:100%" src="data:image/png;base64,{encoded}">'
+
 # %% ../../nbs/8_use/06_graph_explorer.ipynb #948c344a
-def _node_html(graph: networkx.MultiDiGraph, node: tuple) -> str:
-    """A node's text and its first neighbours."""
-    neighbours = list(dict.fromkeys(networkx.all_neighbors(graph, node)))
-    rows = [Row(one[0], graph.nodes[one].get('text', one[1])) for one in neighbours[:12]]
-    head = f'{safe(node[0])}: {safe(graph.nodes[node].get("text", node[1]))}'
-    return f'<h4>{head}</h4><p>{len(neighbours)} neighbours</p>{rows_html(rows)}'
-
-
 def explorer_html(
-    graph: networkx.MultiDiGraph,
+    graph: networkx.MultiGraph,
     trace: Trace | None = None,
     session: str = '',  # '': none
     node: tuple | None = None,
-    radius: int = 1,  # edges around the node
-    calls: tuple[int, int] = (
-        0,
-        0,
-    ),  # the first and the last call of the trace that are drawn; from 1
+    calls: int = 5,  # how many of the trace are drawn
 ) -> str:
-    """Return the picture of a session, a node's surroundings and a part of a trace's path, together, as HTML."""
+    """Return the picture of a session, a node's neighbours and the first calls of a trace, together, as HTML."""
     path = {}
     for touched, numbers in (trace_path(graph, trace) if trace else {}).items():
-        if inside := [number for number in numbers if calls[0] <= number <= calls[1]]:
-            path[touched] = inside
-    nodes = list(path)
-    nodes += _session_nodes(graph, session) if session else []
-    nodes += _neighbourhood(graph, node, radius) if node else []
+        if numbers[0] <= calls:
+            path[touched] = [number for number in numbers if number <= calls]
+    nodes = [*path, *_session_nodes(graph, session)]
+    nodes += _neighbourhood(graph, node) if node else []
     nodes = list(dict.fromkeys(nodes))
     if not nodes:
         return '<p>Nothing is chosen.</p>'
     figure = graph_figure(graph, nodes, path, trace.question if trace else '')
-    return figure_html(figure, f'{len(nodes)} nodes') + (_node_html(graph, node) if node else '')
+    text = safe(graph.nodes[node].get('text', node[1])) if node else ''
+    return f'{figure_html(figure, f"{len(nodes)} nodes")}<p>{text}</p>'
 
 
 def graph_explorer(
@@ -238,19 +215,15 @@ def graph_explorer(
     graph = memory_graph(memory)
     path = trace_path(graph, trace) if trace else {}
     last = max(map(max, path.values()), default=0)
-    sessions = [
-        '',
-        *dict.fromkeys(session for _, session in graph.nodes(data='session') if session),
-    ]
-    labels = [(shorten(printable(f'{node[0]}: {node[1]}'), 50), node) for node in sorted(graph)]
-    first = '' if last else sessions[min(1, len(sessions) - 1)]
+    sessions = ['', *dict.fromkeys(name for _, name in graph.nodes(data='session') if name)]
+    nodes = [(shorten(printable(f'{node[0]}: {node[1]}'), 50), node) for node in sorted(graph)]
     controls = {
-        'session': ipywidgets.Dropdown(options=sessions, value=first, description='Session'),
-        'node': ipywidgets.Dropdown(options=[('none', None), *labels], description='Node'),
-        'radius': ipywidgets.IntSlider(1, 1, 2, description='Radius', continuous_update=False),
+        'session': ipywidgets.Dropdown(options=sessions, description='Session'),
+        'node': ipywidgets.Dropdown(options=[('none', None), *nodes], description='Node'),
+        'calls': ipywidgets.IntSlider(
+            min(last, 5), 0, last, description='Calls', continuous_update=False
+        ),
     }
-    if last:
-        controls['calls'] = ipywidgets.IntRangeSlider(
-            value=(1, min(last, 5)), min=0, max=last, description='Calls', continuous_update=False
-        )
+    if not last:
+        controls['session'].value = sessions[min(1, len(sessions) - 1)]
     return explore(partial(explorer_html, graph, trace), **controls)

@@ -10,10 +10,9 @@ __all__ = ['TONES', 'HUES', 'STYLE', 'Row', 'rows_of', 'trace_text', 'safe', 'fo
 import html
 import json
 import textwrap
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import singledispatch
-from itertools import islice
 from typing import Any
 
 from ..core.retriever import Hit
@@ -83,15 +82,14 @@ def rows_of(step: Step) -> list[Row]:
     return [Row(step.kind, ', '.join(f'{name}: {value}' for name, value in fields.items()))]
 
 
-def _failed(error: str | None) -> list[Row]:
-    return [Row('failed', error, tone='error')] if error else []
+def _failed(error: str | None, label: str = 'failed') -> list[Row]:
+    return [Row(label, error, tone='error')] if error else []
 
 
 @rows_of.register
 def _search_rows(step: SearchStep) -> list[Row]:
-    note = f'{len(step.hits)} of {step.k} came back' + (
-        f', {step.masked} masked' if step.masked else ''
-    )
+    note = f'{len(step.hits)} of {step.k} came back'
+    note += f', {step.masked} masked' if step.masked else ''
     return [
         Row('searched', step.query, note, tone='search', hits=tuple(step.hits)),
         *_failed(step.error),
@@ -100,24 +98,15 @@ def _search_rows(step: SearchStep) -> list[Row]:
 
 @rows_of.register
 def _model_rows(step: ModelStep) -> list[Row]:
-    reply = (
-        ('said', step.raw)
-        if step.reply is None
-        else ('reply', json.dumps(step.reply, ensure_ascii=False, indent=1))
-    )
+    reply = 'said', step.raw
+    if step.reply is not None:
+        reply = 'reply', json.dumps(step.reply, ensure_ascii=False, indent=1)
     pages = tuple(
         page for page in (('system', step.system), ('prompt', step.user), reply) if page[1]
     )
-    note = (
-        _cost_of(step.usage)
-        if step.usage.calls
-        else 'no reply came'
-        if step.error
-        else 'a rule answered'
-    )
-    note += (', second attempt' if step.attempts > 1 else '') + (
-        ', replayed' if step.cached else ''
-    )
+    note = 'no reply came' if step.error else 'a rule answered'
+    note = _cost_of(step.usage) if step.usage.calls else note
+    note += ', second attempt' * (step.attempts > 1) + ', replayed' * step.cached
     return [
         Row('asked', step.role, note, tone='quiet', pages=pages, quiet=True),
         *_failed(step.error),
@@ -127,21 +116,18 @@ def _model_rows(step: ModelStep) -> list[Row]:
 @rows_of.register
 def _state_rows(step: StateStep) -> list[Row]:
     known = {bullet.text: bullet for bullet in step.evidence}
-    new = [known.get(text, Bullet(text=text)) for text in step.gained]
     rows = []
-    for bullet in new:
-        note, tone = (
-            ('', 'gain') if bullet.grounded else ('ungrounded: cites nothing retrieved', 'error')
-        )
-        rows.append(Row('gained', bullet.text, note, tuple(bullet.sources), tone))
+    for text in step.gained:
+        bullet = known.pop(text, Bullet(text=text))
+        note = '' if bullet.grounded else 'ungrounded: cites nothing retrieved'
+        tone = 'gain' if bullet.grounded else 'error'
+        rows.append(Row('gained', text, note, tuple(bullet.sources), tone))
     rows = rows or [Row('gained', 'nothing new', tone='quiet')]
     rows += [Row('closed', gap, tone='gain') for gap in step.closed]
     rows += [Row('open', gap, 'new' if gap in step.opened else '', tone='gap') for gap in step.gaps]
-    if any(bullet not in new for bullet in step.evidence):
-        everything = '\n'.join(
-            f'{bullet.text} {_cited(bullet.sources)}' for bullet in step.evidence
-        )
-        page = f'all evidence so far ({len(step.evidence)})', everything
+    if known:
+        lines = [f'{bullet.text} {_cited(bullet.sources)}' for bullet in step.evidence]
+        page = f'all evidence so far ({len(lines)})', '\n'.join(lines)
         rows.append(Row('state', tone='quiet', pages=(page,), quiet=True))
     return rows
 
@@ -168,8 +154,8 @@ def _tool_rows(step: ToolStep) -> list[Row]:
     call = f'{step.tool}({", ".join(f"{name}={value!r}" for name, value in given.items())})'
     note = '' if step.error or step.note in given.values() else step.note
     thought = [Row('thought', step.reasoning)] if step.reasoning else []
-    failed = [Row('failed', step.note, tone='error')] if step.error else []
-    return [*thought, Row('called', call, note, tone='search', hits=tuple(step.hits)), *failed]
+    called = Row('called', call, note, tone='search', hits=tuple(step.hits))
+    return [*thought, called, *[Row('failed', step.note, tone='error')] * step.error]
 
 # %% ../../nbs/8_use/04_html.ipynb #010dc8c6
 def _fit(text: str, space: int) -> str:
@@ -192,26 +178,39 @@ def _row_text(row: Row, color: bool, width: int, brief: bool = False) -> list[st
     return [f'{label}  {lines[0]}'.rstrip(), *(' ' * 11 + line for line in lines[1:])]
 
 
-def _rounds(steps: Sequence[Step]) -> list[tuple[int | None, list[Row]]]:
-    "The rows of the steps by round; a step without a number belongs to the round before it, or to the tool picked by it."
-    rounds = []
-    for step, after in zip(steps, [*steps[1:], None]):
-        picks = isinstance(step, ModelStep) and isinstance(after, ToolStep)
-        number = (
-            after.iteration
-            if picks
-            else getattr(step, 'iteration', rounds[-1][0] if rounds else None)
-        )
-        if not rounds or number != rounds[-1][0]:
-            rounds.append((number, []))
-        rounds[-1][1].extend(rows_of(step))
-    return rounds
+def _group_text(
+    groups: Iterable[tuple[str, list[Row]]], color: bool, width: int, brief: bool = False
+) -> list[str]:
+    "The lines of groups of rows, each group under its title and, unless `brief`, a blank line."
+    lines = []
+    for title, rows in groups:
+        lines += [''] * (not brief) + [title] * bool(title)
+        for row in rows:
+            if not row.quiet:
+                lines += _row_text(row, color, width, brief)
+    return lines
+
+
+def _moments(trace: Trace) -> list[tuple[int | None, list[Step]]]:
+    "The steps of a trace in pieces, a search or a call of a model with what it led to, each with its round."
+    moments: list[list[Step]] = []
+    for step in trace.steps:
+        asked = moments and any(isinstance(one, ModelStep) for one in moments[-1])
+        if asked and not isinstance(step, (SearchStep, ModelStep)):
+            moments[-1].append(step)
+        else:
+            moments.append([step])
+    number, numbered = None, []
+    for steps in moments:
+        number = next((step.iteration for step in steps if hasattr(step, 'iteration')), number)
+        numbered.append((number, steps))
+    return numbered
 
 
 def _closing(trace: Trace) -> list[Row]:
     "What is still missing and what went wrong."
     missing = [Row('missing', gap, tone='gap') for gap in trace.gaps]
-    return missing + ([Row('error', trace.error, tone='error')] if trace.error else [])
+    return missing + _failed(trace.error, 'error')
 
 
 def _spent(trace: Trace) -> str:
@@ -230,19 +229,21 @@ def trace_text(
     brief: bool = False,  # a line for each step, no snippets, three of the evidence
 ) -> str:
     "A trace as plain text: question, rounds, answer with evidence, cost."
-    width, blank = max(width, 40), [] if brief else ['']
+    width = max(width, 40)
     lines = [] if brief else _row_text(Row('question', trace.question), color, width)
-    for number, rows in _rounds(trace.steps):
-        lines += blank + ([] if number is None else [f'round {number}'])
-        for row in rows:
-            if brief and len(row.text) > len(trace.question):
+    rounds: dict[str, list[Row]] = {}
+    for number, steps in _moments(trace):
+        rows = rounds.setdefault('' if number is None else f'round {number}', [])
+        for row in [row for step in steps for row in rows_of(step)]:
+            if brief and len(row.text) > len(trace.question):  # what a query adds to the question
                 row = replace(row, text=row.text.replace(trace.question, '…', 1))
-            if not row.quiet:
-                lines += _row_text(row, color, width, brief)
+            rows.append(row)
+    lines += _group_text(rounds.items(), color, width, brief)
     evidence = trace.shown_evidence()[: 3 if brief else None]
-    lines += blank
     answer = Row('answer', trace.answer or 'none', ids=tuple(trace.evidence), hits=evidence)
-    for row in [answer, *_closing(trace), Row('cost', _spent(trace), tone='quiet')]:
+    cost = Row('cost', _spent(trace), tone='quiet')
+    lines += [''] * (not brief)
+    for row in (answer, *_closing(trace), cost):
         lines += _row_text(row, color, width)
     return '\n'.join(lines)
 
@@ -329,16 +330,8 @@ def framed(body: str) -> str:
 # %% ../../nbs/8_use/04_html.ipynb #694d0f16
 def story_of(trace: Trace) -> list[tuple[str, str]]:
     "The moments of a trace as (title, HTML)."
-    moments: list[list[Step]] = []
-    for step in trace.steps:
-        asked = moments and any(isinstance(one, ModelStep) for one in moments[-1])
-        if asked and not isinstance(step, (SearchStep, ModelStep)):
-            moments[-1].append(step)
-        else:
-            moments.append([step])
-    number, read, pages = None, [], []
-    for steps in moments:
-        number = next((step.iteration for step in steps if hasattr(step, 'iteration')), number)
+    read, pages = [], []
+    for number, steps in _moments(trace):
         rows = [row for step in steps for row in rows_of(step)]
         labels = [row.label for row in rows if not row.quiet] or [step.kind for step in steps]
         title = ('' if number is None else f'Round {number}: ') + ', '.join(dict.fromkeys(labels))
@@ -368,27 +361,21 @@ def trace_html(trace: Trace) -> str:
 
 # %% ../../nbs/8_use/04_html.ipynb #87009189
 def _result_row(result: Any, label: str) -> Row:
-    seen = () if result.passed else tuple(Seen.of(Hit(entry)) for entry in result.evidence[:3])
-    outcome, tone = ('passed', 'gain') if result.passed else ('failed', 'gap')
-    return Row(label, f'{outcome}: {result.answer}', result.fault, tone=tone, hits=seen)
+    if result.passed:
+        return Row(label, f'passed: {result.answer}', tone='gain')
+    seen = tuple(Seen.of(Hit(entry)) for entry in result.evidence[:3])
+    return Row(label, f'failed: {result.answer}', result.fault, tone='gap', hits=seen)
 
 
-def _repair_row(repair: Any, taken_back: bool) -> Row:
+def _repair_row(repair: Any, taken_back: str) -> Row:
     if repair.fact is None:
         return Row('repair', f'none: {repair.reason}', tone='quiet')
-    done = (
-        repair.action
-        + (f' {repair.entry}' if repair.entry else '')
-        + (', taken back' if taken_back and repair.writes else '')
-    )
-    note = f'it stands on "{repair.quote}"' + (f'; {repair.reason}' if repair.reason else '')
-    return Row(
-        'repair',
-        f'{done}: {repair.fact.text}',
-        note,
-        repair.fact.sources,
-        'error' if taken_back else 'route',
-    )
+    done = f'{repair.action} {repair.entry or ""}'.strip()
+    done += ', taken back' if taken_back and repair.writes else ''
+    reasons = filter(None, [f'it stands on "{repair.quote}"', repair.reason])
+    tone = 'error' if taken_back else 'route'
+    text = f'{done}: {repair.fact.text}'
+    return Row('repair', text, '; '.join(reasons), repair.fact.sources, tone)
 
 
 def evolution_rows(
@@ -403,13 +390,11 @@ def evolution_rows(
             _result_row(before, 'before'),
         ]
         if not before.passed:
-            rows += [
-                _repair_row(repair, bool(evolution.taken_back)) for repair in islice(repairs, 1)
-            ]
+            rows.append(_repair_row(next(repairs), evolution.taken_back))
         if evolution.written:
             rows.append(_result_row(after, 'after'))
         groups.append((f'probe {number}', rows))
-    rows = [Row('undone', evolution.taken_back, tone='error')] if evolution.taken_back else []
+    rows = _failed(evolution.taken_back, 'undone')
     rows += [Row('note', note, tone='gap') for note in evolution.notes]
     rows.append(Row('cost', _cost_of(sum(evolution.cost.values(), Usage())), tone='quiet'))
     return [*groups, ('in all', rows)]
@@ -417,12 +402,12 @@ def evolution_rows(
 
 def evolution_text(evolution: Any, color: bool = False, width: int = 100) -> str:
     "A probe-and-repair cycle as plain text."
-    lines = [printable(f'session {evolution.session}: {evolution.headline}')]
+    groups = []
     for title, rows in evolution_rows(evolution):
-        lines += ['', title] if title != 'in all' else ['']
-        for row in rows:
-            lines += _row_text(replace(row, hits=()), color, max(width, 40))
-    return '\n'.join(lines)
+        rows = [replace(row, hits=()) for row in rows]
+        groups.append(('' if title == 'in all' else title, rows))
+    headline = printable(f'session {evolution.session}: {evolution.headline}')
+    return '\n'.join([headline, *_group_text(groups, color, max(width, 40))])
 
 
 def evolution_html(evolution: Any) -> str:
@@ -445,45 +430,28 @@ _PAGE = """
 .memnb section{margin-top:3.2rem;border-top:2px solid var(--line);padding-top:1.2rem}
 .memnb section>div{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(26rem,100%),1fr));gap:1.2rem;margin-top:1rem}
 .memnb article{align-self:start;border:1px solid var(--line);border-radius:8px;padding:1rem 1.2rem} .memnb article h3{font-size:.95em}
-.memnb table{border-collapse:collapse;width:100%;table-layout:fixed;font-size:.95em} .memnb thead th:first-child{width:34%}
-.memnb :is(th,td){text-align:left;vertical-align:top;padding:.45em 1em .45em 0;border-bottom:1px solid var(--line)}
 """
 
 
 def report_html(
     traces: Iterable[Trace],
     title: str,
-    notes: Mapping[
-        str, str
-    ] = {},  # question -> a line to show under it, such as the expected answer
+    notes: Mapping[str, str] = {},  # question -> a line under it, such as the expected answer
 ) -> str:
-    "One self-contained page: an index of the questions with each method's answer, then every trace."
+    "One self-contained page: a list of the questions, then each with the traces of its methods side by side."
     groups: dict[str, list[Trace]] = {}
     for trace in traces:
         groups.setdefault(trace.question, []).append(trace)
-    methods = list(
-        dict.fromkeys((trace.method, trace.model) for group in groups.values() for trace in group)
-    )
-    head = ''.join(
-        f'<th>{safe(method)}<br><small>{safe(model)}</small></th>' for method, model in methods
-    )
-    lines = sections = ''
+    index = sections = ''
     for number, (question, group) in enumerate(groups.items(), 1):
-        lines += f'<tr><td><a href="#q{number}">{safe(question)}</a></td>'
-        for method in methods:
-            answers = [
-                trace.answer or 'no answer'
-                for trace in group
-                if (trace.method, trace.model) == method
-            ]
-            lines += f'<td>{safe(" / ".join(answers))}</td>'
-        lines += '</tr>'
-        note = f'<p class="quiet">{safe(notes[question])}</p>' if question in notes else ''
+        index += f'<li><a href="#q{number}">{safe(question)}</a></li>'
         articles = ''.join(_article(trace, trace.method) for trace in group)
-        sections += f'<section id="q{number}"><h2>{safe(question)}</h2>{note}<div>{articles}</div></section>'
-    index = f'<table><thead><tr><th>Question</th>{head}</tr></thead><tbody>{lines}</tbody></table>'
+        sections += (
+            f'<section id="q{number}"><h2>{safe(question)}</h2>'
+            f'<p class="quiet">{safe(notes.get(question, ""))}</p><div>{articles}</div></section>'
+        )
     return (
-        f'<!doctype html><html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
+        '<!doctype html><html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
         f'<title>{safe(title)}</title><style>{STYLE}{_PAGE}</style></head><body><main class="memnb"><h1>{safe(title)}</h1>'
-        f'{index}{sections}</main></body></html>\n'
+        f'<ol>{index}</ol>{sections}</main></body></html>\n'
     )

@@ -107,38 +107,18 @@ def write_source(
     (folder / 'api').mkdir(parents=True)
     (folder / 'conf.py').write_text(_CONF)
     for path in paths:
-        notebook = json.loads((nbs / path).read_text(encoding='utf-8'))
-        page = json.dumps(_page(notebook, names, len(path.parts) - 1))
+        text = (nbs / path).read_text(encoding='utf-8')
+        page = json.dumps(_page(json.loads(text), names, len(path.parts) - 1))
         (folder / path).parent.mkdir(exist_ok=True)
         (folder / path).write_text(page, encoding='utf-8')
-        if module := re.search(
-            r'"#\| default_exp ([\w.]+)', (nbs / path).read_text(encoding='utf-8')
-        ):
+        if module := re.search(r'"#\| default_exp ([\w.]+)', text):
             title = f'memnb.{module[1]}'
-            lines = [
-                title,
-                '=' * len(title),
-                '',
-                f'Taught in :doc:`/{path.with_suffix("").as_posix()}`.',
-                '',
-                f'.. automodule:: {title}',
-                '   :members:',
-                '',
-            ]
-            (folder / 'api' / f'{title}.rst').write_text('\n'.join(lines))
+            taught = f'Taught in :doc:`/{path.with_suffix("").as_posix()}`.'
+            lines = f'{title}\n{"=" * len(title)}\n\n{taught}\n\n.. automodule:: {title}\n   :members:\n'
+            (folder / 'api' / f'{title}.rst').write_text(lines)
     index = json.loads((folder / 'index.ipynb').read_text())
     for chapter in [*sorted({path.parts[0] for path in paths if len(path.parts) > 1}), 'api']:
-        tree = '\n'.join(
-            [
-                '```{toctree}',
-                ':hidden:',
-                ':glob:',
-                f':caption: {chapter}',
-                '',
-                f'{chapter}/*',
-                '```',
-            ]
-        )
+        tree = f'```{{toctree}}\n:hidden:\n:glob:\n:caption: {chapter}\n\n{chapter}/*\n```'
         index['cells'].append({'cell_type': 'markdown', 'metadata': {}, 'source': tree})
     (folder / 'index.ipynb').write_text(json.dumps(index))
 
@@ -155,18 +135,8 @@ def build_site(
         )
     with tempfile.TemporaryDirectory(prefix='memnb-site-') as place:
         write_source(Path(place) / 'source', nbs)
-        command = [
-            sys.executable,
-            '-m',
-            'sphinx',
-            '-q',
-            '-j',
-            'auto',
-            '-d',
-            f'{place}/trees',
-            f'{place}/source',
-            str(out),
-        ]
+        where = ['-d', f'{place}/trees', f'{place}/source', str(out)]
+        command = [sys.executable, '-m', 'sphinx', '-q', '-j', 'auto', *where]
         done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
         raise RuntimeError(f'sphinx: {done.stderr.strip()[-500:]}')

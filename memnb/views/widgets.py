@@ -5,45 +5,30 @@
 # %% ../../nbs/8_use/05_widgets.ipynb #fe51028f
 from __future__ import annotations
 
-import base64
-import io
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import ipywidgets
 
 from ..core.conversation import Conversation, Question, Session
-from ..core.roles import Call, LM, Role, RuleLM, Usage
-from ..core.trace import StateStep, Trace
+from ..core.roles import ANSWER, Call, LM, Role, RuleLM, Usage
+from ..core.trace import count_of, StateStep, Trace
 from ..evaluation.experiment import DryRunLM, UsageCounter
 from ..evaluation.judge import must_refuse, refusal_rule, strict_rule
-from ..evaluation.registry import choose_methods, METHODS
+from ..evaluation.registry import choose_methods, Memory, METHODS
 from ..memma.bank import MemoryBank
 from ..memma.construction import construct
-from ..memma.probe_repair import damage, Evolution, evolve, FAULTS, Repair
-from ..memma.prompts import Probe, REPAIR, RepairReply
+from ..memma.probe_repair import damage, Evolution, evolve
+from ..memma.prompts import REPAIR, RepairReply
 from ..memma.retrieval import Coordinated
 from ..memr3.router import ACTIONS, route, RouterLimits
-from memnb.mragent.separation import (
-    best_passive_error,
-    equation_19,
-    follower_error,
-    LeafLabels,
-    NeedleTree,
-    passive_errors,
-    random_passive_error,
-)
-from .html import fold, framed, Row, rows_html, safe, story_of, tags
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from .html import evolution_rows, framed, Row, rows_html, safe, story_of
 
 # %% auto #0
-__all__ = ['LABEL_LAWS', 'figure_html', 'explore', 'moment_html', 'trace_stepper', 'tracker_html', 'tracker_board', 'router_html',
-           'router_explorer', 'RepairScene', 'probe_html', 'probe_board', 'compare_html', 'compare_board',
-           'separation_figure', 'separation_slider']
+__all__ = ['explore', 'moment_html', 'trace_stepper', 'tracker_html', 'tracker_board', 'router_html', 'router_explorer',
+           'probe_html', 'probe_board', 'compare_html', 'compare_board']
 
 # %% ../../nbs/8_use/05_widgets.ipynb #6ee0c4db
 _TABLE_STYLE = """<style>
@@ -55,21 +40,8 @@ _TABLE_STYLE = """<style>
 </style>"""
 
 
-def figure_html(
-    figure: Figure,
-    alt: str = '',  # what it shows, in words
-) -> str:
-    """Return a matplotlib figure as an HTML image that contains its data."""
-    data = io.BytesIO()
-    figure.savefig(data, format='png', dpi=72, bbox_inches='tight', metadata={'Software': None})
-    encoded = base64.b64encode(data.getvalue()).decode()
-    return f'<img alt="{safe(alt)}" style="max-width:100%" src="data:image/png;base64,{encoded}">'
-
-
 def explore(
-    view: Callable[
-        ..., Any
-    ],  # from the values of the controls, by name, to HTML or to a matplotlib figure
+    view: Callable[..., str],  # from the values of the controls, by name, to HTML
     **controls: ipywidgets.ValueWidget,
 ) -> ipywidgets.VBox:
     """Return controls above the view of their values; a change of a control shows it anew."""
@@ -77,8 +49,7 @@ def explore(
 
     def refresh(change: Any = None) -> None:
         try:
-            picture = view(**{name: control.value for name, control in controls.items()})
-            body = picture if isinstance(picture, str) else figure_html(picture)
+            body = view(**{name: control.value for name, control in controls.items()})
         except Exception as error:
             body = f'<p role="alert"><b>{safe(type(error).__name__)}:</b> {safe(str(error))}</p>'
         shown.value = framed(_TABLE_STYLE + body)
@@ -103,8 +74,12 @@ def _table(head: Iterable[str], rows: Iterable[Iterable[str]], caption: str = ''
 _WIDE = {'description_width': 'initial'}
 
 
-def _menu(label: str, options: Any, value: Any) -> ipywidgets.Dropdown:
-    return ipywidgets.Dropdown(options=options, value=value, description=label, style=_WIDE)
+def _menu(label: str, options: Any) -> ipywidgets.Dropdown:
+    return ipywidgets.Dropdown(options=options, description=label, style=_WIDE)
+
+
+def _question_menu(questions: Sequence[Question]) -> ipywidgets.Dropdown:
+    return _menu('Question', [(one.text, place) for place, one in enumerate(questions)])
 
 
 def _slider(label: str, value: int, low: int, high: int) -> ipywidgets.IntSlider:
@@ -131,15 +106,11 @@ def moment_html(
     )
 
 
-def trace_stepper(
-    trace: Trace,
-    step: int = 1,
-    interval: int = 1500,  # milliseconds between two moments when it plays
-) -> ipywidgets.VBox:
+def trace_stepper(trace: Trace) -> ipywidgets.VBox:
     """Return a widget that steps through a trace with a slider, or plays it."""
     last = max(len(story_of(trace)), 1)
-    slider = _slider('Step', step, 1, last)
-    play = ipywidgets.Play(value=step, min=1, max=last, interval=interval)
+    slider = _slider('Step', 1, 1, last)
+    play = ipywidgets.Play(value=1, min=1, max=last, interval=1500)
     ipywidgets.link((play, 'value'), (slider, 'value'))
     return ipywidgets.VBox([play, explore(partial(moment_html, trace), step=slider)])
 
@@ -158,16 +129,6 @@ def _state_marks(states: Sequence[StateStep]) -> dict[str, list[str]]:
     return marks
 
 
-def _turn_html(conversation: Conversation, turn: str) -> str:
-    """A turn among those said before and after it in its session."""
-    session = conversation.session_of(turn)
-    place = [one.id for one in session.turns].index(turn)
-    lines = ''
-    for one in session.turns[max(0, place - 2) : place + 3]:
-        lines += f'<li>{tags([one.id])} {safe(one.speaker)}: {safe(one.content)}</li>'
-    return f'<h4>Session {safe(session.id)}, {safe(session.time or "no date")}</h4><ol>{lines}</ol>'
-
-
 def _states(trace: Trace) -> list[StateStep]:
     return [step for step in trace.steps if isinstance(step, StateStep)]
 
@@ -175,8 +136,6 @@ def _states(trace: Trace) -> list[StateStep]:
 def tracker_html(
     trace: Trace,
     state: int = 1,  # the place among the states, from 1
-    conversation: Conversation | None = None,  # where the turn is read
-    turn: str = '',  # the turn that is shown; '': none
 ) -> str:
     """Return evidence and gaps over the rounds of a trace, then one state in full, as HTML."""
     states = _states(trace)
@@ -187,34 +146,28 @@ def tracker_html(
         marks[state - 1] = f'<td class="now">{marks[state - 1]}</td>'
         rows.append([kind, safe(text), *marks])
     table = _table(['', 'round', *(str(one.iteration) for one in states)], rows)
-    shown = [Row('evidence', one.text, ids=tuple(one.sources), tone='gain') for one in now.evidence]
+    shown = []
+    for bullet in now.evidence:
+        seen = tuple(filter(None, map(trace.seen, bullet.sources)))
+        shown.append(Row('evidence', bullet.text, ids=bullet.sources, tone='gain', hits=seen))
     shown += [Row('closed', one, tone='gain') for one in now.closed]
     shown += [Row('gap', one, tone='gap') for one in now.gaps]
-    said = _turn_html(conversation, turn) if conversation and turn else ''
     return (
         f'<h3>{safe(trace.question)}</h3>{table}<p class="quiet">+ gained, ● known, ? open, ✓ closed</p>'
-        f'<h4>Round {now.iteration}</h4>{rows_html(shown)}{said}'
+        f'<h4>Round {now.iteration}</h4>{rows_html(shown)}'
     )
 
 
 def tracker_board(
     trace: Trace,  # of a loop that keeps a state of evidence and gaps
-    conversation: Conversation
-    | None = None,  # where turns are read; None: only their ids are shown
 ) -> ipywidgets.VBox:
     """Return a widget over the states of a trace. A ValueError where it has none."""
-    states = _states(trace)
-    if not states:
+    count = len(_states(trace))
+    if not count:
         raise ValueError(
             f'{trace.method}: expected a trace with states of evidence and gaps, got none'
         )
-    controls = {'state': _slider('State', 1, 1, len(states))}
-    if conversation:
-        sources = dict.fromkeys(
-            source for bullet in states[-1].evidence for source in bullet.sources
-        )
-        controls['turn'] = _menu('Turn', [('none', ''), *zip(sources, sources)], '')
-    return explore(partial(tracker_html, trace, conversation=conversation), **controls)
+    return explore(partial(tracker_html, trace), state=_slider('State', 1, 1, count))
 
 # %% ../../nbs/8_use/05_widgets.ipynb #d9cc01a0
 _LETTERS = {'answer': 'A', 'reflect': 'F', 'retrieve': 'R'}
@@ -230,18 +183,7 @@ def router_html(
     released: bool = False,  # the rules of the published code
 ) -> str:
     """Return the router's decision and its truth table as HTML."""
-
-    def decide(iteration: int, streak: int, hits: bool) -> Any:
-        limits = RouterLimits(budget, cap)
-        return route(
-            proposed,
-            iteration=iteration,
-            retrieved=int(hits),
-            reflect_streak=streak,
-            limits=limits,
-            released=released,
-        )
-
+    decide = partial(route, proposed, limits=RouterLimits(budget, cap), released=released)
     tables = ''
     columns = range(1, max(budget, iteration) + 1)
     for some, caption in ((True, 'snippets came back'), (False, 'nothing came back')):
@@ -249,13 +191,13 @@ def router_html(
         for row in range(max(cap + 1, streak) + 1):
             cells = [str(row)]
             for column in columns:
-                decision = decide(column, row, some)
+                decision = decide(iteration=column, retrieved=int(some), reflect_streak=row)
                 letter = _LETTERS[decision.action] if decision.forced else '–'
                 now = ' now' if (column, row, some) == (iteration, streak, hits) else ''
                 cells.append(f'<td class="{letter}{now}">{letter}</td>')
             rows.append(cells)
         tables += _table(['streak \\ iteration', *map(str, columns)], rows, caption)
-    decision = decide(iteration, streak, hits)
+    decision = decide(iteration=iteration, retrieved=int(hits), reflect_streak=streak)
     why = 'forced, whatever is proposed' if decision.forced else 'free: the proposal counts'
     return (
         f'<p class="answer"><b>{decision.action}</b></p><p>{safe(decision.reason)} ({why})</p>'
@@ -273,362 +215,178 @@ def router_explorer() -> ipywidgets.VBox:
         streak=_slider('Streak', 0, 0, 6),
         cap=_slider('Cap', 1, 1, 4),
         hits=_box('snippets came back', True),
-        proposed=_menu('Proposed', ACTIONS, 'retrieve'),
+        proposed=_menu('Proposed', ACTIONS),
         released=_box('published code'),
     )
 
 # %% ../../nbs/8_use/05_widgets.ipynb #caf40749
 _DAMAGES = {
-    'nothing': '',
-    'names and numbers': 'names',
     'all words but the first': 'blur',
+    'names and numbers': 'names',
     'whole entries': 'cluster',
-}
-_FAULT_WORDS = {
-    'missing': 'the memory does not have it',
-    'not retrieved': 'the memory has it and did not find it',
-    'not answered': 'the memory found it and the answer missed it',
+    'nothing': '',
 }
 _PROBES = 6
+_ALL = frozenset(range(_PROBES))
 
 
 class _ChoosingLM(LM):
-    """The rules, except that a probe whose repair was rejected gets none."""
+    """The rules, except that only the repairs of accepted probes are proposed."""
 
     name = 'rules with accepted repairs'
 
-    def __init__(self, rejected: Collection[Probe]):
-        self.rejected = rejected
+    def __init__(self, accepted: Collection[int]):
+        self.accepted = accepted
+        self.questions: list[str] = []  # of the probes, in order
 
     def call(self, role: Role, /, **inputs: Any) -> Call:
-        """Reply by the rules, or NOOP for a rejected repair."""
+        """Reply by the rules, or NOOP for a repair that is not accepted."""
         call = RuleLM().call(role, **inputs)
-        if role is REPAIR and inputs['probe'] in self.rejected:
-            return replace(call, reply=RepairReply(op='NOOP', reason='rejected'))
+        if role is ANSWER:
+            self.questions.append(inputs['question'])
+        elif role is REPAIR:
+            place = self.questions.index(inputs['probe'].question)
+            if place not in self.accepted:
+                return replace(call, reply=RepairReply(op='NOOP', reason='not accepted'))
         return call
 
 
-@dataclass(frozen=True)
-class RepairScene:
-    """A session whose memory was damaged, and the repairs that are accepted."""
-
-    session: Session
-    speakers: tuple[str, ...]
-    kind: str = 'blur'  # the damage, a key of FAULTS; '': none
-    seed: int = 1
-    accepted: frozenset[int] | None = frozenset()  # places of probes; None: all
-
-    @property
-    def proposals(self) -> dict[int, Repair]:
-        """The repairs that can be accepted, by the place of their probe."""
-        evolution, _ = _repaired(replace(self, accepted=None))
-        failed = [place for place, probe in enumerate(evolution.before) if not probe.passed]
-        return {
-            place: repair
-            for place, repair in zip(failed, evolution.repairs)
-            if repair.fact is not None
-        }
-
-
 @lru_cache(maxsize=64)
-def _repaired(scene: RepairScene) -> tuple[Evolution, MemoryBank]:
-    """The report of probing and repairing, and the memory afterwards."""
-    rejected = []
-    if scene.accepted is not None:
-        tested = _repaired(replace(scene, accepted=None))[0].before
-        rejected = [one.probe for place, one in enumerate(tested) if place not in scene.accepted]
+def _repaired(
+    session: Session,
+    speakers: tuple[str, ...],
+    kind: str,  # the damage, a key of FAULTS; '': none
+    accepted: frozenset[int],
+) -> tuple[Evolution, MemoryBank]:
+    """The report of probing and repairing the damaged memory of a session, and the memory afterwards."""
     bank = MemoryBank()
-    construct(bank, scene.session, speakers=scene.speakers)
-    if scene.kind in FAULTS:
-        damage(bank, [entry.id for entry in bank], scene.kind, 0.7, str(scene.seed), scene.speakers)
-    evolution = evolve(
-        bank, scene.session, _ChoosingLM(rejected), probes=_PROBES, speakers=scene.speakers
-    )
-    return evolution, bank
+    construct(bank, session, speakers=speakers)
+    if kind:
+        damage(bank, [entry.id for entry in bank], kind, 0.7, '1', speakers)
+    lm = _ChoosingLM(accepted)
+    return evolve(bank, session, lm, probes=_PROBES, speakers=speakers), bank
 
 
-@lru_cache(maxsize=256)
-def _later_answer(scene: RepairScene, question: Question) -> tuple[str | None, bool]:
-    """What the memory of a scene answers to a question, and whether that is right by the strict rule."""
-    answer = Coordinated(_repaired(scene)[1], speakers=scene.speakers).ask(question.text).answer
-    return answer, strict_rule(question.text, [question.answer or ''], answer or '')['correct']
-
-# %% ../../nbs/8_use/05_widgets.ipynb #a062d16b
-def _entries(scene: RepairScene, accepted: frozenset[int] | None) -> dict[str, str]:
-    """The texts of the memory after some repairs, by the id of the entry."""
-    return {entry.id: entry.text for entry in _repaired(replace(scene, accepted=accepted))[1]}
-
-
-def _proposal_html(scene: RepairScene, place: int, repair: Repair) -> str:
-    """A repair: what it changes, the turns it rests on, and whether it was accepted."""
-    change = f'SKIP: {safe(repair.reason)}'
-    if repair.writes:
-        old = _entries(scene, frozenset()).get(repair.entry, '')
-        new = _entries(scene, None).get(repair.entry, repair.fact.text)
-        name = 'ADD' if repair.action == 'INSERT' else 'UPDATE'
-        change = f'{name} {safe(repair.entry)} <del>{safe(old)}</del> <ins>{safe(new)}</ins>'
-    choice = 'accepted' if place in (scene.accepted or ()) else 'rejected'
-    return f'<p><b>repair, {choice}:</b> {change} {tags(repair.fact.sources)}</p>'
+def _later_row(label: str, bank: MemoryBank, speakers: tuple[str, ...], question: Question) -> Row:
+    """What a memory answers to a question, and whether that is right by the strict rule."""
+    answer = Coordinated(bank, speakers=speakers).ask(question.text).answer
+    if strict_rule(question.text, [question.answer or ''], answer or '')['correct']:
+        return Row(label, f'✓ right: {answer}', tone='gain')
+    return Row(label, f'✗ wrong: {answer}', tone='gap')
 
 
 def probe_html(
-    scene: RepairScene,
+    session: Session,
+    speakers: tuple[str, ...],
     question: Question,  # asked later
+    kind: str = 'blur',  # the damage, a key of FAULTS; '': none
+    accepted: Collection[int] = (),  # places of probes, from 0
 ) -> str:
-    """Return the probes of a scene, their repairs and a later question as HTML."""
-    evolution, proposals = _repaired(scene)[0], scene.proposals
-    accepted = proposals if scene.accepted is None else proposals.keys() & scene.accepted
-    passed, after = evolution.passed
-    summary = (
-        f'{passed} of {len(evolution.before)} probes passed; '
-        f'{after} with {len(accepted)} of {len(proposals)} repairs accepted'
-    )
-    undone = (
-        f'<p role="alert"><b>Taken back:</b> {safe(evolution.taken_back)}</p>'
-        if evolution.taken_back
-        else ''
-    )
-    damaged = replace(scene, accepted=frozenset())
-    rows = []
-    for label, version in (
-        ('as written', replace(damaged, kind='')),
-        ('damaged', damaged),
-        ('now', scene),
-    ):
-        answer, right = _later_answer(version, question)
-        rows.append(
-            Row(
-                label,
-                f'{"✓ right" if right else "✗ wrong"}: {answer}',
-                tone='gain' if right else 'gap',
-            )
-        )
-    head = f'Asked later: {safe(question.text)} (expected: {safe(question.answer or "")})'
-    parts = f'<h4>{head}</h4>{rows_html(rows)}'
-    for place, (before, now) in enumerate(zip(evolution.before, evolution.after)):
-        rows = []
-        for label, one in (('before', before), ('now', now)):
-            outcome = f'{"✓ passed" if one.passed else "✗ failed"}: {one.answer}'
-            rows.append(
-                Row(
-                    label,
-                    outcome,
-                    _FAULT_WORDS.get(one.fault, ''),
-                    tone='gain' if one.passed else 'gap',
-                )
-            )
-        repair = _proposal_html(scene, place, proposals[place]) if place in proposals else ''
-        head = f'Probe {place + 1}: {safe(before.probe.question)} (expected: {safe(before.probe.answer)})'
-        parts += f'<h4>{head}</h4>{rows_html(rows)}{repair}'
+    """Return a later question, then the probes of a session and their repairs, as HTML."""
+    proposed, _ = _repaired(session, speakers, kind, _ALL)
+    evolution, bank = _repaired(session, speakers, kind, frozenset(accepted))
+    later = [
+        _later_row(
+            'damaged', _repaired(session, speakers, kind, frozenset())[1], speakers, question
+        ),
+        _later_row('now', bank, speakers, question),
+    ]
+    repairs = []
+    for made, offered in zip(evolution.repairs, proposed.repairs):
+        offered = replace(offered, action=f'not accepted: {offered.action}')
+        repairs.append(made if made.fact else offered)
+    groups = ''
+    for title, rows in evolution_rows(replace(evolution, repairs=tuple(repairs))):
+        groups += f'<h4>{title.capitalize()}</h4>{rows_html(rows)}'
+    expected = f'{safe(question.text)} (expected: {safe(question.answer or "")})'
     return (
-        f'<h3>Session {safe(scene.session.id)}: probe and repair</h3><p class="answer">{summary}</p>'
-        f'{undone}{parts}'
+        f'<h3>Session {safe(session.id)}: probe and repair</h3><p class="answer">{evolution.headline}</p>'
+        f'<h4>Asked later: {expected}</h4>{rows_html(later)}{groups}'
     )
 
 
 def probe_board(
     conversation: Conversation,
-    session: int = 4,  # its place
-    questions: Sequence[
-        Question
-    ] = (),  # asked later; default: the questions whose evidence is in this session
+    session: int,  # its place
+    questions: Sequence[Question],  # asked later
 ) -> ipywidgets.VBox:
-    """Return a widget that damages the memory of a session and accepts or rejects each repair. A ValueError without questions."""
-    where = conversation.sessions[session]
-    turns = {turn.id for turn in where.turns}
-    inside = [
-        one
-        for one in conversation.questions
-        if one.answer and one.evidence and turns.issuperset(one.evidence)
-    ]
-    asked = list(questions) or inside
-    if not asked:
-        raise ValueError(
-            f'session {where.id}: expected a question whose evidence is in it, got none; give some with questions='
-        )
+    """Return a widget that damages the memory of a session and accepts or rejects each repair."""
 
-    def view(kind: str, seed: int, question: int, **accept: bool) -> str:
-        accepted = frozenset(place for place in range(_PROBES) if accept[f'probe_{place}'])
-        return probe_html(
-            RepairScene(where, conversation.speakers, kind, seed, accepted), asked[question]
-        )
+    def view(kind: str, question: int, **boxes: bool) -> str:
+        accepted = [place for place in _ALL if boxes[f'probe_{place}']]
+        where = conversation.sessions[session]
+        return probe_html(where, conversation.speakers, questions[question], kind, accepted)
 
-    boxes = {
-        f'probe_{place}': _box(f'accept the repair of probe {place + 1}')
-        for place in range(_PROBES)
-    }
+    boxes = {f'probe_{place}': _box(f'accept the repair of probe {place + 1}') for place in _ALL}
     return explore(
         view,
-        kind=_menu('Damage', _DAMAGES, 'blur'),
-        seed=_slider('Seed', 1, 0, 9),
-        question=_menu('Question', [(one.text, place) for place, one in enumerate(asked)], 0),
+        kind=_menu('Damage', _DAMAGES),
+        question=_question_menu(questions),
         **boxes,
     )
 
 # %% ../../nbs/8_use/05_widgets.ipynb #596ee691
 @lru_cache(maxsize=16)
-def _built(conversation: Conversation, memory: str) -> tuple[Any, Usage]:
+def _built(conversation: Conversation, memory: Memory) -> tuple[Any, Usage]:
     """A memory of the registry and the cost of building it; methods with the same memory share it."""
     lm = UsageCounter(DryRunLM())
-    kind = next(method.memory for method in METHODS.values() if method.memory.name == memory)
-    return kind.build(conversation, lm), lm.total
+    return memory.build(conversation, lm), lm.total
 
 
 @lru_cache(maxsize=1024)
 def _asked(conversation: Conversation, method: str, question: str, budget: int) -> Trace:
-    memory, _ = _built(conversation, METHODS[method].memory.name)
+    memory, _ = _built(conversation, METHODS[method].memory)
     turns = budget if METHODS[method].budgeted else None
     return METHODS[method].loop(memory, conversation, DryRunLM(), turns).ask(question, budget=turns)
 
 
-def _is_right(question: Question, answer: str | None) -> bool | None:
-    """Whether an answer is right by the strict rule; None where the right answer is not known."""
+def _is_right(question: Question, answer: str) -> bool:
+    """Whether an answer is right by the strict rule."""
     if must_refuse(question):
-        return refusal_rule(question.text, [], answer or '')['correct']
-    golds = [gold for gold in (question.answer, *question.aliases) if gold]
-    return strict_rule(question.text, golds, answer or '')['correct'] if golds else None
+        return refusal_rule(question.text, [], answer)['correct']
+    golds = [question.answer or '', *question.aliases]
+    return strict_rule(question.text, golds, answer)['correct']
 
 
 def compare_html(
     conversation: Conversation,
-    question: Question,
+    question: Question,  # whose answer is known
     budget: int,  # turns that may be read
     methods: Sequence[str],  # keys of METHODS
 ) -> str:
-    """Return a table of what each method did with a question, as HTML."""
-    rows, right = [], 0
+    """Return what each method did with a question, with its cost and its trace to unfold, as HTML."""
+    rows = []
     for method in methods:
         trace = _asked(conversation, method, question.text, budget)
-        correct = _is_right(question, trace.answer)
-        right += correct is True
-        mark = {True: '<b>✓ right:</b> ', False: '<b>✗ wrong:</b> ', None: ''}[correct]
-        failed = f'<br>failed: {safe(trace.error)}' if trace.error else ''
-        found = [turn for turn in question.evidence if turn in trace.read]
-        _, building = _built(conversation, METHODS[method].memory.name)
-        rows.append(
-            [
-                safe(method),
-                f'{mark}{safe(trace.answer or "no answer")}{failed}',
-                f'{len(found)} of {len(question.evidence)} {tags(found)}',
-                str(len(trace.read)),
-                str(trace.total.calls),
-                f'{trace.total.prompt_tokens:,}',
-                f'{building.prompt_tokens:,}',
-            ]
+        _, building = _built(conversation, METHODS[method].memory)
+        found = tuple(turn for turn in question.evidence if turn in trace.read)
+        right = _is_right(question, trace.answer or '')
+        note = (
+            f'{len(found)} of {count_of(len(question.evidence), "gold turn")} among {len(trace.read)} read; '
+            f'{count_of(trace.total.calls, "call")}, {trace.total.prompt_tokens:,} prompt tokens, '
+            f'and {building.prompt_tokens:,} to build the memory'
         )
-    refuse = must_refuse(question)
-    known = refuse or question.answer
-    summary = f'{right} of {len(rows)} are right' if known else 'the right answer is not known'
-    expected = 'that it was never said' if refuse else question.answer or 'not known'
-    table = _table(
-        [
-            'method',
-            'answer',
-            'gold turns',
-            'turns read',
-            'calls',
-            'prompt tokens',
-            'tokens to build',
-        ],
-        rows,
-    )
+        answer = f'{"✓ right" if right else "✗ wrong"}: {trace.answer or trace.error}'
+        tone = 'gain' if right else 'gap'
+        pages = (('the trace', trace.to_text()),)
+        rows.append(Row(method, answer, note, found, tone, pages=pages))
+    expected = 'that it was never said' if must_refuse(question) else question.answer
     return (
-        f'<h3>{safe(question.text)}</h3><p>expected: {safe(expected)}</p>'
-        f'<p class="quiet">With at most {budget} turns {summary}.</p>{table}'
+        f'<h3>{safe(question.text)}</h3>'
+        f'<p>expected: {safe(expected)}; at most {budget} turns are read</p>{rows_html(rows)}'
     )
 
 
 def compare_board(
     conversation: Conversation,
     questions: Sequence[Question] = (),  # default: those of the conversation
-    methods: Sequence[str] = tuple(
-        name for name in METHODS if name not in ('rag-cot-rag', 'self-rag')
-    ),
-    budgets: Sequence[int] = (3, 5, 7, 10, 15, 25, 40),  # turns
+    methods: Sequence[str] = ('rag', 'memr3', 'remem', 'mragent', 'memma', 'full-context'),
 ) -> ipywidgets.VBox:
-    """Return a widget that compares methods on a question; below the table, the trace of one of them. A ValueError for an unknown method."""
+    """Return a widget that compares methods on a question. A ValueError for an unknown method."""
     names = [method.name for method in choose_methods(methods)]
-    asked = tuple(questions) or conversation.questions
-    if not asked or not budgets or min(budgets) < 1:
-        raise ValueError(
-            f'expected questions and budgets from 1, got {len(asked)} questions and budgets {tuple(budgets)}'
-        )
+    asked = questions or conversation.questions
 
-    def view(question: int, budget: int, method: str) -> str:
-        trace = _asked(conversation, method, asked[question].text, budget)
-        story = ''.join(f'<h4>{safe(title)}</h4>{body}' for title, body in story_of(trace))
-        return compare_html(conversation, asked[question], budget, names) + fold(
-            f'the trace of {safe(method)}', story
-        )
+    def view(question: int, budget: int) -> str:
+        return compare_html(conversation, asked[question], budget, names)
 
-    return explore(
-        view,
-        question=_menu('Question', [(one.text, place) for place, one in enumerate(asked)], 0),
-        budget=_menu('Turns', list(budgets), budgets[min(1, len(budgets) - 1)]),
-        method=_menu('Show the trace of', names, names[0]),
-    )
-
-# %% ../../nbs/8_use/05_widgets.ipynb #05b95c2d
-LABEL_LAWS = {
-    'fair coin, other leaves blank': LeafLabels((0.5, 0.5)),
-    'fair coin, other leaves labelled': LeafLabels((0.5, 0.5), (0.5, 0.5)),
-    'nine to one, other leaves blank': LeafLabels((0.9, 0.1)),
-    'nine to one, other leaves labelled': LeafLabels((0.9, 0.1), (0.9, 0.1)),
-    'four answers alike, other leaves blank': LeafLabels((0.25,) * 4),
-}
-
-
-@lru_cache(maxsize=64)
-def _error_curves(tree: NeedleTree) -> dict[str, list[float]]:
-    """The exact errors on a tree for the budgets T = 1, 2, … up to 9, by the kind of reader."""
-    budgets = range(1, min(tree.depth + 3, tree.nodes, 9) + 1)
-    shape = {'branching': tree.branching, 'depth': tree.depth}
-    if tree.labels.distractors is None:
-        best = [
-            best_passive_error(prior=tree.labels.answer, budget=budget, **shape)
-            for budget in budgets
-        ]
-    else:
-        best = [passive_errors(tree, budget)[0].error for budget in budgets]
-    return {
-        'random passive': [random_passive_error(tree, budget) for budget in budgets],
-        'best passive': best,
-        'equation 19': [equation_19(budget, tree.labels.answer, **shape) for budget in budgets],
-        'active': [follower_error(tree, budget) for budget in budgets],
-    }
-
-
-def separation_figure(
-    depth: int = 4,  # at most 3 where the other leaves are labelled: all sets of nodes are enumerated there
-    branching: int = 2,
-    labels: str = 'fair coin, other leaves blank',  # a key of LABEL_LAWS
-) -> Figure:
-    """Return the errors on one tree against the budget as a figure."""
-    from matplotlib.figure import Figure
-
-    law = LABEL_LAWS[labels]
-    tree = NeedleTree(depth if law.distractors is None else min(depth, 3), law, branching)
-    figure = Figure(figsize=(7, 3.5))
-    axes = figure.subplots()
-    for name, errors in _error_curves(tree).items():
-        axes.plot(
-            range(1, len(errors) + 1), errors, ':' if name == 'equation 19' else 'o-', label=name
-        )
-    axes.axvline(tree.depth + 1, color='grey', linestyle=':')
-    axes.set(
-        xlabel='nodes read (T); dotted: depth + 1',
-        ylabel='error',
-        title=f'depth {tree.depth}, branching {branching}, {labels}',
-    )
-    axes.legend()
-    return figure
-
-
-def separation_slider() -> ipywidgets.VBox:
-    """Return a widget over depth, branching and labels of the needle tree."""
-    return explore(
-        separation_figure,
-        depth=_slider('Depth', 4, 1, 6),
-        branching=_slider('Branching', 2, 2, 3),
-        labels=_menu('Labels', list(LABEL_LAWS), next(iter(LABEL_LAWS))),
-    )
+    return explore(view, question=_question_menu(asked), budget=_slider('Turns', 5, 1, 40))

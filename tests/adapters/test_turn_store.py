@@ -8,11 +8,11 @@ from datetime import datetime
 from pathlib import Path
 
 import pytest
-from hypothesis import example, given, settings, strategies as st
+from hypothesis import settings, strategies as st
 from hypothesis.stateful import Bundle, invariant, rule, RuleBasedStateMachine
 from strikes import forked, kill, needs_fork, strike, Struck, watched, Watched
 
-from memnb.adapters.mcp_server import _check_namespace, namespace_of, TurnStore
+from memnb.adapters.mcp_server import TurnStore
 from memnb.core.conversation import Snippet, UnknownTurn
 from memnb.core.storage import MemoryFileError
 from memnb.core.time import TimeSpan
@@ -253,22 +253,3 @@ def test_turns_of_other_types_are_refused(wrong, tmp_path):
         with pytest.raises(ValueError, match='expected'):
             store.remember(**wrong)
         assert store.conversation().turns == ()
-
-
-# ------------------------------------------------------------------ names
-
-@settings(max_examples=300)
-@given(st.text(min_size=1), st.text(min_size=1))
-@example('Claude', 'claude')
-@example('a b', 'a-b')
-@example('x' * 49, 'x' * 50)
-@example('A b', namespace_of('A b'))
-def test_each_client_has_a_name_that_is_safe_and_its_own(one, other):
-    assert _check_namespace(namespace_of(one)) == namespace_of(one)
-    assert (namespace_of(one) == namespace_of(other)) == (one == other)
-
-
-@pytest.mark.parametrize('name', ['', '.', '..', '../x', 'a/b', 'a\\b', 'A', 'a b', '-a', '_', 'a\n', 'a\0', 'x' * 49, 'é', 'a~b', 'C:', 'a.b'])
-def test_what_is_no_name_is_refused(name):
-    with pytest.raises(ValueError, match='namespace: expected'):
-        _check_namespace(name)

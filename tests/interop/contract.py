@@ -6,7 +6,8 @@ A test file of an adapter says how a store of the real library is filled, throug
     test_property = properties_of(MAKERS)
 
 `broken` is a function without arguments that returns an adapter of a store that fails (a closed connection, a dropped
-collection). No property changes a store, so `maker` makes one for the same snippets only once."""
+collection); `keeps` says what the store gives back beside the text. No property changes a store, so `maker` makes one for the
+same snippets only once."""
 import asyncio
 import copy
 import math
@@ -48,7 +49,7 @@ ODD = ['NEAR(concertina lesson, 2) AND NOT "Tobin"', 'text:concertina OR speaker
 QUERIES_ONLY = ['', '   ', 'a\x00b', '\x00', '\u200b', '?']
 
 
-def maker(adapt, broken=None):
+def maker(adapt, broken=None, keeps=('ids', 'scores', 'times', 'fields')):
     """`make` over a function from a list of snippets to an adapter."""
     @cache
     def adapted(snippets):
@@ -56,7 +57,7 @@ def maker(adapt, broken=None):
 
     def make(snippets):
         return adapted(tuple(snippets))
-    make.broken = broken
+    make.broken, make.keeps = broken, keeps
     return make
 
 
@@ -80,25 +81,25 @@ def all_found(store, query=QUESTION, number=len(SNIPPETS)):
     return hits
 
 
-def put_in(hit, store, snippets=SNIPPETS):
+def put_in(hit, make, snippets=SNIPPETS):
     """The snippet that a hit goes back to: by its id, or by its text where the store has no ids."""
-    name = 'id' if store.does['ids'] == 'its own' else 'text'
+    name = 'id' if 'ids' in make.keeps else 'text'
     known = {getattr(snippet, name): snippet for snippet in snippets}
     assert getattr(hit.snippet, name) in known, f'never put in: {hit.snippet}'
     return known[getattr(hit.snippet, name)]
 
 
-def as_kept(snippet, store):
-    """The snippet as the store says that it gives it back."""
-    if store.does['ids'] != 'its own':
+def as_kept(snippet, make):
+    """The snippet as the store gives it back."""
+    if 'ids' not in make.keeps:
         snippet = replace(snippet, id=content_id(snippet.text))
-    return snippet if store.times else replace(snippet, time=None, said=None)
+    return snippet if 'times' in make.keeps else replace(snippet, time=None, said=None)
 
 
-def same_snippet(found, put, store):
-    """What comes back is what was put in, as far as the store claims to keep it."""
-    kept = as_kept(put, store)
-    if store.fields:
+def same_snippet(found, put, make):
+    """What comes back is what was put in, as far as the store keeps it."""
+    kept = as_kept(put, make)
+    if 'fields' in make.keeps:
         assert found == kept
         assert (found.said and found.said.utcoffset()) == (kept.said and kept.said.utcoffset())
         assert all(type(getattr(found, name)) in (str, type(None)) for name in ('id', 'text', 'speaker', 'session'))
@@ -126,8 +127,6 @@ def is_a_retriever(make):
     store = make(SNIPPETS)
     assert isinstance(store, StoreAdapter) and isinstance(store, Retriever) and as_retriever(store) is store
     assert store.kind and isinstance(store.kind, str)
-    assert store.does.keys() == {'ids', 'scores', 'times', 'fields', 'exclude', 'during'}
-    assert all(isinstance(said, str) and said for said in store.does.values())
 
 
 def hits_are_few_distinct_and_best_first(make):
@@ -147,8 +146,8 @@ def what_is_found_was_put_in(make):
     store, seen = make(SNIPPETS), set()
     for query in QUERIES + [snippet.text for snippet in DERIVED]:
         for hit in store.search(query, len(SNIPPETS)):
-            put = put_in(hit, store)
-            same_snippet(hit.snippet, put, store)
+            put = put_in(hit, make)
+            same_snippet(hit.snippet, put, make)
             seen.add(put.id)
     assert seen >= {snippet.id for snippet in DERIVED} | {EVIDENCE}
 
@@ -156,7 +155,7 @@ def what_is_found_was_put_in(make):
 def the_best_hit_fits(make):
     store = make(SNIPPETS)
     found = store.search(TURNS[4].text, 3)
-    assert EVIDENCE in [put_in(hit, store).id for hit in found], f'its own words do not find {EVIDENCE}: {ids(found)}'
+    assert EVIDENCE in [put_in(hit, make).id for hit in found], f'its own words do not find {EVIDENCE}: {ids(found)}'
 
 
 def excluded_never_come_and_others_do(make):
@@ -179,7 +178,7 @@ def during_is_filtering(make):
     everything = all_found(store)
     for span in SPANS:
         for excluded in ((), ids(everything)[:3]):
-            wanted = {hit.snippet.id for hit in everything if passes(as_kept(put_in(hit, store), store), excluded, span)}
+            wanted = {hit.snippet.id for hit in everything if passes(as_kept(put_in(hit, make), make), excluded, span)}
             assert set(ids(store.search(QUESTION, len(SNIPPETS), exclude=excluded, during=span))) == wanted
             few = ids(store.search(QUESTION, 2, exclude=excluded, during=span))
             assert set(few) <= wanted and len(few) == min(2, len(wanted))
@@ -215,9 +214,9 @@ def same_text_twice(make):
     twice = [replace(TURNS[4], id=id, sources=(id,)) for id in ('first', 'second')]
     store = make(twice)
     found = store.search(TURNS[4].text, 5)
-    assert len(found) == (2 if store.does['ids'] == 'its own' else 1)
+    assert len(found) == (2 if 'ids' in make.keeps else 1)
     for hit in found:
-        put_in(hit, store, twice)
+        put_in(hit, make, twice)
 
 
 def odd_texts_neither_fail_nor_inject(make):
@@ -228,7 +227,7 @@ def odd_texts_neither_fail_nor_inject(make):
     for query in ODD + QUERIES_ONLY:
         masked = store.search(query, 3, exclude=[f'odd 0: {ODD[0]:.12}', query], during=SPANS[0])
         for hit in [*store.search(query, 5), *masked]:
-            same_snippet(hit.snippet, put_in(hit, store, SNIPPETS + odd), store)
+            same_snippet(hit.snippet, put_in(hit, make, SNIPPETS + odd), make)
     assert store.search(QUESTION, 20) == before
     for place in (8, 9, 18):  # markup, an injection and an emoji, each beside a word of its own
         assert ODD[place] in [hit.snippet.text for hit in store.search(ODD[place], 12)]
@@ -238,20 +237,18 @@ def its_claims_are_true(make):
     store = make(SNIPPETS)
     everything = all_found(store)
     for hit in everything:
-        assert store.does['ids'] == 'its own' or hit.snippet.id == content_id(hit.snippet.text)
-        assert (hit.score is not None) == (store.does['scores'] == 'its own')
+        assert 'ids' in make.keeps or hit.snippet.id == content_id(hit.snippet.text)
+        assert (hit.score is not None) == ('scores' in make.keeps)
         assert hit.score is None or (type(hit.score) is float and math.isfinite(hit.score))
-        assert store.times or (hit.snippet.time, hit.snippet.said) == (None, None)
-        assert store.fields or (hit.snippet.speaker, hit.snippet.session, hit.snippet.position) == (None, None, None)
-    assert not store.times or any(hit.snippet.day for hit in everything)
-    assert store.times or store.search(QUESTION, 5, during=SPANS[0]) == []
+        assert 'times' in make.keeps or (hit.snippet.time, hit.snippet.said) == (None, None)
+        assert 'fields' in make.keeps or (hit.snippet.speaker, hit.snippet.session, hit.snippet.position) == (None, None, None)
+    assert ('times' in make.keeps) == any(hit.snippet.day for hit in everything)
     spy, calls = spied(store)
     spy.search(QUESTION, 3, exclude=ids(everything[:2]), during=SPANS[0])
     assert calls
     for options, answer in calls:
-        assert ('exclude' in options) == (store.does['exclude'] == 'by the store')
+        assert options.keys() & {'exclude', 'during'} == set(store.filters)
         assert 'exclude' not in options or not set(ids(answer)) & set(ids(everything[:2]))
-        assert ('during' in options) == (store.does['during'] == 'by the store')
         assert 'during' not in options or all(passes(hit.snippet, (), SPANS[0]) for hit in answer)
 
 
@@ -285,9 +282,9 @@ def loops_answer_over_it(make):
         trace = loop.ask(QUESTION)
         assert trace.error is None, trace.error
         assert trace.answer and trace.read and trace.evidence
-        if store.fields:
+        if 'fields' in make.keeps:
             assert set(trace.read) <= turns and set(trace.evidence) <= set(trace.read)
-        if store.fields and store.times:
+        if {'fields', 'times'} <= set(make.keeps):
             assert EVIDENCE in trace.evidence and trace.answer == ANSWER, str(trace)
 
 

@@ -21,7 +21,7 @@ from graphiti_core.edges import EntityEdge
 from graphiti_core.embedder.client import EmbedderClient
 from graphiti_core.llm_client.client import LLMClient
 from graphiti_core.nodes import EntityNode, EpisodeType, EpisodicNode
-from graphiti_core.search.search_config_recipes import EDGE_HYBRID_SEARCH_RRF, NODE_HYBRID_SEARCH_RRF
+from graphiti_core.search.search_config_recipes import EDGE_HYBRID_SEARCH_RRF
 
 from memnb.adapters.stores import from_graphiti, waited
 from memnb.core.time import TimeSpan
@@ -93,7 +93,8 @@ def broken():
     return from_graphiti(graph, ['sample'])
 
 
-make = maker(lambda snippets: from_graphiti(facts_of([edge_of(snippet) for snippet in snippets]), ['sample']), broken)
+make = maker(lambda snippets: from_graphiti(facts_of([edge_of(snippet) for snippet in snippets]), ['sample']), broken,
+             ('ids', 'scores', 'times'))
 test_property = properties_of({'graphiti': make})
 
 
@@ -126,8 +127,6 @@ def test_bad_input_is_an_error(monkeypatch):
     for groups in ('sample', [], ()):
         with pytest.raises(ValueError, match='group_ids: expected None or a collection'):
             from_graphiti(graph, groups)
-    with pytest.raises(ValueError, match='expected one with an edge_config'):
-        from_graphiti(graph, config=NODE_HYBRID_SEARCH_RRF)
     monkeypatch.setitem(sys.modules, 'graphiti_core.search.search_config_recipes', None)
     with pytest.raises(ImportError, match=r"pip install 'memnb\[interop\]'"):
         from_graphiti(graph)

@@ -99,10 +99,10 @@ def test_what_goes_over_the_wire(wire):
     asked[:] = [one for one in asked if one[1] != '/']  # at some time it asks for the version, too
     assert [(method, path) for method, path, _, _ in asked] == [
         ('GET', '/collections/wired/exists'), ('PUT', '/collections/wired'), *[('PUT', '/collections/wired/index?wait=true')] * 3,
-        ('GET', '/collections/wired'), *[('POST', '/collections/wired/points')] * 3, *[('PUT', '/collections/wired/points?wait=true')] * 3]
+        ('GET', '/collections/wired'), *[('POST', '/collections/wired/points'), ('PUT', '/collections/wired/points?wait=true')] * 3]
     assert asked[1][2]['vectors'] == {'size': 256, 'distance': 'Cosine'} and asked[1][2]['metadata'] == {'embedder': 'wordllama-256'}
     assert [len(body['points']) for _, path, body, _ in asked if path.endswith('points?wait=true')] == [2, 2, 1]
-    first = asked[9][2]['points'][0]
+    first = asked[7][2]['points'][0]
     assert first['id'] == _point_id('D1:1')
     assert first['payload'] == {**fields_of(TURNS[0]), 'text': TURNS[0].text, **_day_fields(TURNS[0].day)}
     store = from_qdrant(client, 'wired', embed)
@@ -206,7 +206,7 @@ def test_models_do_not_mix(client):
     for act in (lambda: from_qdrant(client, 'turns', Backwards()), lambda: fill_qdrant(client, 'turns', TURNS[3:5], Backwards())):
         with pytest.raises(EmbedderMismatch, match="holds vectors of 'wordllama-256', the embedder is 'backwards-256'"):
             act()
-    with pytest.raises(DimensionMismatch, match='holds 256 dimensions, the embedder gave 2'):
+    with pytest.raises(DimensionMismatch, match=r'of shape \(2, 256\), got one of shape \(2, 2\)'):
         fill_qdrant(client, 'turns', TURNS[3:5], ones)
     with pytest.raises(DimensionMismatch):
         from_qdrant(client, 'turns', ones).search('x')
@@ -217,9 +217,9 @@ def test_models_do_not_mix(client):
 def test_vectors_that_are_none_are_an_error(rows):
     client = QdrantClient(':memory:')
     fill_qdrant(client, 'turns', TURNS[:3], embed)
-    with pytest.raises(ValueError, match='rows of finite numbers'):
+    with pytest.raises(ValueError, match='an array of finite numbers'):
         from_qdrant(client, 'turns', rows).search('x')
-    with pytest.raises(ValueError, match='rows of finite numbers'):
+    with pytest.raises(ValueError, match='an array of finite numbers'):
         fill_qdrant(client, 'other', TURNS[:3], rows)
     assert not client.collection_exists('other')
 
@@ -251,17 +251,13 @@ def test_filling_twice_is_filling_once(client):
     assert sorted(embedded) == sorted(['memory'] + [snippet.text for snippet in SNIPPETS])  # each once
 
 
-def test_another_snippet_under_a_known_id_is_refused_unless_it_is_meant():
+def test_another_snippet_under_a_known_id_is_refused():
     client = QdrantClient(':memory:')
     fill_qdrant(client, 'turns', SNIPPETS, embed)
-    others = [replace(TURNS[4], text='Gerald is a tortoise.', time=TimeSpan.year(2001), said=None),
-              replace(TURNS[4], speaker=None), replace(TURNS[4], sources=())]
-    for other in others:
-        with pytest.raises(DuplicateSnippet, match="another snippet 'D1:5' is in collection 'turns'"):
+    for other in (replace(TURNS[4], text='Gerald is a tortoise.'), replace(TURNS[4], speaker=None), replace(TURNS[4], sources=())):
+        with pytest.raises(DuplicateSnippet, match="collection 'turns': two different snippets 'D1:5'"):
             fill_qdrant(client, 'turns', [Snippet('new', 'a new one'), other], embed)
         assert client.count('turns').count == len(SNIPPETS)  # nothing came in on the way
-    fill_qdrant(client, 'turns', others[:1], embed, replace=True)
-    assert from_qdrant(client, 'turns', embed).search('tortoise', 1, during=TimeSpan.year(2001))[0].snippet == others[0]
     client.set_payload('turns', {'mood': 'glad'}, [_point_id('D1:1')])  # a field that is not ours makes no other snippet
     fill_qdrant(client, 'turns', TURNS[:1], embed)
     assert client.retrieve('turns', [_point_id('D1:1')])[0].payload['mood'] == 'glad'

@@ -11,8 +11,7 @@ from memnb.mragent.tools import CueTagGraph
 from memnb.remem.facts import Fact
 from memnb.remem.graph import GistGraph
 from memnb.views.graph import (
-    _neighbourhood, _node_html, _session_nodes, explorer_html, graph_explorer, graph_figure, memory_graph, MOST_NODES, trace_path)
-from memnb.views.widgets import figure_html
+    _session_nodes, explorer_html, figure_html, graph_explorer, graph_figure, memory_graph, MOST_NODES, trace_path)
 from pages_read import Page
 
 SAMPLE = load_sample()
@@ -31,15 +30,6 @@ def test_a_graph_has_the_nodes_and_relations_of_its_memory():
     assert triples == set(CUES.episodic)
     with pytest.raises(TypeError, match='expected a GistGraph or a CueTagGraph'):
         memory_graph([1])
-
-
-@which
-@settings(max_examples=20)
-@given(st.data())
-def test_a_neighbourhood_is_what_can_be_reached(graph, data):
-    node, radius = data.draw(st.sampled_from(sorted(graph))), data.draw(st.integers(0, 2))
-    distances = networkx.single_source_shortest_path_length(graph.to_undirected(as_view=True), node, radius)
-    assert set(_neighbourhood(graph, node, radius)) == set(distances)
 
 
 @which
@@ -93,9 +83,9 @@ def test_any_arguments_leave_a_path_within_the_graph(arguments):
 def test_the_explorer_follows_its_controls():
     trace = Trace(question='Who?', method='m', model='r', steps=[SearchStep(iteration=1, query='q', k=1, hits=[Seen(id='D1/g13', text='')])])
     bar, shown = graph_explorer(GISTS, trace).children
-    session, node, radius, calls = bar.children
+    session, node, calls = bar.children
     assert 'alt="1 nodes"' in shown.value
-    calls.value = (0, 0)
+    calls.value = 0
     assert 'Nothing is chosen' in shown.value
     session.value = 'D3'
     assert f'alt="{len(_session_nodes(GRAPHS["gists"], "D3"))} nodes"' in shown.value
@@ -103,8 +93,6 @@ def test_the_explorer_follows_its_controls():
     assert 'nodes are too many to be read' in shown.value
     for empty in (GistGraph(), CueTagGraph()):
         assert 'Nothing is chosen' in graph_explorer(empty).children[1].value
-    with pytest.raises(KeyError, match='there is no node'):
-        _neighbourhood(GRAPHS['cues'], ('cue', 'nothing'), 1)
 
 
 def test_markup_and_formulas_from_a_memory_stay_text():
@@ -113,6 +101,5 @@ def test_markup_and_formulas_from_a_memory_stay_text():
     net = memory_graph(graph)
     figure_html(graph_figure(net, list(net), title=EVIL), EVIL)
     for node in net:
-        read = Page(_node_html(net, node))
-        assert 'img' not in read.names and 'onerror' in read.words
-        assert '\u202e' not in explorer_html(net, node=node)
+        read = Page(explorer_html(net, node=node))
+        assert read.names.count('img') == 1 and 'onerror' in read.words and '\u202e' not in read.text

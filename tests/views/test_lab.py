@@ -36,13 +36,12 @@ WIDGETS = {  # name -> the cell that shows it
     'setting': """from memnb.core.roles import RuleLM
 from memnb.evaluation.datasets import load_sample
 from memnb.evaluation.registry import METHODS
-from memnb.views.widgets import (
-    compare_board, probe_board, router_explorer, separation_slider, trace_stepper, tracker_board)
+from memnb.views.widgets import compare_board, probe_board, router_explorer, trace_stepper, tracker_board
 
 conversation, rules, memr3 = load_sample(), RuleLM(render=True), METHODS['memr3']
 trace = memr3.loop(memr3.memory.build(conversation, rules), conversation, rules, 25).ask(conversation.questions[1].text)""",
-    'trace': 'trace_stepper(trace, interval=300)',
-    'tracker': 'tracker_board(trace, conversation)',
+    'trace': 'trace_stepper(trace)',
+    'tracker': 'tracker_board(trace)',
     'router': 'router_explorer()',
     'graph': """from memnb.remem.loop import REMem
 from memnb.remem.graph import GistGraph
@@ -52,7 +51,6 @@ gists = GistGraph.of(conversation)
 graph_explorer(gists, REMem(gists).ask('When did Tobin have his first concertina lesson?'))""",
     'probes': 'probe_board(conversation, 4, [conversation.questions[6], conversation.questions[32]])',
     'compare': "compare_board(conversation, [conversation.questions[place] for place in (1, 0)], ('rag', 'memr3', 'full-context'))",
-    'separation': 'separation_slider()',
 }
 PATIENCE = 120_000  # milliseconds: the machine may be busy
 if not MISSING:
@@ -161,13 +159,13 @@ def test_a_trace_is_stepped_through_and_played(widget):
     expect(story).to_contain_text(re.compile(r'Step [2-9] of'))
 
 
-def test_the_tracker_board_goes_through_its_states_and_shows_a_turn(widget):
+def test_the_tracker_board_goes_through_its_states_and_unfolds_a_turn(widget):
     board = widget('tracker')
     expect(board).to_contain_text('Round 1')
     slide(board, 'State', 'ArrowRight', 2)
     expect(board).to_contain_text('Round 3')
-    choose(board, 'Turn', 'D14:3')
-    expect(board).to_contain_text('Sixty-one people')
+    board.get_by_text('came back:').last.click()
+    expect(board.locator('li').last).to_be_visible()
 
 
 def test_the_router_explorer_decides_and_marks_its_cell(widget):
@@ -182,13 +180,6 @@ def test_the_router_explorer_decides_and_marks_its_cell(widget):
     expect(board.locator('td.now')).to_have_count(1)
 
 
-def test_the_separation_slider_draws_another_tree(widget):
-    board = widget('separation')
-    before = board.locator('img').get_attribute('src')
-    slide(board, 'Depth', 'Home')
-    expect(board.locator('img')).not_to_have_attribute('src', before)
-
-
 def test_the_graph_explorer_draws_a_session_and_refuses_a_crowd(widget):
     board = widget('graph')
     expect(board.locator('img')).to_be_visible()
@@ -201,20 +192,20 @@ def test_the_graph_explorer_draws_a_session_and_refuses_a_crowd(widget):
 
 def test_the_probe_board_accepts_a_repair_and_a_later_answer_changes(widget):
     board = widget('probes')
-    expect(board.locator('.answer')).to_contain_text('with 0 of 4 repairs accepted')
+    expect(board.locator('.answer')).to_contain_text('after 0 repairs')
     choose(board, 'Question', 'When did Tobin run the Millrace Half Marathon?')
     later = board.locator('dl').first.locator('> div').last
     expect(later).to_contain_text('✗ wrong')
     board.get_by_label('accept the repair of probe 2').check()
-    expect(board.locator('.answer')).to_contain_text('3 with 1 of 4 repairs accepted')
+    expect(board.locator('.answer')).to_contain_text('3 after 1 repair')
     expect(later).to_contain_text('✓ right')
 
 
 def test_methods_are_compared_and_a_trace_is_shown(widget):
     board = widget('compare')
-    expect(board).to_contain_text('With at most 5 turns')
-    choose(board, 'Turns', '25')
-    expect(board).to_contain_text('3 of 3 are right')
-    choose(board, 'Show the trace of', 'memr3')
-    board.get_by_text('the trace of memr3').click()
-    expect(board).to_contain_text('read so far')
+    expect(board).to_contain_text('at most 5 turns are read')
+    slide(board, 'Turns', 'End')
+    expect(board).to_contain_text('at most 40 turns are read')
+    expect(board.locator('dl div.gain')).to_have_count(3)
+    board.get_by_text('the trace').first.click()
+    expect(board.locator('pre').first).to_be_visible()

@@ -8,8 +8,8 @@ from hypothesis import given, settings, strategies as st
 
 from pages_read import Page
 
-from memnb.core.conversation import Conversation, Question, Session, Turn
-from memnb.core.trace import Bullet, StateStep, Trace
+from memnb.core.conversation import Conversation, Question
+from memnb.core.trace import Bullet, SearchStep, Seen, StateStep, Trace
 from memnb.evaluation.datasets import load_sample
 from memnb.evaluation.registry import METHODS
 from memnb.memma.bank import MemoryBank
@@ -17,7 +17,8 @@ from memnb.memma.construction import construct
 from memnb.memma.probe_repair import damage, evolve
 from memnb.memr3.router import ACTIONS, forced, route, RouterLimits
 from memnb.views.widgets import (
-    _asked, _later_answer, _repaired, _state_marks, compare_board, compare_html, moment_html, probe_board, probe_html, RepairScene, router_html, trace_stepper, tracker_board, tracker_html)
+    _ALL, _asked, _repaired, _state_marks, compare_board, compare_html, moment_html, probe_board, probe_html, router_html, trace_stepper,
+    tracker_board, tracker_html)
 
 SAMPLE = load_sample()
 EVIL = '<img src=x onerror=alert(1)>"\'><script>alert(2)</script>'
@@ -36,7 +37,6 @@ def controls(board):
 
 WORDS = st.text('ab<>"&', min_size=1, max_size=3)
 TURNS = ('D1:1', 'D1:2', 'D1:3')
-CONVERSATION = Conversation('c', (Session('D1', tuple(Turn(turn, 'Ada', f'<b>{turn}</b>') for turn in TURNS), None),))
 
 
 @st.composite
@@ -65,15 +65,15 @@ def test_the_tracker_table_says_what_each_state_has(trace, data):
         assert {text for text, mark in column.items() if mark == '+'} == set(state.gained)
         assert {text for text, mark in column.items() if mark == '?'} == set(state.gaps)
         assert {text for text, mark in column.items() if mark == '✓'} == set(state.closed)
-    place, turn = data.draw(st.integers(1, len(trace.steps))), data.draw(st.sampled_from(['', *TURNS]))
-    page = Page(tracker_html(trace, place, CONVERSATION, turn))
+    page = Page(tracker_html(trace, data.draw(st.integers(1, len(trace.steps)))))
     assert page.odd == [] and all(text in page.words for text in marks)
-    assert ('Session D1' in page.words) == bool(turn)
 
 
-def test_a_board_for_a_trace_without_states_is_refused_and_one_without_a_conversation_names_turns():
-    trace = Trace(question='<i>', method='m', model='m', steps=[StateStep(iteration=1, evidence=[Bullet(text='t', sources=['D1:1'])])])
-    assert '<code>D1:1</code>' in shown(tracker_board(trace)) and '<i>' not in shown(tracker_board(trace))
+def test_a_board_shows_the_turns_of_the_evidence_and_refuses_a_trace_without_states():
+    search = SearchStep(iteration=1, query='q', k=1, hits=[Seen(id='D1:1', text='I said <b>so</b>.')])
+    state = StateStep(iteration=1, evidence=[Bullet(text='t', sources=['D1:1', 'D9:9'])])
+    trace = Trace(question='<i>', method='m', model='m', steps=[search, state])
+    assert 'I said &lt;b&gt;so' in shown(tracker_board(trace)) and '<code>D9:9</code>' in shown(tracker_board(trace))
     with pytest.raises(ValueError, match='expected a trace with states'):
         tracker_board(trace.model_copy(update={'steps': []}))
 
@@ -108,57 +108,49 @@ def test_the_router_table_is_algorithm_1(iteration, budget, streak, cap, hits, p
 # ------------------------------------------------------------------ probe and repair
 
 SESSION = SAMPLE.sessions[4]
-SCENE = RepairScene(SESSION, SAMPLE.speakers)
 QUESTION, OTHER = SAMPLE.questions[6], SAMPLE.questions[32]
 
 
-def by_hand(kind, seed):
-    """The damaged memory and what becomes of it, made without the board."""
+@pytest.mark.parametrize('kind', ['', 'blur', 'cluster'])
+def test_accepting_all_is_the_mechanism_and_accepting_none_is_the_damage(kind):
     bank = MemoryBank()
     construct(bank, SESSION, speakers=SAMPLE.speakers)
     if kind:
-        damage(bank, [entry.id for entry in bank], kind, .7, str(seed), SAMPLE.speakers)
+        damage(bank, [entry.id for entry in bank], kind, .7, '1', SAMPLE.speakers)
     before = {entry.id: entry.text for entry in bank}
     evolution = evolve(bank, SESSION, probes=6, speakers=SAMPLE.speakers)
-    return before, {entry.id: entry.text for entry in bank}, evolution
+    after = {entry.id: entry.text for entry in bank}
 
-
-@pytest.mark.parametrize('kind, seed', [('', 1), ('blur', 1), ('cluster', 2)])
-def test_accepting_all_is_the_mechanism_and_accepting_none_is_the_damage(kind, seed):
-    before, after, evolution = by_hand(kind, seed)
-    scene = replace(SCENE, kind=kind, seed=seed)
-    every, none = _repaired(replace(scene, accepted=None)), _repaired(scene)
-    assert {entry.id: entry.text for entry in every[1]} == after and {entry.id: entry.text for entry in none[1]} == before
-    assert (every[0].before, every[0].repairs, every[0].after) == (evolution.before, evolution.repairs, evolution.after)
-    assert none[0].before == evolution.before == none[0].after
-    some = frozenset(list(scene.proposals)[:1])
-    changed = {entry.id: entry.text for entry in _repaired(replace(scene, accepted=some))[1]}
-    written = [scene.proposals[place].entry for place in some if scene.proposals[place].writes]
-    expected = before | {entry: after[entry] for entry in written}
-    assert set(changed.values()) == set(expected.values())
+    def board(accepted):
+        found, memory = _repaired(SESSION, SAMPLE.speakers, kind, frozenset(accepted))
+        return found, {entry.id: entry.text for entry in memory}
+    every, none = board(_ALL), board(())
+    assert (every[0].before, every[0].repairs, every[0].after, every[1]) == (evolution.before, evolution.repairs, evolution.after, after)
+    assert none[0].before == evolution.before == none[0].after and none[1] == before
+    failed = [place for place, one in enumerate(evolution.before) if not one.passed]
+    for place, repair in zip(failed, evolution.repairs):
+        one, texts = board([place])
+        assert [made.probe for made in one.repairs if made.fact] == [repair.probe] * (repair.fact is not None)
+        assert set(texts.values()) == set((before | ({repair.entry: after[repair.entry]} if repair.writes else {})).values())
 
 
 def test_the_probe_board_follows_its_controls():
     board = probe_board(SAMPLE, 4, (QUESTION, OTHER))
-    kind, seed, question, *boxes = controls(board)
-    assert len(boxes) == 6
+    kind, question, *boxes = controls(board)
+    assert len(boxes) == 6 and 'not accepted: MERGE' in shown(board)
     boxes[2].value = True
-    answer, right = _later_answer(replace(SCENE, accepted=frozenset({2})), QUESTION)
-    assert ('✓ right' if right else '✗ wrong') + f': {answer}' in unescape(shown(board))
+    assert probe_html(SESSION, SAMPLE.speakers, QUESTION, 'blur', [2]) in shown(board)
     for box in boxes:
         box.value = True
-    assert 'with 4 of 4 repairs accepted' in shown(board)  # two of the probes passed, and have no repair
+    assert 'after 4 repairs' in shown(board) and 'not accepted' not in shown(board)  # two of the probes passed, and have no repair
     kind.value, question.value = '', 1
-    evolution = _repaired(replace(SCENE, kind=''))[0]
-    assert f'{evolution.passed[1]} with ' in shown(board) and OTHER.text in unescape(shown(board))
-    with pytest.raises(ValueError, match='session D2: expected a question whose evidence is in it'):
-        probe_board(SAMPLE, 1)
+    assert _repaired(SESSION, SAMPLE.speakers, '', _ALL)[0].headline in shown(board) and OTHER.text in unescape(shown(board))
 
 
 # ------------------------------------------------------------------ comparing methods
 
 SMALL = replace(SAMPLE, id='small', sessions=SAMPLE.sessions[:2], questions=())
-QUESTIONS = (replace(SAMPLE.questions[0], conversation='small'), Question('Why does it rain?'), SAMPLE.questions[48],
+QUESTIONS = (replace(SAMPLE.questions[0], conversation='small'), SAMPLE.questions[48],
              Question('What instrument is Tobin learning?', 'a fiddle', aliases=('the concertina',)))
 CHEAP = ('rag', 'memr3', 'full-context')
 
@@ -174,15 +166,15 @@ def test_a_trace_is_that_of_the_method_within_its_budget(method, question, budge
     assert trace.total.estimated or not trace.total.calls
 
 
-def test_the_comparison_follows_its_controls_and_shows_a_trace():
-    board = compare_board(SMALL, QUESTIONS, CHEAP, (3, 5, 10))
-    question, budget, method = controls(board)
-    budget.value, question.value, method.value = 10, 3, 'memr3'
-    assert compare_html(SMALL, QUESTIONS[3], 10, CHEAP) in shown(board) and 'the trace of memr3' in shown(board)
-    for options in ({'budgets': ()}, {'budgets': (0, 3)}, {'methods': ('nobody',)}, {'methods': ('rag', 'rag')}):
+def test_the_comparison_follows_its_controls_and_shows_the_traces():
+    board = compare_board(SMALL, QUESTIONS, CHEAP)
+    question, budget = controls(board)
+    budget.value, question.value = 10, 1
+    assert compare_html(SMALL, QUESTIONS[1], 10, CHEAP) in shown(board)
+    assert unescape(shown(board)).count(f'question   {QUESTIONS[1].text}') == len(CHEAP)
+    for methods in (('nobody',), ('rag', 'rag')):
         with pytest.raises(ValueError, match='expected|more than once'):
-            compare_board(SMALL, QUESTIONS, **options)
-
+            compare_board(SMALL, QUESTIONS, methods)
 
 
 # ------------------------------------------------------------------ text stays text
@@ -192,11 +184,11 @@ def test_markup_stays_text():
     session = replace(SESSION, turns=turns)
     hostile = Conversation(EVIL, (session,), ())
     question = Question(f'What does Tobin think of {EVIL}?', EVIL, (SESSION.turns[0].id,))
-    scene = RepairScene(session, SAMPLE.speakers, accepted=frozenset({2}))
     state = StateStep(iteration=1, evidence=[Bullet(text=EVIL, sources=[turns[0].id])])
-    trace = Trace(question=EVIL, method=EVIL, model=EVIL, steps=[state])
-    pages = [probe_html(scene, question), compare_html(hostile, question, 5, CHEAP), moment_html(trace),
-             tracker_html(trace, 1, hostile, turns[0].id)]
+    search = SearchStep(iteration=1, query=EVIL, k=1, hits=[Seen(id=turns[0].id, text=EVIL, speaker=EVIL)])
+    trace = Trace(question=EVIL, method=EVIL, model=EVIL, steps=[search, state])
+    pages = [probe_html(session, SAMPLE.speakers, question, accepted=[2]), compare_html(hostile, question, 5, CHEAP), moment_html(trace),
+             tracker_html(trace)]
     for page in pages:
         read = Page(page)
         assert EVIL in read.words and not {'script', 'img'} & set(read.names)
