@@ -60,27 +60,23 @@ class EarlierTurns:
 
     def __init__(self):
         self._index = LexicalIndex()
-        self._turns: dict[
-            str, tuple[str, Turn]
-        ] = {}  # turn id -> session id, and the turn with its time
+        self._turns: dict[str, tuple[str, Turn]] = {}  # by id: the session's id, and the turn
 
     def check(self, session: Session) -> None:
         "Raise `ConversationError` for a turn id that stands twice in a session, or in another session."
+        Conversation('new', (session,))
         for turn in session.turns:
             home, _ = self._turns.get(turn.id, (session.id, turn))
             if home != session.id:
                 where = f'session {session.id!r:.80}: turn id {turn.id!r:.80}'
                 raise ConversationError(f'{where} stands in session {home!r:.80}')
-        Conversation('new', (session,))
 
     def add(self, session: Session) -> None:
         "Keep a session, or the new turns of one that goes on. `ConversationError`."
         self.check(session)
-        new = replace(
-            session, turns=tuple(turn for turn in session.turns if turn.id not in self._turns)
-        )
-        self._index.add(turn_snippets(Conversation('new', (new,))))
-        for turn in new.turns:
+        turns = tuple(turn for turn in session.turns if turn.id not in self._turns)
+        self._index.add(turn_snippets(Conversation('new', (replace(session, turns=turns),))))
+        for turn in turns:
             self._turns[turn.id] = session.id, replace(turn, time=turn.time or session.time)
 
     def forget(self, turns: Iterable[str]) -> None:
@@ -240,8 +236,7 @@ class Grounding:
         "Return the turns that are cited, each once; note what is none."
         found = []
         for text in texts:
-            for id in [text] if text in self.turns else re.split('[,;]', text):
-                id = id if id in self.turns else bare_id(id)
+            for id in [text] if text in self.turns else map(bare_id, re.split('[,;]', text)):
                 if id in self.turns:
                     found.append(id)
                 else:
@@ -262,12 +257,12 @@ class Grounding:
 
     def ground(self, ids: Sequence[str]) -> list[str]:
         "Return what a fact from some turns may draw on: their words with dates resolved, their days, the speakers."
-        texts, days = [], []
+        texts = list(self.speakers)
         for id in ids:
             turn, day = self.turns[id], self.day(id)
             texts.append(with_dates(f'{turn.speaker} {turn.content}', day))
-            days += [str(TimeSpan.day(day))] if day else []
-        return [*texts, *days, *self.speakers]
+            texts += [str(TimeSpan.day(day))] if day else []
+        return texts
 
     def fact(self, reply: RepairReply) -> tuple[Entry | None, str]:
         "Return the entry that a proposal asks for, or None and why it is refused."
@@ -430,26 +425,31 @@ class _Cycle:
         if fact is None:
             return repair
         near = self.near(fact)
-        done = Consolidation(action='SKIP')
+        wish = Consolidation(action='SKIP')
         if not any(covers(entry, fact) for entry in near):  # else no model is asked
-            done = self.ask(CONSOLIDATE, fact=fact, entries=tuple(near))
-        done = consolidate(fact, near, done)
+            wish = self.ask(CONSOLIDATE, fact=fact, entries=tuple(near))
+        done = consolidate(fact, near, wish)
+        reason = done.reason or repair.reason
         if done.action == 'SKIP':
-            entry = done.target if done.target in self.bank else None
-            return replace(repair, action='SKIP', entry=entry, reason=done.reason)
-        why = f'repair: it was {repair.fault}'
-        fields = {'time': fact.time, 'sources': fact.sources, 'said': fact.said, 'reason': why}
-        if done.action == 'MERGE':
-            edit = Edit('UPDATE', done.text, done.target, **fields)
-        else:
-            edit = Edit('ADD', fact.text, speaker=fact.speaker, **fields)
+            return replace(repair, action='SKIP', entry=done.target, reason=reason)
+        text, target, speaker = done.text, done.target, None
+        if done.action == 'INSERT':
+            text, target, speaker = fact.text, None, fact.speaker
+        edit = Edit(
+            'UPDATE' if target else 'ADD',
+            text,
+            target,
+            fact.time,
+            speaker,
+            fact.sources,
+            reason=f'repair: it was {repair.fault}',
+            said=fact.said,
+        )
         try:
             [change] = self.bank.apply([edit], self.when)
         except DuplicateEntry as error:
             return replace(repair, action='SKIP', reason=str(error))
-        action = {'ADD': 'INSERT', 'UPDATE': 'MERGE', 'NONE': 'SKIP'}[change.action]
-        reason = done.reason or repair.reason
-        return replace(repair, action=action, entry=change.entry, reason=reason)
+        return replace(repair, action=done.action, entry=change.entry, reason=reason)
 
     def refine(
         self, before: tuple[ProbeResult, ...]
