@@ -6,10 +6,10 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from datetime import datetime, time as clock
+from datetime import datetime
 from functools import wraps
 from pathlib import Path
 from threading import get_ident
@@ -125,7 +125,7 @@ class Change:
     reason: str = ''
     evidence: tuple[str, ...] = ()  # the turns of the edit
     when: datetime | None = None
-    undoes: int | None = None  # the number of the change that is taken back
+    undoes: int | None = None  # the batch that is taken back
 
     def __str__(self) -> str:
         text = self.after.line if self.after else 'no entry'
@@ -308,10 +308,10 @@ class IndexStore:
         self.index = HybridIndex(**{'spread': self.spread, **options})
 
     def put_all(self, entries: Iterable[Entry]) -> None:
-        "Make entries findable, in place of those with the same ids."
-        entries = list(entries)
-        self.index.remove([entry.id for entry in entries if entry.id in self.index])
-        self.index.add(entries)
+        "Make entries findable at the positions that their numbers give, in place of those with the same ids."
+        placed = [replace(one, session='bank', position=int(one.id[1:])) for one in entries]
+        self.index.remove([entry.id for entry in placed if entry.id in self.index])
+        self.index.add(placed)
 
     def remove(self, entry_id: str) -> None:
         "Make an entry unfindable; nothing happens if it is not there."
@@ -327,12 +327,6 @@ class TalkStore(IndexStore):
 
     spread = True
 
-    def put_all(self, entries: Iterable[Entry]) -> None:
-        "Make entries findable, each at the position that its number gives."
-        super().put_all(
-            replace(entry, session='bank', position=int(entry.id[1:])) for entry in entries
-        )
-
 
 class _SessionStore:
     "A memory of sessions as the index of a bank: each entry is a session of one turn."
@@ -343,10 +337,8 @@ class _SessionStore:
     def put_all(self, entries: Iterable[Entry]) -> None:
         for entry in entries:
             self.remove(entry.id)
-            start = entry.time.start if entry.time else None
-            moment = entry.said or (datetime.combine(start, clock()) if start else None)
             turn = Turn(entry.id, entry.speaker or 'Somebody', entry.text)
-            self.memory.add(Session(f'entry {entry.id}', (turn,), moment))
+            self.memory.add(Session(f'entry {entry.id}', (turn,), entry.said))
 
     def remove(self, entry_id: str) -> None:
         if f'entry {entry_id}' in self.memory:
@@ -615,20 +607,15 @@ class MemoryBank(Searchable):
             left = [
                 change
                 for change in changes
-                if change.action not in ('NONE', 'UNDO') and change.number not in undone
+                if change.action not in ('NONE', 'UNDO') and change.batch not in undone
             ]
             if not left:
                 raise NothingToUndo(f'namespace {self.namespace!r:.80}: nothing to undo')
-            batch = [change for change in left if change.batch == left[-1].batch]
-            return [self._undo(change, changes, reason, when) for change in reversed(batch)]
-
-    def _undo(
-        self, change: Change, changes: Sequence[Change], reason: str, when: datetime | None
-    ) -> Change:
-        "Stage the version before a change."
-        earlier = replay(one for one in changes if one.number < change.number)
-        after = earlier.get(change.entry)
-        return self._stage('UNDO', change.entry, after, when, reason=reason, undoes=change.number)
+            batch = left[-1].batch
+            before = replay(change for change in changes if change.number < batch)
+            ids = dict.fromkeys(change.entry for change in left if change.batch == batch)
+            of = {'reason': reason, 'undoes': batch}
+            return [self._stage('UNDO', id, before.get(id), when, **of) for id in ids]
 
     @locked
     def forget(self, entries: Iterable[str] = (), *, turns: Iterable[str] = ()) -> Receipt:

@@ -329,20 +329,18 @@ def consolidate(fact: Entry, entries: Sequence[Entry], wanted: Consolidation) ->
         if covers(entry, fact):
             return Consolidation(action='SKIP', target=entry.id, reason=f'{entry.id} says it')
     of_occasion = {entry.id: entry for entry in entries if same_occasion(entry, fact)}
+    if wanted.action == 'SKIP' and of_occasion:
+        return wanted
     target, text = of_occasion.get(bare_id(wanted.target or '')), ' '.join(wanted.text.split())
     if wanted.action == 'MERGE' and target and text:
         is_whole = substance(target.text) | substance(fact.text) <= substance(text)
         if not is_whole or _unfounded(text, [target.text, fact.text]):
             text = merge_texts(target.text, fact.text)
         return Consolidation(action='MERGE', target=target.id, text=text, reason=wanted.reason)
-    missing = _unfounded(fact.text, [entry.text for entry in of_occasion.values()])
-    if wanted.action == 'SKIP' and of_occasion and not missing:
-        return wanted
-    overruled = {
-        'SKIP': f'SKIP: no entry of its occasion says {", ".join(missing) or "it"}',
-        'MERGE': f'MERGE into {wanted.target}: no text, or no entry of its occasion',
-    }
-    return Consolidation(action='INSERT', reason=overruled.get(wanted.action, wanted.reason))
+    reason = wanted.reason
+    if wanted.action != 'INSERT':
+        reason = f'{wanted.action} into {wanted.target}: no text, or no entry of its occasion'
+    return Consolidation(action='INSERT', reason=reason)
 
 # %% ../../nbs/5_memma/05_probe_repair.ipynb #b07c0de8
 class _Worse(Exception):
@@ -449,7 +447,8 @@ class _Cycle:
             [change] = self.bank.apply([edit], self.when)
         except DuplicateEntry as error:
             return replace(repair, action='SKIP', reason=str(error))
-        return replace(repair, action=done.action, entry=change.entry, reason=reason)
+        action = 'SKIP' if change.action == 'NONE' else done.action
+        return replace(repair, action=action, entry=change.entry, reason=reason)
 
     def refine(
         self, before: tuple[ProbeResult, ...]
@@ -465,7 +464,9 @@ class _Cycle:
                 after = tuple(self.test(one.probe) for one in before)
                 now = sum(one.passed for one in after)
                 if now < was:
-                    told = f'{was} of {len(before)} probes passed before the repairs, {now} with them'
+                    told = (
+                        f'{was} of {len(before)} probes passed before the repairs, {now} with them'
+                    )
                     raise _Worse(told)
                 return repairs, after, ''
         except _Worse as worse:
@@ -596,7 +597,6 @@ def trial(
             near = earlier.related(session, related)
             evolution = evolve(bank, session, related=near, probes=probes, speakers=speakers)
             counts += _count_outcome(bank, lost, evolution, hurt)
-            counts['entries'] += len(ids)
         earlier.add(session)
     return bank, counts
 
@@ -620,6 +620,5 @@ def _count_outcome(
             'passed after': after,
             'written': len(evolution.written),
             'falsely written': sum(hurt.isdisjoint(one.probe.sources) for one in evolution.written),
-            'taken back': int(bool(evolution.taken_back)),
         }
     )

@@ -81,9 +81,7 @@ Entries:
 {view}'''  # what both roles are shown; `chunk_fields` fills it in
 
 
-def _chunk_fields(
-    chunk: Session, view: Sequence[Entry] = (), speakers: Sequence[str] = ()
-) -> dict:
+def _chunk_fields(chunk: Session, view: Sequence[Entry] = (), speakers: Sequence[str] = ()) -> dict:
     "Return the texts that GUIDE and WRITE share: the chunk, and the entries of the view with their ids."
     shown = [f'{entry.id} {entry.line}' for entry in view]
     return {**session_fields(chunk, speakers), 'view': shown}

@@ -29,8 +29,8 @@ from .prompts import DIAGNOSE, Diagnosis, REWRITE
 from ..retrieval.vectors import addressed
 
 # %% auto #0
-__all__ = ['is_new', 'query_wordings', 'carries', 'add_constraints', 'question_times', 'constrained_query',
-           'QueryState', 'Coordinated']
+__all__ = ['is_new', 'query_wordings', 'carries', 'add_constraints', 'question_times', 'constrained_query', 'QueryState',
+           'Coordinated']
 
 # %% ../../nbs/5_memma/04_retrieval.ipynb #9a3af681
 def _query_key(query: str, people: Collection[str] = ()) -> tuple[frozenset[str], frozenset[str]]:

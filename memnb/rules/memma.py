@@ -28,7 +28,7 @@ from memnb.core.text import (
     STOP_WORDS,
     with_dates,
 )
-from ..core.roles import rule
+from ..core.roles import NO_INFORMATION, rule
 from ..core.time import find_times, parse_date, TimeSpan
 from ..memma.bank import Entry
 from ..memma.probe_repair import covers, merge_texts, same_occasion, substance
@@ -50,13 +50,13 @@ from memnb.memma.prompts import (
 )
 from ..memma.retrieval import is_new, query_wordings, question_times
 from ..remem.prompts import FactLine
-from .mragent import Remark, slots_of, things_in
+from .mragent import Remark, slots_of
 from .remem import facts_rule, gists_rule, narrated, units
-from .text import ENOUGH, is_met, PART, third_person
+from .text import ENOUGH, is_met, is_past, PART
 
 # %% auto #0
-__all__ = ['PATIENCE', 'KINDS', 'guide_rule', 'one_of', 'write_rule', 'required', 'diagnose_rule', 'rewrite_rule', 'clefts',
-           'probes_rule', 'mark_rule', 'consolidate_rule']
+__all__ = ['PATIENCE', 'guide_rule', 'one_of', 'write_rule', 'required', 'diagnose_rule', 'rewrite_rule', 'clefts', 'probes_rule',
+           'mark_rule', 'consolidate_rule']
 
 # %% ../../nbs/9_rules/04_memma.ipynb #4e2cdf61
 def _as_entry(
@@ -71,8 +71,21 @@ def _as_entry(
 
 
 def _present(entry: Entry) -> Entry:
-    "Return an entry without what it said before."
-    return replace(entry, text=entry.text.partition(BEFORE)[0])
+    "Return what an entry says now; a state that is only dated by the day of saying has no time."
+    text = entry.text.partition(BEFORE)[0]
+    is_state = not any(map(is_past, text.split())) and ' shares ' not in text
+    is_of_day = entry.said and entry.time == TimeSpan.day(entry.said)
+    return replace(entry, text=text, time=None if is_state and is_of_day else entry.time)
+
+
+def _said_by_entry(fact: Entry, view: Sequence[Entry]) -> Entry | None:
+    "Return the first entry that says a fact already: of the same speaker and time, with all its words."
+    fact = _present(fact)
+    for entry in view:
+        there = _present(entry)
+        if (there.speaker, there.time) == (fact.speaker, fact.time) and covers(there, fact):
+            return entry
+    return None
 
 
 def _slots_in(entry: Entry, people: Sequence[str]) -> set[tuple[str, str]]:
@@ -88,7 +101,7 @@ def _slots_in(entry: Entry, people: Sequence[str]) -> set[tuple[str, str]]:
 def _exact_words(text: str, people: Sequence[str] = ()) -> list[str]:
     "Return the names and numbers of a text, each once, without those people; the capital of a sentence is no name."
     known = STOP_WORDS | {name.lower() for name in people}
-    text = text[1:] if text[-1:] in '.!?' else text
+    text = text[:1].lower() + text[1:] if text[-1:] in '.!?' else text
     words = re.findall(r'\b[A-Z]\w+|\d+(?:[.,:]\d+)*', text)
     return [word for word in dict.fromkeys(words) if word.lower() not in known]
 
@@ -107,8 +120,7 @@ def guide_rule(
         fact = StatedFact(text=gist.text, speaker=told[gist.turns[0]], turns=gist.turns)
         facts.append(fact)
         entry = _as_entry(fact.text, fact.speaker, fact.turns, chunk)
-        of_speaker = (one for one in view if one.speaker == fact.speaker)
-        if same := next((one for one in of_speaker if covers(_present(one), entry)), None):
+        if same := _said_by_entry(entry, view):
             note = 'it is said there'
             points.append(FocusPoint(kind='redundancy', fact=number, entry=same.id, note=note))
             continue
@@ -251,11 +263,6 @@ def rewrite_rule(
     )
 
 # %% ../../nbs/9_rules/04_memma.ipynb #2a9996fe
-KINDS = (
-    'single',
-    'cross',
-    'temporal',
-)  # MemMA, table 5: single-session fact, cross-session, temporal
 _ANY_DAY = date(2000, 1, 1)  # whether a text speaks of a time depends on no day
 _NOUN = re.compile(
     rf"(?:an?|the|some|another|every|both|each|many|more)\s|{NUMBER.pattern}\s|[A-Z]|\w+['’]s?\s"
@@ -283,7 +290,8 @@ def _quality(question: str, answer: str, kind: str, names: tuple[str, ...]) -> i
     "Return how good a probe is, by names, numbers and words; 0 if it asks for nothing, gives itself away or is dated."
     asked, told = content_words(question, names), content_words(answer, names)
     dated = find_times(question, _ANY_DAY) or (kind != 'temporal' and find_times(answer, _ANY_DAY))
-    if not asked or not told or told & asked or dated or len(answer.split()) > 8:
+    is_open = len(answer.split()) > 8 or answer.endswith(' others')
+    if not asked or not told or told & asked or dated or is_open:
         return 0
     return 1 + 3 * min(len(_exact_words(answer, names)), 2) + min(len(asked), 5)
 
@@ -307,32 +315,6 @@ def _of_session(
     return [line for _, line in sorted(found, key=lambda pair: -pair[0])]
 
 
-def _across(session: Session, related: Sequence[Turn], names: tuple[str, ...]) -> list[ProbeLine]:
-    "Return probes for a thing of which a person speaks in one turn of the session and in one before it."
-    said: dict[tuple[str, str], list[Turn]] = {}
-    for turn in (*related, *session.turns):
-        for stem in things_in(turn.text) & content_words(turn.text, names):
-            said.setdefault((turn.speaker, stem), []).append(turn)
-    found, own = [], {turn.id for turn in session.turns}
-    for (speaker, stem), turns in sorted(said.items()):
-        if [turn.id in own for turn in turns] != [False, True]:
-            continue
-        told = [next(one for one in sentences(turn.text) if stem in stems(one)) for turn in turns]
-        if all(len(content_words(one, names)) > 1 and not one.endswith('?') for one in told):
-            others = [name for name in names if name != speaker]
-            word = next(word for word in re.findall(r'\w+', told[-1]) if stem in stems(word))
-            the = 'the ' if word.islower() else ''
-            found.append(
-                ProbeLine(
-                    question=f'What has {speaker} had to do with {the}{word}, all in all?',
-                    answer=' '.join(third_person(one, speaker, others) for one in told),
-                    kind='cross',
-                    turns=[turn.id for turn in turns],
-                )
-            )
-    return found
-
-
 @rule('probes')
 def probes_rule(
     session: Session,
@@ -340,26 +322,28 @@ def probes_rule(
     count: int = 5,  # J: at most so many
     speakers: Sequence[str] = (),
 ) -> ProbesReply:
-    "Answer the role of probes: one for a time, one across sessions and three single in five, where there are such; no turn twice."
+    "Answer the role of probes: in five one for a time and four for other parts of facts, where there are such; no turn twice."
     names = tuple(dict.fromkeys((*speakers, *session.speakers)))
-    lines = _of_session(session, related, names) + _across(session, related, names)
-    pools = {kind: [line for line in lines if line.kind == kind] for kind in KINDS}
-    chosen, used = [], set()
-    while len(chosen) < count and any(pools.values()):
-        for kind in ('temporal', 'cross', 'single', 'single', 'single'):
-            pools[kind] = [line for line in pools[kind] if line.turns[-1] not in used]
-            if pools[kind] and len(chosen) < count:
-                chosen.append(pools[kind].pop(0))
-                used.add(chosen[-1].turns[-1])
+    lines, chosen = _of_session(session, related, names), []
+    for place in range(count):
+        used = {line.turns[0] for line in chosen}
+        left = [line for line in lines if line.turns[0] not in used]
+        temporal = [line for line in left if line.kind == 'temporal' and place % 5 == 0]
+        single = [line for line in left if line.kind == 'single']
+        chosen += (temporal or single or left)[:1]
     return ProbesReply(probes=chosen)
 
 # %% ../../nbs/9_rules/04_memma.ipynb #39b72840
 @rule('mark')
 def mark_rule(question: str, gold: str, answer: str) -> Mark:
     "Answer the role that marks a probe: right for the same time, or all numbers and names and four in five of the words."
-    if time := parse_date(gold):
-        told = {(span.start, span.end) for _, _, span in find_times(answer, _ANY_DAY)}
-        is_right, reason = told == {(time.start, time.end)}, f'the time due is {gold}'
+    if answer == NO_INFORMATION or answer.split() == gold.split():
+        is_right, reason = answer != NO_INFORMATION, 'the same words, or nothing'
+    elif time := parse_date(gold):
+        told = [span for _, _, span in find_times(answer, _ANY_DAY)]
+        told = told or [TimeSpan.year(int(year)) for year in re.findall(r'\b[12]\d{3}\b', answer)]
+        is_right = {(span.start, span.end) for span in told} == {(time.start, time.end)}
+        reason = f'the time due is {gold}'
     else:
         asked, gold, told = (
             NUMBER.sub(lambda number: in_digits(number[0]), text)
@@ -373,13 +357,13 @@ def mark_rule(question: str, gold: str, answer: str) -> Mark:
     return Mark(label='CORRECT' if is_right else 'WRONG', reason=reason)
 
 
-def _sayings(turn: Turn, day: date | None, speakers: Sequence[str]) -> Iterator[tuple[str, str]]:
-    "Yield what a turn states, piece by piece: as it was said, and in the third person with dates in brackets."
+def _statements(turn: Turn, day: date | None, speakers: Sequence[str]) -> Iterator[str]:
+    "Yield what a turn states, piece by piece, in the third person with dates in brackets."
     others = [name for name in speakers if name != turn.speaker]
     for unit in units(turn, tuple(speakers)):
-        yield unit, with_dates(narrated(unit, turn.speaker, others), day)
+        yield with_dates(narrated(unit, turn.speaker, others), day)
     if turn.caption:
-        yield turn.caption, f'{turn.speaker} shares {turn.caption}.'
+        yield f'{turn.speaker} shares {turn.caption}.'
 
 
 @rule('repair')
@@ -398,15 +382,15 @@ def _repair_rule(
         return RepairReply(op='NOOP', reason='the memory has it, and it was read')
     had = stems(' '.join(snippet.text for snippet in evidence))
     wanted = stems(f'{probe.question} {probe.answer}')
-    best, found = (0, 0), {'op': 'NOOP', 'reason': 'nobody says it'}
+    best, reply = (0, 0), RepairReply(op='NOOP', reason='nobody says it')
     for turn, day in turns:
-        for quote, fact in _sayings(turn, day, speakers):
+        for fact in _statements(turn, day, speakers):
             words = stems(fact) & wanted
             if words and (len(words - had), len(words)) > best:
                 best = len(words - had), len(words)
-                found = {'op': 'ADD_FACT', 'fact': fact, 'speaker': turn.speaker}
-                found |= {'turns': [turn.id], 'quote': quote, 'reason': f'it was {fault}'}
-    return RepairReply(**found)
+                of_turn = {'speaker': turn.speaker, 'turns': [turn.id], 'quote': turn.content}
+                reply = RepairReply(op='ADD_FACT', fact=fact, reason=f'it was {fault}', **of_turn)
+    return reply
 
 
 @rule('consolidate')
@@ -414,12 +398,14 @@ def consolidate_rule(fact: Entry, entries: Sequence[Entry] = ()) -> Consolidatio
     "Answer the role of consolidation: SKIP what an entry covers, MERGE with an entry of the same turn and occasion, else INSERT."
     if there := next((entry for entry in entries if covers(entry, fact)), None):
         return Consolidation(action='SKIP', reason=f'{there.id} says it')
-    name = stems(fact.speaker or '')
-    words = substance(fact.text) - name
+    words = substance(fact.text) - stems(fact.speaker or '')
     for entry in entries:
-        own = substance(entry.text) - name
-        alike = own and words and len(own & words) >= min(len(own), len(words)) / 2
-        if alike and same_occasion(entry, fact) and set(entry.sources) & set(fact.sources):
-            text, reason = merge_texts(entry.text, fact.text), 'the same event, with what was missing'
+        own, turns = substance(entry.text), set(entry.sources) & set(fact.sources)
+        alike = len(own & words) >= min(len(own), len(words)) / 2
+        if alike and turns and same_occasion(entry, fact):
+            text, reason = (
+                merge_texts(entry.text, fact.text),
+                'the same event, with what was missing',
+            )
             return Consolidation(action='MERGE', target=entry.id, text=text, reason=reason)
     return Consolidation(action='INSERT', reason='nothing says it')

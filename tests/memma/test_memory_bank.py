@@ -194,10 +194,11 @@ class Plain:
         if not self.steps:
             raise NothingToUndo
         rows = self.steps.pop()
-        for row in reversed(rows):
-            self.note('UNDO', row['entry'], self.states[row['number'] - 1].get(row['entry']), (), when)
-        assert self.now == self.states[rows[0]['number'] - 1]
-        return [row['entry'] for row in reversed(rows)]
+        before, ids = self.states[rows[0]['number'] - 1], list(dict.fromkeys(row['entry'] for row in rows))
+        for id in ids:
+            self.note('UNDO', id, before.get(id), (), when)
+        assert self.now == before
+        return ids
 
     def forget(self, ids, turns):
         have = {row['entry'] for row in self.rows}
