@@ -6,18 +6,20 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from datetime import datetime, time as clock
+from datetime import datetime
+from functools import wraps
 from pathlib import Path
+from threading import get_ident
 from typing import Annotated, Any, Literal, NamedTuple, Protocol
 
 import pydantic
-from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter
 
-from ..core.conversation import content_id, Session, Snippet, Turn
-from ..core.retriever import as_hit, as_retriever, Hit, locked, Searchable
+from ..core.conversation import Session, Snippet, Turn
+from ..core.retriever import as_hit, as_retriever, Hit, Lock, locked, Searchable
 from memnb.core.storage import (
     ConflictError,
     MemoryFile,
@@ -123,13 +125,7 @@ class Change:
     reason: str = ''
     evidence: tuple[str, ...] = ()  # the turns of the edit
     when: datetime | None = None
-    undoes: int | None = None  # the number of the change that is taken back
-
-    def __post_init__(self):
-        if self.after is not None and self.after.id != self.entry:
-            raise ValueError(
-                f'change {self.number}: expected entry {self.entry!r:.80}, got {self.after.id!r:.80}'
-            )
+    undoes: int | None = None  # the batch that is taken back
 
     def __str__(self) -> str:
         text = self.after.line if self.after else 'no entry'
@@ -157,7 +153,7 @@ class _Extent(NamedTuple):
 
     last: int = 0  # the number of the last change
     given: int = 0  # ids given
-    forgotten: int = 0  # times that something was forgotten
+    forgotten: int = 0  # times that something was forgotten in the file, at the last one here
 
 
 @dataclass(frozen=True)
@@ -185,14 +181,17 @@ class Journal(MemoryFile):
         super().__init__(path, 'memory-bank', _TABLES)
 
     def extent(self, namespace: str) -> _Extent:
-        "Return the last number, the count of ids given and the count of forgettings."
-        sql = 'SELECT last, given, forgotten, checksum FROM extents WHERE namespace = ?'
+        "Return the last number, the count of ids given and the file's count of forgettings at the last one here."
+        sql = (
+            'SELECT namespace, last, given, forgotten, checksum FROM extents '
+            "WHERE namespace IN (?, '') ORDER BY namespace DESC"
+        )  # '' stands for every namespace without a row
         for *found, checksum in self.rows(sql, namespace):
-            if checksum != row_checksum(namespace, *found):
+            if checksum != row_checksum(*found):
                 raise MemoryFileError(
                     f'{self.path}: the extent of {namespace!r:.80} is damaged: {found}'
                 )
-            return _Extent(*found)
+            return _Extent(*found[1:])
         return _Extent()
 
     def _put_extent(self, file: sqlite3.Connection, namespace: str, extent: _Extent) -> None:
@@ -200,32 +199,28 @@ class Journal(MemoryFile):
         file.execute('INSERT OR REPLACE INTO extents VALUES (?, ?, ?, ?, ?)', row)
 
     def namespaces(self) -> tuple[str, ...]:
-        "Return all namespaces that were ever written to, sorted."
-        return tuple(
-            name for (name,) in self.rows('SELECT namespace FROM extents ORDER BY namespace')
-        )
-
-    def _read(self, namespace: str, which: str, *values: Any) -> list[Change]:
-        sql = f'SELECT number, entry, change, checksum FROM changes WHERE namespace = ? AND {which}'
-        found = []
-        for number, entry, text, checksum in self.rows(sql, namespace, *values):
-            place = f'{self.path}: change {number} of {namespace!r:.80} is damaged'
-            if checksum != row_checksum(namespace, number, entry, text):
-                raise MemoryFileError(f'{place}: it is not as it was written')
-            try:
-                found.append(_CHANGE.validate_json(text, strict=True))
-            except ValidationError as error:
-                raise MemoryFileError(f'{place}: {error.errors()[0]["msg"]}') from None
-        return found
+        "Return all namespaces that have a history, sorted."
+        sql = "SELECT namespace FROM extents WHERE namespace != '' ORDER BY namespace"
+        return tuple(name for (name,) in self.rows(sql))
 
     def changes(
         self, namespace: str, after: int = 0, to: int | None = None, *, entry: str | None = None
     ) -> list[Change]:
         "Return the changes with numbers above `after` and up to `to`, in order; of one entry if it is given."
-        which, values = 'number > ? AND +number <= ?', [after, 2**62 if to is None else to]
+        sql = (
+            'SELECT number, entry, change, checksum FROM changes '
+            'WHERE namespace = ? AND number > ? AND +number <= ?'
+        )
+        values, found = [namespace, after, 2**62 if to is None else to], []
         if entry is not None:  # the + above lets SQLite choose the index by entry
-            which, values = f'{which} AND entry = ?', [*values, entry]
-        return self._read(namespace, f'{which} ORDER BY number', *values)
+            sql, values = f'{sql} AND entry = ?', [*values, entry]
+        for number, named, text, checksum in self.rows(f'{sql} ORDER BY number', *values):
+            if checksum != row_checksum(namespace, number, named, text):
+                raise MemoryFileError(
+                    f'{self.path}: change {number} of {namespace!r:.80} is damaged: it is not as it was written'
+                )
+            found.append(_CHANGE.validate_json(text))
+        return found
 
     def append(
         self,
@@ -256,30 +251,37 @@ class Journal(MemoryFile):
     def forget(
         self, namespace: str, entries: Collection[str] = (), turns: Collection[str] = ()
     ) -> Receipt:
-        "Delete all changes of these entries and of all that ever rested on these turns. `UnknownEntry`."
-        gone, turns, deleted = set(entries), set(turns), 0
+        """Delete all changes of these entries and of all that ever rested on these turns. `UnknownEntry`.
+        Of a namespace without any change left nothing stays, not even its name; its ids begin again."""
+        gone, turns = set(entries), set(turns)
         with self.transaction() as file:
             changes = self.changes(namespace)
             unknown = gone - {change.entry for change in changes}
             if unknown:
                 raise UnknownEntry(f'no entry {min(unknown)!r:.80}, now or before')
-            for change in changes:
-                if turns & {*change.evidence, *(change.after.sources if change.after else ())}:
-                    if change.entry is None:
-                        deleted += self._delete(namespace, 'number', change.number)
-                    else:
-                        gone.add(change.entry)
-            deleted += sum(self._delete(namespace, 'entry', id) for id in sorted(gone))
+            resting = {
+                change.number: change.entry
+                for change in changes
+                if turns & {*change.evidence, *(change.after.sources if change.after else ())}
+            }
+            gone |= set(resting.values()) - {None}
+            deleted = [
+                (namespace, change.number)
+                for change in changes
+                if change.entry in gone or change.number in resting
+            ]
+            sql = 'DELETE FROM changes WHERE namespace = ? AND number = ?'
+            file.executemany(sql, deleted)
             if deleted:
-                known = self.extent(namespace)
-                self._put_extent(file, namespace, known._replace(forgotten=known.forgotten + 1))
+                count = self.extent('').forgotten + 1
+                self._put_extent(file, '', _Extent(forgotten=count))
+                here = self.extent(namespace)._replace(forgotten=count)
+                self._put_extent(file, namespace, here)
+                if len(deleted) == len(changes):
+                    file.execute('DELETE FROM extents WHERE namespace = ?', (namespace,))
                 file.execute(UNSWEPT)
         self.sweep()
-        return Receipt(namespace, tuple(sorted(gone, key=_id_order)), deleted)
-
-    def _delete(self, namespace: str, column: str, value: Any) -> int:
-        sql = f'DELETE FROM changes WHERE namespace = ? AND {column} = ?'
-        return self._file.execute(sql, (namespace, value)).rowcount
+        return Receipt(namespace, tuple(sorted(gone, key=_id_order)), len(deleted))
 
 # %% ../../nbs/5_memma/01_bank.ipynb #a1e1c321
 class EntryStore(Protocol):
@@ -306,10 +308,10 @@ class IndexStore:
         self.index = HybridIndex(**{'spread': self.spread, **options})
 
     def put_all(self, entries: Iterable[Entry]) -> None:
-        "Make entries findable, in place of those with the same ids."
-        entries = list(entries)
-        self.index.remove([entry.id for entry in entries if entry.id in self.index])
-        self.index.add(entries)
+        "Make entries findable at the positions that their numbers give, in place of those with the same ids."
+        placed = [replace(one, session='bank', position=int(one.id[1:])) for one in entries]
+        self.index.remove([entry.id for entry in placed if entry.id in self.index])
+        self.index.add(placed)
 
     def remove(self, entry_id: str) -> None:
         "Make an entry unfindable; nothing happens if it is not there."
@@ -325,18 +327,6 @@ class TalkStore(IndexStore):
 
     spread = True
 
-    def put_all(self, entries: Iterable[Entry]) -> None:
-        "Make entries findable, each at the position that its number gives."
-        placed = []
-        for entry in entries:
-            number = entry.id[1:]
-            placed.append(
-                replace(entry, session='bank', position=int(number))
-                if number.isdecimal()
-                else entry
-            )
-        super().put_all(placed)
-
 
 class _SessionStore:
     "A memory of sessions as the index of a bank: each entry is a session of one turn."
@@ -347,10 +337,8 @@ class _SessionStore:
     def put_all(self, entries: Iterable[Entry]) -> None:
         for entry in entries:
             self.remove(entry.id)
-            start = entry.time.start if entry.time else None
-            moment = entry.said or (datetime.combine(start, clock()) if start else None)
             turn = Turn(entry.id, entry.speaker or 'Somebody', entry.text)
-            self.memory.add(Session(f'entry {entry.id}', (turn,), moment))
+            self.memory.add(Session(f'entry {entry.id}', (turn,), entry.said))
 
     def remove(self, entry_id: str) -> None:
         if f'entry {entry_id}' in self.memory:
@@ -370,44 +358,50 @@ class NothingToUndo(ValueError):
     "Every change is taken back already, or there was none."
 
 
+def _reading(method: Callable) -> Callable:
+    "Decorator for a method that reads: beside a transaction of another thread it reads what stood before."
+
+    @wraps(method)
+    def reading(self, *args, **options):
+        if self._writer not in (None, get_ident()):
+            return getattr(self._before(), method.__name__)(*args, **options)
+        with self._lock:
+            return method(self, *args, **options)
+
+    return reading
+
+
 class MemoryBank(Searchable):
-    "A memory under atomic edits (MemMA, section 4.1), in memory or in one SQLite file. Raises `MemoryFileError`."
+    """A memory under atomic edits (MemMA, section 4.1), in memory or in one SQLite file, shared by threads.
+    Raises `MemoryFileError`."""
 
     def __init__(
         self,
-        path: str | Path | None = None,  # None: in memory
+        path: str | Path | Journal | None = None,  # a file, or the journal of one; None: in memory
         *,
         namespace: str = 'default',  # whose memory
         backend: Callable[[], EntryStore] = IndexStore,  # makes an empty index
-        journal: Journal | None = None,  # an open one, in place of a path
     ):
-        if path is not None and journal is not None:
-            raise ValueError(
-                f'MemoryBank: expected a path or a journal, got {path} and that of {journal.path}'
-            )
         if not isinstance(namespace, str) or not namespace:
             raise ValueError(f'namespace: expected a name, got {namespace!r:.80}')
-        self.namespace = namespace
-        self.journal = Journal(path) if journal is None else journal
-        self._lock = self.journal.lock  # one for all namespaces of a file
+        self.namespace, self._make, self._lock = namespace, backend, Lock()
+        self.journal = path if isinstance(path, Journal) else Journal(path)
         self._entries: dict[str, Entry] = {}
         self._same: dict[tuple, str] = {}  # deduplication key -> id
-        self._known, self._given = (
-            _Extent(),
-            0,
-        )  # as far as the journal was read; ids given, staged ones included
+        self._known = _Extent()  # as far as the journal was read
+        self._given = 0  # ids given, staged ones included
         self._when: datetime | None = None  # the time of the last change
-        self._open = False  # whether a transaction is
-        self._staged: list[
-            tuple[Change, Entry | None, datetime | None]
-        ] = []  # with the entry and the time before it
+        self._writer: int | None = None  # the thread that has a transaction open
+        self._reader: MemoryBank | None = None  # for the other threads meanwhile
+        self._staged: list[tuple[Change, Entry | None, datetime | None]] = []
+        # with the entry and the time before each change
         self._stale: set[str] = set()  # ids whose entry has changed since the index was filled
-        self._indexed: dict[str, Entry | None] = {}  # what the index holds; None: in doubt
+        self._indexed: set[str] = set()  # ids that the index holds, or may hold
         try:
-            self._make, self._store = backend, backend()
+            self._store = backend()
             self.refresh()
         except BaseException:
-            if journal is None:
+            if self.journal is not path:
                 self.journal.close()
             raise
 
@@ -422,34 +416,34 @@ class MemoryBank(Searchable):
         "Close the file."
         self.journal.close()
 
-    def within(self, namespace: str, backend: Callable[[], EntryStore] | None = None) -> MemoryBank:
-        "Return the bank of another namespace of the same file, with an index of its own. It closes with this one."
-        other = MemoryBank(namespace=namespace, backend=backend or self._make, journal=self.journal)
-        if other._store is self._store:
-            raise ValueError(
-                'backend: expected a function that makes a new index each time, got the same one twice'
-            )
-        return other
+    def within(self, namespace: str) -> MemoryBank:
+        "Return the bank of a namespace of the same file, with an index of its own. It closes with this one."
+        return MemoryBank(self.journal, namespace=namespace, backend=self._make)
+
+    def _before(self) -> MemoryBank:
+        "Return a bank that knows nothing of the open transaction."
+        with self.journal.lock:
+            self._reader = self._reader or self.within(self.namespace)
+            return self._reader
 
     # entries
 
     @locked
     def refresh(self) -> None:
-        "Read what other processes have written since, unless a transaction is open."
-        if self._open:
-            return
-        there = self.journal.extent(self.namespace)
+        "Read what others have written since, unless a transaction is open."
+        there = self.journal.extent(self.namespace) if self._writer is None else self._known
         if there == self._known:
             return
-        start = self._known.last
-        if there.forgotten != self._known.forgotten:  # read everything again
-            for id in list(self._entries):
-                self._put(id, None)
-            start, self._when = 0, None
-        for change in self.journal.changes(self.namespace, start, there.last):
-            if change.entry is not None:
-                self._put(change.entry, change.after)
-            self._when = change.when
+        anew = there.forgotten != self._known.forgotten
+        start = 0 if anew else self._known.last
+        changes = self.journal.changes(self.namespace, start, there.last)
+        after = dict.fromkeys(self._entries) if anew else {}
+        after.update((change.entry, change.after) for change in changes)
+        for id, entry in after.items():
+            if entry != self._entries.get(id):
+                self._put(id, entry)
+        if anew or changes:
+            self._when = changes[-1].when if changes else None
         self._known, self._given = there, there.given
 
     def _put(self, id: str, entry: Entry | None) -> None:
@@ -462,23 +456,22 @@ class MemoryBank(Searchable):
             self._same[_entry_key(entry)] = id
         self._stale.add(id)
 
-    @locked
-    def _current(self) -> dict[str, Entry]:
-        self.refresh()
-        return self._entries
-
-    @locked
+    @_reading
     def __len__(self) -> int:
-        return len(self._current())
+        self.refresh()
+        return len(self._entries)
 
-    @locked
+    @_reading
     def __iter__(self) -> Iterator[Entry]:
-        return iter(sorted(self._current().values(), key=lambda entry: _id_order(entry.id)))
+        self.refresh()
+        return iter(sorted(self._entries.values(), key=lambda entry: _id_order(entry.id)))
 
+    @_reading
     def __contains__(self, entry_id: object) -> bool:
-        return isinstance(entry_id, str) and entry_id in self._current()
+        self.refresh()
+        return isinstance(entry_id, str) and entry_id in self._entries
 
-    @locked
+    @_reading
     def __getitem__(self, entry_id: str) -> Entry:
         if entry_id not in self:
             raise UnknownEntry(
@@ -486,22 +479,21 @@ class MemoryBank(Searchable):
             )
         return self._entries[entry_id]
 
-    @locked
     def resting_on(self, turns: Iterable[str]) -> list[Entry]:
         "Return the entries that rest on any of some turns, in the order of their ids."
         turns = set(turns)
-        found = [entry for entry in self._current().values() if not turns.isdisjoint(entry.sources)]
-        return sorted(found, key=lambda entry: _id_order(entry.id))
+        return [entry for entry in self if not turns.isdisjoint(entry.sources)]
 
     # edits
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        "Write all edits inside together at the end; an exception takes them back. Transactions may be nested."
-        with self._lock:  # other threads wait until the end
-            outermost, mark = not self._open, len(self._staged)
+        """Write all edits inside together at the end; an exception takes them back. Transactions may be nested.
+        Other threads that write wait for the end; those that read see what stood before, by an index of their own."""
+        with self._lock:
+            outermost, mark = self._writer is None, len(self._staged)
             self.refresh()
-            self._open = True
+            self._writer = get_ident()
             try:
                 yield
                 if outermost and self._staged:
@@ -514,45 +506,34 @@ class MemoryBank(Searchable):
                 self._take_back(mark)
                 raise
             finally:
-                self._open = not outermost
+                if outermost:
+                    self._writer = None
 
     def _take_back(self, mark: int) -> None:
         "Discard what was staged after a mark."
         while len(self._staged) > mark:
             change, before, self._when = self._staged.pop()
+            self._given -= change.action == 'ADD'
             if change.entry is not None:
                 self._put(change.entry, before)
-        self._given = self._known.given + sum(
-            change.action == 'ADD' for change, _, _ in self._staged
-        )
 
     def _stage(
         self, action: str, id: str | None, after: Entry | None, when: datetime | None, **more: Any
     ) -> Change:
-        "Stage a change and make it visible."
+        "Stage a change and make it visible; without a time it has that of the last change."
         number, before = self._known.last + len(self._staged) + 1, self._entries.get(id)
         batch = self._staged[0][0].batch if self._staged else number
-        change = Change(number, action, id, after, batch, when=when, **more)
+        change = Change(number, action, id, after, batch, when=when or self._when, **more)
         self._staged.append((change, before, self._when))
-        self._when = when
+        self._when = change.when
         if after != before:
             self._put(id, after)
         return change
 
-    def _moment(self, when: datetime | None) -> datetime | None:
-        "Return the time of a change: the given one, else that of the last change."
-        if when and self._when and when < self._when:
-            raise ValueError(
-                f'when: expected {self._when} or later, the time of the last change, got {when}'
-            )
-        return when or self._when
-
-    @locked
     def apply(self, edits: Iterable[Edit], when: datetime | None = None) -> list[Change]:
         """Apply edits in order, all or none, and return their changes.
-        Raises `UnknownEntry`, `DuplicateEntry`, `ConflictError`, and `ValueError` for a time before the last change."""
+        Raises `UnknownEntry`, `DuplicateEntry`, `ConflictError`."""
         with self.transaction():
-            when = self._moment(when)
             return [self._apply(edit, when) for edit in edits]
 
     def _apply(self, edit: Edit, when: datetime | None) -> Change:
@@ -600,7 +581,7 @@ class MemoryBank(Searchable):
         staged = [change for change, _, _ in self._staged]
         return self.journal.changes(self.namespace, to=self._known.last, **of) + staged
 
-    @locked
+    @_reading
     def history(self, entry_id: str) -> list[Change]:
         "Return all changes of an entry, the first first. `UnknownEntry` if there never was one."
         found = [change for change in self._changes(entry=entry_id) if change.entry == entry_id]
@@ -608,56 +589,40 @@ class MemoryBank(Searchable):
             raise UnknownEntry(f'no entry {entry_id!r:.80}, now or before')
         return found
 
-    @locked
+    @_reading
     def as_of(self, when: datetime | int) -> dict[str, Entry]:
-        "Return the entries after the changes up to a time or a number. Changes without a time come before all times."
+        "Return the entries after the changes up to a time or a number; those without a time are always among them."
+        changes = self._changes()
         if isinstance(when, datetime):
-            return replay(
-                change for change in self._changes() if change.when is None or change.when <= when
-            )
-        return replay(change for change in self._changes() if change.number <= when)
+            return replay(one for one in changes if one.when is None or one.when <= when)
+        return replay(one for one in changes if one.number <= when)
 
-    @locked
     def undo(self, reason: str = '', when: datetime | None = None) -> list[Change]:
         "Take back the last transaction that was not taken back yet, by new changes. `NothingToUndo`."
         with self.transaction():
             if self._staged:
                 raise RuntimeError('undo: leave the transaction by an exception to take it back')
-            when = self._moment(when)
             changes = self.journal.changes(self.namespace)
             undone = {change.undoes for change in changes}
             left = [
                 change
                 for change in changes
-                if change.action not in ('NONE', 'UNDO') and change.number not in undone
+                if change.action not in ('NONE', 'UNDO') and change.batch not in undone
             ]
             if not left:
                 raise NothingToUndo(f'namespace {self.namespace!r:.80}: nothing to undo')
-            batch = [change for change in left if change.batch == left[-1].batch]
-            return [self._undo(change, changes, reason, when) for change in reversed(batch)]
-
-    def _undo(
-        self, change: Change, changes: Sequence[Change], reason: str, when: datetime | None
-    ) -> Change:
-        "Stage the version before a change."
-        before = replay(
-            one for one in changes if one.entry == change.entry and one.number < change.number
-        )
-        return self._stage(
-            'UNDO',
-            change.entry,
-            before.get(change.entry),
-            when,
-            reason=reason,
-            undoes=change.number,
-        )
+            batch = left[-1].batch
+            before = replay(change for change in changes if change.number < batch)
+            ids = dict.fromkeys(change.entry for change in left if change.batch == batch)
+            of = {'reason': reason, 'undoes': batch}
+            return [self._stage('UNDO', id, before.get(id), when, **of) for id in ids]
 
     @locked
     def forget(self, entries: Iterable[str] = (), *, turns: Iterable[str] = ()) -> Receipt:
         "Remove all versions of these entries and of all that ever rested on these turns, from history, file and index."
         if isinstance(entries, str) or isinstance(turns, str):
             raise TypeError('forget: expected lists of ids, got a str')
-        if self._open:
+        if self._writer:
             raise RuntimeError(
                 'forget: not inside a transaction; what is forgotten cannot be taken back'
             )
@@ -671,43 +636,37 @@ class MemoryBank(Searchable):
     def _clear_index(self) -> None:
         "Remove from the index what has changed. What fails is tried again at the next search."
         self.refresh()
-        for id in sorted(self._stale & self._indexed.keys(), key=_id_order):
-            held = self._indexed[id]
-            if held is None or held != self._entries.get(id):
-                self._indexed[id] = None
-                self._store.remove(id)
-                del self._indexed[id]
+        for id in sorted(self._stale & self._indexed, key=_id_order):
+            self._store.remove(id)
+            self._indexed.discard(id)
 
     def _fill_index(self) -> None:
         "Bring the index up to date."
         self._clear_index()
-        missing = sorted((self._stale & self._entries.keys()) - self._indexed.keys(), key=_id_order)
-        fresh = [self._entries[id] for id in missing]
-        self._indexed.update(dict.fromkeys(missing))  # in doubt until all are put
+        changed = sorted(self._stale & self._entries.keys(), key=_id_order)
+        fresh = [self._entries[id] for id in changed]
+        self._indexed.update(changed)  # before they are put: a store may fail in the middle
         if hasattr(self._store, 'put_all'):
             self._store.put_all(fresh)
         else:
             for entry in fresh:
                 self._store.put(entry.id, entry.text, entry.time, entry.sources)
-        self._indexed.update((entry.id, entry) for entry in fresh)
         self._stale.clear()
 
     def _search_store(self, query: str, k: int) -> list[Hit]:
         "Return the entries that a foreign store finds. `UnknownEntry` for an id that is none."
         found = []
         for hit in map(as_hit, self._store.search(query, k)):
-            snippet = hit.snippet
-            id = (
-                snippet.text if snippet.id == content_id(snippet.text) else snippet.id
-            )  # a bare id was taken for a text
-            if id not in self._entries:
+            # `as_hit` takes a bare id for a text
+            entry = self._entries.get(hit.snippet.id) or self._entries.get(hit.snippet.text)
+            if entry is None:
                 raise UnknownEntry(
-                    f'{type(self._store).__name__}.search: expected ids of entries, got {id!r:.80}'
+                    f'{type(self._store).__name__}.search: expected ids of entries, got {hit.snippet.text!r:.80}'
                 )
-            found.append(Hit(self._entries[id], hit.score))
+            found.append(Hit(entry, hit.score))
         return found
 
-    @locked
+    @_reading
     def search(
         self,
         query: str,

@@ -31,14 +31,13 @@ def bounded_view(
     "Return the bounded view of a memory (MemMA, equation 1): the entries nearest to each turn, and those added last."
     size = max(12, 3 * len(turns) // 2) if size is None else size
     check_count('size', size)
-    found = [bank.search(turn.content, size) for turn in turns if size and turn.content.strip()]
-    near = list(
-        dict.fromkeys(hit.snippet.id for best in zip_longest(*found) for hit in best if hit)
-    )
-    entries = list(bank)
-    recent = [entry.id for entry in entries[max(0, len(entries) - size // 3) :]]
-    chosen = dict.fromkeys([*near[: size - len(recent)], *recent, *near])
-    return [bank[id] for id in list(chosen)[:size]]
+    if not size:
+        return []
+    found = [bank.search(turn.content, size) for turn in turns if turn.content.strip()]
+    near = [hit.snippet for best in zip_longest(*found) for hit in best if hit]
+    recent = list(bank)[-(size // 3) :] if size >= 3 else []
+    near = list(dict.fromkeys(near))
+    return list(dict.fromkeys([*near[: size - len(recent)], *recent, *near]))[:size]
 
 # %% ../../nbs/5_memma/03_construction.ipynb #4f41708e
 @dataclass(frozen=True)
@@ -57,34 +56,25 @@ class _Refused(ValueError):
 def _edit(border: OutputValidator, what: str, line: EditLine, view: dict[str, Entry]) -> Edit:
     "Return the edit of a line. `_Refused`; what is wrong otherwise is noted."
     text, named = ' '.join(line.text.split()), bare_id(line.entry or '') or None
-    if line.action == 'NONE':
-        if named and named not in view:
-            why = line.reason or text
-            border.notes.append(
-                f'{what}: NONE names {line.entry!r:.60}, which is no entry of the view: {why}'
-            )
-            named = None
-        sources = () if named else tuple(border.turns)
-        if line.turns:
-            sources = border.sources(what, line.turns, line.reason or text)
-        reason = line.reason if sources else ''  # what it quotes can then be forgotten
-        return Edit('NONE', entry=named, sources=sources, reason=reason)
-    if line.action != 'ADD' and named not in view:
+    is_bare = line.action == 'ADD' or (line.action == 'NONE' and named is None)
+    if not is_bare and named not in view:
         raise _Refused(f'{line.action}: expected an entry of the view, got {line.entry!r:.60}')
-    if line.action != 'DELETE' and not text:
+    if line.action in ('ADD', 'UPDATE') and not text:
         raise _Refused(f'{line.action}: has no text')
+    if line.action == 'NONE' and not line.turns:  # a reason is kept only where it can be forgotten
+        sources = () if named else tuple(border.turns)
+        return Edit('NONE', entry=named, sources=sources, reason=line.reason if sources else '')
     origin = border.origin(border.sources(what, line.turns, text or line.reason))
-    if line.action == 'DELETE':
-        return Edit('DELETE', entry=named, sources=origin['sources'], reason=line.reason)
-    time = event_time(Entry('', text.partition(BEFORE)[0], said=origin['said']))
+    if line.action in ('NONE', 'DELETE'):
+        return Edit(line.action, entry=named, sources=origin['sources'], reason=line.reason)
     return Edit(
         line.action,
         text,
         named if line.action == 'UPDATE' else None,
-        time,
-        line.speaker or origin['speaker'],
-        origin['sources'],
-        line.reason,
+        time=event_time(Entry('', text.partition(BEFORE)[0], said=origin['said'])),
+        speaker=line.speaker or origin['speaker'],
+        sources=origin['sources'],
+        reason=line.reason,
     )
 
 
@@ -137,28 +127,22 @@ def construct(
     view: int | None = None,  # entries shown beside a chunk; None: as many as `bounded_view` takes
     per: str = 'fact',  # an edit for each fact, or one for each 'chunk', as in the paper
 ) -> Written:
-    """Write a session into a bank, all or nothing.
-    Raises `LMError` with all that was spent, and `ValueError` for a session before the last change."""
+    "Write a session into a bank, all or nothing. Raises `LMError` with all that was spent."
     check_writing(turns, view, per)
     check_names(speakers)
     speakers, changes, notes, cost = tuple(speakers) or session.speakers, [], [], {}
     try:
         with bank.transaction():
-            bank.apply([], session.time)  # a time that goes back is refused before a model is asked
             for start in range(0, len(session.turns), turns):
                 chunk = replace(session, turns=session.turns[start : start + turns])
-                given = {
-                    'chunk': chunk,
-                    'speakers': speakers,
-                    'view': bounded_view(bank, chunk.turns, view),
-                }
+                shown = bounded_view(bank, chunk.turns, view)
+                given = {'chunk': chunk, 'speakers': speakers, 'view': shown}
                 guided = ask_role(lm, GUIDE, cost, **given) if guidance else None
                 lines = ask_role(lm, WRITE, cost, guidance=guided, per=per, **given).edits
                 if per == 'chunk' and len(lines) != 1:
-                    notes.append(
-                        f'{chunk.turns[0].id}: expected one edit for the chunk, got {len(lines)}'
-                    )
-                made, odd = _write_chunk(bank, chunk, lines, given['view'])
+                    text = f'expected one edit for the chunk, got {len(lines)}'
+                    notes.append(f'{chunk.turns[0].id}: {text}')
+                made, odd = _write_chunk(bank, chunk, lines, shown)
                 changes += made
                 notes += odd
     except LMError as error:

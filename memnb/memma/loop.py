@@ -51,31 +51,25 @@ class AgentTeam(LM):
             )
         self.lm = RuleLM() if lm is None else as_lm(lm)
         self.agents = {agent: as_lm(own) for agent, own in agents.items()}
-        self.name = ', '.join(
-            [self.lm.name, *(f'{agent}: {own.name}' for agent, own in self.agents.items())]
-        )
+        named = [f'{agent}: {own.name}' for agent, own in self.agents.items()]
+        self.name = ', '.join([self.lm.name, *named])
+        self._by_role = {role: own for agent, own in self.agents.items() for role in AGENTS[agent]}
 
     def call(self, role: Role, /, **inputs: Any) -> Call:
         "Ask the agent whose role it is."
-        for agent, own in self.agents.items():
-            if role.name in AGENTS[agent]:
-                return own.call(role, **inputs)
-        return self.lm.call(role, **inputs)
+        return self._by_role.get(role.name, self.lm).call(role, **inputs)
 
     def settings(self) -> dict:
         "Return the settings of all; without a `model` where one of them has none, so that nothing is recorded under it."
-        of_all = {
-            'lm': self.lm.settings(),
-            **{agent: own.settings() for agent, own in self.agents.items()},
-        }
+        agents = {'lm': self.lm, **self.agents}
+        of_all = {agent: own.settings() for agent, own in agents.items()}
         has_names = all(one.get('model') for one in of_all.values())
         return {'model': self.name if has_names else None, **of_all}
 
     def seeded(self, seed: int) -> AgentTeam:
         "Return a team of the same models, each with this seed."
-        return AgentTeam(
-            self.lm.seeded(seed), **{agent: own.seeded(seed) for agent, own in self.agents.items()}
-        )
+        agents = {agent: own.seeded(seed) for agent, own in self.agents.items()}
+        return AgentTeam(self.lm.seeded(seed), **agents)
 
 # %% ../../nbs/5_memma/06_loop.ipynb #ce8315c9
 @dataclass(frozen=True)
@@ -130,24 +124,13 @@ class MemMA(Coordinated):
         for session in history:
             self._earlier.add(session)
             self.speakers = self._people(session)
-        self._is_owner = not isinstance(bank, MemoryBank)
-        self.memory = MemoryBank(bank, backend=TalkStore) if self._is_owner else bank
+        is_bank = isinstance(bank, MemoryBank)
+        self.memory = bank if is_bank else MemoryBank(bank, backend=TalkStore)
 
     @property
     def bank(self) -> MemoryBank:
         "The bank that it writes and searches."
         return self.memory
-
-    def close(self) -> None:
-        "Close the file, if it was opened here."
-        if self._is_owner:
-            self.bank.close()
-
-    def __enter__(self) -> MemMA:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.close()
 
     def _people(self, session: Session) -> tuple[str, ...]:
         "Return who takes part, with those who speak in a session."
@@ -161,26 +144,13 @@ class MemMA(Coordinated):
         speakers, result = self._people(session), SessionResult(Written())
         try:
             with self.bank.transaction():
-                written = construct(
-                    self.bank,
-                    session,
-                    self.lm,
-                    speakers=speakers,
-                    guidance=self.guidance,
-                    **self.writing,
-                )
+                options = {'guidance': self.guidance, **self.writing}
+                written = construct(self.bank, session, self.lm, speakers=speakers, **options)
                 result = SessionResult(written)
                 if self.evolve:
+                    options = {'probes': self.probes, 'k': self.k, 'speakers': speakers}
                     related = self._earlier.related(session, self.related)
-                    evolution = evolve(
-                        self.bank,
-                        session,
-                        self.lm,
-                        related=related,
-                        probes=self.probes,
-                        k=self.k,
-                        speakers=speakers,
-                    )
+                    evolution = evolve(self.bank, session, self.lm, related=related, **options)
                     result = SessionResult(written, evolution)
         except (LMError, ConflictError) as error:
             error.usage = sum(result.cost.values(), error.usage or Usage())
@@ -191,12 +161,13 @@ class MemMA(Coordinated):
 
     def forget(self, entries: Iterable[str] = (), *, turns: Iterable[str] = ()) -> Receipt:
         "As `MemoryBank.forget`; the turns of these entries, and these, are not used for probes any more either."
-        entries, turns = list(entries), list(turns)
-        versions = [
-            change.after for id in entries for change in self.bank.history(id) if change.after
-        ]
-        receipt = self.bank.forget(entries, turns=turns)
-        self._earlier.forget([*turns, *(turn for entry in versions for turn in entry.sources)])
+        entries, given = list(entries), list(turns)
+        turns = list(given)
+        for id in entries:
+            for change in self.bank.history(id):
+                turns += change.after.sources if change.after else ()
+        receipt = self.bank.forget(entries, turns=given)
+        self._earlier.forget(turns)
         return receipt
 
     @classmethod

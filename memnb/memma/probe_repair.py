@@ -10,10 +10,9 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import date, datetime
-from functools import lru_cache
+from datetime import date
 
-from pydantic import BaseModel, TypeAdapter
+from pydantic import BaseModel
 
 from memnb.core.conversation import (
     Conversation,
@@ -53,7 +52,7 @@ from ..retrieval.bm25 import LexicalIndex
 
 # %% auto #0
 __all__ = ['FAULTS', 'EarlierTurns', 'ProbeResult', 'Repair', 'Evolution', 'Grounding', 'substance', 'same_occasion', 'covers',
-           'merge_texts', 'consolidate', 'evolve', 'Damage', 'damage', 'trial']
+           'merge_texts', 'consolidate', 'evolve', 'damage', 'trial']
 
 # %% ../../nbs/5_memma/05_probe_repair.ipynb #c2ebb2ec
 class EarlierTurns:
@@ -61,27 +60,23 @@ class EarlierTurns:
 
     def __init__(self):
         self._index = LexicalIndex()
-        self._turns: dict[
-            str, tuple[str, Turn]
-        ] = {}  # turn id -> session id, and the turn with its time
+        self._turns: dict[str, tuple[str, Turn]] = {}  # by id: the session's id, and the turn
 
     def check(self, session: Session) -> None:
         "Raise `ConversationError` for a turn id that stands twice in a session, or in another session."
+        Conversation('new', (session,))
         for turn in session.turns:
             home, _ = self._turns.get(turn.id, (session.id, turn))
             if home != session.id:
                 where = f'session {session.id!r:.80}: turn id {turn.id!r:.80}'
                 raise ConversationError(f'{where} stands in session {home!r:.80}')
-        Conversation('new', (session,))
 
     def add(self, session: Session) -> None:
         "Keep a session, or the new turns of one that goes on. `ConversationError`."
         self.check(session)
-        new = replace(
-            session, turns=tuple(turn for turn in session.turns if turn.id not in self._turns)
-        )
-        self._index.add(turn_snippets(Conversation('new', (new,))))
-        for turn in new.turns:
+        turns = tuple(turn for turn in session.turns if turn.id not in self._turns)
+        self._index.add(turn_snippets(Conversation('new', (replace(session, turns=turns),))))
+        for turn in turns:
             self._turns[turn.id] = session.id, replace(turn, time=turn.time or session.time)
 
     def forget(self, turns: Iterable[str]) -> None:
@@ -164,20 +159,8 @@ class Evolution:
         text = f'{before} of {count_of(len(self.before), "probe")} passed'
         if self.taken_back:
             return f'{text}, its repairs were taken back'
-        return (
-            f'{text}, {after} after {count_of(len(self.written), "repair")}'
-            if self.repairs
-            else text
-        )
-
-    def to_json(self, indent: int | None = None) -> str:
-        "Return it as JSON text."
-        return TypeAdapter(Evolution).dump_json(self, indent=indent).decode()
-
-    @classmethod
-    def from_json(cls, text: str | bytes) -> Evolution:
-        "Read what `to_json` wrote; ValueError for another text."
-        return TypeAdapter(Evolution).validate_json(text)
+        repairs = f', {after} after {count_of(len(self.written), "repair")}'
+        return text + repairs if self.repairs else text
 
     def to_text(self, color: bool = False, width: int = 100) -> str:
         "Return a report as plain text, with terminal colours if wanted."
@@ -203,29 +186,22 @@ def _clauses(text: str) -> list[list[str]]:
     ]
 
 
-def _numbers(text: str) -> dict[str, str]:
-    "Return the numbers of a text: as they are written there, and in digits."
-    return {
-        match[0].lower(): in_digits(match[0]).replace(',', '') for match in NUMBER.finditer(text)
-    }
+def _with_digits(text: str) -> str:
+    "Return a text with its numbers in digits, without commas."
+    return NUMBER.sub(lambda number: in_digits(number[0]).replace(',', ''), text)
 
 
 def _unfounded(fact: str, ground: Sequence[str]) -> list[str]:
     "Return the names and numbers of a fact that its ground does not have."
-    fact, text = (re.sub(r'(?<=\d),(?=\d{3}(?!\d))', '', one) for one in (fact, ' '.join(ground)))
-    known = set(re.findall(r"[^\W_]+(?:['’-][^\W_]+)*", text.lower()))
-    numbers = {'one', *_numbers(text).values()}
-    odd = [
-        words for words, digits in _numbers(fact).items() if not {words, digits} & (numbers | known)
-    ]
-    for clause in _clauses(fact):
+    text, odd = _with_digits(' '.join(ground)), []
+    words, known = set(re.findall(r'[^\W_]+', text.lower())), stems(text) | {'1'}  # one of them
+    for clause in _clauses(_with_digits(fact)):
         for place, (word, following) in enumerate(zip(clause, [*clause[1:], ''])):
-            is_first = place == 0 and (not stems(word) or following[:1].isupper())
-            is_name = word[0].isupper() and not is_first
-            if is_name or any(sign.isdigit() for sign in word):
-                found = stems(word) <= stems(text) if stems(word) else word.lower() in known
-                if not found and word not in numbers:
-                    odd.append(word)
+            own = stems(word)
+            is_opening = place == 0 and (not own or following[:1].isupper())
+            is_exact = re.search(r'\d', word) or (word[0].isupper() and not is_opening)
+            if is_exact and not (own <= known if own else word.lower() in words):
+                odd.append(word)
     return list(dict.fromkeys(odd))
 
 
@@ -249,7 +225,7 @@ class Grounding:
         self.session, self.related, self.notes = session, tuple(related), []
         self.speakers = tuple(speakers) or session.speakers
         own = [replace(turn, time=turn.time or session.time) for turn in session.turns]
-        self.turns = {turn.id: turn for turn in (*self.related, *own)}
+        self.turns = {turn.id: turn for turn in (*related, *own)}
 
     def day(self, id: str) -> date | None:
         "Return the day on which a turn was said."
@@ -260,8 +236,7 @@ class Grounding:
         "Return the turns that are cited, each once; note what is none."
         found = []
         for text in texts:
-            for id in [text] if text in self.turns else re.split('[,;]', text):
-                id = id if id in self.turns else bare_id(id)
+            for id in [text] if text in self.turns else map(bare_id, re.split('[,;]', text)):
                 if id in self.turns:
                     found.append(id)
                 else:
@@ -282,38 +257,29 @@ class Grounding:
 
     def ground(self, ids: Sequence[str]) -> list[str]:
         "Return what a fact from some turns may draw on: their words with dates resolved, their days, the speakers."
-        texts, days = [], []
+        texts = list(self.speakers)
         for id in ids:
             turn, day = self.turns[id], self.day(id)
             texts.append(with_dates(f'{turn.speaker} {turn.content}', day))
-            days += [str(TimeSpan.day(day))] if day else []
-        return [*texts, *days, *self.speakers]
+            texts += [str(TimeSpan.day(day))] if day else []
+        return texts
 
     def fact(self, reply: RepairReply) -> tuple[Entry | None, str]:
         "Return the entry that a proposal asks for, or None and why it is refused."
         sources, text = self.cited('repair', reply.turns), ' '.join(reply.fact.split())
         if not text:
             return None, 'it has no text'
-        origin = next((id for id in sources if _is_quoted(reply.quote, self.turns[id])), None)
-        if origin is None:
-            return (
-                None,
-                f'the quote {reply.quote!r:.60} stands in none of {", ".join(sources) or "no turns"}',
-            )
-        ground = self.ground(sources)
-        odd = _unfounded(text, ground)
-        if odd:
+        quoted = [self.turns[id] for id in sources if _is_quoted(reply.quote, self.turns[id])]
+        if not quoted:
+            where = ', '.join(sources) or 'no turns'
+            return None, f'the quote {reply.quote!r:.60} stands in none of {where}'
+        ground, origin = self.ground(sources), quoted[0]
+        if odd := _unfounded(text, ground):
             return None, f'no message that it cites has {", ".join(odd)}'
         named = (reply.speaker or '').strip()
         is_named = named and named.casefold() in ' '.join(ground).casefold()
-        entry = Entry(
-            '',
-            text,
-            sources,
-            None,
-            named if is_named else self.turns[origin].speaker,
-            self.turns[origin].time,
-        )
+        speaker = named if is_named else origin.speaker
+        entry = Entry('', text, sources, speaker=speaker, said=origin.time)
         return replace(entry, time=event_time(entry)), ''
 
 # %% ../../nbs/5_memma/05_probe_repair.ipynb #c81e2135
@@ -325,26 +291,21 @@ _DENIAL = re.compile(
 )
 
 
-@lru_cache(maxsize=20_000)
 def substance(text: str) -> frozenset[str]:
     "Return the stems that must not get lost: content words, names, numbers. A denied one is another stem."
     found = set()
     for clause in _clauses(text):
         denied = False
-        for place, word in enumerate(clause):
+        for word in clause:
             own = stems(word) - _VAGUE
-            if not own and place and word[0].isupper() and len(word) > 1 and not stems(word):
-                own = {word.lower()}  # a name that is a little word: May, Will
             found |= {f'not {one}' for one in own} if denied else own
             denied = bool(_DENIAL.match(word)) or (denied and not own)
     return frozenset(found)
 
 
 def same_occasion(entry: Entry, fact: Entry) -> bool:
-    "Whether two entries may speak of one event: equal times, or a shared turn where one has no time."
-    if entry.time and fact.time:
-        return entry.time == fact.time
-    return not set(entry.sources).isdisjoint(fact.sources)
+    "Whether two entries may speak of one event: their times are equal, or one has none."
+    return entry.time == fact.time or not (entry.time and fact.time)
 
 
 def covers(entry: Entry, fact: Entry) -> bool:
@@ -368,20 +329,17 @@ def consolidate(fact: Entry, entries: Sequence[Entry], wanted: Consolidation) ->
         if covers(entry, fact):
             return Consolidation(action='SKIP', target=entry.id, reason=f'{entry.id} says it')
     of_occasion = {entry.id: entry for entry in entries if same_occasion(entry, fact)}
+    if wanted.action == 'SKIP' and of_occasion:
+        return wanted
+    target, text = of_occasion.get(bare_id(wanted.target or '')), ' '.join(wanted.text.split())
+    if wanted.action == 'MERGE' and target and text:
+        is_whole = substance(target.text) | substance(fact.text) <= substance(text)
+        if not is_whole or _unfounded(text, [target.text, fact.text]):
+            text = merge_texts(target.text, fact.text)
+        return Consolidation(action='MERGE', target=target.id, text=text, reason=wanted.reason)
     reason = wanted.reason
-    if wanted.action == 'SKIP':
-        odd = _unfounded(fact.text, [entry.text for entry in of_occasion.values()])
-        if of_occasion and not odd:
-            return wanted
-        reason = f'SKIP: no entry of its occasion says {", ".join(odd) or "it"}'
-    if wanted.action == 'MERGE':
-        target, text = of_occasion.get(bare_id(wanted.target or '')), ' '.join(wanted.text.split())
-        if target and text:
-            is_whole = substance(target.text) | substance(fact.text) <= substance(text)
-            if not is_whole or _unfounded(text, [target.text, fact.text]):
-                text = merge_texts(target.text, fact.text)
-            return Consolidation(action='MERGE', target=target.id, text=text, reason=reason)
-        reason = f'MERGE into {wanted.target}: no text, or no entry of its occasion'
+    if wanted.action != 'INSERT':
+        reason = f'{wanted.action} into {wanted.target}: no text, or no entry of its occasion'
     return Consolidation(action='INSERT', reason=reason)
 
 # %% ../../nbs/5_memma/05_probe_repair.ipynb #b07c0de8
@@ -404,14 +362,7 @@ class _Cycle:
 
     def __init__(self, bank: MemoryBank, grounding: Grounding, lm: LM, k: int):
         self.bank, self.grounding, self.lm, self.k = bank, grounding, lm, k
-        self.cost: dict[str, Usage] = {}
-        self.when: datetime | None = (
-            grounding.session.time
-        )  # None: with the last change, where that is later
-        try:
-            bank.apply([], self.when)  # writes nothing
-        except ValueError:
-            self.when = None
+        self.when, self.cost = grounding.session.time, {}
 
     def ask(self, role: Role, **inputs) -> BaseModel:
         "Return the reply of a role."
@@ -420,32 +371,23 @@ class _Cycle:
     def probes(self, count: int) -> list[Probe]:
         "Return at most so many probes for the session (equation 5)."
         ground = self.grounding
-        reply = self.ask(
-            PROBES,
-            session=ground.session,
-            related=ground.related,
-            count=count,
-            speakers=ground.speakers,
-        )
-        lines = reply.probes
+        shown = {'session': ground.session, 'related': ground.related, 'speakers': ground.speakers}
+        lines = self.ask(PROBES, count=count, **shown).probes
         if len(lines) > count:
-            ground.notes.append(
-                f'probes: expected {count}, got {len(lines)}; the first {count} are taken'
-            )
+            text = f'probes: expected {count}, got {len(lines)}; the first {count} are taken'
+            ground.notes.append(text)
         probes = [ground.probe(number, line) for number, line in enumerate(lines[:count], 1)]
         return [probe for probe in probes if probe]
 
     def test(self, probe: Probe) -> ProbeResult:
         "Retrieve, answer, mark (equation 6); for a failure, find the fault."
-        evidence = tuple(hit.snippet for hit in self.bank.search(probe.question, self.k))
-        answer = self.ask(ANSWER, question=probe.question, lines=list(evidence)).answer
-        if (
-            self.ask(MARK, question=probe.question, gold=probe.answer, answer=answer).label
-            == 'CORRECT'
-        ):
+        asked, evidence = probe.question, tuple(self.like(probe.question, self.k))
+        answer = self.ask(ANSWER, question=asked, lines=list(evidence)).answer
+        mark = self.ask(MARK, question=asked, gold=probe.answer, answer=answer)
+        if mark.label == 'CORRECT':
             return ProbeResult(probe, answer, True, evidence)
         fault = 'missing'
-        related = self.like(f'{probe.question} {probe.answer}', 100)
+        related = self.like(f'{asked} {probe.answer}', 100)
         if _holds_answer(probe, evidence):
             fault = 'not answered'
         elif _holds_answer(probe, [*self.bank.resting_on(probe.sources), *related]):
@@ -460,22 +402,15 @@ class _Cycle:
         "Return a fact for a failed probe, if turns support it (equation 7)."
         probe, ground = failed.probe, self.grounding
         turns = tuple((ground.turns[id], ground.day(id)) for id in probe.sources)
-        reply = self.ask(
-            REPAIR,
-            probe=probe,
-            answer=failed.answer,
-            fault=failed.fault,
-            turns=turns,
-            evidence=failed.evidence,
-            speakers=ground.speakers,
-        )
+        shown = {'answer': failed.answer, 'fault': failed.fault, 'evidence': failed.evidence}
+        reply = self.ask(REPAIR, probe=probe, turns=turns, speakers=ground.speakers, **shown)
         if reply.op == 'NOOP':
             return Repair(probe, failed.fault, None, reason=reply.reason)
         fact, why = ground.fact(reply)
         if fact is None:
             ground.notes.append(f'repair refused: {why}: {reply.fact}')
-            return Repair(probe, failed.fault, None, reply.quote, reason=f'refused: {why}')
-        return Repair(probe, failed.fault, fact, reply.quote, reason=reply.reason)
+        reason = f'refused: {why}' if fact is None else reply.reason
+        return Repair(probe, failed.fault, fact, reply.quote, reason=reason)
 
     def near(self, fact: Entry) -> list[Entry]:
         "Return what a fact may repeat: the entries most like it, and those of its turns."
@@ -488,27 +423,32 @@ class _Cycle:
         if fact is None:
             return repair
         near = self.near(fact)
-        done = Consolidation(action='SKIP')
+        wish = Consolidation(action='SKIP')
         if not any(covers(entry, fact) for entry in near):  # else no model is asked
-            done = self.ask(CONSOLIDATE, fact=fact, entries=tuple(near))
-        done = consolidate(fact, near, done)
+            wish = self.ask(CONSOLIDATE, fact=fact, entries=tuple(near))
+        done = consolidate(fact, near, wish)
+        reason = done.reason or repair.reason
         if done.action == 'SKIP':
-            entry = done.target if done.target in self.bank else None
-            return replace(repair, action='SKIP', entry=entry, reason=done.reason)
-        why = f'repair: it was {repair.fault}'
-        fields = {'time': fact.time, 'sources': fact.sources, 'said': fact.said, 'reason': why}
-        if done.action == 'MERGE':
-            edit = Edit('UPDATE', done.text, done.target, **fields)
-        else:
-            edit = Edit('ADD', fact.text, speaker=fact.speaker, **fields)
+            return replace(repair, action='SKIP', entry=done.target, reason=reason)
+        text, target, speaker = done.text, done.target, None
+        if done.action == 'INSERT':
+            text, target, speaker = fact.text, None, fact.speaker
+        edit = Edit(
+            'UPDATE' if target else 'ADD',
+            text,
+            target,
+            fact.time,
+            speaker,
+            fact.sources,
+            reason=f'repair: it was {repair.fault}',
+            said=fact.said,
+        )
         try:
             [change] = self.bank.apply([edit], self.when)
         except DuplicateEntry as error:
             return replace(repair, action='SKIP', reason=str(error))
-        action = {'ADD': 'INSERT', 'UPDATE': 'MERGE', 'NONE': 'SKIP'}[change.action]
-        return replace(
-            repair, action=action, entry=change.entry, reason=done.reason or repair.reason
-        )
+        action = 'SKIP' if change.action == 'NONE' else done.action
+        return replace(repair, action=action, entry=change.entry, reason=reason)
 
     def refine(
         self, before: tuple[ProbeResult, ...]
@@ -524,9 +464,10 @@ class _Cycle:
                 after = tuple(self.test(one.probe) for one in before)
                 now = sum(one.passed for one in after)
                 if now < was:
-                    raise _Worse(
+                    told = (
                         f'{was} of {len(before)} probes passed before the repairs, {now} with them'
                     )
+                    raise _Worse(told)
                 return repairs, after, ''
         except _Worse as worse:
             reason = f'repairs of {self.grounding.session.id} taken back: {worse}'
@@ -562,67 +503,51 @@ def evolve(
 
 # %% ../../nbs/5_memma/05_probe_repair.ipynb #710b7fcb
 _NAME = re.compile(
-    r"(?<=[\w,;] )(?!I\b)(?:(?:Dr|Mrs?|Ms|Prof|St)\. )?[A-Z][\w’'-]*(?: [A-Z][\w’'-]*)*"
+    r"(\([^()]*\))|(?<=[\w,;] )(?!I\b)(?:(?:Dr|Mrs?|Ms|Prof|St)\. )?[A-Z][\w’'-]*(?: [A-Z][\w’'-]*)*"
     r"|\"[^\"]{2,}\"|\b\d+(?:[.,]\d+)*\b"
-)
-_BRACKETS = re.compile(r'(\([^()]*\))')  # the meaning of a relative time
+)  # the first group: the meaning of a relative time
 
 
-def _hide_names(text: str, speakers: Sequence[str]) -> str:
-    "Return a text whose names, titles and numbers are `something`; speakers and brackets stay."
+def _hide_names(entry: Entry, others: Iterable[Entry], speakers: Sequence[str]) -> str:
+    "Return the text with `something` for names, titles and numbers; speakers and brackets stay."
     people = {part for name in speakers for part in name.split()}
 
     def hide(match: re.Match) -> str:
         words = {re.split("['’]", word)[0] for word in match[0].split()}
-        return match[0] if words <= people else 'something'
+        return match[0] if match[1] or words <= people else 'something'
 
-    parts = _BRACKETS.split(text)
-    return ''.join(part if _BRACKETS.match(part) else _NAME.sub(hide, part) for part in parts)
+    return _NAME.sub(hide, entry.text)
 
 
-def _blur(text: str, speakers: Sequence[str]) -> str:
-    "Return a text of whose content words only the first is left, beside brackets."
-    kept, seen = [], 0
-    for part in _BRACKETS.split(text):
-        is_date = bool(_BRACKETS.match(part))
-        for word in [part] if is_date else part.split():
-            has_content = not is_date and bool(content_words(word, tuple(speakers)))
-            seen += has_content
-            kept.append('something' if has_content and seen > 1 else word)
+def _blur(entry: Entry, others: Iterable[Entry], speakers: Sequence[str]) -> str:
+    "Return the text with only the first of its content words, and what is in brackets."
+    kept, seen = [], False
+    for word in re.findall(r'\([^()]*\)|[^\s(]+|\(', entry.text):
+        has_content = word[0] != '(' and bool(content_words(word, tuple(speakers)))
+        kept.append('something' if has_content and seen else word)
+        seen = seen or has_content
     return re.sub(r'something(?: something)+', 'something', ' '.join(kept))
 
 
-def _in_cluster(entry: Entry, entries: Iterable[Entry], speakers: Sequence[str]) -> bool:
-    "Whether another entry of the same person shares two content words."
+def _delete_from_cluster(entry: Entry, others: Iterable[Entry], speakers: Sequence[str]) -> str:
+    "Return nothing if another entry of the same person shares two content words, else the text."
     words = content_words(entry.text, tuple(speakers))
-    for other in entries:
+    for other in others:
         shared = words & content_words(other.text, tuple(speakers))
         if other.id != entry.id and other.speaker == entry.speaker and len(shared) > 1:
-            return True
-    return False
+            return ''
+    return entry.text
 
 
-FAULTS: dict[str, Callable[[str, Sequence[str]], str]] = {
+FAULTS: dict[str, Callable[[Entry, Iterable[Entry], Sequence[str]], str]] = {
     'names': _hide_names,
     'blur': _blur,
-    'cluster': lambda text, speakers: '',
-}
+    'cluster': _delete_from_cluster,
+}  # the text that is left of an entry, given all that may be hit and the speakers
 
 
 def _stems_of(bank: MemoryBank, turns: Sequence[str]) -> frozenset[str]:
     return stems(' '.join(entry.text for entry in bank.resting_on(turns)))
-
-
-@dataclass(frozen=True)
-class Damage:
-    "An entry as it was, and the stems that the bank has of its turns no more."
-
-    entry: Entry
-    words: frozenset[str]
-
-    def repaired(self, bank: MemoryBank) -> bool:
-        "Whether the entries of the same turns have these stems again."
-        return self.words <= _stems_of(bank, self.entry.sources)
 
 
 def damage(
@@ -632,26 +557,22 @@ def damage(
     share: float,  # of those that can be damaged so
     seed: str,
     speakers: Sequence[str],
-) -> list[Damage]:
-    "Damage a random share of some entries, and return what was lost."
-    own, able, hit = [bank[id] for id in entries], [], []
-    for entry in own:
-        changes = FAULTS[kind](entry.text, speakers) != entry.text
-        if changes and (kind != 'cluster' or _in_cluster(entry, own, speakers)):
-            able.append(entry)
+) -> dict[Entry, frozenset[str]]:
+    "Damage a random share of some entries; return each with the stems that the bank has of its turns no more."
+    own, lost = [bank[id] for id in entries], {}
+    left = {entry: FAULTS[kind](entry, own, speakers) for entry in own}
+    able = [entry for entry in own if left[entry] != entry.text]
     for entry in random.Random(seed).sample(able, round(share * len(able))):
-        text = FAULTS[kind](entry.text, speakers)
         try:
-            if text:
-                bank.update(entry.id, text, reason='damaged')
+            if left[entry]:
+                bank.update(entry.id, left[entry], reason='damaged')
         except DuplicateEntry:  # another entry has what is left of it
-            text = ''
-        if not text:
+            left[entry] = ''
+        if not left[entry]:
             bank.delete(entry.id, reason='damaged')
-        lost = stems(entry.text) - _stems_of(bank, entry.sources)
-        if lost:
-            hit.append(Damage(entry, lost))
-    return hit
+        if words := stems(entry.text) - _stems_of(bank, entry.sources):
+            lost[entry] = words
+    return lost
 
 
 def trial(
@@ -664,56 +585,40 @@ def trial(
     related: int = 24,  # earlier turns, at most
 ) -> tuple[MemoryBank, Counter]:
     "Write a conversation; damage, probe and repair each session before the next. Return the bank and the counts."
-    bank, counts, earlier, speakers = (
-        MemoryBank(backend=TalkStore),
-        Counter(),
-        EarlierTurns(),
-        conversation.speakers,
-    )
-    hurt: set[str] = set()  # the turns of all damage so far
+    bank, earlier, counts = MemoryBank(backend=TalkStore), EarlierTurns(), Counter()
+    speakers, hurt = conversation.speakers, set()  # the turns of all damage so far
     for session in conversation.sessions:
         written = construct(bank, session, speakers=speakers)
-        ids = list(
-            dict.fromkeys(change.entry for change in written.changes if change.action == 'ADD')
-        )
-        lost = (
-            damage(bank, ids, kind, share, f'{seed} {conversation.id} {session.id}', speakers)
-            if kind
-            else []
-        )
-        hurt.update(turn for one in lost for turn in one.entry.sources)
+        ids = dict.fromkeys(change.entry for change in written.changes if change.action == 'ADD')
+        salt = f'{seed} {conversation.id} {session.id}'
+        lost = damage(bank, list(ids), kind, share, salt, speakers) if kind else {}
+        hurt.update(turn for entry in lost for turn in entry.sources)
         if probes:
-            evolution = evolve(
-                bank,
-                session,
-                related=earlier.related(session, related),
-                probes=probes,
-                speakers=speakers,
-            )
+            near = earlier.related(session, related)
+            evolution = evolve(bank, session, related=near, probes=probes, speakers=speakers)
             counts += _count_outcome(bank, lost, evolution, hurt)
-            counts['entries'] += len(ids)
         earlier.add(session)
     return bank, counts
 
 
 def _count_outcome(
-    bank: MemoryBank, lost: Sequence[Damage], evolution: Evolution, hurt: set[str]
+    bank: MemoryBank, lost: dict[Entry, frozenset[str]], evolution: Evolution, hurt: set[str]
 ) -> Counter:
     "Return what probing made of the damage of a session."
     asked = {turn for one in evolution.before for turn in one.probe.sources}
     failed = {turn for one in evolution.before if not one.passed for turn in one.probe.sources}
+    repaired = [words <= _stems_of(bank, entry.sources) for entry, words in lost.items()]
     before, after = evolution.passed
     return Counter(
         {
             'damaged': len(lost),
-            'probed': sum(not asked.isdisjoint(one.entry.sources) for one in lost),
-            'detected': sum(not failed.isdisjoint(one.entry.sources) for one in lost),
-            'repaired': sum(one.repaired(bank) for one in lost),
+            'probed': sum(not asked.isdisjoint(entry.sources) for entry in lost),
+            'detected': sum(not failed.isdisjoint(entry.sources) for entry in lost),
+            'repaired': sum(repaired),
             'probes': len(evolution.before),
             'passed before': before,
             'passed after': after,
             'written': len(evolution.written),
             'falsely written': sum(hurt.isdisjoint(one.probe.sources) for one in evolution.written),
-            'taken back': int(bool(evolution.taken_back)),
         }
     )

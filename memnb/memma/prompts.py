@@ -81,15 +81,10 @@ Entries:
 {view}'''  # what both roles are shown; `chunk_fields` fills it in
 
 
-def _chunk_fields(
-    chunk: Session, view: Sequence[Entry] = (), speakers: Sequence[str] = (), **more
-) -> dict:
+def _chunk_fields(chunk: Session, view: Sequence[Entry] = (), speakers: Sequence[str] = ()) -> dict:
     "Return the texts that GUIDE and WRITE share: the chunk, and the entries of the view with their ids."
-    return {
-        **session_fields(chunk, speakers),
-        'view': [f'{entry.id} {entry.line}' for entry in view],
-        **more,
-    }
+    shown = [f'{entry.id} {entry.line}' for entry in view]
+    return {**session_fields(chunk, speakers), 'view': shown}
 
 
 GUIDE = Role('guide', _GUIDE, _BOTH, GuidanceReply, _chunk_fields)
@@ -151,15 +146,8 @@ def _write_fields(
     for point in guidance.points if guidance else ():
         where = f' with {point.entry}' if point.entry else ''
         points.append(f'fact {point.fact}: {point.kind}{where}: {point.note}')
-    return _chunk_fields(
-        chunk,
-        view,
-        speakers,
-        number=_NUMBERS[per],
-        example=_EXAMPLES[per],
-        facts=facts,
-        points=points,
-    )
+    texts = {'number': _NUMBERS[per], 'example': _EXAMPLES[per], 'facts': facts, 'points': points}
+    return {**_chunk_fields(chunk, view, speakers), **texts}
 
 
 WRITE = Role(
@@ -339,11 +327,6 @@ class Probe:
     kind: str  # single, cross or temporal
     sources: tuple[str, ...]
 
-    @property
-    def line(self) -> str:
-        "The probe as a report shows it."
-        return f'{self.question} ({self.answer}; {", ".join(self.sources)})'
-
 
 class ProbeLine(BaseModel):
     "One probe as a model gives it."
@@ -364,9 +347,8 @@ def _probes_fields(session, related=(), count=5, speakers=()) -> dict:
     "Return the texts of the generator's prompt; `related` are earlier turns."
     lines = []
     for turn in related:
-        lines.append(
-            f'({turn.id}{f", {format_moment(turn.time)}" if turn.time else ""}) {turn.line}'
-        )
+        moment = f', {format_moment(turn.time)}' if turn.time else ''
+        lines.append(f'({turn.id}{moment}) {turn.line}')
     return {**session_fields(session, speakers), 'count': count, 'related': lines}
 
 

@@ -29,8 +29,8 @@ from .prompts import DIAGNOSE, Diagnosis, REWRITE
 from ..retrieval.vectors import addressed
 
 # %% auto #0
-__all__ = ['is_new', 'query_wordings', 'carries', 'add_constraints', 'question_times', 'new_queries', 'constrained_query',
-           'QueryState', 'Coordinated']
+__all__ = ['is_new', 'query_wordings', 'carries', 'add_constraints', 'question_times', 'constrained_query', 'QueryState',
+           'Coordinated']
 
 # %% ../../nbs/5_memma/04_retrieval.ipynb #9a3af681
 def _query_key(query: str, people: Collection[str] = ()) -> tuple[frozenset[str], frozenset[str]]:
@@ -101,35 +101,14 @@ def question_times(
     return times
 
 
-def new_queries(
-    suggested: Sequence[str],
-    earlier: Sequence[str],  # the queries that were asked
-    people: Collection[str] = (),
-    constraints: Sequence[str] = (),
-    avoid: Collection[str] = (),
-) -> list[str]:
-    "Return the suggestions that are new beside earlier queries and one another, also with their constraints."
-    asked, new = list(earlier), []
-    for query in suggested:
-        whole = add_constraints(query, constraints, avoid)
-        if is_new(query, asked, people) and is_new(whole, asked, people):
-            new.append(query)
-            asked += [query, whole]
-    return new
-
-
 def constrained_query(
     query: str, diagnosis: Diagnosis, queries: Sequence[str], people: Sequence[str]
 ) -> str | None:
     "Return the first of query, suggestions and gaps that is new with its constraints; None where none is."
-    due, barred = stems(' '.join(diagnosis.constraints)), stems(' '.join(diagnosis.avoid))
+    barred = stems(' '.join(diagnosis.avoid)) - stems(' '.join(diagnosis.constraints))
     for wording in (query, *diagnosis.queries, *diagnosis.gaps):
         made = add_constraints(wording.strip(), diagnosis.constraints, diagnosis.avoid)
-        if (
-            stems(wording)
-            and stems(made).isdisjoint(barred - due)
-            and is_new(made, queries, people)
-        ):
+        if stems(wording) and barred.isdisjoint(stems(made)) and is_new(made, queries, people):
             return made
     return None
 
@@ -155,6 +134,10 @@ class QueryState:
         self.trace.append(f'{query} -> {len(found)} found, new: {new}')
         self.evidence.update({snippet.id: snippet for snippet in self.fresh})
 
+    def inputs(self) -> dict:
+        "Return what judge and query reasoner are both shown."
+        return {'evidence': tuple(self.evidence.values()), 'queries': tuple(self.queries)}
+
 
 class Coordinated(Loop):
     "Retrieve, judge, ask for what is missing, and answer (MemMA, section 4.1). `ask(question)` returns a `Trace`."
@@ -179,14 +162,8 @@ class Coordinated(Loop):
         check_count('refinements', refinements)
         check_count('k', k, 1)
         check_names(speakers)
-        self.refinements, self.k, self.refine, self.diagnose, self.binding = (
-            refinements,
-            k,
-            refine,
-            diagnose,
-            binding,
-        )
-        self.speakers = tuple(speakers)
+        self.refinements, self.k, self.refine = refinements, k, refine
+        self.diagnose, self.binding, self.speakers = diagnose, binding, tuple(speakers)
 
     def steps(self, run: Run) -> None:
         "Search with the question, refine while something is missing, answer from all that was found."
@@ -202,13 +179,11 @@ class Coordinated(Loop):
     def _next_query(self, run: Run, state: QueryState) -> str | None:
         "Return what to ask next; None where the evidence suffices or nothing new can be asked."
         people = self.speakers or speakers_in(state.evidence.values())
-        if not self.diagnose:
-            return self._rewrite(run, state, None, people)
-        diagnosis = self._judge(run, state, people)
-        if self._stops(run, state, diagnosis):
+        diagnosis = self._judge(run, state, people) if self.diagnose else None
+        if diagnosis and self._stops(run, state, diagnosis):
             return None
         query = self._rewrite(run, state, diagnosis, people)
-        if query:
+        if query and diagnosis:
             state.gaps.append(diagnosis.gaps[0])
         return query
 
@@ -217,17 +192,16 @@ class Coordinated(Loop):
         diagnosis = run.ask(
             DIAGNOSE,
             question=run.question,
-            evidence=tuple(state.evidence.values()),
             fresh=tuple(state.fresh),
-            queries=tuple(state.queries),
             gaps=tuple(state.gaps),
             speakers=people,
             asked=run.asked,
+            **state.inputs(),
         )
         gaps = [gap for gap in diagnosis.gaps if gap.strip()]
         if not gaps and diagnosis.decision == 'NOT-ANSWERABLE':
-            gaps = [diagnosis.reason if diagnosis.reason.strip() else run.question]
-        run.trace.gaps = list(gaps)
+            gaps = [diagnosis.reason.strip() or run.question]
+        run.trace.gaps = gaps
         return diagnosis.model_copy(update={'gaps': gaps})
 
     def _stops(self, run: Run, state: QueryState, diagnosis: Diagnosis) -> bool:
@@ -235,30 +209,18 @@ class Coordinated(Loop):
         is_content = diagnosis.decision == 'ANSWERABLE'
         stops = is_content and not (self.binding and diagnosis.gaps)
         reasons = [f'missing: {gap}' for gap in diagnosis.gaps[:1]] + [diagnosis.reason.strip()]
-        run.note(
-            RouteStep(
-                iteration=len(state.queries),
-                proposed='answer' if is_content else 'retrieve',
-                action='answer' if stops else 'retrieve',
-                reason='; '.join(filter(None, reasons)),
-            )
-        )
+        proposed, action = ('answer' if one else 'retrieve' for one in (is_content, stops))
+        reason, number = '; '.join(filter(None, reasons)), len(state.queries)
+        run.note(RouteStep(iteration=number, proposed=proposed, action=action, reason=reason))
         return stops
 
     def _rewrite(
         self, run: Run, state: QueryState, diagnosis: Diagnosis | None, people: Sequence[str]
     ) -> str | None:
         "Ask the query reasoner (equation 3), and hold it to the diagnosis where that binds."
-        said = run.ask(
-            REWRITE,
-            question=run.question,
-            diagnosis=diagnosis,
-            evidence=tuple(state.evidence.values()),
-            queries=tuple(state.queries),
-            trace=tuple(state.trace),
-            speakers=people,
-        ).query.strip()
-        query = said
+        given = {'trace': tuple(state.trace), 'speakers': people, **state.inputs()}
+        reply = run.ask(REWRITE, question=run.question, diagnosis=diagnosis, **given)
+        said = query = reply.query.strip()
         if diagnosis and self.binding:
             query = constrained_query(said, diagnosis, state.queries, people)
         if not query:
@@ -266,9 +228,6 @@ class Coordinated(Loop):
             run.note(NoteStep(iteration=len(state.queries), text=text))
         elif query != said:
             due = f' and has {", ".join(diagnosis.constraints)}' if diagnosis.constraints else ''
-            run.note(
-                NoteStep(
-                    iteration=len(state.queries), text=f'{said!r} became a query that is new{due}.'
-                )
-            )
+            text = f'{said!r} became a query that is new{due}.'
+            run.note(NoteStep(iteration=len(state.queries), text=text))
         return query

@@ -26,7 +26,6 @@ from memnb.core.text import (
     speakers_in,
     stems,
     STOP_WORDS,
-    tokenize,
     with_dates,
 )
 from ..core.roles import NO_INFORMATION, rule
@@ -49,15 +48,15 @@ from memnb.memma.prompts import (
     Rewrite,
     StatedFact,
 )
-from ..memma.retrieval import new_queries, query_wordings, question_times
+from ..memma.retrieval import is_new, query_wordings, question_times
 from ..remem.prompts import FactLine
-from .mragent import Remark, slots_of, things_in
+from .mragent import Remark, slots_of
 from .remem import facts_rule, gists_rule, narrated, units
-from .text import ENOUGH, is_met, is_past, PART, third_person
+from .text import ENOUGH, is_met, is_past, PART
 
 # %% auto #0
-__all__ = ['PATIENCE', 'KINDS', 'guide_rule', 'one_of', 'write_rule', 'required', 'diagnose_rule', 'rewrite_rule', 'clefts',
-           'probes_rule', 'mark_rule', 'consolidate_rule']
+__all__ = ['PATIENCE', 'guide_rule', 'one_of', 'write_rule', 'required', 'diagnose_rule', 'rewrite_rule', 'clefts', 'probes_rule',
+           'mark_rule', 'consolidate_rule']
 
 # %% ../../nbs/9_rules/04_memma.ipynb #4e2cdf61
 def _as_entry(
@@ -71,32 +70,20 @@ def _as_entry(
     return Entry('', text, tuple(turns), event_time(Entry('', text, said=said)), speaker, said)
 
 
-def _statements(entry: Entry) -> list[str]:
-    "Return the sentences that an entry holds true now, without who says them."
-    now = entry.text.partition(BEFORE)[0]
-    return sentences(re.sub(rf'^{re.escape(entry.speaker or "")} (?:says|asks): ', '', now))
-
-
-def _claims(entry: Entry) -> set[str]:
-    "Return the sentences of an entry without capitals and marks; a question differs from a statement."
-    return {
-        ' '.join(re.findall(r"[\w'’]+|\?", sentence.lower())) for sentence in _statements(entry)
-    } - {''}
+def _present(entry: Entry) -> Entry:
+    "Return what an entry says now; a state that is only dated by the day of saying has no time."
+    text = entry.text.partition(BEFORE)[0]
+    is_state = not any(map(is_past, text.split())) and ' shares ' not in text
+    is_of_day = entry.said and entry.time == TimeSpan.day(entry.said)
+    return replace(entry, text=text, time=None if is_state and is_of_day else entry.time)
 
 
 def _said_by_entry(fact: Entry, view: Sequence[Entry]) -> Entry | None:
-    """Return the first entry that says a fact already: the same speaker and time, and every sentence.
-    An event without a time of its own is the same only if it was told on the same day."""
-    claims = _claims(fact)
-    event = ' shares ' in fact.text or any(map(is_past, fact.text.split()))
+    "Return the first entry that says a fact already: of the same speaker and time, with all its words."
+    fact = _present(fact)
     for entry in view:
-        times = [
-            None if one.said and one.time == TimeSpan.day(one.said) else one.time
-            for one in (fact, entry)
-        ]
-        days = {one.said and one.said.date() for one in (fact, entry)}
-        same = times[0] == times[1] and (times[0] or not event or len(days) == 1)
-        if claims and claims <= _claims(entry) and entry.speaker == fact.speaker and same:
+        there = _present(entry)
+        if (there.speaker, there.time) == (fact.speaker, fact.time) and covers(there, fact):
             return entry
     return None
 
@@ -104,28 +91,19 @@ def _said_by_entry(fact: Entry, view: Sequence[Entry]) -> Entry | None:
 def _slots_in(entry: Entry, people: Sequence[str]) -> set[tuple[str, str]]:
     "Return what an entry fills of what one has only one of: pairs of a person and a slot."
     teller, found = entry.speaker or '?', set()
-    for sentence in _statements(entry):
+    for sentence in sentences(_present(entry).text):
         if not re.search(r'(?<!has )(?<!have )\b(?:lived|worked)\b|\bused to\b|\?$', sentence):
             remark = Remark(Turn('entry', teller, sentence), teller, sentence)
-            found |= {
-                (who, slot) for who, _, slot in slots_of(remark, tuple(people)) if who in people
-            }
-    return found
+            found |= {(who, slot) for who, _, slot in slots_of(remark, tuple(people))}
+    return {(who, slot) for who, slot in found if who in people}
 
 
-def _exact_words(entry: Entry, people: Sequence[str] = ()) -> list[str]:
-    "Return the numbers of an entry and the names in it that are not those of the speakers, each once."
-    known, found = STOP_WORDS | {name.lower() for name in people}, []
-    for sentence in _statements(entry):
-        words = re.findall(r"\d+(?:[.,:]\d+)*|[^\W\d_][\w'’]*", sentence)
-        found += [
-            word
-            for place, word in enumerate(words)
-            if word[0].isdigit() or (place and word[0].isupper())
-        ]
-    return [
-        word for word in dict.fromkeys(found) if re.sub(r"['’]s?$", '', word).lower() not in known
-    ]
+def _exact_words(text: str, people: Sequence[str] = ()) -> list[str]:
+    "Return the names and numbers of a text, each once, without those people; the capital of a sentence is no name."
+    known = STOP_WORDS | {name.lower() for name in people}
+    text = text[:1].lower() + text[1:] if text[-1:] in '.!?' else text
+    words = re.findall(r'\b[A-Z]\w+|\d+(?:[.,:]\d+)*', text)
+    return [word for word in dict.fromkeys(words) if word.lower() not in known]
 
 
 @rule('guide')
@@ -135,65 +113,40 @@ def guide_rule(
     "Answer the meta-thinker's role: the gists of a chunk, and points of redundancy, conflict and importance."
     people = tuple(dict.fromkeys((*speakers, *chunk.speakers)))
     told = {turn.id: turn.speaker for turn in chunk.turns}
-    facts = [
-        StatedFact(text=gist.text, speaker=told[gist.turns[0]], turns=gist.turns)
-        for gist in gists_rule(chunk, speakers).gists
-    ]
     filled = {slot: entry for entry in reversed(view) for slot in _slots_in(entry, people)}
-    known, points = {word for entry in view for word in _exact_words(entry, people)}, []
-    for number, fact in enumerate(facts, 1):
+    known = {word for entry in view for word in _exact_words(entry.text, people)}
+    facts, points = [], []
+    for number, gist in enumerate(gists_rule(chunk, speakers).gists, 1):
+        fact = StatedFact(text=gist.text, speaker=told[gist.turns[0]], turns=gist.turns)
+        facts.append(fact)
         entry = _as_entry(fact.text, fact.speaker, fact.turns, chunk)
         if same := _said_by_entry(entry, view):
-            points.append(
-                FocusPoint(kind='redundancy', fact=number, entry=same.id, note='it is said there')
-            )
+            note = 'it is said there'
+            points.append(FocusPoint(kind='redundancy', fact=number, entry=same.id, note=note))
             continue
-        clashes = [slot for slot in sorted(_slots_in(entry, people)) if slot in filled]
-        for who, slot in clashes[:1]:
-            points.append(
-                FocusPoint(
-                    kind='conflict',
-                    fact=number,
-                    entry=filled[who, slot].id,
-                    note=f'{who} has only one {slot}',
-                )
-            )
-        if new := [word for word in _exact_words(entry, people) if word not in known]:
+        for who, slot in sorted(_slots_in(entry, people) & filled.keys())[:1]:
+            note, clash = f'{who} has only one {slot}', filled[who, slot]
+            points.append(FocusPoint(kind='conflict', fact=number, entry=clash.id, note=note))
+        if new := [word for word in _exact_words(fact.text, people) if word not in known]:
             points.append(FocusPoint(kind='importance', fact=number, note=f'keep {", ".join(new)}'))
     return GuidanceReply(facts=facts, points=points)
 
 # %% ../../nbs/9_rules/04_memma.ipynb #139b6280
 def _guided(guidance: GuidanceReply, view: Sequence[Entry]) -> list[EditLine]:
-    "Return an edit for each fact, by the point that names it; an entry is updated once."
-    shown, lines, updated = {entry.id: entry for entry in view}, [], set()
-    points = {}
-    for kind in ('redundancy', 'conflict'):  # of two points a conflict counts: it writes
-        points |= {
-            point.fact: point
-            for point in guidance.points
-            if point.kind == kind and point.entry in shown
-        }
+    "Return an edit for each fact, by the point that names it; of two points a conflict counts. An entry is updated once."
+    shown, lines = {entry.id: entry for entry in view}, []
+    ordered = sorted(guidance.points, key=lambda point: point.kind != 'redundancy')
+    points = {point.fact: point for point in ordered if point.entry in shown}
     for number, fact in enumerate(guidance.facts, 1):
-        point, line = (
-            points.get(number),
-            EditLine(action='ADD', text=fact.text, speaker=fact.speaker, turns=fact.turns),
-        )
-        if point and point.kind == 'redundancy':
-            line = line.model_copy(
-                update={'action': 'NONE', 'text': '', 'entry': point.entry, 'reason': point.note}
-            )
-        elif point and point.entry not in updated:
-            text = f'{fact.text}{BEFORE}{shown[point.entry].text})'
-            line = line.model_copy(
-                update={
-                    'action': 'UPDATE',
-                    'text': text,
-                    'entry': point.entry,
-                    'reason': point.note,
-                }
-            )
-            updated.add(point.entry)
-        lines.append(line)
+        point = points.get(number, FocusPoint(kind='importance', fact=number))
+        given = {'speaker': fact.speaker, 'turns': fact.turns, 'reason': point.note}
+        if point.kind == 'redundancy':
+            lines.append(EditLine(action='NONE', entry=point.entry, **given))
+        elif point.kind == 'conflict' and point.entry in shown:
+            text = f'{fact.text}{BEFORE}{shown.pop(point.entry).text})'
+            lines.append(EditLine(action='UPDATE', text=text, entry=point.entry, **given))
+        else:
+            lines.append(EditLine(action='ADD', text=fact.text, **given))
     return lines
 
 
@@ -201,22 +154,12 @@ def one_of(lines: Sequence[EditLine]) -> list[EditLine]:
     "Return the paper's one edit for a chunk: the only one with a text, or all texts in one ADD, or one that writes nothing."
     writing = [line for line in lines if line.text]
     if len(writing) < 2:
-        return [*writing, *lines, EditLine(action='NONE', reason='nothing worth writing')][:1]
-    texts = [
-        line.text.partition(BEFORE)[0] if line.action == 'UPDATE' else line.text for line in writing
-    ]
-    turns, told = (
-        dict.fromkeys(turn for line in writing for turn in line.turns),
-        {line.speaker for line in writing},
-    )
-    return [
-        EditLine(
-            action='ADD',
-            text='\n'.join(texts),
-            speaker=told.pop() if len(told) == 1 else None,
-            turns=list(turns),
-        )
-    ]
+        return [*writing, EditLine(action='NONE', reason='nothing worth writing')][:1]
+    text = '\n'.join(line.text.partition(BEFORE)[0] for line in writing)
+    turns = list(dict.fromkeys(turn for line in writing for turn in line.turns))
+    told = {line.speaker for line in writing}
+    speaker = told.pop() if len(told) == 1 else None
+    return [EditLine(action='ADD', text=text, speaker=speaker, turns=turns)]
 
 
 @rule('write')
@@ -228,16 +171,12 @@ def write_rule(
     per: str = 'fact',  # or 'chunk': exactly one edit
 ) -> EditsReply:
     "Answer the memory manager's role: an edit for each guided fact, or each message with content as it was said."
-    if guidance is not None:
-        lines = _guided(guidance, view)
-    else:
-        lines = []
-        for turn in chunk.turns:
-            text = turn.content if per == 'fact' else f'{turn.speaker}: {turn.content}'
-            if content_words(turn.content):
-                lines.append(
-                    EditLine(action='ADD', text=text, speaker=turn.speaker, turns=[turn.id])
-                )
+    lines = _guided(guidance, view) if guidance else []
+    for turn in chunk.turns if guidance is None else ():
+        text = turn.content if per == 'fact' else f'{turn.speaker}: {turn.content}'
+        if content_words(turn.content):
+            line = EditLine(action='ADD', text=text, speaker=turn.speaker, turns=[turn.id])
+            lines.append(line)
     return EditsReply(edits=lines if per == 'fact' else one_of(lines))
 
 # %% ../../nbs/9_rules/04_memma.ipynb #1c0c41a2
@@ -255,18 +194,13 @@ def required(question: str, speakers: Sequence[str]) -> tuple[Requirement, ...]:
 
 
 def _tried(
-    queries: Sequence[str],
-    fresh: Sequence[Snippet],
+    query: str,  # one that brought nothing to the point
     needs: Sequence[Requirement],
     names: Sequence[str],
 ) -> list[str]:
-    "Return the words of the last query beside the topic, if it brought nothing to the point."
-    if len(queries) < 2 or any(relevance(snippet, needs) >= PART for snippet in fresh):
-        return []
-    topic = {stem for need in needs for stem in tokenize(' '.join(need.words))}
-    return [
-        word for word in recurring_words([queries[-1]], names, 8) if not set(tokenize(word)) & topic
-    ]
+    "Return the words of a query beside the topic."
+    topic = stems(' '.join(word for need in needs for word in need.words))
+    return [word for word in recurring_words([query], names, 8) if topic.isdisjoint(stems(word))]
 
 
 @rule('diagnose')
@@ -290,28 +224,20 @@ def diagnose_rule(
     need, people = missing[0], {need.person for need in needs if need.person}
     covered = any(relevance(snippet, [need]) >= ENOUGH for snippet in evidence)
     if covered and len(gaps) >= PATIENCE and set(gaps[-PATIENCE:]) == {need.text}:
-        return Diagnosis(
-            decision='ANSWERABLE', reason=f'{reason}, and the same gap came {PATIENCE} times'
-        )
+        reason = f'{reason}, and the same gap came {PATIENCE} times'
+        return Diagnosis(decision='ANSWERABLE', reason=reason)
     person = people.pop() if len(people) == 1 else None
-    constraints = [
-        *([person] if person else named_in(question, names)),
-        *question_times(question, asked),
-    ]
-    avoid = _tried(queries, fresh, needs, names)
-    suggested = query_wordings(replace(need, person=person), evidence, names)
-    time_need = (
-        None if need.kind != 'date' else 'the exact day' if need.granularity else 'any clear time'
-    )
+    named = [person] if person else named_in(question, names)
+    due = 'the exact day' if need.granularity else 'any clear time'
     return Diagnosis(
         decision='NOT-ANSWERABLE',
         reason=reason,
         gaps=[one.text for one in missing],
         missing_speaker=person,
-        time_need=time_need,
-        queries=new_queries(suggested, queries, names, constraints, avoid),
-        constraints=constraints,
-        avoid=avoid,
+        time_need=due if need.kind == 'date' else None,
+        queries=query_wordings(replace(need, person=person), evidence, names),
+        constraints=[*named, *question_times(question, asked)],
+        avoid=_tried(queries[-1], needs, names) if quiet and len(queries) > 1 else [],
     )
 
 
@@ -325,32 +251,18 @@ def rewrite_rule(
     speakers: Sequence[str] = (),
 ) -> Rewrite:
     "Answer the role of query refinement: the first suggestion that is new; without a diagnosis, words that recur in the evidence."
-    if diagnosis is not None:
-        query = next(
-            iter(
-                new_queries(
-                    diagnosis.queries, queries, speakers, diagnosis.constraints, diagnosis.avoid
-                )
-            ),
-            question,
-        )
-        return Rewrite(
-            query=query,
-            strategy='the first suggestion that is new',
-            target_speaker=diagnosis.missing_speaker,
-        )
-    words = keywords(question)
-    company = recurring_words((snippet.text for snippet in evidence), words, 2 * len(queries))
+    if diagnosis is None:
+        words, strategy = keywords(question), 'the words that recur in what was found'
+        company = recurring_words((snippet.text for snippet in evidence), words, 2 * len(queries))
+        return Rewrite(query=' '.join([*words, *company]), strategy=strategy)
+    new = (query for query in diagnosis.queries if is_new(query, queries, speakers))
     return Rewrite(
-        query=' '.join([*words, *company]), strategy='the words that recur in what was found'
+        query=next(new, question),
+        strategy='the first suggestion that is new',
+        target_speaker=diagnosis.missing_speaker,
     )
 
 # %% ../../nbs/9_rules/04_memma.ipynb #2a9996fe
-KINDS = (
-    'single',
-    'cross',
-    'temporal',
-)  # MemMA, table 5: single-session fact, cross-session, temporal
 _ANY_DAY = date(2000, 1, 1)  # whether a text speaks of a time depends on no day
 _NOUN = re.compile(
     rf"(?:an?|the|some|another|every|both|each|many|more)\s|{NUMBER.pattern}\s|[A-Z]|\w+['’]s?\s"
@@ -365,11 +277,8 @@ _UNREAL = re.compile(r"\b(?:would|could|should|might|may|not|never)\b|n['’]t\b
 
 def clefts(line: FactLine) -> Iterator[tuple[str, str, str]]:
     "Yield questions for the parts of a fact, each with its answer and its kind."
-    subject, predicate, thing = (
-        line.subject,
-        line.predicate,
-        re.split(r', | (?:because|while|when|if) ', line.object)[0],
-    )
+    subject, predicate = line.subject, line.predicate
+    thing = re.split(r', | (?:because|while|when|if) ', line.object)[0]
     if line.point_in_time:
         yield f'When was it that {subject} {predicate} {thing}?', line.point_in_time, 'temporal'
     if _NOUN.match(thing) and not re.fullmatch('(?:is|was|are|were)(?: .+)?', predicate):
@@ -377,88 +286,33 @@ def clefts(line: FactLine) -> Iterator[tuple[str, str, str]]:
     yield f'Who or what {predicate} {thing}?', subject, 'single'
 
 
-def _is_clear(line: FactLine) -> bool:
-    "Return whether a fact says whom or what it means, and is told as a fact."
-    parts = line.subject, line.predicate, line.object
-    return (
-        bool(_NOUN.match(line.subject))
-        and not any(map(_VAGUE.search, parts))
-        and not _UNREAL.search(line.predicate)
-    )
-
-
 def _quality(question: str, answer: str, kind: str, names: tuple[str, ...]) -> int:
     "Return how good a probe is, by names, numbers and words; 0 if it asks for nothing, gives itself away or is dated."
     asked, told = content_words(question, names), content_words(answer, names)
     dated = find_times(question, _ANY_DAY) or (kind != 'temporal' and find_times(answer, _ANY_DAY))
-    if (
-        not asked
-        or not told
-        or told & asked
-        or dated
-        or len(answer.split()) > 8
-        or answer.endswith(' others')
-    ):
+    is_open = len(answer.split()) > 8 or answer.endswith(' others')
+    if not asked or not told or told & asked or dated or is_open:
         return 0
-    exact = set(re.findall(r'\b[A-Z]\w+|\d+', answer)) - set(names)
-    return 1 + 3 * min(len(exact), 2) + min(len(asked), 5)
+    return 1 + 3 * min(len(_exact_words(answer, names)), 2) + min(len(asked), 5)
 
 
 def _of_session(
     session: Session, related: Sequence[Turn], names: tuple[str, ...]
 ) -> list[ProbeLine]:
-    "Return the best probe of each kind for each turn, best first; no other turn has all the words of its question."
+    "Return probes for the parts of facts, best first; no other turn has all the words of their questions."
     words = {turn.id: content_words(turn.content, names) for turn in (*related, *session.turns)}
-    found: dict[tuple[str, str], tuple[int, ProbeLine]] = {}
-    for line in filter(_is_clear, facts_rule(session, speakers=names).facts):
+    found = []
+    for line in facts_rule(session, speakers=names).facts:
+        told = f'{line.subject} {line.predicate} {line.object}'
+        if not _NOUN.match(line.subject) or _VAGUE.search(told) or _UNREAL.search(line.predicate):
+            continue
         for question, answer, kind in clefts(line):
-            key, quality, asked = (
-                (line.turns[0], kind),
-                _quality(question, answer, kind, names),
-                content_words(question, names),
-            )
-            elsewhere = any(asked <= words[id] for id in words if id != key[0])
-            if not elsewhere and quality > found.get(key, (0,))[0]:
-                found[key] = (
-                    quality,
-                    ProbeLine(question=question, answer=answer, kind=kind, turns=line.turns),
-                )
-    return [line for _, line in sorted(found.values(), key=lambda pair: -pair[0])]
-
-
-def _across(session: Session, related: Sequence[Turn], names: tuple[str, ...]) -> list[ProbeLine]:
-    "Return probes for a thing that a person names in one turn of the session and in one before it."
-    said: dict[tuple[str, str], list[Turn]] = {}
-    for turn in (*related, *session.turns):
-        named = things_in(turn.text) | stems(
-            ' '.join(re.findall(r'(?<=[a-z,] )[A-Z]\w+', turn.text))
-        )
-        for stem in named & content_words(turn.text, names):
-            said.setdefault((turn.speaker, stem), []).append(turn)
-    found, own = [], {turn.id for turn in session.turns}
-    for (speaker, stem), turns in sorted(said.items()):
-        told = [next(one for one in sentences(turn.text) if stem in stems(one)) for turn in turns]
-        fair = all(len(content_words(one, names)) > 1 and not one.endswith('?') for one in told)
-        word = next(word for word in re.findall(r'\w+', told[-1]) if stem in stems(word))
-        if (
-            fair
-            and [turn.id in own for turn in turns] == [False, True]
-            and not find_times(f'last {word}', _ANY_DAY)
-        ):
-            others = [name for name in names if name != speaker]
-            answer = ' '.join(third_person(one, speaker, others) for one in told)
-            question = (
-                f'What has {speaker} had to do with {"the " * word.islower()}{word}, all in all?'
-            )
-            found.append(
-                ProbeLine(
-                    question=question,
-                    answer=answer,
-                    kind='cross',
-                    turns=[turn.id for turn in turns],
-                )
-            )
-    return found
+            asked = content_words(question, names)
+            elsewhere = any(asked <= words[id] for id in words if id != line.turns[0])
+            quality = 0 if elsewhere else _quality(question, answer, kind, names)
+            fields = {'question': question, 'answer': answer, 'kind': kind, 'turns': line.turns}
+            found += [(quality, ProbeLine(**fields))] if quality else []
+    return [line for _, line in sorted(found, key=lambda pair: -pair[0])]
 
 
 @rule('probes')
@@ -468,60 +322,48 @@ def probes_rule(
     count: int = 5,  # J: at most so many
     speakers: Sequence[str] = (),
 ) -> ProbesReply:
-    "Answer the role of probes: one for a time, one across sessions and three single in five, where there are such; no turn twice."
+    "Answer the role of probes: in five one for a time and four for other parts of facts, where there are such; no turn twice."
     names = tuple(dict.fromkeys((*speakers, *session.speakers)))
-    lines = _of_session(session, related, names) + _across(session, related, names)
-    pools = {kind: [line for line in lines if line.kind == kind] for kind in KINDS}
-    chosen, used = [], set()
-    while len(chosen) < count and any(pools.values()):
-        for kind in ('temporal', 'cross', 'single', 'single', 'single'):
-            pools[kind] = [line for line in pools[kind] if line.turns[-1] not in used]
-            if pools[kind] and len(chosen) < count:
-                chosen.append(pools[kind].pop(0))
-                used.add(chosen[-1].turns[-1])
+    lines, chosen = _of_session(session, related, names), []
+    for place in range(count):
+        used = {line.turns[0] for line in chosen}
+        left = [line for line in lines if line.turns[0] not in used]
+        temporal = [line for line in left if line.kind == 'temporal' and place % 5 == 0]
+        single = [line for line in left if line.kind == 'single']
+        chosen += (temporal or single or left)[:1]
     return ProbesReply(probes=chosen)
 
 # %% ../../nbs/9_rules/04_memma.ipynb #39b72840
 @rule('mark')
 def mark_rule(question: str, gold: str, answer: str) -> Mark:
     "Answer the role that marks a probe: right for the same time, or all numbers and names and four in five of the words."
-    if answer == NO_INFORMATION or not answer.strip():
-        return Mark(label='WRONG', reason='nothing was answered')
-    if answer.split() == gold.split():
-        return Mark(label='CORRECT', reason='the same words')
-    if time := parse_date(gold):
+    if answer == NO_INFORMATION or answer.split() == gold.split():
+        is_right, reason = answer != NO_INFORMATION, 'the same words, or nothing'
+    elif time := parse_date(gold):
         told = [span for _, _, span in find_times(answer, _ANY_DAY)]
         told = told or [TimeSpan.year(int(year)) for year in re.findall(r'\b[12]\d{3}\b', answer)]
-        right = {(span.start, span.end) for span in told} == {(time.start, time.end)}
-        return Mark(
-            label='CORRECT' if right else 'WRONG',
-            reason='the same time' if right else 'another time, several, or none',
+        is_right = {(span.start, span.end) for span in told} == {(time.start, time.end)}
+        reason = f'the time due is {gold}'
+    else:
+        asked, gold, told = (
+            NUMBER.sub(lambda number: in_digits(number[0]), text)
+            for text in (question, gold, answer)
         )
-    asked, gold, told = (
-        NUMBER.sub(lambda number: in_digits(number[0]), text) for text in (question, gold, answer)
-    )
-    due = stems(gold) - stems(asked) or stems(gold)
-    first = (
-        '(?<!^)' if gold[-1:] in '.!?' else ''
-    )  # a capital with which a sentence begins is no name
-    exact, had = (
-        due & stems(' '.join(re.findall(rf'{first}\b[A-Z]\w+|\d[\d.,]*', gold))),
-        due & stems(told),
-    )
-    right = bool(due) and exact <= had and len(had) >= 0.8 * len(due)
-    missing = '' if exact <= had else ', a name or number is missing'
-    return Mark(
-        label='CORRECT' if right else 'WRONG', reason=f'{len(had)} of {len(due)} words{missing}'
-    )
+        due = stems(gold) - stems(asked) or stems(gold)
+        had, exact = due & stems(told), due & stems(' '.join(_exact_words(gold)))
+        is_right = bool(due) and exact <= had and len(had) >= 0.8 * len(due)
+        missing = '' if exact <= had else ', a name or number is missing'
+        reason = f'{len(had)} of {len(due)} words{missing}'
+    return Mark(label='CORRECT' if is_right else 'WRONG', reason=reason)
 
 
-def _sayings(turn: Turn, day: date | None, speakers: Sequence[str]) -> Iterator[tuple[str, str]]:
-    "Yield what a turn states, piece by piece: as it was said, and in the third person with dates in brackets."
+def _statements(turn: Turn, day: date | None, speakers: Sequence[str]) -> Iterator[str]:
+    "Yield what a turn states, piece by piece, in the third person with dates in brackets."
     others = [name for name in speakers if name != turn.speaker]
     for unit in units(turn, tuple(speakers)):
-        yield unit, with_dates(narrated(unit, turn.speaker, others), day)
+        yield with_dates(narrated(unit, turn.speaker, others), day)
     if turn.caption:
-        yield turn.caption, f'{turn.speaker} shares {turn.caption}.'
+        yield f'{turn.speaker} shares {turn.caption}.'
 
 
 @rule('repair')
@@ -538,24 +380,16 @@ def _repair_rule(
     "Answer the role of repair: of what the probe's turns state, the piece that tells most of what no evidence has."
     if fault == 'not answered':
         return RepairReply(op='NOOP', reason='the memory has it, and it was read')
-    had, wanted = (
-        stems(' '.join(snippet.text for snippet in evidence)),
-        stems(f'{probe.question} {probe.answer}'),
-    )
+    had = stems(' '.join(snippet.text for snippet in evidence))
+    wanted = stems(f'{probe.question} {probe.answer}')
     best, reply = (0, 0), RepairReply(op='NOOP', reason='nobody says it')
     for turn, day in turns:
-        for quote, fact in _sayings(turn, day, speakers):
+        for fact in _statements(turn, day, speakers):
             words = stems(fact) & wanted
             if words and (len(words - had), len(words)) > best:
                 best = len(words - had), len(words)
-                reply = RepairReply(
-                    op='ADD_FACT',
-                    fact=fact,
-                    speaker=turn.speaker,
-                    turns=[turn.id],
-                    quote=quote,
-                    reason=f'it was {fault}',
-                )
+                of_turn = {'speaker': turn.speaker, 'turns': [turn.id], 'quote': turn.content}
+                reply = RepairReply(op='ADD_FACT', fact=fact, reason=f'it was {fault}', **of_turn)
     return reply
 
 
@@ -566,13 +400,12 @@ def consolidate_rule(fact: Entry, entries: Sequence[Entry] = ()) -> Consolidatio
         return Consolidation(action='SKIP', reason=f'{there.id} says it')
     words = substance(fact.text) - stems(fact.speaker or '')
     for entry in entries:
-        own = substance(entry.text) - stems(fact.speaker or '')
-        alike = own & words and len(own & words) >= min(len(own), len(words)) / 2
-        if alike and same_occasion(entry, fact) and set(entry.sources) & set(fact.sources):
-            return Consolidation(
-                action='MERGE',
-                target=entry.id,
-                text=merge_texts(entry.text, fact.text),
-                reason='the same event, with what was missing',
+        own, turns = substance(entry.text), set(entry.sources) & set(fact.sources)
+        alike = len(own & words) >= min(len(own), len(words)) / 2
+        if alike and turns and same_occasion(entry, fact):
+            text, reason = (
+                merge_texts(entry.text, fact.text),
+                'the same event, with what was missing',
             )
+            return Consolidation(action='MERGE', target=entry.id, text=text, reason=reason)
     return Consolidation(action='INSERT', reason='nothing says it')

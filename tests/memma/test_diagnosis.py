@@ -13,7 +13,7 @@ from memnb.rules.text import is_met, PART
 from memnb.retrieval.vectors import HybridIndex
 from memnb.core.models import ScriptedLM
 from memnb.core.roles import RuleLM
-from memnb.memma.retrieval import add_constraints, carries, is_new
+from memnb.memma.retrieval import add_constraints, is_new
 from memnb.core.conversation import Snippet
 from memnb.core.time import TimeSpan
 
@@ -75,17 +75,6 @@ def test_answerable_has_no_gaps_and_not_answerable_has_some(inputs):
     assert (judged.decision == 'NOT-ANSWERABLE') == bool(judged.gaps)
     if not judged.gaps:
         assert (judged.queries, judged.constraints, judged.avoid, judged.time_need, judged.missing_speaker) == ([], [], [], None, None)
-
-
-@given(situations())
-@settings(max_examples=80)
-def test_what_is_suggested_is_new_also_when_it_carries_its_constraints(inputs):
-    judged, asked = diagnose_rule(**inputs), list(inputs['queries'])
-    for query in judged.queries:
-        whole = add_constraints(query, judged.constraints, judged.avoid)
-        assert is_new(query, asked, PEOPLE) and is_new(whole, asked, PEOPLE)
-        assert all(carries(whole, constraint) for constraint in judged.constraints)
-        asked += [query, whole]
 
 
 @given(situations())

@@ -1,15 +1,13 @@
-"""The report of what probing came to: it loses nothing, shows all, and obeys nothing that stands in it."""
+"""The report of what probing came to: it shows all, and obeys nothing that stands in it."""
 import re
 from dataclasses import replace
 from datetime import date, datetime
 
-import pytest
 from hypothesis import given, settings, strategies as st
 
 from memnb.memma.bank import Entry
 from memnb.memma.probe_repair import Evolution, ProbeResult, Repair
 from memnb.memma.prompts import Probe
-from memnb.rules.memma import KINDS
 from memnb.views.html import evolution_rows
 from memnb.core.roles import Usage
 from memnb.core.time import TimeSpan
@@ -19,7 +17,7 @@ FAULTS = ('missing', 'not retrieved', 'not answered')
 ODD = ('', ' ', 'Mrs. Lund', '<script>alert(1)</script>', '"><img src=x>', '\x1b[31mred', 'two\nlines', '🦜', '&amp;', 'x' * 300, '‮over')
 texts = st.sampled_from(ODD) | st.text(st.characters(exclude_categories=['Cs']), max_size=20)
 turns = st.lists(st.sampled_from(['D1:1', 'D2:3', '<b>']), max_size=2).map(tuple)
-probes = st.builds(Probe, texts, texts, st.sampled_from(KINDS), turns)
+probes = st.builds(Probe, texts, texts, st.sampled_from(['single', 'cross', 'temporal']), turns)
 days = st.none() | st.builds(TimeSpan.day, st.dates(date(2000, 1, 1), date(2030, 1, 1)))
 entries = st.builds(Entry, texts, texts, turns, days, st.none() | texts, st.none() | st.datetimes(datetime(2000, 1, 1), datetime(2030, 1, 1)))
 tests = st.builds(ProbeResult, probes, texts, st.booleans(), st.lists(entries, max_size=4).map(tuple), st.sampled_from(['', *FAULTS]))
@@ -34,13 +32,6 @@ def evolutions(draw):
     after = tuple(replace(one, passed=one.passed or draw(st.booleans())) for one in before)
     cost = draw(st.dictionaries(st.sampled_from(['probes', 'answer']), st.builds(Usage, st.integers(0, 9), st.integers(0, 9)), max_size=2))
     return Evolution(draw(texts), before, mended, after, draw(st.sampled_from(['', '', 'it was worse <b>'])), tuple(draw(st.lists(texts, max_size=2))), cost)
-
-
-@settings(max_examples=40)
-@given(evolutions())
-def test_json_and_back(evolution):
-    again = Evolution.from_json(evolution.to_json())
-    assert again == evolution and type(again) is Evolution and again.to_json(2) == evolution.to_json(2)
 
 
 @settings(max_examples=40)
@@ -95,9 +86,3 @@ def test_what_was_taken_back_does_not_read_as_if_it_stood():
     assert evolution.written == () and 'MERGE, taken back: Mrs. Lund' in str(evolution) and 'SKIP m3: Mrs. Lund' in str(evolution)
     assert '\nundone     fewer pass' in str(evolution) and '\nafter' not in str(evolution)
     assert replace(evolution, taken_back='').written == (done,)
-
-
-@pytest.mark.parametrize('text', ['', '[]', '{}', '{"session": 1}', '{"session": "D1", "before": [{}]}', 'null'])
-def test_another_text_is_refused(text):
-    with pytest.raises(ValueError):
-        Evolution.from_json(text)

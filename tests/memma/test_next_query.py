@@ -4,7 +4,7 @@ from datetime import date
 from hypothesis import given, strategies as st
 
 from memnb.core.text import tokenize
-from memnb.memma.retrieval import _query_key, add_constraints, carries, is_new, new_queries, question_times, query_wordings
+from memnb.memma.retrieval import _query_key, add_constraints, carries, is_new, question_times, query_wordings
 from memnb.core.text import Requirement
 from memnb.core.conversation import Snippet
 from memnb.core.time import TimeSpan
@@ -116,17 +116,3 @@ def test_wordings_are_of_one_need_and_addressed_to_its_person(need, lines):
         assert rest(queries[0]) == ' '.join(need.words)
     if unseen:
         assert rest(queries[-1 if need.kind == 'list' else 1]) == ' '.join(unseen)
-
-
-# --- new among the new
-
-@given(some_texts, some_texts, st.lists(st.sampled_from(['Zofia', 'May', 'organ']), max_size=2), some_texts)
-def test_what_is_let_through_is_new_when_its_turn_comes(suggested, earlier, constraints, avoid):
-    chosen, asked = new_queries(suggested, earlier, PEOPLE, constraints, avoid), list(earlier)
-    for query in chosen:
-        whole = add_constraints(query, constraints, avoid)
-        assert is_new(query, asked, PEOPLE) and is_new(whole, asked, PEOPLE)
-        asked += [query, whole]
-    assert chosen == [query for query in dict.fromkeys(suggested) if query in chosen]  # in their order
-    left = [query for query in suggested if query not in chosen]
-    assert not any(is_new(query, asked, PEOPLE) and is_new(add_constraints(query, constraints, avoid), asked, PEOPLE) for query in left)  # none too few

@@ -200,7 +200,7 @@ def test_whatever_a_model_says_the_memory_is_never_worse_and_nothing_else_change
     check_laws(bank, before, evolution)
     assert with_related or all(set(one.fact.sources) <= {turn.id for turn in TALK.turns} for one in evolution.written)
     assert sum(usage.calls for usage in evolution.cost.values()) == len(model.asked)
-    assert Evolution.from_json(evolution.to_json()) == evolution and str(evolution) and evolution._repr_html_()
+    assert str(evolution) and evolution._repr_html_()
 
 
 @settings(max_examples=30)

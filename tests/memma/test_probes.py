@@ -12,7 +12,7 @@ from memnb.core.conversation import Session, Turn
 from memnb.evaluation.datasets import load_sample
 from memnb.remem.prompts import FactLine
 from memnb.memma.prompts import MARK
-from memnb.rules.memma import clefts, KINDS, mark_rule, probes_rule
+from memnb.rules.memma import clefts, mark_rule, probes_rule
 from memnb.core.roles import RuleLM
 from memnb.core.time import find_times, parse_date, TimeSpan
 
@@ -63,21 +63,20 @@ def test_the_answers_stand_in_the_turns_that_are_cited(made):
 
 def test_nothing_gives_its_answer_away_and_nobody_is_probed_twice(made):
     for lines in made.values():
-        assert len(lines) == 5 and len({line.turns[-1] for line in lines}) == 5
+        assert 0 < len({line.turns[-1] for line in lines}) == len(lines) <= 5
         for line in lines:
             assert line.answer.lower() not in line.question.lower()
-            assert line.kind == 'cross' or not {word for word in plain(line.answer) & plain(line.question) if len(word) > 4} - {'tobin', 'zofia'}
+            assert not {word for word in plain(line.answer) & plain(line.question) if len(word) > 4} - {'tobin', 'zofia'}
 
 
 def test_the_same_in_another_process_with_another_order_of_hashes():
     code = ('from memnb.core.conversation import Session, Turn; from memnb.rules.memma import probes_rule\n'
             'things = "bassoon kettle lantern compass ladder violin".split()\n'
-            'past = [Turn(f"D0:{n}", "Ada", f"I painted the {thing} and the {thing}box in April.") for n, thing in enumerate(things)]\n'
-            'now = Session("D1", tuple(Turn(f"D1:{n}", "Ada", f"I burned the {thing} and the {thing}box at dawn.") for n, thing in enumerate(things)))\n'
-            'print(probes_rule(now, past, 9).model_dump_json())')
+            'now = Session("D1", tuple(Turn(f"D1:{n}", "Ada", f"Mrs. Quimby sold the {thing} to a sailor.") for n, thing in enumerate(things)))\n'
+            'print(probes_rule(now, (), 9).model_dump_json())')
     told = {subprocess.run([sys.executable, '-c', code], capture_output=True, text=True, check=True, timeout=60,
                            env={**os.environ, 'PYTHONHASHSEED': seed}).stdout for seed in ('1', '7')}
-    assert len(told) == 1 and told.pop().count('all in all') > 1
+    assert len(told) == 1 and told.pop().count('question') > 1
 
 
 # --- planted facts
@@ -115,7 +114,7 @@ phrases = st.text('abcdefgh ', min_size=1).filter(str.strip).map(lambda text: ' 
 def test_a_question_and_its_answer_are_the_fact_again(subject, predicate, thing, point):
     line = FactLine(subject=subject, predicate=predicate, object=thing, point_in_time=point)
     for question, answer, kind in clefts(line):
-        assert question.endswith('?') and kind in KINDS
+        assert question.endswith('?') and kind in ('single', 'temporal')
         body = question[:-1].split(' was it that ')[-1]
         if kind == 'temporal':
             assert (body, answer) == (f'{subject} {predicate} {thing}', point)
@@ -141,9 +140,9 @@ def test_any_talk_gives_probes_that_keep_to_the_laws(now, past, count, known):
     assert len({line.turns[-1] for line in lines}) == len(lines)
     ids = {turn.id for turn in session.turns}
     for line in lines:
-        assert line.turns[-1] in ids and {*line.turns} <= ids | {turn.id for turn in related} and line.kind in KINDS
+        assert line.turns[-1] in ids and {*line.turns} <= ids | {turn.id for turn in related} and line.kind in ('single', 'temporal')
         assert line.question.endswith('?') and line.answer.strip() and line.answer not in line.question
-        assert len(line.turns) == (2 if line.kind == 'cross' else 1)
+        assert len(line.turns) == 1
 
 
 
