@@ -6,19 +6,24 @@
 from __future__ import annotations
 
 import json
-import re
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
-from datetime import date, datetime
+from dataclasses import dataclass
+from datetime import date
 from functools import partial
-from itertools import product
-from math import inf
 from typing import Annotated, Any, TYPE_CHECKING
 
 from ..core.conversation import Conversation, Session
-from ..core.loop import ToolCall, day_of, Observation, OUTPUT_ANSWER, Tool, ToolError
+from memnb.core.loop import (
+    check_names,
+    ToolCall,
+    day_of,
+    Observation,
+    OUTPUT_ANSWER,
+    Tool,
+    ToolError,
+)
 from ..core.models import as_lm
 from ..core.retriever import Hit, Searchable
 from ..core.roles import LM, RuleLM, Usage
@@ -28,7 +33,6 @@ from ..core.time import parse_date, TimeSpan
 from ..core.trace import count_of
 from memnb.mragent.graph import (
     Branch,
-    checked_cosine,
     cue_id,
     Episode,
     Labels,
@@ -39,90 +43,35 @@ from memnb.mragent.graph import (
 )
 from .prompts import recollect, Recollection, TopicLine, TOPICS
 from ..retrieval.bm25 import DuplicateSnippet, SnippetStore
-from ..retrieval.vectors import DenseIndex, Embedder, HybridIndex, WordLlamaEmbedder
+from ..retrieval.vectors import Embedder, HybridIndex, WordLlamaEmbedder
 
 if TYPE_CHECKING:
     import networkx
 
 # %% auto #0
-__all__ = ['versions', 'current', 'labels_of', 'Branches', 'CueTagGraph', 'call_of']
+__all__ = ['current', 'labels_of', 'Branches', 'CueTagGraph', 'call_of']
 
 # %% ../../nbs/4_mragent/03_tools.ipynb #b8e32238
-def _natural(id: str) -> tuple:
-    "Return a sort key with the numbers of an id as numbers: 'D2/u9' comes before 'D2/u10'."
-    parts = re.split('([0-9]+)', id)
-    for place in range(1, len(parts), 2):
-        digits = parts[place].lstrip('0')
-        parts[place] = len(digits), digits
-    return tuple(parts), id
-
-
 def _age(unit: SemanticUnit) -> tuple:
     "Return a sort key: the first day on which a unit holds, when it was said, its id; no time is oldest."
-    return unit.since or date.min, str(unit.said or ''), _natural(unit.id)
-
-
-def versions(units: Iterable[SemanticUnit]) -> dict[tuple[str, str], list[SemanticUnit]]:
-    """Return the units of each person and slot, oldest first, by (person, slot) as the oldest writes them.
-
-    Capitals do not matter in names, nor endings in slots. Units without a slot are left out."""
-    groups = {}
-    for unit in sorted(units, key=_age):
-        if cue_id(unit.slot):
-            person = ' '.join(unit.person.casefold().split())
-            groups.setdefault((person, cue_id(unit.slot)), []).append(unit)
-    return {(group[0].person, group[0].slot): group for group in groups.values()}
+    return unit.since or date.min, str(unit.said or ''), len(unit.id), unit.id
 
 
 def current(
     units: Iterable[SemanticUnit],
-    as_of: date | None = None,  # None: as of the last day that is known; of a datetime the day
+    as_of: date | None = None,  # None: as of the last day that is known
 ) -> list[SemanticUnit]:
-    "Return the units that hold on a day, oldest first: of each slot the last that had begun, and all without a slot. TypeError for what is no day."
+    """Return the units that hold on a day, oldest first: of each person and slot the last that had begun, and all without a slot.
+
+    Capitals and endings do not matter in names and slots. TypeError for what is no day."""
     if not (as_of is None or isinstance(as_of, date)):
         raise TypeError(f'as_of: expected a date or None, got {as_of!r:.80}')
-    day = as_of.date() if isinstance(as_of, datetime) else as_of
-    begun = [unit for unit in units if day is None or unit.since is None or unit.since <= day]
-    latest = [group[-1] for group in versions(begun).values()]
-    without = [unit for unit in begun if not cue_id(unit.slot)]
-    return sorted([*latest, *without], key=_age)
-
-# %% ../../nbs/4_mragent/03_tools.ipynb #9c53fb45
-def _same_event(one: Episode, other: Episode) -> bool:
-    "Whether two episodes may tell of one event: not if both have a time, and the two times share no day."
-    return one.time is None or other.time is None or one.time.overlaps(other.time)
-
-
-def _event_groups(index: DenseIndex, threshold: float) -> list[tuple[str, ...]]:
-    "Return the groups of two or more episodes that are read as one event: sorted ids, sorted."
-    group = {}  # id -> its group, one set for all of its members
-    for one, other, _ in sorted(
-        index.similar([one.id for one in index], threshold), key=lambda pair: (-pair[2], pair)
-    ):
-        left, right = group.setdefault(one, {one}), group.setdefault(other, {other})
-        if left is not right and all(
-            _same_event(index[a], index[b]) for a, b in product(left, right)
-        ):
-            left |= right
-            group |= dict.fromkeys(right, left)
-    return sorted({tuple(sorted(one)) for one in group.values() if len(one) > 1})
-
-
-def _as_one_event(episodes: Iterable[Episode]) -> Episode:
-    "Return several tellings of one event as one episode, with all their turns and cues."
-    told = sorted(episodes, key=lambda one: (one.said is None, str(one.said), _natural(one.id)))
-    fullest = max(told, key=lambda one: (len(one.text), one.text, one.title, one.tag))
-    times = [one.time for one in told if one.time]
-    return replace(
-        told[0],
-        text=fullest.text,
-        title=fullest.title,
-        tag=fullest.tag,
-        speaker=told[0].speaker if len({one.speaker for one in told}) == 1 else None,
-        time=min(times, key=lambda time: (time.days or inf, time.isoformat()), default=None),
-        sources=tuple(dict.fromkeys(turn for one in told for turn in one.sources)),
-        cues=tuple(dict.fromkeys(cue for one in told for cue in one.cues)),
-    )
+    latest = {}
+    for unit in sorted(units, key=_age):
+        slot = cue_id(unit.slot)
+        if as_of is None or unit.since is None or unit.since <= as_of:
+            latest[(cue_id(unit.person), slot) if slot else unit.id] = unit
+    return sorted(latest.values(), key=_age)
 
 # %% ../../nbs/4_mragent/03_tools.ipynb #d1d5af78
 def labels_of(content: Episode | SemanticUnit) -> tuple[tuple[str, ...], str]:
@@ -141,14 +90,13 @@ def _pairs_of(content: Episode | SemanticUnit) -> list[tuple[str, str]]:
 
 def _themes(lines: Iterable[TopicLine], known: Collection[str]) -> tuple[list[list], list[str]]:
     "Return titles with their episodes, sorted, and notes on what was wrong with the lines."
-    found, notes, known = {}, [], set(known)
+    found, notes = {}, []
     for line in sorted(lines, key=lambda line: line.title.split()):
         title, ids = ' '.join(line.title.split()), {id.strip(' ()[]') for id in line.episodes}
-        notes += [
-            f'topic {title!r:.60}: there is no episode {id!r:.60}' for id in sorted(ids - known)
-        ]
+        for id in sorted(ids.difference(known)):
+            notes.append(f'topic {title!r:.60}: there is no episode {id!r:.60}')
         if cue_id(title):
-            found.setdefault(cue_id(title), [title, set()])[1].update(ids & known)
+            found.setdefault(cue_id(title), (title, set()))[1].update(ids.intersection(known))
     return sorted([title, sorted(ids)] for title, ids in found.values() if ids), notes
 
 
@@ -197,17 +145,13 @@ class CueTagGraph(SessionMemory, Searchable):
         embedder: Embedder = WordLlamaEmbedder(),  # of episodes; labels are compared by the bundled one
         names: Iterable[str] = (),  # of speakers: left out of what is embedded
         merge: float | None = 0.9,  # the least cosine of two tags that are one; None: none are
-        consolidate: float
-        | None = None,  # the least cosine of two episodes that are read as one; None: none are
         spread: bool = True,  # neighbour smoothing of the lexical scores, for a plain search
         topics: Mapping | None = None,  # topics as a file holds them
     ):
         super().__init__()
-        if isinstance(names, str):
-            raise TypeError(f'names: expected a list of names, got the string {names!r:.80}')
+        check_names(names)
         self.lm, self.embedder = RuleLM() if lm is None else as_lm(lm), embedder
         self.names, self.spread = tuple(names), spread
-        self.consolidate = None if consolidate is None else checked_cosine(consolidate)
         self.episodes = HybridIndex(embedder, names=self.names, spread=spread)
         self.units = SnippetStore()
         self.cues, self.tags, self.aspects = Labels(), Labels(merge), Labels()
@@ -223,7 +167,6 @@ class CueTagGraph(SessionMemory, Searchable):
         self._topics = (
             dict(topics) if topics else None
         )  # {'of': ids of all episodes, 'topics': [[title, ids], ...]}
-        self._groups = None  # episode -> tellings of its event; None: to be derived
 
     @classmethod
     def of(
@@ -254,7 +197,6 @@ class CueTagGraph(SessionMemory, Searchable):
             'merge': self.merge,
             'spread': self.spread,
             'topics': self._topics,
-            'consolidate': self.consolidate,
         }
 
     def extract(self, session: Session) -> tuple[Recollection, dict[str, Usage]]:
@@ -296,39 +238,24 @@ class CueTagGraph(SessionMemory, Searchable):
                 raise DuplicateSnippet(
                     f'session {session_id!r:.80}: an episode or unit {one.id!r:.80} is there already'
                 )
-            cues, tag = labels_of(one)
-            if not all(map(cue_id, (*cues, tag))):
-                raise ValueError(
-                    f'{one.id!r:.80}: expected a tag and cues with some words, got {(cues, tag)!r:.120}'
-                )
             met.add(one.id)
-
-    def _labels(self, found: Recollection) -> list[tuple[Labels, list[str]]]:
-        "Return the labels of all contents with the place where they are counted."
-        cues = [cue for one in (*found.episodes, *found.units) for cue in labels_of(one)[0]]
-        tags, aspects = [one.tag for one in found.episodes], [one.aspect for one in found.units]
-        return [(self.cues, cues), (self.tags, tags), (self.aspects, aspects)]
 
     def _changes(
         self, found: Recollection, vectors: Mapping[str, Any] | None = None
     ) -> Iterator[tuple[Callable, Callable]]:
         "Yield what linking does, step by step: a change, and the change that undoes it."
-        for place, labels in self._labels(found):
+        contents = (*found.episodes, *found.units)
+        tags, aspects = [one.tag for one in found.episodes], [one.aspect for one in found.units]
+        cues = [cue for one in contents for cue in labels_of(one)[0]]
+        for place, labels in ((self.cues, cues), (self.tags, tags), (self.aspects, aspects)):
             yield partial(place.add, labels), partial(place.remove, labels)
-        yield (
-            partial(self.episodes.add, found.episodes, vectors),
-            partial(self.episodes.remove, [one.id for one in found.episodes]),
-        )
-        yield (
-            partial(self.units.add, found.units),
-            partial(self.units.remove, [one.id for one in found.units]),
-        )
-        for relations, contents in ((self.episodic, found.episodes), (self.semantic, found.units)):
-            for one in contents:
-                yield (
-                    partial(relations.add, one.id, _pairs_of(one)),
-                    partial(relations.remove, one.id),
-                )
+        ids, add = [one.id for one in found.episodes], self.episodes.add
+        yield partial(add, found.episodes, vectors), partial(self.episodes.remove, ids)
+        ids, add = [one.id for one in found.units], self.units.add
+        yield partial(add, found.units), partial(self.units.remove, ids)
+        for one in contents:
+            relations = self.episodic if isinstance(one, Episode) else self.semantic
+            yield partial(relations.add, one.id, _pairs_of(one)), partial(relations.remove, one.id)
 
     def link(self, session_id: str, found: Recollection, vectors: Mapping[str, Any] | None) -> None:
         "Add contents, labels and triples, all or nothing."
@@ -340,7 +267,6 @@ class CueTagGraph(SessionMemory, Searchable):
                 undo.callback(remove)
             undo.pop_all()
         self.order[session_id] = tuple(one.id for one in told)
-        self._groups = None
 
     def unlink(self, session_id: str, found: Recollection) -> dict[str, int]:
         "Remove the contents of a session, and every label and triple that rested on it alone; return how many went."
@@ -348,7 +274,6 @@ class CueTagGraph(SessionMemory, Searchable):
         for _, remove in self._changes(found):
             remove()
         gone = self.order.pop(session_id)
-        self._groups = None
         if self._topics and not set(gone).isdisjoint(self._topics['of']):
             self._topics = None  # a title may tell of what is forgotten
         after = self.counts()
@@ -378,32 +303,13 @@ class CueTagGraph(SessionMemory, Searchable):
         place = told.index(episode)
         return [told[near] for near in (place + 1, place - 1) if 0 <= near < len(told)]
 
-    def tellings(self, episode: str) -> tuple[str, ...]:
-        "Return the ids of the episodes that are read as one event with this one, its own included."
-        if self.consolidate is None:
-            return (episode,)
-        if self._groups is None:
-            groups = _event_groups(self.episodes.dense, self.consolidate)
-            self._groups = {one: group for group in groups for one in group}
-        return self._groups.get(episode, (episode,))
-
-    def _read_as_one(self, ids: tuple[str, ...]) -> Episode:
-        "Return the tellings of an event as one episode."
-        return (
-            self.episodes[ids[0]]
-            if len(ids) == 1
-            else _as_one_event(self.episodes[one] for one in ids)
-        )
-
     def read(self, episodes: Iterable[str]) -> list[Episode]:
-        "Return episodes as they are shown: in the order of their times, tellings of one event as one. `UnknownSnippet`."
-        return sorted(
-            map(self._read_as_one, {self.tellings(one) for one in episodes}), key=_by_time
-        )
+        "Return episodes, given by ids, in the order of their times. `UnknownSnippet`."
+        return sorted((self.episodes[one] for one in episodes), key=_by_time)
 
     def branch(self, cue: str, tag: str) -> Branch:
         "Return a cue and a tag, given by ids, as they are shown."
-        events = {self.tellings(one) for one in self.contents_from(cue, tag)}
+        events = self.contents_from(cue, tag)
         return Branch(self.cues.shown(cue), self.tags.shown(tag), len(events))
 
     def branches_of(self, cue: str) -> list[Branch]:
@@ -412,6 +318,15 @@ class CueTagGraph(SessionMemory, Searchable):
             (self.branch(cue, tag) for tag in self.tags_from(cue)),
             key=lambda one: (-one.count, one.tag),
         )
+
+    def aspects_of(self, person: str) -> list[Branch]:
+        "Return the aspects of a person, given by the id of the name; those with most facts first."
+        made = []
+        for aspect in self.semantic.tags_of(person):
+            count = len(self.semantic.contents_of(person, aspect))
+            shown = self.cues.shown(person), self.aspects.shown(aspect)
+            made.append(Branch(*shown, count, 'aspect'))
+        return sorted(made, key=lambda one: (-one.count, one.tag))
 
     @property
     def topics(self) -> tuple[Topic, ...]:
@@ -423,13 +338,6 @@ class CueTagGraph(SessionMemory, Searchable):
             self._topics, self.topic_notes = {'of': ids, 'topics': made}, tuple(notes)
             self.topic_usage = self.topic_usage + call.usage
         return tuple(Topic(title, tuple(members)) for title, members in self._topics['topics'])
-
-    def topic(self, name: str) -> Topic | None:
-        "Return a topic by its title or id; None for an unknown one."
-        wanted = cue_id(name)
-        return next(
-            (one for one in self.topics if wanted in (cue_id(one.title), cue_id(one.id))), None
-        )
 
     # the tools
 
@@ -453,7 +361,7 @@ class CueTagGraph(SessionMemory, Searchable):
             raise ToolError(
                 f'event: there is no event {event!r:.60}; give the id of one that was shown, such as D1/e3'
             )
-        return self._read_as_one(self.tellings(id))
+        return self.episodes[id]
 
     def _person(self, person: str) -> str:
         "Return the id of a person of whom facts are known. `ToolError` with those of whom there are."
@@ -492,7 +400,7 @@ class CueTagGraph(SessionMemory, Searchable):
     def query_event_keywords(self, event: Annotated[str, 'The id of an event']) -> Observation:
         "See by which cues and tags an event is connected with others: where to go on from it. No event is read."
         one = self._event(event)
-        branches = [self.branch(*pair) for pair in sorted(self.pairs_from(self.tellings(one.id)))]
+        branches = [self.branch(*pair) for pair in sorted(self.pairs_from([one.id]))]
         cues = ', '.join(dict.fromkeys(branch.cue for branch in branches))
         return Branches(
             f'{one.id} has the tag {one.tag}, and the cues {cues}', branches=tuple(branches)
@@ -501,14 +409,7 @@ class CueTagGraph(SessionMemory, Searchable):
     def query_event_context(self, event: Annotated[str, 'The id of an event']) -> Observation:
         "Read what was told just before and just after an event."
         one = self._event(event)
-        told = self.tellings(one.id)
-        near = [
-            self.tellings(other)
-            for telling in told
-            for other in self.around(telling)
-            if other not in told
-        ]
-        found = [self._read_as_one(group) for group in dict.fromkeys(near)]
+        found = [self.episodes[near] for near in self.around(one.id)]
         return _contents(found, f'{count_of(len(found), "event")} around {one.id}')
 
     def query_personal_information(
@@ -516,19 +417,9 @@ class CueTagGraph(SessionMemory, Searchable):
     ) -> Observation:
         "See under which aspects something is known of a person. Nothing is read."
         id = self._person(person)
-        name, branches = self.cues.shown(id), []
-        for aspect in self.semantic.tags_of(id):
-            branches.append(
-                Branch(
-                    name,
-                    self.aspects.shown(aspect),
-                    len(self.semantic.contents_of(id, aspect)),
-                    'aspect',
-                )
-            )
-        branches.sort(key=lambda one: (-one.count, one.tag))
+        branches = self.aspects_of(id)
         told = ', '.join(f'{one.tag} ({one.count})' for one in branches)
-        return Branches(f'of {name} there is {told}', branches=tuple(branches))
+        return Branches(f'of {self.cues.shown(id)} there is {told}', branches=tuple(branches))
 
     def query_personal_aspect(
         self,
@@ -540,54 +431,43 @@ class CueTagGraph(SessionMemory, Searchable):
         ] = None,
     ) -> Observation:
         "Read what is known of a person under one aspect: what holds, newest first, then what no longer does."
-        id = self._person(person)
-        name, units = (
-            self.cues.shown(id),
-            [self.units[one] for one in self.semantic.contents_of(id, cue_id(aspect))],
-        )
-        if not units:
-            known = ', '.join(sorted(map(self.aspects.shown, self.semantic.tags_of(id)))[:24])
+        id, tag = self._person(person), cue_id(aspect)
+        name, known = self.cues.shown(id), self.semantic.tags_of(id)
+        if tag not in known:
+            there = ', '.join(sorted(map(self.aspects.shown, known))[:24])
             raise ToolError(
-                f'aspect: nothing is known of {name} under {aspect!r:.60}; there is {known}'
+                f'aspect: nothing is known of {name} under {aspect!r:.60}; there is {there}'
             )
         asked = day_of(as_of, 'as_of') if as_of and as_of.strip() else None
-        holding, groups = self._holding(id, asked), {'holds': [], 'no longer': [], 'not yet': []}
+        day = asked and asked.end
+        every = self.semantic.contents_of_all([id], known)  # a slot may change its aspect
+        holding = current((self.units[one] for one in every), day)
+        groups = {'holds': [], 'no longer': [], 'not yet': []}
+        units = [self.units[one] for one in self.semantic.contents_of(id, tag)]
         for one in sorted(units, key=_by_time, reverse=True):
-            late = asked and one.since and one.since > asked.end
-            groups['holds' if one.id in holding else 'not yet' if late else 'no longer'].append(one)
-        holds, past, future = groups.values()
-        note = (
-            f'{count_of(len(holds), "fact")} of {name} under {self.aspects.shown(cue_id(aspect))}'
-            + (f' as of {asked}' if asked else '')
-        )
-        note += ', shown first' if holds and (past or future) else ''
+            late = day and one.since and one.since > day
+            groups['holds' if one in holding else 'not yet' if late else 'no longer'].append(one)
+        holds, *others = groups.values()
+        note = f'{count_of(len(holds), "fact")} of {name} under {self.aspects.shown(tag)}'
+        note += (f' as of {asked}' if asked else '') + ', shown first' * bool(holds and any(others))
         for what in ('no longer', 'not yet'):
             if groups[what]:
                 note += f'; {what}: {", ".join(one.id for one in groups[what])}'
-        return _contents([*holds, *past, *future], note)
-
-    def _holding(self, person: str, asked: TimeSpan | None) -> set[str]:
-        "Return the ids of a person's units that hold on the last day asked for, of all aspects: a slot may change its aspect."
-        known = self.semantic.contents_of_all([person], self.semantic.tags_of(person))
-        every = [
-            replace(self.units[one], person=person) for one in known
-        ]  # a name may be written in several ways
-        return {one.id for one in current(every, asked and asked.end)}
+        return _contents([one for group in groups.values() for one in group], note)
 
     def query_topic_events(self, topic: Annotated[str, 'The title of a topic']) -> Observation:
         "Read the events of a topic, in the order of their times."
-        known = self.topic(topic)
-        if known is None:
-            stems = set(cue_id(topic).split())
-            titles = sorted(
-                (one.title for one in self.topics),
-                key=lambda title: -len(stems & set(cue_id(title).split())),
-            )
+        known, wanted = {cue_id(one.title): one for one in self.topics}, cue_id(topic)
+        if wanted not in known:
+            shared = {id: len(set(id.split()) & set(wanted.split())) for id in known}
+            near = [known[id].title for id in sorted(known, key=lambda id: -shared[id])[:24]]
             raise ToolError(
-                f'topic: there is no topic {topic!r:.60}; there are {", ".join(titles[:24]) or "none"}'
+                f'topic: there is no topic {topic!r:.60}; there are {", ".join(near) or "none"}'
             )
-        found = self.read(known.episodes)
-        return _contents(found, f'{count_of(len(found), "event")} of the topic {known.title}')
+        found = self.read(known[wanted].episodes)
+        return _contents(
+            found, f'{count_of(len(found), "event")} of the topic {known[wanted].title}'
+        )
 
     def tools(self) -> list[Tool]:
         "Return the paper's seven tools (table 4), and one that ends the search, for loops that need it."
@@ -626,15 +506,14 @@ class CueTagGraph(SessionMemory, Searchable):
             ('episode', self.episodes, self.episodic),
             ('unit', self.units, self.semantic),
         ):
-            net.add_nodes_from(((kind, one.id), {'text': one.line}) for one in contents)
-            net.add_edges_from(
-                (('cue', cue), (kind, content), tag) for cue, tag, content in relations
-            )
+            for one in contents:
+                net.add_node((kind, one.id), text=one.line)
+            for cue, tag, content in relations:
+                net.add_edge(('cue', cue), (kind, content), tag)
         for topic in self.topics:
             net.add_node(('topic', topic.id), text=topic.title)
-            net.add_edges_from(
-                (('topic', topic.id), ('episode', one), 'topic') for one in topic.episodes
-            )
+            for one in topic.episodes:
+                net.add_edge(('topic', topic.id), ('episode', one), 'topic')
         return net
 
 # %% ../../nbs/4_mragent/03_tools.ipynb #3a225de0
