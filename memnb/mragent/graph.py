@@ -260,7 +260,7 @@ eighty ninety others themself asks mr mrs ms dr prof oh ah hi hello bye ok okay 
 )  # times, numbers, forms of address, and words of the retelling
 
 # %% ../../nbs/4_mragent/01_graph.ipynb #27faa675
-_BRACKETED = re.compile(r'\([^()]*\d{4}[^()]*\)')  # a date that was put behind its expression
+_BRACKETED = re.compile(r'\((?=[^()]*\d{4})[^()]*\)')  # a date that was put behind its expression
 _WORD = re.compile(r"(?<!\w)[^\W\d_][\w’']*")
 
 

@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date
 from functools import cache, lru_cache
+from itertools import pairwise
 
 from ..core.conversation import Session, Snippet, Turn
 from .text import ENOUGH, extract_answer, is_met, PART, third_person
@@ -55,8 +56,8 @@ from ..retrieval.vectors import DenseIndex, without_names
 from .remem import _is_question, _times, day_said, retold
 
 # %% auto #0
-__all__ = ['LEAST', 'FEW', 'things_in', 'tag_of', 'asked_before', 'segment_rule', 'tag_rule', 'aspect_of', 'Remark', 'remarks',
-           'slots_of', 'units_rule', 'topics_rule', 'navigate_rule', 'route_rule', 'recall_rule']
+__all__ = ['LEAST', 'FEW', 'things_in', 'tag_of', 'segment_rule', 'tag_rule', 'aspect_of', 'Remark', 'remarks', 'slots_of',
+           'units_rule', 'topics_rule', 'navigate_rule', 'route_rule', 'recall_rule']
 
 # %% ../../nbs/9_rules/03_mragent.ipynb #93b63480
 _NAMERS = 'a an the my your his her our their this that these those some any no each every of in on at for with about from into by like without over near under than as'
@@ -76,14 +77,6 @@ def tag_of(text: str, cues: Iterable[str]) -> str:
     things = things_in(text)
     return ' '.join(central_words([word for word in words if cue_id(word) in things] or words))
 
-
-def asked_before(session: Session, turn_id: str) -> str:
-    "Return the text of the turn before, where it asks a question, else ''."
-    before = [turn for turn in session.turns if turn.id == turn_id]
-    place = session.turns.index(before[0]) if before else 0
-    text = session.turns[place - 1].text if place else ''
-    return text if '?' in text else ''
-
 # %% ../../nbs/9_rules/03_mragent.ipynb #cecfd885
 @rule('segment')
 def segment_rule(session: Session, speakers: Sequence[str] = ()) -> EpisodesReply:
@@ -102,8 +95,9 @@ def tag_rule(
 ) -> TagsReply:
     "Answer the role of tags: the most central things of an episode as its tag; its words and those of the question that it answers as cues."
     people, lines = tuple(dict.fromkeys((*speakers, *session.speakers))), []
+    asked = {two.id: one.text for one, two in pairwise(session.turns) if '?' in one.text}
     for episode in episodes:
-        question = asked_before(session, episode.sources[0]) if episode.sources else ''
+        question = asked.get(next(iter(episode.sources), ''), '')
         own = [*filter(None, [episode.speaker]), *cues_in(episode.text, people)]
         lent = [cue for cue in cues_in(question, people) if cue not in people]
         tag = tag_of(episode.text, own) or tag_of(question, lent) or 'talk'
@@ -271,7 +265,7 @@ def _cues_rule(question: str, speakers: Sequence[str] = ()) -> CuesReply:
 # %% ../../nbs/9_rules/03_mragent.ipynb #296f9922
 _WHEN = re.compile(
     r'^(?P<main>(?:what|which|where|who|whom|how|why)\b.+?) (?:when|while|as soon as|(?:in|on|during|at) the (?:same )?(?:time|day|week|weekend|month) '
-    r'(?:that|when)) (?P<clause>(?:[A-Z]|the |an? |he |she )\S* .+?)[\s?.]*$'
+    r'(?:that|when)) (?P<clause>(?:[A-Z]|the |an? |he |she )\S* .+)$'
 )
 
 
@@ -286,6 +280,7 @@ class _Anchored:
     @classmethod
     def of(cls, question: str, speakers: Sequence[str]) -> _Anchored | None:
         "Read a question; None where no other event dates it."
+        question = ' '.join(question.split()).rstrip(' ?.')
         match = re.match(_WHEN, question[:1].lower() + question[1:])
         if not match or question_kind(question) in ('when', 'interval', 'how long', 'how many'):
             return None
