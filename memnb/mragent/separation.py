@@ -215,26 +215,15 @@ class Passive:
         )
 
 
-def follower(
-    tree: NeedleTree,
-    budget: int | None = None,  # below depth + 1 it guesses the first directions and starts lower
-) -> Active:
-    "Return the active policy that follows the directions (section 6.2). ValueError for a budget below 1."
-    steps = tree.budget if budget is None else budget
-    if steps < 1:
-        raise ValueError(f'budget: expected at least 1 node to read, got {steps}')
-    start = 0
-    for _ in range(tree.budget - steps):
-        start = tree.branching * start + 1
+def follower(tree: NeedleTree) -> Active:
+    "Return the active policy that follows the directions (section 6.2)."
 
     def choose(query, history):
         if not len(history):
-            return np.full(len(query), start)
-        node = history.nodes[:, -1]
-        onward = tree.branching * node + 1 + history.says[:, -1]
-        return np.where(node < tree.first_leaf, onward, node)  # at a leaf it stays
+            return np.zeros(len(query), dtype=np.int64)
+        return tree.branching * history.nodes[:, -1] + 1 + history.says[:, -1]
 
-    return Active(choose, steps)
+    return Active(choose)
 
 
 def fixed_nodes(nodes: Iterable[int]) -> Passive:
@@ -447,7 +436,7 @@ def passive_errors(
 
 
 def follower_error(tree: NeedleTree, budget: int | None = None) -> float:
-    "Return the exact error of `follower`: 0 with a budget of depth + 1 or more, else that of guessing the directions it cannot read."
+    "Return the exact error of who follows the directions: 0 with depth + 1 nodes; with fewer the first directions are guessed."
     guessed = 0 if budget is None else tree.budget - budget
     if guessed <= 0:
         return 0.0
