@@ -11,13 +11,13 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date
 from functools import lru_cache
-from itertools import combinations
+from itertools import product
 from numbers import Real
 
 import numpy as np
 
 from ..core.conversation import Snippet
-from ..core.text import content_words, FRAME, named_in, sentences, SMALL_TALK, stems, tokenize
+from ..core.text import FRAME, named_in, sentences, SMALL_TALK, stems, tokenize
 from memnb.core.time import (
     format_moment,
     MONTHS,
@@ -27,30 +27,26 @@ from memnb.core.time import (
     TimeSpan,
     WEEKDAYS,
 )
-from ..retrieval.vectors import DenseIndex, Embedder, Vectors, without_names, WordLlamaEmbedder
+from ..retrieval.vectors import DenseIndex, Embedder, Vectors, WordLlamaEmbedder
 
 # %% auto #0
-__all__ = ['BASES', 'DOUBT', 'Episode', 'SemanticUnit', 'Topic', 'cue_id', 'months_of', 'time_cues', 'Relations', 'Branch',
-           'cues_in', 'unit_rows', 'central_words', 'titles_of', 'checked_cosine', 'Labels']
+__all__ = ['Episode', 'SemanticUnit', 'Topic', 'cue_id', 'months_of', 'time_cues', 'Relations', 'Branch', 'cues_in',
+           'central_words', 'title_of', 'checked_cosine', 'Labels']
 
 # %% ../../nbs/4_mragent/01_graph.ipynb #3227fd38
+def _texts(name: str, value: object) -> tuple[str, ...]:
+    "Return a collection of texts as a tuple; TypeError, also for a single text."
+    single = isinstance(value, (str, bytes)) or not isinstance(value, Iterable)
+    texts = (None,) if single else tuple(value)
+    if not all(isinstance(one, str) for one in texts):
+        raise TypeError(f'{name}: expected texts, got {value!r:.80}')
+    return texts
+
+
 def _check_texts(record: object, *names: str) -> None:
     "Raise TypeError for an attribute that is no text."
     for name in names:
-        value = getattr(record, name)
-        if not isinstance(value, str):
-            raise TypeError(f'{type(record).__name__}.{name}: expected a str, got {value!r:.80}')
-
-
-def _texts(name: str, value: object, number: int | None = None) -> tuple[str, ...]:
-    "Return a collection of texts as a tuple, of so many where a number is given; TypeError, also for a single text."
-    kind = (tuple, list) if number else Iterable
-    texts = (
-        (None,) if isinstance(value, (str, bytes)) or not isinstance(value, kind) else tuple(value)
-    )
-    if not all(isinstance(one, str) for one in texts) or number not in (None, len(texts)):
-        raise TypeError(f'{name}: expected {number or "a tuple of"} texts, got {value!r:.80}')
-    return texts
+        _texts(f'{type(record).__name__}.{name}', [getattr(record, name)])
 
 
 @dataclass(frozen=True)
@@ -96,12 +92,10 @@ class SemanticUnit(Snippet):
     @property
     def line(self) -> str:
         "'(Tobin, job) Tobin works at Halloran's. [since 2018]'"
-        known = ''
+        known = f' [said on {TimeSpan.day(self.said)}]' if self.said else ''
         if self.time:
-            closed = self.time.start and self.time.end
-            known = f' [{"since " * bool(closed)}{self.time}]'
-        elif self.said:
-            known = f' [said on {TimeSpan.day(self.said)}]'
+            since = 'since ' if self.time.start and self.time.end else ''
+            known = f' [{since}{self.time}]'
         return f'({self.person}, {self.aspect}) {self.text}{known}'
 
 
@@ -178,21 +172,16 @@ class Relations:
     ):  # (cue, tag, content), in any order
         self._forward: dict[str, dict[str, list[str]]] = {}  # cue -> tag -> contents
         self._back: dict[str, list[tuple[str, str]]] = {}  # content -> pairs of cue and tag
-        for one in triples:
-            cue, tag, content = _texts('a triple', one, 3)
+        for cue, tag, content in triples:
             self.add(content, [(cue, tag)])
 
     def add(self, content: str, pairs: Iterable[tuple[str, str]]) -> None:
-        "Join a content with pairs of cue and tag; known pairs change nothing. TypeError, and no change, for what is no text."
-        if not isinstance(content, str):
-            raise TypeError(f'content: expected a text, got {content!r:.80}')
-        wanted = dict.fromkeys(_texts('a pair', pair, 2) for pair in pairs)
-        known = set(self._back.get(content, ()))
-        fresh = [pair for pair in wanted if pair not in known]
-        for cue, tag in fresh:
+        "Join a content with pairs of cue and tag; known pairs change nothing. TypeError, ValueError, and no change, for what is no pair of texts."
+        _texts('a content', [content])
+        wanted = {(cue, tag) for cue, tag in (_texts('a pair', pair) for pair in pairs)}
+        for cue, tag in sorted(wanted.difference(self._back.get(content, ()))):
             self._forward.setdefault(cue, {}).setdefault(tag, []).append(content)
-        if fresh:
-            self._back.setdefault(content, []).extend(fresh)
+            self._back.setdefault(content, []).append((cue, tag))
 
     def remove(self, content: str) -> None:
         "Remove a content, and every cue and tag that led to it alone. KeyError for an unknown one."
@@ -210,18 +199,8 @@ class Relations:
         return sum(map(len, self._back.values()))
 
     def __iter__(self) -> Iterator[tuple[str, str, str]]:
-        return iter(
-            sorted(
-                (cue, tag, content) for content, pairs in self._back.items() for cue, tag in pairs
-            )
-        )
-
-    def __contains__(self, triple: object) -> bool:
-        return (
-            isinstance(triple, tuple)
-            and len(triple) == 3
-            and triple[:2] in self._back.get(triple[2], ())
-        )
+        back = self._back.items()
+        return iter(sorted((*pair, content) for content, pairs in back for pair in pairs))
 
     def __repr__(self) -> str:
         return f'Relations: {len(self)} triples of {len(self._forward)} cues and {len(self._back)} contents'
@@ -245,17 +224,12 @@ class Relations:
 
     def contents_of_all(self, cues: Iterable[str], tags: Iterable[str]) -> set[str]:
         "Return Π((c,g)→v): the union of φ over cues and those of the tags that each of them has (eq. 14)."
-        wanted, found = set(_texts('tags', tags)), set()
-        for cue in _texts('cues', cues):
-            for tag in wanted & self.tags_of(cue):
-                found |= self.contents_of(cue, tag)
-        return found
+        pairs = product(_texts('cues', cues), _texts('tags', tags))
+        return set().union(*(self.contents_of(cue, tag) for cue, tag in pairs))
 
     def pairs_of_all(self, contents: Iterable[str]) -> set[tuple[str, str]]:
         "Return Π(v→(c,g)): every pair of cue and tag that leads to one of the contents (eq. 15)."
-        return set().union(
-            *(self._back.get(content, ()) for content in _texts('contents', contents))
-        )
+        return set().union(*(self._back.get(one, ()) for one in _texts('contents', contents)))
 
 # %% ../../nbs/4_mragent/01_graph.ipynb #364569c4
 @dataclass(frozen=True)
@@ -277,200 +251,55 @@ class Branch:
         )
 
 # %% ../../nbs/4_mragent/01_graph.ipynb #2a7dd822
-_TIMES = frozenset(word.lower() for word in (*WEEKDAYS, *MONTHS, *SHORT_DAYS, *SHORT_MONTHS))
-_COUNTS = frozenset(
-    (
-        'hundred',
-        'thousand',
-        'million',
-        'dozen',
-        *NUMBERS,
-        *'''thirteen fourteen fifteen sixteen seventeen eighteen nineteen
-forty fifty sixty seventy eighty ninety'''.split(),
+_NO_CUES = frozenset(
+    (*WEEKDAYS, *MONTHS, *SHORT_DAYS, *SHORT_MONTHS, *NUMBERS)
+    + tuple(
+        '''hundred thousand million dozen thirteen fourteen fifteen sixteen seventeen eighteen nineteen forty fifty sixty seventy
+eighty ninety others themself asks mr mrs ms dr prof oh ah hi hello bye ok okay yet'''.split()
     )
-)
-_NEVER = frozenset(
-    'others themself asks mr mrs ms dr prof oh ah hi hello bye ok okay yet'.split()
-)  # the first three are words of the retelling
-
-_FORMS = '''buy bought, run ran, draw drew drawn, write wrote written, win won, lose lost, meet met, sell sold, teach taught, tell told,
-give gave given, begin began begun, break broke broken, bring brought, build built, catch caught, choose chose chosen, drive drove driven,
-eat ate eaten, fall fell fallen, feel felt, find found, fly flew flown, forget forgot forgotten, grow grew grown, hear heard, hold held,
-hang hung, keep kept, know knew known, lead led, make made, pay paid, ride rode ridden, sing sang sung, see saw seen, send sent,
-show shown, sleep slept, spend spent, speak spoke spoken, stand stood, steal stole stolen, swim swam swum, think thought, take took taken,
-throw threw thrown, understand understood, wake woke woken, wear wore worn, go went gone, bite bit bitten, blow blew blown, fight fought,
-freeze froze frozen, hide hid hidden, shoot shot, seek sought, stick stuck, strike struck, sweep swept, tear tore torn, rise rose risen,
-child children, man men, woman women, foot feet, mouse mice, tooth teeth, wife wives, knife knives'''
-BASES = {
-    form: words[0] for words in map(str.split, _FORMS.split(',')) for form in words[1:]
-}  # irregular form -> base
+)  # times, numbers, forms of address, and words of the retelling
 
 # %% ../../nbs/4_mragent/01_graph.ipynb #27faa675
-_BRACKETED = re.compile(r'\([^()]*\d{4}[^()]*\)')  # a date that was put behind its expression
-_CAPITAL = r"[A-ZÀ-ÖØ-ÞŁŚŻŹĆ][\w'’-]*"
-_NAME = re.compile(
-    rf"(?:\b(?:Mr|Mrs|Ms|Dr|Prof|St|Mt)\.|\b(?!I\b){_CAPITAL})(?:(?: (?:of|the|de|van|von|der|la|&))* {_CAPITAL})+"
-)
-_QUOTED = re.compile(r'''(?<!\w)["'“‘]([A-Z][^"“”]{1,60}?[\w!?.])["'”’](?!\w)''')
-_HONOUR = ('Mr.', 'Mrs.', 'Ms.', 'Dr.', 'Prof.', 'St.', 'Mt.')
-_BEGINNING = re.compile(r'(?:^|[.!?…:]["\')]*\s)\W*$')
-_WORD = re.compile(r"(?<!\w)[^\W\d_][\w’'-]*")
-
-
-def _owner(word: str) -> str:
-    "Return a word without its possessive ending."
-    return word.removesuffix("'s").removesuffix('’s').strip("-'’")
-
-
-def _long_names(text: str, left_out: Collection[str] = ()) -> list[str]:
-    "Return names of several words, and titles in quotes; no name begins or ends with the stems in `left_out`."
-    left_out = frozenset(left_out)
-    found = [match[1] for match in _QUOTED.finditer(text) if 1 < len(match[1].split()) < 7]
-    for match in _NAME.finditer(text):
-        words, start = match[0].split(), match.start()
-        doubtful = _BEGINNING.search(text[max(0, start - 8) : start])
-        while words and words[0] not in _HONOUR and stems(words[0]) <= left_out:
-            words, doubtful = words[1:], None
-        while words and (stems(words[-1]) <= left_out or words[-1].islower()):
-            words = words[:-1]
-        if len(words) > (2 if doubtful and words[0] not in _HONOUR else 1):
-            found.append(_owner(' '.join(words)))
-    return found
+_BRACKETED = re.compile(r'\((?=[^()]*\d{4})[^()]*\)')  # a date that was put behind its expression
+_WORD = re.compile(r"(?<!\w)[^\W\d_][\w’']*")
 
 
 def cues_in(
     text: str,
     people: Iterable[str] = (),  # who takes part; they are cues by their full names
 ) -> tuple[str, ...]:
-    "Return the cues of an episode or a question without a model (eq. 9): people, long names, words of content, each once as it is written."
-    return _cues_in(text, tuple(people))
-
-
-@lru_cache(maxsize=20_000)
-def _cues_in(text: str, people: tuple[str, ...]) -> tuple[str, ...]:
+    "Return the cues of an episode or a question without a model (eq. 9): people and words of content, each once as it is written."
+    people = tuple(people)
     left_out = FRAME | SMALL_TALK | stems(' '.join(people))
-    firsts = [name.lower().split()[0] for name in people if name.split()]
-    bare = _BRACKETED.sub(' ', text)
-    names = [*named_in(text, people), *_long_names(bare, left_out)]
-    found = {}
-    for name in names:
-        found.setdefault(cue_id(name), name)
-    for word in map(_owner, _WORD.findall(bare)):
-        parts = [word]
-        if '-' in word:
-            parts += [part for part in word.split('-') if len(part) > 2]
-        for part in dict.fromkeys(parts):
-            low = part.lower()
-            shown = BASES.get(low, part)
-            short = (
-                part[0].isupper()
-                and len(low) > 2
-                and any(first.startswith(low) for first in firsts)
-            )  # Mel is Melanie
-            timely = _COUNTS.issuperset(low.split('-')) or (low in _TIMES and part[0].isupper())
-            if not (short or timely or low in _NEVER or stems(shown) <= left_out):
-                found.setdefault(cue_id(shown), shown)
+    found = {cue_id(name): name for name in named_in(text, people)}
+    for word in _WORD.findall(_BRACKETED.sub(' ', text)):
+        cue = re.sub("['’]s?$", '', word)
+        if not ({cue, cue.lower()} & _NO_CUES or stems(cue) <= left_out):
+            found.setdefault(cue_id(cue), cue)
     return tuple(found.values())
 
 # %% ../../nbs/4_mragent/01_graph.ipynb #f0000a4d
-DOUBT = 0.1  # the cost of a doubtful word or sentence
-
-
-def unit_rows(rows: np.ndarray) -> np.ndarray:
-    "Return (n, d) rows scaled to length 1; a row of zeros stays."
-    lengths = np.sqrt((rows**2).sum(axis=1, keepdims=True))
-    return rows / np.where(lengths, lengths, 1)
-
-
 @lru_cache(maxsize=50_000)
 def _word_vector(word: str) -> np.ndarray:
     "Return the (d,) static vector of a word, of length 1 or 0."
-    return unit_rows(np.asarray(WordLlamaEmbedder()([word]), np.float64))[0]
+    return Vectors(WordLlamaEmbedder()).of([word])[0].astype(float)
 
 
-def central_words(
-    words: Sequence[str],
-    most: int = 2,
-    weights: Sequence[float] = (),  # w, by word; default: all the same
-    costs: Sequence[float] = (),  # c, by word; default: nothing
-) -> list[str]:
-    "Return at most `most` words whose mean is nearest to the weighted mean of all, in their order; ties go to the first."
-    if len(words) < 2:
+def central_words(words: Sequence[str], most: int = 2) -> list[str]:
+    "Return the `most` words nearest to the mean of all, in their order; ties go to the first."
+    if len(words) <= most:
         return list(words)
     rows = np.array([_word_vector(word.lower()) for word in words])
-    weights = np.array(weights if len(weights) else [1.0] * len(words))
-    costs = np.array(costs if len(costs) else [0.0] * len(words))
-    near = rows @ unit_rows((weights @ rows)[None])[0]
-    kept = sorted(
-        np.argsort(-near, kind='stable')[:24].tolist()
-    )  # words farther from the mean are never chosen
-    between, best = rows @ rows.T, (-np.inf, ())
-    for size in range(1, min(most, len(kept)) + 1):
-        groups = np.array(list(combinations(kept, size)))
-        inner = between[groups[:, :, None], groups[:, None, :]].sum(axis=(1, 2))
-        cosines = near[groups].sum(axis=1) / np.sqrt(np.maximum(inner, 1e-12))
-        scores = (cosines - costs[groups].sum(axis=1)).round(9)
-        first = int(scores.argmax())
-        if scores[first] > best[0]:
-            best = scores[first], groups[first]
-    return [words[place] for place in best[1]]
+    near = (rows @ rows.sum(axis=0)).round(9)
+    return [words[place] for place in sorted(np.argsort(-near, kind='stable')[:most])]
 
 # %% ../../nbs/4_mragent/01_graph.ipynb #326393cc
-_LEAN = re.compile(r"(?:it|that|this|they|those|these|he|she|them)\b", re.I)
-_PAUSE = re.compile(r'(?<=[,;:–—])\s+')
-_CLAUSE_END = re.compile(
-    r'(?<=[,;:–—])\s+|\s+(?=(?:and|but|because|so|which|who|when|while|since|although|though|if)\b)'
-)
-
-
-def _opened(sentence: str, names: tuple[str, ...]) -> str:
-    "Return a sentence without an opening clause that has no word of content, or one in at most two words."
-    parts = _PAUSE.split(sentence)
-    while len(parts) > 1 and len(content_words(parts[0], names)) < (
-        2 if len(parts[0].split()) < 3 else 1
-    ):
-        parts = parts[1:]
-    return ' '.join(parts)
-
-
-def _shortened(sentence: str, most: int, names: tuple[str, ...]) -> str:
-    "Return the beginning of a sentence up to the end of a clause, in at most so many words."
-    whole = re.sub(r'^(?:and|but|so) ', '', _opened(sentence, names), flags=re.I).split()
-    if len(whole) <= most:
-        return ' '.join(whole)
-    parts = _CLAUSE_END.split(' '.join(whole))
-    ends = [' '.join(parts[:end]).split() for end in range(1, len(parts))]
-    words = max((one for one in ends if 4 <= len(one) <= most), key=len, default=whole[:most])
-    while len(words) > 1 and not stems(words[-1]):
-        words = words[:-1]
-    return ' '.join(words).rstrip(',;:–—') + ' …'
-
-
-def _title_of(text: str, most: int, names: tuple[str, ...]) -> str:
-    "Return the shortened sentence that is nearest in meaning to the whole text."
-    told = [
-        re.sub(r'^[^,.!?:]{1,40}? (?:says|asks): ', '', one)
-        for one in sentences(re.sub(r'\s*\([^()]*\)', '', text))
-    ]
-    choices = [_shortened(sentence, most, names) for sentence in told] or [
-        ' '.join(text.split()[:most])
-    ]
-    if len(choices) == 1:
-        return choices[0]
-    rows = WordLlamaEmbedder()([without_names(one, names) for one in (text, *choices)])
-    whole, *parts = unit_rows(np.asarray(rows, np.float64))
-    scores = np.array(parts) @ whole - [DOUBT * bool(_LEAN.match(one)) for one in choices]
-    return choices[int(scores.round(6).argmax())]
-
-
-def titles_of(
-    texts: Sequence[str],
-    most: int = 8,  # words
-    names: tuple[str, ...] = (),  # of the speakers: they are no content
-) -> list[str]:
-    "Return a title for each text, in its own words: of its shortened sentences the one nearest in meaning to the whole."
-    titles = [_title_of(text, most, names) for text in texts]
-    return [title[:1].upper() + title[1:] for title in titles]
+def title_of(text: str, most: int = 8) -> str:
+    "Return the longest sentence of an episode, without who says it, in at most so many words."
+    longest = max(sentences(text), key=len, default=text)
+    words = re.sub(r'^[^,.!?:]{1,40}? (?:says|asks): ', '', longest).split()
+    title = ' '.join(words[:most]) + ' …' * (len(words) > most)
+    return title[:1].upper() + title[1:]
 
 # %% ../../nbs/4_mragent/01_graph.ipynb #945f00ee
 def checked_cosine(threshold: float) -> float:
@@ -480,11 +309,6 @@ def checked_cosine(threshold: float) -> float:
             f'threshold: expected a cosine, a number between -1 and 1, got {threshold!r:.80}'
         )
     return float(threshold)
-
-
-def _usual(spellings: Counter[str]) -> str:
-    "Return the most frequent spelling; of several the first in the alphabet."
-    return min(spellings, key=lambda one: (-spellings[one], one))
 
 
 class Labels:
@@ -514,40 +338,31 @@ class Labels:
 
     def _counted(self, labels: Iterable[str], step: int) -> dict[str, Counter[str]]:
         "Return the new counts of the labels that change, by id. TypeError, ValueError, KeyError."
-        if isinstance(labels, str):
-            raise TypeError(f'labels: expected a collection of labels, got the text {labels!r:.80}')
         changed = {}
-        for label in labels:
-            if not isinstance(label, str):
-                raise TypeError(f'labels: expected texts, got {label!r:.80}')
+        for label in _texts('labels', labels):
             id = cue_id(label)
             if not id:
                 raise ValueError(f'labels: expected at least one word in each, got {label!r:.80}')
-            if id not in changed:
-                changed[id] = Counter(self._written.get(id))
-            changed[id][label] += step
-            if changed[id][label] < 0:
-                raise KeyError(
-                    f'label {label!r:.80} is to be counted out more often than it was counted in'
-                )
+            spellings = changed.setdefault(id, Counter(self._written.get(id)))
+            spellings[label] += step
+            if spellings[label] < 0:
+                raise KeyError(f'label {label!r:.80}: counted out more often than in')
         return {id: +spellings for id, spellings in changed.items()}
 
     def _change(self, labels: Iterable[str], step: int) -> None:
-        "Count labels in or out; one whose usual spelling changes is embedded anew."
-        changed = self._counted(labels, step)
-        old = {id: self.index[id].text for id in changed if id in self.index}
-        new = {id: _usual(spellings) for id, spellings in changed.items() if spellings}
-        fresh = sorted(id for id in new if old.get(id) != new[id])
-        rows = dict(
-            zip(fresh, self._vectors.of([new[id] for id in fresh]))
-        )  # the embedder may fail, so it comes first
-        gone = {id for id in old if old[id] != new.get(id)}
+        "Count labels in or out; one whose most frequent spelling changes is embedded anew."
+        changed, usual = self._counted(labels, step), {}
+        for id, spellings in sorted(changed.items()):
+            if spellings:  # of several that are equally frequent, the first in the alphabet
+                usual[id] = min(spellings, key=lambda one: (-spellings[one], one))
+        gone = {id for id in changed if id in self.index and self.shown(id) != usual.get(id)}
+        fresh = [id for id in usual if id in gone or id not in self.index]
+        rows = self._vectors.of([usual[id] for id in fresh])  # may fail, so it comes first
         self.index.remove(gone)
-        self.index.add([Snippet(id, new[id]) for id in fresh], rows)
-        for id, spellings in changed.items():
-            self._written.pop(id, None)
-            if spellings:
-                self._written[id] = spellings
+        self.index.add([Snippet(id, usual[id]) for id in fresh], dict(zip(fresh, rows)))
+        self._written |= changed
+        for id in changed.keys() - usual.keys():
+            del self._written[id]
         for id in gone:
             for other in self._close.pop(id, ()):
                 self._close[other].discard(id)
@@ -565,7 +380,7 @@ class Labels:
 
     def shown(self, id: str) -> str:
         "Return how a label is most often written; of several the first in the alphabet. KeyError."
-        return _usual(self._written[id])
+        return self.index[id].text
 
     def merged(self, id: str) -> tuple[str, ...]:
         "Return the ids that are one label with this one, sorted: its connected component. A label not in use is alone."

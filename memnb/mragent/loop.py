@@ -8,10 +8,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import fields, replace
-from functools import lru_cache
+from dataclasses import replace
+from datetime import date
 from heapq import nsmallest
-from numbers import Real
 from random import Random
 from typing import Any, Literal
 
@@ -31,7 +30,7 @@ from memnb.core.loop import (
     untried_calls,
 )
 from ..core.retriever import as_retriever, check_search
-from ..core.roles import LM, read_reply, ReplyError, Usage
+from ..core.roles import LM, read_reply, ReplyError
 from ..core.text import named_in, speakers_in
 from ..core.time import parse_date, TimeSpan
 from ..core.trace import count_of, printable, SearchStep, Step, Text
@@ -43,12 +42,11 @@ from memnb.mragent.graph import (
     Episode,
     months_of,
     time_cues,
-    titles_of,
-    unit_rows,
+    title_of,
 )
-from .prompts import ASPECTS, CUES, NAVIGATE, RECALL, Recollection, ROUTE
+from .prompts import CUES, NAVIGATE, RECALL, Recollection, ROUTE
 from .tools import Branches, call_of, CueTagGraph, labels_of
-from ..retrieval.vectors import scaled, without_names, WordLlamaEmbedder
+from ..retrieval.vectors import scaled, without_names
 
 # %% auto #0
 __all__ = ['Activation', 'cue_view', 'collapsed', 'noisy_labels', 'WalkStep', 'MRAgent']
@@ -61,26 +59,12 @@ _TAG, _PERSON, _CONTEXT = (
     0.3,
 )  # added for the nearest tag, the right person, a neighbour of a kept episode
 _ASPECT = 0.3  # the least cosine of an aspect that is offered
-_SPOKEN = {cue_id(aspect): words for aspect, words in ASPECTS.items()}
-
-
-@lru_cache(maxsize=64)
-def _embedded(texts: tuple[str, ...]) -> np.ndarray:
-    "Return (n, d) bundled static vectors of texts, of length 1 or 0."
-    return unit_rows(np.asarray(WordLlamaEmbedder()(list(texts)), np.float64))
 
 
 def _tag_scores(graph: CueTagGraph, text: str) -> dict[str, float]:
     "Return the similarity of each tag, by id, with a text: 1 for the nearest of the memory, 0 for the farthest."
     cosines = graph.tags.index.scores(text)
     return dict(zip(cosines, scaled(np.array(list(cosines.values()))).tolist())) if cosines else {}
-
-
-def _aspect_scores(graph: CueTagGraph, text: str) -> dict[str, float]:
-    "Return the cosine of each aspect, by id, with a text, by the words that speak of it, or by itself."
-    ids = [one.id for one in graph.aspects.index]
-    spoken = tuple(_SPOKEN.get(id, graph.aspects.shown(id)) for id in ids)
-    return dict(zip(ids, (_embedded(spoken) @ _embedded((text,))[0]).tolist())) if ids else {}
 
 
 def _time_ids(span: TimeSpan) -> list[str]:
@@ -102,22 +86,23 @@ class Activation:
         self.graph = graph
         self.people = named_in(question, graph.names)  # about whom the answer may be
         self.names = {cue_id(name): name for name in graph.names}
-        self.weights = {}  # cue id -> its weight
-        self.times = {}  # (first day, last day) -> the weight that was given
+        self.weights = {}  # cue id, or (first day, last day) -> its weight
         self.sums = {}  # episode -> sum of the weights of its cues and times
         self.paths = {}  # episode -> weight, cue and tag of its best branch
         self.beside = {}  # episode -> the kept episode beside which it was told
         self._idf = {}  # cue id -> its inverse document frequency
         bare = without_names(question, graph.names)
         self._tags = _tag_scores(graph, bare) if tags else {}
-        self._aspects = _aspect_scores(graph, bare) if units else {}
+        self._aspects = graph.aspects.index.scores(bare) if units else {}
 
-    def _reached(self, cue: str) -> list[tuple[str, str]]:
-        "Return the episodes that a cue, given by id, leads to, each with its tag."
+    def _reached(self, cue: str) -> dict[str, tuple[str, str]]:
+        "Return the episodes that a cue, given by id, leads to, each with cue and tag."
         relations = self.graph.episodic
-        return [
-            (one, tag) for tag in relations.tags_of(cue) for one in relations.contents_of(cue, tag)
-        ]
+        return {
+            one: (cue, tag)
+            for tag in relations.tags_of(cue)
+            for one in relations.contents_of(cue, tag)
+        }
 
     def _idf_of(self, count: int) -> float:
         return math.log(1 + len(self.graph.episodes) / max(1, count))
@@ -133,46 +118,42 @@ class Activation:
         self.sums[episode] = self.sums.get(episode, 0.0) + more
         self.paths[episode] = max(self.paths.get(episode, path), path)
 
+    def _raise(
+        self, cue: str | tuple[date, date], weight: float, reached: dict[str, tuple[str, str]]
+    ) -> bool:
+        "Raise a cue or a time to a weight, and what it reaches by the difference."
+        more = weight - self.weights.get(cue, 0.0)
+        if more <= 0 or not reached:
+            return False
+        self.weights[cue] = weight
+        for one, branch in reached.items():
+            self._add(one, more, (weight, *branch))
+        return True
+
     def activate(self, cue: str, weight: float = 1.0) -> bool:
         "Activate a cue and those near to it, or what overlaps a date; return whether any episode got more."
         span, found = parse_date(cue), False
         if span and span.start and span.end:
-            return self._activate_time(span, weight)
+            reached = self._reached_in(span)
+            return self._raise((span.start, span.end), weight * self._idf_of(len(reached)), reached)
         parts = {cue_id(cue): weight} if cue in self.graph.cues else {}
         if span is None:
             for near, cosine in self.graph.cues.near(cue, _MOST + 1, _NEAR):
                 parts.setdefault(near, _LIKE * cosine * weight)
         for one, part in parts.items():
             if one not in self.names:
-                found |= self._activate_cue(one, part * self.idf(one))
+                found |= self._raise(one, part * self.idf(one), self._reached(one))
         return found
 
-    def _activate_cue(self, cue: str, weight: float) -> bool:
-        "Raise a cue to a weight, and what it leads to by the difference."
-        more, found = weight - self.weights.get(cue, 0.0), self._reached(cue)
-        if more <= 0:
-            return False
-        self.weights[cue] = weight
-        for one, tag in found:
-            self._add(one, more, (weight, cue, tag))
-        return bool(found)
-
-    def _activate_time(self, span: TimeSpan, weight: float) -> bool:
-        "Raise what happened in a span, reached through its months, by what a higher weight adds."
-        days = span.start, span.end
-        more, found = weight - self.times.get(days, 0.0), {}
-        if more <= 0:
-            return False
-        self.times[days] = weight
+    def _reached_in(self, span: TimeSpan) -> dict[str, tuple[str, str]]:
+        "Return what happened in a span, each episode with one of its months and its tag."
+        found = {}
         for month in _time_ids(span):
-            for one, tag in self._reached(month):
+            for one, branch in self._reached(month).items():
                 time = self.graph.episodes[one].time
                 if time and time.overlaps(span):
-                    found[one] = (month, tag)
-        idf = self._idf_of(len(found))
-        for one, branch in found.items():
-            self._add(one, more * idf, (weight * idf, *branch))
-        return bool(found)
+                    found[one] = branch
+        return found
 
     def activate_beside(self, event: str) -> None:
         "Activate what was told just before and after a kept episode. `UnknownSnippet`."
@@ -201,12 +182,11 @@ class Activation:
         person = self.people[0] if len(self.people) == 1 else None
         found = {}
         for one in episodes:
-            score = self.sums.get(one, 0.0) / top + (_CONTEXT if one in self.beside else 0.0)
+            speaks = person is not None and self.graph.episodes[one].speaker == person
+            score = self.sums.get(one, 0.0) / top + _CONTEXT * (one in self.beside)
             if one in self.paths:
                 score += _TAG * self._tags.get(self.paths[one][2], 0.0)
-            found[one] = score + _PERSON * (
-                person is not None and self.graph.episodes[one].speaker == person
-            )
+            found[one] = score + _PERSON * speaks
         return found
 
     def branches(
@@ -224,11 +204,9 @@ class Activation:
 
     def _branch(self, cue: str, tag: str) -> Branch:
         "Return a branch as it is shown; without a tag the cue is an event, and the branch what was told beside it."
-        return (
-            self.graph.branch(cue, tag)
-            if tag
-            else Branch(cue, '', len(self.graph.around(cue)), 'context')
-        )
+        if tag:
+            return self.graph.branch(cue, tag)
+        return Branch(cue, '', len(self.graph.around(cue)), 'context')
 
     def behind(self, way: Branch) -> set[str]:
         "Return the ids of the episodes behind a branch."
@@ -236,50 +214,33 @@ class Activation:
 
     def aspect_branches(self) -> list[Branch]:
         "Return the aspects of the people asked about that are near to the question, best first."
-        made = []
-        for person in self.people:
-            for aspect in self.graph.semantic.tags_of(cue_id(person)):
-                if self._aspects.get(aspect, 0.0) >= _ASPECT:
-                    count = len(self.graph.semantic.contents_of(cue_id(person), aspect))
-                    made.append(
-                        (
-                            self._aspects[aspect],
-                            Branch(person, self.graph.aspects.shown(aspect), count, 'aspect'),
-                        )
-                    )
-        return [
-            branch
-            for _, branch in sorted(made, key=lambda pair: (-pair[0], pair[1].cue, pair[1].tag))
+        made = [
+            (self._aspects.get(cue_id(way.tag), 0.0), way)
+            for person in self.people
+            for way in self.graph.aspects_of(cue_id(person))
         ]
+        made.sort(key=lambda pair: (-pair[0], pair[1].cue, pair[1].tag))
+        return [way for near, way in made if near >= _ASPECT]
 
 # %% ../../nbs/4_mragent/04_loop.ipynb #b6e4a940
 _WIDE = 100  # hits of which a view is made
 
 
-def _as_episode(snippet: Snippet, names: tuple[str, ...] = ()) -> Episode:
+def _as_episode(snippet: Snippet, position: int, names: tuple[str, ...] = ()) -> Episode:
     "Return a snippet of any store as an episode: its words are its cues. An episode with a tag keeps its labels."
-    kept = {field.name: getattr(snippet, field.name) for field in fields(Snippet)}
-    kept |= {'sources': snippet.sources or (snippet.id,), 'session': snippet.session or 'view'}
+    origin = {
+        'sources': snippet.sources or (snippet.id,),
+        'session': snippet.session or 'view',
+        'position': position,
+    }
     if isinstance(snippet, Episode) and cue_id(snippet.tag):
-        return replace(snippet, cues=tuple(filter(cue_id, snippet.cues)), **kept)
-    words = dict.fromkeys((snippet.speaker or '', *cues_in(snippet.text, names)))
-    cues = tuple(filter(cue_id, words))
-    tag = (
-        ' '.join(
-            central_words([cue.lower() for cue in cues if ' ' not in cue and cue not in names])
-        )
-        or 'talk'
-    )
-    return Episode(**kept, title=titles_of([snippet.text])[0], tag=tag, cues=cues or (tag,))
-
-
-def _in_order(episodes: Sequence[Episode]) -> tuple[Episode, ...]:
-    "Return the episodes of a session by position, then id; numbered anew where two have one position."
-    ranked = sorted(episodes, key=lambda one: (one.position or 0, one.id))
-    places = [one.position for one in ranked if one.position is not None]
-    if len(set(places)) < len(places):
-        ranked = [replace(one, position=place) for place, one in enumerate(ranked)]
-    return tuple(ranked)
+        return replace(snippet, cues=tuple(filter(cue_id, snippet.cues)), **origin)
+    said = cues_in(snippet.text, names)
+    tag = ' '.join(central_words([cue.lower() for cue in said if cue not in names])) or 'talk'
+    cues = tuple(dict.fromkeys(filter(cue_id, (snippet.speaker or '', *said)))) or (tag,)
+    told = {name: getattr(snippet, name) for name in ('time', 'speaker', 'said')}
+    labels = {'title': title_of(snippet.text), 'tag': tag, 'cues': cues}
+    return Episode(snippet.id, snippet.text, **told, **origin, **labels)
 
 
 def cue_view(
@@ -288,21 +249,15 @@ def cue_view(
     wide: int = _WIDE,  # how many hits the view is made of
     **options,
 ) -> CueTagGraph:
-    """Return a cue-tag graph of the best hits of a store for one question; `options` as for the graph.
-
-    `MemoryFailed` where the store fails; TypeError, ValueError for what is no store or no search."""
+    "Return a cue-tag graph of the best hits of a store for one question; `options` as for the graph. TypeError, ValueError for what is no store or no search."
     check_search(question, wide, ())
-    store = as_retriever(memory)
-    try:
-        found = [hit.snippet for hit in store.search(question, wide)]
-    except Exception as error:
-        raise MemoryFailed(printable(f'{type(error).__name__}: {error}')[:300]) from error
+    found = [hit.snippet for hit in as_retriever(memory).search(question, wide)]
     graph, sessions = CueTagGraph(**{'names': speakers_in(found), **options}), {}
-    for snippet in found:
-        made = _as_episode(snippet, graph.names)
-        sessions.setdefault(made.session, []).append(made)
+    for one in sorted(found, key=lambda one: (one.position or 0, one.id)):
+        told = sessions.setdefault(one.session or 'view', [])
+        told.append(_as_episode(one, len(told), graph.names))
     for session, episodes in sorted(sessions.items()):
-        graph.keep(session, Recollection(_in_order(episodes)))
+        graph.keep(session, Recollection(tuple(episodes)))
     return graph
 
 
@@ -327,33 +282,25 @@ def noisy_labels(
     tags: float = 0.0,  # the chance of an episode to get the tag of another one; 1: no tag says anything
     cues: float = 0.0,  # the chance of each cue to be exchanged for one of another episode
     seed: int = 0,
-    added: float = 0.0,  # the chance of each cue to have one of another episode added
 ) -> CueTagGraph:
     "Return a copy of the graph whose labels are wrong at the given rates (section 9.3); contents stay. ValueError for what is no rate."
-    for name, rate in (('tags', tags), ('cues', cues), ('added', added)):
-        if isinstance(rate, bool) or not isinstance(rate, Real) or not 0 <= rate <= 1:
+    for name, rate in (('tags', tags), ('cues', cues)):
+        if not 0 <= rate <= 1:
             raise ValueError(f'{name}: expected a rate between 0 and 1, got {rate!r:.80}')
     every = sorted(graph.episodes, key=lambda one: one.id)
 
-    def changed(one):
-        random, others = (
-            Random(f'{seed}:{one.id}'),
-            [other for other in every if other.id != one.id],
-        )
+    def changed(one: Episode) -> Episode:
+        random = Random(f'{seed}:{one.id}')
+        others = [other for other in every if other.id != one.id]
         other_cues = [cue for other in others for cue in sorted(other.cues)]
 
-        def drawn(label, pool, rate):
-            luck, other = random.random(), random.choice(pool) if pool else label
+        def drawn(label: str, pool: list[str], rate: float) -> str:
+            luck, other = random.random(), random.choice(pool or [label])
             return other if luck < rate else label
 
         tag = drawn(one.tag, [other.tag for other in others], tags)
-        kept = [drawn(cue, other_cues, cues) for cue in one.cues]
-        kept += filter(None, [drawn(None, other_cues, added) for _ in one.cues])
-        return replace(
-            one,
-            tag=tag,
-            cues=tuple(dict.fromkeys(kept)) or (labels_of(one)[0] if tag != one.tag else ()),
-        )
+        kept = dict.fromkeys(drawn(cue, other_cues, cues) for cue in one.cues)
+        return replace(one, tag=tag, cues=tuple(kept) or labels_of(one)[0])
 
     return _changed(graph, changed)
 
@@ -369,7 +316,6 @@ class WalkStep(Step):
     dropped: list[Text] = []
     woken: list[Text] = []  # cues made of what was found that activated something
     unread: int = 0  # contents behind the branches that were offered, and not read so far
-    unread_tokens: int = 0  # of these
     searched: bool = False  # True: cues were running out, so the hits of a search were offered
     reasoning: Text = ''
 
@@ -378,7 +324,7 @@ class WalkStep(Step):
         from memnb.views.html import Row
 
         offered = f'{len(self.shown)} branch{"es" * (len(self.shown) != 1)}{", found by a search" * self.searched}'
-        left = f'{count_of(self.unread, "content")} behind them not read, about {self.unread_tokens:,} tokens'
+        left = f'{count_of(self.unread, "content")} behind them not read'
         kept = f'{len(self.kept)} of {len(self.kept) + len(self.dropped)}'
         rows = [
             self.reasoning and Row('thought', self.reasoning),
@@ -398,6 +344,7 @@ _SEMANTIC = (
     'query_topic_events',
 )  # the tools that episodes do without
 _FOLLOWED = 0.3  # the weight of a cue that was shown as a keyword of an event
+_OFFERED = 30  # the most branches that are offered at a time
 _ENTRY = 20  # hits through which the agent enters where few cues are left
 
 
@@ -421,22 +368,21 @@ class _State:
         found = [cue for cue in cues if self.active.activate(cue)]
         return f'Awake: {", ".join(found)}.' if found else 'No cue of the question is stored.'
 
-    def offer(self, most: int, least: int) -> list[Branch]:
+    def offer(self, breadth: int) -> list[Branch]:
         "Return the best branches and the nearest aspects. Where few cues are left, the hits of a search, once."
+        most = max(_OFFERED, breadth)
         branches = self.active.branches(self.seen, most)
-        if len(branches) < least and not self.searched:
+        if len(branches) < breadth and not self.searched:
             self.searched = True
-            self.active.enter(
-                hit.snippet.id
-                for hit in self.graph.search(self.run.question, _ENTRY, exclude=self.seen)
-            )
+            hits = self.graph.search(self.run.question, _ENTRY, exclude=self.seen)
+            self.active.enter(hit.snippet.id for hit in hits)
             branches = self.active.branches(self.seen, most)
         return [*branches, *self.active.aspect_branches()]
 
-    def unread(self, ways: Sequence[Branch]) -> list[Snippet]:
-        "Return the episodes behind branches that were never shown."
-        behind = {one for way in ways if way.kind == 'event' for one in self.active.behind(way)}
-        return [self.graph.episodes[one] for one in sorted(behind - self.seen)]
+    def unread(self, ways: Sequence[Branch]) -> int:
+        "Return how many episodes behind branches were never shown."
+        events = [self.active.behind(way) for way in ways if way.kind == 'event']
+        return len(set().union(*events) - self.seen)
 
     def traverse(
         self, tools: dict[str, Tool], calls: Sequence[RawCall], turn: int
@@ -446,15 +392,13 @@ class _State:
         for call in calls:
             seen = self.run.use(tools[call.function], call.parameters, turn)
             self.history.append(ToolUse(call.function, call.parameters, seen))
-            found |= {
-                hit.snippet.id: hit.snippet for hit in seen.hits if hit.snippet.id not in self.seen
-            }
+            found |= {hit.snippet.id: hit.snippet for hit in seen.hits}
             for branch in seen.branches if isinstance(seen, Branches) else ():
                 if branch.kind == 'event':
                     self.active.activate(branch.cue, _FOLLOWED)
-        for id in found:
-            self.seen.update(self.graph.tellings(id))  # an event that was told twice is read once
-        return list(found.values())
+        fresh = [one for id, one in found.items() if id not in self.seen]
+        self.seen |= found.keys()
+        return fresh
 
     def keep(self, ids: Sequence[str], cues: Sequence[str], found: Sequence[Snippet]) -> list[str]:
         "Lines 14 and 15: add to H, activate what was told beside it and the new cues; return the cues that activated something."
@@ -481,11 +425,7 @@ def _reporting(run: Run, k: int, turn: int) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        told = (
-            str(error)
-            if isinstance(error, MemoryFailed)
-            else printable(f'{type(error).__name__}: {error}')[:300]
-        )
+        told = printable(f'{type(error).__name__}: {error}')[:300]
         run.note(SearchStep(iteration=turn, query=run.question, k=k, error=told))
         raise MemoryFailed(told) from error
 
@@ -504,29 +444,22 @@ class MRAgent(Loop):
         *,
         turns: int = 8,  # T: the most turns
         breadth: int = 5,  # K: the most calls of a turn
-        shown: int = 30,  # the most branches that are offered
         structure: str = 'ctc',  # 'ctc', 'cte' or 'ce', the ablations of section 7.4; for 'ce' a graph is copied as it is now
         active: bool = True,  # False: all calls at once from the question alone, without routing
         stop_early: bool = True,  # False: go on until nothing new appears, or nothing is left to spend
     ):
         super().__init__(memory, lm)
         as_retriever(memory)  # TypeError for what is no memory
-        for name, value in (('turns', turns), ('breadth', breadth), ('shown', shown)):
+        for name, value in (('turns', turns), ('breadth', breadth)):
             check_count(name, value, 1)
         if structure not in _STRUCTURES:
             raise ValueError(
                 f'structure: expected one of {", ".join(_STRUCTURES)}, got {structure!r:.80}'
             )
         self.turns, self.breadth = (turns, breadth) if active else (1, turns * breadth)
-        self.shown, self.structure, self.active, self.stop_early = (
-            max(shown, self.breadth),
-            structure,
-            active,
-            stop_early,
-        )
-        self._whole = (
-            collapsed(memory) if structure == 'ce' and isinstance(memory, CueTagGraph) else memory
-        )
+        self.structure, self.active, self.stop_early = structure, active, stop_early
+        copied = structure == 'ce' and isinstance(memory, CueTagGraph)
+        self._whole = collapsed(memory) if copied else memory
 
     def graph(self, question: str) -> CueTagGraph:
         "Return the memory, or a view of it for a question."
@@ -537,11 +470,8 @@ class MRAgent(Loop):
 
     def tools(self, graph: CueTagGraph) -> list[Tool]:
         "Return the paper's seven tools; without the semantic layer and topics, four."
-        return [
-            tool
-            for tool in graph.tools()
-            if not tool.ends and (self.structure == 'ctc' or tool.name not in _SEMANTIC)
-        ]
+        left_out = () if self.structure == 'ctc' else _SEMANTIC
+        return [tool for tool in graph.tools() if not tool.ends and tool.name not in left_out]
 
     def select(
         self, state: _State, tools: dict[str, Tool], ways: Sequence[Branch], turn: int
@@ -577,15 +507,13 @@ class MRAgent(Loop):
             calls = [one for one in move.calls if one.function in tools]
             if not calls and move.mode == 'Navigate':
                 raise
-        if move.mode == 'Navigate' and calls:
-            return move.reasoning, calls[: self.breadth]
-        if self.stop_early:
-            return move.reasoning, []
-        left = untried_calls([call_of(way) for way in ways], state.history)[: self.breadth]
-        reason = (
-            f'{move.reasoning} It may not stop while a way is left.' if left else move.reasoning
-        )
-        return reason, [RawCall(function=one.function, parameters=one.parameters) for one in left]
+        reason = move.reasoning
+        if move.mode == 'Answer':
+            calls = []
+        if not calls and not self.stop_early:
+            calls = untried_calls(map(call_of, ways), state.history)
+            reason += ' It may not stop while a way is left.' * bool(calls)
+        return reason, calls[: self.breadth]
 
     def route(self, state: _State, found: Sequence[Snippet]) -> list[str]:
         "f_route (line 14): keep what bears on the question; return the new cues that activated something."
@@ -614,10 +542,10 @@ class MRAgent(Loop):
         for turn in range(1, self.turns + 1):
             before = state.searched
             with _reporting(run, _ENTRY, turn):
-                ways = state.offer(self.shown, self.breadth)
+                ways = state.offer(self.breadth)
             reasoning, calls = self.select(state, tools, ways, turn)
             found = state.traverse(tools, calls, turn)
-            activated, left = self.route(state, found), state.unread(ways)
+            activated = self.route(state, found)
             run.note(
                 WalkStep(
                     iteration=turn,
@@ -626,10 +554,7 @@ class MRAgent(Loop):
                     woken=activated,
                     kept=[one.id for one in found if one.id in state.kept],
                     dropped=[one.id for one in found if one.id not in state.kept],
-                    unread=len(left),
-                    unread_tokens=sum(
-                        Usage.estimate('', one.line).completion_tokens for one in left
-                    ),
+                    unread=state.unread(ways),
                     searched=state.searched and not before,
                     reasoning=f'{began} {reasoning}'.strip(),
                 )

@@ -27,9 +27,9 @@ from memnb.core.roles import (
 from ..core.storage import SessionExtract
 from ..core.text import event_time
 from ..core.time import read_time
-from ..core.loop import call_of_any, call_text, Tool
+from ..core.loop import call_of_any, call_text, check_names, Tool
 from ..core.trace import Text
-from .graph import Branch, cue_id, cues_in, Episode, SemanticUnit, titles_of
+from .graph import Branch, cue_id, cues_in, Episode, SemanticUnit, title_of
 
 # %% auto #0
 __all__ = ['SEGMENT', 'TAG', 'ASPECTS', 'UNITS', 'TOPICS', 'CUES', 'NAVIGATE', 'ROUTE', 'RECALL', 'EpisodeLine', 'EpisodesReply',
@@ -254,7 +254,7 @@ def _episode_of(border: OutputValidator, number: int, line: EpisodeLine) -> Epis
         return None
     if not title:
         border.notes.append(f'{what}: has no title: {text}')
-        title = titles_of([text])[0]
+        title = title_of(text)
     origin = border.origin(border.sources(what, line.turns, text))
     made = Episode(f'{border.session.id}/e{number}', text, title=title, **origin)
     return replace(made, time=event_time(made))
@@ -288,23 +288,20 @@ def _tagged(
     "Return the episodes with their tags and cues. Each fault has a note."
     known, found, done = {one.id for one in episodes}, {}, []
     for number, line in enumerate(lines, 1):
-        id, tag = (
-            line.episode if line.episode in known else line.episode.strip(' ()[]'),
-            _words(line.tag),
-        )
-        if id not in known or id in found:
-            border.notes.append(
-                f'tag {number}: {line.episode!r:.60} {"has a tag already" if id in found else "is no episode"}: {tag}'
-            )
-            continue
-        cues = dict.fromkeys(_words(cue) for cue in line.cues if cue_id(cue))
-        found[id] = tag if cue_id(tag) else '', tuple(cues)
+        id = line.episode if line.episode in known else line.episode.strip(' ()[]')
+        if id in known - found.keys():
+            found[id] = line
+        else:
+            fault = 'has a tag already' if id in found else 'is no episode'
+            border.notes.append(f'tag {number}: {line.episode!r:.60} {fault}: {_words(line.tag)}')
     for one in episodes:
-        tag, cues = found.get(one.id, ('', ()))
-        missing = ' and no '.join(['tag'] * (not tag) + ['cues'] * (not cues))
+        line = found.get(one.id, TagLine(episode=one.id, tag=''))
+        cues = tuple(dict.fromkeys(_words(cue) for cue in line.cues if cue_id(cue)))
+        missing = ['tag'] * (not cue_id(line.tag)) + ['cues'] * (not cues)
         if missing:
-            border.notes.append(f'{one.id}: got no {missing}: {one.title}')
-        done.append(replace(one, tag=tag or 'untagged', cues=cues or cues_in(one.title)))
+            border.notes.append(f'{one.id}: got no {" and no ".join(missing)}: {one.title}')
+        tag = 'untagged' if 'tag' in missing else _words(line.tag)
+        done.append(replace(one, tag=tag, cues=cues or cues_in(one.title)))
     return tuple(done)
 
 
@@ -316,8 +313,7 @@ def recollect(
     """Return the episodes and units of a session (eq. 8 to 10), and the cost of each role.
 
     `LMError`, whose usage is all that was spent; TypeError for one name as `speakers`."""
-    if isinstance(speakers, str):
-        raise TypeError(f'speakers: expected a sequence of names, got the text {speakers!r:.80}')
+    check_names(speakers)
     border, cost = OutputValidator(session), {}
 
     def ask(role, **inputs):
@@ -331,13 +327,11 @@ def recollect(
 
     if not session.turns:
         return Recollection(), cost
-    made = [
-        _episode_of(border, number, line) for number, line in enumerate(ask(SEGMENT).episodes, 1)
-    ]
+    made = [_episode_of(border, *line) for line in enumerate(ask(SEGMENT).episodes, 1)]
     episodes = tuple(replace(one, position=place) for place, one in enumerate(filter(None, made)))
     if episodes:
         episodes = _tagged(border, episodes, ask(TAG, episodes=episodes).tags)
-    units = [_unit_of(border, number, line) for number, line in enumerate(ask(UNITS).units, 1)]
+    units = [_unit_of(border, *line) for line in enumerate(ask(UNITS).units, 1)]
     return Recollection(episodes, tuple(filter(None, units)), tuple(border.notes)), cost
 
 # %% ../../nbs/4_mragent/02_prompts.ipynb #d8adc197

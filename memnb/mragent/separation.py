@@ -8,15 +8,17 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, reduce
+from itertools import product
+from math import prod
 from typing import NamedTuple
 
 import numpy as np
 
 # %% auto #0
-__all__ = ['LeafLabels', 'NeedleTree', 'History', 'Active', 'Passive', 'follower', 'fixed_nodes', 'first_leaves', 'random_nodes',
-           'Estimate', 'simulate', 'equation_19', 'best_passive_error', 'passive_error', 'passive_errors',
-           'follower_error', 'random_passive_error']
+__all__ = ['LeafLabels', 'NeedleTree', 'History', 'Active', 'Passive', 'follower', 'fixed_nodes', 'first_leaves', 'Estimate',
+           'simulate', 'equation_19', 'best_passive_error', 'passive_error', 'passive_errors', 'follower_error',
+           'random_passive_error']
 
 # %% ../../nbs/4_mragent/05_separation.ipynb #6bec4a99
 _BLANK = -1  # what an empty leaf says
@@ -25,7 +27,7 @@ _BLANK = -1  # what an empty leaf says
 def _distribution(name: str, probabilities: Sequence[float]) -> tuple[float, ...]:
     "Return probabilities as floats; ValueError if one is negative or no number, or if they do not sum to 1 (to 1e-9)."
     values = tuple(float(one) for one in probabilities)
-    if not values or not all(0 <= one <= 1 for one in values) or abs(sum(values) - 1) > 1e-9:
+    if not all(0 <= one <= 1 for one in values) or abs(sum(values) - 1) > 1e-9:
         raise ValueError(
             f'{name}: expected probabilities that sum to 1, got {values} with sum {sum(values):.6g}'
         )
@@ -108,15 +110,11 @@ def _stream(
     return bits ^ (bits >> np.uint64(31))
 
 
-def _labelled(bits: np.ndarray, probabilities: Sequence[float] | None) -> np.ndarray:
-    "Return random bits as labels of a distribution, blank without one."
+def _labelled(luck: np.ndarray, probabilities: Sequence[float] | None) -> np.ndarray:
+    "Return numbers from 0 to 1 as labels of a distribution, blank without one."
     if probabilities is None:
-        return np.full(bits.shape, _BLANK)
-    steps = np.cumsum(probabilities)
-    steps[np.flatnonzero(probabilities)[-1] :] = (
-        1  # rounding must not leave room above the last label that can occur
-    )
-    return np.searchsorted(steps, (bits >> np.uint64(11)) * 2.0**-53, side='right')
+        return np.full(luck.shape, _BLANK)
+    return np.searchsorted(np.cumsum(probabilities)[:-1], luck, side='right')
 
 
 @dataclass(frozen=True)
@@ -126,35 +124,36 @@ class _Forest:
     tree: NeedleTree
     keys: np.ndarray  # (trials,) uint64
 
-    def _directions(self, bits: np.ndarray) -> np.ndarray:
-        "Return random bits as directions, 0 … branching - 1."
-        return (((bits >> np.uint64(32)) * np.uint64(self.tree.branching)) >> np.uint64(32)).astype(
-            np.int64
-        )
+    def _luck(self, nodes: np.ndarray) -> np.ndarray:
+        "Return a number from 0 to 1 for each of (trials,) or (trials, several) nodes."
+        keys = self.keys.reshape(-1, *[1] * (nodes.ndim - 1))
+        return (_stream(keys, nodes) >> np.uint64(11)) * 2.0**-53
+
+    def _directions(self, nodes: np.ndarray) -> np.ndarray:
+        "Return the directions of inner nodes, 0 … branching - 1."
+        return (self._luck(nodes) * self.tree.branching).astype(np.int64)
 
     @cached_property
     def target(self) -> np.ndarray:
         "(trials,) the leaf to which the directions lead."
         node = np.zeros(len(self.keys), dtype=np.int64)
         for _ in range(self.tree.depth):
-            node = self.tree.branching * node + 1 + self._directions(_stream(self.keys, node))
+            node = self.tree.branching * node + 1 + self._directions(node)
         return node
 
     @cached_property
     def answer(self) -> np.ndarray:
         "(trials,) what the target says."
-        return self.read(self.target)
+        return _labelled(self._luck(self.target), self.tree.labels.answer)
 
     def read(self, nodes: np.ndarray) -> np.ndarray:
         "Return what (trials,) or (trials, several) nodes say: a direction, or at a leaf an answer or blank."
-        column = (slice(None),) + (None,) * (nodes.ndim - 1)
-        bits = _stream(self.keys[column], nodes)
-        says, leaf = self._directions(bits), nodes >= self.tree.first_leaf
-        if leaf.any():
-            needle = leaf & (nodes == self.target[column])
-            says = np.where(leaf, _labelled(bits, self.tree.labels.distractors), says)
-            says = np.where(needle, _labelled(bits, self.tree.labels.answer), says)
-        return says
+        target, answer = (
+            one.reshape(-1, *[1] * (nodes.ndim - 1)) for one in (self.target, self.answer)
+        )
+        others = _labelled(self._luck(nodes), self.tree.labels.distractors)
+        at_leaf = np.where(nodes == target, answer, others)
+        return np.where(nodes < self.tree.first_leaf, self._directions(nodes), at_leaf)
 
 # %% ../../nbs/4_mragent/05_separation.ipynb #8c2ac737
 @dataclass(frozen=True)
@@ -168,26 +167,13 @@ class History:
         return self.nodes.shape[1]
 
 
-_Head = Callable[[History], np.ndarray]  # what was read -> an answer for each trial
-
-
-def _checked(nodes: np.ndarray, shape: tuple[int, ...], tree: NeedleTree) -> np.ndarray:
-    "Return nodes that a policy chose, in this shape; ValueError if that cannot be, or if there is no such node."
-    try:
-        nodes = np.broadcast_to(np.asarray(nodes), shape)
-    except ValueError:
-        raise ValueError(
-            f'policy: expected nodes of shape {shape}, got {np.shape(nodes)}'
-        ) from None
-    if (
-        nodes.dtype.kind not in 'iu'
-        or nodes.size
-        and not 0 <= nodes.min() <= nodes.max() < tree.nodes
-    ):
-        raise ValueError(
-            f'policy: expected numbers of nodes, 0 to {tree.nodes - 1}, got {nodes.dtype} {nodes.min()} to {nodes.max()}'
-        )
-    return nodes.astype(np.int64, copy=False)
+def _checked(nodes: np.ndarray, tree: NeedleTree) -> np.ndarray:
+    "Return nodes that a policy chose; ValueError if there is no such node."
+    nodes = np.asarray(nodes)
+    known = nodes.dtype.kind in 'iu' and np.all((0 <= nodes) & (nodes < tree.nodes))
+    if not known:
+        raise ValueError(f'policy: expected numbers of nodes, 0 to {tree.nodes - 1}, got {nodes}')
+    return nodes.astype(np.int64)
 
 
 @dataclass(frozen=True)
@@ -198,17 +184,16 @@ class Active:
         [np.ndarray, History], np.ndarray
     ]  # (trials,), History -> (trials,) or one node for all
     budget: int | None = None  # how many nodes it reads; None: depth + 1
-    head: _Head | None = None  # None: `_needle_head`
 
     def walk(self, query: np.ndarray, forest: _Forest) -> History:
         "Read node by node."
         steps = forest.tree.budget if self.budget is None else self.budget
-        nodes, says = (np.empty((steps, len(query)), dtype=np.int64) for _ in range(2))
+        nodes, says = (np.empty((len(query), steps), dtype=np.int64) for _ in range(2))
         for step in range(steps):
-            so_far = History(nodes[:step].T, says[:step].T)
-            nodes[step] = _checked(self.choose(query, so_far), query.shape, forest.tree)
-            says[step] = forest.read(nodes[step])
-        return History(nodes.T, says.T)
+            so_far = History(nodes[:, :step], says[:, :step])
+            nodes[:, step] = _checked(self.choose(query, so_far), forest.tree)
+            says[:, step] = forest.read(nodes[:, step])
+        return History(nodes, says)
 
 
 @dataclass(frozen=True)
@@ -216,98 +201,49 @@ class Passive:
     "A policy x -> all T nodes (eq. 4)."
 
     choose: Callable[[np.ndarray], np.ndarray]  # (trials,) -> (trials, T), or (T,) for all alike
-    head: _Head | None = None  # None: `_needle_head`
 
     def walk(self, query: np.ndarray, forest: _Forest) -> History:
         "Name all nodes, and only then read them."
-        nodes = np.asarray(self.choose(query))
-        nodes = _checked(nodes, (len(query), *nodes.shape[-1:]), forest.tree)
+        nodes = _checked(self.choose(query), forest.tree)
+        nodes = np.broadcast_to(nodes, (len(query), nodes.shape[-1]))
         return History(nodes, forest.read(nodes))
 
     def as_active(self, budget: int) -> Active:  # as many nodes as it names, or fewer
         "Return the same policy as an active one, which ignores the history: passive ⊆ active."
         return Active(
-            lambda query, history: np.atleast_2d(self.choose(query))[:, len(history)],
-            budget,
-            self.head,
+            lambda query, history: np.atleast_2d(self.choose(query))[:, len(history)], budget
         )
 
 
-def follower(
-    tree: NeedleTree,
-    budget: int | None = None,  # below depth + 1 it guesses the first directions and starts lower
-    head: _Head | None = None,
-) -> Active:
-    "Return the active policy that follows the directions (section 6.2). ValueError for a budget below 1."
-    steps = tree.budget if budget is None else budget
-    if steps < 1:
-        raise ValueError(f'budget: expected at least 1 node to read, got {steps}')
-    start = 0
-    for _ in range(tree.budget - steps):
-        start = tree.branching * start + 1
+def follower(tree: NeedleTree) -> Active:
+    "Return the active policy that follows the directions (section 6.2)."
 
     def choose(query, history):
         if not len(history):
-            return np.full(len(query), start)
-        node = history.nodes[:, -1]
-        onward = tree.branching * node + 1 + history.says[:, -1]
-        return np.where(node < tree.first_leaf, onward, node)  # at a leaf it stays
+            return np.zeros(len(query), dtype=np.int64)
+        return tree.branching * history.nodes[:, -1] + 1 + history.says[:, -1]
 
-    return Active(choose, steps, head)
+    return Active(choose)
 
 
-def fixed_nodes(nodes: Iterable[int], head: _Head | None = None) -> Passive:
+def fixed_nodes(nodes: Iterable[int]) -> Passive:
     "Return the passive policy that always reads these nodes."
     wanted = np.array(list(nodes), dtype=np.int64)
-    return Passive(lambda query: wanted, head)
+    return Passive(lambda query: wanted)
 
 
-def first_leaves(tree: NeedleTree, budget: int | None = None) -> Passive:
-    "Return the passive policy that reads leaves only: the best one if distractors are blank."
-    count = min(tree.budget if budget is None else budget, tree.leaves)
-    return fixed_nodes(range(tree.first_leaf, tree.first_leaf + count))
-
-
-def _checked_budget(tree: NeedleTree, budget: int | None) -> int:
-    "Return a number of different nodes, by default depth + 1; ValueError if there are not so many."
-    size = tree.budget if budget is None else budget
-    if not isinstance(size, int) or not 0 <= size <= tree.nodes:
-        raise ValueError(f'budget: expected 0 to {tree.nodes} different nodes, got {size}')
-    return size
-
-
-def random_nodes(
-    tree: NeedleTree,
-    budget: int | None = None,  # None: depth + 1
-    seed: int = 0,
-) -> Passive:
-    "Return the passive policy that reads a random set of nodes, all sets alike (Bentley and Floyd 1987). ValueError if there are not so many."
-    size = _checked_budget(tree, budget)
-
-    def choose(query):
-        chance = np.random.default_rng([seed, *query[:1]])
-        nodes = np.full((len(query), size), -1)
-        for column, last in enumerate(range(tree.nodes - size, tree.nodes)):
-            drawn = chance.integers(0, last + 1, len(query))
-            taken = (nodes == drawn[:, None]).any(axis=1)
-            nodes[:, column] = np.where(taken, last, drawn)
-        return nodes
-
-    return Passive(choose)
+def first_leaves(tree: NeedleTree) -> Passive:
+    "Return the passive policy that reads depth + 1 leaves: the best one if distractors are blank."
+    return fixed_nodes(range(tree.first_leaf, tree.first_leaf + min(tree.budget, tree.leaves)))
 
 # %% ../../nbs/4_mragent/05_separation.ipynb #1ad073ba
-def _needle_head(tree: NeedleTree) -> _Head:
-    "Return the head that says what the first leaf said that is not blank, else the likeliest answer."
-    likeliest = int(np.argmax(tree.labels.answer))
-
-    def say(history):
-        if not len(history):
-            return np.full(len(history.nodes), likeliest)
-        found = (history.nodes >= tree.first_leaf) & (history.says != _BLANK)
-        said = history.says[np.arange(len(found)), found.argmax(axis=1)]
-        return np.where(found.any(axis=1), said, likeliest)
-
-    return say
+def _answer_of(tree: NeedleTree, history: History) -> np.ndarray:
+    "Return what the first leaf said that is not blank, else the likeliest answer."
+    found = (history.nodes >= tree.first_leaf) & (history.says != _BLANK)
+    likeliest = np.full((len(found), 1), np.argmax(tree.labels.answer))
+    said = np.hstack([history.says, likeliest])
+    first = np.hstack([found, np.ones_like(likeliest)]).argmax(axis=1)
+    return said[np.arange(len(said)), first]
 
 # %% ../../nbs/4_mragent/05_separation.ipynb #378fb62f
 class Estimate(NamedTuple):
@@ -321,16 +257,9 @@ class Estimate(NamedTuple):
     @classmethod
     def of(cls, wrong: int, trials: int, confidence: float = 0.95) -> Estimate:
         "Make it of counts. ValueError if there is no trial, or if the confidence is not between 0 and 1."
-        if not isinstance(trials, (int, np.integer)) or trials < 1:
-            raise ValueError(f'trials: expected a whole number of at least 1, got {trials!r}')
-        if not 0 < confidence < 1:
-            raise ValueError(f'confidence: expected a number between 0 and 1, got {confidence!r}')
-        from scipy.special import betainccinv, betaincinv
+        from scipy.stats import binomtest
 
-        tail = (1 - confidence) / 2
-        low = betaincinv(wrong, trials - wrong + 1, tail) if wrong else 0
-        high = betainccinv(wrong + 1, trials - wrong, tail) if wrong < trials else 1
-        return cls(int(wrong), int(trials), float(low), float(high))
+        return cls(wrong, trials, *binomtest(wrong, trials).proportion_ci(confidence))
 
     @property
     def error(self) -> float:
@@ -353,26 +282,21 @@ def simulate(
     tree: NeedleTree,
     trials: int,  # how many trees
     seed: int,  # of the trees; a policy has its own
-    *,
-    confidence: float = 0.95,
 ) -> Estimate:
     "Return the error of a policy on fresh trees. TypeError for another kind of policy, ValueError for fewer than 1 trial."
     if not isinstance(policy, (Active, Passive)):
         raise TypeError(
             f'policy: expected Active(…) or Passive(…), which say what it may see, got {policy!r}'
         )
-    Estimate.of(0, trials, confidence)  # wrong arguments are refused before any work
-    head, chance, wrong = policy.head or _needle_head(tree), np.random.default_rng(seed), 0
+    if trials < 1:
+        raise ValueError(f'trials: expected 1 or more, got {trials!r}')
+    chance, wrong = np.random.default_rng(seed), 0
     for start in range(0, trials, _BLOCK):
         query = np.arange(start, min(start + _BLOCK, trials))
         forest = _Forest(tree, chance.integers(0, 2**64, len(query), dtype=np.uint64))
-        said = np.asarray(head(policy.walk(query, forest)))
-        if said.shape != query.shape:
-            raise ValueError(
-                f'head: expected an answer for each of {len(query)} trials, got shape {said.shape}'
-            )
-        wrong += np.count_nonzero(said != forest.answer)
-    return Estimate.of(wrong, trials, confidence)
+        said = _answer_of(tree, policy.walk(query, forest))
+        wrong += int(np.count_nonzero(said != forest.answer))
+    return Estimate.of(wrong, trials)
 
 # %% ../../nbs/4_mragent/05_separation.ipynb #45c6dfe6
 def equation_19(
@@ -383,10 +307,10 @@ def equation_19(
     depth: int | None = None,  # None: budget - 1, as in the theorem
 ) -> float:
     "Return the lower bound on the error of every passive policy (eq. 19). ValueError for no such tree or budget."
-    if not isinstance(budget, int) or budget < 0:
-        raise ValueError(f'budget: expected a whole number of at least 0, got {budget!r}')
+    if budget < 0:
+        raise ValueError(f'budget: expected 0 or more, got {budget!r}')
     tree = NeedleTree(budget - 1 if depth is None else depth, prior, branching)
-    return tree.labels.chance_error * (tree.leaves - min(budget, tree.leaves)) / tree.leaves
+    return tree.labels.chance_error * max(0, 1 - budget / tree.leaves)
 
 
 def best_passive_error(
@@ -397,23 +321,25 @@ def best_passive_error(
     budget: int | None = None,  # None: depth + 1
 ) -> float:
     "Return the error of the best passive policy if distractors are blank: it attains eq. 19. ValueError for no such tree or budget."
-    NeedleTree(depth, prior, branching)
-    return equation_19(
-        depth + 1 if budget is None else budget, prior, branching=branching, depth=depth
-    )
+    budget = depth + 1 if budget is None else budget
+    return equation_19(budget, prior, branching=branching, depth=depth)
 
 # %% ../../nbs/4_mragent/05_separation.ipynb #463807ff
 _Shape = tuple  # () nothing read below; (1,) a leaf that is read; (0 or 1, *shapes of the children, sorted)
 
 
-def _shape_of(tree: NeedleTree, nodes: frozenset[int], root: int = 0) -> _Shape:
+def _node_shape(read: int, children: Iterable[_Shape]) -> _Shape:
+    "Return the shape of an inner node."
+    children = sorted(children)
+    return (read, *children) if read or any(children) else ()
+
+
+def _shape_of(tree: NeedleTree, nodes: Iterable[int], root: int = 0) -> _Shape:
     "Return what a set of nodes reads below a node, without the order of children."
     if root >= tree.first_leaf:
-        return (1,) if root in nodes else ()
-    children = sorted(
-        _shape_of(tree, nodes, tree.branching * root + way) for way in range(1, tree.branching + 1)
-    )
-    return (int(root in nodes), *children) if root in nodes or any(children) else ()
+        return (1,) * (root in nodes)
+    ways = range(tree.branching * root + 1, tree.branching * (root + 1) + 1)
+    return _node_shape(int(root in nodes), [_shape_of(tree, nodes, way) for way in ways])
 
 
 def _merged(rows: np.ndarray) -> np.ndarray:
@@ -427,6 +353,15 @@ def _merged(rows: np.ndarray) -> np.ndarray:
     return merged
 
 
+def _beside(left: np.ndarray, right: np.ndarray) -> np.ndarray:
+    "Return what can be seen in two parts that do not overlap."
+    left, right = left[:, None], right[None]
+    elsewhere = left[..., :1] * right[..., :1]
+    inside = left[..., 1:] * right[..., :1] + left[..., :1] * right[..., 1:]
+    rows = np.concatenate([elsewhere, inside], axis=2)
+    return rows.reshape(-1, rows.shape[2])
+
+
 @lru_cache(maxsize=2**16)
 def _evidence(shape: _Shape, labels: LeafLabels, branching: int) -> np.ndarray:
     "Return what can be seen in a part of this shape, an observation a row: Q, then A_y for each answer y."
@@ -434,61 +369,47 @@ def _evidence(shape: _Shape, labels: LeafLabels, branching: int) -> np.ndarray:
     if not shape:
         return np.append(1, prior)[None]
     if shape == (1,):
-        seen = np.column_stack(
-            [
-                np.zeros(len(prior)) if labels.distractors is None else labels.distractors,
-                np.diag(prior),
-            ]
-        )
-        blank = np.eye(1, len(prior) + 1)
-        return _merged(np.vstack([blank, seen]) if labels.distractors is None else seen)
+        others = [0] * len(prior) if labels.distractors is None else labels.distractors
+        blank = np.eye(int(labels.distractors is None), len(prior) + 1)
+        return _merged(np.vstack([blank, np.column_stack([others, np.diag(prior)])]))
     read, *children = shape
     parts = [_evidence(child, labels, branching) for child in children]
-    places = np.indices([len(part) for part in parts]).reshape(branching, -1)
-    rows = np.stack(
-        [part[place] for part, place in zip(parts, places)]
-    )  # (child, observation, Q and A)
-    elsewhere = [np.delete(rows[:, :, 0], child, axis=0).prod(axis=0) for child in range(branching)]
-    below = np.stack([row[:, 1:] * others[:, None] for row, others in zip(rows, elsewhere)])
-    seen = rows[:, :, 0].prod(axis=0)[:, None]
-    if read:
-        return _merged(np.concatenate([np.hstack([seen, one]) for one in below]) / branching)
-    return _merged(np.hstack([seen, below.mean(axis=0)]))
+    if not read:
+        return _merged(reduce(_beside, parts) / np.append(1, [branching] * len(prior)))
+    rows = []
+    for way in range(branching):  # the direction that is read: the target is not in another child
+        only = [
+            part if place == way else part * np.eye(1, part.shape[1])
+            for place, part in enumerate(parts)
+        ]
+        rows.append(reduce(_beside, only) / branching)
+    return _merged(np.vstack(rows))
 
 
 def _shape_error(tree: NeedleTree, shape: _Shape) -> float:
     "Return L(S) for the sets of a shape."
-    return max(
-        0.0, 1 - float(_evidence(shape, tree.labels, tree.branching)[:, 1:].max(axis=1).sum())
-    )
+    right = _evidence(shape, tree.labels, tree.branching)[:, 1:].max(axis=1).sum()
+    return max(0.0, 1 - float(right))
 
 
 def passive_error(tree: NeedleTree, nodes: Iterable[int]) -> float:
     "Return the exact error L(S) of the passive policy that reads these nodes. ValueError for a node that is not there."
-    wanted = list(nodes)
-    if not all(0 <= node < tree.nodes for node in wanted):
-        raise ValueError(f'nodes: expected numbers from 0 to {tree.nodes - 1}, got {wanted}')
-    return _shape_error(tree, _shape_of(tree, frozenset(wanted)))
+    wanted = _checked(np.array(list(nodes), dtype=np.int64), tree)
+    return _shape_error(tree, _shape_of(tree, wanted.tolist()))
 
 
 @lru_cache(maxsize=256)
 def _shapes(height: int, size: int, branching: int) -> Counter[_Shape]:
     "Return how many sets of `size` nodes have each shape, in a tree of this height."
     if height == 0:
-        return Counter({((), (1,))[size]: 1} if size <= 1 else {})
+        return Counter([(1,) * size] if size <= 1 else [])
     found = Counter()
-    for read in range(min(size, 1) + 1):
-        partial = Counter({((), size - read): 1})
-        for _ in range(branching):
-            longer = Counter()
-            for (children, left), count in partial.items():
-                for used in range(left + 1):
-                    for shape, sets in _shapes(height - 1, used, branching).items():
-                        longer[tuple(sorted((*children, shape))), left - used] += count * sets
-            partial = longer
-        for (children, left), count in partial.items():
-            if not left:
-                found[(read, *children) if read or any(children) else ()] += count
+    for read, *sizes in product((0, 1), *[range(size + 1)] * branching):
+        if read + sum(sizes) == size:
+            below = [_shapes(height - 1, one, branching).items() for one in sizes]
+            for children in product(*below):
+                shapes, counts = zip(*children)
+                found[_node_shape(read, shapes)] += prod(counts)
     return found
 
 
@@ -505,15 +426,18 @@ def passive_errors(
     budget: int | None = None,  # None: depth + 1
 ) -> list[_PassiveSets]:
     "Return every set of `budget` nodes by shape as (error, shape, count), the smallest exact error first. For small trees. ValueError."
-    shapes = _shapes(tree.depth, _checked_budget(tree, budget), tree.branching)
+    size = tree.budget if budget is None else budget
+    if not 0 <= size <= tree.nodes:
+        raise ValueError(f'budget: expected 0 to {tree.nodes} different nodes, got {size}')
+    shapes = _shapes(tree.depth, size, tree.branching)
     return sorted(
         _PassiveSets(_shape_error(tree, shape), shape, count) for shape, count in shapes.items()
     )
 
 
 def follower_error(tree: NeedleTree, budget: int | None = None) -> float:
-    "Return the exact error of `follower`: 0 with a budget of depth + 1 or more, else that of guessing the directions it cannot read."
-    guessed = tree.budget - (tree.budget if budget is None else budget)
+    "Return the exact error of who follows the directions: 0 with depth + 1 nodes; with fewer the first directions are guessed."
+    guessed = 0 if budget is None else tree.budget - budget
     if guessed <= 0:
         return 0.0
     if guessed > tree.depth:
@@ -525,9 +449,9 @@ def follower_error(tree: NeedleTree, budget: int | None = None) -> float:
 
 
 def random_passive_error(tree: NeedleTree, budget: int | None = None) -> float:
-    "Return the exact error of `random_nodes`, a mean over all sets. ValueError as `passive_errors`."
-    size = _checked_budget(tree, budget)
+    "Return the mean exact error over all sets of `budget` nodes. ValueError as `passive_errors`."
+    size = tree.budget if budget is None else budget
     if tree.labels.distractors is None:
-        return tree.labels.chance_error * (tree.nodes - size) / tree.nodes
+        return tree.labels.chance_error * max(0, 1 - size / tree.nodes)
     rows = passive_errors(tree, size)
     return sum(row.error * row.count for row in rows) / sum(row.count for row in rows)

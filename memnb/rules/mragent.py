@@ -5,26 +5,15 @@
 # %% ../../nbs/9_rules/03_mragent.ipynb #7783db71
 from __future__ import annotations
 
-import math
 import re
-from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date
 from functools import cache, lru_cache
-
-import numpy as np
+from itertools import pairwise
 
 from ..core.conversation import Session, Snippet, Turn
-from memnb.rules.text import (
-    ENOUGH,
-    extract_answer,
-    is_met,
-    is_participle,
-    is_past,
-    PART,
-    third_person,
-)
+from .text import ENOUGH, extract_answer, is_met, PART, third_person
 from ..core.loop import untried_calls
 from ..core.roles import AnswerReply, rule
 from memnb.core.text import (
@@ -34,30 +23,21 @@ from memnb.core.text import (
     keywords,
     named_in,
     question_kind,
-    recurring_words,
     Requirement,
     requirements,
     sentences,
     speakers_in,
-    stems,
     STOP_WORDS,
-    tokenize,
     with_dates,
 )
-from ..core.time import bounds, ORDINALS, phrase, TimeSpan
+from ..core.time import TimeSpan
 from memnb.mragent.graph import (
-    _LEAN,
-    _opened,
-    _TIMES,
-    BASES,
     central_words,
     cue_id,
     cues_in,
-    DOUBT,
     Episode,
     time_cues,
-    titles_of,
-    unit_rows,
+    title_of,
 )
 from memnb.mragent.prompts import (
     ASPECTS,
@@ -72,163 +52,83 @@ from memnb.mragent.prompts import (
     UnitsReply,
 )
 from ..mragent.tools import call_of
-from ..retrieval.vectors import without_names, WordLlamaEmbedder
+from ..retrieval.vectors import DenseIndex, without_names
 from .remem import _is_question, _times, day_said, retold
 
 # %% auto #0
-__all__ = ['LEAST', 'SAID', 'FEW', 'things_in', 'tag_words', 'asked_before', 'segment_rule', 'tag_rule', 'aspects_near', 'Remark',
-           'third_names', 'remarks', 'slots_of', 'units_rule', 'topics_rule', 'navigate_rule', 'route_rule',
-           'recall_rule']
+__all__ = ['LEAST', 'FEW', 'things_in', 'tag_of', 'segment_rule', 'tag_rule', 'aspect_of', 'Remark', 'remarks', 'slots_of',
+           'units_rule', 'topics_rule', 'navigate_rule', 'route_rule', 'recall_rule']
 
 # %% ../../nbs/9_rules/03_mragent.ipynb #93b63480
 _NAMERS = 'a an the my your his her our their this that these those some any no each every of in on at for with about from into by like without over near under than as'
 _NAMED = re.compile(
     rf"(?:(?<!\w)(?:{'|'.join(_NAMERS.split())})|[^\W_]['’]s)\s+((?:(?!(?:{'|'.join(sorted(STOP_WORDS))})\b)[^\W\d_][\w-]*\s*){{1,3}})"
 )
-_LIGHT = frozenset(
-    tokenize(
-        '''give bring find hear tell talk use start show seem agree mean wait put remind cause set done sit stand hold bye hi nope
-able real huge hard tough sorry busy full high low big little small different next first second third every soon far true usual favorite favourite
-part lot bit times moment person man woman people folks guys girl boy lady another someone everyone everybody somebody anybody anyone nobody
-everything together else gonna wanna gotta yet away around without plus besides less'''
-    )
-)
 
 
-@lru_cache(maxsize=20_000)
 def things_in(text: str) -> frozenset[str]:
-    "Return the cue ids of the words that stand where a thing is named."
-    found = set()
-    for match in _NAMED.finditer(text.lower()):
-        run = match[1].split()
-        while len(run) > 1 and (is_participle(run[-1]) or run[-1].endswith('ing')):
-            run.pop()
-        found.add(cue_id(run[-1]))
-    return frozenset(found)
+    "Return the cue ids of the words that stand where a thing is named: last behind an article, a possessive or a preposition."
+    return frozenset(cue_id(match[1].split()[-1]) for match in _NAMED.finditer(text.lower()))
 
 
-def tag_words(
-    cues: Iterable[str],
-    people: tuple[str, ...],
-    things: Collection[str],  # cue ids of what is named as a thing somewhere: `things_in`
-    small: Collection[str],  # the words that are written small somewhere, so that they are no names
-) -> list[str]:
-    "Return the cues of which a tag may be made, in lower case: single words, no names, no fillers, no adverbs."
-    found, names = {}, stems(' '.join(people))
-    for cue in cues:
-        low, id = cue.lower(), cue_id(cue)
-        name = cue[0].isupper() and not (cue.isupper() and len(cue) > 1) and low not in small
-        adverb = low.endswith('ly') and id not in things
-        light = id in _LIGHT or low in ORDINALS or low in _TIMES or stems(cue) & names
-        if not (name or adverb or light or re.search(r"[\s'’]", low)):
-            found.setdefault(id, low)
-    parts = {part for word in found.values() if '-' in word for part in word.split('-')}
-    return [word for word in found.values() if word not in parts]
-
-
-def asked_before(session: Session, turn_id: str) -> str:
-    "Return the text of the turn before where this turn leans on it (it answers a question, or begins with `it`), else ''."
-    ids = [turn.id for turn in session.turns]
-    place = ids.index(turn_id) if turn_id in ids else 0
-    if not place:
-        return ''
-    turn, before, names = session.turns[place], session.turns[place - 1], session.speakers
-    first = next((one for one in sentences(turn.text) if content_words(one, names)), '')
-    return before.text if '?' in before.text or _LEAN.match(_opened(first, names)) else ''
+def tag_of(text: str, cues: Iterable[str]) -> str:
+    "Return the one or two most central words of an episode, of what it names as things while there are any."
+    words = [cue for cue in cues if cue.islower() and not cue.endswith(('ed', 'ing', 'ly'))]
+    things = things_in(text)
+    return ' '.join(central_words([word for word in words if cue_id(word) in things] or words))
 
 # %% ../../nbs/9_rules/03_mragent.ipynb #cecfd885
 @rule('segment')
 def segment_rule(session: Session, speakers: Sequence[str] = ()) -> EpisodesReply:
     "Answer the role of episodes: each turn with content, retold."
-    names = tuple(dict.fromkeys((*speakers, *session.speakers)))
-    told = {turn.id: ' '.join(retold(turn, session, names)) for turn in session.turns}
-    told = {id: text for id, text in told.items() if text}
-    titles = titles_of(list(told.values()), names=names)
-    return EpisodesReply(
-        episodes=[
-            EpisodeLine(title=title, text=text, turns=[id])
-            for (id, text), title in zip(told.items(), titles)
-        ]
-    )
-
-
-def _small(text: str) -> set[str]:
-    "Return the words of a text that are written small."
-    return set(re.findall(r"(?<!\w)[^\W\d_A-Z][\w’'-]*", text))
+    names, lines = tuple(dict.fromkeys((*speakers, *session.speakers))), []
+    for turn in session.turns:
+        text = ' '.join(retold(turn, session, names))
+        if text:
+            lines.append(EpisodeLine(title=title_of(text), text=text, turns=[turn.id]))
+    return EpisodesReply(episodes=lines)
 
 
 @rule('tag')
 def tag_rule(
     episodes: Sequence[Episode], session: Session, speakers: Sequence[str] = ()
 ) -> TagsReply:
-    "Answer the role of tags: the most central things of an episode as its tag; its words and those that it borrows as cues."
+    "Answer the role of tags: the most central things of an episode as its tag; its words and those of the question that it answers as cues."
     people, lines = tuple(dict.fromkeys((*speakers, *session.speakers))), []
-    everything = ' '.join(turn.content for turn in session.turns)
-    said, things, small = Counter(tokenize(everything)), things_in(everything), _small(everything)
+    asked = {two.id: one.text for one, two in pairwise(session.turns) if '?' in one.text}
     for episode in episodes:
-        cues = dict.fromkeys(filter(None, (episode.speaker, *cues_in(episode.text, people))))
-        own = set(map(cue_id, cues))
-        before = asked_before(session, episode.sources[0]) if episode.sources else ''
-        lent = [
-            cue for cue in cues_in(before, people) if cue not in people and cue_id(cue) not in own
-        ]
-        named, written = things | things_in(episode.text), small | _small(episode.text)
-        words = tag_words(cues, people, named, written) or tag_words(lent, people, named, written)
-        weights = [math.log(2 + said[cue_id(word).split()[0]]) for word in words]
-        costs = [0 if cue_id(word) in named else DOUBT for word in words]
-        chosen = central_words(words, 2, weights, costs)
-        lines.append(
-            TagLine(episode=episode.id, tag=' '.join(chosen) or 'talk', cues=[*cues, *lent])
-        )
+        question = asked.get(next(iter(episode.sources), ''), '')
+        own = [*filter(None, [episode.speaker]), *cues_in(episode.text, people)]
+        lent = [cue for cue in cues_in(question, people) if cue not in people]
+        tag = tag_of(episode.text, own) or tag_of(question, lent) or 'talk'
+        cues = list(dict.fromkeys([*own, *lent]))
+        lines.append(TagLine(episode=episode.id, tag=tag, cues=cues))
     return TagsReply(tags=lines)
 
 # %% ../../nbs/9_rules/03_mragent.ipynb #8f67e916
-LEAST, SAID = 0.45, 0.2  # the least nearness to an aspect; what a word of the aspect adds to it
-
-
-def aspects_near(texts: Sequence[str]) -> np.ndarray:
-    "Return (n, 24) the cosine of each text, without its stop words, with each of the ASPECTS."
-    if not texts:
-        return np.empty((0, len(ASPECTS)))
-    bare = [
-        ' '.join(word for word in re.findall(r'[^\W_]+', text.lower()) if word not in STOP_WORDS)
-        for text in texts
-    ]
-    return unit_rows(np.asarray(WordLlamaEmbedder()(bare), np.float64)) @ _aspect_rows().T
+LEAST = 0.25  # the least cosine of a text with its aspect
 
 
 @cache
-def _aspect_rows() -> np.ndarray:
-    return unit_rows(np.asarray(WordLlamaEmbedder()(list(ASPECTS.values())), np.float64))
+def _aspect_index() -> DenseIndex:
+    index = DenseIndex()
+    index.add([Snippet(aspect, words) for aspect, words in ASPECTS.items()])
+    return index
 
 
-def _aspects_of(texts: Sequence[str]) -> list[str | None]:
-    "Return the nearest aspect of each text, or None where none is near; ties go to the first."
-    found, names = [], list(ASPECTS)
-    for text, row in zip(texts, aspects_near(texts)):
-        said = [not stems(text).isdisjoint(tokenize(words)) for words in ASPECTS.values()]
-        row = (row + SAID * np.array(said)).round(9)
-        found.append(names[row.argmax()] if row.max() >= LEAST else None)
-    return found
+def aspect_of(text: str, names: Collection[str] = ()) -> str | None:
+    "Return the nearest of the ASPECTS of a text, without names and stop words, or None where none is near."
+    words = re.findall(r'[^\W_]+', without_names(text, names).lower())
+    bare = ' '.join(word for word in words if word not in STOP_WORDS)
+    hit = _aspect_index().search(bare, 1)[0]
+    return hit.snippet.id if hit.score >= LEAST else None
 
 # %% ../../nbs/9_rules/03_mragent.ipynb #228c45b3
 _ADVERBS = r'(?:(?:also|still|always|never|just|so|very|now|too|quite|even|already|\w+ly)\s+){0,4}'
-_MOODS = 'glad|happy|sorry|sure|proud|excited|thankful|grateful|curious|impressed|pleased|ready|amazed|afraid|right|back|late|going to|thinking|kidding'
-_OPINIONS = (
-    r"thinks?|thought|hopes?|hoped|guess(?:es)?|wonders?|bets?|agrees?|knows?|knew|sees|understands?|means?|says?|said|sounds|wish(?:es)?|heard|"
-    r"hears|remembers?|looks forward|forgot|appreciates?|thanks?|asks?|has to|needs?|wants?(?! to)|doubts?|promises?"
-)
 _FLEETING = re.compile(
-    rf"\s*{_ADVERBS}(?:(?:will|would|could|can|should|must|might|may)\b|\w+n['’]t\b|(?:is|was|feels?|felt) (?:(?:so|too) |{_ADVERBS}"
-    rf"(?:{_MOODS})\b)|(?:{_OPINIONS})\b)"
-)
-_KIN = (
-    'sister|brother|mother|mum|mom|father|dad|son|daughter|wife|husband|niece|nephew|uncle|aunt|cousin|friend|partner|boyfriend|girlfriend|'
-    'neighbou?r|dog|cat|puppy|kitten|colleague|boss|teacher|coach'
-)
-_CALLED = re.compile(
-    rf'\b(?:{_KIN}),? (?:is |called |named )?([A-Z][a-z]{{2,}})|\b((?:Dr|Mrs?|Ms)\.? [A-Z]\w+)'
-)
+    rf"\s*{_ADVERBS}(?:(?:will|would|could|can|should|must|might|may|is|was|feels?|felt|think|hope|guess|wonder|bet|agree|know|mean|say|sound|wish|hear|"
+    r"remember|look forward|appreciate|thank|ask|need|want|doubt|promise)(?:s|es|d|ed)?\b|(?:thought|knew|said|heard|forgot|has to)\b|\w+n['’]t\b)"
+)  # a mood, an opinion, an offer
 
 
 @dataclass(frozen=True)
@@ -247,60 +147,37 @@ class Remark:
         return len(content_words(self.told)) < 2 or bool(_FLEETING.match(behind))
 
 
-def third_names(session: Session, people: Collection[str]) -> tuple[str, ...]:
-    "Return who else is spoken of by name, behind a kin word or a title. Sorted."
-    found = {
-        name
-        for turn in session.turns
-        for match in _CALLED.findall(turn.text)
-        for name in match
-        if name
-    }
-    return tuple(sorted(found - {word for name in people for word in name.split()}))
-
-
 def remarks(session: Session, people: Sequence[str]) -> Iterator[Remark]:
     "Yield what is said in a session, sentence by sentence, without questions."
-    names = (*people, *third_names(session, people))
     for turn in session.turns:
         for sentence in sentences(turn.text):
             if not _is_question(sentence):
                 told = third_person(sentence, turn.speaker, people)
-                named = sorted((told.find(name), name) for name in names if name and name in told)
-                yield Remark(
-                    turn, named[0][1] if named else turn.speaker, told, day_said(turn, session)
-                )
+                named = [name for name in people if name and name in told]
+                person = min(named, key=told.find, default=turn.speaker)
+                yield Remark(turn, person, told, day_said(turn, session))
 
 # %% ../../nbs/9_rules/03_mragent.ipynb #39cc8891
 _DOES = rf"WHO(?: and others)? {_ADVERBS}"  # WHO stands for a name
-_THEIR = r"(?:[A-Z]\w*['’]s|an?|the)"
 _PLACE = r"(?:business|store|shop|studio|company|workshop|bakery|caf[eé]|restaurant|firm|agency|practice)"
 _SLOTS = (  # slot ('': the role that the pattern names), aspect, pattern
     (
         'employer',
         'job',
-        rf"{_DOES}(?:lost|quit|left|got|took|found|landed|accepted|starts|started) {_THEIR} (?:[\w-]+ ){{0,2}}job\b(?! interview| offer)",
+        rf"{_DOES}(?:lost|quit|left|got|took|found|opened|started|founded|launched|is opening) (?:up )?(?:\w+['’]s|an?|the) (?:[\w-]+ ){{0,3}}"
+        rf"(?:job\b(?! interview| offer)|{_PLACE}\b)",
     ),
     (
         'employer',
         'job',
-        rf"{_DOES}(?:opened|started|founded|launched|is opening) (?:up )?{_THEIR} (?:[\w-]+ ){{0,3}}{_PLACE}\b",
-    ),
-    (
-        'employer',
-        'job',
-        rf"{_DOES}(?:works|is working|has worked|has been working) (?:at|for|with) (?:the |an? )?(?:\w+ )?(?:[A-Z]|{_PLACE})",
-    ),
-    ('employer', 'job', r"WHO['’]s last (?:day|night|shift|week) (?:at|with|for) "),
-    (
-        'residence',
-        'home',
-        rf"{_DOES}(?:has )?(?:moved|relocated) (?:in\b(?! with)|into|to\b|here|back to)(?! tears)",
+        rf"{_DOES}(?:works|is working|has worked|has been working) (?:at|for|with) (?:the |an? )?(?:\w+ )?(?:[A-Z]|{_PLACE})"
+        r"|WHO['’]s last (?:day|night|shift|week) (?:at|with|for) ",
     ),
     (
         'residence',
         'home',
-        rf"{_DOES}(?:lives|is living|has lived|has been living) (?:in|at|on|above|near|by|with|over|next to)\b(?! the moment)",
+        rf"{_DOES}(?:(?:has )?(?:moved|relocated) (?:in\b(?! with)|into|to\b|here|back to)(?! tears)"
+        r"|(?:lives|is living|has lived|has been living) (?:in|at|on|above|near|by|with|over|next to)\b(?! the moment))",
     ),
     (
         'partner',
@@ -308,19 +185,9 @@ _SLOTS = (  # slot ('': the role that the pattern names), aspect, pattern
         rf"{_DOES}(?:is|got|is getting|has been) (?:married|engaged|divorced|widowed|separated|single)\b(?! (?:par|mo|da|fa))",
     ),
     (
-        'partner',
-        'family',
-        r"WHO['’]s (?:husband|wife|boyfriend|girlfriend|fiancée?|partner),? (?:is |named |called )?[A-Z]",
-    ),
-    (
         'age',
         'identity',
         rf"{_DOES}(?:is|turned|turns) (?:\d+|[a-z]+(?:teen|ty)(?:-\w+)?)(?: years old\b|(?=\s*(?:[,.!;]|and\b|$)))",
-    ),
-    (
-        'school',
-        'education',
-        rf"{_DOES}(?:attends|studies at|is studying at|goes to|got into) (?:the )?(?:[A-Z]\w+ ){{0,3}}(?:[Uu]niversity|[Cc]ollege|[Ss]chool)\b",
     ),
     (
         '',
@@ -328,14 +195,12 @@ _SLOTS = (  # slot ('': the role that the pattern names), aspect, pattern
         r"(?:our|his|her|their|WHO['’]s) (?:new )?(?P<role>vet|dentist|therapist|boss|landlord|landlady|coach|trainer)\b",
     ),
 )
-_BEGINS = re.compile(r'\b(?:since|from|joined|started|began|adopted|moved|opened|founded)\b')
 
 
-@lru_cache(maxsize=512)
+@lru_cache(maxsize=64)
 def _slot_patterns(names: tuple[str, ...]) -> list[tuple[str, str, re.Pattern]]:
     "Return the table with the names of those whose slots they may be in the place of WHO."
-    known = sorted(map(re.escape, filter(None, names)), key=len, reverse=True)
-    who = rf"(?<!\w)(?P<who>{'|'.join(known) or '(?!)'})"
+    who = rf"(?<!\w)(?:{'|'.join(map(re.escape, filter(None, names))) or '(?!)'})"
     return [
         (slot, aspect, re.compile(pattern.replace('WHO', who))) for slot, aspect, pattern in _SLOTS
     ]
@@ -349,52 +214,25 @@ def slots_of(remark: Remark, names: tuple[str, ...]) -> Iterator[tuple[str, str,
         kind = match and (slot or match['role'])
         if match and kind not in done:
             done.add(kind)
-            yield match['who'] or remark.turn.speaker, aspect, kind
-
-
-def _since(remark: Remark) -> str | None:
-    "Return the date from which a remark says that something holds, None where it tells none."
-    spans = (
-        [span for _, _, span in _times(remark.told, remark.day) if span.start]
-        if _BEGINS.search(remark.told)
-        else []
-    )
-    return phrase(bounds(min(spans, key=lambda span: span.start))[0]) if spans else None
+            yield next(iter(named_in(match[0], names)), remark.turn.speaker), aspect, kind
 
 # %% ../../nbs/9_rules/03_mragent.ipynb #cbe69b84
 @rule('units')
 def units_rule(session: Session, speakers: Sequence[str] = ()) -> UnitsReply:
     "Answer the role of semantic units: what is stated of somebody, in the slot that it fills or under its nearest aspect."
     people, lines = tuple(dict.fromkeys((*speakers, *session.speakers))), []
-    names = (*people, *third_names(session, people))
-    found = [(remark, list(slots_of(remark, names))) for remark in remarks(session, people)]
-    kept = [(remark, filled) for remark, filled in found if filled or not remark.fleeting]
-    aspects = _aspects_of([without_names(remark.told, people) for remark, _ in kept])
-    for (remark, filled), nearest in zip(kept, aspects):
-        for person, aspect, slot in filled or ([(remark.person, nearest, '')] if nearest else []):
-            fact = with_dates(remark.told, remark.day)
-            lines.append(
-                UnitLine(
-                    person=person,
-                    aspect=aspect,
-                    fact=fact,
-                    slot=slot,
-                    since=_since(remark),
-                    turns=[remark.turn.id],
-                )
-            )
+    for remark in remarks(session, people):
+        filled = list(slots_of(remark, people))
+        aspect = aspect_of(remark.told, people)
+        if not filled and aspect and not remark.fleeting:
+            filled = [(remark.person, aspect, '')]
+        fact, turns = with_dates(remark.told, remark.day), [remark.turn.id]
+        for person, aspect, slot in filled:
+            lines.append(UnitLine(person=person, aspect=aspect, fact=fact, slot=slot, turns=turns))
     return UnitsReply(units=lines)
 
 # %% ../../nbs/9_rules/03_mragent.ipynb #154a744a
 FEW = 3  # episodes that make a topic
-
-
-def _title(person: str, aspect: str, texts: Sequence[str], names: Collection[str]) -> str:
-    "Return 'Zofia: sport (herrings, swim)'."
-    shared = recurring_words(texts, (*names, aspect, 'says asks others shares photo'), 2)
-    return (
-        (f'{person}: ' if person else '') + aspect + (f' ({", ".join(shared)})' if shared else '')
-    )
 
 
 @rule('topics')
@@ -402,16 +240,15 @@ def topics_rule(episodes: Sequence[Episode]) -> TopicsReply:
     "Answer the role of topics: what one person tells of one aspect in several sessions. Largest first."
     ordered, groups = sorted(episodes, key=lambda one: one.id), {}
     names = sorted({one.speaker for one in ordered if one.speaker})
-    for one, aspect in zip(
-        ordered, _aspects_of([without_names(one.text, names) for one in ordered])
-    ):
-        if aspect:
-            groups.setdefault((one.speaker or '', aspect), []).append(one)
-    lines = []
-    for (person, aspect), group in groups.items():
-        if len(group) >= FEW and len({one.session for one in group}) > 1:
-            title = _title(person, aspect, [one.text for one in group], names)
-            lines.append(TopicLine(title=title, episodes=[one.id for one in group]))
+    for one in ordered:
+        if aspect := aspect_of(one.text, names):
+            title = f'{one.speaker}: {aspect}' if one.speaker else aspect
+            groups.setdefault(title, []).append(one)
+    lines = [
+        TopicLine(title=title, episodes=[one.id for one in group])
+        for title, group in groups.items()
+        if len(group) >= FEW and len({one.session for one in group}) > 1
+    ]
     return TopicsReply(topics=sorted(lines, key=lambda line: (-len(line.episodes), line.title)))
 
 # %% ../../nbs/9_rules/03_mragent.ipynb #3106f4e2
@@ -428,7 +265,7 @@ def _cues_rule(question: str, speakers: Sequence[str] = ()) -> CuesReply:
 # %% ../../nbs/9_rules/03_mragent.ipynb #296f9922
 _WHEN = re.compile(
     r'^(?P<main>(?:what|which|where|who|whom|how|why)\b.+?) (?:when|while|as soon as|(?:in|on|during|at) the (?:same )?(?:time|day|week|weekend|month) '
-    r'(?:that|when)) (?P<clause>(?:[A-Z]|the |an? |he |she )\S* .+?)[\s?.]*$'
+    r'(?:that|when)) (?P<clause>(?:[A-Z]|the |an? |he |she )\S* .+)$'
 )
 
 
@@ -440,75 +277,56 @@ class _Anchored:
     event: Requirement  # 'Tobin failed his test'
     people: tuple[str, ...]  # who is asked about: Zofia
 
-    def touches(self, line: Snippet) -> float:
-        "Return how much of the other event a line tells."
-        return coverage(_told(line), self.event.words) if concerns(line, self.event.person) else 0.0
+    @classmethod
+    def of(cls, question: str, speakers: Sequence[str]) -> _Anchored | None:
+        "Read a question; None where no other event dates it."
+        question = ' '.join(question.split()).rstrip(' ?.')
+        match = re.match(_WHEN, question[:1].lower() + question[1:])
+        if not match or question_kind(question) in ('when', 'interval', 'how long', 'how many'):
+            return None
+        speakers, main, clause = tuple(speakers), match['main'], match['clause']
+        words, person = keywords(clause, speakers), next(iter(named_in(clause, speakers)), None)
+        event = Requirement('date', words, person)
+        return cls(main, event, named_in(main, speakers)) if words else None
 
     def time(self, lines: Sequence[Snippet]) -> TimeSpan | None:
         "Return when the other event was, by the line that tells most of it."
-        telling = [
-            line
-            for line in lines
-            if line.day and line.day.start and line.day.end and self.touches(line) >= ENOUGH
-        ]
-        return max(telling, key=self.touches).day if telling else None
+        dated = [line for line in lines if line.day and line.day.days]
+        best = max(dated, key=self.touches, default=None)
+        return best.day if best and self.touches(best) >= ENOUGH else None
+
+    def touches(self, line: Snippet) -> float:
+        "Return how much of the other event a line tells."
+        return _touches(line, [self.event])
 
     def found(self, lines: Sequence[Snippet]) -> list[Snippet]:
         "Return what lies in that time and is not the event itself, of those who are asked about; the shortest times first."
-        time = self.time(lines)
-        near = [
-            line
-            for line in lines
-            if time
-            and line.day
-            and line.day.days
-            and line.day.days <= 7
-            and line.day.overlaps(time)
-        ]
-        others = [
-            line
-            for line in near
-            if self.touches(line) < PART and (not self.people or line.speaker in self.people)
-        ]
-        return sorted(others, key=lambda line: line.day.days)
+        time, near = self.time(lines), []
+        for line in lines:
+            days = line.day.days if line.day else None
+            asked = not self.people or line.speaker in self.people
+            if time and days and days <= 7 and line.day.overlaps(time):
+                near += [line] * (asked and self.touches(line) < PART)
+        return sorted(near, key=lambda line: line.day.days)
 
 
 def _told(line: Snippet) -> str:
-    "Return the text of a line with the plain forms of its irregular words, and its cues."
-    bases = [BASES[word] for word in re.findall(r'\w+', line.text.lower()) if word in BASES]
-    return ' '.join((line.text, *bases, *getattr(line, 'cues', ())))
-
-
-@lru_cache(maxsize=2_000)
-def _read_anchored(question: str, speakers: tuple[str, ...]) -> _Anchored | None:
-    "Return a question dated by another event; None for any other."
-    match = re.match(_WHEN, question[:1].lower() + question[1:])
-    if not match or question_kind(question) in ('when', 'interval', 'how long', 'how many'):
-        return None
-    words = tuple(BASES.get(word, word) for word in keywords(match['clause'], speakers))
-    person = next(iter(named_in(match['clause'], speakers)), None)
-    return (
-        _Anchored(
-            match['main'], Requirement('date', words, person), named_in(match['main'], speakers)
-        )
-        if words
-        else None
-    )
+    "Return the text of a line and its cues."
+    return ' '.join((line.text, *getattr(line, 'cues', ())))
 
 
 def _touches(line: Snippet, needs: Sequence[Requirement]) -> float:
     "Return how much of some requirement a line covers, from 0 to 1: 0 where it speaks of nobody who is asked about."
-    return max(
-        (coverage(_told(line), need.words) for need in needs if concerns(line, need.person)),
-        default=0.0,
-    )
+    told = _told(line)
+    covered = [coverage(told, need.words) for need in needs if concerns(line, need.person)]
+    return max(covered, default=0.0)
 
 
 def _is_enough(
     question: str, known: Sequence[Snippet], fresh: Sequence[Snippet], speakers: Sequence[str]
 ) -> bool:
     "Return Stop(x, H): whether all that the question needs is known. `fresh` is what the last turn kept."
-    anchored = _read_anchored(question, tuple(speakers))
+    anchored = _Anchored.of(question, speakers)
     if anchored:
         return bool(anchored.found(known))
     return all(
@@ -532,17 +350,15 @@ def navigate_rule(
     stop_early=True,
 ) -> dict:
     "Answer f_select and Stop: the best branches, those into the time that is asked for first, until nothing is lacking or new."
-    names, anchored = {tool.name for tool in tools}, _read_anchored(question, tuple(speakers))
     if stop_early and history and _is_enough(question, known, fresh, speakers):
         return {'reasoning': 'All that the question needs is known.', 'mode': 'Answer', 'calls': []}
+    names, anchored = {tool.name for tool in tools}, _Anchored.of(question, speakers)
     months = time_cues([anchored.time(known)]) if anchored else ()
     ordered = sorted(ways, key=lambda way: way.cue not in months)
-    calls = [
-        call for call in untried_calls(map(call_of, ordered), history) if call.function in names
-    ][:breadth]
-    reasoning = ' '.join(call.reasoning for call in calls) or 'Nothing new appears.'
+    untried = untried_calls(map(call_of, ordered), history)
+    calls = [call for call in untried if call.function in names][:breadth]
     return {
-        'reasoning': reasoning,
+        'reasoning': ' '.join(call.reasoning for call in calls) or 'Nothing new appears.',
         'mode': 'Navigate' if calls else 'Answer',
         'calls': [{'function': call.function, 'parameters': call.parameters} for call in calls],
     }
@@ -551,20 +367,19 @@ def navigate_rule(
 @rule('route')
 def route_rule(question, found=(), known=(), speakers=(), asked=None) -> dict:
     "Answer f_route: keep what touches a requirement or lies in the time that is asked for; that time becomes a cue."
-    anchored, needs = _read_anchored(question, tuple(speakers)), requirements(question, speakers)
-    lines, cues = [*known, *found], []
-    then = {line.id for line in anchored.found(lines)} if anchored else set()
-    if anchored and anchored.time(lines):
-        cues = [str(anchored.time(lines)), *anchored.people * (len(anchored.people) == 1)]
-    worth = {
-        line.id: max(_touches(line, needs), anchored.touches(line) if anchored else 0.0)
-        for line in found
-    }
-    kept = [line for line in found if line.id in then or worth[line.id] >= PART]
-    kept = sorted(kept, key=lambda line: (line.id not in then, -worth[line.id]))
+    anchored, needs = _Anchored.of(question, speakers), list(requirements(question, speakers))
+    then, cues = set(), []
+    if anchored:
+        needs.append(anchored.event)
+        lines = [*known, *found]
+        then = {line.id for line in anchored.found(lines)}
+        if time := anchored.time(lines):
+            cues = [str(time), *anchored.people * (len(anchored.people) == 1)]
+    worth = {line.id: _touches(line, needs) for line in found}
+    kept = [line.id for line in found if line.id in then or worth[line.id] >= PART]
     return {
         'reasoning': f'{len(kept)} of {len(found)} touch what is asked.',
-        'keep': [line.id for line in kept],
+        'keep': sorted(kept, key=lambda id: (id not in then, -worth[id])),
         'cues': cues,
     }
 
@@ -572,24 +387,11 @@ def route_rule(question, found=(), known=(), speakers=(), asked=None) -> dict:
 @rule('recall')
 def recall_rule(question, lines=(), asked=None) -> AnswerReply:
     "Answer the final role: what lies in the time of the other event, else what the lines allow to copy."
-    anchored = _read_anchored(question, speakers_in(lines))
+    anchored = _Anchored.of(question, speakers_in(lines))
     there = anchored.found(lines) if anchored else []
     if not there:
         return extract_answer(question, lines)
     words = keywords(anchored.main, speakers_in(lines))
-
-    def rank(line: Snippet, sentence: str) -> tuple:
-        deed = any(map(is_past, sentence.split()))
-        return (
-            coverage(_told(line), words),
-            coverage(sentence, words),
-            deed and not _is_question(sentence),
-            -there.index(line),
-        )
-
-    best, sentence = max(
-        ((line, one) for line in there for one in sentences(line.text)),
-        key=lambda pair: rank(*pair),
-    )
+    best = max(there, key=lambda line: coverage(_told(line), words))
     event = max(lines, key=anchored.touches)
-    return AnswerReply(answer=sentence, sources=[best.id, event.id])
+    return AnswerReply(answer=best.text, sources=[best.id, event.id])

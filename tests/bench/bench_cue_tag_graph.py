@@ -148,7 +148,7 @@ class WatchedRules(RuleLM):
 def split(graph: CueTagGraph, questions: list[str]) -> None:
     "Where the time of a question goes, in milliseconds."
     watch = Watch()
-    with (watch.around(walk_rules, 'is_enough', 'stopping'), watch.around(Run, 'use', 'traversal: tools'),
+    with (watch.around(walk_rules, '_is_enough', 'stopping'), watch.around(Run, 'use', 'traversal: tools'),
           watch.around(Activation, '__init__', 'activation: nearness of tags and aspects'),
           watch.around(Activation, 'activate', 'activation: cues'), watch.around(Activation, 'enter', 'activation: enter'),
           watch.around(Activation, 'branches', 'activation: branches'),

@@ -49,7 +49,7 @@ if __name__ == '__main__':
     before, labels = resident(), Labels(options.threshold)
     for start in range(0, options.labels, 4000):
         labels.add(names[start:start + 4000])
-    print(f'{len(labels):,} labels, {sum(map(len, labels._close.beside.values())) // 2:,} close pairs, {resident() - before:.0f} MB')
+    print(f'{len(labels):,} labels, {sum(map(len, labels._close.values())) // 2:,} close pairs, {resident() - before:.0f} MB')
     fresh = [names[start:start + session] for start in range(options.labels, options.labels + 1000, session)]
     print(f'add {session} labels    {1000 * statistics.median(seconds(lambda: labels.add(some)) for some in fresh):8.1f} ms')
     print(f'remove {session} labels {1000 * statistics.median(seconds(lambda: labels.remove(some)) for some in fresh):8.1f} ms')

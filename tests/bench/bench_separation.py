@@ -10,7 +10,7 @@ import random
 import sys
 import time
 
-from memnb.mragent.separation import first_leaves, follower, LeafLabels, NeedleTree, passive_errors, random_nodes, simulate
+from memnb.mragent.separation import first_leaves, follower, LeafLabels, NeedleTree, passive_errors, simulate
 
 
 def shortest(do, repeats: int) -> tuple[float, float]:
@@ -52,11 +52,9 @@ def main() -> None:
     print(f'{options.trials:,} trials of depth {options.depth}, {tree.budget} nodes read of {tree.nodes:,}; ratios are of processor time')
     print(f'plain Python, drawing only what is read {lazy:9.2f} s of the processor (scaled from {few:,} trials)')
     print(f'plain Python, drawing whole trees       {whole:9.2f} s of the processor (scaled from {fewer:,} trials)')
-    readers = [('follows the signposts, says the last word', follower(tree, head=lambda history: history.says[:, -1]), tree),
-               ('follows the signposts, best head', follower(tree), tree),
+    readers = [('follows the signposts', follower(tree), tree),
                ('follows the signposts, labelled leaves', follower(noisy), noisy),
-               ('as many leaves, best head', first_leaves(tree), tree),
-               ('random nodes, best head', random_nodes(tree), tree)]
+               ('as many leaves', first_leaves(tree), tree)]
     for name, policy, task in readers:
         clock, worked = shortest(lambda: simulate(policy, task, options.trials, seed=0), options.repeats)
         print(f'{name:42}{clock:7.2f} s by the clock {worked:6.2f} of the processor   {lazy / worked:5.0f} and {whole / worked:6.0f} times faster',

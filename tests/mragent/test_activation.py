@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fakes import Letters
-from memnb.mragent.loop import _ASPECT, _aspect_scores, _CONTEXT, _LIKE, _MOST, _NEAR, _PERSON, _TAG, _time_ids, Activation
-from memnb.mragent.prompts import ASPECTS, Recollection
+from memnb.mragent.loop import _ASPECT, _CONTEXT, _LIKE, _MOST, _NEAR, _PERSON, _TAG, _time_ids, Activation
+from memnb.mragent.prompts import Recollection
 from memnb.mragent.graph import Branch, cue_id, Episode, SemanticUnit
 from memnb.mragent.tools import CueTagGraph
 from memnb.retrieval.vectors import without_names, WordLlamaEmbedder
@@ -177,7 +177,7 @@ def test_a_date_wakes_what_overlaps_it_and_nothing_else(graph, text):
     awake = woken(graph, 'Who?', [(text, 1.0)])
     short = {one for one in found if graph.episodes[one].time.days <= 31 or span.days > 92}  # what is as long as a year is found by a year
     assert short <= awake.sums.keys() <= {one.id for one in graph.episodes if one.time and one.time.overlaps(span)}
-    assert not awake.weights and len({round(score, 9) for score in awake.sums.values()}) <= 1
+    assert set(awake.weights) <= {(span.start, span.end)} and len({round(score, 9) for score in awake.sums.values()}) <= 1
 
 
 # ------------------------------------------------------------------ what is offered
@@ -244,20 +244,14 @@ def unit(number, person, aspect):
 def test_aspects_are_offered_for_the_people_asked_about_nearest_first():
     units = [unit(0, 'Ada', 'music'), unit(1, 'Ada', 'pets'), unit(2, 'Bo Finn', 'music'), unit(3, 'Ada', 'sailing boats'), unit(4, 'Ada', 'music')]
     graph = graph_of([episode(0, ['boat'])], units)
-    scores = _aspect_scores(graph, 'Which instrument does she play in the band?')
-    rows = np.array(WordLlamaEmbedder()(['Which instrument does she play in the band?', ASPECTS['music'], 'sailing boats', ASPECTS['pets']]), float)
-    rows /= np.sqrt((rows ** 2).sum(axis=1, keepdims=True))
-    assert scores['music'] == pytest.approx(rows[0] @ rows[1]) and scores[cue_id('sailing boats')] == pytest.approx(rows[0] @ rows[2])
-    assert scores['pet'] == pytest.approx(rows[0] @ rows[3])
     awake = Activation(graph, 'Which instrument does Ada play in the band?')
     expected = sorted((one for one in ('music', 'pets', 'sailing boats') if awake._aspects[cue_id(one)] >= _ASPECT), key=lambda one: -awake._aspects[cue_id(one)])
     assert 'music' in expected and len(expected) < 3
     assert awake.aspect_branches() == [Branch('Ada', one, {'music': 2}.get(one, 1), 'aspect') for one in expected]
     assert Activation(graph, 'Which instrument do people play in the band?').aspect_branches() == []
     assert Activation(graph, 'Which instrument does Ada play in the band?', units=False).aspect_branches() == []
-    for question in ('Which song does Ada sing to her pet dog?', 'Does Ada play the guitar and sing to dog and cat?'):
-        awake = Activation(graph, question)
-        found = awake.aspect_branches()
-        assert len(found) >= 2 and [awake._aspects[cue_id(way.tag)] for way in found] == sorted((awake._aspects[cue_id(way.tag)] for way in found), reverse=True)
+    awake = Activation(graph, 'Does Ada like music or pets?')
+    near = [awake._aspects[cue_id(way.tag)] for way in awake.aspect_branches()]
+    assert len(near) >= 2 and near == sorted(near, reverse=True)
     both = Activation(graph, 'Which instrument do Ada and Bo Finn play in the band?').aspect_branches()
     assert [way.cue for way in both][:2] == ['Ada', 'Bo Finn']

@@ -21,7 +21,6 @@ from memnb.core.loop import choice_of, Observation, OUTPUT_ANSWER, ToolError
 PAPER = {'query_tag_events': ['cue', 'tag'], 'query_conversation_time': ['event'], 'query_event_keywords': ['event'], 'query_event_context': ['event'],
          'query_personal_information': ['person'], 'query_personal_aspect': ['person', 'aspect'], 'query_topic_events': ['topic']}  # table 4
 merges = st.sampled_from(MERGES)
-thresholds = st.sampled_from((None, .99, .9, .5))
 DAYS = [date(2023, 12, 31) + timedelta(number) for number in (0, 1, 26, 27, 31, 32, 33, 34, 60)]
 
 
@@ -33,12 +32,6 @@ def refusal(function, *given, **named):
     with pytest.raises(ToolError) as refused:
         function(*given, **named)
     return str(refused.value)
-
-
-def as_read(graph, contents):
-    """What is shown of some events: each with all turns of its tellings, in the order of time."""
-    groups = {graph.tellings(one.id): one for one in contents}
-    return in_time(graph.read([one.id])[0] for one in groups.values())
 
 
 def answers(graph):
@@ -55,13 +48,13 @@ def answers(graph):
 # --- events
 
 @settings(max_examples=15)
-@given(event_extracts, merges, thresholds)
-def test_branches_are_pairs_that_lead_somewhere_with_how_much_is_there(found, merge, consolidate):
-    graph, told = built(CueTagGraph, found, merge=merge, consolidate=consolidate), triples(found, merge)
+@given(event_extracts, merges)
+def test_branches_are_pairs_that_lead_somewhere_with_how_much_is_there(found, merge):
+    graph, told = built(CueTagGraph, found, merge=merge), triples(found, merge)
     ways = shown(one.tag for one in every(found))
     for cue in {c for c, g, v in told} | {'nothing'}:
         tags = {g for c, g, v in told if c == cue}
-        behind = {g: {graph.tellings(v) for c, h, v in told if (c, h) == (cue, g)} for g in tags}
+        behind = {g: {v for c, h, v in told if (c, h) == (cue, g)} for g in tags}
         made = graph.branches_of(cue)
         assert Counter((one.tag, one.count) for one in made) == Counter((ways[g], len(behind[g])) for g in tags)
         assert made == sorted(made, key=lambda one: (-one.count, one.tag)) and {one.kind for one in made} <= {'event'}
@@ -69,9 +62,9 @@ def test_branches_are_pairs_that_lead_somewhere_with_how_much_is_there(found, me
 
 
 @settings(max_examples=15)
-@given(event_extracts, merges, thresholds)
-def test_the_events_of_a_cue_and_a_tag(found, merge, consolidate):
-    graph, told, merged = built(CueTagGraph, found, merge=merge, consolidate=consolidate), triples(found, merge), classes(found, merge)
+@given(event_extracts, merges)
+def test_the_events_of_a_cue_and_a_tag(found, merge):
+    graph, told, merged = built(CueTagGraph, found, merge=merge), triples(found, merge), classes(found, merge)
     by_id, ways = {one.id: one for one in every(found)}, shown(one.tag for one in every(found))
     for cue in (*CUES, 'JANUARY 2024', 'zeppelin'):
         for tag in (*TAGS, 'zeppelin'):
@@ -79,8 +72,8 @@ def test_the_events_of_a_cue_and_a_tag(found, merge, consolidate):
             behind = [by_id[v] for c, g, v in told if (c, g) == (cue_id(cue), group[0])]
             if behind:
                 seen = graph.query_tag_events(cue, tag)
-                assert [hit.snippet for hit in seen.hits] == as_read(graph, behind)[:_SHOWN] and not seen.error
-                assert seen.note.startswith(f'{len(as_read(graph, behind))} event')
+                assert [hit.snippet for hit in seen.hits] == in_time(behind)[:_SHOWN] and not seen.error
+                assert seen.note.startswith(f'{len(in_time(behind))} event')
                 assert seen.note.split(';')[0].endswith(f'behind {graph.cues.shown(cue_id(cue))} → {ways[group[0]]}')
             else:
                 error = refusal(graph.query_tag_events, cue, tag)
@@ -90,38 +83,29 @@ def test_the_events_of_a_cue_and_a_tag(found, merge, consolidate):
 
 
 @settings(max_examples=15)
-@given(event_extracts, merges, thresholds)
-def test_an_event_is_behind_a_branch_exactly_if_the_branch_is_among_its_keywords(found, merge, consolidate):
-    graph = built(CueTagGraph, found, merge=merge, consolidate=consolidate)
+@given(event_extracts, merges)
+def test_an_event_is_behind_a_branch_exactly_if_the_branch_is_among_its_keywords(found, merge):
+    graph = built(CueTagGraph, found, merge=merge)
     forth = {(way, one) for cue in graph.episodic.cues for way in graph.branches_of(cue) for one in ids(graph.query_tag_events(way.cue, way.tag))}
     seen = {one.id: graph.query_event_keywords(one.id) for one in graph.episodes}
-    heads = {one.id for one in graph.read(seen)}
-    assert forth == {(way, id) for id in heads for way in seen[id].branches}
-    for one in graph.episodes:
-        told = [graph.episodes[id] for id in graph.tellings(one.id)]
-        merged = classes(found, merge)
-        assert {(cue_id(way.cue), merged[cue_id(way.tag)]) for way in seen[one.id].branches} == {
-            (cue, merged[tag]) for each in told for cue, tag in pairs(each)}
-        assert all(graph.query_event_keywords(id) == seen[one.id] for id in graph.tellings(one.id))
+    assert forth == {(way, id) for id in seen for way in seen[id].branches}
+    merged = classes(found, merge)
+    for one in every(found):
+        assert {(cue_id(way.cue), merged[cue_id(way.tag)]) for way in seen[one.id].branches} == {(cue, merged[tag]) for cue, tag in pairs(one)}
         assert all(way.cue in seen[one.id].note for way in seen[one.id].branches)
 
 
 @settings(max_examples=15)
-@given(event_extracts, thresholds)
-def test_the_time_and_the_neighbours_of_an_event(found, consolidate):
-    graph = built(CueTagGraph, found, consolidate=consolidate)
+@given(event_extracts)
+def test_the_time_and_the_neighbours_of_an_event(found):
+    graph = built(CueTagGraph, found)
     for session, recollection in found.items():
         line = [one.id for one in recollection.episodes]
-        for place, id in enumerate(line):
-            one, group = graph.read([id])[0], graph.tellings(id)
-            note = graph.query_conversation_time(f' ({id}) ').note
+        for place, one in enumerate(recollection.episodes):
+            note = graph.query_conversation_time(f' ({one.id}) ').note
             assert note.startswith(f'{one.id}: ') and (f'happened {one.time}' in note if one.time else 'nobody said when' in note)
             assert ('told on 1 February 2024' in note) == (one.said is not None)
-            beside = {near for other in group for near in graph.around(other)} - set(group)
-            seen = graph.query_event_context(id)
-            assert Counter(ids(seen)) == Counter({graph.read([near])[0].id for near in beside})
-            if consolidate is None:
-                assert ids(seen) == line[place + 1:place + 2] + (line[place - 1:place] if place else [])
+            assert ids(graph.query_event_context(one.id)) == line[place + 1:place + 2] + (line[place - 1:place] if place else [])
 
 
 # --- people, and what holds of them
@@ -176,18 +160,17 @@ def fact(id, aspect, day, slot, person='Tobin'):
 # --- topics
 
 @settings(max_examples=15)
-@given(event_extracts, thresholds, st.data())
-def test_the_events_of_a_topic(found, consolidate, data):
+@given(event_extracts, st.data())
+def test_the_events_of_a_topic(found, data):
     everything = sorted(one.id for one in every(found))
     drawn = data.draw(st.dictionaries(st.sampled_from(['Bread and lakes', 'Tobin: books', 'Tobin: trams']),
                                       st.lists(st.sampled_from(everything), min_size=1, unique=True))) if everything else {}
-    graph = built(CueTagGraph, found, consolidate=consolidate, topics={'of': everything, 'topics': sorted(map(list, drawn.items()))})
+    graph = built(CueTagGraph, found, topics={'of': everything, 'topics': sorted(map(list, drawn.items()))})
     for title, members in drawn.items():
         seen = graph.query_topic_events(title.upper())
-        expected = as_read(graph, [one for one in every(found) if one.id in members])
+        expected = in_time([one for one in every(found) if one.id in members])
         assert [hit.snippet for hit in seen.hits] == expected[:_SHOWN]
         assert seen.note.startswith(f'{len(expected)} event') and f'of the topic {title}' in seen.note
-        assert graph.query_topic_events(f'topic:{cue_id(title)}') == seen
     error = refusal(graph.query_topic_events, 'books about zeppelins')
     assert error.startswith('topic: there is no topic') and all(title in error for title in drawn) and ('there are none' in error) == (not drawn)
     if 'Tobin: books' in drawn:
@@ -273,9 +256,9 @@ def ids_of(hits):
 # --- order, forgetting, files
 
 @settings(max_examples=10)
-@given(extracts, merges, thresholds, st.sampled_from(list(permutations(('S1', 'S2', 'S3')))))
-def test_all_tools_say_the_same_whatever_the_order_of_sessions(found, merge, consolidate, order):
-    options = {'merge': merge, 'consolidate': consolidate}
+@given(extracts, merges, st.sampled_from(list(permutations(('S1', 'S2', 'S3')))))
+def test_all_tools_say_the_same_whatever_the_order_of_sessions(found, merge, order):
+    options = {'merge': merge}
     graph = built(CueTagGraph, found, **options)
     said = answers(graph)
     assert answers(built(CueTagGraph, found, order, **options)) == said

@@ -231,10 +231,10 @@ UNIT = SemanticUnit('S9/u1', 'So it is.', session='S9', person='Tobin', aspect='
     (Recollection((FIRST,), (replace(UNIT, id='S9/e1'),)), DuplicateSnippet, "an episode or unit 'S9/e1'"),
     (Recollection((replace(FIRST, id='S0/e1'),)), DuplicateSnippet, "an episode or unit 'S0/e1'"),
     (Recollection((), (replace(UNIT, id='S0/u1'),)), DuplicateSnippet, "an episode or unit 'S0/u1'"),
-    (Recollection((FIRST, replace(FIRST, id='S9/e2', tag=' '))), ValueError, "'S9/e2': expected a tag and cues with some words"),
-    (Recollection((replace(FIRST, cues=('boat', '')),)), ValueError, 'expected a tag and cues with some words'),
-    (Recollection((FIRST,), (UNIT, replace(UNIT, id='S9/u2', person='\n'))), ValueError, "'S9/u2': expected a tag and cues with some words"),
-    (Recollection((FIRST,), (replace(UNIT, aspect=''),)), ValueError, 'expected a tag and cues with some words'),
+    (Recollection((FIRST, replace(FIRST, id='S9/e2', tag=' '))), ValueError, 'labels: expected at least one word'),
+    (Recollection((replace(FIRST, cues=('boat', '')),)), ValueError, 'labels: expected at least one word'),
+    (Recollection((FIRST,), (UNIT, replace(UNIT, id='S9/u2', person='\n'))), ValueError, 'labels: expected at least one word'),
+    (Recollection((FIRST,), (replace(UNIT, aspect=''),)), ValueError, 'labels: expected at least one word'),
     (Recollection((replace(FIRST, position=0), replace(FIRST, id='S9/e2', position=0))), DuplicateSnippet, 'S9'),
     (Recollection((replace(FIRST, position=0), replace(FIRST, id='S9/e2', position='x'))), TypeError, 'not supported')])
 def test_what_could_not_be_forgotten_exactly_is_refused_and_nothing_changes(found, error, words):

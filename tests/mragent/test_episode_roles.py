@@ -1,14 +1,12 @@
 """Episodes, tags and cues without a model: nothing is lost, nothing is invented, and what a turn is called by depends on little."""
 from dataclasses import replace
 from datetime import datetime
-from itertools import combinations
 
-import numpy as np
 from hypothesis import example, given, strategies as st
 
-from memnb.mragent.graph import _long_names, _word_vector, BASES, central_words, cue_id, cues_in, Episode, titles_of
+from memnb.mragent.graph import _word_vector, central_words, cue_id, cues_in, Episode, title_of
 from memnb.core.conversation import Session, Turn
-from memnb.rules.mragent import asked_before, segment_rule, tag_rule, tag_words, things_in
+from memnb.rules.mragent import segment_rule, tag_of, tag_rule, things_in
 from memnb.mragent.prompts import recollect, SEGMENT, TAG
 from memnb.core.text import FRAME, SMALL_TALK, tokenize
 from memnb.core.roles import RuleLM
@@ -37,8 +35,7 @@ def plain_cues(words, people=()):
     "The oracle of cues for words that are written small: one word after the other, by the tokenizer and three sets."
     out, found = {*FRAME, *SMALL_TALK, *tokenize(' '.join(people))}, {}
     for word in words:
-        for part in ([word, *word.split('-')] if '-' in word else [word]):
-            part = BASES.get(part, part)
+        for part in word.split('-'):
             if part not in ('three', 'sixteen', 'others') and not set(tokenize(part)) <= out:
                 found.setdefault(cue_id(part), part)
     return list(found.values())
@@ -54,7 +51,7 @@ def test_cues_are_said_and_come_once(text):
     cues = cues_in(text, NAMES)
     assert len({cue_id(cue) for cue in cues}) == len(cues) and all(cue.strip() for cue in cues)
     assert cues == cues_in(f'{text} (8 January 2024)', NAMES)
-    said = {*tokenize(text), *(stem for word in text.lower().split() for stem in tokenize(BASES.get(word.strip('.,!?"()'), '')))}
+    said = set(tokenize(text))
     for cue in cues:
         assert cue in NAMES or not text.isascii() or set(tokenize(cue)) <= said, cue
         assert not {'monday', 'may', 'mrs', 'others'} & {cue.lower()}
@@ -62,51 +59,34 @@ def test_cues_are_said_and_come_once(text):
 
 @given(WORDS, st.sampled_from(NAMES), st.sampled_from(['{}', "{}'s", '{}!']))
 def test_people_are_cues_by_their_full_names(words, name, shape):
-    for mention in (name, name[:3]):
-        cues = cues_in(' '.join([*words, shape.format(mention), *words]), NAMES)
-        assert name in cues and (mention == name or mention not in cues)
-        assert [cue for cue in cues if cue not in NAMES] == plain_cues(words, NAMES)
+    cues = cues_in(' '.join([*words, shape.format(name), *words]), NAMES)
+    assert name in cues and [cue for cue in cues if cue not in NAMES] == plain_cues(words, NAMES)
 
 
-@given(st.lists(st.sampled_from('harbour organ swims rye'.split()), min_size=1), st.sampled_from(
-    ['Coastal Heritage Fund', 'Blue Kettle', 'Dunstan & Pell', 'Sea of Ice', 'Mr. Dunstan', 'Dr. Amsel', 'Mrs. Van der Berg', 'St. Peter']))
-def test_long_names_stay_whole(words, name):
-    text = ' '.join([*words, name, *words])
-    assert name in cues_in(text) and name in _long_names(text) and name in cues_in(text + f" near {name}'s")
-    assert not {'Mr', 'Mr.', 'Dr', 'Mrs', 'St.', '&', 'of'} & set(cues_in(text))
-    for word in name.replace('.', ' ').split():
-        assert word in cues_in(text) or not tokenize(word) or word.lower() in ('mr', 'mrs', 'dr', 'van', 'der', 'st')
+@given(st.lists(st.sampled_from('harbour organ boats rye swims concertina lifeboat charity notebook'.split()), unique=True, max_size=7), st.integers(1, 3))
+def test_central_words_are_the_nearest_to_the_mean(words, most):
+    chosen = central_words(words, most)
+    assert chosen == [word for word in words if word in chosen] and len(chosen) == min(most, len(words))
+    whole = sum(map(_word_vector, words))
+    left = [word for word in words if word not in chosen]
+    assert not left or min(_word_vector(word) @ whole for word in chosen) >= max(_word_vector(word) @ whole for word in left) - 1e-8
 
 
-@given(st.lists(st.sampled_from('harbour organ boats rye swims concertina lifeboat charity notebook'.split()), unique=True, max_size=7), st.data())
-def test_central_words_are_the_best_group(words, data):
-    numbers = st.lists(st.sampled_from([0, .1, .5]), min_size=len(words), max_size=len(words))
-    weights, costs = [1 + one for one in data.draw(numbers)], data.draw(numbers)
-    most = data.draw(st.integers(1, 3))
-    chosen = central_words(words, most, weights, costs)
-    assert chosen == central_words(words, most, [3 * weight for weight in weights], costs)
-    if len(words) < 2:
-        assert chosen == words
-        return
-    rows = {word: _word_vector(word) for word in words}
-    whole = sum(weight * rows[word] for weight, word in zip(weights, words))
-
-    def score(group):
-        part = sum(rows[word] for word in group)
-        return part @ whole / np.linalg.norm(part) / np.linalg.norm(whole) - sum(costs[words.index(word)] for word in group)
-    groups = [group for size in range(1, most + 1) for group in combinations(words, size)]
-    assert tuple(chosen) in groups and score(chosen) >= max(map(score, groups)) - 1e-8
+@given(LOOSE)
+def test_what_a_tag_is_made_of(text):
+    words, things = tag_of(text, cues_in(text, NAMES)).split(), things_in(text)
+    assert len(words) <= 2 and all(word == word.lower() for word in words)
+    assert not {'nell', 'tobin', 'zofia', 'pettigrew', 'ghent', 'monday', 'quickly'} & set(words)
+    named = [word for word in words if cue_id(word) in things]
+    assert not named or named == words
 
 
-@given(LOOSE, st.sets(st.sampled_from(PLAIN)))
-def test_what_a_tag_may_be_made_of(text, small):
-    cues, things = cues_in(text, NAMES), things_in(text)
-    words = tag_words(cues, NAMES, things, small)
-    assert len({cue_id(word) for word in words}) == len(words) and {cue_id(word) for word in words} <= {cue_id(cue) for cue in cues}
-    assert not {'nell', 'tobin', 'zofia', 'gave', 'give', 'bring', 'blue', 'kettle', 'pettigrew', 'ghent', 'monday', 'oil', 'foot'} & set(words)
-    assert all(word == word.lower() and ' ' not in word and "'" not in word for word in words)
-    assert ('family' in words) == ('family' in cues and cue_id('family') in things)
-    assert ('lgbtq' in words) == ('LGBTQ' in cues)
+@given(SESSIONS, st.integers(2, 9))
+def test_titles(session, most):
+    for line in segment_rule(session, NAMES).episodes:
+        title = title_of(line.text, most)
+        words = title.removesuffix(' …').split()
+        assert title and 1 <= len(words) <= most and ' '.join(words)[1:] in ' '.join(line.text.split())
 
 
 def content(text, names):
@@ -125,17 +105,11 @@ def test_no_turn_and_no_word_is_lost(session):
         assert not turn.text.isascii() or not mine or content(turn.text, NAMES) <= set(tokenize(mine))
 
 
-@given(SESSIONS, st.integers(2, 9))
-def test_titles(session, most):
-    lines = segment_rule(session, NAMES).episodes
-    texts = [line.text for line in lines]
-    titles = titles_of(texts, most, NAMES)
-    assert titles == [titles_of([text], most, NAMES)[0] for text in texts]
-    assert titles_of(texts, 8, NAMES) == [line.title for line in lines]
-    for text, title in zip(texts, titles):
-        words = title.removesuffix('…').split()
-        assert title and 1 <= len(words) <= most and not title.startswith(tuple(f'{name} {verb}: ' for name in NAMES for verb in ('says', 'asks')))
-        assert ' '.join(words)[1:].rstrip(',;:–—') in ' '.join(text.split()) or '(' in text
+def question_before(session, turn_id):
+    "The oracle of what a turn answers."
+    place = [turn.id for turn in session.turns].index(turn_id)
+    before = session.turns[place - 1].text if place else ''
+    return before if '?' in before else ''
 
 
 @given(SESSIONS)
@@ -143,11 +117,11 @@ def test_tags_and_cues_of_random_sessions(session):
     found = episodes_of(session)
     lines = tag_rule(found, session, NAMES).tags
     assert [line.episode for line in lines] == [episode.id for episode in found]
-    assert lines == tag_rule(found, session, NAMES).tags == [tag_rule([episode], session, NAMES).tags[0] for episode in found]
+    assert lines == [tag_rule([episode], session, NAMES).tags[0] for episode in found]
     for episode, line in zip(found, lines):
         assert 1 <= len(line.tag.split()) <= 2 and not set(tokenize(line.tag)) & set(tokenize(' '.join(NAMES)))
-        assert line.cues[0] == episode.speaker and len({cue_id(cue) for cue in line.cues}) == len(line.cues) or not episode.text.isascii()
-        own, lent = {episode.speaker, *cues_in(episode.text, NAMES)}, cues_in(asked_before(session, episode.sources[0]), NAMES)
+        assert line.cues[0] == episode.speaker and len(set(line.cues)) == len(line.cues)
+        own, lent = {episode.speaker, *cues_in(episode.text, NAMES)}, cues_in(question_before(session, episode.sources[0]), NAMES)
         assert {cue_id(cue) for cue in line.cues} == {cue_id(cue) for cue in own | (set(lent) - set(NAMES))}
     later = replace(session, turns=(*session.turns, Turn('D1:9', 'Nell', 'Was the organ at the quay a swimming organ?')))
     assert [line.cues for line in tag_rule(found, later, NAMES).tags] == [line.cues for line in lines]

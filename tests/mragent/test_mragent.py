@@ -228,8 +228,7 @@ def check_unread(graph, trace):
         for line in walk.shown:
             cue, arrow, rest = line.partition(' → ')  # no arrow: what stands beside an event
             offered |= behind(graph, cue, rest.rpartition(' (')[0]) if arrow else set()
-        left = [contents_of(graph)[one] for one in offered - seen]
-        assert (walk.unread, walk.unread_tokens) == (len(left), sum(Usage.estimate('', one.line).completion_tokens for one in left))
+        assert walk.unread == len(offered - seen)
 
 
 @settings(max_examples=40)
