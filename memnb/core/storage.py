@@ -22,6 +22,7 @@ from .conversation import Session, Snippet
 from .models import canonical_json
 from .retriever import Lock, locked
 from .roles import Usage
+from .text import clear_text_caches
 from .time import TimeSpan
 
 # %% auto #0
@@ -310,6 +311,7 @@ class MemoryFile:
 
     def sweep(self, wait: bool = True) -> None:
         "Remove every copy of what was deleted; without `wait` a warning where somebody is in the way or the disk is full."
+        clear_text_caches()
         with self.lock, sqlite_errors(self.path):
             if not self.rows("SELECT 1 FROM memory WHERE name = 'unswept'"):
                 return
@@ -552,6 +554,7 @@ class SessionMemory:
         gone = self.unlink(session_id, self.extract_of(session_id))
         for turn in self._kept.pop(session_id).turns:
             del self._homes[turn]
+        clear_text_caches()
         return gone
 
     def _is_kept(self, session_id: str, digest: str, turns: Collection[str]) -> bool:

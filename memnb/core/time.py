@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timedelta
 from functools import cache
 
+from dateutil.easter import easter
 from dateutil.relativedelta import relativedelta
 from dateutil.relativedelta import SU, TH
 
@@ -142,7 +143,7 @@ _WORDS = {
 
 def _sides(span: TimeSpan) -> tuple[TimeSpan | None, TimeSpan | None]:
     "Return the units in which a span begins and ends exactly, as coarse as they can be; None for a side that is open."
-    is_open = span.days is None and span.granularity != 'span'
+    is_open = span.days is None
     for unit in (span.granularity, 'day') if is_open else ('year', 'month', 'day'):
         start, end = (side and TimeSpan.of(unit, side) for side in (span.start, span.end))
         if (not start or start.start == span.start) and (not end or end.end == span.end):
@@ -263,6 +264,7 @@ _YEARLY = {  # what comes once a year: its granularity, and where in the year it
     **{name.lower(): ('month', relativedelta(month=month)) for month, name in enumerate(MONTHS, 1)},
     **{name: ('season', relativedelta(month=3 * place)) for place, name in enumerate(SEASONS, 1)},
     **{name: ('day', place) for name, place in _HOLIDAYS.items()},
+    'easter': ('day', None),
 }
 _WEEKLY = {name.lower(): number for number, name in enumerate(WEEKDAYS)}
 _PERIODS = {
@@ -279,7 +281,8 @@ _PERIODS = {
 def _in_year(kind: str, year: int) -> TimeSpan:
     "The June, the summer or the Thanksgiving of a year."
     granularity, place = _YEARLY[kind]
-    return TimeSpan.of(granularity, date(year, 1, 1) + place)
+    first = date(year, 1, 1) + place if place else easter(year)
+    return TimeSpan.of(granularity, first)
 
 
 def _begun(kind: str, day: date) -> TimeSpan:
@@ -384,6 +387,11 @@ _UNITS = {
     'fortnight': ('week', 2),
     'decade': ('year', 10),
 }  # what is counted: a kind, and how many of it
+_ONES = 'first second third fourth fifth sixth seventh eighth ninth'.split()
+_TEENS = '''tenth eleventh twelfth thirteenth fourteenth fifteenth sixteenth seventeenth eighteenth
+nineteenth twentieth'''.split()
+_DAY_NAMES = [*_ONES, *_TEENS, *(f'twenty-{one}' for one in _ONES), 'thirtieth', 'thirty-first']
+_SPELLED = {name: str(number) for number, name in enumerate(_DAY_NAMES, 1)}  # the days of a month
 _KINDS = {
     **{kind.replace("'", ''): kind for kind in (*_WEEKLY, *_YEARLY, *GRANULARITIES[:-1])},
     **SHORT_DAYS,
@@ -417,15 +425,15 @@ def _quantity(match: re.Match) -> tuple:
 _DAY_NAME = _any_of(_WEEKLY) + r's?\b'
 _SHORT_DAY = r'(?:mon|tues?|thur?s?|fri|(?-i:Wed|Sat|Sun))\b\.?'
 _MONTH = (
-    r'(?:January|February|April|June|July|August|September|October|November|December|(?-i:May|March|MAY|MARCH|'
-    r'Jan|Feb|Mar|Apr|Jun|Jul|Aug|Sept?|Oct|Nov|Dec))\b\.?'
+    r'(?:(?:January|February|April|June|July|August|September|October|November|December|(?-i:May|March|MAY|MARCH))\b|'
+    r'(?-i:Jan|Feb|Mar|Apr|Jun|Jul|Aug|Sept?|Oct|Nov|Dec)\b\.?)'
 )
 _THINGS = (
     r'(?!\s+(?:tree|present|gift|card|costume|decoration|cookie|movie|song|carol|light|sweater|egg|bunny|spirit|'
     r'break|camp|vacation|holiday|coat|clothe|dress|school|job|semester)s?\b)'
 )
 _SEASON = _any_of([*SEASONS, 'autumn']) + r's?\b' + _THINGS
-_HOLIDAY = _any_of(_HOLIDAYS) + r'\b' + _THINGS
+_HOLIDAY = _any_of([*_HOLIDAYS, 'easter']) + r'\b' + _THINGS
 _NAMED = rf'(?:{_DAY_NAME}|{_SHORT_DAY}|{_MONTH}|{_SEASON}|{_HOLIDAY})'
 _UNIT = rf'(?:{_any_of(_UNITS)}s?\b|{_NAMED})'
 _COUNT = rf'(?:an?\s+)?(?P<number>\d{{1,3}}|{_any_of(set(NUMBERS) - {"the"})})(?:\s+of)?'
@@ -478,7 +486,8 @@ def _days(match, day):
     r'(?:(?<!\w)\+|\b)(?:\d{4}-\d\d-\d\d(?:T[\d:.]+Z?)?|\d{4}/\d\d?/\d\d?|\d\d?\.\d\d?\.\d{4}|\d\d?/\d\d?/(?:\d\d)?\d\d)(?!\d)'
 )
 @_rule(
-    rf'\b(?:(?:{_DAY_NAME}|{_SHORT_DAY}),?\s+)?(?:the\s+)?{_DAY}(?:\s+of)?\s+{_MONTH}(?:(?:,|\s+of)?\s*{_YEAR}\b)?',
+    rf'\b(?:(?:{_DAY_NAME}|{_SHORT_DAY}),?\s+)?(?:the\s+)?'
+    rf'(?:{_DAY}|{_any_of(_SPELLED)}(?=\s+of\b))(?:\s+of)?\s+{_MONTH}(?:(?:,|\s+of)?\s*{_YEAR}\b)?',
     bare=True,
 )
 @_rule(
@@ -488,7 +497,8 @@ def _days(match, day):
 )
 @_rule(rf'\b(?:{_MONTH}|march|may),?\s+(?:of\s+)?{_YEAR}\b')
 def _written(match, day):
-    return _dated(match[0], day)
+    words = re.findall(r'[\w-]+|[^\w-]+', match[0])
+    return _dated(''.join(_SPELLED.get(word.lower(), word) for word in words), day)
 
 # %% ../../nbs/1_core/02_time.ipynb #dbc0f5b2
 _DAY_WORDS = {
@@ -519,17 +529,22 @@ def _away(kind, count, start, end, direction):
         )
         return TimeSpan(near.start, far.end, 'span', f'a few {kind}s {where}')
     span = _step(kind, day, direction * count)
-    if count > 1 or kind not in ('weekend', *_WEEKLY):
+    if kind not in ('weekend', *_WEEKLY):
         return span
-    return replace(span, label=f'the {kind.capitalize() if kind in _WEEKLY else kind} {where}')
+    name = kind.capitalize() if kind in _WEEKLY else kind
+    number = {1: 'the', 2: 'two'}.get(count, count)
+    return replace(span, label=f'{number} {name}{"s" * (count > 1)} {where}')
 
 
 def _beside(kind, start, end, direction):
     "The one before a start or after an end; weeks are seven days that touch it."
     if kind != 'week':
         return _away(kind, 1, start, end, direction)
-    first = start - timedelta(days=7) if direction < 0 else end + ONE_DAY
-    return TimeSpan(first, first + timedelta(days=6), 'week')
+    if direction < 0:
+        first, label = start - timedelta(days=7), f'the week before {TimeSpan.day(start)}'
+    else:
+        first, label = end + ONE_DAY, f'the week after {TimeSpan.day(end)}'
+    return TimeSpan(first, first + timedelta(days=6), 'week', label)
 
 
 @_rule(r'\bthe\s+other\s+(?:day|night|evening)\b')
@@ -539,14 +554,16 @@ def _other_day(match, day):
 
 @_rule(
     rf'\b{_AMOUNT}\s+(?:(?P<back>ago|back(?!\s+(?:home|to|in|at|from|with)\b)|earlier|prior(?!\s+to\b)|(?:before|previously)(?={_STOP}))|'
-    rf'later|hence|from\s+(?:now|today)|after(?:wards)?(?={_STOP}))\b'
+    rf'later|hence|from\s+(?:now|today)|after(?:wards)?(?={_STOP}))\b(?P<today>(?<=ago)\s+today\b)?'
 )
 @_rule(
     rf'(?<!once )(?<!twice )\b(?:with)?in\s+{_AMOUNT}(?!\s+(?:ago|back|earlier|prior|before|old)\b)'
 )
 def _distance(match, day):
-    direction = -1 if match.groupdict().get('back') else 1
-    return _away(*_quantity(match), day, day, direction)
+    kind, count = _quantity(match)
+    if match.groupdict().get('today') and not isinstance(count, tuple):
+        return TimeSpan.day(day - count * _PERIODS[kind])
+    return _away(kind, count, day, day, -1 if match.groupdict().get('back') else 1)
 
 
 @_rule(rf'\bthe\s+(?P<unit>{_UNIT})\s+(?:(?P<back>before\s+last)|after\s+next)\b')
@@ -749,7 +766,7 @@ class _Expression:
 # %% ../../nbs/1_core/02_time.ipynb #74565c5b
 _OPENING = r'\b(?:from|(between))\s+(?:the\s+)?$'
 _JOINED = r'\s*(?:-|–|—|to|until|till|through|thru)\s*(?:the\s+)?'
-_BORDER = r'\b(?:(?P<since>since)|(?P<after>after)|(?P<before>before|prior\s+to|up\s+to)|until|till?)\s+(?:the\s+)?$'
+_BORDER = r'\b(since|after|before|until|till)\s+(?:the\s+)?$'
 _PREPOSITION = (
     r'\b(?:in|on|during|of|by|over|for|around|about|at|from|throughout|circa)\s+(?:the\s+)?$'
 )
@@ -800,12 +817,13 @@ def _open_side(one, text, floor):
     "Open a side of an expression behind `since`, `after`, `before` or `until`."
     border = _search_before(_BORDER, text, one.start, floor)
     if border:
-        start = None
-        end = one.span.end
-        if border['since'] or border['after']:
-            start, end = one.span.start if border['since'] else one.span.end + ONE_DAY, None
-        elif border['before']:
-            end = one.span.start - ONE_DAY
+        first, last = one.span.start, one.span.end
+        opened = {
+            'since': (first, None),
+            'after': (last + ONE_DAY, None),
+            'before': (None, first - ONE_DAY),
+        }
+        start, end = opened.get(border[1].lower(), (None, last))
         one.span = TimeSpan(start, end, one.span.granularity)
         one.start -= len(border[0])
         one.support = max(one.support, 1)
