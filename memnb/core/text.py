@@ -51,9 +51,10 @@ class _Cache(dict):
 
     def __missing__(self, key: tuple) -> object:
         result = self.function(*key)
-        self.size += 100 + sum(map(getsizeof, (*key, result)))
-        if self.size > self.LIMIT:
+        size = 100 + sum(map(getsizeof, (*key, result)))
+        if self.size + size > self.LIMIT:
             self.clear()
+        self.size += size
         self[key] = result
         return result
 

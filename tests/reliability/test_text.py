@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from memnb.core import text
-from memnb.core.conversation import Conversation, Snippet
+from memnb.core.conversation import Conversation
 from memnb.core.roles import RuleLM
 from memnb.core.text import cache_texts, keywords, stems
 from memnb.memma.bank import MemoryBank
@@ -43,8 +43,8 @@ def test_a_cache_is_bounded_in_bytes():
 
 
 def bank():
-    memory = MemoryBank(':memory:')
-    memory.add(Snippet('s1', 'My locker code is Wombat.', ('D1:1',)), 'said so')
+    memory = MemoryBank()
+    memory.add('My locker code is Wombat.', sources=('D1:1',))
     return memory, lambda: memory.forget(turns=['D1:1'])
 
 
