@@ -3,18 +3,16 @@ import json
 import sys
 from pathlib import Path
 
-import numpy
 import pytest
 from hypothesis import given, strategies as st
 
-from memnb.core.exercises import plain_form, seal, unanswered, verdict
+from memnb.core.exercises import plain_form, seal, verdict
 
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT / '.ci'))
 from notebooks import REWRITTEN, all_notebooks, shortcomings  # noqa: E402
 
-ANSWERS = st.recursive(st.none() | st.booleans() | st.integers(-10**6, 10**6) | st.text(max_size=5), lambda inner: st.lists(inner, max_size=3)
-                       | st.frozensets(st.integers(0, 9) | st.text(max_size=2), max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3))
+ANSWERS = st.recursive(st.none() | st.booleans() | st.integers(-10**6, 10**6) | st.text(max_size=5), lambda inner: st.lists(inner, max_size=3))
 
 
 def test_nothing_falls_short():
@@ -43,10 +41,6 @@ def test_what_falls_short_is_found(tmp_path):
     assert list(shortcomings(all_notebooks(tmp_path))) == [f'{name}: 1 exercises and 1 solutions, none or 3 of each wanted', f'{name}: hidden has no example with an assert']
 
 
-def test_an_array_is_the_list_of_its_numbers():
-    assert seal(numpy.array([1, 2.5])) == seal([1, 2.5]) and verdict(numpy.array([3, 4]), seal((3, 4))) == 'Right.'
-
-
 @given(ANSWERS)
 def test_a_form_is_its_own_form_and_a_tuple_is_a_list(answer):
     assert plain_form(plain_form(answer)) == plain_form(answer)
@@ -58,12 +52,17 @@ def test_equal_seals_are_equal_forms(one, other):
     assert (seal(one) == seal(other)) == (plain_form(one) == plain_form(other))
 
 
-@given(ANSWERS)
+@given(ANSWERS.filter(lambda answer: answer is not None))
 def test_an_answer_is_right_by_its_own_seal_only(answer):
-    assert verdict(answer, seal(answer)) == ('Right.' if not unanswered(answer) else verdict(..., ''))
+    blank = isinstance(answer, list) and set(map(type, answer)) == {type(None)}
+    assert verdict(answer, seal(answer)) == (verdict(..., '') if blank else 'Right.')
     assert verdict(answer, 'no seal') != 'Right.'
 
 
 @pytest.mark.parametrize('dots', [..., None, [..., None], (None,)])
 def test_dots_are_no_answer(dots):
-    assert unanswered(dots) and verdict(dots, seal(dots)).startswith('Not answered yet')
+    assert verdict(dots, 'no seal').startswith('Not answered yet')
+
+
+def test_no_answer_raises():
+    assert verdict({1: 2}, 'no seal').startswith('Not {1: 2}') and verdict([[...]], 'no seal').startswith('Not [[')

@@ -9,7 +9,8 @@ import reprlib
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
-from functools import cached_property
+from functools import cache, cached_property
+from typing import get_args, get_origin, get_type_hints
 
 from .time import format_moment, TimeSpan
 
@@ -28,54 +29,36 @@ class UnknownTurn(ConversationError, KeyError):
     __str__ = Exception.__str__  # a KeyError would print its message in quotes
 
 # %% ../../nbs/1_core/01_conversation.ipynb #750bfd30
-def _check(
-    record,  # a dataclass instance
-    **kinds,  # field name to the type, or the tuple of types, that its value must have
-) -> None:
-    "Raise `ConversationError` for the first field of `record` that has another type than it should."
-    for name, kind in kinds.items():
-        value = getattr(record, name)
-        if not isinstance(value, kind):
-            expected = ' or '.join(
-                one.__name__ for one in (kind if isinstance(kind, tuple) else (kind,))
-            )
-            raise ConversationError(
-                f'{type(record).__name__}.{name}: expected {expected}, got {reprlib.repr(value)}'
-            )
+@cache
+def _types(record: type) -> dict[str, type]:
+    "The type of each field of a dataclass."
+    return get_type_hints(record)
 
 
-def _check_time(
-    record,  # a dataclass instance
-    name: str,  # its field that holds a datetime or None
-) -> None:
-    "Raise `ConversationError` unless the field is None or a wall-clock time, that is, one without a time zone."
-    _check(record, **{name: (datetime, type(None))})
-    time = getattr(record, name)
-    if time is not None and time.tzinfo is not None:
+def _checked(where: str, value: object, kind: type) -> object:
+    "Return a value of this type, a sequence as a tuple. Raises `ConversationError`, also for a time with a zone."
+    if get_origin(kind) is tuple:
+        if isinstance(value, (str, bytes, dict)) or not isinstance(value, Iterable):
+            raise ConversationError(f'{where}: expected a sequence, got {reprlib.repr(value)}')
+        return tuple(_checked(where, one, get_args(kind)[0]) for one in value)
+    if not isinstance(value, kind):
+        name = kind.__name__ if isinstance(kind, type) else kind
+        raise ConversationError(f'{where}: expected {name}, got {reprlib.repr(value)}')
+    if isinstance(value, datetime) and value.tzinfo is not None:
         raise ConversationError(
-            f'{type(record).__name__}.{name}: expected a wall-clock time, got {time.isoformat()}; '
+            f'{where}: expected a wall-clock time, got {value.isoformat()}; '
             'drop the zone with .replace(tzinfo=None)'
         )
+    return value
 
 
-def _freeze(
-    record,  # a dataclass instance, in its `__post_init__`
-    name: str,  # the field to turn into a tuple
-    kind: type,  # what every member must be
-) -> None:
-    "Make a field a tuple whose members all have the type `kind`, or raise `ConversationError`."
-    values = getattr(record, name)
-    if isinstance(values, (str, bytes, dict)) or not isinstance(values, Iterable):
-        raise ConversationError(
-            f'{type(record).__name__}.{name}: expected a sequence, got {reprlib.repr(values)}'
-        )
-    values = tuple(values)
-    wrong = [value for value in values if not isinstance(value, kind)]
-    if wrong:
-        raise ConversationError(
-            f'{type(record).__name__}.{name}: expected only {kind.__name__}, got {reprlib.repr(wrong[0])}'
-        )
-    object.__setattr__(record, name, values)
+class _Record:
+    "Base of the dataclasses: each field must have its type."
+
+    def __post_init__(self):
+        for name, kind in _types(type(self)).items():
+            where = f'{type(self).__name__}.{name}'
+            object.__setattr__(self, name, _checked(where, getattr(self, name), kind))
 
 
 def _check_unique(
@@ -98,7 +81,7 @@ def single_line(text: str) -> str:
 
 
 @dataclass(frozen=True)
-class Turn:
+class Turn(_Record):
     "One message of a conversation. Its `id` is unique there, and never changes: all evidence points to it."
 
     id: str  # 'D1:3' is the third turn of the first session
@@ -108,8 +91,7 @@ class Turn:
     caption: str | None = None  # what the picture that was shared shows
 
     def __post_init__(self):
-        _check(self, id=str, speaker=str, text=str, caption=(str, type(None)))
-        _check_time(self, 'time')
+        super().__post_init__()
         if not self.id.strip():
             raise ConversationError(f'Turn.id: expected a name, got {self.id!r}')
 
@@ -125,17 +107,12 @@ class Turn:
 
 # %% ../../nbs/1_core/01_conversation.ipynb #b10a9f04
 @dataclass(frozen=True)
-class Session:
+class Session(_Record):
     "A run of turns on one occasion."
 
     id: str  # 'D1' is the first
     turns: tuple[Turn, ...]
     time: datetime | None = None  # when it began
-
-    def __post_init__(self):
-        _check(self, id=str)
-        _check_time(self, 'time')
-        _freeze(self, 'turns', Turn)
 
     @property
     def speakers(self) -> tuple[str, ...]:
@@ -144,7 +121,7 @@ class Session:
 
 
 @dataclass(frozen=True)
-class Question:
+class Question(_Record):
     "Something asked about a conversation, with the answer and the turns that hold it, as far as they are known."
 
     text: str
@@ -163,22 +140,6 @@ class Question:
     ] = ()  # other answers that are as right; a score takes the best over all
     refuse: bool = False  # nothing was said that answers it, and the right reply is to say so; `answer` may tell why
 
-    def __post_init__(self):
-        maybe = (str, type(None))
-        _check(
-            self,
-            text=str,
-            answer=maybe,
-            category=maybe,
-            conversation=str,
-            position=int,
-            adversarial_answer=maybe,
-            refuse=bool,
-        )
-        _check_time(self, 'asked')
-        for name in ('evidence', 'notes', 'aliases'):
-            _freeze(self, name, str)
-
     @property
     def id(self) -> str:
         "Conversation and position: two questions with the same words are two questions."
@@ -190,33 +151,30 @@ def _read(
     record: object,  # what `json.loads` gave
     where: str,  # its place in the whole, for the message
 ):
-    "Make a `kind` from a JSON object, and the records inside it likewise."
+    "Make a `kind` from a JSON object, and the records and times inside it likewise."
     if not isinstance(record, dict):
         raise ConversationError(f'{where}: expected an object, got {reprlib.repr(record)}')
-    fields = {name: _read_field(name, value, f'{where}.{name}') for name, value in record.items()}
+    fields = dict(record)
+    for name, inner in (('sessions', Session), ('turns', Turn), ('questions', Question)):
+        if isinstance(record.get(name), list):
+            numbered = enumerate(record[name])
+            fields[name] = [_read(inner, one, f'{where}.{name}[{n}]') for n, one in numbered]
+    try:
+        for name in ('time', 'asked'):
+            if isinstance(record.get(name), str):
+                fields[name] = datetime.fromisoformat(record[name])
+    except ValueError:
+        raise ConversationError(
+            f'{where}.{name}: expected a time like 2023-05-08T13:56:00, got {reprlib.repr(record[name])}'
+        ) from None
     try:
         return kind(**fields)
     except (ConversationError, TypeError) as error:
         raise ConversationError(f'{where}: {error}') from error
 
-
-def _read_field(name: str, value: object, where: str):
-    "The value of one field: a time from ISO text, a list of records from a list of objects, anything else as it is."
-    if name in ('time', 'asked') and isinstance(value, str):
-        try:
-            return datetime.fromisoformat(value)
-        except ValueError:
-            raise ConversationError(
-                f'{where}: expected a time like 2023-05-08T13:56:00, got {reprlib.repr(value)}'
-            ) from None
-    kind = {'sessions': Session, 'turns': Turn, 'questions': Question}.get(name)
-    if kind and isinstance(value, list):
-        return [_read(kind, one, f'{where}[{number}]') for number, one in enumerate(value)]
-    return value
-
 # %% ../../nbs/1_core/01_conversation.ipynb #0d461c20
 @dataclass(frozen=True, repr=False)
-class Conversation:
+class Conversation(_Record):
     "Sessions in order, and the questions about them. `ConversationError` for ids that are not unique, or unknown evidence."
 
     id: str
@@ -225,9 +183,7 @@ class Conversation:
     notes: tuple[str, ...] = ()  # what a loader repaired or left out
 
     def __post_init__(self):
-        _check(self, id=str)
-        for name, kind in (('sessions', Session), ('questions', Question), ('notes', str)):
-            _freeze(self, name, kind)
+        super().__post_init__()
         _check_unique((session.id for session in self.sessions), 'session id')
         _check_unique((turn.id for turn in self.turns), 'turn id')
         _check_unique(
@@ -319,16 +275,9 @@ class Snippet:
     position: int | None = None  # place in the session, from 0
 
     def __post_init__(self):
-        for name in ('id', 'text'):
-            if not isinstance(getattr(self, name), str):
-                raise TypeError(
-                    f'Snippet.{name}: expected a str, got {type(getattr(self, name)).__name__}'
-                )
-        if isinstance(self.sources, str):
-            raise TypeError(
-                f'Snippet.sources: expected a tuple of turn ids, got the str {self.sources!r:.80}'
-            )
-        object.__setattr__(self, 'sources', tuple(self.sources))
+        for name, kind in (('id', str), ('text', str), ('sources', tuple[str, ...])):
+            value = _checked(f'Snippet.{name}', getattr(self, name), kind)
+            object.__setattr__(self, name, value)
 
     @property
     def day(self) -> TimeSpan | None:
@@ -390,12 +339,11 @@ def _runs(turns: Iterable[Turn], words: int) -> Iterator[list[Turn]]:
     "Cut turns into the longest runs, from the left, that have at most `words` words or a single turn."
     run, size = [], 0
     for turn in turns:
-        more = len(turn.content.split())
-        if run and size + more > words:
+        size += len(turn.content.split())
+        if run and size > words:
             yield run
-            run, size = [], 0
+            run, size = [], len(turn.content.split())
         run.append(turn)
-        size += more
     if run:
         yield run
 
@@ -407,30 +355,20 @@ def _snippet(
     speakers = {turn.speaker for turn in turns}
     alone = len(speakers) == 1
     text = '\n'.join(turn.content if alone else turn.line for turn in turns)
-    moments = [
-        moment for moment in (turn.time or session.time for turn in turns) if moment is not None
-    ]
+    moments = sorted(moment for turn in turns if (moment := turn.time or session.time))
+    time = None
+    if moments:
+        first, last = moments[0].date(), moments[-1].date()
+        time = TimeSpan(first, last, 'day' if first == last else 'span')
     return Snippet(
         id,
         text,
         tuple(turn.id for turn in turns),
-        _days(moments),
+        time,
         speakers.pop() if alone else None,
-        min(moments, default=None),
+        moments[0] if moments else None,
         session.id,
         position,
-    )
-
-
-def _days(moments: list[datetime]) -> TimeSpan | None:
-    "The days from the first moment to the last."
-    days = sorted({moment.date() for moment in moments})
-    return (
-        TimeSpan(days[0], days[-1], 'span')
-        if len(days) > 1
-        else TimeSpan.day(days[0])
-        if days
-        else None
     )
 
 # %% ../../nbs/1_core/01_conversation.ipynb #m0000030

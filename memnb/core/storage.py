@@ -24,6 +24,7 @@ from .conversation import Session
 from .models import canonical_json
 from .retriever import Lock, locked
 from .roles import Usage
+from .text import clear_text_caches
 
 # %% auto #0
 __all__ = ['UNSWEPT', 'MemoryFileError', 'ConflictError', 'MemoryFile', 'row_checksum', 'SessionExtract', 'DuplicateSession',
@@ -166,6 +167,7 @@ class MemoryFile:
 
     def sweep(self, wait: bool = True) -> None:
         "Remove every copy of what was deleted. A failure is a `MemoryFileError`, without `wait` a warning."
+        clear_text_caches()
         with self.lock, _sqlite_errors(self.path):
             if not self.rows("SELECT 1 FROM memory WHERE name = 'unswept'"):
                 return
@@ -379,6 +381,7 @@ class SessionMemory:
         gone = self.unlink(session_id, self.extract_of(session_id))
         for turn in self._kept.pop(session_id).turns:
             del self._homes[turn]
+        clear_text_caches()
         return gone
 
     def _is_kept(self, session_id: str, digest: str, turns: Collection[str]) -> bool:

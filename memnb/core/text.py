@@ -8,18 +8,19 @@ import unicodedata
 from collections import Counter
 from dataclasses import dataclass, replace
 from datetime import date
-from functools import cache, lru_cache
-from typing import Collection, Iterable, Sequence
+from functools import cache, wraps
+from sys import getsizeof
+from typing import Callable, Collection, Iterable, Sequence
 
 from .conversation import Snippet
 from .retriever import Lock
 from .time import find_times, parse_date, TimeSpan
 
 # %% auto #0
-__all__ = ['STOP_WORDS', 'FRAME', 'SMALL_TALK', 'NUMBER', 'stem', 'tokenize', 'sentences', 'stems', 'keywords', 'recurring_words',
-           'content_words', 'named_in', 'speakers_in', 'concerns', 'question_kind', 'Requirement', 'requirements',
-           'coverage', 'reference_day', 'times_of', 'event_time', 'fine_enough', 'supports', 'relevance',
-           'number_value', 'in_digits', 'with_dates', 'read_line']
+__all__ = ['STOP_WORDS', 'FRAME', 'SMALL_TALK', 'NUMBER', 'cache_texts', 'clear_text_caches', 'stem', 'tokenize', 'sentences',
+           'stems', 'keywords', 'recurring_words', 'content_words', 'named_in', 'speakers_in', 'concerns',
+           'question_kind', 'Requirement', 'requirements', 'coverage', 'reference_day', 'times_of', 'event_time',
+           'fine_enough', 'supports', 'relevance', 'in_digits', 'with_dates', 'read_line']
 
 # %% ../../nbs/1_core/03_text.ipynb #m000000d
 STOP_WORDS = frozenset(
@@ -38,6 +39,42 @@ must ain aren couldn didn doesn don hadn hasn haven isn ll m ma mightn mustn nee
 _LOCK = Lock()  # the stemmer keeps the word inside itself while it works
 
 
+class _Cache(dict):
+    "Results of a function by its arguments, of about `LIMIT` bytes; when it is full it begins anew."
+
+    LIMIT = 8_000_000
+    all: list[_Cache] = []
+
+    def __init__(self, function: Callable):
+        self.function, self.size = function, 0
+        _Cache.all.append(self)
+
+    def __missing__(self, key: tuple) -> object:
+        result = self.function(*key)
+        size = 100 + sum(map(getsizeof, (*key, result)))
+        if self.size + size > self.LIMIT:
+            self.clear()
+        self.size += size
+        self[key] = result
+        return result
+
+    def clear(self) -> None:
+        super().clear()
+        self.size = 0
+
+
+def cache_texts(function: Callable) -> Callable:
+    "Decorator that keeps the results of a function of texts, bounded in bytes, until `clear_text_caches`. Arguments by position."
+    kept = _Cache(function)
+    return wraps(function)(lambda *key: kept[key])
+
+
+def clear_text_caches() -> None:
+    "Empty the caches of every function of texts: a memory that forgets calls this."
+    for kept in _Cache.all:
+        kept.clear()
+
+
 @cache
 def _stemmer(algorithm: str):
     "A stemmer, imported when it is first needed."
@@ -46,7 +83,7 @@ def _stemmer(algorithm: str):
     return snowballstemmer.stemmer(algorithm)
 
 
-@lru_cache(maxsize=200_000)
+@cache_texts
 def stem(
     word: str,
     algorithm: str = 'english',  # one of snowballstemmer's: 'porter' is the stemmer of 1980
@@ -71,28 +108,19 @@ def sentences(text: str) -> list[str]:
     found: list[str] = []
     start = 0
     for gap in _BREAK.finditer(text):
-        if not _TITLE.search(text[start : gap.start()]):
+        if not _TITLE.search(text[max(start, gap.start() - 8) : gap.start()]):
             found.append(text[start : gap.end()].strip())
             start = gap.end()
     return [part for part in (*found, text[start:].strip()) if part]
 
 # %% ../../nbs/1_core/03_text.ipynb #84ebb318
-@lru_cache(maxsize=20_000)
+@cache_texts
 def stems(text: str) -> frozenset[str]:
     "The set of stems of a text, without stop words."
     return frozenset(tokenize(text))
 
 
-@lru_cache(maxsize=20_000)
-def _times(text: str, day: date) -> tuple[tuple[int, int, TimeSpan], ...]:
-    "`find_times`, once for each text and day."
-    return tuple(find_times(text, day))
-
-
-@lru_cache(maxsize=20_000)
-def _date(text: str) -> TimeSpan | None:
-    "`parse_date`, once for each text."
-    return parse_date(text)
+_times, _date = cache_texts(find_times), cache_texts(parse_date)
 
 # %% ../../nbs/1_core/03_text.ipynb #a996c462
 FRAME = frozenset(
@@ -103,17 +131,18 @@ FRAME = frozenset(
 )
 
 
-@lru_cache(maxsize=20_000)
+@cache_texts
 def keywords(
     text: str,
     names: tuple[str, ...] = (),  # people whose names are no topic: the speakers
 ) -> tuple[str, ...]:
     "The words that carry the topic of a question: in order, lower case, one for a stem, without frame words (`what kind of`) and dates."
     left_out = FRAME.union(*(stems(name) for name in names))
-    for start, end, _ in reversed(_times(text, date(2000, 1, 1))):
-        text = text[:start] + ' ' + text[end:]
+    times = _times(text, date(2000, 1, 1))
+    starts, ends = [0, *(time[1] for time in times)], [*(time[0] for time in times), len(text)]
+    undated = ' '.join(text[start:end] for start, end in zip(starts, ends))
     found: dict[str, str] = {}
-    for word in re.findall(r"[^\W_]+(?:['’][^\W_]+)?", text):
+    for word in re.findall(r"[^\W_]+(?:['’][^\W_]+)?", undated):
         for stem in tokenize(word)[:1]:
             if stem not in left_out:
                 found.setdefault(stem, re.sub(r"['’]s?$", '', word.lower()))
@@ -148,7 +177,7 @@ def recurring_words(
     return [shown[stem] for stem, _ in counts.most_common(limit)]
 
 # %% ../../nbs/1_core/03_text.ipynb #m000000e
-@lru_cache(maxsize=20_000)
+@cache_texts
 def content_words(
     text: str,
     names: tuple[str, ...] = (),  # of the speakers
@@ -162,7 +191,7 @@ def named_in(text: str, people: Iterable[str]) -> tuple[str, ...]:
     words = {word.lower() for word in re.findall(r'[^\W\d_]+', text) if word[0].isupper()}
 
     def is_named(name):
-        first = name.lower().split()[0] if name.split() else name.lower()
+        first = (name.lower().split() or [''])[0]
         return any(word == first or (len(word) > 2 and first.startswith(word)) for word in words)
 
     return tuple(person for person in people if is_named(person))
@@ -230,7 +259,7 @@ class Requirement:
 
 # %% ../../nbs/1_core/03_text.ipynb #9dcbc1bd
 _SPLIT = re.compile(r'\b(?:after|before|since|while|whose|because of)\b', re.I)
-_BETWEEN = re.compile(r'\bbetween (.+?) and (.+?)\??$', re.I)
+_BETWEEN = re.compile(r'\bbetween\b', re.I)
 
 
 def requirements(
@@ -243,8 +272,9 @@ def requirements(
     "R(q): what must be known to answer a question. Two dates for an interval, an anchor event first, one for each person."
     kind, speakers = question_kind(question), tuple(speakers)
     people = named_in(question, speakers) or (None,)
-    if kind == 'interval' and (match := _BETWEEN.search(question)):
-        first, second = (keywords(side, speakers) for side in match.groups())
+    if kind == 'interval' and ' and ' in _BETWEEN.split(question)[-1]:
+        sides = _BETWEEN.split(question)[-1].split(' and ', 1)
+        first, second = (keywords(side, speakers) for side in sides)
         second = second if len(second) > 1 else first[:-1] + second
         return tuple(
             Requirement('date', words, people[0], granularity) for words in (first, second)
@@ -328,76 +358,57 @@ def relevance(snippet: Snippet, needs: Sequence[Requirement]) -> float:
     )
 
 
-_UNITS = {
-    word: value
-    for value, word in enumerate('one two three four five six seven eight nine'.split(), 1)
-}
-
-
-_TEENS = {
+_SMALL = {
     word: value
     for value, word in enumerate(
-        'ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen'.split(),
-        10,
+        '''one two three four five six seven eight nine ten eleven twelve thirteen fourteen
+fifteen sixteen seventeen eighteen nineteen'''.split(),
+        1,
     )
 }
-
-
 _TENS = {
     word: 10 * value
     for value, word in enumerate('twenty thirty forty fifty sixty seventy eighty ninety'.split(), 2)
 }
-
-
-_WORTH = {
-    **_UNITS,
-    **_TEENS,
-    **_TENS,
-    'a': 1,
-    'dozen': 12,
-    'hundred': 100,
-    'thousand': 1000,
-    'million': 1_000_000,
-}
+_LARGE = {'dozen': 12, 'hundred': 100, 'thousand': 1000, 'million': 1_000_000}
 
 
 def _number_pattern() -> str:
     "The regular expression of a number in digits or in words."
-    units, teens, tens = ('|'.join(words) for words in (_UNITS, _TEENS, _TENS))
-    small = rf'(?:(?:{tens})(?:[ -](?:{units})\b)?|{teens}|{units})'
-    hundreds = rf'(?:(?:{small}|a)[ -]hundred\b(?:[ -](?:and )?{small}\b)?|{small})'
-    thousands = rf'(?:(?:{hundreds}|a)[ -](?:thousand|million)\b(?:[ -](?:and )?{hundreds}\b)?|{hundreds}|a dozen)'
-    return rf'(?<![\w.,:])(?:\d+(?:,\d{{3}})*(?:\.\d+)?|{thousands})(?![\w:]|[.,]\d)'
+    units, small, tens, large = map('|'.join, (list(_SMALL)[:9], _SMALL, _TENS, _LARGE))
+    small = rf'(?:(?:{tens})(?:[ -](?:{units})\b)?|{small})'
+    words = rf'(?:{small}|a)(?:[ -](?:{large})\b(?:[ -](?:and )?{small}\b)?)+|{small}'
+    return rf'(?<![\w.,:])(?:\d+(?:,\d{{3}})*(?:\.\d+)?|{words})(?![\w:]|[.,]\d)'
 
 
 NUMBER = re.compile(_number_pattern(), re.I)
 
 
-def number_value(words: str) -> int:
-    "The value of a number in words that `NUMBER` matches: `three thousand two hundred` is 3200."
-    whole, part = 0, 0
-    for word in re.findall(r'[a-z]+', words.lower()):
-        worth = _WORTH.get(word, 0)  # `and` is worth nothing
-        if worth >= 1000:
-            whole, part = whole + part * worth, 0
-        else:
-            part = part * worth if part and word in ('dozen', 'hundred') else part + worth
-    return whole + part
-
-
 def in_digits(number: str) -> str:
-    "A number that `NUMBER` matches, in digits: `sixty-one` is 61, and `5,000.50` stays as it is."
-    return number if number[0].isdigit() else f'{number_value(number):,}'
+    "A number that `NUMBER` matches, in digits: `three thousand two hundred` is 3,200, and `5,000.50` stays as it is."
+    if number[0].isdigit():
+        return number
+    whole, part = 0, 0
+    for word in re.findall(r'[a-z]+', number.lower()):
+        factor = _LARGE.get(word, 1)
+        if factor >= 1000:
+            whole, part = whole + max(part, 1) * factor, 0
+        elif factor > 1:
+            part = max(part, 1) * factor
+        else:
+            part += _SMALL.get(word) or _TENS.get(word, 0)
+    return f'{whole + part:,}'
 
 # %% ../../nbs/1_core/03_text.ipynb #69b88761
 def with_dates(text: str, day: date | None) -> str:
     "The text with what each relative time means in brackets behind it, once: `yesterday (8 January 2024)`."
-    for start, end, span in reversed(_times(text, day) if day else ()):
-        said, meant = text[start:end], str(replace(span, label=None))
-        told = text[end:].startswith(f' ({meant})')
-        if _date(said) is None and said.lower() != meant.lower() and not told:
-            text = f'{text[:end]} ({meant}){text[end:]}'
-    return text
+    parts, place = [], 0
+    for start, end, span in _times(text, day) if day else ():
+        said, meant = text[start:end], f' ({replace(span, label=None)})'
+        is_told = text.startswith(meant, end) or said.lower() == meant[2:-1].lower()
+        parts += [text[place:end], '' if is_told or _date(said) else meant]
+        place = end
+    return ''.join((*parts, text[place:]))
 
 # %% ../../nbs/1_core/03_text.ipynb #c6486453
 _HOUR = re.compile(r', \d{1,2}:\d\d [ap]m$')

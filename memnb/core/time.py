@@ -4,11 +4,14 @@
 from __future__ import annotations
 
 import re
-from calendar import monthrange
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timedelta
-from functools import cache, lru_cache
+from functools import cache
+
+from dateutil.easter import easter
+from dateutil.relativedelta import relativedelta
+from dateutil.relativedelta import SU, TH
 
 # %% auto #0
 __all__ = ['GRANULARITIES', 'WEEKDAYS', 'MONTHS', 'SEASONS', 'ONE_DAY', 'NUMBERS', 'ORDINALS', 'SHORT_DAYS', 'SHORT_MONTHS',
@@ -18,35 +21,29 @@ __all__ = ['GRANULARITIES', 'WEEKDAYS', 'MONTHS', 'SEASONS', 'ONE_DAY', 'NUMBERS
 # %% ../../nbs/1_core/02_time.ipynb #20957314
 GRANULARITIES = ('day', 'weekend', 'week', 'month', 'season', 'year', 'decade', 'span')
 WEEKDAYS = ('Monday', 'Tuesday', 'Wednesday', 'Thursday', 'Friday', 'Saturday', 'Sunday')
-MONTHS = (
-    'January',
-    'February',
-    'March',
-    'April',
-    'May',
-    'June',
-    'July',
-    'August',
-    'September',
-    'October',
-    'November',
-    'December',
+MONTHS = tuple(
+    'January February March April May June July August September October November December'.split()
 )
-SEASONS = {
-    'spring': 3,
-    'summer': 6,
-    'fall': 9,
-    'winter': 12,
-}  # the month each begins in, in the north
+SEASONS = ('spring', 'summer', 'fall', 'winter')  # in the north: from March, three months each
 ONE_DAY = timedelta(days=1)
 
+_CALENDAR = {  # the first day of the unit that contains a day, and the way from there to its last
+    'day': (lambda day: day, relativedelta()),
+    'weekend': (lambda day: day + timedelta(days=5 - day.weekday()), relativedelta(days=1)),
+    'week': (lambda day: day - timedelta(days=day.weekday()), relativedelta(days=6)),
+    'month': (lambda day: day.replace(day=1), relativedelta(day=31)),
+    'season': (
+        lambda day: day.replace(day=1) - relativedelta(months=day.month % 3),
+        relativedelta(months=2, day=31),
+    ),
+    'year': (lambda day: date(day.year, 1, 1), relativedelta(month=12, day=31)),
+    'decade': (
+        lambda day: date(day.year - day.year % 10, 1, 1),
+        relativedelta(years=9, month=12, day=31),
+    ),
+}
+
 # %% ../../nbs/1_core/02_time.ipynb #b2c07d66
-def _month_end(year: int, month: int) -> date:
-    "Return the last day of a month; months beyond December run on into the next year."
-    year, month = year + (month - 1) // 12, (month - 1) % 12 + 1
-    return date(year, month, monthrange(year, month)[1])
-
-
 @dataclass(frozen=True)
 class TimeSpan:
     "Days from `start` to `end`, both included, and the granularity in which they were said. ValueError if malformed."
@@ -109,107 +106,68 @@ class TimeSpan:
         return TimeSpan(start, end, found[3])
 
     @staticmethod
+    def of(granularity: str, day: date) -> TimeSpan:
+        "Return the calendar unit of a granularity that contains a day; for 'span' the day itself."
+        granularity = 'day' if granularity == 'span' else granularity
+        first, way = _CALENDAR[granularity]
+        start = first(day)
+        return TimeSpan(start, start + way, granularity)
+
+    @staticmethod
     def day(day: date) -> TimeSpan:
         "Return the span of one day; a datetime counts as its day."
         day = day.date() if isinstance(day, datetime) else day
         return TimeSpan(day, day)
 
     @staticmethod
-    def week_of(day: date) -> TimeSpan:
-        "Return the Monday-to-Sunday week that contains a day."
-        monday = day - timedelta(days=day.weekday())
-        return TimeSpan(monday, monday + timedelta(days=6), 'week')
-
-    @staticmethod
-    def weekend_of(day: date) -> TimeSpan:
-        "Return the Saturday and Sunday of the week that contains a day."
-        sunday = TimeSpan.week_of(day).end
-        return TimeSpan(sunday - ONE_DAY, sunday, 'weekend')
-
-    @staticmethod
     def month(year: int, month: int) -> TimeSpan:
         "Return a calendar month."
-        return TimeSpan(date(year, month, 1), _month_end(year, month), 'month')
-
-    @staticmethod
-    def season(year: int, name: str) -> TimeSpan:
-        "Return a season; winter belongs to the year in which it begins."
-        month = SEASONS[name]
-        return TimeSpan(date(year, month, 1), _month_end(year, month + 2), 'season')
+        return TimeSpan.of('month', date(year, month, 1))
 
     @staticmethod
     def year(year: int) -> TimeSpan:
         "Return a calendar year."
-        return TimeSpan(date(year, 1, 1), date(year, 12, 31), 'year')
-
-    @staticmethod
-    def decade(year: int) -> TimeSpan:
-        "Return the decade that contains a year."
-        first = year - year % 10
-        return TimeSpan(date(first, 1, 1), date(first + 9, 12, 31), 'decade')
-
-    @staticmethod
-    def of(granularity: str, day: date) -> TimeSpan:
-        "Return the calendar unit of a granularity that contains a day; for 'span' the day itself."
-        if granularity == 'week':
-            return TimeSpan.week_of(day)
-        if granularity == 'weekend':
-            return TimeSpan.weekend_of(day)
-        if granularity == 'month':
-            return TimeSpan.month(day.year, day.month)
-        if granularity == 'season':  # counted in threes from March
-            return TimeSpan.season(
-                day.year - (day.month < 3), list(SEASONS)[(day.month - 3) % 12 // 3]
-            )
-        if granularity == 'year':
-            return TimeSpan.year(day.year)
-        return TimeSpan.decade(day.year) if granularity == 'decade' else TimeSpan.day(day)
+        return TimeSpan.of('year', date(year, 1, 1))
 
 # %% ../../nbs/1_core/02_time.ipynb #7f597bfc
-def _write_day(day: date) -> str:
-    "8 May 2023"
-    return f'{day.day} {MONTHS[day.month - 1]} {day.year}'
-
-
-_WRITERS = {
-    'day': lambda s: _write_day(s.start),
-    'weekend': lambda s: f'the weekend of {_write_day(s.start)}',
-    'week': lambda s: f'the week of {_write_day(s.start)}',
-    'month': lambda s: f'{MONTHS[s.start.month - 1]} {s.start.year}',
-    'season': lambda s: f'{list(SEASONS)[s.start.month // 3 - 1]} {s.start.year}',
-    'year': lambda s: f'{s.start.year}',
-    'decade': lambda s: f'the {s.start.year}s',
+_WORDS = {
+    'day': '{day}',
+    'weekend': 'the weekend of {day}',
+    'week': 'the week of {day}',
+    'month': '{month} {year}',
+    'season': '{season} {year}',
+    'year': '{year}',
+    'decade': 'the {year}s',
 }
+
+
+def _sides(span: TimeSpan) -> tuple[TimeSpan | None, TimeSpan | None]:
+    "Return the units in which a span begins and ends exactly, as coarse as they can be; None for a side that is open."
+    is_open = span.days is None
+    for unit in (span.granularity, 'day') if is_open else ('year', 'month', 'day'):
+        start, end = (side and TimeSpan.of(unit, side) for side in (span.start, span.end))
+        if (not start or start.start == span.start) and (not end or end.end == span.end):
+            break
+    return start, end
 
 
 def phrase(span: TimeSpan) -> str:
     "Return the span in words, without its label."
-    if span.start is None:
-        return f'until {phrase(_bordering(span.granularity, span.end, True))}'
-    if span.end is None:
-        return f'since {phrase(_bordering(span.granularity, span.start, False))}'
-    if span.granularity != 'span' and span == TimeSpan.of(span.granularity, span.start):
-        return _WRITERS[span.granularity](span)
-    if span.granularity == 'week' and span.days == 7:
-        return f'the week before {_write_day(span.end + ONE_DAY)}'
-    for unit in ('year', 'month', 'day'):
-        first, last = TimeSpan.of(unit, span.start), TimeSpan.of(unit, span.end)
-        if (first.start, last.end) == (span.start, span.end):
-            return f'{phrase(first)} to {phrase(last)}'
-
-
-def _bordering(granularity: str, day: date, last: bool) -> TimeSpan:
-    "Return the unit that begins on a day (ends on it, if `last`), seven days for a week, or else the day itself."
-    unit = TimeSpan.of(granularity, day)
-    if (unit.end if last else unit.start) == day:
-        return unit
-    if granularity != 'week':
-        return TimeSpan.day(day)
-    return (
-        TimeSpan(day - timedelta(days=6), day, 'week')
-        if last
-        else TimeSpan(day, day + timedelta(days=6), 'week')
-    )
+    if span.days and span.granularity != 'span':
+        if span == TimeSpan.of(span.granularity, span.start):
+            month, year = span.start.month, span.start.year
+            return _WORDS[span.granularity].format(
+                day=f'{span.start.day} {MONTHS[month - 1]} {year}',
+                month=MONTHS[month - 1],
+                season=SEASONS[month // 3 - 1],
+                year=year,
+            )
+        if span.granularity == 'week' and span.days == 7:
+            return f'the week before {TimeSpan.day(span.end + ONE_DAY)}'
+    start, end = _sides(span)
+    if start is None or end is None:
+        return f'since {phrase(start)}' if start else f'until {phrase(end)}'
+    return f'{phrase(start)} to {phrase(end)}'
 
 # %% ../../nbs/1_core/02_time.ipynb #m0000009
 def format_moment(moment: datetime) -> str:
@@ -219,17 +177,8 @@ def format_moment(moment: datetime) -> str:
 # %% ../../nbs/1_core/02_time.ipynb #m000000a
 def bounds(span: TimeSpan | None) -> tuple[TimeSpan | None, TimeSpan | None]:
     "Start and end of what happened in a span: since 2016 has a start, from May to June both, a day and `a few years ago` are points in time."
-    if span is None or (span.start and span.end and (span.granularity != 'span' or span.label)):
-        return span, span
-    for unit in ('year', 'month') if span.granularity == 'span' else (span.granularity,):
-        start, end = (side and TimeSpan.of(unit, side) for side in (span.start, span.end))
-        if (
-            (unit == 'year' or start != end)
-            and (not start or start.start == span.start)
-            and (not end or end.end == span.end)
-        ):
-            return start, end
-    return span.start and TimeSpan.day(span.start), span.end and TimeSpan.day(span.end)
+    is_point = span is None or (span.days and (span.granularity != 'span' or span.label))
+    return (span, span) if is_point else _sides(span)
 
 # %% ../../nbs/1_core/02_time.ipynb #ff226b78
 def compare(a: TimeSpan, operator: str, b: TimeSpan) -> bool:
@@ -253,229 +202,140 @@ _DEFAULTS = (
     datetime(1904, 1, 1),
     datetime(2096, 12, 28),
 )  # leap years both, for a 29 February without a year
-_FACT = r'[+]?(?P<y>\d{4})-(?P<m>\d\d)(?:-(?P<d>\d\d))?(?:T[\d:.]+Z?)?'  # ISO, and Wikidata's +2012-03-00T00:00:00Z
+_FACT = (
+    r'[+]?(\d{4})-(\d\d)(?:-(\d\d))?(?:T[\d:.]+Z?)?'  # ISO, and Wikidata's +2012-03-00T00:00:00Z
+)
 
 
-def _readings(text):
-    "dateutil's two readings of a date. Dots and dashes put the day first, slashes the month, four digits the year."
+def _parse(text):
+    """dateutil's reading of a date, and its year, month and day, None for each that the text leaves open.
+
+    Dots and dashes put the day first, slashes the month, four digits the year. Raises ValueError or OverflowError."""
     from dateutil.parser import parse
 
     text = re.sub(r'\([^)]*\)|\bthe\b|(?<=\d)(?:st|nd|rd|th)\b|\bof\b', ' ', text, flags=re.I)
     day_first = '/' not in text and not re.match(r'\s*\d{4}', text)
-    return [parse(text, dayfirst=day_first, default=default) for default in _DEFAULTS]
-
-
-def _stated(text: str) -> list[int | None]:
-    "Year, month and day of a written date, None for each that it leaves open. Raises ValueError or OverflowError."
-    fact = re.fullmatch(_FACT, text.strip())
-    if fact:
-        return [int(part or 0) or None for part in fact.groups()]
-    first, second = _readings(text)
-    return [a if a == b else None for a, b in zip(first.timetuple()[:3], second.timetuple()[:3])]
+    first, second = (parse(text, dayfirst=day_first, default=default) for default in _DEFAULTS)
+    pairs = zip(first.timetuple()[:3], second.timetuple()[:3])
+    return first, [one if one == other else None for one, other in pairs]
 
 # %% ../../nbs/1_core/02_time.ipynb #2415f169
-def _exact(year: int | None, month: int | None = None, day: int | None = None) -> TimeSpan:
-    "The day, month or year that the numbers name. Raises ValueError without a year, or with a day and no month."
-    if not year or (day and not month):
-        raise ValueError(f'expected a year, and a month before a day, got {year}, {month}, {day}')
-    return (
-        TimeSpan.day(date(year, month, day))
-        if day
-        else TimeSpan.month(year, month)
-        if month
-        else TimeSpan.year(year)
+def _dated(text: str, day: date | None = None) -> TimeSpan:
+    """The day, month or year that a text names; a day without its year is the latest that is not after `day`.
+
+    Raises ValueError or OverflowError where there is none."""
+    fact = re.fullmatch(_FACT, text.strip())
+    year, month, number = (
+        (int(part or 0) or None for part in fact.groups()) if fact else _parse(text)[1]
     )
+    if year and (month or not number):
+        unit = 'day' if number else 'month' if month else 'year'
+        return TimeSpan.of(unit, date(year, month or 1, number or 1))
+    if month and number and day:
+        this_year = date(day.year, month, number)
+        return TimeSpan.day(this_year if this_year <= day else date(day.year - 1, month, number))
+    raise ValueError(f'expected a year, and a month before a day, got {text!r}')
 
 # %% ../../nbs/1_core/02_time.ipynb #9164c1e6
 def parse_datetime(text: str) -> datetime:
     "The moment over a session: '1:56 pm on 8 May, 2023', '29.12.2023, 10:44:32', ISO. Raises ValueError. No time zone."
     try:
-        found = _readings(text)[0].replace(tzinfo=None)
-        complete = None not in _stated(text)
+        moment, parts = _parse(text)
     except (ValueError, OverflowError):
-        complete = False
-    if not complete:
+        moment, parts = None, [None]
+    if None in parts:
         raise ValueError(f'expected a date with year, month and day, got {text!r}')
-    return found
-
-# %% ../../nbs/1_core/02_time.ipynb #cd652bf1
-_ONES = 'first second third fourth fifth sixth seventh eighth ninth'.split()
-_TEENS = 'tenth eleventh twelfth thirteenth fourteenth fifteenth sixteenth seventeenth eighteenth nineteenth twentieth'.split()
-_SPELLED = {
-    name: number
-    for number, name in enumerate(
-        [*_ONES, *_TEENS, *(f'twenty-{one}' for one in _ONES), 'thirtieth', 'thirty-first'], 1
-    )
-}  # the days of a month in words
-
-
-def _dated(text: str, day: date) -> TimeSpan:
-    "The span of a written date; without its year the latest one that is not after `day`. Raises ValueError."
-    year, month, number = _stated(
-        re.sub(
-            '[a-z]+(-[a-z]+)?',
-            lambda word: str(_SPELLED.get(word[0].lower(), word[0])),
-            text,
-            flags=re.I,
-        )
-    )
-    if year or not (month and number):
-        return _exact(year, month, number)
-    fitting = (
-        year
-        for year in range(day.year, day.year - 9, -1)
-        if number <= TimeSpan.month(year, month).end.day
-    )
-    return TimeSpan.day(
-        next(date(year, month, number) for year in fitting if date(year, month, number) <= day)
-    )
+    return moment.replace(tzinfo=None)
 
 # %% ../../nbs/1_core/02_time.ipynb #593e6e86
-_HOLIDAYS = {  # month and day, or month, weekday and which one of the month
-    'christmas': (12, 25),
-    'christmas day': (12, 25),
-    'christmas eve': (12, 24),
-    'boxing day': (12, 26),
-    "new year's eve": (12, 31),
-    "new year's day": (1, 1),
-    "new year's": (1, 1),
-    'halloween': (10, 31),
-    "valentine's day": (2, 14),
-    "valentine's": (2, 14),
-    "st. patrick's day": (3, 17),
-    'juneteenth': (6, 19),
-    'independence day': (7, 4),
-    'thanksgiving': (11, 3, 4),
-    "mother's day": (5, 6, 2),
-    "father's day": (6, 6, 3),
-    'labor day': (9, 0, 1),
-    'memorial day': (5, 0, -1),
-    'easter': (),
+_HOLIDAYS = {
+    'christmas': relativedelta(month=12, day=25),
+    'christmas eve': relativedelta(month=12, day=24),
+    "new year's eve": relativedelta(month=12, day=31),
+    "new year's day": relativedelta(month=1, day=1),
+    'halloween': relativedelta(month=10, day=31),
+    "valentine's day": relativedelta(month=2, day=14),
+    'independence day': relativedelta(month=7, day=4),
+    'thanksgiving': relativedelta(month=11, day=1, weekday=TH(4)),
+    "mother's day": relativedelta(month=5, day=1, weekday=SU(2)),
+    "father's day": relativedelta(month=6, day=1, weekday=SU(3)),
+}
+_YEARLY = {  # what comes once a year: its granularity, and where in the year it begins
+    **{name.lower(): ('month', relativedelta(month=month)) for month, name in enumerate(MONTHS, 1)},
+    **{name: ('season', relativedelta(month=3 * place)) for place, name in enumerate(SEASONS, 1)},
+    **{name: ('day', place) for name, place in _HOLIDAYS.items()},
+    'easter': ('day', None),
+}
+_WEEKLY = {name.lower(): number for number, name in enumerate(WEEKDAYS)}
+_PERIODS = {
+    'day': relativedelta(days=1),
+    'weekend': relativedelta(weeks=1),
+    'week': relativedelta(weeks=1),
+    'month': relativedelta(months=1),
+    'season': relativedelta(months=3),
+    'year': relativedelta(years=1),
+    'decade': relativedelta(years=10),
 }
 
 
-def _holiday(year, name):
-    "The day of a holiday in a year."
-    rule = _HOLIDAYS[name]
-    if not rule:
-        from dateutil.easter import easter
-
-        return TimeSpan.day(easter(year))
-    return (
-        TimeSpan.day(date(year, *rule))
-        if len(rule) == 2
-        else _nth(WEEKDAYS[rule[1]].lower(), rule[2], TimeSpan.month(year, rule[0]))
-    )
-
-# %% ../../nbs/1_core/02_time.ipynb #610ce17b
-_YEARLY = {
-    **{
-        name.lower(): lambda year, number=number: TimeSpan.month(year, number)
-        for number, name in enumerate(MONTHS, 1)
-    },
-    **{name: lambda year, name=name: TimeSpan.season(year, name) for name in SEASONS},
-    **{name: lambda year, name=name: _holiday(year, name) for name in _HOLIDAYS},
-}
-_DAY_NUMBER = {name.lower(): number for number, name in enumerate(WEEKDAYS)}
+def _in_year(kind: str, year: int) -> TimeSpan:
+    "The June, the summer or the Thanksgiving of a year."
+    granularity, place = _YEARLY[kind]
+    first = date(year, 1, 1) + place if place else easter(year)
+    return TimeSpan.of(granularity, first)
 
 
 def _begun(kind: str, day: date) -> TimeSpan:
-    "The latest one of its kind ('friday', 'weekend', 'month', 'june', 'summer', 'easter') that begins on or before a day."
-    if kind in _DAY_NUMBER:
-        return TimeSpan.day(day - timedelta(days=(day.weekday() - _DAY_NUMBER[kind]) % 7))
+    "The latest one of its kind ('friday', 'weekend', 'month', 'june', 'summer', 'christmas') that begins on or before a day."
+    if kind in _WEEKLY:
+        return TimeSpan.day(day - timedelta(days=(day.weekday() - _WEEKLY[kind]) % 7))
     if kind in _YEARLY:
-        found = _YEARLY[kind](day.year)
-        return found if found.start <= day else _YEARLY[kind](day.year - 1)
+        found = _in_year(kind, day.year)
+        return found if found.start <= day else _in_year(kind, day.year - 1)
     found = TimeSpan.of(kind, day)
     return found if found.start <= day else TimeSpan.of(kind, day - timedelta(days=7))
-
-# %% ../../nbs/1_core/02_time.ipynb #aed0e265
-def _before(kind, day):
-    "The latest one that ended before a day."
-    found = _begun(kind, day - ONE_DAY)
-    return found if found.end < day else _begun(kind, found.start - ONE_DAY)
-
-
-def _after(kind, day):
-    "The first one that begins after a day: look beyond it, then come back."
-    reach = {'day': 1, 'week': 7, 'weekend': 7, 'month': 31, 'season': 92, 'decade': 3653}
-    found = _begun(kind, day + timedelta(days=7 if kind in _DAY_NUMBER else reach.get(kind, 400)))
-    while (earlier := _begun(kind, found.start - ONE_DAY)).start > day:
-        found = earlier
-    return found
 
 # %% ../../nbs/1_core/02_time.ipynb #170cc3f5
 def _step(kind: str, day: date, count: int) -> TimeSpan:
     "The one that lies `count` steps before (negative) or after a day on the row of its kind; 0: the one of that day."
-    if count == 0:
-        return _current(kind, day)
-    span = TimeSpan.day(day)
-    for _ in range(abs(count)):
-        span = _before(kind, span.start) if count < 0 else _after(kind, span.start)
-    return span
-
-
-def _current(kind, day):
-    "This Friday, this month, this summer: the one going on, or the one of the same week or year."
     found = _begun(kind, day)
-    frame = (
-        TimeSpan.week_of(day)
-        if kind in _DAY_NUMBER or kind == 'weekend'
-        else TimeSpan.year(day.year)
-    )
-    return found if found.end >= day else _begun(kind, frame.end)
-
-# %% ../../nbs/1_core/02_time.ipynb #3ae2a185
-_LENGTHS = (
-    'day',
-    'week',
-    'weekend',
-    'month',
-    'year',
-)  # what a distance between two days may be counted in
-
-
-def _moved(day: date, kind: str, count: int) -> date:
-    "The day that lies so many of LENGTHS after a day, or before it if negative. A weekend counts as a week."
-    from dateutil.relativedelta import relativedelta
-
-    return day + relativedelta(**{'weeks' if kind == 'weekend' else kind + 's': count})
+    if found.end < day and count <= 0:
+        if (
+            count == 0
+        ):  # it is over: this Friday is that of the same week, this June that of the same year
+            frame = 'week' if kind in _WEEKLY or kind == 'weekend' else 'year'
+            return _begun(kind, TimeSpan.of(frame, day).end)
+        count += 1
+    if kind in _YEARLY:
+        return _in_year(kind, found.start.year + count)
+    period = _PERIODS['week' if kind in _WEEKLY else kind]
+    return TimeSpan.of(found.granularity, found.start + count * period)
 
 # %% ../../nbs/1_core/02_time.ipynb #0e12b579
 _PART_NAMES = ('early', 'mid', 'late')
 
 
 def _nth(kind: str, number: int, span: TimeSpan) -> TimeSpan:
-    "The n-th of its kind within a span, counted from the end if negative. Weeks count in sevens from its first day."
+    "The n-th of its kind within a span, or the last (-1). Weeks count in sevens from its first day."
     if kind == 'week':
-        start = (
-            span.start + timedelta(days=7 * (number - 1))
-            if number > 0
-            else span.end + timedelta(days=7 * number + 1)
-        )
+        start = span.start + timedelta(days=7 * number - 7)
+        if number < 0:
+            start = span.end - timedelta(days=6)
         return TimeSpan(start, start + timedelta(days=6), 'week')
-    if number > 0:
-        return _step(kind, span.start - ONE_DAY, number)
-    return _step(kind, span.end + ONE_DAY, number)
+    return _step(kind, span.start - ONE_DAY if number > 0 else span.end + ONE_DAY, number)
 
 
 def _third(span: TimeSpan, part: int) -> TimeSpan:
-    "Its first, middle or last third (part 0, 1, 2): in whole years of a decade, whole months of a year."
-    cuts = [span.start + timedelta(days=span.days * cut // 3) for cut in range(4)]
-    unit = 'year' if span.days > 1500 else 'month' if span.days > 80 else 'day'
-    edges = [
-        min(
-            (TimeSpan.of(unit, cut).start, TimeSpan.of(unit, cut).end + ONE_DAY),
-            key=lambda edge: abs(edge - cut),
-        )
-        for cut in cuts
-    ]
-    label = (
+    "Its first, middle or last third (part 0, 1, 2): in whole years of a decade, whole months of a year or season, else in days."
+    units = {'decade': ('year', 10), 'year': ('month', 12), 'season': ('month', 3)}
+    unit, count = units.get(span.granularity, ('day', span.days))
+    first, behind = (span.start + count * cut // 3 * _PERIODS[unit] for cut in (part, part + 1))
+    name = (
         f'the {_PART_NAMES[part]} {span.start.year}s'
         if unit == 'year'
         else f'{_PART_NAMES[part]} {span}'
     )
-    return TimeSpan(edges[part], edges[part + 1] - ONE_DAY, 'span', label)
+    return TimeSpan(first, behind - ONE_DAY, 'span', name)
 
 # %% ../../nbs/1_core/02_time.ipynb #58dcc325
 NUMBERS = {
@@ -499,21 +359,8 @@ NUMBERS = {
     'twenty': 20,
     'thirty': 30,
     'few': (5, 2),
-    'several': (7, 3),
+    'several': (5, 2),
 }  # two numbers: from so many steps away to so many
-_UNITS = {
-    'day': ('day', 1),
-    'week': ('week', 1),
-    'wk': ('week', 1),
-    'fortnight': ('week', 2),
-    'weekend': ('weekend', 1),
-    'month': ('month', 1),
-    'year': ('year', 1),
-    'yr': ('year', 1),
-    'decade': ('year', 10),
-    'hour': ('day', 0),
-    'minute': ('day', 0),
-}  # an hour ago was today
 ORDINALS = {
     'first': 1,
     '1st': 1,
@@ -526,23 +373,27 @@ ORDINALS = {
     'last': -1,
 }
 SHORT_DAYS = {
-    'mon': 'monday',
-    'tue': 'tuesday',
+    **{name[:3].lower(): name.lower() for name in WEEKDAYS},
     'tues': 'tuesday',
-    'wed': 'wednesday',
-    'thu': 'thursday',
     'thur': 'thursday',
     'thurs': 'thursday',
-    'fri': 'friday',
-    'sat': 'saturday',
-    'sun': 'sunday',
 }
 SHORT_MONTHS = {
     **{name[:3].lower(): name.lower() for name in MONTHS if name != 'May'},
     'sept': 'september',
 }
+_UNITS = {
+    **{unit: (unit, 1) for unit in ('day', 'week', 'weekend', 'month', 'year')},
+    'fortnight': ('week', 2),
+    'decade': ('year', 10),
+}  # what is counted: a kind, and how many of it
+_ONES = 'first second third fourth fifth sixth seventh eighth ninth'.split()
+_TEENS = '''tenth eleventh twelfth thirteenth fourteenth fifteenth sixteenth seventeenth eighteenth
+nineteenth twentieth'''.split()
+_DAY_NAMES = [*_ONES, *_TEENS, *(f'twenty-{one}' for one in _ONES), 'thirtieth', 'thirty-first']
+_SPELLED = {name: str(number) for number, name in enumerate(_DAY_NAMES, 1)}  # the days of a month
 _KINDS = {
-    **{kind: kind for kind in (*_DAY_NUMBER, *_YEARLY, *GRANULARITIES[:-1])},
+    **{kind.replace("'", ''): kind for kind in (*_WEEKLY, *_YEARLY, *GRANULARITIES[:-1])},
     **SHORT_DAYS,
     **SHORT_MONTHS,
     'autumn': 'fall',
@@ -551,83 +402,57 @@ _KINDS = {
 # %% ../../nbs/1_core/02_time.ipynb #bbfc57fc
 def _any_of(words):
     "A pattern for any of these words, longest first; apostrophes may be left out."
-    return (
-        '(?:'
-        + '|'.join(
-            re.escape(word).replace("'", "'?") for word in sorted(words, key=len, reverse=True)
-        )
-        + ')'
-    )
+    longest_first = sorted(words, key=len, reverse=True)
+    return f'(?:{"|".join(longest_first)})'.replace("'", "'?").replace(' ', r'\s+')
 
 
 def _kind_of(text):
     "The kind that a word names, in singular or plural."
-    word = re.sub(r'\s+', ' ', text.lower()).rstrip('.')
-    forms = {
-        word,
-        word.removesuffix('s'),
-        word.removesuffix('s') + "'s",
-        word.replace('s day', "'s day"),
-        'st. ' + word[3:].lstrip(),
-    }
-    return next(_KINDS[form] for form in (word, *sorted(forms)) if form in _KINDS)
+    word = ' '.join(re.sub(r"['.]", '', text.lower()).split())
+    return _KINDS.get(word) or _KINDS[word.removesuffix('s')]
 
-# %% ../../nbs/1_core/02_time.ipynb #fb7686d0
-def _quantity(number: str, unit: str, half: bool = False) -> tuple:
-    "Kind and count of words such as 'a couple of', 'weekends'; halves of a year are months."
-    kind, factor = _UNITS.get(unit.lower().rstrip('s').rstrip('.')) or (_kind_of(unit), 1)
-    words = [word for word in number.lower().split() if word in NUMBERS or word.isdigit()]
-    count = int(words[-1]) if words[-1].isdigit() else NUMBERS[words[-1]]
-    if isinstance(count, tuple) and factor:
-        return kind, tuple(one * factor for one in count)
-    if kind == 'year' and (half or number.lower().startswith('half')):
-        return 'month', 12 * count * factor + 6 if half else 6
-    return kind, count * factor if factor else 0
+
+def _quantity(match: re.Match) -> tuple:
+    "Kind and count of the `number` and `unit` of a match: of 'couple' and 'weekends', of '2' and 'decades'."
+    number, unit = match['number'].lower(), match['unit'].lower()
+    kind, factor = _UNITS.get(unit.rstrip('s')) or (_kind_of(unit), 1)
+    count = NUMBERS.get(number) or int(number)
+    return kind, tuple(one * factor for one in count) if isinstance(
+        count, tuple
+    ) else count * factor
 
 # %% ../../nbs/1_core/02_time.ipynb #cf1a6897
-_DAY_NAME = _any_of(_DAY_NUMBER)
+_DAY_NAME = _any_of(_WEEKLY) + r's?\b'
 _SHORT_DAY = r'(?:mon|tues?|thur?s?|fri|(?-i:Wed|Sat|Sun))\b\.?'
 _MONTH = (
-    r'(?:'
-    + _any_of(name for name in map(str.lower, MONTHS) if name not in ('may', 'march'))
-    + r'\b|(?-i:May|March|MAY|MARCH)\b'
-    r'|(?-i:Jan|Feb|Mar|Apr|Jun|Jul|Aug|Sept?|Oct|Nov|Dec)\b\.?)'
+    r'(?:(?:January|February|April|June|July|August|September|October|November|December|(?-i:May|March|MAY|MARCH))\b|'
+    r'(?-i:Jan|Feb|Mar|Apr|Jun|Jul|Aug|Sept?|Oct|Nov|Dec)\b\.?)'
 )
 _THINGS = (
-    r'(?!\s+(?:'
-    + _any_of(
-        'tree present gift card costume decoration cookie movie song carol light sweater egg bunny spirit '
-        'break camp vacation holiday coat clothes dress school job semester'.split()
-    )
-    + r's?\b))'
+    r'(?!\s+(?:tree|present|gift|card|costume|decoration|cookie|movie|song|carol|light|sweater|egg|bunny|spirit|'
+    r'break|camp|vacation|holiday|coat|clothe|dress|school|job|semester)s?\b)'
 )
-_SEASON = _any_of([*SEASONS, 'autumn']) + r'\b' + _THINGS
-_HOLIDAY = _any_of(_HOLIDAYS) + r'\b' + _THINGS
-_UNIT = _any_of(_UNITS) + r's?\b'
-_COUNTABLE = (
-    _any_of([*_DAY_NUMBER, *SEASONS, 'autumn', 'christmas', *map(str.lower, MONTHS)]) + r's?\b'
-)  # two summers ago
-_NAMED = rf'(?:{_DAY_NAME}\b|{_SHORT_DAY}|{_MONTH}|{_SEASON}|{_HOLIDAY})'
-_NUMBER = rf"(?:\d\d?\d?|half\s+an?|(?:a\s+)?couple(?:\s+of)?|(?:a\s+)?few|{_any_of(set(NUMBERS) - {'couple', 'few', 'the'})})"
+_SEASON = _any_of([*SEASONS, 'autumn']) + r's?\b' + _THINGS
+_HOLIDAY = _any_of([*_HOLIDAYS, 'easter']) + r'\b' + _THINGS
+_NAMED = rf'(?:{_DAY_NAME}|{_SHORT_DAY}|{_MONTH}|{_SEASON}|{_HOLIDAY})'
+_UNIT = rf'(?:{_any_of(_UNITS)}s?\b|{_NAMED})'
+_COUNT = rf'(?:an?\s+)?(?P<number>\d{{1,3}}|{_any_of(set(NUMBERS) - {"the"})})(?:\s+of)?'
+_AMOUNT = rf'(?<!\d[.,])(?<!half ){_COUNT}\s+(?P<unit>{_UNIT})'
 _COUNTED = (
-    '(?:'
-    + _any_of(
-        'people dollar euro buck word step calorie meter metre mile km follower subscriber view like point '
-        'copies time piece hour day'.split()
-    )
-    + r's?)\b'
+    r'(?:people|dollar|euro|buck|word|step|calorie|meter|metre|mile|km|follower|subscriber|view|like|point|'
+    r'copie|time|piece|hour|day)s?\b'
 )  # what a number counts that is no time
 _YEAR = r'(?:1\d|20)\d\d'
 _DAY = r'(?:0?[1-9]|[12]\d|3[01])(?:st|nd|rd|th)?'
-_DAY_SPELLED = _any_of(_SPELLED)
+_STOP = r'\s*(?:[.,;!?)]|$)'  # the end of a clause
 
 # %% ../../nbs/1_core/02_time.ipynb #ae535358
 @dataclass(frozen=True)
 class _Rule:
-    "A way of saying a time: `span` makes it of the match, the day of speaking and what 'last week' means."
+    "A way of saying a time: `span` makes it of the match and the day of speaking."
 
     pattern: str
-    span: Callable
+    span: Callable[[re.Match, date], TimeSpan]
     needs: int = (
         0  # 1: counts only after a preposition or in a range; 2: only as the whole of a part
     )
@@ -646,30 +471,23 @@ def _rule(pattern, needs=0, bare=False):
 
     return keep
 
-# %% ../../nbs/1_core/02_time.ipynb #ab8c8e4f
-@_rule(
-    rf'(?:(?<!\w)\+|\b)(?:\d{{4}}-\d\d-\d\d(?:T[\d:.]+Z?)?|\d{{4}}/\d\d?/\d\d?|\d\d?\.\d\d?\.\d{{4}}|\d\d?/\d\d?/(?:\d\d)?\d\d)(?!\d)'
-)
-def _numeric(match, day, last_week):
-    return _exact(*_stated(match[0]))
-
-# %% ../../nbs/1_core/02_time.ipynb #c9904ced
-@_rule(
-    rf'\b(?P<d1>{_DAY})\s*(?:-|–|to|and|until)\s*(?P<d2>{_DAY})(?:\s+of)?\s+(?P<rest>{_MONTH}(?:,?\s*{_YEAR})?)\b',
-    bare=True,
-)
-@_rule(
-    rf'\b(?P<rest>{_MONTH})\s+(?P<d1>{_DAY})\s*(?:-|–|to)\s*(?P<d2>{_DAY})\b(?P<year>,?\s*{_YEAR}\b)?',
-    bare=True,
-)
-def _days(match, day, last_week):
-    rest = f'{match["rest"]} {match.groupdict().get("year") or ""}'
-    ends = [_dated(f'{number} {rest}', day) for number in (match['d1'], match['d2'])]
-    return TimeSpan(ends[0].start, ends[1].end, 'span')
-
 # %% ../../nbs/1_core/02_time.ipynb #c0dc8969
 @_rule(
-    rf'\b(?:(?:{_DAY_NAME}|{_SHORT_DAY}),?\s+)?(?:the\s+)?(?:{_DAY}|first|{_DAY_SPELLED}(?=\s+of\b))(?:\s+of)?\s+{_MONTH}(?:(?:,|\s+of)?\s*{_YEAR}\b)?',
+    rf'\b(?P<first>{_DAY})\s*(?:-|–|to|and|until)\s*(?P<last>{_DAY}(?:\s+of)?\s+{_MONTH}(?:,?\s*{_YEAR}\b)?)',
+    bare=True,
+)
+def _days(match, day):
+    last = _dated(match['last'], day)
+    first = last.start.replace(day=int(re.sub(r'\D', '', match['first'])))
+    return TimeSpan(first, last.end, 'span')
+
+
+@_rule(
+    r'(?:(?<!\w)\+|\b)(?:\d{4}-\d\d-\d\d(?:T[\d:.]+Z?)?|\d{4}/\d\d?/\d\d?|\d\d?\.\d\d?\.\d{4}|\d\d?/\d\d?/(?:\d\d)?\d\d)(?!\d)'
+)
+@_rule(
+    rf'\b(?:(?:{_DAY_NAME}|{_SHORT_DAY}),?\s+)?(?:the\s+)?'
+    rf'(?:{_DAY}|{_any_of(_SPELLED)}(?=\s+of\b))(?:\s+of)?\s+{_MONTH}(?:(?:,|\s+of)?\s*{_YEAR}\b)?',
     bare=True,
 )
 @_rule(
@@ -678,29 +496,11 @@ def _days(match, day, last_week):
     bare=True,
 )
 @_rule(rf'\b(?:{_MONTH}|march|may),?\s+(?:of\s+)?{_YEAR}\b')
-def _written(match, day, last_week):
-    return _dated(match[0], day)
+def _written(match, day):
+    words = re.findall(r'[\w-]+|[^\w-]+', match[0])
+    return _dated(''.join(_SPELLED.get(word.lower(), word) for word in words), day)
 
 # %% ../../nbs/1_core/02_time.ipynb #dbc0f5b2
-def _away(kind, count, day, direction):
-    "The span so many steps away; a pair of counts gives everything between them."
-    where = f'{"before" if direction < 0 else "after"} {day.year if kind == "year" else TimeSpan.day(day)}'
-    if isinstance(count, tuple):
-        far, near = (_step(kind, day, direction * number) for number in count)
-        ends = sorted((far.start, far.end, near.start, near.end))
-        return TimeSpan(
-            ends[0], ends[-1], 'span', f'a few {kind}s {where}' if count == NUMBERS['few'] else None
-        )
-    span = _step(kind, day, direction * count)
-    if kind != 'weekend' and kind not in _DAY_NUMBER:
-        return span
-    name = kind if kind == 'weekend' else kind.capitalize()
-    number = next(
-        (word for word, value in NUMBERS.items() if value == count > 1 and word != 'couple'), count
-    )
-    return replace(span, label=f'the {name} {where}' if count == 1 else f'{number} {name}s {where}')
-
-# %% ../../nbs/1_core/02_time.ipynb #39c34ff8
 _DAY_WORDS = {
     'today': 0,
     'tonight': 0,
@@ -711,49 +511,79 @@ _DAY_WORDS = {
     'last night': -1,
     'last evening': -1,
     'tomorrow': 1,
-    'night before last': -2,
-    'overmorrow': 2,
 }
 
 
-@_rule(r'\b' + _any_of(_DAY_WORDS).replace(r'\ ', r'\s+') + r'\b')
-def _day_word(match, day, last_week):
-    return TimeSpan.day(day + _DAY_WORDS[re.sub(r'\s+', ' ', match[0].lower())] * ONE_DAY)
+@_rule(rf'\b{_any_of(_DAY_WORDS)}\b')
+def _day_word(match, day):
+    return TimeSpan.day(day + _DAY_WORDS[' '.join(match[0].lower().split())] * ONE_DAY)
+
+
+def _away(kind, count, start, end, direction):
+    "What lies so many steps before a start (direction -1) or after an end; a pair of counts gives everything between them."
+    day = start if direction < 0 else end
+    where = f'{"before" if direction < 0 else "after"} {day.year if kind == "year" else TimeSpan.day(day)}'
+    if isinstance(count, tuple):
+        near, far = sorted(
+            (_step(kind, day, direction * one) for one in count), key=lambda one: one.start
+        )
+        return TimeSpan(near.start, far.end, 'span', f'a few {kind}s {where}')
+    span = _step(kind, day, direction * count)
+    if kind not in ('weekend', *_WEEKLY):
+        return span
+    name = kind.capitalize() if kind in _WEEKLY else kind
+    number = {1: 'the', 2: 'two'}.get(count, count)
+    return replace(span, label=f'{number} {name}{"s" * (count > 1)} {where}')
+
+
+def _beside(kind, start, end, direction):
+    "The one before a start or after an end; weeks are seven days that touch it."
+    if kind != 'week':
+        return _away(kind, 1, start, end, direction)
+    if direction < 0:
+        first, label = start - timedelta(days=7), f'the week before {TimeSpan.day(start)}'
+    else:
+        first, label = end + ONE_DAY, f'the week after {TimeSpan.day(end)}'
+    return TimeSpan(first, first + timedelta(days=6), 'week', label)
 
 
 @_rule(r'\bthe\s+other\s+(?:day|night|evening)\b')
-def _other_day(match, day, last_week):
-    return _away('day', NUMBERS['few'], day, -1)
-
-# %% ../../nbs/1_core/02_time.ipynb #0f3264fc
-_AMOUNT = rf'(?<!\d[.,])(?P<number>{_NUMBER})(?:\s+and\s+a\s+half)?\s+(?P<unit>{_UNIT}|{_COUNTABLE})(?:\s+and\s+a\s+half)?'
-_AGO = r'(?P<back>ago|back(?!\s+(?:home|to|in|at|from|with)\b)|earlier|prior\b(?!\s+to)|(?:before|previously)(?=\s*(?:[.,;!?)]|$)))'
-_LATER = r'(?:later|hence|from\s+(?:now|today)|after(?:wards)?(?=\s*(?:[.,;!?)]|$)))'
+def _other_day(match, day):
+    return _away('day', NUMBERS['few'], day, day, -1)
 
 
-@_rule(rf'\b{_AMOUNT}\s+(?:{_AGO}|{_LATER})\b(?:(?<=ago)\s+(?:today|yesterday)\b)?')
-def _ago(match, day, last_week):
-    kind, count = _quantity(match['number'], match['unit'], 'a half' in match[0][4:].lower())
-    direction, word = -1 if match['back'] else 1, match[0].lower().split()[-1]
-    if word in _DAY_WORDS and kind in _LENGTHS and not isinstance(count, tuple):
-        return TimeSpan.day(_moved(day + _DAY_WORDS[word] * ONE_DAY, kind, direction * count))
-    return _away(kind, count, day, direction)
-
-# %% ../../nbs/1_core/02_time.ipynb #48faa053
 @_rule(
-    rf'(?<!once )(?<!twice )\b(?:with)?in\s+(?P<number>{_NUMBER})\s+(?!hour|minute)(?P<unit>{_UNIT}|{_DAY_NAME}s)(?!\s+(?:{_AGO}|old)\b)'
+    rf'\b{_AMOUNT}\s+(?:(?P<back>ago|back(?!\s+(?:home|to|in|at|from|with)\b)|earlier|prior(?!\s+to\b)|(?:before|previously)(?={_STOP}))|'
+    rf'later|hence|from\s+(?:now|today)|after(?:wards)?(?={_STOP}))\b(?P<today>(?<=ago)\s+today\b)?'
 )
-def _in(match, day, last_week):
-    return _away(*_quantity(match['number'], match['unit']), day, 1)
+@_rule(
+    rf'(?<!once )(?<!twice )\b(?:with)?in\s+{_AMOUNT}(?!\s+(?:ago|back|earlier|prior|before|old)\b)'
+)
+def _distance(match, day):
+    kind, count = _quantity(match)
+    if match.groupdict().get('today') and not isinstance(count, tuple):
+        return TimeSpan.day(day - count * _PERIODS[kind])
+    return _away(kind, count, day, day, -1 if match.groupdict().get('back') else 1)
 
-# %% ../../nbs/1_core/02_time.ipynb #95afd957
-@_rule(rf'\b(?P<way>last|past|next|coming)\s+(?P<number>{_NUMBER})\s+(?P<unit>{_UNIT})')
-@_rule(r'\b(?P<way>past)\s+(?P<unit>month|year)\b')
-def _rolling(match, day, last_week):
-    kind, count = _quantity(match.groupdict().get('number') or 'a', match['unit'])
+
+@_rule(rf'\bthe\s+(?P<unit>{_UNIT})\s+(?:(?P<back>before\s+last)|after\s+next)\b')
+def _last_but_one(match, day):
+    return _away(_kind_of(match['unit']), 2, day, day, -1 if match['back'] else 1)
+
+
+@_rule(
+    rf'\bthe\s+(?P<unit>day|week|weekend|month|year)\s+(?:(?P<back>before|prior)|after)(?={_STOP})'
+)
+def _neighbour(match, day):
+    return _beside(_kind_of(match['unit']), day, day, -1 if match['back'] else 1)
+
+
+@_rule(rf'\b(?:(?P<back>last|past)|next|coming)\s+{_AMOUNT}')
+def _rolling(match, day):
+    kind, count = _quantity(match)
     count = max(count) if isinstance(count, tuple) else count
-    other = _moved(day, kind, -count if match['way'].lower() in ('last', 'past') else count)
-    return TimeSpan(min(day, other), max(day, other), 'span')
+    way = count * _PERIODS[_begun(kind, day).granularity]
+    return TimeSpan(day - way, day, 'span') if match['back'] else TimeSpan(day, day + way, 'span')
 
 # %% ../../nbs/1_core/02_time.ipynb #299c6730
 _WAYS = {
@@ -767,133 +597,70 @@ _WAYS = {
     'upcoming': 1,
     'following': 1,
 }
-_INSIDE = rf'(?!\s+(?:of\b|in\s+(?:{_MONTH}|{_YEAR}|the\s+(?:year|month))))'
 
 
 @_rule(
     rf'\b(?:this\s+|the\s+)?(?P<way>{_any_of(_WAYS)})\s+'
-    rf'(?P<kind>week|weekend|month|year|decade|{_NAMED}|(?<!last )(?<!past )(?<!this )day)\b{_INSIDE}'
+    rf'(?P<kind>week|weekend|month|year|decade|{_NAMED}|(?<!last )(?<!past )(?<!this )day)\b'
+    rf'(?!\s+(?:of\b|in\s+(?:{_MONTH}|{_YEAR}|the\s+(?:year|month))))'
 )
-def _directed(match, day, last_week):
+def _directed(match, day):
     way, kind = _WAYS[match['way'].lower()], _kind_of(match['kind'])
-    if way == 0:
-        return _step(kind, day, 0)
-    if (kind, way, last_week) == ('week', -1, 'seven_days'):
-        return _seven_days(day, -1)
-    return _away(kind, 1, day, way)
+    return _away(kind, 1, day, day, way) if way else _step(kind, day, 0)
 
-# %% ../../nbs/1_core/02_time.ipynb #04c2c094
-def _seven_days(day, direction):
-    "The seven days before or after a day."
-    first = day - timedelta(days=7) if direction < 0 else day + ONE_DAY
-    label = f'the week {"before" if direction < 0 else "after"} {TimeSpan.day(day)}'
-    return TimeSpan(first, first + timedelta(days=6), 'week', label)
 
-# %% ../../nbs/1_core/02_time.ipynb #636cd8f5
 @_rule(
-    rf'\bthe\s+(?P<kind>week|weekend|month|year|{_NAMED})\s+(?:(?P<back>before\s+last)|after\s+next)\b'
+    rf'\b(?P<kind>{_MONTH}|{_SEASON}|{_HOLIDAY})(?:\s*,)?\s+(?:of\s+|in\s+)?(?:(?P<year>{_YEAR})\b|(?P<way>last|this|next)\s+year\b)'
 )
-def _last_but_one(match, day, last_week):
-    return _away(_kind_of(match['kind']), 2, day, -1 if match['back'] else 1)
+def _of_year(match, day):
+    year = int(match['year'] or day.year + _WAYS[match['way'].lower()])
+    return _in_year(_kind_of(match['kind']), year)
 
 
 @_rule(
-    rf'\bthe\s+(?P<kind>day|week|weekend|month|year)\s+(?P<way>before|after|prior)(?=\s*(?:[.,;!?)]|$))'
-)
-def _neighbour(match, day, last_week):
-    return _beside(_kind_of(match['kind']), day, day, -1 if match['way'].lower() != 'after' else 1)
-
-
-def _beside(kind, start, end, direction):
-    "The one before a start or after an end; weeks are seven days that touch it."
-    day = start if direction < 0 else end
-    return _seven_days(day, direction) if kind == 'week' else _away(kind, 1, day, direction)
-
-# %% ../../nbs/1_core/02_time.ipynb #3e4af5a8
-@_rule(
-    rf"\b(?P<kind>{_MONTH}|{_SEASON}|{_HOLIDAY})(?:\s*,)?\s+(?:of\s+|in\s+)?(?:(?P<year>{_YEAR})\b|(?P<way>last|this|next)\s+year\b)"
-)
-def _of_year(match, day, last_week):
-    year = int(match['year']) if match['year'] else day.year + _WAYS[match['way'].lower()]
-    return _YEARLY[_kind_of(match['kind'])](year)
-
-# %% ../../nbs/1_core/02_time.ipynb #6f0f4a57
-@_rule(
-    rf'(?<!every )(?<!each )(?<!other )\b{_DAY_NAME}\b(?!\s+(?:morning|afternoon|evening|night)s\b)',
+    rf'(?<!every )(?<!each )(?<!other )\b{_any_of(_WEEKLY)}\b(?!\s+(?:morning|afternoon|evening|night)s\b)|(?<=\bon ){_SHORT_DAY}',
     bare=True,
 )
-@_rule(rf'(?<=\bon ){_SHORT_DAY}', bare=True)
-def _bare_weekday(match, day, last_week):
-    return _away(_kind_of(match[0]), 1, day, -1)
-
-
-@_rule(r'\b(?:January|February|July|September|October|November|December)\b', bare=True)
-@_rule(rf'\b(?:{_MONTH}|(?<=\bin )(?:may|march)\b)', needs=1, bare=True)
-@_rule(rf'\b{_SEASON}', needs=1, bare=True)
-@_rule(rf'\b{_HOLIDAY}', bare=True)
-def _bare_name(match, day, last_week):
-    return _begun(_kind_of(match[0]), day)
-
-# %% ../../nbs/1_core/02_time.ipynb #91837774
-@_rule(r'\bweekend\b', needs=1, bare=True)
-def _bare_weekend(match, day, last_week):
-    return _step('weekend', day, 0) if day.weekday() > 4 else _away('weekend', 1, day, -1)
-
-
+@_rule(rf'\b(?:January|February|July|September|October|November|December|{_HOLIDAY})\b', bare=True)
+@_rule(rf'\b(?:{_MONTH}|(?<=\bin )(?:may|march)\b|{_SEASON}|weekend\b)', needs=1, bare=True)
 @_rule(r'\b(?:week|month|year)\b(?!\s+\d)', needs=2, bare=True)
-def _bare_unit(match, day, last_week):
-    return _step(match[0].lower(), day, 0)
+def _bare_name(match, day):
+    kind = _kind_of(match[0])
+    return _away(kind, 1, day, day, -1) if kind in _WEEKLY else _begun(kind, day)
 
 # %% ../../nbs/1_core/02_time.ipynb #28dd5647
 @_rule(rf"(?<![\d.,:/$€£#]){_YEAR}\b(?![:/%]|[.,]\d|'?s\b|\s+{_COUNTED})", needs=1)
-def _bare_year(match, day, last_week):
+def _bare_year(match, day):
     return TimeSpan.year(int(match[0]))
 
-# %% ../../nbs/1_core/02_time.ipynb #3ca176cd
-_PARTS = {'early': 0, 'mid': 1, 'late': 2}
+
+_DECADES = {
+    f'{tens}ties': 10 * number
+    for number, tens in enumerate('twen thir for fif six seven eigh nine'.split(), 2)
+}
 
 
 @_rule(
-    r"\bthe\s+(?:(?P<part>early|mid|late)[\s-]+)?(?P<decade>'?\d0'?s|\d\d\d0'?s|(?:twen|thir|for|fif|six|seven|eigh|nine)ties)\b"
+    rf"(?:(?<=the )|(?<=early )|(?<=late )|(?<=mid )|(?<=mid-))(?:'?\d0'?s|\d\d\d0'?s|{_any_of(_DECADES)})\b"
 )
-def _bare_decade(match, day, last_week):
-    tens = ('twen', 'thir', 'for', 'fif', 'six', 'seven', 'eigh', 'nine')
-    digits = (
-        re.sub(r'\D', '', match['decade']) or f'{tens.index(match["decade"].lower()[:-4]) + 2}0'
-    )
-    century = 0 if len(digits) == 4 else 2000 if 2000 + int(digits) <= day.year else 1900
-    span = TimeSpan.decade(century + int(digits))
-    return _third(span, _PARTS[match['part'].lower()]) if match['part'] else span
-
-# %% ../../nbs/1_core/02_time.ipynb #f9f8c97e
-_FUNCTION_WORD = (
-    r'(?:and|but|so|then|with|at|for|in|to|we|i|it|she|he|they|my|our|of\s+(?:this|the)\s+month)\b'
-)
+def _bare_decade(match, day):
+    year = _DECADES.get(match[0].lower()) or int(re.sub(r'\D', '', match[0]))
+    if year < 100:
+        year += 2000 if 2000 + year <= day.year else 1900
+    return TimeSpan.of('decade', date(year, 1, 1))
 
 
 @_rule(
-    rf'(?<=\bon )the\s+(?P<number>{_DAY})(?<=[a-z])(?=\s*(?:[.,;!?)]|$|{_FUNCTION_WORD}))',
+    rf'(?<=\bon )the\s+{_DAY}(?<=[a-z])(?={_STOP}|\s+(?:and|but|so|then|with|at|for|in|to|we|i|it|she|he|they|my|our|of\s+(?:this|the)\s+month)\b)',
     bare=True,
 )
-def _nth_day(match, day, last_week):
-    number = int(re.sub(r'\D', '', match['number']))
-    months = (_step('month', day, -back) for back in range(12))
-    return next(
-        TimeSpan.day(m.start.replace(day=number))
-        for m in months
-        if number <= m.days and m.start.replace(day=number) <= day
-    )
+def _nth_day(match, day):
+    number = int(re.sub(r'\D', '', match[0]))
+    firsts = (_step('month', day, -back).start for back in range(4))
+    days = (first + timedelta(days=number - 1) for first in firsts)
+    return next(TimeSpan.day(one) for one in days if one <= day and one.day == number)
 
 # %% ../../nbs/1_core/02_time.ipynb #061a8c96
-_STARTS = r'[\d+]|an?\b|(?:with)?in\b|' + _any_of(
-    {
-        word[:3]
-        for word in (*_KINDS, *NUMBERS, *_UNITS, *_DAY_WORDS, *_WAYS, 'half', *_SPELLED)
-        if len(word) > 2
-    }
-)
-
-
 @cache
 def _compiled(pattern: str) -> re.Pattern:
     "A pattern, compiled once and without regard to case, except where it says so itself."
@@ -902,9 +669,9 @@ def _compiled(pattern: str) -> re.Pattern:
 
 @cache
 def _any_rule() -> re.Pattern:
-    "All rules in one alternation: the number of the group that matched is the rule's place in RULES, from 1."
+    "All rules in one alternation: the number of the group that matched is the rule's place in _RULES, from 1."
     branches = '|'.join('(' + re.sub(r'\(\?P<\w+>', '(?:', rule.pattern) + ')' for rule in _RULES)
-    return _compiled(rf'(?<!\w)(?={_STARTS})(?:{branches})')
+    return _compiled(rf'(?<!\w)(?:{branches})')
 
 # %% ../../nbs/1_core/02_time.ipynb #fc78cedc
 _PART_WORDS = {
@@ -919,26 +686,28 @@ _PART_WORDS = {
     'later in': 2,
 }
 _LEADS = []
+_REACH = 60  # characters before an expression in which its company stands
+_MOST = 8  # leads of one expression: without a bound, a text of thousands takes time in its square
 
 
-def _lead(layer: int, pattern: str) -> Callable:
-    "Register the decorated function of (match, span): layer 1 takes parts of an expression, layer 2 works on ranges too."
+def _lead(pattern: str, support: int) -> Callable:
+    "Register the decorated function of (match, span); `support` is the company that the lead is to a weak word."
 
     def keep(function):
-        _LEADS.append((layer, rf'\b{pattern}[\s-]+(?:the\s+)?$', function))
+        _LEADS.append((rf'\b{pattern}[\s-]+(?:the\s+)?$', function, support))
         return function
 
     return keep
 
-# %% ../../nbs/1_core/02_time.ipynb #2f5e74e0
-@_lead(1, rf'(?:the\s+)?(?:very\s+)?(?P<part>{_any_of(_PART_WORDS)})(?:\s+in)?')
+
+@_lead(rf'(?:the\s+)?(?:very\s+)?(?P<part>{_any_of(_PART_WORDS)})(?:\s+in)?', 2)
 def _part(match, span):
-    return _third(span, _PART_WORDS[match['part'].lower()])
+    return _third(span, _PART_WORDS[' '.join(match['part'].lower().split())])
 
 
 @_lead(
-    1,
     rf'(?:the\s+)?(?P<ordinal>{_any_of(ORDINALS)})\s+(?P<kind>day|week|weekend|month|{_DAY_NAME})\s+(?:of|in)',
+    2,
 )
 def _ordinal(match, span):
     kind, ordinal = _kind_of(match['kind']), match['ordinal'].lower()
@@ -946,78 +715,20 @@ def _ordinal(match, span):
     return replace(found, label=f'the {ordinal} week of {span}') if kind == 'week' else found
 
 
-@_lead(1, r'(?:the\s+)?(?P<kind>week|weekend)\s+of')
+@_lead(r'(?:the\s+)?(?P<kind>week|weekend)\s+of', 2)
 def _around(match, span):
     return TimeSpan.of(match['kind'].lower(), span.start)
 
-# %% ../../nbs/1_core/02_time.ipynb #2ecc190f
+
 @_lead(
-    2,
-    rf'(?:(?P<number>{_NUMBER}|the)\s+)?(?P<unit>{_UNIT}|{_DAY_NAME}s?)\s+(?P<way>before|prior\s+to|after|following|from)',
+    rf'(?:(?:the\s+)?(?P<one>{_UNIT})|{_AMOUNT})\s+(?:(?P<back>before|prior\s+to)|after|following|from)',
+    1,
 )
 def _walk(match, span):
-    number, ahead = (
-        (match['number'] or 'the').lower(),
-        match['way'].lower() in ('after', 'following', 'from'),
-    )
-    if (span.end if ahead else span.start) is None:
-        raise ValueError('nothing is known of that side')
-    kind, count = _quantity(number, match['unit'])
-    if number == 'the':
-        return _beside(kind, span.start, span.end, 1 if ahead else -1)
-    return _away(kind, count, span.end if ahead else span.start, 1 if ahead else -1)
-
-
-@_lead(2, r'(?P<way>(?:ever\s+)?since|after|until|till?|up\s+to|before|prior\s+to)')
-def _border(match, span):
-    sides = {
-        'since': (span.start, None),
-        'after': (span.end and span.end + ONE_DAY, None),
-        'before': (None, span.start and span.start - ONE_DAY),
-        'to': (None, span.start and span.start - ONE_DAY),
-    }
-    way = match['way'].lower().split()
-    return TimeSpan(
-        *sides[way[-1]] if way[0] != 'up' and way[-1] in sides else (None, span.end),
-        span.granularity,
-    )
-
-# %% ../../nbs/1_core/02_time.ipynb #3237055e
-@dataclass
-class _Found:
-    "An expression on its way through the layers."
-
-    start: int  # where its words begin, leads included
-    end: int
-    span: TimeSpan
-    rule: _Rule
-    match: re.Match
-    parts: list = field(default_factory=list)  # the parts taken of it, innermost first
-    support: int = 0  # as much company as it has; see Rule.needs
-
-# %% ../../nbs/1_core/02_time.ipynb #3fed68c7
-_MOST = 8  # leads of one expression: without a bound, a text of thousands takes time in its square
-
-
-def _apply(layer, one, text, earlier):
-    "Let the leads of a layer take what stands before an expression, as often as they fit, and at most `_MOST` times."
-    floor = max((other.end for other in earlier if not other.rule.bare), default=0)
-    for _ in range(_MOST):
-        before = text[max(floor, one.start - 60) : one.start]
-        hits = (
-            (_compiled(pattern).search(before), function)
-            for at, pattern, function in _LEADS
-            if at == layer
-        )
-        match, function = next(((hit, function) for hit, function in hits if hit), (None, None))
-        if not match:
-            break
-        one.span = function(match, one.span)
-        one.start -= len(before) - match.start()
-        one.support = 2 if layer == 1 else max(one.support, 1)
-        one.parts += [(function, match)] * (layer == 1)
-    while earlier and earlier[-1].end > one.start:
-        earlier.pop()
+    direction = -1 if match['back'] else 1
+    if match['one']:
+        return _beside(_kind_of(match['one']), span.start, span.end, direction)
+    return _away(*_quantity(match), span.start, span.end, direction)
 
 # %% ../../nbs/1_core/02_time.ipynb #19eec14a
 _INTENTION = (
@@ -1026,107 +737,125 @@ _INTENTION = (
     r"|\bplans?\s+(?:to|for|on)\b|\bplanning\b|\b(?:hop(?:e|es|ing)|wants?|looking\s+forward)\s+to\b)"
 )
 _AHEAD = rf"{_INTENTION}(?:(?!\b(?:I|we|he|she|they|what|which|who|how|because|was|were|had|did)\b)[^.,:;!?()\n])*$"
-_FURTHER = (
-    *range(7, 70, 7),
-    *range(366, 9 * 366, 366),
-)  # days; no step is longer than what it looks for
+_LATER = (7, 31, 62, 366)  # days: the next of its kind begins within one of them
 
-# %% ../../nbs/1_core/02_time.ipynb #39b1e87d
-def _reading(rule, match, text, day, last_week):
-    "The span of an expression; without a year and after an intention, the coming one."
-    span = rule.span(match, day, last_week)
-    if (
-        not rule.bare
-        or span.end >= day
-        or not _compiled(_AHEAD).search(text[max(0, match.start() - 100) : match.start()])
-    ):
+
+@dataclass
+class _Expression:
+    "A time in a text: the words of a rule, and the leads before them."
+
+    rule: _Rule
+    match: re.Match
+    start: int  # where its words begin, leads included
+    end: int
+    ahead: bool  # an intention stands before it
+    leads: list = field(default_factory=list)  # function and match of each, innermost first
+    support: int = 0  # as much company as it has; see _Rule.needs
+    span: TimeSpan | None = None  # what `read` gives, joined to a neighbour or opened at a side
+
+    def read(self, day: date) -> TimeSpan:
+        "Return its span as it is meant on a day. ValueError, OverflowError or StopIteration where there is none."
+        span = self.rule.span(self.match, day)
+        if self.ahead and span.end < day:
+            later = (self.rule.span(self.match, day + timedelta(days=days)) for days in _LATER)
+            span = next((replace(one, label=None) for one in later if one.start > day), span)
+        for function, match in self.leads:
+            span = function(match, span)
         return span
-    later = (rule.span(match, day + days * ONE_DAY, last_week) for days in _FURTHER)
-    return next((replace(one, label=None) for one in later if one.start > day), span)
-
-# %% ../../nbs/1_core/02_time.ipynb #5daaea39
-def _expressions(text, day, last_week):
-    "Layer one: every expression, with the parts taken of it."
-    found = []
-    for hit in _any_rule().finditer(text):
-        rule = _RULES[hit.lastindex - 1]
-        match = _compiled(rule.pattern).match(text, hit.start())
-        try:
-            one = _Found(
-                hit.start(), match.end(), _reading(rule, match, text, day, last_week), rule, match
-            )
-            _apply(1, one, text, found)
-        except (ValueError, OverflowError, StopIteration):
-            continue  # the 31st of June, or beyond the calendar: not a time
-        found.append(one)
-    return found
-
-# %% ../../nbs/1_core/02_time.ipynb #7203be6d
-_JOINED = re.compile(r'\s*(?:-|–|—|to|until|till|through|thru)\s*(?:the\s+)?', re.I)
-_OPENING = re.compile(r'\b(?:from|(between))\s+(?:the\s+)?$', re.I)
-
-
-def _borrowed(one, day, last_week):
-    "The span of an expression without a year, read again on another day."
-    span = one.rule.span(one.match, day, last_week) if one.rule.bare else one.span
-    for function, match in one.parts if one.rule.bare else ():
-        span = function(match, span)
-    return span
 
 # %% ../../nbs/1_core/02_time.ipynb #74565c5b
-def _ranges(found, text, last_week):
-    "Join neighbours into ranges."
-    joined = []
-    for one in found:
-        last = joined[-1] if joined else None
-        opening = last and _OPENING.search(text[max(0, last.start - 20) : last.start])
-        gap = text[last.end : one.start] if last else ''
-        if last and (
-            _JOINED.fullmatch(gap) or (opening and opening[1] and gap.strip().lower() == 'and')
-        ):
-            first = _borrowed(last, one.span.end, last_week)
-            if first.start <= one.span.end:
-                last.start -= len(opening[0]) if opening else 0
-                last.end, last.span, last.support = (
-                    one.end,
-                    TimeSpan(first.start, one.span.end, 'span'),
-                    2,
-                )
-                continue
-        joined.append(one)
-    return joined
-
-# %% ../../nbs/1_core/02_time.ipynb #dc52ab52
-_PREPOSITION = re.compile(
-    r'\b(?:in|on|during|of|by|over|for|around|about|at|from|throughout|circa)\s+(?:the\s+)?$', re.I
+_OPENING = r'\b(?:from|(between))\s+(?:the\s+)?$'
+_JOINED = r'\s*(?:-|–|—|to|until|till|through|thru)\s*(?:the\s+)?'
+_BORDER = r'\b(since|after|before|until|till)\s+(?:the\s+)?$'
+_PREPOSITION = (
+    r'\b(?:in|on|during|of|by|over|for|around|about|at|from|throughout|circa)\s+(?:the\s+)?$'
 )
 
 
-def _counts(one, text):
-    "Whether an expression has the company that its words need, or is all there is."
-    alone = not re.search(r'\w', text[: one.start] + text[one.end :])
-    led = _PREPOSITION.search(text[max(0, one.start - 30) : one.start])
-    return alone or max(one.support, 1 if led else 0) >= one.rule.needs
+def _search_before(pattern, text, start, floor=0):
+    "The match of a pattern for the words before a place, or None."
+    return _compiled(pattern).search(text[max(floor, start - _REACH) : start])
+
+
+def _expression(hit, text, floor):
+    "The expression that a rule found, with all its leads; none of them reaches before `floor`."
+    rule = _RULES[hit.lastindex - 1]
+    match = _compiled(rule.pattern).match(text, hit.start())
+    ahead = bool(rule.bare and _search_before(_AHEAD, text, hit.start()))
+    one = _Expression(rule, match, hit.start(), match.end(), ahead)
+    for _ in range(_MOST):
+        hits = (
+            (_search_before(pattern, text, one.start, floor), function, support)
+            for pattern, function, support in _LEADS
+        )
+        match, function, support = next((hit for hit in hits if hit[0]), (None, None, 0))
+        if match is None:
+            break
+        one.leads.append((function, match))
+        one.start -= len(match[0])
+        one.support = max(one.support, support)
+    return one
+
+
+def _join(last, one, text):
+    "Make one range of two neighbours where `to`, or `and` behind `between`, joins them; return whether it did."
+    gap = text[last.end : one.start].lower()
+    opening = _search_before(_OPENING, text, last.start)
+    between = opening and opening[1] and gap.strip() == 'and'
+    if not (between or _compiled(_JOINED).fullmatch(gap)):
+        return False
+    first = last.read(one.span.end) if last.rule.bare else last.span
+    if not first.start or first.start > one.span.end:
+        return False
+    last.span = TimeSpan(first.start, one.span.end, 'span')
+    last.start -= len(opening[0]) if opening else 0
+    last.end, last.support = one.end, 2
+    return True
+
+
+def _open_side(one, text, floor):
+    "Open a side of an expression behind `since`, `after`, `before` or `until`."
+    border = _search_before(_BORDER, text, one.start, floor)
+    if border:
+        first, last = one.span.start, one.span.end
+        opened = {
+            'since': (first, None),
+            'after': (last + ONE_DAY, None),
+            'before': (None, first - ONE_DAY),
+        }
+        start, end = opened.get(border[1].lower(), (None, last))
+        one.span = TimeSpan(start, end, one.span.granularity)
+        one.start -= len(border[0])
+        one.support = max(one.support, 1)
 
 # %% ../../nbs/1_core/02_time.ipynb #ca7c7771
 def find_times(
     text: str,
     reference: date,  # the day on which it was said; of a datetime, its day
-    *,
-    last_week: str = 'calendar',  # or 'seven_days': the seven days before the reference
 ) -> list[tuple[int, int, TimeSpan]]:
     "Every time that `text` names, in order: (start, end, span), where text[start:end] are its words."
-    if last_week not in ('calendar', 'seven_days'):
-        raise ValueError(f"last_week: expected 'calendar' or 'seven_days', got {last_week!r}")
     day = reference.date() if isinstance(reference, datetime) else reference
-    plain, times = text.replace('’', "'"), []
-    for one in _ranges(_expressions(plain, day, last_week), plain, last_week):
+    text = text.replace('’', "'")
+    found, floor = [], 0
+    for hit in _any_rule().finditer(text):
+        one = _expression(hit, text, floor)
         try:
-            _apply(2, one, plain, times)
-        except (ValueError, OverflowError):
-            pass  # it would lead beyond the calendar
-        times.append(one)
-    return [(one.start, one.end, one.span) for one in times if _counts(one, plain)]
+            one.span = one.read(day)
+            if not found or not _join(found[-1], one, text):
+                _open_side(one, text, floor)
+                while found and found[-1].end > one.start:
+                    found.pop()  # `Friday` in `the Friday before Christmas`
+                found.append(one)
+        except (ValueError, OverflowError, StopIteration):
+            continue  # the 31st of June, or beyond the calendar: not a time
+        if not one.rule.bare:
+            floor = one.end
+    if len(found) == 1 and not re.search(r'\w', text[: found[0].start] + text[found[0].end :]):
+        found[0].support = 2  # it is all there is
+    for one in found:
+        if _search_before(_PREPOSITION, text, one.start):
+            one.support = max(one.support, 1)
+    return [(one.start, one.end, one.span) for one in found if one.support >= one.rule.needs]
 
 # %% ../../nbs/1_core/02_time.ipynb #247bfa28
 def parse_date(text: str) -> TimeSpan | None:
@@ -1134,11 +863,12 @@ def parse_date(text: str) -> TimeSpan | None:
     spans = {_filling(text, day) for day in (date(1950, 1, 4), date(2090, 8, 20))}
     if len(spans) == 1 and None not in spans:
         return spans.pop()
-    _dated = re.search(r'(?<!\d)\d{4}(?!\d)|\d[./-]\d\d?[./-]\d\d', text) and not re.search(
-        r'\d{5}', text
-    )
+    if re.search(r'\d{5}', text) or not re.search(
+        r'(?<!\d)\d{4}(?!\d)|\d[./-]\d\d?[./-]\d\d', text
+    ):
+        return None
     try:
-        return _exact(*_stated(text)) if _dated else None
+        return _dated(text)
     except (ValueError, OverflowError):
         return None
 
@@ -1149,15 +879,10 @@ def _filling(text, day):
     if len(found) != 1:
         return None
     ((start, end, span),) = found
-    return (
-        span
-        if re.fullmatch(r'\W*(?:(?:in|on|the)\s+)*', text[:start], re.I)
-        and not re.search(r'\w', text[end:])
-        else None
-    )
+    is_led = re.fullmatch(r'\W*(?:(?:in|on|the)\s+)*', text[:start], re.I)
+    return span if is_led and not re.search(r'\w', text[end:]) else None
 
 # %% ../../nbs/1_core/02_time.ipynb #1a3ce922
-@lru_cache(maxsize=20_000)
 def read_time(
     text: str,
     day: date | None,  # when it was said; None: only a full date can be read

@@ -139,7 +139,7 @@ def _number_before(noun: str, statement: str) -> str | None:
         r'\btwice\b', 'two times', re.sub(r' \([^()]*\d{4}\)', '', statement), flags=re.I
     )
     for found in NUMBER.finditer(statement):
-        behind = re.split(r'[.!?;:]', statement[found.end() :])[0]
+        behind = re.split(r'[.!?;:]', statement[found.end() : found.end() + 200])[0]
         if noun in tokenize(behind)[:3]:
             return in_digits(found[0])
     return None

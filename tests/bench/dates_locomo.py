@@ -39,17 +39,17 @@ def judge(found, gold):
 RIGHT = ('same days', 'inside the gold month or year')
 
 
-def run(path, last_week, show=False):
+def run(path, show=False):
     "Counts by kind of agreement; for the failures also whether another expression of the turns would have been right."
     counts, skipped, later = Counter(), 0, 0
     for question, answer, evidence in cases(path):
         day = evidence[0][1]
-        golds = find_times(answer, day, last_week='seven_days')
+        golds = find_times(answer, day)
         if not golds:
             skipped += 1
             continue
         gold = golds[0][2]
-        spans = [found[2] for text, said in evidence for found in find_times(text, said, last_week=last_week)]
+        spans = [found[2] for text, said in evidence for found in find_times(text, said)]
         first = spans[0] if spans else TimeSpan.day(day)
         kind = judge(first, gold)
         source = 'an expression' if spans else 'the session day'
@@ -61,14 +61,12 @@ def run(path, last_week, show=False):
 
 
 def main():
-    path, show = sys.argv[1], '--show' in sys.argv
-    for last_week in ('seven_days', 'calendar'):
-        counts, skipped, later = run(path, last_week, show and last_week == 'seven_days')
-        total, right = sum(counts.values()), sum(number for (kind, _), number in counts.items() if kind in RIGHT)
-        print(f'last_week={last_week}: {right} of {total} right ({right / total:.1%}); {skipped} gold answers are no date; '
-              f'{later} of the misses have the right time later in the turn')
-        for (kind, source), number in counts.most_common():
-            print(f'  {number:4d}  {kind}, from {source}')
+    counts, skipped, later = run(sys.argv[1], '--show' in sys.argv)
+    total, right = sum(counts.values()), sum(number for (kind, _), number in counts.items() if kind in RIGHT)
+    print(f'{right} of {total} right ({right / total:.1%}); {skipped} gold answers are no date; '
+          f'{later} of the misses have the right time later in the turn')
+    for (kind, source), number in counts.most_common():
+        print(f'  {number:4d}  {kind}, from {source}')
 
 
 if __name__ == '__main__':

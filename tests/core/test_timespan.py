@@ -35,11 +35,11 @@ def told_spans(draw):
     "Spans as people tell them: whole units, weeks counted from a day, ranges, and each of the units with one side open."
     granularity, day = draw(st.sampled_from(times.GRANULARITIES)), draw(days)
     whole = TimeSpan.of(granularity, day)
-    if granularity == 'week' and draw(st.booleans()):
-        whole = TimeSpan(day, day + 6 * DAY, 'week')
     if granularity == 'span':
         return TimeSpan(day, day + draw(st.integers(0, 4000)) * DAY, 'span')
     side = draw(st.sampled_from(('closed', 'since', 'until')))
+    if (granularity, side) == ('week', 'closed') and draw(st.booleans()):
+        whole = TimeSpan(day, day + 6 * DAY, 'week')
     return TimeSpan(None if side == 'until' else whole.start, None if side == 'since' else whole.end, granularity)
 
 
@@ -82,8 +82,6 @@ def test_malformed_spans_are_refused():
             TimeSpan(*arguments)
     with pytest.raises(ValueError, match='lt, le, eq, ge, gt'):
         compare(TimeSpan.day(day), '<=', TimeSpan.day(day))
-    with pytest.raises(ValueError, match='last_week'):
-        find_times('last week', day, last_week='work')
     assert TimeSpan(day, None).days is None and TimeSpan.year(2024).days == 366
 
 
@@ -116,10 +114,9 @@ def test_what_a_person_would_write_is_read_back(span):
 
 @given(days, st.sampled_from(('yesterday', 'last Friday', 'next Tuesday', 'on Sunday', 'two weekends ago', 'last weekend', 'next weekend',
                               'last week', 'a few days ago', 'a few years ago', 'early June', 'the late 80s', 'mid 2019', 'the first week of May',
-                              'two Fridays ago', 'the week before last', 'the day after', 'last winter', 'the past two months')),
-       st.sampled_from(('calendar', 'seven_days')))
-def test_labels_are_read_back(day, text, last_week):
-    (_, _, span), = find_times(text, day, last_week=last_week)
+                              'two Fridays ago', 'the week before last', 'the day after', 'last winter', 'the past two months')))
+def test_labels_are_read_back(day, text):
+    (_, _, span), = find_times(text, day)
     again = parse_date(str(span))
     assert again and (again.start, again.end) == (span.start, span.end), str(span)
 
@@ -157,13 +154,11 @@ def begins(kind, day):
         return (day.month, day.day) == {'christmas': (12, 25), 'halloween': (10, 31), 'fall': (9, 1), 'march': (3, 1)}[kind]
     if kind == 'thanksgiving':
         return day.month == 11 and day.weekday() == 3 and 22 <= day.day <= 28
-    if kind == 'memorial day':
-        return day.month == 5 and day.weekday() == 0 and (day + 7 * DAY).month == 6
     return {'day': True, 'week': day.weekday() == 0, 'weekend': day.weekday() == 5, 'tuesday': day.weekday() == 1, 'month': day.day == 1,
             'year': day.timetuple().tm_yday == 1, 'season': day.day == 1 and day.month % 3 == 0}[kind]
 
 
-ROWS = ('day', 'week', 'weekend', 'tuesday', 'month', 'season', 'year', 'christmas', 'halloween', 'fall', 'march', 'thanksgiving', 'memorial day')
+ROWS = ('day', 'week', 'weekend', 'tuesday', 'month', 'season', 'year', 'christmas', 'halloween', 'fall', 'march', 'thanksgiving')
 
 
 @settings(max_examples=150)
@@ -184,26 +179,25 @@ def test_steps_are_counted_as_on_a_wall_calendar(kind, day, count):
     assert times._begun(kind, day).start <= day < times._step(kind, day, 1).start
 
 
-@given(days, st.integers(1, 40), st.sampled_from(list(times._DAY_NUMBER)))
+@given(days, st.integers(1, 40), st.sampled_from(list(times._WEEKLY)))
 def test_distances_in_sentences(day, count, weekday):
-    def only(text, **options):
-        (_, _, span), = find_times(text, day, **options)
+    def only(text):
+        (_, _, span), = find_times(text, day)
         return span
     assert only(f'{count} days ago') == TimeSpan.day(day - count * DAY)
     assert only(f'we go in {count} days') == only(f'{count} days later') == TimeSpan.day(day + count * DAY)
-    assert only(f'{count} weeks ago') == TimeSpan.week_of(day - 7 * count * DAY)
+    assert only(f'{count} weeks ago') == TimeSpan.of('week', day - 7 * count * DAY)
     assert only(f'{count} years ago') == TimeSpan.year(day.year - count)
-    assert only('last week') == TimeSpan.week_of(day - 7 * DAY)
-    assert only('last week', last_week='seven_days') == TimeSpan(day - 7 * DAY, day - DAY, 'week')
+    assert only('last week') == TimeSpan.of('week', day - 7 * DAY)
     last = max(day - number * DAY for number in range(1, 8) if (day - number * DAY).strftime('%A').lower() == weekday)
     assert only(f'last {weekday}') == only(f'on {weekday.capitalize()}.') == only(f'the {weekday} before {times.phrase(TimeSpan.day(day))}') == TimeSpan.day(last)
     assert only(f'next {weekday}').start in (last + 7 * DAY, last + 14 * DAY) and only(f'next {weekday}').start > day
-    assert only(f'this {weekday}').start in [TimeSpan.week_of(day).start + number * DAY for number in range(7)]
+    assert only(f'this {weekday}').start in [TimeSpan.of('week', day).start + number * DAY for number in range(7)]
 
 
 # ---- any text at all
 
-WORDS = sorted({*times.NUMBERS, *times._UNITS, *times._KINDS, *times.ORDINALS, *times._PARTS, *times._DAY_WORDS, *times._WAYS,
+WORDS = sorted({*times.NUMBERS, *times._UNITS, *times._KINDS, *times.ORDINALS, *times._PART_NAMES, *times._DECADES, *times._DAY_WORDS, *times._WAYS,
                 'ago', 'back', 'later', 'in', 'on', 'of', 'since', 'until', 'before', 'after', 'from', 'to', 'between', 'and', 'May', 'March', '-', '.',
                 ',', '2016', '31', '30', '0', '9999', '1000', "'80s", '90s', '29 February', '31 April', '2023-02-30', '5/5/2023', 'days', 'years', 'we', 'will', 'today', '29th'})
 soup = st.lists(st.sampled_from(WORDS), max_size=14).map(' '.join)
@@ -222,13 +216,6 @@ def test_no_text_and_no_day_breaks_the_reader(text, day):
         at = end
     assert found == find_times(text, day)
     parse_date(text)
-
-
-@settings(max_examples=300)
-@given(soup, days)
-def test_passing_over_words_that_begin_no_time_loses_none(text, day):
-    slow = re.compile(times._any_rule().pattern.replace(f'(?={times._STARTS})', ''), re.I)
-    assert [hit.span() for hit in slow.finditer(text)] == [hit.span() for hit in times._any_rule().finditer(text)]
 
 
 # ---- the tables
@@ -291,7 +278,7 @@ def test_an_intention_in_the_clause_looks_ahead(text):
 
 
 @given(st.dates(date(1950, 1, 1), date(2060, 12, 31)), st.sampled_from(
-    ('on Friday', 'over the weekend', 'in March', 'in the fall', 'at Easter', 'on the 31st', 'on 29 February', 'on 9 June')))
+    ('on Friday', 'over the weekend', 'in March', 'in the fall', 'at Easter', 'on the 31st', 'on 9 June')))
 @example(date(2023, 1, 31), 'on the 3rd')
 @example(date(2023, 4, 1), 'at Easter')
 def test_the_coming_one_is_the_first_that_the_calendar_shows(day, text):
@@ -306,21 +293,7 @@ def test_the_coming_one_is_the_first_that_the_calendar_shows(day, text):
     assert [span for _, _, span in find_times(text, coming.start - DAY)][0].start <= day
 
 
-@given(days, st.integers(1, 30), st.sampled_from(('day', 'week', 'month', 'year')))
-def test_ago_today_is_that_very_day(day, count, unit):
-    """Counted on a wall calendar: same number in the month, or the last of a month that is too short."""
-    months = {'month': count, 'year': 12 * count}.get(unit)
-    if months:
-        year, month = divmod(12 * day.year + day.month - 1 - months, 12)
-        first = TimeSpan.month(year, month + 1)
-        expected = first.start.replace(day=min(day.day, first.days))
-    else:
-        expected = day - count * {'day': 1, 'week': 7}[unit] * DAY
-    for text in (f'It was {count} {unit}s ago today.', f'{count} {unit}s ago today I ran'):
-        assert [span for _, _, span in find_times(text, day)] == [TimeSpan.day(expected)]
-
-
-# ---- cost
+# ---- measured
 
 @pytest.mark.skipif('MEMNB_LOCOMO' not in os.environ, reason='set MEMNB_LOCOMO to a LoCoMo file; it may not be shipped')
 def test_locomo_evidence_turns_give_the_gold_time():
@@ -328,6 +301,6 @@ def test_locomo_evidence_turns_give_the_gold_time():
     spec = importlib.util.spec_from_file_location('dates_locomo', HERE / 'bench' / 'dates_locomo.py')
     bench = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(bench)
-    counts, _, _ = bench.run(os.environ['MEMNB_LOCOMO'], 'seven_days')
+    counts, _, _ = bench.run(os.environ['MEMNB_LOCOMO'])
     right = sum(number for (kind, _), number in counts.items() if kind in bench.RIGHT)
-    assert right >= 0.85 * sum(counts.values())
+    assert right >= 0.8 * sum(counts.values())

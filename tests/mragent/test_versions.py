@@ -11,7 +11,7 @@ from memnb.mragent.tools import current
 
 START = date(2024, 1, 1)
 days = st.integers(0, 40).map(lambda number: START + timedelta(number))
-MAKERS = (TimeSpan.day, TimeSpan.week_of, lambda day: TimeSpan.month(day.year, day.month), lambda day: TimeSpan(day, None), lambda day: TimeSpan(None, day))
+MAKERS = (TimeSpan.day, lambda day: TimeSpan.of('week', day), lambda day: TimeSpan.month(day.year, day.month), lambda day: TimeSpan(day, None), lambda day: TimeSpan(None, day))
 spans = st.sampled_from([make(START + timedelta(number)) for number in (0, 1, 2, 9, 20, 32) for make in MAKERS])
 moments = st.sampled_from([None, *(datetime(2024, 1, 1) + timedelta(hours=hours) for hours in (1, 2, 25, 30, 200, 900))])
 SPELLINGS = {'nate': ('Nate', 'nate', ' NATE '), 'zoe': ('Zoe',), 'home': ('residence', 'Residence'), 'job': ('employer', 'Employers'), '': ('', ' ')}
