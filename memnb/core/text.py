@@ -71,7 +71,7 @@ def sentences(text: str) -> list[str]:
     found: list[str] = []
     start = 0
     for gap in _BREAK.finditer(text):
-        if not _TITLE.search(text[start : gap.start()]):
+        if not _TITLE.search(text[max(start, gap.start() - 8) : gap.start()]):
             found.append(text[start : gap.end()].strip())
             start = gap.end()
     return [part for part in (*found, text[start:].strip()) if part]
