@@ -189,7 +189,7 @@ def _read_gaps(
             named.append(gap)
     return tuple(dict.fromkeys(named))
 
-
+# %% ../../nbs/2_memr3/01_tracker.ipynb #8c732b79
 @dataclass(frozen=True)
 class EvidenceGap:
     "The state (E, G) of the practical tracker (MemR3, section 3.3). Immutable: `update` returns the next one."
@@ -230,50 +230,3 @@ class EvidenceGap:
         told += [f'open: {gap.line}' for gap in self.gaps]
         told += [f'closed: {gap.line}' for gap in self.resolved]
         return '\n'.join(told)
-
-# %% ../../nbs/2_memr3/01_tracker.ipynb #8c732b79
-@dataclass(frozen=True)
-class EvidenceGap:
-    "The state (E, G) of the practical tracker (MemR3, section 3.3). Immutable: `update` returns the next one."
-
-    evidence: tuple[Bullet, ...] = ()
-    gaps: tuple[Gap, ...] = ()
-    resolved: tuple[Gap, ...] = ()  # gaps that were closed, oldest first
-
-    @property
-    def sources(self) -> tuple[str, ...]:
-        "The turn ids of the grounded evidence, each once, in the order of the bullets."
-        return tuple(
-            dict.fromkeys(
-                turn for bullet in self.evidence if bullet.grounded for turn in bullet.sources
-            )
-        )
-
-    def update(
-        self,
-        reply: TrackerReply,
-        seen: Mapping[str, Sequence[str]]
-        | Collection[str],  # ids of all snippets shown so far, with their turns where these differ
-        monotone: bool = True,  # keep grounded bullets and resolved gaps; False: the paper's replacement
-    ) -> EvidenceGap:
-        "Return the state after a reply (equation 10). A bullet that cites nothing shown is kept and flagged as ungrounded."
-        if not isinstance(seen, Mapping):
-            seen = {id: (id,) for id in seen}
-        new = tuple(_bullet(claim, seen) for claim in reply.evidence if claim.text.strip())
-        gaps = _read_gaps(reply.gaps, self.gaps + self.resolved, self.resolved if monotone else ())
-        resolved = tuple(gap for gap in self.resolved + self.gaps if gap not in gaps)
-        return EvidenceGap(_merge(self.evidence, new) if monotone else new, gaps, resolved)
-
-    def __str__(self) -> str:
-        lines = ['EVIDENCE']
-        for bullet in self.evidence:
-            origin = (
-                ', '.join(bullet.sources)
-                if bullet.grounded
-                else 'ungrounded: cites nothing retrieved'
-            )
-            lines.append(f'  {"known" if bullet.grounded else "claimed"}: {bullet.text} [{origin}]')
-        lines.append('GAPS')
-        lines += [f'  {gap.line} [open]' for gap in self.gaps]
-        lines += [f'  {gap.line} [closed]' for gap in self.resolved]
-        return '\n'.join(lines)
