@@ -140,8 +140,9 @@ class Gap:
 
 def _normal(text: str) -> str:
     "Return a text without case, punctuation and double blanks. Symbols and the letters of all scripts stay."
-    kept = (' ' if unicodedata.category(char)[0] in 'PZC' else char for char in text.lower())
-    return ' '.join(''.join(kept).split())
+    low = text.lower()
+    blanks = {ord(char): ' ' for char in set(low) if unicodedata.category(char)[0] in 'PZC'}
+    return ' '.join(low.translate(blanks).split())
 
 # %% ../../nbs/2_memr3/01_tracker.ipynb #0cca0b6c
 _AROUND = ' ()[]."\''  # marks that a model puts around an id
