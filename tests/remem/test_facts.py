@@ -9,9 +9,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from memnb.remem.graph import aggregate, FactTable, FIELDS, phrase_id
 from memnb.remem.facts import as_span, extent, Fact, OPERATORS, Window
-from memnb.core.text import tokenize
 from memnb.retrieval.bm25 import DuplicateSnippet, UnknownSnippet
-from memnb.core.conversation import Snippet
 from memnb.core.time import TimeSpan
 from memnb.core.loop import ToolError
 

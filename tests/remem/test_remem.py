@@ -11,12 +11,10 @@ from hypothesis import strategies as st
 from fakes import Buckets
 from memnb.core.roles import NO_INFORMATION
 from memnb.core.conversation import Session, Turn
-from memnb.remem.facts import Fact
 from memnb.remem.graph import GistGraph
 from memnb.remem.tools import GraphTools
 from memnb.retrieval.bm25 import LexicalIndex
 from memnb.core.models import OpenAILM, ScriptedLM
-from memnb.core.loop import ToolUse
 from memnb.core.models import RecordedLM
 from memnb.remem.loop import REMem, REMemS
 from memnb.remem.prompts import TimelineReply
