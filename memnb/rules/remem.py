@@ -24,7 +24,6 @@ from memnb.core.loop import (
 from ..core.roles import AnswerReply, NO_INFORMATION, rule
 from memnb.core.text import (
     content_words,
-    relevance,
     requirements,
     sentences,
     speakers_in,
