@@ -14,7 +14,7 @@ from ..core.retriever import Hit
 from ..core.roles import ANSWER, LM, ReplyError
 from ..core.trace import NoteStep, RouteStep, StateStep
 from .prompts import known_from, TRACK
-from .router import ACTIONS, Decision, forced, route, RouterLimits
+from .router import ACTIONS, Decision, forced, RouterLimits
 from .tracker import EvidenceGap, TrackerReply
 
 # %% auto #0
@@ -121,13 +121,9 @@ class MemR3(Loop):
 
     def _due(self, now: Progress, iteration: int) -> Decision | None:
         "Return what will happen whatever is proposed, the switches included; None where the proposal counts."
-        decision = forced(
-            iteration=iteration,
-            retrieved=now.retrieved,
-            reflect_streak=now.reflect_streak,
-            limits=self.limits,
-            released=self.released,
-        )
+        counts = {'retrieved': now.retrieved, 'reflect_streak': now.reflect_streak}
+        switches = {'limits': self.limits, 'released': self.released}
+        decision = forced(iteration=iteration, **counts, **switches)
         if decision and decision.action == 'reflect' and not self.may_reflect:
             return Decision('answer', f'{decision.reason}, and reflecting is switched off', True)
         if decision is None and self._allowed(now) == ('retrieve',):
@@ -149,36 +145,19 @@ class MemR3(Loop):
         )
         before, now.state = now.state, now.state.update(reply, now.seen, self.monotone)
         run.note(_state_step(iteration, before, now.state))
-        run.trace.gaps, run.trace.evidence = (
-            [gap.text for gap in now.state.gaps],
-            list(now.state.sources),
-        )
+        run.trace.gaps = [gap.text for gap in now.state.gaps]
+        run.trace.evidence = list(now.state.sources)
         return reply
 
     def decide(self, run: Run, now: Progress, proposed: str, iteration: int) -> Decision:
         "The router node: what is due, else the proposal; a proposal that is switched off becomes a retrieve."
         decision = self._due(now, iteration)
-        if decision is None and proposed not in self._allowed(now):
-            decision = Decision('retrieve', f'to {proposed} is switched off', True)
-        elif decision is None and proposed == 'answer' and not self.stop_early:
-            decision = Decision('answer', 'nothing is left to retrieve')
+        if decision is None and proposed in self._allowed(now):
+            decision = Decision(proposed, 'as proposed')
         elif decision is None:
-            decision = route(
-                proposed,
-                iteration=iteration,
-                retrieved=now.retrieved,
-                reflect_streak=now.reflect_streak,
-                limits=self.limits,
-                released=self.released,
-            )
-        run.note(
-            RouteStep(
-                iteration=iteration,
-                proposed=proposed,
-                action=decision.action,
-                reason=decision.reason,
-            )
-        )
+            decision = Decision('retrieve', f'to {proposed} is switched off', True)
+        told = {'action': decision.action, 'reason': decision.reason}
+        run.note(RouteStep(iteration=iteration, proposed=proposed, **told))
         return decision
 
     def reflect(self, run: Run, now: Progress, reply: TrackerReply, iteration: int) -> None:
@@ -191,18 +170,10 @@ class MemR3(Loop):
     def retrieve(self, run: Run, now: Progress, reply: TrackerReply, iteration: int) -> None:
         "The retrieve node (equation 5): search with q ⊕ Δq, everything shown before masked."
         gap = now.state.gaps[0].text if now.state.gaps else ''
-        now.last_query = (
-            reply.retrieval_query or gap
-        )  # forced without a query: the first gap stands in
+        now.last_query = reply.retrieval_query or gap  # without a query the first gap stands in
         query = f'{run.question} {now.last_query}'.strip() if self.refine else run.question
-        now.take(
-            run.search(
-                query,
-                self.chunks_per_iteration,
-                iteration + 1,
-                exclude=now.shown if self.mask else (),
-            )
-        )
+        shown = now.shown if self.mask else ()
+        now.take(run.search(query, self.chunks_per_iteration, iteration + 1, exclude=shown))
 
     def answer(self, run: Run, now: Progress, draft: str | None) -> None:
         "The answer node (equation 6): from the draft and the evidence. What the answer cites comes first in the trace's evidence."

@@ -9,7 +9,6 @@ import re
 import unicodedata
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import count
 from typing import Any, Literal
 
 from pydantic import BaseModel, field_validator, model_validator
@@ -141,18 +140,21 @@ class Gap:
 
 def _normal(text: str) -> str:
     "Return a text without case, punctuation and double blanks. Symbols and the letters of all scripts stay."
-    kept = (' ' if unicodedata.category(char)[0] in 'PZC' else char for char in text.lower())
-    return ' '.join(''.join(kept).split())
+    low = text.lower()
+    blanks = {ord(char): ' ' for char in set(low) if unicodedata.category(char)[0] in 'PZC'}
+    return ' '.join(low.translate(blanks).split())
 
 # %% ../../nbs/2_memr3/01_tracker.ipynb #0cca0b6c
+_AROUND = ' ()[]."\''  # marks that a model puts around an id
+
+
 def _bullet(claim: Claim, seen: Mapping[str, Sequence[str]]) -> Bullet:
     "Return the bullet of a claim: the turns behind the ids that it cites, as far as these were shown."
-    shown, turns = {id.lower(): id for id in seen}, {}
-    for text in claim.sources:
-        for name in [text] if text in seen else re.split('[,;]', text):
-            id = name if name in seen else shown.get(name.strip(' ()[]."\'').lower())
-            if id is not None:
-                turns.update(dict.fromkeys(seen[id] or (id,)))
+    shown = {id.strip(_AROUND).lower(): turns or (id,) for id, turns in seen.items()}
+    turns = {}
+    for cited in claim.sources:
+        for name in (cited, *re.split('[,;]', cited)):
+            turns |= dict.fromkeys(shown.get(name.strip(_AROUND).lower(), ()))
     return Bullet(text=' '.join(claim.text.split()), sources=list(turns), grounded=bool(turns))
 
 
@@ -160,58 +162,33 @@ def _merge(known: Sequence[Bullet], new: Sequence[Bullet]) -> tuple[Bullet, ...]
     "Return old and new bullets, each wording once, without the ungrounded ones that are not repeated."
     merged: dict[str, Bullet] = {}
     for bullet in (*known, *new):
-        key = _normal(bullet.text)
-        if key in merged:
-            old = merged[key]
-            sources = list(dict.fromkeys(old.sources + bullet.sources))
-            bullet = Bullet(
-                text=old.text, sources=sources, grounded=old.grounded or bullet.grounded
-            )
-        merged[key] = bullet
+        old = merged.setdefault(_normal(bullet.text), bullet)
+        turns = list(dict.fromkeys(old.sources + bullet.sources))
+        merged[_normal(bullet.text)] = Bullet(text=old.text, sources=turns, grounded=bool(turns))
     repeated = {_normal(bullet.text) for bullet in new}
     return tuple(bullet for key, bullet in merged.items() if bullet.grounded or key in repeated)
 
 # %% ../../nbs/2_memr3/01_tracker.ipynb #a7506afb
-_GAP_ID = re.compile(r'\W*(g\d+)\b(\s*[:.)\]–-]+\s*|\W*$)?', re.I)
+_GAP_ID = re.compile(r'\W*(g\d+)\b(?:\s*[:.)\]–-]+\s*|\W*$)', re.I)
 _NO_GAP = re.compile(r'(none|nothing|n a|no( \w+)? gaps?)?$')  # in normal form
-
-
-def _gap(text: str, known: Mapping[str, Gap], in_reply: Sequence[str] = ()) -> Gap | None:
-    "Return the gap that a text means, or None where it names none. `in_reply`: all gap ids in the reply."
-    match = _GAP_ID.match(text)
-    id = match[1].lower() if match else None
-    if id in known:
-        return known[id]
-    numbered = match is not None and match[2] is not None
-    words = (text[match.end() :] if numbered else text).strip()
-    if _NO_GAP.match(_normal(words)) or re.match(r'none\s*[,;:.–-]', words, re.I):
-        return None
-    for gap in known.values():
-        if _normal(gap.text) == _normal(words):
-            return gap
-    if numbered and in_reply.count(id) < 2:
-        return Gap(id, words)
-    return Gap(
-        next(
-            name
-            for name in (f'g{number}' for number in count(1))
-            if name not in {*known, *in_reply}
-        ),
-        words,
-    )
 
 
 def _read_gaps(
     texts: Sequence[str], before: Sequence[Gap], closed: Sequence[Gap]
 ) -> tuple[Gap, ...]:
-    "Return the gaps that a reply names, each under the id it had before, without those that stay closed."
-    known, named = {gap.id: gap for gap in before}, {}
-    in_reply = [match[1].lower() for match in map(_GAP_ID.match, texts) if match]
+    "Return the gaps that a reply names, by their words or by an id given out before, without those that stay closed."
+    given = {gap.id: gap for gap in before}
+    known, named = {_normal(gap.text): gap for gap in before}, []
     for text in texts:
-        gap = _gap(text, known, in_reply)
+        match = _GAP_ID.match(text)
+        words = (text[match.end() :] if match else text).strip()
+        gap = known.get(_normal(words)) or (given.get(match[1].lower()) if match else None)
+        is_none = _NO_GAP.match(_normal(words)) or re.match(r'none\s*[,;:.–-]', words, re.I)
+        if gap is None and not is_none:
+            gap = known[_normal(words)] = Gap(f'g{len(known) + 1}', words)
         if gap and gap not in closed:
-            known[gap.id] = named[gap.id] = gap
-    return tuple(named.values())
+            named.append(gap)
+    return tuple(dict.fromkeys(named))
 
 # %% ../../nbs/2_memr3/01_tracker.ipynb #8c732b79
 @dataclass(frozen=True)
@@ -247,15 +224,10 @@ class EvidenceGap:
         return EvidenceGap(_merge(self.evidence, new) if monotone else new, gaps, resolved)
 
     def __str__(self) -> str:
-        lines = ['EVIDENCE']
-        for bullet in self.evidence:
-            origin = (
-                ', '.join(bullet.sources)
-                if bullet.grounded
-                else 'ungrounded: cites nothing retrieved'
-            )
-            lines.append(f'  {"known" if bullet.grounded else "claimed"}: {bullet.text} [{origin}]')
-        lines.append('GAPS')
-        lines += [f'  {gap.line} [open]' for gap in self.gaps]
-        lines += [f'  {gap.line} [closed]' for gap in self.resolved]
-        return '\n'.join(lines)
+        told = [
+            f'{"known" if bullet.grounded else "ungrounded"}: {bullet.text} [{", ".join(bullet.sources)}]'
+            for bullet in self.evidence
+        ]
+        told += [f'open: {gap.line}' for gap in self.gaps]
+        told += [f'closed: {gap.line}' for gap in self.resolved]
+        return '\n'.join(told)

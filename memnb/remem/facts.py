@@ -34,8 +34,6 @@ def as_span(
     "Return a time in any written form as a span; `ToolError` for what is no date."
     if value is None or isinstance(value, TimeSpan):
         return value
-    if isinstance(value, date):
-        return TimeSpan.day(value)
     return day_of(str(value), name)
 
 
@@ -56,8 +54,8 @@ def _moment(value: datetime | date | str | None) -> datetime | None:
     if value is None or isinstance(value, datetime):
         return value
     try:
-        return parse_datetime(value.isoformat() if isinstance(value, date) else value)
-    except (TypeError, ValueError):
+        return parse_datetime(str(value))
+    except ValueError:
         raise ToolError(
             f"record_time: expected a moment such as '9 January 2024, 7:15 pm', got {value!r:.80}"
         ) from None
@@ -92,55 +90,32 @@ class Fact(Snippet):
         """Return a fact from its phrases and qualifiers; a point in time makes the other two superfluous.
 
         ValueError without one of the phrases, `ToolError` for a time that is none."""
-        parts = [
-            ' '.join(('' if part is None else str(part)).split())
-            for part in (subject, predicate, object)
-        ]
+        parts = [' '.join(str(part or '').split()) for part in (subject, predicate, object)]
         if not all(parts):
             raise ValueError(
                 f'a fact needs a subject, a predicate and an object, got {parts!r:.120}'
             )
         point = as_span(point_in_time, 'point_in_time')
-        start, end = (
-            point or as_span(start_time, 'start_time'),
-            point or as_span(end_time, 'end_time'),
-        )
+        start = point or as_span(start_time, 'start_time')
+        end = point or as_span(end_time, 'end_time')
         said = _moment(record_time)
-        sources = (
-            sources if isinstance(sources, str) else tuple(sources)
-        )  # a text: `Snippet` refuses it
+        turns = sources if isinstance(sources, str) else tuple(sources)  # `Snippet` refuses a text
         times = [span and span.isoformat() for span in (start, end)]
-        id = id or content_id(repr((parts, times, list(sources), str(said), session, position)))
-        return cls(
-            id,
-            ' '.join(parts),
-            sources,
-            extent(start, end),
-            None,
-            said,
-            session,
-            position,
-            *parts,
-            start,
-            end,
-        )
+        id = id or content_id(repr((parts, times, list(turns), str(said), session, position)))
+        origin = turns, extent(start, end), None, said, session, position
+        return cls(id, ' '.join(parts), *origin, *parts, start, end)
 
     @property
     def line(self) -> str:
         "The fact with its times, '(Alice, bought, 3 cows) [point_in_time: 15 January 2024]', or else its record time."
-        if self.start and self.start == self.end:
-            times = [f'point_in_time: {self.start}']
-        else:
-            times = [
-                f'{name}: {span}'
-                for name, span in (('start_time', self.start), ('end_time', self.end))
-                if span
-            ]
-        if not times and self.said:
-            times = [f'record_time: {format_moment(self.said)}']
-        return f'({self.subject}, {self.predicate}, {self.object})' + (
-            f' [{", ".join(times)}]' if times else ''
-        )
+        times = {'start_time': self.start, 'end_time': self.end}
+        if self.start == self.end:
+            times = {'point_in_time': self.start}
+        told = ', '.join(f'{name}: {span}' for name, span in times.items() if span)
+        if not told and self.said:
+            told = f'record_time: {format_moment(self.said)}'
+        fact = f'({self.subject}, {self.predicate}, {self.object})'
+        return f'{fact} [{told}]' if told else fact
 
 # %% ../../nbs/3_remem/01_facts.ipynb #11fcc67d
 def begin_and_end(item: Snippet) -> tuple[TimeSpan, TimeSpan] | None:
@@ -164,7 +139,6 @@ class Window:
     end_time: TimeSpan | None = None
     start_operator: str = 'ge'  # one of OPERATORS
     end_operator: str = 'le'
-    untimed: bool = False  # whether a fact without any time passes a filter
 
     def __post_init__(self):
         for name in ('start_time', 'end_time'):
@@ -184,7 +158,7 @@ class Window:
             return True
         sides = begin_and_end(item)
         if sides is None:
-            return self.untimed
+            return False
         began, ended = sides
         return (
             self.start_time is None or compare(began, self.start_operator, self.start_time)

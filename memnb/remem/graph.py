@@ -9,20 +9,18 @@ import hashlib
 import json
 import re
 import sys
-from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import date
-from numbers import Integral, Real
 from typing import Any
 
 from ..core.conversation import Conversation, Session
-from ..core.loop import Tool, ToolError
+from ..core.loop import check_names, Tool, ToolError
 from ..core.models import as_lm
 from ..core.retriever import Hit, Searchable
 from ..core.roles import LM, LMError, RuleLM, Usage
 from ..core.storage import SessionMemory
-from ..core.text import stems, tokenize
+from ..core.text import stems
 from ..core.time import TimeSpan
 from .facts import Fact, Gist, Window
 from .prompts import Extract, extract
@@ -42,23 +40,18 @@ def phrase_id(text: str) -> str:
     return ' '.join(text.casefold().split())
 
 
-def _phrases(fact: Fact) -> dict[str, str]:
-    "Return the keys of a fact's subject, predicate and object, by field."
-    return {field: phrase_id(getattr(fact, field)) for field in FIELDS}
-
-
 def _order_key(fact: Fact, ordering: str | None) -> tuple:
-    "Return the sort key of a fact for one of ORDERINGS, or for None (by id)."
-    start = (fact.start and fact.start.start or date.min).toordinal()
-    end = (fact.end and fact.end.end or date.max).toordinal()
+    "Return the sort key of a fact for one of ORDERINGS, or for None (by id). A missing side comes last."
+    start = fact.start and (fact.start.start or date.min)
+    end = fact.end and (fact.end.end or date.max)
     if ordering == 'asc':
-        return fact.start is None, start if fact.start else 0, fact.end is None, end, fact.id
+        return start or date.max, end or date.max, fact.id
     if ordering == 'desc':
-        return fact.end is None, -end, fact.id
+        return -(end or date.min).toordinal(), fact.id
     return (fact.id,)
 
 # %% ../../nbs/3_remem/03_graph.ipynb #cb31deb2
-def _discard(table: dict[str, set[str]], key: str, member: str) -> bool:
+def _discard(table: dict[Any, set[str]], key: Any, member: str) -> bool:
     "Remove a member from a table of sets; an empty set leaves the table. Return whether it was the last member."
     table[key].discard(member)
     if table[key]:
@@ -67,24 +60,13 @@ def _discard(table: dict[str, set[str]], key: str, member: str) -> bool:
     return True
 
 
-def _check_options(ordering: str | None, limit: int | None, offset: int) -> None:
-    "Raise `ToolError` for an ordering, limit or offset that `find` does not take."
-    if ordering is not None and ordering not in ORDERINGS:
-        raise ToolError(
-            f'ordering: expected one of {", ".join(ORDERINGS)}, or none, got {ordering!r:.80}'
-        )
-    for name, value, least in (('limit', 1 if limit is None else limit, 1), ('offset', offset, 0)):
-        if not isinstance(value, Integral) or isinstance(value, bool) or value < least:
-            raise ToolError(f'{name}: expected a whole number, {least} or more, got {value!r:.80}')
-
-
 def aggregate(facts: Iterable[Fact], how: str) -> int:
     "Return the number of facts, or of their different subjects or objects (one of AGGREGATIONS). `ToolError` for another."
     if how not in AGGREGATIONS:
         raise ToolError(f'aggregation: expected one of {", ".join(AGGREGATIONS)}, got {how!r:.80}')
     if how == 'count':
-        return sum(1 for fact in facts)
-    field = 'subject' if how == 'count_unique_subjects' else 'object'
+        return len(list(facts))
+    field = how.removeprefix('count_unique_').removesuffix('s')
     return len({phrase_id(getattr(fact, field)) for fact in facts})
 
 
@@ -93,72 +75,19 @@ class FactTable(SnippetStore):
 
     def __init__(self):
         super().__init__()
-        self._postings: dict[str, dict[str, set[str]]] = {
-            field: {} for field in FIELDS
-        }  # field -> phrase -> fact ids
-        self._words: dict[str, dict[str, set[str]]] = {
-            field: {} for field in FIELDS
-        }  # field -> word -> phrases
-
-    def _fresh(self, facts: Iterable[Fact]) -> list[Fact]:
-        facts = list(facts)
-        for fact in facts:
-            if not isinstance(fact, Fact) or not all(
-                getattr(fact, field).strip() for field in FIELDS
-            ):
-                raise TypeError(f'add: expected facts, made with Fact.of, got {fact!r:.80}')
-        return super()._fresh(facts)
+        self._postings: dict[tuple[str, str], set[str]] = {}  # (field, phrase) -> fact ids
 
     def _put(self, fact: Fact) -> None:
         super()._put(fact)
-        for field, phrase in _phrases(fact).items():
-            self._postings[field].setdefault(phrase, set()).add(fact.id)
-            for word in tokenize(phrase):
-                self._words[field].setdefault(word, set()).add(phrase)
+        for field in FIELDS:
+            key = field, phrase_id(getattr(fact, field))
+            self._postings.setdefault(key, set()).add(fact.id)
 
     def _drop(self, slot: int) -> None:
         fact = self._snippets[slot]
         super()._drop(slot)
-        for field, phrase in _phrases(fact).items():
-            if _discard(self._postings[field], phrase, fact.id):
-                for word in set(tokenize(phrase)):
-                    _discard(self._words[field], word, phrase)
-
-    @property
-    def phrases(self) -> dict[str, int]:
-        "All subjects and objects (keys, sorted), each with its number of facts."
-        subjects, objects = self._postings['subject'], self._postings['object']
-        return {
-            phrase: len(subjects.get(phrase, set()) | objects.get(phrase, set()))
-            for phrase in sorted({*subjects, *objects})
-        }
-
-    @property
-    def predicates(self) -> dict[str, int]:
-        "All predicates (keys, sorted), each with its number of facts."
-        return {phrase: len(facts) for phrase, facts in sorted(self._postings['predicate'].items())}
-
-    def display(self, phrase: str) -> str:
-        "Return how a phrase is written: the smallest of its spellings. `ToolError` if no fact has it."
-        key, spellings = phrase_id(phrase), set()
         for field in FIELDS:
-            spellings.update(getattr(self[id], field) for id in self._postings[field].get(key, ()))
-        if not spellings:
-            raise ToolError(f'no fact has the phrase {phrase!r:.80}')
-        return min(spellings)
-
-    def closest(
-        self, text: str, n: int = 5, fields: Collection[str] = ('subject', 'object')
-    ) -> list[str]:
-        "Return at most `n` phrases that share words with a text: most words first, then the shortest, then by alphabet."
-        shared = Counter()
-        for word in set(tokenize(text)):
-            phrases = set()
-            for field in fields:
-                phrases |= self._words[field].get(word, set())
-            shared.update(phrases)
-        ranked = sorted(shared, key=lambda phrase: (-shared[phrase], len(phrase), phrase))
-        return [self.display(phrase) for phrase in ranked[:n]]
+            _discard(self._postings, (field, phrase_id(getattr(fact, field))), fact.id)
 
     def find(
         self,
@@ -172,48 +101,40 @@ class FactTable(SnippetStore):
         offset: int = 0,  # how many of the first to leave out
     ) -> list[Fact]:
         "Return the facts that have these phrases and lie in the window. `ToolError` without any phrase or for a wrong option."
-        _check_options(ordering, limit, offset)
+        if ordering is not None and ordering not in ORDERINGS:
+            raise ToolError(
+                f'ordering: expected one of {", ".join(ORDERINGS)}, got {ordering!r:.80}'
+            )
+        if offset < 0 or limit is not None and limit < 1:
+            raise ToolError(
+                f'limit, offset: expected at least 1 and at least 0, got {limit} and {offset}'
+            )
         postings = []
         for field, phrase in zip(FIELDS, (subject, predicate, object)):
             if phrase and phrase.strip():
-                postings.append(self._postings[field].get(phrase_id(phrase), set()))
+                postings.append(self._postings.get((field, phrase_id(phrase)), set()))
         if not postings:
             raise ToolError(f'expected at least one of {", ".join(FIELDS)}')
         facts = [self[id] for id in set.intersection(*postings)]
-        if window:
-            facts = [fact for fact in facts if window.passes(fact)]
-        facts.sort(key=lambda fact: _order_key(fact, ordering))
+        facts = sorted(filter(window.passes, facts), key=lambda fact: _order_key(fact, ordering))
         return facts[offset:][:limit]
 
 # %% ../../nbs/3_remem/03_graph.ipynb #095edafd
-@dataclass
+@dataclass(frozen=True)
 class Chunk:
     "The ids of one session's gists and facts, and its phrases. Every gist is joined with every phrase."
 
     gists: tuple[str, ...]
     facts: tuple[str, ...]
     phrases: tuple[str, ...]  # keys, sorted
-    mentioned: dict[str, tuple[str, ...]] = field(
-        default_factory=dict
-    )  # gist -> phrases in its text; for `aligned`
 
     @classmethod
-    def of(cls, found: Extract, aligned: bool) -> Chunk:
+    def of(cls, found: Extract) -> Chunk:
         "The chunk of a session's extract."
-        phrases = set()
-        for fact in found.facts:
-            phrases |= {sys.intern(phrase_id(fact.subject)), sys.intern(phrase_id(fact.object))}
-        chunk = cls(
-            tuple(gist.id for gist in found.gists),
-            tuple(fact.id for fact in found.facts),
-            tuple(sorted(phrases)),
-        )
-        if aligned:
-            for gist in found.gists:
-                chunk.mentioned[gist.id] = tuple(
-                    phrase for phrase in chunk.phrases if mentions(gist, phrase)
-                )
-        return chunk
+        names = [name for fact in found.facts for name in (fact.subject, fact.object)]
+        gists, facts = ([item.id for item in items] for items in (found.gists, found.facts))
+        phrases = {sys.intern(phrase_id(name)) for name in names}
+        return cls(tuple(gists), tuple(facts), tuple(sorted(phrases)))
 
 
 def mentions(gist: Gist, phrase: str) -> bool:
@@ -226,33 +147,24 @@ def mentions(gist: Gist, phrase: str) -> bool:
     )
 
 # %% ../../nbs/3_remem/03_graph.ipynb #589175cb
-_VOTERS, _VOTE = (
-    100,
-    0.25,
-)  # how many facts vote for the gists of their turns in `search`, and the weight of a vote
+_VOTERS, _VOTE = 100, 0.25  # how many facts vote for the gists of their turns, and a vote's weight
 
 
 def _fact_in(one: Fact | Sequence[str] | Mapping[str, object], session: str) -> Fact:
-    "Return a fact, triple or dictionary as a fact of a session. An id made from the content is made again for the session."
-    if isinstance(one, Mapping):
-        one = Fact.of(**one)
-    elif not isinstance(one, Fact):
-        if not isinstance(one, Sequence) or isinstance(one, (str, bytes)) or len(one) != 3:
+    "Return a fact, a triple or the arguments of `Fact.of` as a fact of a session."
+    if isinstance(one, Fact):
+        return replace(one, session=session)
+    if not isinstance(one, Mapping):
+        if (
+            not isinstance(one, Sequence)
+            or isinstance(one, (str, bytes))
+            or len(one) != len(FIELDS)
+        ):
             raise ValueError(
                 f'a fact: expected (subject, predicate, object), a dictionary or a Fact, got {one!r:.100}'
             )
-        one = Fact.of(*one)
-    said = {
-        'start_time': one.start,
-        'end_time': one.end,
-        'record_time': one.said,
-        'sources': one.sources,
-        'position': one.position,
-    }
-    phrases = one.subject, one.predicate, one.object
-    by_content = one.id == Fact.of(*phrases, **said, session=one.session).id
-    id = Fact.of(*phrases, **said, session=session).id if by_content else one.id
-    return replace(one, session=session, id=id)
+        one = dict(zip(FIELDS, one))
+    return Fact.of(**one, session=session)
 
 
 class GistGraph(SessionMemory, Searchable):
@@ -270,35 +182,20 @@ class GistGraph(SessionMemory, Searchable):
         names: Iterable[str] = (),  # of speakers: left out of what is embedded
         synonymy: float
         | None = 0.8,  # the least cosine of two synonymous gists; None: no such edges
-        aligned: bool = False,  # True: a gist is joined only with the phrases that it mentions
         with_gists: bool = True,
         with_facts: bool = True,  # False: the ablations "w/o Gists" and "w/o Facts"
-        spread: bool = True,  # whether neighbours in a session share in a gist's lexical score
-        untimed: bool = False,  # whether a fact without any time passes a filter
     ):
         super().__init__()
-        if isinstance(names, str):
-            raise TypeError(f'names: expected a list of names, got the string {names!r:.80}')
-        is_number = isinstance(synonymy, Real) and not isinstance(synonymy, bool)
-        if synonymy is not None and not (is_number and -1 <= synonymy <= 1):
+        check_names(names)
+        if synonymy is not None and not -1 <= synonymy <= 1:
             raise ValueError(f'synonymy: expected a cosine or None, got {synonymy!r:.80}')
         self.lm = RuleLM() if lm is None else as_lm(lm)
-        self.names, self.synonymy, self.aligned = (
-            tuple(names),
-            None if synonymy is None else float(synonymy),
-            aligned,
-        )
-        self.with_gists, self.with_facts, self.spread, self.untimed = (
-            with_gists,
-            with_facts,
-            spread,
-            untimed,
-        )
-        self.gists = HybridIndex(embedder, names=self.names, spread=spread)
-        self.triples = HybridIndex(
-            embedder, names=self.names, spread=False
-        )  # the facts, to be searched
-        self.facts = FactTable()  # the same facts, to be looked up
+        self.names = tuple(names)
+        self.synonymy = None if synonymy is None else float(synonymy)
+        self.with_gists, self.with_facts = with_gists, with_facts
+        self.gists = HybridIndex(embedder, names=self.names)
+        self.triples = HybridIndex(embedder, names=self.names, spread=False)  # facts, to search
+        self.facts = FactTable()  # the same facts, to look up
         self.chunks: dict[str, Chunk] = {}  # by session
         self.synonyms: dict[str, dict[str, float]] = {}  # gist -> synonymous gist -> cosine
         self.chunks_of: dict[str, set[str]] = {}  # phrase -> sessions
@@ -341,9 +238,8 @@ class GistGraph(SessionMemory, Searchable):
     ) -> None:
         "Add ready-made facts as a session of their own; their order does not matter, and a duplicate is one fact."
         made = sorted({_fact_in(one, session) for one in facts}, key=lambda fact: fact.id)
-        digest = hashlib.sha256(
-            '\n'.join(map(repr, made)).encode('utf-8', 'surrogatepass')
-        ).hexdigest()
+        told = '\n'.join(map(repr, made)).encode('utf-8', 'surrogatepass')
+        digest = hashlib.sha256(told).hexdigest()
         self.keep(session, Extract((), tuple(made), ()), digest)
 
     # what a SessionMemory asks for
@@ -355,7 +251,7 @@ class GistGraph(SessionMemory, Searchable):
 
     def settings(self) -> dict:
         "Return the options that a file keeps beside the sessions."
-        names = ('synonymy', 'aligned', 'with_gists', 'with_facts', 'spread', 'untimed')
+        names = ('synonymy', 'with_gists', 'with_facts')
         return {'names': list(self.names), **{name: getattr(self, name) for name in names}}
 
     def extract(self, session: Session) -> tuple[Extract, dict[str, Usage]]:
@@ -391,24 +287,17 @@ class GistGraph(SessionMemory, Searchable):
                 )
             met.add(item.id)
 
-    def _index(self, found: Extract, vectors: Mapping[str, Any] | None) -> None:
-        "Put the nodes into the three indexes, all or none."
-        added = []
-        try:
-            for index, items in ((self.gists, found.gists), (self.triples, found.facts)):
-                index.add(items, vectors)
-                added.append((index, items))
-            self.facts.add(found.facts)
-        except BaseException:  # Ctrl-C too
-            for index, items in added:
-                index.remove([item.id for item in items])
-            raise
-
     def link(self, session_id: str, found: Extract, vectors: Mapping[str, Any] | None) -> None:
         "Algorithm 1 for one session: its nodes, its facts, its membership, and the synonymy of its gists with all gists."
-        chunk = Chunk.of(found, self.aligned)
         self._check(session_id, found)
-        self._index(found, vectors)
+        chunk = Chunk.of(found)
+        self.gists.add(found.gists, vectors)
+        try:
+            self.triples.add(found.facts, vectors)
+        except BaseException:  # Ctrl-C too
+            self.gists.remove(chunk.gists)
+            raise
+        self.facts.add(found.facts)
         self.chunks[session_id] = chunk
         for phrase in chunk.phrases:
             self.chunks_of.setdefault(phrase, set()).add(session_id)
@@ -435,54 +324,29 @@ class GistGraph(SessionMemory, Searchable):
         self.gists.remove(chunk.gists)
         self.triples.remove(chunk.facts)
         self.facts.remove(chunk.facts)
-        return {
-            'gists': len(chunk.gists),
-            'facts': len(chunk.facts),
-            'phrases': phrases,
-            'synonymy edges': edges,
-        }
+        gone = {'gists': len(chunk.gists), 'facts': len(chunk.facts), 'phrases': phrases}
+        return {**gone, 'synonymy edges': edges}
 
     # the edges
 
-    def gists_of(self, phrase: str) -> set[str]:
-        "Return the gists that a phrase is joined with: all of its chunks or, where aligned, those that mention it."
-        key, gists = phrase_id(phrase), set()
-        for session in self.chunks_of.get(key, ()):
-            chunk = self.chunks[session]
-            gists.update(
-                gist for gist in chunk.gists if not self.aligned or key in chunk.mentioned[gist]
-            )
-        return gists
-
     def phrases_of(self, gist: str) -> tuple[str, ...]:
         "Return the phrases that a gist is joined with, sorted."
-        chunk = self.chunks[self.gists[gist].session]
-        return chunk.mentioned[gist] if self.aligned else chunk.phrases
+        return self.chunks[self.gists[gist].session].phrases
 
     def facts_of(self, session_id: str | None) -> list[Fact]:
         "Return the facts of a session; none for an unknown one."
-        return (
-            [self.facts[id] for id in self.chunks[session_id].facts]
-            if session_id in self.chunks
-            else []
-        )
+        chunk = self.chunks.get(session_id)
+        return [self.facts[id] for id in chunk.facts] if chunk else []
 
     def counts(self) -> dict[str, int]:
         "Return the number of nodes and edges of each kind, as in table 22. Context edges are counted, not held."
-        context = 0
-        for chunk in self.chunks.values():
-            context += (
-                sum(map(len, chunk.mentioned.values()))
-                if self.aligned
-                else len(chunk.gists) * len(chunk.phrases)
-            )
-        synonymy = sum(map(len, self.synonyms.values())) // 2
+        chunks = self.chunks.values()
         return {
             'phrase nodes': len(self.chunks_of),
             'gist nodes': len(self.gists),
             'relation edges': len(self.facts),
-            'context edges': context,
-            'synonymy edges': synonymy,
+            'context edges': sum(len(chunk.gists) * len(chunk.phrases) for chunk in chunks),
+            'synonymy edges': sum(map(len, self.synonyms.values())) // 2,
         }
 
     def to_networkx(self) -> 'networkx.MultiGraph':
@@ -490,18 +354,17 @@ class GistGraph(SessionMemory, Searchable):
         import networkx
 
         net = networkx.MultiGraph()
-        for phrase in sorted(self.chunks_of):
-            net.add_node(('phrase', phrase), text=self.facts.display(phrase))
         for gist in self.gists:
             net.add_node(('gist', gist.id), text=gist.line)
         for fact in self.facts:
-            subject, object = phrase_id(fact.subject), phrase_id(fact.object)
+            ends = [('phrase', phrase_id(name)) for name in (fact.subject, fact.object)]
+            for node, text in zip(ends, (fact.subject, fact.object)):
+                net.add_node(node, text=text)
             net.add_edge(
-                ('phrase', subject),
-                ('phrase', object),
+                *ends,
                 key=fact.id,
                 kind='relation',
-                subject=subject,
+                subject=ends[0][1],
                 predicate=fact.predicate,
                 start=fact.start,
                 end=fact.end,
@@ -525,17 +388,12 @@ class GistGraph(SessionMemory, Searchable):
         during: TimeSpan | None = None,
     ) -> list[Hit]:
         "Return the best gists, helped by facts of the same turns; facts of sessions without gists stand for themselves."
-        bonus = self._votes(query) if len(self.gists) else None
-        hits = self.gists.search(query, k, exclude=exclude, during=during, bonus=bonus)
-        bare = {
-            session for session, chunk in self.chunks.items() if chunk.facts and not chunk.gists
-        }
-        if bare:
-            others = [fact.id for fact in self.facts if fact.session not in bare]
-            hits = [
-                *hits,
-                *self.triples.search(query, k, exclude=[*exclude, *others], during=during),
-            ]
+        votes = self._votes(query) if len(self.gists) else None
+        hits = self.gists.search(query, k, exclude=exclude, during=during, bonus=votes)
+        if not all(chunk.gists for chunk in self.chunks.values()):
+            others = [fact.id for fact in self.facts if self.chunks[fact.session].gists]
+            left_out = [*exclude, *others]
+            hits += self.triples.search(query, k, exclude=left_out, during=during)
         return sorted(hits, key=lambda hit: (-hit.score, hit.snippet.id))[:k]
 
     def _votes(self, query: str) -> dict[str, float]:

@@ -39,10 +39,7 @@ class _Meant(BaseModel):
     @model_validator(mode='before')
     @classmethod
     def _nested(cls, value: Any) -> Any:
-        if isinstance(value, dict) and 'function' in value:
-            call = {'function': value['function'], 'parameters': value.get('parameters', {})}
-            value = {'reasoning': value.get('reasoning', ''), 'call': call}
-        return value
+        return {'call': {'parameters': {}, **value}, **value} if 'function' in value else value
 
 
 def _choose(
@@ -154,18 +151,14 @@ class REMemS(REMem):
         self, memory: Any, lm: LM | Callable[[str], str] | None = None, *, timeline: bool = False
     ):
         super().__init__(memory, lm, max_steps=1, timeline=timeline)
-        self._retrieval()
-
-    def _retrieval(self) -> Tool:
-        "Return `semantic_retrieve`, else the first tool that needs only a query. ValueError without one."
-        tools = searches_of(self.tools())
-        if not tools:
+        if not searches_of(self.tools()):
             raise ValueError(
                 f'memory: expected a tool that needs a query and nothing else, got {[tool.name for tool in self.tools()]}'
             )
-        return next((tool for tool in tools if tool.name == 'semantic_retrieve'), tools[0])
 
     def steps(self, run: Run) -> None:
-        "Ask the question once."
-        tool, given = self._retrieval(), {'query': run.question}
+        "Ask the question once: by `semantic_retrieve`, else by the first tool that needs only a query."
+        searches = searches_of(self.tools())
+        tool = next((one for one in searches if one.name == 'semantic_retrieve'), searches[0])
+        given = {'query': run.question}
         self._synthesize(run, [ToolUse(tool.name, given, run.use(tool, given, 1))], '')

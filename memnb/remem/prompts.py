@@ -147,7 +147,7 @@ def _gist(border: OutputValidator, number: int, line: GistLine) -> Gist | None:
     origin = border.origin(border.sources(what, line.turns, text))
     if moment and not (origin['said'] and moment.date() == origin['said'].date()):
         border.notes.append(f'{what}: is stamped {moment}, but was said {origin["said"]}: {text}')
-    gist = Gist(f'{border.session.id}/g{number}', text, **origin)
+    gist = Gist(f'{border.session.id}/g{number}', text, position=number - 1, **origin)
     return replace(gist, time=event_time(gist))
 
 
@@ -158,15 +158,14 @@ def _times(
     found = {}
     for name in ('point_in_time', 'start_time', 'end_time'):
         text = (getattr(line, name) or '').strip()
-        span = read_time(text, said.date() if said else None) if text else None
-        if text and span is None:
+        found[name] = read_time(text, said and said.date()) if text else None
+        if text and found[name] is None:
             border.notes.append(f'{what}: {name} {text!r:.80} is no time: {words}')
-        found[name] = span
-    if found['point_in_time']:
-        start, end = bounds(found['point_in_time'])
+    point, start, end = found.values()
+    if point:
+        start, end = bounds(point)
     else:
-        start = bounds(found['start_time'])[0] or found['start_time']
-        end = bounds(found['end_time'])[1] or found['end_time']
+        start, end = bounds(start)[0] or start, bounds(end)[1] or end
     return {'start_time': start, 'end_time': end}
 
 
@@ -201,21 +200,16 @@ def extract(
     for role, wanted, make in ((GISTS, gists, _gist), (FACTS, facts, _fact)):
         if not wanted or not session.turns:
             continue
-        inputs = {'session': session, 'speakers': tuple(speakers)}
-        if role is FACTS:
-            inputs['gists'] = made['gists']
+        known = {'gists': made['gists']} if role is FACTS else {}
         try:
-            call = lm.call(role, **inputs)
+            call = lm.call(role, session=session, speakers=tuple(speakers), **known)
         except LMError as error:
             error.usage = sum(cost.values(), error.usage)
             raise
         cost[role.name] = call.usage
-        items = [
-            make(border, number, line)
-            for number, line in enumerate(getattr(call.reply, role.name), 1)
-        ]
+        lines = enumerate(getattr(call.reply, role.name), 1)
+        items = [make(border, number, line) for number, line in lines]
         made[role.name] = tuple(item for item in items if item is not None)
-    made['gists'] = tuple(replace(gist, position=place) for place, gist in enumerate(made['gists']))
     return Extract(**made, notes=tuple(border.notes)), cost
 
 # %% ../../nbs/3_remem/02_prompts.ipynb #6fe10733

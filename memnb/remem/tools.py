@@ -5,7 +5,7 @@
 # %% ../../nbs/3_remem/04_tools.ipynb #1a521f73
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
@@ -16,7 +16,7 @@ from ..core.loop import Observation, OUTPUT_ANSWER, Tool, ToolError
 from ..core.retriever import Hit
 from ..core.trace import count_of
 from .facts import Fact, Gist, Window
-from .graph import aggregate, FIELDS, GistGraph
+from .graph import aggregate, GistGraph
 from ..retrieval.bm25 import Index
 from ..retrieval.vectors import DenseIndex
 
@@ -27,17 +27,12 @@ __all__ = ['SHOWN', 'GraphTools']
 SHOWN = 10  # gists, and facts, that a tool shows (section 4.4)
 
 
-def _best(index: Index, query: str, keep: Callable[[Snippet], bool]) -> list[Hit]:
-    "Return the best SHOWN hits among those that `keep` lets through."
-    wanted = SHOWN
-    while True:
-        hits = index.search(query, wanted)
-        if isinstance(index, DenseIndex) and not any(hit.score for hit in hits):
-            return []  # no word of the query has a vector, so nothing is nearer than anything else
-        kept = [hit for hit in hits if keep(hit.snippet)]
-        if len(kept) >= SHOWN or len(hits) < wanted:
-            return kept[:SHOWN]
-        wanted *= 16
+def _best(index: Index, query: str, window: Window = Window()) -> list[Hit]:
+    "Return the best SHOWN hits within a window of time."
+    hits = index.search(query, len(index) or 1) if window else index.search(query, SHOWN)
+    if isinstance(index, DenseIndex) and not any(hit.score for hit in hits):
+        return []  # no word of the query has a vector, so nothing is nearer than anything else
+    return [hit for hit in hits if window.passes(hit.snippet)][:SHOWN]
 
 # %% ../../nbs/3_remem/04_tools.ipynb #73b33b11
 _Time = Annotated[str | None, "A date, month or year such as '1952-01-16', '1952-01' or '1952'"]
@@ -123,10 +118,8 @@ class GraphTools:
         gist = self._gist(gist_id)
         window = self._window(start_time, end_time, start_operator, end_operator)
         synonyms = self.graph.synonyms.get(gist.id, {})
-        near = [
-            Hit(self.graph.gists[id], synonyms[id])
-            for id in sorted(synonyms, key=lambda id: (-synonyms[id], id))
-        ]
+        near = [Hit(self.graph.gists[id], cosine) for id, cosine in synonyms.items()]
+        near.sort(key=lambda hit: (-hit.score, hit.snippet.id))
         near = [hit for hit in near if window.passes(hit.snippet)][:SHOWN]
         itself = [Hit(gist)] if window.passes(gist) else []
         return self._show(f'around {gist.id}', [*itself, *near], self._connected(gist, window))
@@ -160,15 +153,15 @@ class GraphTools:
             **given, window=window, ordering=ordering, limit=limit, offset=offset
         )
         hits = tuple(Hit(fact) for fact in facts)
-        why = '' if facts else self._why_none(window, offset, given)
+        note = count_of(len(facts), 'fact')
+        if not facts:
+            note += f': {self._why_none(window, given)}'
         if aggregation:
             number = aggregate(facts, aggregation)
-            note = f'{aggregation}: {number}, for {why}' if why else f'{aggregation}: {number}'
-            return _Shown(note, hits, value=number, last=self.last)
-        if not facts:
-            return _Shown(f'0 facts: {why}', last=self.last)
+            return _Shown(f'{aggregation}: {number}; {note}', hits, value=number, last=self.last)
         gists = self._gists_beside(facts, window)
-        note = f'{count_of(len(facts), "fact")} and {count_of(len(gists), "gist")}'
+        if gists:
+            note += f' and {count_of(len(gists), "gist")}'
         return _Shown(note, (*hits, *gists), last=self.last)
 
     def _show(self, what: str, gists: Sequence[Hit], facts: Sequence[Hit]) -> Observation:
@@ -180,107 +173,66 @@ class GraphTools:
         self, start_time: str | None, end_time: str | None, start_operator: str, end_operator: str
     ) -> Window:
         "Return the filter of a call; a blank time is none."
-        start, end = (
-            None if isinstance(time, str) and not time.strip() else time
-            for time in (start_time, end_time)
-        )
-        return Window(start, end, start_operator, end_operator, untimed=self.graph.untimed)
+        start, end = (time if time and time.strip() else None for time in (start_time, end_time))
+        return Window(start, end, start_operator, end_operator)
 
     def _nearest(self, kind: str, query: str, window: Window) -> Observation:
         "Return the best gists and facts in the window by one kind of index ('dense' or 'lexical'), or why there are none."
-        if not isinstance(query, str) or not query.strip():
-            raise ToolError(
-                f'query: expected some words, got {"a blank" if isinstance(query, str) else type(query).__name__}'
-            )
-        indexes = getattr(self.graph.gists, kind), getattr(self.graph.triples, kind)
-        gists, facts = (_best(index, query, window.passes) for index in indexes)
+        if not query.strip():
+            raise ToolError('query: expected some words, got a blank')
         what, why = _NOTES[kind]
-        if gists or facts:
-            return self._show(what, gists, facts)
-        if not any(len(index) for index in indexes):
-            why = 'the memory is empty'
-        elif window and any(_best(index, query, Window().passes) for index in indexes):
-            why = 'what there is lies outside these times'
-        return self._show(f'{what}: {why}', gists, facts)
+        indexes = self.graph.gists, self.graph.triples
+        gists, facts = (_best(getattr(index, kind), query, window) for index in indexes)
+        if not gists and not facts:
+            what += ': ' + ('nothing lies within these times' if window else why)
+        return self._show(what, gists, facts)
 
     def _gist(self, gist_id: str) -> Gist:
         "Return the gist with an id, or with a number in the last observation. `ToolError` where there is none."
-        wanted = gist_id.strip() if isinstance(gist_id, str) else gist_id
-        if isinstance(wanted, str) and wanted.isdecimal():
-            numbers = {
-                str(number): one for number, one in enumerate(self.last, 1) if isinstance(one, Gist)
-            }
-            if wanted in numbers:
-                return numbers[wanted]
-            there = f'the gists there are {", ".join(numbers)}' if numbers else 'it showed no gist'
-            raise ToolError(
-                f'gist_id: the last observation has no gist number {wanted:.20}; {there}'
-            )
-        if not isinstance(wanted, str) or wanted not in self.graph.gists:
-            raise ToolError(
-                f'gist_id: there is no gist {wanted!r:.60}; give the id of one that was shown, or its number there'
-            )
-        return self.graph.gists[wanted]
+        wanted = gist_id.strip()
+        if wanted in self.graph.gists:
+            return self.graph.gists[wanted]
+        shown = enumerate(self.last, 1)
+        gists = {str(number): one for number, one in shown if isinstance(one, Gist)}
+        if wanted in gists:
+            return gists[wanted]
+        raise ToolError(
+            f'gist_id: expected the id of a gist or its number in the last observation '
+            f'({", ".join(gists) or "it showed no gist"}), got {wanted!r:.60}'
+        )
 
     def _connected(self, gist: Gist, window: Window) -> list[Hit]:
-        "Return the facts of the gist's turns, then those of its phrases by their cosine with the gist; SHOWN at most."
-        facts = self.graph.facts
-        same = [
-            fact
-            for fact in self.graph.facts_of(gist.session)
-            if set(fact.sources) & set(gist.sources) and window.passes(fact)
-        ]
-        joined = {}
+        "Return the facts that have one of the gist's phrases, those of its turns first, by cosine; SHOWN at most."
+        facts, hits, turns = {}, [], set(gist.sources)
         for phrase in self.graph.phrases_of(gist.id):
-            for fact in facts.find(subject=phrase, window=window) + facts.find(
-                object=phrase, window=window
-            ):
-                joined[fact.id] = fact
-        rest = [joined[id] for id in sorted(joined.keys() - {fact.id for fact in same})]
-        rows = np.array([self.graph.triples.dense.vector(fact.id) for fact in rest], float)
+            for field in ('subject', 'object'):
+                for fact in self.graph.facts.find(**{field: phrase}, window=window):
+                    facts[fact.id] = fact
         vector = self.graph.gists.dense.vector(gist.id).astype(float)
-        cosines = np.einsum(
-            'ij,j->i', rows.reshape(-1, len(vector)), vector
-        ).tolist()  # each a sum of its own
-        others = sorted(map(Hit, rest, cosines), key=lambda hit: -hit.score)
-        return [*map(Hit, same), *others][:SHOWN]
+        for fact in facts.values():
+            own = self.graph.triples.dense.vector(fact.id).astype(float)
+            hits.append(Hit(fact, float(np.einsum('i,i->', own, vector))))
+        hits.sort(
+            key=lambda hit: (turns.isdisjoint(hit.snippet.sources), -hit.score, hit.snippet.id)
+        )
+        return hits[:SHOWN]
 
     def _gists_beside(self, facts: Sequence[Fact], window: Window) -> list[Hit]:
         "Return the gists of the same turns as the first facts; SHOWN at most."
-        gists = {}
-        for fact in facts[:SHOWN]:
-            for turn in fact.sources:
-                gists.update(dict.fromkeys(sorted(self.graph.by_turn.get(turn, ()))))
-        hits = [Hit(self.graph.gists[id]) for id in gists]
+        turns = [turn for fact in facts[:SHOWN] for turn in fact.sources]
+        ids = dict.fromkeys(id for turn in turns for id in sorted(self.graph.by_turn.get(turn, ())))
+        hits = [Hit(self.graph.gists[id]) for id in ids]
         return [hit for hit in hits if window.passes(hit.snippet)][:SHOWN]
 
-    def _why_none(self, window: Window, offset: int, given: Mapping[str, str | None]) -> str:
+    def _why_none(self, window: Window, given: Mapping[str, str | None]) -> str:
         "Return which phrase no fact has, and what comes near; else what has left none of the facts."
         find = self.graph.facts.find
-        for name, phrase in given.items():
-            if phrase and phrase.strip() and not find(**{name: phrase}, limit=1):
-                return f'no fact has the {name} {phrase!r:.60}{self._near(name, phrase)}'
-        inside, every = find(**given, window=window), find(**given)
-        if inside:
-            return f'offset {offset} leaves out all {len(inside)} of them'
+        for field, phrase in given.items():
+            if phrase and phrase.strip() and not find(**{field: phrase}):
+                near = _best(self.graph.triples, phrase)
+                names = list(dict.fromkeys(getattr(hit.snippet, field) for hit in near))
+                return f'none has the {field} {phrase!r:.60}; near it: {", ".join(names[:5])}'
+        there = len(find(**given))
         return (
-            f'none within these times, {len(every)} at other times'
-            if every
-            else 'each phrase is known, but no fact has all of them'
+            f'{there} lie outside these times or the offset' if there else 'none has all of these'
         )
-
-    def _near(self, name: str, phrase: str) -> str:
-        "Return what may be meant by an unknown phrase: another field, the same words, or the same meaning."
-        facts = self.graph.facts
-        others = [
-            field for field in FIELDS if field != name and facts.find(**{field: phrase}, limit=1)
-        ]
-        if others:
-            return f', but it is the {" and the ".join(others)} of some'
-        near = facts.closest(
-            phrase, fields=('predicate',) if name == 'predicate' else ('subject', 'object')
-        )
-        if not near:
-            hits = _best(self.graph.triples.dense, phrase, Window().passes)
-            near = list(dict.fromkeys(getattr(hit.snippet, name) for hit in hits))
-        return f'; near it: {", ".join(near[:5])}' if near else ''

@@ -11,32 +11,19 @@ from dataclasses import dataclass
 from datetime import date
 from functools import lru_cache
 
-from ..core.conversation import Session, Snippet, Turn
-from memnb.rules.text import (
-    ADVERB,
-    AUXILIARIES,
-    BE,
-    extract_answer,
-    HAVE,
-    is_participle,
-    is_past,
-    NO_VERBS,
-    third_person,
-)
+from ..core.conversation import Session, Turn
 from memnb.core.loop import (
-    ToolCall,
     Observation,
     searches_of,
     seen_lines,
     Tool,
-    untried_calls,
+    ToolCall,
     ToolUse,
+    untried_calls,
 )
 from ..core.roles import AnswerReply, NO_INFORMATION, rule
 from memnb.core.text import (
     content_words,
-    relevance,
-    Requirement,
     requirements,
     sentences,
     speakers_in,
@@ -46,24 +33,36 @@ from memnb.core.text import (
 from ..core.time import bounds, find_times, parse_date, phrase, TimeSpan
 from ..remem.facts import Fact, Gist
 from ..remem.prompts import FactLine, FactsReply, GistLine, GistsReply, TimelineReply
+from memnb.rules.text import (
+    ADVERB,
+    AUXILIARIES,
+    DO,
+    extract_answer,
+    MODALS,
+    NO_VERBS,
+    PASTS,
+    third_person,
+)
 
 # %% auto #0
-__all__ = ['units', 'narrated', 'day_said', 'retold', 'gists_rule', 'clauses', 'facts_rule', 'Event', 'Asked', 'read_question',
+__all__ = ['units', 'narrated', 'day_said', 'retold', 'gists_rule', 'clauses', 'facts_rule', 'Asked', 'read_question',
            'next_call']
 
 # %% ../../nbs/9_rules/02_remem.ipynb #48b41022
 def units(turn: Turn, names: tuple[str, ...] = ()) -> list[str]:
     "Return the sentences of a turn; one with fewer than three words of content goes with the next, the last with the one before."
-    held, kept = [], []
+    kept, held, words = [], [], frozenset()
     for sentence in sentences(turn.text):
         held.append(sentence)
-        if len(content_words(' '.join(held), names)) > 2:
+        words |= content_words(sentence, names)
+        if len(words) > 2:
             kept.append(' '.join(held))
-            held = []
-    if held and kept:
-        kept[-1] += ' ' + ' '.join(held)
-    elif content_words(' '.join(held), names):
-        kept.append(' '.join(held))
+            held, words = [], frozenset()
+    rest = ' '.join(held)
+    if rest and kept:
+        kept[-1] += ' ' + rest
+    elif words:
+        kept.append(rest)
     return kept
 
 
@@ -76,11 +75,8 @@ def narrated(text: str, speaker: str, others: Collection[str]) -> str:
     told = third_person(text, speaker, others)
     if all(map(_is_question, sentences(text))):
         return f'{speaker} asks: {told}'
-    return (
-        told
-        if re.search(rf'(?<!\w){re.escape(speaker)}(?!\w)', told)
-        else f'{speaker} says: {told}'
-    )
+    named = re.search(rf'(?<!\w){re.escape(speaker)}(?!\w)', told)
+    return told if named else f'{speaker} says: {told}'
 
 
 def day_said(turn: Turn, session: Session) -> date | None:
@@ -91,177 +87,111 @@ def day_said(turn: Turn, session: Session) -> date | None:
 
 def retold(turn: Turn, session: Session, names: tuple[str, ...]) -> list[str]:
     "Return the gists of a turn: its units in the third person with dates in brackets, and its picture."
-    others, day = names, day_said(turn, session)
-    texts = [with_dates(narrated(unit, turn.speaker, others), day) for unit in units(turn, names)]
+    day = day_said(turn, session)
+    texts = [with_dates(narrated(unit, turn.speaker, names), day) for unit in units(turn, names)]
     return texts + ([f'{turn.speaker} shares {turn.caption}.'] if turn.caption else [])
+
+
+def _names(session: Session, speakers: Sequence[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys((*speakers, *session.speakers)))
 
 
 @rule('gists')
 def gists_rule(session: Session, speakers: Sequence[str] = ()) -> GistsReply:
     "Answer the role of gists: the units of each turn in the third person, with dates in brackets."
-    names = tuple(dict.fromkeys((*speakers, *session.speakers)))
-    return GistsReply(
-        gists=[
-            GistLine(text=text, turns=[turn.id])
-            for turn in session.turns
-            for text in retold(turn, session, names)
-        ]
-    )
+    lines = []
+    for turn in session.turns:
+        for text in retold(turn, session, _names(session, speakers)):
+            lines.append(GistLine(text=text, turns=[turn.id]))
+    return GistsReply(gists=lines)
 
 # %% ../../nbs/9_rules/02_remem.ipynb #41545262
-_PRESENTS = frozenset(
-    '''
+_PRESENTS = '''
     says thinks wants needs loves likes lives works makes takes goes comes gets knows keeps feels
     looks seems plays runs helps means gives calls tells brings owns sells teaches eats sleeps
     drinks sings swims reads writes leaves starts begins stands sits lies costs turns belongs
     hates enjoys hopes plans studies learns moves wears grows shows stays
 '''.split()
-)
-_PRONOUNS = frozenset(
+_PREPOSITIONS = 'in on at by for from with during after before over under of to since until about as like without'.split()
+_UNREAL = 'if unless whether maybe perhaps what wish'.split()  # what follows is not claimed
+
+
+def _any(words: Collection[str]) -> str:
+    "Return the pattern of any of these words."
+    return rf'(?:{"|".join(sorted(words))})\b'
+
+
+_PRONOUN = _any(
     '''
     it he she they this that there these those who what which we you i one something nothing
     anything everything somebody someone everybody everyone nobody here how when where why let
-    and or but if as because though such so not no yes oh well thanks him her them us just maybe
+    if as because though such so not no yes oh well thanks him her them us just maybe
 '''.split()
 )
-_PREPOSITIONS = frozenset(
-    'in on at by for from with during after before over under of to since until about as like without'.split()
-)
-_ARTICLES = frozenset(
-    'the a an my your his her its our their this that some any every each no very'.split()
-)
-_PARTICLES = frozenset(
+_ARTICLE = _any('the a an my your his her its our their some any every each all'.split())
+_AUXILIARY = rf"(?:(?:{'|'.join(sorted(AUXILIARIES))}|ca|wo)(?:n['’]t)?\b)"
+_VERB = rf'(?:{_AUXILIARY}|{_any(PASTS)}|{_any(_PRESENTS)}|[a-z]{{2,}}(?<!e)ed\b)'
+
+
+def _subject(people: str) -> str:
+    "Return the pattern of a subject: a person before any verb, another noun before a verb that is known, or a pronoun."
+    person = rf'(?:[A-Z]\w+ and )?{people}(?: and (?:{people}|others))?(?= +(?!{_any(NO_VERBS)})[a-z]{{2}})'
+    words = rf"(?:{_ARTICLE}|[A-Z][\w’'.-]*)(?: (?!{_PRONOUN}|or\b|but\b)[\w’'.-]+){{0,5}}?"
+    noun = rf'(?!{people} |And |Now |Then |(?i:{_PRONOUN}|{_any(_PREPOSITIONS)})){words}(?= +(?:{ADVERB} +)*{_VERB})'
+    before = ''.join(rf'(?<!\b(?i:{word}) )' for word in (*_UNREAL, *_PREPOSITIONS))
+    pronoun = rf'(?P<pronoun>(?i:{_PRONOUN})(?= +{_VERB}))'
+    return rf"{before}(?<![\w’'.-])(?:{pronoun}|(?P<subject>{person}|{noun}))"
+
+# %% ../../nbs/9_rules/02_remem.ipynb #d402be15
+_PARTICLE = _any(
     '''
     up off out down away back over through into onto to in on at with for from about of like as by
     around along across after toward towards
 '''.split()
 )
-
-
-def _is_verb(word: str) -> bool:
-    "Return whether a word in small letters is surely a verb."
-    low = word.rstrip(',').replace('’', "'")
-    stem = low.removesuffix("n't")
-    return low.islower() and (
-        stem in AUXILIARIES or stem in ('ca', 'wo') or is_past(low) or low in _PRESENTS
-    )
-
-
-def _whole(words: list[str]) -> str | None:
-    "Return a subject without what leads up to it; None for a pronoun, or where the words are no subject."
-    nouns = [
-        place
-        for place, word in enumerate(words)
-        if place and (word.lower() in _ARTICLES or word[0].isupper())
-    ]
-    if words and words[0].lower() in _PREPOSITIONS:
-        words = (
-            words[nouns[-1] :] if nouns else []
-        )  # `By morning the store room` is about the store room
-    while len(words) > 1 and re.fullmatch(ADVERB, words[-1]):
-        words = words[:-1]
-    ends = {re.split(r"['’,.!]", word.lower())[0] for word in words[:1] + words[-1:]}
-    nested = {'that', 'which', 'who', 'whom', 'how', 'when'} & {*words}
-    return (
-        None if not words or ends & _PRONOUNS or nested or _is_verb(words[0]) else ' '.join(words)
-    )
-
-
-def _subject(piece: str, names: Collection[str]) -> tuple[str, list[str]] | None:
-    "Return the subject of a piece and the words behind it."
-    words = piece.split()
-    for place, word in enumerate(words[:7]):
-        before = words[place - 1] if place else ''
-        request = place == 2 and words[0].lower() not in NO_VERBS  # `wish Zofia luck`
-        named = (
-            before in (*names, 'others')
-            and re.match('[a-z]{2}', word)
-            and word not in NO_VERBS
-            and not request
-        )
-        noun_due = before.lower() in _ARTICLES | _PREPOSITIONS or before.endswith(("'s", '’s'))
-        if place and (named or _is_verb(word) and not noun_due):
-            alone = before in names and words[place - 2 : place - 1] != ['and']
-            subject = before if alone else _whole(words[:place])
-            return (subject, words[place:]) if subject else None
-        if word.endswith((',', '"')):
-            return None
-    return None
-
-# %% ../../nbs/9_rules/02_remem.ipynb #d402be15
-_LONGEST = 12  # words of a phrase; more is no phrase
+_PARTICIPLE = rf'(?:{_any(PASTS)}|(?:done|gone|seen|worn)\b|[a-z]{{2,}}(?:ed|ing|en|wn)\b)'
+_LEAD = rf'(?:(?:{_AUXILIARY}|not|be|been|being|{ADVERB}) +)*'
+_MODAL = rf"(?:(?:{_any(MODALS | DO)}|ca|wo)(?:n['’]t)?|(?:going|used|has|have|had) to)"
+_PREDICATES = (
+    r'(?:is|are|was|were) +the \S+ of\b',  # an office
+    rf'{_LEAD}{_MODAL}(?: +(?:not|{ADVERB}))* +(?!{_AUXILIARY}|be\b|{_any(NO_VERBS)})[a-z]+',
+    _LEAD + _PARTICIPLE,
+    r'[\w’-]+',
+)
+_PREDICATE = rf'(?:{ADVERB} +)*(?:{"|".join(_PREDICATES)})(?: +{_PARTICLE}(?= +\w))?'
+_SUBORDINATE = _any('but because although though while which'.split())
+_LONGEST = 12  # words of an object; more is no phrase
 _ENDS = re.compile(
     r"^(?:\W|(?:just|also|actually|really|then)\s)+|[\s.,;:!?–—\[(]+$|\s+(?:on|in|at|since|from|until|for|by|the|and|but)$",
     re.I,
 )
 
 
-def _predicate_length(words: Sequence[str]) -> int:
-    "Return how many words behind a subject are its predicate."
-    last = ''
-    for place, word in enumerate(words):
-        low, behind = word.lower().replace('’', "'").removesuffix("n't"), words[place + 1 :]
-        if low in AUXILIARIES or low in ('been', 'being', 'ca', 'wo') or low == 'to' and last:
-            last = low
-        elif low in ('going', 'used') and behind[:1] == ['to']:
-            last = low
-        elif low != 'not' and not re.fullmatch(ADVERB, low):
-            break
-    else:
-        return len(words)
-    if last in BE and low == 'the' and behind[1:2] == ['of'] and behind[2:]:
-        return place + 3  # an office
-    particle = behind[:1] and behind[0] in _PARTICLES
-    if last in HAVE:
-        verb = is_participle(low)
-    elif last in BE | {'been', 'being'}:
-        verb = low.endswith('ing') or is_participle(low) and particle
-    else:
-        verb = not last or low.isalpha() and low not in NO_VERBS
-    return place + (1 + bool(particle and behind[1:]) if verb else 0)
-
-
 def _phrase(text: str) -> str:
-    "Return a phrase without the marks and dangling words at its ends; a long one ends at its first comma or subordinate clause."
-    for border in ('$', r',\s', r'\s(?:that|who|which|because|when|while|if|so|and)\s'):
-        if border == '$' or len(text.split()) > _LONGEST:
-            text = re.split(border, text, maxsplit=1)[0]
-        while (trimmed := _ENDS.sub('', ' '.join(text.split()))) != text:
-            text = trimmed
+    "Return a phrase with single blanks, without marks and dangling words at its ends."
+    while (trimmed := _ENDS.sub('', ' '.join(text.split()))) != text:
+        text = trimmed
     return text
 
 
-def _split(words: list[str]) -> tuple[str, str] | None:
-    "Return predicate and object; where nothing follows the verb, the last word is the object."
-    count = _predicate_length(words)
-    if count < len(words) and words[:count] and words[count - 1].endswith(','):
-        return None
-    verb, thing = words[:count], _phrase(' '.join(words[count:]))
-    if not thing and len(verb) > 1:
-        verb, thing = verb[:-1], _phrase(verb[-1])
-    predicate = ' '.join(verb).strip('.,!;: ')
-    return (
-        (predicate, thing)
-        if re.search(r'\w', predicate) and thing and thing not in _PREPOSITIONS
-        else None
+@lru_cache(maxsize=64)
+def _clause(names: tuple[str, ...]) -> re.Pattern:
+    "Return the pattern of a clause: a subject, or `and` where it goes on; a predicate; and an object up to the next clause."
+    people = '(?:' + '|'.join(map(re.escape, names)) + ')' if names else '(?!)'
+    begins = (
+        rf'(?:and|or|then) (?:then )?(?:{_VERB}|{_PRONOUN}|{people})|(?<=, )(?:{people}|{_PRONOUN})'
+    )
+    stop = rf'(?:[–—(…-]|(?<=[;:…] )|\.\.\.|{_SUBORDINATE}|{begins})'
+    words = rf'(?:(?!{stop})\S+(?: +|$)){{1,{_LONGEST}}}'
+    return re.compile(
+        rf'(?:{_subject(people)} +|\b(?:and|but|then) (?={_VERB}))'
+        rf'(?P<predicate>{_PREDICATE}) +(?P<object>{words})(?={stop}|$)'
     )
 
 # %% ../../nbs/9_rules/02_remem.ipynb #75b78d60
 _ANY_DAY = date(2000, 1, 1)
-_CUT = re.compile(
-    r"\s*(?:[;:–—]|\.\.\.|…)\s*|\s+-\s+|,?\s+(?:and(?!\s+others\b)|or|but|because|although|though|while|which)(?:\s+(?:then|now|also|still))?\s+"
-    r"|,\s+(?:so\s+|then\s+)?",
-    re.I,
-)
-_FROM_NOUN = re.compile(r'\w\s+from\s+(?:the\s+)?$', re.I)
-_LEAD = re.compile(r"(?:\b(?:on|in|at|during|by|over|for|around|about)\s+)?(?:\bthe\s+)?$", re.I)
-_OPENING = re.compile(
-    r'^(?:\W|(?:and|but|so|well|oh|yes|yeah|anyway|also|honestly|actually|then|now)\b)+', re.I
-)
-_UNREAL = re.compile(
-    r"\W*(?:(?:and|but|or|so|as|even|only)\s+)*(?:(?:if|unless|whether|maybe|perhaps)\b|(?:what|all)\s+(?-i:[A-Z]))",
-    re.I,
-)
+_OF_NOUN = re.compile(r'\w (?:from|of) (?:the )?$', re.I)
+_TIME_LEAD = re.compile(r'(?:\b(?:on|in|at|during|by|over|for|around|about) )?(?:\bthe )?$', re.I)
 
 
 @lru_cache(maxsize=20_000)
@@ -271,76 +201,50 @@ def _times(text: str, day: date | None) -> tuple[tuple[int, int, TimeSpan], ...]
     return found if day else tuple(one for one in found if parse_date(text[one[0] : one[1]]))
 
 
-def _without_time(piece: str, day: date | None) -> tuple[str, TimeSpan | None]:
-    "Return a piece without the words of its times, and the first of these. Words that belong to a noun stay."
-    times = [one for one in _times(piece, day) if not _FROM_NOUN.search(piece[: one[0]])]
-    for start, end, _ in reversed(times):
-        before, behind = _LEAD.sub('', piece[:start]), re.match(r"\s+([\w’']+)", piece[end:])
-        loose = not behind or behind[1].lower() in NO_VERBS | _PRONOUNS or not before.strip()
-        if loose and not before.endswith(' of '):
-            piece = before + piece[end:]
-    return _OPENING.sub('', piece), times[0][2] if times else None
+def _blank_times(text: str, day: date | None) -> tuple[str, list[tuple[int, TimeSpan]]]:
+    "Return a text with blanks for its times, and where these stood. A time that belongs to a noun stays."
+    spans, at = [], 0
+    for start, end, span in _times(text, day):
+        before = text[max(at, start - 20) : start]
+        if not _OF_NOUN.search(before):
+            start -= len(_TIME_LEAD.search(before)[0])
+            text = text[:start] + ' ' * (end - start) + text[end:]
+            spans.append((start, span))
+            at = end
+    return text, spans
 
 
-def _pieces(sentence: str, names: Collection[str]) -> Iterator[str]:
-    "Yield a sentence cut where a new clause begins: before a subject with its verb, before a pronoun, or before a verb."
-    start = 0
-    for gap in _CUT.finditer(sentence):
-        before, behind = (
-            sentence[start : gap.start()].split(),
-            sentence[gap.end() : gap.end() + 200],
-        )
-        told = any(map(_is_verb, before)) or before[:1] and before[0] in names
-        if not before or not behind or not told and re.match(r',?\s+(?:and|or)\b', gap[0]):
-            continue  # `Gerald and Zofia bake`
-        first = behind.split()[0]
-        pronoun = re.match(r"(?:it|he|she|they|that|this|there)['’\s]", behind, re.I)
-        verb = told and _is_verb(first) and not (gap[0].strip() == ',' and first.endswith('ed'))
-        if verb or pronoun or _subject(behind, names):
-            yield sentence[start : gap.start()]
-            start = gap.end()
-    yield sentence[start:]
-
-
-def _clauses_of(sentence: str, names: Collection[str], day: date | None) -> Iterator[FactLine]:
-    "Yield the clauses of a sentence in the third person; a piece that begins with a verb has the subject of the one before."
-    subject = ahead = None
-    for whole in _pieces(sentence, names):
-        if _UNREAL.match(whole):
-            subject = None
-            continue
-        piece, span = _without_time(whole, day)
-        span, ahead = (
-            span or ahead,
-            (None if piece else span),
-        )  # `Last Friday,` belongs to what comes next
-        found = _subject(piece, names)
-        if not found and subject and piece and _is_verb(piece.split()[0]):
-            found = subject, piece.split()
-        parts = found and _split(found[1])
-        subject = found and found[0]
-        if parts and max(len(part.split()) for part in (subject, *parts)) <= _LONGEST:
-            start, end = (side and phrase(side) for side in bounds(span))
-            times = (
-                {'point_in_time': start} if start == end else {'start_time': start, 'end_time': end}
-            )
-            yield FactLine(subject=subject, predicate=parts[0], object=parts[1], **times)
+def _clauses_of(sentence: str, names: tuple[str, ...], day: date | None) -> Iterator[FactLine]:
+    "Yield the clauses of a sentence in the third person, each with the first time since the clause before."
+    text, spans = _blank_times(sentence, day)
+    subject, at = None, 0
+    for found in _clause(names).finditer(text):
+        if found['subject'] or found['pronoun']:
+            subject = found['subject'] and ' '.join(found['subject'].split())
+        times = [span for start, span in spans if at <= start < found.end()]
+        start, end = (side and phrase(side) for side in bounds(times[0] if times else None))
+        qualifiers = {'start_time': start, 'end_time': end}
+        if start == end:
+            qualifiers = {'point_in_time': start}
+        predicate, thing = ' '.join(found['predicate'].split()), _phrase(found['object'])
+        if subject and thing:
+            yield FactLine(subject=subject, predicate=predicate, object=thing, **qualifiers)
+        at = found.end()
 
 
 def clauses(
-    text: str,
+    text: str,  # what was said
     speaker: str,
-    day: date | None = None,  # when it was said; None: only full dates are read
-    others: Collection[str] = (),  # who listens
+    day: date | None = None,  # when; None: only full dates are read
+    others: Collection[str] = (),  # who else takes part
 ) -> list[FactLine]:
-    "Return the clauses of what somebody said. Questions have none."
-    names = {speaker, *others} - {''}
-    spoken = [sentence for sentence in sentences(text) if not _is_question(sentence)]
-    return [
-        clause
-        for sentence in spoken
-        for clause in _clauses_of(third_person(sentence, speaker, others), names, day)
-    ]
+    "Return the clauses of a text, without turn ids."
+    names, found = tuple(dict.fromkeys(filter(None, (speaker, *others)))), []
+    for sentence in sentences(text):
+        told = ' '.join(third_person(sentence, speaker, others).split())
+        if not _is_question(told):
+            found += _clauses_of(told, names, day)
+    return found
 
 
 @rule('facts')
@@ -350,49 +254,32 @@ def facts_rule(
     speakers: Sequence[str] = (),
 ) -> FactsReply:
     "Answer the role of facts: the clauses of each turn, and the pictures that were shared."
-    names, lines = tuple(dict.fromkeys((*speakers, *session.speakers))), []
+    names, lines = _names(session, speakers), []
     for turn in session.turns:
-        for clause in clauses(turn.text, turn.speaker, day_said(turn, session), names):
-            lines.append(clause.model_copy(update={'turns': [turn.id]}))
+        found = clauses(turn.text, turn.speaker, day_said(turn, session), names)
         if turn.caption:
-            lines.append(
-                FactLine(
-                    subject=turn.speaker, predicate='shared', object=turn.caption, turns=[turn.id]
-                )
-            )
+            shared = {'subject': turn.speaker, 'predicate': 'shared', 'object': turn.caption}
+            found.append(FactLine(**shared))
+        lines += [line.model_copy(update={'turns': [turn.id]}) for line in found]
     return FactsReply(facts=lines)
 
 # %% ../../nbs/9_rules/02_remem.ipynb #86dd8fd8
 @dataclass(frozen=True)
-class Event:
-    "An event of which a part may be asked for: that part is None."
-
-    subject: str | None
-    predicate: str
-    object: str | None
-
-    @property
-    def unknown(self) -> str:
-        "The field that is asked for; 'subject' where both are given."
-        return 'object' if self.object is None else 'subject'
-
-    @property
-    def is_open(self) -> bool:
-        "Whether a field is asked for."
-        return None in (self.subject, self.object)
-
-
-@dataclass(frozen=True)
 class Asked:
-    "What a question about dated facts asks for."
+    "What a question about dated facts asks for. An event is its known phrases by field: what is missing is asked for."
 
     kind: str  # 'entity', 'list', 'count', 'time' or 'duration'
-    target: Event
-    anchor: Event | None = None  # another event, whose time must be found first
+    target: dict[str, str]
+    anchor: dict[str, str] | None = None  # another event, whose time must be found first
     relation: str = 'at'  # how the target lies to the anchor: 'at', 'before' or 'after'
     edge: str = 'start'  # or 'end': of the anchor, of the event (time), of the order (list)
     years: tuple[int, int] | None = None  # the first and the last that count
     ordinal: int | None = None  # 1: the first, 2: the second; -1: the last
+
+    @property
+    def unknown(self) -> str:
+        "The field of the target that is asked for; 'subject' where both are given."
+        return 'subject' if 'object' in self.target else 'object'
 
 
 _SIGNALS = {
@@ -405,229 +292,142 @@ _SIGN = r'(\?|(?!When\b)[A-Z]\w*(?: [A-Z]\w*)*)'
 _IS = r'(?:was|were|where|has been|being|(?:start(?:ed)?|stop(?:ped)?) being)'
 _EVENT = re.compile(rf'(?:{_SIGN} {_IS}|\bwas {_SIGN}) the (?:first |last )?(\S+) of {_SIGN}')
 _NEIGHBOUR = re.compile(rf'immediately (before|after) {_SIGN}')
+_ORDINAL = re.compile(r'\b(\d+)(?:st|nd|rd|th) time\b|\b(first|last) \S+ of\b')
 
 
-def _events(text: str) -> list[Event]:
+def _events(text: str) -> list[dict[str, str]]:
     "Return the events of a question in which `?` stands for what is asked."
     found = []
     for first, inverted, name, object in _EVENT.findall(text):
-        subject = first or inverted
-        found.append(
-            Event(
-                None if subject == '?' else subject,
-                f'was the {name} of',
-                None if object == '?' else object,
-            )
-        )
+        event = {'subject': first or inverted, 'predicate': f'was the {name} of', 'object': object}
+        found.append({field: phrase for field, phrase in event.items() if phrase != '?'})
     return found
-
-
-def _ordinal(text: str) -> int | None:
-    "Return 3 for `the 3rd time`, 1 for `the first R of`, -1 for `the last R of`; None without an ordinal."
-    if found := re.search(r'\b(\d+)(?:st|nd|rd|th) time\b', text):
-        return int(found[1])
-    found = re.search(r'\b(first|last) \S+ of\b', text)
-    return {'first': 1, 'last': -1}[found[1]] if found else None
 
 
 def read_question(question: str) -> Asked | None:
     "Return what a question of Test of Time asks, read by its eight published forms; None for any other question."
     text = re.sub(r'\b(?:the )?entity (?=[A-Z])', '', question)
-    text = re.sub(
-        r'\b(?:(?:which|the|all|unique) )*entit(?:y|ies)(?: that)?\b', '?', text, flags=re.I
-    )
-    events, neighbour = _events(text), _NEIGHBOUR.search(text)
-    kind = next(
-        (kind for kind, signal in _SIGNALS.items() if re.search(signal, text, re.I)), 'entity'
-    )
-    target = next((event for event in events if event.is_open), events[0] if events else None)
-    if target is None or target.is_open == (kind in ('duration', 'time')):
+    entity = r'\b(?:(?:which|the|all|unique) )*entit(?:y|ies)(?: that)?\b'
+    text = re.sub(entity, '?', text, flags=re.I)
+    events, signals = _events(text), _SIGNALS.items()
+    kind = next((kind for kind, sign in signals if re.search(sign, text, re.I)), 'entity')
+    target = next((event for event in events if len(event) < 3), events[0] if events else {})
+    if not target or (len(target) < 3) == (kind in ('duration', 'time')):
         return None
     anchor = next((event for event in events if event != target), None)
-    if neighbour and anchor is None:
-        anchor = Event(neighbour[2], target.predicate, target.object)
-    relation = neighbour[1] if neighbour else 'at'
-    edge = 'end' if relation == 'after' or re.search(r'\b(?:stop\w*|end time)\b', text) else 'start'
+    relation = 'at'
+    if neighbour := _NEIGHBOUR.search(text):
+        relation, anchor = neighbour[1], anchor or {**target, 'subject': neighbour[2]}
+    is_end = relation == 'after' or re.search(r'\b(?:stop\w*|end time)\b', text)
     years = [int(year) for year in re.findall(r'\b(?:in|between|to|and) (\d{4})\b', text, re.I)][:2]
+    number = _ORDINAL.search(text)
     return Asked(
         'entity' if anchor else kind,
         target,
         anchor,
         relation,
-        edge,
+        'end' if is_end else 'start',
         (years[0], years[-1]) if years else None,
-        _ordinal(text),
+        number and int(number[1] or {'first': 1, 'last': -1}[number[2]]),
     )
 
 # %% ../../nbs/9_rules/02_remem.ipynb #46c7b0a7
-_Plan = Generator[ToolCall, Observation, str]
+def _during(first: object, last: object) -> dict[str, str]:
+    "Return the filter for what has a day in common with a stretch of time."
+    start, end = {'start_time': str(last)}, {'end_time': str(first)}
+    return {**start, 'start_operator': 'le', **end, 'end_operator': 'ge'}
 
 
-def _find(reasoning: str, event: Event, **options) -> ToolCall:
-    "Return a call of `find_entity_contexts` for an event, without what is not known."
-    given = {
-        'subject': event.subject,
-        'predicate': event.predicate,
-        'object': event.object,
-        **options,
-    }
-    return ToolCall(
-        reasoning,
-        'find_entity_contexts',
-        {name: value for name, value in given.items() if value is not None},
-    )
+def _find(reasoning: str, event: dict[str, str], **options) -> ToolCall:
+    return ToolCall(reasoning, 'find_entity_contexts', {**event, **options})
 
 
 def _facts(seen: Observation) -> list[Fact]:
     return [hit.snippet for hit in seen.hits if isinstance(hit.snippet, Fact)]
 
 
-def _listed(facts: Sequence[Fact], slot: str) -> str:
-    return ','.join(dict.fromkeys(getattr(fact, slot) for fact in facts)) or NO_INFORMATION
-
-
-def _during(first: object, last: object) -> dict[str, str]:
-    "Return the filter for what has a day in common with a stretch of time."
-    return {
-        'start_time': str(last),
-        'start_operator': 'le',
-        'end_time': str(first),
-        'end_operator': 'ge',
-    }
-
-
-def _plan_anchored(asked: Asked) -> _Plan:
-    "Answer what was at the time of another event, or next to it."
-    held = _facts(
-        (yield _find('Another event tells from which time to look.', asked.anchor, ordering='asc'))
-    )
-    span = getattr(held[-1 if asked.relation == 'after' else 0], asked.edge) if held else None
-    if span is None:
-        return NO_INFORMATION
-    if asked.relation == 'at':
-        seen = yield _find(
-            f'What was there in {span}?', asked.target, ordering='asc', **_during(span, span)
-        )
-        return _listed(_facts(seen), asked.target.unknown)
-    if asked.relation == 'before':
-        side = {'ordering': 'desc', 'end_time': str(span), 'end_operator': 'le'}
-    else:
-        side = {'ordering': 'asc', 'start_time': str(span), 'start_operator': 'ge'}
-    seen = yield _find(
-        f'What is nearest {asked.relation} {span}?', asked.target, limit=len(held) + 1, **side
-    )
-    return _listed([one for one in _facts(seen) if one not in held][:1], asked.target.unknown)
-
-
-def _plan(asked: Asked) -> _Plan:
+def _plan(asked: Asked) -> Generator[ToolCall, Observation, str]:
     "Yield the calls that answer a question, and return the answer."
+    held, options, relation = [], {}, asked.relation
     if asked.anchor:
-        return (yield from _plan_anchored(asked))
-    slot, time, number = (
-        asked.target.unknown,
-        _during(*asked.years) if asked.years else {},
-        asked.ordinal,
-    )
+        why = 'Another event tells from which time to look.'
+        held = _facts((yield _find(why, asked.anchor, ordering='asc')))
+        span = getattr(held[-1 if relation == 'after' else 0], asked.edge) if held else None
+        if span is None:
+            return NO_INFORMATION
+        if relation == 'at':
+            held, options = [], _during(span, span)
+        else:
+            side = 'end' if relation == 'before' else 'start'
+            operator = 'le' if relation == 'before' else 'ge'
+            options = {f'{side}_time': str(span), f'{side}_operator': operator}
+            options['limit'] = len(held) + 1
+    elif asked.years:
+        options = _during(*asked.years)
     if asked.kind == 'count':
-        seen = yield _find(
-            'The tool counts.', asked.target, aggregation=f'count_unique_{slot}s', **time
-        )
-        return NO_INFORMATION if seen.value is None else str(seen.value)
-    late = number == -1 or asked.edge == 'end' and asked.kind in ('list', 'time')
-    order = 'desc' if late else 'asc'
-    place = {'limit': 1, 'offset': abs(number) - 1} if number else {}
-    facts = _facts(
-        (
-            yield _find(
-                'The tool filters and orders the facts.',
-                asked.target,
-                ordering=order,
-                **place,
-                **time,
-            )
-        )
-    )
+        options['aggregation'] = f'count_unique_{asked.unknown}s'
+    elif asked.ordinal:
+        options |= {'limit': 1, 'offset': abs(asked.ordinal) - 1}
+    by_end = asked.edge == 'end' and asked.kind in ('list', 'time')
+    late = relation == 'before' or asked.ordinal == -1 or by_end
+    why = 'The tool filters, orders and counts the facts.'
+    seen = yield _find(why, asked.target, ordering='desc' if late else 'asc', **options)
+    facts = [fact for fact in _facts(seen) if fact not in held]
+    if asked.kind == 'count' and seen.value is not None:
+        return str(seen.value)
+    if asked.kind == 'count' or not facts:
+        return NO_INFORMATION
+    start, end = facts[0].start, facts[0].end
     if asked.kind == 'duration':
-        ends = [(fact.start, fact.end) for fact in facts if fact.start and fact.end]
-        return str(ends[0][1].start.year - ends[0][0].start.year) if ends else NO_INFORMATION
+        return str(end.start.year - start.start.year) if start and end else NO_INFORMATION
     if asked.kind == 'time':
-        span = getattr(facts[0], asked.edge) if facts else None
-        return str(span) if span else NO_INFORMATION
-    return _listed(facts[::-1] if asked.kind == 'list' and order == 'desc' else facts, slot)
+        return str((end if asked.edge == 'end' else start) or NO_INFORMATION)
+    if held:
+        facts = facts[:1]
+    elif late:
+        facts.reverse()
+    return ','.join(dict.fromkeys(getattr(fact, asked.unknown) for fact in facts))
 
 
 def next_call(asked: Asked, history: Sequence[ToolUse] = ()) -> ToolCall:
     "Return the next call of the plan after what was done, or the call of `output_answer` with the answer."
-    steps, done = (
-        _plan(asked),
-        [used for used in history if used.function == 'find_entity_contexts'],
-    )
+    plan, seen = _plan(asked), None
+    done = [used.observation for used in history if used.function == 'find_entity_contexts']
     try:
-        call = next(steps)
-        for used in done:
-            call = steps.send(used.observation)
+        for seen in (None, *done):
+            call = plan.send(seen)
         return call
     except StopIteration as end:
-        return ToolCall(
-            'The facts that were found answer the question.', 'output_answer', {'answer': end.value}
-        )
+        why = 'The facts that were found answer the question.'
+        return ToolCall(why, 'output_answer', {'answer': end.value})
 
 # %% ../../nbs/9_rules/02_remem.ipynb #b29e9a84
-def _named_time(question: str, asked: TimeSpan | None) -> TimeSpan | None:
-    "Return the first closed span that a question names; without a day of asking only full dates are read."
-    day = asked.end if asked else None
-    return next((span for _, _, span in _times(question, day) if span.start and span.end), None)
-
-
-def _open_need(question: str, lines: Sequence[Snippet]) -> Requirement:
-    "Return the first requirement that no line supports; the first of all where each is supported."
-    needs = requirements(question, speakers_in(lines))
-    missing = [need for need in needs if not any(supports(line, need) for line in lines)]
-    return (missing or needs)[0]
-
-
 def _walk(
     question: str, tools: Sequence[Tool], history: Sequence[ToolUse], asked: TimeSpan | None = None
 ) -> ToolCall | None:
     "Return the next call for a question about a conversation; None where nothing is left."
-    lines, used, names = (
-        seen_lines(history),
-        {one.function for one in history},
-        {tool.name for tool in tools},
-    )
-    exact = re.search(r"(?!^)\b(?:[A-Z](?!\b)|\d)", question)
-    searches = sorted(
-        searches_of(tools), key=lambda tool: bool(exact) and tool.name != 'lexical_retrieve'
-    )
-    need, span = _open_need(question, lines), _named_time(question, asked)
-    words = (
-        ' '.join(filter(None, (need.person, *need.words))) if need.words and history else question
-    )
-    calls = []
+    lines, used = seen_lines(history), {one.function for one in history}
+    needs = requirements(question, speakers_in(lines))
+    searches = sorted(searches_of(tools), key=lambda tool: tool.name != 'lexical_retrieve')
+    calls, day = [], asked.end if asked else None
+    spans = [span for _, _, span in _times(question, day) if span.start and span.end]
     for tool in searches:
-        timed = span and history and 'start_operator' in tool.arguments.model_fields
-        window = _during(span.start, span.end) if timed else {}
+        during = {}
+        if history and spans and 'start_operator' in tool.arguments.model_fields:
+            during = _during(spans[0].start, spans[0].end)
         if tool.name not in used:
-            calls.append(ToolCall(f'Look for {need.text}.', tool.name, {'query': words, **window}))
-    if span and 'search_during' in names - used:
-        days = {'start_time': str(span.start), 'end_time': str(span.end)}
-        calls.append(
-            ToolCall('The question names a time.', 'search_during', {'query': question, **days})
-        )
+            calls.append(ToolCall('Look for it.', tool.name, {'query': question, **during}))
     explored = {one.parameters.get('gist_id') for one in history}
     gists = [line for line in lines if isinstance(line, Gist) and line.id not in explored]
-    if gists and 'find_gist_contexts' in names:
-        needs = requirements(question, speakers_in(lines))
-        best = max(gists, key=lambda gist: relevance(gist, needs))
-        calls.append(
-            ToolCall(
-                f'See what stands around the best gist: {best.text[:80]}',
-                'find_gist_contexts',
-                {'gist_id': best.id},
-            )
-        )
-    if len(searches) == 1:
-        calls.append(ToolCall(f'Look again for {need.text}.', searches[0].name, {'query': words}))
+    if gists and any(tool.name == 'find_gist_contexts' for tool in tools):
+        best = gists[0]
+        why = f'See what stands around the best gist: {best.text[:80]}'
+        calls.append(ToolCall(why, 'find_gist_contexts', {'gist_id': best.id}))
+    missing = [need for need in needs if not any(supports(line, need) for line in lines)]
+    for need in missing or needs:
+        words = ' '.join(filter(None, (need.person, *need.words))) or question
+        why = f'Look for {need.text}.'
+        calls += [ToolCall(why, tool.name, {'query': words}) for tool in searches]
     return next(iter(untried_calls(calls, history)), None)
 
 
@@ -635,66 +435,33 @@ def _last_call(question: str, tools: Sequence[Tool], history: Sequence[ToolUse])
     "Return the call with the answer; where no tool ends the search, a call of the first tool with the question."
     tool = next((tool for tool in tools if tool.ends), tools[0])
     text = extract_answer(question, seen_lines(history)).answer if tool.ends else question
-    needed = {
-        name: text for name, field in tool.arguments.model_fields.items() if field.is_required()
-    }
+    fields = tool.arguments.model_fields.items()
+    needed = {name: text for name, field in fields if field.is_required()}
     return ToolCall('Nothing is left to look at.', tool.name, needed)
 
 
 @rule('select')
 def _select_rule(question, tools, history=(), steps_left=1, asked=None) -> dict:
     "Answer the role that picks a tool: by a plan for a question of Test of Time, else by the walk."
-    meant = (
-        read_question(question)
-        if {'find_entity_contexts', 'output_answer'} <= {tool.name for tool in tools}
-        else None
-    )
-    call = (
-        next_call(meant, history)
-        if meant
-        else _walk(question, tools, history, asked) or _last_call(question, tools, history)
-    )
-    return {
-        'reasoning': call.reasoning,
-        'call': {'function': call.function, 'parameters': call.parameters},
-    }
-
-
-def _rests_on(answer: str, history: Sequence[ToolUse]) -> list[str]:
-    "Return the ids that a plan's answer rests on: the facts of its last look that state it, or all that it counted, then those before."
-    looks = [
-        used.observation
-        for used in history
-        if used.function == 'find_entity_contexts' and used.observation.hits
-    ]
-    if answer == NO_INFORMATION or not looks:
-        return []
-    last, stated = looks[-1], []
-    if last.value is None:
-        parts = [re.escape(part.strip()) for part in answer.split(',') if part.strip()]
-        stated = [
-            hit
-            for hit in last.hits
-            if re.search(rf'(?<!\w)({"|".join(parts)})(?!\w)', hit.snippet.line)
-        ]
-    ids = [hit.snippet.id for hit in stated or last.hits]
-    for look in reversed(looks[:-1]):
-        ids += [hit.snippet.id for hit in look.hits]
-    return list(dict.fromkeys(ids))
+    plannable = {'find_entity_contexts', 'output_answer'} <= {tool.name for tool in tools}
+    if plannable and (meant := read_question(question)):
+        call = next_call(meant, history)
+    else:
+        call = _walk(question, tools, history, asked) or _last_call(question, tools, history)
+    chosen = {'function': call.function, 'parameters': call.parameters}
+    return {'reasoning': call.reasoning, 'call': chosen}
 
 
 @rule('synthesize')
 def _synthesize_rule(question, history=(), draft='', asked=None) -> AnswerReply:
     "Answer the role of the final answer: what the plan ends with, else what the lines allow to copy."
-    meant = (
-        read_question(question)
-        if any(used.function == 'find_entity_contexts' for used in history)
-        else None
-    )
-    call = next_call(meant, history) if meant else None
-    if call and call.function == 'output_answer':
-        answer = draft or call.parameters['answer']
-        return AnswerReply(answer=answer, sources=_rests_on(answer, history))
+    looks = [used.observation for used in history if used.function == 'find_entity_contexts']
+    if looks and (meant := read_question(question)):
+        call = next_call(meant, history)
+        if call.function == 'output_answer':
+            answer = draft or call.parameters['answer']
+            shown = [fact.id for look in reversed(looks) for fact in _facts(look)]
+            return AnswerReply(answer=answer, sources=[] if answer == NO_INFORMATION else shown)
     found = extract_answer(question, seen_lines(history))
     return found if draft in ('', found.answer) else AnswerReply(answer=draft)
 
@@ -702,14 +469,11 @@ def _synthesize_rule(question, history=(), draft='', asked=None) -> AnswerReply:
 @rule('timeline')
 def _timeline_rule(question, history=(), draft='', asked=None) -> TimelineReply:
     "Answer the role of TISER: the lines in the order of their times; the answer is that of `_synthesize_rule`."
-    lines = seen_lines(history)
-    dated = sorted(
-        (line for line in lines if line.day),
-        key=lambda line: (line.day.start or line.day.end, line.id),
-    )
+    dated = [line for line in seen_lines(history) if line.day]
+    dated.sort(key=lambda line: (line.day.start or line.day.end, line.id))
     answer = _synthesize_rule(question, history, draft, asked)
     return TimelineReply(
-        reasoning=f'{len(lines)} memories, {len(dated)} with a time.',
+        reasoning=f'{len(dated)} memories have a time.',
         timeline=[f'{line.day}: {line.text}' for line in dated],
         reflection='A rule does not look twice.',
         answer=answer.answer,

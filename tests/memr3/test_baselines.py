@@ -111,7 +111,7 @@ def test_full_context_counts_turns_and_stops_at_the_first_that_does_not_fit():
 
 
 @pytest.mark.parametrize('make, name', [
-    (lambda bad: RAG(lambda query: [], k=bad), 'k'), (lambda bad: RagCotRag(lambda query: [], k=bad), 'k'),
+    (lambda bad: RAG(lambda query: [], k=bad), 'k'), (lambda bad: RagCotRag(lambda query: [], k=bad), 'chunks_per_iteration'),
     (lambda bad: SelfRAG(lambda query: [], chunks_per_iteration=bad), 'chunks_per_iteration'),
     (lambda bad: SelfRAG(lambda query: [], max_iterations=bad), 'max_iterations')])
 @pytest.mark.parametrize('bad', [0, -3])

@@ -107,18 +107,12 @@ def test_words_are_taken_from_what_was_read_and_bring_what_the_question_could_no
     assert first == question and second.startswith(' '.join([question] * 5)) and 'her' in second
 
 
-def plain(query):
-    """A user's own store."""
-    return ['the dog barks', 'rain']
+def test_a_store_that_cannot_be_listed_is_refused():
+    with pytest.raises(TypeError, match='snippets can be listed, got function'):
+        Feedback(lambda query: ['the dog barks', 'rain'])
 
 
-def test_a_store_that_cannot_be_listed_needs_its_snippets():
-    with pytest.raises(TypeError, match='pass snippets='):
-        Feedback(plain)
-    assert len(Feedback(plain, snippets=[]).ask('Which dog?').read) == 2
-
-
-@pytest.mark.parametrize('name, least', [('chunks_per_iteration', 1), ('iterations', 1), ('words', 0), ('repeats', 1)])
+@pytest.mark.parametrize('name, least', [('chunks_per_iteration', 1), ('iterations', 1), ('words', 0)])
 def test_numbers_below_their_least_are_refused(name, least):
     with pytest.raises(ValueError, match=f'{name}: expected {least} or more, got {least - 1}'):
         Feedback(LexicalIndex(), **{name: least - 1})

@@ -118,7 +118,7 @@ def test_gists_of_a_model():
                               {'text': 'Both are proud.', 'turns': ['D5:4', 'D5:5']}, {'text': '[sic] Rain.', 'turns': []}])
     assert [gist.text for gist in made.gists] == ['Tobin ran last Sunday (7 April 2024).', 'Nell ran.', 'Both are proud.', '[sic] Rain.']
     assert [gist.id for gist in made.gists] == ['D5/g1', 'D5/g2', 'D5/g4', 'D5/g5']
-    assert [gist.position for gist in made.gists] == [0, 1, 2, 3]
+    assert [gist.position for gist in made.gists] == [0, 1, 3, 4]
     assert [gist.speaker for gist in made.gists] == ['Tobin', 'Tobin', None, None]
     assert made.gists[0].sources == ('D5:1',) and made.gists[3].sources == tuple(IDS)
     assert made.gists[0].time == TimeSpan.day(date(2024, 4, 7)) and made.gists[1].time == TimeSpan.day(date(2024, 4, 13))

@@ -11,16 +11,13 @@ from hypothesis import strategies as st
 from fakes import Buckets
 from memnb.core.roles import NO_INFORMATION
 from memnb.core.conversation import Session, Turn
-from memnb.remem.facts import Fact
 from memnb.remem.graph import GistGraph
 from memnb.remem.tools import GraphTools
 from memnb.retrieval.bm25 import LexicalIndex
 from memnb.core.models import OpenAILM, ScriptedLM
-from memnb.core.loop import ToolUse
 from memnb.core.models import RecordedLM
 from memnb.remem.loop import REMem, REMemS
 from memnb.remem.prompts import TimelineReply
-from memnb.rules.remem import _rests_on
 from memnb.core.roles import strict_schema
 from memnb.core.conversation import Snippet
 from memnb.core.retriever import Hit
@@ -222,23 +219,6 @@ def test_plans_answer_dated_questions_through_the_agent(item):
     if item.kind != 'number_of_events_in_time_interval':
         texts = [hit.text for step in used for hit in step.hits if set(hit.turns) & set(trace.evidence)]
         assert all(any(part.split('-')[0] in text for text in texts) for part in item.label.split(',')) or item.label.isdigit()
-
-
-@settings(max_examples=60)
-@given(st.lists(st.lists(st.sampled_from('abcdef'), max_size=3, unique=True), min_size=1, max_size=3),
-       st.sampled_from(['a', 'b,c', 'f', '7', NO_INFORMATION]), st.booleans())
-def test_what_an_answer_rests_on(looks, answer, counted):
-    made = {name: Fact.of(name, 'kept', 'the light', start_time='1950', id=name) for name in 'abcdef'}
-    history = [ToolUse('find_entity_contexts', {}, Observation('', tuple(Hit(made[name]) for name in look), len(look) if counted else None)) for look in looks]
-    rests, shown = _rests_on(answer, history), [look for look in looks if look]
-    assert len(set(rests)) == len(rests) and set(rests) <= {name for look in looks for name in look}
-    if answer == NO_INFORMATION or not shown:
-        assert rests == []
-    else:
-        telling = [name for name in shown[-1] if name in answer.split(',')]
-        assert counted or rests[:len(telling)] == telling
-        assert set(rests) >= {name for look in shown[:-1] for name in look}
-        assert set(rests) & set(shown[-1]) == set(shown[-1] if counted or not telling else telling) | set(shown[-1]) & {n for look in shown[:-1] for n in look}
 
 
 # ------------------------------------------------------------------ other memories
