@@ -7,23 +7,24 @@ from __future__ import annotations
 
 import hashlib
 import sys
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from importlib import import_module
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Any
 
-from ..core.conversation import Conversation
-from ..core.loop import Loop
+from ..core.conversation import Conversation, turn_snippets
+from ..core.loop import as_tools, check_count, Loop, searches_of, tools_of
 from ..core.roles import LM, RuleLM
 from ..core.trace import printable
 from .benchmarks import corpus_path
 from .datasets import DatasetError, download, DownloadError, placed, Source
 
 # %% auto #0
-__all__ = ['DATASETS', 'MEMORIES', 'METHODS', 'Dataset', 'load_dataset', 'data_hash', 'listing', 'data_command', 'Memory',
-           'Method', 'choose_methods']
+__all__ = ['DATASETS', 'MEMORIES', 'METHODS', 'Dataset', 'load_dataset', 'data_hash', 'data_command', 'Memory', 'Method',
+           'import_loops', 'choose_methods']
 
 # %% ../../nbs/6_evaluation/06_registry.ipynb #1a3279fc
 @dataclass(frozen=True)
@@ -39,14 +40,8 @@ class Dataset:
 
     def load(self, path: str | Path) -> list[Conversation]:
         "Return the conversations of a file."
-        found = _named(f'evaluation.{self.loader}')(path)
+        found = resolve_name(f'memnb.evaluation.{self.loader}')(path)
         return [found] if isinstance(found, Conversation) else list(found)
-
-
-def _named(path: str) -> Any:
-    "Import a name of this package, such as `memr3.loop.MemR3`."
-    module, _, name = path.rpartition('.')
-    return getattr(import_module(f'memnb.{module}'), name)
 
 
 _UNKNOWN = 'not stated where we looked'
@@ -104,17 +99,11 @@ def load_dataset(path: str | Path, kind: str = 'locomo') -> list[Conversation]:
     dataset, file = _dataset(kind), Path(path).name
     with placed(file):
         conversations = dataset.load(path)
-    ids = [one.id for one in conversations]
-    if not ids:
+    if not conversations:
         raise DatasetError(f'{file}: expected conversations, got none')
-    for one in conversations:
-        if ids.count(one.id) > 1:
-            raise DatasetError(f'{file}: two conversations are called {one.id!r:.80}')
-        for question in one.questions:
-            if question.conversation != one.id:
-                raise DatasetError(
-                    f'{file}: {one.id}: question {question.position} says that it belongs to {question.conversation!r:.80}'
-                )
+    twice = [name for name, count in Counter(one.id for one in conversations).items() if count > 1]
+    if twice:
+        raise DatasetError(f'{file}: two conversations are called {twice[0]!r:.80}')
     return conversations
 
 
@@ -124,61 +113,57 @@ def _file_hash(path: Path) -> str:
         with open(path, 'rb') as file:
             while piece := file.read(1 << 20):
                 digest.update(piece)
-        return digest.hexdigest()
     except (OSError, ValueError) as error:
         raise DatasetError(
             f'{path}: cannot be opened: {getattr(error, "strerror", None) or error}'
         ) from None
+    return digest.hexdigest()
 
 
 def data_hash(path: str | Path, kind: str = 'locomo') -> str:
     "Return the SHA-256 of a file; of a folder, or a file with a corpus, that of the list of hashes as `sha256sum` prints it."
     path = Path(path)
     if path.is_dir():
-        found = sorted((one.relative_to(path), one) for one in path.rglob('*') if one.is_file())
-        files = [
-            (name.as_posix(), one)
-            for name, one in found
-            if not any(part.startswith('.') for part in name.parts)
-        ]
+        root, files = path, sorted(one for one in path.rglob('*') if one.is_file())
     elif _dataset(kind).corpus:
-        files = [(one.name, one) for one in (path, corpus_path(path))]
+        root, files = path.parent, [path, corpus_path(path)]
     else:
         return _file_hash(path)
-    lines = [f'{_file_hash(one)}  {name}\n' for name, one in files]
+    lines = []
+    for one in files:
+        name = one.relative_to(root).as_posix()
+        if not f'/{name}'.count('/.'):  # hidden files are no data
+            lines.append(f'{_file_hash(one)}  {name}\n')
     return hashlib.sha256(''.join(lines).encode('utf-8', 'surrogateescape')).hexdigest()
 
 # %% ../../nbs/6_evaluation/06_registry.ipynb #92b3453c
-def listing() -> str:
+def _listing() -> str:
     "Return what can be downloaded, and where the rest is to be had."
-    lines = ['These can be fetched with `memnb data get NAME`:']
-    lines += [
-        f'  {name}: {one.source.title}; {one.licence}'
-        for name, one in DATASETS.items()
-        if one.source
-    ]
-    lines += ['', 'These are read with `--dataset NAME`, and are to be had from their authors:']
-    lines += [
-        f'  {name}: {one.title}; licence: {one.licence}; {one.page}'
-        for name, one in DATASETS.items()
-        if one.page and not one.source
-    ]
-    return '\n'.join(lines)
+    fetched, others = [], []
+    for name, one in DATASETS.items():
+        if one.source:
+            fetched.append(f'  {name}: {one.source.title}; {one.licence}')
+        elif one.page:
+            others.append(f'  {name}: {one.title}; licence: {one.licence}; {one.page}')
+    return '\n'.join(
+        [
+            'These can be fetched with `memnb data get NAME`:',
+            *fetched,
+            '',
+            'These are read with `--dataset NAME`, and are to be had from their authors:',
+            *others,
+        ]
+    )
 
 
-def _ask_on_terminal(question: str) -> bool:
-    if sys.stdin is None or not sys.stdin.isatty():
-        raise DownloadError(
-            'not fetched: without a terminal nobody can agree to the terms above; --yes says that you do'
-        )
-    print(f'{question} [y/N] ', end='', file=sys.stderr, flush=True)
-    return sys.stdin.readline().strip().lower() in ('y', 'yes')
+def _print_line(line: str) -> None:
+    print(printable(line, lines=True), file=sys.stderr, flush=True)
 
 
 def data_command(options: Any) -> int:
     "Run `memnb data` and `memnb data get NAME`; return the exit code."
     if options.name is None:
-        print(listing())
+        print(_listing())
         return 0
     sources = {name: one.source for name, one in DATASETS.items() if one.source}
     try:
@@ -186,15 +171,11 @@ def data_command(options: Any) -> int:
             raise DownloadError(
                 f'no data set {options.name!r:.80} can be fetched; there are: {", ".join(sources)}'
             )
-        path = download(
-            sources[options.name],
-            options.out or '.',
-            url=options.url,
-            agreed=options.yes or _ask_on_terminal,
-            tell=lambda line: print(printable(line, lines=True), file=sys.stderr, flush=True),
-        )
+        source, folder = sources[options.name], options.out or '.'
+        path = download(source, folder, url=options.url, agreed=options.yes, tell=_print_line)
     except DownloadError as error:
-        print(f'memnb: {printable(str(error))}', file=sys.stderr)
+        hint = '' if options.yes else '; --yes says that you agree to the terms'
+        _print_line(f'memnb: {printable(str(error))}{hint}')
         return 2
     print(path)
     return 0
@@ -212,32 +193,27 @@ class Memory:
 
 
 def _turns(conversation: Conversation, lm: LM) -> Any:
-    from memnb.retrieval.vectors import HybridIndex
-
-    return HybridIndex.of(conversation)
+    return resolve_name('memnb.retrieval.vectors.HybridIndex').of(conversation)
 
 
 def _gists(conversation: Conversation, lm: LM) -> Any:
-    from memnb.remem.graph import GistGraph
-
-    return GistGraph.of(conversation, lm)
+    return resolve_name('memnb.remem.graph.GistGraph').of(conversation, lm)
 
 
 def _cues(conversation: Conversation, lm: LM) -> Any:
-    from memnb.mragent.tools import CueTagGraph
-
-    return CueTagGraph.of(conversation, lm)
+    return resolve_name('memnb.mragent.tools.CueTagGraph').of(conversation, lm)
 
 
 def _bank(conversation: Conversation, lm: LM) -> Any:
     from memnb.memma.loop import MemMA
 
-    return MemMA.of(conversation, lm).bank
+    sessions = conversation.sessions
+    if all(one.time for one in sessions):  # a bank takes them in the order of time only
+        sessions = sorted(sessions, key=lambda one: one.time)
+    return MemMA.of(replace(conversation, sessions=sessions), lm).bank
 
 
 def _everything(conversation: Conversation, lm: LM) -> Any:
-    from memnb.core.conversation import turn_snippets
-
     return turn_snippets(conversation)
 
 
@@ -276,11 +252,9 @@ class Method:
 
     def over(self, memory: Memory) -> Method:
         "Return the same loop over another memory, named after both."
-        return (
-            self
-            if memory == self.memory
-            else replace(self, name=f'{self.name} over {memory.name}', memory=memory)
-        )
+        if memory == self.memory:
+            return self
+        return replace(self, name=f'{self.name} over {memory.name}', memory=memory)
 
     def loop(
         self,
@@ -291,15 +265,10 @@ class Method:
         stop: bool = True,  # False: it goes on until they are read
     ) -> Loop:
         "Return the loop over a memory that was built."
-        if turns is not None and (isinstance(turns, bool) or turns < 1):
-            raise ValueError(f'turns: expected 1 or more, or None, got {turns!r}')
-        return self.make(
-            memory,
-            conversation,
-            RuleLM() if lm is None else lm,
-            turns and turns * self.memory.hits,
-            stop,
-        )
+        if turns is not None:
+            check_count('turns', turns, 1)
+        hits = turns and turns * self.memory.hits
+        return self.make(memory, conversation, RuleLM() if lm is None else lm, hits, stop)
 
     def settings(self) -> dict[str, Any]:
         "Return names, functions and options as JSON values; an experiment is identified by them."
@@ -314,22 +283,19 @@ class Method:
 
 def _described(function: Callable) -> str:
     "Return the import path of a function, and the options that `partial` gave it."
-    given = []
-    while isinstance(function, partial):
-        options = [
-            *map(repr, function.args),
-            *(f'{name}={value!r}' for name, value in sorted(function.keywords.items())),
-        ]
-        given, function = [*options, *given], function.func
+    given = ''
+    if isinstance(function, partial):
+        options = [f'{name}={value!r}' for name, value in sorted(function.keywords.items())]
+        given, function = f'({", ".join([*map(repr, function.args), *options])})', function.func
     named = function if hasattr(function, '__qualname__') else type(function)
-    return f'{named.__module__}.{named.__qualname__}' + (f'({", ".join(given)})' if given else '')
+    return f'{named.__module__}.{named.__qualname__}{given}'
 
 
 def _make(
-    loop: str,
-    option: str | None,
-    searches: int,
-    stops: bool,  # the class, its option for hits, how many searches share them
+    loop: str,  # the class
+    option: str | None,  # which of its options takes the hits
+    searches: int,  # how many searches share them
+    stops: bool,  # whether it has the option `stop_early`
     memory: Any,
     conversation: Conversation,
     lm: LM,
@@ -340,7 +306,7 @@ def _make(
     given = {'stop_early': stop} if stops else {}
     if option and hits is not None:
         given[option] = -(-hits // searches)
-    return _named(loop)(memory, lm, **given | options)
+    return resolve_name(f'memnb.{loop}')(memory, lm, **given | options)
 
 
 def _loop(
@@ -350,15 +316,20 @@ def _loop(
 
 
 def _memma(
-    memory: Any, conversation: Conversation, lm: LM, hits: int | None, stop: bool, **options: Any
+    loop: str,
+    memory: Any,
+    conversation: Conversation,
+    lm: LM,
+    hits: int | None,
+    stop: bool,
+    **options: Any,
 ) -> Loop:
     from memnb.memma.bank import MemoryBank
-    from memnb.memma.loop import MemMA
     from memnb.memma.retrieval import Coordinated
 
-    loop = MemMA if isinstance(memory, MemoryBank) else Coordinated
+    make = resolve_name(f'memnb.{loop}') if isinstance(memory, MemoryBank) else Coordinated
     first = {'k': -(-3 * hits // 5)} if hits else {}
-    return loop(memory, lm, **{'speakers': conversation.speakers} | first | options)
+    return make(memory, lm, **{'speakers': conversation.speakers} | first | options)
 
 
 class _WithSearch:
@@ -368,8 +339,6 @@ class _WithSearch:
         self.memory, self.search = memory, memory.search
 
     def tools(self) -> list:
-        from memnb.core.loop import as_tools, tools_of
-
         return [*tools_of(self.memory), *(tool for tool in as_tools(self.memory) if not tool.ends)]
 
 
@@ -382,19 +351,20 @@ def _remem(
     stop: bool,
     **options: Any,
 ) -> Loop:
-    from memnb.core.loop import searches_of, tools_of
-
     searched = memory if searches_of(tools_of(memory)) else _WithSearch(memory)
-    return _named(loop)(searched, lm, **options)
+    return resolve_name(f'memnb.{loop}')(searched, lm, **options)
 
 
-_MEMR3 = _loop('memr3.loop.MemR3', 'chunks_per_iteration', 5, stops=True)
-_SELF_RAG = _loop('baselines.SelfRAG', 'chunks_per_iteration', 5, stops=True)
 METHODS = {
     method.name: method
     for method in (
         Method('rag', _loop('baselines.RAG', 'k'), MEMORIES['turns'], 'one search'),
-        Method('memr3', _MEMR3, MEMORIES['turns'], 'a router over evidence and gaps (MemR3)'),
+        Method(
+            'memr3',
+            _loop('memr3.loop.MemR3', 'chunks_per_iteration', 5, stops=True),
+            MEMORIES['turns'],
+            'a router over evidence and gaps (MemR3)',
+        ),
         Method(
             'remem',
             partial(_remem, 'remem.loop.REMem'),
@@ -418,7 +388,7 @@ METHODS = {
         ),
         Method(
             'memma',
-            _memma,
+            partial(_memma, 'memma.loop.MemMA'),
             MEMORIES['bank'],
             'diagnosed retrieval from a guided and repaired bank (MemMA)',
         ),
@@ -431,7 +401,7 @@ METHODS = {
         ),
         Method(
             'self-rag',
-            _SELF_RAG,
+            _loop('baselines.SelfRAG', 'chunks_per_iteration', 5, stops=True),
             MEMORIES['turns'],
             'search until the answer seems supported',
             compared=False,
@@ -446,14 +416,30 @@ METHODS = {
         ),
     )
 }
+for _method in METHODS.values():
+    if _method.budgeted:  # a method may bring a memory of its own
+        MEMORIES.setdefault(_method.memory.name, _method.memory)
 
 
-def _known(one: Any, there: Mapping[str, Any], type_: type, what: str) -> Any:
-    if isinstance(one, type_):
-        return one
-    if not isinstance(one, str) or one not in there:
-        raise ValueError(f'{what}: expected some of {", ".join(there)}, got {one!r}')
-    return there[one]
+def import_loops() -> None:
+    "Import the loops of all methods, and with them the kinds of steps that their traces have."
+    for method in METHODS.values():
+        if isinstance(method.make, partial):
+            resolve_name(f'memnb.{method.make.args[0]}')
+
+
+def _pick(names: Sequence[Any], known: Mapping[str, Any], kind: type, what: str) -> list:
+    "Return members of a table by name, or as given. `ValueError` for anything else."
+    if isinstance(names, str):
+        raise ValueError(f'{what}: expected a list of names, got {names!r}')
+    found = []
+    for one in names:
+        if isinstance(one, str):
+            one = known.get(one, one)
+        if not isinstance(one, kind):
+            raise ValueError(f'{what}: expected some of {", ".join(known)}, got {one!r}')
+        found.append(one)
+    return found
 
 
 def choose_methods(
@@ -462,16 +448,13 @@ def choose_methods(
     | None = None,  # every loop over each of them; None: each over its own
 ) -> list[Method]:
     "Return methods by name, or as given; with memories the whole grid. `ValueError` for an unknown name, or one that comes twice."
-    for what, given in (('methods', methods), ('memories', memories)):
-        if isinstance(given, str):
-            raise ValueError(f'{what}: expected a list of names, got {given!r}')
-    kinds = [_known(one, MEMORIES, Memory, 'memories') for one in memories or ()]
     grid = []
-    for one in methods:
-        method = _known(one, METHODS, Method, 'methods')
-        over = [method.memory] if memories is None or not method.budgeted else kinds
-        grid += [method.over(memory) for memory in over]
-    names = [one.name for one in grid]
-    if twice := sorted({name for name in names if names.count(name) > 1}):
-        raise ValueError(f'methods: {", ".join(twice)} named more than once')
+    for method in _pick(methods, METHODS, Method, 'methods'):
+        if memories is None or not method.budgeted:
+            grid.append(method)
+        else:
+            grid += [method.over(one) for one in _pick(memories, MEMORIES, Memory, 'memories')]
+    for name, count in Counter(one.name for one in grid).items():
+        if count > 1:
+            raise ValueError(f'methods: {name} named more than once')
     return grid
