@@ -468,7 +468,7 @@ def _parser() -> argparse.ArgumentParser:
         '--executor',
         default='threads',
         metavar='WHERE',
-        help='threads[:N], processes[:N], dask, dask://HOST:PORT (default: threads)',
+        help='threads[:N] or processes[:N] (default: threads)',
     )
     add(
         '--build-model',

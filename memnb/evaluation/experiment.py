@@ -20,13 +20,12 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import (
     as_completed,
-    CancelledError,
     Executor,
     ProcessPoolExecutor,
     ThreadPoolExecutor,
     wait,
 )
-from contextlib import closing, ExitStack
+from contextlib import AbstractContextManager, closing, ExitStack, nullcontext
 from copy import copy
 from dataclasses import asdict, astuple, dataclass, field, replace
 from datetime import date
@@ -359,9 +358,9 @@ class _Task:
         lms = {'ask': self._counter(self.experiment.lm, store)}
         if judge:
             judge.lm = lms['judge'] = self._counter(judge.lm, store)
-        name = lms['ask'].name
-        trace = blank = Trace(question=question.text, method=method.name, model=name, error=failure)
-        stored, scores, judged = _stored_trace(trace), {}, None
+        about = {'question': question.text, 'method': method.name, 'model': lms['ask'].name}
+        trace, scores, judged = Trace(**about, error=failure), {}, None
+        stored = _stored_trace(trace)
         if failure is None:
             try:
                 trace = self._answer(method, question, memory, lms['ask'])
@@ -369,8 +368,8 @@ class _Task:
                 judged = _judge(judge, trace, question)
                 stored = _stored_trace(trace)
             except Exception as error:
-                blank.error = f'{type(error).__name__}: {error}'
-                trace, stored, scores, judged = blank, _stored_trace(blank), {}, None
+                trace = Trace(**about, error=f'{type(error).__name__}: {error}')
+                stored, scores, judged = _stored_trace(trace), {}, None
         if judged:
             scores['judge'] = None if judged.correct is None else float(judged.correct)
         answered = trace.error is None
@@ -706,15 +705,17 @@ def _start_worker() -> None:
     threading.Thread(target=end_with_parent, daemon=True).start()
 
 
-def _executor(name: str) -> Executor:
-    "Return the executor `threads[:N]` or `processes[:N]`; without N as many workers as there are cores."
-    found = re.fullmatch(r'(threads|processes)(:[1-9][0-9]*)?', name)
+def _open_executor(executor: Executor | str) -> AbstractContextManager[Executor]:
+    "Return an executor as it is, or a new one: `threads[:N]` or `processes[:N]`, without N as many workers as cores."
+    if hasattr(executor, 'submit'):
+        return nullcontext(executor)
+    found = re.fullmatch(r'(threads|processes)(?::([1-9]\d*))?', str(executor))
     if not found:
         raise ValueError(
-            f'executor: expected one of threads[:N] or processes[:N], or an executor, got {name!r}'
+            f'executor: expected one of threads[:N], processes[:N], or an executor, got {executor!r:.80}'
         )
     kind, number = found.groups()
-    workers = int(number[1:]) if number else os.cpu_count()
+    workers = int(number or os.cpu_count() or 1)
     if kind == 'threads':
         return ThreadPoolExecutor(workers)
     return ProcessPoolExecutor(workers, multiprocessing.get_context('spawn'), _start_worker)
@@ -833,18 +834,9 @@ class Experiment:
         if budget is not None:
             check_count('budget', budget)
         with ExitStack() as stack:
-            pool = (
-                stack.enter_context(_executor(executor)) if isinstance(executor, str) else executor
-            )
-            if not hasattr(pool, 'submit'):
-                raise TypeError(
-                    f'executor: expected an executor or the name of one, got {executor!r:.80}'
-                )
+            pool = stack.enter_context(_open_executor(executor))
             folder = Path(out or stack.enter_context(tempfile.TemporaryDirectory(prefix='memnb-')))
-            try:
-                folder.mkdir(parents=True, exist_ok=True)
-            except FileExistsError:
-                raise ExperimentError(f'{folder}: expected a folder, got a file') from None
+            folder.mkdir(parents=True, exist_ok=True)
             store = stack.enter_context(closing(RowStore(folder / 'rows.sqlite')))
             self._claim(store)
             store.stop(False)
@@ -904,7 +896,7 @@ class Experiment:
             for future in tqdm(done, total=len(tasks), unit=' tasks', disable=not progress):
                 try:
                     future.result()
-                except (Exception, CancelledError) as error:
+                except Exception as error:
                     broken.append(error)
         except BaseException:
             store.stop()

@@ -28,13 +28,13 @@ from memnb.core.trace import SearchStep, Seen, Trace
 from memnb.evaluation import experiment as module
 from memnb.evaluation.datasets import load_sample
 from memnb.core.storage import MemoryFileError
-from memnb.evaluation.experiment import _executor, DryRunLM, Experiment, ExperimentError, row_key, RowStore
+from memnb.evaluation.experiment import _open_executor, DryRunLM, Experiment, ExperimentError, row_key, RowStore
 from memnb.evaluation.judge import Judge
 
 
 @pytest.fixture(scope='module')
 def processes():
-    with _executor('processes:2') as pool:
+    with _open_executor('processes:2') as pool:
         yield pool
 
 
@@ -84,7 +84,7 @@ def test_settings_that_make_no_sense_are_refused_at_once(options, told):
 @pytest.mark.parametrize('text', ['', 'thread', 'threads:', 'threads:0', 'threads:x', 'processes:1.5', 'dask'])
 def test_a_name_of_no_executor_is_refused(text):
     with pytest.raises(ValueError, match='executor: expected one of threads'):
-        _executor(text)
+        _open_executor(text)
 
 
 def test_without_pandas_the_extra_is_named(monkeypatch):
@@ -288,7 +288,7 @@ def test_calls_that_fail_are_counted_apart_and_asked_again_until_the_rows_are_th
 
 @pytest.mark.parametrize('kind', ['threads', 'processes'])
 def test_no_call_is_made_when_the_budget_is_spent_and_none_is_paid_twice(tmp_path, kind, processes):
-    with Server(chat(parrot, usage=(7, 3)), limit=2000) as server, _executor('threads:2') as threads:
+    with Server(chat(parrot, usage=(7, 3)), limit=2000) as server, _open_executor('threads:2') as threads:
         experiment = grid(plain(role=READ), talks=3, lm=OpenAILM('toy', server.url, 'sk-x', max_retries=0))
         counts = []
         for _ in range(4):

@@ -164,9 +164,9 @@ def test_a_lopsided_sample_keeps_its_mean_within_however_little_confidence_is_as
 
 @pytest.mark.parametrize('wrong, words', [
     (lambda: bootstrap([1.0, 0.0], ['a']), 'one for each of 2 values, got 1'),
-    (lambda: paired([1.0], []), 'got 1 and 0'),
-    (lambda: bootstrap([0.0, None, float('inf')]), 'got inf at place 2'),
-    (lambda: bootstrap([float('nan')], ['a']), 'got nan at place 0'),
+    (lambda: paired([1.0], []), 'shorter'),
+    (lambda: bootstrap([0.0, None, float('inf')]), 'finite numbers or None, got .*inf'),
+    (lambda: bootstrap([float('nan')], ['a']), 'finite numbers or None, got .*nan'),
     (lambda: bootstrap([1.0], confidence=1), 'confidence between 0 and 1'),
     (lambda: bootstrap([1.0], resamples=0), 'at least 1 resample'),
     (lambda: wilson(1, 2, confidence=95), 'in the interval'),

@@ -32,7 +32,7 @@ def reading(conversation, lm):
 
 
 def test_impossible_token_counts_neither_stop_a_run_nor_its_resume(tmp_path):
-    for number, usage in enumerate([(-5, -50), (10 ** 5000, 1)]):
+    for number, usage in enumerate([(-5, -50), (10 ** 30, 1)]):
         with Server(chat({'text': 'x'}, usage=usage), limit=100) as server:
             experiment = grid(plain(role=READ), talks=1, lm=OpenAILM('toy', server.url, 'sk-x', max_retries=0))
             for _ in range(2):
