@@ -205,12 +205,11 @@ def _cues(conversation: Conversation, lm: LM) -> Any:
 
 
 def _bank(conversation: Conversation, lm: LM) -> Any:
-    from memnb.memma.loop import MemMA
-
     sessions = conversation.sessions
     if all(one.time for one in sessions):  # a bank takes them in the order of time only
         sessions = sorted(sessions, key=lambda one: one.time)
-    return MemMA.of(replace(conversation, sessions=sessions), lm).bank
+    ordered = replace(conversation, sessions=sessions)
+    return resolve_name('memnb.memma.loop.MemMA').of(ordered, lm).bank
 
 
 def _everything(conversation: Conversation, lm: LM) -> Any:
@@ -296,6 +295,7 @@ def _make(
     option: str | None,  # which of its options takes the hits
     searches: int,  # how many searches share them
     stops: bool,  # whether it has the option `stop_early`
+    begins: bool,  # whether it begins with a search among the tools of its memory
     memory: Any,
     conversation: Conversation,
     lm: LM,
@@ -306,30 +306,19 @@ def _make(
     given = {'stop_early': stop} if stops else {}
     if option and hits is not None:
         given[option] = -(-hits // searches)
+    if begins and not searches_of(tools_of(memory)):
+        memory = _WithSearch(memory)
     return resolve_name(f'memnb.{loop}')(memory, lm, **given | options)
 
 
 def _loop(
-    loop: str, option: str | None = None, searches: int = 1, stops: bool = False
-) -> Callable[..., Loop]:
-    return partial(_make, loop, option, searches, stops)
-
-
-def _memma(
     loop: str,
-    memory: Any,
-    conversation: Conversation,
-    lm: LM,
-    hits: int | None,
-    stop: bool,
-    **options: Any,
-) -> Loop:
-    from memnb.memma.bank import MemoryBank
-    from memnb.memma.retrieval import Coordinated
-
-    make = resolve_name(f'memnb.{loop}') if isinstance(memory, MemoryBank) else Coordinated
-    first = {'k': -(-3 * hits // 5)} if hits else {}
-    return make(memory, lm, **{'speakers': conversation.speakers} | first | options)
+    option: str | None = None,
+    searches: int = 1,
+    stops: bool = False,
+    begins: bool = False,
+) -> Callable[..., Loop]:
+    return partial(_make, loop, option, searches, stops, begins)
 
 
 class _WithSearch:
@@ -342,7 +331,7 @@ class _WithSearch:
         return [*tools_of(self.memory), *(tool for tool in as_tools(self.memory) if not tool.ends)]
 
 
-def _remem(
+def _memma(
     loop: str,
     memory: Any,
     conversation: Conversation,
@@ -351,8 +340,11 @@ def _remem(
     stop: bool,
     **options: Any,
 ) -> Loop:
-    searched = memory if searches_of(tools_of(memory)) else _WithSearch(memory)
-    return resolve_name(f'memnb.{loop}')(searched, lm, **options)
+    if not isinstance(memory, resolve_name('memnb.memma.bank.MemoryBank')):
+        loop = 'memma.retrieval.Coordinated'
+    first = {'k': -(-3 * hits // 5)} if hits else {}
+    given = {'speakers': conversation.speakers} | first | options
+    return resolve_name(f'memnb.{loop}')(memory, lm, **given)
 
 
 METHODS = {
@@ -367,14 +359,14 @@ METHODS = {
         ),
         Method(
             'remem',
-            partial(_remem, 'remem.loop.REMem'),
+            _loop('remem.loop.REMem', begins=True),
             MEMORIES['gists'],
             'an agent with five tools over gists and facts (REMem)',
             tools='REMem',
         ),
         Method(
             'remem-s',
-            partial(_remem, 'remem.loop.REMemS'),
+            _loop('remem.loop.REMemS', begins=True),
             MEMORIES['gists'],
             'its single step (REMem-S)',
             tools='REMem',
