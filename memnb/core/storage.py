@@ -102,13 +102,8 @@ def connect(
     if '\0' in str(path):
         raise MemoryFileError(f'{str(path)!r:.200}: a path has no null character')
     path = Path(path)
-    try:
-        if path.is_file():
-            with path.open('rb') as file:
-                begin = file.read(16)
-            if begin.strip(b'\0') and begin != b'SQLite format 3\0':
-                raise MemoryFileError(f'{path}: expected an SQLite file, it begins with {begin!r}')
-        elif mode == 'rwc':  # nobody but its owner reads a new file
+    try:  # an existing file is opened by SQLite alone: to close it elsewhere would drop the locks of this process
+        if mode == 'rwc' and not path.exists():  # nobody but its owner reads a new file
             os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
     except OSError as error:
         raise MemoryFileError(f'{path}: {error.strerror}') from None
