@@ -103,15 +103,25 @@ def connect(
         raise MemoryFileError(f'{str(path)!r:.200}: a path has no null character')
     path = Path(path)
     try:  # an existing file is opened by SQLite alone: to close it elsewhere would drop the locks of this process
+        if path.exists() and 0 < path.stat().st_size < 512:  # SQLite would take it for a new one
+            raise MemoryFileError(f'{path}: expected an SQLite file')
         if mode == 'rwc' and not path.exists():  # nobody but its owner reads a new file
             os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
     except OSError as error:
         raise MemoryFileError(f'{path}: {error.strerror}') from None
     with sqlite_errors(path):
         address = f'{path.absolute().as_uri()}?mode={mode}'
-        return sqlite3.connect(
+        file = sqlite3.connect(
             address, uri=True, timeout=30, isolation_level=None, check_same_thread=False
         )
+        try:
+            file.execute('PRAGMA schema_version')
+        except sqlite3.DatabaseError as error:
+            file.close()
+            if 'not a database' in str(error):
+                raise MemoryFileError(f'{path}: expected an SQLite file') from None
+            raise
+        return file
 
 
 def read_head(file: sqlite3.Connection, path: str | Path, kind: str) -> dict[str, str] | None:

@@ -27,7 +27,6 @@ from memnb.core.roles import RuleLM, ServerError
 from memnb.core.trace import SearchStep, Seen, Trace
 from memnb.evaluation import experiment as module
 from memnb.evaluation.datasets import load_sample
-from memnb.core.storage import MemoryFileError
 from memnb.evaluation.experiment import _open_executor, DryRunLM, Experiment, ExperimentError, row_key, RowStore
 from memnb.evaluation.judge import Judge
 

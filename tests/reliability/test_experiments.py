@@ -15,7 +15,7 @@ from memnb.core.roles import RuleLM
 from memnb.core.storage import MemoryFileError
 from memnb.evaluation import experiment as module
 from memnb.evaluation.datasets import load_sample
-from memnb.evaluation.experiment import as_frame, ExperimentError, format_tables, row_key, RowStore
+from memnb.evaluation.experiment import ExperimentError, format_tables, RowStore
 from memnb.evaluation.judge import Judge, VARIANTS
 from memnb.evaluation.registry import MEMORIES
 from memnb.evaluation.report import main_report, RunFolder
