@@ -103,9 +103,9 @@ def connect(
         raise MemoryFileError(f'{str(path)!r:.200}: a path has no null character')
     path = Path(path)
     try:  # an existing file is opened by SQLite alone: to close it elsewhere would drop the locks of this process
-        if path.exists() and 0 < path.stat().st_size < 512:  # SQLite would take it for a new one
+        if path.is_file() and 0 < path.stat().st_size < 512:  # SQLite would take it for a new one
             raise MemoryFileError(f'{path}: expected an SQLite file')
-        if mode == 'rwc' and not path.exists():  # nobody but its owner reads a new file
+        if mode == 'rwc' and not path.is_file():  # nobody but its owner reads a new file
             os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
     except OSError as error:
         raise MemoryFileError(f'{path}: {error.strerror}') from None
