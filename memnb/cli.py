@@ -339,7 +339,7 @@ def _parser() -> argparse.ArgumentParser:
     add(
         '--executor',
         default='threads',
-        help='threads[:N], processes[:N], dask, dask://HOST:PORT (default: threads)',
+        help='threads[:N] or processes[:N] (default: threads)',
     )
     add('--build-model', help="writes the memories; 'rules': none (default: as --model)")
     add('--judge', help='mark the answers: lenient, strict or longmemeval')

@@ -56,11 +56,10 @@ def _connect(
 ) -> sqlite3.Connection:
     "Return a connection without automatic transactions. Raises `MemoryFileError` if the file is not one of SQLite."
     try:
+        # SQLite alone opens an existing file: whoever closes it elsewhere drops the locks of this process
         if path.is_file():
-            with path.open('rb') as file:
-                begin = file.read(16)
-            if begin.strip(b'\0') and begin != b'SQLite format 3\0':
-                raise MemoryFileError(f'{path}: expected an SQLite file, it begins with {begin!r}')
+            if 0 < path.stat().st_size < 512:  # SQLite would take it for a new one
+                raise MemoryFileError(f'{path}: expected an SQLite file')
         elif mode == 'rwc':
             os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
         else:
@@ -68,9 +67,18 @@ def _connect(
     except OSError as error:
         raise MemoryFileError(f'{path}: {error.strerror}') from None
     address = f'{path.absolute().as_uri()}?mode={mode}'
-    return sqlite3.connect(
-        address, uri=True, timeout=30, isolation_level=None, check_same_thread=False
-    )
+    with _sqlite_errors(path):
+        file = sqlite3.connect(
+            address, uri=True, timeout=30, isolation_level=None, check_same_thread=False
+        )
+        try:
+            file.execute('PRAGMA schema_version')
+        except sqlite3.DatabaseError as error:
+            file.close()
+            if 'not a database' in str(error):
+                raise MemoryFileError(f'{path}: expected an SQLite file') from None
+            raise
+        return file
 
 # %% ../../nbs/1_core/09_storage.ipynb #fab69cee
 _FORMAT, _APPLICATION = 1, 0x6D656D6E  # version of the layout; 'memn'

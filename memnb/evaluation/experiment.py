@@ -10,25 +10,24 @@ import math
 import multiprocessing
 import os
 import platform
+import re
 import signal
-import sqlite3
 import subprocess
 import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import (
-    CancelledError,
+    as_completed,
     Executor,
-    FIRST_COMPLETED,
     ProcessPoolExecutor,
     ThreadPoolExecutor,
     wait,
 )
-from contextlib import closing, contextmanager, ExitStack
+from contextlib import AbstractContextManager, closing, ExitStack, nullcontext
 from copy import copy
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, astuple, dataclass, field, replace
 from datetime import date
 from hashlib import sha256
 from importlib.metadata import version
@@ -40,10 +39,11 @@ from ..core.conversation import Conversation, Question
 from ..core.loop import check_count
 from ..core.models import as_lm, OpenAILM, RecordedLM
 from ..core.roles import Call, LM, LMError, Role, RuleLM, SCHEMA_PROMPT, strict_schema, Usage
+from ..core.storage import MemoryFile, MemoryFileError, row_checksum, UNSWEPT
 from ..core.text import question_kind
 from ..core.time import TimeSpan
-from ..core.trace import Trace
-from .judge import calibrate_judge, Judge, must_refuse, prompt_hash
+from ..core.trace import printable, Trace
+from .judge import calibrate_judge, Judge, Judged, must_refuse, prompt_hash
 from memnb.evaluation.metrics import (
     best_over,
     bootstrap,
@@ -59,61 +59,124 @@ from memnb.evaluation.metrics import (
 from .registry import choose_methods, data_hash, load_dataset, Memory, Method
 
 # %% auto #0
-__all__ = ['CATEGORIES', 'CUTS', 'SHOWN', 'RunStopped', 'TokenBudget', 'UsageCounter', 'DryRunLM', 'Prices', 'score',
-           'ExperimentError', 'RowStore', 'interval', 'gain', 'format_interval', 'summarize', 'format_tables',
-           'Results', 'as_frame', 'open_executor', 'Experiment', 'main_grid']
+__all__ = ['CATEGORIES', 'CUTS', 'SHOWN', 'ExperimentError', 'RunStopped', 'RowStore', 'row_key', 'write_file', 'UsageCounter',
+           'DryRunLM', 'Prices', 'score', 'interval', 'gain', 'format_interval', 'summarize', 'format_tables',
+           'Results', 'as_frame', 'Experiment', 'main_grid']
 
 # %% ../../nbs/6_evaluation/07_experiment.ipynb #aa358964
+_KEY = ('dataset', 'conversation', 'method', 'repeat', 'position')
+_TABLES = (
+    'CREATE TABLE records (key TEXT PRIMARY KEY, record TEXT NOT NULL, checksum TEXT NOT NULL, '
+    'trace TEXT, trace_checksum TEXT NOT NULL)',
+    'CREATE TABLE budget (spent INTEGER NOT NULL, stopped INTEGER NOT NULL)',
+    'INSERT INTO budget VALUES (0, 0)',
+)
+
+
+class ExperimentError(RuntimeError):
+    "An experiment that cannot run, a folder that belongs to another experiment, or a task that raised."
+
+
 class RunStopped(BaseException):
     "The run was stopped or its budget is spent; no further call may be made. Not an `Exception`, so methods do not catch it."
 
 
-class TokenBudget:
-    "A token counter in an SQLite file, shared by the workers of a run, with an optional limit and a stop flag."
+class RowStore(MemoryFile):
+    """The rows and the token budget of an experiment in one SQLite file, for any number of threads and processes.
+
+    A row is JSON under the key of `row_key`; `settings` and `provenance` are records, too. `MemoryFileError` for damage."""
 
     def __init__(
         self,
-        path: str | Path,  # the SQLite file; it may hold other tables
+        path: str | Path,
         limit: int | None = None,  # total number of tokens at which calls end; None: no limit
+        mode: str = 'rwc',  # 'rw': the file must exist
     ):
-        if limit is not None:
-            check_count('budget', limit, 0)
-        self.path, self.limit = Path(path), limit
-        self._execute(
-            'CREATE TABLE IF NOT EXISTS budget (spent INTEGER NOT NULL, stopped INTEGER NOT NULL)'
-        )
-        self._execute('INSERT INTO budget SELECT 0, 0 WHERE NOT EXISTS (SELECT * FROM budget)')
+        super().__init__(path, 'experiment', _TABLES, mode)
+        self.limit = limit
 
-    def _execute(self, statement: str, *values: Any) -> tuple | None:
-        with closing(sqlite3.connect(self.path, timeout=60)) as connection, connection:
-            return connection.execute(statement, values).fetchone()
+    def put(self, key: str, record: Mapping[str, Any], trace: str | None = None) -> None:
+        "Insert or replace a record, with its trace as JSON; it is on disk when this returns."
+        text = json.dumps(record)
+        values = key, text, row_checksum(key, text), trace, row_checksum(key, trace)
+        with self.transaction() as file:
+            file.execute('INSERT OR REPLACE INTO records VALUES (?, ?, ?, ?, ?)', values)
+
+    def _as_written(self, key: str, text: str, checksum: str) -> str:
+        if row_checksum(key, text) != checksum:
+            raise MemoryFileError(f'{self.path}: damaged: {key:.200} is not as it was written')
+        return text
+
+    def get(self, key: str) -> dict:
+        "Return a record; an empty one if there is none."
+        found = self.rows('SELECT key, record, checksum FROM records WHERE key = ?', key)
+        return json.loads(self._as_written(*found[0])) if found else {}
+
+    def trace(self, key: str) -> str | None:
+        "Return the trace of a row as JSON; None for a row of building a memory."
+        sql = 'SELECT key, trace, trace_checksum FROM records WHERE key = ?'
+        return self._as_written(*self.rows(sql, key)[0])
+
+    def records(self) -> list[dict]:
+        "Return all rows, without their traces."
+        sql = "SELECT key, record, checksum FROM records WHERE key LIKE '[%' ORDER BY rowid"
+        return [json.loads(self._as_written(*found)) for found in self.rows(sql)]
+
+    def forget(self, conversation: str) -> int:
+        """Delete the rows of a conversation with every byte of them; return how many.
+
+        The files beside them that may hold its texts go whole: recorded replies, tables, the report."""
+        keys = [row_key(one) for one in self.records() if one['conversation'] == conversation]
+        with self.transaction() as file:
+            for key in [*keys, 'provenance']:
+                file.execute('DELETE FROM records WHERE key = ?', (key,))
+            file.execute(UNSWEPT)
+        self.sweep()
+        for name in ('replies.sqlite', 'rows.csv', 'results.json', 'report.html'):
+            self.path.with_name(name).unlink(missing_ok=True)
+        return len(keys)
 
     @property
     def spent(self) -> int:
         "Tokens spent so far by all workers in all runs."
-        return self._execute('SELECT spent FROM budget')[0]
+        return self.rows('SELECT CAST(total(spent) AS INTEGER) FROM budget')[0][0]
 
     def spend(self, tokens: int) -> None:
         "Add the tokens of a call."
-        self._execute('UPDATE budget SET spent = spent + ?', tokens)
+        self.rows('UPDATE budget SET spent = spent + ?', tokens)
 
     def stop(self, stopped: bool = True) -> None:
         "Set or clear the flag that ends all workers before their next question."
-        self._execute('UPDATE budget SET stopped = ?', stopped)
+        self.rows('UPDATE budget SET stopped = ?', stopped)
 
     def check(self) -> None:
         "Raise `RunStopped` if no further call may be made."
-        spent, stopped = self._execute('SELECT spent, stopped FROM budget')
-        if stopped:
+        if self.rows('SELECT 1 FROM budget WHERE stopped'):
             raise RunStopped('the run was stopped')
-        if self.limit is not None and spent >= self.limit:
-            raise RunStopped(f'the budget is spent: {spent} of {self.limit} tokens')
+        if self.limit is not None and self.spent >= self.limit:
+            raise RunStopped(f'the budget is spent: {self.spent} of {self.limit} tokens')
+
+
+def row_key(record: Mapping[str, Any]) -> str:
+    "Return the key of a row: dataset, conversation, method (or memory), repeat and position as a JSON list."
+    return json.dumps([record[name] for name in _KEY])
+
+
+def write_file(path: str | Path, pieces: Iterable[str]) -> None:
+    "Write a text file in place of another one, when it is complete. Only its owner can read it, and no link is followed."
+    handle, made = tempfile.mkstemp(dir=Path(path).parent)
+    try:
+        with open(handle, 'w', encoding='utf-8', errors='replace', newline='\n') as file:
+            file.writelines(pieces)
+        os.replace(made, path)
+    finally:
+        Path(made).unlink(missing_ok=True)
 
 # %% ../../nbs/6_evaluation/07_experiment.ipynb #89bf9dc3
 class UsageCounter(LM):
     "LM wrapper that records usage and prompt hash by role. Not thread-safe: use one for each task."
 
-    def __init__(self, lm: LM, budget: TokenBudget | None = None):
+    def __init__(self, lm: LM, budget: RowStore | None = None):
         self.lm, self.name, self.budget = lm, lm.name, budget
         self.usage: dict[str, Usage] = {}  # by role, replayed calls included
         self.prompts: dict[str, str] = {}  # prompt hash by role
@@ -132,18 +195,18 @@ class UsageCounter(LM):
         if self.budget:
             self.budget.check()
         self.prompts[role.name] = prompt_hash(role)
+        spent = paid = Usage()
         try:
             call = self.lm.call(role, **inputs)
+            spent, paid = call.usage, Usage() if call.cached else call.usage
+            return call
         except LMError as error:
-            self._record(role.name, error.usage, paid=True)
+            spent = paid = error.usage
             raise
-        self._record(role.name, call.usage, paid=not call.cached)
-        return call
-
-    def _record(self, role: str, usage: Usage, paid: bool) -> None:
-        self.usage[role] = self.usage.get(role, Usage()) + usage
-        if paid and self.budget and usage.tokens:
-            self.budget.spend(usage.tokens)
+        finally:
+            self.usage[role.name] = self.usage.get(role.name, Usage()) + spent
+            if self.budget and paid.tokens:
+                self.budget.spend(paid.tokens)
 
 
 class DryRunLM(RuleLM):
@@ -167,14 +230,6 @@ class Prices:
     prompt: float
     completion: float
 
-    def __post_init__(self):
-        for name in ('prompt', 'completion'):
-            price = getattr(self, name)
-            if not math.isfinite(price) or price < 0:
-                raise ValueError(
-                    f'prices: expected dollars from 0 for a million tokens of {name}, got {price!r}'
-                )
-
     @classmethod
     def parse(cls, text: str | None) -> Prices | None:
         "Parse the option `--prices IN,OUT`; None stays None."
@@ -182,9 +237,11 @@ class Prices:
             return None
         try:
             prompt, completion = map(float, text.split(','))
+            if not (0 <= prompt < math.inf and 0 <= completion < math.inf):
+                raise ValueError
         except ValueError:
             raise ValueError(
-                f'--prices: expected two numbers with a comma, dollars for a million tokens of prompt and of reply, '
+                f'--prices: expected two numbers from 0 with a comma, dollars for a million tokens of prompt and of reply, '
                 f'got {text!r}'
             ) from None
         return cls(prompt, completion)
@@ -203,113 +260,32 @@ CATEGORIES = (
 CUTS = (5, 10, 15, 20, 25)  # the k of `read_recall@k`
 
 
-def _answer_scores(question: Question, answer: str) -> dict[str, float | None]:
-    scores: dict[str, float | None] = {'refused': float(gives_no_answer(answer))}
+def score(trace: Trace, question: Question, cuts: Sequence[int] = CUTS) -> dict[str, float | None]:
+    "Return the scores of a trace by metric, from 0 to 1; None where there is nothing to score, and no scores after an error."
+    if trace.error is not None:
+        return {}
+    gold, read, answer = question.evidence, trace.read, trace.answer or ''
+    scores: dict[str, float | None] = {
+        'evidence_recall': evidence_recall(gold, read),
+        'recall_any': recall_any(gold, read),
+        'cited_recall': evidence_recall(gold, trace.evidence),
+        **{f'read_recall@{k}': evidence_recall(gold, read[:k]) for k in cuts},
+        'refused': float(gives_no_answer(answer)),
+    }
     if question.refuse:
         return scores | {'f1_locomo': f1_locomo(answer, '', 'adversarial')}
     if question.answer is None:
         return scores
-    gold = (question.answer, *question.aliases)
+    wordings = (question.answer, *question.aliases)
     for name, metric in METRICS.items():
-        scores[name] = best_over(metric, answer, gold, question.category)
+        scores[name] = best_over(metric, answer, wordings, question.category)
     if question_kind(question.text) == 'when':
         dated = exact_date(question.answer, answer)
         scores['date_exact'] = None if dated is None else float(dated)
     return scores
 
-
-def score(trace: Trace, question: Question, cuts: Sequence[int] = CUTS) -> dict[str, float | None]:
-    "Return the scores of a trace by metric, from 0 to 1; None where there is nothing to score, and no scores after an error."
-    if trace.error is not None:
-        return {}
-    gold, read = question.evidence, trace.read
-    scores = {
-        'evidence_recall': evidence_recall(gold, read),
-        'recall_any': recall_any(gold, read),
-        'cited_recall': evidence_recall(gold, trace.evidence),
-    }
-    scores |= {f'read_recall@{k}': evidence_recall(gold, read[:k]) for k in cuts}
-    return scores | _answer_scores(question, trace.answer or '')
-
-# %% ../../nbs/6_evaluation/07_experiment.ipynb #0be5778d
-_KEY = ('experiment', 'dataset', 'conversation', 'method', 'repeat', 'position')
+# %% ../../nbs/6_evaluation/07_experiment.ipynb #4fc2332b
 _MAX_TEXTS = 100  # hits of one step whose texts are stored with a trace
-
-
-class ExperimentError(RuntimeError):
-    "An experiment that cannot run, a folder that belongs to another experiment, or a task that raised."
-
-
-def _fingerprint(value: Any) -> str:
-    "Return sixteen hexadecimal digits of the SHA-256 of a JSON value."
-    text = json.dumps(value, sort_keys=True, separators=(',', ':'), allow_nan=False)
-    return sha256(text.encode()).hexdigest()[:16]
-
-
-class RowStore:
-    "The rows of an experiment in one SQLite file. One object serves one thread; the file serves any number of processes."
-
-    def __init__(self, path: str | Path):
-        self.path = Path(path)
-        self._connection = sqlite3.connect(self.path, timeout=60)
-
-    def create(self, settings: dict) -> None:
-        "Create the tables, and claim the file for an experiment; `ExperimentError` if it belongs to another one."
-        self._connection.execute('PRAGMA journal_mode = WAL')
-        with self._connection as database:
-            database.execute('CREATE TABLE IF NOT EXISTS experiment (settings TEXT)')
-            database.execute(
-                'CREATE TABLE IF NOT EXISTS rows (experiment TEXT, dataset TEXT, conversation TEXT, method TEXT, '
-                'repeat INTEGER, position INTEGER, record TEXT, trace TEXT, '
-                'UNIQUE (experiment, dataset, conversation, method, repeat, position))'
-            )
-            if database.execute('SELECT settings FROM experiment').fetchone() is None:
-                database.execute('INSERT INTO experiment VALUES (?)', [json.dumps(settings)])
-        other = self.settings
-        if _fingerprint(other) != _fingerprint(settings):
-            names = [name for name in settings if other.get(name) != settings[name]]
-            values = '; '.join(
-                f'{name}: {other.get(name)!r:.80} there, {settings[name]!r:.80} here'
-                for name in names
-            )
-            raise ExperimentError(
-                f'{self.path.parent} holds the rows of another experiment ({values}): '
-                'name another folder, or remove this one'
-            )
-
-    @property
-    def settings(self) -> dict:
-        "The settings of the experiment."
-        return json.loads(self._connection.execute('SELECT settings FROM experiment').fetchone()[0])
-
-    def put(self, record: Mapping[str, Any], trace: str | None = None) -> None:
-        "Insert or replace a row, with its trace as JSON; it is on disk when this returns."
-        values = [record[name] for name in _KEY] + [json.dumps(record), trace]
-        with self._connection as database:
-            database.execute('INSERT OR REPLACE INTO rows VALUES (?, ?, ?, ?, ?, ?, ?, ?)', values)
-
-    def records(self) -> Iterator[dict]:
-        "Yield all rows without their traces."
-        for (record,) in self._connection.execute('SELECT record FROM rows ORDER BY rowid'):
-            yield json.loads(record)
-
-    def trace(self, record: Mapping[str, Any]) -> str | None:
-        "Return the trace of a row as JSON; None for a row of building a memory."
-        where = ' AND '.join(f'{name} = ?' for name in _KEY)
-        values = [record[name] for name in _KEY]
-        return self._connection.execute(f'SELECT trace FROM rows WHERE {where}', values).fetchone()[
-            0
-        ]
-
-    def count(self) -> int:
-        "Return the number of rows of questions."
-        return self._connection.execute('SELECT count(*) FROM rows WHERE position >= 0').fetchone()[
-            0
-        ]
-
-    def close(self) -> None:
-        "Close the file."
-        self._connection.close()
 
 
 def _stored_trace(trace: Trace) -> str:
@@ -320,141 +296,119 @@ def _stored_trace(trace: Trace) -> str:
             step['hits'] = [{'id': hit['id'], 'text': ''} for hit in step['hits']]
     return json.dumps(stored)
 
-# %% ../../nbs/6_evaluation/07_experiment.ipynb #4fc2332b
+
 @dataclass(frozen=True)
 class _Task:
-    "The due questions of one conversation for all methods over one memory."
+    "The due questions of one conversation and repeat for all methods over one memory."
 
     experiment: Experiment  # without its datasets
-    mark: str  # fingerprint of the experiment
+    path: Path  # of the rows
+    limit: int | None  # of the token budget
     dataset: str
     conversation: Conversation
     memory: Memory
-    due: Mapping[str, Sequence[int]]  # method -> positions of questions
     repeat: int
-    path: Path  # of the rows
-    limit: int | None  # of the token budget
+    due: list[tuple[Method, Question]] = field(default_factory=list)
 
     def run(self) -> None:
         "Build the memory, ask the due questions, and write each row."
-        if not self.path.exists():
-            raise ExperimentError(
-                f'{self.path}: expected a file that every worker can open, and {platform.node()} does not have it'
-            )
-        budget = TokenBudget(self.path, self.limit)
-        questions = {one.position: one for one in self.conversation.questions}
-        with closing(RowStore(self.path)) as store:
+        with closing(RowStore(self.path, self.limit, 'rw')) as store:
             try:
-                memory, failure = self._build(store, budget)
-                for method in self.experiment.methods:
-                    for position in self.due.get(method.name, ()):
-                        budget.check()
-                        store.put(*self._ask(method, questions[position], memory, failure, budget))
+                memory, failure = self._build(store)
+                for method, question in self.due:
+                    store.check()
+                    self._ask(store, method, question, memory, failure)
             except RunStopped:
                 pass  # the next run asks what is missing
 
-    def _key(self, method: str, position: int) -> dict:
-        return dict(
-            zip(
-                _KEY, (self.mark, self.dataset, self.conversation.id, method, self.repeat, position)
-            )
-        )
+    def _put(
+        self, store: RowStore, method: str, position: int, trace: str | None, **row: Any
+    ) -> None:
+        key = self.dataset, self.conversation.id, method, self.repeat, position
+        row = {**dict(zip(_KEY, key)), **row}
+        store.put(row_key(row), row, trace)
 
-    def _counter(self, lm: LM, budget: TokenBudget) -> UsageCounter:
+    def _counter(self, lm: LM, store: RowStore) -> UsageCounter:
         "Return an LM with seed, recording, budget and usage counter."
-        seed = self.experiment.seed
         if not isinstance(lm, RuleLM):
-            lm = lm if seed is None else lm.seeded(seed + self.repeat)
+            if self.experiment.seed is not None:
+                lm = lm.seeded(self.experiment.seed + self.repeat)
             if not isinstance(lm, RecordedLM):
-                lm = RecordedLM(
-                    lm, self.path.with_name('replies.sqlite'), repeat=self.repeat, retry=True
-                )
-        return UsageCounter(lm, budget)
+                record = self.path.with_name('replies.sqlite')
+                lm = RecordedLM(lm, record, repeat=self.repeat, retry=True)
+        return UsageCounter(lm, store)
 
-    def _build(self, store: RowStore, budget: TokenBudget) -> tuple[Any, str | None]:
+    def _build(self, store: RowStore) -> tuple[Any, str | None]:
         "Build the memory: it, or why there is none."
-        started, lm = time.perf_counter(), self._counter(self.experiment.build_lm, budget)
+        started, lm = time.perf_counter(), self._counter(self.experiment.build_lm, store)
         memory = failure = None
         try:
             memory = self.memory.build(self.conversation, lm)
         except Exception as error:
             failure = f'while the memory was built: {type(error).__name__}: {error}'
-        store.put(
-            {
-                **self._key(self.memory.name, -1),
-                'usage': _as_json(lm.usage),
-                'prompts': lm.prompts,
-                'error': failure,
-                'seconds': time.perf_counter() - started,
-            }
-        )
+        cost = {'usage': {'build': _as_json(lm.usage)}, 'seconds': time.perf_counter() - started}
+        self._put(store, self.memory.name, -1, None, error=failure, prompts=lm.prompts, **cost)
         return memory, failure
 
     def _ask(
-        self,
-        method: Method,
-        question: Question,
-        memory: Any,
-        failure: str | None,
-        budget: TokenBudget,
-    ) -> tuple[dict, str]:
-        "Return the row of a question and its trace. Whatever the method raises is the error of this row."
-        experiment, lm, started = (
-            self.experiment,
-            self._counter(self.experiment.lm, budget),
-            time.perf_counter(),
-        )
-        turns = experiment.turns
-        trace = Trace(question=question.text, method=method.name, model=lm.name, error=failure)
+        self, store: RowStore, method: Method, question: Question, memory: Any, failure: str | None
+    ) -> None:
+        "Write the row of a question. Whatever is raised on the way is the error of this row."
+        started, judge = time.perf_counter(), copy(self.experiment.judge)
+        lms = {'ask': self._counter(self.experiment.lm, store)}
+        if judge:
+            judge.lm = lms['judge'] = self._counter(judge.lm, store)
+        about = {'question': question.text, 'method': method.name, 'model': lms['ask'].name}
+        trace, scores, judged = Trace(**about, error=failure), {}, None
+        stored = _stored_trace(trace)
         if failure is None:
             try:
-                loop = method.loop(memory, self.conversation, lm, turns, experiment.stop)
-                asked = question.asked and TimeSpan.day(question.asked.date())
-                trace = loop.ask(
-                    question.text, asked=asked, budget=turns if method.budgeted else None
-                )
+                trace = self._answer(method, question, memory, lms['ask'])
+                scores = score(trace, question, sorted({*CUTS, self.experiment.turns or CUTS[0]}))
+                judged = _judge(judge, trace, question)
+                stored = _stored_trace(trace)
             except Exception as error:
-                trace.error = f'{type(error).__name__}: {error}'
-        failed = trace.error is not None
-        record = {
-            **self._key(method.name, question.position),
-            'category': question.category,
-            'question': question.text,
-            'gold_answer': question.answer,
-            'gold': list(question.evidence),
-            'refuse': must_refuse(question),
-            'answer': None if failed else trace.answer,
-            'read': list(trace.read),
-            'evidence': list(trace.evidence),
-            'turns': None if failed else len(trace.read),
-            'scores': score(trace, question, sorted({*CUTS, turns or CUTS[0]})),
-            'error': trace.error,
-            'judgement': None,
-            'judge_error': None,
-            'judge_usage': {},
-            'usage': _as_json(trace.usage),
-            'prompts': lm.prompts,
-            'seconds': time.perf_counter() - started,
-        }
-        if not failed:
-            self._mark(question, record, budget)
-        return record, _stored_trace(trace)
+                trace = Trace(**about, error=f'{type(error).__name__}: {error}')
+                stored, scores, judged = _stored_trace(trace), {}, None
+        if judged:
+            scores['judge'] = None if judged.correct is None else float(judged.correct)
+        answered = trace.error is None
+        self._put(
+            store,
+            method.name,
+            question.position,
+            stored,
+            category=question.category,
+            question=question.text,
+            gold_answer=question.answer,
+            gold=question.evidence,
+            refuse=must_refuse(question),
+            answer=trace.answer if answered else None,
+            read=trace.read,
+            evidence=trace.evidence,
+            turns=len(trace.read) if answered else None,
+            scores=scores,
+            error=trace.error,
+            judgement=judged and judged.reason,
+            judge_error=judged and judged.error,
+            usage={phase: _as_json(lm.usage) for phase, lm in lms.items()},
+            prompts={role: name for lm in lms.values() for role, name in lm.prompts.items()},
+            seconds=time.perf_counter() - started,
+        )
 
-    def _mark(self, question: Question, record: dict, budget: TokenBudget) -> None:
-        "Add the judge's mark to a row. A judge that fails leaves no score: its failure is not a wrong answer."
-        judge = copy(self.experiment.judge)
-        gold = any(answer and answer.strip() for answer in (question.answer, *question.aliases))
-        if judge is None or not (gold or must_refuse(question)):
-            return
-        judge.lm = lm = self._counter(judge.lm, budget)
-        judged = judge.judge(question, record['answer'] or '')
-        record['scores']['judge'] = None if judged.correct is None else float(judged.correct)
-        record['prompts'] = {**record['prompts'], **lm.prompts}
-        record |= {
-            'judgement': judged.reason,
-            'judge_error': judged.error,
-            'judge_usage': _as_json(lm.usage),
-        }
+    def _answer(self, method: Method, question: Question, memory: Any, lm: LM) -> Trace:
+        turns = self.experiment.turns
+        loop = method.loop(memory, self.conversation, lm, turns, self.experiment.stop)
+        asked = question.asked and TimeSpan.day(question.asked.date())
+        return loop.ask(question.text, asked=asked, budget=turns if method.budgeted else None)
+
+
+def _judge(judge: Judge | None, trace: Trace, question: Question) -> Judged | None:
+    "Return the judge's mark. A judge that fails leaves no score: its failure is not a wrong answer."
+    gold = any(answer and answer.strip() for answer in (question.answer, *question.aliases))
+    if judge and trace.error is None and (gold or must_refuse(question)):
+        return judge.judge(question, trace.answer or '')
+    return None
 
 
 def _as_json(usage: Mapping[str, Usage]) -> dict[str, dict]:
@@ -475,14 +429,12 @@ def interval(rows: Any, metric: str) -> Interval:
     "Return the mean of a metric over a DataFrame of rows, with its interval over conversations."
     if metric not in rows:
         return bootstrap([])
-    if rows[['dataset', 'conversation']].drop_duplicates().shape[0] > 1:
-        columns = ['dataset', 'conversation']
-    else:
-        columns = ['dataset', 'conversation', 'position']
-    kept = rows.loc[rows[metric].notna(), [metric, *columns]]
-    found = bootstrap(kept[metric].tolist(), list(kept[columns].itertuples(index=False, name=None)))
-    over = 'conversations' if len(columns) == 2 else 'questions'
-    return Interval(found.mean, found.low, found.high, found.n, over)
+    units, over = ['dataset', 'conversation'], 'conversations'
+    if len(rows[units].drop_duplicates()) < 2:
+        units, over = ['position'], 'questions'
+    kept = rows[rows[metric].notna()]
+    clusters = list(kept[units].itertuples(index=False, name=None))
+    return replace(bootstrap(kept[metric].tolist(), clusters), over=over)
 
 
 def gain(ours: Any, theirs: Any, metric: str) -> Interval:
@@ -490,25 +442,17 @@ def gain(ours: Any, theirs: Any, metric: str) -> Interval:
     key = ['dataset', 'conversation', 'repeat', 'position']
     if metric not in ours or metric not in theirs:
         return bootstrap([])
-    pairs = ours[[*key, metric]].merge(
-        theirs[[*key, metric]], on=key, suffixes=('', ' of the other'), validate='1:1'
-    )
-    pairs[metric] -= pairs[f'{metric} of the other']
-    return interval(pairs, metric)
+    there = theirs[[*key, metric]]
+    pairs = ours[[*key, metric]].merge(there, on=key, suffixes=('', '_other'), validate='1:1')
+    return interval(pairs.assign(**{metric: pairs[metric] - pairs[f'{metric}_other']}), metric)
 
 
 def format_interval(found: Mapping[str, Any] | None, sign: str = '') -> str:
     "Return a mean in percent with its interval in brackets; `sign='+'` shows the sign."
     if not found or found['mean'] is None:
         return '–'
-    return f'{100 * found["mean"]:{sign}.1f} [{100 * found["low"]:.1f}, {100 * found["high"]:.1f}]'
-
-
-def _metrics(rows: Any) -> list[str]:
-    "Return the metrics of a DataFrame of rows, without the cuts of reading."
-    named = ['evidence_recall', 'recall_any', 'cited_recall', *METRICS]
-    named += [name for name in rows if name in ('judge', 'date_exact') and rows[name].notna().any()]
-    return named
+    mean, low, high = (100 * found[name] for name in ('mean', 'low', 'high'))
+    return f'{mean:{sign}.1f} [{low:.1f}, {high:.1f}]'
 
 
 def _means(rows: Any, metrics: Sequence[str]) -> dict[str, dict]:
@@ -525,16 +469,20 @@ def summarize(
     "Return one JSON object per dataset and method: means with intervals, by category, minus `against`, refusals."
     found = []
     for (dataset, method), mine in rows.groupby(['dataset', 'method'], sort=False):
-        names = list(metrics or _metrics(rows[rows.dataset == dataset]))
+        together = rows[rows.dataset == dataset]
+        optional = [
+            name
+            for name in ('judge', 'date_exact')
+            if name in rows and together[name].notna().any()
+        ]
+        names = metrics or ['evidence_recall', 'recall_any', 'cited_recall', *METRICS, *optional]
         rival = against if isinstance(against, str) else against.get(method)
-        other = rows[(rows.dataset == dataset) & (rows.method == rival)]
+        other = together[together.method == rival]
         minus = None
         if len(other) and method != rival:
             minus = {'method': rival, **{name: asdict(gain(mine, other, name)) for name in names}}
         done = mine[mine.error.isna()]
-        refusal = None
-        if done.refuse.any():
-            refusal = asdict(refusal_scores(zip(done.refused > 0, done.refuse)))
+        refusals = zip(done.refused > 0, done.refuse)
         found.append(
             {
                 'dataset': dataset,
@@ -548,7 +496,7 @@ def summarize(
                     for name, part in mine.groupby(mine.category.fillna('none'), sort=False)
                 },
                 'fallback': method in fallback,
-                'refusal': refusal,
+                'refusal': asdict(refusal_scores(refusals)) if done.refuse.any() else None,
                 'minus': minus,
             }
         )
@@ -573,15 +521,12 @@ def _tables_of(methods: Sequence[dict]) -> dict[str, Any]:
         shown = [name for name in SHOWN if any((one.get(name) or {}).get('n') for one in mine)]
         main, differences, by_category = {}, {}, {}
         for one in mine:
-            label, turns, minus = (
-                one['method'] + ' *' * bool(one['fallback']),
-                one['turns']['mean'],
-                one['minus'],
-            )
-            means = {name: format_interval(one[name]) for name in shown}
+            label, turns, minus = one['method'], one['turns']['mean'], one['minus']
+            if one['fallback']:
+                label += ' *'
             main[label] = {
                 'turns read': '–' if turns is None else f'{turns:.1f}',
-                **means,
+                **{name: format_interval(one[name]) for name in shown},
                 'questions': one['questions'],
                 'failed': one['errors'],
             }
@@ -598,19 +543,20 @@ def _tables_of(methods: Sequence[dict]) -> dict[str, Any]:
             ('evidence_recall by category, in percent [95%]', by_category),
         ):
             if lines:
-                tables[f'{dataset}: {title}'] = (
-                    _pandas().DataFrame.from_dict(lines, orient='index').fillna('–')
-                )
+                frame = _pandas().DataFrame.from_dict(lines, orient='index').fillna('–')
+                tables[f'{dataset}: {title}'] = frame
     return tables
 
 
-def format_tables(tables: Mapping[str, Any], markdown: bool = False) -> str:
+def format_tables(tables: Mapping[str, Any]) -> str:
     "Return DataFrames as text, each under its title."
-    if markdown:
-        return '\n\n'.join(
-            f'**{title}**\n\n{table.to_markdown()}' for title, table in tables.items()
-        )
-    return '\n\n'.join(f'{title}\n{table.to_string()}' for title, table in tables.items())
+    parts = [f'{title}\n{table.to_string()}' for title, table in tables.items()]
+    return printable('\n\n'.join(parts), lines=True)
+
+
+def _escape_formula(cell: Any) -> Any:
+    "Return a cell that a spreadsheet shows and does not compute."
+    return f"'{cell}" if isinstance(cell, str) and cell.startswith(tuple('=+-@\t\r')) else cell
 
 
 @dataclass
@@ -619,7 +565,11 @@ class Results:
 
     rows: Any = field(repr=False)
     provenance: dict = field(repr=False)
-    missing: int = 0  # questions that were not asked because the run was stopped
+
+    @property
+    def missing(self) -> int:
+        "The number of questions that were not asked because the run was stopped."
+        return self.provenance.get('not asked', 0)
 
     @property
     def failed(self) -> Any:
@@ -629,10 +579,8 @@ class Results:
     @property
     def methods(self) -> list[dict]:
         "One JSON object per dataset and method; see `summarize`."
-        fallback = [
-            one['method'] for one in self.provenance['settings']['methods'] if one['fallback']
-        ]
-        return summarize(self.rows, fallback=fallback)
+        methods = self.provenance['settings']['methods']
+        return summarize(self.rows, fallback=[one['method'] for one in methods if one['fallback']])
 
     def tables(self) -> dict[str, Any]:
         "The tables of the experiment as DataFrames, by title."
@@ -643,34 +591,19 @@ class Results:
         return {'rows': self.methods, 'provenance': self.provenance}
 
     def __str__(self) -> str:
-        note = (
-            f'\n\n{self.missing} questions were not asked: the run was stopped'
-            if self.missing
-            else ''
-        )
-        return format_tables(self.tables()) + note
+        tables = format_tables(self.tables())
+        if not self.missing:
+            return tables
+        return f'{tables}\n\n{self.missing} questions were not asked: the run was stopped'
 
     def save(self, folder: str | Path) -> None:
-        "Write rows.csv, results.json and tables.md."
-        folder, found = Path(folder), self.to_json()
-        hidden = [
-            'gold',
-            'read',
-            'evidence',
-            'refuse',
-            'judge_error',
-            'question',
-            'gold_answer',
-            'seconds',
-            'tokens',
-        ]
-        self.rows.drop(columns=hidden).to_csv(folder / 'rows.csv', index=False, errors='replace')
-        tables = format_tables(_tables_of(found['rows']), markdown=True)
-        for name, text in (('results.json', json.dumps(found, indent=1)), ('tables.md', tables)):
-            (folder / name).write_text(text + '\n', encoding='utf-8', errors='replace')
+        "Write rows.csv and results.json."
+        rows = self.rows.drop(columns=[*_UNPRINTED]).map(_escape_formula)
+        write_file(Path(folder) / 'rows.csv', [rows.to_csv(index=False, lineterminator='\r\n')])
+        write_file(Path(folder) / 'results.json', [json.dumps(self.to_json(), indent=1), '\n'])
 
 
-_FIELDS = (
+_PRINTED = (
     'dataset',
     'conversation',
     'position',
@@ -680,6 +613,8 @@ _FIELDS = (
     'answer',
     'turns',
     'error',
+)
+_UNPRINTED = (
     'question',
     'gold_answer',
     'gold',
@@ -688,71 +623,75 @@ _FIELDS = (
     'refuse',
     'judge_error',
     'seconds',
-)
+)  # not in rows.csv
 
 
 def as_frame(records: Sequence[dict]) -> Any:
     "Return rows of questions as a DataFrame with a column for each metric."
     metrics = dict.fromkeys(('evidence_recall', 'refused'), float)
-    lines = []
+    fields, lines = (*_PRINTED, *_UNPRINTED), []
     for one in records:
         metrics |= dict.fromkeys(one['scores'], float)
-        lines.append({name: one[name] for name in _FIELDS} | one['scores'])
-    frame = _pandas().DataFrame(lines, columns=[*_FIELDS, *metrics])
-    frame['tokens'] = [_usage(one['usage']).tokens for one in records]
+        lines.append({name: one[name] for name in fields} | one['scores'])
+    frame = _pandas().DataFrame(lines, columns=[*fields, *metrics])
     return frame.astype({'error': object, 'turns': float, **metrics})
-
-
-def _usage(by_role: Mapping[str, dict]) -> Usage:
-    return sum((Usage(**one) for one in by_role.values()), Usage())
 
 # %% ../../nbs/6_evaluation/07_experiment.ipynb #d5b4b8b8
 def _commit() -> str | None:
     "Return the commit of the checkout that holds the package, with `+` if files differ; None if it was installed."
     root = Path(memnb.__file__).parents[1]
-    command = [
-        'git',
-        '--no-optional-locks',
-        '-C',
-        str(root),
-        'describe',
-        '--always',
-        '--dirty=+',
-        '--abbrev=12',
-        '--exclude=*',
-    ]
+    command = 'git --no-optional-locks describe --always --dirty=+ --abbrev=12 --exclude=*'
     try:
         if (root / '.git').exists():
             return subprocess.run(
-                command, capture_output=True, text=True, check=True, timeout=10
+                command.split(), cwd=root, capture_output=True, text=True, check=True, timeout=10
             ).stdout.strip()
     except (OSError, subprocess.SubprocessError):
         pass
     return None
 
 
+def _fingerprint(value: Any) -> str:
+    "Return sixteen hexadecimal digits of the SHA-256 of a JSON value."
+    text = json.dumps(value, sort_keys=True, separators=(',', ':'), allow_nan=False)
+    return sha256(text.encode()).hexdigest()[:16]
+
+
+def _source_hash(package: str) -> str | None:
+    "Return a hash of all source of an imported package or module; None for what a notebook defines."
+    file = getattr(sys.modules[package], '__file__', None)
+    if file is None:
+        return None
+    files = [Path(file)]
+    if files[0].name == '__init__.py':
+        files = sorted(files[0].parent.rglob('*.py'))
+    return sha256(b''.join(one.read_bytes() for one in files)).hexdigest()[:16]
+
+
 def _spending(records: Sequence[dict], prices: Prices | None) -> list[dict]:
     "Return calls, tokens, seconds and dollars by phase and by memory or method, as JSON values."
-    spent: dict[tuple[str, str], tuple[Usage, float]] = {}
+    lines = []
     for record in records:
-        parts = [('build' if record['position'] < 0 else 'ask', record['usage'], record['seconds'])]
-        if record['position'] >= 0:
-            parts.append(('judge', record['judge_usage'], 0))
-        for phase, usage, seconds in parts:
-            before, time_before = spent.get((phase, record['method']), (Usage(), 0))
-            spent[phase, record['method']] = before + _usage(usage), time_before + seconds
-    return [
-        {
-            'phase': phase,
-            'of': name,
-            'calls': usage.calls,
-            'prompt tokens': usage.prompt_tokens,
-            'reply tokens': usage.completion_tokens,
-            'seconds': round(seconds, 2),
-            'dollars': prices and prices.of(usage),
-        }
-        for (phase, name), (usage, seconds) in spent.items()
-    ]
+        seconds = record['seconds']
+        for phase, by_role in record['usage'].items():
+            usage = sum((Usage(**one) for one in by_role.values()), Usage())
+            lines.append((phase, record['method'], *astuple(usage)[:3], seconds))
+            seconds = 0  # of a question: those of the judge are among them
+    frame = _pandas().DataFrame(lines, columns=['phase', 'of', *_COUNTS, 'seconds'])
+    frame = frame.groupby(['phase', 'of'], sort=False, as_index=False).sum().round({'seconds': 2})
+    return frame.assign(dollars=_dollars(frame, prices)).to_dict('records')
+
+
+_COUNTS = ['calls', 'prompt tokens', 'reply tokens']
+
+
+def _dollars(frame: Any, prices: Prices | None) -> Any:
+    "Return the cost of each line of a DataFrame of tokens; None without prices."
+    if prices is None:
+        return None
+    return (
+        frame['prompt tokens'] * prices.prompt + frame['reply tokens'] * prices.completion
+    ) / 1e6
 
 # %% ../../nbs/6_evaluation/07_experiment.ipynb #5a1e7a45
 def _start_worker() -> None:
@@ -766,35 +705,20 @@ def _start_worker() -> None:
     threading.Thread(target=end_with_parent, daemon=True).start()
 
 
-@contextmanager
-def open_executor(name: str) -> Iterator[Executor]:
-    "Open an executor by name: `threads[:N]`, `processes[:N]` or `dask://HOST:PORT`."
-    kind, _, rest = name.partition(':')
-    if kind == 'dask' and rest.startswith('//'):
-        try:
-            from distributed import Client
-        except ImportError:
-            raise ImportError(
-                "executor: dask is not installed; this installs it: pip install 'memnb[dask]'"
-            ) from None
-        with Client(f'tcp:{rest}') as client:
-            yield client.get_executor(pure=False)
-        return
-    workers = (
-        int(rest) if rest.isdecimal() else 0 if rest or name.endswith(':') else os.cpu_count() or 1
-    )
-    if kind not in ('threads', 'processes') or not workers:
+def _open_executor(executor: Executor | str) -> AbstractContextManager[Executor]:
+    "Return an executor as it is, or a new one: `threads[:N]` or `processes[:N]`, without N as many workers as cores."
+    if hasattr(executor, 'submit'):
+        return nullcontext(executor)
+    found = re.fullmatch(r'(threads|processes)(?::([1-9]\d*))?', str(executor))
+    if not found:
         raise ValueError(
-            f'executor: expected one of threads[:N], processes[:N] or dask://HOST:PORT, got {name!r}'
+            f'executor: expected one of threads[:N], processes[:N], or an executor, got {executor!r:.80}'
         )
-    spawn = multiprocessing.get_context('spawn')
-    pool = (
-        ThreadPoolExecutor(workers)
-        if kind == 'threads'
-        else ProcessPoolExecutor(workers, spawn, _start_worker)
-    )
-    with pool:
-        yield pool
+    kind, number = found.groups()
+    workers = int(number or os.cpu_count() or 1)
+    if kind == 'threads':
+        return ThreadPoolExecutor(workers)
+    return ProcessPoolExecutor(workers, multiprocessing.get_context('spawn'), _start_worker)
 
 # %% ../../nbs/6_evaluation/07_experiment.ipynb #4279e75d
 class Experiment:
@@ -826,43 +750,32 @@ class Experiment:
         _pandas()
         named = datasets if isinstance(datasets, Mapping) else {'data': datasets}
         self.datasets = {name: list(conversations) for name, conversations in named.items()}
-        grid = choose_methods(methods, memories)
-        missing = [
-            one
-            for one in choose_methods(baselines)
-            if one.name not in {method.name for method in grid}
-        ]
-        self.methods = (
-            [one for one in missing if one.budgeted]
-            + grid
-            + [one for one in missing if not one.budgeted]
-        )
+        self.methods = choose_methods(methods, memories)
+        names = {one.name for one in self.methods}
+        missing = [one for one in choose_methods(baselines) if one.name not in names]
+        self.methods[:0] = [one for one in missing if one.budgeted]
+        self.methods += [one for one in missing if not one.budgeted]
         self.lm = RuleLM() if lm is None else as_lm(lm)
         self.build_lm = self.lm if build_lm is None else as_lm(build_lm)
-        self.repeats, self.seed, self.judge, self.turns, self.stop = (
-            repeats,
-            seed,
-            judge,
-            turns,
-            stop,
-        )
-        self.categories = None if categories is None else tuple(categories)
+        self.repeats, self.seed, self.judge = repeats, seed, judge
+        self.turns, self.stop = turns, stop
+        self.categories = None if categories is None else list(categories)
         check_count('repeats', repeats, 1)
         if turns is not None:
             check_count('turns', turns, 1)
-        if not next(self._keys(), None):
+        if not next(self._grid(), None):
             raise ValueError(
                 'nothing to ask: no conversation has a question of the categories that were chosen'
             )
-        for name, one in (
-            ('lm', self.lm),
-            ('build_lm', self.build_lm),
-            ('judge', judge and judge.lm),
-        ):
-            if one is not None and not one.settings().get('model'):
+        for name, one in self._lms().items():
+            if not one.settings().get('model'):
                 raise ValueError(
                     f'{name}: expected a model with a stable name, got {one.name!r}: use as_lm(function, name=…)'
                 )
+
+    def _lms(self) -> dict[str, LM]:
+        judge = {'judge': self.judge.lm} if self.judge else {}
+        return {'lm': self.lm, 'build_lm': self.build_lm, **judge}
 
     def asked(self, conversation: Conversation) -> list[Question]:
         "Return the questions of a conversation that are asked."
@@ -870,28 +783,34 @@ class Experiment:
             return [one for one in conversation.questions if one.category != 'adversarial']
         return [one for one in conversation.questions if one.category in self.categories]
 
-    def _keys(self) -> Iterator[tuple[str, str, str, int, int]]:
-        "Yield dataset, conversation, method, repeat and position of each row, in the order of tables."
+    def _grid(self) -> Iterator[tuple[str, str, Conversation, Method, int, Question]]:
+        "Yield the key of each row and what it is about, in the order of tables."
         for dataset, conversations in self.datasets.items():
             for method in self.methods:
                 for conversation in conversations:
                     for repeat in range(self.repeats):
                         for question in self.asked(conversation):
-                            yield dataset, conversation.id, method.name, repeat, question.position
+                            key = dataset, conversation.id, method.name, repeat, question.position
+                            about = dataset, conversation, method, repeat, question
+                            yield json.dumps(key), *about
 
     def settings(self) -> dict:
         "Return everything that shapes a row, as JSON values; its fingerprint identifies the experiment."
+        methods = [one.settings() for one in self.methods]
+        made = [path for one in methods for path in (one['loop'], one['build'])]
+        packages = {path.partition('.')[0] for path in made}
         return {
-            'methods': [one.settings() for one in self.methods],
+            'methods': methods,
             'repeats': self.repeats,
             'seed': self.seed,
             'turns': self.turns,
             'stop': self.stop,
-            'categories': self.categories and list(self.categories),
+            'categories': self.categories,
             'lm': self.lm.settings(),
             'build_lm': self.build_lm.settings(),
             'judge': self.judge and self.judge.provenance(),
             'memnb': memnb.__version__,
+            'code': {name: _source_hash(name) for name in sorted(packages)},
             'datasets': {
                 name: _fingerprint([one.to_json() for one in conversations])
                 for name, conversations in self.datasets.items()
@@ -903,39 +822,29 @@ class Experiment:
         out: str
         | Path
         | None = None,  # a folder; rows that are there are not asked again; None: nothing is kept
-        executor: Executor | str = 'threads',  # see `open_executor`
+        executor: Executor
+        | str = 'threads',  # 'threads[:N]', 'processes[:N]', or any with `submit`
         *,
         budget: int | None = None,  # tokens that this run may spend
         progress: bool = False,
         prices: Prices | None = None,
         about: Mapping[str, Any] | None = None,  # further provenance
     ) -> Results:
-        "Ask what has not been asked, and return all rows. `ExperimentError` if a method raised; rows that were written stay."
-        if not isinstance(executor, str) and not hasattr(executor, 'submit'):
-            raise TypeError(
-                f'executor: expected an executor or the name of one, got {executor!r:.80}'
-            )
+        "Ask what has not been asked, and return all rows. `ExperimentError` if a task broke; rows that were written stay."
+        if budget is not None:
+            check_count('budget', budget)
         with ExitStack() as stack:
+            pool = stack.enter_context(_open_executor(executor))
             folder = Path(out or stack.enter_context(tempfile.TemporaryDirectory(prefix='memnb-')))
-            try:
-                folder.mkdir(parents=True, exist_ok=True)
-            except FileExistsError:
-                raise ExperimentError(f'{folder}: expected a folder, got a file') from None
+            folder.mkdir(parents=True, exist_ok=True)
             store = stack.enter_context(closing(RowStore(folder / 'rows.sqlite')))
-            store.create(self.settings())
-            tokens = TokenBudget(store.path)
-            tokens.stop(False)
-            limit = None if budget is None else tokens.spent + budget
-            pool = (
-                stack.enter_context(open_executor(executor))
-                if isinstance(executor, str)
-                else executor
-            )
+            self._claim(store)
+            store.stop(False)
+            limit = None if budget is None else store.spent + budget
             broken = self._work(self._tasks(store, limit), store, pool, progress)
-            results = self._results(
-                store, prices, {**(about or {}), 'tokens paid for': tokens.spent}
-            )
+            results = self._results(store, prices, about or {})
             if out is not None:
+                store.put('provenance', results.provenance)
                 results.save(folder)
         if broken:
             raise ExperimentError(
@@ -943,72 +852,64 @@ class Experiment:
             ) from broken[0]
         return results
 
+    def _claim(self, store: RowStore) -> None:
+        "Make the rows those of this experiment; `ExperimentError` with the settings that differ if they are another's."
+        there, here = store.get('settings'), json.loads(json.dumps(self.settings()))
+        if not there:
+            store.put('settings', here)
+        elif there != here:
+            differ = [
+                f'{name}: {there.get(name)!r:.80} there, {value!r:.80} here'
+                for name, value in here.items()
+                if there.get(name) != value
+            ]
+            raise ExperimentError(
+                f'{store.path.parent} holds the rows of another experiment ({"; ".join(differ)}): '
+                'name another folder, or remove this one'
+            )
+
     def _tasks(self, store: RowStore, limit: int | None) -> list[_Task]:
         "Return what is due: questions without a row, or with a row in which the method or the judge failed."
         done = set()
         for row in store.records():
             if row['error'] is None and not row.get('judge_error'):
-                done.add(tuple(row[name] for name in _KEY[1:]))
-        memories = {one.name: one.memory for one in self.methods}
-        kinds = {one.name: one for one in memories.values()}
-        due: dict[tuple, dict[str, list[int]]] = {}
-        for key in self._keys():
-            if key not in done:
-                dataset, conversation, method, repeat, position = key
-                group = due.setdefault((dataset, conversation, repeat, memories[method].name), {})
-                group.setdefault(method, []).append(position)
-        light, mark, path = copy(self), _fingerprint(self.settings()), store.path.absolute()
+                done.add(row_key(row))
+        light, tasks = copy(self), {}
         light.datasets = {}
-        talks = {
-            (name, one.id): one
-            for name, conversations in self.datasets.items()
-            for one in conversations
-        }
-        return [
-            _Task(
-                light,
-                mark,
-                dataset,
-                talks[dataset, conversation],
-                kinds[memory],
-                methods,
-                repeat,
-                path,
-                limit,
-            )
-            for (dataset, conversation, repeat, memory), methods in due.items()
-        ]
+        for key, dataset, conversation, method, repeat, question in self._grid():
+            if key not in done:
+                unit = dataset, conversation.id, method.memory.name, repeat
+                about = dataset, conversation, method.memory, repeat
+                task = _Task(light, store.path.absolute(), limit, *about)
+                tasks.setdefault(unit, task).due.append((method, question))
+        return list(tasks.values())
 
     def _work(
         self, tasks: Sequence[_Task], store: RowStore, pool: Executor, progress: bool
     ) -> list[BaseException]:
         "Run the tasks and wait for them; return what broke. An interrupt lets each worker finish its question."
-        waiting, broken, bar = set(), [], None
-        if progress:
-            from tqdm import tqdm
+        from tqdm import tqdm
 
-            bar = tqdm(total=sum(1 for _ in self._keys()), initial=store.count(), unit=' questions')
+        futures, broken = [pool.submit(task.run) for task in tasks], []
         try:
-            waiting = {pool.submit(task.run) for task in tasks}
-            while waiting:
-                done, waiting = wait(waiting, timeout=0.5, return_when=FIRST_COMPLETED)
-                for future in done:
-                    failure = CancelledError() if future.cancelled() else future.exception()
-                    broken += [failure] if failure else []
-                if bar:
-                    bar.update(store.count() - bar.n)
+            done = as_completed(futures)
+            for future in tqdm(done, total=len(tasks), unit=' tasks', disable=not progress):
+                try:
+                    future.result()
+                except Exception as error:
+                    broken.append(error)
         except BaseException:
-            TokenBudget(store.path).stop()
-            for future in waiting:
+            store.stop()
+            for future in futures:
                 future.cancel()
-            wait(waiting)
+            wait(futures)
             raise
         return broken
 
     def _results(self, store: RowStore, prices: Prices | None, about: Mapping[str, Any]) -> Results:
-        records = list(store.records())
-        there = {tuple(row[name] for name in _KEY[1:]): row for row in records}
-        keys = list(self._keys())
+        records = store.records()
+        there = {row_key(row): row for row in records}
+        keys = [key for key, *_ in self._grid()]
         rows = [there[key] for key in keys if key in there]
         prompts = {role: prompt for one in records for role, prompt in one['prompts'].items()}
         settings = self.settings()
@@ -1023,10 +924,9 @@ class Experiment:
             },
             'day': date.today().isoformat(),
             **about,
+            'tokens paid for': store.spent,
             'settings': settings,
             'model': self.lm.name,
-            'build model': self.build_lm.name,
-            'judge': self.judge and self.judge.provenance(),
             'data': {
                 name: {
                     'hash': settings['datasets'][name],
@@ -1035,64 +935,44 @@ class Experiment:
                 }
                 for name, conversations in self.datasets.items()
             },
-            'failed': sum(one['error'] is not None for one in rows),
+            'not asked': len(keys) - len(rows),
             'not judged': sum(bool(one['judge_error']) for one in rows),
             'prompts': dict(sorted(prompts.items())),
             'spent': _spending(records, prices),
         }
-        return Results(as_frame(rows), provenance, len(keys) - len(rows))
+        return Results(as_frame(rows), provenance)
 
     def estimate(
         self,
-        sample: int = 10,  # questions of the first conversation of each dataset
+        sample: int = 10,  # questions of the first conversation
         prices: Prices | None = None,
     ) -> Any:
         "Return a DataFrame of calls, tokens and dollars to come, by phase and method, from a dry run on a sample of the questions."
         check_count('sample', sample, 1)
+        talks = [one for part in self.datasets.values() for one in part if self.asked(one)]
+        questions = _spread(self.asked(talks[0]), sample)
+        dry, model = copy(self), DryRunLM()
+        dry.datasets = {'sample': [replace(talks[0], questions=questions)]}
+        dry.lm, dry.build_lm, dry.judge, dry.repeats = model, model, copy(self.judge), 1
+        if dry.judge:
+            dry.judge.lm = model
+        frame = _pandas().DataFrame(dry.run(executor='threads:1').provenance['spent'])
+        build = sum(len(one.turns) for one in talks) / max(len(talks[0].turns), 1)
+        share = sum(len(self.asked(one)) for one in talks) / len(questions)
+        factors = frame.phase.map({'build': build, 'ask': share, 'judge': share}) * self.repeats
+        frame[_COUNTS] = frame[_COUNTS].mul(factors, axis=0).map(math.ceil)
         lms = {'build': self.build_lm, 'ask': self.lm, 'judge': self.judge and self.judge.lm}
-        lines = []
-        for dataset, conversations in self.datasets.items():
-            asked = [(one, self.asked(one)) for one in conversations if self.asked(one)]
-            if not asked:
-                continue
-            first, questions = asked[0]
-            count = min(sample, len(questions))
-            dry = copy(self)
-            dry.datasets = {dataset: [replace(first, questions=_spread(questions, count))]}
-            dry.lm, dry.build_lm, dry.judge, dry.repeats = (
-                DryRunLM(),
-                DryRunLM(),
-                copy(self.judge),
-                1,
-            )
-            if dry.judge:
-                dry.judge.lm = DryRunLM()
-            turns = sum(len(one.turns) for one, _ in asked) / max(len(first.turns), 1)
-            share = sum(len(part) for _, part in asked) / count
-            for line in dry.run(executor='threads:1').provenance['spent']:
-                lm = lms[line['phase']]
-                if lm and not isinstance(lm, RuleLM) and line['calls']:
-                    factor = self.repeats * (turns if line['phase'] == 'build' else share)
-                    scaled = [
-                        math.ceil(factor * line[name])
-                        for name in ('calls', 'prompt tokens', 'reply tokens')
-                    ]
-                    lines.append([line['phase'], line['of'], *scaled])
-        frame = _pandas().DataFrame(
-            lines, columns=['phase', 'of', 'calls', 'prompt tokens', 'reply tokens']
-        )
-        frame = frame.groupby(['phase', 'of'], sort=False).sum()
+        paid = [phase for phase, lm in lms.items() if not isinstance(lm, RuleLM)]
+        frame = frame[frame.phase.isin(paid) & (frame.calls > 0)]
+        frame = frame.set_index(['phase', 'of'])[_COUNTS]
         frame.loc[('all', ''), :] = frame.sum()
         frame = frame.astype(int)
-        if prices:
-            million = (
-                frame['prompt tokens'] * prices.prompt + frame['reply tokens'] * prices.completion
-            )
-            frame['dollars'] = (million / 1e6).round(2)
-        return frame
+        return frame.assign(dollars=_dollars(frame, prices).round(2)) if prices else frame
 
 
 def _spread(items: Sequence[Any], count: int) -> tuple:
+    "Return up to `count` items from all over a sequence."
+    count = min(count, len(items))
     return tuple(items[place * len(items) // count] for place in range(count))
 
 # %% ../../nbs/6_evaluation/07_experiment.ipynb #ba4d22f2
@@ -1103,17 +983,13 @@ def _names(text: str | None) -> list[str] | None:
 def _experiment_of(options: Any, conversations: list[Conversation]) -> Experiment:
     "Return the experiment that command-line options describe."
 
-    def model(name: str | None, base_url: str | None) -> LM:
+    def model(name: str | None, base_url: str | None = options.base_url) -> LM:
         return RuleLM() if name in (None, 'rules') else OpenAILM(name, base_url, seed=options.seed)
 
-    lm, judge = model(options.model, options.base_url), None
+    lm, judge = model(options.model), None
     if options.judge is not None:
-        judging = model(
-            options.judge_model or options.model, options.judge_base_url or options.base_url
-        )
-        judge = Judge(judging, options.judge)
-    build_lm = model(options.build_model, options.base_url) if options.build_model else lm
-    baselines = ['rag', 'full-context'] if options.full_context else ['rag']
+        name = options.judge_model or options.model
+        judge = Judge(model(name, options.judge_base_url or options.base_url), options.judge)
     return Experiment(
         _names(options.methods),
         {options.dataset: conversations},
@@ -1121,40 +997,33 @@ def _experiment_of(options: Any, conversations: list[Conversation]) -> Experimen
         lm,
         options.repeats,
         options.seed,
-        build_lm=build_lm,
+        build_lm=model(options.build_model) if options.build_model else lm,
         judge=judge,
         turns=options.k,
         stop=options.stop,
         categories=_names(options.categories),
-        baselines=baselines,
+        baselines=['rag', 'full-context'] if options.full_context else ['rag'],
     )
 
 
 def _calibration(experiment: Experiment) -> dict[str, Any]:
     "Return the calibration of the judge on a dozen questions."
-    if experiment.judge is None:
-        return {}
-    asked = [
-        question
-        for part in experiment.datasets.values()
-        for one in part
-        for question in experiment.asked(one)
-    ]
-    calibration = calibrate_judge(experiment.judge, _spread(asked, min(12, len(asked))))
+    conversations = [one for part in experiment.datasets.values() for one in part]
+    asked = [question for one in conversations for question in experiment.asked(one)]
+    calibration = calibrate_judge(experiment.judge, _spread(asked, 12))
     _report(calibration)
     return {'calibration': calibration.to_dict()}
 
 
 def _report(text: object) -> None:
-    print(text, file=sys.stderr)
+    print(printable(str(text), lines=True), file=sys.stderr)
 
 
 def main_grid(options: Any) -> int:
     "Run `memnb bench`: 0 if every question has its row, 3 if some failed or were not asked."
     experiment = _experiment_of(options, load_dataset(options.data, options.dataset))
     prices = Prices.parse(options.prices)
-    lms = [experiment.lm, experiment.build_lm, *([experiment.judge.lm] if experiment.judge else [])]
-    paid = not all(isinstance(lm, RuleLM) for lm in lms)
+    paid = not all(isinstance(lm, RuleLM) for lm in experiment._lms().values())
     if paid or options.estimate:
         _report(experiment.estimate(prices=prices).to_string())
     if options.estimate:
@@ -1163,22 +1032,25 @@ def main_grid(options: Any) -> int:
         raise ValueError(
             '--out: a run with a model needs a folder, so that what was paid for is kept'
         )
-    files = {Path(options.data).name: data_hash(options.data, options.dataset)}
+    about = {'files': {Path(options.data).name: data_hash(options.data, options.dataset)}}
+    if experiment.judge:
+        about |= _calibration(experiment)
     results = experiment.run(
         options.out,
         options.executor,
         budget=options.budget,
         progress=sys.stderr.isatty(),
         prices=prices,
-        about={'files': files, **_calibration(experiment)},
+        about=about,
     )
     print(json.dumps(results.to_json(), indent=1) if options.json else results)
-    if len(results.failed):
+    failed, missing = results.failed, results.missing
+    if len(failed):
         _report(
-            f'{len(results.failed)} questions failed; the same command asks them again. The first: {results.failed.error.iloc[0]}'
+            f'{len(failed)} questions failed; the same command asks them again. The first: {failed.error.iloc[0]}'
         )
-    if results.missing:
+    if missing:
         _report(
-            f'{results.missing} questions were not asked: the budget is spent, or the run was stopped; the same command continues it'
+            f'{missing} questions were not asked: the budget is spent, or the run was stopped; the same command continues it'
         )
-    return 3 if len(results.failed) or results.missing else 0
+    return 3 if len(failed) or missing else 0

@@ -43,9 +43,13 @@ def _squad_tokens(text: str) -> list[str]:
     return re.sub(r'\b(a|an|the)\b', ' ', bare).split()
 
 
+def _shared(prediction: Iterable[Hashable], gold: Iterable[Hashable]) -> int:
+    return sum((Counter(prediction) & Counter(gold)).values())
+
+
 def token_f1(prediction: Collection[Hashable], gold: Collection[Hashable]) -> float:
     "Return F1 of two collections of tokens, repeats counted; 0.0 where they share nothing."
-    shared = sum((Counter(prediction) & Counter(gold)).values())
+    shared = _shared(prediction, gold)
     return 2 * shared / (len(prediction) + len(gold)) if shared else 0.0
 
 
@@ -119,12 +123,10 @@ def _nltk_tokens(text: str) -> list[str]:
 
 
 def _bleu1(prediction: Sequence[str], gold: Sequence[str]) -> float:
-    shared = sum((Counter(prediction) & Counter(gold)).values())
-    return (
-        shared / len(prediction) * min(1.0, math.exp(1 - len(gold) / len(prediction)))
-        if shared
-        else 0.0
-    )
+    shared = _shared(prediction, gold)
+    if not shared:
+        return 0.0
+    return shared / len(prediction) * min(1.0, math.exp(1 - len(gold) / len(prediction)))
 
 
 def bleu1_nltk(prediction: str, gold: str, category: str | None = None) -> float:
@@ -138,9 +140,8 @@ def bleu1_hf(prediction: str, gold: str, category: str | None = None) -> float:
     return _bleu1(cut(prediction).split(), cut(gold).split())
 
 
-METRICS: dict[
-    str, Callable[[str, str, str | None], float]
-] = {  # answer metrics by the names that tables show
+# Answer metrics by the names that tables show.
+METRICS: dict[str, Callable[..., float]] = {
     'f1_locomo': f1_locomo,
     'f1_set': f1_set,
     'f1_squad': f1_squad,
@@ -259,37 +260,30 @@ def bootstrap(
         raise ValueError(
             f'expected a confidence between 0 and 1 and at least 1 resample, got {confidence!r} and {resamples!r}'
         )
-    names = [None] * len(values) if clusters is None else list(clusters)
+    names = [None] * len(values) if clusters is None else clusters
     if len(names) != len(values):
         raise ValueError(
             f'clusters: expected one for each of {len(values)} values, got {len(names)}'
         )
-    for place, value in enumerate(values):
-        if value is not None and not math.isfinite(value):
-            raise ValueError(
-                f'values: expected finite numbers or None, got {value!r} at place {place}'
-            )
     pairs = [(value, name) for value, name in zip(values, names) if value is not None]
     if not pairs:
         return Interval(None, None, None, 0)
-    numbers = {name: number for number, name in enumerate(dict.fromkeys(name for _, name in pairs))}
+    pairs.sort(key=lambda pair: pair[0])
     found = np.array([value for value, _ in pairs], float)
-    order = np.argsort(found, kind='stable')
-    found, member = found[order], np.array([numbers[name] for _, name in pairs])[order]
-    units = [np.stack([found, np.ones(len(found))], axis=1)]
-    if len(numbers) > 1:
-        sums = np.stack([np.bincount(member, found), np.bincount(member)], axis=1)
-        units.append(sums[np.lexsort(sums.T[::-1])])
-    reach = np.array([_reach(one, confidence, resamples, seed) for one in units])
-    mean = min(max(float(found.mean()), float(found[0])), float(found[-1]))
-    low, high = max(mean + reach[:, 0].min(), found[0]), min(mean + reach[:, 1].max(), found[-1])
-    return Interval(
-        mean,
-        float(low),
-        float(high),
-        len(found),
-        'conversations' if len(numbers) > 1 else 'questions',
-    )
+    if not np.isfinite(found).all():
+        raise ValueError(f'values: expected finite numbers or None, got {values!r:.200}')
+    sums: dict[Hashable, tuple[float, int]] = {}  # by cluster: total and number of its values
+    for value, name in pairs:
+        total, number = sums.get(name, (0.0, 0))
+        sums[name] = total + value, number + 1
+    units, over = [[(value, 1) for value in found]], 'questions'
+    if len(sums) > 1:
+        units, over = [*units, sorted(sums.values())], 'conversations'
+    reach = [_reach(np.array(one, float), confidence, resamples, seed) for one in units]
+    mean = np.clip(found.mean(), found[0], found[-1])
+    low, high = mean + np.min(reach, axis=0)[0], mean + np.max(reach, axis=0)[1]
+    ends = np.clip([mean, low, high], found[0], found[-1])
+    return Interval(*map(float, ends), len(found), over)
 
 
 def paired(
@@ -299,24 +293,21 @@ def paired(
     **options: Any,  # of `bootstrap`
 ) -> Interval:
     "Return the mean difference on the same questions with its interval; a question that either has no value for is left out."
-    if len(ours) != len(theirs):
-        raise ValueError(
-            f'expected values for the same questions, got {len(ours)} and {len(theirs)}'
-        )
-    gains = [None if None in pair else pair[0] - pair[1] for pair in zip(ours, theirs)]
+    pairs = zip(ours, theirs, strict=True)
+    gains = [None if None in pair else pair[0] - pair[1] for pair in pairs]
     return bootstrap(gains, clusters, **options)
 
 # %% ../../nbs/6_evaluation/04_metrics.ipynb #73069494
 def wilson(count: int, total: int, *, confidence: float = 0.95) -> Interval:
     "Return a share and its score interval. `ValueError` for a count that is not a whole number from 0 to the total."
-    if not 0 <= count <= total or count % 1 or total % 1:
+    if not 0 <= count <= total:
         raise ValueError(f'count: expected a whole number from 0 to {total}, got {count}')
     if total == 0:
         return Interval(None, None, None, 0)
     from scipy.stats import binomtest
 
-    ends = binomtest(int(count), int(total)).proportion_ci(confidence, method='wilson')
-    return Interval(count / total, float(ends.low), float(ends.high), int(total))
+    ends = binomtest(count, total).proportion_ci(confidence, method='wilson')
+    return Interval(count / total, float(ends.low), float(ends.high), total)
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import io
-import json
 import warnings
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -19,57 +18,55 @@ from memnb.evaluation.experiment import (
     gain,
     interval,
     Results,
+    row_key,
     RowStore,
     SHOWN,
+    write_file,
 )
+from .metrics import Interval
+from .registry import import_loops
 
 # %% auto #0
 __all__ = ['RunFolder', 'figures', 'render_page', 'main_report']
 
 # %% ../../nbs/6_evaluation/09_report.ipynb #ebef31e5
 class RunFolder:
-    "The folder of an experiment: its rows, its settings and its provenance, read-only. `ExperimentError` for another folder."
+    "The rows, settings and provenance in the folder of an experiment, read-only. `ExperimentError` for another folder."
 
     def __init__(self, folder: str | Path):
         self.folder = Path(folder)
-        path, file = self.folder / 'rows.sqlite', self.folder / 'results.json'
+        path = self.folder / 'rows.sqlite'
         if not path.is_file():
             raise ExperimentError(
                 f'{folder}: expected the folder of an experiment, with rows.sqlite in it (`memnb bench --out {folder}` makes one)'
             )
-        self.store = RowStore(path)
-        self.settings = self.store.settings
+        import_loops()
+        self.store = RowStore(path, mode='rw')
         self.records = [one for one in self.store.records() if one['position'] >= 0]
         if not self.records:
             raise ExperimentError(
                 f'{folder}: expected rows, got none: no question has been answered yet'
             )
-        names = [one['method'] for one in self.settings['methods']]
-        keys = ('dataset', 'conversation', 'position', 'repeat')
-        self.records.sort(key=lambda one: (names.index(one['method']), *(one[key] for key in keys)))
-        stored = (
-            json.loads(file.read_text(encoding='utf-8'))['provenance'] if file.is_file() else {}
-        )
-        self.provenance = {'settings': self.settings, **stored}
+        settings = self.store.get('settings')
+        order = [one['method'] for one in settings['methods']]
+        self.records.sort(key=lambda one: (order.index(one['method']), row_key(one)))
+        self.provenance = {'settings': settings, **self.store.get('provenance')}
         self.results = Results(as_frame(self.records), self.provenance)
 
     @property
     def state(self) -> str:
         "How far the run has come, in words."
         text = f'{len(self.records):,} rows; {len(self.results.failed):,} failed'
-        if 'data' not in self.provenance:
+        if 'not asked' not in self.provenance:
             return f'{text}. The run has not ended, or was killed.'
-        asked = sum(one['asked'] for one in self.provenance['data'].values())
-        due = asked * len(self.settings['methods']) * self.settings['repeats']
-        return f'{text}; {due - len(self.records):,} questions were not asked.'
+        return f'{text}; {self.results.missing:,} questions were not asked.'
 
     def questions(self) -> Iterator[dict]:
         "Yield each question with its rows; traces are read one question at a time."
         groups: dict[tuple, list[dict]] = {}
         for record in self.records:
-            groups.setdefault(
-                (record['dataset'], record['conversation'], record['position']), []
-            ).append(record)
+            question = record['dataset'], record['conversation'], record['position']
+            groups.setdefault(question, []).append(record)
         for records in groups.values():
             rows = [self._row(record) for record in records]
             words = {turn: text for row in rows for turn, text in row['words'].items()}
@@ -79,20 +76,18 @@ class RunFolder:
 
     def _row(self, record: dict) -> dict:
         "Return a record with the place of each gold turn among the turns read, the texts of gold turns, and the trace as text."
-        import memnb.mragent.loop  # noqa: F401  registers its kind of step
-
-        trace = Trace.model_validate_json(self.store.trace(record))
-        read, gold = record['read'], record['gold']
-        hits = [hit for step in trace.steps for hit in getattr(step, 'hits', ())]
-        words = {
-            hit.id: f'{hit.speaker}: {hit.text}' for hit in hits if hit.id in gold and hit.text
-        }
-        places = {turn: read.index(turn) + 1 if turn in read else None for turn in gold}
-        scores = {
-            name: record['scores'][name] for name in SHOWN if record['scores'].get(name) is not None
-        }
+        trace = Trace.from_json(self.store.trace(row_key(record)))
+        read, places, words = record['read'], {}, {}
+        for turn in record['gold']:
+            places[turn] = read.index(turn) + 1 if turn in read else None
+        for hit in [hit for step in trace.steps for hit in getattr(step, 'hits', ())]:
+            if hit.id in places and hit.text:
+                words[hit.id] = f'{hit.speaker}: {hit.text}'
+        found = record['scores']
+        scores = {name: found[name] for name in SHOWN if found.get(name) is not None}
         text = trace.to_text(brief=True, width=110)
-        text = text if len(text) < 4000 else f'{text[:2600]}\n[…]\n{text[-1300:]}'
+        if len(text) > 4000:
+            text = f'{text[:2600]}\n[…]\n{text[-1300:]}'
         return {**record, 'words': words, 'places': places, 'scores': scores, 'trace': text}
 
 # %% ../../nbs/6_evaluation/09_report.ipynb #38bae848
@@ -134,23 +129,15 @@ def _label(text: str) -> str:
     return printable(text)[:40].replace('$', r'\$')
 
 
-def _dots_svg(intervals: Mapping[str, Mapping[str, Any]], title: str) -> str:
+def _dots_svg(intervals: Mapping[str, Interval], title: str) -> str:
     "Return a dot with a whisker for each name, in percent, as SVG; names without a mean are left out."
-    kept = {name: one for name, one in intervals.items() if one['mean'] is not None}
+    kept = {name: one for name, one in intervals.items() if one.mean is not None}
     figure, axes = _axes(0.7 + 0.32 * len(kept), title)
     for place, one in enumerate(kept.values()):
-        mean, low, high = (100 * one[name] for name in ('mean', 'low', 'high'))
-        axes.plot([low, high], [place, place], color='black')
-        axes.plot(mean, place, 'o', color='#1877d2')
-        axes.annotate(
-            f'{mean:.1f}',
-            (mean, place),
-            xytext=(0, 6),
-            textcoords='offset points',
-            ha='center',
-            fontsize=8,
-        )
-    axes.set_yticks(range(len(kept)), [_label(name) for name in kept])
+        axes.plot([100 * one.low, 100 * one.high], [place, place], color='black')
+        axes.plot(100 * one.mean, place, 'o', color='#1877d2')
+    labels = [f'{_label(name)}  {100 * one.mean:.1f}' for name, one in kept.items()]
+    axes.set_yticks(range(len(kept)), labels)
     axes.invert_yaxis()
     return _svg(figure)
 
@@ -175,27 +162,22 @@ def _curves_svg(rows: Any, title: str) -> str:
 
 def figures(rows: Any, against: str = 'rag') -> dict[str, str]:
     "Return the figures of a DataFrame of rows as SVG, by title."
-    shown = [name for name in SHOWN if name in rows and rows[name].notna().any()][
-        :2
-    ]  # evidence recall and the first answer score
+    shown = [name for name in SHOWN if name in rows and rows[name].notna().any()]
     methods = dict(list(rows.groupby('method', sort=False)))
     found = {}
-    for metric in shown:
-        means = {name: vars(interval(mine, metric)) for name, mine in methods.items()}
-        title = f'{metric}, percent [95%]'
-        found[title] = _dots_svg(means, title)
+    for metric in shown[:2]:  # evidence recall and the first answer score
+        means = {name: interval(mine, metric) for name, mine in methods.items()}
+        found[f'{metric}, percent [95%]'] = means
     if shown and against in methods and len(methods) > 1:
-        gains = {
-            name: vars(gain(mine, methods[against], shown[0]))
-            for name, mine in methods.items()
-            if name != against
-        }
-        title = f'{shown[0]}: points more than {against} [95%]'
-        found[title] = _dots_svg(gains, title)
+        rival = methods[against]
+        gains = {name: gain(mine, rival, shown[0]) for name, mine in methods.items()}
+        del gains[against]
+        found[f'{shown[0]}: points more than {against} [95%]'] = gains
+    pictures = {title: _dots_svg(means, title) for title, means in found.items()}
     if 'evidence_recall' in shown:
         title = 'Evidence recall of the first k turns read'
-        found[title] = _curves_svg(rows, title)
-    return found
+        pictures[title] = _curves_svg(rows, title)
+    return pictures
 
 # %% ../../nbs/6_evaluation/09_report.ipynb #fb2f07e2
 _TEMPLATE = '''<!doctype html>
@@ -298,9 +280,6 @@ def main_report(options: Any) -> int:
     file = Path(options.out or run.folder / 'report.html')
     if file.is_dir():
         raise ExperimentError(f'--out {file}: expected a file to write, got a folder')
-    made = file.with_name(f'.{file.name}.new')
-    with open(made, 'w', encoding='utf-8', errors='replace') as text:
-        text.writelines(render_page(run))
-    made.replace(file)
+    write_file(file, render_page(run))
     print(f'{file}: {len(run.records):,} rows, {file.stat().st_size / 1e6:.1f} MB')
     return 0

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from memnb.core.models import FunctionLM, RecordedLM, ScriptedLM
 from memnb.core.roles import ANSWER, LM, LMError, RuleLM, ServerError, Usage
-from memnb.evaluation.experiment import DryRunLM, RunStopped, TokenBudget, UsageCounter
+from memnb.evaluation.experiment import DryRunLM, RowStore, RunStopped, UsageCounter
 from memnb.evaluation.judge import prompt_hash
 from memnb.evaluation.datasets import load_sample
 from memnb.evaluation.registry import MEMORIES, METHODS
@@ -28,9 +28,9 @@ usages = st.builds(Usage, st.integers(0, 9), st.integers(0, 10 ** 6), st.integer
 def test_the_sum_is_what_all_have_spent_and_the_check_says_so_at_once(spent, limit):
     with tempfile.TemporaryDirectory() as folder:
         file, known = Path(folder) / 'rows.sqlite', 0
-        watching = TokenBudget(file, limit)
+        watching = RowStore(file, limit)
         for tokens in spent:
-            TokenBudget(file).spend(tokens)
+            RowStore(file).spend(tokens)
             known += tokens
             assert watching.spent == known
             if limit is not None and known >= limit:
@@ -42,20 +42,20 @@ def test_the_sum_is_what_all_have_spent_and_the_check_says_so_at_once(spent, lim
 
 def test_threads_and_processes_lose_nothing(tmp_path):
     file = tmp_path / 'rows.sqlite'
-    shared = TokenBudget(file)
-    code = 'import sys; from memnb.evaluation.experiment import TokenBudget; one = TokenBudget(sys.argv[1]); [one.spend(7) for _ in range(100)]'
+    shared = RowStore(file)
+    code = 'import sys; from memnb.evaluation.experiment import RowStore; one = RowStore(sys.argv[1]); [one.spend(7) for _ in range(100)]'
     running = [subprocess.Popen([sys.executable, '-c', code, str(file)]) for _ in range(2)]
     with ThreadPoolExecutor(8) as pool:
-        list(pool.map(lambda number: TokenBudget(file).spend(number), range(201)))
+        list(pool.map(lambda number: RowStore(file).spend(number), range(201)))
     assert [one.wait(60) for one in running] == [0, 0]
     assert shared.spent == 200 * 201 // 2 + 2 * 100 * 7
 
 
 def test_a_flag_stops_the_run_until_it_is_cleared(tmp_path):
-    budget = TokenBudget(tmp_path / 'x')
+    budget = RowStore(tmp_path / 'x')
     budget.stop()
     with pytest.raises(RunStopped, match='stopped'):
-        TokenBudget(tmp_path / 'x').check()
+        RowStore(tmp_path / 'x').check()
     budget.stop(False)
     budget.check()
 
@@ -80,7 +80,7 @@ class Billing(LM):
 def test_every_call_is_counted_and_every_paid_one_is_in_the_budget(bills, limit):
     with tempfile.TemporaryDirectory() as folder:
         lm = Billing([bill[:2] for bill in bills])
-        counted, expected, paid, stopped = UsageCounter(lm, TokenBudget(Path(folder) / 'x', limit)), {}, 0, 0
+        counted, expected, paid, stopped = UsageCounter(lm, RowStore(Path(folder) / 'x', limit)), {}, 0, 0
         for kind, usage, name in bills:
             role = replace(ANSWER, name=name)
             if paid >= limit:
@@ -102,7 +102,7 @@ def test_every_call_is_counted_and_every_paid_one_is_in_the_budget(bills, limit)
 
 def test_a_recorded_reply_is_counted_twice_and_paid_once(tmp_path):
     lm = RecordedLM(ScriptedLM([{'answer': 'x', 'sources': []}], 'script'), tmp_path / 'replies.sqlite')
-    counted = UsageCounter(lm, TokenBudget(tmp_path / 'rows.sqlite', 10 ** 6))
+    counted = UsageCounter(lm, RowStore(tmp_path / 'rows.sqlite', 10 ** 6))
     first, second = (counted.call(ANSWER, question='Who?', lines=[]) for _ in range(2))
     assert second.cached and counted.budget.spent == first.usage.tokens
     assert counted.usage == {ANSWER.name: first.usage + first.usage}
@@ -161,7 +161,7 @@ def test_a_run_spends_more_than_its_budget_by_less_than_one_call(limit):
     bills = [step.usage.tokens for step in foretold.steps if step.kind == 'model']
     script = iter(dry.said)
     with tempfile.TemporaryDirectory() as folder:
-        budget, stopped = TokenBudget(Path(folder) / 'x', limit), False
+        budget, stopped = RowStore(Path(folder) / 'x', limit), False
         try:
             method.loop(memory, SMALL, UsageCounter(FunctionLM(lambda prompt: next(script)), budget)).ask(QUESTION)
         except RunStopped:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from memnb.core.conversation import Conversation, Question, Session, Turn
+from memnb.core.conversation import Conversation, Session, Turn
 from memnb.evaluation.datasets import data_path
 from memnb.evaluation.registry import (
     data_hash, DATASETS, load_dataset)
@@ -96,10 +96,9 @@ def test_no_file_of_a_kind_gives_another_error(tmp_path, kind, content):
         load_dataset(tmp_path / 'none.json', kind)
 
 
-def test_two_conversations_of_one_name_and_a_strange_question_are_refused(monkeypatch):
-    def talk(id, conversation):
-        return Conversation(id, [Session('D1', [Turn('D1:1', '', 'x')])], [Question('Who?', conversation=conversation)])
-    for talks, words in (([], 'got none'), ([talk('a', 'a')] * 2, "two conversations are called 'a'"), ([talk('a', 'b')], "a: question 0 says that")):
+def test_no_conversation_and_two_of_one_name_are_refused(monkeypatch):
+    talk = Conversation('a', [Session('D1', [Turn('D1:1', '', 'x')])])
+    for talks, words in (([], 'got none'), ([talk] * 2, "two conversations are called 'a'")):
         monkeypatch.setattr('memnb.evaluation.datasets.load_locomo', lambda path: talks)
         with pytest.raises(DatasetError, match=f'^x.json: .*{words}'):
             load_dataset('x.json')

@@ -2,6 +2,7 @@
 import inspect
 import json
 import pickle
+import sys
 from dataclasses import replace
 from functools import partial
 
@@ -9,6 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import memnb
+from grids import grid, WORDS
 from memnb.baselines import RAG, RagCotRag, SelfRAG
 from memnb.memma.retrieval import Coordinated
 from memnb.mragent.tools import CueTagGraph
@@ -17,11 +20,12 @@ from memnb.core.roles import RuleLM
 from memnb.memma.loop import MemMA
 from memnb.memr3.loop import MemR3
 from memnb.evaluation.registry import (
-    _described, _EVERYTHING, _WithSearch, choose_methods, MEMORIES, Method, METHODS)
+    _described, _EVERYTHING, _loop, _WithSearch, choose_methods, MEMORIES, Method, METHODS)
 from memnb.mragent.loop import MRAgent
 from memnb.remem.loop import REMem, REMemS
-from memnb.core.loop import searches_of
-from memnb.core.loop import tools_of
+from memnb.core.loop import searches_of, tools_of
+from memnb.core.trace import Step
+from memnb.evaluation.report import render_page, RunFolder
 
 SAMPLE = load_sample()
 SMALL = replace(SAMPLE, sessions=SAMPLE.sessions[:2], questions=())
@@ -138,13 +142,11 @@ def test_a_graph_without_a_search_is_given_one_and_keeps_its_own_tools(built):
 def test_settings_are_json_and_tell_all_methods_apart():
     written = [json.dumps(one.settings(), sort_keys=True) for one in choose_methods(list(METHODS), list(MEMORIES))]
     assert len(set(written)) == len(written)
-    assert METHODS['memr3'].settings()['loop'] == "memnb.evaluation.registry._make('memr3.loop.MemR3', 'chunks_per_iteration', 5, True)"
+    assert METHODS['memr3'].settings()['loop'] == "memnb.evaluation.registry._make('memr3.loop.MemR3', 'chunks_per_iteration', 5, True, False)"
 
 
 def keyed(*given, **options):
     return given, options
-
-
 
 
 words = st.text(max_size=3) | st.integers()
@@ -158,6 +160,35 @@ def test_a_description_says_all_that_partial_gave(layers):
     found = _described(function)
     values = eval(found.replace(f'{keyed.__module__}.keyed', 'keyed') + ('' if found.endswith(')') else '()'), {'keyed': keyed})
     assert values == function()
+
+
+FIFTH = '''
+from typing import Literal
+from memnb.core.loop import Loop
+from memnb.core.trace import Step
+
+class Look(Step):
+    kind: Literal['look'] = 'look'
+
+class Fifth(Loop):
+    method = 'fifth'
+
+    def steps(self, run):
+        run.note(Look())
+        best = run.search(run.question, 3, 0)[0].snippet
+        run.answer(best.text, best.sources)
+'''
+
+
+def test_a_fifth_method_is_a_folder_and_a_line(tmp_path, monkeypatch):
+    (tmp_path / 'fifth').mkdir()
+    (tmp_path / 'fifth' / 'loop.py').write_text(FIFTH)
+    monkeypatch.setattr(memnb, '__path__', [*memnb.__path__, str(tmp_path)])
+    monkeypatch.setitem(METHODS, 'fifth', Method('fifth', _loop('fifth.loop.Fifth'), WORDS, 'one line'))
+    grid('fifth', talks=1).run(tmp_path / 'run')
+    del Step.kinds['look'], sys.modules['memnb.fifth.loop']  # as in a new process
+    assert 'fifth' in ''.join(render_page(RunFolder(tmp_path / 'run')))
+    del Step.kinds['look']
 
 
 def test_methods_travel_to_other_processes():

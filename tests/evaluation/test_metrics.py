@@ -116,13 +116,6 @@ def test_f1_remem_agrees_with_a_plain_reading_of_the_script(prediction, gold, ca
     assert f1_remem(prediction, gold, category) == pytest.approx(expected)
 
 
-@given(texts, texts, st.sampled_from(['temporal', 'single-hop', 'open-domain']))
-@often
-def test_what_stands_behind_the_first_comma_counts_nothing_for_remem(prediction, more, category):
-    for gold in (prediction, more):
-        assert f1_remem(f'{prediction},{more}', gold, category) == f1_remem(f'{prediction},', gold, category)
-
-
 @given(texts, st.lists(texts, min_size=1, max_size=3), texts, st.sampled_from(sorted(METRICS)), categories)
 @often
 def test_the_best_wording_counts(prediction, answers, other, name, category):

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from memnb.core.conversation import Question
 from memnb.core.trace import Trace
 from memnb.evaluation.experiment import (
-    as_frame, CATEGORIES, format_tables, interval, Results, score, summarize)
+    as_frame, CATEGORIES, interval, Results, score, summarize)
 from memnb.evaluation.metrics import bootstrap, f1_locomo, METRICS
 from memnb.evaluation.registry import choose_methods
 
@@ -178,11 +178,10 @@ def test_a_method_without_its_own_tools_has_a_star_in_every_table_and_no_other_h
 def test_what_is_written_is_what_was_found_and_odd_texts_do_no_harm(tmp_path_factory, text):
     folder = tmp_path_factory.mktemp('out')
     rows = as_frame([row(evidence_recall=1.0, category=text or None), row(position=1, error=text or 'down')])
-    results = Results(rows, {'settings': {'methods': []}}, missing=3)
+    results = Results(rows, {'settings': {'methods': []}, 'not asked': 3})
     results.save(folder)
-    assert {path.name for path in folder.iterdir()} == {'rows.csv', 'results.json', 'tables.md'}
+    assert {path.name: path.stat().st_mode & 0o777 for path in folder.iterdir()} == {'rows.csv': 0o600, 'results.json': 0o600}
     assert json.loads((folder / 'results.json').read_text()) == json.loads(json.dumps(results.to_json()))
     written = pandas.read_csv(folder / 'rows.csv')
     assert written.evidence_recall.fillna(-1).tolist() == [1.0, -1] and written.error.isna().tolist() == [True, False]
     assert str(results).endswith('3 questions were not asked: the run was stopped')
-    assert (folder / 'tables.md').read_text(errors='replace').startswith(format_tables(results.tables(), markdown=True)[:20])

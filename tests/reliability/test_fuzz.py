@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 import memnb
 from damage import JSON, spots
 from fakes import Replies
+from grids import grid
 from memnb import cli
 from memnb.adapters.mcp_server import MemoryTools, TurnStore
 from memnb.core.conversation import Conversation, Session, Turn
@@ -29,6 +30,7 @@ from memnb.core.trace import Trace
 from memnb.evaluation.datasets import data_path, load_locomo
 from memnb.evaluation.metrics import exact_date, f1_locomo, f1_remem
 from memnb.evaluation.registry import load_dataset, METHODS
+from memnb.evaluation.report import render_page, RunFolder
 from memnb.memma.bank import MemoryBank
 from memnb.mragent.tools import CueTagGraph
 from memnb.remem.graph import GistGraph
@@ -119,6 +121,16 @@ def read_graph(kind):
     return read
 
 
+def write_rows(path):
+    grid(talks=1, questions=2).run(path.parent / 'run')
+    shutil.copy(path.parent / 'run' / 'rows.sqlite', path)
+
+
+def read_rows(path):
+    with contextlib.closing(RunFolder(path.parent).store):
+        return list(render_page(RunFolder(path.parent))), grid(talks=1, questions=2).run(path.parent, 'threads:1', budget=10)
+
+
 def write_trace(path):
     trace = METHODS['memr3'].loop(METHODS['memr3'].memory.build(STORY, RuleLM()), STORY).ask('Who is the teacher?')
     path.write_text(trace.to_json(), encoding='utf-8')
@@ -135,6 +147,7 @@ FILES = {
     'record.sqlite': (write_record, read_record),
     'gists.sqlite': (write_graph(GistGraph), read_graph(GistGraph)),
     'cues.sqlite': (write_graph(CueTagGraph), read_graph(CueTagGraph)),
+    'rows.sqlite': (write_rows, read_rows),
     'trace.json': (write_trace, read_trace),
     'conversation.json': (lambda path: path.write_text(STORY.to_json()), lambda path: Conversation.from_json(path.read_text(encoding='utf-8', errors='surrogateescape'))),
     'sample.json': (lambda path: shutil.copy(data_path('sample.json'), path), load_locomo),
