@@ -388,13 +388,14 @@ class Judge:
 
     def role(self, question: Question) -> Role:
         "Return the role that judges a question. `ValueError` where the variant has none for its category."
-        if must_refuse(question):
-            return self.roles['refuse']
-        if question.category not in self.roles and '' not in self.roles:
+        task = 'refuse' if must_refuse(question) else question.category
+        role = self.roles.get(task) or self.roles.get('')
+        if role is None:
+            known = sorted(set(self.roles) - {'refuse'})
             raise ValueError(
-                f'question {question.id}: expected a category of {sorted(set(self.roles) - {"refuse"})}, got {question.category!r}'
+                f'question {question.id}: expected a category of {known}, got {task!r}'
             )
-        return self.roles.get(question.category) or self.roles['']
+        return role
 
     def judge(self, question: Question, answer: str) -> Judged:
         "Mark an answer. A model that fails makes a `Judged` with an error; `ValueError` without a right answer to judge by."
