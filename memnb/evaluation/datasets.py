@@ -298,7 +298,7 @@ def read_records(path: str | Path, form: Any) -> list:
 
 
 _Name = Annotated[Text, BeforeValidator(_spelled)]
-_Iso = clock("2024-03-02T18:30' without a zone", datetime.fromisoformat)
+_Iso = clock('2024-03-02T18:30', datetime.fromisoformat)
 
 
 class _TurnLine(BaseModel, extra='forbid'):

@@ -110,7 +110,7 @@ def load(path, *lines, end='\n'):
 @pytest.mark.parametrize('lines, message', [
     ([turn(), {**turn(), 'speaker': None}], 'own.jsonl: line 2.speaker: Input should be a valid string, got None'),
     ([turn(), turn(id='D1:1')], "own.jsonl: turn id 'D1:1' comes twice"), ([turn(id=' ')], 'own.jsonl: line 1: Turn.id: expected a name'),
-    ([turn(time='soon')], "line 1.time: expected a time like .2024-03-02T18:30' without a zone.*, got 'soon'"),
+    ([turn(time='soon')], "line 1.time: expected a time like '2024-03-02T18:30', got 'soon'"),
     ([turn(time='2024-03-02T18:30+01:00')], 'line 1.*time'), ([turn(picture='x')], 'line 1.picture: Extra inputs are not permitted'),
     ([turn(), question(evidence='D1:1')], "line 2.evidence: Input should be a valid list, got 'D1:1'"),
     ([question(evidence=['D1:2']), turn()], "own.jsonl: conversation 'cats' has no turn 'D1:2'"),
