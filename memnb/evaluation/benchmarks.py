@@ -6,31 +6,32 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator
 from datetime import datetime
-from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
+
+from pydantic import AliasChoices, BaseModel, BeforeValidator, Field, StrictBool
 
 from ..core.conversation import Conversation, Question, Session, Turn
 from memnb.evaluation.datasets import (
+    clock,
     DatasetError,
+    Filled,
+    Line,
     numbered_sessions,
     placed,
     read_json,
     read_records,
-    Record,
     repair_evidence,
-    tidied_note,
     tidy,
+    validate,
+    Words,
 )
 
 # %% auto #0
-__all__ = ['REALTALK_CATEGORIES', 'QUESTION_TYPES', 'iter_json', 'load_complex_tr', 'spread_ranges', 'load_realtalk',
-           'iter_longmemeval', 'load_longmemeval', 'Corpus', 'load_corpus', 'find_evidence', 'corpus_path',
-           'load_passages']
+__all__ = ['REALTALK_CATEGORIES', 'QUESTION_TYPES', 'iter_json', 'load_complex_tr', 'load_realtalk', 'iter_longmemeval',
+           'load_longmemeval', 'corpus_path', 'load_passages']
 
 # %% ../../nbs/6_evaluation/02_benchmarks.ipynb #e53b5c6a
 def iter_json(path: str | Path) -> Iterator[Any]:
@@ -41,101 +42,94 @@ def iter_json(path: str | Path) -> Iterator[Any]:
         raise ImportError(
             "a large JSON file is read with ijson; this installs it: pip install 'memnb[eval]'"
         ) from None
-    repeated = []
-
-    class Fields(dict):
-        def __setitem__(self, key: str, value: Any) -> None:
-            repeated.extend([key] if key in self else [])
-            super().__setitem__(key, value)
-
     try:
         with open(path, 'rb') as file:
-            head = file.read(64)
-            start = 3 if head.startswith(b'\xef\xbb\xbf') else 0
-            prefix = 'item' if head[start:].lstrip()[:1] == b'[' else ''
-            file.seek(start)
-            for value in ijson.items(file, prefix, use_float=True, map_type=Fields):
-                if repeated:
-                    raise ValueError(f'the key {repeated[0]!r:.40} comes twice in one object')
-                yield value
-    except ijson.JSONError as error:
-        raise DatasetError(f'{path}: not JSON: {str(error).splitlines()[0]}') from None
+            prefix = 'item' if file.peek(64).lstrip()[:1] == b'[' else ''
+            yield from ijson.items(file, prefix, use_float=True)
     except OSError as error:
-        raise DatasetError(f'{path}: cannot be opened: {error.strerror or error}') from None
-    except (ValueError, OverflowError) as error:
-        raise DatasetError(f'{path}: {error}') from None
+        raise DatasetError(f'{path}: cannot be opened: {error}') from None
+    except (ijson.JSONError, ValueError, OverflowError) as error:
+        raise DatasetError(f'{path}: not JSON: {str(error).splitlines()[0]}') from None
 
 # %% ../../nbs/6_evaluation/02_benchmarks.ipynb #989e98eb
 _CAREER_KINDS = {'L2': 'time-to-event', 'L3': 'event-to-event'}
 
 
-def _career_texts(record: Record, over: str) -> list[str]:
-    if over == 'facts':
-        return (
-            [tidy(line) for line in record.take('fact_context', str, optional=True).splitlines()]
-            if record.fields.get('fact_context')
-            else []
-        )
-    if record.take('passages', list, optional=True):
-        return [f'{one.text("title")}: {one.text("text")}' for one in record.members('passages')]
-    return [record.text('context', optional=True)]
+class _Passage(BaseModel):
+    title: Line
+    text: Annotated[Line, Field(validation_alias=AliasChoices('text', 'paragraph_text'))]
+    is_supporting: StrictBool = True
 
 
-def _career_question(record: Record, position: int, conversation: str) -> Question:
-    level = re.fullmatch(r'(L[23])[A-Z]*_.+', record.take('id', str))
-    if not level:
-        raise record.wrong('id', "an id like 'L2_Q900001_P108_1'")
-    answers = Record(record.take('text_answers', dict), f'{record.place}.text_answers')
-    listed = [tidy(one) for one in answers.strings('text')]
-    if not all(listed):
-        raise answers.wrong('text', 'a list of strings that are not blank')
-    return Question(
-        record.filled('question'),
-        ', '.join(listed) or None,
-        (),
-        _CAREER_KINDS[level[1]],
-        conversation,
-        position,
-        refuse=not listed,
-    )
+class _CareerAnswers(BaseModel):
+    text: list[Filled]
 
 
-def load_complex_tr(
-    path: str | Path,  # a JSON list or JSON lines
-    over: str | None = None,  # 'passages' or 'facts' as turns; None: passages where there are any
-) -> Conversation:
-    "Return all questions of a Complex-TR file over one memory; `notes` say which."
-    if over not in (None, 'passages', 'facts'):
-        raise DatasetError(f"over: expected 'passages', 'facts' or None, got {over!r:.80}")
-    records, name = read_records(path), tidy(Path(path).stem)
-    texts: dict[str, None] = {}
-    for kind in (over,) if over else ('passages', 'facts'):
-        texts = texts or dict.fromkeys(
-            text for record in records for text in _career_texts(record, kind) if text
-        )
-        over = over or (kind if texts else None)
+class _CareerQuestion(BaseModel):
+    id: Annotated[str, Field(pattern='^L[23][A-Z]*_.')]
+    question: Filled
+    text_answers: _CareerAnswers
+    passages: list[_Passage] | None = None
+    context: Line | None = None
+    fact_context: str | None = None
+
+    def texts(self) -> list[str]:
+        "Return the passages, else the context."
+        return [f'{one.title}: {one.text}' for one in self.passages or ()] or [self.context]
+
+    def facts(self) -> list[str]:
+        "Return the dated facts."
+        return [tidy(line) for line in (self.fact_context or '').splitlines()]
+
+
+def load_complex_tr(path: str | Path) -> Conversation:
+    "Return all questions of a Complex-TR file over one memory of its texts, or of its facts where there are no texts."
+    records, name = read_records(path, _CareerQuestion), tidy(Path(path).stem)
+    texts = [text for record in records for text in record.texts() if text]
+    texts = texts or [fact for record in records for fact in record.facts() if fact]
     if not texts:
-        raise DatasetError(
-            f'{Path(path).name}: expected {over or "passages or facts"} to remember, got none'
-        )
+        raise DatasetError(f'{Path(path).name}: expected passages or facts to remember, got none')
     sessions = [
-        Session(f'P{place}', [Turn(f'P{place}:1', '', text)]) for place, text in enumerate(texts)
+        Session(f'P{place}', [Turn(f'P{place}:1', '', text)])
+        for place, text in enumerate(dict.fromkeys(texts))
     ]
     questions = [
-        _career_question(record, position, name) for position, record in enumerate(records)
+        Question(
+            record.question,
+            ', '.join(record.text_answers.text) or None,
+            category=_CAREER_KINDS[record.id[:2]],
+            conversation=name,
+            position=position,
+            refuse=not record.text_answers.text,
+        )
+        for position, record in enumerate(records)
     ]
-    return Conversation(name, sessions, questions, (f'the memory holds the {over} of the file',))
+    return Conversation(name, sessions, questions)
 
 # %% ../../nbs/6_evaluation/02_benchmarks.ipynb #3a4c646b
 REALTALK_CATEGORIES = {1: 'multi-hop', 2: 'temporal', 3: 'open-domain'}
-_CLOCK = (
-    '29.12.2023, 10:44:32',
-    '%d.%m.%Y, %H:%M:%S',
-    '%d.%m.%Y, %H:%M',
-)  # an example, and the formats
-_RANGE = re.compile(
-    r'[Dd]:?0*([0-9]{1,6}):0*([0-9]{1,6})\s*[-–—]\s*(?:[Dd]:?0*([0-9]{1,6}):)?0*([0-9]{1,6})(?![0-9:])'
+_Moment = clock(
+    '29.12.2023, 10:44:32', lambda text: datetime.strptime(text.strip(), '%d.%m.%Y, %H:%M:%S')
 )
+
+
+def _listed(value: Any) -> Any:
+    return value if isinstance(value, list) else [] if value is None else [value]
+
+
+class _ChatMessage(BaseModel):
+    dia_id: Line
+    speaker: Line
+    text: Annotated[Line, Field(validation_alias=AliasChoices('clean_text', 'text'))]
+    date_time: _Moment
+    blip_caption: Line | None = None
+
+
+class _ChatQuestion(BaseModel):
+    question: Words
+    answer: Words
+    evidence: Annotated[list[Line], BeforeValidator(_listed)]
+    category: Annotated[Literal['1', '2', '3'], BeforeValidator(lambda value: str(value).strip())]
 
 
 def _unique_ids(given: list[tuple[int, str]]) -> tuple[list[str], list[str]]:
@@ -145,120 +139,47 @@ def _unique_ids(given: list[tuple[int, str]]) -> tuple[list[str], list[str]]:
         for place, (number, name) in enumerate(given):
             if name.startswith(f'D{number}:') == at_home:
                 owner.setdefault(name, place)
-    ids, notes, taken = [], [], set(owner)
+    ids, notes = [], []
     for place, (number, name) in enumerate(given):
+        id, copy = name, 2
         if owner[name] != place:
-            old, name = name, next(f'{name}.{n}' for n in count(2) if f'{name}.{n}' not in taken)
-            taken.add(name)
-            notes.append(
-                f'id {old!r} comes again in session {number}: the message there is now {name!r}'
-            )
-        ids.append(name)
+            while (id := f'{name}.{copy}') in owner:
+                copy += 1
+            owner[id] = place
+            notes.append(f'id {name!r} comes again in session {number}: the message is now {id!r}')
+        ids.append(id)
     return ids, notes
 
 
-def _numbers(id: str) -> tuple[int, int]:
-    found = re.fullmatch(r'D([0-9]{1,6}):([0-9]{1,6})', id)
-    return (int(found[1]), int(found[2])) if found else (-1, -1)
-
-
-def spread_ranges(listed: Iterable[str], known: Collection[str]) -> tuple[list[str], list[str]]:
-    "Return evidence with every range replaced by the known turn ids that it covers, and a note on each range."
-    spread, notes = [], []
-
-    def covered(found: re.Match) -> str:
-        first, last = (int(found[1]), int(found[2])), (int(found[3] or found[1]), int(found[4]))
-        ids = [one for one in known if first <= _numbers(one) <= last]
-        notes.append(f'evidence {found[0]!r} is a range with {len(ids)} turns')
-        return f' {" ".join(ids)} '
-
-    for entry in listed:
-        wide = entry if entry in known else _RANGE.sub(covered, entry)
-        spread += [entry] if wide == entry else wide.replace(',', ' ').replace(';', ' ').split()
-    return spread, notes
-
-
-def _chat_question(
-    record: Record,
-    position: int,
-    conversation: str,
-    known: Collection[str],
-    shared: Collection[str],
-) -> Question:
-    number, notes = str(record.take('category', int, str)).strip(), []
-    if number not in ('1', '2', '3'):
-        raise record.wrong('category', '1, 2 or 3')
-    text, answer = record.words('question', notes), record.words('answer', notes)
-    if isinstance(record.take('evidence', list, str), str):
-        notes.append('evidence was a text, not a list')
-        listed = [record.fields['evidence']]
-    else:
-        listed = record.strings('evidence')
-    listed, ranges = spread_ranges(map(tidy, listed), known)
-    evidence, repairs = repair_evidence(listed, known)
-    doubts = [
-        f'evidence {one!r}: several messages had that id' for one in evidence if one in shared
-    ]
-    return Question(
-        text,
-        answer,
-        evidence,
-        REALTALK_CATEGORIES[int(number)],
-        conversation,
-        position,
-        notes=(*notes, *ranges, *repairs, *doubts),
-    )
-
-
 def _load_chat(file: Path) -> Conversation:
-    chat, name = Record(read_json(file), f'{file.name}: chat'), tidy(file.stem)
-    held, empty = numbered_sessions(chat)
-    messages = [(number, one) for number in held for one in chat.members(f'session_{number}')]
-    given = [(number, one.text('dia_id')) for number, one in messages]
-    ids, notes = _unique_ids(given)
-    turns: dict[int, list[Turn]] = {number: [] for number in held}
-    said = []
+    chat, name = validate(dict[str, Any], read_json(file), file.name), tidy(file.stem)
+    held = numbered_sessions(chat, _ChatMessage, _Moment, file.name)
+    ids, notes = _unique_ids([(number, one.dia_id) for number, _, said in held for one in said])
+    asked = validate(list[_ChatQuestion], chat.get('qa'), f'{file.name}.qa')
     with placed(file.name):
-        for (number, one), id in zip(messages, ids):
-            field = (
-                'text' if 'clean_text' not in one.fields and 'text' in one.fields else 'clean_text'
-            )
-            caption = one.text('blip_caption', optional=True) or None
-            turns[number].append(
-                Turn(
-                    id,
-                    one.text('speaker'),
-                    one.text(field),
-                    one.time('date_time', *_CLOCK),
-                    caption,
+        sessions, unused = [], iter(ids)
+        for number, time, said in held:
+            turns = [
+                Turn(next(unused), one.speaker, one.text, one.date_time, one.blip_caption or None)
+                for one in said
+            ]
+            sessions.append(Session(f'D{number}', turns, time))
+        questions = []
+        for position, one in enumerate(asked):
+            evidence, repairs = repair_evidence(one.evidence, ids)
+            category = REALTALK_CATEGORIES[int(one.category)]
+            questions.append(
+                Question(
+                    one.question, one.answer, evidence, category, name, position, notes=repairs
                 )
             )
-            said.append(one.fields[field])
-        sessions = [
-            Session(f'D{number}', turns[number], chat.time(f'session_{number}_date_time', *_CLOCK))
-            for number in held
-        ]
-        times = Counter(id for _, id in given)
-        shared = {id for id in times if times[id] > 1}
-        questions = [
-            _chat_question(one, place, name, ids, shared)
-            for place, one in enumerate(chat.members('qa'))
-        ]
-        return Conversation(name, sessions, questions, [*notes, *empty, *tidied_note(said)])
+        return Conversation(name, sessions, questions, notes)
 
 
 def load_realtalk(path: str | Path) -> list[Conversation]:
     "Return the chats of REALTALK, from a file or a folder of .json files; repairs are in the `notes`."
     place = Path(path)
-    files = sorted(place.glob('*.json'), key=_natural) if place.is_dir() else [place]
-    if not files:
-        raise DatasetError(f'{path}: expected chats in .json files in this folder, got none')
-    return [_load_chat(file) for file in files]
-
-
-def _natural(file: Path) -> str:
-    "Return a sort key by which chat 10 comes after chat 9."
-    return re.sub('[0-9]+', lambda number: number[0].zfill(9), file.name)
+    return [_load_chat(file) for file in sorted(place.glob('*.json')) or [place]]
 
 # %% ../../nbs/6_evaluation/02_benchmarks.ipynb #ecf88ef7
 QUESTION_TYPES = (
@@ -269,224 +190,112 @@ QUESTION_TYPES = (
     'knowledge-update',
     'multi-session',
 )  # of LongMemEval
-_MINUTE = '2023/05/30 (Tue) 23:40', '%Y/%m/%d %H:%M'
+_Minute = clock(
+    '2023/05/30 (Tue) 23:40',
+    lambda text: datetime.strptime(re.sub(r' \(\w+\)', '', text.strip()), '%Y/%m/%d %H:%M'),
+)
 
 
-def _history_session(talk: list[Record], id: str, time: datetime) -> tuple[Session, list[str]]:
-    "Return a session and the ids of the turns that are marked as evidence."
-    turns, marked = [], []
-    for place, one in enumerate(talk, 1):
-        if one.take('role', str) not in ('user', 'assistant'):
-            raise one.wrong('role', "'user' or 'assistant'")
-        turns.append(Turn(f'{id}:{place}', one.fields['role'], one.text('content'), time))
-        if one.take('has_answer', bool, optional=True):
-            marked.append(turns[-1].id)
-    return Session(id, turns, time), marked
+class _Said(BaseModel):
+    role: Literal['user', 'assistant']
+    content: Line
+    has_answer: StrictBool | None = None
 
 
-def _history(item: Record, name: str) -> Conversation:
-    names, dates, talks = (
-        item.strings('haystack_session_ids'),
-        item.strings('haystack_dates'),
-        item.take('haystack_sessions', list),
-    )
-    if not len(names) == len(dates) == len(talks):
+class _History(BaseModel):
+    question_id: Line
+    question_type: Literal[QUESTION_TYPES]
+    question: Words
+    answer: Words
+    question_date: _Minute
+    haystack_dates: list[_Minute]
+    haystack_sessions: list[list[_Said]]
+
+
+def _history(item: _History, place: str) -> Conversation:
+    dates, talks = item.haystack_dates, item.haystack_sessions
+    if len(dates) != len(talks) or not any(talks):
         raise DatasetError(
-            f'{item.place}: expected as many haystack_session_ids as haystack_dates and haystack_sessions, '
-            f'got {len(names)}, {len(dates)}, {len(talks)}'
+            f'{place}: expected as many haystack_dates as haystack_sessions, with turns in them, got {len(dates)} and {len(talks)}'
         )
-    sessions, evidence, said = [], [], []
-    for number in range(len(talks)):
-        day, talk = f'haystack_dates[{number}]', f'haystack_sessions[{number}]'
-        place = Record({day: dates[number], talk: talks[number]}, item.place)
-        session, marked = _history_session(
-            place.members(talk), f'S{number + 1}', place.time(day, *_MINUTE)
-        )
-        sessions.append(session)
-        evidence += marked
-        said += [turn['content'] for turn in talks[number]]
-    if not said:
-        raise DatasetError(
-            f'{item.place}.haystack_sessions: expected sessions with turns, got none'
-        )
-    if item.take('question_type', str) not in QUESTION_TYPES:
-        raise item.wrong('question_type', ' or '.join(QUESTION_TYPES))
-    notes, gold = [], item.strings('answer_session_ids')
-    text, answer = item.words('question', notes), item.words('answer', notes)
-    if lost := sum(one not in names for one in gold):
-        notes.append(f'answer sessions that the history does not have: {lost}')
-    if not evidence:
-        places = ', '.join(session.id for one, session in zip(names, sessions) if one in gold)
-        notes.append(f'no turn is marked as evidence; sessions of the answer: {places or "none"}')
-    empty = ', '.join(session.id for session in sessions if not session.turns)
+    sessions, evidence = [], []
+    for number, (time, said) in enumerate(zip(dates, talks), 1):
+        turns = [
+            Turn(f'S{number}:{place}', one.role, one.content, time)
+            for place, one in enumerate(said, 1)
+        ]
+        sessions += [Session(f'S{number}', turns, time)] if turns else []
+        evidence += [turn.id for turn, one in zip(turns, said) if one.has_answer]
+    sessions.sort(key=lambda session: session.time)  # those of the oracle file are mixed
     question = Question(
-        text,
-        answer,
+        item.question,
+        item.answer,
         evidence,
-        item.fields['question_type'],
-        name,
-        asked=item.time('question_date', *_MINUTE),
-        notes=notes,
-        refuse=name.endswith('_abs'),
+        item.question_type,
+        item.question_id,
+        asked=item.question_date,
+        refuse=item.question_id.endswith('_abs'),
     )
-    left_out = [f'sessions without turns left out: {empty}'] if empty else []
-    return Conversation(
-        name,
-        [session for session in sessions if session.turns],
-        [question],
-        left_out + tidied_note(said),
-    )
+    return Conversation(item.question_id, sessions, [question])
 
 
 def iter_longmemeval(path: str | Path) -> Iterator[Conversation]:
     "Yield a conversation with one question for each entry of a file, or of the one entry that it is. `DatasetError` when a fault is reached."
-    file, seen = Path(path).name, set()
-    for number, fields in enumerate(iter_json(path)):
-        name = Record(fields, f'{file}: [{number}]').text('question_id')
-        if name in seen:
-            raise DatasetError(f'{file}: [{number}].question_id: {name!r} comes twice')
-        seen.add(name)
-        with placed(f'{file}: {name}'):
-            conversation = _history(Record(fields, f'{file}: {name}'), name)
-        yield conversation
+    for number, entry in enumerate(iter_json(path)):
+        place = f'{Path(path).name}[{number}]'
+        with placed(place):
+            yield _history(validate(_History, entry, place), place)
 
 
 def load_longmemeval(path: str | Path) -> list[Conversation]:
     "Return all that `iter_longmemeval` yields, in memory together: half again as much as the file is large."
-    loaded = list(iter_longmemeval(path))
-    if not loaded:
-        raise DatasetError(f'{path}: expected a list of questions with their histories, got []')
-    return loaded
+    return list(iter_longmemeval(path))
 
 # %% ../../nbs/6_evaluation/02_benchmarks.ipynb #851598f2
-@dataclass
-class Corpus:
-    "The passages of a file as sessions of one turn, with their ids by content and by title."
+class _PassageQuestion(BaseModel):
+    id: Words = ''
+    question: Filled
+    answer: Annotated[list[Filled], BeforeValidator(_listed)] = []
+    answer_aliases: Annotated[list[Words], BeforeValidator(_listed)] = []
+    answerable: StrictBool = True
+    type: Line | None = None
+    supporting_facts: list[tuple[Line, int]] = []
+    context: list[tuple[Line, list[Line]]] = []
+    paragraphs: Annotated[
+        list[_Passage], Field(validation_alias=AliasChoices('paragraphs', 'contexts'))
+    ] = []
 
-    sessions: list[Session] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)  # which passages were left out
-    by_content: dict[tuple[str, str], str] = field(default_factory=dict)
-    by_title: dict[str, list[str]] = field(default_factory=dict)
-
-    def add(self, place: int, record: Record) -> None:
-        "Add a passage, unless it is there already."
-        title, text = record.text('title'), record.text('text')
-        if not title and not text:
-            raise record.wrong('text', 'some words')
-        id, key = f'P{place}:1', _content(title, text)
-        if key in self.by_content:
-            self.notes.append(
-                f'passage P{place} left out: repeats {self.by_content[key].split(":")[0]}'
-            )
-            return
-        self.by_content[key] = id
-        self.by_title.setdefault(title, []).append(id)
-        self.sessions.append(
-            Session(f'P{place}', (Turn(id, '', '\n'.join(filter(None, (title, text)))),))
-        )
+    def gold(self) -> list[tuple[str, str]]:
+        "Return title and text of each passage that supports the answer; '' for a text that is not given."
+        marked = [(one.title, one.text) for one in self.paragraphs if one.is_supporting]
+        titles = dict.fromkeys(title for title, _ in self.supporting_facts)
+        shown = [(title, ' '.join(text)) for title, text in self.context if title in titles]
+        return marked + shown + [(title, '') for title in titles if title not in dict(shown)]
 
 
 def _content(title: str, text: str) -> tuple[str, str]:
-    return tidy(title), ''.join(tidy(text).split())
+    "Return what identifies a passage: copies differ in white space."
+    return title, ''.join(text.split())
 
 
-def load_corpus(path: str | Path) -> Corpus:
-    "Return the passages of a corpus in HippoRAG's format (a JSON list or JSON lines), each once."
-    corpus = Corpus()
-    for place, record in enumerate(read_records(path)):
-        corpus.add(place, record)
-    if not corpus.sessions:
-        raise DatasetError(f'{Path(path).name}: expected passages, got an empty list')
-    return corpus
-
-
-def _gold_by_titles(record: Record) -> list[tuple[str, str | None]]:
-    "Return title and text of the supporting passages in HotpotQA's form; None for a text that the context lacks."
-    facts, context = record.take('supporting_facts', list), record.take('context', list)
-    try:
-        titles = dict.fromkeys(tidy(title) for title, _ in facts)
-        passages = [(tidy(title), tidy(' '.join(sentences))) for title, sentences in context]
-    except (AttributeError, TypeError, ValueError):
-        raise DatasetError(
-            f'{record.place}: expected supporting_facts as pairs of a title and a number, and context as pairs of a title and '
-            f'sentences, got {facts!r:.80} and {context!r:.80}'
-        ) from None
-    lacking = titles.keys() - dict(passages)
-    return [(title, text) for title, text in passages if title in titles] + [
-        (title, None) for title in titles if title in lacking
-    ]
-
-
-def _gold_passages(record: Record) -> list[tuple[str, str | None]]:
-    "Return title and text of each passage that supports the answer."
-    if 'supporting_facts' in record.fields:
-        return _gold_by_titles(record)
-    name = next((name for name in ('paragraphs', 'contexts') if name in record.fields), None)
-    gold = []
-    for one in record.members(name) if name else ():
-        title, text = (
-            one.text('title'),
-            one.text('text' if 'text' in one.fields else 'paragraph_text'),
-        )
-        if 'is_supporting' not in one.fields or one.take('is_supporting', bool):
-            gold.append((title, text))
-    return gold
-
-
-def find_evidence(
-    gold: Iterable[tuple[str, str | None]], corpus: Corpus
-) -> tuple[tuple[str, ...], list[str]]:
-    "Return the turn ids of gold passages (title, and text or None), and a note on each found by its title alone or not at all."
-    ids, notes = {}, []
-    for title, text in gold:
-        same = corpus.by_title.get(tidy(title), [])
-        id = (
-            corpus.by_content.get(_content(title, text))
-            if text is not None
-            else same[0]
-            if len(same) == 1
-            else None
-        )
-        if id is None:
-            notes.append(
-                f'evidence {tidy(title)!r:.80} dropped: of the passages with that title ({len(same)}) none is known to be meant'
-            )
-        else:
-            ids[id] = True
-            notes += (
-                [f'evidence {tidy(title)!r:.80} found by its title alone'] if text is None else []
-            )
-    return tuple(ids), notes
-
-
-def _passage_question(record: Record, position: int, conversation: str, corpus: Corpus) -> Question:
-    evidence, notes = find_evidence(_gold_passages(record), corpus)
-    given, aliases = (
-        record.take('answer', str, int, float, list, optional=True),
-        record.take('answer_aliases', list, optional=True) or [],
-    )
-    wordings = [*(given if isinstance(given, list) else [] if given is None else [given]), *aliases]
-    if any(type(one) not in (str, int, float) for one in wordings):
-        raise DatasetError(
-            f'{record.place}: expected answer and answer_aliases as strings, got {wordings!r:.80}'
-        )
-    if given not in (None, []) and not tidy(str(wordings[0])):
-        raise record.wrong('answer', 'some words')
-    answer, *aliases = dict.fromkeys(text for one in wordings if (text := tidy(str(one)))) or [None]
-    refuse = 'answerable' in record.fields and not record.take('answerable', bool)
-    hops = re.match(r'(\d+)hop', str(record.fields.get('id', '')))
-    category = record.text('type', optional=True) or (f'{hops[1]}-hop' if hops else None)
+def _passage_question(
+    asked: _PassageQuestion, position: int, name: str, ids: dict[tuple[str, str], str]
+) -> Question:
+    gold = [(title, ids.get(_content(title, text))) for title, text in asked.gold()]
+    wordings = list(filter(None, dict.fromkeys(asked.answer + asked.answer_aliases)))
+    answer = wordings[0] if wordings else None
+    hops = re.match(r'\d+hop', asked.id)
     return Question(
-        record.filled('question'),
-        None if refuse else answer,
-        evidence,
-        category,
-        conversation,
+        asked.question,
+        answer if asked.answerable else None,
+        tuple(dict.fromkeys(id for _, id in gold if id)),
+        asked.type or (hops and hops[0].replace('hop', '-hop')),
+        name,
         position,
-        answer if refuse else None,
-        notes=tuple(notes),
-        aliases=() if refuse else tuple(aliases),
-        refuse=refuse,
+        None if asked.answerable else answer,
+        notes=[f'evidence {title!r:.80} dropped: no such passage' for title, id in gold if not id],
+        aliases=wordings[1:] if asked.answerable else (),
+        refuse=not asked.answerable,
     )
 
 
@@ -495,12 +304,14 @@ def corpus_path(path: str | Path) -> Path:
     return Path(path).with_name(f'{Path(path).stem}_corpus.json')
 
 
-def load_passages(path: str | Path, corpus: str | Path | None = None) -> Conversation:
-    "Return the questions of a file over the passages of `corpus` (None: `corpus_path(path)`)."
-    records, name = read_records(path), Path(path).stem
-    passages = load_corpus(corpus or corpus_path(path))
-    questions = [
-        _passage_question(record, position, name, passages)
-        for position, record in enumerate(records)
-    ]
-    return Conversation(name, passages.sessions, questions, passages.notes)
+def load_passages(path: str | Path) -> Conversation:
+    "Return the questions of a file over the passages of `corpus_path(path)`, each passage once."
+    name, ids, sessions = Path(path).stem, {}, []
+    asked = read_records(path, _PassageQuestion)
+    for place, one in enumerate(read_records(corpus_path(path), _Passage)):
+        id = f'P{place}:1'
+        if ids.setdefault(_content(one.title, one.text), id) == id:
+            said = '\n'.join(filter(None, (one.title, one.text)))
+            sessions.append(Session(f'P{place}', [Turn(id, '', said)]))
+    questions = [_passage_question(one, position, name, ids) for position, one in enumerate(asked)]
+    return Conversation(name, sessions, questions)

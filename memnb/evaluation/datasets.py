@@ -10,20 +10,34 @@ import json
 import math
 import re
 import reprlib
-from collections.abc import Callable, Collection, Iterable, Iterator
+import threading
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, TimeoutError
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass
 from datetime import datetime
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from tempfile import TemporaryDirectory
+from typing import Annotated, Any, Literal
+
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    Field,
+    model_validator,
+    StrictBool,
+    TypeAdapter,
+    ValidationError,
+)
 
 import memnb
 from ..core.conversation import Conversation, ConversationError, Question, Session, Turn
 from ..core.time import parse_datetime
-from ..core.trace import mend
+from ..core.trace import Text
 
 # %% auto #0
-__all__ = ['LOCOMO_CATEGORIES', 'LINES', 'DatasetError', 'read_json', 'tidy', 'tidied_note', 'Record', 'placed',
+__all__ = ['Line', 'Words', 'Filled', 'LOCOMO_CATEGORIES', 'DatasetError', 'read_json', 'tidy', 'clock', 'validate', 'placed',
            'numbered_sessions', 'repair_evidence', 'load_locomo', 'data_path', 'load_sample', 'read_records',
            'load_jsonl', 'save_jsonl', 'DownloadError', 'Source', 'download']
 
@@ -32,37 +46,16 @@ class DatasetError(ValueError):
     "A file that cannot be read as what it should be; the message names file, place and fault."
 
 
-def _unique_keys(pairs: list[tuple[str, Any]]) -> dict:
-    made = {}
-    for key, value in pairs:
-        if key in made:
-            raise ValueError(f'the key {reprlib.repr(key)} comes twice in one object')
-        made[key] = value
-    return made
-
-
-def _no_number(text: str) -> None:
-    raise ValueError(f'{text} is not a number of JSON')
-
-
 def _read_bytes(path: str | Path) -> bytes:
     try:
         return Path(path).read_bytes()
     except (OSError, ValueError) as error:  # ValueError: a name that no file can have
-        raise DatasetError(
-            f'{path}: cannot be opened: {getattr(error, "strerror", None) or error}'
-        ) from None
+        raise DatasetError(f'{path}: cannot be opened: {error}') from None
 
 
 def _decode(content: bytes, place: str | Path) -> Any:
     try:
-        return json.loads(
-            content.decode('utf-8-sig'), object_pairs_hook=_unique_keys, parse_constant=_no_number
-        )
-    except UnicodeDecodeError as error:
-        raise DatasetError(
-            f'{place}: not UTF-8 text: byte {error.start} is {error.object[error.start]:#04x}'
-        ) from None
+        return json.loads(content.decode('utf-8-sig'))
     except (ValueError, RecursionError) as error:
         raise DatasetError(f'{place}: not JSON: {error}') from None
 
@@ -72,109 +65,49 @@ def read_json(path: str | Path) -> Any:
     return _decode(_read_bytes(path), path)
 
 # %% ../../nbs/6_evaluation/01_datasets.ipynb #b430728e
-_TYPES = {
-    str: 'a string',
-    int: 'a number',
-    float: 'a number',
-    bool: 'true or false',
-    list: 'a list',
-    dict: 'an object',
-}
-_short = reprlib.Repr()
-_short.maxlevel, _short.maxdict, _short.maxlist = 2, 2, 3
-
-
 def tidy(text: str) -> str:
     "Return the text with every run of white space as one blank, none at the edges, and no lone surrogates."
     return ' '.join(text.encode('utf-8', 'replace').decode('utf-8').split())
 
 
-def tidied_note(texts: Iterable[str]) -> list[str]:
-    "Return a note on how many texts `tidy` changes; none if it changes none."
-    changed = sum(tidy(text) != text for text in texts)
-    what = 'texts whose white space at the edges, doubled, or with newlines or tabs became single blanks'
-    return [f'{what}: {changed}'] if changed else []
+def _spelled(value: Any) -> Any:
+    "Return a number as text, and anything else as it is."
+    number = type(value) is int or type(value) is float and math.isfinite(value)
+    return str(value) if number else value
 
 
-class Record:
-    "A JSON object and its place in the file; a field that does not fit raises a `DatasetError`."
+def _tidied(value: Any) -> Any:
+    return tidy(value) if isinstance(value, str) else value
 
-    def __init__(self, fields: Any, place: str):
-        self.fields, self.place = fields, place
-        if not isinstance(fields, dict):
-            raise DatasetError(f'{place}: expected an object, got {_short.repr(fields)}')
 
-    def take(self, name: str, *types: type, optional: bool = False) -> Any:
-        "Return the value of a field of one of these types; `optional`: None where it is missing or null."
-        value = self.fields.get(name)
-        if value is None and optional:
-            return None
-        if name not in self.fields:
-            raise DatasetError(f'{self.place}: the field {name!r} is missing')
-        if not isinstance(value, types) or isinstance(value, bool) and bool not in types:
-            raise self.wrong(name, ' or '.join(dict.fromkeys(_TYPES[one] for one in types)))
-        return value
+Line = Annotated[str, BeforeValidator(_tidied)]  # tidy text
+Words = Annotated[Line, BeforeValidator(_spelled)]  # tidy text, or a number as text
+Filled = Annotated[
+    str, Field(min_length=1), BeforeValidator(_tidied), BeforeValidator(_spelled)
+]  # such text that is not empty
 
-    def wrong(self, name: str, expected: str) -> DatasetError:
-        "Return the error that a field is not what was expected."
-        return DatasetError(
-            f'{self.place}.{name}: expected {expected}, got {_short.repr(self.fields.get(name))}'
-        )
 
-    def members(self, name: str) -> list[Record]:
-        "Return the records in a field that is a list of objects."
-        return [
-            Record(one, f'{self.place}.{name}[{number}]')
-            for number, one in enumerate(self.take(name, list))
-        ]
+def clock(example: str, read: Callable[[str], datetime]) -> Any:
+    "Return the type of a time that is written like `example` and read by `read`."
 
-    def strings(self, name: str, optional: bool = False) -> list[str]:
-        "Return a field that is a list of strings; `optional`: an empty list where it is missing or null."
-        listed = self.take(name, list, optional=optional) or []
-        if not all(isinstance(one, str) for one in listed):
-            raise self.wrong(name, 'a list of strings')
-        return listed
+    def read_time(value: Any) -> datetime:
+        try:
+            return read(value)
+        except (ValueError, TypeError, AttributeError, OverflowError):
+            raise ValueError(f'expected a time like {example!r}') from None
 
-    def text(self, name: str, optional: bool = False) -> str:
-        "Return a field as tidy text; `optional`: '' where it is missing or null."
-        return tidy(self.take(name, str, optional=optional) or '')
+    return Annotated[datetime, BeforeValidator(read_time)]
 
-    def words(
-        self, name: str, notes: list[str] | None = None, optional: bool = False
-    ) -> str | None:
-        "Return a text or number as tidy text; `notes` are told what was changed."
-        value = self.take(name, str, int, float, optional=optional)
-        if value is None:
-            return None
-        text = tidy(str(value))
-        if isinstance(value, float) and not math.isfinite(value):
-            raise self.wrong(name, 'a string or a number')
-        if notes is not None and not isinstance(value, str):
-            notes.append(f'{name} {value} was a number, now text')
-        elif notes is not None and text != value:
-            notes.append(f'{name}: white space made single blanks')
-        return text
 
-    def filled(self, name: str) -> str:
-        "Return a text or number as tidy text that is not blank."
-        text = self.words(name)
-        if not text:
-            raise self.wrong(name, 'some words')
-        return text
-
-    def time(self, name: str, like: str, *formats: str) -> datetime:
-        "Return a wall-clock time; `like`: an example for the message; `formats` of `strptime`, none: `parse_datetime`."
-        text = self.take(name, str)
-        for form in formats or [None]:
-            try:
-                return (
-                    datetime.strptime(re.sub(r' *\([A-Za-z]+\)', '', text.strip()), form)
-                    if form
-                    else parse_datetime(text)
-                )
-            except (ValueError, OverflowError):
-                continue
-        raise self.wrong(name, f'a time like {like!r}')
+def validate(form: Any, value: Any, place: str) -> Any:
+    "Return a value as the type that it should have. `DatasetError` with the place of the first fault."
+    try:
+        return TypeAdapter(form).validate_python(value)
+    except ValidationError as error:
+        fault = error.errors(include_url=False)[0]
+    steps = [f'[{step}]' if isinstance(step, int) else f'.{step}' for step in fault['loc']]
+    why = fault['msg'].removeprefix('Value error, ')
+    raise DatasetError(f'{place}{"".join(steps)}: {why}, got {reprlib.repr(fault["input"]):.80}')
 
 
 @contextmanager
@@ -186,47 +119,56 @@ def placed(place: str) -> Iterator[None]:
         raise DatasetError(f'{place}: {error}') from error
 
 # %% ../../nbs/6_evaluation/01_datasets.ipynb #3e998b57
-def numbered_sessions(talk: Record) -> tuple[list[int], list[str]]:
-    "Return the numbers of the sessions with turns, and a note on those that are only announced by a date."
-    found = [re.fullmatch(r'session_([1-9][0-9]{0,5})(_date_time)?', key) for key in talk.fields]
-    numbers = sorted({int(one[1]) for one in found if one})
-    held = [
-        number
-        for number in numbers
-        if talk.fields.get(f'session_{number}') and talk.take(f'session_{number}', list)
-    ]
-    if not held:
+def numbered_sessions(
+    talk: Mapping[str, Any],  # with `session_1`, `session_1_date_time`, `session_2`, …
+    message: type[BaseModel],
+    moment: Any,  # type of the time
+    place: str,
+) -> list[tuple[int, datetime, list]]:
+    "Return number, time and messages of each session that has messages."
+    found = [re.fullmatch('session_([1-9][0-9]{0,5})', key) for key in talk]
+    numbers = sorted(int(one[1]) for one in found if one and talk[one[0]])
+    if not numbers:
         raise DatasetError(
-            f'{talk.place}: expected session_1, session_2, … with turns in them, got none'
+            f'{place}: expected session_1, session_2, … with turns in them, got none'
         )
-    empty = ', '.join(str(number) for number in numbers if number not in held)
-    return held, [f'session dates without turns left out: {empty}'] if empty else []
+    sessions = []
+    for number in numbers:
+        name = f'session_{number}'
+        time = validate(moment, talk.get(f'{name}_date_time'), f'{place}.{name}_date_time')
+        sessions.append((number, time, validate(list[message], talk[name], f'{place}.{name}')))
+    return sessions
+
+
+_ID = re.compile(
+    r'[Dd]:?0*([0-9]{1,6}):0*([0-9]{1,6})\.?'  # a turn, and where it is a range, the last one
+    r'(?:\s*[-–—]\s*(?:[Dd]:?0*([0-9]{1,6}):)?0*([0-9]{1,6})(?![0-9:]))?'
+)
+
+
+def _covered(found: re.Match, known: Collection[str]) -> list[str]:
+    "Return the known ids of a turn or of a range of turns."
+    first = int(found[1]), int(found[2])
+    last = int(found[3] or found[1]), int(found[4] or found[2])
+    numbers = {name: _ID.fullmatch(name) for name in known}
+    return [
+        name for name, one in numbers.items() if one and first <= (int(one[1]), int(one[2])) <= last
+    ]
 
 
 def repair_evidence(
     listed: Iterable[str], known: Collection[str]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    "Return the known turn ids that evidence names, each once in order, and a note on every repair."
+    "Return the known turn ids that evidence names, each once in order, and a note on every entry that was not such an id."
     ids, notes = [], []
     for entry in listed:
-        parts = (
-            [entry]
-            if entry in known
-            else [part for part in re.split(r'[\s,;]+', entry) if part] or ['']
-        )
-        if len(parts) > 1:
-            notes.append(f'evidence {entry!r} holds {len(parts)} ids')
-        for part in parts:
-            found = re.fullmatch(r'[Dd]:?0*([0-9]+):0*([0-9]+)\.?', part)
-            usual = f'D{found[1]}:{found[2]}' if found and part not in known else part
-            if usual not in known:
-                notes.append(f'evidence {part!r} dropped: there is no such turn')
-            elif usual in ids:
-                notes.append(f'evidence {part!r} dropped: listed before')
-            else:
-                ids.append(usual)
-                notes += [f'evidence {part!r} read as {usual!r}'] if usual != part else []
-    return tuple(ids), tuple(notes)
+        if entry in known:
+            named = [entry]
+        else:
+            named = [name for found in _ID.finditer(entry) for name in _covered(found, known)]
+            notes.append(f'evidence {entry!r} read as {", ".join(named) or "no turn"}')
+        ids += named
+    return tuple(dict.fromkeys(ids)), tuple(notes)
 
 # %% ../../nbs/6_evaluation/01_datasets.ipynb #687ac133
 LOCOMO_CATEGORIES = {
@@ -236,91 +178,89 @@ LOCOMO_CATEGORIES = {
     4: 'single-hop',
     5: 'adversarial',
 }  # of LoCoMo
+_Moment = clock('1:56 pm on 8 May, 2023', parse_datetime)
 
 
-def _locomo_question(
-    record: Record, position: int, conversation: str, known: Collection[str]
-) -> Question:
-    category = LOCOMO_CATEGORIES.get(record.take('category', int))
-    if category is None:
-        raise record.wrong('category', '1 to 5')
-    refuse, notes = category == 'adversarial', []
-    text, answer = record.words('question', notes), record.words('answer', notes, optional=refuse)
-    wrong = record.words('adversarial_answer', notes, optional=True)
-    if refuse and answer is not None:
-        notes.append('an adversarial question with an answer: both kept')
-    evidence, repairs = repair_evidence([tidy(one) for one in record.strings('evidence')], known)
+class _Message(BaseModel):
+    dia_id: Line
+    speaker: Line
+    text: Line
+    blip_caption: Line | None = None
+
+
+class _Asked(BaseModel):
+    question: Words
+    answer: Words | None = None
+    adversarial_answer: Words | None = None
+    evidence: list[Line]
+    category: Literal[1, 2, 3, 4, 5]
+
+    @model_validator(mode='after')
+    def _is_answered(self) -> _Asked:
+        if self.answer is None and self.category != 5:
+            raise ValueError('expected an answer')
+        return self
+
+
+class _Sample(BaseModel):
+    sample_id: Line
+    conversation: dict[str, Any]
+    qa: list[_Asked]
+
+
+def _locomo_question(asked: _Asked, position: int, name: str, known: Collection[str]) -> Question:
+    refuse = asked.category == 5
+    evidence, notes = repair_evidence(asked.evidence, known)
+    if asked.answer is not None and refuse:
+        notes += ('an adversarial question with an answer: both kept',)
     return Question(
-        text,
-        answer,
+        asked.question,
+        asked.answer,
         evidence,
-        category,
-        conversation,
+        LOCOMO_CATEGORIES[asked.category],
+        name,
         position,
-        wrong,
-        notes=(*notes, *repairs),
+        asked.adversarial_answer,
+        notes=notes,
         refuse=refuse,
     )
 
 
-def _without_repeats(questions: Iterable[Question]) -> tuple[list[Question], list[str]]:
-    "Return the first question of each text, an adversarial one only if no other has that text, and notes (MemR3, C.3)."
+def _without_repeats(questions: Sequence[Question]) -> list[Question]:
+    "Return the first question of each text, an adversarial one only if no other has that text (MemR3, C.3)."
     first: dict[str, Question] = {}
-    for one in sorted(questions, key=lambda one: (one.category == 'adversarial', one.position)):
+    for one in sorted(questions, key=lambda one: one.refuse):
         first.setdefault(one.text, one)
-    notes = []
-    for one in questions:
-        kept = first[one.text]
-        if kept is not one:
-            notes.append(
-                f'question {one.position} ({one.category}) left out: repeats question {kept.position} ({kept.category})'
-            )
-    return [one for one in questions if first[one.text] is one], notes
+    return [one for one in questions if first[one.text] is one]
 
 
-def _locomo_conversation(record: Record, name: str, drop_repeats: bool) -> Conversation:
-    talk = Record(record.take('conversation', dict), f'{record.place}.conversation')
-    held, notes = numbered_sessions(talk)
-    sessions, said = [], []
-    for number in held:
-        time, turns = talk.time(f'session_{number}_date_time', '1:56 pm on 8 May, 2023'), []
-        for one in talk.members(f'session_{number}'):
-            caption = one.text('blip_caption', optional=True) or None
-            turns.append(
-                Turn(one.text('dia_id'), one.text('speaker'), one.text('text'), time, caption)
-            )
-            said.append(one.fields['text'])
+def _locomo_conversation(sample: _Sample, place: str, drop_repeats: bool) -> Conversation:
+    name, sessions = sample.sample_id, []
+    held = numbered_sessions(sample.conversation, _Message, _Moment, f'{place}.conversation')
+    for number, time, messages in held:
+        turns = [
+            Turn(one.dia_id, one.speaker, one.text, time, one.blip_caption or None)
+            for one in messages
+        ]
         sessions.append(Session(f'D{number}', turns, time))
-    known = {turn.id for session in sessions for turn in session.turns}
+    known = [turn.id for session in sessions for turn in session.turns]
     questions = [
-        _locomo_question(one, position, name, known)
-        for position, one in enumerate(record.members('qa'))
+        _locomo_question(one, position, name, known) for position, one in enumerate(sample.qa)
     ]
-    notes += tidied_note(said)
-    if drop_repeats:
-        questions, left_out = _without_repeats(questions)
-        notes += left_out
-    return Conversation(name, sessions, questions, notes)
+    return Conversation(name, sessions, _without_repeats(questions) if drop_repeats else questions)
 
 
 def load_locomo(
     path: str | Path,  # a file in the format of locomo10.json
     drop_repeats: bool = False,  # leave out questions asked twice, as MemR3 does
 ) -> list[Conversation]:
-    "Return the conversations of a LoCoMo file; repairs are in the `notes` of questions and conversations."
-    content, file = read_json(path), Path(path).name
-    if not isinstance(content, list) or not content:
-        raise DatasetError(f'{path}: expected a list of conversations, got {reprlib.repr(content)}')
-    loaded = {}
-    for number, fields in enumerate(content):
-        name = Record(fields, f'{file}: [{number}]').text('sample_id')
-        if name in loaded:
-            raise DatasetError(f'{file}: [{number}].sample_id: {name!r} comes twice')
-        with placed(f'{file}: {name}'):
-            loaded[name] = _locomo_conversation(
-                Record(fields, f'{file}: {name}'), name, drop_repeats
-            )
-    return list(loaded.values())
+    "Return the conversations of a LoCoMo file; repairs are in the `notes` of the questions."
+    file, conversations = Path(path).name, []
+    for number, sample in enumerate(validate(list[_Sample], read_json(path), file)):
+        place = f'{file}[{number}]'
+        with placed(place):
+            conversations.append(_locomo_conversation(sample, place, drop_repeats))
+    return conversations
 
 
 def data_path(name: str) -> Path:
@@ -338,251 +278,104 @@ def load_sample() -> Conversation:
     return load_locomo(data_path('sample.json'))[0]
 
 # %% ../../nbs/6_evaluation/01_datasets.ipynb #94190e0e
-LINES = {
-    'turn': ('conversation', 'session', 'speaker', 'text', 'time', 'id', 'caption'),
-    'question': (
-        'conversation',
-        'question',
-        'answer',
-        'evidence',
-        'category',
-        'asked',
-        'refuse',
-        'aliases',
-        'adversarial_answer',
-        'position',
-        'notes',
-    ),
-    'session': ('conversation', 'session', 'time'),
-    'conversation': ('conversation', 'notes'),
-}
-_ONLY_TURN = {'speaker', 'text', 'id', 'caption'}
-_ONLY_QUESTION = set(LINES['question']) - {'conversation', 'notes'}
-
-
-def _line_records(content: bytes, file: str) -> Iterator[Record]:
-    for number, line in enumerate(content.split(b'\n'), 1):
+def _read_lines(path: str | Path) -> Iterator[tuple[str, Any]]:
+    "Yield place and value of each line of JSON."
+    for number, line in enumerate(_read_bytes(path).split(b'\n'), 1):
         if line.strip():
-            place = f'{file}: line {number}'
-            yield Record(_decode(line, place), place)
+            place = f'{Path(path).name}: line {number}'
+            yield place, _decode(line, place)
 
 
-def read_records(path: str | Path) -> list[Record]:
-    "Return the objects of a JSON list or of JSON lines, each with its place."
-    content, file = _read_bytes(path), Path(path).name
-    try:
-        found = _decode(content, path)
-    except DatasetError:
-        if not content.lstrip(b'\xef\xbb\xbf \t\r\n').startswith(b'{'):
-            raise
-        return list(_line_records(content, file))
-    if not isinstance(found, (list, dict)):
-        raise DatasetError(
-            f'{file}: expected a list of objects or one object a line, got {_short.repr(found)}'
-        )
-    listed = found if isinstance(found, list) else [found]
-    return [Record(fields, f'{file}: [{number}]') for number, fields in enumerate(listed)]
-
-
-def _kind(line: Record) -> str:
-    fields = set(line.fields)
-    if 'question' in fields or fields & _ONLY_QUESTION and not fields & _ONLY_TURN:
-        kind = 'question'
-    elif fields & _ONLY_TURN:
-        kind = 'turn'
+def read_records(path: str | Path, form: Any) -> list:
+    "Return the records of a JSON list or of JSON lines, each of a type."
+    if _read_bytes(path).lstrip(b'\xef\xbb\xbf \t\r\n').startswith(b'['):
+        records = validate(list[form], read_json(path), Path(path).name)
     else:
-        kind = 'session' if fields & {'session', 'time'} else 'conversation'
-    for name in line.fields:
-        if name not in LINES[kind]:
-            raise DatasetError(
-                f'{line.place}: a {kind} has no field {name!r}; it has {", ".join(LINES[kind])}'
-            )
-    return kind
+        records = [validate(form, value, place) for place, value in _read_lines(path)]
+    if not records:
+        raise DatasetError(f'{path}: expected a list of records or one a line, got none')
+    return records
 
 
-def _exact(line: Record, name: str, *types: type, optional: bool = False) -> str | None:
-    "Return a field as text, white space and all."
-    value = line.take(name, str, *types, optional=optional)
-    return None if value is None else mend(str(value))
+_Name = Annotated[Text, BeforeValidator(_spelled)]
+_Iso = clock('2024-03-02T18:30', datetime.fromisoformat)
 
 
-def _exact_list(line: Record, name: str) -> list[str]:
-    return [mend(one) for one in line.strings(name, optional=True)]
+class _TurnLine(BaseModel, extra='forbid'):
+    conversation: _Name
+    session: _Name
+    speaker: Text
+    text: Text
+    time: _Iso | None = None
+    id: Text | None = None
+    caption: Text | None = None
 
 
-def _iso_time(line: Record, name: str) -> datetime | None:
-    text = line.take(name, str, optional=True)
-    if text is None:
-        return None
-    try:
-        time = datetime.fromisoformat(text)
-    except ValueError:
-        time = None
-    if time is None or time.tzinfo is not None:
-        raise line.wrong(name, "a time like '2024-03-02T18:30', without a zone")
-    return time
+class _QuestionLine(BaseModel, extra='forbid'):
+    conversation: _Name
+    question: Text
+    answer: _Name | None = None
+    evidence: list[Text] = []
+    category: Text | None = None
+    asked: _Iso | None = None
+    refuse: StrictBool = False
+    aliases: list[Text] = []
+    adversarial_answer: Text | None = None
 
 
-@dataclass
-class _Draft:
-    "A conversation as far as it was read."
-
-    name: str
-    exists: bool = False  # it has a line that is not a question
-    notes: list[str] = field(default_factory=list)
-    sessions: dict[str, tuple[datetime | None, list[Turn]]] = field(
-        default_factory=dict
-    )  # start and turns
-    places: dict[str, str] = field(default_factory=dict)  # turn id -> place of its line
-    questions: list[Record] = field(default_factory=list)
-
-    def read(self, line: Record) -> None:
-        "Read a line of this conversation."
-        kind = _kind(line)
-        if kind == 'question':
-            self.questions.append(line)
-            return
-        self.exists = True
-        if kind == 'conversation':
-            self.notes += _exact_list(line, 'notes')
-            return
-        time, name = _iso_time(line, 'time'), _exact(line, 'session', int)
-        last = next(reversed(self.sessions), name)
-        if name in self.sessions and name != last:
-            raise DatasetError(
-                f'{line.place}.session: {name!r} was left for {last!r}; its turns must stand together'
-            )
-        if name in self.sessions and kind == 'session':
-            raise DatasetError(f'{line.place}.session: {name!r} has begun before')
-        start, turns = self.sessions.setdefault(name, (time, []))
-        if kind == 'turn':
-            made = f'D{len(self.sessions)}:{len(turns) + 1}'
-            given = _exact(line, 'id', optional=True)
-            id = made if given is None else given
-            if id in self.places:
-                raise DatasetError(f'{line.place}.id: {id!r} is the id of {self.places[id]}, too')
-            self.places[id] = line.place
-            with placed(line.place):
-                turns.append(
-                    Turn(
-                        id,
-                        _exact(line, 'speaker'),
-                        _exact(line, 'text'),
-                        time if 'time' in line.fields else start,
-                        _exact(line, 'caption', optional=True),
-                    )
-                )
-
-    def question(self, line: Record, position: int) -> Question:
-        "Return the question of a line."
-        if not self.exists:
-            raise DatasetError(
-                f'{line.place}.conversation: {self.name!r} has no turns, and no line of its own'
-            )
-        notes, evidence = _exact_list(line, 'notes'), _exact_list(line, 'evidence')
-        for one in evidence:
-            if one not in self.places:
-                raise DatasetError(
-                    f'{line.place}.evidence: there is no turn {one!r} in conversation {self.name!r}'
-                )
-        answer = _exact(line, 'answer', int, float, optional=True)
-        if answer is not None and not isinstance(line.fields['answer'], str):
-            notes.append(f'answer {answer} was a number, now text')
-        given = line.take('position', int, optional=True)
-        return Question(
-            _exact(line, 'question'),
-            answer,
-            evidence,
-            _exact(line, 'category', optional=True),
-            self.name,
-            position if given is None else given,
-            _exact(line, 'adversarial_answer', optional=True),
-            _iso_time(line, 'asked'),
-            notes,
-            _exact_list(line, 'aliases'),
-            line.take('refuse', bool, optional=True) or False,
-        )
-
-    def finish(self) -> Conversation:
-        "Return the conversation."
-        questions, places = [], {}
-        for position, line in enumerate(self.questions):
-            questions.append(self.question(line, position))
-            other = places.setdefault(questions[-1].position, line.place)
-            if other != line.place:
-                raise DatasetError(
-                    f'{line.place}.position: {questions[-1].position} is the position of {other}, too'
-                )
-        sessions = [Session(name, turns, time) for name, (time, turns) in self.sessions.items()]
-        return Conversation(self.name, sessions, questions, self.notes)
+def _add_turn(line: _TurnLine, sessions: dict[str, list[Turn]]) -> None:
+    turns = sessions.setdefault(line.session, [])
+    made = f'D{list(sessions).index(line.session) + 1}:{len(turns) + 1}'
+    time = line.time or (turns[0].time if turns else None)
+    turns.append(Turn(line.id or made, line.speaker, line.text, time, line.caption))
 
 
 def load_jsonl(path: str | Path) -> list[Conversation]:
-    "Return the conversations of a file of JSON lines, in the order of their first lines; `LINES` has the fields."
-    drafts: dict[str, _Draft] = {}
-    for line in _line_records(_read_bytes(path), Path(path).name):
-        name = _exact(line, 'conversation', int)
-        drafts.setdefault(name, _Draft(name)).read(line)
-    if not drafts:
-        raise DatasetError(f'{path}: expected a line for each turn and each question, got none')
-    with placed(Path(path).name):
-        return [draft.finish() for draft in drafts.values()]
+    "Return the conversations of JSON lines, one for each turn and each question; sessions that all have a time are in its order."
+    file, found = Path(path).name, {}  # conversation -> turns by session, and questions
+    for place, value in _read_lines(path):
+        asked = isinstance(value, dict) and 'question' in value
+        line = validate(_QuestionLine if asked else _TurnLine, value, place)
+        sessions, questions = found.setdefault(line.conversation, ({}, []))
+        with placed(place):
+            if asked:
+                fields = line.model_dump(exclude={'question'})
+                questions.append(Question(line.question, position=len(questions), **fields))
+            else:
+                _add_turn(line, sessions)
+    conversations = []
+    for name, (sessions, questions) in found.items():
+        if not sessions:
+            raise DatasetError(f'{file}: expected turns of {name!r}, got only questions')
+        with placed(file):
+            made = [Session(id, turns, turns[0].time) for id, turns in sessions.items()]
+            if all(session.time for session in made):
+                made.sort(key=lambda session: session.time)
+            conversations.append(Conversation(name, made, questions))
+    return conversations
 
 # %% ../../nbs/6_evaluation/01_datasets.ipynb #19236ff5
-def _session_lines(session: Session, head: dict) -> Iterator[dict]:
-    head, start = {**head, 'session': session.id}, session.time and session.time.isoformat()
-    if not session.turns or session.turns[0].time != session.time:
-        yield {**head, 'time': start}
-    for turn in session.turns:
-        line = {**head, 'speaker': turn.speaker, 'text': turn.text, 'id': turn.id}
-        if turn.time or session.time:
-            line['time'] = turn.time and turn.time.isoformat()
-        if turn.caption is not None:
-            line['caption'] = turn.caption
-        yield line
-
-
-def _question_line(question: Question, place: int, head: dict) -> dict:
-    fields = {
-        'question': question.text,
-        'answer': question.answer,
-        'evidence': list(question.evidence) or None,
-        'category': question.category,
-        'asked': question.asked and question.asked.isoformat(),
-        'refuse': question.refuse or None,
-        'aliases': list(question.aliases) or None,
-        'adversarial_answer': question.adversarial_answer,
-        'notes': list(question.notes) or None,
-        'position': None if question.position == place else question.position,
-    }
-    return {**head, **{name: value for name, value in fields.items() if value is not None}}
-
-
 def save_jsonl(conversations: Iterable[Conversation], path: str | Path) -> None:
-    "Write conversations as JSON lines. `DatasetError` for two of one name, or where the file cannot be written."
-    lines, names = [], set()
+    "Write turns and questions as JSON lines. `DatasetError` where the file cannot be written."
+    lines = []
     for one in conversations:
-        head = {'conversation': one.id}
-        if one.id in names:
-            raise DatasetError(
-                f'{path}: expected conversations of different names, got {one.id!r} twice'
-            )
-        names.add(one.id)
-        if one.notes or not one.sessions:
-            lines.append({**head, 'notes': list(one.notes)})
         for session in one.sessions:
-            lines += _session_lines(session, head)
-        lines += [
-            _question_line(question, place, head) for place, question in enumerate(one.questions)
-        ]
+            for turn in session.turns:
+                lines.append({'conversation': one.id, 'session': session.id} | asdict(turn))
+        for asked in one.questions:
+            fields = {
+                'question' if name == 'text' else name: value
+                for name, value in asdict(asked).items()
+            }
+            lines.append({name: fields[name] for name in _QuestionLine.model_fields})
+    told = [
+        {name: value for name, value in line.items() if value not in (None, ())} for line in lines
+    ]
+    text = ''.join(json.dumps(line, default=datetime.isoformat) + '\n' for line in told)
     try:
-        Path(path).write_text(
-            ''.join(json.dumps(line) + '\n' for line in lines), encoding='ascii', newline='\n'
-        )
+        Path(path).write_text(text, encoding='ascii', newline='\n')
     except (OSError, ValueError) as error:
-        raise DatasetError(
-            f'{path}: cannot be written: {getattr(error, "strerror", None) or error}'
-        ) from None
+        raise DatasetError(f'{path}: cannot be written: {error}') from None
 
 # %% ../../nbs/6_evaluation/01_datasets.ipynb #013dccd7
 class DownloadError(Exception):
@@ -615,6 +408,51 @@ def _is_here(target: Path, source: Source) -> bool:
     return True
 
 
+class _Meter:
+    "A progress bar for pooch: it ends a download of more bytes than it has left."
+
+    total, left = 0, 4_000_000_000
+
+    def update(self, count: int) -> None:
+        "Count the bytes of a piece."
+        self.left -= count
+        if self.left < 0:
+            raise ValueError('the file is too long')
+
+    def reset(self) -> None:
+        "Begin anew, as pooch does at the end."
+        self.left = _Meter.left
+
+    def close(self) -> None:
+        "Do nothing."
+
+
+def _fetch(url: str, source: Source, target: Path, timeout: float, longest: float) -> None:
+    "Fetch a file into its place. It is fetched by a thread: a server that sends byte after byte keeps no one waiting."
+    import pooch
+
+    pooch.get_logger().setLevel('WARNING')
+    meter, done = _Meter(), Future()
+    headers = {'User-Agent': f'memnb/{memnb.__version__}', 'Accept-Encoding': 'identity'}
+    downloader = pooch.HTTPDownloader(progressbar=meter, timeout=timeout, headers=headers)
+    known = source.sha256 and f'sha256:{source.sha256}'
+
+    def retrieve() -> None:
+        try:
+            done.set_result(pooch.retrieve(url, known, source.file, folder, downloader=downloader))
+        except Exception as error:
+            done.set_exception(error)
+
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory(dir=target.parent, ignore_cleanup_errors=True) as folder:
+        threading.Thread(target=retrieve, daemon=True).start()
+        try:
+            Path(done.result(longest)).replace(target)
+        except TimeoutError:
+            meter.left = 0
+            raise ValueError(f'the server took more than {longest:g} seconds') from None
+
+
 def download(
     source: Source,
     folder: str | Path = '.',  # made if it is not there
@@ -624,6 +462,7 @@ def download(
     | Callable[[str], bool] = False,  # the user's yes to the terms, or a function that asks for it
     tell: Callable[[str], None] = print,  # is told the terms, and what happens
     timeout: float = 30.0,  # seconds without any byte
+    longest: float = 3600.0,  # seconds in all
 ) -> Path:
     "Fetch a file and return its path. `DownloadError` if it is refused, fails or is another file; then no new file is there."
     url, target = url or source.url, Path(folder) / source.file
@@ -632,36 +471,17 @@ def download(
     if _is_here(target, source):
         tell(f'{target} is there already')
         return target
-    try:
-        import pooch
-        from requests.exceptions import RequestException
-    except ImportError:
-        raise ImportError(
-            "a download needs pooch; this installs it: pip install 'memnb[eval]'"
-        ) from None
+    if find_spec('pooch') is None:
+        raise ImportError("a download needs pooch; this installs it: pip install 'memnb[eval]'")
     known = source.sha256 or 'not known; the file cannot be verified'
     tell(
         f'{source.title}\nfrom:    {url}\nto:      {target}\nSHA-256: {known}\nlicence: {source.licence}, {source.licence_url}\n{source.terms}'
     )
     if not (agreed('Fetch it under these terms?') if callable(agreed) else agreed):
         raise DownloadError(f'{source.title}: not fetched, since nobody agreed to its terms')
-    pooch.get_logger().setLevel('WARNING')
-    fetch = pooch.HTTPDownloader(
-        timeout=timeout, headers={'User-Agent': f'memnb/{memnb.__version__}'}
-    )
     try:
-        pooch.retrieve(
-            url,
-            source.sha256 and f'sha256:{source.sha256}',
-            source.file,
-            target.parent,
-            downloader=fetch,
-        )
-    except (
-        RequestException,
-        OSError,
-        ValueError,
-    ) as error:  # ValueError: another hash, or an address that cannot be
+        _fetch(url, source, target, timeout, longest)
+    except (OSError, ValueError) as error:  # an error of requests is an OSError
         raise DownloadError(f'{url}: not fetched: {error}') from None
     tell(f'{target}: fetched' + (', and its SHA-256 is right' if source.sha256 else ''))
     return target

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -17,10 +16,9 @@ from typing import Any
 from ..baselines import Feedback
 from ..core.conversation import chunk_snippets, Conversation
 from ..core.loop import Loop
-from ..core.retriever import as_retriever, Hit, Searchable
-from ..core.roles import LM, RuleLM
+from ..core.retriever import Hit
+from ..core.roles import LM
 from ..core.text import requirements
-from ..core.time import TimeSpan
 from .datasets import load_locomo
 from memnb.evaluation.experiment import (
     CATEGORIES,
@@ -50,20 +48,16 @@ __all__ = ['MEMR3', 'REMEM', 'TOT', 'MRAGENT', 'MEMMA', 'LOOPS', 'PAPERS', 'memo
 def _build(kind: str, conversation: Conversation, lm: LM, **options: Any) -> Any:
     if kind == 'turns':
         return HybridIndex.of(conversation, **options)
-    graph = GistGraph if kind == 'gists' else CueTagGraph
-    return graph.of(conversation, lm, **options)
+    if kind == 'bank':
+        return MemMA.of(conversation, lm, **options).bank
+    return (GistGraph if kind == 'gists' else CueTagGraph).of(conversation, lm, **options)
 
 
-def _build_bank(
-    conversation: Conversation, lm: LM, storage: str | None = None, **options: Any
-) -> MemoryBank:
-    backends = {
-        'turns': IndexStore,
-        'gists': store_over(GistGraph),
-        'cues': store_over(CueTagGraph),
-    }
-    bank = MemoryBank(backend=backends[storage]) if storage else None
-    return MemMA.of(conversation, lm, bank=bank, **options).bank
+def _build_stored(conversation: Conversation, lm: LM, storage: str) -> MemoryBank:
+    "Build a bank over another index."
+    graphs = {'gists': GistGraph, 'cues': CueTagGraph}
+    backend = store_over(graphs[storage]) if storage in graphs else IndexStore
+    return MemMA.of(conversation, lm, bank=MemoryBank(backend=backend)).bank
 
 
 def _build_chunks(conversation: Conversation, lm: LM, words: int) -> HybridIndex:
@@ -87,15 +81,11 @@ def _build_faulty(conversation: Conversation, lm: LM, kind: str | None, probes: 
 
 
 def memory(kind: str, build: Any = None, /, **options: Any) -> Memory:
-    "Return a memory of the registry with options of its builder, named after them."
-    build = build or (_build_bank if kind == 'bank' else partial(_build, kind))
+    "Return a memory of the registry, built in another way or with options, and named after them."
+    title = build.__name__.removeprefix('_build_') if build else kind
     named = ', '.join(f'{name}={value}' for name, value in options.items())
-    title = getattr(build, '__name__', '').removeprefix('_build_').replace(kind, '')
-    return replace(
-        MEMORIES[kind],
-        name=f'{kind} ({f"{title} {named}".strip()})',
-        build=partial(build, **options),
-    )
+    build = partial(build or partial(_build, kind), **options)
+    return replace(MEMORIES[kind], name=f'{title} ({named})' if named else title, build=build)
 
 
 def variant(name: str, method: str, over: Memory | None = None, **switches: Any) -> Method:
@@ -106,28 +96,22 @@ def variant(name: str, method: str, over: Memory | None = None, **switches: Any)
     )
 
 # %% ../../nbs/6_evaluation/08_papers.ipynb #19494a00
-class SpeakerQuery(Searchable):
-    "A memory whose queries get the name of the person asked about as a prefix, as in `Ana: where does Ana live?`."
+class SpeakerQuery(HybridIndex):
+    "Turns whose queries get the name of the person asked about as a prefix, as in `Ana: where does Ana live?`."
 
-    def __init__(self, store: object, speakers: Sequence[str]):
-        self.memory, self.speakers = as_retriever(store), tuple(speakers)
+    def __init__(self, names: Collection[str], **options: Any):
+        super().__init__(names=names, **options)
+        self.speakers = tuple(names)
 
-    def search(
-        self,
-        query: str,
-        k: int = 10,
-        *,
-        exclude: Collection[str] = (),
-        during: TimeSpan | None = None,
-    ) -> list[Hit]:
+    def search(self, query: str, k: int = 10, **options: Any) -> list[Hit]:
         "Return the hits for the prefixed query; a query about nobody, or about two people, stays as it is."
         people = {need.person for need in requirements(query, self.speakers)} - {None}
         query = f'{people.pop()}: {query}' if len(people) == 1 else query
-        return self.memory.search(query, k, exclude=exclude, during=during)
+        return super().search(query, k, **options)
 
 
 def _build_speaker_query(conversation: Conversation, lm: LM) -> SpeakerQuery:
-    return SpeakerQuery(HybridIndex.of(conversation), conversation.speakers)
+    return SpeakerQuery.of(conversation)
 
 
 def _feedback(store: Any, conversation: Conversation, lm: LM, hits: int | None, stop: bool) -> Loop:
@@ -169,19 +153,13 @@ class Paper:
 def cut_reading(ranking: Any, rows: Any, name: str) -> Any:
     "Return the rows of a single search as if it had read, question by question, as many turns as other rows did."
     key = ['dataset', 'conversation', 'repeat', 'position']
-    turns = rows.set_index(key).turns
-    cut = ranking[ranking.error.isna()].copy()
-    cut['turns'] = turns.reindex(cut.set_index(key).index).fillna(0).to_numpy()
-    cut['read'] = [read[: int(count)] for read, count in zip(cut['read'], cut.turns)]
+    cut = ranking[ranking.error.isna()].set_index(key)
+    cut['turns'] = rows.set_index(key).turns.reindex(cut.index).fillna(0)
+    cut['read'] = [read[: int(turns)] for read, turns in zip(cut['read'], cut.turns)]
     recalls = [evidence_recall(gold, read) for gold, read in zip(cut.gold, cut['read'])]
-    answers = [
-        column
-        for column in cut
-        if column.startswith(('f1', 'bleu', 'exact', 'date', 'judge', 'cited'))
-    ]
-    return cut.assign(method=name, evidence_recall=recalls, **dict.fromkeys(answers)).astype(
-        {'evidence_recall': float}
-    )
+    told = ['category', 'refuse', 'refused', 'error', 'gold', 'read', 'turns']
+    cut = cut[told].assign(method=name, evidence_recall=recalls)
+    return cut.reset_index().astype({'evidence_recall': float})
 
 
 def _run_table(
@@ -194,8 +172,7 @@ def _run_table(
     "Return the rows of a table, as `summarize` gives them, and the provenance of its run."
     import pandas
 
-    judge = Judge(RuleLM(), 'lenient') if table.judge else None
-    experiment = Experiment(
+    results = Experiment(
         table.methods,
         {'data': conversations},
         turns=table.turns,
@@ -203,20 +180,15 @@ def _run_table(
         baselines=(),
         lm=lm,
         categories=table.categories,
-        judge=judge,
-    )
-    results = experiment.run(out, executor)
-    rows, parts = results.rows, [results.rows]
-    against = (
-        {one.name: table.against for one in table.methods}
-        if isinstance(table.against, str)
-        else dict(table.against)
-    )
+        judge=Judge() if table.judge else None,
+    ).run(out, executor)
+    rows, parts, against = results.rows, [results.rows], table.against
+    if isinstance(against, str):
+        against = {one.name: against for one in table.methods}
     for name, search in table.same_turns.items():
-        against[name] = f'{search}, at the turns of {name}'
-        parts.append(
-            cut_reading(rows[rows.method == search], rows[rows.method == name], against[name])
-        )
+        against |= {name: f'{search}, at the turns of {name}'}
+        ranking, other = rows[rows.method == search], rows[rows.method == name]
+        parts.append(cut_reading(ranking, other, against[name]))
     return summarize(pandas.concat(parts), table.metrics, against=against), results.provenance
 
 
@@ -226,47 +198,35 @@ def run_paper(
     executor: Any = 'threads',
     lm: LM | None = None,  # None: rules
     out: str | Path | None = None,  # a folder with a folder of rows for each table
-    tell: Any = None,  # is told what begins
 ) -> dict[str, Any]:
     "Run all tables of a paper: a report of means with intervals, as JSON values."
     report: dict[str, Any] = {'paper': paper.title, 'tables': {}}
     for number, table in enumerate(paper.tables, 1):
-        if tell:
-            tell(f'{table.title}: {len(table.methods)} rows')
-        rows, provenance = _run_table(
-            table, conversations, lm, out and Path(out) / f'table-{number}', executor
-        )
-        report['tables'][table.title] = {
-            'rows': rows,
-            'reported': dict(table.reported),
-            'measure': table.measure,
-            'turns': table.turns,
-            'stop': table.stop,
-            'metrics': list(table.metrics),
+        folder = out and Path(out) / f'table-{number}'
+        rows, provenance = _run_table(table, conversations, lm, folder, executor)
+        told = ('reported', 'measure', 'turns', 'stop', 'metrics')
+        report['tables'][table.title] = {'rows': rows} | {
+            name: getattr(table, name) for name in told
         }
-        report['provenance'] = {
-            name: provenance[name]
-            for name in ('memnb', 'commit', 'libraries', 'day', 'data', 'model')
-        }
+        told = ('memnb', 'commit', 'libraries', 'day', 'data', 'model')
+        report['provenance'] = {name: provenance[name] for name in told}
     if paper.extra:
         report['extra'] = paper.extra(conversations)
     return json.loads(json.dumps(report), parse_float=lambda number: round(float(number), 5))
 
 
-def _table_line(
-    row: Mapping[str, Any], table: Mapping[str, Any], categories: Sequence[str]
-) -> dict[str, Any]:
+def _table_line(row: Mapping[str, Any], table: Mapping[str, Any]) -> dict[str, Any]:
     "Return the cells of a row: turns read, each metric, the first metric by category, the difference, and the paper's figure."
-    metrics = table['metrics']
-    line = {'turns read': f'{row["turns"]["mean"] or 0:.1f}'} | {
-        f'{name}, %': format_interval(row[name]) for name in metrics
+    metrics, minus = table['metrics'], row['minus']
+    line = {'turns read': f'{row["turns"]["mean"] or 0:.1f}'}
+    line |= {f'{name}, %': format_interval(row[name]) for name in metrics}
+    line |= {
+        name: format_interval(part[metrics[0]]).split()[0]
+        for name, part in row['by_category'].items()
     }
-    for name in categories:
-        mean = row['by_category'].get(name, {}).get(metrics[0], {}).get('mean')
-        line[name] = '–' if mean is None else f'{100 * mean:.1f}'
-    if minus := row['minus']:
-        compared = next((name for name in metrics if minus[name]['mean'] is not None), metrics[0])
-        line['difference'] = f'{format_interval(minus[compared], "+")} to {minus["method"]}'
+    if minus:
+        compared = [name for name in metrics if minus[name]['mean'] is not None] or metrics
+        line['difference'] = f'{format_interval(minus[compared[0]], "+")} to {minus["method"]}'
     if table['reported']:
         line[f'the paper: {table["measure"]}'] = table['reported'].get(row['method'], '')
     return line | ({'failed': row['errors']} if row['errors'] else {})
@@ -274,20 +234,15 @@ def _table_line(
 
 def paper_tables(report: Mapping[str, Any]) -> dict[str, Any]:
     "Return the tables of a report as DataFrames, rows that only the paper reports included."
-    import pandas
+    from pandas import DataFrame
 
-    tables = {}
+    tables = {title: DataFrame(lines) for title, lines in report.get('extra', {}).items()}
     for title, table in report['tables'].items():
-        categories = list(
-            dict.fromkeys(name for one in table['rows'] for name in one['by_category'])
-        )
-        lines = {one['method']: _table_line(one, table, categories) for one in table['rows']}
-        for name in table['reported'].keys() - lines.keys():
-            lines[name] = {f'the paper: {table["measure"]}': table['reported'][name]}
-        tables[title] = pandas.DataFrame.from_dict(lines, orient='index').fillna('')
-    return tables | {
-        title: pandas.DataFrame(lines) for title, lines in report.get('extra', {}).items()
-    }
+        lines = {one['method']: _table_line(one, table) for one in table['rows']}
+        for name, figure in table['reported'].items():
+            lines.setdefault(name, {f'the paper: {table["measure"]}': figure})
+        tables[title] = DataFrame.from_dict(lines, orient='index').fillna('')
+    return tables
 
 # %% ../../nbs/6_evaluation/08_papers.ipynb #7ff21ff8
 _RANKING = {'k': 400}  # a single search with hits enough to be cut at any number of turns
@@ -298,23 +253,17 @@ _ABLATIONS = {
 }
 
 
-def _memr3_methods(**options: Any) -> list[Method]:
-    return [
-        variant('MemR3', 'memr3', **options),
-        *(
-            variant(f'MemR3 {name}', 'memr3', **switches, **options)
-            for name, switches in _ABLATIONS.items()
-        ),
-    ]
-
-
+_MEMR3 = [
+    variant('MemR3', 'memr3'),
+    *(variant(f'MemR3 {name}', 'memr3', **switches) for name, switches in _ABLATIONS.items()),
+]
 _AT_25 = [
     METHODS['rag'],
     variant('rag, speaker query', 'rag', memory('turns', _build_speaker_query)),
     replace(METHODS['rag'], name='feedback (RM3)', make=_feedback),
     METHODS['rag-cot-rag'],
     METHODS['self-rag'],
-    *_memr3_methods(),
+    *_MEMR3,
     variant('MemR3, not monotone', 'memr3', monotone=False),
     variant('MemR3, no speaker boost', 'memr3', memory('turns', address=0)),
 ]
@@ -334,7 +283,7 @@ MEMR3 = Paper(
                 variant('rag', 'rag', k=5),
                 METHODS['self-rag'],
                 variant('rag-cot-rag', 'rag-cot-rag', k=5),
-                *_memr3_methods(),
+                *_MEMR3,
                 METHODS['full-context'],
                 variant('one search', 'rag', **_RANKING),
             ],
@@ -394,29 +343,23 @@ _GRAPHS = {
 }
 
 
-def _remem_methods() -> list[Method]:
-    cuts = [
+_REMEM = [
+    variant('REMem', 'remem'),
+    variant('REMem-S', 'remem-s'),
+    *(
         variant(f'REMem {name}', 'remem', memory('gists', **options))
         for name, options in _GRAPHS.items()
-    ]
-    tools = [
+    ),
+    *(
         variant(f'REMem w/o {tool}', 'remem', without=(tool,))
         for tool in ('semantic_retrieve', 'lexical_retrieve')
-    ]
-    return [variant('REMem', 'remem'), variant('REMem-S', 'remem-s'), *cuts, *tools]
-
-
-def _graph_searches() -> list[Method]:
-    kinds = {'semantic': 'dense', 'lexical': 'lexical', 'hybrid': None}
-    return [
-        variant(
-            f'{kind}, {name}', 'rag', memory('gists', _build_part, part=part, index=index), k=90
-        )
-        for kind, index in kinds.items()
-        for name, part in (('gists', 'gists'), ('facts', 'triples'))
-    ]
-
-
+    ),
+]
+_GRAPH_SEARCHES = [
+    variant(f'{kind}, {name}', 'rag', memory('gists', _build_part, part=part, index=index), k=90)
+    for kind, index in (('semantic', 'dense'), ('lexical', 'lexical'), ('hybrid', None))
+    for name, part in (('gists', 'gists'), ('facts', 'triples'))
+]
 _GRAPH = variant('one search of the graph', 'rag', MEMORIES['gists'], k=90)
 _TOT = {'REMem': 93.1, 'REMem-S': 72.5, 'full-context': 79.7}
 
@@ -426,7 +369,7 @@ REMEM = Paper(
         PaperTable(
             'Evidence at 25 turns',
             [
-                *_remem_methods(),
+                *_REMEM,
                 _GRAPH,
                 METHODS['rag'],
                 variant('MemR3 over the graph', 'memr3', MEMORIES['gists'], chunks_per_iteration=8),
@@ -434,11 +377,11 @@ REMEM = Paper(
             against='REMem',
         ),
         PaperTable(
-            'One search at 25 turns', [METHODS['rag'], *_graph_searches(), _GRAPH], against='rag'
+            'One search at 25 turns', [METHODS['rag'], *_GRAPH_SEARCHES, _GRAPH], against='rag'
         ),
         PaperTable(
             "The paper's settings (tables 3, 5 and 6)",
-            [METHODS['full-context'], variant('ten messages', 'rag', k=10), *_remem_methods()],
+            [METHODS['full-context'], variant('ten messages', 'rag', k=10), *_REMEM],
             turns=None,
             stop=True,
             judge=True,
@@ -526,16 +469,14 @@ MRAGENT = Paper(
                 for structure, name in _STRUCTURES.items()
             ],
             against='cue → tag → content, passive',
-            reported=dict(
-                zip(
-                    [
-                        f'{name}, {way}'
-                        for way in ('passive', 'active')
-                        for name in _STRUCTURES.values()
-                    ],
-                    (42, 55, 60, 65, 78, 90),
-                )
-            ),
+            reported={
+                'cue → episode, passive': 42,
+                'cue → tag → episode, passive': 55,
+                'cue → tag → content, passive': 60,
+                'cue → episode, active': 65,
+                'cue → tag → episode, active': 78,
+                'cue → tag → content, active': 90,
+            },
             measure='J, multi-hop, approximate',
         ),
         PaperTable(
@@ -574,7 +515,7 @@ MRAGENT = Paper(
 )
 
 # %% ../../nbs/6_evaluation/08_papers.ipynb #16d95c88
-_WRITING = ('guidance', 'evolve', 'writing', 'storage')  # switches of MemMA that belong to the bank
+_WRITING = ('guidance', 'evolve', 'writing')  # switches of MemMA that belong to the bank
 
 
 def _memma(name: str, **switches: Any) -> Method:
@@ -593,33 +534,23 @@ def _faulty(kind: str | None, probes: int, name: str) -> Method:
 
 def fault_counts(conversations: Sequence[Conversation], probes: int = 5) -> dict[str, list[dict]]:
     "Return, for each kind of injected fault, how many were detected and repaired by probing, with Wilson intervals."
+    wholes = {'detected': 'damaged', 'repaired': 'damaged', 'falsely written': 'probes'}
     lines = []
     for kind in (None, *FAULTS):
         counts = sum((trial(one, kind, probes=probes)[1] for one in conversations), Counter())
-        shares = {
-            'detected': ('detected', 'damaged'),
-            'repaired': ('repaired', 'damaged'),
-            'falsely written': ('falsely written', 'probes'),
-        }
-        lines.append(
-            {
-                'fault': kind or 'none',
-                'damaged': counts['damaged'],
-                'repairs written': counts['written'],
-                **{
-                    name: format_interval(asdict(wilson(counts[part], counts[whole])))
-                    for name, (part, whole) in shares.items()
-                },
-            }
-        )
+        line = {'fault': kind or 'none', 'damaged': counts['damaged']}
+        line['repairs written'] = counts['written']
+        for name, whole in wholes.items():
+            line[name] = format_interval(asdict(wilson(counts[name], counts[whole])))
+        lines.append(line)
     return {f'Injected faults, {probes} probes a session, in percent [95%]': lines}
 
 
 _STORAGE = {
-    'entries (MemMA)': {},
-    'words and vectors': {'storage': 'turns'},
-    'gist graph': {'storage': 'gists'},
-    'cue-tag graph': {'storage': 'cues'},
+    'entries (MemMA)': None,
+    'words and vectors': memory('bank', _build_stored, storage='turns'),
+    'gist graph': memory('bank', _build_stored, storage='gists'),
+    'cue-tag graph': memory('bank', _build_stored, storage='cues'),
 }
 
 MEMMA = Paper(
@@ -686,8 +617,8 @@ MEMMA = Paper(
         PaperTable(
             'Storage (table 3)',
             [
-                _memma(f'{name}{title}', refine=refine, **options)
-                for name, options in _STORAGE.items()
+                variant(f'{name}{title}', 'memma', over, refine=refine)
+                for name, over in _STORAGE.items()
                 for refine, title in ((False, ', one search'), (True, ''))
             ],
             turns=None,
@@ -751,26 +682,21 @@ PAPERS = {
 # %% ../../nbs/6_evaluation/08_papers.ipynb #091af3dd
 def main_paper(options: Any) -> int:
     "Run `memnb paper NAME`: print the tables of a paper over a file, or the report as JSON."
-    if options.paper != 'tot':
-        conversations = load_locomo(options.data)
-    elif options.data:
-        conversations = load_tot_conversations(options.data)
+    if options.data:
+        load = load_tot_conversations if options.paper == 'tot' else load_locomo
+        conversations, files = (
+            load(options.data),
+            {Path(options.data).name: data_hash(options.data)},
+        )
     else:
-        conversations = [
-            tot_conversation(item) for item in make_tot(getattr(options, 'questions', None) or 800)
-        ]
+        conversations, files = (
+            [tot_conversation(item) for item in make_tot(options.questions or 800)],
+            {},
+        )
     report = run_paper(
-        PAPERS[options.paper],
-        conversations,
-        getattr(options, 'executor', 'processes'),
-        tell=lambda line: print(line, file=sys.stderr),
+        PAPERS[options.paper], conversations, getattr(options, 'executor', 'processes')
     )
-    report['provenance']['files'] = (
-        {Path(options.data).name: data_hash(options.data)} if options.data else {}
-    )
-    print(
-        json.dumps(report, ensure_ascii=False, indent=1)
-        if options.json
-        else format_tables(paper_tables(report))
-    )
+    report['provenance']['files'] = files
+    shown = json.dumps(report, ensure_ascii=False, indent=1)
+    print(shown if options.json else format_tables(paper_tables(report)))
     return 0

@@ -7,21 +7,23 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from string import Formatter
+from typing import Annotated, Any, Literal, NamedTuple
 
 import networkx
+from pydantic import AfterValidator, BaseModel
 
 from ..core.conversation import Conversation, Question, Session, Turn
 from ..core.time import TimeSpan
-from .datasets import DatasetError, read_records, Record
+from .datasets import Filled, read_records
 from ..remem.facts import Fact
 
 # %% auto #0
-__all__ = ['FIELDS', 'KINDS', 'WORDINGS', 'GRAPHS', 'SORTINGS', 'Term', 'TotQuestion', 'TotItem', 'brute_force', 'make_tot',
-           'load_tot', 'tot_conversation', 'load_tot_conversations', 'exact_match']
+__all__ = ['WORDINGS', 'FIELDS', 'KINDS', 'GRAPHS', 'Term', 'TotQuestion', 'TotItem', 'brute_force', 'make_tot',
+           'tot_conversation', 'load_tot_conversations', 'exact_match']
 
 # %% ../../nbs/6_evaluation/03_test_of_time.ipynb #11c12f81
 class Term(NamedTuple):
@@ -41,7 +43,7 @@ class Term(NamedTuple):
         )
         if not found or not '0001' <= found[4] <= found[5]:
             return None
-        return cls(found[1], found[2], found[3], int(found[4]), int(found[5]))
+        return cls(*found.groups()[:3], int(found[4]), int(found[5]))
 
     @property
     def line(self) -> str:
@@ -70,31 +72,97 @@ class Term(NamedTuple):
         return self.start <= (first if last is None else last) and self.end >= first
 
 # %% ../../nbs/6_evaluation/03_test_of_time.ipynb #ef35a309
-_POST = 'relation object'
-_ANCHOR = ' anchor_subject anchor_relation anchor_object'
-_OTHER = 'event_at_the_time_of_another_event'
+WORDINGS = {
+    'before_after/before': [
+        'Which entity was the {relation} of {object} immediately before {anchor_subject}?',
+        'Find the entity that was the {relation} of {object} immediately before {anchor_subject} was '
+        'the {anchor_relation} of {anchor_object}.',
+    ],
+    'before_after/after': [
+        'Which entity was the {relation} of {object} immediately after {anchor_subject}?',
+        'Find the entity that was the {relation} of {object} immediately after {anchor_subject} was the '
+        '{anchor_relation} of {anchor_object}.',
+    ],
+    'event_at_time_t/subject': [
+        'Which entity was the {relation} of {object} in {year}?',
+    ],
+    'event_at_time_t/object': [
+        'In {year}, {subject} was the {relation} of which entity?',
+    ],
+    'event_at_what_time/start': [
+        'At what time did the entity {subject} start being the {relation} of {object}?',
+        'At what time did {subject} start being the {relation} of {object}?',
+    ],
+    'event_at_what_time/end': [
+        'At what time did the entity {subject} stop being the {relation} of {object}?',
+        'At what time did {subject} stop being the {relation} of {object}?',
+    ],
+    'first_last/first': [
+        'Identify the entity that was the first {relation} of entity {object}.',
+        'Which entity has been the first {relation} of {object}?',
+        'Find the entity that has been the first {relation} of {object}.',
+    ],
+    'first_last/last': [
+        'Identify the entity that was the last {relation} of entity {object}.',
+        'Which entity has been the last {relation} of {object}?',
+        'Find the entity that has been the last {relation} of {object}.',
+    ],
+    'event_at_the_time_of_another_event/subject_start': [
+        'When {anchor_subject} started being the {anchor_relation} of {anchor_object}, which entity was '
+        'the {relation} of {object}?',
+    ],
+    'event_at_the_time_of_another_event/object_start': [
+        'At the start time of {anchor_subject} being the {anchor_relation} of {anchor_object}, '
+        '{subject} was the {relation} of which entity?',
+        '{subject} was the {relation} of which entity at the time when {anchor_subject} started being '
+        'the {anchor_relation} of {anchor_object}?',
+    ],
+    'event_at_the_time_of_another_event/subject_end': [
+        'When {anchor_subject} stopped being the {anchor_relation} of {anchor_object}, which entity was '
+        'the {relation} of {object}?',
+    ],
+    'event_at_the_time_of_another_event/object_end': [
+        'At the end time of {anchor_subject} being the {anchor_relation} of {anchor_object}, {subject} '
+        'was the {relation} of which entity?',
+        '{subject} was the {relation} of which entity at the time when {anchor_subject} stopped being '
+        'the {anchor_relation} of {anchor_object}?',
+    ],
+    'number_of_events_in_time_interval/count': [
+        'Find the number of unique entities that were the {relation} of {object} between {start_year} '
+        'to {end_year}. Relations that ended in {start_year} or started in {end_year} must be counted as well.',
+        'Between {start_year} to {end_year}, how many unique entities where the {relation} of {object}? '
+        'Relations that ended in {start_year} or started in {end_year} should also be counted.',
+        'How many unique entities were the {relation} of {object} between {start_year} to {end_year}? '
+        'Note: Relations that ended in {start_year} or started in {end_year} should also be counted.',
+    ],
+    'relation_duration/nth': [
+        'For how many years did it last when {subject} was the {relation} of {object} for the {ordinal} '
+        'time? The duration can be computed by subtracting the start time from the end time.',
+        'The {ordinal} time it happened, for how many years was {subject} the {relation} of {object}? '
+        'The duration can be computed by subtracting the start time from the end time.',
+    ],
+    'timeline/start': [
+        'Give me a comma-separated list of all entities that were the {relation} of {object} in the '
+        'order of start time from lowest to highest.',
+        'Which entities were the {relation} of {object}? Provide a comma-separated list of all entities '
+        'sorted by start time from lowest to highest.',
+        'Which entities were the {relation} of the entity {object}? Provide a comma-separated list. '
+        'Sort by start time ascending.',
+    ],
+    'timeline/end': [
+        'Give me a comma-separated list of all entities that were the {relation} of {object} in the '
+        'order of end time from lowest to highest.',
+        'Which entities were the {relation} of {object}? Provide a comma-separated list of all entities '
+        'sorted by end time from lowest to highest.',
+        'Which entities were the {relation} of the entity {object}? Provide a comma-separated list. '
+        'Sort by end time ascending.',
+    ],
+}  # type/variant -> templates
 FIELDS = {
-    key: tuple(fields.split())
-    for key, fields in {  # type/variant -> fields of its wordings
-        'before_after/before': _POST + _ANCHOR,
-        'before_after/after': _POST + _ANCHOR,
-        'event_at_time_t/subject': _POST + ' year',
-        'event_at_time_t/object': 'subject relation year',
-        'event_at_what_time/start': 'subject ' + _POST,
-        'event_at_what_time/end': 'subject ' + _POST,
-        'first_last/first': _POST,
-        'first_last/last': _POST,
-        f'{_OTHER}/subject_start': _POST + _ANCHOR,
-        f'{_OTHER}/object_start': 'subject relation' + _ANCHOR,
-        f'{_OTHER}/subject_end': _POST + _ANCHOR,
-        f'{_OTHER}/object_end': 'subject relation' + _ANCHOR,
-        'number_of_events_in_time_interval/count': _POST + ' start_year end_year',
-        'relation_duration/nth': 'subject ' + _POST + ' ordinal',
-        'timeline/start': _POST,
-        'timeline/end': _POST,
-    }.items()
-}
-KINDS = tuple(dict.fromkeys(key.split('/')[0] for key in FIELDS))
+    key: {field for template in templates for _, field, *_ in Formatter().parse(template) if field}
+    for key, templates in WORDINGS.items()
+}  # type/variant -> what its wordings mention
+KINDS = tuple(dict.fromkeys(key.split('/')[0] for key in WORDINGS))
 
 
 @dataclass(frozen=True)
@@ -111,12 +179,6 @@ class TotQuestion:
     ordinal: int | None = None  # which of several terms, from 1
     anchor: tuple[str, str, str] | None = None  # holder, relation and object of the other event
 
-    def __post_init__(self):
-        if self.key not in FIELDS:
-            raise ValueError(
-                f'a question: expected one of {", ".join(FIELDS)}, got {self.key!r:.80}'
-            )
-
     @property
     def key(self) -> str:
         "Type and variant."
@@ -128,13 +190,10 @@ class TotQuestion:
         if self.anchor:
             values |= zip(('anchor_subject', 'anchor_relation', 'anchor_object'), self.anchor)
         if self.ordinal:
-            ending = (
-                'th'
-                if self.ordinal in (11, 12, 13)
-                else {1: 'st', 2: 'nd', 3: 'rd'}.get(self.ordinal % 10, 'th')
+            values['ordinal'] = {1: '1st', 2: '2nd', 3: '3rd'}.get(
+                self.ordinal, f'{self.ordinal}th'
             )
-            values['ordinal'] = f'{self.ordinal}{ending}'
-        return template.format(**{name: values[name] for name in FIELDS[self.key]})
+        return template.format(**values)
 
 
 @dataclass(frozen=True)
@@ -145,83 +204,8 @@ class TotItem:
     question: str
     kind: str  # one of KINDS
     label: str
-    graph: str  # the family of the graph
-    sorting: str  # the order of the facts in the prompt
     position: int  # in its file, from 0
     asked: TotQuestion | None = None  # known for generated items
-
-
-def _mirrored(kind: str, sides: Mapping[str, str], *templates: str) -> dict[str, list[str]]:
-    return {
-        f'{kind}/{variant}': [one.replace('SIDE', word) for one in templates]
-        for variant, word in sides.items()
-    }
-
-
-_WAS = '{subject} was the {relation} of'
-_ANCHOR_WAS = '{anchor_subject} was the {anchor_relation} of {anchor_object}'
-_STARTED, _STOPPED, _BEING = (
-    _ANCHOR_WAS.replace('was', words) for words in ('started being', 'stopped being', 'being')
-)
-_EDGES = 'elations that ended in {start_year} or started in {end_year}'
-_SUBTRACT = 'The duration can be computed by subtracting the start time from the end time.'
-WORDINGS = {
-    **_mirrored(
-        'before_after',
-        {'before': 'before', 'after': 'after'},
-        'Which entity was the {relation} of {object} immediately SIDE {anchor_subject}?',
-        f'Find the entity that was the {{relation}} of {{object}} immediately SIDE {_ANCHOR_WAS}.',
-    ),
-    'event_at_time_t/subject': ['Which entity was the {relation} of {object} in {year}?'],
-    'event_at_time_t/object': [f'In {{year}}, {_WAS} which entity?'],
-    **_mirrored(
-        'event_at_what_time',
-        {'start': 'start', 'end': 'stop'},
-        'At what time did the entity {subject} SIDE being the {relation} of {object}?',
-        'At what time did {subject} SIDE being the {relation} of {object}?',
-    ),
-    **_mirrored(
-        'first_last',
-        {'first': 'first', 'last': 'last'},
-        'Identify the entity that was the SIDE {relation} of entity {object}.',
-        'Which entity has been the SIDE {relation} of {object}?',
-        'Find the entity that has been the SIDE {relation} of {object}.',
-    ),
-    f'{_OTHER}/subject_start': [
-        f'When {_STARTED}, which entity was the {{relation}} of {{object}}?'
-    ],
-    f'{_OTHER}/subject_end': [f'When {_STOPPED}, which entity was the {{relation}} of {{object}}?'],
-    f'{_OTHER}/object_start': [
-        f'At the start time of {_BEING}, {_WAS} which entity?',
-        f'{_WAS} which entity at the time when {_STARTED}?',
-    ],
-    f'{_OTHER}/object_end': [
-        f'At the end time of {_BEING}, {_WAS} which entity?',
-        f'{_WAS} which entity at the time when {_STOPPED}?',
-    ],
-    'number_of_events_in_time_interval/count': [
-        'Find the number of unique entities that were the {relation} of {object} between {start_year} to {end_year}. '
-        f'R{_EDGES} must be counted as well.',
-        'Between {start_year} to {end_year}, how many unique entities where the {relation} of {object}? '
-        f'R{_EDGES} should also be counted.',
-        'How many unique entities were the {relation} of {object} between {start_year} to {end_year}? '
-        f'Note: R{_EDGES} should also be counted.',
-    ],
-    'relation_duration/nth': [
-        f'For how many years did it last when {_WAS} {{object}} for the {{ordinal}} time? {_SUBTRACT}',
-        f'The {{ordinal}} time it happened, for how many years was {{subject}} the {{relation}} of {{object}}? {_SUBTRACT}',
-    ],
-    **_mirrored(
-        'timeline',
-        {'start': 'start', 'end': 'end'},
-        'Give me a comma-separated list of all entities that were the {relation} of {object} '
-        'in the order of SIDE time from lowest to highest.',
-        'Which entities were the {relation} of {object}? Provide a comma-separated list of all entities sorted by '
-        'SIDE time from lowest to highest.',
-        'Which entities were the {relation} of the entity {object}? Provide a comma-separated list. '
-        'Sort by SIDE time ascending.',
-    ),
-}
 
 # %% ../../nbs/6_evaluation/03_test_of_time.ipynb #4683ce6e
 def _least(terms: Sequence[Term], measure: Callable[[Term], int]) -> Term | None:
@@ -287,7 +271,7 @@ def brute_force(terms: Sequence[Term], asked: TotQuestion) -> str | None:
         return _neighbour(post, anchors[0], variant)
     if kind == 'event_at_time_t':
         return _in_office(terms, asked, asked.year)
-    if kind == _OTHER:
+    if kind == 'event_at_the_time_of_another_event':
         return _in_office(terms, asked, getattr(anchors[0], variant.split('_')[1]))
     if kind == 'event_at_what_time':
         return str(getattr(own[0], variant)) if len(own) == 1 else None
@@ -312,13 +296,6 @@ GRAPHS = {
     'star': lambda size, seed: networkx.star_graph(size - 1),
     'complete': lambda size, seed: networkx.complete_graph(size),
 }  # families of the benchmark -> graph
-SORTINGS = {
-    'shuffle': lambda term: 0,
-    'relation_and_start_time': lambda term: (term.relation, term.start),
-    'start_time_and_relation': lambda term: (term.start, term.relation),
-    'start_time_and_target': lambda term: (term.start, term.object),
-    'target_and_start_time': lambda term: (term.object, term.start),
-}  # order of the facts -> sort key
 
 
 def _make_terms(graph: str, rng: random.Random) -> list[Term]:
@@ -342,34 +319,31 @@ def _make_terms(graph: str, rng: random.Random) -> list[Term]:
 
 def _propose(key: str, terms: Sequence[Term], rng: random.Random) -> TotQuestion | None:
     "Return a question about a random term; None if the other event is one of those that it asks about."
-    fields, kind = FIELDS[key], key.split('/')[0]
+    fields, (kind, variant) = FIELDS[key], key.split('/')
     one, other = rng.choice(terms), rng.choice(terms)
-    values: dict[str, Any] = {
-        name: getattr(one, name) for name in ('relation', 'subject', 'object') if name in fields
-    }
+    subject = one.subject if 'subject' in fields else None
+    object = one.object if 'object' in fields else None
+    year = end_year = ordinal = anchor = None
     if 'year' in fields:
-        values['year'] = rng.randint(one.start, one.end)
+        year = rng.randint(one.start, one.end)
     if 'end_year' in fields:
-        values['year'] = rng.randint(one.start - 6, one.end)
-        values['end_year'] = values['year'] + rng.randint(1, 20)
+        year = rng.randint(one.start - 6, one.end)
+        end_year = year + rng.randint(1, 20)
     if 'ordinal' in fields:
-        values['ordinal'] = 1 + sum(
-            term.triple == one.triple and term.start < one.start for term in terms
-        )
+        earlier = [term for term in terms if term.triple == one.triple and term.start < one.start]
+        ordinal = 1 + len(earlier)
     if 'anchor_subject' in fields:
-        values['anchor'] = one.triple if kind == 'before_after' else other.triple
-    asked = TotQuestion(*key.split('/'), **values)
-    given = (asked.subject, asked.relation, asked.object)
-    trivial = kind == _OTHER and sum(a == b for a, b in zip(given, asked.anchor)) == 2
-    return None if trivial else asked
+        anchor = one.triple if kind == 'before_after' else other.triple
+        same = [a == b for a, b in zip((subject, one.relation, object), anchor)]
+        if kind != 'before_after' and sum(same) == 2:
+            return None
+    return TotQuestion(
+        kind, variant, one.relation, subject, object, year, end_year, ordinal, anchor
+    )
 
 
 def _make_item(position: int, seed: int) -> TotItem:
-    kind, graph, sorting = (
-        KINDS[position % 8],
-        tuple(GRAPHS)[position // 8 % 4],
-        tuple(SORTINGS)[position // 32 % 5],
-    )
+    kind, graph = KINDS[position % 8], tuple(GRAPHS)[position // 8 % 4]
     rng = random.Random(f'tot/{seed}/{position}')
     key = rng.choice([key for key in FIELDS if key.startswith(f'{kind}/')])
     for _ in range(500):
@@ -378,17 +352,9 @@ def _make_item(position: int, seed: int) -> TotItem:
             asked = _propose(key, terms, rng)
             label = asked and brute_force(terms, asked)
             if label is not None:
-                ordered = tuple(sorted(rng.sample(terms, len(terms)), key=SORTINGS[sorting]))
-                return TotItem(
-                    ordered,
-                    asked.phrase(rng.choice(WORDINGS[key])),
-                    kind,
-                    label,
-                    graph,
-                    sorting,
-                    position,
-                    asked,
-                )
+                shuffled = tuple(rng.sample(terms, len(terms)))
+                question = asked.phrase(rng.choice(WORDINGS[key]))
+                return TotItem(shuffled, question, kind, label, position, asked)
     raise RuntimeError(f'no question {key} in 500 worlds of the family {graph}')
 
 
@@ -397,39 +363,23 @@ def make_tot(n: int, seed: int = 0) -> list[TotItem]:
     return [_make_item(position, seed) for position in range(n)]
 
 # %% ../../nbs/6_evaluation/03_test_of_time.ipynb #43e58b10
-def _read_terms(record: Record) -> tuple[Term, ...]:
-    lines = record.take('prompt', str).strip().split('\n\n')[0].splitlines()
+def _read_terms(prompt: str) -> tuple[Term, ...]:
+    lines = prompt.strip().split('\n\n')[0].splitlines()
     if lines and Term.read(lines[0]) is None:
         lines = lines[1:]  # a heading
     terms = tuple(map(Term.read, lines))
-    if None in terms:
-        line = lines[terms.index(None)]
-        raise DatasetError(
-            f'{record.place}.prompt: expected a fact like {Term("E1", "R1", "E2", 1952, 1957).line!r}, got {line!r:.80}'
-        )
-    if not terms:
-        raise DatasetError(f'{record.place}.prompt: there are no facts')
+    if not terms or None in terms:
+        line = lines[terms.index(None)] if terms else ''
+        example = Term('E1', 'R1', 'E2', 1952, 1957).line
+        raise ValueError(f'expected facts like {example!r}, one of them is {line!r:.80}')
     return terms
 
 
-def load_tot(path: str | Path) -> list[TotItem]:
-    "Return the items of the semantic part of Test of Time: a JSON list or JSON lines."
-    items = []
-    for position, record in enumerate(read_records(path)):
-        if record.take('question_type', str) not in KINDS:
-            raise record.wrong('question_type', f'one of {", ".join(KINDS)}')
-        items.append(
-            TotItem(
-                _read_terms(record),
-                record.filled('question'),
-                record.fields['question_type'],
-                record.filled('label'),
-                record.take('graph_gen_algorithm', str),
-                record.take('sorting_type', str),
-                position,
-            )
-        )
-    return items
+class _Record(BaseModel):
+    prompt: Annotated[str, AfterValidator(_read_terms)]
+    question: Filled
+    question_type: Literal[KINDS]
+    label: Filled
 
 
 def tot_conversation(item: TotItem, name: str = 'tot') -> Conversation:
@@ -444,8 +394,12 @@ def tot_conversation(item: TotItem, name: str = 'tot') -> Conversation:
 
 
 def load_tot_conversations(path: str | Path) -> list[Conversation]:
-    "Return one conversation for each question of a file of Test of Time."
-    return [tot_conversation(item, Path(path).stem) for item in load_tot(path)]
+    "Return one conversation for each question of a file of Test of Time (semantic): a JSON list or JSON lines."
+    items = [
+        TotItem(one.prompt, one.question, one.question_type, one.label, position)
+        for position, one in enumerate(read_records(path, _Record))
+    ]
+    return [tot_conversation(item, Path(path).stem) for item in items]
 
 
 def _parts(answer: Any) -> list[str]:

@@ -3,6 +3,7 @@ import hashlib
 import subprocess
 import sys
 import threading
+import time
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -10,6 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from memnb.evaluation import datasets
 from memnb.evaluation.datasets import download, DownloadError, Source
 from memnb.evaluation.registry import data_command, Dataset, DATASETS
 
@@ -25,6 +27,7 @@ class Manners:
     drop: int | None = None  # close after so many bytes of the body
     headers: tuple = ()
     stall: float = 0  # seconds before anything is sent
+    drip: float = 0  # seconds between two bytes of the head and of the body
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -39,7 +42,17 @@ class Handler(BaseHTTPRequestHandler):
         self.send_response(manners.status)
         for name, value in (*manners.headers, ('Content-Length', str(len(body)))):
             self.send_header(name, value)
+        if manners.drip == 1:  # a head without an end
+            self.flush_headers()
+            while not server.closing.wait(.05):
+                self.wfile.write(b'X')
         self.end_headers()
+        if manners.drip:
+            for byte in body:
+                self.wfile.write(bytes([byte]))
+                if server.closing.wait(manners.drip):
+                    break
+            return
         self.wfile.write(body[:manners.drop])
         self.close_connection = manners.drop is not None
 
@@ -122,6 +135,40 @@ def test_only_the_right_file_stands_under_its_name_and_the_next_run_mends_it(fet
     assert str(error.value).startswith(server.url) and fetched.names() == []
     fetched()
     assert fetched.names() == ['toy.bin']
+
+
+@pytest.mark.parametrize('drip', [.05, 1])
+def test_a_server_that_sends_byte_after_byte_ends_by_the_deadline(fetched, server, drip):
+    begun = time.monotonic()
+    with pytest.raises(DownloadError, match='the server took more than 0.5 seconds'):
+        fetched(Manners(drip=drip), longest=.5)
+    assert time.monotonic() - begun < 3 and fetched.names() == []
+    fetched()
+
+
+def test_a_file_that_is_too_long_is_not_kept(fetched, monkeypatch):
+    monkeypatch.setattr(datasets._Meter, 'left', 1000)
+    with pytest.raises(DownloadError, match='the file is too long'):
+        fetched()
+    assert fetched.names() == []
+
+
+def test_links_are_not_written_through(fetched, server, tmp_path):
+    """What another user left in a shared folder leads nowhere."""
+    victim = tmp_path / 'victim'
+    victim.write_bytes(b'precious')
+    fetched.folder.mkdir()
+    for name in ('toy.bin.part', 'toy.bin.part.json'):
+        (fetched.folder / name).symlink_to(victim)
+    fetched()
+    assert victim.read_bytes() == b'precious'
+    (fetched.folder / 'toy.bin').unlink()
+    for place in (victim, tmp_path / 'nothing'):
+        (fetched.folder / 'toy.bin').symlink_to(place)
+        with pytest.raises(DownloadError, match='is there already'):
+            fetched()
+        (fetched.folder / 'toy.bin').unlink()
+    assert victim.read_bytes() == b'precious' and not (tmp_path / 'nothing').exists()
 
 
 def test_a_redirect_and_a_mirror(fetched, server):

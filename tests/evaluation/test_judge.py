@@ -74,12 +74,10 @@ def test_a_part_of_a_day_is_enough_for_the_lenient_rule_only(day):
 
 @given(st.integers(4, 400), st.integers(-2, 2), st.sampled_from(['days', 'weeks', 'months', 'prints']))
 @often
-def test_numbers_are_compared_by_value_and_one_off_is_forgiven_for_times_only(gold, off, unit):
+def test_numbers_are_compared_by_value(gold, off, unit):
     told = gold + off
     answer = f'It was {told} {unit}.'
     assert accepts(strict_rule, 'How many?', f'{gold} {unit}', answer) == (gold == told)
-    near = strict_rule('How many?', [f'{gold} {unit}'], answer, near=1)['correct']
-    assert near == (abs(gold - told) <= (unit != 'prints'))
     several = f'{gold} or {told} {unit}'
     assert accepts(strict_rule, 'How many?', f'{gold} {unit}', several) == (gold == told)
     assert strict_rule('How many?', [f'{gold} {unit}'], several, others=True)['correct']
@@ -177,17 +175,17 @@ def test_what_is_judged_stays_data(question, gold, answer):
     assert user == f'Question: {question}\nRight answer: {gold}\nAnswer to be marked: ' + answer.replace('\n', '\n  ')
 
 
-@given(st.text(alphabet='{}ab"x: \n', max_size=20), st.sampled_from(['{gold}', '{gold_answer}']), st.sampled_from(['{answer}', '{generated_answer}', '{response}']))
+@given(st.text(alphabet='{}ab"x: \n', max_size=20))
 @often
-def test_any_text_can_be_a_prompt_and_its_braces_stay(around, gold, answer):
-    role = judge_role('own', around, f'{around}{gold}{around}{answer}')
+def test_any_text_can_be_a_prompt_and_its_braces_stay(around):
+    role = judge_role('own', around, f'{around}{{gold}}{around}{{answer}}')
     system, user = role.render({'question': 'Q', 'gold': ('G',), 'answer': 'A'})
     assert (system, user) == (around, f'{around}G{around}A')
 
 
 def test_the_id_tells_prompts_model_and_variant_apart():
     own = judge_role('own', 'Judge.', '{gold} {answer}')
-    judges = [Judge(lm, variant) for lm in (RuleLM(), ScriptedLM([], 'm')) for variant in (*VARIANTS, own, replace(own, system='Judge!'), {'': STRICT})]
+    judges = [Judge(lm, variant) for lm in (RuleLM(), ScriptedLM([], 'm')) for variant in (*VARIANTS, own, replace(own, system='Judge!'))]
     assert len({judge.id for judge in judges}) == len(judges)
     assert Judge().id == Judge().id
     for judge in judges:
@@ -221,16 +219,16 @@ def sample():
     return load_sample().questions
 
 
-@given(st.integers(0, 3), st.randoms())
+@given(st.randoms())
 @settings(max_examples=5, deadline=None)
-def test_the_order_of_questions_changes_no_trial(sample, seed, random):
+def test_the_order_of_questions_changes_no_trial(sample, random):
     def told(made):
         return sorted((trial.question.id, trial.kind, trial.sort, trial.answer) for trial in made)
-    assert told(trials(sample, seed)) == told(trials(random.sample(sample, len(sample)), seed))
+    assert told(trials(sample)) == told(trials(random.sample(sample, len(sample))))
 
 
 def test_no_wrong_answer_names_the_time_or_all_numbers_of_the_gold_answer(sample):
-    for trial in trials(sample, 7):
+    for trial in trials(sample):
         if trial.kind == 'wrong' and trial.sort != 'the negation' and trial.question.answer:
             gold, told = _facts(trial.question.answer), _facts(trial.answer)
             assert not gold.times & told.times
@@ -252,14 +250,14 @@ def test_a_calibration_is_what_counting_by_hand_gives(sample):
         assert (made.verdicts(kind).count(True), made.share(kind).n) == tuple(map(sum, zip(*parts)))
 
 
-def test_failures_are_counted_apart_and_questions_left_out_are_named():
+def test_failures_are_counted_apart():
     lm = ScriptedLM([{'correct': True}, ServerError('busy'), {'correct': False}] * 4)
     made = calibrate_judge(Judge(lm, 'strict'), [lesson, Question('Why?')])
     assert made.verdicts().count(None) == (len(made.judged) + 1) // 3
     assert made.share().n + made.verdicts().count(None) == len(made.judged)
-    assert (made.left_out, made.to_dict()['failed']) == (1, made.verdicts().count(None))
+    assert made.to_dict()['failed'] == made.verdicts().count(None)
     assert 'busy' not in str(made) and json.loads(json.dumps(made.to_dict()))['judge'].endswith('by scripted')
-    with pytest.raises(ValueError, match='expected some with a gold answer, got 1'):
+    with pytest.raises(ValueError, match='expected some with a gold answer, got none'):
         calibrate_judge(Judge(), [Question('Why?')])
 
 

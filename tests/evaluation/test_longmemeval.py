@@ -72,7 +72,7 @@ def test_what_is_written_is_read(load, drawn, alone):
         assert conversation.id == name
         assert [(one.id, one.time, [(turn.id, turn.speaker, turn.text, turn.time) for turn in one.turns]) for one in conversation.sessions] == [
             (f'S{number}', time, [(f'S{number}:{place}', role, said, time) for place, (role, said, _) in enumerate(turns, 1)])
-            for number, (_, time, turns) in enumerate(sessions, 1) if turns]
+            for time, number, turns in sorted((time, number, turns) for number, (_, time, turns) in enumerate(sessions, 1)) if turns]
         [question] = conversation.questions
         assert (question.id, question.text, question.answer, question.category, question.asked) == (f'{name}/0', text, str(answer), kind, asked)
         assert list(question.evidence) == [f'S{number}:{place}' for number, (_, _, turns) in enumerate(sessions, 1)
@@ -81,68 +81,27 @@ def test_what_is_written_is_read(load, drawn, alone):
         assert Conversation.from_json(conversation.to_json()) == conversation
 
 
-def test_without_marked_turns_the_sessions_are_a_note(load):
-    unmarked = [[turn()], [turn('This.', has_answer=False)], [turn()]]
-    [loaded] = load(item(haystack_sessions=unmarked, haystack_session_ids=['a', 'answer_1', 'answer_1'],
-                         haystack_dates=['2023/05/20 (Sat) 02:21'] * 3, answer_session_ids=['answer_1', 'answer_9']))
-    assert loaded.questions[0].evidence == ()
-    assert loaded.questions[0].notes == ('answer sessions that the history does not have: 1',
-                                         'no turn is marked as evidence; sessions of the answer: S2, S3')
-    assert loaded.notes == ()
-    [marked] = load(item())
-    assert marked.questions[0].evidence == ('S2:1',) and marked.questions[0].notes == () and marked.notes == ()
-
-
 def test_one_conversation_at_a_time(tmp_path):
     path = tmp_path / 'two.json'
     path.write_text(json.dumps([item('q1'), item('q2', answer=None)]))
     seen = iter_longmemeval(path)
     assert next(seen).id == 'q1'
-    with pytest.raises(DatasetError, match='two.json: q2.answer: expected a string or a number, got None'):
+    with pytest.raises(DatasetError, match=r'two.json\[1\].answer: Input should be a valid string, got None'):
         next(seen)
 
 
-FIELDS = [('question_id', ()), ('question_type', ()), ('question', ()), ('question_date', ()), ('answer', ()),
-          ('answer_session_ids', ()), ('haystack_dates', ()), ('haystack_session_ids', ()), ('haystack_sessions', ()),
-          ('role', ('haystack_sessions', 0, 0)), ('content', ('haystack_sessions', 1, 1))]
-
-
-def at(content, path):
-    for key in path:
-        content = content[key]
-    return content
-
-
-@pytest.mark.parametrize('name, path', FIELDS)
-def test_every_field_that_is_missing_or_of_another_type_is_named(load, name, path):
-    content = [item('q0'), item()]
-    del at(content[1], path)[name]
-    with pytest.raises(DatasetError, match=rf"small.json: (q1|\[1\]).*the field '{name}' is missing"):
-        load(content)
-    for wrong in (None, True, 7.5, {}, [3], 'x'):
-        if name in ('answer', 'question') and wrong in (7.5, 'x') or name in ('content', 'question_id') and wrong == 'x':
-            continue
-        content = [item('q0'), item()]
-        at(content[1], path)[name] = wrong
-        with pytest.raises(DatasetError, match=rf'small.json: (q1|\[1\]).*{name}'):
-            load(content)
-
-
 @pytest.mark.parametrize('change, message', [
-    (dict(haystack_dates=['2023/05/20 (Sat) 02:21']), 'q1: expected as many haystack_session_ids as .*, got 2, 1, 2'),
-    (dict(haystack_dates=['2023/05/20 (Sat) 02:21', '20.05.2023']), r"haystack_dates\[1\]: expected a time like '2023/05/30 \(Tue\) 23:40'"),
+    (dict(haystack_dates=['2023/05/20 (Sat) 02:21']), 'expected as many haystack_dates as haystack_sessions, .* got 1 and 2'),
+    (dict(haystack_dates=['2023/05/20 (Sat) 02:21', '20.05.2023']), r"haystack_dates\[1\]: expected a time like '2023/05/30 \(Tue\) 23:40', got '20.05.2023'"),
     (dict(haystack_dates=['2023/05/20 (Sat) 02:21', '2023/13/02 (Sat) 02:21']), r'haystack_dates\[1\]: expected a time'),
-    (dict(haystack_sessions=[[], []]), 'q1.haystack_sessions: expected sessions with turns, got none'),
-    (dict(haystack_sessions=[[turn()], 3]), r'q1.haystack_sessions\[1\]: expected a list, got 3'),
-    (dict(haystack_sessions=[[turn()], [3]]), r'q1.haystack_sessions\[1\]\[0\]: expected an object, got 3'),
-    (dict(haystack_sessions=[[turn()], [turn(role='system')]]), r"sessions\[1\]\[0\].role: expected 'user' or 'assistant', got 'system'"),
-    (dict(haystack_sessions=[[turn()], [turn(has_answer=1)]]), r'sessions\[1\]\[0\].has_answer: expected true or false, got 1'),
-    (dict(question_type='other'), "q1.question_type: expected single-session-user or .*, got 'other'"),
-    (dict(answer_session_ids=[1]), r'q1.answer_session_ids: expected a list of strings, got \[1\]'),
-    (dict(answer=float('nan')), 'not JSON'),
+    (dict(haystack_sessions=[[], []]), 'with turns in them, got 2 and 2'),
+    (dict(haystack_sessions=[[turn()], [3]]), r'.haystack_sessions\[1\]\[0\]: Input should be .* got 3'),
+    (dict(haystack_sessions=[[turn()], [turn(role='system')]]), r"sessions\[1\]\[0\].role: Input should be 'user' or 'assistant', got 'system'"),
+    (dict(haystack_sessions=[[turn()], [turn(has_answer=1)]]), r'sessions\[1\]\[0\].has_answer: Input should be a valid boolean, got 1'),
+    (dict(question_type='other'), "question_type: Input should be 'single-session-user', .*, got 'other'"), (dict(answer=float('nan')), 'not JSON'),
 ])
 def test_what_is_wrong_is_told_with_its_place(load, change, message):
-    with pytest.raises(DatasetError, match='small.json: .*' + message):
+    with pytest.raises(DatasetError, match=r'small.json.*' + message):
         load([item(**change)])
 
 

@@ -1,5 +1,4 @@
 """The REALTALK loader: chats written by a writer of their own, each irregularity alone, and damaged files."""
-import copy
 import json
 from datetime import datetime
 
@@ -7,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memnb.evaluation.benchmarks import load_realtalk, REALTALK_CATEGORIES, spread_ranges
+from memnb.evaluation.benchmarks import load_realtalk, REALTALK_CATEGORIES
 from memnb.evaluation.datasets import DatasetError
 
 
@@ -88,9 +87,8 @@ def test_an_id_that_comes_twice_belongs_to_the_session_it_names(load):
     loaded = load(chat(question(evidence=['D2:1']), session_1=[message('D2:1', 'astray'), message('D1:1'), message('D1:1', 'again')]))
     assert [turn.id for turn in loaded.turns] == ['D2:1.2', 'D1:1', 'D1:1.2', 'D2:1']
     assert loaded.turn('D2:1.2').text == 'astray'
-    assert "id 'D2:1' comes again in session 1: the message there is now 'D2:1.2'" in loaded.notes
+    assert "id 'D2:1' comes again in session 1: the message is now 'D2:1.2'" in loaded.notes
     assert loaded.questions[0].evidence == ('D2:1',)
-    assert loaded.questions[0].notes == ("evidence 'D2:1': several messages had that id",)
 
 
 @given(st.lists(st.tuples(st.integers(1, 3), st.sampled_from(['D1:1', 'D1:1.2', 'D2:1', 'D3:1', 'x'])), min_size=1, max_size=9))
@@ -111,101 +109,29 @@ def test_no_message_is_lost_and_every_id_has_one_owner(load, given_ids):
         assert all(named[place].startswith(name + '.') for place in owners if place != right[0])
 
 
-@pytest.mark.parametrize('listed, ids, told', [
-    (['D1:1-D1:4'], ('D1:1', 'D1:2', 'D1:4'), ["evidence 'D1:1-D1:4' is a range with 3 turns"]),
-    (['D1:2-4'], ('D1:2', 'D1:4'), ["evidence 'D1:2-4' is a range with 2 turns"]),
-    (['D1:2 – D1:4, D2:1'], ('D1:2', 'D1:4', 'D2:1'), ["evidence 'D1:2 – D1:4' is a range with 2 turns"]),
-    (['D1:4-D2:1'], ('D1:4', 'D2:1'), ["evidence 'D1:4-D2:1' is a range with 2 turns"]),
-    (['D1:4-D1:1'], (), ["evidence 'D1:4-D1:1' is a range with 0 turns"]),
-    (['D1:1,D1:2'], ('D1:1', 'D1:2'), ["evidence 'D1:1,D1:2' holds 2 ids"]),
-    (['D1:1; D2:1'], ('D1:1', 'D2:1'), ["evidence 'D1:1; D2:1' holds 2 ids"]),
-    (['D1:1', 'D1:3'], ('D1:1',), ["evidence 'D1:3' dropped: there is no such turn"]),
-    (['D1:01.'], ('D1:1',), ["evidence 'D1:01.' read as 'D1:1'"]),
-    ('D2:1', ('D2:1',), ['evidence was a text, not a list']),
-    (['D1:1-2', 'D1:2'], ('D1:1', 'D1:2'), ["evidence 'D1:1-2' is a range with 2 turns", "evidence 'D1:2' dropped: listed before"]),
-    (['D1:1-9999999999'], (), ["evidence 'D1:1-9999999999' dropped: there is no such turn"]),
-    ([], (), []),
-])
-def test_evidence(load, listed, ids, told):
-    [asked] = load(chat(question(evidence=listed))).questions
-    assert (asked.evidence, list(asked.notes)) == (ids, told)
+def test_evidence_is_repaired_as_in_locomo_and_may_be_a_text(load):
+    asked = load(chat(question(evidence=['D1:2-D1:4', 'D1:01.']), question(evidence='D2:1'))).questions
+    assert [one.evidence for one in asked] == [('D1:2', 'D1:4', 'D1:1'), ('D2:1',)] and len(asked[0].notes) == 2 and not asked[1].notes
 
 
-@given(st.sets(st.tuples(st.integers(1, 3), st.integers(1, 6)), min_size=1), st.tuples(st.integers(1, 3), st.integers(1, 7)),
-       st.tuples(st.integers(1, 3), st.integers(1, 7)), st.booleans())
-@settings(max_examples=150, deadline=None)
-def test_a_range_is_what_lies_between_its_ends(numbers, first, last, short):
-    known = [f'D{session}:{place}' for session, place in sorted(numbers)]
-    if short:
-        last = (first[0], last[1])
-    text = f'D{first[0]}:{first[1]}-' + (str(last[1]) if short else f'D{last[0]}:{last[1]}')
-    spread, notes = spread_ranges([text], known)
-    assert spread == [f'D{session}:{place}' for session, place in sorted(numbers) if first <= (session, place) <= last]
-    assert notes == [f'evidence {text!r} is a range with {len(spread)} turns']
-
-
-def test_a_folder_in_the_order_of_its_numbers(tmp_path):
-    for name in ('Chat_10_a', 'Chat_9_b', 'Chat_1_c'):
+def test_a_folder_of_chats(tmp_path):
+    for name in ('Chat_2_b', 'Chat_1_c'):
         (tmp_path / f'{name}.json').write_text(json.dumps(chat(question())))
     (tmp_path / 'README.md').write_text('not a chat')
-    assert [one.id for one in load_realtalk(tmp_path)] == ['Chat_1_c', 'Chat_9_b', 'Chat_10_a']
-    assert [one.questions[0].id for one in load_realtalk(str(tmp_path))] == ['Chat_1_c/0', 'Chat_9_b/0', 'Chat_10_a/0']
+    assert [one.questions[0].id for one in load_realtalk(str(tmp_path))] == ['Chat_1_c/0', 'Chat_2_b/0']
     (tmp_path / 'Chat_2_d.json').write_text('{}')
-    with pytest.raises(DatasetError, match='Chat_2_d.json: chat: expected session_1'):
+    with pytest.raises(DatasetError, match='Chat_2_d.json: expected session_1'):
         load_realtalk(tmp_path)
 
 
-WHOLE = chat(question(evidence=['D1:1-D1:4']), question(category='2', answer=7), session_2=[message('D2:1', blip_caption='a cat')])
-NEEDED = [(path, name) for path, names in {
-    (): ('session_1', 'session_1_date_time', 'qa'), ('session_1', 1): ('clean_text', 'speaker', 'date_time', 'dia_id'),
-    ('qa', 1): ('question', 'answer', 'evidence', 'category')}.items() for name in names]
-
-
-def at(content, path):
-    for key in path:
-        content = content[key]
-    return content
-
-
-@pytest.mark.parametrize('path, name', NEEDED)
-def test_every_field_that_is_missing_or_of_another_type_is_named(load, path, name):
-    content = copy.deepcopy(WHOLE)
-    del at(content, path)[name]
-    if name == 'session_1':
-        return  # then its date announces a session that is not there
-    with pytest.raises(DatasetError, match=rf"Chat_1_Ana_Ben.json: chat.*the field '{name}' is missing"):
-        load(content)
-    for wrong in (None, True, 7.5, {}, [3]):
-        if name in ('answer', 'question') and wrong == 7.5:
-            continue
-        content = copy.deepcopy(WHOLE)
-        at(content, path)[name] = wrong
-        with pytest.raises(DatasetError, match=rf'Chat_1_Ana_Ben.json: chat.*{name}'):
-            load(content)
-
-
 @pytest.mark.parametrize('change, message_', [
-    (dict(session_1='x'), "chat.session_1: expected a list, got 'x'"),
-    (dict(session_1=[3]), r'chat.session_1\[0\]: expected an object, got 3'),
-    (dict(session_1=[message('D1:1', at='soon')]), r"session_1\[0\].date_time: expected a time like '29.12.2023, 10:44:32', got 'soon'"),
-    (dict(session_1=[message('D1:1', at='04.25.2024, 10:44:32')]), 'date_time: expected a time like'),
-    (dict(session_1=[message('D1:1', at='31.06.2024, 10:44:32')]), 'date_time: expected a time like'),
-    (dict(session_1_date_time='2024'), 'chat.session_1_date_time: expected a time like'),
-    (dict(session_1=[message(' ')]), 'Turn.id: expected a name'),
-    (dict(session_1=[message('D1:1', blip_caption=['x'])]), r"session_1\[0\].blip_caption: expected a string, got \['x'\]"),
-    (dict(qa=[question(category=4)]), r'chat.qa\[0\].category: expected 1, 2 or 3, got 4'),
-    (dict(qa=[question(category='one')]), r"qa\[0\].category: expected 1, 2 or 3, got 'one'"),
-    (dict(qa=[question(evidence=['D1:1', 2])]), r'qa\[0\].evidence: expected a list of strings'),
-    (dict(qa=[question(answer=float('inf'))]), 'Infinity is not a number'),
+    (dict(session_1='x'), "session_1: Input should be a valid list, got 'x'"), (dict(session_1=[3]), r'session_1\[0\]: Input should be .* got 3'),
+    (dict(session_1=[message('D1:1', at='04.25.2024, 10:44:32')]), r"session_1\[0\].date_time: expected a time like '29.12.2023, 10:44:32', got '04.25.2024, 10:44:32'"),
+    (dict(session_1_date_time='2024'), 'session_1_date_time: expected a time like'), (dict(session_1=[message(' ')]), 'Turn.id: expected a name'),
+    (dict(session_1=[message('D1:1', blip_caption=['x'])]), r"session_1\[0\].blip_caption: Input should be a valid string, got \['x'\]"),
+    (dict(qa=[question(category=4)]), r"qa\[0\].category: Input should be '1', '2' or '3', got"), (dict(qa=None), 'qa: Input should be a valid list, got None'),
+    (dict(qa=[question(evidence=['D1:1', 2])]), r'qa\[0\].evidence\[1\]: Input should be a valid string'),
 ])
 def test_what_is_wrong_is_told_with_its_place(load, change, message_):
-    with pytest.raises(DatasetError, match='Chat_1_Ana_Ben.json: .*' + message_):
+    with pytest.raises(DatasetError, match='Chat_1_Ana_Ben.json.*' + message_):
         load(chat(**change))
-
-
-@given(st.lists(st.text('D:0123456789-–,; .x', max_size=14), max_size=3))
-@settings(max_examples=150, deadline=None)
-def test_any_text_as_evidence(load, listed):
-    [asked] = load(chat(question(evidence=listed))).questions
-    assert set(asked.evidence) <= {'D1:1', 'D1:2', 'D1:4', 'D2:1'} and len(set(asked.evidence)) == len(asked.evidence)
-    assert len(asked.notes) >= sum(' '.join(one.split()) not in asked.evidence for one in listed)

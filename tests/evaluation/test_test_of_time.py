@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from memnb.evaluation.datasets import DatasetError, tidy
 from memnb.remem.facts import begin_and_end
 from memnb.evaluation.test_of_time import (
-    brute_force, exact_match, FIELDS, GRAPHS, KINDS, load_tot, make_tot, SORTINGS, Term, TotItem, TotQuestion)
+    brute_force, exact_match, FIELDS, KINDS, load_tot_conversations, make_tot, Term, tot_conversation, TotItem, TotQuestion)
 
 NAMES, RELATIONS = ('E1', 'E2', 'E3', 'E4'), ('R1', 'R2')
 
@@ -168,22 +168,10 @@ def test_every_label_agrees_with_the_clock(items):
         assert item.label == oracle(terms, item.asked), item.question
 
 
-def test_types_families_orders_and_variants_have_their_share(items):
+def test_types_and_variants_have_their_share(items):
     assert set(Counter(item.kind for item in items).values()) == {20} and {item.kind for item in items} == set(KINDS)
-    assert set(Counter(item.graph for item in items).values()) == {40} and {item.graph for item in items} == set(GRAPHS)
-    assert set(Counter((item.kind, item.sorting) for item in items).values()) == {4}
     assert {f'{item.kind}/{item.asked.variant}' for item in items} == set(FIELDS)
     assert [item.position for item in items] == list(range(160))
-
-
-def test_facts_are_in_the_order_named(items):
-    for item in items:
-        terms = list(item.terms)
-        if SORTINGS[item.sorting]:
-            keys = [SORTINGS[item.sorting](term) for term in terms]
-            assert keys == sorted(keys)
-    shuffled = [[term.start for term in item.terms] for item in items if item.sorting == 'shuffle']
-    assert any(starts != sorted(starts) for starts in shuffled)
 
 
 def test_nobody_holds_a_post_twice_at_once(items):
@@ -233,15 +221,7 @@ def test_what_is_no_fact_is_none(line):
 def record_of(item):
     "An item in the benchmark's schema."
     facts = '\n'.join(term.line for term in item.terms)
-    return {'graph_gen_algorithm': item.graph, 'prompt': f'Facts:\n{facts}\n\nAnswer.', 'question': item.question,
-            'question_type': item.kind, 'sorting_type': item.sorting, 'label': item.label}
-
-
-def test_json_lines_are_read_whatever_the_line_ends(items, tmp_path):
-    lines = '\n'.join(json.dumps(record_of(item)) for item in items[:9])
-    for text in (lines, lines + '\n\n', '\ufeff' + lines, lines.replace('\n', '\r\n')):
-        (tmp_path / 'tot.jsonl').write_text(text, encoding='utf-8', newline='')
-        assert load_tot(tmp_path / 'tot.jsonl') == [replace(item, asked=None) for item in items[:9]]
+    return {'prompt': f'Facts:\n{facts}\n\nAnswer.', 'question': item.question, 'question_type': item.kind, 'label': item.label}
 
 
 words = st.text(min_size=1).map(tidy).filter(bool)
@@ -250,12 +230,12 @@ words = st.text(min_size=1).map(tidy).filter(bool)
 @settings(max_examples=50)
 @given(st.lists(st.builds(
     TotItem, st.lists(any_terms, min_size=1, max_size=5).map(tuple),
-    words, st.sampled_from(KINDS), words, names, names, st.just(0)), max_size=4))
-def test_any_items_survive_the_file(tmp_path_factory, made):
+    words, st.sampled_from(KINDS), words, st.just(0)), min_size=1, max_size=4), st.sampled_from(['list', '\n', '\r\n', '\n\n']))
+def test_any_items_survive_the_file(tmp_path_factory, made, form):
     path = tmp_path_factory.mktemp('tot') / 'any.json'
-    made = [replace(item, position=number) for number, item in enumerate(made)]
-    path.write_text(json.dumps([record_of(item) for item in made]))
-    assert load_tot(path) == made
+    made, records = [replace(item, position=number) for number, item in enumerate(made)], [record_of(item) for item in made]
+    path.write_text(json.dumps(records) if form == 'list' else form.join(map(json.dumps, records)), newline='')
+    assert load_tot_conversations(path) == [tot_conversation(item, 'any') for item in made]
 
 
 GOOD = {'prompt': 'Facts:\nE1 was the R1 of E2 from 1952 to 1957.\n\nAnswer.', 'question': 'Who?', 'question_type': 'timeline',
@@ -263,25 +243,17 @@ GOOD = {'prompt': 'Facts:\nE1 was the R1 of E2 from 1952 to 1957.\n\nAnswer.', '
 
 
 @pytest.mark.parametrize('content, message', [
-    ([GOOD, GOOD | {'question_type': 'timelines'}], r'tot.json: \[1\].question_type: expected one of before_after'),
-    ([GOOD | {'label': None}], r'tot.json: \[0\].label'),
-    ([GOOD | {'label': ''}], r'tot.json: \[0\].label: expected some words'),
-    ([GOOD | {'question': ' \n'}], r'tot.json: \[0\].question: expected some words'),
-    ([GOOD | {'prompt': 'H\nE1 was the R1 of E2 from 1957 to \u0661\u0669\u0665\u0662.'}], r'\[0\].prompt: expected a fact'),
-    ([GOOD | {'label': ['E1']}], r'tot.json: \[0\].label: expected a string or a number'),
-    ([GOOD | {'prompt': 'Facts:\n\nAnswer.'}], r'\[0\].prompt: there are no facts'),
-    ([GOOD | {'prompt': 'Facts:\nE1 was the R1 of E2 from 1952 to 1957.\nE3 left.\n\nAnswer.'}], r"\[0\].prompt: .* got 'E3 left.'"),
-    ([GOOD, 7], r'tot.json: \[1\]: expected an object'),
-    ('7', 'expected a list of objects'),
-    ('[1', 'not JSON'),
-    (json.dumps(GOOD) + '\n{"prompt": ', 'tot.json: line 2: not JSON'),
-    (json.dumps(GOOD) + '\n' + json.dumps(GOOD | {'sorting_type': 3}), 'tot.json: line 2.sorting_type: expected a string'),
+    ([GOOD, GOOD | {'question_type': 'timelines'}], r"tot.json\[1\].question_type: Input should be 'before_after'"), ([GOOD | {'label': ''}], r'tot.json\[0\].label: String should have'),
+    ([GOOD | {'label': ['E1']}], r'tot.json\[0\].label: Input should be a valid string'),
+    ([GOOD | {'prompt': 'H\nE1 was the R1 of E2 from 1957 to \u0661\u0669\u0665\u0662.'}], r'\[0\].prompt: expected facts'), ([GOOD | {'prompt': 'Facts:\n\nAnswer.'}], r'\[0\].prompt: expected facts'),
+    ([GOOD | {'prompt': 'Facts:\nE1 was the R1 of E2 from 1952 to 1957.\nE3 left.\n\nAnswer.'}], r"\[0\].prompt: .* one of them is 'E3 left.'"),
+    ('[1', 'not JSON'), (json.dumps(GOOD) + '\n{"prompt": ', 'tot.json: line 2: not JSON'),
 ])
 def test_damage_is_refused_with_its_place(tmp_path, content, message):
     path = tmp_path / 'tot.json'
     path.write_text(content if isinstance(content, str) else json.dumps(content), encoding='utf-8')
     with pytest.raises(DatasetError, match=message):
-        load_tot(path)
+        load_tot_conversations(path)
 
 
 @given(st.lists(names, min_size=1, max_size=4), st.lists(names, min_size=1, max_size=4))
@@ -292,5 +264,5 @@ def test_exact_match_is_equality_of_lists(one, other):
 
 @pytest.mark.skipif(not os.environ.get('MEMNB_TOT'), reason='MEMNB_TOT names no file of Test of Time')
 def test_the_published_file_loads():
-    loaded = load_tot(os.environ['MEMNB_TOT'])
-    assert loaded and all(item.terms and item.label for item in loaded)
+    loaded = load_tot_conversations(os.environ['MEMNB_TOT'])
+    assert loaded and all(one.turns and one.questions[0].answer for one in loaded)
