@@ -346,7 +346,6 @@ def _parser() -> argparse.ArgumentParser:
     add('--judge-model', help="marks; 'rules': a rule (default: as --model)")
     add('--judge-base-url', help='its server (default: as --base-url)')
     add('--budget', type=_positive, help='stop before a call when so many tokens are spent')
-    add('--prices', metavar='IN,OUT', help='dollars for a million tokens of prompt and of reply')
     add('--estimate', action='store_true', help='print calls and tokens to come, and ask nothing')
     add('--json', action='store_true', help='print the figures as one JSON object')
 

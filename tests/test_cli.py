@@ -153,7 +153,7 @@ def test_a_bench_is_one_object_and_goes_on_in_its_folder(capsys, tmp_path):
 
 @pytest.mark.parametrize('words, said', [
     (['--methods', 'guess'], 'expected some of rag'), (['--memories', 'attic'], 'expected some of turns'), (['--dataset', 'novel'], 'novel'),
-    (['--categories', 'gossip'], 'nothing to ask'), (['--executor', 'moon'], 'expected one of threads'), (['--prices', 'cheap'], 'two numbers'),
+    (['--categories', 'gossip'], 'nothing to ask'), (['--executor', 'moon'], 'expected one of threads'),
     (['--judge', 'harsh'], 'lenient'), (['--k', '0'], 'above 0'), (['--methods', 'memr3,memr3'], 'more than once'), (['--repeats', '-1'], 'above 0'),
     (['--model', 'any', '--base-url', CLOSED], '--out')])
 def test_a_bench_with_a_bad_option_is_one_line(words, said, capsys):
@@ -163,9 +163,9 @@ def test_a_bench_with_a_bad_option_is_one_line(words, said, capsys):
 
 
 def test_an_estimate_asks_nothing(capsys):
-    assert cli.main([*SMALL, '--model', 'any', '--base-url', CLOSED, '--estimate', '--prices', '1,2', '--judge', 'strict']) == 0
+    assert cli.main([*SMALL, '--model', 'any', '--base-url', CLOSED, '--estimate', '--judge', 'strict']) == 0
     printed = capsys.readouterr()
-    assert printed.out == '' and 'dollars' in printed.err
+    assert printed.out == '' and 'reply tokens' in printed.err
     assert all(re.search(row, printed.err) for row in (r'ask +memr3 +\d', r'build +gists', r'judge +memr3'))
 
 

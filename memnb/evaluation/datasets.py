@@ -10,15 +10,11 @@ import json
 import math
 import re
 import reprlib
-import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, TimeoutError
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from datetime import datetime
-from importlib.util import find_spec
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Annotated, Any, Literal
 
 from pydantic import (
@@ -140,20 +136,7 @@ def numbered_sessions(
     return sessions
 
 
-_ID = re.compile(
-    r'[Dd]:?0*([0-9]{1,6}):0*([0-9]{1,6})\.?'  # a turn, and where it is a range, the last one
-    r'(?:\s*[-–—]\s*(?:[Dd]:?0*([0-9]{1,6}):)?0*([0-9]{1,6})(?![0-9:]))?'
-)
-
-
-def _covered(found: re.Match, known: Collection[str]) -> list[str]:
-    "Return the known ids of a turn or of a range of turns."
-    first = int(found[1]), int(found[2])
-    last = int(found[3] or found[1]), int(found[4] or found[2])
-    numbers = {name: _ID.fullmatch(name) for name in known}
-    return [
-        name for name, one in numbers.items() if one and first <= (int(one[1]), int(one[2])) <= last
-    ]
+_ID = re.compile(r'[Dd]:?0*([0-9]+):0*([0-9]+)')
 
 
 def repair_evidence(
@@ -165,7 +148,8 @@ def repair_evidence(
         if entry in known:
             named = [entry]
         else:
-            named = [name for found in _ID.finditer(entry) for name in _covered(found, known)]
+            named = [f'D{session}:{turn}' for session, turn in _ID.findall(entry)]
+            named = [name for name in named if name in known]
             notes.append(f'evidence {entry!r} read as {", ".join(named) or "no turn"}')
         ids += named
     return tuple(dict.fromkeys(ids)), tuple(notes)
@@ -392,7 +376,7 @@ class Source:
     licence: str
     licence_url: str
     terms: str  # how the data may be used
-    sha256: str | None  # None: not known, the file cannot be verified
+    sha256: str
 
 
 def _is_here(target: Path, source: Source) -> bool:
@@ -401,56 +385,11 @@ def _is_here(target: Path, source: Source) -> bool:
     if not target.is_file():
         raise DownloadError(f'{target}: is there already, and is no file')
     found = hashlib.sha256(_read_bytes(target)).hexdigest()
-    if source.sha256 not in (None, found):
+    if source.sha256 != found:
         raise DownloadError(
             f'{target}: is there already with another SHA-256 ({found}); move it away, or choose another folder'
         )
     return True
-
-
-class _Meter:
-    "A progress bar for pooch: it ends a download of more bytes than it has left."
-
-    total, left = 0, 4_000_000_000
-
-    def update(self, count: int) -> None:
-        "Count the bytes of a piece."
-        self.left -= count
-        if self.left < 0:
-            raise ValueError('the file is too long')
-
-    def reset(self) -> None:
-        "Begin anew, as pooch does at the end."
-        self.left = _Meter.left
-
-    def close(self) -> None:
-        "Do nothing."
-
-
-def _fetch(url: str, source: Source, target: Path, timeout: float, longest: float) -> None:
-    "Fetch a file into its place. It is fetched by a thread: a server that sends byte after byte keeps no one waiting."
-    import pooch
-
-    pooch.get_logger().setLevel('WARNING')
-    meter, done = _Meter(), Future()
-    headers = {'User-Agent': f'memnb/{memnb.__version__}', 'Accept-Encoding': 'identity'}
-    downloader = pooch.HTTPDownloader(progressbar=meter, timeout=timeout, headers=headers)
-    known = source.sha256 and f'sha256:{source.sha256}'
-
-    def retrieve() -> None:
-        try:
-            done.set_result(pooch.retrieve(url, known, source.file, folder, downloader=downloader))
-        except Exception as error:
-            done.set_exception(error)
-
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with TemporaryDirectory(dir=target.parent, ignore_cleanup_errors=True) as folder:
-        threading.Thread(target=retrieve, daemon=True).start()
-        try:
-            Path(done.result(longest)).replace(target)
-        except TimeoutError:
-            meter.left = 0
-            raise ValueError(f'the server took more than {longest:g} seconds') from None
 
 
 def download(
@@ -458,11 +397,9 @@ def download(
     folder: str | Path = '.',  # made if it is not there
     *,
     url: str | None = None,  # another address of the same file, such as a mirror
-    agreed: bool
-    | Callable[[str], bool] = False,  # the user's yes to the terms, or a function that asks for it
+    agreed: bool = False,  # the user's yes to the terms
     tell: Callable[[str], None] = print,  # is told the terms, and what happens
     timeout: float = 30.0,  # seconds without any byte
-    longest: float = 3600.0,  # seconds in all
 ) -> Path:
     "Fetch a file and return its path. `DownloadError` if it is refused, fails or is another file; then no new file is there."
     url, target = url or source.url, Path(folder) / source.file
@@ -471,17 +408,23 @@ def download(
     if _is_here(target, source):
         tell(f'{target} is there already')
         return target
-    if find_spec('pooch') is None:
-        raise ImportError("a download needs pooch; this installs it: pip install 'memnb[eval]'")
-    known = source.sha256 or 'not known; the file cannot be verified'
+    try:
+        import pooch
+    except ImportError:
+        raise ImportError(
+            "a download needs pooch; this installs it: pip install 'memnb[eval]'"
+        ) from None
     tell(
-        f'{source.title}\nfrom:    {url}\nto:      {target}\nSHA-256: {known}\nlicence: {source.licence}, {source.licence_url}\n{source.terms}'
+        f'{source.title}\nfrom:    {url}\nto:      {target}\nSHA-256: {source.sha256}\nlicence: {source.licence}, {source.licence_url}\n{source.terms}'
     )
-    if not (agreed('Fetch it under these terms?') if callable(agreed) else agreed):
+    if not agreed:
         raise DownloadError(f'{source.title}: not fetched, since nobody agreed to its terms')
     try:
-        _fetch(url, source, target, timeout, longest)
+        pooch.get_logger().setLevel('WARNING')
+        headers = {'User-Agent': f'memnb/{memnb.__version__}', 'Accept-Encoding': 'identity'}
+        downloader = pooch.HTTPDownloader(timeout=timeout, headers=headers)
+        pooch.retrieve(url, f'sha256:{source.sha256}', source.file, folder, downloader=downloader)
     except (OSError, ValueError) as error:  # an error of requests is an OSError
         raise DownloadError(f'{url}: not fetched: {error}') from None
-    tell(f'{target}: fetched' + (', and its SHA-256 is right' if source.sha256 else ''))
+    tell(f'{target}: fetched, and its SHA-256 is right')
     return target

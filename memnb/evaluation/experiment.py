@@ -53,15 +53,14 @@ from memnb.evaluation.metrics import (
     gives_no_answer,
     Interval,
     METRICS,
-    recall_any,
     refusal_scores,
 )
 from .registry import choose_methods, data_hash, load_dataset, Memory, Method
 
 # %% auto #0
 __all__ = ['CATEGORIES', 'CUTS', 'SHOWN', 'ExperimentError', 'RunStopped', 'RowStore', 'row_key', 'write_file', 'UsageCounter',
-           'DryRunLM', 'Prices', 'score', 'interval', 'gain', 'format_interval', 'summarize', 'format_tables',
-           'Results', 'as_frame', 'Experiment', 'main_grid']
+           'DryRunLM', 'score', 'interval', 'gain', 'format_interval', 'summarize', 'format_tables', 'Results',
+           'as_frame', 'Experiment', 'main_grid']
 
 # %% ../../nbs/6_evaluation/07_experiment.ipynb #aa358964
 _KEY = ('dataset', 'conversation', 'method', 'repeat', 'position')
@@ -222,34 +221,6 @@ class DryRunLM(RuleLM):
         usage = Usage.estimate(f'{call.system}{schema}\n\n{call.user}', text)
         return replace(call, reply=model.model_validate_json(text), usage=usage)
 
-
-@dataclass(frozen=True)
-class Prices:
-    "Dollars for a million tokens. There are no defaults, because prices change."
-
-    prompt: float
-    completion: float
-
-    @classmethod
-    def parse(cls, text: str | None) -> Prices | None:
-        "Parse the option `--prices IN,OUT`; None stays None."
-        if text is None:
-            return None
-        try:
-            prompt, completion = map(float, text.split(','))
-            if not (0 <= prompt < math.inf and 0 <= completion < math.inf):
-                raise ValueError
-        except ValueError:
-            raise ValueError(
-                f'--prices: expected two numbers from 0 with a comma, dollars for a million tokens of prompt and of reply, '
-                f'got {text!r}'
-            ) from None
-        return cls(prompt, completion)
-
-    def of(self, usage: Usage) -> float:
-        "Return the cost of a usage in dollars."
-        return (usage.prompt_tokens * self.prompt + usage.completion_tokens * self.completion) / 1e6
-
 # %% ../../nbs/6_evaluation/07_experiment.ipynb #63a3b90f
 CATEGORIES = (
     'multi-hop',
@@ -267,7 +238,6 @@ def score(trace: Trace, question: Question, cuts: Sequence[int] = CUTS) -> dict[
     gold, read, answer = question.evidence, trace.read, trace.answer or ''
     scores: dict[str, float | None] = {
         'evidence_recall': evidence_recall(gold, read),
-        'recall_any': recall_any(gold, read),
         'cited_recall': evidence_recall(gold, trace.evidence),
         **{f'read_recall@{k}': evidence_recall(gold, read[:k]) for k in cuts},
         'refused': float(gives_no_answer(answer)),
@@ -475,7 +445,7 @@ def summarize(
             for name in ('judge', 'date_exact')
             if name in rows and together[name].notna().any()
         ]
-        names = metrics or ['evidence_recall', 'recall_any', 'cited_recall', *METRICS, *optional]
+        names = metrics or ['evidence_recall', 'cited_recall', *METRICS, *optional]
         rival = against if isinstance(against, str) else against.get(method)
         other = together[together.method == rival]
         minus = None
@@ -668,8 +638,8 @@ def _source_hash(package: str) -> str | None:
     return sha256(b''.join(one.read_bytes() for one in files)).hexdigest()[:16]
 
 
-def _spending(records: Sequence[dict], prices: Prices | None) -> list[dict]:
-    "Return calls, tokens, seconds and dollars by phase and by memory or method, as JSON values."
+def _spending(records: Sequence[dict]) -> list[dict]:
+    "Return calls, tokens and seconds by phase and by memory or method, as JSON values."
     lines = []
     for record in records:
         seconds = record['seconds']
@@ -679,19 +649,10 @@ def _spending(records: Sequence[dict], prices: Prices | None) -> list[dict]:
             seconds = 0  # of a question: those of the judge are among them
     frame = _pandas().DataFrame(lines, columns=['phase', 'of', *_COUNTS, 'seconds'])
     frame = frame.groupby(['phase', 'of'], sort=False, as_index=False).sum().round({'seconds': 2})
-    return frame.assign(dollars=_dollars(frame, prices)).to_dict('records')
+    return frame.to_dict('records')
 
 
 _COUNTS = ['calls', 'prompt tokens', 'reply tokens']
-
-
-def _dollars(frame: Any, prices: Prices | None) -> Any:
-    "Return the cost of each line of a DataFrame of tokens; None without prices."
-    if prices is None:
-        return None
-    return (
-        frame['prompt tokens'] * prices.prompt + frame['reply tokens'] * prices.completion
-    ) / 1e6
 
 # %% ../../nbs/6_evaluation/07_experiment.ipynb #5a1e7a45
 def _start_worker() -> None:
@@ -753,8 +714,7 @@ class Experiment:
         self.methods = choose_methods(methods, memories)
         names = {one.name for one in self.methods}
         missing = [one for one in choose_methods(baselines) if one.name not in names]
-        self.methods[:0] = [one for one in missing if one.budgeted]
-        self.methods += [one for one in missing if not one.budgeted]
+        self.methods = sorted([*missing, *self.methods], key=lambda one: not one.budgeted)
         self.lm = RuleLM() if lm is None else as_lm(lm)
         self.build_lm = self.lm if build_lm is None else as_lm(build_lm)
         self.repeats, self.seed, self.judge = repeats, seed, judge
@@ -827,7 +787,6 @@ class Experiment:
         *,
         budget: int | None = None,  # tokens that this run may spend
         progress: bool = False,
-        prices: Prices | None = None,
         about: Mapping[str, Any] | None = None,  # further provenance
     ) -> Results:
         "Ask what has not been asked, and return all rows. `ExperimentError` if a task broke; rows that were written stay."
@@ -842,7 +801,7 @@ class Experiment:
             store.stop(False)
             limit = None if budget is None else store.spent + budget
             broken = self._work(self._tasks(store, limit), store, pool, progress)
-            results = self._results(store, prices, about or {})
+            results = self._results(store, about or {})
             if out is not None:
                 store.put('provenance', results.provenance)
                 results.save(folder)
@@ -906,7 +865,7 @@ class Experiment:
             raise
         return broken
 
-    def _results(self, store: RowStore, prices: Prices | None, about: Mapping[str, Any]) -> Results:
+    def _results(self, store: RowStore, about: Mapping[str, Any]) -> Results:
         records = store.records()
         there = {row_key(row): row for row in records}
         keys = [key for key, *_ in self._grid()]
@@ -938,16 +897,15 @@ class Experiment:
             'not asked': len(keys) - len(rows),
             'not judged': sum(bool(one['judge_error']) for one in rows),
             'prompts': dict(sorted(prompts.items())),
-            'spent': _spending(records, prices),
+            'spent': _spending(records),
         }
         return Results(as_frame(rows), provenance)
 
     def estimate(
         self,
         sample: int = 10,  # questions of the first conversation
-        prices: Prices | None = None,
     ) -> Any:
-        "Return a DataFrame of calls, tokens and dollars to come, by phase and method, from a dry run on a sample of the questions."
+        "Return a DataFrame of calls and tokens to come, by phase and method, from a dry run on a sample of the questions."
         check_count('sample', sample, 1)
         talks = [one for part in self.datasets.values() for one in part if self.asked(one)]
         questions = _spread(self.asked(talks[0]), sample)
@@ -966,8 +924,7 @@ class Experiment:
         frame = frame[frame.phase.isin(paid) & (frame.calls > 0)]
         frame = frame.set_index(['phase', 'of'])[_COUNTS]
         frame.loc[('all', ''), :] = frame.sum()
-        frame = frame.astype(int)
-        return frame.assign(dollars=_dollars(frame, prices).round(2)) if prices else frame
+        return frame.astype(int)
 
 
 def _spread(items: Sequence[Any], count: int) -> tuple:
@@ -1022,10 +979,9 @@ def _report(text: object) -> None:
 def main_grid(options: Any) -> int:
     "Run `memnb bench`: 0 if every question has its row, 3 if some failed or were not asked."
     experiment = _experiment_of(options, load_dataset(options.data, options.dataset))
-    prices = Prices.parse(options.prices)
     paid = not all(isinstance(lm, RuleLM) for lm in experiment._lms().values())
     if paid or options.estimate:
-        _report(experiment.estimate(prices=prices).to_string())
+        _report(experiment.estimate().to_string())
     if options.estimate:
         return 0
     if paid and not options.out:
@@ -1040,7 +996,6 @@ def main_grid(options: Any) -> int:
         options.executor,
         budget=options.budget,
         progress=sys.stderr.isatty(),
-        prices=prices,
         about=about,
     )
     print(json.dumps(results.to_json(), indent=1) if options.json else results)

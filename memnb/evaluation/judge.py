@@ -203,7 +203,6 @@ def strict_rule(
     question: str,
     gold: Sequence[str],  # all right wordings
     answer: str,
-    category: str | None = None,  # not used; a judge's role passes it
     *,
     others: bool = False,  # a time or number beside the right one is no fault
 ) -> dict[str, Any]:
@@ -211,16 +210,12 @@ def strict_rule(
     return _verdict([_strict(question, one, answer, others) for one in gold])
 
 
-def lenient_rule(
-    question: str, gold: Sequence[str], answer: str, category: str | None = None
-) -> dict[str, Any]:
+def lenient_rule(question: str, gold: Sequence[str], answer: str) -> dict[str, Any]:
     "Return `reason` and `correct`: the answer names a time that may be the same, or shares a word with a gold answer."
     return _verdict([_lenient(question, one, answer) for one in gold])
 
 
-def refusal_rule(
-    question: str, gold: Sequence[str], answer: str, category: str | None = None
-) -> dict[str, Any]:
+def refusal_rule(question: str, gold: Sequence[str], answer: str) -> dict[str, Any]:
     "Return `reason` and `correct`: the answer says that the question cannot be answered."
     declined = _declines(answer)
     reason = 'it says that there is no answer' if declined else 'it answers'
@@ -252,9 +247,7 @@ def _template(text: str) -> str:
     return ''.join(parts)
 
 
-def _prompt_fields(
-    question: str, gold: Sequence[str], answer: str, category: str | None = None
-) -> dict[str, str]:
+def _prompt_fields(question: str, gold: Sequence[str], answer: str) -> dict[str, str]:
     golds = gold[0] if len(gold) == 1 else 'any one of these\n' + as_text(list(gold))
     return {'question': question, 'gold': golds, 'answer': answer.replace('\n', '\n  ')}
 
@@ -284,7 +277,7 @@ def prompt_id(role: Role) -> str:
     return f'{role.name}-{prompt_hash(role)[:8]}'
 
 # %% ../../nbs/6_evaluation/05_judge.ipynb #51f479b3
-def _no_rule(question: str, gold: Sequence[str], answer: str, category: str | None = None) -> None:
+def _no_rule(**inputs: Any) -> None:
     raise LMError('a rubric is not judged by a rule: give the judge a model')
 
 
@@ -407,9 +400,7 @@ class Judge:
         if not answer.strip():
             return Judged(False, 'nothing was answered', prompt_id(role))
         try:
-            call = self.lm.call(
-                role, question=question.text, gold=golds, answer=answer, category=question.category
-            )
+            call = self.lm.call(role, question=question.text, gold=golds, answer=answer)
         except LMError as error:
             return Judged(
                 None, '', prompt_id(role), error.usage, f'{type(error).__name__}: {error}'
@@ -515,30 +506,27 @@ class Calibration:
     judge: str  # its id
     judged: tuple[tuple[_Trial, Judged], ...]
 
-    def verdicts(self, kind: str | None = None, sort: str | None = None) -> list[bool | None]:
-        "Return the verdicts on trials of a kind and sort; None: on all."
-        return [
+    @property
+    def failed(self) -> int:
+        "The number of trials for which there is no verdict."
+        return sum(judged.correct is None for _, judged in self.judged)
+
+    def share(self, kind: str | None = None, sort: str | None = None) -> Interval:
+        "Return the accepted part of the trials of a kind and sort (None: of all) with its Wilson interval; failures are left out."
+        verdicts = [
             judged.correct
             for trial, judged in self.judged
             if kind in (None, trial.kind) and sort in (None, trial.sort)
         ]
-
-    def share(self, kind: str | None = None, sort: str | None = None) -> Interval:
-        "Return the accepted part of what was judged, with its Wilson interval; failures are left out."
-        verdicts = self.verdicts(kind, sort)
         return wilson(verdicts.count(True), len(verdicts) - verdicts.count(None))
 
     def to_dict(self) -> dict[str, Any]:
         "Return the judge and the accepted share of each kind, as JSON values."
-        return {
-            'judge': self.judge,
-            'failed': self.verdicts().count(None),
-            'accepted': {kind: asdict(self.share(kind)) for kind in TRIAL_KINDS},
-        }
+        accepted = {kind: asdict(self.share(kind)) for kind in TRIAL_KINDS}
+        return {'judge': self.judge, 'failed': self.failed, 'accepted': accepted}
 
     def __repr__(self) -> str:
-        failed = self.verdicts().count(None)
-        lines = [f'{self.judge}, failed: {failed}']
+        lines = [f'{self.judge}, failed: {self.failed}']
         sorts = {(trial.kind, trial.sort) for trial, _ in self.judged}
         for kind in TRIAL_KINDS:
             for sort in (*sorted(one for of, one in sorts if of == kind), None):

@@ -23,8 +23,8 @@ from ..core.time import find_times, parse_date, TimeSpan
 
 # %% auto #0
 __all__ = ['METRICS', 'token_f1', 'is_refusal', 'gives_no_answer', 'f1_locomo', 'f1_set', 'f1_squad', 'exact_match_squad',
-           'f1_remem', 'bleu1_nltk', 'bleu1_hf', 'best_over', 'evidence_recall', 'recall_any', 'periods', 'gold_date',
-           'exact_date', 'Interval', 'bootstrap', 'paired', 'wilson', 'refusal_scores']
+           'f1_remem', 'bleu1_nltk', 'bleu1_hf', 'best_over', 'evidence_recall', 'periods', 'gold_date', 'exact_date',
+           'Interval', 'bootstrap', 'paired', 'wilson', 'refusal_scores']
 
 # %% ../../nbs/6_evaluation/04_metrics.ipynb #9eb59722
 _NO_PUNCTUATION = str.maketrans('', '', string.punctuation)
@@ -169,11 +169,6 @@ def evidence_recall(gold: Collection[str], found: Collection[str]) -> float | No
     distinct = set(gold)
     return len(distinct & set(found)) / len(distinct) if distinct else None
 
-
-def recall_any(gold: Collection[str], found: Collection[str]) -> float | None:
-    "Return 1.0 if at least one gold turn was found, else 0.0; None where there is no gold."
-    return float(not set(gold).isdisjoint(found)) if gold else None
-
 # %% ../../nbs/6_evaluation/04_metrics.ipynb #324ed7e8
 _FAR_APART = (date(1950, 1, 4), date(2090, 8, 20))
 
@@ -215,35 +210,33 @@ class Interval:
 
 
 @lru_cache(maxsize=16)
-def _counts(size: int, resamples: int, seed: int) -> np.ndarray:
+def _counts(size: int, resamples: int) -> np.ndarray:
     "Return (resamples, size): how often each unit is drawn; every way once if there are no more ways than resamples."
     if size**size <= resamples:
         return np.array(
             [np.bincount(ways, minlength=size) for ways in product(range(size), repeat=size)], float
         )
-    half = np.random.default_rng(seed).multinomial(
-        size, np.full(size, 1 / size), size=(resamples + 1) // 2
-    )
+    rng = np.random.default_rng(0)
+    half = rng.multinomial(size, np.full(size, 1 / size), size=(resamples + 1) // 2)
     return np.concatenate([half, half[:, ::-1]])[:resamples].astype(float)
 
 
 @lru_cache(maxsize=1024)
-def _stretch(units: float, confidence: float) -> float:
+def _stretch(units: float) -> float:
     "Return the factor that makes up for few units; 1 in the limit of many."
     from scipy.special import ndtri, stdtrit
 
-    upper = (1 + confidence) / 2
-    return float(math.sqrt(units / (units - 1)) * stdtrit(units - 1, upper) / ndtri(upper))
+    return float(math.sqrt(units / (units - 1)) * stdtrit(units - 1, 0.975) / ndtri(0.975))
 
 
-def _reach(sums: np.ndarray, confidence: float, resamples: int, seed: int) -> np.ndarray:
+def _reach(sums: np.ndarray, resamples: int) -> np.ndarray:
     "Return how far an interval reaches below and above the mean; `sums` is (units, 2): total and number of each."
-    total, number = (_counts(len(sums), resamples, seed) @ sums).T
-    ends = np.quantile(total / number, [(1 - confidence) / 2, (1 + confidence) / 2])
+    total, number = (_counts(len(sums), resamples) @ sums).T
+    ends = np.quantile(total / number, [0.025, 0.975])
     low, high = ends - sums[:, 0].sum() / sums[:, 1].sum()
     sizes = sums[:, 1]
     effective = max(2.0, float(sizes.sum() ** 2 / (sizes**2).sum()))
-    return _stretch(effective, confidence) * np.array([min(low, 0), max(high, 0)])
+    return _stretch(effective) * np.array([min(low, 0), max(high, 0)])
 
 
 def bootstrap(
@@ -251,15 +244,9 @@ def bootstrap(
     clusters: Sequence[Hashable]
     | None = None,  # the conversation of each value; None: the values are independent
     *,
-    confidence: float = 0.95,
     resamples: int = 2000,
-    seed: int = 0,
 ) -> Interval:
-    "Return the mean of the values and its interval, by a bootstrap over conversations that is stretched for their number."
-    if not 0 < confidence < 1 or resamples < 1:
-        raise ValueError(
-            f'expected a confidence between 0 and 1 and at least 1 resample, got {confidence!r} and {resamples!r}'
-        )
+    "Return the mean of the values and its 95% interval, by a bootstrap over conversations that is stretched for their number."
     names = [None] * len(values) if clusters is None else clusters
     if len(names) != len(values):
         raise ValueError(
@@ -279,7 +266,7 @@ def bootstrap(
     units, over = [[(value, 1) for value in found]], 'questions'
     if len(sums) > 1:
         units, over = [*units, sorted(sums.values())], 'conversations'
-    reach = [_reach(np.array(one, float), confidence, resamples, seed) for one in units]
+    reach = [_reach(np.array(one, float), resamples) for one in units]
     mean = np.clip(found.mean(), found[0], found[-1])
     low, high = mean + np.min(reach, axis=0)[0], mean + np.max(reach, axis=0)[1]
     ends = np.clip([mean, low, high], found[0], found[-1])
@@ -298,15 +285,15 @@ def paired(
     return bootstrap(gains, clusters, **options)
 
 # %% ../../nbs/6_evaluation/04_metrics.ipynb #73069494
-def wilson(count: int, total: int, *, confidence: float = 0.95) -> Interval:
-    "Return a share and its score interval. `ValueError` for a count that is not a whole number from 0 to the total."
+def wilson(count: int, total: int) -> Interval:
+    "Return a share and its 95% score interval. `ValueError` for a count that is not a whole number from 0 to the total."
     if not 0 <= count <= total:
         raise ValueError(f'count: expected a whole number from 0 to {total}, got {count}')
     if total == 0:
         return Interval(None, None, None, 0)
     from scipy.stats import binomtest
 
-    ends = binomtest(count, total).proportion_ci(confidence, method='wilson')
+    ends = binomtest(count, total).proportion_ci(0.95, method='wilson')
     return Interval(count / total, float(ends.low), float(ends.high), total)
 
 

@@ -19,7 +19,6 @@ from ..core.loop import Loop
 from ..core.retriever import Hit
 from ..core.roles import LM
 from ..core.text import requirements
-from .datasets import load_locomo
 from memnb.evaluation.experiment import (
     CATEGORIES,
     Experiment,
@@ -29,10 +28,18 @@ from memnb.evaluation.experiment import (
 )
 from .judge import Judge
 from .metrics import evidence_recall, wilson
-from .registry import data_hash, MEMORIES, Memory, Method, METHODS
-from .test_of_time import KINDS, load_tot_conversations, make_tot, tot_conversation
+from memnb.evaluation.registry import (
+    _in_order,
+    data_hash,
+    load_dataset,
+    MEMORIES,
+    Memory,
+    Method,
+    METHODS,
+)
+from .test_of_time import KINDS, make_tot, tot_conversation
 from ..memma.bank import IndexStore, MemoryBank, store_over
-from ..memma.loop import MemMA, VARIANTS
+from ..memma.loop import VARIANTS
 from ..memma.probe_repair import FAULTS, trial
 from ..memr3.router import RouterLimits
 from ..mragent.loop import noisy_labels
@@ -45,19 +52,11 @@ __all__ = ['MEMR3', 'REMEM', 'TOT', 'MRAGENT', 'MEMMA', 'LOOPS', 'PAPERS', 'memo
            'Paper', 'cut_reading', 'run_paper', 'paper_tables', 'fault_counts', 'main_paper']
 
 # %% ../../nbs/6_evaluation/08_papers.ipynb #d810778f
-def _build(kind: str, conversation: Conversation, lm: LM, **options: Any) -> Any:
-    if kind == 'turns':
-        return HybridIndex.of(conversation, **options)
-    if kind == 'bank':
-        return MemMA.of(conversation, lm, **options).bank
-    return (GistGraph if kind == 'gists' else CueTagGraph).of(conversation, lm, **options)
-
-
 def _build_stored(conversation: Conversation, lm: LM, storage: str) -> MemoryBank:
     "Build a bank over another index."
     graphs = {'gists': GistGraph, 'cues': CueTagGraph}
     backend = store_over(graphs[storage]) if storage in graphs else IndexStore
-    return MemMA.of(conversation, lm, bank=MemoryBank(backend=backend)).bank
+    return MEMORIES['bank'].build(conversation, lm, bank=MemoryBank(backend=backend))
 
 
 def _build_chunks(conversation: Conversation, lm: LM, words: int) -> HybridIndex:
@@ -77,14 +76,14 @@ def _build_noisy(conversation: Conversation, lm: LM, **rates: float) -> CueTagGr
 
 
 def _build_faulty(conversation: Conversation, lm: LM, kind: str | None, probes: int) -> MemoryBank:
-    return trial(conversation, kind, probes=probes)[0]
+    return trial(_in_order(conversation), kind, probes=probes)[0]
 
 
 def memory(kind: str, build: Any = None, /, **options: Any) -> Memory:
     "Return a memory of the registry, built in another way or with options, and named after them."
     title = build.__name__.removeprefix('_build_') if build else kind
     named = ', '.join(f'{name}={value}' for name, value in options.items())
-    build = partial(build or partial(_build, kind), **options)
+    build = partial(build or MEMORIES[kind].build, **options)
     return replace(MEMORIES[kind], name=f'{title} ({named})' if named else title, build=build)
 
 
@@ -96,22 +95,21 @@ def variant(name: str, method: str, over: Memory | None = None, **switches: Any)
     )
 
 # %% ../../nbs/6_evaluation/08_papers.ipynb #19494a00
-class SpeakerQuery(HybridIndex):
-    "Turns whose queries get the name of the person asked about as a prefix, as in `Ana: where does Ana live?`."
+class SpeakerQuery:
+    "A memory whose queries get the name of the person asked about as a prefix, as in `Ana: where does Ana live?`."
 
-    def __init__(self, names: Collection[str], **options: Any):
-        super().__init__(names=names, **options)
-        self.speakers = tuple(names)
+    def __init__(self, memory: Any, speakers: Collection[str]):
+        self.memory, self.speakers = memory, speakers
 
     def search(self, query: str, k: int = 10, **options: Any) -> list[Hit]:
         "Return the hits for the prefixed query; a query about nobody, or about two people, stays as it is."
         people = {need.person for need in requirements(query, self.speakers)} - {None}
         query = f'{people.pop()}: {query}' if len(people) == 1 else query
-        return super().search(query, k, **options)
+        return self.memory.search(query, k, **options)
 
 
 def _build_speaker_query(conversation: Conversation, lm: LM) -> SpeakerQuery:
-    return SpeakerQuery.of(conversation)
+    return SpeakerQuery(HybridIndex.of(conversation), conversation.speakers)
 
 
 def _feedback(store: Any, conversation: Conversation, lm: LM, hits: int | None, stop: bool) -> Loop:
@@ -432,10 +430,12 @@ _DEPTHS = [
 ]
 
 
-def _walks(**rows: Memory) -> list[Method]:
+def _over(build: Any, rows: Mapping[str, Mapping[str, Any]]) -> list[Method]:
+    "Return MRAgent over its graph, and over one for each row that is built with options."
+    graphs = {name: memory('cues', build, **options) for name, options in rows.items()}
     return [
         variant('MRAgent', 'mragent'),
-        *(variant(name, 'mragent', over) for name, over in rows.items()),
+        *(variant(name, 'mragent', over) for name, over in graphs.items()),
     ]
 
 
@@ -481,19 +481,12 @@ MRAGENT = Paper(
         ),
         PaperTable(
             'Merged tags',
-            _walks(
-                **{
-                    f'merged at {rate}': memory('cues', merge=rate)
-                    for rate in (None, 0.8, 0.7, 0.6)
-                }
-            ),
+            _over(None, {f'merged at {rate}': {'merge': rate} for rate in (None, 0.8, 0.7, 0.6)}),
             against='MRAgent',
         ),
         PaperTable(
             'Noise in tags and cues',
-            _walks(
-                **{name: memory('cues', _build_noisy, **rates) for name, rates in _NOISE.items()}
-            ),
+            _over(_build_noisy, _NOISE),
             against='MRAgent',
         ),
         PaperTable(
@@ -537,7 +530,9 @@ def fault_counts(conversations: Sequence[Conversation], probes: int = 5) -> dict
     wholes = {'detected': 'damaged', 'repaired': 'damaged', 'falsely written': 'probes'}
     lines = []
     for kind in (None, *FAULTS):
-        counts = sum((trial(one, kind, probes=probes)[1] for one in conversations), Counter())
+        counts = sum(
+            (trial(_in_order(one), kind, probes=probes)[1] for one in conversations), Counter()
+        )
         line = {'fault': kind or 'none', 'damaged': counts['damaged']}
         line['repairs written'] = counts['written']
         for name, whole in wholes.items():
@@ -680,22 +675,16 @@ PAPERS = {
 }
 
 # %% ../../nbs/6_evaluation/08_papers.ipynb #091af3dd
-def main_paper(options: Any) -> int:
+def main_paper(options: Any, executor: Any = 'processes') -> int:
     "Run `memnb paper NAME`: print the tables of a paper over a file, or the report as JSON."
+    files = {}
     if options.data:
-        load = load_tot_conversations if options.paper == 'tot' else load_locomo
-        conversations, files = (
-            load(options.data),
-            {Path(options.data).name: data_hash(options.data)},
-        )
+        kind = 'tot' if options.paper == 'tot' else 'locomo'
+        conversations = load_dataset(options.data, kind)
+        files[Path(options.data).name] = data_hash(options.data, kind)
     else:
-        conversations, files = (
-            [tot_conversation(item) for item in make_tot(options.questions or 800)],
-            {},
-        )
-    report = run_paper(
-        PAPERS[options.paper], conversations, getattr(options, 'executor', 'processes')
-    )
+        conversations = list(map(tot_conversation, make_tot(options.questions or 800)))
+    report = run_paper(PAPERS[options.paper], conversations, executor)
     report['provenance']['files'] = files
     shown = json.dumps(report, ensure_ascii=False, indent=1)
     print(shown if options.json else format_tables(paper_tables(report)))

@@ -192,24 +192,24 @@ class Memory:
     tools: str = ''  # whose tools it offers; '': it can only be searched
 
 
-def _turns(conversation: Conversation, lm: LM) -> Any:
-    return resolve_name('memnb.retrieval.vectors.HybridIndex').of(conversation)
+def _turns(conversation: Conversation, lm: LM, **options: Any) -> Any:
+    return resolve_name('memnb.retrieval.vectors.HybridIndex').of(conversation, **options)
 
 
-def _gists(conversation: Conversation, lm: LM) -> Any:
-    return resolve_name('memnb.remem.graph.GistGraph').of(conversation, lm)
+def _graph(graph: str, conversation: Conversation, lm: LM, **options: Any) -> Any:
+    return resolve_name(f'memnb.{graph}').of(conversation, lm, **options)
 
 
-def _cues(conversation: Conversation, lm: LM) -> Any:
-    return resolve_name('memnb.mragent.tools.CueTagGraph').of(conversation, lm)
-
-
-def _bank(conversation: Conversation, lm: LM) -> Any:
+def _in_order(conversation: Conversation) -> Conversation:
+    "Return a conversation with its sessions in the order of time, if all have one: a bank takes no others."
     sessions = conversation.sessions
-    if all(one.time for one in sessions):  # a bank takes them in the order of time only
+    if all(one.time for one in sessions):
         sessions = sorted(sessions, key=lambda one: one.time)
-    ordered = replace(conversation, sessions=sessions)
-    return resolve_name('memnb.memma.loop.MemMA').of(ordered, lm).bank
+    return replace(conversation, sessions=sessions)
+
+
+def _bank(conversation: Conversation, lm: LM, **options: Any) -> Any:
+    return _graph('memma.loop.MemMA', _in_order(conversation), lm, **options).bank
 
 
 def _everything(conversation: Conversation, lm: LM) -> Any:
@@ -220,9 +220,19 @@ MEMORIES = {
     memory.name: memory
     for memory in (
         Memory('turns', _turns, 'the messages, by words and vectors'),
-        Memory('gists', _gists, "REMem's graph of gists and facts", hits=2, tools='REMem'),
         Memory(
-            'cues', _cues, "MRAgent's graph of cues, tags and contents", hits=2, tools='MRAgent'
+            'gists',
+            partial(_graph, 'remem.graph.GistGraph'),
+            "REMem's graph of gists and facts",
+            hits=2,
+            tools='REMem',
+        ),
+        Memory(
+            'cues',
+            partial(_graph, 'mragent.tools.CueTagGraph'),
+            "MRAgent's graph of cues, tags and contents",
+            hits=2,
+            tools='MRAgent',
         ),
         Memory('bank', _bank, "MemMA's bank, guided, probed and repaired", hits=2),
     )

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from string import Formatter
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
 import networkx
 from pydantic import AfterValidator, BaseModel
@@ -402,11 +402,9 @@ def load_tot_conversations(path: str | Path) -> list[Conversation]:
     return [tot_conversation(item, Path(path).stem) for item in items]
 
 
-def _parts(answer: Any) -> list[str]:
-    listed = answer if isinstance(answer, (list, tuple)) else str(answer).split(',')
-    return [' '.join(str(one).split()).casefold() for one in listed]
-
-
-def exact_match(answer: str | int | Sequence[str], label: str | int | Sequence[str]) -> bool:
-    "Whether an answer is the label, without regard to case and white space; lists, also joined by commas, item by item."
-    return _parts(answer) == _parts(label)
+def exact_match(answer: str, label: str) -> bool:
+    "Whether an answer is the label, without regard to case and white space; lists with commas are compared item by item."
+    first, second = (
+        [' '.join(part.split()) for part in text.casefold().split(',')] for text in (answer, label)
+    )
+    return first == second

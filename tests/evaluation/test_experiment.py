@@ -306,7 +306,7 @@ def test_workers_that_do_not_see_the_rows_are_refused(tmp_path):
         def submit(self, run):
             return super().submit(replace(run.__self__, path=Path('/elsewhere/rows.sqlite')).run)
 
-    with Elsewhere(1) as pool, pytest.raises(ExperimentError, match='/elsewhere/rows.sqlite: unable to open'):
+    with Elsewhere(1) as pool, pytest.raises(ExperimentError, match='/elsewhere/rows.sqlite: there is no such file'):
         grid().run(tmp_path, pool)
 
 

@@ -243,19 +243,18 @@ def test_a_calibration_is_what_counting_by_hand_gives(sample):
     for trial in trials([one for one in sample if one.answer]):
         accepted, total = expected.get((trial.kind, trial.sort), (0, 0))
         expected[trial.kind, trial.sort] = accepted + ('8' in trial.answer), total + 1
-    found = {(kind, sort): made.verdicts(kind, sort) for kind, sort in expected}
-    assert {key: (one.count(True), len(one)) for key, one in found.items()} == expected
+    found = {(kind, sort): made.share(kind, sort) for kind, sort in expected}
+    assert {key: (round(one.mean * one.n), one.n) for key, one in found.items()} == expected
     for kind in TRIAL_KINDS:
-        parts = [value for (of, _), value in expected.items() if of == kind]
-        assert (made.verdicts(kind).count(True), made.share(kind).n) == tuple(map(sum, zip(*parts)))
+        parts, whole = [value for (of, _), value in expected.items() if of == kind], made.share(kind)
+        assert (round(whole.mean * whole.n), whole.n) == tuple(map(sum, zip(*parts)))
 
 
 def test_failures_are_counted_apart():
     lm = ScriptedLM([{'correct': True}, ServerError('busy'), {'correct': False}] * 4)
     made = calibrate_judge(Judge(lm, 'strict'), [lesson, Question('Why?')])
-    assert made.verdicts().count(None) == (len(made.judged) + 1) // 3
-    assert made.share().n + made.verdicts().count(None) == len(made.judged)
-    assert made.to_dict()['failed'] == made.verdicts().count(None)
+    assert made.to_dict()['failed'] == made.failed == (len(made.judged) + 1) // 3
+    assert made.share().n + made.failed == len(made.judged)
     assert 'busy' not in str(made) and json.loads(json.dumps(made.to_dict()))['judge'].endswith('by scripted')
     with pytest.raises(ValueError, match='expected some with a gold answer, got none'):
         calibrate_judge(Judge(), [Question('Why?')])

@@ -103,11 +103,18 @@ def test_what_a_loop_takes_at_a_time_comes_to_what_it_may_read(turns, built):
     def option(name, attribute):
         return getattr(METHODS[name].loop(built['turns'], SMALL, turns=turns), attribute)
     assert option('rag', 'k') == turns and option('memma', 'k') == -(-3 * 2 * turns // 5)
-    assert option('rag-cot-rag', 'k') * 2 - turns in (0, 1)
+    assert option('rag-cot-rag', 'chunks_per_iteration') * 2 - turns in (0, 1)
     for name in ('memr3', 'self-rag'):
         assert 0 <= option(name, 'chunks_per_iteration') * 5 - turns < 5
     over = METHODS['rag'].over(MEMORIES['gists']).loop(built['gists'], SMALL, turns=turns)
     assert over.k == 2 * turns
+
+
+@pytest.mark.parametrize('name', list(LOOPS))
+def test_a_loop_that_may_read_25_turns_reads_no_more_and_a_searching_one_all_of_them(name):
+    method = METHODS[name]
+    trace = method.loop(method.memory.build(SAMPLE, RuleLM()), SAMPLE, turns=25, stop=False).ask(SAMPLE.questions[0].text, budget=25)
+    assert len(trace.read) == 25 if name in ('rag', 'memr3', 'self-rag', 'rag-cot-rag') else 0 < len(trace.read) <= 25
 
 
 @pytest.mark.parametrize('name', ['memr3', 'self-rag', 'mragent'])
@@ -192,7 +199,6 @@ def test_a_fifth_method_is_a_folder_and_a_line(tmp_path, monkeypatch):
 
 
 def test_methods_travel_to_other_processes():
-    assert pickle.loads(pickle.dumps(MEMORIES)) == MEMORIES
     for method in METHODS.values():
         copy = pickle.loads(pickle.dumps(method))
         assert isinstance(copy, Method) and copy.settings() == method.settings()

@@ -15,7 +15,7 @@ from memnb.evaluation.datasets import data_path, load_sample
 from memnb.evaluation.experiment import Experiment
 from memnb.evaluation.papers import (
     cut_reading, fault_counts, Paper, PAPERS, paper_tables, PaperTable, run_paper, SpeakerQuery, variant)
-from memnb.evaluation.registry import METHODS
+from memnb.evaluation.registry import MEMORIES, METHODS
 from memnb.evaluation.test_of_time import make_tot
 from memnb.evaluation.test_of_time import tot_conversation
 from memnb.retrieval.vectors import HybridIndex
@@ -89,7 +89,7 @@ def test_cutting_is_reading_fewer(first, second):
 @settings(max_examples=8, deadline=None)
 def test_a_speaker_query_is_a_query_with_the_name_before_it(question, k):
     index = HybridIndex.of(SHORT)
-    found = SpeakerQuery.of(SHORT).search(question.text, k)
+    found = SpeakerQuery(index, SHORT.speakers).search(question.text, k)
     assert found in [index.search(f'{prefix}{question.text}', k) for prefix in ('', *(f'{name}: ' for name in SAMPLE.speakers))]
 
 
@@ -107,13 +107,25 @@ def test_test_of_time_is_a_dataset_like_any_other():
     assert row['exact_match']['mean'] >= .99
 
 
-def test_the_command_prints_tables_or_json(monkeypatch, capsys):
+def test_the_command_prints_tables_or_json(monkeypatch, capsys, tmp_path):
     small = Paper('small', [PaperTable('T', [METHODS['rag']], turns=5, categories=['open-domain'])])
     monkeypatch.setitem(papers.PAPERS, 'memr3', small)
-    options = SimpleNamespace(paper='memr3', data=str(data_path('sample.json')), executor='threads:1', json=False)
-    assert papers.main_paper(options) == 0 and 'evidence_recall, %' in capsys.readouterr().out
+    options = SimpleNamespace(paper='memr3', data=str(data_path('sample.json')), json=False)
+    assert papers.main_paper(options, 'threads:1') == 0 and 'evidence_recall, %' in capsys.readouterr().out
     options.json = True
-    assert papers.main_paper(options) == 0
+    assert papers.main_paper(options, 'threads:1') == 0
     found = json.loads(capsys.readouterr().out)
     assert found['provenance']['files'] and found['tables']['T']['rows'][0]['questions'] == 6
     assert cli.main(['paper', 'memr3', '--data', 'missing.json']) == 2
+    twice = tmp_path / 'twice.json'
+    twice.write_text(json.dumps(json.loads(data_path('sample.json').read_text()) * 2))
+    assert cli.main(['paper', 'memr3', '--data', str(twice)]) == 2
+    assert "two conversations are called 'sample'" in capsys.readouterr().err
+
+
+def test_every_bank_is_built_in_the_order_of_time():
+    turned = replace(SHORT, sessions=SHORT.sessions[::-1])
+    banks = {repr(one.memory): one.memory for _, table in TABLES for one in table.methods if one.memory.about == MEMORIES['bank'].about}
+    for bank in banks.values():
+        assert [one.text for one in bank.build(turned, RuleLM())] == [one.text for one in bank.build(SHORT, RuleLM())]
+    assert fault_counts([turned], 2) == fault_counts([SHORT], 2)

@@ -110,7 +110,7 @@ def test_no_message_is_lost_and_every_id_has_one_owner(load, given_ids):
 
 
 def test_evidence_is_repaired_as_in_locomo_and_may_be_a_text(load):
-    asked = load(chat(question(evidence=['D1:2-D1:4', 'D1:01.']), question(evidence='D2:1'))).questions
+    asked = load(chat(question(evidence=['D1:2, D1:4', 'D1:01.']), question(evidence='D2:1'))).questions
     assert [one.evidence for one in asked] == [('D1:2', 'D1:4', 'D1:1'), ('D2:1',)] and len(asked[0].notes) == 2 and not asked[1].notes
 
 

@@ -258,8 +258,8 @@ def test_damage_is_refused_with_its_place(tmp_path, content, message):
 
 @given(st.lists(names, min_size=1, max_size=4), st.lists(names, min_size=1, max_size=4))
 def test_exact_match_is_equality_of_lists(one, other):
-    assert exact_match(one, ','.join(one)) and exact_match(f' {", ".join(one).lower()} ', ','.join(one))
-    assert exact_match(one, other) == ([x.casefold() for x in one] == [x.casefold() for x in other])
+    assert exact_match(f' {", ".join(one).lower()} ', ','.join(one))
+    assert exact_match(','.join(one), ','.join(other)) == ([x.casefold() for x in one] == [x.casefold() for x in other])
 
 
 @pytest.mark.skipif(not os.environ.get('MEMNB_TOT'), reason='MEMNB_TOT names no file of Test of Time')

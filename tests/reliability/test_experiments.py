@@ -16,7 +16,7 @@ from memnb.core.storage import MemoryFileError
 from memnb.evaluation import experiment as module
 from memnb.evaluation.datasets import load_sample
 from memnb.evaluation.experiment import ExperimentError, format_tables, RowStore
-from memnb.evaluation.judge import Judge, VARIANTS
+from memnb.evaluation.judge import Judge
 from memnb.evaluation.registry import MEMORIES
 from memnb.evaluation.report import main_report, RunFolder
 from servers import chat, Server
@@ -41,7 +41,9 @@ def test_impossible_token_counts_neither_stop_a_run_nor_its_resume(tmp_path):
 
 
 def test_a_bug_in_scoring_or_judging_is_the_failure_of_one_question(tmp_path, monkeypatch):
-    experiment, score = grid(talks=1, judge=Judge(RuleLM(), {'single-hop': VARIANTS['strict']['']})), module.score
+    judge = Judge(variant='strict')
+    judge.roles = {'single-hop': judge.roles['']}
+    experiment, score = grid(talks=1, judge=judge), module.score
 
     def broken(trace, question, cuts):
         return score(trace, question, cuts) if question.position != 1 else [][0]
