@@ -1,5 +1,4 @@
-"""BLEU-1: scores worked by hand, a plainer second writing, and the two libraries."""
-import math
+"""BLEU-1: properties, and what the two libraries compute."""
 import random
 import sys
 
@@ -13,25 +12,6 @@ vocabulary = ['the', 'Cat', 'cat', "Ana's", "didn't", 'cannot', '7', 'May', '202
 texts = st.lists(st.sampled_from(vocabulary), max_size=9).map(' '.join) | st.text(max_size=20)
 tokens = st.lists(st.sampled_from('abcde'), max_size=8)
 often = settings(max_examples=60, deadline=None)
-
-
-def plain_bleu(prediction, gold):
-    """Tokens taken out of the gold one by one, then the penalty as Papineni writes it."""
-    left, shared = list(gold), 0
-    for token in prediction:
-        if token in left:
-            left.remove(token)
-            shared += 1
-    if not shared:
-        return 0.0
-    short = len(prediction) <= len(gold)
-    return shared / len(prediction) * (math.exp(1 - len(gold) / len(prediction)) if short else 1)
-
-
-@given(tokens, tokens)
-@often
-def test_the_formula_agrees_with_a_plain_reading(prediction, gold):
-    assert _bleu1(prediction, gold) == pytest.approx(plain_bleu(prediction, gold))
 
 
 @given(texts)

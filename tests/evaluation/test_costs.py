@@ -3,6 +3,7 @@ import subprocess
 import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, ExitStack
 from dataclasses import replace
 from pathlib import Path
 
@@ -28,28 +29,27 @@ usages = st.builds(Usage, st.integers(0, 9), st.integers(0, 10 ** 6), st.integer
 def test_the_sum_is_what_all_have_spent_and_the_check_says_so_at_once(spent, limit):
     with tempfile.TemporaryDirectory() as folder:
         file, known = Path(folder) / 'rows.sqlite', 0
-        watching, other = RowStore(file, limit), RowStore(file)
-        for tokens in spent:
-            other.spend(tokens)
-            known += tokens
-            assert watching.spent == known
-            if limit is not None and known >= limit:
-                with pytest.raises(RunStopped, match=f'{known} of {limit} tokens'):
+        with closing(RowStore(file, limit)) as watching, closing(RowStore(file)) as other:
+            for tokens in spent:
+                other.spend(tokens)
+                known += tokens
+                assert watching.spent == known
+                if limit is not None and known >= limit:
+                    with pytest.raises(RunStopped, match=f'{known} of {limit} tokens'):
+                        watching.check()
+                else:
                     watching.check()
-            else:
-                watching.check()
 
 
 def test_threads_and_processes_lose_nothing(tmp_path):
     file = tmp_path / 'rows.sqlite'
-    shared = RowStore(file)
     code = 'import sys; from memnb.evaluation.experiment import RowStore; one = RowStore(sys.argv[1]); [one.spend(7) for _ in range(100)]'
     running = [subprocess.Popen([sys.executable, '-c', code, str(file)]) for _ in range(2)]
-    stores = [RowStore(file) for _ in range(8)]
-    with ThreadPoolExecutor(8) as pool:
+    with ThreadPoolExecutor(8) as pool, ExitStack() as stack:
+        stores = [stack.enter_context(closing(RowStore(file))) for _ in range(8)]
         list(pool.map(lambda number: stores[number % 8].spend(number), range(201)))
-    assert [one.wait(60) for one in running] == [0, 0]
-    assert shared.spent == 200 * 201 // 2 + 2 * 100 * 7
+        assert [one.wait(60) for one in running] == [0, 0]
+        assert stores[0].spent == 200 * 201 // 2 + 2 * 100 * 7
 
 
 def test_a_flag_stops_the_run_until_it_is_cleared(tmp_path):

@@ -57,14 +57,6 @@ def test_few_values_agree_with_every_way_to_draw_them(groups):
     assert ends(bootstrap(flat, names)) == pytest.approx((low, high), abs=1e-9)
 
 
-def test_the_interval_over_questions_is_scipys_times_the_stretch():
-    sample = np.random.default_rng(3).random(80)
-    theirs = stats.bootstrap([sample], np.mean, n_resamples=4000, method='percentile', random_state=0).confidence_interval
-    ours = bootstrap(sample.tolist(), resamples=4000)
-    unstretched = [ours.mean + (end - ours.mean) / _stretch(80) for end in ends(ours)]
-    assert unstretched == pytest.approx((theirs.low, theirs.high), abs=.006)
-
-
 def test_the_interval_over_conversations_is_that_of_conversations_drawn_one_by_one():
     random = np.random.default_rng(5)
     groups = [(random.random(size) * .6 + shift).tolist() for size, shift in zip((5, 9, 14, 4, 8, 11, 6, 12), random.random(8) * .4)]
