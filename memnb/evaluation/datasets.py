@@ -9,6 +9,7 @@ import hashlib
 import json
 import math
 import re
+import time
 import reprlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -392,6 +393,26 @@ def _is_here(target: Path, source: Source) -> bool:
     return True
 
 
+class _Meter:
+    "A progress bar for pooch that ends a transfer of too many bytes or seconds."
+
+    total = 0
+
+    def __init__(self, seconds: float, most: int):
+        self.end, self.left = time.monotonic() + seconds, most
+
+    def update(self, count: int) -> None:
+        "Count a piece. `ValueError` where it is one too many."
+        self.left -= count
+        if self.left < 0 or time.monotonic() > self.end:
+            raise ValueError('the server takes too long, or the file is too large')
+
+    def reset(self) -> None:
+        "Do nothing, as pooch sets the bar back at the end."
+
+    close = reset
+
+
 def download(
     source: Source,
     folder: str | Path = '.',  # made if it is not there
@@ -400,6 +421,8 @@ def download(
     agreed: bool = False,  # the user's yes to the terms
     tell: Callable[[str], None] = print,  # is told the terms, and what happens
     timeout: float = 30.0,  # seconds without any byte
+    longest: float = 3600.0,  # seconds in all, looked at after each kilobyte
+    most: int = 4_000_000_000,  # bytes
 ) -> Path:
     "Fetch a file and return its path. `DownloadError` if it is refused, fails or is another file; then no new file is there."
     url, target = url or source.url, Path(folder) / source.file
@@ -422,7 +445,8 @@ def download(
     try:
         pooch.get_logger().setLevel('WARNING')
         headers = {'User-Agent': f'memnb/{memnb.__version__}', 'Accept-Encoding': 'identity'}
-        downloader = pooch.HTTPDownloader(timeout=timeout, headers=headers)
+        meter = _Meter(longest, most)
+        downloader = pooch.HTTPDownloader(progressbar=meter, timeout=timeout, headers=headers)
         pooch.retrieve(url, f'sha256:{source.sha256}', source.file, folder, downloader=downloader)
     except (OSError, ValueError) as error:  # an error of requests is an OSError
         raise DownloadError(f'{url}: not fetched: {error}') from None
