@@ -193,16 +193,6 @@ def required(question: str, speakers: Sequence[str]) -> tuple[Requirement, ...]:
     return requirements(question, speakers, 'day' if exact else None)
 
 
-def _tried(
-    query: str,  # one that brought nothing to the point
-    needs: Sequence[Requirement],
-    names: Sequence[str],
-) -> list[str]:
-    "Return the words of a query beside the topic."
-    topic = stems(' '.join(word for need in needs for word in need.words))
-    return [word for word in recurring_words([query], names, 8) if topic.isdisjoint(stems(word))]
-
-
 @rule('diagnose')
 def diagnose_rule(
     question: str,
@@ -237,7 +227,6 @@ def diagnose_rule(
         time_need=due if need.kind == 'date' else None,
         queries=query_wordings(replace(need, person=person), evidence, names),
         constraints=[*named, *question_times(question, asked)],
-        avoid=_tried(queries[-1], needs, names) if quiet and len(queries) > 1 else [],
     )
 
 
