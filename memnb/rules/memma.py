@@ -371,15 +371,18 @@ def _repair_rule(
         return RepairReply(op='NOOP', reason='the memory has it, and it was read')
     had = stems(' '.join(snippet.text for snippet in evidence))
     wanted = stems(f'{probe.question} {probe.answer}')
-    best, reply = (0, 0), RepairReply(op='NOOP', reason='nobody says it')
-    for turn, day in turns:
-        for fact in _statements(turn, day, speakers):
-            words = stems(fact) & wanted
-            if words and (len(words - had), len(words)) > best:
-                best = len(words - had), len(words)
-                of_turn = {'speaker': turn.speaker, 'turns': [turn.id], 'quote': turn.content}
-                reply = RepairReply(op='ADD_FACT', fact=fact, reason=f'it was {fault}', **of_turn)
-    return reply
+    pieces = [(turn, fact) for turn, day in turns for fact in _statements(turn, day, speakers)]
+
+    def told(piece: tuple[Turn, str]) -> tuple[int, int]:
+        words = stems(piece[1]) & wanted
+        return len(words - had), len(words)
+
+    best = max(pieces, key=told, default=None)
+    if best is None or told(best) == (0, 0):
+        return RepairReply(op='NOOP', reason='nobody says it')
+    turn, fact = best
+    of_turn = {'speaker': turn.speaker, 'turns': [turn.id], 'quote': turn.content}
+    return RepairReply(op='ADD_FACT', fact=fact, reason=f'it was {fault}', **of_turn)
 
 
 @rule('consolidate')
