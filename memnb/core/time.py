@@ -547,23 +547,20 @@ def _beside(kind, start, end, direction):
     return TimeSpan(first, first + timedelta(days=6), 'week', label)
 
 
-@_rule(r'\bthe\s+other\s+(?:day|night|evening)\b')
-def _other_day(match, day):
-    return _away('day', NUMBERS['few'], day, day, -1)
-
-
 @_rule(
     rf'\b{_AMOUNT}\s+(?:(?P<back>ago|back(?!\s+(?:home|to|in|at|from|with)\b)|earlier|prior(?!\s+to\b)|(?:before|previously)(?={_STOP}))|'
-    rf'later|hence|from\s+(?:now|today)|after(?:wards)?(?={_STOP}))\b(?P<today>(?<=ago)\s+today\b)?'
+    rf'later|hence|from\s+(?:now|today)|after(?:wards)?(?={_STOP}))\b(?:(?<=ago)\s+(?P<from>today|yesterday)\b)?'
 )
 @_rule(
     rf'(?<!once )(?<!twice )\b(?:with)?in\s+{_AMOUNT}(?!\s+(?:ago|back|earlier|prior|before|old)\b)'
 )
 def _distance(match, day):
     kind, count = _quantity(match)
-    if match.groupdict().get('today') and not isinstance(count, tuple):
-        return TimeSpan.day(day - count * _PERIODS[kind])
-    return _away(kind, count, day, day, -1 if match.groupdict().get('back') else 1)
+    groups = match.groupdict()
+    if groups.get('from') and kind in _PERIODS and not isinstance(count, tuple):
+        start = day + _DAY_WORDS[groups['from'].lower()] * ONE_DAY
+        return TimeSpan.day(start - count * _PERIODS[kind])
+    return _away(kind, count, day, day, -1 if groups.get('back') else 1)
 
 
 @_rule(rf'\bthe\s+(?P<unit>{_UNIT})\s+(?:(?P<back>before\s+last)|after\s+next)\b')
@@ -576,14 +573,6 @@ def _last_but_one(match, day):
 )
 def _neighbour(match, day):
     return _beside(_kind_of(match['unit']), day, day, -1 if match['back'] else 1)
-
-
-@_rule(rf'\b(?:(?P<back>last|past)|next|coming)\s+{_AMOUNT}')
-def _rolling(match, day):
-    kind, count = _quantity(match)
-    count = max(count) if isinstance(count, tuple) else count
-    way = count * _PERIODS[_begun(kind, day).granularity]
-    return TimeSpan(day - way, day, 'span') if match['back'] else TimeSpan(day, day + way, 'span')
 
 # %% ../../nbs/1_core/02_time.ipynb #299c6730
 _WAYS = {
@@ -648,17 +637,6 @@ def _bare_decade(match, day):
     if year < 100:
         year += 2000 if 2000 + year <= day.year else 1900
     return TimeSpan.of('decade', date(year, 1, 1))
-
-
-@_rule(
-    rf'(?<=\bon )the\s+{_DAY}(?<=[a-z])(?={_STOP}|\s+(?:and|but|so|then|with|at|for|in|to|we|i|it|she|he|they|my|our|of\s+(?:this|the)\s+month)\b)',
-    bare=True,
-)
-def _nth_day(match, day):
-    number = int(re.sub(r'\D', '', match[0]))
-    firsts = (_step('month', day, -back).start for back in range(4))
-    days = (first + timedelta(days=number - 1) for first in firsts)
-    return next(TimeSpan.day(one) for one in days if one <= day and one.day == number)
 
 # %% ../../nbs/1_core/02_time.ipynb #061a8c96
 @cache
@@ -737,7 +715,7 @@ _INTENTION = (
     r"|\bplans?\s+(?:to|for|on)\b|\bplanning\b|\b(?:hop(?:e|es|ing)|wants?|looking\s+forward)\s+to\b)"
 )
 _AHEAD = rf"{_INTENTION}(?:(?!\b(?:I|we|he|she|they|what|which|who|how|because|was|were|had|did)\b)[^.,:;!?()\n])*$"
-_LATER = (7, 31, 62, 366)  # days: the next of its kind begins within one of them
+_LATER = (7, 8, 31, 62, 366)  # days: the next of its kind begins within one of them
 
 
 @dataclass

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from datetime import date, timedelta
-from functools import lru_cache, partial
+from functools import partial
 from hashlib import sha256
 from random import Random
 from typing import Any, NamedTuple
@@ -18,7 +18,7 @@ from pydantic import BaseModel, model_validator
 
 from ..core.conversation import Question
 from ..core.roles import as_text, LM, LMError, NO_INFORMATION, Role, RuleLM, RULES, Usage
-from ..core.text import in_digits, NUMBER, stems
+from ..core.text import cache_texts, in_digits, NUMBER, stems
 from ..core.time import find_times
 from ..core.trace import Text
 from .metrics import gold_date, Interval, is_refusal, periods, wilson
@@ -46,7 +46,7 @@ class _Facts:
         return bool(self.times or self.numbers or self.words)
 
 
-@lru_cache(maxsize=10_000)
+@cache_texts
 def _facts(text: str) -> _Facts:
     near, far = (find_times(text, day) for day in _DAYS)
     absolute = [one for one in near if one in far]

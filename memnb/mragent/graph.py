@@ -17,7 +17,7 @@ from numbers import Real
 import numpy as np
 
 from ..core.conversation import Snippet
-from ..core.text import FRAME, named_in, sentences, SMALL_TALK, stems, tokenize
+from ..core.text import cache_texts, FRAME, named_in, sentences, SMALL_TALK, stems, tokenize
 from memnb.core.time import (
     format_moment,
     MONTHS,
@@ -132,7 +132,7 @@ def cue_id(text: str) -> str:
     return _stems_of(text)
 
 
-@lru_cache(maxsize=50_000)  # the same few thousand labels come again and again
+@cache_texts
 def _stems_of(text: str) -> str:
     stems = []
     for place, part in enumerate(_MAY.split(text)):

@@ -193,16 +193,6 @@ def required(question: str, speakers: Sequence[str]) -> tuple[Requirement, ...]:
     return requirements(question, speakers, 'day' if exact else None)
 
 
-def _tried(
-    query: str,  # one that brought nothing to the point
-    needs: Sequence[Requirement],
-    names: Sequence[str],
-) -> list[str]:
-    "Return the words of a query beside the topic."
-    topic = stems(' '.join(word for need in needs for word in need.words))
-    return [word for word in recurring_words([query], names, 8) if topic.isdisjoint(stems(word))]
-
-
 @rule('diagnose')
 def diagnose_rule(
     question: str,
@@ -237,7 +227,6 @@ def diagnose_rule(
         time_need=due if need.kind == 'date' else None,
         queries=query_wordings(replace(need, person=person), evidence, names),
         constraints=[*named, *question_times(question, asked)],
-        avoid=_tried(queries[-1], needs, names) if quiet and len(queries) > 1 else [],
     )
 
 
@@ -382,15 +371,18 @@ def _repair_rule(
         return RepairReply(op='NOOP', reason='the memory has it, and it was read')
     had = stems(' '.join(snippet.text for snippet in evidence))
     wanted = stems(f'{probe.question} {probe.answer}')
-    best, reply = (0, 0), RepairReply(op='NOOP', reason='nobody says it')
-    for turn, day in turns:
-        for fact in _statements(turn, day, speakers):
-            words = stems(fact) & wanted
-            if words and (len(words - had), len(words)) > best:
-                best = len(words - had), len(words)
-                of_turn = {'speaker': turn.speaker, 'turns': [turn.id], 'quote': turn.content}
-                reply = RepairReply(op='ADD_FACT', fact=fact, reason=f'it was {fault}', **of_turn)
-    return reply
+    pieces = [(turn, fact) for turn, day in turns for fact in _statements(turn, day, speakers)]
+
+    def told(piece: tuple[Turn, str]) -> tuple[int, int]:
+        words = stems(piece[1]) & wanted
+        return len(words - had), len(words)
+
+    best = max(pieces, key=told, default=None)
+    if best is None or told(best) == (0, 0):
+        return RepairReply(op='NOOP', reason='nobody says it')
+    turn, fact = best
+    of_turn = {'speaker': turn.speaker, 'turns': [turn.id], 'quote': turn.content}
+    return RepairReply(op='ADD_FACT', fact=fact, reason=f'it was {fault}', **of_turn)
 
 
 @rule('consolidate')

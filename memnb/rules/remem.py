@@ -23,6 +23,7 @@ from memnb.core.loop import (
 )
 from ..core.roles import AnswerReply, NO_INFORMATION, rule
 from memnb.core.text import (
+    cache_texts,
     content_words,
     requirements,
     sentences,
@@ -194,7 +195,7 @@ _OF_NOUN = re.compile(r'\w (?:from|of) (?:the )?$', re.I)
 _TIME_LEAD = re.compile(r'(?:\b(?:on|in|at|during|by|over|for|around|about) )?(?:\bthe )?$', re.I)
 
 
-@lru_cache(maxsize=20_000)
+@cache_texts
 def _times(text: str, day: date | None) -> tuple[tuple[int, int, TimeSpan], ...]:
     "Return the times of a text; without a day, those that need none to be read."
     found = tuple(find_times(text, day or _ANY_DAY))
@@ -305,7 +306,9 @@ def _events(text: str) -> list[dict[str, str]]:
 
 
 def read_question(question: str) -> Asked | None:
-    "Return what a question of Test of Time asks, read by its eight published forms; None for any other question."
+    "Return what a question of Test of Time asks, read by its eight published forms; None for any other, or one beyond 1,000 characters."
+    if len(question) > 1_000:
+        return None
     text = re.sub(r'\b(?:the )?entity (?=[A-Z])', '', question)
     entity = r'\b(?:(?:which|the|all|unique) )*entit(?:y|ies)(?: that)?\b'
     text = re.sub(entity, '?', text, flags=re.I)

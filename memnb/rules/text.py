@@ -105,12 +105,12 @@ def _interval(
 ) -> tuple[str | None, list[str]]:
     "Return the time between two dated events in whole units of the question, and the ids of their snippets."
     starts: dict[str, date] = {}
-    for need in [need for need in needs if need.kind == 'date'][:2]:
+    for need in needs:
         lines = [line for line in _ranked(snippets, [need]) if line.id not in starts]
         span, ids = _when(lines, [need]) if lines else (None, [])
-        if span and span.start:
+        if need.kind == 'date' and span and span.start:
             starts[ids[0]] = span.start
-    if len(starts) < 2:
+    if len(starts) != 2:
         return None, []
     first, second = sorted(starts.values())
     named = re.search(r'\b(day|week|month|year)s?\b', question.lower())

@@ -11,12 +11,13 @@ from memnb.core import text, time as times
 from memnb.core.conversation import Session, Snippet, Turn
 from memnb.core.roles import RuleLM
 from memnb.memma.loop import MemMA
+from memnb.memr3.loop import MemR3
 from memnb.mragent import graph as cue_graph
 from memnb.mragent.tools import CueTagGraph
 from memnb.remem.graph import GistGraph
 from memnb.rules import memma, mragent, remem, text as rules
 
-UNITS = ['the week before ', 'A', 'Dr. ', 'in May ', 'between a and\n', '"Yes." ', 'I ', 'and you ', 'Ana said ', 'twenty-one ', "it's (", '\u2028x',
+UNITS = ['Ann of the ', "Ann's ", '(2023 ', 'very ', 'a-', 'when the ', 'Ana lives in ', 'the week before ', 'A', 'Dr. ', 'in May ', 'between a and\n', '"Yes." ', 'I ', 'and you ', 'Ana said ', 'twenty-one ', "it's (", '\u2028x',
          'Big Red ', 'was he ']
 DAY, MOMENT = date(2023, 6, 9), datetime(2023, 6, 9, 12)
 ASKED = 'When did Ana go to the market?'
@@ -57,8 +58,11 @@ FUNCTIONS = {
     'rules.remem.facts_rule': lambda words: remem.facts_rule(session(words)),
     'rules.remem.read_question': remem.read_question,
     'mragent.cues_in': lambda words: cue_graph.cues_in(words, ('Ana',)),
+    'mragent.title_of': cue_graph.title_of,
     'mragent.cue_id': cue_graph.cue_id,
     'rules.mragent.things_in': mragent.things_in,
+    'rules.mragent.slots_of': lambda words: list(mragent.slots_of(mragent.Remark(Turn('1', 'Ana', words), 'Ana', words), ('Ana',))),
+    'rules.mragent.dated question': lambda words: mragent._Anchored.of(f'What did Ana do {words}x', ('Ana',)),
     'rules.mragent.segment_rule': lambda words: mragent.segment_rule(session(words)),
     'rules.mragent.units_rule': lambda words: mragent.units_rule(session(words)),
     'rules.mragent.recall_rule': lambda words: mragent.recall_rule(words, [snippet(words)]),
@@ -68,6 +72,7 @@ FUNCTIONS = {
     'rules.memma.mark_rule': lambda words: memma.mark_rule(words, words, f'{words} no'),
     'rules.memma.diagnose_rule': lambda words: memma.diagnose_rule(words, [snippet(words)]),
     'rules.memma.required': lambda words: memma.required(words, ('Ana',)),
+    'ask memr3': lambda words: MemR3(lambda query: ['The boat was sold.']).ask(words + '?'),
     'build remem': lambda words: GistGraph(RuleLM()).add(session(words)),
     'build mragent': lambda words: CueTagGraph(RuleLM()).add(session(words)),
     'build memma': lambda words: MemMA(None, RuleLM(), evolve=False).remember(session(words)),

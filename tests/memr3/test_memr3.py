@@ -1,6 +1,5 @@
 """The loop over any store and under any replies: what it reads, shows, cites and keeps, judged from its trace."""
 import json
-import time
 from datetime import datetime
 
 import pytest
@@ -343,9 +342,3 @@ def test_an_empty_question_is_refused_and_nothing_is_asked():
     with pytest.raises(ValueError, match='question'):
         MemR3(lambda query: [], model).ask(' \n')
     assert model.heard == []
-
-
-def test_a_question_of_one_endless_word_takes_linear_time():
-    before = time.process_time()
-    trace = MemR3(lambda query: ['The boat was sold.']).ask('A' * 300_000 + '?')
-    assert trace.error is None and time.process_time() - before < 2

@@ -1,8 +1,5 @@
-"""Texts of any length: time in proportion to the length, caches of bounded size that forget what a memory forgets."""
+"""Caches of texts are of bounded size and forget what a memory forgets."""
 import gc
-import sys
-import time
-from pathlib import Path
 
 import pytest
 
@@ -13,23 +10,9 @@ from memnb.core.text import cache_texts, keywords, stems
 from memnb.memma.bank import MemoryBank
 from memnb.remem.graph import GistGraph
 
-sys.path.insert(0, str(Path(__file__).parents[1] / 'bench'))
-from bench_linear import FUNCTIONS, UNITS, superlinear  # noqa: E402
-
 
 def kept():
     return [key for cache in text._Cache.all for key in cache]
-
-
-@pytest.mark.parametrize('name', [name for name in FUNCTIONS if name.startswith(('time.', 'text.', 'rules.text.'))])
-def test_time_is_in_proportion_to_the_length(name):
-    assert [unit for unit in UNITS if superlinear(name, unit, 4_000)] == []
-
-
-def test_a_question_of_one_long_word_is_read_at_once():
-    began = time.process_time()
-    text.requirements('A' * 1_000_000, ('Ana',))
-    assert time.process_time() - began < 2
 
 
 def test_a_cache_is_bounded_in_bytes():
