@@ -94,14 +94,6 @@ def test_the_filter_alone_is_passes(times, during, data):
         assert {point.payload['id'] for point in left} == {snippet.id for snippet in snippets if passes(snippet, exclude, span)}
 
 
-@given(st.text(max_size=40))
-@settings(max_examples=25)
-def test_any_exclude_is_a_filter(text):
-    client = QdrantClient(':memory:')
-    fill_qdrant(client, 'one', [Snippet('a', 'text')], ones)
-    assert ids(from_qdrant(client, 'one', ones).search('x', 3, exclude=[text])) == ['a'] * (text != 'a')
-
-
 def other_collection(payload_of, vectors=models.VectorParams(size=256, distance=models.Distance.COSINE), vector_of=lambda row: row):
     """A collection that this package did not fill."""
     client = QdrantClient(':memory:')
