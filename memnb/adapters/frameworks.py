@@ -14,13 +14,12 @@ from functools import cache, partial
 from typing import Annotated, Any, TypedDict
 
 from pydantic import TypeAdapter
-from pydantic.fields import FieldInfo
 
 from .stores import Fields, fields_of, needs
 from ..core.conversation import Snippet
 from ..core.loop import Observation, Run, Tool, tools_of
 from ..core.retriever import as_retriever, Hit
-from ..core.roles import LMError, RuleLM, strict_schema
+from ..core.roles import LMError, RuleLM
 from ..core.time import TimeSpan
 from ..core.trace import mend, ToolStep, Trace
 from ..memr3.loop import MemR3, Progress
@@ -225,21 +224,6 @@ def as_langgraph(
     return graph.compile(**options).with_config(recursion_limit=3 * loop.limits.max_iterations + 3)
 
 # %% ../../nbs/8_use/02_frameworks.ipynb #aa14b563
-def _argument(schema: dict, field: FieldInfo) -> dict:
-    """The schema of an argument; where it has a default, null stands for it, unless null is a value like others."""
-    schema = {word: value for word, value in schema.items() if word != 'title'}
-    if field.is_required():
-        return schema
-    said = schema.pop('description', '')
-    choices = schema['anyOf'] if set(schema) == {'anyOf'} else [schema]
-    meaning = 'or null' if field.default is None else f'null: {field.default!r}'
-    if {'type': 'null'} not in choices:
-        choices = [*choices, {'type': 'null'}]
-    elif field.default is not None:
-        meaning = f'usually {field.default!r}'
-    return {'anyOf': choices, 'description': f'{said} ({meaning})' if said else f'({meaning})'}
-
-
 def _by_name(tools: Iterable[Any]) -> dict[str, Tool]:
     """The tools that a model may call. A ValueError for names that servers refuse."""
     made = [tool if isinstance(tool, Tool) else Tool.of(tool) for tool in tools]
@@ -260,23 +244,9 @@ def _by_name(tools: Iterable[Any]) -> dict[str, Tool]:
 def as_functions(
     source: Any,  # a memory, or a list of tools: `Tool`s, or functions with types and a docstring
 ) -> list[dict]:
-    """Return what `client.chat.completions.create(tools=…)` takes, in the strict dialect. A TypeError for what cannot be searched."""
+    """Return what `client.chat.completions.create(tools=…)` takes. A TypeError for what cannot be searched."""
     tools = source if isinstance(source, (list, tuple)) else tools_of(source)
-    functions = []
-    for tool in _by_name(tools).values():
-        schema, fields = strict_schema(tool.arguments), tool.arguments.model_fields
-        schema.pop('title', None)
-        schema['properties'] = {
-            name: _argument(inner, fields[name]) for name, inner in schema['properties'].items()
-        }
-        function = {
-            'name': tool.name,
-            'description': tool.description,
-            'parameters': schema,
-            'strict': True,
-        }
-        functions.append({'type': 'function', 'function': function})
-    return functions
+    return [tool.schema() for tool in _by_name(tools).values()]
 
 
 def _part(thing: Any, name: str) -> Any:

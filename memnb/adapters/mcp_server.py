@@ -16,7 +16,7 @@ from collections.abc import Callable, Collection
 from datetime import datetime
 from functools import wraps
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import Field
 
@@ -287,29 +287,16 @@ class MemoryTools:
         return {'forgotten': [_data(one) for one in gone]}
 
     def show_trace(
-        self,
-        question: _text(2_000, "'Q3', or the words of the question; the last, if left out") = '',
-        form: Annotated[
-            Literal['text', 'json'], Field(description='For a reader, or for a program')
-        ] = 'text',
+        self, question: _text(100, "'Q3', as `ask` named it; the last, if left out") = ''
     ) -> dict[str, Any]:
         """Show how an answer was found: what was searched, seen, decided and cited."""
         traces = self._current_traces()
-        names = [
-            name for name, trace in traces.items() if question.strip() in ('', name, trace.question)
-        ]
-        if not names:
-            known = (
-                f'expected one of {", ".join(traces)}, got {question!r:.80}'
-                if traces
-                else 'no question is kept: ask one first'
-            )
-            raise ToolError(f'question: {known}')
-        trace = traces[names[-1]]
-        return {
-            'name': names[-1],
-            'trace': trace.model_dump(mode='json') if form == 'json' else trace.to_text(),
-        }
+        if not traces:
+            raise ToolError('question: no question is kept: ask one first')
+        name = question.strip() or list(traces)[-1]
+        if name not in traces:
+            raise ToolError(f'question: expected one of {", ".join(traces)}, got {question!r:.80}')
+        return {'name': name, 'trace': traces[name].to_text()}
 
     def _current_traces(self) -> dict[str, Trace]:
         """The traces, without those that show a turn that was forgotten."""

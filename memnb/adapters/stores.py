@@ -241,10 +241,6 @@ class StoreAdapter(Adapted):
         """Which of `exclude` and `during` the store does itself; for the others more is asked for and filtered here."""
         return sorted(self._takes & {'exclude', 'during'})
 
-    def _fetch(self, query: str, wanted: int, *masks: Any) -> list[Hit]:
-        """Ask the store for a plain int of results: a store may not take numpy's."""
-        return super()._fetch(query, int(wanted), *masks)
-
 # %% ../../nbs/8_use/01_stores.ipynb #cbe36220
 def _any_word(query: str) -> str:
     """An FTS5 query for what has any of the words of a text; '' where there are none."""
@@ -383,22 +379,21 @@ def _make_collection(client: Any, collection: str, embed: Any, names: Fields) ->
     models = _qdrant_models()
     size = _embedded(embed, ['memory'], None, collection).shape[1]
     vectors = models.VectorParams(size=size, distance=models.Distance.COSINE)
+    metadata = {'embedder': getattr(embed, 'name', None)}
     try:
-        _plain(client.create_collection)(
-            collection, vectors, metadata={'embedder': getattr(embed, 'name', None)}
-        )
+        client.create_collection(collection, vectors, metadata=metadata)
     except Exception:
-        if not _plain(client.collection_exists)(collection):  # else another process was faster
+        if not client.collection_exists(collection):  # else another process was faster
             raise
     with warnings.catch_warnings():  # the embedded Qdrant has no such indexes, and says so
         warnings.simplefilter('ignore', UserWarning)
         for key, kind in ((names.id, 'keyword'), (_FIRST, 'integer'), (_LAST, 'integer')):
-            _plain(client.create_payload_index)(collection, key, kind)
+            client.create_payload_index(collection, key, kind)
 
 
 def _vector_params(client: Any, collection: str, embed: Any, using: str | None) -> Any:
     """Size and distance of the vectors that are searched. An error where they are not there, or are of another model."""
-    config = _plain(client.get_collection)(collection).config
+    config = client.get_collection(collection).config
     given, known = (
         getattr(embed, 'name', None),
         (getattr(config, 'metadata', None) or {}).get('embedder'),
@@ -417,7 +412,7 @@ def _vector_params(client: Any, collection: str, embed: Any, using: str | None) 
 
 
 def fill_qdrant(
-    client: Any,  # a qdrant_client.QdrantClient or AsyncQdrantClient, of any kind
+    client: Any,  # a qdrant_client.QdrantClient of any kind
     collection: str,  # made if it is not there
     snippets: Iterable[Snippet],
     embed: Embedder | Callable[[list[str]], Any] = WordLlamaEmbedder(),  # texts to vectors
@@ -440,13 +435,13 @@ def fill_qdrant(
     for one in snippets:
         payload = {**fields_of(one, names), names.text: one.text, **_day_fields(one.day)}
         check(payloads.setdefault(_point_id(one.id), payload), payload)
-    if not _plain(client.collection_exists)(collection):
+    if not client.collection_exists(collection):
         _make_collection(client, collection, embed, names)
     size = _vector_params(client, collection, embed, None).size
     ids = list(payloads)
     for start in range(0, len(ids), batch):
         part = {id: payloads[id] for id in ids[start : start + batch]}
-        for point in _plain(client.retrieve)(collection, list(part), with_payload=True):
+        for point in client.retrieve(collection, list(part), with_payload=True):
             check(point.payload, part.pop(str(point.id)))
         if part:
             rows = _embedded(embed, [one[names.text] for one in part.values()], size, collection)
@@ -454,7 +449,7 @@ def fill_qdrant(
                 models.PointStruct(id=id, vector=row.tolist(), payload=payload)
                 for (id, payload), row in zip(part.items(), rows)
             ]
-            _plain(client.upsert)(collection, points)
+            client.upsert(collection, points)
 
 
 def _flat(payload: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -467,7 +462,7 @@ def _flat(payload: Mapping[str, Any] | None) -> dict[str, Any]:
 
 
 def from_qdrant(
-    client: Any,  # a QdrantClient or AsyncQdrantClient: in memory, on a path, or of a server
+    client: Any,  # a QdrantClient: in memory, on a path, or of a server
     collection: str,
     embed: Embedder
     | Callable[
@@ -487,7 +482,7 @@ def from_qdrant(
         if not query.strip():
             return []
         vector = _embedded(embed, [query], vectors.size, collection)[0].tolist()
-        found = _plain(client.query_points)(
+        found = client.query_points(
             collection,
             query=vector,
             using=using,
@@ -525,8 +520,7 @@ def _resized(retriever: Any, limit: int) -> Any:
 def _from_retriever(
     source: Any,  # a retriever, or a store that makes one
     library: str,
-    method: str,  # by which it is asked; to be awaited, with an 'a' before it
-    awaited: bool,
+    method: str,  # by which it is asked
     hit_of: Callable[[Any], Hit],
 ) -> StoreAdapter:
     """A retriever of a library as a memory. A TypeError for what is none."""
@@ -539,8 +533,7 @@ def _from_retriever(
     def ask(query: str, limit: int) -> list[Hit]:
         if not query.strip():
             return []
-        twin = _resized(retriever, limit)
-        search = waited(getattr(twin, f'a{method}')) if awaited else getattr(twin, method)
+        search = getattr(_resized(retriever, limit), method)
         return [hit_of(one) for one in search(query)]
 
     return StoreAdapter(ask, library)
@@ -549,7 +542,6 @@ def _from_retriever(
 def from_langchain(
     store: Any,  # a VectorStore, a BaseRetriever, or any runnable from a query to documents
     names: Fields = Fields(),  # in the metadata of a document
-    awaited: bool = False,  # for one that can only be awaited
 ) -> StoreAdapter:
     """Return a LangChain store or retriever as a memory, in its order: their scores mean different things, and are left out.
 
@@ -558,13 +550,12 @@ def from_langchain(
     def hit_of(document: Any) -> Hit:
         return Hit(snippet_of(document.page_content, document.metadata, names, document.id))
 
-    return _from_retriever(store, 'LangChain', 'invoke', awaited, hit_of)
+    return _from_retriever(store, 'LangChain', 'invoke', hit_of)
 
 
 def from_llamaindex(
     retriever: Any,  # a BaseRetriever, or an index, which makes one
     names: Fields = Fields(),  # in the metadata of a node
-    awaited: bool = False,  # for one that can only be awaited
 ) -> StoreAdapter:
     """Return a LlamaIndex retriever or index as a memory. A TypeError for what is neither."""
 
@@ -573,14 +564,13 @@ def from_llamaindex(
         snippet = snippet_of(node.get_content(), node.metadata, names, node.node_id)
         return Hit(snippet, None if found.score is None else float(found.score))
 
-    return _from_retriever(retriever, 'LlamaIndex', 'retrieve', awaited, hit_of)
+    return _from_retriever(retriever, 'LlamaIndex', 'retrieve', hit_of)
 
 # %% ../../nbs/8_use/01_stores.ipynb #f0846416
 def from_langgraph_store(
     store: Any,  # a `BaseStore` of LangGraph
     namespace: Sequence[str],  # labels; what lies below it is searched, too
     names: Fields = Fields(),  # of the values' fields
-    awaited: bool = False,  # ask by `asearch`: for a store that can only be awaited, opened through `waited`
 ) -> StoreAdapter:
     """Return a store of LangGraph as a memory. An error for a namespace that LangGraph refuses, and for items without a text.
 
@@ -590,7 +580,6 @@ def from_langgraph_store(
         raise ValueError(
             f"namespace: LangGraph takes labels that are not empty and have no '.', got {namespace!r:.80}"
         )
-    search = waited(store.asearch) if awaited else store.search
 
     def snippet(item: Any) -> Snippet:
         found = snippet_of(item.value.get(names.text), item.value, names, item.key)
@@ -599,12 +588,12 @@ def from_langgraph_store(
         )  # keys repeat in deeper namespaces
 
     def ask(query: str, limit: int) -> list[Hit]:
-        found = search(namespace, query=query, limit=limit)
+        found = store.search(namespace, query=query, limit=limit)
         return [Hit(snippet(item), item.score) for item in found]
 
     def rank(query: str, limit: int) -> list[Hit]:
         index = LexicalIndex()
-        index.add(map(snippet, search(namespace, limit=1_000_000)))
+        index.add(map(snippet, store.search(namespace, limit=1_000_000)))
         return index.search(query, limit)
 
     indexed = bool(getattr(store, 'index_config', None))

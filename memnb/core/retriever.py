@@ -143,7 +143,7 @@ class Adapted(Searchable):
     ) -> list[Hit]:
         "The store's hits, masked, each id once. Never fewer than `k` while the store has unmasked ones to give."
         check_search(query, k, exclude, during)
-        exclude, had = frozenset(exclude), -1
+        k, exclude, had = int(k), frozenset(exclude), -1  # a store may not take numpy's numbers
         wanted = k if 'exclude' in self._takes else k + len(exclude)
         while k:
             found = self._fetch(query, wanted, exclude, during)

@@ -256,9 +256,9 @@ def safe(
     return html.escape(printable(str(text), lines))
 
 
-def fold(title: str, body: str, opened: bool = False) -> str:
+def fold(title: str, body: str) -> str:
     "A body (HTML) that is folded away under its title (HTML); it opens without a script."
-    return f'<details{" open" * opened}><summary>{title}</summary>{body}</details>'
+    return f'<details><summary>{title}</summary>{body}</details>'
 
 
 def tags(ids: Iterable[str]) -> str:

@@ -25,7 +25,6 @@ from interop.contract import maker, PROPERTIES
 
 from memnb.adapters.stores import Fields, fields_of, snippet_of, StoreAdapter, waited
 from memnb.core.conversation import Snippet
-from memnb.core.loop import Loop
 from memnb.core.retriever import Adapted, as_retriever, Hit, passes
 from memnb.core.time import GRANULARITIES, TimeSpan
 from memnb.retrieval.bm25 import LexicalIndex
@@ -197,22 +196,6 @@ def test_waiting_inside_running_loops_and_from_many_threads():
 
 async def running():
     return asyncio.get_running_loop()
-
-
-class Asked(Loop):
-    """Search once, and say how much there was."""
-    def steps(self, run):
-        run.answer(str(len(run.search(run.question, 3, 1))))
-
-
-def test_a_search_that_can_only_be_awaited_is_one_that_loops_take():
-    async def search(query, limit):
-        return await later([f'{query} {number}' for number in range(limit)])
-    assert Asked(StoreAdapter(search, 'slow')).ask('Anything?').answer == '3'
-
-    async def main():
-        return Asked(StoreAdapter(search, 'slow')).ask('Anything?').answer
-    assert asyncio.run(main()) == '3'
 
 
 def test_to_wait_where_the_waiting_is_done_is_refused():

@@ -2,7 +2,7 @@
 import sqlite3
 from importlib.metadata import PackageNotFoundError, version
 
-PACKAGES = ('qdrant-client', 'qdrant-edge-py', 'langchain-core', 'langgraph', 'llama-index-core', 'mem0ai', 'graphiti-core', 'kuzu', 'pandas',
+PACKAGES = ('qdrant-client', 'langchain-core', 'langgraph', 'llama-index-core', 'mem0ai', 'graphiti-core', 'kuzu', 'pandas',
             'mcp', 'xllamacpp', 'openai')
 
 

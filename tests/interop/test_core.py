@@ -9,7 +9,7 @@ import pytest
 
 import memnb
 
-FOREIGN = ('langchain_core', 'langgraph', 'llama_index', 'mem0', 'graphiti_core', 'kuzu', 'qdrant_client', 'qdrant_edge', 'pandas', 'mcp', 'xllamacpp',
+FOREIGN = ('langchain_core', 'langgraph', 'llama_index', 'mem0', 'graphiti_core', 'kuzu', 'qdrant_client', 'pandas', 'mcp', 'xllamacpp',
            'distributed')
 
 if not all(find_spec(name) for name in FOREIGN):

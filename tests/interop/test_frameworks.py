@@ -234,26 +234,6 @@ def test_a_question_after_one_that_broke_off_begins_anew(memory):
     assert trace_of(graph.invoke({'question': 'What is Pascal?'}, at())) == wanted.ask('What is Pascal?')
 
 
-def test_what_broke_off_goes_on_where_it_broke(memory):
-    store, asked = interrupted(memory, 3)
-    graph = as_langgraph(MemR3(store, stop_early=False), checkpointer=plain_saver())
-    with pytest.raises(KeyboardInterrupt):
-        graph.invoke({'question': LESSON, 'budget': 17}, at())
-    wanted = MemR3(lambda query, k: memory.search(query, k), stop_early=False).ask(LESSON, budget=17)
-    assert trace_of(graph.invoke(None, at())) == wanted
-    assert len(asked) == 1 + sum(step.kind == 'search' for step in wanted.steps)  # only the broken search was made again
-
-
-def test_a_failed_walk_can_be_taken_up_before_the_failure(memory):
-    script = [{'evidence': [], 'gaps': ['the day'], 'decision': 'retrieve', 'retrieval_query': 'lesson'}, ServerError('gone'),
-              {'evidence': [], 'gaps': [], 'decision': 'answer', 'detailed_answer': 'January'}, {'answer': 'January', 'sources': []}]
-    graph = as_langgraph(MemR3(memory, ScriptedLM(script)), checkpointer=plain_saver())
-    assert graph.invoke({'question': LESSON}, at())['trace']['error'] == 'ServerError: gone'
-    before = next(state for state in graph.get_state_history(at()) if state.next == ('generate',))
-    told = graph.invoke(None, before.config)
-    assert (told['answer'], told['trace']['error']) == ('January', None)
-
-
 def test_the_nodes_and_arrows_are_those_of_the_paper(memory):
     drawn = as_langgraph(MemR3(memory)).get_graph()
     arrows = {(edge.source, edge.target, edge.conditional) for edge in drawn.edges}

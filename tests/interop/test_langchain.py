@@ -1,6 +1,5 @@
-"""Loops over LangChain: its `InMemoryVectorStore`, a retriever over it in each of its kinds of search, and stores and retrievers of
-a user's own, also such as can only be awaited."""
-import asyncio
+"""Loops over LangChain: its `InMemoryVectorStore`, a retriever over it in each of its kinds of search, and stores of a
+user's own."""
 import copy
 import os
 from functools import cache
@@ -13,7 +12,6 @@ pytest.importorskip('langchain_core')
 from contract import EVIDENCE, ids, maker, properties_of, QUERIES, QUESTION, SNIPPETS, TURNS
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
-from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables import RunnableLambda
 from langchain_core.vectorstores import InMemoryVectorStore, VectorStore
 
@@ -64,35 +62,10 @@ class Plain(VectorStore):
         raise NotImplementedError
 
 
-class Awaited(Plain):
-    """A store that can only be awaited."""
-    def similarity_search(self, query, k=4, **options):
-        raise NotImplementedError('await it')
-
-    async def asimilarity_search(self, query, k=4, **options):
-        await asyncio.sleep(0)
-        return await self.inner.asimilarity_search(query, k)
-
-
-class AwaitedRetriever(BaseRetriever):
-    """A retriever that can only be awaited, with a `k` of its own."""
-    inner: InMemoryVectorStore
-    k: int = 2
-
-    def _get_relevant_documents(self, query, *, run_manager):
-        raise NotImplementedError('await it')
-
-    async def _aget_relevant_documents(self, query, *, run_manager):
-        await asyncio.sleep(0)
-        return await self.inner.asimilarity_search(query, self.k)
-
-
 WAYS = {
     'store': (InMemoryVectorStore, from_langchain),
     'plain store': (Plain, from_langchain),
-    'awaited store': (Awaited, lambda store: from_langchain(store, awaited=True)),
-    'retriever': (InMemoryVectorStore, lambda store: from_langchain(store.as_retriever())),
-    'awaited retriever': (InMemoryVectorStore, lambda store: from_langchain(AwaitedRetriever(inner=store), awaited=True))}
+    'retriever': (InMemoryVectorStore, lambda store: from_langchain(store.as_retriever()))}
 
 
 def maker_of(kind, adapt):
@@ -136,20 +109,6 @@ def test_a_chain_has_no_size():
     assert len(chain.search(QUESTION, 20)) == 6
     assert ids(chain.search(QUESTION, 3)) == ids(from_langchain(retriever).search(QUESTION, 6))[::-1][:3]
     assert chain.search(QUESTION, 3, exclude=ids(chain.search(QUESTION, 6))) == []  # there are others, but it does not give them
-
-
-def test_what_can_only_be_awaited_says_so():
-    async def later(query):
-        return [Document(f'{query} was found', id='7')]
-    with pytest.raises(TypeError, match='ainvoke'):
-        from_langchain(RunnableLambda(later)).search('Gerald', 3)
-    chain = from_langchain(RunnableLambda(later), awaited=True)
-
-    async def within():
-        return chain.search('Gerald', 3)
-    assert ids(chain.search('Gerald', 3)) == ids(asyncio.run(within())) == ['7']
-    with pytest.raises(NotImplementedError, match='await it'):
-        from_langchain(filled(TURNS, Awaited)).search(QUESTION, 3)
 
 
 def test_names_of_your_own():

@@ -1,16 +1,13 @@
-"""Loops over a store of LangGraph: the real `InMemoryStore`, with an index of vectors and without one, asked plainly and awaited."""
-import asyncio
-
+"""Loops over a store of LangGraph: the real `InMemoryStore`, with an index of vectors and without one."""
 import pytest
 
 pytest.importorskip('langgraph.store.memory')
 
 from contract import DERIVED, EVIDENCE, ids, maker, properties_of, QUESTION, SNIPPETS, TURNS
 from langgraph.store.base import InvalidNamespaceError
-from langgraph.store.base.batch import AsyncBatchedBaseStore
 from langgraph.store.memory import InMemoryStore
 
-from memnb.adapters.stores import Fields, fields_of, from_langgraph_store, waited
+from memnb.adapters.stores import Fields, fields_of, from_langgraph_store
 from memnb.retrieval.vectors import WordLlamaEmbedder
 
 HOME = ('memories', 'sample')
@@ -34,14 +31,12 @@ def put(store, snippets, namespace=HOME, names=Fields()):
     return store
 
 
-def maker_of(indexed, awaited):
-    return maker(lambda snippets: from_langgraph_store(put(new_store(indexed), snippets), HOME, awaited=awaited),
-                 (lambda: from_langgraph_store(new_store(embed=refusing), HOME, awaited=awaited)) if indexed else None)
+def maker_of(indexed):
+    return maker(lambda snippets: from_langgraph_store(put(new_store(indexed), snippets), HOME),
+                 (lambda: from_langgraph_store(new_store(embed=refusing), HOME)) if indexed else None)
 
 
-MAKERS = {'indexed': maker_of(True, False), 'awaited': maker_of(True, True),
-          'no index': maker_of(False, False), 'no index, awaited': maker_of(False, True)}
-test_property = properties_of(MAKERS)
+test_property = properties_of({'indexed': maker_of(True), 'no index': maker_of(False)})
 
 
 def test_a_store_without_an_index_is_ranked_here_and_read_to_its_end():
@@ -93,40 +88,3 @@ def test_fields_may_have_other_names_and_an_item_without_an_id_goes_by_its_key()
     store = new_store()
     store.put(HOME, 'a', {'text': DERIVED[2].text, 'mood': 'glad'})
     assert ids(from_langgraph_store(store, HOME).search('lesson')) == ['a']
-
-
-class OnlyAwaited(AsyncBatchedBaseStore):
-    """A store as LangGraph's own asynchronous ones are made: it belongs to the event loop on which it was opened."""
-    def __init__(self, inner):
-        super().__init__()
-        self.inner, self.index_config = inner, inner.index_config
-
-    def batch(self, ops):
-        raise NotImplementedError('only awaited')
-
-    async def abatch(self, ops):
-        return await self.inner.abatch(ops)
-
-
-async def opened(snippets):
-    store = OnlyAwaited(new_store())
-    for snippet in snippets:
-        await store.aput(HOME, snippet.id, {'text': snippet.text} | fields_of(snippet))
-    return store
-
-
-def test_a_store_that_can_only_be_awaited_is_opened_and_asked_through_waited():
-    store = from_langgraph_store(waited(opened)(TURNS), HOME, awaited=True)
-    assert store.search(QUESTION, 5) == MAKERS['indexed'](TURNS).search(QUESTION, 5)
-
-    async def within():
-        return store.search(QUESTION, 5)
-    assert asyncio.run(within()) == store.search(QUESTION, 5)
-
-
-@pytest.mark.parametrize('awaited', [True, False])
-def test_one_that_was_opened_on_the_loop_that_waits_fails_and_does_not_hang(awaited):
-    async def within():
-        return from_langgraph_store(await opened(TURNS[:2]), HOME, awaited=awaited).search(QUESTION, 5)
-    with pytest.raises(Exception, match='different loop|main thread|different thread'):
-        asyncio.run(asyncio.wait_for(within(), 20))

@@ -1,5 +1,4 @@
 """Loops over LlamaIndex: an index in memory, retrievers of several classes, and ones of a user's own."""
-import asyncio
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 
@@ -14,7 +13,7 @@ from llama_index.core.llms import MockLLM
 from llama_index.core.retrievers import BaseRetriever, QueryFusionRetriever
 from llama_index.core.schema import NodeWithScore, TextNode
 
-from memnb.adapters.stores import _resized, Fields, fields_of, from_llamaindex
+from memnb.adapters.stores import Fields, fields_of, from_llamaindex
 from memnb.retrieval.vectors import DenseIndex, WordLlamaEmbedder
 
 
@@ -47,20 +46,6 @@ def index_of(snippets, broken=False):
     return VectorStoreIndex(nodes_of(snippets), embed_model=LocalEmbedding(broken=broken))
 
 
-class Awaited(BaseRetriever):
-    """A retriever that can only be awaited, with a number of its own."""
-    def __init__(self, inner, top_k=2):
-        super().__init__()
-        self.inner, self.top_k = inner, top_k
-
-    def _retrieve(self, query_bundle):
-        raise NotImplementedError('await it')
-
-    async def _aretrieve(self, query_bundle):
-        await asyncio.sleep(0)
-        return await _resized(self.inner, self.top_k).aretrieve(query_bundle)
-
-
 class Fixed(BaseRetriever):
     """A retriever that gives the same nodes for every question."""
     def __init__(self, nodes):
@@ -72,8 +57,7 @@ class Fixed(BaseRetriever):
 
 
 WAYS = {'index': from_llamaindex,
-        'retriever': lambda index: from_llamaindex(index.as_retriever(similarity_top_k=3)),
-        'awaited': lambda index: from_llamaindex(Awaited(index.as_retriever()), awaited=True)}
+        'retriever': lambda index: from_llamaindex(index.as_retriever(similarity_top_k=3))}
 MAKERS = {name: maker(lambda snippets, way=way: way(index_of(snippets)), lambda way=way: way(index_of(TURNS[:3], broken=True)))
           for name, way in WAYS.items()}
 test_property = properties_of(MAKERS)
@@ -107,16 +91,11 @@ def test_retrievers_without_scores_and_without_a_size():
     assert few.search(QUESTION, 3, exclude=ids(few.search(QUESTION, 9))) == []  # there are others, but it does not give them
 
 
-def test_a_fusion_has_its_own_number_and_works_in_a_running_loop_if_it_is_awaited():
+def test_a_fusion_has_its_own_number():
     parts = [index_of(TURNS).as_retriever(similarity_top_k=8), index_of(TURNS).as_retriever(similarity_top_k=5)]
     fusion = from_llamaindex(QueryFusionRetriever(parts, llm=MockLLM(), num_queries=1, use_async=False, similarity_top_k=2))
     assert len(fusion.search(QUESTION, 3)) == 3
     assert len(fusion.search(QUESTION, 100)) == 8  # its parts give no more
-    fusion = from_llamaindex(QueryFusionRetriever(parts, llm=MockLLM(), num_queries=1, use_async=True), awaited=True)
-
-    async def within():
-        return fusion.search(QUESTION, 5)
-    assert asyncio.run(within()) == fusion.search(QUESTION, 5) != []
 
 
 def test_ids_scores_and_texts_of_nodes():

@@ -22,7 +22,6 @@ from mcp import Client, ClientSession, StdioServerParameters, stdio_client
 from memnb import cli
 from memnb.adapters.mcp_server import KEPT_TRACES, LONGEST, mcp_server, MemoryTools, TurnStore
 from memnb.core.roles import ServerError
-from memnb.core.trace import Trace
 from memnb.evaluation.registry import METHODS
 
 STORY = [('Tobin', 'I had my first concertina lesson today, the teacher is called Wanda.', '2024-05-08 18:00'),
@@ -94,11 +93,8 @@ def test_a_question_is_answered_with_the_turns_it_rests_on_and_its_trace_is_kept
     assert '27 June 2024' in asked.data['answer'] and [one['id'] for one in asked.data['evidence']] == [story[1]]
     assert story[1] in asked.text
     use('ask', question='When did Tobin have his first concertina lesson?')
-    for named in ('', 'Q2', 'When did Tobin have his first concertina lesson?'):
-        assert use('show_trace', question=named).data['name'] == 'Q2'
+    assert use('show_trace').data['name'] == use('show_trace', question=' Q2').data['name'] == 'Q2'
     assert 'searched   When did Zofia' in use('show_trace', question=asked.data['trace']).data['trace']
-    trace = Trace.model_validate(use('show_trace', question='Q1', form='json').data['trace'])
-    assert trace.evidence == [story[1]] and trace.method == 'memr3'
     assert 'one of Q1, Q2' in use('show_trace', question='Q9').text
 
 
@@ -123,7 +119,7 @@ def test_what_is_forgotten_is_gone_from_searches_traces_and_the_file(use, story,
     ('remember', {'text': 'x', 'time': 'yesterday'}, "such as '2024-05-08 14:30'"), ('search', {'query': 'x', 'k': 101}, 'less than or equal to 100'),
     ('search', {'query': 'x', 'during': 'soon'}, "such as '2023', '2023-05"), ('forget', {}, 'got neither'),
     ('forget', {'ids': ['../x']}, "no turn '../x'"), ('forget', {'session': '1999-01-01'}, "no session '1999-01-01'"),
-    ('show_trace', {'form': 'xml'}, "'text' or 'json'"), ('dance', {}, 'dance')])
+    ('show_trace', {'question': 'Q999'}, 'question: '), ('dance', {}, 'dance')])
 def test_bad_input_is_told_what_was_expected(use, tool, arguments, expected):
     told = use(tool, **arguments)
     assert told.failed and expected in told.text and 'Traceback' not in told.text

@@ -1,7 +1,6 @@
 """Loops over mem0: its real `Memory` and `AsyncMemory` over an embedded Qdrant, filled with infer=False, so that no model is asked.
 
 The embedder is a stand-in of mem0's own base class. Its telemetry is off, and its folder is a temporary one."""
-import asyncio
 import logging
 import os
 import tempfile
@@ -18,7 +17,6 @@ logging.getLogger('mem0').setLevel(logging.ERROR)  # it warns that spaCy and fas
 from contract import ids, maker, properties_of, QUESTION, TURNS
 from mem0 import AsyncMemory, Memory
 from mem0.embeddings.base import EmbeddingBase
-from mem0.memory import telemetry
 from qdrant_client import QdrantClient
 
 from memnb.adapters.stores import Fields, fields_of, from_mem0, waited
@@ -67,10 +65,6 @@ def maker_of(kind):
 test_property = properties_of({'Memory': maker_of(Memory), 'AsyncMemory': maker_of(AsyncMemory)})
 
 
-def test_its_telemetry_is_off():
-    assert telemetry.MEM0_TELEMETRY is False
-
-
 def test_hits_are_those_of_mem0_in_its_order():
     memory = put(new_memory(), TURNS)
     plain = memory.search(QUESTION, filters={'user_id': 'tobin'}, top_k=5, threshold=0.0)['results']
@@ -98,16 +92,3 @@ def test_owners_do_not_mix_and_filters_are_passed_on():
     assert filters == {'user_id': 'zofia', 'run_id': 'second'}
     by_tobin = {snippet.id for snippet in TURNS[4:8] if snippet.speaker == 'Tobin'}
     assert {*ids(from_mem0(memory, {'user_id': 'zofia', 'session': 'D1', 'speaker': 'Tobin'}).search(query, 50))} == by_tobin != set()
-
-
-def test_an_owner_must_be_given():
-    with pytest.raises(ValueError, match='at least one of: user_id'):
-        from_mem0(new_memory(), {'speaker': 'Tobin'}).search('organ')
-
-
-def test_an_async_memory_may_be_filled_within_a_loop_and_asked_there():
-    async def main():
-        memory = new_memory(AsyncMemory)
-        await memory.add('Tobin plays the concertina.', user_id='tobin', infer=False)
-        return from_mem0(memory, {'user_id': 'tobin'}).search('concertina')
-    assert len(asyncio.run(main())) == 1

@@ -1,6 +1,4 @@
-"""Loops over Qdrant: the real client with its embedded engine, plain and awaited, and over HTTP to the loopback with the engine of the
-server behind it."""
-import importlib.util
+"""Loops over Qdrant: the real client with its embedded engine."""
 import itertools
 from dataclasses import replace
 from datetime import date
@@ -14,11 +12,10 @@ from hypothesis import strategies as st
 pytest.importorskip('qdrant_client')
 
 from contract import (
-    ids, maker, ODD, PROPERTIES, properties_of, QUERIES, QUESTION, SNIPPETS, TURNS)
-from qdrant_client import AsyncQdrantClient, models, QdrantClient
+    ids, maker, ODD, properties_of, QUERIES, QUESTION, SNIPPETS, TURNS)
+from qdrant_client import models, QdrantClient
 
-from memnb.adapters import stores
-from memnb.adapters.stores import _day_fields, _point_id, _qdrant_filter, Fields, fields_of, fill_qdrant, from_qdrant
+from memnb.adapters.stores import _point_id, _qdrant_filter, Fields, fill_qdrant, from_qdrant
 from memnb.core.conversation import Snippet
 from memnb.core.retriever import passes
 from memnb.core.time import TimeSpan
@@ -27,8 +24,6 @@ from memnb.retrieval.bm25 import DuplicateSnippet
 from memnb.retrieval.vectors import DenseIndex, DimensionMismatch, EmbedderMismatch, WordLlamaEmbedder
 
 EMBED = WordLlamaEmbedder()
-HAS_ENGINE = importlib.util.find_spec('qdrant_edge') is not None
-needs_engine = pytest.mark.skipif(not HAS_ENGINE, reason='qdrant-edge-py, the engine of the server, is not installed')
 
 
 @cache
@@ -42,14 +37,6 @@ def embed(texts):
 
 
 embed.name = EMBED.name
-
-
-@pytest.fixture(scope='module')
-def wire():
-    """The address of a Qdrant behind HTTP, and what it is asked."""
-    from qdrant_wire import served
-    with served() as (url, asked):
-        yield url, asked
 
 
 def maker_of(new_client):
@@ -66,56 +53,17 @@ def maker_of(new_client):
         client = new_client()
         fill_qdrant(client, 'dropped', TURNS[:3], embed)
         store = from_qdrant(client, 'dropped', embed)
-        stores._plain(client.delete_collection)('dropped')
+        client.delete_collection('dropped')
         return store
     return maker(adapt, broken)
 
 
-MAKERS = {'in memory': maker_of(lambda: QdrantClient(':memory:')), 'awaited': maker_of(lambda: AsyncQdrantClient(':memory:'))}
-test_property = properties_of(MAKERS)
-
-
-@pytest.fixture(scope='module')
-def over_wire(wire):
-    """`make` over HTTP, plain and awaited."""
-    url, _ = wire
-    return {'plain': maker_of(lambda: QdrantClient(url=url)), 'awaited': maker_of(lambda: AsyncQdrantClient(url=url))}
-
-
-@needs_engine
-@pytest.mark.parametrize('check', PROPERTIES, ids=lambda check: check.__name__)
-@pytest.mark.parametrize('kind', ['plain', 'awaited'])
-def test_property_over_http(check, kind, over_wire):
-    check(over_wire[kind])
-
-
-@needs_engine
-def test_what_goes_over_the_wire(wire):
-    url, asked = wire
-    with pytest.warns(UserWarning, match='insecure connection'):
-        client = QdrantClient(url=url, api_key='a key')
-    del asked[:]
-    fill_qdrant(client, 'wired', TURNS[:5], embed, batch=2)
-    asked[:] = [one for one in asked if one[1] != '/']  # at some time it asks for the version, too
-    assert [(method, path) for method, path, _, _ in asked] == [
-        ('GET', '/collections/wired/exists'), ('PUT', '/collections/wired'), *[('PUT', '/collections/wired/index?wait=true')] * 3,
-        ('GET', '/collections/wired'), *[('POST', '/collections/wired/points'), ('PUT', '/collections/wired/points?wait=true')] * 3]
-    assert asked[1][2]['vectors'] == {'size': 256, 'distance': 'Cosine'} and asked[1][2]['metadata'] == {'embedder': 'wordllama-256'}
-    assert [len(body['points']) for _, path, body, _ in asked if path.endswith('points?wait=true')] == [2, 2, 1]
-    first = asked[7][2]['points'][0]
-    assert first['id'] == _point_id('D1:1')
-    assert first['payload'] == {**fields_of(TURNS[0]), 'text': TURNS[0].text, **_day_fields(TURNS[0].day)}
-    store = from_qdrant(client, 'wired', embed)
-    del asked[:]
-    found = store.search(QUESTION, 3, exclude=['D1:1'], during=TimeSpan.month(2024, 1))
-    (method, path, body, headers), = asked  # one request a search: nothing is over-fetched
-    assert (method, path, body['limit']) == ('POST', '/collections/wired/points/query', 3) and len(found) == 3
-    assert models.Filter.model_validate(body['filter']) == _qdrant_filter(['D1:1'], TimeSpan.month(2024, 1), None, Fields())
-    assert {name.lower(): value for name, value in headers.items()}['api-key'] == 'a key'
+make = maker_of(lambda: QdrantClient(':memory:'))
+test_property = properties_of({'in memory': make})
 
 
 def test_it_finds_what_a_dense_index_finds():
-    dense, store = DenseIndex(EMBED), MAKERS['in memory'](SNIPPETS)
+    dense, store = DenseIndex(EMBED), make(SNIPPETS)
     dense.add(SNIPPETS)
     for query in QUERIES + ODD:
         ours, its = dense.search(query, 12), store.search(query, 12)
@@ -144,14 +92,6 @@ def test_the_filter_alone_is_passes(times, during, data):
         shown = _qdrant_filter(exclude, span, None, Fields())
         left = client.query_points('some', [1.0, 0.0], limit=50, query_filter=shown).points
         assert {point.payload['id'] for point in left} == {snippet.id for snippet in snippets if passes(snippet, exclude, span)}
-
-
-@given(st.text(max_size=40))
-@settings(max_examples=25)
-def test_any_exclude_is_a_filter(text):
-    client = QdrantClient(':memory:')
-    fill_qdrant(client, 'one', [Snippet('a', 'text')], ones)
-    assert ids(from_qdrant(client, 'one', ones).search('x', 3, exclude=[text])) == ['a'] * (text != 'a')
 
 
 def other_collection(payload_of, vectors=models.VectorParams(size=256, distance=models.Distance.COSINE), vector_of=lambda row: row):
@@ -199,9 +139,8 @@ class Backwards(WordLlamaEmbedder):
         return super().__call__(texts)[:, ::-1]
 
 
-@pytest.mark.parametrize('client', [QdrantClient, AsyncQdrantClient])
-def test_models_do_not_mix(client):
-    client = client(':memory:')
+def test_models_do_not_mix():
+    client = QdrantClient(':memory:')
     fill_qdrant(client, 'turns', TURNS[:3])
     for act in (lambda: from_qdrant(client, 'turns', Backwards()), lambda: fill_qdrant(client, 'turns', TURNS[3:5], Backwards())):
         with pytest.raises(EmbedderMismatch, match="holds vectors of 'wordllama-256', the embedder is 'backwards-256'"):
@@ -210,7 +149,7 @@ def test_models_do_not_mix(client):
         fill_qdrant(client, 'turns', TURNS[3:5], ones)
     with pytest.raises(DimensionMismatch):
         from_qdrant(client, 'turns', ones).search('x')
-    assert stores._plain(client.count)('turns').count == 3  # nothing was put in on the way
+    assert client.count('turns').count == 3  # nothing was put in on the way
 
 
 @pytest.mark.parametrize('rows', [lambda texts: np.full((len(texts), 256), np.nan), lambda texts: np.ones(256), lambda texts: []])
@@ -236,10 +175,9 @@ def test_bad_input_is_an_error():
         from_qdrant(client, 'turns', embed, Fields(text='body')).search('x')
 
 
-@pytest.mark.parametrize('client', [QdrantClient, AsyncQdrantClient])
 @pytest.mark.filterwarnings('error')
-def test_filling_twice_is_filling_once(client):
-    client, embedded = client(':memory:'), []
+def test_filling_twice_is_filling_once():
+    client, embedded = QdrantClient(':memory:'), []
 
     def counted(texts):
         embedded.extend(texts)
@@ -247,7 +185,7 @@ def test_filling_twice_is_filling_once(client):
     fill_qdrant(client, 'turns', SNIPPETS[:20], counted, batch=7)
     for _ in range(2):
         fill_qdrant(client, 'turns', SNIPPETS, counted, batch=7)
-    assert stores._plain(client.count)('turns').count == len(SNIPPETS)
+    assert client.count('turns').count == len(SNIPPETS)
     assert sorted(embedded) == sorted(['memory'] + [snippet.text for snippet in SNIPPETS])  # each once
 
 

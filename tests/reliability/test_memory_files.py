@@ -138,7 +138,7 @@ def test_an_empty_file_is_a_new_memory(tmp_path):  # SQLite itself makes one bef
 
 def test_a_path_is_a_path_and_never_an_address(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    for name in ('file:t.db?mode=memory', 'a#b', '50%', ':memory:'):
+    for name in ('file:t.db?mode=memory', 'a#b', '50%'):
         with closing(TurnStore(name)) as store:
             store.remember('a red boat')
         with closing(TurnStore(name)) as store:
@@ -152,6 +152,14 @@ def test_names_that_no_file_can_have_are_typed_errors(tmp_path, open_it):
     for name in ('a\0b', 'x' * 300):
         with pytest.raises((MemoryFileError, RecordError)):
             open_it(str(tmp_path / name))
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize('open_it', [TurnStore, MemoryBank, lambda path: GistGraph.of(ONE).save(path)])
+def test_sqlites_name_for_no_file_is_refused(tmp_path, monkeypatch, open_it):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(MemoryFileError, match="':memory:' is no file: give a path, or None"):
+        open_it(':memory:')
     assert not list(tmp_path.iterdir())
 
 

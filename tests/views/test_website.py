@@ -2,15 +2,19 @@
 import json
 import re
 import shutil
+import sys
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urldefrag
 
 import pytest
 
-from memnb.views.site import _mathml, build_site, write_source
+ROOT = Path(__file__).parents[2]
+NBS = ROOT / 'nbs'
+sys.path.append(str(ROOT / 'docs'))
 
-NBS = Path(__file__).parents[2] / 'nbs'
+from make_site import _mathml, build_site, write_source
+
 CHAPTERS = ('8_use/06_graph_explorer', '8_use/07_cli')
 
 
