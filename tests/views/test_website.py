@@ -2,19 +2,15 @@
 import json
 import re
 import shutil
-import sys
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urldefrag
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
-NBS = ROOT / 'nbs'
-sys.path.append(str(ROOT / 'docs'))
+from memnb.views.site import _mathml, build_site, write_source
 
-from make_site import _mathml, build_site, write_source
-
+NBS = Path(__file__).parents[2] / 'nbs'
 CHAPTERS = ('8_use/06_graph_explorer', '8_use/07_cli')
 
 

@@ -1,10 +1,9 @@
-"""Make the site: `python docs/make_site.py [FOLDER]` writes the notebooks and the interface of every module, by Sphinx, as pages that need no network."""
+"""`memnb docs`: the notebooks and the interface of every module as pages that need no network, made by Sphinx."""
 
 from __future__ import annotations
 
 import importlib.util
 import json
-import os
 import re
 import subprocess
 import sys
@@ -12,7 +11,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).parents[1]
+__all__ = ['setup', 'write_source', 'build_site']
 
 
 def _mathml(
@@ -67,7 +66,7 @@ def setup(app: Any) -> dict:
 
 _CONF = """
 project, author, html_title, html_theme, html_math_renderer = 'memnb', 'The memnb founders', 'memnb', 'furo', 'mathml'
-extensions = ['myst_nb', 'sphinx.ext.autodoc', 'make_site']
+extensions = ['myst_nb', 'sphinx.ext.autodoc', 'memnb.views.site']
 html_copy_source, html_show_sourcelink, nb_execution_mode, nb_ipywidgets_js, nb_merge_streams = False, False, 'off', {}, True
 myst_enable_extensions, myst_heading_anchors, autodoc_member_order = ['dollarmath', 'amsmath'], 3, 'bysource'
 suppress_warnings = ['mystnb.unknown_mime_type', 'myst.header', 'misc.highlighting_failure']
@@ -138,15 +137,6 @@ def build_site(
         write_source(Path(place) / 'source', nbs)
         where = ['-d', f'{place}/trees', f'{place}/source', str(out)]
         command = [sys.executable, '-m', 'sphinx', '-q', '-j', 'auto', *where]
-        paths = os.pathsep.join([str(ROOT / 'docs'), str(ROOT), os.environ.get('PYTHONPATH', '')])
-        done = subprocess.run(
-            command, capture_output=True, text=True, env={**os.environ, 'PYTHONPATH': paths}
-        )
+        done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
         raise RuntimeError(f'sphinx: {done.stderr.strip()[-500:]}')
-
-
-if __name__ == '__main__':
-    folder = Path(sys.argv[1] if len(sys.argv) > 1 else 'memnb-docs')
-    build_site(folder, ROOT / 'nbs')
-    print(f'{folder / "index.html"}: open it in a browser')
