@@ -60,13 +60,13 @@ class EarlierTurns:
 
     def __init__(self):
         self._index = LexicalIndex()
-        self._turns: dict[str, tuple[str, Turn]] = {}  # by id: the session's id, and the turn
+        self._turns: dict[str, Turn] = {}  # by id, each with its time
 
     def check(self, session: Session) -> None:
         "Raise `ConversationError` for a turn id that stands twice in a session, or in another session."
         Conversation('new', (session,))
         for turn in session.turns:
-            home, _ = self._turns.get(turn.id, (session.id, turn))
+            home = self._index[turn.id].session if turn.id in self._turns else session.id
             if home != session.id:
                 where = f'session {session.id!r:.80}: turn id {turn.id!r:.80}'
                 raise ConversationError(f'{where} stands in session {home!r:.80}')
@@ -77,7 +77,7 @@ class EarlierTurns:
         turns = tuple(turn for turn in session.turns if turn.id not in self._turns)
         self._index.add(turn_snippets(Conversation('new', (replace(session, turns=turns),))))
         for turn in turns:
-            self._turns[turn.id] = session.id, replace(turn, time=turn.time or session.time)
+            self._turns[turn.id] = replace(turn, time=turn.time or session.time)
 
     def forget(self, turns: Iterable[str]) -> None:
         "Keep nothing of these turns; unknown ids do not matter."
@@ -92,13 +92,12 @@ class EarlierTurns:
         count: int,  # turns at most
     ) -> list[Turn]:
         "Return the turns of other sessions most like some turn of a session, in the order in which they were added."
-        best: dict[str, float] = {}
+        best, own = {}, {turn.id for turn in session.turns}
         for turn in session.turns:
-            for hit in self._index.search(turn.content, 4) if turn.content.strip() else ():
+            for hit in self._index.search(turn.content, 4, exclude=own):
                 best[hit.snippet.id] = max(best.get(hit.snippet.id, 0.0), hit.score)
-        others = best.keys() - {turn.id for turn in session.turns}
-        chosen = set(sorted(others, key=lambda id: (-best[id], id))[:count])
-        return [turn for id, (_, turn) in self._turns.items() if id in chosen]
+        chosen = set(sorted(best, key=lambda id: (-best[id], id))[:count])
+        return [turn for id, turn in self._turns.items() if id in chosen]
 
 # %% ../../nbs/5_memma/05_probe_repair.ipynb #42547262
 @dataclass(frozen=True)

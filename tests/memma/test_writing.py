@@ -188,6 +188,18 @@ def test_a_failed_session_leaves_the_transaction_around_it_open():
     assert [entry.text for entry in bank] == ['one', 'two', 'four']
 
 
+def test_what_cannot_be_written_is_refused_before_anybody_is_asked():
+    bank, model = a_bank(), ScriptedLM([])
+    bank.add('one')
+    for options, kind, words in (({'per': 'turn'}, ValueError, "'fact' or 'chunk'"), ({'turns': 0}, ValueError, '1 or more'),
+                                 ({'turns': '8'}, TypeError, 'turns: expected a whole number'), ({'view': -1}, ValueError, 'view: expected 0 or more'),
+                                 ({'speakers': 'Ines'}, TypeError, 'sequence of names')):
+        with pytest.raises(kind, match=words):
+            construct(bank, a_session(['Bees.']), model, **options)
+    assert model.prompts == [] and len(bank) == 1
+    assert construct(bank, a_session([]), model).changes == ()
+
+
 # --- by rule
 
 SESSIONS = st.lists(st.sampled_from(SENTENCES), min_size=1, max_size=7).map(lambda texts: a_session(texts, datetime(2024, 5, 1)))
