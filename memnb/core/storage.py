@@ -114,7 +114,9 @@ class MemoryFile:
         if '\0' in str(path):
             raise MemoryFileError(f'{str(path)!r:.200}: a path has no null character')
         if str(path) == ':memory:':
-            raise MemoryFileError("':memory:' is no file: give a path, or None to keep it in memory")
+            raise MemoryFileError(
+                "':memory:' is no file: give a path, or None to keep it in memory"
+            )
         with _sqlite_errors(self.path):
             self._file = (
                 sqlite3.connect(':memory:', isolation_level=None, check_same_thread=False)

@@ -359,7 +359,7 @@ def _statements(turn: Turn, day: date | None, speakers: Sequence[str]) -> Iterat
 def _repair_rule(
     probe: Probe,
     answer: str,  # what was answered in the place of the probe's answer
-    fault: str,  # of FAULTS
+    fault: str,  # missing, not retrieved or not answered
     turns: Sequence[
         tuple[Turn, date | None]
     ] = (),  # what the probe rests on, each with the day it was said

@@ -220,12 +220,7 @@ def router_explorer() -> ipywidgets.VBox:
     )
 
 # %% ../../nbs/8_use/05_widgets.ipynb #caf40749
-_DAMAGES = {
-    'all words but the first': 'blur',
-    'names and numbers': 'names',
-    'whole entries': 'cluster',
-    'nothing': '',
-}
+_DAMAGES = {'seven in ten entries': 0.7, 'half of them': 0.5, 'nothing': 0.0}
 _PROBES = 6
 _ALL = frozenset(range(_PROBES))
 
@@ -255,14 +250,13 @@ class _ChoosingLM(LM):
 def _repaired(
     session: Session,
     speakers: tuple[str, ...],
-    kind: str,  # the damage, a key of FAULTS; '': none
+    share: float,  # of the entries that are deleted
     accepted: frozenset[int],
 ) -> tuple[Evolution, MemoryBank]:
     """The report of probing and repairing the damaged memory of a session, and the memory afterwards."""
     bank = MemoryBank()
     construct(bank, session, speakers=speakers)
-    if kind:
-        damage(bank, [entry.id for entry in bank], kind, 0.7, '1', speakers)
+    damage(bank, [entry.id for entry in bank], share, '1')
     lm = _ChoosingLM(accepted)
     return evolve(bank, session, lm, probes=_PROBES, speakers=speakers), bank
 
@@ -279,15 +273,15 @@ def probe_html(
     session: Session,
     speakers: tuple[str, ...],
     question: Question,  # asked later
-    kind: str = 'blur',  # the damage, a key of FAULTS; '': none
+    share: float = 0.7,  # of the entries that are deleted
     accepted: Collection[int] = (),  # places of probes, from 0
 ) -> str:
     """Return a later question, then the probes of a session and their repairs, as HTML."""
-    proposed, _ = _repaired(session, speakers, kind, _ALL)
-    evolution, bank = _repaired(session, speakers, kind, frozenset(accepted))
+    proposed, _ = _repaired(session, speakers, share, _ALL)
+    evolution, bank = _repaired(session, speakers, share, frozenset(accepted))
     later = [
         _later_row(
-            'damaged', _repaired(session, speakers, kind, frozenset())[1], speakers, question
+            'damaged', _repaired(session, speakers, share, frozenset())[1], speakers, question
         ),
         _later_row('now', bank, speakers, question),
     ]
@@ -312,15 +306,15 @@ def probe_board(
 ) -> ipywidgets.VBox:
     """Return a widget that damages the memory of a session and accepts or rejects each repair."""
 
-    def view(kind: str, question: int, **boxes: bool) -> str:
+    def view(share: float, question: int, **boxes: bool) -> str:
         accepted = [place for place in _ALL if boxes[f'probe_{place}']]
         where = conversation.sessions[session]
-        return probe_html(where, conversation.speakers, questions[question], kind, accepted)
+        return probe_html(where, conversation.speakers, questions[question], share, accepted)
 
     boxes = {f'probe_{place}': _box(f'accept the repair of probe {place + 1}') for place in _ALL}
     return explore(
         view,
-        kind=_menu('Damage', _DAMAGES),
+        share=_menu('Deleted', _DAMAGES),
         question=_question_menu(questions),
         **boxes,
     )
