@@ -221,11 +221,11 @@ def test_the_tools_are_the_papers():
     tools = _SMALL.tools()
     assert [tool.name for tool in tools] == [*PAPER, 'output_answer'] and tools[-1] is OUTPUT_ANSWER and [tool.ends for tool in tools] == [False] * 7 + [True]
     for tool in tools[:-1]:
-        described = tool.schema()['function']
-        assert described['name'] == tool.name and described['parameters']['required'] == PAPER[tool.name]
-        assert set(described['parameters']['properties']) == set(PAPER[tool.name])
-        assert all(field['description'] for field in described['parameters']['properties'].values()) and described['description'][-1] == '.'
-        Draft202012Validator.check_schema(described['parameters'])
+        parameters = tool.arguments.model_json_schema()
+        assert parameters['required'] == PAPER[tool.name]
+        assert set(parameters['properties']) == set(PAPER[tool.name])
+        assert all(field['description'] for field in parameters['properties'].values()) and tool.description[-1] == '.'
+        Draft202012Validator.check_schema(parameters)
     json.dumps(strict_schema(choice_of(tools)))
 
 
