@@ -9,7 +9,7 @@ import json
 import os
 import sqlite3
 import warnings
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass
 from datetime import datetime

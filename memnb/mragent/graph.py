@@ -357,7 +357,9 @@ class Labels:
                 usual[id] = min(spellings, key=lambda one: (-spellings[one], one))
         gone = {id for id in changed if id in self.index and self.shown(id) != usual.get(id)}
         fresh = [id for id in usual if id in gone or id not in self.index]
-        rows = self._vectors.of([usual[id] for id in fresh])  # may fail, so it comes first
+        rows = self._vectors.reuse(
+            {id: usual[id] for id in fresh}, {}
+        )  # may fail, so it comes first
         self.index.remove(gone)
         self.index.add([Snippet(id, usual[id]) for id in fresh], dict(zip(fresh, rows)))
         self._written |= changed

@@ -226,7 +226,6 @@ TOPICS = Role('topics', _TOPICS, '{episodes}', TopicsReply, _topics_fields)  # e
 class Recollection(SessionExtract):
     "The episodes and semantic units of one session, and a note on each thing that was wrong in the replies."
 
-    parts = {'episodes': Episode, 'units': SemanticUnit}
     episodes: tuple[Episode, ...] = ()
     units: tuple[SemanticUnit, ...] = ()
     notes: tuple[str, ...] = ()

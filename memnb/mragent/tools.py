@@ -18,7 +18,6 @@ from ..core.conversation import Conversation, Session
 from memnb.core.loop import (
     check_names,
     ToolCall,
-    day_of,
     Observation,
     OUTPUT_ANSWER,
     Tool,
@@ -425,10 +424,6 @@ class CueTagGraph(SessionMemory, Searchable):
         self,
         person: Annotated[str, 'The name of a person'],
         aspect: Annotated[str, 'One of the aspects that were shown'],
-        as_of: Annotated[
-            str | None,
-            "A date such as '2024-05-16': what held on that day. Leave it out for what holds now",
-        ] = None,
     ) -> Observation:
         "Read what is known of a person under one aspect: what holds, newest first, then what no longer does."
         id, tag = self._person(person), cue_id(aspect)
@@ -438,22 +433,16 @@ class CueTagGraph(SessionMemory, Searchable):
             raise ToolError(
                 f'aspect: nothing is known of {name} under {aspect!r:.60}; there is {there}'
             )
-        asked = day_of(as_of, 'as_of') if as_of and as_of.strip() else None
-        day = asked and asked.end
         every = self.semantic.contents_of_all([id], known)  # a slot may change its aspect
-        holding = current((self.units[one] for one in every), day)
-        groups = {'holds': [], 'no longer': [], 'not yet': []}
-        units = [self.units[one] for one in self.semantic.contents_of(id, tag)]
-        for one in sorted(units, key=_by_time, reverse=True):
-            late = day and one.since and one.since > day
-            groups['holds' if one in holding else 'not yet' if late else 'no longer'].append(one)
-        holds, *others = groups.values()
+        holding = current(self.units[one] for one in every)
+        found = [self.units[one] for one in self.semantic.contents_of(id, tag)]
+        found.sort(key=_by_time, reverse=True)
+        holds = [one for one in found if one in holding]
+        past = [one for one in found if one not in holding]
         note = f'{count_of(len(holds), "fact")} of {name} under {self.aspects.shown(tag)}'
-        note += (f' as of {asked}' if asked else '') + ', shown first' * bool(holds and any(others))
-        for what in ('no longer', 'not yet'):
-            if groups[what]:
-                note += f'; {what}: {", ".join(one.id for one in groups[what])}'
-        return _contents([one for group in groups.values() for one in group], note)
+        if past:
+            note += f'; no longer: {", ".join(one.id for one in past)}'
+        return _contents([*holds, *past], note)
 
     def query_topic_events(self, topic: Annotated[str, 'The title of a topic']) -> Observation:
         "Read the events of a topic, in the order of their times."

@@ -123,7 +123,6 @@ FACTS = Role('facts', _FACTS_SYSTEM, _FACTS_USER, FactsReply, _fields)
 class Extract(SessionExtract):
     "The gists and facts of a session, and notes on what could not be taken as it came."
 
-    parts = {'gists': Gist, 'facts': Fact}
     gists: tuple[Gist, ...] = ()
     facts: tuple[Fact, ...] = ()
     notes: tuple[str, ...] = ()  # one for each fault, with the words that came

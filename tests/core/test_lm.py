@@ -531,17 +531,6 @@ def test_replay_needs_no_server_no_key_and_no_client(tmp_path):
     assert not hasattr(lm._server._local, 'client')
 
 
-def test_a_file_that_is_no_record_is_refused_and_left_alone(tmp_path):
-    path = tmp_path / 'notes.txt'
-    path.write_text('my notes\n' * 200)
-    for mode in ('auto', 'replay'):
-        with pytest.raises(RecordError, match='notes.txt'):
-            RecordedLM(ScriptedLM([]), path, mode)
-    assert path.read_text() == 'my notes\n' * 200
-    with pytest.raises(RecordError, match='nowhere'):
-        RecordedLM(ScriptedLM([]), tmp_path / 'nowhere' / 'r.sqlite')
-
-
 def test_a_record_in_a_folder_that_cannot_be_written_to(tmp_path):
     path = tmp_path / 'r.sqlite'
     RecordedLM(ScriptedLM([GOOD]), path).ask(plans_role, text='x')

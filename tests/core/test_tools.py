@@ -72,26 +72,6 @@ def in_order(told, given):
 
 
 @settings(max_examples=50)
-@given(functions())
-def test_the_schema_says_what_the_function_says(made):
-    function, told = made
-    schema = Tool.of(function).schema()
-    described = schema['function']
-    assert (schema['type'], described['name'], described['description']) == ('function', 'made', 'Does something.')
-    assert list(described['parameters']['properties']) == list(told)
-    assert described['parameters'].get('required', []) == [name for name, (_, default, _) in told.items() if default is ...]
-    assert described['parameters']['additionalProperties'] is False
-    for name, (_, default, said) in told.items():
-        field = described['parameters']['properties'][name]
-        assert field.get('description') == said
-        assert default is ... or field['default'] == default
-    json.dumps(schema)
-    Draft202012Validator.check_schema(described['parameters'])
-    for name, (_, default, said) in told.items():
-        assert name in Tool.of(function).line and (said or '') in Tool.of(function).line
-
-
-@settings(max_examples=50)
 @given(functions(), st.data())
 def test_every_valid_call_is_carried_out_with_the_values_it_gave(made, data):
     function, told = made
@@ -147,7 +127,7 @@ def test_a_limit_beside_the_type_holds():
         return Observation(str(k))
     tool = Tool.of(look)
     assert tool(k=9).note == '9' and tool().note == '3'
-    assert tool.schema()['function']['parameters']['properties']['k'] == {
+    assert tool.arguments.model_json_schema()['properties']['k'] == {
         'default': 3, 'description': 'How many', 'maximum': 9, 'minimum': 1, 'title': 'K', 'type': 'integer'}
     with pytest.raises(ToolError, match='greater than or equal to 1'):
         tool(k=0)
@@ -157,7 +137,7 @@ def test_a_meaning_beside_a_default_of_none_is_kept():
     def look(k: Annotated[int | None, 'How many'] = None, name: 'Annotated[str, "Whose"]' = 'any') -> Observation:
         "Look."
         return Observation(f'{k} {name}')
-    fields = Tool.of(look).schema()['function']['parameters']['properties']
+    fields = Tool.of(look).arguments.model_json_schema()['properties']
     assert fields == {'k': {'anyOf': [{'type': 'integer'}, {'type': 'null'}], 'default': None, 'description': 'How many', 'title': 'K'},
                       'name': {'default': 'any', 'description': 'Whose', 'title': 'Name', 'type': 'string'}}
     assert Tool.of(look)(k=None, name=None).note == 'None any'

@@ -41,7 +41,7 @@ def answers(graph):
     known = [graph.query_personal_information(one) for one in people]
     return [ways, known, *(graph.query_tag_events(way.cue, way.tag) for way in ways),
             *(tool(one.id) for one in graph.episodes for tool in (graph.query_conversation_time, graph.query_event_keywords, graph.query_event_context)),
-            *(graph.query_personal_aspect(way.cue, way.tag, day) for one in known for way in one.branches for day in (None, '2024-01-31')),
+            *(graph.query_personal_aspect(way.cue, way.tag) for one in known for way in one.branches),
             *(graph.query_topic_events(one.title) for one in graph.topics)]
 
 
@@ -111,24 +111,21 @@ def test_the_time_and_the_neighbours_of_an_event(found):
 # --- people, and what holds of them
 
 @settings(max_examples=30)
-@given(unit_extracts, st.sampled_from((None, *DAYS)))
-def test_what_holds_of_a_person_is_what_a_diary_says(found, day):
+@given(unit_extracts)
+def test_what_holds_of_a_person_is_what_a_diary_says(found):
     graph, units = built(CueTagGraph, found), every(found, 'units')
-    page = diary(units, day or date(2024, 3, 20))
+    page = diary(units, date(2024, 3, 20))
     for person in PEOPLE:
         its = [one for one in units if cue_id(one.person) == cue_id(person)]
         for aspect in {cue_id(one.aspect) for one in its}:
             wanted = [one for one in its if cue_id(one.aspect) == aspect]
-            seen = graph.query_personal_aspect(person, aspect.upper(), day and day.isoformat())
-            later = [one for one in wanted if day and one.since and one.since > day]
-            groups = [[one for one in wanted if one.id in page], [one for one in wanted if one.id not in page and one not in later], later]
-            expected = [in_time(group)[::-1] for group in groups]
-            assert ids(seen) == [one.id for group in expected for one in group][:_SHOWN]
+            seen = graph.query_personal_aspect(person, aspect.upper())
+            holds = in_time([one for one in wanted if one.id in page])[::-1]
+            past = in_time([one for one in wanted if one.id not in page])[::-1]
+            assert ids(seen) == [one.id for one in holds + past][:_SHOWN]
             head, *told = seen.note.split('; ')
-            assert head.startswith(f'{len(groups[0])} fact') and (f'as of {TimeSpan.day(day)}' in head if day else 'as of' not in head)
-            assert ('shown first' in head) == bool(groups[0] and (groups[1] or groups[2]))
-            assert [one for one in told if not one.endswith('not shown')] == [
-                f'{what}: {", ".join(one.id for one in group)}' for what, group in zip(('no longer', 'not yet'), expected[1:]) if group]
+            assert head.startswith(f'{len(holds)} fact')
+            assert [one for one in told if not one.endswith('not shown')] == ['no longer: ' + ', '.join(one.id for one in past)] * bool(past)
 
 
 @settings(max_examples=25)
@@ -224,11 +221,11 @@ def test_the_tools_are_the_papers():
     tools = _SMALL.tools()
     assert [tool.name for tool in tools] == [*PAPER, 'output_answer'] and tools[-1] is OUTPUT_ANSWER and [tool.ends for tool in tools] == [False] * 7 + [True]
     for tool in tools[:-1]:
-        described = tool.schema()['function']
-        assert described['name'] == tool.name and described['parameters']['required'] == PAPER[tool.name]
-        assert set(described['parameters']['properties']) - set(PAPER[tool.name]) == ({'as_of'} if tool.name == 'query_personal_aspect' else set())
-        assert all(field['description'] for field in described['parameters']['properties'].values()) and described['description'][-1] == '.'
-        Draft202012Validator.check_schema(described['parameters'])
+        parameters = tool.arguments.model_json_schema()
+        assert parameters['required'] == PAPER[tool.name]
+        assert set(parameters['properties']) == set(PAPER[tool.name])
+        assert all(field['description'] for field in parameters['properties'].values()) and tool.description[-1] == '.'
+        Draft202012Validator.check_schema(parameters)
     json.dumps(strict_schema(choice_of(tools)))
 
 

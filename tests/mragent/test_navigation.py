@@ -163,7 +163,7 @@ def test_gold_and_category_are_in_no_prompt():
 
 # ------------------------------------------------------------------ moves
 
-VALUES = {'cue': 'boat', 'tag': 'loss', 'event': 'D1/e1', 'person': 'Ada', 'aspect': 'job', 'topic': 'boats', 'as_of': '2024-05-16', 'wide': 'x'}
+VALUES = {'cue': 'boat', 'tag': 'loss', 'event': 'D1/e1', 'person': 'Ada', 'aspect': 'job', 'topic': 'boats', 'wide': 'x'}
 NEEDS = {'query_tag_events': {'cue', 'tag'}, 'query_conversation_time': {'event'}, 'query_event_keywords': {'event'}, 'query_event_context': {'event'},
          'query_personal_information': {'person'}, 'query_personal_aspect': {'person', 'aspect'}, 'query_topic_events': {'topic'}}
 CALLS = st.builds(lambda name, keys: {'function': name, 'parameters': {key: VALUES[key] for key in keys}},
@@ -174,8 +174,7 @@ FIT = st.sampled_from(sorted(NEEDS)).map(lambda name: {'function': name, 'parame
 def fits(call, offered):
     "A call as the table has it: a tool that is offered, all that it needs, nothing that it does not have."
     needs, given_names = NEEDS.get(call['function'], set()), set(call['parameters'])
-    extra = {'as_of'} if call['function'] == 'query_personal_aspect' else set()
-    return call['function'] in offered and needs <= given_names <= needs | extra
+    return call['function'] in offered and needs == given_names
 
 
 @settings(max_examples=80)
@@ -203,7 +202,7 @@ def script(moves, recall=None):
 
 WRONG = st.sampled_from([('query_tag_events', {'cue': 'boat', 'tag': 'no such tag'}), ('query_tag_events', {'cue': 'zeppelin', 'tag': 'loss'}),
                          ('query_event_context', {'event': 'X9/e9'}), ('query_conversation_time', {'event': ''}),
-                         ('query_personal_aspect', {'person': 'Cleo', 'aspect': 'job'}), ('query_personal_aspect', {'person': 'Ada', 'aspect': 'job', 'as_of': 'soon'}),
+                         ('query_personal_aspect', {'person': 'Cleo', 'aspect': 'job'}),
                          ('query_topic_events', {'topic': 'zeppelins'})])
 
 

@@ -2,7 +2,7 @@
 from datetime import date, datetime, timedelta
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from graphs import diary
 from memnb.mragent.graph import SemanticUnit
