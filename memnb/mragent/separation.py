@@ -5,27 +5,63 @@
 # %% ../../nbs/4_mragent/05_separation.ipynb #38c31b57
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache, reduce
+from itertools import product
+from math import prod
 from typing import NamedTuple
 
 import numpy as np
 
 # %% auto #0
-__all__ = ['NeedleTree', 'History', 'Active', 'Passive', 'follower', 'fixed_nodes', 'first_leaves', 'Estimate', 'simulate',
-           'equation_19', 'best_passive_error', 'passive_error', 'follower_error']
+__all__ = ['LeafLabels', 'NeedleTree', 'History', 'Active', 'Passive', 'follower', 'fixed_nodes', 'first_leaves', 'Estimate',
+           'simulate', 'equation_19', 'best_passive_error', 'passive_error', 'passive_errors', 'follower_error',
+           'random_passive_error']
 
 # %% ../../nbs/4_mragent/05_separation.ipynb #6bec4a99
 _BLANK = -1  # what an empty leaf says
 
 
+def _distribution(name: str, probabilities: Sequence[float]) -> tuple[float, ...]:
+    "Return probabilities as floats; ValueError if one is negative or no number, or if they do not sum to 1 (to 1e-9)."
+    values = tuple(float(one) for one in probabilities)
+    if not all(0 <= one <= 1 for one in values) or abs(sum(values) - 1) > 1e-9:
+        raise ValueError(
+            f'{name}: expected probabilities that sum to 1, got {values} with sum {sum(values):.6g}'
+        )
+    return values
+
+
+@dataclass(frozen=True)
+class LeafLabels:
+    "The distributions of what leaves say: answers are 0, 1, …. ValueError for what is no distribution."
+
+    answer: Sequence[float]  # P_Y, at the target
+    distractors: Sequence[float] | None = None  # at any other leaf; None: these are blank
+
+    def __post_init__(self):
+        object.__setattr__(self, 'answer', _distribution('answer', self.answer))
+        if self.distractors is not None:
+            object.__setattr__(self, 'distractors', _distribution('distractors', self.distractors))
+            if len(self.distractors) != len(self.answer):
+                raise ValueError(
+                    f'distractors: expected {len(self.answer)} probabilities, one for each answer, got {len(self.distractors)}'
+                )
+
+    @property
+    def chance_error(self) -> float:
+        "ε_Y: the error of the likeliest answer, without reading anything."
+        return 1 - max(self.answer)
+
+
 @dataclass(frozen=True)
 class NeedleTree:
-    "The needle task (section 6.2). ValueError for no such tree, and for a prior that is no distribution."
+    "The needle task (section 6.2). ValueError for no such tree."
 
     depth: int  # hops from the root to a leaf, at least 1
-    prior: Sequence[float]  # P_Y, of what the target says: answers are 0, 1, …
+    labels: LeafLabels | Sequence[float]  # mere probabilities are P_Y, with blank distractors
     branching: int = 2  # children of an inner node
 
     def __post_init__(self):
@@ -35,21 +71,12 @@ class NeedleTree:
                 raise ValueError(
                     f'{name}: expected a whole number of at least {least}, got {value!r}'
                 )
-        prior = tuple(float(one) for one in self.prior)
-        if not all(0 <= one <= 1 for one in prior) or abs(sum(prior) - 1) > 1e-9:
-            raise ValueError(
-                f'prior: expected probabilities that sum to 1, got {prior} with sum {sum(prior):.6g}'
-            )
-        object.__setattr__(self, 'prior', prior)
+        if not isinstance(self.labels, LeafLabels):
+            object.__setattr__(self, 'labels', LeafLabels(self.labels))
         if self.nodes >= 2**62:
             raise ValueError(
                 f'expected a tree of fewer than 2**62 nodes, got depth {self.depth} and branching {self.branching}'
             )
-
-    @property
-    def chance_error(self) -> float:
-        "ε_Y: the error of the likeliest answer, without reading anything."
-        return 1 - max(self.prior)
 
     @property
     def leaves(self) -> int:
@@ -83,6 +110,13 @@ def _stream(
     return bits ^ (bits >> np.uint64(31))
 
 
+def _labelled(luck: np.ndarray, probabilities: Sequence[float] | None) -> np.ndarray:
+    "Return numbers from 0 to 1 as labels of a distribution, blank without one."
+    if probabilities is None:
+        return np.full(luck.shape, _BLANK)
+    return np.searchsorted(np.cumsum(probabilities)[:-1], luck, side='right')
+
+
 @dataclass(frozen=True)
 class _Forest:
     "One tree for each key; what a node says is computed when it is read."
@@ -110,15 +144,15 @@ class _Forest:
     @cached_property
     def answer(self) -> np.ndarray:
         "(trials,) what the target says."
-        sums = np.cumsum(self.tree.prior)[:-1]
-        return np.searchsorted(sums, self._luck(self.target), side='right')
+        return _labelled(self._luck(self.target), self.tree.labels.answer)
 
     def read(self, nodes: np.ndarray) -> np.ndarray:
         "Return what (trials,) or (trials, several) nodes say: a direction, or at a leaf an answer or blank."
         target, answer = (
             one.reshape(-1, *[1] * (nodes.ndim - 1)) for one in (self.target, self.answer)
         )
-        at_leaf = np.where(nodes == target, answer, _BLANK)
+        others = _labelled(self._luck(nodes), self.tree.labels.distractors)
+        at_leaf = np.where(nodes == target, answer, others)
         return np.where(nodes < self.tree.first_leaf, self._directions(nodes), at_leaf)
 
 # %% ../../nbs/4_mragent/05_separation.ipynb #8c2ac737
@@ -199,14 +233,14 @@ def fixed_nodes(nodes: Iterable[int]) -> Passive:
 
 
 def first_leaves(tree: NeedleTree) -> Passive:
-    "Return the passive policy that reads depth + 1 leaves, the best one."
+    "Return the passive policy that reads depth + 1 leaves: the best one if distractors are blank."
     return fixed_nodes(range(tree.first_leaf, tree.first_leaf + min(tree.budget, tree.leaves)))
 
 # %% ../../nbs/4_mragent/05_separation.ipynb #1ad073ba
 def _answer_of(tree: NeedleTree, history: History) -> np.ndarray:
     "Return what the first leaf said that is not blank, else the likeliest answer."
     found = (history.nodes >= tree.first_leaf) & (history.says != _BLANK)
-    likeliest = np.full((len(found), 1), np.argmax(tree.prior))
+    likeliest = np.full((len(found), 1), np.argmax(tree.labels.answer))
     said = np.hstack([history.says, likeliest])
     first = np.hstack([found, np.ones_like(likeliest)]).argmax(axis=1)
     return said[np.arange(len(said)), first]
@@ -276,7 +310,7 @@ def equation_19(
     if budget < 0:
         raise ValueError(f'budget: expected 0 or more, got {budget!r}')
     tree = NeedleTree(budget - 1 if depth is None else depth, prior, branching)
-    return tree.chance_error * max(0, 1 - budget / tree.leaves)
+    return tree.labels.chance_error * max(0, 1 - budget / tree.leaves)
 
 
 def best_passive_error(
@@ -286,21 +320,138 @@ def best_passive_error(
     prior: Sequence[float] = (0.5, 0.5),  # P_Y
     budget: int | None = None,  # None: depth + 1
 ) -> float:
-    "Return the error of the best passive policy, which attains eq. 19. ValueError for no such tree or budget."
+    "Return the error of the best passive policy if distractors are blank: it attains eq. 19. ValueError for no such tree or budget."
     budget = depth + 1 if budget is None else budget
     return equation_19(budget, prior, branching=branching, depth=depth)
 
 # %% ../../nbs/4_mragent/05_separation.ipynb #463807ff
+_Shape = tuple  # () nothing read below; (1,) a leaf that is read; (0 or 1, *shapes of the children, sorted)
+
+
+def _node_shape(read: int, children: Iterable[_Shape]) -> _Shape:
+    "Return the shape of an inner node."
+    children = sorted(children)
+    return (read, *children) if read or any(children) else ()
+
+
+def _shape_of(tree: NeedleTree, nodes: Iterable[int], root: int = 0) -> _Shape:
+    "Return what a set of nodes reads below a node, without the order of children."
+    if root >= tree.first_leaf:
+        return (1,) * (root in nodes)
+    ways = range(tree.branching * root + 1, tree.branching * (root + 1) + 1)
+    return _node_shape(int(root in nodes), [_shape_of(tree, nodes, way) for way in ways])
+
+
+def _merged(rows: np.ndarray) -> np.ndarray:
+    "Return rows with multiples of each other added up, without empty rows."
+    rows = rows[rows.sum(axis=1) > 0]
+    _, kind = np.unique(
+        np.round(rows / rows.sum(axis=1, keepdims=True), 10), axis=0, return_inverse=True
+    )
+    merged = np.zeros((kind.max() + 1, rows.shape[1]))
+    np.add.at(merged, kind.ravel(), rows)
+    return merged
+
+
+def _beside(left: np.ndarray, right: np.ndarray) -> np.ndarray:
+    "Return what can be seen in two parts that do not overlap."
+    left, right = left[:, None], right[None]
+    elsewhere = left[..., :1] * right[..., :1]
+    inside = left[..., 1:] * right[..., :1] + left[..., :1] * right[..., 1:]
+    rows = np.concatenate([elsewhere, inside], axis=2)
+    return rows.reshape(-1, rows.shape[2])
+
+
+@lru_cache(maxsize=2**16)
+def _evidence(shape: _Shape, labels: LeafLabels, branching: int) -> np.ndarray:
+    "Return what can be seen in a part of this shape, an observation a row: Q, then A_y for each answer y."
+    prior = np.array(labels.answer)
+    if not shape:
+        return np.append(1, prior)[None]
+    if shape == (1,):
+        others = [0] * len(prior) if labels.distractors is None else labels.distractors
+        blank = np.eye(int(labels.distractors is None), len(prior) + 1)
+        return _merged(np.vstack([blank, np.column_stack([others, np.diag(prior)])]))
+    read, *children = shape
+    parts = [_evidence(child, labels, branching) for child in children]
+    if not read:
+        return _merged(reduce(_beside, parts) / np.append(1, [branching] * len(prior)))
+    rows = []
+    for way in range(branching):  # the direction that is read: the target is not in another child
+        only = [
+            part if place == way else part * np.eye(1, part.shape[1])
+            for place, part in enumerate(parts)
+        ]
+        rows.append(reduce(_beside, only) / branching)
+    return _merged(np.vstack(rows))
+
+
+def _shape_error(tree: NeedleTree, shape: _Shape) -> float:
+    "Return L(S) for the sets of a shape."
+    right = _evidence(shape, tree.labels, tree.branching)[:, 1:].max(axis=1).sum()
+    return max(0.0, 1 - float(right))
+
+
 def passive_error(tree: NeedleTree, nodes: Iterable[int]) -> float:
     "Return the exact error L(S) of the passive policy that reads these nodes. ValueError for a node that is not there."
-    read = np.unique(_checked(np.array(list(nodes), dtype=np.int64), tree))
-    leaves = np.count_nonzero(read >= tree.first_leaf)
-    return tree.chance_error * (1 - leaves / tree.leaves)
+    wanted = _checked(np.array(list(nodes), dtype=np.int64), tree)
+    return _shape_error(tree, _shape_of(tree, wanted.tolist()))
+
+
+@lru_cache(maxsize=256)
+def _shapes(height: int, size: int, branching: int) -> Counter[_Shape]:
+    "Return how many sets of `size` nodes have each shape, in a tree of this height."
+    if height == 0:
+        return Counter([(1,) * size] if size <= 1 else [])
+    found = Counter()
+    for read, *sizes in product((0, 1), *[range(size + 1)] * branching):
+        if read + sum(sizes) == size:
+            below = [_shapes(height - 1, one, branching).items() for one in sizes]
+            for children in product(*below):
+                shapes, counts = zip(*children)
+                found[_node_shape(read, shapes)] += prod(counts)
+    return found
+
+
+class _PassiveSets(NamedTuple):
+    "All sets of nodes of one shape."
+
+    error: float
+    shape: _Shape
+    count: int  # how many sets have the shape
+
+
+def passive_errors(
+    tree: NeedleTree,
+    budget: int | None = None,  # None: depth + 1
+) -> list[_PassiveSets]:
+    "Return every set of `budget` nodes by shape as (error, shape, count), the smallest exact error first. For small trees. ValueError."
+    size = tree.budget if budget is None else budget
+    if not 0 <= size <= tree.nodes:
+        raise ValueError(f'budget: expected 0 to {tree.nodes} different nodes, got {size}')
+    shapes = _shapes(tree.depth, size, tree.branching)
+    return sorted(
+        _PassiveSets(_shape_error(tree, shape), shape, count) for shape, count in shapes.items()
+    )
 
 
 def follower_error(tree: NeedleTree, budget: int | None = None) -> float:
-    "Return the exact error of the follower: 0 with depth + 1 nodes; with fewer the first directions are guessed."
-    guessed = 0 if budget is None else max(0, tree.budget - budget)
+    "Return the exact error of who follows the directions: 0 with depth + 1 nodes; with fewer the first directions are guessed."
+    guessed = 0 if budget is None else tree.budget - budget
+    if guessed <= 0:
+        return 0.0
     if guessed > tree.depth:
-        return tree.chance_error
-    return tree.chance_error * (1 - tree.branching**-guessed)
+        return tree.labels.chance_error
+    guess = NeedleTree(
+        guessed, tree.labels, tree.branching
+    )  # what one leaf tells in a tree as deep as the guess
+    return passive_error(guess, [guess.first_leaf])
+
+
+def random_passive_error(tree: NeedleTree, budget: int | None = None) -> float:
+    "Return the mean exact error over all sets of `budget` nodes. ValueError as `passive_errors`."
+    size = tree.budget if budget is None else budget
+    if tree.labels.distractors is None:
+        return tree.labels.chance_error * max(0, 1 - size / tree.nodes)
+    rows = passive_errors(tree, size)
+    return sum(row.error * row.count for row in rows) / sum(row.count for row in rows)

@@ -4,12 +4,13 @@ from collections import Counter
 from fractions import Fraction
 from functools import lru_cache
 from itertools import combinations, product
+from math import comb
 
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from memnb.mragent.separation import _answer_of, _BLANK, _Forest, _stream, Active, best_passive_error, equation_19, Estimate, first_leaves, fixed_nodes, follower, follower_error, History, NeedleTree, Passive, passive_error, simulate
+from memnb.mragent.separation import _answer_of, _BLANK, _Forest, _shape_of, _stream, Active, best_passive_error, equation_19, Estimate, first_leaves, fixed_nodes, follower, follower_error, History, LeafLabels, NeedleTree, Passive, passive_error, passive_errors, random_passive_error, simulate
 
 SURE = 1 - 1e-9
 
@@ -23,25 +24,37 @@ def laws(draw, answers=None):
 
 
 @st.composite
+def labels(draw):
+    "Blank distractors, or ones with a law of their own."
+    answer = draw(laws())
+    return LeafLabels(answer, draw(st.none() | laws(len(answer))))
+
+
+@st.composite
 def tiny_trees(draw):
     "Trees so small that all of them can be written down."
     depth, branching = draw(st.sampled_from([(1, 2), (1, 3), (2, 2)]))
-    return NeedleTree(depth, draw(laws()), branching)
+    found = draw(labels())
+    return NeedleTree(depth, found if depth == 1 or len(found.answer) < 3 else LeafLabels(found.answer[:2] if sum(found.answer[:2]) == 1 else (.5, .5)), branching)
 
 
 @lru_cache(maxsize=64)
 def all_trees(tree):
     "Every tree: (exact probability, what each node says, the answer)."
-    prior = [Fraction(round(10 * share), 10) for share in tree.prior]
+    answers = {label: Fraction(round(10 * share), 10) for label, share in enumerate(tree.labels.answer)}
+    others = {_BLANK: Fraction(1)} if tree.labels.distractors is None else \
+        {label: Fraction(round(10 * share), 10) for label, share in enumerate(tree.labels.distractors)}
     found = []
     for signs in product(range(tree.branching), repeat=tree.first_leaf):
         target = 0
         while target < tree.first_leaf:
             target = tree.branching * target + 1 + signs[target]
-        for answer, chance in enumerate(prior):
-            leaves = [answer if leaf == target else _BLANK for leaf in range(tree.first_leaf, tree.nodes)]
+        for words in product(*(answers if leaf == target else others for leaf in range(tree.first_leaf, tree.nodes))):
+            chance = Fraction(1, tree.branching**tree.first_leaf)
+            for leaf, word in enumerate(words, tree.first_leaf):
+                chance *= (answers if leaf == target else others)[word]
             if chance:
-                found.append((chance / tree.branching**tree.first_leaf, (*signs, *leaves), answer))
+                found.append((chance, (*signs, *words), words[target - tree.first_leaf]))
     return found
 
 
@@ -91,7 +104,7 @@ def test_what_any_policy_sees_is_as_frequent_as_in_whole_trees(tree, seed, data)
         assert Estimate.of(seen[what], trials, 1 - 1e-11).covers(float(chance)), what
 
 
-@given(st.integers(1, 5), st.integers(2, 4), laws(), st.integers(0, 2**32))
+@given(st.integers(1, 5), st.integers(2, 4), labels(), st.integers(0, 2**32))
 def test_a_forest_says_the_same_however_it_is_asked(depth, branching, found, seed):
     tree = NeedleTree(depth, found, branching)
     chance = np.random.default_rng(seed)
@@ -109,16 +122,20 @@ def test_a_forest_says_the_same_however_it_is_asked(depth, branching, found, see
     inner = nodes < tree.first_leaf
     assert ((0 <= together) & (together < branching))[inner].all()
     blank = ~inner & (nodes != forest.target[:, None])
-    assert (together[blank] == _BLANK).all()
-    assert all(found[label] > 0 for label in forest.answer)
+    if found.distractors is None:
+        assert (together[blank] == _BLANK).all()
+    else:
+        assert all(found.distractors[label] > 0 for label in together[blank])
+    assert all(found.answer[label] > 0 for label in forest.answer)
 
 
 @pytest.mark.parametrize('make, words', [
-    (lambda: NeedleTree(1, [.6, .5]), 'prior: expected probabilities'),
+    (lambda: LeafLabels([.5, .5], [.6, .5]), 'distractors: expected probabilities'),
     (lambda: NeedleTree(0, [1]), 'depth: expected a whole number of at least 1'),
     (lambda: NeedleTree(62, [1]), 'fewer than 2'),
     (lambda: simulate(fixed_nodes([0]), NeedleTree(1, [1]), 0, seed=0), 'trials: expected 1 or more, got 0'),
     (lambda: simulate(Passive(lambda query: np.array([.5])), NeedleTree(1, [1]), 5, seed=0), 'numbers of nodes'),
+    (lambda: passive_errors(NeedleTree(1, [1]), 4), 'budget: expected 0 to 3'),
     (lambda: passive_error(NeedleTree(1, [1]), [3]), 'numbers of nodes, 0 to 2'),
     (lambda: equation_19(-1, depth=2), 'budget: expected 0 or more, got -1'),
 ])
@@ -129,7 +146,7 @@ def test_bad_input_gets_a_clear_error(make, words):
 
 # ---- readers
 
-@given(st.integers(1, 12), st.integers(2, 5), laws(), st.integers(0, 2**32))
+@given(st.integers(1, 12), st.integers(2, 5), labels(), st.integers(0, 2**32))
 @settings(max_examples=60)
 def test_the_active_error_is_zero(depth, branching, found, seed):
     tree = NeedleTree(depth, found, branching)
@@ -139,6 +156,7 @@ def test_the_active_error_is_zero(depth, branching, found, seed):
 @given(tiny_trees(), st.data())
 @settings(max_examples=60)
 def test_the_head_says_the_likeliest_answer_to_whatever_was_seen(tree, data):
+    tree = NeedleTree(tree.depth, LeafLabels(tree.labels.answer), tree.branching)  # with blank distractors
     nodes = data.draw(st.lists(st.integers(0, tree.nodes - 1), max_size=5))  # the same node more than once, too
     heaps = heaps_of(tree, nodes)
     said = _answer_of(tree, History(np.tile(np.array(nodes, dtype=int), (len(heaps), 1)), np.array(list(heaps), dtype=int).reshape(len(heaps), -1)))
@@ -146,7 +164,7 @@ def test_the_head_says_the_likeliest_answer_to_whatever_was_seen(tree, data):
         assert heap[answer] == max(heap.values())
 
 
-@given(st.integers(1, 4), st.integers(2, 3), laws(), st.integers(0, 2**32), st.data())
+@given(st.integers(1, 4), st.integers(2, 3), labels(), st.integers(0, 2**32), st.data())
 @settings(max_examples=40)
 def test_a_passive_policy_is_an_active_one(depth, branching, found, seed, data):
     tree = NeedleTree(depth, found, branching)
@@ -180,16 +198,26 @@ def test_no_passive_policy_beats_the_closed_form(tree, data):
     "Every set of nodes of the budget, with the best head; and dice are a mixture, so no better."
     budget = data.draw(st.integers(0, tree.nodes))
     errors = {nodes: float(exact_error(tree, nodes)) for nodes in combinations(range(tree.nodes), budget)}
-    best = best_passive_error(tree.depth, branching=tree.branching, prior=tree.prior, budget=budget)
-    assert min(errors.values()) == pytest.approx(best, abs=1e-9)
+    rows = passive_errors(tree, budget)
+    assert sum(row.count for row in rows) == len(errors) == comb(tree.nodes, budget)
+    assert min(errors.values()) == pytest.approx(rows[0].error, abs=1e-9)
+    counted = Counter(_shape_of(tree, frozenset(nodes)) for nodes in errors)
+    assert counted == {row.shape: row.count for row in rows}
+    options = dict(branching=tree.branching, depth=tree.depth)
+    if budget:
+        assert min(errors.values()) >= equation_19(budget, tree.labels.answer, **options) - 1e-9
+    assert random_passive_error(tree, budget) == pytest.approx(sum(errors.values()) / len(errors), abs=1e-9)
+    if tree.labels.distractors is None:
+        closed = best_passive_error(prior=tree.labels.answer, budget=budget, **options)
+        assert min(errors.values()) == pytest.approx(closed, abs=1e-9)
 
 
 # ---- simulation against exact errors
 
-@given(st.sampled_from([(1, 2), (2, 2), (3, 2), (2, 3)]), laws(), st.integers(0, 2**32), st.data())
+@given(st.sampled_from([(1, 2), (2, 2), (3, 2), (2, 3)]), labels(), st.integers(0, 2**32), st.data())
 @settings(max_examples=40)
 def test_a_simulation_stays_within_its_interval(size, found, seed, data):
-    tree = NeedleTree(size[0], found, size[1])
+    tree = NeedleTree(size[0], LeafLabels(found.answer), size[1])
     nodes = data.draw(st.sets(st.integers(0, tree.nodes - 1), min_size=1, max_size=5))
     estimate = simulate(fixed_nodes(sorted(nodes)), tree, 2_000, seed)
     assert Estimate.of(estimate.wrong, 2_000, SURE).covers(passive_error(tree, nodes))
@@ -208,7 +236,8 @@ def rules(trees, steps):
             yield [{node}, *(set().union(*level) for level in zip(*(one for one, _ in later)))], [heap for _, parts in later for heap in parts]
 
 
-@pytest.mark.parametrize('tree, separates', [(NeedleTree(1, [.5, .5]), False), (NeedleTree(1, [.5, .5], branching=3), True)])
+@pytest.mark.parametrize('tree, separates', [(NeedleTree(1, [.5, .5]), False), (NeedleTree(1, LeafLabels([.5, .5], [.5, .5])), True),
+                                             (NeedleTree(1, [.5, .5], branching=3), True)])
 def test_active_contains_passive_and_at_two_nodes_not_every_task_separates(tree, separates):
     weight = {(says, answer): chance for chance, says, answer in all_trees(tree)}
     trees = [says for _, says, _ in all_trees(tree)]
@@ -220,6 +249,6 @@ def test_active_contains_passive_and_at_two_nodes_not_every_task_separates(tree,
         passive, active = found[True], found[True] | found[False]
         error = {name: float(1 - max(sum(weight.get(pair, 0) for pair in one) for one in kind)) for name, kind in (('p', passive), ('a', active))}
         assert (passive < active) == (steps == 2 and separates)
-        assert error['p'] == pytest.approx(best_passive_error(1, branching=tree.branching, budget=steps), abs=1e-9)
+        assert error['p'] == pytest.approx(passive_errors(tree, steps)[0].error, abs=1e-9)
         assert error['a'] == pytest.approx(follower_error(tree, steps), abs=1e-9)
         assert (error['a'] < error['p']) == (steps == 2 and separates)
