@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import os
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from functools import cache
 from pathlib import Path
@@ -18,7 +18,8 @@ import numpy as np
 
 from ..core.conversation import Conversation, Snippet, turn_snippets
 from ..core.models import Connection
-from ..core.retriever import locked
+from ..core.retriever import Hit, locked
+from ..core.time import TimeSpan
 from .bm25 import Index, LexicalIndex
 
 # %% auto #0
@@ -323,12 +324,15 @@ class HybridIndex(Index):
         names: Collection[str] = (),  # of speakers: left out of what is embedded
         weight: float = 0.5,  # of the dense part
         spread: bool = True,  # neighbour smoothing of the lexical scores
+        rerank: Callable[[list[tuple[str, str]]], Sequence[float]] | None = None,  # (query, text)
+        rerank_top: int = 50,  # how many of the unmasked best the reranker sees
         address: float = 0.4,  # the speaker boost
     ):
         super().__init__()
         self.lexical = LexicalIndex(spread=spread)
         self.dense = None if embedder is None else DenseIndex(embedder, names=names)
         self.weight, self.address = weight, address
+        self.rerank, self.rerank_top = rerank, rerank_top
 
     @classmethod
     def of(cls, conversation: Conversation, **options) -> HybridIndex:
@@ -386,3 +390,25 @@ class HybridIndex(Index):
         if high <= low or not self.weight:
             return scaled(words)
         return scaled(words) + self.weight / (high - low) * (cosines - low)
+
+    def search(
+        self,
+        query: str,
+        k: int = 10,
+        *,
+        exclude: Collection[str] = (),
+        during: TimeSpan | None = None,
+        bonus: Mapping[str, float] | None = None,
+    ) -> list[Hit]:
+        "As for every index; with a reranker, the unmasked best `rerank_top` come in its order."
+        wanted = k if self.rerank is None or k <= 0 else max(k, self.rerank_top)
+        hits = super().search(query, wanted, exclude=exclude, during=during, bonus=bonus)
+        if self.rerank is None or not hits:
+            return hits
+        seen, rest = hits[: self.rerank_top], hits[self.rerank_top :]
+        scores = list(self.rerank([(query, hit.snippet.text) for hit in seen]))
+        if len(scores) != len(seen):
+            raise ValueError(f'rerank: expected {len(seen)} scores, got {len(scores)}')
+        reranked = [Hit(hit.snippet, float(score)) for hit, score in zip(seen, scores)]
+        reranked.sort(key=lambda hit: (-hit.score, hit.snippet.id))
+        return (reranked + [Hit(hit.snippet) for hit in rest])[:k]
