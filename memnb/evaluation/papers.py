@@ -40,7 +40,7 @@ from memnb.evaluation.registry import (
 from .test_of_time import KINDS, make_tot, tot_conversation
 from ..memma.bank import IndexStore, MemoryBank, store_over
 from ..memma.loop import MemMA, VARIANTS
-from ..memma.probe_repair import trial
+from ..memma.probe_repair import FAULTS, trial
 from ..memr3.router import RouterLimits
 from ..mragent.loop import noisy_labels
 from ..mragent.tools import CueTagGraph
@@ -75,8 +75,8 @@ def _build_noisy(conversation: Conversation, lm: LM, **rates: float) -> CueTagGr
     return noisy_labels(CueTagGraph.of(conversation, lm), seed=0, **rates)
 
 
-def _build_faulty(conversation: Conversation, lm: LM, share: float, probes: int) -> MemoryBank:
-    return trial(_in_order(conversation), share, probes=probes)[0]
+def _build_faulty(conversation: Conversation, lm: LM, kind: str | None, probes: int) -> MemoryBank:
+    return trial(_in_order(conversation), kind, probes=probes)[0]
 
 
 def memory(kind: str, build: Any = None, /, **options: Any) -> Memory:
@@ -521,20 +521,19 @@ def _bank_search(name: str, **switches: Any) -> Method:
     return variant(name, 'rag', memory('bank', evolve=False, **switches), **_RANKING)
 
 
-def _faulty(name: str, share: float, probes: int) -> Method:
-    bank = memory('bank', _build_faulty, share=share, probes=probes)
-    return variant(name, 'rag', bank, **_RANKING)
+def _faulty(kind: str | None, probes: int, name: str) -> Method:
+    return variant(name, 'rag', memory('bank', _build_faulty, kind=kind, probes=probes), **_RANKING)
 
 
 def fault_counts(conversations: Sequence[Conversation], probes: int = 5) -> dict[str, list[dict]]:
-    "Return how many deleted entries were detected and repaired by probing, with Wilson intervals."
+    "Return, for each kind of injected fault, how many were detected and repaired by probing, with Wilson intervals."
     wholes = {'detected': 'damaged', 'repaired': 'damaged', 'falsely written': 'probes'}
     lines = []
-    for fault, share in (('none', 0.0), ('a fifth deleted', 0.2)):
+    for kind in (None, *FAULTS):
         counts = sum(
-            (trial(_in_order(one), share, probes=probes)[1] for one in conversations), Counter()
+            (trial(_in_order(one), kind, probes=probes)[1] for one in conversations), Counter()
         )
-        line = {'fault': fault, 'damaged': counts['damaged']}
+        line = {'fault': kind or 'none', 'damaged': counts['damaged']}
         line['repairs written'] = counts['written']
         for name, whole in wholes.items():
             line[name] = format_interval(asdict(wilson(counts[name], counts[whole])))
@@ -635,9 +634,12 @@ MEMMA = Paper(
         PaperTable(
             'One search of 25 turns in a damaged bank',
             [
-                _faulty('not damaged', 0.0, 0),
-                _faulty('a fifth deleted', 0.2, 0),
-                _faulty('a fifth deleted, repaired', 0.2, 5),
+                _faulty(None, 0, 'not damaged'),
+                *(
+                    _faulty(kind, probes, f'{kind}, {"repaired" if probes else "damaged"}')
+                    for kind in FAULTS
+                    for probes in (0, 5)
+                ),
             ],
             against='not damaged',
         ),

@@ -285,10 +285,12 @@ class Journal(MemoryFile):
 
 # %% ../../nbs/5_memma/01_bank.ipynb #a1e1c321
 class EntryStore(Protocol):
-    "The index behind a bank."
+    "The index behind a bank. A store may have `put_all(entries)`, which is then called instead of `put`."
 
-    def put(self, entries: Iterable[Entry]) -> None:
-        "Make entries findable, in place of those with the same ids."
+    def put(
+        self, entry_id: str, text: str, time: TimeSpan | None, sources: tuple[str, ...]
+    ) -> None:
+        "Make an entry findable, in place of one with the same id."
 
     def remove(self, entry_id: str) -> None:
         "Make it unfindable; nothing happens if it is not there."
@@ -305,7 +307,7 @@ class IndexStore:
     def __init__(self, **options):
         self.index = HybridIndex(**{'spread': self.spread, **options})
 
-    def put(self, entries: Iterable[Entry]) -> None:
+    def put_all(self, entries: Iterable[Entry]) -> None:
         "Make entries findable at the positions that their numbers give, in place of those with the same ids."
         placed = [replace(one, session='bank', position=int(one.id[1:])) for one in entries]
         self.index.remove([entry.id for entry in placed if entry.id in self.index])
@@ -332,7 +334,7 @@ class _SessionStore:
     def __init__(self, memory: SessionMemory):
         self.memory = memory
 
-    def put(self, entries: Iterable[Entry]) -> None:
+    def put_all(self, entries: Iterable[Entry]) -> None:
         for entry in entries:
             self.remove(entry.id)
             turn = Turn(entry.id, entry.speaker or 'Somebody', entry.text)
@@ -644,7 +646,11 @@ class MemoryBank(Searchable):
         changed = sorted(self._stale & self._entries.keys(), key=_id_order)
         fresh = [self._entries[id] for id in changed]
         self._indexed.update(changed)  # before they are put: a store may fail in the middle
-        self._store.put(fresh)
+        if hasattr(self._store, 'put_all'):
+            self._store.put_all(fresh)
+        else:
+            for entry in fresh:
+                self._store.put(entry.id, entry.text, entry.time, entry.sources)
         self._stale.clear()
 
     def _search_store(self, query: str, k: int) -> list[Hit]:

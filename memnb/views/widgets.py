@@ -220,7 +220,12 @@ def router_explorer() -> ipywidgets.VBox:
     )
 
 # %% ../../nbs/8_use/05_widgets.ipynb #caf40749
-_DAMAGES = {'seven in ten entries': 0.7, 'half of them': 0.5, 'nothing': 0.0}
+_DAMAGES = {
+    'all words but the first': 'blur',
+    'names and numbers': 'names',
+    'whole entries': 'cluster',
+    'nothing': '',
+}
 _PROBES = 6
 _ALL = frozenset(range(_PROBES))
 
@@ -250,13 +255,14 @@ class _ChoosingLM(LM):
 def _repaired(
     session: Session,
     speakers: tuple[str, ...],
-    share: float,  # of the entries that are deleted
+    kind: str,  # the damage, a key of FAULTS; '': none
     accepted: frozenset[int],
 ) -> tuple[Evolution, MemoryBank]:
     """The report of probing and repairing the damaged memory of a session, and the memory afterwards."""
     bank = MemoryBank()
     construct(bank, session, speakers=speakers)
-    damage(bank, [entry.id for entry in bank], share, '1')
+    if kind:
+        damage(bank, [entry.id for entry in bank], kind, 0.7, '1', speakers)
     lm = _ChoosingLM(accepted)
     return evolve(bank, session, lm, probes=_PROBES, speakers=speakers), bank
 
@@ -273,15 +279,15 @@ def probe_html(
     session: Session,
     speakers: tuple[str, ...],
     question: Question,  # asked later
-    share: float = 0.7,  # of the entries that are deleted
+    kind: str = 'blur',  # the damage, a key of FAULTS; '': none
     accepted: Collection[int] = (),  # places of probes, from 0
 ) -> str:
     """Return a later question, then the probes of a session and their repairs, as HTML."""
-    proposed, _ = _repaired(session, speakers, share, _ALL)
-    evolution, bank = _repaired(session, speakers, share, frozenset(accepted))
+    proposed, _ = _repaired(session, speakers, kind, _ALL)
+    evolution, bank = _repaired(session, speakers, kind, frozenset(accepted))
     later = [
         _later_row(
-            'damaged', _repaired(session, speakers, share, frozenset())[1], speakers, question
+            'damaged', _repaired(session, speakers, kind, frozenset())[1], speakers, question
         ),
         _later_row('now', bank, speakers, question),
     ]
@@ -306,15 +312,15 @@ def probe_board(
 ) -> ipywidgets.VBox:
     """Return a widget that damages the memory of a session and accepts or rejects each repair."""
 
-    def view(share: float, question: int, **boxes: bool) -> str:
+    def view(kind: str, question: int, **boxes: bool) -> str:
         accepted = [place for place in _ALL if boxes[f'probe_{place}']]
         where = conversation.sessions[session]
-        return probe_html(where, conversation.speakers, questions[question], share, accepted)
+        return probe_html(where, conversation.speakers, questions[question], kind, accepted)
 
     boxes = {f'probe_{place}': _box(f'accept the repair of probe {place + 1}') for place in _ALL}
     return explore(
         view,
-        share=_menu('Deleted', _DAMAGES),
+        kind=_menu('Damage', _DAMAGES),
         question=_question_menu(questions),
         **boxes,
     )

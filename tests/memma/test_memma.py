@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
-from memnb.memma.bank import store_over
+from memnb.memma.bank import Entry, store_over
 from memnb.core.conversation import Conversation, Session, Turn
 from memnb.mragent.tools import CueTagGraph
 from memnb.evaluation.datasets import load_sample
-from memnb.memma.probe_repair import damage, EarlierTurns, trial
+from memnb.memma.probe_repair import _stems_of, damage, EarlierTurns, FAULTS, trial
 from memnb.remem.graph import GistGraph
 from memnb.core.models import OpenAILM
 from memnb.memma.loop import AgentTeam, MemMA
@@ -196,22 +196,39 @@ TestBankOverGraph = BankOverGraph.TestCase
 
 # ------------------------------------------------------------------ faults
 
-@given(st.integers(0, 20), st.sampled_from([0.0, .1, .5, 1.0]))
+@given(texts, st.sampled_from(sorted(FAULTS)))
+def test_a_fault_only_takes_away(text, kind):
+    hurt = FAULTS[kind](Entry('m1', text), (), ('Tobin', 'Zofia'))
+    assert stems(hurt) <= stems(text) | stems('something')
+    runs = re.findall(r'[A-Z]\w*(?: [A-Z]\w*)*', text)  # words with a capital, one beside the other, are one name
+    if kind == 'names' and all({*run.split()} <= {'Tobin', 'Zofia'} for run in runs if 'Tobin' in run):
+        assert ('Tobin' in hurt) == ('Tobin' in text)
+
+
+@given(st.integers(0, 20), st.sampled_from(sorted(FAULTS)), st.sampled_from([.1, .2, .5, 1.0]))
 @settings(max_examples=12)
-def test_damage_deletes_a_share_and_says_what(seed, share):
+def test_damage_is_what_it_says(seed, kind, share):
     bank = MemoryBank()
     construct(bank, BRIEF, speakers=SAMPLE.speakers)
-    before = list(bank)
-    lost = damage(bank, [entry.id for entry in before], share, str(seed))
-    assert len(lost) == round(share * len(before)) and list(bank) == [entry for entry in before if entry not in lost]
+    before = {entry.id: entry for entry in bank}
+    lost = damage(bank, list(before), kind, share, str(seed), SAMPLE.speakers)
+    changed = {id for id in before if id not in bank or bank[id] != before[id]}
+    able = [entry for entry in before.values() if FAULTS[kind](entry, before.values(), SAMPLE.speakers) != entry.text]
+    assert {entry.id for entry in lost} <= changed and len(changed) == round(share * len(able))
+    for entry, words in lost.items():
+        assert entry == before[entry.id] and not words <= _stems_of(bank, entry.sources)
+        bank.add(entry.text, sources=entry.sources)
+        assert words <= _stems_of(bank, entry.sources)
 
 
 def test_a_trial_counts_what_is_nested_and_repairs_bring_back():
     one = Conversation('short', SAMPLE.sessions[:2])
-    bank, counts = trial(one, probes=8, seed=1)
-    assert 0 < counts['repaired'] <= counts['detected'] <= counts['damaged'] and counts['written'] <= counts['probes']
-    assert (contents(bank), counts) == (contents(trial(one, probes=8, seed=1)[0]), trial(one, probes=8, seed=1)[1])
-    assert trial(one, probes=0)[1]['repaired'] == 0
+    for kind in FAULTS:
+        counts = trial(one, kind, probes=8)[1]
+        assert counts['detected'] <= counts['probed'] <= counts['damaged'] and counts['repaired'] <= counts['damaged']
+        assert counts['passed before'] <= counts['passed after'] <= counts['probes']
+    assert trial(one, 'blur', probes=8, seed=1)[1] == trial(one, 'blur', probes=8, seed=1)[1]
+    assert trial(one, 'blur', probes=8)[1]['repaired'] > 0
 
 
 # ------------------------------------------------------------------ what was forgotten stays forgotten

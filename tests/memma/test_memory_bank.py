@@ -33,10 +33,9 @@ class Shelf:
     def __init__(self):
         self.texts, self.failures = {}, 0
 
-    def put(self, entries):
-        for entry in entries:
-            self.texts[entry.id] = entry.text
-            self._fail()
+    def put(self, entry_id, text, time, sources):
+        self.texts[entry_id] = text
+        self._fail()
 
     def remove(self, entry_id):
         self.texts.pop(entry_id, None)
@@ -376,7 +375,8 @@ class Banks(RuleBasedStateMachine):
                 with suppress(ConnectionError):
                     bank.search(query)
             bank._store.failures = 0
-            fresh.put(bank)
+            for one in bank:
+                fresh.put(one.id, one.text, None, ())
             expected = [(id, score) for id, score in fresh.search(query, 99)
                         if id not in exclude and (during is None or bank[id].day is not None and bank[id].day.overlaps(during))][:k]
         else:

@@ -197,7 +197,7 @@ def test_the_probe_board_accepts_a_repair_and_a_later_answer_changes(widget):
     later = board.locator('dl').first.locator('> div').last
     expect(later).to_contain_text('✗ wrong')
     board.get_by_label('accept the repair of probe 2').check()
-    expect(board.locator('.answer')).to_contain_text('2 after 1 repair')
+    expect(board.locator('.answer')).to_contain_text('3 after 1 repair')
     expect(later).to_contain_text('✓ right')
 
 

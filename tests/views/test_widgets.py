@@ -111,17 +111,18 @@ SESSION = SAMPLE.sessions[4]
 QUESTION, OTHER = SAMPLE.questions[6], SAMPLE.questions[32]
 
 
-@pytest.mark.parametrize('share', [0.0, .5, .7])
-def test_accepting_all_is_the_mechanism_and_accepting_none_is_the_damage(share):
+@pytest.mark.parametrize('kind', ['', 'blur', 'cluster'])
+def test_accepting_all_is_the_mechanism_and_accepting_none_is_the_damage(kind):
     bank = MemoryBank()
     construct(bank, SESSION, speakers=SAMPLE.speakers)
-    damage(bank, [entry.id for entry in bank], share, '1')
+    if kind:
+        damage(bank, [entry.id for entry in bank], kind, .7, '1', SAMPLE.speakers)
     before = {entry.id: entry.text for entry in bank}
     evolution = evolve(bank, SESSION, probes=6, speakers=SAMPLE.speakers)
     after = {entry.id: entry.text for entry in bank}
 
     def board(accepted):
-        found, memory = _repaired(SESSION, SAMPLE.speakers, share, frozenset(accepted))
+        found, memory = _repaired(SESSION, SAMPLE.speakers, kind, frozenset(accepted))
         return found, {entry.id: entry.text for entry in memory}
     every, none = board(_ALL), board(())
     assert (every[0].before, every[0].repairs, every[0].after, every[1]) == (evolution.before, evolution.repairs, evolution.after, after)
@@ -135,15 +136,15 @@ def test_accepting_all_is_the_mechanism_and_accepting_none_is_the_damage(share):
 
 def test_the_probe_board_follows_its_controls():
     board = probe_board(SAMPLE, 4, (QUESTION, OTHER))
-    share, question, *boxes = controls(board)
-    assert len(boxes) == 6 and 'not accepted: INSERT' in shown(board)
+    kind, question, *boxes = controls(board)
+    assert len(boxes) == 6 and 'not accepted: MERGE' in shown(board)
     boxes[2].value = True
-    assert probe_html(SESSION, SAMPLE.speakers, QUESTION, .7, [2]) in shown(board)
+    assert probe_html(SESSION, SAMPLE.speakers, QUESTION, 'blur', [2]) in shown(board)
     for box in boxes:
         box.value = True
-    assert 'after 5 repairs' in shown(board) and 'not accepted' not in shown(board)  # one of the probes passed, and has no repair
-    share.value, question.value = 0.0, 1
-    assert _repaired(SESSION, SAMPLE.speakers, 0.0, _ALL)[0].headline in shown(board) and OTHER.text in unescape(shown(board))
+    assert 'after 4 repairs' in shown(board) and 'not accepted' not in shown(board)  # two of the probes passed, and have no repair
+    kind.value, question.value = '', 1
+    assert _repaired(SESSION, SAMPLE.speakers, '', _ALL)[0].headline in shown(board) and OTHER.text in unescape(shown(board))
 
 
 # ------------------------------------------------------------------ comparing methods
