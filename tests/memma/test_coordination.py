@@ -105,6 +105,17 @@ def test_it_ends_within_its_budgets(scene):
 
 @SCENES
 @given(scenes())
+def test_binding_queries_are_new_carry_constraints_and_avoid_what_was_in_vain(scene):
+    trace, model = run_of(scene, diagnose=True, binding=True)
+    queries, judged = queries_of(trace), replies_of(trace, 'diagnose')
+    people = [inputs['speakers'] for name, inputs in model.heard if name == 'diagnose']
+    for number, (query, said, names) in enumerate(zip(queries[1:], judged, people), 1):
+        assert admissible(query, said, queries[:number], names)
+    assert len({key(query, PEOPLE) for query in queries}) == len(queries)
+
+
+@SCENES
+@given(scenes())
 def test_evidence_only_grows_and_all_of_it_is_answered_from(scene):
     trace, model = run_of(scene)
     shown = list(dict.fromkeys(hit.id for step in of(trace, 'search') for hit in step.hits))

@@ -1,4 +1,4 @@
-"""The two roles of asking on: replies however they are spelled, the rules' laws, and what the prompts show."""
+"""The two roles of asking on: replies however they are spelled, the rules' laws, what the prompts show, and that it ends."""
 from datetime import date, datetime
 
 import pytest
@@ -12,6 +12,7 @@ from memnb.core.text import relevance
 from memnb.rules.text import is_met, PART
 from memnb.retrieval.vectors import HybridIndex
 from memnb.core.models import ScriptedLM
+from memnb.core.roles import RuleLM
 from memnb.memma.retrieval import add_constraints, is_new
 from memnb.core.conversation import Snippet
 from memnb.core.time import TimeSpan
@@ -121,6 +122,37 @@ def test_the_example_of_the_prompt_is_a_reply():
     example = Diagnosis.model_validate_json(system[system.index('{"decision"'):])
     assert example.decision == 'NOT-ANSWERABLE' and set(example.model_fields_set) == set(Diagnosis.model_fields)
     assert is_new(add_constraints(example.queries[0], example.constraints), ["When did Rolf's cello teacher move to Ghent?"], ('Rolf', 'Ines'))
+
+
+# --- it ends
+
+def course(question, search, limit):
+    "Judge, ask, search, by the rules and without a limit of the loop's own: the queries, and whether it ended."
+    evidence, fresh, queries, gaps, lm = [], search(question), [question], [], RuleLM()
+    for _ in range(limit):
+        fresh = [one for one in fresh if one.id not in {other.id for other in evidence}]
+        evidence += fresh
+        judged = lm.ask(DIAGNOSE, question=question, evidence=evidence, fresh=fresh, queries=queries, gaps=gaps, speakers=PEOPLE)
+        if judged.decision == 'ANSWERABLE':
+            return queries, True
+        wanted = lm.ask(REWRITE, question=question, diagnosis=judged, queries=queries, speakers=PEOPLE).query
+        query = add_constraints(wanted, judged.constraints, judged.avoid)
+        if not is_new(query, queries, PEOPLE):
+            return queries, True
+        queries, gaps, fresh = [*queries, query], [*gaps, judged.gaps[0]], search(query)
+    return queries, False
+
+
+POOL = [line(number, text, speaker) for number, (speaker, text) in enumerate([
+    ('Zofia', 'We were at the lake on 3 March 2024.'), ('Zofia', 'We were at the lake on 9 July 2024, in a canoe.'), ('Tobin', 'I read books, all day.'),
+    ('Zofia', 'At the lake on 1 May 2021, with tents.'), ('Tobin', 'Books, and read by lamp.'), ('Tobin', 'The read books go back.'), ('Zofia', 'Rye bread, wet boots.')])]
+
+
+@given(st.sampled_from(['When was Zofia at the lake?', 'Which books did Tobin read?', 'Who sang?', 'On which day was Zofia at the lake?']), st.randoms(use_true_random=False))
+@settings(max_examples=80)
+def test_it_ends_whatever_a_finite_memory_brings(question, chance):
+    queries, ended = course(question, lambda query: chance.sample(POOL, chance.randint(0, 3)), 4 * len(POOL) + 5)
+    assert ended and all(is_new(query, queries[:place], PEOPLE) for place, query in enumerate(queries))
 
 
 def test_a_list_that_never_stops_growing_is_let_be_after_three_queries_for_it():

@@ -6,9 +6,8 @@ from datetime import datetime, timedelta
 
 import pytest
 from hypothesis import given, settings, strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
-from memnb.memma.bank import Entry, store_over
+from memnb.memma.bank import Edit, Entry, store_over
 from memnb.core.conversation import Conversation, Session, Turn
 from memnb.mragent.tools import CueTagGraph
 from memnb.evaluation.datasets import load_sample
@@ -155,43 +154,16 @@ def test_related_turns_are_earlier_ones_as_they_were_within_the_bound(told, coun
 
 # ------------------------------------------------------------------ other memories behind a bank
 
-class BankOverGraph(RuleBasedStateMachine):
-    "A bank with a graph behind it, against one with the index: whatever is edited, the graph holds the entries that there are."
-    @initialize(graph=st.sampled_from([GistGraph, CueTagGraph]))
-    def start(self, graph):
-        self.bank = MemoryBank(backend=store_over(graph))
-
-    @rule(text=texts, speaker=st.sampled_from([None, 'Tobin', 'Zofia']))
-    def add(self, text, speaker):
-        self.bank.add(text, speaker=speaker)
-
-    @rule(text=texts, place=st.integers(0, 5))
-    def update(self, text, place):
-        entries = list(self.bank)
-        if entries and text not in {entry.text for entry in entries}:
-            self.bank.update(entries[place % len(entries)].id, text)
-
-    @rule(place=st.integers(0, 5))
-    def delete(self, place):
-        entries = list(self.bank)
-        if entries:
-            self.bank.delete(entries[place % len(entries)].id)
-
-    @rule(query=texts, k=st.integers(0, 4))
-    def search(self, query, k):
-        found = [hit.snippet for hit in self.bank.search(query, k)]
-        assert len(found) == len({one.id for one in found}) <= k and all(self.bank[one.id] == one for one in found)
-        assert {f'entry {entry.id}' for entry in self.bank} == set(self.bank._store.memory.sessions)
-
-    @rule(query=texts)
-    def everything_is_found_that_one_entry_says(self, query):
-        entry = self.bank.add(f'{query} unmistakable')
-        assert entry.id in [hit.snippet.id for hit in self.bank.search('unmistakable', len(self.bank))]
-        self.bank.delete(entry.id)
-
-
-BankOverGraph.TestCase.settings = settings(max_examples=8, stateful_step_count=8)
-TestBankOverGraph = BankOverGraph.TestCase
+@pytest.mark.parametrize('graph', [GistGraph, CueTagGraph])
+def test_a_graph_behind_a_bank_holds_the_entries_that_there_are(graph):
+    bank = MemoryBank(backend=store_over(graph))
+    bank.apply(Edit('ADD', text, speaker='Tobin') for text in ('Tobin mended a kettle.', 'Tobin baked rye.', 'Zofia ran.'))
+    for change, left in ((lambda: None, {'m1', 'm2', 'm3'}), (lambda: bank.update('m1', 'Tobin sold a tram.'), {'m1', 'm2', 'm3'}),
+                         (lambda: bank.delete('m2'), {'m1', 'm3'})):
+        change()
+        found = [hit.snippet for hit in bank.search('Tobin kettle rye tram', 9)]
+        assert bank['m1'] in found and len({one.id for one in found}) == len(found)
+        assert set(bank._store.memory.sessions) == {f'entry {id}' for id in left} and all(bank[one.id] == one for one in found)
 
 
 # ------------------------------------------------------------------ faults

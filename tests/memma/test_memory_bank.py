@@ -18,7 +18,7 @@ from memnb.retrieval.vectors import HybridIndex
 from memnb.core.storage import ConflictError, MemoryFile, MemoryFileError
 from memnb.core.conversation import Snippet
 from memnb.core.time import TimeSpan
-from strikes import count_anew, forked, kill, needs_fork, watched
+from strikes import Struck, count_anew, forked, kill, needs_fork, strike, watched
 
 WORDS = 'boat sea red blue sail'.split()
 DAYS = (None, TimeSpan.day(date(2024, 5, 1)), TimeSpan.day(date(2024, 10, 1)), TimeSpan(date(2024, 5, 1), date(2024, 5, 1), 'span'))
@@ -496,14 +496,18 @@ DEEDS = {'apply': lambda bank: bank.apply([Edit('ADD', f'fact {number}') for num
          'undo': lambda bank: bank.undo(), 'forget': lambda bank: bank.forget(['m2'])}
 
 
-def do_until_killed(path, deed, number):
-    """Do the deed; the process is killed after the number-th statement after opening."""
-    with watched(how=kill):
+def do_until_struck(path, deed, number, how=strike):
+    """Whether the deed was done before the number-th statement after opening, and the log of these statements."""
+    with watched(how=how) as log:
         bank = MemoryBank(path, backend=Shelf)
         bank.search('boat')
         count_anew(number)
-        with bank:
-            DEEDS[deed](bank)
+        try:
+            with bank:
+                DEEDS[deed](bank)
+        except Struck:
+            return False, log
+    return True, log
 
 
 def seen_in(path):
@@ -523,8 +527,22 @@ def deed(request, tmp_path):
     return request.param, before, after
 
 
+def test_a_fault_after_any_statement_leaves_the_bank_before_or_after(path, deed):
+    deed, before, after = deed
+    for number in range(1, 60):
+        path.unlink(missing_ok=True)
+        begun(path)
+        done, log = do_until_struck(path, deed, number)
+        committed = 'COMMIT' in log
+        assert seen_in(path) == (after if committed else before)
+        assert not committed or deed != 'forget' or path.read_bytes().count(b'a secret') == 1
+        if done:
+            break
+    assert done and number > 4
+
+
 def killed(path, deed, number):
-    process = forked(lambda: (do_until_killed(path, deed, number), os._exit(0)))
+    process = forked(lambda: (do_until_struck(path, deed, number, kill), os._exit(0)))
     process.join(60)
     return process.exitcode == -signal.SIGKILL
 
@@ -681,3 +699,10 @@ def test_when_it_was_said_may_differ_from_when_it_is_recorded():
     assert bank[change.entry].said == said and change.when == when
     [change] = bank.apply([Edit('UPDATE', 'Ana lost a red kayak.', change.entry)], when)
     assert bank[change.entry].said == when
+
+
+def test_an_equal_entry_gets_the_sources_and_keeps_its_spelling():
+    bank = MemoryBank()
+    bank.add('boat', speaker='ana')
+    again = bank.add('Boat', speaker='Ana', sources=['D1:1'])
+    assert (again.text, again.speaker, again.sources, len(bank)) == ('boat', 'ana', ('D1:1',), 1)

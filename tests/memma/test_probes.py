@@ -90,6 +90,19 @@ def test_a_date_is_reckoned_from_the_day_on_which_it_was_said(ago, thing):
     assert line.question == f'When was it that Ada bought the {thing} from Mrs. Quimby?' and line.turns == ['D1:2']
 
 
+@given(st.permutations(['Mrs. Quimby repaired the harbour clock.', 'Old Tarrant sells nettle beer.', 'I carved a chess set from walnut.',
+                        'The baker painted the lighthouse door.', 'I sold the telescope to a sailor.', 'My cousin Rob sells burning torches.']),
+       st.integers(0, 7))
+def test_at_most_the_count_and_one_for_each_turn(texts, count):
+    session = talk(*texts)
+    lines = probed(session, (), count)
+    assert len(lines) == min(count, len({line.turns[0] for line in probed(session, (), 99)}))
+    assert len({line.turns[-1] for line in lines}) == len(lines)
+    for line in lines:
+        [turn] = [turn for turn in session.turns if turn.id == line.turns[0]]
+        assert plain(line.answer) <= plain(f'{turn.text} {turn.speaker}')
+    assert {line.turns[0] for line in probed(session, (), 99)} == {turn.id for turn in session.turns}
+
 
 
 # --- the holes
