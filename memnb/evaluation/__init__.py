@@ -1,7 +1,6 @@
 """Benchmarks, metrics and experiments.
 
-datasets      LoCoMo, your own JSON lines, downloads
-benchmarks    REALTALK, LongMemEval, Complex-TR, MuSiQue, 2Wiki
+datasets      LoCoMo, your own JSON lines, REALTALK, LongMemEval and others; downloads
 test_of_time  Test of Time: loader and generator
 metrics       named metrics, intervals over clusters
 judge         a judge by rule or model, and its calibration

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from memnb.evaluation.benchmarks import load_complex_tr
+from memnb.evaluation.datasets import load_complex_tr
 from memnb.evaluation.datasets import DatasetError
 
 FILE = Path(__file__).parents[1] / 'complex_tr.json'

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memnb.core.conversation import Conversation
-from memnb.evaluation.benchmarks import iter_longmemeval, load_longmemeval, QUESTION_TYPES
+from memnb.evaluation.datasets import iter_longmemeval, load_longmemeval, QUESTION_TYPES
 from memnb.evaluation.datasets import DatasetError
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memnb.evaluation.benchmarks import load_realtalk, REALTALK_CATEGORIES
+from memnb.evaluation.datasets import load_realtalk, REALTALK_CATEGORIES
 from memnb.evaluation.datasets import DatasetError
 
 

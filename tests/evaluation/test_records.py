@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memnb.evaluation.benchmarks import iter_json
+from memnb.evaluation.datasets import iter_json
 from memnb.evaluation.datasets import clock, DatasetError, Filled, Line, numbered_sessions, placed, read_json, read_records, tidy, validate, Words
 from memnb.core.conversation import Turn
 
