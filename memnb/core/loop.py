@@ -156,6 +156,15 @@ class Tool:
                 lines.append(f'  {name}: {field.description}')
         return '\n'.join(lines)
 
+    def schema(self) -> dict:
+        "Return the description in the form that servers take for function calling."
+        described = {
+            'name': self.name,
+            'description': self.description,
+            'parameters': self.arguments.model_json_schema(),
+        }
+        return {'type': 'function', 'function': described}
+
 # %% ../../nbs/1_core/08_loop.ipynb #7e7fec8b
 def call_of_any(tools: Sequence[Tool]) -> Any:
     "Return the type of a call: one of the tools, with its arguments. ValueError for no tools or equal names."
