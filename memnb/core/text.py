@@ -151,10 +151,13 @@ def keywords(
 # %% ../../nbs/1_core/03_text.ipynb #3f9f3c00
 SMALL_TALK = frozenset(
     tokenize(
-        'thanks thank great really good love amazing awesome wow glad happy sounds like know think see feel make made things thing lot '
-        'hey get got getting going go one keep way help look looking take back cool new wonderful nice always people want sure would '
-        'could well right yeah yes photo hope say said even still also something anything everything need try come came definitely '
-        'share special fun exciting excited super totally bit pretty best shares picture week month year yesterday today ago weekend last'
+        'thanks thank great really good love amazing awesome wow glad happy sounds like know '
+        'think see feel make made things thing lot hey get got getting going go one keep way '
+        'help look looking take back cool new wonderful nice always people want sure would '
+        'could well right yeah yes photo hope say said even still also something anything '
+        'everything need try come came definitely share special fun exciting excited super '
+        'totally bit pretty best shares picture week month year yesterday today ago weekend '
+        'last'
     )
 )
 

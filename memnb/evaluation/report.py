@@ -185,21 +185,29 @@ _TEMPLATE = '''<!doctype html>
 <title>{{ title }}</title>
 <style>
 :root{color-scheme:light dark} body{font:16px/1.5 system-ui,sans-serif;max-width:75rem;margin:2rem auto;padding:0 1rem}
-table{border-collapse:collapse;font-size:.87em;margin:1rem 0} th,td{text-align:left;padding:.3em 1em .3em 0;border-bottom:1px solid #8884;vertical-align:top}
-.scroll{overflow-x:auto} .figures{display:flex;flex-wrap:wrap;gap:1rem} figure{margin:0} svg{max-width:100%;height:auto} nav a{margin-right:1em}
-.q{border-top:1px solid #8884;padding:.4em 0} pre{white-space:pre-wrap;font-size:.82em;overflow-wrap:anywhere} .miss{color:#c62828} small{color:#777}
+table{border-collapse:collapse;font-size:.87em;margin:1rem 0}
+th,td{text-align:left;padding:.3em 1em .3em 0;border-bottom:1px solid #8884;vertical-align:top}
+.scroll{overflow-x:auto} .figures{display:flex;flex-wrap:wrap;gap:1rem} figure{margin:0}
+svg{max-width:100%;height:auto} nav a{margin-right:1em}
+.q{border-top:1px solid #8884;padding:.4em 0} pre{white-space:pre-wrap;font-size:.82em;overflow-wrap:anywhere}
+.miss{color:#c62828} small{color:#777}
 form{position:sticky;top:0;background:Canvas;padding:.5em 0} form[hidden]{display:none}
 </style></head><body><main>
 <h1>{{ title }}</h1>
-<nav>{% for part in ['figures', 'spent', 'failures', 'provenance', 'questions'] %}<a href="#{{ part }}">{{ part }}</a>{% endfor %}</nav>
+<nav>{% for part in ['figures', 'spent', 'failures', 'provenance', 'questions'] %}
+<a href="#{{ part }}">{{ part }}</a>{% endfor %}</nav>
 <p>{{ run.state }}</p>
 {% for name, table in tables.items() %}<section><h2>{{ name }}</h2><div class="scroll" tabindex="0">
-<table><thead><tr><th></th>{% for column in table.columns %}<th scope="col">{{ column }}</th>{% endfor %}</tr></thead><tbody>
-{% for line in table.itertuples() %}<tr><th scope="row"><bdi>{{ line[0] }}</bdi></th>{% for cell in line[1:] %}<td>{{ cell }}</td>{% endfor %}</tr>
+<table><thead><tr><th></th>{% for column in table.columns %}<th scope="col">{{ column }}</th>{% endfor %}</tr>
+</thead><tbody>
+{% for line in table.itertuples() %}<tr><th scope="row"><bdi>{{ line[0] }}</bdi></th>
+{% for cell in line[1:] %}<td>{{ cell }}</td>{% endfor %}</tr>
 {% endfor %}</tbody></table></div></section>{% endfor %}
-<section id="figures"><h2>Figures</h2>{% for dataset, pictures in figures.items() %}<h3>{{ dataset }}</h3><div class="figures">
+<section id="figures"><h2>Figures</h2>{% for dataset, pictures in figures.items() %}<h3>{{ dataset }}</h3>
+<div class="figures">
 {% for name, svg in pictures.items() %}<figure aria-label="{{ name }}">{{ svg|safe }}</figure>{% endfor %}</div>{% endfor %}</section>
-<section id="spent"><h2>Spent</h2><pre>{{ run.provenance.get('spent', 'the run has not ended')|tojson(indent=1) }}</pre></section>
+<section id="spent"><h2>Spent</h2>
+<pre>{{ run.provenance.get('spent', 'the run has not ended')|tojson(indent=1) }}</pre></section>
 <section id="failures"><h2>Failures</h2>{% for one in run.records if one.error or one.judge_error %}
 <p><b><bdi>{{ one.method }}</bdi></b> {{ one.conversation }}/{{ one.position }}: <bdi>{{ one.error or one.judge_error }}</bdi></p>
 {% else %}<p>None.</p>{% endfor %}</section>
@@ -210,7 +218,8 @@ form{position:sticky;top:0;background:Canvas;padding:.5em 0} form[hidden]{displa
 <select name="show"><option value="">all questions</option><option value="missed">a gold turn was missed</option>
 <option value="failed">failed</option></select>
 <input name="words" placeholder="words"> <output></output></form>
-{% for one in run.questions() %}<details class="q" data-category="{{ one.category or 'none' }}" data-missed="{{ 'yes' if one.missed }}" data-failed="{{ 'yes' if one.failed }}">
+{% for one in run.questions() %}
+<details class="q" data-category="{{ one.category or 'none' }}" data-missed="{{ 'yes' if one.missed }}" data-failed="{{ 'yes' if one.failed }}">
 <summary><small>{{ one.conversation }}/{{ one.position }} {{ one.category or '' }}</small> <bdi>{{ one.question }}</bdi></summary>
 <p>{% if one.refuse %}To be refused.{% else %}Gold answer: <bdi>{{ one.gold_answer or 'none' }}</bdi>{% endif %}</p>
 <ul>{% for turn in one.rows[0].places %}<li>{{ turn }} <bdi>{{ one.words.get(turn, '(in no trace)') }}</bdi></li>{% endfor %}</ul>
