@@ -23,7 +23,7 @@ __all__ = ['Progress', 'MemR3']
 # %% ../../nbs/2_memr3/04_loop.ipynb #8305ca0d
 @dataclass
 class Progress:
-    "The mutable state s = (q, S, E, G, k) of one question (equation 2), and what the router and the mask need."
+    "What changes while one question is answered: S, E and G of the state (equation 2), F, Δq, and what the router and the mask need."
 
     state: EvidenceGap = EvidenceGap()  # E and G
     fresh: list[Hit] = field(default_factory=list)  # S: what the last action brought
