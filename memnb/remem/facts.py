@@ -133,7 +133,7 @@ OPERATORS = ('lt', 'le', 'eq', 'ge', 'gt')
 
 @dataclass(frozen=True)
 class Window:
-    "A filter on times: what began … `start_time`, and ended … `end_time`. An empty window lets everything pass."
+    "A filter on times: the start stands in `start_operator` to `start_time`, the end likewise. An empty window lets everything pass."
 
     start_time: TimeSpan | None = None
     end_time: TimeSpan | None = None
