@@ -227,7 +227,6 @@ class Coordinated(Loop):
             text = f'Nothing new to ask: the query reasoner said {said!r}.'
             run.note(NoteStep(iteration=len(state.queries), text=text))
         elif query != said:
-            due = f' and has {", ".join(diagnosis.constraints)}' if diagnosis.constraints else ''
-            text = f'{said!r} became a query that is new{due}.'
+            text = f'{said!r} was changed: it lacked a constraint, had a word to avoid, or was not new.'
             run.note(NoteStep(iteration=len(state.queries), text=text))
         return query
