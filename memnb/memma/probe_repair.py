@@ -51,10 +51,17 @@ from memnb.memma.prompts import (
 from ..retrieval.bm25 import LexicalIndex
 
 # %% auto #0
-__all__ = ['FAULTS', 'EarlierTurns', 'ProbeResult', 'Repair', 'Evolution', 'Grounding', 'substance', 'same_occasion', 'covers',
-           'merge_texts', 'consolidate', 'evolve', 'damage', 'trial']
+__all__ = ['PROBE_KINDS', 'FAULTS', 'EarlierTurns', 'ProbeResult', 'Repair', 'Evolution', 'Grounding', 'substance',
+           'same_occasion', 'covers', 'merge_texts', 'consolidate', 'evolve', 'damage', 'trial']
 
 # %% ../../nbs/5_memma/05_probe_repair.ipynb #c2ebb2ec
+PROBE_KINDS: dict[str, str] = {
+    'single': 'an explicit fact of the session, about three in five',
+    'cross': 'what needs the session and an earlier message together, about one in five',
+    'temporal': 'when something was, what came first, how long it took, about one in five',
+}  # each kind of probe, and what it asks for, as the prompt says it (MemMA, table 5)
+
+
 class EarlierTurns:
     "The turns of earlier sessions, searched for those related to a new session."
 
@@ -246,11 +253,13 @@ class Grounding:
         "Return the probe of a line, or None and a note."
         sources = self.cited(f'probe {number}', line.turns)
         question, answer = (' '.join(text.split()) for text in (line.question, line.answer))
-        if question and answer and any(turn.id in sources for turn in self.session.turns):
-            return Probe(question, answer, line.kind, sources)
+        kind = line.kind.strip().lower()
+        is_own = any(turn.id in sources for turn in self.session.turns)
+        if question and answer and is_own and kind in PROBE_KINDS:
+            return Probe(question, answer, kind, sources)
         self.notes.append(
-            f'probe {number}: expected a question, an answer and turns of {self.session.id}, '
-            f'got {question!r:.60}, {answer!r:.60} and {", ".join(sources) or "no turn"}'
+            f'probe {number}: expected a question, an answer and turns of {self.session.id}, of a kind '
+            f'among {", ".join(PROBE_KINDS)}, got {line!s:.300}'
         )
         return None
 
@@ -371,7 +380,7 @@ class _Cycle:
         "Return at most so many probes for the session (equation 5)."
         ground = self.grounding
         shown = {'session': ground.session, 'related': ground.related, 'speakers': ground.speakers}
-        lines = self.ask(PROBES, count=count, **shown).probes
+        lines = self.ask(PROBES, count=count, kinds=PROBE_KINDS, **shown).probes
         if len(lines) > count:
             text = f'probes: expected {count}, got {len(lines)}; the first {count} are taken'
             ground.notes.append(text)
@@ -386,10 +395,12 @@ class _Cycle:
         if mark.label == 'CORRECT':
             return ProbeResult(probe, answer, True, evidence)
         fault = 'missing'
-        related = self.like(f'{asked} {probe.answer}', 100)
         if _holds_answer(probe, evidence):
             fault = 'not answered'
-        elif _holds_answer(probe, [*self.bank.resting_on(probe.sources), *related]):
+        elif _holds_answer(
+            probe,
+            [*self.bank.resting_on(probe.sources), *self.like(f'{asked} {probe.answer}', 100)],
+        ):
             fault = 'not retrieved'
         return ProbeResult(probe, answer, False, evidence, fault)
 
@@ -430,8 +441,8 @@ class _Cycle:
         if done.action == 'SKIP':
             return replace(repair, action='SKIP', entry=done.target, reason=reason)
         text, target, speaker = done.text, done.target, None
-        if done.action == 'INSERT':
-            text, target, speaker = fact.text, None, fact.speaker
+        if not target:  # INSERT
+            text, speaker = fact.text, fact.speaker
         edit = Edit(
             'UPDATE' if target else 'ADD',
             text,
@@ -463,10 +474,9 @@ class _Cycle:
                 after = tuple(self.test(one.probe) for one in before)
                 now = sum(one.passed for one in after)
                 if now < was:
-                    told = (
+                    raise _Worse(
                         f'{was} of {len(before)} probes passed before the repairs, {now} with them'
                     )
-                    raise _Worse(told)
                 return repairs, after, ''
         except _Worse as worse:
             reason = f'repairs of {self.grounding.session.id} taken back: {worse}'
@@ -581,7 +591,6 @@ def trial(
     share: float = 0.2,
     probes: int = 5,  # J; 0: no probing
     seed: int = 0,
-    related: int = 24,  # earlier turns, at most
 ) -> tuple[MemoryBank, Counter]:
     "Write a conversation; damage, probe and repair each session before the next. Return the bank and the counts."
     bank, earlier, counts = MemoryBank(backend=TalkStore), EarlierTurns(), Counter()
@@ -593,7 +602,7 @@ def trial(
         lost = damage(bank, list(ids), kind, share, salt, speakers) if kind else {}
         hurt.update(turn for entry in lost for turn in entry.sources)
         if probes:
-            near = earlier.related(session, related)
+            near = earlier.related(session, 24)
             evolution = evolve(bank, session, related=near, probes=probes, speakers=speakers)
             counts += _count_outcome(bank, lost, evolution, hurt)
         earlier.add(session)

@@ -324,7 +324,7 @@ class Probe:
 
     question: str
     answer: str
-    kind: str  # single, cross or temporal
+    kind: str  # of PROBE_KINDS in `probe_repair`
     sources: tuple[str, ...]
 
 
@@ -333,7 +333,7 @@ class ProbeLine(BaseModel):
 
     question: Text
     answer: Text
-    kind: Literal['single', 'cross', 'temporal']
+    kind: Text  # of PROBE_KINDS in `probe_repair`
     turns: list[Text] = []
 
 
@@ -343,13 +343,13 @@ class ProbesReply(BaseModel):
     probes: list[ProbeLine]
 
 
-def _probes_fields(session, related=(), count=5, speakers=()) -> dict:
-    "Return the texts of the generator's prompt; `related` are earlier turns."
+def _probes_fields(session, related=(), count=5, speakers=(), kinds={}) -> dict:
+    "Return the texts of the generator's prompt; `related` are earlier turns, `kinds` says what each asks for."
     lines = []
     for turn in related:
         moment = f', {format_moment(turn.time)}' if turn.time else ''
         lines.append(f'({turn.id}{moment}) {turn.line}')
-    return {**session_fields(session, speakers), 'count': count, 'related': lines}
+    return {**session_fields(session, speakers), 'count': count, 'related': lines, 'kinds': kinds}
 
 
 PROBES = Role(
@@ -358,9 +358,11 @@ PROBES = Role(
 - probes: a list of {count}. Each has
   - question: it makes sense alone, names the people, and does not give its answer away.
   - answer: in the words of the messages, complete: a name, an object, a number, a date, a short sentence. A time is a date, reckoned from the date of its message. No single word where two attributes are asked for.
-  - kind: "single" for an explicit fact of the session; "cross" for what needs the session and an earlier message together; "temporal" for when something was, what came first, how long it took.
+  - kind: one of the kinds below.
   - turns: the ids, in brackets, of all messages that the answer rests on.
-Mix the kinds: in five about three single, one cross, one temporal. Ask for what would be missed: names, objects, titles, numbers, places, dates.''',
+Mix the kinds:
+{kinds}
+Ask for what would be missed: names, objects, titles, numbers, places, dates.''',
     user=SESSION_TEXT + '\n\nEarlier messages:\n{related}',
     reply=ProbesReply,
     fields=_probes_fields,

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import date
 
@@ -310,6 +310,7 @@ def probes_rule(
     related: Sequence[Turn] = (),  # earlier messages
     count: int = 5,  # J: at most so many
     speakers: Sequence[str] = (),
+    kinds: Mapping = {},  # those of the prompt, with texts; the rule makes single and temporal
 ) -> ProbesReply:
     "Answer the role of probes: in five one for a time and four for other parts of facts, where there are such; no turn twice."
     names = tuple(dict.fromkeys((*speakers, *session.speakers)))
