@@ -149,10 +149,9 @@ class Activation:
     def scores_of(self, episodes: Iterable[str]) -> dict[str, float]:
         "Return the score of each episode: by its cues, what was told beside it, its tag, and who speaks."
         top = max(self.sums.values(), default=0.0) or 1.0
-        person = self.people[0] if len(self.people) == 1 else None
         found = {}
         for one in episodes:
-            speaks = person is not None and self.graph.episodes[one].speaker == person
+            speaks = self.people == (self.graph.episodes[one].speaker,)
             score = self.sums.get(one, 0.0) / top + _CONTEXT * (one in self.beside)
             if one in self.paths:
                 score += _TAG * self._tags.get(self.paths[one][2], 0.0)
