@@ -3,6 +3,7 @@
 graph       episodes, units, topics; the ternary relation; cues and labels
 prompts     prompts and reply types; what a session yields
 tools       the memory, and its seven tools
-loop        activation of cues; the method; any memory; ablations
+activation  the active set: how cues, tags and branches are scored
+loop        the method; any memory; ablations
 separation  Theorem 4.1: active against passive reading
 """

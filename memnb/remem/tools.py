@@ -13,7 +13,7 @@ import numpy as np
 
 from ..core.conversation import Snippet
 from ..core.loop import Observation, OUTPUT_ANSWER, Tool, ToolError
-from ..core.retriever import Hit
+from ..core.retriever import Hit, locked
 from ..core.trace import count_of
 from .facts import Fact, Gist, Window
 from .graph import aggregate, GistGraph
@@ -67,7 +67,7 @@ class GraphTools:
     "The tools of table 1 over one `GistGraph`, for one question: the numbers of an observation hold until the next."
 
     def __init__(self, graph: GistGraph):
-        self.graph = graph
+        self.graph, self._lock = graph, graph._lock
         self.last: list[Snippet] = []  # what the last observation showed
 
     def tools(self) -> list[Tool]:
@@ -80,6 +80,7 @@ class GraphTools:
         )
         return [*map(Tool.of, methods), OUTPUT_ANSWER]
 
+    @locked
     def semantic_retrieve(
         self,
         query: Annotated[str, 'What to look for'],
@@ -93,6 +94,7 @@ class GraphTools:
             'dense', query, self._window(start_time, end_time, start_operator, end_operator)
         )
 
+    @locked
     def lexical_retrieve(
         self,
         query: Annotated[str, 'Words to look for'],
@@ -106,6 +108,7 @@ class GraphTools:
             'lexical', query, self._window(start_time, end_time, start_operator, end_operator)
         )
 
+    @locked
     def find_gist_contexts(
         self,
         gist_id: Annotated[str, 'The id of a gist, or its number in the last observation, from 1'],
@@ -124,6 +127,7 @@ class GraphTools:
         itself = [Hit(gist)] if window.passes(gist) else []
         return self._show(f'around {gist.id}', [*itself, *near], self._connected(gist, window))
 
+    @locked
     def find_entity_contexts(
         self,
         subject: Annotated[str | None, 'The subject of the facts, to the letter'] = None,
@@ -193,7 +197,8 @@ class GraphTools:
         if wanted in self.graph.gists:
             return self.graph.gists[wanted]
         shown = enumerate(self.last, 1)
-        gists = {str(number): one for number, one in shown if isinstance(one, Gist)}
+        there = self.graph.gists  # another thread may have forgotten it meanwhile
+        gists = {str(number): one for number, one in shown if one.id in there}
         if wanted in gists:
             return gists[wanted]
         raise ToolError(

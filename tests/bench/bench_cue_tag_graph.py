@@ -29,7 +29,7 @@ import numpy as np
 
 from bench_gist_graph import conversation_of, median_ms, megabytes, report_parts, show, timed_each
 from memnb.rules import mragent as walk_rules
-from memnb.mragent.loop import Activation
+from memnb.mragent.activation import Activation
 from memnb.mragent.graph import Episode, SemanticUnit
 from memnb.mragent.tools import CueTagGraph
 from memnb.evaluation.datasets import load_sample

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fakes import Letters
-from memnb.mragent.loop import _ASPECT, _CONTEXT, _LIKE, _MOST, _NEAR, _PERSON, _TAG, _time_ids, Activation
+from memnb.mragent.activation import _ASPECT, _CONTEXT, _LIKE, _MOST, _NEAR, _PERSON, _TAG, _time_ids, Activation
 from memnb.mragent.prompts import Recollection
 from memnb.mragent.graph import Branch, cue_id, Episode, SemanticUnit
 from memnb.mragent.tools import CueTagGraph

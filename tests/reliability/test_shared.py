@@ -14,6 +14,7 @@ from memnb.memma.bank import MemoryBank
 from memnb.memma.loop import MemMA
 from memnb.mragent.tools import CueTagGraph
 from memnb.remem.graph import GistGraph
+from memnb.remem.loop import REMem
 from memnb.retrieval.bm25 import LexicalIndex
 from memnb.retrieval.vectors import DenseIndex, HybridIndex
 
@@ -82,7 +83,12 @@ def test_a_graph_is_asked_while_it_is_written(kind):
             if number % 3 == 0:
                 graph.forget(f'D{number}')
 
-    assert in_threads(lambda: graph.search('kite number 7', 5), write) == []
+    def ask():
+        assert graph.search('kite number 7', 5)
+        if kind is GistGraph:
+            assert REMem(graph, RuleLM()).ask('Who bought the kite number 7?').error is None
+
+    assert in_threads(ask, write) == []
     for number in range(25):
         if number == 0 or number % 3:
             alone.add(session(number))
