@@ -534,7 +534,8 @@ def test_threads_agree(tmp_path):
 
     lm = RecordedLM(as_lm(count, 'counter'), tmp_path / 'r.sqlite')
     with ThreadPoolExecutor(4) as threads:
-        found = list(threads.map(lambda _: [lm.ask(plans_role, text=str(number)).plans[0].name for number in range(8)], range(4)))
+        asked = [[str(number) for number in range(8)]] * 4
+        found = list(threads.map(lambda texts: [lm.ask(plans_role, text=text).plans[0].name for text in texts], asked))
     assert found[0] == found[1] == found[2] == found[3] and len(set(found[0])) == 8
 
 
