@@ -213,29 +213,6 @@ def test_threads_share_a_store(tmp_path):
 
 # ------------------------------------------------------------------ what is refused
 
-def test_files_that_are_no_store_are_refused_and_left_as_they_are(tmp_path):
-    text = tmp_path / 'text.sqlite'
-    text.write_text('not a database at all, but long enough to be looked at')
-    other = tmp_path / 'other.sqlite'
-    with closing(sqlite3.connect(other)) as file:
-        file.execute('CREATE TABLE mine (x)')
-    later = tmp_path / 'later.sqlite'
-    TurnStore(later).close()
-    with closing(sqlite3.connect(later)) as file:
-        file.execute('PRAGMA user_version = 99')
-    kind = tmp_path / 'kind.sqlite'
-    TurnStore(kind).close()
-    with closing(sqlite3.connect(kind)) as file, file:
-        file.execute("UPDATE memory SET value = 'gists' WHERE name = 'kind'")
-    for path, words in [(text, 'expected an SQLite file'), (other, 'not of a memory'), (later, 'its format is 99'),
-                        (kind, "expected a memory of kind 'turns'"), (tmp_path, 'directory'),
-                        (tmp_path / 'no' / 'such' / 'x.sqlite', 'No such file'), (tmp_path / 'a\0b', 'null character')]:
-        before = path.read_bytes() if '\0' not in str(path) and path.is_file() else None
-        with pytest.raises(MemoryFileError, match=words):
-            TurnStore(path)
-        assert before is None or path.read_bytes() == before
-
-
 def test_a_full_disk_is_said_and_nothing_is_lost(tmp_path):
     with closing(TurnStore(tmp_path / 'turns.sqlite')) as store:
         store.remember('small')

@@ -1,6 +1,6 @@
 """How long the cue-tag graph takes to build, to walk and to ask, and how much memory it takes, beside a scan of its triples.
 
-    python tests/bench/bench_cue_tag_graph.py [--episodes 100000] [--data locomo.json] [--parts]
+    python tests/bench/bench_cue_tag_graph.py [--episodes 100000] [--data locomo.json]
 
 1. A conversation is built by rule: the longest of --data, in LoCoMo's format, else a synthetic one of 600 turns. Bar: 3 s.
    Its questions, or those of the sample, are asked. Bar: 100 ms.
@@ -8,28 +8,22 @@
    --episodes. On the way, at each power of ten from 100, questions are asked: how many turns the walk took, and how long.
 3. There, the operators phi are asked, beside a scan over all triples. Bar: 1 ms in the median.
 4. One more session is added there, and forgotten.
-5. The time of a question is split into waking, selection, traversal, routing and stopping. Bar: 1 s a question.
 The whole process may hold 1 GB at 100,000 episodes.
 
 The words are those of the bundled embedder's vocabulary and, as rare ones, compounds of two, by a law of Zipf and Mandelbrot
 whose head is that of LoCoMo's cues. An episode has some 14 cues, as by rule, and nearly every tag is said once: fewer would be easier. Four people speak, two to
 four in a session, so that a speaker's cue leads to a quarter of the memory or more.
-Times are medians. --parts says by tracemalloc which lines hold the memory (slower: use it with fewer episodes)."""
+Times are medians."""
 import argparse
 import random
 import statistics
 import time
-import tracemalloc
 from collections import Counter
-from contextlib import contextmanager
 from datetime import datetime, timedelta
-from unittest.mock import patch
 
 import numpy as np
 
-from bench_gist_graph import conversation_of, median_ms, megabytes, report_parts, show, timed_each
-from memnb.rules import mragent as walk_rules
-from memnb.mragent.activation import Activation
+from bench_gist_graph import conversation_of, median_ms, megabytes, show, timed_each
 from memnb.mragent.graph import Episode, SemanticUnit
 from memnb.mragent.tools import CueTagGraph
 from memnb.evaluation.datasets import load_sample
@@ -37,8 +31,6 @@ from memnb.retrieval.vectors import _wordllama, WordLlamaEmbedder
 from memnb.core.text import STOP_WORDS
 from memnb.mragent.loop import MRAgent
 from memnb.mragent.prompts import Recollection
-from memnb.core.roles import RuleLM
-from memnb.core.loop import Run
 from memnb.mragent.prompts import ASPECTS
 from memnb.core.time import TimeSpan
 
@@ -107,60 +99,6 @@ class World:
             f'Who told {one.speaker} about the {a} {b} in {one.said:%B %Y}?'])
 
 
-class Watch:
-    "Seconds by name, each without what was measured inside of it."
-    def __init__(self):
-        self.spent, self._open = Counter(), []
-
-    @contextmanager
-    def of(self, name: str):
-        start, inside = time.perf_counter(), 0.0
-        self._open.append(0.0)
-        try:
-            yield
-        finally:
-            took, inside = time.perf_counter() - start, self._open.pop()
-            self.spent[name] += took - inside
-            if self._open:
-                self._open[-1] += took
-
-    def around(self, home: object, method: str, name: str):
-        "A patch under which calls of a method or function are measured."
-        real = getattr(home, method)
-
-        def watched(*inputs, **named):
-            with self.of(name):
-                return real(*inputs, **named)
-        return patch.object(home, method, watched)
-
-
-class WatchedRules(RuleLM):
-    "The rules, on a watch."
-    def __init__(self, watch: Watch):
-        super().__init__()
-        self.watch, self.names = watch, {'cues': 'cues of the question', 'navigate': 'selection', 'route': 'routing', 'recall': 'answer'}
-
-    def call(self, role, **inputs):
-        with self.watch.of(self.names[role.name]):
-            return super().call(role, **inputs)
-
-
-def split(graph: CueTagGraph, questions: list[str]) -> None:
-    "Where the time of a question goes, in milliseconds."
-    watch = Watch()
-    with (watch.around(walk_rules, '_is_enough', 'stopping'), watch.around(Run, 'use', 'traversal: tools'),
-          watch.around(Activation, '__init__', 'activation: nearness of tags and aspects'),
-          watch.around(Activation, 'activate', 'activation: cues'), watch.around(Activation, 'enter', 'activation: enter'),
-          watch.around(Activation, 'branches', 'activation: branches'),
-          watch.around(Activation, 'aspect_branches', 'activation: aspects')):
-        agent = MRAgent(graph, WatchedRules(watch))
-        for question in questions:
-            with watch.of('the rest: books and trace'):
-                agent.ask(question)
-    for name, seconds in watch.spent.most_common():
-        show(f'   {name}', 1000 * seconds / len(questions), 'ms', 'a question, mean')
-
-
 def ask_all(graph: CueTagGraph, questions: list[str], label: str, bar: str) -> None:
     "How long questions take, and how deep the walks are."
     agent, times, processor, turns, calls, read = MRAgent(graph), [], [], [], [], []
@@ -193,24 +131,19 @@ def bench_building(path: str | None) -> None:
     ask_all(graph, [question.text for question in questions], '  ', 'bar 100')
 
 
-def bench_growing(count: int, parts: bool) -> tuple[CueTagGraph, World]:
+def bench_growing(count: int) -> tuple[CueTagGraph, World]:
     "Link so many episodes; the graph, and where more come from. Questions at each power of ten."
     world, graph = World(), CueTagGraph(names=SPEAKERS)
     WordLlamaEmbedder()(['loaded'])
     before, seconds, number = megabytes(), 0.0, 0
-    if parts:
-        tracemalloc.start(1)
     for size in sorted({*(10 ** power for power in range(2, 9) if 10 ** power < count), count}):
         start = time.perf_counter()
         while number * PER_SESSION < size:
             graph.keep(*world.session(number), digest='given')
             number += 1
         seconds += time.perf_counter() - start
-        if not parts:
-            ask_all(graph, [world.question(graph) for _ in range(40)], f'2. {len(graph.episodes):,} episodes', 'bar 1000')
+        ask_all(graph, [world.question(graph) for _ in range(40)], f'2. {len(graph.episodes):,} episodes', 'bar 1000')
     held = megabytes()
-    if parts:
-        report_parts(count)
     print('  ', graph.counts(), len({graph.tags.merged(tag)[0] for pairs in graph.episodic._back.values() for _, tag in pairs}), 'merged tags')
     show('   making and linking them, session by session', seconds, 's')
     show('   memory of the process', held, 'MB', f'bar 1000 at 100,000 episodes; {before:.0f} before')
@@ -264,16 +197,11 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument('--episodes', type=int, default=100_000)
     options.add_argument('--data', help='a file in the format of LoCoMo')
-    options.add_argument('--parts', action='store_true', help='which lines hold the memory')
     given = options.parse_args()
-    if not given.parts:
-        bench_building(given.data)
-    graph, world = bench_growing(given.episodes, given.parts)
-    if not given.parts:
-        bench_operators(graph)
-        bench_changes(graph, world)
-        print('5. where the time of a question goes')
-        split(graph, [world.question(graph) for _ in range(40)])
+    bench_building(given.data)
+    graph, world = bench_growing(given.episodes)
+    bench_operators(graph)
+    bench_changes(graph, world)
 
 
 if __name__ == '__main__':

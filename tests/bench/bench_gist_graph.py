@@ -1,25 +1,21 @@
 """How long the gist graph takes to build and to ask, and how much memory it takes, beside what it stands in for.
 
-    python tests/bench/bench_gist_graph.py [--gists 100000] [--data locomo.json] [--parts] [--facts 200000]
+    python tests/bench/bench_gist_graph.py [--gists 100000] [--data locomo.json]
 
 1. A conversation is built by rule: the longest of --data, in LoCoMo's format, else a synthetic one of 600 turns. Bar: 2 s.
 2. Synthetic sessions of 50 gists and 50 facts are linked until there are --gists of each, with no model and an embedder of
    256 dimensions (a random projection of words, of 4 MB). Bar: 1 GB for the whole process at 100,000.
 3. There, each tool is asked. Bar: 5 ms in the median for find_entity_contexts with a filter, beside a plain scan.
 4. One more session is added there, and forgotten.
-5. With --facts, the table of facts alone is measured as well, by bench_fact_table.py.
 
-Times are medians; those of the tools contain the checking of arguments. --parts says by tracemalloc which lines of the
-package hold the memory (slower: use it with fewer gists)."""
+Times are medians; those of the tools contain the checking of arguments."""
 import argparse
 import random
 import re
 import resource
 import statistics
 import time
-import tracemalloc
 import zlib
-from collections import Counter
 from datetime import date, datetime, timedelta
 from pathlib import Path
 
@@ -132,49 +128,19 @@ def bench_building(path: str | None) -> None:
     show('   search(query, 25) there', median_ms(lambda query: graph.search(query, 25), asked), 'ms', 'bar 50 a question')
 
 
-def explicit_bytes(edges: int = 100_000) -> float:
-    "Bytes that networkx takes for an edge of a product of 250 gists and 400 phrases."
-    import networkx
-    tracemalloc.start()
-    net = networkx.Graph()
-    net.add_edges_from((('gist', one), ('phrase', other)) for one in range(250) for other in range(edges // 250))
-    size = tracemalloc.get_traced_memory()[0]
-    tracemalloc.stop()
-    return size / net.number_of_edges()
-
-
-def bench_memory(count: int, parts: bool) -> tuple[GistGraph, World]:
+def bench_memory(count: int) -> tuple[GistGraph, World]:
     "Link so many gists and facts; the graph, and where more come from."
     world, graph = World(), GistGraph(embedder=Projection())
     before, start = megabytes(), time.perf_counter()
-    if parts:
-        tracemalloc.start(1)
     for number in range(count // PER_SESSION):
         graph.keep(*world.session(number), digest='given')
     seconds, held = time.perf_counter() - start, megabytes()
-    if parts:
-        report_parts(count)
-    counts = graph.counts()
-    print(f'2. {counts}')
+    print(f'2. {graph.counts()}')
     show('   linking them, session by session', seconds, 's')
     show('   memory of the process', held, 'MB', f'bar 1000 at 100,000 gists; {before:.0f} before')
     show('   growth per gist with its fact', 1024 * (held - before) / count, 'kB')
     show('   peak of the process', resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 'MB')
-    size = explicit_bytes()
-    show(f'   context edges in networkx, {size:.0f} bytes each', counts['context edges'] * size / 2 ** 20, 'MB', 'not held')
-    show('   context edges as pairs of numbers of 4 bytes', counts['context edges'] * 8 / 2 ** 20, 'MB', 'not held')
     return graph, world
-
-
-def report_parts(count: int) -> None:
-    "Which lines hold the memory."
-    held = Counter()
-    for one in tracemalloc.take_snapshot().statistics('lineno'):
-        frame = one.traceback[0]
-        held[f'{Path(frame.filename).name}:{frame.lineno}'] += one.size
-    tracemalloc.stop()
-    for line, size in held.most_common(25):
-        print(f'   {line:<34}{size / 2 ** 20:8.1f} MB {size / count:8.0f} bytes a gist')
 
 
 def scan(graph: GistGraph, subject: str, window: Window) -> list[Fact]:
@@ -231,18 +197,11 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument('--gists', type=int, default=100_000)
     options.add_argument('--data', help='a file in the format of LoCoMo')
-    options.add_argument('--parts', action='store_true', help='which lines hold the memory')
-    options.add_argument('--facts', type=int, default=0, help='also measure the table alone, with so many facts')
     given = options.parse_args()
-    if not given.parts:
-        bench_building(given.data)
-    graph, world = bench_memory(given.gists, given.parts)
-    if not given.parts:
-        bench_tools(graph, world)
-        bench_changes(graph, world)
-    if given.facts:
-        import bench_fact_table
-        bench_fact_table.finding(bench_fact_table.facts_of(given.facts), queries=50)
+    bench_building(given.data)
+    graph, world = bench_memory(given.gists)
+    bench_tools(graph, world)
+    bench_changes(graph, world)
 
 
 if __name__ == '__main__':

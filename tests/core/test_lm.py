@@ -2,12 +2,13 @@
 import json
 import os
 import pickle
+import signal
 import sqlite3
-import subprocess
 import sys
-import textwrap
 import threading
+import time
 import traceback
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -21,13 +22,14 @@ from pydantic import BaseModel, Field, RootModel, create_model
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from schemas import objects_in
 from servers import KEY, Server, authorization, chat, fail, plain, refuse_forms, schema_of
+from strikes import forked, needs_fork
 
 from memnb.core.roles import rule
 from memnb.core.models import as_lm, OpenAILM, ScriptedLM
 from memnb.core.roles import (
     as_text, LMError, read_reply, ReplyError, Role, RuleLM, ServerError, Usage)
 from memnb.core.models import canonical_json, key_of, MissingRecord, RecordedLM, RecordError, request_of
-from memnb.core.roles import _spans, strict_schema
+from memnb.core.roles import strict_schema
 
 
 class Plan(BaseModel):
@@ -316,35 +318,6 @@ def test_a_part_of_a_reply_is_never_a_reply(value, data):
                 read_reply(said, Plans, cut)
 
 
-def spans_slowly(text):
-    "The oracle: one character after the other."
-    found, stack, inside, skip, start = [], 0, False, False, None
-    for at, letter in enumerate(text):
-        if skip:
-            skip = False
-        elif letter == '\\' and at + 1 < len(text):
-            skip = True
-        elif inside:
-            inside = letter != '"'
-        elif letter == '"' and stack:
-            inside = True
-        elif letter in '{[':
-            start, stack = (at if stack == 0 else start), stack + 1
-        elif letter in '}]' and stack:
-            stack -= 1
-            if stack == 0:
-                found.append(text[start:at + 1])
-    return found, stack > 0
-
-
-@settings(max_examples=300, deadline=None)
-@given(bracket_soup | json_texts | st.text())
-@example('"{}')
-@example('\\{"a": 1}')
-def test_spans_equal_the_slow_ones(text):
-    assert _spans(text) == spans_slowly(text)
-
-
 class Search(BaseModel):
     kind: Literal['search'] = 'search'
     default: str = Field('x', description='a field with a telling name')
@@ -546,23 +519,9 @@ def test_a_reply_that_no_longer_fits_is_an_error(tmp_path):
     path = tmp_path / 'r.sqlite'
     RecordedLM(ScriptedLM([GOOD]), path).ask(plans_role, text='x')
     with closing(sqlite3.connect(path)) as connection, connection:
-        connection.execute("""UPDATE replies SET outcome = replace(outcome, '"plans"', '"schemes"'), request = request""")
         connection.execute("""UPDATE replies SET outcome = replace(outcome, '"sail"', '5')""")
-    lm = RecordedLM(ScriptedLM([]), path, mode='replay')
-    strict = replace(plans_role, reply=create_strict())
     with pytest.raises(RecordError, match='no longer fits'):
-        lm.ask(strict, text='x')
-
-
-def create_strict():
-    class Plans(BaseModel):
-        plans: list[Plan] = []
-        who: Optional[str] = None
-
-        def model_post_init(self, _):
-            if 'plans' not in self.model_fields_set:
-                raise ValueError('no plans')
-    return Plans
+        RecordedLM(ScriptedLM([]), path, mode='replay').ask(plans_role, text='x')
 
 
 def test_threads_agree(tmp_path):
@@ -574,101 +533,57 @@ def test_threads_agree(tmp_path):
             return json.dumps({'plans': [{'name': str(counter[0]), 'sources': []}]})
 
     lm = RecordedLM(as_lm(count, 'counter'), tmp_path / 'r.sqlite')
-    found, errors = {}, []
-
-    def work():
-        try:
-            for number in range(8):
-                found.setdefault(number, []).append(lm.ask(plans_role, text=str(number)).plans[0].name)
-        except Exception as error:
-            errors.append(error)
-
-    threads = [threading.Thread(target=work) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(30)
-    assert not errors and len(found) == 8
-    assert all(len(names) == 4 and len(set(names)) == 1 for names in found.values())
+    with ThreadPoolExecutor(4) as threads:
+        asked = [[str(number) for number in range(8)]] * 4
+        found = list(threads.map(lambda texts: [lm.ask(plans_role, text=text).plans[0].name for text in texts], asked))
+    assert found[0] == found[1] == found[2] == found[3] and len(set(found[0])) == 8
 
 
-WRITERS = '''
-    import json, os, signal, sys, time
-    from memnb.core.models import as_lm
-    from memnb.core.roles import Role
-    from memnb.core.models import RecordedLM
-    from pydantic import BaseModel
-
-    class Said(BaseModel):
-        text: str
-
-    role = Role('r', '', '{text}', Said)
-
-    def writer(path, pipe, numbers):
-        me = json.dumps({'text': str(os.getpid()) + 'x' * 3000})
-        lm = RecordedLM(as_lm(lambda prompt: me, 'writer'), path)
-        for number in numbers:
-            reply = lm.ask(role, text=str(number))
-            os.write(pipe, f'{number} {reply.text[:20]}\\n'.encode())
-
-    def start(path, numbers):
-        reader, pipe = os.pipe()
-        pid = os.fork()
-        if pid == 0:
-            try:
-                writer(path, pipe, numbers)
-            finally:
-                os._exit(0)
-        os.close(pipe)
-        return pid, open(reader)
-'''
+SAID = Role('r', '', '{text}', create_model('Said', text=(str, ...)))
 
 
-def run_writers(code, path):
-    code = textwrap.dedent(WRITERS) + textwrap.dedent(code)
-    done = subprocess.run([sys.executable, '-c', code, str(path)], capture_output=True, text=True, timeout=60)
-    assert done.returncode == 0, done.stderr
-    return [line.split() for line in done.stdout.splitlines()]
+def record_on(path, heard, numbers):
+    """Record a reply to each number, and note each that has been acknowledged."""
+    reply = json.dumps({'text': f'{os.getpid()}' + 'x' * 3000})
+    lm, notes = RecordedLM(as_lm(lambda prompt: reply, 'writer'), path), os.open(heard, os.O_WRONLY | os.O_CREAT)
+    for number in numbers:
+        os.write(notes, f'{number} {lm.ask(SAID, text=str(number)).text[:20]}\n'.encode())
 
 
-@pytest.mark.skipif(not hasattr(os, 'fork'), reason='needs fork')
+def noted(heard):
+    return [line.split() for line in heard.read_text().splitlines()] if heard.exists() else []
+
+
+@needs_fork
 def test_a_killed_writer_loses_nothing_that_was_there(tmp_path):
-    path = tmp_path / 'r.sqlite'
-    acknowledged = run_writers('''
-        first = 0
-        for attempt in range(10):
-            pid, lines = start(sys.argv[1], range(first, first + 10**6))
-            seen = [lines.readline().strip() for _ in range(3 + attempt % 3)]
-            time.sleep(attempt * .0007)
-            os.kill(pid, signal.SIGKILL)
-            os.waitpid(pid, 0)
-            seen += [line.strip() for line in lines if line.endswith('\\n')]
-            print('\\n'.join(seen), flush=True)
-            first += len(seen)
-    ''', path)
+    path, acknowledged = tmp_path / 'r.sqlite', []
+    for attempt in range(10):
+        heard = tmp_path / f'heard {attempt}'
+        writer = forked(record_on, path, heard, range(len(acknowledged), 10 ** 6))
+        while len(noted(heard)) < 3 + attempt % 3 and writer.is_alive():
+            time.sleep(.001)
+        time.sleep(attempt * .0007)
+        writer.kill()
+        writer.join()
+        assert writer.exitcode == -signal.SIGKILL
+        acknowledged += noted(heard)
     assert len(acknowledged) >= 30
-    role = Role('r', '', '{text}', create_model('Said', text=(str, ...)))
     lm = RecordedLM(as_lm(lambda prompt: '', 'writer'), path, mode='replay')
-    assert all(lm.ask(role, text=number).text.startswith(start) for number, start in acknowledged)
+    assert all(lm.ask(SAID, text=number).text.startswith(start) for number, start in acknowledged)
     with closing(sqlite3.connect(path)) as connection:
         assert connection.execute('PRAGMA integrity_check').fetchone() == ('ok',)
         for key, request, outcome in connection.execute('SELECT * FROM replies'):
             assert key_of(json.loads(request)) == key and json.loads(outcome)['reply']
 
 
-@pytest.mark.skipif(not hasattr(os, 'fork'), reason='needs fork')
-def test_two_processes_share_a_new_file_and_agree(tmp_path):
-    lines = run_writers('''
-        both = [start(sys.argv[1], numbers) for numbers in (range(40), reversed(range(40)), range(40))]
-        for pid, lines in both:
-            print(lines.read(), end='', flush=True)
-            os.waitpid(pid, 0)
-    ''', tmp_path / 'r.sqlite')
-    answers = {}
-    for number, said in lines:
-        answers.setdefault(number, []).append(said)
-    assert len(answers) == 40
-    assert all(len(said) == 3 and len(set(said)) == 1 for said in answers.values())
+@needs_fork
+def test_three_processes_share_a_new_file_and_agree(tmp_path):
+    orders = {'one': range(40), 'two': range(39, -1, -1), 'three': range(40)}
+    writers = [forked(record_on, tmp_path / 'r.sqlite', tmp_path / name, numbers) for name, numbers in orders.items()]
+    for writer in writers:
+        writer.join(60)
+    found = [dict(noted(tmp_path / name)) for name in orders]
+    assert found[0] == found[1] == found[2] and len(found[0]) == 40
 
 
 def test_a_seed_is_another_recorded_reply_in_the_same_file(tmp_path):

@@ -1,6 +1,5 @@
 """Memories made of sessions: one state for any history, and a file that is as before or as after, whatever strikes."""
 import os
-import random
 import re
 import shutil
 import signal
@@ -19,7 +18,7 @@ from fakes import Letters
 from memnb.core.conversation import Session, Turn
 from memnb.retrieval.vectors import HybridIndex
 from memnb.core.storage import MemoryFileError
-from memnb.core.roles import LMError, ServerError, Usage
+from memnb.core.roles import Usage
 from memnb.core.storage import session_digest, DuplicateSession, SessionMemory, UnknownSession
 from memnb.core.conversation import Snippet
 from strikes import Struck, forked, kill, needs_fork, saved, watched
@@ -115,37 +114,6 @@ def test_what_is_there_costs_nothing_and_another_under_its_id_is_refused():
     memory.forget('D1')
     memory.add(Session('E', SOME[0].turns))
     assert 'E' in memory and 'D1' not in memory
-
-
-def test_a_failing_model_or_embedder_changes_nothing_and_can_be_asked_again():
-    class Down(Letters):
-        down = False
-
-        def __call__(self, texts):
-            if self.down:
-                raise ServerError('embedder down')
-            return super().__call__(texts)
-
-    down, embedder = [], Down()
-
-    def lm(one):
-        if down:
-            raise LMError('model down', Usage(2, 5, 5))
-
-    memory = built(SOME[:3], lm=lm, embedder=embedder)
-    before = memory.state()
-    down.append(True)
-    with pytest.raises(LMError, match='model down'):
-        memory.add(SOME[4])
-    assert memory.state() == before
-    down.clear()
-    embedder.down = True
-    with pytest.raises(ServerError, match='embedder down'):
-        memory.add(SOME[4])
-    embedder.down = False
-    assert memory.state() == before
-    memory.add(SOME[4])
-    assert memory.state() == built(SOME[:3] + [SOME[4]]).state()
 
 
 def test_forgetting_counts_what_rested_on_a_session_alone():
@@ -276,22 +244,6 @@ def save_for_ever(memories, path, pause=0):
 
 
 MANY = [session(f'D{n}', [f'{NAMES[n % 5]} {n} sail'] * 12) for n in range(40)]
-
-
-@needs_fork
-def test_a_process_killed_at_any_time_leaves_the_file_before_or_after(path):
-    memories = built(MANY[:30]), built(MANY[10:]), built(MANY[::2])
-    states, chance, seen = [memory.state() for memory in memories], random.Random(2), Counter()
-    memories[0].save(path)
-    for _ in range(20):
-        process = forked(save_for_ever, memories, path)
-        time.sleep(chance.uniform(.005, .08))
-        process.kill()
-        process.join()
-        seen[states.index(Names.load(path).state())] += 1
-    memories[2].save(path, overwrite=True)
-    assert Names.load(path).state() == states[2] and gone_words(path, 'D0', 'D2') == ['D0', 'D2']
-    assert sum(seen.values()) == 20
 
 
 @needs_fork

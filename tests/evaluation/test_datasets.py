@@ -132,15 +132,6 @@ def test_what_is_not_locomo_is_refused_with_its_place(load, content, message):
         load(content)
 
 
-@given(st.binary(max_size=30) | st.text(max_size=30).map(lambda text: text.encode('utf-8', 'replace')))
-@settings(max_examples=100, deadline=None)
-def test_arbitrary_bytes(tmp_path_factory, content):
-    path = Path(tmp_path_factory.getbasetemp()) / 'bytes.json'
-    path.write_bytes(content)
-    with pytest.raises(DatasetError):
-        load_locomo(path)
-
-
 @pytest.fixture(scope='module')
 def sample():
     return load_sample()

@@ -15,7 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from memnb.memma.bank import (
     _CHANGE, _entry_key, _Extent, _id_order, Change, DuplicateEntry, Edit, Entry, IndexStore, Journal, MemoryBank, NothingToUndo, Receipt, replay, UnknownEntry)
 from memnb.retrieval.vectors import HybridIndex
-from memnb.core.storage import ConflictError, MemoryFile, MemoryFileError
+from memnb.core.storage import ConflictError, MemoryFileError
 from memnb.core.conversation import Snippet
 from memnb.core.time import TimeSpan
 from strikes import Struck, count_anew, forked, kill, needs_fork, strike, watched
@@ -669,25 +669,7 @@ def test_a_damaged_bank_is_an_error_that_names_the_file(path, damage):
         MemoryBank(path, backend=Shelf)
 
 
-def test_what_is_no_bank_is_refused_and_not_touched(tmp_path):
-    letter, cut, other, graph = (tmp_path / name for name in ('letter', 'cut', 'other', 'graph'))
-    letter.write_text('Dear Zofia')
-    begun(cut)
-    cut.write_bytes(cut.read_bytes()[:3000])
-    with closing(sqlite3.connect(other)) as file:
-        file.execute('CREATE TABLE mine (x)')
-    MemoryFile(graph, 'gist graph').close()
-    for path in (letter, cut, other, graph):
-        before = path.read_bytes()
-        with pytest.raises(MemoryFileError, match=path.name):
-            MemoryBank(path)
-        assert path.read_bytes() == before
-    for path in (tmp_path, tmp_path / 'no' / 'folder', f'{tmp_path}/bank\0more'):
-        with pytest.raises(MemoryFileError):
-            MemoryBank(path)
-    assert {one.name for one in tmp_path.iterdir()} == {'letter', 'cut', 'other', 'graph'}
-    (tmp_path / 'empty').touch()
-    MemoryBank(tmp_path / 'empty').close()
+def test_a_namespace_that_cannot_be_written_is_refused():
     with pytest.raises(MemoryFileError):
         MemoryBank(namespace='half \ud83d')
 
@@ -699,10 +681,3 @@ def test_when_it_was_said_may_differ_from_when_it_is_recorded():
     assert bank[change.entry].said == said and change.when == when
     [change] = bank.apply([Edit('UPDATE', 'Ana lost a red kayak.', change.entry)], when)
     assert bank[change.entry].said == when
-
-
-def test_an_equal_entry_gets_the_sources_and_keeps_its_spelling():
-    bank = MemoryBank()
-    bank.add('boat', speaker='ana')
-    again = bank.add('Boat', speaker='Ana', sources=['D1:1'])
-    assert (again.text, again.speaker, again.sources, len(bank)) == ('boat', 'ana', ('D1:1',), 1)

@@ -335,10 +335,3 @@ def test_prompts_hold_the_directive_the_state_and_the_reasoning():
     assert 'Ada sold the boat.' not in thought
     assert '"answer" (iteration 3 of 3: the budget is spent)' in third and 'It may be in May.' not in nothing
     assert '3 May' in final
-
-
-def test_an_empty_question_is_refused_and_nothing_is_asked():
-    model = Replies(track=[TrackerReply(decision='answer')], answer=[AnswerReply(answer='')])
-    with pytest.raises(ValueError, match='question'):
-        MemR3(lambda query: [], model).ask(' \n')
-    assert model.heard == []

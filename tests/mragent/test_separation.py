@@ -212,17 +212,6 @@ def test_no_passive_policy_beats_the_closed_form(tree, data):
         assert min(errors.values()) == pytest.approx(closed, abs=1e-9)
 
 
-# ---- simulation against exact errors
-
-@given(st.sampled_from([(1, 2), (2, 2), (3, 2), (2, 3)]), labels(), st.integers(0, 2**32), st.data())
-@settings(max_examples=40)
-def test_a_simulation_stays_within_its_interval(size, found, seed, data):
-    tree = NeedleTree(size[0], LeafLabels(found.answer), size[1])
-    nodes = data.draw(st.sets(st.integers(0, tree.nodes - 1), min_size=1, max_size=5))
-    estimate = simulate(fixed_nodes(sorted(nodes)), tree, 2_000, seed)
-    assert Estimate.of(estimate.wrong, 2_000, SURE).covers(passive_error(tree, nodes))
-
-
 # ---- the classes
 
 def rules(trees, steps):

@@ -1,6 +1,5 @@
 """Indexes: BM25 against rank-bm25, cosine against its definition, masks, ties, the order of adding, embedders."""
 import json
-import os
 import traceback
 from datetime import date, datetime
 
@@ -402,20 +401,6 @@ def test_a_bonus_is_added_to_the_scores_of_what_matches(data):
     plain = index.scores('red boat')
     expected = sorted(((-(score + bonus.get(id, 0)), id) for id, score in plain.items()))[:3]
     assert [(-hit.score, hit.snippet.id) for hit in index.search('red boat', 3, bonus=bonus)] == expected
-
-
-@pytest.mark.skipif('MEMNB_LOCOMO' not in os.environ, reason='LoCoMo may not be shipped: name its file in MEMNB_LOCOMO')
-def test_evidence_recall_on_locomo():
-    from memnb.evaluation.datasets import load_locomo
-    recall = []
-    for conversation in load_locomo(os.environ['MEMNB_LOCOMO']):
-        index = HybridIndex.of(conversation)
-        for one in conversation.questions:
-            if one.evidence and one.category != 'adversarial':
-                ids = [hit.snippet.id for hit in index.search(one.text, 25)]
-                recall.append([np.mean([id in ids[:k] for id in one.evidence]) for k in (10, 25)])
-    at_10, at_25 = np.mean(recall, axis=0)
-    assert at_10 >= .74 and at_25 >= .84
 
 
 def test_nothing_is_left_behind_when_all_is_removed():
