@@ -9,6 +9,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import count
 from typing import Any, Literal
 
 from pydantic import BaseModel, field_validator, model_validator
@@ -169,26 +170,46 @@ def _merge(known: Sequence[Bullet], new: Sequence[Bullet]) -> tuple[Bullet, ...]
     return tuple(bullet for key, bullet in merged.items() if bullet.grounded or key in repeated)
 
 # %% ../../nbs/2_memr3/01_tracker.ipynb #a7506afb
-_GAP_ID = re.compile(r'\W*(g\d+)\b(?:\s*[:.)\]–-]+\s*|\W*$)', re.I)
+_GAP_ID = re.compile(r'\W*(g\d+)\b(\s*[:.)\]–-]+\s*|\W*$)?', re.I)
 _NO_GAP = re.compile(r'(none|nothing|n a|no( \w+)? gaps?)?$')  # in normal form
+
+
+def _gap(text: str, known: Mapping[str, Gap], in_reply: Sequence[str] = ()) -> Gap | None:
+    "Return the gap that a text means, or None where it names none. `in_reply`: all gap ids in the reply."
+    match = _GAP_ID.match(text)
+    id = match[1].lower() if match else None
+    if id in known:
+        return known[id]
+    numbered = match is not None and match[2] is not None
+    words = (text[match.end() :] if numbered else text).strip()
+    if _NO_GAP.match(_normal(words)) or re.match(r'none\s*[,;:.–-]', words, re.I):
+        return None
+    for gap in known.values():
+        if _normal(gap.text) == _normal(words):
+            return gap
+    if numbered and in_reply.count(id) < 2:
+        return Gap(id, words)
+    return Gap(
+        next(
+            name
+            for name in (f'g{number}' for number in count(1))
+            if name not in {*known, *in_reply}
+        ),
+        words,
+    )
 
 
 def _read_gaps(
     texts: Sequence[str], before: Sequence[Gap], closed: Sequence[Gap]
 ) -> tuple[Gap, ...]:
-    "Return the gaps that a reply names, by their words or by an id given out before, without those that stay closed."
-    given = {gap.id: gap for gap in before}
-    known, named = {_normal(gap.text): gap for gap in before}, []
+    "Return the gaps that a reply names, each under the id it had before, without those that stay closed."
+    known, named = {gap.id: gap for gap in before}, {}
+    in_reply = [match[1].lower() for match in map(_GAP_ID.match, texts) if match]
     for text in texts:
-        match = _GAP_ID.match(text)
-        words = (text[match.end() :] if match else text).strip()
-        gap = known.get(_normal(words)) or (given.get(match[1].lower()) if match else None)
-        is_none = _NO_GAP.match(_normal(words)) or re.match(r'none\s*[,;:.–-]', words, re.I)
-        if gap is None and not is_none:
-            gap = known[_normal(words)] = Gap(f'g{len(known) + 1}', words)
+        gap = _gap(text, known, in_reply)
         if gap and gap not in closed:
-            named.append(gap)
-    return tuple(dict.fromkeys(named))
+            known[gap.id] = named[gap.id] = gap
+    return tuple(named.values())
 
 # %% ../../nbs/2_memr3/01_tracker.ipynb #8c732b79
 @dataclass(frozen=True)
