@@ -380,10 +380,11 @@ def compare_html(
 def compare_board(
     conversation: Conversation,
     questions: Sequence[Question] = (),  # default: those of the conversation
-    methods: Sequence[str] = ('rag', 'memr3', 'remem', 'mragent', 'memma', 'full-context'),
+    methods: Sequence[str] = (),  # default: those that `bench` compares
 ) -> ipywidgets.VBox:
     """Return a widget that compares methods on a question. A ValueError for an unknown method."""
-    names = [method.name for method in choose_methods(methods)]
+    compared = [name for name, method in METHODS.items() if method.compared]
+    names = [method.name for method in choose_methods(methods or compared)]
     asked = questions or conversation.questions
 
     def view(question: int, budget: int) -> str:
