@@ -39,7 +39,7 @@ from memnb.evaluation.registry import (
 )
 from .test_of_time import KINDS, make_tot, tot_conversation
 from ..memma.bank import IndexStore, MemoryBank, store_over
-from ..memma.loop import MemMA, VARIANTS
+from ..memma.loop import VARIANTS
 from ..memma.probe_repair import FAULTS, trial
 from ..memr3.router import RouterLimits
 from ..mragent.loop import noisy_labels

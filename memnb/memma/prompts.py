@@ -78,7 +78,7 @@ The new messages:
 {session}
 
 Entries:
-{view}'''  # what both roles are shown; `chunk_fields` fills it in
+{view}'''  # what both roles are shown; `_chunk_fields` fills it in
 
 
 def _chunk_fields(chunk: Session, view: Sequence[Entry] = (), speakers: Sequence[str] = ()) -> dict:
