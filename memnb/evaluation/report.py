@@ -48,6 +48,8 @@ class RunFolder:
                 f'{folder}: expected rows, got none: no question has been answered yet'
             )
         settings = self.store.get('settings')
+        if not settings:
+            raise ExperimentError(f'{path}: damaged: rows without the settings of their run')
         order = [one['method'] for one in settings['methods']]
         self.records.sort(key=lambda one: (order.index(one['method']), row_key(one)))
         self.provenance = {'settings': settings, **self.store.get('provenance')}

@@ -99,6 +99,14 @@ def test_damage_is_told_with_the_name_of_the_file(tmp_path, damage):
                 read()
 
 
+def test_rows_that_have_lost_their_settings_are_told(tmp_path):
+    grid(talks=1).run(tmp_path)
+    with module.closing(RowStore(tmp_path / 'rows.sqlite')) as store:
+        store.rows("UPDATE records SET key = 'setting5' WHERE key = 'settings'")
+    with pytest.raises(ExperimentError, match='rows.sqlite: damaged: rows without the settings'):
+        RunFolder(tmp_path)
+
+
 def test_a_spreadsheet_computes_nothing_and_a_terminal_obeys_nothing(tmp_path):
     formulas = ['=HYPERLINK("http://x")', '+1', '-2+3', '@x', '\t=1', '\r=1']
     experiment = grid(plain('=1+1'), talks=1, questions=6)
