@@ -39,7 +39,8 @@ class _Meant(BaseModel):
     @model_validator(mode='before')
     @classmethod
     def _nested(cls, value: Any) -> Any:
-        return {'call': {'parameters': {}, **value}, **value} if 'function' in value else value
+        is_flat = isinstance(value, dict) and 'function' in value
+        return {'call': {'parameters': {}, **value}, **value} if is_flat else value
 
 
 def _choose(

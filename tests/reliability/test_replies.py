@@ -12,8 +12,11 @@ import pytest
 
 from memnb.adapters.stores import waited
 from memnb.core import models
-from memnb.core.models import OpenAILM
-from memnb.core.roles import ANSWER, ServerError, Usage
+from memnb.core.conversation import Conversation
+from memnb.core.models import FunctionLM, OpenAILM
+from memnb.core.roles import ANSWER, RuleLM, ServerError, Usage
+from memnb.remem.graph import GistGraph
+from memnb.remem.loop import REMem
 from memnb.retrieval.vectors import EmbedderError, OpenAIEmbedder
 
 KEY = 'c2VjcmV0/a2V5+Zm9yIHRlc3Rz=='
@@ -168,3 +171,10 @@ def test_an_awaited_store_that_never_answers_is_left():
         waited(never, .1)()
     with pytest.raises(TimeoutError, match='of the store itself'):
         waited(slow, 30)()
+
+
+@pytest.mark.parametrize('reply', ['null', '[]', '[["function"]]', '"function"', '5'])
+def test_a_choice_of_tools_that_is_no_object_is_a_failure_of_its_step(reply):
+    graph = GistGraph.of(Conversation.of('c', [(None, [('Ana', 'I sold my kite.')])]), RuleLM())
+    trace = REMem(graph, FunctionLM(lambda prompt: reply, 'a model')).ask('Who sold a kite?')
+    assert 'no usable reply' in trace.error
