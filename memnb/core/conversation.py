@@ -103,7 +103,8 @@ class Turn(_Record):
     @property
     def line(self) -> str:
         "Speaker and content on one line, as prompts show a turn: nothing in a text or a name can look like another turn."
-        return single_line(f'{self.speaker}: {self.content}')
+        said = f'{self.speaker}: {self.content}' if self.speaker else self.content
+        return single_line(said)
 
 # %% ../../nbs/1_core/01_conversation.ipynb #b10a9f04
 @dataclass(frozen=True)

@@ -10,15 +10,16 @@ import weakref
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import wraps
+from importlib import import_module
 from numbers import Integral, Real
 from typing import Protocol, runtime_checkable
 
-from .conversation import content_id, Snippet
+from .conversation import content_id, Snippet, turn_snippets
 from .time import TimeSpan
 
 # %% auto #0
-__all__ = ['Hit', 'Retriever', 'passes', 'check_search', 'as_hit', 'Searchable', 'Adapted', 'as_retriever', 'Metered', 'Lock',
-           'locked']
+__all__ = ['Hit', 'Retriever', 'passes', 'check_search', 'as_hit', 'Searchable', 'Adapted', 'snippets_of', 'as_retriever',
+           'Metered', 'Lock', 'locked']
 
 # %% ../../nbs/1_core/04_retriever.ipynb #f0fe13a6
 @dataclass(frozen=True)
@@ -171,14 +172,39 @@ class Adapted(Searchable):
         return [as_hit(one) for one in found]
 
 # %% ../../nbs/1_core/04_retriever.ipynb #4eae69c7
+def snippets_of(
+    messages: object,  # snippets, or whatever `as_conversation` takes
+) -> list[Snippet]:
+    "Return a list of anything as snippets. `TypeError` for what cannot be one, with the item that is none."
+    from memnb.core.messages import as_conversation, ChatError
+
+    items = [] if hasattr(messages, 'columns') or isinstance(messages, (str, Mapping)) else messages
+    if isinstance(items, Collection) and items and all(isinstance(one, Snippet) for one in items):
+        return list(items)
+    try:
+        return turn_snippets(as_conversation(messages))
+    except ChatError as error:
+        raise TypeError(
+            'expected an object with search(query, k), a function of a query, or a list of texts, messages '
+            f'or documents: {error}'
+        ) from None
+
+
 def as_retriever(
-    store: object,  # has `search`, or is a function from a query to a list of texts, snippets or hits
+    store: object,  # has `search`, is a function from a query to texts, snippets or hits, or is a list, as for `as_conversation`
 ) -> Retriever:
     """Make anything that can be searched a `Retriever`; `TypeError` for what cannot be.
 
+    A list of texts, messages, documents or snippets, a conversation and a data frame are indexed by words and meaning.
     Results without ids get hashes of their content. A store that cannot exclude is over-fetched and filtered."""
     if isinstance(store, Searchable):
         return store
+    if not hasattr(store, 'search') and not callable(store):
+        store = snippets_of(store)
+        names = {one.speaker for one in store if one.speaker}
+        index = import_module('memnb.retrieval.vectors').HybridIndex(names=sorted(names))
+        index.add(store)
+        return index
     ask = getattr(store, 'search', store)
     if isinstance(store, type) or not callable(ask) or inspect.iscoroutinefunction(ask):
         raise TypeError(
