@@ -10,10 +10,10 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, Literal
 
-from pydantic import BaseModel
-
 from .core.conversation import Snippet
 from .core.loop import check_count, Loop, Run
+from .core.replies import Reply
+from .core.retriever import snippets_of
 from .core.roles import LM, Role
 from .core.text import tokenize
 from .core.trace import NoteStep
@@ -43,8 +43,12 @@ class FullContext(Loop):
 
     method = 'full-context'
 
-    def __init__(self, snippets: Iterable[Snippet], lm: LM | Callable[[str], str] | None = None):
-        self.snippets = list(snippets)  # in the order in which they are to be read
+    def __init__(
+        self,
+        snippets: Any,  # snippets, or whatever `as_conversation` takes, in the order in which they are to be read
+        lm: LM | Callable[[str], str] | None = None,
+    ):
+        self.snippets = snippets_of(snippets)
         super().__init__(lambda query: self.snippets, lm)
 
     def steps(self, run: Run) -> None:
@@ -53,10 +57,16 @@ class FullContext(Loop):
         run.answer_from([hit.snippet for hit in hits])
 
 # %% ../nbs/2_memr3/05_baselines.ipynb #7db93011
-class ThoughtReply(BaseModel):
+class ThoughtReply(Reply):
     "What one step of thinking over snippets comes to: is it enough, and if not, what to search for."
 
-    reasoning: str
+    ALIASES = {
+        'reasoning': ('thought', 'thoughts'),
+        'decision': ('action',),
+        'retrieval_query': ('query', 'search_query'),
+    }
+
+    reasoning: str = ''
     decision: Literal['retrieve', 'answer']
     retrieval_query: str | None = None
 
@@ -120,7 +130,9 @@ class SelfRAG(Loop):
             if iteration == self.max_iterations or lines and not hits:
                 break
             inputs = {'question': run.question, 'snippets': list(lines), 'last_query': query}
-            thought = run.ask(THINK, **inputs, asked=run.asked)
+            thought = run.try_ask(THINK, **inputs, asked=run.asked)
+            if thought is None:
+                break  # its reply cannot be used: answer from what was read
             run.note(NoteStep(iteration=iteration, text=thought.reasoning))
             if thought.decision == 'answer' and self.stop_early:
                 break
@@ -187,11 +199,11 @@ class Feedback(Loop):
         check_count('chunks_per_iteration', chunks_per_iteration, 1)
         check_count('iterations', iterations, 1)
         check_count('words', words, 0)
-        if not isinstance(memory, Iterable):
+        if not isinstance(self.memory, Iterable):
             raise TypeError(
                 f'memory: expected a store whose snippets can be listed, got {type(memory).__name__}'
             )
-        self.weights, self.words = _idf(memory), words
+        self.weights, self.words = _idf(self.memory), words
         self.chunks_per_iteration, self.iterations = chunks_per_iteration, iterations
 
     def steps(self, run: Run) -> None:

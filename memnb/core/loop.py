@@ -3,20 +3,33 @@
 # %% ../../nbs/1_core/08_loop.ipynb #7ef7588e
 from __future__ import annotations
 
+import ast
+import asyncio
 import inspect
+import json
 from collections.abc import Callable, Collection, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from numbers import Integral, Real
-from typing import Annotated, Any, Literal, NamedTuple, Union
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Union
 
-from pydantic import BaseModel, ConfigDict, create_model, Field, field_validator, ValidationError
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    create_model,
+    Field,
+    field_validator,
+    ValidationError,
+)
 from pydantic_core import PydanticCustomError
 
 from .conversation import Snippet
 from .models import as_lm
 from .retriever import as_retriever, check_search, Hit, Metered
-from .roles import ANSWER, explain_errors, LM, LMError, ReplyError, Role, RuleLM, Usage
+from .replies import cited_ids, explain_errors, Reply
+from .roles import ANSWER, LM, LMError, ReplyError, Role, RuleLM, Usage
 from .time import parse_date, TimeSpan
 from memnb.core.trace import (
     AnswerStep,
@@ -30,9 +43,9 @@ from memnb.core.trace import (
 )
 
 # %% auto #0
-__all__ = ['OUTPUT_ANSWER', 'ToolError', 'Observation', 'Arguments', 'arguments_of', 'Tool', 'call_of_any', 'choice_of',
-           'output_answer', 'day_of', 'as_tools', 'tools_of', 'searches_of', 'MemoryFailed', 'cited_turns', 'Run',
-           'check_count', 'check_names', 'Loop', 'RawCall', 'ToolCall', 'ToolUse', 'seen_lines', 'call_text',
+__all__ = ['OUTPUT_ANSWER', 'ToolError', 'Observation', 'Arguments', 'arguments_of', 'Tool', 'RawCall', 'ToolReply',
+           'call_of_any', 'choice_of', 'output_answer', 'day_of', 'as_tools', 'tools_of', 'searches_of', 'MemoryFailed',
+           'cited_turns', 'Run', 'check_count', 'check_names', 'Loop', 'ToolCall', 'ToolUse', 'seen_lines', 'call_text',
            'untried_calls']
 
 # %% ../../nbs/1_core/08_loop.ipynb #43716022
@@ -166,6 +179,87 @@ class Tool:
         return {'type': 'function', 'function': described}
 
 # %% ../../nbs/1_core/08_loop.ipynb #7e7fec8b
+class RawCall(Reply):
+    "A call as a model wrote it, with arguments that are not validated yet."
+
+    ALIASES = {
+        'function': ('name', 'tool', 'action', 'tool_name', 'function_name'),
+        'parameters': ('arguments', 'args', 'params', 'input', 'action_input'),
+    }
+    function: str
+    parameters: dict[str, Any] = {}
+
+    @classmethod
+    def meant(cls, value: Any) -> Any:
+        "Return the call that other forms mean: that of function calling, a key for the name, or a call as a program writes it."
+        if isinstance(value, str):
+            value = _written_call(value)
+        if not isinstance(value, dict):
+            return value
+        value = cls.renamed(value)
+        if isinstance(
+            value.get('function'), dict
+        ):  # function calling: {'type': 'function', 'function': {…}}
+            value = cls.renamed(value['function'])
+        if 'function' not in value and len(value) == 1:
+            [(name, given)] = value.items()
+            value = {'function': name, 'parameters': given}
+        if isinstance(value.get('parameters'), str):
+            value = {**value, 'parameters': _json_object(value['parameters'])}
+        return value
+
+
+def _json_object(text: str) -> Any:
+    "Return the object that a text of JSON is, else the text."
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def _written_call(text: str) -> Any:
+    "Return the call in a text: an object as JSON, or `name(key='value')` with literals; else the text."
+    if text.lstrip().startswith('{'):
+        return _json_object(text)
+    try:
+        call = ast.parse(text.strip(), mode='eval').body
+        given = {one.arg: ast.literal_eval(one.value) for one in call.keywords if one.arg}
+        return {'function': call.func.id, 'parameters': given}
+    except (SyntaxError, ValueError, AttributeError, RecursionError, MemoryError):
+        return text
+
+
+def _named_call(names: tuple[str, ...], value: Any) -> Any:
+    "Return a call in any form as the object {'function', 'parameters'}, under the tool's own name."
+    value = RawCall.meant(value)
+    if not isinstance(value, dict) or not isinstance(value.get('function'), str):
+        return value
+    said = value['function'].rpartition('.')[2].strip().casefold()  # 'functions.search'
+    name = next((one for one in names if one.casefold() == said), value['function'])
+    return {'function': name, 'parameters': value.get('parameters') or {}}
+
+
+class ToolReply(Reply):
+    "Base of replies that call tools: a call may stand flat beside the other fields, as in REMem's figure 5 and MRAgent's listing."
+
+    ALIASES = {
+        'reasoning': ('thought', 'thoughts', 'reason', 'rationale'),
+        'call': ('tool_call', 'function_call'),
+        'calls': ('tool_calls', 'actions'),
+    }
+    CALL: ClassVar[str] = 'call'  # the field of the call, or of the calls
+
+    @classmethod
+    def meant(cls, value: Any) -> Any:
+        if isinstance(value, dict):
+            value = cls.renamed(value)
+            call = {name: one for name, one in value.items() if RawCall.field_of(name)}
+            if cls.CALL not in value and 'function' in RawCall.renamed(call):
+                own = {name: one for name, one in value.items() if name in cls.model_fields}
+                return {**own, cls.CALL: call}
+        return super().meant(value)
+
+
 def call_of_any(tools: Sequence[Tool]) -> Any:
     "Return the type of a call: one of the tools, with its arguments. ValueError for no tools or equal names."
     names = [tool.name for tool in tools]
@@ -180,9 +274,11 @@ def _call(offered: tuple[tuple[str, str, type[BaseModel]], ...]) -> Any:
     for name, description, arguments in offered:
         fields = {'function': (Literal[name], ...), 'parameters': (arguments, ...)}
         calls.append(create_model(f'{name}_call', __doc__=description, **fields))
-    if len(calls) == 1:
-        return calls[0]
-    return Annotated[Union[tuple(calls)], Field(discriminator='function')]
+    names = tuple(name for name, _, _ in offered)
+    any_of_them = calls[0]
+    if len(calls) > 1:
+        any_of_them = Annotated[Union[tuple(calls)], Field(discriminator='function')]
+    return Annotated[any_of_them, BeforeValidator(partial(_named_call, names))]
 
 
 def choice_of(tools: Sequence[Tool]) -> type[BaseModel]:
@@ -192,7 +288,7 @@ def choice_of(tools: Sequence[Tool]) -> type[BaseModel]:
 
 @lru_cache(maxsize=128)
 def _choice(call: Any) -> type[BaseModel]:
-    return create_model('Choice', reasoning=(str, ...), call=(call, ...))
+    return create_model('Choice', __base__=ToolReply, reasoning=(str, ''), call=(call, ...))
 
 
 def output_answer(
@@ -292,10 +388,12 @@ def cited_turns(
     ids: Iterable[str],  # of lines or turns, as a role cites them
     lines: Sequence[Snippet],  # what it was shown
 ) -> list[str]:
-    "Return the turns behind cited lines, each once. A line without sources is its own turn; unknown ids are dropped."
+    "Return the turns behind cited or quoted lines, each once. A line without sources is its own turn; unknown ids are dropped."
     behind = {turn: (turn,) for line in lines for turn in line.sources}
     behind |= {line.id: line.sources or (line.id,) for line in lines}
-    return list(dict.fromkeys(turn for id in ids for turn in behind.get(id, ())))
+    texts = {**dict.fromkeys(behind, ''), **{line.id: line.line for line in lines}}
+    found, _ = cited_ids(ids, texts)
+    return list(dict.fromkeys(turn for id in found for turn in behind[id]))
 
 # %% ../../nbs/1_core/08_loop.ipynb #362de653
 class Run:
@@ -309,6 +407,7 @@ class Run:
         memory: Any = None,  # anything `as_retriever` takes; None for a loop that does not search
         asked: TimeSpan | None = None,  # when the question is asked, where the answer depends on it
         budget: int | None = None,  # how many distinct turns may be read; None: any number
+        on_step: Callable[[Step], Any] | None = None,  # called with each step as it happens
     ):
         if not isinstance(question, str):
             raise TypeError(f'question: expected a str, got {type(question).__name__}')
@@ -319,6 +418,12 @@ class Run:
         if isinstance(budget, bool):
             raise TypeError(f'budget: expected a number of turns, got {budget}')
         self.question, self.lm, self.asked, self.budget = question, lm, asked, budget
+        self.on_step = on_step
+        self.draft, self.kept = (
+            '',
+            [],
+        )  # a draft of the answer, and the lines that bear on it, so far
+        self.found: list[Snippet] = []  # all that was shown
         self.trace = Trace(question=question, method=method, model=lm.name)
         self.memory = None if memory is None else Metered(memory, budget)
         # the hits of a tool are charged without a memory, too
@@ -327,6 +432,8 @@ class Run:
     def note(self, step: Step) -> None:
         "Add a step to the trace."
         self.trace.steps.append(step)
+        if self.on_step:
+            self.on_step(step)
 
     def search(
         self, query: str, k: int, iteration: int, exclude: Collection[str] = ()
@@ -342,6 +449,7 @@ class Run:
             self.note(SearchStep(**asked, error=_told(error)))
             raise MemoryFailed(_told(error)) from error
         self.note(SearchStep(**asked, hits=[Seen.of(hit) for hit in hits]))
+        self.found += [hit.snippet for hit in hits]
         self.trace.read = list(self.memory.read)
         return hits
 
@@ -364,6 +472,7 @@ class Run:
             seen = replace(seen, note=note, hits=paid, value=None)
         hits = [Seen.of(hit) for hit in seen.hits]
         self.note(ToolStep(**called, note=seen.note, hits=hits, value=seen.value, error=seen.error))
+        self.found += [hit.snippet for hit in seen.hits]
         self.trace.read = list(self._meter.read)
         return seen
 
@@ -383,6 +492,13 @@ class Run:
         self.note(ModelStep.of(call))
         return call.reply
 
+    def try_ask(self, role: Role, **inputs) -> BaseModel | None:
+        "Ask a role without which the loop can go on: None, and the failure in the trace, where its reply cannot be used."
+        try:
+            return self.ask(role, **inputs)
+        except ReplyError:
+            return None
+
     def _spend(self, role: str, usage: Usage) -> None:
         self.trace.usage[role] = self.trace.usage.get(role, Usage()) + usage
 
@@ -391,8 +507,23 @@ class Run:
         self.trace.answer, self.trace.evidence = text, list(dict.fromkeys(evidence))
         self.note(AnswerStep(draft=draft, answer=text))
 
+    def fall_back(self, error: LMError) -> None:
+        """Answer from what was found before a reply that cannot be used: the draft, else the best lines, flagged as a fallback.
+
+        Where nothing was found, and where nobody could be asked, the trace has the error instead."""
+        told = f'{type(error).__name__}: {error}'
+        lines = (self.kept if self.draft else self.kept or self.found)[:3]
+        if not isinstance(error, ReplyError) or not (self.draft or lines):
+            self.trace.error = told
+            return
+        evidence = cited_turns([line.id for line in lines], lines)
+        self.trace.fallback = f'the {"draft" if self.draft else "evidence"} ({told})'
+        text = self.draft or '; '.join(line.line for line in lines)
+        self.answer(text, self.trace.evidence or evidence, self.draft or None)
+
     def answer_from(self, lines: Sequence[Snippet], draft: str = '') -> None:
         "Ask the answer role over snippets, and answer with the turns behind those that it cites."
+        self.kept, self.draft = list(lines), draft
         final = self.ask(
             ANSWER, question=self.question, lines=list(lines), draft=draft, asked=self.asked
         )
@@ -423,8 +554,13 @@ class Loop:
     method = 'loop'
 
     def __init__(self, memory: Any, lm: LM | Callable[[str], str] | None = None):
-        self.memory = memory  # anything `as_retriever` takes
+        is_store = memory is None or callable(memory)
+        is_store = is_store or hasattr(memory, 'search') or hasattr(memory, 'tools')
+        self.memory = memory if is_store else as_retriever(memory)  # a list is indexed
         self.lm = RuleLM() if lm is None else as_lm(lm)
+
+    def __repr__(self):
+        return f'{type(self).__name__}({self.memory!r:.80}, {self.lm.name})'
 
     def steps(self, run: Run) -> None:
         "Search, ask roles, and end with `run.answer`."
@@ -436,23 +572,34 @@ class Loop:
         *,
         asked: TimeSpan | None = None,  # the day of asking, where it matters
         budget: int | None = None,  # how many distinct turns may be read; None: any number
+        on_step: Callable[[Step], Any] | None = None,  # called with each step as it happens
     ) -> Trace:
-        "Answer a question. If a model or the memory fails, the trace has the `error` and what was found before."
-        run = Run(question, self.method, self.lm, self.memory, asked, budget)
+        """Answer a question. If a model or the memory fails, the trace has the `error` and what was found before.
+
+        If a last reply cannot be used, the draft or the evidence is the answer, and `fallback` says so."""
+        run = Run(question, self.method, self.lm, self.memory, asked, budget, on_step)
         try:
             self.steps(run)
         except LMError as error:
-            run.trace.error = f'{type(error).__name__}: {error}'
+            run.fall_back(error)
         return run.trace
 
+    async def aask(self, question: str, **options: Any) -> Trace:
+        "Answer a question in a thread, as `ask` does, while an event loop goes on. A model may be an `async` function."
+        return await asyncio.to_thread(self.ask, question, **options)
+
+    def ask_many(
+        self,
+        questions: Iterable[str],
+        concurrency: int = 8,  # how many are answered at a time
+        **options: Any,  # as of `ask`
+    ) -> list[Trace]:
+        "Answer questions in threads, each as `ask` does; return their traces in the order of the questions."
+        check_count('concurrency', concurrency, 1)
+        with ThreadPoolExecutor(concurrency) as pool:
+            return list(pool.map(partial(self.ask, **options), questions))
+
 # %% ../../nbs/1_core/08_loop.ipynb #fbe8784e
-class RawCall(BaseModel):
-    "A call as a model wrote it, with arguments that are not validated yet."
-
-    function: str
-    parameters: dict[str, Any]
-
-
 class ToolCall(NamedTuple):
     "A proposed step: why, which tool, with what."
 

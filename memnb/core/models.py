@@ -485,6 +485,7 @@ class _Outcome(BaseModel):
     raw: str | None
     attempts: int
     usage: Usage
+    notes: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, result: Call | ReplyError) -> _Outcome:
@@ -492,6 +493,7 @@ class _Outcome(BaseModel):
         error = str(result) if isinstance(result, ReplyError) else None
         reply = None if error else json.loads(result.reply.model_dump_json(by_alias=True))
         kept = {'raw': result.raw, 'attempts': result.attempts, 'usage': result.usage}
+        kept['notes'] = getattr(result, 'notes', ())
         return cls(reply=reply, error=error, **kept)
 
     def replay(self, role: Role, inputs: dict, cached: bool) -> Call:
@@ -505,7 +507,8 @@ class _Outcome(BaseModel):
                 f'role {role.name!r}: the recorded reply no longer fits its type: {error}'
             ) from None
         prompt = role.render(inputs)
-        return Call(role.name, reply, self.usage, *prompt, self.raw, self.attempts, cached)
+        given = self.raw, self.attempts, cached, self.notes
+        return Call(role.name, reply, self.usage, *prompt, *given)
 
 # %% ../../nbs/1_core/06_models.ipynb #1bb73b35
 class RecordedLM(LM):

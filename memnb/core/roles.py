@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
@@ -13,12 +12,12 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from .conversation import Session
+from .replies import explain_errors, read_reply, Reply
 
 # %% auto #0
-__all__ = ['RULES', 'SCHEMA_PROMPT', 'AGAIN_PROMPT', 'NO_INFORMATION', 'ANSWER', 'as_text', 'rule', 'Role', 'Usage', 'Call',
-           'LMError', 'ReplyError', 'ServerError', 'LM', 'explain_errors', 'RuleLM', 'read_reply', 'bare_id',
-           'OutputValidator', 'strict_schema', 'bounded_schema', 'Completion', 'TextLM', 'AnswerReply']
+__all__ = ['RULES', 'SCHEMA_PROMPT', 'AGAIN_PROMPT', 'NO_INFORMATION', 'SOURCES', 'ANSWER', 'as_text', 'rule', 'Role', 'Usage',
+           'Call', 'LMError', 'ReplyError', 'ServerError', 'LM', 'RuleLM', 'strict_schema', 'bounded_schema',
+           'Completion', 'TextLM', 'AnswerReply']
 
 # %% ../../nbs/1_core/05_roles.ipynb #a4be6cea
 def as_text(
@@ -115,6 +114,7 @@ class Call:
     raw: str | None = None  # the text that the reply was read from; None: a rule gave it
     attempts: int = 1  # 2: the first text was refused
     cached: bool = False  # True: replayed from a record; `usage` is what it cost then
+    notes: tuple[str, ...] = ()  # what was changed to read the reply
 
 # %% ../../nbs/1_core/05_roles.ipynb #93869214
 class LMError(Exception):
@@ -160,15 +160,6 @@ class LM:
         "The same lm with this seed of its sampling; itself where it has none, as a rule or a function."
         return self
 
-# %% ../../nbs/1_core/05_roles.ipynb #dbd73796
-def explain_errors(error: ValidationError) -> str:
-    "What is wrong, field by field, in one line; at most five fields."
-    found = error.errors(include_url=False, include_context=False, include_input=False)
-    return '; '.join(
-        f"{'.'.join(str(part) for part in one['loc']) or 'the whole'}: {one['msg']}"
-        for one in found[:5]
-    )
-
 # %% ../../nbs/1_core/05_roles.ipynb #8d5ea301
 @dataclass(frozen=True)
 class RuleLM(LM):
@@ -197,161 +188,6 @@ class RuleLM(LM):
                     f'role {role.name!r}: its rule must return {model.__name__}: {explain_errors(error)}'
                 ) from None
         return Call(role.name, reply, Usage(), system, user)
-
-# %% ../../nbs/1_core/05_roles.ipynb #265d636f
-def _spans(
-    text: str,  # what a model said
-) -> tuple[list[str], bool]:
-    "The outermost bracketed parts of a text, and whether the last of them breaks off."
-    spans, depth, start, quoted = [], 0, 0, False
-    for token in re.finditer(r'\\.|["{}\[\]]', text, re.DOTALL):
-        mark = token.group()
-        if mark == '"':
-            quoted = depth > 0 and not quoted
-        elif mark in ('{', '[') and not quoted:
-            start = start if depth else token.start()
-            depth += 1
-        elif mark in ('}', ']') and depth and not quoted:
-            depth -= 1
-            if depth == 0:
-                spans.append(text[start : token.end()])
-    return spans, depth > 0
-
-
-def _values(
-    raw: str,  # what a model said
-    cut: bool,  # True: the server says that it was cut off
-) -> list:
-    "The JSON values in a text, in order. `ValueError` where it breaks off or where there are none."
-    # local models mark their thinking
-    text = re.sub(r'^\s*<think>.*?</think>', '', raw, flags=re.DOTALL).strip()
-    try:
-        return [json.loads(text)]
-    except ValueError:
-        spans, open_end = _spans(text)
-    if cut or open_end or text.startswith('<think>'):
-        raise ValueError('it was cut off before its end; be shorter')
-    if not spans:
-        raise ValueError('it has no JSON in it' if text else 'it was empty')
-    return [_mended(span) for span in spans]
-
-
-def _mended(span: str) -> Any:
-    "The value of a bracketed text that may not be quite JSON."
-    import json_repair
-
-    try:
-        return json.loads(span)
-    except ValueError:
-        return json_repair.loads(span, skip_json_loads=True)
-
-
-def _is_deep(value: Any, levels: int = 50) -> bool:
-    "Whether a JSON value is nested deeper than that: then a trace that holds it might not be read again."
-    if isinstance(value, dict):
-        value = list(value.values())
-    return isinstance(value, list) and (
-        levels == 0 or any(_is_deep(part, levels - 1) for part in value)
-    )
-
-# %% ../../nbs/1_core/05_roles.ipynb #3328a3b5
-def _left_out(reply: BaseModel) -> list[str]:
-    "The names of the collections that a reply did not mention, so that their emptiness is nobody's word."
-    names = []
-    for name in type(reply).model_fields:
-        value = getattr(reply, name)
-        if name not in reply.model_fields_set and isinstance(value, (list, tuple, dict, set)):
-            names.append(name)
-        for item in value if isinstance(value, (list, tuple)) else [value]:
-            if isinstance(item, BaseModel):
-                names += [f'{name}.{inner}' for inner in _left_out(item)]
-    return names
-
-
-def _fit(
-    value: Any,  # a JSON value
-    model: type[BaseModel],
-) -> BaseModel:
-    "The reply that a JSON value is, or `ValueError`."
-    if _is_deep(value):
-        raise ValueError('it is nested too deeply')
-    echoed = isinstance(value, dict) and isinstance(value.get('properties'), dict)
-    if echoed and 'properties' not in model.model_fields:
-        raise ValueError('it is the schema itself; give a value that fits the schema')
-    try:
-        reply = model.model_validate_json(json.dumps(value, allow_nan=False))
-    except ValidationError as error:
-        if isinstance(value, list) and len(value) == 1:
-            return _fit(value[0], model)
-        raise ValueError(explain_errors(error)) from None
-    missing = list(dict.fromkeys(_left_out(reply)))
-    if missing:
-        raise ValueError(
-            f"it leaves out {', '.join(missing)}; write an empty one where there are none"
-        )
-    return reply
-
-
-def read_reply(
-    raw: str,  # what a model said
-    model: type[BaseModel],  # what it should be
-    cut: bool = False,  # True: the server says that it was cut off
-) -> BaseModel:
-    "The one reply in a text. ValueError for none or several, with a reason that a model can act on."
-    replies, problems = [], []
-    try:
-        for value in _values(raw, cut):
-            try:
-                replies.append(_fit(value, model))
-            except ValueError as error:
-                problems.append(str(error))
-    except RecursionError:
-        raise ValueError('it is nested too deeply') from None
-    if not replies:
-        raise ValueError(problems[0])
-    if any(reply != replies[0] for reply in replies):
-        raise ValueError('it has several different replies in it; give one')
-    return replies[0]
-
-# %% ../../nbs/1_core/05_roles.ipynb #16a3d153
-def bare_id(id: str) -> str:
-    "An id as a model writes it, without the brackets, blanks and points round it."
-    return id.strip(' ()[].')
-
-# %% ../../nbs/1_core/05_roles.ipynb #0dc9ec55
-class OutputValidator:
-    "The sources of the lines of a reply about one session: cited turns that exist, and notes on those that do not."
-
-    def __init__(self, session: Session):
-        self.session, self.notes = session, []
-        self.turns = {turn.id: turn for turn in session.turns}
-
-    def sources(self, what: str, cited: Sequence[str], words: str) -> tuple[str, ...]:
-        "The turns of the session among those cited; all of them where there are none."
-        ids = []
-        for text in cited:
-            ids += [text] if text in self.turns else map(bare_id, re.split('[,;]', text))
-        for id in filter(None, ids):
-            if id not in self.turns:
-                self.notes.append(
-                    f'{what}: cites {id!r:.60}, which is no turn of {self.session.id}: {words}'
-                )
-        known = tuple(dict.fromkeys(id for id in ids if id in self.turns))
-        if not known:
-            self.notes.append(
-                f'{what}: cites no turn, so it is charged to all {len(self.turns)}: {words}'
-            )
-        return known or tuple(self.turns)
-
-    def origin(self, sources: tuple[str, ...]) -> dict:
-        "Where a line comes from: its turns, its session, when it was said (first), and by whom, if by one."
-        speakers = {self.turns[id].speaker for id in sources}
-        return {
-            'sources': sources,
-            'session': self.session.id,
-            'said': self.turns[sources[0]].time or self.session.time,
-            'speaker': speakers.pop() if len(speakers) == 1 else None,
-        }
 
 # %% ../../nbs/1_core/05_roles.ipynb #0f48a484
 def _change_schema(node: Any, change: Callable[[dict], dict]) -> Any:
@@ -442,15 +278,18 @@ class TextLM(LM):
                     error.args = (f'{error}; the reply before was refused: {problem}',)
                 raise
             usage += done.usage
+            notes: list[str] = []
             try:
-                reply = read_reply(done.text, model, done.cut)
+                reply = read_reply(done.text, model, done.cut, attempt == 2, notes)
             except ValueError as error:
                 problem = str(error)
                 asked = AGAIN_PROMPT.format(
                     user=user, raw=done.text[:2000], problem=problem, schema=json.dumps(schema)
                 )
                 continue
-            return Call(role.name, reply, usage, system, user, done.text, attempt)
+            return Call(
+                role.name, reply, usage, system, user, done.text, attempt, notes=tuple(notes)
+            )
         message = f'{self.name}, as {role.name}: no usable reply in two attempts: {problem}'
         raise ReplyError(message, done.text, role.name, 2, usage)
 
@@ -459,8 +298,25 @@ class TextLM(LM):
 NO_INFORMATION = 'No information available'
 
 
-class AnswerReply(BaseModel):
+SOURCES = (  # other names under which a model gives the ids that something rests on
+    'turns',
+    'sources',
+    'source',
+    'ids',
+    'id',
+    'turn_ids',
+    'turn',
+    'evidence',
+    'citations',
+    'messages',
+)
+
+
+class AnswerReply(Reply):
     "An answer, and the ids of the lines that it rests on, best first."
+
+    TEXT = 'answer'
+    ALIASES = {'answer': ('final_answer', 'short_answer', 'response', 'text'), 'sources': SOURCES}
 
     answer: str
     sources: list[str] = []

@@ -179,6 +179,7 @@ class ModelStep(Step):
     )
     attempts: int = 1  # 2: the first text was refused
     cached: bool = False  # True: replayed from a record; `usage` is what it cost then
+    notes: list[Text] = []  # what was changed to read the reply
 
     @classmethod
     def of(cls, call: Call) -> ModelStep:
@@ -192,6 +193,7 @@ class ModelStep(Step):
             raw=call.raw,
             attempts=call.attempts,
             cached=call.cached,
+            notes=list(call.notes),
         )
 
 
@@ -264,6 +266,7 @@ class Trace(_Strict):
     steps: list[Annotated[Step, BeforeValidator(as_step), SerializeAsAny()]] = []
     usage: dict[Text, Usage] = {}
     error: Text | None = None
+    fallback: Text | None = None  # of what the answer is made, and why it is not the model's
     seconds: _Number = None
 
     def to_json(self, indent: int | None = None) -> str:

@@ -14,9 +14,8 @@ from hashlib import sha256
 from random import Random
 from typing import Any, NamedTuple
 
-from pydantic import BaseModel, model_validator
-
 from ..core.conversation import Question
+from ..core.replies import Reply
 from ..core.roles import as_text, LM, LMError, NO_INFORMATION, Role, RuleLM, RULES, Usage
 from ..core.text import cache_texts, in_digits, NUMBER, stems
 from ..core.time import find_times
@@ -222,19 +221,14 @@ def refusal_rule(question: str, gold: Sequence[str], answer: str) -> dict[str, A
     return {'reason': reason, 'correct': declined}
 
 # %% ../../nbs/6_evaluation/04_judge.ipynb #13503c0b
-class Judgement(BaseModel):
+class Judgement(Reply):
     "The reply of a judge. A `label`, CORRECT or WRONG, is read as `correct`."
+
+    TEXT = 'correct'
+    ALIASES = {'correct': ('label', 'verdict', 'judgement', 'judgment'), 'reason': ('reasoning',)}
 
     reason: Text = ''
     correct: bool
-
-    @model_validator(mode='before')
-    @classmethod
-    def _read_label(cls, value: Any) -> Any:
-        if not isinstance(value, dict) or 'correct' in value:
-            return value
-        label = str(value.get('label')).strip().upper()
-        return {**value, 'correct': label == 'CORRECT'} if label in ('CORRECT', 'WRONG') else value
 
 
 _FIELD = re.compile(r'(\{(?:question|gold|answer)\})')

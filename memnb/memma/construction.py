@@ -12,7 +12,8 @@ from itertools import zip_longest
 from pydantic import BaseModel
 
 from ..core.conversation import Session, Turn
-from ..core.roles import bare_id, LM, LMError, OutputValidator, Role, RuleLM, Usage
+from ..core.replies import cited_ids, OutputValidator
+from ..core.roles import LM, LMError, Role, RuleLM, Usage
 from ..core.text import event_time
 from ..core.loop import check_count, check_names
 from .bank import Change, DuplicateEntry, Edit, Entry, MemoryBank, UnknownEntry
@@ -55,7 +56,10 @@ class _Refused(ValueError):
 
 def _edit(border: OutputValidator, what: str, line: EditLine, view: dict[str, Entry]) -> Edit:
     "Return the edit of a line. `_Refused`; what is wrong otherwise is noted."
-    text, named = ' '.join(line.text.split()), bare_id(line.entry or '') or None
+    text, named = ' '.join(line.text.split()), None
+    if line.entry and line.entry.strip():
+        ids, _ = cited_ids(line.entry, list(view))
+        named = ids[0] if ids else line.entry
     is_bare = line.action == 'ADD' or (line.action == 'NONE' and named is None)
     if not is_bare and named not in view:
         raise _Refused(f'{line.action}: expected an entry of the view, got {line.entry!r:.60}')

@@ -22,7 +22,8 @@ from memnb.core.conversation import (
     Turn,
     turn_snippets,
 )
-from ..core.roles import ANSWER, bare_id, LM, LMError, Role, RuleLM, Usage
+from ..core.replies import cited_ids, quoted_line
+from ..core.roles import ANSWER, LM, LMError, Role, RuleLM, Usage
 from memnb.core.text import (
     content_words,
     coverage,
@@ -212,13 +213,15 @@ def _unfounded(fact: str, ground: Sequence[str]) -> list[str]:
 
 
 def _is_quoted(quote: str, turn: Turn) -> bool:
-    "Whether the words stand in a turn, its caption included, as whole words, and one of them is a content word."
-    straight = str.maketrans('‘’“”', '\'\'""')
-    words, there = (
-        ' '.join(text.translate(straight).split()).casefold() for text in (quote, turn.content)
-    )
-    return bool(content_words(quote)) and bool(
-        re.search(rf'(?<!\w){re.escape(words)}(?!\w)', there)
+    "Whether the words stand in a turn, its name and caption included, in this order but for an ellipsis; one is a content word."
+
+    def bare(text: str) -> str:
+        words = re.findall(r"\w+(?:'\w+)*", text.replace('’', "'").casefold())
+        return f' {" ".join(words)} '
+
+    there = bare(f'{turn.speaker} {turn.content}')
+    return bool(content_words(quote)) and all(
+        bare(part) in there for part in re.split(r'…|\.\.\.', quote)
     )
 
 
@@ -232,6 +235,7 @@ class Grounding:
         self.speakers = tuple(speakers) or session.speakers
         own = [replace(turn, time=turn.time or session.time) for turn in session.turns]
         self.turns = {turn.id: turn for turn in (*related, *own)}
+        self._lines = {id: turn.line for id, turn in self.turns.items()}
 
     def day(self, id: str) -> date | None:
         "Return the day on which a turn was said."
@@ -240,20 +244,17 @@ class Grounding:
 
     def cited(self, what: str, texts: Sequence[str]) -> tuple[str, ...]:
         "Return the turns that are cited, each once; note what is none."
-        found = []
-        for text in texts:
-            for id in [text] if text in self.turns else map(bare_id, re.split('[,;]', text)):
-                if id in self.turns:
-                    found.append(id)
-                else:
-                    self.notes.append(f'{what}: cites {id!r:.60}, which is no turn here')
-        return tuple(dict.fromkeys(found))
+        found, odd = cited_ids(texts, self._lines)
+        for id in odd:
+            self.notes.append(f'{what}: cites {id!r:.60}, which is no turn here')
+        return tuple(found)
 
     def probe(self, number: int, line: ProbeLine) -> Probe | None:
         "Return the probe of a line, or None and a note."
         sources = self.cited(f'probe {number}', line.turns)
         question, answer = (' '.join(text.split()) for text in (line.question, line.answer))
         kind = line.kind.strip().lower()
+        kind = next((one for one in PROBE_KINDS if one in kind), kind)  # 'single-session'
         is_own = any(turn.id in sources for turn in self.session.turns)
         if question and answer and is_own and kind in PROBE_KINDS:
             return Probe(question, answer, kind, sources)
@@ -277,7 +278,15 @@ class Grounding:
         sources, text = self.cited('repair', reply.turns), ' '.join(reply.fact.split())
         if not text:
             return None, 'it has no text'
-        quoted = [self.turns[id] for id in sources if _is_quoted(reply.quote, self.turns[id])]
+        if (
+            not reply.turns
+        ):  # the paper's form has none: the turns that have the quote, or the words of the fact
+            said = [id for id, turn in self.turns.items() if _is_quoted(reply.quote, turn)]
+            line = quoted_line(text, self._lines)
+            sources = tuple(said or ([line] if line else []))
+        quoted = [self.turns[id] for id in sources]
+        if reply.quote.strip():
+            quoted = [turn for turn in quoted if _is_quoted(reply.quote, turn)]
         if not quoted:
             where = ', '.join(sources) or 'no turns'
             return None, f'the quote {reply.quote!r:.60} stands in none of {where}'
@@ -339,7 +348,11 @@ def consolidate(fact: Entry, entries: Sequence[Entry], wanted: Consolidation) ->
     of_occasion = {entry.id: entry for entry in entries if same_occasion(entry, fact)}
     if wanted.action == 'SKIP' and of_occasion:
         return wanted
-    target, text = of_occasion.get(bare_id(wanted.target or '')), ' '.join(wanted.text.split())
+    place, text = (wanted.target or '').strip(), ' '.join(wanted.text.split())
+    if place.isdecimal() and int(place) < len(entries):
+        place = entries[int(place)].id
+    ids, _ = cited_ids(place, list(of_occasion))
+    target = of_occasion[ids[0]] if ids else None
     if wanted.action == 'MERGE' and target and text:
         is_whole = substance(target.text) | substance(fact.text) <= substance(text)
         if not is_whole or _unfounded(text, [target.text, fact.text]):

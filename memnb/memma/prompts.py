@@ -8,12 +8,13 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Any, Literal
 
-from pydantic import BaseModel, BeforeValidator
+from pydantic import field_validator
 
 from ..core.conversation import Session, session_fields, SESSION_TEXT, single_line
-from ..core.roles import as_text, Role
+from ..core.replies import is_nothing, Reply
+from ..core.roles import as_text, Role, SOURCES
 from ..core.text import speakers_in
 from ..core.time import format_moment
 from ..core.trace import Text
@@ -28,16 +29,27 @@ __all__ = ['BEFORE', 'GUIDE', 'WRITE', 'DIAGNOSE', 'REWRITE', 'PROBES', 'MARK', 
 BEFORE = ' (before: '  # in an updated entry, what it said until then stands behind this
 
 
-class StatedFact(BaseModel):
-    "One atomic fact of a chunk."
+class StatedFact(Reply):
+    "One atomic fact of a chunk; as a text it may begin with its speaker in brackets, as in the paper (table 9)."
+
+    ALIASES = {'text': ('fact', 'content'), 'turns': SOURCES}
 
     text: Text
-    speaker: Text  # who says it
+    speaker: Text = ''  # who says it
     turns: list[Text] = []  # the ids of the turns that state it
 
+    @classmethod
+    def meant(cls, value: Any) -> Any:
+        if isinstance(value, str):
+            speaker, text = re.match(r'\s*(?:\[([^\]]*)\])?\s*(.*)', value, re.DOTALL).groups()
+            return {'text': text, 'speaker': speaker or ''}
+        return super().meant(value)
 
-class FocusPoint(BaseModel):
+
+class FocusPoint(Reply):
     "What the manager should mind about a fact."
+
+    ALIASES = {'kind': ('type',), 'fact': ('number', 'fact_number'), 'note': ('reason',)}
 
     kind: Literal['importance', 'redundancy', 'conflict']
     fact: int  # its number in the list, from 1
@@ -45,7 +57,7 @@ class FocusPoint(BaseModel):
     note: Text = ''
 
 
-class GuidanceReply(BaseModel):
+class GuidanceReply(Reply):
     "The meta-thinker's guidance for one chunk."
 
     facts: list[StatedFact]
@@ -90,8 +102,15 @@ def _chunk_fields(chunk: Session, view: Sequence[Entry] = (), speakers: Sequence
 GUIDE = Role('guide', _GUIDE, _BOTH, GuidanceReply, _chunk_fields)
 
 # %% ../../nbs/5_memma/02_prompts.ipynb #bc6a3392
-class EditLine(BaseModel):
+class EditLine(Reply):
     "One edit as a model gives it."
+
+    ALIASES = {
+        'action': ('op', 'operation', 'type'),
+        'text': ('fact', 'memory', 'content'),
+        'entry': ('entry_id', 'id', 'target'),
+        'turns': SOURCES,
+    }
 
     action: Literal['ADD', 'UPDATE', 'DELETE', 'NONE']
     text: Text = ''
@@ -101,8 +120,10 @@ class EditLine(BaseModel):
     reason: Text = ''
 
 
-class EditsReply(BaseModel):
+class EditsReply(Reply):
     "The edits for one chunk."
+
+    ALIASES = {'edits': ('operations', 'actions', 'memory')}
 
     edits: list[EditLine]
 
@@ -166,33 +187,31 @@ What to mind:
 )
 
 # %% ../../nbs/5_memma/02_prompts.ipynb #8e2d2f2b
-def _read_decision(value):
-    "Return a decision however its words are joined: `not_answerable`, `NOT ANSWERABLE`."
-    return re.sub(r'[\s_-]+', '-', value.strip()).upper() if isinstance(value, str) else value
-
-
-def _read_list(value):
-    "Return a list for a list, `null`, `none` or a single text."
-    if isinstance(value, str):
-        return [] if value.strip().lower() in ('', 'none', 'null') else [value]
-    return [] if value is None else value
-
-
-_Decision = Annotated[Literal['ANSWERABLE', 'NOT-ANSWERABLE'], BeforeValidator(_read_decision)]
-_Texts = Annotated[list[Text], BeforeValidator(_read_list)]
-
-
-class Diagnosis(BaseModel):
+class Diagnosis(Reply):
     "The meta-thinker's judgement of the evidence (MemMA, tables 10 and 11)."
 
-    decision: _Decision
+    ALIASES = {
+        'reason': ('reasoning',),
+        'gaps': ('key_gaps', 'gap', 'missing'),
+        'queries': ('suggested_queries', 'retrieval_guidance'),
+        'avoid': ('avoid_terms',),
+    }
+
+    decision: Literal['ANSWERABLE', 'NOT-ANSWERABLE']
     reason: Text = ''
-    gaps: _Texts = []  # what is missing and would change the answer, the most important first
+    gaps: list[Text] = []  # what is missing and would change the answer, the most important first
     missing_speaker: Text | None = None  # whose words are missing, where it is one person's
     time_need: Text | None = None  # how exact a time is due, and what it is counted from
-    queries: _Texts = []  # suggestions
-    constraints: _Texts = []  # words that the next query must carry: the person, the time
-    avoid: _Texts = []  # words that were tried in vain
+    queries: list[Text] = []  # suggestions
+    constraints: list[Text] = []  # words that the next query must carry: the person, the time
+    avoid: list[Text] = []  # words that were tried in vain
+
+    @field_validator('missing_speaker', 'time_need')
+    @classmethod
+    def _named(cls, value: str | None) -> str | None:
+        "Return None for words that name nobody and nothing; the paper's form has 'both', 'unknown' and NONE."
+        is_none = value is None or is_nothing(value)
+        return None if is_none or value.strip().lower() in ('unknown', 'both', 'anybody') else value
 
 
 _DIAGNOSE = '''You judge whether the notes from a memory suffice to answer a question. You do not answer it. A needless search brings noise, so be slow to ask for one.
@@ -254,8 +273,10 @@ Speakers: {speakers}
 )
 
 # %% ../../nbs/5_memma/02_prompts.ipynb #34cdd540
-class Rewrite(BaseModel):
+class Rewrite(Reply):
     "The query reasoner's next query (table 12)."
+
+    TEXT, ALIASES = 'query', {'query': ('rewritten_query', 'new_query', 'search_query')}
 
     query: Text
     strategy: Text = ''
@@ -328,17 +349,26 @@ class Probe:
     sources: tuple[str, ...]
 
 
-class ProbeLine(BaseModel):
+class ProbeLine(Reply):
     "One probe as a model gives it."
+
+    ALIASES = {
+        'question': ('probe', 'query'),
+        'answer': ('gold', 'gold_answer'),
+        'kind': ('type', 'category'),
+        'turns': SOURCES,
+    }
 
     question: Text
     answer: Text
-    kind: Text  # of PROBE_KINDS in `probe_repair`
+    kind: Text = 'single'  # of PROBE_KINDS in `probe_repair`
     turns: list[Text] = []
 
 
-class ProbesReply(BaseModel):
+class ProbesReply(Reply):
     "The probes of a session."
+
+    ALIASES = {'probes': ('questions', 'qa_pairs')}
 
     probes: list[ProbeLine]
 
@@ -369,8 +399,10 @@ Ask for what would be missed: names, objects, titles, numbers, places, dates.'''
 )
 
 
-class Mark(BaseModel):
+class Mark(Reply):
     "Whether an answer is right."
+
+    TEXT, ALIASES = 'label', {'label': ('verdict', 'judgement', 'judgment', 'mark', 'result')}
 
     label: Literal['CORRECT', 'WRONG']
     reason: Text = ''
@@ -386,8 +418,15 @@ Answer: {answer}''',
 )
 
 # %% ../../nbs/5_memma/02_prompts.ipynb #c5bd2bd1
-class RepairReply(BaseModel):
+class RepairReply(Reply):
     "A proposal for one failed probe (MemMA, tables 13 and 14)."
+
+    ALIASES = {
+        'op': ('action', 'operation'),
+        'speaker': ('target_speaker',),
+        'turns': SOURCES,
+        'quote': ('evidence_span',),
+    }
 
     op: Literal['ADD_FACT', 'NOOP']
     fact: Text = ''
@@ -441,11 +480,19 @@ What the memory brought:
 )
 
 
-class Consolidation(BaseModel):
+class Consolidation(Reply):
     "What to do with a fact (MemMA, table 15)."
 
+    ALIASES = {
+        'action': ('op', 'decision'),
+        'target': ('merge_target_index', 'merge_target', 'entry'),
+        'text': ('merged_fact',),
+    }
+
     action: Literal['SKIP', 'MERGE', 'INSERT']
-    target: Text | None = None  # MERGE: the id of the entry
+    target: Text | None = (
+        None  # MERGE: the id of the entry, or its place in the list from 0, as in the paper
+    )
     text: Text = ''  # MERGE: what shall stand there
     reason: Text = ''
 

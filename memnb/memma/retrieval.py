@@ -180,16 +180,16 @@ class Coordinated(Loop):
         "Return what to ask next; None where the evidence suffices or nothing new can be asked."
         people = self.speakers or speakers_in(state.evidence.values())
         diagnosis = self._judge(run, state, people) if self.diagnose else None
-        if diagnosis and self._stops(run, state, diagnosis):
+        if self.diagnose and (diagnosis is None or self._stops(run, state, diagnosis)):
             return None
         query = self._rewrite(run, state, diagnosis, people)
         if query and diagnosis:
             state.gaps.append(diagnosis.gaps[0])
         return query
 
-    def _judge(self, run: Run, state: QueryState, people: Sequence[str]) -> Diagnosis:
-        "Ask the meta-thinker (equation 1); what it says is missing goes into the trace."
-        diagnosis = run.ask(
+    def _judge(self, run: Run, state: QueryState, people: Sequence[str]) -> Diagnosis | None:
+        "Ask the meta-thinker (equation 1); what it says is missing goes into the trace. None for no usable reply."
+        diagnosis = run.try_ask(
             DIAGNOSE,
             question=run.question,
             fresh=tuple(state.fresh),
@@ -198,6 +198,8 @@ class Coordinated(Loop):
             asked=run.asked,
             **state.inputs(),
         )
+        if diagnosis is None:
+            return None
         gaps = [gap for gap in diagnosis.gaps if gap.strip()]
         if not gaps and diagnosis.decision == 'NOT-ANSWERABLE':
             gaps = [diagnosis.reason.strip() or run.question]
@@ -219,7 +221,9 @@ class Coordinated(Loop):
     ) -> str | None:
         "Ask the query reasoner (equation 3), and hold it to the diagnosis where that binds."
         given = {'trace': tuple(state.trace), 'speakers': people, **state.inputs()}
-        reply = run.ask(REWRITE, question=run.question, diagnosis=diagnosis, **given)
+        reply = run.try_ask(REWRITE, question=run.question, diagnosis=diagnosis, **given)
+        if reply is None:
+            return None
         said = query = reply.query.strip()
         if diagnosis and self.binding:
             query = constrained_query(said, diagnosis, state.queries, people)

@@ -11,7 +11,7 @@ from typing import Any
 
 from ..core.loop import check_count, cited_turns, Loop, Run
 from ..core.retriever import Hit
-from ..core.roles import ANSWER, LM, ReplyError
+from ..core.roles import ANSWER, LM
 from ..core.trace import NoteStep, RouteStep, StateStep
 from .prompts import known_from, TRACK
 from .router import ACTIONS, Decision, forced, RouterLimits
@@ -32,6 +32,7 @@ class Progress:
         default_factory=dict
     )  # every id shown so far, and its turns
     shown: set[str] = field(default_factory=set)  # ids of retrieved snippets: the mask
+    texts: dict[str, str] = field(default_factory=dict)  # the lines of retrieved snippets
     reflect_streak: int = 0
     reasoning: str = ''  # F
     last_query: str = ''  # Δq
@@ -41,6 +42,7 @@ class Progress:
         self.fresh, self.retrieved, self.reflect_streak, self.reasoning = hits, len(hits), 0, ''
         for hit in hits:
             self.shown.add(hit.snippet.id)
+            self.texts[hit.snippet.id] = hit.snippet.line
             self.seen[hit.snippet.id] = tuple(hit.snippet.sources)
             for turn in hit.snippet.sources:
                 self.seen.setdefault(turn, (turn,))
@@ -104,6 +106,8 @@ class MemR3(Loop):
         now.take(run.search(run.question, self.chunks_per_iteration, iteration=1))
         for iteration in range(1, self.limits.max_iterations + 1):
             reply = self.generate(run, now, iteration)
+            if reply is None:
+                break  # its reply cannot be used: answer from the state before
             decision = self.decide(run, now, reply.decision, iteration)
             if decision.action == 'answer':
                 break
@@ -111,7 +115,10 @@ class MemR3(Loop):
                 self.reflect(run, now, reply, iteration)
             else:
                 self.retrieve(run, now, reply, iteration)
-        self.answer(run, now, reply.detailed_answer)
+        if reply is None and not now.state.evidence:
+            run.answer_from(run.found)
+        else:
+            self.answer(run, now, reply.detailed_answer if reply else None)
 
     def _allowed(self, now: Progress) -> tuple[str, ...]:
         "Return the actions that the switches leave. The whole budget is spent on retrievals, as long as they bring something."
@@ -130,9 +137,9 @@ class MemR3(Loop):
             return Decision('retrieve', 'the whole budget is to be spent', True)
         return decision
 
-    def generate(self, run: Run, now: Progress, iteration: int) -> TrackerReply:
-        "The generate node (equation 3): bring E and G up to date from the newest snippets or the last reflection."
-        reply = run.ask(
+    def generate(self, run: Run, now: Progress, iteration: int) -> TrackerReply | None:
+        "The generate node (equation 3): bring E and G up to date from the newest snippets or the last reflection; None for no usable reply."
+        reply = run.try_ask(
             TRACK,
             question=run.question,
             snippets=[hit.snippet for hit in now.fresh],
@@ -143,7 +150,10 @@ class MemR3(Loop):
             asked=run.asked,
             allowed=self._allowed(now),
         )
-        before, now.state = now.state, now.state.update(reply, now.seen, self.monotone)
+        if reply is None:
+            return None
+        before = now.state
+        now.state = before.update(reply, now.seen, self.monotone, now.texts)
         run.note(_state_step(iteration, before, now.state))
         run.trace.gaps = [gap.text for gap in now.state.gaps]
         run.trace.evidence = list(now.state.sources)
@@ -178,13 +188,9 @@ class MemR3(Loop):
     def answer(self, run: Run, now: Progress, draft: str | None) -> None:
         "The answer node (equation 6): from the draft and the evidence. What the answer cites comes first in the trace's evidence."
         lines = known_from(now.state)
-        try:
-            final = run.ask(
-                _ANSWER, question=run.question, lines=lines, draft=draft or '', asked=run.asked
-            )
-        except ReplyError:
-            if draft:
-                run.answer(draft, now.state.sources, draft)  # the trace has the error, too
-            raise
+        run.draft, run.kept = draft or '', lines
+        final = run.ask(
+            _ANSWER, question=run.question, lines=lines, draft=run.draft, asked=run.asked
+        )
         cited = cited_turns(final.sources, [line for line in lines if line.sources])
         run.answer(final.answer, [*cited, *now.state.sources], draft)

@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from itertools import count
 from typing import Any, Literal
 
-from pydantic import BaseModel, field_validator, model_validator
-
+from ..core.replies import cited_ids, is_nothing, quoted_line, Reply
+from ..core.roles import SOURCES
 from ..core.trace import Bullet
 
 # %% auto #0
@@ -81,25 +81,25 @@ def measure_bias(
     )
 
 # %% ../../nbs/2_memr3/01_tracker.ipynb #5a92519d
-class Claim(BaseModel):
+class Claim(Reply):
     "One bullet as a role writes it: a fact, and the ids of the snippets that it rests on."
+
+    TEXT = 'text'  # the paper's bullets are texts
+    ALIASES = {'text': ('fact', 'statement', 'claim', 'bullet', 'content'), 'sources': SOURCES}
 
     text: str
     sources: list[str] = []
 
-    @model_validator(mode='before')
-    @classmethod
-    def _from_text(cls, value: Any) -> Any:
-        return {'text': value, 'sources': []} if isinstance(value, str) else value
 
-    @field_validator('sources', mode='before')
-    @classmethod
-    def _as_list(cls, value: Any) -> Any:
-        return _listed(value)
+class TrackerReply(Reply):
+    "The reply of the generate node (MemR3, appendix A.1), with ids added to its evidence. A list left out leaves the state as it was."
 
-
-class TrackerReply(BaseModel):
-    "The reply of the generate node (MemR3, appendix A.1), with ids added to its evidence."
+    ALIASES = {
+        'decision': ('action', 'next_action'),
+        'gaps': ('gap', 'missing'),
+        'retrieval_query': ('query', 'search_query'),
+        'detailed_answer': ('answer', 'draft_answer', 'draft'),
+    }
 
     evidence: list[Claim] = []
     gaps: list[str] = []
@@ -109,21 +109,6 @@ class TrackerReply(BaseModel):
     )
     reasoning: str | None = None  # where it is to reflect
     detailed_answer: str | None = None  # where it is to answer
-
-    @field_validator('evidence', 'gaps', mode='before')
-    @classmethod
-    def _as_list(cls, value: Any) -> Any:
-        return _listed(value)
-
-    @field_validator('decision', mode='before')
-    @classmethod
-    def _lower(cls, value: Any) -> Any:
-        return value.strip().lower() if isinstance(value, str) else value
-
-
-def _listed(value: Any) -> Any:
-    "Return a single item as a list of one, and None as an empty list."
-    return [] if value is None else [value] if isinstance(value, (str, dict)) else value
 
 
 @dataclass(frozen=True)
@@ -146,16 +131,12 @@ def _normal(text: str) -> str:
     return ' '.join(low.translate(blanks).split())
 
 # %% ../../nbs/2_memr3/01_tracker.ipynb #0cca0b6c
-_AROUND = ' ()[]."\''  # marks that a model puts around an id
-
-
-def _bullet(claim: Claim, seen: Mapping[str, Sequence[str]]) -> Bullet:
-    "Return the bullet of a claim: the turns behind the ids that it cites, as far as these were shown."
-    shown = {id.strip(_AROUND).lower(): turns or (id,) for id, turns in seen.items()}
-    turns = {}
-    for cited in claim.sources:
-        for name in (cited, *re.split('[,;]', cited)):
-            turns |= dict.fromkeys(shown.get(name.strip(_AROUND).lower(), ()))
+def _bullet(claim: Claim, seen: Mapping[str, Sequence[str]], texts: Mapping[str, str]) -> Bullet:
+    "Return the bullet of a claim: the turns behind the ids that it cites or, where it cites none, behind the line that says it."
+    cited, _ = cited_ids(claim.sources, seen)
+    quoted = None if claim.sources else quoted_line(claim.text, texts)
+    ids = [*cited, quoted] if quoted else cited
+    turns = dict.fromkeys(turn for id in ids for turn in seen.get(id) or (id,))
     return Bullet(text=' '.join(claim.text.split()), sources=list(turns), grounded=bool(turns))
 
 
@@ -171,7 +152,9 @@ def _merge(known: Sequence[Bullet], new: Sequence[Bullet]) -> tuple[Bullet, ...]
 
 # %% ../../nbs/2_memr3/01_tracker.ipynb #a7506afb
 _GAP_ID = re.compile(r'\W*(g\d+)\b(\s*[:.)\]–-]+\s*|\W*$)?', re.I)
-_NO_GAP = re.compile(r'(none|nothing|n a|no( \w+)? gaps?)?$')  # in normal form
+_NO_GAP = re.compile(  # in normal form
+    r'(nothing( is)?( missing| left)?|no (\w+ )*(gaps?|missing \w+|information)( \w+){0,3}|all \w+|everything is known)?$'
+)
 
 
 def _gap(text: str, known: Mapping[str, Gap], in_reply: Sequence[str] = ()) -> Gap | None:
@@ -182,7 +165,11 @@ def _gap(text: str, known: Mapping[str, Gap], in_reply: Sequence[str] = ()) -> G
         return known[id]
     numbered = match is not None and match[2] is not None
     words = (text[match.end() :] if numbered else text).strip()
-    if _NO_GAP.match(_normal(words)) or re.match(r'none\s*[,;:.–-]', words, re.I):
+    if (
+        is_nothing(words)
+        or _NO_GAP.match(_normal(words))
+        or re.match(r'none\s*[,;:.(–-]', words, re.I)
+    ):
         return None
     for gap in known.values():
         if _normal(gap.text) == _normal(words):
@@ -235,14 +222,23 @@ class EvidenceGap:
         seen: Mapping[str, Sequence[str]]
         | Collection[str],  # ids of all snippets shown so far, with their turns where these differ
         monotone: bool = True,  # keep grounded bullets and resolved gaps; False: the paper's replacement
+        texts: Mapping[
+            str, str
+        ] = {},  # what was shown under these ids, by which a bullet without ids finds its line
     ) -> EvidenceGap:
         "Return the state after a reply (equation 10). A bullet that cites nothing shown is kept and flagged as ungrounded."
         if not isinstance(seen, Mapping):
             seen = {id: (id,) for id in seen}
-        new = tuple(_bullet(claim, seen) for claim in reply.evidence if claim.text.strip())
-        gaps = _read_gaps(reply.gaps, self.gaps + self.resolved, self.resolved if monotone else ())
+        evidence, gaps, told = self.evidence, self.gaps, reply.model_fields_set
+        if 'evidence' in told:
+            claims = [claim for claim in reply.evidence if claim.text.strip()]
+            new = tuple(_bullet(claim, seen, texts) for claim in claims)
+            evidence = _merge(self.evidence, new) if monotone else new
+        if 'gaps' in told:
+            closed = self.resolved if monotone else ()
+            gaps = _read_gaps(reply.gaps, self.gaps + self.resolved, closed)
         resolved = tuple(gap for gap in self.resolved + self.gaps if gap not in gaps)
-        return EvidenceGap(_merge(self.evidence, new) if monotone else new, gaps, resolved)
+        return EvidenceGap(evidence, gaps, resolved)
 
     def __str__(self) -> str:
         told = [

@@ -11,8 +11,6 @@ from dataclasses import replace
 from random import Random
 from typing import Any, Literal
 
-from pydantic import BaseModel
-
 from ..core.conversation import Snippet
 from memnb.core.loop import (
     check_count,
@@ -26,12 +24,13 @@ from memnb.core.loop import (
     untried_calls,
 )
 from ..core.retriever import as_retriever, check_search
-from ..core.roles import LM, read_reply, ReplyError
+from ..core.replies import cited_ids, read_reply
+from ..core.roles import LM, ReplyError
 from ..core.text import speakers_in
 from ..core.trace import count_of, printable, SearchStep, Step, Text
 from .activation import Activation
 from .graph import Branch, central_words, cue_id, cues_in, Episode, title_of
-from .prompts import CUES, NAVIGATE, RECALL, Recollection, ROUTE
+from .prompts import CUES, MoveReply, NAVIGATE, RECALL, Recollection, ROUTE
 from .tools import Branches, call_of, CueTagGraph, labels_of
 
 # %% auto #0
@@ -179,8 +178,8 @@ class _State:
 
     def begin(self) -> str:
         "Lines 1 to 4: activate the cues of the question; return what was activated, in words."
-        cues = self.run.ask(CUES, question=self.run.question, speakers=self.graph.names).cues
-        found = [cue for cue in cues if self.active.activate(cue)]
+        reply = self.run.try_ask(CUES, question=self.run.question, speakers=self.graph.names)
+        found = [cue for cue in reply.cues if self.active.activate(cue)] if reply else []
         return f'Awake: {", ".join(found)}.' if found else 'No cue of the question is stored.'
 
     def offer(self, breadth: int) -> list[Branch]:
@@ -218,7 +217,8 @@ class _State:
     def keep(self, ids: Sequence[str], cues: Sequence[str], found: Sequence[Snippet]) -> list[str]:
         "Lines 14 and 15: add to H, activate what was told beside it and the new cues; return the cues that activated something."
         by_id = {one.id: one for one in found}
-        self.fresh = [by_id[id] for id in dict.fromkeys(ids) if id in by_id]
+        kept, _ = cited_ids(ids, {one.id: one.line for one in found})
+        self.fresh = [by_id[id] for id in kept]
         for one in self.fresh:
             self.kept[one.id] = one
             if one.id in self.graph.episodes:
@@ -226,12 +226,12 @@ class _State:
         return [cue for cue in cues if self.active.activate(cue) | self.active.turn_to(cue)]
 
 
-class _MeantMove(BaseModel):
+class _MeantMove(MoveReply):
     "What a reply means that names tools and does not fit them."
 
     reasoning: str = ''
     mode: Literal['Navigate', 'Answer'] = 'Navigate'
-    calls: list[RawCall]
+    calls: list[RawCall] = []
 
 
 @contextmanager
@@ -291,7 +291,9 @@ class MRAgent(Loop):
     def select(
         self, state: _State, tools: dict[str, Tool], ways: Sequence[Branch], turn: int
     ) -> tuple[str, list[RawCall]]:
-        "f_select and Stop (lines 7 and 16): return the reason, and the calls, none where it is time to answer. `ReplyError`."
+        """f_select and Stop (lines 7 and 16): return the reason, and the calls, none where it is time to answer.
+
+        Without a usable reply the best branches are followed, unless something was kept before."""
         run = state.run
         try:
             move = run.ask(
@@ -316,16 +318,15 @@ class MRAgent(Loop):
             ]
         except ReplyError as error:
             try:
-                move = read_reply(error.raw, _MeantMove)
+                move = read_reply(error.raw, _MeantMove, last=True)
             except ValueError:
-                raise error from None
+                move = _MeantMove()
             calls = [one for one in move.calls if one.function in tools]
-            if not calls and move.mode == 'Navigate':
-                raise
         reason = move.reasoning
         if move.mode == 'Answer':
             calls = []
-        if not calls and not self.stop_early:
+        is_lost = move.mode == 'Navigate' and not state.kept
+        if not calls and (is_lost or not self.stop_early):
             calls = untried_calls(map(call_of, ways), state.history)
             reason += ' It may not stop while a way is left.' * bool(calls)
         return reason, calls[: self.breadth]
@@ -335,7 +336,7 @@ class MRAgent(Loop):
         if not found or not self.active:
             return state.keep([one.id for one in found], [], found)
         run, known = state.run, tuple(state.kept.values())
-        routed = run.ask(
+        routed = run.try_ask(
             ROUTE,
             question=run.question,
             found=tuple(found),
@@ -343,6 +344,8 @@ class MRAgent(Loop):
             speakers=state.graph.names,
             asked=run.asked,
         )
+        if routed is None:  # no usable reply: nothing is forgotten
+            return state.keep([one.id for one in found], [], found)
         return state.keep(routed.keep, routed.cues, found)
 
     def steps(self, run: Run) -> None:
@@ -375,6 +378,6 @@ class MRAgent(Loop):
             began = ''
             if not calls or run.memory.remaining == 0:
                 break
-        lines = tuple(state.kept.values())
+        lines = run.kept = tuple(state.kept.values())
         final = run.ask(RECALL, question=run.question, lines=lines, asked=run.asked)
         run.answer(final.answer, cited_turns(final.sources, lines))

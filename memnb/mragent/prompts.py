@@ -8,65 +8,87 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
-from pydantic import AfterValidator, BaseModel, create_model
+from pydantic import create_model
 
 from ..core.conversation import Session, session_fields, SESSION_TEXT, single_line, Snippet
+from ..core.replies import cited_ids, is_nothing, OutputValidator, Reply
 from memnb.core.roles import (
     ANSWER,
     AnswerReply,
     as_text,
     LM,
     LMError,
-    OutputValidator,
     Role,
     RuleLM,
+    SOURCES,
     Usage,
 )
 from ..core.storage import SessionExtract
 from ..core.text import event_time
 from ..core.time import read_time
-from ..core.loop import call_of_any, call_text, check_names, Tool
+from ..core.loop import call_of_any, call_text, check_names, Tool, ToolReply
 from ..core.trace import Text
 from .graph import Branch, cue_id, cues_in, Episode, SemanticUnit, title_of
 
 # %% auto #0
 __all__ = ['SEGMENT', 'TAG', 'ASPECTS', 'UNITS', 'TOPICS', 'CUES', 'NAVIGATE', 'ROUTE', 'RECALL', 'EpisodeLine', 'EpisodesReply',
            'TagLine', 'TagsReply', 'UnitLine', 'UnitsReply', 'TopicLine', 'TopicsReply', 'Recollection', 'recollect',
-           'CuesReply', 'moves_of', 'RouteReply']
+           'CuesReply', 'MoveReply', 'moves_of', 'RouteReply']
 
 # %% ../../nbs/4_mragent/02_prompts.ipynb #922ef84d
-class EpisodeLine(BaseModel):
+class EpisodeLine(Reply):
     "One episode as a model gives it."
 
-    title: Text
+    TEXT = 'text'
+    ALIASES = {
+        'title': ('name', 'heading'),
+        'text': ('episode', 'content', 'event', 'summary'),
+        'turns': SOURCES,
+    }
+
+    title: Text = ''
     text: Text
     turns: list[Text] = []  # the ids of the turns that it rests on
 
 
-class EpisodesReply(BaseModel):
+class EpisodesReply(Reply):
     "The episodes of a session."
+
+    ALIASES = {'episodes': ('events',)}
 
     episodes: list[EpisodeLine]
 
 
-class TagLine(BaseModel):
+class TagLine(Reply):
     "The tag and the cues of one episode."
+
+    ALIASES = {'episode': ('id', 'episode_id'), 'tag': ('label',), 'cues': ('keywords',)}
 
     episode: Text  # its id
     tag: Text
     cues: list[Text] = []
 
 
-class TagsReply(BaseModel):
+class TagsReply(Reply):
     "Tags and cues of a session's episodes."
+
+    ALIASES = {'tags': ('labels', 'episodes')}
 
     tags: list[TagLine]
 
 
-class UnitLine(BaseModel):
+class UnitLine(Reply):
     "One semantic unit as a model gives it."
+
+    ALIASES = {
+        'person': ('subject', 'name'),
+        'aspect': ('attribute', 'tag'),
+        'fact': ('text', 'value', 'content'),
+        'since': ('from', 'start_time'),
+        'turns': SOURCES,
+    }
 
     person: Text
     aspect: Text
@@ -76,20 +98,24 @@ class UnitLine(BaseModel):
     turns: list[Text] = []
 
 
-class UnitsReply(BaseModel):
+class UnitsReply(Reply):
     "The semantic units of a session."
+
+    ALIASES = {'units': ('semantic_units', 'facts')}
 
     units: list[UnitLine]
 
 
-class TopicLine(BaseModel):
+class TopicLine(Reply):
     "One topic and the ids of its episodes."
+
+    ALIASES = {'title': ('topic', 'name'), 'episodes': ('ids', 'episode_ids', 'events')}
 
     title: Text
     episodes: list[Text]
 
 
-class TopicsReply(BaseModel):
+class TopicsReply(Reply):
     "The topics of a memory."
 
     topics: list[TopicLine]
@@ -231,9 +257,6 @@ class Recollection(SessionExtract):
     notes: tuple[str, ...] = ()
 
 
-_NOTHING = frozenset(('none', 'null', 'nil', 'n/a', '-', '–', '—'))
-
-
 def _words(text: str | None) -> str:
     "Return a text in one line."
     return ' '.join((text or '').split())
@@ -242,7 +265,7 @@ def _words(text: str | None) -> str:
 def _given(text: str | None) -> str:
     "Return a text in one line; '' for a word by which a model says that there is nothing."
     words = _words(text)
-    return '' if words.lower() in _NOTHING else words
+    return '' if is_nothing(words) else words
 
 
 def _episode_of(border: OutputValidator, number: int, line: EpisodeLine) -> Episode | None:
@@ -285,13 +308,14 @@ def _tagged(
     border: OutputValidator, episodes: Sequence[Episode], lines: Sequence[TagLine]
 ) -> tuple[Episode, ...]:
     "Return the episodes with their tags and cues. Each fault has a note."
-    known, found, done = {one.id for one in episodes}, {}, []
+    known, found, done = {one.id: one.line for one in episodes}, {}, []
     for number, line in enumerate(lines, 1):
-        id = line.episode if line.episode in known else line.episode.strip(' ()[]')
-        if id in known - found.keys():
-            found[id] = line
+        ids, _ = cited_ids(line.episode, known)
+        free = [id for id in ids if id not in found]
+        if free:
+            found[free[0]] = line
         else:
-            fault = 'has a tag already' if id in found else 'is no episode'
+            fault = 'has a tag already' if ids else 'is no episode'
             border.notes.append(f'tag {number}: {line.episode!r:.60} {fault}: {_words(line.tag)}')
     for one in episodes:
         line = found.get(one.id, TagLine(episode=one.id, tag=''))
@@ -334,10 +358,25 @@ def recollect(
     return Recollection(episodes, tuple(filter(None, units)), tuple(border.notes)), cost
 
 # %% ../../nbs/4_mragent/02_prompts.ipynb #d8adc197
-class CuesReply(BaseModel):
+class CuesReply(Reply):
     "The cues of a question."
 
+    TEXT, ALIASES = 'cues', {'cues': ('keywords', 'words')}
+
     cues: list[Text]
+
+    @classmethod
+    def meant(cls, value: Any) -> Any:
+        value = super().meant(value)
+        if isinstance(value, dict) and isinstance(value.get('cues'), str):
+            return {**value, 'cues': [cue.strip() for cue in value['cues'].split(',')]}
+        return value
+
+
+class MoveReply(ToolReply):
+    "Base of the reply of f_select; the paper's form has one action beside the mode."
+
+    CALL = 'calls'
 
 
 def moves_of(tools: Sequence[Tool]) -> type[BaseModel]:
@@ -349,32 +388,21 @@ def moves_of(tools: Sequence[Tool]) -> type[BaseModel]:
 def _moves(call: Any) -> type[BaseModel]:
     return create_model(
         'Move',
-        reasoning=(str, ...),
-        mode=(Literal['Navigate', 'Answer'], ...),
+        __base__=MoveReply,
+        reasoning=(str, ''),
+        mode=(Literal['Navigate', 'Answer'], 'Navigate'),
         calls=(list[call], []),
     )
 
 
-def _both(ids: list[str]) -> list[str]:
-    "Return ids as they were written, and those in brackets without them as well."
-    return list(dict.fromkeys(one for id in ids for one in (id, id.strip(' ()[]'))))
-
-
-_Ids = Annotated[list[Text], AfterValidator(_both)]
-
-
-class RouteReply(BaseModel):
+class RouteReply(Reply):
     "What f_route keeps of what was found, and the cues that it makes of it."
 
+    ALIASES = {'keep': ('kept', 'ids', 'relevant'), 'cues': ('new_cues',)}
+
     reasoning: str = ''
-    keep: _Ids = []
+    keep: list[Text] = []
     cues: list[Text] = []
-
-
-class _RecallReply(AnswerReply):
-    "An answer, and the ids of the contents that it rests on, best first."
-
-    sources: _Ids = []
 
 # %% ../../nbs/4_mragent/02_prompts.ipynb #e9038f44
 def _cues_fields(question: str, speakers: Sequence[str] = ()) -> dict:
@@ -595,6 +623,6 @@ RECALL = Role(
     name='recall',
     system=ANSWER.system + _RECALL_EXAMPLE,
     user='# Question{asked}\n{question}\n\n# Notes\n{lines}',
-    reply=_RecallReply,
+    reply=AnswerReply,
     fields=_recall_fields,
 )

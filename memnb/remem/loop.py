@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from pydantic import BaseModel, model_validator
-
 from memnb.core.loop import (
     RawCall,
     check_count,
@@ -20,27 +18,23 @@ from memnb.core.loop import (
     searches_of,
     seen_lines,
     Tool,
+    ToolReply,
     tools_of,
     ToolUse,
 )
-from ..core.roles import AnswerReply, LM, read_reply, ReplyError
+from ..core.replies import read_reply
+from ..core.roles import AnswerReply, LM, ReplyError
 from .prompts import SELECT, SYNTHESIZE, TIMELINE, TimelineReply
 
 # %% auto #0
 __all__ = ['REMem', 'REMemS']
 
 # %% ../../nbs/3_remem/05_loop.ipynb #ab7b1198
-class _Meant(BaseModel):
-    "What a reply means that names a tool and does not fit its arguments; the paper's flat form fits, too."
+class _Meant(ToolReply):
+    "What a reply means that names a tool and does not fit its arguments."
 
     reasoning: str = ''
     call: RawCall
-
-    @model_validator(mode='before')
-    @classmethod
-    def _nested(cls, value: Any) -> Any:
-        is_flat = isinstance(value, dict) and 'function' in value
-        return {'call': {'parameters': {}, **value}, **value} if is_flat else value
 
 
 def _choose(
@@ -64,7 +58,7 @@ def _choose(
         )
     except ReplyError as error:
         try:
-            meant = read_reply(error.raw, _Meant)
+            meant = read_reply(error.raw, _Meant, last=True)
         except ValueError:
             raise error from None
         if meant.call.function not in named:
@@ -118,10 +112,10 @@ class REMem(Loop):
         for step in range(1, self.max_steps + 1):
             try:
                 tool, given, reasoning = _choose(run, tools, history, self.max_steps - step + 1)
-            except ReplyError:
-                if not history:
-                    raise
-                break  # no tool was named: answer from what was found
+            except ReplyError:  # no tool was named: answer from what was found
+                if not history and searches_of(tools):
+                    history = [self._first_search(run, tools)]
+                break
             seen = run.use(tool, given, step, reasoning)
             if tool.ends and not seen.error:
                 draft = seen.note
@@ -129,17 +123,20 @@ class REMem(Loop):
             history.append(ToolUse(tool.name, given, seen, reasoning))
         self._synthesize(run, history, draft)
 
+    def _first_search(self, run: Run, tools: Sequence[Tool]) -> ToolUse:
+        "Ask the question itself, by `semantic_retrieve`, else by the first tool that needs only a query."
+        searches = searches_of(tools)
+        tool = next((one for one in searches if one.name == 'semantic_retrieve'), searches[0])
+        given = {'query': run.question}
+        return ToolUse(tool.name, given, run.use(tool, given, 1))
+
     def _synthesize(self, run: Run, history: Sequence[ToolUse], draft: str) -> None:
         "Lines 8 and 22: the answer from evidence and history; the trace's evidence is what the role cites."
         role = TIMELINE if self.timeline else SYNTHESIZE
-        try:
-            final: AnswerReply | TimelineReply = run.ask(
-                role, question=run.question, history=tuple(history), draft=draft, asked=run.asked
-            )
-        except ReplyError:
-            if draft:
-                run.answer(draft, (), draft)  # the trace has the error, too
-            raise
+        run.draft = draft
+        final: AnswerReply | TimelineReply = run.ask(
+            role, question=run.question, history=tuple(history), draft=draft, asked=run.asked
+        )
         run.answer(final.answer, cited_turns(final.sources, seen_lines(history)), draft or None)
 
 # %% ../../nbs/3_remem/05_loop.ipynb #a80fd847
@@ -158,8 +155,5 @@ class REMemS(REMem):
             )
 
     def steps(self, run: Run) -> None:
-        "Ask the question once: by `semantic_retrieve`, else by the first tool that needs only a query."
-        searches = searches_of(self.tools())
-        tool = next((one for one in searches if one.name == 'semantic_retrieve'), searches[0])
-        given = {'query': run.question}
-        self._synthesize(run, [ToolUse(tool.name, given, run.use(tool, given, 1))], '')
+        "Ask the question once, then answer."
+        self._synthesize(run, [self._first_search(run, self.tools())], '')

@@ -9,19 +9,19 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-
-from pydantic import BaseModel
+from typing import Any
 
 from ..core.conversation import Session, session_fields, SESSION_TEXT
+from ..core.replies import OutputValidator, Reply
 from memnb.core.roles import (
     ANSWER,
     AnswerReply,
     LM,
     LMError,
     NO_INFORMATION,
-    OutputValidator,
     Role,
     RuleLM,
+    SOURCES,
     Usage,
 )
 from ..core.storage import SessionExtract
@@ -36,21 +36,32 @@ __all__ = ['GISTS', 'FACTS', 'SELECT', 'SYNTHESIZE', 'TIMELINE', 'GistLine', 'Gi
            'extract', 'TimelineReply']
 
 # %% ../../nbs/3_remem/02_prompts.ipynb #6e70e80a
-class GistLine(BaseModel):
-    "One gist as a model gives it."
+class GistLine(Reply):
+    "One gist as a model gives it; the paper's are texts (figure 3)."
+
+    TEXT = 'text'
+    ALIASES = {'text': ('gist', 'content', 'fact', 'sentence'), 'turns': SOURCES}
 
     text: Text
     turns: list[Text] = []  # the ids of the turns that it rests on
 
 
-class GistsReply(BaseModel):
+class GistsReply(Reply):
     "The gists of a session."
 
     gists: list[GistLine]
 
 
-class FactLine(BaseModel):
-    "One fact as a model gives it; the times are dates in words."
+class FactLine(Reply):
+    "One fact as a model gives it; the times are dates in words. The paper's times stand under `qualifiers` (figure 4)."
+
+    ALIASES = {
+        'predicate': ('relation', 'verb'),
+        'point_in_time': ('time', 'date'),
+        'start_time': ('start',),
+        'end_time': ('end',),
+        'turns': SOURCES,
+    }
 
     subject: Text
     predicate: Text
@@ -60,10 +71,24 @@ class FactLine(BaseModel):
     end_time: Text | None = None
     turns: list[Text] = []
 
+    @classmethod
+    def meant(cls, value: Any) -> Any:
+        if (
+            isinstance(value, list)
+            and len(value) == 3
+            and all(isinstance(one, str) for one in value)
+        ):
+            return dict(zip(('subject', 'predicate', 'object'), value))
+        if isinstance(value, dict) and isinstance(value.get('qualifiers'), dict):
+            times = value['qualifiers']
+            value = {**times, **{name: one for name, one in value.items() if name != 'qualifiers'}}
+        return super().meant(value)
 
-class FactsReply(BaseModel):
+
+class FactsReply(Reply):
     "The facts of a session."
 
+    ALIASES = {'facts': ('triples',)}
     facts: list[FactLine]
 
 # %% ../../nbs/3_remem/02_prompts.ipynb #258d72cd
@@ -316,14 +341,16 @@ The tools
 )
 
 # %% ../../nbs/3_remem/02_prompts.ipynb #4d867a69
-class TimelineReply(BaseModel):
+class TimelineReply(Reply):
     "An answer after TISER, with the thoughts that lead to it first: a model writes the fields in this order."
 
-    reasoning: str
-    timeline: list[str]
-    reflection: str
+    TEXT, ALIASES = AnswerReply.TEXT, AnswerReply.ALIASES
+
+    reasoning: str = ''
+    timeline: list[str] = []
+    reflection: str = ''
     answer: str
-    sources: list[str]
+    sources: list[str] = []
 
 
 def _synthesize_fields(question, history=(), draft='', asked=None) -> dict:

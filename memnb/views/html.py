@@ -109,6 +109,7 @@ def _model_rows(step: ModelStep) -> list[Row]:
     note += ', second attempt' * (step.attempts > 1) + ', replayed' * step.cached
     return [
         Row('asked', step.role, note, tone='quiet', pages=pages, quiet=True),
+        *[Row('read as', note, tone='quiet', quiet=True) for note in step.notes],
         *_failed(step.error),
     ]
 
@@ -208,9 +209,9 @@ def _moments(trace: Trace) -> list[tuple[int | None, list[Step]]]:
 
 
 def _closing(trace: Trace) -> list[Row]:
-    "What is still missing and what went wrong."
+    "What is still missing, of what the answer is made where no reply gave it, and what went wrong."
     missing = [Row('missing', gap, tone='gap') for gap in trace.gaps]
-    return missing + _failed(trace.error, 'error')
+    return missing + _failed(trace.fallback, 'fallback') + _failed(trace.error, 'error')
 
 
 def _spent(trace: Trace) -> str:

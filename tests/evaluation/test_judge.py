@@ -124,8 +124,8 @@ town = Question('Where?', 'New York City', aliases=('the Big Apple', 'NYC'), con
 @pytest.mark.parametrize('raw, correct, attempts', [
     ('{"reason": "same day", "correct": true}', True, 1), ('{"correct": false}', False, 1), ('{"label": "CORRECT"}', True, 1),
     ('It is the same.\n{"label": "wrong", "reason": "other day"}', False, 1), ('```json\n{"correct": true, "reason": ""}\n```', True, 1),
-    ('[{"correct": true}]', True, 1), ('yes', None, 2), ('', None, 2), ('{"correct": null}', None, 2), ('{"label": "MAYBE"}', None, 2),
-    ('{"correct": true} {"correct": false}', None, 2), ('{"correct": "perhaps"}', None, 2), ('{"properties": {"correct": true}}', None, 2)])
+    ('[{"correct": true}]', True, 1), ('yes', True, 1), ('', None, 2), ('{"correct": null}', None, 2), ('{"label": "MAYBE"}', None, 2),
+    ('{"correct": true} {"correct": false}', False, 2), ('{"correct": "perhaps"}', None, 2), ('{"properties": {"correct": true}}', None, 2)])
 def test_odd_replies_are_a_verdict_or_a_failure_and_never_wrong_by_failure(raw, correct, attempts):
     judged = Judge(ScriptedLM([raw] * 2), 'strict').judge(lesson, 'then')
     assert (judged.correct, judged.usage.calls) == (correct, attempts)

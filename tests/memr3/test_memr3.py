@@ -311,8 +311,8 @@ def test_the_refined_query_reaches_the_store_and_the_next_prompt():
 def test_a_last_reply_that_cannot_be_read_leaves_the_draft():
     pages = [Snippet('a', 'Ada sold it.', ('D1:1',))]
     track = TrackerReply(decision='answer', detailed_answer='in May', evidence=[{'text': 'Sold in May.', 'sources': ['(D1:1)']}])
-    trace = MemR3(lambda query: pages, ScriptedLM([track, 'Hm.', 'Hm.'])).ask(QUESTION)
-    assert (trace.answer, trace.evidence) == ('in May', ['D1:1']) and trace.error.startswith('ReplyError')
+    trace = MemR3(lambda query: pages, ScriptedLM([track, '{', '{'])).ask(QUESTION)
+    assert (trace.answer, trace.evidence, trace.error) == ('in May', ['D1:1'], None) and trace.fallback.startswith('the draft (ReplyError')
 
 
 @pytest.mark.parametrize('cited', [['[D1:1]'], ['d1:1'], ['(a), D9:9'], 'a; D1:2', [' "a" ']])

@@ -202,7 +202,7 @@ def test_replacement_is_the_last_reply(earlier, last, seen):
 
 def test_a_closed_gap_may_open_again_where_replies_replace():
     asked = TrackerReply(gaps=['the date'], decision='retrieve')
-    nothing = TrackerReply(decision='answer')
+    nothing = TrackerReply(gaps=[], decision='answer')
     for monotone, gaps in ((True, ()), (False, (Gap('g1', 'the date'),))):
         state = EvidenceGap()
         for reply in (asked, nothing, asked):

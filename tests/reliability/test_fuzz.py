@@ -23,7 +23,8 @@ from memnb import cli
 from memnb.adapters.mcp_server import MemoryTools, TurnStore
 from memnb.core.conversation import Conversation, Session, Turn
 from memnb.core.models import RecordedLM
-from memnb.core.roles import AnswerReply, read_reply, Role, RuleLM
+from memnb.core.replies import read_reply
+from memnb.core.roles import AnswerReply, Role, RuleLM
 from memnb.core.text import keywords, read_line, requirements, sentences, stems, tokenize, with_dates
 from memnb.core.time import find_times, parse_date, parse_datetime
 from memnb.core.trace import Trace

@@ -177,4 +177,4 @@ def test_an_awaited_store_that_never_answers_is_left():
 def test_a_choice_of_tools_that_is_no_object_is_a_failure_of_its_step(reply):
     graph = GistGraph.of(Conversation.of('c', [(None, [('Ana', 'I sold my kite.')])]), RuleLM())
     trace = REMem(graph, FunctionLM(lambda prompt: reply, 'a model')).ask('Who sold a kite?')
-    assert 'no usable reply' in trace.error
+    assert trace.read == ['D1:1'] and 'no usable reply' in trace.steps[0].error and trace.answer and trace.error is None
