@@ -254,6 +254,11 @@ class ToolReply(Reply):
         if isinstance(value, dict):
             value = cls.renamed(value)
             call = {name: one for name, one in value.items() if RawCall.field_of(name)}
+            given = RawCall.meant(call).get('parameters')
+            if isinstance(given, dict) and any(
+                map(cls.field_of, given)
+            ):  # the whole reply as a call
+                return cls.meant(given)
             if cls.CALL not in value and 'function' in RawCall.renamed(call):
                 own = {name: one for name, one in value.items() if name in cls.model_fields}
                 return {**own, cls.CALL: call}

@@ -59,7 +59,19 @@ def _whole_part(text: str) -> str:
     return text[: last['}'] or last[',']]
 
 
-_TAG = re.compile(r'<([A-Za-z][\w-]*)>\s*(.*?)\s*</\1>', re.DOTALL)
+def _tags(text: str) -> list[tuple[str, str]]:
+    "Return the outermost tags of a text, each with what stands in it."
+    found, name, depth, start = [], '', 0, 0
+    for token in re.finditer(r'<(/?)([A-Za-z][\w-]*)>', text):
+        if depth and token[2] == name:
+            depth += -1 if token[1] else 1
+            if depth == 0:
+                found.append((name, text[start : token.start()].strip()))
+        elif not depth and not token[1]:
+            name, depth, start = token[2], 1, token.end()
+    return found
+
+
 _ITEM = re.compile(r'\s*(?:[-*•]|\d+[.)])\s+')
 
 
@@ -73,7 +85,7 @@ def _items(text: str) -> str | list[str]:
 
 def _of_tags(text: str) -> Any:
     "Return the tags of a text as an object, one kind of tag alone as a list; a text without tags as its items."
-    found = _TAG.findall(text)
+    found = _tags(text)
     if not found:
         return _items(text)
     names = [name for name, _ in found]
@@ -107,7 +119,7 @@ def _of_text(text: str, model: type[BaseModel]) -> Iterator[Any]:
     "Yield what a text without JSON may mean: tags, named lines, and the text itself."
     if not (isinstance(model, type) and issubclass(model, Reply)):
         return
-    if _TAG.search(text):
+    if _tags(text):
         yield _of_tags(text)
     if lines := _of_lines(text, model):
         yield lines
@@ -199,9 +211,11 @@ class Reply(BaseModel):
             return {lists[0]: value} if len(lists) == 1 else value
         if not isinstance(value, dict):
             return value
-        if not any(map(cls.field_of, value)):
-            inner = _inner(value)
-            return cls.meant(inner) if isinstance(inner, (dict, list)) else value
+        inner = _inner(value)
+        if isinstance(inner, dict) and any(map(cls.field_of, inner)):
+            return cls.meant(inner)
+        if isinstance(inner, list) and not any(map(cls.field_of, value)):
+            return cls.meant(inner)
         return cls.renamed(value)
 
     @model_validator(mode='before')
@@ -290,6 +304,11 @@ def _meanings(value: Any, field: Any) -> Iterator[Any]:
                 yield [one for one in value if one is not None]
             else:
                 yield [value]
+                if (
+                    isinstance(value, dict) and len(value) == 1
+                ):  # the items under a name of their own
+                    [inner] = value.values()
+                    yield inner if isinstance(inner, list) else [inner]
         elif get_origin(kind) is Literal and isinstance(value, str):
             option = _option(value, get_args(kind))
             if option is not None:
