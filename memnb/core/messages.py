@@ -141,7 +141,8 @@ def _fields(one: Any) -> dict:
     kind = getattr(one, 'type', None)  # of a LangChain message: human, ai
     spoken = kind if 'page_content' not in own and kind in ('human', 'ai', 'system') else None
     metadata = getattr(one, 'metadata', None)
-    return {'role': spoken, **(metadata if isinstance(metadata, dict) else {}), **own}
+    own = {'role': spoken, **own} if spoken else own
+    return {**(metadata if isinstance(metadata, dict) else {}), **own}
 
 
 def read_message(
@@ -162,7 +163,7 @@ def read_message(
     inner = fields.get('message')
     if isinstance(inner, dict):
         fields = {**fields, **inner, 'message': None}
-    if not any(fields.get(name) is not None for name in (*_TEXT, 'role')):
+    if not any(name in fields for name in (*_TEXT, 'role')):
         raise ChatError(f'{where}: {_EXPECTED}, got {one!r:.80}')
     speaker, said, id = (_first(fields, names) for names in (_SPEAKER, _TEXT, _ID))
     if isinstance(speaker, dict):
