@@ -87,22 +87,23 @@ class TurnStore(Searchable):
         """Store those turns of a conversation that are not there yet, all or none; return them with their ids.
 
         A turn is there if one with its speaker, text and time is, and there as often as the conversation has it."""
+        from tqdm import tqdm
+
         with self._file.transaction() as file:
             found = file.execute('SELECT speaker, text, said, COUNT(*) FROM turns GROUP BY 1, 2, 3')
             there = Counter({tuple(key): count for *key, count in found})
             last = file.execute("SELECT seq FROM sqlite_sequence WHERE name = 'turns'").fetchone()
             number, rows, added = last[0] if last else 0, [], []
-            for session in conversation.sessions:
-                for turn in session.turns:
-                    said = turn.time or session.time
-                    key = (turn.speaker, turn.content, said.isoformat() if said else None)
-                    if there[key]:
-                        there[key] -= 1
-                        continue
-                    number += 1
-                    row = (said.date().isoformat() if said else 'undated', *key)
-                    rows.append((number, *row, row_checksum(number, *row)))
-                    added.append(Turn(f'T{number}', turn.speaker, turn.content, said))
+            for turn in tqdm(conversation.turns, 'remembering', delay=2, disable=None, leave=False):
+                said = turn.time or conversation.session_of(turn.id).time
+                key = (turn.speaker, turn.content, said.isoformat() if said else None)
+                if there[key]:
+                    there[key] -= 1
+                    continue
+                number += 1
+                row = (said.date().isoformat() if said else 'undated', *key)
+                rows.append((number, *row, row_checksum(number, *row)))
+                added.append(Turn(f'T{number}', turn.speaker, turn.content, said))
             file.executemany('INSERT INTO turns VALUES (?, ?, ?, ?, ?, ?)', rows)
         self._file.sweep(wait=False)
         return added

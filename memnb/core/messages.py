@@ -257,6 +257,8 @@ def as_conversation(
     """Return the conversation of a list of messages in any usual form; a conversation is itself, sessions are kept.
 
     `notes` count what has no words. `ChatError` says which message is none, and what was expected."""
+    from tqdm import tqdm
+
     from memnb.core.trace import count_of
 
     if isinstance(messages, Conversation):
@@ -266,7 +268,8 @@ def as_conversation(
         return Conversation(id, items)
     pairs = (one for one in items if isinstance(one, (tuple, list)) and len(one) == 2)
     dated = all(_is_dated(one) for one in pairs)
-    read = [read_message(one, f'message {number}', dated) for number, one in enumerate(items, 1)]
+    shown = tqdm(items, 'reading messages', delay=2, disable=None, leave=False)  # on a terminal
+    read = [read_message(one, f'message {number}', dated) for number, one in enumerate(shown, 1)]
     skipped = read.count(None)
     notes = [f'{count_of(skipped, "message")} without words left out'] if skipped else []
     return Conversation(id, sessions_of(filter(None, read), gap), (), notes)
