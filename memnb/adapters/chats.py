@@ -176,6 +176,14 @@ def _words(lines: list[str]) -> str:
     return _EDITED.sub('', text.strip()).strip()
 
 
+def _is_mixed(lines: list[str], head: re.Pattern) -> bool:
+    "Whether people of stamped lines also begin lines without a stamp: then it is plain text."
+    found = [head.match(line) for line in lines]
+    said = [_speech(one[9]) for one in found if one]
+    names = {one[0] for one in said if one}
+    return any(one is None and line.partition(':')[0] in names for one, line in zip(found, lines))
+
+
 def _read_export(
     lines: list[str], head: re.Pattern, dates: str | None, place: str
 ) -> tuple[list[Message], Counter]:
@@ -210,7 +218,7 @@ _TIME_OF_DAY = re.compile(rf'{_CLOCK}([^\d:]{{0,8}})')
 _WORDED = re.compile(
     r'\d{4}-\d\d-\d\d.*|.*\b(jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec).*\d.*', re.IGNORECASE
 )
-_ROLES = {'user', 'human', 'me', 'you', 'assistant', 'ai', 'bot', 'system'}
+_ROLES = {'user', 'human', 'assistant', 'ai', 'system'}
 _LABELS = {'note', 'ps', 'nb', 're', 'subject', 'edit', 'update', 'todo', 'tldr', 'date', 'time'}
 
 
@@ -243,11 +251,8 @@ def _split(line: str) -> tuple[_Stamp | None, str]:
         stamp = _stamp_of(line[1:end])
         return (stamp, line[end + 1 :].strip()) if stamp else (None, line)
     stamp = _stamp_of(line)
-    return (
-        (stamp, '')
-        if stamp and not (stamp.clock and not stamp.day and not stamp.numbers)
-        else (None, line)
-    )
+    is_date = stamp is not None and (stamp.day or stamp.numbers)
+    return (stamp, '') if is_date else (None, line)
 
 
 def _speakers(spoken: Iterable[re.Match | None]) -> set[str]:
@@ -557,7 +562,8 @@ def _read_text(text: str, path: Path, dates: str | None, gap: timedelta) -> Conv
     head = next(
         (one for one in _HEADS if (found := one.match(begins)) and _read_stamp(found)), None
     )
-    if head:
+    in_brackets = head is _HEADS[0] and not head.match(begins)[7]  # an iPhone writes the seconds
+    if head and not (in_brackets and _is_mixed(lines, head)):
         messages, left_out = _read_export(lines, head, dates, path.name)
     else:
         messages, left_out = _read_plain(lines, dates, path.name)

@@ -92,6 +92,12 @@ def test_plain_text_tells_names_from_other_colons(tmp_path):
     assert [turn.time for turn in load_conversation(path).turns] == [datetime(2024, 4, 3), datetime(2024, 4, 3, 21, 30), datetime(2024, 4, 13, 7)]
 
 
+def test_only_some_lines_may_have_a_date(tmp_path):
+    path = tmp_path / 'log.txt'
+    path.write_text('[13/05/2024 21:15] Ada: one\nBen: two\n[14/05/2024 07:00] Ben: three\n')
+    assert [(turn.speaker, turn.text, turn.time.hour) for turn in load_conversation(path).turns] == [('Ada', 'one', 21), ('Ben', 'two', 21), ('Ben', 'three', 7)]
+
+
 def test_a_caption_stays_and_belongs_to_its_message(tmp_path):
     path = tmp_path / 'chat.txt'
     path.write_text('13/05/2024, 21:15 - Ada: hi\n13/05/2024, 21:16 - Ben: \u200eIMG-20240513-WA0001.jpg (file attached)\nmy boat\n'
