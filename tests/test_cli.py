@@ -1,4 +1,5 @@
 """The command line as a user and as a script meet it: what is printed where, in which colours, and how it ends."""
+import io
 import json
 import os
 import re
@@ -13,6 +14,7 @@ import pytest
 
 from memnb import __version__
 from memnb import cli
+from memnb.adapters.mcp_server import TurnStore
 from memnb.evaluation.experiment import RowStore
 from memnb.evaluation.datasets import data_path, load_sample
 from memnb.core.roles import RuleLM
@@ -101,6 +103,8 @@ def test_a_file_with_several_conversations_wants_a_name(two, capsys):
     (['ask', 'Who?', '--data', 'nowhere.json'], ['nowhere.json', 'cannot be opened']),
     (['ask', 'Who?', '--base-url', CLOSED], ['--base-url needs --model']),
     (['ask', 'Who?', '--model', 'm', '--base-url', 'ftp://x'], ['http']),
+    (['ask', 'Who?', '--memory', 'nowhere.db'], ['nowhere.db: no such memory', 'memnb remember']),
+    (['ask', 'Who?', '--memory', 'x', '--data', 'y'], ['--memory goes without --data']), (['remember', '-'], ['required: --memory']),
     (['paper', 'memr3'], ['needs --data']), (['paper', 'tot', '--model', 'any'], ['--model']), (['bench'], ['required: --data']),
     (['ask', 'Who?', '--data', 'bad\x1b[31m\n.json'], ['bad\u241b[31m .json'])])
 def test_bad_use_is_one_line_and_2(words, expected, capsys):
@@ -109,6 +113,88 @@ def test_bad_use_is_one_line_and_2(words, expected, capsys):
     assert printed.out == '' and printed.err.count('\n') == 1 and printed.err.startswith('memnb: ')
     for word in expected:
         assert word in printed.err
+
+
+@pytest.mark.parametrize('words, expected', [
+    (['ask', '--datas', 'x', 'q'], 'ask has no option --datas; the nearest is --data'), (['bench', '--dat', 'x', '--jsno'], 'bench has no option --jsno; the nearest is --json'),
+    (['ask', '-k', '5', 'q'], 'ask has no option -k; the nearest is --k'), (['ask', '--zzz=1', 'q'], 'ask has no option --zzz; it has -h, --help, --model'),
+    (['--versoin'], 'memnb has no option --versoin; the nearest is --version'), (['remember', '--memroy', 'x'], 'remember has no option --memroy; the nearest is --memory')])
+def test_an_option_that_is_not_there_is_named_with_the_nearest(words, expected, capsys):
+    assert cli.main(words) == 2
+    assert capsys.readouterr().err.startswith(f'memnb: {expected}')
+
+
+def test_what_looks_like_an_option_and_is_none(capsys):
+    assert cli.parse(['ask', '--k', '3', '--', '--datas']).question == '--datas'
+    assert cli.parse(['ask', '--datas is what?']).question == '--datas is what?'
+    assert cli.parse(['ask', '--conv', 'one', 'q']).conversation == 'one'  # argparse's short form
+    assert cli.parse(['lab', '--no-browser']).passed_on == ['--no-browser']
+
+
+# ------------------------------------------------------------------ a chat of one's own
+
+CHATS = Path(__file__).parent / 'chats'
+
+
+@pytest.mark.parametrize('chat', ['locomo.json', 'turns.jsonl', 'kept.json', 'messages.json', 'telegram.json', 'chatgpt.json', 'slack/general', 'android.txt',
+                                  'iphone.txt', 'plain.txt'])
+def test_every_kind_of_chat_can_be_asked(chat, capsys):
+    assert cli.main(['ask', '--json', '--data', str(CHATS / chat), 'To whom was the boat sold?']) == 0
+    printed = capsys.readouterr()
+    assert 'sister' in Trace.from_json(printed.out).answer
+    assert all(line.startswith(f'memnb: {CHATS / chat}: ') and 'left out' in line for line in printed.err.splitlines())
+    assert ('left out' in printed.err) == (chat not in ('locomo.json', 'turns.jsonl', 'kept.json'))
+
+
+def test_ambiguous_dates_are_asked_for(tmp_path, capsys):
+    chat = tmp_path / 'chat.txt'
+    chat.write_text('03/04/2024, 10:00 - Ada: I sold the boat today.\n05/04/2024, 10:00 - Ben: Good.\n')
+    assert cli.main(['ask', '--data', str(chat), 'When did Ada sell the boat?']) == 2
+    assert capsys.readouterr().err.rstrip().endswith('chat.txt: a date such as 3/4/2024 can be read as dmy or mdy: say which with --dates')
+    assert cli.main(['ask', '--json', '--dates', 'mdy', '--data', str(chat), 'When did Ada sell the boat?']) == 0
+    assert Trace.from_json(capsys.readouterr().out).answer == '4 March 2024'
+
+
+def test_a_chat_is_remembered_once_and_asked_with_every_method(tmp_path, capsys, monkeypatch):
+    memory = str(tmp_path / 'my.db')
+    for chat, added, told in (('android.txt', 3, ''), ('android.txt', 0, ', 3 there already'), ('slack', 3, ''), ('slack', 0, ', 3 there already')):  # the times of Slack have parts of a second
+        assert cli.main(['remember', '--memory', memory, str(CHATS / chat)]) == 0
+        printed = capsys.readouterr()
+        assert printed.out == f'{memory}: {added} turns added{told}\n' and 'left out' in printed.err
+    monkeypatch.setattr(sys, 'stdin', SimpleNamespace(buffer=(CHATS / 'plain.txt').open('rb')))
+    assert cli.main(['remember', '--memory', memory, '-']) == 0
+    assert capsys.readouterr().out == f'{memory}: 0 turns added, 3 there already\n'
+    for method in METHODS:
+        assert cli.main(['ask', '--json', '--memory', memory, '--method', method, 'To whom was the boat sold?']) == 0
+        trace = Trace.from_json(capsys.readouterr().out)
+        assert 'sister' in trace.answer and trace.method == method and {'T1', 'T4'} & {*trace.evidence}
+        assert {*trace.read} <= {f'T{number}' for number in range(1, 7)}
+    assert cli.main(['ask', '--memory', memory, '--k', '1', 'To whom was the boat sold?']) == 0
+    assert '· 13 May 2024 · Ada Lee: I sold the boat to my sister.' in capsys.readouterr().out
+    with TurnStore(memory)._file.transaction() as file:
+        file.execute("UPDATE turns SET text = 'other' WHERE number = 1")
+    assert cli.main(['ask', '--memory', memory, 'Who?']) == 2 and 'turn T1 is damaged' in capsys.readouterr().err
+
+
+def test_a_memory_that_is_another_file_is_refused(tmp_path, capsys):
+    (tmp_path / 'my.db').write_text('not a memory, and long enough to be taken for the header of one')
+    for words in (['remember', '--memory', str(tmp_path / 'my.db'), str(CHATS / 'plain.txt')], ['ask', '--memory', str(tmp_path / 'my.db'), 'Who?']):
+        assert cli.main(words) == 2 and 'my.db' in capsys.readouterr().err.splitlines()[-1]
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def test_what_takes_long_is_shown_on_a_terminal_alone(monkeypatch):
+    for stderr, shown in ((Terminal(), True), (io.StringIO(), False)):
+        monkeypatch.setattr(sys, 'stderr', stderr)
+        with cli._waiting('asking'):
+            until = time.monotonic() + (60 if shown else 2.5)
+            while time.monotonic() < until and not (shown and stderr.getvalue()):
+                time.sleep(.05)
+        assert ('asking: 00:0' in stderr.getvalue()) == shown
 
 
 @pytest.mark.parametrize('method', list(METHODS))

@@ -12,6 +12,7 @@ import re
 import signal
 import sys
 import threading
+from collections import Counter
 from collections.abc import Callable, Collection
 from datetime import datetime
 from functools import wraps
@@ -28,7 +29,7 @@ from ..core.retriever import Hit, Searchable
 from ..core.storage import MemoryFile, MemoryFileError, row_checksum, UNSWEPT
 from ..core.time import parse_datetime, TimeSpan
 from ..core.trace import mend, printable, Trace
-from ..retrieval.vectors import HybridIndex, without_names
+from ..retrieval.vectors import add_in_parts, HybridIndex, without_names
 
 # %% ../../nbs/8_use/03_mcp_server.ipynb #d969fef9
 _TABLES = (
@@ -82,6 +83,31 @@ class TurnStore(Searchable):
         self._file.sweep(wait=False)
         return Turn(f'T{number}', speaker, text, said)
 
+    def remember_all(self, conversation: Conversation) -> list[Turn]:
+        """Store those turns of a conversation that are not there yet, all or none; return them with their ids.
+
+        A turn is there if one with its speaker, text and time is, and there as often as the conversation has it."""
+        from tqdm import tqdm
+
+        with self._file.transaction() as file:
+            found = file.execute('SELECT speaker, text, said, COUNT(*) FROM turns GROUP BY 1, 2, 3')
+            there = Counter({tuple(key): count for *key, count in found})
+            last = file.execute("SELECT seq FROM sqlite_sequence WHERE name = 'turns'").fetchone()
+            number, rows, added = last[0] if last else 0, [], []
+            for turn in tqdm(conversation.turns, 'remembering', delay=2, disable=None, leave=False):
+                said = turn.time or conversation.session_of(turn.id).time
+                key = (turn.speaker, turn.content, said.isoformat() if said else None)
+                if there[key]:
+                    there[key] -= 1
+                    continue
+                number += 1
+                row = (said.date().isoformat() if said else 'undated', *key)
+                rows.append((number, *row, row_checksum(number, *row)))
+                added.append(Turn(f'T{number}', turn.speaker, turn.content, said))
+            file.executemany('INSERT INTO turns VALUES (?, ?, ?, ?, ?, ?)', rows)
+        self._file.sweep(wait=False)
+        return added
+
     def forget(self, ids: Collection[str] = (), session: str | None = None) -> list[Snippet]:
         """Delete turns and a session, all or none, from the table and the bytes of the file; return them. Raises `UnknownTurn`, and `MemoryFileError` while another process reads."""
         chosen = [json.dumps(list(ids)), session]
@@ -134,7 +160,7 @@ class TurnStore(Searchable):
                 there = {f'T{number}' for (number,) in self._file.rows('SELECT number FROM turns')}
                 known = {one.id for one in self._index}
                 self._index.remove(known - there)
-                self._index.add(self.turns(there - known))
+                add_in_parts(self._index, self.turns(there - known))
                 self._seen = version
             return self._index
 
@@ -223,7 +249,7 @@ class MemoryTools:
     def ask(self, question: _text(2_000, 'A question about what was said')) -> dict[str, Any]:
         """Answer a question from the memory, with the turns that the answer rests on."""
         question, now = _words('question', question).strip(), self.clock()
-        trace = self._loop().ask(question, asked=TimeSpan.day(now.date()) if now else None)
+        trace = self.loop().ask(question, asked=TimeSpan.day(now.date()) if now else None)
         with self._lock:
             self._asked += 1
             name = f'Q{self._asked}'
@@ -241,19 +267,19 @@ class MemoryTools:
             'trace': name,
         }
 
-    def _loop(self) -> Any:
-        """The loop that answers. A memory other than the turns is built by rules, again after a change."""
+    def loop(self, turns: int | None = None) -> Any:
+        """Return the loop that answers and may read so many turns. A memory other than the turns is built by rules, again after a change."""
         from memnb.core.roles import RuleLM
         from memnb.evaluation.registry import METHODS
 
         method = METHODS[self.method]
         if method.memory.name == 'turns':
-            return method.loop(self.store, Conversation('turns', ()), self.lm)
+            return method.loop(self.store, Conversation('turns', ()), self.lm, turns)
         version, conversation = self.store.version(), self.store.conversation()
         with self._lock:
             if self._memory[0] != version:
                 self._memory = version, method.memory.build(conversation, RuleLM())
-            return method.loop(self._memory[1], conversation, self.lm)
+            return method.loop(self._memory[1], conversation, self.lm, turns)
 
     def search(
         self,
@@ -361,6 +387,9 @@ def serve(
     namespace: str = 'memory',  # which of them
     method: str = 'memr3',
     lm: Any = None,
+    file: str
+    | Path
+    | None = None,  # one memory at a path of its own, in place of folder and namespace
 ) -> None:
     """Serve one client on stdin and stdout; ends the process. A ValueError for a bad option, an ImportError without `mcp`."""
     from memnb.evaluation.registry import METHODS
@@ -377,8 +406,9 @@ def serve(
         raise needs('mcp') from None
     os.umask(0o077)  # files are for their owner alone
     path = Path(folder).expanduser()
-    path.mkdir(parents=True, exist_ok=True)
-    store = TurnStore(path / f'turns-{namespace}.sqlite')
+    if file is None:
+        path.mkdir(parents=True, exist_ok=True)
+    store = TurnStore(file or path / f'turns-{namespace}.sqlite')
 
     def leave(code: int) -> None:
         closing = threading.Thread(target=store.close, daemon=True)

@@ -24,7 +24,7 @@ from .bm25 import Index, LexicalIndex
 
 # %% auto #0
 __all__ = ['Embedder', 'WordLlamaEmbedder', 'EmbedderError', 'OpenAIEmbedder', 'without_names', 'EmbedderMismatch',
-           'DimensionMismatch', 'Vectors', 'DenseIndex', 'scaled', 'addressed', 'HybridIndex']
+           'DimensionMismatch', 'Vectors', 'DenseIndex', 'scaled', 'addressed', 'HybridIndex', 'add_in_parts']
 
 # %% ../../nbs/1_core/11_vectors.ipynb #70f6e19e
 class Embedder(Protocol):
@@ -338,7 +338,7 @@ class HybridIndex(Index):
     def of(cls, conversation: Conversation, **options) -> HybridIndex:
         "An index over the single turns of a conversation, with the names of its speakers left out of what is embedded."
         index = cls(**{'names': conversation.speakers, **options})
-        index.add(turn_snippets(conversation))
+        add_in_parts(index, turn_snippets(conversation))
         return index
 
     @locked
@@ -412,3 +412,14 @@ class HybridIndex(Index):
         reranked = [Hit(hit.snippet, float(score)) for hit, score in zip(seen, scores)]
         reranked.sort(key=lambda hit: (-hit.score, hit.snippet.id))
         return (reranked + [Hit(hit.snippet) for hit in rest])[:k]
+
+
+def add_in_parts(index: HybridIndex, snippets: Sequence[Snippet]) -> None:
+    "Add snippets to an index, some thousands at a time; after two seconds a line on a terminal says how far it is."
+    from tqdm import tqdm
+
+    with tqdm(total=len(snippets), desc='embedding', delay=2, disable=None, leave=False) as bar:
+        for start in range(0, len(snippets), 4096):
+            part = snippets[start : start + 4096]
+            index.add(part)
+            bar.update(len(part))

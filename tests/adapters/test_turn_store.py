@@ -13,7 +13,7 @@ from hypothesis.stateful import Bundle, invariant, rule, RuleBasedStateMachine
 from strikes import forked, kill, needs_fork, strike, Struck, watched, Watched
 
 from memnb.adapters.mcp_server import TurnStore
-from memnb.core.conversation import Snippet, UnknownTurn
+from memnb.core.conversation import Conversation, Snippet, UnknownTurn
 from memnb.core.storage import MemoryFileError
 from memnb.core.time import TimeSpan
 from memnb.retrieval.vectors import HybridIndex
@@ -209,6 +209,35 @@ def test_threads_share_a_store(tmp_path):
         left = {f'T{number}' for number in range(1, 61)} - gone
         assert len(gone) == 12 and {turn.id for turn in store.conversation().turns} == left
         assert {hit.snippet.id for hit in store.search('name1', 100)} == left
+
+
+def test_a_conversation_is_stored_once(tmp_path):
+    def talk(*texts):
+        return Conversation.of('talk', [(None, [('Ada', text) for text in texts[:1]]), (datetime(2024, 5, 8), [('Ben', text) for text in texts[1:]])])
+
+    with closing(TurnStore(tmp_path / 'turns.sqlite')) as store:
+        gone = store.remember('gone')
+        assert [one.id for one in store.remember_all(talk('hi', 'ok', 'ok'))] == ['T2', 'T3', 'T4']  # said twice, kept twice
+        assert store.remember_all(talk('hi', 'ok', 'ok')) == store.remember_all(talk('hi', 'ok')) == store.remember_all(talk()) == []
+        store.forget([gone.id, 'T4'])
+        assert [(one.id, one.text) for one in store.remember_all(talk('hi', 'ok', 'ok', 'new'))] == [('T5', 'ok'), ('T6', 'new')]  # T4 is never used again
+        assert store.remember('last', 'Ben').id == 'T7'
+        assert [(one.id, one.session, one.speaker) for one in store.turns(['T2', 'T3'])] == [('T2', 'undated', 'Ada'), ('T3', '2024-05-08', 'Ben')]
+        assert {hit.snippet.id for hit in store.search('ok', 10)} == {'T2', 'T3', 'T5', 'T6', 'T7'}
+
+
+def test_a_conversation_is_stored_whole_or_not_at_all(tmp_path):
+    talk, path = Conversation.of('talk', [(None, [('Ada', 'one'), ('Ada', 'two')])]), tmp_path / 'turns.sqlite'
+    TurnStore(path).close()
+    with watched() as log:
+        TurnStore(path).remember_all(talk)
+    for number in range(1, len(log) + 1):
+        path = tmp_path / f'{number}.sqlite'
+        TurnStore(path).close()
+        with watched(number, strike), pytest.raises(Struck):
+            TurnStore(path).remember_all(talk)
+        with closing(TurnStore(path)) as store:
+            assert len(store.conversation().turns) in (0, 2), number
 
 
 # ------------------------------------------------------------------ what is refused

@@ -310,7 +310,8 @@ def test_each_method_answers_an_empty_memory_and_one_that_changes(method, tmp_pa
 @pytest.mark.parametrize('options, expected', [
     (['serve'], 'required: --mcp'), (['serve', '--mcp', '--method', 'guess'], '--method: expected one of rag'),
     (['serve', '--mcp', '--namespace', '../x'], '--namespace: expected up to 48'), (['serve', '--mcp', '--base-url', 'http://x'], '--base-url needs --model'),
-    (['serve', '--mcp', '--namespace', 'bad', '--path', '{folder}'], 'expected an SQLite file')])
+    (['serve', '--mcp', '--namespace', 'bad', '--path', '{folder}'], 'expected an SQLite file'),
+    (['serve', '--mcp', '--memory', '{folder}/turns-bad.sqlite'], 'expected an SQLite file')])
 def test_what_cannot_be_served_is_one_line(options, expected, tmp_path, capsys, monkeypatch):
     (tmp_path / 'turns-bad.sqlite').write_text('no database, whatever its name says')
     monkeypatch.setattr(signal, 'signal', lambda *rest: None)  # this process is not a server
@@ -318,6 +319,16 @@ def test_what_cannot_be_served_is_one_line(options, expected, tmp_path, capsys, 
     assert cli.main([option.format(folder=tmp_path) for option in options]) == 2
     told = capsys.readouterr()
     assert told.out == '' and told.err.startswith('memnb: ') and told.err.count('\n') == 1 and expected in told.err
+
+
+def test_a_remembered_file_is_served(tmp_path):
+    (tmp_path / 'chat.txt').write_text('Ada: I sold the boat to my sister.\nBen: Good.\n')
+    assert cli.main(['remember', '--memory', str(tmp_path / 'my.db'), str(tmp_path / 'chat.txt')]) == 0
+
+    async def ask():
+        async with connected(tmp_path / 'none', '--memory', str(tmp_path / 'my.db')) as session:
+            return await call(session, 'ask', question='To whom was the boat sold?')
+    assert 'sister' in asyncio.run(ask()).data['answer'] and not (tmp_path / 'none').exists()
 
 
 def test_without_the_sdk_it_says_what_to_install(capsys, monkeypatch):
