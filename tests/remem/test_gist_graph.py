@@ -17,7 +17,7 @@ from fakes import Buckets
 from memnb.remem.prompts import Extract
 from memnb.remem.facts import Fact, Gist, OPERATORS, Window
 from memnb.remem.graph import _VOTE, _VOTERS, GistGraph
-from memnb.remem.tools import _best, GraphTools, SHOWN
+from memnb.remem.tools import _best, GraphTools, PAGE_SIZE
 from memnb.core.roles import RuleLM
 from memnb.retrieval.bm25 import DuplicateSnippet
 from memnb.core.loop import Run
@@ -269,7 +269,7 @@ def test_a_retrieval_shows_the_best_of_what_lies_in_the_window(found, query, sta
         scores = getattr(index, kind).scores(query)
         kept = [id for id in scores if window.passes(index[id])]
         if kind == 'lexical' or any(scores.values()):
-            expected += sorted(kept, key=lambda id: (-scores[id], id))[:SHOWN]
+            expected += sorted(kept, key=lambda id: (-scores[id], id))[:PAGE_SIZE]
     assert [hit.snippet.id for hit in tool(query, start, None, operator).hits] == expected
 
 
@@ -287,7 +287,7 @@ def test_around_a_gist_stand_its_synonyms_and_the_facts_of_its_phrases(found, en
         joined = {fact.id: fact for one in found.values() for fact in one.facts
                   if {key(fact.subject), key(fact.object)} & phrases and window.passes(fact)}
         facts = [hit.snippet for hit in hits if isinstance(hit.snippet, Fact)]
-        assert {fact.id for fact in facts} <= set(joined) and len(facts) == min(SHOWN, len(joined))
+        assert {fact.id for fact in facts} <= set(joined) and len(facts) == min(PAGE_SIZE, len(joined))
         beside = [bool(set(fact.sources) & set(gist.sources)) for fact in facts]
         assert beside == sorted(beside, reverse=True)
         scores = [hit.score for hit in hits if isinstance(hit.snippet, Fact)]
@@ -471,7 +471,7 @@ def test_a_retrieval_looks_on_until_it_has_ten(kind):
                                    for number in range(3000))))
     index = getattr(graph.gists, kind)
     kept = _best(index, 'cow', Window('1999'))
-    assert len(kept) == SHOWN and all(hit.snippet.time == TimeSpan.year(1999) for hit in kept)
+    assert len(kept) == PAGE_SIZE and all(hit.snippet.time == TimeSpan.year(1999) for hit in kept)
 
 
 class Machine(RuleBasedStateMachine):
