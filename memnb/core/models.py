@@ -493,7 +493,11 @@ class _Outcome(BaseModel):
     def of(cls, result: Call | ReplyError) -> _Outcome:
         "The outcome of a question that was asked."
         error = str(result) if isinstance(result, ReplyError) else None
-        reply = None if error else json.loads(result.reply.model_dump_json(by_alias=True))
+        reply = (
+            None
+            if error
+            else json.loads(result.reply.model_dump_json(by_alias=True, exclude_unset=True))
+        )
         kept = {'raw': result.raw, 'attempts': result.attempts, 'usage': result.usage}
         return cls(reply=reply, error=error, **kept)
 

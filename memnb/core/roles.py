@@ -378,7 +378,7 @@ def strict_schema(model: type[BaseModel]) -> dict:
 
     def strict(node: dict) -> dict:
         if '$ref' in node:
-            return {'$ref': node['$ref']}
+            return {word: node[word] for word in ('$ref', '$defs') if word in node}
         for word in ('default', 'discriminator', 'title', 'description', 'minimum', 'maximum'):
             node.pop(word, None)
         if 'oneOf' in node:

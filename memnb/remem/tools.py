@@ -164,11 +164,12 @@ class GraphTools:
         shown = facts if limit else facts[:PAGE_SIZE]
         more = ''
         if len(shown) < len(facts):
-            note = f'{offset + len(facts)} facts, {len(shown)} shown from {offset + 1},'
+            note = f'{offset + len(facts)} facts, {len(shown)} shown from {offset + 1}'
             more = f'; offset={offset + len(shown)} shows more'
         gists = self._gists_beside(shown, window)
-        note += f' and {count_of(len(gists), "gist")}{more}' if gists else more
-        return _Shown(note, (*map(Hit, shown), *gists), last=self.last)
+        if gists:
+            note += f'{"," if more else ""} and {count_of(len(gists), "gist")}'
+        return _Shown(note + more, (*map(Hit, shown), *gists), last=self.last)
 
     def _show(self, what: str, gists: Sequence[Hit], facts: Sequence[Hit]) -> Observation:
         "Return gists, then facts, under a note that counts them."
