@@ -10,9 +10,10 @@ import json
 from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from functools import lru_cache, partial
 from numbers import Integral, Real
-from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Union
+from typing import Annotated, Any, ClassVar, get_args, get_origin, Literal, NamedTuple, Union
 
 from pydantic import (
     BaseModel,
@@ -21,8 +22,10 @@ from pydantic import (
     create_model,
     Field,
     field_validator,
+    model_validator,
     ValidationError,
 )
+from pydantic.fields import FieldInfo
 from pydantic_core import PydanticCustomError
 
 from .conversation import Snippet
@@ -43,10 +46,10 @@ from memnb.core.trace import (
 )
 
 # %% auto #0
-__all__ = ['OUTPUT_ANSWER', 'ToolError', 'Observation', 'Arguments', 'arguments_of', 'Tool', 'RawCall', 'ToolReply',
-           'call_of_any', 'choice_of', 'output_answer', 'day_of', 'as_tools', 'tools_of', 'searches_of', 'MemoryFailed',
-           'cited_turns', 'Run', 'check_count', 'check_names', 'Loop', 'ToolCall', 'ToolUse', 'seen_lines', 'call_text',
-           'untried_calls']
+__all__ = ['PAGE_SIZE', 'Offset', 'OUTPUT_ANSWER', 'ToolError', 'Observation', 'page_of', 'Arguments', 'arguments_of', 'Tool',
+           'tools_text', 'RawCall', 'ToolReply', 'call_of_any', 'choice_of', 'output_answer', 'day_of', 'as_tools',
+           'tools_of', 'searches_of', 'MemoryFailed', 'cited_turns', 'Run', 'check_count', 'check_names', 'Loop',
+           'ToolCall', 'ToolUse', 'seen_lines', 'call_text', 'untried_calls']
 
 # %% ../../nbs/1_core/08_loop.ipynb #43716022
 class ToolError(ValueError):
@@ -66,17 +69,75 @@ class Observation:
 
     @property
     def line(self) -> str:
-        "The text that a model sees: the note, then the hits numbered from 1."
-        shown = () if self.value is not None else self.hits
-        return '\n'.join(
-            [self.note, *(f'{number}. {hit.snippet.line}' for number, hit in enumerate(shown, 1))]
-        )
+        "The text that a model sees: the note, then the hits numbered from 1, each with its id."
+        return self.line_after(())
+
+    def line_after(self, earlier: Collection[str]) -> str:
+        "Return the same text for a prompt that shows some hits already, given by their ids: of these the id alone."
+        lines = [self.note]
+        for number, hit in enumerate(() if self.value is not None else self.hits, 1):
+            one = hit.snippet
+            text = 'as above' if one.id in earlier else one.line
+            lines.append(f'{number}. ({one.id}) {text}')
+        return '\n'.join(lines)
+
+
+PAGE_SIZE = 10  # items that a tool shows at a time
+Offset = Annotated[int, Field(ge=0, le=10_000), 'How many to skip, to see those behind them']
+
+
+def page_of(
+    items: Sequence[Any],
+    offset: int = 0,  # how many to skip
+    size: int = PAGE_SIZE,
+    counted: bool = True,  # False: there may be more than these, as behind the best hits of a search
+) -> tuple[list, str]:
+    "Return the items that a tool shows, and a remark on those behind them: '; 5 more: offset=10'. `ToolError`."
+    if offset < 0:
+        raise ToolError(f'offset: expected 0 or more, got {offset}')
+    shown = list(items[offset : offset + size])
+    left = len(items) - offset - len(shown)
+    if not shown or (counted and left <= 0) or (not counted and len(shown) < size):
+        return shown, ''
+    return shown, f'; {f"{left} more" if counted else "more"}: offset={offset + len(shown)}'
 
 # %% ../../nbs/1_core/08_loop.ipynb #980465d3
 class Arguments(BaseModel):
-    "Base of the arguments of a tool: unknown names and truth values for numbers are refused, null gives the default."
+    """Base of the arguments of a tool. A null, or a blank that does not fit, gives the default; truth values for numbers are refused.
 
-    model_config = ConfigDict(extra='forbid', coerce_numbers_to_str=True, allow_inf_nan=False)
+    A misspelt name is taken for the one that is meant. Other unknown names are kept apart, as `model_extra`."""
+
+    model_config = ConfigDict(
+        extra='allow',
+        json_schema_extra={'additionalProperties': False},
+        coerce_numbers_to_str=True,
+        allow_inf_nan=False,
+    )
+
+    @model_validator(mode='before')
+    @classmethod
+    def _same_names(cls, value):
+        "Return the arguments under the names that are meant, without unknown ones that are empty."
+        if not isinstance(value, dict):
+            return value
+        given = {name: one for name, one in value.items() if name in cls.model_fields}
+        unknown = {}
+        for name, one in value.items():
+            absent = [known for known in cls.model_fields if known not in given]
+            if name in cls.model_fields or one in (None, '', [], {}):
+                continue
+            if near := get_close_matches(name[:80].lower(), absent, 1, 0.75):
+                given[near[0]] = one
+            else:
+                unknown[name] = one
+        needed = [
+            name
+            for name, field in cls.model_fields.items()
+            if field.is_required() and name not in given
+        ]
+        if len(needed) == len(unknown) == 1:
+            given[needed[0]] = unknown.popitem()[1]
+        return given | unknown
 
     @field_validator('*', mode='wrap')
     @classmethod
@@ -86,7 +147,8 @@ class Arguments(BaseModel):
         try:
             fitted = fit(value)
         except ValidationError:
-            if value is None and not field.is_required():
+            is_blank = value is None or (isinstance(value, str) and not value.strip())
+            if is_blank and not field.is_required():
                 return field.get_default()
             raise
         numbers = isinstance(value, Real) and isinstance(fitted, Real)
@@ -140,19 +202,27 @@ class Tool:
         return cls(name, description, arguments_of(function), function, ends)
 
     def __call__(self, /, **arguments) -> Observation:
-        "Call it. `ToolError` for arguments that do not fit, which lists those that do."
+        "Call it; the note says which arguments were ignored. `ToolError` for those that do not fit, which lists those that do."
         try:
             given = self.arguments.model_validate(arguments)
         except ValidationError as error:
             raise ToolError(
                 f'{self.name}: {explain_errors(error)} (its arguments: {self._allowed() or "none"})'
             ) from None
-        seen = self.function(**{name: getattr(given, name) for name in self.arguments.model_fields})
+        unknown = printable(', '.join(given.model_extra or ()))
+        remark = f' (ignored: {unknown:.80})' if unknown else ''
+        try:
+            seen = self.function(
+                **{name: getattr(given, name) for name in self.arguments.model_fields}
+            )
+        except ToolError as error:
+            raise ToolError(f'{error}{remark}') from None
         if not isinstance(seen, Observation):
             raise TypeError(
                 f'{self.name} returned a {type(seen).__name__}: expected an Observation'
             )
-        return seen
+        # the note of a tool that ends the search is the answer
+        return replace(seen, note=seen.note + remark) if remark and not self.ends else seen
 
     def _allowed(self) -> str:
         fields = self.arguments.model_fields.items()
@@ -163,11 +233,7 @@ class Tool:
     @property
     def line(self) -> str:
         "The text that lists it in a prompt: the call, what it does, and what its arguments mean."
-        lines = [f'{self.name}({self._allowed()}): {self.description}']
-        for name, field in self.arguments.model_fields.items():
-            if field.description:
-                lines.append(f'  {name}: {field.description}')
-        return '\n'.join(lines)
+        return tools_text([self])
 
     def schema(self) -> dict:
         "Return the description in the form that servers take for function calling."
@@ -177,6 +243,29 @@ class Tool:
             'parameters': self.arguments.model_json_schema(),
         }
         return {'type': 'function', 'function': described}
+
+
+def _meaning(field: FieldInfo) -> str:
+    "Return what an argument means, with the values that it may have where the description leaves some out."
+    told, kinds = field.description or '', (field.annotation, *get_args(field.annotation))
+    values = [str(one) for kind in kinds if get_origin(kind) is Literal for one in get_args(kind)]
+    if all(one in told for one in values):
+        return told
+    return f'{told} ({", ".join(values)})'.strip()
+
+
+def tools_text(tools: Sequence[Tool]) -> str:
+    "Return the list of tools for a prompt. What several say of an argument in the same words is said once."
+    parts, told = [], set()
+    for tool in tools:
+        lines = [f'{tool.name}({tool._allowed()}): {tool.description}']
+        for name, field in tool.arguments.model_fields.items():
+            line = f'  {name}: {_meaning(field)}'
+            if _meaning(field) and line not in told:
+                lines.append(line)
+                told.add(line)
+        parts.append('\n'.join(lines))
+    return '\n\n'.join(parts)
 
 # %% ../../nbs/1_core/08_loop.ipynb #7e7fec8b
 class RawCall(Reply):
@@ -270,16 +359,16 @@ def call_of_any(tools: Sequence[Tool]) -> Any:
     names = [tool.name for tool in tools]
     if not names or len(set(names)) < len(names):
         raise ValueError(f'tools: expected one or more with different names, got {names}')
-    return _call(tuple((tool.name, tool.description, tool.arguments) for tool in tools))
+    return _call(tuple((tool.name, tool.arguments) for tool in tools))
 
 
 @lru_cache(maxsize=128)
-def _call(offered: tuple[tuple[str, str, type[BaseModel]], ...]) -> Any:
+def _call(offered: tuple[tuple[str, type[BaseModel]], ...]) -> Any:
     calls = []
-    for name, description, arguments in offered:
+    for name, arguments in offered:
         fields = {'function': (Literal[name], ...), 'parameters': (arguments, ...)}
-        calls.append(create_model(f'{name}_call', __doc__=description, **fields))
-    names = tuple(name for name, _, _ in offered)
+        calls.append(create_model(f'{name}_call', **fields))
+    names = tuple(name for name, _ in offered)
     any_of_them = calls[0]
     if len(calls) > 1:
         any_of_them = Annotated[Union[tuple(calls)], Field(discriminator='function')]
@@ -328,16 +417,26 @@ class _Searches:
         check_search('', k, ())
         self.retriever, self.k = as_retriever(store), k
 
-    def search(self, query: Annotated[str, 'What to look for']) -> Observation:
+    def search(self, query: Annotated[str, 'What to look for'], offset: Offset = 0) -> Observation:
         "Search the memory for what fits the query best."
-        hits = tuple(self.retriever.search(query, self.k))
-        return Observation(f'Found {len(hits)} for {query!r:.200}', hits)
+        hits, more = self._page(query, offset)
+        return Observation(f'Found {len(hits)} for {query!r:.200}{more}', hits)
+
+    def _page(
+        self, query: str, offset: int, during: TimeSpan | None = None
+    ) -> tuple[tuple[Hit, ...], str]:
+        "Return the hits from `offset` on, and a remark where there may be more."
+        options = {} if during is None else {'during': during}
+        found = self.retriever.search(query, offset + self.k, **options)
+        hits, more = page_of(found, offset, self.k, counted=False)
+        return tuple(hits), more
 
     def search_during(
         self,
         query: Annotated[str, 'What to look for'],
         start_time: Annotated[str, "The first day, month or year, such as '2023-05'"],
         end_time: Annotated[str, 'The last day, month or year'],
+        offset: Offset = 0,
     ) -> Observation:
         "Search only what happened in a stretch of time."
         first, last = day_of(start_time, 'start_time'), day_of(end_time, 'end_time')
@@ -346,10 +445,12 @@ class _Searches:
                 f'start_time: expected one that is not after end_time, got {start_time!r:.80} and {end_time!r:.80}'
             )
         during = TimeSpan(first.start, last.end, 'span')
-        hits = tuple(self.retriever.search(query, self.k, during=during))
+        hits, more = self._page(query, offset, during)
         dated = hits or any(hit.snippet.day for hit in self.retriever.search(query, self.k))
         hint = '' if dated else ' (what fits the query has no times: use search)'
-        note = f'Found {len(hits)} for {query!r:.200} between {start_time} and {end_time}{hint}'
+        note = (
+            f'Found {len(hits)} for {query!r:.200} between {start_time} and {end_time}{hint}{more}'
+        )
         return Observation(note, hits)
 
 

@@ -28,6 +28,7 @@ from pydantic import BaseModel, SecretStr
 from memnb.core.roles import (
     AGAIN_PROMPT,
     bounded_schema,
+    brief_schema,
     Call,
     Completion,
     LM,
@@ -93,7 +94,9 @@ class FunctionLM(TextLM):
 
     def complete(self, role: str, system: str, user: str, schema: dict) -> Completion:
         "One call of the function."
-        prompt = f'{system}{SCHEMA_PROMPT.format(schema=json.dumps(schema))}\n\n{user}'
+        prompt = (
+            f'{system}{SCHEMA_PROMPT.format(schema=json.dumps(brief_schema(schema)))}\n\n{user}'
+        )
         try:
             text = self.function(prompt)
         except Exception as error:
@@ -240,7 +243,7 @@ class Connection:
 def _body(level: str, system: str, user: str, schema: dict) -> dict:
     "Messages and form of a request at one level of strictness."
     if level != 'json_schema':
-        system += SCHEMA_PROMPT.format(schema=json.dumps(schema))
+        system += SCHEMA_PROMPT.format(schema=json.dumps(brief_schema(schema)))
     body: dict = {
         'messages': [
             {'role': role, 'content': text.encode('utf-8', 'replace').decode()}
@@ -491,7 +494,11 @@ class _Outcome(BaseModel):
     def of(cls, result: Call | ReplyError) -> _Outcome:
         "The outcome of a question that was asked."
         error = str(result) if isinstance(result, ReplyError) else None
-        reply = None if error else json.loads(result.reply.model_dump_json(by_alias=True))
+        reply = (
+            None
+            if error
+            else json.loads(result.reply.model_dump_json(by_alias=True, exclude_unset=True))
+        )
         kept = {'raw': result.raw, 'attempts': result.attempts, 'usage': result.usage}
         kept['notes'] = getattr(result, 'notes', ())
         return cls(reply=reply, error=error, **kept)

@@ -16,8 +16,8 @@ from .replies import explain_errors, read_reply, Reply
 
 # %% auto #0
 __all__ = ['RULES', 'SCHEMA_PROMPT', 'AGAIN_PROMPT', 'NO_INFORMATION', 'SOURCES', 'ANSWER', 'as_text', 'rule', 'Role', 'Usage',
-           'Call', 'LMError', 'ReplyError', 'ServerError', 'LM', 'RuleLM', 'strict_schema', 'bounded_schema',
-           'Completion', 'TextLM', 'AnswerReply']
+           'Call', 'LMError', 'ReplyError', 'ServerError', 'LM', 'RuleLM', 'strict_schema', 'brief_schema',
+           'bounded_schema', 'Completion', 'TextLM', 'AnswerReply']
 
 # %% ../../nbs/1_core/05_roles.ipynb #a4be6cea
 def as_text(
@@ -208,12 +208,14 @@ def _change_schema(node: Any, change: Callable[[dict], dict]) -> Any:
 
 
 def strict_schema(model: type[BaseModel]) -> dict:
-    "The JSON schema of a reply type in the strict dialect: all fields required, no others allowed, no defaults."
+    """The JSON schema of a reply type in the strict dialect: all fields required, no others allowed, no defaults.
+
+    It is a grammar: what the fields mean is said by the prompt, so it has no descriptions."""
 
     def strict(node: dict) -> dict:
         if '$ref' in node:
-            return {'$ref': node['$ref']}
-        for word in ('default', 'discriminator'):
+            return {word: node[word] for word in ('$ref', '$defs') if word in node}
+        for word in ('default', 'discriminator', 'title', 'description', 'minimum', 'maximum'):
             node.pop(word, None)
         if 'oneOf' in node:
             node['anyOf'] = node.pop('oneOf')
@@ -221,7 +223,42 @@ def strict_schema(model: type[BaseModel]) -> dict:
             node.update(required=list(node['properties']), additionalProperties=False)
         return node
 
-    return _change_schema(model.model_json_schema(), strict)
+    return {'title': model.__name__, **_change_schema(model.model_json_schema(), strict)}
+
+
+def _tools_called(node: dict) -> list[str]:
+    "Return the names of the tools of which a schema describes calls; none for another schema."
+    fields = node.get('properties', {})
+    if list(fields) != ['function', 'parameters']:
+        return []
+    function = fields['function']
+    return [function['const']] if 'const' in function else function.get('enum', [])
+
+
+def brief_schema(schema: dict) -> dict:
+    """Return a strict schema as a prompt shows it: without what holds of every object, and with the names of tools in the place of their arguments.
+
+    A prompt that offers tools lists them with their arguments."""
+    defined = schema.get('$defs', {})
+
+    def brief(node: dict) -> dict:
+        options = [defined.get(one.get('$ref', '')[8:], one) for one in node.get('anyOf', [node])]
+        names = [_tools_called(one) for one in options]
+        if all(names):
+            fields = {'function': {'enum': sum(names, [])}, 'parameters': {'type': 'object'}}
+            return {'type': 'object', 'properties': fields}
+        for word in ('title', 'required', 'additionalProperties'):
+            node.pop(word, None)
+        return node
+
+    short = _change_schema(schema, brief)
+    parts, used = short.pop('$defs', {}), {}
+    while True:  # only the definitions that are still referred to
+        named = re.findall(r'"#/\$defs/([^"]+)"', json.dumps([short, used]))
+        missing = [name for name in dict.fromkeys(named) if name in parts and name not in used]
+        if not missing:
+            return {**short, '$defs': used} if used else short
+        used |= {name: parts[name] for name in missing}
 
 
 def bounded_schema(
@@ -240,11 +277,13 @@ def bounded_schema(
 
 # %% ../../nbs/1_core/05_roles.ipynb #3dd53847
 SCHEMA_PROMPT = (
-    '\n\nReply with one JSON object and nothing else. It must fit this JSON schema:\n{schema}'
+    '\n\nReply with one JSON object and nothing else. '
+    'It must fit this JSON schema, with all of the properties and no others:\n{schema}'
 )
 AGAIN_PROMPT = (
     '{user}\n\nYou replied:\n{raw}\n\nThat cannot be used: {problem}. '
-    'Reply again, with one JSON object and nothing else. It must fit this JSON schema:\n{schema}'
+    'Reply again, with one JSON object and nothing else. '
+    'It must fit this JSON schema, with all of the properties and no others:\n{schema}'
 )
 
 
@@ -283,8 +322,9 @@ class TextLM(LM):
                 reply = read_reply(done.text, model, done.cut, attempt == 2, notes)
             except ValueError as error:
                 problem = str(error)
+                form = json.dumps(brief_schema(schema))
                 asked = AGAIN_PROMPT.format(
-                    user=user, raw=done.text[:2000], problem=problem, schema=json.dumps(schema)
+                    user=user, raw=done.text[:2000], problem=problem, schema=form
                 )
                 continue
             return Call(

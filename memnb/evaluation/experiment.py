@@ -38,7 +38,17 @@ import memnb
 from ..core.conversation import Conversation, Question
 from ..core.loop import check_count
 from ..core.models import as_lm, OpenAILM, RecordedLM
-from ..core.roles import Call, LM, LMError, Role, RuleLM, SCHEMA_PROMPT, strict_schema, Usage
+from memnb.core.roles import (
+    brief_schema,
+    Call,
+    LM,
+    LMError,
+    Role,
+    RuleLM,
+    SCHEMA_PROMPT,
+    strict_schema,
+    Usage,
+)
 from ..core.storage import MemoryFile, MemoryFileError, row_checksum, UNSWEPT
 from ..core.text import question_kind
 from ..core.time import TimeSpan
@@ -217,7 +227,7 @@ class DryRunLM(RuleLM):
         "Return the rule's reply, read back from its JSON text as a model's would be, with estimated usage."
         call, model = RuleLM(render=True).call(role, **inputs), role.model(inputs)
         text = call.reply.model_dump_json(by_alias=True)
-        schema = SCHEMA_PROMPT.format(schema=json.dumps(strict_schema(model)))
+        schema = SCHEMA_PROMPT.format(schema=json.dumps(brief_schema(strict_schema(model))))
         usage = Usage.estimate(f'{call.system}{schema}\n\n{call.user}', text)
         return replace(call, reply=model.model_validate_json(text), usage=usage)
 

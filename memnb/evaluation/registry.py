@@ -16,7 +16,7 @@ from pkgutil import resolve_name
 from typing import Any
 
 from ..core.conversation import Conversation, turn_snippets
-from ..core.loop import as_tools, check_count, Loop, searches_of, tools_of
+from ..core.loop import check_count, Loop
 from ..core.roles import LM, RuleLM
 from ..core.trace import printable
 from .datasets import corpus_path
@@ -305,7 +305,6 @@ def _make(
     option: str | None,  # which of its options takes the hits
     searches: int,  # how many searches share them
     stops: bool,  # whether it has the option `stop_early`
-    begins: bool,  # whether it begins with a search among the tools of its memory
     memory: Any,
     conversation: Conversation,
     lm: LM,
@@ -316,8 +315,6 @@ def _make(
     given = {'stop_early': stop} if stops else {}
     if option and hits is not None:
         given[option] = -(-hits // searches)
-    if begins and not searches_of(tools_of(memory)):
-        memory = _WithSearch(memory)
     return resolve_name(f'memnb.{loop}')(memory, lm, **given | options)
 
 
@@ -326,19 +323,8 @@ def _loop(
     option: str | None = None,
     searches: int = 1,
     stops: bool = False,
-    begins: bool = False,
 ) -> Callable[..., Loop]:
-    return partial(_make, loop, option, searches, stops, begins)
-
-
-class _WithSearch:
-    "A memory whose own tools take no question, with a search beside them."
-
-    def __init__(self, memory: Any):
-        self.memory, self.search = memory, memory.search
-
-    def tools(self) -> list:
-        return [*tools_of(self.memory), *(tool for tool in as_tools(self.memory) if not tool.ends)]
+    return partial(_make, loop, option, searches, stops)
 
 
 def _memma(
@@ -369,14 +355,14 @@ METHODS = {
         ),
         Method(
             'remem',
-            _loop('remem.loop.REMem', begins=True),
+            _loop('remem.loop.REMem'),
             MEMORIES['gists'],
             'an agent with five tools over gists and facts (REMem)',
             tools='REMem',
         ),
         Method(
             'remem-s',
-            _loop('remem.loop.REMemS', begins=True),
+            _loop('remem.loop.REMemS'),
             MEMORIES['gists'],
             'its single step (REMem-S)',
             tools='REMem',

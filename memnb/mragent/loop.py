@@ -27,7 +27,7 @@ from ..core.retriever import as_retriever, check_search
 from ..core.replies import cited_ids, read_reply
 from ..core.roles import LM, ReplyError
 from ..core.text import speakers_in
-from ..core.trace import count_of, printable, SearchStep, Step, Text
+from ..core.trace import count_of, NoteStep, printable, SearchStep, Step, Text
 from .activation import Activation
 from .graph import Branch, central_words, cue_id, cues_in, Episode, title_of
 from .prompts import CUES, MoveReply, NAVIGATE, RECALL, Recollection, ROUTE
@@ -352,6 +352,10 @@ class MRAgent(Loop):
         "Algorithm 1: the state grows turn by turn, and the answer is made from what was kept."
         with _reporting(run, _WIDE, 0):
             graph = self.graph(run.question)
+        if not isinstance(self._whole, CueTagGraph):
+            best = count_of(len(graph.episodes), 'hit')
+            text = f'No cue-tag graph: cues and tags are made of the words of the best {best}.'
+            run.note(NoteStep(iteration=0, text=text))
         state = _State(graph, run, self.structure)
         tools = {tool.name: tool for tool in self.tools(graph)}
         began = state.begin()

@@ -28,7 +28,7 @@ from memnb.core.roles import (
 from ..core.storage import SessionExtract
 from ..core.text import event_time
 from ..core.time import read_time
-from ..core.loop import call_of_any, call_text, check_names, Tool, ToolReply
+from ..core.loop import call_of_any, call_text, check_names, Tool, ToolReply, tools_text
 from ..core.trace import Text
 from .graph import Branch, cue_id, cues_in, Episode, SemanticUnit, title_of
 
@@ -525,7 +525,7 @@ def _navigate_fields(
     return {
         'question': question,
         'asked': f' (asked on {asked})' if asked else '',
-        'tools': '\n\n'.join(tool.line for tool in tools),
+        'tools': tools_text(tools),
         'advice': [*advice, f'{_MODES[bool(stop_early)]} with one to {breadth} calls.'],
         'example': example,
         'ways': _branches_text(ways),
@@ -546,6 +546,8 @@ How to go about it
 Reply with one JSON object: "reasoning", in a sentence; "mode", "Navigate" or "Answer"; "calls", a list, each with "function" and "parameters".
 
 The tools
+What several say of an argument is said at the first of them.
+
 {tools}
 {example}''',
     user='''# Question{asked}

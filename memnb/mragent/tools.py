@@ -19,7 +19,9 @@ from memnb.core.loop import (
     check_names,
     ToolCall,
     Observation,
+    Offset,
     OUTPUT_ANSWER,
+    page_of,
     Tool,
     ToolError,
 )
@@ -112,7 +114,7 @@ def _by_time(content: Episode | SemanticUnit) -> tuple:
     )
 
 # %% ../../nbs/4_mragent/03_tools.ipynb #551b0899
-_SHOWN = 10  # contents that a tool shows
+_LABELS = 24  # labels that a tool shows at a time
 
 
 @dataclass(frozen=True)
@@ -122,12 +124,10 @@ class Branches(Observation):
     branches: tuple[Branch, ...] = ()
 
 
-def _contents(found: Sequence[Episode | SemanticUnit], what: str) -> Observation:
-    "Return the first ten contents as hits; the others are counted in the note."
-    left = len(found) - _SHOWN
-    return Observation(
-        what + (f'; {left} more are not shown' if left > 0 else ''), tuple(map(Hit, found[:_SHOWN]))
-    )
+def _contents(found: Sequence[Episode | SemanticUnit], what: str, offset: int = 0) -> Observation:
+    "Return ten contents as hits; those behind them are counted in the note."
+    shown, more = page_of(found, offset)
+    return Observation(what + more, tuple(map(Hit, shown)))
 
 
 class CueTagGraph(SessionMemory, Searchable):
@@ -373,7 +373,10 @@ class CueTagGraph(SessionMemory, Searchable):
         return id
 
     def query_tag_events(
-        self, cue: Annotated[str, 'A cue, as it was shown'], tag: Annotated[str, 'One of its tags']
+        self,
+        cue: Annotated[str, 'A cue, as it was shown'],
+        tag: Annotated[str, 'One of its tags'],
+        offset: Offset = 0,
     ) -> Observation:
         "Read the events behind a cue and a tag, in the order of their times. A tag that the cue does not have is answered by those it has."
         known, id = self._label(self.cues, 'cue', cue), cue_id(tag)
@@ -387,6 +390,7 @@ class CueTagGraph(SessionMemory, Searchable):
         return _contents(
             found,
             f'{count_of(len(found), "event")} behind {name} → {self.tags.shown(self.tags.merged(id)[0])}',
+            offset,
         )
 
     def query_conversation_time(self, event: Annotated[str, 'The id of an event']) -> Observation:
@@ -396,13 +400,16 @@ class CueTagGraph(SessionMemory, Searchable):
         told = f', told on {TimeSpan.day(one.said)}' if one.said else ''
         return Observation(f'{one.id}: {happened}{told}')
 
-    def query_event_keywords(self, event: Annotated[str, 'The id of an event']) -> Observation:
+    def query_event_keywords(
+        self, event: Annotated[str, 'The id of an event'], offset: Offset = 0
+    ) -> Observation:
         "See by which cues and tags an event is connected with others: where to go on from it. No event is read."
         one = self._event(event)
         branches = [self.branch(*pair) for pair in sorted(self.pairs_from([one.id]))]
-        cues = ', '.join(dict.fromkeys(branch.cue for branch in branches))
+        cues, more = page_of(list(dict.fromkeys(one.cue for one in branches)), offset, _LABELS)
         return Branches(
-            f'{one.id} has the tag {one.tag}, and the cues {cues}', branches=tuple(branches)
+            f'{one.id} has the tag {one.tag}, and the cues {", ".join(cues)}{more}',
+            branches=tuple(branches),
         )
 
     def query_event_context(self, event: Annotated[str, 'The id of an event']) -> Observation:
@@ -412,18 +419,20 @@ class CueTagGraph(SessionMemory, Searchable):
         return _contents(found, f'{count_of(len(found), "event")} around {one.id}')
 
     def query_personal_information(
-        self, person: Annotated[str, 'The name of a person']
+        self, person: Annotated[str, 'The name of a person'], offset: Offset = 0
     ) -> Observation:
         "See under which aspects something is known of a person. Nothing is read."
         id = self._person(person)
         branches = self.aspects_of(id)
-        told = ', '.join(f'{one.tag} ({one.count})' for one in branches)
-        return Branches(f'of {self.cues.shown(id)} there is {told}', branches=tuple(branches))
+        shown, more = page_of(branches, offset, _LABELS)
+        told = ', '.join(f'{one.tag} ({one.count})' for one in shown)
+        return Branches(f'of {self.cues.shown(id)} there is {told}{more}', branches=tuple(branches))
 
     def query_personal_aspect(
         self,
         person: Annotated[str, 'The name of a person'],
         aspect: Annotated[str, 'One of the aspects that were shown'],
+        offset: Offset = 0,
     ) -> Observation:
         "Read what is known of a person under one aspect: what holds, newest first, then what no longer does."
         id, tag = self._person(person), cue_id(aspect)
@@ -442,9 +451,11 @@ class CueTagGraph(SessionMemory, Searchable):
         note = f'{count_of(len(holds), "fact")} of {name} under {self.aspects.shown(tag)}'
         if past:
             note += f'; no longer: {", ".join(one.id for one in past)}'
-        return _contents([*holds, *past], note)
+        return _contents([*holds, *past], note, offset)
 
-    def query_topic_events(self, topic: Annotated[str, 'The title of a topic']) -> Observation:
+    def query_topic_events(
+        self, topic: Annotated[str, 'The title of a topic'], offset: Offset = 0
+    ) -> Observation:
         "Read the events of a topic, in the order of their times."
         known, wanted = {cue_id(one.title): one for one in self.topics}, cue_id(topic)
         if wanted not in known:
@@ -455,7 +466,7 @@ class CueTagGraph(SessionMemory, Searchable):
             )
         found = self.read(known[wanted].episodes)
         return _contents(
-            found, f'{count_of(len(found), "event")} of the topic {known[wanted].title}'
+            found, f'{count_of(len(found), "event")} of the topic {known[wanted].title}', offset
         )
 
     def tools(self) -> list[Tool]:

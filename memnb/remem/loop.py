@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from memnb.core.loop import (
+    as_tools,
     RawCall,
     check_count,
     choice_of,
@@ -24,6 +25,7 @@ from memnb.core.loop import (
 )
 from ..core.replies import read_reply
 from ..core.roles import AnswerReply, LM, ReplyError
+from ..core.trace import NoteStep
 from .prompts import SELECT, SYNTHESIZE, TIMELINE, TimelineReply
 
 # %% auto #0
@@ -76,6 +78,17 @@ class _Toolbox:
         raise NotImplementedError('this memory has tools, and no search')
 
 
+def _offered(memory: Any) -> tuple[list[Tool], list[Tool]]:
+    "Return the tools of a memory, and those of its search, which are lent to it where none of its own needs only a query."
+    own = tools_of(memory)
+    can_search = callable(memory) or callable(getattr(memory, 'search', None))
+    if not own or searches_of(own) or not can_search or isinstance(memory, _Toolbox):
+        return own, []
+    names = {tool.name for tool in own}
+    lent = [tool for tool in as_tools(memory) if not tool.ends and tool.name not in names]
+    return own, lent
+
+
 class REMem(Loop):
     "The agent of REMem (Algorithm 2): choose a tool, observe, until the answer is due. `ask(question)` returns a `Trace`."
 
@@ -90,7 +103,8 @@ class REMem(Loop):
         without: Sequence[str] = (),  # names of tools that are withheld: the ablations "w/o Tool …"
         timeline: bool = False,  # True: answer by the TISER prompt
     ):
-        offered = [tool.name for tool in tools_of(memory)]
+        own, lent = _offered(memory)
+        offered = [tool.name for tool in (*own, *lent)]
         super().__init__(
             memory if callable(memory) or hasattr(memory, 'search') else _Toolbox(memory), lm
         )
@@ -104,10 +118,20 @@ class REMem(Loop):
 
     def tools(self) -> list[Tool]:
         "Return the tools for one question."
-        return [tool for tool in tools_of(self.memory) if tool.name not in self.without]
+        own, lent = _offered(self.memory)
+        return [tool for tool in (*own, *lent) if tool.name not in self.without]
+
+    def _note_fallback(self, run: Run) -> None:
+        "Note in the trace that the memory is searched because none of its tools takes a question."
+        _, lent = _offered(self.memory)
+        names = ' and '.join(tool.name for tool in lent if tool.name not in self.without)
+        if names:
+            text = f'No tool of this memory can be entered with a question alone; it is searched: {names}.'
+            run.note(NoteStep(iteration=0, text=text))
 
     def steps(self, run: Run) -> None:
         "Algorithm 2: history grows, and the answer is made from it."
+        self._note_fallback(run)
         tools, history, draft = self.tools(), [], ''
         for step in range(1, self.max_steps + 1):
             try:
@@ -156,4 +180,5 @@ class REMemS(REMem):
 
     def steps(self, run: Run) -> None:
         "Ask the question once, then answer."
+        self._note_fallback(run)
         self._synthesize(run, [self._first_search(run, self.tools())], '')

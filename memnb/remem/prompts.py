@@ -27,7 +27,7 @@ from memnb.core.roles import (
 from ..core.storage import SessionExtract
 from ..core.text import event_time
 from ..core.time import bounds, parse_datetime, read_time
-from ..core.loop import check_names, choice_of, Observation, seen_lines, call_text
+from ..core.loop import call_text, check_names, choice_of, PAGE_SIZE, tools_text
 from ..core.trace import Text
 from .facts import Fact, Gist
 
@@ -285,30 +285,22 @@ Step 3: output_answer, answer "Tom Rill".
 '''
 
 
-def _format(observation: Observation) -> str:
-    "Return an observation for the prompt: its note, and what it shows, with number and id."
-    lines = [observation.note]
-    if observation.value is None:
-        lines += [
-            f'{number}. ({hit.snippet.id}) {hit.snippet.line}'
-            for number, hit in enumerate(observation.hits, 1)
-        ]
-    return '\n'.join(lines)
-
-
 def _select_fields(question, tools, history=(), steps_left=1, asked=None) -> dict:
     "Return the texts of the prompt, which speaks of no tool that is not offered."
     names = {tool.name for tool in tools}
     filters = any('start_operator' in tool.arguments.model_fields for tool in tools)
     shows_example = {'lexical_retrieve', 'find_entity_contexts', 'output_answer'} <= names
-    steps = [
-        f'Step {number}: {used.reasoning}\n{call_text(used)}\n{_format(used.observation)}'
-        for number, used in enumerate(history, 1)
-    ]
+    steps, shown = [], set()
+    for number, used in enumerate(history, 1):
+        seen = used.observation
+        call = f'Step {number}: {used.reasoning}\n{call_text(used)}'
+        steps.append(f'{call}\n{seen.line_after(shown)}')
+        if seen.value is None:
+            shown |= {hit.snippet.id for hit in seen.hits}
     return {
         'question': question,
         'asked': f' (asked on {asked})' if asked else '',
-        'tools': '\n\n'.join(tool.line for tool in tools),
+        'tools': tools_text(tools),
         'advice': [line for name, line in _ADVICE if name is None or name in names],
         'times': _TIMES if filters else '',
         'example': _EXAMPLE if shows_example else '',
@@ -327,6 +319,8 @@ How to go about it
 Reply with one JSON object: "reasoning", why this tool and these arguments, in a sentence; and "call", with "function", the name of one of the tools below, and "parameters".
 
 The tools
+What several say of an argument is said at the first of them.
+
 {tools}''',
     user='''# Question{asked}
 {question}
@@ -354,11 +348,16 @@ class TimelineReply(Reply):
 
 
 def _synthesize_fields(question, history=(), draft='', asked=None) -> dict:
-    "Return the texts of both prompts: evidence and history."
+    "Return the texts of both prompts: evidence and history. Of what was only counted, the first ten are evidence."
+    lines = {}
+    for used in history:
+        seen = used.observation
+        hits = seen.hits if seen.value is None else seen.hits[:PAGE_SIZE]
+        lines |= {hit.snippet.id: hit.snippet for hit in hits}
     steps = [
         f'{used.reasoning} {call_text(used)}: {used.observation.note}'.strip() for used in history
     ]
-    return {**ANSWER.fields(question, seen_lines(history), draft, asked), 'history': steps}
+    return {**ANSWER.fields(question, list(lines.values()), draft, asked), 'history': steps}
 
 # %% ../../nbs/3_remem/02_prompts.ipynb #0d2aebfd
 _DUTY = '''- Answer in a few words, as the memory has them: a name, a date, a number, a list separated by commas. Do not explain.

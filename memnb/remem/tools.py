@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 import numpy as np
 
 from ..core.conversation import Snippet
-from ..core.loop import Observation, OUTPUT_ANSWER, Tool, ToolError
+from ..core.loop import Observation, Offset, OUTPUT_ANSWER, page_of, PAGE_SIZE, Tool, ToolError
 from ..core.retriever import Hit, locked
 from ..core.trace import count_of
 from .facts import Fact, Gist, Window
@@ -21,18 +21,15 @@ from ..retrieval.bm25 import Index
 from ..retrieval.vectors import DenseIndex
 
 # %% auto #0
-__all__ = ['SHOWN', 'GraphTools']
+__all__ = ['GraphTools']
 
 # %% ../../nbs/3_remem/04_tools.ipynb #96ad1b3d
-SHOWN = 10  # gists, and facts, that a tool shows (section 4.4)
-
-
-def _best(index: Index, query: str, window: Window = Window()) -> list[Hit]:
-    "Return the best SHOWN hits within a window of time."
-    hits = index.search(query, len(index) or 1) if window else index.search(query, SHOWN)
+def _best(index: Index, query: str, window: Window = Window(), most: int = PAGE_SIZE) -> list[Hit]:
+    "Return the best hits within a window of time; PAGE_SIZE is the number of section 4.4."
+    hits = index.search(query, (len(index) or 1) if window else most)
     if isinstance(index, DenseIndex) and not any(hit.score for hit in hits):
         return []  # no word of the query has a vector, so nothing is nearer than anything else
-    return [hit for hit in hits if window.passes(hit.snippet)][:SHOWN]
+    return [hit for hit in hits if window.passes(hit.snippet)][:most]
 
 # %% ../../nbs/3_remem/04_tools.ipynb #73b33b11
 _Time = Annotated[str | None, "A date, month or year such as '1952-01-16', '1952-01' or '1952'"]
@@ -88,11 +85,11 @@ class GraphTools:
         end_time: _Time = None,
         start_operator: _StartOperator = 'ge',
         end_operator: _EndOperator = 'le',
+        offset: Offset = 0,
     ) -> Observation:
         "Find the gists and facts that are nearest to the query in meaning, ten of each at most. Begin with it, and ask for one thing at a time."
-        return self._nearest(
-            'dense', query, self._window(start_time, end_time, start_operator, end_operator)
-        )
+        window = self._window(start_time, end_time, start_operator, end_operator)
+        return self._nearest('dense', query, window, offset)
 
     @locked
     def lexical_retrieve(
@@ -102,11 +99,11 @@ class GraphTools:
         end_time: _Time = None,
         start_operator: _StartOperator = 'ge',
         end_operator: _EndOperator = 'le',
+        offset: Offset = 0,
     ) -> Observation:
         "Find the gists and facts that share the rarest words with the query (BM25), ten of each at most. Use it for names and identifiers."
-        return self._nearest(
-            'lexical', query, self._window(start_time, end_time, start_operator, end_operator)
-        )
+        window = self._window(start_time, end_time, start_operator, end_operator)
+        return self._nearest('lexical', query, window, offset)
 
     @locked
     def find_gist_contexts(
@@ -116,6 +113,7 @@ class GraphTools:
         end_time: _Time = None,
         start_operator: _StartOperator = 'ge',
         end_operator: _EndOperator = 'le',
+        offset: Offset = 0,
     ) -> Observation:
         "Explore what stands around a gist: synonymous gists, and the facts that are connected with it, those of the same message first."
         gist = self._gist(gist_id)
@@ -123,9 +121,10 @@ class GraphTools:
         synonyms = self.graph.synonyms.get(gist.id, {})
         near = [Hit(self.graph.gists[id], cosine) for id, cosine in synonyms.items()]
         near.sort(key=lambda hit: (-hit.score, hit.snippet.id))
-        near = [hit for hit in near if window.passes(hit.snippet)][:SHOWN]
-        itself = [Hit(gist)] if window.passes(gist) else []
-        return self._show(f'around {gist.id}', [*itself, *near], self._connected(gist, window))
+        near, more = page_of([hit for hit in near if window.passes(hit.snippet)], offset)
+        facts, more_facts = page_of(self._connected(gist, window), offset)
+        itself = [Hit(gist)] if window.passes(gist) and not offset else []
+        return self._show(f'around {gist.id}{more_facts or more}', [*itself, *near], facts)
 
     @locked
     def find_entity_contexts(
@@ -139,7 +138,7 @@ class GraphTools:
         end_time: _Time = None,
         start_operator: _StartOperator = 'ge',
         end_operator: _EndOperator = 'le',
-        limit: Annotated[int | None, 'How many facts at most; leave it out for all'] = None,
+        limit: Annotated[int | None, 'How many facts at most; leave it out for ten'] = None,
         ordering: Annotated[
             Literal['asc', 'desc'] | None, 'asc: earliest start first; desc: latest end first'
         ] = None,
@@ -147,26 +146,30 @@ class GraphTools:
             int, 'How many to skip first: with ordering and limit=1, 1 gives the second'
         ] = 0,
         aggregation: Annotated[
-            _Aggregation | None, 'Give a number in the place of the facts'
+            _Aggregation | None, 'Give a number in the place of the facts, over all of them'
         ] = None,
     ) -> Observation:
-        "Find all facts with the given subject, predicate or object (at least one of them), within a window of time, ordered or counted."
+        "Find the facts with the given subject, predicate or object (at least one of them), within a window of time, ordered or counted."
         window = self._window(start_time, end_time, start_operator, end_operator)
         given = {'subject': subject, 'predicate': predicate, 'object': object}
         facts = self.graph.facts.find(
             **given, window=window, ordering=ordering, limit=limit, offset=offset
         )
-        hits = tuple(Hit(fact) for fact in facts)
         note = count_of(len(facts), 'fact')
         if not facts:
             note += f': {self._why_none(window, given)}'
         if aggregation:
-            number = aggregate(facts, aggregation)
+            number, hits = aggregate(facts, aggregation), tuple(map(Hit, facts))
             return _Shown(f'{aggregation}: {number}; {note}', hits, value=number, last=self.last)
-        gists = self._gists_beside(facts, window)
+        shown = facts if limit else facts[:PAGE_SIZE]
+        more = ''
+        if len(shown) < len(facts):
+            note = f'{offset + len(facts)} facts, {len(shown)} shown from {offset + 1}'
+            more = f'; offset={offset + len(shown)} shows more'
+        gists = self._gists_beside(shown, window)
         if gists:
-            note += f' and {count_of(len(gists), "gist")}'
-        return _Shown(note, (*hits, *gists), last=self.last)
+            note += f'{"," if more else ""} and {count_of(len(gists), "gist")}'
+        return _Shown(note + more, (*map(Hit, shown), *gists), last=self.last)
 
     def _show(self, what: str, gists: Sequence[Hit], facts: Sequence[Hit]) -> Observation:
         "Return gists, then facts, under a note that counts them."
@@ -180,16 +183,21 @@ class GraphTools:
         start, end = (time if time and time.strip() else None for time in (start_time, end_time))
         return Window(start, end, start_operator, end_operator)
 
-    def _nearest(self, kind: str, query: str, window: Window) -> Observation:
+    def _nearest(self, kind: str, query: str, window: Window, offset: int) -> Observation:
         "Return the best gists and facts in the window by one kind of index ('dense' or 'lexical'), or why there are none."
         if not query.strip():
             raise ToolError('query: expected some words, got a blank')
         what, why = _NOTES[kind]
         indexes = self.graph.gists, self.graph.triples
-        gists, facts = (_best(getattr(index, kind), query, window) for index in indexes)
-        if not gists and not facts:
+        found = [
+            _best(getattr(index, kind), query, window, offset + PAGE_SIZE) for index in indexes
+        ]
+        (gists, more), (facts, more_facts) = (
+            page_of(hits, offset, counted=False) for hits in found
+        )
+        if not any(found):
             what += ': ' + ('nothing lies within these times' if window else why)
-        return self._show(what, gists, facts)
+        return self._show(what + (more or more_facts), gists, facts)
 
     def _gist(self, gist_id: str) -> Gist:
         "Return the gist with an id, or with a number in the last observation. `ToolError` where there is none."
@@ -207,7 +215,7 @@ class GraphTools:
         )
 
     def _connected(self, gist: Gist, window: Window) -> list[Hit]:
-        "Return the facts that have one of the gist's phrases, those of its turns first, by cosine; SHOWN at most."
+        "Return the facts that have one of the gist's phrases, those of its turns first, by cosine."
         facts, hits, turns = {}, [], set(gist.sources)
         for phrase in self.graph.phrases_of(gist.id):
             for field in ('subject', 'object'):
@@ -220,14 +228,14 @@ class GraphTools:
         hits.sort(
             key=lambda hit: (turns.isdisjoint(hit.snippet.sources), -hit.score, hit.snippet.id)
         )
-        return hits[:SHOWN]
+        return hits
 
     def _gists_beside(self, facts: Sequence[Fact], window: Window) -> list[Hit]:
-        "Return the gists of the same turns as the first facts; SHOWN at most."
-        turns = [turn for fact in facts[:SHOWN] for turn in fact.sources]
+        "Return the gists of the same turns as the first facts; PAGE_SIZE at most."
+        turns = [turn for fact in facts[:PAGE_SIZE] for turn in fact.sources]
         ids = dict.fromkeys(id for turn in turns for id in sorted(self.graph.by_turn.get(turn, ())))
         hits = [Hit(self.graph.gists[id]) for id in ids]
-        return [hit for hit in hits if window.passes(hit.snippet)][:SHOWN]
+        return [hit for hit in hits if window.passes(hit.snippet)][:PAGE_SIZE]
 
     def _why_none(self, window: Window, given: Mapping[str, str | None]) -> str:
         "Return which phrase no fact has, and what comes near; else what has left none of the facts."

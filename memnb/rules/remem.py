@@ -341,8 +341,11 @@ def _during(first: object, last: object) -> dict[str, str]:
     return {**start, 'start_operator': 'le', **end, 'end_operator': 'ge'}
 
 
+_ALL = 1_000  # facts: a plan needs all that there are
+
+
 def _find(reasoning: str, event: dict[str, str], **options) -> ToolCall:
-    return ToolCall(reasoning, 'find_entity_contexts', {**event, **options})
+    return ToolCall(reasoning, 'find_entity_contexts', {**event, 'limit': _ALL, **options})
 
 
 def _facts(seen: Observation) -> list[Fact]:

@@ -1,5 +1,6 @@
 """Function calling: schemas that servers take, and one answer for each call, whatever a model writes."""
 import json
+import re
 from copy import deepcopy
 from types import SimpleNamespace
 
@@ -129,7 +130,7 @@ def test_brackets_without_end(memory, depth):
 @pytest.mark.parametrize('name, said, words', [
     ('google', '{}', "there is no tool 'google'; there are search, search_during"), ('search', '{"query": "boa', 'the arguments are no JSON'),
     ('search', '["boat"]', 'expected a JSON object, got ["boat"]'), ('search', '{}', 'query: Field required'),
-    ('search', '{"query": "boat", "k": 3}', 'k: Extra inputs are not permitted'), ('search', '{"query": ["boat"]}', 'query: Input should be a valid string'),
+    ('search', '{"query": ["boat"]}', 'query: Input should be a valid string'),
     ('search_during', '{"query": "boat", "start_time": "then", "end_time": "2024"}', "start_time: expected a date such as '2023'"),
     ('search_during', '{"query": "boat", "start_time": "2025", "end_time": "2024"}', 'not after end_time'),
     ('output_answer', '{"answer": "42"}', "there is no tool 'output_answer'")])
@@ -150,9 +151,20 @@ def test_the_budget_is_one_for_the_whole_conversation(budget, rounds):
         messages = call_functions(tools, [called('search', json.dumps({'query': query})) for query in queries], run)
         for query, message in zip(queries, messages):
             shown = meter.pay(index.search(query, 4))
-            assert message['content'].splitlines()[1:] == [f'{place}. {hit.snippet.line}' for place, hit in enumerate(shown, 1)]
+            assert message['content'].splitlines()[1:] == [f'{place}. ({hit.snippet.id}) {hit.snippet.line}' for place, hit in enumerate(shown, 1)]
         assert {step.iteration for step in run.trace.steps[-len(queries):]} <= {number} or not queries or not all(rounds[:number])
     assert run.trace.read == meter.read and len(meter.read) <= budget
+
+
+def test_what_was_shown_can_be_named_in_the_next_call():
+    graph = CueTagGraph.of(load_sample())
+    tools, run = tools_of(graph), books()
+    cue = next(iter(graph.episodic.cues))
+    found, = call_functions(tools, [called('query_tag_events', json.dumps({'cue': cue, 'tag': graph.branches_of(cue)[0].tag}))], run)
+    event = re.search(r'^1\. \((\S+)\) ', found['content'], re.M)[1]
+    for name in ('query_conversation_time', 'query_event_keywords', 'query_event_context'):
+        message, = call_functions(tools, [called(name, json.dumps({'event': event}))], run)
+        assert event in message['content'] and not run.trace.steps[-1].error
 
 
 def test_a_memory_that_breaks_is_no_mistake_of_the_model():

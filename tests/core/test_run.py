@@ -231,6 +231,10 @@ class Noted:
         page = self.page()
         return Observation(f'Found {len(page)}', page)
 
+    def show_page(self, number: int) -> Observation:
+        "Show the page of a number."
+        return self.show()
+
     def count(self) -> Observation:
         "Count a page."
         page = self.page()
@@ -258,8 +262,8 @@ def test_what_tools_show_is_read_in_order_and_paid(pages, acts, budget, with_mem
                 known += [turn for hit in seen[-1] for turn in hit.snippet.sources or (hit.snippet.id,)]
             continue
         if act == 'wrong':
-            got = run.use(Tool.of(noted.show), {'k': place}, place)
-            assert got.error and 'k: Extra inputs are not permitted (its arguments: none)' in got.note
+            got = run.use(Tool.of(noted.show_page), {}, place)
+            assert got.error and 'number: Field required (its arguments: number)' in got.note
         else:
             got = run.use(Tool.of(getattr(noted, act)), {}, place, f'because {place}')
         seen.append(got.hits)
@@ -280,7 +284,7 @@ def test_what_tools_show_is_read_in_order_and_paid(pages, acts, budget, with_mem
         assert (step.note, step.value, step.error) == (got.note, got.value, got.error)
         assert [one.id for one in step.hits] == [hit.snippet.id for hit in got.hits]
         assert (step.tool, step.arguments, step.reasoning) == (
-            ('show', {'k': place}, '') if act == 'wrong' else (act, {}, f'because {place}'))
+            ('show_page', {}, '') if act == 'wrong' else (act, {}, f'because {place}'))
     assert run.trace.read == list(dict.fromkeys(known))
     assert budget is None or len(run.trace.read) <= budget
     assert len(run.trace.steps) == len(seen)

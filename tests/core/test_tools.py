@@ -1,6 +1,7 @@
 """Tools: what a function says of itself, which calls are carried out and which are refused, and a choice of tools as a reply."""
 import inspect
 import json
+from difflib import get_close_matches
 from datetime import datetime
 from functools import partial
 from typing import Annotated, Any, Literal
@@ -8,7 +9,7 @@ from typing import Annotated, Any, Literal
 import pytest
 from hypothesis import example, given, settings, strategies as st
 from jsonschema import Draft202012Validator
-from pydantic import Field
+from pydantic import BaseModel, Field
 
 from schemas import objects_in
 from memnb.core.roles import rule
@@ -16,24 +17,26 @@ from memnb.retrieval.bm25 import LexicalIndex
 from memnb.core.models import ScriptedLM
 from memnb.core.roles import ReplyError, Role
 from memnb.core.replies import read_reply
-from memnb.core.roles import strict_schema
+from memnb.core.roles import brief_schema, strict_schema
 from memnb.core.conversation import Snippet
+from memnb.core.retriever import Hit
 from memnb.core.time import TimeSpan
+from memnb.core.trace import printable
 from memnb.core.loop import (
-    arguments_of, as_tools, choice_of, day_of, Observation, OUTPUT_ANSWER, Tool, ToolError, tools_of)
+    arguments_of, as_tools, choice_of, day_of, Observation, OUTPUT_ANSWER, PAGE_SIZE, page_of, Tool, ToolError, tools_of, tools_text)
 
 # ------------------------------------------------------------------ functions that Hypothesis writes
 
 WHOLE = st.integers(-10 ** 12, 10 ** 12)
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
-NOT_A_NUMBER = st.sampled_from([True, False, 'three', [], {}, '', float('nan'), float('inf')])
+NOT_A_NUMBER = st.sampled_from([True, False, 'three', [], {}, float('nan'), float('inf')])
 KINDS = {  # type: (values, the same things written in another way, other things)
     int: (WHOLE, st.integers(-9999, 9999).flatmap(lambda value: st.sampled_from([(str(value), value), (float(value), value)])),
           NOT_A_NUMBER | st.sampled_from([3.5, '3.5'])),
     float: (FINITE, WHOLE.map(lambda value: (str(value), float(value))), NOT_A_NUMBER),
     str: (st.text(max_size=5), WHOLE.map(lambda value: (value, str(value))), st.sampled_from([True, [], {}, ['a']])),
     bool: (st.booleans(), st.sampled_from([('true', True), ('false', False)]), st.sampled_from([0, 1, 1.0, 0.0, 'maybe', 2, []])),
-    Literal['lt', 'gt']: (st.sampled_from(['lt', 'gt']), None, st.sampled_from(['', 'LT', '<', 1, True, []])),
+    Literal['lt', 'gt']: (st.sampled_from(['lt', 'gt']), None, st.sampled_from(['LT', '<', 1, True, []])),
     list[str]: (st.lists(st.text(max_size=3), max_size=2), None, st.sampled_from(['abc', {}, 1, [True], [None]])),
     int | None: (WHOLE | st.none(), None, NOT_A_NUMBER),
     bool | None: (st.booleans() | st.none(), None, st.sampled_from([1, 0.0, 'maybe'])),
@@ -90,20 +93,49 @@ def test_the_same_thing_written_in_another_way_is_taken(made, data):
         if KINDS[kind][1] is not None and data.draw(st.booleans()):
             call[name], given_to[name] = data.draw(KINDS[kind][1])
         elif default is not ... and kind not in (int | None, bool | None) and data.draw(st.booleans()):
-            call[name], given_to[name] = None, default
+            call[name], given_to[name] = data.draw(st.sampled_from([None, '', ' '] if kind is not str else [None])), default
     assert Tool.of(function)(**call).note == in_order(told, given_to)
 
 
 @settings(max_examples=50)
 @given(functions(), st.text(max_size=8) | st.sampled_from(['self', 'given', 'arguments', 'Limit', '_call', 'model_config']), st.data())
-def test_every_unknown_name_is_refused_and_the_known_ones_are_listed(made, name, data):
+def test_every_unknown_name_is_ignored_and_the_note_says_so(made, name, data):
     function, told = made
-    call, _ = data.draw(valid_calls(told))
-    if name not in told:
-        with pytest.raises(ToolError) as refused:
-            Tool.of(function)(**call, **{name: 1})
-        words = str(refused.value)
-        assert words.startswith('made: ') and name in words and all(known in words for known in told)
+    call, given_to = data.draw(valid_calls(told))
+    if name not in told and not get_close_matches(name.lower(), set(told) - set(call), 1, .75):
+        done = in_order(told, given_to)
+        seen = Tool.of(function)(**call, **{name: 1})
+        assert seen.note == f'{done} (ignored: {printable(name)})' or not name
+        assert Tool.of(function)(**call, **{name: data.draw(st.sampled_from([None, '', [], {}]))}).note == done
+
+
+def note(start_time: str, limit: int = 3, mood: str = 'any') -> Observation:
+    "Note a day."
+    if start_time == 'never':
+        raise ToolError('start_time: expected a day')
+    return Observation(f'{start_time} {limit} {mood}')
+
+
+@pytest.mark.parametrize('given, said', [
+    ({'start_tme': '2023', 'Limit': 5}, '2023 5 any'), ({'start_time': '2023', 'start_times': '2024'}, '2023 3 any (ignored: start_times)'),
+    ({'when': '2023'}, '2023 3 any'), ({'start_time': '2023', 'when': '2024', 'who': None}, '2023 3 any (ignored: when)'),
+    ({'start_time': '2023', 'limit': ' ', 'moods': 'glad'}, '2023 3 glad'), ({'when': '2023', 'why': 'x'}, None),
+    ({'start_time': 'never', 'why': 'x'}, 'start_time: expected a day (ignored: why)')])
+def test_a_misspelt_name_and_the_only_one_that_is_missing_are_taken(given, said):
+    tool = Tool.of(note)
+    try:
+        told = tool(**given).note
+    except ToolError as refused:
+        told = str(refused)
+    assert told == said or said is None and 'start_time: Field required' in told
+    reply = {'reasoning': '', 'call': {'function': 'note', 'parameters': given}}
+    if said and 'never' not in given.values():
+        call = read_reply(json.dumps(reply), choice_of([tool])).call
+        assert tool(**call.parameters.model_dump(exclude_unset=True)).note == said
+
+
+def test_the_note_of_a_tool_that_ends_is_the_answer_alone():
+    assert OUTPUT_ANSWER(answer='Rye', mood='glad').note == OUTPUT_ANSWER(text='Rye').note == 'Rye'
 
 
 @settings(max_examples=50)
@@ -196,6 +228,38 @@ def test_a_tool_that_returns_something_else_has_broken(returned):
         Tool.of(look)()
 
 
+# ------------------------------------------------------------------ pages, and what a prompt shows
+
+@given(st.integers(0, 40), st.integers(0, 45), st.integers(1, 12))
+def test_pages_hold_everything_once(count, offset, size):
+    items, pages, at = list(range(count)), [], 0
+    while at is not None:
+        shown, more = page_of(items, at, size)
+        pages += shown
+        at = int(more.split('offset=')[1]) if more else None
+        assert len(shown) <= size and (not more or f'{count - at} more' in more)
+    assert pages == items and len(page_of(items)[0]) == min(count, PAGE_SIZE)
+    assert page_of(items, offset, size)[0] == items[offset:offset + size]
+    with pytest.raises(ToolError, match='offset: expected 0 or more'):
+        page_of(items, -1)
+
+
+def test_a_line_has_the_id_and_what_was_shown_before_is_not_repeated():
+    seen = Observation('Found 2', (Hit(Snippet('D1:1', 'Rye')), Hit(Snippet('D1:2', 'Oats'))))
+    assert seen.line == 'Found 2\n1. (D1:1) Rye\n2. (D1:2) Oats'
+    assert seen.line_after({'D1:1'}) == 'Found 2\n1. (D1:1) as above\n2. (D1:2) Oats'
+
+
+def test_a_list_of_tools_says_an_equal_argument_once_and_which_values_it_may_have():
+    def look(query: Annotated[str, 'What to look for'], order: Literal['up', 'down'] | None = None) -> Observation:
+        "Look."
+
+    def find(query: Annotated[str, 'What to look for'], order: Annotated[Literal['up', 'down'], 'up or down'] = 'up') -> Observation:
+        "Find."
+    assert tools_text([Tool.of(look), Tool.of(find)]) == (
+        'look(query, order=None): Look.\n  query: What to look for\n  order: (up, down)\n\nfind(query, order=\'up\'): Find.\n  order: up or down')
+
+
 # ------------------------------------------------------------------ a choice of tools as a reply
 
 PICK = Role('pick', 'Pick one of\n{tools}', '{question}', reply=lambda inputs: choice_of(inputs['tools']))
@@ -239,8 +303,27 @@ def test_the_choice_is_strict_whatever_the_tools_are(box):
     for node in found:
         assert node['additionalProperties'] is False and node['required'] == list(node['properties'])
     assert schema['type'] == 'object' and list(schema['properties']) == ['reasoning', 'call']
-    for name in box:
-        assert schema['$defs'][f'{name}_call']['description'] == 'Does something.'
+    brief = brief_schema(schema)
+    assert brief['properties']['call'] == {'type': 'object', 'properties': {'function': {'enum': list(box)}, 'parameters': {'type': 'object'}}}
+    assert list(brief) == ['properties', 'type']
+
+
+class Leaf(BaseModel):
+    "A part that is used."
+    function: str
+    parameters: dict[str, Any] = {}
+    title: str = Field('', description='names')
+
+
+class Branch(BaseModel):
+    leaves: list[Leaf]
+    branches: list['Branch'] = []
+
+
+def test_a_brief_schema_keeps_the_parts_that_are_referred_to_and_names_of_fields():
+    brief = brief_schema(strict_schema(Branch))
+    assert set(brief['$defs']) == {'Branch', 'Leaf'} and list(brief['$defs']['Leaf']['properties']) == ['function', 'parameters', 'title']
+    assert not {'required', 'description', 'additionalProperties'} & set(words_in(brief))
 
 
 @settings(max_examples=40)
@@ -274,7 +357,7 @@ TOOLS = as_tools(lambda query: ['a text'])
 
 @pytest.mark.parametrize('said, told', [
     (written('find', query='x'), "does not match any of the expected tags: 'search', 'search_during', 'output_answer'"),
-    (written('search', query='x', k=3), 'call.search.parameters.k: Extra inputs are not permitted'),
+    (written('search', query=['x'], k=3), 'call.search.parameters.query: Input should be a valid string'),
     ({'reasoning': '', 'call': {'parameters': {}}}, 'does not match any of the expected tags'),
     ('search("x")', 'it has no JSON in it'),
 ])
@@ -303,7 +386,9 @@ def test_the_tools_of_a_store_are_its_search(texts, query, k, first, last):
     index = LexicalIndex()
     index.add([Snippet(f's{number}', text, said=said) for number, (text, said) in enumerate(texts)])
     tools = {tool.name: tool for tool in as_tools(index, k)}
-    assert list(tools['search'](query=query).hits) == index.search(query, k)
+    seen = tools['search'](query=query)
+    assert list(seen.hits) == index.search(query, k) and (f'more: offset={k}' in seen.note) == (0 < k == len(seen.hits))
+    assert list(tools['search'](query=query, offset=k).hits) == index.search(query, 2 * k)[k:]
     call = {'query': query, 'start_time': f'2023-0{first}', 'end_time': f'2023-0{last}'}
     if first > last:
         with pytest.raises(ToolError, match='start_time: expected one that is not after end_time'):

@@ -20,7 +20,7 @@ from memnb.core.roles import RuleLM
 from memnb.memma.loop import MemMA
 from memnb.memr3.loop import MemR3
 from memnb.evaluation.registry import (
-    _described, _EVERYTHING, _loop, _WithSearch, choose_methods, MEMORIES, Method, METHODS)
+    _described, _EVERYTHING, _loop, choose_methods, MEMORIES, Method, METHODS)
 from memnb.mragent.loop import MRAgent
 from memnb.remem.loop import REMem, REMemS
 from memnb.core.loop import searches_of, tools_of
@@ -138,7 +138,7 @@ def test_every_loop_runs_over_every_memory_within_the_budget(method, built):
 
 
 def test_a_graph_without_a_search_is_given_one_and_keeps_its_own_tools(built):
-    own, more = tools_of(built['cues']), tools_of(_WithSearch(built['cues']))
+    own, more = tools_of(built['cues']), METHODS['remem'].loop(built['cues'], SMALL).tools()
     assert not searches_of(own) and [one.name for one in searches_of(more)] == ['search']
     assert [one.name for one in more] == [*(one.name for one in own), 'search', 'search_during']
     assert METHODS['remem'].loop(built['gists'], SMALL).memory is built['gists']
@@ -149,7 +149,7 @@ def test_a_graph_without_a_search_is_given_one_and_keeps_its_own_tools(built):
 def test_settings_are_json_and_tell_all_methods_apart():
     written = [json.dumps(one.settings(), sort_keys=True) for one in choose_methods(list(METHODS), list(MEMORIES))]
     assert len(set(written)) == len(written)
-    assert METHODS['memr3'].settings()['loop'] == "memnb.evaluation.registry._make('memr3.loop.MemR3', 'chunks_per_iteration', 5, True, False)"
+    assert METHODS['memr3'].settings()['loop'] == "memnb.evaluation.registry._make('memr3.loop.MemR3', 'chunks_per_iteration', 5, True)"
 
 
 def keyed(*given, **options):

@@ -11,12 +11,12 @@ from jsonschema import Draft202012Validator
 from graphs import (ASPECTS, CUES, MERGES, PEOPLE, TAGS, TEXTS, TIMES, built, classes, diary, episodes, event_extracts, every, extracts, in_time, pairs,
                     shown, triples, unit_extracts)
 from memnb.mragent.graph import cue_id, Episode, SemanticUnit
-from memnb.mragent.tools import Branches, CueTagGraph, _SHOWN
+from memnb.mragent.tools import Branches, CueTagGraph
 from memnb.mragent.prompts import Recollection
 from memnb.core.roles import strict_schema
 from memnb.core.retriever import as_retriever
 from memnb.core.time import TimeSpan
-from memnb.core.loop import choice_of, Observation, OUTPUT_ANSWER, ToolError
+from memnb.core.loop import choice_of, Observation, OUTPUT_ANSWER, PAGE_SIZE, ToolError
 
 PAPER = {'query_tag_events': ['cue', 'tag'], 'query_conversation_time': ['event'], 'query_event_keywords': ['event'], 'query_event_context': ['event'],
          'query_personal_information': ['person'], 'query_personal_aspect': ['person', 'aspect'], 'query_topic_events': ['topic']}  # table 4
@@ -72,7 +72,7 @@ def test_the_events_of_a_cue_and_a_tag(found, merge):
             behind = [by_id[v] for c, g, v in told if (c, g) == (cue_id(cue), group[0])]
             if behind:
                 seen = graph.query_tag_events(cue, tag)
-                assert [hit.snippet for hit in seen.hits] == in_time(behind)[:_SHOWN] and not seen.error
+                assert [hit.snippet for hit in seen.hits] == in_time(behind)[:PAGE_SIZE] and not seen.error
                 assert seen.note.startswith(f'{len(in_time(behind))} event')
                 assert seen.note.split(';')[0].endswith(f'behind {graph.cues.shown(cue_id(cue))} → {ways[group[0]]}')
             else:
@@ -122,10 +122,10 @@ def test_what_holds_of_a_person_is_what_a_diary_says(found):
             seen = graph.query_personal_aspect(person, aspect.upper())
             holds = in_time([one for one in wanted if one.id in page])[::-1]
             past = in_time([one for one in wanted if one.id not in page])[::-1]
-            assert ids(seen) == [one.id for one in holds + past][:_SHOWN]
+            assert ids(seen) == [one.id for one in holds + past][:PAGE_SIZE]
             head, *told = seen.note.split('; ')
             assert head.startswith(f'{len(holds)} fact')
-            assert [one for one in told if not one.endswith('not shown')] == ['no longer: ' + ', '.join(one.id for one in past)] * bool(past)
+            assert [one for one in told if ' more: offset=' not in one] == ['no longer: ' + ', '.join(one.id for one in past)] * bool(past)
 
 
 @settings(max_examples=25)
@@ -154,6 +154,22 @@ def fact(id, aspect, day, slot, person='Tobin'):
     return SemanticUnit(f'S1/{id}', id, (f'S1:{id}',), TimeSpan.day(date.fromisoformat(day)), session='S1', person=person, aspect=aspect, slot=slot)
 
 
+def test_events_and_labels_come_in_pages():
+    events = tuple(Episode(f'S1/e{number}', f'event {number}', (f'S1:{number}',), session='S1', position=number, tag='test',
+                           cues=('Tobin', *(f'word{place}' for place in range(30 * (number == 0))))) for number in range(15))
+    units = tuple(fact(f'u{number}', f'aspect{number}', '2024-01-01', '') for number in range(30))
+    graph = CueTagGraph(merge=None)
+    graph.keep('S1', Recollection(events, units))
+    first, second = graph.query_tag_events('Tobin', 'test'), graph.query_tag_events('Tobin', 'test', 10)
+    assert first.note == '15 events behind Tobin → test; 5 more: offset=10' and second.note == '15 events behind Tobin → test'
+    assert [hit.snippet.id for hit in (*first.hits, *second.hits)] == [one.id for one in events]
+    words, more = graph.query_event_keywords('S1/e0'), graph.query_event_keywords('S1/e0', 24)
+    assert words.note.endswith('; 7 more: offset=24') and words.note.count('word') + more.note.count('word') == 30
+    assert words.branches == more.branches and len(words.branches) == 31
+    aspects = graph.query_personal_information('Tobin')
+    assert aspects.note.count('aspect') == 24 and aspects.note.endswith('; 6 more: offset=24') and len(aspects.branches) == 30
+
+
 # --- topics
 
 @settings(max_examples=15)
@@ -166,7 +182,7 @@ def test_the_events_of_a_topic(found, data):
     for title, members in drawn.items():
         seen = graph.query_topic_events(title.upper())
         expected = in_time([one for one in every(found) if one.id in members])
-        assert [hit.snippet for hit in seen.hits] == expected[:_SHOWN]
+        assert [hit.snippet for hit in seen.hits] == expected[:PAGE_SIZE]
         assert seen.note.startswith(f'{len(expected)} event') and f'of the topic {title}' in seen.note
     error = refusal(graph.query_topic_events, 'books about zeppelins')
     assert error.startswith('topic: there is no topic') and all(title in error for title in drawn) and ('there are none' in error) == (not drawn)
@@ -223,7 +239,7 @@ def test_the_tools_are_the_papers():
     for tool in tools[:-1]:
         parameters = tool.arguments.model_json_schema()
         assert parameters['required'] == PAPER[tool.name]
-        assert set(parameters['properties']) == set(PAPER[tool.name])
+        assert set(parameters['properties']) - {'offset'} == set(PAPER[tool.name])
         assert all(field['description'] for field in parameters['properties'].values()) and tool.description[-1] == '.'
         Draft202012Validator.check_schema(parameters)
     json.dumps(strict_schema(choice_of(tools)))

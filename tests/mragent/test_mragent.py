@@ -504,4 +504,5 @@ def test_a_plain_store_is_searched_for_the_question_alone_and_walked_on_its_view
     assert set(shelf.asked) == {question} and trace.error is None
     assert budget is None or len(trace.read) <= budget
     assert set(trace.evidence) <= set(trace.read) <= {turn for one in plain for turn in one.sources}
+    assert trace.steps.pop(0).text.startswith('No cue-tag graph: ')
     assert trace.to_json() == MRAgent(cue_view(Shelf(plain), question), structure=structure).ask(question, budget=budget).to_json()

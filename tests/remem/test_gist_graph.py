@@ -17,7 +17,7 @@ from fakes import Buckets
 from memnb.remem.prompts import Extract
 from memnb.remem.facts import Fact, Gist, OPERATORS, Window
 from memnb.remem.graph import _VOTE, _VOTERS, GistGraph
-from memnb.remem.tools import _best, GraphTools, SHOWN
+from memnb.remem.tools import _best, GraphTools, PAGE_SIZE
 from memnb.core.roles import RuleLM
 from memnb.retrieval.bm25 import DuplicateSnippet
 from memnb.core.loop import Run
@@ -269,7 +269,7 @@ def test_a_retrieval_shows_the_best_of_what_lies_in_the_window(found, query, sta
         scores = getattr(index, kind).scores(query)
         kept = [id for id in scores if window.passes(index[id])]
         if kind == 'lexical' or any(scores.values()):
-            expected += sorted(kept, key=lambda id: (-scores[id], id))[:SHOWN]
+            expected += sorted(kept, key=lambda id: (-scores[id], id))[:PAGE_SIZE]
     assert [hit.snippet.id for hit in tool(query, start, None, operator).hits] == expected
 
 
@@ -287,7 +287,7 @@ def test_around_a_gist_stand_its_synonyms_and_the_facts_of_its_phrases(found, en
         joined = {fact.id: fact for one in found.values() for fact in one.facts
                   if {key(fact.subject), key(fact.object)} & phrases and window.passes(fact)}
         facts = [hit.snippet for hit in hits if isinstance(hit.snippet, Fact)]
-        assert {fact.id for fact in facts} <= set(joined) and len(facts) == min(SHOWN, len(joined))
+        assert {fact.id for fact in facts} <= set(joined) and len(facts) == min(PAGE_SIZE, len(joined))
         beside = [bool(set(fact.sources) & set(gist.sources)) for fact in facts]
         assert beside == sorted(beside, reverse=True)
         scores = [hit.score for hit in hits if isinstance(hit.snippet, Fact)]
@@ -347,7 +347,8 @@ def test_a_plain_search_can_travel_in_time(facts_only):
     ('find_entity_contexts', {'subject': 'Ada', 'offset': -1}, 'limit, offset: expected at least 1'),
     ('find_entity_contexts', {'subject': 'Ada', 'ordering': 'up'}, "ordering: .*'asc' or 'desc'"),
     ('find_entity_contexts', {'subject': 'Ada', 'aggregation': 'sum'}, 'aggregation: .*count_unique_objects'),
-    ('find_entity_contexts', {'person': 'Ada'}, 'person'),
+    ('find_entity_contexts', {'person': 'Ada'}, r'at least one of .* \(ignored: person\)'),
+    ('lexical_retrieve', {'query': 'cow', 'offset': -1}, 'offset: Input should be greater than or equal to 0'),
 ])
 def test_a_wrong_argument_is_told_what_is_allowed(name, arguments, message):
     tool = next(one for one in graph_of({'S1': SMALL}).tools() if one.name == name)
@@ -385,6 +386,28 @@ def test_switches_that_mean_nothing_are_refused_when_the_graph_is_made(options, 
         json.dumps(GistGraph(synonymy=cosine).settings())
 
 
+# ten at a time
+
+def test_facts_come_ten_at_a_time_and_all_are_counted():
+    look = GraphTools(GistGraph.from_facts([('Ada', 'bought', f'boat {number:02}') for number in range(25)], embedder=Buckets()))
+    pages = [look.find_entity_contexts('Ada', offset=offset) for offset in (0, 10, 20)]
+    assert [page.note for page in pages] == ['25 facts, 10 shown from 1; offset=10 shows more', '25 facts, 10 shown from 11; offset=20 shows more', '5 facts']
+    assert len({hit.snippet.id for page in pages for hit in page.hits}) == 25
+    assert look.find_entity_contexts('Ada', aggregation='count').value == 25 == len(look.find_entity_contexts('Ada', limit=99).hits)
+    first, second = look.lexical_retrieve('boat'), look.lexical_retrieve('boat', offset=10)
+    assert first.note.endswith('; more: offset=10') and len(second.hits) == 10 and not set(first.hits) & set(second.hits)
+    assert len(look.lexical_retrieve('boat', offset=20).hits) == 5 and not look.lexical_retrieve('boat', offset=30).hits
+
+
+def test_what_stands_around_a_gist_comes_ten_at_a_time():
+    facts = tuple(Fact.of('Ada', 'bought', f'boat {number:02}', sources=('S1:0',), id=f'S1/f{number}', session='S1') for number in range(12))
+    gist = Gist('S1/g0', 'Ada bought boats', ('S1:0',), session='S1')
+    look = GraphTools(graph_of({'S1': Extract((gist,), facts)}))
+    first, second = look.find_gist_contexts('S1/g0'), look.find_gist_contexts('S1/g0', offset=10)
+    assert first.note == '1 gist and 10 facts around S1/g0; 2 more: offset=10' and second.note == '0 gists and 2 facts around S1/g0'
+    assert len({hit.snippet.id for hit in (*first.hits, *second.hits)}) == 13
+
+
 # numbers
 
 def tools_of_small(**options):
@@ -393,7 +416,7 @@ def tools_of_small(**options):
 
 def test_a_number_means_the_last_observation():
     tools = tools_of_small()
-    assert tools['find_entity_contexts'](subject='Ada').line.splitlines()[2].startswith('2. [')
+    assert tools['find_entity_contexts'](subject='Ada').line.splitlines()[2].startswith('2. (S1/g0) [')
     assert tools['find_gist_contexts'](gist_id='2').hits[0].snippet.id == 'S1/g0'
     with pytest.raises(ToolError, match=r'observation \(1\), got .2.'):
         tools['find_gist_contexts'](gist_id=2)
@@ -471,7 +494,7 @@ def test_a_retrieval_looks_on_until_it_has_ten(kind):
                                    for number in range(3000))))
     index = getattr(graph.gists, kind)
     kept = _best(index, 'cow', Window('1999'))
-    assert len(kept) == SHOWN and all(hit.snippet.time == TimeSpan.year(1999) for hit in kept)
+    assert len(kept) == PAGE_SIZE and all(hit.snippet.time == TimeSpan.year(1999) for hit in kept)
 
 
 class Machine(RuleBasedStateMachine):

@@ -9,8 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fakes import Buckets
+from memnb.baselines import RAG
 from memnb.core.roles import NO_INFORMATION
 from memnb.core.conversation import Session, Turn
+from memnb.mragent.tools import CueTagGraph
 from memnb.remem.graph import GistGraph
 from memnb.remem.tools import GraphTools
 from memnb.retrieval.bm25 import LexicalIndex
@@ -74,11 +76,13 @@ CALLS = st.one_of(
                                       'predicate': st.sampled_from(['bought', 'lost']), 'limit': st.integers(-1, 3),
                                       'ordering': st.sampled_from(['asc', 'desc']), 'offset': st.integers(-1, 2),
                                       'aggregation': st.sampled_from(['count', 'count_unique_subjects', None])}),
-    asks('output_answer', {'answer': st.sampled_from(['a red boat', '3', NO_INFORMATION, ''])}, {}))
+    asks('output_answer', {'answer': st.sampled_from(['a red boat', '3', NO_INFORMATION, ''])}, {}),
+    st.sampled_from([{'function': 'semantic_retrieve', 'parameters': {'query': 'boat', 'k': 3}},  # with names that the tools do not have
+                     {'function': 'output_answer', 'parameters': {'text': 'a boat'}}]))
 UNFIT = st.sampled_from([  # calls that name a tool, and that no schema would let through
-    {'function': 'lexical_retrieve', 'parameters': {}}, {'function': 'semantic_retrieve', 'parameters': {'query': 'boat', 'k': 3}},
+    {'function': 'lexical_retrieve', 'parameters': {}}, {'function': 'semantic_retrieve', 'parameters': {'query': ['boat']}},
     {'function': 'find_entity_contexts', 'parameters': {'subject': 'Ada', 'start_operator': 'after'}},
-    {'function': 'output_answer', 'parameters': {'text': 'a boat'}}, {'function': 'find_gist_contexts', 'parameters': {'gist_id': ['1']}}])
+    {'function': 'output_answer', 'parameters': {'answer': {}}}, {'function': 'find_gist_contexts', 'parameters': {'gist_id': ['1']}}])
 TOOLLESS = st.sampled_from(['I would rather not.', '', '{"call": {"function": "grep", "parameters": {}}, "reasoning": ""}', '[]', '{"call": "output_answer"}'])
 MOVES = st.lists(st.tuples(st.just('fit'), CALLS) | st.tuples(st.just('fit'), CALLS) | st.tuples(st.just('unfit'), UNFIT)
                  | st.tuples(st.just('no tool'), TOOLLESS), max_size=5)
@@ -195,6 +199,21 @@ def test_each_prompt_holds_all_that_came_before(calls, final):
     assert all(f'({hit.id})' in last for step in used for hit in step.hits)
 
 
+def test_a_prompt_shows_each_line_once_and_few_of_what_was_counted():
+    graph = GistGraph.from_facts([('Ada', 'bought', f'boat {number}') for number in range(30)], embedder=Buckets())
+    look = {'reasoning': '', 'call': {'function': 'find_entity_contexts', 'parameters': {'subject': 'Ada'}}}
+    count = {'reasoning': '', 'call': {'function': 'find_entity_contexts', 'parameters': {'object': 'boat 1', 'subject': 'Ada'}}}
+    number = {'reasoning': '', 'call': {'function': 'find_entity_contexts', 'parameters': {'predicate': 'bought', 'aggregation': 'count'}}}
+    model = ScriptedLM({'select': [look, look, number, count], 'synthesize': [{'answer': '30', 'sources': []}]})
+    trace = REMem(graph, model, max_steps=3).ask('How many boats did Ada buy?')
+    *_, third = [user for role, _, user in model.prompts if role == 'select']
+    assert third.count('(Ada, bought, boat') == 10 and third.count('as above') == 10
+    assert third.count('30 facts, 10 shown from 1; offset=10 shows more') == 2
+    assert [step.value for step in trace.steps if step.kind == 'tool'] == [None, None, 30]
+    last = model.prompts[-1][2]
+    assert last.count('(Ada, bought, boat') < 20 and 'count: 30' in last
+
+
 # ------------------------------------------------------------------ by rules
 
 
@@ -240,6 +259,20 @@ def test_any_store_will_do(question):
             assert trace.error is None and set(trace.evidence) <= set(trace.read)
             made = [(step.tool, str(step.arguments)) for step in trace.steps if step.kind == 'tool']
             assert len(set(made)) == len(made)
+
+
+@pytest.mark.parametrize('kind', [REMem, REMemS])
+def test_a_memory_whose_tools_take_no_question_is_searched_and_the_trace_says_so(kind):
+    graph = CueTagGraph(names=('Ada', 'Bo'))
+    for session in SESSIONS:
+        graph.add(session)
+    loop, question = kind(graph), QUESTIONS[0]
+    assert [tool.name for tool in loop.tools()] == [*(tool.name for tool in graph.tools()), 'search', 'search_during']
+    trace = loop.ask(question)
+    assert trace.steps[0].kind == 'note' and 'it is searched: search and search_during' in trace.steps[0].text
+    plain = RAG(graph).ask(question)
+    assert (trace.answer, trace.evidence) == (plain.answer, plain.evidence) == ('8 January 2024', ['D1:1'])
+    assert not [step for step in kind(GRAPH).ask(question).steps if step.kind == 'note']
 
 
 def test_memories_with_tools_and_no_search():

@@ -78,6 +78,12 @@ def test_any_words_are_read_or_refused(text):
     assert asked is None or isinstance(solve(asked, [Term('E1', 'R1', 'E2', 1950, 1951).fact(1)])[0], str)
 
 
+def test_a_list_of_more_facts_than_a_tool_shows_is_whole():
+    terms = [Term(f'E{number}', 'R1', 'E99', 1900 + number, 1901 + number) for number in range(1, 31)]
+    answer, _ = solve(Asked('list', {'predicate': 'was the R1 of', 'object': 'E99'}), [term.fact(line) for line, term in enumerate(terms, 1)])
+    assert answer == ','.join(term.subject for term in terms)
+
+
 def test_nothing_found_is_said():
     facts = [Term('E1', 'R1', 'E2', 1950, 1951).fact(1)]
     assert solve(read_question('Which entity was the R1 of E2 in 1990?'), facts)[0] == NO_INFORMATION
