@@ -451,7 +451,10 @@ class TextLM(LM):
                 )
                 continue
             return Call(role.name, reply, usage, system, user, done.text, attempt)
-        message = f'{self.name}, as {role.name}: no usable reply in two attempts: {problem}'
+        message = (
+            f'{self.name}, as {role.name}: no usable reply in two attempts: {problem}; '
+            f'it began {done.text[:200]!r}'
+        )
         raise ReplyError(message, done.text, role.name, 2, usage)
 
 # %% ../../nbs/1_core/05_roles.ipynb #m0000017
