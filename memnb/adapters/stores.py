@@ -28,7 +28,14 @@ from ..core.retriever import Adapted, Hit, waited
 from ..core.text import STOP_WORDS
 from ..core.time import parse_date, parse_datetime, TimeSpan
 from ..retrieval.bm25 import DuplicateSnippet, Index, LexicalIndex
-from ..retrieval.vectors import DimensionMismatch, Embedder, EmbedderMismatch, WordLlamaEmbedder
+from memnb.retrieval.vectors import (
+    as_embedder,
+    DimensionMismatch,
+    embed_texts,
+    Embedder,
+    EmbedderMismatch,
+    WordLlamaEmbedder,
+)
 
 # %% auto #0
 __all__ = ['Fields', 'fields_of', 'snippet_of', 'needs', 'StoreAdapter', 'from_sqlite', 'from_pandas', 'fill_qdrant',
@@ -316,12 +323,11 @@ def _qdrant_filter(
 def _embedded(
     embed: Callable[[list[str]], Any], texts: list[str], size: int | None, collection: str
 ) -> np.ndarray:
-    """(n, d) rows of finite numbers that fit a collection. A `DimensionMismatch` otherwise."""
-    rows = np.asarray(embed(texts), np.float32)
-    shape = len(texts), size or rows.shape[-1]
-    if rows.shape != shape or not np.isfinite(rows).all():
+    """(n, d) rows of finite numbers that fit a collection. A ValueError otherwise, such as a `DimensionMismatch`."""
+    rows = embed_texts(as_embedder(embed), texts).astype(np.float32)
+    if size and rows.shape[1] != size:
         raise DimensionMismatch(
-            f'collection {collection!r:.80}: expected an array of finite numbers of shape {shape}, got one of shape {rows.shape}'
+            f'collection {collection!r:.80}: expected vectors of {size} dimensions, got {rows.shape[1]}'
         )
     return rows
 
