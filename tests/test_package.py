@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import memnb
+import pytest
 
 ROOT = Path(__file__).parent.parent
 HEAVY = ('matplotlib', 'networkx', 'openai', 'wordllama', 'scipy', 'pydantic', 'numpy')
@@ -78,3 +79,57 @@ def test_the_user_s_logging_stays_as_it_is():
     told = in_a_fresh_python('import logging; from memnb.retrieval.vectors import WordLlamaEmbedder; WordLlamaEmbedder()(["a word"]); '
                              'root = logging.getLogger(); print(root.handlers, root.level)')
     assert told.split('\n')[0] == '[] 30'
+
+
+# ------------------------------------------------------------------ what is installed
+
+OTHER_NAMES = {'dateutil': 'python-dateutil', 'pydantic_core': 'pydantic', 'llama_index': 'llama-index-core', 'mem0': 'mem0ai'}
+
+
+def declared(*groups):
+    """The packages of some lines of settings.ini."""
+    settings = configparser.ConfigParser(delimiters=['='])
+    settings.read(ROOT / 'settings.ini', encoding='utf-8')
+    return {re.split(r'[<>=\[]', one)[0] for group in groups for one in settings['DEFAULT'][group].split()}
+
+
+def imported(folder, only_on_loading=False):
+    """The packages that the modules of a folder import, and what imports each."""
+    found = {}
+    for path in folder.rglob('*.py'):
+        tree = ast.parse(path.read_text(encoding='utf-8'))
+        for node in tree.body if only_on_loading else ast.walk(tree):
+            names = [one.name for one in node.names] if isinstance(node, ast.Import) else []
+            if isinstance(node, ast.ImportFrom) and not node.level:
+                names = [node.module]
+            for name in (name.split('.')[0] for name in names):
+                if name not in sys.stdlib_module_names | {'memnb'}:
+                    found[OTHER_NAMES.get(name, name.replace('_', '-'))] = path.name
+    return found
+
+
+def test_what_is_imported_is_declared():
+    extras = [f'{name}_requirements' for name in ('eval', 'docs', 'lab', 'local', 'interop')]
+    on_loading = imported(ROOT / 'memnb', only_on_loading=True)
+    assert set(on_loading) <= declared('requirements') | {'ipywidgets', 'matplotlib'}, on_loading  # the graph explorer's
+    assert set(imported(ROOT / 'memnb')) <= declared('requirements', *extras)
+    ours = {path.stem for path in [*(ROOT / 'tests').rglob('*.py'), *(ROOT / '.ci').glob('*.py')]} | {'interop'}
+    others = {**imported(ROOT / 'tests'), **imported(ROOT / '.ci')}
+    assert {name for name in others if name.replace('-', '_') not in ours} <= declared('requirements', 'dev_requirements', 'interop_requirements')
+
+
+WITHOUT = "import sys; sys.modules.update(dict.fromkeys(['scipy', 'pandas', 'matplotlib', 'jinja2', 'ijson', 'pooch']))\n"
+
+
+@pytest.mark.parametrize('command', [['demo', '--out', 'page.html'], ['ask', 'When did Tobin have his first lesson?'], ['ask', '--method', 'mragent', 'Who?'], ['data']])
+def test_a_user_of_the_core_needs_nothing_else(command, tmp_path):
+    command = [str(tmp_path / word) if word == 'page.html' else word for word in command]
+    assert in_a_fresh_python(f'{WITHOUT}import memnb.adapters.mcp_server\nfrom memnb.cli import main\nsys.exit(main({command}))')
+
+
+@pytest.mark.parametrize('code', ['from memnb.evaluation.metrics import wilson; wilson(1, 2)', 'from memnb.evaluation.metrics import bootstrap; bootstrap([0, 1])',
+                                  'from memnb.mragent.separation import Estimate; Estimate.of(1, 2)',
+                                  "from memnb import Experiment, load_sample; Experiment(['rag'], [load_sample()])"])
+def test_what_else_is_needed_is_said(code):
+    told = in_a_fresh_python(f'{WITHOUT}try:\n    {code}\nexcept ImportError as error:\n    print(error)')
+    assert 'scipy' in told and "pip install 'memnb[eval]'" in told

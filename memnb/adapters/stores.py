@@ -5,10 +5,8 @@
 # %% ../../nbs/8_use/01_stores.ipynb #51f7e907
 from __future__ import annotations
 
-import asyncio
 import inspect
 import json
-import os
 import re
 import sqlite3
 import threading
@@ -19,7 +17,6 @@ from contextlib import closing, suppress
 from copy import copy
 from dataclasses import astuple, dataclass, replace
 from datetime import date, datetime
-from functools import cache, wraps
 from typing import Any
 from uuid import NAMESPACE_URL, uuid5
 
@@ -27,14 +24,21 @@ import numpy as np
 from dateutil.parser import isoparse
 
 from ..core.conversation import content_id, Snippet
-from ..core.retriever import Adapted, Hit
+from ..core.retriever import Adapted, Hit, waited
 from ..core.text import STOP_WORDS
 from ..core.time import parse_date, parse_datetime, TimeSpan
 from ..retrieval.bm25 import DuplicateSnippet, Index, LexicalIndex
-from ..retrieval.vectors import DimensionMismatch, Embedder, EmbedderMismatch, WordLlamaEmbedder
+from memnb.retrieval.vectors import (
+    as_embedder,
+    DimensionMismatch,
+    embed_texts,
+    Embedder,
+    EmbedderMismatch,
+    WordLlamaEmbedder,
+)
 
 # %% auto #0
-__all__ = ['Fields', 'fields_of', 'snippet_of', 'waited', 'needs', 'StoreAdapter', 'from_sqlite', 'from_pandas', 'fill_qdrant',
+__all__ = ['Fields', 'fields_of', 'snippet_of', 'needs', 'StoreAdapter', 'from_sqlite', 'from_pandas', 'fill_qdrant',
            'from_qdrant', 'from_langchain', 'from_llamaindex', 'from_langgraph_store', 'from_mem0', 'from_graphiti']
 
 # %% ../../nbs/8_use/01_stores.ipynb #ad4d13a7
@@ -167,51 +171,6 @@ def snippet_of(
     )
 
 # %% ../../nbs/8_use/01_stores.ipynb #8ca8a02d
-_THREAD = 'memnb-await'
-_STARTING = threading.Lock()
-
-
-@cache
-def _event_loop(process: int) -> asyncio.AbstractEventLoop:
-    """The loop of a process, in a thread of its own; a forked process starts another."""
-    loop = asyncio.new_event_loop()
-    threading.Thread(target=loop.run_forever, name=_THREAD, daemon=True).start()
-    return loop
-
-
-def waited(
-    function: Callable[..., Any],  # a coroutine function, or any that returns an awaitable
-    patience: float = 120,  # seconds until a call that has no answer is a TimeoutError
-) -> Callable[..., Any]:
-    """Return a plain function of one that must be awaited; it works within a running loop, too."""
-
-    async def begin(arguments: tuple, options: dict) -> Any:
-        return await function(*arguments, **options)
-
-    @wraps(function)
-    def wait(*arguments: Any, **options: Any) -> Any:
-        if threading.current_thread().name == _THREAD:
-            raise RuntimeError(
-                f'{function}: this is the thread that would be waited for; await it here'
-            )
-        with _STARTING:
-            loop = _event_loop(os.getpid())
-        future = asyncio.run_coroutine_threadsafe(begin(arguments, options), loop)
-        try:
-            return future.result(patience)
-        except TimeoutError:
-            if future.done():  # it is the function's own
-                raise
-            raise TimeoutError(
-                f'{function}: no answer within {patience:g} s; a client that belongs to another event loop '
-                'never answers here: open it through `waited`, too'
-            ) from None
-        finally:
-            future.cancel()  # where this thread was interrupted
-
-    return wait
-
-
 def _plain(function: Callable[..., Any]) -> Callable[..., Any]:
     return waited(function) if inspect.iscoroutinefunction(function) else function
 
@@ -364,12 +323,11 @@ def _qdrant_filter(
 def _embedded(
     embed: Callable[[list[str]], Any], texts: list[str], size: int | None, collection: str
 ) -> np.ndarray:
-    """(n, d) rows of finite numbers that fit a collection. A `DimensionMismatch` otherwise."""
-    rows = np.asarray(embed(texts), np.float32)
-    shape = len(texts), size or rows.shape[-1]
-    if rows.shape != shape or not np.isfinite(rows).all():
+    """(n, d) rows of finite numbers that fit a collection. A ValueError otherwise, such as a `DimensionMismatch`."""
+    rows = embed_texts(as_embedder(embed), texts).astype(np.float32)
+    if size and rows.shape[1] != size:
         raise DimensionMismatch(
-            f'collection {collection!r:.80}: expected an array of finite numbers of shape {shape}, got one of shape {rows.shape}'
+            f'collection {collection!r:.80}: expected vectors of {size} dimensions, got {rows.shape[1]}'
         )
     return rows
 

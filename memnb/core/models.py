@@ -5,19 +5,23 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
+import inspect
 import json
 import os
 import re
 import secrets
 import subprocess
 import sys
+import sysconfig
 import tempfile
 import threading
 import time
+import traceback
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from copy import copy
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -25,6 +29,8 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel, SecretStr
 
+import memnb
+from .retriever import wait_for
 from memnb.core.roles import (
     AGAIN_PROMPT,
     bounded_schema,
@@ -41,10 +47,11 @@ from memnb.core.roles import (
     TextLM,
     Usage,
 )
+from .trace import printable
 
 # %% auto #0
-__all__ = ['BOUNDS', 'ScriptedLM', 'FunctionLM', 'as_lm', 'Connection', 'OpenAILM', 'LocalServer', 'canonical_json', 'request_of',
-           'key_of', 'RecordError', 'MissingRecord', 'RecordedLM']
+__all__ = ['BOUNDS', 'ScriptedLM', 'ModelFailed', 'FunctionLM', 'as_lm', 'Connection', 'OpenAILM', 'LocalServer',
+           'canonical_json', 'request_of', 'key_of', 'RecordError', 'MissingRecord', 'RecordedLM']
 
 # %% ../../nbs/1_core/06_models.ipynb #18ab4b35
 class ScriptedLM(TextLM):
@@ -81,43 +88,143 @@ class ScriptedLM(TextLM):
         return self.calls[-1]
 
 # %% ../../nbs/1_core/06_models.ipynb #3c0882cd
+class ModelFailed(LMError):
+    """A function that serves as a model raised an exception, or returned no text.
+
+    The text has the function's name, what happened, and the line in the user's file; `__cause__` is the exception."""
+
+
+def _place(error: Exception) -> str:
+    """Return the innermost line of an exception that is in no library, as ' (line 7 of agent.py)'; '' without one."""
+    paths = sysconfig.get_paths()
+    libraries = {
+        paths['stdlib'],
+        paths['purelib'],
+        paths['platlib'],
+        str(Path(memnb.__file__).parent),
+    }
+    found = ''
+    for frame, line in list(traceback.walk_tb(error.__traceback__))[1:]:  # the first is ours
+        file = frame.f_code.co_filename
+        if not file.startswith(('<frozen', *(path + os.sep for path in libraries))):
+            cell = file.startswith('<ipython-input') or 'ipykernel_' in file
+            found = f' (line {line} of {"a cell" if cell else Path(file).name})'
+    return found
+
+
+def _is_reply(said: Any, schema: dict) -> bool:
+    """Whether an object of pydantic has every field that a reply is to have."""
+    wanted = set(schema.get('properties', ()))
+    return bool(wanted) and wanted <= set(getattr(type(said), 'model_fields', ()))
+
+
+def _as_completion(said: Any, prompt: str, schema: dict) -> Completion | None:
+    """Return what a function returned as a completion; None where there is no text in it."""
+    if getattr(said, 'choices', None):  # OpenAI's
+        return _completion(said, prompt, str)
+    message = getattr(said, 'message', said)  # LlamaIndex has a message in a response
+    content = getattr(message, 'content', None)
+    if isinstance(content, list):  # Anthropic has a list of blocks
+        content = ''.join(getattr(block, 'text', '') for block in content) or None
+    text = next(
+        (one for one in (said, getattr(message, 'text', None), content) if isinstance(one, str)),
+        None,
+    )
+    if isinstance(said, (dict, list)):
+        text = json.dumps(said)
+    elif isinstance(said, BaseModel) and (text is None or _is_reply(said, schema)):
+        text = said.model_dump_json(by_alias=True)
+    return None if text is None else Completion(str(text), Usage.estimate(prompt, text))
+
+
+def _asked_by(model: Any) -> Callable[..., Any] | None:
+    """Return what takes the prompt: LangChain's `invoke`, LlamaIndex's `complete`, or the function itself."""
+    for name in ('invoke', 'complete'):
+        if not isinstance(model, type) and callable(getattr(model, name, None)):
+            return getattr(model, name)
+    return model if callable(model) else None
+
+
 class FunctionLM(TextLM):
-    "An lm over a function from prompt to text. What the function raises becomes a `ServerError`."
+    """An lm over a function from prompt to text, plain or async, or over a model of LangChain or LlamaIndex.
+
+    A function with a parameter `role`, or with `**options`, is told the role's name. Raises `ModelFailed`."""
+
+    patience = 600  # seconds until an async function that has no answer has failed
 
     def __init__(
         self,
-        function: Callable[[str], str],  # the whole prompt in, the reply out
+        function: Callable[..., Any],  # the whole prompt in, the reply out
         name: str | None = None,  # needed for recording: a record is kept under it
     ):
-        self.function, self._given = function, name
-        self.name = name or getattr(function, '__name__', 'function')
+        asked = _asked_by(function)
+        if asked is None:
+            raise TypeError(
+                f'expected an lm or a function from prompt to text, got {function!r:.80}'
+            )
+        self.function, self._asked, self._given = function, asked, name
+        named = function.func if isinstance(function, partial) else function
+        self.name = name or getattr(named, '__name__', type(named).__name__)
+        self._tells_role = asked is function and self._takes_role()
+
+    def _takes_role(self) -> bool:
+        """Whether the function takes the role's name. TypeError where it cannot be called with a prompt."""
+        try:
+            signature = inspect.signature(self.function)
+        except ValueError:  # some functions written in C have none
+            return False
+        kinds = {name: parameter.kind for name, parameter in signature.parameters.items()}
+        # `*args, **options` is a wrapper of another function, of which nothing is known
+        any_option = inspect.Parameter.VAR_KEYWORD in kinds.values()
+        takes = (
+            'role' in kinds or any_option and inspect.Parameter.VAR_POSITIONAL not in kinds.values()
+        )
+        try:
+            signature.bind('prompt', **({'role': 'role'} if takes else {}))
+        except TypeError:
+            raise TypeError(
+                f'expected a function of a prompt, or of a prompt and `role`, got {self.name}{signature}'
+            ) from None
+        return takes and 'role' not in getattr(self.function, 'keywords', {})  # of a partial
 
     def complete(self, role: str, system: str, user: str, schema: dict) -> Completion:
-        "One call of the function."
+        """One call of the function."""
         prompt = (
             f'{system}{SCHEMA_PROMPT.format(schema=json.dumps(brief_schema(schema)))}\n\n{user}'
         )
         try:
-            text = self.function(prompt)
+            said = self._asked(prompt, **({'role': role} if self._tells_role else {}))
+            done = _as_completion(wait_for(said, self.patience), prompt, schema)
         except Exception as error:
-            raise ServerError(f'{self.name}: {type(error).__name__}: {error}') from error
-        if not isinstance(text, str):
-            raise TypeError(f'{self.name} must return a str, and returned {type(text).__name__}')
-        return Completion(text, Usage.estimate(prompt, text))
+            what = printable(f'{type(error).__name__}: {error}'.removesuffix(': '))[:300]
+            raise ModelFailed(f'{self.name}: {what}{_place(error)}') from error
+        if done is None:
+            raise ModelFailed(
+                f'{self.name}: expected a text to be returned, got {printable(repr(said))[:100]}'
+            )
+        return done
 
     def settings(self) -> dict:
-        "The name that was given; None where it was left to chance."
+        """The name that was given; None where it was left to chance."""
         return {'model': self._given}
 
 
 def as_lm(
-    model: LM | Callable[[str], str],  # an lm, or a function from prompt to text
+    model: LM | Callable[..., Any],  # an lm, a function, or a model of LangChain or LlamaIndex
     name: str | None = None,  # what to call the function
 ) -> LM:
-    "An lm from an lm (itself), or from a function."
-    if isinstance(model, type) or not (callable(model) or hasattr(model, 'call')):
+    """An lm from an lm (itself), or from what `FunctionLM` takes. A TypeError for anything else."""
+    if isinstance(model, type):
         raise TypeError(f'expected an lm or a function from prompt to text, got {model!r:.80}')
-    return model if hasattr(model, 'ask') and hasattr(model, 'call') else FunctionLM(model, name)
+    if hasattr(model, 'ask') and hasattr(model, 'call'):
+        return model
+    if isinstance(model, str):
+        raise TypeError(f'expected an lm, got a str: did you mean OpenAILM({model!r:.80})?')
+    if hasattr(getattr(model, 'chat', None), 'completions'):
+        raise TypeError(
+            f'expected an lm, got the client {type(model).__name__}, which names no model: use OpenAILM(model, base_url)'
+        )
+    return FunctionLM(model, name)
 
 # %% ../../nbs/1_core/06_models.ipynb #a9507606
 _LEVELS = ('json_schema', 'json_object', 'text')

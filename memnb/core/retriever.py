@@ -3,23 +3,24 @@
 # %% ../../nbs/1_core/04_retriever.ipynb #m0000015
 from __future__ import annotations
 
+import asyncio
 import inspect
 import os
 import threading
 import weakref
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
-from functools import wraps
+from functools import cache, wraps
 from importlib import import_module
 from numbers import Integral, Real
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from .conversation import content_id, Snippet, turn_snippets
 from .time import TimeSpan
 
 # %% auto #0
 __all__ = ['Hit', 'Retriever', 'passes', 'check_search', 'as_hit', 'Searchable', 'Adapted', 'snippets_of', 'as_retriever',
-           'Metered', 'Lock', 'locked']
+           'Metered', 'Lock', 'locked', 'waited', 'wait_for']
 
 # %% ../../nbs/1_core/04_retriever.ipynb #f0fe13a6
 @dataclass(frozen=True)
@@ -295,3 +296,60 @@ def locked(method: Callable) -> Callable:
             return method(self, *args, **options)
 
     return guarded
+
+# %% ../../nbs/1_core/04_retriever.ipynb #abca1529
+_THREAD = 'memnb-await'
+_STARTING = threading.Lock()
+
+
+@cache
+def _event_loop(process: int) -> asyncio.AbstractEventLoop:
+    """The loop of a process, in a thread of its own; a forked process starts another."""
+    loop = asyncio.new_event_loop()
+    threading.Thread(target=loop.run_forever, name=_THREAD, daemon=True).start()
+    return loop
+
+
+def waited(
+    function: Callable[..., Any],  # a coroutine function, or any that returns an awaitable
+    patience: float = 120,  # seconds until a call that has no answer is a TimeoutError
+) -> Callable[..., Any]:
+    """Return a plain function of one that must be awaited; it works within a running loop, too."""
+
+    async def begin(arguments: tuple, options: dict) -> Any:
+        return await function(*arguments, **options)
+
+    @wraps(function)
+    def wait(*arguments: Any, **options: Any) -> Any:
+        if threading.current_thread().name == _THREAD:
+            raise RuntimeError(
+                f'{_name(function)}: this is the thread that would be waited for; await it here'
+            )
+        with _STARTING:
+            loop = _event_loop(os.getpid())
+        future = asyncio.run_coroutine_threadsafe(begin(arguments, options), loop)
+        try:
+            return future.result(patience)
+        except TimeoutError:
+            if future.done():  # it is the function's own
+                raise
+            raise TimeoutError(
+                f'{_name(function)}: no answer within {patience:g} s; a client that belongs to another event loop '
+                'never answers here: open it through `waited`, too'
+            ) from None
+        finally:
+            future.cancel()  # where this thread was interrupted
+
+    return wait
+
+
+def wait_for(value: Any, patience: float = 120) -> Any:
+    """Return what an awaitable gives; any other value as it is."""
+    if not inspect.isawaitable(value):
+        return value
+
+    async def result() -> Any:
+        return await value
+
+    result.__qualname__ = _name(value)  # for messages
+    return waited(result, patience)()

@@ -330,7 +330,10 @@ class TextLM(LM):
             return Call(
                 role.name, reply, usage, system, user, done.text, attempt, notes=tuple(notes)
             )
-        message = f'{self.name}, as {role.name}: no usable reply in two attempts: {problem}'
+        message = (
+            f'{self.name}, as {role.name}: no usable reply in two attempts: {problem}; '
+            f'it began {done.text[:200]!r}'
+        )
         raise ReplyError(message, done.text, role.name, 2, usage)
 
 # %% ../../nbs/1_core/05_roles.ipynb #m0000017

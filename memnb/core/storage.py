@@ -487,10 +487,12 @@ class SessionMemory:
         "Return the memory that was saved, without asking a model. Raises `MemoryFileError`."
         head, rows = cls._read(path)
         memory = cls(**{**head['settings'], **options})
-        if memory.model != head['model'] and not embed_anew:
+        unnamed = (memory.model or '').startswith('<')  # any lambda has this name
+        if (unnamed or memory.model != head['model']) and not embed_anew:
             raise MemoryFileError(
                 f'{path}: its vectors are of {head["model"]!r}, and this memory embeds by {memory.model!r}: '
-                'give that embedder, or embed_anew=True'
+                + ('a lambda has no name of its own: ' if unnamed else 'give that embedder, or ')
+                + 'embed_anew=True'
             )
         for row in rows:
             memory._restore(path, *row, embed_anew)

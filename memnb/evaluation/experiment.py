@@ -398,9 +398,10 @@ def _as_json(usage: Mapping[str, Usage]) -> dict[str, dict]:
 def _pandas() -> Any:
     try:
         import pandas
+        import scipy  # for the intervals, which come last
     except ImportError:
         raise ImportError(
-            "experiments need pandas; this installs it: pip install 'memnb[eval]'"
+            "experiments need pandas and scipy; this installs them: pip install 'memnb[eval]'"
         ) from None
     return pandas
 

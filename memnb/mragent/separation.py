@@ -257,8 +257,12 @@ class Estimate(NamedTuple):
     @classmethod
     def of(cls, wrong: int, trials: int, confidence: float = 0.95) -> Estimate:
         "Make it of counts. ValueError if there is no trial, or if the confidence is not between 0 and 1."
-        from scipy.stats import binomtest
-
+        try:
+            from scipy.stats import binomtest
+        except ImportError:
+            raise ImportError(
+                "an interval needs scipy; this installs it: pip install 'memnb[eval]'"
+            ) from None
         return cls(wrong, trials, *binomtest(wrong, trials).proportion_ci(confidence))
 
     @property

@@ -5,26 +5,28 @@
 # %% ../../nbs/1_core/11_vectors.ipynb #c7d54a5f
 from __future__ import annotations
 
+import inspect
 import logging
 import os
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import nullcontext
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
 from ..core.conversation import Conversation, Snippet, turn_snippets
 from ..core.models import Connection
-from ..core.retriever import Hit, locked
+from ..core.retriever import Hit, locked, wait_for
 from ..core.time import TimeSpan
 from .bm25 import Index, LexicalIndex
 
 # %% auto #0
-__all__ = ['Embedder', 'WordLlamaEmbedder', 'EmbedderError', 'OpenAIEmbedder', 'without_names', 'EmbedderMismatch',
-           'DimensionMismatch', 'Vectors', 'DenseIndex', 'scaled', 'addressed', 'HybridIndex', 'add_in_parts']
+__all__ = ['Embedder', 'WordLlamaEmbedder', 'EmbedderError', 'OpenAIEmbedder', 'as_embedder', 'embed_texts', 'without_names',
+           'EmbedderMismatch', 'DimensionMismatch', 'Vectors', 'DenseIndex', 'scaled', 'addressed', 'HybridIndex',
+           'add_in_parts']
 
 # %% ../../nbs/1_core/11_vectors.ipynb #70f6e19e
 class Embedder(Protocol):
@@ -129,6 +131,81 @@ class OpenAIEmbedder:
             )
         return [rows[place] for place in range(len(texts))]
 
+# %% ../../nbs/1_core/11_vectors.ipynb #a60d7251
+_METHODS = 'encode', 'embed_documents', 'get_text_embedding_batch'
+
+
+def _model_name(embedder: Any) -> str:
+    """Return what says which model it is: its `name`, or the name of its function, or its class and its model's name.
+
+    '<lambda>' and '<partial>' say nothing; a file with such vectors is not opened without making them anew."""
+    if inspect.ismethod(embedder):
+        return _model_name(embedder.__self__)
+    if isinstance(getattr(embedder, 'name', None), str):
+        return embedder.name
+    if isinstance(embedder, partial):
+        return '<partial>'
+    tokenizer = getattr(embedder, 'tokenizer', None)  # sentence-transformers keeps the name there
+    for owner, field in (
+        (embedder, 'model_name'),
+        (embedder, 'model'),
+        (tokenizer, 'name_or_path'),
+    ):
+        if isinstance(getattr(owner, field, None), str):
+            return f'{type(embedder).__name__} {Path(getattr(owner, field)).name}'
+    return getattr(embedder, '__name__', type(embedder).__name__)
+
+
+class _Adapted:
+    """A function or a model of another library as an `Embedder`. It may be async."""
+
+    def __init__(self, embed: Callable[[list[str]], Any], name: str):
+        self.embed, self.name = embed, name
+
+    def __call__(self, texts: list[str]) -> Any:
+        return wait_for(self.embed(texts))
+
+
+def as_embedder(
+    embedder: Any,  # an embedder, a function, or a model of sentence-transformers, LangChain or LlamaIndex
+) -> Embedder:
+    """Return an embedder (itself where it is one). A TypeError for what cannot embed."""
+    if isinstance(embedder, str):
+        raise TypeError(f'embedder: got a str: did you mean OpenAIEmbedder({embedder!r:.80})?')
+    if hasattr(getattr(embedder, 'embeddings', None), 'create'):
+        raise TypeError(
+            f'embedder: got the client {type(embedder).__name__}, which names no model: use OpenAIEmbedder(model, base_url)'
+        )
+    named = isinstance(getattr(embedder, 'name', None), str)
+    if callable(embedder) and named and not inspect.iscoroutinefunction(embedder):
+        return embedder
+    if not isinstance(embedder, type):
+        for method in _METHODS:
+            if callable(getattr(embedder, method, None)):
+                return _Adapted(getattr(embedder, method), _model_name(embedder))
+        if callable(embedder):
+            return _Adapted(embedder, _model_name(embedder))
+    raise TypeError(
+        f'embedder: expected a function from texts to rows of numbers, or an object with one of {", ".join(_METHODS)}, '
+        f'got {embedder!r:.80}'
+    )
+
+
+def embed_texts(embedder: Embedder, texts: list[str]) -> np.ndarray:
+    """Return (n, d) rows of finite numbers, one for each text. A ValueError for anything else."""
+    made = embedder(texts)
+    try:
+        rows = np.asarray(made, np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(
+            f'{embedder.name}: expected {len(texts)} rows of finite numbers, of one length, got {made!r:.80}'
+        ) from None
+    if rows.ndim != 2 or len(rows) != len(texts) or not rows.size or not np.isfinite(rows).all():
+        raise ValueError(
+            f'{embedder.name}: expected {len(texts)} rows of finite numbers, got an array of shape {rows.shape}'
+        )
+    return rows
+
 # %% ../../nbs/1_core/11_vectors.ipynb #4ab7ff45
 def without_names(text: str, names: Collection[str]) -> str:
     "A text without the words of the given names and their possessive 's, in any case."
@@ -147,38 +224,28 @@ class DimensionMismatch(EmbedderMismatch):
     "The model gave vectors of another length than the index holds."
 
 
-def _name(embedder: Embedder) -> str:
-    "The model's name, or `TypeError`."
-    if not callable(embedder) or not isinstance(getattr(embedder, 'name', None), str):
-        raise TypeError(f'embedder: expected a function with a name, got {type(embedder).__name__}')
-    return embedder.name
-
-
 class Vectors:
     "The unit vectors of texts by one model, whose name is `model`."
 
     def __init__(
         self,
-        embedder: Embedder,
+        embedder: Any,  # whatever `as_embedder` takes
         names: Collection[str] = (),  # left out of every text
     ):
-        self.embedder, self.names, self.model = embedder, tuple(names), _name(embedder)
+        self.embedder, self.names = as_embedder(embedder), tuple(names)
+        self.model = self.embedder.name
         self.dimension: int | None = None  # that of the first vectors
 
     def of(self, texts: list[str]) -> np.ndarray:
         "(n, d) float32 rows of length 1, or 0 for a vector of zeros; `EmbedderMismatch` if the model changed."
-        if _name(self.embedder) != self.model:
+        if self.embedder.name != self.model:
             raise EmbedderMismatch(
-                f'this index holds vectors of {self.model!r}, the embedder is {_name(self.embedder)!r}'
+                f'this index holds vectors of {self.model!r}, the embedder is {self.embedder.name!r}'
             )
         if not texts:
             return np.empty((0, self.dimension or 0), np.float32)
         bare = [without_names(text, self.names) for text in texts]
-        rows = np.asarray(self.embedder(bare), np.float64)
-        if rows.ndim != 2 or len(rows) != len(texts) or not np.isfinite(rows).all():
-            raise ValueError(
-                f'{self.model}: expected {len(texts)} rows of finite numbers, got an array of shape {rows.shape}'
-            )
+        rows = embed_texts(self.embedder, bare)
         if self.dimension and rows.shape[1] != self.dimension:
             raise DimensionMismatch(
                 f'{self.model}: this index holds {self.dimension} dimensions, got {rows.shape[1]}'

@@ -241,6 +241,23 @@ def test_a_copy_for_another_process_leaves_the_key_behind():
     assert copy.settings() == lm.settings()
 
 
+def test_eight_threads_have_eight_requests_in_flight_each_by_a_client_of_its_own():
+    all_there = threading.Barrier(8)
+
+    def answer(request):
+        all_there.wait(30)  # with fewer in flight nobody is answered
+        return chat(GOOD)(request)
+    with Server(answer) as server:
+        lm = client(server, timeout=60, max_retries=0)
+
+        def ask(text):
+            return lm.ask(plans_role, text=text), lm._server.client, lm._server.client
+        with ThreadPoolExecutor(8) as threads:
+            found = list(threads.map(ask, map(str, range(8))))
+    assert [reply for reply, *_ in found] == 8 * [GOOD_REPLY] and len(server.requests) == 8
+    assert len({id(first) for _, first, _ in found}) == 8 and all(first is again for _, first, again in found)
+
+
 class Loose(BaseModel):
     items: list[int] = []
     note: str = ''

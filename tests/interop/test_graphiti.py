@@ -23,7 +23,8 @@ from graphiti_core.llm_client.client import LLMClient
 from graphiti_core.nodes import EntityNode, EpisodeType, EpisodicNode
 from graphiti_core.search.search_config_recipes import EDGE_HYBRID_SEARCH_RRF
 
-from memnb.adapters.stores import from_graphiti, waited
+from memnb.adapters.stores import from_graphiti
+from memnb.core.retriever import waited
 from memnb.core.time import TimeSpan
 from memnb.memr3.loop import MemR3
 from memnb.retrieval.vectors import WordLlamaEmbedder

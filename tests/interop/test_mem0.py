@@ -19,7 +19,8 @@ from mem0 import AsyncMemory, Memory
 from mem0.embeddings.base import EmbeddingBase
 from qdrant_client import QdrantClient
 
-from memnb.adapters.stores import Fields, fields_of, from_mem0, waited
+from memnb.adapters.stores import Fields, fields_of, from_mem0
+from memnb.core.retriever import waited
 from memnb.retrieval.vectors import WordLlamaEmbedder
 
 NAMES = Fields(id='snippet_id')

@@ -145,7 +145,7 @@ def test_models_do_not_mix():
     for act in (lambda: from_qdrant(client, 'turns', Backwards()), lambda: fill_qdrant(client, 'turns', TURNS[3:5], Backwards())):
         with pytest.raises(EmbedderMismatch, match="holds vectors of 'wordllama-256', the embedder is 'backwards-256'"):
             act()
-    with pytest.raises(DimensionMismatch, match=r'of shape \(2, 256\), got one of shape \(2, 2\)'):
+    with pytest.raises(DimensionMismatch, match='expected vectors of 256 dimensions, got 2'):
         fill_qdrant(client, 'turns', TURNS[3:5], ones)
     with pytest.raises(DimensionMismatch):
         from_qdrant(client, 'turns', ones).search('x')
@@ -156,9 +156,9 @@ def test_models_do_not_mix():
 def test_vectors_that_are_none_are_an_error(rows):
     client = QdrantClient(':memory:')
     fill_qdrant(client, 'turns', TURNS[:3], embed)
-    with pytest.raises(ValueError, match='an array of finite numbers'):
+    with pytest.raises(ValueError, match='expected .* rows of finite numbers'):
         from_qdrant(client, 'turns', rows).search('x')
-    with pytest.raises(ValueError, match='an array of finite numbers'):
+    with pytest.raises(ValueError, match='expected .* rows of finite numbers'):
         fill_qdrant(client, 'other', TURNS[:3], rows)
     assert not client.collection_exists('other')
 

@@ -283,6 +283,10 @@ def test_a_file_has_what_was_said_and_nothing_that_follows_from_it(tmp_path):
         CueTagGraph.load(tmp_path / 'm', embedder=Letters('others'))
     others = Letters('others')
     assert CueTagGraph.load(tmp_path / 'm', embedder=others, embed_anew=True).model == 'others' and others.asked == 1
+    unnamed = CueTagGraph.load(tmp_path / 'm', embedder=lambda texts: others(texts), embed_anew=True)
+    unnamed.save(tmp_path / 'lambda')
+    with pytest.raises(MemoryFileError, match='a lambda has no name of its own: embed_anew=True'):
+        CueTagGraph.load(tmp_path / 'lambda', embedder=lambda texts: Letters()(texts))
     data = (tmp_path / 'm').read_bytes()
     assert b'"boat"' in data and cue_id('June 2020').encode() not in data  # a month is worked out, and not written down
 

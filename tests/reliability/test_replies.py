@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 import pytest
 
-from memnb.adapters.stores import waited
+from memnb.core.retriever import waited
 from memnb.core import models
 from memnb.core.conversation import Conversation
 from memnb.core.models import FunctionLM, OpenAILM

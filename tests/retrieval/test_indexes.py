@@ -2,8 +2,10 @@
 import json
 import traceback
 from datetime import date, datetime
+from functools import partial
 
 import numpy as np
+import openai
 import pytest
 from hypothesis import given, settings, strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -14,7 +16,7 @@ from memnb.core.retriever import passes
 from memnb.core.time import TimeSpan
 from memnb.retrieval.bm25 import BM25Retriever, DuplicateSnippet, LexicalIndex, UnknownSnippet
 from memnb.retrieval.vectors import (
-    DenseIndex, DimensionMismatch, EmbedderError, EmbedderMismatch, HybridIndex, OpenAIEmbedder, without_names, WordLlamaEmbedder)
+    as_embedder, DenseIndex, DimensionMismatch, EmbedderError, EmbedderMismatch, HybridIndex, OpenAIEmbedder, without_names, WordLlamaEmbedder)
 from servers import Answer, authorization, fail, Server
 
 WORDS = 'boat sea red blue sail harbour storm the a Ana running runs ran'.split()
@@ -324,8 +326,69 @@ def test_another_model_is_refused_by_name():
     embed.name = 'numbers'
     with pytest.raises(EmbedderMismatch, match="'letters', the embedder is 'numbers'"):
         index.search('boat')
-    with pytest.raises(TypeError, match='function with a name'):
-        DenseIndex(lambda texts: texts)
+
+
+# Embedders of the user's own
+
+def rows_of(texts):
+    return [[text.count('a'), text.count('b')] for text in texts]
+
+
+async def rows_later(texts):
+    return rows_of(texts)
+
+
+class Model:
+    model_name = 'org/toy-2'
+
+    def embed_documents(self, texts):
+        return rows_of(texts)
+
+
+class Encoder:
+    tokenizer = Model()
+    tokenizer.name_or_path = '/home/me/models/toy-3'
+
+    def encode(self, texts):
+        return np.array(rows_of(texts))
+
+    def __call__(self, features):
+        raise AssertionError('this is not for texts')
+
+
+class Nodes(Encoder):
+    get_text_embedding_batch = Encoder.encode
+    model, encode = 'toy-4', None
+
+
+class Callable:
+    def __call__(self, texts):
+        return rows_of(texts)
+
+
+@pytest.mark.parametrize('embedder, name', [
+    (rows_of, 'rows_of'), (rows_later, 'rows_later'), (Model(), 'Model toy-2'), (Model().embed_documents, 'Model toy-2'), (Encoder(), 'Encoder toy-3'),
+    (Nodes(), 'Nodes toy-4'), (Callable(), 'Callable'), (lambda texts: rows_of(texts), '<lambda>'), (partial(rows_of), '<partial>')])
+def test_an_embedder_may_be_a_function_or_a_model_of_another_library(embedder, name):
+    index = filled(lambda: DenseIndex(embedder), [Snippet('x', 'aab'), Snippet('y', 'b')])
+    assert (index.model, index.dimension, found(index, 'b')[0]) == (name, 2, ('y', 1.0))
+
+
+@pytest.mark.parametrize('thing, words', [
+    ('text-embedding-3-small', "did you mean OpenAIEmbedder('text-embedding-3-small')"), (openai.OpenAI(api_key='x'), 'use OpenAIEmbedder'),
+    (Model, 'got <class'), (3, 'got 3'), (object(), 'expected a function from texts to rows')])
+def test_what_cannot_embed_is_refused(thing, words):
+    with pytest.raises(TypeError, match='^embedder: ') as caught:
+        as_embedder(thing)
+    assert words in str(caught.value)
+
+
+@pytest.mark.parametrize('made', [None, 'ab', [[1, 2], [3]], [[], []], {'a': 1}, [['x'], ['y']]])
+def test_what_is_no_array_is_said(made):
+    def mine(texts):
+        return made
+    with pytest.raises(ValueError, match='^mine: expected 2 rows of finite numbers.*, got '):
+        filled(lambda: DenseIndex(mine), [Snippet('a', 'boat'), Snippet('b', 'sea')])
 
 
 @pytest.mark.parametrize('rows', [[[1, 2]], [[1, np.nan], [1, 2]], [1, 2], [[np.inf, 1], [0, 0]]])
