@@ -12,11 +12,12 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from functools import cache
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
-from ..core.conversation import Conversation, Snippet, turn_snippets
+from ..core.conversation import Snippet, turn_snippets
+from ..core.messages import as_conversation
 from ..core.models import Connection
 from ..core.retriever import Hit, locked
 from ..core.time import TimeSpan
@@ -335,8 +336,9 @@ class HybridIndex(Index):
         self.rerank, self.rerank_top = rerank, rerank_top
 
     @classmethod
-    def of(cls, conversation: Conversation, **options) -> HybridIndex:
-        "An index over the single turns of a conversation, with the names of its speakers left out of what is embedded."
+    def of(cls, messages: Any, **options) -> HybridIndex:
+        "An index over the single turns of a conversation, with the names of its speakers left out of what is embedded; `messages`: anything `as_conversation` takes."
+        conversation = as_conversation(messages)
         index = cls(**{'names': conversation.speakers, **options})
         index.add(turn_snippets(conversation))
         return index
