@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+import warnings
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from importlib.util import find_spec
 from typing import Any
@@ -18,7 +19,7 @@ from .roles import LMError, Usage
 from .trace import count_of
 
 # %% auto #0
-__all__ = ['renumber', 'number_on', 'refuse_messages', 'with_progress', 'FailedSessions']
+__all__ = ['renumber', 'number_on', 'refuse_messages', 'warn_of_nothing', 'with_progress', 'FailedSessions']
 
 # %% ../../nbs/1_core/13_build.ipynb #52714aab
 _NUMBER = re.compile(r'D(\d+)(?::\d+)?')
@@ -66,6 +67,24 @@ def refuse_messages(
         raise TypeError(f'{name}: to build one from messages, write {name}.of(messages)')
 
 # %% ../../nbs/1_core/13_build.ipynb #764fb003
+_FEW = 8  # turns of which nothing may come
+
+
+def warn_of_nothing(
+    memory: Any,
+    turns: int,  # that were given
+    sizes: Mapping[str, int],  # how many things there are, by kind
+    notes: str,  # where it is noted what was refused
+) -> bool:
+    "Warn if more than a few turns gave nothing of a kind; return whether they did."
+    empty = [f'no {kind}' for kind, size in sizes.items() if not size]
+    if not empty or turns <= _FEW:
+        return False
+    text = f'{type(memory).__name__}: {count_of(turns, "turn")} gave {" and ".join(empty)}'
+    warnings.warn(f'{text}: see {notes}', stacklevel=4)
+    return True
+
+# %% ../../nbs/1_core/13_build.ipynb #186f4575
 def _in_notebook() -> bool:
     "Whether this runs in a kernel of Jupyter."
     shell = sys.modules['IPython'].get_ipython() if 'IPython' in sys.modules else None
@@ -87,7 +106,7 @@ def with_progress(
         show = _in_notebook() or sys.stderr.isatty()
     return tqdm(items, what, total, leave=False, delay=2, disable=not show)
 
-# %% ../../nbs/1_core/13_build.ipynb #186f4575
+# %% ../../nbs/1_core/13_build.ipynb #baf36d80
 class FailedSessions(dict[str, str]):
     "The sessions that a memory could not read: why, by id. They are kept, and tried again before new ones."
 

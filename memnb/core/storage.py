@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from pydantic import TypeAdapter
 
-from .build import FailedSessions, number_on, renumber
+from .build import FailedSessions, number_on, renumber, warn_of_nothing
 from .conversation import Session
 from .messages import as_conversation
 from .models import canonical_json
@@ -276,9 +276,6 @@ _SESSIONS = (
 )
 
 # %% ../../nbs/1_core/09_storage.ipynb #020fc5f9
-_FEW = 8  # turns of which nothing may come
-
-
 class SessionMemory:
     """A memory derived from sessions that can be added to, cut, saved and reopened.
 
@@ -422,15 +419,9 @@ class SessionMemory:
 
     def _warn(self, turns: int) -> None:
         "Warn once if more than a few turns gave nothing of a kind that is expected."
-        sizes = self.sizes()
-        empty = [f'no {kind}' for kind in self.expected if not sizes.get(kind, 1)]
-        if empty and turns > _FEW and not self._warned:
-            self._warned = True
-            warnings.warn(
-                f'{type(self).__name__}: {count_of(turns, "turn")} gave {" and ".join(empty)}; '
-                'the notes of `extract_of(session id)` say what was left out',
-                stacklevel=3,
-            )
+        if not self._warned:
+            sizes = {kind: size for kind, size in self.sizes().items() if kind in self.expected}
+            self._warned = warn_of_nothing(self, turns, sizes, 'extract_of(session_id).notes')
 
     def _add(self, session: Session) -> None:
         digest, turns = session_digest(session), tuple(turn.id for turn in session.turns)
