@@ -173,15 +173,16 @@ class MemMA(Coordinated):
         return results[-1] if is_one else results
 
     def _new(self, messages: Any) -> list[Session]:
-        "Return the sessions of messages, numbered on from what is there, without those that are there."
+        "Return the sessions of messages, numbered on from what is there, without those that are there or noted."
+
+        def is_known(session: Session) -> bool:
+            noted = self.failed.sessions.get(session.id)
+            return self._earlier.holds(session) or noted == session
+
         sources = [id for entry in self.bank for id in entry.sources]
-
-        def is_same(session: Session, id: str) -> bool:
-            found = renumber(session, id)
-            return self._earlier.holds(found) or self.failed.sessions.get(id) == found
-
-        sessions = number_on(messages, [*self._earlier, *sources, *self.failed], is_same)
-        return [session for session in sessions if not self._earlier.holds(session)]
+        known = [*self._earlier.ids, *sources, *self.failed]
+        sessions = number_on(messages, known, lambda one, id: is_known(renumber(one, id)))
+        return [session for session in sessions if not is_known(session)]
 
     def _spent(self) -> Usage:
         return sum(self.usage.values(), Usage())

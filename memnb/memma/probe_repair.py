@@ -8,7 +8,7 @@ from __future__ import annotations
 import random
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
 
@@ -86,8 +86,10 @@ class EarlierTurns:
         for turn in turns:
             self._turns[turn.id] = replace(turn, time=turn.time or session.time)
 
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._turns)
+    @property
+    def ids(self) -> set[str]:
+        "The ids of all turns and sessions."
+        return {*self._turns, *(snippet.session for snippet in self._index)}
 
     def holds(self, session: Session) -> bool:
         "Whether all turns of a session are there, with the same words, speakers and times."
