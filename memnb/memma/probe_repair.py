@@ -155,9 +155,9 @@ class Evolution:
     repairs: tuple[Repair, ...] = ()  # one for each probe that failed, in order
     after: tuple[ProbeResult, ...] = ()  # the same probes again
     taken_back: str = ''  # why the repairs were taken back, where they were
-    error: str = ''  # why probing ended early; no repair was kept then
     notes: tuple[str, ...] = ()  # what was not believed, with the words that came
     cost: dict[str, Usage] = field(default_factory=dict)  # by role
+    error: str = ''  # why probing ended early; no repair was kept then
 
     @property
     def passed(self) -> tuple[int, int]:
@@ -521,7 +521,7 @@ def evolve(
     except LMError as error:
         after, failure = before, f'{type(error).__name__}: {error}'
     notes = tuple(cycle.grounding.notes)
-    return Evolution(session.id, before, repairs, after, why, failure, notes, cycle.cost)
+    return Evolution(session.id, before, repairs, after, why, notes, cycle.cost, failure)
 
 # %% ../../nbs/5_memma/05_probe_repair.ipynb #710b7fcb
 _NAME = re.compile(

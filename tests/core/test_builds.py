@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
+from memnb.adapters.mcp_server import TurnStore
 from memnb.core.build import FailedSessions, with_progress
 from memnb.core.conversation import Conversation, Session, Turn
 from memnb.core.messages import as_conversation
@@ -231,12 +232,20 @@ def test_a_memory_that_found_nothing_says_so_once(kind, said):
     assert ' 0 ' in repr(memory)
 
 
-def test_a_memory_says_what_it_has_in_a_line():
+def test_a_memory_says_what_it_has_in_a_line(tmp_path):
     assert re.fullmatch(r'GistGraph\(14 sessions, \d+ gists, \d+ facts, \d+ phrases\)', repr(GistGraph.of(SAMPLE)))
     assert repr(GistGraph(with_facts=False)) == 'GistGraph(0 sessions, 0 gists, 0 phrases)'
     graph, _ = failing_second(CueTagGraph)
     assert re.fullmatch(r'CueTagGraph\(2 sessions, \d episodes, \d units?, \d+ cues, \d tags?; 1 session failed: D2\)', repr(graph))
     assert re.fullmatch(r"MemMA\(MemoryBank\('default': \d entries, \d changes, in memory\), rules\)", repr(MemMA.of(CAT)))
+    with MemoryBank() as bank:
+        pass
+    assert repr(bank) == "MemoryBank('default': 0 entries, 0 changes, in memory)"
+    store = TurnStore(tmp_path / 'turns.db')
+    store.remember('Ada ran.')
+    assert repr(store) == 'TurnStore(1 turn, file turns.db)'
+    store.close()
+    assert repr(store) == 'TurnStore(file turns.db)'
     assert repr(HybridIndex.of(CAT)) == 'HybridIndex(2 snippets)' and repr(DenseIndex()) == 'DenseIndex(0 snippets)'
 
 
