@@ -62,7 +62,8 @@ def refuse_messages(
 ) -> None:
     "Raise `TypeError` for messages that were given to the constructor of a memory where its `of` was meant."
     is_list = isinstance(value, (Conversation, Session, list, tuple, Iterator))
-    if is_list or hasattr(value, 'columns'):
+    is_frame = hasattr(value, 'columns') and not callable(value)
+    if is_list or is_frame:
         name = kind.__name__
         raise TypeError(f'{name}: to build one from messages, write {name}.of(messages)')
 
@@ -98,12 +99,12 @@ def with_progress(
     total: int | None = None,  # how many; None: as many as `items` has
 ) -> Any:
     "Return items in a bar of tqdm, which appears when they take longer than two seconds."
-    if _in_notebook() and find_spec('ipywidgets'):
+    if show is None:
+        show = _in_notebook() or getattr(sys.stderr, 'isatty', bool)()
+    if show and _in_notebook() and find_spec('ipywidgets'):
         from tqdm.notebook import tqdm
     else:
         from tqdm import tqdm
-    if show is None:
-        show = _in_notebook() or sys.stderr.isatty()
     return tqdm(items, what, total, leave=False, delay=2, disable=not show)
 
 # %% ../../nbs/1_core/13_build.ipynb #baf36d80
