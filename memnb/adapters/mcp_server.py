@@ -28,7 +28,7 @@ from ..core.loop import day_of, ToolError
 from ..core.retriever import Hit, Searchable
 from ..core.storage import MemoryFile, MemoryFileError, row_checksum, UNSWEPT
 from ..core.time import parse_datetime, TimeSpan
-from ..core.trace import mend, printable, Trace
+from ..core.trace import count_of, mend, printable, Trace
 from ..retrieval.vectors import add_in_parts, HybridIndex, without_names
 
 # %% ../../nbs/8_use/03_mcp_server.ipynb #d969fef9
@@ -66,6 +66,13 @@ class TurnStore(Searchable):
         self.path, self._file = Path(path), MemoryFile(path, 'turns', _TABLES)
         self._lock = self._file.lock
         self._index, self._names, self._seen = HybridIndex(), [], None
+
+    def __repr__(self) -> str:
+        try:
+            [(number,)] = self._file.rows('SELECT count(*) FROM turns')
+        except MemoryFileError:  # it was closed
+            return f'TurnStore(file {self.path.name})'
+        return f'TurnStore({count_of(number, "turn")}, file {self.path.name})'
 
     def remember(self, text: str, speaker: str = '', said: datetime | None = None) -> Turn:
         """Store a turn and return it with its id; when this returns, it is on the disk."""

@@ -8,6 +8,7 @@ roles         typed questions to a model; reading replies and the ids they cite
 models        scripted, served, local and recorded language models
 trace         the record of an answered question
 loop          tools, the run of a question, the base of all methods
+build         ids for new messages, sessions that fail, progress
 storage       memories that add, forget, save and reopen
 exercises     self-checking exercises of the notebooks
 """

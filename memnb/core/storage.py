@@ -20,11 +20,14 @@ from typing import Any
 import numpy as np
 from pydantic import TypeAdapter
 
+from .build import FailedSessions, number_on, renumber, warn_of_nothing
 from .conversation import Session
+from .messages import as_conversation
 from .models import canonical_json
 from .retriever import Lock, locked
 from .roles import Usage
 from .text import clear_text_caches
+from .trace import count_of
 
 # %% auto #0
 __all__ = ['UNSWEPT', 'MemoryFileError', 'ConflictError', 'MemoryFile', 'row_checksum', 'SessionExtract', 'DuplicateSession',
@@ -288,12 +291,34 @@ class SessionMemory:
 
     kind = 'session-memory'  # written into a file; a memory of another kind does not open it
     model: str | None = None  # name of the embedder, for a memory that has vectors
+    expected: tuple[str, ...] = ()  # kinds among `sizes` that a longer conversation must have
 
     def __init__(self):
         self._lock = Lock()
         self._files: dict[Path, dict[str, str]] = {}  # checksums by id, as last seen in each file
         self._kept: dict[str, _Kept] = {}
         self._homes: dict[str, str] = {}  # turn id -> session id
+        self.failed = FailedSessions()  # session id -> why it could not be extracted
+        self._warned = False  # whether it was said that a kind is empty
+
+    @classmethod
+    def of(
+        cls,
+        messages: Any,  # a conversation, sessions, or messages in any form that `as_conversation` takes
+        lm: Any = None,  # as for the class
+        *,
+        progress: bool
+        | None = None,  # a bar; None: where it can be seen and takes more than two seconds
+        **options: Any,  # as for the class, which has to take `names`: the speakers if not given
+    ) -> SessionMemory:
+        """Return the memory of all sessions of a conversation, or of messages in any usual form.
+
+        A session whose extraction fails is noted in `failed`; `LMError` if all fail. `ChatError`, `DuplicateSession`."""
+        conversation = as_conversation(messages)
+        names = tuple(filter(None, conversation.speakers))
+        memory = cls(lm, **{'names': names, **options})
+        memory.add(conversation, progress=progress)
+        return memory
 
     # hooks
 
@@ -317,6 +342,10 @@ class SessionMemory:
         "Hook: return the arguments of the constructor that JSON can hold."
         return {}
 
+    def sizes(self) -> dict[str, int]:
+        "Hook: return how many things of each kind there are, for the `repr`; a kind in the singular."
+        return {}
+
     def extract_to_json(self, extract: Any) -> Any:
         "Hook: return an extract as a JSON value."
         return extract
@@ -332,13 +361,20 @@ class SessionMemory:
         "The ids of all sessions, sorted."
         return tuple(sorted(self._kept))
 
+    def __repr__(self) -> str:
+        counts = {'session': len(self._kept), **self.sizes()}
+        told = ', '.join(count_of(number, kind) for kind, number in counts.items())
+        return f'{type(self).__name__}({told}{self.failed.told})'
+
     @property
     def usage(self) -> dict[str, Usage]:
-        "What the extracts of the stored sessions cost, by role."
+        "What the extracts of the stored sessions cost, by role, and what failed sessions cost in vain."
         total: dict[str, Usage] = {}
         for id in self.sessions:
             for role, spent in self._kept[id].usage.items():
                 total[role] = total.get(role, Usage()) + spent
+        if self.failed.usage != Usage():
+            total['failed sessions'] = self.failed.usage
         return dict(sorted(total.items()))
 
     def __contains__(self, session_id: str) -> bool:
@@ -354,12 +390,40 @@ class SessionMemory:
 
     # adding and forgetting
 
-    def add(self, session: Session) -> None:
-        """Extract and link a session, all or nothing; a session that is stored already costs nothing.
+    def add(self, messages: Any, *, progress: bool | None = None) -> None:
+        """Extract and link a session, all or nothing, or the sessions of messages in any form of `as_conversation`.
 
-        Raises `DuplicateSession` for another session under a known id or with a known turn id, `LMError`."""
-        if not isinstance(session, Session):
-            raise TypeError(f'add: expected a Session, got {type(session).__name__}')
+        What failed before is tried again first; what is stored already costs nothing. Messages are numbered on from what
+        is there. One of several sessions that fails is noted in `failed`; `LMError` if all fail. Raises
+        `DuplicateSession` for another session under a known id or with a known turn id, and `ChatError`."""
+        sessions = [messages] if isinstance(messages, Session) else self._numbered(messages)
+        self.failed.read(sessions, self._add, self._spent, progress)
+        self._warn(sum(len(one.turns) for one in sessions if one.id in self._kept))
+
+    @locked
+    def _numbered(self, messages: Any) -> list[Session]:
+        "Return the sessions of messages, numbered on from those that are there."
+
+        def is_same(session: Session, id: str) -> bool:
+            if id in self.failed:
+                return self.failed.sessions[id] == renumber(session, id)
+            kept = self._kept.get(id)
+            if kept is None or len(kept.turns) != len(session.turns):
+                return False
+            return kept.digest == session_digest(renumber(session, id))
+
+        return number_on(messages, [*self._kept, *self._homes, *self.failed], is_same)
+
+    def _spent(self) -> Usage:
+        return sum(self.usage.values(), Usage())
+
+    def _warn(self, turns: int) -> None:
+        "Warn once if more than a few turns gave nothing of a kind that is expected."
+        if not self._warned:
+            sizes = {kind: size for kind, size in self.sizes().items() if kind in self.expected}
+            self._warned = warn_of_nothing(self, turns, sizes, 'extract_of(session_id).notes')
+
+    def _add(self, session: Session) -> None:
         digest, turns = session_digest(session), tuple(turn.id for turn in session.turns)
         if len(set(turns)) < len(turns):
             raise DuplicateSession(
@@ -390,6 +454,10 @@ class SessionMemory:
     @locked
     def forget(self, session_id: str) -> dict[str, int]:
         "Remove a session and all that rests on it alone; return the counts by kind. Raises `UnknownSession`."
+        if session_id in self.failed:
+            self.failed.forget([session_id])
+            clear_text_caches()
+            return {}
         gone = self.unlink(session_id, self.extract_of(session_id))
         for turn in self._kept.pop(session_id).turns:
             del self._homes[turn]
@@ -421,6 +489,7 @@ class SessionMemory:
             return  # another thread was first
         self.link(session_id, kept.extract, vectors)
         self._kept[session_id] = kept
+        self.failed.forget([session_id])
         self._homes.update(dict.fromkeys(kept.turns, session_id))
 
     # files
@@ -435,7 +504,8 @@ class SessionMemory:
             if kept.checksum is None:
                 kept.checksum = row_checksum(*self._row(id))
         checksums = {id: self._kept[id].checksum for id in self.sessions}
-        head = canonical_json({'settings': self.settings(), 'model': self.model})
+        head = {'settings': self.settings(), 'model': self.model}
+        head = canonical_json({**head, 'failed': self.failed.to_json()} if self.failed else head)
         header = {'head': head, 'checksum': row_checksum(head, *checksums.values())}
         place = Path(path).absolute()
         with closing(MemoryFile(path, self.kind, [_SESSIONS])) as file:
@@ -459,6 +529,8 @@ class SessionMemory:
                         rows.execute('INSERT INTO sessions VALUES (?, ?, ?, ?)', row)
                 for name, value in header.items():
                     if value != before.get(name):
+                        if '"failed":' in before.get(name, ''):  # it held texts
+                            rows.execute(UNSWEPT)
                         rows.execute('INSERT OR REPLACE INTO memory VALUES (?, ?)', (name, value))
             self._files[place] = checksums
             file.sweep()
@@ -496,6 +568,7 @@ class SessionMemory:
             )
         for row in rows:
             memory._restore(path, *row, embed_anew)
+        memory.failed = FailedSessions.from_json(head.get('failed', {}))
         memory._files[Path(path).absolute()] = {id: checksum for id, *_, checksum in rows}
         return memory
 

@@ -17,6 +17,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import (
     as_completed,
@@ -35,6 +36,7 @@ from pathlib import Path
 from typing import Any
 
 import memnb
+from ..core.build import with_progress
 from ..core.conversation import Conversation, Question
 from ..core.loop import check_count
 from ..core.models import as_lm, OpenAILM, RecordedLM
@@ -52,7 +54,7 @@ from memnb.core.roles import (
 from ..core.storage import MemoryFile, MemoryFileError, row_checksum, UNSWEPT
 from ..core.text import question_kind
 from ..core.time import TimeSpan
-from ..core.trace import printable, Trace
+from ..core.trace import count_of, printable, Trace
 from .judge import calibrate_judge, Judge, Judged, must_refuse, prompt_hash
 from memnb.evaluation.metrics import (
     best_over,
@@ -327,7 +329,10 @@ class _Task:
         except Exception as error:
             failure = f'while the memory was built: {type(error).__name__}: {error}'
         cost = {'usage': {'build': _as_json(lm.usage)}, 'seconds': time.perf_counter() - started}
-        self._put(store, self.memory.name, -1, None, error=failure, prompts=lm.prompts, **cost)
+        failed = getattr(memory, 'failed', None)  # sessions that it could not read
+        lost = dict(failed) if isinstance(failed, Mapping) else {}
+        row = {'error': failure, 'lost': lost, 'prompts': lm.prompts, **cost}
+        self._put(store, self.memory.name, -1, None, **row)
         return memory, failure
 
     def _ask(
@@ -572,10 +577,13 @@ class Results:
         return {'rows': self.methods, 'provenance': self.provenance}
 
     def __str__(self) -> str:
-        tables = format_tables(self.tables())
-        if not self.missing:
-            return tables
-        return f'{tables}\n\n{self.missing} questions were not asked: the run was stopped'
+        parts = [format_tables(self.tables())]
+        if self.missing:
+            parts.append(f'{self.missing} questions were not asked: the run was stopped')
+        for memory, count in self.provenance.get('sessions lost', {}).items():
+            lost = f'{memory}: {count_of(count, "session")} could not be read'
+            parts.append(f'{lost} while memories were built; they are missing from its answers')
+        return '\n\n'.join(parts)
 
     def save(self, folder: str | Path) -> None:
         "Write rows.csv and results.json."
@@ -661,6 +669,15 @@ def _spending(records: Sequence[dict]) -> list[dict]:
     frame = _pandas().DataFrame(lines, columns=['phase', 'of', *_COUNTS, 'seconds'])
     frame = frame.groupby(['phase', 'of'], sort=False, as_index=False).sum().round({'seconds': 2})
     return frame.to_dict('records')
+
+
+def _lost_sessions(records: Sequence[dict]) -> dict[str, int]:
+    "Return how many sessions each memory could not read, over all conversations; none of those that read all."
+    found = Counter()
+    for record in records:
+        if record.get('lost'):
+            found[record['method']] += len(record['lost'])
+    return dict(found)
 
 
 _COUNTS = ['calls', 'prompt tokens', 'reply tokens']
@@ -858,12 +875,10 @@ class Experiment:
         self, tasks: Sequence[_Task], store: RowStore, pool: Executor, progress: bool
     ) -> list[BaseException]:
         "Run the tasks and wait for them; return what broke. An interrupt lets each worker finish its question."
-        from tqdm import tqdm
-
         futures, broken = [pool.submit(task.run) for task in tasks], []
         try:
             done = as_completed(futures)
-            for future in tqdm(done, total=len(tasks), unit=' tasks', disable=not progress):
+            for future in with_progress(done, 'tasks', progress, len(tasks)):
                 try:
                     future.result()
                 except Exception as error:
@@ -905,6 +920,7 @@ class Experiment:
                 }
                 for name, conversations in self.datasets.items()
             },
+            'sessions lost': _lost_sessions(records),
             'not asked': len(keys) - len(rows),
             'not judged': sum(bool(one['judge_error']) for one in rows),
             'prompts': dict(sorted(prompts.items())),

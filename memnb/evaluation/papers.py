@@ -67,12 +67,12 @@ def _build_chunks(conversation: Conversation, lm: LM, words: int) -> HybridIndex
 
 def _build_part(conversation: Conversation, lm: LM, part: str, index: str | None = None) -> Any:
     "Build one index of a gist graph: of its gists or its triples; `index`: only its dense or lexical half."
-    searched = getattr(GistGraph.of(conversation, lm), part)
+    searched = getattr(GistGraph.of(conversation, lm, progress=False), part)
     return getattr(searched, index) if index else searched
 
 
 def _build_noisy(conversation: Conversation, lm: LM, **rates: float) -> CueTagGraph:
-    return noisy_labels(CueTagGraph.of(conversation, lm), seed=0, **rates)
+    return noisy_labels(CueTagGraph.of(conversation, lm, progress=False), seed=0, **rates)
 
 
 def _build_faulty(conversation: Conversation, lm: LM, kind: str | None, probes: int) -> MemoryBank:

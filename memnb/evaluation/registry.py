@@ -197,6 +197,7 @@ def _turns(conversation: Conversation, lm: LM, **options: Any) -> Any:
 
 
 def _graph(graph: str, conversation: Conversation, lm: LM, **options: Any) -> Any:
+    options = {'progress': False, **options}  # many are built at once
     return resolve_name(f'memnb.{graph}').of(conversation, lm, **options)
 
 

@@ -61,7 +61,9 @@ class RunFolder:
         text = f'{len(self.records):,} rows; {len(self.results.failed):,} failed'
         if 'not asked' not in self.provenance:
             return f'{text}. The run has not ended, or was killed.'
-        return f'{text}; {self.results.missing:,} questions were not asked.'
+        lost = sum(self.provenance.get('sessions lost', {}).values())
+        more = f' {lost:,} sessions could not be read into the memories.' if lost else ''
+        return f'{text}; {self.results.missing:,} questions were not asked.{more}'
 
     def questions(self) -> Iterator[dict]:
         "Yield each question with its rows; traces are read one question at a time."

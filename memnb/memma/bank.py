@@ -18,7 +18,8 @@ from typing import Annotated, Any, Literal, NamedTuple, Protocol
 import pydantic
 from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter
 
-from ..core.conversation import Session, Snippet, Turn
+from ..core.build import FailedSessions, number_on, refuse_messages, renumber
+from ..core.conversation import Conversation, Session, Snippet, Turn, turn_snippets
 from ..core.retriever import as_hit, as_retriever, Hit, Lock, locked, Searchable
 from memnb.core.storage import (
     ConflictError,
@@ -29,6 +30,7 @@ from memnb.core.storage import (
     UNSWEPT,
 )
 from ..core.time import TimeSpan
+from ..core.trace import count_of
 from ..retrieval.vectors import HybridIndex
 
 # %% auto #0
@@ -373,7 +375,7 @@ def _reading(method: Callable) -> Callable:
 
 class MemoryBank(Searchable):
     """A memory under atomic edits (MemMA, section 4.1), in memory or in one SQLite file, shared by threads.
-    Raises `MemoryFileError`."""
+    Raises `MemoryFileError`. `MemoryBank.of(messages)` has the messages as they are for entries."""
 
     def __init__(
         self,
@@ -382,6 +384,7 @@ class MemoryBank(Searchable):
         namespace: str = 'default',  # whose memory
         backend: Callable[[], EntryStore] = IndexStore,  # makes an empty index
     ):
+        refuse_messages(path, type(self))
         if not isinstance(namespace, str) or not namespace:
             raise ValueError(f'namespace: expected a name, got {namespace!r:.80}')
         self.namespace, self._make, self._lock = namespace, backend, Lock()
@@ -397,6 +400,7 @@ class MemoryBank(Searchable):
         # with the entry and the time before each change
         self._stale: set[str] = set()  # ids whose entry has changed since the index was filled
         self._indexed: set[str] = set()  # ids that the index holds, or may hold
+        self.failed = FailedSessions()  # sessions that `MemMA` could not write into it
         try:
             self._store = backend()
             self.refresh()
@@ -404,6 +408,37 @@ class MemoryBank(Searchable):
             if self.journal is not path:
                 self.journal.close()
             raise
+
+    @classmethod
+    def of(
+        cls,
+        messages: Any,  # a conversation, sessions, or messages in any form that `as_conversation` takes
+        path: str | Path | Journal | None = None,
+        **options: Any,  # as for the class
+    ) -> MemoryBank:
+        "Return a bank with the messages as they are for entries, each with its id, speaker and day. `ChatError`."
+        bank = cls(path, **options)
+        known = {id: entry.text for entry in bank for id in entry.sources}
+
+        def is_same(session: Session, id: str) -> bool:
+            turns = renumber(session, id).turns
+            return all(known.get(turn.id) == turn.content for turn in turns)
+
+        for session in number_on(messages, known, is_same):
+            edits = [
+                Edit('ADD', one.text, None, one.time, one.speaker, one.sources, said=one.said)
+                for one in turn_snippets(Conversation('new', [session]))
+                if one.text.strip()
+            ]
+            bank.apply(edits, session.time)
+        return bank
+
+    def __repr__(self) -> str:
+        entries, changes = len(self._entries), count_of(self._known.last, 'change')
+        told = f'{entries:,} {"entry" if entries == 1 else "entries"}, {changes}'
+        path = self.journal.path
+        where = f'file {path.name}' if isinstance(path, Path) else 'in memory'
+        return f'{type(self).__name__}({self.namespace!r}: {told}, {where}{self.failed.told})'
 
     def __enter__(self) -> MemoryBank:
         return self
@@ -626,8 +661,10 @@ class MemoryBank(Searchable):
             raise RuntimeError(
                 'forget: not inside a transaction; what is forgotten cannot be taken back'
             )
+        turns = set(turns)
         self._clear_index()  # a backend that cannot be reached says so before anything is forgotten
-        receipt = self.journal.forget(self.namespace, set(entries), set(turns))
+        receipt = self.journal.forget(self.namespace, set(entries), turns)
+        self.failed.forget(turns=turns)
         self._clear_index()
         return receipt
 

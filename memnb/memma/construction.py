@@ -131,7 +131,9 @@ def construct(
     view: int | None = None,  # entries shown beside a chunk; None: as many as `bounded_view` takes
     per: str = 'fact',  # an edit for each fact, or one for each 'chunk', as in the paper
 ) -> Written:
-    "Write a session into a bank, all or nothing. Raises `LMError` with all that was spent."
+    """Write a session into a bank, all or nothing. Raises `LMError` with all that was spent.
+
+    A chunk for which only the guidance failed is written without it, with a note."""
     check_writing(turns, view, per)
     check_names(speakers)
     speakers, changes, notes, cost = tuple(speakers) or session.speakers, [], [], {}
@@ -141,7 +143,11 @@ def construct(
                 chunk = replace(session, turns=session.turns[start : start + turns])
                 shown = bounded_view(bank, chunk.turns, view)
                 given = {'chunk': chunk, 'speakers': speakers, 'view': shown}
-                guided = ask_role(lm, GUIDE, cost, **given) if guidance else None
+                try:
+                    guided = ask_role(lm, GUIDE, cost, **given) if guidance else None
+                except LMError as error:
+                    guided, why = None, f'{type(error).__name__}: {error}'
+                    notes.append(f'{chunk.turns[0].id}: written without guidance: {why}')
                 lines = ask_role(lm, WRITE, cost, guidance=guided, per=per, **given).edits
                 if per == 'chunk' and len(lines) != 1:
                     text = f'expected one edit for the chunk, got {len(lines)}'

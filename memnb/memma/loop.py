@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..core.conversation import Conversation, Session
-
+from ..core.build import FailedSessions, number_on, refuse_messages, renumber, warn_of_nothing
+from ..core.conversation import Session
 from ..core.loop import check_count
 from ..core.models import as_lm
 from ..core.roles import Call, LM, LMError, Role, RuleLM, Usage
@@ -114,13 +114,14 @@ class MemMA(Coordinated):
         history: Iterable[Session] = (),  # sessions that the bank has from before
         **asking: Any,  # more options of `Coordinated`: diagnose, binding, speakers
     ):
+        refuse_messages(bank, type(self))
         super().__init__(None, lm, refinements=refinements, k=k, refine=refine, **asking)
         self.guidance, self.evolve, self.writing = guidance, evolve, writing or {}
         self.probes, self.related = probes, related
         check_writing(**self.writing)
         check_count('probes', probes)
         check_count('related', related)
-        self._earlier = EarlierTurns()
+        self._earlier, self._usage = EarlierTurns(), {}
         for session in history:
             self._earlier.add(session)
             self.speakers = self._people(session)
@@ -134,13 +135,60 @@ class MemMA(Coordinated):
 
     def _people(self, session: Session) -> tuple[str, ...]:
         "Return who takes part, with those who speak in a session."
-        return tuple(dict.fromkeys((*self.speakers, *session.speakers)))
+        return tuple(dict.fromkeys(filter(None, (*self.speakers, *session.speakers))))
 
-    def remember(self, session: Session) -> SessionResult:
-        """Write a session, probe and repair it, and commit all of it or nothing.
-        Raises `ConversationError` for a turn id that is taken, before anything is spent; `LMError`, and `ConflictError`
-        where another process has written meanwhile, with what was spent."""
-        self._earlier.check(session)
+    @property
+    def failed(self) -> FailedSessions:
+        "The sessions that could not be written: why, by id."
+        return self.bank.failed
+
+    @property
+    def usage(self) -> dict[str, Usage]:
+        "What writing and probing have cost, by role, and what failed sessions cost in vain."
+        lost = self.failed.usage
+        return {**self._usage, **({'failed sessions': lost} if lost != Usage() else {})}
+
+    def remember(
+        self,
+        messages: Any,  # a session, or anything that `as_conversation` takes
+        *,
+        progress: bool
+        | None = None,  # a bar; None: where it can be seen and takes more than two seconds
+    ) -> SessionResult | list[SessionResult]:
+        """Write a session, probe and repair it, and commit all of it or nothing. Of other messages, numbered on from what
+        is there, return one result for each session that is new, or that had failed before and is tried again.
+
+        A session is lost only if writing fails: where guidance or probing fails it is written all the same, with a note.
+        One of several sessions that is lost is noted in `failed`; `LMError` if all are. Raises `ConversationError` for a
+        turn id that is taken, before anything is spent, and `ConflictError` where another process has written meanwhile.
+        The errors have the usage of what was spent."""
+        is_one = isinstance(messages, Session)
+        sessions = [messages] if is_one else self._new(messages)
+        for session in sessions:
+            self._earlier.check(session)
+        results = self.failed.read(sessions, self._remember, self._spent, progress)
+        turns = sum(len(session.turns) for session in sessions)
+        if results:
+            warn_of_nothing(self, turns, {'entry': len(self.bank)}, 'result.written.notes')
+        return results[-1] if is_one else results
+
+    def _new(self, messages: Any) -> list[Session]:
+        "Return the sessions of messages, numbered on from what is there, without those that are there or noted."
+
+        def is_known(session: Session) -> bool:
+            noted = self.failed.sessions.get(session.id)
+            return self._earlier.holds(session) or noted == session
+
+        sources = [id for entry in self.bank for id in entry.sources]
+        known = [*self._earlier.ids, *sources, *self.failed]
+        sessions = number_on(messages, known, lambda one, id: is_known(renumber(one, id)))
+        return [session for session in sessions if not is_known(session)]
+
+    def _spent(self) -> Usage:
+        return sum(self.usage.values(), Usage())
+
+    def _remember(self, session: Session) -> SessionResult:
+        "Write one session and return what came of it."
         speakers, result = self._people(session), SessionResult(Written())
         try:
             with self.bank.transaction():
@@ -157,6 +205,8 @@ class MemMA(Coordinated):
             raise
         self._earlier.add(session)
         self.speakers = speakers
+        for role, usage in result.cost.items():
+            self._usage[role] = self._usage.get(role, Usage()) + usage
         return result
 
     def forget(self, entries: Iterable[str] = (), *, turns: Iterable[str] = ()) -> Receipt:
@@ -172,13 +222,20 @@ class MemMA(Coordinated):
 
     @classmethod
     def of(
-        cls, conversation: Conversation, lm: LM | Callable[[str], str] | None = None, **options: Any
+        cls,
+        messages: Any,  # a conversation, sessions, or messages in any form that `as_conversation` takes
+        lm: LM | Callable[[str], str] | None = None,
+        *,
+        progress: bool | None = None,  # as for `remember`
+        **options: Any,
     ) -> MemMA:
-        "Return one that remembers a whole conversation."
+        "Return one that remembers a whole conversation. `LMError` if no session could be written."
         made = cls(lm=lm, **options)
-        for session in conversation.sessions:
-            made.remember(session)
+        made.remember(messages, progress=progress)
         return made
+
+    def __repr__(self) -> str:
+        return f'{type(self).__name__}({self.bank!r}, {self.lm.name})'
 
 # %% ../../nbs/5_memma/06_loop.ipynb #4bb9d770
 VARIANTS: dict[

@@ -87,6 +87,16 @@ class EarlierTurns:
         for turn in turns:
             self._turns[turn.id] = replace(turn, time=turn.time or session.time)
 
+    @property
+    def ids(self) -> set[str]:
+        "The ids of all turns and sessions."
+        return {*self._turns, *(snippet.session for snippet in self._index)}
+
+    def holds(self, session: Session) -> bool:
+        "Whether all turns of a session are there, with the same words, speakers and times."
+        turns = [replace(turn, time=turn.time or session.time) for turn in session.turns]
+        return all(self._turns.get(turn.id) == turn for turn in turns)
+
     def forget(self, turns: Iterable[str]) -> None:
         "Keep nothing of these turns; unknown ids do not matter."
         gone = sorted(self._turns.keys() & set(turns))
@@ -148,6 +158,7 @@ class Evolution:
     taken_back: str = ''  # why the repairs were taken back, where they were
     notes: tuple[str, ...] = ()  # what was not believed, with the words that came
     cost: dict[str, Usage] = field(default_factory=dict)  # by role
+    error: str = ''  # why probing ended early; no repair was kept then
 
     @property
     def passed(self) -> tuple[int, int]:
@@ -164,6 +175,8 @@ class Evolution:
         "The outcome in a line."
         before, after = self.passed
         text = f'{before} of {count_of(len(self.before), "probe")} passed'
+        if self.error:
+            return f'{text}, then no reply came, and nothing was repaired'
         if self.taken_back:
             return f'{text}, its repairs were taken back'
         repairs = f', {after} after {count_of(len(self.written), "repair")}'
@@ -508,20 +521,20 @@ def evolve(
     speakers: Sequence[str] = (),  # who takes part; default: who speaks in the session
 ) -> Evolution:
     """Probe a session, repair what fails, test again, and take repairs back that make it worse (MemMA, section 4.2).
-    Raises `LMError` with all that was spent, and leaves the bank as it was."""
+
+    Where the model gives no reply the bank is as it was, and the result has an `error`, what was found, and the cost."""
     check_count('probes', probes)
     check_names(speakers)
     cycle = _Cycle(bank, Grounding(session, related, speakers), lm, k)
+    before, repairs, why, failure = (), (), '', ''
     try:
         asked = cycle.probes(probes) if probes and session.turns else []
-        before = tuple(cycle.test(probe) for probe in asked)
+        before = after = tuple(cycle.test(probe) for probe in asked)
         repairs, after, why = cycle.refine(before)
     except LMError as error:
-        error.usage = sum(cycle.cost.values(), Usage())
-        raise
-    return Evolution(
-        session.id, before, repairs, after, why, tuple(cycle.grounding.notes), cycle.cost
-    )
+        after, failure = before, f'{type(error).__name__}: {error}'
+    notes = tuple(cycle.grounding.notes)
+    return Evolution(session.id, before, repairs, after, why, notes, cycle.cost, failure)
 
 # %% ../../nbs/5_memma/05_probe_repair.ipynb #710b7fcb
 _NAME = re.compile(

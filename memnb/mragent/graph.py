@@ -380,6 +380,10 @@ class Labels:
     def __contains__(self, label: str) -> bool:
         return cue_id(label) in self._written
 
+    def id_of(self, text: str) -> str:
+        "Return the id of a label, given by its id or as it is written; of an unknown one its `cue_id`."
+        return text if text in self._written else cue_id(text)
+
     def shown(self, id: str) -> str:
         "Return how a label is most often written; of several the first in the alphabet. KeyError."
         return self.index[id].text

@@ -14,7 +14,8 @@ from datetime import date
 from functools import partial
 from typing import Annotated, Any, TYPE_CHECKING
 
-from ..core.conversation import Conversation, Session
+from ..core.build import refuse_messages
+from ..core.conversation import Session
 from memnb.core.loop import (
     check_names,
     ToolCall,
@@ -135,7 +136,7 @@ class CueTagGraph(SessionMemory, Searchable):
 
     It is also a retriever: `search` ranks the episodes, which is the passive way to use it."""
 
-    kind = 'cue-tag-graph'
+    kind, expected = 'cue-tag-graph', ('episode',)
 
     def __init__(
         self,
@@ -148,6 +149,7 @@ class CueTagGraph(SessionMemory, Searchable):
         topics: Mapping | None = None,  # topics as a file holds them
     ):
         super().__init__()
+        refuse_messages(lm, type(self))
         check_names(names)
         self.lm, self.embedder = RuleLM() if lm is None else as_lm(lm), embedder
         self.names, self.spread = tuple(names), spread
@@ -166,16 +168,6 @@ class CueTagGraph(SessionMemory, Searchable):
         self._topics = (
             dict(topics) if topics else None
         )  # {'of': ids of all episodes, 'topics': [[title, ids], ...]}
-
-    @classmethod
-    def of(
-        cls, conversation: Conversation, lm: LM | Callable[[str], str] | None = None, **options
-    ) -> CueTagGraph:
-        "Build the graph of all sessions of a conversation; `options` as for the class. `LMError`, `DuplicateSession`."
-        graph = cls(lm, **{'names': conversation.speakers, **options})
-        for session in conversation.sessions:
-            graph.add(session)
-        return graph
 
     # what `SessionMemory` asks for
 
@@ -224,6 +216,11 @@ class CueTagGraph(SessionMemory, Searchable):
             'aspects': len(self.aspects),
             'triples': len(self.episodic) + len(self.semantic),
         }
+
+    def sizes(self) -> dict[str, int]:
+        "Return how many contents and labels there are."
+        contents = {'episode': len(self.episodes), 'unit': len(self.units)}
+        return {**contents, 'cue': len(self.cues), 'tag': len(self.tags)}
 
     def _check(self, session_id: str, found: Recollection) -> None:
         "Refuse a content that could not be forgotten exactly. `ValueError`, `DuplicateSnippet`."
@@ -278,17 +275,17 @@ class CueTagGraph(SessionMemory, Searchable):
         after = self.counts()
         return {kind: number - after[kind] for kind, number in before.items()}
 
-    # the operators, over merged tags
+    # the operators, over merged tags; a cue, tag or person is given by its id or as it is written
 
     def tags_from(self, cue: str) -> set[str]:
         "Return φ(c→g) by ids (eq. 6); the first of merged tags stands for all."
+        cue = self.cues.id_of(cue)
         return {self.tags.merged(tag)[0] for tag in self.episodic.tags_of(cue)}
 
     def contents_from(self, cue: str, tag: str) -> set[str]:
         "Return φ((c,g)→e) by ids (eq. 7), over all tags that are one with this one."
-        return {
-            one for same in self.tags.merged(tag) for one in self.episodic.contents_of(cue, same)
-        }
+        cue, tags = self.cues.id_of(cue), self.tags.merged(self.tags.id_of(tag))
+        return {one for same in tags for one in self.episodic.contents_of(cue, same)}
 
     def pairs_from(self, episodes: Iterable[str]) -> set[tuple[str, str]]:
         "Return Π(e→(c,g)) by ids (eq. 15)."
@@ -307,20 +304,21 @@ class CueTagGraph(SessionMemory, Searchable):
         return sorted((self.episodes[one] for one in episodes), key=_by_time)
 
     def branch(self, cue: str, tag: str) -> Branch:
-        "Return a cue and a tag, given by ids, as they are shown."
+        "Return a cue and a tag, as they are shown. `UnknownSnippet`."
+        cue, tag = self.cues.id_of(cue), self.tags.id_of(tag)
         events = self.contents_from(cue, tag)
         return Branch(self.cues.shown(cue), self.tags.shown(tag), len(events))
 
     def branches_of(self, cue: str) -> list[Branch]:
-        "Return the branches of a cue, given by its id; those with most contents first."
+        "Return the branches of a cue; those with most contents first."
         return sorted(
             (self.branch(cue, tag) for tag in self.tags_from(cue)),
             key=lambda one: (-one.count, one.tag),
         )
 
     def aspects_of(self, person: str) -> list[Branch]:
-        "Return the aspects of a person, given by the id of the name; those with most facts first."
-        made = []
+        "Return the aspects of a person; those with most facts first."
+        person, made = self.cues.id_of(person), []
         for aspect in self.semantic.tags_of(person):
             count = len(self.semantic.contents_of(person, aspect))
             shown = self.cues.shown(person), self.aspects.shown(aspect)

@@ -14,11 +14,12 @@ from dataclasses import dataclass, replace
 from datetime import date
 from typing import Any
 
-from ..core.conversation import Conversation, Session
+from ..core.build import refuse_messages
+from ..core.conversation import Session
 from ..core.loop import check_names, Tool, ToolError
 from ..core.models import as_lm
 from ..core.retriever import Hit, Searchable
-from ..core.roles import LM, LMError, RuleLM, Usage
+from ..core.roles import LM, RuleLM, Usage
 from ..core.storage import SessionMemory
 from ..core.text import stems
 from ..core.time import TimeSpan
@@ -172,7 +173,7 @@ class GistGraph(SessionMemory, Searchable):
 
     Search it like any memory, or give its five tools to an agent."""
 
-    kind = 'gist-graph'
+    kind, expected = 'gist-graph', ('gist', 'fact')
 
     def __init__(
         self,
@@ -186,6 +187,7 @@ class GistGraph(SessionMemory, Searchable):
         with_facts: bool = True,  # False: the ablations "w/o Gists" and "w/o Facts"
     ):
         super().__init__()
+        refuse_messages(lm, type(self))
         check_names(names)
         if synonymy is not None and not -1 <= synonymy <= 1:
             raise ValueError(f'synonymy: expected a cosine or None, got {synonymy!r:.80}')
@@ -200,24 +202,6 @@ class GistGraph(SessionMemory, Searchable):
         self.synonyms: dict[str, dict[str, float]] = {}  # gist -> synonymous gist -> cosine
         self.chunks_of: dict[str, set[str]] = {}  # phrase -> sessions
         self.by_turn: dict[str, set[str]] = {}  # turn -> gists that rest on it
-        self.failed: dict[str, str] = {}  # session -> why `of` could not extract it
-
-    @classmethod
-    def of(
-        cls, conversation: Conversation, lm: LM | Callable[[str], str] | None = None, **options
-    ) -> GistGraph:
-        """Return the graph of all sessions of a conversation; `options` as for the class.
-
-        A session whose extraction fails is left out and noted in `failed`; `LMError` if all fail."""
-        graph = cls(lm, **{'names': conversation.speakers, **options})
-        for session in conversation.sessions:
-            try:
-                graph.add(session)
-            except LMError as error:
-                graph.failed[session.id] = f'{type(error).__name__}: {error}'
-                if len(graph.failed) == len(conversation.sessions):
-                    raise
-        return graph
 
     @classmethod
     def from_facts(
@@ -326,6 +310,13 @@ class GistGraph(SessionMemory, Searchable):
         self.facts.remove(chunk.facts)
         gone = {'gists': len(chunk.gists), 'facts': len(chunk.facts), 'phrases': phrases}
         return {**gone, 'synonymy edges': edges}
+
+    def sizes(self) -> dict[str, int]:
+        "Return how many gists, facts and phrases there are."
+        held = {'gist': len(self.gists)} if self.with_gists else {}
+        if self.with_facts:
+            held['fact'] = len(self.facts)
+        return {**held, 'phrase': len(self.chunks_of)}
 
     # the edges
 

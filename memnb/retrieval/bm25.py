@@ -19,6 +19,7 @@ from ..core.conversation import Snippet
 from ..core.retriever import check_search, Hit, Lock, locked, passes, Searchable
 from ..core.text import tokenize
 from ..core.time import TimeSpan
+from ..core.trace import count_of
 
 # %% ../../nbs/1_core/10_bm25.ipynb #f28a60d2
 class DuplicateSnippet(ValueError):
@@ -38,6 +39,9 @@ class SnippetStore:
         self._lock = Lock()
         self._snippets: list[Snippet] = []  # by slot
         self._slots: dict[str, int] = {}  # by id
+
+    def __repr__(self) -> str:
+        return f'{type(self).__name__}({count_of(len(self), "snippet")})'
 
     def __len__(self) -> int:
         return len(self._snippets)

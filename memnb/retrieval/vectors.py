@@ -17,7 +17,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from ..core.conversation import Conversation, Snippet, turn_snippets
+from ..core.conversation import Snippet, turn_snippets
+from ..core.messages import as_conversation
 from ..core.models import Connection
 from ..core.retriever import Hit, locked, wait_for
 from ..core.time import TimeSpan
@@ -402,8 +403,9 @@ class HybridIndex(Index):
         self.rerank, self.rerank_top = rerank, rerank_top
 
     @classmethod
-    def of(cls, conversation: Conversation, **options) -> HybridIndex:
-        "An index over the single turns of a conversation, with the names of its speakers left out of what is embedded."
+    def of(cls, messages: Any, **options) -> HybridIndex:
+        "An index over the single turns of a conversation, with the names of its speakers left out of what is embedded; `messages`: anything `as_conversation` takes."
+        conversation = as_conversation(messages)
         index = cls(**{'names': conversation.speakers, **options})
         add_in_parts(index, turn_snippets(conversation))
         return index

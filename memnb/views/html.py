@@ -391,11 +391,13 @@ def evolution_rows(
             _result_row(before, 'before'),
         ]
         if not before.passed:
-            rows.append(_repair_row(next(repairs), evolution.taken_back))
+            repair = next(repairs, None)
+            if repair:
+                rows.append(_repair_row(repair, evolution.taken_back))
         if evolution.written:
             rows.append(_result_row(after, 'after'))
         groups.append((f'probe {number}', rows))
-    rows = _failed(evolution.taken_back, 'undone')
+    rows = _failed(evolution.taken_back, 'undone') + _failed(evolution.error)
     rows += [Row('note', note, tone='gap') for note in evolution.notes]
     rows.append(Row('cost', _cost_of(sum(evolution.cost.values(), Usage())), tone='quiet'))
     return [*groups, ('in all', rows)]

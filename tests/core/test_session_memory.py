@@ -16,6 +16,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from fakes import Letters
 from memnb.core.conversation import Session, Turn
+from memnb.core.messages import ChatError
 from memnb.retrieval.vectors import HybridIndex
 from memnb.core.storage import MemoryFileError
 from memnb.core.roles import Usage
@@ -108,7 +109,7 @@ def test_what_is_there_costs_nothing_and_another_under_its_id_is_refused():
         memory.add(Session('E', [Turn('E:1', 'Ana', 'hello'), SOME[0].turns[0]]))
     with pytest.raises(DuplicateSession, match="session 'E' has a turn id twice: 'E:2'"):
         memory.add(Session('E', [Turn(id, 'Ana', 'hello') for id in ('E:1', 'E:2', 'E:3', 'E:2')]))
-    with pytest.raises(TypeError, match='expected a Session, got str'):
+    with pytest.raises(ChatError, match="expected a list of messages, got 'D9'"):
         memory.add('D9')
     assert memory.state() == before and len(asked) == len(SOME) and 'E' not in memory
     memory.forget('D1')

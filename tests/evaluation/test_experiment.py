@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -29,6 +30,7 @@ from memnb.evaluation import experiment as module
 from memnb.evaluation.datasets import load_sample
 from memnb.evaluation.experiment import _open_executor, DryRunLM, Experiment, ExperimentError, row_key, RowStore
 from memnb.evaluation.judge import Judge
+from memnb.evaluation.report import RunFolder
 
 
 @pytest.fixture(scope='module')
@@ -331,6 +333,22 @@ def test_a_memory_that_cannot_be_built_fails_its_questions_and_is_built_by_the_n
     first = grid(plain(memory=READING), talks=1, build_lm=ScriptedLM([ServerError('down')])).run(tmp_path)
     assert set(first.failed.error) == {'while the memory was built: ServerError: down'} and len(first.failed) == 4
     assert not len(grid(plain(memory=READING), talks=1, build_lm=ScriptedLM([{'text': 'x'}])).run(tmp_path).failed)
+
+
+def losing(conversation, lm):
+    """A memory that could not read one of its sessions."""
+    memory = build_words(conversation, lm)
+    memory.failed = {'D9': 'ReplyError: no'}
+    return memory
+
+
+def test_sessions_that_a_memory_could_not_read_are_counted_and_said(tmp_path):
+    results = grid(plain(memory=replace(WORDS, name='lossy', build=losing)), talks=2).run(tmp_path)
+    assert results.provenance['sessions lost'] == {'lossy': 2} and not len(results.failed)
+    assert 'lossy: 2 sessions could not be read' in str(results) and '2 sessions could not be read' in RunFolder(tmp_path).state
+    with closing(RowStore(tmp_path / 'rows.sqlite')) as store:
+        assert [one['lost'] for one in store.records() if one['position'] == -1] == 2 * [{'D9': 'ReplyError: no'}]
+    assert 'could not be read' not in str(grid(plain(), talks=1).run())
 
 
 def test_a_question_that_the_judge_failed_to_mark_is_asked_again(tmp_path):

@@ -16,7 +16,8 @@ from memnb.memma.bank import (
     _CHANGE, _entry_key, _Extent, _id_order, Change, DuplicateEntry, Edit, Entry, IndexStore, Journal, MemoryBank, NothingToUndo, Receipt, replay, UnknownEntry)
 from memnb.retrieval.vectors import HybridIndex
 from memnb.core.storage import ConflictError, MemoryFileError
-from memnb.core.conversation import Snippet
+from memnb.core.conversation import Session, Snippet, Turn
+from memnb.memma.loop import MemMA
 from memnb.core.time import TimeSpan
 from strikes import Struck, count_anew, forked, kill, needs_fork, strike, watched
 
@@ -681,3 +682,11 @@ def test_when_it_was_said_may_differ_from_when_it_is_recorded():
     assert bank[change.entry].said == said and change.when == when
     [change] = bank.apply([Edit('UPDATE', 'Ana lost a red kayak.', change.entry)], when)
     assert bank[change.entry].said == when
+
+
+def test_a_session_without_a_time_takes_none_from_the_one_before():
+    memory = MemMA()
+    for name, when in (('S1', datetime(2024, 5, 1)), ('S2', None)):
+        memory.remember(Session(name, [Turn(f'{name}:1', 'Ana', f'I sold boat {name}.')], when))
+    first, second = memory.bank
+    assert first.said == datetime(2024, 5, 1) and (second.said, second.time, second.day) == (None, None, None)

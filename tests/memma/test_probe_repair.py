@@ -303,15 +303,16 @@ def test_nothing_to_ask_asks_nothing():
 CYCLE = {'probes': [{'probes': [KAYAK, PARROT]}], 'repair': [TRUE_FACT]}
 
 
-def test_a_model_that_fails_at_any_call_leaves_the_bank_and_hands_over_the_bill():
+def test_a_model_that_fails_at_any_call_leaves_the_bank_and_says_what_was_spent():
     for number in range(1, 40):
         bank, model = without('Lund'), Odd(number, **CYCLE)
         before = seen(bank)
-        try:
-            evolve(bank, TALK, model, speakers=SPEAKERS)
+        result = evolve(bank, TALK, model, speakers=SPEAKERS)
+        if not result.error:
             break
-        except LMError as error:
-            assert error.usage == Usage(number, 100) and seen(bank) == before
+        assert sum(result.cost.values(), Usage()) == Usage(number, 100) and seen(bank) == before
+        assert result.error == 'LMError: no more' and not result.written and 'no reply came' in str(result)
+        assert len(result.before) == (0 if number <= 5 else 2)
     assert number == 1 + 4 + 2 + 4 + 1
 
 

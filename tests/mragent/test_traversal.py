@@ -8,6 +8,7 @@ from memnb.mragent.graph import cue_id, Episode
 from memnb.core.models import ScriptedLM
 from memnb.core.roles import RuleLM
 from memnb.mragent.prompts import Recollection
+from memnb.evaluation.datasets import load_sample
 from memnb.retrieval.bm25 import UnknownSnippet
 from memnb.mragent.tools import _by_time, CueTagGraph
 
@@ -28,6 +29,25 @@ def test_the_operators_say_what_all_contents_say(found, merge):
             assert graph.contents_from(cue, tag) == {v for c, g, v in told if c == cue and g == merged.get(tag, (tag,))[0]}
     for one in every(found):
         assert graph.pairs_from([one.id]) == {(c, g) for c, g, v in told if v == one.id}
+
+
+@settings(max_examples=20)
+@given(event_extracts, merges)
+def test_an_operator_takes_a_label_as_it_is_written(found, merge):
+    graph = built(CueTagGraph, found, merge=merge)
+    for one in graph.episodes:
+        for cue in one.cues:
+            id = cue_id(cue)
+            assert graph.tags_from(cue) == graph.tags_from(id) and graph.branches_of(cue) == graph.branches_of(id) != []
+            assert one.id in graph.contents_from(cue, one.tag) == graph.contents_from(id, cue_id(one.tag))
+            assert graph.branch(cue, one.tag) == graph.branch(id, cue_id(one.tag))
+    assert graph.tags_from('zyx') == graph.contents_from('zyx', 'zyx') == set() and graph.branches_of('zyx') == graph.aspects_of('zyx') == []
+
+
+def test_a_month_and_a_person_are_found_by_name():
+    graph = CueTagGraph.of(load_sample())
+    assert graph.branches_of('July 2024') == graph.branches_of(cue_id('July 2024')) != []
+    assert graph.aspects_of('Zofia') == graph.aspects_of(cue_id('Zofia')) != []
 
 
 @settings(max_examples=30)
