@@ -143,9 +143,9 @@ LOSES = {  # what a manner has no place for
 
 
 def bare(value, lost=()):
-    "A reply as JSON values without some fields, and with nothing in the place of what is empty."
+    "A reply as JSON values without some fields, what is empty, and the key that nobody asked for."
     if isinstance(value, dict):
-        return {name: bare(item, lost) for name, item in value.items() if name not in lost and item not in (None, '', [])}
+        return {name: bare(item, lost) for name, item in value.items() if name not in {*lost, 'confidence'} and item not in (None, '', [])}
     return [bare(item, lost) for item in value] if isinstance(value, list) else value
 
 

@@ -265,7 +265,7 @@ def test_a_slow_answer_holds_nothing_up_and_one_that_is_given_up_harms_nothing(t
         go_on.set()
         return kept, await asking, await call(session, 'show_trace')
     (kept, answer, trace), = run(tools, talk)
-    assert kept.data['id'] == 'T2' and answer.failed and 'no server here (show_trace of Q' in answer.text
+    assert kept.data['id'] == 'T2' and answer.failed and 'ServerError: no server here' in answer.text and '(show_trace of Q' in answer.text
     assert not trace.failed and 'no server here' in trace.text
 
 
