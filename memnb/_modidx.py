@@ -2567,4 +2567,5 @@ d = { 'settings': { 'branch': 'main',
                                      'memnb.views.widgets.router_html': ('8_use/widgets.html#router_html', 'memnb/views/widgets.py'),
                                      'memnb.views.widgets.trace_stepper': ('8_use/widgets.html#trace_stepper', 'memnb/views/widgets.py'),
                                      'memnb.views.widgets.tracker_board': ('8_use/widgets.html#tracker_board', 'memnb/views/widgets.py'),
-                                     'memnb.views.widgets.tracker_html': ('8_use/widgets.html#tracker_html', 'memnb/views/widgets.py')}}}
+                                     'memnb.views.widgets.tracker_html': ('8_use/widgets.html#tracker_html', 'memnb/views/widgets.py'),
+                                     'memnb.views.widgets.watch': ('8_use/widgets.html#watch', 'memnb/views/widgets.py')}}}

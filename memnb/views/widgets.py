@@ -11,10 +11,12 @@ from functools import lru_cache, partial
 from typing import Any
 
 import ipywidgets
+from IPython.display import display
 
 from ..core.conversation import Conversation, Question, Session
 from ..core.roles import ANSWER, Call, LM, Role, RuleLM, Usage
-from ..core.trace import count_of, StateStep, Trace
+from ..core.loop import Loop
+from ..core.trace import count_of, StateStep, Step, Trace
 from ..evaluation.experiment import DryRunLM, UsageCounter
 from ..evaluation.judge import must_refuse, refusal_rule, strict_rule
 from ..evaluation.registry import choose_methods, Memory, METHODS
@@ -27,7 +29,7 @@ from ..memr3.router import ACTIONS, route, RouterLimits
 from .html import evolution_rows, framed, Row, rows_html, safe, story_of
 
 # %% auto #0
-__all__ = ['explore', 'moment_html', 'trace_stepper', 'tracker_html', 'tracker_board', 'router_html', 'router_explorer',
+__all__ = ['explore', 'moment_html', 'trace_stepper', 'watch', 'tracker_html', 'tracker_board', 'router_html', 'router_explorer',
            'probe_html', 'probe_board', 'compare_html', 'compare_board']
 
 # %% ../../nbs/8_use/05_widgets.ipynb #6ee0c4db
@@ -113,6 +115,31 @@ def trace_stepper(trace: Trace) -> ipywidgets.VBox:
     play = ipywidgets.Play(value=1, min=1, max=last, interval=1500)
     ipywidgets.link((play, 'value'), (slider, 'value'))
     return ipywidgets.VBox([play, explore(partial(moment_html, trace), step=slider)])
+
+# %% ../../nbs/8_use/05_widgets.ipynb #0f1e2d02
+def watch(
+    loop: Loop,
+    question: str,
+    shown: ipywidgets.HTML | None = None,  # where to show it; None: below the cell
+    **options: Any,  # as of `Loop.ask`
+) -> Trace:
+    """Ask a question and show the newest step, and what was spent, as it happens; return the trace."""
+    if shown is None:
+        shown = ipywidgets.HTML()
+        display(shown)
+    so_far = Trace(question=question, method=loop.method, model=loop.lm.name)
+
+    def add(step: Step) -> None:
+        so_far.steps.append(step)
+        spent = getattr(step, 'usage', Usage())
+        so_far.usage['all'] = so_far.usage.get('all', Usage()) + spent
+        cost = f'{count_of(so_far.total.calls, "call")}, {count_of(so_far.total.tokens, "token")}'
+        body = moment_html(so_far, len(story_of(so_far)))
+        shown.value = framed(f'{_TABLE_STYLE}{body}<p class="quiet">so far: {cost}</p>')
+
+    trace = loop.ask(question, on_step=add, **options)
+    shown.value = framed(_TABLE_STYLE + moment_html(trace, len(story_of(trace))))
+    return trace
 
 # %% ../../nbs/8_use/05_widgets.ipynb #3be348bd
 def _state_marks(states: Sequence[StateStep]) -> dict[str, list[str]]:
