@@ -141,10 +141,12 @@ def _style() -> dict[str, Any]:
 
 
 def _check_answers(traces: list) -> None:
-    """Raise a `_CommandError` for the first trace in which a model failed."""
+    """Raise a `_CommandError` for the first trace in which a model failed; say which answers are fallbacks."""
     for trace in traces:
         if trace.error:
             raise _CommandError(f'no answer: {trace.error}', 3)
+        if trace.fallback:
+            print(f'memnb: the answer is {trace.fallback}', file=sys.stderr)
 
 
 def _stored(memory: str, method: str, lm: Any, turns: int | None) -> Any:

@@ -102,6 +102,12 @@ def page_of(
     return shown, f'; {f"{left} more" if counted else "more"}: offset={offset + len(shown)}'
 
 # %% ../../nbs/1_core/08_loop.ipynb #980465d3
+_SYNONYMS = {
+    'relation': 'predicate',
+    'entity': 'subject',
+}  # REMem's own example has the first (figure 5)
+
+
 class Arguments(BaseModel):
     """Base of the arguments of a tool. A null, or a blank that does not fit, gives the default; truth values for numbers are refused.
 
@@ -126,7 +132,9 @@ class Arguments(BaseModel):
             absent = [known for known in cls.model_fields if known not in given]
             if name in cls.model_fields or one in (None, '', [], {}):
                 continue
-            if near := get_close_matches(name[:80].lower(), absent, 1, 0.75):
+            if _SYNONYMS.get(name) in absent:
+                given[_SYNONYMS[name]] = one
+            elif near := get_close_matches(name[:80].lower(), absent, 1, 0.75):
                 given[near[0]] = one
             else:
                 unknown[name] = one

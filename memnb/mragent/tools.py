@@ -27,6 +27,7 @@ from memnb.core.loop import (
     ToolError,
 )
 from ..core.models import as_lm
+from ..core.replies import cited_ids
 from ..core.retriever import Hit, Searchable
 from ..core.roles import LM, RuleLM, Usage
 from ..core.storage import SessionMemory
@@ -94,11 +95,11 @@ def _themes(lines: Iterable[TopicLine], known: Collection[str]) -> tuple[list[li
     "Return titles with their episodes, sorted, and notes on what was wrong with the lines."
     found, notes = {}, []
     for line in sorted(lines, key=lambda line: line.title.split()):
-        title, ids = ' '.join(line.title.split()), {id.strip(' ()[]') for id in line.episodes}
-        for id in sorted(ids.difference(known)):
+        title, (ids, odd) = ' '.join(line.title.split()), cited_ids(line.episodes, known)
+        for id in sorted(set(odd)):
             notes.append(f'topic {title!r:.60}: there is no episode {id!r:.60}')
         if cue_id(title):
-            found.setdefault(cue_id(title), (title, set()))[1].update(ids.intersection(known))
+            found.setdefault(cue_id(title), (title, set()))[1].update(ids)
     return sorted([title, sorted(ids)] for title, ids in found.values() if ids), notes
 
 
@@ -353,12 +354,14 @@ class CueTagGraph(SessionMemory, Searchable):
 
     def _event(self, event: str) -> Episode:
         "Return an episode by its id. `ToolError`."
-        id = event if event in self.episodes else event.strip(' ()[]')
-        if id not in self.episodes:
+        if event in self.episodes:
+            return self.episodes[event]
+        ids, _ = cited_ids(event, [one.id for one in self.episodes])
+        if not ids:
             raise ToolError(
                 f'event: there is no event {event!r:.60}; give the id of one that was shown, such as D1/e3'
             )
-        return self.episodes[id]
+        return self.episodes[ids[0]]
 
     def _person(self, person: str) -> str:
         "Return the id of a person of whom facts are known. `ToolError` with those of whom there are."

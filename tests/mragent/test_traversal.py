@@ -93,7 +93,7 @@ def test_what_a_model_says_of_topics(said):
     graph, known = three(ScriptedLM({'topics': [{'topics': said}]})), {'S1/e1', 'S1/e2', 'S2/e1'}
     themes, wrong = {}, 0
     for line in said:
-        ids = {id.strip(' ()[]') for id in line['episodes']}
+        ids = {id.strip(' ()[]') for id in line['episodes'] if id}
         wrong += len(ids - known)
         if cue_id(line['title']) and ids & known:
             themes.setdefault(cue_id(line['title']), set()).update(ids & known)

@@ -8,7 +8,12 @@ import pytest
 
 from manners import as_written, bare, collected, LOSES, MANNERS, Mannered, REFUSED
 from memnb import CueTagGraph, GistGraph, HybridIndex, load_sample, MemMA, MemR3, MRAgent, RAG, REMem, SelfRAG
+from memnb.core.loop import choice_of, tools_of
 from memnb.core.replies import read_reply
+from memnb.memma.prompts import Consolidation, RepairReply, Rewrite
+from memnb.memr3.tracker import EvidenceGap, TrackerReply
+from memnb.mragent.prompts import moves_of
+from memnb.remem.prompts import FactsReply, GistsReply
 
 replies, sample = cache(collected), load_sample()
 
@@ -57,3 +62,34 @@ def test_a_question_is_answered_from_what_was_found_whatever_is_refused(method):
         trace = loops()[method](Mannered(refusals=.6, seed=seed)).ask(sample.questions[seed].text)
         assert trace.answer is not None and trace.error is None
         assert trace.fallback is None or trace.fallback.startswith(('the draft (ReplyError', 'the evidence (ReplyError'))
+
+
+PRINTED = [  # REMem, figure 5: the three steps of its demonstration
+    ('{"reasoning": "Find the end time.", "function": "lexical_retrieve", "parameters": {"query": "E95 was the R11 of E57"}}',
+     'lexical_retrieve', {'query': 'E95 was the R11 of E57'}),
+    ('{"reasoning": "Find the next event.", "function": "find_entity_contexts", "parameters": {"object": "E57", "relation": "was the R11 of", "start_time": "t1"}}',
+     'find_entity_contexts', {'object': 'E57', 'predicate': 'was the R11 of', 'start_time': 't1'}),
+    ('{"reasoning": "It is E0.", "function": "output_answer", "parameters": {"answer": "E0"}}', 'output_answer', {'answer': 'E0'})]
+
+
+@pytest.mark.parametrize('printed, name, given', PRINTED)
+def test_the_tool_calls_that_remem_prints_are_calls_here(printed, name, given):
+    call = read_reply(printed, choice_of(tools_of(GistGraph()))).call
+    assert (call.function, call.parameters.model_dump(exclude_unset=True)) == (name, given)
+
+
+def test_the_other_forms_that_the_papers_print_are_replies_here():
+    gists = read_reply('{"gists": ["[20 January 2024, 3:57 pm] Alice fixed the fence last Monday (15 January 2024)."]}', GistsReply)
+    facts = read_reply('{"facts": [{"subject": "Alice", "predicate": "purchased", "object": "3 cows", "qualifiers": '
+                       '{"record_time": "20 Jan 2024, 3:57 pm", "point_in_time": "15 Jan 2024"}}]}', FactsReply)
+    assert gists.gists[0].text.startswith('[20 January') and facts.facts[0].point_in_time == '15 Jan 2024'
+    track = read_reply('{"evidence": ["Caroline went in May"], "gaps": "None", "decision": "answer", "detailed_answer": "in May"}', TrackerReply)
+    assert (track.evidence[0].text, EvidenceGap().update(track, {}).gaps) == ('Caroline went in May', ())
+    move = read_reply('{"mode": "Navigate", "action": "query_tag_events", "parameters": {"cue": "video game tournament", "tag": "Tournament Victory"}, '
+                      '"reasoning": "Which one was the second?"}', moves_of(tools_of(CueTagGraph())))
+    assert move.calls[0].parameters.tag == 'Tournament Victory'
+    repair = read_reply('{"op": "ADD_FACT", "fact": "A necklace from Sweden", "evidence_span": "", "confidence": 0.88}', RepairReply)
+    assert (repair.op, repair.fact, read_reply('{"op": "NOOP"}', RepairReply).op) == ('ADD_FACT', 'A necklace from Sweden', 'NOOP')
+    merge = read_reply('{"action": "MERGE", "merge_target_index": 1, "merged_fact": "Both", "reason": ""}', Consolidation)
+    assert (merge.target, merge.text) == ('1', 'Both')
+    assert read_reply('{"rewritten_query": "x y", "strategy": "", "target_speaker": "Ana"}', Rewrite).query == 'x y'
