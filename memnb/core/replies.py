@@ -15,7 +15,7 @@ from .conversation import Session
 from .text import stems
 
 # %% auto #0
-__all__ = ['is_nothing', 'Reply', 'explain_errors', 'read_reply', 'quoted_line', 'cited_ids', 'OutputValidator']
+__all__ = ['is_nothing', 'Reply', 'explain_errors', 'read_reply', 'quoted_line', 'cited_ids', 'bracketed', 'OutputValidator']
 
 # %% ../../nbs/1_core/13_replies.ipynb #62b06f9f
 def _spans(
@@ -80,7 +80,7 @@ def _items(text: str) -> str | list[str]:
     lines = [line for line in text.splitlines() if line.strip()]
     if lines and all(_ITEM.match(line) for line in lines):
         return [_ITEM.sub('', line, count=1).strip() for line in lines]
-    return text.strip()
+    return re.sub(r'^"(.*)"$|^\'(.*)\'$', r'\1\2', text.strip())
 
 
 def _of_tags(text: str) -> Any:
@@ -119,11 +119,19 @@ def _of_text(text: str, model: type[BaseModel]) -> Iterator[Any]:
     "Yield what a text without JSON may mean: tags, named lines, and the text itself."
     if not (isinstance(model, type) and issubclass(model, Reply)):
         return
+    text = re.sub(r'^```\w*$', '', text, flags=re.MULTILINE).strip()
     if _tags(text):
         yield _of_tags(text)
     if lines := _of_lines(text, model):
         yield lines
-    if model.TEXT and not re.search(r'[{}]|</?\w+>', text) and len(text) <= 1000:
+    if isinstance(items := _items(text), list):
+        yield items
+    if (
+        model.TEXT
+        and re.search(r'\w', text)
+        and not re.search(r'[{}]|<[^>]*>', text)
+        and len(text) <= 1000
+    ):
         yield text
 
 
@@ -309,8 +317,9 @@ def _meanings(value: Any, field: Any) -> Iterator[Any]:
                 ):  # the items under a name of their own
                     [inner] = value.values()
                     yield inner if isinstance(inner, list) else [inner]
-        elif get_origin(kind) is Literal and isinstance(value, str):
-            option = _option(value, get_args(kind))
+        elif get_origin(kind) is Literal:
+            said = next(iter(value.values()), '') if isinstance(value, dict) else value
+            option = _option(said, get_args(kind)) if isinstance(said, str) else None
             if option is not None:
                 yield option
         elif kind is bool and isinstance(value, str):
@@ -435,6 +444,8 @@ def _values(text: str, cut: bool, last: bool, notes: list[str]) -> tuple[list, s
             return [], 'it was cut off before its end; be shorter'
         notes.append('it was cut off: read up to its last whole item')
         return [_mended(span) for span in ([whole] if whole else spans)], ''
+    # a list inside a sentence is no reply: ids stand in brackets
+    spans = [one for one in spans if one[0] == '{' or f'\n{one}' in f'\n{text}']
     return [_mended(span) for span in spans], '' if spans else 'it has no JSON in it'
 
 # %% ../../nbs/1_core/13_replies.ipynb #258d1169
@@ -495,6 +506,11 @@ def cited_ids(
     return list(dict.fromkeys(found)), odd
 
 
+def bracketed(text: str) -> list[str]:
+    "Return what stands in brackets in a text: a model may cite within its sentence."
+    return re.findall(r'[(\[]([^()\[\]]{1,80})[)\]]', text)
+
+
 class OutputValidator:
     "The sources of the lines of a reply about one session: cited turns that exist, and notes on those that do not."
 
@@ -506,6 +522,8 @@ class OutputValidator:
     def sources(self, what: str, cited: Sequence[str], words: str) -> tuple[str, ...]:
         "Return the turns of the session among those cited; all of them where there are none."
         known, odd = cited_ids(cited, self._lines)
+        if not cited:
+            known, _ = cited_ids(bracketed(words), list(self.turns))
         for id in odd:
             self.notes.append(
                 f'{what}: cites {id!r:.60}, which is no turn of {self.session.id}: {words}'

@@ -13,7 +13,7 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from .replies import explain_errors, read_reply, Reply
+from .replies import bracketed, explain_errors, read_reply, Reply
 
 # %% auto #0
 __all__ = ['RULES', 'SCHEMA_PROMPT', 'AGAIN_PROMPT', 'NO_INFORMATION', 'SOURCES', 'ANSWER', 'as_text', 'rule', 'Role', 'Usage',
@@ -364,6 +364,12 @@ class AnswerReply(Reply):
 
     answer: str
     sources: list[str] = []
+
+    @classmethod
+    def meant(cls, value: Any) -> Any:
+        if isinstance(value, str):  # a sentence that cites in brackets
+            return {'answer': value, 'sources': bracketed(value)}
+        return super().meant(value)
 
 
 def _answer_fields(question, lines=(), draft='', asked=None) -> dict:

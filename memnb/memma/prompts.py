@@ -421,6 +421,7 @@ Answer: {answer}''',
 class RepairReply(Reply):
     "A proposal for one failed probe (MemMA, tables 13 and 14)."
 
+    TEXT = 'op'
     ALIASES = {
         'op': ('action', 'operation'),
         'speaker': ('target_speaker',),
@@ -483,6 +484,7 @@ What the memory brought:
 class Consolidation(Reply):
     "What to do with a fact (MemMA, table 15)."
 
+    TEXT = 'action'
     ALIASES = {
         'action': ('op', 'decision'),
         'target': ('merge_target_index', 'merge_target', 'entry'),

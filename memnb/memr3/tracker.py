@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from itertools import count
 from typing import Any, Literal
 
-from ..core.replies import cited_ids, is_nothing, quoted_line, Reply
+from ..core.replies import bracketed, cited_ids, is_nothing, quoted_line, Reply
 from ..core.roles import SOURCES
 from ..core.trace import Bullet
 
@@ -133,9 +133,10 @@ def _normal(text: str) -> str:
 # %% ../../nbs/2_memr3/01_tracker.ipynb #0cca0b6c
 def _bullet(claim: Claim, seen: Mapping[str, Sequence[str]], texts: Mapping[str, str]) -> Bullet:
     "Return the bullet of a claim: the turns behind the ids that it cites or, where it cites none, behind the line that says it."
-    cited, _ = cited_ids(claim.sources, seen)
-    quoted = None if claim.sources else quoted_line(claim.text, texts)
-    ids = [*cited, quoted] if quoted else cited
+    ids, _ = cited_ids(claim.sources or bracketed(claim.text), seen)
+    if not claim.sources and not ids:
+        quoted = quoted_line(claim.text, texts)
+        ids = [quoted] if quoted else []
     turns = dict.fromkeys(turn for id in ids for turn in seen.get(id) or (id,))
     return Bullet(text=' '.join(claim.text.split()), sources=list(turns), grounded=bool(turns))
 
