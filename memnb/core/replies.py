@@ -292,11 +292,16 @@ def _option(value: str, options: Sequence[Any]) -> Any:
     begun = [
         one for one in options if key and (key.startswith(_key(one)) or _key(one).startswith(key))
     ]
+    left = key.removeprefix(_key(begun[0])) if len(begun) == 1 else ''
+    for other in options:
+        left = left.replace(_key(other), '/')
+    if not same and '/' in left and not left.replace('or', '').strip('/'):
+        return None  # 'CORRECT/WRONG': the options as the prompt has them
     return next(iter(same or (begun if len(begun) == 1 else [])), None)
 
 
 _YES = dict.fromkeys(('yes', 'correct', 'right'), True) | dict.fromkeys(
-    ('no', 'wrong', 'incorrect'), False
+    ('no', 'wrong', 'incorrect', 'not'), False
 )
 
 
@@ -309,7 +314,12 @@ def _meanings(value: Any, field: Any) -> Iterator[Any]:
             if value is None or isinstance(value, str) and is_nothing(value):
                 yield []
             elif isinstance(value, list):
-                yield [one for one in value if one is not None]
+                value = [one for one in value if one is not None]
+                yield value
+                if str in _kinds(get_args(kind)[0]):  # objects for texts: an id and what it says
+                    yield [
+                        next(_texts(one), '') if not isinstance(one, str) else one for one in value
+                    ]
             else:
                 yield [value]
                 if (
@@ -323,7 +333,9 @@ def _meanings(value: Any, field: Any) -> Iterator[Any]:
             if option is not None:
                 yield option
         elif kind is bool and isinstance(value, str):
-            yield from (_YES[word] for word in value.lower().split()[:1] if word in _YES)
+            yield from (
+                _YES[word] for word in re.findall('[a-z]+', value.lower())[:1] if word in _YES
+            )
         elif kind is int and isinstance(value, str) and len(re.findall(r'\d+', value)) == 1:
             yield int(re.findall(r'\d+', value)[0])
         elif kind is str:
@@ -332,7 +344,9 @@ def _meanings(value: Any, field: Any) -> Iterator[Any]:
 
 def _texts(value: Any) -> Iterator[str]:
     "Yield the text that a number, a list of texts, or an object with texts means."
-    if isinstance(value, (int, float)) and not isinstance(value, bool):
+    if isinstance(value, bool):
+        yield 'yes' if value else 'no'
+    elif isinstance(value, (int, float)):
         yield str(value)
     elif isinstance(value, list) and value and all(isinstance(one, str) for one in value):
         yield ', '.join(value)
@@ -347,6 +361,9 @@ def explain_errors(error: ValidationError) -> str:
         f"{'.'.join(str(part) for part in one['loc']) or 'the whole'}: {one['msg']}"
         for one in found[:5]
     )
+
+
+_PLACEHOLDER = re.compile(r'\s*(\.\.\.|…|<[^<>]*>|string)\s*')
 
 
 def _fit(
@@ -369,6 +386,9 @@ def _fit(
         raise ValueError(explain_errors(error)) from None
     if not reply.model_fields_set and model.model_fields:
         raise ValueError(f'it has none of the fields {", ".join(model.model_fields)}')
+    texts = [getattr(reply, name) for name in model.model_fields]
+    if any(isinstance(one, str) and _PLACEHOLDER.fullmatch(one) for one in texts):
+        raise ValueError('it has a placeholder in the place of a text')
     absent = [name for name in model.model_fields if name not in reply.model_fields_set]
     if absent and any(isinstance(getattr(reply, name), (list, tuple, dict)) for name in absent):
         made.append(f'left out: {", ".join(absent)}')

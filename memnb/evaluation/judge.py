@@ -225,7 +225,10 @@ class Judgement(Reply):
     "The reply of a judge. A `label`, CORRECT or WRONG, is read as `correct`."
 
     TEXT = 'correct'
-    ALIASES = {'correct': ('label', 'verdict', 'judgement', 'judgment'), 'reason': ('reasoning',)}
+    ALIASES = {
+        'correct': ('label', 'verdict', 'judgement', 'judgment', 'is_correct'),
+        'reason': ('reasoning',),
+    }
 
     reason: Text = ''
     correct: bool

@@ -402,10 +402,19 @@ Ask for what would be missed: names, objects, titles, numbers, places, dates.'''
 class Mark(Reply):
     "Whether an answer is right."
 
-    TEXT, ALIASES = 'label', {'label': ('verdict', 'judgement', 'judgment', 'mark', 'result')}
+    TEXT = 'label'
+    ALIASES = {'label': ('verdict', 'judgement', 'judgment', 'mark', 'result', 'correct')}
 
     label: Literal['CORRECT', 'WRONG']
     reason: Text = ''
+
+    @field_validator('label', mode='before')
+    @classmethod
+    def _same_thing(cls, value: Any) -> Any:
+        "Return the label that a truth value or another word means."
+        others = {'true': 'CORRECT', 'yes': 'CORRECT', 'false': 'WRONG', 'no': 'WRONG'}
+        others |= {'incorrect': 'WRONG', 'not correct': 'WRONG'}
+        return others.get(str(value).strip(' .').lower(), value)
 
 
 MARK = Role(
