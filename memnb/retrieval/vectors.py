@@ -17,6 +17,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from ..core.build import with_progress
 from ..core.conversation import Snippet, turn_snippets
 from ..core.messages import as_conversation
 from ..core.models import Connection
@@ -133,28 +134,21 @@ class OpenAIEmbedder:
         return [rows[place] for place in range(len(texts))]
 
 # %% ../../nbs/1_core/11_vectors.ipynb #a60d7251
-_METHODS = 'encode', 'embed_documents', 'get_text_embedding_batch'
-
-
 def _model_name(embedder: Any) -> str:
     """Return what says which model it is: its `name`, or the name of its function, or its class and its model's name.
 
     '<lambda>' and '<partial>' say nothing; a file with such vectors is not opened without making them anew."""
     if inspect.ismethod(embedder):
-        return _model_name(embedder.__self__)
+        embedder = embedder.__self__
     if isinstance(getattr(embedder, 'name', None), str):
         return embedder.name
-    if isinstance(embedder, partial):
-        return '<partial>'
     tokenizer = getattr(embedder, 'tokenizer', None)  # sentence-transformers keeps the name there
-    for owner, field in (
-        (embedder, 'model_name'),
-        (embedder, 'model'),
-        (tokenizer, 'name_or_path'),
-    ):
+    fields = (embedder, 'model_name'), (embedder, 'model'), (tokenizer, 'name_or_path')
+    kind = type(embedder).__name__
+    for owner, field in fields:
         if isinstance(getattr(owner, field, None), str):
-            return f'{type(embedder).__name__} {Path(getattr(owner, field)).name}'
-    return getattr(embedder, '__name__', type(embedder).__name__)
+            return f'{kind} {Path(getattr(owner, field)).name}'
+    return '<partial>' if isinstance(embedder, partial) else getattr(embedder, '__name__', kind)
 
 
 class _Adapted:
@@ -180,16 +174,15 @@ def as_embedder(
     named = isinstance(getattr(embedder, 'name', None), str)
     if callable(embedder) and named and not inspect.iscoroutinefunction(embedder):
         return embedder
-    if not isinstance(embedder, type):
-        for method in _METHODS:
-            if callable(getattr(embedder, method, None)):
-                return _Adapted(getattr(embedder, method), _model_name(embedder))
-        if callable(embedder):
-            return _Adapted(embedder, _model_name(embedder))
-    raise TypeError(
-        f'embedder: expected a function from texts to rows of numbers, or an object with one of {", ".join(_METHODS)}, '
-        f'got {embedder!r:.80}'
-    )
+    methods = 'encode', 'embed_documents', 'get_text_embedding_batch'
+    found = [getattr(embedder, method, None) for method in methods]
+    embed = next(filter(callable, [*found, embedder]), None)
+    if embed is None or isinstance(embedder, type):
+        raise TypeError(
+            'embedder: expected a function from texts to rows of numbers, or an object with one of '
+            f'{", ".join(methods)}, got {embedder!r:.80}'
+        )
+    return _Adapted(embed, _model_name(embedder))
 
 
 def embed_texts(embedder: Embedder, texts: list[str]) -> np.ndarray:
@@ -198,12 +191,10 @@ def embed_texts(embedder: Embedder, texts: list[str]) -> np.ndarray:
     try:
         rows = np.asarray(made, np.float64)
     except (TypeError, ValueError):
-        raise ValueError(
-            f'{embedder.name}: expected {len(texts)} rows of finite numbers, of one length, got {made!r:.80}'
-        ) from None
+        rows = np.empty(0)
     if rows.ndim != 2 or len(rows) != len(texts) or not rows.size or not np.isfinite(rows).all():
         raise ValueError(
-            f'{embedder.name}: expected {len(texts)} rows of finite numbers, got an array of shape {rows.shape}'
+            f'{embedder.name}: expected {len(texts)} rows of finite numbers, of one length, got {made!r:.80}'
         )
     return rows
 
@@ -484,11 +475,6 @@ class HybridIndex(Index):
 
 
 def add_in_parts(index: HybridIndex, snippets: Sequence[Snippet]) -> None:
-    "Add snippets to an index, some thousands at a time; after two seconds a line on a terminal says how far it is."
-    from tqdm import tqdm
-
-    with tqdm(total=len(snippets), desc='embedding', delay=2, disable=None, leave=False) as bar:
-        for start in range(0, len(snippets), 4096):
-            part = snippets[start : start + 4096]
-            index.add(part)
-            bar.update(len(part))
+    "Add snippets to an index, some thousands at a time, with a progress bar."
+    for start in with_progress(range(0, len(snippets), 4096), 'embedding'):
+        index.add(snippets[start : start + 4096])
