@@ -27,10 +27,10 @@ _NUMBER = re.compile(r'D(\d+)(?::\d+)?')
 
 def renumber(session: Session, id: str) -> Session:
     "Return a session under another id. Turns that were numbered in it are renumbered, others keep their ids."
-    turns = []
-    for place, turn in enumerate(session.turns, 1):
-        is_numbered = turn.id == f'{session.id}:{place}'
-        turns.append(replace(turn, id=f'{id}:{place}') if is_numbered else turn)
+    turns = [
+        replace(turn, id=f'{id}:{place}') if turn.id == f'{session.id}:{place}' else turn
+        for place, turn in enumerate(session.turns, 1)
+    ]
     return replace(session, id=id, turns=turns)
 
 
@@ -56,42 +56,24 @@ def number_on(
     return made
 
 
-def refuse_messages(
-    value: Any,  # the first argument of a constructor
-    kind: type,
-) -> None:
+def refuse_messages(value: Any, kind: type) -> None:
     "Raise `TypeError` for messages that were given to the constructor of a memory where its `of` was meant."
     is_list = isinstance(value, (Conversation, Session, list, tuple, Iterator))
-    is_frame = hasattr(value, 'columns') and not callable(value)
-    if is_list or is_frame:
+    if is_list or hasattr(value, 'columns') and not callable(value):
         name = kind.__name__
         raise TypeError(f'{name}: to build one from messages, write {name}.of(messages)')
 
 # %% ../../nbs/1_core/14_build.ipynb #764fb003
-_FEW = 8  # turns of which nothing may come
-
-
-def warn_of_nothing(
-    memory: Any,
-    turns: int,  # that were given
-    sizes: Mapping[str, int],  # how many things there are, by kind
-    notes: str,  # where it is noted what was refused
-) -> bool:
-    "Warn if more than a few turns gave nothing of a kind; return whether they did."
-    empty = [f'no {kind}' for kind, size in sizes.items() if not size]
-    if not empty or turns <= _FEW:
+def warn_of_nothing(memory: Any, turns: int, sizes: Mapping[str, int], notes: str) -> bool:
+    "Warn if more than 8 turns gave nothing of a kind, as is noted in `notes`; return whether they did."
+    empty = ' and '.join(f'no {kind}' for kind, size in sizes.items() if not size)
+    if not empty or turns <= 8:
         return False
-    text = f'{type(memory).__name__}: {count_of(turns, "turn")} gave {" and ".join(empty)}'
-    warnings.warn(f'{text}: see {notes}', stacklevel=4)
+    text = f'{type(memory).__name__}: {count_of(turns, "turn")} gave {empty}: see {notes}'
+    warnings.warn(text, stacklevel=4)
     return True
 
 # %% ../../nbs/1_core/14_build.ipynb #186f4575
-def _in_notebook() -> bool:
-    "Whether this runs in a kernel of Jupyter."
-    shell = sys.modules['IPython'].get_ipython() if 'IPython' in sys.modules else None
-    return shell is not None and 'IPKernelApp' in shell.config
-
-
 def with_progress(
     items: Iterable,
     what: str,  # what is done, in front of the bar
@@ -99,9 +81,11 @@ def with_progress(
     total: int | None = None,  # how many; None: as many as `items` has
 ) -> Any:
     "Return items in a bar of tqdm, which appears when they take longer than two seconds."
+    shell = sys.modules['IPython'].get_ipython() if 'IPython' in sys.modules else None
+    in_notebook = shell is not None and 'IPKernelApp' in shell.config
     if show is None:
-        show = _in_notebook() or getattr(sys.stderr, 'isatty', bool)()
-    if show and _in_notebook() and find_spec('ipywidgets'):
+        show = in_notebook or getattr(sys.stderr, 'isatty', bool)()
+    if show and in_notebook and find_spec('ipywidgets'):
         from tqdm.notebook import tqdm
     else:
         from tqdm import tqdm
@@ -120,36 +104,34 @@ class FailedSessions(dict[str, str]):
         self,
         sessions: Sequence[Session],  # new ones
         read: Callable[[Session], Any],  # reads one; a session fails where it raises `LMError`
-        spent: Callable[[], Usage],  # all that the memory has cost, for the bar
+        memory: Any = None,  # has a `usage` by role, for the bar
         progress: bool | None = None,
     ) -> list:
         """Return what came of each session that could be read, those that failed before first.
 
         If all new ones fail, the last `LMError` is raised, with the usage of all, and none of them is noted."""
-        new, noted, errors = {session.id for session in sessions}, set(self), []
-        made = []
+        new, noted = {session.id for session in sessions}, set(self)
         due = [session for id, session in self.sessions.items() if id not in new]
+        made, errors = [], []
         show = progress if len(due) + len(sessions) > 1 else False
         with with_progress([*due, *sessions], 'sessions', show) as bar:
             for session in bar:
                 if not bar.disable:
-                    cost, is_shown = spent(), bar.last_print_t > bar.start_t
+                    cost = sum(memory.usage.values(), Usage())
                     text = f'{session.id}, {cost.calls:,} calls, {cost.tokens:,} tokens'
-                    bar.set_postfix_str(text, refresh=is_shown)
+                    bar.set_postfix_str(text, refresh=False)
                 try:
                     made.append(read(session))
+                    self.forget([session.id])
                 except LMError as error:
                     self.note(session, f'{type(error).__name__}: {error}')
                     if session.id in new:
                         errors.append(error)
                     else:
                         self.usage += error.usage
-                else:
-                    self._drop(session.id)
         lost = sum((error.usage for error in errors), Usage())
         if errors and len(errors) == len(sessions):
-            for id in new - noted:
-                self._drop(id)
+            self.forget(new - noted)
             errors[-1].usage = lost
             raise errors[-1]
         self.usage += lost
@@ -159,22 +141,14 @@ class FailedSessions(dict[str, str]):
         "Note a session that could not be read."
         self[session.id], self.sessions[session.id] = reason, session
 
-    def _drop(self, id: str) -> bool:
-        "Note a session no more; return whether it was noted."
-        self.sessions.pop(id, None)
-        return self.pop(id, None) is not None
-
-    def forget(self, session_ids: Iterable[str] = (), turns: Collection[str] = ()) -> bool:
-        "Keep nothing of these sessions and turns; return whether there was any."
-        found = [id for id in session_ids if self._drop(id)]
+    def forget(self, session_ids: Collection[str] = (), turns: Collection[str] = ()) -> None:
+        "Keep nothing of these sessions and turns."
         for id, session in list(self.sessions.items()):
             left = [turn for turn in session.turns if turn.id not in turns]
-            if len(left) < len(session.turns):
-                found.append(id)
+            if id in session_ids or not left:
+                del self[id], self.sessions[id]
+            elif len(left) < len(session.turns):
                 self.sessions[id] = replace(session, turns=left)
-                if not left:
-                    self._drop(id)
-        return bool(found)
 
     def to_json(self) -> dict:
         "Return the sessions and reasons as a JSON value."
@@ -192,7 +166,5 @@ class FailedSessions(dict[str, str]):
     @property
     def told(self) -> str:
         "'; 1 session failed: D7', as it is put behind what a memory has; '' for none."
-        if not self:
-            return ''
         ids = ', '.join(list(self)[:5]) + (', …' if len(self) > 5 else '')
-        return f'; {count_of(len(self), "session")} failed: {ids}'
+        return f'; {count_of(len(self), "session")} failed: {ids}' if self else ''

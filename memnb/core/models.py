@@ -96,53 +96,30 @@ class ModelFailed(LMError):
 
 def _place(error: Exception) -> str:
     """Return the innermost line of an exception that is in no library, as ' (line 7 of agent.py)'; '' without one."""
-    paths = sysconfig.get_paths()
-    libraries = {
-        paths['stdlib'],
-        paths['purelib'],
-        paths['platlib'],
-        str(Path(memnb.__file__).parent),
-    }
+    paths = sysconfig.get_path('stdlib'), sysconfig.get_path('purelib'), memnb.__path__[0]
     found = ''
     for frame, line in list(traceback.walk_tb(error.__traceback__))[1:]:  # the first is ours
         file = frame.f_code.co_filename
-        if not file.startswith(('<frozen', *(path + os.sep for path in libraries))):
+        if not file.startswith(('<frozen', *(path + os.sep for path in paths))):
             cell = file.startswith('<ipython-input') or 'ipykernel_' in file
             found = f' (line {line} of {"a cell" if cell else Path(file).name})'
     return found
-
-
-def _is_reply(said: Any, schema: dict) -> bool:
-    """Whether an object of pydantic has every field that a reply is to have."""
-    wanted = set(schema.get('properties', ()))
-    return bool(wanted) and wanted <= set(getattr(type(said), 'model_fields', ()))
 
 
 def _as_completion(said: Any, prompt: str, schema: dict) -> Completion | None:
     """Return what a function returned as a completion; None where there is no text in it."""
     if getattr(said, 'choices', None):  # OpenAI's
         return _completion(said, prompt, str)
+    fields = set(schema.get('properties', ()))
+    if isinstance(said, BaseModel) and fields and fields <= set(type(said).model_fields):
+        said = said.model_dump_json(by_alias=True)
+    elif isinstance(said, (dict, list)):
+        said = json.dumps(said)
     message = getattr(said, 'message', said)  # LlamaIndex has a message in a response
-    content = getattr(message, 'content', None)
-    if isinstance(content, list):  # Anthropic has a list of blocks
-        content = ''.join(getattr(block, 'text', '') for block in content) or None
-    text = next(
-        (one for one in (said, getattr(message, 'text', None), content) if isinstance(one, str)),
-        None,
-    )
-    if isinstance(said, (dict, list)):
-        text = json.dumps(said)
-    elif isinstance(said, BaseModel) and (text is None or _is_reply(said, schema)):
-        text = said.model_dump_json(by_alias=True)
-    return None if text is None else Completion(str(text), Usage.estimate(prompt, text))
-
-
-def _asked_by(model: Any) -> Callable[..., Any] | None:
-    """Return what takes the prompt: LangChain's `invoke`, LlamaIndex's `complete`, or the function itself."""
-    for name in ('invoke', 'complete'):
-        if not isinstance(model, type) and callable(getattr(model, name, None)):
-            return getattr(model, name)
-    return model if callable(model) else None
+    for text in (said, getattr(message, 'text', None), getattr(message, 'content', None)):
+        if isinstance(text, str):
+            return Completion(str(text), Usage.estimate(prompt, text))
+    return None
 
 
 class FunctionLM(TextLM):
@@ -157,8 +134,9 @@ class FunctionLM(TextLM):
         function: Callable[..., Any],  # the whole prompt in, the reply out
         name: str | None = None,  # needed for recording: a record is kept under it
     ):
-        asked = _asked_by(function)
-        if asked is None:
+        # a model of LangChain has `invoke`, one of LlamaIndex `complete`
+        asked = getattr(function, 'invoke', getattr(function, 'complete', function))
+        if not callable(asked):
             raise TypeError(
                 f'expected an lm or a function from prompt to text, got {function!r:.80}'
             )
@@ -173,19 +151,18 @@ class FunctionLM(TextLM):
             signature = inspect.signature(self.function)
         except ValueError:  # some functions written in C have none
             return False
-        kinds = {name: parameter.kind for name, parameter in signature.parameters.items()}
+        kinds = [parameter.kind for parameter in signature.parameters.values()]
         # `*args, **options` is a wrapper of another function, of which nothing is known
-        any_option = inspect.Parameter.VAR_KEYWORD in kinds.values()
-        takes = (
-            'role' in kinds or any_option and inspect.Parameter.VAR_POSITIONAL not in kinds.values()
-        )
+        is_wrapper = inspect.Parameter.VAR_POSITIONAL in kinds
+        takes = inspect.Parameter.VAR_KEYWORD in kinds and not is_wrapper
+        takes = takes or 'role' in signature.parameters
         try:
             signature.bind('prompt', **({'role': 'role'} if takes else {}))
         except TypeError:
             raise TypeError(
                 f'expected a function of a prompt, or of a prompt and `role`, got {self.name}{signature}'
             ) from None
-        return takes and 'role' not in getattr(self.function, 'keywords', {})  # of a partial
+        return takes
 
     def complete(self, role: str, system: str, user: str, schema: dict) -> Completion:
         """One call of the function."""

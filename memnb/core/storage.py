@@ -307,8 +307,7 @@ class SessionMemory:
         messages: Any,  # a conversation, sessions, or messages in any form that `as_conversation` takes
         lm: Any = None,  # as for the class
         *,
-        progress: bool
-        | None = None,  # a bar; None: where it can be seen and takes more than two seconds
+        progress: bool | None = None,  # a bar; None: where it can be seen
         **options: Any,  # as for the class, which has to take `names`: the speakers if not given
     ) -> SessionMemory:
         """Return the memory of all sessions of a conversation, or of messages in any usual form.
@@ -397,8 +396,11 @@ class SessionMemory:
         is there. One of several sessions that fails is noted in `failed`; `LMError` if all fail. Raises
         `DuplicateSession` for another session under a known id or with a known turn id, and `ChatError`."""
         sessions = [messages] if isinstance(messages, Session) else self._numbered(messages)
-        self.failed.read(sessions, self._add, self._spent, progress)
-        self._warn(sum(len(one.turns) for one in sessions if one.id in self._kept))
+        self.failed.read(sessions, self._add, self, progress)
+        turns = sum(len(one.turns) for one in sessions if one.id in self._kept)
+        sizes = {kind: size for kind, size in self.sizes().items() if kind in self.expected}
+        if not self._warned:
+            self._warned = warn_of_nothing(self, turns, sizes, 'extract_of(session_id).notes')
 
     @locked
     def _numbered(self, messages: Any) -> list[Session]:
@@ -408,20 +410,10 @@ class SessionMemory:
             if id in self.failed:
                 return self.failed.sessions[id] == renumber(session, id)
             kept = self._kept.get(id)
-            if kept is None or len(kept.turns) != len(session.turns):
-                return False
-            return kept.digest == session_digest(renumber(session, id))
+            is_like = kept is not None and len(kept.turns) == len(session.turns)
+            return is_like and kept.digest == session_digest(renumber(session, id))
 
         return number_on(messages, [*self._kept, *self._homes, *self.failed], is_same)
-
-    def _spent(self) -> Usage:
-        return sum(self.usage.values(), Usage())
-
-    def _warn(self, turns: int) -> None:
-        "Warn once if more than a few turns gave nothing of a kind that is expected."
-        if not self._warned:
-            sizes = {kind: size for kind, size in self.sizes().items() if kind in self.expected}
-            self._warned = warn_of_nothing(self, turns, sizes, 'extract_of(session_id).notes')
 
     def _add(self, session: Session) -> None:
         digest, turns = session_digest(session), tuple(turn.id for turn in session.turns)

@@ -152,8 +152,7 @@ class MemMA(Coordinated):
         self,
         messages: Any,  # a session, or anything that `as_conversation` takes
         *,
-        progress: bool
-        | None = None,  # a bar; None: where it can be seen and takes more than two seconds
+        progress: bool | None = None,  # a bar; None: where it can be seen
     ) -> SessionResult | list[SessionResult]:
         """Write a session, probe and repair it, and commit all of it or nothing. Of other messages, numbered on from what
         is there, return one result for each session that is new, or that had failed before and is tried again.
@@ -166,7 +165,7 @@ class MemMA(Coordinated):
         sessions = [messages] if is_one else self._new(messages)
         for session in sessions:
             self._earlier.check(session)
-        results = self.failed.read(sessions, self._remember, self._spent, progress)
+        results = self.failed.read(sessions, self._remember, self, progress)
         turns = sum(len(session.turns) for session in sessions)
         if results:
             warn_of_nothing(self, turns, {'entry': len(self.bank)}, 'result.written.notes')
@@ -183,9 +182,6 @@ class MemMA(Coordinated):
         known = [*self._earlier.ids, *sources, *self.failed]
         sessions = number_on(messages, known, lambda one, id: is_known(renumber(one, id)))
         return [session for session in sessions if not is_known(session)]
-
-    def _spent(self) -> Usage:
-        return sum(self.usage.values(), Usage())
 
     def _remember(self, session: Session) -> SessionResult:
         "Write one session and return what came of it."

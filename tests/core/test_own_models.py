@@ -61,7 +61,7 @@ def retried(*arguments, **options):
 
 @pytest.mark.parametrize('function, told', [
     (plain, 'nothing'), (by_place, 'note'), (by_name, 'note'), (by_options, 'note'), (later, 'note'), (Object(), 'note'), (retried, 'nothing'),
-    (wraps(by_name)(lambda *arguments, **options: by_name(*arguments, **options)), 'note'), (partial(by_place, role='mine'), 'mine'),
+    (wraps(by_name)(lambda *arguments, **options: by_name(*arguments, **options)), 'note'),
     (lambda prompt: later(prompt, 'by a lambda'), 'by a lambda'), (Object().__call__, 'note')])
 def test_a_function_that_takes_the_role_is_told_it(function, told):
     assert asked(function).reply == Note(text=told)
@@ -86,12 +86,9 @@ def test_functions_are_called_by_their_names():
 
 # What it may return
 
-BLOCKS = [SimpleNamespace(text='{"text": '), SimpleNamespace(text='"a boat"}')]
-
-
 @pytest.mark.parametrize('said', [
     GOOD, {'text': 'a boat'}, [{'text': 'a boat'}], Note(text='a boat'), SimpleNamespace(content=GOOD), SimpleNamespace(text=GOOD),
-    SimpleNamespace(message=SimpleNamespace(content=GOOD)), SimpleNamespace(content=BLOCKS)])
+    SimpleNamespace(message=SimpleNamespace(content=GOOD))])
 def test_what_was_obviously_meant_is_read(said):
     assert asked(lambda prompt: said).reply == Note(text='a boat')
 
