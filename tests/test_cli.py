@@ -157,7 +157,7 @@ def test_ambiguous_dates_are_asked_for(tmp_path, capsys):
 
 def test_a_chat_is_remembered_once_and_asked_with_every_method(tmp_path, capsys, monkeypatch):
     memory = str(tmp_path / 'my.db')
-    for chat, added, told in (('android.txt', 3, ''), ('android.txt', 0, ', 3 there already'), ('slack', 3, ''), ('slack', 0, ', 3 there already')):  # the times of Slack have parts of a second
+    for chat, added, told in (('android.txt', 3, ''), ('android.txt', 0, ', 3 there already'), ('slack/general', 3, ''), ('slack/general', 0, ', 3 there already')):  # the times of Slack have parts of a second
         assert cli.main(['remember', '--memory', memory, str(CHATS / chat)]) == 0
         printed = capsys.readouterr()
         assert printed.out == f'{memory}: {added} turns added{told}\n' and 'left out' in printed.err

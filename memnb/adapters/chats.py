@@ -10,7 +10,7 @@ import json
 import os
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import date, datetime, time, timedelta
 from functools import lru_cache
 from itertools import pairwise
@@ -19,13 +19,12 @@ from typing import Any, NamedTuple
 
 from pydantic import BaseModel
 
-from ..core.conversation import Conversation
+from ..core.conversation import Conversation, Session, Session, Session
 from memnb.core.messages import (
     as_conversation,
     ChatError,
     GAP,
     Message,
-    read_message,
     read_moment,
     sessions_of,
     text_of,
@@ -41,36 +40,31 @@ __all__ = ['load_conversation']
 _ORDERS = ('dmy', 'mdy', 'ymd')  # of day, month and year
 _DATE = r'(\d{1,4})\s?[-./年년]\s?(\d{1,2})\s?[-./月월]\s?(\d{1,4})\s?[.日일]?'
 _CLOCK = r'(\d{1,2})[:.h](\d\d)(?:[:.](\d\d))?'
-_STAMP = rf'{_DATE}([^\d\[\]:\n]{{1,8}}?){_CLOCK}([^\d\[\]:\n]{{0,8}}?)'
+_HOUR = rf'([^\d\[\]:\n]{{1,8}}?){_CLOCK}([^\d\[\]:\n]{{0,8}}?)'  # with the words around it
 _FORENOON = {'am', 'a', '上午', '午前', '凌晨', '早上', '오전', 'ص', 'πμ', 'öö'}
 _AFTERNOON = {'pm', 'p', '下午', '午後', '中午', '晚上', '오후', 'م', 'μμ', 'ös'}
 
 
 class _Stamp(NamedTuple):
-    "A date as three numbers in an order that is not known yet, or as a day; and a clock, where there is one."
+    "A date as three numbers in an order that is not known yet, and a clock; one of them may be missing."
 
-    numbers: tuple[int, int, int] | None = None
-    day: date | None = None
+    numbers: tuple[int, int, int] | None
     clock: time | None = None
 
     def moment(self, order: str) -> datetime:
         "Return the time, once the order is known."
-        day = self.day or _readings(self.numbers)[order if self.numbers[0] < 1000 else 'ymd']
-        return datetime.combine(day, self.clock or time())
+        return datetime.combine(_day(self.numbers, order), self.clock or time())
 
 
 @lru_cache(10_000)
-def _readings(numbers: tuple[int, int, int]) -> dict[str, date]:
-    "Return the dates that three numbers can be, by order. A year of two digits is of this century."
-    found = {}
-    for order in _ORDERS if numbers[0] < 1000 else ('ymd',):
-        parts = dict(zip(order, numbers))
-        year = parts['y'] + 2000 if parts['y'] < 100 else parts['y']
-        try:
-            found[order] = date(year if year > 999 else 0, parts['m'], parts['d'])
-        except ValueError:
-            pass
-    return found
+def _day(numbers: tuple[int, int, int], order: str) -> date | None:
+    "Return the date that three numbers are in an order, or None. A year of two digits is of this century."
+    parts = dict(zip(order if numbers[0] < 1000 else 'ymd', numbers))
+    year = parts['y'] + 2000 if parts['y'] < 100 else parts['y']
+    try:
+        return date(year if year > 999 else 0, parts['m'], parts['d'])
+    except ValueError:
+        return None
 
 
 def _read_clock(hour: str, minute: str, second: str | None, words: Iterable[str]) -> time | None:
@@ -86,110 +80,83 @@ def _read_clock(hour: str, minute: str, second: str | None, words: Iterable[str]
 
 
 def _read_stamp(found: re.Match) -> _Stamp | None:
-    "Return the stamp of a match of `_STAMP`; None where it cannot be one."
+    "Return the stamp of a date with or without a clock, as groups of a match; None where it cannot be one."
     numbers = int(found[1]), int(found[2]), int(found[3])
+    if not any(_day(numbers, order) for order in _ORDERS):
+        return None
+    if found[5] is None:
+        return _Stamp(numbers)
     clock = _read_clock(found[5], found[6], found[7], (found[4], found[8]))
-    return _Stamp(numbers, None, clock) if clock and _readings(numbers) else None
+    return _Stamp(numbers, clock) if clock else None
 
 
 def _order(stamps: Iterable[_Stamp], wanted: str | None, place: str) -> str:
     "Return the order of day, month and year of the stamps of a file. `ChatError` where there is none, or more than one."
     open = [one.numbers for one in stamps if one.numbers and one.numbers[0] < 1000]
-    read = [_readings(numbers) for numbers in open]
-    possible = [order for order in _ORDERS if all(order in one for one in read)]
-    if wanted in possible or not open:
-        return wanted or 'ymd'
-    if wanted or not possible:
-        odd = next(
-            '/'.join(map(str, one)) for one in open if (wanted or 'dmy') not in _readings(one)
-        )
+    days = {}
+    for order in [wanted] if wanted else ('dmy', 'mdy'):
+        read = [_day(numbers, order) for numbers in open]
+        if all(read):
+            days[order] = read
+    if not days:
+        odd = next('/'.join(map(str, one)) for one in open if not _day(one, wanted or 'dmy'))
+        asked = f'the order {wanted}' if wanted else 'one order'
+        raise ChatError(f'{place}: expected all dates in {asked}, got {odd}')
+    if not wanted:
+        days['ymd'] = [_day(numbers, 'ymd') for numbers in open]
+    back = {}
+    for order, read in days.items():
+        if all(read):
+            back[order] = sum(later < earlier for earlier, later in pairwise(read))
+    best, *others = sorted((order for order in back if order != 'ymd' or wanted), key=back.get)
+    rivals = [one for one in others if days[best] != days[one] and 10 * back[best] >= back[one]]
+    if back.get('ymd', back[best]) < back[best]:
+        rivals.append('ymd')  # a year of two digits in front is not guessed
+    if rivals:
+        unlike = (one for one in open if _day(one, best) != _day(one, rivals[0]))
+        shown, orders = '/'.join(map(str, next(unlike))), ' or '.join([best, *rivals])
         raise ChatError(
-            f'{place}: expected all dates in {f"the order {wanted}" if wanted else "one order"}, got {odd}'
-        )
-    back = {
-        order: sum(later[order] < earlier[order] for earlier, later in pairwise(read))
-        for order in possible
-    }
-    if any(back[order] <= back.get('ymd', -1) for order in possible if order != 'ymd'):
-        del back['ymd']
-    best, *others = sorted(back, key=back.get)
-    rivals = [one for one in others if 10 * back[best] >= back[one]]
-    if any(one[best] != one[rival] for one in read for rival in rivals):
-        shown = '/'.join(
-            map(str, next(one for one in open if len(set(_readings(one).values())) > 1))
-        )
-        raise ChatError(
-            f'{place}: a date such as {shown} can be read as {" or ".join([best, *rivals])}: say which with dates='
+            f'{place}: a date such as {shown} can be read as {orders}: say which with dates='
         )
     return best
 
 # %% ../../nbs/8_use/08_chats.ipynb #45ec05f0
 _HEADS = tuple(
-    re.compile(rf'[\u200e\u200f\ufeff]*{before}{_STAMP}{behind}(.*)')
+    re.compile(rf'[\u200e\u200f\ufeff]*{before}{_DATE}{_HOUR}{behind}(.*)')
     for before, behind in ((r'\[', r'\]\s?'), ('', r'\s[-–—]\s'), ('', r',\s'))
 )
 _INVISIBLE = dict.fromkeys(map(ord, '\u200e\u200f\u202a\u202b\u202c\u2066\u2067\u2068\u2069\ufeff'))
-_DELETED = (
-    'This message was deleted',
-    'You deleted this message',
-    'Diese Nachricht wurde gelöscht',
-    'Du hast diese Nachricht gelöscht',
-    'Se eliminó este mensaje',
-    'Eliminaste este mensaje',
-    'Ce message a été supprimé',
-    'Vous avez supprimé ce message',
-    'Questo messaggio è stato eliminato',
-    'Mensagem apagada',
-)
-_MEDIA = re.compile(
-    r'<[^\W\d_][^<>="/]* [^<>="/]*>|(image|video|audio|sticker|GIF|document|contact card) omitted'
-    r'|(IMG|VID|PTT|AUD|STK|DOC|GIF)-\d{8}-WA\d+\.\w+ \(.*\)|.* \(file attached\)'
-    rf'|({"|".join(_DELETED)})\.?',
-    re.IGNORECASE,
+_REMARK = re.compile(
+    r'\u200e.*|<[^\W\d_][^<>="/]* [^<>="/]*>|(image|video|audio|sticker|GIF|document|contact card) omitted'
+    r'|.* \(file attached\)|[A-Z]{3}-\d{8}-WA\d+\.\w+ \(.*\)|(This message was deleted|You deleted this message)\.?'
 )
 _EDITED = re.compile(r'\s?(\u200e<[^<>\n]{1,60}>|<This message was edited>)$')
 
 
-def _followed(items: Sequence, place: str) -> Iterable:
-    "Return items, with a line on a terminal that says how far they are read if it takes longer than two seconds."
-    from tqdm import tqdm
-
-    return tqdm(items, f'reading {printable(place)}', delay=2, disable=None, leave=False)
-
-
 def _speech(rest: str) -> tuple[str, str] | None:
     "Return name and text of what follows a stamp; None for a notice of the program."
-    name, mark, text = rest.partition(': ')
-    if not mark and rest.rstrip().endswith(':'):
-        name, mark = rest.rstrip()[:-1], ':'
-        text = ''
-    name = name.translate(_INVISIBLE).strip(' ~\t\xa0\u202f')
-    is_name = mark and name and len(name) <= 80 and not re.search('["“”„«»]', name)
-    return (name, text) if is_name else None
-
-
-def _words(lines: list[str]) -> str:
-    "Return the text of a message without the remark that a file was left out or the message deleted."
-    first = lines[0].strip()
-    is_remark = first.startswith('\u200e') or len(first) < 120 and _MEDIA.fullmatch(first)
-    text = '\n'.join(lines[1:] if is_remark else lines)
-    return _EDITED.sub('', text.strip()).strip()
+    found = re.match(r'([^"“”„«»]{1,80}?):(?: (.*)|\s*$)', rest)
+    name = found[1].translate(_INVISIBLE).strip(' ~\t\xa0\u202f') if found else ''
+    return (name, found[2] or '') if name else None
 
 
 def _is_mixed(lines: list[str], head: re.Pattern) -> bool:
     "Whether people of stamped lines also begin lines without a stamp: then it is plain text."
-    found = [head.match(line) for line in lines]
-    said = [_speech(one[9]) for one in found if one]
-    names = {one[0] for one in said if one}
-    return any(one is None and line.partition(':')[0] in names for one, line in zip(found, lines))
+    names, bare = set(), set()
+    for line in lines:
+        if found := head.match(line):
+            names.add((_speech(found[9]) or [None])[0])
+        else:
+            bare.add(line.partition(':')[0])
+    return bool(names & bare)
 
 
 def _read_export(
-    lines: list[str], head: re.Pattern, dates: str | None, place: str
+    lines: Iterable[str], head: re.Pattern, dates: str | None, place: str
 ) -> tuple[list[Message], Counter]:
     "Return the messages of an export in which a stamp begins each message, and what was left out."
     entries: list[tuple[_Stamp, list[str]]] = []
-    for line in _followed(lines, place):
+    for line in lines:
         found = head.match(line)
         stamp = _read_stamp(found) if found else None
         if stamp:
@@ -198,25 +165,28 @@ def _read_export(
             entries[-1][1].append(line)
     order = _order((stamp for stamp, _ in entries), dates, place)
     messages, left_out = [], Counter()
-    for stamp, said in entries:
-        speech = _speech(said[0])
-        text = _words([speech[1], *said[1:]]) if speech else ''
-        if text:
-            messages.append(Message(text, speech[0], stamp.moment(order)))
+    for stamp, (first, *others) in entries:
+        speech = _speech(first)
+        if speech is None:
+            left_out['notices of the program'] += 1
+            continue
+        name, said = speech
+        is_remark = len(said) < 120 and _REMARK.fullmatch(said.strip())  # a caption may follow
+        text = '\n'.join(others if is_remark else [said, *others]).strip()
+        if text := _EDITED.sub('', text).strip():
+            messages.append(Message(text, name, stamp.moment(order)))
         else:
-            left_out[
-                'media files and deleted messages' if speech else 'notices of the program'
-            ] += 1
+            left_out['media files and deleted messages'] += 1
     return messages, left_out
 
 # %% ../../nbs/8_use/08_chats.ipynb #d90b8dcd
 _SPOKEN = re.compile(
     r'[*_]{0,2}([^\W\d_][^:*,;!?"(){}<>=/|\n]{0,39}?)[*_]{0,2}:[*_]{0,2}(?:\s+(.*)|$)'
 )
-_BARE = re.compile(rf'{_STAMP}|{_DATE}')
+_DAY = re.compile(rf'{_DATE}(?:{_HOUR})?')
 _TIME_OF_DAY = re.compile(rf'{_CLOCK}([^\d:]{{0,8}})')
-_WORDED = re.compile(
-    r'\d{4}-\d\d-\d\d.*|.*\b(jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec).*\d.*', re.IGNORECASE
+_MONTH = re.compile(
+    r'\d-\d\d-\d\dT|\b(jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)', re.IGNORECASE
 )
 _ROLES = {'user', 'human', 'assistant', 'ai', 'system'}
 _LABELS = {'note', 'ps', 'nb', 're', 'subject', 'edit', 'update', 'todo', 'tldr', 'date', 'time'}
@@ -227,65 +197,58 @@ def _stamp_of(text: str) -> _Stamp | None:
     text = text.strip(' \t#*=_–-:')
     if len(text) > 40 or not any(map(str.isdigit, text)):
         return None
-    if found := _BARE.fullmatch(text):
-        if found[1]:
-            return _read_stamp(found)
-        numbers = int(found[9]), int(found[10]), int(found[11])
-        return _Stamp(numbers) if _readings(numbers) else None
+    if found := _DAY.fullmatch(text):
+        return _read_stamp(found)
     if found := _TIME_OF_DAY.fullmatch(text):
         clock = _read_clock(found[1], found[2], found[3], [found[4]])
-        return _Stamp(clock=clock) if clock else None
-    if _WORDED.fullmatch(text):
-        try:
-            moment = parse_datetime(text)
-        except ValueError:
-            return None
-        return _Stamp(None, moment.date(), moment.time())
-    return None
+        return _Stamp(None, clock) if clock else None
+    try:
+        moment = parse_datetime(text) if _MONTH.search(text) else None
+    except ValueError:
+        return None
+    return _Stamp((moment.year, moment.month, moment.day), moment.time()) if moment else None
 
 
 def _split(line: str) -> tuple[_Stamp | None, str]:
     "Return the stamp that begins or is a line, and the rest of it."
     end = line.find(']', 0, 50)
-    if line.startswith('[') and end > 0:
-        stamp = _stamp_of(line[1:end])
-        return (stamp, line[end + 1 :].strip()) if stamp else (None, line)
-    stamp = _stamp_of(line)
-    is_date = stamp is not None and (stamp.day or stamp.numbers)
-    return (stamp, '') if is_date else (None, line)
+    in_brackets = line.startswith('[') and end > 0
+    stamp = _stamp_of(line[1:end] if in_brackets else line)
+    if stamp and in_brackets:
+        return stamp, line[end + 1 :].strip()
+    return (stamp, '') if stamp and stamp.numbers else (None, line)
 
 
 def _speakers(spoken: Iterable[re.Match | None]) -> set[str]:
     "Return the names among what stands before a colon: of roles, said again, or in capitals like a name."
-    counts = Counter(one[1].strip() for one in spoken if one and one[2])
-    counts.update({one[1].strip(): 0 for one in spoken if one})
+    counts = Counter()
+    for one in filter(None, spoken):
+        counts[one[1].strip()] += bool(one[2])
     roles = {name for name in counts if name.casefold() in _ROLES}
     if len(roles) > 1:
         return roles  # other lines with a colon are part of what an assistant writes
-    return roles | {
-        name
-        for name, count in counts.items()
-        if count > 1
-        or not name[0].islower()
-        and len(name.split()) <= 3
-        and name.casefold() not in _LABELS
-    }
+    for name, count in counts.items():
+        like_a_name = not name[0].islower() and len(name.split()) <= 3
+        if count > 1 or like_a_name and name.casefold() not in _LABELS:
+            roles.add(name)
+    return roles
 
 
-def _read_plain(lines: list[str], dates: str | None, place: str) -> tuple[list[Message], Counter]:
+def _read_plain(
+    lines: Iterable[str], dates: str | None, place: str
+) -> tuple[list[Message], Counter]:
     "Return the messages of lines 'Name: message' with dates between them, and what was left out."
-    split = [_split(line.strip()) for line in _followed(lines, place)]
+    split = [_split(line.strip()) for line in lines]
     spoken = [_SPOKEN.match(rest) for _, rest in split]
     names, left_out = _speakers(spoken), Counter()
     order = _order((stamp for stamp, _ in split if stamp), dates, place)
     entries: list[tuple[str, datetime | None, list[str]]] = []  # speaker, time and lines
-    day = now = None
+    now = None
     for (stamp, rest), one in zip(split, spoken):
-        if stamp and (stamp.day or stamp.numbers):
+        if stamp and stamp.numbers:
             now = stamp.moment(order)
-            day = now.date()
-        elif stamp and day:
-            now = datetime.combine(day, stamp.clock)
+        elif stamp and now:
+            now = datetime.combine(now, stamp.clock)
         elif stamp:
             left_out['clocks without a date'] += 1
         if one and one[1].strip() in names:
@@ -317,22 +280,38 @@ class _Chat(BaseModel):
             at = next(reversed(self.mapping), None)
         while at in self.mapping and at not in seen:
             seen.add(at)
-            node, at = self.mapping[at], self.mapping[at].parent
-            if node.message is None:
+            said, at = self.mapping[at].message, self.mapping[at].parent
+            if said is None:
                 continue
-            author, details = node.message.get('author'), node.message.get('metadata')
+            author = said.get('author')
             role = author.get('role') if isinstance(author, dict) else None
-            hidden = isinstance(details, dict) and details.get(
-                'is_visually_hidden_from_conversation'
-            )
-            text = text_of(node.message.get('content')).strip()
-            to_tool = node.message.get('recipient') not in (None, 'all')
-            if role not in ('user', 'assistant') or hidden or to_tool or not text:
+            text = text_of(said.get('content')).strip()
+            is_shown = said.get('recipient') in (None, 'all') and text
+            if role in ('user', 'assistant') and is_shown:
+                moment = read_moment(said.get('create_time') or self.create_time, place)
+                messages.append(Message(text, role, moment))
+            else:
                 left_out += role != 'system'
-                continue
-            moment = read_moment(node.message.get('create_time') or self.create_time, place)
-            messages.append(Message(text, role, moment))
         return messages[::-1], left_out
+
+
+def _read_chats(records: list, path: Path, name: str | None) -> Conversation:
+    "Return the chats of ChatGPT as the sessions of one conversation, the oldest first, or the chat of a name."
+    chats = validate(list[_Chat], records, path.name)
+    if name is not None:
+        name = _choice(list(dict.fromkeys(chat.title or '' for chat in chats)), name, path.name)
+        chats = [chat for chat in chats if (chat.title or '') == name]
+    runs, left_out, sessions = [], Counter(), []
+    for chat in chats:
+        messages, others = chat.read(path.name)
+        left_out['messages of tools or without words'] += others
+        if messages:
+            runs.append(messages)
+    if all(messages[0].time for messages in runs):
+        runs.sort(key=lambda messages: messages[0].time)
+    for messages in runs:
+        sessions += sessions_of(messages, timedelta.max, len(sessions) + 1)
+    return _noted(name or mend(path.stem), sessions, left_out)
 
 
 class _Post(BaseModel):
@@ -345,73 +324,55 @@ class _Post(BaseModel):
 
     def read(self, people: dict[str, str], place: str) -> Message | None:
         "Return the message, with names for ids; None for a notice of the program and where it has no words."
-        profile = self.user_profile or {}
-        name = profile.get('real_name') or people.get(self.user) or self.username or self.user
+        known = (self.user_profile or {}).get('real_name')
+        name = str(known or people.get(self.user) or self.username or self.user or '')
         text = re.sub(
-            r'<@(\w+)(\|[^<>]*)?>',
-            lambda found: f'@{people.get(found[1], found[1])}',
-            self.text or '',
+            r'<@(\w+)[^<>]*>', lambda one: '@' + people.get(one[1], one[1]), self.text or ''
         )
-        text = re.sub(r'<([^<>|]+)\|([^<>]+)>', r'\2', text)
-        text = html.unescape(re.sub(r'<!?([^<>|\s]+)>', r'\1', text)).strip()
+        text = re.sub(r'<(?:[^<>|]+\||!)?([^<>]+)>', r'\1', text)  # a link with its name, a link
+        text = html.unescape(text).strip()
         said = self.subtype in (None, 'thread_broadcast', 'me_message', 'bot_message', 'file_share')
-        return (
-            Message(text, str(name), read_moment(self.ts, place))
-            if said and name and text
-            else None
-        )
-
-
-def _read_posts(
-    records: list[tuple[str, Any]],  # with the place of each
-    people: dict[str, str],
-) -> tuple[list[Message], Counter]:
-    "Return the messages of a Slack channel in order of time, and what was left out."
-    read = []
-    for place, record in records:
-        read.append(validate(_Post, record, place).read(people, place))
-    messages = [one for one in read if one]
-    messages.sort(key=lambda one: one.time or datetime.min)
-    return messages, Counter({'notices of the program': read.count(None)})
+        return Message(text, name, read_moment(self.ts, place)) if said and name and text else None
 
 
 def _people(path: Path) -> dict[str, str]:
     "Return names by id of the users.json that lies in a folder or beside it."
-    for folder in (path, path.parent):
-        file = folder / 'users.json'
+    names = {}
+    for file in (path.parent / 'users.json', path / 'users.json'):
         if os.path.isfile(file):
             users = validate(list[dict[str, Any]], _json_of(_text_of(file), file.name), file.name)
-            names = {}
             for one in users:
                 profile = one['profile'] if isinstance(one.get('profile'), dict) else {}
                 name = profile.get('real_name') or one.get('real_name') or one.get('name')
-                if name:
-                    names[str(one.get('id'))] = str(name)
-            return names
-    return {}
+                names[str(one.get('id'))] = str(name or one.get('id'))
+    return names
 
 
-def _channel(path: Path, name: str | None) -> tuple[Path, list[Path]]:
-    "Return the folder of a channel and its files, the oldest first; of a whole export, that of the name. `ChatError`."
-    about = (
-        'users.json',
-        'channels.json',
-        'groups.json',
-        'dms.json',
-        'mpims.json',
-        'integration_logs.json',
-    )
-    files = sorted(file for file in path.glob('*.json') if file.name not in about)
-    if files:
-        return path, files
-    channels = {
-        one.name: one for one in sorted(path.iterdir()) if one.is_dir() and any(one.glob('*.json'))
-    }
-    if not channels:
+def _read_posts(
+    records: list[tuple[str, Any]],  # with the place of each
+    folder: Path,
+    id: str,
+    gap: timedelta,
+) -> Conversation:
+    "Return the conversation of a Slack channel, in order of time."
+    people = _people(folder)
+    read = [validate(_Post, record, place).read(people, place) for place, record in records]
+    messages = sorted(filter(None, read), key=lambda one: one.time or datetime.min)
+    return _noted(id, sessions_of(messages, gap), {'notices of the program': read.count(None)})
+
+
+def _read_folder(path: Path, gap: timedelta) -> Conversation:
+    "Return the conversation of the folder of a Slack channel."
+    posts = []
+    for file in sorted(path.glob('*-*-*.json')):
+        place = f'{path.name}/{file.name}'
+        records = validate(list, _json_of(_text_of(file), place), place)
+        posts += [(f'{place}[{number}]', one) for number, one in enumerate(records)]
+    if not posts:
         raise ChatError(
             f'{path.name}: expected the folder of a Slack channel, with a JSON file of messages a day, got none'
         )
-    return _channel(channels[_choice(list(channels), name, path.name)], None)
+    return _read_posts(posts, path, mend(path.name), gap)
 
 # %% ../../nbs/8_use/08_chats.ipynb #9a15c50a
 def _text_of(path: Path) -> str:
@@ -421,22 +382,18 @@ def _text_of(path: Path) -> str:
     except (OSError, ValueError) as error:  # ValueError: a name that no file can have
         why = getattr(error, 'strerror', None) or error
         raise ChatError(f'{path}: cannot be opened: {why}') from None
-    if data[:4] == b'PK\3\4':
-        raise ChatError(
-            f'{path.name}: a zip archive: unpack it, and give the file with the messages'
-        )
-    encoding = 'utf-16' if data[:2] in (b'\xff\xfe', b'\xfe\xff') else 'utf-8-sig'
     try:
-        text = data.decode(encoding)
+        text = data.decode('utf-16' if data[:2] in (b'\xff\xfe', b'\xfe\xff') else 'utf-8-sig')
+        fault = '' if text.strip() else 'expected messages, got an empty file'
     except UnicodeDecodeError as error:
         line = data.count(b'\n', 0, error.start) + 1
-        raise ChatError(
-            f'{path.name}: line {line}: expected text in UTF-8, got the byte {data[error.start]:#04x}'
-        ) from None
-    if '\0' in text:
-        raise ChatError(f'{path.name}: expected text, got a binary file')
-    if not text.strip():
-        raise ChatError(f'{path.name}: expected messages, got an empty file')
+        fault = f'line {line}: expected text in UTF-8, got the byte {data[error.start]:#04x}'
+    if data[:4] == b'PK\3\4':
+        fault = 'a zip archive: unpack it, and give the file with the messages'
+    elif not fault and '\0' in text:
+        fault = 'expected text, got a binary file'
+    if fault:
+        raise ChatError(f'{path.name}: {fault}')
     return text
 
 
@@ -447,19 +404,15 @@ def _json_of(text: str, place: str) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
-        whole, records = error, []
+        whole = error
+    records = []
     for number, line in enumerate(text.split('\n'), 1):
-        if not line.strip():
-            continue
         try:
-            records.append(json.loads(line))
+            records += [json.loads(line)] if line.strip() else []
         except (ValueError, RecursionError) as error:
-            if records:
-                why = getattr(error, 'msg', error)
-                raise ChatError(f'{place}: line {number}: not JSON: {why}') from None
-            break
-    if not records:
-        raise ChatError(f'{place}: not JSON: {whole}')
+            why = getattr(error, 'msg', error)
+            fault = f'line {number}: not JSON: {why}' if records else f'not JSON: {whole}'
+            raise ChatError(f'{place}: {fault}') from None
     return records
 
 
@@ -473,42 +426,14 @@ def _choice(known: Sequence[str], name: str | None, place: str) -> str:
     return name
 
 
-def _of_parts(
-    parts: list[tuple[str, list[Message]]], id: str, name: str | None, gap: timedelta, place: str
-) -> Conversation:
-    "Return chats of one file as one conversation, or the chat of a name; those that all have a time are in its order."
-    if name is not None:
-        wanted = _choice(list(dict.fromkeys(title for title, _ in parts)), name, place)
-        parts, id = [part for part in parts if part[0] == wanted], name
-    runs = [messages for _, messages in parts if messages]
-    if all(messages[0].time for messages in runs):
-        runs.sort(key=lambda messages: messages[0].time)
-    sessions = []
-    for messages in runs:
-        plain = [one._replace(id=None) for one in messages]
-        sessions += sessions_of(plain, gap, len(sessions) + 1)
-    return Conversation(id, sessions)
+def _noted(id: str, sessions: list[Session], left_out: Mapping[str, int]) -> Conversation:
+    "Return a conversation with a note on what was left out."
+    counts = [f'{what} ({count:,})' for what, count in left_out.items() if count]
+    return Conversation(id, sessions, (), [f'left out: {", ".join(counts)}'] if counts else [])
 
 
-def _read_lists(records: list, place: str) -> list[tuple[str, list[Message | None]]]:
-    "Return title and messages of objects with a list of messages each."
-    parts = []
-    for number, record in enumerate(records, 1):
-        where = f'{place}: chat {number}'
-        if not isinstance(record, dict) or not isinstance(record.get('messages'), list):
-            raise ChatError(f'{where}: expected an object with messages, got {record!r:.60}')
-        title = record.get('title') or record.get('name') or record.get('id') or number
-        messages = enumerate(record['messages'], 1)
-        parts.append(
-            (str(title), [read_message(one, f'{where}: message {n}') for n, one in messages])
-        )
-    return parts
-
-
-def _read_json(
-    value: Any, path: Path, name: str | None, gap: timedelta
-) -> Conversation | list[Conversation]:
-    "Return the conversation, or the conversations, of a JSON value that was read from a file."
+def _read_json(value: Any, path: Path, name: str | None, gap: timedelta) -> list[Conversation]:
+    "Return the conversations of a JSON value that was read from a file."
     place, id = path.name, mend(path.stem)
     records = value if isinstance(value, list) else [value]
     first = records[0] if records and isinstance(records[0], dict) else {}
@@ -520,66 +445,38 @@ def _read_json(
     if 'conversation' in first and ('session' in first or 'question' in first):
         return load_jsonl(path)
     if 'mapping' in first:
-        chats = validate(list[_Chat], records, place)
-        read = [chat.read(place) for chat in _followed(chats, place)]
-        parts = [(chat.title or '', messages) for chat, (messages, _) in zip(chats, read)]
-        left_out = Counter({'messages of tools or without words': sum(count for _, count in read)})
-        return _noted(_of_parts(parts, id, name, timedelta.max, place), left_out)
+        return [_read_chats(records, path, name)]
     if 'ts' in first and 'role' not in first and 'content' not in first:
         posts = [(f'{place}[{number}]', one) for number, one in enumerate(records)]
-        messages, left_out = _read_posts(posts, _people(path.parent))
-        return _noted(Conversation(id, sessions_of(messages, gap)), left_out)
-    if isinstance(first.get('messages'), list) and len(records) > 1:
-        parts = _read_lists(records, place)
-        left_out = Counter({'messages without words': sum(part.count(None) for _, part in parts)})
-        parts = [(title, [one for one in part if one]) for title, part in parts]
-        return _noted(_of_parts(parts, id, name, gap, place), left_out)
+        return [_read_posts(posts, path.parent, id, gap)]
     try:
-        return as_conversation(first if 'messages' in first else records, id, gap)
+        is_list = 'messages' in first and len(records) == 1
+        return [as_conversation(first if is_list else records, id, gap)]
     except ChatError as error:
         raise ChatError(f'{place}: {error}') from None
 
 
-def _read_folder(path: Path, name: str | None, gap: timedelta) -> Conversation:
-    "Return the conversation of a folder of Slack."
-    folder, files = _channel(path, name)
-    posts = []
-    for file in _followed(files, folder.name):
-        records = _json_of(_text_of(file), file.name)
-        if not isinstance(records, list):
-            raise ChatError(f'{folder.name}/{file.name}: expected a list of messages of Slack')
-        posts += [
-            (f'{folder.name}/{file.name}[{number}]', one) for number, one in enumerate(records)
-        ]
-    messages, left_out = _read_posts(posts, _people(folder))
-    return _noted(Conversation(mend(folder.name), sessions_of(messages, gap)), left_out)
-
-
 def _read_text(text: str, path: Path, dates: str | None, gap: timedelta) -> Conversation:
     "Return the conversation of an export of WhatsApp, or of plain text."
+    from tqdm import tqdm
+
     lines = re.split(r'\r\n?|\n', text)
     begins = next(line for line in lines if line.strip())
-    head = next(
-        (one for one in _HEADS if (found := one.match(begins)) and _read_stamp(found)), None
-    )
-    in_brackets = head is _HEADS[0] and not head.match(begins)[7]  # an iPhone writes the seconds
-    if head and not (in_brackets and _is_mixed(lines, head)):
-        messages, left_out = _read_export(lines, head, dates, path.name)
+    found = next(filter(None, (head.match(begins) for head in _HEADS)), None)
+    is_export = found and _read_stamp(found)
+    if is_export and found.re is _HEADS[0] and not found[7]:  # an iPhone writes the seconds
+        is_export = not _is_mixed(lines, found.re)
+    shown = tqdm(lines, f'reading {printable(path.name)}', delay=2, disable=None, leave=False)
+    if is_export:
+        messages, left_out = _read_export(shown, found.re, dates, path.name)
     else:
-        messages, left_out = _read_plain(lines, dates, path.name)
-        if not messages:
-            raise ChatError(
-                f'{path.name}: expected lines such as "Ada: Good morning", messages as JSON, or the export '
-                f'of a chat program, got {begins.strip()!r:.60}'
-            )
-    return _noted(Conversation(mend(path.stem), sessions_of(messages, gap)), left_out)
-
-
-def _noted(conversation: Conversation, left_out: Counter) -> Conversation:
-    "Return a conversation with notes on what was left out."
-    counts = [f'{what} ({count:,})' for what, count in left_out.items() if count]
-    notes = [f'left out: {", ".join(counts)}'] if counts else []
-    return Conversation(conversation.id, conversation.sessions, (), notes)
+        messages, left_out = _read_plain(shown, dates, path.name)
+    if not messages and not is_export:
+        raise ChatError(
+            f'{path.name}: expected lines such as "Ada: Good morning", messages as JSON, or the export '
+            f'of a chat program, got {begins.strip()!r:.60}'
+        )
+    return _noted(mend(path.stem), sessions_of(messages, gap), left_out)
 
 
 def load_conversation(
@@ -598,19 +495,17 @@ def load_conversation(
         raise ChatError(f"dates: expected 'dmy', 'mdy' or 'ymd', got {dates!r:.80}")
     path = Path(path)
     if os.path.isdir(path):
-        found = _read_folder(path, name, gap)
+        found = [_read_folder(path, gap)]
     else:
         text = _text_of(path)
         value = _json_of(text, path.name)
-        found = (
-            _read_text(text, path, dates, gap)
-            if value is None
-            else _read_json(value, path, name, gap)
-        )
-    known = {one.id: one for one in ([found] if isinstance(found, Conversation) else found)}
+        if value is None:
+            found = [_read_text(text, path, dates, gap)]
+        else:
+            found = _read_json(value, path, name, gap)
+    known = {one.id: one for one in found}
     one = known[_choice(list(known), name, path.name)]
     if not one.turns:
-        raise ChatError(
-            f'{path.name}: expected messages with words, got none{"".join(f"; {note}" for note in one.notes)}'
-        )
+        notes = ''.join(f'; {note}' for note in one.notes)
+        raise ChatError(f'{path.name}: expected messages with words, got none{notes}')
     return one

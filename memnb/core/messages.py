@@ -35,18 +35,9 @@ class Message(NamedTuple):
 
 _TEXT = ('content', 'text', 'message', 'body', 'page_content')
 _SPEAKER = ('name', 'speaker', 'author', 'sender', 'from', 'username', 'role', 'user')
-_PERSON = (
-    *_SPEAKER,
-    'real_name',
-    'display_name',
-    'first_name',
-    'id',
-)  # where a speaker is an object
 _TIME = ('time', 'timestamp', 'datetime', 'created_at', 'create_time', 'date', 'ts')
 _ID = ('id', 'id_', 'node_id')
-_EXPECTED = (
-    f'expected a text, (speaker, text), (text, time) or an object with one of {", ".join(_TEXT)}'
-)
+_EXPECTED = 'expected a text, (speaker, text), (text, time) or an object with content or text'
 
 
 def _is_missing(value: Any) -> bool:
@@ -82,29 +73,17 @@ def read_moment(
     try:
         if isinstance(value, (bool, bytes, list, tuple, dict)):
             raise ValueError
-        is_number = isinstance(value, Real) or re.fullmatch(
-            r'(\d{9,11}|\d{13}|\d{16}|\d{19})(\.\d+)?', text
-        )
-        if not is_number or re.fullmatch(r'(19|20)\d{6}', text):
-            return _read_text(text)
-        seconds = float(value)
-        while abs(seconds) > 1e11:
-            seconds /= 1000
-        if abs(seconds) < 1e8:  # 1973: a position in a recording, a year, a flag
-            raise ValueError
-        return datetime.fromtimestamp(seconds, timezone.utc).replace(tzinfo=None)
-    except (ValueError, TypeError, OverflowError, OSError):
-        raise ChatError(f'{where}: expected a time, got {value!r:.60}') from None
-
-
-def _read_text(text: str) -> datetime:
-    "Return the moment that a text names. Raises ValueError."
-    if re.match(r'\d{4}-\d\d-\d\d', text):
+        if isinstance(value, Real) or re.fullmatch(r'\d{10}(\.\d+)?|\d{13}', text):
+            seconds = float(value) / (1000 if float(value) > 1e11 else 1)
+            if not 1e8 < seconds < 1e10:  # a position in a recording, a year, a flag
+                raise ValueError
+            return datetime.fromtimestamp(seconds, timezone.utc).replace(tzinfo=None)
         try:
             return datetime.fromisoformat(text).replace(tzinfo=None)
         except ValueError:
-            pass
-    return parse_datetime(text)
+            return parse_datetime(text)
+    except (ValueError, TypeError, OverflowError):
+        raise ChatError(f'{where}: expected a time, got {value!r:.60}') from None
 
 
 def text_of(content: Any) -> str:
@@ -138,11 +117,10 @@ def _fields(one: Any) -> dict:
     "Return the fields of an object of another library: a document with metadata, or a message."
     own = {name: getattr(one, name, None) for name in (*_TEXT, *_SPEAKER, *_TIME, *_ID)}
     own = {name: value for name, value in own.items() if isinstance(value, (str, list, date))}
-    kind = getattr(one, 'type', None)  # of a LangChain message: human, ai
-    spoken = kind if 'page_content' not in own and kind in ('human', 'ai', 'system') else None
+    if 'page_content' not in own and getattr(one, 'type', None) in ('human', 'ai', 'system'):
+        own.setdefault('role', one.type)  # a message of LangChain
     metadata = getattr(one, 'metadata', None)
-    own = {'role': spoken, **own} if spoken else own
-    return {**(metadata if isinstance(metadata, dict) else {}), **own}
+    return {**metadata, **own} if isinstance(metadata, dict) else own
 
 
 def read_message(
@@ -152,7 +130,10 @@ def read_message(
 ) -> Message | None:
     "Return the message that one item of a list is; None where it has no words. `ChatError`."
     if isinstance(one, str):
-        return _from_line(one) if one.strip() else None
+        line = read_line(one) if one.startswith('[') else None  # as a memory shows it
+        if line is None or line.time is None or line.time.start != line.time.end:
+            return Message(one) if one.strip() else None
+        return Message(line.text, line.speaker or '', read_moment(line.time.start, where))
     if isinstance(one, Turn):
         return Message(one.content, one.speaker, one.time, one.id)
     if isinstance(one, Snippet):
@@ -167,20 +148,12 @@ def read_message(
         raise ChatError(f'{where}: {_EXPECTED}, got {one!r:.80}')
     speaker, said, id = (_first(fields, names) for names in (_SPEAKER, _TEXT, _ID))
     if isinstance(speaker, dict):
-        speaker = _first(speaker, _PERSON)
+        speaker = _first(speaker, _SPEAKER) or speaker
     time = read_moment(_first(fields, _TIME), where)
     speaker = _word(speaker, where, 'the name of a speaker')
     said = text_of(said) if isinstance(said, (list, tuple, dict)) else _word(said, where, 'a text')
     id = None if id is None else _word(id, where, 'an id')
     return Message(said, speaker, time, id) if said.strip() else None
-
-
-def _from_line(text: str) -> Message:
-    "Return the message of a text, which may be a line as a memory shows it: '[8 May 2023] Caroline: I went yesterday'."
-    line = read_line(text) if text.startswith('[') else None
-    if line is None or line.time is None or line.time.start != line.time.end:
-        return Message(text)
-    return Message(line.text, line.speaker or '', read_moment(line.time.start, ''))
 
 
 def _is_dated(one: Any) -> bool:

@@ -60,24 +60,11 @@ def test_a_file_may_hold_several_chats(tmp_path):
     assert [session.id for session in both.sessions] == ['D1', 'D2'] and both.turns[0].text == 'What is a kite?'  # the oldest first
     with pytest.raises(ChatError, match="chatgpt.json: no conversation 'Cars'; it holds Kites, Older"):
         load_conversation(CHATS / 'chatgpt.json', name='Cars')
-    path = tmp_path / 'tuned.jsonl'
-    path.write_text(''.join(json.dumps({'messages': [{'role': 'user', 'content': text}, {'role': 'assistant', 'content': 'Yes.'}]}) + '\n'
-                            for text in ('One?', 'Two?')))
-    assert [turn.id for turn in load_conversation(path).turns] == ['D1:1', 'D1:2', 'D2:1', 'D2:2']
-    assert [turn.text for turn in load_conversation(path, name='2').turns] == ['Two?', 'Yes.']
+    path = tmp_path / 'two.jsonl'
     path.write_text('\n'.join((CHATS / 'turns.jsonl').read_text('utf-8').replace('"turns"', f'"{name}"') for name in ('north', 'south')), 'utf-8')
     with pytest.raises(ChatError, match='say which with name=; it holds north, south'):
         load_conversation(path)
     assert load_conversation(path, name='south').id == 'south'
-
-
-def test_a_whole_export_of_slack_has_channels(tmp_path):
-    assert rows(load_conversation(CHATS / 'slack')) == rows(load_conversation(CHATS / 'slack/general'))  # the only one
-    shutil.copytree(CHATS / 'slack', tmp_path / 'slack')
-    shutil.copytree(CHATS / 'slack/general', tmp_path / 'slack/random')
-    with pytest.raises(ChatError, match='slack: say which with name=; it holds general, random'):
-        load_conversation(tmp_path / 'slack')
-    assert load_conversation(tmp_path / 'slack', name='random').id == 'random'
 
 
 def test_plain_text_tells_names_from_other_colons(tmp_path):
@@ -143,11 +130,11 @@ def test_a_damaged_folder_is_said_by_name(tmp_path):
     folder.mkdir()
     with pytest.raises(ChatError, match='general: expected the folder of a Slack channel'):
         load_conversation(folder)
-    for text, said in (('[{"ts"', 'not JSON'), ('{"a": 1}', 'expected a list of messages'), ('[{"text": "hi"}]', r'general/day.json\[0\].ts: Field required')):
-        (folder / 'day.json').write_text(text)
-        with pytest.raises(TYPED, match=f'day.json.*{said}' if 'general' not in said else said):
+    for text, said in (('[{"ts"', 'not JSON'), ('{"a": 1}', 'Input should be a valid list'), ('[{"text": "hi"}]', r'general/2024-05-13.json\[0\].ts: Field required')):
+        (folder / '2024-05-13.json').write_text(text)
+        with pytest.raises(TYPED, match=f'2024-05-13.json.*{said}' if 'general' not in said else said):
             load_conversation(folder)
-    (folder / 'day.json').write_text('[{"ts": "1715634900.1", "user": "U1", "text": "hi"}]')
+    (folder / '2024-05-13.json').write_text('[{"ts": "1715634900.1", "user": "U1", "text": "hi"}]')
     (folder / 'users.json').write_text('[5]')
     with pytest.raises(DatasetError, match='users.json'):
         load_conversation(folder)
@@ -187,7 +174,7 @@ def test_text_of_any_pieces_is_read_or_refused(tmp_path_factory, pieces):
 # ------------------------------------------------------------------ dates
 
 DATES = {'dmy': ['%d/%m/%Y', '%d.%m.%y', '%d-%m-%Y', '%-d/%-m/%y', '%-d.%-m.%Y'], 'mdy': ['%m/%d/%y', '%-m/%-d/%Y'],
-         'ymd': ['%Y-%m-%d', '%Y/%m/%d', '%Y. %m. %d.', '%y/%m/%d', '%Y년 %-m월 %-d일']}
+         'ymd': ['%Y-%m-%d', '%Y/%m/%d', '%Y. %m. %d.', '%Y년 %-m월 %-d일']}
 CLOCKS = [', %H:%M', ', %H:%M:%S', ' %H.%M', ' klo %-H.%M', ', %-I:%M %p', ', %-I:%M:%S\u202f%p', ' à %H:%M', ' um %H:%M Uhr', ' г., %H:%M ч.']
 FRAMES = ['{stamp} - {name}: {text}\n', '[{stamp}] {name}: {text}\n', '\u200e[{stamp}] {name}: {text}\r\n', '{stamp}, {name} : {text}\n']
 SPANISH, CHINESE = {'AM': 'a.\xa0m.', 'PM': 'p.\xa0m.'}, {'AM': '上午', 'PM': '下午'}
@@ -227,6 +214,12 @@ def test_what_the_file_does_not_decide_is_asked_for(tmp_path):
         load_conversation(path, dates='ymd')
     with pytest.raises(ChatError, match="dates: expected 'dmy', 'mdy' or 'ymd', got 'uk'"):
         load_conversation(path, dates='uk')
+    path.write_text('24/03/31, 10:00 - Ada: hi\n24/04/01, 10:00 - Ada: hi\n')
+    with pytest.raises(ChatError, match='a date such as 24/3/31 can be read as dmy or ymd: say which with dates='):
+        load_conversation(path)
+    assert [turn.time.month for turn in load_conversation(path, dates='ymd').turns] == [3, 4]
+    path.write_text('[2024-05-08T10:00:00+02:00] Ada: hi\nBen: yes\n')
+    assert {turn.time for turn in load_conversation(path).turns} == {datetime(2024, 5, 8, 10)}
     path.write_text('13/04/2024, 10:00 - Ada: hi\n04/13/2024, 10:00 - Ada: hi\n')
     with pytest.raises(ChatError, match='all dates in one order, got 4/13/2024'):
         load_conversation(path)
