@@ -391,7 +391,11 @@ def _parser() -> argparse.ArgumentParser:
     add('--memory', metavar='FILE', help='or what `memnb remember` has kept')
     add('--conversation', help='the id of one, where there are several')
     add('--dates', metavar='ORDER', help='dmy, mdy or ymd, where 03/04/2024 is ambiguous')
-    add('--method', default='memr3', help='default: memr3; `--method ?` lists them')
+    add(
+        '--method',
+        default='memr3',
+        help='default: memr3; an unknown one lists those that there are',
+    )
     add('--k', type=_positive, help='how many turns may be read (default: as the method does)')
     add('--json', action='store_true', help='print the trace as one JSON object')
 

@@ -12,17 +12,18 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import date, datetime, time, timedelta
-from functools import lru_cache
-from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from pydantic import BaseModel
 
-from ..core.conversation import Conversation, Session, Session, Session
+from ..core.conversation import Conversation, Session
 from memnb.core.messages import (
     as_conversation,
     ChatError,
+    DATE_ORDERS,
+    date_order,
+    day_of_numbers,
     GAP,
     Message,
     read_moment,
@@ -37,7 +38,6 @@ from ..evaluation.datasets import load_jsonl, load_locomo, placed, validate
 __all__ = ['load_conversation']
 
 # %% ../../nbs/8_use/08_chats.ipynb #09603dac
-_ORDERS = ('dmy', 'mdy', 'ymd')  # of day, month and year
 _DATE = r'(\d{1,4})\s?[-./年년]\s?(\d{1,2})\s?[-./月월]\s?(\d{1,4})\s?[.日일]?'
 _CLOCK = r'(\d{1,2})[:.h](\d\d)(?:[:.](\d\d))?'
 _HOUR = rf'([^\d\[\]:\n]{{1,8}}?){_CLOCK}([^\d\[\]:\n]{{0,8}}?)'  # with the words around it
@@ -53,18 +53,7 @@ class _Stamp(NamedTuple):
 
     def moment(self, order: str) -> datetime:
         "Return the time, once the order is known."
-        return datetime.combine(_day(self.numbers, order), self.clock or time())
-
-
-@lru_cache(10_000)
-def _day(numbers: tuple[int, int, int], order: str) -> date | None:
-    "Return the date that three numbers are in an order, or None. A year of two digits is of this century."
-    parts = dict(zip(order if numbers[0] < 1000 else 'ymd', numbers))
-    year = parts['y'] + 2000 if parts['y'] < 100 else parts['y']
-    try:
-        return date(year if year > 999 else 0, parts['m'], parts['d'])
-    except ValueError:
-        return None
+        return datetime.combine(day_of_numbers(self.numbers, order), self.clock or time())
 
 
 def _read_clock(hour: str, minute: str, second: str | None, words: Iterable[str]) -> time | None:
@@ -82,43 +71,12 @@ def _read_clock(hour: str, minute: str, second: str | None, words: Iterable[str]
 def _read_stamp(found: re.Match) -> _Stamp | None:
     "Return the stamp of a date with or without a clock, as groups of a match; None where it cannot be one."
     numbers = int(found[1]), int(found[2]), int(found[3])
-    if not any(_day(numbers, order) for order in _ORDERS):
+    if not any(day_of_numbers(numbers, order) for order in DATE_ORDERS):
         return None
     if found[5] is None:
         return _Stamp(numbers)
     clock = _read_clock(found[5], found[6], found[7], (found[4], found[8]))
     return _Stamp(numbers, clock) if clock else None
-
-
-def _order(stamps: Iterable[_Stamp], wanted: str | None, place: str) -> str:
-    "Return the order of day, month and year of the stamps of a file. `ChatError` where there is none, or more than one."
-    open = [one.numbers for one in stamps if one.numbers and one.numbers[0] < 1000]
-    days = {}
-    for order in [wanted] if wanted else ('dmy', 'mdy'):
-        read = [_day(numbers, order) for numbers in open]
-        if all(read):
-            days[order] = read
-    if not days:
-        odd = next('/'.join(map(str, one)) for one in open if not _day(one, wanted or 'dmy'))
-        asked = f'the order {wanted}' if wanted else 'one order'
-        raise ChatError(f'{place}: expected all dates in {asked}, got {odd}')
-    if not wanted:
-        days['ymd'] = [_day(numbers, 'ymd') for numbers in open]
-    back = {}
-    for order, read in days.items():
-        if all(read):
-            back[order] = sum(later < earlier for earlier, later in pairwise(read))
-    best, *others = sorted((order for order in back if order != 'ymd' or wanted), key=back.get)
-    rivals = [one for one in others if days[best] != days[one] and 10 * back[best] >= back[one]]
-    if back.get('ymd', back[best]) < back[best]:
-        rivals.append('ymd')  # a year of two digits in front is not guessed
-    if rivals:
-        unlike = (one for one in open if _day(one, best) != _day(one, rivals[0]))
-        shown, orders = '/'.join(map(str, next(unlike))), ' or '.join([best, *rivals])
-        raise ChatError(
-            f'{place}: a date such as {shown} can be read as {orders}: say which with dates='
-        )
-    return best
 
 # %% ../../nbs/8_use/08_chats.ipynb #45ec05f0
 _HEADS = tuple(
@@ -126,9 +84,14 @@ _HEADS = tuple(
     for before, behind in ((r'\[', r'\]\s?'), ('', r'\s[-–—]\s'), ('', r',\s'))
 )
 _INVISIBLE = dict.fromkeys(map(ord, '\u200e\u200f\u202a\u202b\u202c\u2066\u2067\u2068\u2069\ufeff'))
+_DELETED = (
+    'This message was deleted|You deleted this message|Diese Nachricht wurde gelöscht|Du hast diese Nachricht gelöscht|'
+    'Se eliminó este mensaje|Eliminaste este mensaje|Ce message a été supprimé|Vous avez supprimé ce message|'
+    'Questo messaggio è stato eliminato|Mensagem apagada'
+)
 _REMARK = re.compile(
     r'\u200e.*|<[^\W\d_][^<>="/]* [^<>="/]*>|(image|video|audio|sticker|GIF|document|contact card) omitted'
-    r'|.* \(file attached\)|[A-Z]{3}-\d{8}-WA\d+\.\w+ \(.*\)|(This message was deleted|You deleted this message)\.?'
+    rf'|.* \(file attached\)|[A-Z]{{3}}-\d{{8}}-WA\d+\.\w+ \(.*\)|({_DELETED})\.?'
 )
 _EDITED = re.compile(r'\s?(\u200e<[^<>\n]{1,60}>|<This message was edited>)$')
 
@@ -163,7 +126,7 @@ def _read_export(
             entries.append((stamp, [found[9]]))
         elif entries:
             entries[-1][1].append(line)
-    order = _order((stamp for stamp, _ in entries), dates, place)
+    order = date_order((stamp.numbers for stamp, _ in entries), dates, place)
     messages, left_out = [], Counter()
     for stamp, (first, *others) in entries:
         speech = _speech(first)
@@ -241,7 +204,7 @@ def _read_plain(
     split = [_split(line.strip()) for line in lines]
     spoken = [_SPOKEN.match(rest) for _, rest in split]
     names, left_out = _speakers(spoken), Counter()
-    order = _order((stamp for stamp, _ in split if stamp), dates, place)
+    order = date_order((stamp.numbers for stamp, _ in split if stamp), dates, place)
     entries: list[tuple[str, datetime | None, list[str]]] = []  # speaker, time and lines
     now = None
     for (stamp, rest), one in zip(split, spoken):
@@ -432,7 +395,9 @@ def _noted(id: str, sessions: list[Session], left_out: Mapping[str, int]) -> Con
     return Conversation(id, sessions, (), [f'left out: {", ".join(counts)}'] if counts else [])
 
 
-def _read_json(value: Any, path: Path, name: str | None, gap: timedelta) -> list[Conversation]:
+def _read_json(
+    value: Any, path: Path, name: str | None, gap: timedelta, dates: str | None
+) -> list[Conversation]:
     "Return the conversations of a JSON value that was read from a file."
     place, id = path.name, mend(path.stem)
     records = value if isinstance(value, list) else [value]
@@ -451,7 +416,7 @@ def _read_json(value: Any, path: Path, name: str | None, gap: timedelta) -> list
         return [_read_posts(posts, path.parent, id, gap)]
     try:
         is_list = 'messages' in first and len(records) == 1
-        return [as_conversation(first if is_list else records, id, gap)]
+        return [as_conversation(first if is_list else records, id, gap, dates)]
     except ChatError as error:
         raise ChatError(f'{place}: {error}') from None
 
@@ -491,7 +456,7 @@ def load_conversation(
 
     LoCoMo, memnb's JSON and JSON lines, messages with `role` and `content`, the exports of ChatGPT, Slack and WhatsApp, and
     lines 'Name: message'. A `ChatError`, or the `DatasetError` of a benchmark, for anything else."""
-    if dates not in (None, *_ORDERS):
+    if dates not in (None, *DATE_ORDERS):
         raise ChatError(f"dates: expected 'dmy', 'mdy' or 'ymd', got {dates!r:.80}")
     path = Path(path)
     if os.path.isdir(path):
@@ -502,7 +467,7 @@ def load_conversation(
         if value is None:
             found = [_read_text(text, path, dates, gap)]
         else:
-            found = _read_json(value, path, name, gap)
+            found = _read_json(value, path, name, gap, dates)
     known = {one.id: one for one in found}
     one = known[_choice(list(known), name, path.name)]
     if not one.turns:

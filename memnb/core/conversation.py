@@ -256,8 +256,9 @@ class Conversation(_Record):
         return _read(cls, record, 'conversation')
 
     def __repr__(self):
+        names = ' and '.join(filter(None, self.speakers)) or 'no names'
         return (
-            f'Conversation({self.id!r}: {" and ".join(self.speakers)}, {len(self.sessions)} sessions, '
+            f'Conversation({self.id!r}: {names}, {len(self.sessions)} sessions, '
             f'{len(self.turns)} turns, {len(self.questions)} questions)'
         )
 

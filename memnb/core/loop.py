@@ -30,7 +30,7 @@ from pydantic_core import PydanticCustomError
 
 from .conversation import Snippet
 from .models import as_lm
-from .retriever import as_retriever, check_search, Hit, Metered
+from .retriever import as_memory, as_retriever, check_search, Hit, Metered
 from .replies import cited_ids, explain_errors, Reply
 from .roles import ANSWER, LM, LMError, ReplyError, Role, RuleLM, Usage
 from .time import parse_date, TimeSpan
@@ -668,9 +668,7 @@ class Loop:
     method = 'loop'
 
     def __init__(self, memory: Any, lm: LM | Callable[[str], str] | None = None):
-        is_store = memory is None or callable(memory)
-        is_store = is_store or hasattr(memory, 'search') or hasattr(memory, 'tools')
-        self.memory = memory if is_store else as_retriever(memory)  # a list is indexed
+        self.memory = None if memory is None else as_memory(memory)
         self.lm = RuleLM() if lm is None else as_lm(lm)
 
     def __repr__(self):
@@ -710,6 +708,10 @@ class Loop:
     ) -> list[Trace]:
         "Answer questions in threads, each as `ask` does; return their traces in the order of the questions."
         check_count('concurrency', concurrency, 1)
+        if isinstance(questions, str):
+            raise TypeError(
+                f'questions: expected a list of questions, got the text {questions!r:.80}'
+            )
         with ThreadPoolExecutor(concurrency) as pool:
             return list(pool.map(partial(self.ask, **options), questions))
 

@@ -5,21 +5,25 @@
 # %% ../../nbs/1_core/12_messages.ipynb #ec2dbc49
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import date, datetime, timedelta, timezone
 from enum import Enum
+from functools import lru_cache
+from itertools import pairwise
 from numbers import Real
 from typing import Any, NamedTuple
-import re
 
 from .conversation import Conversation, Session, Snippet, Turn
 from .text import read_line
 from .time import parse_datetime
+from .trace import count_of, mend
 
 # %% auto #0
-__all__ = ['GAP', 'ChatError', 'Message', 'read_moment', 'text_of', 'read_message', 'sessions_of', 'as_conversation']
+__all__ = ['DATE_ORDERS', 'GAP', 'ChatError', 'Message', 'day_of_numbers', 'date_order', 'read_moment', 'text_of', 'read_message',
+           'sessions_of', 'as_conversation']
 
-# %% ../../nbs/1_core/12_messages.ipynb #821d84ef
+# %% ../../nbs/1_core/12_messages.ipynb #0a1b2c00
 class ChatError(ValueError):
     "A file or a list in which no conversation can be read: what was expected, what came, and where."
 
@@ -29,10 +33,65 @@ class Message(NamedTuple):
 
     text: str
     speaker: str = ''
-    time: datetime | None = None
+    time: Any = None  # a datetime; from `read_message`, as it is written there
     id: str | None = None
 
+# %% ../../nbs/1_core/12_messages.ipynb #0a1b2c02
+DATE_ORDERS = ('dmy', 'mdy', 'ymd')  # of day, month and year
 
+
+@lru_cache(10_000)
+def day_of_numbers(numbers: tuple[int, int, int], order: str) -> date | None:
+    "Return the date that three numbers are in an order, or None. A year of two digits is of this century."
+    parts = dict(zip(order if numbers[0] < 1000 else 'ymd', numbers))
+    year = parts['y'] + 2000 if parts['y'] < 100 else parts['y']
+    try:
+        return date(year if year > 999 else 0, parts['m'], parts['d'])
+    except ValueError:
+        return None
+
+
+def date_order(
+    dates: Iterable[
+        tuple[int, int, int] | None
+    ],  # three numbers each, in the order in which they were written
+    wanted: str | None,  # one of DATE_ORDERS; None: the order that all of them have
+    place: str,  # for the message
+) -> str:
+    "Return the order of day, month and year in the dates of a file or a list. `ChatError` where there is none, or more than one."
+    open = [one for one in dates if one and one[0] < 1000]
+    days = {}
+    for order in [wanted] if wanted else ('dmy', 'mdy'):
+        read = [day_of_numbers(numbers, order) for numbers in open]
+        if all(read):
+            days[order] = read
+    if not days:
+        odd = next(
+            '/'.join(map(str, one)) for one in open if not day_of_numbers(one, wanted or 'dmy')
+        )
+        asked = f'the order {wanted}' if wanted else 'one order'
+        raise ChatError(f'{place}: expected all dates in {asked}, got {odd}')
+    if not wanted:
+        days['ymd'] = [day_of_numbers(numbers, 'ymd') for numbers in open]
+    back = {}
+    for order, read in days.items():
+        if all(read):
+            back[order] = sum(later < earlier for earlier, later in pairwise(read))
+    best, *others = sorted((order for order in back if order != 'ymd' or wanted), key=back.get)
+    rivals = [one for one in others if days[best] != days[one] and 10 * back[best] >= back[one]]
+    if back.get('ymd', back[best]) < back[best]:
+        rivals.append('ymd')  # a year of two digits in front is not guessed
+    if rivals:
+        unlike = (
+            one for one in open if day_of_numbers(one, best) != day_of_numbers(one, rivals[0])
+        )
+        shown, orders = '/'.join(map(str, next(unlike))), ' or '.join([best, *rivals])
+        raise ChatError(
+            f'{place}: a date such as {shown} can be read as {orders}: say which with dates='
+        )
+    return best
+
+# %% ../../nbs/1_core/12_messages.ipynb #821d84ef
 _TEXT = ('content', 'text', 'message', 'body', 'page_content')
 _SPEAKER = ('name', 'speaker', 'author', 'sender', 'from', 'username', 'role', 'user')
 _TIME = ('time', 'timestamp', 'datetime', 'created_at', 'create_time', 'date', 'ts')
@@ -58,9 +117,20 @@ def _first(record: Mapping, names: Sequence[str]) -> Any:
     return None
 
 
+_NUMBERS = re.compile(r'(\d{1,2})[-./](\d{1,2})[-./](\d{4}|\d\d)(?![\d:])[,T]?\s*')
+
+
+def _numbers(value: Any) -> tuple[int, int, int] | None:
+    "Return the three numbers that begin a text such as 03/04/2024 9:15; None for anything else, as 2024-04-03."
+    found = _NUMBERS.match(value.strip()) if isinstance(value, str) else None
+    return tuple(map(int, found.groups())) if found else None
+
+
 def read_moment(
     value: Any,  # a datetime or date, seconds or milliseconds since 1970 (UTC), or text
     where: str,  # for the message
+    order: str
+    | None = None,  # of day, month and year in 03/04/2024; None: refused where it is ambiguous
 ) -> datetime | None:
     "Return a time without its zone, as on a clock on the wall; None where there is none. `ChatError` for anything else."
     if _is_missing(value):
@@ -78,6 +148,9 @@ def read_moment(
             if not 1e8 < seconds < 1e10:  # a position in a recording, a year, a flag
                 raise ValueError
             return datetime.fromtimestamp(seconds, timezone.utc).replace(tzinfo=None)
+        if numbers := _numbers(text):
+            found = day_of_numbers(numbers, order or date_order([numbers], None, where))
+            text = f'{found} {text[_NUMBERS.match(text).end() :]}'
         try:
             return datetime.fromisoformat(text).replace(tzinfo=None)
         except ValueError:
@@ -128,12 +201,12 @@ def read_message(
     where: str,  # for the message
     dated: bool = True,  # whether ('text', '8 May 2024') is a text and a time, and not a speaker and a text
 ) -> Message | None:
-    "Return the message that one item of a list is; None where it has no words. `ChatError`."
+    "Return the message that one item of a list is, with its time as it is written there; None where it has no words. `ChatError`."
     if isinstance(one, str):
         line = read_line(one) if one.startswith('[') else None  # as a memory shows it
         if line is None or line.time is None or line.time.start != line.time.end:
             return Message(one) if one.strip() else None
-        return Message(line.text, line.speaker or '', read_moment(line.time.start, where))
+        return Message(line.text, line.speaker or '', line.time.start)
     if isinstance(one, Turn):
         return Message(one.content, one.speaker, one.time, one.id)
     if isinstance(one, Snippet):
@@ -149,7 +222,7 @@ def read_message(
     speaker, said, id = (_first(fields, names) for names in (_SPEAKER, _TEXT, _ID))
     if isinstance(speaker, dict):
         speaker = _first(speaker, _SPEAKER) or speaker
-    time = read_moment(_first(fields, _TIME), where)
+    time = _first(fields, _TIME)
     speaker = _word(speaker, where, 'the name of a speaker')
     said = text_of(said) if isinstance(said, (list, tuple, dict)) else _word(said, where, 'a text')
     id = None if id is None else _word(id, where, 'an id')
@@ -173,7 +246,7 @@ def _from_pair(one: Sequence, where: str, dated: bool) -> Message | None:
         texts, last = one, None
     if not 1 <= len(texts) <= 2 or not all(isinstance(text, str) for text in texts):
         raise ChatError(f'{where}: {_EXPECTED}, got {one!r:.80}')
-    said = Message(texts[-1], texts[0] if len(texts) == 2 else '', read_moment(last, where))
+    said = Message(texts[-1], texts[0] if len(texts) == 2 else '', last)
     return said if said.text.strip() else None
 
 # %% ../../nbs/1_core/12_messages.ipynb #a8c0de0c
@@ -186,8 +259,6 @@ def sessions_of(
     first: int = 1,  # the number of the first session
 ) -> list[Session]:
     "Return messages as sessions: a new one begins where so much time went by without a word."
-    from memnb.core.trace import mend
-
     runs: list[list[Message]] = []
     last = None
     for message in messages:
@@ -218,7 +289,8 @@ def _items(messages: Any) -> list:
         rows = messages.to_dicts() if hasattr(messages, 'to_dicts') else messages.to_dict('records')
         return [{str(name).lower(): value for name, value in row.items()} for row in rows]
     if isinstance(messages, (str, bytes, dict)) or not isinstance(messages, Iterable):
-        raise ChatError(f'messages: expected a list of messages, got {messages!r:.80}')
+        hint = '; load_conversation(path) reads a file' if isinstance(messages, str) else ''
+        raise ChatError(f'messages: expected a list of messages, got {messages!r:.80}{hint}')
     return list(messages)
 
 
@@ -226,13 +298,13 @@ def as_conversation(
     messages: Any,  # texts, (speaker, text) or (text, time) pairs, objects with `role` and `content`, documents, a data frame
     id: str = 'chat',
     gap: timedelta = GAP,  # so long a silence begins a new session
+    dates: str
+    | None = None,  # 'dmy', 'mdy' or 'ymd' where 03/04/2024 is ambiguous; None: as the whole list has it
 ) -> Conversation:
     """Return the conversation of a list of messages in any usual form; a conversation is itself, sessions are kept.
 
     `notes` count what has no words. `ChatError` says which message is none, and what was expected."""
     from tqdm import tqdm
-
-    from memnb.core.trace import count_of
 
     if isinstance(messages, Conversation):
         return messages
@@ -243,6 +315,10 @@ def as_conversation(
     dated = all(_is_dated(one) for one in pairs)
     shown = tqdm(items, 'reading messages', delay=2, disable=None, leave=False)  # on a terminal
     read = [read_message(one, f'message {number}', dated) for number, one in enumerate(shown, 1)]
+    order = date_order([_numbers(one.time) for one in read if one], dates, 'messages')
+    for number, one in enumerate(read, 1):
+        if one:
+            read[number - 1] = one._replace(time=read_moment(one.time, f'message {number}', order))
     skipped = read.count(None)
     notes = [f'{count_of(skipped, "message")} without words left out'] if skipped else []
     return Conversation(id, sessions_of(filter(None, read), gap), (), notes)

@@ -115,6 +115,13 @@ _DECLINED = re.compile(
 )
 
 
+_ASKS = re.compile(r'\W*(okay|ok|sure|i understand)?.{0,40}\bplease provide\b', re.IGNORECASE)
+_SORRY = re.compile(  # what may begin an answer, and never a query or a cue
+    r"\W*(i['’]?m sorry|i am sorry|sorry|i apologi[sz]e|i can ?not|i can['’]t|i am unable)\b",
+    re.IGNORECASE,
+)
+
+
 def _of_text(text: str, model: type[BaseModel]) -> Iterator[Any]:
     "Yield what a text without JSON may mean: tags, named lines, and the text itself."
     if not (isinstance(model, type) and issubclass(model, Reply)):
@@ -126,6 +133,8 @@ def _of_text(text: str, model: type[BaseModel]) -> Iterator[Any]:
         yield lines
     if isinstance(items := _items(text), list):
         yield items
+    if _ASKS.match(text) or model.TEXT != 'answer' and _SORRY.match(text):
+        return
     if (
         model.TEXT
         and re.search(r'\w', text)
@@ -386,7 +395,8 @@ def _fit(
         raise ValueError(explain_errors(error)) from None
     if not reply.model_fields_set and model.model_fields:
         raise ValueError(f'it has none of the fields {", ".join(model.model_fields)}')
-    texts = [getattr(reply, name) for name in model.model_fields]
+    needed = model.model_fields.items()
+    texts = [getattr(reply, name) for name, field in needed if field.is_required()]
     if any(isinstance(one, str) and _PLACEHOLDER.fullmatch(one) for one in texts):
         raise ValueError('it has a placeholder in the place of a text')
     absent = [name for name in model.model_fields if name not in reply.model_fields_set]

@@ -20,7 +20,7 @@ from .time import TimeSpan
 
 # %% auto #0
 __all__ = ['Hit', 'Retriever', 'passes', 'check_search', 'as_hit', 'Searchable', 'Adapted', 'snippets_of', 'as_retriever',
-           'Metered', 'Lock', 'locked', 'waited', 'wait_for']
+           'as_memory', 'Metered', 'Lock', 'locked', 'waited', 'wait_for']
 
 # %% ../../nbs/1_core/04_retriever.ipynb #f0fe13a6
 @dataclass(frozen=True)
@@ -73,8 +73,25 @@ def check_search(
         raise TypeError(f'exclude: expected a collection of ids, got {exclude!r:.80}')
 
 # %% ../../nbs/1_core/04_retriever.ipynb #2368fd9d
+def _read_result(found: object, score: object) -> tuple[object, object]:
+    "Return the snippet and the score of a dictionary or a document with a text; anything else as it is."
+    from memnb.core.messages import ChatError, read_message, read_moment
+
+    try:
+        said = read_message(found, 'a search result')
+        time = read_moment(said.time, 'a search result') if said else None
+    except ChatError:
+        return found, score
+    if said is None:
+        return found, score
+    if score is None:
+        score = found.get('score') if isinstance(found, Mapping) else getattr(found, 'score', None)
+    id = said.id or content_id(said.text)
+    return Snippet(id, said.text, speaker=said.speaker or None, said=time), score
+
+
 def as_hit(
-    found: object,  # a Hit, a Snippet, a text, or a pair of (Snippet or text, score)
+    found: object,  # a Hit, a Snippet, a text, a pair of (Snippet or text, score), a dictionary or a document with a text
 ) -> Hit:
     "Whatever a store returned for one result, as a `Hit`; `TypeError` if it is none of those."
     if isinstance(found, Hit):
@@ -83,9 +100,12 @@ def as_hit(
     what, score = found if pair else (found, None)
     if isinstance(what, str):
         what = Snippet(content_id(what), what)
+    elif not isinstance(what, (Snippet, tuple, list)):
+        what, score = _read_result(what, score)
     if not isinstance(what, Snippet) or not (score is None or isinstance(score, Real)):
         raise TypeError(
-            f'a search result: expected a Hit, a Snippet, a str or a pair with a score, got {found!r:.80}'
+            'a search result: expected a Hit, a Snippet, a str, a pair with a score, or a dictionary or document '
+            f'with a text, got {found!r:.80}'
         )
     return Hit(what, None if score is None else float(score))
 
@@ -185,10 +205,7 @@ def snippets_of(
     try:
         return turn_snippets(as_conversation(messages))
     except ChatError as error:
-        raise TypeError(
-            'expected an object with search(query, k), a function of a query, or a list of texts, messages '
-            f'or documents: {error}'
-        ) from None
+        raise TypeError(f'expected a list of texts, messages or documents: {error}') from None
 
 
 def as_retriever(
@@ -201,17 +218,32 @@ def as_retriever(
     if isinstance(store, Searchable):
         return store
     if not hasattr(store, 'search') and not callable(store):
-        store = snippets_of(store)
+        try:
+            store = snippets_of(store)
+        except TypeError as error:
+            told = str(error).removeprefix('expected ')
+            raise TypeError(
+                f'expected an object with search(query, k), a function of a query, or {told}'
+            ) from None
         names = {one.speaker for one in store if one.speaker}
         index = import_module('memnb.retrieval.vectors').HybridIndex(names=sorted(names))
         index.add(store)
         return index
     ask = getattr(store, 'search', store)
-    if isinstance(store, type) or not callable(ask) or inspect.iscoroutinefunction(ask):
+    if isinstance(store, type) or not callable(ask):
+        hint = f'; is {_name(store)}() meant?' if isinstance(store, type) else ''
         raise TypeError(
-            f'expected an object with search(query, k) or a function of a query, got {_name(store)}'
+            f'expected an object with search(query, k) or a function of a query, got {_name(store)}{hint}'
         )
-    return Adapted(store)
+    return Adapted(waited(ask) if inspect.iscoroutinefunction(ask) else store)
+
+
+def as_memory(
+    memory: object,  # anything for `as_retriever`, or an object with `tools()`
+) -> object:
+    "Return what a loop works over: a thing that can be searched or has tools as it is, a list as an index. `TypeError`."
+    is_memory = callable(memory) or hasattr(memory, 'search') or hasattr(memory, 'tools')
+    return memory if is_memory and not isinstance(memory, type) else as_retriever(memory)
 
 # %% ../../nbs/1_core/04_retriever.ipynb #a7e5843c
 class Metered(Searchable):

@@ -385,6 +385,8 @@ class MemoryBank(Searchable):
         backend: Callable[[], EntryStore] = IndexStore,  # makes an empty index
     ):
         refuse_messages(path, type(self))
+        if not isinstance(path, (str, Path, Journal, type(None))):
+            raise TypeError(f'path: expected a path or None, got {path!r:.80}')
         if not isinstance(namespace, str) or not namespace:
             raise ValueError(f'namespace: expected a name, got {namespace!r:.80}')
         self.namespace, self._make, self._lock = namespace, backend, Lock()

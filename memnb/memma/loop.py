@@ -126,6 +126,11 @@ class MemMA(Coordinated):
             self._earlier.add(session)
             self.speakers = self._people(session)
         is_bank = isinstance(bank, MemoryBank)
+        if not is_bank and not isinstance(bank, (str, Path, type(None))):
+            raise TypeError(
+                f'bank: expected a MemoryBank, the path of one or None, got {bank!r:.80}; '
+                'a store that is only searched goes to memnb.memma.retrieval.Coordinated(store)'
+            )
         self.memory = bank if is_bank else MemoryBank(bank, backend=TalkStore)
 
     @property

@@ -264,6 +264,7 @@ class MRAgent(Loop):
         stop_early: bool = True,  # False: go on until nothing new appears, or nothing is left to spend
     ):
         super().__init__(memory, lm)
+        memory = self.memory
         as_retriever(memory)  # TypeError for what is no memory
         for name, value in (('turns', turns), ('breadth', breadth)):
             check_count(name, value, 1)

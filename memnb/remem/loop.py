@@ -24,6 +24,7 @@ from memnb.core.loop import (
     ToolUse,
 )
 from ..core.replies import read_reply
+from ..core.retriever import as_memory
 from ..core.roles import AnswerReply, LM, ReplyError
 from ..core.trace import NoteStep
 from .prompts import SELECT, SYNTHESIZE, TIMELINE, TimelineReply
@@ -103,6 +104,7 @@ class REMem(Loop):
         without: Sequence[str] = (),  # names of tools that are withheld: the ablations "w/o Tool …"
         timeline: bool = False,  # True: answer by the TISER prompt
     ):
+        memory = as_memory(memory)
         own, lent = _offered(memory)
         offered = [tool.name for tool in (*own, *lent)]
         super().__init__(

@@ -272,3 +272,18 @@ def test_a_data_frame_with_holes_is_read():
 def test_what_is_no_message_is_a_chat_error(messages):
     with pytest.raises(ChatError, match='expected'):
         as_conversation(messages)
+
+
+def test_a_deleted_message_is_left_out_in_other_languages_too(tmp_path):
+    file = tmp_path / 'chat.txt'
+    file.write_text('29/03/2024, 21:15 - Ada: Hi\n29/03/2024, 21:16 - Ben: Diese Nachricht wurde gelöscht.\n', encoding='utf-8')
+    read = load_conversation(file)
+    assert [turn.text for turn in read.turns] == ['Hi'] and 'deleted messages' in read.notes[0]
+
+
+def test_an_ambiguous_date_in_json_is_asked_for(tmp_path):
+    file = tmp_path / 'chat.json'
+    file.write_text('[{"role": "user", "content": "Hi", "timestamp": "03/04/2024"}]', encoding='utf-8')
+    with pytest.raises(ChatError, match='chat.json: .*say which with dates='):
+        load_conversation(file)
+    assert load_conversation(file, dates='dmy').turns[0].time.month == 4

@@ -10,9 +10,10 @@ from manners import as_written, bare, collected, LOSES, MANNERS, Mannered, REFUS
 from memnb import CueTagGraph, GistGraph, HybridIndex, load_sample, MemMA, MemR3, MRAgent, RAG, REMem, SelfRAG
 from memnb.core.loop import choice_of, tools_of
 from memnb.core.replies import read_reply
-from memnb.memma.prompts import Consolidation, RepairReply, Rewrite
+from memnb.core.roles import AnswerReply
+from memnb.memma.prompts import Consolidation, Mark, RepairReply, Rewrite
 from memnb.memr3.tracker import EvidenceGap, TrackerReply
-from memnb.mragent.prompts import moves_of
+from memnb.mragent.prompts import CuesReply, moves_of
 from memnb.remem.prompts import FactsReply, GistsReply
 
 replies, sample = cache(collected), load_sample()
@@ -93,3 +94,17 @@ def test_the_other_forms_that_the_papers_print_are_replies_here():
     merge = read_reply('{"action": "MERGE", "merge_target_index": 1, "merged_fact": "Both", "reason": ""}', Consolidation)
     assert (merge.target, merge.text) == ('1', 'Both')
     assert read_reply('{"rewritten_query": "x y", "strategy": "", "target_speaker": "Ana"}', Rewrite).query == 'x y'
+
+
+@pytest.mark.parametrize('model, text', [
+    (AnswerReply, '{"answer": "..."}'), (AnswerReply, '<answer here>'), (Mark, 'Label: CORRECT/WRONG'), (RepairReply, '{"op": "ADD_FACT | NOOP"}'),
+    (Rewrite, 'I apologize, but I am unable to produce a query.'), (CuesReply, "Sorry, I can't."), (AnswerReply, 'Please provide the notes.')])
+def test_a_placeholder_a_choice_left_open_and_an_apology_are_no_replies(model, text):
+    with pytest.raises(ValueError):
+        read_reply(text, model, last=True)
+
+
+def test_an_answer_that_finds_nothing_and_one_that_cites_in_its_sentence_are_answers():
+    assert read_reply('I cannot find this in the notes.', AnswerReply).answer == 'I cannot find this in the notes.'
+    assert read_reply('The cat is called "Crumb" [D1:5].', AnswerReply).sources == ['D1:5']
+    assert read_reply('{"label": "CORRECT", "reason": "..."}', Mark).label == 'CORRECT'
