@@ -19,7 +19,7 @@ from .router import ACTIONS, Decision
 from .tracker import Claim, EvidenceGap, TrackerReply
 
 # %% auto #0
-__all__ = ['TRACK', 'PAPER_TRACK', 'FINAL', 'PAPER_FINAL', 'directive', 'PaperTrackerReply', 'known_from', 'PaperAnswerReply']
+__all__ = ['TRACK', 'PAPER_TRACK', 'FINAL', 'PAPER_FINAL', 'directive', 'known_from']
 
 # %% ../../nbs/2_memr3/03_prompts.ipynb #cc6c9595
 _WHEN = {
@@ -117,7 +117,7 @@ TRACK = Role(
 )
 
 
-class PaperTrackerReply(BaseModel):
+class _PaperTrackerReply(BaseModel):
     "The form of appendix A.1: evidence as texts, the gaps as one text, and no ids."
 
     evidence: list[str]
@@ -175,7 +175,7 @@ No other keys.''',
 4. Decide what to do next, and return only the JSON object.''',
     reply=TrackerReply,
     fields=_paper_fields,
-    form=PaperTrackerReply,
+    form=_PaperTrackerReply,
 )
 
 # %% ../../nbs/2_memr3/03_prompts.ipynb #b3661747
@@ -206,7 +206,7 @@ def _final_fields(question, lines=(), **others) -> dict:
 FINAL = replace(ANSWER, fields=_final_fields)
 
 
-class PaperAnswerReply(BaseModel):
+class _PaperAnswerReply(BaseModel):
     "An answer without ids."
 
     answer: str
@@ -237,5 +237,5 @@ Reply with one JSON object: "answer".''',
 {draft}''',
     reply=AnswerReply,
     fields=_paper_final_fields,
-    form=PaperAnswerReply,
+    form=_PaperAnswerReply,
 )
