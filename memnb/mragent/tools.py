@@ -565,7 +565,6 @@ class CueTagGraph(SessionMemory, Searchable):
 
         With a question, what bears on it is listed first."""
         methods = (
-            self.query_cue_tags,
             self.query_tag_events,
             self.query_conversation_time,
             self.query_event_keywords,
@@ -573,6 +572,7 @@ class CueTagGraph(SessionMemory, Searchable):
             self.query_personal_information,
             self.query_personal_aspect,
             self.query_topic_events,
+            self.query_cue_tags,
         )
         return [*(_about(Tool.of(one), question) for one in methods), OUTPUT_ANSWER]
 

@@ -18,8 +18,9 @@ from memnb.core.retriever import as_retriever
 from memnb.core.time import TimeSpan
 from memnb.core.loop import choice_of, Observation, OUTPUT_ANSWER, PAGE_SIZE, ToolError
 
-PAPER = {'query_cue_tags': ['cue'], 'query_tag_events': ['cue', 'tag'], 'query_conversation_time': ['event'], 'query_event_keywords': ['event'], 'query_event_context': ['event'],
-         'query_personal_information': ['person'], 'query_personal_aspect': ['person', 'aspect'], 'query_topic_events': ['topic']}  # eq. 13, and table 4
+PAPER = {'query_tag_events': ['cue', 'tag'], 'query_conversation_time': ['event'], 'query_event_keywords': ['event'], 'query_event_context': ['event'],
+         'query_personal_information': ['person'], 'query_personal_aspect': ['person', 'aspect'], 'query_topic_events': ['topic'],
+         'query_cue_tags': ['cue']}  # table 4, and eq. 13
 merges = st.sampled_from(MERGES)
 DAYS = [date(2023, 12, 31) + timedelta(number) for number in (0, 1, 26, 27, 31, 32, 33, 34, 60)]
 
