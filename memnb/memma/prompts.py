@@ -345,8 +345,8 @@ class Probe:
 
     question: str
     answer: str
-    kind: str  # of PROBE_KINDS in `probe_repair`
-    sources: tuple[str, ...]
+    kind: str = 'single'  # of PROBE_KINDS in `probe_repair`
+    sources: tuple[str, ...] = ()
 
 
 class ProbeLine(Reply):
@@ -456,7 +456,9 @@ _REPAIR = '''A question was put to a memory of a conversation, and it failed. De
 What it looks like is one of three: "missing", the memory has it nowhere; "not retrieved", it has it and did not bring it; "not answered", it brought it, and no new fact can help.'''
 
 
-def _repair_fields(probe, answer, fault, turns=(), evidence=(), speakers=()) -> dict:
+def _repair_fields(
+    probe, answer, fault, turns=(), evidence=(), speakers=(), refused=''
+) -> dict:
     "Return the texts of the repair prompt; `turns` are pairs of a turn and the day on which it was said, or None."
     messages = []
     for turn, day in turns:
@@ -469,6 +471,7 @@ def _repair_fields(probe, answer, fault, turns=(), evidence=(), speakers=()) -> 
         'turns': messages,
         'speakers': single_line(', '.join(speakers)) or 'not known',
         'evidence': [f'({snippet.id}) {snippet.line}' for snippet in evidence],
+        'refused': f'\n\nA fact was written for it and refused: {refused}.' if refused else '',
     }
 
 
@@ -484,7 +487,7 @@ Messages:
 {turns}
 
 What the memory brought:
-{evidence}''',
+{evidence}{refused}''',
     reply=RepairReply,
     fields=_repair_fields,
 )
