@@ -61,7 +61,7 @@ from ..retrieval.bm25 import LexicalIndex
 
 # %% auto #0
 __all__ = ['PROBE_KINDS', 'FAULTS', 'EarlierTurns', 'ProbeResult', 'Repair', 'Evolution', 'Grounding', 'substance',
-           'same_occasion', 'covers', 'merge_texts', 'consolidate', 'evolve', 'damage', 'trial']
+           'same_occasion', 'covers', 'merge_texts', 'consolidate', 'evolve', 'probe_again', 'damage', 'trial']
 
 # %% ../../nbs/5_memma/05_probe_repair.ipynb #c2ebb2ec
 PROBE_KINDS: dict[str, str] = {
@@ -750,22 +750,30 @@ def trial(
         written = construct(bank, session, speakers=speakers)
         ids = dict.fromkeys(change.entry for change in written.changes if change.action == 'ADD')
         salt = f'{seed} {conversation.id} {session.id}'
+        near = earlier.related(session, 24)
+        cycle = _Cycle(bank, Grounding(session, near, speakers), RuleLM(), 30)
+        sound = [cycle.test(probe) for probe in cycle.probes(probes)] if probes else []
         lost = damage(bank, list(ids), kind, share, salt, speakers) if kind else {}
         hurt.update(turn for entry in lost for turn in entry.sources)
         if probes:
-            near = earlier.related(session, 24)
-            evolution = evolve(bank, session, related=near, probes=probes, speakers=speakers)
-            counts += _count_outcome(bank, lost, evolution, hurt)
+            asked = [one.probe for one in sound]
+            evolution = evolve(bank, session, related=near, probes=asked, speakers=speakers)
+            counts += _count_outcome(bank, lost, sound, evolution, hurt)
         earlier.add(session)
     return bank, counts
 
 
 def _count_outcome(
-    bank: MemoryBank, lost: dict[Entry, frozenset[str]], evolution: Evolution, hurt: set[str]
+    bank: MemoryBank,
+    lost: dict[Entry, frozenset[str]],
+    sound: Sequence[ProbeResult],  # the probes before the damage
+    evolution: Evolution,
+    hurt: set[str],
 ) -> Counter:
-    "Return what probing made of the damage of a session."
-    asked = {turn for one in evolution.before for turn in one.probe.sources}
-    failed = {turn for one in evolution.before if not one.passed for turn in one.probe.sources}
+    "Return what probing made of the damage of a session; a probe that fails in a sound bank detects nothing."
+    asked = {turn for one in sound for turn in one.probe.sources}
+    by_damage = Evolution('', tuple(sound), after=evolution.before).lost
+    failed = {turn for one in by_damage for turn in one.probe.sources}
     repaired = [words <= _stems_of(bank, entry.sources) for entry, words in lost.items()]
     before, after = evolution.passed
     return Counter(
