@@ -11,12 +11,13 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, Literal
 
 from .core.conversation import Snippet
-from .core.loop import check_count, Loop, Run
+from .core.loop import check_count, Loop, Run, Setting, with_settings
 from .core.replies import Reply
 from .core.retriever import snippets_of
-from .core.roles import LM, Role
+from .core.roles import ANSWER, LM, Role
 from .core.text import tokenize
 from .core.trace import NoteStep
+from .memr3.loop import PAPER_CHUNKS
 
 # %% auto #0
 __all__ = ['THINK', 'RAG', 'FullContext', 'ThoughtReply', 'SelfRAG', 'RagCotRag', 'Feedback']
@@ -26,9 +27,18 @@ class RAG(Loop):
     "Retrieve once, then answer (equation 1)."
 
     method = 'rag'
+    PAPER = (Setting('k', 5, '4.3'), Setting('may_refuse', False, '4.1'), *PAPER_CHUNKS)
 
-    def __init__(self, memory: Any, lm: LM | Callable[[str], str] | None = None, *, k: int = 25):
-        super().__init__(memory, lm)
+    @with_settings
+    def __init__(
+        self,
+        memory: Any,
+        lm: LM | Callable[[str], str] | None = None,
+        *,
+        k: int = 25,
+        **options: Any,  # of `Loop`
+    ):
+        super().__init__(memory, lm, **options)
         check_count('k', k, 1)
         self.k = k  # how many snippets
 
@@ -42,14 +52,17 @@ class FullContext(Loop):
     "No retrieval: the whole memory is in the prompt, from its beginning, as far as the budget allows (C.1.4)."
 
     method = 'full-context'
+    PAPER = (Setting('may_refuse', False, '4.1'),)
 
+    @with_settings
     def __init__(
         self,
         snippets: Any,  # snippets, or whatever `as_conversation` takes, in the order in which they are to be read
         lm: LM | Callable[[str], str] | None = None,
+        **options: Any,  # of `Loop`
     ):
         self.snippets = snippets_of(snippets)
-        super().__init__(lambda query: self.snippets, lm)
+        super().__init__(lambda query: self.snippets, lm, **options)
 
     def steps(self, run: Run) -> None:
         "Answer from everything."
@@ -104,7 +117,14 @@ class SelfRAG(Loop):
     "After every retrieval the model decides: answer, or search again with a better query (C.1.2). No state is kept."
 
     method = 'self-rag'
+    PROMPTS = {'memnb': (THINK, ANSWER)}
+    PAPER = (
+        Setting('chunks_per_iteration', 5, 'appendix C.1.2'),
+        Setting('may_refuse', False, '4.1'),
+        *PAPER_CHUNKS,
+    )
 
+    @with_settings
     def __init__(
         self,
         memory: Any,
@@ -113,8 +133,9 @@ class SelfRAG(Loop):
         chunks_per_iteration: int = 5,
         max_iterations: int = 5,
         stop_early: bool = True,  # False: spend the whole budget, to compare at an equal number of turns
+        **options: Any,  # of `Loop`
     ):
-        super().__init__(memory, lm)
+        super().__init__(memory, lm, **options)
         check_count('chunks_per_iteration', chunks_per_iteration, 1)
         check_count('max_iterations', max_iterations, 1)
         self.chunks_per_iteration, self.max_iterations = chunks_per_iteration, max_iterations
@@ -144,9 +165,19 @@ class RagCotRag(SelfRAG):
     "Retrieve, think once about what is missing, retrieve with a better query, answer (C.1.2)."
 
     method = 'rag-cot-rag'
+    PAPER = RAG.PAPER
 
-    def __init__(self, memory: Any, lm: LM | Callable[[str], str] | None = None, *, k: int = 12):
-        super().__init__(memory, lm, chunks_per_iteration=k, max_iterations=2, stop_early=False)
+    @with_settings
+    def __init__(
+        self,
+        memory: Any,
+        lm: LM | Callable[[str], str] | None = None,
+        *,
+        k: int = 12,
+        **options: Any,  # of `Loop`
+    ):
+        options |= {'max_iterations': 2, 'stop_early': False}
+        super().__init__(memory, lm, chunks_per_iteration=k, **options)
 
 # %% ../nbs/2_memr3/05_baselines.ipynb #f7c4e56c
 def _terms(snippet: Snippet) -> list[str]:
@@ -194,8 +225,9 @@ class Feedback(Loop):
         chunks_per_iteration: int = 5,
         iterations: int = 5,  # how many searches
         words: int = 8,  # how many terms are added
+        **options: Any,  # of `Loop`
     ):
-        super().__init__(memory, lm)
+        super().__init__(memory, lm, **options)
         check_count('chunks_per_iteration', chunks_per_iteration, 1)
         check_count('iterations', iterations, 1)
         check_count('words', words, 0)

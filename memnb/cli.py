@@ -111,17 +111,33 @@ def _model(options: argparse.Namespace) -> Iterator[Any]:
 
 # %% ../nbs/8_use/07_cli.ipynb #938d7905
 @cache
-def _memory(conversation: Any, method: str) -> Any:
+def _memory(conversation: Any, memory: Any) -> Any:
     from memnb.core.roles import RuleLM
-    from memnb.evaluation.registry import METHODS
 
-    return METHODS[method].memory.build(conversation, RuleLM())
+    return memory.build(conversation, RuleLM())
 
 
-def _loop(method: str, conversation: Any, lm: Any, turns: int | None) -> Any:
-    from memnb.evaluation.registry import METHODS
+def _loop(method: Any, conversation: Any, lm: Any, turns: int | None) -> Any:
+    return method.loop(_memory(conversation, method.memory), conversation, lm, turns)
 
-    return METHODS[method].loop(_memory(conversation, method), conversation, lm, turns)
+
+def _method(options: argparse.Namespace) -> Any:
+    """Return the method that the options name, with its settings and its memory; print the settings of a paper."""
+    from memnb.core.trace import printable
+    from memnb.evaluation.registry import configured, METHODS, settings_lines
+
+    if options.method not in METHODS:
+        raise _CommandError(
+            f'--method: expected one of {", ".join(METHODS)}, got {options.method!r}'
+        )
+    [method] = configured([METHODS[options.method]], options)
+    for name in ('chunk', 'embedder', 'rerank'):
+        if getattr(options, name) is not None and name not in method.memory.options:
+            raise _CommandError(f'--{name}: the memory of {method.name} does not take it')
+    if options.settings == 'paper':
+        for line in settings_lines([method]):
+            print(printable(line), file=sys.stderr)
+    return method
 
 
 def _timed(loop: Any, question: str, turns: int | None) -> Any:
@@ -182,23 +198,21 @@ def _remember(options: argparse.Namespace) -> None:
 
 def _ask(options: argparse.Namespace) -> None:
     from memnb.core.trace import mend
-    from memnb.evaluation.registry import METHODS
 
     question = mend(options.question).strip()
     if not question:
         raise _CommandError('expected a question, got an empty text')
-    if options.method not in METHODS:
-        raise _CommandError(
-            f'--method: expected one of {", ".join(METHODS)}, got {options.method!r}'
-        )
-    if options.memory and (options.data or options.conversation or options.dates):
-        raise _CommandError('--memory goes without --data, --conversation and --dates')
+    method = _method(options)
+    others = ('data', 'conversation', 'dates', 'chunk', 'embedder', 'rerank')
+    if options.memory and (options.settings == 'paper' or any(map(vars(options).get, others))):
+        told = ', '.join(f'--{name}' for name in others)
+        raise _CommandError(f'--memory goes without {told} and --settings')
     with _model(options) as lm:
         if options.memory:
             loop = _stored(options.memory, options.method, lm, options.k)
         else:
             conversation = _conversation(options.data, options.conversation, options.dates)
-            loop = _loop(options.method, conversation, lm, options.k)
+            loop = _loop(method, conversation, lm, options.k)
         trace = _timed(loop, question, options.k)
     print(trace.to_json() if options.json else trace.to_text(**_style()))
     _check_answers([trace])
@@ -210,11 +224,12 @@ _DEMO_QUESTIONS = (12, 34, 1, 42, 49)  # positions in the bundled conversation
 def _estimate(conversation: Any, questions: list, turns: int) -> str:
     """Calls and tokens of a demo, from a dry run."""
     from memnb.evaluation.experiment import DryRunLM, UsageCounter
+    from memnb.evaluation.registry import METHODS
 
     lm = UsageCounter(DryRunLM())
     for question in questions:
         for method in _methods():
-            _timed(_loop(method, conversation, lm, turns), question.text, turns)
+            _timed(_loop(METHODS[method], conversation, lm, turns), question.text, turns)
     return f'about {lm.total.calls} calls, {lm.total.prompt_tokens:,} tokens in and {lm.total.completion_tokens:,} out'
 
 
@@ -234,6 +249,7 @@ def _write_report(page: str, path: str) -> Path:
 def _demo(options: argparse.Namespace) -> None:
     from memnb.core.roles import RuleLM
     from memnb.core.trace import count_of
+    from memnb.evaluation.registry import METHODS
     from memnb.views.html import report_html
 
     conversation, style, methods = _conversation(None, None), _style(), _methods()
@@ -253,7 +269,8 @@ def _demo(options: argparse.Namespace) -> None:
             notes[question.text] = f'{question.category}; expected: {expected}'
             print(f'\n{number}. {question.text}\n   {notes[question.text]}')
             for method in methods:
-                traces.append(_timed(_loop(method, conversation, lm, turns), question.text, turns))
+                loop = _loop(METHODS[method], conversation, lm, turns)
+                traces.append(_timed(loop, question.text, turns))
                 print(f'\n{method}\n{traces[-1].to_text(brief=True, **style)}', flush=True)
     title = f'memnb: {count_of(len(questions), "question")}, {len(methods)} methods'
     path = _write_report(report_html(traces, title, notes), options.out)
@@ -361,7 +378,14 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument('--version', action='version', version=f'memnb {__version__}')
     commands = parser.commands = parser.add_subparsers(metavar='COMMAND', required=True)
 
-    def command(name: str, run: Any, words: str, model: bool = False, local: bool = False) -> Any:
+    def command(
+        name: str,
+        run: Any,
+        words: str,
+        model: bool = False,
+        local: bool = False,
+        configured: bool = False,
+    ) -> Any:
         """Add a command; the function by which it gets an option."""
         one = commands.add_parser(name, help=words)
         one.set_defaults(run=run)
@@ -379,13 +403,36 @@ def _parser() -> argparse.ArgumentParser:
                 metavar='FILE',
                 help="a model in a GGUF file, served on this machine (pip install 'memnb[local]')",
             )
+        if configured:
+            one.add_argument(
+                '--settings',
+                choices=['memnb', 'paper'],
+                default='memnb',
+                help="'paper': those that the paper reports, printed with their sources",
+            )
+            one.add_argument(
+                '--chunk',
+                type=_positive,
+                metavar='TOKENS',
+                help='search runs of turns of this length (default: single turns)',
+            )
+            one.add_argument(
+                '--embedder',
+                metavar='NAME',
+                help="a served model, module:function, or 'none' (default: WordLlama)",
+            )
+            one.add_argument(
+                '--rerank',
+                metavar='MODULE:FUNCTION',
+                help='from pairs (query, text) to scores (default: none)',
+            )
         return one.add_argument
 
     add = command('demo', _demo, 'ask the bundled conversation a few questions', True, True)
     add('--out', default='memnb-report.html', help='the report (default: memnb-report.html)')
     add('--questions', type=_positive, help='how many (default: all; 1 with --local)')
 
-    add = command('ask', _ask, 'ask a conversation one question', True, True)
+    add = command('ask', _ask, 'ask a conversation one question', True, True, True)
     add('question', metavar='QUESTION')
     add('--data', help='a chat: a file or folder of any kind (default: the bundled one)')
     add('--memory', metavar='FILE', help='or what `memnb remember` has kept')
@@ -414,7 +461,9 @@ def _parser() -> argparse.ArgumentParser:
     add('--memory', metavar='FILE', help='or one file, as `memnb remember` makes it')
     add('--method', default='memr3', help='how questions are answered (default: memr3)')
 
-    add = command('bench', _bench, 'methods on every question of a file, with intervals', True)
+    add = command(
+        'bench', _bench, 'methods on every question of a file, with intervals', True, False, True
+    )
     add('--data', required=True, help='the benchmark file; it is not ours to ship')
     add('--dataset', default='locomo', help='its kind (default: locomo); see `memnb data`')
     add('--methods', metavar='A,B', help='default: plain retrieval and the four methods')
@@ -423,7 +472,11 @@ def _parser() -> argparse.ArgumentParser:
         metavar='A,B',
         help='every method over each of: turns, gists, cues, bank (default: each over its own)',
     )
-    add('--k', type=_positive, default=25, help='turns read for a question (default: 25)')
+    add(
+        '--k',
+        type=_positive,
+        help="turns read for a question (default: 25; with the paper's settings as many as it does)",
+    )
     add('--stop', action='store_true', help='a method may stop before it has read them')
     add(
         '--full-context',

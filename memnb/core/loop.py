@@ -7,11 +7,11 @@ import ast
 import asyncio
 import inspect
 import json
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
-from functools import lru_cache, partial
+from functools import lru_cache, partial, wraps
 from numbers import Integral, Real
 from typing import Annotated, Any, ClassVar, get_args, get_origin, Literal, NamedTuple, Union
 
@@ -32,7 +32,7 @@ from .conversation import Snippet
 from .models import as_lm
 from .retriever import as_memory, as_retriever, check_search, Hit, Metered
 from .replies import cited_ids, explain_errors, Reply
-from .roles import ANSWER, LM, LMError, ReplyError, Role, RuleLM, Usage
+from .roles import ANSWER, choose_roles, LM, LMError, ReplyError, Role, RuleLM, Usage
 from .time import parse_date, TimeSpan
 from memnb.core.trace import (
     AnswerStep,
@@ -48,8 +48,8 @@ from memnb.core.trace import (
 # %% auto #0
 __all__ = ['PAGE_SIZE', 'Offset', 'OUTPUT_ANSWER', 'ToolError', 'Observation', 'page_of', 'Arguments', 'arguments_of', 'Tool',
            'tools_text', 'RawCall', 'ToolReply', 'call_of_any', 'choice_of', 'output_answer', 'day_of', 'as_tools',
-           'tools_of', 'searches_of', 'MemoryFailed', 'cited_turns', 'Run', 'check_count', 'check_names', 'Loop',
-           'ToolCall', 'ToolUse', 'seen_lines', 'call_text', 'untried_calls']
+           'tools_of', 'searches_of', 'MemoryFailed', 'cited_turns', 'Run', 'check_count', 'check_names', 'Setting',
+           'with_settings', 'Loop', 'ToolCall', 'ToolUse', 'seen_lines', 'call_text', 'untried_calls']
 
 # %% ../../nbs/1_core/08_loop.ipynb #43716022
 class ToolError(ValueError):
@@ -522,6 +522,8 @@ class Run:
         asked: TimeSpan | None = None,  # when the question is asked, where the answer depends on it
         budget: int | None = None,  # how many distinct turns may be read; None: any number
         on_step: Callable[[Step], Any] | None = None,  # called with each step as it happens
+        roles: Mapping[str, Role] = {},  # asked in the place of those with the same names
+        may_refuse: bool = True,  # whether an answer may be that nothing is known
     ):
         if not isinstance(question, str):
             raise TypeError(f'question: expected a str, got {type(question).__name__}')
@@ -532,7 +534,8 @@ class Run:
         if isinstance(budget, bool):
             raise TypeError(f'budget: expected a number of turns, got {budget}')
         self.question, self.lm, self.asked, self.budget = question, lm, asked, budget
-        self.on_step = on_step
+        self.on_step, self.roles = on_step, roles
+        self.answering = {} if may_refuse else {'may_refuse': False}  # for roles that answer
         self.draft, self.kept = (
             '',
             [],
@@ -591,7 +594,8 @@ class Run:
         return seen
 
     def ask(self, role: Role, **inputs) -> BaseModel:
-        "Ask a role; record prompt, reply and cost. An `LMError` is recorded as fully, and raised."
+        "Ask a role, or the loop's own of that name; record prompt, reply and cost. An `LMError` is recorded as fully, and raised."
+        role = self.roles.get(role.name, role)
         try:
             call = self.lm.call(role, **inputs)
         except LMError as error:
@@ -638,9 +642,8 @@ class Run:
     def answer_from(self, lines: Sequence[Snippet], draft: str = '') -> None:
         "Ask the answer role over snippets, and answer with the turns behind those that it cites."
         self.kept, self.draft = list(lines), draft
-        final = self.ask(
-            ANSWER, question=self.question, lines=list(lines), draft=draft, asked=self.asked
-        )
+        inputs = {'lines': list(lines), 'draft': draft, 'asked': self.asked, **self.answering}
+        final = self.ask(ANSWER, question=self.question, **inputs)
         self.answer(final.answer, cited_turns(final.sources, lines), draft or None)
 
 # %% ../../nbs/1_core/08_loop.ipynb #862b6584
@@ -662,14 +665,49 @@ def check_names(speakers: object) -> None:
         raise TypeError(f'speakers: expected a sequence of names, got the text {speakers!r:.80}')
 
 
+@dataclass(frozen=True)
+class Setting:
+    "A setting that a paper reports: the option that it is here, its value, and where the paper states it."
+
+    name: str  # an option of the loop, or of its memory
+    value: Any
+    source: str  # section, table or appendix
+    of: str = 'loop'  # 'loop', 'memory', or 'model' and 'data' for what is no option here
+    note: str = ''
+
+
+def with_settings(init: Callable) -> Callable:
+    "Decorator of a loop's `__init__`: with `settings='paper'` the options that are not given have the paper's values."
+
+    @wraps(init)
+    def filled(self, *args, settings: str = 'memnb', **options):
+        if settings not in ('memnb', 'paper'):
+            raise ValueError(f"settings: expected 'memnb' or 'paper', got {settings!r:.80}")
+        paper = self.PAPER if settings == 'paper' else ()
+        init(self, *args, **{one.name: one.value for one in paper if one.of == 'loop'} | options)
+
+    return filled
+
+
 class Loop:
     "Base of all methods: `ask(question) -> Trace`. A subclass gives `method` and `steps`."
 
     method = 'loop'
+    PROMPTS: ClassVar[Mapping[str, Sequence[Role]]] = {'memnb': (ANSWER,)}  # for `choose_roles`
+    PAPER: ClassVar[Sequence[Setting]] = ()  # what its paper reports
 
-    def __init__(self, memory: Any, lm: LM | Callable[[str], str] | None = None):
+    def __init__(
+        self,
+        memory: Any,
+        lm: LM | Callable[[str], str] | None = None,
+        *,
+        prompts: str = 'memnb',  # the style; 'paper': the paper's duties, fields and form of reply
+        roles: Role | Iterable[Role] = (),  # the user's own, in the place of those of the same name
+        may_refuse: bool = True,  # False: always an answer, for data in which every question has one
+    ):
         self.memory = None if memory is None else as_memory(memory)
         self.lm = RuleLM() if lm is None else as_lm(lm)
+        self.roles, self.may_refuse = choose_roles(self.PROMPTS, prompts, roles), may_refuse
 
     def __repr__(self):
         return f'{type(self).__name__}({self.memory!r:.80}, {self.lm.name})'
@@ -689,7 +727,8 @@ class Loop:
         """Answer a question. If a model or the memory fails, the trace has the `error` and what was found before.
 
         If a last reply cannot be used, the draft or the evidence is the answer, and `fallback` says so."""
-        run = Run(question, self.method, self.lm, self.memory, asked, budget, on_step)
+        options = {'on_step': on_step, 'roles': self.roles, 'may_refuse': self.may_refuse}
+        run = Run(question, self.method, self.lm, self.memory, asked, budget, **options)
         try:
             self.steps(run)
         except LMError as error:

@@ -541,7 +541,7 @@ def request_of(
         'role': role.name,
         'system': system,
         'user': user,
-        'schema': strict_schema(role.model(inputs)),
+        'schema': role.schema(inputs),
         'wording': [SCHEMA_PROMPT, AGAIN_PROMPT],
         'lm': lm.settings(),
         'repeat': repeat,

@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
@@ -16,9 +16,9 @@ from pydantic import BaseModel, ValidationError
 from .replies import bracketed, explain_errors, read_reply, Reply
 
 # %% auto #0
-__all__ = ['RULES', 'SCHEMA_PROMPT', 'AGAIN_PROMPT', 'NO_INFORMATION', 'SOURCES', 'ANSWER', 'as_text', 'rule', 'Role', 'Usage',
-           'Call', 'LMError', 'ReplyError', 'ServerError', 'LM', 'RuleLM', 'strict_schema', 'brief_schema',
-           'bounded_schema', 'Completion', 'TextLM', 'AnswerReply']
+__all__ = ['RULES', 'SCHEMA_PROMPT', 'AGAIN_PROMPT', 'NO_INFORMATION', 'SOURCES', 'ANSWER', 'as_text', 'rule', 'Role',
+           'choose_roles', 'Usage', 'Call', 'LMError', 'ReplyError', 'ServerError', 'LM', 'RuleLM', 'strict_schema',
+           'brief_schema', 'bounded_schema', 'Completion', 'TextLM', 'AnswerReply']
 
 # %% ../../nbs/1_core/05_roles.ipynb #a4be6cea
 def as_text(
@@ -58,10 +58,18 @@ class Role:
     user: str  # what to do it with; a `str.format` template
     reply: type[BaseModel] | Callable[[dict], type[BaseModel]]  # a type, or what makes it of inputs
     fields: Callable[..., dict] | None = None  # makes the templates' texts; None: `as_text` of each
+    form: type[BaseModel] | Callable[[dict], type[BaseModel]] | None = (
+        None  # what the prompt asks for, where it is another form, as a paper's; it is read as the reply
+    )
 
     def model(self, inputs: dict) -> type[BaseModel]:
         "The reply type for these inputs."
         return self.reply if isinstance(self.reply, type) else self.reply(inputs)
+
+    def schema(self, inputs: dict) -> dict:
+        "The strict JSON schema of what the prompt asks for."
+        form = self.form or self.reply
+        return strict_schema(form if isinstance(form, type) else form(inputs))
 
     def render(self, inputs: dict) -> tuple[str, str]:
         "The prompt for these inputs: system and user text. `TypeError` where a template names what is not there."
@@ -73,6 +81,27 @@ class Role:
             raise TypeError(
                 f'role {self.name!r}: its prompt wants {error}, and it was given {sorted(texts)}'
             ) from None
+
+
+def choose_roles(
+    styles: Mapping[
+        str, Iterable[Role]
+    ],  # of a method: all its roles as 'memnb', and those that differ as 'paper'
+    prompts: str = 'memnb',  # the style
+    roles: Role | Iterable[Role] = (),  # to be used in the place of those with the same names
+) -> dict[str, Role]:
+    "Return the roles of a style by name. `ValueError` for an unknown style, and for a role that the method does not ask."
+    if prompts not in styles:
+        raise ValueError(f'prompts: expected one of {", ".join(styles)}, got {prompts!r:.80}')
+    chosen = {role.name: role for role in (*styles['memnb'], *styles[prompts])}
+    for role in (roles,) if isinstance(roles, Role) else roles:
+        name = role.name if isinstance(role, Role) else role
+        if name not in chosen or not isinstance(role, Role):
+            raise ValueError(
+                f'roles: expected a Role named {" or ".join(chosen)}, got {name!r:.80}'
+            )
+        chosen[name] = role
+    return chosen
 
 # %% ../../nbs/1_core/05_roles.ipynb #e8bb8458
 @dataclass(frozen=True)
@@ -308,7 +337,7 @@ class TextLM(LM):
         "Ask, and once more where the reply is refused. `ReplyError` after that; `ServerError` where nobody answers."
         system, user = role.render(inputs)
         model, asked, usage, problem = role.model(inputs), user, Usage(), ''
-        schema = strict_schema(model)
+        schema = role.schema(inputs)
         for attempt in (1, 2):
             try:
                 done = self.complete(role.name, system, asked, schema)
@@ -372,23 +401,30 @@ class AnswerReply(Reply):
         return super().meant(value)
 
 
-def _answer_fields(question, lines=(), draft='', asked=None) -> dict:
+# the two ends of "If the notes do not tell it, …" in a prompt for an answer
+_REFUSAL = f'the answer is: {NO_INFORMATION}'
+_BEST_GUESS = 'give the likeliest answer all the same, and do not say that something is missing.'
+
+
+def _answer_fields(question, lines=(), draft='', asked=None, may_refuse=True) -> dict:
     return {
         'question': question,
         'draft': draft or 'None',
         'asked': f' (asked on {asked})' if asked else '',
         'lines': [f'({line.id}) {line.line}' for line in lines],
-        'nothing': NO_INFORMATION,
+        'refusal': _REFUSAL if may_refuse else _BEST_GUESS,
     }
 
 
 ANSWER = Role(
     name='answer',
-    system='''You answer a question about a long conversation from the notes below, and from nothing else. Each note begins with its id in brackets and, where it is known, the day on which it was said.
+    system='''You answer a question about a long conversation from the notes below. Each note begins with its id in brackets and, where it is known, the day on which it was said.
 - A relative time in a note ("yesterday", "last year") counts from the day on which the note was said; answer with the date itself, as finely as the notes allow.
 - Where notes contradict each other, the later one holds, unless the question asks about the past.
+- The notes need not say the answer in so many words. What follows from them may be inferred, with care: "Likely yes", "Probably Spain".
+- The draft, if there is one, is what the search proposes. Keep what the notes support, correct the rest, and be as exact as the notes are.
 - Answer in a few words, in the notes' own words where they fit: a name, a date, a list, a short phrase. Do not explain.
-- If the notes do not answer the question, the answer is: {nothing}
+- If nothing in the notes bears on what is asked, of the one who is asked about, {refusal}
 Reply with one JSON object: "answer", and "sources", the ids of the notes that the answer rests on, best first.''',
     user='''# Question{asked}
 {question}

@@ -48,7 +48,6 @@ from memnb.core.roles import (
     Role,
     RuleLM,
     SCHEMA_PROMPT,
-    strict_schema,
     Usage,
 )
 from ..core.storage import MemoryFile, MemoryFileError, row_checksum, UNSWEPT
@@ -67,7 +66,15 @@ from memnb.evaluation.metrics import (
     METRICS,
     refusal_scores,
 )
-from .registry import choose_methods, data_hash, load_dataset, Memory, Method
+from memnb.evaluation.registry import (
+    choose_methods,
+    configured,
+    data_hash,
+    load_dataset,
+    Memory,
+    Method,
+    settings_lines,
+)
 
 # %% auto #0
 __all__ = ['CATEGORIES', 'CUTS', 'SHOWN', 'ExperimentError', 'RunStopped', 'RowStore', 'row_key', 'write_file', 'UsageCounter',
@@ -229,7 +236,7 @@ class DryRunLM(RuleLM):
         "Return the rule's reply, read back from its JSON text as a model's would be, with estimated usage."
         call, model = RuleLM(render=True).call(role, **inputs), role.model(inputs)
         text = call.reply.model_dump_json(by_alias=True)
-        schema = SCHEMA_PROMPT.format(schema=json.dumps(brief_schema(strict_schema(model))))
+        schema = SCHEMA_PROMPT.format(schema=json.dumps(brief_schema(role.schema(inputs))))
         usage = Usage.estimate(f'{call.system}{schema}\n\n{call.user}', text)
         return replace(call, reply=model.model_validate_json(text), usage=usage)
 
@@ -974,19 +981,21 @@ def _experiment_of(options: Any, conversations: list[Conversation]) -> Experimen
     if options.judge is not None:
         name = options.judge_model or options.model
         judge = Judge(model(name, options.judge_base_url or options.base_url), options.judge)
+    baselines = ['rag', 'full-context'] if options.full_context else ['rag']
+    by_paper = options.settings == 'paper'
     return Experiment(
-        _names(options.methods),
+        configured(choose_methods(_names(options.methods), _names(options.memories)), options),
         {options.dataset: conversations},
-        _names(options.memories),
+        None,
         lm,
         options.repeats,
         options.seed,
         build_lm=model(options.build_model) if options.build_model else lm,
         judge=judge,
-        turns=options.k,
-        stop=options.stop,
+        turns=options.k or (None if by_paper else 25),
+        stop=options.stop or by_paper,
         categories=_names(options.categories),
-        baselines=['rag', 'full-context'] if options.full_context else ['rag'],
+        baselines=configured(choose_methods(baselines), options),
     )
 
 
@@ -1006,6 +1015,8 @@ def _report(text: object) -> None:
 def main_grid(options: Any) -> int:
     "Run `memnb bench`: 0 if every question has its row, 3 if some failed or were not asked."
     experiment = _experiment_of(options, load_dataset(options.data, options.dataset))
+    if options.settings == 'paper':
+        _report('\n'.join(settings_lines(experiment.methods)))
     paid = not all(isinstance(lm, RuleLM) for lm in experiment._lms().values())
     if paid or options.estimate:
         _report(experiment.estimate().to_string())

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ..baselines import Feedback
-from ..core.conversation import chunk_snippets, Conversation
+from ..core.conversation import Conversation
 from ..core.loop import Loop
 from ..core.retriever import Hit
 from ..core.roles import LM
@@ -57,12 +57,6 @@ def _build_stored(conversation: Conversation, lm: LM, storage: str) -> MemoryBan
     graphs = {'gists': GistGraph, 'cues': CueTagGraph}
     backend = store_over(graphs[storage]) if storage in graphs else IndexStore
     return MEMORIES['bank'].build(conversation, lm, bank=MemoryBank(backend=backend))
-
-
-def _build_chunks(conversation: Conversation, lm: LM, words: int) -> HybridIndex:
-    index = HybridIndex(names=conversation.speakers)
-    index.add(chunk_snippets(conversation, words))
-    return index
 
 
 def _build_part(conversation: Conversation, lm: LM, part: str, index: str | None = None) -> Any:
@@ -265,6 +259,7 @@ _AT_25 = [
     variant('MemR3, not monotone', 'memr3', monotone=False),
     variant('MemR3, no speaker boost', 'memr3', memory('turns', address=0)),
 ]
+_CHUNKS = memory('turns', chunk=256)
 _STEPS = [
     *((chunks, 5) for chunks in (1, 3, 7, 9)),
     *((3, times) for times in (1, 2, 3, 4)),
@@ -278,12 +273,19 @@ MEMR3 = Paper(
         PaperTable(
             "The paper's settings (tables 1 and 2)",
             [
-                variant('rag', 'rag', k=5),
-                METHODS['self-rag'],
-                variant('rag-cot-rag', 'rag-cot-rag', k=5),
-                *_MEMR3,
-                METHODS['full-context'],
-                variant('one search', 'rag', **_RANKING),
+                *(
+                    one.by_paper()
+                    for one in (
+                        METHODS['rag'],
+                        METHODS['self-rag'],
+                        METHODS['rag-cot-rag'],
+                        *_MEMR3,
+                    )
+                ),
+                METHODS['full-context'].by_paper(),
+                variant('one search', 'rag', _CHUNKS, **_RANKING),
+                variant('rag, single turns', 'rag', k=5),
+                variant('MemR3, single turns', 'memr3'),
             ],
             turns=None,
             stop=True,
@@ -307,26 +309,29 @@ MEMR3 = Paper(
             'Chunks per iteration × iterations (figures 4 and 5)',
             [
                 variant(
-                    f'{chunks} × {times}',
+                    f'{chunks} × {times}{named}',
                     'memr3',
+                    over,
                     chunks_per_iteration=chunks,
                     limits=RouterLimits(max_iterations=times),
+                    settings='paper',
                 )
+                for over, named in ((_CHUNKS, ''), (MEMORIES['turns'], ', single turns'))
                 for chunks, times in _STEPS
             ],
             turns=None,
             stop=True,
         ),
         PaperTable(
-            'Chunk sizes: 1,024 words in all (C.2)',
+            'Chunk sizes: 1,280 tokens in all (C.2)',
             [
                 variant(
-                    f'{1024 // words} × {words} words',
+                    f'{1280 // tokens} × {tokens} tokens',
                     'rag',
-                    memory('turns', _build_chunks, words=words),
-                    k=1024 // words,
+                    memory('turns', chunk=tokens),
+                    k=1280 // tokens,
                 )
-                for words in (128, 256, 512, 1024)
+                for tokens in (128, 256, 640, 1280)
             ],
             turns=None,
         ),

@@ -11,12 +11,13 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from inspect import signature
 from pathlib import Path
 from pkgutil import resolve_name
 from typing import Any
 
 from ..core.conversation import Conversation, turn_snippets
-from ..core.loop import check_count, Loop
+from ..core.loop import check_count, Loop, Setting
 from ..core.roles import LM, RuleLM
 from ..core.trace import printable
 from .datasets import corpus_path
@@ -24,7 +25,7 @@ from .datasets import DatasetError, download, DownloadError, placed, Source
 
 # %% auto #0
 __all__ = ['DATASETS', 'MEMORIES', 'METHODS', 'Dataset', 'load_dataset', 'data_hash', 'data_command', 'Memory', 'Method',
-           'import_loops', 'choose_methods']
+           'import_loops', 'settings_table', 'settings_lines', 'configured', 'choose_methods']
 
 # %% ../../nbs/6_evaluation/05_registry.ipynb #1a3279fc
 @dataclass(frozen=True)
@@ -190,14 +191,38 @@ class Memory:
     about: str = ''
     hits: int = 1  # how many hits hold about one turn that was not seen before
     tools: str = ''  # whose tools it offers; '': it can only be searched
+    options: tuple[str, ...] = ()  # those of the command line that `build` takes
+
+    def with_options(self, options: Mapping[str, Any]) -> Memory:
+        "Return the memory built with those of the options that it takes, and named after them."
+        taken = {name: options[name] for name in self.options if name in options}
+        named = ', '.join(f'{name}={value}' for name, value in taken.items())
+        build = partial(self.build, **taken)
+        return replace(self, name=f'{self.name} ({named})', build=build) if taken else self
+
+
+def _function(name: str, value: Any) -> Any:
+    "Return what a text names: a function as `module:function`; as an embedder also a served model, or 'none'."
+    if not isinstance(value, str) or name not in ('embedder', 'rerank'):
+        return value
+    try:
+        return None if value == 'none' else resolve_name(value)
+    except (ImportError, AttributeError, ValueError):
+        if name == 'embedder':
+            return resolve_name('memnb.retrieval.vectors.OpenAIEmbedder')(value)
+        raise ValueError(f'rerank: expected module:function, got {value!r:.80}') from None
+
+
+def _named(options: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: _function(name, value) for name, value in options.items()}
 
 
 def _turns(conversation: Conversation, lm: LM, **options: Any) -> Any:
-    return resolve_name('memnb.retrieval.vectors.HybridIndex').of(conversation, **options)
+    return resolve_name('memnb.retrieval.vectors.HybridIndex').of(conversation, **_named(options))
 
 
 def _graph(graph: str, conversation: Conversation, lm: LM, **options: Any) -> Any:
-    options = {'progress': False, **options}  # many are built at once
+    options = {'progress': False, **_named(options)}  # many are built at once
     return resolve_name(f'memnb.{graph}').of(conversation, lm, **options)
 
 
@@ -220,13 +245,19 @@ def _everything(conversation: Conversation, lm: LM) -> Any:
 MEMORIES = {
     memory.name: memory
     for memory in (
-        Memory('turns', _turns, 'the messages, by words and vectors'),
+        Memory(
+            'turns',
+            _turns,
+            'the messages, by words and vectors',
+            options=('chunk', 'embedder', 'rerank'),
+        ),
         Memory(
             'gists',
             partial(_graph, 'remem.graph.GistGraph'),
             "REMem's graph of gists and facts",
             hits=2,
             tools='REMem',
+            options=('embedder',),
         ),
         Memory(
             'cues',
@@ -234,6 +265,7 @@ MEMORIES = {
             "MRAgent's graph of cues, tags and contents",
             hits=2,
             tools='MRAgent',
+            options=('embedder',),
         ),
         Memory('bank', _bank, "MemMA's bank, guided, probed and repaired", hits=2),
     )
@@ -265,6 +297,20 @@ class Method:
         if memory == self.memory:
             return self
         return replace(self, name=f'{self.name} over {memory.name}', memory=memory)
+
+    @property
+    def paper(self) -> Sequence[Setting]:
+        "What the paper reports of its settings."
+        if not isinstance(self.make, partial):
+            return ()
+        return resolve_name(f'memnb.{self.make.args[0]}').PAPER
+
+    def by_paper(self) -> Method:
+        "Return the method with its paper's settings, as far as they are options here: of the loop, and of its memory."
+        options = {one.name: one.value for one in self.paper if one.of == 'memory'}
+        memory = replace(self.memory, options=(*self.memory.options, *options))
+        make = partial(self.make, settings='paper') if self.paper else self.make
+        return replace(self, make=make, memory=memory.with_options(options))
 
     def loop(
         self,
@@ -429,6 +475,52 @@ def _pick(names: Sequence[Any], known: Mapping[str, Any], kind: type, what: str)
             raise ValueError(f'{what}: expected some of {", ".join(known)}, got {one!r}')
         found.append(one)
     return found
+
+
+def settings_table(methods: Sequence[Method]) -> list[dict[str, str]]:
+    "Return a row for each setting that the papers of the methods report: its value there, ours, and the source."
+    rows = []
+    for method in methods:
+        for one in method.paper:
+            loop = resolve_name(f'memnb.{method.make.args[0]}')
+            ours = signature(loop).parameters.get(one.name) or signature(Loop).parameters.get(
+                one.name
+            )
+            rows.append(
+                {
+                    'method': method.name,
+                    'setting': one.name,
+                    'paper': str(one.value),
+                    'here': str(ours.default) if ours and one.of == 'loop' else '',
+                    'source': one.source,
+                    'note': one.note or ('' if one.of != 'model' else 'to be chosen by you'),
+                }
+            )
+    return rows
+
+
+def settings_lines(methods: Sequence[Method]) -> list[str]:
+    "Return a line for each setting of the papers of the methods, as a command prints them before it runs."
+    lines = []
+    for row in settings_table(methods):
+        note = f'; {row["note"]}' if row['note'] else ''
+        here = f'; default here: {row["here"]}' if row['here'] else ''
+        lines.append(
+            f'{row["method"]}: {row["setting"]} = {row["paper"]} ({row["source"]}{note}{here})'
+        )
+    return lines
+
+
+def configured(
+    methods: Sequence[Method],
+    options: Any,  # of a command line: `settings`, `chunk`, `embedder`, `rerank`
+) -> list[Method]:
+    "Return the methods with the settings of their papers, if asked for, and the options of their memories that a command line has."
+    if options.settings == 'paper':
+        methods = [method.by_paper() for method in methods]
+    given = {name: getattr(options, name) for name in ('chunk', 'embedder', 'rerank')}
+    given = {name: value for name, value in given.items() if value is not None}
+    return [replace(one, memory=one.memory.with_options(given)) for one in methods]
 
 
 def choose_methods(

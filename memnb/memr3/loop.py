@@ -6,21 +6,32 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
-from ..core.loop import check_count, cited_turns, Loop, Run
+from ..core.loop import check_count, cited_turns, Loop, Run, Setting, with_settings
 from ..core.retriever import Hit
-from ..core.roles import ANSWER, LM
+from ..core.roles import LM
 from ..core.trace import NoteStep, RouteStep, StateStep
-from .prompts import known_from, TRACK
+from .prompts import FINAL, known_from, PAPER_FINAL, PAPER_TRACK, TRACK
 from .router import ACTIONS, Decision, forced, RouterLimits
 from .tracker import EvidenceGap, TrackerReply
 
 # %% auto #0
-__all__ = ['Progress', 'MemR3']
+__all__ = ['PAPER_CHUNKS', 'Progress', 'MemR3']
 
 # %% ../../nbs/2_memr3/04_loop.ipynb #8305ca0d
+PAPER_CHUNKS = (  # what holds of all chunk-based methods in the paper
+    Setting('chunk', 256, 'appendix C.2', 'memory', 'tokens; ours: single turns'),
+    Setting(
+        'embedder', 'text-embedding-3-large', 'appendix C.2', 'model', 'ours: WordLlama, and BM25'
+    ),
+    Setting('rerank', 'ms-marco-MiniLM-L-12-v2', 'appendix C.2', 'model', 'ours: none'),
+    Setting('model', 'gpt-4o-mini or gpt-4.1-mini, temperature 0', '4.1', 'model'),
+    Setting('judge', 'gpt-4.1, three repeats', '4.1', 'model'),
+)
+
+
 @dataclass
 class Progress:
     "What changes while one question is answered: S, E and G of the state (equation 2), F, Δq, and what the router and the mask need."
@@ -61,23 +72,21 @@ def _state_step(iteration: int, before: EvidenceGap, after: EvidenceGap) -> Stat
     )
 
 
-def _answer_fields(question, lines=(), **others) -> dict:
-    "Return the texts of the answer's prompt, with a remark behind each line that rests on nothing retrieved."
-    marked = [
-        line if line.sources else replace(line, text=f'{line.text} (nothing retrieved says this)')
-        for line in lines
-    ]
-    return ANSWER.fields(question, marked, **others)
-
-
-_ANSWER = replace(ANSWER, fields=_answer_fields)
-
-
 class MemR3(Loop):
     "The agent of MemR3 (section 3): retrieve, then generate, route and act until the answer is due. `ask(question)` returns a `Trace`."
 
     method = 'memr3'
+    PROMPTS = {'memnb': (TRACK, FINAL), 'paper': (PAPER_TRACK, PAPER_FINAL)}
+    PAPER = (
+        Setting('prompts', 'paper', 'appendix A'),
+        Setting('chunks_per_iteration', 5, '4.3'),
+        Setting('limits', RouterLimits(5), '4.3', note='n_max; no value is given for n_cap'),
+        Setting('monotone', False, '3.4', note='"re-summarized"'),
+        Setting('may_refuse', False, '4.1', note='without the adversarial questions'),
+        *PAPER_CHUNKS,
+    )
 
+    @with_settings
     def __init__(
         self,
         memory: Any,  # what is searched: a `Retriever`, or a function from a query to texts
@@ -90,11 +99,12 @@ class MemR3(Loop):
         mask: bool = True,  # never retrieve a snippet twice; False: the ablation "w/o mask"
         refine: bool = True,  # search with q ⊕ Δq; False: "w/o Δq", the question each time
         reflect: bool = True,  # False: "w/o reflect"
-        monotone: bool = True,  # grounded evidence and closed gaps stay so; False: each reply replaces the state
+        monotone: bool = True,  # grounded evidence and closed gaps stay so; False, as in the paper: each reply replaces the state
         stop_early: bool = True,  # False: spend the whole budget, to compare at an equal number of turns
-        released: bool = False,  # as the published code with RAG: no forced reflect, and snippets stay through a reflection
+        released: bool = False,  # as the published code with RAG: no forced reflect
+        **options: Any,  # `prompts`, `roles`, `may_refuse` of `Loop`, and `settings='paper'`
     ):
-        super().__init__(memory, lm)
+        super().__init__(memory, lm, **options)
         check_count('chunks_per_iteration', chunks_per_iteration, 1)
         self.chunks_per_iteration, self.limits = chunks_per_iteration, limits
         self.mask, self.refine, self.may_reflect = mask, refine, reflect
@@ -115,8 +125,8 @@ class MemR3(Loop):
                 self.reflect(run, now, reply, iteration)
             else:
                 self.retrieve(run, now, reply, iteration)
-        if reply is None and not now.state.evidence:
-            run.answer_from(run.found)
+        if not now.state.evidence and (reply is None or not self.may_refuse):
+            run.answer_from(run.found, reply and reply.detailed_answer or '')
         else:
             self.answer(run, now, reply.detailed_answer if reply else None)
 
@@ -171,10 +181,8 @@ class MemR3(Loop):
         return decision
 
     def reflect(self, run: Run, now: Progress, reply: TrackerReply, iteration: int) -> None:
-        "The reflect node: the reasoning goes to the next generation in the place of snippets."
+        "The reflect node: the reasoning goes to the next generation, beside the same snippets (equation 3)."
         now.reasoning, now.reflect_streak = reply.reasoning or '', now.reflect_streak + 1
-        if not self.released:
-            now.fresh = []
         run.note(NoteStep(iteration=iteration, text=now.reasoning))
 
     def retrieve(self, run: Run, now: Progress, reply: TrackerReply, iteration: int) -> None:
@@ -189,8 +197,7 @@ class MemR3(Loop):
         "The answer node (equation 6): from the draft and the evidence. What the answer cites comes first in the trace's evidence."
         lines = known_from(now.state)
         run.draft, run.kept = draft or '', lines
-        final = run.ask(
-            _ANSWER, question=run.question, lines=lines, draft=run.draft, asked=run.asked
-        )
+        inputs = {'lines': lines, 'draft': run.draft, 'asked': run.asked, **run.answering}
+        final = run.ask(FINAL, question=run.question, **inputs)
         cited = cited_turns(final.sources, [line for line in lines if line.sources])
         run.answer(final.answer, [*cited, *now.state.sources], draft)

@@ -7,16 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from dataclasses import replace
+from typing import Literal
+
+from pydantic import BaseModel
 
 from ..core.conversation import Snippet
-from ..core.roles import Role
+from ..core.roles import ANSWER, AnswerReply, Role
 from ..core.text import read_line
 from ..core.trace import Bullet
 from .router import ACTIONS, Decision
 from .tracker import Claim, EvidenceGap, TrackerReply
 
 # %% auto #0
-__all__ = ['TRACK', 'directive', 'known_from']
+__all__ = ['TRACK', 'PAPER_TRACK', 'FINAL', 'PAPER_FINAL', 'directive', 'known_from']
 
 # %% ../../nbs/2_memr3/03_prompts.ipynb #cc6c9595
 _WHEN = {
@@ -43,12 +46,19 @@ def directive(
 
 # %% ../../nbs/2_memr3/03_prompts.ipynb #d2c53dcb
 _SYSTEM = '''You keep the books while an assistant searches a long memory for the answer to one question. After every search you write down what is now established and what is still missing, and you decide what happens next. Reply with one JSON object:
-- evidence: a list of short factual statements that bear on the question, each with "text" and "sources". Keep names, numbers and dates exactly; where only a year or a range is known, say that. "sources" lists the ids, given in brackets, of the snippets or earlier evidence that the statement rests on. Leave out whatever is not known: that belongs to the gaps.
+- evidence: a list of short factual statements that bear on the question, each with "text" and "sources". Keep names, numbers and dates exactly; where only a year or a range is known, write that and guess nothing. "sources" lists the ids, given in brackets, of the snippets or earlier evidence that the statement rests on. Leave out whatever is not known: that belongs to the gaps.
 - gaps: a list of the specific facts that are missing for a complete answer; an empty list when nothing is. Repeat an open gap under its id (g1, g2, ...) and drop it once the evidence settles it.
 - decision: {directive}.
-- retrieval_query: only with "retrieve", else null. A search text of 5 to 15 words that makes sense on its own. Look for the event that others are dated from first, and for the thing itself rather than a description of it. Start it with the name of the person who would have said it and a colon.
-- reasoning: only with "reflect", else null. Work towards the answer from the evidence in steps; turn relative times into dates.
-- detailed_answer: only with "answer", else null. The answer as far as the evidence carries it, with absolute dates and without guesses.'''
+- retrieval_query: only with "retrieve", else null. A search text of 5 to 15 words that makes sense on its own, about one gap.
+{queries}
+- reasoning: only with "reflect", else null. When another search is unlikely to help, go through the evidence and the gaps in steps and work towards the answer; turn relative times into dates.
+- detailed_answer: only with "answer", else null. The answer as far as the evidence carries it, with absolute dates. Where the evidence is thin, say what is known, or infer with care from that evidence alone. Do not mention what is missing.
+No other fields, and no text around the object.'''
+
+# examples of ours in the place of the paper's; both styles show them
+_QUERIES = '''  * Poor: "the place" (of what?). Good: "campsite of the kayak trip".
+  * Search for the event that the time is counted from. "What did she buy three weeks after the move?": search for "date of the move".
+  * Search for the thing itself where the question only describes it. "How far is she from the City of Light?": search for "distance to Paris".'''
 
 # %% ../../nbs/2_memr3/03_prompts.ipynb #92ab0ba4
 _USER = '''# Question{asked}
@@ -98,7 +108,75 @@ def _track_fields(
     }
 
 
-TRACK = Role(name='track', system=_SYSTEM, user=_USER, reply=TrackerReply, fields=_track_fields)
+TRACK = Role(
+    name='track',
+    system=_SYSTEM.replace('{queries}', _QUERIES),
+    user=_USER,
+    reply=TrackerReply,
+    fields=_track_fields,
+)
+
+
+class _PaperTrackerReply(BaseModel):
+    "The form of appendix A.1: evidence as texts, the gaps as one text, and no ids."
+
+    evidence: list[str]
+    gaps: str
+    decision: Literal['retrieve', 'answer', 'reflect']
+    retrieval_query: str | None = None
+    detailed_answer: str | None = None
+    reasoning: str | None = None
+
+
+def _paper_fields(**inputs) -> dict:
+    "Return the same texts without ids (appendix A.2)."
+    state, snippets = inputs.get('state', EvidenceGap()), inputs.get('snippets', ())
+    return _track_fields(**inputs) | {
+        'evidence': [bullet.text for bullet in state.evidence],
+        'gaps': '; '.join(gap.text for gap in state.gaps) or 'None',
+        'snippets': [snippet.line for snippet in snippets],
+    }
+
+
+PAPER_TRACK = Role(
+    name='track',
+    system=f'''You are the memory agent of an assistant: you plan what is looked up before the final answer is written for the user. Reply with one strict JSON object and nothing else:
+- evidence: an array of short factual strings that bear on the question. Keep numbers, names and times. Without an exact value give the most specific one that is certain (a year, a range), without speculation. What is missing does not belong here.
+- gaps: what is still missing between the evidence and a complete answer.
+- decision: one of "retrieve", "answer", "reflect". Choose {{directive}}.
+These only with their decision:
+- retrieval_query: with "retrieve". A standalone search text of 5 to 15 tokens.
+{_QUERIES}
+- detailed_answer: with "answer". A reply from the present evidence, with absolute dates and without speculation. If there is little evidence, give what is known, or infer cautiously from that evidence alone. Do not mention what is missing.
+- reasoning: with "reflect". If another search is unlikely to bring more, think step by step through the evidence and the gaps, and work towards the answer; normalise times.
+No other keys.''',
+    user='''# Question{asked}
+{question}
+
+# Evidence
+{evidence}
+
+# Gaps
+{gaps}
+
+# Memory snippets
+{snippets}
+
+# Reasoning
+{reasoning}
+
+# Prior query
+{last_query}
+
+# Instructions
+1. Update the evidence: a JSON array of concise factual strings that help to answer the question, with numbers, names and times; the most specific verified detail, no speculation.
+2. Update the gaps: remove what is resolved, add what newly blocks a full answer, and write "None" when nothing is missing.
+3. A retrieval_query must differ from the prior query.
+4. Decide what to do next, and return only the JSON object.''',
+    reply=TrackerReply,
+    fields=_paper_fields,
+    form=_PaperTrackerReply,
+)
 
 # %% ../../nbs/2_memr3/03_prompts.ipynb #b3661747
 def _numbered(bullets: Iterable[Bullet | Claim]) -> list[Snippet]:
@@ -114,3 +192,50 @@ def _numbered(bullets: Iterable[Bullet | Claim]) -> list[Snippet]:
 def known_from(state: EvidenceGap) -> list[Snippet]:
     "Return the evidence of a state as snippets with ids of their own."
     return _numbered(state.evidence)
+
+# %% ../../nbs/2_memr3/03_prompts.ipynb #f1na1001
+def _final_fields(question, lines=(), **others) -> dict:
+    "Return the texts of the answer's prompt, with a remark behind each line that rests on nothing retrieved."
+    marked = [
+        line if line.sources else replace(line, text=f'{line.text} (nothing retrieved says this)')
+        for line in lines
+    ]
+    return ANSWER.fields(question, marked, **others)
+
+
+FINAL = replace(ANSWER, fields=_final_fields)
+
+
+class _PaperAnswerReply(BaseModel):
+    "An answer without ids."
+
+    answer: str
+
+
+def _paper_final_fields(question, lines=(), **others) -> dict:
+    "Return the texts of the paper's prompt: the evidence without ids."
+    return ANSWER.fields(question, lines, **others) | {'lines': [line.line for line in lines]}
+
+
+PAPER_FINAL = Role(
+    name='answer',
+    system='''You are an assistant who answers questions about a long conversation from the evidence that was collected from it.
+1. Go through all of the evidence, and look for what speaks of the event or the fact that is asked about.
+2. Mind the times. If pieces of evidence contradict each other, the most recent one holds.
+3. Turn relative times into a date, a month or a year. If that takes a calculation, do it step by step.
+4. Be as specific as you can about people, places and events, and leave no time vague.
+5. Keep to what the evidence says. If it does not settle the question, {refusal}
+6. Check that the answer is to what was asked, and keep it short and exact.
+Reply with one JSON object: "answer".''',
+    user='''# Question{asked}
+{question}
+
+# Evidence
+{lines}
+
+# Draft answer
+{draft}''',
+    reply=AnswerReply,
+    fields=_paper_final_fields,
+    form=_PaperAnswerReply,
+)

@@ -364,7 +364,7 @@ _DUTY = '''- Answer in a few words, as the memory has them: a name, a date, a nu
 - Gists begin with the time at which they were said; a time in round brackets is when the event itself was. Facts have their times in square brackets.
 - Where memories contradict each other, the later one holds, unless the question asks about the past.
 - A number that a tool has counted is exact.
-- If the memories do not tell it of the one who is asked about, the answer is: {nothing}
+- If the memories do not tell it of the one who is asked about, {refusal}
 - sources: the ids of the memories that the answer rests on, best first.'''
 
 SYNTHESIZE = Role(

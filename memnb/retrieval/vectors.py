@@ -18,7 +18,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from ..core.build import with_progress
-from ..core.conversation import Snippet, turn_snippets
+from ..core.conversation import Snippet, chunk_snippets, turn_snippets
 from ..core.messages import as_conversation
 from ..core.models import Connection
 from ..core.retriever import Hit, locked, wait_for
@@ -394,11 +394,22 @@ class HybridIndex(Index):
         self.rerank, self.rerank_top = rerank, rerank_top
 
     @classmethod
-    def of(cls, messages: Any, **options) -> HybridIndex:
-        "An index over the single turns of a conversation, with the names of its speakers left out of what is embedded; `messages`: anything `as_conversation` takes."
+    def of(
+        cls,
+        messages: Any,  # anything `as_conversation` takes
+        *,
+        chunk: int
+        | None = None,  # tokens of a run of turns, at three words to four; None: single turns
+        **options: Any,
+    ) -> HybridIndex:
+        "An index over the turns of a conversation, with the names of its speakers left out of what is embedded."
         conversation = as_conversation(messages)
         index = cls(**{'names': conversation.speakers, **options})
-        add_in_parts(index, turn_snippets(conversation))
+        if chunk is None:
+            snippets = turn_snippets(conversation)
+        else:
+            snippets = chunk_snippets(conversation, max(1, chunk * 3 // 4))
+        add_in_parts(index, snippets)
         return index
 
     @locked

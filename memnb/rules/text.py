@@ -39,7 +39,7 @@ from ..memr3.tracker import Claim, EvidenceGap, TrackerReply
 
 # %% auto #0
 __all__ = ['PART', 'ENOUGH', 'PASTS', 'MODALS', 'BE', 'HAVE', 'DO', 'AUXILIARIES', 'ADVERB', 'NO_VERBS', 'extract_answer',
-           'is_past', 'is_participle', 'third_person', 'claim_of', 'is_met', 'next_query', 'track_rule']
+           'best_guess', 'is_past', 'is_participle', 'third_person', 'claim_of', 'is_met', 'next_query', 'track_rule']
 
 # %% ../../nbs/9_rules/01_text.ipynb #f33abb50
 def _ranked(snippets: Sequence[Snippet], needs: Sequence[Requirement]) -> list[Snippet]:
@@ -196,9 +196,20 @@ def extract_answer(question: str, snippets: Sequence[Snippet]) -> AnswerReply:
     return AnswerReply(answer=answer, sources=sources)
 
 
+def best_guess(
+    found: AnswerReply,
+    lines: Sequence[Snippet],  # best first
+) -> AnswerReply:
+    "Return an answer; in the place of a refusal the first line."
+    if found.answer != NO_INFORMATION or not lines:
+        return found
+    return AnswerReply(answer=lines[0].text, sources=[lines[0].id])
+
+
 @rule('answer')
-def _answer_rule(question, lines=(), draft='', asked=None) -> AnswerReply:
-    return extract_answer(question, lines)
+def _answer_rule(question, lines=(), draft='', asked=None, may_refuse=True) -> AnswerReply:
+    found = extract_answer(question, lines)
+    return found if may_refuse else best_guess(found, lines)
 
 # %% ../../nbs/9_rules/01_text.ipynb #22d488b0
 PASTS = frozenset(

@@ -1,0 +1,204 @@
+"""What the prompts of MemR3 and of its baselines ask of a model, by duty; and the styles, settings and roles of a loop."""
+
+import json
+from dataclasses import replace
+
+import pytest
+from prompt_mutants import missing, survivors, texts_of
+
+from memnb import load_sample, MemR3, RAG, SelfRAG
+from memnb.baselines import FullContext, RagCotRag, THINK
+from memnb.core.loop import Loop
+from memnb.core.models import FunctionLM
+from memnb.core.roles import ANSWER, NO_INFORMATION
+from memnb.memr3.prompts import FINAL, PAPER_FINAL, PAPER_TRACK, TRACK
+
+QUERIES = [  # appendix A.1: a poor and a good query, and two strategies
+    'Poor: "the place" (of what?). Good: "campsite of the kayak trip".',
+    'Search for the event that the time is counted from. "What did she buy three weeks after the move?": search for "date of the move".',
+    'Search for the thing itself where the question only describes it. "How far is she from the City of Light?": search for "distance to Paris".',
+]
+DUTIES = {
+    'track': (
+        TRACK,
+        [
+            'You keep the books while an assistant searches a long memory for the answer to one question.',
+            'After every search you write down what is now established and what is still missing, and you decide what happens next.',
+            # evidence
+            'a list of short factual statements that bear on the question, each with "text" and "sources".',
+            'Keep names, numbers and dates exactly; where only a year or a range is known, write that and guess nothing.',
+            '"sources" lists the ids, given in brackets, of the snippets or earlier evidence that the statement rests on.',
+            'Leave out whatever is not known: that belongs to the gaps.',
+            # gaps
+            'a list of the specific facts that are missing for a complete answer; an empty list when nothing is.',
+            'Repeat an open gap under its id (g1, g2, ...) and drop it once the evidence settles it.',
+            # the query, the reasoning, the draft
+            'retrieval_query: only with "retrieve", else null. A search text of 5 to 15 words that makes sense on its own, about one gap.',
+            *QUERIES,
+            'reasoning: only with "reflect", else null. When another search is unlikely to help, go through the evidence and the gaps in steps and work towards the answer; turn relative times into dates.',
+            'detailed_answer: only with "answer", else null. The answer as far as the evidence carries it, with absolute dates.',
+            'Where the evidence is thin, say what is known, or infer with care from that evidence alone. Do not mention what is missing.',
+            'Reply with one JSON object:',
+            'No other fields, and no text around the object.',
+            # the user's part
+            '# Earlier reasoning',
+            '# Last query {last_query} Bring the evidence and the gaps up to date, then decide. A new retrieval_query must differ from the last query.',
+        ],
+    ),
+    "the paper's track": (
+        PAPER_TRACK,
+        [
+            'You are the memory agent of an assistant: you plan what is looked up before the final answer is written for the user.',
+            'Reply with one strict JSON object and nothing else:',
+            'evidence: an array of short factual strings that bear on the question. Keep numbers, names and times.',
+            'Without an exact value give the most specific one that is certain (a year, a range), without speculation.',
+            'What is missing does not belong here.',
+            'gaps: what is still missing between the evidence and a complete answer.',
+            'decision: one of "retrieve", "answer", "reflect". Choose {directive}. These only with their decision:',
+            'retrieval_query: with "retrieve". A standalone search text of 5 to 15 tokens.',
+            *QUERIES,
+            'detailed_answer: with "answer". A reply from the present evidence, with absolute dates and without speculation.',
+            'If there is little evidence, give what is known, or infer cautiously from that evidence alone. Do not mention what is missing.',
+            'reasoning: with "reflect". If another search is unlikely to bring more, think step by step through the evidence and the gaps, and work towards the answer; normalise times.',
+            'No other keys.',
+            'Update the evidence: a JSON array of concise factual strings that help to answer the question, with numbers, names and times; the most specific verified detail, no speculation.',
+            'Update the gaps: remove what is resolved, add what newly blocks a full answer, and write "None" when nothing is missing.',
+            'A retrieval_query must differ from the prior query.',
+            'Decide what to do next, and return only the JSON object.',
+        ],
+    ),
+    'answer': (
+        ANSWER,
+        [
+            'You answer a question about a long conversation from the notes below.',
+            'Each note begins with its id in brackets and, where it is known, the day on which it was said.',
+            'A relative time in a note ("yesterday", "last year") counts from the day on which the note was said; answer with the date itself, as finely as the notes allow.',
+            'Where notes contradict each other, the later one holds, unless the question asks about the past.',
+            'The notes need not say the answer in so many words. What follows from them may be inferred, with care: "Likely yes", "Probably Spain".',
+            'The draft, if there is one, is what the search proposes. Keep what the notes support, correct the rest, and be as exact as the notes are.',
+            "Answer in a few words, in the notes' own words where they fit: a name, a date, a list, a short phrase. Do not explain.",
+            'If nothing in the notes bears on what is asked, of the one who is asked about, {refusal}',
+            'Reply with one JSON object: "answer", and "sources", the ids of the notes that the answer rests on, best first.',
+        ],
+    ),
+    "the paper's answer": (
+        PAPER_FINAL,
+        [
+            'You are an assistant who answers questions about a long conversation from the evidence that was collected from it.',
+            'Go through all of the evidence, and look for what speaks of the event or the fact that is asked about.',
+            'Mind the times. If pieces of evidence contradict each other, the most recent one holds.',
+            'Turn relative times into a date, a month or a year. If that takes a calculation, do it step by step.',
+            'Be as specific as you can about people, places and events, and leave no time vague.',
+            'Keep to what the evidence says. If it does not settle the question, {refusal}',
+            'Check that the answer is to what was asked, and keep it short and exact.',
+            'Reply with one JSON object: "answer".',
+        ],
+    ),
+    'think': (
+        THINK,
+        [
+            'You are given a question and what a search of a long memory has brought so far.',
+            'Think step by step about what the snippets establish and what is missing. Reply with one JSON object:',
+            'reasoning: your steps, short.',
+            'decision: "answer" if the snippets suffice for a complete answer, else "retrieve".',
+            'retrieval_query: with "retrieve", a search text of 5 to 15 words for what is missing, different from the last query; else null. # Question',
+            '# Last query {last_query}',
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize('name', DUTIES)
+def test_a_prompt_has_its_duties_and_no_part_of_it_can_change_unseen(name):
+    role, duties = DUTIES[name]
+    assert not missing(texts_of(role), duties)
+    assert not survivors(texts_of(role), duties)
+
+
+class Hearing:
+    "A model that keeps its prompts and gives the same replies in turn."
+
+    def __init__(self, *replies):
+        self.replies, self.heard = list(replies), []
+
+    def __call__(self, prompt):
+        self.heard.append(prompt)
+        return self.replies.pop(0)
+
+
+def as_the_paper(decision, **fields):
+    return json.dumps({'evidence': ['Zofia brought Pascal home'], 'gaps': 'the date', 'decision': decision} | fields)
+
+
+def test_the_papers_style_asks_for_the_papers_form_and_reads_it():
+    heard = Hearing(
+        as_the_paper('retrieve', retrieval_query='day when Pascal came home'),
+        as_the_paper('answer', gaps='None', detailed_answer='16 March 2024'),
+        'It was on 16 March 2024',
+    )
+    trace = MemR3(load_sample(), heard, prompts='paper').ask('When did Zofia bring Pascal home?')
+    assert trace.answer == 'It was on 16 March 2024' and not trace.error and not trace.gaps
+    first, second, last = heard.heard
+    assert 'You are the memory agent' in first and '"sources"' not in first
+    assert '# Gaps\nthe date' in second and '# Prior query\nday when Pascal came home' in second
+    assert '# Draft answer\n16 March 2024' in last and '- Zofia brought Pascal home' in last
+    schema = PAPER_TRACK.schema({})
+    assert schema['properties']['evidence']['items'] == {'type': 'string'} and schema['properties']['gaps'] == {'type': 'string'}
+
+
+def test_the_last_query_and_the_snippets_are_shown_after_a_reflection():
+    heard = Hearing(
+        json.dumps({'decision': 'retrieve', 'retrieval_query': 'the day of Pascal'}),
+        json.dumps({'decision': 'reflect', 'reasoning': 'It was in spring.'}),
+        json.dumps({'decision': 'answer', 'detailed_answer': 'in spring'}),
+        '{"answer": "in spring", "sources": []}',
+    )
+    MemR3(load_sample(), heard).ask('When did Zofia bring Pascal home?')
+    snippets = [prompt.partition('# New snippets from memory')[2].partition('#')[0] for prompt in heard.heard]
+    assert '# Last query\nthe day of Pascal' in heard.heard[1]
+    assert snippets[0] != snippets[1] and snippets[2] == snippets[1]  # equation 3 has S and F
+    assert '# Earlier reasoning\nIt was in spring.' in heard.heard[2]
+
+
+def test_a_role_of_ones_own_is_asked():
+    mine = replace(TRACK, system='Track. {directive}')
+    heard = Hearing(json.dumps({'decision': 'answer', 'detailed_answer': 'no'}), 'no')
+    MemR3(load_sample(), heard, roles=mine).ask('Who?')
+    assert heard.heard[0].startswith('Track. "reflect"') and 'You answer a question' in heard.heard[1]
+    for wrong in ([THINK], ['track'], 'track'):
+        with pytest.raises(ValueError, match='roles: expected a Role named track or answer, got'):
+            MemR3(load_sample(), roles=wrong)
+    with pytest.raises(ValueError, match="prompts: expected one of memnb, paper, got 'mine'"):
+        MemR3(load_sample(), prompts='mine')
+
+
+@pytest.mark.parametrize('loop', [RAG, MemR3, SelfRAG, FullContext])
+def test_a_loop_that_may_not_refuse_says_so_nowhere(loop):
+    question = 'Which submarine did Hephaestion sell?'
+    for may_refuse in (True, False):
+        heard = []
+
+        def model(prompt, role):
+            heard.append(prompt)
+            return '{"decision": "answer", "answer": "no", "detailed_answer": "no"}'
+
+        trace = loop(load_sample(), FunctionLM(model), may_refuse=may_refuse).ask(question)
+        assert trace.answer == 'no' and (NO_INFORMATION in heard[-1]) == may_refuse
+        assert (loop(load_sample(), may_refuse=may_refuse).ask(question).answer == NO_INFORMATION) == may_refuse
+
+
+def test_the_papers_settings_are_taken_where_no_other_is_given():
+    loop = MemR3(load_sample(), settings='paper')
+    assert (loop.monotone, loop.may_refuse, loop.chunks_per_iteration) == (False, False, 5)
+    assert loop.roles == {'track': PAPER_TRACK, 'answer': PAPER_FINAL}
+    assert MemR3(load_sample(), settings='paper', monotone=True, prompts='memnb').roles['answer'] is FINAL
+    assert RAG(load_sample(), settings='paper').k == RagCotRag(load_sample(), settings='paper').chunks_per_iteration == 5
+    with pytest.raises(ValueError, match="settings: expected 'memnb' or 'paper', got 'theirs'"):
+        RAG(load_sample(), settings='theirs')
+
+
+def test_each_setting_of_a_paper_is_an_option_with_a_source():
+    for loop in (MemR3, RAG, SelfRAG, RagCotRag, FullContext):
+        assert issubclass(loop, Loop) and loop.PAPER
+        assert all(one.source for one in loop.PAPER)
+        loop([], settings='paper')  # TypeError for an option that it does not have
