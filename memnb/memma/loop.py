@@ -18,7 +18,7 @@ from ..core.roles import Call, LM, LMError, Role, RuleLM, Usage
 from ..core.storage import ConflictError
 from .bank import MemoryBank, Receipt, TalkStore
 from .construction import check_writing, construct, Written
-from .probe_repair import EarlierTurns, Evolution, evolve
+from .probe_repair import EarlierTurns, Evolution, evolve, probe_again, ProbeResult
 from .retrieval import Coordinated
 
 # %% auto #0
@@ -122,6 +122,7 @@ class MemMA(Coordinated):
         check_count('probes', probes)
         check_count('related', related)
         self._earlier, self._usage = EarlierTurns(), {}
+        self.probed: list[ProbeResult] = []  # the probes of all sessions, as they came out
         for session in history:
             self._earlier.add(session)
             self.speakers = self._people(session)
@@ -205,6 +206,7 @@ class MemMA(Coordinated):
             error.usage = sum(result.cost.values(), error.usage or Usage())
             raise
         self._earlier.add(session)
+        self.probed += result.evolution.after if result.evolution else ()
         self.speakers = speakers
         for role, usage in result.cost.items():
             self._usage[role] = self._usage.get(role, Usage()) + usage
@@ -219,7 +221,12 @@ class MemMA(Coordinated):
                 turns += change.after.sources if change.after else ()
         receipt = self.bank.forget(entries, turns=given)
         self._earlier.forget(turns)
+        self.probed = [one for one in self.probed if not {*turns} & {*one.probe.sources}]
         return receipt
+
+    def probe_again(self) -> Evolution:
+        "Return what the probes of all sessions come to now: which passed and fail is in `lost`."
+        return probe_again(self.bank, self.probed, self.lm, k=self.k)
 
     @classmethod
     def of(

@@ -5,12 +5,17 @@
 # %% ../../nbs/5_memma/05_probe_repair.ipynb #b61dda0f
 from __future__ import annotations
 
+import inspect
 import random
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import date
+from functools import partial
+from types import SimpleNamespace
+from typing import Any
 
 from pydantic import BaseModel
 
@@ -24,6 +29,7 @@ from memnb.core.conversation import (
 )
 from ..core.replies import cited_ids, quoted_line
 from ..core.roles import ANSWER, LM, LMError, Role, RuleLM, Usage
+from ..core.retriever import as_retriever, Hit
 from memnb.core.text import (
     content_words,
     coverage,
@@ -32,10 +38,12 @@ from memnb.core.text import (
     NUMBER,
     sentences,
     stems,
+    times_of,
+    tokenize,
     with_dates,
 )
 from ..core.loop import check_count, check_names
-from ..core.time import TimeSpan
+from ..core.time import format_moment, TimeSpan
 from ..core.trace import count_of
 from .bank import DuplicateEntry, Edit, Entry, MemoryBank, TalkStore
 from .construction import ask_role, construct
@@ -53,7 +61,7 @@ from ..retrieval.bm25 import LexicalIndex
 
 # %% auto #0
 __all__ = ['PROBE_KINDS', 'FAULTS', 'EarlierTurns', 'ProbeResult', 'Repair', 'Evolution', 'Grounding', 'substance',
-           'same_occasion', 'covers', 'merge_texts', 'consolidate', 'evolve', 'damage', 'trial']
+           'same_occasion', 'covers', 'merge_texts', 'consolidate', 'evolve', 'probe_again', 'damage', 'trial']
 
 # %% ../../nbs/5_memma/05_probe_repair.ipynb #c2ebb2ec
 PROBE_KINDS: dict[str, str] = {
@@ -159,11 +167,18 @@ class Evolution:
     notes: tuple[str, ...] = ()  # what was not believed, with the words that came
     cost: dict[str, Usage] = field(default_factory=dict)  # by role
     error: str = ''  # why probing ended early; no repair was kept then
+    again: bool = False  # True: probes of earlier sessions, by `probe_again`
 
     @property
     def passed(self) -> tuple[int, int]:
         "How many probes passed, before and after."
         return sum(one.passed for one in self.before), sum(one.passed for one in self.after)
+
+    @property
+    def lost(self) -> tuple[ProbeResult, ...]:
+        "The probes that passed before and fail after."
+        pairs = zip(self.before, self.after)
+        return tuple(now for was, now in pairs if was.passed and not now.passed)
 
     @property
     def written(self) -> tuple[Repair, ...]:
@@ -179,6 +194,8 @@ class Evolution:
             return f'{text}, then no reply came, and nothing was repaired'
         if self.taken_back:
             return f'{text}, its repairs were taken back'
+        if self.again:
+            return f'{text}, {after} now, {len(self.lost)} lost'
         repairs = f', {after} after {count_of(len(self.written), "repair")}'
         return text + repairs if self.repairs else text
 
@@ -233,6 +250,7 @@ def _is_quoted(quote: str, turn: Turn) -> bool:
         return f' {" ".join(words)} '
 
     there = bare(f'{turn.speaker} {turn.content}')
+    quote = re.sub(r'^\W*\([^()]*\)', '', quote)  # the id and the day before a message
     return bool(content_words(quote)) and all(
         bare(part) in there for part in re.split(r'…|\.\.\.', quote)
     )
@@ -283,7 +301,8 @@ class Grounding:
         for id in ids:
             turn, day = self.turns[id], self.day(id)
             texts.append(with_dates(f'{turn.speaker} {turn.content}', day))
-            texts += [str(TimeSpan.day(day))] if day else []
+            if turn.time:
+                texts += [format_moment(turn.time), f'{turn.time:%H:%M}']
         return texts
 
     def fact(self, reply: RepairReply) -> tuple[Entry | None, str]:
@@ -338,17 +357,34 @@ def same_occasion(entry: Entry, fact: Entry) -> bool:
     return entry.time == fact.time or not (entry.time and fact.time)
 
 
+def _stated(entry: Entry) -> Entry:
+    "Return an entry without a time that its text does not state: one that is only the day of saying."
+    is_of_day = entry.said and entry.time == TimeSpan.day(entry.said)
+    return replace(entry, time=None) if is_of_day and not times_of(entry) else entry
+
+
 def covers(entry: Entry, fact: Entry) -> bool:
     "Whether an entry of the same occasion has the substance of a fact, and its time."
     is_dated = entry.time is not None or fact.time is None
     return same_occasion(entry, fact) and is_dated and substance(fact.text) <= substance(entry.text)
 
 
+def _lost(old: str, new: str) -> frozenset[str]:
+    """Return the substance of a sentence that a text does not have.
+
+    A sentence that says `something` gives way to a text with its names and numbers and four in five of its words."""
+    due = substance(old)
+    lost = due - substance(new)
+    is_vague = not _VAGUE.isdisjoint(tokenize(old))
+    is_sharper = is_vague and 5 * len(lost) <= len(due) and not _unfounded(old, [new])
+    return frozenset() if is_sharper else lost
+
+
 def merge_texts(old: str, new: str) -> str:
-    "Return the sentences of the old text whose substance the new one does not have, then the new one."
+    "Return the sentences of the old text that the new one does not say, or say more sharply, then the new one."
     kept = []
     for sentence in sentences(old):
-        if not substance(sentence) <= substance(new):
+        if _lost(sentence, new):
             kept.append(sentence if re.search(r'[.!?…]\W*$', sentence) else f'{sentence}.')
     return ' '.join([*kept, new])
 
@@ -358,7 +394,9 @@ def consolidate(fact: Entry, entries: Sequence[Entry], wanted: Consolidation) ->
     for entry in entries:
         if covers(entry, fact):
             return Consolidation(action='SKIP', target=entry.id, reason=f'{entry.id} says it')
-    of_occasion = {entry.id: entry for entry in entries if same_occasion(entry, fact)}
+    of_occasion = {
+        entry.id: entry for entry in entries if same_occasion(_stated(entry), _stated(fact))
+    }
     if wanted.action == 'SKIP' and of_occasion:
         return wanted
     place, text = (wanted.target or '').strip(), ' '.join(wanted.text.split())
@@ -367,7 +405,8 @@ def consolidate(fact: Entry, entries: Sequence[Entry], wanted: Consolidation) ->
     ids, _ = cited_ids(place, list(of_occasion))
     target = of_occasion[ids[0]] if ids else None
     if wanted.action == 'MERGE' and target and text:
-        is_whole = substance(target.text) | substance(fact.text) <= substance(text)
+        parts = [*sentences(target.text), fact.text]
+        is_whole = not any(_lost(part, text) for part in parts)
         if not is_whole or _unfounded(text, [target.text, fact.text]):
             text = merge_texts(target.text, fact.text)
         return Consolidation(action='MERGE', target=target.id, text=text, reason=wanted.reason)
@@ -377,6 +416,61 @@ def consolidate(fact: Entry, entries: Sequence[Entry], wanted: Consolidation) ->
     return Consolidation(action='INSERT', reason=reason)
 
 # %% ../../nbs/5_memma/05_probe_repair.ipynb #b07c0de8
+_FIELDS = ('sources', 'speaker', 'time', 'said')  # what a store may keep of an entry
+
+
+class _AsBank:
+    "A store with `add`, `update`, `delete` and `search` as a cycle uses a bank: its edits can be taken back."
+
+    def __init__(self, store: Any):
+        lacks = [name for name in ('search', 'add', 'update', 'delete') if not hasattr(store, name)]
+        if lacks:
+            kind = type(store).__name__
+            raise TypeError(f'expected a store that can {", ".join(lacks)}, got a {kind}')
+        self.store, self._retriever, self._undo = store, as_retriever(store), []
+        self._texts: dict[str, str] = {}  # of what was found
+
+    def search(self, query: str, k: int) -> list[Hit]:
+        hits = self._retriever.search(query, k)
+        self._texts |= {hit.snippet.id: hit.snippet.text for hit in hits}
+        return hits
+
+    def resting_on(self, turns: Iterable[str]) -> list[Entry]:
+        return []  # a store finds by a query only
+
+    def apply(self, edits: Sequence[Edit], when: Any = None) -> list[Edit]:
+        done = []
+        for edit in edits:
+            if edit.action == 'ADD':
+                made = self._call('add', edit, edit.text)
+                id = getattr(made, 'id', made)
+                if not isinstance(id, (str, int)):
+                    raise TypeError(f'add: expected the id of what was added, got {made!r:.80}')
+                self._undo.append(partial(self.store.delete, id))
+                edit = SimpleNamespace(action='ADD', entry=str(id))
+            elif edit.action == 'UPDATE':
+                self._undo.append(partial(self.store.update, edit.entry, self._texts[edit.entry]))
+                self._call('update', edit, edit.entry, edit.text)
+            done.append(edit)
+        return done
+
+    def _call(self, name: str, edit: Edit, *given: str) -> Any:
+        "Call a method of the store, with those fields of an edit that it takes."
+        method = getattr(self.store, name)
+        takes = inspect.signature(method).parameters
+        return method(*given, **{name: getattr(edit, name) for name in _FIELDS if name in takes})
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        mark = len(self._undo)
+        try:
+            yield
+        except BaseException:
+            while len(self._undo) > mark:
+                self._undo.pop()()
+            raise
+
+
 class _Worse(Exception):
     "The repairs cost a probe."
 
@@ -394,8 +488,9 @@ def _holds_answer(probe: Probe, entries: Iterable[Snippet]) -> bool:
 class _Cycle:
     "One probe-and-repair cycle over a bank: one lm in all roles, with its usage by role."
 
-    def __init__(self, bank: MemoryBank, grounding: Grounding, lm: LM, k: int):
-        self.bank, self.grounding, self.lm, self.k = bank, grounding, lm, k
+    def __init__(self, bank: Any, grounding: Grounding, lm: LM, k: int):
+        self.bank = bank if isinstance(bank, MemoryBank) else _AsBank(bank)
+        self.grounding, self.lm, self.k = grounding, lm, k
         self.when, self.cost = grounding.session.time, {}
 
     def ask(self, role: Role, **inputs) -> BaseModel:
@@ -437,16 +532,23 @@ class _Cycle:
     def propose(self, failed: ProbeResult) -> Repair:
         "Return a fact for a failed probe, if turns support it (equation 7)."
         probe, ground = failed.probe, self.grounding
-        turns = tuple((ground.turns[id], ground.day(id)) for id in probe.sources)
+        ids = [id for id in probe.sources if id in ground.turns]
+        ids = ids or [turn.id for turn in ground.session.turns]  # a probe of one's own
+        turns = tuple((ground.turns[id], ground.day(id)) for id in ids)
         shown = {'answer': failed.answer, 'fault': failed.fault, 'evidence': failed.evidence}
-        reply = self.ask(REPAIR, probe=probe, turns=turns, speakers=ground.speakers, **shown)
-        if reply.op == 'NOOP':
-            return Repair(probe, failed.fault, None, reason=reply.reason)
-        fact, why = ground.fact(reply)
-        if fact is None:
-            ground.notes.append(f'repair refused: {why}: {reply.fact}')
-        reason = f'refused: {why}' if fact is None else reply.reason
-        return Repair(probe, failed.fault, fact, reply.quote, reason=reason)
+        shown |= {'probe': probe, 'turns': turns, 'speakers': ground.speakers}
+        refused = ''
+        for _ in range(2):  # a fact that is refused may be written again, with the reason at hand
+            reply = self.ask(REPAIR, refused=refused, **shown)
+            if reply.op == 'NOOP':
+                reason = f'refused: {refused}' if refused else reply.reason
+                return Repair(probe, failed.fault, None, reason=reason)
+            fact, refused = ground.fact(reply)
+            if fact:
+                return Repair(probe, failed.fault, fact, reply.quote, reason=reply.reason)
+            if (note := f'repair refused: {refused}: {reply.fact}') not in ground.notes:
+                ground.notes.append(note)
+        return Repair(probe, failed.fault, None, reply.quote, reason=f'refused: {refused}')
 
     def near(self, fact: Entry) -> list[Entry]:
         "Return what a fact may repeat: the entries most like it, and those of its turns."
@@ -466,14 +568,16 @@ class _Cycle:
         reason = done.reason or repair.reason
         if done.action == 'SKIP':
             return replace(repair, action='SKIP', entry=done.target, reason=reason)
-        text, target, speaker = done.text, done.target, None
+        text, target, time, speaker = done.text, done.target, fact.time, None
         if not target:  # INSERT
             text, speaker = fact.text, fact.speaker
+        elif any(one.id == target and one.time for one in near):
+            time = _stated(fact).time  # None: the time of the entry stays
         edit = Edit(
             'UPDATE' if target else 'ADD',
             text,
             target,
-            fact.time,
+            time,
             speaker,
             fact.sources,
             reason=f'repair: it was {repair.fault}',
@@ -511,30 +615,51 @@ class _Cycle:
 
 
 def evolve(
-    bank: MemoryBank,
+    bank: Any,  # a `MemoryBank`, or a store with `add`, `update`, `delete` and `search`
     session: Session,  # one that was written
     lm: LM = RuleLM(),
     *,
     related: Sequence[Turn] = (),  # earlier turns, each with its time
-    probes: int = 5,  # J; 0: nothing is asked
+    probes: int | Sequence[Probe] = 5,  # J; 0: nothing is asked; or probes of one's own
     k: int = 30,  # entries that a probe may read
     speakers: Sequence[str] = (),  # who takes part; default: who speaks in the session
 ) -> Evolution:
     """Probe a session, repair what fails, test again, and take repairs back that make it worse (MemMA, section 4.2).
 
-    Where the model gives no reply the bank is as it was, and the result has an `error`, what was found, and the cost."""
-    check_count('probes', probes)
+    A store's `add(text)` returns the id, and `search` finds records with ids; `sources`, `speaker`, `time` and `said` are
+    given to what takes them. Where the model gives no reply the bank is as it was, and the result has an `error`, what was found, and the cost."""
+    if isinstance(probes, (int, str)) or not all(isinstance(one, Probe) for one in probes):
+        check_count('probes', probes)
     check_names(speakers)
     cycle = _Cycle(bank, Grounding(session, related, speakers), lm, k)
     before, repairs, why, failure = (), (), '', ''
     try:
-        asked = cycle.probes(probes) if probes and session.turns else []
+        asked = probes
+        if isinstance(probes, int):
+            asked = cycle.probes(probes) if probes and session.turns else []
         before = after = tuple(cycle.test(probe) for probe in asked)
         repairs, after, why = cycle.refine(before)
     except LMError as error:
         after, failure = before, f'{type(error).__name__}: {error}'
     notes = tuple(cycle.grounding.notes)
     return Evolution(session.id, before, repairs, after, why, notes, cycle.cost, failure)
+
+
+def probe_again(
+    bank: Any,  # as for `evolve`
+    asked: Iterable[ProbeResult],  # what was kept of probes: `evolution.after`
+    lm: LM = RuleLM(),
+    *,
+    k: int = 30,
+) -> Evolution:
+    "Return what probes of earlier sessions come to now: a regression test of the memory; `lost` has those that fail now."
+    before, failure = tuple(asked), ''
+    cycle = _Cycle(bank, Grounding(Session('again', ())), lm, k)
+    try:
+        after = tuple(cycle.test(one.probe) for one in before)
+    except LMError as error:
+        after, failure = before, f'{type(error).__name__}: {error}'
+    return Evolution('again', before, (), after, cost=cycle.cost, error=failure, again=True)
 
 # %% ../../nbs/5_memma/05_probe_repair.ipynb #710b7fcb
 _NAME = re.compile(
@@ -625,22 +750,30 @@ def trial(
         written = construct(bank, session, speakers=speakers)
         ids = dict.fromkeys(change.entry for change in written.changes if change.action == 'ADD')
         salt = f'{seed} {conversation.id} {session.id}'
+        near = earlier.related(session, 24)
+        cycle = _Cycle(bank, Grounding(session, near, speakers), RuleLM(), 30)
+        sound = [cycle.test(probe) for probe in cycle.probes(probes)] if probes else []
         lost = damage(bank, list(ids), kind, share, salt, speakers) if kind else {}
         hurt.update(turn for entry in lost for turn in entry.sources)
         if probes:
-            near = earlier.related(session, 24)
-            evolution = evolve(bank, session, related=near, probes=probes, speakers=speakers)
-            counts += _count_outcome(bank, lost, evolution, hurt)
+            asked = [one.probe for one in sound]
+            evolution = evolve(bank, session, related=near, probes=asked, speakers=speakers)
+            counts += _count_outcome(bank, lost, sound, evolution, hurt)
         earlier.add(session)
     return bank, counts
 
 
 def _count_outcome(
-    bank: MemoryBank, lost: dict[Entry, frozenset[str]], evolution: Evolution, hurt: set[str]
+    bank: MemoryBank,
+    lost: dict[Entry, frozenset[str]],
+    sound: Sequence[ProbeResult],  # the probes before the damage
+    evolution: Evolution,
+    hurt: set[str],
 ) -> Counter:
-    "Return what probing made of the damage of a session."
-    asked = {turn for one in evolution.before for turn in one.probe.sources}
-    failed = {turn for one in evolution.before if not one.passed for turn in one.probe.sources}
+    "Return what probing made of the damage of a session; a probe that fails in a sound bank detects nothing."
+    asked = {turn for one in sound for turn in one.probe.sources}
+    by_damage = Evolution('', tuple(sound), after=evolution.before).lost
+    failed = {turn for one in by_damage for turn in one.probe.sources}
     repaired = [words <= _stems_of(bank, entry.sources) for entry, words in lost.items()]
     before, after = evolution.passed
     return Counter(

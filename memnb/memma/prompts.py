@@ -187,13 +187,26 @@ What to mind:
 )
 
 # %% ../../nbs/5_memma/02_prompts.ipynb #8e2d2f2b
+_PARTS = re.compile(
+    r'[\s\-*]*\b(goal|(?:suggested )?queries|keywords|constraints|avoid(?: terms)?)\s*:\s*', re.I
+)
+
+
+def _split(text: str, name: str) -> str | list[str]:
+    "Return the items of a part of the guidance; the goal is one text."
+    if name == 'goal':
+        return text.strip(' \n;,')
+    items = re.split(r'[;\n]' if name == 'queries' else r'[;,\n]', text)
+    return [item.strip(' -*"') for item in items if item.strip(' -*".') and not is_nothing(item)]
+
+
 class Diagnosis(Reply):
     "The meta-thinker's judgement of the evidence (MemMA, tables 10 and 11)."
 
     ALIASES = {
         'reason': ('reasoning',),
         'gaps': ('key_gaps', 'gap', 'missing'),
-        'queries': ('suggested_queries', 'retrieval_guidance'),
+        'queries': ('suggested_queries',),
         'avoid': ('avoid_terms',),
     }
 
@@ -202,9 +215,28 @@ class Diagnosis(Reply):
     gaps: list[Text] = []  # what is missing and would change the answer, the most important first
     missing_speaker: Text | None = None  # whose words are missing, where it is one person's
     time_need: Text | None = None  # how exact a time is due, and what it is counted from
+    goal: Text = ''  # of the next search
     queries: list[Text] = []  # suggestions
+    keywords: list[Text] = []
     constraints: list[Text] = []  # words that the next query must carry: the person, the time
     avoid: list[Text] = []  # words that were tried in vain
+
+    @classmethod
+    def meant(cls, value: Any) -> Any:
+        "The paper has goal, queries, keywords, constraints and avoid terms in one field (table 11), here as parts of a text, too."
+        named = [one for one in value if 'guidance' in one.lower()] if type(value) is dict else []
+        inner = value[named[0]] if named else None
+        found = super().meant(
+            {name: value[name] for name in value if name not in named} if named else value
+        )
+        if isinstance(inner, list):
+            inner = '\n'.join(map(str, inner))
+        if isinstance(inner, str):
+            first, *rest = _PARTS.split(inner)
+            names = [re.sub('suggested | terms', '', name.lower()) for name in rest[::2]]
+            parts = {name: _split(text, name) for name, text in zip(names, rest[1::2])}
+            inner = parts or {'queries': _split(first, 'queries')}
+        return {**found, **cls.renamed(inner)} if isinstance(inner, dict) else found
 
     @field_validator('missing_speaker', 'time_need')
     @classmethod
@@ -226,28 +258,32 @@ Reply with one JSON object:
 - gaps: with NOT-ANSWERABLE the specific things that are missing, the most important first; else [].
 - missing_speaker: the one person whose words are missing; null if it may be anybody.
 - time_need: how exact a time is needed and what it is counted from; null if none is needed.
+- goal: what the next search shall find, in a few words; "" with ANSWERABLE.
 - queries: with NOT-ANSWERABLE one to three short search texts for the first gap, unlike the queries so far; else [].
+- keywords: words that a line with the answer is likely to have.
 - constraints: names and times, as the question has them, that the next query must have. Behind a relative time write in brackets the date that it means, if you know the day of asking.
 - avoid: words of earlier queries that brought nothing; never the name of a person.
 
 Example. The question: When did Rolf's cello teacher move to Ghent? The only note: (D4:1) [6 May 2023] Ines: Rolf is learning the cello now.
-{{"decision": "NOT-ANSWERABLE", "reason": "No note tells when the teacher moved.", "gaps": ["when Rolf's cello teacher moved to Ghent"], "missing_speaker": "Rolf", "time_need": "any clear time", "queries": ["Rolf: my cello teacher moved to Ghent"], "constraints": ["Rolf"], "avoid": []}}'''
+{{"decision": "NOT-ANSWERABLE", "reason": "No note tells when the teacher moved.", "gaps": ["when Rolf's cello teacher moved to Ghent"], "missing_speaker": "Rolf", "time_need": "any clear time", "goal": "the time of the move", "queries": ["Rolf: my cello teacher moved to Ghent"], "keywords": ["Ghent", "teacher"], "constraints": ["Rolf"], "avoid": []}}'''
 
 
 def _diagnose_fields(
     question, evidence=(), fresh=(), queries=(), gaps=(), speakers=(), asked=None
 ) -> dict:
     "Return the texts of the judge's prompt; what the last query brought is marked as new."
-    new, lines = {snippet.id for snippet in fresh}, []
+    new, of_speaker = {snippet.id for snippet in fresh}, {}
     for snippet in evidence:
-        lines.append(f'({snippet.id}{", new" if snippet.id in new else ""}) {snippet.line}')
+        line = f'({snippet.id}{", new" if snippet.id in new else ""}) {snippet.line}'
+        of_speaker.setdefault(snippet.speaker or 'Nobody named', []).append(line)
+    groups = [f'{who}:\n{as_text(lines)}' for who, lines in of_speaker.items()]
     return {
         'question': question,
         'asked': f' (asked on {asked})' if asked else '',
         'queries': list(queries),
         'gaps': list(gaps),
         'speakers': single_line(', '.join(speakers or speakers_in(evidence))) or 'unknown',
-        'evidence': lines,
+        'evidence': '\n\n'.join(groups) or 'None',
     }
 
 
@@ -300,24 +336,21 @@ def _rewrite_fields(
 ) -> dict:
     "Return the texts of the query reasoner's prompt; of the gaps it is shown the first."
     texts = {'question': question, 'trace': list(trace) or list(queries)}
+    texts['evidence'] = [f'({snippet.id}) {snippet.line}' for snippet in evidence]  # equation 3
     if diagnosis is None:
-        lines = as_text([f'({snippet.id}) {snippet.line}' for snippet in evidence])
-        return {**texts, 'rules': '', 'diagnosis': 'None', 'evidence': lines}
+        return {**texts, 'rules': '', 'diagnosis': 'None'}
     parts = {
         'Gap': '; '.join(diagnosis.gaps[:1]),
+        'Goal': diagnosis.goal,
         'Missing speaker': diagnosis.missing_speaker,
         'Time needed': diagnosis.time_need,
         'Constraints': '; '.join(diagnosis.constraints),
         'Words to avoid': '; '.join(diagnosis.avoid),
         'Suggested': '; '.join(diagnosis.queries),
+        'Keywords': '; '.join(diagnosis.keywords),
     }
     shown = '\n'.join(f'{name}: {value or "None"}' for name, value in parts.items())
-    return {
-        **texts,
-        'rules': _RULES,
-        'diagnosis': shown,
-        'evidence': 'They have been judged; see the diagnosis.',
-    }
+    return {**texts, 'rules': _RULES, 'diagnosis': shown}
 
 
 REWRITE = Role(
@@ -345,8 +378,8 @@ class Probe:
 
     question: str
     answer: str
-    kind: str  # of PROBE_KINDS in `probe_repair`
-    sources: tuple[str, ...]
+    kind: str = 'single'  # of PROBE_KINDS in `probe_repair`
+    sources: tuple[str, ...] = ()
 
 
 class ProbeLine(Reply):
@@ -456,7 +489,7 @@ _REPAIR = '''A question was put to a memory of a conversation, and it failed. De
 What it looks like is one of three: "missing", the memory has it nowhere; "not retrieved", it has it and did not bring it; "not answered", it brought it, and no new fact can help.'''
 
 
-def _repair_fields(probe, answer, fault, turns=(), evidence=(), speakers=()) -> dict:
+def _repair_fields(probe, answer, fault, turns=(), evidence=(), speakers=(), refused='') -> dict:
     "Return the texts of the repair prompt; `turns` are pairs of a turn and the day on which it was said, or None."
     messages = []
     for turn, day in turns:
@@ -469,6 +502,7 @@ def _repair_fields(probe, answer, fault, turns=(), evidence=(), speakers=()) -> 
         'turns': messages,
         'speakers': single_line(', '.join(speakers)) or 'not known',
         'evidence': [f'({snippet.id}) {snippet.line}' for snippet in evidence],
+        'refused': f'\n\nA fact was written for it and refused: {refused}.' if refused else '',
     }
 
 
@@ -484,7 +518,7 @@ Messages:
 {turns}
 
 What the memory brought:
-{evidence}''',
+{evidence}{refused}''',
     reply=RepairReply,
     fields=_repair_fields,
 )

@@ -124,6 +124,7 @@ class QueryState:
     trace: list[str] = field(
         default_factory=list
     )  # each query, how much it found, and the ids that were new
+    overruled: int = 0  # how often ANSWERABLE was not believed
 
     def search(self, run: Run, query: str, k: int) -> None:
         "Search, and add what is found to the evidence."
@@ -156,14 +157,17 @@ class Coordinated(Loop):
         refine: bool = True,  # False: one search, the ablation /R
         diagnose: bool = True,  # False: rewrite by the evidence alone, the baseline "unguided active"
         binding: bool = True,  # False: the diagnosis is advice, the baseline "strategic active"
+        insist: int = 1,  # how often a named gap overrules ANSWERABLE where it binds; 0: never, as in the paper
         speakers: Sequence[str] = (),  # who takes part; default: who says the evidence
     ):
         super().__init__(memory, lm)
         check_count('refinements', refinements)
         check_count('k', k, 1)
+        check_count('insist', insist)
         check_names(speakers)
         self.refinements, self.k, self.refine = refinements, k, refine
         self.diagnose, self.binding, self.speakers = diagnose, binding, tuple(speakers)
+        self.insist = insist
 
     def steps(self, run: Run) -> None:
         "Search with the question, refine while something is missing, answer from all that was found."
@@ -207,9 +211,11 @@ class Coordinated(Loop):
         return diagnosis.model_copy(update={'gaps': gaps})
 
     def _stops(self, run: Run, state: QueryState, diagnosis: Diagnosis) -> bool:
-        "Whether the loop ends here: answerable, and where guidance binds no gap is named."
+        "Whether the loop ends here: answerable, and where guidance binds no gap is named that is not let be."
         is_content = diagnosis.decision == 'ANSWERABLE'
-        stops = is_content and not (self.binding and diagnosis.gaps)
+        overrules = is_content and self.binding and diagnosis.gaps and state.overruled < self.insist
+        state.overruled += bool(overrules)
+        stops = is_content and not overrules
         reasons = [f'missing: {gap}' for gap in diagnosis.gaps[:1]] + [diagnosis.reason.strip()]
         proposed, action = ('answer' if one else 'retrieve' for one in (is_content, stops))
         reason, number = '; '.join(filter(None, reasons)), len(state.queries)

@@ -366,6 +366,7 @@ def _repair_rule(
     ] = (),  # what the probe rests on, each with the day it was said
     evidence: Sequence[Snippet] = (),  # what the memory brought
     speakers: Sequence[str] = (),
+    refused: str = '',  # only a model reads it
 ) -> RepairReply:
     "Answer the role of repair: of what the probe's turns state, the piece that tells most of what no evidence has."
     if fault == 'not answered':

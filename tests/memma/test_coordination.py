@@ -36,7 +36,7 @@ FINAL = st.builds(AnswerReply, answer=st.sampled_from(['3 May 2024', '', NO_INFO
 @st.composite
 def scenes(draw):
     """A store, the replies of a model, options of the loop, and a budget of turns."""
-    options = draw(st.fixed_dictionaries({'refinements': st.integers(0, 4), 'k': st.integers(1, 3), 'speakers': st.sampled_from([(), PEOPLE]),
+    options = draw(st.fixed_dictionaries({'refinements': st.integers(0, 4), 'k': st.integers(1, 3), 'insist': st.integers(0, 2), 'speakers': st.sampled_from([(), PEOPLE]),
                                           **dict.fromkeys(['refine', 'diagnose', 'binding'], st.sampled_from([True, True, False]))}))
     replies = draw(st.lists(JUDGED, min_size=1, max_size=4)), draw(st.lists(REWRITTEN, min_size=1, max_size=4)), [draw(FINAL)]
     return draw(stores(TEXTS, PEOPLE, TURN_IDS)), replies, options, draw(st.none() | st.integers(0, 6))
@@ -146,10 +146,13 @@ def test_the_gaps_at_the_end_are_those_of_the_last_judgement(scene):
     trace, _ = run_of(scene)
     judged = replies_of(trace, 'diagnose')
     assert trace.gaps == (named(judged[-1]) if judged else [])
+    left = scene[2]['insist'] if scene[2]['binding'] else 0
     for said, step in zip(judged, of(trace, 'route')):
         content = said['decision'] == 'ANSWERABLE'
+        overruled = bool(content and named(said) and left)
+        left -= overruled
         assert step.proposed == ('answer' if content else 'retrieve')
-        assert step.action == ('answer' if content and not (scene[2]['binding'] and named(said)) else 'retrieve')
+        assert step.action == ('answer' if content and not overruled else 'retrieve')
         assert not named(said) or named(said)[0] in step.reason
 
 
@@ -166,15 +169,17 @@ def test_who_stops_early_without_a_content_judge_says_so(scene):
 def flat(scene):
     """The loop once more, flat: lists, a counter, and of the package only the stemmer and what counts as carried."""
     store, (judged, rewritten, _), options, _ = scene
-    queries, gaps = [QUESTION], []
+    queries, gaps, left = [QUESTION], [], options['insist'] if options['binding'] else 0
     found = {hit.snippet.id: hit.snippet for hit in store.search(QUESTION, options['k'])}
     for number in range(options['refinements'] if options['refine'] else 0):
         query = rewritten[number % len(rewritten)].query.strip()
         if options['diagnose']:
             said = judged[number % len(judged)].model_dump()
             gaps = named(said)
-            if said['decision'] == 'ANSWERABLE' and not (options['binding'] and gaps):
-                break
+            if said['decision'] == 'ANSWERABLE':
+                if not (gaps and left):
+                    break
+                left -= 1
             if options['binding']:
                 people = options['speakers'] or sorted({snippet.speaker for snippet in found.values() if snippet.speaker})
                 query = ''
@@ -259,6 +264,18 @@ def test_bound_is_admissible_or_nothing_is(query, judged, earlier, people):
         assert not any(admissible(one.strip(), said, earlier, people) for one in (query, *judged.queries, *judged.gaps))
     if admissible(query, said, earlier, people) and all(carries(query, text) for text in judged.constraints):
         assert made == ' '.join(query.split())
+
+
+def test_a_gap_that_does_no_harm_costs_one_search_and_none_in_the_papers_way():
+    harmless = [Diagnosis(decision='ANSWERABLE', gaps=['her other boats'])]
+    for insist, searches in ((1, 2), (0, 1), (9, 4)):
+        model = Replies(diagnose=harmless, rewrite=asked_for('a boat', 'a ship', 'a canoe'), answer=[AnswerReply(answer='May')])
+        trace = Coordinated(lambda query: ['Ada sold the boat.'], model, insist=insist).ask(QUESTION)
+        assert len(queries_of(trace)) == searches and trace.gaps == ['her other boats']
+
+
+def asked_for(*queries):
+    return [Rewrite(query=query) for query in queries]
 
 
 BOAT = Snippet('s1', 'Ada sold the boat on 3 May 2024.', ('D1:1',), speaker='Ada')

@@ -160,3 +160,24 @@ def test_a_list_that_never_stops_growing_is_let_be_after_three_queries_for_it():
     gap = required(question, PEOPLE)[0].text
     decisions = [diagnose_rule(question, told, told, [question, *'abcd'[:count]], [gap] * count, PEOPLE).decision for count in range(5)]
     assert decisions == ['NOT-ANSWERABLE'] * PATIENCE + ['ANSWERABLE'] * 2
+
+
+# --- the guidance of tables 10 to 12, and equation 3
+
+@pytest.mark.parametrize('guidance', [
+    {'goal': 'the date', 'suggested_queries': ['Zofia: lake'], 'keywords': ['lake', 'June'], 'constraints': ['Zofia'], 'avoid_terms': ['otter']},
+    'Goal: the date; suggested queries: Zofia: lake; keywords: lake, June; constraints: Zofia; avoid terms: otter.',
+    ['Goal: the date', 'Queries: "Zofia: lake"', 'Keywords: lake, June', 'Constraints: Zofia', 'Avoid: otter']])
+def test_guidance_may_stand_in_one_field_as_in_the_paper(guidance):
+    read = Diagnosis(decision='NOT_ANSWERABLE', **{'retrieval-guidance': guidance})
+    assert (read.goal, read.queries, read.keywords, read.constraints, [one.strip('.') for one in read.avoid]) == (
+        'the date', ['Zofia: lake'], ['lake', 'June'], ['Zofia'], ['otter'])
+    assert 'Goal: the date' in REWRITE.render({'question': 'q', 'diagnosis': read})[1] and 'Keywords: lake; June' in REWRITE.render({'question': 'q', 'diagnosis': read})[1]
+
+
+def test_the_judge_sees_the_notes_by_speaker_and_the_query_reasoner_sees_them_too():
+    lines = [line(1, 'At the lake.'), line(2, 'Rye bread.', 'Tobin'), line(3, 'An otter!')]
+    shown = DIAGNOSE.render({'question': 'q', 'evidence': lines, 'fresh': lines[2:]})[1]
+    assert shown.index('Zofia:\n- (1)') < shown.index('- (3, new)') < shown.index('Tobin:\n- (2)')
+    rewrite = REWRITE.render({'question': 'q', 'diagnosis': Diagnosis(**FULL), 'evidence': lines})[1]
+    assert all(one.text in rewrite for one in lines)

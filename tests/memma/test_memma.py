@@ -17,7 +17,7 @@ from memnb.core.models import OpenAILM
 from memnb.memma.loop import AgentTeam, MemMA
 from memnb.memma.bank import MemoryBank
 from memnb.core.text import stems
-from memnb.core.roles import LMError, RuleLM, Usage
+from memnb.core.roles import Call, LMError, RuleLM, Usage
 from memnb.memma.construction import construct
 
 SAMPLE = load_sample()
@@ -230,17 +230,38 @@ def told_red(path=None):
     return memory
 
 
+class Rummaging(RuleLM):
+    "Probes an earlier turn together with the new session, and repairs by what that turn said."
+    def call(self, role, /, **inputs):
+        replies = {'probes': {'probes': [{'question': 'Which kayaks did Ana have?', 'answer': 'a red and a borrowed one', 'kind': 'cross', 'turns': ['S2:1', 'S1:1']}]},
+                   'mark': {'label': 'WRONG'}, 'consolidate': {'action': 'INSERT'},
+                   'repair': {'op': 'ADD_FACT', 'fact': 'Ana lost the red kayak near Bergen with Mr. Holm.', 'turns': ['S1:1'], 'quote': 'I lost the red kayak'}}
+        return Call(role.name, role.model(inputs).model_validate(replies[role.name]), Usage()) if role.name in replies else super().call(role, **inputs)
+
+
 @pytest.mark.parametrize('by', ['turn', 'entry'])
-def test_what_was_forgotten_does_not_come_back_by_a_probe(by, tmp_path):
+@pytest.mark.parametrize('keeps', [False, True])
+def test_what_was_forgotten_does_not_come_back_by_a_probe(by, keeps, tmp_path, monkeypatch):
     memory = told_red(tmp_path / 'a.db')
     hidden = [entry.id for entry in memory.bank if entry.sources == ('S1:1',)]
-    assert hidden
-    receipt = memory.forget(turns=['S1:1']) if by == 'turn' else memory.forget(hidden)
-    assert receipt
+    assert hidden and memory.probed
+    if keeps:  # the mutant: turns are kept for probes
+        monkeypatch.setattr(EarlierTurns, 'forget', lambda self, turns: None)
+    assert memory.forget(turns=['S1:1']) if by == 'turn' else memory.forget(hidden)
+    assert not any('S1:1' in one.probe.sources for one in memory.probed)
+    memory.lm = Rummaging()
     memory.remember(RED[1])
-    assert not any('S1:1' in entry.sources or 'red' in entry.text.split() for entry in memory.bank)
+    comes_back = any('S1:1' in entry.sources or 'red' in entry.text.split() for entry in memory.bank)
     memory.bank.close()
-    assert b'Holm' not in (tmp_path / 'a.db').read_bytes()
+    assert comes_back is keeps and (b'Holm' in (tmp_path / 'a.db').read_bytes()) is keeps
+
+
+def test_probes_are_kept_and_asked_again():
+    memory = told_red()
+    assert memory.probed and not memory.probe_again().lost
+    lost = memory.probed[0]
+    memory.bank.apply([Edit('DELETE', entry=entry.id) for entry in memory.bank.resting_on(lost.probe.sources)])
+    assert lost.passed and lost.probe in [one.probe for one in memory.probe_again().lost]
 
 
 def test_a_taken_turn_id_is_refused_before_anybody_is_asked():
