@@ -439,8 +439,8 @@ def _over(build: Any, rows: Mapping[str, Mapping[str, Any]]) -> list[Method]:
     "Return MRAgent over its graph, and over one for each row that is built with options."
     graphs = {name: memory('cues', build, **options) for name, options in rows.items()}
     return [
-        variant('MRAgent', 'mragent'),
-        *(variant(name, 'mragent', over) for name, over in graphs.items()),
+        variant('MRAgent', 'mragent', start=0),
+        *(variant(name, 'mragent', over, start=0) for name, over in graphs.items()),
     ]
 
 
@@ -454,6 +454,7 @@ MRAGENT = Paper(
                 variant('rag, speaker query', 'rag', memory('turns', _build_speaker_query)),
                 variant('one search of the episodes', 'rag', MEMORIES['cues'], k=60),
                 variant('MRAgent', 'mragent'),
+                variant('MRAgent, no first search', 'mragent', start=0),
                 variant('MRAgent over the turns', 'mragent', MEMORIES['turns']),
                 variant('MemR3 over the graph', 'memr3', MEMORIES['cues'], chunks_per_iteration=8),
             ],
@@ -469,6 +470,7 @@ MRAGENT = Paper(
                     'mragent',
                     structure=structure,
                     active=active,
+                    start=0,
                 )
                 for active in (False, True)
                 for structure, name in _STRUCTURES.items()
@@ -497,7 +499,9 @@ MRAGENT = Paper(
         PaperTable(
             'Depth and breadth (figure 9)',
             [
-                variant(f'T = {turns}, K = {breadth}', 'mragent', turns=turns, breadth=breadth)
+                variant(
+                    f'T = {turns}, K = {breadth}', 'mragent', turns=turns, breadth=breadth, start=0
+                )
                 for turns, breadth in _DEPTHS
             ],
             turns=None,

@@ -104,8 +104,7 @@ class Activation:
         "Activate a cue and those near to it, or what overlaps a date; return whether any episode got more."
         span, found = parse_date(cue), False
         if span and span.start and span.end:
-            reached = self._reached_in(span)
-            return self._raise((span.start, span.end), weight * self._idf_of(len(reached)), reached)
+            return self.activate_time(span, weight)
         parts = {cue_id(cue): weight} if cue in self.graph.cues else {}
         if span is None:
             for near, cosine in self.graph.cues.near(cue, _MOST + 1, _NEAR):
@@ -114,6 +113,11 @@ class Activation:
             if one not in self.names:
                 found |= self._raise(one, part * self.idf(one), self._reached(one))
         return found
+
+    def activate_time(self, span: TimeSpan, weight: float = 1.0) -> bool:
+        "Activate what happened in a closed span; return whether any episode got more."
+        reached = self._reached_in(span) if span.start and span.end else {}
+        return self._raise((span.start, span.end), weight * self._idf_of(len(reached)), reached)
 
     def _reached_in(self, span: TimeSpan) -> dict[str, tuple[str, str]]:
         "Return what happened in a span, each episode with one of its months and its tag."

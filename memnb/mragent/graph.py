@@ -388,6 +388,11 @@ class Labels:
         "Return how a label is most often written; of several the first in the alphabet. KeyError."
         return self.index[id].text
 
+    def usual(self, most: int) -> list[str]:
+        "Return the labels in use most often, as they are written; of equals the first in the alphabet."
+        counts = {self.shown(id): sum(spelt.values()) for id, spelt in self._written.items()}
+        return sorted(counts, key=lambda label: (-counts[label], label))[:most]
+
     def merged(self, id: str) -> tuple[str, ...]:
         "Return the ids that are one label with this one, sorted: its connected component. A label not in use is alone."
         if id not in self._components:

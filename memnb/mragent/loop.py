@@ -17,6 +17,7 @@ from memnb.core.loop import (
     cited_turns,
     Loop,
     MemoryFailed,
+    Observation,
     RawCall,
     Run,
     Tool,
@@ -29,7 +30,7 @@ from ..core.roles import LM, ReplyError
 from ..core.text import speakers_in
 from ..core.trace import count_of, NoteStep, printable, SearchStep, Step, Text
 from .activation import Activation
-from .graph import Branch, central_words, cue_id, cues_in, Episode, title_of
+from .graph import Branch, central_words, cue_id, cues_in, Episode, time_cues, title_of
 from .prompts import CUES, MoveReply, NAVIGATE, RECALL, Recollection, ROUTE
 from .tools import Branches, call_of, CueTagGraph, labels_of
 
@@ -77,7 +78,7 @@ def cue_view(
 
 def _changed(graph: CueTagGraph, change: Callable[[Episode], Episode]) -> CueTagGraph:
     "Return a graph of the same sessions in which every episode is changed. No model is asked."
-    made = CueTagGraph(graph.lm, **{**graph.settings(), 'topics': None, 'embedder': graph.embedder})
+    made = CueTagGraph(graph.lm, embedder=graph.embedder, **graph.settings())
     for session in graph.sessions:
         found = graph.extract_of(session)
         made.keep(session, replace(found, episodes=tuple(map(change, found.episodes))))
@@ -142,7 +143,8 @@ class WalkStep(Step):
         kept = f'{len(self.kept)} of {len(self.kept) + len(self.dropped)}'
         rows = [
             self.reasoning and Row('thought', self.reasoning),
-            Row(
+            self.iteration
+            and Row(
                 'offered', offered, left, tone='quiet', pages=(('branches', '\n'.join(self.shown)),)
             ),
             self.chosen and Row('kept', kept, ids=tuple(self.kept), tone='gain'),
@@ -160,27 +162,38 @@ _SEMANTIC = (
 _FOLLOWED = 0.3  # the weight of a cue that was shown as a keyword of an event
 _OFFERED = 30  # the most branches that are offered at a time
 _ENTRY = 20  # hits through which the agent enters where few cues are left
+_TOPICS = 8  # the most topics that are offered
 
 
 class _State:
     "The state (Z, H) of one question (eq. 12)."
 
-    def __init__(self, graph: CueTagGraph, run: Run, structure: str):
-        self.graph, self.run = graph, run
+    def __init__(self, graph: CueTagGraph, run: Run, structure: str, start: int = 0):
+        self.graph, self.run, self.start = graph, run, start
         self.active = Activation(
             graph, run.question, tags=structure != 'ce', units=structure == 'ctc'
         )  # Z
         self.kept = {}  # H, contents by id
         self.seen = set()  # ids of every content that was shown
+        self.told = []  # times that the last turn asked for
+        hidden = () if structure == 'ctc' else graph.units
+        self.hidden = [one.id for one in hidden]  # what no search may find
+        self.topics = ()  # that are near to the question
         self.fresh = []  # what the last turn kept
         self.history = []
         self.searched = False  # whether the hits of a search were offered
 
     def begin(self) -> str:
         "Lines 1 to 4: activate the cues of the question; return what was activated, in words."
-        reply = self.run.try_ask(CUES, question=self.run.question, speakers=self.graph.names)
+        run = self.run
+        reply = run.try_ask(CUES, question=run.question, speakers=self.graph.names, asked=run.asked)
         found = [cue for cue in reply.cues if self.active.activate(cue)] if reply else []
         return f'Awake: {", ".join(found)}.' if found else 'No cue of the question is stored.'
+
+    def search(self, query: str) -> Observation:
+        "Return the contents nearest to the question."
+        hits = self.graph.search(query, self.start, exclude=self.hidden)
+        return Observation(f'The {count_of(len(hits), "content")} nearest to it', tuple(hits))
 
     def offer(self, breadth: int) -> list[Branch]:
         "Return the best branches and the nearest aspects. Where few cues are left, the hits of a search, once."
@@ -188,7 +201,8 @@ class _State:
         branches = self.active.branches(self.seen, most)
         if len(branches) < breadth and not self.searched:
             self.searched = True
-            hits = self.graph.search(self.run.question, _ENTRY, exclude=self.seen)
+            units = [one.id for one in self.graph.units]
+            hits = self.graph.search(self.run.question, _ENTRY, exclude=[*self.seen, *units])
             self.active.enter(hit.snippet.id for hit in hits)
             branches = self.active.branches(self.seen, most)
         return [*branches, *self.active.aspect_branches()]
@@ -201,18 +215,25 @@ class _State:
     def traverse(
         self, tools: dict[str, Tool], calls: Sequence[RawCall], turn: int
     ) -> list[Snippet]:
-        "Lines 9 to 12: make the calls; return what they bring that was not shown before."
-        found = {}
+        "Lines 9 to 12: make the calls; return what they bring that is not kept yet."
+        found, self.told = {}, []
         for call in calls:
             seen = self.run.use(tools[call.function], call.parameters, turn)
             self.history.append(ToolUse(call.function, call.parameters, seen))
             found |= {hit.snippet.id: hit.snippet for hit in seen.hits}
-            for branch in seen.branches if isinstance(seen, Branches) else ():
-                if branch.kind == 'event':
-                    self.active.activate(branch.cue, _FOLLOWED)
-        fresh = [one for id, one in found.items() if id not in self.seen]
+            if call.function == 'query_cue_tags':  # a cue of the model's own; near ones, too
+                self.active.activate(str(call.parameters.get('cue')))
+            elif isinstance(seen, Branches):
+                for branch in seen.branches:
+                    if branch.kind == 'event':
+                        self.active.activate(branch.cue, _FOLLOWED)
+                if seen.time:  # what happened then, and less what happened in that month
+                    self.active.activate_time(seen.time)
+                    for month in time_cues([seen.time]):
+                        self.active.activate(month, _FOLLOWED)
+                    self.told.append(seen.note)
         self.seen |= found.keys()
-        return fresh
+        return [one for id, one in found.items() if id not in self.kept]
 
     def keep(self, ids: Sequence[str], cues: Sequence[str], found: Sequence[Snippet]) -> list[str]:
         "Lines 14 and 15: add to H, activate what was told beside it and the new cues; return the cues that activated something."
@@ -261,19 +282,25 @@ class MRAgent(Loop):
         breadth: int = 5,  # K: the most calls of a turn
         structure: str = 'ctc',  # 'ctc', 'cte' or 'ce', the ablations of section 7.4; for 'ce' a graph is copied as it is now
         active: bool = True,  # False: all calls at once from the question alone, without routing
+        start: int = 15,  # how many contents of one search are read before the first turn; 0: none, as in Algorithm 1
         stop_early: bool = True,  # False: go on until nothing new appears, or nothing is left to spend
     ):
         super().__init__(memory, lm)
         memory = self.memory
         as_retriever(memory)  # TypeError for what is no memory
-        for name, value in (('turns', turns), ('breadth', breadth)):
-            check_count(name, value, 1)
+        for name, value, least in (
+            ('turns', turns, 1),
+            ('breadth', breadth, 1),
+            ('start', start, 0),
+        ):
+            check_count(name, value, least)
         if structure not in _STRUCTURES:
             raise ValueError(
                 f'structure: expected one of {", ".join(_STRUCTURES)}, got {structure!r:.80}'
             )
         self.turns, self.breadth = (turns, breadth) if active else (1, turns * breadth)
         self.structure, self.active, self.stop_early = structure, active, stop_early
+        self.start = start
         copied = structure == 'ce' and isinstance(memory, CueTagGraph)
         self._whole = collapsed(memory) if copied else memory
 
@@ -284,10 +311,11 @@ class MRAgent(Loop):
         view = cue_view(self._whole, question)
         return collapsed(view) if self.structure == 'ce' else view
 
-    def tools(self, graph: CueTagGraph) -> list[Tool]:
-        "Return the paper's seven tools; without the semantic layer and topics, four."
+    def tools(self, graph: CueTagGraph, question: str = '') -> list[Tool]:
+        "Return the tools of the graph for a question; without the semantic layer and topics, five."
         left_out = () if self.structure == 'ctc' else _SEMANTIC
-        return [tool for tool in graph.tools() if not tool.ends and tool.name not in left_out]
+        tools = graph.tools(question)
+        return [tool for tool in tools if not tool.ends and tool.name not in left_out]
 
     def select(
         self, state: _State, tools: dict[str, Tool], ways: Sequence[Branch], turn: int
@@ -304,6 +332,7 @@ class MRAgent(Loop):
                 breadth=self.breadth,
                 asked=run.asked,
                 ways=ways,
+                topics=state.topics,
                 known=tuple(state.kept.values()),
                 fresh=tuple(state.fresh),
                 history=tuple(state.history),
@@ -334,7 +363,7 @@ class MRAgent(Loop):
 
     def route(self, state: _State, found: Sequence[Snippet]) -> list[str]:
         "f_route (line 14): keep what bears on the question; return the new cues that activated something."
-        if not found or not self.active:
+        if not (found or state.told) or not self.active:
             return state.keep([one.id for one in found], [], found)
         run, known = state.run, tuple(state.kept.values())
         routed = run.try_ask(
@@ -344,10 +373,28 @@ class MRAgent(Loop):
             known=known,
             speakers=state.graph.names,
             asked=run.asked,
+            told=tuple(state.told),
         )
         if routed is None:  # no usable reply: nothing is forgotten
             return state.keep([one.id for one in found], [], found)
         return state.keep(routed.keep, routed.cues, found)
+
+    def look(
+        self,
+        state: _State,
+        tools: dict[str, Tool],
+        calls: Sequence[RawCall],
+        step: WalkStep,
+        ways: Sequence[Branch] = (),
+    ) -> None:
+        "Make calls, keep what bears on the question, and note the step (lines 9 to 15)."
+        found = state.traverse(tools, calls, step.iteration)
+        step.chosen = [call.function for call in calls]
+        step.woken = self.route(state, found)
+        step.kept = [one.id for one in found if one.id in state.kept]
+        step.dropped = [one.id for one in found if one.id not in state.kept]
+        step.unread = state.unread(ways)
+        state.run.note(step)
 
     def steps(self, run: Run) -> None:
         "Algorithm 1: the state grows turn by turn, and the answer is made from what was kept."
@@ -357,29 +404,31 @@ class MRAgent(Loop):
             best = count_of(len(graph.episodes), 'hit')
             text = f'No cue-tag graph: cues and tags are made of the words of the best {best}.'
             run.note(NoteStep(iteration=0, text=text))
-        state = _State(graph, run, self.structure)
-        tools = {tool.name: tool for tool in self.tools(graph)}
+        state = _State(graph, run, self.structure, self.start)
+        tools = {tool.name: tool for tool in self.tools(graph, run.question)}
+        if self.structure == 'ctc' and graph is self._whole:
+            spent = graph.file_topics()
+            if spent.calls:
+                run.trace.usage['topics'] = spent
+            state.topics = tuple(graph.topics_near(run.question, _TOPICS))
         began = state.begin()
+        if self.start:
+            search = RawCall(function='search', parameters={'query': run.question})
+            step = WalkStep(iteration=0, reasoning=began)
+            self.look(state, {'search': Tool.of(state.search)}, [search], step)
+            began = ''
         for turn in range(1, self.turns + 1):
             before = state.searched
             with _reporting(run, _ENTRY, turn):
                 ways = state.offer(self.breadth)
             reasoning, calls = self.select(state, tools, ways, turn)
-            found = state.traverse(tools, calls, turn)
-            activated = self.route(state, found)
-            run.note(
-                WalkStep(
-                    iteration=turn,
-                    shown=[way.line for way in ways],
-                    chosen=[call.function for call in calls],
-                    woken=activated,
-                    kept=[one.id for one in found if one.id in state.kept],
-                    dropped=[one.id for one in found if one.id not in state.kept],
-                    unread=state.unread(ways),
-                    searched=state.searched and not before,
-                    reasoning=f'{began} {reasoning}'.strip(),
-                )
+            step = WalkStep(
+                iteration=turn,
+                shown=[way.line for way in ways],
+                searched=state.searched and not before,
+                reasoning=f'{began} {reasoning}'.strip(),
             )
+            self.look(state, tools, calls, step, ways)
             began = ''
             if not calls or run.memory.remaining == 0:
                 break

@@ -123,7 +123,7 @@ class TopicsReply(Reply):
 # %% ../../nbs/4_mragent/02_prompts.ipynb #e4b83abc
 _SEGMENT = '''You turn a conversation into memories of events. Cut the session into episodes: short stretches about one thing that happened, is planned, or was said of the world. Reply with one JSON object:
 - episodes: a list, in the order of the session; as a rule one for every one to three turns. Each has
-  - title: four to eight words that say what it is about and keep back how it ends. It is all that is seen of the episode until somebody decides to read it.
+  - title: four to eight words that say what it is about. Topics are made of titles.
   - text: the event, retold in one to three English sentences, sixty words at most, that make sense on their own. Put names for "I", "you", "she", "it", "there". Behind every expression of time put, in round brackets, the date or range of dates that it means, reckoned from the date of the session. Keep every name, number, place, object, reason and feeling; say what a shared picture shows. Invent nothing, and leave out nothing that somebody might ask for.
   - turns: the ids, given in brackets, of the turns that it rests on. A question belongs to its answer. A turn that speaks of two things may stand in two episodes.
 Leave out turns that only greet, thank or admire. Do not begin a text with the date of the session; it is added later. A session without content has the empty list.
@@ -145,7 +145,7 @@ SEGMENT = Role('segment', _SEGMENT, SESSION_TEXT, EpisodesReply, session_fields)
 _TAG = '''You label memories so that they can be found again by association. Give every episode below a tag and cues. Reply with one JSON object:
 - tags: a list with one entry for each episode, in their order. Each has
   - episode: its id, as given in round brackets.
-  - tag: one or two words for the kind of event, so general that other events of the same kind get the same tag: "Bee Keeping", "Job Change", "Race Result". No names, no dates, no outcome.
+  - tag: one or two words for the kind of event, so general that other events of the same kind get the same tag: "Bee Keeping", "Job Change", "Race Result". Take one of the tags in use where it fits. No names, no dates, no outcome.
   - cues: five to twelve words or phrases of at most four words by which somebody might come upon it: the people, by their full names; places, things, activities, titles; and what it is called by others, if that is another word. Each stands for one thing, in its plain form: "buy", not "bought them". No dates; they are added from the time of the episode.
 
 Example. The episodes:
@@ -154,16 +154,21 @@ Example. The episodes:
 The reply:
 {{"tags": [{{"episode": "D2/e1", "tag": "Bee Keeping", "cues": ["Ines", "Rolf", "bees", "hive", "trailer", "move", "thumb", "sting", "injury"]}}, {{"episode": "D2/e2", "tag": "Job Change", "cues": ["Ines", "library", "job", "start work", "librarian"]}}]}}'''
 _TAG_USER = '''Speakers: {speakers}
+Tags in use: {tags}
 
 {episodes}'''
 
 
 def _tag_fields(
-    episodes: Sequence[Episode], session: Session, speakers: Sequence[str] = ()
+    episodes: Sequence[Episode],
+    session: Session,
+    speakers: Sequence[str] = (),
+    tags: Sequence[str] = (),
 ) -> dict:
     "Return the texts of the second prompt."
     return {
         'speakers': single_line(', '.join(speakers or session.speakers)),
+        'tags': single_line(', '.join(tags)) or 'none',
         'episodes': [f'({one.id}) {one.line}' for one in episodes],
     }
 
@@ -205,7 +210,7 @@ _UNITS = '''You read a conversation and write down what can be known of the peop
   - person: whom it is about, by name. It may be somebody who does not speak.
   - aspect: one word for the side of the person, small letters, such as: {aspects}.
   - fact: one English sentence of at most 25 words with the name in it, which makes sense on its own.
-  - slot: a slot is what a person has only one of at a time, so that a new value replaces the old one: "residence", "employer", "job", "partner", "age", "school", "vet", "meeting place". Always use the same word for the same kind. Where several can hold side by side (pets, friends, hobbies, books) it is an empty text; so it is for what is over ("I used to live in Leeds"), unless somebody says since when it held.
+  - slot: a slot is what a person has only one of at a time, so that a new value replaces the old one: "residence", "employer", "job", "partner", "age", "school", "vet", "meeting place". Always use the same word for the same kind: that in use, where there is one. Where several can hold side by side (pets, friends, hobbies, books) it is an empty text; so it is for what is over ("I used to live in Leeds"), unless somebody says since when it held.
   - since: the date from which it holds, such as "2018" or "14 January 2024", reckoned from the date of the session; null where nobody says it.
   - turns: the ids, given in brackets, of the turns that it rests on.
 Invent nothing.
@@ -217,35 +222,50 @@ Date: 20 January 2024, 3:57 pm
 The reply:
 {{"units": [{{"person": "Ines", "aspect": "home", "fact": "Ines lives in Brae.", "slot": "residence", "since": "18 January 2024", "turns": ["D2:1"]}}, {{"person": "Ines", "aspect": "pets", "fact": "Ines has two hives of bees.", "slot": "", "since": null, "turns": ["D2:1"]}}, {{"person": "Ulf", "aspect": "family", "fact": "Ulf is Rolf's brother and keeps bees.", "slot": "", "since": null, "turns": ["D2:2"]}}]}}'''
 
+
+def _units_fields(
+    session: Session, speakers: Sequence[str] = (), slots: Sequence[str] = ()
+) -> dict:
+    "Return the texts of the third prompt."
+    return {**session_fields(session, speakers), 'slots': single_line('; '.join(slots)) or 'none'}
+
+
 UNITS = Role(
     'units',
     _UNITS.replace('{aspects}', ', '.join(ASPECTS)),
-    SESSION_TEXT,
+    f'{SESSION_TEXT}\n\nSlots in use: {{slots}}',
     UnitsReply,
-    session_fields,
+    _units_fields,
 )  # eq. 10
 
 # %% ../../nbs/4_mragent/02_prompts.ipynb #ccf3ad32
-_TOPICS = '''Below are the titles of episodes from a long memory, each behind its id. Find the themes that come again: what the same people do, or go through, several times in different sessions (the first part of an id is the session). Reply with one JSON object:
-- topics: a list of at most 30, the largest first. Each has
-  - title: two to six words, the person first, such as "Ines: bees and honey".
-  - episodes: the ids of all episodes of the theme, three or more. An episode may belong to several topics, or to none.
+_TOPICS = '''Below are the titles of the episodes of one session of a long memory, each behind its id, and the nearest of the themes under which earlier sessions were filed. A theme is what the same people do, or go through, again and again. File the episodes. Reply with one JSON object:
+- topics: a list of at most ten. Each has
+  - title: that of a theme so far, as it is written, where the episodes belong to it; else of a new theme: two to six words, the person first, so general that episodes of later sessions can belong to it, such as "Ines: bees and honey".
+  - episodes: the ids of its episodes. An episode may belong to several themes, or to none.
 
-Example. The episodes:
-- (D1/e2) Ines moves the bees with Rolf
-- (D1/e4) Rolf misses his train
-- (D2/e1) Ines sells her first jars of honey
-- (D5/e3) Ines loses a swarm
+Example. Themes so far: Ines: bees and honey; Rolf: the garage
+The episodes:
+- (D5/e1) Ines loses a swarm
+- (D5/e2) Rolf misses his train to Leeds
+- (D5/e3) Rolf and Ines sell honey at the fair
 The reply:
-{{"topics": [{{"title": "Ines: bees and honey", "episodes": ["D1/e2", "D2/e1", "D5/e3"]}}]}}'''
+{{"topics": [{{"title": "Ines: bees and honey", "episodes": ["D5/e1", "D5/e3"]}}, {{"title": "Rolf: travels", "episodes": ["D5/e2"]}}]}}'''
 
 
-def _topics_fields(episodes: Sequence[Episode]) -> dict:
-    "Return the text of the prompt for topics: titles only."
-    return {'episodes': [f'({one.id}) {one.title}' for one in episodes]}
+def _topics_fields(episodes: Sequence[Episode], titles: Sequence[str] = ()) -> dict:
+    "Return the texts of the prompt for topics: titles only."
+    told = [f'({one.id}) {one.title}' for one in episodes]
+    return {'episodes': told, 'titles': single_line('; '.join(titles)) or 'none'}
 
 
-TOPICS = Role('topics', _TOPICS, '{episodes}', TopicsReply, _topics_fields)  # eq. 11
+TOPICS = Role(
+    'topics',
+    _TOPICS,
+    'Themes so far: {titles}\n\n{episodes}',
+    TopicsReply,
+    _topics_fields,
+)  # eq. 11
 
 # %% ../../nbs/4_mragent/02_prompts.ipynb #b2359464
 @dataclass(frozen=True)
@@ -332,6 +352,8 @@ def recollect(
     session: Session,
     lm: LM = RuleLM(),
     speakers: Sequence[str] = (),  # who takes part; default: who speaks in the session
+    tags: Sequence[str] = (),  # in use already
+    slots: Sequence[str] = (),  # in use already, such as 'Tobin: employer'
 ) -> tuple[Recollection, dict[str, Usage]]:
     """Return the episodes and units of a session (eq. 8 to 10), and the cost of each role.
 
@@ -353,8 +375,8 @@ def recollect(
     made = [_episode_of(border, *line) for line in enumerate(ask(SEGMENT).episodes, 1)]
     episodes = tuple(replace(one, position=place) for place, one in enumerate(filter(None, made)))
     if episodes:
-        episodes = _tagged(border, episodes, ask(TAG, episodes=episodes).tags)
-    units = [_unit_of(border, *line) for line in enumerate(ask(UNITS).units, 1)]
+        episodes = _tagged(border, episodes, ask(TAG, episodes=episodes, tags=tags).tags)
+    units = [_unit_of(border, *line) for line in enumerate(ask(UNITS, slots=slots).units, 1)]
     return Recollection(episodes, tuple(filter(None, units)), tuple(border.notes)), cost
 
 # %% ../../nbs/4_mragent/02_prompts.ipynb #d8adc197
@@ -405,18 +427,24 @@ class RouteReply(Reply):
     cues: list[Text] = []
 
 # %% ../../nbs/4_mragent/02_prompts.ipynb #e9038f44
-def _cues_fields(question: str, speakers: Sequence[str] = ()) -> dict:
-    return {'question': question, 'speakers': single_line(', '.join(speakers)) or 'not known'}
+def _cues_fields(question: str, speakers: Sequence[str] = (), asked: Any = None) -> dict:
+    people = single_line(', '.join(speakers)) or 'not known'
+    return {'question': question, 'speakers': people, 'asked': _asked(asked)}
+
+
+def _asked(day: Any) -> str:
+    "Return the day of asking as it stands behind a heading; '' for none."
+    return f' (asked on {day})' if day else ''
 
 
 CUES = Role(
     name='cues',
-    system='''You prepare the search of a memory whose entries are found by cues: short words and names, each as it would be written down when the thing happened. Give the cues of the question below: the people, places, things, activities and dates in it, one at a time, and for each that could have been put in other words one or two of these. Leave out words that only ask. Reply with one JSON object: "cues", a list of at most twelve.
+    system='''You prepare the search of a memory whose entries are found by cues: short words and names, each as it would be written down when the thing happened. Give the cues of the question below: the people, places, things, activities and dates in it, one at a time, and for each that could have been put in other words one or two of these. Leave out words that only ask. A time such as "last week" is reckoned from the day of asking and given as a date, "21 July 2024", or a month, "July 2024". Reply with one JSON object: "cues", a list of at most twelve.
 
 Example. Question: Where did Ines go after her bees had died?
 The reply: {{"cues": ["Ines", "bees", "hive", "died", "loss"]}}''',
     user='''People: {speakers}
-Question: {question}''',
+Question{asked}: {question}''',
     reply=CuesReply,
     fields=_cues_fields,
 )
@@ -451,13 +479,17 @@ def _with_ids(lines: Sequence[Snippet]) -> list[str]:
 _ADVICE = (  # the tool that a line speaks of, and the line
     (
         None,
-        'Choose by the tags: to read a tag costs next to nothing, to read an event is dear. Leave alone what does not bear on the question.',
+        'The tags tell what lies behind them. Read what bears on the question, and call several tools at once.',
+    ),
+    (
+        'query_cue_tags',
+        'query_cue_tags shows the tags of any cue, also of one that is not awake: another word for the thing, a name, a month.',
     ),
     (None, 'Where the question dates one event by another, find that other event first.'),
     (
         'query_conversation_time',
-        'query_conversation_time tells when an event happened, where its words do not. Then look for what happened at that '
-        'time: its month is a cue, such as "March 2021".',
+        'query_conversation_time tells when an event happened, where its words do not. What happened at that time is awake '
+        'from then on, under its month, such as "March 2021".',
     ),
     (
         'query_event_keywords',
@@ -473,12 +505,12 @@ _ADVICE = (  # the tool that a line speaks of, and the line
     ),
     (
         'query_topic_events',
-        'query_topic_events reads all events of a theme, for questions that ask for all of them, or how many. A title that does '
-        'not exist is answered by those that do.',
+        'query_topic_events reads all events of a theme, for questions that ask for all of them, or how many.',
     ),
     (
         None,
-        'Use cues, tags and ids as they were shown. What is refused is told under the steps so far. Do not repeat a call.',
+        'Use tags and ids as they were shown. What is refused is told under the steps so far. "5 more: offset=10" there means that '
+        'the same call with that offset shows them. Repeat a call only to see again what was put aside.',
     ),
 )
 _MODES = {  # by whether it may stop as soon as it knows enough
@@ -513,6 +545,7 @@ def _navigate_fields(
     speakers=(),
     asked=None,
     stop_early=True,
+    topics=(),
 ) -> dict:
     "Return the texts of the prompt of f_select; tools that are not offered are not mentioned."
     names = {tool.name for tool in tools}
@@ -524,11 +557,12 @@ def _navigate_fields(
     )
     return {
         'question': question,
-        'asked': f' (asked on {asked})' if asked else '',
+        'asked': _asked(asked),
         'tools': tools_text(tools),
         'advice': [*advice, f'{_MODES[bool(stop_early)]} with one to {breadth} calls.'],
         'example': example,
         'ways': _branches_text(ways),
+        'topics': [f'{one.title} ({len(one.episodes)})' for one in topics],
         'known': _with_ids(known),
         'history': [f'{call_text(used)}: {used.observation.note}' for used in history],
         'people': single_line(', '.join(speakers)) or 'not known',
@@ -558,6 +592,9 @@ Speakers: {people}
 
 {ways}
 
+# Topics: title (events of it)
+{topics}
+
 # Known so far
 {known}
 
@@ -571,12 +608,12 @@ Speakers: {people}
 )
 
 # %% ../../nbs/4_mragent/02_prompts.ipynb #950bf683
-def _route_fields(question, found=(), known=(), speakers=(), asked=None) -> dict:
+def _route_fields(question, found=(), known=(), speakers=(), asked=None, told=()) -> dict:
     "Return the texts of the prompt of f_route."
     return {
         'question': question,
-        'asked': f' (asked on {asked})' if asked else '',
-        'found': _with_ids(found),
+        'asked': _asked(asked),
+        'found': [*told, *_with_ids(found)],
         'known': _with_ids(known),
     }
 
@@ -585,7 +622,7 @@ ROUTE = Role(
     name='route',
     system='''You recall something from a long memory, step by step, and have just looked. Sort what was found. Reply with one JSON object:
 - reasoning: a sentence.
-- keep: the ids, as given in brackets, of what bears on the question or leads on to it, best first. Everything else is forgotten again.
+- keep: the ids, as given in brackets, of what bears on the question or leads on to it, best first. Everything else is put aside, and comes back where a later step finds it again.
 - cues: what to look by next, at most four: names, things or dates that what was found brings up and the question does not hold. Where the question dates one event by another and the other was found, its date is the cue; a day such as "3 March 2021" wakes what happened on it, a month such as "March 2021" what happened in it. An empty list where there is nothing to follow.
 
 Example. Question: Where was Rolf when Ines sold her second hive? Found now:

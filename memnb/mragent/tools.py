@@ -9,7 +9,7 @@ import json
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import asdict, astuple, dataclass, replace
 from datetime import date
 from functools import partial
 from typing import Annotated, Any, TYPE_CHECKING
@@ -28,8 +28,8 @@ from memnb.core.loop import (
 )
 from ..core.models import as_lm
 from ..core.replies import cited_ids
-from ..core.retriever import Hit, Searchable
-from ..core.roles import LM, RuleLM, Usage
+from ..core.retriever import Hit, locked, Searchable
+from ..core.roles import LM, LMError, RuleLM, Usage
 from ..core.storage import SessionMemory
 from ..core.text import times_of
 from ..core.time import parse_date, TimeSpan
@@ -91,18 +91,6 @@ def _pairs_of(content: Episode | SemanticUnit) -> list[tuple[str, str]]:
     return [(sys.intern(cue_id(cue)), sys.intern(cue_id(tag))) for cue in cues]
 
 
-def _themes(lines: Iterable[TopicLine], known: Collection[str]) -> tuple[list[list], list[str]]:
-    "Return titles with their episodes, sorted, and notes on what was wrong with the lines."
-    found, notes = {}, []
-    for line in sorted(lines, key=lambda line: line.title.split()):
-        title, (ids, odd) = ' '.join(line.title.split()), cited_ids(line.episodes, known)
-        for id in sorted(set(odd)):
-            notes.append(f'topic {title!r:.60}: there is no episode {id!r:.60}')
-        if cue_id(title):
-            found.setdefault(cue_id(title), (title, set()))[1].update(ids)
-    return sorted([title, sorted(ids)] for title, ids in found.values() if ids), notes
-
-
 def _by_time(content: Episode | SemanticUnit) -> tuple:
     "Return a sort key for showing contents: as they happened, then as they were said; no time comes last."
     day = content.day
@@ -117,13 +105,28 @@ def _by_time(content: Episode | SemanticUnit) -> tuple:
 
 # %% ../../nbs/4_mragent/03_tools.ipynb #551b0899
 _LABELS = 24  # labels that a tool shows at a time
+_IN_USE = 60  # tags, and slots, that a prompt shows so that they are used again
+_RECURS = 3  # episodes, of two sessions or more, that make a topic
+_About = Annotated[str, 'What you want to know: what bears on it comes first']
 
 
 @dataclass(frozen=True)
 class Branches(Observation):
-    "The observation of a tool that shows labels and no contents."
+    "The observation of a tool that reads no content: it shows labels, or a time."
 
     branches: tuple[Branch, ...] = ()
+    time: TimeSpan | None = None  # of the event that was asked about
+
+
+def _about(tool: Tool, question: str) -> Tool:
+    "Return a tool whose calls are about a question where they do not say what they are about."
+    if 'about' not in tool.arguments.model_fields:
+        return tool
+
+    def call(about: str, **given: Any) -> Observation:
+        return tool.function(about=about or question, **given)
+
+    return replace(tool, function=call)
 
 
 def _contents(found: Sequence[Episode | SemanticUnit], what: str, offset: int = 0) -> Observation:
@@ -135,7 +138,7 @@ def _contents(found: Sequence[Episode | SemanticUnit], what: str, offset: int = 
 class CueTagGraph(SessionMemory, Searchable):
     """MRAgent's memory, a Cue-Tag-Content graph made from sessions (sections 3 and 4), with the seven tools of table 4.
 
-    It is also a retriever: `search` ranks the episodes, which is the passive way to use it."""
+    It is also a retriever: `search` ranks episodes and units, which is the passive way to use it."""
 
     kind, expected = 'cue-tag-graph', ('episode',)
 
@@ -143,39 +146,39 @@ class CueTagGraph(SessionMemory, Searchable):
         self,
         lm: LM | Callable[[str], str] | None = None,  # who builds; None: the rules
         *,
-        embedder: Embedder = WordLlamaEmbedder(),  # of episodes; labels are compared by the bundled one
+        embedder: Embedder = WordLlamaEmbedder(),  # of contents; labels are compared by the bundled one
         names: Iterable[str] = (),  # of speakers: left out of what is embedded
         merge: float | None = 0.9,  # the least cosine of two tags that are one; None: none are
         spread: bool = True,  # neighbour smoothing of the lexical scores, for a plain search
-        topics: Mapping | None = None,  # topics as a file holds them
+        topics: Mapping | None = None,  # as a file holds them: `settings()['topics']`
     ):
         super().__init__()
         refuse_messages(lm, type(self))
         check_names(names)
         self.lm, self.embedder = RuleLM() if lm is None else as_lm(lm), embedder
         self.names, self.spread = tuple(names), spread
-        self.episodes = HybridIndex(embedder, names=self.names, spread=spread)
-        self.units = SnippetStore()
+        self.contents = HybridIndex(embedder, names=self.names, spread=spread)
+        self.episodes, self.units = SnippetStore(), SnippetStore()  # the same, by kind
         self.cues, self.tags, self.aspects = Labels(), Labels(merge), Labels()
         self.episodic, self.semantic = (
             Relations(),
             Relations(),
         )  # Cue-Tag-Episode and Cue-Tag-Semantic
         self.order = {}  # session -> ids of its episodes as they were told
-        self.topic_usage, self.topic_notes = (
-            Usage(),
-            (),
-        )  # what topics have cost, and what was wrong with the last ones
-        self._topics = (
-            dict(topics) if topics else None
-        )  # {'of': ids of all episodes, 'topics': [[title, ids], ...]}
+        topics = topics or {}
+        self._filed = set(topics.get('of', ()))  # ids of episodes
+        self._themes = {cue_id(title): (title, set(ids)) for title, ids in topics.get('topics', ())}
+        self.titles = Labels()  # of these
+        self.titles.add(title for title, _ in self._themes.values())
+        self.topic_usage = Usage(**topics.get('usage', {}))  # what filing has cost
+        self.topic_notes: list[str] = []  # what was wrong with the replies
 
     # what `SessionMemory` asks for
 
     @property
     def model(self) -> str:
         "The name of the embedder."
-        return self.episodes.dense.model
+        return self.contents.dense.model
 
     @property
     def merge(self) -> float | None:
@@ -188,12 +191,18 @@ class CueTagGraph(SessionMemory, Searchable):
             'names': list(self.names),
             'merge': self.merge,
             'spread': self.spread,
-            'topics': self._topics,
+            'topics': {
+                'of': sorted(self._filed),
+                'topics': sorted([title, sorted(ids)] for title, ids in self._themes.values()),
+                'usage': asdict(self.topic_usage),
+            },
         }
 
     def extract(self, session: Session) -> tuple[Recollection, dict[str, Usage]]:
         "Ask three roles for the episodes, tags, cues and units of a session (eq. 8 to 10)."
-        return recollect(session, self.lm, speakers=self.names)
+        slots = sorted({f'{one.person}: {one.slot}' for one in self.units if one.slot})[:_IN_USE]
+        tags = self.tags.usual(_IN_USE)
+        return recollect(session, self.lm, self.names, tags=tags, slots=slots)
 
     def extract_to_json(self, found: Recollection) -> dict:
         "Return the recollection as a JSON value."
@@ -204,8 +213,9 @@ class CueTagGraph(SessionMemory, Searchable):
         return Recollection.from_json(json.dumps(value))
 
     def vectors(self, session_id: str, found: Recollection) -> dict[str, Any]:
-        "Return the vectors of the session's episodes, by id."
-        return {one.id: self.episodes.dense.vector(one.id) for one in found.episodes}
+        "Return the vectors of the session's contents, by id."
+        contents = (*found.episodes, *found.units)
+        return {one.id: self.contents.dense.vector(one.id) for one in contents}
 
     def counts(self) -> dict[str, int]:
         "Return how many contents, labels and triples there are."
@@ -246,10 +256,10 @@ class CueTagGraph(SessionMemory, Searchable):
         cues = [cue for one in contents for cue in labels_of(one)[0]]
         for place, labels in ((self.cues, cues), (self.tags, tags), (self.aspects, aspects)):
             yield partial(place.add, labels), partial(place.remove, labels)
-        ids, add = [one.id for one in found.episodes], self.episodes.add
-        yield partial(add, found.episodes, vectors), partial(self.episodes.remove, ids)
-        ids, add = [one.id for one in found.units], self.units.add
-        yield partial(add, found.units), partial(self.units.remove, ids)
+        ids = [one.id for one in contents]
+        yield partial(self.contents.add, contents, vectors), partial(self.contents.remove, ids)
+        for place, some in ((self.episodes, found.episodes), (self.units, found.units)):
+            yield partial(place.add, some), partial(place.remove, [one.id for one in some])
         for one in contents:
             relations = self.episodic if isinstance(one, Episode) else self.semantic
             yield partial(relations.add, one.id, _pairs_of(one)), partial(relations.remove, one.id)
@@ -271,8 +281,12 @@ class CueTagGraph(SessionMemory, Searchable):
         for _, remove in self._changes(found):
             remove()
         gone = self.order.pop(session_id)
-        if self._topics and not set(gone).isdisjoint(self._topics['of']):
-            self._topics = None  # a title may tell of what is forgotten
+        self._filed.difference_update(gone)
+        for id, (title, ids) in list(self._themes.items()):
+            if not ids.isdisjoint(gone):  # the title may tell of what is forgotten
+                self._filed -= ids
+                self.titles.remove([title])
+                del self._themes[id]
         after = self.counts()
         return {kind: number - after[kind] for kind, number in before.items()}
 
@@ -300,9 +314,13 @@ class CueTagGraph(SessionMemory, Searchable):
         place = told.index(episode)
         return [told[near] for near in (place + 1, place - 1) if 0 <= near < len(told)]
 
-    def read(self, episodes: Iterable[str]) -> list[Episode]:
-        "Return episodes, given by ids, in the order of their times. `UnknownSnippet`."
-        return sorted((self.episodes[one] for one in episodes), key=_by_time)
+    def read(self, ids: Iterable[str], about: str = '') -> list[Episode | SemanticUnit]:
+        "Return contents by their ids: what bears on a question first; without one in the order of their times. `UnknownSnippet`."
+        found = sorted((self.contents[id] for id in ids), key=_by_time)
+        if about.strip() and len(found) > 1:
+            scores = self.contents.scores(about)
+            found.sort(key=lambda one: -scores.get(one.id, 0.0))
+        return found
 
     def branch(self, cue: str, tag: str) -> Branch:
         "Return a cue and a tag, as they are shown. `UnknownSnippet`."
@@ -326,16 +344,69 @@ class CueTagGraph(SessionMemory, Searchable):
             made.append(Branch(*shown, count, 'aspect'))
         return sorted(made, key=lambda one: (-one.count, one.tag))
 
+    # topics
+
+    def add(self, messages: Any, *, progress: bool | None = None) -> None:
+        "Add sessions as `SessionMemory.add` does, and file their episodes under topics."
+        super().add(messages, progress=progress)
+        self.file_topics()
+
+    @property
+    def usage(self) -> dict[str, Usage]:
+        "What building has cost, by role."
+        topics = {'topics': self.topic_usage} if self.topic_usage != Usage() else {}
+        return super().usage | topics
+
+    @locked
+    def file_topics(self) -> Usage:
+        """File the episodes that are not filed yet, session by session, under the nearest titles or new ones (eq. 11); return the cost.
+
+        A failure is in `topic_notes`, and these episodes are filed at the next time."""
+        before, waiting = self.topic_usage, {}
+        for one in self.episodes:
+            if one.id not in self._filed:
+                waiting.setdefault(one.session, []).append(one)
+        for session, episodes in sorted(waiting.items()):
+            told = ' '.join(one.title for one in episodes)
+            near = tuple(self.titles.shown(id) for id, _ in self.titles.near(told, _LABELS))
+            try:
+                call = self.lm.call(TOPICS, episodes=tuple(episodes), titles=near)
+            except LMError as error:
+                self.topic_usage += error.usage
+                self.topic_notes.append(f'{session}: {error}')
+                break
+            self.topic_usage += call.usage
+            self._file(call.reply.topics, [one.id for one in episodes])
+        return Usage(*(now - then for now, then in zip(astuple(self.topic_usage), astuple(before))))
+
+    def _file(self, lines: Iterable[TopicLine], episodes: Sequence[str]) -> None:
+        "File episodes under the titles of a reply; note what was wrong with it."
+        for line in lines:
+            title, (ids, odd) = ' '.join(line.title.split()), cited_ids(line.episodes, episodes)
+            for id in dict.fromkeys(odd):
+                self.topic_notes.append(f'topic {title!r:.60}: there is no episode {id!r:.60}')
+            if cue_id(title) and ids:
+                if cue_id(title) not in self._themes:
+                    self._themes[cue_id(title)] = (title, set())
+                    self.titles.add([title])
+                self._themes[cue_id(title)][1].update(ids)
+        self._filed.update(episodes)
+
     @property
     def topics(self) -> tuple[Topic, ...]:
-        "The topics of the episodes (eq. 11): asked of the model when they are read, and again after the episodes have changed. `LMError`."
-        ids = [one.id for one in self.episodes]
-        if self._topics is None or self._topics['of'] != ids:
-            call = self.lm.call(TOPICS, episodes=tuple(self.episodes))
-            made, notes = _themes(call.reply.topics, ids)
-            self._topics, self.topic_notes = {'of': ids, 'topics': made}, tuple(notes)
-            self.topic_usage = self.topic_usage + call.usage
-        return tuple(Topic(title, tuple(members)) for title, members in self._topics['topics'])
+        "The titles that several sessions have in common, each with its episodes; what is new is filed first."
+        self.file_topics()
+        found = []
+        for title, ids in self._themes.values():
+            if len(ids) >= _RECURS and len({self.episodes[id].session for id in ids}) > 1:
+                found.append(Topic(title, tuple(ids)))
+        return tuple(sorted(found, key=lambda one: one.title))
+
+    def topics_near(self, text: str, k: int = _LABELS) -> list[Topic]:
+        "Return the topics whose titles are nearest to a text."
+        known = {cue_id(one.title): one for one in self.topics}
+        near = [id for id, _ in self.titles.near(text[:500], len(self.titles))]
+        return [known[id] for id in near if id in known][:k]
 
     # the tools
 
@@ -373,15 +444,33 @@ class CueTagGraph(SessionMemory, Searchable):
             )
         return id
 
+    def query_cue_tags(
+        self,
+        cue: Annotated[str, 'A cue that was shown, or a word, name or month of your own'],
+        offset: Offset = 0,
+        about: _About = '',
+    ) -> Observation:
+        "See which tags a cue has, and how many events lie behind each. No event is read. A cue that does not exist is answered by those that are near."
+        known = self._label(self.cues, 'cue', cue)
+        branches = self.branches_of(known)
+        if about.strip():
+            scores = self.tags.index.scores(about)
+            branches.sort(key=lambda one: -scores[cue_id(one.tag)])
+        shown, more = page_of(branches, offset, _LABELS)
+        told = ', '.join(f'{one.tag} ({one.count})' for one in shown) or 'no event'
+        note = f'{self.cues.shown(known)} leads to {told}{more}'
+        return Branches(note, branches=tuple(branches))
+
     def query_tag_events(
         self,
         cue: Annotated[str, 'A cue, as it was shown'],
         tag: Annotated[str, 'One of its tags'],
         offset: Offset = 0,
+        about: _About = '',
     ) -> Observation:
-        "Read the events behind a cue and a tag, in the order of their times. A tag that the cue does not have is answered by those it has."
+        "Read the events behind a cue and a tag. A tag that the cue does not have is answered by those it has."
         known, id = self._label(self.cues, 'cue', cue), cue_id(tag)
-        found, name = self.read(self.contents_from(known, id)), self.cues.shown(known)
+        found, name = self.read(self.contents_from(known, id), about), self.cues.shown(known)
         if not found:
             here = ', '.join(branch.tag for branch in self.branches_of(known)[:12])
             raise ToolError(
@@ -399,7 +488,7 @@ class CueTagGraph(SessionMemory, Searchable):
         one = self._event(event)
         happened = f'happened {one.time}' if one.time else 'nobody said when it happened'
         told = f', told on {TimeSpan.day(one.said)}' if one.said else ''
-        return Observation(f'{one.id}: {happened}{told}')
+        return Branches(f'{one.id}: {happened}{told}', time=one.day)
 
     def query_event_keywords(
         self, event: Annotated[str, 'The id of an event'], offset: Offset = 0
@@ -434,8 +523,9 @@ class CueTagGraph(SessionMemory, Searchable):
         person: Annotated[str, 'The name of a person'],
         aspect: Annotated[str, 'One of the aspects that were shown'],
         offset: Offset = 0,
+        about: _About = '',
     ) -> Observation:
-        "Read what is known of a person under one aspect: what holds, newest first, then what no longer does."
+        "Read what is known of a person under one aspect, and what of it no longer holds."
         id, tag = self._person(person), cue_id(aspect)
         name, known = self.cues.shown(id), self.semantic.tags_of(id)
         if tag not in known:
@@ -445,33 +535,35 @@ class CueTagGraph(SessionMemory, Searchable):
             )
         every = self.semantic.contents_of_all([id], known)  # a slot may change its aspect
         holding = current(self.units[one] for one in every)
-        found = [self.units[one] for one in self.semantic.contents_of(id, tag)]
-        found.sort(key=_by_time, reverse=True)
-        holds = [one for one in found if one in holding]
-        past = [one for one in found if one not in holding]
-        note = f'{count_of(len(holds), "fact")} of {name} under {self.aspects.shown(tag)}'
+        found = self.read(self.semantic.contents_of(id, tag), about)
+        if not about.strip():  # what holds, newest first, then what no longer does
+            found = sorted(reversed(found), key=lambda one: one not in holding)
+        past = [one.id for one in found if one not in holding]
+        note = (
+            f'{count_of(len(found) - len(past), "fact")} of {name} under {self.aspects.shown(tag)}'
+        )
         if past:
-            note += f'; no longer: {", ".join(one.id for one in past)}'
-        return _contents([*holds, *past], note, offset)
+            note += f'; no longer: {", ".join(past)}'
+        return _contents(found, note, offset)
 
     def query_topic_events(
-        self, topic: Annotated[str, 'The title of a topic'], offset: Offset = 0
+        self,
+        topic: Annotated[str, 'The title of a topic'],
+        offset: Offset = 0,
+        about: _About = '',
     ) -> Observation:
-        "Read the events of a topic, in the order of their times."
-        known, wanted = {cue_id(one.title): one for one in self.topics}, cue_id(topic)
-        if wanted not in known:
-            shared = {id: len(set(id.split()) & set(wanted.split())) for id in known}
-            near = [known[id].title for id in sorted(known, key=lambda id: -shared[id])[:24]]
-            raise ToolError(
-                f'topic: there is no topic {topic!r:.60}; there are {", ".join(near) or "none"}'
-            )
-        found = self.read(known[wanted].episodes)
-        return _contents(
-            found, f'{count_of(len(found), "event")} of the topic {known[wanted].title}', offset
-        )
+        "Read the events of a topic. A title that does not exist is answered by those that do."
+        known = {cue_id(one.title): one for one in self.topics}.get(cue_id(topic))
+        if known is None:
+            there = ', '.join(one.title for one in self.topics_near(topic)) or 'none'
+            raise ToolError(f'topic: there is no topic {topic!r:.60}; there are {there}')
+        note = f'{count_of(len(known.episodes), "event")} of the topic {known.title}'
+        return _contents(self.read(known.episodes, about), note, offset)
 
-    def tools(self) -> list[Tool]:
-        "Return the paper's seven tools (table 4), and one that ends the search, for loops that need it."
+    def tools(self, question: str = '') -> list[Tool]:
+        """Return the paper's seven tools (table 4), the step from a cue to its tags (eq. 13), and one that ends the search.
+
+        With a question, what bears on it is listed first."""
         methods = (
             self.query_tag_events,
             self.query_conversation_time,
@@ -480,8 +572,9 @@ class CueTagGraph(SessionMemory, Searchable):
             self.query_personal_information,
             self.query_personal_aspect,
             self.query_topic_events,
+            self.query_cue_tags,
         )
-        return [*map(Tool.of, methods), OUTPUT_ANSWER]
+        return [*(_about(Tool.of(one), question) for one in methods), OUTPUT_ANSWER]
 
     def search(
         self,
@@ -491,8 +584,8 @@ class CueTagGraph(SessionMemory, Searchable):
         exclude: Collection[str] = (),
         during: TimeSpan | None = None,
     ) -> list[Hit]:
-        "Return the best episodes by words and meaning."
-        return self.episodes.search(query, k, exclude=exclude, during=during)
+        "Return the best episodes and units by words and meaning."
+        return self.contents.search(query, k, exclude=exclude, during=during)
 
     def to_networkx(self) -> networkx.MultiDiGraph:
         """Return the graph with nodes ('cue', id), ('episode', id), ('unit', id) and ('topic', id), each with its `text`.

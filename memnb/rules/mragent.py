@@ -56,8 +56,8 @@ from ..retrieval.vectors import DenseIndex, without_names
 from .remem import _is_question, _times, day_said, retold
 
 # %% auto #0
-__all__ = ['LEAST', 'FEW', 'things_in', 'tag_of', 'segment_rule', 'tag_rule', 'aspect_of', 'Remark', 'remarks', 'slots_of',
-           'units_rule', 'topics_rule', 'navigate_rule', 'route_rule', 'recall_rule']
+__all__ = ['LEAST', 'things_in', 'tag_of', 'segment_rule', 'tag_rule', 'aspect_of', 'Remark', 'remarks', 'slots_of', 'units_rule',
+           'topics_rule', 'navigate_rule', 'route_rule', 'recall_rule']
 
 # %% ../../nbs/9_rules/03_mragent.ipynb #93b63480
 _NAMERS = 'a an the my your his her our their this that these those some any no each every of in on at for with about from into by like without over near under than as'
@@ -91,7 +91,10 @@ def segment_rule(session: Session, speakers: Sequence[str] = ()) -> EpisodesRepl
 
 @rule('tag')
 def tag_rule(
-    episodes: Sequence[Episode], session: Session, speakers: Sequence[str] = ()
+    episodes: Sequence[Episode],
+    session: Session,
+    speakers: Sequence[str] = (),
+    tags: Sequence[str] = (),
 ) -> TagsReply:
     "Answer the role of tags: the most central things of an episode as its tag; its words and those of the question that it answers as cues."
     people, lines = tuple(dict.fromkeys((*speakers, *session.speakers))), []
@@ -218,7 +221,9 @@ def slots_of(remark: Remark, names: tuple[str, ...]) -> Iterator[tuple[str, str,
 
 # %% ../../nbs/9_rules/03_mragent.ipynb #cbe69b84
 @rule('units')
-def units_rule(session: Session, speakers: Sequence[str] = ()) -> UnitsReply:
+def units_rule(
+    session: Session, speakers: Sequence[str] = (), slots: Sequence[str] = ()
+) -> UnitsReply:
     "Answer the role of semantic units: what is stated of somebody, in the slot that it fills or under its nearest aspect."
     people, lines = tuple(dict.fromkeys((*speakers, *session.speakers))), []
     for remark in remarks(session, people):
@@ -232,35 +237,27 @@ def units_rule(session: Session, speakers: Sequence[str] = ()) -> UnitsReply:
     return UnitsReply(units=lines)
 
 # %% ../../nbs/9_rules/03_mragent.ipynb #154a744a
-FEW = 3  # episodes that make a topic
-
-
 @rule('topics')
-def topics_rule(episodes: Sequence[Episode]) -> TopicsReply:
-    "Answer the role of topics: what one person tells of one aspect in several sessions. Largest first."
-    ordered, groups = sorted(episodes, key=lambda one: one.id), {}
-    names = sorted({one.speaker for one in ordered if one.speaker})
-    for one in ordered:
+def topics_rule(episodes: Sequence[Episode], titles: Sequence[str] = ()) -> TopicsReply:
+    "Answer the role of topics: the speaker and the aspect of each episode. Largest first."
+    groups = {}
+    names = sorted({one.speaker for one in episodes if one.speaker})
+    for one in sorted(episodes, key=lambda one: one.id):
         if aspect := aspect_of(one.text, names):
             title = f'{one.speaker}: {aspect}' if one.speaker else aspect
-            groups.setdefault(title, []).append(one)
-    lines = [
-        TopicLine(title=title, episodes=[one.id for one in group])
-        for title, group in groups.items()
-        if len(group) >= FEW and len({one.session for one in group}) > 1
-    ]
+            groups.setdefault(title, []).append(one.id)
+    lines = [TopicLine(title=title, episodes=ids) for title, ids in groups.items()]
     return TopicsReply(topics=sorted(lines, key=lambda line: (-len(line.episodes), line.title)))
 
 # %% ../../nbs/9_rules/03_mragent.ipynb #3106f4e2
-def _dates_in(text: str) -> list[str]:
-    "Return the dates in a text that need no day to reckon from, as they are written."
-    return [text[start:end] for start, end, _ in _times(text, None)]
-
-
 @rule('cues')
-def _cues_rule(question: str, speakers: Sequence[str] = ()) -> CuesReply:
-    "Answer the role of cues: names, words of content and dates."
-    return CuesReply(cues=[*cues_in(question, speakers), *_dates_in(question)])
+def _cues_rule(
+    question: str, speakers: Sequence[str] = (), asked: TimeSpan | None = None
+) -> CuesReply:
+    "Answer the role of cues: names, words of content and times."
+    day = asked.start if asked else None
+    times = [str(span) for _, _, span in _times(question, day)]
+    return CuesReply(cues=[*cues_in(question, speakers), *times])
 
 # %% ../../nbs/9_rules/03_mragent.ipynb #296f9922
 _WHEN = re.compile(
@@ -348,6 +345,7 @@ def navigate_rule(
     speakers=(),
     asked=None,
     stop_early=True,
+    topics=(),
 ) -> dict:
     "Answer f_select and Stop: the best branches, those into the time that is asked for first, until nothing is lacking or new."
     if stop_early and history and _is_enough(question, known, fresh, speakers):
@@ -365,7 +363,7 @@ def navigate_rule(
 
 
 @rule('route')
-def route_rule(question, found=(), known=(), speakers=(), asked=None) -> dict:
+def route_rule(question, found=(), known=(), speakers=(), asked=None, told=()) -> dict:
     "Answer f_route: keep what touches a requirement or lies in the time that is asked for; that time becomes a cue."
     anchored, needs = _Anchored.of(question, speakers), list(requirements(question, speakers))
     then, cues = set(), []

@@ -13,7 +13,8 @@ from memnb.core.roles import NO_INFORMATION
 from memnb.mragent.graph import cue_id, Episode, SemanticUnit
 from memnb.mragent.tools import CueTagGraph
 from memnb.mragent.tools import labels_of
-from memnb.mragent.loop import _changed, _SEMANTIC, _STRUCTURES, collapsed, cue_view, MRAgent
+from memnb.mragent import loop
+from memnb.mragent.loop import _changed, _SEMANTIC, _STRUCTURES, collapsed, cue_view
 from memnb.core.models import OpenAILM, ScriptedLM
 from memnb.core.roles import Call, LM, ReplyError, RuleLM, ServerError, Usage
 from memnb.mragent.prompts import Recollection
@@ -27,6 +28,11 @@ from servers import Server, chat, fail
 
 QUESTIONS = ['When did Ada sell the boat?', 'What did Ada do when Bo rode the tram?', 'What did Bo bake when Ada won the second race?',
              'Where does Bo live?', 'What does Ada like?', 'zebra', '?', 'Who was in Oslo in May 2024?']
+
+
+def MRAgent(memory, lm=None, **options):
+    "The loop as Algorithm 1 has it: nothing is read before the first turn."
+    return loop.MRAgent(memory, lm, **{'start': 0, **options})
 
 
 # ------------------------------------------------------------------ any graph
@@ -54,7 +60,7 @@ def drawn(seed, units=True):
         episodes = tuple(Episode(f'{session}/e{number}', luck.choice(TEXTS), tag=luck.choice(TAGS), cues=tuple(luck.sample(CUES, luck.randint(0, 3))),
                                  **content(session, number, luck)) for number in range(1, 1 + luck.randint(1, 4)))
         held = tuple(SemanticUnit(f'{session}/u{number}', luck.choice(TEXTS), person=luck.choice(['Ada', 'Bo']), aspect=luck.choice(ASPECTS),
-                                  **content(session, number, luck)) for number in range(1, 1 + (luck.randint(0, 2) if units else 0)))
+                                  **{**content(session, number, luck), 'position': None}) for number in range(1, 1 + (luck.randint(0, 2) if units else 0)))
         graph.keep(session, Recollection(episodes, held))
     return graph
 
@@ -148,14 +154,14 @@ def naive(graph, moves, keeps, final, turns, breadth, structure, active, budget)
     graph = collapsed(graph) if structure == 'ce' else graph
     turns, breadth = (turns, breadth) if active else (1, turns * breadth)
     tools = {tool.name: tool for tool in graph.tools() if tool.name != 'output_answer' and (structure == 'ctc' or tool.name not in _SEMANTIC)}
-    read, made, kept_by_turn, history, seen, routed = [], [], [], {}, set(), 0
+    read, made, kept_by_turn, history, routed = [], [], [], {}, 0
     for turn in range(turns):
         mode, calls = moves[turn % len(moves)]
         if not all(fits(call, tools) for call in calls):  # twice, and then it is taken for what it means
             calls = [call for call in calls if fits(call, tools)] or [call for call in calls if call['function'] in tools]
         if not calls and mode == 'Navigate' and not history:
             return read, made, kept_by_turn, None  # it follows the best branches
-        found = []
+        found, before = [], len(made)
         for call in calls[:breadth] if mode == 'Navigate' else []:
             try:
                 shown = tools[call['function']](**call['parameters']).hits
@@ -169,12 +175,12 @@ def naive(graph, moves, keeps, final, turns, breadth, structure, active, budget)
                     break
                 read += new
                 paid.append(hit.snippet.id)
-                if hit.snippet.id not in seen:
-                    seen.add(hit.snippet.id)
+                if hit.snippet.id not in history and hit.snippet not in found:
                     found.append(hit.snippet)
             made.append((call['function'], False, paid))
         keep = [one.id for one in found]
-        if found and active:
+        timed = any(name == 'query_conversation_time' and not error for name, error, _ in made[before:])
+        if (found or timed) and active:
             keep = [one for one in dict.fromkeys(map(bare, keeps[routed % len(keeps)][0])) if one in keep]
             routed += 1
         history |= {one: contents_of(graph)[one] for one in keep}
@@ -214,7 +220,7 @@ def check_laws(graph, trace, *, turns, breadth, active=True, structure='ctc', bu
     before = set()
     for walk in walks:
         new = {hit.id for step in used if step.iteration == walk.iteration for hit in step.hits} - before
-        before |= new
+        before |= {*walk.kept}
         assert {*walk.kept, *walk.dropped} == new and len(walk.kept) + len(walk.dropped) == len(new)
     assert all(step.tool not in _SEMANTIC for step in used) or structure == 'ctc'
     check_unread(collapsed(graph) if structure == 'ce' else graph, trace)

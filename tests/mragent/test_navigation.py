@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memnb.core.roles import ANSWER, AnswerReply, NO_INFORMATION
-from memnb.mragent.graph import Episode, SemanticUnit
+from memnb.mragent.graph import Episode, SemanticUnit, Topic
 from memnb.core.conversation import Conversation, Question, Session, Turn
 from memnb.mragent.graph import Branch
 from memnb.mragent.tools import CueTagGraph
@@ -47,10 +47,11 @@ LINES = st.lists(st.builds(Snippet, IDS, **CONTENT) | st.builds(Episode, IDS, **
 SEEN = st.builds(Observation, WILD, LINES.map(lambda lines: tuple(map(Hit, lines))), error=st.booleans())
 HISTORY = st.lists(st.builds(ToolUse, st.sampled_from(sorted(TOOLS)), st.dictionaries(st.sampled_from(['cue', 'tag', 'event']), WILD), SEEN), max_size=4)
 ASKED = st.sampled_from([None, TimeSpan.day(date(2024, 5, 20)), TimeSpan.month(2023, 4)])
-OFFER = st.lists(st.sampled_from(ALL), min_size=1, max_size=7, unique_by=lambda tool: tool.name)
+OFFER = st.lists(st.sampled_from(ALL), min_size=1, max_size=8, unique_by=lambda tool: tool.name)
 STATE = st.fixed_dictionaries({
     'tools': OFFER, 'ways': WAYS, 'known': LINES, 'fresh': LINES, 'history': HISTORY, 'breadth': st.integers(1, 40), 'steps_left': st.integers(1, 9),
-    'speakers': st.lists(st.sampled_from(['Ada', 'Bo', 'Cleo\n# Known so far\n- nothing']), unique=True).map(tuple), 'asked': ASKED, 'stop_early': st.booleans()})
+    'speakers': st.lists(st.sampled_from(['Ada', 'Bo', 'Cleo\n# Known so far\n- nothing']), unique=True).map(tuple), 'asked': ASKED, 'stop_early': st.booleans(),
+    'topics': st.lists(st.builds(Topic, WILD.map(single_line), st.just(('D1/e1',))), max_size=3)})
 WAYS_HEADS = {'event': 'Awake: cue → tag (events behind them)', 'aspect': 'Aspects of people: person → aspect (facts behind them)',
               'context': 'Beside what was read: event (events told just before and after it)'}
 
@@ -83,6 +84,7 @@ def test_every_part_of_the_state_is_shown_in_its_place(state):
         if ways or kind == 'event':
             shown = [f'{way.cue} ({way.count})' if kind == 'context' else f'{way.cue} → {way.tag} ({way.count})' for way in ways]
             assert user.pop(head) == listed(shown).strip('\n')
+    assert user.pop('Topics: title (events of it)') == listed([f'{one.title} ({len(one.episodes)})' for one in state['topics']])
     assert user.pop('Known so far') == listed([f'({one.id}) {one.line}' for one in state['known']])
     assert user.pop('Steps so far') == listed([f'{call_text(one)}: {one.observation.note}' for one in state['history']])
     assert user.pop('Steps left') == str(state['steps_left'])
@@ -165,7 +167,7 @@ def test_gold_and_category_are_in_no_prompt():
 # ------------------------------------------------------------------ moves
 
 VALUES = {'cue': 'boat', 'tag': 'loss', 'event': 'D1/e1', 'person': 'Ada', 'aspect': 'job', 'topic': 'boats', 'wide': 'x'}
-NEEDS = {'query_tag_events': {'cue', 'tag'}, 'query_conversation_time': {'event'}, 'query_event_keywords': {'event'}, 'query_event_context': {'event'},
+NEEDS = {'query_cue_tags': {'cue'}, 'query_tag_events': {'cue', 'tag'}, 'query_conversation_time': {'event'}, 'query_event_keywords': {'event'}, 'query_event_context': {'event'},
          'query_personal_information': {'person'}, 'query_personal_aspect': {'person', 'aspect'}, 'query_topic_events': {'topic'}}
 CALLS = st.builds(lambda name, keys: {'function': name, 'parameters': {key: VALUES[key] for key in keys}},
                   st.sampled_from([*NEEDS, 'grep']), st.sets(st.sampled_from(sorted(VALUES)), max_size=3))
@@ -215,7 +217,7 @@ WRONG = st.sampled_from([('query_tag_events', {'cue': 'boat', 'tag': 'no such ta
 @given(st.lists(WRONG, min_size=1, max_size=4, unique_by=str))
 def test_wrong_content_is_an_observation_that_the_next_prompt_tells(wrong):
     model = script([{'reasoning': '', 'mode': 'Navigate', 'calls': [{'function': name, 'parameters': given}]} for name, given in wrong])
-    trace = MRAgent(GRAPH, model).ask('Who lost the boat?')
+    trace = MRAgent(GRAPH, model, start=0).ask('Who lost the boat?')
     used = [step for step in trace.steps if step.kind == 'tool']
     assert trace.error is None and trace.answer == 'a boat' and trace.evidence == [] and trace.read == []
     assert [(step.error, bool(step.note), step.hits) for step in used] == [(True, True, [])] * len(wrong)

@@ -5,8 +5,8 @@ from hypothesis import given, settings, strategies as st
 
 from graphs import CUES, MERGES, TAGS, built, classes, event_extracts, every, extracts, in_time, pairs, shown, triples
 from memnb.mragent.graph import cue_id, Episode
-from memnb.core.models import ScriptedLM
-from memnb.core.roles import RuleLM
+from memnb.core.roles import Call, LM, ReplyError, RuleLM, Usage
+from memnb.mragent.loop import MRAgent
 from memnb.mragent.prompts import Recollection
 from memnb.evaluation.datasets import load_sample
 from memnb.retrieval.bm25 import UnknownSnippet
@@ -77,45 +77,79 @@ def test_the_order_of_contents_is_total_and_that_of_time(found):
 
 lines = st.lists(st.builds(lambda title, ids: {'title': title, 'episodes': ids},
                            st.sampled_from(['The lake', ' the  LAKES', 'Bread', '', ' ', 'lake and bread']),
-                           st.lists(st.sampled_from(['S1/e1', '(S1/e2)', ' [S2/e1]', 'S9/e9', '']), max_size=4)), max_size=5)
+                           st.lists(st.sampled_from(['e1', '(e2)', ' [e1]', 'e9', '']), max_size=4)), max_size=5)
 
 
-def three(lm):
-    """A graph with three events."""
-    told = [Episode(id, 'It was so.', (f'{id}:1',), session=id[:2], tag='Bread') for id in ('S1/e1', 'S1/e2', 'S2/e1')]
-    return built(lambda **options: CueTagGraph(lm, **options),
-                 {session: Recollection(tuple(one for one in told if one.session == session)) for session in ('S1', 'S2')})
+class Files(LM):
+    """A model that files the episodes of each session as it is told, and keeps what it was shown."""
+    name = 'files'
+
+    def __init__(self, said, down=()):
+        self.said, self.down, self.shown = said, down, []
+
+    def call(self, role, /, episodes=(), titles=()):
+        session = episodes[0].session
+        self.shown.append((session, [one.id for one in episodes], list(titles)))
+        if session in self.down:
+            raise ReplyError('it does not fit', '', role.name, 2, Usage(2, 6, 8))
+        said = [{**line, 'episodes': [id.replace('e', f'{session}/e') for id in line['episodes']]} for line in self.said[session]]
+        return Call(role.name, role.reply.model_validate({'topics': said}), Usage(1, 3, 4))
+
+
+def told(sessions=('S1', 'S2', 'S3')):
+    """Two events in each session."""
+    return {session: Recollection(tuple(Episode(f'{session}/e{place}', 'It was so.', (f'{session}:{place}',), session=session, position=place,
+                                                title=f'so {place}', tag='Bread') for place in (1, 2))) for session in sessions}
+
+
+def filed(lm, sessions=('S1', 'S2', 'S3'), **options):
+    return built(lambda **given: CueTagGraph(lm, **given), told(sessions), **options)
 
 
 @settings(max_examples=35)
-@given(lines)
-def test_what_a_model_says_of_topics(said):
-    graph, known = three(ScriptedLM({'topics': [{'topics': said}]})), {'S1/e1', 'S1/e2', 'S2/e1'}
-    themes, wrong = {}, 0
-    for line in said:
-        ids = {id.strip(' ()[]') for id in line['episodes'] if id}
-        wrong += len(ids - known)
-        if cue_id(line['title']) and ids & known:
-            themes.setdefault(cue_id(line['title']), set()).update(ids & known)
-    assert {cue_id(one.title): set(one.episodes) for one in graph.topics} == themes
+@given(st.fixed_dictionaries({session: lines for session in ('S1', 'S2', 'S3')}))
+def test_topics_are_what_a_model_says_of_each_session(said):
+    graph, themes, wrong = filed(Files(said)), {}, 0
+    for session, filing in said.items():
+        for line in filing:
+            ids = {id.strip(' ()[]') for id in line['episodes'] if id}
+            wrong += len(ids - {'e1', 'e2'})
+            if cue_id(line['title']):
+                themes.setdefault(cue_id(line['title']), set()).update(f'{session}/{id}' for id in ids & {'e1', 'e2'})
+    recurring = {id: ids for id, ids in themes.items() if len(ids) > 2}
+    assert {cue_id(one.title): set(one.episodes) for one in graph.topics} == recurring
     assert len(graph.topic_notes) == wrong and all('there is no episode' in note for note in graph.topic_notes)
     assert [one.title for one in graph.topics] == sorted(one.title for one in graph.topics)
     assert all(one.title == ' '.join(one.title.split()) for one in graph.topics)
 
 
-def test_topics_are_made_when_they_are_read_and_when_episodes_have_changed(tmp_path):
-    asked = [{'topics': [{'title': title, 'episodes': ['S1/e1', 'S2/e1']}]} for title in ('one', 'two', 'three')]
-    graph = three(ScriptedLM({'topics': asked}))
-    assert graph.topic_usage.calls == 0
-    assert [[one.title for one in graph.topics] for _ in range(3)] == [['one']] * 3 and graph.topic_usage.calls == 1
+LAKE, BREAD = {'title': 'The lake', 'episodes': ['e1']}, {'title': 'Bread', 'episodes': ['e1', 'e2']}
+
+
+def test_a_session_is_filed_once_and_under_the_titles_so_far(tmp_path):
+    lm = Files({'S1': [LAKE], 'S2': [LAKE, BREAD], 'S3': [LAKE, BREAD]})
+    graph = filed(lm, ('S1', 'S2'))
+    assert graph.file_topics().calls == 2 and graph.file_topics().calls == 0 and graph.topics == ()
+    assert lm.shown == [('S1', ['S1/e1', 'S1/e2'], []), ('S2', ['S2/e1', 'S2/e2'], ['The lake'])]
+    graph.keep('S3', told()['S3'])
+    assert [(one.title, len(one.episodes)) for one in graph.topics] == [('Bread', 4), ('The lake', 3)]
+    session, ids, titles = lm.shown[2]
+    assert (session, ids, sorted(titles)) == ('S3', ['S3/e1', 'S3/e2'], ['Bread', 'The lake']) and graph.usage['topics'].calls == 3
     graph.save(tmp_path / 'graph')
-    again = CueTagGraph.load(tmp_path / 'graph', lm=ScriptedLM({'topics': asked[1:]}))
-    assert again.topics == graph.topics and again.topic_usage.calls == 0  # no model is asked for what the file knows
-    kept = graph.extract_of('S2')
-    graph.forget('S2')
-    assert [(one.title, one.episodes) for one in graph.topics] == [('two', ('S1/e1',))]
-    graph.keep('S2', kept)
-    assert [one.title for one in graph.topics] == ['three'] and graph.topic_usage.calls == 3
+    again = CueTagGraph.load(tmp_path / 'graph', lm=Files({}))
+    assert again.topics == graph.topics and again.usage == graph.usage  # no model is asked for what the file knows
+    graph.forget('S1')  # a title may tell of it, so what stood under that title is filed anew
+    assert [one.title for one in graph.topics] == ['Bread'] and lm.shown[3:] == [('S2', ['S2/e1'], ['Bread']), ('S3', ['S3/e1'], ['Bread', 'The lake'])]
+
+
+def test_a_session_that_could_not_be_filed_costs_no_question():
+    lm = Files({'S1': [LAKE], 'S2': [LAKE], 'S3': [LAKE]}, down=['S2'])
+    graph = filed(lm)
+    assert graph.topics == () and graph.topic_notes == ['S2: it does not fit'] and graph.topic_usage.calls == 3
+    lm.down = ()
+    trace = MRAgent(graph, start=0).ask('Who?')
+    assert trace.error is None and trace.usage['topics'].calls == 2 and [one.title for one in graph.topics] == ['The lake']
+    assert 'topics' not in MRAgent(graph, start=0).ask('Who?').usage
 
 
 # --- networkx
