@@ -21,31 +21,10 @@ from ..core.trace import Text
 from .bank import Entry
 
 # %% auto #0
-__all__ = [
-    'BEFORE',
-    'GUIDE',
-    'WRITE',
-    'DIAGNOSE',
-    'REWRITE',
-    'PROBES',
-    'MARK',
-    'REPAIR',
-    'CONSOLIDATE',
-    'StatedFact',
-    'FocusPoint',
-    'GuidanceReply',
-    'EditLine',
-    'EditsReply',
-    'Diagnosis',
-    'Rewrite',
-    'Probe',
-    'ProbeLine',
-    'ProbesReply',
-    'Mark',
-    'RepairReply',
-    'Consolidation',
-]
-
+__all__ = ['BEFORE', 'GUIDE', 'PAPER_GUIDE', 'WRITE', 'DIAGNOSE', 'PAPER_DIAGNOSE', 'REWRITE', 'PAPER_REWRITE', 'PROBES', 'MARK',
+           'PAPER_MARK', 'REPAIR', 'PAPER_REPAIR', 'CONSOLIDATE', 'PAPER_CONSOLIDATE', 'STYLES', 'StatedFact',
+           'FocusPoint', 'GuidanceReply', 'EditLine', 'EditsReply', 'Diagnosis', 'Rewrite', 'Probe', 'ProbeLine',
+           'ProbesReply', 'Mark', 'RepairReply', 'Consolidation', 'PromptedLM']
 
 # %% ../../nbs/5_memma/02_prompts.ipynb #bdac666f
 def _form(**fields: Any) -> type[BaseModel]:
@@ -299,8 +278,8 @@ def _diagnose_fields(
     new, of_speaker = {snippet.id for snippet in fresh}, {}
     for snippet in evidence:
         line = f'({snippet.id}{", new" if snippet.id in new else ""}) {snippet.line}'
-        of_speaker.setdefault(snippet.speaker or 'Nobody named', []).append(line)
-    groups = [f'{who}:\n{as_text(lines)}' for who, lines in of_speaker.items()]
+        of_speaker.setdefault(snippet.speaker or 'somebody', []).append(line)
+    groups = [f'From {single_line(who)}:\n{as_text(lines)}' for who, lines in of_speaker.items()]
     return {
         'question': question,
         'asked': f' (asked on {asked})' if asked else '',

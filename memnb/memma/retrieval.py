@@ -146,12 +146,16 @@ class Coordinated(Loop):
     method = 'memma-ask'
     PROMPTS = STYLES
     PAPER = (
-        Setting('prompts', 'paper', 'appendices B to E', note='none is printed for WRITE and PROBES'),
+        Setting(
+            'prompts', 'paper', 'appendices B to E', note='none is printed for WRITE and PROBES'
+        ),
         Setting('refinements', 3, '5.1, F.3'),
         Setting('k', 30, '5.1'),
         Setting('insist', 0, '4.1', note='"terminates when [it] returns ANSWERABLE"'),
         Setting('may_refuse', False, '5.1', note='without the adversarial questions'),
-        Setting('model', 'GPT-4o-mini or Claude-Haiku-4.5; GPT-4o-mini answers, judges', '5.1', 'model'),
+        Setting(
+            'model', 'GPT-4o-mini or Claude-Haiku-4.5; GPT-4o-mini answers, judges', '5.1', 'model'
+        ),
         Setting('embedder', 'text-embedding-3-small', 'F.3', 'model', 'ours: WordLlama, and BM25'),
         Setting('data', 'conv-26, 152 questions', 'F.1', 'data'),
     )
