@@ -124,7 +124,6 @@ Reply with one JSON object: "facts", a list of texts such as "[Ines] Rolf plays 
     _form(facts=list[str]),
 )
 
-
 # %% ../../nbs/5_memma/02_prompts.ipynb #bc6a3392
 class EditLine(Reply):
     "One edit as a model gives it."
@@ -209,7 +208,6 @@ What to mind:
     EditsReply,
     _write_fields,
 )
-
 
 # %% ../../nbs/5_memma/02_prompts.ipynb #8e2d2f2b
 class Diagnosis(Reply):
@@ -354,7 +352,6 @@ Previous queries:
     ),
 )
 
-
 # %% ../../nbs/5_memma/02_prompts.ipynb #34cdd540
 class Rewrite(Reply):
     "The query reasoner's next query (table 12)."
@@ -442,7 +439,6 @@ Previous queries, and what each retrieved:
     fields=_rewrite_fields,
     form=_form(rewritten_query=str, strategy=str, target_speaker=str),
 )
-
 
 # %% ../../nbs/5_memma/02_prompts.ipynb #ca622b94
 @dataclass(frozen=True)
@@ -541,7 +537,6 @@ PAPER_MARK = Role(
     reply=Mark,
     form=_form(explanation=str, label=Literal['CORRECT', 'WRONG']),
 )
-
 
 # %% ../../nbs/5_memma/02_prompts.ipynb #c5bd2bd1
 class RepairReply(Reply):
