@@ -565,7 +565,10 @@ def from_mem0(
         id='snippet_id'
     ),  # of the metadata; mem0 gives back no field called 'id'
 ) -> StoreAdapter:
-    """Return a memory of mem0, by cosine; a memory with one below 0 is never shown. Times are those of its metadata."""
+    """Return a memory of mem0, by cosine; a memory with one below 0 is never shown. Times are those of its metadata.
+
+    It has `add`, `update` and `delete`, too, so that `memma.probe_repair.evolve` can repair it."""
+    own: dict[str, str] = {}  # mem0's ids of what was found
 
     def ask(query: str, limit: int) -> list[Hit]:
         if not query.strip():
@@ -577,9 +580,17 @@ def from_mem0(
             if names.speaker is not None:  # the name that came with the message
                 kept.setdefault(names.speaker, one.get('actor_id'))
             hits.append(Hit(snippet_of(one['memory'], kept, names, one['id']), one['score']))
+            own[hits[-1].snippet.id] = one['id']
         return hits
 
-    return StoreAdapter(ask, 'mem0')
+    def add(text: str) -> str:
+        return _plain(memory.add)(text, infer=False, **filters)['results'][0]['id']
+
+    adapter = StoreAdapter(ask, 'mem0')
+    adapter.add = add
+    adapter.update = lambda id, text: _plain(memory.update)(own.get(id, id), text)
+    adapter.delete = lambda id: _plain(memory.delete)(own.get(id, id))
+    return adapter
 
 
 def _edge_snippet(edge: Any) -> Snippet:

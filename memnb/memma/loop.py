@@ -12,13 +12,14 @@ from typing import Any
 
 from ..core.build import FailedSessions, number_on, refuse_messages, renumber, warn_of_nothing
 from ..core.conversation import Session
-from ..core.loop import check_count
+from ..core.loop import check_count, Setting, with_settings
 from ..core.models import as_lm
 from ..core.roles import Call, LM, LMError, Role, RuleLM, Usage
 from ..core.storage import ConflictError
 from .bank import MemoryBank, Receipt, TalkStore
 from .construction import check_writing, construct, Written
 from .probe_repair import EarlierTurns, Evolution, evolve, probe_again, ProbeResult
+from .prompts import PromptedLM
 from .retrieval import Coordinated
 
 # %% auto #0
@@ -92,7 +93,15 @@ class MemMA(Coordinated):
     "Write with guidance, probe and repair before the commit, and ask until the gap is closed (MemMA, section 4)."
 
     method = 'memma'
+    PAPER = (
+        *Coordinated.PAPER,
+        Setting('probes', 5, '5.1, F.3', note='J, for each session'),
+        Setting('writing', {'turns': 1, 'per': 'chunk'}, '4.1, B.2', note='one edit an utterance'),
+        Setting('settings', 'paper', 'as above', 'memory', 'the bank is written with them'),
+        Setting('probe_generator', 'Claude-Opus-4.5', 'F.3', 'model'),
+    )
 
+    @with_settings
     def __init__(
         self,
         bank: MemoryBank
@@ -112,7 +121,7 @@ class MemMA(Coordinated):
         related: int = 24,  # earlier turns that a session is probed with, at most
         writing: dict | None = None,  # more options of `construct`: turns, view, per
         history: Iterable[Session] = (),  # sessions that the bank has from before
-        **asking: Any,  # more options of `Coordinated`: diagnose, binding, speakers
+        **asking: Any,  # more options of `Coordinated`: diagnose, binding, insist, speakers, prompts, roles …
     ):
         refuse_messages(bank, type(self))
         super().__init__(None, lm, refinements=refinements, k=k, refine=refine, **asking)
@@ -192,15 +201,16 @@ class MemMA(Coordinated):
     def _remember(self, session: Session) -> SessionResult:
         "Write one session and return what came of it."
         speakers, result = self._people(session), SessionResult(Written())
+        lm = PromptedLM(self.lm, roles=self.roles.values())
         try:
             with self.bank.transaction():
                 options = {'guidance': self.guidance, **self.writing}
-                written = construct(self.bank, session, self.lm, speakers=speakers, **options)
+                written = construct(self.bank, session, lm, speakers=speakers, **options)
                 result = SessionResult(written)
                 if self.evolve:
                     options = {'probes': self.probes, 'k': self.k, 'speakers': speakers}
                     related = self._earlier.related(session, self.related)
-                    evolution = evolve(self.bank, session, self.lm, related=related, **options)
+                    evolution = evolve(self.bank, session, lm, related=related, **options)
                     result = SessionResult(written, evolution)
         except (LMError, ConflictError) as error:
             error.usage = sum(result.cost.values(), error.usage or Usage())
@@ -226,7 +236,8 @@ class MemMA(Coordinated):
 
     def probe_again(self) -> Evolution:
         "Return what the probes of all sessions come to now: which passed and fail is in `lost`."
-        return probe_again(self.bank, self.probed, self.lm, k=self.k)
+        lm = PromptedLM(self.lm, roles=self.roles.values())
+        return probe_again(self.bank, self.probed, lm, k=self.k)
 
     @classmethod
     def of(

@@ -550,20 +550,23 @@ class _Cycle:
                 ground.notes.append(note)
         return Repair(probe, failed.fault, None, reply.quote, reason=f'refused: {refused}')
 
-    def near(self, fact: Entry) -> list[Entry]:
+    def near(self, fact: Entry) -> list[Hit]:
         "Return what a fact may repeat: the entries most like it, and those of its turns."
-        found = self.like(fact.text, 5)
-        return found + [entry for entry in self.bank.resting_on(fact.sources) if entry not in found]
+        found = self.bank.search(fact.text, 5)
+        there = [hit.snippet for hit in found]
+        rest = [one for one in self.bank.resting_on(fact.sources) if one not in there]
+        return [*found, *(Hit(entry, None) for entry in rest)]
 
     def write(self, repair: Repair) -> Repair:
         "Consolidate a repair with the memory as it stands, and write it."
         fact = repair.fact
         if fact is None:
             return repair
-        near = self.near(fact)
+        hits = self.near(fact)
+        near, scores = [hit.snippet for hit in hits], tuple(hit.score for hit in hits)
         wish = Consolidation(action='SKIP')
         if not any(covers(entry, fact) for entry in near):  # else no model is asked
-            wish = self.ask(CONSOLIDATE, fact=fact, entries=tuple(near))
+            wish = self.ask(CONSOLIDATE, fact=fact, entries=tuple(near), scores=scores)
         done = consolidate(fact, near, wish)
         reason = done.reason or repair.reason
         if done.action == 'SKIP':

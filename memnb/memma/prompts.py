@@ -6,26 +6,32 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from pydantic import field_validator
+from pydantic import BaseModel, create_model, field_validator
 
 from ..core.conversation import Session, session_fields, SESSION_TEXT, single_line
 from ..core.replies import is_nothing, Reply
-from ..core.roles import as_text, Role, SOURCES
+from ..core.roles import ANSWER, as_text, Call, choose_roles, LM, Role, SOURCES
 from ..core.text import speakers_in
 from ..core.time import format_moment
 from ..core.trace import Text
 from .bank import Entry
 
 # %% auto #0
-__all__ = ['BEFORE', 'GUIDE', 'WRITE', 'DIAGNOSE', 'REWRITE', 'PROBES', 'MARK', 'REPAIR', 'CONSOLIDATE', 'StatedFact',
+__all__ = ['BEFORE', 'GUIDE', 'PAPER_GUIDE', 'WRITE', 'DIAGNOSE', 'PAPER_DIAGNOSE', 'REWRITE', 'PAPER_REWRITE', 'PROBES', 'MARK',
+           'PAPER_MARK', 'REPAIR', 'PAPER_REPAIR', 'CONSOLIDATE', 'PAPER_CONSOLIDATE', 'STYLES', 'StatedFact',
            'FocusPoint', 'GuidanceReply', 'EditLine', 'EditsReply', 'Diagnosis', 'Rewrite', 'Probe', 'ProbeLine',
-           'ProbesReply', 'Mark', 'RepairReply', 'Consolidation']
+           'ProbesReply', 'Mark', 'RepairReply', 'Consolidation', 'PromptedLM']
 
 # %% ../../nbs/5_memma/02_prompts.ipynb #bdac666f
+def _form(**fields: Any) -> type[BaseModel]:
+    "Return a form of reply that a table of the paper has, by its fields."
+    return create_model('PaperForm', **{name: (kind, ...) for name, kind in fields.items()})
+
+
 BEFORE = ' (before: '  # in an updated entry, what it said until then stands behind this
 
 
@@ -100,6 +106,23 @@ def _chunk_fields(chunk: Session, view: Sequence[Entry] = (), speakers: Sequence
 
 
 GUIDE = Role('guide', _GUIDE, _BOTH, GuidanceReply, _chunk_fields)
+
+
+PAPER_GUIDE = Role(
+    'guide',
+    '''You check the quality of a memory that is built from a conversation. List every distinct factual statement of the new message. Each fact is an atomic statement that makes sense alone and could answer a question with who, what, when, where or how many.
+- Extract every fact and skip nothing; where in doubt, extract it.
+- Use the speaker's exact words for names, objects, dates, places and quantities.
+- One fact an item. Do not merge several into one.
+- Begin each fact with the name of its speaker in square brackets.
+- Do not interpret feelings, themes, values or symbols.
+- Do not paraphrase: keep the original phrasing.
+Reply with one JSON object: "facts", a list of texts such as "[Ines] Rolf plays the viola".''',
+    _BOTH,
+    GuidanceReply,
+    _chunk_fields,
+    _form(facts=list[str]),
+)
 
 # %% ../../nbs/5_memma/02_prompts.ipynb #bc6a3392
 class EditLine(Reply):
@@ -187,26 +210,13 @@ What to mind:
 )
 
 # %% ../../nbs/5_memma/02_prompts.ipynb #8e2d2f2b
-_PARTS = re.compile(
-    r'[\s\-*]*\b(goal|(?:suggested )?queries|keywords|constraints|avoid(?: terms)?)\s*:\s*', re.I
-)
-
-
-def _split(text: str, name: str) -> str | list[str]:
-    "Return the items of a part of the guidance; the goal is one text."
-    if name == 'goal':
-        return text.strip(' \n;,')
-    items = re.split(r'[;\n]' if name == 'queries' else r'[;,\n]', text)
-    return [item.strip(' -*"') for item in items if item.strip(' -*".') and not is_nothing(item)]
-
-
 class Diagnosis(Reply):
     "The meta-thinker's judgement of the evidence (MemMA, tables 10 and 11)."
 
     ALIASES = {
         'reason': ('reasoning',),
         'gaps': ('key_gaps', 'gap', 'missing'),
-        'queries': ('suggested_queries',),
+        'queries': ('suggested_queries', 'retrieval_guidance'),
         'avoid': ('avoid_terms',),
     }
 
@@ -223,20 +233,11 @@ class Diagnosis(Reply):
 
     @classmethod
     def meant(cls, value: Any) -> Any:
-        "The paper has goal, queries, keywords, constraints and avoid terms in one field (table 11), here as parts of a text, too."
-        named = [one for one in value if 'guidance' in one.lower()] if type(value) is dict else []
-        inner = value[named[0]] if named else None
-        found = super().meant(
-            {name: value[name] for name in value if name not in named} if named else value
-        )
-        if isinstance(inner, list):
-            inner = '\n'.join(map(str, inner))
-        if isinstance(inner, str):
-            first, *rest = _PARTS.split(inner)
-            names = [re.sub('suggested | terms', '', name.lower()) for name in rest[::2]]
-            parts = {name: _split(text, name) for name, text in zip(names, rest[1::2])}
-            inner = parts or {'queries': _split(first, 'queries')}
-        return {**found, **cls.renamed(inner)} if isinstance(inner, dict) else found
+        "The paper has goal, queries, keywords, constraints and avoid terms in a field of their own (table 11)."
+        if isinstance(value, dict):
+            for inner in list(value.values()):
+                value = {**value, **cls.renamed(inner)} if isinstance(inner, dict) else value
+        return super().meant(value)
 
     @field_validator('missing_speaker', 'time_need')
     @classmethod
@@ -265,7 +266,7 @@ Reply with one JSON object:
 - avoid: words of earlier queries that brought nothing; never the name of a person.
 
 Example. The question: When did Rolf's cello teacher move to Ghent? The only note: (D4:1) [6 May 2023] Ines: Rolf is learning the cello now.
-{{"decision": "NOT-ANSWERABLE", "reason": "No note tells when the teacher moved.", "gaps": ["when Rolf's cello teacher moved to Ghent"], "missing_speaker": "Rolf", "time_need": "any clear time", "goal": "the time of the move", "queries": ["Rolf: my cello teacher moved to Ghent"], "keywords": ["Ghent", "teacher"], "constraints": ["Rolf"], "avoid": []}}'''
+{{"decision": "NOT-ANSWERABLE", "reason": "No note tells when the teacher moved.", "gaps": ["when Rolf's cello teacher moved to Ghent"], "missing_speaker": "Rolf", "time_need": "any clear time", "goal": "the time of the move", "queries": ["Rolf on his music teacher, who left for Ghent"], "keywords": ["Ghent", "teacher"], "constraints": ["Rolf"], "avoid": []}}'''
 
 
 def _diagnose_fields(
@@ -275,8 +276,8 @@ def _diagnose_fields(
     new, of_speaker = {snippet.id for snippet in fresh}, {}
     for snippet in evidence:
         line = f'({snippet.id}{", new" if snippet.id in new else ""}) {snippet.line}'
-        of_speaker.setdefault(snippet.speaker or 'Nobody named', []).append(line)
-    groups = [f'{who}:\n{as_text(lines)}' for who, lines in of_speaker.items()]
+        of_speaker.setdefault(snippet.speaker or 'somebody', []).append(line)
+    groups = [f'From {single_line(who)}:\n{as_text(lines)}' for who, lines in of_speaker.items()]
     return {
         'question': question,
         'asked': f' (asked on {asked})' if asked else '',
@@ -308,6 +309,49 @@ Speakers: {speakers}
     fields=_diagnose_fields,
 )
 
+
+PAPER_DIAGNOSE = Role(
+    name='diagnose',
+    system='''You are the meta-thinker of a system that answers questions from a memory. You check whether a question can be answered from what was retrieved. Your goal: as few false NOT_ANSWERABLE as can be, while the answer stays grounded in the evidence.
+Blocking gap: reply NOT_ANSWERABLE only if a missing fact or an unresolved contradiction would change the final short answer. If a best supported answer is stable already, reply ANSWERABLE.
+Granularity:
+- Time: require an exact day or date only if the question asks for one; otherwise accept the best unambiguous granularity.
+- Who, what, which: one clearly supported entity is enough, unless the question asks for all of them.
+- Contradictions: only those that change the final answer are blocking.
+Stalling: after three or more queries with the same gap that does not block, prefer ANSWERABLE at the best supported granularity.
+Reply with one JSON object:
+- decision: "ANSWERABLE" or "NOT_ANSWERABLE".
+- reason: one to three sentences, about what is asked for only.
+- key_gaps: the gaps, ranked, with NOT_ANSWERABLE; else an empty list.
+- missing_speaker: the name of one speaker, "both" or "unknown".
+- time_need: the granularity that is required and the anchor that is missing, or "NONE".
+- retrieval_guidance: the goal of the next search, suggested queries, keywords, constraints, and terms to avoid.''',
+    user='''Question{asked}: {question}
+Speakers: {speakers}
+
+Retrieved memories:
+{evidence}
+
+Previous queries:
+{queries}''',
+    reply=Diagnosis,
+    fields=_diagnose_fields,
+    form=_form(
+        decision=Literal['ANSWERABLE', 'NOT_ANSWERABLE'],
+        reason=str,
+        key_gaps=list[str],
+        missing_speaker=str,
+        time_need=str,
+        retrieval_guidance=_form(
+            goal=str,
+            suggested_queries=list[str],
+            keywords=list[str],
+            constraints=list[str],
+            avoid_terms=list[str],
+        ),
+    ),
+)
+
 # %% ../../nbs/5_memma/02_prompts.ipynb #34cdd540
 class Rewrite(Reply):
     "The query reasoner's next query (table 12)."
@@ -328,7 +372,8 @@ _RULES = '''
   It has every constraint as it is written there; a date in brackets belongs to it.
   It has none of the words to avoid.
   Where the gap is which of two things is meant, it names something that only one of them has.
-  Where one person's words are missing, it begins with the name and a colon, and goes on as that person would have said it.'''
+  Where a time is needed, it has the relative phrase and the date that this means.
+  Where one person's words are missing, it has the name, and is worded as that person would have said it.'''
 
 
 def _rewrite_fields(
@@ -369,6 +414,30 @@ REWRITE = Role(
 {diagnosis}''',
     reply=Rewrite,
     fields=_rewrite_fields,
+)
+
+
+PAPER_REWRITE = Role(
+    name='rewrite',
+    system='''You are an expert who rewrites queries for the search of a conversation's memory. Write exactly one new query that targets the top gap and is as likely as can be to retrieve new evidence.
+- Do not repeat an earlier query, verbatim or nearly so.
+- It must target the top gap only, and not several.
+- It must have all constraints, people and times, exactly as they are given.
+- If a time is needed, give the relative phrase ("last year") and the absolute time that is computed from it ("2021").
+- It must not have the exhausted terms.
+- If there is a contradiction, prefer a query that tells the two apart.
+- If a speaker is missing, word the query from that speaker's perspective.
+Reply with one JSON object: "rewritten_query", "strategy" and "target_speaker".''',
+    user='''Question: {question}
+
+Diagnosis:
+{diagnosis}
+
+Previous queries, and what each retrieved:
+{trace}''',
+    reply=Rewrite,
+    fields=_rewrite_fields,
+    form=_form(rewritten_query=str, strategy=str, target_speaker=str),
 )
 
 # %% ../../nbs/5_memma/02_prompts.ipynb #ca622b94
@@ -425,7 +494,8 @@ PROBES = Role(
   - turns: the ids, in brackets, of all messages that the answer rests on.
 Mix the kinds:
 {kinds}
-Ask for what would be missed: names, objects, titles, numbers, places, dates.''',
+Ask for what would be missed: names, objects, titles, numbers, places, dates.
+Examples of each kind, one after the other: "Which instrument is Rolf learning?" (the cello); "Which instruments has Rolf played, and who taught him the second?" (the viola, and the cello with Ada); "When did Ines and Rolf sell the hive?" (13 April 2024).''',
     user=SESSION_TEXT + '\n\nEarlier messages:\n{related}',
     reply=ProbesReply,
     fields=_probes_fields,
@@ -459,6 +529,15 @@ Answer: {answer}''',
     reply=Mark,
 )
 
+
+PAPER_MARK = Role(
+    name='mark',
+    system='''You label an answer to a question as CORRECT or WRONG. The gold answer is usually concise, and the generated one may be longer. Be generous: as long as it touches on the same topic, it is CORRECT. Be generous with the forms of times, too: "May 7th" and "7 May" are the same. Reply with one JSON object: "explanation", a short one, and "label".''',
+    user=MARK.user,
+    reply=Mark,
+    form=_form(explanation=str, label=Literal['CORRECT', 'WRONG']),
+)
+
 # %% ../../nbs/5_memma/02_prompts.ipynb #c5bd2bd1
 class RepairReply(Reply):
     "A proposal for one failed probe (MemMA, tables 13 and 14)."
@@ -486,7 +565,12 @@ _REPAIR = '''A question was put to a memory of a conversation, and it failed. De
 - turns: the ids, given in brackets, of the messages that state it.
 - quote: the words of one of these messages, copied exactly.
 - reason: a few words.
-What it looks like is one of three: "missing", the memory has it nowhere; "not retrieved", it has it and did not bring it; "not answered", it brought it, and no new fact can help.'''
+What it looks like is one of three: "missing", the memory has it nowhere; "not retrieved", it has it and did not bring it; "not answered", it brought it, and no new fact can help.
+
+Example. The question: Who gave Rolf the ring? The gold answer: Ada. The answer given: nobody knows. The message: (D2:5) Rolf: My aunt Ada gave me this ring, for courage.
+{{"op": "ADD_FACT", "fact": "Rolf's aunt Ada gave Rolf a ring, for courage.", "speaker": "Rolf", "turns": ["D2:5"], "quote": "My aunt Ada gave me this ring", "reason": "missing"}}
+Example. The question: What is the number of Rolf's passport? The gold answer: nobody says it.
+{{"op": "NOOP", "fact": "", "speaker": null, "turns": [], "quote": "", "reason": "nobody says it"}}'''
 
 
 def _repair_fields(probe, answer, fault, turns=(), evidence=(), speakers=(), refused='') -> dict:
@@ -524,6 +608,42 @@ What the memory brought:
 )
 
 
+PAPER_REPAIR = Role(
+    name='repair',
+    system='''You repair the memory of a conversation between two speakers. Decide whether to add one fact, so that the question can be answered next time. In this order:
+- If the gold answer is that nothing is known, NOOP.
+- If the answer of the model is wrong or incomplete, ADD_FACT; the fact has the key information of the gold answer.
+- If the two answers are essentially the same, NOOP.
+The fact is concrete, specific and easy to retrieve, with names, dates and details. Keep relative dates as they were said; do not make them absolute.
+Reply with one JSON object:
+- op: "ADD_FACT" or "NOOP".
+- target_speaker: whom the fact is about.
+- fact, evidence_span (may be ""), confidence (0 to 1), reason.
+
+Example. Question: What does the ring of Rolf's aunt stand for? Gold: courage. Model: the memory has no ring.
+{{"op": "ADD_FACT", "target_speaker": "Rolf", "fact": "Rolf's aunt gave him a ring that stands for courage", "evidence_span": "", "confidence": 0.9, "reason": "missing"}}
+Example. Question: What is the number of Rolf's passport? Gold: not mentioned.
+{{"op": "NOOP", "target_speaker": "Rolf", "fact": "", "evidence_span": "", "confidence": 0.9, "reason": "unanswerable"}}''',
+    user='''Question: {question}
+Gold answer: {gold}
+Model answer: {answer}
+Speakers: {speakers}
+
+Retrieved evidence:
+{evidence}{refused}''',
+    reply=RepairReply,
+    fields=_repair_fields,
+    form=_form(
+        op=Literal['ADD_FACT', 'NOOP'],
+        target_speaker=str,
+        fact=str,
+        evidence_span=str,
+        confidence=float,
+        reason=str,
+    ),
+)
+
+
 class Consolidation(Reply):
     "What to do with a fact (MemMA, table 15)."
 
@@ -542,18 +662,69 @@ class Consolidation(Reply):
     reason: Text = ''
 
 
+def _consolidate_fields(fact, entries=(), scores=()) -> dict:
+    "Return the texts of the prompts: entries by id, and by number with their similarities."
+    shown, numbered = [], []
+    for place, entry in enumerate(entries):
+        score = scores[place] if place < len(scores) else None
+        likeness = '' if score is None else f' (similarity {score:.2f})'
+        shown.append(f'{entry.id} {entry.line}')
+        numbered.append(f'{place}{likeness}: {entry.line}')
+    return {'fact': fact.line, 'entries': shown, 'numbered': numbered}
+
+
 CONSOLIDATE = Role(
     name='consolidate',
     system='''You keep a memory free of repetitions. A fact is to be written; entries like it are shown. Reply with one JSON object:
-- action: "SKIP" where an entry says all of the fact; "MERGE" where fact and entry are about the very same event or attribute, at the same \
-time, and the fact adds a detail; "INSERT" otherwise. Another date, or another occasion of the same activity, is always INSERT.
+- action: "SKIP" where an entry says all of the fact; "MERGE" where fact and entry are about the very same event or attribute, at the same time, and the fact adds a detail; "INSERT" otherwise. Another date, or another occasion of the same activity, is always INSERT: "Rolf rowed on 3 May" and "Rolf rowed on 2 May" are two entries.
 - target: with MERGE the id of the entry, else null.
-- text: with MERGE one entry that says everything that both say, in their words, else "".
+- text: with MERGE one entry that says everything that both say, in their words, else "". A vague phrase ("somebody") gives way to the sharp one.
 - reason: a few words.''',
     user='The fact: {fact}\n\nEntries:\n{entries}',
     reply=Consolidation,
-    fields=lambda fact, entries=(): {
-        'fact': fact.line,
-        'entries': [f'{entry.id} {entry.line}' for entry in entries],
-    },
+    fields=_consolidate_fields,
 )
+
+
+PAPER_CONSOLIDATE = Role(
+    name='consolidate',
+    system='''You keep a memory free of duplicates. A new fact is proposed; entries that are like it are shown, with their similarities.
+- SKIP: an entry covers the new fact fully.
+- MERGE: the fact describes the same event or attribute as an entry and adds a detail that is missing; combine the two into one.
+- INSERT: the fact is about another topic, event or period.
+Critical: different dates, or different occasions of the same activity, are INSERT, never MERGE. Merge only where both texts mean exactly the same single event at the same time.
+Reply with one JSON object: "action", "merge_target_index" (-1 without MERGE), "merged_fact" ("" without MERGE) and "reason".''',
+    user='New fact: {fact}\n\nEntries:\n{numbered}',
+    reply=Consolidation,
+    fields=_consolidate_fields,
+    form=_form(
+        action=Literal['SKIP', 'MERGE', 'INSERT'],
+        merge_target_index=int,
+        merged_fact=str,
+        reason=str,
+    ),
+)
+
+
+STYLES = {
+    'memnb': (GUIDE, WRITE, DIAGNOSE, REWRITE, ANSWER, PROBES, MARK, REPAIR, CONSOLIDATE),
+    'paper': (
+        PAPER_GUIDE,
+        PAPER_DIAGNOSE,
+        PAPER_REWRITE,
+        PAPER_MARK,
+        PAPER_REPAIR,
+        PAPER_CONSOLIDATE,
+    ),
+}  # the paper prints no prompt for writing, probes and answers
+
+
+class PromptedLM(LM):
+    "An LM that is asked the prompts of a style, or one's own, as a `MemMA` asks its own; for `construct` and `evolve`."
+
+    def __init__(self, lm: LM, prompts: str = 'memnb', roles: Role | Iterable[Role] = ()):
+        self.lm, self.name, self.roles = lm, lm.name, choose_roles(STYLES, prompts, roles)
+
+    def call(self, role: Role, /, **inputs: Any) -> Call:
+        "Ask the role of the same name."
+        return self.lm.call(self.roles.get(role.name, role), **inputs)

@@ -12,7 +12,7 @@ from datetime import date
 from typing import Any
 
 from ..core.conversation import Snippet
-from ..core.loop import check_count, check_names, Loop, Run
+from ..core.loop import check_count, check_names, Loop, Run, Setting, with_settings
 from ..core.roles import LM
 from memnb.core.text import (
     coverage,
@@ -25,7 +25,7 @@ from memnb.core.text import (
 )
 from ..core.time import find_times, parse_date, TimeSpan
 from ..core.trace import NoteStep, RouteStep
-from .prompts import DIAGNOSE, Diagnosis, REWRITE
+from .prompts import DIAGNOSE, Diagnosis, REWRITE, STYLES
 from ..retrieval.vectors import addressed
 
 # %% auto #0
@@ -144,7 +144,23 @@ class Coordinated(Loop):
     "Retrieve, judge, ask for what is missing, and answer (MemMA, section 4.1). `ask(question)` returns a `Trace`."
 
     method = 'memma-ask'
+    PROMPTS = STYLES
+    PAPER = (
+        Setting(
+            'prompts', 'paper', 'appendices B to E', note='none is printed for WRITE and PROBES'
+        ),
+        Setting('refinements', 3, '5.1, F.3'),
+        Setting('k', 30, '5.1'),
+        Setting('insist', 0, '4.1', note='"terminates when [it] returns ANSWERABLE"'),
+        Setting('may_refuse', False, '5.1', note='without the adversarial questions'),
+        Setting(
+            'model', 'GPT-4o-mini or Claude-Haiku-4.5; GPT-4o-mini answers, judges', '5.1', 'model'
+        ),
+        Setting('embedder', 'text-embedding-3-small', 'F.3', 'model', 'ours: WordLlama, and BM25'),
+        Setting('data', 'conv-26, 152 questions', 'F.1', 'data'),
+    )
 
+    @with_settings
     def __init__(
         self,
         memory: Any,  # a `Retriever`, or a function from a query to texts
@@ -159,8 +175,9 @@ class Coordinated(Loop):
         binding: bool = True,  # False: the diagnosis is advice, the baseline "strategic active"
         insist: int = 1,  # how often a named gap overrules ANSWERABLE where it binds; 0: never, as in the paper
         speakers: Sequence[str] = (),  # who takes part; default: who says the evidence
+        **options: Any,  # `prompts`, `roles`, `may_refuse` of `Loop`, and `settings='paper'`
     ):
-        super().__init__(memory, lm)
+        super().__init__(memory, lm, **options)
         check_count('refinements', refinements)
         check_count('k', k, 1)
         check_count('insist', insist)

@@ -388,7 +388,11 @@ def _repair_rule(
 
 
 @rule('consolidate')
-def consolidate_rule(fact: Entry, entries: Sequence[Entry] = ()) -> Consolidation:
+def consolidate_rule(
+    fact: Entry,
+    entries: Sequence[Entry] = (),
+    scores: Sequence[float | None] = (),  # only a model reads them
+) -> Consolidation:
     "Answer the role of consolidation: SKIP what an entry covers, MERGE with an entry of the same turn and occasion, else INSERT."
     if there := next((entry for entry in entries if covers(entry, fact)), None):
         return Consolidation(action='SKIP', reason=f'{there.id} says it')

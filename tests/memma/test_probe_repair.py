@@ -9,6 +9,7 @@ from functools import cache
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from memnb.adapters.stores import from_mem0
 from memnb.core.conversation import Session, Turn
 from memnb.memma.bank import DuplicateEntry, Edit
 from memnb.memma.bank import IndexStore, MemoryBank
@@ -322,6 +323,28 @@ def test_a_store_is_as_it_was_where_repairs_are_taken_back(wish, fails_at):
     model = Odd(fails_at, repair=[TRUE_FACT], consolidate=[wish], mark=[{'label': 'CORRECT'}, {'label': 'WRONG'}, {'label': 'WRONG'}])
     evolution = evolve(store, TALK, model, probes=[OWN, Probe('Who bakes?', 'Ben')], speakers=SPEAKERS)
     assert store.records == before and (evolution.error or evolution.taken_back)
+
+
+class Mem0(Notes):
+    "What `from_mem0` uses of mem0's `Memory`, under its names."
+    def add(self, text, *, user_id, infer):
+        assert user_id == 'ana' and infer is False
+        return {'results': [{'id': super().add(text)}]}
+
+    def update(self, memory_id, data):
+        super().update(memory_id, data)
+
+    def search(self, query, *, filters, top_k, threshold):
+        found = super().search(query, top_k)
+        return {'results': [{'id': one['id'], 'memory': one['text'], 'score': 0.5, 'metadata': {'snippet_id': f's{one["id"]}'}} for one in found]}
+
+
+def test_a_memory_of_mem0_is_repaired_in_place():
+    for wish, left in (({'action': 'INSERT'}, 3), ({'action': 'MERGE', 'target': '0', 'text': TRUE_FACT['fact']}, 2)):
+        store = Mem0('Ana bought a red kayak from somebody.', 'Ben bakes.')
+        model = Odd(repair=[TRUE_FACT], consolidate=[wish], mark=[{'label': 'WRONG'}, {'label': 'CORRECT'}])
+        evolution = evolve(from_mem0(store, {'user_id': 'ana'}), TALK, model, probes=[OWN], speakers=SPEAKERS)
+        assert evolution.passed == (0, 1) and len(store.records) == left and TRUE_FACT['fact'] in store.records.values()
 
 
 def test_a_store_that_cannot_be_edited_and_probes_that_are_none_are_refused():
