@@ -674,6 +674,7 @@ class Setting:
     source: str  # section, table or appendix
     of: str = 'loop'  # 'loop', 'memory', or 'model' and 'data' for what is no option here
     note: str = ''
+    data: tuple[str, ...] = ()  # the kinds of data sets for which it holds; none: all
 
 
 def with_settings(init: Callable) -> Callable:
@@ -684,7 +685,11 @@ def with_settings(init: Callable) -> Callable:
         if settings not in ('memnb', 'paper'):
             raise ValueError(f"settings: expected 'memnb' or 'paper', got {settings!r:.80}")
         paper = self.PAPER if settings == 'paper' else ()
-        init(self, *args, **{one.name: one.value for one in paper if one.of == 'loop'} | options)
+        init(
+            self,
+            *args,
+            **{one.name: one.value for one in paper if one.of == 'loop' and not one.data} | options,
+        )
 
     return filled
 

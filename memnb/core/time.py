@@ -807,6 +807,18 @@ def _open_side(one, text, floor):
         one.support = max(one.support, 1)
 
 # %% ../../nbs/1_core/02_time.ipynb #ca7c7771
+def _counted_from(found, one, day):
+    "The day that an expression counts from: for `two days later` the day that was named before it."
+    before = found[-1].span if found else None
+    if (
+        before
+        and before.granularity == 'day'
+        and re.search(r'(?i)\b(later|after|afterwards)$', one.match[0])
+    ):
+        return before.start
+    return day
+
+
 def find_times(
     text: str,
     reference: date,  # the day on which it was said; of a datetime, its day
@@ -818,7 +830,7 @@ def find_times(
     for hit in _any_rule().finditer(text):
         one = _expression(hit, text, floor)
         try:
-            one.span = one.read(day)
+            one.span = one.read(_counted_from(found, one, day))
             if not found or not _join(found[-1], one, text):
                 _open_side(one, text, floor)
                 while found and found[-1].end > one.start:
