@@ -5,12 +5,12 @@
 # %% ../../nbs/4_mragent/02_prompts.ipynb #ce6efcd9
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any, Literal
+from typing import Any, Literal, Union
 
-from pydantic import create_model
+from pydantic import BaseModel, create_model
 
 from ..core.conversation import Session, session_fields, SESSION_TEXT, single_line, Snippet
 from ..core.replies import cited_ids, is_nothing, OutputValidator, Reply
@@ -33,9 +33,9 @@ from ..core.trace import Text
 from .graph import Branch, cue_id, cues_in, Episode, SemanticUnit, title_of
 
 # %% auto #0
-__all__ = ['SEGMENT', 'TAG', 'ASPECTS', 'UNITS', 'TOPICS', 'CUES', 'NAVIGATE', 'ROUTE', 'RECALL', 'EpisodeLine', 'EpisodesReply',
-           'TagLine', 'TagsReply', 'UnitLine', 'UnitsReply', 'TopicLine', 'TopicsReply', 'Recollection', 'recollect',
-           'CuesReply', 'MoveReply', 'moves_of', 'RouteReply']
+__all__ = ['SEGMENT', 'TAG', 'ASPECTS', 'UNITS', 'TOPICS', 'CUES', 'NAVIGATE', 'PAPER_NAVIGATE', 'ROUTE', 'RECALL', 'EpisodeLine',
+           'EpisodesReply', 'TagLine', 'TagsReply', 'UnitLine', 'UnitsReply', 'TopicLine', 'TopicsReply',
+           'Recollection', 'recollect', 'CuesReply', 'MoveReply', 'moves_of', 'RouteReply']
 
 # %% ../../nbs/4_mragent/02_prompts.ipynb #922ef84d
 class EpisodeLine(Reply):
@@ -354,6 +354,7 @@ def recollect(
     speakers: Sequence[str] = (),  # who takes part; default: who speaks in the session
     tags: Sequence[str] = (),  # in use already
     slots: Sequence[str] = (),  # in use already, such as 'Tobin: employer'
+    roles: Mapping[str, Role] = {},  # asked in the place of those with the same names
 ) -> tuple[Recollection, dict[str, Usage]]:
     """Return the episodes and units of a session (eq. 8 to 10), and the cost of each role.
 
@@ -363,7 +364,8 @@ def recollect(
 
     def ask(role, **inputs):
         try:
-            call = lm.call(role, session=session, speakers=tuple(speakers), **inputs)
+            asked = roles.get(role.name, role)
+            call = lm.call(asked, session=session, speakers=tuple(speakers), **inputs)
         except LMError as error:
             error.usage = sum(cost.values(), error.usage)
             raise
@@ -513,9 +515,9 @@ _ADVICE = (  # the tool that a line speaks of, and the line
         'the same call with that offset shows them. Repeat a call only to see again what was put aside.',
     ),
 )
-_MODES = {  # by whether it may stop as soon as it knows enough
-    True: 'mode "Answer", without calls, as soon as what is known answers the question, or when nothing new appears; else "Navigate"',
-    False: 'mode "Answer", without calls, only when nothing new appears, even if the answer seems to be known before; else "Navigate"',
+_DONE = {  # by whether it may stop as soon as it knows enough
+    True: 'as soon as what is known answers the question, or when nothing new appears',
+    False: 'only when nothing new appears, even if the answer seems to be known before',
 }
 
 # %% ../../nbs/4_mragent/02_prompts.ipynb #ead4c75a
@@ -548,7 +550,7 @@ def _navigate_fields(
     topics=(),
 ) -> dict:
     "Return the texts of the prompt of f_select; tools that are not offered are not mentioned."
-    names = {tool.name for tool in tools}
+    names, done = {tool.name for tool in tools}, _DONE[bool(stop_early)]
     advice = [line for name, line in _ADVICE if name is None or name in names]
     example = (
         _EXAMPLE + _ENOUGH_EXAMPLE * stop_early
@@ -559,7 +561,11 @@ def _navigate_fields(
         'question': question,
         'asked': _asked(asked),
         'tools': tools_text(tools),
-        'advice': [*advice, f'{_MODES[bool(stop_early)]} with one to {breadth} calls.'],
+        'advice': [
+            *advice,
+            f'mode "Answer", without calls, {done}; else "Navigate" with one to {breadth} calls.',
+        ],
+        'done': done,
         'example': example,
         'ways': _branches_text(ways),
         'topics': [f'{one.title} ({len(one.episodes)})' for one in topics],
@@ -605,6 +611,33 @@ Speakers: {people}
 {steps_left}''',
     reply=lambda inputs: moves_of(inputs['tools']),
     fields=_navigate_fields,
+)
+
+
+def _paper_move(inputs: dict) -> type[BaseModel]:
+    "Return the form of section 11.2: a mode, one action with its parameters, a reason."
+    tools = inputs['tools']
+    return create_model(
+        'PaperMove',
+        mode=(Literal['Navigate', 'Answer'], ...),
+        action=(Literal[tuple(tool.name for tool in tools)] | None, ...),
+        parameters=(Union[tuple(tool.arguments for tool in tools)] | None, ...),
+        reasoning=(str, ...),
+    )
+
+
+PAPER_NAVIGATE = replace(
+    NAVIGATE,
+    system='''You rebuild a memory step by step to answer a question. The memory is a graph: a cue (a person, a thing, a time) leads through a tag (a kind of event, or a side of a person) to contents. You work in one of two modes.
+- "Navigate": explore the graph with one of the tools. Reason over what is active and what was found so far. Look at the tags before anything is read, and follow those that bear on the question. What was found gives new cues, such as its time: go back from it to cues and tags where the question takes several steps.
+- "Answer": end the search, {done}. The answer is then written from what was found.
+Reply with one JSON object: "mode"; "action", the name of a tool; "parameters", its arguments, with cues, tags and ids as they were shown; "reasoning", what the action is needed for. In the mode "Answer" action and parameters are null.
+
+# Tools
+What several say of an argument is said at the first of them.
+
+{tools}''',
+    form=_paper_move,
 )
 
 # %% ../../nbs/4_mragent/02_prompts.ipynb #950bf683
@@ -653,9 +686,9 @@ The reply:
 {{"answer": "In Lisbon", "sources": ["X7/e9", "X7/e5"]}}'''
 
 
-def _recall_fields(question, lines=(), asked=None) -> dict:
+def _recall_fields(question, lines=(), asked=None, may_refuse=True) -> dict:
     "Return the texts of the prompt for the answer: those of the common role, without a draft."
-    return ANSWER.fields(question, lines, '', asked)
+    return ANSWER.fields(question, lines, '', asked, may_refuse)
 
 
 RECALL = Role(
