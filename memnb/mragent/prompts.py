@@ -134,10 +134,10 @@ Speakers: Ines, Rolf
 
 (D2:1) Ines: We moved the bees last Thursday, Rolf and I. [shares a photo of two hives on a trailer]
 (D2:2) Rolf: My thumb is still swollen! Have they settled?
-(D2:3) Ines: They have. Oh, and I start at the library on Monday.
+(D2:3) Ines: They have. Oh, and I start at the library next Monday.
 (D2:4) Rolf: Wow, wonderful!
 The reply:
-{{"episodes": [{{"title": "Ines and Rolf move the bees", "text": "Ines and Rolf moved the bees last Thursday (18 January 2024); a photo of Ines shows two hives on a trailer. The bees have settled. Rolf's thumb was still swollen on 20 January 2024.", "turns": ["D2:1", "D2:2", "D2:3"]}}, {{"title": "Ines has found work", "text": "Ines starts at the library on Monday (22 January 2024).", "turns": ["D2:3"]}}]}}'''
+{{"episodes": [{{"title": "Ines and Rolf move the bees", "text": "Ines and Rolf moved the bees last Thursday (18 January 2024); a photo of Ines shows two hives on a trailer. The bees have settled. Rolf's thumb was still swollen on 20 January 2024.", "turns": ["D2:1", "D2:2", "D2:3"]}}, {{"title": "Ines has found work", "text": "Ines starts at the library next Monday (22 January 2024).", "turns": ["D2:3"]}}]}}'''
 
 SEGMENT = Role('segment', _SEGMENT, SESSION_TEXT, EpisodesReply, session_fields)  # eq. 8
 
@@ -149,8 +149,8 @@ _TAG = '''You label memories so that they can be found again by association. Giv
   - cues: five to twelve words or phrases of at most four words by which somebody might come upon it: the people, by their full names; places, things, activities, titles; and what it is called by others, if that is another word. Each stands for one thing, in its plain form: "buy", not "bought them". No dates; they are added from the time of the episode.
 
 Example. The episodes:
-- (D2/e1) [20 January 2024, 3:57 pm] Ines and Rolf moved the bees last Thursday (18 January 2024); a photo of Ines shows two hives on a trailer. Rolf's thumb was still swollen on 20 January 2024.
-- (D2/e2) [20 January 2024, 3:57 pm] Ines starts at the library on Monday (22 January 2024).
+- (D2/e1) [20 January 2024, 3:57 pm] Ines and Rolf moved the bees last Thursday (18 January 2024); a photo of Ines shows two hives on a trailer. The bees have settled. Rolf's thumb was still swollen on 20 January 2024.
+- (D2/e2) [20 January 2024, 3:57 pm] Ines starts at the library next Monday (22 January 2024).
 The reply:
 {{"tags": [{{"episode": "D2/e1", "tag": "Bee Keeping", "cues": ["Ines", "Rolf", "bees", "hive", "trailer", "move", "thumb", "sting", "injury"]}}, {{"episode": "D2/e2", "tag": "Job Change", "cues": ["Ines", "library", "job", "start work", "librarian"]}}]}}'''
 _TAG_USER = '''Speakers: {speakers}
@@ -523,14 +523,14 @@ _DONE = {  # by whether it may stop as soon as it knows enough
 # %% ../../nbs/4_mragent/02_prompts.ipynb #ead4c75a
 _EXAMPLE = '''
 An example. Question: Where was Rolf when Ines sold her second hive?
-Step 1. Awake: hive → sale (2), hive → bee keeping (3), Rolf → swollen thumb (1). The reply:
+Step 1. Awake: hive → sale (2), hive → bee keeping (3). The reply:
 {"reasoning": "The second sale tells the time.", "mode": "Navigate", "calls": [{"function": "query_tag_events", "parameters": {"cue": "hive", "tag": "sale"}}]}
-Step 2. Known: (X4/e2) Ines sold a hive. (X7/e5) Ines sold another. The reply:
+Step 2. Known: (X4/e2) [9 May 2020, 6:10 pm] Ines sold a hive. (X7/e5) [20 March 2021, 8:05 pm] Ines sold another. The reply:
 {"reasoning": "X7/e5 is the second. When was it?", "mode": "Navigate", "calls": [{"function": "query_conversation_time", "parameters": {"event": "X7/e5"}}]}
-Step 3. It said: X7/e5: happened 14 March 2021. Awake: March 2021 → journey (2), March 2021 → garage (1). The reply:
+Step 3. It said: X7/e5: happened 14 March 2021, told on 20 March 2021. Awake: March 2021 → journey (2), March 2021 → garage (1). The reply:
 {"reasoning": "Journeys of that month.", "mode": "Navigate", "calls": [{"function": "query_tag_events", "parameters": {"cue": "March 2021", "tag": "journey"}}]}
 '''
-_ENOUGH_EXAMPLE = '''Step 4. Known now: (X7/e9) Rolf was in Lisbon from 12 to 16 March 2021. The reply:
+_ENOUGH_EXAMPLE = '''Step 4. Known now: (X7/e9) [20 March 2021, 8:05 pm] Rolf was in Lisbon from 12 to 16 March 2021. The reply:
 {"reasoning": "Rolf was in Lisbon on that day.", "mode": "Answer", "calls": []}
 '''
 
@@ -656,12 +656,12 @@ ROUTE = Role(
     system='''You recall something from a long memory, step by step, and have just looked. Sort what was found. Reply with one JSON object:
 - reasoning: a sentence.
 - keep: the ids, as given in brackets, of what bears on the question or leads on to it, best first. Everything else is put aside, and comes back where a later step finds it again.
-- cues: what to look by next, at most four: names, things or dates that what was found brings up and the question does not hold. Where the question dates one event by another and the other was found, its date is the cue; a day such as "3 March 2021" wakes what happened on it, a month such as "March 2021" what happened in it. An empty list where there is nothing to follow.
+- cues: what to look by next, at most four: names, things or dates that what was found brings up and the question does not hold. Where the question dates one event by another and the other was found, its date is a cue, and beside it the name of the speaker who is asked about; a day such as "3 March 2021" wakes what happened on it, a month such as "March 2021" what happened in it. An empty list where there is nothing to follow.
 
 Example. Question: Where was Rolf when Ines sold her second hive? Found now:
-- (X4/e2) [9 May 2020] Ines sold a hive to a neighbour last week.
-- (X4/e6) [9 May 2020] Rolf has painted the garage.
-- (X7/e5) [20 March 2021] Ines sold another hive last Sunday (14 March 2021).
+- (X4/e2) [9 May 2020, 6:10 pm] Ines sold a hive to a neighbour last week (the week of 27 April 2020).
+- (X4/e6) [9 May 2020, 6:10 pm] Rolf has painted the garage.
+- (X7/e5) [20 March 2021, 8:05 pm] Ines sold another hive last Sunday (14 March 2021).
 The reply:
 {{"reasoning": "X7/e5 is the second sale, X4/e2 the first.", "keep": ["X7/e5", "X4/e2"], "cues": ["14 March 2021", "Rolf"]}}''',
     user='''# Question{asked}
@@ -680,8 +680,8 @@ The reply:
 _RECALL_EXAMPLE = '''
 
 Example. Question: Where was Rolf when Ines sold her second hive? Notes:
-- (X7/e5) [20 March 2021] Ines sold another hive last Sunday (14 March 2021).
-- (X7/e9) [20 March 2021] Rolf was in Lisbon from the twelfth to the sixteenth (12 to 16 March 2021).
+- (X7/e5) [20 March 2021, 8:05 pm] Ines sold another hive last Sunday (14 March 2021).
+- (X7/e9) [20 March 2021, 8:05 pm] Rolf was in Lisbon from 12 to 16 March 2021.
 The reply:
 {{"answer": "In Lisbon", "sources": ["X7/e9", "X7/e5"]}}'''
 
