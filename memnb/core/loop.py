@@ -356,7 +356,7 @@ class ToolReply(Reply):
                 map(cls.field_of, given)
             ):  # the whole reply as a call
                 return cls.meant(given)
-            if cls.CALL not in value and 'function' in RawCall.renamed(call):
+            if cls.CALL not in value and RawCall.renamed(call).get('function'):
                 own = {name: one for name, one in value.items() if name in cls.model_fields}
                 return {**own, cls.CALL: call}
         return super().meant(value)
