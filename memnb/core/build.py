@@ -5,6 +5,7 @@
 # %% ../../nbs/1_core/14_build.ipynb #aa9989d9
 from __future__ import annotations
 
+import os
 import re
 import sys
 import warnings
@@ -15,7 +16,7 @@ from typing import Any
 
 from .conversation import Conversation, Session
 from .messages import as_conversation
-from .roles import LMError, Usage
+from .roles import LMError, ServerError, Usage
 from .trace import count_of
 
 # %% auto #0
@@ -57,11 +58,18 @@ def number_on(
 
 
 def refuse_messages(value: Any, kind: type) -> None:
-    "Raise `TypeError` for messages that were given to the constructor of a memory where its `of` was meant."
+    "Raise `TypeError` for messages, or a text that is no path, given to the constructor of a memory where its `of` was meant."
     is_list = isinstance(value, (Conversation, Session, list, tuple, Iterator))
+    name = kind.__name__
     if is_list or hasattr(value, 'columns') and not callable(value):
-        name = kind.__name__
         raise TypeError(f'{name}: to build one from messages, write {name}.of(messages)')
+    if isinstance(value, str) and not os.path.exists(value):
+        suffix = os.path.splitext(value)[1]
+        if not suffix or ' ' in value and suffix not in ('.db', '.sqlite', '.sqlite3'):
+            raise TypeError(
+                f"{name}: expected the path of a file such as 'bank.db', got the text {value!r:.80}; "
+                f'to build one from messages, write {name}.of(messages)'
+            )
 
 # %% ../../nbs/1_core/14_build.ipynb #764fb003
 def warn_of_nothing(memory: Any, turns: int, sizes: Mapping[str, int], notes: str) -> bool:
@@ -109,10 +117,11 @@ class FailedSessions(dict[str, str]):
     ) -> list:
         """Return what came of each session that could be read, those that failed before first.
 
-        If all new ones fail, the last `LMError` is raised, with the usage of all, and none of them is noted."""
+        If all new ones fail, the last `LMError` is raised, with the usage of all, and none of them is noted. A server that
+        cannot be reached is not asked for the sessions that are left: they fail, too."""
         new, noted = {session.id for session in sessions}, set(self)
         due = [session for id, session in self.sessions.items() if id not in new]
-        made, errors = [], []
+        made, errors, down = [], [], None
         show = progress if len(due) + len(sessions) > 1 else False
         with with_progress([*due, *sessions], 'sessions', show) as bar:
             for session in bar:
@@ -121,9 +130,13 @@ class FailedSessions(dict[str, str]):
                     text = f'{session.id}, {cost.calls:,} calls, {cost.tokens:,} tokens'
                     bar.set_postfix_str(text, refresh=False)
                 try:
+                    if down:  # not asked for each session that is left
+                        raise ServerError(str(down))
                     made.append(read(session))
                     self.forget([session.id])
                 except LMError as error:
+                    if getattr(error, 'unreachable', False):
+                        down = error
                     self.note(session, f'{type(error).__name__}: {error}')
                     if session.id in new:
                         errors.append(error)

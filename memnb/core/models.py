@@ -422,7 +422,9 @@ class OpenAILM(TextLM):
         cause = f' ({result.__cause__})' if result.__cause__ else ''
         reason = self._server.clean(f'{type(result).__name__}: {result}{cause}')
         spent = getattr(result, 'usage', Usage())
-        raise ServerError(f'{self.name} at {self._server.url}: {reason[:300]}', spent)
+        error = ServerError(f'{self.name} at {self._server.url}: {reason[:300]}', spent)
+        error.unreachable = type(result.__cause__).__name__ == 'ConnectError'  # of httpx
+        raise error
 
 # %% ../../nbs/1_core/06_models.ipynb #87763516
 BOUNDS = 160, 4  # for small models: characters of a text, items of a list
