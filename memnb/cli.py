@@ -127,8 +127,10 @@ def _method(options: argparse.Namespace) -> Any:
     from memnb.evaluation.registry import configured, METHODS, settings_lines
 
     if options.method not in METHODS:
+        near = difflib.get_close_matches(options.method, METHODS, 1)
+        hint = f'; the nearest is {near[0]}' if near else ''
         raise _CommandError(
-            f'--method: expected one of {", ".join(METHODS)}, got {options.method!r}'
+            f'--method: expected one of {", ".join(METHODS)}, got {options.method!r}{hint}'
         )
     [method] = configured([METHODS[options.method]], options)
     for name in ('chunk', 'embedder', 'rerank'):

@@ -92,9 +92,9 @@ def test_only_some_lines_may_have_a_date(tmp_path):
 
 def test_a_line_may_begin_with_a_time_without_brackets(tmp_path):
     path = tmp_path / 'log.txt'
-    for stamp in ('2024-05-08 10:00', '2024-05-08T10:00:00', '8 May 2024, 10:00 am', 'May 8, 2024 10:00', '8.5.2024 10:00'):
+    for stamp in ('2024-05-08 10:00', '2024-05-08T10:00:00', '8 May 2024, 10:00 am', 'May 8, 2024 10:00', '8.5.2024 10:00', '2024-05-08'):
         path.write_text(f'{stamp} Ada: hi\n{stamp} Ben: On 3 June 2024: we sail.\nat 10:30\n')
-        hi = datetime(2024, 5, 8, 10)
+        hi = datetime(2024, 5, 8, 10 if ':' in stamp else 0)
         assert rows(load_conversation(path, dates='dmy')) == [('Ada', 'hi', hi), ('Ben', 'On 3 June 2024: we sail.\nat 10:30', hi)]
     path.write_text('Ada: when?\n2024-05-08 10:00 we were away\n1.2.3 Beta: new\nAda: I see\n')
     assert [(turn.speaker, turn.text) for turn in load_conversation(path).turns][0] == ('Ada', 'when?\n2024-05-08 10:00 we were away\n1.2.3 Beta: new')
