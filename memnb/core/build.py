@@ -5,7 +5,6 @@
 # %% ../../nbs/1_core/14_build.ipynb #aa9989d9
 from __future__ import annotations
 
-import os
 import re
 import sys
 import warnings
@@ -58,18 +57,11 @@ def number_on(
 
 
 def refuse_messages(value: Any, kind: type) -> None:
-    "Raise `TypeError` for messages, or a text that is no path, given to the constructor of a memory where its `of` was meant."
+    "Raise `TypeError` for messages that were given to the constructor of a memory where its `of` was meant."
     is_list = isinstance(value, (Conversation, Session, list, tuple, Iterator))
-    name = kind.__name__
     if is_list or hasattr(value, 'columns') and not callable(value):
+        name = kind.__name__
         raise TypeError(f'{name}: to build one from messages, write {name}.of(messages)')
-    if isinstance(value, str) and not os.path.exists(value):
-        suffix = os.path.splitext(value)[1]
-        if not suffix or ' ' in value and suffix not in ('.db', '.sqlite', '.sqlite3'):
-            raise TypeError(
-                f"{name}: expected the path of a file such as 'bank.db', got the text {value!r:.80}; "
-                f'to build one from messages, write {name}.of(messages)'
-            )
 
 # %% ../../nbs/1_core/14_build.ipynb #764fb003
 def warn_of_nothing(memory: Any, turns: int, sizes: Mapping[str, int], notes: str) -> bool:

@@ -648,8 +648,8 @@ class Run:
         final = self.ask(ANSWER, question=self.question, **inputs)
         # an answer in plain text may quote a line; a word or a date alone would be a guess
         quoted = quoted_line(final.answer, {line.id: line.text for line in lines})
-        sources = final.sources or filter(None, [quoted])
-        self.answer(final.answer, cited_turns(sources, lines), draft or None)
+        evidence = cited_turns(final.sources or [quoted or ''], lines)
+        self.answer(final.answer, evidence, draft or None)
 
 # %% ../../nbs/1_core/08_loop.ipynb #862b6584
 def check_count(

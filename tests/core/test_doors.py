@@ -63,8 +63,8 @@ def test_the_order_of_dates_is_that_of_the_whole_list(dates):
 def test_a_text_is_no_path_of_a_bank(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for kind in (MemMA, MemoryBank):
-        for text in ('a text', 'We adopted Biscuit today.', 'biscuit'):
-            with pytest.raises(TypeError, match=f"^{kind.__name__}: expected the path of a file such as 'bank.db', got the text .*{kind.__name__}.of"):
+        for text in ('a text', 'We adopted Biscuit today.', 'biscuit', 'at 10.30', 'long ' * 999):
+            with pytest.raises(TypeError, match="path: expected a path such as 'a.db' or None, got .*; messages go to `of`"):
                 kind(text)
     assert not list(tmp_path.iterdir())
     for path in ('my.db', 'my own.db', tmp_path / 'bank'):
