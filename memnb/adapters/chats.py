@@ -456,9 +456,7 @@ def _read_text(text: str, path: Path, dates: str | None, gap: timedelta) -> Conv
     else:
         messages, left_out = _read_plain(shown, dates, path.name)
     if not messages and not is_export:
-        expected = (
-            'lines such as "Ada: Good morning", messages as JSON, or the export of a chat program'
-        )
+        expected = 'lines such as "Ada: Hello", messages as JSON, or the export of a chat program'
         raise _no_messages(path, f'expected {expected}, got {begins.strip()!r:.60}')
     return _noted(mend(path.stem), sessions_of(messages, gap), left_out)
 

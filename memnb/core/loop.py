@@ -530,7 +530,7 @@ class Run:
         if not question.strip():
             raise ValueError('question: expected some words, got none')
         if not isinstance(asked, (TimeSpan, type(None))):
-            raise TypeError(f'asked: expected a TimeSpan, got {asked!r:.80}')
+            raise TypeError(f'asked: expected a TimeSpan, got {asked!r:.80}; parse_date gives one')
         if isinstance(budget, bool):
             raise TypeError(f'budget: expected a number of turns, got {budget}')
         if on_step is not None and not callable(on_step):
@@ -538,10 +538,7 @@ class Run:
         self.question, self.lm, self.asked, self.budget = question, lm, asked, budget
         self.on_step, self.roles = on_step, roles
         self.answering = {} if may_refuse else {'may_refuse': False}  # for roles that answer
-        self.draft, self.kept = (
-            '',
-            [],
-        )  # a draft of the answer, and the lines that bear on it, so far
+        self.draft, self.kept = '', []  # of the answer, and the lines that bear on it, so far
         self.found: list[Snippet] = []  # all that was shown
         self.trace = Trace(question=question, method=method, model=lm.name)
         self.memory = None if memory is None else Metered(memory, budget)

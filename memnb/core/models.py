@@ -192,7 +192,9 @@ def as_lm(
 ) -> LM:
     """An lm from an lm (itself), or from what `FunctionLM` takes. A TypeError for anything else."""
     if isinstance(model, type):
-        raise TypeError(f'expected an lm or a function from prompt to text, got {model!r:.80}')
+        raise TypeError(
+            f'expected an lm, got the class {model!r:.80}: is {model.__name__}() meant?'
+        )
     if hasattr(model, 'ask') and hasattr(model, 'call'):
         return model
     if isinstance(model, str):

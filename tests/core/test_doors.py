@@ -45,6 +45,7 @@ def test_a_store_may_be_async():
 @pytest.mark.parametrize('make, told', [
     (lambda: MemR3(Store), r'got Store; is Store\(\) meant'), (lambda: REMem(5), 'or a list of texts'), (lambda: MemR3('wa.txt'), 'load_conversation'),
     (lambda: FullContext(Store('x')), '^expected a list of texts'), (lambda: MemMA(Store('x')), 'bank: expected a MemoryBank, the path'),
+    (lambda: MemR3(DIARY, Store), r'got <class .*: is Store\(\) meant'), (lambda: MemR3(DIARY).ask(ASKED, asked='8 May 2024'), 'parse_date gives one'),
     (lambda: MemoryBank.of(DIARY, print), 'path: expected a path'), (lambda: MemR3(DIARY).ask_many(ASKED), 'expected a list of questions')])
 def test_what_is_none_is_told_in_a_sentence(make, told):
     with pytest.raises(TypeError, match=told):
