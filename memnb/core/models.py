@@ -192,9 +192,7 @@ def as_lm(
 ) -> LM:
     """An lm from an lm (itself), or from what `FunctionLM` takes. A TypeError for anything else."""
     if isinstance(model, type):
-        raise TypeError(
-            f'expected an lm, got the class {model!r:.80}: is {model.__name__}() meant?'
-        )
+        raise TypeError(f'expected an lm, got {model!r:.80}: is {model.__name__}() meant?')
     if hasattr(model, 'ask') and hasattr(model, 'call'):
         return model
     if isinstance(model, str):
