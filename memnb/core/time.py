@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timedelta
-from functools import cache
+from functools import cache, lru_cache
 
 from dateutil.easter import easter
 from dateutil.relativedelta import relativedelta
@@ -237,6 +237,7 @@ def _dated(text: str, day: date | None = None) -> TimeSpan:
     raise ValueError(f'expected a year, and a month before a day, got {text!r}')
 
 # %% ../../nbs/1_core/02_time.ipynb #9164c1e6
+@lru_cache(10_000)
 def parse_datetime(text: str) -> datetime:
     "The moment over a session: '1:56 pm on 8 May, 2023', '29.12.2023, 10:44:32', ISO. Raises ValueError. No time zone."
     try:

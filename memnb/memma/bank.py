@@ -5,6 +5,7 @@
 # %% ../../nbs/5_memma/01_bank.ipynb #afb547ae
 from __future__ import annotations
 
+import os
 import sqlite3
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
@@ -385,8 +386,13 @@ class MemoryBank(Searchable):
         backend: Callable[[], EntryStore] = IndexStore,  # makes an empty index
     ):
         refuse_messages(path, type(self))
-        if not isinstance(path, (str, Path, Journal, type(None))):
-            raise TypeError(f'path: expected a path or None, got {path!r:.80}')
+        is_path = isinstance(path, (Path, Journal, type(None)))
+        if isinstance(path, str):
+            is_path = Path(path).suffix[1:].isidentifier() or os.path.exists(path)
+        if not is_path:
+            raise TypeError(
+                f"path: expected a path such as 'a.db' or None, got {path!r:.80}; messages go to `of`"
+            )
         if not isinstance(namespace, str) or not namespace:
             raise ValueError(f'namespace: expected a name, got {namespace!r:.80}')
         self.namespace, self._make, self._lock = namespace, backend, Lock()

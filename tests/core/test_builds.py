@@ -11,8 +11,8 @@ from memnb.adapters.mcp_server import TurnStore
 from memnb.core.build import FailedSessions, with_progress
 from memnb.core.conversation import Conversation, Session, Turn
 from memnb.core.messages import as_conversation
-from memnb.core.models import ScriptedLM
-from memnb.core.roles import Call, LMError, ReplyError, RuleLM, Usage
+from memnb.core.models import OpenAILM
+from memnb.core.roles import Call, LMError, ReplyError, RuleLM, ServerError, Usage
 from memnb.core.storage import DuplicateSession
 from memnb.evaluation.datasets import load_sample
 from memnb.memma.bank import MemoryBank
@@ -206,6 +206,35 @@ def test_a_forgotten_turn_is_not_tried_again():
     memory, _ = failing_second(MemMA)
     memory.forget(turns=['D2:1'])
     assert not memory.failed and not memory.failed.sessions
+
+
+class Leaving(RuleLM):
+    """The rules, for some sessions; then no server answers."""
+
+    def __init__(self, calls):
+        super().__init__()
+        object.__setattr__(self, 'left', [calls])
+
+    def call(self, role, /, **inputs):
+        self.left[0] -= 1
+        if self.left[0] < 0:
+            OpenAILM('m', 'http://127.0.0.1:9/v1', max_retries=0).call(role, **inputs)
+        return super().call(role, **inputs)
+
+
+@pytest.mark.parametrize('kind', [*GRAPHS, MemMA])
+def test_a_server_that_is_gone_is_asked_once(kind):
+    lm = Leaving(0)
+    with pytest.raises(ServerError, match='m at http://127.0.0.1:9'):
+        kind.of(SHORT, lm)
+    assert lm.left[0] >= -4  # the roles of one session
+    lm = Leaving(12)
+    memory = kind.of(SHORT, lm)
+    done = sessions_in(memory)
+    assert 0 < len(done) < 14 and set(memory.failed) == {one.id for one in SHORT.sessions} - done and lm.left[0] >= -4
+    memory.lm = RuleLM()
+    add_to(memory, ['Ada ran.'])
+    assert not memory.failed and len(sessions_in(memory)) == 15
 
 
 # ---- nothing found, progress, repr ---------------------------------------------------------------------------------------
