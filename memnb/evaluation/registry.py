@@ -484,9 +484,10 @@ def settings_table(methods: Sequence[Method]) -> list[dict[str, str]]:
     for method in methods:
         for one in method.paper:
             loop = resolve_name(f'memnb.{method.make.args[0]}')
-            ours = signature(loop).parameters.get(one.name) or signature(Loop).parameters.get(
-                one.name
-            )
+            options = {}
+            for base in reversed(loop.__mro__[:-1]):  # without `object`
+                options |= signature(base).parameters
+            ours = options.get(one.name)
             rows.append(
                 {
                     'method': method.name,

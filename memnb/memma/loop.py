@@ -96,8 +96,13 @@ class MemMA(Coordinated):
     PAPER = (
         *Coordinated.PAPER,
         Setting('probes', 5, '5.1, F.3', note='J, for each session'),
-        Setting('writing', {'turns': 1, 'per': 'chunk'}, '4.1, B.2', note='one edit an utterance'),
-        Setting('settings', 'paper', 'as above', 'memory', 'the bank is written with them'),
+        Setting(
+            'writing',
+            {'turns': 1, 'per': 'chunk'},
+            '4.1, B.2',
+            note='one edit an utterance; ours: 8 turns, an edit for each fact',
+        ),
+        Setting('settings', 'paper', '4.1, 5.1, B to F', 'memory', 'the bank is written with them'),
         Setting('probe_generator', 'Claude-Opus-4.5', 'F.3', 'model'),
     )
 
