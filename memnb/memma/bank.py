@@ -5,13 +5,15 @@
 # %% ../../nbs/5_memma/01_bank.ipynb #afb547ae
 from __future__ import annotations
 
+import json
 import sqlite3
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import date, datetime
 from functools import wraps
 from pathlib import Path
+from itertools import takewhile
 from threading import get_ident
 from typing import Annotated, Any, Literal, NamedTuple, Protocol
 
@@ -20,6 +22,7 @@ from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter
 
 from ..core.build import FailedSessions, number_on, refuse_messages, renumber
 from ..core.conversation import Conversation, Session, Snippet, Turn, turn_snippets
+from ..core.models import canonical_json
 from ..core.retriever import as_hit, as_retriever, Hit, Lock, locked, Searchable
 from memnb.core.storage import (
     ConflictError,
@@ -29,7 +32,7 @@ from memnb.core.storage import (
     SessionMemory,
     UNSWEPT,
 )
-from ..core.time import TimeSpan
+from ..core.time import parse_date, TimeSpan
 from ..core.trace import count_of
 from ..retrieval.vectors import HybridIndex
 
@@ -88,6 +91,21 @@ class DuplicateEntry(ValueError):
     "An UPDATE that would make one entry equal to another."
 
 
+def _as_span(when: date | TimeSpan | str) -> TimeSpan:
+    "Return a day or a period in any form as a span. `ValueError` for a text that is no date."
+    span = parse_date(when) if isinstance(when, str) else when
+    span = TimeSpan.day(span) if isinstance(span, date) else span
+    if not isinstance(span, TimeSpan):
+        kind = ValueError if isinstance(when, str) else TypeError
+        raise kind(f"expected a date such as '2024-02-01' or 'May 2024', got {when!r:.80}")
+    return span
+
+
+def _local(moment: datetime) -> datetime:
+    "Return a moment by its own clock, so that those with and without a time zone can be compared."
+    return moment.replace(tzinfo=None)
+
+
 def apply_edit(
     before: Entry | None,  # the entry that the edit names; None: there is none
     edit: Edit,
@@ -103,13 +121,21 @@ def apply_edit(
         return before
     if edit.action == 'DELETE':
         return None
-    said = before.said if edit.text == before.text else edit.said or when or before.said
+    said, time = before.said, edit.time or before.time
+    if edit.text != before.text:
+        said = edit.said or when
+        if (
+            edit.time is None
+            and said != before.said
+            and before.time == replace(before, time=None).day
+        ):
+            time = None  # it was the day on which the old text was said
     sources = dict.fromkeys((*before.sources, *edit.sources))
     return replace(
         before,
         text=edit.text,
         sources=tuple(sources),
-        time=edit.time or before.time,
+        time=time,
         speaker=edit.speaker or before.speaker,
         said=said,
     )
@@ -148,6 +174,19 @@ def replay(changes: Iterable[Change]) -> dict[str, Entry]:
             if change.after is not None:
                 state[change.entry] = change.after
     return {id: state[id] for id in sorted(state, key=_id_order)}
+
+
+def _valid_from(change: Change, earlier: tuple[date, Entry | None] = (date.min, None)) -> date:
+    "Return the first day on which a change of an entry holds; `earlier`: that of the version before, and the version."
+    (start, before), after = earlier, change.after
+    if before and after and _entry_key(before) == _entry_key(after):
+        return start
+    if after and before and after.time == before.time:
+        after = replace(after, time=None)  # the time of the old text is not when the new one began
+    day = after.day if after else None
+    if day is None and before and change.when:
+        day = TimeSpan.day(change.when)
+    return (day.start if day else None) or date.min
 
 # %% ../../nbs/5_memma/01_bank.ipynb #1fc266e1
 class _Extent(NamedTuple):
@@ -249,6 +288,39 @@ class Journal(MemoryFile):
             self._put_extent(file, namespace, new)
         self.sweep(wait=False)
         return new
+
+    def _failed(self, namespace: str) -> dict[str, str]:
+        "Return the rows of the sessions that could not be written into a namespace."
+        start = f'failed {json.dumps(namespace)} '
+        sql = 'SELECT name, value FROM memory WHERE substr(name, 1, ?) = ? ORDER BY name'
+        found = dict(self.rows(sql, len(start), start))
+        for name, text in found.items():
+            if text[:16] != row_checksum(name, text[16:]):
+                raise MemoryFileError(f'{self.path}: a failed session is damaged: {name!r:.80}')
+        return found
+
+    @contextmanager
+    def _failed_sessions(self, namespace: str) -> Iterator[FailedSessions]:
+        "Give the sessions that could not be written into a namespace, and write back what becomes of them."
+        before = self._failed(namespace)
+        held = [json.loads(text[16:]) for text in before.values()]
+        failed = FailedSessions.from_json(dict(enumerate(held)))
+        try:
+            yield failed
+        finally:
+            after = {}
+            for id, value in failed.to_json().items():
+                name, text = f'failed {json.dumps(namespace)} {id}', canonical_json(value)
+                after[name] = row_checksum(name, text) + text
+            gone = [(name,) for name, text in before.items() if after.get(name) != text]
+            new = after.items() - before.items()
+            if gone or new:
+                with self.transaction() as file:
+                    file.executemany('DELETE FROM memory WHERE name = ?', gone)
+                    file.executemany('INSERT OR REPLACE INTO memory VALUES (?, ?)', new)
+                    if gone:  # they held texts
+                        file.execute(UNSWEPT)
+                self.sweep(wait=False)
 
     def forget(
         self, namespace: str, entries: Collection[str] = (), turns: Collection[str] = ()
@@ -406,6 +478,8 @@ class MemoryBank(Searchable):
         try:
             self._store = backend()
             self.refresh()
+            with self.failed_sessions():
+                pass
         except BaseException:
             if self.journal is not path:
                 self.journal.close()
@@ -611,6 +685,14 @@ class MemoryBank(Searchable):
         "Delete an entry; the history keeps it. `UnknownEntry`."
         self.apply([Edit('DELETE', entry=entry_id, reason=reason)], when)
 
+    @contextmanager
+    def failed_sessions(self) -> Iterator[FailedSessions]:
+        "Give `failed` as the file has it, and write back what becomes of it inside."
+        spent = self.failed.usage
+        with self.journal._failed_sessions(self.namespace) as self.failed:
+            self.failed.usage = spent
+            yield self.failed
+
     # history
 
     def _changes(self, **of: str) -> list[Change]:
@@ -627,12 +709,39 @@ class MemoryBank(Searchable):
         return found
 
     @_reading
-    def as_of(self, when: datetime | int) -> dict[str, Entry]:
-        "Return the entries after the changes up to a time or a number; those without a time are always among them."
+    def as_of(self, when: date | TimeSpan | str | int) -> dict[str, Entry]:
+        """Return what was believed at a time: the entries after the changes that were recorded until then.
+
+        A day or a period counts to its end, an int is the number of a change. A change is recorded no earlier
+        than those before it, so a session that is told late is not believed before it was told."""
         changes = self._changes()
-        if isinstance(when, datetime):
-            return replay(one for one in changes if one.when is None or one.when <= when)
-        return replay(one for one in changes if one.number <= when)
+        if isinstance(when, int):
+            return replay(one for one in changes if one.number <= when)
+        if not isinstance(when, datetime):
+            when = datetime.combine(_as_span(when).end or date.max, datetime.max.time())
+        until = _local(when)
+        return replay(takewhile(lambda one: one.when is None or _local(one.when) <= until, changes))
+
+    @_reading
+    def valid_at(self, when: date | TimeSpan | str) -> list[Entry]:
+        """Return what held on a day, or at some time in a period, by all that is known now: also old versions.
+
+        A version holds from its time, else the day on which it was said, until that of an UPDATE or DELETE.
+        An entry without any time holds always."""
+        asked, changes = _as_span(when), self._changes()
+        first, last = asked.start or date.min, asked.end or date.max
+        undone, versions = {change.undoes for change in changes}, {}
+        for change in changes:
+            if change.action in ('NONE', 'UNDO') or change.batch in undone:
+                continue
+            told = versions.setdefault(change.entry, [])
+            told.append((_valid_from(change, *told[-1:]), change.after))
+        found = []
+        for told in versions.values():
+            for day in sorted({first, *(start for start, _ in told if first < start <= last)}):
+                held = [entry for start, entry in told if start <= day]
+                found += held[-1:]
+        return [entry for entry in dict.fromkeys(found) if entry]
 
     def undo(self, reason: str = '', when: datetime | None = None) -> list[Change]:
         "Take back the last transaction that was not taken back yet, by new changes. `NothingToUndo`."
@@ -666,7 +775,8 @@ class MemoryBank(Searchable):
         turns = set(turns)
         self._clear_index()  # a backend that cannot be reached says so before anything is forgotten
         receipt = self.journal.forget(self.namespace, set(entries), turns)
-        self.failed.forget(turns=turns)
+        with self.failed_sessions() as failed:
+            failed.forget(turns=turns)
         self._clear_index()
         return receipt
 

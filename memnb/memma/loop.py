@@ -167,10 +167,11 @@ class MemMA(Coordinated):
         turn id that is taken, before anything is spent, and `ConflictError` where another process has written meanwhile.
         The errors have the usage of what was spent."""
         is_one = isinstance(messages, Session)
-        sessions = [messages] if is_one else self._new(messages)
-        for session in sessions:
-            self._earlier.check(session)
-        results = self.failed.read(sessions, self._remember, self, progress)
+        with self.bank.failed_sessions() as failed:
+            sessions = [messages] if is_one else self._new(messages)
+            for session in sessions:
+                self._earlier.check(session)
+            results = failed.read(sessions, self._remember, self, progress)
         turns = sum(len(session.turns) for session in sessions)
         if results:
             warn_of_nothing(self, turns, {'entry': len(self.bank)}, 'result.written.notes')
