@@ -22,6 +22,7 @@ from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter
 
 from ..core.build import FailedSessions, number_on, refuse_messages, renumber
 from ..core.conversation import Conversation, Session, Snippet, Turn, turn_snippets
+from ..core.loop import day_of
 from ..core.models import canonical_json
 from ..core.retriever import as_hit, as_retriever, Hit, Lock, locked, Searchable
 from memnb.core.storage import (
@@ -32,7 +33,7 @@ from memnb.core.storage import (
     SessionMemory,
     UNSWEPT,
 )
-from ..core.time import parse_date, TimeSpan
+from ..core.time import TimeSpan
 from ..core.trace import count_of
 from ..retrieval.vectors import HybridIndex
 
@@ -92,18 +93,10 @@ class DuplicateEntry(ValueError):
 
 
 def _as_span(when: date | TimeSpan | str) -> TimeSpan:
-    "Return a day or a period in any form as a span. `ValueError` for a text that is no date."
-    span = parse_date(when) if isinstance(when, str) else when
-    span = TimeSpan.day(span) if isinstance(span, date) else span
-    if not isinstance(span, TimeSpan):
-        kind = ValueError if isinstance(when, str) else TypeError
-        raise kind(f"expected a date such as '2024-02-01' or 'May 2024', got {when!r:.80}")
-    return span
-
-
-def _local(moment: datetime) -> datetime:
-    "Return a moment by its own clock, so that those with and without a time zone can be compared."
-    return moment.replace(tzinfo=None)
+    "Return a day or a period in any form as a span. `ToolError` for what is no date."
+    if isinstance(when, TimeSpan):
+        return when
+    return day_of(str(when.date() if isinstance(when, datetime) else when), 'when')
 
 
 def apply_edit(
@@ -123,12 +116,9 @@ def apply_edit(
         return None
     said, time = before.said, edit.time or before.time
     if edit.text != before.text:
-        said = edit.said or when
-        if (
-            edit.time is None
-            and said != before.said
-            and before.time == replace(before, time=None).day
-        ):
+        said = edit.said or when or (None if edit.sources else before.said)
+        said_before = replace(before, time=None).day
+        if edit.time is None and time == said_before and said != before.said:
             time = None  # it was the day on which the old text was said
     sources = dict.fromkeys((*before.sources, *edit.sources))
     return replace(
@@ -289,37 +279,28 @@ class Journal(MemoryFile):
         self.sweep(wait=False)
         return new
 
-    def _failed(self, namespace: str) -> dict[str, str]:
-        "Return the rows of the sessions that could not be written into a namespace."
-        start = f'failed {json.dumps(namespace)} '
-        sql = 'SELECT name, value FROM memory WHERE substr(name, 1, ?) = ? ORDER BY name'
-        found = dict(self.rows(sql, len(start), start))
-        for name, text in found.items():
-            if text[:16] != row_checksum(name, text[16:]):
-                raise MemoryFileError(f'{self.path}: a failed session is damaged: {name!r:.80}')
-        return found
-
     @contextmanager
     def _failed_sessions(self, namespace: str) -> Iterator[FailedSessions]:
         "Give the sessions that could not be written into a namespace, and write back what becomes of them."
-        before = self._failed(namespace)
-        held = [json.loads(text[16:]) for text in before.values()]
-        failed = FailedSessions.from_json(dict(enumerate(held)))
+        name = f'failed in {namespace}'
+        found = self.rows('SELECT value FROM memory WHERE name = ?', name)
+        before = found[0][0] if found else ''
+        if before and before[:16] != row_checksum(before[16:]):
+            raise MemoryFileError(
+                f'{self.path}: the failed sessions of {namespace!r:.80} are damaged'
+            )
+        failed = FailedSessions.from_json(json.loads(before[16:] or '{}'))
         try:
             yield failed
         finally:
-            after = {}
-            for id, value in failed.to_json().items():
-                name, text = f'failed {json.dumps(namespace)} {id}', canonical_json(value)
-                after[name] = row_checksum(name, text) + text
-            gone = [(name,) for name, text in before.items() if after.get(name) != text]
-            new = after.items() - before.items()
-            if gone or new:
+            after = canonical_json(failed.to_json()) if failed else ''
+            if after != before[16:]:
                 with self.transaction() as file:
-                    file.executemany('DELETE FROM memory WHERE name = ?', gone)
-                    file.executemany('INSERT OR REPLACE INTO memory VALUES (?, ?)', new)
-                    if gone:  # they held texts
-                        file.execute(UNSWEPT)
+                    file.execute('DELETE FROM memory WHERE name = ?', (name,))
+                    if after:
+                        row = name, row_checksum(after) + after
+                        file.execute('INSERT INTO memory VALUES (?, ?)', row)
+                    file.execute(UNSWEPT)
                 self.sweep(wait=False)
 
     def forget(
@@ -710,17 +691,18 @@ class MemoryBank(Searchable):
 
     @_reading
     def as_of(self, when: date | TimeSpan | str | int) -> dict[str, Entry]:
-        """Return what was believed at a time: the entries after the changes that were recorded until then.
+        """Return what was believed at a time, to the end of a day or a period, or after the change of a number.
 
-        A day or a period counts to its end, an int is the number of a change. A change is recorded no earlier
-        than those before it, so a session that is told late is not believed before it was told."""
-        changes = self._changes()
+        A change is recorded no earlier than those before it: a session that is told late was not believed before."""
         if isinstance(when, int):
-            return replay(one for one in changes if one.number <= when)
+            return replay(one for one in self._changes() if one.number <= when)
         if not isinstance(when, datetime):
             when = datetime.combine(_as_span(when).end or date.max, datetime.max.time())
-        until = _local(when)
-        return replay(takewhile(lambda one: one.when is None or _local(one.when) <= until, changes))
+        until = when.replace(tzinfo=None)
+        changes = takewhile(
+            lambda one: not one.when or one.when.replace(tzinfo=None) <= until, self._changes()
+        )
+        return replay(changes)
 
     @_reading
     def valid_at(self, when: date | TimeSpan | str) -> list[Entry]:
