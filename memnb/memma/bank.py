@@ -94,9 +94,8 @@ class DuplicateEntry(ValueError):
 
 def _as_span(when: date | TimeSpan | str) -> TimeSpan:
     "Return a day or a period in any form as a span. `ToolError` for what is no date."
-    if isinstance(when, TimeSpan):
-        return when
-    return day_of(str(when.date() if isinstance(when, datetime) else when), 'when')
+    day = when.date() if isinstance(when, datetime) else when
+    return day if isinstance(day, TimeSpan) else day_of(str(day), 'when')
 
 
 def apply_edit(
@@ -166,17 +165,17 @@ def replay(changes: Iterable[Change]) -> dict[str, Entry]:
     return {id: state[id] for id in sorted(state, key=_id_order)}
 
 
-def _valid_from(change: Change, earlier: tuple[date, Entry | None] = (date.min, None)) -> date:
-    "Return the first day on which a change of an entry holds; `earlier`: that of the version before, and the version."
-    (start, before), after = earlier, change.after
+def _valid_from(change: Change, start: date = date.min, before: Entry | None = None) -> date:
+    "Return the first day on which a change of an entry holds; `before` is the last version, valid from `start`."
+    after = change.after
     if before and after and _entry_key(before) == _entry_key(after):
         return start
-    if after and before and after.time == before.time:
+    if before and after and before.time == after.time:
         after = replace(after, time=None)  # the time of the old text is not when the new one began
     day = after.day if after else None
-    if day is None and before and change.when:
-        day = TimeSpan.day(change.when)
-    return (day.start if day else None) or date.min
+    if before and change.when:
+        day = day or TimeSpan.day(change.when)
+    return day.start or date.min if day else date.min
 
 # %% ../../nbs/5_memma/01_bank.ipynb #1fc266e1
 class _Extent(NamedTuple):
@@ -219,9 +218,7 @@ class Journal(MemoryFile):
         )  # '' stands for every namespace without a row
         for *found, checksum in self.rows(sql, namespace):
             if checksum != row_checksum(*found):
-                raise MemoryFileError(
-                    f'{self.path}: the extent of {namespace!r:.80} is damaged: {found}'
-                )
+                raise MemoryFileError(f'{self.path}: the extent of {namespace!r:.80} is damaged')
             return _Extent(*found[1:])
         return _Extent()
 
@@ -248,7 +245,7 @@ class Journal(MemoryFile):
         for number, named, text, checksum in self.rows(f'{sql} ORDER BY number', *values):
             if checksum != row_checksum(namespace, number, named, text):
                 raise MemoryFileError(
-                    f'{self.path}: change {number} of {namespace!r:.80} is damaged: it is not as it was written'
+                    f'{self.path}: change {number} of {namespace!r:.80} is damaged'
                 )
             found.append(_CHANGE.validate_json(text))
         return found
@@ -451,8 +448,9 @@ class MemoryBank(Searchable):
         self._when: datetime | None = None  # the time of the last change
         self._writer: int | None = None  # the thread that has a transaction open
         self._reader: MemoryBank | None = None  # for the other threads meanwhile
-        self._staged: list[tuple[Change, Entry | None, datetime | None]] = []
-        # with the entry and the time before each change
+        self._staged: list[
+            tuple[Change, Entry | None, datetime | None]
+        ] = []  # with what was before
         self._stale: set[str] = set()  # ids whose entry has changed since the index was filled
         self._indexed: set[str] = set()  # ids that the index holds, or may hold
         self.failed = FailedSessions()  # sessions that `MemMA` could not write into it
@@ -717,12 +715,11 @@ class MemoryBank(Searchable):
             if change.action in ('NONE', 'UNDO') or change.batch in undone:
                 continue
             told = versions.setdefault(change.entry, [])
-            told.append((_valid_from(change, *told[-1:]), change.after))
+            told.append((_valid_from(change, *(told[-1] if told else ())), change.after))
         found = []
         for told in versions.values():
             for day in sorted({first, *(start for start, _ in told if first < start <= last)}):
-                held = [entry for start, entry in told if start <= day]
-                found += held[-1:]
+                found += [entry for start, entry in told if start <= day][-1:]
         return [entry for entry in dict.fromkeys(found) if entry]
 
     def undo(self, reason: str = '', when: datetime | None = None) -> list[Change]:

@@ -27,8 +27,7 @@ __all__ = ['bounded_view', 'Written', 'ask_role', 'check_writing', 'construct']
 def bounded_view(
     bank: MemoryBank,
     turns: Sequence[Turn],  # of the chunk
-    size: int
-    | None = None,  # entries at most, a third of them recent; None: 12, or 3 for every 2 turns if that is more
+    size: int | None = None,  # entries at most, a third of them recent; None: 12, or 3 for 2 turns
 ) -> list[Entry]:
     "Return the bounded view of a memory (MemMA, equation 1): the entries nearest to each turn, and those added last."
     size = max(12, 3 * len(turns) // 2) if size is None else size
@@ -84,14 +83,12 @@ def _edit(border: OutputValidator, what: str, line: EditLine, view: dict[str, En
 
 
 def _objection(bank: MemoryBank, edit: Edit, chunk: Session) -> str:
-    "Return what speaks against replacing or deleting an entry, '' for nothing."
-    if edit.action not in ('UPDATE', 'DELETE') or edit.entry not in bank:
+    "Return why the text of an UPDATE may not take the place of an entry, '' if it may."
+    if edit.action != 'UPDATE' or edit.entry not in bank:
         return ''
     entry = bank[edit.entry]
     if entry.said and chunk.time and entry.said.date() > chunk.time.date():
         return f'{entry.id} was said later'
-    if edit.action == 'DELETE':
-        return ''
     turns = (turn.content for turn in chunk.turns)
     known = stems(' '.join((edit.text, entry.speaker or '', *chunk.speakers, *turns)))
     words = re.findall(r'\w+', entry.text.partition(BEFORE)[0])
@@ -116,9 +113,7 @@ def ask_role(lm: LM, role: Role, cost: dict[str, Usage], **inputs) -> BaseModel:
 def _write_chunk(
     bank: MemoryBank, chunk: Session, lines: Sequence[EditLine], view: Sequence[Entry], per: str
 ) -> tuple[list[Change], list[str]]:
-    """Apply the lines of a reply one by one; return the changes, and a note for each thing that did not fit.
-
-    The text of an UPDATE that would lose something of the entry becomes an entry beside it."""
+    "Apply the lines of a reply one by one; return the changes, and a note for each thing that did not fit."
     border, entries, changes = OutputValidator(chunk), {entry.id: entry for entry in view}, []
     for number, line in enumerate(lines, 1):
         what = f'{chunk.turns[0].id}, edit {number}'
@@ -127,11 +122,9 @@ def _write_chunk(
             if per == 'chunk' and any(one.action != 'NONE' for one in changes):
                 raise _Refused('one edit is written for a chunk')
             objection = _objection(bank, edit, chunk)
-            if objection and edit.action == 'DELETE':
-                raise _Refused(f'DELETE: {objection}')
             if objection:
                 border.notes.append(f'{what}: added, not an UPDATE: {objection}: {edit.text}')
-                edit = replace(edit, action='ADD', entry=None)
+                edit = replace(edit, action='ADD', entry=None, text=edit.text.partition(BEFORE)[0])
             changes += bank.apply([edit], chunk.time)
         except (_Refused, UnknownEntry, DuplicateEntry) as error:
             text = ' '.join(line.text.split())

@@ -95,13 +95,8 @@ class MemMA(Coordinated):
 
     def __init__(
         self,
-        bank: MemoryBank
-        | str
-        | Path
-        | None = None,  # a bank, or the file of one; None: a new one, in memory
-        lm: LM
-        | Callable[[str], str]
-        | None = None,  # all agents; an `AgentTeam`: each its own; None: the rules
+        bank: MemoryBank | str | Path | None = None,  # a bank, or the file of one; None: in memory
+        lm: LM | Callable[[str], str] | None = None,  # of all agents, or a team; None: the rules
         refinements: int = 3,  # H
         k: int = 30,  # entries for each query and each probe
         guidance: bool = True,  # False: the ablation /C
@@ -240,9 +235,8 @@ class MemMA(Coordinated):
         return f'{type(self).__name__}({self.bank!r}, {self.lm.name})'
 
 # %% ../../nbs/5_memma/06_loop.ipynb #4bb9d770
-VARIANTS: dict[
-    str, dict
-] = {  # baselines (section 3.3, appendix B.1), MemMA, ablations (section 5.4)
+# baselines (section 3.3, appendix B.1), MemMA, ablations (section 5.4)
+VARIANTS: dict[str, dict] = {
     'static': {'guidance': False, 'refine': False, 'evolve': False},
     'unguided active': {'guidance': False, 'diagnose': False, 'refinements': 5, 'evolve': False},
     'strategic active': {'binding': False, 'refinements': 5, 'evolve': False},
