@@ -44,6 +44,8 @@ def _mended(span: str) -> Any:
     try:
         return json.loads(span)
     except ValueError:
+        if re.search(r'[:,] *(true|"[\w-]+") *(\||or) *(false|"[\w-]+")', span):
+            raise ValueError('it leaves a choice open') from None
         return json_repair.loads(span, skip_json_loads=True)
 
 
@@ -75,12 +77,39 @@ def _tags(text: str) -> list[tuple[str, str]]:
 _ITEM = re.compile(r'\s*(?:[-*•]|\d+[.)])\s+')
 
 
-def _items(text: str) -> str | list[str]:
-    "Return the items of a text with bullets or numbers, else the text."
-    lines = [line for line in text.splitlines() if line.strip()]
-    if lines and all(_ITEM.match(line) for line in lines):
-        return [_ITEM.sub('', line, count=1).strip() for line in lines]
-    return re.sub(r'^"(.*)"$|^\'(.*)\'$', r'\1\2', text.strip())
+def _items(text: str) -> str | list[str] | None:
+    "Return the items of a text with bullets or numbers, or of a list as YAML has it; None for null; else the text."
+    text = text.strip()
+    if text in ('null', '~'):
+        return None
+    if flow := re.fullmatch(r'\[([^\[\]]*)\]', text):
+        return [_unquoted(part) for part in flow[1].split(',') if part.strip()]
+    if _ITEM.match(text):
+        return _bullets(text) or _unquoted(text)
+    if block := re.match(r'[>|]-?\n', text):  # a block of text in YAML
+        return ' '.join(text[block.end() :].split())
+    return _unquoted(text)
+
+
+def _bullets(text: str) -> list[str]:
+    "Return the items of a text that begins with one, without what stands behind the list; [] where other lines stand between."
+    items, last = [], ''
+    for line in text.splitlines():
+        if _ITEM.match(line):
+            items.append(_ITEM.sub('', line, count=1).strip())
+        elif line[:1].isspace() and line.strip():
+            items[-1] += ' ' + line.strip()
+        elif line.strip() and last.strip():
+            return []
+        elif line.strip():
+            break
+        last = line
+    return items
+
+
+def _unquoted(text: str) -> str:
+    "Return a text without the quotation marks or the asterisks round the whole of it."
+    return re.sub(r'^("|\'|\*\*)((?:(?!\1).)*)\1$', r'\2', text.strip())
 
 
 def _of_tags(text: str) -> Any:
@@ -94,18 +123,64 @@ def _of_tags(text: str) -> Any:
     return {name: _of_tags(inner) for name, inner in found}
 
 
-def _of_lines(text: str, model: type[Reply]) -> dict[str, Any]:
-    "Return the fields of a text in which lines such as 'Answer: …' begin them."
-    parts: dict[str, list[str]] = {}
-    lines = None
+def _item_type(model: type[Reply], name: str) -> type[Reply] | None:
+    "Return the type of the objects in a field, None where it has no list of objects."
+    for kind in _kinds(model.model_fields[name].annotation):
+        part = get_args(kind)[0] if get_origin(kind) is list else None
+        if isinstance(part, type) and issubclass(part, Reply):
+            return part
+    return None
+
+
+_FIELD = re.compile(r'\s*(?:(?:[-*•#>]+|\d+[.)])\s*)*([A-Za-z][\w -]{0,30}?)[*_\s]*:[*_]*\s*(.*)')
+_HEADING = re.compile(r'\s*(?:#+\s*|\*\*|__)\W*([A-Za-z][\w -]{0,30}?)[\s*_:]*()$')
+
+
+def _of_lines(text: str, model: type[Reply]) -> list[dict[str, Any]]:
+    "Return the objects of a text in which lines such as 'Answer: …' begin the fields; a field that comes again begins the next."
+    made: list[dict[str, list[str]]] = [{}]
+    field, indent, before = None, 0, []
     for line in text.splitlines():
-        named = re.match(r'[\s*#>-]*([A-Za-z][\w -]{0,30}?)[*_\s]*:[*_]*\s*(.*)', line)
-        if named and model.field_of(named[1]):
-            lines = parts.setdefault(named[1], [])
+        named = _FIELD.match(line) or _HEADING.match(line)
+        name = named and model.line_field(named[1])
+        depth = len(line) - len(line.lstrip())
+        if field in model.model_fields and _item_type(model, field) and depth > indent:
+            name = None  # a field of an object in the list
+        if name:
+            field, indent = name, depth
+            if field in made[-1]:
+                made.append({})
             line = named[2]
-        if lines is not None:
-            lines.append(line)
-    return {name: _items('\n'.join(lines)) for name, lines in parts.items()}
+        (made[-1].setdefault(field, []) if field else before).append(line)
+    if model.TEXT and not model.KEY and made[0] and model.TEXT not in made[0] and _prose(before):
+        made[0][model.TEXT] = before
+    return [
+        {name: _value(model, name, lines) for name, lines in one.items()} for one in made if one
+    ]
+
+
+def _prose(lines: Sequence[str]) -> str:
+    return '\n'.join(lines).strip()
+
+
+def _value(model: type[Reply], name: str, lines: Sequence[str]) -> Any:
+    "Return the value of a field from its lines: objects, items, or a text."
+    text = _prose(lines)
+    kind = _item_type(model, name) if name in model.model_fields else None
+    named = _FIELD.match(text) if kind else None
+    if named and kind.line_field(named[1]):
+        return _of_lines('\n'.join(lines), kind)
+    return _items(text)
+
+
+def _table(text: str) -> list[dict[str, str]]:
+    "Return the rows of a table in Markdown, without empty cells."
+    lines = [line.strip() for line in text.splitlines() if line.strip().startswith('|')]
+    if len(lines) < 3 or not re.fullmatch(r'[|:\s-]+', lines[1]):
+        return []
+    cells = [[cell.strip() for cell in line.strip('|').split('|')] for line in lines]
+    rows = [zip(cells[0], row) for row in cells[2:]]
+    return [{name: cell for name, cell in row if not is_nothing(cell)} for row in rows]
 
 
 _DECLINED = re.compile(
@@ -122,17 +197,36 @@ _SORRY = re.compile(  # what may begin an answer, and never a query or a cue
 )
 
 
+_BEFORE = re.compile(  # what a model says before a bare text
+    r'(?:[^:\n]{0,120}[,.!]\s+)?(?:so,? )?(?:here (?:is|are)|here[\'’]s|the)\b[^:,.\n]{0,20}'
+    r'\b(?:query|queries|answer|cues?|reply|response)\b[^:\n]{0,40}:\s*',
+    re.IGNORECASE,
+)
+
+
 def _of_text(text: str, model: type[BaseModel]) -> Iterator[Any]:
-    "Yield what a text without JSON may mean: tags, named lines, and the text itself."
+    "Yield what a text without JSON may mean: tags, a table, named lines, and the text itself."
     if not (isinstance(model, type) and issubclass(model, Reply)):
         return
     text = re.sub(r'^```\w*$', '', text, flags=re.MULTILINE).strip()
     if _tags(text):
         yield _of_tags(text)
-    if lines := _of_lines(text, model):
-        yield lines
-    if isinstance(items := _items(text), list):
+    kind = model.item_type()
+    if kind and (rows := _table(text)):
+        yield rows
+    lines = _of_lines(text, model)
+    if len(lines) == 1:
+        yield lines[0]
+    if kind and (objects := _of_lines(text, kind)):
+        yield objects
+    elif len(lines) > 1:
+        return
+    text = text[before.end() :] if (before := _BEFORE.match(text)) else text
+    items = _items(text)
+    if isinstance(items, list):
         yield items
+    elif text and is_nothing(text):
+        yield []
     if _ASKS.match(text) or model.TEXT != 'answer' and _SORRY.match(text):
         return
     if (
@@ -140,6 +234,7 @@ def _of_text(text: str, model: type[BaseModel]) -> Iterator[Any]:
         and re.search(r'\w', text)
         and not re.search(r'[{}]|<[^>]*>', text)
         and len(text) <= 1000
+        and not (model.KEY and ': ' in text)  # 'ADD: …' says more than its first word
     ):
         yield text
 
@@ -190,6 +285,9 @@ class Reply(BaseModel):
 
     ALIASES: ClassVar[dict[str, tuple[str, ...]]] = {}  # a field, and its other names
     TEXT: ClassVar[str | None] = None  # the field that a bare text stands for
+    KEY: ClassVar[str | None] = (
+        None  # the field that a name above an object stands for: {'ADD': {…}}
+    )
 
     @classmethod
     def field_of(cls, name: str) -> str | None:
@@ -198,6 +296,25 @@ class Reply(BaseModel):
             if _key(name) in {_key(one) for one in (field, *cls.ALIASES.get(field, ()))}:
                 return field
         return None
+
+    @classmethod
+    def line_field(cls, name: str) -> str | None:
+        "Return the field that a line with this name begins; it may have a number, as in 'Q1: …'."
+        return cls.field_of(name) or cls.field_of(name.rstrip('0123456789'))
+
+    @classmethod
+    def item_type(cls) -> type[Reply] | None:
+        "Return the type of the objects of the one list that there is; else None."
+        lists = cls._lists()
+        return _item_type(cls, lists[0]) if len(lists) == 1 else None
+
+    @classmethod
+    def _lists(cls) -> list[str]:
+        found = []
+        for name, field in cls.model_fields.items():
+            if any(get_origin(kind) is list for kind in _kinds(field.annotation)):
+                found.append(name)
+        return found
 
     @classmethod
     def renamed(cls, value: dict) -> dict:
@@ -209,16 +326,25 @@ class Reply(BaseModel):
                 found[name] = item
             elif field not in found:
                 found[field] = item
+        for field, item in list(found.items()):
+            if isinstance(item, dict) and field in cls.model_fields and cls._is_text(field):
+                inner = cls.renamed(
+                    {field if name == 'text' else name: one for name, one in item.items()}
+                )
+                if field in inner:  # {'fact': {'text': …, 'speaker': …}}
+                    known = {name: one for name, one in inner.items() if name in cls.model_fields}
+                    found = {**known, **found, field: inner[field]}
         return found
+
+    @classmethod
+    def _is_text(cls, field: str) -> bool:
+        kinds = _kinds(cls.model_fields[field].annotation)
+        return any(kind is str or get_origin(kind) is Literal for kind in kinds)
 
     @classmethod
     def meant(cls, value: Any) -> Any:
         "Return the object that a text, a list, or an object in another one means; other values as they are."
-        lists = [
-            name
-            for name, field in cls.model_fields.items()
-            if any(get_origin(kind) is list for kind in _kinds(field.annotation))
-        ]
+        lists, kind = cls._lists(), cls.item_type()
         if isinstance(value, (str, int, float)) and not isinstance(value, bool) and cls.TEXT:
             return {cls.TEXT: str(value)}
         if isinstance(value, list):
@@ -228,17 +354,40 @@ class Reply(BaseModel):
             return {lists[0]: value} if len(lists) == 1 else value
         if not isinstance(value, dict):
             return value
+        [name] = value if len(value) == 1 else ['']
         inner = _inner(value)
         if isinstance(inner, dict) and any(map(cls.field_of, inner)):
-            return cls.meant(inner)
-        if isinstance(inner, list) and not any(map(cls.field_of, value)):
+            is_option = cls.KEY and _option(name, cls._options(cls.KEY)) is not None
+            return cls.meant({cls.KEY: name, **inner} if is_option else inner)
+        if any(map(cls.field_of, value)):
+            return cls.renamed(value)
+        if kind and kind.is_whole(value):
+            return {lists[0]: [value]}
+        if kind and _mapped(value, kind) and all(map(_has_object, value.values())):
+            return {lists[0]: value}
+        if isinstance(inner, list):
             return cls.meant(inner)
         return cls.renamed(value)
+
+    @classmethod
+    def _options(cls, field: str) -> tuple:
+        "Return the words of a field that has a choice of them."
+        kinds = _kinds(cls.model_fields[field].annotation)
+        return next((get_args(kind) for kind in kinds if get_origin(kind) is Literal), ())
+
+    @classmethod
+    def is_whole(cls, value: Any) -> bool:
+        "Return whether a value is an object with every field that is needed."
+        if not isinstance(value, dict):
+            return False
+        named = {cls.field_of(name) for name in value}
+        return all(name in named for name, field in cls.model_fields.items() if field.is_required())
 
     @model_validator(mode='before')
     @classmethod
     def _read_whole(cls, value: Any, info: ValidationInfo) -> Any:
-        if isinstance(value, dict) and value.keys() <= cls.model_fields.keys():
+        nested = isinstance(value, dict) and any(isinstance(one, dict) for one in value.values())
+        if isinstance(value, dict) and value.keys() <= cls.model_fields.keys() and not nested:
             return value
         meant = cls.meant(value)
         if isinstance(meant, dict) and meant != value:
@@ -272,6 +421,32 @@ class Reply(BaseModel):
             raise
 
 
+def _has_object(value: Any) -> bool:
+    return isinstance(value[0] if isinstance(value, list) and value else value, dict)
+
+
+_NUMBER = re.compile(r'[A-Za-z]*[ _-]?\d+')  # a name that only counts: 'e1', 'gist_2', '3'
+
+
+def _mapped(value: dict, kind: type[Reply]) -> list[dict]:
+    "Return the items of a mapping, their names in the field `KEY` of the item; [] where it is none."
+    options, items = kind.KEY and kind._options(kind.KEY), []
+    for name, given in value.items():
+        if options:
+            is_key = _option(name, options) is not None
+        else:  # a name in small letters is a wrapper's: 'items'
+            is_key = kind.KEY and not _NUMBER.fullmatch(name) and not re.fullmatch('[a-z_]+', name)
+        if not (is_key or _NUMBER.fullmatch(name)):
+            return []
+        parts = given if isinstance(given, list) and (kind.TEXT or _has_object(given)) else [given]
+        for part in parts:
+            item = kind.meant(part)
+            if not isinstance(item, dict):
+                return []
+            items.append({kind.KEY: name, **item} if is_key else item)
+    return items
+
+
 def _fits(fit: Callable[[Any], Any], value: Any) -> bool:
     try:
         fit(value)
@@ -294,17 +469,35 @@ def _inner(value: dict) -> Any:
     return inner
 
 
+_SAME = (  # words for the same choice
+    'add insert addfact new create',
+    'update replace modify edit merge',
+    'delete remove',
+    'none noop skip ignore nothing nochange',
+    'correct right true yes',
+    'wrong incorrect notcorrect false no',
+    'answerable sufficient true yes',
+    'notanswerable unanswerable insufficient false no',
+    'importance important',
+    'redundancy redundant duplicate',
+    'conflict contradiction',
+)
+
+
 def _option(value: str, options: Sequence[Any]) -> Any:
-    "Return the option that a text means: in other capitals or joined otherwise, alone or at its beginning; None for none."
-    key = _key(value)
+    "Return the option that a text means: in other capitals or words, alone or at its beginning; None for none."
+    key = _key(re.sub(r'\b(yet|currently)\b', '', value))
     same = [one for one in options if _key(one) == key]
+    for words in _SAME:
+        if key in words.split():
+            same += [one for one in options if _key(one) in words.split()]
     begun = [
         one for one in options if key and (key.startswith(_key(one)) or _key(one).startswith(key))
     ]
     left = key.removeprefix(_key(begun[0])) if len(begun) == 1 else ''
-    for other in options:
+    for other in sorted(options, key=len, reverse=True):
         left = left.replace(_key(other), '/')
-    if not same and '/' in left and not left.replace('or', '').strip('/'):
+    if not same and ('?' in value or '/' in left and not left.replace('or', '').strip('/')):
         return None  # 'CORRECT/WRONG': the options as the prompt has them
     return next(iter(same or (begun if len(begun) == 1 else [])), None)
 
@@ -320,25 +513,10 @@ def _meanings(value: Any, field: Any) -> Iterator[Any]:
         yield field.get_default(call_default_factory=True)
     for kind in _kinds(field.annotation):
         if get_origin(kind) is list:
-            if value is None or isinstance(value, str) and is_nothing(value):
-                yield []
-            elif isinstance(value, list):
-                value = [one for one in value if one is not None]
-                yield value
-                if str in _kinds(get_args(kind)[0]):  # objects for texts: an id and what it says
-                    yield [
-                        next(_texts(one), '') if not isinstance(one, str) else one for one in value
-                    ]
-            else:
-                yield [value]
-                if (
-                    isinstance(value, dict) and len(value) == 1
-                ):  # the items under a name of their own
-                    [inner] = value.values()
-                    yield inner if isinstance(inner, list) else [inner]
+            yield from _list_meanings(value, get_args(kind)[0])
         elif get_origin(kind) is Literal:
             said = next(iter(value.values()), '') if isinstance(value, dict) else value
-            option = _option(said, get_args(kind)) if isinstance(said, str) else None
+            option = _option(str(said), get_args(kind)) if isinstance(said, (str, bool)) else None
             if option is not None:
                 yield option
         elif kind is bool and isinstance(value, str):
@@ -351,16 +529,66 @@ def _meanings(value: Any, field: Any) -> Iterator[Any]:
             yield from _texts(value)
 
 
+def _list_meanings(value: Any, kind: Any) -> Iterator[list]:
+    "Yield the lists that a value may mean, where a list of a kind is due."
+    is_text = str in _kinds(kind)
+    if value is None or isinstance(value, str) and is_nothing(value):
+        yield []
+    elif isinstance(value, list):
+        value = [one for one in value if one is not None]
+        yield value
+        if is_text:  # objects for texts: an id and what it says
+            yield [next(_texts(one), '') if not isinstance(one, str) else one for one in value]
+    elif isinstance(value, str):
+        yield _several(value, is_text) or [value]
+    elif not isinstance(value, dict):
+        yield [value]
+    else:
+        yield [value]
+        if not is_text and isinstance(kind, type) and issubclass(kind, Reply):
+            yield _mapped(value, kind) or [value]
+        given = list(value.values())
+        if is_text and given and all(isinstance(one, bool) for one in given):  # {'D1:3': true}
+            yield [name for name, one in value.items() if one]
+        elif is_text and all(
+            _NUMBER.fullmatch(name) or isinstance(value[name], list) for name in value
+        ):
+            yield [one for part in given for one in (part if isinstance(part, list) else [part])]
+        elif len(value) == 1:  # the items under a name of their own
+            yield given[0] if isinstance(given[0], list) else given
+
+
+def _several(text: str, is_text: bool) -> list[str]:
+    "Return the items that stand in one text: in bullets or lines, and texts between semicolons, or ids between commas."
+    items = _items(text)
+    if isinstance(items, list):
+        return items
+    parts = text.split('\n')
+    if len(parts) == 1 and is_text:
+        parts = text.split(';')
+        ids = text.split(',')
+        if all(re.fullmatch(r'\S*\d\S*', one.strip()) for one in ids):
+            parts = ids
+    return [part.strip() for part in parts if part.strip()]
+
+
 def _texts(value: Any) -> Iterator[str]:
-    "Yield the text that a number, a list of texts, or an object with texts means."
+    "Yield the text that a number, a list of texts, a date, or an object with texts means."
     if isinstance(value, bool):
         yield 'yes' if value else 'no'
     elif isinstance(value, (int, float)):
         yield str(value)
     elif isinstance(value, list) and value and all(isinstance(one, str) for one in value):
         yield ', '.join(value)
+    elif isinstance(value, dict) and 'year' in value:
+        parts = [str(value[name]) for name in ('year', 'month', 'day') if value.get(name)]
+        if len(parts) == len([one for one in value.values() if one]):
+            numbers = all(part.isdigit() for part in parts)
+            yield '-'.join(part.zfill(2) for part in parts) if numbers else ' '.join(parts[::-1])
     elif isinstance(value, dict):
-        yield ': '.join(one for one in value.values() if isinstance(one, str) and one)
+        told = [one for one in value.values() if isinstance(one, str) and one]
+        if told:
+            yield ': '.join(told)
 
 
 def explain_errors(error: ValidationError) -> str:
@@ -373,6 +601,16 @@ def explain_errors(error: ValidationError) -> str:
 
 
 _PLACEHOLDER = re.compile(r'\s*(\.\.\.|…|<[^<>]*>|string)\s*')
+
+
+def _is_placeholder(value: Any) -> bool:
+    "Return whether a text that must be there, or each of a list, stands as the prompt has it: '...', '<answer>'."
+    if isinstance(value, list):
+        return bool(value) and all(map(_is_placeholder, value))
+    if isinstance(value, BaseModel):
+        needed = [name for name, field in type(value).model_fields.items() if field.is_required()]
+        return any(_is_placeholder(getattr(value, name)) for name in needed)
+    return isinstance(value, str) and bool(_PLACEHOLDER.fullmatch(value))
 
 
 def _fit(
@@ -395,10 +633,11 @@ def _fit(
         raise ValueError(explain_errors(error)) from None
     if not reply.model_fields_set and model.model_fields:
         raise ValueError(f'it has none of the fields {", ".join(model.model_fields)}')
-    needed = model.model_fields.items()
-    texts = [getattr(reply, name) for name, field in needed if field.is_required()]
-    if any(isinstance(one, str) and _PLACEHOLDER.fullmatch(one) for one in texts):
+    if _is_placeholder(reply):
         raise ValueError('it has a placeholder in the place of a text')
+    for name, field in model.model_fields.items():
+        if field.is_required() and getattr(reply, name) == '':
+            raise ValueError(f'{name}: it is empty')
     absent = [name for name in model.model_fields if name not in reply.model_fields_set]
     if absent and any(isinstance(getattr(reply, name), (list, tuple, dict)) for name in absent):
         made.append(f'left out: {", ".join(absent)}')
@@ -417,11 +656,16 @@ def read_reply(
     notes = [] if notes is None else notes
     # local models mark their thinking
     text = re.sub(r'^\s*<think>.*?</think>', '', raw, flags=re.DOTALL).strip()
+    boxed = re.findall(r'\\boxed\{(?:\\text\{)?([^{}]+)\}', text)
+    text = boxed[0] if len(boxed) == 1 else text
     if not text:
         raise ValueError('it was empty')
     try:
         values, problem = _values(text, cut, last, notes)
         replies, found = [], []
+        kind = issubclass(model, Reply) and model.item_type()
+        if kind and len(values) > 1 and all(map(kind.is_whole, values)):  # one object a line
+            values = [values]
         for value in values:
             try:
                 found = []
@@ -465,7 +709,10 @@ def _first_fitting(
 def _values(text: str, cut: bool, last: bool, notes: list[str]) -> tuple[list, str]:
     "Return the JSON values in a text, in order, and why there are none."
     try:
-        return [json.loads(text)], ''
+        value = json.loads(text)
+        if isinstance(value, str) and value.lstrip()[:1] in ('{', '['):  # encoded twice
+            value = _mended(value)
+        return [value], ''
     except ValueError:
         spans, open_at = _spans(text)
     if cut or open_at is not None or text.startswith('<think>'):
@@ -475,7 +722,10 @@ def _values(text: str, cut: bool, last: bool, notes: list[str]) -> tuple[list, s
         notes.append('it was cut off: read up to its last whole item')
         return [_mended(span) for span in ([whole] if whole else spans)], ''
     # a list inside a sentence is no reply: ids stand in brackets
-    spans = [one for one in spans if one[0] == '{' or f'\n{one}' in f'\n{text}']
+    lists = [
+        one for one in spans if re.search(rf'^(\w+ *= *)?{re.escape(one)}$', text, re.MULTILINE)
+    ]
+    spans = [one for one in spans if one[0] == '{' or one in lists]
     return [_mended(span) for span in spans], '' if spans else 'it has no JSON in it'
 
 # %% ../../nbs/1_core/13_replies.ipynb #258d1169
@@ -484,10 +734,18 @@ def _bare(id: str) -> str:
     return id.strip(' \t\n()[]{}<>.,;:!?"\'`*#').casefold()
 
 
+_RANGE = re.compile(r'(?:.*\s)?(\S*?)(\d{1,4})\W*(?:[-–—]|\bto\b)\W*(\S*?)(\d{1,4})')
+
+
 def _ids_in(text: str, known: Collection[str], names: Mapping[str, str]) -> list[str]:
     "Return the ids in one part of a citation: the whole, or words of it that have a digit."
     if text in known or _bare(text) in names:
         return [text if text in known else names[_bare(text)]]
+    if ends := _RANGE.fullmatch(_bare(text)):
+        start, first, again, last = ends.groups()
+        through = [f'{start}{number}' for number in range(int(first), int(last) + 1)]
+        if again in ('', start) and through and through[0] in names:
+            return [names[id] for id in through if id in names]
     words = [word for word in text.split() if re.search(r'\d', word)]
     return [names[_bare(word)] for word in words if _bare(word) in names]
 
