@@ -74,42 +74,20 @@ def _tags(text: str) -> list[tuple[str, str]]:
     return found
 
 
-_ITEM = re.compile(r'\s*(?:[-*•]|\d+[.)])\s+')
+_ITEM = re.compile(r'\n\s*(?:[-*•]|\d+[.)])\s+')
 
 
 def _items(text: str) -> str | list[str] | None:
     "Return the items of a text with bullets or numbers, or of a list as YAML has it; None for null; else the text."
     text = text.strip()
-    if text in ('null', '~'):
-        return None
+    before, *items = _ITEM.split(f'\n{text}')
+    if items and not before.strip():  # behind the last may stand another paragraph
+        return [' '.join(item.split('\n\n')[0].split()) for item in items]
     if flow := re.fullmatch(r'\[([^\[\]]*)\]', text):
-        return [_unquoted(part) for part in flow[1].split(',') if part.strip()]
-    if _ITEM.match(text):
-        return _bullets(text) or _unquoted(text)
+        return [part.strip(' "\'') for part in flow[1].split(',') if part.strip()]
     if block := re.match(r'[>|]-?\n', text):  # a block of text in YAML
-        return ' '.join(text[block.end() :].split())
-    return _unquoted(text)
-
-
-def _bullets(text: str) -> list[str]:
-    "Return the items of a text that begins with one, without what stands behind the list; [] where other lines stand between."
-    items, last = [], ''
-    for line in text.splitlines():
-        if _ITEM.match(line):
-            items.append(_ITEM.sub('', line, count=1).strip())
-        elif line[:1].isspace() and line.strip():
-            items[-1] += ' ' + line.strip()
-        elif line.strip() and last.strip():
-            return []
-        elif line.strip():
-            break
-        last = line
-    return items
-
-
-def _unquoted(text: str) -> str:
-    "Return a text without the quotation marks or the asterisks round the whole of it."
-    return re.sub(r'^("|\'|\*\*)((?:(?!\1).)*)\1$', r'\2', text.strip())
+        text = ' '.join(text[block.end() :].split())
+    return re.sub(r'^("|\'|\*\*)((?:(?!\1).)*)\1$', r'\2', text) if text != 'null' else None
 
 
 def _of_tags(text: str) -> Any:
@@ -123,120 +101,81 @@ def _of_tags(text: str) -> Any:
     return {name: _of_tags(inner) for name, inner in found}
 
 
-def _item_type(model: type[Reply], name: str) -> type[Reply] | None:
-    "Return the type of the objects in a field, None where it has no list of objects."
-    for kind in _kinds(model.model_fields[name].annotation):
-        part = get_args(kind)[0] if get_origin(kind) is list else None
-        if isinstance(part, type) and issubclass(part, Reply):
-            return part
-    return None
-
-
-_FIELD = re.compile(r'\s*(?:(?:[-*•#>]+|\d+[.)])\s*)*([A-Za-z][\w -]{0,30}?)[*_\s]*:[*_]*\s*(.*)')
-_HEADING = re.compile(r'\s*(?:#+\s*|\*\*|__)\W*([A-Za-z][\w -]{0,30}?)[\s*_:]*()$')
+_LINE = re.compile(r'(\s*)(?:(?:[-*•#>]+|\d+[.)])\s*)*([A-Za-z][\w -]{0,30}?)[*_\s]*:[*_]*\s*(.*)')
+_HEADING = re.compile(r'(\s*)(?:#+\s*|\*\*|__)\W*([A-Za-z][\w -]{0,30}?)[\s*_:]*()$')
 
 
 def _of_lines(text: str, model: type[Reply]) -> list[dict[str, Any]]:
     "Return the objects of a text in which lines such as 'Answer: …' begin the fields; a field that comes again begins the next."
     made: list[dict[str, list[str]]] = [{}]
-    field, indent, before = None, 0, []
+    field, indent, before, lists = None, '', [], model.lists()
     for line in text.splitlines():
-        named = _FIELD.match(line) or _HEADING.match(line)
-        name = named and model.line_field(named[1])
-        depth = len(line) - len(line.lstrip())
-        if field in model.model_fields and _item_type(model, field) and depth > indent:
-            name = None  # a field of an object in the list
-        if name:
-            field, indent = name, depth
-            if field in made[-1]:
+        named = _LINE.match(line) or _HEADING.match(line)
+        inside = named and _is_reply(lists.get(field)) and len(named[1]) > len(indent)
+        if named and not inside and model.line_field(named[2]):
+            indent, field, line = named[1], model.line_field(named[2]), named[3]
+            if field in made[-1] and field not in lists:
                 made.append({})
-            line = named[2]
         (made[-1].setdefault(field, []) if field else before).append(line)
-    if model.TEXT and not model.KEY and made[0] and model.TEXT not in made[0] and _prose(before):
-        made[0][model.TEXT] = before
-    return [
-        {name: _value(model, name, lines) for name, lines in one.items()} for one in made if one
-    ]
+    if field and model.TEXT and not model.KEY and ''.join(before).strip():
+        made[0].setdefault(model.TEXT, before)
+    for one in made:
+        for name, lines in one.items():
+            inner = '\n'.join(lines)
+            one[name] = _objects(inner, lists.get(name)) or _items(inner)
+    return made if field else []
 
 
-def _prose(lines: Sequence[str]) -> str:
-    return '\n'.join(lines).strip()
+def _objects(text: str, kind: Any) -> list[dict[str, Any]]:
+    "Return the objects of a kind in a text: the rows of a table, or lines of which the first begins a field; [] for none."
+    first = _LINE.match(text.strip())
+    rows = [line.strip(' |').split('|') for line in text.splitlines() if line.strip()[:1] == '|']
+    if _is_reply(kind) and len(rows) > 2 and not ''.join(rows[1]).strip(' :-'):
+        names, _, *rows = [[cell.strip() for cell in row] for row in rows]
+        return [{name: one for name, one in zip(names, row) if not is_nothing(one)} for row in rows]
+    return _of_lines(text, kind) if _is_reply(kind) and first and kind.line_field(first[2]) else []
 
 
-def _value(model: type[Reply], name: str, lines: Sequence[str]) -> Any:
-    "Return the value of a field from its lines: objects, items, or a text."
-    text = _prose(lines)
-    kind = _item_type(model, name) if name in model.model_fields else None
-    named = _FIELD.match(text) if kind else None
-    if named and kind.line_field(named[1]):
-        return _of_lines('\n'.join(lines), kind)
-    return _items(text)
-
-
-def _table(text: str) -> list[dict[str, str]]:
-    "Return the rows of a table in Markdown, without empty cells."
-    lines = [line.strip() for line in text.splitlines() if line.strip().startswith('|')]
-    if len(lines) < 3 or not re.fullmatch(r'[|:\s-]+', lines[1]):
-        return []
-    cells = [[cell.strip() for cell in line.strip('|').split('|')] for line in lines]
-    rows = [zip(cells[0], row) for row in cells[2:]]
-    return [{name: cell for name, cell in row if not is_nothing(cell)} for row in rows]
-
-
-_DECLINED = re.compile(
-    r"\W*i(['’]d| would) (rather|prefer) not\b|\W*(i['’]?m sorry|i am sorry|sorry|i apologi[sz]e|i can ?not|i can['’]t|i won['’]t|i am unable|i['’]m unable|as an ai)\b"
-    r"(?=.*\b(assist|help with|comply|fulfill|request|polic|guideline|continue|language model|provide that|do that|do this))",
-    re.IGNORECASE | re.DOTALL,
-)
-
-
-_ASKS = re.compile(r'\W*(okay|ok|sure|i understand)?.{0,40}\bplease provide\b', re.IGNORECASE)
 _SORRY = re.compile(  # what may begin an answer, and never a query or a cue
     r"\W*(i['’]?m sorry|i am sorry|sorry|i apologi[sz]e|i can ?not|i can['’]t|i am unable)\b",
     re.IGNORECASE,
 )
-
-
+_DECLINED = re.compile(
+    rf"\W*i(['’]d| would) (rather|prefer) not\b|({_SORRY.pattern}|\W*(i won['’]t|i['’]m unable|as an ai)\b)"
+    r"(?=.*\b(assist|help with|comply|fulfill|request|polic|guideline|continue|language model|provide that|do that|do this))",
+    re.IGNORECASE | re.DOTALL,
+)
+_ASKS = re.compile(r'\W*(okay|ok|sure|i understand)?.{0,40}\bplease provide\b', re.IGNORECASE)
 _BEFORE = re.compile(  # what a model says before a bare text
-    r'(?:[^:\n]{0,120}[,.!]\s+)?(?:so,? )?(?:here (?:is|are)|here[\'’]s|the)\b[^:,.\n]{0,20}'
+    r'^(?:[^:\n]{0,120}[,.!]\s+)?(?:so,? )?(?:here (?:is|are)|here[\'’]s|the)\b[^:,.\n]{0,20}'
     r'\b(?:query|queries|answer|cues?|reply|response)\b[^:\n]{0,40}:\s*',
     re.IGNORECASE,
 )
 
 
 def _of_text(text: str, model: type[BaseModel]) -> Iterator[Any]:
-    "Yield what a text without JSON may mean: tags, a table, named lines, and the text itself."
-    if not (isinstance(model, type) and issubclass(model, Reply)):
+    "Yield what a text without JSON may mean: tags, named lines, a table, and the text itself."
+    if not _is_reply(model):
         return
     text = re.sub(r'^```\w*$', '', text, flags=re.MULTILINE).strip()
     if _tags(text):
         yield _of_tags(text)
-    kind = model.item_type()
-    if kind and (rows := _table(text)):
-        yield rows
     lines = _of_lines(text, model)
     if len(lines) == 1:
         yield lines[0]
-    if kind and (objects := _of_lines(text, kind)):
-        yield objects
-    elif len(lines) > 1:
-        return
-    text = text[before.end() :] if (before := _BEFORE.match(text)) else text
+    yield from filter(None, [_objects(text, model.only_list()[1])])
+    text = _BEFORE.sub('', text)
     items = _items(text)
     if isinstance(items, list):
         yield items
-    elif text and is_nothing(text):
+    elif items and is_nothing(items):
         yield []
-    if _ASKS.match(text) or model.TEXT != 'answer' and _SORRY.match(text):
+    if _ASKS.match(text) or model.TEXT != 'answer' and _SORRY.match(text) or len(lines) > 1:
         return
-    if (
-        model.TEXT
-        and re.search(r'\w', text)
-        and not re.search(r'[{}]|<[^>]*>', text)
-        and len(text) <= 1000
-        and not (model.KEY and ': ' in text)  # 'ADD: …' says more than its first word
-    ):
-        yield text
+    is_more = model.KEY and ': ' in text  # 'ADD: …' says more than its first word
+    if model.TEXT and re.search(r'\w', text) and not re.search(r'[{}]|<[^>]*>', text):
+        if len(text) <= 1000 and not is_more:
+            yield items if isinstance(items, str) else text
 
 
 def _is_deep(value: Any, levels: int = 50) -> bool:
@@ -285,9 +224,7 @@ class Reply(BaseModel):
 
     ALIASES: ClassVar[dict[str, tuple[str, ...]]] = {}  # a field, and its other names
     TEXT: ClassVar[str | None] = None  # the field that a bare text stands for
-    KEY: ClassVar[str | None] = (
-        None  # the field that a name above an object stands for: {'ADD': {…}}
-    )
+    KEY: ClassVar[str | None] = None  # the field of a name above an object: {'ADD': {…}}
 
     @classmethod
     def field_of(cls, name: str) -> str | None:
@@ -299,22 +236,21 @@ class Reply(BaseModel):
 
     @classmethod
     def line_field(cls, name: str) -> str | None:
-        "Return the field that a line with this name begins; it may have a number, as in 'Q1: …'."
+        "Return the field that a line begins; its name may have a number: 'Q1: …'."
         return cls.field_of(name) or cls.field_of(name.rstrip('0123456789'))
 
     @classmethod
-    def item_type(cls) -> type[Reply] | None:
-        "Return the type of the objects of the one list that there is; else None."
-        lists = cls._lists()
-        return _item_type(cls, lists[0]) if len(lists) == 1 else None
+    def lists(cls) -> dict[str, Any]:
+        "Return the fields that are lists, with the types of their items."
+        fields = cls.model_fields.items()
+        kinds = [(name, kind) for name, field in fields for kind in _kinds(field.annotation)]
+        return {name: get_args(kind)[0] for name, kind in kinds if get_origin(kind) is list}
 
     @classmethod
-    def _lists(cls) -> list[str]:
-        found = []
-        for name, field in cls.model_fields.items():
-            if any(get_origin(kind) is list for kind in _kinds(field.annotation)):
-                found.append(name)
-        return found
+    def only_list(cls) -> tuple[str | None, Any]:
+        "Return the one field that is a list, with the type of its items; None where there is none or several."
+        lists = cls.lists()
+        return next(iter(lists.items())) if len(lists) == 1 else (None, None)
 
     @classmethod
     def renamed(cls, value: dict) -> dict:
@@ -328,12 +264,10 @@ class Reply(BaseModel):
                 found[field] = item
         for field, item in list(found.items()):
             if isinstance(item, dict) and field in cls.model_fields and cls._is_text(field):
-                inner = cls.renamed(
-                    {field if name == 'text' else name: one for name, one in item.items()}
-                )
-                if field in inner:  # {'fact': {'text': …, 'speaker': …}}
-                    known = {name: one for name, one in inner.items() if name in cls.model_fields}
-                    found = {**known, **found, field: inner[field]}
+                inner = {cls.field_of(name): one for name, one in item.items()}
+                if field in inner or 'text' in item:  # {'fact': {'text': …, 'speaker': …}}
+                    inner.pop(None, None)
+                    found = {**inner, **found, field: inner.get(field, item.get('text'))}
         return found
 
     @classmethod
@@ -344,44 +278,28 @@ class Reply(BaseModel):
     @classmethod
     def meant(cls, value: Any) -> Any:
         "Return the object that a text, a list, or an object in another one means; other values as they are."
-        lists, kind = cls._lists(), cls.item_type()
+        name, kind = cls.only_list()
         if isinstance(value, (str, int, float)) and not isinstance(value, bool) and cls.TEXT:
             return {cls.TEXT: str(value)}
         if isinstance(value, list):
-            alone = value[0] if len(value) == 1 else None
-            if isinstance(alone, dict) and any(map(cls.field_of, alone)):
-                return cls.renamed(alone)
-            return {lists[0]: value} if len(lists) == 1 else value
+            if len(value) == 1 and _fields_in(value[0], cls):
+                return cls.renamed(value[0])
+            return {name: value} if name else value
         if not isinstance(value, dict):
             return value
-        [name] = value if len(value) == 1 else ['']
         inner = _inner(value)
-        if isinstance(inner, dict) and any(map(cls.field_of, inner)):
-            is_option = cls.KEY and _option(name, cls._options(cls.KEY)) is not None
-            return cls.meant({cls.KEY: name, **inner} if is_option else inner)
-        if any(map(cls.field_of, value)):
-            return cls.renamed(value)
-        if kind and kind.is_whole(value):
-            return {lists[0]: [value]}
-        if kind and _mapped(value, kind) and all(map(_has_object, value.values())):
-            return {lists[0]: value}
-        if isinstance(inner, list):
+        if _fields_in(inner, cls):
+            if cls.KEY and not _LABEL.fullmatch(above := next(iter(value))):
+                inner = {cls.KEY: above, **cls.renamed(inner)}
             return cls.meant(inner)
+        if not _fields_in(value, cls):
+            if _fields_in(value, kind) > 1:
+                return {name: [value]}
+            if _is_reply(kind) and all(map(_is_object, value.values())):
+                return {name: _mapped(value, kind) or [value]}
+            if isinstance(inner, list):
+                return cls.meant(inner)
         return cls.renamed(value)
-
-    @classmethod
-    def _options(cls, field: str) -> tuple:
-        "Return the words of a field that has a choice of them."
-        kinds = _kinds(cls.model_fields[field].annotation)
-        return next((get_args(kind) for kind in kinds if get_origin(kind) is Literal), ())
-
-    @classmethod
-    def is_whole(cls, value: Any) -> bool:
-        "Return whether a value is an object with every field that is needed."
-        if not isinstance(value, dict):
-            return False
-        named = {cls.field_of(name) for name in value}
-        return all(name in named for name, field in cls.model_fields.items() if field.is_required())
 
     @model_validator(mode='before')
     @classmethod
@@ -421,27 +339,34 @@ class Reply(BaseModel):
             raise
 
 
-def _has_object(value: Any) -> bool:
+def _is_reply(kind: Any) -> bool:
+    return isinstance(kind, type) and issubclass(kind, Reply)
+
+
+def _fields_in(value: Any, kind: Any) -> int:
+    "Return how many fields of a reply type an object has."
+    named = map(kind.field_of, value) if isinstance(value, dict) and _is_reply(kind) else ()
+    return len({*named} - {None})
+
+
+def _is_object(value: Any) -> bool:
     return isinstance(value[0] if isinstance(value, list) and value else value, dict)
 
 
-_NUMBER = re.compile(r'[A-Za-z]*[ _-]?\d+')  # a name that only counts: 'e1', 'gist_2', '3'
+_NUMBER = re.compile(r'[A-Za-z]*[ _-]?\d+')  # a name that only counts: 'e1', 'gist_2'
+_LABEL = re.compile(f'[a-z_]+|{_NUMBER.pattern}')  # or is a wrapper's: 'items'
 
 
 def _mapped(value: dict, kind: type[Reply]) -> list[dict]:
-    "Return the items of a mapping, their names in the field `KEY` of the item; [] where it is none."
-    options, items = kind.KEY and kind._options(kind.KEY), []
+    "Return the objects of a mapping, with the names in their field `KEY`; [] where it is none."
+    items = []
     for name, given in value.items():
-        if options:
-            is_key = _option(name, options) is not None
-        else:  # a name in small letters is a wrapper's: 'items'
-            is_key = kind.KEY and not _NUMBER.fullmatch(name) and not re.fullmatch('[a-z_]+', name)
-        if not (is_key or _NUMBER.fullmatch(name)):
-            return []
-        parts = given if isinstance(given, list) and (kind.TEXT or _has_object(given)) else [given]
-        for part in parts:
+        is_key = not _LABEL.fullmatch(name)
+        several = isinstance(given, list) and (kind.TEXT or _is_object(given))
+        for part in given if several else [given]:
             item = kind.meant(part)
-            if not isinstance(item, dict):
+            is_known = kind.KEY if is_key else _NUMBER.fullmatch(name) or _is_object(part)
+            if not isinstance(item, dict) or not is_known:
                 return []
             items.append({kind.KEY: name, **item} if is_key else item)
     return items
@@ -474,13 +399,8 @@ _SAME = (  # words for the same choice
     'update replace modify edit merge',
     'delete remove',
     'none noop skip ignore nothing nochange',
-    'correct right true yes',
-    'wrong incorrect notcorrect false no',
-    'answerable sufficient true yes',
-    'notanswerable unanswerable insufficient false no',
-    'importance important',
-    'redundancy redundant duplicate',
-    'conflict contradiction',
+    'correct answerable right sufficient true yes',
+    'wrong notanswerable incorrect notcorrect unanswerable insufficient false no',
 )
 
 
@@ -488,23 +408,21 @@ def _option(value: str, options: Sequence[Any]) -> Any:
     "Return the option that a text means: in other capitals or words, alone or at its beginning; None for none."
     key = _key(re.sub(r'\b(yet|currently)\b', '', value))
     same = [one for one in options if _key(one) == key]
-    for words in _SAME:
-        if key in words.split():
-            same += [one for one in options if _key(one) in words.split()]
+    words = {word for line in _SAME if key in line.split() for word in line.split()}
+    others = [one for one in options if _key(one) in words]
+    same = same or (others if len(others) == 1 else [])
     begun = [
         one for one in options if key and (key.startswith(_key(one)) or _key(one).startswith(key))
     ]
     left = key.removeprefix(_key(begun[0])) if len(begun) == 1 else ''
-    for other in sorted(options, key=len, reverse=True):
+    for other in sorted(options, key=lambda one: -len(str(one))):
         left = left.replace(_key(other), '/')
     if not same and ('?' in value or '/' in left and not left.replace('or', '').strip('/')):
         return None  # 'CORRECT/WRONG': the options as the prompt has them
     return next(iter(same or (begun if len(begun) == 1 else [])), None)
 
 
-_YES = dict.fromkeys(('yes', 'correct', 'right'), True) | dict.fromkeys(
-    ('no', 'wrong', 'incorrect', 'not'), False
-)
+_YES = re.compile(r'\W*(?:(yes|correct|right)|no|wrong|incorrect|not)\b', re.IGNORECASE)
 
 
 def _meanings(value: Any, field: Any) -> Iterator[Any]:
@@ -519,10 +437,8 @@ def _meanings(value: Any, field: Any) -> Iterator[Any]:
             option = _option(str(said), get_args(kind)) if isinstance(said, (str, bool)) else None
             if option is not None:
                 yield option
-        elif kind is bool and isinstance(value, str):
-            yield from (
-                _YES[word] for word in re.findall('[a-z]+', value.lower())[:1] if word in _YES
-            )
+        elif kind is bool and isinstance(value, str) and (said := _YES.match(value)):
+            yield said[1] is not None
         elif kind is int and isinstance(value, str) and len(re.findall(r'\d+', value)) == 1:
             yield int(re.findall(r'\d+', value)[0])
         elif kind is str:
@@ -530,7 +446,7 @@ def _meanings(value: Any, field: Any) -> Iterator[Any]:
 
 
 def _list_meanings(value: Any, kind: Any) -> Iterator[list]:
-    "Yield the lists that a value may mean, where a list of a kind is due."
+    "Yield what a value may mean where a list of a kind is due."
     is_text = str in _kinds(kind)
     if value is None or isinstance(value, str) and is_nothing(value):
         yield []
@@ -540,36 +456,29 @@ def _list_meanings(value: Any, kind: Any) -> Iterator[list]:
         if is_text:  # objects for texts: an id and what it says
             yield [next(_texts(one), '') if not isinstance(one, str) else one for one in value]
     elif isinstance(value, str):
-        yield _several(value, is_text) or [value]
-    elif not isinstance(value, dict):
-        yield [value]
+        yield _several(value, is_text)
     else:
         yield [value]
-        if not is_text and isinstance(kind, type) and issubclass(kind, Reply):
-            yield _mapped(value, kind) or [value]
+    if isinstance(value, dict):
         given = list(value.values())
-        if is_text and given and all(isinstance(one, bool) for one in given):  # {'D1:3': true}
-            yield [name for name, one in value.items() if one]
-        elif is_text and all(
-            _NUMBER.fullmatch(name) or isinstance(value[name], list) for name in value
-        ):
-            yield [one for part in given for one in (part if isinstance(part, list) else [part])]
-        elif len(value) == 1:  # the items under a name of their own
+        if _is_reply(kind):
+            yield _mapped(value, kind) or [value]
+        elif all(isinstance(one, bool) for one in given):  # {'D1:3': true}
+            yield [name for name in value if value[name]]
+        elif len(given) == 1 or all(_NUMBER.fullmatch(name) for name in value):
             yield given[0] if isinstance(given[0], list) else given
+        elif all(isinstance(one, list) for one in given):
+            yield [one for part in given for one in part]
 
 
 def _several(text: str, is_text: bool) -> list[str]:
-    "Return the items that stand in one text: in bullets or lines, and texts between semicolons, or ids between commas."
+    "Return the items in one text: bullets or lines, and texts between semicolons, ids between commas."
     items = _items(text)
     if isinstance(items, list):
         return items
-    parts = text.split('\n')
-    if len(parts) == 1 and is_text:
-        parts = text.split(';')
-        ids = text.split(',')
-        if all(re.fullmatch(r'\S*\d\S*', one.strip()) for one in ids):
-            parts = ids
-    return [part.strip() for part in parts if part.strip()]
+    ids = all(re.fullmatch(r'\s*\S*\d\S*\s*', part) for part in text.split(','))
+    marks = '\n|;' + '|,' * ids if is_text else '\n'
+    return [part.strip() for part in re.split(marks, text) if part.strip()]
 
 
 def _texts(value: Any) -> Iterator[str]:
@@ -580,15 +489,12 @@ def _texts(value: Any) -> Iterator[str]:
         yield str(value)
     elif isinstance(value, list) and value and all(isinstance(one, str) for one in value):
         yield ', '.join(value)
-    elif isinstance(value, dict) and 'year' in value:
+    elif isinstance(value, dict) and {'year'} <= value.keys() <= {'year', 'month', 'day'}:
         parts = [str(value[name]) for name in ('year', 'month', 'day') if value.get(name)]
-        if len(parts) == len([one for one in value.values() if one]):
-            numbers = all(part.isdigit() for part in parts)
-            yield '-'.join(part.zfill(2) for part in parts) if numbers else ' '.join(parts[::-1])
-    elif isinstance(value, dict):
-        told = [one for one in value.values() if isinstance(one, str) and one]
-        if told:
-            yield ': '.join(told)
+        numbers = all(part.isdigit() for part in parts)
+        yield '-'.join(part.zfill(2) for part in parts) if numbers else ' '.join(parts[::-1])
+    elif isinstance(value, dict) and any(isinstance(one, str) and one for one in value.values()):
+        yield ': '.join(one for one in value.values() if isinstance(one, str) and one)
 
 
 def explain_errors(error: ValidationError) -> str:
@@ -604,12 +510,14 @@ _PLACEHOLDER = re.compile(r'\s*(\.\.\.|…|<[^<>]*>|string)\s*')
 
 
 def _is_placeholder(value: Any) -> bool:
-    "Return whether a text that must be there, or each of a list, stands as the prompt has it: '...', '<answer>'."
+    "Return whether a text that is needed, or each of a list, stands as in the prompt: '...', '<answer>'."
+    if isinstance(value, BaseModel):
+        fields = type(value).model_fields.items()
+        return any(
+            _is_placeholder(getattr(value, name)) for name, one in fields if one.is_required()
+        )
     if isinstance(value, list):
         return bool(value) and all(map(_is_placeholder, value))
-    if isinstance(value, BaseModel):
-        needed = [name for name, field in type(value).model_fields.items() if field.is_required()]
-        return any(_is_placeholder(getattr(value, name)) for name in needed)
     return isinstance(value, str) and bool(_PLACEHOLDER.fullmatch(value))
 
 
@@ -657,28 +565,22 @@ def read_reply(
     # local models mark their thinking
     text = re.sub(r'^\s*<think>.*?</think>', '', raw, flags=re.DOTALL).strip()
     boxed = re.findall(r'\\boxed\{(?:\\text\{)?([^{}]+)\}', text)
-    text = boxed[0] if len(boxed) == 1 else text
+    text = boxed[0] if len(boxed) == 1 and not re.search(r'[{[]\s*"', text) else text
     if not text:
         raise ValueError('it was empty')
     try:
         values, problem = _values(text, cut, last, notes)
-        replies, found = [], []
-        kind = issubclass(model, Reply) and model.item_type()
-        if kind and len(values) > 1 and all(map(kind.is_whole, values)):  # one object a line
-            values = [values]
-        for value in values:
-            try:
-                found = []
-                reply = _fit(value, model, found)
-                replies.append((reply, found))
-            except ValueError as error:
-                problem = problem or str(error)
+        kind = model.only_list()[1] if _is_reply(model) else None
+        if len(values) > 1 and all(_fields_in(one, kind) > 1 for one in values):
+            values = [values]  # the objects of a list, one a line
+        replies, why = _fitting(values, model)
         if not replies and not cut and not _DECLINED.match(text):
-            replies = _first_fitting(_of_text(text, model), model)
+            note = 'no JSON: read by its tags, lines or as a text'
+            replies = _fitting(_of_text(text, model), model, note)[0][:1]
     except RecursionError:
         raise ValueError('it is nested too deeply') from None
     if not replies:
-        raise ValueError('it declines to reply' if _DECLINED.match(text) else problem)
+        raise ValueError('it declines to reply' if _DECLINED.match(text) else problem or why)
     if any(reply != replies[0][0] for reply, _ in replies):
         if not last:
             raise ValueError('it has several different replies in it; give one')
@@ -688,29 +590,25 @@ def read_reply(
     return reply
 
 
-def _first_fitting(
-    values: Iterable[Any], model: type[BaseModel]
-) -> list[tuple[BaseModel, list[str]]]:
-    "Return the first of some values that is a reply, with the notes on it."
+def _fitting(
+    values: Iterable[Any], model: type[BaseModel], *notes: str
+) -> tuple[list[tuple[BaseModel, list[str]]], str]:
+    "Return the replies that there are among values, each with the notes on it, and why the first other value is none."
+    replies, problem = [], ''
     for value in values:
-        notes: list[str] = []
+        found = [*notes]
         try:
-            return [
-                (
-                    _fit(value, model, notes),
-                    ['no JSON: read by its tags, lines or as a text', *notes],
-                )
-            ]
-        except ValueError:
-            continue
-    return []
+            replies.append((_fit(value, model, found), found))
+        except ValueError as error:
+            problem = problem or str(error)
+    return replies, problem
 
 
 def _values(text: str, cut: bool, last: bool, notes: list[str]) -> tuple[list, str]:
     "Return the JSON values in a text, in order, and why there are none."
     try:
         value = json.loads(text)
-        if isinstance(value, str) and value.lstrip()[:1] in ('{', '['):  # encoded twice
+        if isinstance(value, str) and value.lstrip()[:1] == '{':  # encoded twice
             value = _mended(value)
         return [value], ''
     except ValueError:

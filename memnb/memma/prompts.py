@@ -55,7 +55,6 @@ class StatedFact(Reply):
 class FocusPoint(Reply):
     "What the manager should mind about a fact."
 
-    TEXT, KEY = 'fact', 'kind'
     ALIASES = {'kind': ('type',), 'fact': ('number', 'fact_number'), 'note': ('reason',)}
 
     kind: Literal['importance', 'redundancy', 'conflict']
