@@ -7,6 +7,7 @@ import ast
 import asyncio
 import inspect
 import json
+import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -289,51 +290,72 @@ class RawCall(Reply):
     @classmethod
     def meant(cls, value: Any) -> Any:
         "Return the call that other forms mean: that of function calling, a key for the name, or a call as a program writes it."
+        if isinstance(value, list) and len(value) == 1:
+            [value] = value
         if isinstance(value, str):
             value = _written_call(value)
         if not isinstance(value, dict):
             return value
+        function = value.get('function')
+        if isinstance(function, dict):  # function calling: {'type': 'function', 'function': {…}}
+            value = function
         value = cls.renamed(value)
-        if isinstance(
-            value.get('function'), dict
-        ):  # function calling: {'type': 'function', 'function': {…}}
-            value = cls.renamed(value['function'])
         if 'function' not in value and len(value) == 1:
             [(name, given)] = value.items()
             value = {'function': name, 'parameters': given}
+        if 'function' in value and 'parameters' not in value:  # the arguments stand beside the name
+            given = {name: one for name, one in value.items() if name not in ('function', 'type')}
+            value = {'function': value['function'], 'parameters': given}
         if isinstance(value.get('parameters'), str):
             value = {**value, 'parameters': _json_object(value['parameters'])}
         return value
 
 
 def _json_object(text: str) -> Any:
-    "Return the object that a text of JSON is, else the text."
+    "Return the object with which a text begins, else the text."
     try:
-        return json.loads(text)
+        return json.JSONDecoder().raw_decode(text.strip())[0]
     except ValueError:
         return text
 
 
 def _written_call(text: str) -> Any:
-    "Return the call in a text: an object as JSON, or `name(key='value')` with literals; else the text."
+    "Return the call in a text: an object as JSON, or the one line `name(key='value')` or `name('value')`; else the text."
     if text.lstrip().startswith('{'):
         return _json_object(text)
+    lines = [
+        line.strip() for line in text.splitlines() if re.fullmatch(r'\s*[\w.]+\(.*\)\s*', line)
+    ]
     try:
-        call = ast.parse(text.strip(), mode='eval').body
+        call = ast.parse(lines[0] if len(lines) == 1 else text.strip(), mode='eval').body
         given = {one.arg: ast.literal_eval(one.value) for one in call.keywords if one.arg}
+        if call.args and not given:  # in the tool's order; a bare word is a text
+            given = [
+                one.id if isinstance(one, ast.Name) else ast.literal_eval(one) for one in call.args
+            ]
         return {'function': call.func.id, 'parameters': given}
     except (SyntaxError, ValueError, AttributeError, RecursionError, MemoryError):
         return text
 
 
-def _named_call(names: tuple[str, ...], value: Any) -> Any:
-    "Return a call in any form as the object {'function', 'parameters'}, under the tool's own name."
+def _named_call(offered: Mapping[str, type[BaseModel]], value: Any) -> Any:
+    "Return a call in any form as the object {'function', 'parameters'}, under the names of the tool and its arguments."
     value = RawCall.meant(value)
     if not isinstance(value, dict) or not isinstance(value.get('function'), str):
         return value
     said = value['function'].rpartition('.')[2].strip().casefold()  # 'functions.search'
-    name = next((one for one in names if one.casefold() == said), value['function'])
-    return {'function': name, 'parameters': value.get('parameters') or {}}
+    name = next((one for one in offered if one.casefold() == said), value['function'])
+    given = value.get('parameters') or {}
+    if (
+        not isinstance(given, dict) and name in offered
+    ):  # in their order; a text as the only one that is needed
+        fields = offered[name].model_fields
+        needed = [one for one in fields if fields[one].is_required()]
+        if isinstance(given, list) and len(given) <= len(fields):
+            given = dict(zip(fields, given))
+        elif isinstance(given, str) and len(needed) == 1:
+            given = {needed[0]: given}
+    return {'function': name, 'parameters': given}
 
 
 class ToolReply(Reply):
@@ -341,10 +363,14 @@ class ToolReply(Reply):
 
     ALIASES = {
         'reasoning': ('thought', 'thoughts', 'reason', 'rationale'),
-        'call': ('tool_call', 'function_call'),
-        'calls': ('tool_calls', 'actions'),
+        'call': ('tool_call', 'function_call', 'calls', 'tool_calls'),
+        'calls': ('tool_calls', 'actions', 'call', 'tool_call'),
     }
-    CALL: ClassVar[str] = 'call'  # the field of the call, or of the calls
+    TEXT = 'call'  # the field of the call, or of the calls
+
+    @classmethod
+    def line_field(cls, name: str) -> str | None:
+        return super().line_field(name) or RawCall.field_of(name)  # 'Action: …', 'Action Input: …'
 
     @classmethod
     def meant(cls, value: Any) -> Any:
@@ -352,13 +378,15 @@ class ToolReply(Reply):
             value = cls.renamed(value)
             call = {name: one for name, one in value.items() if RawCall.field_of(name)}
             given = RawCall.meant(call).get('parameters')
-            if isinstance(given, dict) and any(
-                map(cls.field_of, given)
-            ):  # the whole reply as a call
-                return cls.meant(given)
-            if cls.CALL not in value and RawCall.renamed(call).get('function'):
-                own = {name: one for name, one in value.items() if name in cls.model_fields}
-                return {**own, cls.CALL: call}
+            if isinstance(given, dict) and any(map(cls.field_of, given)):
+                return cls.meant(given)  # the whole reply as a call
+            own = {name: one for name, one in value.items() if name in cls.model_fields}
+            named = RawCall.renamed(call)
+            if isinstance(own.get(cls.TEXT), str) and named.keys() == {'parameters'}:
+                return {**own, cls.TEXT: {**named, 'function': own[cls.TEXT]}}
+            if named.get('function') and not isinstance(own.get(cls.TEXT), (dict, list)):
+                beside = {name: one for name, one in value.items() if name not in own}
+                return {**own, cls.TEXT: call if 'parameters' in named else beside}
         return super().meant(value)
 
 
@@ -376,11 +404,10 @@ def _call(offered: tuple[tuple[str, type[BaseModel]], ...]) -> Any:
     for name, arguments in offered:
         fields = {'function': (Literal[name], ...), 'parameters': (arguments, ...)}
         calls.append(create_model(f'{name}_call', **fields))
-    names = tuple(name for name, _ in offered)
     any_of_them = calls[0]
     if len(calls) > 1:
         any_of_them = Annotated[Union[tuple(calls)], Field(discriminator='function')]
-    return Annotated[any_of_them, BeforeValidator(partial(_named_call, names))]
+    return Annotated[any_of_them, BeforeValidator(partial(_named_call, dict(offered)))]
 
 
 def choice_of(tools: Sequence[Tool]) -> type[BaseModel]:

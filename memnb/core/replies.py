@@ -44,6 +44,8 @@ def _mended(span: str) -> Any:
     try:
         return json.loads(span)
     except ValueError:
+        if re.search(r'[:,] *(true|"[\w-]+") *(\||or) *(false|"[\w-]+")', span):
+            raise ValueError('it leaves a choice open') from None
         return json_repair.loads(span, skip_json_loads=True)
 
 
@@ -72,15 +74,20 @@ def _tags(text: str) -> list[tuple[str, str]]:
     return found
 
 
-_ITEM = re.compile(r'\s*(?:[-*•]|\d+[.)])\s+')
+_ITEM = re.compile(r'\n\s*(?:[-*•]|\d+[.)])\s+')
 
 
-def _items(text: str) -> str | list[str]:
-    "Return the items of a text with bullets or numbers, else the text."
-    lines = [line for line in text.splitlines() if line.strip()]
-    if lines and all(_ITEM.match(line) for line in lines):
-        return [_ITEM.sub('', line, count=1).strip() for line in lines]
-    return re.sub(r'^"(.*)"$|^\'(.*)\'$', r'\1\2', text.strip())
+def _items(text: str) -> str | list[str] | None:
+    "Return the items of a text with bullets or numbers, or of a list as YAML has it; None for null; else the text."
+    text = text.strip()
+    before, *items = _ITEM.split(f'\n{text}')
+    if items and not before.strip():  # behind the last may stand another paragraph
+        return [' '.join(item.split('\n\n')[0].split()) for item in items]
+    if flow := re.fullmatch(r'\[([^\[\]]*)\]', text):
+        return [part.strip(' "\'') for part in flow[1].split(',') if part.strip()]
+    if block := re.match(r'[>|]-?\n', text):  # a block of text in YAML
+        text = ' '.join(text[block.end() :].split())
+    return re.sub(r'^("|\'|\*\*)((?:(?!\1).)*)\1$', r'\2', text) if text != 'null' else None
 
 
 def _of_tags(text: str) -> Any:
@@ -94,54 +101,81 @@ def _of_tags(text: str) -> Any:
     return {name: _of_tags(inner) for name, inner in found}
 
 
-def _of_lines(text: str, model: type[Reply]) -> dict[str, Any]:
-    "Return the fields of a text in which lines such as 'Answer: …' begin them."
-    parts: dict[str, list[str]] = {}
-    lines = None
+_LINE = re.compile(r'(\s*)(?:(?:[-*•#>]+|\d+[.)])\s*)*([A-Za-z][\w -]{0,30}?)[*_\s]*:[*_]*\s*(.*)')
+_HEADING = re.compile(r'(\s*)(?:#+\s*|\*\*|__)\W*([A-Za-z][\w -]{0,30}?)[\s*_:]*()$')
+
+
+def _of_lines(text: str, model: type[Reply]) -> list[dict[str, Any]]:
+    "Return the objects of a text in which lines such as 'Answer: …' begin the fields; a field that comes again begins the next."
+    made: list[dict[str, list[str]]] = [{}]
+    field, indent, before, lists = None, '', [], model.lists()
     for line in text.splitlines():
-        named = re.match(r'[\s*#>-]*([A-Za-z][\w -]{0,30}?)[*_\s]*:[*_]*\s*(.*)', line)
-        if named and model.field_of(named[1]):
-            lines = parts.setdefault(named[1], [])
-            line = named[2]
-        if lines is not None:
-            lines.append(line)
-    return {name: _items('\n'.join(lines)) for name, lines in parts.items()}
+        named = _LINE.match(line) or _HEADING.match(line)
+        inside = named and _is_reply(lists.get(field)) and len(named[1]) > len(indent)
+        if named and not inside and model.line_field(named[2]):
+            indent, field, line = named[1], model.line_field(named[2]), named[3]
+            if field in made[-1] and field not in lists:
+                made.append({})
+        (made[-1].setdefault(field, []) if field else before).append(line)
+    if field and model.TEXT and not model.KEY and ''.join(before).strip():
+        made[0].setdefault(model.TEXT, before)
+    for one in made:
+        for name, lines in one.items():
+            inner = '\n'.join(lines)
+            one[name] = _objects(inner, lists.get(name)) or _items(inner)
+    return made if field else []
 
 
+def _objects(text: str, kind: Any) -> list[dict[str, Any]]:
+    "Return the objects of a kind in a text: the rows of a table, or lines of which the first begins a field; [] for none."
+    first = _LINE.match(text.strip())
+    rows = [line.strip(' |').split('|') for line in text.splitlines() if line.strip()[:1] == '|']
+    if _is_reply(kind) and len(rows) > 2 and not ''.join(rows[1]).strip(' :-'):
+        names, _, *rows = [[cell.strip() for cell in row] for row in rows]
+        return [{name: one for name, one in zip(names, row) if not is_nothing(one)} for row in rows]
+    return _of_lines(text, kind) if _is_reply(kind) and first and kind.line_field(first[2]) else []
+
+
+_SORRY = re.compile(  # what may begin an answer, and never a query or a cue
+    r"\W*(i['’]?m sorry|i am sorry|sorry|i apologi[sz]e|i can ?not|i can['’]t|i am unable)\b",
+    re.IGNORECASE,
+)
 _DECLINED = re.compile(
-    r"\W*i(['’]d| would) (rather|prefer) not\b|\W*(i['’]?m sorry|i am sorry|sorry|i apologi[sz]e|i can ?not|i can['’]t|i won['’]t|i am unable|i['’]m unable|as an ai)\b"
+    rf"\W*i(['’]d| would) (rather|prefer) not\b|({_SORRY.pattern}|\W*(i won['’]t|i['’]m unable|as an ai)\b)"
     r"(?=.*\b(assist|help with|comply|fulfill|request|polic|guideline|continue|language model|provide that|do that|do this))",
     re.IGNORECASE | re.DOTALL,
 )
-
-
 _ASKS = re.compile(r'\W*(okay|ok|sure|i understand)?.{0,40}\bplease provide\b', re.IGNORECASE)
-_SORRY = re.compile(  # what may begin an answer, and never a query or a cue
-    r"\W*(i['’]?m sorry|i am sorry|sorry|i apologi[sz]e|i can ?not|i can['’]t|i am unable)\b",
+_BEFORE = re.compile(  # what a model says before a bare text
+    r'^(?:[^:\n]{0,120}[,.!]\s+)?(?:so,? )?(?:here (?:is|are)|here[\'’]s|the)\b[^:,.\n]{0,20}'
+    r'\b(?:query|queries|answer|cues?|reply|response)\b[^:\n]{0,40}:\s*',
     re.IGNORECASE,
 )
 
 
 def _of_text(text: str, model: type[BaseModel]) -> Iterator[Any]:
-    "Yield what a text without JSON may mean: tags, named lines, and the text itself."
-    if not (isinstance(model, type) and issubclass(model, Reply)):
+    "Yield what a text without JSON may mean: tags, named lines, a table, and the text itself."
+    if not _is_reply(model):
         return
     text = re.sub(r'^```\w*$', '', text, flags=re.MULTILINE).strip()
     if _tags(text):
         yield _of_tags(text)
-    if lines := _of_lines(text, model):
-        yield lines
-    if isinstance(items := _items(text), list):
+    lines = _of_lines(text, model)
+    if len(lines) == 1:
+        yield lines[0]
+    yield from filter(None, [_objects(text, model.only_list()[1])])
+    text = _BEFORE.sub('', text)
+    items = _items(text)
+    if isinstance(items, list):
         yield items
-    if _ASKS.match(text) or model.TEXT != 'answer' and _SORRY.match(text):
+    elif items and is_nothing(items):
+        yield []
+    if _ASKS.match(text) or model.TEXT != 'answer' and _SORRY.match(text) or len(lines) > 1:
         return
-    if (
-        model.TEXT
-        and re.search(r'\w', text)
-        and not re.search(r'[{}]|<[^>]*>', text)
-        and len(text) <= 1000
-    ):
-        yield text
+    is_more = model.KEY and ': ' in text  # 'ADD: …' says more than its first word
+    if model.TEXT and re.search(r'\w', text) and not re.search(r'[{}]|<[^>]*>', text):
+        if len(text) <= 1000 and not is_more:
+            yield items if isinstance(items, str) else text
 
 
 def _is_deep(value: Any, levels: int = 50) -> bool:
@@ -190,6 +224,7 @@ class Reply(BaseModel):
 
     ALIASES: ClassVar[dict[str, tuple[str, ...]]] = {}  # a field, and its other names
     TEXT: ClassVar[str | None] = None  # the field that a bare text stands for
+    KEY: ClassVar[str | None] = None  # the field of a name above an object: {'ADD': {…}}
 
     @classmethod
     def field_of(cls, name: str) -> str | None:
@@ -198,6 +233,24 @@ class Reply(BaseModel):
             if _key(name) in {_key(one) for one in (field, *cls.ALIASES.get(field, ()))}:
                 return field
         return None
+
+    @classmethod
+    def line_field(cls, name: str) -> str | None:
+        "Return the field that a line begins; its name may have a number: 'Q1: …'."
+        return cls.field_of(name) or cls.field_of(name.rstrip('0123456789'))
+
+    @classmethod
+    def lists(cls) -> dict[str, Any]:
+        "Return the fields that are lists, with the types of their items."
+        fields = cls.model_fields.items()
+        kinds = [(name, kind) for name, field in fields for kind in _kinds(field.annotation)]
+        return {name: get_args(kind)[0] for name, kind in kinds if get_origin(kind) is list}
+
+    @classmethod
+    def only_list(cls) -> tuple[str | None, Any]:
+        "Return the one field that is a list, with the type of its items; None where there is none or several."
+        lists = cls.lists()
+        return next(iter(lists.items())) if len(lists) == 1 else (None, None)
 
     @classmethod
     def renamed(cls, value: dict) -> dict:
@@ -209,36 +262,50 @@ class Reply(BaseModel):
                 found[name] = item
             elif field not in found:
                 found[field] = item
+        for field, item in list(found.items()):
+            if isinstance(item, dict) and field in cls.model_fields and cls._is_text(field):
+                inner = {cls.field_of(name): one for name, one in item.items()}
+                if field in inner or 'text' in item:  # {'fact': {'text': …, 'speaker': …}}
+                    inner.pop(None, None)
+                    found = {**inner, **found, field: inner.get(field, item.get('text'))}
         return found
+
+    @classmethod
+    def _is_text(cls, field: str) -> bool:
+        kinds = _kinds(cls.model_fields[field].annotation)
+        return any(kind is str or get_origin(kind) is Literal for kind in kinds)
 
     @classmethod
     def meant(cls, value: Any) -> Any:
         "Return the object that a text, a list, or an object in another one means; other values as they are."
-        lists = [
-            name
-            for name, field in cls.model_fields.items()
-            if any(get_origin(kind) is list for kind in _kinds(field.annotation))
-        ]
+        name, kind = cls.only_list()
         if isinstance(value, (str, int, float)) and not isinstance(value, bool) and cls.TEXT:
             return {cls.TEXT: str(value)}
         if isinstance(value, list):
-            alone = value[0] if len(value) == 1 else None
-            if isinstance(alone, dict) and any(map(cls.field_of, alone)):
-                return cls.renamed(alone)
-            return {lists[0]: value} if len(lists) == 1 else value
+            if len(value) == 1 and _fields_in(value[0], cls):
+                return cls.renamed(value[0])
+            return {name: value} if name else value
         if not isinstance(value, dict):
             return value
         inner = _inner(value)
-        if isinstance(inner, dict) and any(map(cls.field_of, inner)):
+        if _fields_in(inner, cls):
+            if cls.KEY and not _LABEL.fullmatch(above := next(iter(value))):
+                inner = {cls.KEY: above, **cls.renamed(inner)}
             return cls.meant(inner)
-        if isinstance(inner, list) and not any(map(cls.field_of, value)):
-            return cls.meant(inner)
+        if not _fields_in(value, cls):
+            if _fields_in(value, kind) > 1:
+                return {name: [value]}
+            if _is_reply(kind) and all(map(_is_object, value.values())):
+                return {name: _mapped(value, kind) or [value]}
+            if isinstance(inner, list):
+                return cls.meant(inner)
         return cls.renamed(value)
 
     @model_validator(mode='before')
     @classmethod
     def _read_whole(cls, value: Any, info: ValidationInfo) -> Any:
-        if isinstance(value, dict) and value.keys() <= cls.model_fields.keys():
+        nested = isinstance(value, dict) and any(isinstance(one, dict) for one in value.values())
+        if isinstance(value, dict) and value.keys() <= cls.model_fields.keys() and not nested:
             return value
         meant = cls.meant(value)
         if isinstance(meant, dict) and meant != value:
@@ -272,6 +339,39 @@ class Reply(BaseModel):
             raise
 
 
+def _is_reply(kind: Any) -> bool:
+    return isinstance(kind, type) and issubclass(kind, Reply)
+
+
+def _fields_in(value: Any, kind: Any) -> int:
+    "Return how many fields of a reply type an object has."
+    named = map(kind.field_of, value) if isinstance(value, dict) and _is_reply(kind) else ()
+    return len({*named} - {None})
+
+
+def _is_object(value: Any) -> bool:
+    return isinstance(value[0] if isinstance(value, list) and value else value, dict)
+
+
+_NUMBER = re.compile(r'[A-Za-z]*[ _-]?\d+')  # a name that only counts: 'e1', 'gist_2'
+_LABEL = re.compile(f'[a-z_]+|{_NUMBER.pattern}')  # or is a wrapper's: 'items'
+
+
+def _mapped(value: dict, kind: type[Reply]) -> list[dict]:
+    "Return the objects of a mapping, with the names in their field `KEY`; [] where it is none."
+    items = []
+    for name, given in value.items():
+        is_key = not _LABEL.fullmatch(name)
+        several = isinstance(given, list) and (kind.TEXT or _is_object(given))
+        for part in given if several else [given]:
+            item = kind.meant(part)
+            is_known = kind.KEY if is_key else _NUMBER.fullmatch(name) or _is_object(part)
+            if not isinstance(item, dict) or not is_known:
+                return []
+            items.append({kind.KEY: name, **item} if is_key else item)
+    return items
+
+
 def _fits(fit: Callable[[Any], Any], value: Any) -> bool:
     try:
         fit(value)
@@ -294,24 +394,35 @@ def _inner(value: dict) -> Any:
     return inner
 
 
+_SAME = (  # words for the same choice
+    'add insert addfact new create',
+    'update replace modify edit merge',
+    'delete remove',
+    'none noop skip ignore nothing nochange',
+    'correct answerable right sufficient true yes',
+    'wrong notanswerable incorrect notcorrect unanswerable insufficient false no',
+)
+
+
 def _option(value: str, options: Sequence[Any]) -> Any:
-    "Return the option that a text means: in other capitals or joined otherwise, alone or at its beginning; None for none."
-    key = _key(value)
+    "Return the option that a text means: in other capitals or words, alone or at its beginning; None for none."
+    key = _key(re.sub(r'\b(yet|currently)\b', '', value))
     same = [one for one in options if _key(one) == key]
+    words = {word for line in _SAME if key in line.split() for word in line.split()}
+    others = [one for one in options if _key(one) in words]
+    same = same or (others if len(others) == 1 else [])
     begun = [
         one for one in options if key and (key.startswith(_key(one)) or _key(one).startswith(key))
     ]
     left = key.removeprefix(_key(begun[0])) if len(begun) == 1 else ''
-    for other in options:
+    for other in sorted(options, key=lambda one: -len(str(one))):
         left = left.replace(_key(other), '/')
-    if not same and '/' in left and not left.replace('or', '').strip('/'):
+    if not same and ('?' in value or '/' in left and not left.replace('or', '').strip('/')):
         return None  # 'CORRECT/WRONG': the options as the prompt has them
     return next(iter(same or (begun if len(begun) == 1 else [])), None)
 
 
-_YES = dict.fromkeys(('yes', 'correct', 'right'), True) | dict.fromkeys(
-    ('no', 'wrong', 'incorrect', 'not'), False
-)
+_YES = re.compile(r'\W*(?:(yes|correct|right)|no|wrong|incorrect|not)\b', re.IGNORECASE)
 
 
 def _meanings(value: Any, field: Any) -> Iterator[Any]:
@@ -320,46 +431,69 @@ def _meanings(value: Any, field: Any) -> Iterator[Any]:
         yield field.get_default(call_default_factory=True)
     for kind in _kinds(field.annotation):
         if get_origin(kind) is list:
-            if value is None or isinstance(value, str) and is_nothing(value):
-                yield []
-            elif isinstance(value, list):
-                value = [one for one in value if one is not None]
-                yield value
-                if str in _kinds(get_args(kind)[0]):  # objects for texts: an id and what it says
-                    yield [
-                        next(_texts(one), '') if not isinstance(one, str) else one for one in value
-                    ]
-            else:
-                yield [value]
-                if (
-                    isinstance(value, dict) and len(value) == 1
-                ):  # the items under a name of their own
-                    [inner] = value.values()
-                    yield inner if isinstance(inner, list) else [inner]
+            yield from _list_meanings(value, get_args(kind)[0])
         elif get_origin(kind) is Literal:
             said = next(iter(value.values()), '') if isinstance(value, dict) else value
-            option = _option(said, get_args(kind)) if isinstance(said, str) else None
+            option = _option(str(said), get_args(kind)) if isinstance(said, (str, bool)) else None
             if option is not None:
                 yield option
-        elif kind is bool and isinstance(value, str):
-            yield from (
-                _YES[word] for word in re.findall('[a-z]+', value.lower())[:1] if word in _YES
-            )
+        elif kind is bool and isinstance(value, str) and (said := _YES.match(value)):
+            yield said[1] is not None
         elif kind is int and isinstance(value, str) and len(re.findall(r'\d+', value)) == 1:
             yield int(re.findall(r'\d+', value)[0])
         elif kind is str:
             yield from _texts(value)
 
 
+def _list_meanings(value: Any, kind: Any) -> Iterator[list]:
+    "Yield what a value may mean where a list of a kind is due."
+    is_text = str in _kinds(kind)
+    if value is None or isinstance(value, str) and is_nothing(value):
+        yield []
+    elif isinstance(value, list):
+        value = [one for one in value if one is not None]
+        yield value
+        if is_text:  # objects for texts: an id and what it says
+            yield [next(_texts(one), '') if not isinstance(one, str) else one for one in value]
+    elif isinstance(value, str):
+        yield _several(value, is_text)
+    else:
+        yield [value]
+    if isinstance(value, dict):
+        given = list(value.values())
+        if _is_reply(kind):
+            yield _mapped(value, kind) or [value]
+        elif all(isinstance(one, bool) for one in given):  # {'D1:3': true}
+            yield [name for name in value if value[name]]
+        elif len(given) == 1 or all(_NUMBER.fullmatch(name) for name in value):
+            yield given[0] if isinstance(given[0], list) else given
+        elif all(isinstance(one, list) for one in given):
+            yield [one for part in given for one in part]
+
+
+def _several(text: str, is_text: bool) -> list[str]:
+    "Return the items in one text: bullets or lines, and texts between semicolons, ids between commas."
+    items = _items(text)
+    if isinstance(items, list):
+        return items
+    ids = all(re.fullmatch(r'\s*\S*\d\S*\s*', part) for part in text.split(','))
+    marks = '\n|;' + '|,' * ids if is_text else '\n'
+    return [part.strip() for part in re.split(marks, text) if part.strip()]
+
+
 def _texts(value: Any) -> Iterator[str]:
-    "Yield the text that a number, a list of texts, or an object with texts means."
+    "Yield the text that a number, a list of texts, a date, or an object with texts means."
     if isinstance(value, bool):
         yield 'yes' if value else 'no'
     elif isinstance(value, (int, float)):
         yield str(value)
     elif isinstance(value, list) and value and all(isinstance(one, str) for one in value):
         yield ', '.join(value)
-    elif isinstance(value, dict):
+    elif isinstance(value, dict) and {'year'} <= value.keys() <= {'year', 'month', 'day'}:
+        parts = [str(value[name]) for name in ('year', 'month', 'day') if value.get(name)]
+        numbers = all(part.isdigit() for part in parts)
+        yield '-'.join(part.zfill(2) for part in parts) if numbers else ' '.join(parts[::-1])
+    elif isinstance(value, dict) and any(isinstance(one, str) and one for one in value.values()):
         yield ': '.join(one for one in value.values() if isinstance(one, str) and one)
 
 
@@ -373,6 +507,18 @@ def explain_errors(error: ValidationError) -> str:
 
 
 _PLACEHOLDER = re.compile(r'\s*(\.\.\.|…|<[^<>]*>|string)\s*')
+
+
+def _is_placeholder(value: Any) -> bool:
+    "Return whether a text that is needed, or each of a list, stands as in the prompt: '...', '<answer>'."
+    if isinstance(value, BaseModel):
+        fields = type(value).model_fields.items()
+        return any(
+            _is_placeholder(getattr(value, name)) for name, one in fields if one.is_required()
+        )
+    if isinstance(value, list):
+        return bool(value) and all(map(_is_placeholder, value))
+    return isinstance(value, str) and bool(_PLACEHOLDER.fullmatch(value))
 
 
 def _fit(
@@ -395,10 +541,11 @@ def _fit(
         raise ValueError(explain_errors(error)) from None
     if not reply.model_fields_set and model.model_fields:
         raise ValueError(f'it has none of the fields {", ".join(model.model_fields)}')
-    needed = model.model_fields.items()
-    texts = [getattr(reply, name) for name, field in needed if field.is_required()]
-    if any(isinstance(one, str) and _PLACEHOLDER.fullmatch(one) for one in texts):
+    if _is_placeholder(reply):
         raise ValueError('it has a placeholder in the place of a text')
+    for name, field in model.model_fields.items():
+        if field.is_required() and getattr(reply, name) == '':
+            raise ValueError(f'{name}: it is empty')
     absent = [name for name in model.model_fields if name not in reply.model_fields_set]
     if absent and any(isinstance(getattr(reply, name), (list, tuple, dict)) for name in absent):
         made.append(f'left out: {", ".join(absent)}')
@@ -417,24 +564,23 @@ def read_reply(
     notes = [] if notes is None else notes
     # local models mark their thinking
     text = re.sub(r'^\s*<think>.*?</think>', '', raw, flags=re.DOTALL).strip()
+    boxed = re.findall(r'\\boxed\{(?:\\text\{)?([^{}]+)\}', text)
+    text = boxed[0] if len(boxed) == 1 and not re.search(r'[{[]\s*"', text) else text
     if not text:
         raise ValueError('it was empty')
     try:
         values, problem = _values(text, cut, last, notes)
-        replies, found = [], []
-        for value in values:
-            try:
-                found = []
-                reply = _fit(value, model, found)
-                replies.append((reply, found))
-            except ValueError as error:
-                problem = problem or str(error)
+        kind = model.only_list()[1] if _is_reply(model) else None
+        if len(values) > 1 and all(_fields_in(one, kind) > 1 for one in values):
+            values = [values]  # the objects of a list, one a line
+        replies, why = _fitting(values, model)
         if not replies and not cut and not _DECLINED.match(text):
-            replies = _first_fitting(_of_text(text, model), model)
+            note = 'no JSON: read by its tags, lines or as a text'
+            replies = _fitting(_of_text(text, model), model, note)[0][:1]
     except RecursionError:
         raise ValueError('it is nested too deeply') from None
     if not replies:
-        raise ValueError('it declines to reply' if _DECLINED.match(text) else problem)
+        raise ValueError('it declines to reply' if _DECLINED.match(text) else problem or why)
     if any(reply != replies[0][0] for reply, _ in replies):
         if not last:
             raise ValueError('it has several different replies in it; give one')
@@ -444,28 +590,27 @@ def read_reply(
     return reply
 
 
-def _first_fitting(
-    values: Iterable[Any], model: type[BaseModel]
-) -> list[tuple[BaseModel, list[str]]]:
-    "Return the first of some values that is a reply, with the notes on it."
+def _fitting(
+    values: Iterable[Any], model: type[BaseModel], *notes: str
+) -> tuple[list[tuple[BaseModel, list[str]]], str]:
+    "Return the replies that there are among values, each with the notes on it, and why the first other value is none."
+    replies, problem = [], ''
     for value in values:
-        notes: list[str] = []
+        found = [*notes]
         try:
-            return [
-                (
-                    _fit(value, model, notes),
-                    ['no JSON: read by its tags, lines or as a text', *notes],
-                )
-            ]
-        except ValueError:
-            continue
-    return []
+            replies.append((_fit(value, model, found), found))
+        except ValueError as error:
+            problem = problem or str(error)
+    return replies, problem
 
 
 def _values(text: str, cut: bool, last: bool, notes: list[str]) -> tuple[list, str]:
     "Return the JSON values in a text, in order, and why there are none."
     try:
-        return [json.loads(text)], ''
+        value = json.loads(text)
+        if isinstance(value, str) and value.lstrip()[:1] == '{':  # encoded twice
+            value = _mended(value)
+        return [value], ''
     except ValueError:
         spans, open_at = _spans(text)
     if cut or open_at is not None or text.startswith('<think>'):
@@ -475,7 +620,10 @@ def _values(text: str, cut: bool, last: bool, notes: list[str]) -> tuple[list, s
         notes.append('it was cut off: read up to its last whole item')
         return [_mended(span) for span in ([whole] if whole else spans)], ''
     # a list inside a sentence is no reply: ids stand in brackets
-    spans = [one for one in spans if one[0] == '{' or f'\n{one}' in f'\n{text}']
+    lists = [
+        one for one in spans if re.search(rf'^(\w+ *= *)?{re.escape(one)}$', text, re.MULTILINE)
+    ]
+    spans = [one for one in spans if one[0] == '{' or one in lists]
     return [_mended(span) for span in spans], '' if spans else 'it has no JSON in it'
 
 # %% ../../nbs/1_core/13_replies.ipynb #258d1169
@@ -484,10 +632,18 @@ def _bare(id: str) -> str:
     return id.strip(' \t\n()[]{}<>.,;:!?"\'`*#').casefold()
 
 
+_RANGE = re.compile(r'(?:.*\s)?(\S*?)(\d{1,4})\W*(?:[-–—]|\bto\b)\W*(\S*?)(\d{1,4})')
+
+
 def _ids_in(text: str, known: Collection[str], names: Mapping[str, str]) -> list[str]:
     "Return the ids in one part of a citation: the whole, or words of it that have a digit."
     if text in known or _bare(text) in names:
         return [text if text in known else names[_bare(text)]]
+    if ends := _RANGE.fullmatch(_bare(text)):
+        start, first, again, last = ends.groups()
+        through = [f'{start}{number}' for number in range(int(first), int(last) + 1)]
+        if again in ('', start) and through and through[0] in names:
+            return [names[id] for id in through if id in names]
     words = [word for word in text.split() if re.search(r'\d', word)]
     return [names[_bare(word)] for word in words if _bare(word) in names]
 

@@ -380,6 +380,7 @@ SOURCES = (  # other names under which a model gives the ids that something rest
     'ids',
     'id',
     'turn_ids',
+    'source_ids',
     'turn',
     'evidence',
     'citations',

@@ -39,7 +39,7 @@ BEFORE = ' (before: '  # in an updated entry, what it said until then stands beh
 class StatedFact(Reply):
     "One atomic fact of a chunk; as a text it may begin with its speaker in brackets, as in the paper (table 9)."
 
-    ALIASES = {'text': ('fact', 'content'), 'turns': SOURCES}
+    ALIASES = {'text': ('fact', 'content', 'statement'), 'turns': SOURCES}
 
     text: Text
     speaker: Text = ''  # who says it
@@ -129,9 +129,10 @@ Reply with one JSON object: "facts", a list of texts such as "[Ines] Rolf plays 
 class EditLine(Reply):
     "One edit as a model gives it."
 
+    KEY = 'action'
     ALIASES = {
         'action': ('op', 'operation', 'type'),
-        'text': ('fact', 'memory', 'content'),
+        'text': ('fact', 'memory', 'content', 'new_text', 'statement'),
         'entry': ('entry_id', 'id', 'target'),
         'turns': SOURCES,
     }
@@ -215,6 +216,7 @@ class Diagnosis(Reply):
     "The meta-thinker's judgement of the evidence (MemMA, tables 10 and 11)."
 
     ALIASES = {
+        'decision': ('answerable',),
         'reason': ('reasoning',),
         'gaps': ('key_gaps', 'gap', 'missing'),
         'queries': ('suggested_queries', 'retrieval_guidance'),
@@ -245,7 +247,11 @@ class Diagnosis(Reply):
     def _named(cls, value: str | None) -> str | None:
         "Return None for words that name nobody and nothing; the paper's form has 'both', 'unknown' and NONE."
         is_none = value is None or is_nothing(value)
-        return None if is_none or value.strip().lower() in ('unknown', 'both', 'anybody') else value
+        return (
+            None
+            if is_none or value.strip().lower() in ('unknown', 'both', 'anybody', 'anyone')
+            else value
+        )
 
 
 _DIAGNOSE = '''You judge whether the notes from a memory suffice to answer a question. You do not answer it. A needless search brings noise, so be slow to ask for one.
@@ -357,7 +363,8 @@ Previous queries:
 class Rewrite(Reply):
     "The query reasoner's next query (table 12)."
 
-    TEXT, ALIASES = 'query', {'query': ('rewritten_query', 'new_query', 'search_query')}
+    TEXT = 'query'
+    ALIASES = {'query': ('rewritten_query', 'new_query', 'search_query', 'queries')}
 
     query: Text
     strategy: Text = ''
@@ -455,9 +462,10 @@ class Probe:
 class ProbeLine(Reply):
     "One probe as a model gives it."
 
+    TEXT, KEY = 'answer', 'question'
     ALIASES = {
-        'question': ('probe', 'query'),
-        'answer': ('gold', 'gold_answer'),
+        'question': ('probe', 'query', 'q'),
+        'answer': ('gold', 'gold_answer', 'a'),
         'kind': ('type', 'category'),
         'turns': SOURCES,
     }
@@ -517,14 +525,6 @@ class Mark(Reply):
     label: Literal['CORRECT', 'WRONG']
     reason: Text = ''
 
-    @field_validator('label', mode='before')
-    @classmethod
-    def _same_thing(cls, value: Any) -> Any:
-        "Return the label that a truth value or another word means."
-        others = {'true': 'CORRECT', 'yes': 'CORRECT', 'false': 'WRONG', 'no': 'WRONG'}
-        others |= {'incorrect': 'WRONG', 'not correct': 'WRONG'}
-        return others.get(str(value).strip(' .').lower(), value)
-
 
 MARK = Role(
     name='mark',
@@ -548,7 +548,7 @@ PAPER_MARK = Role(
 class RepairReply(Reply):
     "A proposal for one failed probe (MemMA, tables 13 and 14)."
 
-    TEXT = 'op'
+    TEXT = KEY = 'op'
     ALIASES = {
         'op': ('action', 'operation'),
         'speaker': ('target_speaker',),
@@ -653,7 +653,7 @@ Retrieved evidence:
 class Consolidation(Reply):
     "What to do with a fact (MemMA, table 15)."
 
-    TEXT = 'action'
+    TEXT = KEY = 'action'
     ALIASES = {
         'action': ('op', 'decision'),
         'target': ('merge_target_index', 'merge_target', 'entry'),

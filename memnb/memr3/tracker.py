@@ -96,7 +96,7 @@ class TrackerReply(Reply):
 
     ALIASES = {
         'decision': ('action', 'next_action'),
-        'gaps': ('gap', 'missing'),
+        'gaps': ('gap', 'missing', 'missing_facts', 'missing_information'),
         'retrieval_query': ('query', 'search_query'),
         'detailed_answer': ('answer', 'draft_answer', 'draft'),
     }

@@ -5,12 +5,13 @@
 # %% ../../nbs/4_mragent/02_prompts.ipynb #ce6efcd9
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any, Literal, Union
+from typing import Annotated, Any, Literal, Union
 
-from pydantic import BaseModel, create_model
+from pydantic import BaseModel, BeforeValidator, create_model
 
 from ..core.conversation import Session, session_fields, SESSION_TEXT, single_line, Snippet
 from ..core.replies import cited_ids, is_nothing, OutputValidator, Reply
@@ -38,13 +39,23 @@ __all__ = ['SEGMENT', 'TAG', 'ASPECTS', 'UNITS', 'TOPICS', 'CUES', 'NAVIGATE', '
            'Recollection', 'recollect', 'CuesReply', 'MoveReply', 'moves_of', 'RouteReply']
 
 # %% ../../nbs/4_mragent/02_prompts.ipynb #922ef84d
+def _cues(value: Any) -> Any:
+    "Return the cues of a text: between commas, but for that of a date, semicolons, or in lines."
+    if not isinstance(value, str) or is_nothing(value):
+        return value
+    return [cue.strip(' -*"') for cue in re.split(r'[;\n]|,(?! *\d{4}\b)', value)]
+
+
+_Cues = Annotated[list[Text], BeforeValidator(_cues)]
+
+
 class EpisodeLine(Reply):
     "One episode as a model gives it."
 
-    TEXT = 'text'
+    TEXT, KEY = 'text', 'title'
     ALIASES = {
         'title': ('name', 'heading'),
-        'text': ('episode', 'content', 'event', 'summary'),
+        'text': ('episode', 'content', 'event', 'summary', 'description'),
         'turns': SOURCES,
     }
 
@@ -64,11 +75,12 @@ class EpisodesReply(Reply):
 class TagLine(Reply):
     "The tag and the cues of one episode."
 
-    ALIASES = {'episode': ('id', 'episode_id'), 'tag': ('label',), 'cues': ('keywords',)}
+    KEY = 'episode'
+    ALIASES = {'episode': ('id', 'episode_id'), 'tag': ('label', 'tags'), 'cues': ('keywords',)}
 
     episode: Text  # its id
     tag: Text
-    cues: list[Text] = []
+    cues: _Cues = []
 
 
 class TagsReply(Reply):
@@ -82,10 +94,11 @@ class TagsReply(Reply):
 class UnitLine(Reply):
     "One semantic unit as a model gives it."
 
+    KEY = 'person'
     ALIASES = {
         'person': ('subject', 'name'),
         'aspect': ('attribute', 'tag'),
-        'fact': ('text', 'value', 'content'),
+        'fact': ('text', 'value', 'content', 'statement'),
         'since': ('from', 'start_time'),
         'turns': SOURCES,
     }
@@ -109,6 +122,7 @@ class UnitsReply(Reply):
 class TopicLine(Reply):
     "One topic and the ids of its episodes."
 
+    KEY = 'title'
     ALIASES = {'title': ('topic', 'name'), 'episodes': ('ids', 'episode_ids', 'events')}
 
     title: Text
@@ -387,20 +401,13 @@ class CuesReply(Reply):
 
     TEXT, ALIASES = 'cues', {'cues': ('keywords', 'words')}
 
-    cues: list[Text]
-
-    @classmethod
-    def meant(cls, value: Any) -> Any:
-        value = super().meant(value)
-        if isinstance(value, dict) and isinstance(value.get('cues'), str):
-            return {**value, 'cues': [cue.strip() for cue in value['cues'].split(',')]}
-        return value
+    cues: _Cues
 
 
 class MoveReply(ToolReply):
     "Base of the reply of f_select; the paper's form has one action beside the mode."
 
-    CALL = 'calls'
+    TEXT = 'calls'
 
 
 def moves_of(tools: Sequence[Tool]) -> type[BaseModel]:
@@ -426,7 +433,7 @@ class RouteReply(Reply):
 
     reasoning: str = ''
     keep: list[Text] = []
-    cues: list[Text] = []
+    cues: _Cues = []
 
 # %% ../../nbs/4_mragent/02_prompts.ipynb #e9038f44
 def _cues_fields(question: str, speakers: Sequence[str] = (), asked: Any = None) -> dict:

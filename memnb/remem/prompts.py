@@ -40,8 +40,8 @@ __all__ = ['GISTS', 'FACTS', 'PAPER_GISTS', 'PAPER_FACTS', 'SELECT', 'PAPER_SELE
 class GistLine(Reply):
     "One gist as a model gives it; the paper's are texts (figure 3)."
 
-    TEXT = 'text'
-    ALIASES = {'text': ('gist', 'content', 'fact', 'sentence'), 'turns': SOURCES}
+    TEXT, KEY = 'text', 'turns'
+    ALIASES = {'text': ('gist', 'content', 'fact', 'sentence', 'statement'), 'turns': SOURCES}
 
     text: Text
     turns: list[Text] = []  # the ids of the turns that it rests on
@@ -56,8 +56,11 @@ class GistsReply(Reply):
 class FactLine(Reply):
     "One fact as a model gives it; the times are dates in words. The paper's times stand under `qualifiers` (figure 4)."
 
+    KEY = 'subject'
     ALIASES = {
-        'predicate': ('relation', 'verb'),
+        'subject': ('s', 'head'),
+        'predicate': ('relation', 'verb', 'p'),
+        'object': ('o', 'tail'),
         'point_in_time': ('time', 'date'),
         'start_time': ('start',),
         'end_time': ('end',),
@@ -74,12 +77,10 @@ class FactLine(Reply):
 
     @classmethod
     def meant(cls, value: Any) -> Any:
-        if (
-            isinstance(value, list)
-            and len(value) == 3
-            and all(isinstance(one, str) for one in value)
-        ):
-            return dict(zip(('subject', 'predicate', 'object'), value))
+        if isinstance(value, str):
+            value = [part.strip() for part in value.strip('|').split('|')]
+        if isinstance(value, list) and len(value) in (3, 4):
+            return dict(zip(('subject', 'predicate', 'object', 'point_in_time'), value))
         if isinstance(value, dict) and isinstance(value.get('qualifiers'), dict):
             times = value['qualifiers']
             value = {**times, **{name: one for name, one in value.items() if name != 'qualifiers'}}

@@ -359,7 +359,7 @@ TOOLS = as_tools(lambda query: ['a text'])
     (written('find', query='x'), "does not match any of the expected tags: 'search', 'search_during', 'output_answer'"),
     (written('search', query=['x'], k=3), 'call.search.parameters.query: Input should be a valid string'),
     ({'reasoning': '', 'call': {'parameters': {}}}, 'does not match any of the expected tags'),
-    ('search("x")', 'it has no JSON in it'),
+    ('I would search for x.', 'it has no JSON in it'),
 ])
 def test_a_wrong_call_gets_one_repair_turn_with_its_reason(said, told):
     model = ScriptedLM([said, written('search', query='x')])
