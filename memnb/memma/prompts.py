@@ -212,6 +212,30 @@ What to mind:
 )
 
 # %% ../../nbs/5_memma/02_prompts.ipynb #8e2d2f2b
+_PART = re.compile(
+    r'[\s\-*]*\b(goal|(?:suggested )?queries|keywords|constraints|avoid(?: terms)?)\s*:\s*', re.I
+)
+
+
+def _parts(guidance: Any) -> dict[str, Any]:
+    "Return the parts of a guidance in one text: 'Goal: …; keywords: …'."
+    lines = guidance if isinstance(guidance, list) else [guidance]
+    _, *told = _PART.split('\n'.join(map(str, lines)))
+    parts = {}
+    for name, text in zip(told[::2], told[1::2]):
+        between = (
+            r'\n'
+            if name.lower() == 'goal'
+            else r'[;\n]'
+            if 'queries' in name.lower()
+            else r'[;,\n]'
+        )
+        items = [item.strip(' -*".;,') for item in re.split(between, text)]
+        found = [item for item in items if item and not is_nothing(item)]
+        parts[name] = ' '.join(found) if name.lower() == 'goal' else found
+    return parts
+
+
 class Diagnosis(Reply):
     "The meta-thinker's judgement of the evidence (MemMA, tables 10 and 11)."
 
@@ -236,9 +260,11 @@ class Diagnosis(Reply):
 
     @classmethod
     def meant(cls, value: Any) -> Any:
-        "The paper has goal, queries, keywords, constraints and avoid terms in a field of their own (table 11)."
+        "The paper has goal, queries, keywords, constraints and avoid terms in a field of their own (table 11), mostly as a text."
         if isinstance(value, dict):
-            for inner in list(value.values()):
+            for name, inner in list(value.items()):
+                if 'guidance' in name.lower() and not isinstance(inner, dict):
+                    inner = _parts(inner)
                 value = {**value, **cls.renamed(inner)} if isinstance(inner, dict) else value
         return super().meant(value)
 

@@ -164,8 +164,11 @@ def test_a_list_that_never_stops_growing_is_let_be_after_three_queries_for_it():
 
 # --- the guidance of tables 10 to 12, and equation 3
 
-def test_guidance_may_stand_in_one_field_as_in_the_paper():
-    guidance = {'goal': 'the date', 'suggested_queries': ['Zofia: lake'], 'keywords': ['lake', 'June'], 'constraints': ['Zofia'], 'avoid_terms': ['otter']}
+@pytest.mark.parametrize('guidance', [
+    {'goal': 'the date', 'suggested_queries': ['Zofia: lake'], 'keywords': ['lake', 'June'], 'constraints': ['Zofia'], 'avoid_terms': ['otter']},
+    'Goal: the date; suggested queries: Zofia: lake; keywords: lake, June; constraints: Zofia; avoid terms: otter.',
+    ['Goal: the date', 'Queries: "Zofia: lake"', 'Keywords: lake, June', 'Constraints: Zofia', 'Avoid: otter']])
+def test_guidance_may_stand_in_one_field_as_in_the_paper(guidance):
     read = Diagnosis(decision='NOT_ANSWERABLE', **{'retrieval-guidance': guidance})
     assert (read.goal, read.queries, read.keywords, read.constraints, read.avoid) == ('the date', ['Zofia: lake'], ['lake', 'June'], ['Zofia'], ['otter'])
     shown = REWRITE.render({'question': 'q', 'diagnosis': read})[1]
