@@ -257,7 +257,7 @@ MEMORIES = {
             "REMem's graph of gists and facts",
             hits=2,
             tools='REMem',
-            options=('embedder',),
+            options=('embedder', 'synonymy', 'prompts'),
         ),
         Memory(
             'cues',
@@ -267,7 +267,13 @@ MEMORIES = {
             tools='MRAgent',
             options=('embedder',),
         ),
-        Memory('bank', _bank, "MemMA's bank, guided, probed and repaired", hits=2),
+        Memory(
+            'bank',
+            _bank,
+            "MemMA's bank, guided, probed and repaired",
+            hits=2,
+            options=('settings',),
+        ),
     )
 }
 _EVERYTHING = Memory('everything', _everything, 'all messages, not searched')
@@ -308,10 +314,9 @@ class Method:
     def by_paper(self, data: str = '') -> Method:
         "Return the method with its paper's settings for a kind of data, as far as they are options here: of the loop, and of its memory."
         options = {one.name: one.value for one in self.paper if one.of == 'memory'}
-        memory = replace(self.memory, options=(*self.memory.options, *options))
         own = {one.name: one.value for one in self.paper if data in one.data}
         make = partial(self.make, settings='paper', **own) if self.paper else self.make
-        return replace(self, make=make, memory=memory.with_options(options))
+        return replace(self, make=make, memory=self.memory.with_options(options))
 
     def loop(
         self,
