@@ -16,7 +16,7 @@ from .core.replies import Reply
 from .core.retriever import snippets_of
 from .core.roles import ANSWER, LM, Role
 from .core.text import tokenize
-from .core.trace import NoteStep
+from .core.trace import count_of, NoteStep
 from .memr3.loop import PAPER_CHUNKS
 
 # %% auto #0
@@ -63,6 +63,9 @@ class FullContext(Loop):
     ):
         self.snippets = snippets_of(snippets)
         super().__init__(lambda query: self.snippets, lm, **options)
+
+    def __repr__(self) -> str:
+        return f'FullContext({count_of(len(self.snippets), "snippet")}, {self.lm.name})'
 
     def steps(self, run: Run) -> None:
         "Answer from everything."

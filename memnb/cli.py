@@ -47,10 +47,8 @@ def _conversation(
     try:
         found = load_conversation(data or data_path('sample.json'), dates=dates, name=name)
     except ChatError as error:
-        told = str(error).replace('say which with name=', 'say which with --conversation')
-        raise _CommandError(
-            told.replace('say which with dates=', 'say which with --dates')
-        ) from None
+        told = str(error).replace('with name=', 'with --conversation')
+        raise _CommandError(told.replace('with dates=', 'with --dates')) from None
     for note in found.notes:
         print(f'memnb: {printable(f"{data}: {note}")}', file=sys.stderr)
     return found
@@ -95,14 +93,10 @@ def _model(options: argparse.Namespace) -> Iterator[Any]:
     from memnb.core.roles import RuleLM
 
     if options.model is None and options.base_url is not None:
-        raise _CommandError(
-            '--base-url needs --model: the name by which the server knows the model'
-        )
+        raise _CommandError('--base-url needs --model: the name of the model on the server')
     local = getattr(options, 'local', None)
     if local and options.model:
-        raise _CommandError(
-            '--local FILE starts a server of its own: it goes without --model and --base-url'
-        )
+        raise _CommandError('--local FILE goes without --model and --base-url')
     if local:
         with LocalServer(local) as server:
             yield server.lm()
@@ -127,8 +121,10 @@ def _method(options: argparse.Namespace) -> Any:
     from memnb.evaluation.registry import configured, METHODS, settings_lines
 
     if options.method not in METHODS:
+        near = difflib.get_close_matches(options.method, METHODS, 1)
+        hint = f'; the nearest is {near[0]}' if near else ''
         raise _CommandError(
-            f'--method: expected one of {", ".join(METHODS)}, got {options.method!r}'
+            f'--method: expected one of {", ".join(METHODS)}, got {options.method!r}{hint}'
         )
     [method] = configured([METHODS[options.method]], options)
     for name in ('chunk', 'embedder', 'rerank'):
@@ -233,22 +229,10 @@ def _estimate(conversation: Any, questions: list, turns: int) -> str:
     return f'about {lm.total.calls} calls, {lm.total.prompt_tokens:,} tokens in and {lm.total.completion_tokens:,} out'
 
 
-def _write_report(page: str, path: str) -> Path:
-    """Write a page in place of what is at the path, whole or not at all; for its owner alone, and never through a link."""
-    target = Path(path).absolute()
-    try:
-        number, made = tempfile.mkstemp('.html', '.memnb-', target.parent)
-        with open(number, 'w', encoding='utf-8') as file:
-            file.write(page)
-        os.replace(made, target)
-    except OSError as error:
-        raise _CommandError(f'--out {path}: cannot be written: {error.strerror}') from None
-    return target
-
-
 def _demo(options: argparse.Namespace) -> None:
     from memnb.core.roles import RuleLM
     from memnb.core.trace import count_of
+    from memnb.evaluation.experiment import write_file
     from memnb.evaluation.registry import METHODS
     from memnb.views.html import report_html
 
@@ -273,7 +257,11 @@ def _demo(options: argparse.Namespace) -> None:
                 traces.append(_timed(loop, question.text, turns))
                 print(f'\n{method}\n{traces[-1].to_text(brief=True, **style)}', flush=True)
     title = f'memnb: {count_of(len(questions), "question")}, {len(methods)} methods'
-    path = _write_report(report_html(traces, title, notes), options.out)
+    path = Path(options.out).absolute()
+    try:
+        write_file(path, [report_html(traces, title, notes)])
+    except OSError as error:
+        raise _CommandError(f'--out {path}: cannot be written: {error.strerror}') from None
     print(f'\nThe whole story, step by step: {path}')
     _check_answers(traces)
 
@@ -314,9 +302,7 @@ def _paper(options: argparse.Namespace) -> int:
     from memnb.evaluation.papers import main_paper
 
     if options.paper != 'tot' and not options.data:
-        raise _CommandError(
-            f'paper {options.paper} needs --data FILE: the benchmark is not ours to ship'
-        )
+        raise _CommandError(f'paper {options.paper} needs --data FILE: it is not ours to ship')
     return main_paper(options)
 
 
@@ -438,11 +424,7 @@ def _parser() -> argparse.ArgumentParser:
     add('--memory', metavar='FILE', help='or what `memnb remember` has kept')
     add('--conversation', help='the id of one, where there are several')
     add('--dates', metavar='ORDER', help='dmy, mdy or ymd, where 03/04/2024 is ambiguous')
-    add(
-        '--method',
-        default='memr3',
-        help='default: memr3; an unknown one lists those that there are',
-    )
+    add('--method', default='memr3', help='default: memr3; an unknown one lists all')
     add('--k', type=_positive, help='how many turns may be read (default: as the method does)')
     add('--json', action='store_true', help='print the trace as one JSON object')
 
@@ -484,19 +466,11 @@ def _parser() -> argparse.ArgumentParser:
         default=True,
         help='a row for the whole conversation (default: yes)',
     )
-    add(
-        '--categories',
-        metavar='A,B',
-        help="of the questions (default: all but LoCoMo's adversarial)",
-    )
+    add('--categories', metavar='A,B', help="of questions (default: all but LoCoMo's adversarial)")
     add('--repeats', type=_positive, default=1, help='how often each question is asked')
     add('--seed', type=int, help='of models that take one; each repeat has the next')
     add('--out', help='a folder for rows, tables and traces; the same command goes on there')
-    add(
-        '--executor',
-        default='threads',
-        help='threads[:N] or processes[:N] (default: threads)',
-    )
+    add('--executor', default='threads', help='threads[:N] or processes[:N] (default: threads)')
     add('--build-model', help="writes the memories; 'rules': none (default: as --model)")
     add('--judge', help='mark the answers: lenient, strict or longmemeval')
     add('--judge-model', help="marks; 'rules': a rule (default: as --model)")

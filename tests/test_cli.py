@@ -100,6 +100,7 @@ def test_a_file_with_several_conversations_wants_a_name(two, capsys):
     ([], ['COMMAND', 'memnb --help']), (['dance'], ['dance', 'demo']), (['ask'], ['QUESTION', 'memnb ask --help']),
     (['ask', ' \n'], ['expected a question']), (['ask', 'Who?', 'me?'], ['unknown: me?']), (['demo', '--out'], ['--out']),
     (['ask', 'Who?', '--method', 'guess'], ['guess', 'memr3', 'rag']), (['ask', 'Who?', '--k', 'many'], ['--k', "got 'many'"]),
+    (['ask', 'Who?', '--method', 'memr'], ['the nearest is memr3']),
     (['ask', 'Who?', '--data', 'nowhere.json'], ['nowhere.json', 'cannot be opened']),
     (['ask', 'Who?', '--base-url', CLOSED], ['--base-url needs --model']),
     (['ask', 'Who?', '--model', 'm', '--base-url', 'ftp://x'], ['http']),

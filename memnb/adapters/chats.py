@@ -151,6 +151,7 @@ _TIME_OF_DAY = re.compile(rf'{_CLOCK}([^\d:]{{0,8}})')
 _MONTH = re.compile(
     r'\d-\d\d-\d\dT|\b(jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)', re.IGNORECASE
 )
+_STAMPED = re.compile(r'(\w.{5,30}?)\s+(?![AaPp]\.?[Mm]\b)([^\W\d_].*)')  # before a name
 _ROLES = {'user', 'human', 'assistant', 'ai', 'system'}
 _LABELS = {'note', 'ps', 'nb', 're', 'subject', 'edit', 'update', 'todo', 'tldr', 'date', 'time'}
 
@@ -179,7 +180,13 @@ def _split(line: str) -> tuple[_Stamp | None, str]:
     stamp = _stamp_of(line[1:end] if in_brackets else line)
     if stamp and in_brackets:
         return stamp, line[end + 1 :].strip()
-    return (stamp, '') if stamp and stamp.numbers else (None, line)
+    if stamp and stamp.numbers:
+        return stamp, ''
+    if (found := _STAMPED.match(line)) and _SPOKEN.match(found[2]):
+        stamp = _stamp_of(found[1])
+        if stamp and stamp.numbers and (stamp.clock or max(stamp.numbers) > 999):
+            return stamp, found[2]
+    return None, line
 
 
 def _speakers(spoken: Iterable[re.Match | None]) -> set[str]:
@@ -233,6 +240,8 @@ class _Node(BaseModel):
 class _Chat(BaseModel):
     mapping: dict[str, _Node]
     title: str | None = None
+    id: str | None = None
+    conversation_id: str | None = None
     create_time: Any = None
     current_node: str | None = None
 
@@ -262,8 +271,9 @@ def _read_chats(records: list, path: Path, name: str | None) -> Conversation:
     "Return the chats of ChatGPT as the sessions of one conversation, the oldest first, or the chat of a name."
     chats = validate(list[_Chat], records, path.name)
     if name is not None:
-        name = _choice(list(dict.fromkeys(chat.title or '' for chat in chats)), name, path.name)
-        chats = [chat for chat in chats if (chat.title or '') == name]
+        titles = list(dict.fromkeys(chat.title or '' for chat in chats))
+        chats = [one for one in chats if name in (one.title or '', one.id, one.conversation_id)]
+        name = name if chats else _choice(titles, name, path.name)
     runs, left_out, sessions = [], Counter(), []
     for chat in chats:
         messages, others = chat.read(path.name)
@@ -338,6 +348,13 @@ def _read_folder(path: Path, gap: timedelta) -> Conversation:
     return _read_posts(posts, path, mend(path.name), gap)
 
 # %% ../../nbs/8_use/08_chats.ipynb #9a15c50a
+def _no_messages(path: Path, fault: str) -> ChatError:
+    "Return the error of a file in which there are no messages."
+    if path.suffix.lower() in ('.csv', '.tsv', '.xlsx', '.parquet'):
+        fault = 'a table: read it with pandas and give the frame to as_conversation'
+    return ChatError(f'{path.name}: {fault}')
+
+
 def _text_of(path: Path) -> str:
     "Return the text of a file. `ChatError` where it cannot be opened, is not text, or in another encoding."
     try:
@@ -353,10 +370,12 @@ def _text_of(path: Path) -> str:
         fault = f'line {line}: expected text in UTF-8, got the byte {data[error.start]:#04x}'
     if data[:4] == b'PK\3\4':
         fault = 'a zip archive: unpack it, and give the file with the messages'
+    elif data[:15] == b'SQLite format 3':
+        fault = 'a database, and no chat; `memnb ask --memory` asks what `memnb remember` has kept'
     elif not fault and '\0' in text:
         fault = 'expected text, got a binary file'
     if fault:
-        raise ChatError(f'{path.name}: {fault}')
+        raise _no_messages(path, fault)
     return text
 
 
@@ -437,10 +456,8 @@ def _read_text(text: str, path: Path, dates: str | None, gap: timedelta) -> Conv
     else:
         messages, left_out = _read_plain(shown, dates, path.name)
     if not messages and not is_export:
-        raise ChatError(
-            f'{path.name}: expected lines such as "Ada: Good morning", messages as JSON, or the export '
-            f'of a chat program, got {begins.strip()!r:.60}'
-        )
+        expected = 'lines such as "Ada: Hello", messages as JSON, or the export of a chat program'
+        raise _no_messages(path, f'expected {expected}, got {begins.strip()!r:.60}')
     return _noted(mend(path.stem), sessions_of(messages, gap), left_out)
 
 

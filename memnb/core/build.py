@@ -15,7 +15,7 @@ from typing import Any
 
 from .conversation import Conversation, Session
 from .messages import as_conversation
-from .roles import LMError, Usage
+from .roles import LMError, ServerError, Usage
 from .trace import count_of
 
 # %% auto #0
@@ -109,10 +109,11 @@ class FailedSessions(dict[str, str]):
     ) -> list:
         """Return what came of each session that could be read, those that failed before first.
 
-        If all new ones fail, the last `LMError` is raised, with the usage of all, and none of them is noted."""
+        If all new ones fail, the last `LMError` is raised, with the usage of all, and none of them is noted. A server that
+        cannot be reached is not asked for the sessions that are left: they fail, too."""
         new, noted = {session.id for session in sessions}, set(self)
         due = [session for id, session in self.sessions.items() if id not in new]
-        made, errors = [], []
+        made, errors, down = [], [], None
         show = progress if len(due) + len(sessions) > 1 else False
         with with_progress([*due, *sessions], 'sessions', show) as bar:
             for session in bar:
@@ -121,9 +122,13 @@ class FailedSessions(dict[str, str]):
                     text = f'{session.id}, {cost.calls:,} calls, {cost.tokens:,} tokens'
                     bar.set_postfix_str(text, refresh=False)
                 try:
+                    if down:  # not asked for each session that is left
+                        raise ServerError(str(down))
                     made.append(read(session))
                     self.forget([session.id])
                 except LMError as error:
+                    if getattr(error, 'unreachable', False):
+                        down = error
                     self.note(session, f'{type(error).__name__}: {error}')
                     if session.id in new:
                         errors.append(error)

@@ -32,7 +32,7 @@ from pydantic_core import PydanticCustomError
 from .conversation import Snippet
 from .models import as_lm
 from .retriever import as_memory, as_retriever, check_search, Hit, Metered
-from .replies import cited_ids, explain_errors, Reply
+from .replies import cited_ids, explain_errors, quoted_line, Reply
 from .roles import ANSWER, choose_roles, LM, LMError, ReplyError, Role, RuleLM, Usage
 from .time import parse_date, TimeSpan
 from memnb.core.trace import (
@@ -386,7 +386,7 @@ class ToolReply(Reply):
             named = RawCall.renamed(call)
             if isinstance(own.get(cls.TEXT), str) and named.keys() == {'parameters'}:
                 return {**own, cls.TEXT: {**named, 'function': own[cls.TEXT]}}
-            if 'function' in named and not isinstance(own.get(cls.TEXT), (dict, list)):
+            if named.get('function') and not isinstance(own.get(cls.TEXT), (dict, list)):
                 beside = {name: one for name, one in value.items() if name not in own}
                 return {**own, cls.TEXT: call if 'parameters' in named else beside}
         return super().meant(value)
@@ -559,16 +559,15 @@ class Run:
         if not question.strip():
             raise ValueError('question: expected some words, got none')
         if not isinstance(asked, (TimeSpan, type(None))):
-            raise TypeError(f'asked: expected a TimeSpan, got {asked!r:.80}')
+            raise TypeError(f'asked: expected a TimeSpan, got {asked!r:.80}; parse_date gives one')
         if isinstance(budget, bool):
             raise TypeError(f'budget: expected a number of turns, got {budget}')
+        if on_step is not None and not callable(on_step):
+            raise TypeError(f'on_step: expected a function of a step, got {on_step!r:.80}')
         self.question, self.lm, self.asked, self.budget = question, lm, asked, budget
         self.on_step, self.roles = on_step, roles
         self.answering = {} if may_refuse else {'may_refuse': False}  # for roles that answer
-        self.draft, self.kept = (
-            '',
-            [],
-        )  # a draft of the answer, and the lines that bear on it, so far
+        self.draft, self.kept = '', []  # of the answer, and the lines that bear on it, so far
         self.found: list[Snippet] = []  # all that was shown
         self.trace = Trace(question=question, method=method, model=lm.name)
         self.memory = None if memory is None else Metered(memory, budget)
@@ -673,7 +672,10 @@ class Run:
         self.kept, self.draft = list(lines), draft
         inputs = {'lines': list(lines), 'draft': draft, 'asked': self.asked, **self.answering}
         final = self.ask(ANSWER, question=self.question, **inputs)
-        self.answer(final.answer, cited_turns(final.sources, lines), draft or None)
+        # an answer in plain text may quote a line; a word or a date alone would be a guess
+        quoted = quoted_line(final.answer, {line.id: line.text for line in lines})
+        evidence = cited_turns(final.sources or [quoted or ''], lines)
+        self.answer(final.answer, evidence, draft or None)
 
 # %% ../../nbs/1_core/08_loop.ipynb #862b6584
 def check_count(
@@ -703,6 +705,7 @@ class Setting:
     source: str  # section, table or appendix
     of: str = 'loop'  # 'loop', 'memory', or 'model' and 'data' for what is no option here
     note: str = ''
+    data: tuple[str, ...] = ()  # the kinds of data sets for which it holds; none: all
 
 
 def with_settings(init: Callable) -> Callable:
@@ -713,7 +716,11 @@ def with_settings(init: Callable) -> Callable:
         if settings not in ('memnb', 'paper'):
             raise ValueError(f"settings: expected 'memnb' or 'paper', got {settings!r:.80}")
         paper = self.PAPER if settings == 'paper' else ()
-        init(self, *args, **{one.name: one.value for one in paper if one.of == 'loop'} | options)
+        init(
+            self,
+            *args,
+            **{one.name: one.value for one in paper if one.of == 'loop' and not one.data} | options,
+        )
 
     return filled
 
@@ -733,7 +740,11 @@ class Loop:
         prompts: str = 'memnb',  # the style; 'paper': the paper's duties, fields and form of reply
         roles: Role | Iterable[Role] = (),  # the user's own, in the place of those of the same name
         may_refuse: bool = True,  # False: always an answer, for data in which every question has one
+        **unknown: Any,  # a `TypeError`
     ):
+        if unknown:
+            names = ', '.join(unknown)
+            raise TypeError(f'{type(self).__name__}: no option {names}; a model is given as lm=')
         self.memory = None if memory is None else as_memory(memory)
         self.lm = RuleLM() if lm is None else as_lm(lm)
         self.roles, self.may_refuse = choose_roles(self.PROMPTS, prompts, roles), may_refuse

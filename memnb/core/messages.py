@@ -196,6 +196,17 @@ def _fields(one: Any) -> dict:
     return {**metadata, **own} if isinstance(metadata, dict) else own
 
 
+def _from_line(text: str) -> Message:
+    "Return the message of a text. What stands before it as in '[8 May 2024] Ada: …' is its time and its speaker."
+    stamp, _, said = text.partition('] ')
+    try:
+        parse_datetime(stamp.removeprefix('[') if said and stamp.startswith('[') else '')
+    except ValueError:
+        return Message(text)
+    line = read_line(said)
+    return Message(line.text, line.speaker or '', stamp[1:])
+
+
 def read_message(
     one: Any,
     where: str,  # for the message
@@ -203,10 +214,7 @@ def read_message(
 ) -> Message | None:
     "Return the message that one item of a list is, with its time as it is written there; None where it has no words. `ChatError`."
     if isinstance(one, str):
-        line = read_line(one) if one.startswith('[') else None  # as a memory shows it
-        if line is None or line.time is None or line.time.start != line.time.end:
-            return Message(one) if one.strip() else None
-        return Message(line.text, line.speaker or '', line.time.start)
+        return _from_line(one) if one.strip() else None
     if isinstance(one, Turn):
         return Message(one.content, one.speaker, one.time, one.id)
     if isinstance(one, Snippet):

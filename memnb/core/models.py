@@ -192,7 +192,7 @@ def as_lm(
 ) -> LM:
     """An lm from an lm (itself), or from what `FunctionLM` takes. A TypeError for anything else."""
     if isinstance(model, type):
-        raise TypeError(f'expected an lm or a function from prompt to text, got {model!r:.80}')
+        raise TypeError(f'expected an lm, got {model!r:.80}: is {model.__name__}() meant?')
     if hasattr(model, 'ask') and hasattr(model, 'call'):
         return model
     if isinstance(model, str):
@@ -422,7 +422,9 @@ class OpenAILM(TextLM):
         cause = f' ({result.__cause__})' if result.__cause__ else ''
         reason = self._server.clean(f'{type(result).__name__}: {result}{cause}')
         spent = getattr(result, 'usage', Usage())
-        raise ServerError(f'{self.name} at {self._server.url}: {reason[:300]}', spent)
+        error = ServerError(f'{self.name} at {self._server.url}: {reason[:300]}', spent)
+        error.unreachable = type(result.__cause__).__name__ == 'ConnectError'  # of httpx
+        raise error
 
 # %% ../../nbs/1_core/06_models.ipynb #87763516
 BOUNDS = 160, 4  # for small models: characters of a text, items of a list

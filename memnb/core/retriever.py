@@ -86,7 +86,7 @@ def _read_result(found: object, score: object) -> tuple[object, object]:
         return found, score
     if score is None:
         score = found.get('score') if isinstance(found, Mapping) else getattr(found, 'score', None)
-    id = said.id or content_id(said.text)
+    id = said.id or content_id(found if isinstance(found, str) else said.text)
     return Snippet(id, said.text, speaker=said.speaker or None, said=time), score
 
 
@@ -98,10 +98,10 @@ def as_hit(
         return found
     pair = isinstance(found, (tuple, list)) and len(found) == 2
     what, score = found if pair else (found, None)
-    if isinstance(what, str):
-        what = Snippet(content_id(what), what)
-    elif not isinstance(what, (Snippet, tuple, list)):
+    if not isinstance(what, (Snippet, tuple, list)):
         what, score = _read_result(what, score)
+    if isinstance(what, str):  # blank, or its date is ambiguous
+        what = Snippet(content_id(what), what)
     if not isinstance(what, Snippet) or not (score is None or isinstance(score, Real)):
         raise TypeError(
             'a search result: expected a Hit, a Snippet, a str, a pair with a score, or a dictionary or document '

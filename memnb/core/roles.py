@@ -168,6 +168,8 @@ class ReplyError(LMError):
 class ServerError(LMError):
     "The model could not be asked: no connection, a refused request, or retries used up. The text never holds a key."
 
+    unreachable = False  # True: no connection could be made, as where no server runs
+
 # %% ../../nbs/1_core/05_roles.ipynb #72ea069b
 class LM:
     "Anything that answers roles. A subclass gives `name` and `call`."

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timedelta
-from functools import cache
+from functools import cache, lru_cache
 
 from dateutil.easter import easter
 from dateutil.relativedelta import relativedelta
@@ -237,6 +237,7 @@ def _dated(text: str, day: date | None = None) -> TimeSpan:
     raise ValueError(f'expected a year, and a month before a day, got {text!r}')
 
 # %% ../../nbs/1_core/02_time.ipynb #9164c1e6
+@lru_cache(10_000)
 def parse_datetime(text: str) -> datetime:
     "The moment over a session: '1:56 pm on 8 May, 2023', '29.12.2023, 10:44:32', ISO. Raises ValueError. No time zone."
     try:
@@ -807,6 +808,18 @@ def _open_side(one, text, floor):
         one.support = max(one.support, 1)
 
 # %% ../../nbs/1_core/02_time.ipynb #ca7c7771
+def _counted_from(found, one, day):
+    "The day that an expression counts from: for `two days later` the day that was named before it."
+    before = found[-1].span if found else None
+    if (
+        before
+        and before.granularity == 'day'
+        and re.search(r'(?i)\b(later|after|afterwards)$', one.match[0])
+    ):
+        return before.start
+    return day
+
+
 def find_times(
     text: str,
     reference: date,  # the day on which it was said; of a datetime, its day
@@ -818,7 +831,7 @@ def find_times(
     for hit in _any_rule().finditer(text):
         one = _expression(hit, text, floor)
         try:
-            one.span = one.read(day)
+            one.span = one.read(_counted_from(found, one, day))
             if not found or not _join(found[-1], one, text):
                 _open_side(one, text, floor)
                 while found and found[-1].end > one.start:

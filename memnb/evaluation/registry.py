@@ -305,11 +305,12 @@ class Method:
             return ()
         return resolve_name(f'memnb.{self.make.args[0]}').PAPER
 
-    def by_paper(self) -> Method:
-        "Return the method with its paper's settings, as far as they are options here: of the loop, and of its memory."
+    def by_paper(self, data: str = '') -> Method:
+        "Return the method with its paper's settings for a kind of data, as far as they are options here: of the loop, and of its memory."
         options = {one.name: one.value for one in self.paper if one.of == 'memory'}
         memory = replace(self.memory, options=(*self.memory.options, *options))
-        make = partial(self.make, settings='paper') if self.paper else self.make
+        own = {one.name: one.value for one in self.paper if data in one.data}
+        make = partial(self.make, settings='paper', **own) if self.paper else self.make
         return replace(self, make=make, memory=memory.with_options(options))
 
     def loop(
@@ -483,9 +484,10 @@ def settings_table(methods: Sequence[Method]) -> list[dict[str, str]]:
     for method in methods:
         for one in method.paper:
             loop = resolve_name(f'memnb.{method.make.args[0]}')
-            ours = signature(loop).parameters.get(one.name) or signature(Loop).parameters.get(
-                one.name
-            )
+            options = {}
+            for base in reversed(loop.__mro__[:-1]):  # without `object`
+                options |= signature(base).parameters
+            ours = options.get(one.name)
             rows.append(
                 {
                     'method': method.name,
@@ -517,7 +519,7 @@ def configured(
 ) -> list[Method]:
     "Return the methods with the settings of their papers, if asked for, and the options of their memories that a command line has."
     if options.settings == 'paper':
-        methods = [method.by_paper() for method in methods]
+        methods = [method.by_paper(getattr(options, 'dataset', '')) for method in methods]
     given = {name: getattr(options, name) for name in ('chunk', 'embedder', 'rerank')}
     given = {name: value for name, value in given.items() if value is not None}
     return [replace(one, memory=one.memory.with_options(given)) for one in methods]

@@ -5,13 +5,16 @@
 # %% ../../nbs/5_memma/01_bank.ipynb #afb547ae
 from __future__ import annotations
 
+import json
+import os
 import sqlite3
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import date, datetime
 from functools import wraps
 from pathlib import Path
+from itertools import takewhile
 from threading import get_ident
 from typing import Annotated, Any, Literal, NamedTuple, Protocol
 
@@ -20,6 +23,8 @@ from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter
 
 from ..core.build import FailedSessions, number_on, refuse_messages, renumber
 from ..core.conversation import Conversation, Session, Snippet, Turn, turn_snippets
+from ..core.loop import day_of
+from ..core.models import canonical_json
 from ..core.retriever import as_hit, as_retriever, Hit, Lock, locked, Searchable
 from memnb.core.storage import (
     ConflictError,
@@ -88,6 +93,12 @@ class DuplicateEntry(ValueError):
     "An UPDATE that would make one entry equal to another."
 
 
+def _as_span(when: date | TimeSpan | str) -> TimeSpan:
+    "Return a day or a period in any form as a span. `ToolError` for what is no date."
+    day = when.date() if isinstance(when, datetime) else when
+    return day if isinstance(day, TimeSpan) else day_of(str(day), 'when')
+
+
 def apply_edit(
     before: Entry | None,  # the entry that the edit names; None: there is none
     edit: Edit,
@@ -103,13 +114,18 @@ def apply_edit(
         return before
     if edit.action == 'DELETE':
         return None
-    said = before.said if edit.text == before.text else edit.said or when or before.said
+    said, time = before.said, edit.time or before.time
+    if edit.text != before.text:
+        said = edit.said or when or (None if edit.sources else before.said)
+        said_before = replace(before, time=None).day
+        if edit.time is None and time == said_before and said != before.said:
+            time = None  # it was the day on which the old text was said
     sources = dict.fromkeys((*before.sources, *edit.sources))
     return replace(
         before,
         text=edit.text,
         sources=tuple(sources),
-        time=edit.time or before.time,
+        time=time,
         speaker=edit.speaker or before.speaker,
         said=said,
     )
@@ -148,6 +164,19 @@ def replay(changes: Iterable[Change]) -> dict[str, Entry]:
             if change.after is not None:
                 state[change.entry] = change.after
     return {id: state[id] for id in sorted(state, key=_id_order)}
+
+
+def _valid_from(change: Change, start: date = date.min, before: Entry | None = None) -> date:
+    "Return the first day on which a change of an entry holds; `before` is the last version, valid from `start`."
+    after = change.after
+    if before and after and _entry_key(before) == _entry_key(after):
+        return start
+    if before and after and before.time == after.time:
+        after = replace(after, time=None)  # the time of the old text is not when the new one began
+    day = after.day if after else None
+    if before and change.when:
+        day = day or TimeSpan.day(change.when)
+    return day.start or date.min if day else date.min
 
 # %% ../../nbs/5_memma/01_bank.ipynb #1fc266e1
 class _Extent(NamedTuple):
@@ -190,9 +219,7 @@ class Journal(MemoryFile):
         )  # '' stands for every namespace without a row
         for *found, checksum in self.rows(sql, namespace):
             if checksum != row_checksum(*found):
-                raise MemoryFileError(
-                    f'{self.path}: the extent of {namespace!r:.80} is damaged: {found}'
-                )
+                raise MemoryFileError(f'{self.path}: the extent of {namespace!r:.80} is damaged')
             return _Extent(*found[1:])
         return _Extent()
 
@@ -219,7 +246,7 @@ class Journal(MemoryFile):
         for number, named, text, checksum in self.rows(f'{sql} ORDER BY number', *values):
             if checksum != row_checksum(namespace, number, named, text):
                 raise MemoryFileError(
-                    f'{self.path}: change {number} of {namespace!r:.80} is damaged: it is not as it was written'
+                    f'{self.path}: change {number} of {namespace!r:.80} is damaged'
                 )
             found.append(_CHANGE.validate_json(text))
         return found
@@ -249,6 +276,30 @@ class Journal(MemoryFile):
             self._put_extent(file, namespace, new)
         self.sweep(wait=False)
         return new
+
+    @contextmanager
+    def _failed_sessions(self, namespace: str) -> Iterator[FailedSessions]:
+        "Give the sessions that could not be written into a namespace, and write back what becomes of them."
+        name = f'failed in {namespace}'
+        found = self.rows('SELECT value FROM memory WHERE name = ?', name)
+        before = found[0][0] if found else ''
+        if before and before[:16] != row_checksum(before[16:]):
+            raise MemoryFileError(
+                f'{self.path}: the failed sessions of {namespace!r:.80} are damaged'
+            )
+        failed = FailedSessions.from_json(json.loads(before[16:] or '{}'))
+        try:
+            yield failed
+        finally:
+            after = canonical_json(failed.to_json()) if failed else ''
+            if after != before[16:]:
+                with self.transaction() as file:
+                    file.execute('DELETE FROM memory WHERE name = ?', (name,))
+                    if after:
+                        row = name, row_checksum(after) + after
+                        file.execute('INSERT INTO memory VALUES (?, ?)', row)
+                    file.execute(UNSWEPT)
+                self.sweep(wait=False)
 
     def forget(
         self, namespace: str, entries: Collection[str] = (), turns: Collection[str] = ()
@@ -385,8 +436,13 @@ class MemoryBank(Searchable):
         backend: Callable[[], EntryStore] = IndexStore,  # makes an empty index
     ):
         refuse_messages(path, type(self))
-        if not isinstance(path, (str, Path, Journal, type(None))):
-            raise TypeError(f'path: expected a path or None, got {path!r:.80}')
+        is_path = isinstance(path, (Path, Journal, type(None)))
+        if isinstance(path, str):
+            is_path = Path(path).suffix[1:].isidentifier() or os.path.exists(path)
+        if not is_path:
+            raise TypeError(
+                f"path: expected a path such as 'a.db' or None, got {path!r:.80}; messages go to `of`"
+            )
         if not isinstance(namespace, str) or not namespace:
             raise ValueError(f'namespace: expected a name, got {namespace!r:.80}')
         self.namespace, self._make, self._lock = namespace, backend, Lock()
@@ -398,14 +454,17 @@ class MemoryBank(Searchable):
         self._when: datetime | None = None  # the time of the last change
         self._writer: int | None = None  # the thread that has a transaction open
         self._reader: MemoryBank | None = None  # for the other threads meanwhile
-        self._staged: list[tuple[Change, Entry | None, datetime | None]] = []
-        # with the entry and the time before each change
+        self._staged: list[
+            tuple[Change, Entry | None, datetime | None]
+        ] = []  # with what was before
         self._stale: set[str] = set()  # ids whose entry has changed since the index was filled
         self._indexed: set[str] = set()  # ids that the index holds, or may hold
         self.failed = FailedSessions()  # sessions that `MemMA` could not write into it
         try:
             self._store = backend()
             self.refresh()
+            with self.failed_sessions():
+                pass
         except BaseException:
             if self.journal is not path:
                 self.journal.close()
@@ -611,6 +670,14 @@ class MemoryBank(Searchable):
         "Delete an entry; the history keeps it. `UnknownEntry`."
         self.apply([Edit('DELETE', entry=entry_id, reason=reason)], when)
 
+    @contextmanager
+    def failed_sessions(self) -> Iterator[FailedSessions]:
+        "Give `failed` as the file has it, and write back what becomes of it inside."
+        spent = self.failed.usage
+        with self.journal._failed_sessions(self.namespace) as self.failed:
+            self.failed.usage = spent
+            yield self.failed
+
     # history
 
     def _changes(self, **of: str) -> list[Change]:
@@ -627,12 +694,39 @@ class MemoryBank(Searchable):
         return found
 
     @_reading
-    def as_of(self, when: datetime | int) -> dict[str, Entry]:
-        "Return the entries after the changes up to a time or a number; those without a time are always among them."
-        changes = self._changes()
-        if isinstance(when, datetime):
-            return replay(one for one in changes if one.when is None or one.when <= when)
-        return replay(one for one in changes if one.number <= when)
+    def as_of(self, when: date | TimeSpan | str | int) -> dict[str, Entry]:
+        """Return what was believed at a time, to the end of a day or a period, or after the change of a number.
+
+        A change is recorded no earlier than those before it: a session that is told late was not believed before."""
+        if isinstance(when, int):
+            return replay(one for one in self._changes() if one.number <= when)
+        if not isinstance(when, datetime):
+            when = datetime.combine(_as_span(when).end or date.max, datetime.max.time())
+        until = when.replace(tzinfo=None)
+        changes = takewhile(
+            lambda one: not one.when or one.when.replace(tzinfo=None) <= until, self._changes()
+        )
+        return replay(changes)
+
+    @_reading
+    def valid_at(self, when: date | TimeSpan | str) -> list[Entry]:
+        """Return what held on a day, or at some time in a period, by all that is known now: also old versions.
+
+        A version holds from its time, else the day on which it was said, until that of an UPDATE or DELETE.
+        An entry without any time holds always."""
+        asked, changes = _as_span(when), self._changes()
+        first, last = asked.start or date.min, asked.end or date.max
+        undone, versions = {change.undoes for change in changes}, {}
+        for change in changes:
+            if change.action in ('NONE', 'UNDO') or change.batch in undone:
+                continue
+            told = versions.setdefault(change.entry, [])
+            told.append((_valid_from(change, *(told[-1] if told else ())), change.after))
+        found = []
+        for told in versions.values():
+            for day in sorted({first, *(start for start, _ in told if first < start <= last)}):
+                found += [entry for start, entry in told if start <= day][-1:]
+        return [entry for entry in dict.fromkeys(found) if entry]
 
     def undo(self, reason: str = '', when: datetime | None = None) -> list[Change]:
         "Take back the last transaction that was not taken back yet, by new changes. `NothingToUndo`."
@@ -666,7 +760,8 @@ class MemoryBank(Searchable):
         turns = set(turns)
         self._clear_index()  # a backend that cannot be reached says so before anything is forgotten
         receipt = self.journal.forget(self.namespace, set(entries), turns)
-        self.failed.forget(turns=turns)
+        with self.failed_sessions() as failed:
+            failed.forget(turns=turns)
         self._clear_index()
         return receipt
 

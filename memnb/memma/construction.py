@@ -5,6 +5,7 @@
 # %% ../../nbs/5_memma/03_construction.ipynb #553d664a
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import zip_longest
@@ -14,7 +15,7 @@ from pydantic import BaseModel
 from ..core.conversation import Session, Turn
 from ..core.replies import cited_ids, OutputValidator
 from ..core.roles import LM, LMError, Role, RuleLM, Usage
-from ..core.text import event_time
+from ..core.text import content_words, event_time, stems
 from ..core.loop import check_count, check_names
 from .bank import Change, DuplicateEntry, Edit, Entry, MemoryBank, UnknownEntry
 from .prompts import BEFORE, EditLine, GUIDE, WRITE
@@ -26,8 +27,7 @@ __all__ = ['bounded_view', 'Written', 'ask_role', 'check_writing', 'construct']
 def bounded_view(
     bank: MemoryBank,
     turns: Sequence[Turn],  # of the chunk
-    size: int
-    | None = None,  # entries at most, a third of them recent; None: 12, or 3 for every 2 turns if that is more
+    size: int | None = None,  # entries at most, a third of them recent; None: 12, or 3 for 2 turns
 ) -> list[Entry]:
     "Return the bounded view of a memory (MemMA, equation 1): the entries nearest to each turn, and those added last."
     size = max(12, 3 * len(turns) // 2) if size is None else size
@@ -82,6 +82,20 @@ def _edit(border: OutputValidator, what: str, line: EditLine, view: dict[str, En
     )
 
 
+def _objection(bank: MemoryBank, edit: Edit, chunk: Session) -> str:
+    "Return why the text of an UPDATE may not take the place of an entry, '' if it may."
+    if edit.action != 'UPDATE' or edit.entry not in bank:
+        return ''
+    entry = bank[edit.entry]
+    if entry.said and chunk.time and entry.said.date() > chunk.time.date():
+        return f'{entry.id} was said later'
+    turns = (turn.content for turn in chunk.turns)
+    known = stems(' '.join((edit.text, entry.speaker or '', *chunk.speakers, *turns)))
+    words = re.findall(r'\w+', entry.text.partition(BEFORE)[0])
+    lost = [word for word in dict.fromkeys(words) if content_words(word) - known]
+    return f'{entry.id} alone has: {", ".join(lost)}' if lost else ''
+
+
 def ask_role(lm: LM, role: Role, cost: dict[str, Usage], **inputs) -> BaseModel:
     "Return the reply of a role, and add what it cost to `cost`, also where none came."
     usage = Usage()
@@ -97,14 +111,21 @@ def ask_role(lm: LM, role: Role, cost: dict[str, Usage], **inputs) -> BaseModel:
 
 
 def _write_chunk(
-    bank: MemoryBank, chunk: Session, lines: Sequence[EditLine], view: Sequence[Entry]
+    bank: MemoryBank, chunk: Session, lines: Sequence[EditLine], view: Sequence[Entry], per: str
 ) -> tuple[list[Change], list[str]]:
     "Apply the lines of a reply one by one; return the changes, and a note for each thing that did not fit."
     border, entries, changes = OutputValidator(chunk), {entry.id: entry for entry in view}, []
     for number, line in enumerate(lines, 1):
         what = f'{chunk.turns[0].id}, edit {number}'
         try:
-            changes += bank.apply([_edit(border, what, line, entries)], chunk.time)
+            edit = _edit(border, what, line, entries)
+            if per == 'chunk' and any(one.action != 'NONE' for one in changes):
+                raise _Refused('one edit is written for a chunk')
+            objection = _objection(bank, edit, chunk)
+            if objection:
+                border.notes.append(f'{what}: added, not an UPDATE: {objection}: {edit.text}')
+                edit = replace(edit, action='ADD', entry=None, text=edit.text.partition(BEFORE)[0])
+            changes += bank.apply([edit], chunk.time)
         except (_Refused, UnknownEntry, DuplicateEntry) as error:
             text = ' '.join(line.text.split())
             border.notes.append(f'{what} is refused: {error}' + (f': {text}' if text else ''))
@@ -149,10 +170,7 @@ def construct(
                     guided, why = None, f'{type(error).__name__}: {error}'
                     notes.append(f'{chunk.turns[0].id}: written without guidance: {why}')
                 lines = ask_role(lm, WRITE, cost, guidance=guided, per=per, **given).edits
-                if per == 'chunk' and len(lines) != 1:
-                    text = f'expected one edit for the chunk, got {len(lines)}'
-                    notes.append(f'{chunk.turns[0].id}: {text}')
-                made, odd = _write_chunk(bank, chunk, lines, shown)
+                made, odd = _write_chunk(bank, chunk, lines, shown, per)
                 changes += made
                 notes += odd
     except LMError as error:

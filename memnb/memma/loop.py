@@ -96,21 +96,21 @@ class MemMA(Coordinated):
     PAPER = (
         *Coordinated.PAPER,
         Setting('probes', 5, '5.1, F.3', note='J, for each session'),
-        Setting('writing', {'turns': 1, 'per': 'chunk'}, '4.1, B.2', note='one edit an utterance'),
-        Setting('settings', 'paper', 'as above', 'memory', 'the bank is written with them'),
+        Setting(
+            'writing',
+            {'turns': 1, 'per': 'chunk'},
+            '4.1, B.2',
+            note='one edit an utterance; ours: 8 turns, an edit for each fact',
+        ),
+        Setting('settings', 'paper', '4.1, 5.1, B to F', 'memory', 'the bank is written with them'),
         Setting('probe_generator', 'Claude-Opus-4.5', 'F.3', 'model'),
     )
 
     @with_settings
     def __init__(
         self,
-        bank: MemoryBank
-        | str
-        | Path
-        | None = None,  # a bank, or the file of one; None: a new one, in memory
-        lm: LM
-        | Callable[[str], str]
-        | None = None,  # all agents; an `AgentTeam`: each its own; None: the rules
+        bank: MemoryBank | str | Path | None = None,  # a bank, or the file of one; None: in memory
+        lm: LM | Callable[[str], str] | None = None,  # of all agents, or a team; None: the rules
         refinements: int = 3,  # H
         k: int = 30,  # entries for each query and each probe
         guidance: bool = True,  # False: the ablation /C
@@ -177,10 +177,11 @@ class MemMA(Coordinated):
         turn id that is taken, before anything is spent, and `ConflictError` where another process has written meanwhile.
         The errors have the usage of what was spent."""
         is_one = isinstance(messages, Session)
-        sessions = [messages] if is_one else self._new(messages)
-        for session in sessions:
-            self._earlier.check(session)
-        results = self.failed.read(sessions, self._remember, self, progress)
+        with self.bank.failed_sessions() as failed:
+            sessions = [messages] if is_one else self._new(messages)
+            for session in sessions:
+                self._earlier.check(session)
+            results = failed.read(sessions, self._remember, self, progress)
         turns = sum(len(session.turns) for session in sessions)
         if results:
             warn_of_nothing(self, turns, {'entry': len(self.bank)}, 'result.written.notes')
@@ -257,9 +258,8 @@ class MemMA(Coordinated):
         return f'{type(self).__name__}({self.bank!r}, {self.lm.name})'
 
 # %% ../../nbs/5_memma/06_loop.ipynb #4bb9d770
-VARIANTS: dict[
-    str, dict
-] = {  # baselines (section 3.3, appendix B.1), MemMA, ablations (section 5.4)
+# baselines (section 3.3, appendix B.1), MemMA, ablations (section 5.4)
+VARIANTS: dict[str, dict] = {
     'static': {'guidance': False, 'refine': False, 'evolve': False},
     'unguided active': {'guidance': False, 'diagnose': False, 'refinements': 5, 'evolve': False},
     'strategic active': {'binding': False, 'refinements': 5, 'evolve': False},

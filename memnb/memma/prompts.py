@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import Any, Literal
 
 from pydantic import BaseModel, create_model, field_validator
@@ -503,7 +504,12 @@ PROBES = Role(
 Mix the kinds:
 {kinds}
 Ask for what would be missed: names, objects, titles, numbers, places, dates.
-Examples of each kind, one after the other: "Which instrument is Rolf learning?" (the cello); "Which instruments has Rolf played, and who taught him the second?" (the viola, and the cello with Ada); "When did Ines and Rolf sell the hive?" (13 April 2024).''',
+
+Example, one of each kind. The new session, of 15 April 2024:
+(D4:1) Ines: Hi! We sold the old hive on Saturday, and Rolf is learning the cello now.
+An earlier message:
+(D1:3) Rolf: I play the viola.
+{{"probes": [{{"question": "Which instrument is Rolf learning?", "answer": "the cello", "kind": "single", "turns": ["D4:1"]}}, {{"question": "What does Rolf play, and what is he learning beside it?", "answer": "Rolf plays the viola, and is learning the cello.", "kind": "cross", "turns": ["D1:3", "D4:1"]}}, {{"question": "When did Ines and Rolf sell the hive?", "answer": "13 April 2024", "kind": "temporal", "turns": ["D4:1"]}}]}}''',
     user=SESSION_TEXT + '\n\nEarlier messages:\n{related}',
     reply=ProbesReply,
     fields=_probes_fields,
@@ -676,10 +682,17 @@ def _consolidate_fields(fact, entries=(), scores=()) -> dict:
 CONSOLIDATE = Role(
     name='consolidate',
     system='''You keep a memory free of repetitions. A fact is to be written; entries like it are shown. Reply with one JSON object:
-- action: "SKIP" where an entry says all of the fact; "MERGE" where fact and entry are about the very same event or attribute, at the same time, and the fact adds a detail; "INSERT" otherwise. Another date, or another occasion of the same activity, is always INSERT: "Rolf rowed on 3 May" and "Rolf rowed on 2 May" are two entries.
+- action: "SKIP" where an entry says all of the fact; "MERGE" where fact and entry are about the very same event or attribute, at the same time, and the fact adds a detail; "INSERT" otherwise. Another date, or another occasion of the same activity, is always INSERT.
 - target: with MERGE the id of the entry, else null.
 - text: with MERGE one entry that says everything that both say, in their words, else "". A vague phrase ("somebody") gives way to the sharp one.
-- reason: a few words.''',
+- reason: a few words.
+
+Example. The fact: Rolf: Rolf's aunt Ada gave Rolf a ring, for courage.
+m4 Rolf: Somebody gave Rolf a ring in Ghent.
+{{"action": "MERGE", "target": "m4", "text": "Rolf's aunt Ada gave Rolf a ring in Ghent, for courage.", "reason": "the same ring"}}
+Example. The fact: [3 May 2024] Rolf: Rolf rowed across the lake.
+m6 [2 May 2024] Rolf: Rolf rowed across the lake.
+{{"action": "INSERT", "target": null, "text": "", "reason": "another day"}}''',
     user='The fact: {fact}\n\nEntries:\n{entries}',
     reply=Consolidation,
     fields=_consolidate_fields,
@@ -728,3 +741,12 @@ class PromptedLM(LM):
     def call(self, role: Role, /, **inputs: Any) -> Call:
         "Ask the role of the same name."
         return self.lm.call(self.roles.get(role.name, role), **inputs)
+
+    def settings(self) -> dict:
+        "Return the settings of the model, and a hash of the prompts."
+        texts = repr([(role.system, role.user) for role in self.roles.values()])
+        return {**self.lm.settings(), 'prompts': sha256(texts.encode()).hexdigest()[:12]}
+
+    def seeded(self, seed: int) -> PromptedLM:
+        "Return the same prompts over the model with this seed."
+        return PromptedLM(self.lm.seeded(seed), roles=self.roles.values())

@@ -20,9 +20,11 @@ from memnb.core.loop import (
     Observation,
     RawCall,
     Run,
+    Setting,
     Tool,
     ToolUse,
     untried_calls,
+    with_settings,
 )
 from ..core.retriever import as_retriever, check_search
 from ..core.replies import cited_ids, read_reply
@@ -31,7 +33,15 @@ from ..core.text import speakers_in
 from ..core.trace import count_of, NoteStep, printable, SearchStep, Step, Text
 from .activation import Activation
 from .graph import Branch, central_words, cue_id, cues_in, Episode, time_cues, title_of
-from .prompts import CUES, MoveReply, NAVIGATE, RECALL, Recollection, ROUTE
+from memnb.mragent.prompts import (
+    CUES,
+    MoveReply,
+    NAVIGATE,
+    PAPER_NAVIGATE,
+    RECALL,
+    Recollection,
+    ROUTE,
+)
 from .tools import Branches, call_of, CueTagGraph, labels_of
 
 # %% auto #0
@@ -270,7 +280,22 @@ class MRAgent(Loop):
     "Choose by tags, traverse, prune, and repeat until enough is known (Algorithm 1). `ask(question)` returns a `Trace`."
 
     method = 'mragent'
+    PROMPTS = {'memnb': (CUES, NAVIGATE, ROUTE, RECALL), 'paper': (PAPER_NAVIGATE,)}
+    PAPER = (  # sections of the summary
+        Setting('prompts', 'paper', '11.2', note='one reply is printed; no prompt is'),
+        Setting('turns', 8, '9.1', note='T'),
+        Setting('start', 0, '5.3', note='Algorithm 1 begins with the cues alone'),
+        Setting('structure', 'ctc', '7.4', note='the full method'),
+        Setting('stop_early', True, '5.4'),
+        Setting('may_refuse', False, '7.1', note='without the adversarial questions'),
+        Setting('breadth', 'not given', '7.5', 'data', 'K; ours: 5'),
+        Setting('windows', 'overlapping', '11.1', 'data', 'ours: a session is read whole'),
+        Setting('merge', 'not given', '11.1', 'data', 'the least cosine of two tags; ours: 0.9'),
+        Setting('model', 'gemini-2.5-flash or claude-sonnet-4.5', '7.1', 'model'),
+        Setting('judge', 'gpt-4o-mini, temperature 0, three repeats', '11.3', 'model'),
+    )
 
+    @with_settings
     def __init__(
         self,
         memory: Any,  # a `CueTagGraph`; of anything else that can be searched, a view is made for each question
@@ -284,8 +309,9 @@ class MRAgent(Loop):
         active: bool = True,  # False: all calls at once from the question alone, without routing
         start: int = 15,  # how many contents of one search are read before the first turn; 0: none, as in Algorithm 1
         stop_early: bool = True,  # False: go on until nothing new appears, or nothing is left to spend
+        **options: Any,  # `prompts`, `roles`, `may_refuse` of `Loop`, and `settings='paper'`
     ):
-        super().__init__(memory, lm)
+        super().__init__(memory, lm, **options)
         memory = self.memory
         as_retriever(memory)  # TypeError for what is no memory
         for name, value, least in (
@@ -433,5 +459,8 @@ class MRAgent(Loop):
             if not calls or run.memory.remaining == 0:
                 break
         lines = run.kept = tuple(state.kept.values())
-        final = run.ask(RECALL, question=run.question, lines=lines, asked=run.asked)
+        if not lines and not self.may_refuse:  # the best guess rests on what was put aside
+            lines = tuple({one.id: one for one in run.found}.values())
+        inputs = {'lines': lines, 'asked': run.asked, **run.answering}
+        final = run.ask(RECALL, question=run.question, **inputs)
         run.answer(final.answer, cited_turns(final.sources, lines))

@@ -6,12 +6,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Union
 
-from pydantic import BeforeValidator, create_model
+from pydantic import BaseModel, BeforeValidator, create_model
 
 from ..core.conversation import Session, session_fields, SESSION_TEXT, single_line, Snippet
 from ..core.replies import cited_ids, is_nothing, OutputValidator, Reply
@@ -34,9 +34,9 @@ from ..core.trace import Text
 from .graph import Branch, cue_id, cues_in, Episode, SemanticUnit, title_of
 
 # %% auto #0
-__all__ = ['SEGMENT', 'TAG', 'ASPECTS', 'UNITS', 'TOPICS', 'CUES', 'NAVIGATE', 'ROUTE', 'RECALL', 'EpisodeLine', 'EpisodesReply',
-           'TagLine', 'TagsReply', 'UnitLine', 'UnitsReply', 'TopicLine', 'TopicsReply', 'Recollection', 'recollect',
-           'CuesReply', 'MoveReply', 'moves_of', 'RouteReply']
+__all__ = ['SEGMENT', 'TAG', 'ASPECTS', 'UNITS', 'TOPICS', 'CUES', 'NAVIGATE', 'PAPER_NAVIGATE', 'ROUTE', 'RECALL', 'EpisodeLine',
+           'EpisodesReply', 'TagLine', 'TagsReply', 'UnitLine', 'UnitsReply', 'TopicLine', 'TopicsReply',
+           'Recollection', 'recollect', 'CuesReply', 'MoveReply', 'moves_of', 'RouteReply']
 
 # %% ../../nbs/4_mragent/02_prompts.ipynb #922ef84d
 def _cues(value: Any) -> Any:
@@ -148,10 +148,10 @@ Speakers: Ines, Rolf
 
 (D2:1) Ines: We moved the bees last Thursday, Rolf and I. [shares a photo of two hives on a trailer]
 (D2:2) Rolf: My thumb is still swollen! Have they settled?
-(D2:3) Ines: They have. Oh, and I start at the library on Monday.
+(D2:3) Ines: They have. Oh, and I start at the library next Monday.
 (D2:4) Rolf: Wow, wonderful!
 The reply:
-{{"episodes": [{{"title": "Ines and Rolf move the bees", "text": "Ines and Rolf moved the bees last Thursday (18 January 2024); a photo of Ines shows two hives on a trailer. The bees have settled. Rolf's thumb was still swollen on 20 January 2024.", "turns": ["D2:1", "D2:2", "D2:3"]}}, {{"title": "Ines has found work", "text": "Ines starts at the library on Monday (22 January 2024).", "turns": ["D2:3"]}}]}}'''
+{{"episodes": [{{"title": "Ines and Rolf move the bees", "text": "Ines and Rolf moved the bees last Thursday (18 January 2024); a photo of Ines shows two hives on a trailer. The bees have settled. Rolf's thumb was still swollen on 20 January 2024.", "turns": ["D2:1", "D2:2", "D2:3"]}}, {{"title": "Ines has found work", "text": "Ines starts at the library next Monday (22 January 2024).", "turns": ["D2:3"]}}]}}'''
 
 SEGMENT = Role('segment', _SEGMENT, SESSION_TEXT, EpisodesReply, session_fields)  # eq. 8
 
@@ -163,8 +163,8 @@ _TAG = '''You label memories so that they can be found again by association. Giv
   - cues: five to twelve words or phrases of at most four words by which somebody might come upon it: the people, by their full names; places, things, activities, titles; and what it is called by others, if that is another word. Each stands for one thing, in its plain form: "buy", not "bought them". No dates; they are added from the time of the episode.
 
 Example. The episodes:
-- (D2/e1) [20 January 2024, 3:57 pm] Ines and Rolf moved the bees last Thursday (18 January 2024); a photo of Ines shows two hives on a trailer. Rolf's thumb was still swollen on 20 January 2024.
-- (D2/e2) [20 January 2024, 3:57 pm] Ines starts at the library on Monday (22 January 2024).
+- (D2/e1) [20 January 2024, 3:57 pm] Ines and Rolf moved the bees last Thursday (18 January 2024); a photo of Ines shows two hives on a trailer. The bees have settled. Rolf's thumb was still swollen on 20 January 2024.
+- (D2/e2) [20 January 2024, 3:57 pm] Ines starts at the library next Monday (22 January 2024).
 The reply:
 {{"tags": [{{"episode": "D2/e1", "tag": "Bee Keeping", "cues": ["Ines", "Rolf", "bees", "hive", "trailer", "move", "thumb", "sting", "injury"]}}, {{"episode": "D2/e2", "tag": "Job Change", "cues": ["Ines", "library", "job", "start work", "librarian"]}}]}}'''
 _TAG_USER = '''Speakers: {speakers}
@@ -368,6 +368,7 @@ def recollect(
     speakers: Sequence[str] = (),  # who takes part; default: who speaks in the session
     tags: Sequence[str] = (),  # in use already
     slots: Sequence[str] = (),  # in use already, such as 'Tobin: employer'
+    roles: Mapping[str, Role] = {},  # asked in the place of those with the same names
 ) -> tuple[Recollection, dict[str, Usage]]:
     """Return the episodes and units of a session (eq. 8 to 10), and the cost of each role.
 
@@ -377,7 +378,8 @@ def recollect(
 
     def ask(role, **inputs):
         try:
-            call = lm.call(role, session=session, speakers=tuple(speakers), **inputs)
+            asked = roles.get(role.name, role)
+            call = lm.call(asked, session=session, speakers=tuple(speakers), **inputs)
         except LMError as error:
             error.usage = sum(cost.values(), error.usage)
             raise
@@ -520,22 +522,22 @@ _ADVICE = (  # the tool that a line speaks of, and the line
         'the same call with that offset shows them. Repeat a call only to see again what was put aside.',
     ),
 )
-_MODES = {  # by whether it may stop as soon as it knows enough
-    True: 'mode "Answer", without calls, as soon as what is known answers the question, or when nothing new appears; else "Navigate"',
-    False: 'mode "Answer", without calls, only when nothing new appears, even if the answer seems to be known before; else "Navigate"',
+_DONE = {  # by whether it may stop as soon as it knows enough
+    True: 'as soon as what is known answers the question, or when nothing new appears',
+    False: 'only when nothing new appears, even if the answer seems to be known before',
 }
 
 # %% ../../nbs/4_mragent/02_prompts.ipynb #ead4c75a
 _EXAMPLE = '''
 An example. Question: Where was Rolf when Ines sold her second hive?
-Step 1. Awake: hive → sale (2), hive → bee keeping (3), Rolf → swollen thumb (1). The reply:
+Step 1. Awake: hive → sale (2), hive → bee keeping (3). The reply:
 {"reasoning": "The second sale tells the time.", "mode": "Navigate", "calls": [{"function": "query_tag_events", "parameters": {"cue": "hive", "tag": "sale"}}]}
-Step 2. Known: (X4/e2) Ines sold a hive. (X7/e5) Ines sold another. The reply:
+Step 2. Known: (X4/e2) [9 May 2020, 6:10 pm] Ines sold a hive. (X7/e5) [20 March 2021, 8:05 pm] Ines sold another. The reply:
 {"reasoning": "X7/e5 is the second. When was it?", "mode": "Navigate", "calls": [{"function": "query_conversation_time", "parameters": {"event": "X7/e5"}}]}
-Step 3. It said: X7/e5: happened 14 March 2021. Awake: March 2021 → journey (2), March 2021 → garage (1). The reply:
+Step 3. It said: X7/e5: happened 14 March 2021, told on 20 March 2021. Awake: March 2021 → journey (2), March 2021 → garage (1). The reply:
 {"reasoning": "Journeys of that month.", "mode": "Navigate", "calls": [{"function": "query_tag_events", "parameters": {"cue": "March 2021", "tag": "journey"}}]}
 '''
-_ENOUGH_EXAMPLE = '''Step 4. Known now: (X7/e9) Rolf was in Lisbon from 12 to 16 March 2021. The reply:
+_ENOUGH_EXAMPLE = '''Step 4. Known now: (X7/e9) [20 March 2021, 8:05 pm] Rolf was in Lisbon from 12 to 16 March 2021. The reply:
 {"reasoning": "Rolf was in Lisbon on that day.", "mode": "Answer", "calls": []}
 '''
 
@@ -555,7 +557,7 @@ def _navigate_fields(
     topics=(),
 ) -> dict:
     "Return the texts of the prompt of f_select; tools that are not offered are not mentioned."
-    names = {tool.name for tool in tools}
+    names, done = {tool.name for tool in tools}, _DONE[bool(stop_early)]
     advice = [line for name, line in _ADVICE if name is None or name in names]
     example = (
         _EXAMPLE + _ENOUGH_EXAMPLE * stop_early
@@ -566,7 +568,11 @@ def _navigate_fields(
         'question': question,
         'asked': _asked(asked),
         'tools': tools_text(tools),
-        'advice': [*advice, f'{_MODES[bool(stop_early)]} with one to {breadth} calls.'],
+        'advice': [
+            *advice,
+            f'mode "Answer", without calls, {done}; else "Navigate" with one to {breadth} calls.',
+        ],
+        'done': done,
         'example': example,
         'ways': _branches_text(ways),
         'topics': [f'{one.title} ({len(one.episodes)})' for one in topics],
@@ -614,6 +620,33 @@ Speakers: {people}
     fields=_navigate_fields,
 )
 
+
+def _paper_move(inputs: dict) -> type[BaseModel]:
+    "Return the form of section 11.2: a mode, one action with its parameters, a reason."
+    tools = inputs['tools']
+    return create_model(
+        'PaperMove',
+        mode=(Literal['Navigate', 'Answer'], ...),
+        action=(Literal[tuple(tool.name for tool in tools)] | None, ...),
+        parameters=(Union[tuple(tool.arguments for tool in tools)] | None, ...),
+        reasoning=(str, ...),
+    )
+
+
+PAPER_NAVIGATE = replace(
+    NAVIGATE,
+    system='''You rebuild a memory step by step to answer a question. The memory is a graph: a cue (a person, a thing, a time) leads through a tag (a kind of event, or a side of a person) to contents. You work in one of two modes.
+- "Navigate": explore the graph with one of the tools. Reason over what is active and what was found so far. Look at the tags before anything is read, and follow those that bear on the question. What was found gives new cues, such as its time: go back from it to cues and tags where the question takes several steps.
+- "Answer": end the search, {done}. The answer is then written from what was found.
+Reply with one JSON object: "mode"; "action", the name of a tool; "parameters", its arguments, with cues, tags and ids as they were shown; "reasoning", what the action is needed for. In the mode "Answer" action and parameters are null.
+
+# Tools
+What several say of an argument is said at the first of them.
+
+{tools}''',
+    form=_paper_move,
+)
+
 # %% ../../nbs/4_mragent/02_prompts.ipynb #950bf683
 def _route_fields(question, found=(), known=(), speakers=(), asked=None, told=()) -> dict:
     "Return the texts of the prompt of f_route."
@@ -630,12 +663,12 @@ ROUTE = Role(
     system='''You recall something from a long memory, step by step, and have just looked. Sort what was found. Reply with one JSON object:
 - reasoning: a sentence.
 - keep: the ids, as given in brackets, of what bears on the question or leads on to it, best first. Everything else is put aside, and comes back where a later step finds it again.
-- cues: what to look by next, at most four: names, things or dates that what was found brings up and the question does not hold. Where the question dates one event by another and the other was found, its date is the cue; a day such as "3 March 2021" wakes what happened on it, a month such as "March 2021" what happened in it. An empty list where there is nothing to follow.
+- cues: what to look by next, at most four: names, things or dates that what was found brings up and the question does not hold. Where the question dates one event by another and the other was found, its date is a cue, and beside it the name of the speaker who is asked about; a day such as "3 March 2021" wakes what happened on it, a month such as "March 2021" what happened in it. An empty list where there is nothing to follow.
 
 Example. Question: Where was Rolf when Ines sold her second hive? Found now:
-- (X4/e2) [9 May 2020] Ines sold a hive to a neighbour last week.
-- (X4/e6) [9 May 2020] Rolf has painted the garage.
-- (X7/e5) [20 March 2021] Ines sold another hive last Sunday (14 March 2021).
+- (X4/e2) [9 May 2020, 6:10 pm] Ines sold a hive to a neighbour last week (the week of 27 April 2020).
+- (X4/e6) [9 May 2020, 6:10 pm] Rolf has painted the garage.
+- (X7/e5) [20 March 2021, 8:05 pm] Ines sold another hive last Sunday (14 March 2021).
 The reply:
 {{"reasoning": "X7/e5 is the second sale, X4/e2 the first.", "keep": ["X7/e5", "X4/e2"], "cues": ["14 March 2021", "Rolf"]}}''',
     user='''# Question{asked}
@@ -654,15 +687,15 @@ The reply:
 _RECALL_EXAMPLE = '''
 
 Example. Question: Where was Rolf when Ines sold her second hive? Notes:
-- (X7/e5) [20 March 2021] Ines sold another hive last Sunday (14 March 2021).
-- (X7/e9) [20 March 2021] Rolf was in Lisbon from the twelfth to the sixteenth (12 to 16 March 2021).
+- (X7/e5) [20 March 2021, 8:05 pm] Ines sold another hive last Sunday (14 March 2021).
+- (X7/e9) [20 March 2021, 8:05 pm] Rolf was in Lisbon from 12 to 16 March 2021.
 The reply:
 {{"answer": "In Lisbon", "sources": ["X7/e9", "X7/e5"]}}'''
 
 
-def _recall_fields(question, lines=(), asked=None) -> dict:
+def _recall_fields(question, lines=(), asked=None, may_refuse=True) -> dict:
     "Return the texts of the prompt for the answer: those of the common role, without a draft."
-    return ANSWER.fields(question, lines, '', asked)
+    return ANSWER.fields(question, lines, '', asked, may_refuse)
 
 
 RECALL = Role(

@@ -29,7 +29,7 @@ from memnb.core.loop import (
 from ..core.models import as_lm
 from ..core.replies import cited_ids
 from ..core.retriever import Hit, locked, Searchable
-from ..core.roles import LM, LMError, RuleLM, Usage
+from ..core.roles import choose_roles, LM, LMError, Role, RuleLM, Usage
 from ..core.storage import SessionMemory
 from ..core.text import times_of
 from ..core.time import parse_date, TimeSpan
@@ -44,7 +44,7 @@ from memnb.mragent.graph import (
     time_cues,
     Topic,
 )
-from .prompts import recollect, Recollection, TopicLine, TOPICS
+from .prompts import recollect, Recollection, SEGMENT, TAG, TopicLine, TOPICS, UNITS
 from ..retrieval.bm25 import DuplicateSnippet, SnippetStore
 from ..retrieval.vectors import Embedder, HybridIndex, WordLlamaEmbedder
 
@@ -141,6 +141,7 @@ class CueTagGraph(SessionMemory, Searchable):
     It is also a retriever: `search` ranks episodes and units, which is the passive way to use it."""
 
     kind, expected = 'cue-tag-graph', ('episode',)
+    PROMPTS = {'memnb': (SEGMENT, TAG, UNITS, TOPICS), 'paper': ()}  # of these none is printed
 
     def __init__(
         self,
@@ -151,11 +152,14 @@ class CueTagGraph(SessionMemory, Searchable):
         merge: float | None = 0.9,  # the least cosine of two tags that are one; None: none are
         spread: bool = True,  # neighbour smoothing of the lexical scores, for a plain search
         topics: Mapping | None = None,  # as a file holds them: `settings()['topics']`
+        prompts: str = 'memnb',  # the style
+        roles: Role | Iterable[Role] = (),  # the user's own, in the place of those of the same name
     ):
         super().__init__()
         refuse_messages(lm, type(self))
         check_names(names)
         self.lm, self.embedder = RuleLM() if lm is None else as_lm(lm), embedder
+        self.roles = choose_roles(self.PROMPTS, prompts, roles)
         self.names, self.spread = tuple(names), spread
         self.contents = HybridIndex(embedder, names=self.names, spread=spread)
         self.episodes, self.units = SnippetStore(), SnippetStore()  # the same, by kind
@@ -202,7 +206,7 @@ class CueTagGraph(SessionMemory, Searchable):
         "Ask three roles for the episodes, tags, cues and units of a session (eq. 8 to 10)."
         slots = sorted({f'{one.person}: {one.slot}' for one in self.units if one.slot})[:_IN_USE]
         tags = self.tags.usual(_IN_USE)
-        return recollect(session, self.lm, self.names, tags=tags, slots=slots)
+        return recollect(session, self.lm, self.names, tags, slots, self.roles)
 
     def extract_to_json(self, found: Recollection) -> dict:
         "Return the recollection as a JSON value."
@@ -370,7 +374,7 @@ class CueTagGraph(SessionMemory, Searchable):
             told = ' '.join(one.title for one in episodes)
             near = tuple(self.titles.shown(id) for id, _ in self.titles.near(told, _LABELS))
             try:
-                call = self.lm.call(TOPICS, episodes=tuple(episodes), titles=near)
+                call = self.lm.call(self.roles['topics'], episodes=tuple(episodes), titles=near)
             except LMError as error:
                 self.topic_usage += error.usage
                 self.topic_notes.append(f'{session}: {error}')

@@ -19,12 +19,12 @@ from ..core.conversation import Session
 from ..core.loop import check_names, Tool, ToolError
 from ..core.models import as_lm
 from ..core.retriever import Hit, Searchable
-from ..core.roles import LM, RuleLM, Usage
+from ..core.roles import choose_roles, LM, Role, RuleLM, Usage
 from ..core.storage import SessionMemory
 from ..core.text import stems
 from ..core.time import TimeSpan
 from .facts import Fact, Gist, Window
-from .prompts import Extract, extract
+from .prompts import Extract, extract, FACTS, GISTS, PAPER_FACTS, PAPER_GISTS
 from ..retrieval.bm25 import DuplicateSnippet, SnippetStore
 from ..retrieval.vectors import Embedder, HybridIndex, WordLlamaEmbedder
 
@@ -174,6 +174,7 @@ class GistGraph(SessionMemory, Searchable):
     Search it like any memory, or give its five tools to an agent."""
 
     kind, expected = 'gist-graph', ('gist', 'fact')
+    PROMPTS = {'memnb': (GISTS, FACTS), 'paper': (PAPER_GISTS, PAPER_FACTS)}
 
     def __init__(
         self,
@@ -185,8 +186,11 @@ class GistGraph(SessionMemory, Searchable):
         | None = 0.8,  # the least cosine of two synonymous gists; None: no such edges
         with_gists: bool = True,
         with_facts: bool = True,  # False: the ablations "w/o Gists" and "w/o Facts"
+        prompts: str = 'memnb',  # the style of the roles that extract; 'paper': as in figures 3 and 4
+        roles: Role | Iterable[Role] = (),  # the user's own, in the place of those of the same name
     ):
         super().__init__()
+        self.prompts, self.roles = prompts, choose_roles(self.PROMPTS, prompts, roles)
         refuse_messages(lm, type(self))
         check_names(names)
         if synonymy is not None and not -1 <= synonymy <= 1:
@@ -235,14 +239,13 @@ class GistGraph(SessionMemory, Searchable):
 
     def settings(self) -> dict:
         "Return the options that a file keeps beside the sessions."
-        names = ('synonymy', 'with_gists', 'with_facts')
+        names = ('synonymy', 'with_gists', 'with_facts', 'prompts')
         return {'names': list(self.names), **{name: getattr(self, name) for name in names}}
 
     def extract(self, session: Session) -> tuple[Extract, dict[str, Usage]]:
         "Return the gists and facts of a session, and the cost by role."
-        return extract(
-            session, self.lm, gists=self.with_gists, facts=self.with_facts, speakers=self.names
-        )
+        options = {'gists': self.with_gists, 'facts': self.with_facts, 'roles': self.roles}
+        return extract(session, self.lm, speakers=self.names, **options)
 
     def extract_to_json(self, found: Extract) -> dict:
         "Return an extract as a JSON value."

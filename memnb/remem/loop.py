@@ -18,16 +18,18 @@ from memnb.core.loop import (
     Run,
     searches_of,
     seen_lines,
+    Setting,
     Tool,
     ToolReply,
     tools_of,
     ToolUse,
+    with_settings,
 )
 from ..core.replies import read_reply
 from ..core.retriever import as_memory
 from ..core.roles import AnswerReply, LM, ReplyError
 from ..core.trace import NoteStep
-from .prompts import SELECT, SYNTHESIZE, TIMELINE, TimelineReply
+from .prompts import PAPER_SELECT, SELECT, SYNTHESIZE, TIMELINE, TimelineReply
 
 # %% auto #0
 __all__ = ['REMem', 'REMemS']
@@ -53,6 +55,7 @@ def _choose(
             history=tuple(history),
             steps_left=left,
             asked=run.asked,
+            **run.answering,
         )
         return (
             named[choice.call.function],
@@ -90,11 +93,28 @@ def _offered(memory: Any) -> tuple[list[Tool], list[Tool]]:
     return own, lent
 
 
+_PAPER_MEMORY = (
+    Setting('prompts', 'paper', 'appendix D, figures 3 and 4', 'memory', 'of gists and facts'),
+    Setting('synonymy', 0.8, '4.4', 'memory', 'as here'),
+    Setting('items', '10 gists and 10 facts a step', '4.4', 'data', 'as here'),
+    Setting('embedder', 'NV-Embed-v2', '4.4', 'model', 'ours: WordLlama, and BM25'),
+    Setting('model', 'gpt-4.1-mini-2025-04-14', '4.4', 'model'),
+)
+
+
 class REMem(Loop):
     "The agent of REMem (Algorithm 2): choose a tool, observe, until the answer is due. `ask(question)` returns a `Trace`."
 
     method = 'remem'
+    PROMPTS = {'memnb': (SELECT, SYNTHESIZE, TIMELINE), 'paper': (PAPER_SELECT,)}
+    PAPER = (
+        Setting('prompts', 'paper', 'appendix D, figure 5'),
+        Setting('max_steps', 3, '4.4', note='T_max, for recollection'),
+        Setting('max_steps', 5, '4.4', note='for reasoning', data=('tot', 'complex_tr')),
+        *_PAPER_MEMORY,
+    )
 
+    @with_settings
     def __init__(
         self,
         memory: Any,  # a `GistGraph`, anything else with `tools()`, or anything that can be searched
@@ -103,12 +123,15 @@ class REMem(Loop):
         max_steps: int = 3,  # T_max: 3 for recollection, 5 for reasoning in the paper
         without: Sequence[str] = (),  # names of tools that are withheld: the ablations "w/o Tool …"
         timeline: bool = False,  # True: answer by the TISER prompt
+        **options: Any,  # of `Loop`
     ):
         memory = as_memory(memory)
         own, lent = _offered(memory)
         offered = [tool.name for tool in (*own, *lent)]
         super().__init__(
-            memory if callable(memory) or hasattr(memory, 'search') else _Toolbox(memory), lm
+            memory if callable(memory) or hasattr(memory, 'search') else _Toolbox(memory),
+            lm,
+            **options,
         )
         check_count('max_steps', max_steps, 1)
         self.without = (without,) if isinstance(without, str) else tuple(without)
@@ -160,9 +183,8 @@ class REMem(Loop):
         "Lines 8 and 22: the answer from evidence and history; the trace's evidence is what the role cites."
         role = TIMELINE if self.timeline else SYNTHESIZE
         run.draft = draft
-        final: AnswerReply | TimelineReply = run.ask(
-            role, question=run.question, history=tuple(history), draft=draft, asked=run.asked
-        )
+        inputs = {'history': tuple(history), 'draft': draft, 'asked': run.asked, **run.answering}
+        final: AnswerReply | TimelineReply = run.ask(role, question=run.question, **inputs)
         run.answer(final.answer, cited_turns(final.sources, seen_lines(history)), draft or None)
 
 # %% ../../nbs/3_remem/05_loop.ipynb #a80fd847
@@ -170,11 +192,18 @@ class REMemS(REMem):
     "REMem-S: a single retrieval by meaning, then the answer."
 
     method = 'remem-s'
+    PAPER = _PAPER_MEMORY
 
+    @with_settings
     def __init__(
-        self, memory: Any, lm: LM | Callable[[str], str] | None = None, *, timeline: bool = False
+        self,
+        memory: Any,
+        lm: LM | Callable[[str], str] | None = None,
+        *,
+        timeline: bool = False,
+        **options: Any,  # of `Loop`
     ):
-        super().__init__(memory, lm, max_steps=1, timeline=timeline)
+        super().__init__(memory, lm, max_steps=1, timeline=timeline, **options)
         if not searches_of(self.tools()):
             raise ValueError(
                 f'memory: expected a tool that needs a query and nothing else, got {[tool.name for tool in self.tools()]}'

@@ -6,10 +6,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal, Union
+
+from pydantic import BaseModel, create_model
 
 from ..core.conversation import Session, session_fields, SESSION_TEXT
 from ..core.replies import OutputValidator, Reply
@@ -18,7 +20,6 @@ from memnb.core.roles import (
     AnswerReply,
     LM,
     LMError,
-    NO_INFORMATION,
     Role,
     RuleLM,
     SOURCES,
@@ -32,8 +33,8 @@ from ..core.trace import Text
 from .facts import Fact, Gist
 
 # %% auto #0
-__all__ = ['GISTS', 'FACTS', 'SELECT', 'SYNTHESIZE', 'TIMELINE', 'GistLine', 'GistsReply', 'FactLine', 'FactsReply', 'Extract',
-           'extract', 'TimelineReply']
+__all__ = ['GISTS', 'FACTS', 'PAPER_GISTS', 'PAPER_FACTS', 'SELECT', 'PAPER_SELECT', 'SYNTHESIZE', 'TIMELINE', 'GistLine',
+           'GistsReply', 'FactLine', 'FactsReply', 'Extract', 'extract', 'TimelineReply']
 
 # %% ../../nbs/3_remem/02_prompts.ipynb #6e70e80a
 class GistLine(Reply):
@@ -95,7 +96,7 @@ class FactsReply(Reply):
 # %% ../../nbs/3_remem/02_prompts.ipynb #258d72cd
 _GISTS_SYSTEM = '''You turn a conversation into memories. Read the session and write down every fact, event, plan, opinion and claim in it as a gist: one short English sentence that makes sense on its own. Reply with one JSON object:
 - gists: a list, in the order of the session. Each has
-  - text: one atomic event or fact. Two events in one sentence make two gists. Name the people; write no "I", "you", "she" or "there" that only the session explains. Keep every detail: who took part, what was done, with what, how many, where, why, what was felt or intended. A picture that somebody shares is an event too: say what it shows. Behind every expression of time put, in round brackets, the date or range of dates that it means, reckoned from the date of the session. What is clearly implied may be said; nothing may be invented. Where in doubt, write the gist.
+  - text: one atomic event or fact. Two events in one sentence make two gists. Name the people; write no "I", "you", "she" or "there" that only the session explains. Keep every detail: who took part, what was done, with what, how many, where, why, what was felt or intended. A picture that somebody shares is an event too: say what it shows. Behind every expression of time put, in round brackets, the date or range of dates that it means, reckoned from the date of the session. Add reasonable details of this kind that the session implies, since a later search may look for them, and invent nothing. Where in doubt, write the gist.
   - turns: the ids, given in brackets, of the turns that the gist rests on.
 Do not begin the text with the date of the session; it is added later.
 
@@ -143,6 +144,71 @@ def _fields(session: Session, speakers: Sequence[str] = (), gists: Sequence[Gist
 
 GISTS = Role('gists', _GISTS_SYSTEM, SESSION_TEXT, GistsReply, _fields)
 FACTS = Role('facts', _FACTS_SYSTEM, _FACTS_USER, FactsReply, _fields)
+
+
+class _PaperGists(BaseModel):
+    gists: list[str]
+
+
+PAPER_GISTS = Role(
+    'gists',
+    '''You extract personal episodic memories from messages, with great care. Find every single fact, event or claim, and say each again in one concise English sentence that stands on its own. The date above the messages is the current time; reckon every relative time from it. Reply with one JSON object that has one key, "gists", a list of texts, and with nothing else.
+1. Decompose: a complex sentence becomes several gists, each one atomic fact or event.
+2. Begin every gist with the time of the message in square brackets, such as [20 January 2024, 3:57 pm].
+3. Behind every reference to a time put the absolute date, or the range of dates, in round brackets.
+4. Be complete: participants, actions, objects, quantities, places, intentions and the like.
+5. Infer as many reasonable details of these kinds as you can, for a later search, and invent nothing new.
+
+Example. The messages:
+Date: 20 January 2024, 3:57 pm
+Ines: I inspected the hives last Thursday morning and sold the honey two days later.
+The reply:
+{{"gists": ["[20 January 2024, 3:57 pm] Ines inspected the hives last Thursday morning (18 January 2024).", "[20 January 2024, 3:57 pm] Ines sold the honey two days later (20 January 2024)."]}}''',
+    SESSION_TEXT,
+    GistsReply,
+    _fields,
+    _PaperGists,
+)
+
+
+class _Qualifiers(BaseModel):
+    record_time: str
+    point_in_time: str | None = None
+    start_time: str | None = None
+    end_time: str | None = None
+
+
+class _PaperFact(BaseModel):
+    subject: str
+    predicate: str
+    object: str
+    qualifiers: _Qualifiers
+
+
+class _PaperFacts(BaseModel):
+    facts: list[_PaperFact]
+
+
+PAPER_FACTS = Role(
+    'facts',
+    '''You extract structured facts from messages of personal episodic memory. Reply with one JSON object that has one key, "facts", a list; no other keys, no comments. Each fact has
+- subject: the entity that acts or experiences; predicate: the action, relation or state; object: the entity or concept that is acted upon.
+- qualifiers: an object of times, written like "14 January 2024, 02:30 PM" where so much is known:
+  - record_time: when the message was made; always.
+  - point_in_time: only for an event at a point in time; then without start_time and end_time.
+  - start_time, end_time: for an event over a range of time.
+Use short handles for events ("hive inspection") that can be used again, and connect events through entities that they share. Take all claims, quantities, references to time and relations; in doubt, include them. Interpret only what the text supports. Use the gists where some are given.
+
+Example. The messages:
+Date: 20 January 2024, 3:57 pm
+Ines: I inspected the hives last Sunday, then bought two queens from Rolf on 15 January.
+The reply:
+{{"facts": [{{"subject": "Ines", "predicate": "carried out", "object": "hive inspection", "qualifiers": {{"record_time": "20 January 2024, 3:57 pm", "point_in_time": "14 January 2024"}}}}, {{"subject": "Ines", "predicate": "bought", "object": "two queens", "qualifiers": {{"record_time": "20 January 2024, 3:57 pm", "point_in_time": "15 January 2024"}}}}, {{"subject": "purchase of queens", "predicate": "seller", "object": "Rolf", "qualifiers": {{"record_time": "20 January 2024, 3:57 pm", "point_in_time": "15 January 2024"}}}}]}}''',
+    _FACTS_USER,
+    FactsReply,
+    _fields,
+    _PaperFacts,
+)
 
 # %% ../../nbs/3_remem/02_prompts.ipynb #75b9e86d
 @dataclass(frozen=True)
@@ -218,6 +284,7 @@ def extract(
     gists: bool = True,  # whether to ask for gists
     facts: bool = True,  # whether to ask for facts
     speakers: Sequence[str] = (),  # who takes part; default: who speaks in the session
+    roles: Mapping[str, Role] = {},  # asked in the place of those with the same names
 ) -> tuple[Extract, dict[str, Usage]]:
     "Return the gists and facts of a session (section 3.1), and the cost by role. `LMError`, with all that was spent."
     check_names(speakers)
@@ -227,7 +294,8 @@ def extract(
             continue
         known = {'gists': made['gists']} if role is FACTS else {}
         try:
-            call = lm.call(role, session=session, speakers=tuple(speakers), **known)
+            asked = roles.get(role.name, role)
+            call = lm.call(asked, session=session, speakers=tuple(speakers), **known)
         except LMError as error:
             error.usage = sum(cost.values(), error.usage)
             raise
@@ -264,8 +332,8 @@ _ADVICE = (  # the tool that a line speaks of, and the line
     ),
     (
         'output_answer',
-        f'As soon as what was found answers the question, give the answer with output_answer. '
-        f'Where the memory does not say it, the answer is: {NO_INFORMATION}',
+        'As soon as what was found answers the question, give the answer with output_answer. '
+        'Where the memory does not say it, {refusal}',
     ),
 )
 
@@ -286,7 +354,7 @@ Step 3: output_answer, answer "Tom Rill".
 '''
 
 
-def _select_fields(question, tools, history=(), steps_left=1, asked=None) -> dict:
+def _select_fields(question, tools, history=(), steps_left=1, asked=None, may_refuse=True) -> dict:
     "Return the texts of the prompt, which speaks of no tool that is not offered."
     names = {tool.name for tool in tools}
     filters = any('start_operator' in tool.arguments.model_fields for tool in tools)
@@ -298,11 +366,14 @@ def _select_fields(question, tools, history=(), steps_left=1, asked=None) -> dic
         steps.append(f'{call}\n{seen.line_after(shown)}')
         if seen.value is None:
             shown |= {hit.snippet.id for hit in seen.hits}
+    refusal = ANSWER.fields(question, may_refuse=may_refuse)['refusal']
+    advice = [line for name, line in _ADVICE if name is None or name in names]
     return {
         'question': question,
         'asked': f' (asked on {asked})' if asked else '',
         'tools': tools_text(tools),
-        'advice': [line for name, line in _ADVICE if name is None or name in names],
+        'advice': [line.replace('{refusal}', refusal) for line in advice],
+        'refusal': refusal,
         'times': _TIMES if filters else '',
         'example': _EXAMPLE if shows_example else '',
         'history': '\n\n'.join(steps) or 'Nothing yet.',
@@ -335,6 +406,38 @@ What several say of an argument is said at the first of them.
     fields=_select_fields,
 )
 
+
+def _flat_choice(inputs: dict) -> type[BaseModel]:
+    "Return the form of figure 5 for the tools of a question."
+    tools = inputs['tools']
+    names = Literal[tuple(tool.name for tool in tools)]
+    given = Union[tuple(tool.arguments for tool in tools)]
+    fields = {'reasoning': (str, ...), 'function': (names, ...), 'parameters': (given, ...)}
+    return create_model('PaperChoice', **fields)
+
+
+PAPER_SELECT = Role(
+    name='select',
+    system='''You are an agent that explores a large graph of knowledge to answer a query. Choose the best tool and its parameters, given what came before.
+- Understand the steps so far, and consider whether to explore further or to answer.
+- Mind what the observations say: what was found, and how much of it.
+- Plan ahead, and choose one tool for this step.
+How to use the tools
+1. Begin with semantic_retrieve or lexical_retrieve, to see how the graph is built and to gather a first context. Break a complex query into simpler ones. Prefer semantic_retrieve, unless the query is about identifiers or needs an exact match. Both show a part only: look for what a closer search needs, such as ids and ranges of time.
+2. Go on with find_gist_contexts or find_entity_contexts, with parameters filled from what the first step has shown. Prefer find_gist_contexts; use find_entity_contexts ONLY for entities in a form that you have seen, and never to guess an exact phrase.
+3. When you are confident, give the answer with output_answer. If the memory does not say it, {refusal}
+{times}{example}
+Reply with one JSON object: "reasoning", a short one; "function", the exact name of a tool; "parameters".
+
+The tools
+
+{tools}''',
+    user=SELECT.user,
+    reply=SELECT.reply,
+    fields=_select_fields,
+    form=_flat_choice,
+)
+
 # %% ../../nbs/3_remem/02_prompts.ipynb #4d867a69
 class TimelineReply(Reply):
     "An answer after TISER, with the thoughts that lead to it first: a model writes the fields in this order."
@@ -348,7 +451,7 @@ class TimelineReply(Reply):
     sources: list[str] = []
 
 
-def _synthesize_fields(question, history=(), draft='', asked=None) -> dict:
+def _synthesize_fields(question, history=(), draft='', asked=None, may_refuse=True) -> dict:
     "Return the texts of both prompts: evidence and history. Of what was only counted, the first ten are evidence."
     lines = {}
     for used in history:
@@ -358,7 +461,8 @@ def _synthesize_fields(question, history=(), draft='', asked=None) -> dict:
     steps = [
         f'{used.reasoning} {call_text(used)}: {used.observation.note}'.strip() for used in history
     ]
-    return {**ANSWER.fields(question, list(lines.values()), draft, asked), 'history': steps}
+    shown = list(lines.values())
+    return {**ANSWER.fields(question, shown, draft, asked, may_refuse), 'history': steps}
 
 # %% ../../nbs/3_remem/02_prompts.ipynb #0d2aebfd
 _DUTY = '''- Answer in a few words, as the memory has them: a name, a date, a number, a list separated by commas. Do not explain.

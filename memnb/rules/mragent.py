@@ -13,7 +13,7 @@ from functools import cache, lru_cache
 from itertools import pairwise
 
 from ..core.conversation import Session, Snippet, Turn
-from .text import ENOUGH, extract_answer, is_met, PART, third_person
+from .text import best_guess, ENOUGH, extract_answer, is_met, PART, third_person
 from ..core.loop import untried_calls
 from ..core.roles import AnswerReply, rule
 from memnb.core.text import (
@@ -383,12 +383,13 @@ def route_rule(question, found=(), known=(), speakers=(), asked=None, told=()) -
 
 
 @rule('recall')
-def recall_rule(question, lines=(), asked=None) -> AnswerReply:
+def recall_rule(question, lines=(), asked=None, may_refuse=True) -> AnswerReply:
     "Answer the final role: what lies in the time of the other event, else what the lines allow to copy."
     anchored = _Anchored.of(question, speakers_in(lines))
     there = anchored.found(lines) if anchored else []
     if not there:
-        return extract_answer(question, lines)
+        found = extract_answer(question, lines)
+        return found if may_refuse else best_guess(found, lines)
     words = keywords(anchored.main, speakers_in(lines))
     best = max(there, key=lambda line: coverage(_told(line), words))
     event = max(lines, key=anchored.touches)

@@ -37,6 +37,7 @@ from ..remem.prompts import FactLine, FactsReply, GistLine, GistsReply, Timeline
 from memnb.rules.text import (
     ADVERB,
     AUXILIARIES,
+    best_guess,
     DO,
     extract_answer,
     MODALS,
@@ -447,7 +448,7 @@ def _last_call(question: str, tools: Sequence[Tool], history: Sequence[ToolUse])
 
 
 @rule('select')
-def _select_rule(question, tools, history=(), steps_left=1, asked=None) -> dict:
+def _select_rule(question, tools, history=(), steps_left=1, asked=None, may_refuse=True) -> dict:
     "Answer the role that picks a tool: by a plan for a question of Test of Time, else by the walk."
     plannable = {'find_entity_contexts', 'output_answer'} <= {tool.name for tool in tools}
     if plannable and (meant := read_question(question)):
@@ -459,8 +460,13 @@ def _select_rule(question, tools, history=(), steps_left=1, asked=None) -> dict:
 
 
 @rule('synthesize')
-def _synthesize_rule(question, history=(), draft='', asked=None) -> AnswerReply:
+def _synthesize_rule(question, history=(), draft='', asked=None, may_refuse=True) -> AnswerReply:
     "Answer the role of the final answer: what the plan ends with, else what the lines allow to copy."
+    found = _final(question, history, draft)
+    return found if may_refuse else best_guess(found, seen_lines(history))
+
+
+def _final(question, history, draft) -> AnswerReply:
     looks = [used.observation for used in history if used.function == 'find_entity_contexts']
     if looks and (meant := read_question(question)):
         call = next_call(meant, history)
@@ -473,11 +479,11 @@ def _synthesize_rule(question, history=(), draft='', asked=None) -> AnswerReply:
 
 
 @rule('timeline')
-def _timeline_rule(question, history=(), draft='', asked=None) -> TimelineReply:
+def _timeline_rule(question, history=(), draft='', asked=None, may_refuse=True) -> TimelineReply:
     "Answer the role of TISER: the lines in the order of their times; the answer is that of `_synthesize_rule`."
     dated = [line for line in seen_lines(history) if line.day]
     dated.sort(key=lambda line: (line.day.start or line.day.end, line.id))
-    answer = _synthesize_rule(question, history, draft, asked)
+    answer = _synthesize_rule(question, history, draft, asked, may_refuse)
     return TimelineReply(
         reasoning=f'{len(dated)} memories have a time.',
         timeline=[f'{line.day}: {line.text}' for line in dated],

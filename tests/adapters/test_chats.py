@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from damage import JSON, spots
-from memnb import as_conversation, load_conversation
+from memnb import as_conversation, load_conversation, MemoryBank
 from memnb.core.conversation import Conversation, ConversationError, Turn
 from memnb.core.messages import ChatError, GAP
 from memnb.evaluation.datasets import DatasetError
@@ -60,6 +60,11 @@ def test_a_file_may_hold_several_chats(tmp_path):
     assert [session.id for session in both.sessions] == ['D1', 'D2'] and both.turns[0].text == 'What is a kite?'  # the oldest first
     with pytest.raises(ChatError, match="chatgpt.json: no conversation 'Cars'; it holds Kites, Older"):
         load_conversation(CHATS / 'chatgpt.json', name='Cars')
+    chats = json.loads((CHATS / 'chatgpt.json').read_text('utf-8'))
+    path = tmp_path / 'ids.json'
+    path.write_text(json.dumps([{**chat, key: f'6a-{number}'} for number, (chat, key) in enumerate(zip(chats, ('id', 'conversation_id')))]))
+    titles = [chat['title'] for chat in chats]
+    assert [rows(load_conversation(path, name=f'6a-{number}')) for number in (0, 1)] == [rows(load_conversation(path, name=title)) for title in titles]
     path = tmp_path / 'two.jsonl'
     path.write_text('\n'.join((CHATS / 'turns.jsonl').read_text('utf-8').replace('"turns"', f'"{name}"') for name in ('north', 'south')), 'utf-8')
     with pytest.raises(ChatError, match='say which with name=; it holds north, south'):
@@ -83,6 +88,26 @@ def test_only_some_lines_may_have_a_date(tmp_path):
     path = tmp_path / 'log.txt'
     path.write_text('[13/05/2024 21:15] Ada: one\nBen: two\n[14/05/2024 07:00] Ben: three\n')
     assert [(turn.speaker, turn.text, turn.time.hour) for turn in load_conversation(path).turns] == [('Ada', 'one', 21), ('Ben', 'two', 21), ('Ben', 'three', 7)]
+
+
+def test_a_line_may_begin_with_a_time_without_brackets(tmp_path):
+    path = tmp_path / 'log.txt'
+    for stamp in ('2024-05-08 10:00', '2024-05-08T10:00:00', '8 May 2024, 10:00 am', 'May 8, 2024 10:00', '8.5.2024 10:00', '2024-05-08'):
+        path.write_text(f'{stamp} Ada: hi\n{stamp} Ben: On 3 June 2024: we sail.\nat 10:30\n')
+        hi = datetime(2024, 5, 8, 10 if ':' in stamp else 0)
+        assert rows(load_conversation(path, dates='dmy')) == [('Ada', 'hi', hi), ('Ben', 'On 3 June 2024: we sail.\nat 10:30', hi)]
+    path.write_text('Ada: when?\n2024-05-08 10:00 we were away\n1.2.3 Beta: new\nAda: I see\n')
+    assert [(turn.speaker, turn.text) for turn in load_conversation(path).turns][0] == ('Ada', 'when?\n2024-05-08 10:00 we were away\n1.2.3 Beta: new')
+
+
+def test_a_table_and_a_database_are_said_to_be_such(tmp_path):
+    for name in ('talk.csv', 'talk.tsv', 'talk.xlsx', 'talk.parquet'):
+        path = tmp_path / name
+        path.write_bytes(b'name,text,date\nAda,hi,2024-05-08\n' if 'sv' in name else b'PK\3\4\0' if 'x' in name else b'PAR1\0')
+        with pytest.raises(ChatError, match=f'{name}: a table: read it with pandas and give the frame to as_conversation'):
+            load_conversation(path)
+    with MemoryBank(tmp_path / 'my.db'), pytest.raises(ChatError, match='my.db: a database, and no chat.*--memory'):
+        load_conversation(tmp_path / 'my.db')
 
 
 def test_a_caption_stays_and_belongs_to_its_message(tmp_path):

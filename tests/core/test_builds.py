@@ -1,7 +1,9 @@
 """Builds of all memories: from messages in any form, past sessions that fail, with a warning where nothing was found."""
 import random
 import re
+import sqlite3
 import warnings
+from contextlib import closing
 from dataclasses import replace
 from datetime import datetime, timedelta
 
@@ -11,9 +13,9 @@ from memnb.adapters.mcp_server import TurnStore
 from memnb.core.build import FailedSessions, with_progress
 from memnb.core.conversation import Conversation, Session, Turn
 from memnb.core.messages import as_conversation
-from memnb.core.models import ScriptedLM
-from memnb.core.roles import Call, LMError, ReplyError, RuleLM, Usage
-from memnb.core.storage import DuplicateSession
+from memnb.core.models import OpenAILM, ScriptedLM
+from memnb.core.roles import Call, LMError, ReplyError, RuleLM, ServerError, Usage
+from memnb.core.storage import DuplicateSession, MemoryFileError
 from memnb.evaluation.datasets import load_sample
 from memnb.memma.bank import MemoryBank
 from memnb.memma.loop import MemMA
@@ -202,10 +204,67 @@ def test_a_file_keeps_what_failed_until_it_is_read_or_forgotten(kind, tmp_path):
     assert b'xylophone' not in path.read_bytes() and not kind.load(path).failed
 
 
-def test_a_forgotten_turn_is_not_tried_again():
-    memory, _ = failing_second(MemMA)
-    memory.forget(turns=['D2:1'])
-    assert not memory.failed and not memory.failed.sessions
+def test_the_file_of_a_bank_keeps_what_failed_until_it_is_written_or_forgotten(tmp_path):
+    path = tmp_path / 'a'
+    memory, _ = failing_second(MemMA, bank=path)
+    again = MemMA(path)
+    assert again.failed == memory.failed and again.failed.sessions == memory.failed.sessions and '1 session failed: D2' in repr(again)
+    assert not again.bank.within('other').failed
+    again.remember(['Ada sang.'])
+    assert not again.failed and not MemMA(path).failed and {id for entry in again.bank for id in entry.sources} == {'D1:1', 'D2:1', 'D3:1', 'D4:1'}
+    memory.remember(['Ada slept.'])  # it knows of D2 as failed, and looks again
+    assert not memory.failed and sum('xylophone' in entry.text for entry in memory.bank) == 1
+
+
+@pytest.mark.parametrize('turns', [['D2:1'], ['D9:9']])
+def test_a_forgotten_turn_is_not_tried_again(turns, tmp_path):
+    path = tmp_path / 'a'
+    late = MemMA(path)  # opened before D2 failed
+    memory, _ = failing_second(MemMA, bank=path)
+    late.forget(turns=turns)
+    gone = turns == ['D2:1']
+    assert bool(late.failed.sessions) is bool(MemMA(path).failed) is not gone and (b'xylophone' in path.read_bytes()) is not gone
+    memory.remember(['Ada slept.'])
+    assert bool(memory.failed) is not gone and (b'xylophone' in path.read_bytes()) is not gone
+
+
+def test_a_damaged_failed_session_names_the_file(tmp_path):
+    memory, _ = failing_second(MemMA, bank=tmp_path / 'a')
+    memory.bank.close()
+    with closing(sqlite3.connect(tmp_path / 'a')) as file:
+        file.execute("UPDATE memory SET value = replace(value, 'stairs', 'stares')")
+        file.commit()
+    with pytest.raises(MemoryFileError, match="a: the failed sessions of 'default' are damaged"):
+        MemMA(tmp_path / 'a')
+
+
+class Leaving(RuleLM):
+    """The rules, for some sessions; then no server answers."""
+
+    def __init__(self, calls):
+        super().__init__()
+        object.__setattr__(self, 'left', [calls])
+
+    def call(self, role, /, **inputs):
+        self.left[0] -= 1
+        if self.left[0] < 0:
+            OpenAILM('m', 'http://127.0.0.1:9/v1', max_retries=0).call(role, **inputs)
+        return super().call(role, **inputs)
+
+
+@pytest.mark.parametrize('kind', [*GRAPHS, MemMA])
+def test_a_server_that_is_gone_is_asked_once(kind):
+    lm = Leaving(0)
+    with pytest.raises(ServerError, match='m at http://127.0.0.1:9'):
+        kind.of(SHORT, lm)
+    assert lm.left[0] >= -4  # the roles of one session
+    lm = Leaving(12)
+    memory = kind.of(SHORT, lm)
+    done = sessions_in(memory)
+    assert 0 < len(done) < 14 and set(memory.failed) == {one.id for one in SHORT.sessions} - done and lm.left[0] >= -4
+    memory.lm = RuleLM()
+    add_to(memory, ['Ada ran.'])
+    assert not memory.failed and len(sessions_in(memory)) == 15
 
 
 # ---- nothing found, progress, repr ---------------------------------------------------------------------------------------

@@ -2,21 +2,23 @@
 import json
 import re
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, time
 
 import pytest
 from prompt_mutants import missing, survivors, texts_of
 
 from memnb.core.conversation import Session, Turn
 from memnb.core.models import FunctionLM
-from memnb.core.roles import RuleLM
-from memnb.core.text import event_time
+from memnb.core.roles import LM, RuleLM
+from memnb.core.text import coverage, stems
+from memnb.core.time import parse_date
+from memnb.evaluation.registry import METHODS, settings_table
 from memnb.memma import prompts
-from memnb.memma.bank import Edit, Entry, MemoryBank
+from memnb.memma.bank import Entry, MemoryBank
 from memnb.memma.loop import MemMA
-from memnb.memma.probe_repair import consolidate, evolve, Grounding
-from memnb.memma.prompts import Consolidation, Diagnosis, EditsReply, GuidanceReply, PromptedLM, RepairReply, STYLES
-from memnb.memma.retrieval import Coordinated
+from memnb.memma.probe_repair import _unfounded, consolidate, evolve, Grounding, PROBE_KINDS
+from memnb.memma.prompts import Consolidation, Diagnosis, EditsReply, GuidanceReply, ProbesReply, PromptedLM, RepairReply, StatedFact, STYLES
+from memnb.memma.retrieval import constrained_query, Coordinated
 
 MORE = {'write': (*prompts._NUMBERS.values(), *prompts._EXAMPLES.values()), 'rewrite': (prompts._RULES,)}  # what the fields put in
 DUTIES = {
@@ -47,7 +49,6 @@ DUTIES = {
         'm3 [2 March 2024] Rolf: Rolf plays the viola.',
         'm8 [9 March 2024] Ines: Ines and Rolf own an old hive.',
         'The reply:',
-        '{{"facts": [{{"text": "Ines and Rolf sold the old hive on Saturday (13 April 2024).", "speaker": "Ines", "turns": ["D4:1"]}}, {{"text": "Rolf is learning the cello.", "speaker": "Ines", "turns": ["D4:1"]}}], "points": [{{"kind": "conflict", "fact": 1, "entry": "m8", "note": "they own it no more"}}, {{"kind": "importance", "fact": 2, "entry": null, "note": "a second instrument beside the viola: keep cello"}}]}}',
         'The new messages:',
     ],
     ('memnb', 'write'): [
@@ -77,10 +78,8 @@ DUTIES = {
         'What to mind:',
         'one edit for each fact',
         'The reply, with one edit for each fact:',
-        '{"edits": [{"action": "UPDATE", "text": "Ines and Rolf sold the old hive on Saturday (13 April 2024); they owned it before.", "entry": "m8", "speaker": "Ines", "turns": ["D4:1"], "reason": "sold"}, {"action": "ADD", "text": "Rolf is learning the cello.", "entry": null, "speaker": "Ines", "turns": ["D4:1"], "reason": "a second instrument"}]}',
         'exactly one edit for all of them together',
         'The reply, with one edit for all:',
-        '{"edits": [{"action": "ADD", "text": "Ines and Rolf sold the old hive on Saturday (13 April 2024), and Rolf is learning the cello.", "entry": null, "speaker": "Ines", "turns": ["D4:1"], "reason": "a sale and an instrument"}]}',
     ],
     ('memnb', 'diagnose'): [
         'You judge whether the notes from a memory suffice to answer a question.',
@@ -110,7 +109,6 @@ DUTIES = {
         'avoid: words of earlier queries that brought nothing; never the name of a person.',
         'Example.',
         "The question: When did Rolf's cello teacher move to Ghent? The only note: (D4:1) [6 May 2023] Ines: Rolf is learning the cello now.",
-        '{{"decision": "NOT-ANSWERABLE", "reason": "No note tells when the teacher moved.", "gaps": ["when Rolf\'s cello teacher moved to Ghent"], "missing_speaker": "Rolf", "time_need": "any clear time", "goal": "the time of the move", "queries": ["Rolf on his music teacher, who left for Ghent"], "keywords": ["Ghent", "teacher"], "constraints": ["Rolf"], "avoid": []}}',
         '# Gaps that the queries after the first were for',
     ],
     ('memnb', 'rewrite'): [
@@ -141,7 +139,8 @@ DUTIES = {
         'turns: the ids, in brackets, of all messages that the answer rests on.',
         'Mix the kinds:',
         'Ask for what would be missed: names, objects, titles, numbers, places, dates.',
-        'Examples of each kind, one after the other: "Which instrument is Rolf learning?" (the cello); "Which instruments has Rolf played, and who taught him the second?" (the viola, and the cello with Ada); "When did Ines and Rolf sell the hive?" (13 April 2024).',
+        'Example, one of each kind. The new session, of 15 April 2024:',
+        'An earlier message:',
         'Earlier messages:',
     ],
     ('memnb', 'mark'): [
@@ -166,9 +165,7 @@ DUTIES = {
         'The question: Who gave Rolf the ring? The gold answer: Ada.',
         'The answer given: nobody knows.',
         'The message: (D2:5) Rolf: My aunt Ada gave me this ring, for courage.',
-        '{{"op": "ADD_FACT", "fact": "Rolf\'s aunt Ada gave Rolf a ring, for courage.", "speaker": "Rolf", "turns": ["D2:5"], "quote": "My aunt Ada gave me this ring", "reason": "missing"}}',
         "The question: What is the number of Rolf's passport? The gold answer: nobody says it.",
-        '{{"op": "NOOP", "fact": "", "speaker": null, "turns": [], "quote": "", "reason": "nobody says it"}}',
         'Gold answer: {gold}',
         'Answer given: {answer}',
         'What it looks like: {fault}.',
@@ -180,7 +177,7 @@ DUTIES = {
         'A fact is to be written; entries like it are shown.',
         'Reply with one JSON object:',
         'action: "SKIP" where an entry says all of the fact; "MERGE" where fact and entry are about the very same event or attribute, at the same time, and the fact adds a detail; "INSERT" otherwise.',
-        'Another date, or another occasion of the same activity, is always INSERT: "Rolf rowed on 3 May" and "Rolf rowed on 2 May" are two entries.',
+        'Another date, or another occasion of the same activity, is always INSERT.',  # table 15, the critical rule
         'target: with MERGE the id of the entry, else null.',
         'text: with MERGE one entry that says everything that both say, in their words, else "".',
         'A vague phrase ("somebody") gives way to the sharp one.',
@@ -198,7 +195,7 @@ DUTIES = {
         'Begin each fact with the name of its speaker in square brackets.',
         'Do not interpret feelings, themes, values or symbols.',
         'Do not paraphrase: keep the original phrasing.',
-        'Reply with one JSON object: "facts", a list of texts such as "[Ines] Rolf plays the viola".',
+        'Reply with one JSON object: "facts", a list of texts such as',
         'The new messages:',
     ],
     ('paper', 'diagnose'): [
@@ -238,7 +235,7 @@ DUTIES = {
         'You label an answer to a question as CORRECT or WRONG.',
         'The gold answer is usually concise, and the generated one may be longer.',
         'Be generous: as long as it touches on the same topic, it is CORRECT.',
-        'Be generous with the forms of times, too: "May 7th" and "7 May" are the same.',
+        'Be generous with the forms of times, too:',
         'Reply with one JSON object: "explanation", a short one, and "label".',
         'Gold answer: {gold}',
     ],
@@ -258,9 +255,7 @@ DUTIES = {
         'Example.',
         "Question: What does the ring of Rolf's aunt stand for? Gold: courage.",
         'Model: the memory has no ring.',
-        '{{"op": "ADD_FACT", "target_speaker": "Rolf", "fact": "Rolf\'s aunt gave him a ring that stands for courage", "evidence_span": "", "confidence": 0.9, "reason": "missing"}}',
         "Question: What is the number of Rolf's passport? Gold: not mentioned.",
-        '{{"op": "NOOP", "target_speaker": "Rolf", "fact": "", "evidence_span": "", "confidence": 0.9, "reason": "unanswerable"}}',
         'Gold answer: {gold}',
         'Model answer: {answer}',
         'Retrieved evidence:',
@@ -279,12 +274,155 @@ DUTIES = {
 }
 
 
+# ---- the examples of the prompts: each is read from the text of the prompt, and done
+
+def examples(text, reply):
+    "The replies in a prompt."
+    return [reply.model_validate_json(one) for one in re.findall(r'^\{".*\}$', text.replace('{{', '{').replace('}}', '}'), re.MULTILINE)]
+
+
+def turns_in(text):
+    "The messages of an example."
+    return [Turn(*one) for one in re.findall(r'\((D\d+:\d+)\) (\w+): (.*)$', text, re.MULTILINE)]
+
+
+def entries_in(text):
+    "The entries of an example, by id; the day before one is when it was so."
+    made = {}
+    for id, day, who, said in re.findall(r'^(?:- )?(m\d+) (?:\[(.*)\] )?(\w+): (.*)$', text, re.MULTILINE):
+        made[id] = Entry(id, said, (), parse_date(day), who)
+    return made
+
+
+def grounding_in(text, earlier=()):
+    "The messages of an example as the session that they are of."
+    [day] = re.findall(r'(?:messages|session), of (.*):$', text, re.MULTILINE)
+    turns = turns_in(text)
+    own = tuple(turn for turn in turns if turn.id not in earlier)
+    return Grounding(Session('now', own, datetime.combine(parse_date(day).start, time(9))), [turn for turn in turns if turn.id in earlier], ('Ines', 'Rolf'))
+
+
+def is_founded(text, grounding, ids, more=()):
+    return set(ids) <= set(grounding.turns) and not _unfounded(text, [*grounding.ground(ids), *more])
+
+
+def the_guidance(text):
+    [guided], grounding, entries = examples(text, GuidanceReply), grounding_in(text), entries_in(text)
+    for fact in guided.facts:
+        assert is_founded(fact.text, grounding, fact.turns) and {fact.speaker} == {grounding.turns[id].speaker for id in fact.turns}
+    [day] = re.findall(r'\(.*?\)', guided.facts[0].text)
+    assert day in ' '.join(grounding.ground(guided.facts[0].turns))
+    conflict, importance = guided.points
+    assert (conflict.kind, importance.kind, importance.entry) == ('conflict', 'importance', None) and {conflict.fact, importance.fact} == {1, 2}
+    assert 'hive' in stems(entries[conflict.entry].text) & stems(guided.facts[conflict.fact - 1].text)
+    assert 'cello' in stems(importance.note) & stems(guided.facts[importance.fact - 1].text)
+
+
+def the_edits(text):
+    grounding, entries, replies = grounding_in(text), entries_in(text), examples(text, EditsReply)
+    for written, left in zip(replies, ([('m3', 'Rolf plays the viola.'), ('m8', 'sold'), ('', 'cello')], [('m3', 'viola'), ('m8', 'own an old hive'), ('', 'sold')]), strict=True):
+        now = {id: entry.text for id, entry in entries.items()}
+        for line in written.edits:
+            assert line.action in ('ADD', 'UPDATE') and line.speaker == grounding.turns[line.turns[0]].speaker
+            assert is_founded(line.text, grounding, line.turns)
+            if line.action == 'UPDATE':  # it says again what the entry said
+                assert stems(now[line.entry]) <= stems(line.text) and 'before' in line.text
+            now[line.entry if line.action == 'UPDATE' else ''] = line.text
+        assert all(words in now[id] for id, words in left) and ('13 April' in ' '.join(now.values()))
+    assert len(replies[1].edits) == 1 and stems('sold hive cello') <= stems(replies[1].edits[0].text)
+
+
+def the_diagnosis(text):
+    [judged] = examples(text, Diagnosis)
+    [question] = re.findall(r'The question: (.*\?) The only', text)
+    [note] = turns_in(re.sub(r'\[.*?2023\] ', '', text))
+    assert judged.decision == 'NOT-ANSWERABLE' and stems(judged.gaps[0]) <= stems(question) and stems('move Ghent').isdisjoint(stems(note.text))
+    assert judged.missing_speaker in question and stems(judged.goal) & stems(question) and judged.time_need and not judged.avoid
+    assert constrained_query('', judged, [question], ['Ines', 'Rolf']) == judged.queries[0] and {*judged.keywords, *judged.constraints} <= {*re.findall(r'\w+', question)}
+    assert len(judged.reason.split()) > 3
+
+
+def the_probes(text):
+    [reply], grounding = examples(text, ProbesReply), grounding_in(text, earlier=('D1:3',))
+    probes = [grounding.probe(number, line) for number, line in enumerate(reply.probes, 1)]
+    assert [probe.kind for probe in probes] == list(PROBE_KINDS) and not grounding.notes
+    assert [probe.sources for probe in probes] == [('D4:1',), ('D1:3', 'D4:1'), ('D4:1',)]
+    for probe in probes:
+        ground = ' '.join(grounding.ground(probe.sources))
+        assert is_founded(probe.answer, grounding, probe.sources) and stems(probe.answer) <= stems(ground) and not stems(probe.answer) <= stems(probe.question)
+    assert probes[2].answer == str(parse_date('13 April 2024')) and all(name in ('Ines', 'Rolf') for name in re.findall(r'[A-Z]\w+(?= )', probes[1].question)[1:])
+
+
+def the_repair(text):
+    added, noop = examples(text, RepairReply)
+    golds = re.findall(r'[Gg]old(?: answer)?: ([^.{]*)\.', text)
+    asked = re.findall(r'[Qq]uestion: (.*?)\?', text)
+    assert (added.op, noop.op, noop.fact, len(golds), len(asked)) == ('ADD_FACT', 'NOOP', '', 2, 2)
+    assert stems(golds[0]) <= stems(added.fact) and coverage(added.fact, [asked[0]]) >= 0.5 and added.speaker in asked[0]
+    assert re.search('nobody says|not mentioned', golds[1]) and added.reason == 'missing' and noop.reason in ('nobody says it', 'unanswerable')
+    return added
+
+
+def the_grounded_repair(text):
+    added, [turn] = the_repair(text), turns_in(text.replace('The message: ', '\n'))
+    assert turn.speaker == added.speaker
+    assert Grounding(Session('D2', (turn,), datetime(2024, 4, 1, 9))).fact(added)[0].sources == (turn.id,)
+
+
+def the_papers_repair(text):
+    added = the_repair(text)
+    assert not added.quote and Grounding(RING).fact(added)[0].sources == ('D2:5',)
+    for raw in re.findall(r'^\{".*\}$', text.replace('{{', '{').replace('}}', '}'), re.MULTILINE):
+        assert 0.5 < prompts.PAPER_REPAIR.form.model_validate_json(raw).confidence <= 1 and ', "confidence": 0.9' in raw
+
+
+def the_consolidation(text):
+    entries, replies = entries_in(text), examples(text, Consolidation)
+    facts = [Entry('', said, ('D2:5',), parse_date(day), who) for day, who, said in re.findall(r'^Example\. The fact: (?:\[(.*)\] )?(\w+): (.*)$', text, re.MULTILINE)]
+    days = {entry.time for entry in (*entries.values(), *facts)}
+    assert [reply.action for reply in replies] == ['MERGE', 'INSERT'] and days == {None, parse_date('2 May 2024'), parse_date('3 May 2024')}
+    assert facts[1].text == entries['m6'].text and stems('rowed lake') <= stems(facts[1].text)
+    for fact, entry, reply in zip(facts, entries.values(), replies, strict=True):
+        done = consolidate(fact, [entry], reply)
+        assert (done.action, done.target, done.text) == (reply.action, reply.target, reply.text) and reply.reason
+    assert consolidate(facts[1], [entries['m6']], Consolidation(action='MERGE', target='m6', text=facts[1].text)).action == 'INSERT'
+
+
+def the_forms_of_times(text):
+    [pair] = re.findall(r'"(May \w+)" and "(\w+ May)" are the same\.', text)
+    assert parse_date(f'{pair[0]} 2024') == parse_date(f'{pair[1]} 2024')
+
+
+def the_form_of_a_fact(text):
+    [line] = re.findall(r'such as "(.*)"\.', text)
+    assert StatedFact.meant(line) == {'text': 'Rolf plays the viola', 'speaker': 'Ines'}
+
+
+CHECKS = {
+    ('memnb', 'guide'): [the_guidance],
+    ('memnb', 'write'): [the_edits],
+    ('memnb', 'diagnose'): [the_diagnosis],
+    ('memnb', 'probes'): [the_probes],
+    ('memnb', 'repair'): [the_grounded_repair],
+    ('memnb', 'consolidate'): [the_consolidation],
+    ('paper', 'guide'): [the_form_of_a_fact],
+    ('paper', 'mark'): [the_forms_of_times],
+    ('paper', 'repair'): [the_papers_repair],
+}
+TALK = Session('D4', (Turn('D4:1', 'Ines', 'Hi! We sold the old hive on Saturday, and Rolf is learning the cello now.'),), datetime(2024, 4, 15, 9))
+RING = Session('D2', (Turn('D2:5', 'Rolf', 'My aunt Ada gave me this ring, for courage.'),), datetime(2024, 4, 1, 9))
+
+
+def text_of(style, name):
+    [role] = [role for role in STYLES[style] if role.name == name]
+    return texts_of(role, MORE.get(name, ()) if style == 'memnb' else ())
+
+
 @pytest.mark.parametrize('style, name', DUTIES)
 def test_a_prompt_has_its_duties_and_no_part_of_it_can_change_unseen(style, name):
-    [role] = [role for role in STYLES[style] if role.name == name]
-    text = texts_of(role, MORE.get(name, ()) if style == 'memnb' else ())
-    assert not missing(text, DUTIES[style, name])
-    assert not survivors(text, DUTIES[style, name])
+    text, checks = text_of(style, name), CHECKS.get((style, name), ())
+    assert not missing(text, DUTIES[style, name], checks)
+    assert not survivors(text, DUTIES[style, name], checks)
 
 
 def test_each_prompt_of_memma_stands_in_the_table():
@@ -292,41 +430,73 @@ def test_each_prompt_of_memma_stands_in_the_table():
     assert {(style, role.name) for style in STYLES for role in STYLES[style]} >= set(DUTIES)
 
 
-# ---- the examples of the prompts
-
-def examples(text, reply):
-    "The replies in a prompt."
-    return [reply.model_validate_json(one) for one in re.findall(r'^\{.*\}$', text.replace('{{', '{').replace('}}', '}'), re.MULTILINE)]
-
-
-TALK = Session('D4', (Turn('D4:1', 'Ines', 'Hi! We sold the old hive on Saturday, and Rolf is learning the cello now.'),), datetime(2024, 4, 15, 9))
-RING = Session('D2', (Turn('D2:5', 'Rolf', 'My aunt Ada gave me this ring, for courage.'),), datetime(2024, 4, 1, 9))
-
-
-def test_the_examples_of_the_guidance_and_of_writing_do_what_they_teach():
-    [guided] = examples(prompts.GUIDE.system, GuidanceReply)
-    assert [(point.kind, point.entry) for point in guided.points] == [('conflict', 'm8'), ('importance', None)]
-    for per, left in (('fact', ['Rolf plays the viola.', 'Ines and Rolf sold', 'Rolf is learning the cello.']), ('chunk', ['Rolf plays the viola.', 'Ines and Rolf own', 'Ines and Rolf sold'])):
-        bank = MemoryBank()
-        for number in range(1, 9):
-            bank.add('Rolf plays the viola.' if number == 3 else 'Ines and Rolf own an old hive.' if number == 8 else f'Note {number}.')
-        [written] = examples(prompts._EXAMPLES[per], EditsReply)
-        bank.apply([Edit(line.action, line.text, line.entry, sources=line.turns) for line in written.edits])
-        assert all(any(entry.text.startswith(text) for entry in bank) for text in left)
-    [judged] = examples(prompts.DIAGNOSE.system, Diagnosis)
-    assert judged.decision == 'NOT-ANSWERABLE' and judged.goal and judged.keywords
+WRONG = [  # examples that teach something else than the rules and the calendar say
+    ('guide', '(13 April 2024)', '(14 April 2024)'), ('guide', '"fact": 1', '"fact": 2'), ('guide', '"entry": "m8"', '"entry": "m3"'),
+    ('write', 'they owned it before', 'they have none'), ('write', 'Rolf is learning the cello.", "entry"', 'Rolf is learning the flute, Ada says.", "entry"'),
+    ('diagnose', '"constraints": ["Rolf"]', '"constraints": ["Ines"]'), ('diagnose', 'Rolf on his music teacher, who left for Ghent', "Rolf's cello teacher moving to Ghent"),
+    ('probes', '"13 April 2024"', '"15 April 2024"'), ('probes', '["D1:3", "D4:1"]', '["D1:3"]'), ('probes', '"the cello", "kind"', '"the flute", "kind"'),
+    ('repair', 'My aunt Ada gave me this ring"', 'My aunt Eva gave me this ring"'), ('repair', 'a ring, for courage.", "speaker"', 'a ring from Ghent.", "speaker"'),
+    ('consolidate', 'gave Rolf a ring in Ghent, for courage."', 'gave Rolf a ring in Bruges, for courage."'), ('consolidate', '"INSERT", "target": null', '"MERGE", "target": "m6"'),
+]  # fmt: skip
 
 
-def test_the_examples_of_repairs_are_accepted_and_another_date_is_inserted():
-    fact, noop = examples(prompts.REPAIR.system, RepairReply)
-    assert Grounding(RING).fact(fact)[0].sources == ('D2:5',) and noop.op == 'NOOP'
-    fact, noop = examples(prompts.PAPER_REPAIR.system, RepairReply)
-    assert Grounding(RING).fact(fact)[0].sources == ('D2:5',) and noop.op == 'NOOP'
-    one, other = re.findall(r'"(Rolf rowed on \d May)"', prompts.CONSOLIDATE.system)
-    entries = [Entry('m1', one, ('D2:5',), said=datetime(2024, 5, 4)), Entry('', other, ('D2:5',), said=datetime(2024, 5, 4))]
-    dated = [replace(entry, time=event_time(entry)) for entry in entries]
-    wish = Consolidation(action='MERGE', target='m1', text=f'{one} and {other}')
-    assert consolidate(dated[1], dated[:1], wish).action == 'INSERT'
+@pytest.mark.parametrize('name, right, wrong', WRONG)
+def test_a_wrong_example_is_refused(name, right, wrong):
+    text = text_of('memnb', name)
+    assert right in text
+    [check] = CHECKS['memnb', name]
+    check(text)
+    with pytest.raises((AssertionError, AttributeError, ValueError, KeyError, TypeError)):
+        check(text.replace(right, wrong))
+
+
+# ---- what a role is given stands in its prompt
+
+def inputs_with(mark):
+    "Inputs of all roles, each text with a mark and its own name."
+    def turn(id, name):
+        return Turn(id, 'Ines', f'{mark} {name}')
+    entry, snippet = Entry('m1', f'{mark} entry', (), None, 'Ines'), Entry('m2', f'{mark} evidence', (), None, 'Ines')
+    chunk = Session('D9', (turn('D9:1', 'turn'),), datetime(2024, 4, 15, 9))
+    asked = {'question': f'{mark} question', 'queries': (f'{mark} query',), 'evidence': (snippet,), 'speakers': (f'{mark} speaker',)}
+    told = Diagnosis(decision='NOT-ANSWERABLE', goal=f'{mark} goal', **{name: [f'{mark} {name}'] for name in ('gaps', 'queries', 'keywords', 'constraints', 'avoid')},
+                     missing_speaker=f'{mark} missing', time_need=f'{mark} time')
+    probe = prompts.Probe(f'{mark} question', f'{mark} gold')
+    guided = GuidanceReply(facts=[{'text': f'{mark} fact', 'turns': ['D9:1']}], points=[{'kind': 'importance', 'fact': 1, 'note': f'{mark} point'}])
+    return {
+        'guide': {'chunk': chunk, 'view': [entry]},
+        'write': {'chunk': chunk, 'view': [entry], 'guidance': guided},
+        'diagnose': {**asked, 'gaps': (f'{mark} gap',), 'asked': parse_date('1 May 2024')},
+        'rewrite': {**asked, 'diagnosis': told, 'trace': (f'{mark} trace',)},
+        'probes': {'session': chunk, 'related': (turn('D1:1', 'related'),), 'kinds': {'single': f'{mark} kind'}},
+        'mark': {'question': f'{mark} question', 'gold': f'{mark} gold', 'answer': f'{mark} answer'},
+        'repair': {'probe': probe, 'answer': f'{mark} answer', 'fault': f'{mark} fault', 'turns': ((turn('D9:1', 'turn'), None),), 'evidence': (snippet,),
+                   'speakers': (f'{mark} speaker',), 'refused': f'{mark} refusal'},
+        'consolidate': {'fact': replace(entry, text=f'{mark} fact'), 'entries': (entry,), 'scores': (0.25,)},
+    }  # fmt: skip
+
+
+GIVEN = {
+    ('memnb', 'guide'): {'turn', 'entry'}, ('paper', 'guide'): {'turn', 'entry'},
+    ('memnb', 'write'): {'turn', 'entry', 'fact', 'point'},
+    ('memnb', 'diagnose'): {'question', 'query', 'evidence', 'speaker', 'gap'},
+    ('paper', 'diagnose'): {'question', 'query', 'evidence', 'speaker'},  # table 10
+    ('memnb', 'rewrite'): {'question', 'evidence', 'trace', 'goal', 'gaps', 'queries', 'keywords', 'constraints', 'avoid', 'missing', 'time'},  # equation 3
+    ('paper', 'rewrite'): {'question', 'trace', 'goal', 'gaps', 'queries', 'keywords', 'constraints', 'avoid', 'missing', 'time'},  # table 12
+    ('memnb', 'probes'): {'turn', 'related', 'kind'},  # equation 5
+    ('memnb', 'mark'): {'question', 'gold', 'answer'}, ('paper', 'mark'): {'question', 'gold', 'answer'},
+    ('memnb', 'repair'): {'question', 'gold', 'answer', 'fault', 'turn', 'evidence', 'speaker', 'refusal'},
+    ('paper', 'repair'): {'question', 'gold', 'answer', 'evidence', 'speaker', 'refusal'},  # table 13: no messages
+    ('memnb', 'consolidate'): {'fact', 'entry'}, ('paper', 'consolidate'): {'fact', 'entry'},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize('style, name', GIVEN)
+def test_a_prompt_shows_what_its_role_is_given(style, name):
+    [role] = [role for role in STYLES[style] if role.name == name]
+    shown = '\n'.join(role.render(inputs_with('QUINCE')[name]))
+    assert set(re.findall(r'QUINCE (\w+)', shown)) == GIVEN[style, name]
+    assert ('similarity 0.25' in shown) == ((style, name) == ('paper', 'consolidate')) and ('asked on 1 May 2024' in shown) == (name == 'diagnose')
 
 
 # ---- the paper's style, from prompt to reply
@@ -380,3 +550,28 @@ def test_the_papers_settings_and_a_role_of_ones_own():
         evolve(MemoryBank(), TALK, lm)
         assert any('Be generous' in prompt for prompt in asked) is is_lenient
     assert evolve(MemoryBank(), TALK, PromptedLM(RuleLM(), 'paper')).before == evolve(MemoryBank(), TALK).before
+
+
+class Seeded(LM):
+    name = 'seeded'
+
+    def __init__(self, seed=None):
+        self.seed = seed
+
+    def settings(self):
+        return {'model': None, 'seed': self.seed}
+
+    def seeded(self, seed):
+        return Seeded(seed)
+
+
+def test_prompts_over_a_model_keep_its_seed_and_tell_recorded_replies_apart():
+    lm = PromptedLM(Seeded(), 'paper').seeded(3)
+    assert lm.lm.seed == lm.settings()['seed'] == 3 and lm.roles['mark'] is prompts.PAPER_MARK
+    assert lm.settings()['model'] is None  # a model without a name stays one, and is not recorded
+    assert lm.settings()['prompts'] != PromptedLM(Seeded(3)).settings()['prompts']
+
+
+def test_the_table_of_settings_has_our_value_of_an_inherited_option():
+    here = {row['setting']: row['here'] for row in settings_table([METHODS['memma']])}
+    assert (here['insist'], here['k'], here['prompts'], here['model']) == ('1', '30', 'memnb', '')

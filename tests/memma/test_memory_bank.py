@@ -25,7 +25,7 @@ WORDS = 'boat sea red blue sail'.split()
 DAYS = (None, TimeSpan.day(date(2024, 5, 1)), TimeSpan.day(date(2024, 10, 1)), TimeSpan(date(2024, 5, 1), date(2024, 5, 1), 'span'))
 PEOPLE = (None, 'Ana', 'ana', 'Ben')
 TURNS = ('D1:1', 'D1:2', 'D2:1', 'D2:10')
-NOON = datetime(2024, 1, 1, 12)
+NOON = datetime(2024, 5, 1, 12)
 
 
 class Shelf:
@@ -92,7 +92,7 @@ def impatient():
 texts = st.lists(st.sampled_from(WORDS), min_size=1, max_size=2).map(' '.join)
 ids = st.integers(1, 6).map('m{}'.format)
 sources = st.lists(st.sampled_from(TURNS), max_size=2).map(tuple)
-whens = st.none() | st.integers(0, 9).map(lambda hours: NOON + timedelta(hours=hours))
+whens = st.none() | st.integers(0, 9).map(lambda number: NOON + timedelta(hours=8 * number))
 some_edits = st.one_of(
     st.builds(Edit, st.just('ADD'), texts, time=st.sampled_from(DAYS), speaker=st.sampled_from(PEOPLE), sources=sources),
     st.builds(Edit, st.just('UPDATE'), texts, ids, time=st.sampled_from(DAYS), speaker=st.sampled_from(PEOPLE), sources=sources),
@@ -155,10 +155,11 @@ class Plain:
     def when(self):
         return self.rows[-1]['when'] if self.rows else None
 
-    def note(self, action, id, after, evidence, when, reason=''):
+    def note(self, action, id, after, evidence, when, reason='', since=None):
+        """A row; `since`: the first day on which it holds, None: it always did."""
         state = {other: entry for other, entry in self.now.items() if other != id}
         self.states.append({**state, id: after} if after else state)
-        self.rows.append(dict(number=len(self.states) - 1, action=action, entry=id, after=after, evidence=evidence, when=when or self.when, reason=reason))
+        self.rows.append(dict(number=len(self.states) - 1, action=action, entry=id, after=after, evidence=evidence, when=when or self.when, reason=reason, since=since, undone=False))
 
     def same_as(self, text, time, speaker):
         key = ' '.join(text.split()).lower(), time, (speaker or '').lower()
@@ -173,17 +174,28 @@ class Plain:
         if action == 'ADD':
             self.given += 1
             id, after = f'm{self.given}', dict(fields, sources=edit.sources, said=when)
+            since = edit.time.start if edit.time else when and when.date()
         elif id is not None and id not in self.now:
             raise UnknownEntry
         else:
-            after = self.now.get(id)
+            after, since = self.now.get(id), (when or self.when) and (when or self.when).date()
         if action == 'UPDATE':
-            merged = after['sources'] + tuple(one for one in edit.sources if one not in after['sources'])
-            after = dict(after, **{name: value for name, value in fields.items() if value is not None}, sources=merged,
-                         said=when if when and fields['text'] != after['text'] else after['said'])
+            before, merged = after, after['sources'] + tuple(one for one in edit.sources if one not in after['sources'])
+            after = dict(after, **{name: value for name, value in fields.items() if value is not None}, sources=merged)
+            if fields['text'] != before['text']:
+                after['said'] = when or (None if edit.sources else before['said'])
+                if edit.time is None and after['said'] != before['said'] and before['said'] and before['time'] == TimeSpan.day(before['said']):
+                    after['time'] = None
+            dated = dict(after, sources=(), said=None), dict(before, sources=(), said=None)
+            if dated[0] == dated[1]:
+                since = next(row['since'] for row in reversed(self.rows) if row['entry'] == id and row['action'] not in ('NONE', 'UNDO') and not row['undone'])
+            elif after['time'] and after['time'] != before['time']:
+                since = after['time'].start
+            elif after['said']:
+                since = after['said'].date()
             if self.same_as(after['text'], after['time'], after['speaker']) not in (None, id):
                 raise DuplicateEntry
-        self.note(action, id, None if action == 'DELETE' else after, edit.sources, when, reason)
+        self.note(action, id, None if action == 'DELETE' else after, edit.sources, when, reason, since)
         return action, id
 
     def step(self, start):
@@ -195,6 +207,8 @@ class Plain:
         if not self.steps:
             raise NothingToUndo
         rows = self.steps.pop()
+        for row in rows:
+            row['undone'] = True
         before, ids = self.states[rows[0]['number'] - 1], list(dict.fromkeys(row['entry'] for row in rows))
         for id in ids:
             self.note('UNDO', id, before.get(id), (), when)
@@ -220,8 +234,17 @@ class Plain:
     def as_of(self, when):
         if isinstance(when, int):
             return self.states[min(when, len(self.states) - 1)]
-        state = {row['entry']: row['after'] for row in self.rows if row['when'] is None or row['when'] <= when}
-        return {id: entry for id, entry in state.items() if entry}
+        later = [row['number'] for row in self.rows if row['when'] and row['when'] > when]
+        return self.states[min(later) - 1] if later else self.now
+
+    def valid_at(self, days):
+        """Each day by itself: of each entry the last version that began until then."""
+        found = []
+        for day in days:
+            held = {row['entry']: row['after'] for row in self.rows if row['action'] not in ('NONE', 'UNDO') and not row['undone']
+                    and (row['since'] is None or row['since'] <= day)}
+            found += [(id, one) for id, one in held.items() if one and (id, one) not in found]
+        return found
 
 
 def plainly(found):
@@ -423,6 +446,41 @@ class Banks(RuleBasedStateMachine):
             assert list(replay(found).values()) == list(bank)
             assert (extent := bank.journal.extent(space)).last == len(model.states) - 1 and extent.given == model.given
             assert len({_entry_key(one) for one in bank}) == len(bank) == len(bank._same)
+
+
+two_ids, two_texts, two_days = st.sampled_from(['m1', 'm2']), st.sampled_from(['boat', 'sea']), st.sampled_from(DAYS[:2])
+steps = st.none() | st.one_of(
+    st.builds(Edit, st.just('ADD'), two_texts, time=two_days, sources=sources),
+    st.builds(Edit, st.just('UPDATE'), two_texts, two_ids, time=two_days, sources=sources),
+    st.builds(Edit, st.just('DELETE'), entry=two_ids))
+
+
+@settings(max_examples=200)
+@given(st.lists(st.tuples(steps, whens), max_size=8))
+def test_what_was_believed_and_what_held_at_any_time(history):
+    """Edits, with None for an undo, at times in any order, beside a model that looks at each day by itself."""
+    bank, model = MemoryBank(backend=Shelf), Plain()
+    for edit, when in history:
+        trial, start = model.copy(), len(model.rows)
+        try:
+            trial.undo(when) if edit is None else trial.edit(edit, when)
+        except FAULTS as error:
+            with pytest.raises(type(error)):
+                bank.undo(when=when) if edit is None else bank.apply([edit], when)
+        else:
+            bank.undo(when=when) if edit is None else bank.apply([edit], when)
+            model = trial
+            if edit is not None:
+                model.step(start)
+    for hours in range(-24, 100, 4):
+        when = NOON + timedelta(hours=hours)
+        assert plainly(bank.as_of(when)) == model.as_of(when)
+    days = [date(2024, 4, 30) + timedelta(days=number) for number in range(6)]
+    for first in range(6):
+        for last in range(first, 6):
+            found = [one for entry in bank.valid_at(TimeSpan(days[first], days[last], 'span')) for one in plainly({entry.id: entry}).items()]
+            expected = model.valid_at(days[first:last + 1])
+            assert len(found) == len(expected) and all(one in expected for one in found)
 
 
 Banks.TestCase.settings = settings(max_examples=40, stateful_step_count=20)
@@ -682,6 +740,46 @@ def test_when_it_was_said_may_differ_from_when_it_is_recorded():
     assert bank[change.entry].said == said and change.when == when
     [change] = bank.apply([Edit('UPDATE', 'Ana lost a red kayak.', change.entry)], when)
     assert bank[change.entry].said == when
+
+
+def test_an_update_of_a_session_without_a_time_is_undated():
+    """The day on which the old text was said is not that of the new one; a time that the text has stays."""
+    bank, may = MemoryBank(), datetime(2024, 5, 3)  # `update` without turns corrects the words of a session
+    for time in (TimeSpan.day(may), TimeSpan.month(2024, 2)):
+        entry = bank.add(f'Ana lost a kayak in {time}.', time=time, when=may)
+        assert bank.update(entry.id, f'Ana lost the kayak in {time}.').line.startswith('[3 May 2024]')
+        bank.update(entry.id, f'Ana lost a red kayak in {time}.', sources=['D2:1'])
+    first, second = bank
+    assert (first.said, first.time, first.day) == (None, None, None) and second.time == TimeSpan.month(2024, 2)
+
+
+def test_when_she_lived_there_and_what_was_believed_then():
+    bank = MemoryBank()
+    first = bank.add('Ana lives in Oslo.', when=datetime(2024, 4, 1))
+    bank.update(first.id, 'Ana lives in Lund.', time=TimeSpan.month(2024, 5), when=datetime(2024, 7, 20, 9))
+    oslo, lund = ['Ana lives in Oslo.'], ['Ana lives in Lund.']
+
+    def believed(when):
+        return [entry.text for entry in bank.as_of(when).values()]
+
+    for when in ('May 2024', '2024-05-03', date(2024, 5, 3), datetime(2024, 7, 20, 8), TimeSpan.month(2024, 6), TimeSpan(None, date(2024, 5, 1))):
+        assert believed(when) == oslo
+    for when in ('July 2024', date(2024, 7, 20), datetime(2024, 7, 20, 9), TimeSpan(date(2024, 5, 1), None), datetime(2024, 7, 20, 9, tzinfo=timezone.utc)):
+        assert believed(when) == lund
+    valid = {when: [entry.text for entry in bank.valid_at(when)] for when in ('March 2024', '2024-04-30', 'May 2024', '2024', datetime(2024, 5, 2, 3))}
+    assert list(valid.values()) == [[], oslo, lund, oslo + lund, lund]
+    for ask in (bank.as_of, bank.valid_at):
+        for wrong in ('last May', None):
+            with pytest.raises(ValueError, match=f"when: expected a date such as .*, got '{wrong}'"):
+                ask(wrong)
+
+
+def test_an_older_session_that_is_told_late_is_not_believed_before():
+    bank = MemoryBank()
+    bank.add('Ana lives in Lund.', when=datetime(2024, 6, 1))
+    bank.add('Ana was born in Oslo.', when=datetime(2024, 5, 1))
+    assert [list(bank.as_of(when)) for when in ('May 2024', 'June 2024')] == [[], ['m1', 'm2']]
+    assert [[entry.id for entry in bank.valid_at(when)] for when in ('May 2024', 'June 2024')] == [['m2'], ['m1', 'm2']]
 
 
 def test_a_session_without_a_time_takes_none_from_the_one_before():

@@ -68,14 +68,17 @@ def test_the_view_is_what_it_says(texts, entries, size):
 
 # --- the border, against a simpler bank
 
+NEW = {'bees', 'cello'}  # words of the messages
 IDS = ('m1', 'm2', 'm3', 'm4', 'm5', 'm9')
 LINES = st.builds(lambda action, text, entry, turns: EditLine(action=action, text=text, entry=entry, turns=turns, speaker='Ines'),
-                  st.sampled_from(('ADD', 'UPDATE', 'DELETE', 'NONE')), st.sampled_from(('', '  ', 'one', 'two', 'three ', 'four', 'five')),
+                  st.sampled_from(('ADD', 'UPDATE', 'DELETE', 'NONE')), st.sampled_from(('', '  ', 'one', 'two', 'three ', 'four', 'two five', 'three cello')),
                   st.none() | st.sampled_from(IDS), st.lists(st.sampled_from(('S:1', 'S:2', 'S:9', 'P:1', '')), max_size=3))
 
 
 def by_hand(lines, state, ids):
-    """What becomes of lines: entries as (text, turns), how many are refused, and ids given. All is in the view."""
+    """What becomes of lines: entries as (text, turns), how many are refused, and ids given. All is in the view.
+
+    An UPDATE that leaves out a word of the entry, not said in the messages either, is an ADD; 'one' is small talk."""
     shown, out = set(state), 0
     for one in lines:
         text, turns = one.text.strip(), [turn for turn in dict.fromkeys(one.turns) if turn in ('S:1', 'S:2')] or ['S:1', 'S:2']
@@ -83,13 +86,16 @@ def by_hand(lines, state, ids):
         if one.action == 'NONE':
             out += one.entry is not None and (one.entry not in shown or one.entry not in state)
             continue
+        adds = one.action == 'ADD'
+        if one.action == 'UPDATE' and one.entry in shown & state.keys() and text:
+            adds = bool({*state[one.entry][0].split()} - {*text.split(), *NEW, 'one'})
         missing = one.action != 'ADD' and (one.entry not in shown or one.entry not in state)
-        if missing or (one.action != 'DELETE' and not text) or (one.action == 'UPDATE' and same not in (None, one.entry)):
+        if missing or (one.action != 'DELETE' and not text) or (one.action == 'UPDATE' and not adds and same not in (None, one.entry)):
             out += 1
         elif one.action == 'DELETE':
             del state[one.entry]
         else:
-            id = one.entry if one.action == 'UPDATE' else same
+            id = same if adds else one.entry
             if id is None:
                 ids += 1
                 id = f'm{ids}'
@@ -128,6 +134,9 @@ def test_whatever_a_model_replies_every_line_is_a_change_or_one_refusal(replies,
     written = construct(bank, session, model, guidance=False, turns=turns, per=per, view=view)
     ids, lines = {turn.id for turn in session.turns}, [one for lines in used for one in lines]
     assert len(written.changes) + len(refused(written)) == len(lines)
+    for chunk in (session.turns[start:start + turns] for start in range(0, len(session.turns), turns)):
+        own = {turn.id for turn in chunk}
+        assert per == 'fact' or sum(change.action != 'NONE' and bool(own & set(change.evidence)) for change in written.changes) <= 1
     assert all(set(change.evidence) <= ids and (change.evidence or change.action == 'NONE') for change in written.changes)
     assert replay(bank.journal.changes('default')) == {entry.id: entry for entry in bank}
     touched = {change.entry for change in written.changes if change.action in ('UPDATE', 'DELETE')}
@@ -155,6 +164,35 @@ def test_the_time_is_that_of_the_text_and_what_was_so_before_dates_nothing():
     assert [entry.time for entry in bank] == [TimeSpan.day(date(2024, 5, 2)), TimeSpan.day(date(2024, 5, 1)), TimeSpan.year(2020)]
     assert [entry.speaker for entry in bank] == ['Ines', 'Ines', 'Rolf']
     assert {entry.said for entry in bank} == {session.time}
+
+
+def test_an_update_that_would_lose_what_is_stated_is_kept_beside_the_entry():
+    """The paper's case H.1-2: the violin does not take the place of the clarinet; a session that says so replaces."""
+    for said, text, expected in (
+            ('I started the violin!', 'Ines plays the violin.', ['Ines plays the clarinet.', 'Ines plays the violin.']),
+            ('I play the violin, too.', 'Ines plays the clarinet and the violin.', ['Ines plays the clarinet and the violin.']),
+            ('No, it was never a clarinet, it is an oboe.', 'Ines plays the oboe.', ['Ines plays the oboe.'])):
+        bank = a_bank('Ines plays the clarinet.')
+        written = written_by(bank, a_session(['Hm.', said]), [line('UPDATE', text, 'S:2', entry='m1', speaker='Ines')])
+        assert [entry.text for entry in bank] == expected
+        assert written.notes == (('S:1, edit 1: added, not an UPDATE: m1 alone has: clarinet: Ines plays the violin.',) if len(expected) > 1 else ())
+
+
+def test_an_older_session_replaces_nothing_that_was_said_later():
+    bank = MemoryBank(backend=words_only)
+    bank.add('Ines lives in Lund.', speaker='Ines', when=datetime(2024, 6, 1))
+    lines = [line('UPDATE', 'Ines lives in Lund or Oslo.', 'S:1', entry='m1')]
+    written = written_by(bank, a_session(['I live in Oslo.'], datetime(2024, 5, 1)), lines)
+    assert [entry.line for entry in bank] == ['[1 June 2024] Ines: Ines lives in Lund.', '[1 May 2024] Ines: Ines lives in Lund or Oslo.']
+    assert written.notes == ('S:1, edit 1: added, not an UPDATE: m1 was said later: Ines lives in Lund or Oslo.',)
+
+
+def test_one_edit_is_written_for_a_chunk_where_one_is_asked_for():
+    bank = a_bank()
+    lines = [line('NONE', '', 'S:1', reason='a greeting'), line('ADD', 'one', 'S:1'), line('ADD', 'two', 'S:1')]
+    written = written_by(bank, a_session(['Bees.']), lines, per='chunk')
+    assert [entry.text for entry in bank] == ['one']
+    assert written.notes == ('S:1, edit 3 is refused: one edit is written for a chunk: two',)
 
 
 # --- whole or not at all

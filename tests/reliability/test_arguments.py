@@ -17,7 +17,7 @@ STORY = Conversation.of('story', [(datetime(2024, 5, 8, 18), [('Ada', 'I bought 
 @pytest.mark.parametrize('name', METHODS)
 @pytest.mark.parametrize('arguments, expected', [
     (((None,), {}), 'question: expected a str, got NoneType'), (((5,), {}), 'question: expected a str, got int'),
-    ((('Who?',), {'asked': '2024'}), "asked: expected a TimeSpan, got '2024'"), ((('Who?',), {'budget': True}), 'budget: expected a number of turns, got True')])
+    ((('Who?',), {'asked': '2024'}), "asked: expected a TimeSpan, got '2024'; parse_date gives one"), ((('Who?',), {'budget': True}), 'budget: expected a number of turns, got True')])
 def test_a_question_that_cannot_be_meant_is_a_typed_error(name, arguments, expected):
     method = METHODS[name]
     loop = method.loop(method.memory.build(STORY, RuleLM()), STORY)
