@@ -329,7 +329,9 @@ def _written_call(text: str) -> Any:
     try:
         call = ast.parse(lines[0] if len(lines) == 1 else text.strip(), mode='eval').body
         given = {one.arg: ast.literal_eval(one.value) for one in call.keywords if one.arg}
-        if call.args and not given:  # in the tool's order; a bare word is a text
+        if call.args and given:
+            return text
+        if call.args:  # in the tool's order; a bare word is a text
             given = [
                 one.id if isinstance(one, ast.Name) else ast.literal_eval(one) for one in call.args
             ]
@@ -353,7 +355,7 @@ def _named_call(offered: Mapping[str, type[BaseModel]], value: Any) -> Any:
         needed = [one for one in fields if fields[one].is_required()]
         if isinstance(given, list) and len(given) <= len(fields):
             given = dict(zip(fields, given))
-        elif isinstance(given, str) and len(needed) == 1:
+        elif isinstance(given, str) and len(needed) == 1 and '\n' not in given:
             given = {needed[0]: given}
     return {'function': name, 'parameters': given}
 

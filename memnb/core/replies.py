@@ -108,7 +108,7 @@ _HEADING = re.compile(r'(\s*)(?:#+\s*|\*\*|__)\W*([A-Za-z][\w -]{0,30}?)[\s*_:]*
 def _of_lines(text: str, model: type[Reply]) -> list[dict[str, Any]]:
     "Return the objects of a text in which lines such as 'Answer: …' begin the fields; a field that comes again begins the next."
     made: list[dict[str, list[str]]] = [{}]
-    field, indent, before, lists = None, '', [], model.lists()
+    field, indent, before, lists = None, '', [], model._lists()
     for line in text.splitlines():
         named = _LINE.match(line) or _HEADING.match(line)
         inside = named and _is_reply(lists.get(field)) and len(named[1]) > len(indent)
@@ -163,14 +163,16 @@ def _of_text(text: str, model: type[BaseModel]) -> Iterator[Any]:
     lines = _of_lines(text, model)
     if len(lines) == 1:
         yield lines[0]
-    yield from filter(None, [_objects(text, model.only_list()[1])])
+    listed = re.sub(r'^[A-Z]\w* [^:\n]*:\n', '', text)  # 'Here are the episodes:'
+    if objects := _objects(listed, model._only_list()[1]):
+        yield objects
     text = _BEFORE.sub('', text)
     items = _items(text)
     if isinstance(items, list):
         yield items
     elif items and is_nothing(items):
         yield []
-    if _ASKS.match(text) or model.TEXT != 'answer' and _SORRY.match(text) or len(lines) > 1:
+    if _ASKS.match(text) or model.TEXT != 'answer' and _SORRY.match(text) or lines:
         return
     is_more = model.KEY and ': ' in text  # 'ADD: …' says more than its first word
     if model.TEXT and re.search(r'\w', text) and not re.search(r'[{}]|<[^>]*>', text):
@@ -240,16 +242,16 @@ class Reply(BaseModel):
         return cls.field_of(name) or cls.field_of(name.rstrip('0123456789'))
 
     @classmethod
-    def lists(cls) -> dict[str, Any]:
+    def _lists(cls) -> dict[str, Any]:
         "Return the fields that are lists, with the types of their items."
         fields = cls.model_fields.items()
         kinds = [(name, kind) for name, field in fields for kind in _kinds(field.annotation)]
         return {name: get_args(kind)[0] for name, kind in kinds if get_origin(kind) is list}
 
     @classmethod
-    def only_list(cls) -> tuple[str | None, Any]:
+    def _only_list(cls) -> tuple[str | None, Any]:
         "Return the one field that is a list, with the type of its items; None where there is none or several."
-        lists = cls.lists()
+        lists = cls._lists()
         return next(iter(lists.items())) if len(lists) == 1 else (None, None)
 
     @classmethod
@@ -278,22 +280,22 @@ class Reply(BaseModel):
     @classmethod
     def meant(cls, value: Any) -> Any:
         "Return the object that a text, a list, or an object in another one means; other values as they are."
-        name, kind = cls.only_list()
+        name, kind = cls._only_list()
         if isinstance(value, (str, int, float)) and not isinstance(value, bool) and cls.TEXT:
             return {cls.TEXT: str(value)}
         if isinstance(value, list):
-            if len(value) == 1 and _fields_in(value[0], cls):
+            if len(value) == 1 and _has_field(value[0], cls):
                 return cls.renamed(value[0])
             return {name: value} if name else value
         if not isinstance(value, dict):
             return value
         inner = _inner(value)
-        if _fields_in(inner, cls):
+        if _has_field(inner, cls):
             if cls.KEY and not _LABEL.fullmatch(above := next(iter(value))):
                 inner = {cls.KEY: above, **cls.renamed(inner)}
             return cls.meant(inner)
-        if not _fields_in(value, cls):
-            if _fields_in(value, kind) > 1:
+        if not _has_field(value, cls):
+            if _is_item(value, kind):
                 return {name: [value]}
             if _is_reply(kind) and all(map(_is_object, value.values())):
                 return {name: _mapped(value, kind) or [value]}
@@ -343,10 +345,13 @@ def _is_reply(kind: Any) -> bool:
     return isinstance(kind, type) and issubclass(kind, Reply)
 
 
-def _fields_in(value: Any, kind: Any) -> int:
-    "Return how many fields of a reply type an object has."
-    named = map(kind.field_of, value) if isinstance(value, dict) and _is_reply(kind) else ()
-    return len({*named} - {None})
+def _has_field(value: Any, kind: type[Reply]) -> bool:
+    return isinstance(value, dict) and any(map(kind.field_of, value))
+
+
+def _is_item(value: Any, kind: Any) -> bool:
+    "Return whether a value is an object with two fields of a reply type under their own names."
+    return isinstance(value, dict) and _is_reply(kind) and len(kind.model_fields.keys() & value) > 1
 
 
 def _is_object(value: Any) -> bool:
@@ -422,7 +427,9 @@ def _option(value: str, options: Sequence[Any]) -> Any:
     return next(iter(same or (begun if len(begun) == 1 else [])), None)
 
 
-_YES = re.compile(r'\W*(?:(yes|correct|right)|no|wrong|incorrect|not)\b', re.IGNORECASE)
+_YES = re.compile(
+    r'\W*(?:(yes|correct|right)|no|wrong|incorrect|not (?:correct|right))\b', re.IGNORECASE
+)
 
 
 def _meanings(value: Any, field: Any) -> Iterator[Any]:
@@ -570,8 +577,8 @@ def read_reply(
         raise ValueError('it was empty')
     try:
         values, problem = _values(text, cut, last, notes)
-        kind = model.only_list()[1] if _is_reply(model) else None
-        if len(values) > 1 and all(_fields_in(one, kind) > 1 for one in values):
+        kind = model._only_list()[1] if _is_reply(model) else None
+        if len(values) > 1 and all(_is_item(one, kind) for one in values):
             values = [values]  # the objects of a list, one a line
         replies, why = _fitting(values, model)
         if not replies and not cut and not _DECLINED.match(text):
