@@ -1,4 +1,4 @@
-"""Mutants of every prompt: how many a test catches, by role. Each test module of prompts is asked, as pytest runs it."""
+"""Mutants of every prompt, and how many the tests of its module catch: one sentence removed, one operator or number swapped."""
 
 import sys
 from importlib.util import module_from_spec, spec_from_file_location
@@ -6,23 +6,22 @@ from pathlib import Path
 
 TESTS = Path(__file__).parents[1]
 sys.path.insert(0, str(TESTS))
-from prompt_mutants import mutants, survivors, texts_of  # noqa: E402
+from prompt_mutants import mutants, survivors  # noqa: E402
 
 
 def main() -> int:
-    left = 0
+    "Print a line for each prompt and each mutant that lives; return 1 if one does."
+    made = left = 0
     for path in sorted(TESTS.glob('*/test_*_prompts.py')):
         spec = spec_from_file_location(path.stem, path)
         module = module_from_spec(spec)
         spec.loader.exec_module(module)
-        for name, (role, duties, *more) in module.DUTIES.items():
-            checks = more[0] if more else ()
-            text = texts_of(role, *more[1:])
-            alive = survivors(text, duties, checks)
-            print(f'{path.stem:26} {name:24} {len(list(mutants(text))):4} mutants, {len(alive)} not caught')
-            left += len(alive)
-            for what in alive:
-                print(f'    {what}')
+        for name, (text, duties, *checks) in module.PROMPTS.items():
+            count, alive = len(list(mutants(text))), survivors(text, duties, *checks)
+            print(f'{path.stem:24} {name:24} {count:4} mutants, {len(alive)} not caught')
+            print(*(f'    {what}\n' for what in alive), sep='', end='')
+            made, left = made + count, left + len(alive)
+    print(f'{made} mutants, {left} not caught')
     return min(left, 1)
 
 

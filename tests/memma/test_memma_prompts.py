@@ -418,11 +418,13 @@ def text_of(style, name):
     return texts_of(role, MORE.get(name, ()) if style == 'memnb' else ())
 
 
-@pytest.mark.parametrize('style, name', DUTIES)
-def test_a_prompt_has_its_duties_and_no_part_of_it_can_change_unseen(style, name):
-    text, checks = text_of(style, name), CHECKS.get((style, name), ())
-    assert not missing(text, DUTIES[style, name], checks)
-    assert not survivors(text, DUTIES[style, name], checks)
+PROMPTS = {f'{name}, {style}': (text_of(style, name), duties, CHECKS.get((style, name), ())) for (style, name), duties in DUTIES.items()}
+
+
+@pytest.mark.parametrize('name', PROMPTS)
+def test_a_prompt_has_its_duties_and_no_part_of_it_can_change_unseen(name):
+    assert not missing(*PROMPTS[name])
+    assert not survivors(*PROMPTS[name])
 
 
 def test_each_prompt_of_memma_stands_in_the_table():

@@ -108,11 +108,13 @@ DUTIES = {
 }
 
 
-@pytest.mark.parametrize('name', DUTIES)
+PROMPTS = {name: (texts_of(role), duties) for name, (role, duties) in DUTIES.items()}
+
+
+@pytest.mark.parametrize('name', PROMPTS)
 def test_a_prompt_has_its_duties_and_no_part_of_it_can_change_unseen(name):
-    role, duties = DUTIES[name]
-    assert not missing(texts_of(role), duties)
-    assert not survivors(texts_of(role), duties)
+    assert not missing(*PROMPTS[name])
+    assert not survivors(*PROMPTS[name])
 
 
 class Hearing:

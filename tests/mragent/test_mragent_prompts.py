@@ -361,12 +361,13 @@ DUTIES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize('name', DUTIES)
+PROMPTS = {name: (texts_of(role, more), duties, checks) for name, (role, more, checks, duties) in DUTIES.items()}
+
+
+@pytest.mark.parametrize('name', PROMPTS)
 def test_a_prompt_has_its_duties_and_no_part_of_it_can_change_unseen(name):
-    role, more, checks, duties = DUTIES[name]
-    text = texts_of(role, more)
-    assert not missing(text, duties, checks)
-    assert not survivors(text, duties, checks)
+    assert not missing(*PROMPTS[name])
+    assert not survivors(*PROMPTS[name])
 
 
 def test_each_piece_of_advice_and_each_end_is_shown():
