@@ -348,9 +348,7 @@ def _named_call(offered: Mapping[str, type[BaseModel]], value: Any) -> Any:
     said = value['function'].rpartition('.')[2].strip().casefold()  # 'functions.search'
     name = next((one for one in offered if one.casefold() == said), value['function'])
     given = value.get('parameters') or {}
-    if (
-        not isinstance(given, dict) and name in offered
-    ):  # in their order; a text as the only one that is needed
+    if not isinstance(given, dict) and name in offered:  # by place, or the only one that is needed
         fields = offered[name].model_fields
         needed = [one for one in fields if fields[one].is_required()]
         if isinstance(given, list) and len(given) <= len(fields):
