@@ -537,6 +537,12 @@ def cited_turns(
     return list(dict.fromkeys(turn for id in found for turn in behind[id]))
 
 # %% ../../nbs/1_core/08_loop.ipynb #362de653
+def _takes(function: Callable, name: str) -> bool:
+    "Return whether a function has a parameter of this name, or takes any."
+    parameters = inspect.signature(function).parameters
+    return name in parameters or any(one.kind is one.VAR_KEYWORD for one in parameters.values())
+
+
 class Run:
     "The record of one question: it searches, uses tools and asks roles, and counts turns read and cost in its `trace`."
 
@@ -622,6 +628,8 @@ class Run:
     def ask(self, role: Role, **inputs) -> BaseModel:
         "Ask a role, or the loop's own of that name; record prompt, reply and cost. An `LMError` is recorded as fully, and raised."
         role = self.roles.get(role.name, role)
+        if role.fields and 'may_refuse' in inputs and not _takes(role.fields, 'may_refuse'):
+            del inputs['may_refuse']
         try:
             call = self.lm.call(role, **inputs)
         except LMError as error:
@@ -713,12 +721,11 @@ def with_settings(init: Callable) -> Callable:
     def filled(self, *args, settings: str = 'memnb', **options):
         if settings not in ('memnb', 'paper'):
             raise ValueError(f"settings: expected 'memnb' or 'paper', got {settings!r:.80}")
-        paper = self.PAPER if settings == 'paper' else ()
-        init(
-            self,
-            *args,
-            **{one.name: one.value for one in paper if one.of == 'loop' and not one.data} | options,
-        )
+        given = inspect.signature(init).bind_partial(self, *args, **options).arguments
+        for one in self.PAPER if settings == 'paper' else ():
+            if one.of == 'loop' and not one.data and one.name not in given:
+                options.setdefault(one.name, one.value)
+        init(self, *args, **options)
 
     return filled
 

@@ -101,7 +101,7 @@ def _of_tags(text: str) -> Any:
     return {name: _of_tags(inner) for name, inner in found}
 
 
-_LINE = re.compile(r'(\s*)(?:(?:[-*•#>]+|\d+[.)])\s*)*([A-Za-z][\w -]{0,30}?)[*_\s]*:[*_]*\s*(.*)')
+_LINE = re.compile(r'(\s*)(?:(?:[-*•#>]|\d+[.)])\s*)*([A-Za-z][\w -]{0,30}?)[*_\s]*:[*_]*\s*(.*)')
 _HEADING = re.compile(r'(\s*)(?:#+\s*|\*\*|__)\W*([A-Za-z][\w -]{0,30}?)[\s*_:]*()$')
 
 

@@ -94,7 +94,7 @@ def choose_roles(
     if prompts not in styles:
         raise ValueError(f'prompts: expected one of {", ".join(styles)}, got {prompts!r:.80}')
     chosen = {role.name: role for role in (*styles['memnb'], *styles[prompts])}
-    for role in (roles,) if isinstance(roles, Role) else roles:
+    for role in (roles,) if isinstance(roles, (Role, str)) else roles:
         name = role.name if isinstance(role, Role) else role
         if name not in chosen or not isinstance(role, Role):
             raise ValueError(

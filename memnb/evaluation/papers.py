@@ -218,7 +218,8 @@ def _table_line(row: Mapping[str, Any], table: Mapping[str, Any]) -> dict[str, A
     }
     if minus:
         compared = [name for name in metrics if minus[name]['mean'] is not None] or metrics
-        line['difference'] = f'{format_interval(minus[compared[0]], "+")} to {minus["method"]}'
+        of = '' if compared[0] == metrics[0] else f'{compared[0]}: '
+        line['difference'] = f'{of}{format_interval(minus[compared[0]], "+")} to {minus["method"]}'
     if table['reported']:
         line[f'the paper: {table["measure"]}'] = table['reported'].get(row['method'], '')
     return line | ({'failed': row['errors']} if row['errors'] else {})
@@ -306,7 +307,7 @@ MEMR3 = Paper(
             measure='J, GPT-4o-mini',
         ),
         PaperTable(
-            'Chunks per iteration × iterations (figures 4 and 5)',
+            'Chunks per iteration × iterations (figure 4)',
             [
                 variant(
                     f'{chunks} × {times}{named}',

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from importlib.util import find_spec
 from inspect import signature
 from pathlib import Path
 from pkgutil import resolve_name
@@ -196,21 +197,29 @@ class Memory:
     def with_options(self, options: Mapping[str, Any]) -> Memory:
         "Return the memory built with those of the options that it takes, and named after them."
         taken = {name: options[name] for name in self.options if name in options}
-        named = ', '.join(f'{name}={value}' for name, value in taken.items())
         build = partial(self.build, **taken)
-        return replace(self, name=f'{self.name} ({named})', build=build) if taken else self
+        given = {name: build.keywords[name] for name in self.options if name in build.keywords}
+        named = ', '.join(f'{name}={value}' for name, value in given.items())
+        title = self.name.partition(' (')[0]
+        return replace(self, name=f'{title} ({named})', build=build) if taken else self
 
 
 def _function(name: str, value: Any) -> Any:
     "Return what a text names: a function as `module:function`; as an embedder also a served model, or 'none'."
     if not isinstance(value, str) or name not in ('embedder', 'rerank'):
         return value
-    try:
-        return None if value == 'none' else resolve_name(value)
-    except (ImportError, AttributeError, ValueError):
-        if name == 'embedder':
-            return resolve_name('memnb.retrieval.vectors.OpenAIEmbedder')(value)
-        raise ValueError(f'rerank: expected module:function, got {value!r:.80}') from None
+    if value == 'none':
+        return None
+    module, _, attribute = value.partition(':')
+    is_function = all(part.isidentifier() for part in [*module.split('.'), attribute])
+    if is_function and (name == 'rerank' or find_spec(module.partition('.')[0])):
+        try:
+            return resolve_name(value)
+        except (ImportError, AttributeError) as error:
+            raise ValueError(f'{name}: {value!r:.80} cannot be imported: {error}') from None
+    if name == 'rerank':
+        raise ValueError(f'rerank: expected module:function, got {value!r:.80}')
+    return resolve_name('memnb.retrieval.vectors.OpenAIEmbedder')(value)
 
 
 def _named(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -307,7 +316,7 @@ class Method:
     @property
     def paper(self) -> Sequence[Setting]:
         "What the paper reports of its settings."
-        if not isinstance(self.make, partial):
+        if getattr(self.make, 'func', None) not in (_make, _memma):
             return ()
         return resolve_name(f'memnb.{self.make.args[0]}').PAPER
 
@@ -493,6 +502,10 @@ def settings_table(methods: Sequence[Method]) -> list[dict[str, str]]:
             for base in reversed(loop.__mro__[:-1]):  # without `object`
                 options |= signature(base).parameters
             ours = options.get(one.name)
+            given = getattr(method.memory.build, 'keywords', {}) | method.make.keywords
+            actual = given.get(one.name, one.value)
+            run = f'given: {actual}' if actual != one.value and one.of != 'model' else ''
+            told = one.note or ('' if one.of != 'model' else 'to be chosen by you')
             rows.append(
                 {
                     'method': method.name,
@@ -500,7 +513,7 @@ def settings_table(methods: Sequence[Method]) -> list[dict[str, str]]:
                     'paper': str(one.value),
                     'here': str(ours.default) if ours and one.of == 'loop' else '',
                     'source': one.source,
-                    'note': one.note or ('' if one.of != 'model' else 'to be chosen by you'),
+                    'note': '; '.join(filter(None, (told, run))),
                 }
             )
     return rows
@@ -527,6 +540,11 @@ def configured(
         methods = [method.by_paper(getattr(options, 'dataset', '')) for method in methods]
     given = {name: getattr(options, name) for name in ('chunk', 'embedder', 'rerank')}
     given = {name: value for name, value in given.items() if value is not None}
+    _named(given)  # what cannot be imported is said before anything is paid for
+    for name in given:
+        others = [one.name for one in methods if name not in one.memory.options]
+        if others:
+            _print_line(f'--{name} is not used by {", ".join(others)}')
     return [replace(one, memory=one.memory.with_options(given)) for one in methods]
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sqlite3
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
@@ -288,12 +289,18 @@ class Journal(MemoryFile):
                 f'{self.path}: the failed sessions of {namespace!r:.80} are damaged'
             )
         failed = FailedSessions.from_json(json.loads(before[16:] or '{}'))
+        known = failed.to_json()
         try:
             yield failed
         finally:
-            after = canonical_json(failed.to_json()) if failed else ''
-            if after != before[16:]:
-                with self.transaction() as file:
+            noted = failed.to_json()
+            if noted != known:
+                with self.transaction() as file:  # others may have noted sessions meanwhile
+                    there = self.rows('SELECT value FROM memory WHERE name = ?', name)
+                    now = json.loads(there[0][0][16:] or '{}') if there else {}
+                    left = {id: one for id, one in now.items() if id not in known or id in noted}
+                    left |= {id: one for id, one in noted.items() if known.get(id) != one}
+                    after = canonical_json(left) if left else ''
                     file.execute('DELETE FROM memory WHERE name = ?', (name,))
                     if after:
                         row = name, row_checksum(after) + after
@@ -438,7 +445,8 @@ class MemoryBank(Searchable):
         refuse_messages(path, type(self))
         is_path = isinstance(path, (Path, Journal, type(None)))
         if isinstance(path, str):
-            is_path = Path(path).suffix[1:].isidentifier() or os.path.exists(path)
+            named = re.search(r'\.[a-z]\w{0,7}$', path) or not re.search(r'\s', path)
+            is_path = bool(named) or os.path.exists(path)
         if not is_path:
             raise TypeError(
                 f"path: expected a path such as 'a.db' or None, got {path!r:.80}; messages go to `of`"

@@ -238,7 +238,10 @@ class MemMA(Coordinated):
     def probe_again(self) -> Evolution:
         "Return what the probes of all sessions come to now: which passed and fail is in `lost`."
         lm = PromptedLM(self.lm, roles=self.roles.values())
-        return probe_again(self.bank, self.probed, lm, k=self.k)
+        again = probe_again(self.bank, self.probed, lm, k=self.k)
+        for role, usage in again.cost.items():
+            self._usage[role] = self._usage.get(role, Usage()) + usage
+        return again
 
     @classmethod
     def of(

@@ -316,8 +316,8 @@ class Grounding:
             said = [id for id, turn in self.turns.items() if _is_quoted(reply.quote, turn)]
             line = quoted_line(text, self._lines)
             sources = tuple(said or ([line] if line else []))
-        quoted = [self.turns[id] for id in sources]
-        if reply.quote.strip():
+        quoted, is_told = [self.turns[id] for id in sources], bool(reply.turns)
+        if reply.quote.strip() and (is_told or said):  # else it may be of an entry, as in the paper
             quoted = [turn for turn in quoted if _is_quoted(reply.quote, turn)]
         if not quoted:
             where = ', '.join(sources) or 'no turns'
@@ -397,12 +397,12 @@ def consolidate(fact: Entry, entries: Sequence[Entry], wanted: Consolidation) ->
     of_occasion = {
         entry.id: entry for entry in entries if same_occasion(_stated(entry), _stated(fact))
     }
-    if wanted.action == 'SKIP' and of_occasion:
-        return wanted
     place, text = (wanted.target or '').strip(), ' '.join(wanted.text.split())
     if place.isdecimal() and int(place) < len(entries):
         place = entries[int(place)].id
     ids, _ = cited_ids(place, list(of_occasion))
+    if wanted.action == 'SKIP' and of_occasion:
+        return wanted.model_copy(update={'target': ids[0] if ids else None})
     target = of_occasion[ids[0]] if ids else None
     if wanted.action == 'MERGE' and target and text:
         parts = [*sentences(target.text), fact.text]
@@ -444,13 +444,15 @@ class _AsBank:
             if edit.action == 'ADD':
                 made = self._call('add', edit, edit.text)
                 id = getattr(made, 'id', made)
-                if not isinstance(id, (str, int)):
-                    raise TypeError(f'add: expected the id of what was added, got {made!r:.80}')
+                if not isinstance(id, str):
+                    raise TypeError(
+                        f'add: expected the id of what was added, a text, got {made!r:.80}'
+                    )
                 self._undo.append(partial(self.store.delete, id))
-                edit = SimpleNamespace(action='ADD', entry=str(id))
+                edit = SimpleNamespace(action='ADD', entry=id)
             elif edit.action == 'UPDATE':
-                self._undo.append(partial(self.store.update, edit.entry, self._texts[edit.entry]))
                 self._call('update', edit, edit.entry, edit.text)
+                self._undo.append(partial(self.store.update, edit.entry, self._texts[edit.entry]))
             done.append(edit)
         return done
 
@@ -631,6 +633,7 @@ def evolve(
 
     A store's `add(text)` returns the id, and `search` finds records with ids; `sources`, `speaker`, `time` and `said` are
     given to what takes them. Where the model gives no reply the bank is as it was, and the result has an `error`, what was found, and the cost."""
+    probes = probes if isinstance(probes, (int, str)) else list(probes)
     if isinstance(probes, (int, str)) or not all(isinstance(one, Probe) for one in probes):
         check_count('probes', probes)
     check_names(speakers)

@@ -358,7 +358,7 @@ Reply with one JSON object:
 - key_gaps: the gaps, ranked, with NOT_ANSWERABLE; else an empty list.
 - missing_speaker: the name of one speaker, "both" or "unknown".
 - time_need: the granularity that is required and the anchor that is missing, or "NONE".
-- retrieval_guidance: the goal of the next search, suggested queries, keywords, constraints, and terms to avoid.''',
+- retrieval_guidance: an object with the goal of the next search, suggested_queries, keywords, constraints, and avoid_terms.''',
     user='''Question{asked}: {question}
 Speakers: {speakers}
 
@@ -467,6 +467,9 @@ Reply with one JSON object: "rewritten_query", "strategy" and "target_speaker".'
 Diagnosis:
 {diagnosis}
 
+Retrieved evidence:
+{evidence}
+
 Previous queries, and what each retrieved:
 {trace}''',
     reply=Rewrite,
@@ -546,7 +549,10 @@ class Mark(Reply):
     "Whether an answer is right."
 
     TEXT = 'label'
-    ALIASES = {'label': ('verdict', 'judgement', 'judgment', 'mark', 'result', 'correct')}
+    ALIASES = {
+        'label': ('verdict', 'judgement', 'judgment', 'mark', 'result', 'correct'),
+        'reason': ('explanation',),
+    }
 
     label: Literal['CORRECT', 'WRONG']
     reason: Text = ''

@@ -88,7 +88,8 @@ def cue_view(
 
 def _changed(graph: CueTagGraph, change: Callable[[Episode], Episode]) -> CueTagGraph:
     "Return a graph of the same sessions in which every episode is changed. No model is asked."
-    made = CueTagGraph(graph.lm, embedder=graph.embedder, **graph.settings())
+    options = {'embedder': graph.embedder, 'roles': graph.roles.values(), **graph.settings()}
+    made = CueTagGraph(graph.lm, **options)
     for session in graph.sessions:
         found = graph.extract_of(session)
         made.keep(session, replace(found, episodes=tuple(map(change, found.episodes))))

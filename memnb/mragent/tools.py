@@ -9,7 +9,7 @@ import json
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, astuple, dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import date
 from functools import partial
 from typing import Annotated, Any, TYPE_CHECKING
@@ -176,6 +176,7 @@ class CueTagGraph(SessionMemory, Searchable):
         self.titles.add(title for title, _ in self._themes.values())
         self.topic_usage = Usage(**topics.get('usage', {}))  # what filing has cost
         self.topic_notes: list[str] = []  # what was wrong with the replies
+        self._unfiled: set[str] | None = None  # what was waiting when filing failed last
 
     # what `SessionMemory` asks for
 
@@ -366,7 +367,7 @@ class CueTagGraph(SessionMemory, Searchable):
         """File the episodes that are not filed yet, session by session, under the nearest titles or new ones (eq. 11); return the cost.
 
         A failure is in `topic_notes`, and these episodes are filed at the next time."""
-        before, waiting = self.topic_usage, {}
+        spent, waiting = Usage(), {}
         for one in self.episodes:
             if one.id not in self._filed:
                 waiting.setdefault(one.session, []).append(one)
@@ -376,12 +377,19 @@ class CueTagGraph(SessionMemory, Searchable):
             try:
                 call = self.lm.call(self.roles['topics'], episodes=tuple(episodes), titles=near)
             except LMError as error:
-                self.topic_usage += error.usage
-                self.topic_notes.append(f'{session}: {error}')
+                spent += error.usage
+                self._unfiled = self._waiting()
+                if f'{session}: {error}' not in self.topic_notes:
+                    self.topic_notes.append(f'{session}: {error}')
                 break
-            self.topic_usage += call.usage
+            spent += call.usage
             self._file(call.reply.topics, [one.id for one in episodes])
-        return Usage(*(now - then for now, then in zip(astuple(self.topic_usage), astuple(before))))
+        self.topic_usage += spent
+        return spent
+
+    def _waiting(self) -> set[str]:
+        "Return the ids of the episodes that are not filed."
+        return {one.id for one in self.episodes} - self._filed
 
     def _file(self, lines: Iterable[TopicLine], episodes: Sequence[str]) -> None:
         "File episodes under the titles of a reply; note what was wrong with it."
@@ -398,8 +406,9 @@ class CueTagGraph(SessionMemory, Searchable):
 
     @property
     def topics(self) -> tuple[Topic, ...]:
-        "The titles that several sessions have in common, each with its episodes; what is new is filed first."
-        self.file_topics()
+        "The titles that several sessions have in common, each with its episodes; what is new is filed first, unless that has just failed."
+        if self._waiting() != self._unfiled:
+            self.file_topics()
         found = []
         for title, ids in self._themes.values():
             if len(ids) >= _RECURS and len({self.episodes[id].session for id in ids}) > 1:

@@ -291,7 +291,7 @@ class GistGraph(SessionMemory, Searchable):
         for gist in found.gists:
             for turn in gist.sources:
                 self.by_turn.setdefault(turn, set()).add(gist.id)
-        if self.synonymy is not None and chunk.gists:
+        if self.synonymy is not None and chunk.gists and self.gists.dense is not None:
             for a, b, cosine in self.gists.dense.similar(chunk.gists, self.synonymy):
                 self.synonyms.setdefault(a, {})[b] = cosine
                 self.synonyms.setdefault(b, {})[a] = cosine

@@ -306,32 +306,32 @@ def extract(
     return Extract(**made, notes=tuple(border.notes)), cost
 
 # %% ../../nbs/3_remem/02_prompts.ipynb #6fe10733
-_ADVICE = (  # the tool that a line speaks of, and the line
+_ADVICE = (  # the tools that a line speaks of, and the line
     (
-        None,
+        (),
         'Begin with a search, to see how things are called in this memory. It shows the best of what there is, and seldom all.',
     ),
     (
-        None,
+        (),
         'Split a question of several parts. Ask for one part at a time, first for the event on which the others depend.',
     ),
-    ('semantic_retrieve', 'semantic_retrieve is the search to begin with, as a rule.'),
+    (('semantic_retrieve',), 'semantic_retrieve is the search to begin with, as a rule.'),
     (
-        'lexical_retrieve',
+        ('lexical_retrieve',),
         'lexical_retrieve is better where the question holds names or identifiers that must match to the letter.',
     ),
-    ('search_during', 'search_during is better where the question names a time.'),
+    (('search_during',), 'search_during is better where the question names a time.'),
     (
-        'find_gist_contexts',
+        ('find_gist_contexts',),
         'Then explore: find_gist_contexts shows what stands around a gist that fits.',
     ),
     (
-        'find_entity_contexts',
+        ('find_entity_contexts',),
         'find_entity_contexts finds every fact of a subject, predicate or object. Use it only with phrases that you have seen, '
         'copied to the letter. Let it order, cut and count: do not count yourself.',
     ),
     (
-        'output_answer',
+        ('output_answer',),
         'As soon as what was found answers the question, give the answer with output_answer. '
         'Where the memory does not say it, {refusal}',
     ),
@@ -354,6 +354,13 @@ Step 3: output_answer, answer "Tom Rill".
 '''
 
 
+def _advice(
+    lines: Sequence[tuple[tuple[str, ...], str]], names: set[str], refusal: str
+) -> list[str]:
+    "Return the lines that speak of no tool that is not offered."
+    return [line.replace('{refusal}', refusal) for tools, line in lines if names.issuperset(tools)]
+
+
 def _select_fields(question, tools, history=(), steps_left=1, asked=None, may_refuse=True) -> dict:
     "Return the texts of the prompt, which speaks of no tool that is not offered."
     names = {tool.name for tool in tools}
@@ -367,13 +374,12 @@ def _select_fields(question, tools, history=(), steps_left=1, asked=None, may_re
         if seen.value is None:
             shown |= {hit.snippet.id for hit in seen.hits}
     refusal = ANSWER.fields(question, may_refuse=may_refuse)['refusal']
-    advice = [line for name, line in _ADVICE if name is None or name in names]
     return {
         'question': question,
         'asked': f' (asked on {asked})' if asked else '',
         'tools': tools_text(tools),
-        'advice': [line.replace('{refusal}', refusal) for line in advice],
-        'refusal': refusal,
+        'advice': _advice(_ADVICE, names, refusal),
+        'paper_advice': _advice(_PAPER_ADVICE, names, refusal),
         'times': _TIMES if filters else '',
         'example': _EXAMPLE if shows_example else '',
         'history': '\n\n'.join(steps) or 'Nothing yet.',
@@ -416,6 +422,38 @@ def _flat_choice(inputs: dict) -> type[BaseModel]:
     return create_model('PaperChoice', **fields)
 
 
+_PAPER_ADVICE = (
+    (
+        (),
+        'Begin with a search, to see how the graph is built and to gather a first context. Break a complex query into simpler ones.',
+    ),
+    (
+        ('semantic_retrieve', 'lexical_retrieve'),
+        'Prefer semantic_retrieve to lexical_retrieve, unless the query is about identifiers or needs an exact match.',
+    ),
+    (
+        (),
+        'A search shows a part only: look for what a closer search needs, such as ids and ranges of time.',
+    ),
+    (
+        ('find_gist_contexts',),
+        'Go on with find_gist_contexts, with parameters filled from what the search has shown.',
+    ),
+    (
+        ('find_gist_contexts', 'find_entity_contexts'),
+        'Prefer find_gist_contexts to find_entity_contexts.',
+    ),
+    (
+        ('find_entity_contexts',),
+        'Use find_entity_contexts ONLY for entities in a form that you have seen, and never to guess an exact phrase.',
+    ),
+    (
+        ('output_answer',),
+        'When you are confident, give the answer with output_answer. If the memory does not say it, {refusal}',
+    ),
+)
+
+
 PAPER_SELECT = Role(
     name='select',
     system='''You are an agent that explores a large graph of knowledge to answer a query. Choose the best tool and its parameters, given what came before.
@@ -423,9 +461,7 @@ PAPER_SELECT = Role(
 - Mind what the observations say: what was found, and how much of it.
 - Plan ahead, and choose one tool for this step.
 How to use the tools
-1. Begin with semantic_retrieve or lexical_retrieve, to see how the graph is built and to gather a first context. Break a complex query into simpler ones. Prefer semantic_retrieve, unless the query is about identifiers or needs an exact match. Both show a part only: look for what a closer search needs, such as ids and ranges of time.
-2. Go on with find_gist_contexts or find_entity_contexts, with parameters filled from what the first step has shown. Prefer find_gist_contexts; use find_entity_contexts ONLY for entities in a form that you have seen, and never to guess an exact phrase.
-3. When you are confident, give the answer with output_answer. If the memory does not say it, {refusal}
+{paper_advice}
 {times}{example}
 Reply with one JSON object: "reasoning", a short one; "function", the exact name of a tool; "parameters".
 

@@ -64,7 +64,7 @@ def test_the_order_of_dates_is_that_of_the_whole_list(dates):
 def test_a_text_is_no_path_of_a_bank(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for kind in (MemMA, MemoryBank):
-        for text in ('a text', 'We adopted Biscuit today.', 'biscuit', 'at 10.30', 'long ' * 999):
+        for text in ('a text', 'We adopted Biscuit today.', 'I moved to St.Louis', 'at 10.30', 'long ' * 999):
             with pytest.raises(TypeError, match="path: expected a path such as 'a.db' or None, got .*; messages go to `of`"):
                 kind(text)
     assert not list(tmp_path.iterdir())

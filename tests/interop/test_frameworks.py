@@ -147,7 +147,7 @@ def test_texts_and_scores_of_any_kind_survive_the_state(score):
         return ScriptedLM([{'evidence': [{'text': 'sold \U0001f600', 'sources': ['e1', '']}], 'gaps': ['the\x00day'], 'decision': 'retrieve',
                             'retrieval_query': 'boat \u2028'}, {'evidence': [], 'gaps': ['g1'], 'decision': 'reflect', 'reasoning': ''},
                            {'evidence': [], 'gaps': [], 'decision': 'retrieve'},
-                           {'evidence': [], 'gaps': [], 'decision': 'answer', 'detailed_answer': ' '}, {'answer': '', 'sources': ['e1']}])
+                           {'evidence': [], 'gaps': [], 'decision': 'answer', 'detailed_answer': ' '}, {'answer': 'in \u2028 May', 'sources': ['e1']}])
 
     def loop():
         return MemR3(store, script(), chunks_per_iteration=3, mask=False)

@@ -214,11 +214,12 @@ DUTIES = {
         'key_gaps: the gaps, ranked, with NOT_ANSWERABLE; else an empty list.',
         'missing_speaker: the name of one speaker, "both" or "unknown".',
         'time_need: the granularity that is required and the anchor that is missing, or "NONE".',
-        'retrieval_guidance: the goal of the next search, suggested queries, keywords, constraints, and terms to avoid.',
+        'retrieval_guidance: an object with the goal of the next search, suggested_queries, keywords, constraints, and avoid_terms.',
         'Retrieved memories:',
         'Previous queries:',
     ],
     ('paper', 'rewrite'): [
+        'Retrieved evidence:',
         "You are an expert who rewrites queries for the search of a conversation's memory.",
         'Write exactly one new query that targets the top gap and is as likely as can be to retrieve new evidence.',
         'Do not repeat an earlier query, verbatim or nearly so.',
@@ -484,7 +485,7 @@ GIVEN = {
     ('memnb', 'diagnose'): {'question', 'query', 'evidence', 'speaker', 'gap'},
     ('paper', 'diagnose'): {'question', 'query', 'evidence', 'speaker'},  # table 10
     ('memnb', 'rewrite'): {'question', 'evidence', 'trace', 'goal', 'gaps', 'queries', 'keywords', 'constraints', 'avoid', 'missing', 'time'},  # equation 3
-    ('paper', 'rewrite'): {'question', 'trace', 'goal', 'gaps', 'queries', 'keywords', 'constraints', 'avoid', 'missing', 'time'},  # table 12
+    ('paper', 'rewrite'): {'question', 'trace', 'evidence', 'goal', 'gaps', 'queries', 'keywords', 'constraints', 'avoid', 'missing', 'time'},  # table 12, and equation 3
     ('memnb', 'probes'): {'turn', 'related', 'kind'},  # equation 5
     ('memnb', 'mark'): {'question', 'gold', 'answer'}, ('paper', 'mark'): {'question', 'gold', 'answer'},
     ('memnb', 'repair'): {'question', 'gold', 'answer', 'fault', 'turn', 'evidence', 'speaker', 'refusal'},

@@ -238,19 +238,19 @@ PROMPTS = {  # name: the text, its duties, and the checks that execute what it t
         [the_times_filter, the_example_is_found],
     ),
     "the paper's select": (
-        texts_of(PAPER_SELECT),
+        texts_of(PAPER_SELECT, [line for _, line in prompts._PAPER_ADVICE]),
         [
             'You are an agent that explores a large graph of knowledge to answer a query. Choose the best tool and its parameters, given what came before.',
             'Understand the steps so far, and consider whether to explore further or to answer.',
             'Mind what the observations say: what was found, and how much of it.',
             'Plan ahead, and choose one tool for this step.',
-            'How to use the tools',
-            'Begin with semantic_retrieve or lexical_retrieve, to see how the graph is built and to gather a first context.',
-            'Break a complex query into simpler ones.',
-            'Prefer semantic_retrieve, unless the query is about identifiers or needs an exact match.',
-            'Both show a part only: look for what a closer search needs, such as ids and ranges of time.',
-            'Go on with find_gist_contexts or find_entity_contexts, with parameters filled from what the first step has shown.',
-            'Prefer find_gist_contexts; use find_entity_contexts ONLY for entities in a form that you have seen, and never to guess an exact phrase.',
+            'How to use the tools {paper_advice}',
+            'Begin with a search, to see how the graph is built and to gather a first context. Break a complex query into simpler ones.',
+            'Prefer semantic_retrieve to lexical_retrieve, unless the query is about identifiers or needs an exact match.',
+            'A search shows a part only: look for what a closer search needs, such as ids and ranges of time.',
+            'Go on with find_gist_contexts, with parameters filled from what the search has shown.',
+            'Prefer find_gist_contexts to find_entity_contexts.',
+            'Use find_entity_contexts ONLY for entities in a form that you have seen, and never to guess an exact phrase.',
             'When you are confident, give the answer with output_answer. If the memory does not say it, {refusal}',
             'Reply with one JSON object: "reasoning", a short one; "function", the exact name of a tool; "parameters". The tools',
             '{times}{example}', '# So far', '# Steps left',
@@ -340,3 +340,11 @@ def test_figure_3_dates_what_came_two_days_later_from_the_meeting():
     [gist] = graph.gists
     assert 'last Thursday (16 January 2025)' in gist.text and gist.text.endswith('two days later (18 January 2025).')
     assert ['18 January 2025'] in [times(fact) for fact in graph.triples if fact.predicate == 'submitted']
+
+
+def test_a_prompt_speaks_of_no_tool_that_is_not_offered():
+    graph = GistGraph.of(load_sample().sessions[0])
+    for without in ('lexical_retrieve', 'find_gist_contexts', 'find_entity_contexts'):
+        tools = REMem(graph, without=[without]).tools()
+        for role in (SELECT, PAPER_SELECT):
+            assert without not in role.render({'question': 'Who?', 'tools': tools})[0]
