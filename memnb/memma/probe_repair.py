@@ -316,8 +316,8 @@ class Grounding:
             said = [id for id, turn in self.turns.items() if _is_quoted(reply.quote, turn)]
             line = quoted_line(text, self._lines)
             sources = tuple(said or ([line] if line else []))
-        quoted, is_told = [self.turns[id] for id in sources], bool(reply.turns)
-        if reply.quote.strip() and (is_told or said):  # else it may be of an entry, as in the paper
+        quoted = [self.turns[id] for id in sources]
+        if reply.quote.strip():
             quoted = [turn for turn in quoted if _is_quoted(reply.quote, turn)]
         if not quoted:
             where = ', '.join(sources) or 'no turns'
@@ -444,15 +444,19 @@ class _AsBank:
             if edit.action == 'ADD':
                 made = self._call('add', edit, edit.text)
                 id = getattr(made, 'id', made)
-                if not isinstance(id, str):
-                    raise TypeError(
-                        f'add: expected the id of what was added, a text, got {made!r:.80}'
-                    )
+                if not isinstance(id, (str, int)):
+                    raise TypeError(f'add: expected the id of what was added, got {made!r:.80}')
                 self._undo.append(partial(self.store.delete, id))
-                edit = SimpleNamespace(action='ADD', entry=id)
+                edit = SimpleNamespace(action='ADD', entry=str(id))
             elif edit.action == 'UPDATE':
-                self._call('update', edit, edit.entry, edit.text)
-                self._undo.append(partial(self.store.update, edit.entry, self._texts[edit.entry]))
+                try:
+                    id, _ = edit.entry, self._call('update', edit, edit.entry, edit.text)
+                except (KeyError, TypeError):  # hits have texts for ids, the store has numbers
+                    if not edit.entry.isdecimal():
+                        raise
+                    id = int(edit.entry)
+                    self._call('update', edit, id, edit.text)
+                self._undo.append(partial(self.store.update, id, self._texts[edit.entry]))
             done.append(edit)
         return done
 

@@ -273,3 +273,14 @@ def test_a_taken_turn_id_is_refused_before_anybody_is_asked():
         with pytest.raises(ValueError):
             memory.remember(Session('X', turns, SAMPLE.sessions[1].time))
     assert lm.asked == asked and memory.remember(SAMPLE.sessions[1])
+
+
+def test_failed_sessions_that_two_banks_of_a_file_note_are_both_kept(tmp_path):
+    one, other = MemoryBank(tmp_path / 'a.db'), MemoryBank(tmp_path / 'a.db')
+    with one.failed_sessions() as noted:
+        noted.sessions['D1'] = Session('D1', (Turn('D1:1', 'Ada', 'Hi.'),))
+        noted['D1'] = 'no reply'
+        with other.failed_sessions() as more:
+            more.sessions['D2'] = Session('D2', (Turn('D2:1', 'Ada', 'Ho.'),))
+            more['D2'] = 'no reply'
+    assert set(MemoryBank(tmp_path / 'a.db').failed) == {'D1', 'D2'}

@@ -5,7 +5,8 @@ import pytest
 
 from memnb.core.conversation import Session, Turn
 from memnb.core.models import ScriptedLM
-from memnb.core.roles import RuleLM
+from memnb.core.roles import LMError, RuleLM
+from memnb.evaluation.datasets import load_sample
 from memnb.core.time import TimeSpan
 from memnb.mragent.graph import Episode, SemanticUnit
 from memnb.mragent.loop import MRAgent
@@ -178,3 +179,20 @@ def test_the_running_example_of_the_paper():
         'What did Caroline do when Nate won his second video game tournament?', breadth=1)
     assert 'Tournament Victory (2)' in prompts['navigate'][1] and 'happened 9 July 2022' in prompts['navigate'][3]
     assert 'July 2022 → Travel-Location (1)' in awake(prompts['navigate'][3]) and sorted(trace.read) == ['D1:1', 'D1:2', 'D1:3']
+
+
+def test_a_model_that_files_no_topics_is_asked_once_for_each_question():
+    asked = []
+
+    class Mute(RuleLM):
+        def call(self, role, /, **inputs):
+            if role.name == 'topics':
+                asked.append(role.name)
+                raise LMError('no server')
+            return super().call(role, **inputs)
+
+    graph = CueTagGraph.of(load_sample().sessions[0], Mute())
+    asked.clear()
+    for _ in range(3):
+        MRAgent(graph, Mute()).ask('What did Tobin learn?')
+    assert len(asked) == 3 and len(graph.topic_notes) == 1

@@ -176,3 +176,9 @@ def test_what_could_be_guessed_wrong_is_refused(model, text):
 def test_a_range_of_ids_is_those_that_there_are(cited):
     assert cited_ids(cited, ['D2:1', 'D2:2', 'D2:3', 'D3:1']) == (['D2:1', 'D2:2', 'D2:3'], [])
     assert cited_ids(cited.replace('D2:1', 'D2:0'), ['D2:1', 'D2:2'])[0] == []
+
+
+def test_a_long_rule_in_a_reply_takes_no_time():
+    said = 'The answer is Paris.\n' + '-' * 5000 + '\nIt is Paris.\n' + '*#' * 2500
+    with pytest.raises(ValueError):
+        read_reply(said, TrackerReply)
