@@ -543,8 +543,10 @@ def main(
         from memnb.core.roles import ServerError
         from memnb.core.trace import printable
         from memnb.evaluation.experiment import ExperimentError
+        from memnb.retrieval.vectors import EmbedderError
 
-        expected = (_CommandError, ValueError, ImportError, OSError, ExperimentError, ServerError)
+        failed = (ExperimentError, ServerError, EmbedderError)
+        expected = (_CommandError, ValueError, ImportError, OSError, *failed)
         if not isinstance(error, expected):
             raise
         if isinstance(error, OSError) and error.filename is None:  # stdout cannot be written

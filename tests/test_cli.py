@@ -436,3 +436,20 @@ def test_control_c_elsewhere_is_130(monkeypatch, capsys):
 
     monkeypatch.setattr(cli, '_conversation', interrupted)
     assert cli.main(['ask', 'Who?']) == 130 and capsys.readouterr().err == ''
+
+
+def test_functions_of_the_current_folder_embed_and_rerank(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, 'path', [one for one in sys.path if one not in ('', os.getcwd())])
+    (tmp_path / 'own_ranking.py').write_text('def embed(texts):\n    return [[len(text), 1.0] for text in texts]\n\n\ndef score(pairs):\n    return [len(text) for _, text in pairs]\n')
+    given = ['--embedder', 'own_ranking:embed', '--rerank', 'own_ranking:score']
+    assert cli.main(['ask', '--method', 'rag', '--k', '3', *given, 'Where does Zofia live?']) == 0
+    assert cli.main(['ask', '--method', 'rag', '--rerank', 'own_ranking:nope', 'Where?']) == 2
+    assert "rerank: 'own_ranking:nope' cannot be imported" in capsys.readouterr().err
+    assert cli.main(['ask', '--method', 'mragent', '--chunk', '256', 'Where?']) == 2
+
+
+def test_the_settings_of_a_paper_are_printed_with_their_sources(capsys):
+    assert cli.main(['ask', '--settings', 'paper', '--chunk', '64', 'Where does Zofia live?']) == 0
+    told = capsys.readouterr().err
+    assert 'memr3: monotone = False (3.4; "re-summarized"; default here: True)' in told and 'given: 64' in told

@@ -210,6 +210,8 @@ def _function(name: str, value: Any) -> Any:
         return value
     if value == 'none':
         return None
+    if '' not in sys.path and str(Path.cwd()) not in sys.path:
+        sys.path.insert(0, '')  # the console script does not look in the current folder
     module, _, attribute = value.partition(':')
     is_function = all(part.isidentifier() for part in [*module.split('.'), attribute])
     if is_function and (name == 'rerank' or find_spec(module.partition('.')[0])):
