@@ -179,8 +179,8 @@ class RagCotRag(SelfRAG):
         k: int = 12,
         **options: Any,  # of `Loop`
     ):
-        options |= {'max_iterations': 2, 'stop_early': False}
-        super().__init__(memory, lm, chunks_per_iteration=k, **options)
+        fixed = {'chunks_per_iteration': k, 'max_iterations': 2, 'stop_early': False}
+        super().__init__(memory, lm, **fixed, **options)
 
 # %% ../nbs/2_memr3/05_baselines.ipynb #f7c4e56c
 def _terms(snippet: Snippet) -> list[str]:
@@ -220,6 +220,7 @@ class Feedback(Loop):
 
     method = 'feedback'
 
+    @with_settings
     def __init__(
         self,
         memory: Any,  # a store whose snippets can be listed: they give the document frequencies

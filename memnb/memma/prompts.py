@@ -174,7 +174,7 @@ _EXAMPLES = {
     'fact': '''The reply, with one edit for each fact:
 {"edits": [{"action": "UPDATE", "text": "Ines and Rolf sold the old hive on Saturday (13 April 2024); they owned it before.", "entry": "m8", "speaker": "Ines", "turns": ["D4:1"], "reason": "sold"}, {"action": "ADD", "text": "Rolf is learning the cello.", "entry": null, "speaker": "Ines", "turns": ["D4:1"], "reason": "a second instrument"}]}''',
     'chunk': '''The reply, with one edit for all:
-{"edits": [{"action": "ADD", "text": "Ines and Rolf sold the old hive on Saturday (13 April 2024), and Rolf is learning the cello.", "entry": null, "speaker": "Ines", "turns": ["D4:1"], "reason": "a sale and an instrument"}]}''',
+{"edits": [{"action": "UPDATE", "text": "Ines and Rolf sold the old hive on Saturday (13 April 2024); they owned it before. Rolf is learning the cello.", "entry": "m8", "speaker": "Ines", "turns": ["D4:1"], "reason": "a sale and an instrument"}]}''',
 }
 
 

@@ -321,7 +321,7 @@ def the_guidance(text):
 
 def the_edits(text):
     grounding, entries, replies = grounding_in(text), entries_in(text), examples(text, EditsReply)
-    for written, left in zip(replies, ([('m3', 'Rolf plays the viola.'), ('m8', 'sold'), ('', 'cello')], [('m3', 'viola'), ('m8', 'own an old hive'), ('', 'sold')]), strict=True):
+    for written, left in zip(replies, ([('m3', 'Rolf plays the viola.'), ('m8', 'sold'), ('', 'cello')], [('m3', 'viola'), ('m8', 'sold'), ('m8', 'cello')]), strict=True):
         now = {id: entry.text for id, entry in entries.items()}
         for line in written.edits:
             assert line.action in ('ADD', 'UPDATE') and line.speaker == grounding.turns[line.turns[0]].speaker
