@@ -405,6 +405,7 @@ class CueTagGraph(SessionMemory, Searchable):
         self._filed.update(episodes)
 
     @property
+    @locked
     def topics(self) -> tuple[Topic, ...]:
         "The titles that several sessions have in common, each with its episodes; what is new is filed first, unless that has just failed."
         if self._waiting() != self._unfiled:
@@ -415,6 +416,7 @@ class CueTagGraph(SessionMemory, Searchable):
                 found.append(Topic(title, tuple(ids)))
         return tuple(sorted(found, key=lambda one: one.title))
 
+    @locked
     def topics_near(self, text: str, k: int = _LABELS) -> list[Topic]:
         "Return the topics whose titles are nearest to a text."
         known = {cue_id(one.title): one for one in self.topics}
