@@ -129,9 +129,17 @@ class Activation:
                     found[one] = branch
         return found
 
+    def _there(self, episodes: Iterable[str]) -> set[str]:
+        "Return those of some episodes that were not forgotten meanwhile."
+        return {one for one in episodes if one in self.graph.episodes}
+
     def activate_beside(self, event: str) -> None:
         "Activate what was told just before and after a kept episode. `UnknownSnippet`."
-        for near in self.graph.around(event):
+        try:
+            neighbours = self.graph.around(event)
+        except KeyError:  # it was forgotten meanwhile
+            return
+        for near in neighbours:
             self.beside.setdefault(near, event)
 
     def turn_to(self, cue: str) -> bool:
@@ -169,7 +177,9 @@ class Activation:
     ) -> list[Branch]:
         "Return the best `most` branches that lead to something unread."
         found = {}  # (cue, tag) -> score
-        for one, score in self.scores_of({*self.sums, *self.beside} - set(read)).items():
+        for one, score in self.scores_of(
+            self._there({*self.sums, *self.beside} - set(read))
+        ).items():
             pair = self.paths[one][1:] if one in self.paths else (self.beside[one], '')
             found[pair] = max(found.get(pair, 0.0), score)
         best = nsmallest(most, found, key=lambda pair: (-found[pair], pair))

@@ -196,3 +196,16 @@ def test_a_model_that_files_no_topics_is_asked_once_for_each_question():
     for _ in range(3):
         MRAgent(graph, Mute()).ask('What did Tobin learn?')
     assert len(asked) == 3 and len(graph.topic_notes) == 1
+
+
+def test_a_session_may_be_forgotten_while_a_question_is_asked():
+    sample = load_sample()
+    graph = CueTagGraph.of(sample.sessions[0])
+    graph.add(sample.sessions[1])
+
+    def forget(step):
+        if step.kind == 'tool' and 'D1' in graph.sessions:
+            graph.forget('D1')
+
+    trace = MRAgent(graph).ask('What did Tobin say of his concertina lesson?', on_step=forget)
+    assert not trace.error and 'D1' not in graph.sessions
