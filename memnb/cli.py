@@ -126,10 +126,11 @@ def _method(options: argparse.Namespace) -> Any:
         raise _CommandError(
             f'--method: expected one of {", ".join(METHODS)}, got {options.method!r}{hint}'
         )
-    [method] = configured([METHODS[options.method]], options)
+    method = METHODS[options.method]
     for name in ('chunk', 'embedder', 'rerank'):
         if getattr(options, name) is not None and name not in method.memory.options:
             raise _CommandError(f'--{name}: the memory of {method.name} does not take it')
+    [method] = configured([method], options)
     if options.settings == 'paper':
         for line in settings_lines([method]):
             print(printable(line), file=sys.stderr)

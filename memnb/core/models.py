@@ -43,7 +43,6 @@ from memnb.core.roles import (
     Role,
     SCHEMA_PROMPT,
     ServerError,
-    strict_schema,
     TextLM,
     Usage,
 )

@@ -6,9 +6,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import zip_longest
+from typing import Any
 
 from pydantic import BaseModel
 
@@ -96,11 +97,17 @@ def _objection(bank: MemoryBank, edit: Edit, chunk: Session) -> str:
     return f'{entry.id} alone has: {", ".join(lost)}' if lost else ''
 
 
-def ask_role(lm: LM, role: Role, cost: dict[str, Usage], **inputs) -> BaseModel:
+def ask_role(
+    lm: LM,
+    role: Role,
+    cost: dict[str, Usage],
+    roles: Mapping[str, Role] = {},  # asked in the place of those with the same names
+    **inputs: Any,
+) -> BaseModel:
     "Return the reply of a role, and add what it cost to `cost`, also where none came."
     usage = Usage()
     try:
-        call = lm.call(role, **inputs)
+        call = lm.call(roles.get(role.name, role), **inputs)
         usage = call.usage
     except LMError as error:
         usage = error.usage
@@ -151,6 +158,7 @@ def construct(
     turns: int = 8,  # of a chunk; 1 is the paper's way
     view: int | None = None,  # entries shown beside a chunk; None: as many as `bounded_view` takes
     per: str = 'fact',  # an edit for each fact, or one for each 'chunk', as in the paper
+    roles: Mapping[str, Role] = {},  # asked in the place of those with the same names
 ) -> Written:
     """Write a session into a bank, all or nothing. Raises `LMError` with all that was spent.
 
@@ -165,11 +173,12 @@ def construct(
                 shown = bounded_view(bank, chunk.turns, view)
                 given = {'chunk': chunk, 'speakers': speakers, 'view': shown}
                 try:
-                    guided = ask_role(lm, GUIDE, cost, **given) if guidance else None
+                    guided = ask_role(lm, GUIDE, cost, roles, **given) if guidance else None
                 except LMError as error:
                     guided, why = None, f'{type(error).__name__}: {error}'
                     notes.append(f'{chunk.turns[0].id}: written without guidance: {why}')
-                lines = ask_role(lm, WRITE, cost, guidance=guided, per=per, **given).edits
+                given |= {'guidance': guided, 'per': per}
+                lines = ask_role(lm, WRITE, cost, roles, **given).edits
                 made, odd = _write_chunk(bank, chunk, lines, shown, per)
                 changes += made
                 notes += odd

@@ -19,7 +19,6 @@ from ..core.storage import ConflictError
 from .bank import MemoryBank, Receipt, TalkStore
 from .construction import check_writing, construct, Written
 from .probe_repair import EarlierTurns, Evolution, evolve, probe_again, ProbeResult
-from .prompts import PromptedLM
 from .retrieval import Coordinated
 
 # %% auto #0
@@ -202,16 +201,16 @@ class MemMA(Coordinated):
     def _remember(self, session: Session) -> SessionResult:
         "Write one session and return what came of it."
         speakers, result = self._people(session), SessionResult(Written())
-        lm = PromptedLM(self.lm, roles=self.roles.values())
+        shared = {'speakers': speakers, 'roles': self.roles}
         try:
             with self.bank.transaction():
-                options = {'guidance': self.guidance, **self.writing}
-                written = construct(self.bank, session, lm, speakers=speakers, **options)
+                options = {'guidance': self.guidance, **self.writing, **shared}
+                written = construct(self.bank, session, self.lm, **options)
                 result = SessionResult(written)
                 if self.evolve:
-                    options = {'probes': self.probes, 'k': self.k, 'speakers': speakers}
+                    options = {'probes': self.probes, 'k': self.k, **shared}
                     related = self._earlier.related(session, self.related)
-                    evolution = evolve(self.bank, session, lm, related=related, **options)
+                    evolution = evolve(self.bank, session, self.lm, related=related, **options)
                     result = SessionResult(written, evolution)
         except (LMError, ConflictError) as error:
             error.usage = sum(result.cost.values(), error.usage or Usage())
@@ -237,8 +236,7 @@ class MemMA(Coordinated):
 
     def probe_again(self) -> Evolution:
         "Return what the probes of all sessions come to now: which passed and fail is in `lost`."
-        lm = PromptedLM(self.lm, roles=self.roles.values())
-        again = probe_again(self.bank, self.probed, lm, k=self.k)
+        again = probe_again(self.bank, self.probed, self.lm, k=self.k, roles=self.roles)
         for role, usage in again.cost.items():
             self._usage[role] = self._usage.get(role, Usage()) + usage
         return again

@@ -9,7 +9,7 @@ import inspect
 import random
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import date
@@ -494,14 +494,21 @@ def _holds_answer(probe: Probe, entries: Iterable[Snippet]) -> bool:
 class _Cycle:
     "One probe-and-repair cycle over a bank: one lm in all roles, with its usage by role."
 
-    def __init__(self, bank: Any, grounding: Grounding, lm: LM, k: int):
+    def __init__(
+        self,
+        bank: Any,
+        grounding: Grounding,
+        lm: LM,
+        k: int,
+        roles: Mapping[str, Role] = {},
+    ):
         self.bank = bank if isinstance(bank, MemoryBank) else _AsBank(bank)
-        self.grounding, self.lm, self.k = grounding, lm, k
+        self.grounding, self.lm, self.k, self.roles = grounding, lm, k, roles
         self.when, self.cost = grounding.session.time, {}
 
     def ask(self, role: Role, **inputs) -> BaseModel:
         "Return the reply of a role."
-        return ask_role(self.lm, role, self.cost, **inputs)
+        return ask_role(self.lm, role, self.cost, self.roles, **inputs)
 
     def probes(self, count: int) -> list[Probe]:
         "Return at most so many probes for the session (equation 5)."
@@ -632,6 +639,7 @@ def evolve(
     probes: int | Sequence[Probe] = 5,  # J; 0: nothing is asked; or probes of one's own
     k: int = 30,  # entries that a probe may read
     speakers: Sequence[str] = (),  # who takes part; default: who speaks in the session
+    roles: Mapping[str, Role] = {},  # asked in the place of those with the same names
 ) -> Evolution:
     """Probe a session, repair what fails, test again, and take repairs back that make it worse (MemMA, section 4.2).
 
@@ -641,7 +649,7 @@ def evolve(
     if isinstance(probes, (int, str)) or not all(isinstance(one, Probe) for one in probes):
         check_count('probes', probes)
     check_names(speakers)
-    cycle = _Cycle(bank, Grounding(session, related, speakers), lm, k)
+    cycle = _Cycle(bank, Grounding(session, related, speakers), lm, k, roles)
     before, repairs, why, failure = (), (), '', ''
     try:
         asked = probes
@@ -661,10 +669,11 @@ def probe_again(
     lm: LM = RuleLM(),
     *,
     k: int = 30,
+    roles: Mapping[str, Role] = {},  # as for `evolve`
 ) -> Evolution:
     "Return what probes of earlier sessions come to now: a regression test of the memory; `lost` has those that fail now."
     before, failure = tuple(asked), ''
-    cycle = _Cycle(bank, Grounding(Session('again', ())), lm, k)
+    cycle = _Cycle(bank, Grounding(Session('again', ())), lm, k, roles)
     try:
         after = tuple(cycle.test(one.probe) for one in before)
     except LMError as error:

@@ -6,16 +6,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from hashlib import sha256
 from typing import Any, Literal
 
 from pydantic import BaseModel, create_model, field_validator
 
 from ..core.conversation import Session, session_fields, SESSION_TEXT, single_line
 from ..core.replies import is_nothing, Reply
-from ..core.roles import ANSWER, as_text, Call, choose_roles, LM, Role, SOURCES
+from ..core.roles import ANSWER, as_text, Role, SOURCES
 from ..core.text import speakers_in
 from ..core.time import format_moment
 from ..core.trace import Text
@@ -25,7 +24,7 @@ from .bank import Entry
 __all__ = ['BEFORE', 'GUIDE', 'PAPER_GUIDE', 'WRITE', 'DIAGNOSE', 'PAPER_DIAGNOSE', 'REWRITE', 'PAPER_REWRITE', 'PROBES', 'MARK',
            'PAPER_MARK', 'REPAIR', 'PAPER_REPAIR', 'CONSOLIDATE', 'PAPER_CONSOLIDATE', 'STYLES', 'StatedFact',
            'FocusPoint', 'GuidanceReply', 'EditLine', 'EditsReply', 'Diagnosis', 'Rewrite', 'Probe', 'ProbeLine',
-           'ProbesReply', 'Mark', 'RepairReply', 'Consolidation', 'PromptedLM']
+           'ProbesReply', 'Mark', 'RepairReply', 'Consolidation']
 
 # %% ../../nbs/5_memma/02_prompts.ipynb #bdac666f
 def _form(**fields: Any) -> type[BaseModel]:
@@ -762,23 +761,3 @@ STYLES = {
         PAPER_CONSOLIDATE,
     ),
 }  # the paper prints no prompt for writing, probes and answers
-
-
-class PromptedLM(LM):
-    "An LM that is asked the prompts of a style, or one's own, as a `MemMA` asks its own; for `construct` and `evolve`."
-
-    def __init__(self, lm: LM, prompts: str = 'memnb', roles: Role | Iterable[Role] = ()):
-        self.lm, self.name, self.roles = lm, lm.name, choose_roles(STYLES, prompts, roles)
-
-    def call(self, role: Role, /, **inputs: Any) -> Call:
-        "Ask the role of the same name."
-        return self.lm.call(self.roles.get(role.name, role), **inputs)
-
-    def settings(self) -> dict:
-        "Return the settings of the model, and a hash of the prompts."
-        texts = repr([(role.system, role.user) for role in self.roles.values()])
-        return {**self.lm.settings(), 'prompts': sha256(texts.encode()).hexdigest()[:12]}
-
-    def seeded(self, seed: int) -> PromptedLM:
-        "Return the same prompts over the model with this seed."
-        return PromptedLM(self.lm.seeded(seed), roles=self.roles.values())

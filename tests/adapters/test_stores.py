@@ -25,7 +25,7 @@ from interop.contract import maker, PROPERTIES
 
 from memnb.adapters.stores import Fields, fields_of, snippet_of, StoreAdapter
 from memnb.core.conversation import Snippet
-from memnb.core.retriever import Adapted, as_retriever, Hit, passes, wait_for, waited
+from memnb.core.retriever import Adapted, as_retriever, Hit, passes, waited
 from memnb.core.time import GRANULARITIES, TimeSpan
 from memnb.retrieval.bm25 import LexicalIndex
 

@@ -13,7 +13,7 @@ from memnb.adapters.mcp_server import TurnStore
 from memnb.core.build import FailedSessions, with_progress
 from memnb.core.conversation import Conversation, Session, Turn
 from memnb.core.messages import as_conversation
-from memnb.core.models import OpenAILM, ScriptedLM
+from memnb.core.models import OpenAILM
 from memnb.core.roles import Call, LMError, ReplyError, RuleLM, ServerError, Usage
 from memnb.core.storage import DuplicateSession, MemoryFileError
 from memnb.evaluation.datasets import load_sample

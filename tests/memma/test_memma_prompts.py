@@ -9,7 +9,8 @@ from prompt_mutants import missing, survivors, texts_of
 
 from memnb.core.conversation import Session, Turn
 from memnb.core.models import FunctionLM
-from memnb.core.roles import LM, RuleLM
+from memnb.core.roles import choose_roles
+from memnb.memma.construction import construct
 from memnb.core.text import coverage, stems
 from memnb.core.time import parse_date
 from memnb.evaluation.registry import METHODS, settings_table
@@ -17,7 +18,7 @@ from memnb.memma import prompts
 from memnb.memma.bank import Entry, MemoryBank
 from memnb.memma.loop import MemMA
 from memnb.memma.probe_repair import _unfounded, consolidate, evolve, Grounding, PROBE_KINDS
-from memnb.memma.prompts import Consolidation, Diagnosis, EditsReply, GuidanceReply, ProbesReply, PromptedLM, RepairReply, StatedFact, STYLES
+from memnb.memma.prompts import Consolidation, Diagnosis, EditsReply, GuidanceReply, ProbesReply, RepairReply, StatedFact, STYLES
 from memnb.memma.retrieval import constrained_query, Coordinated
 
 MORE = {'write': (*prompts._NUMBERS.values(), *prompts._EXAMPLES.values()), 'rewrite': (prompts._RULES,)}  # what the fields put in
@@ -548,31 +549,13 @@ def test_the_papers_settings_and_a_role_of_ones_own():
     def model(prompt, role):
         asked.append(prompt)
         return json.dumps(PAPERS[role])
-    for lm, is_lenient in ((PromptedLM(FunctionLM(model), 'paper'), True), (FunctionLM(model), False)):
+    for style, is_lenient in (('paper', True), ('memnb', False)):
         asked.clear()
-        evolve(MemoryBank(), TALK, lm)
+        evolve(MemoryBank(), TALK, FunctionLM(model), roles=choose_roles(STYLES, style))
         assert any('Be generous' in prompt for prompt in asked) is is_lenient
-    assert evolve(MemoryBank(), TALK, PromptedLM(RuleLM(), 'paper')).before == evolve(MemoryBank(), TALK).before
-
-
-class Seeded(LM):
-    name = 'seeded'
-
-    def __init__(self, seed=None):
-        self.seed = seed
-
-    def settings(self):
-        return {'model': None, 'seed': self.seed}
-
-    def seeded(self, seed):
-        return Seeded(seed)
-
-
-def test_prompts_over_a_model_keep_its_seed_and_tell_recorded_replies_apart():
-    lm = PromptedLM(Seeded(), 'paper').seeded(3)
-    assert lm.lm.seed == lm.settings()['seed'] == 3 and lm.roles['mark'] is prompts.PAPER_MARK
-    assert lm.settings()['model'] is None  # a model without a name stays one, and is not recorded
-    assert lm.settings()['prompts'] != PromptedLM(Seeded(3)).settings()['prompts']
+    asked.clear()
+    construct(MemoryBank(), TALK, FunctionLM(model), roles=choose_roles(STYLES, 'paper'))
+    assert 'square brackets' in asked[0]
 
 
 def test_the_table_of_settings_has_our_value_of_an_inherited_option():
