@@ -1,4 +1,5 @@
 """The command line as a user and as a script meet it: what is printed where, in which colours, and how it ends."""
+import hashlib
 import io
 import json
 import os
@@ -453,3 +454,24 @@ def test_the_settings_of_a_paper_are_printed_with_their_sources(capsys):
     assert cli.main(['ask', '--settings', 'paper', '--chunk', '64', 'Where does Zofia live?']) == 0
     told = capsys.readouterr().err
     assert 'memr3: monotone = False (3.4; "re-summarized"; default here: True)' in told and 'given: 64' in told
+
+
+def test_fit_writes_a_ranker_that_ask_and_bench_take(tmp_path, capsys):
+    data, out = tmp_path / 'mine.json', tmp_path / 'ranker.json'
+    data.write_bytes(data_path('sample.json').read_bytes())
+    assert cli.main(['fit', '--data', str(data), '--out', str(out)]) == 0
+    assert capsys.readouterr().out == f'{out}: fitted to 48 questions; use it with --ranker\n'
+    told = json.loads(out.read_text())
+    assert told['about']['data'] == 'mine.json' and told['about']['sha256'] == hashlib.sha256(data.read_bytes()).hexdigest()
+    first = out.read_bytes()
+    assert cli.main(['fit', '--data', str(data), '--out', str(out)]) == 0 and out.read_bytes() == first
+    found = {}
+    for ranker in (str(out), 'none'):
+        capsys.readouterr()
+        assert cli.main(['ask', "Which vet pulled three of Pascal's teeth?", '--method', 'rag', '--k', '5', '--ranker', ranker, '--json']) == 0
+        found[ranker] = json.loads(capsys.readouterr().out)['read']
+    assert found[str(out)] != found['none'] and 'D5:14' in found[str(out)]
+    assert cli.main(['ask', 'Who?', '--ranker', str(data)]) == 2
+    assert 'mine.json: expected a ranker that `memnb fit` wrote' in capsys.readouterr().err
+    assert cli.main(['ask', 'Who?', '--method', 'remem', '--ranker', 'none']) == 2
+    assert '--ranker: the memory of remem does not take it' in capsys.readouterr().err

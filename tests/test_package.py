@@ -109,7 +109,7 @@ def imported(folder, only_on_loading=False):
 
 
 def test_what_is_imported_is_declared():
-    extras = [f'{name}_requirements' for name in ('eval', 'docs', 'lab', 'local', 'interop')]
+    extras = [f'{name}_requirements' for name in ('eval', 'docs', 'lab', 'local', 'interop', 'minilm', 'trees')]
     on_loading = imported(ROOT / 'memnb', only_on_loading=True)
     assert set(on_loading) <= declared('requirements') | {'ipython', 'ipywidgets', 'matplotlib'}, on_loading  # the graph explorer's
     assert set(imported(ROOT / 'memnb')) <= declared('requirements', *extras)

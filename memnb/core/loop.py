@@ -585,7 +585,12 @@ class Run:
             self.on_step(step)
 
     def search(
-        self, query: str, k: int, iteration: int, exclude: Collection[str] = ()
+        self,
+        query: str,
+        k: int,
+        iteration: int,
+        exclude: Collection[str] = (),
+        known: Collection[str] = (),  # ids of the evidence found so far
     ) -> list[Hit]:
         "Search within the budget and record it. `MemoryFailed`; ValueError without a memory."
         if self.memory is None:
@@ -593,7 +598,7 @@ class Run:
         check_search(query, k, exclude)
         asked = {'iteration': iteration, 'query': query, 'k': k, 'masked': len(exclude)}
         try:
-            hits = self.memory.search(query, k, exclude=exclude)
+            hits = self.memory.search(query, k, exclude=exclude, known=known)
         except Exception as error:
             self.note(SearchStep(**asked, error=_told(error)))
             raise MemoryFailed(_told(error)) from error

@@ -9,7 +9,7 @@ import os
 import threading
 import weakref
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache, wraps
 from importlib import import_module
 from numbers import Integral, Real
@@ -29,6 +29,9 @@ class Hit:
 
     snippet: Snippet
     score: float | None = None
+    why: Mapping[str, float] | None = field(
+        default=None, compare=False, repr=False
+    )  # the parts of the score, where they are known
 
 
 @runtime_checkable
@@ -258,6 +261,7 @@ class Metered(Searchable):
             raise ValueError(f'budget: expected None or a number of turns, got {budget!r:.80}')
         self.retriever = as_retriever(retriever)
         self.budget = budget
+        self._takes_known = 'known' in inspect.signature(self.retriever.search).parameters
         self.read: list[str] = []  # turn ids, in the order in which they were first shown
 
     @property
@@ -272,9 +276,13 @@ class Metered(Searchable):
         *,
         exclude: Collection[str] = (),
         during: TimeSpan | None = None,
+        known: Collection[
+            str
+        ] = (),  # evidence found so far: for a retriever that has such an option
     ) -> list[Hit]:
         "The hits of the retriever from the best down to the last before one that the budget cannot pay."
-        return self.pay(self.retriever.search(query, k, exclude=exclude, during=during))
+        options = {'known': known} if known and self._takes_known else {}
+        return self.pay(self.retriever.search(query, k, exclude=exclude, during=during, **options))
 
     def pay(self, hits: Iterable[Hit]) -> list[Hit]:
         "Those of the hits that may be shown, wherever they come from: their turns are read from now on."

@@ -35,11 +35,11 @@ from ..core.time import parse_datetime
 from ..core.trace import Text
 
 # %% auto #0
-__all__ = ['Line', 'Words', 'Filled', 'LOCOMO_CATEGORIES', 'REALTALK_CATEGORIES', 'QUESTION_TYPES', 'DatasetError', 'read_json',
-           'tidy', 'clock', 'validate', 'placed', 'numbered_sessions', 'repair_evidence', 'load_locomo', 'data_path',
-           'load_sample', 'read_records', 'load_jsonl', 'save_jsonl', 'iter_json', 'load_complex_tr', 'load_realtalk',
-           'iter_longmemeval', 'load_longmemeval', 'corpus_path', 'load_passages', 'DownloadError', 'Source',
-           'download']
+__all__ = ['Line', 'Words', 'Filled', 'LOCOMO_CATEGORIES', 'OCTET_TEST', 'REALTALK_CATEGORIES', 'QUESTION_TYPES', 'DatasetError',
+           'read_json', 'tidy', 'clock', 'validate', 'placed', 'numbered_sessions', 'repair_evidence', 'load_locomo',
+           'data_path', 'bundled', 'load_octet', 'load_sample', 'read_records', 'load_jsonl', 'save_jsonl', 'iter_json',
+           'load_complex_tr', 'load_realtalk', 'iter_longmemeval', 'load_longmemeval', 'corpus_path', 'load_passages',
+           'DownloadError', 'Source', 'download']
 
 # %% ../../nbs/6_evaluation/01_datasets.ipynb #0a468d64
 class DatasetError(ValueError):
@@ -271,6 +271,25 @@ def data_path(name: str) -> Path:
         if place.is_file():
             return place
     raise DatasetError(f'no bundled file {name!r}; looked at {" and ".join(map(str, places))}')
+
+
+def bundled(path: str | Path) -> str | Path:
+    "Return the path of a bundled file of conversations for its name, 'sample' or 'octet'; any other path as it is."
+    return data_path(f'{path}.json') if path in ('sample', 'octet') else path
+
+
+def load_octet(
+    part: str
+    | None = None,  # 'fit': the five that the ranking is fitted to; 'test': the other three
+) -> list[Conversation]:
+    "Return the eight bundled conversations of the benchmark Octet, or a part of them."
+    found = load_locomo(data_path('octet.json'))
+    if part not in (None, 'fit', 'test'):
+        raise ValueError(f"part: expected 'fit', 'test' or None, got {part!r:.80}")
+    return [one for one in found if part in (None, 'test' if one.id in OCTET_TEST else 'fit')]
+
+
+OCTET_TEST = 'team', 'quarrel', 'chat'  # chosen before anything was fitted
 
 
 def load_sample() -> Conversation:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -16,9 +16,7 @@ from typing import Any
 from ..baselines import Feedback
 from ..core.conversation import Conversation
 from ..core.loop import Loop
-from ..core.retriever import Hit
 from ..core.roles import LM
-from ..core.text import requirements
 from memnb.evaluation.experiment import (
     CATEGORIES,
     Experiment,
@@ -45,11 +43,10 @@ from ..memr3.router import RouterLimits
 from ..mragent.loop import noisy_labels
 from ..mragent.tools import CueTagGraph
 from ..remem.graph import GistGraph
-from ..retrieval.vectors import HybridIndex
 
 # %% auto #0
-__all__ = ['MEMR3', 'REMEM', 'TOT', 'MRAGENT', 'MEMMA', 'LOOPS', 'PAPERS', 'memory', 'variant', 'SpeakerQuery', 'PaperTable',
-           'Paper', 'cut_reading', 'run_paper', 'paper_tables', 'fault_counts', 'main_paper']
+__all__ = ['MEMR3', 'REMEM', 'TOT', 'MRAGENT', 'MEMMA', 'LOOPS', 'PAPERS', 'memory', 'variant', 'PaperTable', 'Paper',
+           'cut_reading', 'run_paper', 'paper_tables', 'fault_counts', 'main_paper']
 
 # %% ../../nbs/6_evaluation/07_papers.ipynb #d810778f
 def _build_stored(conversation: Conversation, lm: LM, storage: str) -> MemoryBank:
@@ -89,23 +86,6 @@ def variant(name: str, method: str, over: Memory | None = None, **switches: Any)
     )
 
 # %% ../../nbs/6_evaluation/07_papers.ipynb #19494a00
-class SpeakerQuery:
-    "A memory whose queries get the name of the person asked about as a prefix, as in `Ana: where does Ana live?`."
-
-    def __init__(self, memory: Any, speakers: Collection[str]):
-        self.memory, self.speakers = memory, speakers
-
-    def search(self, query: str, k: int = 10, **options: Any) -> list[Hit]:
-        "Return the hits for the prefixed query; a query about nobody, or about two people, stays as it is."
-        people = {need.person for need in requirements(query, self.speakers)} - {None}
-        query = f'{people.pop()}: {query}' if len(people) == 1 else query
-        return self.memory.search(query, k, **options)
-
-
-def _build_speaker_query(conversation: Conversation, lm: LM) -> SpeakerQuery:
-    return SpeakerQuery(HybridIndex.of(conversation), conversation.speakers)
-
-
 def _feedback(store: Any, conversation: Conversation, lm: LM, hits: int | None, stop: bool) -> Loop:
     return Feedback(store)
 
@@ -250,15 +230,16 @@ _MEMR3 = [
     variant('MemR3', 'memr3'),
     *(variant(f'MemR3 {name}', 'memr3', **switches) for name, switches in _ABLATIONS.items()),
 ]
+_PLAIN = memory('turns', ranker=None)
 _AT_25 = [
     METHODS['rag'],
-    variant('rag, speaker query', 'rag', memory('turns', _build_speaker_query)),
+    variant('rag, ranking not learned', 'rag', _PLAIN),
     replace(METHODS['rag'], name='feedback (RM3)', make=_feedback),
     METHODS['rag-cot-rag'],
     METHODS['self-rag'],
     *_MEMR3,
     variant('MemR3, not monotone', 'memr3', monotone=False),
-    variant('MemR3, no speaker boost', 'memr3', memory('turns', address=0)),
+    variant('MemR3, ranking not learned', 'memr3', _PLAIN),
 ]
 _CHUNKS = memory('turns', chunk=256)
 _STEPS = [
@@ -456,7 +437,7 @@ MRAGENT = Paper(
             'Evidence at 25 turns',
             [
                 METHODS['rag'],
-                variant('rag, speaker query', 'rag', memory('turns', _build_speaker_query)),
+                variant('rag, ranking not learned', 'rag', _PLAIN),
                 variant('one search of the episodes', 'rag', MEMORIES['cues'], k=60),
                 variant('MRAgent', 'mragent'),
                 variant('MRAgent, no first search', 'mragent', start=0),

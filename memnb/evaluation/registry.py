@@ -22,11 +22,11 @@ from ..core.loop import check_count, Loop, Setting
 from ..core.roles import LM, RuleLM
 from ..core.trace import printable
 from .datasets import corpus_path
-from .datasets import DatasetError, download, DownloadError, placed, Source
+from .datasets import bundled, DatasetError, download, DownloadError, placed, Source
 
 # %% auto #0
-__all__ = ['DATASETS', 'MEMORIES', 'METHODS', 'Dataset', 'load_dataset', 'data_hash', 'data_command', 'Memory', 'Method',
-           'import_loops', 'settings_table', 'settings_lines', 'configured', 'choose_methods']
+__all__ = ['DATASETS', 'OPTIONS', 'MEMORIES', 'METHODS', 'Dataset', 'load_dataset', 'data_hash', 'data_command', 'Memory',
+           'named_option', 'Method', 'import_loops', 'settings_table', 'settings_lines', 'configured', 'choose_methods']
 
 # %% ../../nbs/6_evaluation/05_registry.ipynb #1a3279fc
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ def load_dataset(path: str | Path, kind: str = 'locomo') -> list[Conversation]:
     "Return the conversations of a file or folder of a kind (a key of DATASETS)."
     dataset, file = _dataset(kind), Path(path).name
     with placed(file):
-        conversations = dataset.load(path)
+        conversations = dataset.load(bundled(path))
     if not conversations:
         raise DatasetError(f'{file}: expected conversations, got none')
     twice = [name for name, count in Counter(one.id for one in conversations).items() if count > 1]
@@ -124,7 +124,7 @@ def _file_hash(path: Path) -> str:
 
 def data_hash(path: str | Path, kind: str = 'locomo') -> str:
     "Return the SHA-256 of a file; of a folder, or a file with a corpus, that of the list of hashes as `sha256sum` prints it."
-    path = Path(path)
+    path = Path(bundled(path))
     if path.is_dir():
         root, files = path, sorted(one for one in path.rglob('*') if one.is_file())
     elif _dataset(kind).corpus:
@@ -204,12 +204,17 @@ class Memory:
         return replace(self, name=f'{title} ({named})', build=build) if taken else self
 
 
-def _function(name: str, value: Any) -> Any:
-    "Return what a text names: a function as `module:function`; as an embedder also a served model, or 'none'."
-    if not isinstance(value, str) or name not in ('embedder', 'rerank'):
+OPTIONS = 'chunk', 'embedder', 'rerank', 'ranker'  # those of the turns that a command line has
+
+
+def named_option(name: str, value: Any) -> Any:
+    "Return what a text names: a function as `module:function`; as an embedder also a served model; a ranker's file; or 'none'."
+    if not isinstance(value, str) or name not in ('embedder', 'rerank', 'ranker'):
         return value
     if value == 'none':
         return None
+    if name == 'ranker':
+        return resolve_name('memnb.retrieval.learned.LearnedRanker').load(value)
     if '' not in sys.path and str(Path.cwd()) not in sys.path:
         sys.path.insert(0, '')  # the console script does not look in the current folder
     module, _, attribute = value.partition(':')
@@ -225,7 +230,7 @@ def _function(name: str, value: Any) -> Any:
 
 
 def _named(options: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: _function(name, value) for name, value in options.items()}
+    return {name: named_option(name, value) for name, value in options.items()}
 
 
 def _turns(conversation: Conversation, lm: LM, **options: Any) -> Any:
@@ -260,7 +265,7 @@ MEMORIES = {
             'turns',
             _turns,
             'the messages, by words and vectors',
-            options=('chunk', 'embedder', 'rerank'),
+            options=OPTIONS,
         ),
         Memory(
             'gists',
@@ -535,12 +540,12 @@ def settings_lines(methods: Sequence[Method]) -> list[str]:
 
 def configured(
     methods: Sequence[Method],
-    options: Any,  # of a command line: `settings`, `chunk`, `embedder`, `rerank`
+    options: Any,  # of a command line: `settings`, and those of `OPTIONS`
 ) -> list[Method]:
     "Return the methods with the settings of their papers, if asked for, and the options of their memories that a command line has."
     if options.settings == 'paper':
         methods = [method.by_paper(getattr(options, 'dataset', '')) for method in methods]
-    given = {name: getattr(options, name) for name in ('chunk', 'embedder', 'rerank')}
+    given = {name: getattr(options, name) for name in OPTIONS}
     given = {name: value for name, value in given.items() if value is not None}
     _named(given)  # what cannot be imported is said before anything is paid for
     for name in given:

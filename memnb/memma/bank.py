@@ -365,7 +365,8 @@ class IndexStore:
     spread = False  # whether neighbours share lexical scores
 
     def __init__(self, **options):
-        self.index = HybridIndex(**{'spread': self.spread, **options})
+        # entries are no turns, and the prompts show the score as a similarity
+        self.index = HybridIndex(**{'spread': self.spread, 'ranker': None, **options})
 
     def put_all(self, entries: Iterable[Entry]) -> None:
         "Make entries findable at the positions that their numbers give, in place of those with the same ids."

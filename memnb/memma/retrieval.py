@@ -26,7 +26,6 @@ from memnb.core.text import (
 from ..core.time import find_times, parse_date, TimeSpan
 from ..core.trace import NoteStep, RouteStep
 from .prompts import DIAGNOSE, Diagnosis, REWRITE, STYLES
-from ..retrieval.vectors import addressed
 
 # %% auto #0
 __all__ = ['is_new', 'query_wordings', 'carries', 'add_constraints', 'question_times', 'constrained_query', 'QueryState',
@@ -35,7 +34,7 @@ __all__ = ['is_new', 'query_wordings', 'carries', 'add_constraints', 'question_t
 # %% ../../nbs/5_memma/04_retrieval.ipynb #9a3af681
 def _query_key(query: str, people: Collection[str] = ()) -> tuple[frozenset[str], frozenset[str]]:
     "Return the key of a query: the speakers that it addresses, and the stems of the rest."
-    voices = addressed(query, people)
+    voices = {name for name in people if name and f'{name}:' in query}
     for name in sorted(voices, key=len, reverse=True):
         query = query.replace(f'{name}:', ' ')
     return frozenset(voices), frozenset(tokenize(query))

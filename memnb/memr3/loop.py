@@ -191,7 +191,9 @@ class MemR3(Loop):
         now.last_query = reply.retrieval_query or gap  # without a query the first gap stands in
         query = f'{run.question} {now.last_query}'.strip() if self.refine else run.question
         shown = now.shown if self.mask else ()
-        now.take(run.search(query, self.chunks_per_iteration, iteration + 1, exclude=shown))
+        known = now.state.sources
+        hits = run.search(query, self.chunks_per_iteration, iteration + 1, shown, known)
+        now.take(hits)
 
     def answer(self, run: Run, now: Progress, draft: str | None) -> None:
         "The answer node (equation 6): from the draft and the evidence. What the answer cites comes first in the trace's evidence."

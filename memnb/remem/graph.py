@@ -199,8 +199,10 @@ class GistGraph(SessionMemory, Searchable):
         self.names = tuple(names)
         self.synonymy = None if synonymy is None else float(synonymy)
         self.with_gists, self.with_facts = with_gists, with_facts
-        self.gists = HybridIndex(embedder, names=self.names)
-        self.triples = HybridIndex(embedder, names=self.names, spread=False)  # facts, to search
+        self.gists = HybridIndex(embedder, names=self.names, ranker=None)  # they are no turns
+        self.triples = HybridIndex(
+            embedder, names=self.names, ranker=None, spread=False
+        )  # facts, to search
         self.facts = FactTable()  # the same facts, to look up
         self.chunks: dict[str, Chunk] = {}  # by session
         self.synonyms: dict[str, dict[str, float]] = {}  # gist -> synonymous gist -> cosine

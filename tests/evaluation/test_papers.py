@@ -14,7 +14,7 @@ from memnb.evaluation import papers
 from memnb.evaluation.datasets import data_path, load_sample
 from memnb.evaluation.experiment import Experiment
 from memnb.evaluation.papers import (
-    cut_reading, fault_counts, Paper, PAPERS, paper_tables, PaperTable, run_paper, SpeakerQuery, variant)
+    cut_reading, fault_counts, Paper, PAPERS, paper_tables, PaperTable, run_paper, variant)
 from memnb.evaluation.registry import MEMORIES, METHODS
 from memnb.evaluation.test_of_time import make_tot
 from memnb.evaluation.test_of_time import tot_conversation
@@ -83,14 +83,6 @@ def test_cutting_is_reading_fewer(first, second):
     assert cut['read'].tolist() == rows(first)['read'].tolist() and cut.evidence_recall.tolist() == rows(first).evidence_recall.tolist()
     again = cut_reading(cut, rows(second), 'again')
     assert again['read'].tolist() == rows(min(first, second))['read'].tolist() and 'f1_locomo' not in again
-
-
-@given(st.sampled_from(SAMPLE.questions), st.integers(1, 5))
-@settings(max_examples=8, deadline=None)
-def test_a_speaker_query_is_a_query_with_the_name_before_it(question, k):
-    index = HybridIndex.of(SHORT)
-    found = SpeakerQuery(index, SHORT.speakers).search(question.text, k)
-    assert found in [index.search(f'{prefix}{question.text}', k) for prefix in ('', *(f'{name}: ' for name in SAMPLE.speakers))]
 
 
 def test_faults_are_counted_with_and_without_probes():

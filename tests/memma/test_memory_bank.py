@@ -392,7 +392,7 @@ class Banks(RuleBasedStateMachine):
 
     @rule(failures=st.integers(0, 2), query=texts, k=st.integers(0, 9), exclude=st.sets(ids, max_size=2), during=st.sampled_from(DAYS), **where)
     def search(self, space, who, failures, query, k, exclude, during):
-        bank, fresh = self.banks[space, who], HybridIndex(None, spread=False) if who else Shelf()
+        bank, fresh = self.banks[space, who], HybridIndex(None, spread=False, ranker=None) if who else Shelf()
         if not who:
             bank._store.failures = failures
             for _ in range(failures):
