@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import date
@@ -21,7 +21,7 @@ import numpy as np
 
 import memnb
 from ..core.conversation import Conversation, Snippet
-from ..core.text import named_in, NUMBER, question_kind, SMALL_TALK, tokenize
+from ..core.text import named_in, NUMBER, question_kind, tokenize
 from ..core.time import find_times
 from .bm25 import SHARES
 
@@ -33,30 +33,25 @@ __all__ = ['FEATURES', 'scaled', 'WordVectors', 'FirstScores', 'PairFeatures', '
 FEATURES = {  # name -> (group, what it is, for a question and a turn)
     'words': ('words', 'BM25 of the turn alone, divided by the best'),
     'words_spread': ('words', 'BM25 with neighbour smoothing, scaled'),
-    'coverage': ('words', "the part of the question's words that the turn has, weighted by idf"),
-    'rarest': ('words', "whether it has the rarest of the question's words"),
     'likeness': (
         'word vectors',
-        "how near its words are to each of the question's words, as word vectors",
+        "the part of the question's words, by idf, that the turn has, or has like ones of",
     ),
     'told_likeness': ('word vectors', '`likeness`, where it asks nothing'),
     'meaning': ('vectors', 'the cosine, scaled'),
     'cosine': ('vectors', 'the cosine as it is'),
     'words_before': ('neighbours', '`words` of the turn before'),
     'words_after': ('neighbours', '`words` of the turn after'),
-    'coverage_near': ('neighbours', 'the coverage by the turn and those before and after it'),
     'likeness_before': ('word vectors', '`likeness` of the turn before'),
     'likeness_after': ('word vectors', '`likeness` of the turn after'),
     'likeness_near': ('word vectors', 'the likeness by the turn and those before and after it'),
     'meaning_before': ('neighbours', '`meaning` of the turn before'),
-    'meaning_after': ('neighbours', '`meaning` of the turn after'),
     'meaning_window': (
         'neighbours',
         'the cosine with the vector of the turn and four neighbours, with the shares of smoothing',
     ),
     'answered_meaning': ('neighbours', '`meaning` of the turn before, where that asks something'),
     'speaker': ('person', 'whether a person whom the question names says it'),
-    'speaker_words': ('person', '`speaker` times `words`'),
     'speaker_meaning': ('person', '`speaker` times `meaning`'),
     'speaker_likeness': ('word vectors', '`speaker` times `likeness`'),
     'total_squared': (
@@ -67,19 +62,13 @@ FEATURES = {  # name -> (group, what it is, for a question and a turn)
         'feedback',
         'the cosine with the mean of the five best by words and meaning, scaled',
     ),
-    'feedback_words': ('feedback', 'how much it has of the ten words that mark those five, scaled'),
     'session': ('session', 'the mean of the three best scores of its session, scaled'),
     'length': ('form', 'the logarithm of the number of its words'),
     'question': ('form', 'whether it asks something'),
     'after_question': ('form', 'whether the turn before it asks something'),
     'picture': ('form', 'whether a picture is shared with it'),
-    'first_person': ('form', 'how often it says I, my or we: 0 to 1, for three times'),
-    'names': ('form', 'how many capitals it has within sentences: 0 to 1, for three'),
-    'number': ('form', 'whether it has a number'),
-    'position': ('form', 'its place in the session: 0 to 1, for the twentieth'),
-    'number_asked': ('kind', '`number`, where the question asks how many'),
+    'number_asked': ('kind', 'whether it has a number, where the question asks how many'),
     'time_asked': ('kind', 'whether it speaks of a time, where it asks when or how long'),
-    'names_asked': ('kind', '`names`, where it asks who, where or what'),
     'day_asked': ('kind', 'whether it was said at a time that the question names'),
     'evidence_mean': (
         'evidence',
@@ -91,14 +80,14 @@ FEATURES = {  # name -> (group, what it is, for a question and a turn)
 }
 
 # %% ../../nbs/1_core/15_learned.ipynb #1ea40009
-_FIRST_PERSON = re.compile(r'\b(?:i|im|ive|my|mine|me|myself|we|us|our)\b', re.I)
-_CAPITAL = re.compile(r'(?<=[a-z,;] )(?!I\b)[A-Z]\w')
 _TIME = re.compile(
     r'\b(?:yesterday|today|tonight|tomorrow|last|next|ago|since|weekends?|weeks?|months?|years?|(?:mon|tues|wednes|thurs|fri'
     r'|satur|sun)day|january|february|march|april|may|june|july|august|september|october|november|december|(?:19|20)\d\d)\b',
     re.I,
 )
-_FORM = 'length', 'question', 'picture', 'first_person', 'names', 'number', 'time', 'position'
+_ALIKE = 0.5  # the cosine from which on two words are taken for alike
+_LIKE = 0.4  # what a word that is alike counts, beside 1 for the same word
+_FORM = 'length', 'question', 'picture', 'number', 'time'
 
 
 def _form(snippet: Snippet) -> tuple[float, ...]:
@@ -108,11 +97,8 @@ def _form(snippet: Snippet) -> tuple[float, ...]:
         math.log1p(len(text.split())),
         float('?' in text),
         float('[shares ' in text),
-        min(3, len(_FIRST_PERSON.findall(text))) / 3,
-        min(3, len(_CAPITAL.findall(text))) / 3,
         float(NUMBER.search(text) is not None),
         float(_TIME.search(text) is not None),
-        min(20, snippet.position or 0) / 20,
     )
 
 
@@ -169,13 +155,6 @@ class WordVectors:
         return self._rows[numbers]
 
 
-def _around(
-    values: np.ndarray, slots: np.ndarray, before: np.ndarray, after: np.ndarray
-) -> np.ndarray:
-    "(terms, m) the greatest of each turn and its neighbours."
-    return np.maximum(values[:, slots], np.maximum(values[:, before], values[:, after]))
-
-
 @dataclass
 class FirstScores:
     "What the first stage of a search knows of all n turns of an index."
@@ -222,8 +201,9 @@ class PairFeatures:
         if not len(slots):
             return np.zeros((0, len(FEATURES)))
         snippets = [self.index._snippets[slot] for slot in slots.tolist()]
-        near = np.array([self.index.lexical._neighbours(slot) for slot in slots.tolist()], np.intp)
-        before, after = near.reshape(-1, 4)[:, 1:3].T  # -1: there is none
+        near = [self.index.lexical._neighbours(slot) for slot in slots.tolist()]
+        near = np.array(near, np.intp).reshape(-1, 4)  # -1: there is none
+        before, after = near[:, 1:3].T
         columns: dict[str, np.ndarray] = {}
         best = first.words.max()
         words = np.append(first.words / best if best > 0 else 0 * first.words, 0.0)
@@ -232,12 +212,12 @@ class PairFeatures:
         if first.cosines is not None:
             meaning = np.append(scaled(first.cosines), 0.0)
             self._beside(columns, 'meaning', meaning, slots, before, after)
+            self._feedback(columns, slots, first)
             columns['cosine'] = first.cosines[slots]
             columns['meaning_window'] = self._window(first.cosines, slots, near)
         people = self._person(columns, query, snippets)
         terms = [term for term in dict.fromkeys(tokenize(query)) if term not in people]
         self._cover(columns, terms, slots, before, after)
-        self._feedback(columns, {*terms, *people}, slots, first)
         self._session(columns, snippets, first.total[slots])
         best = first.total.max()
         columns['total_squared'] = (
@@ -260,7 +240,6 @@ class PairFeatures:
         people = sorted({one.speaker for one in snippets if one.speaker})
         asked = named_in(query, people)
         columns['speaker'] = np.array([one.speaker in asked for one in snippets], float)
-        columns['speaker_words'] = columns['speaker'] * columns['words']
         if 'meaning' in columns:
             columns['speaker_meaning'] = columns['speaker'] * columns['meaning']
         return {term for name in people for term in tokenize(name)}
@@ -274,29 +253,29 @@ class PairFeatures:
         "Which of the question's words a turn has, or has like ones of."
         if not terms:
             return
-        lexical, has = self.index.lexical, np.zeros((len(terms), len(self.index) + 1))
-        for row, term in enumerate(terms):
-            if term in lexical._postings:
-                has[row, lexical._weights_of(term)[0]] = 1
         idf = np.array([self._idf(term) for term in terms])
-        share, own = idf / idf.sum(), has[:, slots]
-        columns['coverage'] = np.einsum('i,ij->j', share, own)
-        columns['coverage_near'] = np.einsum('i,ij->j', share, _around(has, slots, before, after))
-        columns['rarest'] = own[np.argmax(idf)]
-        like = np.zeros_like(has)
-        like[:, slots] = self._nearest(terms, slots) ** 2
-        self._beside(columns, 'likeness', np.einsum('i,ij->j', share, like), slots, before, after)
-        columns['likeness_near'] = np.einsum('i,ij->j', share, _around(like, slots, before, after))
+        share, like = idf / idf.sum(), np.zeros((len(terms), len(self.index) + 1))
+        like[:, slots] = own = self._nearest(terms, slots)
+        around = np.maximum(own, np.maximum(like[:, before], like[:, after]))
+        columns['likeness_near'] = np.einsum('i,ij->j', share, around)
+        likeness = np.einsum('i,ij->j', share, like)
+        self._beside(columns, 'likeness', likeness, slots, before, after)
         columns['speaker_likeness'] = columns['speaker'] * columns['likeness']
 
     def _nearest(self, terms: list[str], slots: np.ndarray) -> np.ndarray:
-        "(terms, m) the greatest cosine of each term with a word of each turn, by word vectors; 1 for the same word."
+        """(terms, m) how near each term is to the nearest word of each turn: 1 for the same word, else at most `_LIKE`.
+
+        A word with a digit is near to itself only: the vectors of numbers are all alike."""
         held = [self._terms[slot] for slot in slots.tolist()]
         numbers, places = np.unique(np.concatenate(held), return_inverse=True)
         asked = WordVectors()
-        asked = asked.rows(asked.numbers(terms))
-        near = np.maximum(0, np.einsum('ik,jk->ij', asked, self._vectors.rows(numbers)))
+        cosines = np.einsum(
+            'ik,jk->ij', asked.rows(asked.numbers(terms)), self._vectors.rows(numbers)
+        )
+        near = _LIKE * np.clip(cosines / _ALIKE, 0, 1) ** 2
         for row, term in enumerate(terms):
+            if any(map(str.isdigit, term)):
+                near[row] = 0
             near[row, numbers == self._vectors._numbers.get(term, -1)] = 1
         lengths = np.array([len(one) for one in held])
         nearest = np.zeros((len(terms), len(slots)))
@@ -308,35 +287,21 @@ class PairFeatures:
     def _window(self, cosines: np.ndarray, slots: np.ndarray, near: np.ndarray) -> np.ndarray:
         "(m,) the cosine of the query with the weighted sum of the vectors of a turn and its neighbours."
         rows, shares = self.index.dense.matrix, np.array([*SHARES.values()])
-        held = np.where(near.reshape(-1, 4) >= 0, shares, 0.0)
-        dot = cosines[slots] + np.einsum('ij,ij->i', held, cosines[near.reshape(-1, 4)])
-        total = rows[slots] + np.einsum('ij,ijk->ik', held, rows[near.reshape(-1, 4)])
+        held = np.where(near >= 0, shares, 0.0)
+        dot = cosines[slots] + np.einsum('ij,ij->i', held, cosines[near])
+        total = rows[slots] + np.einsum('ij,ijk->ik', held, rows[near])
         length = np.sqrt(np.einsum('ik,ik->i', total, total))
         return dot / np.where(length > 0, length, 1)
 
-    def _feedback(self, columns: dict, known: set[str], slots, first: FirstScores) -> None:
-        "Pseudo-relevance feedback: how like the five best a turn is."
-        index, lexical = self.index, self.index.lexical
-        least = np.partition(first.total, -min(5, len(index)))[-min(5, len(index))]
-        best = [
-            (-first.total[slot], index._snippets[slot].id, slot)
-            for slot in np.flatnonzero(first.total >= least).tolist()
-        ]
-        best = sorted(best)[:5]
-        if first.cosines is not None:
-            mean = index.dense.matrix[[slot for *_, slot in best]].mean(0)
-            columns['feedback'] = scaled(
-                np.einsum('ij,j->i', index.dense.matrix[slots], mean).astype(float)
-            )
-        weights: Counter = Counter()
-        for score, id, _ in best:
-            for term in lexical._counts[id]:
-                if term not in SMALL_TALK and term not in known:
-                    weights[term] -= score * self._idf(term)
-        grown = np.zeros(len(index))
-        for term, weight in sorted(weights.items(), key=lambda one: (-one[1], one[0]))[:10]:
-            grown[lexical._weights_of(term)[0]] += weight
-        columns['feedback_words'] = scaled(grown[slots])
+    def _feedback(self, columns: dict, slots: np.ndarray, first: FirstScores) -> None:
+        "Pseudo-relevance feedback: how like the five best a turn is in meaning."
+        index, count = self.index, min(5, len(self.index))
+        least = np.partition(first.total, -count)[-count]
+        best = np.flatnonzero(first.total >= least).tolist()
+        best.sort(key=lambda slot: (-first.total[slot], index._snippets[slot].id))
+        mean = index.dense.matrix[best[:5]].mean(0)
+        cosines = np.einsum('ij,j->i', index.dense.matrix[slots], mean)
+        columns['feedback'] = scaled(cosines.astype(float))
 
     def _evidence(
         self, columns: dict, known: list[str], slots: np.ndarray, near: np.ndarray
@@ -346,7 +311,7 @@ class PairFeatures:
             return
         held = np.zeros(len(self.index) + 1)
         held[[self.index._slots[id] for id in known]] = 1
-        beside = held[near].reshape(-1, 4)
+        beside = held[near]
         columns['evidence_next'] = np.maximum(beside[:, 1], beside[:, 2])
         columns['evidence_near'] = np.maximum(beside[:, 0], beside[:, 3])
         if self.index.dense is not None:
@@ -374,9 +339,8 @@ class PairFeatures:
         columns['told_likeness'] = told * columns.get('likeness', 0.0)
         columns['answered_meaning'] = columns['after_question'] * columns.get('meaning_before', 0.0)
         kind = question_kind(query[: query.rfind('?') + 1] or query)  # more words may follow
-        columns['number_asked'] = columns['number'] * (kind == 'how many')
+        columns['number_asked'] = columns.pop('number') * (kind == 'how many')
         columns['time_asked'] = columns.pop('time') * (kind in ('when', 'interval', 'how long'))
-        columns['names_asked'] = columns['names'] * (kind in ('who', 'where', 'what', 'list'))
         spans = [
             span
             for *_, span in find_times(query, date(1, 1, 1))
@@ -441,15 +405,19 @@ def _column(weights: Mapping[str, float]) -> np.ndarray:
     return np.array([weights.get(name, 0.0) for name in FEATURES])
 
 
-@cache
-def _booster(text: str) -> Any:
+def _lightgbm() -> Any:
     try:
         import lightgbm
     except ImportError:
         raise ImportError(
             "boosted trees need lightgbm; this installs it: pip install 'memnb[trees]'"
         ) from None
-    return lightgbm.Booster(model_str=text)
+    return lightgbm
+
+
+@cache
+def _booster(text: str) -> Any:
+    return _lightgbm().Booster(model_str=text)
 
 
 @cache
@@ -496,8 +464,8 @@ def training_pairs(
             for read, left in ((order[:size], np.sort(order[size:])) for size in (5, 15)):
                 known = [*read[found[read]], *read[~found[read]][::5]]
                 if found[left].any():
-                    _, rows = index.features(question.text, [ids[place] for place in known])
-                    pairs.append((rows[left], found[left] / found[left].sum()))
+                    _, after = index.features(question.text, [ids[place] for place in known])
+                    pairs.append((after[left], found[left] / found[left].sum()))
     return pairs
 
 
@@ -589,12 +557,7 @@ def _likelihood(terms, weights: np.ndarray, ridge: float) -> tuple[float, np.nda
 
 def _fit_trees(pairs: Sequence[_Pair]) -> str:
     "LambdaMART over the same pairs, as LightGBM's text."
-    try:
-        import lightgbm
-    except ImportError:
-        raise ImportError(
-            "boosted trees need lightgbm; this installs it: pip install 'memnb[trees]'"
-        ) from None
+    lightgbm = _lightgbm()
     rows, labels = (
         np.concatenate(parts) for parts in zip(*((one, share > 0) for one, share in pairs))
     )
