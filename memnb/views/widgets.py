@@ -26,19 +26,24 @@ from ..memma.probe_repair import damage, Evolution, evolve
 from ..memma.prompts import REPAIR, RepairReply
 from ..memma.retrieval import Coordinated
 from ..memr3.router import ACTIONS, route, RouterLimits
-from .html import evolution_rows, framed, Row, rows_html, safe, story_of
+from .html import evolution_rows, framed, hits_html, Row, rows_html, safe, story_of
 
 # %% auto #0
 __all__ = ['explore', 'moment_html', 'trace_stepper', 'watch', 'tracker_html', 'tracker_board', 'router_html', 'router_explorer',
            'probe_html', 'probe_board', 'compare_html', 'compare_board']
 
 # %% ../../nbs/8_use/05_widgets.ipynb #6ee0c4db
-_TABLE_STYLE = """<style>
+_VIEW_STYLE = """<style>
 .memnb .grid{border-collapse:collapse;margin:.5em 0;font-size:.93em} .memnb .grid caption{text-align:left;font-weight:600}
 .memnb .grid tr{background:none!important}
 .memnb .grid :is(th,td){border:1px solid var(--line);padding:.2em .5em;text-align:left;vertical-align:top;font-weight:400}
 .memnb .grid .now{outline:2px solid currentColor;outline-offset:-2px;font-weight:700}
 .memnb .grid .A{background:#16a34a40} .memnb .grid .F{background:#d0870050} .memnb .grid .R{background:#1877d240}
+.memnb .moments{display:flex;flex-wrap:wrap;gap:0 1.6rem;align-items:flex-start}
+.memnb .moments>ol{flex:0 1 17em;margin:1em 0;padding:0 0 0 1.9em;list-style:decimal;font-size:.87em;font-variant-numeric:tabular-nums}
+.memnb .moments>ol>li{margin:0;padding:.1em .4em;border:0;white-space:nowrap;overflow-wrap:normal}
+.memnb .moments>ol>[aria-current]{background:color-mix(in srgb,currentColor 12%,transparent);border-radius:3px}
+.memnb .moments>div{flex:1 1 26rem;min-width:0}
 </style>"""
 
 
@@ -54,7 +59,7 @@ def explore(
             body = view(**{name: control.value for name, control in controls.items()})
         except Exception as error:
             body = f'<p role="alert"><b>{safe(type(error).__name__)}:</b> {safe(str(error))}</p>'
-        shown.value = framed(_TABLE_STYLE + body)
+        shown.value = framed(_VIEW_STYLE + body)
 
     for control in controls.values():
         control.observe(refresh, 'value')
@@ -96,23 +101,31 @@ def _box(label: str, value: bool = False) -> ipywidgets.Checkbox:
 # %% ../../nbs/8_use/05_widgets.ipynb #a3e2c18f
 def moment_html(
     trace: Trace,
-    step: int = 1,  # from 1
+    step: int | None = None,  # from 1; None: the last
 ) -> str:
-    """Return one moment of a trace as HTML, under its question and above its answer."""
+    """Return the moments of a trace as a list and one of them in full, as HTML; the last with the answer and its evidence."""
     story = story_of(trace) or [('Nothing was done', f'<p>{safe(trace.error or "")}</p>')]
+    step = len(story) if step is None else step
     title, body = story[step - 1]
-    answer = safe(trace.answer or trace.error or 'no answer')
+    lines = [f'<li>{safe(name)}</li>' for name, _ in story]
+    lines[step - 1] = f'<li aria-current="step"><b>{safe(title)}</b></li>'
+    end = f'<p class="quiet">the answer in the end: {safe(trace.answer or trace.error or "no answer")}</p>'
+    if trace.answer and step == len(story):
+        end = ''
+        body = (
+            f'<p class="answer">{safe(trace.answer)}</p>{hits_html(trace.shown_evidence())}{body}'
+        )
     return (
-        f'<h3>{safe(trace.question)}</h3><h4>Step {step} of {len(story)}: {safe(title)}</h4>{body}'
-        f'<p class="quiet">the answer in the end: {answer}</p>'
+        f'<h3>{safe(trace.question)}</h3><div class="moments"><ol>{"".join(lines)}</ol>'
+        f'<div><h4>Step {step} of {len(story)}: {safe(title)}</h4>{body}{end}</div></div>'
     )
 
 
 def trace_stepper(trace: Trace) -> ipywidgets.VBox:
-    """Return a widget that steps through a trace with a slider, or plays it."""
+    """Return a widget that opens on the last moment of a trace, and steps through all with a slider, or plays them."""
     last = max(len(story_of(trace)), 1)
-    slider = _slider('Step', 1, 1, last)
-    play = ipywidgets.Play(value=1, min=1, max=last, interval=1500)
+    slider = _slider('Step', last, 1, last)
+    play = ipywidgets.Play(value=last, min=1, max=last, interval=1500)
     ipywidgets.link((play, 'value'), (slider, 'value'))
     return ipywidgets.VBox([play, explore(partial(moment_html, trace), step=slider)])
 
@@ -134,11 +147,11 @@ def watch(
         spent = getattr(step, 'usage', Usage())
         so_far.usage['all'] = so_far.usage.get('all', Usage()) + spent
         cost = f'{count_of(so_far.total.calls, "call")}, {count_of(so_far.total.tokens, "token")}'
-        body = moment_html(so_far, len(story_of(so_far)))
-        shown.value = framed(f'{_TABLE_STYLE}{body}<p class="quiet">so far: {cost}</p>')
+        body = moment_html(so_far)
+        shown.value = framed(f'{_VIEW_STYLE}{body}<p class="quiet">so far: {cost}</p>')
 
     trace = loop.ask(question, on_step=add, **options)
-    shown.value = framed(_TABLE_STYLE + moment_html(trace, len(story_of(trace))))
+    shown.value = framed(_VIEW_STYLE + moment_html(trace))
     return trace
 
 # %% ../../nbs/8_use/05_widgets.ipynb #3be348bd

@@ -3,22 +3,24 @@ import re
 from dataclasses import replace
 from html import unescape
 
+import ipywidgets
 import pytest
 from hypothesis import given, settings, strategies as st
 
 from pages_read import Page
 
 from memnb.core.conversation import Conversation, Question
-from memnb.core.trace import Bullet, SearchStep, Seen, StateStep, Trace
+from memnb.core.trace import Bullet, SearchStep, Seen, StateStep, Step, Trace
 from memnb.evaluation.datasets import load_sample
 from memnb.evaluation.registry import METHODS
 from memnb.memma.bank import MemoryBank
 from memnb.memma.construction import construct
 from memnb.memma.probe_repair import damage, evolve
 from memnb.memr3.router import ACTIONS, forced, route, RouterLimits
+from memnb.views.html import story_of
 from memnb.views.widgets import (
     _ALL, _asked, _repaired, _state_marks, compare_board, compare_html, moment_html, probe_board, probe_html, router_html, trace_stepper,
-    tracker_board, tracker_html)
+    tracker_board, tracker_html, watch)
 
 SAMPLE = load_sample()
 EVIL = '<img src=x onerror=alert(1)>"\'><script>alert(2)</script>'
@@ -80,12 +82,36 @@ def test_a_board_shows_the_turns_of_the_evidence_and_refuses_a_trace_without_sta
 
 @settings(max_examples=20)
 @given(tracked_traces())
-def test_a_stepper_shows_each_moment(trace):
+def test_a_stepper_opens_on_the_last_moment_and_lists_all(trace):
     play, board = trace_stepper(trace).children
-    for step in range(1, play.max + 1):
+    titles = [title for title, _ in story_of(trace)]
+    assert (play.min, play.value, play.max) == (1, len(titles), len(titles))
+    for step in (len(titles), *range(1, len(titles) + 1)):  # as it opens, then each
         play.value = step
-        assert f'Step {step} of {play.max}' in shown(board) and controls(board)[0].value == step
-    assert 'ServerError: &lt;' in moment_html(Trace(question='q', method='m', model='m', error='ServerError: <'))
+        assert controls(board)[0].value == step and f'Step {step} of {len(titles)}: {titles[step - 1]}<' in shown(board)
+        lines = re.findall('<li(.*?)>(.*?)</li>', re.search('<ol>(.*?)</ol>', shown(board))[1])
+        assert [re.sub('<.*?>', '', line) for _, line in lines] == titles
+        assert [place for place, (marks, _) in enumerate(lines, 1) if 'aria-current' in marks] == [step]
+
+
+def test_only_the_last_moment_ends_with_the_evidence_and_a_trace_may_have_no_answer():
+    search = SearchStep(iteration=1, query='q', k=1, hits=[Seen(id='D1:1', text='I said so.')])
+    trace = Trace(question='q', method='m', model='m', steps=[search, StateStep(iteration=1)], answer='a < b', evidence=['D1:1'])
+    last = moment_html(trace)
+    assert last == moment_html(trace, 2) and '<p class="answer">a &lt; b</p>' in last and 'I said so.' in last
+    first = moment_html(trace, 1)
+    assert 'class="answer"' not in first and 'the answer in the end: a &lt; b' in first
+    failed = trace_stepper(Trace(question='q', method='m', model='m', error='ServerError: <')).children[1]
+    assert 'Step 1 of 1' in shown(failed) and 'the answer in the end: ServerError: &lt;' in shown(failed)
+
+
+def test_a_question_is_watched_at_its_newest_moment():
+    loop, seen, pane = METHODS['memr3'].loop(METHODS['memr3'].memory.build(SMALL, None), SMALL, None, 10), [], ipywidgets.HTML()
+    pane.observe(lambda change: seen.append(change['new']), 'value')
+    trace = watch(loop, QUESTIONS[0].text, pane)
+    places = [tuple(map(int, re.search(r'Step (\d+) of (\d+)', page).groups())) for page in seen]
+    assert all(step == last for step, last in places) and places == sorted(places) and places[0] == (1, 1)
+    assert places[-1] == (len(story_of(trace)),) * 2 and moment_html(trace) in pane.value
 
 
 # ------------------------------------------------------------------ the router
@@ -186,9 +212,9 @@ def test_markup_stays_text():
     question = Question(f'What does Tobin think of {EVIL}?', EVIL, (SESSION.turns[0].id,))
     state = StateStep(iteration=1, evidence=[Bullet(text=EVIL, sources=[turns[0].id])])
     search = SearchStep(iteration=1, query=EVIL, k=1, hits=[Seen(id=turns[0].id, text=EVIL, speaker=EVIL)])
-    trace = Trace(question=EVIL, method=EVIL, model=EVIL, steps=[search, state])
+    trace = Trace(question=EVIL, method=EVIL, model=EVIL, steps=[search, state, Step(kind=EVIL)], answer=EVIL, evidence=[turns[0].id])
     pages = [probe_html(session, SAMPLE.speakers, question, accepted=[2]), compare_html(hostile, question, 5, CHEAP), moment_html(trace),
-             tracker_html(trace)]
+             moment_html(trace, 1), tracker_html(trace)]
     for page in pages:
         read = Page(page)
         assert EVIL in read.words and not {'script', 'img'} & set(read.names)
