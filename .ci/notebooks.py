@@ -48,6 +48,7 @@ class Notebook:
         self.path, self.name = Path(path), f'{Path(path).parent.name}/{Path(path).stem}'
         cells = json.loads(self.path.read_text(encoding='utf-8'))['cells']
         place = next((i for i, cell in enumerate(cells) if source_of(cell).startswith('## Exercises')), len(cells))
+        self.hidden = any('\n## Exercises' in source_of(cell) for cell in cells)
         self.lesson, self.exercises = cells[:place], cells[place:]
         code = [source_of(cell) for cell in self.lesson if cell['cell_type'] == 'code']
         self.exported = [source for source in code if exported(source)]
@@ -84,6 +85,8 @@ class Notebook:
             yield f'{self.words} words, at most {WORDS}'
         if self.output > OUTPUT:
             yield f'{self.output} bytes of output, at most {OUTPUT}'
+        if self.hidden:
+            yield 'its exercises begin inside a cell, where nobody checks them'
         if not len(self.checks) == len(self.solutions) or len(self.checks) not in (0, EXERCISES):
             yield f'{len(self.checks)} exercises and {len(self.solutions)} solutions, none or {EXERCISES} of each wanted'
 

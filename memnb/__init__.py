@@ -43,8 +43,10 @@ _HOMES = {
     'adapters.mcp_server': ('TurnStore',),
     'evaluation.datasets': ('load_locomo', 'load_octet', 'load_sample', 'load_jsonl', 'save_jsonl'),
     'evaluation.registry': ('load_dataset', 'Memory', 'Method'),
+    'evaluation.examples': ('ExampleLM', 'example_trace'),
     'evaluation.judge': ('Judge', 'calibrate_judge'),
     'evaluation.experiment': ('Experiment',),
+    'views.figures': ('trace_figure', 'evolution_figure'),
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 __all__ = sorted(_HOME_OF)

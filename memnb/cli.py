@@ -231,6 +231,16 @@ def _estimate(conversation: Any, questions: list, turns: int) -> str:
     return f'about {lm.total.calls} calls, {lm.total.prompt_tokens:,} tokens in and {lm.total.completion_tokens:,} out'
 
 
+def _written_cases(conversation: Any) -> Iterator[tuple[Any, Any]]:
+    """Yield the best case of each method with its trace, made with replies that were written by hand."""
+    from memnb.evaluation.examples import ExampleLM, example_trace
+
+    lm = ExampleLM()
+    for method in ('memr3', 'remem', 'mragent', 'memma'):
+        case = lm.of(method)[0]
+        yield case, example_trace(case, conversation, lm)
+
+
 def _demo(options: argparse.Namespace) -> None:
     from memnb.core.roles import RuleLM
     from memnb.core.trace import count_of
@@ -258,6 +268,13 @@ def _demo(options: argparse.Namespace) -> None:
                 loop = _loop(METHODS[method], conversation, lm, turns)
                 traces.append(_timed(loop, question.text, turns))
                 print(f'\n{method}\n{traces[-1].to_text(brief=True, **style)}', flush=True)
+        if isinstance(lm, RuleLM):
+            for case, trace in _written_cases(conversation):
+                told = notes.get(case.question, '')
+                notes[case.question] = f'{told}; written example: {case.finding}'.removeprefix('; ')
+                traces.append(trace)
+                print(f'\n{case.method}, a written example: {case.finding}')
+                print(trace.to_text(brief=True, **style), flush=True)
     title = f'memnb: {count_of(len(questions), "question")}, {len(methods)} methods'
     path = Path(options.out).absolute()
     try:

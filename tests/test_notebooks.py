@@ -41,6 +41,12 @@ def test_what_falls_short_is_found(tmp_path):
     assert list(shortcomings(all_notebooks(tmp_path))) == [f'{name}: 1 exercises and 1 solutions, none or 3 of each wanted', f'{name}: hidden has no example with an assert']
 
 
+def test_exercises_inside_a_cell_are_found(tmp_path):
+    cells = [{'cell_type': 'markdown', 'source': ['## The end\n', '\n', '## Exercises']}, {'cell_type': 'code', 'source': ['answer = 1'], 'outputs': []}]
+    (tmp_path / '98_hidden.ipynb').write_text(json.dumps({'cells': cells}))
+    assert list(shortcomings(all_notebooks(tmp_path))) == [f'{tmp_path.name}/98_hidden: its exercises begin inside a cell, where nobody checks them']
+
+
 @given(ANSWERS)
 def test_a_form_is_its_own_form_and_a_tuple_is_a_list(answer):
     assert plain_form(plain_form(answer)) == plain_form(answer)

@@ -83,7 +83,7 @@ def test_the_user_s_logging_stays_as_it_is():
 
 # ------------------------------------------------------------------ what is installed
 
-OTHER_NAMES = {'IPython': 'ipython', 'dateutil': 'python-dateutil', 'pydantic_core': 'pydantic', 'llama_index': 'llama-index-core', 'mem0': 'mem0ai'}
+OTHER_NAMES = {'IPython': 'ipython', 'PIL': 'pillow', 'dateutil': 'python-dateutil', 'pydantic_core': 'pydantic', 'llama_index': 'llama-index-core', 'mem0': 'mem0ai'}
 
 
 def declared(*groups):
@@ -111,7 +111,7 @@ def imported(folder, only_on_loading=False):
 def test_what_is_imported_is_declared():
     extras = [f'{name}_requirements' for name in ('eval', 'docs', 'lab', 'local', 'interop', 'minilm', 'trees')]
     on_loading = imported(ROOT / 'memnb', only_on_loading=True)
-    assert set(on_loading) <= declared('requirements') | {'ipython', 'ipywidgets', 'matplotlib'}, on_loading  # the graph explorer's
+    assert set(on_loading) <= declared('requirements') | {'ipython', 'ipywidgets', 'matplotlib', 'pillow'}, on_loading  # the graph explorer's
     assert set(imported(ROOT / 'memnb')) <= declared('requirements', *extras)
     ours = {path.stem for path in [*(ROOT / 'tests').rglob('*.py'), *(ROOT / '.ci').glob('*.py')]} | {'interop'}
     others = {**imported(ROOT / 'tests'), **imported(ROOT / '.ci')}

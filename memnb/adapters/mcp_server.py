@@ -25,6 +25,7 @@ from .. import __version__
 from .stores import needs
 from ..core.conversation import Conversation, Session, Snippet, Turn, UnknownTurn
 from ..core.loop import day_of, ToolError
+from ..core.messages import as_conversation
 from ..core.retriever import Hit, Searchable
 from ..core.storage import MemoryFile, MemoryFileError, row_checksum, UNSWEPT
 from ..core.time import parse_datetime, TimeSpan
@@ -67,6 +68,12 @@ class TurnStore(Searchable):
         self._lock = self._file.lock
         self._index, self._names, self._seen = HybridIndex(), [], None
 
+    def __enter__(self) -> 'TurnStore':
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
     def __repr__(self) -> str:
         try:
             [(number,)] = self._file.rows('SELECT count(*) FROM turns')
@@ -90,12 +97,16 @@ class TurnStore(Searchable):
         self._file.sweep(wait=False)
         return Turn(f'T{number}', speaker, text, said)
 
-    def remember_all(self, conversation: Conversation) -> list[Turn]:
+    def remember_all(
+        self,
+        messages: Any,  # a conversation, or messages in any form that `as_conversation` takes
+    ) -> list[Turn]:
         """Store those turns of a conversation that are not there yet, all or none; return them with their ids.
 
         A turn is there if one with its speaker, text and time is, and there as often as the conversation has it."""
         from tqdm import tqdm
 
+        conversation = as_conversation(messages)
         with self._file.transaction() as file:
             found = file.execute('SELECT speaker, text, said, COUNT(*) FROM turns GROUP BY 1, 2, 3')
             there = Counter({tuple(key): count for *key, count in found})

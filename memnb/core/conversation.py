@@ -287,6 +287,11 @@ class Snippet:
         return self.time or _day(self.said)
 
     @property
+    def body(self) -> str:
+        "What it says, without who said it and when."
+        return self.text
+
+    @property
     def line(self) -> str:
         "How a reader sees it, '[8 May 2023] Caroline: text': the date is that of saying, else of happening."
         date = _day(self.said) or self.time

@@ -308,16 +308,32 @@ def reference_day(snippet: Snippet) -> date | None:
     return (snippet.time.end or snippet.time.start) if snippet.time else None
 
 
+def _dated(snippet: Snippet) -> list[tuple[TimeSpan, bool]]:
+    "The times of a snippet, each with whether it stands alone in brackets. Such a time replaces the expression right before it."
+    text, day = f' {snippet.text} ', reference_day(snippet)
+    found: list[tuple[TimeSpan, bool]] = []
+    last = None  # where the time before ends
+    for start, end, span in _times(snippet.text, day) if day else ():
+        bracketed = text[start] == '(' and text[end + 1] == ')'
+        if bracketed and found and not text[last + 1 : start].strip():
+            found.pop()
+        found.append((span, bracketed))
+        last = end
+    return found
+
+
 def times_of(snippet: Snippet) -> list[TimeSpan]:
-    "The times that the snippet speaks of, in the order of its text. Without a day to reckon from there are none."
-    day = reference_day(snippet)
-    return [span for _, _, span in _times(snippet.text, day)] if day else []
+    """The times that the snippet speaks of, in the order of its text. Without a day to reckon from there are none.
+
+    'in April (April 2025)', as prompts ask for it, is one time: that in brackets."""
+    return [span for span, _ in _dated(snippet)]
 
 
 def event_time(gist: Snippet) -> TimeSpan | None:
-    "When a gist happened: the first time in its text that is not just the day of saying, else that day."
-    said = TimeSpan.day(gist.said) if gist.said else None
-    return next((span for span in times_of(gist) if span != said), said)
+    "When a gist happened: the first time in brackets, else the first that is not just the day of saying, else that day."
+    said, times = TimeSpan.day(gist.said) if gist.said else None, _dated(gist)
+    first = next((span for span, bracketed in times if bracketed), None)
+    return first or next((span for span, _ in times if span != said), said)
 
 # %% ../../nbs/1_core/03_text.ipynb #b41622c3
 _LONGEST = {

@@ -12,6 +12,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, SerializeAsAny, ValidationError
 from pydantic_core import to_jsonable_python
 
+from .conversation import Snippet
 from .roles import Call, Usage
 
 # %% auto #0
@@ -98,7 +99,9 @@ class Seen(_Strict):
 
     @classmethod
     def of(cls, hit) -> Seen:
-        "The record of a `Hit`: its date is the day it was said or, where that is unknown, the time it happened."
+        """The record of a `Hit`: its date is the day it was said or, where that is unknown, the time it happened.
+
+        Only a message has a speaker: what is derived from it names people in its text."""
         snippet = hit.snippet
         when = (
             f'{snippet.said.day} {snippet.said:%B %Y}'
@@ -107,11 +110,11 @@ class Seen(_Strict):
         )
         return cls(
             id=snippet.id,
-            text=snippet.text,
+            text=snippet.body,
             sources=list(snippet.sources),
             score=hit.score,
             when=when,
-            speaker=snippet.speaker,
+            speaker=snippet.speaker if type(snippet) is Snippet else None,
         )
 
     @property
@@ -291,11 +294,18 @@ class Trace(_Strict):
         return sum(self.usage.values(), Usage())
 
     def seen(self, turn: str) -> Seen | None:
-        "The snippet in which a turn was shown (the one of the fewest turns), or None."
+        "The snippet in which a turn was shown (one that the last reply cites, or that of the fewest turns), or None."
         hits = [
             hit for step in self.steps for hit in getattr(step, 'hits', ()) if turn in hit.turns
         ]
-        return min(hits, key=lambda hit: len(hit.turns), default=None)
+        return min(hits, key=lambda hit: (hit.id not in self.cited, len(hit.turns)), default=None)
+
+    @property
+    def cited(self) -> list[str]:
+        "The ids of lines that the last reply cites, as it wrote them."
+        replies = [step.reply for step in self.steps if isinstance(step, ModelStep) and step.reply]
+        cited = replies[-1].get('sources') if replies else None
+        return cited if isinstance(cited, list) else []
 
     def shown_evidence(self) -> tuple[Seen, ...]:
         "The evidence as it was shown, under its turn ids."

@@ -54,6 +54,7 @@ from ..core.storage import MemoryFile, MemoryFileError, row_checksum, UNSWEPT
 from ..core.text import question_kind
 from ..core.time import TimeSpan
 from ..core.trace import count_of, printable, Trace
+from .examples import ExampleLM
 from .judge import calibrate_judge, Judge, Judged, must_refuse, prompt_hash
 from memnb.evaluation.metrics import (
     best_over,
@@ -763,6 +764,10 @@ class Experiment:
                 'nothing to ask: no conversation has a question of the categories that were chosen'
             )
         for name, one in self._lms().items():
+            if isinstance(one, ExampleLM):
+                raise ValueError(
+                    f'{name}: expected a model or rules, got written examples: they show how a method works, and measure nothing'
+                )
             if not one.settings().get('model'):
                 raise ValueError(
                     f'{name}: expected a model with a stable name, got {one.name!r}: use as_lm(function, name=…)'

@@ -255,6 +255,16 @@ class MemMA(Coordinated):
         made.remember(messages, progress=progress)
         return made
 
+    def __enter__(self) -> MemMA:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        "Close the bank, with its file."
+        self.bank.close()
+
     def __repr__(self) -> str:
         return f'{type(self).__name__}({self.bank!r}, {self.lm.name})'
 

@@ -45,7 +45,7 @@ from memnb.mragent.prompts import (
 from .tools import Branches, call_of, CueTagGraph, labels_of
 
 # %% auto #0
-__all__ = ['cue_view', 'collapsed', 'noisy_labels', 'WalkStep', 'MRAgent']
+__all__ = ['cue_view', 'collapsed', 'noisy_labels', 'OfferStep', 'WalkStep', 'MRAgent']
 
 # %% ../../nbs/4_mragent/05_loop.ipynb #b6e4a940
 _WIDE = 100  # hits of which a view is made
@@ -131,17 +131,13 @@ def noisy_labels(
     return _changed(graph, changed)
 
 # %% ../../nbs/4_mragent/05_loop.ipynb #91b05ca8
-class WalkStep(Step):
-    "One turn of the traversal: what was offered, chosen, kept and dropped, and what was left unread."
+class OfferStep(Step):
+    "The branches that were offered in a turn of the traversal, and why some of them were chosen."
 
-    kind: Literal['walk'] = 'walk'
+    kind: Literal['offer'] = 'offer'
     iteration: int
     shown: list[Text] = []  # branches, as they were offered
-    chosen: list[Text] = []  # the tools that were called
-    kept: list[Text] = []  # ids of contents
-    dropped: list[Text] = []
-    woken: list[Text] = []  # cues made of what was found that activated something
-    unread: int = 0  # contents behind the branches that were offered, and not read so far
+    unread: int = 0  # contents behind them that were not read so far
     searched: bool = False  # True: cues were running out, so the hits of a search were offered
     reasoning: Text = ''
 
@@ -151,13 +147,27 @@ class WalkStep(Step):
 
         offered = f'{len(self.shown)} branch{"es" * (len(self.shown) != 1)}{", found by a search" * self.searched}'
         left = f'{count_of(self.unread, "content")} behind them not read'
+        page = 'branches', '\n'.join(self.shown)
+        rows = [Row('offered', offered, left, tone='quiet', pages=(page,))]
+        return rows + [Row('thought', self.reasoning)] * bool(self.reasoning)
+
+
+class WalkStep(Step):
+    "What came of the calls of a turn of the traversal: what was kept and dropped, and which new cues it gave."
+
+    kind: Literal['walk'] = 'walk'
+    iteration: int
+    chosen: list[Text] = []  # the tools that were called
+    kept: list[Text] = []  # ids of contents
+    dropped: list[Text] = []
+    woken: list[Text] = []  # cues made of what was found that activated something
+
+    def rows(self) -> list:
+        "Return the step as rows for a reader."
+        from memnb.views.html import Row
+
         kept = f'{len(self.kept)} of {len(self.kept) + len(self.dropped)}'
         rows = [
-            self.reasoning and Row('thought', self.reasoning),
-            self.iteration
-            and Row(
-                'offered', offered, left, tone='quiet', pages=(('branches', '\n'.join(self.shown)),)
-            ),
             self.chosen and Row('kept', kept, ids=tuple(self.kept), tone='gain'),
             self.woken and Row('activated', ', '.join(self.woken), tone='route'),
         ]
@@ -411,16 +421,15 @@ class MRAgent(Loop):
         state: _State,
         tools: dict[str, Tool],
         calls: Sequence[RawCall],
-        step: WalkStep,
-        ways: Sequence[Branch] = (),
+        turn: int,
     ) -> None:
-        "Make calls, keep what bears on the question, and note the step (lines 9 to 15)."
-        found = state.traverse(tools, calls, step.iteration)
-        step.chosen = [call.function for call in calls]
-        step.woken = self.route(state, found)
-        step.kept = [one.id for one in found if one.id in state.kept]
-        step.dropped = [one.id for one in found if one.id not in state.kept]
-        step.unread = state.unread(ways)
+        "Make calls, keep what bears on the question, and note what came of it (lines 9 to 15)."
+        found = state.traverse(tools, calls, turn)
+        woken = self.route(state, found)
+        kept = [one.id for one in found if one.id in state.kept]
+        dropped = [one.id for one in found if one.id not in state.kept]
+        chosen = [call.function for call in calls]
+        step = WalkStep(iteration=turn, chosen=chosen, kept=kept, dropped=dropped, woken=woken)
         state.run.note(step)
 
     def steps(self, run: Run) -> None:
@@ -441,21 +450,23 @@ class MRAgent(Loop):
         began = state.begin()
         if self.start:
             search = RawCall(function='search', parameters={'query': run.question})
-            step = WalkStep(iteration=0, reasoning=began)
-            self.look(state, {'search': Tool.of(state.search)}, [search], step)
+            run.note(NoteStep(iteration=0, text=began))
+            self.look(state, {'search': Tool.of(state.search)}, [search], 0)
             began = ''
         for turn in range(1, self.turns + 1):
             before = state.searched
             with _reporting(run, _ENTRY, turn):
                 ways = state.offer(self.breadth)
             reasoning, calls = self.select(state, tools, ways, turn)
-            step = WalkStep(
+            offer = OfferStep(
                 iteration=turn,
                 shown=[way.line for way in ways],
+                unread=state.unread(ways),
                 searched=state.searched and not before,
                 reasoning=f'{began} {reasoning}'.strip(),
             )
-            self.look(state, tools, calls, step, ways)
+            run.note(offer)
+            self.look(state, tools, calls, turn)
             began = ''
             if not calls or run.memory.remaining == 0:
                 break

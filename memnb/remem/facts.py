@@ -106,16 +106,21 @@ class Fact(Snippet):
         return cls(id, ' '.join(parts), *origin, *parts, start, end)
 
     @property
-    def line(self) -> str:
-        "The fact with its times, '(Alice, bought, 3 cows) [point_in_time: 15 January 2024]', or else its record time."
+    def body(self) -> str:
+        "The fact with its times, '(Alice, bought, 3 cows) [point_in_time: 15 January 2024]'."
         times = {'start_time': self.start, 'end_time': self.end}
         if self.start == self.end:
             times = {'point_in_time': self.start}
         told = ', '.join(f'{name}: {span}' for name, span in times.items() if span)
-        if not told and self.said:
-            told = f'record_time: {format_moment(self.said)}'
         fact = f'({self.subject}, {self.predicate}, {self.object})'
         return f'{fact} [{told}]' if told else fact
+
+    @property
+    def line(self) -> str:
+        "The fact with its times, or else its record time."
+        untimed = self.start is None and self.end is None
+        recorded = f' [record_time: {format_moment(self.said)}]' if untimed and self.said else ''
+        return self.body + recorded
 
 # %% ../../nbs/3_remem/01_facts.ipynb #11fcc67d
 def begin_and_end(item: Snippet) -> tuple[TimeSpan, TimeSpan] | None:

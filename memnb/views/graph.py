@@ -5,8 +5,6 @@
 # %% ../../nbs/8_use/06_graph_explorer.ipynb #cf1772b0
 from __future__ import annotations
 
-import base64
-import io
 import re
 from collections import Counter
 from collections.abc import Collection, Mapping
@@ -22,11 +20,12 @@ from ..core.trace import printable, SearchStep, ToolStep, Trace
 from ..mragent.graph import cue_id
 from ..mragent.tools import CueTagGraph
 from ..remem.graph import GistGraph, mentions, phrase_id
+from .figures import figure_html
 from .html import safe
 from .widgets import explore
 
 # %% auto #0
-__all__ = ['MOST_NODES', 'memory_graph', 'trace_path', 'graph_figure', 'figure_html', 'explorer_html', 'graph_explorer']
+__all__ = ['MOST_NODES', 'memory_graph', 'trace_path', 'graph_figure', 'explorer_html', 'graph_explorer']
 
 # %% ../../nbs/8_use/06_graph_explorer.ipynb #4d88a9d2
 def memory_graph(memory: GistGraph | CueTagGraph) -> networkx.MultiGraph:
@@ -43,8 +42,9 @@ def memory_graph(memory: GistGraph | CueTagGraph) -> networkx.MultiGraph:
                 graph.nodes['gist', gist]['session'] = session
     elif isinstance(memory, CueTagGraph):
         graph = memory.to_networkx()
-        for _, _, tag, data in graph.edges(keys=True, data=True):
-            data['label'] = tag
+        written = {'episode': memory.tags.shown, 'unit': memory.aspects.shown}
+        for _, (kind, _), key, data in graph.edges(keys=True, data=True):
+            data['label'] = written[kind](key) if key != 'topic' else key
         for kind, contents in (('episode', memory.episodes), ('unit', memory.units)):
             for content in contents:
                 graph.nodes[kind, content.id]['session'] = content.session
@@ -172,17 +172,6 @@ def graph_figure(
                 x, y, printable(label), fontsize=7, color='#666666', ha='center', parse_math=False
             )
     return figure
-
-
-def figure_html(
-    figure: Figure,
-    alt: str = '',  # what it shows, in words
-) -> str:
-    """Return a matplotlib figure as an HTML image that contains its data."""
-    data = io.BytesIO()
-    figure.savefig(data, format='png', dpi=72, bbox_inches='tight', metadata={'Software': None})
-    encoded = base64.b64encode(data.getvalue()).decode()
-    return f'<img alt="{safe(alt)}" style="max-width:100%" src="data:image/png;base64,{encoded}">'
 
 # %% ../../nbs/8_use/06_graph_explorer.ipynb #948c344a
 def explorer_html(

@@ -26,7 +26,16 @@ from ..memma.probe_repair import damage, Evolution, evolve
 from ..memma.prompts import REPAIR, RepairReply
 from ..memma.retrieval import Coordinated
 from ..memr3.router import ACTIONS, route, RouterLimits
-from .html import evolution_rows, framed, hits_html, Row, rows_html, safe, story_of
+from memnb.views.html import (
+    evidence_of,
+    evolution_rows,
+    framed,
+    hits_html,
+    Row,
+    rows_html,
+    safe,
+    story_of,
+)
 
 # %% auto #0
 __all__ = ['explore', 'moment_html', 'trace_stepper', 'watch', 'tracker_html', 'tracker_board', 'router_html', 'router_explorer',
@@ -112,9 +121,7 @@ def moment_html(
     end = f'<p class="quiet">the answer in the end: {safe(trace.answer or trace.error or "no answer")}</p>'
     if trace.answer and step == len(story):
         end = ''
-        body = (
-            f'<p class="answer">{safe(trace.answer)}</p>{hits_html(trace.shown_evidence())}{body}'
-        )
+        body = f'<p class="answer">{safe(trace.answer)}</p>{hits_html(evidence_of(trace))}{body}'
     return (
         f'<h3>{safe(trace.question)}</h3><div class="moments"><ol>{"".join(lines)}</ol>'
         f'<div><h4>Step {step} of {len(story)}: {safe(title)}</h4>{body}{end}</div></div>'

@@ -3,18 +3,22 @@ import json
 import re
 import string
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Literal
 
 import pytest
 from hypothesis import example, given, settings, strategies as st
 from pydantic import BaseModel
 
+from memnb.core.conversation import Snippet
+from memnb.core.retriever import Hit
 from memnb.core.roles import Call, Usage
 from memnb.core.trace import as_step, mend, printable, Step, ToolStep
 from memnb.views.html import Row, TONES
 from memnb.core.trace import (
     AnswerStep, Bullet, ModelStep, NoteStep, RouteStep, SearchStep, Seen, StateStep, Trace,
     TraceError)
+from memnb.remem.facts import Fact
 from memnb.views.html import report_html, rows_of
 from pages_read import Page, squeezed
 
@@ -382,3 +386,19 @@ def test_the_report_has_an_index_that_leads_to_every_question_once():
     assert page.count('rag says first?') == page.count('expected: 2') == 1
     assert '<title>Two &amp; two</title>' in page and page.startswith('<!doctype html>')
     assert Page(report_html([], 'nothing')).words.endswith('nothing\n')
+
+
+def test_of_several_snippets_of_a_turn_the_cited_one_is_shown():
+    hits = [Seen(id=f'g{number}', text=f'gist {number}', sources=['D1:1']) for number in (1, 2)]
+    steps = [SearchStep(iteration=1, query='Who?', k=2, hits=hits), ModelStep(role='answer', reply={'answer': 'Ada', 'sources': ['g2']})]
+    trace = Trace(question='Who?', method='m', model='rules', answer='Ada', evidence=['D1:1'], read=['D1:1'], steps=steps)
+    assert trace.shown_evidence()[0].text == 'gist 2'
+    assert trace.model_copy(update={'steps': steps[:1]}).shown_evidence()[0].text == 'gist 1'
+
+
+def test_a_message_has_a_speaker_and_what_is_derived_shows_its_own_time():
+    message = Snippet('D1:1', 'I drive a tram.', ('D1:1',), speaker='Ada')
+    fact = replace(Fact.of('Ada', 'drives', 'a tram', start_time='2024', sources=['D1:1']), speaker='Ada')
+    seen = [Seen.of(Hit(one)) for one in (message, fact)]
+    assert [one.speaker for one in seen] == ['Ada', None]
+    assert seen[1].text == '(Ada, drives, a tram) [start_time: 2024]'

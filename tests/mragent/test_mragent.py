@@ -216,7 +216,9 @@ def check_laws(graph, trace, *, turns, breadth, active=True, structure='ctc', bu
     assert trace.read == list(dict.fromkeys(turn for step in used for hit in step.hits for turn in hit.turns))
     assert budget is None or len(trace.read) <= budget
     assert set(trace.evidence) <= set(trace.read)
-    assert all(walk.reasoning.startswith(('Awake: ', 'No cue of the question is stored.')) == (walk is walks[0]) for walk in walks)
+    offers = of(trace, 'offer')
+    assert [step.iteration for step in offers] == [step.iteration for step in walks]
+    assert all(offer.reasoning.startswith(('Awake: ', 'No cue of the question is stored.')) == (offer is offers[0]) for offer in offers)
     before = set()
     for walk in walks:
         new = {hit.id for step in used if step.iteration == walk.iteration for hit in step.hits} - before
@@ -229,15 +231,15 @@ def check_laws(graph, trace, *, turns, breadth, active=True, structure='ctc', bu
 
 
 def check_unread(graph, trace):
-    "What stood behind the branches that were offered, and was never shown: by going through all episodes."
+    "What stood behind the branches that were offered, and was not shown before: by going through all episodes."
     seen = set()
-    for walk in of(trace, 'walk'):
-        seen |= {hit.id for step in of(trace, 'tool') if step.iteration == walk.iteration for hit in step.hits}
+    for walk in of(trace, 'offer'):
         offered = set()
         for line in walk.shown:
             cue, arrow, rest = line.partition(' → ')  # no arrow: what stands beside an event
             offered |= behind(graph, cue, rest.rpartition(' (')[0]) if arrow else set()
         assert walk.unread == len(offered - seen)
+        seen |= {hit.id for step in of(trace, 'tool') if step.iteration == walk.iteration for hit in step.hits}
 
 
 @settings(max_examples=40)
@@ -247,7 +249,7 @@ def test_laws_hold_by_rules(graph, question, options, budget, stop_early):
     trace = agent.ask(question, budget=budget)
     assert trace.error is None and trace.answer
     check_laws(graph, trace, **options, budget=budget)
-    assert not any('may not stop' in walk.reasoning for walk in of(trace, 'walk'))  # the rule is told, and goes on by itself
+    assert not any('may not stop' in offer.reasoning for offer in of(trace, 'offer'))  # the rule is told, and goes on by itself
     assert agent.ask(question, budget=budget).to_json() == trace.to_json()
     calls = [(step.tool, json.dumps(step.arguments)) for step in of(trace, 'tool')]
     assert len(set(calls)) == len(calls) and not any(step.error for step in of(trace, 'tool'))
@@ -271,7 +273,7 @@ def test_nothing_is_read_before_its_branch_was_offered_and_chosen(graph, questio
     trace = MRAgent(graph, structure=structure, active=active, stop_early=False).ask(question)
     shape, every = collapsed(graph) if structure == 'ce' else graph, contents_of(graph)
     kept = set()
-    for walk in of(trace, 'walk'):
+    for offer, walk in zip(of(trace, 'offer'), of(trace, 'walk'), strict=True):
         for step in of(trace, 'tool'):
             if step.iteration != walk.iteration:
                 continue
@@ -281,7 +283,7 @@ def test_nothing_is_read_before_its_branch_was_offered_and_chosen(graph, questio
                 continue
             assert step.tool in ('query_tag_events', 'query_event_context', 'query_personal_aspect')
             context = step.tool == 'query_event_context'
-            assert any(line.startswith(f'beside {wanted[0]} (' if context else f'{wanted[0]} → {wanted[1]} (') for line in walk.shown)
+            assert any(line.startswith(f'beside {wanted[0]} (' if context else f'{wanted[0]} → {wanted[1]} (') for line in offer.shown)
             if context:
                 assert wanted[0] in kept and all(every[one].session == every[wanted[0]].session for one in got)
             elif step.tool == 'query_tag_events':
@@ -296,14 +298,14 @@ def test_nothing_is_read_before_its_branch_was_offered_and_chosen(graph, questio
 def test_prompts_show_labels_of_what_is_offered_and_the_texts_of_what_was_kept(graph, moves, keeps, final):
     model = Says(moves, keeps, final, render=True)
     trace = MRAgent(graph, model, turns=4).ask(QUESTIONS[0])
-    kept, walks = [], iter(of(trace, 'walk'))
+    kept, walks = [], iter(zip(of(trace, 'offer'), of(trace, 'walk')))
     for step in of(trace, 'model'):
         if step.role != 'navigate':
             continue
-        walk = next(walks)
+        offer, walk = next(walks)
         ways, known = step.user.split('# Known so far')[0], step.user.split('# Known so far')[1].split('# Steps so far')[0]
         assert not any(one.line in ways for one in contents_of(graph).values())
-        assert all(line in ways for line in walk.shown)
+        assert all(line in ways for line in offer.shown)
         assert {one for one in contents_of(graph) if f'({one}) ' in known} == set(kept)
         assert step.user.rstrip().endswith(str(4 - walk.iteration + 1))
         kept += walk.kept
@@ -327,7 +329,7 @@ class Watched(LM):
 def test_each_role_is_told_the_state(graph, question, turns, breadth):
     lm = Watched()
     trace = MRAgent(graph, lm, turns=turns, breadth=breadth, stop_early=False).ask(question)
-    walks, used, kept = of(trace, 'walk'), of(trace, 'tool'), []
+    walks, offers, used, kept = of(trace, 'walk'), of(trace, 'offer'), of(trace, 'tool'), []
     moves, pruned = ([inputs for name, inputs in lm.told if name == role] for role in ('navigate', 'route'))
     for place, (move, walk) in enumerate(zip(moves, walks, strict=True)):
         before = [step for step in used if step.iteration < walk.iteration]
@@ -335,7 +337,7 @@ def test_each_role_is_told_the_state(graph, question, turns, breadth):
         assert {one.id for one in move['fresh']} == set(walks[place - 1].kept if place else [])
         assert [(one.function, one.parameters) for one in move['history']] == [(step.tool, step.arguments) for step in before]
         assert (move['steps_left'], move['breadth'], move['stop_early']) == (turns - place, breadth, False)
-        assert [way.line for way in move['ways']] == walk.shown
+        assert [way.line for way in move['ways']] == offers[place].shown
         kept = [one.id for one in (moves[place + 1]['known'] if place + 1 < len(moves) else lm.told[-1][1]['lines'])]
         assert set(kept) == {one for earlier in walks[:place + 1] for one in earlier.kept}
     found = [walk for walk in walks if walk.kept or walk.dropped]
@@ -366,7 +368,7 @@ def test_who_may_not_stop_early_reads_on(graph, question, turns, breadth, budget
     assert len(walks) == turns or len(late.read) == budget or not walks[-1].chosen
     if not walks[-1].chosen:
         made = [list(step.arguments.values()) for step in of(late, 'tool')]
-        shown = [line.partition(' → ')[0] if ' → ' in line else line.removeprefix('beside ').rpartition(' (')[0] for line in walks[-1].shown]
+        shown = [line.partition(' → ')[0] if ' → ' in line else line.removeprefix('beside ').rpartition(' (')[0] for line in of(late, 'offer')[-1].shown]
         assert {*shown} <= {one[0] for one in made}
 
 
@@ -378,7 +380,7 @@ def test_a_model_that_would_stop_is_taken_on(graph, turns, breadth, budget):
     lazy = Says([('Answer', [])], [(ids, [])], {'answer': 'x', 'sources': []}, cues=CUES)
     trace = MRAgent(graph, lazy, stop_early=False, **options).ask('Who?', budget=budget)
     walks = of(trace, 'walk')
-    assert trace.error is None and walks[0].chosen and 'may not stop' in walks[0].reasoning
+    assert trace.error is None and walks[0].chosen and 'may not stop' in of(trace, 'offer')[0].reasoning
     assert len(walks) == turns or len(trace.read) == budget or not walks[-1].chosen
     assert of(MRAgent(graph, lazy, **options).ask('Who?', budget=budget), 'tool') == []
     if turns == 4 and breadth == 3 and budget is None and len(ids) <= 6:

@@ -138,7 +138,7 @@ def test_a_time_is_reckoned_from_the_day_of_asking():
     asked = TimeSpan.day(date(2021, 3, 22))
     assert 'asked on 22 March 2021' in CUES.render({'question': 'What did Rolf do last week?', 'asked': asked})[1]
     trace = MRAgent(hives(), start=0).ask('What did Rolf do last week?', asked=asked)
-    first = next(step for step in trace.steps if step.kind == 'walk')
+    first = next(step for step in trace.steps if step.kind == 'offer')
     assert 'X4:6' in trace.read and first.reasoning.startswith('Awake: ') and 'March 2021' in first.reasoning.split('.')[0]
 
 

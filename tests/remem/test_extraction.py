@@ -147,6 +147,13 @@ def test_a_gist_happened_at_its_first_other_time(day, words):
     assert event_time(gist) == (others or [TimeSpan.day(day)])[0]
 
 
+@given(st.dates(date(1990, 1, 1), date(2030, 1, 1)), st.dates(date(1990, 1, 1), date(2030, 1, 1)), st.sampled_from(
+    ['yesterday', 'last week', 'on the second of August', "on New Year's Day", 'on Thursday', 'in April, after the frost']))
+def test_a_gist_happened_at_the_time_in_brackets(said, day, words):
+    gist = Gist('g', f'Nell swam {words} ({day.day} {day:%B %Y}) as in 2016.', said=datetime(said.year, said.month, said.day, 9))
+    assert event_time(gist) == TimeSpan.day(day)
+
+
 def test_a_server_that_fails_takes_the_cost_with_it():
     with pytest.raises(ServerError) as caught:
         extract(SESSION, ScriptedLM([{'gists': []}, ServerError('gone')]))

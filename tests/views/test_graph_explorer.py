@@ -10,8 +10,9 @@ from memnb.evaluation.datasets import load_sample
 from memnb.mragent.tools import CueTagGraph
 from memnb.remem.facts import Fact
 from memnb.remem.graph import GistGraph
+from memnb.views.figures import figure_html
 from memnb.views.graph import (
-    _session_nodes, explorer_html, figure_html, graph_explorer, graph_figure, memory_graph, MOST_NODES, trace_path)
+    _session_nodes, explorer_html, graph_explorer, graph_figure, memory_graph, MOST_NODES, trace_path)
 from pages_read import Page
 
 SAMPLE = load_sample()
@@ -103,3 +104,9 @@ def test_markup_and_formulas_from_a_memory_stay_text():
     for node in net:
         read = Page(explorer_html(net, node=node))
         assert read.names.count('img') == 1 and 'onerror' in read.words and '\u202e' not in read.text
+
+
+def test_edges_are_labelled_as_the_tags_were_written():
+    labels = {label for *_, label in GRAPHS['cues'].edges(data='label')}
+    written = {one.tag for one in CUES.episodes} | {one.aspect for one in CUES.units} | {'topic'}
+    assert labels <= written and any(label != label.lower() or ' ' in label for label in labels)

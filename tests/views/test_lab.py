@@ -52,6 +52,8 @@ graph_explorer(gists, REMem(gists).ask('When did Tobin have his first concertina
     'probes': 'probe_board(conversation, 4, [conversation.questions[6], conversation.questions[32]])',
     'compare': "compare_board(conversation, [conversation.questions[place] for place in (1, 0)], ('rag', 'memr3', 'full-context'))",
 }
+PAGES = {'0_start/01_tour.ipynb': 4, '2_memr3/01_tracker.ipynb': 1, '3_remem/01_facts.ipynb': 1, '4_mragent/01_graph.ipynb': 1,
+         '5_memma/01_bank.ipynb': 1}  # the tour and the first page of each path -> so many figures of traces
 PATIENCE = 120_000  # milliseconds: the machine may be busy
 if not MISSING:
     expect.set_options(timeout=PATIENCE / 2)
@@ -78,7 +80,7 @@ def wait_for(url, process, seconds=90):
     raise TimeoutError(url)
 
 
-@pytest.fixture(scope='session')
+@pytest.fixture(scope='module')
 def lab(tmp_path_factory):
     """The address of a JupyterLab of our own, with its own settings, on the loopback."""
     folder, port = tmp_path_factory.mktemp('jupyter'), free_port()
@@ -87,6 +89,8 @@ def lab(tmp_path_factory):
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source) for source in WIDGETS.values()])
     notebook.metadata.kernelspec = {'name': 'python3', 'display_name': 'Python 3', 'language': 'python'}
     nbformat.write(notebook, work / 'widgets.ipynb')
+    for name in PAGES:
+        shutil.copyfile(ROOT / 'nbs' / name, work / Path(name).name)
     for name, value in SETTINGS.items():
         path = folder / 'config/lab/user-settings/@jupyterlab' / f'{name}.jupyterlab-settings'
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -107,7 +111,7 @@ def lab(tmp_path_factory):
         process.wait(20)
 
 
-@pytest.fixture(scope='session')
+@pytest.fixture(scope='module')
 def page(lab):
     """The notebook, opened and run without an error; a page that asks for something from elsewhere fails the last test."""
     assert not MISSING, MISSING
@@ -213,3 +217,36 @@ def test_methods_are_compared_and_a_trace_is_shown(widget):
     expect(board.locator('dl div.gain')).to_have_count(3)
     board.get_by_text('the trace').first.click()
     expect(board.locator('pre').first).to_be_visible()
+
+
+LAID_OUT = """() => [...document.querySelectorAll('.jp-OutputArea-output img[alt]')].filter(image => image.alt).map(image => {
+  const box = image.getBoundingClientRect(), cell = image.closest('.jp-OutputArea-output').getBoundingClientRect()
+  const canvas = Object.assign(document.createElement('canvas'), {width: image.naturalWidth, height: image.naturalHeight})
+  const pen = canvas.getContext('2d')
+  pen.drawImage(image, 0, 0)
+  return {alt: image.alt, inside: box.left >= cell.left && box.right <= cell.right + 1, shown: box.width / image.naturalWidth,
+          width: box.width, corner: [...pen.getImageData(2, 2, 1, 1).data]} })"""
+THEME = "name => window.jupyterapp.commands.execute('apputils:change-theme', {theme: name})"
+THEMED = "dark => document.body.dataset.jpThemeLight === String(!dark)"
+
+
+@pytest.mark.parametrize('name', PAGES)
+def test_figures_of_a_page_are_whole_on_a_wide_and_a_narrow_screen_light_and_dark(page, lab, name):
+    """As they are committed, without a run: each inside its cell, described in words, on white, and no smaller than a half."""
+    opened = page.context.browser.new_page()
+    opened.set_default_timeout(PATIENCE)
+    opened.goto(f'{lab}/doc/workspaces/{Path(name).stem}/tree/{Path(name).name}', wait_until='commit')
+    opened.wait_for_function(READY)
+    opened.wait_for_function('least => document.querySelectorAll(".jp-OutputArea-output img[alt]").length >= least', arg=PAGES[name])
+    for dark in (False, True):
+        opened.evaluate(THEME, 'JupyterLab Dark' if dark else 'JupyterLab Light')
+        opened.wait_for_function(THEMED, arg=dark)
+        for width in (1280, 800):
+            opened.set_viewport_size({'width': width, 'height': 900})
+            opened.wait_for_timeout(300)
+            figures = opened.evaluate(LAID_OUT)
+            assert len(figures) >= PAGES[name]
+            for figure in figures:
+                assert figure['inside'] and figure['shown'] <= 1 and figure['width'] > 0.4 * width, figure
+                assert len(figure['alt'].split()) >= 4 and figure['corner'] == [255, 255, 255, 255], figure
+    opened.close()
