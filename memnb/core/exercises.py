@@ -35,7 +35,8 @@ def verdict(answer: Any, sealed: str) -> str:
         right = seal(answer) == sealed
     except (TypeError, ValueError, OverflowError):  # neither text, number nor list of them
         right = False
-    return 'Right.' if right else f'Not {answer!r}. Try again; the solutions are folded below.'
+    exact = ' (numbers to three places)' if any(isinstance(one, float) for one in parts) else ''
+    return 'Right.' if right else f'Not {answer!r}{exact}. Try again; the solutions are folded below.'
 
 
 def check(

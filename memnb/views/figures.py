@@ -323,6 +323,10 @@ def _call_figure(trace: Trace, title: str) -> Figure:
     "Draw searches and calls of tools from left to right, each with what it found of the evidence."
     canvas, top = _headed(title, trace.question)
     steps = [step for step in trace.steps if isinstance(step, (SearchStep, ToolStep)) and step.hits]
+    missing = {}  # the gap that was named after a search
+    for step in trace.steps:
+        if isinstance(step, RouteStep) and step.reason.startswith('missing: '):
+            missing[step.iteration] = step.reason.removeprefix('missing: ').partition('; ')[0]
     brought = [any(set(hit.turns) & set(trace.evidence) for hit in step.hits) for step in steps]
     if len(steps) > _MOST:
         steps = [step for step, some in zip(steps, brought) if some][:_MOST]
@@ -355,7 +359,12 @@ def _call_figure(trace: Trace, title: str) -> Figure:
             end = box.bottom + 8
         left = f'and {len(useful) - most} more' if len(useful) > most else ''
         text = left if useful else 'nothing new that the answer rests on'
-        canvas.write(column[0] + 10, end, text, column[1] - 20, _SIZE - 1, color=_QUIET)
+        if text:
+            end = (
+                canvas.write(column[0] + 10, end, text, column[1] - 20, _SIZE - 1, color=_QUIET) + 8
+            )
+        if isinstance(step, SearchStep) and step.iteration in missing:
+            canvas.box(*_at(column, end), f'? {missing[step.iteration]}', 'gap', 'missing')
     return _end(canvas, trace)
 
 # %% ../../nbs/8_use/09_figures.ipynb #fg000011

@@ -56,7 +56,7 @@ def replies_of(traces):
     return {role: dict(counts) for role, counts in sorted(found.items())}
 
 
-def summary(folder, results):
+def summary(folder, results, at_once):
     "What one experiment came to, as plain JSON."
     rows = results.rows
     with closing(RowStore(folder / 'rows.sqlite', mode='rw')) as store:
@@ -69,7 +69,7 @@ def summary(folder, results):
     spent = [trace.total for trace in traces]
     costs = {name: sum(getattr(one, name) for one in spent) / max(len(spent), 1) for name in ('calls', 'prompt_tokens', 'completion_tokens')}
     return {'questions': len(rows), 'errors': int(rows.error.notna().sum()), 'fallbacks': sum(one.fallback is not None for one in traces), **figures,
-            **costs, 'seconds': median(one['seconds'] for one in records), 'roles': replies_of(traces),
+            **costs, 'seconds': median(one['seconds'] for one in records) / at_once, 'roles': replies_of(traces),
             'by question': {f'{row.conversation}/{row.position}': [row.evidence_recall, row.f1_locomo, row.turns] for row in rows.itertuples()}}
 
 
@@ -81,6 +81,7 @@ def main():
     parser.add_argument('--out', type=Path, required=True)
     parser.add_argument('--questions', type=int, default=20, help='of each conversation')
     parser.add_argument('--methods', default=','.join(METHODS)), parser.add_argument('--styles', default=','.join(STYLES))
+    parser.add_argument('--at-once', type=int, default=1, help='conversations asked at a time: the seconds of a question are divided by it')
     parser.add_argument('--report', action='store_true')
     options = parser.parse_args()
     conversations = [evenly(one, options.questions) for one in load_dataset(options.file)]
@@ -92,8 +93,8 @@ def main():
             folder = options.out / f'{method}-{style}'
             if not options.report:
                 print(style, method, flush=True)
-                results = experiment(method, style, conversations, lm).run(folder, executor='threads:1', progress=False)
-                (folder / 'summary.json').write_text(json.dumps(summary(folder, results)), encoding='utf-8')
+                results = experiment(method, style, conversations, lm).run(folder, executor=f'threads:{options.at_once}', progress=False)
+                (folder / 'summary.json').write_text(json.dumps(summary(folder, results, options.at_once)), encoding='utf-8')
     if options.report:
         print(json.dumps({path.parent.name: json.loads(path.read_text(encoding='utf-8')) for path in sorted(options.out.glob('*/summary.json'))}, indent=1))
 

@@ -137,3 +137,13 @@ def test_a_session_without_failures_says_so_and_figures_are_the_same_twice():
     for file in files:
         trace_figure(state_trace()).savefig(file, format='png', metadata={'Software': None})
     assert files[0].getvalue() == files[1].getvalue()
+
+
+def test_the_gap_that_a_search_leaves_is_shown_under_it():
+    hits = [Seen(id='m1', text='Line 9', sources=['D1:1'])]
+    steps = [SearchStep(iteration=1, query='Which line?', k=5, hits=hits),
+             RouteStep(iteration=1, proposed='retrieve', action='retrieve', reason='missing: the first line; one is known'),
+             SearchStep(iteration=2, query='the first line', k=5, hits=[Seen(id='m2', text='Line 4', sources=['D1:2'])])]
+    trace = Trace(question='Which line?', method='memma', model='rules', answer='4, then 9', evidence=['D1:1', 'D1:2'], read=['D1:1', 'D1:2'], steps=steps)
+    texts = [text.get_text() for text in check(trace_figure(trace)).axes[0].texts]
+    assert texts.count('? the first line') == 1 and texts.count('missing') == 1
