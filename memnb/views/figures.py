@@ -104,7 +104,7 @@ class _Canvas:
 
     boxes: list[_Box] = field(default_factory=list)
     texts: list[tuple] = field(default_factory=list)  # (x, y, text, options)
-    arrows: list[tuple] = field(default_factory=list)  # (from, to, options)
+    arrows: list[tuple] = field(default_factory=list)  # (from, to, dashed, bend)
 
     def write(
         self,
@@ -191,10 +191,10 @@ def _end(canvas: _Canvas, trace: Trace) -> Figure:
     return canvas.figure()
 
 
-def _columns(count: int, left: float = _MARGIN, gap: float = 16) -> list[tuple[float, float]]:
+def _columns(count: int, gap: float = 16) -> list[tuple[float, float]]:
     "Return the left edge and the width of each of so many columns."
-    width = (_WIDTH - _MARGIN - left - gap * (count - 1)) / count
-    return [(left + place * (width + gap), width) for place in range(count)]
+    width = (_WIDTH - 2 * _MARGIN - gap * (count - 1)) / count
+    return [(_MARGIN + place * (width + gap), width) for place in range(count)]
 
 # %% ../../nbs/8_use/09_figures.ipynb #fg000008
 def _bars(states: Sequence[StateStep]) -> list[tuple[int, int, str, str, str]]:
