@@ -651,8 +651,15 @@ def _ids_in(text: str, known: Collection[str], names: Mapping[str, str]) -> list
         through = [f'{start}{number}' for number in range(int(first), int(last) + 1)]
         if again in ('', start) and through and through[0] in names:
             return [names[id] for id in through if id in names]
-    words = [word for word in text.split() if re.search(r'\d', word)]
-    return [names[_bare(word)] for word in words if _bare(word) in names]
+    words = [_bare(word) for word in text.split() if re.search(r'\d', word)]
+    found = [names[word] for word in words if word in names]
+    return found or [id for word in words for id in _only_begun(word, names)]
+
+
+def _only_begun(start: str, names: Mapping[str, str]) -> list[str]:
+    "Return the one id that begins with a text and a colon or slash, as D3:7 does with D3; none where several do."
+    begun = {id for name, id in names.items() if re.match(rf'{re.escape(start)}[:/]', name)}
+    return list(begun) if len(begun) == 1 else []
 
 
 _QUOTED = 0.6  # the least part of a quotation's stems that the line has
@@ -661,14 +668,15 @@ _QUOTED = 0.6  # the least part of a quotation's stems that the line has
 def quoted_line(
     text: str,  # what a model says or quotes
     lines: Mapping[str, str],  # texts that it was shown, by id
+    least: float = _QUOTED,  # the part of the text's stems that the line must have
 ) -> str | None:
-    "Return the id of the line that has most of a text's word stems, the first of equal ones; None below three in five, or one stem."
+    "Return the id of the line that has most of a text's word stems, the first of equal ones; None below `least`, or for one stem."
     wanted = stems(text) if len(text.split()) > 2 else ()
     shares = {
         id: len(wanted & stems(line)) / len(wanted) for id, line in lines.items() if len(wanted) > 1
     }
     best = max(shares, key=shares.get, default=None)
-    return best if best is not None and shares[best] >= _QUOTED else None
+    return best if best is not None and shares[best] >= least else None
 
 
 def cited_ids(

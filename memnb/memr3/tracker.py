@@ -132,10 +132,10 @@ def _normal(text: str) -> str:
 
 # %% ../../nbs/2_memr3/01_tracker.ipynb #0cca0b6c
 def _bullet(claim: Claim, seen: Mapping[str, Sequence[str]], texts: Mapping[str, str]) -> Bullet:
-    "Return the bullet of a claim: the turns behind the ids that it cites or, where it cites none, behind the line that says it."
+    "Return the bullet of a claim: the turns behind the ids that it cites or, where it cites none that was shown, behind the line that says it."
     ids, _ = cited_ids(claim.sources or bracketed(claim.text), seen)
-    if not claim.sources and not ids:
-        quoted = quoted_line(claim.text, texts)
+    if not ids:  # after a wrong id the line must say nearly all of it
+        quoted = quoted_line(claim.text, texts, 0.9 if claim.sources else 0.6)
         ids = [quoted] if quoted else []
     turns = dict.fromkeys(turn for id in ids for turn in seen.get(id) or (id,))
     return Bullet(text=' '.join(claim.text.split()), sources=list(turns), grounded=bool(turns))
@@ -225,9 +225,9 @@ class EvidenceGap:
         monotone: bool = True,  # keep grounded bullets and resolved gaps; False: the paper's replacement
         texts: Mapping[
             str, str
-        ] = {},  # what was shown under these ids, by which a bullet without ids finds its line
+        ] = {},  # what was shown under these ids, by which a bullet that cites none of them finds its line
     ) -> EvidenceGap:
-        "Return the state after a reply (equation 10). A bullet that cites nothing shown is kept and flagged as ungrounded."
+        "Return the state after a reply (equation 10). A bullet that neither cites nor repeats what was shown is kept and flagged as ungrounded."
         if not isinstance(seen, Mapping):
             seen = {id: (id,) for id in seen}
         evidence, gaps, told = self.evidence, self.gaps, reply.model_fields_set
