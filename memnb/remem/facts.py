@@ -123,9 +123,16 @@ class Fact(Snippet):
         return self.body + recorded
 
 # %% ../../nbs/3_remem/01_facts.ipynb #11fcc67d
+def _sides(day: TimeSpan | None) -> tuple[TimeSpan | None, TimeSpan | None]:
+    "Return the start and the end of a gist's time: both the whole of it, or of a half-open one the day that it has."
+    if day is None or (day.start and day.end):
+        return day, day
+    return tuple(side and TimeSpan.day(side) for side in (day.start, day.end))
+
+
 def begin_and_end(item: Snippet) -> tuple[TimeSpan, TimeSpan] | None:
     "Return when a gist or fact began and when it ended, as far as is known; None where nothing is."
-    start, end = (item.start, item.end) if isinstance(item, Fact) else (item.day, item.day)
+    start, end = (item.start, item.end) if isinstance(item, Fact) else _sides(item.day)
     if start is None and end is None:
         return None
     began = start or TimeSpan(None, end.end or date.max)
