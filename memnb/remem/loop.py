@@ -35,6 +35,9 @@ from .prompts import PAPER_SELECT, SELECT, SYNTHESIZE, TIMELINE, TimelineReply
 __all__ = ['REMem', 'REMemS']
 
 # %% ../../nbs/3_remem/05_loop.ipynb #ab7b1198
+_TIMES = 'start_time', 'end_time', 'start_operator', 'end_operator'
+
+
 class _Meant(ToolReply):
     "What a reply means that names a tool and does not fit its arguments."
 
@@ -109,6 +112,7 @@ class REMem(Loop):
     PROMPTS = {'memnb': (SELECT, SYNTHESIZE, TIMELINE), 'paper': (PAPER_SELECT,)}
     PAPER = (
         Setting('prompts', 'paper', 'appendix D, figure 5'),
+        Setting('widen', False, 'Algorithm 2'),
         Setting('max_steps', 3, '4.4', note='T_max, for recollection'),
         Setting('max_steps', 5, '4.4', note='for reasoning', data=('tot', 'complex_tr')),
         *_PAPER_MEMORY,
@@ -123,6 +127,7 @@ class REMem(Loop):
         max_steps: int = 3,  # T_max: 3 for recollection, 5 for reasoning in the paper
         without: Sequence[str] = (),  # names of tools that are withheld: the ablations "w/o Tool …"
         timeline: bool = False,  # True: answer by the TISER prompt
+        widen: bool = True,  # a search that finds nothing within its times is made without them
         **options: Any,  # of `Loop`
     ):
         memory = as_memory(memory)
@@ -138,7 +143,7 @@ class REMem(Loop):
         for name in self.without:
             if name not in offered:
                 raise ValueError(f'without: no tool {name!r}; there are {", ".join(offered)}')
-        self.max_steps, self.timeline = max_steps, timeline
+        self.max_steps, self.timeline, self.widen = max_steps, timeline, widen
         choice_of(self.tools())  # ValueError where nothing is left to choose from
 
     def tools(self) -> list[Tool]:
@@ -158,11 +163,12 @@ class REMem(Loop):
         "Algorithm 2: history grows, and the answer is made from it."
         self._note_fallback(run)
         tools, history, draft = self.tools(), [], ''
+        searches = searches_of(tools)
         for step in range(1, self.max_steps + 1):
             try:
                 tool, given, reasoning = _choose(run, tools, history, self.max_steps - step + 1)
             except ReplyError:  # no tool was named: answer from what was found
-                if not history and searches_of(tools):
+                if not history and searches:
                     history = [self._first_search(run, tools)]
                 break
             seen = run.use(tool, given, step, reasoning)
@@ -170,6 +176,10 @@ class REMem(Loop):
                 draft = seen.note
                 break
             history.append(ToolUse(tool.name, given, seen, reasoning))
+            timeless = {name: one for name, one in given.items() if name not in _TIMES}
+            if self.widen and tool in searches and not seen.hits and timeless != given:
+                seen = run.use(tool, timeless, step, 'The same without times.')
+                history.append(ToolUse(tool.name, timeless, seen, 'The same without times.'))
         self._synthesize(run, history, draft)
 
     def _first_search(self, run: Run, tools: Sequence[Tool]) -> ToolUse:

@@ -331,6 +331,10 @@ _ADVICE = (  # the tools that a line speaks of, and the line
         'copied to the letter. Let it order, cut and count: do not count yourself.',
     ),
     (
+        ('find_entity_contexts',),
+        'Leave start_time and end_time out (null) where neither the question nor an observation has named a time.',
+    ),
+    (
         ('output_answer',),
         'As soon as what was found answers the question, give the answer with output_answer. '
         'Where the memory does not say it, {refusal}',

@@ -140,7 +140,7 @@ def told_by(trace):
 @settings(max_examples=120)
 @given(MOVES, FINAL, st.integers(1, 5))
 def test_the_loop_is_algorithm_2(moves, final, max_steps):
-    trace = REMem(GRAPH, model_of(moves, final), max_steps=max_steps).ask(QUESTIONS[0])
+    trace = REMem(GRAPH, model_of(moves, final), max_steps=max_steps, widen=False).ask(QUESTIONS[0])
     assert told_by(trace) == naive(moves, final, max_steps)
     assert trace.error is None or trace.error.startswith('ReplyError')
 
@@ -161,7 +161,7 @@ def check_properties(trace, max_steps, budget=None):
 def test_properties_hold_within_any_budget_and_with_any_tools_withheld(moves, final, max_steps, budget, withheld, question):
     model = model_of([(kind, move) for kind, move in moves if kind != 'no tool'], final)
     for lm in (model, None):
-        trace = REMem(GRAPH, lm, max_steps=max_steps, without=sorted(withheld)).ask(question, budget=budget)
+        trace = REMem(GRAPH, lm, max_steps=max_steps, without=sorted(withheld), widen=False).ask(question, budget=budget)
         check_properties(trace, max_steps, budget)
         assert not {step.tool for step in trace.steps if step.kind == 'tool'} & withheld
         assert lm is not None or trace.error is None and trace.answer
@@ -175,18 +175,33 @@ def test_a_wrong_call_changes_nothing(calls, final, data):
                                        ('fit', {'function': 'semantic_retrieve', 'parameters': {'query': ' '}})]))
     moves = [('fit', call) for call in calls]
     place = data.draw(st.integers(0, len(moves)))
-    plain = REMem(GRAPH, model_of(moves, final), max_steps=len(moves)).ask('Why?')
-    with_it = REMem(GRAPH, model_of([*moves[:place], wrong, *moves[place:]], final), max_steps=len(moves) + 1).ask('Why?')
+    plain = REMem(GRAPH, model_of(moves, final), max_steps=len(moves), widen=False).ask('Why?')
+    with_it = REMem(GRAPH, model_of([*moves[:place], wrong, *moves[place:]], final), max_steps=len(moves) + 1, widen=False).ask('Why?')
     assert (with_it.read, with_it.answer, with_it.evidence) == (plain.read, plain.answer, plain.evidence)
     refused = [step for step in with_it.steps if step.kind == 'tool'][place]
     assert refused.error and not refused.hits
+
+
+@settings(max_examples=40)
+@given(st.lists(CALLS, min_size=1, max_size=4), FINAL)
+def test_a_search_that_finds_nothing_within_its_times_is_made_without_them_and_no_other_call_is_made_twice(calls, final):
+    moves, steps = [('fit', call) for call in calls], []
+    for widen in (False, True):
+        trace = REMem(GRAPH, model_of(moves, final), max_steps=4, widen=widen).ask('Why?')
+        steps.append([step for step in trace.steps if step.kind == 'tool'])
+    expected = []
+    for step in steps[0]:
+        query = {name: value for name, value in step.arguments.items() if name in ('query', 'offset')}
+        empty = step.tool in ('semantic_retrieve', 'lexical_retrieve') and not step.hits and query != step.arguments
+        expected += [(step.tool, step.arguments)] + [(step.tool, query)] * empty
+    assert [(step.tool, step.arguments) for step in steps[1]] == expected
 
 
 @settings(max_examples=30)
 @given(st.lists(CALLS, min_size=1, max_size=4), FINAL)
 def test_each_prompt_holds_all_that_came_before(calls, final):
     model = model_of([('fit', call) for call in calls], final)
-    trace = REMem(GRAPH, model, max_steps=4).ask('Who has the lamp?')
+    trace = REMem(GRAPH, model, max_steps=4, widen=False).ask('Who has the lamp?')
     used = [step for step in trace.steps if step.kind == 'tool']
     prompts = [user for role, _, user in model.prompts if role == 'select']
     assert len(prompts) == len(used)

@@ -230,6 +230,7 @@ PROMPTS = {  # name: the text, its duties, and the checks that execute what it t
             'search_during is better where the question names a time.',
             'Then explore: find_gist_contexts shows what stands around a gist that fits.',
             'find_entity_contexts finds every fact of a subject, predicate or object. Use it only with phrases that you have seen, copied to the letter. Let it order, cut and count: do not count yourself.',
+            'Leave start_time and end_time out (null) where neither the question nor an observation has named a time.',
             'As soon as what was found answers the question, give the answer with output_answer. Where the memory does not say it, {refusal}',
             '# So far', '# Steps left', 'limit 2', 'Step 1: lexical_retrieve', 'Step 2: find_entity_contexts', 'An example.',
             'start_time 1938, start_operator ge, ordering asc', 'end_time: 1944', 'start_time: 1931',
