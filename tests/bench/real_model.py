@@ -4,22 +4,21 @@
     python tests/bench/real_model.py locomo10.json --out run --report > results_model.json
 
 Twenty questions of each conversation, evenly from all but the adversarial ones; ten turns may be read; memories are
-built by rules. Each method runs with both styles of prompts, in a folder of its own under --out; what is there is not
-asked again, so the run can be stopped at any time. `--report` asks nothing: it writes what is there as JSON."""
+built by rules. Each method runs with both styles of prompts, in a folder of its own under --out. The order of the
+questions is such that any first part of them is spread evenly, so a run can be stopped at any time; what is in --out,
+or among the figures of --known, is not asked again. `--report` asks nothing: it writes the figures of each question,
+those of --known first, as JSON without any text of the data."""
 import argparse
 import json
 import sys
-from collections import Counter
 from contextlib import closing
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
-from statistics import median
 
 from memnb.core.models import OpenAILM
 from memnb.core.roles import RuleLM
 from memnb.core.trace import Trace
-from memnb.evaluation.experiment import Experiment, RowStore
-from memnb.evaluation.metrics import bootstrap, paired
+from memnb.evaluation.experiment import Experiment, RowStore, row_key
 from memnb.evaluation.papers import variant
 from memnb.evaluation.registry import load_dataset
 
@@ -27,14 +26,21 @@ METHODS = 'rag', 'memr3', 'remem', 'mragent', 'memma'
 STYLES = 'memnb', 'paper'
 SERVED = {'bounds': (160, 4), 'max_tokens': 500, 'timeout': 1200}  # a small model must be bounded
 TURNS = 10
+SCORES = 'evidence_recall', 'cited_recall', 'f1_locomo', 'date_exact'
 
 
-def evenly(conversation, count):
-    "The conversation with so many of its questions, evenly from all but the adversarial ones."
+def spread(count):
+    "The numbers below count, so that any first part of them is spread evenly: 0, 1/2, 1/4, 3/4, … of the way."
+    bits = max(count - 1, 0).bit_length()
+    reversed_bits = (int(f'{place:0{bits}b}'[::-1], 2) for place in range(2**bits)) if bits else [0]
+    return [place for place in reversed_bits if place < count]
+
+
+def chosen(conversation, count):
+    "So many questions of a conversation, evenly from all but the adversarial ones, in the order of `spread`."
     asked = [one for one in conversation.questions if one.category != 'adversarial']
     count = min(count, len(asked))
-    chosen = [asked[place * len(asked) // count] for place in range(count)]
-    return replace(conversation, questions=tuple(chosen))
+    return [asked[place * len(asked) // count] for place in spread(count)]
 
 
 def experiment(method, style, conversations, lm):
@@ -44,33 +50,31 @@ def experiment(method, style, conversations, lm):
     return Experiment([asked], {'data': conversations}, lm=lm, build_lm=RuleLM(), turns=TURNS, stop=True, baselines=())
 
 
-def replies_of(traces):
-    "For each role: calls, how many replies were usable, how many at once, and what was changed to read them."
+def replies_of(trace):
+    "For each role: calls, how many replies were usable, how many at the first attempt, and how many were changed to be read."
     found = {}
-    for trace in traces:
-        for step in trace.steps:
-            if step.kind == 'model':
-                role = found.setdefault(step.role, Counter())
-                role.update(calls=1, usable=step.error is None, at_once=step.error is None and step.attempts == 1,
-                            mended=bool(step.notes), prompt_tokens=step.usage.prompt_tokens, completion_tokens=step.usage.completion_tokens)
-    return {role: dict(counts) for role, counts in sorted(found.items())}
+    for step in trace.steps:
+        if step.kind == 'model':
+            counts = found.setdefault(step.role, [0, 0, 0, 0])
+            usable = step.error is None
+            for place, one in enumerate((1, usable, usable and step.attempts == 1, bool(step.notes))):
+                counts[place] += int(one)
+    return found
 
 
-def summary(folder, results, at_once):
-    "What one experiment came to, as plain JSON."
-    rows = results.rows
+def figures(folder, in_flight):
+    "The figures of each question in a folder, without any text of the data."
+    method, style, *_ = folder.name.split('-')
     with closing(RowStore(folder / 'rows.sqlite', mode='rw')) as store:
-        keys = [key for key, in store.rows("SELECT key FROM records WHERE trace IS NOT NULL")]
-        traces = [Trace.from_json(store.trace(key)) for key in keys]
-        records = [one for one in store.records() if 'question' in one]
-    clusters = rows.conversation.tolist()
-    figures = {name: asdict(bootstrap(rows[name].dropna().tolist(), [one for one, some in zip(clusters, rows[name].notna()) if some]))
-               for name in ('turns', 'evidence_recall', 'cited_recall', 'f1_locomo', 'date_exact')}
-    spent = [trace.total for trace in traces]
-    costs = {name: sum(getattr(one, name) for one in spent) / max(len(spent), 1) for name in ('calls', 'prompt_tokens', 'completion_tokens')}
-    return {'questions': len(rows), 'errors': int(rows.error.notna().sum()), 'fallbacks': sum(one.fallback is not None for one in traces), **figures,
-            **costs, 'seconds': median(one['seconds'] for one in records) / at_once, 'roles': replies_of(traces),
-            'by question': {f'{row.conversation}/{row.position}': [row.evidence_recall, row.f1_locomo, row.turns] for row in rows.itertuples()}}
+        for row in store.records():
+            if 'question' in row:
+                trace = Trace.from_json(store.trace(row_key(row)))
+                scores = {name: row['scores'].get(name) for name in SCORES}
+                spent = {name: getattr(trace.total, name) for name in ('calls', 'prompt_tokens', 'completion_tokens')}
+                about = {'method': method, 'style': style, 'conversation': row['conversation'], 'position': row['position']}
+                yield {**about, 'category': row['category'], 'turns': row['turns'], **scores, **spent,
+                       'seconds': round(row['seconds'] / in_flight, 1), 'fallback': trace.fallback is not None,
+                       'failed': row['error'] is not None, 'replies': replies_of(trace)}
 
 
 def main():
@@ -79,24 +83,39 @@ def main():
     parser.add_argument('file', help="conversations in LoCoMo's format")
     parser.add_argument('--model'), parser.add_argument('--base-url')
     parser.add_argument('--out', type=Path, required=True)
+    parser.add_argument('--known', type=Path, help='what an earlier --report wrote')
     parser.add_argument('--questions', type=int, default=20, help='of each conversation')
+    parser.add_argument('--part', default='1/1', help='2/3: of every three questions the second')
     parser.add_argument('--methods', default=','.join(METHODS)), parser.add_argument('--styles', default=','.join(STYLES))
-    parser.add_argument('--at-once', type=int, default=1, help='conversations asked at a time: the seconds of a question are divided by it')
+    parser.add_argument('--at-once', type=int, default=1, help='conversations asked at a time')
+    parser.add_argument('--in-flight', type=int, default=1, help='questions that share the server: their seconds are divided by it')
     parser.add_argument('--report', action='store_true')
     options = parser.parse_args()
-    conversations = [evenly(one, options.questions) for one in load_dataset(options.file)]
-    lm = OpenAILM(options.model or 'none', options.base_url or 'http://127.0.0.1:9/v1', **SERVED)
+    known = json.loads(options.known.read_text(encoding='utf-8')) if options.known else []
+    if options.report:
+        found = {tuple(one[name] for name in ('method', 'style', 'conversation', 'position')): one for one in known}
+        for path in sorted(options.out.glob('*/rows.sqlite')):
+            for one in figures(path.parent, options.in_flight):
+                found.setdefault((one['method'], one['style'], one['conversation'], one['position']), one)
+        lines = (json.dumps(found[key], separators=(',', ':')) for key in sorted(found))
+        print('[\n' + ',\n'.join(lines) + '\n]')
+        return
+    part, parts = map(int, options.part.split('/'))
+    lm = OpenAILM(options.model, options.base_url, **SERVED)
     for style in options.styles.split(','):
         for method in options.methods.split(','):
             if method == 'rag' and style == 'paper':
                 continue
-            folder = options.out / f'{method}-{style}'
-            if not options.report:
-                print(style, method, flush=True)
-                results = experiment(method, style, conversations, lm).run(folder, executor=f'threads:{options.at_once}', progress=False)
-                (folder / 'summary.json').write_text(json.dumps(summary(folder, results, options.at_once)), encoding='utf-8')
-    if options.report:
-        print(json.dumps({path.parent.name: json.loads(path.read_text(encoding='utf-8')) for path in sorted(options.out.glob('*/summary.json'))}, indent=1))
+            done = {(one['conversation'], one['position']) for one in known if (one['method'], one['style']) == (method, style)}
+            conversations = []
+            for one in load_dataset(options.file):
+                due = [some for some in chosen(one, options.questions)[part - 1::parts] if (one.id, some.position) not in done]
+                if due:
+                    conversations.append(replace(one, questions=tuple(due)))
+            if conversations:
+                print(style, method, options.part, flush=True)
+                folder = options.out / f'{method}-{style}-{part}of{parts}'
+                experiment(method, style, conversations, lm).run(folder, executor=f'threads:{options.at_once}', progress=False)
 
 
 if __name__ == '__main__':
