@@ -826,7 +826,8 @@ def find_times(
 ) -> list[tuple[int, int, TimeSpan]]:
     "Every time that `text` names, in order: (start, end, span), where text[start:end] are its words."
     day = reference.date() if isinstance(reference, datetime) else reference
-    text = text.replace('’', "'")
+    words = text.replace('’', "'")
+    text = re.sub(rf'(?i)\b({_MONTH})\s\((\d{{4}})\)', r'\1  \2 ', words)  # April (2025)
     found, floor = [], 0
     for hit in _any_rule().finditer(text):
         one = _expression(hit, text, floor)
@@ -846,7 +847,12 @@ def find_times(
     for one in found:
         if _search_before(_PREPOSITION, text, one.start):
             one.support = max(one.support, 1)
-    return [(one.start, one.end, one.span) for one in found if one.support >= one.rule.needs]
+    closed = {place for place in range(len(words)) if words[place] == ')' and text[place] == ' '}
+    return [
+        (one.start, one.end + (one.end in closed), one.span)
+        for one in found
+        if one.support >= one.rule.needs
+    ]
 
 # %% ../../nbs/1_core/02_time.ipynb #247bfa28
 def parse_date(text: str) -> TimeSpan | None:
