@@ -133,7 +133,8 @@ def _normal(text: str) -> str:
 # %% ../../nbs/2_memr3/01_tracker.ipynb #0cca0b6c
 def _bullet(claim: Claim, seen: Mapping[str, Sequence[str]], texts: Mapping[str, str]) -> Bullet:
     "Return the bullet of a claim: the turns behind the ids that it cites or, where it cites none that was shown, behind the line that says it."
-    ids, _ = cited_ids(claim.sources or bracketed(claim.text), seen)
+    shown = {id: texts.get(id, '') for id in seen}
+    ids, _ = cited_ids(claim.sources or bracketed(claim.text), shown)
     if not ids:  # after a wrong id the line must say nearly all of it
         quoted = quoted_line(claim.text, texts, 0.9 if claim.sources else 0.6)
         ids = [quoted] if quoted else []

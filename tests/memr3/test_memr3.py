@@ -246,6 +246,15 @@ def test_no_prompt_offers_a_thought_that_is_switched_off():
     assert len(systems) == 2 and not any('"reflect" to think' in system for system in systems)
 
 
+@pytest.mark.parametrize(('cited', 'read'), [('Ada sold the boat in May.', ['D1:1']), ('Bo went home to his sister.', []), ('D1', ['D1:1'])])
+def test_evidence_may_cite_a_line_by_its_words_or_by_its_session(cited, read):
+    claim = {'text': 'It was May.', 'sources': [cited]}
+    model = ScriptedLM([TrackerReply(decision='answer', evidence=[claim]), AnswerReply(answer='May', sources=[])])
+    trace = MemR3(lambda query: [Snippet('D1:1', 'Ada sold the boat in May.')], model).ask(QUESTION)
+    [state] = [step for step in trace.steps if step.kind == 'state']
+    assert (trace.error, state.evidence[0].sources) == (None, read)
+
+
 def test_the_final_prompt_says_which_line_rests_on_nothing_and_the_rule_reads_the_line_alone():
     pages = [Snippet('a', 'Ada sold it.', ('D1:1',))]
     track = TrackerReply(decision='answer', evidence=[{'text': 'Ada sold the boat.', 'sources': ['a']}, {'text': 'Ada sold the boat in May.', 'sources': ['D9:9']},
