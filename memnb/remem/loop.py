@@ -127,7 +127,7 @@ class REMem(Loop):
         max_steps: int = 3,  # T_max: 3 for recollection, 5 for reasoning in the paper
         without: Sequence[str] = (),  # names of tools that are withheld: the ablations "w/o Tool …"
         timeline: bool = False,  # True: answer by the TISER prompt
-        widen: bool = True,  # a search that finds nothing within its times is made without them
+        widen: bool = True,  # a search that finds nothing within its times is made without them; where no step found anything, the question is searched for
         **options: Any,  # of `Loop`
     ):
         memory = as_memory(memory)
@@ -180,14 +180,19 @@ class REMem(Loop):
             if self.widen and tool in searches and not seen.hits and timeless != given:
                 seen = run.use(tool, timeless, step, 'The same without times.')
                 history.append(ToolUse(tool.name, timeless, seen, 'The same without times.'))
+        seen = [used.observation for used in history]
+        found = any(one.hits or one.value is not None for one in seen)
+        asked = run.question in (used.parameters.get('query') for used in history)
+        if self.widen and searches and history and not found and not asked:
+            history.append(self._first_search(run, tools, step))
         self._synthesize(run, history, draft)
 
-    def _first_search(self, run: Run, tools: Sequence[Tool]) -> ToolUse:
+    def _first_search(self, run: Run, tools: Sequence[Tool], step: int = 1) -> ToolUse:
         "Ask the question itself, by `semantic_retrieve`, else by the first tool that needs only a query."
         searches = searches_of(tools)
         tool = next((one for one in searches if one.name == 'semantic_retrieve'), searches[0])
         given = {'query': run.question}
-        return ToolUse(tool.name, given, run.use(tool, given, 1))
+        return ToolUse(tool.name, given, run.use(tool, given, step))
 
     def _synthesize(self, run: Run, history: Sequence[ToolUse], draft: str) -> None:
         "Lines 8 and 22: the answer from evidence and history; the trace's evidence is what the role cites."

@@ -184,7 +184,7 @@ def test_a_wrong_call_changes_nothing(calls, final, data):
 
 @settings(max_examples=40)
 @given(st.lists(CALLS, min_size=1, max_size=4), FINAL)
-def test_a_search_that_finds_nothing_within_its_times_is_made_without_them_and_no_other_call_is_made_twice(calls, final):
+def test_what_finds_nothing_is_searched_for_more_widely_and_no_other_call_is_made_twice(calls, final):
     moves, steps = [('fit', call) for call in calls], []
     for widen in (False, True):
         trace = REMem(GRAPH, model_of(moves, final), max_steps=4, widen=widen).ask('Why?')
@@ -194,6 +194,9 @@ def test_a_search_that_finds_nothing_within_its_times_is_made_without_them_and_n
         query = {name: value for name, value in step.arguments.items() if name in ('query', 'offset')}
         empty = step.tool in ('semantic_retrieve', 'lexical_retrieve') and not step.hits and query != step.arguments
         expected += [(step.tool, step.arguments)] + [(step.tool, query)] * empty
+    used = [step for step in steps[1][:len(expected)] if step.error or step.tool != 'output_answer']
+    if used and not any(step.hits or step.value is not None or step.arguments.get('query') == 'Why?' for step in used):
+        expected.append(('semantic_retrieve', {'query': 'Why?'}))
     assert [(step.tool, step.arguments) for step in steps[1]] == expected
 
 
