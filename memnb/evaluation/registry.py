@@ -372,7 +372,8 @@ def _described(function: Callable) -> str:
 def _make(
     loop: str,  # the class
     option: str | None,  # which of its options takes the hits
-    searches: int,  # how many searches share them
+    searches: int,  # how many searches share them,
+    least: int,  # each with so many at least
     stops: bool,  # whether it has the option `stop_early`
     memory: Any,
     conversation: Conversation,
@@ -383,7 +384,7 @@ def _make(
 ) -> Loop:
     given = {'stop_early': stop} if stops else {}
     if option and hits is not None:
-        given[option] = -(-hits // searches)
+        given[option] = min(hits, max(least, -(-hits // searches)))
     return resolve_name(f'memnb.{loop}')(memory, lm, **given | options)
 
 
@@ -391,9 +392,10 @@ def _loop(
     loop: str,
     option: str | None = None,
     searches: int = 1,
+    least: int = 1,
     stops: bool = False,
 ) -> Callable[..., Loop]:
-    return partial(_make, loop, option, searches, stops)
+    return partial(_make, loop, option, searches, least, stops)
 
 
 def _memma(
@@ -418,7 +420,7 @@ METHODS = {
         Method('rag', _loop('baselines.RAG', 'k'), MEMORIES['turns'], 'one search'),
         Method(
             'memr3',
-            _loop('memr3.loop.MemR3', 'chunks_per_iteration', 5, stops=True),
+            _loop('memr3.loop.MemR3', 'chunks_per_iteration', 5, least=5, stops=True),
             MEMORIES['turns'],
             'a router over evidence and gaps (MemR3)',
         ),
@@ -458,7 +460,7 @@ METHODS = {
         ),
         Method(
             'self-rag',
-            _loop('baselines.SelfRAG', 'chunks_per_iteration', 5, stops=True),
+            _loop('baselines.SelfRAG', 'chunks_per_iteration', 5, least=5, stops=True),
             MEMORIES['turns'],
             'search until the answer seems supported',
             compared=False,

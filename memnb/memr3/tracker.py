@@ -136,7 +136,8 @@ def _bullet(claim: Claim, seen: Mapping[str, Sequence[str]], texts: Mapping[str,
     shown = {id: texts.get(id, '') for id in seen}
     ids, _ = cited_ids(claim.sources or bracketed(claim.text), shown)
     if not ids:  # after a wrong id the line must say nearly all of it
-        quoted = quoted_line(claim.text, texts, 0.9 if claim.sources else 0.6)
+        strict = {'least': 0.9} if claim.sources else {}
+        quoted = quoted_line(claim.text, texts, **strict)
         ids = [quoted] if quoted else []
     turns = dict.fromkeys(turn for id in ids for turn in seen.get(id) or (id,))
     return Bullet(text=' '.join(claim.text.split()), sources=list(turns), grounded=bool(turns))

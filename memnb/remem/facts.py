@@ -31,10 +31,11 @@ def as_span(
     value: TimeSpan | date | str | int | None,  # '1952', '1952-03', '16 Jan 2024', 1952
     name: str = 'time',  # of the argument, for the error
 ) -> TimeSpan | None:
-    "Return a time in any written form as a span; `ToolError` for what is no date."
+    "Return a time in any written form as a span; None for a written 'null' or nothing; `ToolError` for what is no date."
     if value is None or isinstance(value, TimeSpan):
         return value
-    return day_of(str(value), name)
+    text = str(value).strip()
+    return None if text.lower() in ('', 'null', 'none') else day_of(text, name)
 
 
 def extent(start: TimeSpan | None, end: TimeSpan | None) -> TimeSpan | None:

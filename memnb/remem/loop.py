@@ -106,7 +106,11 @@ _PAPER_MEMORY = (
 
 
 class REMem(Loop):
-    "The agent of REMem (Algorithm 2): choose a tool, observe, until the answer is due. `ask(question)` returns a `Trace`."
+    """The agent of REMem (Algorithm 2): choose a tool, observe, until the answer is due. `ask(question)` returns a `Trace`.
+
+    With `widen` a search within times that finds nothing, or is refused, is made again without them. In the place of a
+    call that was made before, and before the answer where no step found anything, the question itself is searched for,
+    once; a call that is repeated after that ends the search."""
 
     method = 'remem'
     PROMPTS = {'memnb': (SELECT, SYNTHESIZE, TIMELINE), 'paper': (PAPER_SELECT,)}
@@ -127,7 +131,7 @@ class REMem(Loop):
         max_steps: int = 3,  # T_max: 3 for recollection, 5 for reasoning in the paper
         without: Sequence[str] = (),  # names of tools that are withheld: the ablations "w/o Tool …"
         timeline: bool = False,  # True: answer by the TISER prompt
-        widen: bool = True,  # a search that finds nothing within its times is made without them; where no step found anything, the question is searched for
+        widen: bool = True,  # search on where nothing is found
         **options: Any,  # of `Loop`
     ):
         memory = as_memory(memory)
@@ -163,36 +167,44 @@ class REMem(Loop):
         "Algorithm 2: history grows, and the answer is made from it."
         self._note_fallback(run)
         tools, history, draft = self.tools(), [], ''
-        searches = searches_of(tools)
         for step in range(1, self.max_steps + 1):
             try:
                 tool, given, reasoning = _choose(run, tools, history, self.max_steps - step + 1)
             except ReplyError:  # no tool was named: answer from what was found
-                if not history and searches:
-                    history = [self._first_search(run, tools)]
+                if not history:
+                    self._search_question(run, tools, history, step)
                 break
+            if self.widen and (tool.name, given) in (
+                (one.function, one.parameters) for one in history
+            ):
+                if self._search_question(run, tools, history, step):
+                    continue
+                break  # the same call shows the same
             seen = run.use(tool, given, step, reasoning)
             if tool.ends and not seen.error:
                 draft = seen.note
                 break
             history.append(ToolUse(tool.name, given, seen, reasoning))
             timeless = {name: one for name, one in given.items() if name not in _TIMES}
-            if self.widen and tool in searches and not seen.hits and timeless != given:
+            timed = given.get('start_time') or given.get('end_time')
+            if self.widen and tool in searches_of(tools) and not seen.hits and timed:
                 seen = run.use(tool, timeless, step, 'The same without times.')
                 history.append(ToolUse(tool.name, timeless, seen, 'The same without times.'))
-        seen = [used.observation for used in history]
-        found = any(one.hits or one.value is not None for one in seen)
-        asked = run.question in (used.parameters.get('query') for used in history)
-        if self.widen and searches and history and not found and not asked:
-            history.append(self._first_search(run, tools, step))
+        found = any(used.observation.hits or used.observation.value for used in history)
+        if self.widen and history and not found:
+            self._search_question(run, tools, history, step)
         self._synthesize(run, history, draft)
 
-    def _first_search(self, run: Run, tools: Sequence[Tool], step: int = 1) -> ToolUse:
-        "Ask the question itself, by `semantic_retrieve`, else by the first tool that needs only a query."
-        searches = searches_of(tools)
+    def _search_question(
+        self, run: Run, tools: Sequence[Tool], history: list[ToolUse], step: int
+    ) -> bool:
+        "Search for the question itself, by `semantic_retrieve` or the first tool that needs only a query; False where that was done, or no tool does."
+        searches, given = searches_of(tools), {'query': run.question}
+        if not searches or given in (used.parameters for used in history):
+            return False
         tool = next((one for one in searches if one.name == 'semantic_retrieve'), searches[0])
-        given = {'query': run.question}
-        return ToolUse(tool.name, given, run.use(tool, given, step))
+        history.append(ToolUse(tool.name, given, run.use(tool, given, step)))
+        return True
 
     def _synthesize(self, run: Run, history: Sequence[ToolUse], draft: str) -> None:
         "Lines 8 and 22: the answer from evidence and history; the trace's evidence is what the role cites."
@@ -227,4 +239,6 @@ class REMemS(REMem):
     def steps(self, run: Run) -> None:
         "Ask the question once, then answer."
         self._note_fallback(run)
-        self._synthesize(run, [self._first_search(run, self.tools())], '')
+        history: list[ToolUse] = []
+        self._search_question(run, self.tools(), history, 1)
+        self._synthesize(run, history, '')

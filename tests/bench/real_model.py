@@ -4,10 +4,11 @@
     python tests/bench/real_model.py locomo10.json --out run --report > results_model.json
 
 Twenty questions of each conversation, evenly from all but the adversarial ones; ten turns may be read; memories are
-built by rules. Each method runs with both styles of prompts, in a folder of its own under --out. The order of the
-questions is such that any first part of them is spread evenly, so a run can be stopped at any time; what is in --out,
-or among the figures of --known, is not asked again. `--report` asks nothing: it writes the figures of each question,
-those of --known first, as JSON without any text of the data.
+built by rules. Each method runs with both styles of prompts, and by rules alone, in a folder of its own under --out.
+The order of the questions is such that any first part of them is spread evenly, so a run can be stopped at any time;
+what is in --out, or among the figures of --known, is not asked again. `--report` asks nothing: it writes the figures
+of each question, those of --known first, as JSON without any text of the data; `--trace` writes traces, for
+conversations that may be shown.
 
 `tests/bench/real_model.json` has the figures of a run that is not complete, of Qwen2.5-Coder-1.5B-Instruct from its
 four-bit file (`seconds` is null where the replies were replayed)."""
@@ -26,7 +27,7 @@ from memnb.evaluation.papers import variant
 from memnb.evaluation.registry import load_dataset
 
 METHODS = 'rag', 'memr3', 'remem', 'mragent', 'memma'
-STYLES = 'memnb', 'paper'
+STYLES = 'memnb', 'paper', 'rules'  # of the prompts; 'rules' asks no model
 SERVED = {'bounds': (160, 4), 'max_tokens': 500, 'timeout': 1200}  # a small model must be bounded
 TURNS = 10
 SCORES = 'evidence_recall', 'cited_recall', 'f1_locomo', 'date_exact'
@@ -48,8 +49,9 @@ def chosen(conversation, count):
 
 def experiment(method, style, conversations, lm):
     "The experiment of one method with one style of prompts; plain retrieval has only one."
-    switches = {} if method == 'rag' else {'prompts': style}
+    switches = {} if method == 'rag' or style == 'rules' else {'prompts': style}
     asked = variant(f'{method}, {style}', method, **switches)
+    lm = RuleLM() if style == 'rules' else lm
     return Experiment([asked], {'data': conversations}, lm=lm, build_lm=RuleLM(), turns=TURNS, stop=True, baselines=())
 
 
@@ -65,6 +67,13 @@ def replies_of(trace):
     return found
 
 
+def looks_of(trace):
+    "How many searches and calls of tools a trace has, and how many of these were refused or had been made before."
+    looks = [step for step in trace.steps if step.kind == 'search' or step.kind == 'tool' and step.tool != 'output_answer']
+    different = {step.query if step.kind == 'search' else f'{step.tool} {step.arguments}' for step in looks}
+    return {'made': len(looks), 'refused': sum(bool(step.error) for step in looks), 'repeated': len(looks) - len(different)}
+
+
 def figures(folder, in_flight):
     "The figures of each question in a folder, without any text of the data."
     method, style, *_ = folder.name.split('-')
@@ -77,7 +86,18 @@ def figures(folder, in_flight):
                 about = {'method': method, 'style': style, 'conversation': row['conversation'], 'position': row['position']}
                 yield {**about, 'category': row['category'], 'turns': row['turns'], **scores, **spent,
                        'seconds': round(row['seconds'] / in_flight, 1), 'fallback': trace.fallback is not None,
-                       'failed': row['error'] is not None, 'replies': replies_of(trace)}
+                       'failed': row['error'] is not None, 'replies': replies_of(trace), 'looks': looks_of(trace)}
+
+
+def kept_trace(out, wanted):
+    "The trace of METHOD-STYLE:POSITION in a folder, as JSON."
+    name, position = wanted.rsplit(':', 1)
+    for path in sorted(out.glob(f'{name}-*/rows.sqlite')):
+        with closing(RowStore(path, mode='rw')) as store:
+            for row in store.records():
+                if row.get('position') == int(position):
+                    return store.trace(row_key(row))
+    raise SystemExit(f'{wanted}: no such question in {out}')
 
 
 def main():
@@ -93,6 +113,7 @@ def main():
     parser.add_argument('--at-once', type=int, default=1, help='conversations asked at a time')
     parser.add_argument('--in-flight', type=int, default=1, help='questions that share the server: their seconds are divided by it')
     parser.add_argument('--report', action='store_true')
+    parser.add_argument('--trace', action='append', metavar='METHOD-STYLE:POSITION', help='write this trace as JSON; may be repeated')
     options = parser.parse_args()
     known = json.loads(options.known.read_text(encoding='utf-8')) if options.known else []
     if options.report:
@@ -102,6 +123,9 @@ def main():
                 found.setdefault((one['method'], one['style'], one['conversation'], one['position']), one)
         lines = (json.dumps(found[key], separators=(',', ':')) for key in sorted(found))
         print('[\n' + ',\n'.join(lines) + '\n]')
+        return
+    if options.trace:
+        print('[\n' + ',\n'.join(kept_trace(options.out, one) for one in options.trace) + '\n]')
         return
     part, parts = map(int, options.part.split('/'))
     lm = OpenAILM(options.model, options.base_url, **SERVED)

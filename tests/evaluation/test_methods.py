@@ -98,14 +98,15 @@ def test_without_turns_every_option_has_its_default(name, built):
         assert tuple(loop.speakers) == SMALL.speakers and type(METHODS[name].over(MEMORIES['turns']).loop(built['turns'], SMALL)) is Coordinated
 
 
-@pytest.mark.parametrize('turns', [1, 4, 5, 6, 25])
+@pytest.mark.parametrize('turns', [1, 4, 5, 6, 25, 31])
 def test_what_a_loop_takes_at_a_time_comes_to_what_it_may_read(turns, built):
     def option(name, attribute):
         return getattr(METHODS[name].loop(built['turns'], SMALL, turns=turns), attribute)
     assert option('rag', 'k') == turns and option('memma', 'k') == -(-3 * 2 * turns // 5)
     assert option('rag-cot-rag', 'chunks_per_iteration') * 2 - turns in (0, 1)
     for name in ('memr3', 'self-rag'):
-        assert 0 <= option(name, 'chunks_per_iteration') * 5 - turns < 5
+        each = option(name, 'chunks_per_iteration')
+        assert each == min(turns, 5) if turns <= 25 else 0 <= each * 5 - turns < 5
     over = METHODS['rag'].over(MEMORIES['gists']).loop(built['gists'], SMALL, turns=turns)
     assert over.k == 2 * turns
 
@@ -149,7 +150,7 @@ def test_a_graph_without_a_search_is_given_one_and_keeps_its_own_tools(built):
 def test_settings_are_json_and_tell_all_methods_apart():
     written = [json.dumps(one.settings(), sort_keys=True) for one in choose_methods(list(METHODS), list(MEMORIES))]
     assert len(set(written)) == len(written)
-    assert METHODS['memr3'].settings()['loop'] == "memnb.evaluation.registry._make('memr3.loop.MemR3', 'chunks_per_iteration', 5, True)"
+    assert METHODS['memr3'].settings()['loop'] == "memnb.evaluation.registry._make('memr3.loop.MemR3', 'chunks_per_iteration', 5, 5, True)"
 
 
 def keyed(*given, **options):

@@ -152,7 +152,7 @@ def test_a_record_time_is_a_moment_or_refused_by_name():
 
 @pytest.mark.parametrize('arguments, message', [
     (dict(start_time='long ago'), r"start_time: expected a date such as .* got 'long ago'"),
-    (dict(end_time=''), 'end_time: expected a date'),
+    (dict(end_time='-'), 'end_time: expected a date'),
     (dict(start_operator='<'), "start_operator: expected one of lt, le, eq, ge, gt, got '<'"),
     (dict(end_operator=None), 'end_operator: expected one of lt, le, eq, ge, gt, got None')])
 def test_a_wrong_window_says_what_is_allowed(arguments, message):
