@@ -820,6 +820,9 @@ def _counted_from(found, one, day):
     return day
 
 
+_BRACKETED = re.compile(rf'(?i)\b({_MONTH})\s\((\d{{4}})\)')  # April (2025)
+
+
 def find_times(
     text: str,
     reference: date,  # the day on which it was said; of a datetime, its day
@@ -827,7 +830,8 @@ def find_times(
     "Every time that `text` names, in order: (start, end, span), where text[start:end] are its words."
     day = reference.date() if isinstance(reference, datetime) else reference
     words = text.replace('’', "'")
-    text = re.sub(rf'(?i)\b({_MONTH})\s\((\d{{4}})\)', r'\1  \2 ', words)  # April (2025)
+    closed = {hit.end() - 1 for hit in _BRACKETED.finditer(words)}
+    text = _BRACKETED.sub(r'\1  \2 ', words)
     found, floor = [], 0
     for hit in _any_rule().finditer(text):
         one = _expression(hit, text, floor)
@@ -847,7 +851,6 @@ def find_times(
     for one in found:
         if _search_before(_PREPOSITION, text, one.start):
             one.support = max(one.support, 1)
-    closed = {place for place in range(len(words)) if words[place] == ')' and text[place] == ' '}
     return [
         (one.start, one.end + (one.end in closed), one.span)
         for one in found

@@ -372,8 +372,8 @@ def _described(function: Callable) -> str:
 def _make(
     loop: str,  # the class
     option: str | None,  # which of its options takes the hits
-    searches: int,  # how many searches share them,
-    least: int,  # each with so many at least
+    searches: int,  # how many searches share them
+    least: int,  # hits of a search, where there are so many
     stops: bool,  # whether it has the option `stop_early`
     memory: Any,
     conversation: Conversation,

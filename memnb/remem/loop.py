@@ -174,9 +174,8 @@ class REMem(Loop):
                 if not history:
                     self._search_question(run, tools, history, step)
                 break
-            if self.widen and (tool.name, given) in (
-                (one.function, one.parameters) for one in history
-            ):
+            made = [(used.function, used.parameters) for used in history]
+            if self.widen and (tool.name, given) in made:
                 if self._search_question(run, tools, history, step):
                     continue
                 break  # the same call shows the same
@@ -185,9 +184,9 @@ class REMem(Loop):
                 draft = seen.note
                 break
             history.append(ToolUse(tool.name, given, seen, reasoning))
-            timeless = {name: one for name, one in given.items() if name not in _TIMES}
             timed = given.get('start_time') or given.get('end_time')
             if self.widen and tool in searches_of(tools) and not seen.hits and timed:
+                timeless = {name: one for name, one in given.items() if name not in _TIMES}
                 seen = run.use(tool, timeless, step, 'The same without times.')
                 history.append(ToolUse(tool.name, timeless, seen, 'The same without times.'))
         found = any(used.observation.hits or used.observation.value for used in history)
