@@ -435,8 +435,7 @@ Reply with one JSON object: "answer", and "sources", the ids of the notes that t
 # Notes
 {lines}
 
-# Draft
-{draft}''',
+# Draft: {draft}''',
     reply=AnswerReply,
     fields=_answer_fields,
 )

@@ -233,8 +233,7 @@ Reply with one JSON object: "answer".''',
 # Evidence
 {lines}
 
-# Draft answer
-{draft}''',
+# Draft answer: {draft}''',
     reply=AnswerReply,
     fields=_paper_final_fields,
     form=_PaperAnswerReply,

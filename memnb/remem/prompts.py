@@ -526,8 +526,7 @@ Reply with one JSON object: "answer" and "sources".''',
 # How it was found
 {history}
 
-# What the search proposes
-{draft}''',
+# What the search proposes: {draft}''',
     reply=AnswerReply,
     fields=_synthesize_fields,
 )

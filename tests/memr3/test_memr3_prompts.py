@@ -143,7 +143,7 @@ def test_the_papers_style_asks_for_the_papers_form_and_reads_it():
     first, second, last = heard.heard
     assert 'You are the memory agent' in first and '"sources"' not in first
     assert '# Gaps\nthe date' in second and '# Prior query\nday when Pascal came home' in second
-    assert '# Draft answer\n16 March 2024' in last and '- Zofia brought Pascal home' in last
+    assert '# Draft answer: 16 March 2024' in last and '- Zofia brought Pascal home' in last
     schema = PAPER_TRACK.schema({})
     assert schema['properties']['evidence']['items'] == {'type': 'string'} and schema['properties']['gaps'] == {'type': 'string'}
 
