@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
 from ..core.loop import check_count, cited_turns, Loop, Run, Setting, with_settings
@@ -44,6 +45,7 @@ class Progress:
     )  # every id shown so far, and its turns
     shown: set[str] = field(default_factory=set)  # ids of retrieved snippets: the mask
     texts: dict[str, str] = field(default_factory=dict)  # the lines of retrieved snippets
+    said: dict[str, datetime] = field(default_factory=dict)  # when their turns were said
     reflect_streak: int = 0
     reasoning: str = ''  # F
     last_query: str = ''  # Δq
@@ -57,6 +59,8 @@ class Progress:
             self.seen[hit.snippet.id] = tuple(hit.snippet.sources)
             for turn in hit.snippet.sources:
                 self.seen.setdefault(turn, (turn,))
+                if hit.snippet.said:
+                    self.said.setdefault(turn, hit.snippet.said)
 
 
 def _state_step(iteration: int, before: EvidenceGap, after: EvidenceGap) -> StateStep:
@@ -197,7 +201,7 @@ class MemR3(Loop):
 
     def answer(self, run: Run, now: Progress, draft: str | None) -> None:
         "The answer node (equation 6): from the draft and the evidence. What the answer cites comes first in the trace's evidence."
-        lines = known_from(now.state)
+        lines = known_from(now.state, now.said)
         run.draft, run.kept = draft or '', lines
         inputs = {'lines': lines, 'draft': run.draft, 'asked': run.asked, **run.answering}
         final = run.ask(FINAL, question=run.question, **inputs)

@@ -5,8 +5,9 @@
 # %% ../../nbs/2_memr3/03_prompts.ipynb #db4faaf2
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
+from datetime import datetime
 from typing import Literal
 
 from pydantic import BaseModel
@@ -50,15 +51,12 @@ _SYSTEM = '''You keep the books while an assistant searches a long memory for th
 - gaps: a list of the specific facts that are missing for a complete answer; an empty list when nothing is. Repeat an open gap under its id (g1, g2, ...) and drop it once the evidence settles it.
 - decision: {directive}.
 - retrieval_query: only with "retrieve", else null. A search text of 5 to 15 words that makes sense on its own, about one gap.
-{queries}
+  * Name the thing and whose it is; "the place" finds nothing.
+  * Where the question counts a time from an event, search for the date of that event.
+  * Where the question only describes a thing, search for the thing by its name.
 - reasoning: only with "reflect", else null. When another search is unlikely to help, go through the evidence and the gaps in steps and work towards the answer; turn relative times into dates.
 - detailed_answer: only with "answer", else null. The answer as far as the evidence carries it, with absolute dates. Where the evidence is thin, say what is known, or infer with care from that evidence alone. Do not mention what is missing.
 No other fields, and no text around the object.'''
-
-# examples of ours in the place of the paper's; both styles show them
-_QUERIES = '''  * Poor: "the place" (of what?). Good: "campsite of the kayak trip".
-  * Search for the event that the time is counted from. "What did she buy three weeks after the move?": search for "date of the move".
-  * Search for the thing itself where the question only describes it. "How far is she from the City of Light?": search for "distance to Paris".'''
 
 # %% ../../nbs/2_memr3/03_prompts.ipynb #92ab0ba4
 _USER = '''# Question{asked}
@@ -110,11 +108,17 @@ def _track_fields(
 
 TRACK = Role(
     name='track',
-    system=_SYSTEM.replace('{queries}', _QUERIES),
+    system=_SYSTEM,
     user=_USER,
     reply=TrackerReply,
     fields=_track_fields,
 )
+
+
+# ours, in the place of the paper's examples
+_QUERIES = '''  * Poor: "the place" (of what?). Good: "campsite of the kayak trip".
+  * Search for the event that the time is counted from. "What did she buy three weeks after the move?": search for "date of the move".
+  * Search for the thing itself where the question only describes it. "How far is she from the City of Light?": search for "distance to Paris".'''
 
 
 class _PaperTrackerReply(BaseModel):
@@ -189,9 +193,17 @@ def _numbered(bullets: Iterable[Bullet | Claim]) -> list[Snippet]:
     return lines
 
 
-def known_from(state: EvidenceGap) -> list[Snippet]:
-    "Return the evidence of a state as snippets with ids of their own."
-    return _numbered(state.evidence)
+def known_from(
+    state: EvidenceGap,
+    said: Mapping[str, datetime] = {},  # when each turn was said, as far as is known
+) -> list[Snippet]:
+    "Return the evidence of a state as snippets with ids of their own, under the day that all turns of a bullet share."
+    lines = []
+    for line in _numbered(state.evidence):
+        moments = [said[turn] for turn in line.sources if turn in said]
+        shared = len(moments) == len(line.sources) and len({one.date() for one in moments}) == 1
+        lines.append(replace(line, said=moments[0]) if shared and line.time is None else line)
+    return lines
 
 # %% ../../nbs/2_memr3/03_prompts.ipynb #f1na1001
 def _final_fields(question, lines=(), **others) -> dict:
@@ -213,8 +225,9 @@ class _PaperAnswerReply(BaseModel):
 
 
 def _paper_final_fields(question, lines=(), **others) -> dict:
-    "Return the texts of the paper's prompt: the evidence without ids."
-    return ANSWER.fields(question, lines, **others) | {'lines': [line.line for line in lines]}
+    "Return the texts of the paper's prompt: the evidence as the tracker wrote it, without ids and days."
+    texts = [replace(line, said=None).line for line in lines]
+    return ANSWER.fields(question, lines, **others) | {'lines': texts}
 
 
 PAPER_FINAL = Role(

@@ -272,6 +272,18 @@ def test_the_final_prompt_says_which_line_rests_on_nothing_and_the_rule_reads_th
     assert 'nothing retrieved' not in said
 
 
+def test_the_answer_reads_the_day_on_which_a_line_of_evidence_was_said():
+    pages = [Snippet('a', 'Ada sold it yesterday.', ('D1:1',), said=datetime(2024, 5, 4, 10)), Snippet('b', 'Bo paid.', ('D2:1',), said=datetime(2024, 6, 1))]
+    claims = [('Ada sold the boat yesterday.', ['a']), ('Both agreed.', ['a', 'b']), ('[3 May 2024] It was sold.', ['a'])]
+    track = TrackerReply(decision='answer', evidence=[{'text': text, 'sources': sources} for text, sources in claims])
+    for prompts, day in (('memnb', '[4 May 2024] '), ('paper', '')):
+        model = ScriptedLM([track, AnswerReply(answer='3 May 2024')])
+        MemR3(lambda query: pages, model, prompts=prompts).ask(QUESTION)
+        final = model.prompts[-1][2]
+        assert f'{day}Ada sold the boat yesterday.\n' in final and ('[4 May 2024]' in final) == bool(day)
+        assert ' Both agreed.\n' in final and '] Both' not in final and ' [3 May 2024] It was sold.\n' in final
+
+
 def test_two_bullets_of_the_same_turn_keep_their_own_turns():
     pages = [Snippet(name, 'x', (f'D1:{number}',)) for number, name in enumerate('abcd', 1)]
     track = TrackerReply(decision='answer', evidence=[{'text': 'sold', 'sources': ['b']}, {'text': 'on Monday', 'sources': ['a', 'c']},

@@ -13,7 +13,7 @@ from memnb.core.models import FunctionLM
 from memnb.core.roles import ANSWER, NO_INFORMATION
 from memnb.memr3.prompts import FINAL, PAPER_FINAL, PAPER_TRACK, TRACK
 
-QUERIES = [  # appendix A.1: a poor and a good query, and two strategies
+QUERIES = [  # appendix A.1: a poor and a good query, and two strategies with examples
     'Poor: "the place" (of what?). Good: "campsite of the kayak trip".',
     'Search for the event that the time is counted from. "What did she buy three weeks after the move?": search for "date of the move".',
     'Search for the thing itself where the question only describes it. "How far is she from the City of Light?": search for "distance to Paris".',
@@ -34,7 +34,9 @@ DUTIES = {
             'Repeat an open gap under its id (g1, g2, ...) and drop it once the evidence settles it.',
             # the query, the reasoning, the draft
             'retrieval_query: only with "retrieve", else null. A search text of 5 to 15 words that makes sense on its own, about one gap.',
-            *QUERIES,
+            'Name the thing and whose it is; "the place" finds nothing.',
+            'Where the question counts a time from an event, search for the date of that event.',
+            'Where the question only describes a thing, search for the thing by its name.',
             'reasoning: only with "reflect", else null. When another search is unlikely to help, go through the evidence and the gaps in steps and work towards the answer; turn relative times into dates.',
             'detailed_answer: only with "answer", else null. The answer as far as the evidence carries it, with absolute dates.',
             'Where the evidence is thin, say what is known, or infer with care from that evidence alone. Do not mention what is missing.',

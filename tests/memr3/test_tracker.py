@@ -8,6 +8,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from memnb.core.text import coverage, Requirement, supports
 from memnb.memr3.router import Decision
 from memnb.core.conversation import Snippet
+from memnb.core.trace import Bullet
 from memnb.memr3.prompts import known_from, TRACK
 from memnb.rules.text import claim_of, is_met, next_query, track_rule
 from memnb.memr3.tracker import _normal, Claim, EvidenceGap, Gap, IdealTracker, measure_bias, TrackerReply
@@ -324,3 +325,18 @@ def test_every_bullet_has_an_id_of_its_own(state):
     lines = known_from(state)
     assert [line.id for line in lines] == [f'e{number}' for number in range(1, len(state.evidence) + 1)]
     assert [line.sources for line in lines] == [tuple(bullet.sources) for bullet in state.evidence]
+
+
+TURNS = ['D1:1', 'D1:2']
+MOMENTS_SAID = st.sampled_from([datetime(2024, 5, 4, 10), datetime(2024, 5, 4, 22), datetime(2024, 5, 6, 10)])
+BULLETS = st.builds(lambda text, turns: Bullet(text=text, sources=turns, grounded=bool(turns)),
+                    st.sampled_from(['Ada sold it.', '[3 May 2024] Ada sold it.']), st.lists(st.sampled_from(TURNS), unique=True))
+
+
+@settings(deadline=None, max_examples=200)
+@given(BULLETS, st.dictionaries(st.sampled_from(TURNS), MOMENTS_SAID))
+def test_a_bullet_stands_under_the_day_that_all_its_turns_share(bullet, said):
+    [line] = known_from(EvidenceGap(evidence=(bullet,)), said)
+    days = {str(said[turn].date()) if turn in said else 'unknown' for turn in bullet.sources}
+    shared = days in ({'2024-05-04'}, {'2024-05-06'}) and not bullet.text.startswith('[')
+    assert line.said == (said[bullet.sources[0]] if shared else None)
