@@ -22,7 +22,7 @@ _HOMES = {
     'core.time': ('TimeSpan', 'find_times', 'parse_date'),
     'core.retriever': ('Hit', 'Retriever', 'as_retriever'),
     'core.roles': ('Role', 'RuleLM'),
-    'core.models': ('OpenAILM', 'ScriptedLM', 'as_lm', 'RecordedLM'),
+    'core.models': ('OpenAILM', 'ScriptedLM', 'as_lm', 'LMByRole', 'RecordedLM'),
     'core.loop': ('Tool', 'as_tools', 'Loop', 'Run'),
     'core.trace': ('Trace',),
     'retrieval.bm25': ('LexicalIndex',),

@@ -18,7 +18,7 @@ import threading
 import time
 import traceback
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from copy import copy
 from functools import partial
@@ -41,6 +41,8 @@ from memnb.core.roles import (
     LMError,
     ReplyError,
     Role,
+    RuleLM,
+    RULES,
     SCHEMA_PROMPT,
     ServerError,
     TextLM,
@@ -49,7 +51,7 @@ from memnb.core.roles import (
 from .trace import printable
 
 # %% auto #0
-__all__ = ['BOUNDS', 'ScriptedLM', 'ModelFailed', 'FunctionLM', 'as_lm', 'Connection', 'OpenAILM', 'LocalServer',
+__all__ = ['BOUNDS', 'ScriptedLM', 'ModelFailed', 'FunctionLM', 'as_lm', 'LMByRole', 'Connection', 'OpenAILM', 'LocalServer',
            'canonical_json', 'request_of', 'key_of', 'RecordError', 'MissingRecord', 'RecordedLM']
 
 # %% ../../nbs/1_core/06_models.ipynb #18ab4b35
@@ -201,6 +203,42 @@ def as_lm(
             f'expected an lm, got the client {type(model).__name__}, which names no model: use OpenAILM(model, base_url)'
         )
     return FunctionLM(model, name)
+
+# %% ../../nbs/1_core/06_models.ipynb #b7e10002
+class LMByRole(LM):
+    "An lm that passes each role on to an lm of its own: rules or a small model to search, a better one to answer."
+
+    def __init__(
+        self,
+        lms: Mapping[str | Role, LM | Callable],  # by role; what `as_lm` takes
+        others: LM | Callable | None = None,  # answers all other roles; None: the rules
+    ):
+        import_module('memnb.rules')  # registers the names of the package's roles
+        self.lms: dict[str, LM] = {}
+        for role, lm in lms.items():
+            if not isinstance(role, Role) and role not in RULES:
+                known = ', '.join(sorted(RULES))
+                raise ValueError(f'expected a Role, or the name of one ({known}), got {role!r:.80}')
+            self.lms[role.name if isinstance(role, Role) else role] = as_lm(lm)
+        self.others = RuleLM() if others is None else as_lm(others)
+        self.name = ', '.join([f'{role}: {lm.name}' for role, lm in self.lms.items()])
+        self.name += f', others: {self.others.name}'
+
+    def call(self, role: Role, /, **inputs) -> Call:
+        "Ask the lm of this role. Raises `LMError`."
+        return self.lms.get(role.name, self.others).call(role, **inputs)
+
+    def settings(self) -> dict:
+        "The settings of all, by role."
+        own = {role: lm.settings() for role, lm in self.lms.items()}
+        return {'model': self.name, 'roles': own, 'others': self.others.settings()}
+
+    def seeded(self, seed: int) -> LMByRole:
+        "The same with this seed of the sampling of each."
+        own = {role: lm.seeded(seed) for role, lm in self.lms.items()}
+        other = copy(self)
+        other.lms, other.others = own, self.others.seeded(seed)
+        return other
 
 # %% ../../nbs/1_core/06_models.ipynb #a9507606
 _LEVELS = ('json_schema', 'json_object', 'text')

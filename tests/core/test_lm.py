@@ -25,7 +25,7 @@ from servers import KEY, Server, authorization, chat, fail, plain, refuse_forms,
 from strikes import forked, needs_fork
 
 from memnb.core.roles import rule
-from memnb.core.models import as_lm, OpenAILM, ScriptedLM
+from memnb.core.models import as_lm, LMByRole, OpenAILM, ScriptedLM
 from memnb.core.replies import read_reply, Reply
 from memnb.core.roles import (
     as_text, LMError, ReplyError, Role, RuleLM, ServerError, Usage)
@@ -620,3 +620,45 @@ def test_a_word_for_a_server_without_keys_is_not_struck_out():
     with Server(chat(reply)) as server:
         lm = OpenAILM('m', server.url, 'x', max_retries=0)
         assert lm.ask(plans_role, text='y').plans[0].name == 'six boxes'
+
+
+def named(name):
+    """An lm that answers with its own name."""
+    return as_lm(lambda prompt: {'plans': [{'name': name}]}, name)
+
+
+ASKED = [replace(plans_role, name=name) for name in ('answer', 'track', 'plans', 'mine')]
+
+
+@quick
+@given(st.lists(st.sampled_from(ASKED), unique_by=lambda role: role.name), st.booleans())
+def test_each_role_asks_the_lm_that_it_was_given(own, by_name):
+    keys = [role.name if by_name and role.name != 'mine' else role for role in own]
+    lm = LMByRole({key: named(role.name) for key, role in zip(keys, own)}, named('others'))
+    for role in ASKED:
+        assert lm.ask(role, text='x').plans[0].name == (role.name if role in own else 'others')
+
+
+def test_the_rules_answer_what_no_lm_is_given_for():
+    lm = LMByRole({says_when: ScriptedLM([{'yes': True}])})
+    assert lm.ask(plans_role, text='sail').plans[0].name == 'sail'
+    assert lm.ask(says_when, text='x') == Verdict(yes=True)
+
+
+def test_lms_by_role_send_their_seed_and_are_recorded_apart(tmp_path):
+    with Server(chat({'yes': True})) as server:
+        one, two = (LMByRole({says_when: client(server, temperature=heat)}) for heat in (0.0, 0.5))
+        for lm in (one, two, one.seeded(3), one):
+            RecordedLM(lm, tmp_path / 'replies.sqlite').ask(says_when, text='x')
+        sent = [(request['temperature'], request.get('seed')) for request in server.requests]
+    assert sent == [(0.0, None), (0.5, None), (0.0, 3)]
+
+
+@pytest.mark.parametrize(('lms', 'message'), [
+    ({'anwser': named('x')}, r"expected a Role, or the name of one \(.*answer.*\), got 'anwser'"),
+    ({'answer': 'gpt-4.1-mini'}, r"expected an lm, got a str: did you mean OpenAILM\('gpt-4.1-mini'\)"),
+    ({None: named('x')}, 'expected a Role'),
+])
+def test_a_role_that_nobody_asks_and_a_thing_that_is_no_lm_are_refused(lms, message):
+    with pytest.raises((ValueError, TypeError), match=message):
+        LMByRole(lms)
