@@ -278,6 +278,12 @@ class Diagnosis(Reply):
             else value
         )
 
+    @field_validator('constraints')
+    @classmethod
+    def _all_named(cls, values: list[str]) -> list[str]:
+        "Leave out such words: they would be added to every query."
+        return [value for value in values if cls._named(value)]
+
 
 _DIAGNOSE = '''You judge whether the notes from a memory suffice to answer a question. You do not answer it. A needless search brings noise, so be slow to ask for one.
 The test: imagine that the missing thing were found. Would the final short answer change? Only then is it a gap, and only with a gap is the question NOT-ANSWERABLE. Where the best supported answer would stay as it is, judge ANSWERABLE.

@@ -41,7 +41,7 @@ def test_a_decision_is_read_however_it_is_spelled(word, decision):
 
 @pytest.mark.parametrize('given_as, read', [(None, []), ('NONE', []), (' none', []), ('', []), ('the year', ['the year']), ([], []), (['a', ''], ['a', ''])])
 def test_an_empty_list_may_be_null_or_none(given_as, read):
-    for name in ('gaps', 'queries', 'constraints', 'avoid'):
+    for name in ('gaps', 'queries', 'avoid'):
         assert getattr(Diagnosis(decision='ANSWERABLE', **{name: given_as}), name) == read
         assert getattr(ScriptedLM([{**FULL, name: given_as}]).ask(DIAGNOSE, question='q'), name) == read
 
@@ -174,6 +174,13 @@ def test_guidance_may_stand_in_one_field_as_in_the_paper(guidance):
     shown = REWRITE.render({'question': 'q', 'diagnosis': read})[1]
     assert 'Goal: the date' in shown and 'Keywords: lake; June' in shown
     assert Diagnosis(decision='NOT_ANSWERABLE', **{'retrieval-guidance': 'ask for the year'}).queries == ['ask for the year']
+
+
+@given(st.lists(st.sampled_from(['', 'unknown', 'Unknown ', 'None', 'n/a', 'both', 'anyone', 'Zofia', 'May 2024', 'an unknown dog'])))
+def test_a_word_that_names_nothing_is_no_constraint(words):
+    read = Diagnosis(decision='NOT-ANSWERABLE', constraints=words)
+    assert read.constraints == [word for word in words if word in ('Zofia', 'May 2024', 'an unknown dog')]
+    assert 'unknown' not in add_constraints('the vet', Diagnosis(decision='NOT-ANSWERABLE', constraints=['unknown']).constraints, [])
 
 
 def test_the_judge_sees_the_notes_by_speaker_and_the_query_reasoner_sees_them_too():
