@@ -4,22 +4,24 @@
     python tests/bench/real_model.py locomo10.json --out run --report > results_model.json
 
 Twenty questions of each conversation, evenly from all but the adversarial ones; ten turns may be read; memories are
-built by rules. Each method runs with both styles of prompts, and by rules alone, in a folder of its own under --out.
+built by rules. Each method runs with both styles of prompts, with rules that search and a model that answers, and by
+rules alone, in a folder of its own under --out.
 The order of the questions is such that any first part of them is spread evenly, so a run can be stopped at any time;
 what is in --out, or among the figures of --known, is not asked again. `--report` asks nothing: it writes the figures
 of each question, those of --known first, as JSON without any text of the data; `--trace` writes traces, for
 conversations that may be shown.
 
-`tests/bench/real_model.json` has the figures of a run that is not complete, of Qwen2.5-Coder-1.5B-Instruct from its
-four-bit file (`seconds` is null where the replies were replayed)."""
+`nbs/7_results/07_real_model.ipynb` shows what it found with Qwen2.5-Coder-1.5B-Instruct (`data/results_model.json`; the
+seconds are null where a reply was replayed)."""
 import argparse
 import json
+import re
 import sys
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
-from memnb.core.models import OpenAILM
+from memnb.core.models import LMByRole, OpenAILM
 from memnb.core.roles import RuleLM
 from memnb.core.trace import Trace
 from memnb.evaluation.experiment import Experiment, RowStore, row_key
@@ -27,7 +29,8 @@ from memnb.evaluation.papers import variant
 from memnb.evaluation.registry import load_dataset
 
 METHODS = 'rag', 'memr3', 'remem', 'mragent', 'memma'
-STYLES = 'memnb', 'paper', 'rules'  # of the prompts; 'rules' asks no model
+STYLES = 'memnb', 'paper', 'answers', 'rules'  # of the prompts; 'answers': rules search and the model answers; 'rules': no model
+ANSWERING = 'answer', 'synthesize', 'recall'  # the roles that write the answer
 SERVED = {'bounds': (160, 4), 'max_tokens': 500, 'timeout': 1200}  # a small model must be bounded
 TURNS = 10
 SCORES = 'evidence_recall', 'cited_recall', 'f1_locomo', 'date_exact'
@@ -49,20 +52,41 @@ def chosen(conversation, count):
 
 def experiment(method, style, conversations, lm):
     "The experiment of one method with one style of prompts; plain retrieval has only one."
-    switches = {} if method == 'rag' or style == 'rules' else {'prompts': style}
+    switches = {'prompts': style} if method != 'rag' and style in ('memnb', 'paper') else {}
     asked = variant(f'{method}, {style}', method, **switches)
-    lm = RuleLM() if style == 'rules' else lm
+    lm = {'rules': RuleLM(), 'answers': LMByRole(dict.fromkeys(ANSWERING, lm))}.get(style, lm)
     return Experiment([asked], {'data': conversations}, lm=lm, build_lm=RuleLM(), turns=TURNS, stop=True, baselines=())
 
 
+def runs(text, length=5):
+    "All runs of so many words in a text."
+    words = re.findall(r'\w+', text.lower())
+    return {tuple(words[start : start + length]) for start in range(len(words) - length + 1)}
+
+
+def texts_in(value):
+    "All texts in a reply, at any depth."
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list):
+        for one in value.values() if isinstance(value, dict) else value:
+            yield from texts_in(one)
+
+
+def copies(step):
+    "Whether a text of the reply has five words in a row from the instructions which nothing else in the prompt has."
+    instructions = runs(step.system) - runs(step.user)
+    return any(runs(text) & instructions for text in texts_in(step.reply))
+
+
 def replies_of(trace):
-    "For each role: calls, how many replies were usable, how many at the first attempt, and how many were changed to be read."
+    "For each role that a model was asked: calls; replies that were usable, usable at the first attempt, changed to be read, copied from the instructions."
     found = {}
     for step in trace.steps:
-        if step.kind == 'model':
-            counts = found.setdefault(step.role, [0, 0, 0, 0])
+        if step.kind == 'model' and (step.usage.calls or step.error):
+            counts = found.setdefault(step.role, [0, 0, 0, 0, 0])
             usable = step.error is None
-            for place, one in enumerate((1, usable, usable and step.attempts == 1, bool(step.notes))):
+            for place, one in enumerate((1, usable, usable and step.attempts == 1, bool(step.notes), copies(step))):
                 counts[place] += int(one)
     return found
 
@@ -74,6 +98,25 @@ def looks_of(trace):
     return {'made': len(looks), 'refused': sum(bool(step.error) for step in looks), 'repeated': len(looks) - len(different)}
 
 
+JUDGES = {  # the roles that say whether what was read is enough, and how their replies say so
+    'track': lambda reply: reply['decision'] == 'answer',
+    'select': lambda reply: reply['call']['function'] == 'output_answer',
+    'navigate': lambda reply: reply['mode'] == 'Answer',
+    'diagnose': lambda reply: reply['decision'] == 'ANSWERABLE',
+}
+
+
+def first_judgement(trace, gold):
+    "Whether the first judge after the first search said that it was enough, and whether all gold turns had been read; None without one."
+    read = set()
+    for step in trace.steps:
+        if step.kind in ('search', 'tool'):
+            read.update(turn for hit in step.hits for turn in hit.sources)
+        elif step.kind == 'model' and step.role in JUDGES and step.reply and read:
+            return {'enough': JUDGES[step.role](step.reply), 'all_read': set(gold) <= read}
+    return None
+
+
 def figures(folder, in_flight):
     "The figures of each question in a folder, without any text of the data."
     method, style, *_ = folder.name.split('-')
@@ -83,10 +126,13 @@ def figures(folder, in_flight):
                 trace = Trace.from_json(store.trace(row_key(row)))
                 scores = {name: row['scores'].get(name) for name in SCORES}
                 spent = {name: getattr(trace.total, name) for name in ('calls', 'prompt_tokens', 'completion_tokens')}
+                asked = [step for step in trace.steps if step.kind == 'model' and step.usage.calls]
+                is_served = asked and not any(step.cached for step in asked)
                 about = {'method': method, 'style': style, 'conversation': row['conversation'], 'position': row['position']}
                 yield {**about, 'category': row['category'], 'turns': row['turns'], **scores, **spent,
-                       'seconds': round(row['seconds'] / in_flight, 1), 'fallback': trace.fallback is not None,
-                       'failed': row['error'] is not None, 'replies': replies_of(trace), 'looks': looks_of(trace)}
+                       'seconds': round(row['seconds'] / in_flight, 1) if is_served else None, 'fallback': trace.fallback is not None,
+                       'failed': row['error'] is not None, 'replies': replies_of(trace), 'looks': looks_of(trace),
+                       'judgement': first_judgement(trace, row['gold'])}
 
 
 def kept_trace(out, wanted):
@@ -131,7 +177,7 @@ def main():
     lm = OpenAILM(options.model, options.base_url, **SERVED)
     for style in options.styles.split(','):
         for method in options.methods.split(','):
-            if method == 'rag' and style == 'paper':
+            if method == 'rag' and style in ('paper', 'answers'):  # nothing but an answer is asked
                 continue
             done = {(one['conversation'], one['position']) for one in known if (one['method'], one['style']) == (method, style)}
             conversations = []
