@@ -370,14 +370,15 @@ def covers(entry: Entry, fact: Entry) -> bool:
 
 
 def _lost(old: str, new: str) -> frozenset[str]:
-    """Return the substance of a sentence that a text does not have.
+    """Return the substance, the names and the numbers of a sentence that a text does not have.
 
     A sentence that says `something` gives way to a text with its names and numbers and four in five of its words."""
     due = substance(old)
-    lost = due - substance(new)
+    lost, names = due - substance(new), _unfounded(old, [new])
     is_vague = not _VAGUE.isdisjoint(tokenize(old))
-    is_sharper = is_vague and 5 * len(lost) <= len(due) and not _unfounded(old, [new])
-    return frozenset() if is_sharper else lost
+    is_sharper = is_vague and 5 * len(lost) <= len(due) and not names
+    # a name such as Will is a word of no substance elsewhere
+    return frozenset() if is_sharper else lost.union(name for name in names if not stems(name))
 
 
 def merge_texts(old: str, new: str) -> str:

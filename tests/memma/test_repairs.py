@@ -4,7 +4,7 @@ from dataclasses import replace
 from datetime import date, datetime
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from memnb.core.conversation import Session, Turn
@@ -182,6 +182,7 @@ def test_a_denied_word_a_name_and_a_date_make_a_difference():
     assert covers(entry('Tobin saw five otters.'), entry('Tobin saw something.'))
 
 
+@example('Tobin Will', 'Tobin')  # a name that is a word of no substance elsewhere
 @given(TEXTS, TEXTS)
 def test_two_texts_joined_have_all_of_both(old, new):
     text = merge_texts(old, new)
