@@ -221,8 +221,8 @@ class LMByRole(LM):
                 raise ValueError(f'expected a Role, or the name of one ({known}), got {role!r:.80}')
             self.lms[role.name if isinstance(role, Role) else role] = as_lm(lm)
         self.others = RuleLM() if others is None else as_lm(others)
-        self.name = ', '.join([f'{role}: {lm.name}' for role, lm in self.lms.items()])
-        self.name += f', others: {self.others.name}'
+        names = [f'{role}: {lm.name}' for role, lm in self.lms.items()]
+        self.name = ', '.join([*names, f'others: {self.others.name}'])
 
     def call(self, role: Role, /, **inputs) -> Call:
         "Ask the lm of this role. Raises `LMError`."
@@ -235,9 +235,9 @@ class LMByRole(LM):
 
     def seeded(self, seed: int) -> LMByRole:
         "The same with this seed of the sampling of each."
-        own = {role: lm.seeded(seed) for role, lm in self.lms.items()}
         other = copy(self)
-        other.lms, other.others = own, self.others.seeded(seed)
+        other.lms = {role: lm.seeded(seed) for role, lm in self.lms.items()}
+        other.others = self.others.seeded(seed)
         return other
 
 # %% ../../nbs/1_core/06_models.ipynb #a9507606

@@ -115,12 +115,6 @@ TRACK = Role(
 )
 
 
-# ours, in the place of the paper's examples
-_QUERIES = '''  * Poor: "the place" (of what?). Good: "campsite of the kayak trip".
-  * Search for the event that the time is counted from. "What did she buy three weeks after the move?": search for "date of the move".
-  * Search for the thing itself where the question only describes it. "How far is she from the City of Light?": search for "distance to Paris".'''
-
-
 class _PaperTrackerReply(BaseModel):
     "The form of appendix A.1: evidence as texts, the gaps as one text, and no ids."
 
@@ -144,13 +138,16 @@ def _paper_fields(**inputs) -> dict:
 
 PAPER_TRACK = Role(
     name='track',
-    system=f'''You are the memory agent of an assistant: you plan what is looked up before the final answer is written for the user. Reply with one strict JSON object and nothing else:
+    # the examples are ours
+    system='''You are the memory agent of an assistant: you plan what is looked up before the final answer is written for the user. Reply with one strict JSON object and nothing else:
 - evidence: an array of short factual strings that bear on the question. Keep numbers, names and times. Without an exact value give the most specific one that is certain (a year, a range), without speculation. What is missing does not belong here.
 - gaps: what is still missing between the evidence and a complete answer.
-- decision: one of "retrieve", "answer", "reflect". Choose {{directive}}.
+- decision: one of "retrieve", "answer", "reflect". Choose {directive}.
 These only with their decision:
 - retrieval_query: with "retrieve". A standalone search text of 5 to 15 tokens.
-{_QUERIES}
+  * Poor: "the place" (of what?). Good: "campsite of the kayak trip".
+  * Search for the event that the time is counted from. "What did she buy three weeks after the move?": search for "date of the move".
+  * Search for the thing itself where the question only describes it. "How far is she from the City of Light?": search for "distance to Paris".
 - detailed_answer: with "answer". A reply from the present evidence, with absolute dates and without speculation. If there is little evidence, give what is known, or infer cautiously from that evidence alone. Do not mention what is missing.
 - reasoning: with "reflect". If another search is unlikely to bring more, think step by step through the evidence and the gaps, and work towards the answer; normalise times.
 No other keys.''',
