@@ -33,7 +33,7 @@ STYLES = 'memnb', 'paper', 'answers', 'rules'  # of the prompts; 'answers': rule
 ANSWERING = 'answer', 'synthesize', 'recall'  # the roles that write the answer
 SERVED = {'bounds': (160, 4), 'max_tokens': 500, 'timeout': 1200}  # a small model must be bounded
 TURNS = 10
-SCORES = 'evidence_recall', 'cited_recall', 'f1_locomo', 'date_exact'
+SCORES = 'evidence_recall', 'f1_locomo', 'date_exact'
 
 
 def spread(count):
@@ -130,7 +130,7 @@ def figures(folder, in_flight):
                 is_served = asked and not any(step.cached for step in asked)
                 about = {'method': method, 'style': style, 'conversation': row['conversation'], 'position': row['position']}
                 yield {**about, 'category': row['category'], 'turns': row['turns'], **scores, **spent,
-                       'seconds': round(row['seconds'] / in_flight, 1) if is_served else None, 'fallback': trace.fallback is not None,
+                       'seconds': round(row['seconds'] / in_flight, 1) if is_served else None,
                        'failed': row['error'] is not None, 'replies': replies_of(trace), 'looks': looks_of(trace),
                        'judgement': first_judgement(trace, row['gold'])}
 
