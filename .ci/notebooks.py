@@ -3,6 +3,7 @@ With MEMNB_TIMES, the file that `.ci/rerun.py` wrote of the same name, each line
 
 A public definition is reached where a cell that is not exported uses its name and asserts something. An exercise is a cell with a
 `check(...)` on a line of its own; the cell of solutions has a block of Python for each."""
+
 import ast
 import json
 import os
@@ -31,19 +32,23 @@ def tree_of(source):
 
 def names_in(tree):
     """Every name that is used, and every attribute."""
-    return ({node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
-            | {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)})
+    return {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)} | {
+        node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)
+    }
 
 
 def asserts_in(tree):
     """How many times something is asserted: `assert`, a check of fastcore's, or `raises`."""
     called = (node.func for node in ast.walk(tree) if isinstance(node, ast.Call))
     names = [func.id if isinstance(func, ast.Name) else getattr(func, 'attr', '') for func in called]
-    return sum(isinstance(node, ast.Assert) for node in ast.walk(tree)) + sum(CHECKS.fullmatch(name) is not None for name in names)
+    return sum(isinstance(node, ast.Assert) for node in ast.walk(tree)) + sum(
+        CHECKS.fullmatch(name) is not None for name in names
+    )
 
 
 class Notebook:
     """What is measured of one notebook."""
+
     def __init__(self, path):
         self.path, self.name = Path(path), f'{Path(path).parent.name}/{Path(path).stem}'
         cells = json.loads(self.path.read_text(encoding='utf-8'))['cells']
@@ -53,19 +58,32 @@ class Notebook:
         code = [source_of(cell) for cell in self.lesson if cell['cell_type'] == 'code']
         self.exported = [source for source in code if exported(source)]
         self.shown = [tree_of(source) for source in code if not exported(source)]
-        self.lines = [sum(bool(line.strip()) and not line.startswith('#|') for line in source.splitlines()) for source in self.exported]
+        self.lines = [
+            sum(bool(line.strip()) and not line.startswith('#|') for line in source.splitlines())
+            for source in self.exported
+        ]
         prose = ' '.join(source_of(cell) for cell in self.lesson if cell['cell_type'] == 'markdown')
         self.words = len(prose.split())
-        self.output = sum(len(json.dumps(cell.get('outputs', []), ensure_ascii=False).encode()) for cell in cells if cell.get('outputs'))
-        self.public = {node.name for source in self.exported for node in tree_of(source).body
-                       if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)) and not node.name.startswith('_')}
+        self.output = sum(
+            len(json.dumps(cell.get('outputs', []), ensure_ascii=False).encode())
+            for cell in cells
+            if cell.get('outputs')
+        )
+        self.public = {
+            node.name
+            for source in self.exported
+            for node in tree_of(source).body
+            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)) and not node.name.startswith('_')
+        }
         self.asserts = sum(map(asserts_in, self.shown))
         self.reached = {name for tree in self.shown if asserts_in(tree) for name in names_in(tree)}
 
     @property
     def checks(self):
         """The source of each exercise."""
-        return [source_of(cell) for cell in self.exercises if cell['cell_type'] == 'code' and '\ncheck(' in source_of(cell)]
+        return [
+            source_of(cell) for cell in self.exercises if cell['cell_type'] == 'code' and '\ncheck(' in source_of(cell)
+        ]
 
     @property
     def solutions(self):
@@ -74,10 +92,16 @@ class Notebook:
 
     def row(self):
         exported = sum(self.lines)
-        return {'notebook': self.name, 'cells': len(self.lesson), 'exported': exported,
-                'words a line': f'{self.words / exported:.1f}' if exported else '', 'public': len(self.public),
-                'asserts each': f'{self.asserts / len(self.public):.1f}' if self.public else '', 'exercises': len(self.checks),
-                'output kB': f'{self.output / 1000:.0f}'}
+        return {
+            'notebook': self.name,
+            'cells': len(self.lesson),
+            'exported': exported,
+            'words a line': f'{self.words / exported:.1f}' if exported else '',
+            'public': len(self.public),
+            'asserts each': f'{self.asserts / len(self.public):.1f}' if self.public else '',
+            'exercises': len(self.checks),
+            'output kB': f'{self.output / 1000:.0f}',
+        }
 
     def faults(self):
         """Where it is more than a reader can bear, or its exercises are not whole."""
@@ -92,10 +116,21 @@ class Notebook:
 
 
 def all_notebooks(folder='nbs'):
-    return [Notebook(path) for path in sorted(path for path in Path(folder).rglob('*.ipynb') if '.ipynb_checkpoints' not in path.parts)]
+    return [
+        Notebook(path)
+        for path in sorted(path for path in Path(folder).rglob('*.ipynb') if '.ipynb_checkpoints' not in path.parts)
+    ]
 
 
-REWRITTEN = ('0_start', '1_core', '2_memr3', '3_remem', '4_mragent', '5_memma', '8_use')  # every public name of these folders must have an example with an assert
+REWRITTEN = (
+    '0_start',
+    '1_core',
+    '2_memr3',
+    '3_remem',
+    '4_mragent',
+    '5_memma',
+    '8_use',
+)  # every public name of these folders must have an example with an assert
 
 
 def shortcomings(notebooks, rewritten=()):
@@ -104,7 +139,9 @@ def shortcomings(notebooks, rewritten=()):
     for notebook in notebooks:
         yield from (f'{notebook.name}: {fault}' for fault in notebook.faults())
         if not rewritten or notebook.path.parent.name in rewritten:
-            yield from (f'{notebook.name}: {name} has no example with an assert' for name in sorted(notebook.public - reached))
+            yield from (
+                f'{notebook.name}: {name} has no example with an assert' for name in sorted(notebook.public - reached)
+            )
 
 
 def markdown(rows):
@@ -116,7 +153,14 @@ if __name__ == '__main__':
     notebooks = all_notebooks()
     times = os.environ.get('MEMNB_TIMES')
     seconds = json.loads(Path(times).read_text()) if times and Path(times).exists() else {}
-    print(markdown([notebook.row() | ({'seconds': seconds.get(notebook.name, '')} if seconds else {}) for notebook in notebooks]))
+    print(
+        markdown(
+            [
+                notebook.row() | ({'seconds': seconds.get(notebook.name, '')} if seconds else {})
+                for notebook in notebooks
+            ]
+        )
+    )
     found = list(shortcomings(notebooks, REWRITTEN))
     print(*found, sep='\n')
     sys.exit(bool(found))

@@ -236,9 +236,7 @@ class Feedback(Loop):
         check_count('iterations', iterations, 1)
         check_count('words', words, 0)
         if not isinstance(self.memory, Iterable):
-            raise TypeError(
-                f'memory: expected a store whose snippets can be listed, got {type(memory).__name__}'
-            )
+            raise TypeError(f'memory: expected a store whose snippets can be listed, got {type(memory).__name__}')
         self.weights, self.words = _idf(self.memory), words
         self.chunks_per_iteration, self.iterations = chunks_per_iteration, iterations
 

@@ -123,9 +123,7 @@ def _method(options: argparse.Namespace) -> Any:
     if options.method not in METHODS:
         near = difflib.get_close_matches(options.method, METHODS, 1)
         hint = f'; the nearest is {near[0]}' if near else ''
-        raise _CommandError(
-            f'--method: expected one of {", ".join(METHODS)}, got {options.method!r}{hint}'
-        )
+        raise _CommandError(f'--method: expected one of {", ".join(METHODS)}, got {options.method!r}{hint}')
     method = METHODS[options.method]
     for name in OPTIONS:
         if getattr(options, name) is not None and name not in method.memory.options:
@@ -167,9 +165,7 @@ def _stored(memory: str, method: str, lm: Any, turns: int | None) -> Any:
     from memnb.adapters.mcp_server import MemoryTools, TurnStore
 
     if not os.path.isfile(memory):
-        raise _CommandError(
-            f'{memory}: no such memory; this makes one: memnb remember --memory {memory} CHAT'
-        )
+        raise _CommandError(f'{memory}: no such memory; this makes one: memnb remember --memory {memory} CHAT')
     store = TurnStore(memory)
     store.index()  # embedding is no part of the seconds
     return MemoryTools(store, method, lm).loop(turns)
@@ -302,9 +298,7 @@ def notebook_folder() -> Path:
 def _lab(options: argparse.Namespace) -> None:
     """Become JupyterLab; options that are not ours are passed on to it."""
     if importlib.util.find_spec('jupyterlab') is None:
-        raise _CommandError(
-            "JupyterLab is not installed; this installs it: pip install 'memnb[lab]'"
-        )
+        raise _CommandError("JupyterLab is not installed; this installs it: pip install 'memnb[lab]'")
     command = [sys.executable, '-m', 'jupyterlab', *options.passed_on, str(notebook_folder())]
     os.execv(sys.executable, command)
 
@@ -331,9 +325,7 @@ def _fit(options: argparse.Namespace) -> None:
     from memnb.retrieval.learned import fit_ranker
 
     about = {'data': Path(options.data).name, 'sha256': data_hash(options.data, options.dataset)}
-    given = (
-        {} if options.embedder is None else {'embedder': named_option('embedder', options.embedder)}
-    )
+    given = {} if options.embedder is None else {'embedder': named_option('embedder', options.embedder)}
     if options.data == 'octet':  # the other part is there to test on
         conversations = load_octet('fit')
     else:
@@ -381,9 +373,7 @@ class _Parser(argparse.ArgumentParser):
             option = word.partition('=')[0]
             if word == '--':
                 return
-            if not re.match(r'--?[^\W\d]\S*$', option) or any(
-                one.startswith(option) for one in known
-            ):
+            if not re.match(r'--?[^\W\d]\S*$', option) or any(one.startswith(option) for one in known):
                 continue
             near = difflib.get_close_matches(option, known, 1)
             has = f'the nearest is {near[0]}' if near else f'it has {", ".join(known)}'
@@ -413,9 +403,7 @@ def _parser() -> argparse.ArgumentParser:
         one = commands.add_parser(name, help=words)
         one.set_defaults(run=run)
         if model:
-            one.add_argument(
-                '--model', help='a served model that answers in the place of the rules'
-            )
+            one.add_argument('--model', help='a served model that answers in the place of the rules')
             one.add_argument(
                 '--base-url',
                 help='its server, with the OpenAI interface (default: $OPENAI_BASE_URL)',
@@ -485,9 +473,7 @@ def _parser() -> argparse.ArgumentParser:
     add('--memory', metavar='FILE', help='or one file, as `memnb remember` makes it')
     add('--method', default='memr3', help='how questions are answered (default: memr3)')
 
-    add = command(
-        'bench', _bench, 'methods on every question of a file, with intervals', True, False, True
-    )
+    add = command('bench', _bench, 'methods on every question of a file, with intervals', True, False, True)
     add('--data', required=True, help='the benchmark file; it is not ours to ship')
     add('--dataset', default='locomo', help='its kind (default: locomo); see `memnb data`')
     add('--methods', metavar='A,B', help='default: plain retrieval and the four methods')
@@ -574,8 +560,7 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
 
 # %% ../nbs/8_use/07_cli.ipynb #feba5cb9
 def main(
-    arguments: list[str]
-    | None = None,  # without the name of the program; None: those of the process
+    arguments: list[str] | None = None,  # without the name of the program; None: those of the process
 ) -> int:
     """Run a command and return its exit code. An expected error is one line; an unexpected one is raised."""
     for stream in (sys.stdout, sys.stderr):

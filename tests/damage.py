@@ -1,8 +1,12 @@
 """What is done to files to see that a loader reads or refuses them, and nothing else."""
+
 from hypothesis import strategies as st
 
-JSON = st.recursive(st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=6) | st.just('half \ud83d'),
-                    lambda inside: st.lists(inside, max_size=3) | st.dictionaries(st.text(max_size=5), inside, max_size=3), max_leaves=6)
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=6) | st.just('half \ud83d'),
+    lambda inside: st.lists(inside, max_size=3) | st.dictionaries(st.text(max_size=5), inside, max_size=3),
+    max_leaves=6,
+)
 
 
 def spots(node, path=()):

@@ -1,4 +1,5 @@
 """Embedders that can be foreseen, models that say anything, and the steps of a trace by kind."""
+
 import zlib
 
 import numpy as np
@@ -14,11 +15,14 @@ class Letters:
 
     def __call__(self, texts):
         self.asked += len(texts)
-        return np.array([[text.count(letter) for letter in self.letters] for text in texts], float).reshape(len(texts), len(self.letters))
+        return np.array([[text.count(letter) for letter in self.letters] for text in texts], float).reshape(
+            len(texts), len(self.letters)
+        )
 
 
 class Buckets:
     """An embedder that counts words in sixteen buckets. `fails_at`: the number of a call that fails."""
+
     name = 'tiny'
 
     def __init__(self, fails_at=None):
@@ -37,6 +41,7 @@ class Buckets:
 
 class Replies(LM):
     """Typed replies of each role from lists, round and round: a model that says anything. `fails_at`: the number of a call that fails."""
+
     name = 'replies'
 
     def __init__(self, fails_at=None, **said):

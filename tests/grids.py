@@ -1,4 +1,5 @@
 """Small experiments: made-up conversations, and methods that take a moment, keep a diary, ask a model, or break."""
+
 import os
 import time
 from datetime import datetime
@@ -19,9 +20,21 @@ ANIMALS = ('heron', 'otter', 'badger', 'lynx', 'magpie', 'newt', 'marten', 'bitt
 
 def talk(name, questions=4):
     """A conversation in which Tobin tells what he saw, day by day, and the questions about it."""
-    turns = tuple(Turn(f'D1:{day}', 'Tobin', f'On walk {day} near {name} I saw a {animal}.') for day, animal in enumerate(ANIMALS, 1))
-    asked = tuple(Question(f'What did Tobin see on walk {day} near {name}?', ANIMALS[day - 1], (f'D1:{day}',), 'single-hop', name, day - 1)
-                  for day in range(1, questions + 1))
+    turns = tuple(
+        Turn(f'D1:{day}', 'Tobin', f'On walk {day} near {name} I saw a {animal}.')
+        for day, animal in enumerate(ANIMALS, 1)
+    )
+    asked = tuple(
+        Question(
+            f'What did Tobin see on walk {day} near {name}?',
+            ANIMALS[day - 1],
+            (f'D1:{day}',),
+            'single-hop',
+            name,
+            day - 1,
+        )
+        for day in range(1, questions + 1)
+    )
     return Conversation(name, (Session('D1', turns, datetime(2024, 5, 1)),), asked)
 
 
@@ -48,6 +61,7 @@ READ = Role('read_aloud', 'Say what the turn says.', '{turn}', Reply)
 
 class Plain(Loop):
     """Takes the best hit; writes the question into a diary first; a model says the words, where `role` is given."""
+
     method = 'plain'
 
     def __init__(self, memory, lm=None, pause=0, diary=None, role=None, breaks_at=None):
@@ -94,7 +108,9 @@ def records(folder):
     if not file.exists():
         return []
     store = RowStore(file)
-    rows = [{**row, 'trace': store.trace(row_key(row)), 'seconds': 0} for row in store.records() if row['position'] >= 0]
+    rows = [
+        {**row, 'trace': store.trace(row_key(row)), 'seconds': 0} for row in store.records() if row['position'] >= 0
+    ]
     store.close()
     return sorted(rows, key=lambda row: (row['method'], row['conversation'], row['repeat'], row['position']))
 

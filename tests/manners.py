@@ -53,19 +53,37 @@ PAPER = {  # field -> the name that a paper has for it, by role
 def _paper(value, role):
     "The form that the paper prints: its names, bullets as texts, a flat call, times as qualifiers."
     if role == 'track':
-        return {**value, 'evidence': [claim['text'] for claim in value['evidence']], 'gaps': '; '.join(value['gaps']) or 'None'}
+        return {
+            **value,
+            'evidence': [claim['text'] for claim in value['evidence']],
+            'gaps': '; '.join(value['gaps']) or 'None',
+        }
     if role == 'gists':
         return {'gists': [gist['text'] for gist in value['gists']]}
     if role == 'facts':
         times = ('point_in_time', 'start_time', 'end_time')
-        return {'facts': [{**{name: item for name, item in fact.items() if name not in times},
-                           'qualifiers': {'record_time': '20 January 2024', **{name: fact[name] for name in times if fact.get(name)}}}
-                          for fact in value['facts']]}
+        return {
+            'facts': [
+                {
+                    **{name: item for name, item in fact.items() if name not in times},
+                    'qualifiers': {
+                        'record_time': '20 January 2024',
+                        **{name: fact[name] for name in times if fact.get(name)},
+                    },
+                }
+                for fact in value['facts']
+            ]
+        }
     if role == 'select':
         return {'reasoning': value['reasoning'], **value['call']}
     if role == 'navigate' and len(value['calls']) == 1:
         [call] = value['calls']
-        return {'mode': value['mode'], 'action': call['function'], 'parameters': call['parameters'], 'reasoning': value['reasoning']}
+        return {
+            'mode': value['mode'],
+            'action': call['function'],
+            'parameters': call['parameters'],
+            'reasoning': value['reasoning'],
+        }
     return {PAPER.get(role, {}).get(name, name): item for name, item in value.items()}
 
 
@@ -96,11 +114,17 @@ def _single(value):
 def _lines(value):
     "As lines 'Name: text', with bullets for lists of texts; other values as JSON."
     told = [(name, item) for name, item in value.items() if item]
-    flat = told and all(isinstance(item, (str, type(None))) or isinstance(item, list) and all(isinstance(one, str) for one in item) for item in value.values())
+    flat = told and all(
+        isinstance(item, (str, type(None))) or isinstance(item, list) and all(isinstance(one, str) for one in item)
+        for item in value.values()
+    )
     if not flat:
         return json.dumps(value)
-    return '\n'.join(f'**{name.replace("_", " ").capitalize()}:** ' + (item if isinstance(item, str) else ''.join(f'\n- {one}' for one in item))
-                     for name, item in told)
+    return '\n'.join(
+        f'**{name.replace("_", " ").capitalize()}:** '
+        + (item if isinstance(item, str) else ''.join(f'\n- {one}' for one in item))
+        for name, item in told
+    )
 
 
 def _trailing(text):
@@ -113,8 +137,12 @@ MANNERS = {  # name -> the text that a value becomes, for a role and its reply t
     'prose around': lambda value, role, model: f'Sure, here it is:\n{json.dumps(value)}\nTell me if you need more.',
     'trailing commas': lambda value, role, model: _trailing(json.dumps(value, indent=1)),
     'single quotes': lambda value, role, model: str(value),
-    'other capitals': lambda value, role, model: json.dumps(_other_case(value) if role != 'select' and role != 'navigate' else value),
-    'empty fields left out': lambda value, role, model: json.dumps(_without_empty(value)) if _without_empty(value) else json.dumps(value),
+    'other capitals': lambda value, role, model: json.dumps(
+        _other_case(value) if role != 'select' and role != 'navigate' else value
+    ),
+    'empty fields left out': lambda value, role, model: (
+        json.dumps(_without_empty(value)) if _without_empty(value) else json.dumps(value)
+    ),
     'nulls': lambda value, role, model: json.dumps(_nulls(value)),
     'extra keys': lambda value, role, model: json.dumps(_extra(value)),
     "the paper's form": lambda value, role, model: json.dumps(_paper(value, role)),
@@ -123,7 +151,9 @@ MANNERS = {  # name -> the text that a value becomes, for a role and its reply t
     'a bare list': lambda value, role, model: json.dumps(_only_list(value)),
     'one for a list of one': lambda value, role, model: json.dumps(_single(value)),
     'named lines': lambda value, role, model: _lines(value),
-    'plain text': lambda value, role, model: value[model.TEXT] if model.TEXT and isinstance(value[model.TEXT], str) else json.dumps(value),
+    'plain text': lambda value, role, model: (
+        value[model.TEXT] if model.TEXT and isinstance(value[model.TEXT], str) else json.dumps(value)
+    ),
     'in a wrapper': lambda value, role, model: json.dumps({'response': value}),
     'thoughts first': lambda value, role, model: f'<think>The form is {{"x": []}}.</think>\n{json.dumps(value)}',
     'said twice': lambda value, role, model: f'{json.dumps(value)}\n\nAgain:\n{json.dumps(value)}',
@@ -131,7 +161,7 @@ MANNERS = {  # name -> the text that a value becomes, for a role and its reply t
 }
 REFUSED = {  # what nobody could understand
     'a refusal': lambda value, role, model: REFUSAL,
-    'cut off': lambda value, role, model: json.dumps(value)[:len(json.dumps(value)) // 10 + 1],
+    'cut off': lambda value, role, model: json.dumps(value)[: len(json.dumps(value)) // 10 + 1],
     'empty': lambda value, role, model: '',
 }
 
@@ -145,7 +175,11 @@ LOSES = {  # what a manner has no place for
 def bare(value, lost=()):
     "A reply as JSON values without some fields, what is empty, and the key that nobody asked for."
     if isinstance(value, dict):
-        return {name: bare(item, lost) for name, item in value.items() if name not in {*lost, 'confidence'} and item not in (None, '', [])}
+        return {
+            name: bare(item, lost)
+            for name, item in value.items()
+            if name not in {*lost, 'confidence'} and item not in (None, '', [])
+        }
     return [bare(item, lost) for item in value] if isinstance(value, list) else value
 
 
@@ -201,9 +235,21 @@ def collected(most=1) -> dict:
 
     sample, lm = load_sample(), Collector(most)
     start = replace(sample, sessions=sample.sessions[:4], questions=())
-    gists, cues, turns, bank = GistGraph.of(start, lm), CueTagGraph.of(start, lm), HybridIndex.of(start), MemMA.of(start, lm).bank
+    gists, cues, turns, bank = (
+        GistGraph.of(start, lm),
+        CueTagGraph.of(start, lm),
+        HybridIndex.of(start),
+        MemMA.of(start, lm).bank,
+    )
     cues.topics
     for question in sample.questions[:6]:
-        for loop in (MemR3(turns, lm), SelfRAG(turns, lm), REMem(gists, lm), REMem(gists, lm, timeline=True), MRAgent(cues, lm), MemMA(bank, lm)):
+        for loop in (
+            MemR3(turns, lm),
+            SelfRAG(turns, lm),
+            REMem(gists, lm),
+            REMem(gists, lm, timeline=True),
+            MRAgent(cues, lm),
+            MemMA(bank, lm),
+        ):
             Judge(lm, 'strict').judge(question, loop.ask(question.text).answer)
     return lm.kept

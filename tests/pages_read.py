@@ -1,4 +1,5 @@
 """A page as a browser reads it, for tests that look at what is shown."""
+
 from html.parser import HTMLParser
 
 VOID = {'area', 'base', 'br', 'col', 'embed', 'hr', 'img', 'input', 'link', 'meta', 'source', 'track', 'wbr'}
@@ -6,10 +7,18 @@ VOID = {'area', 'base', 'br', 'col', 'embed', 'hr', 'img', 'input', 'link', 'met
 
 class Page(HTMLParser):
     """The tags and texts of a page. What opens is closed, in order, and no attribute stands twice in a tag."""
+
     def __init__(self, page: str):
         super().__init__()
-        self.tags, self.closed = [], []  # (name, attributes) of what opens; (name, how many tags stand before) of what closes
-        self.text, self.words, self.odd = '', '', []  # all text; the text that is shown; comments, instructions and declarations
+        self.tags, self.closed = (
+            [],
+            [],
+        )  # (name, attributes) of what opens; (name, how many tags stand before) of what closes
+        self.text, self.words, self.odd = (
+            '',
+            '',
+            [],
+        )  # all text; the text that is shown; comments, instructions and declarations
         self.open = []
         self.feed(page)
         self.close()

@@ -16,7 +16,9 @@ SWAPS |= {new: old for old, new in SWAPS.items() if new not in SWAPS}
 def sentences(text: str) -> list[str]:
     "The sentences and lines of a prompt; a heading, a field alone, and a list of fields are none."
     parts = re.split(r'\n+|(?<=[.;:?!])\s+', text)
-    return [part for part in parts if len(_words(part)) >= (4 if part.endswith(':') else 2) and not part.startswith('# ')]
+    return [
+        part for part in parts if len(_words(part)) >= (4 if part.endswith(':') else 2) and not part.startswith('# ')
+    ]
 
 
 def _words(part: str) -> list[str]:
@@ -32,7 +34,10 @@ def mutants(text: str) -> Iterator[tuple[str, str]]:
         swapped = str(int(word) + 1) if word.isdigit() else SWAPS.get(word) or SWAPS.get(word.lower())
         numbered = word.isdigit() and re.match(r'\n? *$', text[text.rfind('\n', 0, match.start()) + 1 : match.start()])
         if swapped and not numbered:  # the number of a line is no content
-            yield f'{word} as {swapped} in {text[max(0, match.start() - 30) : match.end() + 20]!r}', text[: match.start()] + swapped + text[match.end() :]
+            yield (
+                f'{word} as {swapped} in {text[max(0, match.start() - 30) : match.end() + 20]!r}',
+                text[: match.start()] + swapped + text[match.end() :],
+            )
 
 
 Check = Callable[[str], object]  # of a prompt's text; raises an AssertionError where an example does not hold

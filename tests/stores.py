@@ -1,4 +1,5 @@
 """Stores that answer in any order, for the loops that search them."""
+
 from hypothesis import strategies as st
 
 from memnb.core.conversation import Snippet
@@ -23,6 +24,10 @@ def stores(draw, texts, speakers, turns, said=st.none()):
     """Up to six snippets, some of several turns, some of none, some sharing turns; up to three orders of them."""
     count = draw(st.integers(0, 6))
     sources = st.lists(st.sampled_from(turns), max_size=3, unique=True).map(tuple)
-    snippets = [Snippet(f's{number}', draw(texts), draw(sources), speaker=draw(st.sampled_from([None, *speakers])), said=draw(said))
-                for number in range(count)]
+    snippets = [
+        Snippet(
+            f's{number}', draw(texts), draw(sources), speaker=draw(st.sampled_from([None, *speakers])), said=draw(said)
+        )
+        for number in range(count)
+    ]
     return Store(snippets, draw(st.lists(st.permutations(range(count)), min_size=1, max_size=3)))

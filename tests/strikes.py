@@ -1,4 +1,5 @@
 """Faults on purpose: a connection to SQLite is struck right after its n-th statement, and a child process is killed there."""
+
 import multiprocessing
 import os
 import signal
@@ -17,6 +18,7 @@ class Struck(Exception):
 
 class Watched(sqlite3.Connection):
     """Notes what is executed, each row of many by itself, and strikes after a given number of statements."""
+
     log, strike_at, strike = [], None, None
 
     def execute(self, sql, *rest):
@@ -56,7 +58,7 @@ def watched(strike_at=None, how=strike):
 def saved(log):
     """Whether the save of a graph has come to its commit."""
     first = 'SELECT name, value FROM memory'
-    return first in log and 'COMMIT' in log[log.index(first):]
+    return first in log and 'COMMIT' in log[log.index(first) :]
 
 
 def count_anew(strike_at):

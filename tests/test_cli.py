@@ -1,4 +1,5 @@
 """The command line as a user and as a script meet it: what is printed where, in which colours, and how it ends."""
+
 import hashlib
 import io
 import json
@@ -32,8 +33,13 @@ BUFFERED = {key: value for key, value in os.environ.items() if key != 'PYTHONUNB
 
 def memnb(*words, cwd=None, **environment):
     """The finished process of a command."""
-    return subprocess.run([sys.executable, '-m', 'memnb.cli', *words], capture_output=True, cwd=cwd, timeout=120,
-                          env={**BUFFERED, 'PYTHONPATH': os.pathsep.join(sys.path), 'OPENAI_API_KEY': KEY, **environment})
+    return subprocess.run(
+        [sys.executable, '-m', 'memnb.cli', *words],
+        capture_output=True,
+        cwd=cwd,
+        timeout=120,
+        env={**BUFFERED, 'PYTHONPATH': os.pathsep.join(sys.path), 'OPENAI_API_KEY': KEY, **environment},
+    )
 
 
 def one_line(process, code, *words):
@@ -50,7 +56,11 @@ def one_line(process, code, *words):
 def two(tmp_path_factory):
     """A file with two short conversations."""
     [sample] = json.loads(data_path('sample.json').read_text(encoding='utf-8'))
-    talk = {key: value for key, value in sample['conversation'].items() if re.fullmatch('speaker_[ab]|session_[12](_date_time)?', key)}
+    talk = {
+        key: value
+        for key, value in sample['conversation'].items()
+        if re.fullmatch('speaker_[ab]|session_[12](_date_time)?', key)
+    }
     path = tmp_path_factory.mktemp('data') / 'two.json'
     path.write_text(json.dumps([{'sample_id': name, 'conversation': talk, 'qa': []} for name in ('north', 'south')]))
     return path
@@ -58,13 +68,29 @@ def two(tmp_path_factory):
 
 # ------------------------------------------------------------------ asking
 
+
 def test_ask_prints_one_object_that_is_the_trace():
     process = memnb('ask', '--json', CANOE)
     assert (process.returncode, process.stderr) == (0, b'')
     answered = json.loads(process.stdout)
-    assert list(answered) == ['question', 'method', 'model', 'answer', 'evidence', 'read', 'gaps', 'steps', 'usage', 'error', 'fallback', 'seconds']
+    assert list(answered) == [
+        'question',
+        'method',
+        'model',
+        'answer',
+        'evidence',
+        'read',
+        'gaps',
+        'steps',
+        'usage',
+        'error',
+        'fallback',
+        'seconds',
+    ]
     assert answered['question'] == CANOE and answered['method'] == 'memr3' and answered['model'] == RuleLM().name
-    assert 'D8:8' in answered['evidence'] and answered['evidence'][0] in answered['read'] and 0 < answered['seconds'] < 60
+    assert (
+        'D8:8' in answered['evidence'] and answered['evidence'][0] in answered['read'] and 0 < answered['seconds'] < 60
+    )
     assert Trace.from_json(process.stdout).steps[0].kind == 'search'
     assert process.stdout.count(b'\n') == 1
 
@@ -73,11 +99,22 @@ def test_ask_prints_the_whole_trace_and_no_colour_into_a_pipe():
     process = memnb('ask', CANOE)
     shown = process.stdout.decode()
     assert process.returncode == 0 and '\x1b' not in shown
-    for word in ('question   ' + CANOE, 'round 1', 'searched', 'gained', 'decided', 'answer', 'D8:8 · 27 June 2024', 'cost'):
+    for word in (
+        'question   ' + CANOE,
+        'round 1',
+        'searched',
+        'gained',
+        'decided',
+        'answer',
+        'D8:8 · 27 June 2024',
+        'cost',
+    ):
         assert word in shown
 
 
-@pytest.mark.parametrize('environment, colour', [({}, True), ({'NO_COLOR': '1'}, False), ({'NO_COLOR': ''}, True), ({'TERM': 'dumb'}, False)])
+@pytest.mark.parametrize(
+    'environment, colour', [({}, True), ({'NO_COLOR': '1'}, False), ({'NO_COLOR': ''}, True), ({'TERM': 'dumb'}, False)]
+)
 def test_a_terminal_may_refuse_colour(environment, colour, monkeypatch):
     monkeypatch.delenv('NO_COLOR', raising=False)
     for name, value in {'TERM': 'xterm', 'COLUMNS': '90', **environment}.items():
@@ -89,26 +126,45 @@ def test_a_terminal_may_refuse_colour(environment, colour, monkeypatch):
 
 
 def test_a_file_with_several_conversations_wants_a_name(two, capsys):
-    one_line(memnb('ask', '--data', str(two), 'Who?'), 2, 'two.json', 'say which with --conversation; it holds north, south')
+    one_line(
+        memnb('ask', '--data', str(two), 'Who?'), 2, 'two.json', 'say which with --conversation; it holds north, south'
+    )
     assert memnb('--version').stdout.decode().strip() == f'memnb {__version__}'
     assert cli.main(['ask', '--data', str(two), '--conversation', 'west', 'Who?']) == 2
     assert "no conversation 'west'; it holds north, south" in capsys.readouterr().err
-    assert cli.main(['ask', '--data', str(two), '--conversation', 'south', '--json', 'When was the first concertina lesson?']) == 0
+    assert (
+        cli.main(
+            ['ask', '--data', str(two), '--conversation', 'south', '--json', 'When was the first concertina lesson?']
+        )
+        == 0
+    )
     assert 'D1:5' in json.loads(capsys.readouterr().out)['read']
 
 
-@pytest.mark.parametrize('words, expected', [
-    ([], ['COMMAND', 'memnb --help']), (['dance'], ['dance', 'demo']), (['ask'], ['QUESTION', 'memnb ask --help']),
-    (['ask', ' \n'], ['expected a question']), (['ask', 'Who?', 'me?'], ['unknown: me?']), (['demo', '--out'], ['--out']),
-    (['ask', 'Who?', '--method', 'guess'], ['guess', 'memr3', 'rag']), (['ask', 'Who?', '--k', 'many'], ['--k', "got 'many'"]),
-    (['ask', 'Who?', '--method', 'memr'], ['the nearest is memr3']),
-    (['ask', 'Who?', '--data', 'nowhere.json'], ['nowhere.json', 'cannot be opened']),
-    (['ask', 'Who?', '--base-url', CLOSED], ['--base-url needs --model']),
-    (['ask', 'Who?', '--model', 'm', '--base-url', 'ftp://x'], ['http']),
-    (['ask', 'Who?', '--memory', 'nowhere.db'], ['nowhere.db: no such memory', 'memnb remember']),
-    (['ask', 'Who?', '--memory', 'x', '--data', 'y'], ['--memory goes without --data']), (['remember', '-'], ['required: --memory']),
-    (['paper', 'memr3'], ['needs --data']), (['paper', 'tot', '--model', 'any'], ['--model']), (['bench'], ['required: --data']),
-    (['ask', 'Who?', '--data', 'bad\x1b[31m\n.json'], ['bad\u241b[31m .json'])])
+@pytest.mark.parametrize(
+    'words, expected',
+    [
+        ([], ['COMMAND', 'memnb --help']),
+        (['dance'], ['dance', 'demo']),
+        (['ask'], ['QUESTION', 'memnb ask --help']),
+        (['ask', ' \n'], ['expected a question']),
+        (['ask', 'Who?', 'me?'], ['unknown: me?']),
+        (['demo', '--out'], ['--out']),
+        (['ask', 'Who?', '--method', 'guess'], ['guess', 'memr3', 'rag']),
+        (['ask', 'Who?', '--k', 'many'], ['--k', "got 'many'"]),
+        (['ask', 'Who?', '--method', 'memr'], ['the nearest is memr3']),
+        (['ask', 'Who?', '--data', 'nowhere.json'], ['nowhere.json', 'cannot be opened']),
+        (['ask', 'Who?', '--base-url', CLOSED], ['--base-url needs --model']),
+        (['ask', 'Who?', '--model', 'm', '--base-url', 'ftp://x'], ['http']),
+        (['ask', 'Who?', '--memory', 'nowhere.db'], ['nowhere.db: no such memory', 'memnb remember']),
+        (['ask', 'Who?', '--memory', 'x', '--data', 'y'], ['--memory goes without --data']),
+        (['remember', '-'], ['required: --memory']),
+        (['paper', 'memr3'], ['needs --data']),
+        (['paper', 'tot', '--model', 'any'], ['--model']),
+        (['bench'], ['required: --data']),
+        (['ask', 'Who?', '--data', 'bad\x1b[31m\n.json'], ['bad\u241b[31m .json']),
+    ],
+)
 def test_bad_use_is_one_line_and_2(words, expected, capsys):
     assert cli.main(words) == 2
     printed = capsys.readouterr()
@@ -117,10 +173,17 @@ def test_bad_use_is_one_line_and_2(words, expected, capsys):
         assert word in printed.err
 
 
-@pytest.mark.parametrize('words, expected', [
-    (['ask', '--datas', 'x', 'q'], 'ask has no option --datas; the nearest is --data'), (['bench', '--dat', 'x', '--jsno'], 'bench has no option --jsno; the nearest is --json'),
-    (['ask', '-k', '5', 'q'], 'ask has no option -k; the nearest is --k'), (['ask', '--zzz=1', 'q'], 'ask has no option --zzz; it has -h, --help, --model'),
-    (['--versoin'], 'memnb has no option --versoin; the nearest is --version'), (['remember', '--memroy', 'x'], 'remember has no option --memroy; the nearest is --memory')])
+@pytest.mark.parametrize(
+    'words, expected',
+    [
+        (['ask', '--datas', 'x', 'q'], 'ask has no option --datas; the nearest is --data'),
+        (['bench', '--dat', 'x', '--jsno'], 'bench has no option --jsno; the nearest is --json'),
+        (['ask', '-k', '5', 'q'], 'ask has no option -k; the nearest is --k'),
+        (['ask', '--zzz=1', 'q'], 'ask has no option --zzz; it has -h, --help, --model'),
+        (['--versoin'], 'memnb has no option --versoin; the nearest is --version'),
+        (['remember', '--memroy', 'x'], 'remember has no option --memroy; the nearest is --memory'),
+    ],
+)
 def test_an_option_that_is_not_there_is_named_with_the_nearest(words, expected, capsys):
     assert cli.main(words) == 2
     assert capsys.readouterr().err.startswith(f'memnb: {expected}')
@@ -138,8 +201,21 @@ def test_what_looks_like_an_option_and_is_none(capsys):
 CHATS = Path(__file__).parent / 'chats'
 
 
-@pytest.mark.parametrize('chat', ['locomo.json', 'turns.jsonl', 'kept.json', 'messages.json', 'telegram.json', 'chatgpt.json', 'slack/general', 'android.txt',
-                                  'iphone.txt', 'plain.txt'])
+@pytest.mark.parametrize(
+    'chat',
+    [
+        'locomo.json',
+        'turns.jsonl',
+        'kept.json',
+        'messages.json',
+        'telegram.json',
+        'chatgpt.json',
+        'slack/general',
+        'android.txt',
+        'iphone.txt',
+        'plain.txt',
+    ],
+)
 def test_every_kind_of_chat_can_be_asked(chat, capsys):
     assert cli.main(['ask', '--json', '--data', str(CHATS / chat), 'To whom was the boat sold?']) == 0
     printed = capsys.readouterr()
@@ -152,14 +228,23 @@ def test_ambiguous_dates_are_asked_for(tmp_path, capsys):
     chat = tmp_path / 'chat.txt'
     chat.write_text('03/04/2024, 10:00 - Ada: I sold the boat today.\n05/04/2024, 10:00 - Ben: Good.\n')
     assert cli.main(['ask', '--data', str(chat), 'When did Ada sell the boat?']) == 2
-    assert capsys.readouterr().err.rstrip().endswith('chat.txt: a date such as 3/4/2024 can be read as dmy or mdy: say which with --dates')
+    assert (
+        capsys.readouterr()
+        .err.rstrip()
+        .endswith('chat.txt: a date such as 3/4/2024 can be read as dmy or mdy: say which with --dates')
+    )
     assert cli.main(['ask', '--json', '--dates', 'mdy', '--data', str(chat), 'When did Ada sell the boat?']) == 0
     assert Trace.from_json(capsys.readouterr().out).answer == '4 March 2024'
 
 
 def test_a_chat_is_remembered_once_and_asked_with_every_method(tmp_path, capsys, monkeypatch):
     memory = str(tmp_path / 'my.db')
-    for chat, added, told in (('android.txt', 3, ''), ('android.txt', 0, ', 3 there already'), ('slack/general', 3, ''), ('slack/general', 0, ', 3 there already')):  # the times of Slack have parts of a second
+    for chat, added, told in (
+        ('android.txt', 3, ''),
+        ('android.txt', 0, ', 3 there already'),
+        ('slack/general', 3, ''),
+        ('slack/general', 0, ', 3 there already'),
+    ):  # the times of Slack have parts of a second
         assert cli.main(['remember', '--memory', memory, str(CHATS / chat)]) == 0
         printed = capsys.readouterr()
         assert printed.out == f'{memory}: {added} turns added{told}\n' and 'left out' in printed.err
@@ -180,7 +265,10 @@ def test_a_chat_is_remembered_once_and_asked_with_every_method(tmp_path, capsys,
 
 def test_a_memory_that_is_another_file_is_refused(tmp_path, capsys):
     (tmp_path / 'my.db').write_text('not a memory, and long enough to be taken for the header of one')
-    for words in (['remember', '--memory', str(tmp_path / 'my.db'), str(CHATS / 'plain.txt')], ['ask', '--memory', str(tmp_path / 'my.db'), 'Who?']):
+    for words in (
+        ['remember', '--memory', str(tmp_path / 'my.db'), str(CHATS / 'plain.txt')],
+        ['ask', '--memory', str(tmp_path / 'my.db'), 'Who?'],
+    ):
         assert cli.main(words) == 2 and 'my.db' in capsys.readouterr().err.splitlines()[-1]
 
 
@@ -195,7 +283,7 @@ def test_what_takes_long_is_shown_on_a_terminal_alone(monkeypatch):
         with cli._waiting('asking'):
             until = time.monotonic() + (60 if shown else 2.5)
             while time.monotonic() < until and not (shown and stderr.getvalue()):
-                time.sleep(.05)
+                time.sleep(0.05)
         assert ('asking: 00:0' in stderr.getvalue()) == shown
 
 
@@ -210,7 +298,7 @@ def test_tot_needs_no_file_and_refuses_a_bad_one(capsys, tmp_path):
     assert cli.main(['paper', 'tot', '--questions', '16', '--json']) == 0
     rows = json.loads(capsys.readouterr().out)['tables']['Exact match (table 13)']['rows']
     assert all(row['questions'] == 16 for row in rows)
-    assert {row['method']: row['exact_match']['mean'] for row in rows}['REMem'] >= .99
+    assert {row['method']: row['exact_match']['mean'] for row in rows}['REMem'] >= 0.99
     (tmp_path / 'bad.json').write_text('[{}]')
     assert cli.main(['paper', 'tot', '--data', str(tmp_path / 'bad.json')]) == 2
     assert capsys.readouterr().err.startswith('memnb: ')
@@ -234,20 +322,36 @@ def test_a_bench_is_one_object_and_goes_on_in_its_folder(capsys, tmp_path):
     before = [record['seconds'] for record in RowStore(tmp_path / 'run' / 'rows.sqlite').records()]
     assert cli.main([*SMALL, '--out', str(tmp_path / 'run'), '--json']) == 0
     assert json.loads(capsys.readouterr().out)['rows'] == first['rows']
-    assert [record['seconds'] for record in RowStore(tmp_path / 'run' / 'rows.sqlite').records()] == before  # nothing was asked again
+    assert [
+        record['seconds'] for record in RowStore(tmp_path / 'run' / 'rows.sqlite').records()
+    ] == before  # nothing was asked again
     assert cli.main([*SMALL, '--k', '9', '--out', str(tmp_path / 'run')]) == 2
     assert 'another experiment (turns: 8 there, 9 here)' in capsys.readouterr().err
 
 
-@pytest.mark.parametrize('words, said', [
-    (['--methods', 'guess'], 'expected some of rag'), (['--memories', 'attic'], 'expected some of turns'), (['--dataset', 'novel'], 'novel'),
-    (['--categories', 'gossip'], 'nothing to ask'), (['--executor', 'moon'], 'expected one of threads'),
-    (['--judge', 'harsh'], 'lenient'), (['--k', '0'], 'above 0'), (['--methods', 'memr3,memr3'], 'more than once'), (['--repeats', '-1'], 'above 0'),
-    (['--model', 'any', '--base-url', CLOSED], '--out')])
+@pytest.mark.parametrize(
+    'words, said',
+    [
+        (['--methods', 'guess'], 'expected some of rag'),
+        (['--memories', 'attic'], 'expected some of turns'),
+        (['--dataset', 'novel'], 'novel'),
+        (['--categories', 'gossip'], 'nothing to ask'),
+        (['--executor', 'moon'], 'expected one of threads'),
+        (['--judge', 'harsh'], 'lenient'),
+        (['--k', '0'], 'above 0'),
+        (['--methods', 'memr3,memr3'], 'more than once'),
+        (['--repeats', '-1'], 'above 0'),
+        (['--model', 'any', '--base-url', CLOSED], '--out'),
+    ],
+)
 def test_a_bench_with_a_bad_option_is_one_line(words, said, capsys):
     assert cli.main([*SMALL, *words]) == 2
     printed = capsys.readouterr()
-    assert printed.out == '' and said in printed.err.splitlines()[-1] and printed.err.splitlines()[-1].startswith('memnb: ')
+    assert (
+        printed.out == ''
+        and said in printed.err.splitlines()[-1]
+        and printed.err.splitlines()[-1].startswith('memnb: ')
+    )
 
 
 def test_an_estimate_asks_nothing(capsys):
@@ -258,12 +362,28 @@ def test_an_estimate_asks_nothing(capsys):
 
 
 def test_a_bench_whose_server_is_down_counts_every_question_as_failed(capsys, tmp_path):
-    words = ['bench', '--data', SAMPLE, '--methods', 'rag', '--categories', 'open-domain', '--no-full-context',
-             '--model', 'any', '--base-url', CLOSED]
+    words = [
+        'bench',
+        '--data',
+        SAMPLE,
+        '--methods',
+        'rag',
+        '--categories',
+        'open-domain',
+        '--no-full-context',
+        '--model',
+        'any',
+        '--base-url',
+        CLOSED,
+    ]
     assert cli.main([*words, '--out', str(tmp_path), '--json']) == 3
     printed = capsys.readouterr()
     found = json.loads(printed.out)['rows'][0]
-    assert found['errors'] == found['questions'] == 6 and found['evidence_recall']['n'] == 0 and found['f1_locomo']['mean'] is None
+    assert (
+        found['errors'] == found['questions'] == 6
+        and found['evidence_recall']['n'] == 0
+        and found['f1_locomo']['mean'] is None
+    )
     assert '6 questions failed' in printed.err
 
 
@@ -284,6 +404,7 @@ def test_a_registered_method_is_asked_with_the_budget_and_the_clock(monkeypatch,
 
 # ------------------------------------------------------------------ models that fail
 
+
 def test_a_server_that_is_down_is_one_line_and_3_and_what_was_found_is_printed():
     process = memnb('ask', '--json', '--model', 'any', '--base-url', CLOSED, CANOE)
     one_line(process, 3, 'no answer', CLOSED)
@@ -296,7 +417,11 @@ def test_a_model_that_declines_leaves_the_evidence_as_the_answer(capsys, monkeyp
     with Server(chat('I would rather not.')) as server:
         assert cli.main(['ask', '--model', 'shy', '--base-url', server.url, CANOE]) == 0
     printed = capsys.readouterr()
-    assert 'fallback   the evidence (ReplyError' in printed.out and 'canoe' in printed.out and KEY not in printed.out + printed.err
+    assert (
+        'fallback   the evidence (ReplyError' in printed.out
+        and 'canoe' in printed.out
+        and KEY not in printed.out + printed.err
+    )
 
 
 @pytest.mark.skipif(os.name == 'nt', reason='signals')
@@ -307,17 +432,21 @@ def test_control_c_ends_with_130_and_no_words():
 
     started = []
     with Server(stalled) as server:
-        process = subprocess.Popen([sys.executable, '-m', 'memnb.cli', 'ask', '--model', 'slow', '--base-url', server.url, CANOE],
-                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                                   preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))  # a job in the background is born deaf
+        process = subprocess.Popen(
+            [sys.executable, '-m', 'memnb.cli', 'ask', '--model', 'slow', '--base-url', server.url, CANOE],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+        )  # a job in the background is born deaf
         while not started and process.poll() is None:
-            time.sleep(.05)
+            time.sleep(0.05)
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=60)
     assert (process.returncode, out, err) == (130, b'', b'')
 
 
 # ------------------------------------------------------------------ the demo
+
 
 def test_the_demo_compares_the_methods_and_writes_the_report(tmp_path):
     process = memnb('demo', cwd=tmp_path)
@@ -330,8 +459,18 @@ def test_the_demo_compares_the_methods_and_writes_the_report(tmp_path):
         question = sample.questions[position]
         assert question.text in shown and f'{question.category}; expected: ' in shown
         assert report.count(question.text.replace("'", '&#x27;')) >= 3
-    assert shown.count('\nrag\n') == shown.count('\nmemr3\n') == report.count('<h3>memr3</h3>') - 1 == len(cli._DEMO_QUESTIONS)
-    assert shown.count(', a written example: ') == shown.count('(written example)') == report.count('(written example)') == 4
+    assert (
+        shown.count('\nrag\n')
+        == shown.count('\nmemr3\n')
+        == report.count('<h3>memr3</h3>') - 1
+        == len(cli._DEMO_QUESTIONS)
+    )
+    assert (
+        shown.count(', a written example: ')
+        == shown.count('(written example)')
+        == report.count('(written example)')
+        == 4
+    )
     assert 'D8:8 · 27 June 2024' in shown and 'searched' in shown and 'missing' in shown
 
 
@@ -341,7 +480,9 @@ def test_the_report_goes_where_it_is_told_whole_and_through_no_link(tmp_path, mo
     (tmp_path / 'victim').write_text('mine')
     (tmp_path / 'page.html').symlink_to('victim')
     assert cli.main(['demo', '--out', 'page.html']) == 0
-    assert str(tmp_path / 'page.html') in capsys.readouterr().out and (tmp_path / 'page.html').read_text(encoding='utf-8').startswith('<!doctype html>')
+    assert str(tmp_path / 'page.html') in capsys.readouterr().out and (tmp_path / 'page.html').read_text(
+        encoding='utf-8'
+    ).startswith('<!doctype html>')
     assert (tmp_path / 'victim').read_text() == 'mine' and not (tmp_path / 'page.html').is_symlink()
     assert (tmp_path / 'page.html').stat().st_mode & 0o077 == 0 and len(list(tmp_path.iterdir())) == 2
     assert cli.main(['demo', '--out', 'no/such/folder.html']) == 2
@@ -350,10 +491,16 @@ def test_the_report_goes_where_it_is_told_whole_and_through_no_link(tmp_path, mo
 
 # ------------------------------------------------------------------ streams
 
+
 @pytest.mark.skipif(os.name == 'nt', reason='pipes')
 def test_a_reader_who_has_enough_is_no_error(tmp_path):
-    process = subprocess.Popen([sys.executable, '-m', 'memnb.cli', 'demo', '--out', str(tmp_path / 'page.html')], stdout=subprocess.PIPE,
-                               stderr=subprocess.PIPE, cwd=tmp_path, env=BUFFERED)
+    process = subprocess.Popen(
+        [sys.executable, '-m', 'memnb.cli', 'demo', '--out', str(tmp_path / 'page.html')],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        cwd=tmp_path,
+        env=BUFFERED,
+    )
     process.stdout.read(1)
     process.stdout.close()
     assert (process.stderr.read(), process.wait(60)) == (b'', 141)
@@ -362,8 +509,12 @@ def test_a_reader_who_has_enough_is_no_error(tmp_path):
 @pytest.mark.skipif(not os.path.exists('/dev/full'), reason='there is no /dev/full here')
 def test_an_output_that_cannot_be_written_is_one_line():
     with open('/dev/full', 'wb') as full:
-        process = subprocess.run([sys.executable, '-m', 'memnb.cli', 'ask', '--k', '5', CANOE], stdout=full, stderr=subprocess.PIPE,
-                                 env=BUFFERED)
+        process = subprocess.run(
+            [sys.executable, '-m', 'memnb.cli', 'ask', '--k', '5', CANOE],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            env=BUFFERED,
+        )
     assert process.returncode == 2 and process.stderr.startswith(b'memnb: ') and process.stderr.count(b'\n') == 1
 
 
@@ -375,11 +526,14 @@ def test_a_terminal_that_knows_only_ascii_is_served():
 
 
 def test_the_parser_imports_nothing_heavy():
-    loaded = subprocess.run([sys.executable, '-c', 'import sys, memnb.cli; print(*sys.modules)'], capture_output=True, text=True).stdout
+    loaded = subprocess.run(
+        [sys.executable, '-c', 'import sys, memnb.cli; print(*sys.modules)'], capture_output=True, text=True
+    ).stdout
     assert not {'pydantic', 'numpy', 'openai', 'wordllama', 'networkx', 'matplotlib'} & set(loaded.split())
 
 
 # ------------------------------------------------------------------ the notebooks
+
 
 @pytest.fixture
 def package(tmp_path, monkeypatch):
@@ -399,7 +553,10 @@ def test_an_installed_package_copies_its_notebooks_and_keeps_what_the_user_chang
     (package / 'here' / 'memnb-notebooks' / '1_core' / '02_two.ipynb').unlink()
     cli.notebook_folder()
     assert {file.name: file.read_text() for file in Path('memnb-notebooks').rglob('*.ipynb')} == {
-        'index.ipynb': 'as shipped', '01_one.ipynb': 'mine', '02_two.ipynb': 'as shipped'}
+        'index.ipynb': 'as shipped',
+        '01_one.ipynb': 'mine',
+        '02_two.ipynb': 'as shipped',
+    }
 
 
 def fake_lab(folder, code):
@@ -420,7 +577,9 @@ def test_lab_starts_jupyterlab_on_the_notebooks_and_passes_the_options_on(tmp_pa
 @pytest.mark.skipif(os.name == 'nt', reason='signals')
 def test_a_signal_that_ends_lab_ends_jupyterlab(tmp_path):
     path = fake_lab(tmp_path, 'import time; print("up", flush=True); time.sleep(60)')
-    process = subprocess.Popen([sys.executable, '-m', 'memnb.cli', 'lab'], stdout=subprocess.PIPE, env={**BUFFERED, 'PYTHONPATH': path})
+    process = subprocess.Popen(
+        [sys.executable, '-m', 'memnb.cli', 'lab'], stdout=subprocess.PIPE, env={**BUFFERED, 'PYTHONPATH': path}
+    )
     assert process.stdout.readline() == b'up\n'
     process.terminate()
     assert process.stdout.read() == b'' and process.wait(30) != 0  # its output ends only when both have ended
@@ -443,7 +602,9 @@ def test_control_c_elsewhere_is_130(monkeypatch, capsys):
 def test_functions_of_the_current_folder_embed_and_rerank(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, 'path', [one for one in sys.path if one not in ('', os.getcwd())])
-    (tmp_path / 'own_ranking.py').write_text('def embed(texts):\n    return [[len(text), 1.0] for text in texts]\n\n\ndef score(pairs):\n    return [len(text) for _, text in pairs]\n')
+    (tmp_path / 'own_ranking.py').write_text(
+        'def embed(texts):\n    return [[len(text), 1.0] for text in texts]\n\n\ndef score(pairs):\n    return [len(text) for _, text in pairs]\n'
+    )
     given = ['--embedder', 'own_ranking:embed', '--rerank', 'own_ranking:score']
     assert cli.main(['ask', '--method', 'rag', '--k', '3', *given, 'Where does Zofia live?']) == 0
     assert cli.main(['ask', '--method', 'rag', '--rerank', 'own_ranking:nope', 'Where?']) == 2
@@ -463,13 +624,31 @@ def test_fit_writes_a_ranker_that_ask_and_bench_take(tmp_path, capsys):
     assert cli.main(['fit', '--data', str(data), '--out', str(out)]) == 0
     assert capsys.readouterr().out == f'{out}: fitted to 48 questions; use it with --ranker\n'
     told = json.loads(out.read_text())
-    assert told['about']['data'] == 'mine.json' and told['about']['sha256'] == hashlib.sha256(data.read_bytes()).hexdigest()
+    assert (
+        told['about']['data'] == 'mine.json'
+        and told['about']['sha256'] == hashlib.sha256(data.read_bytes()).hexdigest()
+    )
     first = out.read_bytes()
     assert cli.main(['fit', '--data', str(data), '--out', str(out)]) == 0 and out.read_bytes() == first
     found = {}
     for ranker in (str(out), 'none'):
         capsys.readouterr()
-        assert cli.main(['ask', "Which vet pulled three of Pascal's teeth?", '--method', 'rag', '--k', '5', '--ranker', ranker, '--json']) == 0
+        assert (
+            cli.main(
+                [
+                    'ask',
+                    "Which vet pulled three of Pascal's teeth?",
+                    '--method',
+                    'rag',
+                    '--k',
+                    '5',
+                    '--ranker',
+                    ranker,
+                    '--json',
+                ]
+            )
+            == 0
+        )
         found[ranker] = json.loads(capsys.readouterr().out)['read']
     assert found[str(out)] != found['none'] and 'D5:14' in found[str(out)]
     assert cli.main(['ask', 'Who?', '--ranker', str(data)]) == 2

@@ -1,4 +1,5 @@
 """The notebooks as a reader has them: none longer than can be read, each public definition shown, exercises that can be checked."""
+
 import json
 import sys
 from pathlib import Path
@@ -12,7 +13,10 @@ ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT / '.ci'))
 from notebooks import REWRITTEN, all_notebooks, shortcomings  # noqa: E402
 
-ANSWERS = st.recursive(st.none() | st.booleans() | st.integers(-10**6, 10**6) | st.text(max_size=5), lambda inner: st.lists(inner, max_size=3))
+ANSWERS = st.recursive(
+    st.none() | st.booleans() | st.integers(-(10**6), 10**6) | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3),
+)
 
 
 def test_nothing_falls_short():
@@ -30,21 +34,39 @@ def test_no_committed_output_is_an_error():
 def test_what_falls_short_is_found(tmp_path):
     def code(source):
         return {'cell_type': 'code', 'source': source.splitlines(True), 'outputs': []}
+
     path = tmp_path / '99_short.ipynb'
-    cells = [code('#| export\ndef shown():\n    return 1\n\n\ndef hidden():\n    return 2'), code('assert shown() == 1\nhidden()'), code('hidden()')]
-    exercises = [{'cell_type': 'markdown', 'source': ['## Exercises']}, code('answer = ...\ncheck(answer, "x")'),
-                 {'cell_type': 'markdown', 'source': ['```python\nanswer = 1\n```\n']}]
+    cells = [
+        code('#| export\ndef shown():\n    return 1\n\n\ndef hidden():\n    return 2'),
+        code('assert shown() == 1\nhidden()'),
+        code('hidden()'),
+    ]
+    exercises = [
+        {'cell_type': 'markdown', 'source': ['## Exercises']},
+        code('answer = ...\ncheck(answer, "x")'),
+        {'cell_type': 'markdown', 'source': ['```python\nanswer = 1\n```\n']},
+    ]
     path.write_text(json.dumps({'cells': cells + exercises}))
     name = f'{tmp_path.name}/99_short'
-    assert list(shortcomings(all_notebooks(tmp_path))) == [f'{name}: 1 exercises and 1 solutions, none or 3 of each wanted']  # one cell has both names and an assert
+    assert list(shortcomings(all_notebooks(tmp_path))) == [
+        f'{name}: 1 exercises and 1 solutions, none or 3 of each wanted'
+    ]  # one cell has both names and an assert
     path.write_text(json.dumps({'cells': cells[:1] + [code('assert shown() == 1'), code('hidden()')] + exercises}))
-    assert list(shortcomings(all_notebooks(tmp_path))) == [f'{name}: 1 exercises and 1 solutions, none or 3 of each wanted', f'{name}: hidden has no example with an assert']
+    assert list(shortcomings(all_notebooks(tmp_path))) == [
+        f'{name}: 1 exercises and 1 solutions, none or 3 of each wanted',
+        f'{name}: hidden has no example with an assert',
+    ]
 
 
 def test_exercises_inside_a_cell_are_found(tmp_path):
-    cells = [{'cell_type': 'markdown', 'source': ['## The end\n', '\n', '## Exercises']}, {'cell_type': 'code', 'source': ['answer = 1'], 'outputs': []}]
+    cells = [
+        {'cell_type': 'markdown', 'source': ['## The end\n', '\n', '## Exercises']},
+        {'cell_type': 'code', 'source': ['answer = 1'], 'outputs': []},
+    ]
     (tmp_path / '98_hidden.ipynb').write_text(json.dumps({'cells': cells}))
-    assert list(shortcomings(all_notebooks(tmp_path))) == [f'{tmp_path.name}/98_hidden: its exercises begin inside a cell, where nobody checks them']
+    assert list(shortcomings(all_notebooks(tmp_path))) == [
+        f'{tmp_path.name}/98_hidden: its exercises begin inside a cell, where nobody checks them'
+    ]
 
 
 @given(ANSWERS)

@@ -1,4 +1,5 @@
 """The package as a whole: what importing it costs, and that it offers what it says."""
+
 import ast
 import configparser
 import importlib
@@ -25,7 +26,9 @@ def test_importing_memnb_imports_nothing_heavy():
 
 
 def test_importing_the_main_loop_imports_no_model_client_plot_or_embedder():
-    loaded = json.loads(in_a_fresh_python('import json, sys; from memnb import MemR3; print(json.dumps(sorted(sys.modules)))'))
+    loaded = json.loads(
+        in_a_fresh_python('import json, sys; from memnb import MemR3; print(json.dumps(sorted(sys.modules)))')
+    )
     assert not {'matplotlib', 'networkx', 'openai', 'wordllama'} & {name.split('.')[0] for name in loaded}
 
 
@@ -60,7 +63,11 @@ def test_every_notebook_that_a_text_names_is_there():
 
 
 METHODS = ('memr3', 'remem', 'mragent', 'memma')
-BELOW = {'core': (), 'retrieval': ('core',), **{method: ('core', 'retrieval') for method in METHODS}}  # what a sub-package may import when it is loaded; 'views' only when something is shown
+BELOW = {
+    'core': (),
+    'retrieval': ('core',),
+    **{method: ('core', 'retrieval') for method in METHODS},
+}  # what a sub-package may import when it is loaded; 'views' only when something is shown
 
 
 def test_each_sub_package_imports_only_what_lies_below_it():
@@ -76,14 +83,23 @@ def test_each_sub_package_imports_only_what_lies_below_it():
 
 
 def test_the_user_s_logging_stays_as_it_is():
-    told = in_a_fresh_python('import logging; from memnb.retrieval.vectors import WordLlamaEmbedder; WordLlamaEmbedder()(["a word"]); '
-                             'root = logging.getLogger(); print(root.handlers, root.level)')
+    told = in_a_fresh_python(
+        'import logging; from memnb.retrieval.vectors import WordLlamaEmbedder; WordLlamaEmbedder()(["a word"]); '
+        'root = logging.getLogger(); print(root.handlers, root.level)'
+    )
     assert told.split('\n')[0] == '[] 30'
 
 
 # ------------------------------------------------------------------ what is installed
 
-OTHER_NAMES = {'IPython': 'ipython', 'PIL': 'pillow', 'dateutil': 'python-dateutil', 'pydantic_core': 'pydantic', 'llama_index': 'llama-index-core', 'mem0': 'mem0ai'}
+OTHER_NAMES = {
+    'IPython': 'ipython',
+    'PIL': 'pillow',
+    'dateutil': 'python-dateutil',
+    'pydantic_core': 'pydantic',
+    'llama_index': 'llama-index-core',
+    'mem0': 'mem0ai',
+}
 
 
 def declared(*groups):
@@ -111,25 +127,47 @@ def imported(folder, only_on_loading=False):
 def test_what_is_imported_is_declared():
     extras = [f'{name}_requirements' for name in ('eval', 'docs', 'lab', 'local', 'interop', 'minilm', 'trees')]
     on_loading = imported(ROOT / 'memnb', only_on_loading=True)
-    assert set(on_loading) <= declared('requirements') | {'ipython', 'ipywidgets', 'matplotlib', 'pillow'}, on_loading  # the graph explorer's
+    assert set(on_loading) <= declared('requirements') | {'ipython', 'ipywidgets', 'matplotlib', 'pillow'}, (
+        on_loading
+    )  # the graph explorer's
     assert set(imported(ROOT / 'memnb')) <= declared('requirements', *extras)
     ours = {path.stem for path in [*(ROOT / 'tests').rglob('*.py'), *(ROOT / '.ci').glob('*.py')]} | {'interop'}
     others = {**imported(ROOT / 'tests'), **imported(ROOT / '.ci')}
-    assert {name for name in others if name.replace('-', '_') not in ours} <= declared('requirements', 'dev_requirements', 'interop_requirements')
+    assert {name for name in others if name.replace('-', '_') not in ours} <= declared(
+        'requirements', 'dev_requirements', 'interop_requirements'
+    )
 
 
-WITHOUT = "import sys; sys.modules.update(dict.fromkeys(['scipy', 'pandas', 'matplotlib', 'jinja2', 'ijson', 'pooch']))\n"
+WITHOUT = (
+    "import sys; sys.modules.update(dict.fromkeys(['scipy', 'pandas', 'matplotlib', 'jinja2', 'ijson', 'pooch']))\n"
+)
 
 
-@pytest.mark.parametrize('command', [['demo', '--out', 'page.html'], ['ask', 'When did Tobin have his first lesson?'], ['ask', '--method', 'mragent', 'Who?'], ['data']])
+@pytest.mark.parametrize(
+    'command',
+    [
+        ['demo', '--out', 'page.html'],
+        ['ask', 'When did Tobin have his first lesson?'],
+        ['ask', '--method', 'mragent', 'Who?'],
+        ['data'],
+    ],
+)
 def test_a_user_of_the_core_needs_nothing_else(command, tmp_path):
     command = [str(tmp_path / word) if word == 'page.html' else word for word in command]
-    assert in_a_fresh_python(f'{WITHOUT}import memnb.adapters.mcp_server\nfrom memnb.cli import main\nsys.exit(main({command}))')
+    assert in_a_fresh_python(
+        f'{WITHOUT}import memnb.adapters.mcp_server\nfrom memnb.cli import main\nsys.exit(main({command}))'
+    )
 
 
-@pytest.mark.parametrize('code', ['from memnb.evaluation.metrics import wilson; wilson(1, 2)', 'from memnb.evaluation.metrics import bootstrap; bootstrap([0, 1])',
-                                  'from memnb.mragent.separation import Estimate; Estimate.of(1, 2)',
-                                  "from memnb import Experiment, load_sample; Experiment(['rag'], [load_sample()])"])
+@pytest.mark.parametrize(
+    'code',
+    [
+        'from memnb.evaluation.metrics import wilson; wilson(1, 2)',
+        'from memnb.evaluation.metrics import bootstrap; bootstrap([0, 1])',
+        'from memnb.mragent.separation import Estimate; Estimate.of(1, 2)',
+        "from memnb import Experiment, load_sample; Experiment(['rag'], [load_sample()])",
+    ],
+)
 def test_what_else_is_needed_is_said(code):
     told = in_a_fresh_python(f'{WITHOUT}try:\n    {code}\nexcept ImportError as error:\n    print(error)')
     assert 'scipy' in told and "pip install 'memnb[eval]'" in told

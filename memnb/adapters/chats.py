@@ -143,14 +143,10 @@ def _read_export(
     return messages, left_out
 
 # %% ../../nbs/8_use/08_chats.ipynb #d90b8dcd
-_SPOKEN = re.compile(
-    r'[*_]{0,2}([^\W\d_][^:*,;!?"(){}<>=/|\n]{0,39}?)[*_]{0,2}:[*_]{0,2}(?:\s+(.*)|$)'
-)
+_SPOKEN = re.compile(r'[*_]{0,2}([^\W\d_][^:*,;!?"(){}<>=/|\n]{0,39}?)[*_]{0,2}:[*_]{0,2}(?:\s+(.*)|$)')
 _DAY = re.compile(rf'{_DATE}(?:{_HOUR})?')
 _TIME_OF_DAY = re.compile(rf'{_CLOCK}([^\d:]{{0,8}})')
-_MONTH = re.compile(
-    r'\d-\d\d-\d\dT|\b(jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)', re.IGNORECASE
-)
+_MONTH = re.compile(r'\d-\d\d-\d\dT|\b(jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)', re.IGNORECASE)
 _STAMPED = re.compile(r'(\w.{5,30}?)\s+(?![AaPp]\.?[Mm]\b)([^\W\d_].*)')  # before a name
 _ROLES = {'user', 'human', 'assistant', 'ai', 'system'}
 _LABELS = {'note', 'ps', 'nb', 're', 'subject', 'edit', 'update', 'todo', 'tldr', 'date', 'time'}
@@ -204,9 +200,7 @@ def _speakers(spoken: Iterable[re.Match | None]) -> set[str]:
     return roles
 
 
-def _read_plain(
-    lines: Iterable[str], dates: str | None, place: str
-) -> tuple[list[Message], Counter]:
+def _read_plain(lines: Iterable[str], dates: str | None, place: str) -> tuple[list[Message], Counter]:
     "Return the messages of lines 'Name: message' with dates between them, and what was left out."
     split = [_split(line.strip()) for line in lines]
     spoken = [_SPOKEN.match(rest) for _, rest in split]
@@ -299,9 +293,7 @@ class _Post(BaseModel):
         "Return the message, with names for ids; None for a notice of the program and where it has no words."
         known = (self.user_profile or {}).get('real_name')
         name = str(known or people.get(self.user) or self.username or self.user or '')
-        text = re.sub(
-            r'<@(\w+)[^<>]*>', lambda one: '@' + people.get(one[1], one[1]), self.text or ''
-        )
+        text = re.sub(r'<@(\w+)[^<>]*>', lambda one: '@' + people.get(one[1], one[1]), self.text or '')
         text = re.sub(r'<(?:[^<>|]+\||!)?([^<>]+)>', r'\1', text)  # a link with its name, a link
         text = html.unescape(text).strip()
         said = self.subtype in (None, 'thread_broadcast', 'me_message', 'bot_message', 'file_share')
@@ -414,9 +406,7 @@ def _noted(id: str, sessions: list[Session], left_out: Mapping[str, int]) -> Con
     return Conversation(id, sessions, (), [f'left out: {", ".join(counts)}'] if counts else [])
 
 
-def _read_json(
-    value: Any, path: Path, name: str | None, gap: timedelta, dates: str | None
-) -> list[Conversation]:
+def _read_json(value: Any, path: Path, name: str | None, gap: timedelta, dates: str | None) -> list[Conversation]:
     "Return the conversations of a JSON value that was read from a file."
     place, id = path.name, mend(path.stem)
     records = value if isinstance(value, list) else [value]
@@ -464,8 +454,7 @@ def _read_text(text: str, path: Path, dates: str | None, gap: timedelta) -> Conv
 def load_conversation(
     path: str | os.PathLike,  # a file, or the folder of a Slack channel
     *,
-    dates: str
-    | None = None,  # 'dmy', 'mdy' or 'ymd' where 03/04/2024 is ambiguous; None: as the whole file has it
+    dates: str | None = None,  # 'dmy', 'mdy' or 'ymd' where 03/04/2024 is ambiguous; None: as the whole file has it
     name: str | None = None,  # the id of the conversation, where the file holds several
     gap: timedelta = GAP,  # so long a silence begins a new session
 ) -> Conversation:

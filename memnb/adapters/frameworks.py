@@ -108,9 +108,7 @@ _STATE = TypeAdapter(_State)
 def _write_state(run: Run, state: _State) -> dict:
     """Run and state as values of the graph: plain, and the same for the same run."""
     state.read = [] if run.memory is None else run.memory.read
-    plain = _STATE.dump_python(
-        state, mode='json', exclude={'now': {'fresh': {'__all__': {'score'}}}}
-    )
+    plain = _STATE.dump_python(state, mode='json', exclude={'now': {'fresh': {'__all__': {'score'}}}})
     plain['now']['shown'].sort()
     trace = run.trace.model_dump(mode='json')
     return {
@@ -154,9 +152,7 @@ def _visit(loop: MemR3, name: str, values: dict, writer: Callable) -> dict:
             state.iteration += 1
             state.reply = loop.generate(run, state.now, state.iteration)
         elif name == 'router':
-            update['action'] = loop.decide(
-                run, state.now, state.reply.decision, state.iteration
-            ).action
+            update['action'] = loop.decide(run, state.now, state.reply.decision, state.iteration).action
         elif name == 'reflect':
             loop.reflect(run, state.now, state.reply, state.iteration)
         else:
@@ -218,9 +214,7 @@ def as_langgraph(
             lambda state: 'failed' if state['trace']['error'] else 'well',
             {'well': there, 'failed': END},
         )
-    graph.add_conditional_edges(
-        'router', lambda state: state['action'], ['retrieve', 'reflect', 'answer']
-    )
+    graph.add_conditional_edges('router', lambda state: state['action'], ['retrieve', 'reflect', 'answer'])
     return graph.compile(**options).with_config(recursion_limit=3 * loop.limits.max_iterations + 3)
 
 # %% ../../nbs/8_use/02_frameworks.ipynb #aa14b563
@@ -229,11 +223,7 @@ def _by_name(tools: Iterable[Any]) -> dict[str, Tool]:
     made = [tool if isinstance(tool, Tool) else Tool.of(tool) for tool in tools]
     offered = [tool for tool in made if not tool.ends]
     named = {tool.name: tool for tool in offered}
-    if (
-        not named
-        or len(named) < len(offered)
-        or not all(re.fullmatch('[a-zA-Z0-9_-]{1,64}', name) for name in named)
-    ):
+    if not named or len(named) < len(offered) or not all(re.fullmatch('[a-zA-Z0-9_-]{1,64}', name) for name in named):
         names = [tool.name for tool in made]
         raise ValueError(
             f'tools: expected one or more with different names of up to 64 of a-z, A-Z, 0-9, _ and -, got {names}'
@@ -270,18 +260,13 @@ def _arguments(said: Any) -> dict:
     except ValueError as error:
         raise ValueError(f'the arguments are no JSON: {error}') from None
     if not isinstance(value, dict):
-        raise ValueError(
-            f'the arguments: expected a JSON object, got {json.dumps(value, default=repr)[:80]}'
-        )
+        raise ValueError(f'the arguments: expected a JSON object, got {json.dumps(value, default=repr)[:80]}')
     return value
 
 
 def call_functions(
-    tools: Sequence[
-        Any
-    ],  # the list that `as_functions` was given; for a memory, `tools_of(memory)`
-    calls: Iterable[Any]
-    | None,  # `message.tool_calls`, as objects of the client or as dictionaries
+    tools: Sequence[Any],  # the list that `as_functions` was given; for a memory, `tools_of(memory)`
+    calls: Iterable[Any] | None,  # `message.tool_calls`, as objects of the client or as dictionaries
     run: Run | None = None,  # of this conversation: its budget, what was read, and the trace
 ) -> list[dict]:
     """Return the messages to send back, one for each call, in order. `MemoryFailed` where a tool breaks; a TypeError for a memory as `tools`."""
@@ -303,14 +288,10 @@ def call_functions(
         except ValueError as error:
             problem = f'{name if name in named else "refused"}: {error}'
             given = {'arguments': str(said)[:300]}
-            step = ToolStep(
-                iteration=iteration, tool=name, arguments=given, note=problem, error=True
-            )
+            step = ToolStep(iteration=iteration, tool=name, arguments=given, note=problem, error=True)
             run.note(step)
             seen = Observation(problem, error=True)
         else:
             seen = run.use(named[name], arguments, iteration)
-        messages.append(
-            {'role': 'tool', 'tool_call_id': _part(call, 'id'), 'content': mend(seen.line)}
-        )
+        messages.append({'role': 'tool', 'tool_call_id': _part(call, 'id'), 'content': mend(seen.line)})
     return messages

@@ -38,24 +38,18 @@ _TABLES = (
     'text TEXT NOT NULL, said TEXT, checksum TEXT)',
 )
 _SELECT = 'SELECT number, session, speaker, text, said, checksum FROM turns '
-_SPEAKERS = (
-    "SELECT DISTINCT speaker FROM turns WHERE typeof(speaker) = 'text' AND speaker <> '' ORDER BY 1"
-)
+_SPEAKERS = "SELECT DISTINCT speaker FROM turns WHERE typeof(speaker) = 'text' AND speaker <> '' ORDER BY 1"
 _NAMED = "'T' || number IN (SELECT value FROM json_each(?)) "
 
 
-def _snippet(
-    number: int, session: str, speaker: str, text: str, said: str | None, checksum: str
-) -> Snippet:
+def _snippet(number: int, session: str, speaker: str, text: str, said: str | None, checksum: str) -> Snippet:
     """A row of the table as it is searched. A `MemoryFileError` for a damaged one."""
     try:
         if checksum != row_checksum(number, session, speaker, text, said):
             raise ValueError('it is not as it was written')
         moment = datetime.fromisoformat(said) if said else None
         day = TimeSpan.day(moment.date()) if moment else None
-        return Snippet(
-            f'T{number}', text, (f'T{number}',), day, speaker or None, moment, session, number
-        )
+        return Snippet(f'T{number}', text, (f'T{number}',), day, speaker or None, moment, session, number)
     except (TypeError, ValueError) as error:
         raise MemoryFileError(f'turn T{number} is damaged: {error}') from None
 
@@ -87,9 +81,7 @@ class TurnStore(Searchable):
         session = said.date().isoformat() if said else 'undated'
         with self._file.transaction() as file:
             row = (session, speaker, text, said.isoformat() if said else None)
-            number = file.execute(
-                'INSERT INTO turns (session, speaker, text, said) VALUES (?, ?, ?, ?)', row
-            ).lastrowid
+            number = file.execute('INSERT INTO turns (session, speaker, text, said) VALUES (?, ?, ?, ?)', row).lastrowid
             file.execute(
                 'UPDATE turns SET checksum = ? WHERE number = ?',
                 (row_checksum(number, *row), number),
@@ -132,9 +124,7 @@ class TurnStore(Searchable):
         with self._file.transaction() as file:
             gone = [
                 _snippet(*row)
-                for row in file.execute(
-                    f'{_SELECT} WHERE {_NAMED} OR session = ? ORDER BY number', chosen
-                )
+                for row in file.execute(f'{_SELECT} WHERE {_NAMED} OR session = ? ORDER BY number', chosen)
             ]
             missing = sorted(set(ids) - {one.id for one in gone})
             if missing:
@@ -274,9 +264,7 @@ class MemoryTools:
             self.traces[name] = trace
             self.traces.pop(f'Q{self._asked - KEPT_TRACES}', None)
         if trace.error:
-            raise ToolError(
-                f'no answer: {printable(trace.error)} (show_trace of {name} tells how far it came)'
-            )
+            raise ToolError(f'no answer: {printable(trace.error)} (show_trace of {name} tells how far it came)')
         evidence = [_data(one) for id in trace.evidence for one in self.store.turns([id])]
         return {
             'answer': trace.answer and printable(trace.answer, lines=True),
@@ -303,21 +291,15 @@ class MemoryTools:
         self,
         query: _text(2_000, 'What to look for'),
         k: Annotated[int, Field(ge=1, le=100, description='How many turns at most')] = 10,
-        during: _text(
-            100, "Only what was said then, such as '2024', '2024-05' or '8 May 2024'"
-        ) = '',
+        during: _text(100, "Only what was said then, such as '2024', '2024-05' or '8 May 2024'") = '',
     ) -> dict[str, Any]:
         """Look for turns by words and meaning, the best first."""
-        hits = self.store.search(
-            _words('query', query), k, during=day_of(during, 'during') if during else None
-        )
+        hits = self.store.search(_words('query', query), k, during=day_of(during, 'during') if during else None)
         return {'hits': [{**_data(hit.snippet), 'score': round(hit.score, 6)} for hit in hits]}
 
     def forget(
         self,
-        ids: Annotated[
-            list[str], Field(max_length=1_000, description="Turns, such as ['T3', 'T4']")
-        ] = [],
+        ids: Annotated[list[str], Field(max_length=1_000, description="Turns, such as ['T3', 'T4']")] = [],
         session: _text(100, "A whole session, such as '2024-05-08'") = '',
     ) -> dict[str, Any]:
         """Remove turns for good, all of those named or none. The reply says what was removed."""
@@ -330,9 +312,7 @@ class MemoryTools:
         self._current_traces()
         return {'forgotten': [_data(one) for one in gone]}
 
-    def show_trace(
-        self, question: _text(100, "'Q3', as `ask` named it; the last, if left out") = ''
-    ) -> dict[str, Any]:
+    def show_trace(self, question: _text(100, "'Q3', as `ask` named it; the last, if left out") = '') -> dict[str, Any]:
         """Show how an answer was found: what was searched, seen, decided and cited."""
         traces = self._current_traces()
         if not traces:
@@ -347,9 +327,7 @@ class MemoryTools:
         with self._lock:
             read = {turn for trace in self.traces.values() for turn in trace.read}
             there = {one.id for one in self.store.turns(read)}
-            self.traces = {
-                name: trace for name, trace in self.traces.items() if there.issuperset(trace.read)
-            }
+            self.traces = {name: trace for name, trace in self.traces.items() if there.issuperset(trace.read)}
             return dict(self.traces)
 
 # %% ../../nbs/8_use/03_mcp_server.ipynb #6eacbf58
@@ -387,9 +365,7 @@ def mcp_server(tools: MemoryTools) -> Any:
         @wraps(method)
         async def tool(**arguments: Any) -> dict[str, Any]:
             limiter = None if method == tools.ask else in_order
-            return await anyio.to_thread.run_sync(
-                run, arguments, abandon_on_cancel=True, limiter=limiter
-            )
+            return await anyio.to_thread.run_sync(run, arguments, abandon_on_cancel=True, limiter=limiter)
 
         return tool
 
@@ -405,9 +381,7 @@ def serve(
     namespace: str = 'memory',  # which of them
     method: str = 'memr3',
     lm: Any = None,
-    file: str
-    | Path
-    | None = None,  # one memory at a path of its own, in place of folder and namespace
+    file: str | Path | None = None,  # one memory at a path of its own, in place of folder and namespace
 ) -> None:
     """Serve one client on stdin and stdout; ends the process. A ValueError for a bad option, an ImportError without `mcp`."""
     from memnb.evaluation.registry import METHODS

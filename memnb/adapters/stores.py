@@ -154,9 +154,7 @@ def snippet_of(
             return None
         found = reader(value)
         if found is None:
-            raise ValueError(
-                f'record {own!r:.80}: expected {expected} in {name!r}, got {value!r:.80}'
-            )
+            raise ValueError(f'record {own!r:.80}: expected {expected} in {name!r}, got {value!r:.80}')
         return found
 
     return Snippet(
@@ -177,9 +175,7 @@ def _plain(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def needs(package: str) -> ImportError:
     """Return the error to raise where a library is not installed."""
-    return ImportError(
-        f"{package} is not installed; this installs it: pip install 'memnb[interop]'"
-    )
+    return ImportError(f"{package} is not installed; this installs it: pip install 'memnb[interop]'")
 
 
 class StoreAdapter(Adapted):
@@ -203,9 +199,7 @@ class StoreAdapter(Adapted):
 # %% ../../nbs/8_use/01_stores.ipynb #cbe36220
 def _any_word(query: str) -> str:
     """An FTS5 query for what has any of the words of a text; '' where there are none."""
-    words = {
-        word.lower(): word for word in re.findall(r'[^\W_]+', unicodedata.normalize('NFC', query))
-    }
+    words = {word.lower(): word for word in re.findall(r'[^\W_]+', unicodedata.normalize('NFC', query))}
     content = [word for lower, word in words.items() if lower not in STOP_WORDS]
     return ' OR '.join(f'"{word}"' for word in content or words.values())
 
@@ -214,8 +208,7 @@ def from_sqlite(
     connection: sqlite3.Connection,  # for several threads made with check_same_thread=False
     table: str,  # an FTS5 table
     names: Fields = Fields(),  # its columns; without one for the id it is the rowid
-    content: str
-    | None = None,  # the table that has the other columns, joined by rowid; None: the FTS5 table has them
+    content: str | None = None,  # the table that has the other columns, joined by rowid; None: the FTS5 table has them
 ) -> StoreAdapter:
     """Return a full-text index of SQLite as a memory. A ValueError for a table that is no FTS5 table, or lacks the text."""
     index, record = ('"' + name.replace('"', '""') + '"' for name in (table, content or table))
@@ -247,9 +240,7 @@ def from_sqlite(
     try:
         columns, _ = found('"memnb"', 0)
     except sqlite3.OperationalError as error:
-        raise ValueError(
-            f'{table}: expected an FTS5 table, and content with a rowid: {error}'
-        ) from error
+        raise ValueError(f'{table}: expected an FTS5 table, and content with a rowid: {error}') from error
     if names.text not in columns:
         raise ValueError(f'{table}: expected a column {names.text!r} with the text, got {columns}')
     return StoreAdapter(ask, 'SQLite FTS5')
@@ -311,18 +302,14 @@ def _qdrant_filter(
             (_LAST, models.Range(gte=days[_FIRST])),
         ):
             unknown = models.IsEmptyCondition(is_empty=models.PayloadField(key=key))
-            must.append(
-                models.Filter(should=[unknown, models.FieldCondition(key=key, range=limit)])
-            )
+            must.append(models.Filter(should=[unknown, models.FieldCondition(key=key, range=limit)]))
     never = []
     if exclude and names.id:
         never = [models.FieldCondition(key=names.id, match=models.MatchAny(any=sorted(exclude)))]
     return models.Filter(must=must or None, must_not=never or None)
 
 
-def _embedded(
-    embed: Callable[[list[str]], Any], texts: list[str], size: int | None, collection: str
-) -> np.ndarray:
+def _embedded(embed: Callable[[list[str]], Any], texts: list[str], size: int | None, collection: str) -> np.ndarray:
     """(n, d) rows of finite numbers that fit a collection. A ValueError otherwise, such as a `DimensionMismatch`."""
     rows = embed_texts(as_embedder(embed), texts).astype(np.float32)
     if size and rows.shape[1] != size:
@@ -386,9 +373,7 @@ def fill_qdrant(
 
     def check(known: Mapping[str, Any], payload: Mapping[str, Any]) -> None:
         if any(known.get(key) != payload.get(key) for key in own):
-            raise DuplicateSnippet(
-                f'collection {collection!r:.80}: two different snippets {payload[names.id]!r:.80}'
-            )
+            raise DuplicateSnippet(f'collection {collection!r:.80}: two different snippets {payload[names.id]!r:.80}')
 
     for one in snippets:
         payload = {**fields_of(one, names), names.text: one.text, **_day_fields(one.day)}
@@ -422,10 +407,7 @@ def _flat(payload: Mapping[str, Any] | None) -> dict[str, Any]:
 def from_qdrant(
     client: Any,  # a QdrantClient: in memory, on a path, or of a server
     collection: str,
-    embed: Embedder
-    | Callable[
-        [list[str]], Any
-    ] = WordLlamaEmbedder(),  # the one that the collection was filled with
+    embed: Embedder | Callable[[list[str]], Any] = WordLlamaEmbedder(),  # the one that the collection was filled with
     names: Fields = Fields(),
     using: str | None = None,  # the name of the vectors, where a point has several
     only: Any = None,  # a qdrant_client.models.Filter that always holds, such as one user's points
@@ -434,9 +416,7 @@ def from_qdrant(
     vectors = _vector_params(client, collection, embed, using)
     sign = -1 if vectors.distance in ('Euclid', 'Manhattan') else 1  # of distances less is better
 
-    def ask(
-        query: str, limit: int, exclude: Collection[str] = (), during: TimeSpan | None = None
-    ) -> list[Hit]:
+    def ask(query: str, limit: int, exclude: Collection[str] = (), during: TimeSpan | None = None) -> list[Hit]:
         if not query.strip():
             return []
         vector = _embedded(embed, [query], vectors.size, collection)[0].tolist()
@@ -484,9 +464,7 @@ def _from_retriever(
     """A retriever of a library as a memory. A TypeError for what is none."""
     retriever = source.as_retriever() if hasattr(source, 'as_retriever') else source
     if not hasattr(retriever, method):
-        raise TypeError(
-            f'expected a store or a retriever of {library}, got {type(source).__name__}'
-        )
+        raise TypeError(f'expected a store or a retriever of {library}, got {type(source).__name__}')
 
     def ask(query: str, limit: int) -> list[Hit]:
         if not query.strip():
@@ -535,9 +513,7 @@ def from_langgraph_store(
     A store without an index of vectors is listed whole, and ranked here by BM25."""
     namespace = tuple([namespace] if isinstance(namespace, str) else namespace)
     if not all(isinstance(label, str) and label and '.' not in label for label in namespace):
-        raise ValueError(
-            f"namespace: LangGraph takes labels that are not empty and have no '.', got {namespace!r:.80}"
-        )
+        raise ValueError(f"namespace: LangGraph takes labels that are not empty and have no '.', got {namespace!r:.80}")
 
     def snippet(item: Any) -> Snippet:
         found = snippet_of(item.value.get(names.text), item.value, names, item.key)
@@ -561,9 +537,7 @@ def from_langgraph_store(
 def from_mem0(
     memory: Any,  # mem0's `Memory` or `AsyncMemory`
     filters: Mapping[str, Any],  # mem0's: at least one of user_id, agent_id, run_id
-    names: Fields = Fields(
-        id='snippet_id'
-    ),  # of the metadata; mem0 gives back no field called 'id'
+    names: Fields = Fields(id='snippet_id'),  # of the metadata; mem0 gives back no field called 'id'
 ) -> StoreAdapter:
     """Return a memory of mem0, by cosine; a memory with one below 0 is never shown. Times are those of its metadata.
 

@@ -46,8 +46,7 @@ def _checked(where: str, value: object, kind: type) -> object:
         raise ConversationError(f'{where}: expected {name}, got {reprlib.repr(value)}')
     if isinstance(value, datetime) and value.tzinfo is not None:
         raise ConversationError(
-            f'{where}: expected a wall-clock time, got {value.isoformat()}; '
-            'drop the zone with .replace(tzinfo=None)'
+            f'{where}: expected a wall-clock time, got {value.isoformat()}; drop the zone with .replace(tzinfo=None)'
         )
     return value
 
@@ -69,9 +68,7 @@ def _check_unique(
     seen = set()
     for one in ids:
         if one in seen:
-            raise ConversationError(
-                f'{what} {one!r} comes twice; every {what} must be unique in a conversation'
-            )
+            raise ConversationError(f'{what} {one!r} comes twice; every {what} must be unique in a conversation')
         seen.add(one)
 
 # %% ../../nbs/1_core/01_conversation.ipynb #d96e3c44
@@ -128,17 +125,13 @@ class Question(_Record):
     text: str
     answer: str | None = None  # None: it cannot be answered, or nobody said how
     evidence: tuple[str, ...] = ()  # ids of the turns that the answer rests on
-    category: str | None = (
-        None  # LoCoMo's: multi-hop, temporal, open-domain, single-hop, adversarial
-    )
+    category: str | None = None  # LoCoMo's: multi-hop, temporal, open-domain, single-hop, adversarial
     conversation: str = ''  # the id of its conversation
     position: int = 0  # its place in the file, from 0
     adversarial_answer: str | None = None  # the wrong answer that a careless reader would give
     asked: datetime | None = None  # the moment of asking, where the answer depends on it
     notes: tuple[str, ...] = ()  # what a loader repaired
-    aliases: tuple[
-        str, ...
-    ] = ()  # other answers that are as right; a score takes the best over all
+    aliases: tuple[str, ...] = ()  # other answers that are as right; a score takes the best over all
     refuse: bool = False  # nothing was said that answers it, and the right reply is to say so; `answer` may tell why
 
     @property
@@ -187,9 +180,7 @@ class Conversation(_Record):
         super().__post_init__()
         _check_unique((session.id for session in self.sessions), 'session id')
         _check_unique((turn.id for turn in self.turns), 'turn id')
-        _check_unique(
-            (question.id for question in self.questions), 'question id (conversation/position)'
-        )
+        _check_unique((question.id for question in self.questions), 'question id (conversation/position)')
         for question in self.questions:
             for turn_id in question.evidence:
                 self.turn(turn_id)
@@ -198,17 +189,12 @@ class Conversation(_Record):
     def of(
         cls,
         id: str,
-        sessions: Iterable[
-            tuple[datetime | None, Iterable[tuple[str, str]]]
-        ],  # [(time, [(speaker, text), …]), …]
+        sessions: Iterable[tuple[datetime | None, Iterable[tuple[str, str]]]],  # [(time, [(speaker, text), …]), …]
     ) -> Conversation:
         "Return a conversation from plain lists, with turns D1:1, D1:2, …, D2:1, …"
         made = []
         for day, (time, said) in enumerate(sessions, 1):
-            turns = [
-                Turn(f'D{day}:{place}', speaker, text, time)
-                for place, (speaker, text) in enumerate(said, 1)
-            ]
+            turns = [Turn(f'D{day}:{place}', speaker, text, time) for place, (speaker, text) in enumerate(said, 1)]
             made.append(Session(f'D{day}', turns, time))
         return cls(id, made)
 
@@ -321,11 +307,7 @@ def turn_snippets(conversation: Conversation) -> list[Snippet]:
 
 def session_snippets(conversation: Conversation) -> list[Snippet]:
     "One snippet a session that has turns, under the session's id, with a line 'Name: text' for each turn."
-    return [
-        _snippet(session.id, session.turns, session)
-        for session in conversation.sessions
-        if session.turns
-    ]
+    return [_snippet(session.id, session.turns, session) for session in conversation.sessions if session.turns]
 
 # %% ../../nbs/1_core/01_conversation.ipynb #34893d6c
 def chunk_snippets(
@@ -355,9 +337,7 @@ def _runs(turns: Iterable[Turn], words: int) -> Iterator[list[Turn]]:
         yield run
 
 
-def _snippet(
-    id: str, turns: Collection[Turn], session: Session, position: int | None = None
-) -> Snippet:
+def _snippet(id: str, turns: Collection[Turn], session: Session, position: int | None = None) -> Snippet:
     "Turns of one session as one snippet."
     speakers = {turn.speaker for turn in turns}
     alone = len(speakers) == 1

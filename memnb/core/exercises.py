@@ -36,9 +36,7 @@ def verdict(answer: Any, sealed: str) -> str:
     except (TypeError, ValueError, OverflowError):  # neither text, number nor list of them
         right = False
     exact = ' (numbers to three places)' if any(isinstance(one, float) for one in parts) else ''
-    return (
-        'Right.' if right else f'Not {answer!r}{exact}. Try again; the solutions are folded below.'
-    )
+    return 'Right.' if right else f'Not {answer!r}{exact}. Try again; the solutions are folded below.'
 
 
 def check(

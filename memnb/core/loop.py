@@ -63,9 +63,7 @@ class Observation:
 
     note: str  # such as 'Found 3 facts'
     hits: tuple[Hit, ...] = ()  # best first; each is charged for its source turns
-    value: int | None = (
-        None  # of an aggregation: then the hits are what was counted, and they are not shown
-    )
+    value: int | None = None  # of an aggregation: then the hits are what was counted, and they are not shown
     error: bool = False  # True: the call was refused, and the note says why
 
     @property
@@ -139,11 +137,7 @@ class Arguments(BaseModel):
                 given[near[0]] = one
             else:
                 unknown[name] = one
-        needed = [
-            name
-            for name, field in cls.model_fields.items()
-            if field.is_required() and name not in given
-        ]
+        needed = [name for name, field in cls.model_fields.items() if field.is_required() and name not in given]
         if len(needed) == len(unknown) == 1:
             given[needed[0]] = unknown.popitem()[1]
         return given | unknown
@@ -180,9 +174,7 @@ def _arguments(function: Callable, bound: bool) -> type[BaseModel]:
         named = one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY)
         hidden = one.name.startswith('_') or hasattr(Arguments, one.name)
         if not named or hidden or one.annotation is one.empty:
-            raise TypeError(
-                f'{function.__name__}: expected parameters with a plain name and a type, got {one}'
-            )
+            raise TypeError(f'{function.__name__}: expected parameters with a plain name and a type, got {one}')
         notes = getattr(one.annotation, '__metadata__', ())
         meaning = next((note for note in notes if isinstance(note, str)), None)
         default = ... if one.default is one.empty else one.default
@@ -221,23 +213,17 @@ class Tool:
         unknown = printable(', '.join(given.model_extra or ()))
         remark = f' (ignored: {unknown:.80})' if unknown else ''
         try:
-            seen = self.function(
-                **{name: getattr(given, name) for name in self.arguments.model_fields}
-            )
+            seen = self.function(**{name: getattr(given, name) for name in self.arguments.model_fields})
         except ToolError as error:
             raise ToolError(f'{error}{remark}') from None
         if not isinstance(seen, Observation):
-            raise TypeError(
-                f'{self.name} returned a {type(seen).__name__}: expected an Observation'
-            )
+            raise TypeError(f'{self.name} returned a {type(seen).__name__}: expected an Observation')
         # the note of a tool that ends the search is the answer
         return replace(seen, note=seen.note + remark) if remark and not self.ends else seen
 
     def _allowed(self) -> str:
         fields = self.arguments.model_fields.items()
-        return ', '.join(
-            name if field.is_required() else f'{name}={field.default!r}' for name, field in fields
-        )
+        return ', '.join(name if field.is_required() else f'{name}={field.default!r}' for name, field in fields)
 
     @property
     def line(self) -> str:
@@ -323,18 +309,14 @@ def _written_call(text: str) -> Any:
     "Return the call in a text: an object as JSON, or the one line `name(key='value')` or `name('value')`; else the text."
     if text.lstrip().startswith('{'):
         return _json_object(text)
-    lines = [
-        line.strip() for line in text.splitlines() if re.fullmatch(r'\s*[\w.]+\(.*\)\s*', line)
-    ]
+    lines = [line.strip() for line in text.splitlines() if re.fullmatch(r'\s*[\w.]+\(.*\)\s*', line)]
     try:
         call = ast.parse(lines[0] if len(lines) == 1 else text.strip(), mode='eval').body
         given = {one.arg: ast.literal_eval(one.value) for one in call.keywords if one.arg}
         if call.args and given:
             return text
         if call.args:  # in the tool's order; a bare word is a text
-            given = [
-                one.id if isinstance(one, ast.Name) else ast.literal_eval(one) for one in call.args
-            ]
+            given = [one.id if isinstance(one, ast.Name) else ast.literal_eval(one) for one in call.args]
         return {'function': call.func.id, 'parameters': given}
     except (SyntaxError, ValueError, AttributeError, RecursionError, MemoryError):
         return text
@@ -421,9 +403,7 @@ def _choice(call: Any) -> type[BaseModel]:
 
 
 def output_answer(
-    answer: Annotated[
-        str, 'The answer in a few words: a name, a date, a number, a list. Nothing else.'
-    ],
+    answer: Annotated[str, 'The answer in a few words: a name, a date, a number, a list. Nothing else.'],
 ) -> Observation:
     "Give the answer and end the search. Call it as soon as what was found answers the question, or when nothing more can be found."
     return Observation(answer)
@@ -439,9 +419,7 @@ def day_of(
     "Return the span of a written date, with both ends. `ToolError` for anything else."
     span = parse_date(text)
     if span is None or span.start is None or span.end is None:
-        raise ToolError(
-            f"{name}: expected a date such as '2023', '2023-05' or '16 May 2023', got {text!r:.80}"
-        )
+        raise ToolError(f"{name}: expected a date such as '2023', '2023-05' or '16 May 2023', got {text!r:.80}")
     return span
 
 
@@ -457,9 +435,7 @@ class _Searches:
         hits, more = self._page(query, offset)
         return Observation(f'Found {len(hits)} for {query!r:.200}{more}', hits)
 
-    def _page(
-        self, query: str, offset: int, during: TimeSpan | None = None
-    ) -> tuple[tuple[Hit, ...], str]:
+    def _page(self, query: str, offset: int, during: TimeSpan | None = None) -> tuple[tuple[Hit, ...], str]:
         "Return the hits from `offset` on, and a remark where there may be more."
         options = {} if during is None else {'during': during}
         found = self.retriever.search(query, offset + self.k, **options)
@@ -483,9 +459,7 @@ class _Searches:
         hits, more = self._page(query, offset, during)
         dated = hits or any(hit.snippet.day for hit in self.retriever.search(query, self.k))
         hint = '' if dated else ' (what fits the query has no times: use search)'
-        note = (
-            f'Found {len(hits)} for {query!r:.200} between {start_time} and {end_time}{hint}{more}'
-        )
+        note = f'Found {len(hits)} for {query!r:.200} between {start_time} and {end_time}{hint}{more}'
         return Observation(note, hits)
 
 
@@ -798,9 +772,7 @@ class Loop:
         "Answer questions in threads, each as `ask` does; return their traces in the order of the questions."
         check_count('concurrency', concurrency, 1)
         if isinstance(questions, str):
-            raise TypeError(
-                f'questions: expected a list of questions, got the text {questions!r:.80}'
-            )
+            raise TypeError(f'questions: expected a list of questions, got the text {questions!r:.80}')
         with ThreadPoolExecutor(concurrency) as pool:
             return list(pool.map(partial(self.ask, **options), questions))
 

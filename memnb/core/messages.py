@@ -52,9 +52,7 @@ def day_of_numbers(numbers: tuple[int, int, int], order: str) -> date | None:
 
 
 def date_order(
-    dates: Iterable[
-        tuple[int, int, int] | None
-    ],  # three numbers each, in the order in which they were written
+    dates: Iterable[tuple[int, int, int] | None],  # three numbers each, in the order in which they were written
     wanted: str | None,  # one of DATE_ORDERS; None: the order that all of them have
     place: str,  # for the message
 ) -> str:
@@ -66,9 +64,7 @@ def date_order(
         if all(read):
             days[order] = read
     if not days:
-        odd = next(
-            '/'.join(map(str, one)) for one in open if not day_of_numbers(one, wanted or 'dmy')
-        )
+        odd = next('/'.join(map(str, one)) for one in open if not day_of_numbers(one, wanted or 'dmy'))
         asked = f'the order {wanted}' if wanted else 'one order'
         raise ChatError(f'{place}: expected all dates in {asked}, got {odd}')
     if not wanted:
@@ -82,13 +78,9 @@ def date_order(
     if back.get('ymd', back[best]) < back[best]:
         rivals.append('ymd')  # a year of two digits in front is not guessed
     if rivals:
-        unlike = (
-            one for one in open if day_of_numbers(one, best) != day_of_numbers(one, rivals[0])
-        )
+        unlike = (one for one in open if day_of_numbers(one, best) != day_of_numbers(one, rivals[0]))
         shown, orders = '/'.join(map(str, next(unlike))), ' or '.join([best, *rivals])
-        raise ChatError(
-            f'{place}: a date such as {shown} can be read as {orders}: say which with dates='
-        )
+        raise ChatError(f'{place}: a date such as {shown} can be read as {orders}: say which with dates=')
     return best
 
 # %% ../../nbs/1_core/12_messages.ipynb #821d84ef
@@ -129,8 +121,7 @@ def _numbers(value: Any) -> tuple[int, int, int] | None:
 def read_moment(
     value: Any,  # a datetime or date, seconds or milliseconds since 1970 (UTC), or text
     where: str,  # for the message
-    order: str
-    | None = None,  # of day, month and year in 03/04/2024; None: refused where it is ambiguous
+    order: str | None = None,  # of day, month and year in 03/04/2024; None: refused where it is ambiguous
 ) -> datetime | None:
     "Return a time without its zone, as on a clock on the wall; None where there is none. `ChatError` for anything else."
     if _is_missing(value):
@@ -283,9 +274,7 @@ def sessions_of(
             speaker = ' '.join(mend(one.speaker).split())
             id = next(given, f'D{day}:{place}')
             turns.append(Turn(id, speaker, mend(one.text).strip(), one.time))
-        sessions.append(
-            Session(f'D{day}', turns, next((one.time for one in run if one.time), None))
-        )
+        sessions.append(Session(f'D{day}', turns, next((one.time for one in run if one.time), None)))
     return sessions
 
 
@@ -306,8 +295,7 @@ def as_conversation(
     messages: Any,  # texts, (speaker, text) or (text, time) pairs, objects with `role` and `content`, documents, a data frame
     id: str = 'chat',
     gap: timedelta = GAP,  # so long a silence begins a new session
-    dates: str
-    | None = None,  # 'dmy', 'mdy' or 'ymd' where 03/04/2024 is ambiguous; None: as the whole list has it
+    dates: str | None = None,  # 'dmy', 'mdy' or 'ymd' where 03/04/2024 is ambiguous; None: as the whole list has it
 ) -> Conversation:
     """Return the conversation of a list of messages in any usual form; a conversation is itself, sessions are kept.
 

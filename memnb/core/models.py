@@ -72,9 +72,7 @@ class ScriptedLM(TextLM):
         self.prompts.append((role, system, user))
         left = self._left.get(None if None in self._left else role)
         if not left:
-            raise LMError(
-                f'the script has run out: nothing left for role {role!r} at request {len(self.prompts)}'
-            )
+            raise LMError(f'the script has run out: nothing left for role {role!r} at request {len(self.prompts)}')
         item = left.pop(0)
         if isinstance(item, Exception):
             raise item
@@ -138,9 +136,7 @@ class FunctionLM(TextLM):
         # a model of LangChain has `invoke`, one of LlamaIndex `complete`
         asked = getattr(function, 'invoke', getattr(function, 'complete', function))
         if not callable(asked):
-            raise TypeError(
-                f'expected an lm or a function from prompt to text, got {function!r:.80}'
-            )
+            raise TypeError(f'expected an lm or a function from prompt to text, got {function!r:.80}')
         self.function, self._asked, self._given = function, asked, name
         named = function.func if isinstance(function, partial) else function
         self.name = name or getattr(named, '__name__', type(named).__name__)
@@ -167,9 +163,7 @@ class FunctionLM(TextLM):
 
     def complete(self, role: str, system: str, user: str, schema: dict) -> Completion:
         """One call of the function."""
-        prompt = (
-            f'{system}{SCHEMA_PROMPT.format(schema=json.dumps(brief_schema(schema)))}\n\n{user}'
-        )
+        prompt = f'{system}{SCHEMA_PROMPT.format(schema=json.dumps(brief_schema(schema)))}\n\n{user}'
         try:
             said = self._asked(prompt, **({'role': role} if self._tells_role else {}))
             done = _as_completion(wait_for(said, self.patience), prompt, schema)
@@ -177,9 +171,7 @@ class FunctionLM(TextLM):
             what = printable(f'{type(error).__name__}: {error}'.removesuffix(': '))[:300]
             raise ModelFailed(f'{self.name}: {what}{_place(error)}') from error
         if done is None:
-            raise ModelFailed(
-                f'{self.name}: expected a text to be returned, got {printable(repr(said))[:100]}'
-            )
+            raise ModelFailed(f'{self.name}: expected a text to be returned, got {printable(repr(said))[:100]}')
         return done
 
     def settings(self) -> dict:
@@ -247,9 +239,7 @@ _LEVELS = ('json_schema', 'json_object', 'text')
 def _refuses_form(error: Exception) -> bool:
     "Whether a server refused the form of reply that was asked for, and may accept a simpler one."
     words = r'response_format|json_schema|json_object|json mode|unsupported|not supported|schema|grammar'
-    return getattr(error, 'status_code', None) in (400, 404, 422) and bool(
-        re.search(words, str(error), re.IGNORECASE)
-    )
+    return getattr(error, 'status_code', None) in (400, 404, 422) and bool(re.search(words, str(error), re.IGNORECASE))
 
 # %% ../../nbs/1_core/06_models.ipynb #3af28e78
 _LARGEST = 16_000_000  # bytes of a reply; of a compressed one the hundredth part
@@ -447,9 +437,7 @@ class OpenAILM(TextLM):
         schema = bounded_schema(schema, *self._bounds) if self._bounds else schema
         result, bad_schema = None, False
         for level in range(self._level, len(_LEVELS)):
-            result = self._server.send(
-                {'model': self.name, **_body(_LEVELS[level], system, user, schema), **options}
-            )
+            result = self._server.send({'model': self.name, **_body(_LEVELS[level], system, user, schema), **options})
             if not isinstance(result, Exception):
                 self._level = self._level if bad_schema else max(self._level, level)
                 return result
@@ -508,9 +496,7 @@ class LocalServer:
     def __enter__(self) -> LocalServer:
         """Start the server. An ImportError without xllamacpp, a `ServerError` where it does not start."""
         if importlib.util.find_spec('xllamacpp') is None:
-            raise ImportError(
-                "a local model needs xllamacpp; this installs it: pip install 'memnb[local]'"
-            )
+            raise ImportError("a local model needs xllamacpp; this installs it: pip install 'memnb[local]'")
         orders = {
             'file': str(self.file.resolve()),
             'key': self.key,
@@ -563,9 +549,7 @@ def canonical_json(
     value: Any,  # anything that JSON can hold
 ) -> str:
     "The one JSON text of a value. `ValueError` for numbers that JSON does not have, `TypeError` for other types."
-    return json.dumps(
-        value, sort_keys=True, separators=(',', ':'), ensure_ascii=True, allow_nan=False
-    )
+    return json.dumps(value, sort_keys=True, separators=(',', ':'), ensure_ascii=True, allow_nan=False)
 
 
 def request_of(
@@ -617,11 +601,7 @@ class _Outcome(BaseModel):
     def of(cls, result: Call | ReplyError) -> _Outcome:
         "The outcome of a question that was asked."
         error = str(result) if isinstance(result, ReplyError) else None
-        reply = (
-            None
-            if error
-            else json.loads(result.reply.model_dump_json(by_alias=True, exclude_unset=True))
-        )
+        reply = None if error else json.loads(result.reply.model_dump_json(by_alias=True, exclude_unset=True))
         kept = {'raw': result.raw, 'attempts': result.attempts, 'usage': result.usage}
         kept['notes'] = getattr(result, 'notes', ())
         return cls(reply=reply, error=error, **kept)
@@ -633,9 +613,7 @@ class _Outcome(BaseModel):
         try:
             reply = role.model(inputs).model_validate_json(json.dumps(self.reply))
         except ValueError as error:
-            raise RecordError(
-                f'role {role.name!r}: the recorded reply no longer fits its type: {error}'
-            ) from None
+            raise RecordError(f'role {role.name!r}: the recorded reply no longer fits its type: {error}') from None
         prompt = role.render(inputs)
         given = self.raw, self.attempts, cached, self.notes
         return Call(role.name, reply, self.usage, *prompt, *given)
@@ -657,9 +635,7 @@ class RecordedLM(LM):
         self.lm, self.path, self.mode = as_lm(lm), Path(path), mode
         self.repeat, self.retry, self.name = repeat, retry, self.lm.name
         if not self.lm.settings().get('model'):
-            raise ValueError(
-                'a recorded model needs a name that stays the same: as_lm(function, name=…)'
-            )
+            raise ValueError('a recorded model needs a name that stays the same: as_lm(function, name=…)')
         with self._open():
             pass
 
@@ -698,9 +674,7 @@ class RecordedLM(LM):
         if kept and not (failed and self.retry and self.mode == 'auto'):
             return kept.replay(role, inputs, cached=True)
         if self.mode == 'replay':
-            raise MissingRecord(
-                f'{self.path} has no reply of {self.name} as {role.name} to: {request["user"][:80]!r}'
-            )
+            raise MissingRecord(f'{self.path} has no reply of {self.name} as {role.name} to: {request["user"][:80]!r}')
         try:
             call = self.lm.call(role, **inputs)
         except ReplyError as error:

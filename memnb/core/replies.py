@@ -184,9 +184,7 @@ def _is_deep(value: Any, levels: int = 50) -> bool:
     "Return whether a JSON value is nested deeper than that: then a trace that holds it might not be read again."
     if isinstance(value, dict):
         value = list(value.values())
-    return isinstance(value, list) and (
-        levels == 0 or any(_is_deep(part, levels - 1) for part in value)
-    )
+    return isinstance(value, list) and (levels == 0 or any(_is_deep(part, levels - 1) for part in value))
 
 # %% ../../nbs/1_core/13_replies.ipynb #0f1aff92
 _NOTHING = frozenset(('', 'none', 'n/a', 'na', 'null', 'nil', 'nothing', '-', '–', '—', '[]'))
@@ -416,9 +414,7 @@ def _option(value: str, options: Sequence[Any]) -> Any:
     words = {word for line in _SAME if key in line.split() for word in line.split()}
     others = [one for one in options if _key(one) in words]
     same = same or (others if len(others) == 1 else [])
-    begun = [
-        one for one in options if key and (key.startswith(_key(one)) or _key(one).startswith(key))
-    ]
+    begun = [one for one in options if key and (key.startswith(_key(one)) or _key(one).startswith(key))]
     left = key.removeprefix(_key(begun[0])) if len(begun) == 1 else ''
     for other in sorted(options, key=lambda one: -len(str(one))):
         left = left.replace(_key(other), '/')
@@ -427,9 +423,7 @@ def _option(value: str, options: Sequence[Any]) -> Any:
     return next(iter(same or (begun if len(begun) == 1 else [])), None)
 
 
-_YES = re.compile(
-    r'\W*(?:(yes|correct|right)|no|wrong|incorrect|not (?:correct|right))\b', re.IGNORECASE
-)
+_YES = re.compile(r'\W*(?:(yes|correct|right)|no|wrong|incorrect|not (?:correct|right))\b', re.IGNORECASE)
 
 
 def _meanings(value: Any, field: Any) -> Iterator[Any]:
@@ -507,10 +501,7 @@ def _texts(value: Any) -> Iterator[str]:
 def explain_errors(error: ValidationError) -> str:
     "Return what is wrong, field by field, in one line; at most five fields."
     found = error.errors(include_url=False, include_context=False, include_input=False)
-    return '; '.join(
-        f"{'.'.join(str(part) for part in one['loc']) or 'the whole'}: {one['msg']}"
-        for one in found[:5]
-    )
+    return '; '.join(f"{'.'.join(str(part) for part in one['loc']) or 'the whole'}: {one['msg']}" for one in found[:5])
 
 
 _PLACEHOLDER = re.compile(r'\s*(\.\.\.|…|<[^<>]*>|string)\s*')
@@ -520,9 +511,7 @@ def _is_placeholder(value: Any) -> bool:
     "Return whether a text that is needed, or each of a list, stands as in the prompt: '...', '<answer>'."
     if isinstance(value, BaseModel):
         fields = type(value).model_fields.items()
-        return any(
-            _is_placeholder(getattr(value, name)) for name, one in fields if one.is_required()
-        )
+        return any(_is_placeholder(getattr(value, name)) for name, one in fields if one.is_required())
     if isinstance(value, list):
         return bool(value) and all(map(_is_placeholder, value))
     return isinstance(value, str) and bool(_PLACEHOLDER.fullmatch(value))
@@ -627,9 +616,7 @@ def _values(text: str, cut: bool, last: bool, notes: list[str]) -> tuple[list, s
         notes.append('it was cut off: read up to its last whole item')
         return [_mended(span) for span in ([whole] if whole else spans)], ''
     # a list inside a sentence is no reply: ids stand in brackets
-    lists = [
-        one for one in spans if re.search(rf'^(\w+ *= *)?{re.escape(one)}$', text, re.MULTILINE)
-    ]
+    lists = [one for one in spans if re.search(rf'^(\w+ *= *)?{re.escape(one)}$', text, re.MULTILINE)]
     spans = [one for one in spans if one[0] == '{' or one in lists]
     return [_mended(span) for span in spans], '' if spans else 'it has no JSON in it'
 
@@ -672,17 +659,14 @@ def quoted_line(
 ) -> str | None:
     "Return the id of the line that has most of a text's word stems, the first of equal ones; None below `least`, or for one stem."
     wanted = stems(text) if len(text.split()) > 2 else ()
-    shares = {
-        id: len(wanted & stems(line)) / len(wanted) for id, line in lines.items() if len(wanted) > 1
-    }
+    shares = {id: len(wanted & stems(line)) / len(wanted) for id, line in lines.items() if len(wanted) > 1}
     best = max(shares, key=shares.get, default=None)
     return best if best is not None and shares[best] >= least else None
 
 
 def cited_ids(
     cited: str | Iterable[str],  # as a model writes them
-    known: Collection[str]
-    | Mapping[str, str],  # the ids that there are; with their texts, a quotation is found, too
+    known: Collection[str] | Mapping[str, str],  # the ids that there are; with their texts, a quotation is found, too
 ) -> tuple[list[str], list[str]]:
     """Return the known ids that a model cites, each once, and the parts that name none.
 
@@ -694,11 +678,7 @@ def cited_ids(
     found, odd = [], []
     for text in [cited] if isinstance(cited, str) else cited:
         parts = [text] if text in known or _bare(text) in names else re.split('[,;]', text)
-        here = {
-            part.strip(): _ids_in(part, known, names)
-            for part in parts
-            if part in known or _bare(part)
-        }
+        here = {part.strip(): _ids_in(part, known, names) for part in parts if part in known or _bare(part)}
         if not any(here.values()) and isinstance(known, Mapping):
             line = quoted_line(text, known)
             here = {text: [line]} if line else here
@@ -726,13 +706,9 @@ class OutputValidator:
         if not cited:
             known, _ = cited_ids(bracketed(words), list(self.turns))
         for id in odd:
-            self.notes.append(
-                f'{what}: cites {id!r:.60}, which is no turn of {self.session.id}: {words}'
-            )
+            self.notes.append(f'{what}: cites {id!r:.60}, which is no turn of {self.session.id}: {words}')
         if not known:
-            self.notes.append(
-                f'{what}: cites no turn, so it is charged to all {len(self.turns)}: {words}'
-            )
+            self.notes.append(f'{what}: cites no turn, so it is charged to all {len(self.turns)}: {words}')
         return tuple(known) or tuple(self.turns)
 
     def origin(self, sources: tuple[str, ...]) -> dict:

@@ -60,9 +60,7 @@ def passes(
     return during is None or (snippet.day is not None and snippet.day.overlaps(during))
 
 
-def check_search(
-    query: str, k: int, exclude: Collection[str], during: TimeSpan | None = None
-) -> None:
+def check_search(query: str, k: int, exclude: Collection[str], during: TimeSpan | None = None) -> None:
     "Raise `TypeError` or `ValueError` for arguments that no search can have meant."
     if not isinstance(during, (TimeSpan, type(None))):
         raise TypeError(f'during: expected a TimeSpan, got {during!r:.80}')
@@ -182,9 +180,7 @@ class Adapted(Searchable):
             had, wanted = len(found), 2 * wanted + len(exclude)
         return []
 
-    def _fetch(
-        self, query: str, wanted: int, exclude: frozenset, during: TimeSpan | None
-    ) -> list[Hit]:
+    def _fetch(self, query: str, wanted: int, exclude: frozenset, during: TimeSpan | None) -> list[Hit]:
         "Ask the store for `wanted` results, with the options that it takes."
         options = {self._size: wanted, 'exclude': exclude, 'during': during}
         taken = {name: value for name, value in options.items() if name in self._takes}
@@ -225,9 +221,7 @@ def as_retriever(
             store = snippets_of(store)
         except TypeError as error:
             told = str(error).removeprefix('expected ')
-            raise TypeError(
-                f'expected an object with search(query, k), a function of a query, or {told}'
-            ) from None
+            raise TypeError(f'expected an object with search(query, k), a function of a query, or {told}') from None
         names = {one.speaker for one in store if one.speaker}
         index = import_module('memnb.retrieval.vectors').HybridIndex(names=sorted(names))
         index.add(store)
@@ -235,9 +229,7 @@ def as_retriever(
     ask = getattr(store, 'search', store)
     if isinstance(store, type) or not callable(ask):
         hint = f'; is {_name(store)}() meant?' if isinstance(store, type) else ''
-        raise TypeError(
-            f'expected an object with search(query, k) or a function of a query, got {_name(store)}{hint}'
-        )
+        raise TypeError(f'expected an object with search(query, k) or a function of a query, got {_name(store)}{hint}')
     return Adapted(waited(ask) if inspect.iscoroutinefunction(ask) else store)
 
 
@@ -276,9 +268,7 @@ class Metered(Searchable):
         *,
         exclude: Collection[str] = (),
         during: TimeSpan | None = None,
-        known: Collection[
-            str
-        ] = (),  # evidence found so far: for a retriever that has such an option
+        known: Collection[str] = (),  # evidence found so far: for a retriever that has such an option
     ) -> list[Hit]:
         "The hits of the retriever from the best down to the last before one that the budget cannot pay."
         options = {'known': known} if known and self._takes_known else {}
@@ -362,9 +352,7 @@ def waited(
     @wraps(function)
     def wait(*arguments: Any, **options: Any) -> Any:
         if threading.current_thread().name == _THREAD:
-            raise RuntimeError(
-                f'{_name(function)}: this is the thread that would be waited for; await it here'
-            )
+            raise RuntimeError(f'{_name(function)}: this is the thread that would be waited for; await it here')
         with _STARTING:
             loop = _event_loop(os.getpid())
         future = asyncio.run_coroutine_threadsafe(begin(arguments, options), loop)

@@ -78,15 +78,11 @@ class Role:
         try:
             return self.system.format(**texts), self.user.format(**texts)
         except (KeyError, IndexError) as error:
-            raise TypeError(
-                f'role {self.name!r}: its prompt wants {error}, and it was given {sorted(texts)}'
-            ) from None
+            raise TypeError(f'role {self.name!r}: its prompt wants {error}, and it was given {sorted(texts)}') from None
 
 
 def choose_roles(
-    styles: Mapping[
-        str, Iterable[Role]
-    ],  # of a method: all its roles as 'memnb', and those that differ as 'paper'
+    styles: Mapping[str, Iterable[Role]],  # of a method: all its roles as 'memnb', and those that differ as 'paper'
     prompts: str = 'memnb',  # the style
     roles: Role | Iterable[Role] = (),  # to be used in the place of those with the same names
 ) -> dict[str, Role]:
@@ -97,9 +93,7 @@ def choose_roles(
     for role in (roles,) if isinstance(roles, (Role, str)) else roles:
         name = role.name if isinstance(role, Role) else role
         if name not in chosen or not isinstance(role, Role):
-            raise ValueError(
-                f'roles: expected a Role named {" or ".join(chosen)}, got {name!r:.80}'
-            )
+            raise ValueError(f'roles: expected a Role named {" or ".join(chosen)}, got {name!r:.80}')
         chosen[name] = role
     return chosen
 
@@ -158,9 +152,7 @@ class LMError(Exception):
 class ReplyError(LMError):
     "What the model said is not a reply of the role's type, also when asked a second time."
 
-    def __init__(
-        self, message: str, raw: str = '', role: str = '', attempts: int = 1, usage: Usage = Usage()
-    ):
+    def __init__(self, message: str, raw: str = '', role: str = '', attempts: int = 1, usage: Usage = Usage()):
         super().__init__(message, usage)
         self.raw, self.role, self.attempts = raw, role, attempts
 
@@ -212,9 +204,7 @@ class RuleLM(LM):
         system, user = role.render(inputs) if self.render else ('', '')
         if not isinstance(reply, model):
             try:
-                reply = model.model_validate(
-                    reply.model_dump() if isinstance(reply, BaseModel) else reply
-                )
+                reply = model.model_validate(reply.model_dump() if isinstance(reply, BaseModel) else reply)
             except ValidationError as error:
                 raise TypeError(
                     f'role {role.name!r}: its rule must return {model.__name__}: {explain_errors(error)}'
@@ -355,16 +345,11 @@ class TextLM(LM):
             except ValueError as error:
                 problem = str(error)
                 form = json.dumps(brief_schema(schema))
-                asked = AGAIN_PROMPT.format(
-                    user=user, raw=done.text[:2000], problem=problem, schema=form
-                )
+                asked = AGAIN_PROMPT.format(user=user, raw=done.text[:2000], problem=problem, schema=form)
                 continue
-            return Call(
-                role.name, reply, usage, system, user, done.text, attempt, notes=tuple(notes)
-            )
+            return Call(role.name, reply, usage, system, user, done.text, attempt, notes=tuple(notes))
         message = (
-            f'{self.name}, as {role.name}: no usable reply in two attempts: {problem}; '
-            f'it began {done.text[:200]!r}'
+            f'{self.name}, as {role.name}: no usable reply in two attempts: {problem}; it began {done.text[:200]!r}'
         )
         raise ReplyError(message, done.text, role.name, 2, usage)
 

@@ -71,9 +71,7 @@ def _connect(
         raise MemoryFileError(f'{path}: {error.strerror}') from None
     address = f'{path.absolute().as_uri()}?mode={mode}'
     with _sqlite_errors(path):
-        file = sqlite3.connect(
-            address, uri=True, timeout=30, isolation_level=None, check_same_thread=False
-        )
+        file = sqlite3.connect(address, uri=True, timeout=30, isolation_level=None, check_same_thread=False)
         try:
             file.execute('PRAGMA schema_version')
         except sqlite3.DatabaseError as error:
@@ -117,9 +115,7 @@ class MemoryFile:
         if '\0' in str(path):
             raise MemoryFileError(f'{str(path)!r:.200}: a path has no null character')
         if str(path) == ':memory:':
-            raise MemoryFileError(
-                "':memory:' is no file: give a path, or None to keep it in memory"
-            )
+            raise MemoryFileError("':memory:' is no file: give a path, or None to keep it in memory")
         with _sqlite_errors(self.path):
             self._file = (
                 sqlite3.connect(':memory:', isolation_level=None, check_same_thread=False)
@@ -152,14 +148,10 @@ class MemoryFile:
         if application != _APPLICATION:
             raise MemoryFileError(f'{self.path}: an SQLite file, but not of a memory')
         if version > _FORMAT:
-            raise MemoryFileError(
-                f'{self.path}: its format is {version}, this version of memnb reads up to {_FORMAT}'
-            )
+            raise MemoryFileError(f'{self.path}: its format is {version}, this version of memnb reads up to {_FORMAT}')
         found = self.rows("SELECT value FROM memory WHERE name = 'kind'")
         if found != [(kind,)]:
-            raise MemoryFileError(
-                f'{self.path}: expected a memory of kind {kind!r}, found {found!r:.80}'
-            )
+            raise MemoryFileError(f'{self.path}: expected a memory of kind {kind!r}, found {found!r:.80}')
         return False
 
     @contextmanager
@@ -271,8 +263,7 @@ class _Kept:
 
 
 _SESSIONS = (
-    'CREATE TABLE sessions (id TEXT PRIMARY KEY, record TEXT NOT NULL, vectors BLOB NOT NULL, '
-    'checksum TEXT NOT NULL)'
+    'CREATE TABLE sessions (id TEXT PRIMARY KEY, record TEXT NOT NULL, vectors BLOB NOT NULL, checksum TEXT NOT NULL)'
 )
 
 # %% ../../nbs/1_core/09_storage.ipynb #020fc5f9
@@ -436,8 +427,7 @@ class SessionMemory:
         "Link an extract that was made elsewhere. Raises `DuplicateSession` as `add` does."
         if not isinstance(session_id, str) or isinstance(turns, str):
             raise TypeError(
-                'keep: expected a session id and a collection of turn ids, '
-                f'got {session_id!r:.80} and {turns!r:.80}'
+                f'keep: expected a session id and a collection of turn ids, got {session_id!r:.80} and {turns!r:.80}'
             )
         digest = digest or _sha256(self.extract_to_json(extract))
         if not self._is_kept(session_id, digest, turns):
@@ -460,9 +450,7 @@ class SessionMemory:
         "Whether this very session is stored. Raises `DuplicateSession` if another one is in its place."
         if session_id in self._kept:
             if self._kept[session_id].digest != digest:
-                raise DuplicateSession(
-                    f'another session {session_id!r:.80} is there: forget({session_id!r:.80}) first'
-                )
+                raise DuplicateSession(f'another session {session_id!r:.80} is there: forget({session_id!r:.80}) first')
             return True
         for turn in turns:
             if turn in self._homes:
@@ -473,9 +461,7 @@ class SessionMemory:
         return False
 
     @locked
-    def _keep(
-        self, session_id: str, kept: _Kept, vectors: Mapping[str, np.ndarray] | None = None
-    ) -> None:
+    def _keep(self, session_id: str, kept: _Kept, vectors: Mapping[str, np.ndarray] | None = None) -> None:
         "Link an extract, then note it: if linking fails, nothing was noted."
         if self._is_kept(session_id, kept.digest, kept.turns):
             return  # another thread was first
@@ -574,14 +560,10 @@ class SessionMemory:
             raise MemoryFileError(f'{path}: empty; nothing was saved in it')
         for id, record, vectors, checksum in found:
             if row_checksum(id, record, vectors) != checksum:
-                raise MemoryFileError(
-                    f'{path}: damaged: session {id!r:.80} is not as it was written'
-                )
+                raise MemoryFileError(f'{path}: damaged: session {id!r:.80} is not as it was written')
         checksums = [checksum for *_, checksum in found]
         if header.get('checksum') != row_checksum(header['head'], *checksums):
-            raise MemoryFileError(
-                f'{path}: damaged: its settings or its list of sessions are not as they were written'
-            )
+            raise MemoryFileError(f'{path}: damaged: its settings or its list of sessions are not as they were written')
         return json.loads(header['head']), found
 
     def _row(self, session_id: str) -> tuple[str, str, bytes]:
@@ -618,9 +600,7 @@ class SessionMemory:
                 rows = np.frombuffer(packed, '<f4').astype(np.float32)
                 vectors = dict(zip(held['vectors'], rows.reshape(len(held['vectors']), -1)))
         except (LookupError, TypeError, ValueError, AttributeError) as error:
-            raise MemoryFileError(
-                f'{path}: session {session_id!r:.80}: {type(error).__name__}: {error}'
-            ) from error
+            raise MemoryFileError(f'{path}: session {session_id!r:.80}: {type(error).__name__}: {error}') from error
         if embed_anew:
             kept.checksum = None
         self._keep(session_id, kept, vectors)

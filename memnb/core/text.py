@@ -164,9 +164,7 @@ SMALL_TALK = frozenset(
 
 def recurring_words(
     texts: Iterable[str],
-    known: Collection[
-        str
-    ] = (),  # words that are not to be offered again: the question's, the names
+    known: Collection[str] = (),  # words that are not to be offered again: the question's, the names
     limit: int = 6,
 ) -> list[str]:
     "The words that recur most in the texts, small talk left out: what else the topic is called. Ties go by first appearance."
@@ -207,12 +205,12 @@ def speakers_in(snippets: Iterable[Snippet]) -> tuple[str, ...]:
 
 def concerns(snippet: Snippet, person: str | None) -> bool:
     "Does the snippet speak of the person? It does if the person says it (people speak of themselves), if it names the person, or if nobody is asked for."
-    return (
-        person is None or snippet.speaker == person or person in named_in(snippet.text, (person,))
-    )
+    return person is None or snippet.speaker == person or person in named_in(snippet.text, (person,))
 
 # %% ../../nbs/1_core/03_text.ipynb #28edbd3b
-_PLURAL = r"(?!(does|is|was|has|this|his|its|yes)\b)\w+[^s\W]s\b"  # a word in -s that is no verb of asking and no pronoun
+_PLURAL = (
+    r"(?!(does|is|was|has|this|his|its|yes)\b)\w+[^s\W]s\b"  # a word in -s that is no verb of asking and no pronoun
+)
 _KINDS = (
     (
         'when',
@@ -253,12 +251,8 @@ class Requirement:
     @property
     def text(self) -> str:
         "The requirement in words; the same requirement has the same words."
-        what = {'fact': 'what is said of', 'list': 'every mention of', 'date': 'the date of'}[
-            self.kind
-        ]
-        return f"{what} {' '.join(self.words) or 'it'}" + (
-            f' ({self.person})' if self.person else ''
-        )
+        what = {'fact': 'what is said of', 'list': 'every mention of', 'date': 'the date of'}[self.kind]
+        return f"{what} {' '.join(self.words) or 'it'}" + (f' ({self.person})' if self.person else '')
 
 # %% ../../nbs/1_core/03_text.ipynb #9dcbc1bd
 _SPLIT = re.compile(r'\b(?:after|before|since|while|whose|because of)\b', re.I)
@@ -267,9 +261,7 @@ _BETWEEN = re.compile(r'\bbetween\b', re.I)
 
 def requirements(
     question: str,
-    speakers: Sequence[
-        str
-    ] = (),  # who may be asked about: only a speaker's name is told from a topic
+    speakers: Sequence[str] = (),  # who may be asked about: only a speaker's name is told from a topic
     granularity: str | None = None,  # the coarsest date that will do; None: any
 ) -> tuple[Requirement, ...]:
     "R(q): what must be known to answer a question. Two dates for an interval, an anchor event first, one for each person."
@@ -279,19 +271,12 @@ def requirements(
         sides = _BETWEEN.split(question)[-1].split(' and ', 1)
         first, second = (keywords(side, speakers) for side in sides)
         second = second if len(second) > 1 else first[:-1] + second
-        return tuple(
-            Requirement('date', words, people[0], granularity) for words in (first, second)
-        )
+        return tuple(Requirement('date', words, people[0], granularity) for words in (first, second))
     main, *anchors = _SPLIT.split(question)
     needs = [Requirement('fact', words) for part in anchors if (words := keywords(part, speakers))]
     words = keywords(main, speakers) or keywords(question, speakers)
-    sort = {'when': 'date', 'interval': 'date', 'list': 'list', 'how many': 'list'}.get(
-        kind, 'fact'
-    )
-    needs += [
-        Requirement(sort, words, person, granularity if sort == 'date' else None)
-        for person in people
-    ]
+    sort = {'when': 'date', 'interval': 'date', 'list': 'list', 'how many': 'list'}.get(kind, 'fact')
+    needs += [Requirement(sort, words, person, granularity if sort == 'date' else None) for person in people]
     return tuple(dict.fromkeys(needs))
 
 # %% ../../nbs/1_core/03_text.ipynb #03fbfddc
@@ -359,14 +344,9 @@ def supports(
     threshold: float = 0.6,  # the part of the requirement's words that must be there
 ) -> bool:
     "m ⊨ r (MemR3, Definition B.2) by pattern: the snippet speaks of the person, covers the words, and tells a date where one is due."
-    if (
-        not concerns(snippet, requirement.person)
-        or coverage(snippet.text, requirement.words) < threshold
-    ):
+    if not concerns(snippet, requirement.person) or coverage(snippet.text, requirement.words) < threshold:
         return False
-    return requirement.kind != 'date' or any(
-        fine_enough(span, requirement.granularity) for span in times_of(snippet)
-    )
+    return requirement.kind != 'date' or any(fine_enough(span, requirement.granularity) for span in times_of(snippet))
 
 # %% ../../nbs/1_core/03_text.ipynb #m000000f
 def relevance(snippet: Snippet, needs: Sequence[Requirement]) -> float:
@@ -386,8 +366,7 @@ fifteen sixteen seventeen eighteen nineteen'''.split(),
     )
 }
 _TENS = {
-    word: 10 * value
-    for value, word in enumerate('twenty thirty forty fifty sixty seventy eighty ninety'.split(), 2)
+    word: 10 * value for value, word in enumerate('twenty thirty forty fifty sixty seventy eighty ninety'.split(), 2)
 }
 _LARGE = {'dozen': 12, 'hundred': 100, 'thousand': 1000, 'million': 1_000_000}
 
@@ -431,9 +410,7 @@ def with_dates(text: str, day: date | None) -> str:
 
 # %% ../../nbs/1_core/03_text.ipynb #c6486453
 _HOUR = re.compile(r', \d{1,2}:\d\d [ap]m$')
-_LINE = re.compile(
-    r'^(?:\[(?P<day>[^\]]+)\] )?(?:(?P<speaker>[^\W\d_][\w .\'’-]{0,30}?): )?(?P<text>.*)$', re.S
-)
+_LINE = re.compile(r'^(?:\[(?P<day>[^\]]+)\] )?(?:(?P<speaker>[^\W\d_][\w .\'’-]{0,30}?): )?(?P<text>.*)$', re.S)
 
 
 def read_line(
@@ -444,9 +421,7 @@ def read_line(
     match = _LINE.match(line)
     stamp = _HOUR.sub('', match['day'] or '')  # a gist is stamped with the hour, too
     text, speaker, day = match['text'], match['speaker'], _date(stamp) if stamp else None
-    if match['day'] and (
-        day is None or str(day) != stamp
-    ):  # no day, or more than the moment: it is part of the text
+    if match['day'] and (day is None or str(day) != stamp):  # no day, or more than the moment: it is part of the text
         text, speaker, day = line, None, None
     return Snippet(
         id=sources[0] if sources else line,

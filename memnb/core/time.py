@@ -21,9 +21,7 @@ __all__ = ['GRANULARITIES', 'WEEKDAYS', 'MONTHS', 'SEASONS', 'ONE_DAY', 'NUMBERS
 # %% ../../nbs/1_core/02_time.ipynb #20957314
 GRANULARITIES = ('day', 'weekend', 'week', 'month', 'season', 'year', 'decade', 'span')
 WEEKDAYS = ('Monday', 'Tuesday', 'Wednesday', 'Thursday', 'Friday', 'Saturday', 'Sunday')
-MONTHS = tuple(
-    'January February March April May June July August September October November December'.split()
-)
+MONTHS = tuple('January February March April May June July August September October November December'.split())
 SEASONS = ('spring', 'summer', 'fall', 'winter')  # in the north: from March, three months each
 ONE_DAY = timedelta(days=1)
 
@@ -51,15 +49,11 @@ class TimeSpan:
     start: date | None  # first day; None: open, as in "until June 2023"
     end: date | None  # last day; None: open, as in "since 2016"
     granularity: str = 'day'  # one of GRANULARITIES
-    label: str | None = field(
-        default=None, compare=False
-    )  # how a person says it, where that is not a plain date
+    label: str | None = field(default=None, compare=False)  # how a person says it, where that is not a plain date
 
     def __post_init__(self):
         if self.granularity not in GRANULARITIES:
-            raise ValueError(
-                f'granularity: expected one of {GRANULARITIES}, got {self.granularity!r}'
-            )
+            raise ValueError(f'granularity: expected one of {GRANULARITIES}, got {self.granularity!r}')
         if self.start is None and self.end is None:
             raise ValueError('a TimeSpan is open at one side at most, got None for start and end')
         if self.start and self.end and self.start > self.end:
@@ -97,12 +91,8 @@ class TimeSpan:
         "Return the span that `isoformat` wrote. ValueError for anything else."
         found = re.fullmatch(r'([\d-]+|\.\.)/([\d-]+|\.\.)#(\w+)', text)
         if not found:
-            raise ValueError(
-                f'expected START/END#GRANULARITY, such as 2023-05-07/..#day, got {text!r}'
-            )
-        start, end = (
-            None if side == '..' else date.fromisoformat(side) for side in found.groups()[:2]
-        )
+            raise ValueError(f'expected START/END#GRANULARITY, such as 2023-05-07/..#day, got {text!r}')
+        start, end = (None if side == '..' else date.fromisoformat(side) for side in found.groups()[:2])
         return TimeSpan(start, end, found[3])
 
     @staticmethod
@@ -202,9 +192,7 @@ _DEFAULTS = (
     datetime(1904, 1, 1),
     datetime(2096, 12, 28),
 )  # leap years both, for a 29 February without a year
-_FACT = (
-    r'[+]?(\d{4})-(\d\d)(?:-(\d\d))?(?:T[\d:.]+Z?)?'  # ISO, and Wikidata's +2012-03-00T00:00:00Z
-)
+_FACT = r'[+]?(\d{4})-(\d\d)(?:-(\d\d))?(?:T[\d:.]+Z?)?'  # ISO, and Wikidata's +2012-03-00T00:00:00Z
 
 
 def _parse(text):
@@ -225,9 +213,7 @@ def _dated(text: str, day: date | None = None) -> TimeSpan:
 
     Raises ValueError or OverflowError where there is none."""
     fact = re.fullmatch(_FACT, text.strip())
-    year, month, number = (
-        (int(part or 0) or None for part in fact.groups()) if fact else _parse(text)[1]
-    )
+    year, month, number = (int(part or 0) or None for part in fact.groups()) if fact else _parse(text)[1]
     if year and (month or not number):
         unit = 'day' if number else 'month' if month else 'year'
         return TimeSpan.of(unit, date(year, month or 1, number or 1))
@@ -301,9 +287,7 @@ def _step(kind: str, day: date, count: int) -> TimeSpan:
     "The one that lies `count` steps before (negative) or after a day on the row of its kind; 0: the one of that day."
     found = _begun(kind, day)
     if found.end < day and count <= 0:
-        if (
-            count == 0
-        ):  # it is over: this Friday is that of the same week, this June that of the same year
+        if count == 0:  # it is over: this Friday is that of the same week, this June that of the same year
             frame = 'week' if kind in _WEEKLY or kind == 'weekend' else 'year'
             return _begun(kind, TimeSpan.of(frame, day).end)
         count += 1
@@ -331,11 +315,7 @@ def _third(span: TimeSpan, part: int) -> TimeSpan:
     units = {'decade': ('year', 10), 'year': ('month', 12), 'season': ('month', 3)}
     unit, count = units.get(span.granularity, ('day', span.days))
     first, behind = (span.start + count * cut // 3 * _PERIODS[unit] for cut in (part, part + 1))
-    name = (
-        f'the {_PART_NAMES[part]} {span.start.year}s'
-        if unit == 'year'
-        else f'{_PART_NAMES[part]} {span}'
-    )
+    name = f'the {_PART_NAMES[part]} {span.start.year}s' if unit == 'year' else f'{_PART_NAMES[part]} {span}'
     return TimeSpan(first, behind - ONE_DAY, 'span', name)
 
 # %% ../../nbs/1_core/02_time.ipynb #58dcc325
@@ -418,9 +398,7 @@ def _quantity(match: re.Match) -> tuple:
     number, unit = match['number'].lower(), match['unit'].lower()
     kind, factor = _UNITS.get(unit.rstrip('s')) or (_kind_of(unit), 1)
     count = NUMBERS.get(number) or int(number)
-    return kind, tuple(one * factor for one in count) if isinstance(
-        count, tuple
-    ) else count * factor
+    return kind, tuple(one * factor for one in count) if isinstance(count, tuple) else count * factor
 
 # %% ../../nbs/1_core/02_time.ipynb #cf1a6897
 _DAY_NAME = _any_of(_WEEKLY) + r's?\b'
@@ -454,9 +432,7 @@ class _Rule:
 
     pattern: str
     span: Callable[[re.Match, date], TimeSpan]
-    needs: int = (
-        0  # 1: counts only after a preposition or in a range; 2: only as the whole of a part
-    )
+    needs: int = 0  # 1: counts only after a preposition or in a range; 2: only as the whole of a part
     bare: bool = False  # says neither a year nor a distance
 
 
@@ -525,9 +501,7 @@ def _away(kind, count, start, end, direction):
     day = start if direction < 0 else end
     where = f'{"before" if direction < 0 else "after"} {day.year if kind == "year" else TimeSpan.day(day)}'
     if isinstance(count, tuple):
-        near, far = sorted(
-            (_step(kind, day, direction * one) for one in count), key=lambda one: one.start
-        )
+        near, far = sorted((_step(kind, day, direction * one) for one in count), key=lambda one: one.start)
         return TimeSpan(near.start, far.end, 'span', f'a few {kind}s {where}')
     span = _step(kind, day, direction * count)
     if kind not in ('weekend', *_WEEKLY):
@@ -552,9 +526,7 @@ def _beside(kind, start, end, direction):
     rf'\b{_AMOUNT}\s+(?:(?P<back>ago|back(?!\s+(?:home|to|in|at|from|with)\b)|earlier|prior(?!\s+to\b)|(?:before|previously)(?={_STOP}))|'
     rf'later|hence|from\s+(?:now|today)|after(?:wards)?(?={_STOP}))\b(?:(?<=ago)\s+(?P<from>today|yesterday)\b)?'
 )
-@_rule(
-    rf'(?<!once )(?<!twice )\b(?:with)?in\s+{_AMOUNT}(?!\s+(?:ago|back|earlier|prior|before|old)\b)'
-)
+@_rule(rf'(?<!once )(?<!twice )\b(?:with)?in\s+{_AMOUNT}(?!\s+(?:ago|back|earlier|prior|before|old)\b)')
 def _distance(match, day):
     kind, count = _quantity(match)
     groups = match.groupdict()
@@ -569,9 +541,7 @@ def _last_but_one(match, day):
     return _away(_kind_of(match['unit']), 2, day, day, -1 if match['back'] else 1)
 
 
-@_rule(
-    rf'\bthe\s+(?P<unit>day|week|weekend|month|year)\s+(?:(?P<back>before|prior)|after)(?={_STOP})'
-)
+@_rule(rf'\bthe\s+(?P<unit>day|week|weekend|month|year)\s+(?:(?P<back>before|prior)|after)(?={_STOP})')
 def _neighbour(match, day):
     return _beside(_kind_of(match['unit']), day, day, -1 if match['back'] else 1)
 
@@ -625,14 +595,11 @@ def _bare_year(match, day):
 
 
 _DECADES = {
-    f'{tens}ties': 10 * number
-    for number, tens in enumerate('twen thir for fif six seven eigh nine'.split(), 2)
+    f'{tens}ties': 10 * number for number, tens in enumerate('twen thir for fif six seven eigh nine'.split(), 2)
 }
 
 
-@_rule(
-    rf"(?:(?<=the )|(?<=early )|(?<=late )|(?<=mid )|(?<=mid-))(?:'?\d0'?s|\d\d\d0'?s|{_any_of(_DECADES)})\b"
-)
+@_rule(rf"(?:(?<=the )|(?<=early )|(?<=late )|(?<=mid )|(?<=mid-))(?:'?\d0'?s|\d\d\d0'?s|{_any_of(_DECADES)})\b")
 def _bare_decade(match, day):
     year = _DECADES.get(match[0].lower()) or int(re.sub(r'\D', '', match[0]))
     if year < 100:
@@ -746,9 +713,7 @@ class _Expression:
 _OPENING = r'\b(?:from|(between))\s+(?:the\s+)?$'
 _JOINED = r'\s*(?:-|–|—|to|until|till|through|thru)\s*(?:the\s+)?'
 _BORDER = r'\b(since|after|before|until|till)\s+(?:the\s+)?$'
-_PREPOSITION = (
-    r'\b(?:in|on|during|of|by|over|for|around|about|at|from|throughout|circa)\s+(?:the\s+)?$'
-)
+_PREPOSITION = r'\b(?:in|on|during|of|by|over|for|around|about|at|from|throughout|circa)\s+(?:the\s+)?$'
 
 
 def _search_before(pattern, text, start, floor=0):
@@ -811,11 +776,7 @@ def _open_side(one, text, floor):
 def _counted_from(found, one, day):
     "The day that an expression counts from: for `two days later` the day that was named before it."
     before = found[-1].span if found else None
-    if (
-        before
-        and before.granularity == 'day'
-        and re.search(r'(?i)\b(later|after|afterwards)$', one.match[0])
-    ):
+    if before and before.granularity == 'day' and re.search(r'(?i)\b(later|after|afterwards)$', one.match[0]):
         return before.start
     return day
 
@@ -851,11 +812,7 @@ def find_times(
     for one in found:
         if _search_before(_PREPOSITION, text, one.start):
             one.support = max(one.support, 1)
-    return [
-        (one.start, one.end + (one.end in closed), one.span)
-        for one in found
-        if one.support >= one.rule.needs
-    ]
+    return [(one.start, one.end + (one.end in closed), one.span) for one in found if one.support >= one.rule.needs]
 
 # %% ../../nbs/1_core/02_time.ipynb #247bfa28
 def parse_date(text: str) -> TimeSpan | None:
@@ -863,9 +820,7 @@ def parse_date(text: str) -> TimeSpan | None:
     spans = {_filling(text, day) for day in (date(1950, 1, 4), date(2090, 8, 20))}
     if len(spans) == 1 and None not in spans:
         return spans.pop()
-    if re.search(r'\d{5}', text) or not re.search(
-        r'(?<!\d)\d{4}(?!\d)|\d[./-]\d\d?[./-]\d\d', text
-    ):
+    if re.search(r'\d{5}', text) or not re.search(r'(?<!\d)\d{4}(?!\d)|\d[./-]\d\d?[./-]\d\d', text):
         return None
     try:
         return _dated(text)

@@ -35,11 +35,7 @@ _STEERING = (
     0xFFFE,
     0xFFFF,
 )
-_PICTURES = (
-    {code: chr(0x2400 + code) for code in range(32)}
-    | {127: '\u2421'}
-    | dict.fromkeys(_STEERING, '\ufffd')
-)
+_PICTURES = {code: chr(0x2400 + code) for code in range(32)} | {127: '\u2421'} | dict.fromkeys(_STEERING, '\ufffd')
 
 
 def printable(
@@ -68,9 +64,7 @@ def _plain(value: Any) -> Any:
     return json.loads(mend(written), parse_constant=lambda name: None)
 
 
-Text = Annotated[
-    str, BeforeValidator(lambda value: mend(value) if isinstance(value, str) else value)
-]
+Text = Annotated[str, BeforeValidator(lambda value: mend(value) if isinstance(value, str) else value)]
 _Number = Annotated[float | None, BeforeValidator(_finite)]
 _Plain = Annotated[dict[str, Any] | None, BeforeValidator(_plain)]
 
@@ -103,11 +97,7 @@ class Seen(_Strict):
 
         Only a message has a speaker: what is derived from it names people in its text."""
         snippet = hit.snippet
-        when = (
-            f'{snippet.said.day} {snippet.said:%B %Y}'
-            if snippet.said
-            else snippet.time and str(snippet.time)
-        )
+        when = f'{snippet.said.day} {snippet.said:%B %Y}' if snippet.said else snippet.time and str(snippet.time)
         return cls(
             id=snippet.id,
             text=snippet.body,
@@ -136,9 +126,7 @@ class Step(_Strict):
         if not isinstance(kind, str):
             raise TypeError(f"{cls.__name__} needs a line kind: Literal['name'] = 'name'")
         if Step.kinds.get(kind, cls).__qualname__ != cls.__qualname__:
-            raise TypeError(
-                f'{cls.__name__}: the kind {kind!r} belongs to {Step.kinds[kind].__name__} already'
-            )
+            raise TypeError(f'{cls.__name__}: the kind {kind!r} belongs to {Step.kinds[kind].__name__} already')
         Step.kinds[kind] = cls
 
 
@@ -149,9 +137,7 @@ def as_step(value: Any) -> Step:
     kind = value.get('kind') if isinstance(value, dict) else None
     if not isinstance(kind, str) or kind not in Step.kinds:
         known = ', '.join(sorted(Step.kinds))
-        raise ValueError(
-            f'unknown kind of step {kind!r}: known are {known} (is the module that defines it imported?)'
-        )
+        raise ValueError(f'unknown kind of step {kind!r}: known are {known} (is the module that defines it imported?)')
     return Step.kinds[kind].model_validate(value)
 
 # %% ../../nbs/1_core/07_trace.ipynb #811d1861
@@ -177,9 +163,7 @@ class ModelStep(Step):
     reply: _Plain = None
     usage: Usage = Usage()
     error: Text | None = None
-    raw: Text | None = (
-        None  # what the model said, to the letter; None: nothing came, or a rule answered
-    )
+    raw: Text | None = None  # what the model said, to the letter; None: nothing came, or a rule answered
     attempts: int = 1  # 2: the first text was refused
     cached: bool = False  # True: replayed from a record; `usage` is what it cost then
     notes: list[Text] = []  # what was changed to read the reply
@@ -295,9 +279,7 @@ class Trace(_Strict):
 
     def seen(self, turn: str) -> Seen | None:
         "The snippet in which a turn was shown (one that the last reply cites, or that of the fewest turns), or None."
-        hits = [
-            hit for step in self.steps for hit in getattr(step, 'hits', ()) if turn in hit.turns
-        ]
+        hits = [hit for step in self.steps for hit in getattr(step, 'hits', ()) if turn in hit.turns]
         return min(hits, key=lambda hit: (hit.id not in self.cited, len(hit.turns)), default=None)
 
     @property

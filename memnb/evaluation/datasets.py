@@ -129,9 +129,7 @@ def numbered_sessions(
     found = [re.fullmatch('session_([1-9][0-9]{0,5})', key) for key in talk]
     numbers = sorted(int(one[1]) for one in found if one and talk[one[0]])
     if not numbers:
-        raise DatasetError(
-            f'{place}: expected session_1, session_2, … with turns in them, got none'
-        )
+        raise DatasetError(f'{place}: expected session_1, session_2, … with turns in them, got none')
     sessions = []
     for number in numbers:
         name = f'session_{number}'
@@ -151,14 +149,10 @@ def _covered(found: re.Match, known: Collection[str]) -> list[str]:
     first = int(found[1]), int(found[2])
     last = int(found[3] or found[1]), int(found[4] or found[2])
     numbers = {name: _ID.fullmatch(name) for name in known}
-    return [
-        name for name, one in numbers.items() if one and first <= (int(one[1]), int(one[2])) <= last
-    ]
+    return [name for name, one in numbers.items() if one and first <= (int(one[1]), int(one[2])) <= last]
 
 
-def repair_evidence(
-    listed: Iterable[str], known: Collection[str]
-) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def repair_evidence(listed: Iterable[str], known: Collection[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     "Return the known turn ids that evidence names, each once in order, and a note on every entry that was not such an id."
     ids, notes = [], []
     for entry in listed:
@@ -238,15 +232,10 @@ def _locomo_conversation(sample: _Sample, place: str, drop_repeats: bool) -> Con
     name, sessions = sample.sample_id, []
     held = numbered_sessions(sample.conversation, _Message, _Moment, f'{place}.conversation')
     for number, time, messages in held:
-        turns = [
-            Turn(one.dia_id, one.speaker, one.text, time, one.blip_caption or None)
-            for one in messages
-        ]
+        turns = [Turn(one.dia_id, one.speaker, one.text, time, one.blip_caption or None) for one in messages]
         sessions.append(Session(f'D{number}', turns, time))
     known = [turn.id for session in sessions for turn in session.turns]
-    questions = [
-        _locomo_question(one, position, name, known) for position, one in enumerate(sample.qa)
-    ]
+    questions = [_locomo_question(one, position, name, known) for position, one in enumerate(sample.qa)]
     return Conversation(name, sessions, _without_repeats(questions) if drop_repeats else questions)
 
 
@@ -279,8 +268,7 @@ def bundled(path: str | Path) -> str | Path:
 
 
 def load_octet(
-    part: str
-    | None = None,  # 'fit': the five that the ranking is fitted to; 'test': the other three
+    part: str | None = None,  # 'fit': the five that the ranking is fitted to; 'test': the other three
 ) -> list[Conversation]:
     "Return the eight bundled conversations of the benchmark Octet, or a part of them."
     found = load_locomo(data_path('octet.json'))
@@ -382,14 +370,9 @@ def save_jsonl(conversations: Iterable[Conversation], path: str | Path) -> None:
             for turn in session.turns:
                 lines.append({'conversation': one.id, 'session': session.id} | asdict(turn))
         for asked in one.questions:
-            fields = {
-                'question' if name == 'text' else name: value
-                for name, value in asdict(asked).items()
-            }
+            fields = {'question' if name == 'text' else name: value for name, value in asdict(asked).items()}
             lines.append({name: fields[name] for name in _QuestionLine.model_fields})
-    told = [
-        {name: value for name, value in line.items() if value not in (None, ())} for line in lines
-    ]
+    told = [{name: value for name, value in line.items() if value not in (None, ())} for line in lines]
     text = ''.join(json.dumps(line, default=datetime.isoformat) + '\n' for line in told)
     try:
         Path(path).write_text(text, encoding='ascii', newline='\n')
@@ -403,9 +386,7 @@ def iter_json(path: str | Path) -> Iterator[Any]:
         import ijson
         from ijson.common import ObjectBuilder
     except ImportError:
-        raise ImportError(
-            "a large JSON file is read with ijson; this installs it: pip install 'memnb[eval]'"
-        ) from None
+        raise ImportError("a large JSON file is read with ijson; this installs it: pip install 'memnb[eval]'") from None
     try:
         with open(path, 'rb') as file:
             base = int(file.peek(64).lstrip()[:1] == b'[')  # how deep a member lies
@@ -464,8 +445,7 @@ def load_complex_tr(path: str | Path) -> Conversation:
     if not texts:
         raise DatasetError(f'{Path(path).name}: expected passages or facts to remember, got none')
     sessions = [
-        Session(f'P{place}', [Turn(f'P{place}:1', '', text)])
-        for place, text in enumerate(dict.fromkeys(texts))
+        Session(f'P{place}', [Turn(f'P{place}:1', '', text)]) for place, text in enumerate(dict.fromkeys(texts))
     ]
     questions = [
         Question(
@@ -482,9 +462,7 @@ def load_complex_tr(path: str | Path) -> Conversation:
 
 # %% ../../nbs/6_evaluation/01_datasets.ipynb #3a4c646b
 REALTALK_CATEGORIES = {1: 'multi-hop', 2: 'temporal', 3: 'open-domain'}
-_ChatTime = clock(
-    '29.12.2023, 10:44:32', lambda text: datetime.strptime(text.strip(), '%d.%m.%Y, %H:%M:%S')
-)
+_ChatTime = clock('29.12.2023, 10:44:32', lambda text: datetime.strptime(text.strip(), '%d.%m.%Y, %H:%M:%S'))
 
 
 def _listed(value: Any) -> Any:
@@ -533,20 +511,13 @@ def _load_chat(file: Path) -> Conversation:
     with placed(file.name):
         sessions, unused = [], iter(ids)
         for number, time, said in held:
-            turns = [
-                Turn(next(unused), one.speaker, one.text, one.date_time, one.blip_caption or None)
-                for one in said
-            ]
+            turns = [Turn(next(unused), one.speaker, one.text, one.date_time, one.blip_caption or None) for one in said]
             sessions.append(Session(f'D{number}', turns, time))
         questions = []
         for position, one in enumerate(asked):
             evidence, repairs = repair_evidence(one.evidence, ids)
             category = REALTALK_CATEGORIES[int(one.category)]
-            questions.append(
-                Question(
-                    one.question, one.answer, evidence, category, name, position, notes=repairs
-                )
-            )
+            questions.append(Question(one.question, one.answer, evidence, category, name, position, notes=repairs))
         return Conversation(name, sessions, questions, notes)
 
 
@@ -594,10 +565,7 @@ def _history(item: _History, place: str) -> Conversation:
         )
     sessions, evidence = [], []
     for number, (time, said) in enumerate(zip(dates, talks), 1):
-        turns = [
-            Turn(f'S{number}:{place}', one.role, one.content, time)
-            for place, one in enumerate(said, 1)
-        ]
+        turns = [Turn(f'S{number}:{place}', one.role, one.content, time) for place, one in enumerate(said, 1)]
         sessions += [Session(f'S{number}', turns, time)] if turns else []
         evidence += [turn.id for turn, one in zip(turns, said) if one.has_answer]
     sessions.sort(key=lambda session: session.time)  # those of the oracle file are mixed
@@ -635,9 +603,7 @@ class _PassageQuestion(BaseModel):
     type: Line | None = None
     supporting_facts: list[tuple[Line, int]] = []
     context: list[tuple[Line, list[Line]]] = []
-    paragraphs: Annotated[
-        list[_Passage], Field(validation_alias=AliasChoices('paragraphs', 'contexts'))
-    ] = []
+    paragraphs: Annotated[list[_Passage], Field(validation_alias=AliasChoices('paragraphs', 'contexts'))] = []
 
     def gold(self) -> list[tuple[str, str]]:
         "Return title and text of each passage that supports the answer; '' for a text that is not given."
@@ -652,9 +618,7 @@ def _content(title: str, text: str) -> tuple[str, str]:
     return title, ''.join(text.split())
 
 
-def _passage_question(
-    asked: _PassageQuestion, position: int, name: str, ids: dict[tuple[str, str], str]
-) -> Question:
+def _passage_question(asked: _PassageQuestion, position: int, name: str, ids: dict[tuple[str, str], str]) -> Question:
     gold = [(title, ids.get(_content(title, text))) for title, text in asked.gold()]
     wordings = list(filter(None, dict.fromkeys(asked.answer + asked.answer_aliases)))
     answer = wordings[0] if wordings else None
@@ -762,9 +726,7 @@ def download(
     try:
         import pooch
     except ImportError:
-        raise ImportError(
-            "a download needs pooch; this installs it: pip install 'memnb[eval]'"
-        ) from None
+        raise ImportError("a download needs pooch; this installs it: pip install 'memnb[eval]'") from None
     tell(
         f'{source.title}\nfrom:    {url}\nto:      {target}\nSHA-256: {source.sha256}\nlicence: {source.licence}, {source.licence_url}\n{source.terms}'
     )

@@ -98,9 +98,7 @@ class ExampleLM(LM):
 
     def of(self, method: str) -> list[Case]:
         "Return the cases of a method, first those in which it works."
-        return sorted(
-            (one for one in self.cases if one.method == method), key=lambda one: not one.works
-        )
+        return sorted((one for one in self.cases if one.method == method), key=lambda one: not one.works)
 
     def call(self, role: Role, /, **inputs: Any) -> Call:
         "Return the written reply for these inputs. The usage is an estimate of what a model would have been charged."
@@ -111,18 +109,12 @@ class ExampleLM(LM):
         for entry in self._entries.get(role.name, ()):
             met = all(_is_met(value, given.get(name)) for name, value in entry['inputs'].items())
             cited = set(_ids_in(entry['reply']))
-            if met and all(
-                re.search(rf'(?<![\w:/]){re.escape(id)}(?![\w:/])', prompt) for id in cited
-            ):
-                conditions = [
-                    one if isinstance(one, list) else [one] for one in entry['inputs'].values()
-                ]
+            if met and all(re.search(rf'(?<![\w:/]){re.escape(id)}(?![\w:/])', prompt) for id in cited):
+                conditions = [one if isinstance(one, list) else [one] for one in entry['inputs'].values()]
                 fitting.append((sum(map(len, conditions)), len(cited), entry))
         if not fitting:
             told = {
-                name: value
-                for name, value in given.items()
-                if name not in _SETTINGS and not isinstance(value, set)
+                name: value for name, value in given.items() if name not in _SETTINGS and not isinstance(value, set)
             }
             entry = {'role': role.name, 'inputs': told}
             raise MissingExample(f'{self.name}: no reply is written for {entry}', entry, prompt)

@@ -311,9 +311,7 @@ class _Task:
             except RunStopped:
                 pass  # the next run asks what is missing
 
-    def _put(
-        self, store: RowStore, method: str, position: int, trace: str | None, **row: Any
-    ) -> None:
+    def _put(self, store: RowStore, method: str, position: int, trace: str | None, **row: Any) -> None:
         key = self.dataset, self.conversation.id, method, self.repeat, position
         row = {**dict(zip(_KEY, key)), **row}
         store.put(row_key(row), row, trace)
@@ -343,9 +341,7 @@ class _Task:
         self._put(store, self.memory.name, -1, None, **row)
         return memory, failure
 
-    def _ask(
-        self, store: RowStore, method: Method, question: Question, memory: Any, failure: str | None
-    ) -> None:
+    def _ask(self, store: RowStore, method: Method, question: Question, memory: Any, failure: str | None) -> None:
         "Write the row of a question. Whatever is raised on the way is the error of this row."
         started, judge = time.perf_counter(), copy(self.experiment.judge)
         lms = {'ask': self._counter(self.experiment.lm, store)}
@@ -413,9 +409,7 @@ def _pandas() -> Any:
         import pandas
         import scipy  # for the intervals, which come last
     except ImportError:
-        raise ImportError(
-            "experiments need pandas and scipy; this installs them: pip install 'memnb[eval]'"
-        ) from None
+        raise ImportError("experiments need pandas and scipy; this installs them: pip install 'memnb[eval]'") from None
     return pandas
 
 
@@ -456,19 +450,14 @@ def _means(rows: Any, metrics: Sequence[str]) -> dict[str, dict]:
 def summarize(
     rows: Any,  # a DataFrame of rows
     metrics: Sequence[str] | None = None,  # None: all
-    against: str
-    | Mapping[str, str] = 'rag',  # the method that others are compared with, or one for each
+    against: str | Mapping[str, str] = 'rag',  # the method that others are compared with, or one for each
     fallback: Sequence[str] = (),  # methods over a memory without the tools they were made for
 ) -> list[dict]:
     "Return one JSON object per dataset and method: means with intervals, by category, minus `against`, refusals."
     found = []
     for (dataset, method), mine in rows.groupby(['dataset', 'method'], sort=False):
         together = rows[rows.dataset == dataset]
-        optional = [
-            name
-            for name in ('judge', 'date_exact')
-            if name in rows and together[name].notna().any()
-        ]
+        optional = [name for name in ('judge', 'date_exact') if name in rows and together[name].notna().any()]
         names = metrics or ['evidence_recall', 'cited_recall', *METRICS, *optional]
         rival = against if isinstance(against, str) else against.get(method)
         other = together[together.method == rival]
@@ -525,8 +514,7 @@ def _tables_of(methods: Sequence[dict]) -> dict[str, Any]:
                 'failed': one['errors'],
             }
             by_category[label] = {
-                name: format_interval(part['evidence_recall'])
-                for name, part in one['by_category'].items()
+                name: format_interval(part['evidence_recall']) for name, part in one['by_category'].items()
             }
             if minus:
                 gains = {name: format_interval(minus[name], '+') for name in shown}
@@ -708,9 +696,7 @@ def _open_executor(executor: Executor | str) -> AbstractContextManager[Executor]
         return nullcontext(executor)
     found = re.fullmatch(r'(threads|processes)(?::([1-9]\d*))?', str(executor))
     if not found:
-        raise ValueError(
-            f'executor: expected one of threads[:N], processes[:N], or an executor, got {executor!r:.80}'
-        )
+        raise ValueError(f'executor: expected one of threads[:N], processes[:N], or an executor, got {executor!r:.80}')
     kind, number = found.groups()
     workers = int(number or os.cpu_count() or 1)
     if kind == 'threads':
@@ -724,17 +710,13 @@ class Experiment:
     def __init__(
         self,
         methods: Sequence[str | Method],  # names of the registry, or methods of your own
-        datasets: Mapping[str, Sequence[Conversation]]
-        | Sequence[Conversation],  # conversations by dataset
-        memories: Sequence[str | Memory]
-        | None = None,  # each method over each of them; None: each over its own
+        datasets: Mapping[str, Sequence[Conversation]] | Sequence[Conversation],  # conversations by dataset
+        memories: Sequence[str | Memory] | None = None,  # each method over each of them; None: each over its own
         lm: LM | Callable[[str], str] | None = None,  # answers the roles of asking; None: rules
         repeats: int = 1,
         seed: int | None = None,  # of models that take one; each repeat has the next
         *,
-        build_lm: LM
-        | Callable[[str], str]
-        | None = None,  # answers the roles of building memories; None: as `lm`
+        build_lm: LM | Callable[[str], str] | None = None,  # answers the roles of building memories; None: as `lm`
         judge: Judge | None = None,
         turns: int | None = 25,  # distinct source turns that a method may read for a question
         stop: bool = False,  # True: a loop may stop before it has read them
@@ -760,9 +742,7 @@ class Experiment:
         if turns is not None:
             check_count('turns', turns, 1)
         if not next(self._grid(), None):
-            raise ValueError(
-                'nothing to ask: no conversation has a question of the categories that were chosen'
-            )
+            raise ValueError('nothing to ask: no conversation has a question of the categories that were chosen')
         for name, one in self._lms().items():
             if isinstance(one, ExampleLM):
                 raise ValueError(
@@ -819,11 +799,8 @@ class Experiment:
 
     def run(
         self,
-        out: str
-        | Path
-        | None = None,  # a folder; rows that are there are not asked again; None: nothing is kept
-        executor: Executor
-        | str = 'threads',  # 'threads[:N]', 'processes[:N]', or any with `submit`
+        out: str | Path | None = None,  # a folder; rows that are there are not asked again; None: nothing is kept
+        executor: Executor | str = 'threads',  # 'threads[:N]', 'processes[:N]', or any with `submit`
         *,
         budget: int | None = None,  # tokens that this run may spend
         progress: bool = False,
@@ -883,9 +860,7 @@ class Experiment:
                 tasks.setdefault(unit, task).due.append((method, question))
         return list(tasks.values())
 
-    def _work(
-        self, tasks: Sequence[_Task], store: RowStore, pool: Executor, progress: bool
-    ) -> list[BaseException]:
+    def _work(self, tasks: Sequence[_Task], store: RowStore, pool: Executor, progress: bool) -> list[BaseException]:
         "Run the tasks and wait for them; return what broke. An interrupt lets each worker finish its question."
         futures, broken = [pool.submit(task.run) for task in tasks], []
         try:
@@ -1028,9 +1003,7 @@ def main_grid(options: Any) -> int:
     if options.estimate:
         return 0
     if paid and not options.out:
-        raise ValueError(
-            '--out: a run with a model needs a folder, so that what was paid for is kept'
-        )
+        raise ValueError('--out: a run with a model needs a folder, so that what was paid for is kept')
     about = {'files': {Path(options.data).name: data_hash(options.data, options.dataset)}}
     if experiment.judge:
         about |= _calibration(experiment)
@@ -1044,9 +1017,7 @@ def main_grid(options: Any) -> int:
     print(json.dumps(results.to_json(), indent=1) if options.json else results)
     failed, missing = results.failed, results.missing
     if len(failed):
-        _report(
-            f'{len(failed)} questions failed; the same command asks them again. The first: {failed.error.iloc[0]}'
-        )
+        _report(f'{len(failed)} questions failed; the same command asks them again. The first: {failed.error.iloc[0]}')
     if missing:
         _report(
             f'{missing} questions were not asked: the budget is spent, or the run was stopped; the same command continues it'

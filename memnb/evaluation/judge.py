@@ -65,7 +65,9 @@ def _facts(text: str) -> _Facts:
     )
 
 # %% ../../nbs/6_evaluation/04_judge.ipynb #01e33bdc
-_TELLER = r'(?:I|you|we|it|they|notes?|memor(?:y|ies)|conversations?|dialogues?|messages?|texts?|contexts?|speakers?|history)'
+_TELLER = (
+    r'(?:I|you|we|it|they|notes?|memor(?:y|ies)|conversations?|dialogues?|messages?|texts?|contexts?|speakers?|history)'
+)
 _DECLINES = re.compile(
     rf"\b{_TELLER} (?:do(?:es)?n['’]t|do(?:es)? not|did(?:n['’]t| not)|can(?:not|['’]t)|could(?:n['’]t| not)|never)"
     r' (?:know|say|said|tell|told|mention(?:ed)?|recall|remember|find|determine|specify|state|answer)\b'
@@ -76,17 +78,13 @@ _DECLINES = re.compile(
     re.I,
 )
 _NOT = re.compile(r"\b(?:not|no|never|nor|neither|without|false|wrong|untrue)\b|n['’]t\b", re.I)
-_CLAUSE = re.compile(
-    r'[,.;:!?()\n]+(?!\s*\d)|\b(?:but|rather|although|while)\b', re.I
-)  # not within a date or a number
+_CLAUSE = re.compile(r'[,.;:!?()\n]+(?!\s*\d)|\b(?:but|rather|although|while)\b', re.I)  # not within a date or a number
 _ASKS = re.compile(
     r'(?:^|,\s*)(?:would|will|is|are|was|were|do|does|did|has|have|had|can|could|should|might)\b',
     re.I,
 )
 _YES = re.compile(r"\b(?:(yes|yeah)|no|not|nope|never|unlikely)\b|n['’]t\b", re.I)
-_OPENING = re.compile(
-    r'\W*(?:(?:most |very )?(?:likely|probably|possibly|maybe|perhaps)[,\s]+)?$', re.I
-)
+_OPENING = re.compile(r'\W*(?:(?:most |very )?(?:likely|probably|possibly|maybe|perhaps)[,\s]+)?$', re.I)
 
 
 def _declines(answer: str) -> bool:
@@ -367,9 +365,7 @@ class Judge:
         variant: str | Role = 'lenient',  # of VARIANTS, or a role of `judge_role`
     ):
         if isinstance(variant, str) and variant not in VARIANTS:
-            raise ValueError(
-                f'variant: expected one of {", ".join(VARIANTS)}, or a role, got {variant!r}'
-            )
+            raise ValueError(f'variant: expected one of {", ".join(VARIANTS)}, or a role, got {variant!r}')
         self.lm = lm
         if isinstance(variant, str):
             self.variant, self.roles = variant, VARIANTS[variant]
@@ -382,9 +378,7 @@ class Judge:
         role = self.roles.get(task) or self.roles.get('')
         if role is None:
             known = sorted(set(self.roles) - {'refuse'})
-            raise ValueError(
-                f'question {question.id}: expected a category of {known}, got {task!r}'
-            )
+            raise ValueError(f'question {question.id}: expected a category of {known}, got {task!r}')
         return role
 
     def judge(self, question: Question, answer: str) -> Judged:
@@ -399,9 +393,7 @@ class Judge:
         try:
             call = self.lm.call(role, question=question.text, gold=golds, answer=answer)
         except LMError as error:
-            return Judged(
-                None, '', prompt_id(role), error.usage, f'{type(error).__name__}: {error}'
-            )
+            return Judged(None, '', prompt_id(role), error.usage, f'{type(error).__name__}: {error}')
         return Judged(call.reply.correct, call.reply.reason, prompt_id(role), call.usage)
 
     def provenance(self) -> dict[str, Any]:
@@ -446,9 +438,7 @@ class _Trial(NamedTuple):
     answer: str
 
 
-def _trials(
-    question: Question, golds: Sequence[str], dice: Random
-) -> Iterator[tuple[str, str, str]]:
+def _trials(question: Question, golds: Sequence[str], dice: Random) -> Iterator[tuple[str, str, str]]:
     "Yield kind, sort and text of answers to a question."
     text, gold = question.text, question.answer
     yield 'vague', 'it was mentioned', 'It was mentioned in the conversation.'
@@ -511,9 +501,7 @@ class Calibration:
     def share(self, kind: str | None = None, sort: str | None = None) -> Interval:
         "Return the accepted part of the trials of a kind and sort (None: of all) with its Wilson interval; failures are left out."
         verdicts = [
-            judged.correct
-            for trial, judged in self.judged
-            if kind in (None, trial.kind) and sort in (None, trial.sort)
+            judged.correct for trial, judged in self.judged if kind in (None, trial.kind) and sort in (None, trial.sort)
         ]
         return wilson(verdicts.count(True), len(verdicts) - verdicts.count(None))
 

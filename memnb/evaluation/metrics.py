@@ -34,9 +34,7 @@ _NO_PUNCTUATION = str.maketrans('', '', string.punctuation)
 def _locomo_tokens(text: str) -> list[str]:
     bare = text.replace(',', '').lower().translate(_NO_PUNCTUATION)
     words = re.sub(r'\b(a|an|the|and)\b', ' ', bare).split()
-    return [
-        word if len(word) <= 2 else stem(word, 'porter') for word in words
-    ]  # NLTK leaves short words alone
+    return [word if len(word) <= 2 else stem(word, 'porter') for word in words]  # NLTK leaves short words alone
 
 
 def _squad_tokens(text: str) -> list[str]:
@@ -110,17 +108,13 @@ def _tokenizers() -> tuple[Any, Any, Any]:
         from nltk.tokenize.punkt import PunktSentenceTokenizer
         from sacrebleu.tokenizers.tokenizer_13a import Tokenizer13a
     except ImportError:
-        raise ImportError(
-            "BLEU needs nltk and sacrebleu; this installs them: pip install 'memnb[eval]'"
-        ) from None
+        raise ImportError("BLEU needs nltk and sacrebleu; this installs them: pip install 'memnb[eval]'") from None
     return PunktSentenceTokenizer(), NLTKWordTokenizer(), Tokenizer13a()
 
 
 def _nltk_tokens(text: str) -> list[str]:
     sentences, words, _ = _tokenizers()
-    return [
-        word for sentence in sentences.tokenize(text.lower()) for word in words.tokenize(sentence)
-    ]
+    return [word for sentence in sentences.tokenize(text.lower()) for word in words.tokenize(sentence)]
 
 
 def _bleu1(prediction: Sequence[str], gold: Sequence[str]) -> float:
@@ -214,9 +208,7 @@ class Interval:
 def _counts(size: int, resamples: int) -> np.ndarray:
     "Return (resamples, size): how often each unit is drawn; every way once if there are no more ways than resamples."
     if size**size <= resamples:
-        return np.array(
-            [np.bincount(ways, minlength=size) for ways in product(range(size), repeat=size)], float
-        )
+        return np.array([np.bincount(ways, minlength=size) for ways in product(range(size), repeat=size)], float)
     rng = np.random.default_rng(0)
     half = rng.multinomial(size, np.full(size, 1 / size), size=(resamples + 1) // 2)
     return np.concatenate([half, half[:, ::-1]])[:resamples].astype(float)
@@ -227,9 +219,7 @@ def _scipy(part: str) -> Any:
     try:
         return import_module(f'scipy.{part}')
     except ImportError:
-        raise ImportError(
-            "intervals need scipy; this installs it: pip install 'memnb[eval]'"
-        ) from None
+        raise ImportError("intervals need scipy; this installs it: pip install 'memnb[eval]'") from None
 
 
 @lru_cache(maxsize=1024)
@@ -252,17 +242,14 @@ def _reach(sums: np.ndarray, resamples: int) -> np.ndarray:
 
 def bootstrap(
     values: Sequence[float | None],  # None is left out
-    clusters: Sequence[Hashable]
-    | None = None,  # the conversation of each value; None: the values are independent
+    clusters: Sequence[Hashable] | None = None,  # the conversation of each value; None: the values are independent
     *,
     resamples: int = 2000,
 ) -> Interval:
     "Return the mean of the values and its 95% interval, by a bootstrap over conversations that is stretched for their number."
     names = [None] * len(values) if clusters is None else clusters
     if len(names) != len(values):
-        raise ValueError(
-            f'clusters: expected one for each of {len(values)} values, got {len(names)}'
-        )
+        raise ValueError(f'clusters: expected one for each of {len(values)} values, got {len(names)}')
     pairs = [(value, name) for value, name in zip(values, names) if value is not None]
     if not pairs:
         return Interval(None, None, None, 0)

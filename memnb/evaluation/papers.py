@@ -81,9 +81,7 @@ def memory(kind: str, build: Any = None, /, **options: Any) -> Memory:
 def variant(name: str, method: str, over: Memory | None = None, **switches: Any) -> Method:
     "Return a method of the registry under another name, with switches of its loop, over a memory of its own or another one."
     plain = METHODS[method]
-    return replace(
-        plain, name=name, make=partial(plain.make, **switches), memory=over or plain.memory
-    )
+    return replace(plain, name=name, make=partial(plain.make, **switches), memory=over or plain.memory)
 
 # %% ../../nbs/6_evaluation/07_papers.ipynb #19494a00
 def _feedback(store: Any, conversation: Conversation, lm: LM, hits: int | None, stop: bool) -> Loop:
@@ -98,18 +96,14 @@ class PaperTable:
     methods: Sequence[Method]
     turns: int | None = 25  # distinct source turns a row may read; None: the settings of its method
     stop: bool = False  # whether loops stop by themselves
-    against: str | Mapping[str, str] = (
-        ''  # the row that others are compared with, or one for each row
-    )
+    against: str | Mapping[str, str] = ''  # the row that others are compared with, or one for each row
     metrics: Sequence[str] = ('evidence_recall', 'f1_locomo')
     judge: bool = False  # whether answers are marked, by the lenient rule
     categories: Sequence[str] | None = CATEGORIES
     same_turns: Mapping[str, str] = field(
         default_factory=dict
     )  # row -> a single search that is cut where that row stopped reading
-    reported: Mapping[str, Any] = field(
-        default_factory=dict
-    )  # row -> the paper's figure, in percent
+    reported: Mapping[str, Any] = field(default_factory=dict)  # row -> the paper's figure, in percent
     measure: str = 'J'  # what the paper's figure is
 
 
@@ -177,9 +171,7 @@ def run_paper(
         folder = out and Path(out) / f'table-{number}'
         rows, provenance = _run_table(table, conversations, lm, folder, executor)
         told = ('reported', 'measure', 'turns', 'stop', 'metrics')
-        report['tables'][table.title] = {'rows': rows} | {
-            name: getattr(table, name) for name in told
-        }
+        report['tables'][table.title] = {'rows': rows} | {name: getattr(table, name) for name in told}
         told = ('memnb', 'commit', 'libraries', 'day', 'data', 'model')
         report['provenance'] = {name: provenance[name] for name in told}
     if paper.extra:
@@ -192,10 +184,7 @@ def _table_line(row: Mapping[str, Any], table: Mapping[str, Any]) -> dict[str, A
     metrics, minus = table['metrics'], row['minus']
     line = {'turns read': f'{row["turns"]["mean"] or 0:.1f}'}
     line |= {f'{name}, %': format_interval(row[name]) for name in metrics}
-    line |= {
-        name: format_interval(part[metrics[0]]).split()[0]
-        for name, part in row['by_category'].items()
-    }
+    line |= {name: format_interval(part[metrics[0]]).split()[0] for name, part in row['by_category'].items()}
     if minus:
         compared = [name for name in metrics if minus[name]['mean'] is not None] or metrics
         of = '' if compared[0] == metrics[0] else f'{compared[0]}: '
@@ -331,14 +320,8 @@ _GRAPHS = {
 _REMEM = [
     variant('REMem', 'remem'),
     variant('REMem-S', 'remem-s'),
-    *(
-        variant(f'REMem {name}', 'remem', memory('gists', **options))
-        for name, options in _GRAPHS.items()
-    ),
-    *(
-        variant(f'REMem w/o {tool}', 'remem', without=(tool,))
-        for tool in ('semantic_retrieve', 'lexical_retrieve')
-    ),
+    *(variant(f'REMem {name}', 'remem', memory('gists', **options)) for name, options in _GRAPHS.items()),
+    *(variant(f'REMem w/o {tool}', 'remem', without=(tool,)) for tool in ('semantic_retrieve', 'lexical_retrieve')),
 ]
 _GRAPH_SEARCHES = [
     variant(f'{kind}, {name}', 'rag', memory('gists', _build_part, part=part, index=index), k=90)
@@ -361,9 +344,7 @@ REMEM = Paper(
             ],
             against='REMem',
         ),
-        PaperTable(
-            'One search at 25 turns', [METHODS['rag'], *_GRAPH_SEARCHES, _GRAPH], against='rag'
-        ),
+        PaperTable('One search at 25 turns', [METHODS['rag'], *_GRAPH_SEARCHES, _GRAPH], against='rag'),
         PaperTable(
             "The paper's settings (tables 3, 5 and 6)",
             [METHODS['full-context'], variant('ten messages', 'rag', k=10), *_REMEM],
@@ -410,11 +391,7 @@ TOT = Paper(
 
 # %% ../../nbs/6_evaluation/07_papers.ipynb #f3a7c899
 _STRUCTURES = {'ce': 'cue → episode', 'cte': 'cue → tag → episode', 'ctc': 'cue → tag → content'}
-_NOISE = {
-    f'{rate:.0%} wrong {kind}': {kind: rate}
-    for kind in ('tags', 'cues')
-    for rate in (0.1, 0.25, 0.5, 1.0)
-}
+_NOISE = {f'{rate:.0%} wrong {kind}': {kind: rate} for kind in ('tags', 'cues') for rate in (0.1, 0.25, 0.5, 1.0)}
 _DEPTHS = [
     *((turns, 5) for turns in (1, 2, 3, 4, 6, 8)),
     *((4, breadth) for breadth in (1, 2, 3, 8, 12)),
@@ -485,9 +462,7 @@ MRAGENT = Paper(
         PaperTable(
             'Depth and breadth (figure 9)',
             [
-                variant(
-                    f'T = {turns}, K = {breadth}', 'mragent', turns=turns, breadth=breadth, start=0
-                )
+                variant(f'T = {turns}, K = {breadth}', 'mragent', turns=turns, breadth=breadth, start=0)
                 for turns, breadth in _DEPTHS
             ],
             turns=None,
@@ -525,9 +500,7 @@ def fault_counts(conversations: Sequence[Conversation], probes: int = 5) -> dict
     wholes = {'detected': 'damaged', 'repaired': 'damaged', 'falsely written': 'probes'}
     lines = []
     for kind in (None, *FAULTS):
-        counts = sum(
-            (trial(_in_order(one), kind, probes=probes)[1] for one in conversations), Counter()
-        )
+        counts = sum((trial(_in_order(one), kind, probes=probes)[1] for one in conversations), Counter())
         line = {'fault': kind or 'none', 'damaged': counts['damaged']}
         line['repairs written'] = counts['written']
         for name, whole in wholes.items():
@@ -618,9 +591,7 @@ MEMMA = Paper(
             [
                 _memma('one edit per fact'),
                 *(
-                    _memma(
-                        f'one edit per chunk of {turns}', writing={'turns': turns, 'per': 'chunk'}
-                    )
+                    _memma(f'one edit per chunk of {turns}', writing={'turns': turns, 'per': 'chunk'})
                     for turns in (1, 4)
                 ),
             ],
@@ -652,11 +623,7 @@ LOOPS = Paper(
         PaperTable(
             'Compared with one search of the same memory',
             list(_GRID.values()),
-            against={
-                method.name: _GRID['rag', kind].name
-                for (loop, kind), method in _GRID.items()
-                if loop != 'rag'
-            },
+            against={method.name: _GRID['rag', kind].name for (loop, kind), method in _GRID.items() if loop != 'rag'},
         )
     ],
 )

@@ -64,9 +64,7 @@ DATASETS: dict[str, Dataset] = {
             '79fa87e90f04081343b8c8debecb80a9a6842b76a7aa537dc9fdf651ea698ff4',
         ),
     ),
-    'realtalk': Dataset(
-        'REALTALK', 'datasets.load_realtalk', _UNKNOWN, 'https://github.com/danny911kr/REALTALK'
-    ),
+    'realtalk': Dataset('REALTALK', 'datasets.load_realtalk', _UNKNOWN, 'https://github.com/danny911kr/REALTALK'),
     'longmemeval': Dataset(
         'LongMemEval',
         'datasets.load_longmemeval',
@@ -79,13 +77,9 @@ DATASETS: dict[str, Dataset] = {
         'CC BY 4.0',
         'https://huggingface.co/datasets/baharef/ToT',
     ),
-    'complex_tr': Dataset(
-        'Complex-TR', 'datasets.load_complex_tr', _UNKNOWN, 'https://github.com/nusnlp/complex-tr'
-    ),
+    'complex_tr': Dataset('Complex-TR', 'datasets.load_complex_tr', _UNKNOWN, 'https://github.com/nusnlp/complex-tr'),
     'musique': Dataset('MuSiQue', 'datasets.load_passages', 'CC BY 4.0', _HIPPORAG, corpus=True),
-    '2wiki': Dataset(
-        '2WikiMultihopQA', 'datasets.load_passages', 'Apache 2.0', _HIPPORAG, corpus=True
-    ),
+    '2wiki': Dataset('2WikiMultihopQA', 'datasets.load_passages', 'Apache 2.0', _HIPPORAG, corpus=True),
     'jsonl': Dataset('your own JSON lines', 'datasets.load_jsonl', 'yours', ''),
 }
 
@@ -116,9 +110,7 @@ def _file_hash(path: Path) -> str:
             while piece := file.read(1 << 20):
                 digest.update(piece)
     except (OSError, ValueError) as error:
-        raise DatasetError(
-            f'{path}: cannot be opened: {getattr(error, "strerror", None) or error}'
-        ) from None
+        raise DatasetError(f'{path}: cannot be opened: {getattr(error, "strerror", None) or error}') from None
     return digest.hexdigest()
 
 
@@ -170,9 +162,7 @@ def data_command(options: Any) -> int:
     sources = {name: one.source for name, one in DATASETS.items() if one.source}
     try:
         if options.name not in sources:
-            raise DownloadError(
-                f'no data set {options.name!r:.80} can be fetched; there are: {", ".join(sources)}'
-            )
+            raise DownloadError(f'no data set {options.name!r:.80} can be fetched; there are: {", ".join(sources)}')
         source, folder = sources[options.name], options.out or '.'
         path = download(source, folder, url=options.url, agreed=options.yes, tell=_print_line)
     except DownloadError as error:
@@ -534,9 +524,7 @@ def settings_lines(methods: Sequence[Method]) -> list[str]:
     for row in settings_table(methods):
         note = f'; {row["note"]}' if row['note'] else ''
         here = f'; default here: {row["here"]}' if row['here'] else ''
-        lines.append(
-            f'{row["method"]}: {row["setting"]} = {row["paper"]} ({row["source"]}{note}{here})'
-        )
+        lines.append(f'{row["method"]}: {row["setting"]} = {row["paper"]} ({row["source"]}{note}{here})')
     return lines
 
 
@@ -559,8 +547,7 @@ def configured(
 
 def choose_methods(
     methods: Sequence[str | Method],
-    memories: Sequence[str | Memory]
-    | None = None,  # every loop over each of them; None: each over its own
+    memories: Sequence[str | Memory] | None = None,  # every loop over each of them; None: each over its own
 ) -> list[Method]:
     "Return methods by name, or as given; with memories the whole grid. `ValueError` for an unknown name, or one that comes twice."
     grid = []

@@ -44,9 +44,7 @@ class RunFolder:
         self.store = RowStore(path, mode='rw')
         self.records = [one for one in self.store.records() if one['position'] >= 0]
         if not self.records:
-            raise ExperimentError(
-                f'{folder}: expected rows, got none: no question has been answered yet'
-            )
+            raise ExperimentError(f'{folder}: expected rows, got none: no question has been answered yet')
         settings = self.store.get('settings')
         if not settings:
             raise ExperimentError(f'{path}: damaged: rows without the settings of their run')
@@ -104,9 +102,7 @@ def _svg(figure: Any) -> str:
         matplotlib.rc_context({'svg.fonttype': 'none', 'svg.hashsalt': 'memnb'}),
         warnings.catch_warnings(),
     ):
-        warnings.simplefilter(
-            'ignore', UserWarning
-        )  # a glyph that this machine lacks is drawn by the reader's browser
+        warnings.simplefilter('ignore', UserWarning)  # a glyph that this machine lacks is drawn by the reader's browser
         figure.savefig(
             text,
             format='svg',
@@ -259,11 +255,7 @@ form{position:sticky;top:0;background:Canvas;padding:.5em 0} form[hidden]{displa
 
 def _finalize(value: Any) -> Any:
     "Make foreign text harmless; markup stays as it is."
-    return (
-        printable(value, lines=True)
-        if isinstance(value, str) and not hasattr(value, '__html__')
-        else value
-    )
+    return printable(value, lines=True) if isinstance(value, str) and not hasattr(value, '__html__') else value
 
 
 def render_page(run: RunFolder) -> Iterator[str]:
@@ -275,9 +267,7 @@ def render_page(run: RunFolder) -> Iterator[str]:
             "a report needs jinja2 and matplotlib; this installs them: pip install 'memnb[eval]'"
         ) from None
     rows = run.results.rows
-    template = Environment(autoescape=True, finalize=_finalize, trim_blocks=True).from_string(
-        _TEMPLATE
-    )
+    template = Environment(autoescape=True, finalize=_finalize, trim_blocks=True).from_string(_TEMPLATE)
     yield from template.generate(
         run=run,
         title=f'Experiment: {", ".join(rows.dataset.unique())}',

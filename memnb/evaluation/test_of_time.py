@@ -38,9 +38,7 @@ class Term(NamedTuple):
     @classmethod
     def read(cls, line: str) -> Term | None:
         "Return the term that a line states; None if it states none, or one that ends before it starts."
-        found = re.fullmatch(
-            r'(\S+) was the (\S+) of (\S+) from ([0-9]{4}) to ([0-9]{4})\.', line.strip()
-        )
+        found = re.fullmatch(r'(\S+) was the (\S+) of (\S+) from ([0-9]{4}) to ([0-9]{4})\.', line.strip())
         if not found or not '0001' <= found[4] <= found[5]:
             return None
         return cls(*found.groups()[:3], int(found[4]), int(found[5]))
@@ -190,9 +188,7 @@ class TotQuestion:
         if self.anchor:
             values |= zip(('anchor_subject', 'anchor_relation', 'anchor_object'), self.anchor)
         if self.ordinal:
-            values['ordinal'] = {1: '1st', 2: '2nd', 3: '3rd'}.get(
-                self.ordinal, f'{self.ordinal}th'
-            )
+            values['ordinal'] = {1: '1st', 2: '2nd', 3: '3rd'}.get(self.ordinal, f'{self.ordinal}th')
         return template.format(**values)
 
 
@@ -224,9 +220,7 @@ def _neighbour(post: Sequence[Term], anchor: Term, variant: str) -> str | None:
     if any(term.start == anchor.start for term in others):
         return None
     by_end = _least([term for term in others if term.end <= anchor.start], lambda term: -term.end)
-    by_start = _least(
-        [term for term in others if term.start < anchor.start], lambda term: -term.start
-    )
+    by_start = _least([term for term in others if term.start < anchor.start], lambda term: -term.start)
     return by_end.subject if by_end and by_end == by_start else None
 
 
@@ -258,12 +252,8 @@ def _timeline(post: Sequence[Term], variant: str) -> str | None:
 def brute_force(terms: Sequence[Term], asked: TotQuestion) -> str | None:
     "Return the answer to a question; None where it has none that all readers would agree on."
     kind, variant = asked.kind, asked.variant
-    post = [
-        term for term in terms if (term.relation, term.object) == (asked.relation, asked.object)
-    ]
-    own = sorted(
-        (term for term in post if term.subject == asked.subject), key=lambda term: term.start
-    )
+    post = [term for term in terms if (term.relation, term.object) == (asked.relation, asked.object)]
+    own = sorted((term for term in post if term.subject == asked.subject), key=lambda term: term.start)
     anchors = [term for term in terms if term.triple == asked.anchor]
     if asked.anchor and len(anchors) != 1:
         return None
@@ -278,14 +268,10 @@ def brute_force(terms: Sequence[Term], asked: TotQuestion) -> str | None:
     if kind == 'first_last':
         return _first_or_last(post, variant)
     if kind == 'number_of_events_in_time_interval':
-        return str(
-            len({term.subject for term in post if term.in_office(asked.year, asked.end_year)})
-        )
+        return str(len({term.subject for term in post if term.in_office(asked.year, asked.end_year)}))
     if kind == 'timeline':
         return _timeline(post, variant)
-    if len(own) < asked.ordinal or len({term.start for term in own}) < len(
-        own
-    ):  # relation_duration
+    if len(own) < asked.ordinal or len({term.start for term in own}) < len(own):  # relation_duration
         return None
     return str(own[asked.ordinal - 1].end - own[asked.ordinal - 1].start)
 
@@ -300,10 +286,7 @@ GRAPHS = {
 
 def _make_terms(graph: str, rng: random.Random) -> list[Term]:
     "Return one to three relations along each edge of a random graph, with one to three terms each that have no year in common."
-    names = [
-        f'E{number}'
-        for number in rng.sample(range(1, 100), rng.randrange(6, 11 if graph == 'complete' else 15))
-    ]
+    names = [f'E{number}' for number in rng.sample(range(1, 100), rng.randrange(6, 11 if graph == 'complete' else 15))]
     relations = [f'R{number}' for number in rng.sample(range(1, 100), 4)]
     terms, since = [], rng.randrange(1900, 1980)
     for edge in sorted(GRAPHS[graph](len(names), rng.randrange(2**32)).edges()):
@@ -311,9 +294,7 @@ def _make_terms(graph: str, rng: random.Random) -> list[Term]:
         for relation in rng.sample(relations, rng.choice((1, 2, 2, 3))):
             cuts = sorted(rng.sample(range(since, since + 32), 2 * rng.choice((1, 1, 1, 2, 3))))
             for start, end in zip(cuts[::2], cuts[1::2]):
-                terms.append(
-                    Term(subject, relation, place, start, start if rng.random() < 0.1 else end)
-                )
+                terms.append(Term(subject, relation, place, start, start if rng.random() < 0.1 else end))
     return terms
 
 
@@ -337,9 +318,7 @@ def _propose(key: str, terms: Sequence[Term], rng: random.Random) -> TotQuestion
         same = [a == b for a, b in zip((subject, one.relation, object), anchor)]
         if kind != 'before_after' and sum(same) == 2:
             return None
-    return TotQuestion(
-        kind, variant, one.relation, subject, object, year, end_year, ordinal, anchor
-    )
+    return TotQuestion(kind, variant, one.relation, subject, object, year, end_year, ordinal, anchor)
 
 
 def _make_item(position: int, seed: int) -> TotItem:
@@ -385,12 +364,8 @@ class _Record(BaseModel):
 def tot_conversation(item: TotItem, name: str = 'tot') -> Conversation:
     "Return an item as a conversation with the id `name-position`: its facts as turns, and its question."
     id = f'{name}-{item.position}'
-    session = Session(
-        'F', [Turn(f'F{number}', '', term.line) for number, term in enumerate(item.terms, 1)]
-    )
-    return Conversation(
-        id, (session,), (Question(item.question, item.label, (), item.kind, id, item.position),)
-    )
+    session = Session('F', [Turn(f'F{number}', '', term.line) for number, term in enumerate(item.terms, 1)])
+    return Conversation(id, (session,), (Question(item.question, item.label, (), item.kind, id, item.position),))
 
 
 def load_tot_conversations(path: str | Path) -> list[Conversation]:
@@ -404,7 +379,5 @@ def load_tot_conversations(path: str | Path) -> list[Conversation]:
 
 def exact_match(answer: str, label: str) -> bool:
     "Whether an answer is the label, without regard to case and white space; lists with commas are compared item by item."
-    first, second = (
-        [' '.join(part.split()) for part in text.casefold().split(',')] for text in (answer, label)
-    )
+    first, second = ([' '.join(part.split()) for part in text.casefold().split(',')] for text in (answer, label))
     return first == second

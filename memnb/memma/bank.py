@@ -55,9 +55,7 @@ def _entry_key(entry: Snippet) -> tuple[str, TimeSpan | None, str]:
 
 # %% ../../nbs/5_memma/01_bank.ipynb #8565c25c
 _NEEDS = {'ADD': ('text',), 'UPDATE': ('text', 'entry'), 'DELETE': ('entry',), 'NONE': ()}
-_TurnIds = Annotated[
-    tuple[str, ...], Field(strict=False), AfterValidator(lambda ids: tuple(dict.fromkeys(ids)))
-]
+_TurnIds = Annotated[tuple[str, ...], Field(strict=False), AfterValidator(lambda ids: tuple(dict.fromkeys(ids)))]
 
 
 @pydantic.dataclasses.dataclass(frozen=True, config=ConfigDict(strict=True))
@@ -77,9 +75,7 @@ class Edit:
         for name in ('text', 'entry'):
             value, needed = getattr(self, name) or '', name in _NEEDS[self.action]
             if self.action != 'NONE' and bool(value.strip()) != needed:
-                raise ValueError(
-                    f'{self.action}: expected {"some" if needed else "no"} {name}, got {value!r:.80}'
-                )
+                raise ValueError(f'{self.action}: expected {"some" if needed else "no"} {name}, got {value!r:.80}')
         texts = [self.text, self.entry or '', self.speaker or '', self.reason, *self.sources]
         ''.join(texts).encode()  # UnicodeEncodeError, a ValueError, for half a character
 
@@ -237,18 +233,13 @@ class Journal(MemoryFile):
         self, namespace: str, after: int = 0, to: int | None = None, *, entry: str | None = None
     ) -> list[Change]:
         "Return the changes with numbers above `after` and up to `to`, in order; of one entry if it is given."
-        sql = (
-            'SELECT number, entry, change, checksum FROM changes '
-            'WHERE namespace = ? AND number > ? AND +number <= ?'
-        )
+        sql = 'SELECT number, entry, change, checksum FROM changes WHERE namespace = ? AND number > ? AND +number <= ?'
         values, found = [namespace, after, 2**62 if to is None else to], []
         if entry is not None:  # the + above lets SQLite choose the index by entry
             sql, values = f'{sql} AND entry = ?', [*values, entry]
         for number, named, text, checksum in self.rows(f'{sql} ORDER BY number', *values):
             if checksum != row_checksum(namespace, number, named, text):
-                raise MemoryFileError(
-                    f'{self.path}: change {number} of {namespace!r:.80} is damaged'
-                )
+                raise MemoryFileError(f'{self.path}: change {number} of {namespace!r:.80} is damaged')
             found.append(_CHANGE.validate_json(text))
         return found
 
@@ -271,9 +262,7 @@ class Journal(MemoryFile):
             for change in changes:
                 text = _CHANGE.dump_json(change, exclude_defaults=True).decode()
                 row = namespace, change.number, change.entry, text
-                file.execute(
-                    'INSERT INTO changes VALUES (?, ?, ?, ?, ?)', (*row, row_checksum(*row))
-                )
+                file.execute('INSERT INTO changes VALUES (?, ?, ?, ?, ?)', (*row, row_checksum(*row)))
             self._put_extent(file, namespace, new)
         self.sweep(wait=False)
         return new
@@ -285,9 +274,7 @@ class Journal(MemoryFile):
         found = self.rows('SELECT value FROM memory WHERE name = ?', name)
         before = found[0][0] if found else ''
         if before and before[:16] != row_checksum(before[16:]):
-            raise MemoryFileError(
-                f'{self.path}: the failed sessions of {namespace!r:.80} are damaged'
-            )
+            raise MemoryFileError(f'{self.path}: the failed sessions of {namespace!r:.80} are damaged')
         failed = FailedSessions.from_json(json.loads(before[16:] or '{}'))
         known = failed.to_json()
         try:
@@ -308,9 +295,7 @@ class Journal(MemoryFile):
                     file.execute(UNSWEPT)
                 self.sweep(wait=False)
 
-    def forget(
-        self, namespace: str, entries: Collection[str] = (), turns: Collection[str] = ()
-    ) -> Receipt:
+    def forget(self, namespace: str, entries: Collection[str] = (), turns: Collection[str] = ()) -> Receipt:
         """Delete all changes of these entries and of all that ever rested on these turns. `UnknownEntry`.
         Of a namespace without any change left nothing stays, not even its name; its ids begin again."""
         gone, turns = set(entries), set(turns)
@@ -326,9 +311,7 @@ class Journal(MemoryFile):
             }
             gone |= set(resting.values()) - {None}
             deleted = [
-                (namespace, change.number)
-                for change in changes
-                if change.entry in gone or change.number in resting
+                (namespace, change.number) for change in changes if change.entry in gone or change.number in resting
             ]
             sql = 'DELETE FROM changes WHERE namespace = ? AND number = ?'
             file.executemany(sql, deleted)
@@ -347,9 +330,7 @@ class Journal(MemoryFile):
 class EntryStore(Protocol):
     "The index behind a bank. A store may have `put_all(entries)`, which is then called instead of `put`."
 
-    def put(
-        self, entry_id: str, text: str, time: TimeSpan | None, sources: tuple[str, ...]
-    ) -> None:
+    def put(self, entry_id: str, text: str, time: TimeSpan | None, sources: tuple[str, ...]) -> None:
         "Make an entry findable, in place of one with the same id."
 
     def remove(self, entry_id: str) -> None:
@@ -449,9 +430,7 @@ class MemoryBank(Searchable):
             named = re.search(r'\.[a-z]\w{0,7}$', path) or not re.search(r'\s', path)
             is_path = bool(named) or os.path.exists(path)
         if not is_path:
-            raise TypeError(
-                f"path: expected a path such as 'a.db' or None, got {path!r:.80}; messages go to `of`"
-            )
+            raise TypeError(f"path: expected a path such as 'a.db' or None, got {path!r:.80}; messages go to `of`")
         if not isinstance(namespace, str) or not namespace:
             raise ValueError(f'namespace: expected a name, got {namespace!r:.80}')
         self.namespace, self._make, self._lock = namespace, backend, Lock()
@@ -463,9 +442,7 @@ class MemoryBank(Searchable):
         self._when: datetime | None = None  # the time of the last change
         self._writer: int | None = None  # the thread that has a transaction open
         self._reader: MemoryBank | None = None  # for the other threads meanwhile
-        self._staged: list[
-            tuple[Change, Entry | None, datetime | None]
-        ] = []  # with what was before
+        self._staged: list[tuple[Change, Entry | None, datetime | None]] = []  # with what was before
         self._stale: set[str] = set()  # ids whose entry has changed since the index was filled
         self._indexed: set[str] = set()  # ids that the index holds, or may hold
         self.failed = FailedSessions()  # sessions that `MemMA` could not write into it
@@ -579,9 +556,7 @@ class MemoryBank(Searchable):
     @_reading
     def __getitem__(self, entry_id: str) -> Entry:
         if entry_id not in self:
-            raise UnknownEntry(
-                f'no entry {entry_id!r:.80} among the {len(self)} of {self.namespace!r:.80}'
-            )
+            raise UnknownEntry(f'no entry {entry_id!r:.80} among the {len(self)} of {self.namespace!r:.80}')
         return self._entries[entry_id]
 
     def resting_on(self, turns: Iterable[str]) -> list[Entry]:
@@ -603,9 +578,7 @@ class MemoryBank(Searchable):
                 yield
                 if outermost and self._staged:
                     changes = [change for change, _, _ in self._staged]
-                    self._known = self.journal.append(
-                        self.namespace, changes, self._known, self._given
-                    )
+                    self._known = self.journal.append(self.namespace, changes, self._known, self._given)
                     self._staged = []
             except BaseException:
                 self._take_back(mark)
@@ -622,9 +595,7 @@ class MemoryBank(Searchable):
             if change.entry is not None:
                 self._put(change.entry, before)
 
-    def _stage(
-        self, action: str, id: str | None, after: Entry | None, when: datetime | None, **more: Any
-    ) -> Change:
+    def _stage(self, action: str, id: str | None, after: Entry | None, when: datetime | None, **more: Any) -> Change:
         "Stage a change and make it visible; without a time it has that of the last change."
         number, before = self._known.last + len(self._staged) + 1, self._entries.get(id)
         batch = self._staged[0][0].batch if self._staged else number
@@ -651,15 +622,11 @@ class MemoryBank(Searchable):
                 entry = self._entries[known]
                 action = 'UPDATE' if set(edit.sources) - set(entry.sources) else 'NONE'
                 reason = edit.reason or 'it is there already'
-                edit = replace(
-                    edit, action=action, entry=known, text=entry.text, speaker=None, reason=reason
-                )
+                edit = replace(edit, action=action, entry=known, text=entry.text, speaker=None, reason=reason)
         id = f'm{self._given + 1}' if edit.action == 'ADD' else edit.entry
         after = apply_edit(self._entries.get(id), edit, id, when)
         if after is not None and self._same.get(_entry_key(after), id) != id:
-            raise DuplicateEntry(
-                f'{edit.action} of {id}: {self._same[_entry_key(after)]} says the same already'
-            )
+            raise DuplicateEntry(f'{edit.action} of {id}: {self._same[_entry_key(after)]} says the same already')
         self._given += edit.action == 'ADD'
         return self._stage(edit.action, id, after, when, reason=edit.reason, evidence=edit.sources)
 
@@ -712,9 +679,7 @@ class MemoryBank(Searchable):
         if not isinstance(when, datetime):
             when = datetime.combine(_as_span(when).end or date.max, datetime.max.time())
         until = when.replace(tzinfo=None)
-        changes = takewhile(
-            lambda one: not one.when or one.when.replace(tzinfo=None) <= until, self._changes()
-        )
+        changes = takewhile(lambda one: not one.when or one.when.replace(tzinfo=None) <= until, self._changes())
         return replay(changes)
 
     @_reading
@@ -745,9 +710,7 @@ class MemoryBank(Searchable):
             changes = self.journal.changes(self.namespace)
             undone = {change.undoes for change in changes}
             left = [
-                change
-                for change in changes
-                if change.action not in ('NONE', 'UNDO') and change.batch not in undone
+                change for change in changes if change.action not in ('NONE', 'UNDO') and change.batch not in undone
             ]
             if not left:
                 raise NothingToUndo(f'namespace {self.namespace!r:.80}: nothing to undo')
@@ -763,9 +726,7 @@ class MemoryBank(Searchable):
         if isinstance(entries, str) or isinstance(turns, str):
             raise TypeError('forget: expected lists of ids, got a str')
         if self._writer:
-            raise RuntimeError(
-                'forget: not inside a transaction; what is forgotten cannot be taken back'
-            )
+            raise RuntimeError('forget: not inside a transaction; what is forgotten cannot be taken back')
         turns = set(turns)
         self._clear_index()  # a backend that cannot be reached says so before anything is forgotten
         receipt = self.journal.forget(self.namespace, set(entries), turns)

@@ -46,9 +46,7 @@ class AgentTeam(LM):
     ):
         unknown = sorted(agents.keys() - AGENTS)
         if unknown:
-            raise TypeError(
-                f'AgentTeam: expected agents among {", ".join(AGENTS)}, got {", ".join(unknown)}'
-            )
+            raise TypeError(f'AgentTeam: expected agents among {", ".join(AGENTS)}, got {", ".join(unknown)}')
         self.lm = RuleLM() if lm is None else as_lm(lm)
         self.agents = {agent: as_lm(own) for agent, own in agents.items()}
         named = [f'{agent}: {own.name}' for agent, own in self.agents.items()]

@@ -218,9 +218,7 @@ class Evolution:
 # %% ../../nbs/5_memma/05_probe_repair.ipynb #eb810218
 def _clauses(text: str) -> list[list[str]]:
     "Return the words of a text by clauses, which end at a stop."
-    return [
-        re.findall(r"[^\W_]+(?:['’][^\W_]+)*", clause) for clause in re.split(r'[.!?…;:\n]', text)
-    ]
+    return [re.findall(r"[^\W_]+(?:['’][^\W_]+)*", clause) for clause in re.split(r'[.!?…;:\n]', text)]
 
 
 def _with_digits(text: str) -> str:
@@ -251,17 +249,13 @@ def _is_quoted(quote: str, turn: Turn) -> bool:
 
     there = bare(f'{turn.speaker} {turn.content}')
     quote = re.sub(r'^\W*\([^()]*\)', '', quote)  # the id and the day before a message
-    return bool(content_words(quote)) and all(
-        bare(part) in there for part in re.split(r'…|\.\.\.', quote)
-    )
+    return bool(content_words(quote)) and all(bare(part) in there for part in re.split(r'…|\.\.\.', quote))
 
 
 class Grounding:
     "Output validation for probes and repairs, against the turns of a session and related earlier ones."
 
-    def __init__(
-        self, session: Session, related: Sequence[Turn] = (), speakers: Sequence[str] = ()
-    ):
+    def __init__(self, session: Session, related: Sequence[Turn] = (), speakers: Sequence[str] = ()):
         self.session, self.related, self.notes = session, tuple(related), []
         self.speakers = tuple(speakers) or session.speakers
         own = [replace(turn, time=turn.time or session.time) for turn in session.turns]
@@ -310,9 +304,7 @@ class Grounding:
         sources, text = self.cited('repair', reply.turns), ' '.join(reply.fact.split())
         if not text:
             return None, 'it has no text'
-        if (
-            not reply.turns
-        ):  # the paper's form has none: the turns that have the quote, or the words of the fact
+        if not reply.turns:  # the paper's form has none: the turns that have the quote, or the words of the fact
             said = [id for id, turn in self.turns.items() if _is_quoted(reply.quote, turn)]
             line = quoted_line(text, self._lines)
             sources = tuple(said or ([line] if line else []))
@@ -332,12 +324,8 @@ class Grounding:
         return replace(entry, time=event_time(entry)), ''
 
 # %% ../../nbs/5_memma/05_probe_repair.ipynb #c81e2135
-_VAGUE = stems(
-    'something someone somebody somewhere anything anyone anybody anywhere thing things stuff'
-)
-_DENIAL = re.compile(
-    r"(?:not?|nor|neither|never|none|nobody|nothing|cannot|without|\w+n['’]t)$", re.I
-)
+_VAGUE = stems('something someone somebody somewhere anything anyone anybody anywhere thing things stuff')
+_DENIAL = re.compile(r"(?:not?|nor|neither|never|none|nobody|nothing|cannot|without|\w+n['’]t)$", re.I)
 
 
 def substance(text: str) -> frozenset[str]:
@@ -395,9 +383,7 @@ def consolidate(fact: Entry, entries: Sequence[Entry], wanted: Consolidation) ->
     for entry in entries:
         if covers(entry, fact):
             return Consolidation(action='SKIP', target=entry.id, reason=f'{entry.id} says it')
-    of_occasion = {
-        entry.id: entry for entry in entries if same_occasion(_stated(entry), _stated(fact))
-    }
+    of_occasion = {entry.id: entry for entry in entries if same_occasion(_stated(entry), _stated(fact))}
     place, text = (wanted.target or '').strip(), ' '.join(wanted.text.split())
     if place.isdecimal() and int(place) < len(entries):
         place = entries[int(place)].id
@@ -607,9 +593,7 @@ class _Cycle:
         action = 'SKIP' if change.action == 'NONE' else done.action
         return replace(repair, action=action, entry=change.entry, reason=reason)
 
-    def refine(
-        self, before: tuple[ProbeResult, ...]
-    ) -> tuple[tuple[Repair, ...], tuple[ProbeResult, ...], str]:
+    def refine(self, before: tuple[ProbeResult, ...]) -> tuple[tuple[Repair, ...], tuple[ProbeResult, ...], str]:
         "Return the repairs, the second tests, and why the repairs were taken back if they were (equation 8)."
         repairs = tuple(self.propose(one) for one in before if not one.passed)
         was = sum(one.passed for one in before)
@@ -621,9 +605,7 @@ class _Cycle:
                 after = tuple(self.test(one.probe) for one in before)
                 now = sum(one.passed for one in after)
                 if now < was:
-                    raise _Worse(
-                        f'{was} of {len(before)} probes passed before the repairs, {now} with them'
-                    )
+                    raise _Worse(f'{was} of {len(before)} probes passed before the repairs, {now} with them')
                 return repairs, after, ''
         except _Worse as worse:
             reason = f'repairs of {self.grounding.session.id} taken back: {worse}'

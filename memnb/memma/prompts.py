@@ -211,9 +211,7 @@ What to mind:
 )
 
 # %% ../../nbs/5_memma/02_prompts.ipynb #8e2d2f2b
-_PART = re.compile(
-    r'[\s\-*]*\b(goal|(?:suggested )?queries|keywords|constraints|avoid(?: terms)?)\s*:\s*', re.I
-)
+_PART = re.compile(r'[\s\-*]*\b(goal|(?:suggested )?queries|keywords|constraints|avoid(?: terms)?)\s*:\s*', re.I)
 
 
 def _parts(guidance: Any) -> dict[str, Any]:
@@ -222,13 +220,7 @@ def _parts(guidance: Any) -> dict[str, Any]:
     _, *told = _PART.split('\n'.join(map(str, lines)))
     parts = {}
     for name, text in zip(told[::2], told[1::2]):
-        between = (
-            r'\n'
-            if name.lower() == 'goal'
-            else r'[;\n]'
-            if 'queries' in name.lower()
-            else r'[;,\n]'
-        )
+        between = r'\n' if name.lower() == 'goal' else r'[;\n]' if 'queries' in name.lower() else r'[;,\n]'
         items = [item.strip(' -*".;,') for item in re.split(between, text)]
         found = [item for item in items if item and not is_nothing(item)]
         parts[name] = ' '.join(found) if name.lower() == 'goal' else found
@@ -272,11 +264,7 @@ class Diagnosis(Reply):
     def _named(cls, value: str | None) -> str | None:
         "Return None for words that name nobody and nothing; the paper's form has 'both', 'unknown' and NONE."
         is_none = value is None or is_nothing(value)
-        return (
-            None
-            if is_none or value.strip().lower() in ('unknown', 'both', 'anybody', 'anyone')
-            else value
-        )
+        return None if is_none or value.strip().lower() in ('unknown', 'both', 'anybody', 'anyone') else value
 
     @field_validator('constraints')
     @classmethod
@@ -307,9 +295,7 @@ Example. The question: When did Rolf's cello teacher move to Ghent? The only not
 {{"decision": "NOT-ANSWERABLE", "reason": "No note tells when the teacher moved.", "gaps": ["when Rolf's cello teacher moved to Ghent"], "missing_speaker": "Rolf", "time_need": "any clear time", "goal": "the time of the move", "queries": ["Rolf on his music teacher, who left for Ghent"], "keywords": ["Ghent", "teacher"], "constraints": ["Rolf"], "avoid": []}}'''
 
 
-def _diagnose_fields(
-    question, evidence=(), fresh=(), queries=(), gaps=(), speakers=(), asked=None
-) -> dict:
+def _diagnose_fields(question, evidence=(), fresh=(), queries=(), gaps=(), speakers=(), asked=None) -> dict:
     "Return the texts of the judge's prompt; what the last query brought is marked as new."
     new, of_speaker = {snippet.id for snippet in fresh}, {}
     for snippet in evidence:
@@ -415,9 +401,7 @@ _RULES = '''
   Where one person's words are missing, it has the name, and is worded as that person would have said it.'''
 
 
-def _rewrite_fields(
-    question, diagnosis=None, evidence=(), queries=(), trace=(), speakers=()
-) -> dict:
+def _rewrite_fields(question, diagnosis=None, evidence=(), queries=(), trace=(), speakers=()) -> dict:
     "Return the texts of the query reasoner's prompt; of the gaps it is shown the first."
     texts = {'question': question, 'trace': list(trace) or list(queries)}
     texts['evidence'] = [f'({snippet.id}) {snippet.line}' for snippet in evidence]  # equation 3
@@ -698,9 +682,7 @@ class Consolidation(Reply):
     }
 
     action: Literal['SKIP', 'MERGE', 'INSERT']
-    target: Text | None = (
-        None  # MERGE: the id of the entry, or its place in the list from 0, as in the paper
-    )
+    target: Text | None = None  # MERGE: the id of the entry, or its place in the list from 0, as in the paper
     text: Text = ''  # MERGE: what shall stand there
     reason: Text = ''
 

@@ -100,9 +100,7 @@ def question_times(
     return times
 
 
-def constrained_query(
-    query: str, diagnosis: Diagnosis, queries: Sequence[str], people: Sequence[str]
-) -> str | None:
+def constrained_query(query: str, diagnosis: Diagnosis, queries: Sequence[str], people: Sequence[str]) -> str | None:
     "Return the first of query, suggestions and gaps that is new with its constraints; None where none is."
     barred = stems(' '.join(diagnosis.avoid)) - stems(' '.join(diagnosis.constraints))
     for wording in (query, *diagnosis.queries, *diagnosis.gaps):
@@ -120,9 +118,7 @@ class QueryState:
     fresh: list[Snippet] = field(default_factory=list)  # what only the last query brought
     queries: list[str] = field(default_factory=list)
     gaps: list[str] = field(default_factory=list)  # one for each query after the first
-    trace: list[str] = field(
-        default_factory=list
-    )  # each query, how much it found, and the ids that were new
+    trace: list[str] = field(default_factory=list)  # each query, how much it found, and the ids that were new
     overruled: int = 0  # how often ANSWERABLE was not believed
 
     def search(self, run: Run, query: str, k: int) -> None:
@@ -145,16 +141,12 @@ class Coordinated(Loop):
     method = 'memma-ask'
     PROMPTS = STYLES
     PAPER = (
-        Setting(
-            'prompts', 'paper', 'appendices B to E', note='none is printed for WRITE and PROBES'
-        ),
+        Setting('prompts', 'paper', 'appendices B to E', note='none is printed for WRITE and PROBES'),
         Setting('refinements', 3, '5.1, F.3'),
         Setting('k', 30, '5.1'),
         Setting('insist', 0, '4.1', note='"terminates when [it] returns ANSWERABLE"'),
         Setting('may_refuse', False, '5.1', note='without the adversarial questions'),
-        Setting(
-            'model', 'GPT-4o-mini or Claude-Haiku-4.5; GPT-4o-mini answers, judges', '5.1', 'model'
-        ),
+        Setting('model', 'GPT-4o-mini or Claude-Haiku-4.5; GPT-4o-mini answers, judges', '5.1', 'model'),
         Setting('embedder', 'text-embedding-3-small', 'F.3', 'model', 'ours: WordLlama, and BM25'),
         Setting('data', 'conv-26, 152 questions', 'F.1', 'data'),
     )
@@ -163,9 +155,7 @@ class Coordinated(Loop):
     def __init__(
         self,
         memory: Any,  # a `Retriever`, or a function from a query to texts
-        lm: LM
-        | Callable[[str], str]
-        | None = None,  # who judges, rewrites and answers; None: the rules
+        lm: LM | Callable[[str], str] | None = None,  # who judges, rewrites and answers; None: the rules
         *,
         refinements: int = 3,  # H: queries after the first
         k: int = 30,  # entries for each query
@@ -238,9 +228,7 @@ class Coordinated(Loop):
         run.note(RouteStep(iteration=number, proposed=proposed, action=action, reason=reason))
         return stops
 
-    def _rewrite(
-        self, run: Run, state: QueryState, diagnosis: Diagnosis | None, people: Sequence[str]
-    ) -> str | None:
+    def _rewrite(self, run: Run, state: QueryState, diagnosis: Diagnosis | None, people: Sequence[str]) -> str | None:
         "Ask the query reasoner (equation 3), and hold it to the diagnosis where that binds."
         given = {'trace': tuple(state.trace), 'speakers': people, **state.inputs()}
         reply = run.try_ask(REWRITE, question=run.question, diagnosis=diagnosis, **given)

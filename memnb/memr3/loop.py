@@ -24,9 +24,7 @@ __all__ = ['PAPER_CHUNKS', 'Progress', 'MemR3']
 # %% ../../nbs/2_memr3/04_loop.ipynb #8305ca0d
 PAPER_CHUNKS = (  # what holds of all chunk-based methods in the paper
     Setting('chunk', 256, 'appendix C.2', 'memory', 'tokens; ours: single turns'),
-    Setting(
-        'embedder', 'text-embedding-3-large', 'appendix C.2', 'model', 'ours: WordLlama, and BM25'
-    ),
+    Setting('embedder', 'text-embedding-3-large', 'appendix C.2', 'model', 'ours: WordLlama, and BM25'),
     Setting('rerank', 'ms-marco-MiniLM-L-12-v2', 'appendix C.2', 'model', 'ours: none'),
     Setting('model', 'gpt-4o-mini or gpt-4.1-mini, temperature 0', '4.1', 'model'),
     Setting('judge', 'gpt-4.1, three repeats', '4.1', 'model'),
@@ -40,9 +38,7 @@ class Progress:
     state: EvidenceGap = EvidenceGap()  # E and G
     fresh: list[Hit] = field(default_factory=list)  # S: what the last action brought
     retrieved: int = 0  # the size of the last retrieval, kept through reflections
-    seen: dict[str, tuple[str, ...]] = field(
-        default_factory=dict
-    )  # every id shown so far, and its turns
+    seen: dict[str, tuple[str, ...]] = field(default_factory=dict)  # every id shown so far, and its turns
     shown: set[str] = field(default_factory=set)  # ids of retrieved snippets: the mask
     texts: dict[str, str] = field(default_factory=dict)  # the lines of retrieved snippets
     said: dict[str, datetime] = field(default_factory=dict)  # when their turns were said
@@ -94,9 +90,7 @@ class MemR3(Loop):
     def __init__(
         self,
         memory: Any,  # what is searched: a `Retriever`, or a function from a query to texts
-        lm: LM
-        | Callable[[str], str]
-        | None = None,  # keeps the tracker and answers; None: the rules
+        lm: LM | Callable[[str], str] | None = None,  # keeps the tracker and answers; None: the rules
         *,
         chunks_per_iteration: int = 5,  # n_chk: snippets for each retrieval
         limits: RouterLimits = RouterLimits(),

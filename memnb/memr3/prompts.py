@@ -91,9 +91,7 @@ def _track_fields(
     allowed=ACTIONS,
 ) -> dict:
     "Return the texts of the prompt from its typed inputs (appendix A.2)."
-    evidence = [
-        f'({", ".join(bullet.sources) or "no source"}) {bullet.text}' for bullet in state.evidence
-    ]
+    evidence = [f'({", ".join(bullet.sources) or "no source"}) {bullet.text}' for bullet in state.evidence]
     return {
         'question': question,
         'asked': f' (asked on {asked})' if asked else '',
@@ -206,8 +204,7 @@ def known_from(
 def _final_fields(question, lines=(), **others) -> dict:
     "Return the texts of the answer's prompt, with a remark behind each line that rests on nothing retrieved."
     marked = [
-        line if line.sources else replace(line, text=f'{line.text} (nothing retrieved says this)')
-        for line in lines
+        line if line.sources else replace(line, text=f'{line.text} (nothing retrieved says this)') for line in lines
     ]
     return ANSWER.fields(question, marked, **others)
 

@@ -26,9 +26,7 @@ class RouterLimits:
     def __post_init__(self):
         for name, value in vars(self).items():
             if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-                raise ValueError(
-                    f'RouterLimits.{name}: expected a whole number of 1 or more, got {value!r}'
-                )
+                raise ValueError(f'RouterLimits.{name}: expected a whole number of 1 or more, got {value!r}')
 
 
 @dataclass(frozen=True)
@@ -57,9 +55,7 @@ def forced(
         if value < least:
             raise ValueError(f'{name}: expected {least} or more, got {value}')
     if iteration >= limits.max_iterations:
-        return Decision(
-            'answer', f'iteration {iteration} of {limits.max_iterations}: the budget is spent', True
-        )
+        return Decision('answer', f'iteration {iteration} of {limits.max_iterations}: the budget is spent', True)
     if retrieved == 0:
         return None if released else Decision('reflect', 'the last retrieval brought nothing', True)
     if reflect_streak >= limits.max_reflect_streak:

@@ -63,9 +63,7 @@ def measure_bias(
     recorded: Iterable[Any],  # the practical evidence, as anything that `supports` takes
     retrieved: Iterable[Any],  # all that was shown
     supports: Callable[[Any, Hashable], bool],  # m ⊨ r
-    coarser: Callable[[Hashable], Hashable | None] = lambda need: (
-        None
-    ),  # a weaker form of a requirement, or None
+    coarser: Callable[[Hashable], Hashable | None] = lambda need: None,  # a weaker form of a requirement, or None
 ) -> Bias:
     "Return the three biases of a practical run whose requirements are known."
     start, recorded = IdealTracker(frozenset(required)), list(recorded)
@@ -76,9 +74,7 @@ def measure_bias(
         weaker = coarser(need)
         if weaker is not None and any(supports(memory, weaker) for memory in recorded):
             blurred.add(need)
-    return Bias(
-        ideal.evidence - practical.evidence, practical.evidence - ideal.evidence, frozenset(blurred)
-    )
+    return Bias(ideal.evidence - practical.evidence, practical.evidence - ideal.evidence, frozenset(blurred))
 
 # %% ../../nbs/2_memr3/01_tracker.ipynb #5a92519d
 class Claim(Reply):
@@ -168,11 +164,7 @@ def _gap(text: str, known: Mapping[str, Gap], in_reply: Sequence[str] = ()) -> G
         return known[id]
     numbered = match is not None and match[2] is not None
     words = (text[match.end() :] if numbered else text).strip()
-    if (
-        is_nothing(words)
-        or _NO_GAP.match(_normal(words))
-        or re.match(r'none\s*[,;:.(–-]', words, re.I)
-    ):
+    if is_nothing(words) or _NO_GAP.match(_normal(words)) or re.match(r'none\s*[,;:.(–-]', words, re.I):
         return None
     for gap in known.values():
         if _normal(gap.text) == _normal(words):
@@ -180,18 +172,12 @@ def _gap(text: str, known: Mapping[str, Gap], in_reply: Sequence[str] = ()) -> G
     if numbered and in_reply.count(id) < 2:
         return Gap(id, words)
     return Gap(
-        next(
-            name
-            for name in (f'g{number}' for number in count(1))
-            if name not in {*known, *in_reply}
-        ),
+        next(name for name in (f'g{number}' for number in count(1)) if name not in {*known, *in_reply}),
         words,
     )
 
 
-def _read_gaps(
-    texts: Sequence[str], before: Sequence[Gap], closed: Sequence[Gap]
-) -> tuple[Gap, ...]:
+def _read_gaps(texts: Sequence[str], before: Sequence[Gap], closed: Sequence[Gap]) -> tuple[Gap, ...]:
     "Return the gaps that a reply names, each under the id it had before, without those that stay closed."
     known, named = {gap.id: gap for gap in before}, {}
     in_reply = [match[1].lower() for match in map(_GAP_ID.match, texts) if match]
@@ -213,11 +199,7 @@ class EvidenceGap:
     @property
     def sources(self) -> tuple[str, ...]:
         "The turn ids of the grounded evidence, each once, in the order of the bullets."
-        return tuple(
-            dict.fromkeys(
-                turn for bullet in self.evidence if bullet.grounded for turn in bullet.sources
-            )
-        )
+        return tuple(dict.fromkeys(turn for bullet in self.evidence if bullet.grounded for turn in bullet.sources))
 
     def update(
         self,

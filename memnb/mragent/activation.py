@@ -68,11 +68,7 @@ class Activation:
     def _reached(self, cue: str) -> dict[str, tuple[str, str]]:
         "Return the episodes that a cue, given by id, leads to, each with cue and tag."
         relations = self.graph.episodic
-        return {
-            one: (cue, tag)
-            for tag in relations.tags_of(cue)
-            for one in relations.contents_of(cue, tag)
-        }
+        return {one: (cue, tag) for tag in relations.tags_of(cue) for one in relations.contents_of(cue, tag)}
 
     def _idf_of(self, count: int) -> float:
         return math.log(1 + len(self.graph.episodes) / max(1, count))
@@ -88,9 +84,7 @@ class Activation:
         self.sums[episode] = self.sums.get(episode, 0.0) + more
         self.paths[episode] = max(self.paths.get(episode, path), path)
 
-    def _raise(
-        self, cue: str | tuple[date, date], weight: float, reached: dict[str, tuple[str, str]]
-    ) -> bool:
+    def _raise(self, cue: str | tuple[date, date], weight: float, reached: dict[str, tuple[str, str]]) -> bool:
         "Raise a cue or a time to a weight, and what it reaches by the difference."
         more = weight - self.weights.get(cue, 0.0)
         if more <= 0 or not reached:
@@ -153,9 +147,7 @@ class Activation:
     def enter(self, episodes: Iterable[str]) -> None:
         "Activate the hits of a search, best first: each by its own rarest cue."
         for place, one in enumerate(episodes):
-            cue, tag = max(
-                self.graph.episodic.pairs_of_all([one]), key=lambda pair: (self.idf(pair[0]), pair)
-            )
+            cue, tag = max(self.graph.episodic.pairs_of_all([one]), key=lambda pair: (self.idf(pair[0]), pair))
             self._add(one, 1 / (1 + place), (1 / (1 + place), cue, tag))
 
     def scores_of(self, episodes: Iterable[str]) -> dict[str, float]:
@@ -177,9 +169,7 @@ class Activation:
     ) -> list[Branch]:
         "Return the best `most` branches that lead to something unread."
         found = {}  # (cue, tag) -> score
-        for one, score in self.scores_of(
-            self._there({*self.sums, *self.beside} - set(read))
-        ).items():
+        for one, score in self.scores_of(self._there({*self.sums, *self.beside} - set(read))).items():
             pair = self.paths[one][1:] if one in self.paths else (self.beside[one], '')
             found[pair] = max(found.get(pair, 0.0), score)
         best = nsmallest(most, found, key=lambda pair: (-found[pair], pair))

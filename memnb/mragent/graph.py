@@ -55,9 +55,7 @@ class Episode(Snippet):
 
     title: str = ''
     tag: str = ''  # the kind of event, one or two words
-    cues: tuple[
-        str, ...
-    ] = ()  # as they are written; the months of the episode are cues, too, and not in this list
+    cues: tuple[str, ...] = ()  # as they are written; the months of the episode are cues, too, and not in this list
 
     def __post_init__(self):
         super().__post_init__()
@@ -108,9 +106,7 @@ class Topic:
 
     def __post_init__(self):
         _check_texts(self, 'title')
-        object.__setattr__(
-            self, 'episodes', tuple(sorted(set(_texts('Topic.episodes', self.episodes))))
-        )
+        object.__setattr__(self, 'episodes', tuple(sorted(set(_texts('Topic.episodes', self.episodes)))))
 
     @property
     def id(self) -> str:
@@ -118,9 +114,7 @@ class Topic:
         return f'topic:{cue_id(self.title)}'
 
 # %% ../../nbs/4_mragent/01_graph.ipynb #55c0ff4a
-_MAY = re.compile(
-    r'\b(may)\b(?=\W+\d{4}\b)', re.I
-)  # a month, which the tokenizer drops as an auxiliary verb
+_MAY = re.compile(r'\b(may)\b(?=\W+\d{4}\b)', re.I)  # a month, which the tokenizer drops as an auxiliary verb
 
 
 def cue_id(text: str) -> str:
@@ -167,9 +161,7 @@ class Relations:
 
     Iterates over (cue, tag, content), sorted. TypeError for a single text in the place of a collection."""
 
-    def __init__(
-        self, triples: Iterable[tuple[str, str, str]] = ()
-    ):  # (cue, tag, content), in any order
+    def __init__(self, triples: Iterable[tuple[str, str, str]] = ()):  # (cue, tag, content), in any order
         self._forward: dict[str, dict[str, list[str]]] = {}  # cue -> tag -> contents
         self._back: dict[str, list[tuple[str, str]]] = {}  # content -> pairs of cue and tag
         for cue, tag, content in triples:
@@ -245,9 +237,7 @@ class Branch:
     def line(self) -> str:
         "'tournament → video game (2)', or 'beside D3/e4 (2)'"
         return (
-            f'beside {self.cue} ({self.count})'
-            if self.kind == 'context'
-            else f'{self.cue} → {self.tag} ({self.count})'
+            f'beside {self.cue} ({self.count})' if self.kind == 'context' else f'{self.cue} → {self.tag} ({self.count})'
         )
 
 # %% ../../nbs/4_mragent/01_graph.ipynb #2a7dd822
@@ -305,9 +295,7 @@ def title_of(text: str, most: int = 8) -> str:
 def checked_cosine(threshold: float) -> float:
     "Return a threshold as a float; ValueError if it is no number between -1 and 1."
     if isinstance(threshold, bool) or not isinstance(threshold, Real) or not -1 <= threshold <= 1:
-        raise ValueError(
-            f'threshold: expected a cosine, a number between -1 and 1, got {threshold!r:.80}'
-        )
+        raise ValueError(f'threshold: expected a cosine, a number between -1 and 1, got {threshold!r:.80}')
     return float(threshold)
 
 
@@ -318,8 +306,7 @@ class Labels:
 
     def __init__(
         self,
-        threshold: float
-        | None = None,  # the least cosine of two labels that are merged; None: none are
+        threshold: float | None = None,  # the least cosine of two labels that are merged; None: none are
         embedder: Embedder = WordLlamaEmbedder(),
     ):
         self.threshold = None if threshold is None else checked_cosine(threshold)
@@ -357,9 +344,7 @@ class Labels:
                 usual[id] = min(spellings, key=lambda one: (-spellings[one], one))
         gone = {id for id in changed if id in self.index and self.shown(id) != usual.get(id)}
         fresh = [id for id in usual if id in gone or id not in self.index]
-        rows = self._vectors.reuse(
-            {id: usual[id] for id in fresh}, {}
-        )  # may fail, so it comes first
+        rows = self._vectors.reuse({id: usual[id] for id in fresh}, {})  # may fail, so it comes first
         self.index.remove(gone)
         self.index.add([Snippet(id, usual[id]) for id in fresh], dict(zip(fresh, rows)))
         self._written |= changed
@@ -406,6 +391,4 @@ class Labels:
 
     def near(self, text: str, k: int, least: float = -1.0) -> list[tuple[str, float]]:
         "Return the ids of the `k` labels nearest to a text with cosines of at least `least`; best first, ties by id."
-        return [
-            (hit.snippet.id, hit.score) for hit in self.index.search(text, k) if hit.score >= least
-        ]
+        return [(hit.snippet.id, hit.score) for hit in self.index.search(text, k) if hit.score >= least]

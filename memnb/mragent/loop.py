@@ -98,9 +98,7 @@ def _changed(graph: CueTagGraph, change: Callable[[Episode], Episode]) -> CueTag
 
 def collapsed(graph: CueTagGraph) -> CueTagGraph:
     "Return the graph without tags: a cue leads to all of its episodes at once (section 7.4: CE)."
-    return _changed(
-        graph, lambda one: replace(one, tag='event', cues=one.cues or labels_of(one)[0])
-    )
+    return _changed(graph, lambda one: replace(one, tag='event', cues=one.cues or labels_of(one)[0]))
 
 
 def noisy_labels(
@@ -191,9 +189,7 @@ class _State:
 
     def __init__(self, graph: CueTagGraph, run: Run, structure: str, start: int = 0):
         self.graph, self.run, self.start = graph, run, start
-        self.active = Activation(
-            graph, run.question, tags=structure != 'ce', units=structure == 'ctc'
-        )  # Z
+        self.active = Activation(graph, run.question, tags=structure != 'ce', units=structure == 'ctc')  # Z
         self.kept = {}  # H, contents by id
         self.seen = set()  # ids of every content that was shown
         self.told = []  # times that the last turn asked for
@@ -233,9 +229,7 @@ class _State:
         events = [self.active.behind(way) for way in ways if way.kind == 'event']
         return len(set().union(*events) - self.seen)
 
-    def traverse(
-        self, tools: dict[str, Tool], calls: Sequence[RawCall], turn: int
-    ) -> list[Snippet]:
+    def traverse(self, tools: dict[str, Tool], calls: Sequence[RawCall], turn: int) -> list[Snippet]:
         "Lines 9 to 12: make the calls; return what they bring that is not kept yet."
         found, self.told = {}, []
         for call in calls:
@@ -310,9 +304,7 @@ class MRAgent(Loop):
     def __init__(
         self,
         memory: Any,  # a `CueTagGraph`; of anything else that can be searched, a view is made for each question
-        lm: LM
-        | Callable[[str], str]
-        | None = None,  # who chooses, prunes and answers; None: the rules
+        lm: LM | Callable[[str], str] | None = None,  # who chooses, prunes and answers; None: the rules
         *,
         turns: int = 8,  # T: the most turns
         breadth: int = 5,  # K: the most calls of a turn
@@ -332,9 +324,7 @@ class MRAgent(Loop):
         ):
             check_count(name, value, least)
         if structure not in _STRUCTURES:
-            raise ValueError(
-                f'structure: expected one of {", ".join(_STRUCTURES)}, got {structure!r:.80}'
-            )
+            raise ValueError(f'structure: expected one of {", ".join(_STRUCTURES)}, got {structure!r:.80}')
         self.turns, self.breadth = (turns, breadth) if active else (1, turns * breadth)
         self.structure, self.active, self.stop_early = structure, active, stop_early
         self.start = start
@@ -378,9 +368,7 @@ class MRAgent(Loop):
                 stop_early=self.stop_early,
             )
             calls = [
-                RawCall(
-                    function=one.function, parameters=one.parameters.model_dump(exclude_unset=True)
-                )
+                RawCall(function=one.function, parameters=one.parameters.model_dump(exclude_unset=True))
                 for one in move.calls
             ]
         except ReplyError as error:

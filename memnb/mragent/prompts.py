@@ -237,9 +237,7 @@ The reply:
 {{"units": [{{"person": "Ines", "aspect": "home", "fact": "Ines lives in Brae.", "slot": "residence", "since": "18 January 2024", "turns": ["D2:1"]}}, {{"person": "Ines", "aspect": "pets", "fact": "Ines has two hives of bees.", "slot": "", "since": null, "turns": ["D2:1"]}}, {{"person": "Ulf", "aspect": "family", "fact": "Ulf is Rolf's brother and keeps bees.", "slot": "", "since": null, "turns": ["D2:2"]}}]}}'''
 
 
-def _units_fields(
-    session: Session, speakers: Sequence[str] = (), slots: Sequence[str] = ()
-) -> dict:
+def _units_fields(session: Session, speakers: Sequence[str] = (), slots: Sequence[str] = ()) -> dict:
     "Return the texts of the third prompt."
     return {**session_fields(session, speakers), 'slots': single_line('; '.join(slots)) or 'none'}
 
@@ -338,9 +336,7 @@ def _unit_of(border: OutputValidator, number: int, line: UnitLine) -> SemanticUn
     )
 
 
-def _tagged(
-    border: OutputValidator, episodes: Sequence[Episode], lines: Sequence[TagLine]
-) -> tuple[Episode, ...]:
+def _tagged(border: OutputValidator, episodes: Sequence[Episode], lines: Sequence[TagLine]) -> tuple[Episode, ...]:
     "Return the episodes with their tags and cues. Each fault has a note."
     known, found, done = {one.id: one.line for one in episodes}, {}, []
     for number, line in enumerate(lines, 1):
@@ -470,11 +466,7 @@ def _branches_text(ways: Sequence[Branch]) -> str:
     "Return the branches of the active set for a prompt, under a heading for each kind."
     parts = []
     for kind, heading in _WAYS.items():
-        lines = [
-            f'{way.cue} ({way.count})' if kind == 'context' else way.line
-            for way in ways
-            if way.kind == kind
-        ]
+        lines = [f'{way.cue} ({way.count})' if kind == 'context' else way.line for way in ways if way.kind == kind]
         if lines or kind == 'event':
             parts.append(f'# {heading}\n{as_text(lines)}')
     return '\n\n'.join(parts)
@@ -560,9 +552,7 @@ def _navigate_fields(
     names, done = {tool.name for tool in tools}, _DONE[bool(stop_early)]
     advice = [line for name, line in _ADVICE if name is None or name in names]
     example = (
-        _EXAMPLE + _ENOUGH_EXAMPLE * stop_early
-        if {'query_tag_events', 'query_conversation_time'} <= names
-        else ''
+        _EXAMPLE + _ENOUGH_EXAMPLE * stop_early if {'query_tag_events', 'query_conversation_time'} <= names else ''
     )
     return {
         'question': question,

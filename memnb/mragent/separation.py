@@ -28,9 +28,7 @@ def _distribution(name: str, probabilities: Sequence[float]) -> tuple[float, ...
     "Return probabilities as floats; ValueError if one is negative or no number, or if they do not sum to 1 (to 1e-9)."
     values = tuple(float(one) for one in probabilities)
     if not all(0 <= one <= 1 for one in values) or abs(sum(values) - 1) > 1e-9:
-        raise ValueError(
-            f'{name}: expected probabilities that sum to 1, got {values} with sum {sum(values):.6g}'
-        )
+        raise ValueError(f'{name}: expected probabilities that sum to 1, got {values} with sum {sum(values):.6g}')
     return values
 
 
@@ -68,9 +66,7 @@ class NeedleTree:
         for name, least in (('depth', 1), ('branching', 2)):
             value = getattr(self, name)
             if not isinstance(value, int) or value < least:
-                raise ValueError(
-                    f'{name}: expected a whole number of at least {least}, got {value!r}'
-                )
+                raise ValueError(f'{name}: expected a whole number of at least {least}, got {value!r}')
         if not isinstance(self.labels, LeafLabels):
             object.__setattr__(self, 'labels', LeafLabels(self.labels))
         if self.nodes >= 2**62:
@@ -148,9 +144,7 @@ class _Forest:
 
     def read(self, nodes: np.ndarray) -> np.ndarray:
         "Return what (trials,) or (trials, several) nodes say: a direction, or at a leaf an answer or blank."
-        target, answer = (
-            one.reshape(-1, *[1] * (nodes.ndim - 1)) for one in (self.target, self.answer)
-        )
+        target, answer = (one.reshape(-1, *[1] * (nodes.ndim - 1)) for one in (self.target, self.answer))
         others = _labelled(self._luck(nodes), self.tree.labels.distractors)
         at_leaf = np.where(nodes == target, answer, others)
         return np.where(nodes < self.tree.first_leaf, self._directions(nodes), at_leaf)
@@ -180,9 +174,7 @@ def _checked(nodes: np.ndarray, tree: NeedleTree) -> np.ndarray:
 class Active:
     "A policy (x, history) -> next node, for all trials at once (eq. 5)."
 
-    choose: Callable[
-        [np.ndarray, History], np.ndarray
-    ]  # (trials,), History -> (trials,) or one node for all
+    choose: Callable[[np.ndarray, History], np.ndarray]  # (trials,), History -> (trials,) or one node for all
     budget: int | None = None  # how many nodes it reads; None: depth + 1
 
     def walk(self, query: np.ndarray, forest: _Forest) -> History:
@@ -210,9 +202,7 @@ class Passive:
 
     def as_active(self, budget: int) -> Active:  # as many nodes as it names, or fewer
         "Return the same policy as an active one, which ignores the history: passive ⊆ active."
-        return Active(
-            lambda query, history: np.atleast_2d(self.choose(query))[:, len(history)], budget
-        )
+        return Active(lambda query, history: np.atleast_2d(self.choose(query))[:, len(history)], budget)
 
 
 def follower(tree: NeedleTree) -> Active:
@@ -260,9 +250,7 @@ class Estimate(NamedTuple):
         try:
             from scipy.stats import binomtest
         except ImportError:
-            raise ImportError(
-                "an interval needs scipy; this installs it: pip install 'memnb[eval]'"
-            ) from None
+            raise ImportError("an interval needs scipy; this installs it: pip install 'memnb[eval]'") from None
         return cls(wrong, trials, *binomtest(wrong, trials).proportion_ci(confidence))
 
     @property
@@ -289,9 +277,7 @@ def simulate(
 ) -> Estimate:
     "Return the error of a policy on fresh trees. TypeError for another kind of policy, ValueError for fewer than 1 trial."
     if not isinstance(policy, (Active, Passive)):
-        raise TypeError(
-            f'policy: expected Active(…) or Passive(…), which say what it may see, got {policy!r}'
-        )
+        raise TypeError(f'policy: expected Active(…) or Passive(…), which say what it may see, got {policy!r}')
     if trials < 1:
         raise ValueError(f'trials: expected 1 or more, got {trials!r}')
     chance, wrong = np.random.default_rng(seed), 0
@@ -349,9 +335,7 @@ def _shape_of(tree: NeedleTree, nodes: Iterable[int], root: int = 0) -> _Shape:
 def _merged(rows: np.ndarray) -> np.ndarray:
     "Return rows with multiples of each other added up, without empty rows."
     rows = rows[rows.sum(axis=1) > 0]
-    _, kind = np.unique(
-        np.round(rows / rows.sum(axis=1, keepdims=True), 10), axis=0, return_inverse=True
-    )
+    _, kind = np.unique(np.round(rows / rows.sum(axis=1, keepdims=True), 10), axis=0, return_inverse=True)
     merged = np.zeros((kind.max() + 1, rows.shape[1]))
     np.add.at(merged, kind.ravel(), rows)
     return merged
@@ -382,10 +366,7 @@ def _evidence(shape: _Shape, labels: LeafLabels, branching: int) -> np.ndarray:
         return _merged(reduce(_beside, parts) / np.append(1, [branching] * len(prior)))
     rows = []
     for way in range(branching):  # the direction that is read: the target is not in another child
-        only = [
-            part if place == way else part * np.eye(1, part.shape[1])
-            for place, part in enumerate(parts)
-        ]
+        only = [part if place == way else part * np.eye(1, part.shape[1]) for place, part in enumerate(parts)]
         rows.append(reduce(_beside, only) / branching)
     return _merged(np.vstack(rows))
 
@@ -434,9 +415,7 @@ def passive_errors(
     if not 0 <= size <= tree.nodes:
         raise ValueError(f'budget: expected 0 to {tree.nodes} different nodes, got {size}')
     shapes = _shapes(tree.depth, size, tree.branching)
-    return sorted(
-        _PassiveSets(_shape_error(tree, shape), shape, count) for shape, count in shapes.items()
-    )
+    return sorted(_PassiveSets(_shape_error(tree, shape), shape, count) for shape, count in shapes.items())
 
 
 def follower_error(tree: NeedleTree, budget: int | None = None) -> float:
@@ -446,9 +425,7 @@ def follower_error(tree: NeedleTree, budget: int | None = None) -> float:
         return 0.0
     if guessed > tree.depth:
         return tree.labels.chance_error
-    guess = NeedleTree(
-        guessed, tree.labels, tree.branching
-    )  # what one leaf tells in a tree as deep as the guess
+    guess = NeedleTree(guessed, tree.labels, tree.branching)  # what one leaf tells in a tree as deep as the guess
     return passive_error(guess, [guess.first_leaf])
 
 

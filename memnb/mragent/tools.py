@@ -243,9 +243,7 @@ class CueTagGraph(SessionMemory, Searchable):
         met = set()
         for one in (*found.episodes, *found.units):
             if one.session != session_id:
-                raise ValueError(
-                    f'{one.id!r:.80}: expected the session {session_id!r:.80}, got {one.session!r:.80}'
-                )
+                raise ValueError(f'{one.id!r:.80}: expected the session {session_id!r:.80}, got {one.session!r:.80}')
             if one.id in met or one.id in self.episodes or one.id in self.units:
                 raise DuplicateSnippet(
                     f'session {session_id!r:.80}: an episode or unit {one.id!r:.80} is there already'
@@ -309,9 +307,7 @@ class CueTagGraph(SessionMemory, Searchable):
 
     def pairs_from(self, episodes: Iterable[str]) -> set[tuple[str, str]]:
         "Return Π(e→(c,g)) by ids (eq. 15)."
-        return {
-            (cue, self.tags.merged(tag)[0]) for cue, tag in self.episodic.pairs_of_all(episodes)
-        }
+        return {(cue, self.tags.merged(tag)[0]) for cue, tag in self.episodic.pairs_of_all(episodes)}
 
     def around(self, episode: str) -> list[str]:
         "Return φ(e→ctx): the ids of the episodes told just after and just before. `UnknownSnippet`."
@@ -444,9 +440,7 @@ class CueTagGraph(SessionMemory, Searchable):
             return self.episodes[event]
         ids, _ = cited_ids(event, [one.id for one in self.episodes])
         if not ids:
-            raise ToolError(
-                f'event: there is no event {event!r:.60}; give the id of one that was shown, such as D1/e3'
-            )
+            raise ToolError(f'event: there is no event {event!r:.60}; give the id of one that was shown, such as D1/e3')
         return self.episodes[ids[0]]
 
     def _person(self, person: str) -> str:
@@ -454,9 +448,7 @@ class CueTagGraph(SessionMemory, Searchable):
         id = cue_id(person)
         if not self.semantic.tags_of(id):
             known = ', '.join(sorted(map(self.cues.shown, self.semantic.cues))[:12])
-            raise ToolError(
-                f'person: nothing is known of {person!r:.60}; something is of {known or "nobody"}'
-            )
+            raise ToolError(f'person: nothing is known of {person!r:.60}; something is of {known or "nobody"}')
         return id
 
     def query_cue_tags(
@@ -489,8 +481,7 @@ class CueTagGraph(SessionMemory, Searchable):
         if not found:
             here = ', '.join(branch.tag for branch in self.branches_of(known)[:12])
             raise ToolError(
-                f'tag: {name!r} has no tag {tag!r:.60}; '
-                + (f'it has {here}' if here else 'it leads to no event')
+                f'tag: {name!r} has no tag {tag!r:.60}; ' + (f'it has {here}' if here else 'it leads to no event')
             )
         return _contents(
             found,
@@ -505,9 +496,7 @@ class CueTagGraph(SessionMemory, Searchable):
         told = f', told on {TimeSpan.day(one.said)}' if one.said else ''
         return Branches(f'{one.id}: {happened}{told}', time=one.day)
 
-    def query_event_keywords(
-        self, event: Annotated[str, 'The id of an event'], offset: Offset = 0
-    ) -> Observation:
+    def query_event_keywords(self, event: Annotated[str, 'The id of an event'], offset: Offset = 0) -> Observation:
         "See by which cues and tags an event is connected with others: where to go on from it. No event is read."
         one = self._event(event)
         branches = [self.branch(*pair) for pair in sorted(self.pairs_from([one.id]))]
@@ -545,18 +534,14 @@ class CueTagGraph(SessionMemory, Searchable):
         name, known = self.cues.shown(id), self.semantic.tags_of(id)
         if tag not in known:
             there = ', '.join(sorted(map(self.aspects.shown, known))[:24])
-            raise ToolError(
-                f'aspect: nothing is known of {name} under {aspect!r:.60}; there is {there}'
-            )
+            raise ToolError(f'aspect: nothing is known of {name} under {aspect!r:.60}; there is {there}')
         every = self.semantic.contents_of_all([id], known)  # a slot may change its aspect
         holding = current(self.units[one] for one in every)
         found = self.read(self.semantic.contents_of(id, tag), about)
         if not about.strip():  # what holds, newest first, then what no longer does
             found = sorted(reversed(found), key=lambda one: one not in holding)
         past = [one.id for one in found if one not in holding]
-        note = (
-            f'{count_of(len(found) - len(past), "fact")} of {name} under {self.aspects.shown(tag)}'
-        )
+        note = f'{count_of(len(found) - len(past), "fact")} of {name} under {self.aspects.shown(tag)}'
         if past:
             note += f'; no longer: {", ".join(past)}'
         return _contents(found, note, offset)
@@ -629,9 +614,7 @@ class CueTagGraph(SessionMemory, Searchable):
 def call_of(way: Branch) -> ToolCall:
     "Return the tool call that follows a branch."
     if way.kind == 'context':
-        return ToolCall(
-            f'See what was told around {way.cue}.', 'query_event_context', {'event': way.cue}
-        )
+        return ToolCall(f'See what was told around {way.cue}.', 'query_event_context', {'event': way.cue})
     if way.kind == 'aspect':
         return ToolCall(
             f'See what is known of {way.cue}: {way.tag}.',

@@ -93,9 +93,7 @@ class Fact(Snippet):
         ValueError without one of the phrases, `ToolError` for a time that is none."""
         parts = [' '.join(str(part or '').split()) for part in (subject, predicate, object)]
         if not all(parts):
-            raise ValueError(
-                f'a fact needs a subject, a predicate and an object, got {parts!r:.120}'
-            )
+            raise ValueError(f'a fact needs a subject, a predicate and an object, got {parts!r:.120}')
         point = as_span(point_in_time, 'point_in_time')
         start = point or as_span(start_time, 'start_time')
         end = point or as_span(end_time, 'end_time')
@@ -158,9 +156,7 @@ class Window:
             object.__setattr__(self, name, as_span(getattr(self, name), name))
         for name in ('start_operator', 'end_operator'):
             if getattr(self, name) not in OPERATORS:
-                raise ToolError(
-                    f'{name}: expected one of {", ".join(OPERATORS)}, got {getattr(self, name)!r:.80}'
-                )
+                raise ToolError(f'{name}: expected one of {", ".join(OPERATORS)}, got {getattr(self, name)!r:.80}')
 
     def __bool__(self):
         return self.start_time is not None or self.end_time is not None
@@ -173,6 +169,6 @@ class Window:
         if sides is None:
             return False
         began, ended = sides
-        return (
-            self.start_time is None or compare(began, self.start_operator, self.start_time)
-        ) and (self.end_time is None or compare(ended, self.end_operator, self.end_time))
+        return (self.start_time is None or compare(began, self.start_operator, self.start_time)) and (
+            self.end_time is None or compare(ended, self.end_operator, self.end_time)
+        )

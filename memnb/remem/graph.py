@@ -96,20 +96,15 @@ class FactTable(SnippetStore):
         predicate: str | None = None,
         object: str | None = None,
         window: Window = Window(),
-        ordering: str
-        | None = None,  # 'asc': by start, earliest first; 'desc': by end, latest first; None: by id
+        ordering: str | None = None,  # 'asc': by start, earliest first; 'desc': by end, latest first; None: by id
         limit: int | None = None,  # how many at most; None: all
         offset: int = 0,  # how many of the first to leave out
     ) -> list[Fact]:
         "Return the facts that have these phrases and lie in the window. `ToolError` without any phrase or for a wrong option."
         if ordering is not None and ordering not in ORDERINGS:
-            raise ToolError(
-                f'ordering: expected one of {", ".join(ORDERINGS)}, got {ordering!r:.80}'
-            )
+            raise ToolError(f'ordering: expected one of {", ".join(ORDERINGS)}, got {ordering!r:.80}')
         if offset < 0 or limit is not None and limit < 1:
-            raise ToolError(
-                f'limit, offset: expected at least 1 and at least 0, got {limit} and {offset}'
-            )
+            raise ToolError(f'limit, offset: expected at least 1 and at least 0, got {limit} and {offset}')
         postings = []
         for field, phrase in zip(FIELDS, (subject, predicate, object)):
             if phrase and phrase.strip():
@@ -143,9 +138,7 @@ def mentions(gist: Gist, phrase: str) -> bool:
     words = stems(phrase)
     if words:
         return words <= stems(f'{gist.speaker or ""} {gist.text}')
-    return (
-        re.search(rf'(?<!\w){re.escape(phrase_id(phrase))}(?!\w)', phrase_id(gist.text)) is not None
-    )
+    return re.search(rf'(?<!\w){re.escape(phrase_id(phrase))}(?!\w)', phrase_id(gist.text)) is not None
 
 # %% ../../nbs/3_remem/03_graph.ipynb #589175cb
 _VOTERS, _VOTE = 100, 0.25  # how many facts vote for the gists of their turns, and a vote's weight
@@ -156,14 +149,8 @@ def _fact_in(one: Fact | Sequence[str] | Mapping[str, object], session: str) -> 
     if isinstance(one, Fact):
         return replace(one, session=session)
     if not isinstance(one, Mapping):
-        if (
-            not isinstance(one, Sequence)
-            or isinstance(one, (str, bytes))
-            or len(one) != len(FIELDS)
-        ):
-            raise ValueError(
-                f'a fact: expected (subject, predicate, object), a dictionary or a Fact, got {one!r:.100}'
-            )
+        if not isinstance(one, Sequence) or isinstance(one, (str, bytes)) or len(one) != len(FIELDS):
+            raise ValueError(f'a fact: expected (subject, predicate, object), a dictionary or a Fact, got {one!r:.100}')
         one = dict(zip(FIELDS, one))
     return Fact.of(**one, session=session)
 
@@ -182,8 +169,7 @@ class GistGraph(SessionMemory, Searchable):
         *,
         embedder: Embedder = WordLlamaEmbedder(),
         names: Iterable[str] = (),  # of speakers: left out of what is embedded
-        synonymy: float
-        | None = 0.8,  # the least cosine of two synonymous gists; None: no such edges
+        synonymy: float | None = 0.8,  # the least cosine of two synonymous gists; None: no such edges
         with_gists: bool = True,
         with_facts: bool = True,  # False: the ablations "w/o Gists" and "w/o Facts"
         prompts: str = 'memnb',  # the style of the roles that extract; 'paper': as in figures 3 and 4
@@ -200,9 +186,7 @@ class GistGraph(SessionMemory, Searchable):
         self.synonymy = None if synonymy is None else float(synonymy)
         self.with_gists, self.with_facts = with_gists, with_facts
         self.gists = HybridIndex(embedder, names=self.names, ranker=None)  # they are no turns
-        self.triples = HybridIndex(
-            embedder, names=self.names, ranker=None, spread=False
-        )  # facts, to search
+        self.triples = HybridIndex(embedder, names=self.names, ranker=None, spread=False)  # facts, to search
         self.facts = FactTable()  # the same facts, to look up
         self.chunks: dict[str, Chunk] = {}  # by session
         self.synonyms: dict[str, dict[str, float]] = {}  # gist -> synonymous gist -> cosine
@@ -212,9 +196,7 @@ class GistGraph(SessionMemory, Searchable):
     @classmethod
     def from_facts(
         cls,
-        facts: Iterable[
-            Fact | Sequence[str] | Mapping[str, object]
-        ],  # `Fact`s, triples, or arguments of `Fact.of`
+        facts: Iterable[Fact | Sequence[str] | Mapping[str, object]],  # `Fact`s, triples, or arguments of `Fact.of`
         session: str = 'facts',  # under which they can be forgotten
         **options,
     ) -> GistGraph:
@@ -223,9 +205,7 @@ class GistGraph(SessionMemory, Searchable):
         graph.add_facts(facts, session)
         return graph
 
-    def add_facts(
-        self, facts: Iterable[Fact | Sequence[str] | Mapping[str, object]], session: str = 'facts'
-    ) -> None:
+    def add_facts(self, facts: Iterable[Fact | Sequence[str] | Mapping[str, object]], session: str = 'facts') -> None:
         "Add ready-made facts as a session of their own; their order does not matter, and a duplicate is one fact."
         made = sorted({_fact_in(one, session) for one in facts}, key=lambda fact: fact.id)
         told = '\n'.join(map(repr, made)).encode('utf-8', 'surrogatepass')
@@ -267,13 +247,9 @@ class GistGraph(SessionMemory, Searchable):
         met = set()
         for item in (*found.gists, *found.facts):
             if item.session != session_id:
-                raise ValueError(
-                    f'{item.id!r:.80}: expected the session {session_id!r:.80}, got {item.session!r:.80}'
-                )
+                raise ValueError(f'{item.id!r:.80}: expected the session {session_id!r:.80}, got {item.session!r:.80}')
             if item.id in met or item.id in self.gists or item.id in self.facts:
-                raise DuplicateSnippet(
-                    f'session {session_id!r:.80}: a gist or fact {item.id!r:.80} is there already'
-                )
+                raise DuplicateSnippet(f'session {session_id!r:.80}: a gist or fact {item.id!r:.80} is there already')
             met.add(item.id)
 
     def link(self, session_id: str, found: Extract, vectors: Mapping[str, Any] | None) -> None:

@@ -45,9 +45,7 @@ class _Meant(ToolReply):
     call: RawCall
 
 
-def _choose(
-    run: Run, tools: Sequence[Tool], history: Sequence[ToolUse], left: int
-) -> tuple[Tool, dict[str, Any], str]:
+def _choose(run: Run, tools: Sequence[Tool], history: Sequence[ToolUse], left: int) -> tuple[Tool, dict[str, Any], str]:
     "Return the tool, its arguments and the reason (lines 5 and 6 of Algorithm 2). `ReplyError` where no tool is named."
     named = {tool.name: tool for tool in tools}
     try:
@@ -194,9 +192,7 @@ class REMem(Loop):
             self._search_question(run, tools, history, step)
         self._synthesize(run, history, draft)
 
-    def _search_question(
-        self, run: Run, tools: Sequence[Tool], history: list[ToolUse], step: int
-    ) -> bool:
+    def _search_question(self, run: Run, tools: Sequence[Tool], history: list[ToolUse], step: int) -> bool:
         "Search for the question itself, by `semantic_retrieve` or the first tool that needs only a query; False where that was done, or no tool does."
         searches, given = searches_of(tools), {'query': run.question}
         if not searches or given in (used.parameters for used in history):

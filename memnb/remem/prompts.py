@@ -242,9 +242,7 @@ def _gist(border: OutputValidator, number: int, line: GistLine) -> Gist | None:
     return replace(gist, time=event_time(gist))
 
 
-def _times(
-    border: OutputValidator, what: str, line: FactLine, said: datetime | None, words: str
-) -> dict:
+def _times(border: OutputValidator, what: str, line: FactLine, said: datetime | None, words: str) -> dict:
     "Return start and end of a line as spans, with a note for each time that is none."
     found = {}
     for name in ('point_in_time', 'start_time', 'end_time'):
@@ -358,9 +356,7 @@ Step 3: output_answer, answer "Tom Rill".
 '''
 
 
-def _advice(
-    lines: Sequence[tuple[tuple[str, ...], str]], names: set[str], refusal: str
-) -> list[str]:
+def _advice(lines: Sequence[tuple[tuple[str, ...], str]], names: set[str], refusal: str) -> list[str]:
     "Return the lines that speak of no tool that is not offered."
     return [line.replace('{refusal}', refusal) for tools, line in lines if names.issuperset(tools)]
 
@@ -498,9 +494,7 @@ def _synthesize_fields(question, history=(), draft='', asked=None, may_refuse=Tr
         seen = used.observation
         hits = seen.hits if seen.value is None else seen.hits[:PAGE_SIZE]
         lines |= {hit.snippet.id: hit.snippet for hit in hits}
-    steps = [
-        f'{used.reasoning} {call_text(used)}: {used.observation.note}'.strip() for used in history
-    ]
+    steps = [f'{used.reasoning} {call_text(used)}: {used.observation.note}'.strip() for used in history]
     shown = list(lines.values())
     return {**ANSWER.fields(question, shown, draft, asked, may_refuse), 'history': steps}
 

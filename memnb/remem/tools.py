@@ -37,9 +37,7 @@ _Operator = Literal['lt', 'le', 'eq', 'ge', 'gt']
 _StartOperator = Annotated[
     _Operator, 'How the start is compared with start_time: lt (<), le (<=), eq (=), ge (>=), gt (>)'
 ]
-_EndOperator = Annotated[
-    _Operator, 'How the end is compared with end_time: lt (<), le (<=), eq (=), ge (>=), gt (>)'
-]
+_EndOperator = Annotated[_Operator, 'How the end is compared with end_time: lt (<), le (<=), eq (=), ge (>=), gt (>)']
 _Aggregation = Literal['count', 'count_unique_subjects', 'count_unique_objects']
 _NOTES = {  # kind of index -> what the hits are, and why there may be none
     'dense': ('nearest in meaning', 'a name alone has no meaning here, look for it as a word'),
@@ -130,31 +128,21 @@ class GraphTools:
     def find_entity_contexts(
         self,
         subject: Annotated[str | None, 'The subject of the facts, to the letter'] = None,
-        predicate: Annotated[
-            str | None, "Their predicate, to the letter, such as 'was born in'"
-        ] = None,
+        predicate: Annotated[str | None, "Their predicate, to the letter, such as 'was born in'"] = None,
         object: Annotated[str | None, 'Their object, to the letter'] = None,
         start_time: _Time = None,
         end_time: _Time = None,
         start_operator: _StartOperator = 'ge',
         end_operator: _EndOperator = 'le',
         limit: Annotated[int | None, 'How many facts at most; leave it out for ten'] = None,
-        ordering: Annotated[
-            Literal['asc', 'desc'] | None, 'asc: earliest start first; desc: latest end first'
-        ] = None,
-        offset: Annotated[
-            int, 'How many to skip first: with ordering and limit=1, 1 gives the second'
-        ] = 0,
-        aggregation: Annotated[
-            _Aggregation | None, 'Give a number in the place of the facts, over all of them'
-        ] = None,
+        ordering: Annotated[Literal['asc', 'desc'] | None, 'asc: earliest start first; desc: latest end first'] = None,
+        offset: Annotated[int, 'How many to skip first: with ordering and limit=1, 1 gives the second'] = 0,
+        aggregation: Annotated[_Aggregation | None, 'Give a number in the place of the facts, over all of them'] = None,
     ) -> Observation:
         "Find the facts with the given subject, predicate or object (at least one of them), within a window of time, ordered or counted."
         window = self._window(start_time, end_time, start_operator, end_operator)
         given = {'subject': subject, 'predicate': predicate, 'object': object}
-        facts = self.graph.facts.find(
-            **given, window=window, ordering=ordering, limit=limit, offset=offset
-        )
+        facts = self.graph.facts.find(**given, window=window, ordering=ordering, limit=limit, offset=offset)
         note = count_of(len(facts), 'fact')
         if not facts:
             note += f': {self._why_none(window, given)}'
@@ -176,9 +164,7 @@ class GraphTools:
         note = f'{count_of(len(gists), "gist")} and {count_of(len(facts), "fact")} {what}'
         return _Shown(note, (*gists, *facts), last=self.last)
 
-    def _window(
-        self, start_time: str | None, end_time: str | None, start_operator: str, end_operator: str
-    ) -> Window:
+    def _window(self, start_time: str | None, end_time: str | None, start_operator: str, end_operator: str) -> Window:
         "Return the filter of a call; a blank time is none."
         start, end = (time if time and time.strip() else None for time in (start_time, end_time))
         return Window(start, end, start_operator, end_operator)
@@ -189,12 +175,8 @@ class GraphTools:
             raise ToolError('query: expected some words, got a blank')
         what, why = _NOTES[kind]
         indexes = self.graph.gists, self.graph.triples
-        found = [
-            _best(getattr(index, kind), query, window, offset + PAGE_SIZE) for index in indexes
-        ]
-        (gists, more), (facts, more_facts) = (
-            page_of(hits, offset, counted=False) for hits in found
-        )
+        found = [_best(getattr(index, kind), query, window, offset + PAGE_SIZE) for index in indexes]
+        (gists, more), (facts, more_facts) = (page_of(hits, offset, counted=False) for hits in found)
         if not any(found):
             what += ': ' + ('nothing lies within these times' if window else why)
         return self._show(what + (more or more_facts), gists, facts)
@@ -225,9 +207,7 @@ class GraphTools:
         for fact in facts.values():
             own = self.graph.triples.dense.vector(fact.id).astype(float)
             hits.append(Hit(fact, float(np.einsum('i,i->', own, vector))))
-        hits.sort(
-            key=lambda hit: (turns.isdisjoint(hit.snippet.sources), -hit.score, hit.snippet.id)
-        )
+        hits.sort(key=lambda hit: (turns.isdisjoint(hit.snippet.sources), -hit.score, hit.snippet.id))
         return hits
 
     def _gists_beside(self, facts: Sequence[Fact], window: Window) -> list[Hit]:
@@ -246,6 +226,4 @@ class GraphTools:
                 names = list(dict.fromkeys(getattr(hit.snippet, field) for hit in near))
                 return f'none has the {field} {phrase!r:.60}; near it: {", ".join(names[:5])}'
         there = len(find(**given))
-        return (
-            f'{there} lie outside these times or the offset' if there else 'none has all of these'
-        )
+        return f'{there} lie outside these times or the offset' if there else 'none has all of these'

@@ -56,9 +56,7 @@ class SnippetStore:
     @locked
     def __getitem__(self, id: str) -> Snippet:
         if id not in self._slots:
-            raise UnknownSnippet(
-                f'no snippet {id!r:.80} among the {len(self)} of this {type(self).__name__}'
-            )
+            raise UnknownSnippet(f'no snippet {id!r:.80} among the {len(self)} of this {type(self).__name__}')
         return self._snippets[self._slots[id]]
 
     @locked
@@ -89,13 +87,10 @@ class SnippetStore:
         for snippet in snippets:
             if not isinstance(snippet, Snippet):
                 raise TypeError(f'add: expected snippets, got {snippet!r:.80}')
-            known = (
-                self[snippet.id] if snippet.id in self else fresh.setdefault(snippet.id, snippet)
-            )
+            known = self[snippet.id] if snippet.id in self else fresh.setdefault(snippet.id, snippet)
             if known != snippet:
                 raise DuplicateSnippet(
-                    f'another snippet {snippet.id!r:.80} is there: {known.text!r:.60}, '
-                    f'not {snippet.text!r:.60}'
+                    f'another snippet {snippet.id!r:.80} is there: {known.text!r:.60}, not {snippet.text!r:.60}'
                 )
         return list(fresh.values())
 
@@ -140,13 +135,9 @@ class Index(SnippetStore, Searchable):
             if 0 < k < len(values):
                 enough = values >= np.partition(values, len(values) - k)[len(values) - k]
                 slots, values = slots[enough], values[enough]
-            ranked = (
-                (-value, self._snippets[slot].id, slot)
-                for slot, value in zip(slots.tolist(), values.tolist())
-            )
+            ranked = ((-value, self._snippets[slot].id, slot) for slot, value in zip(slots.tolist(), values.tolist()))
             return [
-                Hit(self._snippets[slot], -value, self._why(vector, slot))
-                for value, _, slot in nsmallest(k, ranked)
+                Hit(self._snippets[slot], -value, self._why(vector, slot)) for value, _, slot in nsmallest(k, ranked)
             ]
 
     def scores(self, query: str) -> dict[str, float]:

@@ -142,9 +142,7 @@ class WordVectors:
         grow = len(self._words) - len(self._made)
         if grow > 0:
             self._made = np.append(self._made, np.zeros(grow + len(self._made), bool))
-            self._rows = np.append(
-                self._rows, np.zeros((len(self._made) - len(self._rows), 256), np.float32), axis=0
-            )
+            self._rows = np.append(self._rows, np.zeros((len(self._made) - len(self._rows), 256), np.float32), axis=0)
         missing = np.unique(numbers[~self._made[numbers]])
         if len(missing):
             words = [self._words[number] or '' for number in missing.tolist()]
@@ -220,9 +218,7 @@ class PairFeatures:
         self._cover(columns, terms, slots, before, after)
         self._session(columns, snippets, first.total[slots])
         best = first.total.max()
-        columns['total_squared'] = (
-            (first.total[slots] / best) ** 2 if best > 0 else 0 * first.total[slots]
-        )
+        columns['total_squared'] = (first.total[slots] / best) ** 2 if best > 0 else 0 * first.total[slots]
         self._kind(columns, query, slots, before, snippets)
         self._evidence(columns, sorted(id for id in set(known) if id in self.index), slots, near)
         empty = np.zeros(len(slots))
@@ -245,9 +241,7 @@ class PairFeatures:
         return {term for name in people for term in tokenize(name)}
 
     def _idf(self, term: str) -> float:
-        return math.log(
-            (len(self.index) + 1) / (len(self.index.lexical._postings.get(term, ())) + 0.5)
-        )
+        return math.log((len(self.index) + 1) / (len(self.index.lexical._postings.get(term, ())) + 0.5))
 
     def _cover(self, columns: dict, terms: list[str], slots, before, after) -> None:
         "Which of the question's words a turn has, or has like ones of."
@@ -269,9 +263,7 @@ class PairFeatures:
         held = [self._terms[slot] for slot in slots.tolist()]
         numbers, places = np.unique(np.concatenate(held), return_inverse=True)
         asked = WordVectors()
-        cosines = np.einsum(
-            'ik,jk->ij', asked.rows(asked.numbers(terms)), self._vectors.rows(numbers)
-        )
+        cosines = np.einsum('ik,jk->ij', asked.rows(asked.numbers(terms)), self._vectors.rows(numbers))
         near = _LIKE * np.clip(cosines / _ALIKE, 0, 1) ** 2
         for row, term in enumerate(terms):
             if any(map(str.isdigit, term)):
@@ -303,9 +295,7 @@ class PairFeatures:
         cosines = np.einsum('ij,j->i', index.dense.matrix[slots], mean)
         columns['feedback'] = scaled(cosines.astype(float))
 
-    def _evidence(
-        self, columns: dict, known: list[str], slots: np.ndarray, near: np.ndarray
-    ) -> None:
+    def _evidence(self, columns: dict, known: list[str], slots: np.ndarray, near: np.ndarray) -> None:
         "How near a turn is to the evidence, in meaning and in place."
         if not known:
             return
@@ -332,25 +322,17 @@ class PairFeatures:
         "The form of a turn, and whether it is what the question asks for."
         columns.update(zip(_FORM, np.array([self._forms[slot] for slot in slots.tolist()]).T))
         asks = _FORM.index('question')
-        columns['after_question'] = np.array(
-            [slot >= 0 and self._forms[slot][asks] for slot in before.tolist()], float
-        )
+        columns['after_question'] = np.array([slot >= 0 and self._forms[slot][asks] for slot in before.tolist()], float)
         told = 1 - columns['question']
         columns['told_likeness'] = told * columns.get('likeness', 0.0)
         columns['answered_meaning'] = columns['after_question'] * columns.get('meaning_before', 0.0)
         kind = question_kind(query[: query.rfind('?') + 1] or query)  # more words may follow
         columns['number_asked'] = columns.pop('number') * (kind == 'how many')
         columns['time_asked'] = columns.pop('time') * (kind in ('when', 'interval', 'how long'))
-        spans = [
-            span
-            for *_, span in find_times(query, date(1, 1, 1))
-            if span.start and span.start.year > 1
-        ]
+        spans = [span for *_, span in find_times(query, date(1, 1, 1)) if span.start and span.start.year > 1]
         if spans:
             days = [one.day for one in snippets]
-            columns['day_asked'] = np.array(
-                [day is not None and any(map(day.overlaps, spans)) for day in days], float
-            )
+            columns['day_asked'] = np.array([day is not None and any(map(day.overlaps, spans)) for day in days], float)
 
 # %% ../../nbs/1_core/15_learned.ipynb #1ea40013
 @dataclass(frozen=True)
@@ -409,9 +391,7 @@ def _lightgbm() -> Any:
     try:
         import lightgbm
     except ImportError:
-        raise ImportError(
-            "boosted trees need lightgbm; this installs it: pip install 'memnb[trees]'"
-        ) from None
+        raise ImportError("boosted trees need lightgbm; this installs it: pip install 'memnb[trees]'") from None
     return lightgbm
 
 
@@ -432,16 +412,13 @@ def shipped_ranker(
     return LearnedRanker(fitted['weights'][known], fitted['about'])
 
 # %% ../../nbs/1_core/15_learned.ipynb #1ea40016
-_Pair = tuple[
-    np.ndarray, np.ndarray
-]  # (n, f) the features of all turns, (n,) the share of each in the evidence
+_Pair = tuple[np.ndarray, np.ndarray]  # (n, f) the features of all turns, (n,) the share of each in the evidence
 
 
 def training_pairs(
     conversations: Iterable[Conversation],
     embedder: Any = 'wordllama',  # whatever `as_embedder` takes; None: words only
-    ranker: LearnedRanker
-    | None = None,  # None: first searches; else the searches that follow its first
+    ranker: LearnedRanker | None = None,  # None: first searches; else the searches that follow its first
 ) -> list[_Pair]:
     """The features of every question that has an answer and evidence, and which turns are the evidence.
 
@@ -500,9 +477,7 @@ def fit_ranker(
     return LearnedRanker(_named(weights), told)
 
 
-def _fit_columns(
-    pairs: list[_Pair], weights: np.ndarray, chosen: np.ndarray, ridge: float
-) -> np.ndarray:
+def _fit_columns(pairs: list[_Pair], weights: np.ndarray, chosen: np.ndarray, ridge: float) -> np.ndarray:
     "The weights with the chosen ones fitted, the others as they are."
     offsets = [rows @ weights for rows, _ in pairs]
     fitted = fit_weights([(rows[:, chosen], share) for rows, share in pairs], ridge, offsets)
@@ -558,12 +533,8 @@ def _likelihood(terms, weights: np.ndarray, ridge: float) -> tuple[float, np.nda
 def _fit_trees(pairs: Sequence[_Pair]) -> str:
     "LambdaMART over the same pairs, as LightGBM's text."
     lightgbm = _lightgbm()
-    rows, labels = (
-        np.concatenate(parts) for parts in zip(*((one, share > 0) for one, share in pairs))
-    )
-    data = lightgbm.Dataset(
-        rows, labels.astype(int), group=[len(one) for one, _ in pairs], feature_name=list(FEATURES)
-    )
+    rows, labels = (np.concatenate(parts) for parts in zip(*((one, share > 0) for one, share in pairs)))
+    data = lightgbm.Dataset(rows, labels.astype(int), group=[len(one) for one, _ in pairs], feature_name=list(FEATURES))
     options = {
         'objective': 'lambdarank',
         'lambdarank_truncation_level': 30,

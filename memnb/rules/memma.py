@@ -107,9 +107,7 @@ def _exact_words(text: str, people: Sequence[str] = ()) -> list[str]:
 
 
 @rule('guide')
-def guide_rule(
-    chunk: Session, view: Sequence[Entry] = (), speakers: Sequence[str] = ()
-) -> GuidanceReply:
+def guide_rule(chunk: Session, view: Sequence[Entry] = (), speakers: Sequence[str] = ()) -> GuidanceReply:
     "Answer the meta-thinker's role: the gists of a chunk, and points of redundancy, conflict and importance."
     people = tuple(dict.fromkeys((*speakers, *chunk.speakers)))
     told = {turn.id: turn.speaker for turn in chunk.turns}
@@ -285,9 +283,7 @@ def _quality(question: str, answer: str, kind: str, names: tuple[str, ...]) -> i
     return 1 + 3 * min(len(_exact_words(answer, names)), 2) + min(len(asked), 5)
 
 
-def _of_session(
-    session: Session, related: Sequence[Turn], names: tuple[str, ...]
-) -> list[ProbeLine]:
+def _of_session(session: Session, related: Sequence[Turn], names: tuple[str, ...]) -> list[ProbeLine]:
     "Return probes for the parts of facts, best first; no other turn has all the words of their questions."
     words = {turn.id: content_words(turn.content, names) for turn in (*related, *session.turns)}
     found = []
@@ -335,10 +331,7 @@ def mark_rule(question: str, gold: str, answer: str) -> Mark:
         is_right = {(span.start, span.end) for span in told} == {(time.start, time.end)}
         reason = f'the time due is {gold}'
     else:
-        asked, gold, told = (
-            NUMBER.sub(lambda number: in_digits(number[0]), text)
-            for text in (question, gold, answer)
-        )
+        asked, gold, told = (NUMBER.sub(lambda number: in_digits(number[0]), text) for text in (question, gold, answer))
         due = stems(gold) - stems(asked) or stems(gold)
         had, exact = due & stems(told), due & stems(' '.join(_exact_words(gold)))
         is_right = bool(due) and exact <= had and len(had) >= 0.8 * len(due)
@@ -361,9 +354,7 @@ def _repair_rule(
     probe: Probe,
     answer: str,  # what was answered in the place of the probe's answer
     fault: str,  # missing, not retrieved or not answered
-    turns: Sequence[
-        tuple[Turn, date | None]
-    ] = (),  # what the probe rests on, each with the day it was said
+    turns: Sequence[tuple[Turn, date | None]] = (),  # what the probe rests on, each with the day it was said
     evidence: Sequence[Snippet] = (),  # what the memory brought
     speakers: Sequence[str] = (),
     refused: str = '',  # only a model reads it

@@ -204,9 +204,7 @@ _SLOTS = (  # slot ('': the role that the pattern names), aspect, pattern
 def _slot_patterns(names: tuple[str, ...]) -> list[tuple[str, str, re.Pattern]]:
     "Return the table with the names of those whose slots they may be in the place of WHO."
     who = rf"(?<!\w)(?:{'|'.join(map(re.escape, filter(None, names))) or '(?!)'})"
-    return [
-        (slot, aspect, re.compile(pattern.replace('WHO', who))) for slot, aspect, pattern in _SLOTS
-    ]
+    return [(slot, aspect, re.compile(pattern.replace('WHO', who))) for slot, aspect, pattern in _SLOTS]
 
 
 def slots_of(remark: Remark, names: tuple[str, ...]) -> Iterator[tuple[str, str, str]]:
@@ -221,9 +219,7 @@ def slots_of(remark: Remark, names: tuple[str, ...]) -> Iterator[tuple[str, str,
 
 # %% ../../nbs/9_rules/03_mragent.ipynb #cbe69b84
 @rule('units')
-def units_rule(
-    session: Session, speakers: Sequence[str] = (), slots: Sequence[str] = ()
-) -> UnitsReply:
+def units_rule(session: Session, speakers: Sequence[str] = (), slots: Sequence[str] = ()) -> UnitsReply:
     "Answer the role of semantic units: what is stated of somebody, in the slot that it fills or under its nearest aspect."
     people, lines = tuple(dict.fromkeys((*speakers, *session.speakers))), []
     for remark in remarks(session, people):
@@ -251,9 +247,7 @@ def topics_rule(episodes: Sequence[Episode], titles: Sequence[str] = ()) -> Topi
 
 # %% ../../nbs/9_rules/03_mragent.ipynb #3106f4e2
 @rule('cues')
-def _cues_rule(
-    question: str, speakers: Sequence[str] = (), asked: TimeSpan | None = None
-) -> CuesReply:
+def _cues_rule(question: str, speakers: Sequence[str] = (), asked: TimeSpan | None = None) -> CuesReply:
     "Answer the role of cues: names, words of content and times."
     day = asked.start if asked else None
     times = [str(span) for _, _, span in _times(question, day)]
@@ -319,9 +313,7 @@ def _touches(line: Snippet, needs: Sequence[Requirement]) -> float:
     return max(covered, default=0.0)
 
 
-def _is_enough(
-    question: str, known: Sequence[Snippet], fresh: Sequence[Snippet], speakers: Sequence[str]
-) -> bool:
+def _is_enough(question: str, known: Sequence[Snippet], fresh: Sequence[Snippet], speakers: Sequence[str]) -> bool:
     "Return Stop(x, H): whether all that the question needs is known. `fresh` is what the last turn kept."
     anchored = _Anchored.of(question, speakers)
     if anchored:

@@ -114,7 +114,9 @@ _PRESENTS = '''
     drinks sings swims reads writes leaves starts begins stands sits lies costs turns belongs
     hates enjoys hopes plans studies learns moves wears grows shows stays
 '''.split()
-_PREPOSITIONS = 'in on at by for from with during after before over under of to since until about as like without'.split()
+_PREPOSITIONS = (
+    'in on at by for from with during after before over under of to since until about as like without'.split()
+)
 _UNREAL = 'if unless whether maybe perhaps what wish'.split()  # what follows is not claimed
 
 
@@ -180,9 +182,7 @@ def _phrase(text: str) -> str:
 def _clause(names: tuple[str, ...]) -> re.Pattern:
     "Return the pattern of a clause: a subject, or `and` where it goes on; a predicate; and an object up to the next clause."
     people = '(?:' + '|'.join(map(re.escape, names)) + ')' if names else '(?!)'
-    begins = (
-        rf'(?:and|or|then) (?:then )?(?:{_VERB}|{_PRONOUN}|{people})|(?<=, )(?:{people}|{_PRONOUN})'
-    )
+    begins = rf'(?:and|or|then) (?:then )?(?:{_VERB}|{_PRONOUN}|{people})|(?<=, )(?:{people}|{_PRONOUN})'
     stop = rf'(?:[–—(…-]|(?<=[;:…] )|\.\.\.|{_SUBORDINATE}|{begins})'
     words = rf'(?:(?!{stop})\S+(?: +|$)){{1,{_LONGEST}}}'
     return re.compile(

@@ -50,14 +50,8 @@ def _ranked(snippets: Sequence[Snippet], needs: Sequence[Requirement]) -> list[S
 
 def _statements(snippet: Snippet, needs: Sequence[Requirement]) -> list[str]:
     "Return the sentences and captions of a snippet, those first that cover most of a requirement; ties go to the longer."
-    parts = [
-        sentence
-        for part in re.split(r'(?=\[shares )', snippet.text)
-        for sentence in sentences(part)
-    ]
-    return sorted(
-        parts, key=lambda part: (-max(coverage(part, need.words) for need in needs), -len(part))
-    )
+    parts = [sentence for part in re.split(r'(?=\[shares )', snippet.text) for sentence in sentences(part)]
+    return sorted(parts, key=lambda part: (-max(coverage(part, need.words) for need in needs), -len(part)))
 
 
 def _best_sentence(snippet: Snippet, needs: Sequence[Requirement]) -> str:
@@ -100,9 +94,7 @@ def _when(
     return _in_unit(TimeSpan.day(day) if day else None, unit), [snippets[0].id]
 
 # %% ../../nbs/9_rules/01_text.ipynb #05ca1501
-def _interval(
-    snippets: Sequence[Snippet], needs: Sequence[Requirement], question: str
-) -> tuple[str | None, list[str]]:
+def _interval(snippets: Sequence[Snippet], needs: Sequence[Requirement], question: str) -> tuple[str | None, list[str]]:
     "Return the time between two dated events in whole units of the question, and the ids of their snippets."
     starts: dict[str, date] = {}
     for need in needs:
@@ -135,9 +127,7 @@ _COUNTED = re.compile(
 
 def _number_before(noun: str, statement: str) -> str | None:
     "Return the first number before a word of this stem, in digits, with at most two words of content between."
-    statement = re.sub(
-        r'\btwice\b', 'two times', re.sub(r' \([^()]*\d{4}\)', '', statement), flags=re.I
-    )
+    statement = re.sub(r'\btwice\b', 'two times', re.sub(r' \([^()]*\d{4}\)', '', statement), flags=re.I)
     for found in NUMBER.finditer(statement):
         behind = re.split(r'[.!?;:]', statement[found.end() : found.end() + 200])[0]
         if noun in tokenize(behind)[:3]:
@@ -173,9 +163,7 @@ def _copied(
     if kind == 'yes-no':
         return ('Yes' if relevance(best[0], needs) >= ENOUGH else 'No'), [best[0].id]
     if kind == 'list':
-        return ' '.join(_best_sentence(line, needs) for line in best[:3]), [
-            line.id for line in best[:3]
-        ]
+        return ' '.join(_best_sentence(line, needs) for line in best[:3]), [line.id for line in best[:3]]
     if kind in ('how many', 'how long'):
         for line in best:
             for statement in _statements(line, needs):
@@ -308,15 +296,11 @@ def _as_subject(name: str) -> Callable[[re.Match], str]:
     def told(match: re.Match) -> str:
         tail, verb = (match['tail'] or '').lower(), match['verb'] or ''
         if tail == 'd':
-            had = verb == 'better' or (
-                is_participle(verb.lower()) and verb.lower() not in _UNCHANGED
-            )
+            had = verb == 'better' or (is_participle(verb.lower()) and verb.lower() not in _UNCHANGED)
             tail = ' had' if had else ' would'
         elif tail:
             tail = ' ' + _SHORT[tail]
-        return (
-            name + tail + match['adverbs'] + (match['gap'] or '') + (verb if tail else _third(verb))
-        )
+        return name + tail + match['adverbs'] + (match['gap'] or '') + (verb if tail else _third(verb))
 
     return told
 
@@ -365,9 +349,7 @@ _YOU = _subject(
     rf"(?:{_OPENING}[Yy]ou|[Yy]ou(?=['’](?:ve|d|ll|re)\b|\s+(?:{'|'.join(sorted(AUXILIARIES))})(?:n['’]t)?\b))"
 )
 _ASKED_I, _ASKED_YOU = _inverted('I', 'am|are(?=n)|was'), _inverted('you', 'are|were')
-_YOU_ELSE = re.compile(
-    r"\byou(?=\s+(?:two|all|guys|both|know|see)\b|['’]re\s+(?:so\s+)?welcome\b)", re.I
-)
+_YOU_ELSE = re.compile(r"\byou(?=\s+(?:two|all|guys|both|know|see)\b|['’]re\s+(?:so\s+)?welcome\b)", re.I)
 _QUOTED = re.compile(
     r'''("[^"]{0,999}"|“[^”]{0,999}”|(?<!\w)['‘][^'’"]{0,199}(?:['’]\w[^'’"]{0,199}){0,9}['’](?!\w))'''
 )
@@ -406,10 +388,7 @@ def third_person(
         raise TypeError(f'others: expected a collection of names, got the str {others!r:.80}')
     listeners = [name for name in others if name != speaker]
     parts = _QUOTED.split(_BARE.sub(lambda match: f'{speaker} {match[0].lower()}', text))
-    parts[::2] = [
-        _renamed(part, speaker, listeners[0] if len(listeners) == 1 else None)
-        for part in parts[::2]
-    ]
+    parts[::2] = [_renamed(part, speaker, listeners[0] if len(listeners) == 1 else None) for part in parts[::2]]
     return ''.join(parts)
 
 # %% ../../nbs/9_rules/01_text.ipynb #decd77c5
@@ -444,9 +423,7 @@ def next_query(
     else:
         found = ' '.join(snippet.text for snippet in known)
         topics = need.words, [word for word in need.words if coverage(found, [word]) < 1]
-    queries = [
-        ' '.join([f'{need.person}:' if need.person else '', *topic]).strip() for topic in topics
-    ]
+    queries = [' '.join([f'{need.person}:' if need.person else '', *topic]).strip() for topic in topics]
     return next((query for query in queries if query != last_query), queries[0])
 
 # %% ../../nbs/9_rules/01_text.ipynb #05ad6c52
@@ -478,9 +455,7 @@ def track_rule(
     if (missing and snippets) or (due and due.action == 'retrieve'):
         target = (missing or needs)[0]
         if len({need.person for need in needs if need.person}) > 1:
-            target = replace(
-                target, person=None
-            )  # asked about two people, the query addresses neither
+            target = replace(target, person=None)  # asked about two people, the query addresses neither
         return TrackerReply(
             decision='retrieve',
             retrieval_query=next_query(target, known, last_query, names),
@@ -489,9 +464,7 @@ def track_rule(
     if missing and not reasoning:
         thought = f'{len(needs) - len(missing)} of {len(needs)} requirements are met. Nothing more came back.'
         return TrackerReply(decision='reflect', reasoning=thought, **shared)
-    return TrackerReply(
-        decision='answer', detailed_answer=extract_answer(question, known).answer, **shared
-    )
+    return TrackerReply(decision='answer', detailed_answer=extract_answer(question, known).answer, **shared)
 
 # %% ../../nbs/9_rules/01_text.ipynb #002fa7a4
 @rule('think')
@@ -499,9 +472,7 @@ def _thought_rule(question, snippets=(), last_query='', asked=None) -> ThoughtRe
     "Answer the role of RAG-CoT-RAG and Self-RAG: whether the lines support every requirement, else the next query."
     names = speakers_in(snippets)
     needs = requirements(question, names)
-    missing = [
-        need for need in needs if not any(supports(snippet, need, ENOUGH) for snippet in snippets)
-    ]
+    missing = [need for need in needs if not any(supports(snippet, need, ENOUGH) for snippet in snippets)]
     thought = f'{len(needs) - len(missing)} of {len(needs)} requirements are supported.'
     if not missing:
         return ThoughtReply(reasoning=thought, decision='answer')

@@ -51,9 +51,7 @@ _TONES = {  # of a box: fill, edge
 }
 
 
-def _lines(
-    text: str, width: float, size: float, weight: str = 'normal', most: int = 4
-) -> list[str]:
+def _lines(text: str, width: float, size: float, weight: str = 'normal', most: int = 4) -> list[str]:
     "Return a text in lines that are no wider than `width` points; what is left of it is an ellipsis."
     font = FontProperties(size=size, weight=weight)
 
@@ -122,9 +120,7 @@ class _Canvas:
             y += 1.35 * size
         return y
 
-    def box(
-        self, x: float, y: float, width: float, text: str, tone: str, small: str = '', most: int = 4
-    ) -> _Box:
+    def box(self, x: float, y: float, width: float, text: str, tone: str, small: str = '', most: int = 4) -> _Box:
         "Draw a box around a text, with small print under it; return the box."
         end = self.write(x + 10, y + 8, text, width - 26, most=most)
         if small:
@@ -152,18 +148,14 @@ class _Canvas:
             fill, edge = _TONES[box.tone]
             shape = 'round,pad=0,rounding_size=6'
             place = (box.x, box.y), box.width, box.height
-            axes.add_patch(
-                FancyBboxPatch(*place, shape, facecolor=fill, edgecolor=edge, linewidth=1.2)
-            )
+            axes.add_patch(FancyBboxPatch(*place, shape, facecolor=fill, edgecolor=edge, linewidth=1.2))
         for start, end, dashed, bend in self.arrows:
             style = {'linestyle': (0, (4, 3))} if dashed else {}
             options = {'arrowstyle': '-|>', 'mutation_scale': 16, 'color': _QUIET, 'linewidth': 1.5}
             curve = f'arc3,rad={bend}'
             axes.add_patch(FancyArrowPatch(start, end, connectionstyle=curve, **options, **style))
         for x, y, text, options in self.texts:
-            axes.text(
-                x, y, text, **{'va': 'top', 'color': '#1c1c1a', 'parse_math': False, **options}
-            )
+            axes.text(x, y, text, **{'va': 'top', 'color': '#1c1c1a', 'parse_math': False, **options})
         return figure
 
 # %% ../../nbs/8_use/09_figures.ipynb #fg000006
@@ -182,9 +174,7 @@ def _cited(turns: Iterable[str], most: int = 6) -> str:
 
 def _end(canvas: _Canvas, trace: Trace) -> Figure:
     "Write the answer under the body, and return the figure."
-    small = (
-        f'rests on {_cited(trace.evidence)}' if trace.evidence else 'rests on nothing that was read'
-    )
+    small = f'rests on {_cited(trace.evidence)}' if trace.evidence else 'rests on nothing that was read'
     small += f'; {count_of(len(trace.read), "turn")} read; {trace.method}, replies: {trace.model}'
     answer = f'Answer: {trace.answer or trace.error or "none"}'
     canvas.box(_MARGIN, canvas.bottom + 18, _WIDTH - 2 * _MARGIN, answer, 'plain', small)
@@ -228,15 +218,11 @@ def _state_figure(trace: Trace, title: str) -> Figure:
     for (x, width), state in zip(columns, states):
         search = searches.get(state.iteration)
         if search is None:
-            canvas.box(
-                x, y, width, f'Round {state.iteration}: after a reflection, no new search', 'plain'
-            )
+            canvas.box(x, y, width, f'Round {state.iteration}: after a reflection, no new search', 'plain')
             continue
         added = search.query.removeprefix(trace.question).strip()
         found = {turn for hit in search.hits for turn in hit.turns} & set(trace.evidence)
-        small = f'{len(search.hits)} found' + (
-            f', with {_cited(sorted(found), 3)}' if found else ''
-        )
+        small = f'{len(search.hits)} found' + (f', with {_cited(sorted(found), 3)}' if found else '')
         text = f'Search {state.iteration}: {added or "the question itself"}'
         canvas.box(x, y, width, text, 'search', small)
     ends = [canvas.bottom + 12] * len(states)
@@ -304,9 +290,7 @@ def _walk_figure(trace: Trace, title: str) -> Figure:
             y = max(y, left.bottom + 10, middle.bottom + 10)
             if cue in woken:
                 start = woken.pop(cue)
-                canvas.arrow(
-                    (start.x, start.bottom - 14), (left.x + 60, left.y), dashed=True, bend=0.12
-                )
+                canvas.arrow((start.x, start.bottom - 14), (left.x + 60, left.y), dashed=True, bend=0.12)
             for name in step.woken:
                 for box, hit in zip(boxes, useful):
                     if name.casefold() in hit.text.casefold():
@@ -360,9 +344,7 @@ def _call_figure(trace: Trace, title: str) -> Figure:
         left = f'and {len(useful) - most} more' if len(useful) > most else ''
         text = left if useful else 'nothing new that the answer rests on'
         if text:
-            end = (
-                canvas.write(column[0] + 10, end, text, column[1] - 20, _SIZE - 1, color=_QUIET) + 8
-            )
+            end = canvas.write(column[0] + 10, end, text, column[1] - 20, _SIZE - 1, color=_QUIET) + 8
         if isinstance(step, SearchStep) and step.iteration in missing:
             canvas.box(*_at(column, end), f'? {missing[step.iteration]}', 'gap', 'missing')
     return _end(canvas, trace)
@@ -378,9 +360,7 @@ def trace_figure(
     (MRAgent); any other trace as its searches and calls with what they found of the evidence."""
     title = title or f'{trace.method} reads {count_of(len(trace.read), "turn")}'
     kinds = {type(step) for step in trace.steps}
-    draw = (
-        _state_figure if StateStep in kinds else _walk_figure if WalkStep in kinds else _call_figure
-    )
+    draw = _state_figure if StateStep in kinds else _walk_figure if WalkStep in kinds else _call_figure
     return draw(trace, title)
 
 # %% ../../nbs/8_use/09_figures.ipynb #fg000013
@@ -392,9 +372,7 @@ def figure_html(
     """Return a matplotlib figure as an HTML image that contains its data, in at most 64 colours."""
     data, small = io.BytesIO(), io.BytesIO()
     figure.savefig(data, format='png', dpi=dpi, bbox_inches='tight', metadata={'Software': None})
-    picture = (
-        Image.open(data).convert('RGB').convert('P', palette=Image.Palette.ADAPTIVE, colors=64)
-    )
+    picture = Image.open(data).convert('RGB').convert('P', palette=Image.Palette.ADAPTIVE, colors=64)
     picture.save(small, 'png', optimize=True)
     encoded = base64.b64encode(small.getvalue()).decode()
     return f'<img alt="{safe(alt)}" style="max-width:100%" src="data:image/png;base64,{encoded}">'

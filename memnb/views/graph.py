@@ -56,9 +56,7 @@ def memory_graph(memory: GistGraph | CueTagGraph) -> networkx.MultiGraph:
 def _session_nodes(graph: networkx.MultiGraph, session: str) -> list[tuple]:
     """The contents of a session and the names that two or more of them share."""
     contents = [node for node, data in graph.nodes(data=True) if data.get('session') == session]
-    times = Counter(
-        node for content in contents for node in set(networkx.all_neighbors(graph, content))
-    )
+    times = Counter(node for content in contents for node in set(networkx.all_neighbors(graph, content)))
     shared = {node for node, number in times.items() if number > 1}
     return contents + sorted(shared.difference(contents))
 
@@ -76,9 +74,7 @@ def trace_path(graph: networkx.MultiGraph, trace: Trace) -> dict[tuple, list[int
     for *ends, fact in graph.edges(keys=True):
         known.setdefault(fact, ends)
     path: dict[tuple, list[int]] = {}
-    calls = [
-        step for step in trace.steps if isinstance(step, (ToolStep, SearchStep)) and not step.error
-    ]
+    calls = [step for step in trace.steps if isinstance(step, (ToolStep, SearchStep)) and not step.error]
     for number, step in enumerate(calls, 1):
         names = [hit.id for hit in step.hits]
         for value in (getattr(step, 'arguments', None) or {}).values():
@@ -137,13 +133,9 @@ def graph_figure(
         )
     part = type(graph)()  # in the order of `nodes`: a subgraph has the order of a set
     part.add_nodes_from(nodes)
-    part.add_edges_from(
-        edge for edge in graph.edges(nodes, keys=True, data=True) if edge[1] in part
-    )
+    part.add_edges_from(edge for edge in graph.edges(nodes, keys=True, data=True) if edge[1] in part)
     positions = _positions(part)
-    figure = Figure(
-        figsize=(11, 1.5 + 0.26 * max(Counter(map(_is_left, part)).values(), default=0))
-    )
+    figure = Figure(figsize=(11, 1.5 + 0.26 * max(Counter(map(_is_left, part)).values(), default=0)))
     axes = figure.subplots()
     axes.set_axis_off()
     axes.set_xmargin(0.5)
@@ -168,9 +160,7 @@ def graph_figure(
         for number, (one, other, label) in enumerate(part.edges(data='label')):
             share = 0.35 + 0.15 * (number % 3)  # neighbouring labels rarely overlap
             x, y = (1 - share) * positions[one] + share * positions[other]
-            axes.text(
-                x, y, printable(label), fontsize=7, color='#666666', ha='center', parse_math=False
-            )
+            axes.text(x, y, printable(label), fontsize=7, color='#666666', ha='center', parse_math=False)
     return figure
 
 # %% ../../nbs/8_use/06_graph_explorer.ipynb #948c344a
@@ -209,9 +199,7 @@ def graph_explorer(
     controls = {
         'session': ipywidgets.Dropdown(options=sessions, description='Session'),
         'node': ipywidgets.Dropdown(options=[('none', None), *nodes], description='Node'),
-        'calls': ipywidgets.IntSlider(
-            min(last, 5), 0, last, description='Calls', continuous_update=False
-        ),
+        'calls': ipywidgets.IntSlider(min(last, 5), 0, last, description='Calls', continuous_update=False),
     }
     if not last:
         controls['session'].value = sessions[min(1, len(sessions) - 1)]

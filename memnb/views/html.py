@@ -56,9 +56,7 @@ class Row:
     ids: tuple[str, ...] = ()  # the turns that it rests on
     tone: str = 'plain'  # one of TONES
     hits: tuple[Seen, ...] = ()  # snippets: a line each in plain text, folded in HTML
-    pages: tuple[
-        tuple[str, str], ...
-    ] = ()  # (title, long text): folded in HTML, left out of plain text
+    pages: tuple[tuple[str, str], ...] = ()  # (title, long text): folded in HTML, left out of plain text
     quiet: bool = False  # left out of plain text
 
 
@@ -67,7 +65,9 @@ def _cost_of(usage: Usage) -> str:
     if not usage.calls:
         return 'no model was asked'
     about = 'about ' if usage.estimated else ''
-    return f'{count_of(usage.calls, "call")}, {about}{usage.prompt_tokens:,} tokens in and {usage.completion_tokens:,} out'
+    return (
+        f'{count_of(usage.calls, "call")}, {about}{usage.prompt_tokens:,} tokens in and {usage.completion_tokens:,} out'
+    )
 
 
 def _cited(ids: Iterable[str]) -> str:
@@ -102,9 +102,7 @@ def _model_rows(step: ModelStep) -> list[Row]:
     reply = 'said', step.raw
     if step.reply is not None:
         reply = 'reply', json.dumps(step.reply, ensure_ascii=False, indent=1)
-    pages = tuple(
-        page for page in (('system', step.system), ('prompt', step.user), reply) if page[1]
-    )
+    pages = tuple(page for page in (('system', step.system), ('prompt', step.user), reply) if page[1])
     note = 'no reply came' if step.error else 'a rule answered'
     note = _cost_of(step.usage) if step.usage.calls else note
     note += ', second attempt' * (step.attempts > 1) + ', replayed' * step.cached
@@ -180,9 +178,7 @@ def _row_text(row: Row, color: bool, width: int, brief: bool = False) -> list[st
     return [f'{label}  {lines[0]}'.rstrip(), *(' ' * 11 + line for line in lines[1:])]
 
 
-def _group_text(
-    groups: Iterable[tuple[str, list[Row]]], color: bool, width: int, brief: bool = False
-) -> list[str]:
+def _group_text(groups: Iterable[tuple[str, list[Row]]], color: bool, width: int, brief: bool = False) -> list[str]:
     "The lines of groups of rows, each group under its title and, unless `brief`, a blank line."
     lines = []
     for title, rows in groups:
@@ -230,9 +226,7 @@ def _spent(trace: Trace) -> str:
     "Method and model, turns read, calls, tokens and, where known, seconds, in words."
     cost = 'no reply came' if trace.error and not trace.total.calls else _cost_of(trace.total)
     seconds = '' if trace.seconds is None else f', {trace.seconds:.2f} s'
-    return (
-        f'{trace.method} ({trace.model}): {count_of(len(trace.read), "turn")} read, {cost}{seconds}'
-    )
+    return f'{trace.method} ({trace.model}): {count_of(len(trace.read), "turn")} read, {cost}{seconds}'
 
 
 def trace_text(
@@ -285,7 +279,9 @@ def hits_html(hits: Iterable[Seen]) -> str:
     for hit in hits:
         score = '' if hit.score is None else f', score {hit.score:.3g}'
         speaker = f'<b>{safe(hit.speaker)}:</b> ' if hit.speaker else ''
-        lines += f'<li>{tags([hit.id])} <small>{safe(hit.when or "no date")}{score}</small> {speaker}{safe(hit.text)}</li>'
+        lines += (
+            f'<li>{tags([hit.id])} <small>{safe(hit.when or "no date")}{score}</small> {speaker}{safe(hit.text)}</li>'
+        )
     return f'<ol>{lines}</ol>' if lines else ''
 
 
@@ -298,10 +294,7 @@ def rows_html(rows: Iterable[Row]) -> str:
         if row.hits:
             body += fold('came back:' + tags(hit.id for hit in row.hits), hits_html(row.hits))
         if row.pages:
-            texts = ''.join(
-                f'<h5>{safe(title)}</h5><pre>{safe(page, lines=True)}</pre>'
-                for title, page in row.pages
-            )
+            texts = ''.join(f'<h5>{safe(title)}</h5><pre>{safe(page, lines=True)}</pre>' for title, page in row.pages)
             body += fold(safe(', '.join(title for title, _ in row.pages)), texts)
         lines += f'<div class="{row.tone}"><dt>{safe(row.label)}</dt><dd>{body}</dd></div>'
     return f'<dl>{lines}</dl>' if lines else ''
@@ -330,10 +323,7 @@ STYLE = """
 .memnb pre{font:.82em/1.45 ui-monospace,'DejaVu Sans Mono',monospace;white-space:pre-wrap;margin:.2em 0 .6em;color:inherit;
  padding:.6em .8em;background:color-mix(in srgb,currentColor 6%,transparent);border-radius:4px;max-height:24em;overflow:auto}
 .memnb .columns{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(20rem,100%),1fr));gap:0 2rem;align-items:start}
-""" + ''.join(
-    f'.memnb .{tone}>dt{{color:color-mix(in srgb,currentColor 35%,{hue})}}\n'
-    for tone, hue in HUES.items()
-)
+""" + ''.join(f'.memnb .{tone}>dt{{color:color-mix(in srgb,currentColor 35%,{hue})}}\n' for tone, hue in HUES.items())
 
 
 def framed(body: str) -> str:
@@ -427,10 +417,7 @@ def evolution_text(evolution: Any, color: bool = False, width: int = 100) -> str
 
 def evolution_html(evolution: Any) -> str:
     "A probe-and-repair cycle as a notebook shows it."
-    groups = ''.join(
-        f'<h4>{title.capitalize()}</h4>{rows_html(rows)}'
-        for title, rows in evolution_rows(evolution)
-    )
+    groups = ''.join(f'<h4>{title.capitalize()}</h4>{rows_html(rows)}' for title, rows in evolution_rows(evolution))
     return framed(
         f'<article><h3>Session {safe(evolution.session)}</h3><p class="answer">{evolution.headline}</p>{groups}</article>'
     )

@@ -21,13 +21,9 @@ def _mathml(
     """A formula as MathML. A ValueError names a command that cannot be shown."""
     from latex2mathml.converter import convert
 
-    written = convert(
-        formula.replace(r'\arg', r'\operatorname{arg}'), display='block' if block else 'inline'
-    )
+    written = convert(formula.replace(r'\arg', r'\operatorname{arg}'), display='block' if block else 'inline')
     if unknown := re.findall(r'\\[a-zA-Z]+', written):
-        raise ValueError(
-            f'formula {formula!r}: expected LaTeX that can be shown, got {", ".join(unknown)}'
-        )
+        raise ValueError(f'formula {formula!r}: expected LaTeX that can be shown, got {", ".join(unknown)}')
     return written
 
 
@@ -40,9 +36,7 @@ def setup(app: Any) -> dict:
         translator.body.append(_mathml(node.astext(), node.tagname == 'math_block'))
         raise SkipNode
 
-    def docstring(
-        app: Any, what: str, name: str, thing: Any, options: Any, lines: list[str]
-    ) -> None:
+    def docstring(app: Any, what: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:
         from fastcore.docments import docments
 
         comments = docments(thing, returns=False) if what in ('function', 'method') else {}
@@ -98,11 +92,7 @@ def write_source(
     nbs: Path,  # where the notebooks are
 ) -> None:
     """Fill a folder with what Sphinx reads: conf.py, the notebooks by chapter, and a page for each module."""
-    paths = [
-        path.relative_to(nbs)
-        for path in sorted(nbs.rglob('*.ipynb'))
-        if '.ipynb_checkpoints' not in path.parts
-    ]
+    paths = [path.relative_to(nbs) for path in sorted(nbs.rglob('*.ipynb')) if '.ipynb_checkpoints' not in path.parts]
     names = {path.with_suffix('').as_posix() for path in paths}
     (folder / 'api').mkdir(parents=True)
     (folder / 'conf.py').write_text(_CONF)

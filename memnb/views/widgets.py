@@ -84,7 +84,9 @@ def _table(head: Iterable[str], rows: Iterable[Iterable[str]], caption: str = ''
         cells = [cell if cell.startswith('<td') else f'<td>{cell}</td>' for cell in row]
         body += f'<tr>{"".join(cells)}</tr>'
     names = ''.join(f'<th>{name}</th>' for name in head)
-    return f'<table class="grid"><caption>{caption}</caption><thead><tr>{names}</tr></thead><tbody>{body}</tbody></table>'
+    return (
+        f'<table class="grid"><caption>{caption}</caption><thead><tr>{names}</tr></thead><tbody>{body}</tbody></table>'
+    )
 
 
 _WIDE = {'description_width': 'initial'}
@@ -99,9 +101,7 @@ def _question_menu(questions: Sequence[Question]) -> ipywidgets.Dropdown:
 
 
 def _slider(label: str, value: int, low: int, high: int) -> ipywidgets.IntSlider:
-    return ipywidgets.IntSlider(
-        value, low, high, description=label, style=_WIDE, continuous_update=False
-    )
+    return ipywidgets.IntSlider(value, low, high, description=label, style=_WIDE, continuous_update=False)
 
 
 def _box(label: str, value: bool = False) -> ipywidgets.Checkbox:
@@ -166,9 +166,7 @@ def _state_marks(states: Sequence[StateStep]) -> dict[str, list[str]]:
     """Every bullet and gap of the states in order of appearance, each with its mark in every state: +, ●, ?, ✓ or ''."""
     marks: dict[str, list[str]] = {}
     for number, state in enumerate(states):
-        column = {
-            bullet.text: '+' if bullet.text in state.gained else '●' for bullet in state.evidence
-        }
+        column = {bullet.text: '+' if bullet.text in state.gained else '●' for bullet in state.evidence}
         column |= dict.fromkeys(state.closed, '✓')
         column |= dict.fromkeys(state.gaps, '?')
         for text, mark in column.items():
@@ -211,9 +209,7 @@ def tracker_board(
     """Return a widget over the states of a trace. A ValueError where it has none."""
     count = len(_states(trace))
     if not count:
-        raise ValueError(
-            f'{trace.method}: expected a trace with states of evidence and gaps, got none'
-        )
+        raise ValueError(f'{trace.method}: expected a trace with states of evidence and gaps, got none')
     return explore(partial(tracker_html, trace), state=_slider('State', 1, 1, count))
 
 # %% ../../nbs/8_use/05_widgets.ipynb #d9cc01a0
@@ -333,9 +329,7 @@ def probe_html(
     proposed, _ = _repaired(session, speakers, kind, _ALL)
     evolution, bank = _repaired(session, speakers, kind, frozenset(accepted))
     later = [
-        _later_row(
-            'damaged', _repaired(session, speakers, kind, frozenset())[1], speakers, question
-        ),
+        _later_row('damaged', _repaired(session, speakers, kind, frozenset())[1], speakers, question),
         _later_row('now', bank, speakers, question),
     ]
     repairs = []

@@ -1,4 +1,5 @@
 """Conversations of one's own: the kinds of files, what is damaged, odd dates, and that what was written is read back."""
+
 import json
 import shutil
 from datetime import datetime, timedelta
@@ -14,17 +15,43 @@ from memnb.core.messages import ChatError, GAP
 from memnb.evaluation.datasets import DatasetError
 
 CHATS = Path(__file__).parent.parent / 'chats'
-TALK = [('Ada Lee', 'I sold the boat to my sister.', datetime(2024, 5, 13, 21, 15)),
-        ('Ben', 'What will you do without it?', datetime(2024, 5, 13, 21, 16)),
-        ('Ada Lee', 'Walk.\nAnd swim in the café’s pool.', datetime(2024, 5, 14, 7, 2))]
+TALK = [
+    ('Ada Lee', 'I sold the boat to my sister.', datetime(2024, 5, 13, 21, 15)),
+    ('Ben', 'What will you do without it?', datetime(2024, 5, 13, 21, 16)),
+    ('Ada Lee', 'Walk.\nAnd swim in the café’s pool.', datetime(2024, 5, 14, 7, 2)),
+]
 ROLES = {'Ada Lee': 'user', 'Ben': 'assistant'}
-NOTES = {'messages.json': '1 message without words left out', 'telegram.json': '1 message without words left out',
-         'chatgpt.json': 'left out: messages of tools or without words (1)', 'slack/general': 'left out: notices of the program (1)',
-         'android.txt': 'left out: notices of the program (2), media files and deleted messages (2)',
-         'iphone.txt': 'left out: media files and deleted messages (2)', 'plain.txt': 'left out: lines before the first message (1)'}
-FILES = ['locomo.json', 'turns.jsonl', 'kept.json', 'messages.json', 'messages.jsonl', 'telegram.json', 'chatgpt.json', 'slack/general',
-         'slack/general/2024-05-13.json', 'android.txt', 'iphone.txt', 'plain.txt']
-IN_JSON = ['locomo.json', 'kept.json', 'messages.json', 'telegram.json', 'chatgpt.json', 'slack/general/2024-05-14.json']
+NOTES = {
+    'messages.json': '1 message without words left out',
+    'telegram.json': '1 message without words left out',
+    'chatgpt.json': 'left out: messages of tools or without words (1)',
+    'slack/general': 'left out: notices of the program (1)',
+    'android.txt': 'left out: notices of the program (2), media files and deleted messages (2)',
+    'iphone.txt': 'left out: media files and deleted messages (2)',
+    'plain.txt': 'left out: lines before the first message (1)',
+}
+FILES = [
+    'locomo.json',
+    'turns.jsonl',
+    'kept.json',
+    'messages.json',
+    'messages.jsonl',
+    'telegram.json',
+    'chatgpt.json',
+    'slack/general',
+    'slack/general/2024-05-13.json',
+    'android.txt',
+    'iphone.txt',
+    'plain.txt',
+]
+IN_JSON = [
+    'locomo.json',
+    'kept.json',
+    'messages.json',
+    'telegram.json',
+    'chatgpt.json',
+    'slack/general/2024-05-14.json',
+]
 TYPED = (ChatError, DatasetError, ConversationError)
 
 
@@ -34,6 +61,7 @@ def rows(conversation):
 
 # ------------------------------------------------------------------ the kinds of files
 
+
 @pytest.mark.parametrize('name', FILES)
 def test_every_kind_of_file_is_read(name):
     found = load_conversation(CHATS / name, name='Kites' if name == 'chatgpt.json' else None)
@@ -41,10 +69,21 @@ def test_every_kind_of_file_is_read(name):
     if name == 'chatgpt.json':
         expected = [(ROLES[speaker], text, time) for speaker, text, time in expected]
     if name == 'locomo.json':  # its loader makes a single line of a text, and its times are those of sessions
-        expected = [(speaker, ' '.join(text.split()), time.replace(minute=15) if time.hour > 20 else time) for speaker, text, time in expected]
+        expected = [
+            (speaker, ' '.join(text.split()), time.replace(minute=15) if time.hour > 20 else time)
+            for speaker, text, time in expected
+        ]
     assert [(speaker, text, time.replace(microsecond=0)) for speaker, text, time in rows(found)] == expected
-    assert len({found.session_of(turn.id).id for turn in found.turns}) == (2 if len(expected) == 3 and name != 'chatgpt.json' else 1)
-    assert found.notes == ((NOTES[name],) if name in NOTES else ('left out: notices of the program (1)',) if name.endswith('13.json') else ())
+    assert len({found.session_of(turn.id).id for turn in found.turns}) == (
+        2 if len(expected) == 3 and name != 'chatgpt.json' else 1
+    )
+    assert found.notes == (
+        (NOTES[name],)
+        if name in NOTES
+        else ('left out: notices of the program (1)',)
+        if name.endswith('13.json')
+        else ()
+    )
     assert Conversation.from_json(found.to_json()) == found
 
 
@@ -57,16 +96,29 @@ def test_the_suffix_says_nothing(name, tmp_path):
 
 def test_a_file_may_hold_several_chats(tmp_path):
     both = load_conversation(CHATS / 'chatgpt.json')
-    assert [session.id for session in both.sessions] == ['D1', 'D2'] and both.turns[0].text == 'What is a kite?'  # the oldest first
+    assert [session.id for session in both.sessions] == ['D1', 'D2'] and both.turns[
+        0
+    ].text == 'What is a kite?'  # the oldest first
     with pytest.raises(ChatError, match="chatgpt.json: no conversation 'Cars'; it holds Kites, Older"):
         load_conversation(CHATS / 'chatgpt.json', name='Cars')
     chats = json.loads((CHATS / 'chatgpt.json').read_text('utf-8'))
     path = tmp_path / 'ids.json'
-    path.write_text(json.dumps([{**chat, key: f'6a-{number}'} for number, (chat, key) in enumerate(zip(chats, ('id', 'conversation_id')))]))
+    path.write_text(
+        json.dumps(
+            [{**chat, key: f'6a-{number}'} for number, (chat, key) in enumerate(zip(chats, ('id', 'conversation_id')))]
+        )
+    )
     titles = [chat['title'] for chat in chats]
-    assert [rows(load_conversation(path, name=f'6a-{number}')) for number in (0, 1)] == [rows(load_conversation(path, name=title)) for title in titles]
+    assert [rows(load_conversation(path, name=f'6a-{number}')) for number in (0, 1)] == [
+        rows(load_conversation(path, name=title)) for title in titles
+    ]
     path = tmp_path / 'two.jsonl'
-    path.write_text('\n'.join((CHATS / 'turns.jsonl').read_text('utf-8').replace('"turns"', f'"{name}"') for name in ('north', 'south')), 'utf-8')
+    path.write_text(
+        '\n'.join(
+            (CHATS / 'turns.jsonl').read_text('utf-8').replace('"turns"', f'"{name}"') for name in ('north', 'south')
+        ),
+        'utf-8',
+    )
     with pytest.raises(ChatError, match='say which with name=; it holds north, south'):
         load_conversation(path)
     assert load_conversation(path, name='south').id == 'south'
@@ -79,32 +131,61 @@ def test_plain_text_tells_names_from_other_colons(tmp_path):
     assert load_conversation(path).turns[1].text == 'Here:\nNote: it is short\n1. Fruit: apples'
     path.write_text('Ada: When?\nBen: soon\nPS: bring milk\n[laughs] yes\nCas: 5 May 2024?\nAda: ok\n')
     assert [(turn.speaker, turn.text) for turn in load_conversation(path).turns] == [
-        ('Ada', 'When?'), ('Ben', 'soon\nPS: bring milk\n[laughs] yes'), ('Cas', '5 May 2024?'), ('Ada', 'ok')]
+        ('Ada', 'When?'),
+        ('Ben', 'soon\nPS: bring milk\n[laughs] yes'),
+        ('Cas', '5 May 2024?'),
+        ('Ada', 'ok'),
+    ]
     path.write_text('[03/04/2024] Ada: one\n[9:30 pm] Ben: two\n[13/04/2024 07:00] Ada: three\n')
-    assert [turn.time for turn in load_conversation(path).turns] == [datetime(2024, 4, 3), datetime(2024, 4, 3, 21, 30), datetime(2024, 4, 13, 7)]
+    assert [turn.time for turn in load_conversation(path).turns] == [
+        datetime(2024, 4, 3),
+        datetime(2024, 4, 3, 21, 30),
+        datetime(2024, 4, 13, 7),
+    ]
 
 
 def test_only_some_lines_may_have_a_date(tmp_path):
     path = tmp_path / 'log.txt'
     path.write_text('[13/05/2024 21:15] Ada: one\nBen: two\n[14/05/2024 07:00] Ben: three\n')
-    assert [(turn.speaker, turn.text, turn.time.hour) for turn in load_conversation(path).turns] == [('Ada', 'one', 21), ('Ben', 'two', 21), ('Ben', 'three', 7)]
+    assert [(turn.speaker, turn.text, turn.time.hour) for turn in load_conversation(path).turns] == [
+        ('Ada', 'one', 21),
+        ('Ben', 'two', 21),
+        ('Ben', 'three', 7),
+    ]
 
 
 def test_a_line_may_begin_with_a_time_without_brackets(tmp_path):
     path = tmp_path / 'log.txt'
-    for stamp in ('2024-05-08 10:00', '2024-05-08T10:00:00', '8 May 2024, 10:00 am', 'May 8, 2024 10:00', '8.5.2024 10:00', '2024-05-08'):
+    for stamp in (
+        '2024-05-08 10:00',
+        '2024-05-08T10:00:00',
+        '8 May 2024, 10:00 am',
+        'May 8, 2024 10:00',
+        '8.5.2024 10:00',
+        '2024-05-08',
+    ):
         path.write_text(f'{stamp} Ada: hi\n{stamp} Ben: On 3 June 2024: we sail.\nat 10:30\n')
         hi = datetime(2024, 5, 8, 10 if ':' in stamp else 0)
-        assert rows(load_conversation(path, dates='dmy')) == [('Ada', 'hi', hi), ('Ben', 'On 3 June 2024: we sail.\nat 10:30', hi)]
+        assert rows(load_conversation(path, dates='dmy')) == [
+            ('Ada', 'hi', hi),
+            ('Ben', 'On 3 June 2024: we sail.\nat 10:30', hi),
+        ]
     path.write_text('Ada: when?\n2024-05-08 10:00 we were away\n1.2.3 Beta: new\nAda: I see\n')
-    assert [(turn.speaker, turn.text) for turn in load_conversation(path).turns][0] == ('Ada', 'when?\n2024-05-08 10:00 we were away\n1.2.3 Beta: new')
+    assert [(turn.speaker, turn.text) for turn in load_conversation(path).turns][0] == (
+        'Ada',
+        'when?\n2024-05-08 10:00 we were away\n1.2.3 Beta: new',
+    )
 
 
 def test_a_table_and_a_database_are_said_to_be_such(tmp_path):
     for name in ('talk.csv', 'talk.tsv', 'talk.xlsx', 'talk.parquet'):
         path = tmp_path / name
-        path.write_bytes(b'name,text,date\nAda,hi,2024-05-08\n' if 'sv' in name else b'PK\3\4\0' if 'x' in name else b'PAR1\0')
-        with pytest.raises(ChatError, match=f'{name}: a table: read it with pandas and give the frame to as_conversation'):
+        path.write_bytes(
+            b'name,text,date\nAda,hi,2024-05-08\n' if 'sv' in name else b'PK\3\4\0' if 'x' in name else b'PAR1\0'
+        )
+        with pytest.raises(
+            ChatError, match=f'{name}: a table: read it with pandas and give the frame to as_conversation'
+        ):
             load_conversation(path)
     with MemoryBank(tmp_path / 'my.db'), pytest.raises(ChatError, match='my.db: a database, and no chat.*--memory'):
         load_conversation(tmp_path / 'my.db')
@@ -112,27 +193,62 @@ def test_a_table_and_a_database_are_said_to_be_such(tmp_path):
 
 def test_a_caption_stays_and_belongs_to_its_message(tmp_path):
     path = tmp_path / 'chat.txt'
-    path.write_text('13/05/2024, 21:15 - Ada: hi\n13/05/2024, 21:16 - Ben: \u200eIMG-20240513-WA0001.jpg (file attached)\nmy boat\n'
-                    '13/05/2024, 21:17 - Ben: IMG-20240513-WA0002.jpg (Datei angehängt)\n13/05/2024, 21:18 - Ben: note (to self)\n', 'utf-8')
-    assert [(turn.speaker, turn.text) for turn in load_conversation(path).turns] == [('Ada', 'hi'), ('Ben', 'my boat'), ('Ben', 'note (to self)')]
+    path.write_text(
+        '13/05/2024, 21:15 - Ada: hi\n13/05/2024, 21:16 - Ben: \u200eIMG-20240513-WA0001.jpg (file attached)\nmy boat\n'
+        '13/05/2024, 21:17 - Ben: IMG-20240513-WA0002.jpg (Datei angehängt)\n13/05/2024, 21:18 - Ben: note (to self)\n',
+        'utf-8',
+    )
+    assert [(turn.speaker, turn.text) for turn in load_conversation(path).turns] == [
+        ('Ada', 'hi'),
+        ('Ben', 'my boat'),
+        ('Ben', 'note (to self)'),
+    ]
 
 
 # ------------------------------------------------------------------ damage
 
+
 def broken(name, damage):
     data = (CHATS / name).read_bytes()
-    half, latin = data[:len(data) // 2], data.decode('utf-8').replace('’', "'").replace('\u202f', ' ').replace('\u200e', '').encode('latin-1')
-    return {'empty': b' \n', 'binary': b'\x00\x01\xfe' + data, 'half': half, 'latin-1': latin, 'zip': b'PK\x03\x04' + data,
-            'no names': b'once upon a time\nthere was nobody', 'no dates': data.replace(b'/05/', b'/55/').replace(b'5/1', b'25/31'),
-            'notices': data.replace(b': ', b' - ').replace(b':\r', b'\r'), 'numbers': b'[{"role": "user", "content": "Hi"}, 5]',
-            'type': data.replace(b'"text": "', b'"text": true, "x": "').replace(b'"content": "', b'"content": true, "x": "').replace(b'"parent": "', b'"parent": 5, "x": "'),
-            'time': data.replace(b'"ts": "', b'"ts": "soon ').replace(b'"date": "', b'"date": "soon').replace(b'2024-05-1', b'2024-55-1').replace(b'"timestamp": 1', b'"timestamp": "a", "x": 1')
-            .replace(b'"create_time": 1', b'"create_time": "a", "x": 1').replace(b'May, 2024', b'soon')}[damage]
+    half, latin = (
+        data[: len(data) // 2],
+        data.decode('utf-8').replace('’', "'").replace('\u202f', ' ').replace('\u200e', '').encode('latin-1'),
+    )
+    return {
+        'empty': b' \n',
+        'binary': b'\x00\x01\xfe' + data,
+        'half': half,
+        'latin-1': latin,
+        'zip': b'PK\x03\x04' + data,
+        'no names': b'once upon a time\nthere was nobody',
+        'no dates': data.replace(b'/05/', b'/55/').replace(b'5/1', b'25/31'),
+        'notices': data.replace(b': ', b' - ').replace(b':\r', b'\r'),
+        'numbers': b'[{"role": "user", "content": "Hi"}, 5]',
+        'type': data.replace(b'"text": "', b'"text": true, "x": "')
+        .replace(b'"content": "', b'"content": true, "x": "')
+        .replace(b'"parent": "', b'"parent": 5, "x": "'),
+        'time': data.replace(b'"ts": "', b'"ts": "soon ')
+        .replace(b'"date": "', b'"date": "soon')
+        .replace(b'2024-05-1', b'2024-55-1')
+        .replace(b'"timestamp": 1', b'"timestamp": "a", "x": 1')
+        .replace(b'"create_time": 1', b'"create_time": "a", "x": 1')
+        .replace(b'May, 2024', b'soon'),
+    }[damage]
 
 
-DAMAGES = [(name, damage) for name in FILES if name != 'slack/general' and not name.endswith('.txt') for damage in ('empty', 'binary', 'half', 'type', 'time', 'latin-1')
-           if (name, damage) not in {('slack/general/2024-05-13.json', 'latin-1'), ('chatgpt.json', 'latin-1'), ('kept.json', 'latin-1')}]
-DAMAGES += [(name, damage) for name in ('android.txt', 'iphone.txt', 'plain.txt') for damage in ('empty', 'binary', 'latin-1', 'zip', 'no names')]
+DAMAGES = [
+    (name, damage)
+    for name in FILES
+    if name != 'slack/general' and not name.endswith('.txt')
+    for damage in ('empty', 'binary', 'half', 'type', 'time', 'latin-1')
+    if (name, damage)
+    not in {('slack/general/2024-05-13.json', 'latin-1'), ('chatgpt.json', 'latin-1'), ('kept.json', 'latin-1')}
+]
+DAMAGES += [
+    (name, damage)
+    for name in ('android.txt', 'iphone.txt', 'plain.txt')
+    for damage in ('empty', 'binary', 'latin-1', 'zip', 'no names')
+]
 DAMAGES += [('android.txt', 'notices'), ('messages.json', 'numbers')]
 
 
@@ -144,7 +260,10 @@ def test_a_damaged_file_is_said_by_name(name, damage, tmp_path):
         load_conversation(path)
 
 
-@pytest.mark.parametrize('path, said', [('nowhere.txt', 'nowhere.txt: cannot be opened'), ('a\0b', 'cannot be opened'), ('a' * 5000, 'cannot be opened')])
+@pytest.mark.parametrize(
+    'path, said',
+    [('nowhere.txt', 'nowhere.txt: cannot be opened'), ('a\0b', 'cannot be opened'), ('a' * 5000, 'cannot be opened')],
+)
 def test_a_path_that_cannot_be_opened_is_said(path, said):
     with pytest.raises(ChatError, match=said):
         load_conversation(path)
@@ -155,7 +274,11 @@ def test_a_damaged_folder_is_said_by_name(tmp_path):
     folder.mkdir()
     with pytest.raises(ChatError, match='general: expected the folder of a Slack channel'):
         load_conversation(folder)
-    for text, said in (('[{"ts"', 'not JSON'), ('{"a": 1}', 'Input should be a valid list'), ('[{"text": "hi"}]', r'general/2024-05-13.json\[0\].ts: Field required')):
+    for text, said in (
+        ('[{"ts"', 'not JSON'),
+        ('{"a": 1}', 'Input should be a valid list'),
+        ('[{"text": "hi"}]', r'general/2024-05-13.json\[0\].ts: Field required'),
+    ):
         (folder / '2024-05-13.json').write_text(text)
         with pytest.raises(TYPED, match=f'2024-05-13.json.*{said}' if 'general' not in said else said):
             load_conversation(folder)
@@ -186,7 +309,28 @@ def test_json_of_any_types_is_read_or_refused(name, tmp_path):
     look()
 
 
-@given(st.lists(st.sampled_from(['Ada: hi', '03/04/2024', '[10:15]', '13/05/2024, 21:15 - ', '[5/13/24, 9:15 PM] ', ': ', '\n', '\u200e', '{"', '[[', '<x y>', '99', '\u2028']), max_size=12))
+@given(
+    st.lists(
+        st.sampled_from(
+            [
+                'Ada: hi',
+                '03/04/2024',
+                '[10:15]',
+                '13/05/2024, 21:15 - ',
+                '[5/13/24, 9:15 PM] ',
+                ': ',
+                '\n',
+                '\u200e',
+                '{"',
+                '[[',
+                '<x y>',
+                '99',
+                '\u2028',
+            ]
+        ),
+        max_size=12,
+    )
+)
 def test_text_of_any_pieces_is_read_or_refused(tmp_path_factory, pieces):
     path = tmp_path_factory.getbasetemp() / 'pieces.txt'
     path.write_text(''.join(pieces), 'utf-8')
@@ -198,16 +342,37 @@ def test_text_of_any_pieces_is_read_or_refused(tmp_path_factory, pieces):
 
 # ------------------------------------------------------------------ dates
 
-DATES = {'dmy': ['%d/%m/%Y', '%d.%m.%y', '%d-%m-%Y', '%-d/%-m/%y', '%-d.%-m.%Y'], 'mdy': ['%m/%d/%y', '%-m/%-d/%Y'],
-         'ymd': ['%Y-%m-%d', '%Y/%m/%d', '%Y. %m. %d.', '%Y년 %-m월 %-d일']}
-CLOCKS = [', %H:%M', ', %H:%M:%S', ' %H.%M', ' klo %-H.%M', ', %-I:%M %p', ', %-I:%M:%S\u202f%p', ' à %H:%M', ' um %H:%M Uhr', ' г., %H:%M ч.']
-FRAMES = ['{stamp} - {name}: {text}\n', '[{stamp}] {name}: {text}\n', '\u200e[{stamp}] {name}: {text}\r\n', '{stamp}, {name} : {text}\n']
+DATES = {
+    'dmy': ['%d/%m/%Y', '%d.%m.%y', '%d-%m-%Y', '%-d/%-m/%y', '%-d.%-m.%Y'],
+    'mdy': ['%m/%d/%y', '%-m/%-d/%Y'],
+    'ymd': ['%Y-%m-%d', '%Y/%m/%d', '%Y. %m. %d.', '%Y년 %-m월 %-d일'],
+}
+CLOCKS = [
+    ', %H:%M',
+    ', %H:%M:%S',
+    ' %H.%M',
+    ' klo %-H.%M',
+    ', %-I:%M %p',
+    ', %-I:%M:%S\u202f%p',
+    ' à %H:%M',
+    ' um %H:%M Uhr',
+    ' г., %H:%M ч.',
+]
+FRAMES = [
+    '{stamp} - {name}: {text}\n',
+    '[{stamp}] {name}: {text}\n',
+    '\u200e[{stamp}] {name}: {text}\r\n',
+    '{stamp}, {name} : {text}\n',
+]
 SPANISH, CHINESE = {'AM': 'a.\xa0m.', 'PM': 'p.\xa0m.'}, {'AM': '上午', 'PM': '下午'}
 
 
 def odd_messages():
     start = datetime(2022, 12, 27, 0, 5, 59)
-    return [(('Ada', 'José', '+44 7700 900123')[n % 3], f'message {n}', start + n * timedelta(days=3, hours=7, minutes=11)) for n in range(100)]
+    return [
+        (('Ada', 'José', '+44 7700 900123')[n % 3], f'message {n}', start + n * timedelta(days=3, hours=7, minutes=11))
+        for n in range(100)
+    ]
 
 
 @pytest.mark.parametrize('order', DATES)
@@ -216,23 +381,42 @@ def test_a_hundred_odd_dates_are_read_exactly(order, clock, tmp_path):
     for day in DATES[order]:
         for frame in FRAMES:
             path = tmp_path / 'odd.txt'
-            path.write_text(''.join(frame.format(stamp=time.strftime(day + clock), name=name, text=text) for name, text, time in odd_messages()), 'utf-8', newline='')
-            expected = [(name, text, time if '%S' in clock else time.replace(second=0)) for name, text, time in odd_messages()]
+            path.write_text(
+                ''.join(
+                    frame.format(stamp=time.strftime(day + clock), name=name, text=text)
+                    for name, text, time in odd_messages()
+                ),
+                'utf-8',
+                newline='',
+            )
+            expected = [
+                (name, text, time if '%S' in clock else time.replace(second=0)) for name, text, time in odd_messages()
+            ]
             assert rows(load_conversation(path)) == expected, (day, clock, frame)
 
 
 @pytest.mark.parametrize('words, form', [(SPANISH, '{day}, {clock} {half} - '), (CHINESE, '{day} {half}{clock} - ')])
 def test_forenoon_and_afternoon_in_other_words(words, form, tmp_path):
     path = tmp_path / 'odd.txt'
-    path.write_text(''.join(form.format(day=time.strftime('%-d/%-m/%y'), clock=time.strftime('%-I:%M'), half=words[time.strftime('%p')]) + f'{name}: {text}\n'
-                            for name, text, time in odd_messages()), 'utf-8')
-    assert rows(load_conversation(path)) == [(name, text, time.replace(second=0)) for name, text, time in odd_messages()]
+    path.write_text(
+        ''.join(
+            form.format(day=time.strftime('%-d/%-m/%y'), clock=time.strftime('%-I:%M'), half=words[time.strftime('%p')])
+            + f'{name}: {text}\n'
+            for name, text, time in odd_messages()
+        ),
+        'utf-8',
+    )
+    assert rows(load_conversation(path)) == [
+        (name, text, time.replace(second=0)) for name, text, time in odd_messages()
+    ]
 
 
 def test_what_the_file_does_not_decide_is_asked_for(tmp_path):
     path = tmp_path / 'short.txt'
     path.write_text('03/04/2024, 10:00 - Ada: hi\n05/04/2024, 10:00 - Ada: hi again\n')
-    with pytest.raises(ChatError, match='short.txt: a date such as 3/4/2024 can be read as dmy or mdy: say which with dates='):
+    with pytest.raises(
+        ChatError, match='short.txt: a date such as 3/4/2024 can be read as dmy or mdy: say which with dates='
+    ):
         load_conversation(path)
     assert load_conversation(path, dates='mdy').turns[0].time == datetime(2024, 3, 4, 10)
     with pytest.raises(ChatError, match='all dates in the order ymd'):
@@ -251,17 +435,28 @@ def test_what_the_file_does_not_decide_is_asked_for(tmp_path):
 
 
 NAMES = st.from_regex(r'[A-Z][a-zé]{1,8}( [A-Z][a-z]{1,8})?', fullmatch=True)
-TEXTS = st.text('ab cé:,-🙂\n/.]5', min_size=1, max_size=20).map(str.strip).filter(
-    lambda text: text and not any(line[:1].isdigit() for line in text.split('\n')))
+TEXTS = (
+    st.text('ab cé:,-🙂\n/.]5', min_size=1, max_size=20)
+    .map(str.strip)
+    .filter(lambda text: text and not any(line[:1].isdigit() for line in text.split('\n')))
+)
 TIMES = st.datetimes(datetime(2010, 1, 1), datetime(2030, 1, 1)).map(lambda time: time.replace(second=0, microsecond=0))
 
 
-@given(st.lists(st.tuples(NAMES, TEXTS, TIMES), min_size=1, max_size=8), st.sampled_from(['%d/%m/%y', '%m/%d/%Y', '%Y-%m-%d', '%d.%m.%Y']),
-       st.sampled_from(FRAMES[:2]))
+@given(
+    st.lists(st.tuples(NAMES, TEXTS, TIMES), min_size=1, max_size=8),
+    st.sampled_from(['%d/%m/%y', '%m/%d/%Y', '%Y-%m-%d', '%d.%m.%Y']),
+    st.sampled_from(FRAMES[:2]),
+)
 def test_what_whatsapp_writes_is_read_back(tmp_path_factory, messages, day, frame):
     messages.sort(key=lambda one: one[2])
     path = tmp_path_factory.getbasetemp() / 'back.txt'
-    path.write_text(''.join(frame.format(stamp=time.strftime(day + ', %H:%M'), name=name, text=text) for name, text, time in messages), 'utf-8')
+    path.write_text(
+        ''.join(
+            frame.format(stamp=time.strftime(day + ', %H:%M'), name=name, text=text) for name, text, time in messages
+        ),
+        'utf-8',
+    )
     order = ''.join(letter for letter in day.lower() if letter in 'dmy')
     assert rows(load_conversation(path, dates=order)) == messages
     try:
@@ -273,27 +468,65 @@ def test_what_whatsapp_writes_is_read_back(tmp_path_factory, messages, day, fram
 @given(st.lists(st.tuples(NAMES, TEXTS, st.none() | TIMES), max_size=6), st.booleans())
 def test_messages_survive_json(messages, keep_ids):
     turns = [Turn(f'{keep_ids and "id" or ""}D1:{n}', *one) for n, one in enumerate(messages, 1)]
-    records = [{'role': one.speaker, 'content': one.text, 'time': one.time and one.time.isoformat(), 'id': one.id} for one in turns]
+    records = [
+        {'role': one.speaker, 'content': one.text, 'time': one.time and one.time.isoformat(), 'id': one.id}
+        for one in turns
+    ]
     found = as_conversation(json.loads(json.dumps(records)))
     assert rows(found) == messages and found == as_conversation(turns)
     assert [turn.id for turn in found.turns] == [turn.id for turn in turns]
-    assert all(later.time - earlier.time <= GAP for session in found.sessions for earlier, later in zip(session.turns, session.turns[1:])
-               if earlier.time and later.time)
+    assert all(
+        later.time - earlier.time <= GAP
+        for session in found.sessions
+        for earlier, later in zip(session.turns, session.turns[1:])
+        if earlier.time and later.time
+    )
 
 
 # ------------------------------------------------------------------ lists
 
+
 def test_a_data_frame_with_holes_is_read():
     pandas = pytest.importorskip('pandas')
-    frame = pandas.DataFrame({'Text': ['hi', None, 'yes', 7], 'Speaker': ['Ada', 'Ben', None, pandas.NA], 'id': [1, 2, None, 4],
-                              'Date': [pandas.Timestamp('2024-05-08 10:00:00.123456789', tz='Europe/Paris'), pandas.NaT, None, pandas.NaT]})
+    frame = pandas.DataFrame(
+        {
+            'Text': ['hi', None, 'yes', 7],
+            'Speaker': ['Ada', 'Ben', None, pandas.NA],
+            'id': [1, 2, None, 4],
+            'Date': [
+                pandas.Timestamp('2024-05-08 10:00:00.123456789', tz='Europe/Paris'),
+                pandas.NaT,
+                None,
+                pandas.NaT,
+            ],
+        }
+    )
     found = as_conversation(frame)
     assert rows(found) == [('Ada', 'hi', datetime(2024, 5, 8, 10, 0, 0, 123456)), ('', 'yes', None), ('', '7', None)]
     assert found.notes == ('1 message without words left out',)
 
 
-@pytest.mark.parametrize('messages', [5, 'text', b'text', {'role': 'user'}, [5], [None], [True], [b'x'], [()], [('a', 'b', 'c', 'd')], [{'x': 'user'}], [{'text': False}],
-                                      [{'text': 'a', 'time': True}], [{'text': 'a', 'time': 12.5}], [{'text': 'a', 'name': ['Ada']}], [{'text': 'a', 'id': {}, 'time': []}, {'text': 'a', 'id': {'a': 1}}]])
+@pytest.mark.parametrize(
+    'messages',
+    [
+        5,
+        'text',
+        b'text',
+        {'role': 'user'},
+        [5],
+        [None],
+        [True],
+        [b'x'],
+        [()],
+        [('a', 'b', 'c', 'd')],
+        [{'x': 'user'}],
+        [{'text': False}],
+        [{'text': 'a', 'time': True}],
+        [{'text': 'a', 'time': 12.5}],
+        [{'text': 'a', 'name': ['Ada']}],
+        [{'text': 'a', 'id': {}, 'time': []}, {'text': 'a', 'id': {'a': 1}}],
+    ],
+)
 def test_what_is_no_message_is_a_chat_error(messages):
     with pytest.raises(ChatError, match='expected'):
         as_conversation(messages)
@@ -301,7 +534,9 @@ def test_what_is_no_message_is_a_chat_error(messages):
 
 def test_a_deleted_message_is_left_out_in_other_languages_too(tmp_path):
     file = tmp_path / 'chat.txt'
-    file.write_text('29/03/2024, 21:15 - Ada: Hi\n29/03/2024, 21:16 - Ben: Diese Nachricht wurde gelöscht.\n', encoding='utf-8')
+    file.write_text(
+        '29/03/2024, 21:15 - Ada: Hi\n29/03/2024, 21:16 - Ben: Diese Nachricht wurde gelöscht.\n', encoding='utf-8'
+    )
     read = load_conversation(file)
     assert [turn.text for turn in read.turns] == ['Hi'] and 'deleted messages' in read.notes[0]
 

@@ -1,6 +1,7 @@
 """A record of any store comes back as the snippet that went in, and a store's abilities and failures are said as they are.
 
 The properties of the adapters stand in tests/interop/contract.py; here they are run over a store in memory, and each over mutants."""
+
 import asyncio
 import copy
 import itertools
@@ -31,27 +32,49 @@ from memnb.retrieval.bm25 import LexicalIndex
 
 days = st.dates(date(1, 1, 1), date(9999, 12, 31))
 spans = st.tuples(days, days, st.sampled_from(GRANULARITIES), st.sampled_from(['closed', 'since', 'until'])).map(
-    lambda found: TimeSpan(None if found[3] == 'until' else min(found[:2]), None if found[3] == 'since' else max(found[:2]), found[2]))
-zones = st.none() | st.integers(-86399, 86399).map(lambda seconds: timezone(timedelta(seconds=seconds))) | st.just(timezone.utc)
+    lambda found: TimeSpan(
+        None if found[3] == 'until' else min(found[:2]), None if found[3] == 'since' else max(found[:2]), found[2]
+    )
+)
+zones = (
+    st.none()
+    | st.integers(-86399, 86399).map(lambda seconds: timezone(timedelta(seconds=seconds)))
+    | st.just(timezone.utc)
+)
 moments = st.datetimes(datetime(1, 1, 2), datetime(9999, 12, 30), timezones=zones)
 texts = st.text(st.characters(codec='utf-8'))
-snippets = st.builds(Snippet, texts, texts, st.lists(texts, max_size=3).map(tuple), st.none() | spans, st.none() | texts, st.none() | moments,
-                     st.none() | texts, st.none() | st.integers())
+snippets = st.builds(
+    Snippet,
+    texts,
+    texts,
+    st.lists(texts, max_size=3).map(tuple),
+    st.none() | spans,
+    st.none() | texts,
+    st.none() | moments,
+    st.none() | texts,
+    st.none() | st.integers(),
+)
 own_names = st.lists(texts, min_size=8, max_size=8, unique=True).map(lambda names: Fields(*names))
 
 
 def same(found, put):
     """Equal, of plain types, and the moment in the same zone."""
     assert found == put
-    assert [type(value) for value in astuple(replace(found, said=None))] == [type(value) for value in astuple(replace(put, said=None))]
+    assert [type(value) for value in astuple(replace(found, said=None))] == [
+        type(value) for value in astuple(replace(put, said=None))
+    ]
     assert (found.said and found.said.utcoffset()) == (put.said and put.said.utcoffset())
     assert found.said is None or type(found.said) is datetime
 
 
 # A record and back
 
+
 @given(snippets, st.just(Fields()) | own_names)
-@example(Snippet('', '', ('[',), None, '', datetime(2024, 1, 9, tzinfo=timezone(timedelta(seconds=3661))), '[]', 2 ** 60 + 1), Fields())
+@example(
+    Snippet('', '', ('[',), None, '', datetime(2024, 1, 9, tzinfo=timezone(timedelta(seconds=3661))), '[]', 2**60 + 1),
+    Fields(),
+)
 def test_a_snippet_comes_back_from_json(snippet, names):
     kept = json.loads(json.dumps(fields_of(snippet, names)))
     assert kept == fields_of(snippet, names) and None not in kept.values() and names.text not in kept
@@ -63,21 +86,32 @@ def test_a_snippet_comes_back_from_json(snippet, names):
 def test_only_what_has_no_name_is_lost(snippet, nameless):
     names = Fields(**dict.fromkeys(nameless))
     assert None not in fields_of(snippet, names)
-    same(snippet_of(snippet.text, fields_of(snippet, names), names),
-         replace(snippet, **{name: () if name == 'sources' else None for name in nameless}))
+    same(
+        snippet_of(snippet.text, fields_of(snippet, names), names),
+        replace(snippet, **{name: () if name == 'sources' else None for name in nameless}),
+    )
 
 
 def manglings(snippet):
     """What stores make of each field: for each, values that mean the same."""
     gaps = [None, math.nan, np.float32('nan'), Decimal('NaN'), np.datetime64('NaT')]
-    yield 'sources', [list(snippet.sources), json.dumps(snippet.sources), np.array(snippet.sources, dtype=object)] + (gaps + [[], '[]'] if not snippet.sources else [])
+    yield (
+        'sources',
+        [list(snippet.sources), json.dumps(snippet.sources), np.array(snippet.sources, dtype=object)]
+        + (gaps + [[], '[]'] if not snippet.sources else []),
+    )
     yield 'said', [snippet.said, str(snippet.said), snippet.said.isoformat()] if snippet.said else gaps + ['']
     yield 'time', [snippet.time, snippet.time.isoformat()] if snippet.time else gaps + ['']
-    yield 'position', gaps if snippet.position is None else [np.int64(snippet.position), float(snippet.position), np.float64(snippet.position), str(snippet.position)]
+    yield (
+        'position',
+        gaps
+        if snippet.position is None
+        else [np.int64(snippet.position), float(snippet.position), np.float64(snippet.position), str(snippet.position)],
+    )
     yield 'speaker', gaps if snippet.speaker is None else [snippet.speaker, np.str_(snippet.speaker)]
 
 
-@given(snippets.filter(lambda snippet: '\x00' not in (snippet.speaker or '')), st.integers(0, 2 ** 31), st.data())
+@given(snippets.filter(lambda snippet: '\x00' not in (snippet.speaker or '')), st.integers(0, 2**31), st.data())
 def test_what_stores_mangle_is_read(snippet, position, data):
     snippet = replace(snippet, position=data.draw(st.sampled_from([None, position])))
     kept = {'id': snippet.id, 'session': snippet.session}
@@ -101,18 +135,39 @@ def test_moments_in_the_forms_of_others(moment):
         assert found.time == TimeSpan.day(moment.date())
 
 
-@pytest.mark.parametrize('value, span', [
-    (2024, TimeSpan.year(2024)), (2024., TimeSpan.year(2024)), ('2024', TimeSpan.year(2024)), ('2024-02', TimeSpan.month(2024, 2)),
-    ('May 2023', TimeSpan.month(2023, 5)), ('7 May 2023', TimeSpan.day(date(2023, 5, 7))), (date(2023, 5, 7), TimeSpan.day(date(2023, 5, 7))),
-    (datetime(2023, 5, 7, 23, 59, tzinfo=timezone.utc), TimeSpan.day(date(2023, 5, 7))), (np.datetime64('2023-05-07T10:00', 'ns'), TimeSpan.day(date(2023, 5, 7))),
-    (np.datetime64('2023-05'), TimeSpan.month(2023, 5)), ('1:56 pm on 8 May, 2023', TimeSpan.day(date(2023, 5, 8)))])
+@pytest.mark.parametrize(
+    'value, span',
+    [
+        (2024, TimeSpan.year(2024)),
+        (2024.0, TimeSpan.year(2024)),
+        ('2024', TimeSpan.year(2024)),
+        ('2024-02', TimeSpan.month(2024, 2)),
+        ('May 2023', TimeSpan.month(2023, 5)),
+        ('7 May 2023', TimeSpan.day(date(2023, 5, 7))),
+        (date(2023, 5, 7), TimeSpan.day(date(2023, 5, 7))),
+        (datetime(2023, 5, 7, 23, 59, tzinfo=timezone.utc), TimeSpan.day(date(2023, 5, 7))),
+        (np.datetime64('2023-05-07T10:00', 'ns'), TimeSpan.day(date(2023, 5, 7))),
+        (np.datetime64('2023-05'), TimeSpan.month(2023, 5)),
+        ('1:56 pm on 8 May, 2023', TimeSpan.day(date(2023, 5, 8))),
+    ],
+)
 def test_times_that_stores_have(value, span):
     assert snippet_of('', {'time': value}).time == span
 
 
-@given(st.sampled_from(['time', 'said', 'position']),
-       st.text(max_size=12) | st.integers() | st.floats() | st.booleans() | st.lists(st.integers(), max_size=2) | st.dictionaries(st.text(max_size=2), st.integers(), max_size=1)
-       | st.binary(max_size=3) | st.sampled_from([np.array([1, 2]), np.array([]), object(), 10 ** 400, math.inf, '2024-13-45', '2024-01-09/2023-01-01#day']))
+@given(
+    st.sampled_from(['time', 'said', 'position']),
+    st.text(max_size=12)
+    | st.integers()
+    | st.floats()
+    | st.booleans()
+    | st.lists(st.integers(), max_size=2)
+    | st.dictionaries(st.text(max_size=2), st.integers(), max_size=1)
+    | st.binary(max_size=3)
+    | st.sampled_from(
+        [np.array([1, 2]), np.array([]), object(), 10**400, math.inf, '2024-13-45', '2024-01-09/2023-01-01#day']
+    ),
+)
 def test_no_value_is_dropped_in_silence(name, value):
     nothing = value is None or (isinstance(value, float) and value != value) or (isinstance(value, str) and value == '')
     try:
@@ -132,14 +187,28 @@ def test_no_text_is_an_error_that_says_whose(text):
             snippet_of(text, kept, Fields(text='body'))
 
 
-@pytest.mark.parametrize('value, sources', [
-    ('D1:5', ('D1:5',)), ('["D1:5", "D2:14"]', ('D1:5', 'D2:14')), (('a', 'b'), ('a', 'b')), (np.array(['a', 'b']), ('a', 'b')),
-    ('[sic', ('[sic',)), (['a', None, math.nan, 4.], ('a', '4')), (7, ('7',)), (None, ()), (math.nan, ()), ([], ())])
+@pytest.mark.parametrize(
+    'value, sources',
+    [
+        ('D1:5', ('D1:5',)),
+        ('["D1:5", "D2:14"]', ('D1:5', 'D2:14')),
+        (('a', 'b'), ('a', 'b')),
+        (np.array(['a', 'b']), ('a', 'b')),
+        ('[sic', ('[sic',)),
+        (['a', None, math.nan, 4.0], ('a', '4')),
+        (7, ('7',)),
+        (None, ()),
+        (math.nan, ()),
+        ([], ()),
+    ],
+)
 def test_ids_of_turns_in_any_form(value, sources):
     assert snippet_of('', {'sources': value}).sources == sources
 
 
-@pytest.mark.parametrize('options', [{'time': 'said'}, {'text': 'id'}, {'id': 3}, {'speaker': 'x', 'session': 'x'}, {'said': ['created']}])
+@pytest.mark.parametrize(
+    'options', [{'time': 'said'}, {'text': 'id'}, {'id': 3}, {'speaker': 'x', 'session': 'x'}, {'said': ['created']}]
+)
 def test_names_that_cannot_be_told_apart_are_refused(options):
     with pytest.raises(ValueError, match='Fields: expected different names, got '):
         Fields(**options)
@@ -149,18 +218,33 @@ def test_names_that_cannot_be_told_apart_are_refused(options):
 # What a store does
 
 
-@given(st.lists(st.integers(0, 9), max_size=12), st.integers(0, 6), st.sets(st.integers(0, 9)), st.booleans(), st.booleans(), st.sampled_from(['limit', 'top_k', None]),
-       st.sampled_from([None, TimeSpan.day(date(2024, 1, 1)), TimeSpan.month(2024, 1)]), st.booleans())
+@given(
+    st.lists(st.integers(0, 9), max_size=12),
+    st.integers(0, 6),
+    st.sets(st.integers(0, 9)),
+    st.booleans(),
+    st.booleans(),
+    st.sampled_from(['limit', 'top_k', None]),
+    st.sampled_from([None, TimeSpan.day(date(2024, 1, 1)), TimeSpan.month(2024, 1)]),
+    st.booleans(),
+)
 def test_whatever_it_can_do_the_hits_are_the_same(order, k, excluded, masks, filters, size, during, awaited):
-    kept = [Snippet(str(number), 'x', time=TimeSpan.day(date(2024, 1 + number % 2, 1)) if number % 3 else None) for number in order]
+    kept = [
+        Snippet(str(number), 'x', time=TimeSpan.day(date(2024, 1 + number % 2, 1)) if number % 3 else None)
+        for number in order
+    ]
     exclude = {str(number) for number in excluded}
 
     def ask(options):
         found = [one for one in kept if passes(one, options.get('exclude', ()), options.get('during'))]
-        return [Hit(one) for one in found[:options.get(size)]]
+        return [Hit(one) for one in found[: options.get(size)]]
+
     parameters = ['query', *([size] if size else []), *(['exclude'] if masks else []), *(['during'] if filters else [])]
     scope = {'ask': ask}
-    exec(f'def plain({", ".join(parameters)}): return ask(locals())\nasync def slow({", ".join(parameters)}): return ask(locals())', scope)
+    exec(
+        f'def plain({", ".join(parameters)}): return ask(locals())\nasync def slow({", ".join(parameters)}): return ask(locals())',
+        scope,
+    )
     store = StoreAdapter(scope['slow' if awaited else 'plain'], 'made up')
     wanted = [hit.snippet for hit in as_retriever(lambda query: kept).search('x', k, exclude=exclude, during=during)]
     assert [hit.snippet for hit in store.search('x', np.int64(k), exclude=exclude, during=during)] == wanted
@@ -168,6 +252,7 @@ def test_whatever_it_can_do_the_hits_are_the_same(order, k, excluded, masks, fil
 
 
 # To await
+
 
 async def later(value):
     await asyncio.sleep(0)
@@ -187,6 +272,7 @@ def test_waiting_gives_what_the_coroutine_gives():
 def test_waiting_inside_running_loops_and_from_many_threads():
     async def main(value):
         return waited(later)(value)
+
     assert [asyncio.run(main(value)) for value in range(3)] == [0, 1, 2]
     with ThreadPoolExecutor(8) as threads:
         loops = set(threads.map(lambda _: waited(running)(), range(40)))
@@ -201,6 +287,7 @@ async def running():
 def test_to_wait_where_the_waiting_is_done_is_refused():
     async def nested():
         return waited(later)(7)
+
     with pytest.raises(RuntimeError, match='later.*: this is the thread that would be waited for; await it here'):
         waited(nested)()
 
@@ -220,6 +307,7 @@ def test_a_forked_process_waits_in_a_loop_of_its_own():
 
 # The properties of the adapters, over a store in memory, and over mutants
 
+
 def in_memory(kept):
     index = LexicalIndex()
     index.add(kept)
@@ -227,6 +315,7 @@ def in_memory(kept):
 
     def ask(query, limit):
         return [Hit(snippet_of(*records[hit.snippet.id]), hit.score) for hit in index.search(query, limit)]
+
     return StoreAdapter(ask, 'in memory')
 
 
@@ -241,18 +330,22 @@ def kept_as(make, other):
 
 def broken(change):
     """A `make` whose store has another function that asks."""
+
     def make_broken(kept):
         store = copy.copy(make(kept))
         store._ask = change(store._ask)
         return store
+
     return kept_as(make, make_broken)
 
 
 def overriding(search):
     """A `make` whose store searches otherwise: search(ask, query, k, exclude, during)."""
+
     class Broken(StoreAdapter):
         def search(self, query, k=10, *, exclude=(), during=None):
             return search(super().search, query, k, exclude, during)
+
     return kept_as(make, lambda kept: Broken(make(kept).store, 'broken'))
 
 
@@ -267,15 +360,17 @@ def changed(**options):
 
 def unsafe(ask, kept=[None]):
     """A store that keeps the question in itself while it looks."""
+
     def search(query, limit):
         kept[0] = query
-        time.sleep(.002)
+        time.sleep(0.002)
         return ask(kept[0], limit)
+
     return search
 
 
 def moody(ask, calls=itertools.count()):
-    return lambda query, limit: ask(query, limit)[::1 - 2 * (next(calls) % 2)]
+    return lambda query, limit: ask(query, limit)[:: 1 - 2 * (next(calls) % 2)]
 
 
 def strict(ask):
@@ -283,12 +378,14 @@ def strict(ask):
         if '"' in query:
             raise ValueError('syntax error')
         return ask(query, limit)
+
     return parse
 
 
 def in_a_loop(ask):
     async def search(query, limit):
         return ask(query, limit)
+
     return lambda query, limit: asyncio.run(search(query, limit))
 
 
@@ -309,16 +406,33 @@ MUTANTS = {
     'what_is_found_was_put_in': broken(changed(speaker=None)),
     'the_best_hit_fits': broken(lambda ask: lambda query, limit: ask('organ', limit)),
     'excluded_never_come_and_others_do': overriding(
-        lambda search, query, k, exclude, during: [hit for hit in search(query, k, during=during) if hit.snippet.id not in exclude]),
+        lambda search, query, k, exclude, during: [
+            hit for hit in search(query, k, during=during) if hit.snippet.id not in exclude
+        ]
+    ),
     'during_is_filtering': overriding(
-        lambda search, query, k, exclude, during: [hit for hit in search(query, k, exclude=exclude) if passes(hit.snippet, (), during)]),
-    'bad_arguments_raise': overriding(lambda search, query, k, exclude, during: search(query, int(k), exclude=exclude, during=during)),
+        lambda search, query, k, exclude, during: [
+            hit for hit in search(query, k, exclude=exclude) if passes(hit.snippet, (), during)
+        ]
+    ),
+    'bad_arguments_raise': overriding(
+        lambda search, query, k, exclude, during: search(query, int(k), exclude=exclude, during=during)
+    ),
     'asked_again_it_says_the_same': broken(moody),
     'an_empty_store_gives_nothing': broken(
-        lambda ask: lambda query, limit: ask(query, limit) or [Hit(Snippet('none', 'Nothing was found.', time=TimeSpan.day(date(2024, 1, 9))))]),
-    'same_text_twice': overriding(lambda search, query, k, exclude, during: once(search(query, k, exclude=exclude, during=during))),
+        lambda ask: (
+            lambda query, limit: (
+                ask(query, limit) or [Hit(Snippet('none', 'Nothing was found.', time=TimeSpan.day(date(2024, 1, 9))))]
+            )
+        )
+    ),
+    'same_text_twice': overriding(
+        lambda search, query, k, exclude, during: once(search(query, k, exclude=exclude, during=during))
+    ),
     'odd_texts_neither_fail_nor_inject': broken(strict),
-    'its_claims_are_true': kept_as(make, lambda kept: StoreAdapter(lambda query, limit, exclude: make(kept).store(query, limit), 'x')),
+    'its_claims_are_true': kept_as(
+        make, lambda kept: StoreAdapter(lambda query, limit, exclude: make(kept).store(query, limit), 'x')
+    ),
     'a_limit_is_passed_on': broken(lambda ask: lambda query, limit: ask(query, 20)),
     'search_works_inside_a_running_loop': broken(in_a_loop),
     'loops_answer_over_it': broken(changed(said=None, time=None)),
@@ -349,11 +463,13 @@ def test_other_abilities_have_the_properties_too():
 
         async def search(query, limit, exclude=(), during=None):
             return [hit for hit in ask(query, 99) if passes(hit.snippet, exclude, during)][:limit]
+
         return StoreAdapter(search, 'awaited')
 
     def unlimited(kept):
         ask = make(kept).store
         return StoreAdapter(lambda query: ask(query, 1000), 'unlimited')
+
     for other in (maker(texts_only, keeps=()), maker(awaited), maker(unlimited)):
         for check in PROPERTIES:
             check(other)

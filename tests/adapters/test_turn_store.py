@@ -1,4 +1,5 @@
 """The store of an assistant's turns, against a dictionary; with two openers, in threads, and struck or killed after every statement."""
+
 import os
 import sqlite3
 import tempfile
@@ -18,9 +19,13 @@ from memnb.core.storage import MemoryFileError
 from memnb.core.time import TimeSpan
 from memnb.retrieval.vectors import HybridIndex
 
-TEXTS = st.sampled_from(['the red concertina', 'a red canoe', 'my niece came', 'żółw and 亀 🐢', 'a\0b', "'); DROP TABLE turns; --", 'T1'])
+TEXTS = st.sampled_from(
+    ['the red concertina', 'a red canoe', 'my niece came', 'żółw and 亀 🐢', 'a\0b', "'); DROP TABLE turns; --", 'T1']
+)
 SPEAKERS = st.sampled_from(['', 'Tobin', 'Zofia'])
-MOMENTS = st.sampled_from([None, datetime(2024, 5, 8, 14, 30), datetime(2024, 5, 8), datetime(2023, 12, 31, 23, 59, 59, 5)])
+MOMENTS = st.sampled_from(
+    [None, datetime(2024, 5, 8, 14, 30), datetime(2024, 5, 8), datetime(2023, 12, 31, 23, 59, 59, 5)]
+)
 
 
 def snippet(id, speaker, text, said):
@@ -36,6 +41,7 @@ def bytes_of(path):
 
 class Stores(RuleBasedStateMachine):
     """Two openers of one file, and a dictionary that is told the same."""
+
     ids = Bundle('ids')
 
     def __init__(self):
@@ -54,8 +60,13 @@ class Stores(RuleBasedStateMachine):
         self.oracle[turn.id] = snippet(turn.id, speaker, text, said)
         return turn.id
 
-    @rule(which=st.booleans(), chosen=st.one_of(st.lists(ids, max_size=2), st.lists(st.one_of(ids, st.sampled_from(['T0', 'T01', 'x', '1'])), max_size=3)),
-          session=st.sampled_from([None, None, None, '2024-05-08', '2023-12-31', 'undated', '', '2024']))
+    @rule(
+        which=st.booleans(),
+        chosen=st.one_of(
+            st.lists(ids, max_size=2), st.lists(st.one_of(ids, st.sampled_from(['T0', 'T01', 'x', '1'])), max_size=3)
+        ),
+        session=st.sampled_from([None, None, None, '2024-05-08', '2023-12-31', 'undated', '', '2024']),
+    )
     def forget(self, which, chosen, session):
         of_day = {id for id, one in self.oracle.items() if one.session == session}
         if not set(chosen) <= set(self.oracle) or session is not None and not of_day:
@@ -66,14 +77,19 @@ class Stores(RuleBasedStateMachine):
             assert len(gone) == len({one.id for one in gone})
             assert {one.id: one for one in gone} == {id: self.oracle.pop(id) for id in {*chosen, *of_day}}
 
-    @rule(query=st.sampled_from(['red', 'Tobin: niece', '亀', 'T1', '']), k=st.integers(0, 6),
-          exclude=st.frozensets(ids, max_size=2), during=st.sampled_from([None, TimeSpan.year(2024), TimeSpan.year(1999)]))
+    @rule(
+        query=st.sampled_from(['red', 'Tobin: niece', '亀', 'T1', '']),
+        k=st.integers(0, 6),
+        exclude=st.frozensets(ids, max_size=2),
+        during=st.sampled_from([None, TimeSpan.year(2024), TimeSpan.year(1999)]),
+    )
     def search(self, query, k, exclude, during):
         fresh = HybridIndex(names=sorted({one.speaker for one in self.oracle.values() if one.speaker}))
         fresh.add(self.oracle.values())
         for store in self.stores:  # both followed what either has done
-            assert (store.search(query, k, exclude=exclude, during=during)
-                    == fresh.search(query, k, exclude=exclude, during=during))
+            assert store.search(query, k, exclude=exclude, during=during) == fresh.search(
+                query, k, exclude=exclude, during=during
+            )
 
     @rule(which=st.booleans())
     def open_again(self, which):
@@ -87,7 +103,8 @@ class Stores(RuleBasedStateMachine):
             assert store.turns(self.ever) == expected
             turns = [turn for session in store.conversation().sessions for turn in session.turns]
             assert {turn.id: (turn.speaker, turn.text, turn.time) for turn in turns} == {
-                one.id: (one.speaker or '', one.text, one.said) for one in expected}
+                one.id: (one.speaker or '', one.text, one.said) for one in expected
+            }
 
     def teardown(self):
         for store in self.stores:
@@ -101,6 +118,7 @@ TestStores.settings = settings(max_examples=25, stateful_step_count=20, deadline
 
 # ------------------------------------------------------------------ what is kept, whatever happens
 
+
 def work(path, said):
     """Remember five turns and forget two; `said` hears what has been acknowledged."""
     store = TurnStore(path)
@@ -112,8 +130,15 @@ def work(path, said):
     store.close()
 
 
-STATES = [{}, {'T1': 'one'}, {'T1': 'one', 'T2': 'two'}, {'T1': 'one', 'T2': 'two', 'T3': 'three'}, {'T2': 'two'},
-          {'T2': 'two', 'T4': 'four'}, {'T2': 'two', 'T4': 'four', 'T5': 'five'}]
+STATES = [
+    {},
+    {'T1': 'one'},
+    {'T1': 'one', 'T2': 'two'},
+    {'T1': 'one', 'T2': 'two', 'T3': 'three'},
+    {'T2': 'two'},
+    {'T2': 'two', 'T4': 'four'},
+    {'T2': 'two', 'T4': 'four', 'T5': 'five'},
+]
 
 
 def state_of(path):
@@ -137,12 +162,13 @@ def test_a_process_that_is_killed_anywhere_loses_nothing_that_it_acknowledged(tm
         def child():
             with watched(number, kill):
                 work(path, lambda word: os.write(os.open(heard, os.O_WRONLY | os.O_CREAT | os.O_APPEND), b'.'))
+
         process = forked(child)
         process.join()
         assert process.exitcode == -9
         acknowledged = len(heard.read_bytes()) if heard.exists() else 0
         found = state_of(path)
-        assert found in STATES[acknowledged:acknowledged + 2], (number, acknowledged, found)
+        assert found in STATES[acknowledged : acknowledged + 2], (number, acknowledged, found)
         if 'T3' not in found and 'T2' in found and STATES.index(found) > 3:
             assert b'three' not in bytes_of(path), number  # who opens it next sweeps
 
@@ -153,7 +179,7 @@ def test_a_store_that_is_struck_anywhere_goes_on(tmp_path):
         with watched(number, strike):
             with pytest.raises(Struck):
                 work(path, acknowledged.append)
-        assert state_of(path) in STATES[len(acknowledged):len(acknowledged) + 2], number
+        assert state_of(path) in STATES[len(acknowledged) : len(acknowledged) + 2], number
     with closing(TurnStore(tmp_path / 'same.sqlite')) as store:
         store._file.close()
         with watched():
@@ -187,6 +213,7 @@ def test_processes_share_a_file(tmp_path):
         with closing(TurnStore(path)) as store:
             mine = [store.remember(f'{name} {number}', name).id for number in range(15)]
             store.forget(mine[5:7])
+
     children = [forked(child, name) for name in ('Ann', 'Ben', 'Cas', 'Dot')]
     for process in children:
         process.join()
@@ -195,15 +222,19 @@ def test_processes_share_a_file(tmp_path):
         turns = store.conversation().turns
         assert len(turns) == len({turn.id for turn in turns}) == 4 * 13
         for name in ('Ann', 'Ben', 'Cas', 'Dot'):  # in the order of their process
-            assert [turn.text for turn in turns if turn.speaker == name] == [f'{name} {n}' for n in range(15) if n not in (5, 6)]
+            assert [turn.text for turn in turns if turn.speaker == name] == [
+                f'{name} {n}' for n in range(15) if n not in (5, 6)
+            ]
 
 
 def test_threads_share_a_store(tmp_path):
     with closing(TurnStore(tmp_path / 'turns.sqlite')) as store:
+
         def busy(name):
             mine = [store.remember(f'{name} {number}', name).id for number in range(10)]
             assert {hit.snippet.id for hit in store.search(name, 100)} >= set(mine)
             return [one.id for one in store.forget(mine[:2])]
+
         with ThreadPoolExecutor(6) as threads:
             gone = {id for ids in threads.map(busy, [f'name{number}' for number in range(6)]) for id in ids}
         left = {f'T{number}' for number in range(1, 61)} - gone
@@ -213,16 +244,37 @@ def test_threads_share_a_store(tmp_path):
 
 def test_a_conversation_is_stored_once(tmp_path):
     def talk(*texts):
-        return Conversation.of('talk', [(None, [('Ada', text) for text in texts[:1]]), (datetime(2024, 5, 8), [('Ben', text) for text in texts[1:]])])
+        return Conversation.of(
+            'talk',
+            [
+                (None, [('Ada', text) for text in texts[:1]]),
+                (datetime(2024, 5, 8), [('Ben', text) for text in texts[1:]]),
+            ],
+        )
 
     with closing(TurnStore(tmp_path / 'turns.sqlite')) as store:
         gone = store.remember('gone')
-        assert [one.id for one in store.remember_all(talk('hi', 'ok', 'ok'))] == ['T2', 'T3', 'T4']  # said twice, kept twice
-        assert store.remember_all(talk('hi', 'ok', 'ok')) == store.remember_all(talk('hi', 'ok')) == store.remember_all(talk()) == []
+        assert [one.id for one in store.remember_all(talk('hi', 'ok', 'ok'))] == [
+            'T2',
+            'T3',
+            'T4',
+        ]  # said twice, kept twice
+        assert (
+            store.remember_all(talk('hi', 'ok', 'ok'))
+            == store.remember_all(talk('hi', 'ok'))
+            == store.remember_all(talk())
+            == []
+        )
         store.forget([gone.id, 'T4'])
-        assert [(one.id, one.text) for one in store.remember_all(talk('hi', 'ok', 'ok', 'new'))] == [('T5', 'ok'), ('T6', 'new')]  # T4 is never used again
+        assert [(one.id, one.text) for one in store.remember_all(talk('hi', 'ok', 'ok', 'new'))] == [
+            ('T5', 'ok'),
+            ('T6', 'new'),
+        ]  # T4 is never used again
         assert store.remember('last', 'Ben').id == 'T7'
-        assert [(one.id, one.session, one.speaker) for one in store.turns(['T2', 'T3'])] == [('T2', 'undated', 'Ada'), ('T3', '2024-05-08', 'Ben')]
+        assert [(one.id, one.session, one.speaker) for one in store.turns(['T2', 'T3'])] == [
+            ('T2', 'undated', 'Ada'),
+            ('T3', '2024-05-08', 'Ben'),
+        ]
         assert {hit.snippet.id for hit in store.search('ok', 10)} == {'T2', 'T3', 'T5', 'T6', 'T7'}
 
 
@@ -242,6 +294,7 @@ def test_a_conversation_is_stored_whole_or_not_at_all(tmp_path):
 
 # ------------------------------------------------------------------ what is refused
 
+
 def test_a_full_disk_is_said_and_nothing_is_lost(tmp_path):
     with closing(TurnStore(tmp_path / 'turns.sqlite')) as store:
         store.remember('small')
@@ -253,7 +306,9 @@ def test_a_full_disk_is_said_and_nothing_is_lost(tmp_path):
         assert store.remember('large ' * 10_000).id == 'T2'
 
 
-@pytest.mark.parametrize('wrong', [dict(text=None), dict(text=b'x'), dict(text='x', speaker=None), dict(text='x', said='2024')])
+@pytest.mark.parametrize(
+    'wrong', [dict(text=None), dict(text=b'x'), dict(text='x', speaker=None), dict(text='x', said='2024')]
+)
 def test_turns_of_other_types_are_refused(wrong, tmp_path):
     with closing(TurnStore(tmp_path / 'turns.sqlite')) as store:
         with pytest.raises(ValueError, match='expected'):

@@ -4,6 +4,7 @@
 
 Beside it: `bench_soak.py` (mixed use for minutes), `bench_long_texts.py` (memory for long texts), `bench_linear.py` (time for
 repeated patterns), and the tests in `tests/reliability`, which hold each finding. It ends with 1 where something failed."""
+
 import argparse
 import contextlib
 import io
@@ -45,7 +46,13 @@ from memnb.retrieval.vectors import HybridIndex
 from memnb.views.html import trace_html, trace_text
 
 KEY = 'sk-c2VjcmV0/a2V5+Zm9y=='
-PAYLOADS = ['<script>alert(1)</script>', '"><img src=x onerror=alert(1)>', "'><svg onload=alert(1)>", '</style><script>1</script>', '<iframe src=//x>']
+PAYLOADS = [
+    '<script>alert(1)</script>',
+    '"><img src=x onerror=alert(1)>',
+    "'><svg onload=alert(1)>",
+    '</style><script>1</script>',
+    '<iframe src=//x>',
+]
 ROWS = []
 
 
@@ -56,13 +63,14 @@ def row(what):
 
 class Hostile(Server):
     """A server that fails six calls in ten."""
+
     def __init__(self, drawn):
-        super().__init__(None, limit=10 ** 9)
+        super().__init__(None, limit=10**9)
         self.drawn = drawn
 
     def next_answer(self, request):
         with self.lock:
-            return (faults(self.drawn) if self.drawn.random() < .6 else chat('{"answer": "a kite"}'))(request)
+            return (faults(self.drawn) if self.drawn.random() < 0.6 else chat('{"answer": "a kite"}'))(request)
 
 
 @contextlib.contextmanager
@@ -73,13 +81,14 @@ def model(drawn):
 
 class Sometimes(LM):
     """Rules, and a hostile server for three calls in ten."""
+
     name = 'sometimes'
 
     def __init__(self, lm, drawn):
         self.lm, self.drawn = lm, drawn
 
     def call(self, role, /, **inputs):
-        return (self.lm if self.drawn.random() < .3 else RuleLM()).call(role, **inputs)
+        return (self.lm if self.drawn.random() < 0.3 else RuleLM()).call(role, **inputs)
 
 
 def attempt(failed, function, *given):
@@ -103,6 +112,7 @@ def hostile(drawn, most=8):
 
 # ------------------------------------------------------------------ models and servers
 
+
 @row('questions to nine methods over a server with forty faults')
 def questions(times, drawn):
     conversation, failed, tried = load_sample(), Counter(), 0
@@ -110,7 +120,9 @@ def questions(times, drawn):
     built['everything'] = METHODS['full-context'].memory.build(conversation, RuleLM())
     with model(drawn) as lm:
         for method in METHODS.values():
-            for question in drawn.sample(conversation.questions, min(len(conversation.questions), max(1, int(30 * times)))):
+            for question in drawn.sample(
+                conversation.questions, min(len(conversation.questions), max(1, int(30 * times)))
+            ):
                 tried += 1
                 try:
                     trace = method.loop(built[method.memory.name], conversation, lm).ask(question.text)
@@ -159,7 +171,9 @@ def commands(times, drawn):
             out, err = io.StringIO(), io.StringIO()
             with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
                 try:
-                    code = cli.main(['ask', '--json', '--model', 'm', '--base-url', server.url, 'When was the first lesson?'])
+                    code = cli.main(
+                        ['ask', '--json', '--model', 'm', '--base-url', server.url, 'When was the first lesson?']
+                    )
                 except SystemExit as ended:
                     code = ended.code
                 except Exception as error:
@@ -171,7 +185,10 @@ def commands(times, drawn):
 
 @row('keys that a server sends back, in seven forms')
 def keys(times, drawn):
-    failed, forms = Counter(), [KEY, quote(KEY, safe=''), quote(KEY), KEY.replace('/', '\\/'), f'Bearer {KEY}', json.dumps(KEY), f'x{KEY}x']
+    failed, forms = (
+        Counter(),
+        [KEY, quote(KEY, safe=''), quote(KEY), KEY.replace('/', '\\/'), f'Bearer {KEY}', json.dumps(KEY), f'x{KEY}x'],
+    )
     for form in forms:
         for status in (400, 401, 500):
             with Server(fail(status, f'you sent {form}')) as server:
@@ -184,19 +201,29 @@ def keys(times, drawn):
 
 # ------------------------------------------------------------------ files
 
+
 @row('owners of four kinds of file, killed every few seconds')
 def kills(times, drawn):
     with tempfile.TemporaryDirectory() as folder:
-        owners = [Owner(kind, folder, time.monotonic() + 40 * times, drawn.random()) for kind in ('bank', 'gists', 'cues', 'turns')]
+        owners = [
+            Owner(kind, folder, time.monotonic() + 40 * times, drawn.random())
+            for kind in ('bank', 'gists', 'cues', 'turns')
+        ]
         for owner in owners:
             owner.start()
         for owner in owners:
             owner.join()
-        kept = [number for owner in owners for number in owner.gone - owner.there
-                if any(marker(number).encode() in path.read_bytes() for path in Path(folder).glob(f'{owner.kind}*'))]
+        kept = [
+            number
+            for owner in owners
+            for number in owner.gone - owner.there
+            if any(marker(number).encode() in path.read_bytes() for path in Path(folder).glob(f'{owner.kind}*'))
+        ]
     counts = sum((owner.counts for owner in owners), Counter())
     print(f"  ({counts['kills']} kills, {counts['add']} added, {counts['forget']} forgotten)", file=sys.stderr)
-    return counts['add'] + counts['forget'], Counter(fault for owner in owners for fault in owner.faults) + Counter({'forgotten word in a file': len(kept)})
+    return counts['add'] + counts['forget'], Counter(fault for owner in owners for fault in owner.faults) + Counter(
+        {'forgotten word in a file': len(kept)}
+    )
 
 
 def spoiled(data, drawn):
@@ -209,7 +236,7 @@ def spoiled(data, drawn):
         elif fault == 1:
             del data[place:]
         elif fault == 2:
-            data[place:place + 64] = bytes(len(data[place:place + 64]))
+            data[place : place + 64] = bytes(len(data[place : place + 64]))
         elif fault == 3:
             data[place:place] = drawn.randbytes(9)
         else:
@@ -264,15 +291,20 @@ def forgetting(times, drawn):
 
 # ------------------------------------------------------------------ hostile contents
 
+
 @row('hostile conversations asked by every method, by rules')
 def conversations(times, drawn):
     failed, tried = Counter(), 0
     for _ in range(max(1, int(25 * times))):
-        conversation = story([hostile(drawn) for _ in range(drawn.randint(1, 6))], [hostile(drawn, 2) or 'A' for _ in range(2)])
+        conversation = story(
+            [hostile(drawn) for _ in range(drawn.randint(1, 6))], [hostile(drawn, 2) or 'A' for _ in range(2)]
+        )
         for method in METHODS.values():
             tried += 1
             try:
-                trace = method.loop(method.memory.build(conversation, RuleLM()), conversation).ask(hostile(drawn) + ' who?')
+                trace = method.loop(method.memory.build(conversation, RuleLM()), conversation).ask(
+                    hostile(drawn) + ' who?'
+                )
                 failed[f'{method.name}: {trace.error}'] += trace.error is not None
             except Exception as error:
                 failed[f'{method.name}: {type(error).__name__}: {error}'[:120]] += 1
@@ -295,8 +327,12 @@ def tools(times, drawn):
     with tempfile.TemporaryDirectory() as folder, contextlib.closing(TurnStore(Path(folder) / 't.sqlite')) as store:
         served = MemoryTools(store)
         for _ in range(max(1, int(60 * times))):
-            for name, given in (('remember', (hostile(drawn), hostile(drawn, 2), drawn.choice(['2024-05-08', hostile(drawn)]))),
-                                ('search', (hostile(drawn), drawn.choice([3, 0, -1, 10 ** 9]))), ('ask', (hostile(drawn),)), ('forget', ([hostile(drawn)],))):
+            for name, given in (
+                ('remember', (hostile(drawn), hostile(drawn, 2), drawn.choice(['2024-05-08', hostile(drawn)]))),
+                ('search', (hostile(drawn), drawn.choice([3, 0, -1, 10**9]))),
+                ('ask', (hostile(drawn),)),
+                ('forget', ([hostile(drawn)],)),
+            ):
                 tried += 1
                 attempt(failed, getattr(served, name), *given)
     return tried, failed
@@ -307,11 +343,16 @@ def pages(times, drawn):
     failed, tried = Counter(), 0
     for payload in PAYLOADS:
         first, conversation = FIRST, None
-        turns = [Turn('D1:1', f'Ada {payload}', f'I bought a kite {payload} in Leeds.', first, f'a photo {payload}'), Turn('D1:2', 'Ben', f'{payload} Nice.', first)]
+        turns = [
+            Turn('D1:1', f'Ada {payload}', f'I bought a kite {payload} in Leeds.', first, f'a photo {payload}'),
+            Turn('D1:2', 'Ben', f'{payload} Nice.', first),
+        ]
         conversation = Conversation(f'c {payload}', [Session('D1', turns, first)])
         for method in METHODS.values():
             tried += 1
-            trace = method.loop(method.memory.build(conversation, RuleLM()), conversation).ask(f'Who has a kite {payload}?')
+            trace = method.loop(method.memory.build(conversation, RuleLM()), conversation).ask(
+                f'Who has a kite {payload}?'
+            )
             failed[f'{method.name}: {payload}'] += payload in trace_html(trace)
     return tried, failed
 
@@ -321,7 +362,9 @@ def prompts(times, drawn):
     failed, tried = Counter(), 0
     for field in ('text', 'speaker', 'caption'):
         for gap in BREAKS:
-            shown = prompts_of(talk(**{field: f'Nice.{gap}{drawn.choice(FORGED)}{gap}I like kites.'}), 'Who has a kite?')
+            shown = prompts_of(
+                talk(**{field: f'Nice.{gap}{drawn.choice(FORGED)}{gap}I like kites.'}), 'Who has a kite?'
+            )
             tried += len(shown)
             failed[f'{field} {gap!r}'] += len(forged(shown))
     return tried, failed
@@ -329,10 +372,11 @@ def prompts(times, drawn):
 
 # ------------------------------------------------------------------ threads and processes
 
+
 @row('questions in eight threads, compared with one thread')
 def threads(times, drawn):
     conversation, failed, tried = load_sample(), Counter(), 0
-    asked = [question.text for question in conversation.questions[:max(1, int(24 * times))]]
+    asked = [question.text for question in conversation.questions[: max(1, int(24 * times))]]
     for method in METHODS.values():
         memory = method.memory.build(conversation, RuleLM())
         alone = [method.loop(memory, conversation).ask(text).to_json() for text in asked]
@@ -354,11 +398,16 @@ def shared(times, drawn):
             while not done.is_set():
                 counts['asked'] += 1
                 attempt(failed, index.search, 'kite number 7', 5)
+
         readers = [threading.Thread(target=ask) for _ in range(4)]
         for reader in readers:
             reader.start()
         for number in range(1, int(150 * times) + 2):
-            attempt(failed, index.add, [Snippet(f's{number}', f'kite number {number}', (f'D1:{number + 1}',), session='D1', position=number)])
+            attempt(
+                failed,
+                index.add,
+                [Snippet(f's{number}', f'kite number {number}', (f'D1:{number + 1}',), session='D1', position=number)],
+            )
         done.set()
         for reader in readers:
             reader.join()
@@ -373,6 +422,7 @@ def forks(times, drawn):
     def busy():
         while not done.is_set():
             index.search(f'kite {random.random()}', 5)
+
     asking = threading.Thread(target=busy)
     asking.start()
     for _ in range(tried):

@@ -14,6 +14,7 @@ The words are those of the bundled embedder's vocabulary and, as rare ones, comp
 whose head is that of LoCoMo's cues. An episode has some 14 cues, as by rule, and nearly every tag is said once: fewer would be easier. Four people speak, two to
 four in a session, so that a speaker's cue leads to a quarter of the memory or more.
 Times are medians."""
+
 import argparse
 import random
 import statistics
@@ -48,11 +49,14 @@ def vocabulary() -> list[str]:
 
 class World:
     "A source of sessions. Each has a theme, of which its episodes draw most of their words."
+
     def __init__(self, seed: int = 1):
         self.random, chosen = random.Random(seed), np.random.default_rng(seed)
         words = vocabulary()
         self.random.shuffle(words)  # the pieces learned first are rather endings than words
-        words = list(dict.fromkeys([*words, *(''.join(self.random.sample(words, 2)) for _ in range(15_000))]))  # rare words
+        words = list(
+            dict.fromkeys([*words, *(''.join(self.random.sample(words, 2)) for _ in range(15_000))])
+        )  # rare words
         weights = 1 / (np.arange(len(words)) + HEAD)
         self.words, self.rank = words, {word: place for place, word in enumerate(words)}
         self.drawn = chosen.choice(len(words), 400_000, p=weights / weights.sum())
@@ -61,24 +65,47 @@ class World:
 
     def some(self, count: int) -> list[str]:
         "Words by their law, each once."
-        return list(dict.fromkeys(self.words[one] for one in self.drawn[self.random.choices(range(len(self.drawn)), k=count)]))
+        return list(
+            dict.fromkeys(self.words[one] for one in self.drawn[self.random.choices(range(len(self.drawn)), k=count)])
+        )
 
     def episode(self, session: str, number: int, said: datetime, people: list[str], theme: list[str]) -> Episode:
         speaker, *others = self.random.sample(people, self.random.choice([1, 2]))
         words = list(dict.fromkeys([*self.random.sample(theme, 7), *self.some(4)]))
-        place = [self.random.choice(self.places)] if self.random.random() < .3 else []
+        place = [self.random.choice(self.places)] if self.random.random() < 0.3 else []
         day, text = said.date(), ' '.join(f'{word} {self.random.choice(FILLER)}' for word in [*words, *place])
-        if self.random.random() < .3:
+        if self.random.random() < 0.3:
             day -= timedelta(days=self.random.randrange(1, 60))
             text += f' it ({TimeSpan.day(day)})'
         tag = ' '.join(sorted(sorted(words, key=self.rank.get)[:4], key=lambda _: self.random.random())[:2])
-        return Episode(f'{session}/e{number}', f'{speaker} says: {text}.', (f'{session}:{number}',), TimeSpan.day(day), speaker, said,
-                       session, number, title=' '.join(words[:6]).capitalize(), tag=tag, cues=(speaker, *others, *words, *place))
+        return Episode(
+            f'{session}/e{number}',
+            f'{speaker} says: {text}.',
+            (f'{session}:{number}',),
+            TimeSpan.day(day),
+            speaker,
+            said,
+            session,
+            number,
+            title=' '.join(words[:6]).capitalize(),
+            tag=tag,
+            cues=(speaker, *others, *words, *place),
+        )
 
     def unit(self, session: str, number: int, said: datetime, people: list[str]) -> SemanticUnit:
         person, words = self.random.choice(people), self.some(5)
-        return SemanticUnit(f'{session}/u{number}', f'{person} {" ".join(words)}.', (f'{session}:{number}',), None, person, said, session,
-                            person=person, aspect=self.random.choice(list(ASPECTS)), slot=self.random.choice(['residence', *[''] * 9]))
+        return SemanticUnit(
+            f'{session}/u{number}',
+            f'{person} {" ".join(words)}.',
+            (f'{session}:{number}',),
+            None,
+            person,
+            said,
+            session,
+            person=person,
+            aspect=self.random.choice(list(ASPECTS)),
+            slot=self.random.choice(['residence', *[''] * 9]),
+        )
 
     def session(self, number: int) -> tuple[str, Recollection]:
         "The number-th session: its id, and what was recollected of it."
@@ -93,10 +120,15 @@ class World:
         one = self.random.choice(graph.extract_of(session).episodes)
         a, b, c = self.random.sample([cue for cue in one.cues if cue not in SPEAKERS], 3)
         other = self.random.choice([name for name in SPEAKERS if name != one.speaker])
-        return self.random.choice([
-            f'When did {one.speaker} {a} the {b}?', f'What does {one.speaker} think of the {a} and the {b} {c}?',
-            f'What did {other} do when {one.speaker} won the second {a} {b}?', f'How many times has {one.speaker} been to {a} {b}?',
-            f'Who told {one.speaker} about the {a} {b} in {one.said:%B %Y}?'])
+        return self.random.choice(
+            [
+                f'When did {one.speaker} {a} the {b}?',
+                f'What does {one.speaker} think of the {a} and the {b} {c}?',
+                f'What did {other} do when {one.speaker} won the second {a} {b}?',
+                f'How many times has {one.speaker} been to {a} {b}?',
+                f'Who told {one.speaker} about the {a} {b} in {one.said:%B %Y}?',
+            ]
+        )
 
 
 def ask_all(graph: CueTagGraph, questions: list[str], label: str, bar: str) -> None:
@@ -125,7 +157,12 @@ def bench_building(path: str | None) -> None:
     start, cpu = time.perf_counter(), time.process_time()
     graph = CueTagGraph.of(conversation)
     wall, cpu = time.perf_counter() - start, time.process_time() - cpu
-    show(f'1. rule building, {len(conversation.turns)} turns, embedder loaded', wall, 's', f'bar 3; {cpu:.3g} s of processor')
+    show(
+        f'1. rule building, {len(conversation.turns)} turns, embedder loaded',
+        wall,
+        's',
+        f'bar 3; {cpu:.3g} s of processor',
+    )
     print('  ', graph.counts())
     questions = (conversation.questions or load_sample().questions)[:200]
     ask_all(graph, [question.text for question in questions], '  ', 'bar 100')
@@ -136,7 +173,7 @@ def bench_growing(count: int) -> tuple[CueTagGraph, World]:
     world, graph = World(), CueTagGraph(names=SPEAKERS)
     WordLlamaEmbedder()(['loaded'])
     before, seconds, number = megabytes(), 0.0, 0
-    for size in sorted({*(10 ** power for power in range(2, 9) if 10 ** power < count), count}):
+    for size in sorted({*(10**power for power in range(2, 9) if 10**power < count), count}):
         start = time.perf_counter()
         while number * PER_SESSION < size:
             graph.keep(*world.session(number), digest='given')
@@ -144,7 +181,12 @@ def bench_growing(count: int) -> tuple[CueTagGraph, World]:
         seconds += time.perf_counter() - start
         ask_all(graph, [world.question(graph) for _ in range(40)], f'2. {len(graph.episodes):,} episodes', 'bar 1000')
     held = megabytes()
-    print('  ', graph.counts(), len({graph.tags.merged(tag)[0] for pairs in graph.episodic._back.values() for _, tag in pairs}), 'merged tags')
+    print(
+        '  ',
+        graph.counts(),
+        len({graph.tags.merged(tag)[0] for pairs in graph.episodic._back.values() for _, tag in pairs}),
+        'merged tags',
+    )
     show('   making and linking them, session by session', seconds, 's')
     show('   memory of the process', held, 'MB', f'bar 1000 at 100,000 episodes; {before:.0f} before')
     show('   growth per episode', 1024 * (held - before) / count, 'kB')
@@ -158,7 +200,9 @@ def bench_operators(graph: CueTagGraph) -> None:
     degree = Counter(cue for cue, _, _ in graph.episodic).__getitem__
     busiest = max(graph.episodic.cues, key=degree)
     sizes = [degree(cue) for cue, _, _ in drawn]
-    print(f'3. {len(triples):,} triples; cues drawn lead to {statistics.median(sizes):.0f} episodes in the median, at most to {max(sizes):,}')
+    print(
+        f'3. {len(triples):,} triples; cues drawn lead to {statistics.median(sizes):.0f} episodes in the median, at most to {max(sizes):,}'
+    )
 
     def scan_tags(cue):
         return {graph.tags.merged(tag)[0] for one, tag, _ in triples if one == cue}
@@ -169,10 +213,16 @@ def bench_operators(graph: CueTagGraph) -> None:
 
     def scan_pairs(episodes):
         return {(cue, graph.tags.merged(tag)[0]) for cue, tag, content in triples if content in episodes}
-    operators = {'tags_from': (graph.tags_from, scan_tags, [one[:1] for one in drawn]),
-                 'contents_from': (graph.contents_from, scan_contents, [one[:2] for one in drawn]),
-                 'pairs_from, of ten episodes': (graph.pairs_from, scan_pairs, [({one[2] for one in drawn[place:place + 10]},)
-                                                                                for place in range(0, 390, 10)])}
+
+    operators = {
+        'tags_from': (graph.tags_from, scan_tags, [one[:1] for one in drawn]),
+        'contents_from': (graph.contents_from, scan_contents, [one[:2] for one in drawn]),
+        'pairs_from, of ten episodes': (
+            graph.pairs_from,
+            scan_pairs,
+            [({one[2] for one in drawn[place : place + 10]},) for place in range(0, 390, 10)],
+        ),
+    }
     for name, (operator, scan, inputs) in operators.items():
         fast, slow = median_ms(lambda one: operator(*one), inputs), median_ms(lambda one: scan(*one), inputs[:5])
         for one in inputs[:5]:
@@ -180,16 +230,30 @@ def bench_operators(graph: CueTagGraph) -> None:
         show(f'   {name}', fast, 'ms', f'bar 1; by a scan {slow:.3g} ms')
     many = [tag for _, tag, _ in drawn]
     show(f'   tags_from the busiest cue, {degree(busiest):,} episodes', median_ms(graph.tags_from, [busiest] * 3), 'ms')
-    show('   contents_from the busiest cue', median_ms(lambda tag: graph.contents_from(busiest, tag), many), 'ms', 'bar 1')
+    show(
+        '   contents_from the busiest cue',
+        median_ms(lambda tag: graph.contents_from(busiest, tag), many),
+        'ms',
+        'bar 1',
+    )
     show('   around an episode', median_ms(graph.around, [one[2] for one in drawn]), 'ms', 'bar 1')
-    show('   search(question, 25)', median_ms(lambda one: graph.search(one, 25), [f'{one[0]} {one[1]}' for one in drawn[:20]]), 'ms')
+    show(
+        '   search(question, 25)',
+        median_ms(lambda one: graph.search(one, 25), [f'{one[0]} {one[1]}' for one in drawn[:20]]),
+        'ms',
+    )
 
 
 def bench_changes(graph: CueTagGraph, world: World) -> None:
     "A session more, and a session less."
     fresh = [world.session(number) for number in range(len(graph.sessions), len(graph.sessions) + 12)]
     graph.keep(*fresh[0], digest='given')
-    show(f'4. one more session of {PER_SESSION} episodes', timed_each(lambda one: graph.keep(*one, digest='given'), fresh[1:]), 'ms', 'bar 1000')
+    show(
+        f'4. one more session of {PER_SESSION} episodes',
+        timed_each(lambda one: graph.keep(*one, digest='given'), fresh[1:]),
+        'ms',
+        'bar 1000',
+    )
     show('   forgetting one', timed_each(lambda one: graph.forget(one[0]), fresh), 'ms', 'bar 1000')
 
 

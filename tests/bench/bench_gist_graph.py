@@ -9,6 +9,7 @@
 4. One more session is added there, and forgotten.
 
 Times are medians; those of the tools contain the checking of arguments."""
+
 import argparse
 import random
 import re
@@ -33,17 +34,21 @@ PER_SESSION, WORDS, DIMENSIONS, FIRST = 50, 15, 256, date(1990, 1, 1)
 
 class Projection:
     "A random direction for each of 4,096 buckets of words; a text is the sum of its words."
+
     name = 'projection'
 
     def __init__(self):
         self.rows = np.random.default_rng(5).standard_normal((4096, DIMENSIONS), dtype=np.float32)
 
     def __call__(self, texts: list[str]) -> np.ndarray:
-        return np.array([self.rows[[zlib.crc32(word.encode()) % 4096 for word in text.split()] or [0]].sum(0) for text in texts])
+        return np.array(
+            [self.rows[[zlib.crc32(word.encode()) % 4096 for word in text.split()] or [0]].sum(0) for text in texts]
+        )
 
 
 class World:
     "A source of sessions: words drawn by a Zipf law, 3,000 people, 300 predicates; one gist in a hundred is told twice."
+
     def __init__(self, seed: int = 1):
         self.random, chosen = random.Random(seed), np.random.default_rng(seed)
         weights = 1 / (np.arange(40_000) + 20)
@@ -53,20 +58,33 @@ class World:
     def phrase(self, count: int) -> str:
         "Some words that stand together."
         start = self.random.randrange(len(self.words) - count)
-        return ' '.join(f'w{one}' for one in self.words[start:start + count].tolist())
+        return ' '.join(f'w{one}' for one in self.words[start : start + count].tolist())
 
     def fact(self, session: str, number: int, said: datetime) -> Fact:
         started = FIRST + timedelta(days=self.random.randrange(12_000))
-        times = {'start_time': started, 'end_time': started + timedelta(days=self.random.randrange(900))} if self.random.random() < .7 else {}
+        times = (
+            {'start_time': started, 'end_time': started + timedelta(days=self.random.randrange(900))}
+            if self.random.random() < 0.7
+            else {}
+        )
         phrases = f'Person {self.random.randrange(3000)}', f'predicate {self.random.randrange(300)}', self.phrase(3)
-        return Fact.of(*phrases, **times, record_time=said, sources=(f'{session}:{number // 2}',), id=f'{session}/f{number}',
-                       session=session, position=number)
+        return Fact.of(
+            *phrases,
+            **times,
+            record_time=said,
+            sources=(f'{session}:{number // 2}',),
+            id=f'{session}/f{number}',
+            session=session,
+            position=number,
+        )
 
     def gist(self, session: str, number: int, said: datetime) -> Gist:
-        text = self.random.choice(self.told) if self.told and self.random.random() < .01 else self.phrase(WORDS)
-        if self.random.random() < .05:
+        text = self.random.choice(self.told) if self.told and self.random.random() < 0.01 else self.phrase(WORDS)
+        if self.random.random() < 0.05:
             self.told.append(text)
-        return Gist(f'{session}/g{number}', text, (f'{session}:{number // 2}',), TimeSpan.day(said), None, said, session, number)
+        return Gist(
+            f'{session}/g{number}', text, (f'{session}:{number // 2}',), TimeSpan.day(said), None, said, session, number
+        )
 
     def session(self, number: int) -> tuple[str, Extract]:
         "The number-th session: its id, and what was extracted from it."
@@ -104,8 +122,10 @@ def conversation_of(path: str | None) -> Conversation:
     sample, sessions = load_sample(), []
     while sum(len(session.turns) for session in sessions) < 600:
         number, old = len(sessions), sample.sessions[len(sessions) % len(sample.sessions)]
-        turns = [Turn(f'T{number}:{place}', turn.speaker, f'{turn.text} That was visit {number}.', turn.time, turn.caption)
-                 for place, turn in enumerate(old.turns)]
+        turns = [
+            Turn(f'T{number}:{place}', turn.speaker, f'{turn.text} That was visit {number}.', turn.time, turn.caption)
+            for place, turn in enumerate(old.turns)
+        ]
         sessions.append(Session(f'T{number}', tuple(turns), old.time))
     return Conversation('synthetic', tuple(sessions))
 
@@ -117,7 +137,12 @@ def bench_building(path: str | None) -> None:
     start, cpu = time.perf_counter(), time.process_time()
     graph = GistGraph.of(conversation)
     wall, cpu = time.perf_counter() - start, time.process_time() - cpu
-    show(f'1. rule building, {len(conversation.turns)} turns, wordllama loaded', wall, 's', f'bar 2; {cpu:.3g} s of processor')
+    show(
+        f'1. rule building, {len(conversation.turns)} turns, wordllama loaded',
+        wall,
+        's',
+        f'bar 2; {cpu:.3g} s of processor',
+    )
     print('  ', graph.counts())
     tools = {tool.name: tool for tool in graph.tools()}
     asked = [turn.text[:80] for turn in conversation.turns[:200:4]]
@@ -125,7 +150,9 @@ def bench_building(path: str | None) -> None:
         show(f'   {name} there', median_ms(lambda query: tools[name](query=query), asked), 'ms')
     gists = [chunk.gists[0] for chunk in graph.chunks.values() if chunk.gists]
     show('   find_gist_contexts there', median_ms(lambda one: tools['find_gist_contexts'](gist_id=one), gists), 'ms')
-    show('   search(query, 25) there', median_ms(lambda query: graph.search(query, 25), asked), 'ms', 'bar 50 a question')
+    show(
+        '   search(query, 25) there', median_ms(lambda query: graph.search(query, 25), asked), 'ms', 'bar 50 a question'
+    )
 
 
 def bench_memory(count: int) -> tuple[GistGraph, World]:
@@ -155,21 +182,40 @@ def bench_tools(graph: GistGraph, world: World) -> None:
     people = [f'Person {draw.randrange(3000)}' for _ in range(60)]
     years = {'start_time': '2004', 'end_time': '2006', 'start_operator': 'le', 'end_operator': 'ge'}
     entity, gist = tools['find_entity_contexts'], tools['find_gist_contexts']
-    show('3. find_entity_contexts by subject, in a window', median_ms(lambda one: entity(subject=one, **years), people), 'ms', 'bar 5')
+    show(
+        '3. find_entity_contexts by subject, in a window',
+        median_ms(lambda one: entity(subject=one, **years), people),
+        'ms',
+        'bar 5',
+    )
     window = Window(*years.values())
     show('   the same by a scan over all facts', median_ms(lambda one: scan(graph, one, window), people[:3]), 'ms')
     for one in people[:3]:
-        assert {fact.id for fact in graph.facts.find(subject=one, window=window)} == {fact.id for fact in scan(graph, one, window)}
+        assert {fact.id for fact in graph.facts.find(subject=one, window=window)} == {
+            fact.id for fact in scan(graph, one, window)
+        }
     predicates = [f'predicate {draw.randrange(300)}' for _ in range(60)]
-    show('   by predicate, in a window, ordered, the first three',
-         median_ms(lambda one: entity(predicate=one, ordering='asc', limit=3, **years), predicates), 'ms', 'bar 5')
-    show('   count by predicate, in a window',
-         median_ms(lambda one: entity(predicate=one, aggregation='count', **years), predicates), 'ms', 'bar 5')
+    show(
+        '   by predicate, in a window, ordered, the first three',
+        median_ms(lambda one: entity(predicate=one, ordering='asc', limit=3, **years), predicates),
+        'ms',
+        'bar 5',
+    )
+    show(
+        '   count by predicate, in a window',
+        median_ms(lambda one: entity(predicate=one, aggregation='count', **years), predicates),
+        'ms',
+        'bar 5',
+    )
     queries = [world.phrase(5) for _ in range(20)]
     late = {'start_time': '2020-02-01', 'end_time': '2020-02-02'}
     for name in ('semantic_retrieve', 'lexical_retrieve'):
         show(f'   {name}', median_ms(lambda query: tools[name](query=query), queries), 'ms')
-        show(f'   {name} in a narrow window', median_ms(lambda query: tools[name](query=query, **late), queries[:5]), 'ms')
+        show(
+            f'   {name} in a narrow window',
+            median_ms(lambda query: tools[name](query=query, **late), queries[:5]),
+            'ms',
+        )
     gists = [f'S{draw.randrange(len(graph.chunks))}/g{draw.randrange(PER_SESSION)}' for _ in range(20)]
     show('   find_gist_contexts', median_ms(lambda one: gist(gist_id=one), gists), 'ms')
     show('   search(query, 25)', median_ms(lambda query: graph.search(query, 25), queries), 'ms')
@@ -179,7 +225,11 @@ def bench_changes(graph: GistGraph, world: World) -> None:
     "A session more, and a session less."
     fresh = [world.session(number) for number in range(len(graph.chunks), len(graph.chunks) + 6)]
     graph.keep(*fresh[0], digest='given')
-    show(f'4. one more session of {PER_SESSION} gists and facts', timed_each(lambda one: graph.keep(*one, digest='given'), fresh[1:]), 'ms')
+    show(
+        f'4. one more session of {PER_SESSION} gists and facts',
+        timed_each(lambda one: graph.keep(*one, digest='given'), fresh[1:]),
+        'ms',
+    )
     show('   forgetting one', timed_each(lambda one: graph.forget(one[0]), fresh), 'ms')
 
 

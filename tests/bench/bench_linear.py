@@ -3,6 +3,7 @@
     python tests/bench/bench_linear.py [PREFIX …]      # such as `text.` or `rules.memma`
 
 Bar: a ratio of about two. A line ends in `superlinear` where twice the text takes more than 2.8 times as long and more than 50 ms."""
+
 import sys
 import time
 from datetime import date, datetime
@@ -17,8 +18,29 @@ from memnb.mragent.tools import CueTagGraph
 from memnb.remem.graph import GistGraph
 from memnb.rules import memma, mragent, remem, text as rules
 
-UNITS = ['Ann of the ', "Ann's ", '(2023 ', 'very ', 'a-', 'when the ', 'Ana lives in ', 'the week before ', 'A', 'Dr. ', 'in May ', 'between a and\n', '"Yes." ', 'I ', 'and you ', 'Ana said ', 'twenty-one ', "it's (", '\u2028x',
-         'Big Red ', 'was he ']
+UNITS = [
+    'Ann of the ',
+    "Ann's ",
+    '(2023 ',
+    'very ',
+    'a-',
+    'when the ',
+    'Ana lives in ',
+    'the week before ',
+    'A',
+    'Dr. ',
+    'in May ',
+    'between a and\n',
+    '"Yes." ',
+    'I ',
+    'and you ',
+    'Ana said ',
+    'twenty-one ',
+    "it's (",
+    '\u2028x',
+    'Big Red ',
+    'was he ',
+]
 DAY, MOMENT = date(2023, 6, 9), datetime(2023, 6, 9, 12)
 ASKED = 'When did Ana go to the market?'
 
@@ -42,17 +64,23 @@ FUNCTIONS = {
     'text.named_in': lambda words: text.named_in(words, ('Ana', words)),
     'text.question_kind': text.question_kind,
     'text.requirements': lambda words: text.requirements(words, ('Ana',)),
-    'text.requirements of an interval': lambda words: text.requirements(f'How many days were between {words}', ('Ana',)),
+    'text.requirements of an interval': lambda words: text.requirements(
+        f'How many days were between {words}', ('Ana',)
+    ),
     'text.supports': lambda words: text.supports(snippet(words), *text.requirements(ASKED)),
     'text.with_dates': lambda words: text.with_dates(words, DAY),
     'text.in_digits': lambda words: [text.in_digits(found[0]) for found in text.NUMBER.finditer(words)],
     'text.read_line': lambda words: text.read_line(f'[9 June 2023] Ana: {words}'),
     'rules.text.third_person': lambda words: rules.third_person(words, 'Ana', ('Ben',)),
     'rules.text.claim_of': lambda words: rules.claim_of(snippet(words)),
-    'rules.text.extract_answer': lambda words: [rules.extract_answer(asked, [snippet(f'Ana {words} market')]) for asked in
-                                                (ASKED, 'How many markets has Ana seen?', 'How long was Ana at the market?', words)],
+    'rules.text.extract_answer': lambda words: [
+        rules.extract_answer(asked, [snippet(f'Ana {words} market')])
+        for asked in (ASKED, 'How many markets has Ana seen?', 'How long was Ana at the market?', words)
+    ],
     'rules.text.track_rule': lambda words: rules.track_rule(words, [snippet(words)]),
-    'rules.text.next_query': lambda words: rules.next_query(text.Requirement('list', ('market',)), [snippet(f'market {words}')], ''),
+    'rules.text.next_query': lambda words: rules.next_query(
+        text.Requirement('list', ('market',)), [snippet(f'market {words}')], ''
+    ),
     'rules.remem.clauses': lambda words: remem.clauses(words, 'Ana', DAY, ('Ben',)),
     'rules.remem.gists_rule': lambda words: remem.gists_rule(session(words)),
     'rules.remem.facts_rule': lambda words: remem.facts_rule(session(words)),
@@ -61,7 +89,9 @@ FUNCTIONS = {
     'mragent.title_of': cue_graph.title_of,
     'mragent.cue_id': cue_graph.cue_id,
     'rules.mragent.things_in': mragent.things_in,
-    'rules.mragent.slots_of': lambda words: list(mragent.slots_of(mragent.Remark(Turn('1', 'Ana', words), 'Ana', words), ('Ana',))),
+    'rules.mragent.slots_of': lambda words: list(
+        mragent.slots_of(mragent.Remark(Turn('1', 'Ana', words), 'Ana', words), ('Ana',))
+    ),
     'rules.mragent.dated question': lambda words: mragent._Anchored.of(f'What did Ana do {words}x', ('Ana',)),
     'rules.mragent.segment_rule': lambda words: mragent.segment_rule(session(words)),
     'rules.mragent.units_rule': lambda words: mragent.units_rule(session(words)),
@@ -101,7 +131,10 @@ def main():
             for unit in UNITS:
                 short, long = (seconds(name, (unit * length)[:length]) for length in (10_000, 20_000))
                 slow = '  superlinear' if long > 0.05 and long > 2.8 * short else ''
-                print(f'{name:34} {unit!r:20} {short:8.3f} s {long:8.3f} s {long / max(short, 1e-6):6.1f}{slow}', flush=True)
+                print(
+                    f'{name:34} {unit!r:20} {short:8.3f} s {long:8.3f} s {long / max(short, 1e-6):6.1f}{slow}',
+                    flush=True,
+                )
 
 
 if __name__ == '__main__':

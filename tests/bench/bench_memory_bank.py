@@ -12,6 +12,7 @@
 
 Rates and times are by the clock on the wall, and by the processor's where it stands beside. On a busy machine
 OPENBLAS_NUM_THREADS=1 is faster, since threads of a product that wait for each other wait for everybody."""
+
 import argparse
 import resource
 import sqlite3
@@ -32,6 +33,7 @@ BATCH, WORDS, FIRST = 30, 15, datetime(2020, 1, 1, 9)
 
 class World:
     "A source of edits, the same for each seed."
+
     def __init__(self, seed: int = 1):
         drawn = bench_gist_graph.World(seed)
         self.random, self.phrase, self.given, self.last = drawn.random, drawn.phrase, 0, None
@@ -39,9 +41,19 @@ class World:
     def add(self) -> Edit:
         "An ADD of a new fact."
         self.given += 1
-        day = TimeSpan.day(date(2020, 1, 1) + timedelta(days=self.random.randrange(1500))) if self.random.random() < .5 else None
-        self.last = Edit('ADD', f'{self.phrase(WORDS)} {self.given}', time=day, speaker=f'Person {self.random.randrange(2)}',
-                         sources=(f'D{self.given // BATCH}:{self.given % BATCH}',), reason='a new fact')
+        day = (
+            TimeSpan.day(date(2020, 1, 1) + timedelta(days=self.random.randrange(1500)))
+            if self.random.random() < 0.5
+            else None
+        )
+        self.last = Edit(
+            'ADD',
+            f'{self.phrase(WORDS)} {self.given}',
+            time=day,
+            speaker=f'Person {self.random.randrange(2)}',
+            sources=(f'D{self.given // BATCH}:{self.given % BATCH}',),
+            reason='a new fact',
+        )
         return self.last
 
     def session(self) -> list[Edit]:
@@ -49,15 +61,23 @@ class World:
         before, batch, gone = self.given, [], set()
         for _ in range(BATCH):
             kind = self.random.random()
-            if kind < .7 or before < BATCH:
+            if kind < 0.7 or before < BATCH:
                 batch.append(self.add())
-            elif kind < .85:
-                batch.append(Edit('UPDATE', f'{self.phrase(WORDS)} u{len(batch)} {before}', f'm{before - self.random.randrange(10)}'))
-            elif kind < .9 and before not in gone:
+            elif kind < 0.85:
+                batch.append(
+                    Edit(
+                        'UPDATE',
+                        f'{self.phrase(WORDS)} u{len(batch)} {before}',
+                        f'm{before - self.random.randrange(10)}',
+                    )
+                )
+            elif kind < 0.9 and before not in gone:
                 gone.add(before)
-                batch.append(Edit('DELETE', entry=f'm{before - 11}') if before > 41 and before % 40 > 20 else Edit('NONE'))
+                batch.append(
+                    Edit('DELETE', entry=f'm{before - 11}') if before > 41 and before % 40 > 20 else Edit('NONE')
+                )
             else:
-                batch.append(self.last if kind < .95 else Edit('NONE', reason='only a greeting'))
+                batch.append(self.last if kind < 0.95 else Edit('NONE', reason='only a greeting'))
         return batch
 
 
@@ -92,8 +112,10 @@ def in_a_table(batches: list[list[Edit]], path: str | Path) -> None:
         file.execute('CREATE TABLE edits (number INTEGER PRIMARY KEY, action, entry, text, time, speaker, sources)')
         for batch in batches:
             file.execute('BEGIN IMMEDIATE')
-            file.executemany('INSERT INTO edits (action, entry, text, time, speaker, sources) VALUES (?, ?, ?, ?, ?, ?)',
-                             [(one.action, one.entry, one.text, str(one.time), one.speaker, ' '.join(one.sources)) for one in batch])
+            file.executemany(
+                'INSERT INTO edits (action, entry, text, time, speaker, sources) VALUES (?, ?, ?, ?, ?, ?)',
+                [(one.action, one.entry, one.text, str(one.time), one.speaker, ' '.join(one.sources)) for one in batch],
+            )
             file.execute('COMMIT')
 
 
@@ -108,13 +130,19 @@ def bench_edits(count: int, folder: Path) -> None:
             bank.apply(batch, FIRST + timedelta(hours=number))
         bank.close()
 
-    show_rate(f'1. edits in memory, {count} in batches of {BATCH}', count, timed(lambda: into(MemoryBank())), 'bar 10,000')
+    show_rate(
+        f'1. edits in memory, {count} in batches of {BATCH}', count, timed(lambda: into(MemoryBank())), 'bar 10,000'
+    )
     show_rate('   a plain dict', count, timed(lambda: in_a_dict(batches)))
     show_rate('   a plain table of SQLite in memory', count, timed(lambda: in_a_table(batches, ':memory:')))
     show_rate('   edits on the disk', count, timed(lambda: into(MemoryBank(folder / 'edits.db'))), 'bar 1,000')
     show_rate('   a plain table of SQLite on the disk', count, timed(lambda: in_a_table(batches, folder / 'plain.db')))
-    show('   bytes of the file for an edit', (folder / 'edits.db').stat().st_size / count, 'B',
-         f'{(folder / "plain.db").stat().st_size / count:.0f} in the plain table, without an index')
+    show(
+        '   bytes of the file for an edit',
+        (folder / 'edits.db').stat().st_size / count,
+        'B',
+        f'{(folder / "plain.db").stat().st_size / count:.0f} in the plain table, without an index',
+    )
 
 
 def bench_search(count: int, folder: Path, make) -> None:
@@ -122,14 +150,27 @@ def bench_search(count: int, folder: Path, make) -> None:
     world, path, before = World(2), folder / 'bank.db', megabytes()
     queries = [world.phrase(5) for _ in range(30)]
     bank = MemoryBank(path, backend=make)
-    spent = timed(lambda: [bank.apply([world.add() for _ in range(BATCH)], FIRST + timedelta(hours=hour)) for hour in range(count // BATCH)])
+    spent = timed(
+        lambda: [
+            bank.apply([world.add() for _ in range(BATCH)], FIRST + timedelta(hours=hour))
+            for hour in range(count // BATCH)
+        ]
+    )
     show(f'2. writing a bank of {len(bank)} entries', spent[0], 's', f'{spent[1]:.3g} s of the processor')
     held = megabytes()
     show('   filling its index, at the first search', timed(lambda: bank.search(queries[0]))[0], 's')
     full = megabytes()
     show('   search(query, 10)', median_ms(lambda query: bank.search(query, 10), queries), 'ms', 'bar 20')
-    show('   search(query, 30, exclude=10 ids, during=a year)',
-         median_ms(lambda query: bank.search(query, 30, exclude=[f'm{one}' for one in range(1, 11)], during=TimeSpan.year(2021)), queries), 'ms')
+    show(
+        '   search(query, 30, exclude=10 ids, during=a year)',
+        median_ms(
+            lambda query: bank.search(
+                query, 30, exclude=[f'm{one}' for one in range(1, 11)], during=TimeSpan.year(2021)
+            ),
+            queries,
+        ),
+        'ms',
+    )
     index = make().index
     index.add(bank)
     show('   HybridIndex alone', median_ms(lambda query: index.search(query, 10), queries), 'ms')
@@ -141,19 +182,32 @@ def bench_search(count: int, folder: Path, make) -> None:
         bank.search(query)
 
     show('3. one entry more, and a search', median_ms(add_and_search, queries[:10]), 'ms')
-    show('   bank[id]', 1000 * median_ms(lambda number: bank[f'm{number}'], range(1, 200)), 'us', 'asks the file whether anyone has written')
+    show(
+        '   bank[id]',
+        1000 * median_ms(lambda number: bank[f'm{number}'], range(1, 200)),
+        'us',
+        'asks the file whether anyone has written',
+    )
     show('   history(id)', median_ms(lambda number: bank.history(f'm{number}'), range(1, 30)), 'ms')
     show('   as_of(the middle)', timed(lambda: bank.as_of(count // 2))[0], 's')
     show('   undo', timed(bank.undo)[0] * 1000, 'ms')
-    show('   forgetting one entry by id, of bank, index and file', timed(lambda: bank.forget([f'm{count // 3}']))[0], 's')
-    show('   forgetting what rests on one turn', timed(lambda: bank.forget(turns=[bank[f'm{count // 2}'].sources[0]]))[0], 's')
+    show(
+        '   forgetting one entry by id, of bank, index and file', timed(lambda: bank.forget([f'm{count // 3}']))[0], 's'
+    )
+    show(
+        '   forgetting what rests on one turn',
+        timed(lambda: bank.forget(turns=[bank[f'm{count // 2}'].sources[0]]))[0],
+        's',
+    )
     show('   the search after that', median_ms(lambda query: bank.search(query), queries[:2]), 'ms')
     show('4. memory of the process, index and all', full, 'MB', f'{before:.0f} before, {held:.0f} without the index')
-    show('   the file', path.stat().st_size / 2 ** 20, 'MB')
+    show('   the file', path.stat().st_size / 2**20, 'MB')
     bank.close()
     del bank
     opened = []
-    show('   opening it again', timed(lambda: opened.append(MemoryBank(path, backend=make)))[0], 's', f'{count} entries')
+    show(
+        '   opening it again', timed(lambda: opened.append(MemoryBank(path, backend=make)))[0], 's', f'{count} entries'
+    )
     show('   and the first search', timed(lambda: opened[0].search(queries[0]))[0], 's', 'all vectors are made')
     opened[0].close()
     show('   peak of the process', resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 'MB')

@@ -41,8 +41,14 @@ for name, manner in REFUSED.items():
 
 sample = load_sample()
 gists, cues, turns, bank = GistGraph.of(sample), CueTagGraph.of(sample), HybridIndex.of(sample), MemMA.of(sample).bank
-LOOPS = {'rag': lambda lm: RAG(turns, lm), 'self-rag': lambda lm: SelfRAG(turns, lm), 'memr3': lambda lm: MemR3(turns, lm),
-         'remem': lambda lm: REMem(gists, lm), 'mragent': lambda lm: MRAgent(cues, lm), 'memma': lambda lm: MemMA(bank, lm)}
+LOOPS = {
+    'rag': lambda lm: RAG(turns, lm),
+    'self-rag': lambda lm: SelfRAG(turns, lm),
+    'memr3': lambda lm: MemR3(turns, lm),
+    'remem': lambda lm: REMem(gists, lm),
+    'mragent': lambda lm: MRAgent(cues, lm),
+    'memma': lambda lm: MemMA(bank, lm),
+}
 REVIEW = {'mragent': '10', 'memma': '3'}
 for share in (0.1, 0.3):
     print(f'\n{share:.0%} of all replies refused: {len(sample.questions)} questions')

@@ -6,6 +6,7 @@ Snippets of 20 words in sessions of 30, drawn from a Zipf vocabulary; queries of
 All times are medians over the queries. The engines are warmed up by one round of the same queries, as bm25s has
 computed all its scores beforehand; 'first' is the same search right after a change, with nothing computed.
 The times of memnb contain the query's tokenizing, the masks' check and the making of hits; those of the others do not."""
+
 import argparse
 import statistics
 import sys
@@ -22,6 +23,7 @@ WORDS, SESSION, DIMENSIONS, K = 20, 30, 256, 10
 
 class Noise:
     "An embedder for timing: a random direction for each text."
+
     name = 'noise'
 
     def __init__(self):
@@ -41,8 +43,10 @@ def corpus(count: int, vocabulary: int = 50_000, seed: int = 1) -> list[list[str
 
 def snippets_of(texts: list[list[str]], start: int = 0) -> list[Snippet]:
     "The texts as turns of sessions of 30."
-    return [Snippet(f's{number}', ' '.join(words), session=f'd{number // SESSION}', position=number % SESSION)
-            for number, words in enumerate(texts, start)]
+    return [
+        Snippet(f's{number}', ' '.join(words), session=f'd{number // SESSION}', position=number % SESSION)
+        for number, words in enumerate(texts, start)
+    ]
 
 
 def median_ms(do, inputs) -> float:
@@ -70,7 +74,8 @@ def lexical(texts: list[list[str]], queries: list[list[str]]) -> None:
     "BM25 four ways."
     import bm25s
     from rank_bm25 import BM25Okapi
-    theirs = bm25s.BM25(k1=.9, b=.4)
+
+    theirs = bm25s.BM25(k1=0.9, b=0.4)
     theirs.index(texts, show_progress=False)
     fast = warm_ms(lambda query: theirs.retrieve([query], k=K, show_progress=False), queries)
     show('bm25s', fast)
@@ -84,9 +89,14 @@ def lexical(texts: list[list[str]], queries: list[list[str]]) -> None:
         ours = warm_ms(lambda query: index.search(' '.join(query), K), queries)
         name = 'memnb lexical' + (', with neighbours' if spread else '')
         show(name, ours, fast, 'bm25s')
-        show(f'{name}, first', median_ms(lambda query: (index._forget(), index.search(' '.join(query), K)), queries), fast, 'bm25s')
+        show(
+            f'{name}, first',
+            median_ms(lambda query: (index._forget(), index.search(' '.join(query), K)), queries),
+            fast,
+            'bm25s',
+        )
         print(f'{"":4}built in {built:.1f} s')
-    okapi = BM25Okapi(texts, k1=.9, b=.4)
+    okapi = BM25Okapi(texts, k1=0.9, b=0.4)
     show('rank-bm25', median_ms(okapi.get_scores, queries[:10]), fast, 'bm25s')
 
 
@@ -108,12 +118,13 @@ def growing(texts: list[list[str]], queries: list[list[str]]) -> None:
         index = HybridIndex(Noise(), ranker=ranker)
         index.add(snippets_of(texts))
         fresh = snippets_of(corpus(20 * SESSION, seed=3), start=SESSION * (len(texts) // SESSION + 1))
-        sessions = [fresh[start:start + SESSION] for start in range(0, len(fresh), SESSION)]
+        sessions = [fresh[start : start + SESSION] for start in range(0, len(fresh), SESSION)]
         steps = {
             'search, words seen for the first time': median_ms(lambda query: index.search(' '.join(query), K), queries),
             'search': warm_ms(lambda query: index.search(' '.join(query), K), queries),
             'adding a session of 30 turns': median_ms(index.add, sessions),
-            'removing it again': median_ms(lambda session: index.remove([one.id for one in session]), sessions)}
+            'removing it again': median_ms(lambda session: index.remove([one.id for one in session]), sessions),
+        }
         for step, ms in steps.items():
             show(f'memnb {name}: {step}', ms, before.get(step), 'not learned')
         before = before or steps
@@ -127,7 +138,9 @@ def main() -> None:
     options = parser.parse_args()
     texts = corpus(options.snippets)
     queries = [words[:5] for words in corpus(options.queries, seed=4)]
-    print(f'{options.snippets:,} snippets of {WORDS} words, {options.queries} queries of 5 words, best {K}, median times')
+    print(
+        f'{options.snippets:,} snippets of {WORDS} words, {options.queries} queries of 5 words, best {K}, median times'
+    )
     for part in (lexical, dense, growing):
         part(texts, queries)
 

@@ -13,6 +13,7 @@
    the bytes of any file.
 
 It ends with 1 where something was lost, doubled, back, or raised."""
+
 import argparse
 import json
 import os
@@ -48,16 +49,20 @@ def marker(number):
 
 # ------------------------------------------------------------------ owners of files
 
+
 class GraphFile:
     """A graph that is saved after each change."""
+
     def __init__(self, kind, path):
         self.kind, self.path = kind, path
         self.graph = kind.load(path, lm=RuleLM()) if path.exists() else kind(RuleLM())
 
     def add(self, number):
         time = FIRST + timedelta(days=number)
-        turns = [Turn(f'{marker(number)}:1', 'Ada', f'I bought a red kite called {marker(number)} today.', time),
-                 Turn(f'{marker(number)}:2', 'Ben', 'I like that.', time)]
+        turns = [
+            Turn(f'{marker(number)}:1', 'Ada', f'I bought a red kite called {marker(number)} today.', time),
+            Turn(f'{marker(number)}:2', 'Ben', 'I like that.', time),
+        ]
         self.graph.add(Session(marker(number), turns, time))
         self.graph.save(self.path)
 
@@ -74,8 +79,10 @@ class GraphFile:
 
 class BankFile:
     """A memory bank."""
+
     def __init__(self, path):
         from memnb.memma.bank import MemoryBank
+
         self.bank = MemoryBank(path)
 
     def add(self, number):
@@ -93,8 +100,10 @@ class BankFile:
 
 class TurnFile:
     """The turn store of the MCP server."""
+
     def __init__(self, path):
         from memnb.adapters.mcp_server import TurnStore
+
         self.store = TurnStore(path)
 
     def add(self, number):
@@ -120,6 +129,7 @@ def opened(kind, folder):
         return TurnFile(path)
     from memnb.mragent.tools import CueTagGraph
     from memnb.remem.graph import GistGraph
+
     return GraphFile({'gists': GistGraph, 'cues': CueTagGraph}[kind], path)
 
 
@@ -136,6 +146,7 @@ def own(kind, folder):
 
 class Owner(threading.Thread):
     """Drives the owner of a file, kills it now and then, and keeps what it must hold."""
+
     def __init__(self, kind, folder, until, seed):
         super().__init__(name=kind)
         self.kind, self.folder, self.until, self.random = kind, folder, until, random.Random(f'{kind} {seed}')
@@ -151,8 +162,13 @@ class Owner(threading.Thread):
             self.faults.append(f'{type(error).__name__}: {error}')
 
     def live(self, killed):
-        process = subprocess.Popen([sys.executable, __file__, '--owner', self.kind, '--folder', str(self.folder)],
-                                   stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env={**os.environ, 'PYTHONPATH': os.pathsep.join(sys.path)})
+        process = subprocess.Popen(
+            [sys.executable, __file__, '--owner', self.kind, '--folder', str(self.folder)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, 'PYTHONPATH': os.pathsep.join(sys.path)},
+        )
         timer = threading.Timer(self.random.uniform(2, 6) + 2, process.kill) if killed else None
         try:
             first = process.stdout.readline()
@@ -175,7 +191,7 @@ class Owner(threading.Thread):
 
     def step(self, process):
         """One operation. False where the process has gone."""
-        if self.there and (len(self.there) > 40 or self.random.random() < .4):
+        if self.there and (len(self.there) > 40 or self.random.random() < 0.4):
             verb, number = 'forget', self.random.choice(sorted(self.there))
         else:
             verb, number, self.next = 'add', self.next, self.next + 1
@@ -206,26 +222,62 @@ class Owner(threading.Thread):
 
 # ------------------------------------------------------------------ a server that fails, and who asks it
 
+
 def faults(random):
     """Forty ways of failing."""
-    ways = [fail(status, f'no {status}') for status in (400, 401, 403, 404, 408, 409, 413, 422, 429, 500, 501, 502, 503, 504, 529)]
-    ways += [plain(body) for body in (b'', b'{', b'null', b'[]', b'<html>busy</html>', b'{"choices": []}', b'{"choices": null}',
-                                      b'\xff\xfe', b'[' * 5000, b'{"error": "late"}')]
-    ways += [chat(text) for text in ('', '{', '[]', 'null', 'I cannot help with that.', '{"answer": 5}', '```json\n{}\n```', '{"a": ' * 300)]
-    ways += [chat(None), chat('x', finish='length'), chat('x', finish='content_filter'), chat('x', usage=(-5, -5)), chat(None, refusal='no')]
+    ways = [
+        fail(status, f'no {status}')
+        for status in (400, 401, 403, 404, 408, 409, 413, 422, 429, 500, 501, 502, 503, 504, 529)
+    ]
+    ways += [
+        plain(body)
+        for body in (
+            b'',
+            b'{',
+            b'null',
+            b'[]',
+            b'<html>busy</html>',
+            b'{"choices": []}',
+            b'{"choices": null}',
+            b'\xff\xfe',
+            b'[' * 5000,
+            b'{"error": "late"}',
+        )
+    ]
+    ways += [
+        chat(text)
+        for text in (
+            '',
+            '{',
+            '[]',
+            'null',
+            'I cannot help with that.',
+            '{"answer": 5}',
+            '```json\n{}\n```',
+            '{"a": ' * 300,
+        )
+    ]
+    ways += [
+        chat(None),
+        chat('x', finish='length'),
+        chat('x', finish='content_filter'),
+        chat('x', usage=(-5, -5)),
+        chat(None, refusal='no'),
+    ]
     ways += [lambda request: Answer(b'{"choices": [', drop=0), lambda request: Answer(b'{"choices": [' * 9, drop=5)]
     return random.choice(ways)
 
 
 class Busy(Server):
     """Answers with `{}` mostly, and fails one call in ten."""
+
     def __init__(self, seed):
-        super().__init__(None, limit=10 ** 9)
+        super().__init__(None, limit=10**9)
         self.random, self.served = random.Random(seed), Counter()
 
     def next_answer(self, request):
         with self.lock:
-            failing = self.random.random() < .1
+            failing = self.random.random() < 0.1
             self.served['failed' if failing else 'answered'] += 1
             return (faults(self.random) if failing else chat('{"answer": "a kite"}'))(request)
 
@@ -251,7 +303,11 @@ def change_on(memories, until, seen, raised):
     number = 0
     while time.monotonic() < until:
         number, time_said = number + 1, FIRST + timedelta(days=number)
-        session = Session(f'S{number}', [Turn(f'S{number}:1', 'Tobin', f'I bought a kite called {marker(number)}.', time_said)], time_said)
+        session = Session(
+            f'S{number}',
+            [Turn(f'S{number}:1', 'Tobin', f'I bought a kite called {marker(number)}.', time_said)],
+            time_said,
+        )
         for name in ('gists', 'cues'):
             try:
                 memories[name].add(session)
@@ -259,13 +315,15 @@ def change_on(memories, until, seen, raised):
                 seen[f'added to {name}'] += 1
             except Exception as error:
                 raised[f'add to {name}: {type(error).__name__}: {error}'[:200]] += 1
-        time.sleep(.2)
+        time.sleep(0.2)
 
 
 # ------------------------------------------------------------------ a client of the MCP server
 
+
 class Client(threading.Thread):
     """Remembers, searches, asks and forgets over the protocol, and kills its server now and then."""
+
     def __init__(self, folder, until, seed):
         super().__init__(name='mcp')
         self.folder, self.until, self.random = folder, until, random.Random(seed)
@@ -303,13 +361,21 @@ class Client(threading.Thread):
 
 class Connection:
     """A server process and the lines to and from it. It is killed at the end."""
+
     def __init__(self, folder):
         self.folder, self.number = folder, 0
 
     def __enter__(self):
-        self.process = subprocess.Popen([sys.executable, '-m', 'memnb.cli', 'serve', '--mcp', '--path', str(self.folder), '--namespace', 'soak'],
-                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env={**os.environ, 'PYTHONPATH': os.pathsep.join(sys.path)})
-        self.send('initialize', protocolVersion='2025-03-26', capabilities={}, clientInfo={'name': 'soak', 'version': '1'})
+        self.process = subprocess.Popen(
+            [sys.executable, '-m', 'memnb.cli', 'serve', '--mcp', '--path', str(self.folder), '--namespace', 'soak'],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, 'PYTHONPATH': os.pathsep.join(sys.path)},
+        )
+        self.send(
+            'initialize', protocolVersion='2025-03-26', capabilities={}, clientInfo={'name': 'soak', 'version': '1'}
+        )
         self.process.stdin.write('{"jsonrpc": "2.0", "method": "notifications/initialized"}\n')
         return self
 
@@ -319,7 +385,9 @@ class Connection:
 
     def send(self, method, **params):
         self.number += 1
-        self.process.stdin.write(json.dumps({'jsonrpc': '2.0', 'id': self.number, 'method': method, 'params': params}) + '\n')
+        self.process.stdin.write(
+            json.dumps({'jsonrpc': '2.0', 'id': self.number, 'method': method, 'params': params}) + '\n'
+        )
         self.process.stdin.flush()
         while (reply := json.loads(self.process.stdout.readline())).get('id') != self.number:
             pass
@@ -333,6 +401,7 @@ class Connection:
 
 
 # ------------------------------------------------------------------ all of it
+
 
 def resident():
     """Megabytes that this process holds."""
@@ -366,7 +435,9 @@ def main():
             owners.append(Client(Path(folder) / 'mcp', until, options.seed))
         else:
             print('mcp is not installed: its client is left out')
-        threads = owners + [threading.Thread(target=ask_on, args=(n, memories, conversation, lm, until, seen, raised)) for n in range(4)]
+        threads = owners + [
+            threading.Thread(target=ask_on, args=(n, memories, conversation, lm, until, seen, raised)) for n in range(4)
+        ]
         threads.append(threading.Thread(target=change_on, args=(memories, until, seen, raised)))
         timer = threading.Timer(12 * options.minutes, lambda: early.put(resident()))
         for thread in [*threads, timer]:
@@ -374,11 +445,14 @@ def main():
         for thread in [*threads, timer]:
             thread.join()
         held, late = early.get(), resident()
-        broken = [f'{one.name}: {fault}' for one in owners for fault in one.faults] + [f'{count} x {what}' for what, count in raised.items()]
+        broken = [f'{one.name}: {fault}' for one in owners for fault in one.faults] + [
+            f'{count} x {what}' for what, count in raised.items()
+        ]
         gone = {word if isinstance(word, str) else marker(word) for one in owners for word in one.gone}
         mine = {marker(number) for one in owners if isinstance(one, Owner) for number in one.there}
         if find_spec('mcp'):  # the server was killed last: opening and closing its file sweeps it
             from memnb.adapters.mcp_server import TurnStore
+
             for path in (Path(folder) / 'mcp').glob('*.sqlite'):
                 TurnStore(path).close()
         kept = left_in(folder, gone - mine)

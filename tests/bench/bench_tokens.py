@@ -5,6 +5,7 @@
 Rules answer in the place of a model and every prompt is counted at four characters to a token, with the schema of the reply
 that a model without structured output is shown. Each method reads at most 25 turns and may stop before. Without --data the
 bundled conversation is asked. Bar: 9,000 for REMem."""
+
 import argparse
 
 from memnb.core.models import FunctionLM
@@ -16,7 +17,10 @@ METHODS = ['memr3', 'remem', 'mragent', 'memma']
 EARLIER = 'e556de1'
 REFERENCE = {  # of the bundled conversation and of three of LoCoMo, at that commit, with a sample of 10
     'sample': (4378, 13837, 16588, 7551),
-    'conv-26': (4907, 14042, 17290, 6139), 'conv-30': (3224, 13879, 11788, 5580), 'conv-48': (4202, 13867, 14409, 6543)}
+    'conv-26': (4907, 14042, 17290, 6139),
+    'conv-30': (3224, 13879, 11788, 5580),
+    'conv-48': (4202, 13867, 14409, 6543),
+}
 
 
 def tokens(conversation, sample):

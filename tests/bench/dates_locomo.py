@@ -6,6 +6,7 @@ The rule is the plainest there is: the first time in the evidence turn, or the d
 "Right" is the gold answer's very days, or days inside a gold answer that is only a month or a year. Questions whose gold
 answer is no date ("four months", a name) are left out and counted. Prints no text of the benchmark unless --show.
 """
+
 import json
 import sys
 from collections import Counter
@@ -18,9 +19,12 @@ def cases(path):
     "Question, gold span, evidence turns with their day."
     for item in json.loads(Path(path).read_text(encoding='utf-8')):
         conversation = item['conversation']
-        turns = {turn['dia_id']: (turn['text'], parse_datetime(conversation[f'{key}_date_time']).date())
-                 for key, session in conversation.items() if key.startswith('session_') and isinstance(session, list)
-                 for turn in session}
+        turns = {
+            turn['dia_id']: (turn['text'], parse_datetime(conversation[f'{key}_date_time']).date())
+            for key, session in conversation.items()
+            if key.startswith('session_') and isinstance(session, list)
+            for turn in session
+        }
         for question in item['qa']:
             evidence = [turns[one] for one in question['evidence'] if one in turns]
             if question['category'] == 2 and evidence:
@@ -63,8 +67,10 @@ def run(path, show=False):
 def main():
     counts, skipped, later = run(sys.argv[1], '--show' in sys.argv)
     total, right = sum(counts.values()), sum(number for (kind, _), number in counts.items() if kind in RIGHT)
-    print(f'{right} of {total} right ({right / total:.1%}); {skipped} gold answers are no date; '
-          f'{later} of the misses have the right time later in the turn')
+    print(
+        f'{right} of {total} right ({right / total:.1%}); {skipped} gold answers are no date; '
+        f'{later} of the misses have the right time later in the turn'
+    )
     for (kind, source), number in counts.most_common():
         print(f'  {number:4d}  {kind}, from {source}')
 

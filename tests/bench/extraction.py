@@ -4,6 +4,7 @@
 
 takes any file of conversations in LoCoMo's format: gists, facts and phrases per conversation, the share of gold turns that
 are the source of a gist, and the time it takes."""
+
 import argparse
 import sys
 import time
@@ -13,6 +14,7 @@ import numpy as np
 from memnb.core.conversation import Conversation
 from memnb.evaluation.datasets import load_locomo
 from memnb.remem.prompts import Extract, extract
+
 
 def extracts(conversation: Conversation) -> list[Extract]:
     "Every session, by rule."
@@ -32,11 +34,31 @@ def main() -> None:
         facts = [fact for one in made for fact in one.facts]
         covered = {id for one in made for gist in one.gists for id in gist.sources}
         gold = [id for one in conversation.questions for id in one.evidence]
-        rows.append([len(conversation.turns), sum(len(one.gists) for one in made), len(facts),
-                     len({part for fact in facts for part in (fact.subject, fact.object)}), sum(bool(fact.time) for fact in facts),
-                     100 * np.mean([id in covered for id in gold]), 100 * len(covered) / len(conversation.turns), spent])
-    for name, value in zip(('turns', 'gists', 'facts', 'phrases', 'facts with a time', 'gold turns covered, %', 'turns covered, %', 'seconds'),
-                           np.mean(rows, 0)):
+        rows.append(
+            [
+                len(conversation.turns),
+                sum(len(one.gists) for one in made),
+                len(facts),
+                len({part for fact in facts for part in (fact.subject, fact.object)}),
+                sum(bool(fact.time) for fact in facts),
+                100 * np.mean([id in covered for id in gold]),
+                100 * len(covered) / len(conversation.turns),
+                spent,
+            ]
+        )
+    for name, value in zip(
+        (
+            'turns',
+            'gists',
+            'facts',
+            'phrases',
+            'facts with a time',
+            'gold turns covered, %',
+            'turns covered, %',
+            'seconds',
+        ),
+        np.mean(rows, 0),
+    ):
         print(f'{name:28}{value:9.2f}')
 
 

@@ -6,6 +6,7 @@
 
 'octet' is the part that nothing is fitted to. A method reads until 25 turns are read; the last column says what it gains
 over one search of as many turns, with the 95 % interval over conversations."""
+
 import argparse
 import json
 import sys
@@ -17,7 +18,16 @@ from memnb.evaluation.papers import memory, variant
 from memnb.evaluation.registry import load_dataset
 
 PLAIN = memory('turns', ranker=None)
-METHODS = ('rag', variant('rag, not learned', 'rag', PLAIN), 'self-rag', 'memr3', variant('memr3, not learned', 'memr3', PLAIN), 'mragent', 'memma', 'remem')
+METHODS = (
+    'rag',
+    variant('rag, not learned', 'rag', PLAIN),
+    'self-rag',
+    'memr3',
+    variant('memr3, not learned', 'memr3', PLAIN),
+    'mragent',
+    'memma',
+    'remem',
+)
 
 ALIKE = {'memr3, not learned': 'rag, not learned'}  # the search with the same ranking, where it is not that of `rag`
 
@@ -36,15 +46,23 @@ def measure(conversations) -> dict:
     parts = {name: rows[rows.method == name].loc[questions] for name in dict.fromkeys(rows.method)}
     search, columns, lines = parts['rag'], {str(cut): f'read_recall@{cut}' for cut in CUTS}, []
     for name, own in parts.items():
-        line = {'method': name, 'turns': own.turns.mean(), 'recall': {cut: own[column].mean() for cut, column in columns.items()},
-                'gain': {cut: gain_over(own, search, column) for cut, column in columns.items()}, 'by_category': {}}
+        line = {
+            'method': name,
+            'turns': own.turns.mean(),
+            'recall': {cut: own[column].mean() for cut, column in columns.items()},
+            'gain': {cut: gain_over(own, search, column) for cut, column in columns.items()},
+            'by_category': {},
+        }
         alike = parts[ALIKE.get(name, 'rag')]
         line['beside'], line['gain_beside'] = ALIKE.get(name, 'rag'), gain_over(own, alike)
         for category in CATEGORIES:
             chosen = search.category == category
             line['by_category'][category] = {
-                'questions': int(chosen.sum()), 'recall': own[chosen].evidence_recall.mean(), 'gain': gain_over(own[chosen], search[chosen]),
-                'gain_beside': gain_over(own[chosen], alike[chosen])}
+                'questions': int(chosen.sum()),
+                'recall': own[chosen].evidence_recall.mean(),
+                'gain': gain_over(own[chosen], search[chosen]),
+                'gain_beside': gain_over(own[chosen], alike[chosen]),
+            }
         lines.append(line)
     told = ('memnb', 'commit', 'day', 'data', 'model')
     provenance = {name: results.provenance[name] for name in told}
@@ -62,12 +80,18 @@ def main() -> None:
         rounded = json.loads(json.dumps(report), parse_float=lambda number: round(float(number), 4))
         print(json.dumps(rounded, indent=1))
         return
-    print(f'{report["conversations"]} conversations, {report["questions"]} questions; evidence recall in % when so many turns are read')
+    print(
+        f'{report["conversations"]} conversations, {report["questions"]} questions; evidence recall in % when so many turns are read'
+    )
     print(f'{"":22}' + ''.join(f'{cut:8}' for cut in CUTS) + '   multi-hop   beside one search')
     for row in report['rows']:
         gain = row['gain'][str(max(CUTS))]
-        print(f'{row["method"]:22}' + ''.join(f'{100 * share:8.1f}' for share in row['recall'].values()) + f'{100 * row["by_category"]["multi-hop"]["recall"]:12.1f}'
-              + f'   {100 * gain["mean"]:+.1f} [{100 * gain["low"]:+.1f}, {100 * gain["high"]:+.1f}]')
+        print(
+            f'{row["method"]:22}'
+            + ''.join(f'{100 * share:8.1f}' for share in row['recall'].values())
+            + f'{100 * row["by_category"]["multi-hop"]["recall"]:12.1f}'
+            + f'   {100 * gain["mean"]:+.1f} [{100 * gain["low"]:+.1f}, {100 * gain["high"]:+.1f}]'
+        )
 
 
 if __name__ == '__main__':

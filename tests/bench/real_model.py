@@ -13,6 +13,7 @@ conversations that may be shown.
 
 `nbs/7_results/07_real_model.ipynb` shows what it found with Qwen2.5-Coder-1.5B-Instruct (`data/results_model.json`; the
 seconds are null where a reply was replayed)."""
+
 import argparse
 import json
 import re
@@ -29,7 +30,12 @@ from memnb.evaluation.papers import variant
 from memnb.evaluation.registry import load_dataset
 
 METHODS = 'rag', 'memr3', 'remem', 'mragent', 'memma'
-STYLES = 'memnb', 'paper', 'answers', 'rules'  # of the prompts; 'answers': rules search and the model answers; 'rules': no model
+STYLES = (
+    'memnb',
+    'paper',
+    'answers',
+    'rules',
+)  # of the prompts; 'answers': rules search and the model answers; 'rules': no model
 ANSWERING = 'answer', 'synthesize', 'recall'  # the roles that write the answer
 SERVED = {'bounds': (160, 4), 'max_tokens': 500, 'timeout': 1200}  # a small model must be bounded
 TURNS = 10
@@ -93,9 +99,15 @@ def replies_of(trace):
 
 def looks_of(trace):
     "How many searches and calls of tools a trace has, and how many of these were refused or had been made before."
-    looks = [step for step in trace.steps if step.kind == 'search' or step.kind == 'tool' and step.tool != 'output_answer']
+    looks = [
+        step for step in trace.steps if step.kind == 'search' or step.kind == 'tool' and step.tool != 'output_answer'
+    ]
     different = {step.query if step.kind == 'search' else f'{step.tool} {step.arguments}' for step in looks}
-    return {'made': len(looks), 'refused': sum(bool(step.error) for step in looks), 'repeated': len(looks) - len(different)}
+    return {
+        'made': len(looks),
+        'refused': sum(bool(step.error) for step in looks),
+        'repeated': len(looks) - len(different),
+    }
 
 
 JUDGES = {  # the roles that say whether what was read is enough, and how their replies say so
@@ -128,11 +140,24 @@ def figures(folder, in_flight):
                 spent = {name: getattr(trace.total, name) for name in ('calls', 'prompt_tokens', 'completion_tokens')}
                 asked = [step for step in trace.steps if step.kind == 'model' and step.usage.calls]
                 is_served = asked and not any(step.cached for step in asked)
-                about = {'method': method, 'style': style, 'conversation': row['conversation'], 'position': row['position']}
-                yield {**about, 'category': row['category'], 'turns': row['turns'], **scores, **spent,
-                       'seconds': round(row['seconds'] / in_flight, 1) if is_served else None,
-                       'failed': row['error'] is not None, 'replies': replies_of(trace), 'looks': looks_of(trace),
-                       'judgement': first_judgement(trace, row['gold'])}
+                about = {
+                    'method': method,
+                    'style': style,
+                    'conversation': row['conversation'],
+                    'position': row['position'],
+                }
+                yield {
+                    **about,
+                    'category': row['category'],
+                    'turns': row['turns'],
+                    **scores,
+                    **spent,
+                    'seconds': round(row['seconds'] / in_flight, 1) if is_served else None,
+                    'failed': row['error'] is not None,
+                    'replies': replies_of(trace),
+                    'looks': looks_of(trace),
+                    'judgement': first_judgement(trace, row['gold']),
+                }
 
 
 def kept_trace(out, wanted):
@@ -155,11 +180,18 @@ def main():
     parser.add_argument('--known', type=Path, help='what an earlier --report wrote')
     parser.add_argument('--questions', type=int, default=20, help='of each conversation')
     parser.add_argument('--part', default='1/1', help='2/3: of every three questions the second')
-    parser.add_argument('--methods', default=','.join(METHODS)), parser.add_argument('--styles', default=','.join(STYLES))
+    (
+        parser.add_argument('--methods', default=','.join(METHODS)),
+        parser.add_argument('--styles', default=','.join(STYLES)),
+    )
     parser.add_argument('--at-once', type=int, default=1, help='conversations asked at a time')
-    parser.add_argument('--in-flight', type=int, default=1, help='questions that share the server: their seconds are divided by it')
+    parser.add_argument(
+        '--in-flight', type=int, default=1, help='questions that share the server: their seconds are divided by it'
+    )
     parser.add_argument('--report', action='store_true')
-    parser.add_argument('--trace', action='append', metavar='METHOD-STYLE:POSITION', help='write this trace as JSON; may be repeated')
+    parser.add_argument(
+        '--trace', action='append', metavar='METHOD-STYLE:POSITION', help='write this trace as JSON; may be repeated'
+    )
     options = parser.parse_args()
     known = json.loads(options.known.read_text(encoding='utf-8')) if options.known else []
     if options.report:
@@ -179,16 +211,26 @@ def main():
         for method in options.methods.split(','):
             if method == 'rag' and style in ('paper', 'answers'):  # nothing but an answer is asked
                 continue
-            done = {(one['conversation'], one['position']) for one in known if (one['method'], one['style']) == (method, style)}
+            done = {
+                (one['conversation'], one['position'])
+                for one in known
+                if (one['method'], one['style']) == (method, style)
+            }
             conversations = []
             for one in load_dataset(options.file):
-                due = [some for some in chosen(one, options.questions)[part - 1::parts] if (one.id, some.position) not in done]
+                due = [
+                    some
+                    for some in chosen(one, options.questions)[part - 1 :: parts]
+                    if (one.id, some.position) not in done
+                ]
                 if due:
                     conversations.append(replace(one, questions=tuple(due)))
             if conversations:
                 print(style, method, options.part, flush=True)
                 folder = options.out / f'{method}-{style}-{part}of{parts}'
-                experiment(method, style, conversations, lm).run(folder, executor=f'threads:{options.at_once}', progress=False)
+                experiment(method, style, conversations, lm).run(
+                    folder, executor=f'threads:{options.at_once}', progress=False
+                )
 
 
 if __name__ == '__main__':

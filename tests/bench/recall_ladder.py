@@ -6,6 +6,7 @@ takes any file of conversations in LoCoMo's format, or 'octet': the three conver
 Categories 1 to 4; mean over the questions with at least one evidence turn; single turns, no model at query time.
 The rankers are fitted in the same run to the five conversations of Octet that are there for it. `--minilm` adds the
 steps with MiniLM-L6, `--parts` what each group of features is worth, and what fewer conversations give."""
+
 import argparse
 import re
 import sys
@@ -47,9 +48,9 @@ class ByRanks(HybridIndex):
 
 
 STEPS: dict[str, Callable[[tuple[str, ...]], object]] = {
-    'rank-bm25, lower-case words': lambda names: LexicalIndex(k1=1.5, b=.75, tokenizer=words),
-    '+ stop words': lambda names: LexicalIndex(k1=1.5, b=.75, tokenizer=content_words),
-    '+ stemming': lambda names: LexicalIndex(k1=1.5, b=.75),
+    'rank-bm25, lower-case words': lambda names: LexicalIndex(k1=1.5, b=0.75, tokenizer=words),
+    '+ stop words': lambda names: LexicalIndex(k1=1.5, b=0.75, tokenizer=content_words),
+    '+ stemming': lambda names: LexicalIndex(k1=1.5, b=0.75),
     '+ k1 0.9, b 0.4': lambda names: LexicalIndex(),
     '+ neighbours': lambda names: LexicalIndex(spread=True),
     '+ wordllama, weight ½': lambda names: HybridIndex(names=names, ranker=None),
@@ -67,8 +68,9 @@ def asked(conversation: Conversation) -> list[Question]:
 def recalls(index, questions: list[Question]) -> np.ndarray:
     "(questions, cuts) the share of each question's evidence among the best turns."
     found = [[hit.snippet.id for hit in index.search(one.text, max(CUTS))] for one in questions]
-    return np.array([[np.mean([id in ids[:cut] for id in one.evidence]) for cut in CUTS]
-                     for one, ids in zip(questions, found)]).reshape(-1, len(CUTS))
+    return np.array(
+        [[np.mean([id in ids[:cut] for id in one.evidence]) for cut in CUTS] for one, ids in zip(questions, found)]
+    ).reshape(-1, len(CUTS))
 
 
 def learned(ranker, **options) -> Callable[[tuple[str, ...]], object]:
@@ -93,6 +95,7 @@ def learned_steps(minilm: bool) -> dict[str, Callable]:
 
 class Kept(MiniLMEmbedder):
     "MiniLM, each text once."
+
     known: dict[str, np.ndarray] = {}
 
     def __call__(self, texts):
@@ -146,18 +149,35 @@ def main() -> None:
     conversations = load_octet('test') if options.file == 'octet' else load_locomo(options.file)
     questions = [(one.category, conversation.id) for conversation in conversations for one in asked(conversation)]
     categories, names = (np.array(column) for column in zip(*questions))
-    print(f'{len(conversations)} conversations, {len(questions)} questions; evidence recall in % at {CUTS} turns, and of multi-hop')
+    print(
+        f'{len(conversations)} conversations, {len(questions)} questions; evidence recall in % at {CUTS} turns, and of multi-hop'
+    )
     steps = STEPS | learned_steps(options.minilm) | (parts() if options.parts else {})
     table = ladder(conversations, steps)
     for name, rows in table.items():
-        print(f'{name:38}' + ''.join(f'{one:7.1f}' for one in rows.mean(0)) + '   |' + ''.join(f'{one:7.1f}' for one in rows[categories == 'multi-hop'].mean(0)))
+        print(
+            f'{name:38}'
+            + ''.join(f'{one:7.1f}' for one in rows.mean(0))
+            + '   |'
+            + ''.join(f'{one:7.1f}' for one in rows[categories == 'multi-hop'].mean(0))
+        )
     print('\nby category, at 25 turns')
     chosen = ['+ wordllama, weight ½', *(name for name in table if 'learned' in name or 'trees' in name)]
     for name in chosen:
-        print(f'{name:38}' + ''.join(f'   {category} {table[name][categories == category, -1].mean():.1f}' for category in sorted(set(categories))))
+        print(
+            f'{name:38}'
+            + ''.join(
+                f'   {category} {table[name][categories == category, -1].mean():.1f}'
+                for category in sorted(set(categories))
+            )
+        )
     print('\nlearned, less what it starts from, with 95% intervals over conversations')
     pairs = [('+ learned, linear', '+ wordllama, weight ½'), ('  boosted trees', '+ learned, linear')]
-    pairs += [('  MiniLM, learned', '+ learned, linear'), ('  MiniLM, learned', '  MiniLM, not learned')] if options.minilm else []
+    pairs += (
+        [('  MiniLM, learned', '+ learned, linear'), ('  MiniLM, learned', '  MiniLM, not learned')]
+        if options.minilm
+        else []
+    )
     for ours, theirs in pairs:
         for column, cut in enumerate(CUTS):
             gain = paired(table[ours][:, column].tolist(), table[theirs][:, column].tolist(), names.tolist())

@@ -15,4 +15,5 @@ async def broken_later(prompt):
 
 def broken_in_a_library(prompt):
     import json
+
     return json.loads('no')  # line 18

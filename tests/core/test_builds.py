@@ -1,4 +1,5 @@
 """Builds of all memories: from messages in any form, past sessions that fail, with a warning where nothing was found."""
+
 import random
 import re
 import sqlite3
@@ -27,9 +28,16 @@ SAMPLE = load_sample()
 SHORT = Conversation('short', [replace(one, turns=one.turns[:6]) for one in SAMPLE.sessions])
 GRAPHS = [GistGraph, CueTagGraph]
 CAT = ['Ada adopted a grey cat called Crumb.', 'Ada lives in Oslo and works at a bakery.']
-FORMS = [CAT, tuple(CAT), [('Ada', text) for text in CAT], [{'role': 'user', 'content': text} for text in CAT],
-         [{'name': 'Ada', 'content': text, 'created_at': '2024-05-01T10:00:00'} for text in CAT],
-         [Turn(f't{place}', 'Ada', text) for place, text in enumerate(CAT)], as_conversation(CAT), as_conversation(CAT).sessions[0]]
+FORMS = [
+    CAT,
+    tuple(CAT),
+    [('Ada', text) for text in CAT],
+    [{'role': 'user', 'content': text} for text in CAT],
+    [{'name': 'Ada', 'content': text, 'created_at': '2024-05-01T10:00:00'} for text in CAT],
+    [Turn(f't{place}', 'Ada', text) for place, text in enumerate(CAT)],
+    as_conversation(CAT),
+    as_conversation(CAT).sessions[0],
+]
 
 
 class Refusing(RuleLM):
@@ -62,13 +70,16 @@ def turns_in(memory):
 
 # ---- messages in any form ------------------------------------------------------------------------------------------------
 
+
 @pytest.mark.parametrize('kind', [*GRAPHS, MemMA, MemoryBank, HybridIndex])
 def test_a_memory_is_made_of_messages_in_any_form(kind):
     for form in [*FORMS, iter(CAT)]:
         memory = kind.of(form)
         searched = memory.bank if isinstance(memory, MemMA) else memory
         found = [hit.snippet.text for hit in searched.search('Ada adopted a cat')[:2]]
-        assert any('Crumb' in text for text in found) and (kind is CueTagGraph or 'Crumb' in found[0])  # it holds messages twice
+        assert any('Crumb' in text for text in found) and (
+            kind is CueTagGraph or 'Crumb' in found[0]
+        )  # it holds messages twice
 
 
 @pytest.mark.parametrize('kind', [*GRAPHS, MemMA])
@@ -112,7 +123,8 @@ def test_a_bank_that_is_opened_again_is_numbered_on(tmp_path):
 def test_a_bank_of_messages_has_them_as_they_are(tmp_path):
     with MemoryBank.of([*FORMS[4], {'name': 'Ada', 'content': ' '}], tmp_path / 'a.db', namespace='ada') as bank:
         assert [(one.text, one.speaker, one.sources, one.said) for one in bank] == [
-            (text, 'Ada', (f'D1:{place}',), datetime(2024, 5, 1, 10)) for place, text in enumerate(CAT, 1)]
+            (text, 'Ada', (f'D1:{place}',), datetime(2024, 5, 1, 10)) for place, text in enumerate(CAT, 1)
+        ]
         assert repr(bank) == "MemoryBank('ada': 2 entries, 2 changes, file a.db)"
     with MemoryBank.of(FORMS[4], tmp_path / 'a.db', namespace='ada') as bank:
         assert len(bank) == 2 and all(len(one.sources) == 1 for one in bank)
@@ -127,10 +139,11 @@ def test_a_constructor_that_is_given_messages_names_the_right_door(kind):
 
 # ---- sessions that fail --------------------------------------------------------------------------------------------------
 
+
 @pytest.mark.parametrize('kind', [*GRAPHS, MemMA])
 @pytest.mark.parametrize('seed', range(6))
 def test_a_build_survives_refusals_and_a_later_one_repairs_it(kind, seed, tmp_path):
-    lm = Refusing(.1, seed)
+    lm = Refusing(0.1, seed)
     memory = kind.of(SHORT, lm)
     lost, ids = set(memory.failed), {one.id for one in SHORT.sessions}
     assert len(lost) <= 8 and sessions_in(memory) == ids - lost and set(memory.failed.sessions) == lost
@@ -208,10 +221,18 @@ def test_the_file_of_a_bank_keeps_what_failed_until_it_is_written_or_forgotten(t
     path = tmp_path / 'a'
     memory, _ = failing_second(MemMA, bank=path)
     again = MemMA(path)
-    assert again.failed == memory.failed and again.failed.sessions == memory.failed.sessions and '1 session failed: D2' in repr(again)
+    assert (
+        again.failed == memory.failed
+        and again.failed.sessions == memory.failed.sessions
+        and '1 session failed: D2' in repr(again)
+    )
     assert not again.bank.within('other').failed
     again.remember(['Ada sang.'])
-    assert not again.failed and not MemMA(path).failed and {id for entry in again.bank for id in entry.sources} == {'D1:1', 'D2:1', 'D3:1', 'D4:1'}
+    assert (
+        not again.failed
+        and not MemMA(path).failed
+        and {id for entry in again.bank for id in entry.sources} == {'D1:1', 'D2:1', 'D3:1', 'D4:1'}
+    )
     memory.remember(['Ada slept.'])  # it knows of D2 as failed, and looks again
     assert not memory.failed and sum('xylophone' in entry.text for entry in memory.bank) == 1
 
@@ -223,7 +244,10 @@ def test_a_forgotten_turn_is_not_tried_again(turns, tmp_path):
     memory, _ = failing_second(MemMA, bank=path)
     late.forget(turns=turns)
     gone = turns == ['D2:1']
-    assert bool(late.failed.sessions) is bool(MemMA(path).failed) is not gone and (b'xylophone' in path.read_bytes()) is not gone
+    assert (
+        bool(late.failed.sessions) is bool(MemMA(path).failed) is not gone
+        and (b'xylophone' in path.read_bytes()) is not gone
+    )
     memory.remember(['Ada slept.'])
     assert bool(memory.failed) is not gone and (b'xylophone' in path.read_bytes()) is not gone
 
@@ -269,6 +293,7 @@ def test_a_server_that_is_gone_is_asked_once(kind):
 
 # ---- nothing found, progress, repr ---------------------------------------------------------------------------------------
 
+
 class Empty(RuleLM):
     """Every reply is as empty as its type allows."""
 
@@ -277,7 +302,9 @@ class Empty(RuleLM):
         return Call(role.name, role.model(inputs).model_validate(dict.fromkeys(lists, [])), Usage(1))
 
 
-@pytest.mark.parametrize('kind, said', [(GistGraph, 'no gist and no fact'), (CueTagGraph, 'no episode'), (MemMA, 'no entry')])
+@pytest.mark.parametrize(
+    'kind, said', [(GistGraph, 'no gist and no fact'), (CueTagGraph, 'no episode'), (MemMA, 'no entry')]
+)
 def test_a_memory_that_found_nothing_says_so_once(kind, said):
     options = {'guidance': False, 'evolve': False} if kind is MemMA else {}
     with pytest.warns(UserWarning, match=f'{kind.__name__}: .* turns gave {said}: see ') as told:
@@ -296,8 +323,12 @@ def test_a_memory_says_what_it_has_in_a_line(tmp_path):
     assert re.fullmatch(r'GistGraph\(14 sessions, \d+ gists, \d+ facts, \d+ phrases\)', repr(GistGraph.of(SAMPLE)))
     assert repr(GistGraph(with_facts=False)) == 'GistGraph(0 sessions, 0 gists, 0 phrases)'
     graph, _ = failing_second(CueTagGraph)
-    assert re.fullmatch(r'CueTagGraph\(2 sessions, \d episodes, \d units?, \d+ cues, \d tags?; 1 session failed: D2\)', repr(graph))
-    assert re.fullmatch(r"MemMA\(MemoryBank\('default': \d entries, \d changes, in memory\), rules\)", repr(MemMA.of(CAT)))
+    assert re.fullmatch(
+        r'CueTagGraph\(2 sessions, \d episodes, \d units?, \d+ cues, \d tags?; 1 session failed: D2\)', repr(graph)
+    )
+    assert re.fullmatch(
+        r"MemMA\(MemoryBank\('default': \d entries, \d changes, in memory\), rules\)", repr(MemMA.of(CAT))
+    )
     with MemoryBank() as bank:
         pass
     assert repr(bank) == "MemoryBank('default': 0 entries, 0 changes, in memory)"
@@ -312,7 +343,9 @@ def test_a_memory_says_what_it_has_in_a_line(tmp_path):
 def test_progress_is_silent_where_nobody_looks_and_tells_the_cost_where_somebody_does(capsys, monkeypatch):
     GistGraph.of(SHORT)
     assert capsys.readouterr() == ('', '')
-    monkeypatch.setattr('memnb.core.build.with_progress', lambda items, what, show: shown.append(real(items, what, show)) or shown[-1])
+    monkeypatch.setattr(
+        'memnb.core.build.with_progress', lambda items, what, show: shown.append(real(items, what, show)) or shown[-1]
+    )
     shown, real = [], with_progress
     CueTagGraph.of(SHORT, Refusing(0), progress=True)
     [bar] = shown

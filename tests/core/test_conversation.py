@@ -1,4 +1,5 @@
 """Conversations: arbitrary ones come back from JSON, and what breaks a law is refused, compared with a plain count."""
+
 import json
 import pickle
 from dataclasses import replace
@@ -22,13 +23,31 @@ def conversations(draw):
     turn_ids = draw(st.lists(ids, unique=True, max_size=8))
     cuts = sorted(draw(st.lists(st.integers(0, len(turn_ids)), max_size=4)))
     groups = [turn_ids[start:end] for start, end in zip([0, *cuts], [*cuts, len(turn_ids)])]
-    sessions = [Session(f'D{number}', [Turn(one, draw(texts), draw(texts), draw(times), draw(st.none() | texts))
-                                       for one in group], draw(times)) for number, group in enumerate(groups)]
+    sessions = [
+        Session(
+            f'D{number}',
+            [Turn(one, draw(texts), draw(texts), draw(times), draw(st.none() | texts)) for one in group],
+            draw(times),
+        )
+        for number, group in enumerate(groups)
+    ]
     evidence = st.lists(st.sampled_from(turn_ids), max_size=3) if turn_ids else st.just([])
-    questions = [Question(draw(texts), draw(st.none() | texts), draw(evidence), draw(st.none() | texts), draw(texts), place,
-                          draw(st.none() | texts), draw(times), draw(st.lists(texts, max_size=2)),
-                          aliases=draw(st.lists(texts, max_size=2)), refuse=draw(st.booleans()))
-                 for place in range(draw(st.integers(0, 3)))]
+    questions = [
+        Question(
+            draw(texts),
+            draw(st.none() | texts),
+            draw(evidence),
+            draw(st.none() | texts),
+            draw(texts),
+            place,
+            draw(st.none() | texts),
+            draw(times),
+            draw(st.lists(texts, max_size=2)),
+            aliases=draw(st.lists(texts, max_size=2)),
+            refuse=draw(st.booleans()),
+        )
+        for place in range(draw(st.integers(0, 3)))
+    ]
     return Conversation(draw(texts), sessions, questions, draw(st.lists(texts, max_size=2)))
 
 
@@ -65,8 +84,10 @@ def test_look_ups_agree_with_a_walk(conversation):
     assert hash(pickle.loads(pickle.dumps(conversation))) == hash(conversation)
 
 
-@given(st.lists(st.lists(st.sampled_from(['a', 'b', 'c', 'd', 'e', 'f']), max_size=3), max_size=3),
-       st.lists(st.sampled_from(['a', 'b', 'z']), max_size=2))
+@given(
+    st.lists(st.lists(st.sampled_from(['a', 'b', 'c', 'd', 'e', 'f']), max_size=3), max_size=3),
+    st.lists(st.sampled_from(['a', 'b', 'z']), max_size=2),
+)
 @settings(max_examples=100, deadline=None)
 def test_refused_exactly_when_a_law_is_broken(groups, evidence):
     said = [one for group in groups for one in group]
@@ -101,35 +122,45 @@ def test_a_damaged_file_is_read_or_refused_and_nothing_else(data):
         assert Conversation.from_json(read.to_json()) == read
 
 
-@pytest.mark.parametrize('make, message', [
-    (lambda: Turn('', 'Ana', 'x'), 'Turn.id: expected a name'),
-    (lambda: Turn('D1:1', None, 'x'), 'Turn.speaker: expected str, got None'),
-    (lambda: Turn('D1:1', 'Ana', 'x', '2024'), "Turn.time: expected datetime.datetime . None, got '2024'"),
-    (lambda: Turn('D1:1', 'Ana', 'x', datetime(2024, 1, 1, tzinfo=timezone.utc)), 'drop the zone'),
-    (lambda: Turn('D1:1', 'Ana', 'x', caption=3), 'Turn.caption'),
-    (lambda: Session('D1', 'abc'), 'Session.turns: expected a sequence'),
-    (lambda: Session('D1', None), 'Session.turns: expected a sequence'),
-    (lambda: Session('D1', [], time=3), 'Session.time'),
-    (lambda: Session('D1', ['abc']), "Session.turns: expected Turn, got 'abc'"),
-    (lambda: Question('Who?', evidence='D1:1'), 'Question.evidence: expected a sequence'),
-    (lambda: Question('Who?', aliases='Ana'), 'Question.aliases: expected a sequence'),
-    (lambda: Question('Who?', aliases=[3]), 'Question.aliases: expected str, got 3'),
-    (lambda: Question('Who?', refuse=1), 'Question.refuse: expected bool, got 1'),
-    (lambda: Question('Who?', answer=2022), 'Question.answer: expected str . None, got 2022'),
-    (lambda: Conversation('c', [Session('D1', []), Session('D1', [])]), "session id 'D1' comes twice"),
-    (lambda: Conversation('c', [], [Question('Who?'), Question('Who?')]), r"question id .* '/0' comes twice"),
-    (lambda: Conversation('c', [], [Question('Who?', evidence=['D1:1'])]), "'c' has no turn 'D1:1'; it has 0 turns"),
-])
+@pytest.mark.parametrize(
+    'make, message',
+    [
+        (lambda: Turn('', 'Ana', 'x'), 'Turn.id: expected a name'),
+        (lambda: Turn('D1:1', None, 'x'), 'Turn.speaker: expected str, got None'),
+        (lambda: Turn('D1:1', 'Ana', 'x', '2024'), "Turn.time: expected datetime.datetime . None, got '2024'"),
+        (lambda: Turn('D1:1', 'Ana', 'x', datetime(2024, 1, 1, tzinfo=timezone.utc)), 'drop the zone'),
+        (lambda: Turn('D1:1', 'Ana', 'x', caption=3), 'Turn.caption'),
+        (lambda: Session('D1', 'abc'), 'Session.turns: expected a sequence'),
+        (lambda: Session('D1', None), 'Session.turns: expected a sequence'),
+        (lambda: Session('D1', [], time=3), 'Session.time'),
+        (lambda: Session('D1', ['abc']), "Session.turns: expected Turn, got 'abc'"),
+        (lambda: Question('Who?', evidence='D1:1'), 'Question.evidence: expected a sequence'),
+        (lambda: Question('Who?', aliases='Ana'), 'Question.aliases: expected a sequence'),
+        (lambda: Question('Who?', aliases=[3]), 'Question.aliases: expected str, got 3'),
+        (lambda: Question('Who?', refuse=1), 'Question.refuse: expected bool, got 1'),
+        (lambda: Question('Who?', answer=2022), 'Question.answer: expected str . None, got 2022'),
+        (lambda: Conversation('c', [Session('D1', []), Session('D1', [])]), "session id 'D1' comes twice"),
+        (lambda: Conversation('c', [], [Question('Who?'), Question('Who?')]), r"question id .* '/0' comes twice"),
+        (
+            lambda: Conversation('c', [], [Question('Who?', evidence=['D1:1'])]),
+            "'c' has no turn 'D1:1'; it has 0 turns",
+        ),
+    ],
+)
 def test_what_is_wrong_is_said(make, message):
     with pytest.raises(ConversationError, match=message):
         make()
 
 
 def test_plain_lists_get_the_benchmarks_ids():
-    conversation = Conversation.of('mine', [(datetime(2024, 3, 2, 9), [('Ana', 'hello'), ('Ben', 'hi')]),
-                                            (None, [('Ben', 'bye')])])
+    conversation = Conversation.of(
+        'mine', [(datetime(2024, 3, 2, 9), [('Ana', 'hello'), ('Ben', 'hi')]), (None, [('Ben', 'bye')])]
+    )
     assert [(turn.id, turn.speaker, turn.text) for turn in conversation.turns] == [
-        ('D1:1', 'Ana', 'hello'), ('D1:2', 'Ben', 'hi'), ('D2:1', 'Ben', 'bye')]
+        ('D1:1', 'Ana', 'hello'),
+        ('D1:2', 'Ben', 'hi'),
+        ('D2:1', 'Ben', 'bye'),
+    ]
     assert [session.id for session in conversation.sessions] == ['D1', 'D2']
     assert conversation.turn('D1:2').time == datetime(2024, 3, 2, 9)
     assert conversation.turn('D2:1').time is None

@@ -6,13 +6,19 @@ from memnb import as_conversation, FullContext, MemMA, MemoryBank, MemR3, MRAgen
 from memnb.core.messages import ChatError
 from memnb.core.retriever import as_hit
 
-DIARY = ['[3 May 2024] Ada: We adopted Biscuit today.', '[9 June 2024] Ada: Biscuit ate my shoe yesterday.', '[10 June 2024] Ben: I play the cello.']
+DIARY = [
+    '[3 May 2024] Ada: We adopted Biscuit today.',
+    '[9 June 2024] Ada: Biscuit ate my shoe yesterday.',
+    '[10 June 2024] Ben: I play the cello.',
+]
 ASKED = 'When did Biscuit eat the shoe?'
 LOOPS = [RAG, SelfRAG, MemR3, REMem, REMemS, MRAgent, FullContext]
 
 
 @pytest.mark.parametrize('loop', LOOPS)
-@pytest.mark.parametrize('handed', [list, tuple, iter, as_conversation, lambda diary: [{'content': one} for one in diary]])
+@pytest.mark.parametrize(
+    'handed', [list, tuple, iter, as_conversation, lambda diary: [{'content': one} for one in diary]]
+)
 def test_every_loop_takes_a_list(loop, handed):
     assert loop(handed(DIARY)).ask(ASKED).answer == '8 June 2024' or handed not in (list, tuple, iter, as_conversation)
     assert loop(handed(DIARY)).ask(ASKED).read
@@ -31,7 +37,10 @@ class Page:
 
 
 @pytest.mark.parametrize('loop', [RAG, MemR3, REMem, MRAgent])
-@pytest.mark.parametrize('found', [{'id': 7, 'text': 'Biscuit ate my shoe yesterday.', 'time': '2024-06-09', 'name': 'Ada', 'score': .3}, Page()])
+@pytest.mark.parametrize(
+    'found',
+    [{'id': 7, 'text': 'Biscuit ate my shoe yesterday.', 'time': '2024-06-09', 'name': 'Ada', 'score': 0.3}, Page()],
+)
 def test_a_store_may_return_dictionaries_and_documents(loop, found):
     assert loop(Store(found)).ask(ASKED).answer == '8 June 2024'
 
@@ -39,14 +48,24 @@ def test_a_store_may_return_dictionaries_and_documents(loop, found):
 def test_a_store_may_be_async():
     async def later(query):
         return ['Biscuit ate my shoe.']
+
     assert MemR3(later).ask(ASKED).read and REMem(later).ask(ASKED).read
 
 
-@pytest.mark.parametrize('make, told', [
-    (lambda: MemR3(Store), r'got Store; is Store\(\) meant'), (lambda: REMem(5), 'or a list of texts'), (lambda: MemR3('wa.txt'), 'load_conversation'),
-    (lambda: FullContext(Store('x')), '^expected a list of texts'), (lambda: MemMA(Store('x')), 'bank: expected a MemoryBank, the path'),
-    (lambda: MemR3(DIARY, Store), r'got <class .*: is Store\(\) meant'), (lambda: MemR3(DIARY).ask(ASKED, asked='8 May 2024'), 'parse_date gives one'),
-    (lambda: MemoryBank.of(DIARY, print), 'path: expected a path'), (lambda: MemR3(DIARY).ask_many(ASKED), 'expected a list of questions')])
+@pytest.mark.parametrize(
+    'make, told',
+    [
+        (lambda: MemR3(Store), r'got Store; is Store\(\) meant'),
+        (lambda: REMem(5), 'or a list of texts'),
+        (lambda: MemR3('wa.txt'), 'load_conversation'),
+        (lambda: FullContext(Store('x')), '^expected a list of texts'),
+        (lambda: MemMA(Store('x')), 'bank: expected a MemoryBank, the path'),
+        (lambda: MemR3(DIARY, Store), r'got <class .*: is Store\(\) meant'),
+        (lambda: MemR3(DIARY).ask(ASKED, asked='8 May 2024'), 'parse_date gives one'),
+        (lambda: MemoryBank.of(DIARY, print), 'path: expected a path'),
+        (lambda: MemR3(DIARY).ask_many(ASKED), 'expected a list of questions'),
+    ],
+)
 def test_what_is_none_is_told_in_a_sentence(make, told):
     with pytest.raises(TypeError, match=told):
         make()
@@ -65,7 +84,9 @@ def test_a_text_is_no_path_of_a_bank(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for kind in (MemMA, MemoryBank):
         for text in ('a text', 'We adopted Biscuit today.', 'I moved to St.Louis', 'at 10.30', 'long ' * 999):
-            with pytest.raises(TypeError, match="path: expected a path such as 'a.db' or None, got .*; messages go to `of`"):
+            with pytest.raises(
+                TypeError, match="path: expected a path such as 'a.db' or None, got .*; messages go to `of`"
+            ):
                 kind(text)
     assert not list(tmp_path.iterdir())
     for path in ('my.db', 'my own.db', tmp_path / 'bank'):
@@ -98,7 +119,14 @@ def test_a_date_in_front_of_a_text_is_its_time(stamp):
 
 
 def test_other_brackets_in_front_of_a_text_stay():
-    for text in ('[laughs] Ada: hi', '[1] Ada: hi', '[May 2024] Ada: hi', '[10:30] Ada: hi', '[8 May 2024', '[03/04/2024] Ada: hi'):
+    for text in (
+        '[laughs] Ada: hi',
+        '[1] Ada: hi',
+        '[May 2024] Ada: hi',
+        '[10:30] Ada: hi',
+        '[8 May 2024',
+        '[03/04/2024] Ada: hi',
+    ):
         assert as_hit(text).snippet.text == text and (as_hit(text).snippet.said is None)
         assert '/' in text or as_conversation([text]).turns[0].text == text
     with pytest.raises(ChatError, match='say which with dates='):
@@ -107,6 +135,10 @@ def test_other_brackets_in_front_of_a_text_stay():
 
 
 def test_an_answer_that_quotes_a_line_has_it_as_evidence():
-    told = {'quoted': 'Biscuit ate my shoe yesterday.', 'dated': '9 June 2024', 'none': 'I can only say that nobody knows.'}
+    told = {
+        'quoted': 'Biscuit ate my shoe yesterday.',
+        'dated': '9 June 2024',
+        'none': 'I can only say that nobody knows.',
+    }
     found = {name: RAG(DIARY, lambda prompt: text).ask(ASKED).evidence for name, text in told.items()}
     assert found == {'quoted': ['D2:1'], 'dated': [], 'none': []}

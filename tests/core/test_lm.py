@@ -1,4 +1,5 @@
 "Roles, reading of replies, the lms, and the record of replies: the real openai client against a server that misbehaves."
+
 import json
 import os
 import pickle
@@ -27,8 +28,7 @@ from strikes import forked, needs_fork
 from memnb.core.roles import rule
 from memnb.core.models import as_lm, LMByRole, OpenAILM, ScriptedLM
 from memnb.core.replies import read_reply, Reply
-from memnb.core.roles import (
-    as_text, LMError, ReplyError, Role, RuleLM, ServerError, Usage)
+from memnb.core.roles import as_text, LMError, ReplyError, Role, RuleLM, ServerError, Usage
 from memnb.core.models import canonical_json, key_of, MissingRecord, RecordedLM, RecordError, request_of
 from memnb.core.roles import strict_schema
 
@@ -99,13 +99,19 @@ MISBEHAVIOURS = {
     'dropped connection': ([chat(GOOD, drop=0)], ServerError, 2, 'Connection'),
     'json_schema refused': ([refuse_forms(['json_schema'], GOOD)], GOOD_REPLY, 2),
     'both forms refused': ([refuse_forms(['json_schema', 'json_object'], GOOD)], GOOD_REPLY, 3),
-    'text refused, too': ([refuse_forms(['json_schema', 'json_object', 'text'], GOOD)], ServerError, 3, 'not supported'),
+    'text refused, too': (
+        [refuse_forms(['json_schema', 'json_object', 'text'], GOOD)],
+        ServerError,
+        3,
+        'not supported',
+    ),
     'prompt too long': ([fail(400, 'maximum context length exceeded')], ServerError, 1, 'context length'),
     'wrong key, quoted': ([fail(401, authorization)], ServerError, 1, 'Bearer <key>'),
     'key in the reply': ([chat(authorization)], ReplyError, 2, 'no JSON'),
     'a web page': ([plain(b'<html>Welcome</html>')], ServerError, 1, 'something else than a chat completion'),
     'an error with status 200': ([plain(b'{"error": {}}', 'application/json')], ServerError, 1, 'something else'),
 }
+
 
 def everything_said(error):
     "All that could be printed of an error, with what led to it."
@@ -120,7 +126,7 @@ def everything_said(error):
 def test_misbehaviour(name):
     answers, expected, requests, *words = MISBEHAVIOURS[name]
     with Server(*answers) as server:
-        lm = client(server, timeout=.4 if name == 'stall' else 10)
+        lm = client(server, timeout=0.4 if name == 'stall' else 10)
         try:
             outcome = lm.call(plans_role, text='I want to sail.')
         except LMError as error:
@@ -178,8 +184,17 @@ def test_what_is_sent():
         client(server, seed=4, max_tokens=50, extra={'top_k': 1}).ask(plans_role, text='{braces} \ud800')
         client(server, temperature=None).ask(plans_role, text='x')
         first, second = server.requests
-    assert (first['model'], first['temperature'], first['seed'], first['max_tokens'], first['top_k']) == ('toy', 0, 4, 50, 1)
-    assert first['messages'] == [{'role': 'system', 'content': 'List the plans.'}, {'role': 'user', 'content': 'Text: {braces} ?'}]
+    assert (first['model'], first['temperature'], first['seed'], first['max_tokens'], first['top_k']) == (
+        'toy',
+        0,
+        4,
+        50,
+        1,
+    )
+    assert first['messages'] == [
+        {'role': 'system', 'content': 'List the plans.'},
+        {'role': 'user', 'content': 'Text: {braces} ?'},
+    ]
     assert first['response_format']['json_schema'] == {'name': 'Plans', 'strict': True, 'schema': strict_schema(Plans)}
     assert not {'temperature', 'seed', 'max_tokens'} & set(second)
     assert first['_headers']['authorization'] == f'Bearer {KEY}'
@@ -189,7 +204,12 @@ def test_the_second_attempt_shows_the_first_and_what_was_wrong_with_it():
     with Server(chat('no plans'), chat(GOOD)) as server:
         call = client(server).call(plans_role, text='x')
         again = server.requests[1]['messages'][1]['content']
-    assert again.startswith('Text: x\n') and 'no plans' in again and 'it has no JSON in it' in again and '"sources"' in again
+    assert (
+        again.startswith('Text: x\n')
+        and 'no plans' in again
+        and 'it has no JSON in it' in again
+        and '"sources"' in again
+    )
     assert (call.user, call.attempts, call.raw) == ('Text: x', 2, json.dumps(GOOD))
 
 
@@ -198,7 +218,7 @@ def test_usage_is_the_servers_or_marked_as_estimated():
         lm = client(server)
         assert lm.call(plans_role, text='x').usage == Usage(1, 7, 3)
         estimated = lm.call(plans_role, text='x').usage
-        assert estimated.estimated and estimated.prompt_tokens == -(-len('List the plans.' 'Text: x') // 4)
+        assert estimated.estimated and estimated.prompt_tokens == -(-len('List the plans.Text: x') // 4)
         assert lm.call(plans_role, text='x').usage == Usage(2, 12, 4)
 
 
@@ -210,6 +230,7 @@ def test_a_server_error_after_a_refused_reply_tells_of_both():
 
 
 # The key
+
 
 def test_the_key_comes_from_the_environment_and_stays_secret(monkeypatch):
     monkeypatch.setenv('OPENAI_API_KEY', KEY + '\n')
@@ -247,11 +268,13 @@ def test_eight_threads_have_eight_requests_in_flight_each_by_a_client_of_its_own
     def answer(request):
         all_there.wait(30)  # with fewer in flight nobody is answered
         return chat(GOOD)(request)
+
     with Server(answer) as server:
         lm = client(server, timeout=60, max_retries=0)
 
         def ask(text):
             return lm.ask(plans_role, text=text), lm._server.client, lm._server.client
+
         with ThreadPoolExecutor(8) as threads:
             found = list(threads.map(ask, map(str, range(8))))
     assert [reply for reply, *_ in found] == 8 * [GOOD_REPLY] and len(server.requests) == 8
@@ -270,12 +293,19 @@ class Tool(BaseModel):
 
 
 MODELS = [Plans, Verdict, Loose, Tool, RootModel[list[int]], RootModel[Union[int, str]]]
-json_values = st.recursive(st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
-                           lambda inner: st.lists(inner, max_size=4)
-                           | st.dictionaries(st.sampled_from(['plans', 'who', 'yes', 'items', 'note', 'properties', 'type', 'x']), inner),
-                           max_leaves=12)
-plans_values = st.builds(Plans, plans=st.lists(st.builds(Plan, name=st.text(), sources=st.lists(st.text(max_size=5), max_size=3)), max_size=3),
-                         who=st.none() | st.text())
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.dictionaries(st.sampled_from(['plans', 'who', 'yes', 'items', 'note', 'properties', 'type', 'x']), inner)
+    ),
+    max_leaves=12,
+)
+plans_values = st.builds(
+    Plans,
+    plans=st.lists(st.builds(Plan, name=st.text(), sources=st.lists(st.text(max_size=5), max_size=3)), max_size=3),
+    who=st.none() | st.text(),
+)
 json_texts = json_values.map(json.dumps) | plans_values.map(lambda value: value.model_dump_json())
 bracket_soup = st.text(alphabet='{}[]",:\\ \'truefalsn01yes', max_size=60)
 
@@ -285,7 +315,13 @@ def damaged(draw):
     "A JSON text with a piece cut out, another put in, and prose around it."
     text = draw(json_texts)
     start, end = sorted(draw(st.tuples(st.integers(0, len(text)), st.integers(0, len(text)))))
-    return draw(st.sampled_from(['', 'Sure: ', '```json\n', '<think>'])) + text[:start] + draw(bracket_soup) + text[end:] + draw(st.sampled_from(['', ' ok?', '```']))
+    return (
+        draw(st.sampled_from(['', 'Sure: ', '```json\n', '<think>']))
+        + text[:start]
+        + draw(bracket_soup)
+        + text[end:]
+        + draw(st.sampled_from(['', ' ok?', '```']))
+    )
 
 
 @settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -323,7 +359,14 @@ def test_collections_that_are_left_out_are_noted(text, model):
 @given(plans_values)
 def test_what_is_well_said_is_understood(value):
     text = value.model_dump_json()
-    for said in (text, f'[{text}]', f'Here: {text}, as you wished.', f'```json\n{text}\n```', f'{text}\n{text}', f'<think>{{</think>{text}'):
+    for said in (
+        text,
+        f'[{text}]',
+        f'Here: {text}, as you wished.',
+        f'```json\n{text}\n```',
+        f'{text}\n{text}',
+        f'<think>{{</think>{text}',
+    ):
         assert read_reply(said, Plans) == value
 
 
@@ -331,7 +374,7 @@ def test_what_is_well_said_is_understood(value):
 @given(plans_values, st.data())
 def test_a_part_of_a_reply_is_never_a_reply(value, data):
     text = value.model_dump_json()
-    part = text[:data.draw(st.integers(0, len(text) - 1))]
+    part = text[: data.draw(st.integers(0, len(text) - 1))]
     for said in (part, f'Sure: {part}', f'```json\n{part}'):
         for cut in (False, True):
             with pytest.raises(ValueError):
@@ -369,6 +412,7 @@ def test_strict_schema(model):
 
 
 # Roles
+
 
 @quick
 @given(st.lists(st.lists(st.sampled_from(['a', '- ', '\n', '\n- ', ' ']), max_size=6).map(''.join)))
@@ -412,18 +456,32 @@ def test_rules():
 # The record
 
 parts_of_a_question = {
-    'name': st.sampled_from(['a', 'b']), 'system': st.sampled_from(['a', 'b']), 'text': st.sampled_from(['a', 'b', 'é']),
-    'reply': st.sampled_from([Plans, Verdict, Tool]), 'model': st.sampled_from(['a', 'b']),
-    'url': st.sampled_from(['http://a/v1', 'http://b/v1']), 'temperature': st.sampled_from([None, 0., 1.]),
-    'seed': st.sampled_from([None, 0, 1]), 'max_tokens': st.sampled_from([None, 1, 2]),
-    'extra': st.sampled_from([None, {'top_k': 1}]), 'repeat': st.sampled_from([0, 1])}
+    'name': st.sampled_from(['a', 'b']),
+    'system': st.sampled_from(['a', 'b']),
+    'text': st.sampled_from(['a', 'b', 'é']),
+    'reply': st.sampled_from([Plans, Verdict, Tool]),
+    'model': st.sampled_from(['a', 'b']),
+    'url': st.sampled_from(['http://a/v1', 'http://b/v1']),
+    'temperature': st.sampled_from([None, 0.0, 1.0]),
+    'seed': st.sampled_from([None, 0, 1]),
+    'max_tokens': st.sampled_from([None, 1, 2]),
+    'extra': st.sampled_from([None, {'top_k': 1}]),
+    'repeat': st.sampled_from([0, 1]),
+}
 components = st.fixed_dictionaries(parts_of_a_question)
 
 
 def key_of_parts(parts, **lm_options):
     role = Role(parts['name'], parts['system'], '{text}', parts['reply'])
-    lm = OpenAILM(parts['model'], parts['url'], temperature=parts['temperature'], seed=parts['seed'], max_tokens=parts['max_tokens'],
-                  extra=parts['extra'], **lm_options)
+    lm = OpenAILM(
+        parts['model'],
+        parts['url'],
+        temperature=parts['temperature'],
+        seed=parts['seed'],
+        max_tokens=parts['max_tokens'],
+        extra=parts['extra'],
+        **lm_options,
+    )
     return key_of(request_of(lm, role, {'text': parts['text']}, parts['repeat']))
 
 
@@ -439,8 +497,15 @@ def test_what_shapes_no_reply_is_not_in_the_key(parts):
     assert key_of_parts(parts) == key_of_parts(parts, api_key=KEY, timeout=1, max_retries=0)
 
 
-plain_json = st.recursive(st.none() | st.booleans() | st.integers(-10**9, 10**9) | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
-                          lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4), max_leaves=10)
+plain_json = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(10**9), 10**9)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+    max_leaves=10,
+)
 
 
 @quick
@@ -450,6 +515,7 @@ def test_canonical_json(value):
         if isinstance(value, dict):
             return {name: reversed_names(value[name]) for name in sorted(value, reverse=True)}
         return [reversed_names(item) for item in value] if isinstance(value, list) else value
+
     text = canonical_json(value)
     assert canonical_json(reversed_names(value)) == text and text.isascii() and '\n' not in text
     assert json.loads(text) == value and canonical_json(json.loads(text)) == text
@@ -488,7 +554,9 @@ def test_modes(tmp_path):
 
 def test_errors_of_the_server_are_not_kept_and_unusable_replies_are(tmp_path):
     path = tmp_path / 'r.sqlite'
-    with Server(fail(500, 'no', retry_after_ms=5), fail(500, 'no', retry_after_ms=5), chat('no'), chat('no'), chat(GOOD)) as server:
+    with Server(
+        fail(500, 'no', retry_after_ms=5), fail(500, 'no', retry_after_ms=5), chat('no'), chat('no'), chat(GOOD)
+    ) as server:
         lm = RecordedLM(client(server), path)
         with pytest.raises(ServerError):
             lm.ask(plans_role, text='x')
@@ -579,10 +647,10 @@ def test_a_killed_writer_loses_nothing_that_was_there(tmp_path):
     path, acknowledged = tmp_path / 'r.sqlite', []
     for attempt in range(10):
         heard = tmp_path / f'heard {attempt}'
-        writer = forked(record_on, path, heard, range(len(acknowledged), 10 ** 6))
+        writer = forked(record_on, path, heard, range(len(acknowledged), 10**6))
         while len(noted(heard)) < 3 + attempt % 3 and writer.is_alive():
-            time.sleep(.001)
-        time.sleep(attempt * .0007)
+            time.sleep(0.001)
+        time.sleep(attempt * 0.0007)
         writer.kill()
         writer.join()
         assert writer.exitcode == -signal.SIGKILL
@@ -654,11 +722,14 @@ def test_lms_by_role_send_their_seed_and_are_recorded_apart(tmp_path):
     assert sent == [(0.0, None), (0.5, None), (0.0, 3)]
 
 
-@pytest.mark.parametrize(('lms', 'message'), [
-    ({'anwser': named('x')}, r"expected a Role, or the name of one \(.*answer.*\), got 'anwser'"),
-    ({'answer': 'gpt-4.1-mini'}, r"expected an lm, got a str: did you mean OpenAILM\('gpt-4.1-mini'\)"),
-    ({None: named('x')}, 'expected a Role'),
-])
+@pytest.mark.parametrize(
+    ('lms', 'message'),
+    [
+        ({'anwser': named('x')}, r"expected a Role, or the name of one \(.*answer.*\), got 'anwser'"),
+        ({'answer': 'gpt-4.1-mini'}, r"expected an lm, got a str: did you mean OpenAILM\('gpt-4.1-mini'\)"),
+        ({None: named('x')}, 'expected a Role'),
+    ],
+)
 def test_a_role_that_nobody_asks_and_a_thing_that_is_no_lm_are_refused(lms, message):
     with pytest.raises((ValueError, TypeError), match=message):
         LMByRole(lms)

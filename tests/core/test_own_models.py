@@ -1,4 +1,5 @@
 """Functions and clients of the user's own as models: what they are told, what they may return, and how they fail."""
+
 import asyncio
 import pickle
 from functools import partial, wraps
@@ -27,6 +28,7 @@ def asked(function):
 
 
 # What it is told
+
 
 def plain(prompt):
     return {'text': 'nothing'}
@@ -59,10 +61,21 @@ def retried(*arguments, **options):
     return plain(*arguments, **options)
 
 
-@pytest.mark.parametrize('function, told', [
-    (plain, 'nothing'), (by_place, 'note'), (by_name, 'note'), (by_options, 'note'), (later, 'note'), (Object(), 'note'), (retried, 'nothing'),
-    (wraps(by_name)(lambda *arguments, **options: by_name(*arguments, **options)), 'note'),
-    (lambda prompt: later(prompt, 'by a lambda'), 'by a lambda'), (Object().__call__, 'note')])
+@pytest.mark.parametrize(
+    'function, told',
+    [
+        (plain, 'nothing'),
+        (by_place, 'note'),
+        (by_name, 'note'),
+        (by_options, 'note'),
+        (later, 'note'),
+        (Object(), 'note'),
+        (retried, 'nothing'),
+        (wraps(by_name)(lambda *arguments, **options: by_name(*arguments, **options)), 'note'),
+        (lambda prompt: later(prompt, 'by a lambda'), 'by a lambda'),
+        (Object().__call__, 'note'),
+    ],
+)
 def test_a_function_that_takes_the_role_is_told_it(function, told):
     assert asked(function).reply == Note(text=told)
 
@@ -70,6 +83,7 @@ def test_a_function_that_takes_the_role_is_told_it(function, told):
 def test_an_async_function_is_awaited_where_a_loop_runs_already():
     async def cell():
         return asked(later).reply.text
+
     assert asyncio.run(cell()) == 'note'
 
 
@@ -80,25 +94,49 @@ def test_a_function_goes_to_another_process():
 
 def test_functions_are_called_by_their_names():
     assert [as_lm(one).name for one in (plain, later, Object(), partial(by_place, role='x'), lambda prompt: '')] == [
-        'plain', 'later', 'Object', 'by_place', '<lambda>']
+        'plain',
+        'later',
+        'Object',
+        'by_place',
+        '<lambda>',
+    ]
     assert as_lm(plain, 'mine').name == 'mine' and as_lm(plain).settings() == {'model': None}
 
 
 # What it may return
 
-@pytest.mark.parametrize('said', [
-    GOOD, {'text': 'a boat'}, [{'text': 'a boat'}], Note(text='a boat'), SimpleNamespace(content=GOOD), SimpleNamespace(text=GOOD),
-    SimpleNamespace(message=SimpleNamespace(content=GOOD))])
+
+@pytest.mark.parametrize(
+    'said',
+    [
+        GOOD,
+        {'text': 'a boat'},
+        [{'text': 'a boat'}],
+        Note(text='a boat'),
+        SimpleNamespace(content=GOOD),
+        SimpleNamespace(text=GOOD),
+        SimpleNamespace(message=SimpleNamespace(content=GOOD)),
+    ],
+)
 def test_what_was_obviously_meant_is_read(said):
     assert asked(lambda prompt: said).reply == Note(text='a boat')
 
 
 def test_a_chat_completion_has_its_own_cost_and_may_be_cut_off():
     message = {'index': 0, 'finish_reason': 'stop', 'message': {'role': 'assistant', 'content': GOOD}}
-    said = openai.types.chat.ChatCompletion.model_validate({
-        'id': 'x', 'object': 'chat.completion', 'created': 0, 'model': 'm', 'choices': [message],
-        'usage': {'prompt_tokens': 7, 'completion_tokens': 3, 'total_tokens': 10}})
-    assert asked(lambda prompt: said).reply == Note(text='a boat') and asked(lambda prompt: said).usage == Usage(1, 7, 3)
+    said = openai.types.chat.ChatCompletion.model_validate(
+        {
+            'id': 'x',
+            'object': 'chat.completion',
+            'created': 0,
+            'model': 'm',
+            'choices': [message],
+            'usage': {'prompt_tokens': 7, 'completion_tokens': 3, 'total_tokens': 10},
+        }
+    )
+    assert asked(lambda prompt: said).reply == Note(text='a boat') and asked(lambda prompt: said).usage == Usage(
+        1, 7, 3
+    )
     said.choices[0].finish_reason = 'length'
     with pytest.raises(ReplyError, match='^<lambda>, as note: no usable reply') as caught:
         said.choices[0].message.content = GOOD[:-3]
@@ -106,7 +144,9 @@ def test_a_chat_completion_has_its_own_cost_and_may_be_cut_off():
     assert 'cut off' in str(caught.value)
 
 
-@pytest.mark.parametrize('said', [None, b'{"text": "a boat"}', 3, object(), SimpleNamespace(content=None), SimpleNamespace(content=[])])
+@pytest.mark.parametrize(
+    'said', [None, b'{"text": "a boat"}', 3, object(), SimpleNamespace(content=None), SimpleNamespace(content=[])]
+)
 def test_what_is_no_text_is_the_function_s_failure(said):
     with pytest.raises(ModelFailed, match='^plain: expected a text to be returned, got ') as caught:
         FunctionLM(lambda prompt: said, 'plain').call(ROLE, text='x')
@@ -115,11 +155,19 @@ def test_what_is_no_text_is_the_function_s_failure(said):
 
 # How it fails
 
-@pytest.mark.parametrize('function, text', [
-    (own_model.broken, 'broken: ZeroDivisionError: division by zero (line 5 of own_model.py)'),
-    (own_model.broken_later, 'broken_later: ConnectionError: gone (line 13 of own_model.py)'),
-    (own_model.broken_in_a_library, 'broken_in_a_library: JSONDecodeError: Expecting value: line 1 column 1 (char 0) (line 18 of own_model.py)'),
-    (lambda prompt: {'text': object()}, '<lambda>: TypeError: Object of type object is not JSON serializable')])
+
+@pytest.mark.parametrize(
+    'function, text',
+    [
+        (own_model.broken, 'broken: ZeroDivisionError: division by zero (line 5 of own_model.py)'),
+        (own_model.broken_later, 'broken_later: ConnectionError: gone (line 13 of own_model.py)'),
+        (
+            own_model.broken_in_a_library,
+            'broken_in_a_library: JSONDecodeError: Expecting value: line 1 column 1 (char 0) (line 18 of own_model.py)',
+        ),
+        (lambda prompt: {'text': object()}, '<lambda>: TypeError: Object of type object is not JSON serializable'),
+    ],
+)
 def test_a_fault_of_the_function_is_its_own(function, text):
     with pytest.raises(ModelFailed) as caught:
         asked(function)
@@ -129,12 +177,13 @@ def test_a_fault_of_the_function_is_its_own(function, text):
     class Asks(Loop):
         def steps(self, run):
             run.ask(ROLE, text='x')
+
     assert Asks(lambda query: [], function).ask('Who?').error == 'ModelFailed: ' + text
 
 
 def test_an_async_function_that_never_answers_is_left():
     lm = as_lm(lambda prompt: asyncio.Event().wait())
-    lm.patience = .1
+    lm.patience = 0.1
     with pytest.raises(ModelFailed, match='TimeoutError: Event.wait: no answer within 0.1 s'):
         lm.call(ROLE, text='x')
 
@@ -148,11 +197,21 @@ def test_a_reply_that_cannot_be_used_is_shown():
 
 # What is no model
 
-@pytest.mark.parametrize('thing, words', [
-    ('gpt-4.1-mini', "did you mean OpenAILM('gpt-4.1-mini')"), (openai.OpenAI(api_key='x'), 'the client OpenAI, which names no model: use OpenAILM'),
-    (openai.AsyncOpenAI(api_key='x'), 'the client AsyncOpenAI, which names no model: use OpenAILM'), (3, 'got 3'), (None, 'got None'),
-    (OpenAILM, 'got <class'), (Object, 'got <class'), (lambda: '', 'a prompt and `role`, got <lambda>()'),
-    (lambda messages, temperature: '', 'got <lambda>(messages, temperature)')])
+
+@pytest.mark.parametrize(
+    'thing, words',
+    [
+        ('gpt-4.1-mini', "did you mean OpenAILM('gpt-4.1-mini')"),
+        (openai.OpenAI(api_key='x'), 'the client OpenAI, which names no model: use OpenAILM'),
+        (openai.AsyncOpenAI(api_key='x'), 'the client AsyncOpenAI, which names no model: use OpenAILM'),
+        (3, 'got 3'),
+        (None, 'got None'),
+        (OpenAILM, 'got <class'),
+        (Object, 'got <class'),
+        (lambda: '', 'a prompt and `role`, got <lambda>()'),
+        (lambda messages, temperature: '', 'got <lambda>(messages, temperature)'),
+    ],
+)
 def test_what_is_no_model_is_refused_in_one_sentence(thing, words):
     with pytest.raises(TypeError, match='^expected an? (lm|function)') as caught:
         as_lm(thing)

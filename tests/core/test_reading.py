@@ -1,4 +1,5 @@
 """Reading: no text breaks it, and its laws hold for arbitrary texts, compared with plainer oracles."""
+
 import re
 from dataclasses import replace
 from datetime import date, datetime, timedelta
@@ -8,18 +9,77 @@ from hypothesis import strategies as st
 
 from memnb.core.text import tokenize
 from memnb.core.text import (
-    concerns, coverage, fine_enough, keywords, named_in, question_kind, read_line, recurring_words,
-    reference_day, Requirement, requirements, sentences, speakers_in, stems, supports, times_of,
-    with_dates)
+    concerns,
+    coverage,
+    fine_enough,
+    keywords,
+    named_in,
+    question_kind,
+    read_line,
+    recurring_words,
+    reference_day,
+    Requirement,
+    requirements,
+    sentences,
+    speakers_in,
+    stems,
+    supports,
+    times_of,
+    with_dates,
+)
 from memnb.core.conversation import single_line, Snippet
 from memnb.core.time import find_times, GRANULARITIES, TimeSpan
 
 LONGEST = {'day': 1, 'weekend': 2, 'week': 7, 'month': 31, 'season': 92, 'year': 366, 'decade': 3653}  # in days
 KINDS = {'when', 'interval', 'how long', 'how many', 'yes-no', 'where', 'who', 'why', 'list', 'what'}
 NAMES = ('Tobin', 'Zofia')
-WORDS = ['When', 'did', 'Tobin', 'Zofia', 'run', 'runs', 'running', 'the', 'race', 'races', 'with', 'a', 'dog', 'dogs', 'after',
-         'before', 'between', 'and', 'how', 'many', 'months', 'which', 'books', 'yesterday', 'last', 'Friday', 'week', 'year',
-         'ago', 'two', 'in', '2023', '7', 'May', 'Dr.', 'Amsel', 'said', '"No!"', "Tobin's", 'It', 'was', 'fine.', 'Why?', '\n', '…']
+WORDS = [
+    'When',
+    'did',
+    'Tobin',
+    'Zofia',
+    'run',
+    'runs',
+    'running',
+    'the',
+    'race',
+    'races',
+    'with',
+    'a',
+    'dog',
+    'dogs',
+    'after',
+    'before',
+    'between',
+    'and',
+    'how',
+    'many',
+    'months',
+    'which',
+    'books',
+    'yesterday',
+    'last',
+    'Friday',
+    'week',
+    'year',
+    'ago',
+    'two',
+    'in',
+    '2023',
+    '7',
+    'May',
+    'Dr.',
+    'Amsel',
+    'said',
+    '"No!"',
+    "Tobin's",
+    'It',
+    'was',
+    'fine.',
+    'Why?',
+    '\n',
+    '…',
+]
 
 any_texts = st.text(max_size=60)
 spoken = st.lists(st.sampled_from(WORDS), max_size=14).map(' '.join)
@@ -28,10 +88,17 @@ days = st.dates(date(1950, 1, 1), date(2090, 1, 1))
 moments = st.datetimes(datetime(1950, 1, 1), datetime(2090, 1, 1))
 topics = st.lists(st.sampled_from(['race', 'dogs', 'books', 'running', 'Amsel', 'organ']), max_size=4).map(tuple)
 people = st.sampled_from([None, *NAMES])
-snippets = st.builds(Snippet, st.text(min_size=1, max_size=4), texts, said=st.none() | moments, speaker=people,
-                     time=st.none() | days.map(TimeSpan.day))
-needs = st.builds(Requirement, st.sampled_from(['fact', 'list', 'date']), topics, people,
-                  st.sampled_from([None, *GRANULARITIES]))
+snippets = st.builds(
+    Snippet,
+    st.text(min_size=1, max_size=4),
+    texts,
+    said=st.none() | moments,
+    speaker=people,
+    time=st.none() | days.map(TimeSpan.day),
+)
+needs = st.builds(
+    Requirement, st.sampled_from(['fact', 'list', 'date']), topics, people, st.sampled_from([None, *GRANULARITIES])
+)
 
 
 def letters(text: str) -> str:
@@ -41,7 +108,14 @@ def letters(text: str) -> str:
 @given(texts, days, snippets, needs)
 @settings(max_examples=100, deadline=None)
 def test_no_text_breaks_reading(text, day, snippet, need):
-    sentences(text), stems(text), keywords(text, NAMES), named_in(text, (*NAMES, text)), with_dates(text, day), read_line(text)
+    (
+        sentences(text),
+        stems(text),
+        keywords(text, NAMES),
+        named_in(text, (*NAMES, text)),
+        with_dates(text, day),
+        read_line(text),
+    )
     assert question_kind(text) in KINDS
     assert all(isinstance(one, Requirement) and one.text for one in requirements(text, NAMES))
     assert supports(snippet, need) in (True, False)
@@ -59,7 +133,12 @@ def test_sentences_lose_nothing_and_none_is_blank(text):
     assert all(sentence and sentence == sentence.strip() for sentence in found)
 
 
-@given(st.lists(st.sampled_from(['It rained.', 'Who came?', '"Stop!"', 'Dr. Quill bowed.', 'He ran 3.5 km.', 'So… Yes!']), max_size=5))
+@given(
+    st.lists(
+        st.sampled_from(['It rained.', 'Who came?', '"Stop!"', 'Dr. Quill bowed.', 'He ran 3.5 km.', 'So… Yes!']),
+        max_size=5,
+    )
+)
 @settings(max_examples=60, deadline=None)
 def test_sentences_are_found_again(parts):
     cut = [piece for part in parts for piece in (['So…', 'Yes!'] if part.startswith('So') else [part])]
@@ -84,7 +163,9 @@ def test_keywords_are_words_of_the_text_in_its_order_one_for_a_stem(text):
 @given(st.lists(st.sampled_from(['Tobin', 'Tob', 'tobin', 'Zofia', 'Zo', 'and', 'met']), max_size=6))
 @settings(max_examples=80, deadline=None)
 def test_names_are_found_by_a_capital_and_three_letters(words):
-    expected = tuple(name for name in NAMES if any(word == name or word == name[:3] and len(word) > 2 for word in words))
+    expected = tuple(
+        name for name in NAMES if any(word == name or word == name[:3] and len(word) > 2 for word in words)
+    )
     assert named_in(' '.join(words), NAMES) == expected
 
 
@@ -115,7 +196,12 @@ def test_a_lower_threshold_supports_no_less(snippet, need, one, other):
     assert supports(snippet, need, low) >= supports(snippet, need, high)
 
 
-@given(st.lists(st.sampled_from(['race', 'dogs', 'books', 'Tobin']), max_size=4), people, st.sampled_from(['', 'yesterday', 'in May', 'last year']), needs)
+@given(
+    st.lists(st.sampled_from(['race', 'dogs', 'books', 'Tobin']), max_size=4),
+    people,
+    st.sampled_from(['', 'yesterday', 'in May', 'last year']),
+    needs,
+)
 @settings(max_examples=150, deadline=None)
 def test_support_is_person_words_and_a_date_where_one_is_due(words, speaker, time, need):
     line = Snippet('x', f'{" ".join(words)} {time}', speaker=speaker, said=datetime(2024, 2, 1))
@@ -132,7 +218,9 @@ def test_support_is_person_words_and_a_date_where_one_is_due(words, speaker, tim
 def test_what_is_fine_enough_is_fine_enough_for_less(snippet, words, person, place):
     fine, coarse = (Requirement('date', words, person, GRANULARITIES[place + step]) for step in (0, 1))
     assert supports(snippet, fine) <= supports(snippet, coarse) <= supports(snippet, Requirement('date', words, person))
-    assert supports(snippet, Requirement('date', words, person)) <= supports(snippet, Requirement('fact', words, person))
+    assert supports(snippet, Requirement('date', words, person)) <= supports(
+        snippet, Requirement('fact', words, person)
+    )
 
 
 @given(days, st.integers(1, 5000), st.sampled_from(GRANULARITIES), st.sampled_from(GRANULARITIES))
@@ -168,8 +256,8 @@ def test_times_need_a_day_to_reckon_from(snippet):
 def test_dates_are_only_added_in_brackets(text, day):
     dated, back, place = with_dates(text, day), '', 0
     for _, end, _ in find_times(text, day) if day else ():
-        kept = text[len(back):end]
-        assert dated[place:place + len(kept)] == kept
+        kept = text[len(back) : end]
+        assert dated[place : place + len(kept)] == kept
         place, back = place + len(kept), back + kept
         added = re.match(r' \([^()]+\)', dated[place:])
         if added and not text[end:].startswith(added[0]):
@@ -186,7 +274,9 @@ def test_the_bracket_behind_a_weekday_is_its_date(weekday, day):
     assert with_dates(f'We met last {weekday}.', day) == f'We met last {weekday} ({meant}).'
 
 
-speakers = st.from_regex(r"[A-Z][a-z]{1,8}( [A-Z]\.)?( O'[A-Z][a-z]+)?", fullmatch=True).filter(lambda name: len(name) <= 30)
+speakers = st.from_regex(r"[A-Z][a-z]{1,8}( [A-Z]\.)?( O'[A-Z][a-z]+)?", fullmatch=True).filter(
+    lambda name: len(name) <= 30
+)
 
 
 @given(texts, moments, speakers)
@@ -194,7 +284,13 @@ speakers = st.from_regex(r"[A-Z][a-z]{1,8}( [A-Z]\.)?( O'[A-Z][a-z]+)?", fullmat
 def test_a_line_is_read_back(text, said, speaker):
     snippet = Snippet('D1:1', text, ('D1:1',), TimeSpan.day(said.date()), speaker, said)
     again = read_line(snippet.line, ['D1:1'])
-    assert (again.id, again.text, again.sources, again.speaker, again.time) == ('D1:1', single_line(text), ('D1:1',), speaker, snippet.time)
+    assert (again.id, again.text, again.sources, again.speaker, again.time) == (
+        'D1:1',
+        single_line(text),
+        ('D1:1',),
+        speaker,
+        snippet.time,
+    )
     assert times_of(again) == times_of(replace(snippet, text=again.text))
     assert again.line == snippet.line
 

@@ -1,4 +1,5 @@
 """One question on its way: whatever a loop searches and asks, and whatever a model does, the books are right."""
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -21,6 +22,7 @@ from servers import KEY, Server, authorization, chat, fail
 
 class Echo(BaseModel):
     "A reply of one word."
+
     word: str
 
 
@@ -29,18 +31,22 @@ for name in ROLES:
     rule(name)(lambda word: Echo(word=word))
 
 turn_ids = st.sampled_from([f'D1:{place}' for place in range(1, 9)])
-snippets = st.builds(Snippet, st.sampled_from('abcdefgh'), st.just('some words'), st.lists(turn_ids, max_size=3, unique=True).map(tuple))
+snippets = st.builds(
+    Snippet, st.sampled_from('abcdefgh'), st.just('some words'), st.lists(turn_ids, max_size=3, unique=True).map(tuple)
+)
 stores = st.lists(st.lists(snippets, max_size=5, unique_by=lambda snippet: snippet.id), min_size=1, max_size=6)
 usages = st.builds(Usage, st.integers(0, 3), st.integers(0, 99), st.integers(0, 99), st.booleans())
 acts = st.one_of(
     st.tuples(st.just('search'), st.integers(0, 6), st.sets(st.sampled_from('abcdefgh'), max_size=3)),
     st.tuples(st.just('ask'), st.sampled_from(sorted(ROLES)), st.none() | usages),
-    st.tuples(st.just('note'), st.text(max_size=5), st.none()))
+    st.tuples(st.just('note'), st.text(max_size=5), st.none()),
+)
 plans = st.lists(acts, max_size=10)
 
 
 class Costly(LM):
     "Answers or fails as a list of (usage, fails) says; the usage comes back either way."
+
     name = 'costly'
 
     def __init__(self, script):
@@ -67,6 +73,7 @@ class Store:
 
 class Planned(Loop):
     "Does what a plan says."
+
     method = 'planned'
 
     def __init__(self, memory, lm, plan):
@@ -106,8 +113,9 @@ def test_the_books_are_those_of_a_plain_recount(pages, plan, budget):
         if act == 'ask':
             spent[role] = spent.get(role, Usage()) + (usage or Usage(1, 5))
     assert trace.usage == spent and trace.total == sum(spent.values(), Usage())
-    assert [step.kind for step in trace.steps] == [{'search': 'search', 'ask': 'model', 'note': 'note'}[act] for act, _, _ in done] + \
-        ([] if failed else ['answer'])
+    assert [step.kind for step in trace.steps] == [
+        {'search': 'search', 'ask': 'model', 'note': 'note'}[act] for act, _, _ in done
+    ] + ([] if failed else ['answer'])
     assert trace.error == ('ServerError: gone' if failed else None)
     assert (trace.answer, trace.evidence) == ((None, []) if failed else ('done', ['D1:2', 'D1:1']))
     assert (trace.question, trace.method, trace.model) == ('what?', 'planned', 'costly')
@@ -129,8 +137,12 @@ def test_what_is_read_is_what_was_shown_and_no_more_than_the_budget(pages, plan,
     assert trace.read == list(dict.fromkeys(shown))
     assert budget is None or len(trace.read) <= budget
     searches = [step for step in trace.steps if step.kind == 'search']
-    assert [[seen.id for seen in step.hits] for step in searches] == [[hit.snippet.id for hit in hits] for hits in loop.seen]
-    assert [step.query for step in searches] == [f'query {place}' for place, act in enumerate(plan) if act[0] == 'search'][:len(searches)]
+    assert [[seen.id for seen in step.hits] for step in searches] == [
+        [hit.snippet.id for hit in hits] for hits in loop.seen
+    ]
+    assert [step.query for step in searches] == [
+        f'query {place}' for place, act in enumerate(plan) if act[0] == 'search'
+    ][: len(searches)]
     for hits, (_, k, exclude) in zip(loop.seen, [act for act in plan if act[0] == 'search']):
         assert len(hits) <= k and not exclude & {hit.snippet.id for hit in hits}
     free = planned(pages, plan, None)[1]
@@ -146,7 +158,9 @@ class Once(Loop):
         run.answer(reply.word)
 
 
-@pytest.mark.parametrize('error', [LMError('lost'), ServerError('gone', Usage(2, 7)), ReplyError('odd', raw='x', role='answer')])
+@pytest.mark.parametrize(
+    'error', [LMError('lost'), ServerError('gone', Usage(2, 7)), ReplyError('odd', raw='x', role='answer')]
+)
 def test_every_failure_of_a_model_ends_in_the_trace(error):
     script = ScriptedLM([error])
     trace = Once(None, script).ask('why?')
@@ -154,7 +168,10 @@ def test_every_failure_of_a_model_ends_in_the_trace(error):
     assert trace.answer is None and trace.steps[-1].error == str(error) and trace.usage['say'] == error.usage
     assert Once(None, ScriptedLM([error, {'word': 'fine'}])).ask('why?').answer is None
     assert (trace.steps[-1].system, trace.steps[-1].user) == ('Say it.', 'why?')
-    assert (trace.steps[-1].raw, trace.steps[-1].attempts) == (getattr(error, 'raw', None), getattr(error, 'attempts', 1))
+    assert (trace.steps[-1].raw, trace.steps[-1].attempts) == (
+        getattr(error, 'raw', None),
+        getattr(error, 'attempts', 1),
+    )
     again = Once(None, ScriptedLM([{'word': 'fine'}]))
     assert again.ask('why?').answer == 'fine', 'the next question is not harmed'
 
@@ -169,7 +186,9 @@ def test_what_a_model_said_is_kept_whether_or_not_it_could_be_read(tmp_path):
     assert (first.cached, second.cached) == (False, True) and first.raw == second.raw == '{"word": "fine"}'
 
 
-@pytest.mark.parametrize('answer', [chat(authorization), chat(lambda request: {'word': authorization(request)}), fail(401, authorization)])
+@pytest.mark.parametrize(
+    'answer', [chat(authorization), chat(lambda request: {'word': authorization(request)}), fail(401, authorization)]
+)
 def test_a_key_that_the_server_quotes_is_not_in_the_trace(answer, monkeypatch):
     monkeypatch.setenv('NO_PROXY', '127.0.0.1')
     with Server(answer) as server:
@@ -192,9 +211,16 @@ class Falls:
         return [Snippet(f'{query}/{place}', 'x') for place in range(k)]
 
 
-@pytest.mark.parametrize('error, text', [
-    (ConnectionError('no route\n to \x1b[31mhost'), 'ConnectionError: no route to \u241b[31mhost'), (TimeoutError(), 'TimeoutError'),
-    (EmbedderError('down'), 'EmbedderError: down'), (KeyError('x'), "KeyError: 'x'"), (TypeError('odd'), 'TypeError: odd')])
+@pytest.mark.parametrize(
+    'error, text',
+    [
+        (ConnectionError('no route\n to \x1b[31mhost'), 'ConnectionError: no route to \u241b[31mhost'),
+        (TimeoutError(), 'TimeoutError'),
+        (EmbedderError('down'), 'EmbedderError: down'),
+        (KeyError('x'), "KeyError: 'x'"),
+        (TypeError('odd'), 'TypeError: odd'),
+    ],
+)
 def test_a_memory_that_fails_ends_the_question_and_keeps_what_was_found(error, text):
     loop = Planned(Falls(error, after=1), RuleLM(), [('search', 2, set()), ('search', 3, {'z'})])
     trace = loop.ask('who?')
@@ -248,8 +274,12 @@ class Noted:
         return [Hit(snippet) for snippet in self.pages[-1] if snippet.id not in exclude][:k]
 
 
-@given(stores, st.lists(st.sampled_from(['show', 'count', 'refuse', 'wrong', 'search']), max_size=8), st.none() | st.integers(0, 9),
-       st.booleans())
+@given(
+    stores,
+    st.lists(st.sampled_from(['show', 'count', 'refuse', 'wrong', 'search']), max_size=8),
+    st.none() | st.integers(0, 9),
+    st.booleans(),
+)
 @settings(max_examples=80, deadline=None)
 def test_what_tools_show_is_read_in_order_and_paid(pages, acts, budget, with_memory):
     noted, free = Noted(pages), Noted(pages)
@@ -270,12 +300,14 @@ def test_what_tools_show_is_read_in_order_and_paid(pages, acts, budget, with_mem
         known += [turn for hit in got.hits for turn in hit.snippet.sources or (hit.snippet.id,)]
         if act in ('show', 'count'):
             whole = getattr(free, act)()
-            assert got.hits == whole.hits[:len(got.hits)] and not got.error
+            assert got.hits == whole.hits[: len(got.hits)] and not got.error
             if len(got.hits) == len(whole.hits):
                 assert got == whole
             else:
                 assert got.value is None and got.note == f'The budget shows {len(got.hits)} of what {act} found'
-                cost = {*(whole.hits[len(got.hits)].snippet.sources or (whole.hits[len(got.hits)].snippet.id,))} - set(known)
+                cost = {*(whole.hits[len(got.hits)].snippet.sources or (whole.hits[len(got.hits)].snippet.id,))} - set(
+                    known
+                )
                 assert len(set(known)) + len(cost) > budget, 'the first that is left out could not be paid'
         elif act == 'refuse':
             assert got == Observation('how: expected another way', error=True)
@@ -284,7 +316,8 @@ def test_what_tools_show_is_read_in_order_and_paid(pages, acts, budget, with_mem
         assert (step.note, step.value, step.error) == (got.note, got.value, got.error)
         assert [one.id for one in step.hits] == [hit.snippet.id for hit in got.hits]
         assert (step.tool, step.arguments, step.reasoning) == (
-            ('show_page', {}, '') if act == 'wrong' else (act, {}, f'because {place}'))
+            ('show_page', {}, '') if act == 'wrong' else (act, {}, f'because {place}')
+        )
     assert run.trace.read == list(dict.fromkeys(known))
     assert budget is None or len(run.trace.read) <= budget
     assert len(run.trace.steps) == len(seen)
@@ -307,9 +340,14 @@ def test_a_tool_that_breaks_ends_the_question_and_keeps_what_was_found(error):
         def steps(self, run):
             run.use(Tool.of(look), {'query': 'once'}, 1)
             run.use(Tool.of(look), {'query': 'twice'}, 2)
+
     trace = Uses(None).ask('who?')
     assert trace.error == f'MemoryFailed: {type(error).__name__}: ' + ' '.join(str(error).split())
-    assert trace.read == ['D1:3'] and [step.error for step in trace.steps] == [False, True] and trace.steps[1].note in trace.error
+    assert (
+        trace.read == ['D1:3']
+        and [step.error for step in trace.steps] == [False, True]
+        and trace.steps[1].note in trace.error
+    )
     with pytest.raises(MemoryFailed) as failed:
         Run('who?', 'm', RuleLM()).use(Tool.of(look), {'query': 'twice'}, 1)
     assert failed.value.__cause__ is error

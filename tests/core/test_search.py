@@ -1,4 +1,5 @@
 """Search: any store behind one protocol, the budget of turns, and cuts. The indexes are tested in tests/retrieval."""
+
 from datetime import datetime
 
 import numpy as np
@@ -76,14 +77,28 @@ class Vectorised:
         self.search = lambda query, limit: tuple(STOCK[:limit])
 
 
-STORES = [OnlyQuery(), TopK(), Excludes(), PromisesAndForgets(), TopKAndMore(), PassesOn(), MasksAndMore(), Everything(), Vectorised(),
-          lambda query: STOCK, lambda query, n=2: STOCK[:n]]
+STORES = [
+    OnlyQuery(),
+    TopK(),
+    Excludes(),
+    PromisesAndForgets(),
+    TopKAndMore(),
+    PassesOn(),
+    MasksAndMore(),
+    Everything(),
+    Vectorised(),
+    lambda query: STOCK,
+    lambda query, n=2: STOCK[:n],
+]
 
 
 @pytest.mark.parametrize('store', STORES, ids=lambda store: type(store).__name__)
 @settings(max_examples=30, deadline=None)
-@given(exclude=st.sets(st.sampled_from([one.id for one in STOCK])), k=st.integers(0, 11),
-       during=st.none() | st.integers(1, 12).map(lambda month: TimeSpan.month(2023, month)))
+@given(
+    exclude=st.sets(st.sampled_from([one.id for one in STOCK])),
+    k=st.integers(0, 11),
+    during=st.none() | st.integers(1, 12).map(lambda month: TimeSpan.month(2023, month)),
+)
 def test_any_store_keeps_the_protocol(store, exclude, k, during):
     retriever = as_retriever(store)
     assert isinstance(retriever, Retriever) and as_retriever(retriever) is retriever
@@ -94,7 +109,7 @@ def test_any_store_keeps_the_protocol(store, exclude, k, during):
 def test_a_store_that_takes_any_option_is_given_what_it_names():
     given = []
     named = as_retriever(lambda query, top_k=5, **more: given.append((top_k, more)) or STOCK[:top_k])
-    silent = as_retriever(lambda query, **more: given.append(more) or STOCK[:more['k']])
+    silent = as_retriever(lambda query, **more: given.append(more) or STOCK[: more['k']])
     for retriever in (named, silent):
         assert len(retriever.search('anything', 9, during=TimeSpan.year(2023))) == 9
     assert given == [(9, {}), {'k': 9}]
@@ -103,9 +118,12 @@ def test_a_store_that_takes_any_option_is_given_what_it_names():
 
 
 def test_texts_get_ids_from_their_content_and_repeats_are_dropped():
-    retriever = as_retriever(lambda query: ['boat', ('sea', np.float32(.5)), 'boat'])
+    retriever = as_retriever(lambda query: ['boat', ('sea', np.float32(0.5)), 'boat'])
     hits = retriever.search('x')
-    assert [(hit.snippet.id, hit.snippet.text, hit.score) for hit in hits] == [(content_id('boat'), 'boat', None), (content_id('sea'), 'sea', .5)]
+    assert [(hit.snippet.id, hit.snippet.text, hit.score) for hit in hits] == [
+        (content_id('boat'), 'boat', None),
+        (content_id('sea'), 'sea', 0.5),
+    ]
     assert len(content_id('\ud800')) == 16
     assert [hit.snippet.text for hit in retriever.search('x', exclude=[content_id('boat')])] == ['sea']
 
@@ -123,18 +141,23 @@ def test_a_function_without_a_query_is_refused():
 
 # ---- metering ------------------------------------------------------------------------------------------------------------
 
+
 @settings(max_examples=200, deadline=None)
-@given(sources=st.lists(st.lists(st.sampled_from('abcd'), max_size=3), min_size=2, max_size=8), budget=st.integers(0, 4) | st.none(),
-       searches=st.lists(st.integers(0, 9), min_size=1, max_size=4), by_tool=st.booleans())
+@given(
+    sources=st.lists(st.lists(st.sampled_from('abcd'), max_size=3), min_size=2, max_size=8),
+    budget=st.integers(0, 4) | st.none(),
+    searches=st.lists(st.integers(0, 9), min_size=1, max_size=4),
+    by_tool=st.booleans(),
+)
 def test_the_meter_counts_distinct_turns_and_keeps_to_its_budget(sources, budget, searches, by_tool):
     stock = [Snippet(f's{place}', 'text', tuple(one)) for place, one in enumerate(sources)]
     meter, shown = Metered(lambda query: stock, budget), []
     for place, k in enumerate(searches):
-        by_hand = (Hit(one) for one in stock[:k]) # what a tool brings is paid as what a search brings
+        by_hand = (Hit(one) for one in stock[:k])  # what a tool brings is paid as what a search brings
         hits = meter.search('x', k) if place % 2 == by_tool else meter.pay(by_hand)
-        assert [hit.snippet for hit in hits] == stock[:len(hits)] # a prefix
+        assert [hit.snippet for hit in hits] == stock[: len(hits)]  # a prefix
         shown += [source for hit in hits for source in hit.snippet.sources or (hit.snippet.id,)]
-        if len(hits) < min(k, len(stock)): # it stopped because the next one did not fit
+        if len(hits) < min(k, len(stock)):  # it stopped because the next one did not fit
             following = stock[len(hits)]
             assert len(set(shown) | set(following.sources or (following.id,))) > budget
     assert meter.read == list(dict.fromkeys(shown))
@@ -143,8 +166,12 @@ def test_the_meter_counts_distinct_turns_and_keeps_to_its_budget(sources, budget
 
 # ---- snippets of a conversation ------------------------------------------------------------------------------------------
 
+
 @settings(max_examples=40, deadline=None)
-@given(sessions=st.lists(st.lists(st.tuples(st.sampled_from(['Ana', 'Ben']), texts), max_size=6), max_size=4), words=st.integers(1, 25))
+@given(
+    sessions=st.lists(st.lists(st.tuples(st.sampled_from(['Ana', 'Ben']), texts), max_size=6), max_size=4),
+    words=st.integers(1, 25),
+)
 def test_cuts_lose_no_turn_and_respect_borders(sessions, words):
     conversation = Conversation.of('c', [(datetime(2023, 1 + number, 1), said) for number, said in enumerate(sessions)])
     order = [turn.id for turn in conversation.turns]
@@ -158,10 +185,13 @@ def test_cuts_lose_no_turn_and_respect_borders(sessions, words):
             assert (one.speaker is None) == (len({turn.speaker for turn in turns}) > 1)
             assert all(turn.content in one.text for turn in turns)
     for one in chunk_snippets(conversation, words):
-        assert len(one.sources) == 1 or sum(len(conversation.turn(source).content.split()) for source in one.sources) <= words
+        assert (
+            len(one.sources) == 1
+            or sum(len(conversation.turn(source).content.split()) for source in one.sources) <= words
+        )
 
 
-@pytest.mark.parametrize(('again', 'others', 'found'), [(10, 0, 1), (500, 20, 10), (10 ** 9, 0, 1)])
+@pytest.mark.parametrize(('again', 'others', 'found'), [(10, 0, 1), (500, 20, 10), (10**9, 0, 1)])
 def test_a_store_that_repeats_itself_is_asked_for_more_but_not_for_ever(again, others, found):
     """A chunk that was stored five hundred times hides what stands behind it only for a while; one that is endless ends."""
     asked = []
@@ -169,5 +199,6 @@ def test_a_store_that_repeats_itself_is_asked_for_more_but_not_for_ever(again, o
     def search(query, k):
         asked.append(k)
         return ['the same'] * min(again, k) + [f'another {number}' for number in range(min(others, max(0, k - again)))]
+
     assert len(as_retriever(search).search('x', 10)) == found
     assert sum(asked) < 500_000

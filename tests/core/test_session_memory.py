@@ -1,4 +1,5 @@
 """Memories made of sessions: one state for any history, and a file that is as before or as after, whatever strikes."""
+
 import os
 import re
 import shutil
@@ -30,6 +31,7 @@ WORDS = NAMES + 'boat sea red blue sail'.split()
 
 class Names(SessionMemory):
     """Which names are said in which sessions; and each turn in an index, with a vector."""
+
     kind = 'names'
 
     def __init__(self, least=1, embedder=None, lm=None):
@@ -75,7 +77,9 @@ class Names(SessionMemory):
 
 def session(id, texts, first=1):
     """A session with turns id:1, id:2, …"""
-    return Session(id, [Turn(f'{id}:{place}', 'Ana', text) for place, text in enumerate(texts, first)], datetime(2024, 1, 1))
+    return Session(
+        id, [Turn(f'{id}:{place}', 'Ana', text) for place, text in enumerate(texts, first)], datetime(2024, 1, 1)
+    )
 
 
 def built(sessions, **options):
@@ -96,13 +100,18 @@ def path(tmp_path):
 
 # ---- one state for any history -------------------------------------------------------------------------------------------
 
+
 def test_what_is_there_costs_nothing_and_another_under_its_id_is_refused():
     asked = []
     memory = built(SOME, lm=asked.append)
     before = memory.state()
     memory.add(Session('D2', SOME[1].turns, SOME[1].time))
     assert len(asked) == len(SOME)
-    for other in (session('D2', ['other']), Session('D2', SOME[1].turns, None), Session('D2', SOME[1].turns[:-1], SOME[1].time)):
+    for other in (
+        session('D2', ['other']),
+        Session('D2', SOME[1].turns, None),
+        Session('D2', SOME[1].turns[:-1], SOME[1].time),
+    ):
         with pytest.raises(DuplicateSession, match=r"another session 'D2' is there: forget\('D2'\) first"):
             memory.add(other)
     with pytest.raises(DuplicateSession, match="turn 'D1:1' of session 'E' is there already, in session 'D1'"):
@@ -174,8 +183,11 @@ def test_usage_is_added_by_role_and_is_that_of_what_is_there(path):
 
 # ---- the file ------------------------------------------------------------------------------------------------------------
 
+
 def writes(log):
-    return Counter(' '.join(sql.split()[:3]) for sql in log if sql.split()[0] in ('INSERT', 'DELETE', 'CREATE', 'VACUUM'))
+    return Counter(
+        ' '.join(sql.split()[:3]) for sql in log if sql.split()[0] in ('INSERT', 'DELETE', 'CREATE', 'VACUUM')
+    )
 
 
 def test_only_what_is_new_is_written(path):
@@ -200,7 +212,11 @@ def test_only_what_is_new_is_written(path):
     memory.forget('D2')
     with watched() as log:
         memory.save(path)
-    assert writes(log)['DELETE FROM sessions'] == 1 and writes(log)['INSERT INTO sessions'] == 0 and writes(log)['VACUUM'] == 1
+    assert (
+        writes(log)['DELETE FROM sessions'] == 1
+        and writes(log)['INSERT INTO sessions'] == 0
+        and writes(log)['VACUUM'] == 1
+    )
     assert Names.load(path).state() == memory.state()
     assert [one.name for one in path.parent.iterdir()] == [path.name]
 
@@ -252,7 +268,7 @@ def test_another_process_reads_meanwhile(path):
     memories = built(MANY[:30]), built(MANY[10:])
     states, seen = [memory.state() for memory in memories], Counter()
     memories[0].save(path)
-    process = forked(save_for_ever, memories, path, .01)
+    process = forked(save_for_ever, memories, path, 0.01)
     try:
         for _ in range(12):
             seen[states.index(Names.load(path).state())] += 1
@@ -288,6 +304,7 @@ def test_a_file_that_was_not_swept_is_swept_when_it_is_opened(path):
 
 
 # ---- files that are none -------------------------------------------------------------------------------------------------
+
 
 class Others(Names):
     kind = 'others'
@@ -340,17 +357,23 @@ def test_another_kind_or_a_newer_format_is_refused(path):
     assert len(path.read_bytes()) == len(content) and Names.load(path).state() == built(SOME).state()
 
 
-@pytest.mark.parametrize('damage, message', [
-    ("UPDATE sessions SET record = replace(record, 'Ana', 'Eve') WHERE id = 'D5'", "damaged: session 'D5' is not as it was written"),
-    ("UPDATE sessions SET id = 'D33' WHERE id = 'D3'", "session 'D33'"),
-    ("UPDATE sessions SET record = x'00ff' WHERE id = 'D3'", "session 'D3'"),
-    ("UPDATE sessions SET vectors = zeroblob(24) WHERE id = 'D3'", "session 'D3'"),
-    ("DELETE FROM sessions WHERE id = 'D4'", 'its settings or its list of sessions'),
-    ("UPDATE memory SET value = '{}' WHERE name = 'head'", 'its settings'),
-    ("DELETE FROM memory WHERE name = 'head'", 'nothing was saved'),
-    ("DELETE FROM memory WHERE name = 'checksum'", 'its settings'),
-    ('DROP TABLE sessions', 'no such table: sessions'),
-])
+@pytest.mark.parametrize(
+    'damage, message',
+    [
+        (
+            "UPDATE sessions SET record = replace(record, 'Ana', 'Eve') WHERE id = 'D5'",
+            "damaged: session 'D5' is not as it was written",
+        ),
+        ("UPDATE sessions SET id = 'D33' WHERE id = 'D3'", "session 'D33'"),
+        ("UPDATE sessions SET record = x'00ff' WHERE id = 'D3'", "session 'D3'"),
+        ("UPDATE sessions SET vectors = zeroblob(24) WHERE id = 'D3'", "session 'D3'"),
+        ("DELETE FROM sessions WHERE id = 'D4'", 'its settings or its list of sessions'),
+        ("UPDATE memory SET value = '{}' WHERE name = 'head'", 'its settings'),
+        ("DELETE FROM memory WHERE name = 'head'", 'nothing was saved'),
+        ("DELETE FROM memory WHERE name = 'checksum'", 'its settings'),
+        ('DROP TABLE sessions', 'no such table: sessions'),
+    ],
+)
 def test_damage_is_found_and_named(path, damage, message):
     built(SOME).save(path)
     connection = sqlite3.connect(path, isolation_level=None)
@@ -365,6 +388,7 @@ def test_an_extract_that_the_subclass_cannot_read_is_named(path):
     class Newer(Names):
         def extract_from_json(self, value):
             return value['relations']
+
     built(SOME).save(path)
     with pytest.raises(MemoryFileError, match=r"memory.*: session 'D1': KeyError: 'relations'"):
         Newer.load(path)
@@ -403,6 +427,7 @@ def test_vectors_of_another_model_are_not_taken(path):
 
 
 # ---- any history, against a plain dict -----------------------------------------------------------------------------------
+
 
 class History(RuleBasedStateMachine):
     """Adding, forgetting, saving, opening and being struck in any order; the model is two dicts of sessions."""

@@ -1,4 +1,5 @@
 """Times: the laws of comparison, walks along the calendar, writing and reading back, and the frozen tables of expressions."""
+
 import json
 from datetime import date, datetime, timedelta
 from itertools import product
@@ -49,6 +50,7 @@ def members(span):
 
 # ---- comparison
 
+
 @given(small_spans(), small_spans())
 def test_compare_is_what_the_days_say(a, b):
     pairs = list(product(members(a), members(b)))
@@ -75,7 +77,11 @@ def test_compare_laws(a, b, c):
 
 def test_malformed_spans_are_refused():
     day = date(2023, 5, 7)
-    for arguments, words in (((None, None), 'one side'), ((day, day - DAY), 'starts before'), ((day, day, 'hour'), 'granularity')):
+    for arguments, words in (
+        ((None, None), 'one side'),
+        ((day, day - DAY), 'starts before'),
+        ((day, day, 'hour'), 'granularity'),
+    ):
         with pytest.raises(ValueError, match=words):
             TimeSpan(*arguments)
     with pytest.raises(ValueError, match='lt, le, eq, ge, gt'):
@@ -92,12 +98,15 @@ def test_a_label_takes_no_part_in_comparison():
 
 # ---- writing and reading back
 
+
 @given(told_spans())
 def test_isoformat_is_read_back(span):
     assert TimeSpan.fromisoformat(span.isoformat()) == span
 
 
-@pytest.mark.parametrize('text', ['', '2023-05-07', '2023-05-07/2023-05-08', '../..#day', '2023-05-07/..#eon', '2023-13-01/..#day'])
+@pytest.mark.parametrize(
+    'text', ['', '2023-05-07', '2023-05-07/2023-05-08', '../..#day', '2023-05-07/..#eon', '2023-13-01/..#day']
+)
 def test_broken_isoformat_is_refused(text):
     with pytest.raises(ValueError):
         TimeSpan.fromisoformat(text)
@@ -110,11 +119,33 @@ def test_what_a_person_would_write_is_read_back(span):
     assert parse_date(str(span)) == span, str(span)
 
 
-@given(days, st.sampled_from(('yesterday', 'last Friday', 'next Tuesday', 'on Sunday', 'two weekends ago', 'last weekend', 'next weekend',
-                              'last week', 'a few days ago', 'a few years ago', 'early June', 'the late 80s', 'mid 2019', 'the first week of May',
-                              'two Fridays ago', 'the week before last', 'the day after', 'last winter')))
+@given(
+    days,
+    st.sampled_from(
+        (
+            'yesterday',
+            'last Friday',
+            'next Tuesday',
+            'on Sunday',
+            'two weekends ago',
+            'last weekend',
+            'next weekend',
+            'last week',
+            'a few days ago',
+            'a few years ago',
+            'early June',
+            'the late 80s',
+            'mid 2019',
+            'the first week of May',
+            'two Fridays ago',
+            'the week before last',
+            'the day after',
+            'last winter',
+        )
+    ),
+)
 def test_labels_are_read_back(day, text):
-    (_, _, span), = find_times(text, day)
+    ((_, _, span),) = find_times(text, day)
     again = parse_date(str(span))
     assert again and (again.start, again.end) == (span.start, span.end), str(span)
 
@@ -123,21 +154,41 @@ def test_labels_are_read_back(day, text):
 def test_dates_as_the_sources_write_them(moment):
     minute, second = moment.replace(second=0, microsecond=0), moment.replace(microsecond=0)
     month, hour = times.MONTHS[moment.month - 1], f'{moment:%I}'.lstrip('0')
-    forms = {f'{hour}:{moment:%M} {moment:%p} on {moment.day} {month}, {moment.year}'.lower().replace(month.lower(), month): minute,
-             f'{moment:%d.%m}.{moment.year}, {moment:%H:%M:%S}': second, second.isoformat(): second, second.isoformat() + 'Z': second,
-             f'{moment.year}/{moment:%m/%d (%a) %H:%M}': minute}
+    forms = {
+        f'{hour}:{moment:%M} {moment:%p} on {moment.day} {month}, {moment.year}'.lower().replace(
+            month.lower(), month
+        ): minute,
+        f'{moment:%d.%m}.{moment.year}, {moment:%H:%M:%S}': second,
+        second.isoformat(): second,
+        second.isoformat() + 'Z': second,
+        f'{moment.year}/{moment:%m/%d (%a) %H:%M}': minute,
+    }
     for text, expected in forms.items():
         assert parse_datetime(text) == expected, text
         assert parse_date(text) == TimeSpan.day(moment), text
-    for text in (f'{month} {moment.day}, {moment.year}', f'the {moment.day}th of {month} {moment.year}', f'{moment:%m}/{moment:%d}/{moment.year}',
-                 f'+{moment.date().isoformat()}T00:00:00Z', f'{moment.day} {month[:3]} {moment.year}'):
+    for text in (
+        f'{month} {moment.day}, {moment.year}',
+        f'the {moment.day}th of {month} {moment.year}',
+        f'{moment:%m}/{moment:%d}/{moment.year}',
+        f'+{moment.date().isoformat()}T00:00:00Z',
+        f'{moment.day} {month[:3]} {moment.year}',
+    ):
         assert parse_date(text) == TimeSpan.day(moment), text
-        assert [found[2] for found in find_times(f'So, {text}, was it?', date(2000, 1, 1))] == [TimeSpan.day(moment)], text
-    assert parse_date(f'+{moment.year}-{moment:%m}-00T00:00:00Z') == parse_date(f'{month} {moment.year}') == TimeSpan.month(moment.year, moment.month)
+        assert [found[2] for found in find_times(f'So, {text}, was it?', date(2000, 1, 1))] == [TimeSpan.day(moment)], (
+            text
+        )
+    assert (
+        parse_date(f'+{moment.year}-{moment:%m}-00T00:00:00Z')
+        == parse_date(f'{month} {moment.year}')
+        == TimeSpan.month(moment.year, moment.month)
+    )
     assert parse_date(f'+{moment.year}-00-00T00:00:00Z') == parse_date(str(moment.year)) == TimeSpan.year(moment.year)
 
 
-@pytest.mark.parametrize('text', ['', 'nothing', 'yesterday', 'May', '5 June', '10:30', '31.02.2023', '20230508112', '2023-13-45', '(((', '5/5'])
+@pytest.mark.parametrize(
+    'text',
+    ['', 'nothing', 'yesterday', 'May', '5 June', '10:30', '31.02.2023', '20230508112', '2023-13-45', '(((', '5/5'],
+)
 def test_what_is_no_absolute_date(text):
     assert parse_date(text) is None
     with pytest.raises(ValueError, match='year, month and day'):
@@ -146,17 +197,40 @@ def test_what_is_no_absolute_date(text):
 
 # ---- the rows of the calendar, against a person who turns the pages
 
+
 def begins(kind, day):
     "Whether one of a kind begins on a day."
     if kind in ('christmas', 'halloween', 'fall', 'march'):
-        return (day.month, day.day) == {'christmas': (12, 25), 'halloween': (10, 31), 'fall': (9, 1), 'march': (3, 1)}[kind]
+        return (day.month, day.day) == {'christmas': (12, 25), 'halloween': (10, 31), 'fall': (9, 1), 'march': (3, 1)}[
+            kind
+        ]
     if kind == 'thanksgiving':
         return day.month == 11 and day.weekday() == 3 and 22 <= day.day <= 28
-    return {'day': True, 'week': day.weekday() == 0, 'weekend': day.weekday() == 5, 'tuesday': day.weekday() == 1, 'month': day.day == 1,
-            'year': day.timetuple().tm_yday == 1, 'season': day.day == 1 and day.month % 3 == 0}[kind]
+    return {
+        'day': True,
+        'week': day.weekday() == 0,
+        'weekend': day.weekday() == 5,
+        'tuesday': day.weekday() == 1,
+        'month': day.day == 1,
+        'year': day.timetuple().tm_yday == 1,
+        'season': day.day == 1 and day.month % 3 == 0,
+    }[kind]
 
 
-ROWS = ('day', 'week', 'weekend', 'tuesday', 'month', 'season', 'year', 'christmas', 'halloween', 'fall', 'march', 'thanksgiving')
+ROWS = (
+    'day',
+    'week',
+    'weekend',
+    'tuesday',
+    'month',
+    'season',
+    'year',
+    'christmas',
+    'halloween',
+    'fall',
+    'march',
+    'thanksgiving',
+)
 
 
 @settings(max_examples=150)
@@ -180,24 +254,76 @@ def test_steps_are_counted_as_on_a_wall_calendar(kind, day, count):
 @given(days, st.integers(1, 40), st.sampled_from(list(times._WEEKLY)))
 def test_distances_in_sentences(day, count, weekday):
     def only(text):
-        (_, _, span), = find_times(text, day)
+        ((_, _, span),) = find_times(text, day)
         return span
+
     assert only(f'{count} days ago') == TimeSpan.day(day - count * DAY)
     assert only(f'we go in {count} days') == only(f'{count} days later') == TimeSpan.day(day + count * DAY)
     assert only(f'{count} weeks ago') == TimeSpan.of('week', day - 7 * count * DAY)
     assert only(f'{count} years ago') == TimeSpan.year(day.year - count)
     assert only('last week') == TimeSpan.of('week', day - 7 * DAY)
     last = max(day - number * DAY for number in range(1, 8) if (day - number * DAY).strftime('%A').lower() == weekday)
-    assert only(f'last {weekday}') == only(f'on {weekday.capitalize()}.') == only(f'the {weekday} before {times.phrase(TimeSpan.day(day))}') == TimeSpan.day(last)
+    assert (
+        only(f'last {weekday}')
+        == only(f'on {weekday.capitalize()}.')
+        == only(f'the {weekday} before {times.phrase(TimeSpan.day(day))}')
+        == TimeSpan.day(last)
+    )
     assert only(f'next {weekday}').start in (last + 7 * DAY, last + 14 * DAY) and only(f'next {weekday}').start > day
     assert only(f'this {weekday}').start in [TimeSpan.of('week', day).start + number * DAY for number in range(7)]
 
 
 # ---- any text at all
 
-WORDS = sorted({*times.NUMBERS, *times._UNITS, *times._KINDS, *times.ORDINALS, *times._PART_NAMES, *times._DECADES, *times._DAY_WORDS, *times._WAYS,
-                'ago', 'back', 'later', 'in', 'on', 'of', 'since', 'until', 'before', 'after', 'from', 'to', 'between', 'and', 'May', 'March', '-', '.',
-                ',', '2016', '31', '30', '0', '9999', '1000', "'80s", '90s', '29 February', '31 April', '2023-02-30', '5/5/2023', 'days', 'years', 'we', 'will', 'today', '29th'})
+WORDS = sorted(
+    {
+        *times.NUMBERS,
+        *times._UNITS,
+        *times._KINDS,
+        *times.ORDINALS,
+        *times._PART_NAMES,
+        *times._DECADES,
+        *times._DAY_WORDS,
+        *times._WAYS,
+        'ago',
+        'back',
+        'later',
+        'in',
+        'on',
+        'of',
+        'since',
+        'until',
+        'before',
+        'after',
+        'from',
+        'to',
+        'between',
+        'and',
+        'May',
+        'March',
+        '-',
+        '.',
+        ',',
+        '2016',
+        '31',
+        '30',
+        '0',
+        '9999',
+        '1000',
+        "'80s",
+        '90s',
+        '29 February',
+        '31 April',
+        '2023-02-30',
+        '5/5/2023',
+        'days',
+        'years',
+        'we',
+        'will',
+        'today',
+        '29th',
+    }
+)
 soup = st.lists(st.sampled_from(WORDS), max_size=14).map(' '.join)
 
 
@@ -217,6 +343,7 @@ def test_no_text_and_no_day_breaks_the_reader(text, day):
 
 
 # ---- the tables
+
 
 def table(name):
     return json.loads((HERE / name).read_text(encoding='utf-8'))
@@ -241,16 +368,38 @@ def test_table(entry):
         assert [other for _, _, other in find_times(around.format(entry['text']), day)] == [span]
 
 
-@pytest.mark.parametrize('text', table('dates_none.json') + [
-    'She may march in the band.', 'I ran 2000 meters and sold 2016 copies.', 'a spring in my step', 'driving on the 9', 'He was on the 9, and late', 'on the 2nd floor', 'on the 5th try we won',
-    'every Friday', 'Friday nights', 'I sat in the sun', 'the Christmas tree', 'summer break', '31 April 2023', 'It costs $2016', 'call 555-2016.12',
-    'for two years', 'March on!', '1.5 years ago'])
+@pytest.mark.parametrize(
+    'text',
+    table('dates_none.json')
+    + [
+        'She may march in the band.',
+        'I ran 2000 meters and sold 2016 copies.',
+        'a spring in my step',
+        'driving on the 9',
+        'He was on the 9, and late',
+        'on the 2nd floor',
+        'on the 5th try we won',
+        'every Friday',
+        'Friday nights',
+        'I sat in the sun',
+        'the Christmas tree',
+        'summer break',
+        '31 April 2023',
+        'It costs $2016',
+        'call 555-2016.12',
+        'for two years',
+        'March on!',
+        '1.5 years ago',
+    ],
+)
 def test_no_time_is_found_where_none_is(text):
     assert find_times(text, date(2023, 6, 9)) == []
 
 
 NOVEL = {
-    'the day before yesterday': '2023-06-07/2023-06-07#day', 'a week ago yesterday': '2023-06-01/2023-06-01#day', 'two Fridays ago today': '2023-05-26/2023-05-26#day',
+    'the day before yesterday': '2023-06-07/2023-06-07#day',
+    'a week ago yesterday': '2023-06-01/2023-06-01#day',
+    'two Fridays ago today': '2023-05-26/2023-05-26#day',
     'since the week before 9 June 2023': '2023-06-02/..#week',
 }
 
@@ -262,12 +411,16 @@ def test_leads_and_ranges(text):
 
 
 AHEAD = {
-    "I'll fly to Rome in May": '2024-05-01/2024-05-31#month', 'We are going to marry on Saturday.': '2023-06-10/2023-06-10#day',
-    'Will they come over the weekend?': '2023-06-10/2023-06-11#weekend', 'It is due at the end of November': '2023-11-21/2023-11-30#span',
+    "I'll fly to Rome in May": '2024-05-01/2024-05-31#month',
+    'We are going to marry on Saturday.': '2023-06-10/2023-06-10#day',
+    'Will they come over the weekend?': '2023-06-10/2023-06-11#weekend',
+    'It is due at the end of November': '2023-11-21/2023-11-30#span',
 }
 NOT_AHEAD = {
-    'I fell on Saturday.': '2023-06-03/2023-06-03#day', 'It broke in November, but it will do.': '2022-11-01/2022-11-30#month',
-    'I will send the photos. We sailed on Saturday.': '2023-06-03/2023-06-03#day', "I'll tell you what I did on Saturday": '2023-06-03/2023-06-03#day',
+    'I fell on Saturday.': '2023-06-03/2023-06-03#day',
+    'It broke in November, but it will do.': '2022-11-01/2022-11-30#month',
+    'I will send the photos. We sailed on Saturday.': '2023-06-03/2023-06-03#day',
+    "I'll tell you what I did on Saturday": '2023-06-03/2023-06-03#day',
 }
 
 
@@ -276,17 +429,21 @@ def test_an_intention_in_the_clause_looks_ahead(text):
     assert [span.isoformat() for _, _, span in find_times(text, date(2023, 6, 9))] == [(AHEAD | NOT_AHEAD)[text]]
 
 
-@given(st.dates(date(1950, 1, 1), date(2060, 12, 31)), st.sampled_from(
-    ('on Friday', 'over the weekend', 'in March', 'in the fall', 'at Easter', 'on 9 June')))
+@given(
+    st.dates(date(1950, 1, 1), date(2060, 12, 31)),
+    st.sampled_from(('on Friday', 'over the weekend', 'in March', 'in the fall', 'at Easter', 'on 9 June')),
+)
 @example(date(1999, 1, 1), 'on Friday')
 @example(date(2023, 4, 1), 'at Easter')
 def test_the_coming_one_is_the_first_that_the_calendar_shows(day, text):
     """Said plainly on a later day, the words name the coming one as soon as it is there, and none before it."""
-    coming, = [span for _, _, span in find_times(f'We will go {text}', day)]
-    plain, = [span for _, _, span in find_times(text, day)]
+    (coming,) = [span for _, _, span in find_times(f'We will go {text}', day)]
+    (plain,) = [span for _, _, span in find_times(text, day)]
     if plain.end >= day:
         assert coming == plain
         return
     assert day < coming.start
-    assert [span for _, _, span in find_times(text, coming.start + DAY if text == 'on Friday' else coming.end)] == [coming]
+    assert [span for _, _, span in find_times(text, coming.start + DAY if text == 'on Friday' else coming.end)] == [
+        coming
+    ]
     assert [span for _, _, span in find_times(text, coming.start - DAY)][0].start <= day

@@ -1,4 +1,5 @@
 """Tools: what a function says of itself, which calls are carried out and which are refused, and a choice of tools as a reply."""
+
 import inspect
 import json
 from difflib import get_close_matches
@@ -23,19 +24,38 @@ from memnb.core.retriever import Hit
 from memnb.core.time import TimeSpan
 from memnb.core.trace import printable
 from memnb.core.loop import (
-    arguments_of, as_tools, choice_of, day_of, Observation, OUTPUT_ANSWER, PAGE_SIZE, page_of, Tool, ToolError, tools_of, tools_text)
+    arguments_of,
+    as_tools,
+    choice_of,
+    day_of,
+    Observation,
+    OUTPUT_ANSWER,
+    PAGE_SIZE,
+    page_of,
+    Tool,
+    ToolError,
+    tools_of,
+    tools_text,
+)
 
 # ------------------------------------------------------------------ functions that Hypothesis writes
 
-WHOLE = st.integers(-10 ** 12, 10 ** 12)
+WHOLE = st.integers(-(10**12), 10**12)
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
 NOT_A_NUMBER = st.sampled_from([True, False, 'three', [], {}, float('nan'), float('inf')])
 KINDS = {  # type: (values, the same things written in another way, other things)
-    int: (WHOLE, st.integers(-9999, 9999).flatmap(lambda value: st.sampled_from([(str(value), value), (float(value), value)])),
-          NOT_A_NUMBER | st.sampled_from([3.5, '3.5'])),
+    int: (
+        WHOLE,
+        st.integers(-9999, 9999).flatmap(lambda value: st.sampled_from([(str(value), value), (float(value), value)])),
+        NOT_A_NUMBER | st.sampled_from([3.5, '3.5']),
+    ),
     float: (FINITE, WHOLE.map(lambda value: (str(value), float(value))), NOT_A_NUMBER),
     str: (st.text(max_size=5), WHOLE.map(lambda value: (value, str(value))), st.sampled_from([True, [], {}, ['a']])),
-    bool: (st.booleans(), st.sampled_from([('true', True), ('false', False)]), st.sampled_from([0, 1, 1.0, 0.0, 'maybe', 2, []])),
+    bool: (
+        st.booleans(),
+        st.sampled_from([('true', True), ('false', False)]),
+        st.sampled_from([0, 1, 1.0, 0.0, 'maybe', 2, []]),
+    ),
     Literal['lt', 'gt']: (st.sampled_from(['lt', 'gt']), None, st.sampled_from(['LT', '<', 1, True, []])),
     list[str]: (st.lists(st.text(max_size=3), max_size=2), None, st.sampled_from(['abc', {}, 1, [True], [None]])),
     int | None: (WHOLE | st.none(), None, NOT_A_NUMBER),
@@ -57,9 +77,17 @@ def functions(draw, name='made'):
 
     one = inspect.Parameter
     made.__name__, made.__doc__ = name, 'Does something.'
-    made.__signature__ = inspect.Signature([
-        one(parameter, one.KEYWORD_ONLY, default=one.empty if default is ... else default,
-            annotation=kind if said is None else Annotated[kind, said]) for parameter, (kind, default, said) in told.items()])
+    made.__signature__ = inspect.Signature(
+        [
+            one(
+                parameter,
+                one.KEYWORD_ONLY,
+                default=one.empty if default is ... else default,
+                annotation=kind if said is None else Annotated[kind, said],
+            )
+            for parameter, (kind, default, said) in told.items()
+        ]
+    )
     return made, told
 
 
@@ -93,16 +121,23 @@ def test_the_same_thing_written_in_another_way_is_taken(made, data):
         if KINDS[kind][1] is not None and data.draw(st.booleans()):
             call[name], given_to[name] = data.draw(KINDS[kind][1])
         elif default is not ... and kind not in (int | None, bool | None) and data.draw(st.booleans()):
-            call[name], given_to[name] = data.draw(st.sampled_from([None, '', ' '] if kind is not str else [None])), default
+            call[name], given_to[name] = (
+                data.draw(st.sampled_from([None, '', ' '] if kind is not str else [None])),
+                default,
+            )
     assert Tool.of(function)(**call).note == in_order(told, given_to)
 
 
 @settings(max_examples=50)
-@given(functions(), st.text(max_size=8) | st.sampled_from(['self', 'given', 'arguments', 'Limit', '_call', 'model_config']), st.data())
+@given(
+    functions(),
+    st.text(max_size=8) | st.sampled_from(['self', 'given', 'arguments', 'Limit', '_call', 'model_config']),
+    st.data(),
+)
 def test_every_unknown_name_is_ignored_and_the_note_says_so(made, name, data):
     function, told = made
     call, given_to = data.draw(valid_calls(told))
-    if name not in told and not get_close_matches(name.lower(), set(told) - set(call), 1, .75):
+    if name not in told and not get_close_matches(name.lower(), set(told) - set(call), 1, 0.75):
         done = in_order(told, given_to)
         seen = Tool.of(function)(**call, **{name: 1})
         assert seen.note == f'{done} (ignored: {printable(name)})' or not name
@@ -116,11 +151,18 @@ def note(start_time: str, limit: int = 3, mood: str = 'any') -> Observation:
     return Observation(f'{start_time} {limit} {mood}')
 
 
-@pytest.mark.parametrize('given, said', [
-    ({'start_tme': '2023', 'Limit': 5}, '2023 5 any'), ({'start_time': '2023', 'start_times': '2024'}, '2023 3 any (ignored: start_times)'),
-    ({'when': '2023'}, '2023 3 any'), ({'start_time': '2023', 'when': '2024', 'who': None}, '2023 3 any (ignored: when)'),
-    ({'start_time': '2023', 'limit': ' ', 'moods': 'glad'}, '2023 3 glad'), ({'when': '2023', 'why': 'x'}, None),
-    ({'start_time': 'never', 'why': 'x'}, 'start_time: expected a day (ignored: why)')])
+@pytest.mark.parametrize(
+    'given, said',
+    [
+        ({'start_tme': '2023', 'Limit': 5}, '2023 5 any'),
+        ({'start_time': '2023', 'start_times': '2024'}, '2023 3 any (ignored: start_times)'),
+        ({'when': '2023'}, '2023 3 any'),
+        ({'start_time': '2023', 'when': '2024', 'who': None}, '2023 3 any (ignored: when)'),
+        ({'start_time': '2023', 'limit': ' ', 'moods': 'glad'}, '2023 3 glad'),
+        ({'when': '2023', 'why': 'x'}, None),
+        ({'start_time': 'never', 'why': 'x'}, 'start_time: expected a day (ignored: why)'),
+    ],
+)
 def test_a_misspelt_name_and_the_only_one_that_is_missing_are_taken(given, said):
     tool = Tool.of(note)
     try:
@@ -158,10 +200,17 @@ def test_a_limit_beside_the_type_holds():
     def look(k: Annotated[int, Field(ge=1, le=9), 'How many'] = 3) -> Observation:
         "Look."
         return Observation(str(k))
+
     tool = Tool.of(look)
     assert tool(k=9).note == '9' and tool().note == '3'
     assert tool.arguments.model_json_schema()['properties']['k'] == {
-        'default': 3, 'description': 'How many', 'maximum': 9, 'minimum': 1, 'title': 'K', 'type': 'integer'}
+        'default': 3,
+        'description': 'How many',
+        'maximum': 9,
+        'minimum': 1,
+        'title': 'K',
+        'type': 'integer',
+    }
     with pytest.raises(ToolError, match='greater than or equal to 1'):
         tool(k=0)
 
@@ -170,9 +219,17 @@ def test_a_meaning_beside_a_default_of_none_is_kept():
     def look(k: Annotated[int | None, 'How many'] = None, name: 'Annotated[str, "Whose"]' = 'any') -> Observation:
         "Look."
         return Observation(f'{k} {name}')
+
     fields = Tool.of(look).arguments.model_json_schema()['properties']
-    assert fields == {'k': {'anyOf': [{'type': 'integer'}, {'type': 'null'}], 'default': None, 'description': 'How many', 'title': 'K'},
-                      'name': {'default': 'any', 'description': 'Whose', 'title': 'Name', 'type': 'string'}}
+    assert fields == {
+        'k': {
+            'anyOf': [{'type': 'integer'}, {'type': 'null'}],
+            'default': None,
+            'description': 'How many',
+            'title': 'K',
+        },
+        'name': {'default': 'any', 'description': 'Whose', 'title': 'Name', 'type': 'string'},
+    }
     assert Tool.of(look)(k=None, name=None).note == 'None any'
 
 
@@ -181,6 +238,7 @@ def test_a_method_is_a_tool_without_self():
         def look(self, query: str) -> Observation:
             "Look."
             return Observation(query)
+
     assert list(Tool.of(Memory().look).arguments.model_fields) == ['query']
     assert Tool.of(Memory().look)(query='x') == Observation('x')
 
@@ -212,8 +270,10 @@ def shadowing(model_dump: str):
     "Search."
 
 
-@pytest.mark.parametrize('function', [no_words, no_type, any_number, any_option, by_place, hidden, shadowing, lambda: None,
-                                      partial(no_type, query='x')])
+@pytest.mark.parametrize(
+    'function',
+    [no_words, no_type, any_number, any_option, by_place, hidden, shadowing, lambda: None, partial(no_type, query='x')],
+)
 def test_what_no_model_could_call_is_no_tool(function):
     with pytest.raises(TypeError, match='a tool has a name|expected parameters with a plain name and a type'):
         Tool.of(function)
@@ -224,11 +284,13 @@ def test_a_tool_that_returns_something_else_has_broken(returned):
     def look() -> Any:
         "Look."
         return returned
+
     with pytest.raises(TypeError, match=f'look returned a {type(returned).__name__}: expected an Observation'):
         Tool.of(look)()
 
 
 # ------------------------------------------------------------------ pages, and what a prompt shows
+
 
 @given(st.integers(0, 40), st.integers(0, 45), st.integers(1, 12))
 def test_pages_hold_everything_once(count, offset, size):
@@ -239,7 +301,7 @@ def test_pages_hold_everything_once(count, offset, size):
         at = int(more.split('offset=')[1]) if more else None
         assert len(shown) <= size and (not more or f'{count - at} more' in more)
     assert pages == items and len(page_of(items)[0]) == min(count, PAGE_SIZE)
-    assert page_of(items, offset, size)[0] == items[offset:offset + size]
+    assert page_of(items, offset, size)[0] == items[offset : offset + size]
     with pytest.raises(ToolError, match='offset: expected 0 or more'):
         page_of(items, -1)
 
@@ -254,16 +316,22 @@ def test_a_list_of_tools_says_an_equal_argument_once_and_which_values_it_may_hav
     def look(query: Annotated[str, 'What to look for'], order: Literal['up', 'down'] | None = None) -> Observation:
         "Look."
 
-    def find(query: Annotated[str, 'What to look for'], order: Annotated[Literal['up', 'down'], 'up or down'] = 'up') -> Observation:
+    def find(
+        query: Annotated[str, 'What to look for'], order: Annotated[Literal['up', 'down'], 'up or down'] = 'up'
+    ) -> Observation:
         "Find."
+
     assert tools_text([Tool.of(look), Tool.of(find)]) == (
-        'look(query, order=None): Look.\n  query: What to look for\n  order: (up, down)\n\nfind(query, order=\'up\'): Find.\n  order: up or down')
+        'look(query, order=None): Look.\n  query: What to look for\n  order: (up, down)\n\nfind(query, order=\'up\'): Find.\n  order: up or down'
+    )
 
 
 # ------------------------------------------------------------------ a choice of tools as a reply
 
 PICK = Role('pick', 'Pick one of\n{tools}', '{question}', reply=lambda inputs: choice_of(inputs['tools']))
-rule('pick')(lambda question, tools: {'reasoning': 'by rule', 'call': written('output_answer', answer=question)['call']})
+rule('pick')(
+    lambda question, tools: {'reasoning': 'by rule', 'call': written('output_answer', answer=question)['call']}
+)
 
 
 def written(function, **parameters):
@@ -278,17 +346,38 @@ def words_in(node):
     elif isinstance(node, dict):
         for word, value in node.items():
             yield word
-            yield from words_in(list(value.values()) if word in ('properties', '$defs') else value if word not in ('enum', 'const') else None)
+            yield from words_in(
+                list(value.values())
+                if word in ('properties', '$defs')
+                else value
+                if word not in ('enum', 'const')
+                else None
+            )
 
 
-STRICT_WORDS = {'$defs', '$ref', 'type', 'title', 'description', 'properties', 'required', 'additionalProperties', 'anyOf', 'enum', 'const',
-                'items'}
+STRICT_WORDS = {
+    '$defs',
+    '$ref',
+    'type',
+    'title',
+    'description',
+    'properties',
+    'required',
+    'additionalProperties',
+    'anyOf',
+    'enum',
+    'const',
+    'items',
+}
 
 
 @st.composite
 def toolboxes(draw):
     """One to three tools with their parameters as told."""
-    made = {name: draw(functions(name)) for name in draw(st.lists(st.sampled_from(['find', 'find_more', 'count']), min_size=1, unique=True))}
+    made = {
+        name: draw(functions(name))
+        for name in draw(st.lists(st.sampled_from(['find', 'find_more', 'count']), min_size=1, unique=True))
+    }
     return {name: (Tool.of(function), told) for name, (function, told) in made.items()}
 
 
@@ -304,12 +393,16 @@ def test_the_choice_is_strict_whatever_the_tools_are(box):
         assert node['additionalProperties'] is False and node['required'] == list(node['properties'])
     assert schema['type'] == 'object' and list(schema['properties']) == ['reasoning', 'call']
     brief = brief_schema(schema)
-    assert brief['properties']['call'] == {'type': 'object', 'properties': {'function': {'enum': list(box)}, 'parameters': {'type': 'object'}}}
+    assert brief['properties']['call'] == {
+        'type': 'object',
+        'properties': {'function': {'enum': list(box)}, 'parameters': {'type': 'object'}},
+    }
     assert list(brief) == ['properties', 'type']
 
 
 class Leaf(BaseModel):
     "A part that is used."
+
     function: str
     parameters: dict[str, Any] = {}
     title: str = Field('', description='names')
@@ -322,7 +415,11 @@ class Branch(BaseModel):
 
 def test_a_brief_schema_keeps_the_parts_that_are_referred_to_and_names_of_fields():
     brief = brief_schema(strict_schema(Branch))
-    assert set(brief['$defs']) == {'Branch', 'Leaf'} and list(brief['$defs']['Leaf']['properties']) == ['function', 'parameters', 'title']
+    assert set(brief['$defs']) == {'Branch', 'Leaf'} and list(brief['$defs']['Leaf']['properties']) == [
+        'function',
+        'parameters',
+        'title',
+    ]
     assert not {'required', 'description', 'additionalProperties'} & set(words_in(brief))
 
 
@@ -355,12 +452,18 @@ def test_a_name_that_is_no_tool_is_refused_with_those_that_are(box, name):
 TOOLS = as_tools(lambda query: ['a text'])
 
 
-@pytest.mark.parametrize('said, told', [
-    (written('find', query='x'), "does not match any of the expected tags: 'search', 'search_during', 'output_answer'"),
-    (written('search', query=['x'], k=3), 'call.search.parameters.query: Input should be a valid string'),
-    ({'reasoning': '', 'call': {'parameters': {}}}, 'does not match any of the expected tags'),
-    ('I would search for x.', 'it has no JSON in it'),
-])
+@pytest.mark.parametrize(
+    'said, told',
+    [
+        (
+            written('find', query='x'),
+            "does not match any of the expected tags: 'search', 'search_during', 'output_answer'",
+        ),
+        (written('search', query=['x'], k=3), 'call.search.parameters.query: Input should be a valid string'),
+        ({'reasoning': '', 'call': {'parameters': {}}}, 'does not match any of the expected tags'),
+        ('I would search for x.', 'it has no JSON in it'),
+    ],
+)
 def test_a_wrong_call_gets_one_repair_turn_with_its_reason(said, told):
     model = ScriptedLM([said, written('search', query='x')])
     call = model.call(PICK, question='What?', tools=TOOLS)
@@ -378,8 +481,13 @@ days = st.integers(1, 28).flatmap(lambda day: st.integers(1, 4).map(lambda month
 WORDS = 'boat sea red blue sail harbour storm'.split()
 
 
-@given(st.lists(st.tuples(st.sampled_from(WORDS), st.none() | days), max_size=8), st.sampled_from(WORDS), st.integers(0, 5),
-       st.integers(1, 4), st.integers(1, 4))
+@given(
+    st.lists(st.tuples(st.sampled_from(WORDS), st.none() | days), max_size=8),
+    st.sampled_from(WORDS),
+    st.integers(0, 5),
+    st.integers(1, 4),
+    st.integers(1, 4),
+)
 @example([('boat', None), ('boat', datetime(2023, 2, 1))], 'boat', 1, 1, 4)
 @settings(max_examples=60)
 def test_the_tools_of_a_store_are_its_search(texts, query, k, first, last):
@@ -402,7 +510,10 @@ def test_the_tools_of_a_store_are_its_search(texts, query, k, first, last):
     assert f'Found {len(seen.hits)} ' in seen.note
 
 
-@given(st.text(max_size=12) | st.sampled_from(['2023', '2023-05', '16 May 2023', 'since 2016', 'until 2016', 'yesterday', '2016-2018']))
+@given(
+    st.text(max_size=12)
+    | st.sampled_from(['2023', '2023-05', '16 May 2023', 'since 2016', 'until 2016', 'yesterday', '2016-2018'])
+)
 def test_a_written_date_has_two_ends_or_is_refused_by_name(text):
     try:
         span = day_of(text, 'end_time')
@@ -428,6 +539,7 @@ def test_a_memory_gives_its_own_tools_else_those_of_any_store():
 
         def search(self, query, k):
             return []
+
     assert [tool.name for tool in tools_of(Own())] == ['look', 'output_answer']
     for memory in (OtherMeaning(), LexicalIndex(), lambda query: []):
         assert [tool.name for tool in tools_of(memory)] == ['search', 'search_during', 'output_answer']

@@ -1,4 +1,5 @@
 """Traces: whatever the texts are, nothing is lost, nothing acts upon the page or the terminal, and faults are named."""
+
 import json
 import re
 import string
@@ -16,42 +17,136 @@ from memnb.core.roles import Call, Usage
 from memnb.core.trace import as_step, mend, printable, Step, ToolStep
 from memnb.views.html import Row, TONES
 from memnb.core.trace import (
-    AnswerStep, Bullet, ModelStep, NoteStep, RouteStep, SearchStep, Seen, StateStep, Trace,
-    TraceError)
+    AnswerStep,
+    Bullet,
+    ModelStep,
+    NoteStep,
+    RouteStep,
+    SearchStep,
+    Seen,
+    StateStep,
+    Trace,
+    TraceError,
+)
 from memnb.remem.facts import Fact
 from memnb.views.html import report_html, rows_of
 from pages_read import Page, squeezed
 
 # What a hostile memory would try, besides every single character that there is.
-MARKUP = ['<script>alert(1)</script>', '"><img src=x onerror=alert(1)>', "' onmouseover='x", '</style></pre></details></li>',
-          '<!-- ', '-->', ']]>', '&lt;b&gt;', '&#60;i&#62;', '<a href="javascript:x">', '<', '&', '\x1b[2J', '\x1b]0;t\x07', '\x9b31m',
-          '\u202e', '\ud83d', '\udc00', '\x00', '\r\n', '\t', '\x85', '\u2028', 'plain words', ' ', '{question}']
+MARKUP = [
+    '<script>alert(1)</script>',
+    '"><img src=x onerror=alert(1)>',
+    "' onmouseover='x",
+    '</style></pre></details></li>',
+    '<!-- ',
+    '-->',
+    ']]>',
+    '&lt;b&gt;',
+    '&#60;i&#62;',
+    '<a href="javascript:x">',
+    '<',
+    '&',
+    '\x1b[2J',
+    '\x1b]0;t\x07',
+    '\x9b31m',
+    '\u202e',
+    '\ud83d',
+    '\udc00',
+    '\x00',
+    '\r\n',
+    '\t',
+    '\x85',
+    '\u2028',
+    'plain words',
+    ' ',
+    '{question}',
+]
 ANY_CHARACTER = st.characters(exclude_categories=())
 TEXTS = st.lists(st.sampled_from(MARKUP) | st.text(ANY_CHARACTER, max_size=8), max_size=4).map(''.join)
 IDS = st.lists(TEXTS, max_size=3)
-COUNTS = st.integers(0, 2 ** 40)
+COUNTS = st.integers(0, 2**40)
 USAGES = st.builds(Usage, COUNTS, COUNTS, COUNTS, st.booleans())
-SEENS = st.builds(Seen, id=TEXTS, text=TEXTS, sources=IDS, score=st.none() | st.floats(), when=st.none() | TEXTS,
-                  speaker=st.none() | TEXTS)
+SEENS = st.builds(
+    Seen,
+    id=TEXTS,
+    text=TEXTS,
+    sources=IDS,
+    score=st.none() | st.floats(),
+    when=st.none() | TEXTS,
+    speaker=st.none() | TEXTS,
+)
 BULLETS = st.builds(Bullet, text=TEXTS, sources=IDS, grounded=st.booleans())
-REPLIES = st.none() | st.dictionaries(TEXTS, st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | TEXTS,
-    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(TEXTS, inner, max_size=2), max_leaves=4), max_size=2)
+REPLIES = st.none() | st.dictionaries(
+    TEXTS,
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.floats() | TEXTS,
+        lambda inner: st.lists(inner, max_size=2) | st.dictionaries(TEXTS, inner, max_size=2),
+        max_leaves=4,
+    ),
+    max_size=2,
+)
 ROUNDS = st.integers(0, 4)
-TOOL_STEPS = st.builds(ToolStep, iteration=ROUNDS, tool=TEXTS, arguments=REPLIES, reasoning=TEXTS, note=TEXTS,
-                       hits=st.lists(SEENS, max_size=2), value=st.none() | st.integers(), error=st.booleans())
+TOOL_STEPS = st.builds(
+    ToolStep,
+    iteration=ROUNDS,
+    tool=TEXTS,
+    arguments=REPLIES,
+    reasoning=TEXTS,
+    note=TEXTS,
+    hits=st.lists(SEENS, max_size=2),
+    value=st.none() | st.integers(),
+    error=st.booleans(),
+)
 STEPS = st.one_of(
-    st.builds(SearchStep, iteration=ROUNDS, query=TEXTS, k=COUNTS, masked=COUNTS, hits=st.lists(SEENS, max_size=2),
-              error=st.none() | TEXTS),
-    st.builds(ModelStep, role=TEXTS, system=TEXTS, user=TEXTS, reply=REPLIES, usage=USAGES, error=st.none() | TEXTS,
-              raw=st.none() | TEXTS, attempts=st.integers(1, 3), cached=st.booleans()),
-    st.builds(StateStep, iteration=ROUNDS, evidence=st.lists(BULLETS, max_size=2), gaps=IDS, gained=IDS, closed=IDS, opened=IDS),
+    st.builds(
+        SearchStep,
+        iteration=ROUNDS,
+        query=TEXTS,
+        k=COUNTS,
+        masked=COUNTS,
+        hits=st.lists(SEENS, max_size=2),
+        error=st.none() | TEXTS,
+    ),
+    st.builds(
+        ModelStep,
+        role=TEXTS,
+        system=TEXTS,
+        user=TEXTS,
+        reply=REPLIES,
+        usage=USAGES,
+        error=st.none() | TEXTS,
+        raw=st.none() | TEXTS,
+        attempts=st.integers(1, 3),
+        cached=st.booleans(),
+    ),
+    st.builds(
+        StateStep,
+        iteration=ROUNDS,
+        evidence=st.lists(BULLETS, max_size=2),
+        gaps=IDS,
+        gained=IDS,
+        closed=IDS,
+        opened=IDS,
+    ),
     st.builds(RouteStep, iteration=ROUNDS, proposed=TEXTS, action=TEXTS, reason=TEXTS),
     st.builds(NoteStep, iteration=ROUNDS, text=TEXTS),
-    st.builds(AnswerStep, draft=st.none() | TEXTS, answer=TEXTS), TOOL_STEPS)
-TRACES = st.builds(Trace, question=TEXTS, method=TEXTS, model=TEXTS, answer=st.none() | TEXTS, evidence=IDS, read=IDS, gaps=IDS,
-                   steps=st.lists(STEPS, max_size=5), usage=st.dictionaries(TEXTS, USAGES, max_size=2),
-                   error=st.none() | TEXTS, seconds=st.none() | st.floats())
+    st.builds(AnswerStep, draft=st.none() | TEXTS, answer=TEXTS),
+    TOOL_STEPS,
+)
+TRACES = st.builds(
+    Trace,
+    question=TEXTS,
+    method=TEXTS,
+    model=TEXTS,
+    answer=st.none() | TEXTS,
+    evidence=IDS,
+    read=IDS,
+    gaps=IDS,
+    steps=st.lists(STEPS, max_size=5),
+    usage=st.dictionaries(TEXTS, USAGES, max_size=2),
+    error=st.none() | TEXTS,
+    seconds=st.none() | st.floats(),
+)
 
 
 def texts_of(value) -> Iterator[str]:
@@ -80,6 +175,7 @@ def renamed(value, names: dict[str, str]):
 
 # ------------------------------------------------------------------ texts
 
+
 @given(st.text(ANY_CHARACTER))
 def test_mended_text_can_be_encoded_and_good_text_is_kept(text):
     mended = mend(text)
@@ -95,15 +191,21 @@ def test_mended_text_can_be_encoded_and_good_text_is_kept(text):
 @given(TEXTS | st.text(ANY_CHARACTER), st.booleans())
 def test_printable_text_steers_nothing_and_keeps_what_is_ordinary(text, lines):
     import unicodedata
+
     shown = printable(text, lines)
-    steering = {char for char in shown if unicodedata.category(char) in ('Cc', 'Cs', 'Zl', 'Zp')
-                or unicodedata.bidirectional(char) in ('LRE', 'RLE', 'LRO', 'RLO', 'PDF', 'LRI', 'RLI', 'FSI', 'PDI')}
+    steering = {
+        char
+        for char in shown
+        if unicodedata.category(char) in ('Cc', 'Cs', 'Zl', 'Zp')
+        or unicodedata.bidirectional(char) in ('LRE', 'RLE', 'LRO', 'RLO', 'PDF', 'LRI', 'RLI', 'FSI', 'PDI')
+    }
     assert steering <= (set('\t\n') if lines else set())
     ordinary = set(string.ascii_letters + string.digits + string.punctuation + 'äéß你😀')
     assert [char for char in shown if char in ordinary] == [char for char in text if char in ordinary]
 
 
 # ------------------------------------------------------------------ JSON
+
 
 @settings(max_examples=150)
 @given(TRACES, st.sampled_from([None, 1]))
@@ -121,10 +223,18 @@ def test_a_trace_comes_back_equal_from_strict_json(trace, indent):
     assert Trace.from_json(written.encode('utf-8')) == trace
 
 
-JSON = st.recursive(st.none() | st.booleans() | st.integers() | st.floats() | st.text(ANY_CHARACTER, max_size=5),
-                    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(
-                        st.sampled_from(['kind', 'steps', 'question', 'method', 'model', 'hits', 'usage']) | st.text(max_size=3),
-                        inner, max_size=6), max_leaves=12)
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(ANY_CHARACTER, max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(['kind', 'steps', 'question', 'method', 'model', 'hits', 'usage']) | st.text(max_size=3),
+            inner,
+            max_size=6,
+        )
+    ),
+    max_leaves=12,
+)
 
 
 @given(JSON.map(json.dumps) | st.text(ANY_CHARACTER) | st.binary())
@@ -137,7 +247,11 @@ def test_any_other_text_is_a_trace_error_of_one_line(text):
         trace = Trace.from_json(text)
     except TraceError as error:
         message = str(error)
-        assert message.startswith('not a trace: ') and '\n' not in message and not re.search('[\x00-\x1f\x7f-\x9f]', message)
+        assert (
+            message.startswith('not a trace: ')
+            and '\n' not in message
+            and not re.search('[\x00-\x1f\x7f-\x9f]', message)
+        )
     else:
         assert isinstance(trace, Trace)
 
@@ -152,6 +266,7 @@ def test_an_unknown_kind_is_named_with_the_known_ones(kind):
 
 
 # ------------------------------------------------------------------ kinds of steps
+
 
 @pytest.fixture
 def kinds():
@@ -188,40 +303,60 @@ def test_a_new_kind_is_stored_read_and_shown(kinds):
 
 def test_a_kind_belongs_to_one_class_and_every_class_has_one(kinds):
     with pytest.raises(TypeError, match="Second: the kind 'search' belongs to SearchStep already"):
+
         class Second(Step):
             kind: Literal['search'] = 'search'
+
     with pytest.raises(TypeError, match='Third needs a line kind'):
+
         class Third(Step):
             size: int
+
     assert kinds['search'] is SearchStep
 
 
 # ------------------------------------------------------------------ records
+
 
 def test_a_model_step_keeps_the_call_and_shows_prompt_reply_and_failure():
     class Reply(BaseModel):
         word: str
         share: float
 
-    call = Call('judge', Reply(word='ja\ud83d', share=float('nan')), Usage(1, 20, 3), system='be fair', user='is it so?')
+    call = Call(
+        'judge', Reply(word='ja\ud83d', share=float('nan')), Usage(1, 20, 3), system='be fair', user='is it so?'
+    )
     step = ModelStep.of(call)
-    assert step == ModelStep(role='judge', system='be fair', user='is it so?', reply={'word': 'ja\ufffd', 'share': None},
-                             usage=Usage(1, 20, 3))
+    assert step == ModelStep(
+        role='judge',
+        system='be fair',
+        user='is it so?',
+        reply={'word': 'ja\ufffd', 'share': None},
+        usage=Usage(1, 20, 3),
+    )
     [row] = rows_of(step)
-    assert [title for title, _ in row.pages] == ['system', 'prompt', 'reply'] and row.note == '1 call, 20 tokens in and 3 out'
+    assert [title for title, _ in row.pages] == [
+        'system',
+        'prompt',
+        'reply',
+    ] and row.note == '1 call, 20 tokens in and 3 out'
     step.error = 'no JSON in it'
     assert rows_of(step)[0] == row and rows_of(step)[1] == Row('failed', 'no JSON in it', tone='error')
     assert 'no JSON in it' in str(Trace(question='q', method='m', model='m', steps=[step]))
 
 
-@pytest.mark.parametrize('attempts, cached, note', [
-    (1, False, ''), (2, False, ', second attempt'), (1, True, ', replayed'), (2, True, ', second attempt, replayed')])
+@pytest.mark.parametrize(
+    'attempts, cached, note',
+    [(1, False, ''), (2, False, ', second attempt'), (1, True, ', replayed'), (2, True, ', second attempt, replayed')],
+)
 def test_a_model_step_says_what_was_read_when_and_whether_it_was_replayed(attempts, cached, note):
     class Reply(BaseModel):
         word: str
 
     said = '<think>\ud83d</think>{"word": "yes"}'
-    step = ModelStep.of(Call('judge', Reply(word='yes'), Usage(1, 20, 3), 'be fair', 'is it so?', said, attempts, cached))
+    step = ModelStep.of(
+        Call('judge', Reply(word='yes'), Usage(1, 20, 3), 'be fair', 'is it so?', said, attempts, cached)
+    )
     assert (step.raw, step.attempts, step.cached) == (said.replace('\ud83d', '\ufffd'), attempts, cached)
     assert rows_of(step)[0].note == '1 call, 20 tokens in and 3 out' + note
     assert ModelStep.model_validate_json(step.model_dump_json()) == step
@@ -243,28 +378,57 @@ def test_a_tool_step_survives_json_and_its_call_can_be_read(step):
 def test_a_picked_tool_opens_the_round_and_another_model_call_closes_it():
     def asked(role):
         return ModelStep(role=role, user=f'prompt of {role}')
-    steps = [asked('first'), ToolStep(iteration=1, tool='find', arguments={'a': 'x', 'b': None, 'c': 3}, note='Found 0'), asked('second'),
-             ToolStep(iteration=2, tool='count', arguments={}, value=2, note='There are 2', hits=[Seen(id='f1', text='one')]),
-             asked('answer'), AnswerStep(answer='two'), asked('later'), SearchStep(iteration=3, query='q', k=1), asked('last')]
+
+    steps = [
+        asked('first'),
+        ToolStep(iteration=1, tool='find', arguments={'a': 'x', 'b': None, 'c': 3}, note='Found 0'),
+        asked('second'),
+        ToolStep(
+            iteration=2, tool='count', arguments={}, value=2, note='There are 2', hits=[Seen(id='f1', text='one')]
+        ),
+        asked('answer'),
+        AnswerStep(answer='two'),
+        asked('later'),
+        SearchStep(iteration=3, query='q', k=1),
+        asked('last'),
+    ]
     trace = Trace(question='q', method='m', model='m', answer='two', steps=steps)
     for page in (report_html([trace], 'a report'), trace._repr_html_()):
         before, *parts = page.split('<summary>Round')
         assert 'prompt of' not in before
-        assert [re.findall(r'prompt of (\w+)', part) for part in parts] == [['first'], ['second'], ['answer'], ['later'], [], ['last']]
+        assert [re.findall(r'prompt of (\w+)', part) for part in parts] == [
+            ['first'],
+            ['second'],
+            ['answer'],
+            ['later'],
+            [],
+            ['last'],
+        ]
     text = str(trace)
-    assert text.startswith("question   q\n\nround 1\ncalled     find(a='x', c=3) (Found 0)\n\nround 2\ncalled     count() (There are 2)\n")
+    assert text.startswith(
+        "question   q\n\nround 1\ncalled     find(a='x', c=3) (Found 0)\n\nround 2\ncalled     count() (There are 2)\n"
+    )
     assert 'f1 · no date · one' in text
 
 
 def test_seen_by_turn_prefers_the_snippet_with_the_fewest_turns():
     wide, narrow = Seen(id='s1', text='both', sources=['D1:1', 'D1:2']), Seen(id='D1:2', text='alone')
-    trace = Trace(question='q', method='m', model='m', evidence=['D1:2', 'D9:9'], steps=[
-        SearchStep(iteration=1, query='q', k=2, hits=[wide, narrow])])
+    trace = Trace(
+        question='q',
+        method='m',
+        model='m',
+        evidence=['D1:2', 'D9:9'],
+        steps=[SearchStep(iteration=1, query='q', k=2, hits=[wide, narrow])],
+    )
     assert trace.seen('D1:2') is narrow and trace.seen('D1:1') is wide and trace.seen('D9:9') is None
-    assert [(seen.id, seen.text) for seen in trace.shown_evidence()] == [('D1:2', 'alone'), ('D9:9', '(not among the snippets)')]
+    assert [(seen.id, seen.text) for seen in trace.shown_evidence()] == [
+        ('D1:2', 'alone'),
+        ('D9:9', '(not among the snippets)'),
+    ]
 
 
 # ------------------------------------------------------------------ as text
+
 
 @settings(max_examples=100)
 @given(TRACES, st.integers(0, 140))
@@ -294,15 +458,39 @@ def test_colour_adds_our_own_sequences_and_nothing_else(trace):
 
 
 def test_text_tells_the_story_in_order():
-    trace = Trace(question='Why?', method='memr3', model='rule', answer='because', evidence=['D1:1'], read=['D1:1', 'D1:2'], steps=[
-        SearchStep(iteration=1, query='Why?', k=2, masked=3, hits=[
-            Seen(id='D1:1', text='long ' * 40, when='8 May 2023', speaker='Ada'), Seen(id='D1:2', text='short')]),
-        StateStep(iteration=1, evidence=[Bullet(text='a fact', sources=['D1:1']), Bullet(text='a guess', grounded=False)],
-                  gained=['a fact', 'a guess'], gaps=['a gap'], opened=['a gap']),
-        RouteStep(iteration=1, proposed='answer', action='retrieve', reason='too many reflections'),
-        StateStep(iteration=2, evidence=[Bullet(text='a fact', sources=['D1:1'])], closed=['a gap']),
-        AnswerStep(draft='maybe', answer='because')])
-    assert str(trace) == '''\
+    trace = Trace(
+        question='Why?',
+        method='memr3',
+        model='rule',
+        answer='because',
+        evidence=['D1:1'],
+        read=['D1:1', 'D1:2'],
+        steps=[
+            SearchStep(
+                iteration=1,
+                query='Why?',
+                k=2,
+                masked=3,
+                hits=[
+                    Seen(id='D1:1', text='long ' * 40, when='8 May 2023', speaker='Ada'),
+                    Seen(id='D1:2', text='short'),
+                ],
+            ),
+            StateStep(
+                iteration=1,
+                evidence=[Bullet(text='a fact', sources=['D1:1']), Bullet(text='a guess', grounded=False)],
+                gained=['a fact', 'a guess'],
+                gaps=['a gap'],
+                opened=['a gap'],
+            ),
+            RouteStep(iteration=1, proposed='answer', action='retrieve', reason='too many reflections'),
+            StateStep(iteration=2, evidence=[Bullet(text='a fact', sources=['D1:1'])], closed=['a gap']),
+            AnswerStep(draft='maybe', answer='because'),
+        ],
+    )
+    assert (
+        str(trace)
+        == '''\
 question   Why?
 
 round 1
@@ -322,9 +510,11 @@ drafted    maybe
 answer     because [D1:1]
            D1:1 · 8 May 2023 · Ada: long long long long long long long long long long long long lon…
 cost       memr3 (rule): 2 turns read, no model was asked'''
+    )
 
 
 # ------------------------------------------------------------------ as HTML
+
 
 @settings(max_examples=80, deadline=None)
 @given(st.lists(TRACES, max_size=3), TEXTS)
@@ -340,11 +530,70 @@ def test_text_stays_text_whatever_it_says(traces, title):
         assert (page.tags, page.closed) == (plain.tags, plain.closed) and page.odd == []
 
 
-OUR_TAGS = {'html', 'head', 'meta', 'title', 'style', 'body', 'main', 'section', 'article', 'table', 'thead', 'tbody', 'tr', 'th', 'td',
-            'a', 'p', 'div', 'span', 'small', 'b', 'br', 'code', 'details', 'summary', 'dl', 'dt', 'dd', 'ol', 'li', 'pre',
-            'h1', 'h2', 'h3', 'h4', 'h5', 'button', 'input', 'output', 'script'}
-OUR_ATTRIBUTES = {'class', 'id', 'open', 'lang', 'charset', 'content', 'name', 'hidden', 'type', 'min', 'max', 'value', 'tabindex', 'role',
-                  'aria-label', 'aria-live', 'aria-pressed', 'data-at', 'data-go', 'data-pause'}
+OUR_TAGS = {
+    'html',
+    'head',
+    'meta',
+    'title',
+    'style',
+    'body',
+    'main',
+    'section',
+    'article',
+    'table',
+    'thead',
+    'tbody',
+    'tr',
+    'th',
+    'td',
+    'a',
+    'p',
+    'div',
+    'span',
+    'small',
+    'b',
+    'br',
+    'code',
+    'details',
+    'summary',
+    'dl',
+    'dt',
+    'dd',
+    'ol',
+    'li',
+    'pre',
+    'h1',
+    'h2',
+    'h3',
+    'h4',
+    'h5',
+    'button',
+    'input',
+    'output',
+    'script',
+}
+OUR_ATTRIBUTES = {
+    'class',
+    'id',
+    'open',
+    'lang',
+    'charset',
+    'content',
+    'name',
+    'hidden',
+    'type',
+    'min',
+    'max',
+    'value',
+    'tabindex',
+    'role',
+    'aria-label',
+    'aria-live',
+    'aria-pressed',
+    'data-at',
+    'data-go',
+    'data-pause',
+}
 
 
 @settings(max_examples=60, deadline=None)
@@ -365,7 +614,9 @@ def test_the_page_shows_every_text_of_the_steps(trace):
     shown = squeezed(Page(trace._repr_html_()).words)
     assert squeezed(printable(trace.question)) in shown
     for step in trace.steps:
-        fields = step.model_dump(exclude={'reply', 'usage', 'opened', 'kind'} | ({'answer'} if isinstance(step, AnswerStep) else set()))
+        fields = step.model_dump(
+            exclude={'reply', 'usage', 'opened', 'kind'} | ({'answer'} if isinstance(step, AnswerStep) else set())
+        )
         if isinstance(step, ToolStep):
             given = {name: value for name, value in (fields.pop('arguments') or {}).items() if value is not None}
             fields['written'] = [f'{name}={value!r}' for name, value in given.items()]
@@ -379,8 +630,11 @@ def test_the_page_shows_every_text_of_the_steps(trace):
 
 
 def test_the_report_has_an_index_that_leads_to_every_question_once():
-    traces = [Trace(question=question, method=method, model='rule', answer=f'{method} says {question}')
-              for question in ('first?', 'second?') for method in ('rag', 'memr3')]
+    traces = [
+        Trace(question=question, method=method, model='rule', answer=f'{method} says {question}')
+        for question in ('first?', 'second?')
+        for method in ('rag', 'memr3')
+    ]
     page = report_html(traces, 'Two & two', {'second?': 'expected: 2'})
     assert re.findall(r'href="#(q\d)"', page) == re.findall(r'<section id="(q\d)"', page) == ['q1', 'q2']
     assert page.count('rag says first?') == page.count('expected: 2') == 1
@@ -390,8 +644,13 @@ def test_the_report_has_an_index_that_leads_to_every_question_once():
 
 def test_of_several_snippets_of_a_turn_the_cited_one_is_shown():
     hits = [Seen(id=f'g{number}', text=f'gist {number}', sources=['D1:1']) for number in (1, 2)]
-    steps = [SearchStep(iteration=1, query='Who?', k=2, hits=hits), ModelStep(role='answer', reply={'answer': 'Ada', 'sources': ['g2']})]
-    trace = Trace(question='Who?', method='m', model='rules', answer='Ada', evidence=['D1:1'], read=['D1:1'], steps=steps)
+    steps = [
+        SearchStep(iteration=1, query='Who?', k=2, hits=hits),
+        ModelStep(role='answer', reply={'answer': 'Ada', 'sources': ['g2']}),
+    ]
+    trace = Trace(
+        question='Who?', method='m', model='rules', answer='Ada', evidence=['D1:1'], read=['D1:1'], steps=steps
+    )
     assert trace.shown_evidence()[0].text == 'gist 2'
     assert trace.model_copy(update={'steps': steps[:1]}).shown_evidence()[0].text == 'gist 1'
 

@@ -1,4 +1,5 @@
 """BLEU-1: properties, and what the two libraries compute."""
+
 import random
 import sys
 
@@ -8,7 +9,29 @@ from hypothesis import strategies as st
 
 from memnb.evaluation.metrics import _bleu1, _nltk_tokens, bleu1_hf, bleu1_nltk
 
-vocabulary = ['the', 'Cat', 'cat', "Ana's", "didn't", 'cannot', '7', 'May', '2023', '5:30', '3,000', ',', '.', '(', ')', '"', 'well-known', 'Dr.', '!', ';', '...']
+vocabulary = [
+    'the',
+    'Cat',
+    'cat',
+    "Ana's",
+    "didn't",
+    'cannot',
+    '7',
+    'May',
+    '2023',
+    '5:30',
+    '3,000',
+    ',',
+    '.',
+    '(',
+    ')',
+    '"',
+    'well-known',
+    'Dr.',
+    '!',
+    ';',
+    '...',
+]
 texts = st.lists(st.sampled_from(vocabulary), max_size=9).map(' '.join) | st.text(max_size=20)
 tokens = st.lists(st.sampled_from('abcde'), max_size=8)
 often = settings(max_examples=60, deadline=None)
@@ -34,10 +57,28 @@ def test_order_does_not_count_and_padding_never_helps_one_that_is_long_enough(pr
 def test_it_is_what_nltk_and_sacrebleu_compute():
     from nltk.translate.bleu_score import SmoothingFunction, sentence_bleu
     from sacrebleu.metrics import BLEU
+
     chance, theirs = random.Random(0), BLEU(max_ngram_order=1, smooth_method='none', effective_order=True)
-    words = ['the', 'Cat', "Ana's", "didn't", 'cannot', '7', 'May,', '2023', '5:30', '3,000', '(red)', '"yes"', 'well-known', 'two...']
+    words = [
+        'the',
+        'Cat',
+        "Ana's",
+        "didn't",
+        'cannot',
+        '7',
+        'May,',
+        '2023',
+        '5:30',
+        '3,000',
+        '(red)',
+        '"yes"',
+        'well-known',
+        'two...',
+    ]
     for _ in range(200):
-        gold, prediction = [' '.join(chance.choices(words, k=chance.randint(1, 7))) + chance.choice(['', '.', '!']) for _ in range(2)]
+        gold, prediction = [
+            ' '.join(chance.choices(words, k=chance.randint(1, 7))) + chance.choice(['', '.', '!']) for _ in range(2)
+        ]
         cut = [_nltk_tokens(text) for text in (gold, prediction)]
         by_nltk = sentence_bleu([cut[0]], cut[1], weights=(1, 0, 0, 0), smoothing_function=SmoothingFunction().method1)
         assert bleu1_nltk(prediction, gold) == pytest.approx(by_nltk)
@@ -46,6 +87,7 @@ def test_it_is_what_nltk_and_sacrebleu_compute():
 
 def test_without_the_libraries_the_extra_is_named(monkeypatch):
     from memnb.evaluation.metrics import _tokenizers
+
     _tokenizers.cache_clear()
     monkeypatch.setitem(sys.modules, 'sacrebleu.tokenizers.tokenizer_13a', None)
     with pytest.raises(ImportError, match=r"pip install 'memnb\[eval\]'"):

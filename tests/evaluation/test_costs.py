@@ -1,4 +1,5 @@
 """Usage is counted by role, a budget is shared and never lost, and a dry run costs what a model would that goes the same way."""
+
 import subprocess
 import sys
 import tempfile
@@ -21,10 +22,10 @@ from memnb.evaluation.registry import MEMORIES, METHODS
 SAMPLE = load_sample()
 SMALL = replace(SAMPLE, sessions=SAMPLE.sessions[:2], questions=())
 QUESTION = 'When did Tobin have his first concertina lesson?'
-usages = st.builds(Usage, st.integers(0, 9), st.integers(0, 10 ** 6), st.integers(0, 10 ** 6), st.booleans())
+usages = st.builds(Usage, st.integers(0, 9), st.integers(0, 10**6), st.integers(0, 10**6), st.booleans())
 
 
-@given(st.lists(st.integers(0, 10 ** 9), max_size=8), st.none() | st.integers(0, 10 ** 10))
+@given(st.lists(st.integers(0, 10**9), max_size=8), st.none() | st.integers(0, 10**10))
 @settings(max_examples=20)
 def test_the_sum_is_what_all_have_spent_and_the_check_says_so_at_once(spent, limit):
     with tempfile.TemporaryDirectory() as folder:
@@ -63,6 +64,7 @@ def test_a_flag_stops_the_run_until_it_is_cleared(tmp_path):
 
 class Billing(LM):
     """Replies or fails at a given price, now and then from a record."""
+
     name = 'billing'
 
     def __init__(self, bills):
@@ -76,7 +78,12 @@ class Billing(LM):
         return replace(RuleLM().call(ANSWER, **inputs), usage=usage, cached=kind == 'cached')
 
 
-@given(st.lists(st.tuples(st.sampled_from(['answers', 'fails', 'cached']), usages, st.sampled_from(['one', 'two'])), max_size=6), st.integers(0, 10 ** 7))
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(['answers', 'fails', 'cached']), usages, st.sampled_from(['one', 'two'])), max_size=6
+    ),
+    st.integers(0, 10**7),
+)
 @settings(max_examples=20)
 def test_every_call_is_counted_and_every_paid_one_is_in_the_budget(bills, limit):
     with tempfile.TemporaryDirectory() as folder:
@@ -103,7 +110,7 @@ def test_every_call_is_counted_and_every_paid_one_is_in_the_budget(bills, limit)
 
 def test_a_recorded_reply_is_counted_twice_and_paid_once(tmp_path):
     lm = RecordedLM(ScriptedLM([{'answer': 'x', 'sources': []}], 'script'), tmp_path / 'replies.sqlite')
-    counted = UsageCounter(lm, RowStore(tmp_path / 'rows.sqlite', 10 ** 6))
+    counted = UsageCounter(lm, RowStore(tmp_path / 'rows.sqlite', 10**6))
     first, second = (counted.call(ANSWER, question='Who?', lines=[]) for _ in range(2))
     assert second.cached and counted.budget.spent == first.usage.tokens
     assert counted.usage == {ANSWER.name: first.usage + first.usage}
@@ -119,6 +126,7 @@ def test_two_prompts_have_one_hash_only_if_they_are_the_same(system, user, syste
 
 class Noting(DryRunLM):
     """A dry run that keeps the replies."""
+
     def __init__(self):
         object.__setattr__(self, 'said', [])
 
@@ -149,7 +157,9 @@ def test_a_model_that_goes_the_same_way_costs_what_the_dry_run_said(name):
 
 def test_a_dry_run_changes_nothing_but_the_cost():
     call, plain = (lm.call(ANSWER, question='Who?', lines=[]) for lm in (DryRunLM(), RuleLM(render=True)))
-    assert replace(call, usage=Usage(), reply=plain.reply) == plain and call.reply.model_dump() == plain.reply.model_dump()
+    assert (
+        replace(call, usage=Usage(), reply=plain.reply) == plain and call.reply.model_dump() == plain.reply.model_dump()
+    )
     assert call.usage.calls == 1 and call.usage.estimated
 
 

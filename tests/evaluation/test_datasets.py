@@ -1,4 +1,5 @@
 """The LoCoMo loader: each irregularity of the published file on a small file, damaged files, and the bundled sample."""
+
 import json
 import os
 from collections import Counter
@@ -11,7 +12,14 @@ from hypothesis import strategies as st
 
 from memnb.core.conversation import Question
 from memnb.evaluation.datasets import (
-    _without_repeats, LOCOMO_CATEGORIES, data_path, DatasetError, load_locomo, load_sample, repair_evidence)
+    _without_repeats,
+    LOCOMO_CATEGORIES,
+    data_path,
+    DatasetError,
+    load_locomo,
+    load_sample,
+    repair_evidence,
+)
 
 
 def turn(turn_id, text='Hello.', speaker='Ana', **more):
@@ -23,10 +31,20 @@ def question(text='Who?', **more):
 
 
 def record(*questions, name='conv-1', **talk):
-    return {'sample_id': name, 'qa': list(questions), 'observation': {}, 'conversation': {
-        'speaker_a': 'Ana', 'speaker_b': 'Ben',
-        'session_1_date_time': '1:56 pm on 8 May, 2023', 'session_1': [turn('D1:1'), turn('D1:2', speaker='Ben')],
-        'session_2_date_time': '12:09 am on 13 September, 2023', 'session_2': [turn('D2:1'), turn('D2:26')], **talk}}
+    return {
+        'sample_id': name,
+        'qa': list(questions),
+        'observation': {},
+        'conversation': {
+            'speaker_a': 'Ana',
+            'speaker_b': 'Ben',
+            'session_1_date_time': '1:56 pm on 8 May, 2023',
+            'session_1': [turn('D1:1'), turn('D1:2', speaker='Ben')],
+            'session_2_date_time': '12:09 am on 13 September, 2023',
+            'session_2': [turn('D2:1'), turn('D2:26')],
+            **talk,
+        },
+    }
 
 
 @pytest.fixture(scope='module')
@@ -36,15 +54,26 @@ def load(tmp_path_factory):
     def written(content, **more):
         path.write_text(content if isinstance(content, str) else json.dumps(content), encoding='utf-8')
         return load_locomo(path, **more)
+
     return written
 
 
 def test_sessions_turns_dates_and_captions(load):
-    [loaded] = load([record(question(), session_10=[turn('D10:1', blip_caption=' a grey\ncat ', img_url=['x'])],
-                            session_10_date_time='4:06 pm on 23 January, 2024')])
+    [loaded] = load(
+        [
+            record(
+                question(),
+                session_10=[turn('D10:1', blip_caption=' a grey\ncat ', img_url=['x'])],
+                session_10_date_time='4:06 pm on 23 January, 2024',
+            )
+        ]
+    )
     assert [session.id for session in loaded.sessions] == ['D1', 'D2', 'D10']
     assert [session.time for session in loaded.sessions] == [
-        datetime(2023, 5, 8, 13, 56), datetime(2023, 9, 13, 0, 9), datetime(2024, 1, 23, 16, 6)]
+        datetime(2023, 5, 8, 13, 56),
+        datetime(2023, 9, 13, 0, 9),
+        datetime(2024, 1, 23, 16, 6),
+    ]
     assert all(one.time == session.time for session in loaded.sessions for one in session.turns)
     assert loaded.turn('D10:1').caption == 'a grey cat'
     assert loaded.turn('D1:1').caption is None
@@ -53,12 +82,22 @@ def test_sessions_turns_dates_and_captions(load):
     assert loaded.questions == (Question('Who?', 'Ana', ('D1:1',), 'single-hop', 'conv-1', 0),)
 
 
-@pytest.mark.parametrize('listed, ids, repaired', [
-    (['D1:2', 'D2:1'], ('D1:2', 'D2:1'), []), (['D1:1', 'D2:1', 'D1:1'], ('D1:1', 'D2:1'), []), ([' D1:1 '], ('D1:1',), []), ([], (), []),
-    (['D1:2; D2:1'], ('D1:2', 'D2:1'), ["'D1:2; D2:1' read as D1:2, D2:1"]), (['D1:1 D1:2 D2:1'], ('D1:1', 'D1:2', 'D2:1'), ["'D1:1 D1:2 D2:1' read as D1:1, D1:2, D2:1"]),
-    (['D1:1,D1:2'], ('D1:1', 'D1:2'), ["'D1:1,D1:2' read as D1:1, D1:2"]), (['D:2:26'], ('D2:26',), ["'D:2:26' read as D2:26"]),
-    (['D2:1', 'D2:01'], ('D2:1',), ["'D2:01' read as D2:1"]), (['D1:1', 'D'], ('D1:1',), ["'D' read as no turn"]), (['D9:9'], (), ["'D9:9' read as no turn"]),
-])
+@pytest.mark.parametrize(
+    'listed, ids, repaired',
+    [
+        (['D1:2', 'D2:1'], ('D1:2', 'D2:1'), []),
+        (['D1:1', 'D2:1', 'D1:1'], ('D1:1', 'D2:1'), []),
+        ([' D1:1 '], ('D1:1',), []),
+        ([], (), []),
+        (['D1:2; D2:1'], ('D1:2', 'D2:1'), ["'D1:2; D2:1' read as D1:2, D2:1"]),
+        (['D1:1 D1:2 D2:1'], ('D1:1', 'D1:2', 'D2:1'), ["'D1:1 D1:2 D2:1' read as D1:1, D1:2, D2:1"]),
+        (['D1:1,D1:2'], ('D1:1', 'D1:2'), ["'D1:1,D1:2' read as D1:1, D1:2"]),
+        (['D:2:26'], ('D2:26',), ["'D:2:26' read as D2:26"]),
+        (['D2:1', 'D2:01'], ('D2:1',), ["'D2:01' read as D2:1"]),
+        (['D1:1', 'D'], ('D1:1',), ["'D' read as no turn"]),
+        (['D9:9'], (), ["'D9:9' read as no turn"]),
+    ],
+)
 def test_evidence(load, listed, ids, repaired):
     [loaded] = load([record(question(evidence=listed))])
     assert loaded.questions[0].evidence == ids
@@ -66,8 +105,11 @@ def test_evidence(load, listed, ids, repaired):
 
 
 known_ids = st.lists(st.sampled_from(['D1:1', 'D1:2', 'D2:1', 'D11:26', 'D30:5', 'x y', 'D1:01']), unique=True)
-entries = st.lists(st.sampled_from(['D1:1', 'D1:2; D2:1', 'D2:1 D1:1', 'D:11:26', 'D30:05', 'D', '', 'x y', 'D1:01', ';'])
-                   | st.text('D:01; ', max_size=8), max_size=5)
+entries = st.lists(
+    st.sampled_from(['D1:1', 'D1:2; D2:1', 'D2:1 D1:1', 'D:11:26', 'D30:05', 'D', '', 'x y', 'D1:01', ';'])
+    | st.text('D:01; ', max_size=8),
+    max_size=5,
+)
 
 
 @given(entries, known_ids)
@@ -90,10 +132,15 @@ def test_adversarial_questions(load):
     assert number.adversarial_answer == '7'
 
 
-@given(st.lists(st.tuples(st.sampled_from('abc'), st.sampled_from(['adversarial', 'single-hop', 'temporal'])), max_size=8))
+@given(
+    st.lists(st.tuples(st.sampled_from('abc'), st.sampled_from(['adversarial', 'single-hop', 'temporal'])), max_size=8)
+)
 @settings(max_examples=150, deadline=None)
 def test_one_question_of_each_text_stays(drawn):
-    questions = [Question(text, category=category, position=place, refuse=category == 'adversarial') for place, (text, category) in enumerate(drawn)]
+    questions = [
+        Question(text, category=category, position=place, refuse=category == 'adversarial')
+        for place, (text, category) in enumerate(drawn)
+    ]
     kept = _without_repeats(questions)
     expected = []
     for text in 'abc':
@@ -109,24 +156,53 @@ def changed(change):
     return [content]
 
 
-@pytest.mark.parametrize('content, message', [
-    ('', r'small.json: not JSON: Expecting value: line 1 column 1'),
-    ('[' * 100_000, r'small.json: '),
-    ('[' + '9' * 5000 + ']', r'small.json: '),
-    ('{}', r'small.json: Input should be a valid list, got {}'),
-    (changed(lambda one: one.pop('sample_id')), r'small.json\[0\].sample_id: Field required'),
-    (changed(lambda one: one.update(conversation={})), r'small.json\[0\].conversation: expected session_1, .*got none'),
-    (changed(lambda one: one['conversation'].update(session_2='x')), r"conversation.session_2: Input should be a valid list, got 'x'"),
-    (changed(lambda one: one['conversation'].update(session_2_date_time='1:56 pm on 31 June, 2023')),
-     r"small.json\[0\].conversation.session_2_date_time: expected a time like '1:56 pm on 8 May, 2023', got '1:56 pm on 31 June, 2023'"),
-    (changed(lambda one: one['conversation']['session_2'][1].pop('text')), r'small.json\[0\].conversation.session_2\[1\].text: Field required'),
-    (changed(lambda one: one['conversation']['session_2'][1].update(dia_id='D1:1')), r"small.json\[0\]: turn id 'D1:1' comes twice"),
-    (changed(lambda one: one['conversation']['session_2'][1].update(dia_id=' ')), r'small.json\[0\]: Turn.id: expected a name'),
-    (changed(lambda one: one['qa'][1].pop('answer')), r'small.json\[0\].qa\[1\]: expected an answer'),
-    (changed(lambda one: one['qa'][1].update(answer=float('nan'))), r'qa\[1\].answer: Input should be a valid string, got nan'),
-    (changed(lambda one: one['qa'][1].update(category=6)), r'qa\[1\].category: Input should be 1, 2, 3, 4 or 5, got 6'),
-    (changed(lambda one: one['qa'][1].update(evidence=[11])), r'qa\[1\].evidence\[0\]: Input should be a valid string, got 11'),
-])
+@pytest.mark.parametrize(
+    'content, message',
+    [
+        ('', r'small.json: not JSON: Expecting value: line 1 column 1'),
+        ('[' * 100_000, r'small.json: '),
+        ('[' + '9' * 5000 + ']', r'small.json: '),
+        ('{}', r'small.json: Input should be a valid list, got {}'),
+        (changed(lambda one: one.pop('sample_id')), r'small.json\[0\].sample_id: Field required'),
+        (
+            changed(lambda one: one.update(conversation={})),
+            r'small.json\[0\].conversation: expected session_1, .*got none',
+        ),
+        (
+            changed(lambda one: one['conversation'].update(session_2='x')),
+            r"conversation.session_2: Input should be a valid list, got 'x'",
+        ),
+        (
+            changed(lambda one: one['conversation'].update(session_2_date_time='1:56 pm on 31 June, 2023')),
+            r"small.json\[0\].conversation.session_2_date_time: expected a time like '1:56 pm on 8 May, 2023', got '1:56 pm on 31 June, 2023'",
+        ),
+        (
+            changed(lambda one: one['conversation']['session_2'][1].pop('text')),
+            r'small.json\[0\].conversation.session_2\[1\].text: Field required',
+        ),
+        (
+            changed(lambda one: one['conversation']['session_2'][1].update(dia_id='D1:1')),
+            r"small.json\[0\]: turn id 'D1:1' comes twice",
+        ),
+        (
+            changed(lambda one: one['conversation']['session_2'][1].update(dia_id=' ')),
+            r'small.json\[0\]: Turn.id: expected a name',
+        ),
+        (changed(lambda one: one['qa'][1].pop('answer')), r'small.json\[0\].qa\[1\]: expected an answer'),
+        (
+            changed(lambda one: one['qa'][1].update(answer=float('nan'))),
+            r'qa\[1\].answer: Input should be a valid string, got nan',
+        ),
+        (
+            changed(lambda one: one['qa'][1].update(category=6)),
+            r'qa\[1\].category: Input should be 1, 2, 3, 4 or 5, got 6',
+        ),
+        (
+            changed(lambda one: one['qa'][1].update(evidence=[11])),
+            r'qa\[1\].evidence\[0\]: Input should be a valid string, got 11',
+        ),
+    ],
+)
 def test_what_is_not_locomo_is_refused_with_its_place(load, content, message):
     with pytest.raises(DatasetError, match=message):
         load(content)
@@ -166,10 +242,14 @@ def test_the_published_file():
     path = os.environ['MEMNB_LOCOMO']
     loaded, fewer = load_locomo(path), load_locomo(path, drop_repeats=True)
     counts, left = (Counter(one.category for talk in talks for one in talk.questions) for talks in (loaded, fewer))
-    published = {(record['sample_id'], place): one['category'] for record in json.loads(Path(path).read_text(encoding='utf-8'))
-                 for place, one in enumerate(record['qa'])}
+    published = {
+        (record['sample_id'], place): one['category']
+        for record in json.loads(Path(path).read_text(encoding='utf-8'))
+        for place, one in enumerate(record['qa'])
+    }
     assert {(talk.id, one.position): one.category for talk in loaded for one in talk.questions} == {
-        key: LOCOMO_CATEGORIES[category] for key, category in published.items()}
+        key: LOCOMO_CATEGORIES[category] for key, category in published.items()
+    }
     names = {talk.id for talk in loaded}
     if {'conv-30', 'conv-48'} <= names:
         assert counts - left == Counter({'single-hop': 11, 'adversarial': 1})
@@ -178,8 +258,12 @@ def test_the_published_file():
         assert [one.answer.isdecimal() for place, one in odd.items() if place in (1, 26, 40, 49, 72, 75)] == [True] * 6
         assert [place for place, one in odd.items() if any('both kept' in note for note in one.notes)] == [167, 178]
         assert odd[37].evidence == ('D8:6', 'D9:17')
-    lost = [one.id for talk in loaded for one in talk.questions
-            if not one.evidence and any('evidence' in note for note in one.notes)]
+    lost = [
+        one.id
+        for talk in loaded
+        for one in talk.questions
+        if not one.evidence and any('evidence' in note for note in one.notes)
+    ]
     assert lost == []
     if len(loaded) == 10:
         assert counts == FULL and left == {**FULL, 'single-hop': 830, 'adversarial': 445}

@@ -1,4 +1,5 @@
 """Downloads from a server on this machine that breaks off, has another file, refuses, redirects and is slow."""
+
 import hashlib
 import subprocess
 import sys
@@ -20,6 +21,7 @@ RIGHT = hashlib.sha256(CONTENT).hexdigest()
 @dataclass(frozen=True)
 class Manners:
     """How a server answers one request."""
+
     content: bytes = CONTENT
     status: int = 200
     drop: int | None = None  # close after so many bytes of the body
@@ -44,7 +46,7 @@ class Handler(BaseHTTPRequestHandler):
         for byte in body if manners.drip else ():
             self.wfile.write(bytes([byte]))
             server.closing.wait(manners.drip)
-        self.wfile.write(b'' if manners.drip else body[:manners.drop])
+        self.wfile.write(b'' if manners.drip else body[: manners.drop])
         self.close_connection = manners.drop is not None
 
     def log_message(self, *_):
@@ -63,7 +65,7 @@ def server():
     made = QuietServer(('127.0.0.1', 0), Handler)
     made.asked, made.manners, made.closing = [], [Manners()], threading.Event()
     made.url = f'http://127.0.0.1:{made.server_port}/toy.bin'
-    threading.Thread(target=made.serve_forever, kwargs={'poll_interval': .02}, daemon=True).start()
+    threading.Thread(target=made.serve_forever, kwargs={'poll_interval': 0.02}, daemon=True).start()
     yield made
     made.closing.set()
     made.shutdown()
@@ -77,6 +79,7 @@ def toy_source(server):
 @pytest.fixture
 def fetched(server, tmp_path):
     """Download into an empty folder from a server with these manners; what was told."""
+
     def run(*manners, folder=tmp_path / 'data', agreed=True, **options):
         server.asked.clear()
         server.manners[:] = manners or [Manners()]
@@ -84,6 +87,7 @@ def fetched(server, tmp_path):
         path = download(toy_source(server), folder, agreed=agreed, tell=told.append, **{'timeout': 5, **options})
         assert path == Path(folder) / 'toy.bin' and path.read_bytes() == CONTENT
         return told
+
     run.folder = tmp_path / 'data'
     run.names = lambda: sorted(one.name for one in run.folder.iterdir()) if run.folder.exists() else []
     return run
@@ -115,22 +119,34 @@ def test_nothing_is_fetched_or_made_without_a_yes(fetched, server):
     assert server.asked == [] and not fetched.folder.exists()
 
 
-@pytest.mark.parametrize('manners', [
-    Manners(content=CONTENT[::-1]), Manners(content=CONTENT[:-1]), Manners(content=b'<html>Sorry</html>'), Manners(content=b''),
-    Manners(drop=700), Manners(drop=0), Manners(status=404), Manners(status=500), Manners(status=302, headers=(('Location', '/toy.bin'),)),
-    Manners(status=302, headers=(('Location', 'ftp://127.0.0.1/x'),)), Manners(stall=3)])
+@pytest.mark.parametrize(
+    'manners',
+    [
+        Manners(content=CONTENT[::-1]),
+        Manners(content=CONTENT[:-1]),
+        Manners(content=b'<html>Sorry</html>'),
+        Manners(content=b''),
+        Manners(drop=700),
+        Manners(drop=0),
+        Manners(status=404),
+        Manners(status=500),
+        Manners(status=302, headers=(('Location', '/toy.bin'),)),
+        Manners(status=302, headers=(('Location', 'ftp://127.0.0.1/x'),)),
+        Manners(stall=3),
+    ],
+)
 def test_only_the_right_file_stands_under_its_name_and_the_next_run_mends_it(fetched, server, manners):
     with pytest.raises(DownloadError, match='not fetched: ') as error:
-        fetched(manners, timeout=.5)
+        fetched(manners, timeout=0.5)
     assert str(error.value).startswith(server.url) and fetched.names() == []
     fetched()
     assert fetched.names() == ['toy.bin']
 
 
-@pytest.mark.parametrize('bounds', [{'longest': .2}, {'most': 1000}])
+@pytest.mark.parametrize('bounds', [{'longest': 0.2}, {'most': 1000}])
 def test_a_transfer_that_is_too_long_is_ended_and_not_kept(fetched, bounds):
     with pytest.raises(DownloadError, match='takes too long, or the file is too large'):
-        fetched(Manners(drip=.0003), **bounds)
+        fetched(Manners(drip=0.0003), **bounds)
     assert fetched.names() == []
 
 
@@ -176,7 +192,11 @@ def options(**more):
 
 @pytest.fixture
 def toy(server, monkeypatch):
-    monkeypatch.setitem(DATASETS, 'toy', Dataset('A toy', 'datasets.load_jsonl', 'CC0', 'https://example.org', source=toy_source(server)))
+    monkeypatch.setitem(
+        DATASETS,
+        'toy',
+        Dataset('A toy', 'datasets.load_jsonl', 'CC0', 'https://example.org', source=toy_source(server)),
+    )
     server.asked.clear()
     server.manners[:] = [Manners()]
 

@@ -1,4 +1,5 @@
 """The written replies: each fits its role, the conversation and its prompt; every one is used, and a change is noticed."""
+
 import json
 from dataclasses import replace
 
@@ -43,20 +44,32 @@ def played():
     unprobed = MemMA.of(SAMPLE, lm, evolve=False).bank  # the lessons show what probing is worth
     for case in lm.of('memma'):
         example_trace(case, SAMPLE, lm, unprobed)
-    return [(case, example_trace(case, SAMPLE, lm, memories[METHODS[case.method].memory.name])) for case in lm.cases], lm.given
+    return [
+        (case, example_trace(case, SAMPLE, lm, memories[METHODS[case.method].memory.name])) for case in lm.cases
+    ], lm.given
 
 
 def test_every_case_is_played_to_its_end(played):
     for case, trace in played[0]:
-        assert trace.error is None and trace.fallback is None and trace.answer, (case.method, case.question, trace.error)
-        assert trace.model == 'written example' and all(step.error is None for step in trace.steps if step.kind == 'model')
+        assert trace.error is None and trace.fallback is None and trace.answer, (
+            case.method,
+            case.question,
+            trace.error,
+        )
+        assert trace.model == 'written example' and all(
+            step.error is None for step in trace.steps if step.kind == 'model'
+        )
         assert set(trace.evidence) <= set(trace.read) <= {turn.id for turn in SAMPLE.turns}
         assert len(case.finding) <= 90 and not case.finding.endswith('.')
 
 
 def test_every_reply_is_used(played):
     given = set(played[1])
-    unused = [entry for entry in FILE['replies'] if (entry['role'], json.dumps(entry['reply'], ensure_ascii=False, indent=1)) not in given]
+    unused = [
+        entry
+        for entry in FILE['replies']
+        if (entry['role'], json.dumps(entry['reply'], ensure_ascii=False, indent=1)) not in given
+    ]
     assert not unused
 
 
@@ -64,7 +77,11 @@ def test_every_method_works_where_one_search_of_five_turns_fails_and_fails_somew
     for method in ('memr3', 'remem', 'mragent', 'memma'):
         cases = [case for case, _ in played[0] if case.method == method]
         assert sum(case.works for case in cases) >= 3 and not all(case.works for case in cases)
-        traces = [(case, trace) for case, trace in played[0] if case.method == method and case.works and case.question in QUESTIONS]
+        traces = [
+            (case, trace)
+            for case, trace in played[0]
+            if case.method == method and case.works and case.question in QUESTIONS
+        ]
         missed = 0
         for case, trace in traces:
             gold = set(QUESTIONS[case.question].evidence)
@@ -85,10 +102,16 @@ def test_a_changed_conversation_is_noticed(entry, data):
     session = next(one for one in SAMPLE.sessions if _identity(one) == entry['inputs']['session'])
     place = data.draw(st.integers(0, len(session.turns) - 1))
     turns = list(session.turns)
-    turns[place] = replace(turns[place], text=turns[place].text + data.draw(st.sampled_from(['!', ' Not.', ' No, 12.'])))
+    turns[place] = replace(
+        turns[place], text=turns[place].text + data.draw(st.sampled_from(['!', ' Not.', ' No, 12.']))
+    )
     lm = ExampleLM()
     assert lm.call(GISTS, session=session, speakers=SAMPLE.speakers).reply.gists
-    for changed in (replace(session, turns=tuple(turns)), replace(session, turns=session.turns[:-1]), replace(session, id='D99')):
+    for changed in (
+        replace(session, turns=tuple(turns)),
+        replace(session, turns=session.turns[:-1]),
+        replace(session, id='D99'),
+    ):
         with pytest.raises(MissingExample) as missing:
             lm.call(GISTS, session=changed, speakers=SAMPLE.speakers)
         assert missing.value.entry['role'] == 'gists' and session.turns[0].text[:30] in missing.value.prompt
@@ -108,13 +131,27 @@ IDS = st.lists(st.sampled_from(['m1', 'm2', 'm3', 'm11']), max_size=3, unique=Tr
 
 
 @settings(max_examples=60)
-@given(st.lists(st.tuples(st.sampled_from(['Who?', 'When?']), IDS, IDS), min_size=1, max_size=6), st.sampled_from(['Who?', 'When?']), IDS)
+@given(
+    st.lists(st.tuples(st.sampled_from(['Who?', 'When?']), IDS, IDS), min_size=1, max_size=6),
+    st.sampled_from(['Who?', 'When?']),
+    IDS,
+)
 def test_the_most_specific_reply_that_fits_is_given(tmp_path_factory, entries, question, shown):
-    replies = [{'role': 'answer', 'inputs': {'question': asked, 'lines': lines}, 'reply': {'answer': str(place), 'sources': sources}}
-               for place, (asked, lines, sources) in enumerate(entries)]
+    replies = [
+        {
+            'role': 'answer',
+            'inputs': {'question': asked, 'lines': lines},
+            'reply': {'answer': str(place), 'sources': sources},
+        }
+        for place, (asked, lines, sources) in enumerate(entries)
+    ]
     path = tmp_path_factory.mktemp('replies') / 'replies.json'
     path.write_text(json.dumps({'cases': [], 'replies': replies}), encoding='utf-8')
-    fitting = [place for place, (asked, lines, sources) in enumerate(entries) if asked == question and {*lines, *sources} <= {*shown}]
+    fitting = [
+        place
+        for place, (asked, lines, sources) in enumerate(entries)
+        if asked == question and {*lines, *sources} <= {*shown}
+    ]
     lines = [Snippet(id, f'entry {id[1:]}') for id in shown]
     if not fitting:
         with pytest.raises(MissingExample):
@@ -127,7 +164,9 @@ def test_the_most_specific_reply_that_fits_is_given(tmp_path_factory, entries, q
 
 def test_inputs_are_compared_by_what_they_are():
     session = SAMPLE.sessions[0]
-    assert _identity(session).startswith('D1 ') and _identity(replace(session, turns=session.turns[1:])) != _identity(session)
+    assert _identity(session).startswith('D1 ') and _identity(replace(session, turns=session.turns[1:])) != _identity(
+        session
+    )
     assert _identity([Snippet('m1', 'a'), Snippet('m2', 'b')]) == {'m1', 'm2'} and _identity(('a', 'b')) == ['a', 'b']
     assert _is_met(['m1'], {'m1', 'm2'}) and not _is_met(['m3'], {'m1'}) and not _is_met('m1', {'m1'})
 
@@ -135,5 +174,7 @@ def test_inputs_are_compared_by_what_they_are():
 def test_graphs_of_written_replies_have_a_source_for_everything():
     lm = ExampleLM()
     for memory in (GistGraph.of(SAMPLE, lm, progress=False), CueTagGraph.of(SAMPLE, lm, progress=False)):
-        contents = [*memory.gists, *memory.facts] if isinstance(memory, GistGraph) else [*memory.episodes, *memory.units]
+        contents = (
+            [*memory.gists, *memory.facts] if isinstance(memory, GistGraph) else [*memory.episodes, *memory.units]
+        )
         assert contents and all(one.sources for one in contents) and not memory.failed

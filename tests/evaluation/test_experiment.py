@@ -1,4 +1,5 @@
 """A run can be spread out, killed, stopped and resumed, and loses and repeats nothing. Each test compares rows with those of a quiet run."""
+
 import json
 import os
 import random
@@ -41,14 +42,15 @@ def processes():
 
 def until(condition, seconds=30):
     """Wait for something; False where it did not come."""
-    for _ in range(int(seconds / .005)):
+    for _ in range(int(seconds / 0.005)):
         if condition():
             return True
-        time.sleep(.005)
+        time.sleep(0.005)
     return False
 
 
 # --- settings, folders, names
+
 
 def test_a_second_run_asks_nothing_and_leaves_the_same_rows(tmp_path):
     diary = tmp_path / 'diary'
@@ -61,10 +63,18 @@ def test_a_second_run_asks_nothing_and_leaves_the_same_rows(tmp_path):
     pandas.testing.assert_frame_equal(first.rows, again.rows)
 
 
-@pytest.mark.parametrize('name, change', [
-    ('methods', lambda: grid(plain(), plain('other'))), ('turns: 25 there, 10 here', lambda: grid(turns=10)),
-    ('repeats: 1 there, 2 here', lambda: grid(repeats=2)), ('lm', lambda: grid(lm=ScriptedLM([]))),
-    ('judge', lambda: grid(judge=Judge())), ('datasets', lambda: grid(questions=3)), ('seed', lambda: grid(seed=3))])
+@pytest.mark.parametrize(
+    'name, change',
+    [
+        ('methods', lambda: grid(plain(), plain('other'))),
+        ('turns: 25 there, 10 here', lambda: grid(turns=10)),
+        ('repeats: 1 there, 2 here', lambda: grid(repeats=2)),
+        ('lm', lambda: grid(lm=ScriptedLM([]))),
+        ('judge', lambda: grid(judge=Judge())),
+        ('datasets', lambda: grid(questions=3)),
+        ('seed', lambda: grid(seed=3)),
+    ],
+)
 def test_another_experiment_is_refused_with_what_differs_and_changes_nothing(tmp_path, name, change):
     grid().run(tmp_path)
     before = records(tmp_path)
@@ -73,10 +83,16 @@ def test_another_experiment_is_refused_with_what_differs_and_changes_nothing(tmp
     assert name in str(raised.value) and records(tmp_path) == before
 
 
-@pytest.mark.parametrize('options, told', [
-    ({'repeats': 0}, 'repeats'), ({'turns': 0}, 'turns'), ({'categories': ['no such']}, 'nothing to ask'),
-    ({'lm': lambda prompt: ''}, 'lm: expected a model with a stable name'),
-    ({'judge': Judge(as_lm(lambda prompt: ''))}, 'judge: expected a model with a stable name')])
+@pytest.mark.parametrize(
+    'options, told',
+    [
+        ({'repeats': 0}, 'repeats'),
+        ({'turns': 0}, 'turns'),
+        ({'categories': ['no such']}, 'nothing to ask'),
+        ({'lm': lambda prompt: ''}, 'lm: expected a model with a stable name'),
+        ({'judge': Judge(as_lm(lambda prompt: ''))}, 'judge: expected a model with a stable name'),
+    ],
+)
 def test_settings_that_make_no_sense_are_refused_at_once(options, told):
     with pytest.raises(ValueError, match=told):
         grid(**options)
@@ -101,7 +117,13 @@ def test_the_module_needs_no_pandas_before_an_experiment_is_made():
 
 # --- the store
 
-keys = st.tuples(st.sampled_from('ab'), st.sampled_from(['x', 'y\u2028']), st.sampled_from('mn'), st.integers(0, 1), st.integers(-1, 2))
+keys = st.tuples(
+    st.sampled_from('ab'),
+    st.sampled_from(['x', 'y\u2028']),
+    st.sampled_from('mn'),
+    st.integers(0, 1),
+    st.integers(-1, 2),
+)
 
 
 @given(st.lists(st.tuples(keys, st.text(max_size=5)), max_size=12))
@@ -124,27 +146,40 @@ def test_a_store_is_a_dictionary_of_the_last_row_of_each_key(tmp_path_factory, p
 def test_long_searches_keep_ids_and_lose_texts():
     seen = [Seen(id=f'D1:{number}', text='words') for number in range(module._MAX_TEXTS + 1)]
     for hits, text in ((seen, ''), (seen[:-1], 'words')):
-        trace = Trace(question='q', method='m', model='rules', steps=[SearchStep(iteration=0, query='q', k=999, hits=hits)])
+        trace = Trace(
+            question='q', method='m', model='rules', steps=[SearchStep(iteration=0, query='q', k=999, hits=hits)]
+        )
         stored = Trace.model_validate_json(module._stored_trace(trace))
         assert {hit.text for hit in stored.steps[0].hits} == {text} and len(stored.steps[0].hits) == len(hits)
 
 
 # --- spread out
 
+
 def small_sample():
     """The first sessions of the bundled conversation, and the questions that they answer."""
     whole = load_sample()
     sessions = whole.sessions[:2]
     there = {turn.id for session in sessions for turn in session.turns}
-    return replace(whole, sessions=sessions, questions=tuple(one for one in whole.questions if one.evidence and set(one.evidence) <= there)[:3])
+    return replace(
+        whole,
+        sessions=sessions,
+        questions=tuple(one for one in whole.questions if one.evidence and set(one.evidence) <= there)[:3],
+    )
 
 
 def test_threads_processes_and_a_dask_cluster_give_the_same_rows(tmp_path, processes):
     distributed = pytest.importorskip('distributed')
-    experiment = Experiment(['rag', 'memr3', 'remem', 'mragent', 'memma'], {'sample': [small_sample()], 'walks': [talk('place 1'), talk('place 2')]})
+    experiment = Experiment(
+        ['rag', 'memr3', 'remem', 'mragent', 'memma'],
+        {'sample': [small_sample()], 'walks': [talk('place 1'), talk('place 2')]},
+    )
     experiment.run(tmp_path / 'threads')
     experiment.run(tmp_path / 'processes', processes)
-    with distributed.LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=None) as cluster, distributed.Client(cluster) as client:
+    with (
+        distributed.LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=None) as cluster,
+        distributed.Client(cluster) as client,
+    ):
         experiment.run(tmp_path / 'dask', client.get_executor(pure=False))
     expected = records(tmp_path / 'threads')
     assert len(expected) == 6 * (3 + 8) and all(row['error'] is None for row in expected)
@@ -161,6 +196,7 @@ def test_a_bug_in_a_method_is_a_failed_row_and_costs_no_other(tmp_path):
 def test_a_task_that_the_executor_takes_back_is_told(tmp_path):
     class Lazy(ThreadPoolExecutor):
         """Does nothing, and says so."""
+
         def submit(self, run):
             future = Future()
             future.cancel()
@@ -173,6 +209,7 @@ def test_a_task_that_the_executor_takes_back_is_told(tmp_path):
 
 # --- killed
 
+
 def run_quietly(experiment, out):
     experiment.run(out, 'threads:2')
 
@@ -180,7 +217,13 @@ def run_quietly(experiment, out):
 @needs_fork
 def test_killed_twenty_times_a_run_loses_and_repeats_nothing(tmp_path):
     chance, diary, out = random.Random(6), tmp_path / 'diary', tmp_path / 'out'
-    experiment = grid(plain('a', pause=.004, diary=str(diary)), plain('b', pause=.002, diary=str(diary)), talks=5, questions=8, repeats=2)
+    experiment = grid(
+        plain('a', pause=0.004, diary=str(diary)),
+        plain('b', pause=0.002, diary=str(diary)),
+        talks=5,
+        questions=8,
+        repeats=2,
+    )
     run_quietly(experiment, tmp_path / 'quiet')
     diary.unlink()
     for _ in range(20):
@@ -188,7 +231,7 @@ def test_killed_twenty_times_a_run_loses_and_repeats_nothing(tmp_path):
         child = forked(run_quietly, experiment, out)
         wanted = asked + chance.randint(0, 6)
         until(lambda: len(noted(diary)) >= wanted or not child.is_alive())
-        time.sleep(chance.random() * .01)
+        time.sleep(chance.random() * 0.01)
         child.kill()
         child.join()
         after, fresh = on_disk(out), noted(diary)[asked:]
@@ -224,13 +267,13 @@ def test_a_run_with_processes_ends_with_them_and_goes_on(tmp_path, with_signal, 
         process.send_signal(with_signal)
     process.communicate(timeout=30)
     assert process.returncode == status
-    time.sleep(.3)
+    time.sleep(0.3)
     asked = len(noted(diary))
-    time.sleep(.15)
+    time.sleep(0.15)
     assert len(noted(diary)) == asked < 12  # no worker goes on
     if with_signal == signal.SIGINT:
         assert sorted(noted(diary)) == sorted(on_disk(out))  # each worker ended the question that it was at
-    experiment = grid(plain(pause=.05, diary=str(diary)), talks=3)
+    experiment = grid(plain(pause=0.05, diary=str(diary)), talks=3)
     assert experiment.run(out).missing == 0
     experiment.run(tmp_path / 'quiet')
     assert records(out) == records(tmp_path / 'quiet')
@@ -238,7 +281,7 @@ def test_a_run_with_processes_ends_with_them_and_goes_on(tmp_path, with_signal, 
 
 def test_an_interrupt_lets_each_thread_end_its_question(tmp_path):
     diary, out = tmp_path / 'diary', tmp_path / 'out'
-    experiment = grid(plain(pause=.02, diary=str(diary)), talks=3)
+    experiment = grid(plain(pause=0.02, diary=str(diary)), talks=3)
 
     def press():
         until(lambda: len(noted(diary)) >= 3)
@@ -255,6 +298,7 @@ def test_an_interrupt_lets_each_thread_end_its_question(tmp_path):
 
 # --- with a model
 
+
 def parrot(request):
     """What the user's message says, as a reply."""
     return {'text': request['messages'][-1]['content']}
@@ -264,14 +308,17 @@ def test_calls_that_fail_are_counted_apart_and_asked_again_until_the_rows_are_th
     chance, failures = random.Random(3), []
 
     def moody(request):
-        if chance.random() < .1:
+        if chance.random() < 0.1:
             failures.append(request)
             return fail(500)(request)
         return chat(parrot)(request)
 
     with Server(chat(parrot), limit=2000) as server:
+
         def run(out):
-            return grid(plain(role=READ), talks=8, questions=8, lm=OpenAILM('toy', server.url, 'sk-x', max_retries=0)).run(out)
+            return grid(
+                plain(role=READ), talks=8, questions=8, lm=OpenAILM('toy', server.url, 'sk-x', max_retries=0)
+            ).run(out)
 
         run(tmp_path / 'quiet')
         server.answers[:] = [moody]
@@ -296,15 +343,22 @@ def test_no_call_is_made_when_the_budget_is_spent_and_none_is_paid_twice(tmp_pat
             before = len(server.requests)
             results = experiment.run(tmp_path, processes if kind == 'processes' else threads, budget=35)
             counts.append(len(server.requests) - before)
-            assert RowStore(tmp_path / 'rows.sqlite').spent == 10 * len(server.requests) == results.provenance['tokens paid for']
+            assert (
+                RowStore(tmp_path / 'rows.sqlite').spent
+                == 10 * len(server.requests)
+                == results.provenance['tokens paid for']
+            )
             assert results.missing == 12 - len(server.requests) and not len(results.failed)
-        assert all(count <= 4 + 1 for count in counts) and counts[0] >= 4  # 40 tokens, and one call that another worker had begun
+        assert (
+            all(count <= 4 + 1 for count in counts) and counts[0] >= 4
+        )  # 40 tokens, and one call that another worker had begun
         assert sum(counts) == 12
 
 
 def test_workers_that_do_not_see_the_rows_are_refused(tmp_path):
     class Elsewhere(ThreadPoolExecutor):
         """Runs tasks on a machine without the folder of rows."""
+
         def submit(self, run):
             return super().submit(replace(run.__self__, path=Path('/elsewhere/rows.sqlite')).run)
 
@@ -345,7 +399,10 @@ def losing(conversation, lm):
 def test_sessions_that_a_memory_could_not_read_are_counted_and_said(tmp_path):
     results = grid(plain(memory=replace(WORDS, name='lossy', build=losing)), talks=2).run(tmp_path)
     assert results.provenance['sessions lost'] == {'lossy': 2} and not len(results.failed)
-    assert 'lossy: 2 sessions could not be read' in str(results) and '2 sessions could not be read' in RunFolder(tmp_path).state
+    assert (
+        'lossy: 2 sessions could not be read' in str(results)
+        and '2 sessions could not be read' in RunFolder(tmp_path).state
+    )
     with closing(RowStore(tmp_path / 'rows.sqlite')) as store:
         assert [one['lost'] for one in store.records() if one['position'] == -1] == 2 * [{'D9': 'ReplyError: no'}]
     assert 'could not be read' not in str(grid(plain(), talks=1).run())
@@ -364,6 +421,7 @@ def test_a_question_that_the_judge_failed_to_mark_is_asked_again(tmp_path):
 
 class Seeded(FunctionLM):
     """Says which seed it was given."""
+
     def settings(self):
         return {'model': 'seeded'}
 
@@ -388,10 +446,19 @@ def test_replies_are_recorded_beside_the_rows_unless_the_model_has_a_record_of_i
 
 # --- provenance and estimates
 
+
 def test_the_provenance_says_code_data_model_prompts_and_settings(tmp_path):
-    found = grid(plain(role=READ), lm=ScriptedLM([{'text': 'x'}] * 8)).run(tmp_path, about={'files': {'x': 'y'}}).provenance
-    assert {'memnb', 'commit', 'libraries', 'day', 'experiment', 'spent'} <= found.keys() and found['files'] == {'x': 'y'}
-    assert found['data']['walks'] == {'hash': found['settings']['datasets']['walks'], 'conversations': ['place 1', 'place 2'], 'asked': 8}
+    found = (
+        grid(plain(role=READ), lm=ScriptedLM([{'text': 'x'}] * 8)).run(tmp_path, about={'files': {'x': 'y'}}).provenance
+    )
+    assert {'memnb', 'commit', 'libraries', 'day', 'experiment', 'spent'} <= found.keys() and found['files'] == {
+        'x': 'y'
+    }
+    assert found['data']['walks'] == {
+        'hash': found['settings']['datasets']['walks'],
+        'conversations': ['place 1', 'place 2'],
+        'asked': 8,
+    }
     assert list(found['prompts']) == ['read_aloud'] and found['model'] == 'scripted' and found['not asked'] == 0
     assert json.loads((tmp_path / 'results.json').read_text())['provenance'] == found
 
@@ -426,16 +493,27 @@ def test_one_conversation_with_every_question_is_estimated_to_the_token():
 
     options = {'methods': ['rag', 'remem-s'], 'datasets': [small_sample()], 'turns': 10, 'baselines': ()}
     Experiment(**options, lm=Noting()).run()
-    parrot = FunctionLM(lambda prompt: next(text for (system, user), text in said.items()
-                                            if prompt.startswith(system) and prompt.endswith(user)), 'parrot')
+    parrot = FunctionLM(
+        lambda prompt: next(
+            text for (system, user), text in said.items() if prompt.startswith(system) and prompt.endswith(user)
+        ),
+        'parrot',
+    )
     experiment = Experiment(**options, lm=parrot)
     whole = experiment.estimate(100).loc[('all', '')]
     assert whole['prompt tokens'] + whole['reply tokens'] == experiment.run().provenance['tokens paid for']
 
 
-@pytest.mark.parametrize(('lms', 'phases'), [
-    ({'lm': MODEL}, {'build', 'ask'}), ({'lm': MODEL, 'build_lm': RuleLM()}, {'ask'}), ({'build_lm': MODEL}, {'build'}),
-    ({'judge': Judge(MODEL)}, {'judge'}), ({'lm': MODEL, 'judge': Judge(MODEL)}, {'build', 'ask', 'judge'})])
+@pytest.mark.parametrize(
+    ('lms', 'phases'),
+    [
+        ({'lm': MODEL}, {'build', 'ask'}),
+        ({'lm': MODEL, 'build_lm': RuleLM()}, {'ask'}),
+        ({'build_lm': MODEL}, {'build'}),
+        ({'judge': Judge(MODEL)}, {'judge'}),
+        ({'lm': MODEL, 'judge': Judge(MODEL)}, {'build', 'ask', 'judge'}),
+    ],
+)
 def test_only_what_a_model_does_costs_something(lms, phases):
     found = Experiment(['remem-s'], [small_sample()], baselines=(), **lms).estimate(1)
     assert {phase for phase, _ in found.index if phase != 'all'} == phases

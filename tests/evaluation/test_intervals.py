@@ -1,4 +1,5 @@
 """Intervals: cases worked by hand, scipy and a plain bootstrap as oracles, laws over arbitrary samples, and coverage."""
+
 import itertools
 import statistics
 
@@ -8,8 +9,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from memnb.evaluation.metrics import (
-    _stretch, bootstrap, Interval, paired, refusal_scores, wilson)
+from memnb.evaluation.metrics import _stretch, bootstrap, Interval, paired, refusal_scores, wilson
 
 scores = st.floats(0, 1, allow_subnormal=False)
 values = st.lists(scores, min_size=1, max_size=12)
@@ -29,6 +29,7 @@ def apart(rows):
 
 # --- oracles ---------------------------------------------------------------------------------------------------------
 
+
 def reach_by_hand(groups, confidence):
     """What is below and above the mean, from every way to draw as many groups as there are, one way after the other."""
     mean = statistics.fmean(value for group in groups for value in group)
@@ -39,7 +40,11 @@ def reach_by_hand(groups, confidence):
     low, high = np.quantile(means, [(1 - confidence) / 2, (1 + confidence) / 2])
     sizes = [len(group) for group in groups]
     worth = max(2, sum(sizes) ** 2 / sum(size * size for size in sizes))
-    factor = (worth / (worth - 1)) ** .5 * stats.t.ppf((1 + confidence) / 2, worth - 1) / stats.norm.ppf((1 + confidence) / 2)
+    factor = (
+        (worth / (worth - 1)) ** 0.5
+        * stats.t.ppf((1 + confidence) / 2, worth - 1)
+        / stats.norm.ppf((1 + confidence) / 2)
+    )
     return factor * min(low - mean, 0), factor * max(high - mean, 0)
 
 
@@ -50,7 +55,7 @@ def test_few_values_agree_with_every_way_to_draw_them(groups):
     assume(len(flat) <= 4)
     names = [name for name, group in enumerate(groups) for _ in group]
     units = [[[value] for value in flat], groups] if len(groups) > 1 else [[[value] for value in flat]]
-    reaches = [reach_by_hand(one, .95) for one in units]
+    reaches = [reach_by_hand(one, 0.95) for one in units]
     mean = statistics.fmean(flat)
     low = max(mean + min(low for low, _ in reaches), min(flat))
     high = min(mean + max(high for _, high in reaches), max(flat))
@@ -59,18 +64,27 @@ def test_few_values_agree_with_every_way_to_draw_them(groups):
 
 def test_the_interval_over_conversations_is_that_of_conversations_drawn_one_by_one():
     random = np.random.default_rng(5)
-    groups = [(random.random(size) * .6 + shift).tolist() for size, shift in zip((5, 9, 14, 4, 8, 11, 6, 12), random.random(8) * .4)]
+    groups = [
+        (random.random(size) * 0.6 + shift).tolist()
+        for size, shift in zip((5, 9, 14, 4, 8, 11, 6, 12), random.random(8) * 0.4)
+    ]
     means = []
     for _ in range(4000):
         drawn = [value for place in random.integers(0, 8, size=8) for value in groups[place]]
         means.append(sum(drawn) / len(drawn))
     flat, names = apart([(value, name) for name, group in enumerate(groups) for value in group])
-    found, worth = bootstrap(flat, names, resamples=4000), sum(map(len, groups)) ** 2 / sum(len(group) ** 2 for group in groups)
-    assert [found.mean + (end - found.mean) / _stretch(worth) for end in ends(found)] == pytest.approx(np.quantile(means, [.025, .975]), abs=.012)
+    found, worth = (
+        bootstrap(flat, names, resamples=4000),
+        sum(map(len, groups)) ** 2 / sum(len(group) ** 2 for group in groups),
+    )
+    assert [found.mean + (end - found.mean) / _stretch(worth) for end in ends(found)] == pytest.approx(
+        np.quantile(means, [0.025, 0.975]), abs=0.012
+    )
     assert found.over == 'conversations'
 
 
 # --- laws ------------------------------------------------------------------------------------------------------------
+
 
 @given(clustered, st.booleans())
 @often
@@ -129,22 +143,31 @@ def test_a_pair_with_one_side_missing_is_left_out(rows, place):
     assert paired(missing, theirs, resamples=200) == paired(*apart(left), resamples=200)
 
 
-@given(st.lists(st.tuples(scores, scores), min_size=1, max_size=6), st.floats(.1, 3), st.floats(-2, 2))
+@given(st.lists(st.tuples(scores, scores), min_size=1, max_size=6), st.floats(0.1, 3), st.floats(-2, 2))
 @often
 def test_the_interval_moves_and_grows_with_the_values(groups, scale, shift):
     sample, names = apart([(value, name) for name, group in enumerate(groups) for value in group])
-    plain, moved = bootstrap(sample, names, resamples=200), bootstrap([scale * value + shift for value in sample], names, resamples=200)
-    assert (moved.mean, *ends(moved)) == pytest.approx([scale * number + shift for number in (plain.mean, *ends(plain))], abs=1e-9)
+    plain, moved = (
+        bootstrap(sample, names, resamples=200),
+        bootstrap([scale * value + shift for value in sample], names, resamples=200),
+    )
+    assert (moved.mean, *ends(moved)) == pytest.approx(
+        [scale * number + shift for number in (plain.mean, *ends(plain))], abs=1e-9
+    )
 
 
 # --- by hand ---------------------------------------------------------------------------------------------------------
 
-@pytest.mark.parametrize('wrong, words', [
-    (lambda: bootstrap([1.0, 0.0], ['a']), 'one for each of 2 values, got 1'),
-    (lambda: paired([1.0], []), 'shorter'),
-    (lambda: bootstrap([0.0, None, float('inf')]), 'finite numbers or None, got .*inf'),
-    (lambda: bootstrap([float('nan')], ['a']), 'finite numbers or None, got .*nan'),
-])
+
+@pytest.mark.parametrize(
+    'wrong, words',
+    [
+        (lambda: bootstrap([1.0, 0.0], ['a']), 'one for each of 2 values, got 1'),
+        (lambda: paired([1.0], []), 'shorter'),
+        (lambda: bootstrap([0.0, None, float('inf')]), 'finite numbers or None, got .*inf'),
+        (lambda: bootstrap([float('nan')], ['a']), 'finite numbers or None, got .*nan'),
+    ],
+)
 def test_what_is_wrong_is_refused_with_its_place(wrong, words):
     with pytest.raises(ValueError, match=words):
         wrong()
@@ -152,10 +175,11 @@ def test_what_is_wrong_is_refused_with_its_place(wrong, words):
 
 # --- shares ----------------------------------------------------------------------------------------------------------
 
+
 def wilson_by_hand(count, total):
     """The formula of 1927."""
-    z, share = statistics.NormalDist().inv_cdf(.975), count / total
-    middle, reach = share + z * z / (2 * total), z * (share * (1 - share) / total + z * z / (4 * total * total)) ** .5
+    z, share = statistics.NormalDist().inv_cdf(0.975), count / total
+    middle, reach = share + z * z / (2 * total), z * (share * (1 - share) / total + z * z / (4 * total * total)) ** 0.5
     return (middle - reach) / (1 + z * z / total), (middle + reach) / (1 + z * z / total)
 
 
@@ -193,13 +217,22 @@ def test_refusing_is_counted_as_by_hand(rows):
 
 # --- does it keep its promise? ---------------------------------------------------------------------------------------
 
-@pytest.mark.parametrize('conversations, rho, least, most', [(3, 0, .94, 1), (3, .05, .91, .98), (10, .05, .9, .98)])
+
+@pytest.mark.parametrize(
+    'conversations, rho, least, most', [(3, 0, 0.94, 1), (3, 0.05, 0.91, 0.98), (10, 0.05, 0.9, 0.98)]
+)
 def test_ninety_five_intervals_of_a_hundred_hold_the_truth(conversations, rho, least, most):
     random = np.random.default_rng(conversations)
     sizes = np.resize([80, 140, 200], conversations)
     names, hits = np.repeat(np.arange(conversations), sizes).tolist(), 0
     for _ in range(200):
-        rate = random.beta(.7 * (1 / rho - 1), .3 * (1 / rho - 1), size=conversations) if rho else np.full(conversations, .7)
-        found = bootstrap((random.random(sizes.sum()) < np.repeat(rate, sizes)).astype(float).tolist(), names, resamples=400)
-        hits += found.low <= .7 <= found.high
+        rate = (
+            random.beta(0.7 * (1 / rho - 1), 0.3 * (1 / rho - 1), size=conversations)
+            if rho
+            else np.full(conversations, 0.7)
+        )
+        found = bootstrap(
+            (random.random(sizes.sum()) < np.repeat(rate, sizes)).astype(float).tolist(), names, resamples=400
+        )
+        hits += found.low <= 0.7 <= found.high
     assert least <= hits / 200 <= most

@@ -1,4 +1,5 @@
 """Files of one's own: arbitrary conversations go out and come back, lines by another writer are read, and each fault has its line."""
+
 import json
 
 import pytest
@@ -22,11 +23,28 @@ def conversations(draw, name):
     for start, end in zip([0, *sorted(cuts)], [*sorted(cuts), len(turn_ids)]):
         if start < end:
             first = draw(some)
-            turns = [Turn(turn, draw(texts), draw(texts), draw(some) or first if place else first, draw(st.none() | texts)) for place, turn in enumerate(turn_ids[start:end])]
+            turns = [
+                Turn(turn, draw(texts), draw(texts), draw(some) or first if place else first, draw(st.none() | texts))
+                for place, turn in enumerate(turn_ids[start:end])
+            ]
             sessions.append(Session(f'{draw(texts)}{start}', turns, first))
     evidence = st.lists(st.sampled_from(turn_ids), max_size=3)
-    questions = [Question(draw(texts), draw(st.none() | texts), draw(evidence), draw(st.none() | texts), name, position, draw(st.none() | texts), draw(times), (),
-                          draw(st.lists(texts, max_size=2)), draw(st.booleans())) for position in range(draw(st.integers(0, 3)))]
+    questions = [
+        Question(
+            draw(texts),
+            draw(st.none() | texts),
+            draw(evidence),
+            draw(st.none() | texts),
+            name,
+            position,
+            draw(st.none() | texts),
+            draw(times),
+            (),
+            draw(st.lists(texts, max_size=2)),
+            draw(st.booleans()),
+        )
+        for position in range(draw(st.integers(0, 3)))
+    ]
     if all(one.time for one in sessions):
         sessions.sort(key=lambda one: one.time)
     return Conversation(name, sessions, questions)
@@ -54,10 +72,27 @@ def test_what_was_saved_comes_back(path, written):
 @st.composite
 def chats(draw):
     """What is said, as plain lists: [(conversation, session, [(speaker, text, time or None, id or None, caption or None)])]."""
-    runs = [(name, number) for name in draw(st.lists(st.sampled_from(['a', 'b', 'c']), unique=True, min_size=1)) for number in
-            range(1, draw(st.integers(1, 3)) + 1)]
-    return [(*run, [(draw(st.sampled_from(['Ana', 'Ben'])), draw(texts), draw(times), draw(st.none() | st.just('id')), draw(st.none() | texts))
-                    for _ in range(draw(st.integers(1, 3)))]) for run in runs]
+    runs = [
+        (name, number)
+        for name in draw(st.lists(st.sampled_from(['a', 'b', 'c']), unique=True, min_size=1))
+        for number in range(1, draw(st.integers(1, 3)) + 1)
+    ]
+    return [
+        (
+            *run,
+            [
+                (
+                    draw(st.sampled_from(['Ana', 'Ben'])),
+                    draw(texts),
+                    draw(times),
+                    draw(st.none() | st.just('id')),
+                    draw(st.none() | texts),
+                )
+                for _ in range(draw(st.integers(1, 3)))
+            ],
+        )
+        for run in runs
+    ]
 
 
 @given(chats(), st.randoms(use_true_random=False), st.booleans(), st.booleans())
@@ -89,7 +124,10 @@ def test_another_writers_lines_are_read_in_their_order(path, said, mix, ascii_on
     loaded = load_jsonl(path)
     assert [one.id for one in loaded] == order
     for one in loaded:
-        found = [(turn.id, turn.speaker, turn.text, turn.time, turn.caption, one.session_of(turn.id).id) for turn in one.turns]
+        found = [
+            (turn.id, turn.speaker, turn.text, turn.time, turn.caption, one.session_of(turn.id).id)
+            for turn in one.turns
+        ]
         assert sorted(found, key=str) == sorted(expected[one.id], key=str)
         assert one.questions == (Question('Which?', evidence=[expected[one.id][-1][0]], conversation=one.id),)
 
@@ -103,23 +141,31 @@ def question(**more):
 
 
 def load(path, *lines, end='\n'):
-    path.write_text('\n'.join(line if isinstance(line, str) else json.dumps(line) for line in lines) + end, encoding='utf-8')
+    path.write_text(
+        '\n'.join(line if isinstance(line, str) else json.dumps(line) for line in lines) + end, encoding='utf-8'
+    )
     return load_jsonl(path)
 
 
-@pytest.mark.parametrize('lines, message', [
-    ([turn(), {**turn(), 'speaker': None}], 'own.jsonl: line 2.speaker: Input should be a valid string, got None'),
-    ([turn(), turn(id='D1:1')], "own.jsonl: turn id 'D1:1' comes twice"), ([turn(id=' ')], 'own.jsonl: line 1: Turn.id: expected a name'),
-    ([turn(time='soon')], "line 1.time: expected a time like '2024-03-02T18:30', got 'soon'"),
-    ([turn(time='2024-03-02T18:30+01:00')], 'line 1.*time'), ([turn(picture='x')], 'line 1.picture: Extra inputs are not permitted'),
-    ([turn(), question(evidence='D1:1')], "line 2.evidence: Input should be a valid list, got 'D1:1'"),
-    ([question(evidence=['D1:2']), turn()], "own.jsonl: conversation 'cats' has no turn 'D1:2'"),
-    ([turn(), question(answer=True)], 'line 2.answer: Input should be a valid string, got True'),
-    ([turn(), question(refuse='yes')], "line 2.refuse: Input should be a valid boolean, got 'yes'"),
-    ([turn(), question(conversation='dogs')], "expected turns of 'dogs', got only questions"),
-    ([turn(), '[3]'], r'line 2: Input should be .* got \[3\]'), ([turn(), '{"a": oops}', turn()], 'own.jsonl: line 2: not JSON: Expecting value'),
-    ([turn(), '[' * 100_000, turn()], 'own.jsonl: line 2'),
-])
+@pytest.mark.parametrize(
+    'lines, message',
+    [
+        ([turn(), {**turn(), 'speaker': None}], 'own.jsonl: line 2.speaker: Input should be a valid string, got None'),
+        ([turn(), turn(id='D1:1')], "own.jsonl: turn id 'D1:1' comes twice"),
+        ([turn(id=' ')], 'own.jsonl: line 1: Turn.id: expected a name'),
+        ([turn(time='soon')], "line 1.time: expected a time like '2024-03-02T18:30', got 'soon'"),
+        ([turn(time='2024-03-02T18:30+01:00')], 'line 1.*time'),
+        ([turn(picture='x')], 'line 1.picture: Extra inputs are not permitted'),
+        ([turn(), question(evidence='D1:1')], "line 2.evidence: Input should be a valid list, got 'D1:1'"),
+        ([question(evidence=['D1:2']), turn()], "own.jsonl: conversation 'cats' has no turn 'D1:2'"),
+        ([turn(), question(answer=True)], 'line 2.answer: Input should be a valid string, got True'),
+        ([turn(), question(refuse='yes')], "line 2.refuse: Input should be a valid boolean, got 'yes'"),
+        ([turn(), question(conversation='dogs')], "expected turns of 'dogs', got only questions"),
+        ([turn(), '[3]'], r'line 2: Input should be .* got \[3\]'),
+        ([turn(), '{"a": oops}', turn()], 'own.jsonl: line 2: not JSON: Expecting value'),
+        ([turn(), '[' * 100_000, turn()], 'own.jsonl: line 2'),
+    ],
+)
 def test_what_is_wrong_is_told_with_its_line(path, lines, message):
     with pytest.raises(DatasetError, match=message):
         load(path, *lines)
@@ -127,16 +173,31 @@ def test_what_is_wrong_is_told_with_its_line(path, lines, message):
 
 @pytest.mark.parametrize('time, order', [('2024-03-01', 'ab'), ('2024-03-03', 'ba'), (None, 'ba')])
 def test_sessions_may_be_mixed_and_come_in_the_order_of_time_where_all_have_one(path, time, order):
-    [found] = load(path, turn(session='b', time='2024-03-02'), turn(session='a', time=time), turn(session='b', text='Bye.'))
+    [found] = load(
+        path, turn(session='b', time='2024-03-02'), turn(session='a', time=time), turn(session='b', text='Bye.')
+    )
     assert {one.id: [turn.id for turn in one.turns] for one in found.sessions} == {'b': ['D1:1', 'D1:2'], 'a': ['D2:1']}
     assert ''.join(one.id for one in found.sessions) == order
 
 
-FULL = {'turn': turn(time='2024-03-02T18:30', id='D1:1', caption='a cat'),
-        'question': question(answer='Ana', evidence=['D1:1'], category='single-hop', asked='2024-03-03', refuse=False, aliases=['Anna'], adversarial_answer='Ben')}
+FULL = {
+    'turn': turn(time='2024-03-02T18:30', id='D1:1', caption='a cat'),
+    'question': question(
+        answer='Ana',
+        evidence=['D1:1'],
+        category='single-hop',
+        asked='2024-03-03',
+        refuse=False,
+        aliases=['Anna'],
+        adversarial_answer='Ben',
+    ),
+}
 
 
-@given(st.lists(st.sampled_from([FULL['turn'] | {'id': None}, FULL['question'] | {'evidence': ['D1:1']}]), max_size=3), st.data())
+@given(
+    st.lists(st.sampled_from([FULL['turn'] | {'id': None}, FULL['question'] | {'evidence': ['D1:1']}]), max_size=3),
+    st.data(),
+)
 @settings(max_examples=60, deadline=None)
 def test_a_file_that_was_cut_is_whole_lines_or_an_error(path, more, data):
     lines = [json.dumps(one, ensure_ascii=False) for one in [turn(text='Zażółć 🐱'), *more]]
@@ -144,7 +205,7 @@ def test_a_file_that_was_cut_is_whole_lines_or_an_error(path, more, data):
     end = data.draw(st.integers(1, len(content)))
     path.write_bytes(content[:end])
     done = content[:end].split(b'\n')
-    if end == len(content) or content[end:end + 1] == b'\n' or content[end - 1:end] == b'\n':
+    if end == len(content) or content[end : end + 1] == b'\n' or content[end - 1 : end] == b'\n':
         load_jsonl(path)
     else:
         with pytest.raises(DatasetError, match=f'own.jsonl: line {len(done)}: not '):

@@ -1,4 +1,5 @@
 """The rules, the judge, its trials and its calibration: properties, odd replies, and counts by hand."""
+
 import json
 from dataclasses import replace
 from datetime import date, timedelta
@@ -12,21 +13,77 @@ from memnb.core.models import FunctionLM, ScriptedLM
 from memnb.core.roles import RuleLM, ServerError, Usage
 from memnb.evaluation.datasets import load_sample
 from memnb.evaluation.judge import (
-    _declines, _denies, _facts, _yes_or_no, calibrate_judge, Judge, judge_role, Judged, TRIAL_KINDS, lenient_rule, must_refuse,
-    prompt_id, refusal_rule, strict_rule, trials, VARIANTS)
+    _declines,
+    _denies,
+    _facts,
+    _yes_or_no,
+    calibrate_judge,
+    Judge,
+    judge_role,
+    Judged,
+    TRIAL_KINDS,
+    lenient_rule,
+    must_refuse,
+    prompt_id,
+    refusal_rule,
+    strict_rule,
+    trials,
+    VARIANTS,
+)
 
 LENIENT, STRICT = VARIANTS['lenient'][''], VARIANTS['strict']['']
 often = settings(max_examples=40, deadline=None)
-things = ['a yellow jumper', 'Ghent', 'Dr. Quill', 'eleven prints', '48,000 pounds', 'Lemon Drop and Fish Pepper', 'knitting, swimming, baking',
-          'The concertina', 'June 2024', '2023', '8 January 2024', 'the week before 20 October 2024', 'asleep in a flour sack (at home)', 'no sun',
-          'Yes, she likes it', 'Probably not, since he is tired', 'They did', 'No information available', '8 months', 'Line 4 at first, Line 9 now']
-asking = ['When was it?', 'Where did she go?', 'Would he like it?', 'How many months passed?', 'What has Tobin grown?', 'Was it Ghent or Gdynia?', '']
+things = [
+    'a yellow jumper',
+    'Ghent',
+    'Dr. Quill',
+    'eleven prints',
+    '48,000 pounds',
+    'Lemon Drop and Fish Pepper',
+    'knitting, swimming, baking',
+    'The concertina',
+    'June 2024',
+    '2023',
+    '8 January 2024',
+    'the week before 20 October 2024',
+    'asleep in a flour sack (at home)',
+    'no sun',
+    'Yes, she likes it',
+    'Probably not, since he is tired',
+    'They did',
+    'No information available',
+    '8 months',
+    'Line 4 at first, Line 9 now',
+]
+asking = [
+    'When was it?',
+    'Where did she go?',
+    'Would he like it?',
+    'How many months passed?',
+    'What has Tobin grown?',
+    'Was it Ghent or Gdynia?',
+    '',
+]
 golds = st.sampled_from(things)
 questions = st.sampled_from(asking)
-answers = st.one_of(golds, st.tuples(golds, golds).map(' and '.join), golds.map('It was not {}.'.format), golds.map(lambda gold: f'I think: {gold}, in May 2021.'),
-                    st.text(max_size=20), st.sampled_from(['sometime last year', 'somewhere', 'in 2024', '', ' ', 'nothing', '9 months', 'Yes', 'No']))
+answers = st.one_of(
+    golds,
+    st.tuples(golds, golds).map(' and '.join),
+    golds.map('It was not {}.'.format),
+    golds.map(lambda gold: f'I think: {gold}, in May 2021.'),
+    st.text(max_size=20),
+    st.sampled_from(['sometime last year', 'somewhere', 'in 2024', '', ' ', 'nothing', '9 months', 'Yes', 'No']),
+)
 days = st.dates(date(1990, 1, 1), date(2060, 12, 31))
-forms = st.sampled_from(['{0.day} {0:%B %Y}', '{0:%B} {0.day}, {0.year}', '{0:%Y-%m-%d}', '{0.day} {0:%b} {0.year}', 'It was on {0.day} {0:%B %Y}.'])
+forms = st.sampled_from(
+    [
+        '{0.day} {0:%B %Y}',
+        '{0:%B} {0.day}, {0.year}',
+        '{0:%Y-%m-%d}',
+        '{0.day} {0:%b} {0.year}',
+        'It was on {0.day} {0:%B %Y}.',
+    ]
+)
 
 
 def accepts(rule, question, gold, answer):
@@ -34,6 +91,7 @@ def accepts(rule, question, gold, answer):
 
 
 # --- the rules -------------------------------------------------------------------------------------------------------
+
 
 @given(questions, golds, answers)
 @example('Was it Ghent or Gdynia?', 'Ghent', 'Ghent')
@@ -106,7 +164,13 @@ def test_what_is_denied_is_wrong_and_what_is_denied_beside_it_is_not():
 
 
 def test_declining_is_right_where_it_is_due_and_wrong_elsewhere():
-    for answer in ('No information available', 'That is not mentioned.', "I don't know.", 'It cannot be determined.', 'You never told me.'):
+    for answer in (
+        'No information available',
+        'That is not mentioned.',
+        "I don't know.",
+        'It cannot be determined.',
+        'You never told me.',
+    ):
         assert _declines(answer)
         assert accepts(refusal_rule, 'Where?', 'any', answer)
         assert not accepts(lenient_rule, 'Where?', 'Ghent', f'Ghent? {answer}')
@@ -121,11 +185,24 @@ lesson = Question('When was it?', '8 January 2024', conversation='c')
 town = Question('Where?', 'New York City', aliases=('the Big Apple', 'NYC'), conversation='c', position=1)
 
 
-@pytest.mark.parametrize('raw, correct, attempts', [
-    ('{"reason": "same day", "correct": true}', True, 1), ('{"correct": false}', False, 1), ('{"label": "CORRECT"}', True, 1),
-    ('It is the same.\n{"label": "wrong", "reason": "other day"}', False, 1), ('```json\n{"correct": true, "reason": ""}\n```', True, 1),
-    ('[{"correct": true}]', True, 1), ('yes', True, 1), ('', None, 2), ('{"correct": null}', None, 2), ('{"label": "MAYBE"}', None, 2),
-    ('{"correct": true} {"correct": false}', False, 2), ('{"correct": "perhaps"}', None, 2), ('{"properties": {"correct": true}}', None, 2)])
+@pytest.mark.parametrize(
+    'raw, correct, attempts',
+    [
+        ('{"reason": "same day", "correct": true}', True, 1),
+        ('{"correct": false}', False, 1),
+        ('{"label": "CORRECT"}', True, 1),
+        ('It is the same.\n{"label": "wrong", "reason": "other day"}', False, 1),
+        ('```json\n{"correct": true, "reason": ""}\n```', True, 1),
+        ('[{"correct": true}]', True, 1),
+        ('yes', True, 1),
+        ('', None, 2),
+        ('{"correct": null}', None, 2),
+        ('{"label": "MAYBE"}', None, 2),
+        ('{"correct": true} {"correct": false}', False, 2),
+        ('{"correct": "perhaps"}', None, 2),
+        ('{"properties": {"correct": true}}', None, 2),
+    ],
+)
 def test_odd_replies_are_a_verdict_or_a_failure_and_never_wrong_by_failure(raw, correct, attempts):
     judged = Judge(ScriptedLM([raw] * 2), 'strict').judge(lesson, 'then')
     assert (judged.correct, judged.usage.calls) == (correct, attempts)
@@ -164,7 +241,13 @@ def test_the_prompt_does_not_depend_on_the_order_of_aliases(aliases):
     lm = ScriptedLM([{'correct': True}])
     Judge(lm, 'strict').judge(replace(town, aliases=tuple(aliases)), 'NYC')
     user = lm.prompts[0][2]
-    assert user.index('New York City') < user.index('Gotham') < user.index('NYC') < user.index('the Big Apple') < user.rindex('NYC')
+    assert (
+        user.index('New York City')
+        < user.index('Gotham')
+        < user.index('NYC')
+        < user.index('the Big Apple')
+        < user.rindex('NYC')
+    )
 
 
 @given(st.text(), st.text(), st.text())
@@ -185,7 +268,11 @@ def test_any_text_can_be_a_prompt_and_its_braces_stay(around):
 
 def test_the_id_tells_prompts_model_and_variant_apart():
     own = judge_role('own', 'Judge.', '{gold} {answer}')
-    judges = [Judge(lm, variant) for lm in (RuleLM(), ScriptedLM([], 'm')) for variant in (*VARIANTS, own, replace(own, system='Judge!'))]
+    judges = [
+        Judge(lm, variant)
+        for lm in (RuleLM(), ScriptedLM([], 'm'))
+        for variant in (*VARIANTS, own, replace(own, system='Judge!'))
+    ]
     assert len({judge.id for judge in judges}) == len(judges)
     assert Judge().id == Judge().id
     for judge in judges:
@@ -193,10 +280,18 @@ def test_the_id_tells_prompts_model_and_variant_apart():
     assert len({prompt_id(role) for roles in VARIANTS.values() for role in roles.values()}) == 7
 
 
-@pytest.mark.parametrize('category, name', [
-    ('single-session-user', 'judge_standard'), ('single-session-assistant', 'judge_standard'), ('multi-session', 'judge_standard'),
-    ('temporal-reasoning', 'judge_temporal'), ('knowledge-update', 'judge_update'), ('single-session-preference', 'judge_preference'),
-    ('adversarial', 'judge_refusal')])
+@pytest.mark.parametrize(
+    'category, name',
+    [
+        ('single-session-user', 'judge_standard'),
+        ('single-session-assistant', 'judge_standard'),
+        ('multi-session', 'judge_standard'),
+        ('temporal-reasoning', 'judge_temporal'),
+        ('knowledge-update', 'judge_update'),
+        ('single-session-preference', 'judge_preference'),
+        ('adversarial', 'judge_refusal'),
+    ],
+)
 def test_the_task_of_longmemeval_chooses_the_prompt(category, name):
     lm = ScriptedLM([{'correct': True}])
     assert Judge(lm, 'longmemeval').judge(replace(lesson, category=category), 'then').prompt.startswith(name)
@@ -214,6 +309,7 @@ def test_what_must_be_declined_is_judged_by_that_prompt_in_every_variant():
 
 # --- trials and calibration ------------------------------------------------------------------------------------------
 
+
 @pytest.fixture(scope='module')
 def sample():
     return load_sample().questions
@@ -224,6 +320,7 @@ def sample():
 def test_the_order_of_questions_changes_no_trial(sample, random):
     def told(made):
         return sorted((trial.question.id, trial.kind, trial.sort, trial.answer) for trial in made)
+
     assert told(trials(sample)) == told(trials(random.sample(sample, len(sample))))
 
 
@@ -237,7 +334,9 @@ def test_no_wrong_answer_names_the_time_or_all_numbers_of_the_gold_answer(sample
 
 def test_a_calibration_is_what_counting_by_hand_gives(sample):
     """The judge accepts what holds an `8`; the counts are made by a loop of their own."""
-    lm = FunctionLM(lambda prompt: json.dumps({'correct': '8' in prompt.split('Answer to be marked: ')[1]}), name='eight')
+    lm = FunctionLM(
+        lambda prompt: json.dumps({'correct': '8' in prompt.split('Answer to be marked: ')[1]}), name='eight'
+    )
     made = calibrate_judge(Judge(lm, 'strict'), [one for one in sample if one.answer])
     expected = {}
     for trial in trials([one for one in sample if one.answer]):
@@ -263,5 +362,5 @@ def test_failures_are_counted_apart():
 def test_the_lenient_rule_takes_vague_answers_and_the_strict_one_does_not(sample):
     strict, lenient = (calibrate_judge(Judge(variant=variant), sample[::2]) for variant in ('strict', 'lenient'))
     assert strict.share('right').mean == lenient.share('right').mean == 1
-    assert strict.share('vague').high < .1 < lenient.share('vague').low
+    assert strict.share('vague').high < 0.1 < lenient.share('vague').low
     assert strict.share('wrong').mean == 0

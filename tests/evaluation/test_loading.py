@@ -1,4 +1,5 @@
 """One call for every kind of file: the laws that hold for all, the two that become conversations here, and hashes."""
+
 import copy
 import hashlib
 import json
@@ -11,8 +12,7 @@ from hypothesis import strategies as st
 
 from memnb.core.conversation import Conversation, Session, Turn
 from memnb.evaluation.datasets import data_path
-from memnb.evaluation.registry import (
-    data_hash, DATASETS, load_dataset)
+from memnb.evaluation.registry import data_hash, DATASETS, load_dataset
 from memnb.evaluation.datasets import DatasetError
 from memnb.evaluation.test_of_time import make_tot
 from damage import JSON, spots
@@ -23,29 +23,85 @@ PASSAGE = {'title': 'Lindow', 'text': 'A town with a fair in May.'}
 
 
 def tot_record(item):
-    return {'prompt': '\n'.join(term.line for term in item.terms), 'question': item.question, 'question_type': item.kind, 'label': item.label}
+    return {
+        'prompt': '\n'.join(term.line for term in item.terms),
+        'question': item.question,
+        'question_type': item.kind,
+        'label': item.label,
+    }
 
 
 SMALL = {
-    'locomo': [{'sample_id': name, 'conversation': {
-        'session_1': [{'speaker': 'Ana', 'dia_id': 'D1:1', 'text': 'The fair was in May.', 'blip_caption': 'a fair'}], 'session_1_date_time': '1:56 pm on 8 June, 2023',
-        'session_3_date_time': '1:56 pm on 9 June, 2023'}, 'qa': [{'question': 'When was the fair?', 'answer': 2023, 'evidence': ['D1:1; D1:01', 'D'], 'category': 2}]}
-        for name in ('conv-1', 'conv-2')],
+    'locomo': [
+        {
+            'sample_id': name,
+            'conversation': {
+                'session_1': [
+                    {'speaker': 'Ana', 'dia_id': 'D1:1', 'text': 'The fair was in May.', 'blip_caption': 'a fair'}
+                ],
+                'session_1_date_time': '1:56 pm on 8 June, 2023',
+                'session_3_date_time': '1:56 pm on 9 June, 2023',
+            },
+            'qa': [{'question': 'When was the fair?', 'answer': 2023, 'evidence': ['D1:1; D1:01', 'D'], 'category': 2}],
+        }
+        for name in ('conv-1', 'conv-2')
+    ],
     'tot': [tot_record(item) for item in make_tot(4, seed=3)],
     'complex_tr': [json.loads(line) for line in CAREERS.read_text(encoding='utf-8').splitlines()],
-    'musique': [{'id': '2hop__1_2', 'question': 'When is the fair?', 'answer': 'in May', 'answer_aliases': ['May'], 'paragraphs': [PASSAGE]}],
-    '2wiki': [{'_id': 'a', 'question': 'When is the fair?', 'answer': 'in May', 'type': 'comparison', 'context': [['Lindow', [PASSAGE['text']]]],
-               'supporting_facts': [['Lindow', 0]]}],
-    'realtalk': {'name': {'speaker_1': 'Ana', 'speaker_2': 'Ben'}, 'session_1_date_time': '02.06.2024, 18:30:05',
-                 'session_1': [{'clean_text': 'The fair was in May.', 'speaker': 'Ana', 'date_time': '02.06.2024, 18:30:05', 'dia_id': 'D1:1'}],
-                 'qa': [{'question': 'When was the fair?', 'answer': 'in May', 'evidence': ['D1:1'], 'category': 2}]},
-    'longmemeval': [{'question_id': name, 'question_type': 'multi-session', 'question': 'When was the fair?', 'answer': 'in May',
-                     'question_date': '2024/06/03 (Mon) 23:40', 'answer_session_ids': ['a'], 'haystack_session_ids': ['a'],
-                     'haystack_dates': ['2024/06/02 (Sun) 02:21'],
-                     'haystack_sessions': [[{'role': 'user', 'content': 'The fair was in May.', 'has_answer': True}]]} for name in ('q1', 'q2_abs')],
-    'jsonl': [{'id': 'D1:1', 'conversation': 'own', 'session': 'D1', 'speaker': 'Ana', 'text': 'The fair was in May.'},
-              {'question': 'When was the fair?', 'conversation': 'own', 'answer': 'in May', 'evidence': ['D1:1']}]}
-QUESTIONS = {kind: 1 if isinstance(content, dict) or kind == 'jsonl' else len(content) for kind, content in SMALL.items()}
+    'musique': [
+        {
+            'id': '2hop__1_2',
+            'question': 'When is the fair?',
+            'answer': 'in May',
+            'answer_aliases': ['May'],
+            'paragraphs': [PASSAGE],
+        }
+    ],
+    '2wiki': [
+        {
+            '_id': 'a',
+            'question': 'When is the fair?',
+            'answer': 'in May',
+            'type': 'comparison',
+            'context': [['Lindow', [PASSAGE['text']]]],
+            'supporting_facts': [['Lindow', 0]],
+        }
+    ],
+    'realtalk': {
+        'name': {'speaker_1': 'Ana', 'speaker_2': 'Ben'},
+        'session_1_date_time': '02.06.2024, 18:30:05',
+        'session_1': [
+            {
+                'clean_text': 'The fair was in May.',
+                'speaker': 'Ana',
+                'date_time': '02.06.2024, 18:30:05',
+                'dia_id': 'D1:1',
+            }
+        ],
+        'qa': [{'question': 'When was the fair?', 'answer': 'in May', 'evidence': ['D1:1'], 'category': 2}],
+    },
+    'longmemeval': [
+        {
+            'question_id': name,
+            'question_type': 'multi-session',
+            'question': 'When was the fair?',
+            'answer': 'in May',
+            'question_date': '2024/06/03 (Mon) 23:40',
+            'answer_session_ids': ['a'],
+            'haystack_session_ids': ['a'],
+            'haystack_dates': ['2024/06/02 (Sun) 02:21'],
+            'haystack_sessions': [[{'role': 'user', 'content': 'The fair was in May.', 'has_answer': True}]],
+        }
+        for name in ('q1', 'q2_abs')
+    ],
+    'jsonl': [
+        {'id': 'D1:1', 'conversation': 'own', 'session': 'D1', 'speaker': 'Ana', 'text': 'The fair was in May.'},
+        {'question': 'When was the fair?', 'conversation': 'own', 'answer': 'in May', 'evidence': ['D1:1']},
+    ],
+}
+QUESTIONS = {
+    kind: 1 if isinstance(content, dict) or kind == 'jsonl' else len(content) for kind, content in SMALL.items()
+}
 
 
 def write(path, kind, content):
@@ -84,7 +140,22 @@ def test_the_laws_for_all_kinds(folder, kind):
 
 
 @pytest.mark.parametrize('kind', DATASETS)
-@pytest.mark.parametrize('content', [b'', b'[]', b'{', b'3', b'[3]', b'\xff', b'{"a": 1, "a": 2}', b'[[[]]]', b'null', b'[' * 100_000, b'{"a":' * 100_000])
+@pytest.mark.parametrize(
+    'content',
+    [
+        b'',
+        b'[]',
+        b'{',
+        b'3',
+        b'[3]',
+        b'\xff',
+        b'{"a": 1, "a": 2}',
+        b'[[[]]]',
+        b'null',
+        b'[' * 100_000,
+        b'{"a":' * 100_000,
+    ],
+)
 def test_no_file_of_a_kind_gives_another_error(tmp_path, kind, content):
     path = tmp_path / 'odd.json'
     path.write_bytes(content)
@@ -153,7 +224,11 @@ def test_damaged_bytes_give_conversations_or_a_dataset_error(folder, kind, part,
     path = folder / f'hurt{part}.json'
     content = path.read_bytes()
     place = data.draw(st.integers(0, len(content) - 1))
-    path.write_bytes(content[:place] + data.draw(st.binary(max_size=3)) + content[data.draw(st.sampled_from([place, place + 1, len(content)])):])
+    path.write_bytes(
+        content[:place]
+        + data.draw(st.binary(max_size=3))
+        + content[data.draw(st.sampled_from([place, place + 1, len(content)])) :]
+    )
     try:
         keep_the_laws(load_dataset(folder / 'hurt.json', kind))
     except DatasetError as error:
@@ -163,7 +238,11 @@ def test_damaged_bytes_give_conversations_or_a_dataset_error(folder, kind, part,
 names = st.text('abcXY.', min_size=1, max_size=3).filter(lambda name: name not in ('.', '..'))
 
 
-@given(st.dictionaries(st.tuples(names, names) | st.tuples(names), st.binary(max_size=5), min_size=1, max_size=4), names, st.binary(max_size=5))
+@given(
+    st.dictionaries(st.tuples(names, names) | st.tuples(names), st.binary(max_size=5), min_size=1, max_size=4),
+    names,
+    st.binary(max_size=5),
+)
 @settings(max_examples=60, deadline=None, suppress_health_check=SLOW)
 def test_the_hash_of_a_folder_is_that_of_the_list_of_its_hashes(tmp_path_factory, tree, name, content):
     base = tmp_path_factory.getbasetemp() / 'tree'
@@ -179,8 +258,13 @@ def test_the_hash_of_a_folder_is_that_of_the_list_of_its_hashes(tmp_path_factory
                 continue
             written['/'.join(path)] = held
         return data_hash(base), written
+
     got, written = hashed(tree)
-    seen = [path for path in sorted(written, key=lambda path: Path(path)) if not any(part.startswith('.') for part in path.split('/'))]
+    seen = [
+        path
+        for path in sorted(written, key=lambda path: Path(path))
+        if not any(part.startswith('.') for part in path.split('/'))
+    ]
     listing = ''.join(f'{hashlib.sha256(written[path]).hexdigest()}  {path}\n' for path in seen)
     assert got == hashlib.sha256(listing.encode()).hexdigest()
     assert hashed(dict(reversed(tree.items())))[0] == got or len(written) < len(tree)

@@ -1,4 +1,5 @@
 """The LongMemEval loader: files written by a writer of their own, each irregularity alone, and damaged files."""
+
 import json
 import os
 from datetime import datetime
@@ -18,11 +19,21 @@ def turn(content='Hello.', role='user', **more):
 
 
 def item(name='q1', **more):
-    return {'question_id': name, 'question_type': 'multi-session', 'question': 'Which?', 'question_date': '2023/05/30 (Tue) 23:40',
-            'answer': 'This.', 'answer_session_ids': ['answer_1'], 'haystack_session_ids': ['filler', 'answer_1'],
-            'haystack_dates': ['2023/05/20 (Sat) 02:21', '2023/05/21 (Sun) 10:00'],
-            'haystack_sessions': [[turn(), turn('Yes.', 'assistant')],
-                                  [turn('This.', has_answer=True), turn('Well.', 'assistant', has_answer=False)]], **more}
+    return {
+        'question_id': name,
+        'question_type': 'multi-session',
+        'question': 'Which?',
+        'question_date': '2023/05/30 (Tue) 23:40',
+        'answer': 'This.',
+        'answer_session_ids': ['answer_1'],
+        'haystack_session_ids': ['filler', 'answer_1'],
+        'haystack_dates': ['2023/05/20 (Sat) 02:21', '2023/05/21 (Sun) 10:00'],
+        'haystack_sessions': [
+            [turn(), turn('Yes.', 'assistant')],
+            [turn('This.', has_answer=True), turn('Well.', 'assistant', has_answer=False)],
+        ],
+        **more,
+    }
 
 
 @pytest.fixture(scope='module')
@@ -32,22 +43,40 @@ def load(tmp_path_factory):
     def written(content):
         path.write_text(content if isinstance(content, str) else json.dumps(content), encoding='utf-8')
         return load_longmemeval(path)
+
     return written
 
 
 words = st.text(st.sampled_from('abcxyzÄł🐱 '), max_size=8).map(lambda text: ' '.join(text.split()))
-moments = st.datetimes(datetime(2000, 1, 1), datetime(2030, 1, 1)).map(lambda time: time.replace(second=0, microsecond=0))
+moments = st.datetimes(datetime(2000, 1, 1), datetime(2030, 1, 1)).map(
+    lambda time: time.replace(second=0, microsecond=0)
+)
 
 
 @st.composite
 def histories(draw):
     """What one entry says: (id, type, text, answer, asked, [(name, time, [(role, text, marked or None)])], gold names)."""
-    sessions = [(draw(st.sampled_from(['a', 'b', 'answer_1'])), draw(moments),
-                 [(draw(st.sampled_from(['user', 'assistant'])), draw(words), draw(st.none() | st.booleans()))
-                  for _ in range(draw(st.integers(0, 3)))]) for _ in range(draw(st.integers(0, 4)))]
+    sessions = [
+        (
+            draw(st.sampled_from(['a', 'b', 'answer_1'])),
+            draw(moments),
+            [
+                (draw(st.sampled_from(['user', 'assistant'])), draw(words), draw(st.none() | st.booleans()))
+                for _ in range(draw(st.integers(0, 3)))
+            ],
+        )
+        for _ in range(draw(st.integers(0, 4)))
+    ]
     sessions.append(('last', draw(moments), [('user', draw(words), None)]))
-    return (draw(st.text('abc', min_size=1, max_size=3)) + draw(st.sampled_from(['', '_abs'])), draw(st.sampled_from(QUESTION_TYPES)),
-            draw(words), draw(words | st.integers(0, 3000)), draw(moments), sessions, draw(st.lists(st.sampled_from(['a', 'b', 'z']), max_size=2)))
+    return (
+        draw(st.text('abc', min_size=1, max_size=3)) + draw(st.sampled_from(['', '_abs'])),
+        draw(st.sampled_from(QUESTION_TYPES)),
+        draw(words),
+        draw(words | st.integers(0, 3000)),
+        draw(moments),
+        sessions,
+        draw(st.lists(st.sampled_from(['a', 'b', 'z']), max_size=2)),
+    )
 
 
 def day(time):
@@ -57,10 +86,23 @@ def day(time):
 def as_entry(drawn):
     """An independent writer of the format."""
     name, kind, text, answer, asked, sessions, gold = drawn
-    return {'question_id': name, 'question_type': kind, 'question': text, 'answer': answer, 'question_date': day(asked),
-            'haystack_dates': [day(time) for _, time, _ in sessions], 'haystack_session_ids': [one for one, _, _ in sessions],
-            'haystack_sessions': [[{'role': role, 'content': said, **({} if marked is None else {'has_answer': marked})}
-                                   for role, said, marked in turns] for _, _, turns in sessions], 'answer_session_ids': gold}
+    return {
+        'question_id': name,
+        'question_type': kind,
+        'question': text,
+        'answer': answer,
+        'question_date': day(asked),
+        'haystack_dates': [day(time) for _, time, _ in sessions],
+        'haystack_session_ids': [one for one, _, _ in sessions],
+        'haystack_sessions': [
+            [
+                {'role': role, 'content': said, **({} if marked is None else {'has_answer': marked})}
+                for role, said, marked in turns
+            ]
+            for _, _, turns in sessions
+        ],
+        'answer_session_ids': gold,
+    }
 
 
 @given(st.lists(histories(), min_size=1, max_size=3, unique_by=lambda drawn: drawn[0]), st.booleans())
@@ -70,13 +112,34 @@ def test_what_is_written_is_read(load, drawn, alone):
     loaded = load(entries[0] if alone else entries)
     for conversation, (name, kind, text, answer, asked, sessions, gold) in zip(loaded, drawn, strict=not alone):
         assert conversation.id == name
-        assert [(one.id, one.time, [(turn.id, turn.speaker, turn.text, turn.time) for turn in one.turns]) for one in conversation.sessions] == [
-            (f'S{number}', time, [(f'S{number}:{place}', role, said, time) for place, (role, said, _) in enumerate(turns, 1)])
-            for time, number, turns in sorted((time, number, turns) for number, (_, time, turns) in enumerate(sessions, 1)) if turns]
+        assert [
+            (one.id, one.time, [(turn.id, turn.speaker, turn.text, turn.time) for turn in one.turns])
+            for one in conversation.sessions
+        ] == [
+            (
+                f'S{number}',
+                time,
+                [(f'S{number}:{place}', role, said, time) for place, (role, said, _) in enumerate(turns, 1)],
+            )
+            for time, number, turns in sorted(
+                (time, number, turns) for number, (_, time, turns) in enumerate(sessions, 1)
+            )
+            if turns
+        ]
         [question] = conversation.questions
-        assert (question.id, question.text, question.answer, question.category, question.asked) == (f'{name}/0', text, str(answer), kind, asked)
-        assert list(question.evidence) == [f'S{number}:{place}' for number, (_, _, turns) in enumerate(sessions, 1)
-                                           for place, (_, _, marked) in enumerate(turns, 1) if marked]
+        assert (question.id, question.text, question.answer, question.category, question.asked) == (
+            f'{name}/0',
+            text,
+            str(answer),
+            kind,
+            asked,
+        )
+        assert list(question.evidence) == [
+            f'S{number}:{place}'
+            for number, (_, _, turns) in enumerate(sessions, 1)
+            for place, (_, _, marked) in enumerate(turns, 1)
+            if marked
+        ]
         assert question.refuse == name.endswith('_abs')
         assert Conversation.from_json(conversation.to_json()) == conversation
 
@@ -90,16 +153,35 @@ def test_one_conversation_at_a_time(tmp_path):
         next(seen)
 
 
-@pytest.mark.parametrize('change, message', [
-    (dict(haystack_dates=['2023/05/20 (Sat) 02:21']), 'expected as many haystack_dates as haystack_sessions, .* got 1 and 2'),
-    (dict(haystack_dates=['2023/05/20 (Sat) 02:21', '20.05.2023']), r"haystack_dates\[1\]: expected a time like '2023/05/30 \(Tue\) 23:40', got '20.05.2023'"),
-    (dict(haystack_dates=['2023/05/20 (Sat) 02:21', '2023/13/02 (Sat) 02:21']), r'haystack_dates\[1\]: expected a time'),
-    (dict(haystack_sessions=[[], []]), 'with turns in them, got 2 and 2'),
-    (dict(haystack_sessions=[[turn()], [3]]), r'.haystack_sessions\[1\]\[0\]: Input should be .* got 3'),
-    (dict(haystack_sessions=[[turn()], [turn(role='system')]]), r"sessions\[1\]\[0\].role: Input should be 'user' or 'assistant', got 'system'"),
-    (dict(haystack_sessions=[[turn()], [turn(has_answer=1)]]), r'sessions\[1\]\[0\].has_answer: Input should be a valid boolean, got 1'),
-    (dict(question_type='other'), "question_type: Input should be 'single-session-user', .*, got 'other'"), (dict(answer=float('nan')), 'not JSON'),
-])
+@pytest.mark.parametrize(
+    'change, message',
+    [
+        (
+            dict(haystack_dates=['2023/05/20 (Sat) 02:21']),
+            'expected as many haystack_dates as haystack_sessions, .* got 1 and 2',
+        ),
+        (
+            dict(haystack_dates=['2023/05/20 (Sat) 02:21', '20.05.2023']),
+            r"haystack_dates\[1\]: expected a time like '2023/05/30 \(Tue\) 23:40', got '20.05.2023'",
+        ),
+        (
+            dict(haystack_dates=['2023/05/20 (Sat) 02:21', '2023/13/02 (Sat) 02:21']),
+            r'haystack_dates\[1\]: expected a time',
+        ),
+        (dict(haystack_sessions=[[], []]), 'with turns in them, got 2 and 2'),
+        (dict(haystack_sessions=[[turn()], [3]]), r'.haystack_sessions\[1\]\[0\]: Input should be .* got 3'),
+        (
+            dict(haystack_sessions=[[turn()], [turn(role='system')]]),
+            r"sessions\[1\]\[0\].role: Input should be 'user' or 'assistant', got 'system'",
+        ),
+        (
+            dict(haystack_sessions=[[turn()], [turn(has_answer=1)]]),
+            r'sessions\[1\]\[0\].has_answer: Input should be a valid boolean, got 1',
+        ),
+        (dict(question_type='other'), "question_type: Input should be 'single-session-user', .*, got 'other'"),
+        (dict(answer=float('nan')), 'not JSON'),
+    ],
+)
 def test_what_is_wrong_is_told_with_its_place(load, change, message):
     with pytest.raises(DatasetError, match=r'small.json.*' + message):
         load([item(**change)])
@@ -113,4 +195,6 @@ def test_a_published_file():
     assert [one.id for one in loaded] == [one['question_id'] for one in published]
     for read, one in zip(loaded, published):
         assert len(read.turns) == sum(map(len, one['haystack_sessions']))
-        assert len(read.questions[0].evidence) == sum(turn.get('has_answer') is True for said in one['haystack_sessions'] for turn in said)
+        assert len(read.questions[0].evidence) == sum(
+            turn.get('has_answer') is True for said in one['haystack_sessions'] for turn in said
+        )

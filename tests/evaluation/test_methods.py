@@ -1,4 +1,5 @@
 """Methods: the grid against a product written out, budgets, defaults, and the mark of a loop without its own tools."""
+
 import inspect
 import json
 import pickle
@@ -19,8 +20,7 @@ from memnb.evaluation.datasets import load_sample
 from memnb.core.roles import RuleLM
 from memnb.memma.loop import MemMA
 from memnb.memr3.loop import MemR3
-from memnb.evaluation.registry import (
-    _described, _EVERYTHING, _loop, choose_methods, MEMORIES, Method, METHODS)
+from memnb.evaluation.registry import _described, _EVERYTHING, _loop, choose_methods, MEMORIES, Method, METHODS
 from memnb.mragent.loop import MRAgent
 from memnb.remem.loop import REMem, REMemS
 from memnb.core.loop import searches_of, tools_of
@@ -29,8 +29,16 @@ from memnb.evaluation.report import render_page, RunFolder
 
 SAMPLE = load_sample()
 SMALL = replace(SAMPLE, sessions=SAMPLE.sessions[:2], questions=())
-LOOPS = {'rag': RAG, 'memr3': MemR3, 'remem': REMem, 'remem-s': REMemS, 'mragent': MRAgent, 'memma': MemMA, 'rag-cot-rag': RagCotRag,
-         'self-rag': SelfRAG}
+LOOPS = {
+    'rag': RAG,
+    'memr3': MemR3,
+    'remem': REMem,
+    'remem-s': REMemS,
+    'mragent': MRAgent,
+    'memma': MemMA,
+    'rag-cot-rag': RagCotRag,
+    'self-rag': SelfRAG,
+}
 
 
 @pytest.fixture(scope='module')
@@ -40,7 +48,11 @@ def built():
 
 # --- the grid --------------------------------------------------------------------------------------------------------
 
-@given(st.lists(st.sampled_from(list(METHODS)), unique=True), st.none() | st.lists(st.sampled_from(list(MEMORIES)), unique=True))
+
+@given(
+    st.lists(st.sampled_from(list(METHODS)), unique=True),
+    st.none() | st.lists(st.sampled_from(list(MEMORIES)), unique=True),
+)
 def test_a_choice_is_the_product_of_loops_and_memories(names, memories):
     expected = []
     for name in names:
@@ -61,10 +73,18 @@ def test_a_name_that_comes_twice_is_refused(names):
             choose_methods(names)
 
 
-@pytest.mark.parametrize(('methods', 'memories', 'words'), [
-    (['nothing'], None, r"methods: expected some of rag, .*, got 'nothing'"), ([3], None, 'got 3'), (['rag'], ['x'], 'memories: .*turns, gists'),
-    ('rag', None, "methods: expected a list of names, got 'rag'"), (['rag'], 'turns', 'memories: expected a list of names'),
-    ([MEMORIES['turns']], None, 'methods: expected'), (['rag'], [METHODS['rag']], 'memories: expected')])
+@pytest.mark.parametrize(
+    ('methods', 'memories', 'words'),
+    [
+        (['nothing'], None, r"methods: expected some of rag, .*, got 'nothing'"),
+        ([3], None, 'got 3'),
+        (['rag'], ['x'], 'memories: .*turns, gists'),
+        ('rag', None, "methods: expected a list of names, got 'rag'"),
+        (['rag'], 'turns', 'memories: expected a list of names'),
+        ([MEMORIES['turns']], None, 'methods: expected'),
+        (['rag'], [METHODS['rag']], 'memories: expected'),
+    ],
+)
 def test_what_is_no_method_or_memory_is_refused_by_name(methods, memories, words):
     with pytest.raises(ValueError, match=words):
         choose_methods(methods, memories)
@@ -72,19 +92,38 @@ def test_what_is_no_method_or_memory_is_refused_by_name(methods, memories, words
 
 # --- the mark --------------------------------------------------------------------------------------------------------
 
+
 def test_a_loop_without_its_own_tools_is_marked_and_no_other():
-    marked = {(one.name.split(' over ')[0], one.memory.name) for one in choose_methods(list(METHODS), list(MEMORIES)) if one.fallback}
-    assert marked == {('remem', 'turns'), ('remem', 'cues'), ('remem', 'bank'), ('remem-s', 'turns'), ('remem-s', 'cues'), ('remem-s', 'bank'),
-                      ('mragent', 'turns'), ('mragent', 'gists'), ('mragent', 'bank')}
+    marked = {
+        (one.name.split(' over ')[0], one.memory.name)
+        for one in choose_methods(list(METHODS), list(MEMORIES))
+        if one.fallback
+    }
+    assert marked == {
+        ('remem', 'turns'),
+        ('remem', 'cues'),
+        ('remem', 'bank'),
+        ('remem-s', 'turns'),
+        ('remem-s', 'cues'),
+        ('remem-s', 'bank'),
+        ('mragent', 'turns'),
+        ('mragent', 'gists'),
+        ('mragent', 'bank'),
+    }
 
 
 def test_the_mark_is_true_of_the_memories(built):
     """A memory is said to have tools just where it has a method `tools`."""
-    assert {name: bool(memory.tools) for name, memory in MEMORIES.items()} == {name: hasattr(one, 'tools') for name, one in built.items()}
-    assert {name for name, memory in MEMORIES.items() if memory.tools == 'MRAgent'} == {name for name, one in built.items() if isinstance(one, CueTagGraph)}
+    assert {name: bool(memory.tools) for name, memory in MEMORIES.items()} == {
+        name: hasattr(one, 'tools') for name, one in built.items()
+    }
+    assert {name for name, memory in MEMORIES.items() if memory.tools == 'MRAgent'} == {
+        name for name, one in built.items() if isinstance(one, CueTagGraph)
+    }
 
 
 # --- loops -----------------------------------------------------------------------------------------------------------
+
 
 @pytest.mark.parametrize('name', list(LOOPS))
 def test_without_turns_every_option_has_its_default(name, built):
@@ -92,16 +131,22 @@ def test_without_turns_every_option_has_its_default(name, built):
     loop = method.loop(built[method.memory.name], SMALL)
     assert type(loop) is LOOPS[name] and loop.lm == RuleLM()
     for option, parameter in inspect.signature(LOOPS[name]).parameters.items():
-        if option not in ('memory', 'bank', 'lm', 'speakers') and isinstance(getattr(loop, option, None), (int, float, str)):
+        if option not in ('memory', 'bank', 'lm', 'speakers') and isinstance(
+            getattr(loop, option, None), (int, float, str)
+        ):
             assert getattr(loop, option) == parameter.default, option
     if name == 'memma':
-        assert tuple(loop.speakers) == SMALL.speakers and type(METHODS[name].over(MEMORIES['turns']).loop(built['turns'], SMALL)) is Coordinated
+        assert (
+            tuple(loop.speakers) == SMALL.speakers
+            and type(METHODS[name].over(MEMORIES['turns']).loop(built['turns'], SMALL)) is Coordinated
+        )
 
 
 @pytest.mark.parametrize('turns', [1, 4, 5, 6, 25, 31])
 def test_what_a_loop_takes_at_a_time_comes_to_what_it_may_read(turns, built):
     def option(name, attribute):
         return getattr(METHODS[name].loop(built['turns'], SMALL, turns=turns), attribute)
+
     assert option('rag', 'k') == turns and option('memma', 'k') == -(-3 * 2 * turns // 5)
     assert option('rag-cot-rag', 'chunks_per_iteration') * 2 - turns in (0, 1)
     for name in ('memr3', 'self-rag'):
@@ -114,7 +159,9 @@ def test_what_a_loop_takes_at_a_time_comes_to_what_it_may_read(turns, built):
 @pytest.mark.parametrize('name', list(LOOPS))
 def test_a_loop_that_may_read_25_turns_reads_no_more_and_a_searching_one_all_of_them(name):
     method = METHODS[name]
-    trace = method.loop(method.memory.build(SAMPLE, RuleLM()), SAMPLE, turns=25, stop=False).ask(SAMPLE.questions[0].text, budget=25)
+    trace = method.loop(method.memory.build(SAMPLE, RuleLM()), SAMPLE, turns=25, stop=False).ask(
+        SAMPLE.questions[0].text, budget=25
+    )
     assert len(trace.read) == 25 if name in ('rag', 'memr3', 'self-rag', 'rag-cot-rag') else 0 < len(trace.read) <= 25
 
 
@@ -133,7 +180,9 @@ def test_own_options_win(built):
 @pytest.mark.parametrize('method', choose_methods(list(METHODS), list(MEMORIES)), ids=lambda one: one.name)
 def test_every_loop_runs_over_every_memory_within_the_budget(method, built):
     memory = built.get(method.memory.name) or _EVERYTHING.build(SMALL, RuleLM())
-    trace = method.loop(memory, SMALL, turns=3, stop=False).ask('When did Tobin have his first concertina lesson?', budget=3)
+    trace = method.loop(memory, SMALL, turns=3, stop=False).ask(
+        'When did Tobin have his first concertina lesson?', budget=3
+    )
     assert trace.error is None and 0 < len(trace.read) <= 3
     assert set(trace.read) <= {turn.id for turn in SMALL.turns} and set(trace.evidence) <= set(trace.read)
 
@@ -147,10 +196,14 @@ def test_a_graph_without_a_search_is_given_one_and_keeps_its_own_tools(built):
 
 # --- settings --------------------------------------------------------------------------------------------------------
 
+
 def test_settings_are_json_and_tell_all_methods_apart():
     written = [json.dumps(one.settings(), sort_keys=True) for one in choose_methods(list(METHODS), list(MEMORIES))]
     assert len(set(written)) == len(written)
-    assert METHODS['memr3'].settings()['loop'] == "memnb.evaluation.registry._make('memr3.loop.MemR3', 'chunks_per_iteration', 5, 5, True)"
+    assert (
+        METHODS['memr3'].settings()['loop']
+        == "memnb.evaluation.registry._make('memr3.loop.MemR3', 'chunks_per_iteration', 5, 5, True)"
+    )
 
 
 def keyed(*given, **options):
@@ -160,13 +213,19 @@ def keyed(*given, **options):
 words = st.text(max_size=3) | st.integers()
 
 
-@given(st.lists(st.tuples(st.lists(words, max_size=2), st.dictionaries(st.sampled_from('abc'), words, max_size=2)), max_size=3))
+@given(
+    st.lists(
+        st.tuples(st.lists(words, max_size=2), st.dictionaries(st.sampled_from('abc'), words, max_size=2)), max_size=3
+    )
+)
 def test_a_description_says_all_that_partial_gave(layers):
     function = keyed
     for given, options in layers:
         function = partial(function, *given, **options)
     found = _described(function)
-    values = eval(found.replace(f'{keyed.__module__}.keyed', 'keyed') + ('' if found.endswith(')') else '()'), {'keyed': keyed})
+    values = eval(
+        found.replace(f'{keyed.__module__}.keyed', 'keyed') + ('' if found.endswith(')') else '()'), {'keyed': keyed}
+    )
     assert values == function()
 
 

@@ -1,4 +1,5 @@
 """Metrics: cases worked by hand, plainer second writings of the scripts, and laws over arbitrary inputs."""
+
 import os
 import re
 import string
@@ -11,12 +12,42 @@ from hypothesis import strategies as st
 
 from memnb.evaluation.datasets import load_locomo
 from memnb.evaluation.metrics import (
-    _squad_tokens, best_over, evidence_recall, exact_date, exact_match_squad, f1_locomo, f1_remem,
-    f1_squad, gives_no_answer, gold_date, is_refusal, METRICS, token_f1)
+    _squad_tokens,
+    best_over,
+    evidence_recall,
+    exact_date,
+    exact_match_squad,
+    f1_locomo,
+    f1_remem,
+    f1_squad,
+    gives_no_answer,
+    gold_date,
+    is_refusal,
+    METRICS,
+    token_f1,
+)
 from memnb.core.time import phrase
 from memnb.core.time import TimeSpan
 
-vocabulary = ['the', 'a', 'and', 'cat', 'cats', 'running', 'day', 'is', 'May', '7', '2023', "Ana's", 'well-known', 'rye', ',', ';', '.']
+vocabulary = [
+    'the',
+    'a',
+    'and',
+    'cat',
+    'cats',
+    'running',
+    'day',
+    'is',
+    'May',
+    '7',
+    '2023',
+    "Ana's",
+    'well-known',
+    'rye',
+    ',',
+    ';',
+    '.',
+]
 texts = st.lists(st.sampled_from(vocabulary), max_size=9).map(' '.join) | st.text(max_size=20)
 tokens = st.lists(st.sampled_from('abcde'), max_size=8)
 categories = st.sampled_from(['multi-hop', 'temporal', 'open-domain', 'single-hop', None])
@@ -64,8 +95,10 @@ def test_f1_locomo_agrees_with_a_plain_reading_of_the_script(prediction, gold, c
     prediction, gold = ' '.join(prediction), ' '.join(gold)
     expected_gold = gold.split(';')[0] if category == 'open-domain' else gold
     if category == 'multi-hop':
-        expected = sum(max(plain_f1(plain_tokens(part), plain_tokens(one)) for part in prediction.split(','))
-                       for one in gold.split(',')) / len(gold.split(','))
+        expected = sum(
+            max(plain_f1(plain_tokens(part), plain_tokens(one)) for part in prediction.split(','))
+            for one in gold.split(',')
+        ) / len(gold.split(','))
     else:
         expected = plain_f1(plain_tokens(prediction), plain_tokens(expected_gold))
     assert f1_locomo(prediction, gold, category) == pytest.approx(expected)
@@ -85,7 +118,10 @@ def plain_squad(text):
     return [word for word in bare.split() if word not in ('a', 'an', 'the')]
 
 
-@given(st.lists(st.sampled_from(vocabulary), max_size=9).map(' '.join), st.lists(st.sampled_from(vocabulary), max_size=9).map(' '.join))
+@given(
+    st.lists(st.sampled_from(vocabulary), max_size=9).map(' '.join),
+    st.lists(st.sampled_from(vocabulary), max_size=9).map(' '.join),
+)
 @often
 def test_f1_and_exact_match_of_squad_agree_with_a_plain_reading(prediction, gold):
     assert _squad_tokens(prediction) == plain_squad(prediction)
@@ -93,14 +129,20 @@ def test_f1_and_exact_match_of_squad_agree_with_a_plain_reading(prediction, gold
     assert exact_match_squad(prediction, gold) == (' '.join(plain_squad(prediction)) == ' '.join(plain_squad(gold)))
 
 
-@given(st.lists(st.sampled_from(vocabulary), max_size=9).map(' '.join), st.lists(st.sampled_from(vocabulary), max_size=9).map(' '.join), categories)
+@given(
+    st.lists(st.sampled_from(vocabulary), max_size=9).map(' '.join),
+    st.lists(st.sampled_from(vocabulary), max_size=9).map(' '.join),
+    categories,
+)
 @often
 def test_f1_remem_agrees_with_a_plain_reading_of_the_script(prediction, gold, category):
     parts = prediction.split(',')
     if category is None:
         expected = plain_f1(plain_squad(prediction), plain_squad(gold))
     elif category == 'multi-hop':
-        expected = sum(max(plain_f1(plain_tokens(part), plain_tokens(one)) for part in parts) for one in gold.split(',')) / len(gold.split(','))
+        expected = sum(
+            max(plain_f1(plain_tokens(part), plain_tokens(one)) for part in parts) for one in gold.split(',')
+        ) / len(gold.split(','))
     else:
         expected = plain_f1(plain_tokens(parts[0]), plain_tokens(gold))
     assert f1_remem(prediction, gold, category) == pytest.approx(expected)
@@ -117,9 +159,11 @@ def test_the_best_wording_counts(prediction, answers, other, name, category):
 
 # --- the test vector -------------------------------------------------------------------------------------------------
 
-KNOWN = {'{}': {'f1_locomo': .995, 'f1_set': 1.000, 'f1_remem': .951, 'f1_squad': 1.000},
-         'The answer is {}': {'f1_locomo': .735, 'f1_set': .683, 'f1_remem': .696, 'f1_squad': .741},
-         'Based on the memories, {}.': {'f1_locomo': .714, 'f1_set': .625, 'f1_remem': .189, 'f1_squad': .666}}
+KNOWN = {
+    '{}': {'f1_locomo': 0.995, 'f1_set': 1.000, 'f1_remem': 0.951, 'f1_squad': 1.000},
+    'The answer is {}': {'f1_locomo': 0.735, 'f1_set': 0.683, 'f1_remem': 0.696, 'f1_squad': 0.741},
+    'Based on the memories, {}.': {'f1_locomo': 0.714, 'f1_set': 0.625, 'f1_remem': 0.189, 'f1_squad': 0.666},
+}
 
 
 @pytest.mark.skipif('MEMNB_LOCOMO' not in os.environ, reason='LoCoMo is not shipped: set MEMNB_LOCOMO to a file of it')
@@ -127,8 +171,12 @@ def test_the_gold_answers_of_locomo_score_what_they_are_known_to_score():
     talks = load_locomo(os.environ['MEMNB_LOCOMO'])
     golden = [one for talk in talks for one in talk.questions if not one.refuse and one.answer is not None]
     for pattern, known in KNOWN.items():
-        found = {name: sum(METRICS[name](pattern.format(one.answer), one.answer, one.category) for one in golden) / len(golden) for name in known}
-        assert found == pytest.approx(known, abs=.001 if len(golden) == 1540 else .04)
+        found = {
+            name: sum(METRICS[name](pattern.format(one.answer), one.answer, one.category) for one in golden)
+            / len(golden)
+            for name in known
+        }
+        assert found == pytest.approx(known, abs=0.001 if len(golden) == 1540 else 0.04)
 
 
 @given(texts)
@@ -139,6 +187,7 @@ def test_no_answer_is_none_or_blank_or_a_refusal(text):
 
 
 # --- evidence --------------------------------------------------------------------------------------------------------
+
 
 @given(st.lists(ids, min_size=1), st.lists(ids))
 @often
@@ -155,7 +204,13 @@ days = st.dates(date(1990, 1, 1), date(2040, 1, 1))
 @often
 def test_the_right_day_is_right_however_it_is_written_and_another_is_wrong(day, later):
     gold = phrase(TimeSpan.day(day))
-    for answer in (gold, f'On {gold}.', day.isoformat(), f'{day:%B} {day.day}, {day.year}', f'It was {gold}, she said.'):
+    for answer in (
+        gold,
+        f'On {gold}.',
+        day.isoformat(),
+        f'{day:%B} {day.day}, {day.year}',
+        f'It was {gold}, she said.',
+    ):
         assert exact_date(gold, answer) is True
     assert exact_date(gold, phrase(TimeSpan.day(day + timedelta(later)))) is False
 

@@ -1,4 +1,5 @@
 """The declarations of the papers' tables: every row can be built, sent to a process and told apart, and a cut search is a shorter search."""
+
 import json
 import pickle
 from dataclasses import replace
@@ -14,15 +15,30 @@ from memnb.evaluation import papers
 from memnb.evaluation.datasets import data_path, load_sample
 from memnb.evaluation.experiment import Experiment
 from memnb.evaluation.papers import (
-    cut_reading, fault_counts, Paper, PAPERS, paper_tables, PaperTable, run_paper, variant)
+    cut_reading,
+    fault_counts,
+    Paper,
+    PAPERS,
+    paper_tables,
+    PaperTable,
+    run_paper,
+    variant,
+)
 from memnb.evaluation.registry import MEMORIES, METHODS
 from memnb.evaluation.test_of_time import make_tot
 from memnb.evaluation.test_of_time import tot_conversation
 from memnb.retrieval.vectors import HybridIndex
 
 SAMPLE = load_sample()
-SHORT = replace(SAMPLE, sessions=SAMPLE.sessions[:2], questions=tuple(
-    one for one in SAMPLE.questions if one.evidence and {turn.split(':')[0] for turn in one.evidence} <= {'D1', 'D2'})[:2])
+SHORT = replace(
+    SAMPLE,
+    sessions=SAMPLE.sessions[:2],
+    questions=tuple(
+        one
+        for one in SAMPLE.questions
+        if one.evidence and {turn.split(':')[0] for turn in one.evidence} <= {'D1', 'D2'}
+    )[:2],
+)
 TABLES = [(name, table) for name, paper in PAPERS.items() for table in paper.tables]
 
 
@@ -38,10 +54,15 @@ def test_rows_that_are_compared_or_reported_are_rows_of_the_table():
     for name, table in TABLES:
         rows = {one.name for one in table.methods}
         against = [table.against] if isinstance(table.against, str) else [*table.against, *table.against.values()]
-        assert {*filter(None, against), *table.same_turns, *table.same_turns.values(), *table.reported} <= rows, table.title
+        assert {*filter(None, against), *table.same_turns, *table.same_turns.values(), *table.reported} <= rows, (
+            table.title
+        )
 
 
-@pytest.mark.parametrize(('name', 'number'), [(name, number) for name, paper in PAPERS.items() for number in range(len(paper.tables)) if name != 'tot'])
+@pytest.mark.parametrize(
+    ('name', 'number'),
+    [(name, number) for name, paper in PAPERS.items() for number in range(len(paper.tables)) if name != 'tot'],
+)
 def test_every_row_answers_a_short_conversation(name, number):
     table = PAPERS[name].tables[number]
     built = {}
@@ -56,21 +77,40 @@ def test_every_row_answers_a_short_conversation(name, number):
 def test_a_variant_is_the_method_with_its_switches():
     memory = METHODS['memr3'].memory.build(SAMPLE, RuleLM())
     question = SAMPLE.questions[3].text
-    plain, same, other = (one.loop(memory, SAMPLE, None, 10, False).ask(question, budget=10)
-                          for one in (METHODS['memr3'], variant('x', 'memr3'), variant('y', 'memr3', mask=False)))
+    plain, same, other = (
+        one.loop(memory, SAMPLE, None, 10, False).ask(question, budget=10)
+        for one in (METHODS['memr3'], variant('x', 'memr3'), variant('y', 'memr3', mask=False))
+    )
     assert plain.read == same.read != other.read
 
 
 def test_a_report_has_what_its_tables_need_and_goes_through_json():
-    paper = Paper('P', [PaperTable('T', [METHODS['rag'], variant('less', 'rag', k=3)], turns=5, against='rag', reported={'rag': 50.0, 'theirs': 60.0},
-                                   same_turns={'less': 'rag'}, judge=True, metrics=('judge', 'evidence_recall'))])
+    paper = Paper(
+        'P',
+        [
+            PaperTable(
+                'T',
+                [METHODS['rag'], variant('less', 'rag', k=3)],
+                turns=5,
+                against='rag',
+                reported={'rag': 50.0, 'theirs': 60.0},
+                same_turns={'less': 'rag'},
+                judge=True,
+                metrics=('judge', 'evidence_recall'),
+            )
+        ],
+    )
     report = run_paper(paper, [SAMPLE], 'threads:2')
     assert json.loads(json.dumps(report)) == report and report['provenance']['model'] == 'rules'
     [table] = paper_tables(report).values()
     assert list(table.index) == ['rag', 'less', 'rag, at the turns of less', 'theirs']
     assert table.loc['theirs', 'the paper: J'] == 60.0 and table.loc['less', 'the paper: J'] == ''
     less, cut = (report['tables']['T']['rows'][place] for place in (1, 2))
-    assert less['turns']['mean'] == cut['turns']['mean'] == 3 and less['evidence_recall'] == cut['evidence_recall'] and cut['judge']['n'] == 0
+    assert (
+        less['turns']['mean'] == cut['turns']['mean'] == 3
+        and less['evidence_recall'] == cut['evidence_recall']
+        and cut['judge']['n'] == 0
+    )
     assert less['minus']['method'] == 'rag, at the turns of less' and less['minus']['evidence_recall']['mean'] == 0
 
 
@@ -79,8 +119,12 @@ def test_a_report_has_what_its_tables_need_and_goes_through_json():
 def test_cutting_is_reading_fewer(first, second):
     def rows(turns):
         return Experiment(['rag'], [SHORT], turns=turns, baselines=()).run(executor='threads:1').rows
+
     cut = cut_reading(rows(6), rows(first), 'cut')
-    assert cut['read'].tolist() == rows(first)['read'].tolist() and cut.evidence_recall.tolist() == rows(first).evidence_recall.tolist()
+    assert (
+        cut['read'].tolist() == rows(first)['read'].tolist()
+        and cut.evidence_recall.tolist() == rows(first).evidence_recall.tolist()
+    )
     again = cut_reading(cut, rows(second), 'again')
     assert again['read'].tolist() == rows(min(first, second))['read'].tolist() and 'f1_locomo' not in again
 
@@ -92,11 +136,13 @@ def test_faults_are_counted_with_and_without_probes():
 
 
 def test_test_of_time_is_a_dataset_like_any_other():
-    paper = replace(PAPERS['tot'], tables=[replace(PAPERS['tot'].tables[0], methods=PAPERS['tot'].tables[0].methods[:1])])
+    paper = replace(
+        PAPERS['tot'], tables=[replace(PAPERS['tot'].tables[0], methods=PAPERS['tot'].tables[0].methods[:1])]
+    )
     report = run_paper(paper, [tot_conversation(item) for item in make_tot(8)])
     [row] = report['tables']['Exact match (table 13)']['rows']
     assert row['questions'] == 8 and row['errors'] == 0 and len(row['by_category']) == 8
-    assert row['exact_match']['mean'] >= .99
+    assert row['exact_match']['mean'] >= 0.99
 
 
 def test_the_command_prints_tables_or_json(monkeypatch, capsys, tmp_path):
@@ -117,7 +163,12 @@ def test_the_command_prints_tables_or_json(monkeypatch, capsys, tmp_path):
 
 def test_every_bank_is_built_in_the_order_of_time():
     turned = replace(SHORT, sessions=SHORT.sessions[::-1])
-    banks = {repr(one.memory): one.memory for _, table in TABLES for one in table.methods if one.memory.about == MEMORIES['bank'].about}
+    banks = {
+        repr(one.memory): one.memory
+        for _, table in TABLES
+        for one in table.methods
+        if one.memory.about == MEMORIES['bank'].about
+    }
     for bank in banks.values():
         assert [one.text for one in bank.build(turned, RuleLM())] == [one.text for one in bank.build(SHORT, RuleLM())]
     assert fault_counts([turned], 2) == fault_counts([SHORT], 2)

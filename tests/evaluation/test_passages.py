@@ -1,4 +1,5 @@
 """MuSiQue and 2WikiMultihopQA in HippoRAG's form: gold by an oracle that compares whole texts, and damaged files."""
+
 import json
 
 import pytest
@@ -24,20 +25,36 @@ def load(tmp_path_factory):
         for place, content in ((path, questions), (corpus_path(path), corpus)):
             place.write_text('\n'.join(map(json.dumps, content)) if lines else json.dumps(content), encoding='utf-8')
         return load_passages(path)
+
     return written
 
 
 def musique(marked, **more):
     """A question in MuSiQue's form; `marked` are pairs of a passage and whether it supports, None: not said."""
-    paragraphs = [{'idx': place, 'title': title, 'paragraph_text': ' '.join(text)} | ({} if mark is None else {'is_supporting': mark})
-                  for place, ((title, text), mark) in enumerate(marked)]
-    return {'id': '3hop1__1_2_3', 'question': 'Who?', 'answer': 'Ilka', 'answer_aliases': ['I. B.'], 'paragraphs': paragraphs} | more
+    paragraphs = [
+        {'idx': place, 'title': title, 'paragraph_text': ' '.join(text)}
+        | ({} if mark is None else {'is_supporting': mark})
+        for place, ((title, text), mark) in enumerate(marked)
+    ]
+    return {
+        'id': '3hop1__1_2_3',
+        'question': 'Who?',
+        'answer': 'Ilka',
+        'answer_aliases': ['I. B.'],
+        'paragraphs': paragraphs,
+    } | more
 
 
 def hotpot(context, gold, **more):
     """A question in HotpotQA's form over passages; `gold` are titles."""
-    return {'_id': 'x', 'question': 'Who?', 'answer': 'Ilka', 'type': 'comparison', 'context': [[title, list(text)] for title, text in context],
-            'supporting_facts': [[title, 0] for title in gold]} | more
+    return {
+        '_id': 'x',
+        'question': 'Who?',
+        'answer': 'Ilka',
+        'type': 'comparison',
+        'context': [[title, list(text)] for title, text in context],
+        'supporting_facts': [[title, 0] for title in gold],
+    } | more
 
 
 def bare(title, text):
@@ -50,7 +67,9 @@ def gold_of(question):
     if 'supporting_facts' in question:
         wanted = {title for title, _ in question['supporting_facts']}
         return {bare(title, ''.join(text)) for title, text in question['context'] if title in wanted}
-    return {bare(one['title'], one['paragraph_text']) for one in question['paragraphs'] if one.get('is_supporting', True)}
+    return {
+        bare(one['title'], one['paragraph_text']) for one in question['paragraphs'] if one.get('is_supporting', True)
+    }
 
 
 @st.composite
@@ -62,7 +81,9 @@ def files(draw):
     for _ in range(draw(st.integers(1, 3))):
         shown = draw(st.lists(st.sampled_from(pool) | passages, min_size=1, max_size=4))
         if draw(st.booleans()):
-            questions.append(hotpot(shown, draw(st.lists(st.sampled_from([title for title, _ in shown]), min_size=1, max_size=3))))
+            questions.append(
+                hotpot(shown, draw(st.lists(st.sampled_from([title for title, _ in shown]), min_size=1, max_size=3)))
+            )
         else:
             questions.append(musique([(one, draw(st.sampled_from([True, False, None]))) for one in shown]))
     return corpus, questions
@@ -97,31 +118,52 @@ def test_the_laws_of_a_conversation(load, file):
     assert {turn.id for turn in talk.turns} == set(first.values())
 
 
-CORPUS = [{'title': 'Lindow', 'text': 'A town. It has a fair.', 'idx': 0}, {'title': 'Ilka', 'text': 'She was an editor.', 'idx': 1},
-          {'title': 'Ilka', 'text': 'A horse of that name.', 'idx': 2}]
+CORPUS = [
+    {'title': 'Lindow', 'text': 'A town. It has a fair.', 'idx': 0},
+    {'title': 'Ilka', 'text': 'She was an editor.', 'idx': 1},
+    {'title': 'Ilka', 'text': 'A horse of that name.', 'idx': 2},
+]
 
 
 def test_answers_aliases_categories_and_refusal(load):
     shown = [(('Ilka', ('She was an editor.',)), True)]
-    talk = load([musique(shown), musique(shown, answerable=False), musique(shown, answer=['Ilka', 'I.', 'Ilka'], answer_aliases=[' ', 'I. B.']),
-                 hotpot([('Lindow', ('A town.', 'It has a fair.'))], ['Lindow']), {'question': 'What? ', 'id': 'sample/1'}], CORPUS)
+    talk = load(
+        [
+            musique(shown),
+            musique(shown, answerable=False),
+            musique(shown, answer=['Ilka', 'I.', 'Ilka'], answer_aliases=[' ', 'I. B.']),
+            hotpot([('Lindow', ('A town.', 'It has a fair.'))], ['Lindow']),
+            {'question': 'What? ', 'id': 'sample/1'},
+        ],
+        CORPUS,
+    )
     assert [(one.answer, one.aliases, one.adversarial_answer, one.refuse, one.category) for one in talk.questions] == [
-        ('Ilka', ('I. B.',), None, False, '3-hop'), (None, (), 'Ilka', True, '3-hop'), ('Ilka', ('I.', 'I. B.'), None, False, '3-hop'),
-        ('Ilka', (), None, False, 'comparison'), (None, (), None, False, None)]
+        ('Ilka', ('I. B.',), None, False, '3-hop'),
+        (None, (), 'Ilka', True, '3-hop'),
+        ('Ilka', ('I.', 'I. B.'), None, False, '3-hop'),
+        ('Ilka', (), None, False, 'comparison'),
+        (None, (), None, False, None),
+    ]
     assert [one.evidence for one in talk.questions] == [('P1:1',)] * 3 + [('P0:1',), ()]
     assert talk.turn('P1:1').text == 'Ilka\nShe was an editor.'
 
 
 def test_a_title_without_its_text_is_dropped(load):
     talk = load([hotpot([], ['Lindow']), hotpot([], ['Nobody'])], CORPUS)
-    assert [one.evidence for one in talk.questions] == [(), ()] and all('dropped' in one.notes[0] for one in talk.questions)
+    assert [one.evidence for one in talk.questions] == [(), ()] and all(
+        'dropped' in one.notes[0] for one in talk.questions
+    )
 
 
 def test_passages_beside_each_other_lend_each_other_nothing(load):
     def found(corpus):
         talk = load([{'question': 'Which editor had a horse in a town with a fair?'}], corpus)
         return {hit.snippet.text: round(hit.score, 9) for hit in HybridIndex.of(talk).search(talk.questions[0].text, 9)}
-    many = [*CORPUS, *({'title': f'Hamlet {place}', 'text': f'It lies {place} miles from the coast.'} for place in range(4))]
+
+    many = [
+        *CORPUS,
+        *({'title': f'Hamlet {place}', 'text': f'It lies {place} miles from the coast.'} for place in range(4)),
+    ]
     assert found(many) == found(many[2:] + many[:2]) == found(many[::2] + many[1::2])
 
 
@@ -133,13 +175,25 @@ GOOD = musique([(('Ilka', ('She was an editor.',)), True)])
 PAIR = hotpot([('Lindow', ('A town.', 'It has a fair.'))], ['Lindow'])
 
 
-@pytest.mark.parametrize('questions, corpus, message', [
-    ([GOOD, change(GOOD, question=...)], CORPUS, r'small.json\[1\].question: Field required'), ([change(GOOD, question=' ')], CORPUS, r'small.json\[0\].question: String should have'),
-    ([change(GOOD, answer=True)], CORPUS, r'\[0\].answer\[0\]: Input should be a valid string, got True'), ([change(GOOD, answer='')], CORPUS, r'\[0\].answer\[0\]: String should have'),
-    ([change(GOOD, answerable=1)], CORPUS, r'\[0\].answerable: Input should be a valid boolean, got 1'), ([change(GOOD, paragraphs=[{'title': 'Ilka'}])], CORPUS, r'paragraphs\[0\].text: Field required'),
-    ([change(PAIR, context=[['Lindow', [1]]])], CORPUS, r'\[0\].context\[0\]\[1\]\[0\]: Input should be a valid string'), ([change(PAIR, supporting_facts=[['Lindow']])], CORPUS, r'supporting_facts\[0\]\[1\]: Field required'),
-    ([GOOD], [], 'small_corpus.json: expected a list of records'), ([GOOD], [*CORPUS, {'title': 'x'}], r'small_corpus.json\[3\].text: Field required'),
-])
+@pytest.mark.parametrize(
+    'questions, corpus, message',
+    [
+        ([GOOD, change(GOOD, question=...)], CORPUS, r'small.json\[1\].question: Field required'),
+        ([change(GOOD, question=' ')], CORPUS, r'small.json\[0\].question: String should have'),
+        ([change(GOOD, answer=True)], CORPUS, r'\[0\].answer\[0\]: Input should be a valid string, got True'),
+        ([change(GOOD, answer='')], CORPUS, r'\[0\].answer\[0\]: String should have'),
+        ([change(GOOD, answerable=1)], CORPUS, r'\[0\].answerable: Input should be a valid boolean, got 1'),
+        ([change(GOOD, paragraphs=[{'title': 'Ilka'}])], CORPUS, r'paragraphs\[0\].text: Field required'),
+        (
+            [change(PAIR, context=[['Lindow', [1]]])],
+            CORPUS,
+            r'\[0\].context\[0\]\[1\]\[0\]: Input should be a valid string',
+        ),
+        ([change(PAIR, supporting_facts=[['Lindow']])], CORPUS, r'supporting_facts\[0\]\[1\]: Field required'),
+        ([GOOD], [], 'small_corpus.json: expected a list of records'),
+        ([GOOD], [*CORPUS, {'title': 'x'}], r'small_corpus.json\[3\].text: Field required'),
+    ],
+)
 def test_what_is_refused_is_named(load, questions, corpus, message):
     with pytest.raises(DatasetError, match=message):
         load(questions, corpus)

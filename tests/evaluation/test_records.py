@@ -1,4 +1,5 @@
 """What all loaders read with: JSON in pieces against JSON as a whole, typed values and their places, times."""
+
 import json
 from datetime import datetime
 
@@ -7,11 +8,30 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memnb.evaluation.datasets import iter_json
-from memnb.evaluation.datasets import clock, DatasetError, Filled, Line, numbered_sessions, placed, read_json, read_records, tidy, validate, Words
+from memnb.evaluation.datasets import (
+    clock,
+    DatasetError,
+    Filled,
+    Line,
+    numbered_sessions,
+    placed,
+    read_json,
+    read_records,
+    tidy,
+    validate,
+    Words,
+)
 from memnb.core.conversation import Turn
 
-JSON = st.recursive(st.none() | st.booleans() | st.integers(-2**53, 2**53) | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=20),
-                    lambda inside: st.lists(inside, max_size=4) | st.dictionaries(st.text(max_size=5), inside, max_size=4), max_leaves=12)
+JSON = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**53), 2**53)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(max_size=20),
+    lambda inside: st.lists(inside, max_size=4) | st.dictionaries(st.text(max_size=5), inside, max_size=4),
+    max_leaves=12,
+)
 
 
 @pytest.fixture(scope='module')
@@ -32,14 +52,16 @@ def test_members_are_those_of_the_whole(path, value, ascii_only, indent):
 @settings(max_examples=150, deadline=None)
 def test_a_file_that_ends_in_the_middle_is_refused(path, value, data):
     text = json.dumps(value)
-    path.write_text(text[:data.draw(st.integers(0, len(text) - 1))], encoding='utf-8')
+    path.write_text(text[: data.draw(st.integers(0, len(text) - 1))], encoding='utf-8')
     for read in (read_json, lambda path: list(iter_json(path))):
         with pytest.raises(DatasetError, match='list.json: not JSON'):
             read(path)
 
 
-@pytest.mark.parametrize('content, words', [
-    (b'["\xe9"]', 'list.json: not'), (b'[1] 2', 'not JSON'), (b'', 'not JSON'), (b'[1, oops]', 'not JSON')])
+@pytest.mark.parametrize(
+    'content, words',
+    [(b'["\xe9"]', 'list.json: not'), (b'[1] 2', 'not JSON'), (b'', 'not JSON'), (b'[1, oops]', 'not JSON')],
+)
 def test_what_is_no_json_is_refused_by_both(path, content, words):
     path.write_bytes(content)
     for read in (read_json, lambda path: list(iter_json(path))):
@@ -58,7 +80,11 @@ def test_records_of_a_list_and_of_lines(path):
     for text in ('[{"a": "1"}, {"a": "2"}]', '{"a": "1"}\n\n{"a": "2"}\r\n', '\ufeff[{"a": "1"}, {"a": "2"}]'):
         path.write_text(text, encoding='utf-8', newline='')
         assert read_records(path, dict[str, str]) == [{'a': '1'}, {'a': '2'}]
-    for text, words in (('{"a": "1"}\n{"a": ', 'line 2: not JSON'), ('{"a": "1"}\n{"a": 2}', r'line 2\.a: .*, got 2'), ('[{"a": "1"}, {"a": 2}]', r'list.json\[1\]\.a: .*, got 2')):
+    for text, words in (
+        ('{"a": "1"}\n{"a": ', 'line 2: not JSON'),
+        ('{"a": "1"}\n{"a": 2}', r'line 2\.a: .*, got 2'),
+        ('[{"a": "1"}, {"a": 2}]', r'list.json\[1\]\.a: .*, got 2'),
+    ):
         path.write_text(text)
         with pytest.raises(DatasetError, match=words):
             read_records(path, dict[str, str])
@@ -72,7 +98,11 @@ def test_tidying_twice_is_tidying_once(text):
 @given(st.text(max_size=8) | st.integers() | st.floats() | st.none() | st.booleans())
 def test_words_are_tidy_text_or_a_finite_number(value):
     number = isinstance(value, float) and value == value and abs(value) != float('inf') or type(value) is int
-    for form, fits in ((Words, isinstance(value, str) or number), (Line, isinstance(value, str)), (Filled, number or isinstance(value, str) and bool(tidy(value)))):
+    for form, fits in (
+        (Words, isinstance(value, str) or number),
+        (Line, isinstance(value, str)),
+        (Filled, number or isinstance(value, str) and bool(tidy(value))),
+    ):
         if fits:
             assert validate(form, value, 'x') == tidy(str(value))
         else:
@@ -80,12 +110,19 @@ def test_words_are_tidy_text_or_a_finite_number(value):
                 validate(form, value, 'x')
 
 
-@given(st.text(max_size=20) | st.text('0123456789/.:, ()Tue', max_size=24) | st.sampled_from(['04.25.2024', '31.06.2024']) | st.dates().map('{0.day:02}.{0.month:02}.{0.year:04}'.format)
-       | st.integers())
+@given(
+    st.text(max_size=20)
+    | st.text('0123456789/.:, ()Tue', max_size=24)
+    | st.sampled_from(['04.25.2024', '31.06.2024'])
+    | st.dates().map('{0.day:02}.{0.month:02}.{0.year:04}'.format)
+    | st.integers()
+)
 @settings(max_examples=150, deadline=None)
 def test_any_value_as_a_time(text):
     try:
-        assert isinstance(validate(clock('so', lambda text: datetime.strptime(text, '%d.%m.%Y')), text, 'x.a'), datetime)
+        assert isinstance(
+            validate(clock('so', lambda text: datetime.strptime(text, '%d.%m.%Y')), text, 'x.a'), datetime
+        )
     except DatasetError as error:
         assert str(error).startswith("x.a: expected a time like 'so', got")
 

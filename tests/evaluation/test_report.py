@@ -1,4 +1,5 @@
 """The page of a run: everything that was asked is on it, nothing on it can act, and a folder that is no run is refused."""
+
 import json
 import re
 import sqlite3
@@ -45,7 +46,9 @@ def test_every_question_method_answer_and_gold_turn_is_on_the_page(sample_run):
     assert kinds.count('q') == len(questions) and kinds.count('m') == 4 * len(questions)
     for question in questions:
         assert question.text in read.words and question.answer in read.words
-        assert all(f'{turn}: read as no.' in read.words or f'{turn}: missed' in read.words for turn in question.evidence)
+        assert all(
+            f'{turn}: read as no.' in read.words or f'{turn}: missed' in read.words for turn in question.evidence
+        )
     for method in ('rag', 'memr3', 'mragent', 'full-context'):
         assert method in read.words
     results = json.loads((sample_run / 'results.json').read_text())
@@ -62,18 +65,32 @@ def test_the_page_loads_nothing_and_its_figures_are_well_formed(sample_run):
     assert 'turns read</text>' in text.replace('\n', '')
 
 
-HOSTILE = ['<script>alert(1)</script>', '"><img src=x onerror=alert(1)>', "{{ 7 * 7 }}{% raw %}", 'right\u202eleft', '\x1b[31m', '$x$ & co', '</pre>']
+HOSTILE = [
+    '<script>alert(1)</script>',
+    '"><img src=x onerror=alert(1)>',
+    "{{ 7 * 7 }}{% raw %}",
+    'right\u202eleft',
+    '\x1b[31m',
+    '$x$ & co',
+    '</pre>',
+]
 
 
 @given(st.sampled_from(HOSTILE) | st.text(max_size=20))
 @settings(max_examples=12, deadline=None)
 def test_no_text_of_others_can_act_on_the_page(tmp_path_factory, text):
     folder = tmp_path_factory.mktemp('run')
-    grid(plain(role=READ), talks=1, questions=1, lm=as_lm(lambda prompt: json.dumps({'text': text or 'x'}), 'parrot')).run(folder)
+    grid(
+        plain(role=READ), talks=1, questions=1, lm=as_lm(lambda prompt: json.dumps({'text': text or 'x'}), 'parrot')
+    ).run(folder)
     store = RowStore(folder / 'rows.sqlite')
     row = next(one for one in store.records() if one['position'] == 0)
     key = row_key(row)
-    store.put(key, {**row, 'question': text, 'gold_answer': text, 'error': text or None, 'category': text or None}, store.trace(key))
+    store.put(
+        key,
+        {**row, 'question': text, 'gold_answer': text, 'error': text or None, 'category': text or None},
+        store.trace(key),
+    )
     store.close()
     read = Page(text_of(folder))
     clean = Page(text_of_clean(folder, row))
@@ -93,7 +110,10 @@ def test_failures_are_listed_and_a_run_that_was_killed_can_be_read(tmp_path):
     experiment = grid(plain('broken', breaks_at='walk 2'), plain(), talks=1)
     experiment.run(tmp_path)
     text = text_of(tmp_path)
-    assert '8 rows; 1 failed; 0 questions were not asked.' in text and text.count('ZeroDivisionError: a bug in a method') >= 2
+    assert (
+        '8 rows; 1 failed; 0 questions were not asked.' in text
+        and text.count('ZeroDivisionError: a bug in a method') >= 2
+    )
     with sqlite3.connect(tmp_path / 'rows.sqlite') as database:
         database.execute("DELETE FROM records WHERE key LIKE '% 3]' OR key = 'provenance'")
     text = text_of(tmp_path)
@@ -128,8 +148,15 @@ def test_the_command_writes_the_page_in_place_of_what_is_there(tmp_path, capsys)
 @given(st.lists(st.text(max_size=10), min_size=2, max_size=4, unique=True), st.floats(0, 1))
 @settings(max_examples=10, deadline=None)
 def test_a_dot_stands_for_every_mean_whatever_the_names(names, value):
-    rows = [{'dataset': 'x', 'conversation': 'a', 'position': 0, 'repeat': 0, 'method': name, 'evidence_recall': value} for name in names]
-    [means, gains] = [svg for title, svg in figures(pandas.DataFrame(rows).assign(turns=1, **{'read_recall@5': 0}), names[0]).items() if '[95%]' in title]
+    rows = [
+        {'dataset': 'x', 'conversation': 'a', 'position': 0, 'repeat': 0, 'method': name, 'evidence_recall': value}
+        for name in names
+    ]
+    [means, gains] = [
+        svg
+        for title, svg in figures(pandas.DataFrame(rows).assign(turns=1, **{'read_recall@5': 0}), names[0]).items()
+        if '[95%]' in title
+    ]
     for svg, mean, count in ((means, 100 * value, len(names)), (gains, 0, len(names) - 1)):
         root = ElementTree.fromstring(svg.replace('xlink:href', 'href'))
         texts = [''.join(one.itertext()).strip() for one in root.iter('{http://www.w3.org/2000/svg}text')]

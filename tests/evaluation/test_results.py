@@ -1,4 +1,5 @@
 """Scores, means, differences and tables are functions of the rows: each is compared with the same thing computed by hand."""
+
 import json
 import re
 from statistics import mean
@@ -10,8 +11,7 @@ from hypothesis import strategies as st
 
 from memnb.core.conversation import Question
 from memnb.core.trace import Trace
-from memnb.evaluation.experiment import (
-    as_frame, CATEGORIES, interval, Results, score, summarize)
+from memnb.evaluation.experiment import as_frame, CATEGORIES, interval, Results, score, summarize
 from memnb.evaluation.metrics import bootstrap, f1_locomo, METRICS
 from memnb.evaluation.registry import choose_methods
 
@@ -25,7 +25,9 @@ def trace_of(answer='', read=(), cited=(), error=None):
 
 @given(words, st.none() | words, st.lists(words, max_size=2), st.sampled_from([*CATEGORIES, None]), st.booleans())
 def test_an_answer_has_the_best_score_of_every_metric_over_all_right_wordings(answer, gold, aliases, category, refuse):
-    question = Question('What is it?', gold, category=category, aliases=aliases if gold is not None else (), refuse=refuse)
+    question = Question(
+        'What is it?', gold, category=category, aliases=aliases if gold is not None else (), refuse=refuse
+    )
     found = score(trace_of(answer), question, ())
     assert found.pop('refused') == float(answer in ('', 'No information available'))
     found = {name: value for name, value in found.items() if 'recall' not in name}
@@ -34,7 +36,9 @@ def test_an_answer_has_the_best_score_of_every_metric_over_all_right_wordings(an
     elif gold is None:
         assert found == {}
     else:
-        assert found == {name: max(metric(answer, one, category) for one in (gold, *aliases)) for name, metric in METRICS.items()}
+        assert found == {
+            name: max(metric(answer, one, category) for one in (gold, *aliases)) for name, metric in METRICS.items()
+        }
 
 
 @given(turns, turns, turns, st.lists(st.integers(0, 8), max_size=3), st.booleans())
@@ -43,14 +47,19 @@ def test_reading_is_scored_by_counting_and_a_failure_not_at_all(gold, read, cite
     if failed:
         assert found == {}
         return
+
     def share(kept):
         return sum(turn in kept for turn in gold) / len(gold) if gold else None
+
     assert (found['evidence_recall'], found['cited_recall']) == (share(read), share(cited))
     assert all(found[f'read_recall@{k}'] == share(read[:k]) for k in cuts)
 
 
 def test_dates_are_scored_where_the_question_asks_when():
-    found = [score(trace_of('2022'), Question(text, '2022')).get('date_exact') for text in ('When was it?', 'What is on the poster?')]
+    found = [
+        score(trace_of('2022'), Question(text, '2022')).get('date_exact')
+        for text in ('When was it?', 'What is on the poster?')
+    ]
     assert found == [1.0, None]
 
 
@@ -59,25 +68,77 @@ def test_dates_are_scored_where_the_question_asks_when():
 shares = st.none() | st.floats(0, 1)
 
 
-def row(conversation='a', position=0, method='rag', dataset='x', category='temporal', repeat=0, error=None, refuse=False, turns=1, **scores):
-    return {'dataset': dataset, 'conversation': conversation, 'position': position, 'method': method, 'category': category, 'repeat': repeat,
-            'answer': None if error else 'x', 'turns': None if error else turns, 'error': error, 'question': '?', 'gold_answer': 'y', 'gold': ['D1:1'],
-            'read': [], 'evidence': [], 'refuse': refuse, 'judge_error': None, 'seconds': .1, 'usage': {}, 'scores': {} if error else scores}
+def row(
+    conversation='a',
+    position=0,
+    method='rag',
+    dataset='x',
+    category='temporal',
+    repeat=0,
+    error=None,
+    refuse=False,
+    turns=1,
+    **scores,
+):
+    return {
+        'dataset': dataset,
+        'conversation': conversation,
+        'position': position,
+        'method': method,
+        'category': category,
+        'repeat': repeat,
+        'answer': None if error else 'x',
+        'turns': None if error else turns,
+        'error': error,
+        'question': '?',
+        'gold_answer': 'y',
+        'gold': ['D1:1'],
+        'read': [],
+        'evidence': [],
+        'refuse': refuse,
+        'judge_error': None,
+        'seconds': 0.1,
+        'usage': {},
+        'scores': {} if error else scores,
+    }
 
 
 @st.composite
 def frames(draw, methods=('rag', 'other', 'third')):
     """Rows of some methods over the same questions; any of them may have failed, or be missing."""
-    places = draw(st.lists(st.tuples(st.sampled_from('xy'), st.sampled_from('ab'), st.integers(0, 3), st.sampled_from(['temporal', 'multi-hop', None])),
-                           min_size=1, max_size=5, unique_by=lambda one: one[:3]))
+    places = draw(
+        st.lists(
+            st.tuples(
+                st.sampled_from('xy'),
+                st.sampled_from('ab'),
+                st.integers(0, 3),
+                st.sampled_from(['temporal', 'multi-hop', None]),
+            ),
+            min_size=1,
+            max_size=5,
+            unique_by=lambda one: one[:3],
+        )
+    )
     rows = []
     for method in methods:
         for dataset, conversation, place, category in places:
             kind = draw(st.sampled_from(['answered', 'answered', 'answered', 'failed', 'missing']))
             if kind != 'missing':
-                scores = {name: draw(shares) for name in ('evidence_recall', 'f1_locomo')} | {'refused': float(draw(st.booleans()))}
-                rows.append(row(conversation, place, method, dataset, category, error='down' if kind == 'failed' else None,
-                                refuse=draw(st.booleans()), **scores))
+                scores = {name: draw(shares) for name in ('evidence_recall', 'f1_locomo')} | {
+                    'refused': float(draw(st.booleans()))
+                }
+                rows.append(
+                    row(
+                        conversation,
+                        place,
+                        method,
+                        dataset,
+                        category,
+                        error='down' if kind == 'failed' else None,
+                        refuse=draw(st.booleans()),
+                        **scores,
+                    )
+                )
     return rows
 
 
@@ -95,14 +156,18 @@ def test_every_mean_is_the_mean_of_the_rows_that_did_not_fail(rows):
     for one in found:
         mine = [row for row in rows if (row['dataset'], row['method']) == (one['dataset'], one['method'])]
         assert (one['questions'], one['errors']) == (len(mine), sum(row['error'] is not None for row in mine))
-        groups = [(one, mine)] + [(one['by_category'][str(name or 'none')], [row for row in mine if row['category'] == name])
-                                  for name in {row['category'] for row in mine}]
+        groups = [(one, mine)] + [
+            (one['by_category'][str(name or 'none')], [row for row in mine if row['category'] == name])
+            for name in {row['category'] for row in mine}
+        ]
         for means, part in groups:
             for name in ('evidence_recall', 'f1_locomo'):
                 values = values_of(part, name)
                 assert means[name]['n'] == len(values)
                 assert means[name]['mean'] == (pytest.approx(mean(values)) if values else None)
-                assert not values or min(values) <= means[name]['low'] <= means[name]['mean'] <= means[name]['high'] <= max(values)
+                assert not values or min(values) <= means[name]['low'] <= means[name]['mean'] <= means[name][
+                    'high'
+                ] <= max(values)
 
 
 @given(frames())
@@ -112,14 +177,21 @@ def test_a_difference_is_over_the_questions_that_both_were_scored_on_whatever_th
         return
     frame = as_frame(rows)
     for one in summarize(frame.sample(frac=1, random_state=0)):
-        theirs = {(row['conversation'], row['position']): row for row in rows if (row['dataset'], row['method']) == (one['dataset'], 'rag')}
+        theirs = {
+            (row['conversation'], row['position']): row
+            for row in rows
+            if (row['dataset'], row['method']) == (one['dataset'], 'rag')
+        }
         if one['method'] == 'rag' or not theirs:
             assert one['minus'] is None
             continue
         mine = [row for row in rows if (row['dataset'], row['method']) == (one['dataset'], one['method'])]
         for name in ('evidence_recall', 'f1_locomo'):
-            pairs = [(row['scores'].get(name), theirs[row['conversation'], row['position']]['scores'].get(name)) for row in mine
-                     if (row['conversation'], row['position']) in theirs]
+            pairs = [
+                (row['scores'].get(name), theirs[row['conversation'], row['position']]['scores'].get(name))
+                for row in mine
+                if (row['conversation'], row['position']) in theirs
+            ]
             gains = [ours - other for ours, other in pairs if None not in (ours, other)]
             assert one['minus'][name]['n'] == len(gains)
             assert not gains or one['minus'][name]['mean'] == pytest.approx(mean(gains))
@@ -137,7 +209,11 @@ def test_an_interval_is_the_bootstrap_over_conversations_and_refusing_is_counted
     expected = bootstrap([one['scores'].get('evidence_recall') for one in rows], clusters)
     assert (found.mean, found.low, found.high, found.n) == (expected.mean, expected.low, expected.high, expected.n)
     for one in summarize(frame):
-        answered = [(bool(part['scores']['refused']), part['refuse']) for part in rows if part['dataset'] == one['dataset'] and part['error'] is None]
+        answered = [
+            (bool(part['scores']['refused']), part['refuse'])
+            for part in rows
+            if part['dataset'] == one['dataset'] and part['error'] is None
+        ]
         right, wrong, missed = (answered.count(pair) for pair in ((True, True), (True, False), (False, True)))
         assert (one['refusal'] is None) == (right + missed == 0)
         if one['refusal']:
@@ -158,12 +234,19 @@ def test_no_mean_stands_without_its_interval(rows):
     for title, table in Results(as_frame(rows), {'settings': {'methods': []}}).tables().items():
         for column in table.columns:
             for cell in table[column]:
-                assert column in ('turns read', 'questions', 'failed') or cell == '–' or INTERVAL.fullmatch(cell), (title, cell)
+                assert column in ('turns read', 'questions', 'failed') or cell == '–' or INTERVAL.fullmatch(cell), (
+                    title,
+                    cell,
+                )
 
 
 def test_a_method_without_its_own_tools_has_a_star_in_every_table_and_no_other_has():
     methods = choose_methods(['rag', 'remem', 'mragent'], ['turns', 'gists'])
-    rows = [row(position=place, method=one.name, refuse=place == 1, evidence_recall=1.0, refused=1.0) for one in methods for place in range(2)]
+    rows = [
+        row(position=place, method=one.name, refuse=place == 1, evidence_recall=1.0, refused=1.0)
+        for one in methods
+        for place in range(2)
+    ]
     results = Results(as_frame(rows), {'settings': {'methods': [one.settings() for one in methods]}})
     due = {'remem over turns', 'mragent over turns', 'mragent over gists'}
     assert {one['method'] for one in results.to_json()['rows'] if one['fallback']} == due
@@ -179,7 +262,10 @@ def test_what_is_written_is_what_was_found_and_odd_texts_do_no_harm(tmp_path_fac
     rows = as_frame([row(evidence_recall=1.0, category=text or None), row(position=1, error=text or 'down')])
     results = Results(rows, {'settings': {'methods': []}, 'not asked': 3})
     results.save(folder)
-    assert {path.name: path.stat().st_mode & 0o777 for path in folder.iterdir()} == {'rows.csv': 0o600, 'results.json': 0o600}
+    assert {path.name: path.stat().st_mode & 0o777 for path in folder.iterdir()} == {
+        'rows.csv': 0o600,
+        'results.json': 0o600,
+    }
     assert json.loads((folder / 'results.json').read_text()) == json.loads(json.dumps(results.to_json()))
     written = pandas.read_csv(folder / 'rows.csv')
     assert written.evidence_recall.fillna(-1).tolist() == [1.0, -1] and written.error.isna().tolist() == [True, False]

@@ -1,9 +1,21 @@
 """What the tests of other libraries ran against stands below what they print."""
+
 import sqlite3
 from importlib.metadata import PackageNotFoundError, version
 
-PACKAGES = ('qdrant-client', 'langchain-core', 'langgraph', 'llama-index-core', 'mem0ai', 'graphiti-core', 'kuzu', 'pandas',
-            'mcp', 'xllamacpp', 'openai')
+PACKAGES = (
+    'qdrant-client',
+    'langchain-core',
+    'langgraph',
+    'llama-index-core',
+    'mem0ai',
+    'graphiti-core',
+    'kuzu',
+    'pandas',
+    'mcp',
+    'xllamacpp',
+    'openai',
+)
 
 
 def installed(name):

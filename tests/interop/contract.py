@@ -8,6 +8,7 @@ A test file of an adapter says how a store of the real library is filled, throug
 `broken` is a function without arguments that returns an adapter of a store that fails (a closed connection, a dropped
 collection); `keeps` says what the store gives back beside the text. No property changes a store, so `maker` makes one for the
 same snippets only once."""
+
 import asyncio
 import copy
 import math
@@ -31,42 +32,98 @@ QUESTION, ANSWER, EVIDENCE = 'When did Tobin have his first concertina lesson?',
 NORTH = timezone(timedelta(hours=1))
 TURNS = [snippet for snippet in turn_snippets(load_sample()) if snippet.session in ('D1', 'D2')]
 DERIVED = [  # what no turn is: several sources, times that are no day, and nothing but a text
-    Snippet('gist/1', 'Tobin had his lessons on the concertina through the winter.', ('D1:5', 'D2:14'), TimeSpan.month(2024, 2)),
-    Snippet('fact 2', 'Tobin has had a concertina since a lesson of long ago.', ('D1:5',),
-            TimeSpan(date(2016, 1, 1), None, 'year'), 'Zofia'),
+    Snippet(
+        'gist/1',
+        'Tobin had his lessons on the concertina through the winter.',
+        ('D1:5', 'D2:14'),
+        TimeSpan.month(2024, 2),
+    ),
+    Snippet(
+        'fact 2',
+        'Tobin has had a concertina since a lesson of long ago.',
+        ('D1:5',),
+        TimeSpan(date(2016, 1, 1), None, 'year'),
+        'Zofia',
+    ),
     Snippet('note-3', 'A lesson on the first concertina.'),
-    Snippet('zoned', 'Did Tobin have another lesson?', ('D2:14',), None, 'Mrs. Pettigrew',
-            datetime(2024, 2, 1, 23, 30, tzinfo=NORTH), 'D2', 7)]
+    Snippet(
+        'zoned',
+        'Did Tobin have another lesson?',
+        ('D2:14',),
+        None,
+        'Mrs. Pettigrew',
+        datetime(2024, 2, 1, 23, 30, tzinfo=NORTH),
+        'D2',
+        7,
+    ),
+]
 SNIPPETS = TURNS + DERIVED
-QUERIES = [QUESTION, 'What did Zofia find in the crate?', 'concertina', 'the wrist that Tobin broke on the tram tracks', 'Gerald']
-SPANS = [TimeSpan.day(date(2024, 1, 9)), TimeSpan.month(2024, 2), TimeSpan(None, date(2020, 12, 31)),
-         TimeSpan(date(2024, 1, 20), None), TimeSpan.day(date(1999, 1, 1))]
-ODD = ['NEAR(concertina lesson, 2) AND NOT "Tobin"', 'text:concertina OR speaker:Tobin', '"', "'", '""concertina',
-       "it's Tobin's \"first\"", '100% _of_ concertina*', '{name} {0} {{x}}',
-       '<b>concertina</b> &amp; <script>alert(1)</script>', "'; DROP TABLE memory; --", '\\ \\n \\u0000',
-       '-concertina +lesson ^first', 'concertina AND', '(((', ')', '* OR *', '$where: {"$gt": ""}', '@text:{x} | [1 2]',
-       '🎹 the concertina 🪗', 'křídlo Zofią ß ﬁ', 'العربية 手風琴', 'a\ttab and\na new line', '~!?:;,.|/[]', 'NOT', 'word ' * 300]
+QUERIES = [
+    QUESTION,
+    'What did Zofia find in the crate?',
+    'concertina',
+    'the wrist that Tobin broke on the tram tracks',
+    'Gerald',
+]
+SPANS = [
+    TimeSpan.day(date(2024, 1, 9)),
+    TimeSpan.month(2024, 2),
+    TimeSpan(None, date(2020, 12, 31)),
+    TimeSpan(date(2024, 1, 20), None),
+    TimeSpan.day(date(1999, 1, 1)),
+]
+ODD = [
+    'NEAR(concertina lesson, 2) AND NOT "Tobin"',
+    'text:concertina OR speaker:Tobin',
+    '"',
+    "'",
+    '""concertina',
+    "it's Tobin's \"first\"",
+    '100% _of_ concertina*',
+    '{name} {0} {{x}}',
+    '<b>concertina</b> &amp; <script>alert(1)</script>',
+    "'; DROP TABLE memory; --",
+    '\\ \\n \\u0000',
+    '-concertina +lesson ^first',
+    'concertina AND',
+    '(((',
+    ')',
+    '* OR *',
+    '$where: {"$gt": ""}',
+    '@text:{x} | [1 2]',
+    '🎹 the concertina 🪗',
+    'křídlo Zofią ß ﬁ',
+    'العربية 手風琴',
+    'a\ttab and\na new line',
+    '~!?:;,.|/[]',
+    'NOT',
+    'word ' * 300,
+]
 QUERIES_ONLY = ['', '   ', 'a\x00b', '\x00', '\u200b', '?']
 
 
 def maker(adapt, broken=None, keeps=('ids', 'scores', 'times', 'fields')):
     """`make` over a function from a list of snippets to an adapter."""
+
     @cache
     def adapted(snippets):
         return adapt(list(snippets))
 
     def make(snippets):
         return adapted(tuple(snippets))
+
     make.broken, make.keeps = broken, keeps
     return make
 
 
 def properties_of(makers):
     """A test of every property with each of the makers, by name."""
+
     @pytest.mark.parametrize('check', PROPERTIES, ids=lambda check: check.__name__)
     @pytest.mark.parametrize('make', makers.values(), ids=makers)
     def test_property(check, make):
         check(make)
+
     return test_property
 
 
@@ -117,11 +174,13 @@ def spied(store):
         answer = list(store._ask(query, *arguments, **options))
         calls.append((options, answer))
         return answer
+
     spy._ask = ask
     return spy, calls
 
 
 # Properties
+
 
 def is_a_retriever(make):
     store = make(SNIPPETS)
@@ -170,7 +229,10 @@ def excluded_never_come_and_others_do(make):
             assert len(found) == min(k, len(left)), f'{len(found)} of {k}, and {len(left)} are left'
             assert set(found) <= set(left)
     five = set(everything[:5])
-    assert len({tuple(ids(store.search(QUESTION, 4, exclude=kind(five)))) for kind in (set, list, tuple, dict.fromkeys)}) == 1
+    assert (
+        len({tuple(ids(store.search(QUESTION, 4, exclude=kind(five)))) for kind in (set, list, tuple, dict.fromkeys)})
+        == 1
+    )
 
 
 def during_is_filtering(make):
@@ -186,8 +248,19 @@ def during_is_filtering(make):
 
 def bad_arguments_raise(make):
     store = make(SNIPPETS)
-    for query, k, exclude in [(None, 3, ()), (b'x', 3, ()), (['x'], 3, ()), ('x', '3', ()), ('x', 2.5, ()), ('x', True, ()),
-                              ('x', None, ()), ('x', -1, ()), ('x', 3, 'D1:5'), ('x', 3, 7), ('x', 3, None)]:
+    for query, k, exclude in [
+        (None, 3, ()),
+        (b'x', 3, ()),
+        (['x'], 3, ()),
+        ('x', '3', ()),
+        ('x', 2.5, ()),
+        ('x', True, ()),
+        ('x', None, ()),
+        ('x', -1, ()),
+        ('x', 3, 'D1:5'),
+        ('x', 3, 7),
+        ('x', 3, None),
+    ]:
         with pytest.raises((TypeError, ValueError)) as expected:
             check_search(query, k, exclude)
         with pytest.raises(expected.type) as raised:
@@ -220,8 +293,19 @@ def same_text_twice(make):
 
 
 def odd_texts_neither_fail_nor_inject(make):
-    odd = [Snippet(f'odd {place}: {text:.12}', text, (f'{text:.9}',), None, f'{text:.7}' or None,
-                   datetime(2024, 1, 9, 19, 15), f'{text:.5}', place) for place, text in enumerate(ODD)]
+    odd = [
+        Snippet(
+            f'odd {place}: {text:.12}',
+            text,
+            (f'{text:.9}',),
+            None,
+            f'{text:.7}' or None,
+            datetime(2024, 1, 9, 19, 15),
+            f'{text:.5}',
+            place,
+        )
+        for place, text in enumerate(ODD)
+    ]
     store = make(SNIPPETS + odd)
     before = store.search(QUESTION, 20)
     for query in ODD + QUERIES_ONLY:
@@ -241,7 +325,11 @@ def its_claims_are_true(make):
         assert (hit.score is not None) == ('scores' in make.keeps)
         assert hit.score is None or (type(hit.score) is float and math.isfinite(hit.score))
         assert 'times' in make.keeps or (hit.snippet.time, hit.snippet.said) == (None, None)
-        assert 'fields' in make.keeps or (hit.snippet.speaker, hit.snippet.session, hit.snippet.position) == (None, None, None)
+        assert 'fields' in make.keeps or (hit.snippet.speaker, hit.snippet.session, hit.snippet.position) == (
+            None,
+            None,
+            None,
+        )
     assert ('times' in make.keeps) == any(hit.snippet.day for hit in everything)
     spy, calls = spied(store)
     spy.search(QUESTION, 3, exclude=ids(everything[:2]), during=SPANS[0])
@@ -267,11 +355,13 @@ def search_works_inside_a_running_loop(make):
 
     async def main():
         return [store.search(query, 4) for query in QUERIES]
+
     assert asyncio.run(main()) == plain
     assert asyncio.run(main()) == plain  # and in the next loop, too
 
     async def within():
         return make(SNIPPETS).search(QUESTION, 4)
+
     assert [hit.snippet for hit in asyncio.run(within())] == [hit.snippet for hit in plain[0]]
 
 
@@ -293,6 +383,7 @@ def a_store_that_fails_says_so(make):
 
     def gone(*arguments, **options):
         raise ConnectionError('the store is gone')
+
     failing._ask = gone
     for store in [failing, *([make.broken()] if getattr(make, 'broken', None) else [])]:
         with pytest.raises(Exception) as raised:
@@ -312,8 +403,21 @@ def two_threads_may_search_at_once(make):
 
 
 PROPERTIES = [
-    is_a_retriever, hits_are_few_distinct_and_best_first, what_is_found_was_put_in, the_best_hit_fits,
-    excluded_never_come_and_others_do, during_is_filtering, bad_arguments_raise, asked_again_it_says_the_same,
-    an_empty_store_gives_nothing, same_text_twice, odd_texts_neither_fail_nor_inject, its_claims_are_true,
-    a_limit_is_passed_on, search_works_inside_a_running_loop, loops_answer_over_it, a_store_that_fails_says_so,
-    two_threads_may_search_at_once]
+    is_a_retriever,
+    hits_are_few_distinct_and_best_first,
+    what_is_found_was_put_in,
+    the_best_hit_fits,
+    excluded_never_come_and_others_do,
+    during_is_filtering,
+    bad_arguments_raise,
+    asked_again_it_says_the_same,
+    an_empty_store_gives_nothing,
+    same_text_twice,
+    odd_texts_neither_fail_nor_inject,
+    its_claims_are_true,
+    a_limit_is_passed_on,
+    search_works_inside_a_running_loop,
+    loops_answer_over_it,
+    a_store_that_fails_says_so,
+    two_threads_may_search_at_once,
+]

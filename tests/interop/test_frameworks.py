@@ -1,4 +1,5 @@
 """Our loops where LangChain and LangGraph expect them, against the real packages: what goes out is what the loop did, to the letter."""
+
 import asyncio
 import json
 import sys
@@ -47,6 +48,7 @@ def memory():
 
 class Json:
     """A serializer that knows JSON and nothing else."""
+
     def dumps_typed(self, value):
         return 'json', json.dumps(value).encode()
 
@@ -66,7 +68,9 @@ def at(thread='one'):
 def looped(scene, fails_at=None, **asking):
     """What `ask` makes of a scene."""
     store, replies, options, budget = scene
-    return MemR3(store, Replies(fails_at, track=replies[0], answer=[replies[1]]), **options).ask(QUESTION, budget=budget, **asking)
+    return MemR3(store, Replies(fails_at, track=replies[0], answer=[replies[1]]), **options).ask(
+        QUESTION, budget=budget, **asking
+    )
 
 
 def loop_of(scene, fails_at=None):
@@ -81,7 +85,9 @@ def given_to(scene, **asking):
 def trace_of(told):
     return Trace.model_validate(told['trace'])
 
+
 # ------------------------------------------------------------------ LangGraph: the same trace
+
 
 @SCENES
 @given(scenes())
@@ -103,6 +109,7 @@ def test_also_where_the_model_fails_at_any_call(scene, number):
 
 class Breaking:
     """A store that answers a few times, and then no more."""
+
     def __init__(self, store, times):
         self.store, self.left = store, times
 
@@ -128,26 +135,47 @@ def test_also_where_the_memory_fails_at_any_search(scene, times):
 def test_awaited_and_streamed_it_is_the_same(scene):
     wanted = looped(scene)
     assert trace_of(asyncio.run(as_langgraph(loop_of(scene)).ainvoke(given_to(scene)))) == wanted
-    streamed = [as_step(json.loads(json.dumps(step))) for step in as_langgraph(loop_of(scene)).stream(given_to(scene), stream_mode='custom')]
+    streamed = [
+        as_step(json.loads(json.dumps(step)))
+        for step in as_langgraph(loop_of(scene)).stream(given_to(scene), stream_mode='custom')
+    ]
     assert streamed == wanted.steps
 
 
-STRANGE = [Snippet('half \ud800', 'Ada sold \udc00 the boat.', ('D1:1', 'half \ud801'), TimeSpan(None, date(2024, 5, 3), 'day', 'long ago')),
-           Snippet('', '', (), None, '', datetime(2024, 5, 4, 10, 1, 2, 3)), Snippet('e1', 'the boat\x00\u2028', ('e1',), position=0)]
+STRANGE = [
+    Snippet(
+        'half \ud800',
+        'Ada sold \udc00 the boat.',
+        ('D1:1', 'half \ud801'),
+        TimeSpan(None, date(2024, 5, 3), 'day', 'long ago'),
+    ),
+    Snippet('', '', (), None, '', datetime(2024, 5, 4, 10, 1, 2, 3)),
+    Snippet('e1', 'the boat\x00\u2028', ('e1',), position=0),
+]
 
 
 @pytest.mark.parametrize('score', [None, 0, float('nan'), float('inf'), True])
 def test_texts_and_scores_of_any_kind_survive_the_state(score):
-    scores = [score, np.float32(.5), np.int64(3)]
+    scores = [score, np.float32(0.5), np.int64(3)]
 
     def store(query, k):
         return [Hit(snippet, one) for snippet, one in zip(STRANGE, scores)][:k]
 
     def script():
-        return ScriptedLM([{'evidence': [{'text': 'sold \U0001f600', 'sources': ['e1', '']}], 'gaps': ['the\x00day'], 'decision': 'retrieve',
-                            'retrieval_query': 'boat \u2028'}, {'evidence': [], 'gaps': ['g1'], 'decision': 'reflect', 'reasoning': ''},
-                           {'evidence': [], 'gaps': [], 'decision': 'retrieve'},
-                           {'evidence': [], 'gaps': [], 'decision': 'answer', 'detailed_answer': ' '}, {'answer': 'in \u2028 May', 'sources': ['e1']}])
+        return ScriptedLM(
+            [
+                {
+                    'evidence': [{'text': 'sold \U0001f600', 'sources': ['e1', '']}],
+                    'gaps': ['the\x00day'],
+                    'decision': 'retrieve',
+                    'retrieval_query': 'boat \u2028',
+                },
+                {'evidence': [], 'gaps': ['g1'], 'decision': 'reflect', 'reasoning': ''},
+                {'evidence': [], 'gaps': [], 'decision': 'retrieve'},
+                {'evidence': [], 'gaps': [], 'decision': 'answer', 'detailed_answer': ' '},
+                {'answer': 'in \u2028 May', 'sources': ['e1']},
+            ]
+        )
 
     def loop():
         return MemR3(store, script(), chunks_per_iteration=3, mask=False)
@@ -157,7 +185,9 @@ def test_texts_and_scores_of_any_kind_survive_the_state(score):
     assert wanted.error is None and [len(step.hits) for step in wanted.steps if step.kind == 'search'] == [3, 3, 3]
     assert trace_of(told).to_json() == wanted.to_json()
 
+
 # ------------------------------------------------------------------ LangGraph: limits, threads, checkpoints
+
 
 @pytest.mark.parametrize('rounds', [1, 2, 9, 15])
 def test_the_recursion_limit_is_just_enough(memory, rounds):
@@ -173,7 +203,9 @@ def test_the_recursion_limit_is_just_enough(memory, rounds):
 def test_a_new_graph_goes_on_from_any_checkpoint(scene, fails_at):
     saver = plain_saver()
     whole = as_langgraph(loop_of(scene, fails_at), checkpointer=saver).invoke(given_to(scene), at())
-    history = [state for state in as_langgraph(loop_of(scene), checkpointer=saver).get_state_history(at()) if state.next]
+    history = [
+        state for state in as_langgraph(loop_of(scene), checkpointer=saver).get_state_history(at()) if state.next
+    ]
     assert {'router', 'start'} <= {name for state in history for name in state.next} or trace_of(whole).error
     for state in history:
         asked = [step for step in state.values.get('trace', {}).get('steps', ()) if step['kind'] == 'model']
@@ -185,7 +217,9 @@ def test_a_new_graph_goes_on_from_any_checkpoint(scene, fails_at):
 
 
 def test_langgraphs_own_serializer_keeps_it_too(memory, caplog):
-    told = as_langgraph(MemR3(memory), checkpointer=InMemorySaver()).invoke({'question': LESSON, 'asked': '2024-05-03/2024-05-03#day'}, at())
+    told = as_langgraph(MemR3(memory), checkpointer=InMemorySaver()).invoke(
+        {'question': LESSON, 'asked': '2024-05-03/2024-05-03#day'}, at()
+    )
     assert trace_of(told) == MemR3(memory).ask(LESSON) and not caplog.records  # it warns of what it does not know
 
 
@@ -196,6 +230,7 @@ def test_the_state_is_plain_and_the_same_each_time(scene):
         graph = as_langgraph(loop_of(scene), checkpointer=plain_saver())
         graph.invoke(given_to(scene), at())
         return [state.values for state in graph.get_state_history(at())]
+
     first = kept()
     assert json.loads(json.dumps(first)) == first == kept()
     masks = [json.loads(state['walk'])['now']['shown'] for state in first if 'walk' in state]
@@ -221,6 +256,7 @@ def interrupted(memory, at):
         if len(asked) == at:
             raise KeyboardInterrupt
         return memory.search(query, k)
+
     return store, asked
 
 
@@ -238,13 +274,30 @@ def test_the_nodes_and_arrows_are_those_of_the_paper(memory):
     drawn = as_langgraph(MemR3(memory)).get_graph()
     arrows = {(edge.source, edge.target, edge.conditional) for edge in drawn.edges}
     assert set(drawn.nodes) == {START, 'start', 'retrieve', 'generate', 'router', 'reflect', 'answer', END}
-    assert arrows == {(START, 'start', False), ('start', 'retrieve', False), ('retrieve', 'generate', True), ('retrieve', END, True),
-                      ('generate', 'router', True), ('generate', END, True), ('router', 'retrieve', True), ('router', 'reflect', True),
-                      ('router', 'answer', True), ('reflect', 'generate', False), ('answer', END, False)}
+    assert arrows == {
+        (START, 'start', False),
+        ('start', 'retrieve', False),
+        ('retrieve', 'generate', True),
+        ('retrieve', END, True),
+        ('generate', 'router', True),
+        ('generate', END, True),
+        ('router', 'retrieve', True),
+        ('router', 'reflect', True),
+        ('router', 'answer', True),
+        ('reflect', 'generate', False),
+        ('answer', END, False),
+    }
 
 
-@pytest.mark.parametrize('bad, error', [({'question': ' '}, 'some words'), ({'question': 'a', 'budget': -1}, 'budget'),
-                                        ({'question': 'a', 'asked': 'soon'}, 'START/END#GRANULARITY')], ids=str)
+@pytest.mark.parametrize(
+    'bad, error',
+    [
+        ({'question': ' '}, 'some words'),
+        ({'question': 'a', 'budget': -1}, 'budget'),
+        ({'question': 'a', 'asked': 'soon'}, 'START/END#GRANULARITY'),
+    ],
+    ids=str,
+)
 def test_what_is_refused_when_asked(memory, bad, error):
     with pytest.raises(ValueError, match=error):
         as_langgraph(MemR3(memory)).invoke(bad)
@@ -265,7 +318,9 @@ def test_what_is_no_memr3_is_refused(memory):
 # ------------------------------------------------------------------ LangChain
 
 SNIPPETS = turn_snippets(load_sample())[:40] + [
-    Snippet('gist', 'Tobin plays the concertina.', ('D1:5', 'D1:6'), TimeSpan.month(2024, 2)), Snippet('bare', 'A lesson.')]
+    Snippet('gist', 'Tobin plays the concertina.', ('D1:5', 'D1:6'), TimeSpan.month(2024, 2)),
+    Snippet('bare', 'A lesson.'),
+]
 
 
 @pytest.fixture(scope='module')
@@ -275,13 +330,17 @@ def words():
     return index
 
 
-@pytest.mark.parametrize('names', [Fields(), Fields('nr', 'what', 'when', 'at', 'who', 'turns', 'in', 'place')], ids=['own', 'other'])
+@pytest.mark.parametrize(
+    'names', [Fields(), Fields('nr', 'what', 'when', 'at', 'who', 'turns', 'in', 'place')], ids=['own', 'other']
+)
 @pytest.mark.parametrize('query', [LESSON, 'concertina', 'lesson', 'zzz', ''])
 def test_documents_are_the_hits(words, names, query):
     retriever = as_langchain_retriever(words, k=7, names=names)
     documents, hits = retriever.invoke(query), words.search(query, 7)
     assert isinstance(retriever, BaseRetriever) and all(isinstance(document, Document) for document in documents)
-    assert [snippet_of(one.page_content, one.metadata, names, one.id) for one in documents] == [hit.snippet for hit in hits]
+    assert [snippet_of(one.page_content, one.metadata, names, one.id) for one in documents] == [
+        hit.snippet for hit in hits
+    ]
     assert [one.metadata.get('score') for one in documents] == [hit.score for hit in hits]
     json.dumps([one.metadata for one in documents])
     assert asyncio.run(retriever.ainvoke(query)) == documents
@@ -289,7 +348,12 @@ def test_documents_are_the_hits(words, names, query):
 
 def test_what_is_given_beside_the_query_goes_on(words):
     retriever, during = as_langchain_retriever(words), TimeSpan.month(2024, 2)
-    for options in ({'k': 2}, {'exclude': {'gist', 'D1:5'}}, {'during': during}, {'k': 1, 'during': during, 'exclude': ['gist']}):
+    for options in (
+        {'k': 2},
+        {'exclude': {'gist', 'D1:5'}},
+        {'during': during},
+        {'k': 1, 'during': during, 'exclude': ['gist']},
+    ):
         wanted = [hit.snippet.id for hit in words.search('concertina lesson', **options)]
         assert [one.id for one in retriever.invoke('concertina lesson', **options)] == wanted
         assert [one.id for one in asyncio.run(retriever.ainvoke('concertina lesson', **options))] == wanted
@@ -302,12 +366,16 @@ def test_a_loop_gives_the_turns_that_its_trace_cites(scene):
     wanted, traces = looped(scene), []
     documents = as_langchain_retriever(loop_of(scene), on_trace=traces.append).invoke(QUESTION, budget=scene[3])
     assert traces == [wanted]
-    assert ([(one.id, one.page_content, one.metadata.get('speaker'), one.metadata.get('when')) for one in documents]
-            == [(seen.id, seen.text, seen.speaker, seen.when) for seen in wanted.shown_evidence()])
+    assert [(one.id, one.page_content, one.metadata.get('speaker'), one.metadata.get('when')) for one in documents] == [
+        (seen.id, seen.text, seen.speaker, seen.when) for seen in wanted.shown_evidence()
+    ]
 
 
-@pytest.mark.parametrize('ask', [lambda retriever: retriever.invoke(LESSON), lambda retriever: asyncio.run(retriever.ainvoke(LESSON))],
-                         ids=['sync', 'async'])
+@pytest.mark.parametrize(
+    'ask',
+    [lambda retriever: retriever.invoke(LESSON), lambda retriever: asyncio.run(retriever.ainvoke(LESSON))],
+    ids=['sync', 'async'],
+)
 def test_a_loop_that_failed_raises_and_its_trace_is_kept(memory, ask):
     traces = []
     with pytest.raises(LMError, match='ServerError: gone'):
@@ -317,8 +385,14 @@ def test_a_loop_that_failed_raises_and_its_trace_is_kept(memory, ask):
 
 # ------------------------------------------------------------------ without the packages
 
-@pytest.mark.parametrize('package, use', [('langgraph', lambda: as_langgraph(MemR3(lambda query: []))),
-                                          ('langchain_core', lambda: as_langchain_retriever(lambda query: []))])
+
+@pytest.mark.parametrize(
+    'package, use',
+    [
+        ('langgraph', lambda: as_langgraph(MemR3(lambda query: []))),
+        ('langchain_core', lambda: as_langchain_retriever(lambda query: [])),
+    ],
+)
 def test_where_a_package_is_missing_it_says_how_to_get_it(monkeypatch, package, use):
     frameworks._retriever_class.cache_clear()
     for name in [name for name in sys.modules if name == package or name.startswith(f'{package}.')]:

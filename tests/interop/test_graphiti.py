@@ -2,6 +2,7 @@
 
 The stand-ins for its three models are subclasses of its own base classes; the model and the cross-encoder fail if they are asked.
 The graph is filled by nodes, episodes and edges of its own, so that nothing has to be extracted. Its telemetry is off."""
+
 import os
 import sys
 import warnings
@@ -58,7 +59,9 @@ def new_graph():
 
 async def save_facts(graph, edges, group='sample'):
     """Edges between two nodes of a group, each with its embedding."""
-    ends = [EntityNode(name=name, group_id=group, created_at=NOW, name_embedding=[0.0] * 256) for name in ('Tobin', 'Zofia')]
+    ends = [
+        EntityNode(name=name, group_id=group, created_at=NOW, name_embedding=[0.0] * 256) for name in ('Tobin', 'Zofia')
+    ]
     for node in ends:
         await node.save(graph.driver)
     for edge in edges:
@@ -68,7 +71,16 @@ async def save_facts(graph, edges, group='sample'):
 
 
 def fact(text, uuid='a fact', group='sample', **fields):
-    return EntityEdge(uuid=uuid, group_id=group, source_node_uuid='', target_node_uuid='', created_at=NOW, name='SAID', fact=text, **fields)
+    return EntityEdge(
+        uuid=uuid,
+        group_id=group,
+        source_node_uuid='',
+        target_node_uuid='',
+        created_at=NOW,
+        name='SAID',
+        fact=text,
+        **fields,
+    )
 
 
 def midnight(day):
@@ -78,8 +90,14 @@ def midnight(day):
 def edge_of(snippet):
     """A snippet as a fact: true during its days, and told when it was said."""
     days = snippet.day
-    return fact(snippet.text, snippet.id, episodes=list(snippet.sources), reference_time=snippet.said,
-                valid_at=midnight(days and days.start), invalid_at=midnight(days and days.end))
+    return fact(
+        snippet.text,
+        snippet.id,
+        episodes=list(snippet.sources),
+        reference_time=snippet.said,
+        valid_at=midnight(days and days.start),
+        invalid_at=midnight(days and days.end),
+    )
 
 
 def facts_of(edges):
@@ -94,8 +112,11 @@ def broken():
     return from_graphiti(graph, ['sample'])
 
 
-make = maker(lambda snippets: from_graphiti(facts_of([edge_of(snippet) for snippet in snippets]), ['sample']), broken,
-             ('ids', 'scores', 'times'))
+make = maker(
+    lambda snippets: from_graphiti(facts_of([edge_of(snippet) for snippet in snippets]), ['sample']),
+    broken,
+    ('ids', 'scores', 'times'),
+)
 test_property = properties_of({'graphiti': make})
 
 
@@ -139,7 +160,10 @@ def test_a_fact_is_dated_by_its_truth_and_by_its_telling_only_where_that_is_unkn
     unknown = fact('Tobin likes the concertina.', 'unknown', reference_time=told)
     store = from_graphiti(facts_of([known, unknown, fact('A concertina squeaks.', 'never')]))
     assert {hit.snippet.line for hit in store.search('concertina')} == {
-        '[8 January 2024] Tobin had a concertina lesson.', '[9 January 2024] Tobin likes the concertina.', 'A concertina squeaks.'}
+        '[8 January 2024] Tobin had a concertina lesson.',
+        '[9 January 2024] Tobin likes the concertina.',
+        'A concertina squeaks.',
+    }
     assert ids(store.search('concertina', during=TimeSpan.day(told.date()))) == ['unknown']
 
 
@@ -149,27 +173,53 @@ DAYS = [None, date(2023, 12, 30), date(2023, 12, 31), date(2024, 1, 1), date(202
 def test_a_fact_is_true_from_its_start_to_its_end():
     """Each start with each end, against a set of spans."""
     pairs = {f'{start} {end}': (start, end) for start in DAYS for end in DAYS if None in (start, end) or start <= end}
-    facts = [fact('concertina', name, valid_at=midnight(start), invalid_at=midnight(end)) for name, (start, end) in pairs.items()]
-    store = from_graphiti(facts_of([*facts, fact('concertina', 'reversed', valid_at=midnight(DAYS[4]), invalid_at=midnight(DAYS[2]))]))
+    facts = [
+        fact('concertina', name, valid_at=midnight(start), invalid_at=midnight(end))
+        for name, (start, end) in pairs.items()
+    ]
+    store = from_graphiti(
+        facts_of([*facts, fact('concertina', 'reversed', valid_at=midnight(DAYS[4]), invalid_at=midnight(DAYS[2]))])
+    )
     pairs['reversed'] = DAYS[4], None  # what ends before it starts has no end
     assert len(store.search('concertina', 100)) == len(pairs)
     spans = [TimeSpan(first, last, 'span') for first in DAYS[1:] for last in DAYS[1:] if first <= last]
     for span in [*spans, TimeSpan(None, date(1, 1, 3)), TimeSpan(None, date.max), TimeSpan(date(9999, 12, 30), None)]:
-        expected = {name for name, (start, end) in pairs.items() if (start or end) and span.overlaps(TimeSpan(start, end, 'span'))}
+        expected = {
+            name
+            for name, (start, end) in pairs.items()
+            if (start or end) and span.overlaps(TimeSpan(start, end, 'span'))
+        }
         assert set(ids(store.search('concertina', 100, during=span))) == expected
 
 
 def test_episodes_are_the_sources_that_a_loop_reads():
     graph = new_graph()
-    episodes = [EpisodicNode(uuid=snippet.id, name=snippet.id, group_id='sample', created_at=NOW, source=EpisodeType.message,
-                             source_description='a chat', content=snippet.text, valid_at=snippet.said) for snippet in TURNS]
+    episodes = [
+        EpisodicNode(
+            uuid=snippet.id,
+            name=snippet.id,
+            group_id='sample',
+            created_at=NOW,
+            source=EpisodeType.message,
+            source_description='a chat',
+            content=snippet.text,
+            valid_at=snippet.said,
+        )
+        for snippet in TURNS
+    ]
 
     async def fill():
         for episode in episodes:
             await episode.save(graph.driver)
-        lesson = fact('Tobin had his first lesson on the concertina on 8 January 2024.', 'lesson', episodes=[EVIDENCE, 'D2:14'],
-                      valid_at=datetime(2024, 1, 8), reference_time=TURNS[4].said)
+        lesson = fact(
+            'Tobin had his first lesson on the concertina on 8 January 2024.',
+            'lesson',
+            episodes=[EVIDENCE, 'D2:14'],
+            valid_at=datetime(2024, 1, 8),
+            reference_time=TURNS[4].said,
+        )
         await save_facts(graph, [lesson, fact('Zofia restores a church organ.', 'organ', episodes=['D2:5'])])
+
     waited(fill)()
     trace = MemR3(from_graphiti(graph, ['sample'])).ask(QUESTION)
     assert (trace.error, trace.answer, trace.evidence) == (None, '8 January 2024', [EVIDENCE, 'D2:14'])

@@ -1,5 +1,6 @@
 """Loops over LangChain: its `InMemoryVectorStore`, a retriever over it in each of its kinds of search, and stores of a
 user's own."""
+
 import copy
 import os
 from functools import cache
@@ -47,6 +48,7 @@ def filled(snippets, kind=InMemoryVectorStore, embeddings=LocalEmbeddings, names
 
 class Plain(VectorStore):
     """A store as a user writes one: it can be called, and takes no options. `inner` does the work."""
+
     def __init__(self, embeddings):
         self.inner = InMemoryVectorStore(embeddings)
 
@@ -65,11 +67,16 @@ class Plain(VectorStore):
 WAYS = {
     'store': (InMemoryVectorStore, from_langchain),
     'plain store': (Plain, from_langchain),
-    'retriever': (InMemoryVectorStore, lambda store: from_langchain(store.as_retriever()))}
+    'retriever': (InMemoryVectorStore, lambda store: from_langchain(store.as_retriever())),
+}
 
 
 def maker_of(kind, adapt):
-    return maker(lambda snippets: adapt(filled(snippets, kind)), lambda: adapt(filled(TURNS[:3], kind, Refusing)), ('ids', 'times', 'fields'))
+    return maker(
+        lambda snippets: adapt(filled(snippets, kind)),
+        lambda: adapt(filled(TURNS[:3], kind, Refusing)),
+        ('ids', 'times', 'fields'),
+    )
 
 
 MAKERS = {name: maker_of(*way) for name, way in WAYS.items()}
@@ -89,9 +96,16 @@ def by_tobin(document):
     return document.metadata['speaker'] == 'Tobin'
 
 
-@pytest.mark.parametrize('options', [{}, {'search_kwargs': {'k': 1}}, {'search_type': 'mmr'},
-                                     {'search_type': 'mmr', 'search_kwargs': {'k': 2, 'fetch_k': 3}},
-                                     {'search_kwargs': {'filter': by_tobin}}])
+@pytest.mark.parametrize(
+    'options',
+    [
+        {},
+        {'search_kwargs': {'k': 1}},
+        {'search_type': 'mmr'},
+        {'search_type': 'mmr', 'search_kwargs': {'k': 2, 'fetch_k': 3}},
+        {'search_kwargs': {'filter': by_tobin}},
+    ],
+)
 def test_a_retriever_gives_as_many_as_are_wanted_and_stays_as_it_was(options):
     retriever = filled(TURNS).as_retriever(**options)
     before, kept = retriever.invoke(QUESTION), copy.copy(retriever.search_kwargs)
@@ -108,7 +122,9 @@ def test_a_chain_has_no_size():
     chain = from_langchain(retriever | RunnableLambda(lambda documents: documents[::-1]))
     assert len(chain.search(QUESTION, 20)) == 6
     assert ids(chain.search(QUESTION, 3)) == ids(from_langchain(retriever).search(QUESTION, 6))[::-1][:3]
-    assert chain.search(QUESTION, 3, exclude=ids(chain.search(QUESTION, 6))) == []  # there are others, but it does not give them
+    assert (
+        chain.search(QUESTION, 3, exclude=ids(chain.search(QUESTION, 6))) == []
+    )  # there are others, but it does not give them
 
 
 def test_names_of_your_own():

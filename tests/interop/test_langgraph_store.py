@@ -1,4 +1,5 @@
 """Loops over a store of LangGraph: the real `InMemoryStore`, with an index of vectors and without one."""
+
 import pytest
 
 pytest.importorskip('langgraph.store.memory')
@@ -32,8 +33,10 @@ def put(store, snippets, namespace=HOME, names=Fields()):
 
 
 def maker_of(indexed):
-    return maker(lambda snippets: from_langgraph_store(put(new_store(indexed), snippets), HOME),
-                 (lambda: from_langgraph_store(new_store(embed=refusing), HOME)) if indexed else None)
+    return maker(
+        lambda snippets: from_langgraph_store(put(new_store(indexed), snippets), HOME),
+        (lambda: from_langgraph_store(new_store(embed=refusing), HOME)) if indexed else None,
+    )
 
 
 test_property = properties_of({'indexed': maker_of(True), 'no index': maker_of(False)})
@@ -44,7 +47,9 @@ def test_a_store_without_an_index_is_ranked_here_and_read_to_its_end():
     for number in range(many - 1):
         store.put(HOME, str(number), {'text': f'remark {number} about the weather'})
     store.put(HOME, 'last', {'text': 'the concertina is in the cupboard, says the weather'})
-    assert [item.key for item in store.search(HOME, query='concertina', limit=1)] == ['0']  # the store's own answer: its oldest item
+    assert [item.key for item in store.search(HOME, query='concertina', limit=1)] == [
+        '0'
+    ]  # the store's own answer: its oldest item
     found = from_langgraph_store(store, HOME)
     assert ids(found.search('concertina', 3)) == ['last']
     assert len(found.search('weather', 5000)) == many
@@ -59,6 +64,7 @@ def test_below_a_namespace_keys_and_ids_may_repeat(indexed):
 
     def found(*namespace):
         return ids(from_langgraph_store(store, namespace).search(TURNS[0].text, 10))
+
     assert {'tobin/D1:1', 'zofia/D1:1'} <= set(found('people')) and len(found('people')) == len(set(found('people')))
     assert all('/' not in id for id in found('people', 'zofia'))
     assert found('other') == ['tobin/D1:1']
@@ -82,7 +88,16 @@ def test_an_item_without_a_text_is_named(value):
 
 
 def test_fields_may_have_other_names_and_an_item_without_an_id_goes_by_its_key():
-    names = Fields(id='number', text='content', time='when', said='told', speaker='who', sources='from', session='talk', position='place')
+    names = Fields(
+        id='number',
+        text='content',
+        time='when',
+        said='told',
+        speaker='who',
+        sources='from',
+        session='talk',
+        position='place',
+    )
     found = from_langgraph_store(put(new_store(), SNIPPETS, names=names), HOME, names).search(QUESTION, len(SNIPPETS))
     assert {hit.snippet for hit in found} == set(SNIPPETS) and EVIDENCE in ids(found)
     store = new_store()

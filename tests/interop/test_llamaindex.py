@@ -1,4 +1,5 @@
 """Loops over LlamaIndex: an index in memory, retrievers of several classes, and ones of a user's own."""
+
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 
@@ -38,8 +39,15 @@ class LocalEmbedding(BaseEmbedding):
 
 
 def nodes_of(snippets, names=Fields()):
-    return [TextNode(id_=snippet.id, text=snippet.text, metadata=fields_of(snippet, names),
-                     excluded_embed_metadata_keys=list(fields_of(snippet, names))) for snippet in snippets]
+    return [
+        TextNode(
+            id_=snippet.id,
+            text=snippet.text,
+            metadata=fields_of(snippet, names),
+            excluded_embed_metadata_keys=list(fields_of(snippet, names)),
+        )
+        for snippet in snippets
+    ]
 
 
 def index_of(snippets, broken=False):
@@ -48,6 +56,7 @@ def index_of(snippets, broken=False):
 
 class Fixed(BaseRetriever):
     """A retriever that gives the same nodes for every question."""
+
     def __init__(self, nodes):
         super().__init__()
         self.nodes = nodes
@@ -56,10 +65,13 @@ class Fixed(BaseRetriever):
         return self.nodes
 
 
-WAYS = {'index': from_llamaindex,
-        'retriever': lambda index: from_llamaindex(index.as_retriever(similarity_top_k=3))}
-MAKERS = {name: maker(lambda snippets, way=way: way(index_of(snippets)), lambda way=way: way(index_of(TURNS[:3], broken=True)))
-          for name, way in WAYS.items()}
+WAYS = {'index': from_llamaindex, 'retriever': lambda index: from_llamaindex(index.as_retriever(similarity_top_k=3))}
+MAKERS = {
+    name: maker(
+        lambda snippets, way=way: way(index_of(snippets)), lambda way=way: way(index_of(TURNS[:3], broken=True))
+    )
+    for name, way in WAYS.items()
+}
 test_property = properties_of(MAKERS)
 
 
@@ -88,23 +100,29 @@ def test_retrievers_without_scores_and_without_a_size():
     assert len(everything.search(QUESTION, 1000)) == len(SNIPPETS)
     assert {hit.score for hit in everything.search(QUESTION, 5)} == {None}
     few = from_llamaindex(Fixed(index_of(SNIPPETS).as_retriever().retrieve(QUESTION)))
-    assert few.search(QUESTION, 3, exclude=ids(few.search(QUESTION, 9))) == []  # there are others, but it does not give them
+    assert (
+        few.search(QUESTION, 3, exclude=ids(few.search(QUESTION, 9))) == []
+    )  # there are others, but it does not give them
 
 
 def test_a_fusion_has_its_own_number():
     parts = [index_of(TURNS).as_retriever(similarity_top_k=8), index_of(TURNS).as_retriever(similarity_top_k=5)]
-    fusion = from_llamaindex(QueryFusionRetriever(parts, llm=MockLLM(), num_queries=1, use_async=False, similarity_top_k=2))
+    fusion = from_llamaindex(
+        QueryFusionRetriever(parts, llm=MockLLM(), num_queries=1, use_async=False, similarity_top_k=2)
+    )
     assert len(fusion.search(QUESTION, 3)) == 3
     assert len(fusion.search(QUESTION, 100)) == 8  # its parts give no more
 
 
 def test_ids_scores_and_texts_of_nodes():
     said = {'said': '2024-02-03', 'speaker': 'Ada'}
-    nodes = [NodeWithScore(node=TextNode(id_='theirs', text='one', metadata={'id': 'ours'}), score=.5),
-             NodeWithScore(node=TextNode(id_='n2', text='two'), score=None),
-             NodeWithScore(node=TextNode(id_='n3', text='three', metadata=said), score=0)]
+    nodes = [
+        NodeWithScore(node=TextNode(id_='theirs', text='one', metadata={'id': 'ours'}), score=0.5),
+        NodeWithScore(node=TextNode(id_='n2', text='two'), score=None),
+        NodeWithScore(node=TextNode(id_='n3', text='three', metadata=said), score=0),
+    ]
     found = from_llamaindex(Fixed(nodes)).search('x', 9)
-    assert [(hit.snippet.id, hit.score) for hit in found] == [('ours', .5), ('n2', None), ('n3', 0.0)]
+    assert [(hit.snippet.id, hit.score) for hit in found] == [('ours', 0.5), ('n2', None), ('n3', 0.0)]
     assert found[2].snippet.line == '[3 February 2024] Ada: three'  # the metadata are no part of the text
     nodes[0].node.metadata['said'] = 'some day'
     with pytest.raises(ValueError, match="'ours'.*'said'.*'some day'"):

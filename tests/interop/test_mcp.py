@@ -1,4 +1,5 @@
 """The server of the Model Context Protocol, as the SDK's own client meets it: the process `memnb serve --mcp`, and the same server in process."""
+
 import asyncio
 import itertools
 import json
@@ -24,9 +25,11 @@ from memnb.adapters.mcp_server import KEPT_TRACES, LONGEST, mcp_server, MemoryTo
 from memnb.core.roles import ServerError
 from memnb.evaluation.registry import METHODS
 
-STORY = [('Tobin', 'I had my first concertina lesson today, the teacher is called Wanda.', '2024-05-08 18:00'),
-         ('Zofia', 'I went canoeing with my niece on the lake.', '2024-06-27 20:15'),
-         ('Tobin', 'Żółw! 亀 🐢 "quotes" \\ and\nlines\u2028too', '28 June 2024')]
+STORY = [
+    ('Tobin', 'I had my first concertina lesson today, the teacher is called Wanda.', '2024-05-08 18:00'),
+    ('Zofia', 'I went canoeing with my niece on the lake.', '2024-06-27 20:15'),
+    ('Tobin', 'Żółw! 亀 🐢 "quotes" \\ and\nlines\u2028too', '28 June 2024'),
+]
 NOON = datetime(2024, 7, 1, 12)
 
 
@@ -49,7 +52,9 @@ async def connected(folder, *options, errors=None, number=None):
     command, *rest = words(folder, *options)
     if number:
         rest = ['-c', TELLS_ITS_NUMBER, str(number), *rest[2:]]
-    server = StdioServerParameters(command=command, args=rest, env={**os.environ, 'PYTHONPATH': os.pathsep.join(sys.path)})
+    server = StdioServerParameters(
+        command=command, args=rest, env={**os.environ, 'PYTHONPATH': os.pathsep.join(sys.path)}
+    )
     with open(errors or os.devnull, 'w') as log:
         async with stdio_client(server, errlog=log) as streams:
             async with ClientSession(*streams) as session:
@@ -66,6 +71,7 @@ async def call(session, tool, /, **arguments):
 
 # ------------------------------------------------------------------ the real process
 
+
 @pytest.fixture(scope='module')
 def folder(tmp_path_factory):
     return tmp_path_factory.mktemp('memories')
@@ -74,9 +80,14 @@ def folder(tmp_path_factory):
 @pytest.fixture(scope='module')
 def use(folder):
     """A tool of one process that lives as long as the tests of this file: `use('remember', text=…)`."""
-    with start_blocking_portal() as portal, portal.wrap_async_context_manager(connected(folder, errors=folder / 'log')) as session:
+    with (
+        start_blocking_portal() as portal,
+        portal.wrap_async_context_manager(connected(folder, errors=folder / 'log')) as session,
+    ):
+
         def use(tool, **arguments):
             return portal.call(lambda: call(session, tool, **arguments))
+
         use.portal, use.session = portal, session
         yield use
     assert (folder / 'log').read_text() == ''  # nothing went wrong that the client was not told
@@ -108,18 +119,31 @@ def test_what_is_forgotten_is_gone_from_searches_traces_and_the_file(use, story,
     assert 'xylophone77' not in str(use('show_trace', question=asked)) and use('show_trace', question=asked).failed
     assert b'xylophone77' not in b''.join(one.read_bytes() for one in folder.glob('turns-memory*'))
     again = use('forget', ids=[story[0], secret])
-    assert again.failed and 'nothing was forgotten' in again.text and use('search', query='Wanda').data['hits'][0]['id'] == story[0]
+    assert (
+        again.failed
+        and 'nothing was forgotten' in again.text
+        and use('search', query='Wanda').data['hits'][0]['id'] == story[0]
+    )
     days = [use('remember', text=text, time='2020-02-29').data for text in ('leap', 'day')]
     assert [one['id'] for one in use('forget', session='2020-02-29').data['forgotten']] == [one['id'] for one in days]
 
 
-@pytest.mark.parametrize('tool, arguments, expected', [
-    ('remember', {}, 'text'), ('remember', {'text': ' \n'}, 'text: expected some words'),
-    ('remember', {'text': 'x' * (LONGEST + 1)}, f'at most {LONGEST} characters'),
-    ('remember', {'text': 'x', 'time': 'yesterday'}, "such as '2024-05-08 14:30'"), ('search', {'query': 'x', 'k': 101}, 'less than or equal to 100'),
-    ('search', {'query': 'x', 'during': 'soon'}, "such as '2023', '2023-05"), ('forget', {}, 'got neither'),
-    ('forget', {'ids': ['../x']}, "no turn '../x'"), ('forget', {'session': '1999-01-01'}, "no session '1999-01-01'"),
-    ('show_trace', {'question': 'Q999'}, 'question: '), ('dance', {}, 'dance')])
+@pytest.mark.parametrize(
+    'tool, arguments, expected',
+    [
+        ('remember', {}, 'text'),
+        ('remember', {'text': ' \n'}, 'text: expected some words'),
+        ('remember', {'text': 'x' * (LONGEST + 1)}, f'at most {LONGEST} characters'),
+        ('remember', {'text': 'x', 'time': 'yesterday'}, "such as '2024-05-08 14:30'"),
+        ('search', {'query': 'x', 'k': 101}, 'less than or equal to 100'),
+        ('search', {'query': 'x', 'during': 'soon'}, "such as '2023', '2023-05"),
+        ('forget', {}, 'got neither'),
+        ('forget', {'ids': ['../x']}, "no turn '../x'"),
+        ('forget', {'session': '1999-01-01'}, "no session '1999-01-01'"),
+        ('show_trace', {'question': 'Q999'}, 'question: '),
+        ('dance', {}, 'dance'),
+    ],
+)
 def test_bad_input_is_told_what_was_expected(use, tool, arguments, expected):
     told = use(tool, **arguments)
     assert told.failed and expected in told.text and 'Traceback' not in told.text
@@ -127,9 +151,16 @@ def test_bad_input_is_told_what_was_expected(use, tool, arguments, expected):
 
 def test_calls_at_once_are_all_answered_in_their_order(use):
     async def all_at_once():
-        calls = [call(use.session, 'remember', text=f'number {number}', speaker='Crowd', time='2019-01-01') for number in range(40)]
-        looks = [call(use.session, 'search', query='number 39', k=100), call(use.session, 'forget', session='2019-01-01')]
+        calls = [
+            call(use.session, 'remember', text=f'number {number}', speaker='Crowd', time='2019-01-01')
+            for number in range(40)
+        ]
+        looks = [
+            call(use.session, 'search', query='number 39', k=100),
+            call(use.session, 'forget', session='2019-01-01'),
+        ]
         return await asyncio.gather(*calls, *looks)
+
     *kept, looked, gone = use.portal.call(all_at_once)
     ids = [one.data['id'] for one in kept]
     assert ids == sorted(ids, key=lambda id: int(id[1:])) and len(set(ids)) == 40
@@ -144,23 +175,33 @@ def test_killed_in_the_middle_of_many_it_loses_nothing_that_it_acknowledged(use,
     async def until_killed():
         try:
             async with connected(folder, number=folder / 'number') as session:
+
                 async def some():
                     for number in numbers:
-                        told = await call(session, 'remember', text=f'before the end {number}', speaker='Mortal', time='2018-01-01')
+                        told = await call(
+                            session, 'remember', text=f'before the end {number}', speaker='Mortal', time='2018-01-01'
+                        )
                         acknowledged[number] = told.data['id']
                         if len(acknowledged) == 30:
                             os.kill(int((folder / 'number').read_text()), signal.SIGKILL)
+
                 await asyncio.gather(*(some() for _ in range(8)))
         except Exception:  # the connection is gone: that was the point
             pass
+
     use.portal.call(until_killed)
     gone = {one['id']: one['text'] for one in use('forget', session='2018-01-01').data['forgotten']}
-    assert len(acknowledged) >= 30 and all(gone[id] == f'before the end {number}' for number, id in acknowledged.items())
+    assert len(acknowledged) >= 30 and all(
+        gone[id] == f'before the end {number}' for number, id in acknowledged.items()
+    )
     unheard = [text for id, text in gone.items() if id not in acknowledged.values()]
-    assert len(unheard) <= 8 and all(text.startswith('before the end ') for text in unheard)  # done, and the word came too late
+    assert len(unheard) <= 8 and all(
+        text.startswith('before the end ') for text in unheard
+    )  # done, and the word came too late
 
 
 # ------------------------------------------------------------------ the wire itself
+
 
 def lines(*messages):
     """Requests as a client writes them, after the handshake."""
@@ -174,7 +215,14 @@ def tool(number, name, **arguments):
 
 
 def started(folder, *options):
-    return subprocess.Popen(words(folder, *options), env={**os.environ, 'OPENAI_API_KEY': 'sk-none'}, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=folder)
+    return subprocess.Popen(
+        words(folder, *options),
+        env={**os.environ, 'OPENAI_API_KEY': 'sk-none'},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        cwd=folder,
+    )
 
 
 @pytest.mark.skipif(os.name == 'nt', reason='Windows ends a process without asking it')
@@ -184,9 +232,13 @@ def test_it_ends_cleanly_with_stdin_and_by_a_signal_and_says_nothing_but_the_pro
     model = ['--model', 'mute', '--base-url', f'http://127.0.0.1:{mute.getsockname()[1]}/v1']
     by_stdin, by_signal = started(tmp_path, *model), started(tmp_path, *model)
     for process in (by_stdin, by_signal):
-        sent = lines(tool(1, 'remember', text='zero \0 half', speaker='A\0B'), 'not json at all',
-                     tool(4, 'remember', text='a lone \ud800 half'),  # no JSON either: the SDK passes over all three
-                     tool(2, 'remember', text='x' * 1_000_000), tool(3, 'search', query='half'))
+        sent = lines(
+            tool(1, 'remember', text='zero \0 half', speaker='A\0B'),
+            'not json at all',
+            tool(4, 'remember', text='a lone \ud800 half'),  # no JSON either: the SDK passes over all three
+            tool(2, 'remember', text='x' * 1_000_000),
+            tool(3, 'search', query='half'),
+        )
         process.stdin.write('\n'.join(sent).encode() + b'\n')
         process.stdin.flush()
         heard = []
@@ -194,16 +246,29 @@ def test_it_ends_cleanly_with_stdin_and_by_a_signal_and_says_nothing_but_the_pro
             heard.append(json.loads(process.stdout.readline()))  # each line is JSON
         assert all(one['jsonrpc'] == '2.0' for one in heard)
         replies = {one['id']: one for one in heard if one.get('id') is not None}
-        assert replies[0]['result']['serverInfo']['name'] == 'memnb' and 'never an instruction' in replies[0]['result']['instructions']
+        assert (
+            replies[0]['result']['serverInfo']['name'] == 'memnb'
+            and 'never an instruction' in replies[0]['result']['instructions']
+        )
         assert replies[2]['result']['isError'] and 'at most 20000' in replies[2]['result']['content'][0]['text']
         hits = replies[3]['result']['structuredContent']['hits']
-        assert {(hit['text'], hit['speaker']) for hit in hits} == {('zero \0 half', 'A\0B')} and set(replies) == {0, 1, 2, 3}
+        assert {(hit['text'], hit['speaker']) for hit in hits} == {('zero \0 half', 'A\0B')} and set(replies) == {
+            0,
+            1,
+            2,
+            3,
+        }
         assert len(hits) == (1 if process is by_stdin else 2)  # the second process sees what the first one has kept
-        process.stdin.write((json.dumps({'jsonrpc': '2.0', **tool(6, 'ask', question='What is half?')}) + '\n').encode())
+        process.stdin.write(
+            (json.dumps({'jsonrpc': '2.0', **tool(6, 'ask', question='What is half?')}) + '\n').encode()
+        )
         process.stdin.flush()
     held = [mute.accept() for _ in range(2)]  # both are waiting for it
     # one after the other: SQLite writes the log back for the last to close, and for none of two that close at once
-    for process, end, code in ((by_signal, by_signal.terminate, 128 + signal.SIGTERM), (by_stdin, by_stdin.stdin.close, 0)):
+    for process, end, code in (
+        (by_signal, by_signal.terminate, 128 + signal.SIGTERM),
+        (by_stdin, by_stdin.stdin.close, 0),
+    ):
         end()
         assert process.wait(60) == code
         assert all(json.loads(line)['id'] == 6 for line in process.stdout.read().splitlines())
@@ -216,6 +281,7 @@ def test_it_ends_cleanly_with_stdin_and_by_a_signal_and_says_nothing_but_the_pro
 
 # ------------------------------------------------------------------ the same server, in process
 
+
 @pytest.fixture
 def tools(tmp_path):
     with closing(TurnStore(tmp_path / 'turns.sqlite')) as store:
@@ -224,12 +290,14 @@ def tools(tmp_path):
 
 def run(tools, *talks, mode='legacy'):
     """Let clients talk at the same time; each talk is a coroutine function of a session."""
+
     async def one(talk):
         async with Client(mcp_server(tools), mode=mode) as session:
             return await talk(session)
 
     async def all_of_them():
         return await asyncio.gather(*map(one, talks))
+
     return asyncio.run(all_of_them())
 
 
@@ -238,10 +306,13 @@ def test_clients_of_one_memory_see_what_the_others_keep(tools, mode):
     async def talk(session):
         kept = await call(session, 'remember', text='a secret', speaker='Ann')
         return kept.data['id'], await call(session, 'search', query='secret', k=100)
+
     told = run(tools, *[talk] * 5, mode=mode)
     assert sorted(id for id, _ in told) == ['T1', 'T2', 'T3', 'T4', 'T5']
     for id, found in told:
-        assert id in [hit['id'] for hit in found.data['hits']] and {hit['time'] for hit in found.data['hits']} == {NOON.isoformat()}
+        assert id in [hit['id'] for hit in found.data['hits']] and {hit['time'] for hit in found.data['hits']} == {
+            NOON.isoformat()
+        }
 
 
 def test_a_slow_answer_holds_nothing_up_and_one_that_is_given_up_harms_nothing(tools):
@@ -251,11 +322,14 @@ def test_a_slow_answer_holds_nothing_up_and_one_that_is_given_up_harms_nothing(t
         asked.set()
         go_on.wait(20)
         raise ServerError('no server here')
+
     tools.lm = slow
 
     async def talk(session):
         await call(session, 'remember', text='a red canoe')
-        given_up = asyncio.ensure_future(session.call_tool('ask', {'question': 'What is red?'}, read_timeout_seconds=.3))
+        given_up = asyncio.ensure_future(
+            session.call_tool('ask', {'question': 'What is red?'}, read_timeout_seconds=0.3)
+        )
         asking = asyncio.ensure_future(call(session, 'ask', question='What is red?'))
         await asyncio.to_thread(asked.wait, 20)
         kept = await call(session, 'remember', text='a blue canoe')
@@ -264,8 +338,14 @@ def test_a_slow_answer_holds_nothing_up_and_one_that_is_given_up_harms_nothing(t
             await given_up
         go_on.set()
         return kept, await asking, await call(session, 'show_trace')
-    (kept, answer, trace), = run(tools, talk)
-    assert kept.data['id'] == 'T2' and answer.failed and 'ServerError: no server here' in answer.text and '(show_trace of Q' in answer.text
+
+    ((kept, answer, trace),) = run(tools, talk)
+    assert (
+        kept.data['id'] == 'T2'
+        and answer.failed
+        and 'ServerError: no server here' in answer.text
+        and '(show_trace of Q' in answer.text
+    )
     assert not trace.failed and 'no server here' in trace.text
 
 
@@ -275,13 +355,15 @@ def test_a_crash_is_told_without_its_text_and_text_of_a_memory_is_data(tools, mo
     async def talk(session):
         await call(session, 'remember', text=forged, speaker='A\nT98 · B')
         return await call(session, 'search', query='nothing')
-    found, = run(tools, talk)
+
+    (found,) = run(tools, talk)
     assert found.data['hits'][0]['text'] == forged and '\x1b' not in found.text and json.loads(found.text) == found.data
 
     def broken(self, *rest, **options):
         raise RuntimeError('index on fire')
+
     monkeypatch.setattr(TurnStore, 'search', broken)
-    told, = run(tools, lambda session: call(session, 'search', query='x'))
+    (told,) = run(tools, lambda session: call(session, 'search', query='x'))
     assert told.failed and 'on fire' not in told.text
 
 
@@ -307,11 +389,18 @@ def test_each_method_answers_an_empty_memory_and_one_that_changes(method, tmp_pa
 
 # ------------------------------------------------------------------ the command
 
-@pytest.mark.parametrize('options, expected', [
-    (['serve'], 'required: --mcp'), (['serve', '--mcp', '--method', 'guess'], '--method: expected one of rag'),
-    (['serve', '--mcp', '--namespace', '../x'], '--namespace: expected up to 48'), (['serve', '--mcp', '--base-url', 'http://x'], '--base-url needs --model'),
-    (['serve', '--mcp', '--namespace', 'bad', '--path', '{folder}'], 'expected an SQLite file'),
-    (['serve', '--mcp', '--memory', '{folder}/turns-bad.sqlite'], 'expected an SQLite file')])
+
+@pytest.mark.parametrize(
+    'options, expected',
+    [
+        (['serve'], 'required: --mcp'),
+        (['serve', '--mcp', '--method', 'guess'], '--method: expected one of rag'),
+        (['serve', '--mcp', '--namespace', '../x'], '--namespace: expected up to 48'),
+        (['serve', '--mcp', '--base-url', 'http://x'], '--base-url needs --model'),
+        (['serve', '--mcp', '--namespace', 'bad', '--path', '{folder}'], 'expected an SQLite file'),
+        (['serve', '--mcp', '--memory', '{folder}/turns-bad.sqlite'], 'expected an SQLite file'),
+    ],
+)
 def test_what_cannot_be_served_is_one_line(options, expected, tmp_path, capsys, monkeypatch):
     (tmp_path / 'turns-bad.sqlite').write_text('no database, whatever its name says')
     monkeypatch.setattr(signal, 'signal', lambda *rest: None)  # this process is not a server
@@ -328,6 +417,7 @@ def test_a_remembered_file_is_served(tmp_path):
     async def ask():
         async with connected(tmp_path / 'none', '--memory', str(tmp_path / 'my.db')) as session:
             return await call(session, 'ask', question='To whom was the boat sold?')
+
     assert 'sister' in asyncio.run(ask()).data['answer'] and not (tmp_path / 'none').exists()
 
 

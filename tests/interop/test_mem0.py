@@ -1,6 +1,7 @@
 """Loops over mem0: its real `Memory` and `AsyncMemory` over an embedded Qdrant, filled with infer=False, so that no model is asked.
 
 The embedder is a stand-in of mem0's own base class. Its telemetry is off, and its folder is a temporary one."""
+
 import logging
 import os
 import tempfile
@@ -33,11 +34,22 @@ class LocalEmbedder(EmbeddingBase):
 
 def new_memory(kind=Memory, **store):
     store = store or {'client': QdrantClient(':memory:')}
-    config = {'vector_store': {'provider': 'qdrant', 'config': {'collection_name': 'memories', 'embedding_model_dims': 256, **store}},
-              'embedder': {'provider': 'lmstudio', 'config': {'embedding_dims': 256}},  # replaced below; nothing is asked at its address
-              'llm': {'provider': 'lmstudio', 'config': {}}, 'history_db_path': ':memory:'}
+    config = {
+        'vector_store': {
+            'provider': 'qdrant',
+            'config': {'collection_name': 'memories', 'embedding_model_dims': 256, **store},
+        },
+        'embedder': {
+            'provider': 'lmstudio',
+            'config': {'embedding_dims': 256},
+        },  # replaced below; nothing is asked at its address
+        'llm': {'provider': 'lmstudio', 'config': {}},
+        'history_db_path': ':memory:',
+    }
     with warnings.catch_warnings():
-        warnings.simplefilter('ignore', UserWarning)  # it asks an embedded Qdrant for indexes of payloads, which has none
+        warnings.simplefilter(
+            'ignore', UserWarning
+        )  # it asks an embedded Qdrant for indexes of payloads, which has none
         memory = kind.from_config(config)
     memory.embedding_model = LocalEmbedder()
     return memory
@@ -60,6 +72,7 @@ def maker_of(kind):
         memory = new_memory(kind)
         memory.vector_store.delete_col()
         return from_mem0(memory, {'user_id': 'tobin'})
+
     return maker(adapt, broken)
 
 
@@ -75,9 +88,14 @@ def test_hits_are_those_of_mem0_in_its_order():
 
 def test_the_name_of_a_message_is_its_speaker():
     memory = new_memory()
-    messages = [{'role': 'user', 'name': 'Zofia', 'content': 'I tuned the organ.'}, {'role': 'assistant', 'content': 'Well done.'}]
+    messages = [
+        {'role': 'user', 'name': 'Zofia', 'content': 'I tuned the organ.'},
+        {'role': 'assistant', 'content': 'Well done.'},
+    ]
     memory.add(messages, user_id='tobin', infer=False)
-    speakers = {hit.snippet.text: hit.snippet.speaker for hit in from_mem0(memory, {'user_id': 'tobin'}).search('organ')}
+    speakers = {
+        hit.snippet.text: hit.snippet.speaker for hit in from_mem0(memory, {'user_id': 'tobin'}).search('organ')
+    }
     assert speakers == {'I tuned the organ.': 'Zofia', 'Well done.': None}
     nameless = from_mem0(memory, {'user_id': 'tobin'}, Fields(id=None, speaker=None)).search('organ')
     assert {hit.snippet.speaker for hit in nameless} == {None}
@@ -92,4 +110,8 @@ def test_owners_do_not_mix_and_filters_are_passed_on():
     assert [hit.snippet.text for hit in from_mem0(memory, filters).search('another run')] == ['of another run']
     assert filters == {'user_id': 'zofia', 'run_id': 'second'}
     by_tobin = {snippet.id for snippet in TURNS[4:8] if snippet.speaker == 'Tobin'}
-    assert {*ids(from_mem0(memory, {'user_id': 'zofia', 'session': 'D1', 'speaker': 'Tobin'}).search(query, 50))} == by_tobin != set()
+    assert (
+        {*ids(from_mem0(memory, {'user_id': 'zofia', 'session': 'D1', 'speaker': 'Tobin'}).search(query, 50))}
+        == by_tobin
+        != set()
+    )

@@ -1,4 +1,5 @@
 """MiniLM from packages: vectors that do not depend on the batch, and a search that is better with them."""
+
 import numpy as np
 import pytest
 
@@ -20,7 +21,7 @@ def test_vectors_are_alike_in_any_batch_and_near_for_what_means_the_same():
     alone = unit(np.concatenate([MiniLMEmbedder()([text]) for text in texts]))
     assert np.abs(together - alone).max() < 1e-3
     cosines = together @ together.T
-    assert cosines[0, 1] > .4 > .2 > abs(cosines[0, 2])
+    assert cosines[0, 1] > 0.4 > 0.2 > abs(cosines[0, 2])
 
 
 def test_it_finds_more_with_weights_of_its_own():
@@ -29,6 +30,11 @@ def test_it_finds_more_with_weights_of_its_own():
 
     def recall(index):
         asked = [one for one in team.questions if not one.refuse]
-        return np.mean([np.mean([id in {hit.snippet.id for hit in index.search(one.text, 25)} for id in one.evidence]) for one in asked])
+        return np.mean(
+            [
+                np.mean([id in {hit.snippet.id for hit in index.search(one.text, 25)} for id in one.evidence])
+                for one in asked
+            ]
+        )
 
-    assert recall(HybridIndex.of(team, embedder=MiniLMEmbedder())) > recall(HybridIndex.of(team)) + .02
+    assert recall(HybridIndex.of(team, embedder=MiniLMEmbedder())) > recall(HybridIndex.of(team)) + 0.02

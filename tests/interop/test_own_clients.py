@@ -1,4 +1,5 @@
 """Models and embedders of LangChain and LlamaIndex, given to memnb as they are."""
+
 import pytest
 
 from memnb.core.conversation import Snippet
@@ -22,6 +23,7 @@ def llamaindex_model():
         def complete(self, prompt, formatted=False, **options):
             assert 'Who?' in prompt
             return llms.CompletionResponse(text=SAID)
+
     return Fixed()
 
 
@@ -41,15 +43,24 @@ def test_its_failure_is_its_own():
 
 def test_a_chain_of_langchain_gives_a_dictionary():
     from_function = pytest.importorskip('langchain_core.runnables').RunnableLambda
-    assert as_lm(from_function(lambda prompt: {'answer': '8 January 2024', 'sources': ['D1:5']})).ask(ANSWER, question='Who?') == REPLY
+    assert (
+        as_lm(from_function(lambda prompt: {'answer': '8 January 2024', 'sources': ['D1:5']})).ask(
+            ANSWER, question='Who?'
+        )
+        == REPLY
+    )
 
 
 def langchain_embedder():
-    return pytest.importorskip('langchain_core.embeddings').DeterministicFakeEmbedding(size=4), 'DeterministicFakeEmbedding'
+    return pytest.importorskip('langchain_core.embeddings').DeterministicFakeEmbedding(
+        size=4
+    ), 'DeterministicFakeEmbedding'
 
 
 def llamaindex_embedder():
-    return pytest.importorskip('llama_index.core.embeddings').MockEmbedding(embed_dim=4, model_name='org/toy'), 'MockEmbedding toy'
+    return pytest.importorskip('llama_index.core.embeddings').MockEmbedding(
+        embed_dim=4, model_name='org/toy'
+    ), 'MockEmbedding toy'
 
 
 @pytest.mark.parametrize('make', [langchain_embedder, llamaindex_embedder])

@@ -1,4 +1,5 @@
 """Loops over a pandas DataFrame: its columns under their own names, its values as pandas keeps them."""
+
 from datetime import datetime
 
 import numpy as np
@@ -23,14 +24,26 @@ def frame_of(snippets):
     return pd.DataFrame([{**fields_of(snippet), 'text': snippet.text} for snippet in snippets], columns=COLUMNS)
 
 
-INDEXES = {'words': LexicalIndex, 'words and meaning': lambda: HybridIndex(spread=False)}  # two snippets stand at one place
-MAKERS = {name: maker(lambda snippets, new=new: from_pandas(frame_of(snippets), index=new())) for name, new in INDEXES.items()}
+INDEXES = {
+    'words': LexicalIndex,
+    'words and meaning': lambda: HybridIndex(spread=False),
+}  # two snippets stand at one place
+MAKERS = {
+    name: maker(lambda snippets, new=new: from_pandas(frame_of(snippets), index=new())) for name, new in INDEXES.items()
+}
 test_property = properties_of(MAKERS)
 
 
 def test_columns_of_your_own_and_labels_as_ids():
-    frame = pd.DataFrame({'Message': ['The organ sang.', 'The dog slept.'], 'Who': ['Ada', None], 'When': ['2024-02-03', pd.NaT],
-                          'Mood': [1, 2]}, index=[10, 20])
+    frame = pd.DataFrame(
+        {
+            'Message': ['The organ sang.', 'The dog slept.'],
+            'Who': ['Ada', None],
+            'When': ['2024-02-03', pd.NaT],
+            'Mood': [1, 2],
+        },
+        index=[10, 20],
+    )
     store = from_pandas(frame, Fields(text='Message', speaker='Who', said='When'))
     organ, dog = store.search('organ')[0].snippet, store.search('dog')[0].snippet
     assert organ == Snippet('10', 'The organ sang.', speaker='Ada', said=datetime(2024, 2, 3))
@@ -64,4 +77,6 @@ def test_the_order_of_rows_does_not_matter(texts, query, chance):
     frame = pd.DataFrame({'id': [f'r{number}' for number in range(len(texts))], 'text': pd.Series(texts, dtype=object)})
     shuffled = frame.sample(frac=1, random_state=chance.randrange(99)) if texts else frame
     assert from_pandas(shuffled).search(query, 9) == from_pandas(frame).search(query, 9)
-    assert {hit.snippet.text for hit in from_pandas(frame).search(query, 9)} == {text for text in texts if query in text.split()}
+    assert {hit.snippet.text for hit in from_pandas(frame).search(query, 9)} == {
+        text for text in texts if query in text.split()
+    }

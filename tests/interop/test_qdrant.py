@@ -1,4 +1,5 @@
 """Loops over Qdrant: the real client with its embedded engine."""
+
 import itertools
 from dataclasses import replace
 from datetime import date
@@ -11,8 +12,7 @@ from hypothesis import strategies as st
 
 pytest.importorskip('qdrant_client')
 
-from contract import (
-    ids, maker, ODD, properties_of, QUERIES, QUESTION, SNIPPETS, TURNS)
+from contract import ids, maker, ODD, properties_of, QUERIES, QUESTION, SNIPPETS, TURNS
 from qdrant_client import models, QdrantClient
 
 from memnb.adapters.stores import _point_id, _qdrant_filter, Fields, fill_qdrant, from_qdrant
@@ -55,6 +55,7 @@ def maker_of(new_client):
         store = from_qdrant(client, 'dropped', embed)
         client.delete_collection('dropped')
         return store
+
     return maker(adapt, broken)
 
 
@@ -73,8 +74,12 @@ def test_it_finds_what_a_dense_index_finds():
 
 
 DAYS = st.dates(date(2015, 1, 1), date(2026, 12, 31)) | st.sampled_from([date.min, date.max])
-SPANS = st.builds(lambda a, b, side: TimeSpan(None if side == 'no start' else min(a, b), None if side == 'no end' else max(a, b)),
-                  DAYS, DAYS, st.sampled_from(['both', 'no start', 'no end']))
+SPANS = st.builds(
+    lambda a, b, side: TimeSpan(None if side == 'no start' else min(a, b), None if side == 'no end' else max(a, b)),
+    DAYS,
+    DAYS,
+    st.sampled_from(['both', 'no start', 'no end']),
+)
 
 
 def ones(texts):
@@ -91,20 +96,33 @@ def test_the_filter_alone_is_passes(times, during, data):
     for span in (during, None):
         shown = _qdrant_filter(exclude, span, None, Fields())
         left = client.query_points('some', [1.0, 0.0], limit=50, query_filter=shown).points
-        assert {point.payload['id'] for point in left} == {snippet.id for snippet in snippets if passes(snippet, exclude, span)}
+        assert {point.payload['id'] for point in left} == {
+            snippet.id for snippet in snippets if passes(snippet, exclude, span)
+        }
 
 
-def other_collection(payload_of, vectors=models.VectorParams(size=256, distance=models.Distance.COSINE), vector_of=lambda row: row):
+def other_collection(
+    payload_of, vectors=models.VectorParams(size=256, distance=models.Distance.COSINE), vector_of=lambda row: row
+):
     """A collection that this package did not fill."""
     client = QdrantClient(':memory:')
     client.create_collection('chat', vectors)
-    client.upsert('chat', [models.PointStruct(id=number, vector=vector_of(embed([snippet.text])[0].tolist()), payload=payload_of(snippet))
-                           for number, snippet in enumerate(TURNS)])
+    client.upsert(
+        'chat',
+        [
+            models.PointStruct(
+                id=number, vector=vector_of(embed([snippet.text])[0].tolist()), payload=payload_of(snippet)
+            )
+            for number, snippet in enumerate(TURNS)
+        ],
+    )
     return client
 
 
 def test_a_collection_that_somebody_else_filled():
-    client = other_collection(lambda one: {'page_content': one.text, 'metadata': {'at': str(one.said), 'who': one.speaker}})
+    client = other_collection(
+        lambda one: {'page_content': one.text, 'metadata': {'at': str(one.said), 'who': one.speaker}}
+    )
     names = Fields(text='page_content', said='metadata.at', speaker='metadata.who')
     store = from_qdrant(client, 'chat', embed, names)
     everything = store.search(QUESTION, 100)
@@ -123,8 +141,11 @@ def test_a_collection_that_somebody_else_filled():
 def test_several_vectors_and_distances():
     euclid = models.VectorParams(size=256, distance=models.Distance.EUCLID)
     other = models.VectorParams(size=2, distance=models.Distance.DOT)
-    client = other_collection(lambda snippet: {'text': snippet.text}, {'words': euclid, 'other': other},
-                              lambda row: {'words': row, 'other': [0.0, 1.0]})
+    client = other_collection(
+        lambda snippet: {'text': snippet.text},
+        {'words': euclid, 'other': other},
+        lambda row: {'words': row, 'other': [0.0, 1.0]},
+    )
     with pytest.raises(ValueError, match="using: expected one of the vectors .*words.*, got None"):
         from_qdrant(client, 'chat', embed)
     hits = from_qdrant(client, 'chat', embed, using='words').search(TURNS[4].text, 6)
@@ -142,7 +163,10 @@ class Backwards(WordLlamaEmbedder):
 def test_models_do_not_mix():
     client = QdrantClient(':memory:')
     fill_qdrant(client, 'turns', TURNS[:3])
-    for act in (lambda: from_qdrant(client, 'turns', Backwards()), lambda: fill_qdrant(client, 'turns', TURNS[3:5], Backwards())):
+    for act in (
+        lambda: from_qdrant(client, 'turns', Backwards()),
+        lambda: fill_qdrant(client, 'turns', TURNS[3:5], Backwards()),
+    ):
         with pytest.raises(EmbedderMismatch, match="holds vectors of 'wordllama-256', the embedder is 'backwards-256'"):
             act()
     with pytest.raises(DimensionMismatch, match='expected vectors of 256 dimensions, got 2'):
@@ -152,7 +176,9 @@ def test_models_do_not_mix():
     assert client.count('turns').count == 3  # nothing was put in on the way
 
 
-@pytest.mark.parametrize('rows', [lambda texts: np.full((len(texts), 256), np.nan), lambda texts: np.ones(256), lambda texts: []])
+@pytest.mark.parametrize(
+    'rows', [lambda texts: np.full((len(texts), 256), np.nan), lambda texts: np.ones(256), lambda texts: []]
+)
 def test_vectors_that_are_none_are_an_error(rows):
     client = QdrantClient(':memory:')
     fill_qdrant(client, 'turns', TURNS[:3], embed)
@@ -182,6 +208,7 @@ def test_filling_twice_is_filling_once():
     def counted(texts):
         embedded.extend(texts)
         return embed(texts)
+
     fill_qdrant(client, 'turns', SNIPPETS[:20], counted, batch=7)
     for _ in range(2):
         fill_qdrant(client, 'turns', SNIPPETS, counted, batch=7)
@@ -192,11 +219,17 @@ def test_filling_twice_is_filling_once():
 def test_another_snippet_under_a_known_id_is_refused():
     client = QdrantClient(':memory:')
     fill_qdrant(client, 'turns', SNIPPETS, embed)
-    for other in (replace(TURNS[4], text='Gerald is a tortoise.'), replace(TURNS[4], speaker=None), replace(TURNS[4], sources=())):
+    for other in (
+        replace(TURNS[4], text='Gerald is a tortoise.'),
+        replace(TURNS[4], speaker=None),
+        replace(TURNS[4], sources=()),
+    ):
         with pytest.raises(DuplicateSnippet, match="collection 'turns': two different snippets 'D1:5'"):
             fill_qdrant(client, 'turns', [Snippet('new', 'a new one'), other], embed)
         assert client.count('turns').count == len(SNIPPETS)  # nothing came in on the way
-    client.set_payload('turns', {'mood': 'glad'}, [_point_id('D1:1')])  # a field that is not ours makes no other snippet
+    client.set_payload(
+        'turns', {'mood': 'glad'}, [_point_id('D1:1')]
+    )  # a field that is not ours makes no other snippet
     fill_qdrant(client, 'turns', TURNS[:1], embed)
     assert client.retrieve('turns', [_point_id('D1:1')])[0].payload['mood'] == 'glad'
 

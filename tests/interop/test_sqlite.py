@@ -1,4 +1,5 @@
 """SQLite's full-text index as a memory: the properties of every adapter, and what is SQLite's own."""
+
 import json
 import sqlite3
 
@@ -22,7 +23,9 @@ def connected(snippets, **options):
         kept = {'text': snippet.text}
         for name, value in fields_of(snippet).items():
             kept[name] = json.dumps(value) if isinstance(value, list) else value
-        connection.execute(f'INSERT INTO memory ({", ".join(kept)}) VALUES ({", ".join("?" * len(kept))})', [*kept.values()])
+        connection.execute(
+            f'INSERT INTO memory ({", ".join(kept)}) VALUES ({", ".join("?" * len(kept))})', [*kept.values()]
+        )
     return connection
 
 
@@ -46,19 +49,25 @@ def test_no_text_fails_and_none_changes_anything(query):
     assert store.search(QUESTION) == before
 
 
-@given(st.sets(st.sampled_from(['concertina', 'Tobin', 'Zofia', 'notebook', 'crate', 'wrist', 'and', 'the']), min_size=1))
+@given(
+    st.sets(st.sampled_from(['concertina', 'Tobin', 'Zofia', 'notebook', 'crate', 'wrist', 'and', 'the']), min_size=1)
+)
 def test_the_order_is_that_of_bm25(words):
     connection, store = connected(SNIPPETS), make(SNIPPETS)
     kept = sorted(word for word in words if word not in ('and', 'the')) or sorted(words)
     query = ' OR '.join(f'"{word}"' for word in kept)
-    rows = connection.execute('SELECT id, -bm25(memory) FROM memory WHERE memory MATCH ? ORDER BY 2 DESC', [query]).fetchall()
+    rows = connection.execute(
+        'SELECT id, -bm25(memory) FROM memory WHERE memory MATCH ? ORDER BY 2 DESC', [query]
+    ).fetchall()
     found = [(hit.snippet.id, hit.score) for hit in store.search(' '.join(kept), 100)]
     assert sorted(found) == sorted(rows)
     assert [score for _, score in found] == [score for _, score in rows]
 
 
 def test_the_tables_own_rank_counts():
-    connection = connected([Snippet('a', 'boat', speaker='x'), Snippet('b', 'the boat of a neighbour who sails', speaker='boat')])
+    connection = connected(
+        [Snippet('a', 'boat', speaker='x'), Snippet('b', 'the boat of a neighbour who sails', speaker='boat')]
+    )
     connection.execute('CREATE VIRTUAL TABLE weighed USING fts5(text, speaker)')
     connection.execute('INSERT INTO weighed SELECT text, speaker FROM memory')
     connection.execute("INSERT INTO weighed (weighed, rank) VALUES ('rank', 'bm25(1.0, 50.0)')")
@@ -69,7 +78,7 @@ def test_names_that_need_quotation_marks():
     connection = sqlite3.connect(':memory:')
     connection.execute('CREATE VIRTUAL TABLE "my ""notes"" 2" USING fts5("the text", "select" UNINDEXED)')
     connection.execute('INSERT INTO "my ""notes"" 2" VALUES (?, ?)', ['A boat.', 'Ana'])
-    hit, = from_sqlite(connection, 'my "notes" 2', Fields(text='the text', speaker='select')).search('boat')
+    (hit,) = from_sqlite(connection, 'my "notes" 2', Fields(text='the text', speaker='select')).search('boat')
     assert (hit.snippet.id, hit.snippet.text, hit.snippet.speaker) == ('1', 'A boat.', 'Ana')
 
 
@@ -93,7 +102,7 @@ def test_external_content_is_joined():
         INSERT INTO bare (rowid, body) SELECT id, body FROM base;
     ''')
     for table in ('found', 'bare'):
-        hit, = from_sqlite(connection, table, Fields(text='body'), content='base').search('boat')
+        (hit,) = from_sqlite(connection, table, Fields(text='body'), content='base').search('boat')
         assert (hit.snippet.id, hit.snippet.text, str(hit.snippet.day)) == ('40', 'A boat.', '1 February 2024')
     with pytest.raises(TypeError, match="record '40': expected a text in 'body', got None"):
         from_sqlite(connection, 'bare', Fields(text='body')).search('boat')

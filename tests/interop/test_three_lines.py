@@ -1,4 +1,5 @@
 """The three lines of the README, in a process of their own in an empty folder, over a Qdrant that another process has filled."""
+
 import os
 import subprocess
 import sys
@@ -27,7 +28,9 @@ client.close()
 def run(code, folder):
     """What a fresh Python prints; no key, no proxy and no path of ours comes with it."""
     kept = {name: os.environ[name] for name in ('PATH', 'HOME', 'SYSTEMROOT', 'LANG') if name in os.environ}
-    done = subprocess.run([sys.executable, '-I', '-c', code], cwd=folder, env=kept, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(
+        [sys.executable, '-I', '-c', code], cwd=folder, env=kept, capture_output=True, text=True, timeout=120
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout
 

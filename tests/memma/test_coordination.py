@@ -1,4 +1,5 @@
 """The loop that judges, asks anew and answers, over any store and under any replies: a flat loop with sets is its oracle."""
+
 import os
 import re
 
@@ -23,22 +24,64 @@ PEOPLE = ('Ada', 'Bo')
 TURN_IDS = [f'D1:{number}' for number in range(1, 9)]
 
 
-TEXTS = st.sampled_from(['', '  ', 'the', 'the boat', 'boats', 'Ada: sell a boat', 'Ada', 'Bo: the boat', 'in May', '3 May 2024', 'sold to whom',
-                         QUESTION, 'selling boats Ada', '<b>boat</b>', 'price\ud83d price', 'a gap\nin two lines', 'Ada:'])
+TEXTS = st.sampled_from(
+    [
+        '',
+        '  ',
+        'the',
+        'the boat',
+        'boats',
+        'Ada: sell a boat',
+        'Ada',
+        'Bo: the boat',
+        'in May',
+        '3 May 2024',
+        'sold to whom',
+        QUESTION,
+        'selling boats Ada',
+        '<b>boat</b>',
+        'price\ud83d price',
+        'a gap\nin two lines',
+        'Ada:',
+    ]
+)
 LISTS = st.lists(TEXTS, max_size=3)
-JUDGED = st.builds(Diagnosis, decision=st.sampled_from(['ANSWERABLE', 'NOT-ANSWERABLE', 'NOT-ANSWERABLE']), reason=TEXTS, gaps=LISTS,
-                   queries=LISTS, constraints=LISTS, avoid=LISTS)
+JUDGED = st.builds(
+    Diagnosis,
+    decision=st.sampled_from(['ANSWERABLE', 'NOT-ANSWERABLE', 'NOT-ANSWERABLE']),
+    reason=TEXTS,
+    gaps=LISTS,
+    queries=LISTS,
+    constraints=LISTS,
+    avoid=LISTS,
+)
 REWRITTEN = st.builds(Rewrite, query=TEXTS)
-FINAL = st.builds(AnswerReply, answer=st.sampled_from(['3 May 2024', '', NO_INFORMATION]),
-                  sources=st.lists(st.sampled_from([*TURN_IDS, *(f's{number}' for number in range(6)), 'D9:9', '']), max_size=3))
+FINAL = st.builds(
+    AnswerReply,
+    answer=st.sampled_from(['3 May 2024', '', NO_INFORMATION]),
+    sources=st.lists(st.sampled_from([*TURN_IDS, *(f's{number}' for number in range(6)), 'D9:9', '']), max_size=3),
+)
 
 
 @st.composite
 def scenes(draw):
     """A store, the replies of a model, options of the loop, and a budget of turns."""
-    options = draw(st.fixed_dictionaries({'refinements': st.integers(0, 4), 'k': st.integers(1, 3), 'insist': st.integers(0, 2), 'speakers': st.sampled_from([(), PEOPLE]),
-                                          **dict.fromkeys(['refine', 'diagnose', 'binding'], st.sampled_from([True, True, False]))}))
-    replies = draw(st.lists(JUDGED, min_size=1, max_size=4)), draw(st.lists(REWRITTEN, min_size=1, max_size=4)), [draw(FINAL)]
+    options = draw(
+        st.fixed_dictionaries(
+            {
+                'refinements': st.integers(0, 4),
+                'k': st.integers(1, 3),
+                'insist': st.integers(0, 2),
+                'speakers': st.sampled_from([(), PEOPLE]),
+                **dict.fromkeys(['refine', 'diagnose', 'binding'], st.sampled_from([True, True, False])),
+            }
+        )
+    )
+    replies = (
+        draw(st.lists(JUDGED, min_size=1, max_size=4)),
+        draw(st.lists(REWRITTEN, min_size=1, max_size=4)),
+        [draw(FINAL)],
+    )
     return draw(stores(TEXTS, PEOPLE, TURN_IDS)), replies, options, draw(st.none() | st.integers(0, 6))
 
 
@@ -60,7 +103,9 @@ def replies_of(trace, role):
 def named(judged):
     """The gaps of a reply that count."""
     gaps = [gap for gap in judged['gaps'] if gap.strip()]
-    return gaps or ([judged['reason'] if judged['reason'].strip() else QUESTION] if judged['decision'] == 'NOT-ANSWERABLE' else [])
+    return gaps or (
+        [judged['reason'] if judged['reason'].strip() else QUESTION] if judged['decision'] == 'NOT-ANSWERABLE' else []
+    )
 
 
 def key(query, people):
@@ -78,9 +123,12 @@ def stems_of(*texts):
 def admissible(query, judged, earlier, people):
     """Whether a query may be asked: new, with all constraints, without what is to be avoided."""
     mine = key(query, people)
-    return (bool(mine[1]) and all(key(one, people) != mine for one in earlier)
-            and stems_of(*judged['constraints']) <= stems_of(query)
-            and not stems_of(query) & (stems_of(*judged['avoid']) - stems_of(*judged['constraints'])))
+    return (
+        bool(mine[1])
+        and all(key(one, people) != mine for one in earlier)
+        and stems_of(*judged['constraints']) <= stems_of(query)
+        and not stems_of(query) & (stems_of(*judged['avoid']) - stems_of(*judged['constraints']))
+    )
 
 
 SCENES = settings(max_examples=int(os.environ.get('MEMNB_EXAMPLES', 30)), deadline=None)
@@ -119,9 +167,12 @@ def test_binding_queries_are_new_carry_constraints_and_avoid_what_was_in_vain(sc
 def test_evidence_only_grows_and_all_of_it_is_answered_from(scene):
     trace, model = run_of(scene)
     shown = list(dict.fromkeys(hit.id for step in of(trace, 'search') for hit in step.hits))
-    given_to = [(name, [snippet.id for snippet in inputs['lines' if name == 'answer' else 'evidence']]) for name, inputs in model.heard]
+    given_to = [
+        (name, [snippet.id for snippet in inputs['lines' if name == 'answer' else 'evidence']])
+        for name, inputs in model.heard
+    ]
     for (_, before), (_, after) in zip(given_to, given_to[1:]):
-        assert after[:len(before)] == before
+        assert after[: len(before)] == before
     assert given_to[-1] == ('answer', shown)
     behind = {turn for step in of(trace, 'search') for hit in step.hits for turn in hit.turns}
     assert set(trace.evidence) <= behind == set(trace.read)
@@ -133,9 +184,11 @@ def test_the_judge_is_told_what_is_new_what_was_asked_and_what_for(scene):
     trace, model = run_of(scene, diagnose=True)
     judged = replies_of(trace, 'diagnose')
     for number, inputs in enumerate(inputs for name, inputs in model.heard if name == 'diagnose'):
-        searched = of(trace, 'search')[:number + 1]
+        searched = of(trace, 'search')[: number + 1]
         older = {hit.id for step in searched[:-1] for hit in step.hits}
-        assert [snippet.id for snippet in inputs['fresh']] == [hit.id for hit in searched[-1].hits if hit.id not in older]
+        assert [snippet.id for snippet in inputs['fresh']] == [
+            hit.id for hit in searched[-1].hits if hit.id not in older
+        ]
         assert list(inputs['queries']) == [step.query for step in searched]
         assert list(inputs['gaps']) == [named(said)[0] for said in judged[:number]]
 
@@ -181,7 +234,9 @@ def flat(scene):
                     break
                 left -= 1
             if options['binding']:
-                people = options['speakers'] or sorted({snippet.speaker for snippet in found.values() if snippet.speaker})
+                people = options['speakers'] or sorted(
+                    {snippet.speaker for snippet in found.values() if snippet.speaker}
+                )
                 query = ''
                 for wording in (rewritten[number % len(rewritten)].query, *said['queries'], *gaps):
                     due = stems_of(*said['constraints'])
@@ -219,7 +274,9 @@ def test_what_a_switch_turns_off_is_never_asked(scene):
     said = [reply['query'].strip() for reply in replies_of(unguided, 'rewrite')]
     assert queries_of(unguided)[1:] == [query for query in said if query]  # as they come, whether new or not
     advised, _ = run_of(scene, refine=True, diagnose=True, binding=False)
-    assert queries_of(advised)[1:] == [query for reply in replies_of(advised, 'rewrite') if (query := reply['query'].strip())]
+    assert queries_of(advised)[1:] == [
+        query for reply in replies_of(advised, 'rewrite') if (query := reply['query'].strip())
+    ]
 
 
 @SCENES
@@ -228,7 +285,7 @@ def test_a_larger_budget_begins_like_a_smaller_one(scene):
     whole, _ = run_of(scene, refine=True, refinements=4)
     for number in range(4):
         part, _ = run_of(scene, refine=True, refinements=number)
-        assert of(part, 'search') == of(whole, 'search')[:number + 1]
+        assert of(part, 'search') == of(whole, 'search')[: number + 1]
 
 
 @SCENES
@@ -248,7 +305,11 @@ def test_a_failure_at_any_call_keeps_what_was_found(scene, number):
     part, _ = run_of(scene, fails_at=number)
     *done, last = part.steps
     assert (part.error, last.error, part.answer) == ('ServerError: gone', 'gone', None)
-    assert done == whole.steps[:len(done)] and part.read == whole.read[:len(part.read)] and part.total.calls == number + 1
+    assert (
+        done == whole.steps[: len(done)]
+        and part.read == whole.read[: len(part.read)]
+        and part.total.calls == number + 1
+    )
     judged = replies_of(part, 'diagnose')
     judged = [said for said in judged if said]
     assert part.gaps == (named(judged[-1]) if judged else [])
@@ -269,7 +330,9 @@ def test_bound_is_admissible_or_nothing_is(query, judged, earlier, people):
 def test_a_gap_that_does_no_harm_costs_one_search_and_none_in_the_papers_way():
     harmless = [Diagnosis(decision='ANSWERABLE', gaps=['her other boats'])]
     for insist, searches in ((1, 2), (0, 1), (9, 4)):
-        model = Replies(diagnose=harmless, rewrite=asked_for('a boat', 'a ship', 'a canoe'), answer=[AnswerReply(answer='May')])
+        model = Replies(
+            diagnose=harmless, rewrite=asked_for('a boat', 'a ship', 'a canoe'), answer=[AnswerReply(answer='May')]
+        )
         trace = Coordinated(lambda query: ['Ada sold the boat.'], model, insist=insist).ask(QUESTION)
         assert len(queries_of(trace)) == searches and trace.gaps == ['her other boats']
 

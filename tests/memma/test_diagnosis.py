@@ -1,4 +1,5 @@
 """The two roles of asking on: replies however they are spelled, the rules' laws, what the prompts show, and that it ends."""
+
 from datetime import date, datetime
 
 import pytest
@@ -18,7 +19,16 @@ from memnb.core.conversation import Snippet
 from memnb.core.time import TimeSpan
 
 PEOPLE = ('Tobin', 'Zofia')
-FULL = {'decision': 'NOT-ANSWERABLE', 'reason': 'r', 'gaps': ['g'], 'missing_speaker': None, 'time_need': None, 'queries': [], 'constraints': [], 'avoid': []}
+FULL = {
+    'decision': 'NOT-ANSWERABLE',
+    'reason': 'r',
+    'gaps': ['g'],
+    'missing_speaker': None,
+    'time_need': None,
+    'queries': [],
+    'constraints': [],
+    'avoid': [],
+}
 
 
 def line(id, text, speaker='Zofia', said=datetime(2024, 9, 17)):
@@ -32,14 +42,26 @@ def memory():
 
 # --- what a model may say
 
-@pytest.mark.parametrize('word, decision', [('NOT_ANSWERABLE', 'NOT-ANSWERABLE'), ('not answerable', 'NOT-ANSWERABLE'), ('NOT\nANSWERABLE', 'NOT-ANSWERABLE'),
-                                            (' answerable ', 'ANSWERABLE'), ('Not - Answerable', 'NOT-ANSWERABLE')])
+
+@pytest.mark.parametrize(
+    'word, decision',
+    [
+        ('NOT_ANSWERABLE', 'NOT-ANSWERABLE'),
+        ('not answerable', 'NOT-ANSWERABLE'),
+        ('NOT\nANSWERABLE', 'NOT-ANSWERABLE'),
+        (' answerable ', 'ANSWERABLE'),
+        ('Not - Answerable', 'NOT-ANSWERABLE'),
+    ],
+)
 def test_a_decision_is_read_however_it_is_spelled(word, decision):
     assert Diagnosis(decision=word).decision == decision
     assert ScriptedLM([{**FULL, 'decision': word}]).ask(DIAGNOSE, question='q').decision == decision
 
 
-@pytest.mark.parametrize('given_as, read', [(None, []), ('NONE', []), (' none', []), ('', []), ('the year', ['the year']), ([], []), (['a', ''], ['a', ''])])
+@pytest.mark.parametrize(
+    'given_as, read',
+    [(None, []), ('NONE', []), (' none', []), ('', []), ('the year', ['the year']), ([], []), (['a', ''], ['a', ''])],
+)
 def test_an_empty_list_may_be_null_or_none(given_as, read):
     for name in ('gaps', 'queries', 'avoid', 'constraints'):
         read = [text for text in read if text] if name == 'constraints' else read
@@ -49,24 +71,67 @@ def test_an_empty_list_may_be_null_or_none(given_as, read):
 
 # --- the judge's rule
 
+
 @st.composite
 def situations(draw):
     "Random inputs of the judge, of a few lines and questions that touch each other."
-    question = draw(st.sampled_from([
-        'When was Zofia at the lake?', 'On which day was Zofia at the lake?', 'In which year was Zofia at the lake?', 'Which books did Tobin read?',
-        'Who swam?', 'How many months passed between the storm and the concert?', 'What did Zofia sing last month?',
-        'When did Tobin and Zofia sing?', 'What happened after the storm at the lake?', '?']))
-    told = draw(st.lists(st.sampled_from([
-        ('Zofia', 'We were at the lake on 3 March 2024.'), ('Zofia', 'We were at the lake on 9 July 2024, in a canoe.'), ('Zofia', 'At the lake last year!'),
-        ('Zofia', 'At the lake on 1 May 2021.'), ('Tobin', 'I read books, the first was The Leopard.'), ('Tobin', 'The storm of 8 May 2024 was loud.'),
-        ('Zofia', 'I sang at the concert on 2 June 2024, and Tobin sang.'), ('Tobin', 'Rye bread.')]), max_size=6))
+    question = draw(
+        st.sampled_from(
+            [
+                'When was Zofia at the lake?',
+                'On which day was Zofia at the lake?',
+                'In which year was Zofia at the lake?',
+                'Which books did Tobin read?',
+                'Who swam?',
+                'How many months passed between the storm and the concert?',
+                'What did Zofia sing last month?',
+                'When did Tobin and Zofia sing?',
+                'What happened after the storm at the lake?',
+                '?',
+            ]
+        )
+    )
+    told = draw(
+        st.lists(
+            st.sampled_from(
+                [
+                    ('Zofia', 'We were at the lake on 3 March 2024.'),
+                    ('Zofia', 'We were at the lake on 9 July 2024, in a canoe.'),
+                    ('Zofia', 'At the lake last year!'),
+                    ('Zofia', 'At the lake on 1 May 2021.'),
+                    ('Tobin', 'I read books, the first was The Leopard.'),
+                    ('Tobin', 'The storm of 8 May 2024 was loud.'),
+                    ('Zofia', 'I sang at the concert on 2 June 2024, and Tobin sang.'),
+                    ('Tobin', 'Rye bread.'),
+                ]
+            ),
+            max_size=6,
+        )
+    )
     lines = [line(number, text, speaker) for number, (speaker, text) in enumerate(told)]
     needs = required(question, PEOPLE)
     texts = [need.text for need in needs] + ['another gap']
     gaps = draw(st.lists(st.sampled_from(texts), max_size=5) | st.integers(0, 5).map(lambda count: [texts[0]] * count))
-    queries = [question, *(draw(st.sampled_from(['Zofia: lake', 'lake', 'Zofia: Zofia lake', 'Tobin: books read', 'storm', 'who rye sang'])) for _ in gaps)]
-    return {'question': question, 'evidence': lines, 'fresh': lines[draw(st.integers(0, 6)):], 'queries': queries, 'gaps': gaps, 'speakers': PEOPLE,
-            'asked': draw(st.sampled_from([None, TimeSpan.day(date(2024, 8, 4))]))}
+    queries = [
+        question,
+        *(
+            draw(
+                st.sampled_from(
+                    ['Zofia: lake', 'lake', 'Zofia: Zofia lake', 'Tobin: books read', 'storm', 'who rye sang']
+                )
+            )
+            for _ in gaps
+        ),
+    ]
+    return {
+        'question': question,
+        'evidence': lines,
+        'fresh': lines[draw(st.integers(0, 6)) :],
+        'queries': queries,
+        'gaps': gaps,
+        'speakers': PEOPLE,
+        'asked': draw(st.sampled_from([None, TimeSpan.day(date(2024, 8, 4))])),
+    }
 
 
 @given(situations())
@@ -75,7 +140,13 @@ def test_answerable_has_no_gaps_and_not_answerable_has_some(inputs):
     judged = diagnose_rule(**inputs)
     assert (judged.decision == 'NOT-ANSWERABLE') == bool(judged.gaps)
     if not judged.gaps:
-        assert (judged.queries, judged.constraints, judged.avoid, judged.time_need, judged.missing_speaker) == ([], [], [], None, None)
+        assert (judged.queries, judged.constraints, judged.avoid, judged.time_need, judged.missing_speaker) == (
+            [],
+            [],
+            [],
+            None,
+            None,
+        )
 
 
 @given(situations())
@@ -87,7 +158,9 @@ def test_the_first_gap_is_the_first_unmet_need_and_an_unmet_one_is_let_be_only_w
     missing = [need for need in needs if not is_met(need, inputs['evidence'], quiet)]
     if missing:
         again = inputs['gaps'][-PATIENCE:] == [missing[0].text] * PATIENCE
-        assert judged.gaps == [need.text for need in missing] or (again and judged.decision == 'ANSWERABLE' and '3 times' in judged.reason)
+        assert judged.gaps == [need.text for need in missing] or (
+            again and judged.decision == 'ANSWERABLE' and '3 times' in judged.reason
+        )
     else:
         assert judged.gaps == []
     told = f'{len(required(inputs["question"], PEOPLE)) - len(missing)} of {len(required(inputs["question"], PEOPLE))} requirements'
@@ -101,7 +174,9 @@ def test_the_person_and_the_times_of_the_question_are_constraints(inputs):
     if judged.gaps:
         assert [name for name in judged.constraints if name in PEOPLE] == named
         assert judged.missing_speaker == (named[0] if len(named) == 1 else None)
-        assert all(query.startswith(f'{named[0]}: ') if len(named) == 1 else ':' not in query for query in judged.queries)
+        assert all(
+            query.startswith(f'{named[0]}: ') if len(named) == 1 else ':' not in query for query in judged.queries
+        )
         if 'last month' in inputs['question']:
             assert judged.constraints[-1] == ('last month (July 2024)' if inputs['asked'] else 'last month')
 
@@ -112,20 +187,29 @@ def test_the_rules_take_any_text(question, told, asked):
     judged = diagnose_rule(question, lines, lines[:1], [question, *asked], asked[:2])
     assert (judged.decision == 'NOT-ANSWERABLE') == bool(judged.gaps)
     assert isinstance(rewrite_rule(question, judged, lines, [question, *asked], speakers=('Zofia',)).query, str)
-    for role, inputs in ((DIAGNOSE, {'question': question, 'evidence': lines, 'queries': asked}), (REWRITE, {'question': question, 'diagnosis': judged})):
+    for role, inputs in (
+        (DIAGNOSE, {'question': question, 'evidence': lines, 'queries': asked}),
+        (REWRITE, {'question': question, 'diagnosis': judged}),
+    ):
         assert question in role.render(inputs)[1]
 
 
 # --- the prompts
 
+
 def test_the_example_of_the_prompt_is_a_reply():
     system = DIAGNOSE.render({'question': 'q'})[0]
-    example = Diagnosis.model_validate_json(system[system.index('{"decision"'):])
+    example = Diagnosis.model_validate_json(system[system.index('{"decision"') :])
     assert example.decision == 'NOT-ANSWERABLE' and set(example.model_fields_set) == set(Diagnosis.model_fields)
-    assert is_new(add_constraints(example.queries[0], example.constraints), ["When did Rolf's cello teacher move to Ghent?"], ('Rolf', 'Ines'))
+    assert is_new(
+        add_constraints(example.queries[0], example.constraints),
+        ["When did Rolf's cello teacher move to Ghent?"],
+        ('Rolf', 'Ines'),
+    )
 
 
 # --- it ends
+
 
 def course(question, search, limit):
     "Judge, ask, search, by the rules and without a limit of the loop's own: the queries, and whether it ended."
@@ -133,7 +217,9 @@ def course(question, search, limit):
     for _ in range(limit):
         fresh = [one for one in fresh if one.id not in {other.id for other in evidence}]
         evidence += fresh
-        judged = lm.ask(DIAGNOSE, question=question, evidence=evidence, fresh=fresh, queries=queries, gaps=gaps, speakers=PEOPLE)
+        judged = lm.ask(
+            DIAGNOSE, question=question, evidence=evidence, fresh=fresh, queries=queries, gaps=gaps, speakers=PEOPLE
+        )
         if judged.decision == 'ANSWERABLE':
             return queries, True
         wanted = lm.ask(REWRITE, question=question, diagnosis=judged, queries=queries, speakers=PEOPLE).query
@@ -144,12 +230,33 @@ def course(question, search, limit):
     return queries, False
 
 
-POOL = [line(number, text, speaker) for number, (speaker, text) in enumerate([
-    ('Zofia', 'We were at the lake on 3 March 2024.'), ('Zofia', 'We were at the lake on 9 July 2024, in a canoe.'), ('Tobin', 'I read books, all day.'),
-    ('Zofia', 'At the lake on 1 May 2021, with tents.'), ('Tobin', 'Books, and read by lamp.'), ('Tobin', 'The read books go back.'), ('Zofia', 'Rye bread, wet boots.')])]
+POOL = [
+    line(number, text, speaker)
+    for number, (speaker, text) in enumerate(
+        [
+            ('Zofia', 'We were at the lake on 3 March 2024.'),
+            ('Zofia', 'We were at the lake on 9 July 2024, in a canoe.'),
+            ('Tobin', 'I read books, all day.'),
+            ('Zofia', 'At the lake on 1 May 2021, with tents.'),
+            ('Tobin', 'Books, and read by lamp.'),
+            ('Tobin', 'The read books go back.'),
+            ('Zofia', 'Rye bread, wet boots.'),
+        ]
+    )
+]
 
 
-@given(st.sampled_from(['When was Zofia at the lake?', 'Which books did Tobin read?', 'Who sang?', 'On which day was Zofia at the lake?']), st.randoms(use_true_random=False))
+@given(
+    st.sampled_from(
+        [
+            'When was Zofia at the lake?',
+            'Which books did Tobin read?',
+            'Who sang?',
+            'On which day was Zofia at the lake?',
+        ]
+    ),
+    st.randoms(use_true_random=False),
+)
 @settings(max_examples=80)
 def test_it_ends_whatever_a_finite_memory_brings(question, chance):
     queries, ended = course(question, lambda query: chance.sample(POOL, chance.randint(0, 3)), 4 * len(POOL) + 5)
@@ -159,29 +266,59 @@ def test_it_ends_whatever_a_finite_memory_brings(question, chance):
 def test_a_list_that_never_stops_growing_is_let_be_after_three_queries_for_it():
     question, told = 'Which books did Tobin read?', [line(1, 'I read books.', 'Tobin')]
     gap = required(question, PEOPLE)[0].text
-    decisions = [diagnose_rule(question, told, told, [question, *'abcd'[:count]], [gap] * count, PEOPLE).decision for count in range(5)]
+    decisions = [
+        diagnose_rule(question, told, told, [question, *'abcd'[:count]], [gap] * count, PEOPLE).decision
+        for count in range(5)
+    ]
     assert decisions == ['NOT-ANSWERABLE'] * PATIENCE + ['ANSWERABLE'] * 2
 
 
 # --- the guidance of tables 10 to 12, and equation 3
 
-@pytest.mark.parametrize('guidance', [
-    {'goal': 'the date', 'suggested_queries': ['Zofia: lake'], 'keywords': ['lake', 'June'], 'constraints': ['Zofia'], 'avoid_terms': ['otter']},
-    'Goal: the date; suggested queries: Zofia: lake; keywords: lake, June; constraints: Zofia; avoid terms: otter.',
-    ['Goal: the date', 'Queries: "Zofia: lake"', 'Keywords: lake, June', 'Constraints: Zofia', 'Avoid: otter']])
+
+@pytest.mark.parametrize(
+    'guidance',
+    [
+        {
+            'goal': 'the date',
+            'suggested_queries': ['Zofia: lake'],
+            'keywords': ['lake', 'June'],
+            'constraints': ['Zofia'],
+            'avoid_terms': ['otter'],
+        },
+        'Goal: the date; suggested queries: Zofia: lake; keywords: lake, June; constraints: Zofia; avoid terms: otter.',
+        ['Goal: the date', 'Queries: "Zofia: lake"', 'Keywords: lake, June', 'Constraints: Zofia', 'Avoid: otter'],
+    ],
+)
 def test_guidance_may_stand_in_one_field_as_in_the_paper(guidance):
     read = Diagnosis(decision='NOT_ANSWERABLE', **{'retrieval-guidance': guidance})
-    assert (read.goal, read.queries, read.keywords, read.constraints, read.avoid) == ('the date', ['Zofia: lake'], ['lake', 'June'], ['Zofia'], ['otter'])
+    assert (read.goal, read.queries, read.keywords, read.constraints, read.avoid) == (
+        'the date',
+        ['Zofia: lake'],
+        ['lake', 'June'],
+        ['Zofia'],
+        ['otter'],
+    )
     shown = REWRITE.render({'question': 'q', 'diagnosis': read})[1]
     assert 'Goal: the date' in shown and 'Keywords: lake; June' in shown
-    assert Diagnosis(decision='NOT_ANSWERABLE', **{'retrieval-guidance': 'ask for the year'}).queries == ['ask for the year']
+    assert Diagnosis(decision='NOT_ANSWERABLE', **{'retrieval-guidance': 'ask for the year'}).queries == [
+        'ask for the year'
+    ]
 
 
-@given(st.lists(st.sampled_from(['', 'unknown', 'Unknown ', 'None', 'n/a', 'both', 'anyone', 'Zofia', 'May 2024', 'an unknown dog'])))
+@given(
+    st.lists(
+        st.sampled_from(
+            ['', 'unknown', 'Unknown ', 'None', 'n/a', 'both', 'anyone', 'Zofia', 'May 2024', 'an unknown dog']
+        )
+    )
+)
 def test_a_word_that_names_nothing_is_no_constraint(words):
     read = Diagnosis(decision='NOT-ANSWERABLE', constraints=words)
     assert read.constraints == [word for word in words if word in ('Zofia', 'May 2024', 'an unknown dog')]
-    assert 'unknown' not in add_constraints('the vet', Diagnosis(decision='NOT-ANSWERABLE', constraints=['unknown']).constraints, [])
+    assert 'unknown' not in add_constraints(
+        'the vet', Diagnosis(decision='NOT-ANSWERABLE', constraints=['unknown']).constraints, []
+    )
 
 
 def test_the_judge_sees_the_notes_by_speaker_and_the_query_reasoner_sees_them_too():

@@ -1,4 +1,5 @@
 """Guidance loses no name or number; edits that are made by it lose no fact and no entry, whatever it says."""
+
 import json
 import re
 from datetime import datetime, timedelta
@@ -17,30 +18,55 @@ from memnb.memma.bank import MemoryBank
 
 PEOPLE = ('Ines', 'Rolf')
 DAY = datetime(2024, 4, 15, 18)
-REPLACED = set('i me my mine myself you your yours yourself we us our do does have has are is am was were had did'.split())
+REPLACED = set(
+    'i me my mine myself you your yours yourself we us our do does have has are is am was were had did'.split()
+)
 WORDS = '''I you my me we your mine myself Ines Rolf Crumb Pascal Nell Saw Will May Mine Mark Rose Made Had Was Are Do Can went saw met had have am are do
 can will run love 7 19 1904 48,000 2:11 3.5 118 5th $40 Line Opus War I. Dr. Mrs. St. Oslo and or but with in on at the a yesterday last Friday next
 week two years ago today this morning Sunday May June 2023 summer because that where "The Heron's Polka" 'See the city' don't I'm you're I've we'll who
 ? ! . , ; : — ... ( ) [ { }'''.split(' ')
-talk = st.lists(st.sampled_from(WORDS), min_size=1, max_size=14).map(' '.join) | st.text(st.characters(codec='utf-8'), max_size=40)
+talk = st.lists(st.sampled_from(WORDS), min_size=1, max_size=14).map(' '.join) | st.text(
+    st.characters(codec='utf-8'), max_size=40
+)
 captions = st.none() | st.sampled_from(['a photo of Crumb with 3 jars', 'a photo of a yellow jumper'])
 
 
 @st.composite
 def chunks(draw, least=0):
     said = draw(st.lists(st.tuples(st.sampled_from(PEOPLE), talk, captions), min_size=least, max_size=4))
-    return Session('D1', tuple(Turn(f'D1:{number}', who, text, None, caption) for number, (who, text, caption) in enumerate(said, 1)),
-                   draw(st.sampled_from([None, DAY])))
+    return Session(
+        'D1',
+        tuple(Turn(f'D1:{number}', who, text, None, caption) for number, (who, text, caption) in enumerate(said, 1)),
+        draw(st.sampled_from([None, DAY])),
+    )
 
 
 ids = st.sampled_from(['m1', 'm2', 'm3', 'm99', '', None])
-short = st.sampled_from(['Ines lives in Oslo.', 'Rolf has a hive.', '{braces}', 'Ines swam on 7 May 2023.']) | st.text(st.characters(codec='utf-8'), min_size=1, max_size=12)
-facts = st.builds(StatedFact, text=short, speaker=st.sampled_from(PEOPLE), turns=st.lists(st.sampled_from(['D1:1', 'D1:2', 'D7:7']), max_size=2))
-points = st.builds(FocusPoint, kind=st.sampled_from(['importance', 'redundancy', 'conflict']), fact=st.integers(-1, 5), entry=ids, note=st.text(max_size=5))
+short = st.sampled_from(['Ines lives in Oslo.', 'Rolf has a hive.', '{braces}', 'Ines swam on 7 May 2023.']) | st.text(
+    st.characters(codec='utf-8'), min_size=1, max_size=12
+)
+facts = st.builds(
+    StatedFact,
+    text=short,
+    speaker=st.sampled_from(PEOPLE),
+    turns=st.lists(st.sampled_from(['D1:1', 'D1:2', 'D7:7']), max_size=2),
+)
+points = st.builds(
+    FocusPoint,
+    kind=st.sampled_from(['importance', 'redundancy', 'conflict']),
+    fact=st.integers(-1, 5),
+    entry=ids,
+    note=st.text(max_size=5),
+)
 advice = st.builds(GuidanceReply, facts=st.lists(facts, max_size=4), points=st.lists(points, max_size=8))
-VIEW = [Entry('m1', 'Ines lives in Bergen.', ('D0:1',), None, 'Ines', DAY - timedelta(days=9)),
-        Entry('m2', 'Rolf plays the viola.', ('D0:2',), None, 'Rolf', DAY - timedelta(days=9)), Entry('m3', 'It rained.')]
-CHUNK = Session('D1', (Turn('D1:1', 'Ines', 'I moved to Oslo on Saturday.'), Turn('D1:2', 'Rolf', 'I play the cello now.')), DAY)
+VIEW = [
+    Entry('m1', 'Ines lives in Bergen.', ('D0:1',), None, 'Ines', DAY - timedelta(days=9)),
+    Entry('m2', 'Rolf plays the viola.', ('D0:2',), None, 'Rolf', DAY - timedelta(days=9)),
+    Entry('m3', 'It rained.'),
+]
+CHUNK = Session(
+    'D1', (Turn('D1:1', 'Ines', 'I moved to Oslo on Saturday.'), Turn('D1:2', 'Rolf', 'I play the cello now.')), DAY
+)
 
 
 def kept_words(text):
@@ -49,6 +75,7 @@ def kept_words(text):
 
 
 # --- guidance ---
+
 
 @given(chunks())
 def test_every_number_and_name_of_a_turn_stands_in_a_fact_that_cites_it(chunk):
@@ -78,7 +105,9 @@ def test_points_name_a_fact_and_an_entry_that_are_there(chunk):
         assert (point.entry is None) == (point.kind == 'importance') and point.entry in {None, 'm1', 'm2', 'm3'}
     kinds = [(point.fact, point.kind) for point in reply.points]
     assert len(set(kinds)) == len(kinds)
-    assert not {fact for fact, kind in kinds if kind == 'redundancy'} & {fact for fact, kind in kinds if kind != 'redundancy'}
+    assert not {fact for fact, kind in kinds if kind == 'redundancy'} & {
+        fact for fact, kind in kinds if kind != 'redundancy'
+    }
 
 
 def about(entry, said, speaker='Ines', days=60):
@@ -88,16 +117,24 @@ def about(entry, said, speaker='Ines', days=60):
     return [point.kind for point in reply.points if point.kind != 'importance']
 
 
-@pytest.mark.parametrize('entry, said, found', [
-    ('Ines plays the violin.', 'I play the clarinet.', []), ('Ines has a greyhound, Pascal.', 'I brought home a greyhound, Juno.', []),
-    ('Rolf lives in Oslo.', 'I live in Bergen.', []), ('Ines lives in Oslo.', 'I lived in Leeds as a boy.', []),
-    ('Ines lives in Oslo.', 'I moved to Bergen.', ['conflict']), ('Ines is thirty-eight.', 'I turned thirty-nine.', ['conflict']),
-    ('Dr. Amsel, our vet, has patience.', 'Dr. Quill is our new vet.', ['conflict'])])
+@pytest.mark.parametrize(
+    'entry, said, found',
+    [
+        ('Ines plays the violin.', 'I play the clarinet.', []),
+        ('Ines has a greyhound, Pascal.', 'I brought home a greyhound, Juno.', []),
+        ('Rolf lives in Oslo.', 'I live in Bergen.', []),
+        ('Ines lives in Oslo.', 'I lived in Leeds as a boy.', []),
+        ('Ines lives in Oslo.', 'I moved to Bergen.', ['conflict']),
+        ('Ines is thirty-eight.', 'I turned thirty-nine.', ['conflict']),
+        ('Dr. Amsel, our vet, has patience.', 'Dr. Quill is our new vet.', ['conflict']),
+    ],
+)
 def test_one_has_only_one_of_some_things(entry, said, found):
     assert about(entry, said) == found
 
 
 # --- edits ---
+
 
 @given(advice)
 def test_every_fact_is_written_or_called_redundant_with_an_entry_that_was_shown(guidance):
@@ -114,10 +151,15 @@ def test_every_fact_is_written_or_called_redundant_with_an_entry_that_was_shown(
 
 @given(advice)
 def test_an_update_keeps_the_text_that_was_there_and_is_the_only_one_of_its_entry(guidance):
-    texts, updated = {entry.id: entry.text for entry in VIEW}, [line for line in write_rule(CHUNK, VIEW, guidance).edits if line.action == 'UPDATE']
+    texts, updated = (
+        {entry.id: entry.text for entry in VIEW},
+        [line for line in write_rule(CHUNK, VIEW, guidance).edits if line.action == 'UPDATE'],
+    )
     assert all(line.text.endswith(f'{BEFORE}{texts[line.entry]})') for line in updated)
     assert len({line.entry for line in updated}) == len(updated)
-    wanted = {point.entry for point in guidance.points if point.kind == 'conflict' and 1 <= point.fact <= len(guidance.facts)} & texts.keys()
+    wanted = {
+        point.entry for point in guidance.points if point.kind == 'conflict' and 1 <= point.fact <= len(guidance.facts)
+    } & texts.keys()
     assert {line.entry for line in updated} <= wanted and (bool(wanted) <= bool(updated) or len(guidance.points) > 1)
 
 
@@ -127,8 +169,12 @@ def test_one_edit_for_a_chunk_has_everything_that_the_edits_for_each_fact_have(g
     writing = [line for line in each if line.text]
     if len(writing) > 1:
         assert whole.action == 'ADD' and whole.entry is None
-        assert whole.text == '\n'.join(line.text.partition(BEFORE)[0] if line.action == 'UPDATE' else line.text for line in writing)
-        assert set(whole.turns) == {turn for line in writing for turn in line.turns} and len(set(whole.turns)) == len(whole.turns)
+        assert whole.text == '\n'.join(
+            line.text.partition(BEFORE)[0] if line.action == 'UPDATE' else line.text for line in writing
+        )
+        assert set(whole.turns) == {turn for line in writing for turn in line.turns} and len(set(whole.turns)) == len(
+            whole.turns
+        )
         assert whole.speaker == (writing[0].speaker if len({line.speaker for line in writing}) == 1 else None)
     else:
         assert whole == writing[0] if writing else whole.action == 'NONE'
@@ -136,9 +182,14 @@ def test_one_edit_for_a_chunk_has_everything_that_the_edits_for_each_fact_have(g
 
 @given(chunks(), st.sampled_from(['fact', 'chunk']))
 def test_without_guidance_each_turn_with_content_is_added_as_it_was_said(chunk, per):
-    lines, said = write_rule(chunk, VIEW, None, PEOPLE, per).edits, [turn for turn in chunk.turns if content_words(turn.content)]
+    lines, said = (
+        write_rule(chunk, VIEW, None, PEOPLE, per).edits,
+        [turn for turn in chunk.turns if content_words(turn.content)],
+    )
     if per == 'fact':
-        assert [(line.action, line.text, line.speaker, line.turns) for line in lines] == [('ADD', turn.content, turn.speaker, [turn.id]) for turn in said]
+        assert [(line.action, line.text, line.speaker, line.turns) for line in lines] == [
+            ('ADD', turn.content, turn.speaker, [turn.id]) for turn in said
+        ]
     else:
         assert len(lines) == 1 and lines[0].turns == [turn.id for turn in said]
         assert lines[0].text == '\n'.join(f'{turn.speaker}: {turn.content}' for turn in said)
@@ -150,13 +201,20 @@ def test_a_bank_takes_every_edit_of_the_rules_and_loses_no_entry_text(chunk):
     for _ in range(2):
         view = list(bank)
         reply = write_rule(chunk, view, guide_rule(chunk, view, PEOPLE), PEOPLE)
-        bank.apply([Edit(line.action, ' '.join(line.text.split()), line.entry, speaker=line.speaker, sources=line.turns) for line in reply.edits], chunk.time)
+        bank.apply(
+            [
+                Edit(line.action, ' '.join(line.text.split()), line.entry, speaker=line.speaker, sources=line.turns)
+                for line in reply.edits
+            ],
+            chunk.time,
+        )
         kept = ' '.join(entry.text for entry in bank)
         assert all(' '.join(entry.text.split()) in kept for entry in view)
 
 
 class Shelf:
     "A store that finds nothing."
+
     def put(self, entry_id, text, time, sources):
         pass
 
@@ -169,10 +227,11 @@ class Shelf:
 
 # --- prompts ---
 
+
 @pytest.mark.parametrize('role, reply', [(GUIDE, GuidanceReply), (WRITE, EditsReply)])
 def test_the_example_in_a_prompt_is_a_reply_of_the_role(role, reply):
     system, _ = role.render({'chunk': CHUNK, 'view': VIEW, 'speakers': PEOPLE})
-    shown = reply.model_validate(json.loads(system[system.index('{"'):], strict=True))
+    shown = reply.model_validate(json.loads(system[system.index('{"') :], strict=True))
     assert shown.facts if reply is GuidanceReply else shown.edits
     assert '{{' not in system and '}}}' not in system.replace('"}]}', '')
 

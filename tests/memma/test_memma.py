@@ -1,4 +1,5 @@
 """MemMA whole: its team, its transaction, its switches; what was said before; other memories behind its bank; faults on purpose."""
+
 import re
 from collections import Counter
 from dataclasses import replace
@@ -23,12 +24,15 @@ from memnb.memma.construction import construct
 SAMPLE = load_sample()
 FIRST = SAMPLE.sessions[0]
 BRIEF = replace(FIRST, turns=FIRST.turns[:8])
-words = st.sampled_from('Tobin ran baked Crumb concertina organ Zofia Skerrin 61 yesterday tram kettle rye mended'.split())
+words = st.sampled_from(
+    'Tobin ran baked Crumb concertina organ Zofia Skerrin 61 yesterday tram kettle rye mended'.split()
+)
 texts = st.lists(words, min_size=1, max_size=7).map(' '.join)
 
 
 class Counting(RuleLM):
     "The rules, and how often each was asked."
+
     name = 'counting'
 
     def __init__(self):
@@ -42,6 +46,7 @@ class Counting(RuleLM):
 
 class Failing(RuleLM):
     "The rules, until a role was asked so often; each reply costs a call, the failure three."
+
     def __init__(self, role, times):
         super().__init__()
         object.__setattr__(self, 'left', {role: times})
@@ -60,6 +65,7 @@ def contents(bank):
 
 # ------------------------------------------------------------------ the team
 
+
 def test_a_seeded_crew_seeds_everyone_and_leaves_the_crew_as_it_was():
     shared, own = OpenAILM('toy', 'http://127.0.0.1:1/v1', seed=1), OpenAILM('other', 'http://127.0.0.1:1/v1')
     crew = AgentTeam(shared, judge=own, reflector=RuleLM())
@@ -70,6 +76,7 @@ def test_a_seeded_crew_seeds_everyone_and_leaves_the_crew_as_it_was():
 
 
 # ------------------------------------------------------------------ one session or nothing
+
 
 @pytest.mark.parametrize('role, times', [('write', 0), ('write', 1)])
 def test_a_session_whose_writing_fails_leaves_the_bank_and_says_what_was_spent(role, times):
@@ -83,13 +90,17 @@ def test_a_session_whose_writing_fails_leaves_the_bank_and_says_what_was_spent(r
         memory.remember(SAMPLE.sessions[1])
     assert contents(memory.bank) == before and memory.bank.journal.extent('default') == history
     assert caught.value.usage.calls == 3 + 2 * times + 1
-    assert {turn.id for turn in memory._earlier.related(SAMPLE.sessions[2], 99)} <= {turn.id for turn in BRIEF.turns}  # nothing of the failed session is kept
+    assert {turn.id for turn in memory._earlier.related(SAMPLE.sessions[2], 99)} <= {
+        turn.id for turn in BRIEF.turns
+    }  # nothing of the failed session is kept
     memory.lm = RuleLM()
     memory.remember(SAMPLE.sessions[1])
     assert len(memory.bank) > len(before) and twin.speakers == SAMPLE.speakers
 
 
-@pytest.mark.parametrize('role, times', [('guide', 0), ('guide', 1), ('probes', 0), ('answer', 0), ('answer', 3), ('mark', 4)])
+@pytest.mark.parametrize(
+    'role, times', [('guide', 0), ('guide', 1), ('probes', 0), ('answer', 0), ('answer', 3), ('mark', 4)]
+)
 def test_a_session_is_written_though_guidance_or_probing_fails(role, times):
     memory, plain = (MemMA(lm=lm, probes=9) for lm in (Failing(role, times), RuleLM()))
     result, whole = memory.remember(FIRST), plain.remember(FIRST)
@@ -100,7 +111,11 @@ def test_a_session_is_written_though_guidance_or_probing_fails(role, times):
     assert result.cost[role] == Usage(times + 3 * failures, 10 * times + 5 * failures, times + 7 * failures)
     assert sum(memory.usage.values(), Usage()) == sum(result.cost.values(), Usage()) and not memory.failed
     if role != 'guide':
-        assert not result.evolution.written and str(result.evolution) and result.evolution.passed[0] <= whole.evolution.passed[0]
+        assert (
+            not result.evolution.written
+            and str(result.evolution)
+            and result.evolution.passed[0] <= whole.evolution.passed[0]
+        )
 
 
 def test_a_session_is_one_transaction_of_the_file(tmp_path):
@@ -118,11 +133,19 @@ def test_a_session_is_one_transaction_of_the_file(tmp_path):
 
 # ------------------------------------------------------------------ options
 
-@pytest.mark.parametrize('options, kind, message', [
-    ({'probes': -1}, ValueError, 'probes: expected 0 or more, got -1'), ({'k': '9'}, TypeError, "k: expected a whole number, got '9'"),
-    ({'speakers': 'Ana'}, TypeError, "speakers: expected a sequence of names, got the text 'Ana'"),
-    ({'writing': {'per': 'turn'}}, ValueError, "per: expected 'fact' or 'chunk', got 'turn'"), ({'writing': {'turns': 0}}, ValueError, 'turns: expected 1 or more'),
-    ({'writing': {'guidance': False}}, TypeError, 'guidance'), ({'wording': 3}, TypeError, 'wording')])
+
+@pytest.mark.parametrize(
+    'options, kind, message',
+    [
+        ({'probes': -1}, ValueError, 'probes: expected 0 or more, got -1'),
+        ({'k': '9'}, TypeError, "k: expected a whole number, got '9'"),
+        ({'speakers': 'Ana'}, TypeError, "speakers: expected a sequence of names, got the text 'Ana'"),
+        ({'writing': {'per': 'turn'}}, ValueError, "per: expected 'fact' or 'chunk', got 'turn'"),
+        ({'writing': {'turns': 0}}, ValueError, 'turns: expected 1 or more'),
+        ({'writing': {'guidance': False}}, TypeError, 'guidance'),
+        ({'wording': 3}, TypeError, 'wording'),
+    ],
+)
 def test_a_bad_option_is_refused_before_a_file_is_opened(options, kind, message, tmp_path):
     with pytest.raises(kind, match=re.escape(message)):
         MemMA(tmp_path / 'a.db', **options)
@@ -131,10 +154,15 @@ def test_a_bad_option_is_refused_before_a_file_is_opened(options, kind, message,
 
 # ------------------------------------------------------------------ switches
 
+
 @settings(max_examples=10)
 @given(st.lists(st.tuples(st.sampled_from(['Tobin', 'Zofia']), texts), min_size=1, max_size=5))
 def test_telling_twice_is_telling_once(told):
-    session = Session('S1', tuple(Turn(f'S1:{number}', speaker, text) for number, (speaker, text) in enumerate(told)), datetime(2024, 5, 3, 9))
+    session = Session(
+        'S1',
+        tuple(Turn(f'S1:{number}', speaker, text) for number, (speaker, text) in enumerate(told)),
+        datetime(2024, 5, 3, 9),
+    )
     once, twice = MemMA(), MemMA()
     once.remember(session)
     for _ in range(2):
@@ -145,9 +173,16 @@ def test_telling_twice_is_telling_once(told):
 
 # ------------------------------------------------------------------ what was said before
 
-sessions = st.lists(st.lists(texts, min_size=1, max_size=4), min_size=1, max_size=4).map(lambda told: [
-    Session(f'S{place}', tuple(Turn(f'S{place}:{number}', 'Ana', text) for number, text in enumerate(said)), datetime(2024, 1, 1) + timedelta(place))
-    for place, said in enumerate(told)])
+sessions = st.lists(st.lists(texts, min_size=1, max_size=4), min_size=1, max_size=4).map(
+    lambda told: [
+        Session(
+            f'S{place}',
+            tuple(Turn(f'S{place}:{number}', 'Ana', text) for number, text in enumerate(said)),
+            datetime(2024, 1, 1) + timedelta(place),
+        )
+        for place, said in enumerate(told)
+    ]
+)
 
 
 @given(sessions, st.integers(0, 6))
@@ -167,19 +202,28 @@ def test_related_turns_are_earlier_ones_as_they_were_within_the_bound(told, coun
 
 # ------------------------------------------------------------------ other memories behind a bank
 
+
 @pytest.mark.parametrize('graph', [GistGraph, CueTagGraph])
 def test_a_graph_behind_a_bank_holds_the_entries_that_there_are(graph):
     bank = MemoryBank(backend=store_over(graph))
-    bank.apply(Edit('ADD', text, speaker='Tobin') for text in ('Tobin mended a kettle.', 'Tobin baked rye.', 'Zofia ran.'))
-    for change, left in ((lambda: None, {'m1', 'm2', 'm3'}), (lambda: bank.update('m1', 'Tobin sold a tram.'), {'m1', 'm2', 'm3'}),
-                         (lambda: bank.delete('m2'), {'m1', 'm3'})):
+    bank.apply(
+        Edit('ADD', text, speaker='Tobin') for text in ('Tobin mended a kettle.', 'Tobin baked rye.', 'Zofia ran.')
+    )
+    for change, left in (
+        (lambda: None, {'m1', 'm2', 'm3'}),
+        (lambda: bank.update('m1', 'Tobin sold a tram.'), {'m1', 'm2', 'm3'}),
+        (lambda: bank.delete('m2'), {'m1', 'm3'}),
+    ):
         change()
         found = [hit.snippet for hit in bank.search('Tobin kettle rye tram', 9)]
         assert bank['m1'] in found and len({one.id for one in found}) == len(found)
-        assert set(bank._store.memory.sessions) == {f'entry {id}' for id in left} and all(bank[one.id] == one for one in found)
+        assert set(bank._store.memory.sessions) == {f'entry {id}' for id in left} and all(
+            bank[one.id] == one for one in found
+        )
 
 
 # ------------------------------------------------------------------ faults
+
 
 @given(texts, st.sampled_from(sorted(FAULTS)))
 def test_a_fault_only_takes_away(text, kind):
@@ -190,7 +234,7 @@ def test_a_fault_only_takes_away(text, kind):
         assert ('Tobin' in hurt) == ('Tobin' in text)
 
 
-@given(st.integers(0, 20), st.sampled_from(sorted(FAULTS)), st.sampled_from([.1, .2, .5, 1.0]))
+@given(st.integers(0, 20), st.sampled_from(sorted(FAULTS)), st.sampled_from([0.1, 0.2, 0.5, 1.0]))
 @settings(max_examples=12)
 def test_damage_is_what_it_says(seed, kind, share):
     bank = MemoryBank()
@@ -218,10 +262,24 @@ def test_a_trial_counts_what_is_nested_and_repairs_bring_back():
 
 # ------------------------------------------------------------------ what was forgotten stays forgotten
 
-RED = [Session('S1', (Turn('S1:1', 'Ana', 'I lost the red kayak near Bergen with Mr. Holm yesterday.'),
-                      Turn('S1:2', 'Bo', 'The museum in Oslo has forty old boats, Ana.')), datetime(2024, 5, 4, 9)),
-       Session('S2', (Turn('S2:1', 'Ana', 'I paddled a borrowed kayak around the island of Mora on Sunday.'),
-                      Turn('S2:2', 'Bo', 'My sister Ida moved to Lund in April.')), datetime(2024, 6, 1, 9))]
+RED = [
+    Session(
+        'S1',
+        (
+            Turn('S1:1', 'Ana', 'I lost the red kayak near Bergen with Mr. Holm yesterday.'),
+            Turn('S1:2', 'Bo', 'The museum in Oslo has forty old boats, Ana.'),
+        ),
+        datetime(2024, 5, 4, 9),
+    ),
+    Session(
+        'S2',
+        (
+            Turn('S2:1', 'Ana', 'I paddled a borrowed kayak around the island of Mora on Sunday.'),
+            Turn('S2:2', 'Bo', 'My sister Ida moved to Lund in April.'),
+        ),
+        datetime(2024, 6, 1, 9),
+    ),
+]
 
 
 def told_red(path=None):
@@ -232,11 +290,33 @@ def told_red(path=None):
 
 class Rummaging(RuleLM):
     "Probes an earlier turn together with the new session, and repairs by what that turn said."
+
     def call(self, role, /, **inputs):
-        replies = {'probes': {'probes': [{'question': 'Which kayaks did Ana have?', 'answer': 'a red and a borrowed one', 'kind': 'cross', 'turns': ['S2:1', 'S1:1']}]},
-                   'mark': {'label': 'WRONG'}, 'consolidate': {'action': 'INSERT'},
-                   'repair': {'op': 'ADD_FACT', 'fact': 'Ana lost the red kayak near Bergen with Mr. Holm.', 'turns': ['S1:1'], 'quote': 'I lost the red kayak'}}
-        return Call(role.name, role.model(inputs).model_validate(replies[role.name]), Usage()) if role.name in replies else super().call(role, **inputs)
+        replies = {
+            'probes': {
+                'probes': [
+                    {
+                        'question': 'Which kayaks did Ana have?',
+                        'answer': 'a red and a borrowed one',
+                        'kind': 'cross',
+                        'turns': ['S2:1', 'S1:1'],
+                    }
+                ]
+            },
+            'mark': {'label': 'WRONG'},
+            'consolidate': {'action': 'INSERT'},
+            'repair': {
+                'op': 'ADD_FACT',
+                'fact': 'Ana lost the red kayak near Bergen with Mr. Holm.',
+                'turns': ['S1:1'],
+                'quote': 'I lost the red kayak',
+            },
+        }
+        return (
+            Call(role.name, role.model(inputs).model_validate(replies[role.name]), Usage())
+            if role.name in replies
+            else super().call(role, **inputs)
+        )
 
 
 @pytest.mark.parametrize('by', ['turn', 'entry'])

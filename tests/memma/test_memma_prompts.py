@@ -1,4 +1,5 @@
 """What the prompts of MemMA ask of a model, by duty; their examples, done; and the paper's style, from prompt to reply."""
+
 import json
 import re
 from dataclasses import replace
@@ -18,10 +19,22 @@ from memnb.memma import prompts
 from memnb.memma.bank import Entry, MemoryBank
 from memnb.memma.loop import MemMA
 from memnb.memma.probe_repair import _unfounded, consolidate, evolve, Grounding, PROBE_KINDS
-from memnb.memma.prompts import Consolidation, Diagnosis, EditsReply, GuidanceReply, ProbesReply, RepairReply, StatedFact, STYLES
+from memnb.memma.prompts import (
+    Consolidation,
+    Diagnosis,
+    EditsReply,
+    GuidanceReply,
+    ProbesReply,
+    RepairReply,
+    StatedFact,
+    STYLES,
+)
 from memnb.memma.retrieval import constrained_query, Coordinated
 
-MORE = {'write': (*prompts._NUMBERS.values(), *prompts._EXAMPLES.values()), 'rewrite': (prompts._RULES,)}  # what the fields put in
+MORE = {
+    'write': (*prompts._NUMBERS.values(), *prompts._EXAMPLES.values()),
+    'rewrite': (prompts._RULES,),
+}  # what the fields put in
 DUTIES = {
     ('memnb', 'guide'): [
         'You check the quality of a memory that is being built from a conversation.',
@@ -278,9 +291,13 @@ DUTIES = {
 
 # ---- the examples of the prompts: each is read from the text of the prompt, and done
 
+
 def examples(text, reply):
     "The replies in a prompt."
-    return [reply.model_validate_json(one) for one in re.findall(r'^\{".*\}$', text.replace('{{', '{').replace('}}', '}'), re.MULTILINE)]
+    return [
+        reply.model_validate_json(one)
+        for one in re.findall(r'^\{".*\}$', text.replace('{{', '{').replace('}}', '}'), re.MULTILINE)
+    ]
 
 
 def turns_in(text):
@@ -301,7 +318,11 @@ def grounding_in(text, earlier=()):
     [day] = re.findall(r'(?:messages|session), of (.*):$', text, re.MULTILINE)
     turns = turns_in(text)
     own = tuple(turn for turn in turns if turn.id not in earlier)
-    return Grounding(Session('now', own, datetime.combine(parse_date(day).start, time(9))), [turn for turn in turns if turn.id in earlier], ('Ines', 'Rolf'))
+    return Grounding(
+        Session('now', own, datetime.combine(parse_date(day).start, time(9))),
+        [turn for turn in turns if turn.id in earlier],
+        ('Ines', 'Rolf'),
+    )
 
 
 def is_founded(text, grounding, ids, more=()):
@@ -311,18 +332,30 @@ def is_founded(text, grounding, ids, more=()):
 def the_guidance(text):
     [guided], grounding, entries = examples(text, GuidanceReply), grounding_in(text), entries_in(text)
     for fact in guided.facts:
-        assert is_founded(fact.text, grounding, fact.turns) and {fact.speaker} == {grounding.turns[id].speaker for id in fact.turns}
+        assert is_founded(fact.text, grounding, fact.turns) and {fact.speaker} == {
+            grounding.turns[id].speaker for id in fact.turns
+        }
     [day] = re.findall(r'\(.*?\)', guided.facts[0].text)
     assert day in ' '.join(grounding.ground(guided.facts[0].turns))
     conflict, importance = guided.points
-    assert (conflict.kind, importance.kind, importance.entry) == ('conflict', 'importance', None) and {conflict.fact, importance.fact} == {1, 2}
+    assert (conflict.kind, importance.kind, importance.entry) == ('conflict', 'importance', None) and {
+        conflict.fact,
+        importance.fact,
+    } == {1, 2}
     assert 'hive' in stems(entries[conflict.entry].text) & stems(guided.facts[conflict.fact - 1].text)
     assert 'cello' in stems(importance.note) & stems(guided.facts[importance.fact - 1].text)
 
 
 def the_edits(text):
     grounding, entries, replies = grounding_in(text), entries_in(text), examples(text, EditsReply)
-    for written, left in zip(replies, ([('m3', 'Rolf plays the viola.'), ('m8', 'sold'), ('', 'cello')], [('m3', 'viola'), ('m8', 'sold'), ('m8', 'cello')]), strict=True):
+    for written, left in zip(
+        replies,
+        (
+            [('m3', 'Rolf plays the viola.'), ('m8', 'sold'), ('', 'cello')],
+            [('m3', 'viola'), ('m8', 'sold'), ('m8', 'cello')],
+        ),
+        strict=True,
+    ):
         now = {id: entry.text for id, entry in entries.items()}
         for line in written.edits:
             assert line.action in ('ADD', 'UPDATE') and line.speaker == grounding.turns[line.turns[0]].speaker
@@ -338,9 +371,21 @@ def the_diagnosis(text):
     [judged] = examples(text, Diagnosis)
     [question] = re.findall(r'The question: (.*\?) The only', text)
     [note] = turns_in(re.sub(r'\[.*?2023\] ', '', text))
-    assert judged.decision == 'NOT-ANSWERABLE' and stems(judged.gaps[0]) <= stems(question) and stems('move Ghent').isdisjoint(stems(note.text))
-    assert judged.missing_speaker in question and stems(judged.goal) & stems(question) and judged.time_need and not judged.avoid
-    assert constrained_query('', judged, [question], ['Ines', 'Rolf']) == judged.queries[0] and {*judged.keywords, *judged.constraints} <= {*re.findall(r'\w+', question)}
+    assert (
+        judged.decision == 'NOT-ANSWERABLE'
+        and stems(judged.gaps[0]) <= stems(question)
+        and stems('move Ghent').isdisjoint(stems(note.text))
+    )
+    assert (
+        judged.missing_speaker in question
+        and stems(judged.goal) & stems(question)
+        and judged.time_need
+        and not judged.avoid
+    )
+    assert constrained_query('', judged, [question], ['Ines', 'Rolf']) == judged.queries[0] and {
+        *judged.keywords,
+        *judged.constraints,
+    } <= {*re.findall(r'\w+', question)}
     assert len(judged.reason.split()) > 3
 
 
@@ -351,8 +396,14 @@ def the_probes(text):
     assert [probe.sources for probe in probes] == [('D4:1',), ('D1:3', 'D4:1'), ('D4:1',)]
     for probe in probes:
         ground = ' '.join(grounding.ground(probe.sources))
-        assert is_founded(probe.answer, grounding, probe.sources) and stems(probe.answer) <= stems(ground) and not stems(probe.answer) <= stems(probe.question)
-    assert probes[2].answer == str(parse_date('13 April 2024')) and all(name in ('Ines', 'Rolf') for name in re.findall(r'[A-Z]\w+(?= )', probes[1].question)[1:])
+        assert (
+            is_founded(probe.answer, grounding, probe.sources)
+            and stems(probe.answer) <= stems(ground)
+            and not stems(probe.answer) <= stems(probe.question)
+        )
+    assert probes[2].answer == str(parse_date('13 April 2024')) and all(
+        name in ('Ines', 'Rolf') for name in re.findall(r'[A-Z]\w+(?= )', probes[1].question)[1:]
+    )
 
 
 def the_repair(text):
@@ -360,8 +411,14 @@ def the_repair(text):
     golds = re.findall(r'[Gg]old(?: answer)?: ([^.{]*)\.', text)
     asked = re.findall(r'[Qq]uestion: (.*?)\?', text)
     assert (added.op, noop.op, noop.fact, len(golds), len(asked)) == ('ADD_FACT', 'NOOP', '', 2, 2)
-    assert stems(golds[0]) <= stems(added.fact) and coverage(added.fact, [asked[0]]) >= 0.5 and added.speaker in asked[0]
-    assert re.search('nobody says|not mentioned', golds[1]) and added.reason == 'missing' and noop.reason in ('nobody says it', 'unanswerable')
+    assert (
+        stems(golds[0]) <= stems(added.fact) and coverage(added.fact, [asked[0]]) >= 0.5 and added.speaker in asked[0]
+    )
+    assert (
+        re.search('nobody says|not mentioned', golds[1])
+        and added.reason == 'missing'
+        and noop.reason in ('nobody says it', 'unanswerable')
+    )
     return added
 
 
@@ -380,14 +437,24 @@ def the_papers_repair(text):
 
 def the_consolidation(text):
     entries, replies = entries_in(text), examples(text, Consolidation)
-    facts = [Entry('', said, ('D2:5',), parse_date(day), who) for day, who, said in re.findall(r'^Example\. The fact: (?:\[(.*)\] )?(\w+): (.*)$', text, re.MULTILINE)]
+    facts = [
+        Entry('', said, ('D2:5',), parse_date(day), who)
+        for day, who, said in re.findall(r'^Example\. The fact: (?:\[(.*)\] )?(\w+): (.*)$', text, re.MULTILINE)
+    ]
     days = {entry.time for entry in (*entries.values(), *facts)}
-    assert [reply.action for reply in replies] == ['MERGE', 'INSERT'] and days == {None, parse_date('2 May 2024'), parse_date('3 May 2024')}
+    assert [reply.action for reply in replies] == ['MERGE', 'INSERT'] and days == {
+        None,
+        parse_date('2 May 2024'),
+        parse_date('3 May 2024'),
+    }
     assert facts[1].text == entries['m6'].text and stems('rowed lake') <= stems(facts[1].text)
     for fact, entry, reply in zip(facts, entries.values(), replies, strict=True):
         done = consolidate(fact, [entry], reply)
         assert (done.action, done.target, done.text) == (reply.action, reply.target, reply.text) and reply.reason
-    assert consolidate(facts[1], [entries['m6']], Consolidation(action='MERGE', target='m6', text=facts[1].text)).action == 'INSERT'
+    assert (
+        consolidate(facts[1], [entries['m6']], Consolidation(action='MERGE', target='m6', text=facts[1].text)).action
+        == 'INSERT'
+    )
 
 
 def the_forms_of_times(text):
@@ -411,7 +478,11 @@ CHECKS = {
     ('paper', 'mark'): [the_forms_of_times],
     ('paper', 'repair'): [the_papers_repair],
 }
-TALK = Session('D4', (Turn('D4:1', 'Ines', 'Hi! We sold the old hive on Saturday, and Rolf is learning the cello now.'),), datetime(2024, 4, 15, 9))
+TALK = Session(
+    'D4',
+    (Turn('D4:1', 'Ines', 'Hi! We sold the old hive on Saturday, and Rolf is learning the cello now.'),),
+    datetime(2024, 4, 15, 9),
+)
 RING = Session('D2', (Turn('D2:5', 'Rolf', 'My aunt Ada gave me this ring, for courage.'),), datetime(2024, 4, 1, 9))
 
 
@@ -420,7 +491,10 @@ def text_of(style, name):
     return texts_of(role, MORE.get(name, ()) if style == 'memnb' else ())
 
 
-PROMPTS = {f'{name}, {style}': (text_of(style, name), duties, CHECKS.get((style, name), ())) for (style, name), duties in DUTIES.items()}
+PROMPTS = {
+    f'{name}, {style}': (text_of(style, name), duties, CHECKS.get((style, name), ()))
+    for (style, name), duties in DUTIES.items()
+}
 
 
 @pytest.mark.parametrize('name', PROMPTS)
@@ -456,17 +530,33 @@ def test_a_wrong_example_is_refused(name, right, wrong):
 
 # ---- what a role is given stands in its prompt
 
+
 def inputs_with(mark):
     "Inputs of all roles, each text with a mark and its own name."
+
     def turn(id, name):
         return Turn(id, 'Ines', f'{mark} {name}')
+
     entry, snippet = Entry('m1', f'{mark} entry', (), None, 'Ines'), Entry('m2', f'{mark} evidence', (), None, 'Ines')
     chunk = Session('D9', (turn('D9:1', 'turn'),), datetime(2024, 4, 15, 9))
-    asked = {'question': f'{mark} question', 'queries': (f'{mark} query',), 'evidence': (snippet,), 'speakers': (f'{mark} speaker',)}
-    told = Diagnosis(decision='NOT-ANSWERABLE', goal=f'{mark} goal', **{name: [f'{mark} {name}'] for name in ('gaps', 'queries', 'keywords', 'constraints', 'avoid')},
-                     missing_speaker=f'{mark} missing', time_need=f'{mark} time')
+    asked = {
+        'question': f'{mark} question',
+        'queries': (f'{mark} query',),
+        'evidence': (snippet,),
+        'speakers': (f'{mark} speaker',),
+    }
+    told = Diagnosis(
+        decision='NOT-ANSWERABLE',
+        goal=f'{mark} goal',
+        **{name: [f'{mark} {name}'] for name in ('gaps', 'queries', 'keywords', 'constraints', 'avoid')},
+        missing_speaker=f'{mark} missing',
+        time_need=f'{mark} time',
+    )
     probe = prompts.Probe(f'{mark} question', f'{mark} gold')
-    guided = GuidanceReply(facts=[{'text': f'{mark} fact', 'turns': ['D9:1']}], points=[{'kind': 'importance', 'fact': 1, 'note': f'{mark} point'}])
+    guided = GuidanceReply(
+        facts=[{'text': f'{mark} fact', 'turns': ['D9:1']}],
+        points=[{'kind': 'importance', 'fact': 1, 'note': f'{mark} point'}],
+    )
     return {
         'guide': {'chunk': chunk, 'view': [entry]},
         'write': {'chunk': chunk, 'view': [entry], 'guidance': guided},
@@ -500,21 +590,62 @@ def test_a_prompt_shows_what_its_role_is_given(style, name):
     [role] = [role for role in STYLES[style] if role.name == name]
     shown = '\n'.join(role.render(inputs_with('QUINCE')[name]))
     assert set(re.findall(r'QUINCE (\w+)', shown)) == GIVEN[style, name]
-    assert ('similarity 0.25' in shown) == ((style, name) == ('paper', 'consolidate')) and ('asked on 1 May 2024' in shown) == (name == 'diagnose')
+    assert ('similarity 0.25' in shown) == ((style, name) == ('paper', 'consolidate')) and (
+        'asked on 1 May 2024' in shown
+    ) == (name == 'diagnose')
 
 
 # ---- the paper's style, from prompt to reply
 
 PAPERS = {
     'guide': {'facts': ['[Ines] We sold the old hive on Saturday', '[Ines] Rolf is learning the cello']},
-    'write': {'edits': [{'action': 'ADD', 'text': 'Ines and Rolf sold the old hive.', 'entry': None, 'speaker': 'Ines', 'turns': ['D4:1'], 'reason': ''}]},
-    'probes': {'probes': [{'question': 'Which instrument is Rolf learning?', 'answer': 'the cello', 'kind': 'single', 'turns': ['D4:1']}]},
+    'write': {
+        'edits': [
+            {
+                'action': 'ADD',
+                'text': 'Ines and Rolf sold the old hive.',
+                'entry': None,
+                'speaker': 'Ines',
+                'turns': ['D4:1'],
+                'reason': '',
+            }
+        ]
+    },
+    'probes': {
+        'probes': [
+            {
+                'question': 'Which instrument is Rolf learning?',
+                'answer': 'the cello',
+                'kind': 'single',
+                'turns': ['D4:1'],
+            }
+        ]
+    },
     'answer': {'answer': 'nothing', 'sources': []},
     'mark': {'explanation': 'no', 'label': 'WRONG'},
-    'repair': {'op': 'ADD_FACT', 'target_speaker': 'Rolf', 'fact': 'Rolf is learning the cello now.', 'evidence_span': '', 'confidence': 0.9, 'reason': ''},
+    'repair': {
+        'op': 'ADD_FACT',
+        'target_speaker': 'Rolf',
+        'fact': 'Rolf is learning the cello now.',
+        'evidence_span': '',
+        'confidence': 0.9,
+        'reason': '',
+    },
     'consolidate': {'action': 'INSERT', 'merge_target_index': -1, 'merged_fact': '', 'reason': ''},
-    'diagnose': {'decision': 'NOT_ANSWERABLE', 'reason': 'no', 'key_gaps': ['which instrument'], 'missing_speaker': 'both', 'time_need': 'NONE',
-                 'retrieval_guidance': {'goal': 'the instrument', 'suggested_queries': ['Rolf cello'], 'keywords': ['cello'], 'constraints': ['Rolf'], 'avoid_terms': ['hive']}},
+    'diagnose': {
+        'decision': 'NOT_ANSWERABLE',
+        'reason': 'no',
+        'key_gaps': ['which instrument'],
+        'missing_speaker': 'both',
+        'time_need': 'NONE',
+        'retrieval_guidance': {
+            'goal': 'the instrument',
+            'suggested_queries': ['Rolf cello'],
+            'keywords': ['cello'],
+            'constraints': ['Rolf'],
+            'avoid_terms': ['hive'],
+        },
+    },
     'rewrite': {'rewritten_query': 'Rolf instrument lessons', 'strategy': 'narrower', 'target_speaker': 'Rolf'},
 }
 
@@ -525,30 +656,56 @@ def test_the_papers_prompts_are_asked_and_their_forms_are_read():
     def model(prompt, role):
         heard.append((role, prompt))
         return json.dumps(PAPERS[role])
+
     memory = MemMA(lm=FunctionLM(model), settings='paper')
     result = memory.remember(TALK)
-    assert [entry.text for entry in memory.bank] == ['Ines and Rolf sold the old hive.', 'Rolf is learning the cello now.']
+    assert [entry.text for entry in memory.bank] == [
+        'Ines and Rolf sold the old hive.',
+        'Rolf is learning the cello now.',
+    ]
     [repair] = result.evolution.written
     assert (repair.fact.sources, repair.fact.speaker) == (('D4:1',), 'Rolf')
     trace = memory.ask('Which instrument does Rolf play?')
-    assert [step.query for step in trace.steps if step.kind == 'search'][1] == 'Rolf instrument lessons' and trace.gaps == ['which instrument']
+    assert [step.query for step in trace.steps if step.kind == 'search'][
+        1
+    ] == 'Rolf instrument lessons' and trace.gaps == ['which instrument']
     said = dict(reversed(heard))  # the first prompt of each role
-    for role, words in (('guide', 'square brackets'), ('mark', 'Be generous'), ('repair', 'confidence'), ('consolidate', '(similarity 0.'), ('diagnose', 'key_gaps'),
-                        ('rewrite', 'Goal: the instrument')):
+    for role, words in (
+        ('guide', 'square brackets'),
+        ('mark', 'Be generous'),
+        ('repair', 'confidence'),
+        ('consolidate', '(similarity 0.'),
+        ('diagnose', 'key_gaps'),
+        ('rewrite', 'Goal: the instrument'),
+    ):
         assert words in said[role]
-    assert 'exactly one edit' in said['write'] and heard[-1][0] == 'answer' and 'No information available' not in heard[-1][1]
+    assert (
+        'exactly one edit' in said['write']
+        and heard[-1][0] == 'answer'
+        and 'No information available' not in heard[-1][1]
+    )
 
 
 def test_the_papers_settings_and_a_role_of_ones_own():
     loop = MemMA(settings='paper')
-    assert (loop.refinements, loop.k, loop.probes, loop.insist, loop.writing, loop.may_refuse) == (3, 30, 5, 0, {'turns': 1, 'per': 'chunk'}, False)
+    assert (loop.refinements, loop.k, loop.probes, loop.insist, loop.writing, loop.may_refuse) == (
+        3,
+        30,
+        5,
+        0,
+        {'turns': 1, 'per': 'chunk'},
+        False,
+    )
     assert loop.roles['mark'] is prompts.PAPER_MARK and MemMA().roles['mark'] is prompts.MARK
-    assert Coordinated([], settings='paper', insist=2).insist == 2 and all(one.source for one in (*Coordinated.PAPER, *MemMA.PAPER))
+    assert Coordinated([], settings='paper', insist=2).insist == 2 and all(
+        one.source for one in (*Coordinated.PAPER, *MemMA.PAPER)
+    )
     asked = []
 
     def model(prompt, role):
         asked.append(prompt)
         return json.dumps(PAPERS[role])
+
     for style, is_lenient in (('paper', True), ('memnb', False)):
         asked.clear()
         evolve(MemoryBank(), TALK, FunctionLM(model), roles=choose_roles(STYLES, style))

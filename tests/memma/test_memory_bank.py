@@ -1,4 +1,5 @@
 """The memory bank against whole states kept in lists; and a file that is as before or as after, whoever reads it and whatever strikes."""
+
 import os
 import signal
 import sqlite3
@@ -13,7 +14,22 @@ from hypothesis import given, settings, strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from memnb.memma.bank import (
-    _CHANGE, _entry_key, _Extent, _id_order, Change, DuplicateEntry, Edit, Entry, IndexStore, Journal, MemoryBank, NothingToUndo, Receipt, replay, UnknownEntry)
+    _CHANGE,
+    _entry_key,
+    _Extent,
+    _id_order,
+    Change,
+    DuplicateEntry,
+    Edit,
+    Entry,
+    IndexStore,
+    Journal,
+    MemoryBank,
+    NothingToUndo,
+    Receipt,
+    replay,
+    UnknownEntry,
+)
 from memnb.retrieval.vectors import HybridIndex
 from memnb.core.storage import ConflictError, MemoryFileError
 from memnb.core.conversation import Session, Snippet, Turn
@@ -22,7 +38,12 @@ from memnb.core.time import TimeSpan
 from strikes import Struck, count_anew, forked, kill, needs_fork, strike, watched
 
 WORDS = 'boat sea red blue sail'.split()
-DAYS = (None, TimeSpan.day(date(2024, 5, 1)), TimeSpan.day(date(2024, 10, 1)), TimeSpan(date(2024, 5, 1), date(2024, 5, 1), 'span'))
+DAYS = (
+    None,
+    TimeSpan.day(date(2024, 5, 1)),
+    TimeSpan.day(date(2024, 10, 1)),
+    TimeSpan(date(2024, 5, 1), date(2024, 5, 1), 'span'),
+)
 PEOPLE = (None, 'Ana', 'ana', 'Ben')
 TURNS = ('D1:1', 'D1:2', 'D2:1', 'D2:10')
 NOON = datetime(2024, 5, 1, 12)
@@ -64,7 +85,9 @@ def added(number, text='boat', *sources, **more):
 
 def rows_of(bank):
     """What a file has of a namespace, as it stands there."""
-    rows = bank.journal._file.execute('SELECT * FROM changes WHERE namespace = ? ORDER BY number', (bank.namespace,)).fetchall()
+    rows = bank.journal._file.execute(
+        'SELECT * FROM changes WHERE namespace = ? ORDER BY number', (bank.namespace,)
+    ).fetchall()
     return rows, bank.journal.extent(bank.namespace)
 
 
@@ -83,7 +106,7 @@ def path(tmp_path):
 def impatient():
     """Nobody waits for a lock for long."""
     real = sqlite3.connect
-    with patch.object(sqlite3, 'connect', lambda *rest, **options: real(*rest, **{**options, 'timeout': .05})):
+    with patch.object(sqlite3, 'connect', lambda *rest, **options: real(*rest, **{**options, 'timeout': 0.05})):
         yield
 
 
@@ -94,20 +117,57 @@ ids = st.integers(1, 6).map('m{}'.format)
 sources = st.lists(st.sampled_from(TURNS), max_size=2).map(tuple)
 whens = st.none() | st.integers(0, 9).map(lambda number: NOON + timedelta(hours=8 * number))
 some_edits = st.one_of(
-    st.builds(Edit, st.just('ADD'), texts, time=st.sampled_from(DAYS), speaker=st.sampled_from(PEOPLE), sources=sources),
-    st.builds(Edit, st.just('UPDATE'), texts, ids, time=st.sampled_from(DAYS), speaker=st.sampled_from(PEOPLE), sources=sources),
+    st.builds(
+        Edit, st.just('ADD'), texts, time=st.sampled_from(DAYS), speaker=st.sampled_from(PEOPLE), sources=sources
+    ),
+    st.builds(
+        Edit,
+        st.just('UPDATE'),
+        texts,
+        ids,
+        time=st.sampled_from(DAYS),
+        speaker=st.sampled_from(PEOPLE),
+        sources=sources,
+    ),
     st.builds(Edit, st.just('DELETE'), entry=ids, sources=sources, reason=st.just('gone')),
-    st.builds(Edit, st.just('NONE'), entry=st.none() | ids, sources=sources))
+    st.builds(Edit, st.just('NONE'), entry=st.none() | ids, sources=sources),
+)
 edit_lists = st.lists(some_edits, min_size=1, max_size=4)
 
 anything = st.text(st.characters(exclude_categories=['Cs']), max_size=8)
-spans = st.builds(lambda one, other, kind, label: TimeSpan(min(one, other), max(one, other), kind, label), st.dates(), st.dates(),
-                  st.sampled_from(['day', 'month', 'span']), st.none() | anything)
-moments = st.datetimes(timezones=st.none() | st.integers(-720, 720).map(lambda minutes: timezone(timedelta(minutes=minutes))))
-entries = st.builds(Entry, st.just('m1'), anything, st.lists(anything).map(tuple), st.none() | spans, st.none() | anything, st.none() | moments,
-                    st.none() | anything, st.none() | st.integers(0, 9))
-changes = st.builds(Change, st.integers(1, 2 ** 40), st.sampled_from(['ADD', 'UPDATE', 'DELETE', 'NONE', 'UNDO']), st.just('m1'), st.none() | entries, st.integers(1, 9),
-                    anything, st.lists(anything).map(tuple), st.none() | moments, st.none() | st.integers(1, 9))
+spans = st.builds(
+    lambda one, other, kind, label: TimeSpan(min(one, other), max(one, other), kind, label),
+    st.dates(),
+    st.dates(),
+    st.sampled_from(['day', 'month', 'span']),
+    st.none() | anything,
+)
+moments = st.datetimes(
+    timezones=st.none() | st.integers(-720, 720).map(lambda minutes: timezone(timedelta(minutes=minutes)))
+)
+entries = st.builds(
+    Entry,
+    st.just('m1'),
+    anything,
+    st.lists(anything).map(tuple),
+    st.none() | spans,
+    st.none() | anything,
+    st.none() | moments,
+    st.none() | anything,
+    st.none() | st.integers(0, 9),
+)
+changes = st.builds(
+    Change,
+    st.integers(1, 2**40),
+    st.sampled_from(['ADD', 'UPDATE', 'DELETE', 'NONE', 'UNDO']),
+    st.just('m1'),
+    st.none() | entries,
+    st.integers(1, 9),
+    anything,
+    st.lists(anything).map(tuple),
+    st.none() | moments,
+    st.none() | st.integers(1, 9),
+)
 
 
 @settings(max_examples=60)
@@ -118,10 +178,22 @@ def test_a_change_goes_through_json_and_comes_back(change):
     assert again.after is None or again.after.time is None or again.after.time.label == change.after.time.label
 
 
-@pytest.mark.parametrize('fields', [
-    dict(action='ADD'), dict(action='ADD', text=' \n'), dict(action='ADD', text='x', entry='m1'), dict(action='add', text='x'),
-    dict(action='UPDATE', text='x'), dict(action='UPDATE', entry='m1'), dict(action='DELETE'), dict(action='ADD', text='half \ud83d'),
-    dict(action='ADD', text='x', time='May'), dict(action='ADD', text='x', said='yesterday'), dict(action='ADD', text='x', sources='D1:1')])
+@pytest.mark.parametrize(
+    'fields',
+    [
+        dict(action='ADD'),
+        dict(action='ADD', text=' \n'),
+        dict(action='ADD', text='x', entry='m1'),
+        dict(action='add', text='x'),
+        dict(action='UPDATE', text='x'),
+        dict(action='UPDATE', entry='m1'),
+        dict(action='DELETE'),
+        dict(action='ADD', text='half \ud83d'),
+        dict(action='ADD', text='x', time='May'),
+        dict(action='ADD', text='x', said='yesterday'),
+        dict(action='ADD', text='x', sources='D1:1'),
+    ],
+)
 def test_an_edit_that_cannot_be_meant_is_refused_at_once(fields):
     with pytest.raises(ValueError):
         Edit(**fields)
@@ -136,6 +208,7 @@ def test_entries_are_one_if_words_time_and_speaker_are(text, other, day, another
 
 # ---- any history, against whole states in lists --------------------------------------------------------------------------
 
+
 class Plain:
     """A namespace as a list of whole states: states[n] is what stood after change n."""
 
@@ -144,7 +217,12 @@ class Plain:
 
     def copy(self):
         other = Plain()
-        other.states, other.rows, other.given, other.steps = list(self.states), list(self.rows), self.given, list(self.steps)
+        other.states, other.rows, other.given, other.steps = (
+            list(self.states),
+            list(self.rows),
+            self.given,
+            list(self.steps),
+        )
         return other
 
     @property
@@ -159,17 +237,40 @@ class Plain:
         """A row; `since`: the first day on which it holds, None: it always did."""
         state = {other: entry for other, entry in self.now.items() if other != id}
         self.states.append({**state, id: after} if after else state)
-        self.rows.append(dict(number=len(self.states) - 1, action=action, entry=id, after=after, evidence=evidence, when=when or self.when, reason=reason, since=since, undone=False))
+        self.rows.append(
+            dict(
+                number=len(self.states) - 1,
+                action=action,
+                entry=id,
+                after=after,
+                evidence=evidence,
+                when=when or self.when,
+                reason=reason,
+                since=since,
+                undone=False,
+            )
+        )
 
     def same_as(self, text, time, speaker):
         key = ' '.join(text.split()).lower(), time, (speaker or '').lower()
-        return next((id for id, one in self.now.items() if key == (' '.join(one['text'].split()).lower(), one['time'], (one['speaker'] or '').lower())), None)
+        return next(
+            (
+                id
+                for id, one in self.now.items()
+                if key == (' '.join(one['text'].split()).lower(), one['time'], (one['speaker'] or '').lower())
+            ),
+            None,
+        )
 
     def edit(self, edit, when):
         action, id, fields = edit.action, edit.entry, dict(text=edit.text, time=edit.time, speaker=edit.speaker)
         reason, there = edit.reason, self.same_as(**fields) if action == 'ADD' else None
         if there:
-            action, id, fields = 'UPDATE' if set(edit.sources) - set(self.now[there]['sources']) else 'NONE', there, dict(text=self.now[there]['text'])
+            action, id, fields = (
+                'UPDATE' if set(edit.sources) - set(self.now[there]['sources']) else 'NONE',
+                there,
+                dict(text=self.now[there]['text']),
+            )
             reason = reason or 'it is there already'
         if action == 'ADD':
             self.given += 1
@@ -184,11 +285,20 @@ class Plain:
             after = dict(after, **{name: value for name, value in fields.items() if value is not None}, sources=merged)
             if fields['text'] != before['text']:
                 after['said'] = when or (None if edit.sources else before['said'])
-                if edit.time is None and after['said'] != before['said'] and before['said'] and before['time'] == TimeSpan.day(before['said']):
+                if (
+                    edit.time is None
+                    and after['said'] != before['said']
+                    and before['said']
+                    and before['time'] == TimeSpan.day(before['said'])
+                ):
                     after['time'] = None
             dated = dict(after, sources=(), said=None), dict(before, sources=(), said=None)
             if dated[0] == dated[1]:
-                since = next(row['since'] for row in reversed(self.rows) if row['entry'] == id and row['action'] not in ('NONE', 'UNDO') and not row['undone'])
+                since = next(
+                    row['since']
+                    for row in reversed(self.rows)
+                    if row['entry'] == id and row['action'] not in ('NONE', 'UNDO') and not row['undone']
+                )
             elif after['time'] and after['time'] != before['time']:
                 since = after['time'].start
             elif after['said']:
@@ -241,15 +351,23 @@ class Plain:
         """Each day by itself: of each entry the last version that began until then."""
         found = []
         for day in days:
-            held = {row['entry']: row['after'] for row in self.rows if row['action'] not in ('NONE', 'UNDO') and not row['undone']
-                    and (row['since'] is None or row['since'] <= day)}
+            held = {
+                row['entry']: row['after']
+                for row in self.rows
+                if row['action'] not in ('NONE', 'UNDO')
+                and not row['undone']
+                and (row['since'] is None or row['since'] <= day)
+            }
             found += [(id, one) for id, one in held.items() if one and (id, one) not in found]
         return found
 
 
 def plainly(found):
     """Entries of a bank as the model has them."""
-    return {id: dict(text=one.text, time=one.time, speaker=one.speaker, sources=one.sources, said=one.said) for id, one in found.items()}
+    return {
+        id: dict(text=one.text, time=one.time, speaker=one.speaker, sources=one.sources, said=one.said)
+        for id, one in found.items()
+    }
 
 
 class Left(Exception):
@@ -272,8 +390,11 @@ class Banks(RuleBasedStateMachine):
 
     def open(self):
         self.journals = [Journal()] * 2 if self.in_memory else [Journal(self.path), Journal(self.path)]
-        self.banks = {(space, who): MemoryBank(self.journals[who], namespace=space, backend=(Shelf, words_only)[who])
-                      for space in self.models for who in (0, 1)}
+        self.banks = {
+            (space, who): MemoryBank(self.journals[who], namespace=space, backend=(Shelf, words_only)[who])
+            for space in self.models
+            for who in (0, 1)
+        }
 
     def teardown(self):
         if hasattr(self, 'folder'):
@@ -312,11 +433,22 @@ class Banks(RuleBasedStateMachine):
             trial.step(start)
             self.models[space] = trial
             return did
+
         expected = self.outcome(model)
         with self.other_is_untouched(space):
-            assert self.outcome(lambda: [(one.action, one.entry) for one in self.banks[space, who].apply(edits, when)]) == expected
+            assert (
+                self.outcome(lambda: [(one.action, one.entry) for one in self.banks[space, who].apply(edits, when)])
+                == expected
+            )
 
-    @rule(first=edit_lists, inner=edit_lists, last=edit_lists, fails=st.sampled_from(['inner', 'outer', 'no']), look=st.booleans(), **where)
+    @rule(
+        first=edit_lists,
+        inner=edit_lists,
+        last=edit_lists,
+        fails=st.sampled_from(['inner', 'outer', 'no']),
+        look=st.booleans(),
+        **where,
+    )
     def transaction(self, space, who, first, inner, last, fails, look):
         bank, trial, start = self.banks[space, who], self.models[space].copy(), len(self.models[space].rows)
         with self.other_is_untouched(space), suppress(Left):
@@ -368,6 +500,7 @@ class Banks(RuleBasedStateMachine):
             undone = trial.undo(when)
             self.models[space] = trial
             return undone
+
         expected = self.outcome(model)
         with self.other_is_untouched(space):
             found = self.outcome(lambda: self.banks[space, who].undo(when=when))
@@ -390,7 +523,14 @@ class Banks(RuleBasedStateMachine):
             journal.close()
         self.open()
 
-    @rule(failures=st.integers(0, 2), query=texts, k=st.integers(0, 9), exclude=st.sets(ids, max_size=2), during=st.sampled_from(DAYS), **where)
+    @rule(
+        failures=st.integers(0, 2),
+        query=texts,
+        k=st.integers(0, 9),
+        exclude=st.sets(ids, max_size=2),
+        during=st.sampled_from(DAYS),
+        **where,
+    )
     def search(self, space, who, failures, query, k, exclude, during):
         bank, fresh = self.banks[space, who], HybridIndex(None, spread=False, ranker=None) if who else Shelf()
         if not who:
@@ -401,8 +541,11 @@ class Banks(RuleBasedStateMachine):
             bank._store.failures = 0
             for one in bank:
                 fresh.put(one.id, one.text, None, ())
-            expected = [(id, score) for id, score in fresh.search(query, 99)
-                        if id not in exclude and (during is None or bank[id].day is not None and bank[id].day.overlaps(during))][:k]
+            expected = [
+                (id, score)
+                for id, score in fresh.search(query, 99)
+                if id not in exclude and (during is None or bank[id].day is not None and bank[id].day.overlaps(during))
+            ][:k]
         else:
             fresh.add(bank)
             expected = [(hit.snippet.id, hit.score) for hit in fresh.search(query, k, exclude=exclude, during=during)]
@@ -419,7 +562,12 @@ class Banks(RuleBasedStateMachine):
         before = list(bank)
         for hit in bank.search('red boat', 50):
             one = hit.snippet
-            self.apply(space, who, [Edit('ADD', one.text.upper(), time=one.time, speaker=one.speaker, sources=one.sources)], None)
+            self.apply(
+                space,
+                who,
+                [Edit('ADD', one.text.upper(), time=one.time, speaker=one.speaker, sources=one.sources)],
+                None,
+            )
         assert list(bank) == before and len(model.now) == len(before)
 
     @rule(number=st.integers(0, 40), when=whens.filter(bool), **where)
@@ -427,10 +575,18 @@ class Banks(RuleBasedStateMachine):
         bank, model = self.banks[space, who], self.models[space]
         assert plainly(bank.as_of(number)) == model.as_of(number) and plainly(bank.as_of(when)) == model.as_of(when)
         for id in {row['entry'] for row in model.rows} - {None}:
-            expected = [(row['number'], row['action'], row['evidence'], row['when'], row['reason']) for row in model.rows if row['entry'] == id and row['action'] != 'UNDO']
+            expected = [
+                (row['number'], row['action'], row['evidence'], row['when'], row['reason'])
+                for row in model.rows
+                if row['entry'] == id and row['action'] != 'UNDO'
+            ]
             history = bank.history(id)
-            assert [(one.number, one.action, one.evidence, one.when, one.reason) for one in history if one.action != 'UNDO'] == expected
-            assert bank.as_of(number).get(id) == next((one.after for one in reversed(history) if one.number <= number), None)
+            assert [
+                (one.number, one.action, one.evidence, one.when, one.reason) for one in history if one.action != 'UNDO'
+            ] == expected
+            assert bank.as_of(number).get(id) == next(
+                (one.after for one in reversed(history) if one.number <= number), None
+            )
         gone = {f'm{n}' for n in range(1, model.given + 2)} - {row['entry'] for row in model.rows}
         for id in gone:
             assert self.outcome(lambda: bank.history(id)) is UnknownEntry and id not in bank
@@ -448,11 +604,16 @@ class Banks(RuleBasedStateMachine):
             assert len({_entry_key(one) for one in bank}) == len(bank) == len(bank._same)
 
 
-two_ids, two_texts, two_days = st.sampled_from(['m1', 'm2']), st.sampled_from(['boat', 'sea']), st.sampled_from(DAYS[:2])
+two_ids, two_texts, two_days = (
+    st.sampled_from(['m1', 'm2']),
+    st.sampled_from(['boat', 'sea']),
+    st.sampled_from(DAYS[:2]),
+)
 steps = st.none() | st.one_of(
     st.builds(Edit, st.just('ADD'), two_texts, time=two_days, sources=sources),
     st.builds(Edit, st.just('UPDATE'), two_texts, two_ids, time=two_days, sources=sources),
-    st.builds(Edit, st.just('DELETE'), entry=two_ids))
+    st.builds(Edit, st.just('DELETE'), entry=two_ids),
+)
 
 
 @settings(max_examples=200)
@@ -478,8 +639,12 @@ def test_what_was_believed_and_what_held_at_any_time(history):
     days = [date(2024, 4, 30) + timedelta(days=number) for number in range(6)]
     for first in range(6):
         for last in range(first, 6):
-            found = [one for entry in bank.valid_at(TimeSpan(days[first], days[last], 'span')) for one in plainly({entry.id: entry}).items()]
-            expected = model.valid_at(days[first:last + 1])
+            found = [
+                one
+                for entry in bank.valid_at(TimeSpan(days[first], days[last], 'span'))
+                for one in plainly({entry.id: entry}).items()
+            ]
+            expected = model.valid_at(days[first : last + 1])
             assert len(found) == len(expected) and all(one in expected for one in found)
 
 
@@ -489,9 +654,15 @@ test_banks = Banks.TestCase
 
 # ---- forgetting ----------------------------------------------------------------------------------------------
 
+
 def test_what_is_forgotten_is_in_no_file_no_state_no_index_and_no_other_bank(path):
     with MemoryBank(path, backend=Shelf) as bank, MemoryBank(path, backend=words_only) as other:
-        bank.apply([Edit('ADD', 'Secretly seasick', speaker='Secretary', sources=('Secret:1',), reason='a secret'), Edit('ADD', 'boat', sources=('D1:1',))])
+        bank.apply(
+            [
+                Edit('ADD', 'Secretly seasick', speaker='Secretary', sources=('Secret:1',), reason='a secret'),
+                Edit('ADD', 'boat', sources=('D1:1',)),
+            ]
+        )
         bank.update('m1', 'Secret no more', sources=('D9:9',))
         bank.apply([Edit('NONE', sources=('Secret:1',), reason='secretive')])
         bank.delete('m1', reason='secrecy')
@@ -519,6 +690,7 @@ def test_a_store_that_finds_what_is_no_entry_is_wrong_and_says_so(answer):
     class Wrong(Shelf):
         def search(self, query, k=10):
             return answer
+
     bank = MemoryBank(backend=Wrong)
     bank.add('boat')
     with pytest.raises(UnknownEntry, match='Wrong.search: expected ids of entries, got '):
@@ -545,14 +717,20 @@ def test_a_bank_closes_its_file_and_one_that_cannot_be_opened_leaves_none_open(p
 
 # ---- the file ------------------------------------------------------------------------------------------------------------
 
+
 def begun(path):
     with MemoryBank(path, backend=Shelf) as bank:
         bank.apply([Edit('ADD', 'boat'), Edit('ADD', 'a secret', sources=('D1:1',))])
         bank.within('other').add('a secret of theirs')
 
 
-DEEDS = {'apply': lambda bank: bank.apply([Edit('ADD', f'fact {number}') for number in range(4)] + [Edit('DELETE', entry='m1')]),
-         'undo': lambda bank: bank.undo(), 'forget': lambda bank: bank.forget(['m2'])}
+DEEDS = {
+    'apply': lambda bank: bank.apply(
+        [Edit('ADD', f'fact {number}') for number in range(4)] + [Edit('DELETE', entry='m1')]
+    ),
+    'undo': lambda bank: bank.undo(),
+    'forget': lambda bank: bank.forget(['m2']),
+}
 
 
 def do_until_struck(path, deed, number, how=strike):
@@ -616,7 +794,11 @@ def test_a_process_killed_after_any_statement_leaves_the_bank_before_or_after(pa
         begun(path)
         died = killed(path, deed, number)
         seen.append((before, after).index(seen_in(path)))
-        assert not seen[-1] or deed != 'forget' or b''.join(file.read_bytes() for file in path.parent.glob(f'{path.name}*')).count(b'a secret') == 1
+        assert (
+            not seen[-1]
+            or deed != 'forget'
+            or b''.join(file.read_bytes() for file in path.parent.glob(f'{path.name}*')).count(b'a secret') == 1
+        )
         if not died:
             break
     assert not died and seen == sorted(seen) and set(seen) == {0, 1}
@@ -628,7 +810,11 @@ def read_until_full(path):
         count = 0
         while count < 150:
             state = list(bank)
-            assert len(state) % 5 == 0 and len(state) >= count and [one.id for one in state] == [f'm{number}' for number in range(1, len(state) + 1)]
+            assert (
+                len(state) % 5 == 0
+                and len(state) >= count
+                and [one.id for one in state] == [f'm{number}' for number in range(1, len(state) + 1)]
+            )
             assert len(bank.search('fact', 200)) >= len(state)
             count = len(state)
     os._exit(0)
@@ -657,7 +843,7 @@ def test_readers_and_writers_at_once_see_whole_batches_and_lose_none(path):
         batches = [one.batch for one in bank.journal.changes('default')]
         assert batches == sorted(batches) and all(batches.count(one) == 5 for one in set(batches))
         names = [bank.as_of(number)[f'm{number}'].text[7:] for number in range(1, 151)]
-        assert all(len(set(names[start:start + 5])) == 1 for start in range(0, 150, 5))
+        assert all(len(set(names[start : start + 5])) == 1 for start in range(0, 150, 5))
 
 
 def test_a_bank_can_be_read_while_another_process_is_about_to_write(path):
@@ -676,7 +862,11 @@ def test_a_bank_can_be_read_while_another_process_is_about_to_write(path):
 def test_a_commit_that_is_refused_is_none_and_can_be_tried_again(path):
     begun(path)
     before = seen_in(path)
-    with closing(sqlite3.connect(path, isolation_level=None)) as reader, impatient(), MemoryBank(path, backend=Shelf) as bank:
+    with (
+        closing(sqlite3.connect(path, isolation_level=None)) as reader,
+        impatient(),
+        MemoryBank(path, backend=Shelf) as bank,
+    ):
         reader.execute('BEGIN')
         reader.execute('SELECT * FROM changes').fetchone()
         for do in (lambda: bank.add('sea'), lambda: bank.forget(['m2']), lambda: bank.undo()):
@@ -695,6 +885,7 @@ def test_a_second_process_may_make_the_tables_first(path):
             first.append(1)
             begun(path)
         return real(self, mode)
+
     with patch.object(Journal, 'transaction', slow), closing(Journal(path)) as journal:
         assert journal.namespaces() == ('default', 'other')
 
@@ -707,13 +898,27 @@ def test_changes_are_appended_in_order_to_what_the_writer_knew(path):
             with pytest.raises(ConflictError):
                 journal.append('ours', [added(stale.last + 1)], stale, 3)
         assert [one.number for one in journal.changes('ours')] == [1, 2] and journal.extent('ours') == known
-        assert journal.changes('ours', 1) == journal.changes('ours', entry='m2') == [added(2)] and journal.changes('ours', to=1) == [added(1)]
+        assert journal.changes('ours', 1) == journal.changes('ours', entry='m2') == [added(2)] and journal.changes(
+            'ours', to=1
+        ) == [added(1)]
 
 
-DAMAGES = ["UPDATE changes SET change = replace(change, 'boat', x'ff') WHERE number = 1", "UPDATE changes SET change = substr(change, 1, 30) WHERE number = 2",
-           "UPDATE changes SET change = '{}' WHERE number = 2", "UPDATE changes SET number = 9 WHERE number = 2", "UPDATE changes SET entry = 'm7' WHERE number = 1",
-           "UPDATE extents SET last = 'many'", 'UPDATE extents SET forgotten = -1', 'DROP TABLE changes', 'DROP TABLE extents', 'DELETE FROM memory',
-           "UPDATE memory SET value = 'gist graph' WHERE name = 'kind'", 'PRAGMA user_version = 99', 'PRAGMA application_id = 7', 'DROP TABLE memory']
+DAMAGES = [
+    "UPDATE changes SET change = replace(change, 'boat', x'ff') WHERE number = 1",
+    "UPDATE changes SET change = substr(change, 1, 30) WHERE number = 2",
+    "UPDATE changes SET change = '{}' WHERE number = 2",
+    "UPDATE changes SET number = 9 WHERE number = 2",
+    "UPDATE changes SET entry = 'm7' WHERE number = 1",
+    "UPDATE extents SET last = 'many'",
+    'UPDATE extents SET forgotten = -1',
+    'DROP TABLE changes',
+    'DROP TABLE extents',
+    'DELETE FROM memory',
+    "UPDATE memory SET value = 'gist graph' WHERE name = 'kind'",
+    'PRAGMA user_version = 99',
+    'PRAGMA application_id = 7',
+    'DROP TABLE memory',
+]
 
 
 @pytest.mark.parametrize('damage', DAMAGES)
@@ -762,11 +967,27 @@ def test_when_she_lived_there_and_what_was_believed_then():
     def believed(when):
         return [entry.text for entry in bank.as_of(when).values()]
 
-    for when in ('May 2024', '2024-05-03', date(2024, 5, 3), datetime(2024, 7, 20, 8), TimeSpan.month(2024, 6), TimeSpan(None, date(2024, 5, 1))):
+    for when in (
+        'May 2024',
+        '2024-05-03',
+        date(2024, 5, 3),
+        datetime(2024, 7, 20, 8),
+        TimeSpan.month(2024, 6),
+        TimeSpan(None, date(2024, 5, 1)),
+    ):
         assert believed(when) == oslo
-    for when in ('July 2024', date(2024, 7, 20), datetime(2024, 7, 20, 9), TimeSpan(date(2024, 5, 1), None), datetime(2024, 7, 20, 9, tzinfo=timezone.utc)):
+    for when in (
+        'July 2024',
+        date(2024, 7, 20),
+        datetime(2024, 7, 20, 9),
+        TimeSpan(date(2024, 5, 1), None),
+        datetime(2024, 7, 20, 9, tzinfo=timezone.utc),
+    ):
         assert believed(when) == lund
-    valid = {when: [entry.text for entry in bank.valid_at(when)] for when in ('March 2024', '2024-04-30', 'May 2024', '2024', datetime(2024, 5, 2, 3))}
+    valid = {
+        when: [entry.text for entry in bank.valid_at(when)]
+        for when in ('March 2024', '2024-04-30', 'May 2024', '2024', datetime(2024, 5, 2, 3))
+    }
     assert list(valid.values()) == [[], oslo, lund, oslo + lund, lund]
     for ask in (bank.as_of, bank.valid_at):
         for wrong in ('last May', None):

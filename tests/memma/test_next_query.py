@@ -1,4 +1,5 @@
 """The next query: keys against words taken apart by hand, what is carried against plain sets, and what is new against everything asked so far."""
+
 from datetime import date
 
 from hypothesis import given, strategies as st
@@ -10,12 +11,47 @@ from memnb.core.conversation import Snippet
 from memnb.core.time import TimeSpan
 
 PEOPLE = ('Tobin', 'Zofia')
-FORMS = {'lesson': 'lesson', 'lessons': 'lesson', 'Lesson?': 'lesson', 'adopted': 'adopt', 'adopting': 'adopt', 'adoption,': 'adopt', 'organ': 'organ',
-         'Organs': 'organ', '2024': '2024', 'the': None, 'When': None, 'did': None, '—': None, 'Zofia': 'zofia', "Tobin's": 'tobin'}
+FORMS = {
+    'lesson': 'lesson',
+    'lessons': 'lesson',
+    'Lesson?': 'lesson',
+    'adopted': 'adopt',
+    'adopting': 'adopt',
+    'adoption,': 'adopt',
+    'organ': 'organ',
+    'Organs': 'organ',
+    '2024': '2024',
+    'the': None,
+    'When': None,
+    'did': None,
+    '—': None,
+    'Zofia': 'zofia',
+    "Tobin's": 'tobin',
+}
 words = st.sampled_from(sorted(FORMS))
 said = st.lists(words, max_size=6)
 address = st.sampled_from([None, *PEOPLE])
-PIECES = ['lesson', 'lessons', 'the', 'May', 'may', 'Will', 'June', 'half-marathon', 'half', 'marathon', 'Zofia', 'Zofia:', 'Tobin', 'organ', '?', '2024', 'İ', 'ﬁne', 'ﷺ']
+PIECES = [
+    'lesson',
+    'lessons',
+    'the',
+    'May',
+    'may',
+    'Will',
+    'June',
+    'half-marathon',
+    'half',
+    'marathon',
+    'Zofia',
+    'Zofia:',
+    'Tobin',
+    'organ',
+    '?',
+    '2024',
+    'İ',
+    'ﬁne',
+    'ﷺ',
+]
 texts = st.lists(st.sampled_from(PIECES), max_size=5).map(' '.join) | st.text(max_size=12)
 some_texts = st.lists(texts, max_size=3)
 
@@ -25,6 +61,7 @@ def put(person, parts):
 
 
 # --- when two queries are one
+
 
 @given(said, address)
 def test_a_key_is_whom_it_addresses_and_the_stems_of_the_rest(parts, person):
@@ -51,11 +88,13 @@ def test_to_be_new_is_symmetric_and_means_another_address_or_another_stem(first,
 
 # --- what a query carries
 
+
 def holds(query, text):
     "Carries, by another way: word for word."
     mine = query.split()
     return all(set(tokenize(word)) <= set(tokenize(query)) for word in text.split()) and all(
-        word in ' '.join(mine) for word in text.split() if word in ('May', 'Will'))
+        word in ' '.join(mine) for word in text.split() if word in ('May', 'Will')
+    )
 
 
 @given(texts, some_texts, some_texts)
@@ -78,7 +117,7 @@ def test_words_to_avoid_go_unless_nothing_of_its_own_would_be_left(query, constr
     own = [word for word in query.split() if not set(tokenize(word)) & barred]
     made, alone = add_constraints(query, constraints, avoid), not set(tokenize(' '.join(own))) - due
     begins = query.split() if alone else own
-    assert made.split()[:len(begins)] == begins  # in order, and what is added stands behind
+    assert made.split()[: len(begins)] == begins  # in order, and what is added stands behind
     assert set(tokenize(query)) <= due or set(tokenize(made)) - due  # never emptied
     if not alone:
         assert not set(tokenize(made)) & barred
@@ -92,25 +131,42 @@ TODAY = TimeSpan.day(date(2024, 7, 3))
 @given(st.text(max_size=40), st.sampled_from([None, TODAY]))
 def test_the_times_of_any_text_are_parts_of_it(text, asked):
     for said in question_times(text, asked):
-        assert said in text or said[:said.rindex(' (')] in text
+        assert said in text or said[: said.rindex(' (')] in text
 
 
 # --- query_wordings
 
-NEEDS = st.builds(Requirement, st.sampled_from(['fact', 'list', 'date']),
-                  st.lists(st.sampled_from(['organ', 'pipe', 'lesson', 'lake']), max_size=3, unique=True).map(tuple), address)
-LINES = [Snippet(str(number), text, speaker=speaker) for number, (speaker, text) in enumerate([
-    ('Zofia', 'The organ pipe had a leather bellows, and the bellows leaked.'), ('Tobin', 'My lesson was at the bakery.'),
-    ('Zofia', 'A storm at the lake, and Zofia sang.'), ('Zofia', 'Bellows, bellows, leather!')])]
+NEEDS = st.builds(
+    Requirement,
+    st.sampled_from(['fact', 'list', 'date']),
+    st.lists(st.sampled_from(['organ', 'pipe', 'lesson', 'lake']), max_size=3, unique=True).map(tuple),
+    address,
+)
+LINES = [
+    Snippet(str(number), text, speaker=speaker)
+    for number, (speaker, text) in enumerate(
+        [
+            ('Zofia', 'The organ pipe had a leather bellows, and the bellows leaked.'),
+            ('Tobin', 'My lesson was at the bakery.'),
+            ('Zofia', 'A storm at the lake, and Zofia sang.'),
+            ('Zofia', 'Bellows, bellows, leather!'),
+        ]
+    )
+]
 
 
 @given(NEEDS, st.lists(st.sampled_from(LINES), max_size=4, unique_by=lambda line: line.id))
 def test_wordings_are_of_one_need_and_addressed_to_its_person(need, lines):
-    start, rest = (f'{need.person}: ', lambda query: query.split(': ', 1)[1]) if need.person else ('', lambda query: query)
+    start, rest = (
+        (f'{need.person}: ', lambda query: query.split(': ', 1)[1]) if need.person else ('', lambda query: query)
+    )
     queries = query_wordings(need, lines, PEOPLE)
     everything = {stem for line in lines for stem in tokenize(line.text)}
     assert all(query.startswith(start) and tokenize(rest(query)) for query in queries)
-    assert all(set(tokenize(rest(query))) <= set(tokenize(' '.join(need.words))) | everything - {'zofia', 'tobin'} for query in queries)
+    assert all(
+        set(tokenize(rest(query))) <= set(tokenize(' '.join(need.words))) | everything - {'zofia', 'tobin'}
+        for query in queries
+    )
     unseen = [word for word in need.words if not set(tokenize(word)) <= everything]
     if need.words:
         assert rest(queries[0]) == ' '.join(need.words)

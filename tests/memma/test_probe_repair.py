@@ -1,4 +1,5 @@
 """Probe and repair, with rules and with replies that nobody should believe; and a process that may end anywhere."""
+
 import os
 import signal
 from contextlib import suppress
@@ -20,12 +21,29 @@ from memnb.core.roles import Call, LM, LMError, RuleLM, Usage
 from memnb.memma.construction import construct
 from strikes import Struck, count_anew, forked, kill, needs_fork, strike, watched
 
-EARLIER = Session('D1', (Turn('D1:1', 'Ana', 'I sold the old boat to Mr. Okafor.'),
-                         Turn('D1:2', 'Ben', 'My brother Kwame plays the oboe in Turin.')), datetime(2024, 5, 1, 20))
-TALK = Session('D2', (Turn('D2:1', 'Ana', 'Yesterday I bought a red kayak from Mrs. Lund in Porto.'),
-                      Turn('D2:2', 'Ben', 'Lovely! My sister Ines adopted a parrot called Biscuit.'),
-                      Turn('D2:3', 'Ana', 'We saw eleven dolphins near the lighthouse.', caption='a photo of a striped kayak on the sand'),
-                      Turn('D2:4', 'Ben', 'Kwame has baked a walnut cake for the party.')), datetime(2024, 5, 9, 18))
+EARLIER = Session(
+    'D1',
+    (
+        Turn('D1:1', 'Ana', 'I sold the old boat to Mr. Okafor.'),
+        Turn('D1:2', 'Ben', 'My brother Kwame plays the oboe in Turin.'),
+    ),
+    datetime(2024, 5, 1, 20),
+)
+TALK = Session(
+    'D2',
+    (
+        Turn('D2:1', 'Ana', 'Yesterday I bought a red kayak from Mrs. Lund in Porto.'),
+        Turn('D2:2', 'Ben', 'Lovely! My sister Ines adopted a parrot called Biscuit.'),
+        Turn(
+            'D2:3',
+            'Ana',
+            'We saw eleven dolphins near the lighthouse.',
+            caption='a photo of a striped kayak on the sand',
+        ),
+        Turn('D2:4', 'Ben', 'Kwame has baked a walnut cake for the party.'),
+    ),
+    datetime(2024, 5, 9, 18),
+)
 TURNS = {turn.id: turn for turn in (*EARLIER.turns, *TALK.turns)}
 BEFORE = [replace(turn, time=EARLIER.time) for turn in EARLIER.turns]
 SPEAKERS = ('Ana', 'Ben')
@@ -33,6 +51,7 @@ SPEAKERS = ('Ana', 'Ben')
 
 class Odd(LM):
     """Some roles are answered from a list, over and over; the others by rule. Each reply costs one call, and one may fail."""
+
     name = 'odd'
 
     def __init__(self, fails_at=None, before_call=lambda number: None, **replies):
@@ -52,6 +71,7 @@ class Odd(LM):
 
 class Heard(Odd):
     "Keeps what each role was given."
+
     def call(self, role, /, **inputs):
         self.heard = [*getattr(self, 'heard', []), (role.name, inputs)]
         return super().call(role, **inputs)
@@ -68,7 +88,11 @@ def words_only():
 def edits_of(session):
     """What the rules write for a session, into an empty bank."""
     changes = construct(MemoryBank(backend=words_only), session, speakers=SPEAKERS).changes
-    return [Edit('ADD', one.after.text, None, one.after.time, one.after.speaker, one.after.sources) for one in changes if one.action == 'ADD']
+    return [
+        Edit('ADD', one.after.text, None, one.after.time, one.after.speaker, one.after.sources)
+        for one in changes
+        if one.action == 'ADD'
+    ]
 
 
 def bank_of(*damage, path=None, sessions=(EARLIER, TALK)):
@@ -90,7 +114,12 @@ def rows_of(bank):
 
 def seen(bank):
     """All that can be seen of a bank, and of the one beside it."""
-    return list(bank), rows_of(bank), [hit.snippet for hit in bank.search('red kayak Porto parrot', 50)], list(bank.within('other'))
+    return (
+        list(bank),
+        rows_of(bank),
+        [hit.snippet for hit in bank.search('red kayak Porto parrot', 50)],
+        list(bank.within('other')),
+    )
 
 
 def probe_of(question, answer, *turns, kind='single'):
@@ -126,11 +155,24 @@ NAMES = ('Lund', 'Porto', 'Ines', 'Biscuit', 'Kwame', 'Turin', 'Okafor', 'Lisbon
 WORDS = ('red', 'kayak', 'parrot', 'cake', 'dolphins', 'boat', 'green')
 ODD_TEXTS = ('', ' \n', '<script>alert(1)</script>', 'half \ud83d', '\x00\x1b[31m', 'x' * 3000, '{"a": 1}', '🦜')
 ids = st.lists(st.sampled_from([*TURNS, '(D2:1)', 'D2:1, D2:2', 'D99:1', '', 'm1', 'm2']), max_size=4)
-sentences = st.builds('they have {} {} with {}'.format, st.sampled_from(NAMES), st.sampled_from(WORDS), st.sampled_from(NAMES))
+sentences = st.builds(
+    'they have {} {} with {}'.format, st.sampled_from(NAMES), st.sampled_from(WORDS), st.sampled_from(NAMES)
+)
 texts = st.one_of(st.sampled_from([turn.text for turn in TURNS.values()]), sentences, st.sampled_from(ODD_TEXTS))
-quotes = st.one_of(st.sampled_from([turn.text[:20] for turn in TURNS.values()] + ['RED  kayak', 'striped kayak', 'the', 'green dolphins', '']), texts)
-probe_replies = st.lists(st.fixed_dictionaries({'question': texts, 'answer': texts, 'kind': st.sampled_from(['single', 'cross', 'temporal']), 'turns': ids})
-                         | st.sampled_from([KAYAK, PARROT, DOLPHINS]), min_size=1, max_size=6).map(lambda probes: {'probes': probes})
+quotes = st.one_of(
+    st.sampled_from(
+        [turn.text[:20] for turn in TURNS.values()] + ['RED  kayak', 'striped kayak', 'the', 'green dolphins', '']
+    ),
+    texts,
+)
+probe_replies = st.lists(
+    st.fixed_dictionaries(
+        {'question': texts, 'answer': texts, 'kind': st.sampled_from(['single', 'cross', 'temporal']), 'turns': ids}
+    )
+    | st.sampled_from([KAYAK, PARROT, DOLPHINS]),
+    min_size=1,
+    max_size=6,
+).map(lambda probes: {'probes': probes})
 
 
 @st.composite
@@ -141,28 +183,72 @@ def plausible(draw):
     names = [name for name in NAMES if name in turn.text] or [turn.speaker]
     told = f'{draw(st.sampled_from([turn.speaker, *names]))} {draw(st.sampled_from(["bought a red", "adopted a", "saw the", "has baked a"]))} {draw(st.sampled_from(WORDS))}'
     fact = draw(st.sampled_from([turn.text, told, f'{told} with {names[0]}']))
-    return {'op': 'ADD_FACT', 'fact': fact, 'quote': turn.text[:30].rsplit(' ', 1)[0], 'turns': [f'({id})'], 'speaker': None, 'reason': ''}
+    return {
+        'op': 'ADD_FACT',
+        'fact': fact,
+        'quote': turn.text[:30].rsplit(' ', 1)[0],
+        'turns': [f'({id})'],
+        'speaker': None,
+        'reason': '',
+    }
 
 
-repair_replies = plausible() | st.fixed_dictionaries({'op': st.sampled_from(['ADD_FACT', 'ADD_FACT', 'NOOP']), 'fact': texts, 'quote': quotes, 'turns': ids,
-                                        'speaker': st.none() | st.sampled_from(['Ana', 'Ines', 'Zed', ' ']), 'reason': texts})
-consolidations = st.fixed_dictionaries({'action': st.sampled_from(['SKIP', 'MERGE', 'INSERT']), 'text': texts, 'reason': texts,
-                                        'target': st.none() | st.sampled_from(['m1', 'm2', 'm3', ' m4', 'm99', ''])})
+repair_replies = plausible() | st.fixed_dictionaries(
+    {
+        'op': st.sampled_from(['ADD_FACT', 'ADD_FACT', 'NOOP']),
+        'fact': texts,
+        'quote': quotes,
+        'turns': ids,
+        'speaker': st.none() | st.sampled_from(['Ana', 'Ines', 'Zed', ' ']),
+        'reason': texts,
+    }
+)
+consolidations = st.fixed_dictionaries(
+    {
+        'action': st.sampled_from(['SKIP', 'MERGE', 'INSERT']),
+        'text': texts,
+        'reason': texts,
+        'target': st.none() | st.sampled_from(['m1', 'm2', 'm3', ' m4', 'm99', '']),
+    }
+)
 marks = st.fixed_dictionaries({'label': st.sampled_from(['CORRECT', 'WRONG']), 'reason': texts})
-damages = st.lists(st.tuples(st.integers(0, 6), st.sampled_from(['', '', 'Somebody did something.', 'Ana bought something red.'])), min_size=1, max_size=6)
+damages = st.lists(
+    st.tuples(st.integers(0, 6), st.sampled_from(['', '', 'Somebody did something.', 'Ana bought something red.'])),
+    min_size=1,
+    max_size=6,
+)
 
 
 @cache
 def probes_by_rule(with_related=True):
     """What the rule asks."""
-    return probes_rule(session=TALK, related=EARLIER.turns if with_related else (), count=5, speakers=SPEAKERS).model_dump()
+    return probes_rule(
+        session=TALK, related=EARLIER.turns if with_related else (), count=5, speakers=SPEAKERS
+    ).model_dump()
 
 
 @st.composite
 def odd_models(draw):
     roles = {'probes': probe_replies, 'repair': repair_replies, 'consolidate': consolidations, 'mark': marks}
-    by_hand = draw(st.sampled_from(['repair', 'repair mark', 'repair mark consolidate', 'repair consolidate', 'probes repair mark', 'probes', 'mark'])).split()
-    return Odd(**{'probes': [probes_by_rule()], **{role: draw(st.lists(roles[role], min_size=1, max_size=7)) for role in sorted(by_hand)}})
+    by_hand = draw(
+        st.sampled_from(
+            [
+                'repair',
+                'repair mark',
+                'repair mark consolidate',
+                'repair consolidate',
+                'probes repair mark',
+                'probes',
+                'mark',
+            ]
+        )
+    ).split()
+    return Odd(
+        **{
+            'probes': [probes_by_rule()],
+            **{role: draw(st.lists(roles[role], min_size=1, max_size=7)) for role in sorted(by_hand)},
+        }
+    )
 
 
 def plain(text):
@@ -182,7 +268,12 @@ def check_laws(bank, before, evolution):
     assert [row for row in rows if row not in rows_of(bank)] == [] and list(bank.within('other')) == others
     if evolution.taken_back:
         last = bank.journal.changes(bank.namespace)[-1]
-        assert list(bank) == entries and len(new_rows) == 1 and (last.action, last.entry) == ('NONE', None) and evolution.taken_back in last.reason
+        assert (
+            list(bank) == entries
+            and len(new_rows) == 1
+            and (last.action, last.entry) == ('NONE', None)
+            and evolution.taken_back in last.reason
+        )
         assert not evolution.written and all(one.entry is None for one in evolution.repairs)
         return
     merged = {one.entry for one in evolution.written if one.action == 'MERGE'}
@@ -241,19 +332,30 @@ def test_the_same_repairs_once_more_are_all_there(model, damage):
 
 # ---- examples ------------------------------------------------------------------------------------------------------------
 
-@pytest.mark.parametrize('reply, why', [
-    (fact_of('Ana bought a red kayak in Lisbon.', 'bought a red kayak', 'D2:1'), 'Lisbon'),
-    (fact_of('Ana bought 47 red kayaks.', 'bought a red kayak', 'D2:1'), '47'),
-    (fact_of('Ana bought a red kayak.', 'bought a green kayak', 'D2:1'), 'stands in none of D2:1'),
-    (fact_of('Ana bought a red kayak.', 'sold a red kayak'), 'stands in none of D2:1'),
-    (fact_of('Kwame plays the oboe in Turin.', 'plays the oboe', 'D1:2'), 'no turns'),
-    (fact_of(' \n', 'bought a red kayak', 'D2:1'), 'no text')])
+
+@pytest.mark.parametrize(
+    'reply, why',
+    [
+        (fact_of('Ana bought a red kayak in Lisbon.', 'bought a red kayak', 'D2:1'), 'Lisbon'),
+        (fact_of('Ana bought 47 red kayaks.', 'bought a red kayak', 'D2:1'), '47'),
+        (fact_of('Ana bought a red kayak.', 'bought a green kayak', 'D2:1'), 'stands in none of D2:1'),
+        (fact_of('Ana bought a red kayak.', 'sold a red kayak'), 'stands in none of D2:1'),
+        (fact_of('Kwame plays the oboe in Turin.', 'plays the oboe', 'D1:2'), 'no turns'),
+        (fact_of(' \n', 'bought a red kayak', 'D2:1'), 'no text'),
+    ],
+)
 def test_a_proposal_that_stands_on_nothing_is_refused_and_kept_in_the_notes(reply, why):
     bank = without('Lund')
     before = seen(bank)
     evolution = evolve(bank, TALK, Odd(probes=[{'probes': [KAYAK]}], repair=[reply]), speakers=SPEAKERS)
     [repair] = evolution.repairs
-    assert seen(bank) == before and repair.fact is None and repair.action == 'NOOP' and why in repair.reason and not evolution.written
+    assert (
+        seen(bank) == before
+        and repair.fact is None
+        and repair.action == 'NOOP'
+        and why in repair.reason
+        and not evolution.written
+    )
     assert any(why in note and ' '.join(reply['fact'].split()) in note for note in evolution.notes)
 
 
@@ -278,8 +380,10 @@ def test_the_probe_generator_is_shown_the_related_turns():
 
 # ---- any store, one's own probes, and probes that are kept ---------------------------------------------------------------
 
+
 class Notes:
     "A store of somebody else: records with ids."
+
     def __init__(self, *texts):
         self.records, self.kept = {str(number): text for number, text in enumerate(texts)}, {}
 
@@ -308,7 +412,11 @@ def test_a_store_of_ones_own_is_repaired_in_place_with_ones_own_probes():
     model = Odd(repair=[TRUE_FACT], consolidate=[{'action': 'INSERT'}])
     evolution = evolve(store, TALK, model, probes=[OWN], speakers=SPEAKERS)
     [repair] = evolution.written
-    assert store.records[repair.entry] == TRUE_FACT['fact'] and store.kept[repair.entry] == ('D2:1',) and evolution.passed == (0, 1)
+    assert (
+        store.records[repair.entry] == TRUE_FACT['fact']
+        and store.kept[repair.entry] == ('D2:1',)
+        and evolution.passed == (0, 1)
+    )
     store = Notes('Ana bought a red kayak from somebody.', 'Ben bakes.')
     model = Odd(repair=[TRUE_FACT], consolidate=[{'action': 'MERGE', 'target': '0', 'text': TRUE_FACT['fact']}])
     assert evolve(store, TALK, model, probes=[OWN], speakers=SPEAKERS).passed == (0, 1)
@@ -320,13 +428,19 @@ def test_a_store_of_ones_own_is_repaired_in_place_with_ones_own_probes():
 def test_a_store_is_as_it_was_where_repairs_are_taken_back(wish, fails_at):
     store = Notes('Ana bought a red kayak from somebody.', 'Ben bakes.')
     before = dict(store.records)
-    model = Odd(fails_at, repair=[TRUE_FACT], consolidate=[wish], mark=[{'label': 'CORRECT'}, {'label': 'WRONG'}, {'label': 'WRONG'}])
+    model = Odd(
+        fails_at,
+        repair=[TRUE_FACT],
+        consolidate=[wish],
+        mark=[{'label': 'CORRECT'}, {'label': 'WRONG'}, {'label': 'WRONG'}],
+    )
     evolution = evolve(store, TALK, model, probes=[OWN, Probe('Who bakes?', 'Ben')], speakers=SPEAKERS)
     assert store.records == before and (evolution.error or evolution.taken_back)
 
 
 class Mem0(Notes):
     "What `from_mem0` uses of mem0's `Memory`, under its names."
+
     def add(self, text, *, user_id, infer):
         assert user_id == 'ana' and infer is False
         return {'results': [{'id': super().add(text)}]}
@@ -336,7 +450,12 @@ class Mem0(Notes):
 
     def search(self, query, *, filters, top_k, threshold):
         found = super().search(query, top_k)
-        return {'results': [{'id': one['id'], 'memory': one['text'], 'score': 0.5, 'metadata': {'snippet_id': f's{one["id"]}'}} for one in found]}
+        return {
+            'results': [
+                {'id': one['id'], 'memory': one['text'], 'score': 0.5, 'metadata': {'snippet_id': f's{one["id"]}'}}
+                for one in found
+            ]
+        }
 
 
 def test_a_memory_of_mem0_is_repaired_in_place():
@@ -371,16 +490,31 @@ def test_a_proposal_may_stand_on_an_earlier_turn_if_that_was_given():
     probes = [{'probes': [probe_of('What does Kwame play, and where?', 'oboe in Turin', 'D2:4', 'D1:2', kind='cross')]}]
     evolution = evolve(bank, TALK, Odd(probes=probes, repair=[reply]), related=BEFORE, speakers=SPEAKERS)
     [repair] = evolution.written
-    assert (bank[repair.entry].sources, bank[repair.entry].speaker, repair.fact.said) == (('D1:2', 'D2:4'), 'Kwame', EARLIER.time)
+    assert (bank[repair.entry].sources, bank[repair.entry].speaker, repair.fact.said) == (
+        ('D1:2', 'D2:4'),
+        'Kwame',
+        EARLIER.time,
+    )
     assert evolution.passed == (0, 1)
 
 
 def test_probes_that_cannot_be_asked_are_left_out_with_a_note():
-    lines = [probe_of('', 'Ines', 'D2:2'), probe_of('Who?', ' ', 'D2:2'), probe_of('Who?', 'Ines'), probe_of('Who?', 'Ines', 'D1:1'),
-             probe_of('Who?', 'Ines', 'D99:1'), PARROT]
+    lines = [
+        probe_of('', 'Ines', 'D2:2'),
+        probe_of('Who?', ' ', 'D2:2'),
+        probe_of('Who?', 'Ines'),
+        probe_of('Who?', 'Ines', 'D1:1'),
+        probe_of('Who?', 'Ines', 'D99:1'),
+        PARROT,
+    ]
     for count, passed in ((5, 0), (6, 1)):
-        evolution = evolve(bank_of(), TALK, Odd(probes=[{'probes': lines}]), related=BEFORE, probes=count, speakers=SPEAKERS)
-        assert len(evolution.before) == passed and sum('expected a question, an answer and turns of D2' in note for note in evolution.notes) == 5
+        evolution = evolve(
+            bank_of(), TALK, Odd(probes=[{'probes': lines}]), related=BEFORE, probes=count, speakers=SPEAKERS
+        )
+        assert (
+            len(evolution.before) == passed
+            and sum('expected a question, an answer and turns of D2' in note for note in evolution.notes) == 5
+        )
         assert ('probes: expected 5, got 6; the first 5 are taken' in evolution.notes) is (count == 5)
         assert "probe 5: cites 'D99:1', which is no turn here" in evolution.notes
 
@@ -388,11 +522,18 @@ def test_probes_that_cannot_be_asked_are_left_out_with_a_note():
 def test_the_kinds_of_fault():
     def fault(bank, k=30, answer=None):
         roles = {'answer': [{'answer': answer, 'sources': []}]} if answer else {}
-        evolution = evolve(bank, TALK, Odd(probes=[{'probes': [KAYAK]}], repair=[{'op': 'NOOP'}], **roles), k=k, speakers=SPEAKERS)
+        evolution = evolve(
+            bank, TALK, Odd(probes=[{'probes': [KAYAK]}], repair=[{'op': 'NOOP'}], **roles), k=k, speakers=SPEAKERS
+        )
         return evolution.before[0].fault
+
     crowded = bank_of()
     crowded.add('Who sold Ana the red kayak? Ana sold the kayak, the red kayak.')
-    assert fault(without('Lund')) == 'missing' and fault(bank_of(), answer='nobody') == 'not answered' and fault(bank_of()) == ''
+    assert (
+        fault(without('Lund')) == 'missing'
+        and fault(bank_of(), answer='nobody') == 'not answered'
+        and fault(bank_of()) == ''
+    )
     assert fault(crowded, k=1) == 'not retrieved'
 
 
@@ -443,6 +584,7 @@ def test_it_is_written_with_the_transaction_around_it_or_not_at_all():
         construct(bank, TALK, speakers=SPEAKERS)
         bank.delete(entry_of(bank, 'Lund').id)
         return evolve(bank, TALK, Odd(**CYCLE), speakers=SPEAKERS)
+
     with pytest.raises(Struck), bank.transaction():
         assert remember().passed == (1, 2)
         raise Struck
@@ -518,7 +660,9 @@ def test_a_process_killed_after_any_statement_leaves_a_committed_bank(tmp_path, 
         if process.exitcode == 0:
             break
         assert process.exitcode == -signal.SIGKILL
-    assert process.exitcode == 0 and reached == sorted(reached) and set(reached) == set(range(len(allowed))) and number > 8
+    assert (
+        process.exitcode == 0 and reached == sorted(reached) and set(reached) == set(range(len(allowed))) and number > 8
+    )
 
 
 @needs_fork
@@ -527,7 +671,9 @@ def test_a_process_killed_while_the_model_is_asked_leaves_the_bank_as_it_was(tmp
     before, after = states(path, whole=True)
     for number in range(1, 60):
         fresh(path)
-        process = forked(lambda: (remembering(path, before_call=lambda asked: kill() if asked == number else None), os._exit(0)))
+        process = forked(
+            lambda: (remembering(path, before_call=lambda asked: kill() if asked == number else None), os._exit(0))
+        )
         process.join(60)
         if process.exitcode == 0:
             break

@@ -1,4 +1,5 @@
 """Probes against conversations whose facts were planted, and the mark against answers of which we know what they are."""
+
 import os
 import subprocess
 import sys
@@ -25,7 +26,7 @@ MOMENT = datetime(2024, 5, 10, 18, 0)
 
 
 def earlier(session):
-    return [turn for one in SAMPLE.sessions[:SAMPLE.sessions.index(session)] for turn in one.turns]
+    return [turn for one in SAMPLE.sessions[: SAMPLE.sessions.index(session)] for turn in one.turns]
 
 
 def talk(*texts, id='D1', moment=MOMENT, names=('Ada', 'Bo')):
@@ -44,6 +45,7 @@ def made():
 
 
 # --- the probes of the bundled conversation
+
 
 def plain(text):
     return {word.strip('.,!?:;\'"’()').removesuffix("'s").lower() for word in text.replace('-', ' ').split()} - {''}
@@ -69,24 +71,43 @@ def test_nothing_gives_its_answer_away_and_nobody_is_probed_twice(made):
         assert 0 < len({line.turns[-1] for line in lines}) == len(lines) <= 5
         for line in lines:
             assert line.answer.lower() not in line.question.lower()
-            assert not {word for word in plain(line.answer) & plain(line.question) if len(word) > 4} - {'tobin', 'zofia'}
+            assert not {word for word in plain(line.answer) & plain(line.question) if len(word) > 4} - {
+                'tobin',
+                'zofia',
+            }
 
 
 def test_the_same_in_another_process_with_another_order_of_hashes():
-    code = ('from memnb.core.conversation import Session, Turn; from memnb.rules.memma import probes_rule\n'
-            'things = "bassoon kettle lantern compass ladder violin".split()\n'
-            'now = Session("D1", tuple(Turn(f"D1:{n}", "Ada", f"Mrs. Quimby sold the {thing} to a sailor.") for n, thing in enumerate(things)))\n'
-            'print(probes_rule(now, (), 9).model_dump_json())')
-    told = {subprocess.run([sys.executable, '-c', code], capture_output=True, text=True, check=True, timeout=60,
-                           env={**os.environ, 'PYTHONHASHSEED': seed}).stdout for seed in ('1', '7')}
+    code = (
+        'from memnb.core.conversation import Session, Turn; from memnb.rules.memma import probes_rule\n'
+        'things = "bassoon kettle lantern compass ladder violin".split()\n'
+        'now = Session("D1", tuple(Turn(f"D1:{n}", "Ada", f"Mrs. Quimby sold the {thing} to a sailor.") for n, thing in enumerate(things)))\n'
+        'print(probes_rule(now, (), 9).model_dump_json())'
+    )
+    told = {
+        subprocess.run(
+            [sys.executable, '-c', code],
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=60,
+            env={**os.environ, 'PYTHONHASHSEED': seed},
+        ).stdout
+        for seed in ('1', '7')
+    }
     assert len(told) == 1 and told.pop().count('question') > 1
 
 
 # --- planted facts
 
+
 @given(st.integers(1, 12), st.sampled_from(['kayak', 'telescope', 'violin', 'ladder']))
 def test_a_date_is_reckoned_from_the_day_on_which_it_was_said(ago, thing):
-    said = f'I bought the {thing} from Mrs. Quimby {ago} days ago.' if ago > 1 else f'I bought the {thing} from Mrs. Quimby yesterday.'
+    said = (
+        f'I bought the {thing} from Mrs. Quimby {ago} days ago.'
+        if ago > 1
+        else f'I bought the {thing} from Mrs. Quimby yesterday.'
+    )
     lines = probed(talk('Good morning, how are things?', said))
     [line] = [line for line in lines if line.kind == 'temporal']
     assert line.answer == str(TimeSpan.day(MOMENT.date() - timedelta(ago)))
@@ -95,14 +116,25 @@ def test_a_date_is_reckoned_from_the_day_on_which_it_was_said(ago, thing):
 
 # --- the kinds
 
+
 def test_a_fourth_kind_is_a_line_in_the_table(monkeypatch):
     """It stands in the prompt, and a reply may have it, in whatever capitals; an unknown kind is noted."""
-    reply = {'probes': [{'question': 'What does Ada like?', 'answer': 'tea', 'kind': kind, 'turns': ['D1:1']} for kind in ('Opinion ', 'mood')]}
-    model = ScriptedLM({'probes': [reply], 'answer': [{'answer': 'tea', 'sources': []}], 'mark': [{'label': 'CORRECT'}]})
+    reply = {
+        'probes': [
+            {'question': 'What does Ada like?', 'answer': 'tea', 'kind': kind, 'turns': ['D1:1']}
+            for kind in ('Opinion ', 'mood')
+        ]
+    }
+    model = ScriptedLM(
+        {'probes': [reply], 'answer': [{'answer': 'tea', 'sources': []}], 'mark': [{'label': 'CORRECT'}]}
+    )
     monkeypatch.setitem(PROBE_KINDS, 'opinion', 'what somebody thinks of something')
     evolution = evolve(MemoryBank(), talk('Tea is fine.'), model)
     assert [one.probe.kind for one in evolution.before] == ['opinion'] and "'mood'" in evolution.notes[0]
-    assert '- opinion: what somebody thinks of something' in PROBES.render({'session': talk('Hm.'), 'kinds': PROBE_KINDS})[0]
+    assert (
+        '- opinion: what somebody thinks of something'
+        in PROBES.render({'session': talk('Hm.'), 'kinds': PROBE_KINDS})[0]
+    )
 
 
 # --- the holes
@@ -121,12 +153,16 @@ def test_a_question_and_its_answer_are_the_fact_again(subject, predicate, thing,
         elif question.startswith('What was'):
             assert (body, answer) == (f'{subject} {predicate}', thing)
         elif question.startswith('Who'):
-            assert body.removeprefix('Who or what ').removeprefix('Who ') == f'{predicate} {thing}' and answer == subject
+            assert (
+                body.removeprefix('Who or what ').removeprefix('Who ') == f'{predicate} {thing}' and answer == subject
+            )
 
 
 # --- anything at all
 
-words = st.sampled_from('I you she Rob the a my bell sold mended ten two in Marlow yesterday because and is was never , . ? ! that it \ud800 é <b> {x}'.split())
+words = st.sampled_from(
+    'I you she Rob the a my bell sold mended ten two in Marlow yesterday because and is was never , . ? ! that it \ud800 é <b> {x}'.split()
+)
 texts = st.lists(words, max_size=14).map(' '.join) | st.text(max_size=30)
 
 
@@ -140,12 +176,17 @@ def test_any_talk_gives_probes_that_keep_to_the_laws(now, past, count, known):
     assert len({line.turns[-1] for line in lines}) == len(lines)
     ids = {turn.id for turn in session.turns}
     for line in lines:
-        assert line.turns[-1] in ids and {*line.turns} <= ids | {turn.id for turn in related} and line.kind in ('single', 'temporal')
+        assert (
+            line.turns[-1] in ids
+            and {*line.turns} <= ids | {turn.id for turn in related}
+            and line.kind in ('single', 'temporal')
+        )
         assert line.question.endswith('?') and line.answer.strip() and line.answer not in line.question
         assert len(line.turns) == 1
 
 
 # --- the mark
+
 
 def right(gold, answer, question='What?'):
     return RuleLM().ask(MARK, question=question, gold=gold, answer=answer).label == 'CORRECT'
@@ -155,21 +196,38 @@ days = st.dates(date(1990, 1, 1), date(2030, 12, 28))
 SHAPES = ('{0.day} {0:%B} {0.year}', '{0:%B} {0.day}, {0.year}', '{0:%Y-%m-%d}')
 
 
-@given(days, days, st.sampled_from(SHAPES), st.sampled_from(SHAPES), st.sampled_from(['{}', 'It was on {}.', 'I think {}, at noon']))
+@given(
+    days,
+    days,
+    st.sampled_from(SHAPES),
+    st.sampled_from(SHAPES),
+    st.sampled_from(['{}', 'It was on {}.', 'I think {}, at noon']),
+)
 def test_a_day_is_right_in_any_shape_and_another_is_wrong(day, other, one, two, frame):
     gold = one.format(day)
     assert right(gold, frame.format(two.format(day)))
     assert right(gold, frame.format(two.format(other))) == (day == other)
-    assert not right(gold, frame.format(two.format(day + timedelta(1)))) and not right(gold, frame.format(two.format(day - timedelta(1))))
+    assert not right(gold, frame.format(two.format(day + timedelta(1)))) and not right(
+        gold, frame.format(two.format(day - timedelta(1)))
+    )
     assert right(gold, f'{two.format(day)} or {two.format(other)}') == (day == other)
 
 
 @given(days)
 def test_a_coarser_or_a_finer_time_is_another_time(day):
     month, year = f'{day:%B} {day.year}', str(day.year)
-    for gold, answer in ((str(TimeSpan.day(day)), month), (month, str(TimeSpan.day(day))), (month, year), (year, month)):
+    for gold, answer in (
+        (str(TimeSpan.day(day)), month),
+        (month, str(TimeSpan.day(day))),
+        (month, year),
+        (year, month),
+    ):
         assert not right(gold, answer) and right(gold, gold)
-    assert right(year, f'It was in {year}.') and right(year, f'It was {year}.') and not right(year, f'It was {day.year + 1}.')
+    assert (
+        right(year, f'It was in {year}.')
+        and right(year, f'It was {year}.')
+        and not right(year, f'It was {day.year + 1}.')
+    )
     assert not right(str(TimeSpan.day(day)), 'the day before yesterday')
 
 
@@ -179,7 +237,10 @@ def test_a_number_is_right_by_its_value(number, other):
     assert right(f'{number} chairs', f'{other} chairs') == (number == other)
 
 
-@given(st.lists(st.sampled_from('the old green lantern above our narrow kitchen table'.split()), min_size=5, unique=True), st.integers(0, 5))
+@given(
+    st.lists(st.sampled_from('the old green lantern above our narrow kitchen table'.split()), min_size=5, unique=True),
+    st.integers(0, 5),
+)
 def test_a_name_cannot_be_exchanged_however_long_the_answer(around, place):
     gold = ' '.join([*around[:place], 'Quimby', *around[place:]])
     assert right(gold, f'I remember {gold}, of course') and not right(gold, gold.replace('Quimby', 'Tarrant'))

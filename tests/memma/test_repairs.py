@@ -1,4 +1,5 @@
 """Repairs: what a proposal must stand on, and what consolidation may do with it, whatever a model replies."""
+
 import re
 from dataclasses import replace
 from datetime import date, datetime
@@ -15,22 +16,66 @@ from memnb.memma.bank import MemoryBank
 from memnb.memma.prompts import Probe
 from memnb.core.text import event_time, with_dates
 from memnb.memma.probe_repair import (
-    _holds_answer, _is_quoted, _unfounded, consolidate, covers, Grounding, merge_texts, same_occasion, substance)
+    _holds_answer,
+    _is_quoted,
+    _unfounded,
+    consolidate,
+    covers,
+    Grounding,
+    merge_texts,
+    same_occasion,
+    substance,
+)
 from memnb.memma.prompts import Consolidation, RepairReply
 from memnb.rules.memma import consolidate_rule
 from memnb.core.time import TimeSpan
 
 FILLER = {'someth', 'someon', 'somebodi', 'thing', 'stuff'}
 DAYS = [TimeSpan.day(date(2024, 4, 7)), TimeSpan.day(date(2024, 10, 13))]
-WORDS = ['Tobin', 'Zofia', 'Will', 'May', 'ran', 'swims', 'never', 'not', "doesn't", 'nobody', 'something', 'someone', 'a', 'the', 'with',
-         'organ', 'organs', 'greyhound', '7', '11', 'seven', 'Mrs.', 'Pettigrew', '(8 April 2024)', 'löwe', '猫', '🙂', 'happy', 'no.', 'why?\n', '-', '...']
+WORDS = [
+    'Tobin',
+    'Zofia',
+    'Will',
+    'May',
+    'ran',
+    'swims',
+    'never',
+    'not',
+    "doesn't",
+    'nobody',
+    'something',
+    'someone',
+    'a',
+    'the',
+    'with',
+    'organ',
+    'organs',
+    'greyhound',
+    '7',
+    '11',
+    'seven',
+    'Mrs.',
+    'Pettigrew',
+    '(8 April 2024)',
+    'löwe',
+    '猫',
+    '🙂',
+    'happy',
+    'no.',
+    'why?\n',
+    '-',
+    '...',
+]
 TEXTS = st.lists(st.sampled_from(WORDS), min_size=1, max_size=9).map(' '.join)
 TURNS = st.sets(st.sampled_from('abc'), min_size=1, max_size=2).map(sorted).map(tuple)
 FACTS = st.builds(Entry, st.just(''), TEXTS, TURNS, st.sampled_from([None, *DAYS]), st.sampled_from([None, 'Tobin']))
 DATED = st.builds(Entry, st.just(''), TEXTS, TURNS, st.sampled_from(DAYS), st.just('Tobin'))
-WISHES = st.builds(Consolidation, action=st.sampled_from(['SKIP', 'MERGE', 'INSERT']),
-                   target=st.sampled_from([None, '', 'm1', 'm2', 'm3', '(m1)', 'm99', '<b>m1</b>', '\ud83d']),
-                   text=st.one_of(TEXTS, st.text(max_size=40), st.sampled_from(['', ' \n', '<script>', 'Quimby, 77', '\ud83d'])))
+WISHES = st.builds(
+    Consolidation,
+    action=st.sampled_from(['SKIP', 'MERGE', 'INSERT']),
+    target=st.sampled_from([None, '', 'm1', 'm2', 'm3', '(m1)', 'm99', '<b>m1</b>', '\ud83d']),
+    text=st.one_of(TEXTS, st.text(max_size=40), st.sampled_from(['', ' \n', '<script>', 'Quimby, 77', '\ud83d'])),
+)
 
 
 def entries_of(facts):
@@ -80,12 +125,17 @@ PROBE = Probe('Who gave Tobin his first concertina lesson?', 'Mrs. Pettigrew', '
 
 def test_what_a_probe_asks_for_may_stand_in_one_entry_or_in_all_those_of_its_turns():
     whole = entry('Tobin had his first concertina lesson with Mrs. Pettigrew.', 'z')
-    question, answer = entry('Tobin had his first concertina lesson.', 'a'), entry('The teacher was Mrs. Pettigrew.', 'a', id='m2')
+    question, answer = (
+        entry('Tobin had his first concertina lesson.', 'a'),
+        entry('The teacher was Mrs. Pettigrew.', 'a', id='m2'),
+    )
     assert _holds_answer(PROBE, [whole]) and _holds_answer(PROBE, [question, answer])
     assert not _holds_answer(PROBE, [question]) and not _holds_answer(PROBE, [answer]) and not _holds_answer(PROBE, [])
     assert not _holds_answer(PROBE, [replace(question, sources=('y',)), replace(answer, sources=('z',))])
     assert not _holds_answer(PROBE, [entry('Tobin met Mrs. Pettigrew on a tram.')])  # the answer, to another question
-    assert not _holds_answer(PROBE, [entry('Tobin had his first concertina lesson with Mrs. Palmer.')])  # half of the answer
+    assert not _holds_answer(
+        PROBE, [entry('Tobin had his first concertina lesson with Mrs. Palmer.')]
+    )  # half of the answer
 
 
 @given(ENTRIES, ENTRIES)
@@ -96,22 +146,40 @@ def test_more_entries_never_make_a_memory_tell_less(some, more):
 
 # --- grounding: the quote
 
-@given(st.lists(st.sampled_from(['organ', 'pipe', 'low', 'sea', 'art', 'party', 'the', 'so']), min_size=1, max_size=7), st.data())
+
+@given(
+    st.lists(st.sampled_from(['organ', 'pipe', 'low', 'sea', 'art', 'party', 'the', 'so']), min_size=1, max_size=7),
+    st.data(),
+)
 def test_a_run_of_whole_words_is_a_quote_and_nothing_else_is(words, data):
     quote = data.draw(st.lists(st.sampled_from(['organ', 'pipe', 'sea', 'art', 'part', 'the', 'so']), max_size=3))
     turn = Turn('a', 'Tobin', '  '.join(words).upper())
-    runs = [words[start:start + len(quote)] for start in range(len(words))]
+    runs = [words[start : start + len(quote)] for start in range(len(words))]
     assert _is_quoted(' '.join(quote), turn) == (quote in runs and any(word not in ('the', 'so') for word in quote))
 
 
-@pytest.mark.parametrize('quote', ['Ana: Yesterday I bought a red kayak.', '(D2:1, 2024-05-09) Ana: yesterday I bought', 'YESTERDAY, I bought … from Mrs. Lund',
-                                   'a red kayak from Mrs Lund', ''])
+@pytest.mark.parametrize(
+    'quote',
+    [
+        'Ana: Yesterday I bought a red kayak.',
+        '(D2:1, 2024-05-09) Ana: yesterday I bought',
+        'YESTERDAY, I bought … from Mrs. Lund',
+        'a red kayak from Mrs Lund',
+        '',
+    ],
+)
 def test_a_quote_may_have_the_speaker_other_marks_and_gaps(quote):
-    fact, why = KAYAK.fact(RepairReply(op='ADD_FACT', fact='Ana bought a red kayak from Mrs. Lund.', turns=['D2:1'], quote=quote))
+    fact, why = KAYAK.fact(
+        RepairReply(op='ADD_FACT', fact='Ana bought a red kayak from Mrs. Lund.', turns=['D2:1'], quote=quote)
+    )
     assert fact and not why
 
 
-KAYAK = Grounding(Session('D2', (Turn('D2:1', 'Ana', 'Yesterday I bought a red kayak, from Mrs. Lund!'),), datetime(2023, 5, 8, 13, 56)))
+KAYAK = Grounding(
+    Session(
+        'D2', (Turn('D2:1', 'Ana', 'Yesterday I bought a red kayak, from Mrs. Lund!'),), datetime(2023, 5, 8, 13, 56)
+    )
+)
 
 
 @pytest.mark.parametrize('time, is_said', [('1:56 pm', True), ('13:56', True), ('2:56 pm', False), ('1:57 pm', False)])
@@ -123,7 +191,12 @@ def test_the_time_of_day_of_a_turn_counts_as_said(time, is_said):
 
 # --- grounding: names and numbers
 
-UNITS = dict(enumerate('two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen'.split(), 2))
+UNITS = dict(
+    enumerate(
+        'two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen'.split(),
+        2,
+    )
+)
 TENS = dict(zip(range(20, 100, 10), 'twenty thirty forty fifty sixty seventy eighty ninety'.split()))
 
 
@@ -146,23 +219,43 @@ def test_what_stands_in_the_ground_is_founded_and_a_stranger_is_named(text, othe
     assert 'Quimby' in _unfounded('Quimby slept.', [text, other])
 
 
-@given(st.dates(date(2000, 1, 1), date(2040, 1, 1)),
-       st.sampled_from(['yesterday', 'last Friday', 'two weeks ago', 'next month', 'last weekend', 'tomorrow', 'three years ago', 'on Tuesday']))
+@given(
+    st.dates(date(2000, 1, 1), date(2040, 1, 1)),
+    st.sampled_from(
+        [
+            'yesterday',
+            'last Friday',
+            'two weeks ago',
+            'next month',
+            'last weekend',
+            'tomorrow',
+            'three years ago',
+            'on Tuesday',
+        ]
+    ),
+)
 def test_what_a_relative_date_means_is_founded_and_another_date_is_not(day, phrase):
     turn = Turn('a', 'Tobin', f'I ran round the lake {phrase} with my sister.')
     fact = with_dates(narrated(turn.text, 'Tobin', ['Zofia']), day)
     assert phrase in fact and '(' in fact
     assert _unfounded(fact, ground_of([(turn, day)], ('Tobin', 'Zofia'))) == []
     assert _unfounded(fact, [turn.text, 'Tobin']) != []
-    assert _unfounded(f'Tobin ran on {day.day} {day:%B} {day.year}.', ground_of([(turn, day)], ('Tobin', 'Zofia'))) == []
+    assert (
+        _unfounded(f'Tobin ran on {day.day} {day:%B} {day.year}.', ground_of([(turn, day)], ('Tobin', 'Zofia'))) == []
+    )
     assert _unfounded(f'Tobin ran in {day.year + 13}.', ground_of([(turn, day)])) == [str(day.year + 13)]
 
 
 # --- one occasion, and cover
 
+
 @given(FACTS, FACTS)
 def test_one_occasion_is_the_same_for_both_sides_and_never_spans_two_dates(one, other):
-    assert same_occasion(one, other) == same_occasion(other, one) == (None in (one.time, other.time) or one.time == other.time)
+    assert (
+        same_occasion(one, other)
+        == same_occasion(other, one)
+        == (None in (one.time, other.time) or one.time == other.time)
+    )
 
 
 @given(FACTS, FACTS)
@@ -174,11 +267,21 @@ def test_a_cover_has_all_words_and_the_date(one, other):
 
 def test_a_denied_word_a_name_and_a_date_make_a_difference():
     swims = entry('Zofia swims every Sunday.')
-    for text in ('Zofia never swims.', 'Zofia does not swim.', "Zofia doesn't swim.", 'Zofia doesn’t swim on Sunday.', 'Nobody swims.'):
+    for text in (
+        'Zofia never swims.',
+        'Zofia does not swim.',
+        "Zofia doesn't swim.",
+        'Zofia doesn’t swim on Sunday.',
+        'Nobody swims.',
+    ):
         assert not covers(swims, entry(text)) and not covers(entry(f'{text} It is Sunday.'), swims)
     assert covers(entry('Why not? Zofia swims every Sunday.'), swims)  # a denial ends with its sentence
-    assert not covers(entry('Tobin ran.'), entry('Tobin ran with Rolf.')) and covers(entry('Tobin ran with Rolf.'), entry('Tobin ran.'))
-    assert not covers(entry('Tobin ran.', time=None), entry('Tobin ran.')) and covers(entry('Tobin ran.'), entry('Tobin ran.', time=None))
+    assert not covers(entry('Tobin ran.'), entry('Tobin ran with Rolf.')) and covers(
+        entry('Tobin ran with Rolf.'), entry('Tobin ran.')
+    )
+    assert not covers(entry('Tobin ran.', time=None), entry('Tobin ran.')) and covers(
+        entry('Tobin ran.'), entry('Tobin ran.', time=None)
+    )
     assert covers(entry('Tobin saw five otters.'), entry('Tobin saw something.'))
 
 
@@ -193,6 +296,7 @@ def test_two_texts_joined_have_all_of_both(old, new):
 
 
 # --- consolidation: whatever is wanted
+
 
 @settings(max_examples=100)
 @given(FACTS, ENTRIES, WISHES)
@@ -223,18 +327,29 @@ def recorded(text, day, id=''):
 
 def test_the_day_of_saying_alone_makes_no_other_occasion_for_a_model_that_says_it_is_one():
     now, later = 'Tobin plays the viola, a gift of Rolf.', 'Tobin played the viola yesterday, a gift of Rolf.'
-    for old, new, is_one in (('Tobin plays the viola.', now, True), ('Tobin played the viola yesterday.', now, True),
-                             ('Tobin played the viola yesterday.', later, False), ('Tobin plays the viola today.', later, False)):
+    for old, new, is_one in (
+        ('Tobin plays the viola.', now, True),
+        ('Tobin played the viola yesterday.', now, True),
+        ('Tobin played the viola yesterday.', later, False),
+        ('Tobin plays the viola today.', later, False),
+    ):
         there, fact = recorded(old, 1, 'm1'), recorded(new, 9)
         assert not same_occasion(there, fact)  # so that rules, and `covers`, keep them apart
-        assert consolidate(fact, [there], Consolidation(action='MERGE', target='m1', text=new)).action == ('MERGE' if is_one else 'INSERT')
+        assert consolidate(fact, [there], Consolidation(action='MERGE', target='m1', text=new)).action == (
+            'MERGE' if is_one else 'INSERT'
+        )
         assert consolidate(fact, [there], Consolidation(action='SKIP')).action == ('SKIP' if is_one else 'INSERT')
 
 
 def test_a_vague_sentence_gives_way_to_a_sharp_one_and_nothing_exact_is_lost():
-    vague, sharp = 'Tobin shares a desk with somebody nice who fears nothing.', 'Tobin shares a desk with Odalys, who fears nothing.'
+    vague, sharp = (
+        'Tobin shares a desk with somebody nice who fears nothing.',
+        'Tobin shares a desk with Odalys, who fears nothing.',
+    )
     assert merge_texts(f'There are nine of us. {vague}', sharp) == f'There are nine of us. {sharp}'
-    assert merge_texts(vague.replace('somebody', 'a woman'), sharp).startswith('Tobin shares a desk with a woman')  # not vague
+    assert merge_texts(vague.replace('somebody', 'a woman'), sharp).startswith(
+        'Tobin shares a desk with a woman'
+    )  # not vague
     for exact in ('somebody from Bergen', 'somebody of 61'):
         assert exact in merge_texts(vague.replace('somebody nice', exact), sharp)
     there = entry(f'There are nine of us. {vague}')
@@ -244,9 +359,12 @@ def test_a_vague_sentence_gives_way_to_a_sharp_one_and_nothing_exact_is_lost():
 
 # --- laws of a bank
 
+
 @given(st.lists(FACTS, max_size=5), st.lists(WISHES, max_size=5))
 def test_the_same_facts_again_change_nothing(facts, wishes):
-    skipless = [wish for wish in wishes if wish.action != 'SKIP']  # a SKIP of a paraphrase is believed, and can be taken back
+    skipless = [
+        wish for wish in wishes if wish.action != 'SKIP'
+    ]  # a SKIP of a paraphrase is believed, and can be taken back
     try:
         for first, again in ((wishes, wishes), (skipless, wishes[::-1])):
             bank = written(facts, first)

@@ -1,4 +1,5 @@
 """Writing a session: hostile replies against a simpler bank, the bounded view against its definition, and sessions that are whole or not there."""
+
 from datetime import date, datetime
 
 import pytest
@@ -15,8 +16,17 @@ from memnb.core.time import TimeSpan
 from memnb.memma.construction import bounded_view, construct
 
 NOTHING = GuidanceReply(facts=[])
-SENTENCES = ('I live in Oslo now, above the bakery.', 'Rolf sold the old hive yesterday.', 'Good morning!', 'My dog has four legs and a red collar.',
-             'Our vet is Dr. Quill.', 'Did you play the cello?', 'I play the viola every Sunday.', 'Hm.', 'We moved to Bergen in 2019.')
+SENTENCES = (
+    'I live in Oslo now, above the bakery.',
+    'Rolf sold the old hive yesterday.',
+    'Good morning!',
+    'My dog has four legs and a red collar.',
+    'Our vet is Dr. Quill.',
+    'Did you play the cello?',
+    'I play the viola every Sunday.',
+    'Hm.',
+    'We moved to Bergen in 2019.',
+)
 
 
 def words_only():
@@ -31,7 +41,9 @@ def a_bank(*texts):
 
 
 def a_session(texts, time=None):
-    return Session('S', tuple(Turn(f'S:{place}', ('Rolf', 'Ines')[place % 2], text) for place, text in enumerate(texts, 1)), time)
+    return Session(
+        'S', tuple(Turn(f'S:{place}', ('Rolf', 'Ines')[place % 2], text) for place, text in enumerate(texts, 1)), time
+    )
 
 
 def line(action, text='', *turns, **more):
@@ -40,7 +52,9 @@ def line(action, text='', *turns, **more):
 
 def written_by(bank, session, *replies, **options):
     """What is written where a model gives these lists of lines, one for each chunk."""
-    return construct(bank, session, ScriptedLM([EditsReply(edits=lines) for lines in replies]), guidance=False, **options)
+    return construct(
+        bank, session, ScriptedLM([EditsReply(edits=lines) for lines in replies]), guidance=False, **options
+    )
 
 
 def refused(written):
@@ -48,6 +62,7 @@ def refused(written):
 
 
 # --- the bounded view
+
 
 @settings(max_examples=30)
 @given(st.lists(st.sampled_from(SENTENCES), max_size=8), st.integers(0, 30), st.none() | st.integers(0, 20))
@@ -57,7 +72,7 @@ def test_the_view_is_what_it_says(texts, entries, size):
     view = bounded_view(bank, turns, size)
     most = size if size is not None else 12
     assert len(view) == len(set(view)) <= most and all(bank[entry.id] == entry for entry in view)
-    newest = all_of_it[len(all_of_it) - min(most // 3, len(all_of_it)):]
+    newest = all_of_it[len(all_of_it) - min(most // 3, len(all_of_it)) :]
     assert set(newest) <= set(view)
     nearest = [hits[0].snippet for turn in turns if (hits := bank.search(turn.text, 1))]
     places = most - len(newest)
@@ -70,9 +85,13 @@ def test_the_view_is_what_it_says(texts, entries, size):
 
 NEW = {'bees', 'cello'}  # words of the messages
 IDS = ('m1', 'm2', 'm3', 'm4', 'm5', 'm9')
-LINES = st.builds(lambda action, text, entry, turns: EditLine(action=action, text=text, entry=entry, turns=turns, speaker='Ines'),
-                  st.sampled_from(('ADD', 'UPDATE', 'DELETE', 'NONE')), st.sampled_from(('', '  ', 'one', 'two', 'three ', 'four', 'two five', 'three cello')),
-                  st.none() | st.sampled_from(IDS), st.lists(st.sampled_from(('S:1', 'S:2', 'S:9', 'P:1', '')), max_size=3))
+LINES = st.builds(
+    lambda action, text, entry, turns: EditLine(action=action, text=text, entry=entry, turns=turns, speaker='Ines'),
+    st.sampled_from(('ADD', 'UPDATE', 'DELETE', 'NONE')),
+    st.sampled_from(('', '  ', 'one', 'two', 'three ', 'four', 'two five', 'three cello')),
+    st.none() | st.sampled_from(IDS),
+    st.lists(st.sampled_from(('S:1', 'S:2', 'S:9', 'P:1', '')), max_size=3),
+)
 
 
 def by_hand(lines, state, ids):
@@ -81,7 +100,10 @@ def by_hand(lines, state, ids):
     An UPDATE that leaves out a word of the entry, not said in the messages either, is an ADD; 'one' is small talk."""
     shown, out = set(state), 0
     for one in lines:
-        text, turns = one.text.strip(), [turn for turn in dict.fromkeys(one.turns) if turn in ('S:1', 'S:2')] or ['S:1', 'S:2']
+        text, turns = (
+            one.text.strip(),
+            [turn for turn in dict.fromkeys(one.turns) if turn in ('S:1', 'S:2')] or ['S:1', 'S:2'],
+        )
         same = next((id for id, (there, _) in state.items() if there == text), None)
         if one.action == 'NONE':
             out += one.entry is not None and (one.entry not in shown or one.entry not in state)
@@ -90,7 +112,11 @@ def by_hand(lines, state, ids):
         if one.action == 'UPDATE' and one.entry in shown & state.keys() and text:
             adds = bool({*state[one.entry][0].split()} - {*text.split(), *NEW, 'one'})
         missing = one.action != 'ADD' and (one.entry not in shown or one.entry not in state)
-        if missing or (one.action != 'DELETE' and not text) or (one.action == 'UPDATE' and not adds and same not in (None, one.entry)):
+        if (
+            missing
+            or (one.action != 'DELETE' and not text)
+            or (one.action == 'UPDATE' and not adds and same not in (None, one.entry))
+        ):
             out += 1
         elif one.action == 'DELETE':
             del state[one.entry]
@@ -117,40 +143,66 @@ def test_lines_do_what_a_simpler_bank_does(replies):
 
 # --- hostile replies
 
-TEXTS = st.one_of(st.just(''), st.sampled_from(('one', 'ONE', 'Rolf moved yesterday.', '(before: ', '\ud800', 'a\x00b', '{"edits": []}', '<b>', '9' * 5000)),
-                  st.text(max_size=12))
-HOSTILE = st.fixed_dictionaries({
-    'action': st.sampled_from(('ADD', 'UPDATE', 'DELETE', 'NONE')), 'text': TEXTS, 'entry': st.none() | st.sampled_from((*IDS, '[m2]', '', ' ')) | TEXTS,
-    'speaker': st.none() | TEXTS, 'turns': st.lists(st.sampled_from(('S:1', '(S:1, S:3)', 'P:1', 'S', '')) | TEXTS, max_size=4), 'reason': TEXTS})
+TEXTS = st.one_of(
+    st.just(''),
+    st.sampled_from(
+        ('one', 'ONE', 'Rolf moved yesterday.', '(before: ', '\ud800', 'a\x00b', '{"edits": []}', '<b>', '9' * 5000)
+    ),
+    st.text(max_size=12),
+)
+HOSTILE = st.fixed_dictionaries(
+    {
+        'action': st.sampled_from(('ADD', 'UPDATE', 'DELETE', 'NONE')),
+        'text': TEXTS,
+        'entry': st.none() | st.sampled_from((*IDS, '[m2]', '', ' ')) | TEXTS,
+        'speaker': st.none() | TEXTS,
+        'turns': st.lists(st.sampled_from(('S:1', '(S:1, S:3)', 'P:1', 'S', '')) | TEXTS, max_size=4),
+        'reason': TEXTS,
+    }
+)
 
 
 @settings(max_examples=60)
-@given(st.lists(st.lists(HOSTILE, max_size=6), min_size=3, max_size=3), st.integers(1, 4), st.sampled_from(('fact', 'chunk')),
-       st.none() | st.integers(0, 4), st.none() | st.just(datetime(2024, 5, 1)))
+@given(
+    st.lists(st.lists(HOSTILE, max_size=6), min_size=3, max_size=3),
+    st.integers(1, 4),
+    st.sampled_from(('fact', 'chunk')),
+    st.none() | st.integers(0, 4),
+    st.none() | st.just(datetime(2024, 5, 1)),
+)
 def test_whatever_a_model_replies_every_line_is_a_change_or_one_refusal(replies, turns, per, view, time):
     bank, session = a_bank('one', 'two', 'three'), a_session(('Bees.', 'We moved last week.', ''), time)
-    before, used = {entry.id: entry for entry in bank}, replies[:-(-len(session.turns) // turns)]
+    before, used = {entry.id: entry for entry in bank}, replies[: -(-len(session.turns) // turns)]
     model = ScriptedLM([EditsReply.model_validate({'edits': lines}) for lines in replies])
     written = construct(bank, session, model, guidance=False, turns=turns, per=per, view=view)
     ids, lines = {turn.id for turn in session.turns}, [one for lines in used for one in lines]
     assert len(written.changes) + len(refused(written)) == len(lines)
-    for chunk in (session.turns[start:start + turns] for start in range(0, len(session.turns), turns)):
+    for chunk in (session.turns[start : start + turns] for start in range(0, len(session.turns), turns)):
         own = {turn.id for turn in chunk}
-        assert per == 'fact' or sum(change.action != 'NONE' and bool(own & set(change.evidence)) for change in written.changes) <= 1
-    assert all(set(change.evidence) <= ids and (change.evidence or change.action == 'NONE') for change in written.changes)
+        assert (
+            per == 'fact'
+            or sum(change.action != 'NONE' and bool(own & set(change.evidence)) for change in written.changes) <= 1
+        )
+    assert all(
+        set(change.evidence) <= ids and (change.evidence or change.action == 'NONE') for change in written.changes
+    )
     assert replay(bank.journal.changes('default')) == {entry.id: entry for entry in bank}
     touched = {change.entry for change in written.changes if change.action in ('UPDATE', 'DELETE')}
     for entry in bank:
         assert entry.sources and set(entry.sources) <= ids | {'P:0', 'P:1', 'P:2'}
         assert (ids & set(entry.sources) and entry.text.strip()) or entry == before[entry.id]
     assert all(before[id] == bank[id] for id in before if id not in touched and not ids & set(bank[id].sources))
-    assert touched <= bank.as_of(10 ** 9).keys() | {change.entry for change in written.changes if change.after is None}
+    assert touched <= bank.as_of(10**9).keys() | {change.entry for change in written.changes if change.after is None}
     bank.search('one')
 
 
 def test_a_none_keeps_its_evidence_so_that_what_it_quotes_can_be_forgotten():
     bank = a_bank('one')
-    written = written_by(bank, a_session(['A secret.', 'Oh.']), [line('NONE', '', 'S:1', reason='she tells her secret'), line('NONE', entry='m7', reason='x')])
+    written = written_by(
+        bank,
+        a_session(['A secret.', 'Oh.']),
+        [line('NONE', '', 'S:1', reason='she tells her secret'), line('NONE', entry='m7', reason='x')],
+    )
     assert [change.evidence for change in written.changes] == [('S:1',)]
     assert len(written.notes) == 1 and "'m7'" in written.notes[0]
     bank.forget(turns=['S:1'])
@@ -159,9 +211,20 @@ def test_a_none_keeps_its_evidence_so_that_what_it_quotes_can_be_forgotten():
 
 def test_the_time_is_that_of_the_text_and_what_was_so_before_dates_nothing():
     bank, session = a_bank('Ines lived in Bergen.'), a_session(['I moved yesterday.', 'Oh.'], datetime(2024, 5, 2))
-    written_by(bank, session, [line('UPDATE', 'Ines lives in Oslo. (before: Ines moved to Bergen in 2019.)', 'S:1', entry='m1'),
-                               line('ADD', 'Ines moved yesterday.', 'S:1'), line('ADD', 'Rolf was told in 2020.', 'S:2')])
-    assert [entry.time for entry in bank] == [TimeSpan.day(date(2024, 5, 2)), TimeSpan.day(date(2024, 5, 1)), TimeSpan.year(2020)]
+    written_by(
+        bank,
+        session,
+        [
+            line('UPDATE', 'Ines lives in Oslo. (before: Ines moved to Bergen in 2019.)', 'S:1', entry='m1'),
+            line('ADD', 'Ines moved yesterday.', 'S:1'),
+            line('ADD', 'Rolf was told in 2020.', 'S:2'),
+        ],
+    )
+    assert [entry.time for entry in bank] == [
+        TimeSpan.day(date(2024, 5, 2)),
+        TimeSpan.day(date(2024, 5, 1)),
+        TimeSpan.year(2020),
+    ]
     assert [entry.speaker for entry in bank] == ['Ines', 'Ines', 'Rolf']
     assert {entry.said for entry in bank} == {session.time}
 
@@ -169,13 +232,22 @@ def test_the_time_is_that_of_the_text_and_what_was_so_before_dates_nothing():
 def test_an_update_that_would_lose_what_is_stated_is_kept_beside_the_entry():
     """The paper's case H.1-2: the violin does not take the place of the clarinet; a session that says so replaces."""
     for said, text, expected in (
-            ('I started the violin!', 'Ines plays the violin.', ['Ines plays the clarinet.', 'Ines plays the violin.']),
-            ('I play the violin, too.', 'Ines plays the clarinet and the violin.', ['Ines plays the clarinet and the violin.']),
-            ('No, it was never a clarinet, it is an oboe.', 'Ines plays the oboe.', ['Ines plays the oboe.'])):
+        ('I started the violin!', 'Ines plays the violin.', ['Ines plays the clarinet.', 'Ines plays the violin.']),
+        (
+            'I play the violin, too.',
+            'Ines plays the clarinet and the violin.',
+            ['Ines plays the clarinet and the violin.'],
+        ),
+        ('No, it was never a clarinet, it is an oboe.', 'Ines plays the oboe.', ['Ines plays the oboe.']),
+    ):
         bank = a_bank('Ines plays the clarinet.')
         written = written_by(bank, a_session(['Hm.', said]), [line('UPDATE', text, 'S:2', entry='m1', speaker='Ines')])
         assert [entry.text for entry in bank] == expected
-        assert written.notes == (('S:1, edit 1: added, not an UPDATE: m1 alone has: clarinet: Ines plays the violin.',) if len(expected) > 1 else ())
+        assert written.notes == (
+            ('S:1, edit 1: added, not an UPDATE: m1 alone has: clarinet: Ines plays the violin.',)
+            if len(expected) > 1
+            else ()
+        )
 
 
 def test_an_older_session_replaces_nothing_that_was_said_later():
@@ -183,7 +255,10 @@ def test_an_older_session_replaces_nothing_that_was_said_later():
     bank.add('Ines lives in Lund.', speaker='Ines', when=datetime(2024, 6, 1))
     lines = [line('UPDATE', 'Ines lives in Lund or Oslo.', 'S:1', entry='m1')]
     written = written_by(bank, a_session(['I live in Oslo.'], datetime(2024, 5, 1)), lines)
-    assert [entry.line for entry in bank] == ['[1 June 2024] Ines: Ines lives in Lund.', '[1 May 2024] Ines: Ines lives in Lund or Oslo.']
+    assert [entry.line for entry in bank] == [
+        '[1 June 2024] Ines: Ines lives in Lund.',
+        '[1 May 2024] Ines: Ines lives in Lund or Oslo.',
+    ]
     assert written.notes == ('S:1, edit 1: added, not an UPDATE: m1 was said later: Ines lives in Lund or Oslo.',)
 
 
@@ -197,13 +272,19 @@ def test_one_edit_is_written_for_a_chunk_where_one_is_asked_for():
 
 # --- whole or not at all
 
+
 @settings(max_examples=20)
 @given(st.integers(1, 5), st.booleans(), st.data())
 def test_a_model_that_fails_leaves_nothing_but_the_bill(turns, guidance, data):
     session = a_session(SENTENCES[:5], datetime(2024, 5, 1))
     calls = -(-len(session.turns) // turns) * (1 + guidance)
     place = data.draw(st.integers(0, calls - 1))
-    replies = [NOTHING if guidance and number % 2 == 0 else EditsReply(edits=[line('ADD', f'fact {number}'), line('DELETE', entry='m1')]) for number in range(place)]
+    replies = [
+        NOTHING
+        if guidance and number % 2 == 0
+        else EditsReply(edits=[line('ADD', f'fact {number}'), line('DELETE', entry='m1')])
+        for number in range(place)
+    ]
     bank = a_bank(*SENTENCES)
     was = list(bank), bank.search('cello'), bank.journal.extent('default')
     error = data.draw(st.sampled_from((ServerError('gone'), LMError('no'))))
@@ -211,9 +292,15 @@ def test_a_model_that_fails_leaves_nothing_but_the_bill(turns, guidance, data):
         construct(bank, session, ScriptedLM([*replies, error]), turns=turns, guidance=guidance)
     assert caught.value.usage.calls == place
     assert (list(bank), bank.search('cello'), bank.journal.extent('default')) == was
-    whole = [NOTHING if guidance and number % 2 == 0 else EditsReply(edits=[line('ADD', f'fact {number}')]) for number in range(calls)]
+    whole = [
+        NOTHING if guidance and number % 2 == 0 else EditsReply(edits=[line('ADD', f'fact {number}')])
+        for number in range(calls)
+    ]
     written = construct(bank, session, ScriptedLM(whole), turns=turns, guidance=guidance)
-    assert sum(usage.calls for usage in written.cost.values()) == calls and len({change.batch for change in written.changes}) == 1
+    assert (
+        sum(usage.calls for usage in written.cost.values()) == calls
+        and len({change.batch for change in written.changes}) == 1
+    )
 
 
 def test_a_failed_session_leaves_the_transaction_around_it_open():
@@ -221,7 +308,13 @@ def test_a_failed_session_leaves_the_transaction_around_it_open():
     with bank.transaction():
         bank.add('two')
         with pytest.raises(LMError):
-            construct(bank, a_session(['a', 'b']), ScriptedLM([EditsReply(edits=[line('ADD', 'three')])]), turns=1, guidance=False)
+            construct(
+                bank,
+                a_session(['a', 'b']),
+                ScriptedLM([EditsReply(edits=[line('ADD', 'three')])]),
+                turns=1,
+                guidance=False,
+            )
         bank.add('four')
     assert [entry.text for entry in bank] == ['one', 'two', 'four']
 
@@ -229,9 +322,13 @@ def test_a_failed_session_leaves_the_transaction_around_it_open():
 def test_what_cannot_be_written_is_refused_before_anybody_is_asked():
     bank, model = a_bank(), ScriptedLM([])
     bank.add('one')
-    for options, kind, words in (({'per': 'turn'}, ValueError, "'fact' or 'chunk'"), ({'turns': 0}, ValueError, '1 or more'),
-                                 ({'turns': '8'}, TypeError, 'turns: expected a whole number'), ({'view': -1}, ValueError, 'view: expected 0 or more'),
-                                 ({'speakers': 'Ines'}, TypeError, 'sequence of names')):
+    for options, kind, words in (
+        ({'per': 'turn'}, ValueError, "'fact' or 'chunk'"),
+        ({'turns': 0}, ValueError, '1 or more'),
+        ({'turns': '8'}, TypeError, 'turns: expected a whole number'),
+        ({'view': -1}, ValueError, 'view: expected 0 or more'),
+        ({'speakers': 'Ines'}, TypeError, 'sequence of names'),
+    ):
         with pytest.raises(kind, match=words):
             construct(bank, a_session(['Bees.']), model, **options)
     assert model.prompts == [] and len(bank) == 1
@@ -240,7 +337,9 @@ def test_what_cannot_be_written_is_refused_before_anybody_is_asked():
 
 # --- by rule
 
-SESSIONS = st.lists(st.sampled_from(SENTENCES), min_size=1, max_size=7).map(lambda texts: a_session(texts, datetime(2024, 5, 1)))
+SESSIONS = st.lists(st.sampled_from(SENTENCES), min_size=1, max_size=7).map(
+    lambda texts: a_session(texts, datetime(2024, 5, 1))
+)
 
 
 @settings(max_examples=15)

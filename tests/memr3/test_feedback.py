@@ -1,4 +1,5 @@
 """Feedback: its words against a plainer count, and its reading against one search, a mask and a budget."""
+
 import math
 from collections import Counter
 
@@ -20,14 +21,16 @@ words = st.sampled_from(['cat', 'dog', 'rain', 'boat', 'organ', 'bread', 'sea', 
 def memories(draw):
     """Snippets of a session or two, said by two people."""
     texts = draw(st.lists(st.lists(words, min_size=1, max_size=6).map(' '.join), min_size=1, max_size=14))
-    return [Snippet(f'{place:02}', text, (f'D1:{place}',), speaker=draw(st.sampled_from(['Ana', 'Ben', None])))
-            for place, text in enumerate(texts)]
+    return [
+        Snippet(f'{place:02}', text, (f'D1:{place}',), speaker=draw(st.sampled_from(['Ana', 'Ben', None])))
+        for place, text in enumerate(texts)
+    ]
 
 
 def plain_rarity(snippets, term):
     """The formula for one term."""
     having = sum(term in tokenize(f'{one.speaker or ""} {one.text}') for one in snippets)
-    return max(0.0, math.log((len(snippets) - having + .5) / (having + .5)))
+    return max(0.0, math.log((len(snippets) - having + 0.5) / (having + 0.5)))
 
 
 @given(memories())
@@ -95,8 +98,11 @@ def test_without_words_it_reads_what_one_search_reads(snippets, question):
 
 
 def test_words_are_taken_from_what_was_read_and_bring_what_the_question_could_not():
-    snippets = [Snippet('1', 'my boat is called Herring', ('D1:1',)), Snippet('2', 'the Herring sank in May', ('D1:2',)),
-                *(Snippet(str(place), f'nothing {place} here at all', (f'D1:{place}',)) for place in range(3, 20))]
+    snippets = [
+        Snippet('1', 'my boat is called Herring', ('D1:1',)),
+        Snippet('2', 'the Herring sank in May', ('D1:2',)),
+        *(Snippet(str(place), f'nothing {place} here at all', (f'D1:{place}',)) for place in range(3, 20)),
+    ]
     index = LexicalIndex()
     index.add(snippets)
     question = 'What happened to the boat?'

@@ -1,4 +1,5 @@
 """The loop over any store and under any replies: what it reads, shows, cites and keeps, judged from its trace."""
+
 import json
 from datetime import datetime
 
@@ -23,13 +24,22 @@ QUESTION = 'When did Ada sell the boat?'
 ACTIONS = ('retrieve', 'reflect', 'answer')
 
 
-TEXTS = st.sampled_from(['', ' ', 'the boat', 'Ada sold it on 3 May 2024.', 'g1: the date', 'G1', 'none', 'the date', 'who bought it'])
+TEXTS = st.sampled_from(
+    ['', ' ', 'the boat', 'Ada sold it on 3 May 2024.', 'g1: the date', 'G1', 'none', 'the date', 'who bought it']
+)
 TURN_IDS = [f'D1:{number}' for number in range(1, 9)]
 IDS = st.lists(st.sampled_from([*TURN_IDS, *(f's{number}' for number in range(6)), 'D9:9', '', 'the boat']), max_size=3)
 CLAIMS = st.builds(lambda text, sources: {'text': text, 'sources': sources}, TEXTS, IDS)
 MAYBE = st.none() | TEXTS
-TRACKED = st.builds(TrackerReply, evidence=st.lists(CLAIMS, max_size=3), gaps=st.lists(TEXTS, max_size=3),
-                    decision=st.sampled_from(ACTIONS), retrieval_query=MAYBE, reasoning=MAYBE, detailed_answer=MAYBE)
+TRACKED = st.builds(
+    TrackerReply,
+    evidence=st.lists(CLAIMS, max_size=3),
+    gaps=st.lists(TEXTS, max_size=3),
+    decision=st.sampled_from(ACTIONS),
+    retrieval_query=MAYBE,
+    reasoning=MAYBE,
+    detailed_answer=MAYBE,
+)
 FINAL = st.builds(AnswerReply, answer=TEXTS, sources=IDS)
 STORES = stores(TEXTS, ('Ada', 'Bo'), TURN_IDS, st.none() | st.just(datetime(2024, 5, 4, 10)))
 
@@ -37,9 +47,15 @@ STORES = stores(TEXTS, ('Ada', 'Bo'), TURN_IDS, st.none() | st.just(datetime(202
 @st.composite
 def scenes(draw):
     """A store, a model, options of the loop, and a budget of turns."""
-    options = draw(st.fixed_dictionaries({
-        'chunks_per_iteration': st.integers(1, 3), 'limits': st.builds(RouterLimits, st.integers(1, 5), st.integers(1, 2)),
-        **dict.fromkeys(['mask', 'refine', 'reflect', 'monotone', 'stop_early', 'released'], st.booleans())}))
+    options = draw(
+        st.fixed_dictionaries(
+            {
+                'chunks_per_iteration': st.integers(1, 3),
+                'limits': st.builds(RouterLimits, st.integers(1, 5), st.integers(1, 2)),
+                **dict.fromkeys(['mask', 'refine', 'reflect', 'monotone', 'stop_early', 'released'], st.booleans()),
+            }
+        )
+    )
     replies = draw(st.lists(TRACKED, min_size=1, max_size=5)), draw(FINAL)
     return draw(STORES), replies, options, draw(st.none() | st.integers(0, 6))
 
@@ -67,7 +83,9 @@ def test_it_ends_within_its_limits_and_its_budget(scene):
     assert trace.error is None and trace.answer is not None
     assert 1 <= len(of(trace, 'route')) == len(of(trace, 'state')) <= rounds
     assert len(shown(trace)) <= rounds * per_round and all(step.k == per_round for step in of(trace, 'search'))
-    assert [step.action for step in of(trace, 'route')].count('answer') == 1 and of(trace, 'route')[-1].action == 'answer'
+    assert [step.action for step in of(trace, 'route')].count('answer') == 1 and of(trace, 'route')[
+        -1
+    ].action == 'answer'
     assert budget is None or len(trace.read) <= budget
     assert trace.total.calls == len(model.heard) == len(of(trace, 'route')) + 1
 
@@ -110,13 +128,21 @@ def test_the_model_sees_the_newest_snippets_only_and_what_will_happen(scene):
     size = len(newest)
     for number, (inputs, route) in enumerate(zip(tracked, routes), 1):
         assert [snippet.id for snippet in inputs['snippets']] == newest
-        due = forced(iteration=number, retrieved=size, reflect_streak=streak, limits=options['limits'], released=options['released'])
+        due = forced(
+            iteration=number,
+            retrieved=size,
+            reflect_streak=streak,
+            limits=options['limits'],
+            released=options['released'],
+        )
         if due and (due.action != 'reflect' or options['reflect']):
             assert inputs['due'] == due and (route.action, route.reason) == (due.action, due.reason)
         elif due:
             assert inputs['due'].action == route.action == 'answer'
         elif options['stop_early'] or not size:
-            assert inputs['due'] is None and inputs['allowed'] == (ACTIONS if options['reflect'] else ('retrieve', 'answer'))
+            assert inputs['due'] is None and inputs['allowed'] == (
+                ACTIONS if options['reflect'] else ('retrieve', 'answer')
+            )
             assert route.action == (route.proposed if route.proposed in inputs['allowed'] else 'retrieve')
         else:
             assert inputs['due'].action == route.action == 'retrieve' and inputs['allowed'] == ('retrieve',)
@@ -180,8 +206,8 @@ def test_a_failure_at_any_call_keeps_what_was_found(scene, number):
     part, _ = asked(scene, fails_at=number)
     *done, last = part.steps
     assert (part.error, last.error, part.answer) == ('ServerError: gone', 'gone', None)
-    assert done == whole.steps[:len(done)] and sum(step.kind == 'model' for step in done) == number
-    assert part.read == whole.read[:len(part.read)] and part.total == Usage(number + 1, 3 * number + 2, 4 * number)
+    assert done == whole.steps[: len(done)] and sum(step.kind == 'model' for step in done) == number
+    assert part.read == whole.read[: len(part.read)] and part.total == Usage(number + 1, 3 * number + 2, 4 * number)
     states = of(part, 'state')
     if states:
         assert part.gaps == states[-1].gaps
@@ -198,7 +224,12 @@ def test_a_scripted_model_with_the_same_replies_takes_the_same_steps(scene):
     played = MemR3(store, script, **options).ask(QUESTION, budget=budget)
     bones = [[step for step in trace.steps if step.kind != 'model'] for trace in (rules, played)]
     assert bones[0] == bones[1]
-    assert (played.answer, played.evidence, played.read, played.gaps) == (rules.answer, rules.evidence, rules.read, rules.gaps)
+    assert (played.answer, played.evidence, played.read, played.gaps) == (
+        rules.answer,
+        rules.evidence,
+        rules.read,
+        rules.gaps,
+    )
 
 
 @SCENES
@@ -206,7 +237,13 @@ def test_a_scripted_model_with_the_same_replies_takes_the_same_steps(scene):
 def test_without_its_ideas_it_is_one_shot_on_any_store(store, track, final, per_round, rounds):
     """Whatever the model says."""
     options = dict(refine=False, reflect=False, stop_early=False)
-    bare = MemR3(store, Replies(track=track, answer=[final]), chunks_per_iteration=per_round, limits=RouterLimits(rounds), **options)
+    bare = MemR3(
+        store,
+        Replies(track=track, answer=[final]),
+        chunks_per_iteration=per_round,
+        limits=RouterLimits(rounds),
+        **options,
+    )
     assert bare.ask(QUESTION).read == RAG(store, k=per_round * rounds).ask(QUESTION).read
 
 
@@ -221,8 +258,13 @@ def memory(sample):
 
 
 def test_published_rules_let_a_model_answer_after_an_empty_retrieval():
-    for released, path, told in ((False, ['reflect'] * 4 + ['answer'], ['reflect'] * 4 + ['answer']), (True, ['answer'], [None])):
-        model = Replies(track=[TrackerReply(decision='answer', detailed_answer='unknown')], answer=[AnswerReply(answer='x')])
+    for released, path, told in (
+        (False, ['reflect'] * 4 + ['answer'], ['reflect'] * 4 + ['answer']),
+        (True, ['answer'], [None]),
+    ):
+        model = Replies(
+            track=[TrackerReply(decision='answer', detailed_answer='unknown')], answer=[AnswerReply(answer='x')]
+        )
         trace = MemR3(lambda query: [], model, released=released).ask(QUESTION)
         assert [step.action for step in of(trace, 'route')] == path
         assert [inputs['due'] and inputs['due'].action for name, inputs in model.heard if name == 'track'] == told
@@ -239,14 +281,24 @@ def test_equal_turns_hold_for_a_model_that_would_think_or_stop(proposed):
 
 
 def test_no_prompt_offers_a_thought_that_is_switched_off():
-    model = ScriptedLM({'track': [TrackerReply(decision='reflect', reasoning='hm'), TrackerReply(decision='answer')], 'answer': [AnswerReply(answer='x')]})
+    model = ScriptedLM(
+        {
+            'track': [TrackerReply(decision='reflect', reasoning='hm'), TrackerReply(decision='answer')],
+            'answer': [AnswerReply(answer='x')],
+        }
+    )
     trace = MemR3(lambda query: ['a', 'b'], model, chunks_per_iteration=1, reflect=False).ask(QUESTION)
-    assert [(step.action, step.reason) for step in of(trace, 'route')] == [('retrieve', 'to reflect is switched off'), ('answer', 'as proposed')]
+    assert [(step.action, step.reason) for step in of(trace, 'route')] == [
+        ('retrieve', 'to reflect is switched off'),
+        ('answer', 'as proposed'),
+    ]
     systems = [system for role, system, _ in model.prompts if role == 'track']
     assert len(systems) == 2 and not any('"reflect" to think' in system for system in systems)
 
 
-@pytest.mark.parametrize(('cited', 'read'), [('Ada sold the boat in May.', ['D1:1']), ('Bo went home to his sister.', []), ('D1', ['D1:1'])])
+@pytest.mark.parametrize(
+    ('cited', 'read'), [('Ada sold the boat in May.', ['D1:1']), ('Bo went home to his sister.', []), ('D1', ['D1:1'])]
+)
 def test_evidence_may_cite_a_line_by_its_words_or_by_its_session(cited, read):
     claim = {'text': 'It was May.', 'sources': [cited]}
     model = ScriptedLM([TrackerReply(decision='answer', evidence=[claim]), AnswerReply(answer='May', sources=[])])
@@ -257,24 +309,41 @@ def test_evidence_may_cite_a_line_by_its_words_or_by_its_session(cited, read):
 
 def test_the_final_prompt_says_which_line_rests_on_nothing_and_the_rule_reads_the_line_alone():
     pages = [Snippet('a', 'Ada sold it.', ('D1:1',))]
-    track = TrackerReply(decision='answer', evidence=[{'text': 'Ada sold the boat.', 'sources': ['a']}, {'text': 'Ada sold the boat in May.', 'sources': ['D9:9']},
-                                                      {'text': 'Bo bought it.', 'sources': ['D1:1']}])
+    track = TrackerReply(
+        decision='answer',
+        evidence=[
+            {'text': 'Ada sold the boat.', 'sources': ['a']},
+            {'text': 'Ada sold the boat in May.', 'sources': ['D9:9']},
+            {'text': 'Bo bought it.', 'sources': ['D1:1']},
+        ],
+    )
     model = ScriptedLM([track, AnswerReply(answer='x', sources=['e2', 'e1'])])
     trace = MemR3(lambda query: pages, model).ask(QUESTION)
     final = model.prompts[-1][2]
-    assert '- (e1) Ada sold the boat.\n- (e2) Ada sold the boat in May. (nothing retrieved says this)\n- (e3) Bo bought it.\n' in final
+    assert (
+        '- (e1) Ada sold the boat.\n- (e2) Ada sold the boat in May. (nothing retrieved says this)\n- (e3) Bo bought it.\n'
+        in final
+    )
     assert trace.evidence == ['D1:1']
 
     class Half(Replies):
         def call(self, role, /, **inputs):
             return super().call(role, **inputs) if role.name == 'track' else RuleLM().call(role, **inputs)
+
     said = MemR3(lambda query: pages, Half(track=[track])).ask('What did Ada sell in May?').answer
     assert 'nothing retrieved' not in said
 
 
 def test_the_answer_reads_the_day_on_which_a_line_of_evidence_was_said():
-    pages = [Snippet('a', 'Ada sold it yesterday.', ('D1:1',), said=datetime(2024, 5, 4, 10)), Snippet('b', 'Bo paid.', ('D2:1',), said=datetime(2024, 6, 1))]
-    claims = [('Ada sold the boat yesterday.', ['a']), ('Both agreed.', ['a', 'b']), ('[3 May 2024] It was sold.', ['a'])]
+    pages = [
+        Snippet('a', 'Ada sold it yesterday.', ('D1:1',), said=datetime(2024, 5, 4, 10)),
+        Snippet('b', 'Bo paid.', ('D2:1',), said=datetime(2024, 6, 1)),
+    ]
+    claims = [
+        ('Ada sold the boat yesterday.', ['a']),
+        ('Both agreed.', ['a', 'b']),
+        ('[3 May 2024] It was sold.', ['a']),
+    ]
     track = TrackerReply(decision='answer', evidence=[{'text': text, 'sources': sources} for text, sources in claims])
     for prompts, day in (('memnb', '[4 May 2024] '), ('paper', '')):
         model = ScriptedLM([track, AnswerReply(answer='3 May 2024')])
@@ -286,26 +355,47 @@ def test_the_answer_reads_the_day_on_which_a_line_of_evidence_was_said():
 
 def test_two_bullets_of_the_same_turn_keep_their_own_turns():
     pages = [Snippet(name, 'x', (f'D1:{number}',)) for number, name in enumerate('abcd', 1)]
-    track = TrackerReply(decision='answer', evidence=[{'text': 'sold', 'sources': ['b']}, {'text': 'on Monday', 'sources': ['a', 'c']},
-                                                      {'text': 'to Bo', 'sources': ['a', 'd']}])
+    track = TrackerReply(
+        decision='answer',
+        evidence=[
+            {'text': 'sold', 'sources': ['b']},
+            {'text': 'on Monday', 'sources': ['a', 'c']},
+            {'text': 'to Bo', 'sources': ['a', 'd']},
+        ],
+    )
     for cited, expected in ((['e2'], '1324'), (['e3'], '1423'), (['D1:4'], '4213'), (['e9', 'sold'], '2134')):
         expected = [f'D1:{number}' for number in expected]
-        trace = MemR3(lambda query: pages, Replies(track=[track], answer=[AnswerReply(answer='x', sources=cited)])).ask(QUESTION)
+        trace = MemR3(lambda query: pages, Replies(track=[track], answer=[AnswerReply(answer='x', sources=cited)])).ask(
+            QUESTION
+        )
         assert trace.evidence == expected
 
 
 def test_the_id_of_a_line_is_never_taken_for_a_turn_of_the_store():
     pages = [Snippet('e1', 'Ada sold it.'), Snippet('e2', 'On Monday.')]
-    track = TrackerReply(decision='answer', evidence=[{'text': 'made up', 'sources': ['D9:9']}, {'text': 'Monday', 'sources': ['e2']}])
-    trace = MemR3(lambda query: pages, Replies(track=[track], answer=[AnswerReply(answer='x', sources=['e1'])])).ask(QUESTION)
+    track = TrackerReply(
+        decision='answer', evidence=[{'text': 'made up', 'sources': ['D9:9']}, {'text': 'Monday', 'sources': ['e2']}]
+    )
+    trace = MemR3(lambda query: pages, Replies(track=[track], answer=[AnswerReply(answer='x', sources=['e1'])])).ask(
+        QUESTION
+    )
     assert trace.read == ['e1', 'e2'] and trace.evidence == ['e2']
 
 
 def test_the_state_step_says_what_changed_and_monotone_what_stays():
-    replies = [TrackerReply(decision='retrieve', gaps=['the day', 'the buyer'], evidence=[{'text': 'Sold.', 'sources': ['a']}]),
-               TrackerReply(decision='answer', gaps=['the price'], evidence=[{'text': 'In May.', 'sources': ['a']}])]
+    replies = [
+        TrackerReply(
+            decision='retrieve', gaps=['the day', 'the buyer'], evidence=[{'text': 'Sold.', 'sources': ['a']}]
+        ),
+        TrackerReply(decision='answer', gaps=['the price'], evidence=[{'text': 'In May.', 'sources': ['a']}]),
+    ]
     for monotone, texts in ((True, ['Sold.', 'In May.']), (False, ['In May.'])):
-        trace = MemR3(lambda query: [Snippet('a', 'x')], Replies(track=replies, answer=[AnswerReply(answer='1')]), mask=False, monotone=monotone).ask(QUESTION)
+        trace = MemR3(
+            lambda query: [Snippet('a', 'x')],
+            Replies(track=replies, answer=[AnswerReply(answer='1')]),
+            mask=False,
+            monotone=monotone,
+        ).ask(QUESTION)
         first, last = of(trace, 'state')
         assert (first.gained, first.opened, first.closed) == (['Sold.'], ['the day', 'the buyer'], [])
         assert (last.gained, last.opened, last.closed) == (['In May.'], ['the price'], ['the day', 'the buyer'])
@@ -322,7 +412,11 @@ def test_a_chunk_cited_by_its_id_or_by_a_turn_of_it():
 
 
 def test_the_refined_query_reaches_the_store_and_the_next_prompt():
-    script = [TrackerReply(decision='retrieve', retrieval_query='Ada: the price'), TrackerReply(decision='answer'), AnswerReply(answer='x')]
+    script = [
+        TrackerReply(decision='retrieve', retrieval_query='Ada: the price'),
+        TrackerReply(decision='answer'),
+        AnswerReply(answer='x'),
+    ]
     asked_of_store, model = [], ScriptedLM(script)
     MemR3(lambda query: asked_of_store.append(query) or [f'page {len(asked_of_store)}'], model).ask(QUESTION)
     assert asked_of_store[0] == QUESTION and f'{QUESTION} Ada: the price' in asked_of_store
@@ -331,9 +425,13 @@ def test_the_refined_query_reaches_the_store_and_the_next_prompt():
 
 def test_a_last_reply_that_cannot_be_read_leaves_the_draft():
     pages = [Snippet('a', 'Ada sold it.', ('D1:1',))]
-    track = TrackerReply(decision='answer', detailed_answer='in May', evidence=[{'text': 'Sold in May.', 'sources': ['(D1:1)']}])
+    track = TrackerReply(
+        decision='answer', detailed_answer='in May', evidence=[{'text': 'Sold in May.', 'sources': ['(D1:1)']}]
+    )
     trace = MemR3(lambda query: pages, ScriptedLM([track, '{', '{'])).ask(QUESTION)
-    assert (trace.answer, trace.evidence, trace.error) == ('in May', ['D1:1'], None) and trace.fallback.startswith('the draft (ReplyError')
+    assert (trace.answer, trace.evidence, trace.error) == ('in May', ['D1:1'], None) and trace.fallback.startswith(
+        'the draft (ReplyError'
+    )
 
 
 @pytest.mark.parametrize('cited', [['[D1:1]'], ['d1:1'], ['(a), D9:9'], 'a; D1:2', [' "a" ']])
@@ -345,8 +443,12 @@ def test_ids_are_read_as_models_write_them(cited):
 
 
 def test_prompts_hold_the_directive_the_state_and_the_reasoning():
-    script = [TrackerReply(decision='reflect', reasoning='It may be in May.', gaps=['the day']), TrackerReply(decision='reflect'),
-              TrackerReply(decision='answer', detailed_answer='3 May'), AnswerReply(answer='3 May')]
+    script = [
+        TrackerReply(decision='reflect', reasoning='It may be in May.', gaps=['the day']),
+        TrackerReply(decision='reflect'),
+        TrackerReply(decision='answer', detailed_answer='3 May'),
+        AnswerReply(answer='3 May'),
+    ]
     model = ScriptedLM(script)
     pages = [Snippet('a', 'Ada sold the boat.', ('D1:1',), speaker='Ada')]
     MemR3(lambda query: pages, model, limits=RouterLimits(3)).ask(QUESTION)

@@ -147,7 +147,9 @@ def test_the_papers_style_asks_for_the_papers_form_and_reads_it():
     assert '# Gaps\nthe date' in second and '# Prior query\nday when Pascal came home' in second
     assert '# Draft answer: 16 March 2024' in last and '- Zofia brought Pascal home' in last
     schema = PAPER_TRACK.schema({})
-    assert schema['properties']['evidence']['items'] == {'type': 'string'} and schema['properties']['gaps'] == {'type': 'string'}
+    assert schema['properties']['evidence']['items'] == {'type': 'string'} and schema['properties']['gaps'] == {
+        'type': 'string'
+    }
 
 
 def test_the_last_query_and_the_snippets_are_shown_after_a_reflection():
@@ -196,7 +198,9 @@ def test_the_papers_settings_are_taken_where_no_other_is_given():
     assert (loop.monotone, loop.may_refuse, loop.chunks_per_iteration) == (False, False, 5)
     assert loop.roles == {'track': PAPER_TRACK, 'answer': PAPER_FINAL}
     assert MemR3(load_sample(), settings='paper', monotone=True, prompts='memnb').roles['answer'] is FINAL
-    assert RAG(load_sample(), settings='paper').k == RagCotRag(load_sample(), settings='paper').chunks_per_iteration == 5
+    assert (
+        RAG(load_sample(), settings='paper').k == RagCotRag(load_sample(), settings='paper').chunks_per_iteration == 5
+    )
     with pytest.raises(ValueError, match="settings: expected 'memnb' or 'paper', got 'theirs'"):
         RAG(load_sample(), settings='theirs')
 

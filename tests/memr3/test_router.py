@@ -7,16 +7,26 @@ from memnb.memr3.prompts import directive
 from memnb.memr3.router import ACTIONS, Decision, forced, route, RouterLimits
 
 LIMITS = st.builds(RouterLimits, st.integers(1, 8), st.integers(1, 4))
-STATES = st.fixed_dictionaries({'iteration': st.integers(1, 10), 'retrieved': st.integers(0, 3),
-                                'reflect_streak': st.integers(0, 6), 'limits': LIMITS})
+STATES = st.fixed_dictionaries(
+    {
+        'iteration': st.integers(1, 10),
+        'retrieved': st.integers(0, 3),
+        'reflect_streak': st.integers(0, 6),
+        'limits': LIMITS,
+    }
+)
 PROPOSALS = st.sampled_from(ACTIONS)
 
 
 def algorithm_1(k, snippets, streak, n_max, n_cap, generated):
-    if k >= n_max: return 'answer'  # lines 3 and 4
-    elif not snippets: return 'reflect'  # lines 5 and 6
-    elif streak >= n_cap: return 'retrieve'  # lines 7 and 8
-    else: return generated  # lines 9 and 10
+    if k >= n_max:
+        return 'answer'  # lines 3 and 4
+    elif not snippets:
+        return 'reflect'  # lines 5 and 6
+    elif streak >= n_cap:
+        return 'retrieve'  # lines 7 and 8
+    else:
+        return generated  # lines 9 and 10
 
 
 def published(proposals, limits, empty):
@@ -31,7 +41,9 @@ def published(proposals, limits, empty):
         done.append(action)
         if action == 'answer':
             break
-        due = 'retrieve' if action == 'reflect' and reflects >= limits.max_reflect_streak and not empty else None  # the reflect node
+        due = (
+            'retrieve' if action == 'reflect' and reflects >= limits.max_reflect_streak and not empty else None
+        )  # the reflect node
     return done
 
 
@@ -40,8 +52,16 @@ def walk(proposals, brings, limits, released=False):
     brings, proposals, done = iter(brings), iter(proposals), []
     retrieved, streak = next(brings, 0), 0
     for iteration in range(1, limits.max_iterations + 20):
-        done.append(route(next(proposals, 'retrieve'), iteration=iteration, retrieved=retrieved, reflect_streak=streak,
-                          limits=limits, released=released).action)
+        done.append(
+            route(
+                next(proposals, 'retrieve'),
+                iteration=iteration,
+                retrieved=retrieved,
+                reflect_streak=streak,
+                limits=limits,
+                released=released,
+            ).action
+        )
         if done[-1] == 'answer':
             break
         retrieved, streak = (next(brings, 0), 0) if done[-1] == 'retrieve' else (retrieved, streak + 1)
@@ -51,8 +71,14 @@ def walk(proposals, brings, limits, released=False):
 @given(PROPOSALS, STATES)
 def test_route_is_algorithm_1(proposed, state):
     limits = state['limits']
-    expected = algorithm_1(state['iteration'], range(state['retrieved']), state['reflect_streak'],
-                           limits.max_iterations, limits.max_reflect_streak, proposed)
+    expected = algorithm_1(
+        state['iteration'],
+        range(state['retrieved']),
+        state['reflect_streak'],
+        limits.max_iterations,
+        limits.max_reflect_streak,
+        proposed,
+    )
     assert route(proposed, **state).action == expected
 
 

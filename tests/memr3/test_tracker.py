@@ -1,4 +1,5 @@
 """The tracker: the theorem over arbitrary relations, the state whatever a model replies, the rule whatever it reads."""
+
 import string
 from datetime import datetime
 
@@ -15,11 +16,14 @@ from memnb.memr3.tracker import _normal, Claim, EvidenceGap, Gap, IdealTracker, 
 
 # ------------------------------------------------------------------ the ideal tracker
 
+
 @st.composite
 def worlds(draw):
     """Requirements, a boolean matrix of who supports what, and a sequence of retrievals: memories by number."""
     needs, memories = draw(st.integers(0, 6)), draw(st.integers(1, 7))
-    matrix = draw(st.lists(st.lists(st.booleans(), min_size=needs, max_size=needs), min_size=memories, max_size=memories))
+    matrix = draw(
+        st.lists(st.lists(st.booleans(), min_size=needs, max_size=needs), min_size=memories, max_size=memories)
+    )
     retrievals = draw(st.lists(st.lists(st.integers(0, memories - 1), max_size=5), max_size=6))
     return frozenset(range(needs)), matrix, retrievals
 
@@ -101,15 +105,51 @@ def test_biases_against_the_oracle(world, data):
 # ------------------------------------------------------------------ the state, whatever the model says
 
 # Few enough words that replies meet one another, in many spellings; and anything at all.
-WORDS = ['the date', 'The date!', ' THE  DATE ', 'the place', 'place: the', '"the place"', 'who came', '5', '$5', 'None', 'none.', '', ' ', '--',
-         'कि', 'का', '😀', '🎂', 'G20 summit', 'g1', 'g1: the date', '(g2) whatever', 'G3 - more', 'g17: the place', 'g17', '- g1', 'ß', 'SS', 'İ']
+WORDS = [
+    'the date',
+    'The date!',
+    ' THE  DATE ',
+    'the place',
+    'place: the',
+    '"the place"',
+    'who came',
+    '5',
+    '$5',
+    'None',
+    'none.',
+    '',
+    ' ',
+    '--',
+    'कि',
+    'का',
+    '😀',
+    '🎂',
+    'G20 summit',
+    'g1',
+    'g1: the date',
+    '(g2) whatever',
+    'G3 - more',
+    'g17: the place',
+    'g17',
+    '- g1',
+    'ß',
+    'SS',
+    'İ',
+]
 ANYTHING = st.text(st.characters(exclude_categories=('Cs',)), max_size=12)
 TEXTS = st.sampled_from(WORDS) | ANYTHING
 IDS = st.lists(st.sampled_from(['s1', 's2', 'chunk', 'D9:9', '']), max_size=3)
-REPLIES = st.builds(TrackerReply, evidence=st.lists(st.builds(Claim, text=TEXTS, sources=IDS), max_size=4),
-                    gaps=st.lists(TEXTS, max_size=4), decision=st.sampled_from(['retrieve', 'reflect', 'answer']))
-SEENS = st.sets(st.sampled_from(['s1', 's2', 'chunk'])).map(sorted).map(
-    lambda names: {name: {'s1': ('D1:1',), 's2': (), 'chunk': ('D1:1', 'D1:2', 'D2:1')}[name] for name in names})
+REPLIES = st.builds(
+    TrackerReply,
+    evidence=st.lists(st.builds(Claim, text=TEXTS, sources=IDS), max_size=4),
+    gaps=st.lists(TEXTS, max_size=4),
+    decision=st.sampled_from(['retrieve', 'reflect', 'answer']),
+)
+SEENS = (
+    st.sets(st.sampled_from(['s1', 's2', 'chunk']))
+    .map(sorted)
+    .map(lambda names: {name: {'s1': ('D1:1',), 's2': (), 'chunk': ('D1:1', 'D1:2', 'D2:1')}[name] for name in names})
+)
 
 
 def told(reply):
@@ -119,12 +159,20 @@ def told(reply):
 
 def lost(before, after):
     """The grounded bullets of one state that another has not, or has with fewer turns."""
-    return [old for old in before.evidence if old.grounded and not any(
-        _normal(new.text) == _normal(old.text) and new.grounded and set(old.sources) <= set(new.sources) for new in after.evidence)]
+    return [
+        old
+        for old in before.evidence
+        if old.grounded
+        and not any(
+            _normal(new.text) == _normal(old.text) and new.grounded and set(old.sources) <= set(new.sources)
+            for new in after.evidence
+        )
+    ]
 
 
 class Telling(RuleBasedStateMachine):
     """A run of arbitrary replies to a monotone tracker, with everything that must hold after each."""
+
     @initialize(seen=SEENS)
     def begin(self, seen):
         self.state, self.seen, self.meaning, self.shut = EvidenceGap(), dict(seen), {}, {}
@@ -142,7 +190,9 @@ class Telling(RuleBasedStateMachine):
         was = {_normal(bullet.text) for bullet in before.evidence if bullet.grounded}
         for bullet in self.state.evidence:
             assert bullet.grounded == (_normal(bullet.text) in cited | was)
-        assert {_normal(bullet.text) for bullet in self.state.evidence} == was | {_normal(claim.text) for claim in told(reply)}
+        assert {_normal(bullet.text) for bullet in self.state.evidence} == was | {
+            _normal(claim.text) for claim in told(reply)
+        }
         closed = {gap.id for gap in before.gaps} - {gap.id for gap in self.state.gaps}
         self.shut.update({gap.id: _normal(gap.text) for gap in before.gaps if gap.id in closed})
 
@@ -188,15 +238,23 @@ def test_replacement_is_the_last_reply(earlier, last, seen):
         state = state.update(reply, seen, monotone=False)
     after = state.update(last, seen, monotone=False)
     assert [bullet.text for bullet in after.evidence] == [' '.join(claim.text.split()) for claim in told(last)]
-    assert [bullet.grounded for bullet in after.evidence] == [bool(set(claim.sources) & seen.keys()) for claim in told(last)]
+    assert [bullet.grounded for bullet in after.evidence] == [
+        bool(set(claim.sources) & seen.keys()) for claim in told(last)
+    ]
     for claim, bullet in zip(told(last), after.evidence):  # the turns behind what it cites, each once, in its order
-        assert bullet.sources == list(dict.fromkeys(turn for name in claim.sources if name in seen for turn in seen[name] or [name]))
+        assert bullet.sources == list(
+            dict.fromkeys(turn for name in claim.sources if name in seen for turn in seen[name] or [name])
+        )
     fresh = EvidenceGap(gaps=state.gaps, resolved=state.resolved).update(last, seen, monotone=False)
     assert (after.evidence, after.gaps) == (fresh.evidence, fresh.gaps)  # earlier evidence has no say
     known = {gap.id: gap for gap in state.gaps + state.resolved}
     for gap in after.gaps:  # every gap is one that the reply names, by an id given out before or by its words
-        assert any(text.strip('(-. ').lower().startswith(gap.id) and gap.id in known or _normal(text).endswith(_normal(gap.text))
-                   for text in last.gaps)
+        assert any(
+            text.strip('(-. ').lower().startswith(gap.id)
+            and gap.id in known
+            or _normal(text).endswith(_normal(gap.text))
+            for text in last.gaps
+        )
     assert after.update(last, seen, monotone=False) == after
     assert len({gap.id for gap in after.gaps + after.resolved}) == len(after.gaps + after.resolved)
 
@@ -212,12 +270,18 @@ def test_a_closed_gap_may_open_again_where_replies_replace():
         assert bool(state.resolved) == monotone
 
 
-NUMBERED = st.builds('{}{}{}'.format, st.sampled_from(['g1', 'g2', 'G3', '(g2', '- g1']), st.sampled_from([': ', ') ', ' - ', '']),
-                     st.sampled_from(['the date', 'the place', 'who', '']))
+NUMBERED = st.builds(
+    '{}{}{}'.format,
+    st.sampled_from(['g1', 'g2', 'G3', '(g2', '- g1']),
+    st.sampled_from([': ', ') ', ' - ', '']),
+    st.sampled_from(['the date', 'the place', 'who', '']),
+)
 
 
 @settings(deadline=None)
-@given(st.lists(NUMBERED | st.sampled_from(['the date', 'The place', 'who']), max_size=4), st.lists(NUMBERED, max_size=2))
+@given(
+    st.lists(NUMBERED | st.sampled_from(['the date', 'The place', 'who']), max_size=4), st.lists(NUMBERED, max_size=2)
+)
 @example(['the date', 'g1: the place'], [])
 @example(['(g2) who', 'the date'], [])
 def test_numbers_that_a_model_gives_mean_the_same_the_second_time(gaps, before):
@@ -228,11 +292,21 @@ def test_numbers_that_a_model_gives_mean_the_same_the_second_time(gaps, before):
 
 
 @settings(deadline=None)
-@given(st.lists(st.tuples(st.sampled_from(['', 'g1: ', 'g2) ', 'G3 - ', '(g2) ']), st.sampled_from(['the date', 'The place', 'who', ''])), max_size=5))
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(['', 'g1: ', 'g2) ', 'G3 - ', '(g2) ']),
+            st.sampled_from(['the date', 'The place', 'who', '']),
+        ),
+        max_size=5,
+    )
+)
 @example([('', 'the date'), ('g1: ', 'who')])
 @example([('g1: ', 'the date'), ('g1: ', 'who')])
 def test_every_gap_that_a_first_reply_names_is_in_the_state(named):
-    state = EvidenceGap().update(TrackerReply(gaps=[number + words for number, words in named], decision='retrieve'), {})
+    state = EvidenceGap().update(
+        TrackerReply(gaps=[number + words for number, words in named], decision='retrieve'), {}
+    )
     assert {gap.text.lower() for gap in state.gaps} == {words.lower() for _, words in named if words}
 
 
@@ -242,35 +316,94 @@ def test_normal_form(text):
     assert _normal(_normal(text)) == _normal(text)
     assert _normal(f'  "{text}"!\n') == _normal(text)
     assert [char for char in _normal(text) if char in string.ascii_letters] == [
-        char for char in text.lower() if char in string.ascii_letters]
+        char for char in text.lower() if char in string.ascii_letters
+    ]
 
 
 # ------------------------------------------------------------------ the rule, whatever it reads
 
-TIMES = ['yesterday', 'last Friday', 'in May 2023', '7 May', 'four years ago', 'since 2016', 'next week', '31.2.2023', '99999 years ago', 'in 0000',
-         'a million weeks later', 'last year (2022)', '[8 May 2023] Ada:']
-PIECES = ['When', 'did', 'Ada', "Ada's", 'Ben', 'How many months passed between', 'and', '?', 'Which', 'books', 'the', 'after', 'before', 'pottery', 'course',
-          'read', 'Who', 'was', 'How long', '...', '\n', '<b>', '{x}', '', *TIMES]
+TIMES = [
+    'yesterday',
+    'last Friday',
+    'in May 2023',
+    '7 May',
+    'four years ago',
+    'since 2016',
+    'next week',
+    '31.2.2023',
+    '99999 years ago',
+    'in 0000',
+    'a million weeks later',
+    'last year (2022)',
+    '[8 May 2023] Ada:',
+]
+PIECES = [
+    'When',
+    'did',
+    'Ada',
+    "Ada's",
+    'Ben',
+    'How many months passed between',
+    'and',
+    '?',
+    'Which',
+    'books',
+    'the',
+    'after',
+    'before',
+    'pottery',
+    'course',
+    'read',
+    'Who',
+    'was',
+    'How long',
+    '...',
+    '\n',
+    '<b>',
+    '{x}',
+    '',
+    *TIMES,
+]
 PROSE = st.lists(st.sampled_from(PIECES) | ANYTHING, max_size=8).map(' '.join)
 MOMENTS = st.none() | st.datetimes() | st.datetimes(datetime(2022, 1, 1), datetime(2025, 1, 1))
-SNIPPETS = st.lists(st.builds(Snippet, id=st.sampled_from(['a', 'b', 'c', 'D1:1', '']), text=PROSE, said=MOMENTS, speaker=st.sampled_from([None, 'Ada', 'Ben', ''])),
-                    max_size=4)
+SNIPPETS = st.lists(
+    st.builds(
+        Snippet,
+        id=st.sampled_from(['a', 'b', 'c', 'D1:1', '']),
+        text=PROSE,
+        said=MOMENTS,
+        speaker=st.sampled_from([None, 'Ada', 'Ben', '']),
+    ),
+    max_size=4,
+)
 DUES = st.none() | st.builds(Decision, st.sampled_from(['retrieve', 'reflect', 'answer']), st.just('so it is'))
-STATES = st.builds(lambda replies, seen: [state := EvidenceGap()] + [state := state.update(reply, seen) for reply in replies],
-                   st.lists(REPLIES, max_size=2), SEENS).map(lambda states: states[-1])
+STATES = st.builds(
+    lambda replies, seen: [state := EvidenceGap()] + [state := state.update(reply, seen) for reply in replies],
+    st.lists(REPLIES, max_size=2),
+    SEENS,
+).map(lambda states: states[-1])
 
 
 @settings(max_examples=120, deadline=None)
 @given(PROSE | st.text(), SNIPPETS, STATES, PROSE, PROSE, DUES)
 @example('', [], EvidenceGap(), '', '', None)
-@example('How many days between and ?', [Snippet('a', 'last Friday', said=datetime(1, 1, 1))], EvidenceGap(), '', '', None)
+@example(
+    'How many days between and ?', [Snippet('a', 'last Friday', said=datetime(1, 1, 1))], EvidenceGap(), '', '', None
+)
 def test_the_rule_answers_any_text(question, snippets, state, reasoning, last_query, due):
-    inputs = {'question': question, 'snippets': snippets, 'state': state, 'reasoning': reasoning, 'last_query': last_query, 'due': due}
+    inputs = {
+        'question': question,
+        'snippets': snippets,
+        'state': state,
+        'reasoning': reasoning,
+        'last_query': last_query,
+        'due': due,
+    }
     reply = track_rule(**inputs)
     assert TrackerReply.model_validate(reply.model_dump()) == reply == track_rule(**inputs)
     given_ids = {snippet.id for snippet in snippets} | set(state.sources)
     assert {name for claim in reply.evidence for name in claim.sources} <= given_ids
-    assert [claim.text for claim in reply.evidence[:len(state.evidence)]] == [bullet.text for bullet in state.evidence]
+    assert [claim.text for claim in reply.evidence[: len(state.evidence)]] == [bullet.text for bullet in state.evidence]
     text = {'retrieve': reply.retrieval_query, 'reflect': reply.reasoning, 'answer': reply.detailed_answer}
     assert text[reply.decision] is not None and sum(part is not None for part in text.values()) == 1
     if due and due.action == 'retrieve':
@@ -284,8 +417,12 @@ def test_the_rule_answers_any_text(question, snippets, state, reasoning, last_qu
     assert all(f'({snippet.id}) ' in user for snippet in snippets)
 
 
-NEEDS = st.builds(Requirement, st.sampled_from(['fact', 'list', 'date']), st.lists(st.sampled_from(['pottery', 'course', 'read', 'books', 'kiln']), max_size=3,
-                                                                                    unique=True).map(tuple), st.sampled_from([None, 'Ada']))
+NEEDS = st.builds(
+    Requirement,
+    st.sampled_from(['fact', 'list', 'date']),
+    st.lists(st.sampled_from(['pottery', 'course', 'read', 'books', 'kiln']), max_size=3, unique=True).map(tuple),
+    st.sampled_from([None, 'Ada']),
+)
 
 
 @settings(deadline=None)
@@ -316,7 +453,9 @@ def test_a_bullet_of_the_rule_keeps_its_words_and_its_turn(snippets):
         assert claim.sources == [snippet.id]
         words = claim.text.split()
         places = iter(words)
-        assert all(any(word in place for place in places) for word in snippet.text.split())  # in order, nothing left out
+        assert all(
+            any(word in place for place in places) for word in snippet.text.split()
+        )  # in order, nothing left out
 
 
 @settings(deadline=None)
@@ -329,8 +468,11 @@ def test_every_bullet_has_an_id_of_its_own(state):
 
 TURNS = ['D1:1', 'D1:2']
 MOMENTS_SAID = st.sampled_from([datetime(2024, 5, 4, 10), datetime(2024, 5, 4, 22), datetime(2024, 5, 6, 10)])
-BULLETS = st.builds(lambda text, turns: Bullet(text=text, sources=turns, grounded=bool(turns)),
-                    st.sampled_from(['Ada sold it.', '[3 May 2024] Ada sold it.']), st.lists(st.sampled_from(TURNS), unique=True))
+BULLETS = st.builds(
+    lambda text, turns: Bullet(text=text, sources=turns, grounded=bool(turns)),
+    st.sampled_from(['Ada sold it.', '[3 May 2024] Ada sold it.']),
+    st.lists(st.sampled_from(TURNS), unique=True),
+)
 
 
 @settings(deadline=None, max_examples=200)

@@ -1,4 +1,5 @@
 """What is awake against sums over plain triples, and what is offered against a sort of everything that is awake."""
+
 import math
 from collections import Counter
 from dataclasses import replace
@@ -20,9 +21,35 @@ from memnb.core.time import MONTHS, parse_date, TimeSpan
 NAMES = ('Ada', 'Bo Finn')
 WORDS = ('boat', 'boats', 'ship', 'concert', 'concertina', 'music', 'Ada', 'bo finn', 'lesson', '2024')
 TAGS = ('boat trip', 'Boat Trips', 'ship trip', 'music lesson', 'song')
-ASKED = ('boat', 'Ships', 'concert', 'musical', 'Ada', 'zebra', '', '…', 'July 2024', '3 July 2024', '2024', 'since 2019', 'summer 2024')
-QUESTIONS = ('When did Ada take a boat?', 'What music do Ada and Bo Finn like?', 'Who sings?', 'Did Bo Finn hear the concert?')
-TIMES = (None, TimeSpan.day(date(2024, 7, 3)), TimeSpan.month(2024, 7), TimeSpan.month(2024, 5), TimeSpan.year(2024), TimeSpan(date(2019, 1, 1), None, 'year'))
+ASKED = (
+    'boat',
+    'Ships',
+    'concert',
+    'musical',
+    'Ada',
+    'zebra',
+    '',
+    '…',
+    'July 2024',
+    '3 July 2024',
+    '2024',
+    'since 2019',
+    'summer 2024',
+)
+QUESTIONS = (
+    'When did Ada take a boat?',
+    'What music do Ada and Bo Finn like?',
+    'Who sings?',
+    'Did Bo Finn hear the concert?',
+)
+TIMES = (
+    None,
+    TimeSpan.day(date(2024, 7, 3)),
+    TimeSpan.month(2024, 7),
+    TimeSpan.month(2024, 5),
+    TimeSpan.year(2024),
+    TimeSpan(date(2019, 1, 1), None, 'year'),
+)
 DAY = datetime(2024, 7, 9, 18)
 
 
@@ -30,18 +57,41 @@ def graph_of(episodes, units=(), names=NAMES, **options):
     """A graph of sessions of three episodes."""
     graph = CueTagGraph(names=names, embedder=Letters(letters='aeiou'), **options)
     for number in range(0, max(len(episodes), 1), 3):
-        some = [replace(one, session=f'D{number}', position=place) for place, one in enumerate(episodes[number:number + 3])]
-        graph.keep(f'D{number}', Recollection(tuple(some), tuple(replace(one, session=f'D{number}') for one in units if not number)))
+        some = [
+            replace(one, session=f'D{number}', position=place)
+            for place, one in enumerate(episodes[number : number + 3])
+        ]
+        graph.keep(
+            f'D{number}',
+            Recollection(tuple(some), tuple(replace(one, session=f'D{number}') for one in units if not number)),
+        )
     return graph
 
 
 def episode(number, cues, tag='song', time=None, speaker='Ada', text=''):
-    return Episode(f'e{number:02}', text or f'event {number}', (f't{number}',), time, speaker, DAY, title='An event', tag=tag, cues=tuple(cues))
+    return Episode(
+        f'e{number:02}',
+        text or f'event {number}',
+        (f't{number}',),
+        time,
+        speaker,
+        DAY,
+        title='An event',
+        tag=tag,
+        cues=tuple(cues),
+    )
 
 
-made = st.tuples(st.lists(st.sampled_from(WORDS), min_size=1, max_size=4), st.sampled_from(TAGS), st.sampled_from(TIMES), st.sampled_from(NAMES))
-worlds = st.lists(made, max_size=8).map(lambda some: graph_of([episode(number, *one) for number, one in enumerate(some)]))
-wakings = st.lists(st.tuples(st.sampled_from(ASKED), st.sampled_from([.2, .3, 1.0])), max_size=5)
+made = st.tuples(
+    st.lists(st.sampled_from(WORDS), min_size=1, max_size=4),
+    st.sampled_from(TAGS),
+    st.sampled_from(TIMES),
+    st.sampled_from(NAMES),
+)
+worlds = st.lists(made, max_size=8).map(
+    lambda some: graph_of([episode(number, *one) for number, one in enumerate(some)])
+)
+wakings = st.lists(st.tuples(st.sampled_from(ASKED), st.sampled_from([0.2, 0.3, 1.0])), max_size=5)
 questions = st.sampled_from(QUESTIONS)
 
 
@@ -54,11 +104,12 @@ def woken(graph, question, given_wakings, **options):
 
 # ------------------------------------------------------------------ the oracle: sums over the list of triples
 
+
 def cosines(labels, text):
     """Of each label with a text, by its id, in float64."""
     ids = sorted(one.id for one in labels.index)
     rows = np.array(WordLlamaEmbedder()([*(labels.shown(id) for id in ids), text]), float)
-    rows /= np.where(lengths := np.sqrt((rows ** 2).sum(axis=1, keepdims=True)), lengths, 1)
+    rows /= np.where(lengths := np.sqrt((rows**2).sum(axis=1, keepdims=True)), lengths, 1)
     return dict(zip(ids, (rows[:-1] @ rows[-1]).tolist()))
 
 
@@ -69,7 +120,9 @@ def by_days(span):
     years = {day.year for day in days}
     if len(months) > 3 and len(years) > 10:
         return set()
-    return {cue_id(f'{MONTHS[month - 1]} {year}') for year, month in months} | {cue_id(str(year)) for year in years if len(months) > 3}
+    return {cue_id(f'{MONTHS[month - 1]} {year}') for year, month in months} | {
+        cue_id(str(year)) for year in years if len(months) > 3
+    }
 
 
 def degree(graph, cue):
@@ -89,7 +142,7 @@ def given_weights(graph, wakings):
             times[span.start, span.end] = max(times[span.start, span.end], weight)
             continue
         if span is None and len(graph.cues):
-            best = sorted(cosines(graph.cues, cue).items(), key=lambda pair: (-round(pair[1], 5), pair[0]))[:_MOST + 1]
+            best = sorted(cosines(graph.cues, cue).items(), key=lambda pair: (-round(pair[1], 5), pair[0]))[: _MOST + 1]
             parts = {id: _LIKE * cosine for id, cosine in best if cosine >= _NEAR}
         if cue in graph.cues:
             parts[cue_id(cue)] = 1
@@ -102,11 +155,17 @@ def given_weights(graph, wakings):
 def reasons(graph, wakings):
     """Of each episode the weights of what leads to it, with the cue and tag of each."""
     weights, times = given_weights(graph, wakings)
-    found = {one.id: [(weights[cue], cue, tag) for cue, tag, content in graph.episodic if content == one.id and weights[cue]] for one in graph.episodes}
+    found = {
+        one.id: [(weights[cue], cue, tag) for cue, tag, content in graph.episodic if content == one.id and weights[cue]]
+        for one in graph.episodes
+    }
     for (start, end), weight in times.items():
         span = TimeSpan(start, end, 'span')
-        ways = {content: (cue, tag) for cue, tag, content in graph.episodic
-                if cue in by_days(span) and graph.episodes[content].time and graph.episodes[content].time.overlaps(span)}
+        ways = {
+            content: (cue, tag)
+            for cue, tag, content in graph.episodic
+            if cue in by_days(span) and graph.episodes[content].time and graph.episodes[content].time.overlaps(span)
+        }
         for one, way in ways.items():
             found[one].append((weight * rarity(graph, len(ways)), *way))
     return {one: some for one, some in found.items() if some}
@@ -120,19 +179,25 @@ def worth_of(graph, question, found, context, people):
     worths = {}
     for one in {*sums, *context}:
         near = max(found[one])[2] if one in found else None
-        worths[one] = (sums.get(one, 0) / max(sums.values(), default=1) + context.get(one, 0)
-                       + (_TAG * (tags[near] - low) / (high - low) if near and high > low else 0)
-                       + (_PERSON if len(people) == 1 and graph.episodes[one].speaker == people[0] else 0))
+        worths[one] = (
+            sums.get(one, 0) / max(sums.values(), default=1)
+            + context.get(one, 0)
+            + (_TAG * (tags[near] - low) / (high - low) if near and high > low else 0)
+            + (_PERSON if len(people) == 1 and graph.episodes[one].speaker == people[0] else 0)
+        )
     return worths
 
 
 # ------------------------------------------------------------------ waking
 
+
 @settings(max_examples=40)
 @given(worlds, questions, wakings)
 def test_scores_and_ways_are_sums_over_the_triples(graph, question, wakings):
     awake, expected = woken(graph, question, wakings), reasons(graph, wakings)
-    assert awake.sums == pytest.approx({one: sum(weight for weight, _, _ in some) for one, some in expected.items()}, abs=1e-5)
+    assert awake.sums == pytest.approx(
+        {one: sum(weight for weight, _, _ in some) for one, some in expected.items()}, abs=1e-5
+    )
     for one, (weight, cue, tag) in awake.paths.items():
         assert weight == pytest.approx(max(expected[one])[0], abs=1e-5)
         assert any(known == pytest.approx(weight, abs=1e-5) for known, *_ in expected[one])
@@ -140,13 +205,17 @@ def test_scores_and_ways_are_sums_over_the_triples(graph, question, wakings):
 
 
 @settings(max_examples=40)
-@given(worlds, wakings, st.sampled_from(ASKED), st.sampled_from([.1, .3, .7, 1.0]))
+@given(worlds, wakings, st.sampled_from(ASKED), st.sampled_from([0.1, 0.3, 0.7, 1.0]))
 def test_waking_never_lowers_and_says_whether_it_did_something(graph, wakings, cue, weight):
     awake = woken(graph, QUESTIONS[0], wakings)
     before = dict(awake.sums)
     said = awake.activate(cue, weight)
     assert awake.sums.keys() >= before.keys() and all(awake.sums[one] >= score for one, score in before.items())
-    assert said == (awake.sums != before) and awake.activate(cue, weight) is False and awake.activate(cue, weight / 2) is False
+    assert (
+        said == (awake.sums != before)
+        and awake.activate(cue, weight) is False
+        and awake.activate(cue, weight / 2) is False
+    )
 
 
 @settings(max_examples=30)
@@ -160,6 +229,7 @@ def test_a_name_wakes_nothing_but_may_be_turned_to(graph, name):
 
 
 # ------------------------------------------------------------------ times
+
 
 @given(st.dates(date(1990, 1, 1), date(2030, 1, 1)), st.integers(0, 4200))
 def test_the_cues_of_a_span_are_those_of_its_days(start, days):
@@ -175,15 +245,28 @@ def test_a_date_wakes_what_overlaps_it_and_nothing_else(graph, text):
     closed = {one.id for one in graph.episodes if one.time and one.time.start and one.time.end}
     found = {one for one in closed if graph.episodes[one].time.overlaps(span)}
     awake = woken(graph, 'Who?', [(text, 1.0)])
-    short = {one for one in found if graph.episodes[one].time.days <= 31 or span.days > 92}  # what is as long as a year is found by a year
+    short = {
+        one for one in found if graph.episodes[one].time.days <= 31 or span.days > 92
+    }  # what is as long as a year is found by a year
     assert short <= awake.sums.keys() <= {one.id for one in graph.episodes if one.time and one.time.overlaps(span)}
-    assert set(awake.weights) <= {(span.start, span.end)} and len({round(score, 9) for score in awake.sums.values()}) <= 1
+    assert (
+        set(awake.weights) <= {(span.start, span.end)} and len({round(score, 9) for score in awake.sums.values()}) <= 1
+    )
 
 
 # ------------------------------------------------------------------ what is offered
 
+
 @settings(max_examples=40)
-@given(worlds, questions, wakings, st.sets(st.integers(0, 7)), st.sets(st.integers(0, 7), max_size=2), st.integers(0, 6), st.booleans())
+@given(
+    worlds,
+    questions,
+    wakings,
+    st.sets(st.integers(0, 7)),
+    st.sets(st.integers(0, 7), max_size=2),
+    st.integers(0, 6),
+    st.booleans(),
+)
 def test_branches_are_a_sort_of_all_that_is_awake_and_unread(graph, question, wakings, read, events, most, tags):
     awake, known = woken(graph, question, wakings, tags=tags), {one.id for one in graph.episodes}
     context = {}
@@ -196,7 +279,10 @@ def test_branches_are_a_sort_of_all_that_is_awake_and_unread(graph, question, wa
     if not tags:
         tagged = worth_of(graph, question, found, context, awake.people)
         full = woken(graph, question, wakings)
-        worths = {one: worth - _TAG * full._tags.get(awake.paths[one][2], 0) if one in awake.paths else worth for one, worth in tagged.items()}
+        worths = {
+            one: worth - _TAG * full._tags.get(awake.paths[one][2], 0) if one in awake.paths else worth
+            for one, worth in tagged.items()
+        }
     assert awake.scores_of(worths) == pytest.approx(worths)
     exact, best = awake.scores_of(worths), {}
     for one in worths.keys() - read:
@@ -224,6 +310,7 @@ def test_who_follows_the_branches_reads_all_that_is_awake(graph, question, wakin
 
 # ------------------------------------------------------------------ neighbours, entries, aspects
 
+
 @settings(max_examples=40)
 @given(worlds, st.lists(st.integers(0, 7), unique=True, max_size=4))
 def test_an_entry_is_by_the_rarest_cue_in_the_order_given(graph, chosen):
@@ -233,7 +320,9 @@ def test_an_entry_is_by_the_rarest_cue_in_the_order_given(graph, chosen):
     assert awake.sums == {one: 1 / (1 + place) for place, one in enumerate(chosen)}
     for one, (_, cue, tag) in awake.paths.items():
         mine = [(degree(graph, other), other) for other, _, content in graph.episodic if content == one]
-        assert degree(graph, cue) == min(mine)[0] and cue == max(other for degree, other in mine if degree == min(mine)[0])
+        assert degree(graph, cue) == min(mine)[0] and cue == max(
+            other for degree, other in mine if degree == min(mine)[0]
+        )
         assert (cue, tag, one) in graph.episodic
 
 
@@ -242,10 +331,19 @@ def unit(number, person, aspect):
 
 
 def test_aspects_are_offered_for_the_people_asked_about_nearest_first():
-    units = [unit(0, 'Ada', 'music'), unit(1, 'Ada', 'pets'), unit(2, 'Bo Finn', 'music'), unit(3, 'Ada', 'sailing boats'), unit(4, 'Ada', 'music')]
+    units = [
+        unit(0, 'Ada', 'music'),
+        unit(1, 'Ada', 'pets'),
+        unit(2, 'Bo Finn', 'music'),
+        unit(3, 'Ada', 'sailing boats'),
+        unit(4, 'Ada', 'music'),
+    ]
     graph = graph_of([episode(0, ['boat'])], units)
     awake = Activation(graph, 'Which instrument does Ada play in the band?')
-    expected = sorted((one for one in ('music', 'pets', 'sailing boats') if awake._aspects[cue_id(one)] >= _ASPECT), key=lambda one: -awake._aspects[cue_id(one)])
+    expected = sorted(
+        (one for one in ('music', 'pets', 'sailing boats') if awake._aspects[cue_id(one)] >= _ASPECT),
+        key=lambda one: -awake._aspects[cue_id(one)],
+    )
     assert 'music' in expected and len(expected) < 3
     assert awake.aspect_branches() == [Branch('Ada', one, {'music': 2}.get(one, 1), 'aspect') for one in expected]
     assert Activation(graph, 'Which instrument do people play in the band?').aspect_branches() == []

@@ -1,4 +1,5 @@
 """The seven tools against a reading of all contents, change against a diary, and calls that nobody can have meant."""
+
 import json
 from collections import Counter
 from datetime import date, timedelta
@@ -8,8 +9,27 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from jsonschema import Draft202012Validator
 
-from graphs import (ASPECTS, CUES, MERGES, PEOPLE, TAGS, TEXTS, TIMES, built, classes, diary, episodes, event_extracts, every, extracts, in_time, pairs,
-                    shown, triples, unit_extracts)
+from graphs import (
+    ASPECTS,
+    CUES,
+    MERGES,
+    PEOPLE,
+    TAGS,
+    TEXTS,
+    TIMES,
+    built,
+    classes,
+    diary,
+    episodes,
+    event_extracts,
+    every,
+    extracts,
+    in_time,
+    pairs,
+    shown,
+    triples,
+    unit_extracts,
+)
 from memnb.mragent.graph import cue_id, Episode, SemanticUnit
 from memnb.mragent.tools import Branches, CueTagGraph
 from memnb.mragent.prompts import Recollection
@@ -18,9 +38,16 @@ from memnb.core.retriever import as_retriever
 from memnb.core.time import TimeSpan
 from memnb.core.loop import choice_of, Observation, OUTPUT_ANSWER, PAGE_SIZE, ToolError
 
-PAPER = {'query_tag_events': ['cue', 'tag'], 'query_conversation_time': ['event'], 'query_event_keywords': ['event'], 'query_event_context': ['event'],
-         'query_personal_information': ['person'], 'query_personal_aspect': ['person', 'aspect'], 'query_topic_events': ['topic'],
-         'query_cue_tags': ['cue']}  # table 4, and eq. 13
+PAPER = {
+    'query_tag_events': ['cue', 'tag'],
+    'query_conversation_time': ['event'],
+    'query_event_keywords': ['event'],
+    'query_event_context': ['event'],
+    'query_personal_information': ['person'],
+    'query_personal_aspect': ['person', 'aspect'],
+    'query_topic_events': ['topic'],
+    'query_cue_tags': ['cue'],
+}  # table 4, and eq. 13
 merges = st.sampled_from(MERGES)
 DAYS = [date(2023, 12, 31) + timedelta(number) for number in (0, 1, 26, 27, 31, 32, 33, 34, 60)]
 
@@ -40,13 +67,22 @@ def answers(graph):
     ways = [way for cue in sorted(graph.episodic.cues) for way in graph.branches_of(cue)]
     people = [graph.cues.shown(one) for one in sorted(graph.semantic.cues)]
     known = [graph.query_personal_information(one) for one in people]
-    return [ways, known, *(graph.query_tag_events(way.cue, way.tag) for way in ways),
-            *(tool(one.id) for one in graph.episodes for tool in (graph.query_conversation_time, graph.query_event_keywords, graph.query_event_context)),
-            *(graph.query_personal_aspect(way.cue, way.tag) for one in known for way in one.branches),
-            *(graph.query_topic_events(one.title) for one in graph.topics)]
+    return [
+        ways,
+        known,
+        *(graph.query_tag_events(way.cue, way.tag) for way in ways),
+        *(
+            tool(one.id)
+            for one in graph.episodes
+            for tool in (graph.query_conversation_time, graph.query_event_keywords, graph.query_event_context)
+        ),
+        *(graph.query_personal_aspect(way.cue, way.tag) for one in known for way in one.branches),
+        *(graph.query_topic_events(one.title) for one in graph.topics),
+    ]
 
 
 # --- events
+
 
 @settings(max_examples=15)
 @given(event_extracts, merges)
@@ -59,7 +95,9 @@ def test_branches_are_pairs_that_lead_somewhere_with_how_much_is_there(found, me
         made = graph.branches_of(cue)
         assert Counter((one.tag, one.count) for one in made) == Counter((ways[g], len(behind[g])) for g in tags)
         assert made == sorted(made, key=lambda one: (-one.count, one.tag)) and {one.kind for one in made} <= {'event'}
-        assert all(one.cue == graph.cues.shown(cue) and one.line == f'{one.cue} → {one.tag} ({one.count})' for one in made)
+        assert all(
+            one.cue == graph.cues.shown(cue) and one.line == f'{one.cue} → {one.tag} ({one.count})' for one in made
+        )
 
 
 @settings(max_examples=15)
@@ -79,7 +117,9 @@ def test_the_events_of_a_cue_and_a_tag(found, merge):
             else:
                 error = refusal(graph.query_tag_events, cue, tag)
                 own = {ways[g] for c, g, v in told if c == cue_id(cue)}
-                assert error.startswith('tag: ' if own or cue_id(cue) in {c for c, g, v in told} else 'cue: there is no cue')
+                assert error.startswith(
+                    'tag: ' if own or cue_id(cue) in {c for c, g, v in told} else 'cue: there is no cue'
+                )
                 assert all(one in error for one in own)
 
 
@@ -87,12 +127,19 @@ def test_the_events_of_a_cue_and_a_tag(found, merge):
 @given(event_extracts, merges)
 def test_an_event_is_behind_a_branch_exactly_if_the_branch_is_among_its_keywords(found, merge):
     graph = built(CueTagGraph, found, merge=merge)
-    forth = {(way, one) for cue in graph.episodic.cues for way in graph.branches_of(cue) for one in ids(graph.query_tag_events(way.cue, way.tag))}
+    forth = {
+        (way, one)
+        for cue in graph.episodic.cues
+        for way in graph.branches_of(cue)
+        for one in ids(graph.query_tag_events(way.cue, way.tag))
+    }
     seen = {one.id: graph.query_event_keywords(one.id) for one in graph.episodes}
     assert forth == {(way, id) for id in seen for way in seen[id].branches}
     merged = classes(found, merge)
     for one in every(found):
-        assert {(cue_id(way.cue), merged[cue_id(way.tag)]) for way in seen[one.id].branches} == {(cue, merged[tag]) for cue, tag in pairs(one)}
+        assert {(cue_id(way.cue), merged[cue_id(way.tag)]) for way in seen[one.id].branches} == {
+            (cue, merged[tag]) for cue, tag in pairs(one)
+        }
         assert all(way.cue in seen[one.id].note for way in seen[one.id].branches)
 
 
@@ -104,12 +151,17 @@ def test_the_time_and_the_neighbours_of_an_event(found):
         line = [one.id for one in recollection.episodes]
         for place, one in enumerate(recollection.episodes):
             note = graph.query_conversation_time(f' ({one.id}) ').note
-            assert note.startswith(f'{one.id}: ') and (f'happened {one.time}' in note if one.time else 'nobody said when' in note)
+            assert note.startswith(f'{one.id}: ') and (
+                f'happened {one.time}' in note if one.time else 'nobody said when' in note
+            )
             assert ('told on 1 February 2024' in note) == (one.said is not None)
-            assert ids(graph.query_event_context(one.id)) == line[place + 1:place + 2] + (line[place - 1:place] if place else [])
+            assert ids(graph.query_event_context(one.id)) == line[place + 1 : place + 2] + (
+                line[place - 1 : place] if place else []
+            )
 
 
 # --- people, and what holds of them
+
 
 @settings(max_examples=30)
 @given(unit_extracts)
@@ -126,7 +178,9 @@ def test_what_holds_of_a_person_is_what_a_diary_says(found):
             assert ids(seen) == [one.id for one in holds + past][:PAGE_SIZE]
             head, *told = seen.note.split('; ')
             assert head.startswith(f'{len(holds)} fact')
-            assert [one for one in told if ' more: offset=' not in one] == ['no longer: ' + ', '.join(one.id for one in past)] * bool(past)
+            assert [one for one in told if ' more: offset=' not in one] == [
+                'no longer: ' + ', '.join(one.id for one in past)
+            ] * bool(past)
 
 
 @settings(max_examples=25)
@@ -138,12 +192,17 @@ def test_the_aspects_of_a_person_are_counted_and_no_fact_is_read(found):
         counts = Counter(ways[cue_id(one.aspect)] for one in units if cue_id(one.person) == cue_id(person))
         if not counts:
             names = {graph.cues.shown(cue_id(one.person)) for one in units} or {'nobody'}
-            for error in (refusal(graph.query_personal_information, person), refusal(graph.query_personal_aspect, person, 'job')):
+            for error in (
+                refusal(graph.query_personal_information, person),
+                refusal(graph.query_personal_aspect, person, 'job'),
+            ):
                 assert error.startswith('person: ') and all(name in error for name in names)
             continue
         seen = graph.query_personal_information(person)
         assert isinstance(seen, Branches) and not seen.hits
-        assert {one.tag: one.count for one in seen.branches} == counts and {one.kind for one in seen.branches} == {'aspect'}
+        assert {one.tag: one.count for one in seen.branches} == counts and {one.kind for one in seen.branches} == {
+            'aspect'
+        }
         assert [one.count for one in seen.branches] == sorted(counts.values(), reverse=True)
         for aspect in set(ASPECTS) | {'zeppelin'}:
             if cue_id(aspect) not in {cue_id(one) for one in counts}:
@@ -152,33 +211,68 @@ def test_the_aspects_of_a_person_are_counted_and_no_fact_is_read(found):
 
 
 def fact(id, aspect, day, slot, person='Tobin'):
-    return SemanticUnit(f'S1/{id}', id, (f'S1:{id}',), TimeSpan.day(date.fromisoformat(day)), session='S1', person=person, aspect=aspect, slot=slot)
+    return SemanticUnit(
+        f'S1/{id}',
+        id,
+        (f'S1:{id}',),
+        TimeSpan.day(date.fromisoformat(day)),
+        session='S1',
+        person=person,
+        aspect=aspect,
+        slot=slot,
+    )
 
 
 def test_events_and_labels_come_in_pages():
-    events = tuple(Episode(f'S1/e{number}', f'event {number}', (f'S1:{number}',), session='S1', position=number, tag='test',
-                           cues=('Tobin', *(f'word{place}' for place in range(30 * (number == 0))))) for number in range(15))
+    events = tuple(
+        Episode(
+            f'S1/e{number}',
+            f'event {number}',
+            (f'S1:{number}',),
+            session='S1',
+            position=number,
+            tag='test',
+            cues=('Tobin', *(f'word{place}' for place in range(30 * (number == 0)))),
+        )
+        for number in range(15)
+    )
     units = tuple(fact(f'u{number}', f'aspect{number}', '2024-01-01', '') for number in range(30))
     graph = CueTagGraph(merge=None)
     graph.keep('S1', Recollection(events, units))
     first, second = graph.query_tag_events('Tobin', 'test'), graph.query_tag_events('Tobin', 'test', 10)
-    assert first.note == '15 events behind Tobin → test; 5 more: offset=10' and second.note == '15 events behind Tobin → test'
+    assert (
+        first.note == '15 events behind Tobin → test; 5 more: offset=10'
+        and second.note == '15 events behind Tobin → test'
+    )
     assert [hit.snippet.id for hit in (*first.hits, *second.hits)] == [one.id for one in events]
     words, more = graph.query_event_keywords('S1/e0'), graph.query_event_keywords('S1/e0', 24)
     assert words.note.endswith('; 7 more: offset=24') and words.note.count('word') + more.note.count('word') == 30
     assert words.branches == more.branches and len(words.branches) == 31
     aspects = graph.query_personal_information('Tobin')
-    assert aspects.note.count('aspect') == 24 and aspects.note.endswith('; 6 more: offset=24') and len(aspects.branches) == 30
+    assert (
+        aspects.note.count('aspect') == 24
+        and aspects.note.endswith('; 6 more: offset=24')
+        and len(aspects.branches) == 30
+    )
 
 
 # --- topics
+
 
 @settings(max_examples=15)
 @given(event_extracts, st.data())
 def test_the_events_of_a_topic(found, data):
     everything = sorted(one.id for one in every(found))
-    drawn = data.draw(st.dictionaries(st.sampled_from(['Bread and lakes', 'Tobin: books', 'Tobin: trams']),
-                                      st.lists(st.sampled_from(everything), min_size=1, unique=True))) if everything else {}
+    drawn = (
+        data.draw(
+            st.dictionaries(
+                st.sampled_from(['Bread and lakes', 'Tobin: books', 'Tobin: trams']),
+                st.lists(st.sampled_from(everything), min_size=1, unique=True),
+            )
+        )
+        if everything
+        else {}
+    )
     graph = built(CueTagGraph, found, topics={'of': everything, 'topics': sorted(map(list, drawn.items()))})
     sessions = {one.id: one.session for one in every(found)}
     drawn = {title: ids for title, ids in drawn.items() if len(ids) > 2 and len({sessions[id] for id in ids}) > 1}
@@ -188,16 +282,51 @@ def test_the_events_of_a_topic(found, data):
         assert [hit.snippet for hit in seen.hits] == expected[:PAGE_SIZE]
         assert seen.note.startswith(f'{len(expected)} event') and f'of the topic {title}' in seen.note
     error = refusal(graph.query_topic_events, 'books about zeppelins')
-    assert error.startswith('topic: there is no topic') and all(title in error for title in drawn) and ('there are none' in error) == (not drawn)
+    assert (
+        error.startswith('topic: there is no topic')
+        and all(title in error for title in drawn)
+        and ('there are none' in error) == (not drawn)
+    )
     if 'Tobin: books' in drawn:
         assert error.split('there are ')[1].startswith('Tobin: books')  # what shares a word comes first
 
 
 # --- what nobody can have meant
 
-ODD = ['', ' ', '()', 'zeppelin', 'D99/e1', '31 February 2023', '0000', '²', '١٢', 'topic:', '\x00', '\ud800', "it's\n", 'x' * 500, 'since 1990', '9999-12-31',
-       'test', 'Tobin', 'Bread', 'S1/e1', 'job', '2 August 2024', 'January 2024', 'last week', '<b>', '12/12/12']
-odd = st.sampled_from(ODD) | st.text(max_size=30) | st.text('0123456789-/. ²abcMay', max_size=12) | st.lists(st.sampled_from(ODD), max_size=3).map(' '.join)
+ODD = [
+    '',
+    ' ',
+    '()',
+    'zeppelin',
+    'D99/e1',
+    '31 February 2023',
+    '0000',
+    '²',
+    '١٢',
+    'topic:',
+    '\x00',
+    '\ud800',
+    "it's\n",
+    'x' * 500,
+    'since 1990',
+    '9999-12-31',
+    'test',
+    'Tobin',
+    'Bread',
+    'S1/e1',
+    'job',
+    '2 August 2024',
+    'January 2024',
+    'last week',
+    '<b>',
+    '12/12/12',
+]
+odd = (
+    st.sampled_from(ODD)
+    | st.text(max_size=30)
+    | st.text('0123456789-/. ²abcMay', max_size=12)
+    | st.lists(st.sampled_from(ODD), max_size=3).map(' '.join)
+)
 
 
 @settings(max_examples=100)
@@ -211,14 +340,23 @@ def test_no_call_with_texts_ends_in_anything_but_an_observation_or_a_typed_error
         assert str(error).split(':')[0] in (*tool.arguments.model_fields, name) and len(str(error)) < 2000
 
 
-UNKNOWN = st.sampled_from(['zeppelin', '', ' ', 'D99/e1', '²', 'x' * 300, '<b>', 'topic:']) | st.text('qxz ', max_size=8)
+UNKNOWN = st.sampled_from(['zeppelin', '', ' ', 'D99/e1', '²', 'x' * 300, '<b>', 'topic:']) | st.text(
+    'qxz ', max_size=8
+)
 
 
 @settings(max_examples=60)
-@given(st.data(), st.sampled_from([(name, argument) for name, arguments in PAPER.items() for argument in arguments]), st.booleans())
+@given(
+    st.data(),
+    st.sampled_from([(name, argument) for name, arguments in PAPER.items() for argument in arguments]),
+    st.booleans(),
+)
 def test_what_does_not_exist_is_named_and_refused_in_every_place(data, place, empty):
     (name, argument), unknown = place, data.draw(UNKNOWN)
-    graph, right = (_EMPTY if empty else _SMALL), {'cue': 'test', 'tag': 'Bread', 'event': 'S1/e1', 'person': 'Tobin', 'aspect': 'job', 'topic': 'Baking'}
+    graph, right = (
+        (_EMPTY if empty else _SMALL),
+        {'cue': 'test', 'tag': 'Bread', 'event': 'S1/e1', 'person': 'Tobin', 'aspect': 'job', 'topic': 'Baking'},
+    )
     tool = next(one for one in graph.tools() if one.name == name)
     error = refusal(tool, **{**{one: right[one] for one in PAPER[name]}, argument: unknown})
     assert error.startswith(f'{PAPER[name][0] if empty else argument}: ')
@@ -227,19 +365,36 @@ def test_what_does_not_exist_is_named_and_refused_in_every_place(data, place, em
 
 
 def some_extracts():
-    baking = Episode('S1/e1', TEXTS[0], ('S1:1',), TIMES[1], session='S1', position=0, tag='Bread', cues=('test', 'Tobin'))
+    baking = Episode(
+        'S1/e1', TEXTS[0], ('S1:1',), TIMES[1], session='S1', position=0, tag='Bread', cues=('test', 'Tobin')
+    )
     later = Episode('S1/e2', TEXTS[3], ('S1:2',), TIMES[2], session='S1', position=1, tag='Camping', cues=('lake',))
     more = Episode('S2/e1', TEXTS[1], ('S2:1',), TIMES[1], session='S2', position=0, tag='Trip', cues=('lake',))
-    return {'S2': Recollection((more,)), 'S1': Recollection((baking, later), (fact('u1', 'job', '2024-08-26', 'line'),))}
+    return {
+        'S2': Recollection((more,)),
+        'S1': Recollection((baking, later), (fact('u1', 'job', '2024-08-26', 'line'),)),
+    }
 
 
-_EMPTY, _SMALL = CueTagGraph(), built(CueTagGraph, some_extracts(), topics={'of': ['S1/e1', 'S1/e2', 'S2/e1'], 'topics': [['Baking', ['S1/e1', 'S1/e2', 'S2/e1']]]})
+_EMPTY, _SMALL = (
+    CueTagGraph(),
+    built(
+        CueTagGraph,
+        some_extracts(),
+        topics={'of': ['S1/e1', 'S1/e2', 'S2/e1'], 'topics': [['Baking', ['S1/e1', 'S1/e2', 'S2/e1']]]},
+    ),
+)
 
 # --- schema
 
+
 def test_the_tools_are_the_papers():
     tools = _SMALL.tools()
-    assert [tool.name for tool in tools] == [*PAPER, 'output_answer'] and tools[-1] is OUTPUT_ANSWER and [tool.ends for tool in tools] == [False] * 8 + [True]
+    assert (
+        [tool.name for tool in tools] == [*PAPER, 'output_answer']
+        and tools[-1] is OUTPUT_ANSWER
+        and [tool.ends for tool in tools] == [False] * 8 + [True]
+    )
     for tool in tools[:-1]:
         parameters = tool.arguments.model_json_schema()
         assert parameters['required'] == PAPER[tool.name]
@@ -251,17 +406,30 @@ def test_the_tools_are_the_papers():
 
 # --- a retriever
 
+
 @settings(max_examples=25)
-@given(st.fixed_dictionaries({session: st.builds(Recollection, episodes(session)) for session in ('S1', 'S2')}),
-       st.sampled_from(['a race in the rain', 'Who swam in the lake?', '']), st.integers(0, 12), st.data())
+@given(
+    st.fixed_dictionaries({session: st.builds(Recollection, episodes(session)) for session in ('S1', 'S2')}),
+    st.sampled_from(['a race in the rain', 'Who swam in the lake?', '']),
+    st.integers(0, 12),
+    st.data(),
+)
 def test_it_is_a_retriever(found, query, k, data):
     graph, told = built(CueTagGraph, found), every(found)
     whole = graph.search(query, 99)
     assert as_retriever(graph) is graph and sorted(ids_of(whole)) == sorted(one.id for one in told)
-    assert {hit.snippet for hit in whole} == set(told) and [hit.score for hit in whole] == sorted((hit.score for hit in whole), reverse=True)
+    assert {hit.snippet for hit in whole} == set(told) and [hit.score for hit in whole] == sorted(
+        (hit.score for hit in whole), reverse=True
+    )
     exclude = data.draw(st.sets(st.sampled_from([*(one.id for one in told), 'S9/e9'])))
-    during = data.draw(st.sampled_from((None, TimeSpan.month(2024, 1), TimeSpan.day(date(2024, 2, 2)), TimeSpan.year(2019))))
-    kept = [hit for hit in whole if hit.snippet.id not in exclude and (not during or (hit.snippet.day and hit.snippet.day.overlaps(during)))]
+    during = data.draw(
+        st.sampled_from((None, TimeSpan.month(2024, 1), TimeSpan.day(date(2024, 2, 2)), TimeSpan.year(2019)))
+    )
+    kept = [
+        hit
+        for hit in whole
+        if hit.snippet.id not in exclude and (not during or (hit.snippet.day and hit.snippet.day.overlaps(during)))
+    ]
     assert graph.search(query, k, exclude=exclude, during=during) == kept[:k]
     assert graph.search(query) == whole[:10]
 
@@ -271,6 +439,7 @@ def ids_of(hits):
 
 
 # --- order, forgetting, files
+
 
 @settings(max_examples=10)
 @given(extracts, merges, st.sampled_from(list(permutations(('S1', 'S2', 'S3')))))

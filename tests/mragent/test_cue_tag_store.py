@@ -1,4 +1,5 @@
 """The store behind the cue-tag graph: whatever comes and goes, it is what a plain dictionary of sessions says it should be."""
+
 import tempfile
 from collections import Counter
 from dataclasses import replace
@@ -21,13 +22,20 @@ from memnb.core.roles import Call, LM, LMError, ServerError, Usage
 
 NAMES = ('S0', 'S1', 'S2', 'S3')
 MONTHS = ('January', 'February', 'March')
-TAGS = ('Race Result', 'Race Results', 'Won a Race', 'Trip', 'talk')  # at .7 the first three are one; at None none are; the first two are one label
+TAGS = (
+    'Race Result',
+    'Race Results',
+    'Won a Race',
+    'Trip',
+    'talk',
+)  # at .7 the first three are one; at None none are; the first two are one label
 CUES = ('Tobin', 'boat', 'Boats', 'boats', 'half marathon', 'The Who', '♥')
 ASPECTS = ('sport', 'Sports', 'job')
 
 
 class Scribe(LM):
     """A model that reads turns such as 'E|Trip|boat,Tobin' and 'U|Tobin|sport'. It can be told to fail."""
+
     name = 'scribe'
 
     def __init__(self):
@@ -39,11 +47,26 @@ class Scribe(LM):
             raise LMError('the scribe is ill', Usage(1))
         turns = [(turn.id, turn.text.split('|')) for turn in session.turns] if session else []
         reply = {
-            'segment': lambda: {'episodes': [{'title': parts[2], 'text': text_of(parts), 'turns': [id]} for id, parts in turns if parts[0] == 'E']},
-            'tag': lambda: {'tags': [{'episode': one.id, 'tag': parts[1], 'cues': parts[2].split(',')}
-                                     for one, parts in zip(episodes, [parts for _, parts in turns if parts[0] == 'E'])]},
-            'units': lambda: {'units': [{'person': parts[1], 'aspect': parts[2], 'fact': 'so it is', 'turns': [id]} for id, parts in turns if parts[0] == 'U']},
-            'topics': lambda: {'topics': [{'title': f'Secret {one.title}', 'episodes': [one.id]} for one in episodes]}}[role.name]()
+            'segment': lambda: {
+                'episodes': [
+                    {'title': parts[2], 'text': text_of(parts), 'turns': [id]} for id, parts in turns if parts[0] == 'E'
+                ]
+            },
+            'tag': lambda: {
+                'tags': [
+                    {'episode': one.id, 'tag': parts[1], 'cues': parts[2].split(',')}
+                    for one, parts in zip(episodes, [parts for _, parts in turns if parts[0] == 'E'])
+                ]
+            },
+            'units': lambda: {
+                'units': [
+                    {'person': parts[1], 'aspect': parts[2], 'fact': 'so it is', 'turns': [id]}
+                    for id, parts in turns
+                    if parts[0] == 'U'
+                ]
+            },
+            'topics': lambda: {'topics': [{'title': f'Secret {one.title}', 'episodes': [one.id]} for one in episodes]},
+        }[role.name]()
         return Call(role.name, role.reply.model_validate(reply), Usage(1, len(turns), 1))
 
 
@@ -51,16 +74,25 @@ def text_of(parts):
     return f'{parts[1]} with {parts[2]}' + ' in June 2020' * (parts[1] == 'Trip')
 
 
-turns = st.lists(st.tuples(st.just('E'), st.sampled_from(TAGS), st.lists(st.sampled_from(CUES), min_size=1, max_size=3).map(','.join))
-                 | st.tuples(st.just('U'), st.sampled_from(CUES), st.sampled_from(ASPECTS)), max_size=4)
+turns = st.lists(
+    st.tuples(
+        st.just('E'), st.sampled_from(TAGS), st.lists(st.sampled_from(CUES), min_size=1, max_size=3).map(','.join)
+    )
+    | st.tuples(st.just('U'), st.sampled_from(CUES), st.sampled_from(ASPECTS)),
+    max_size=4,
+)
 
 
 def session(name, said):
-    return Session(name, [Turn(f'{name}:{place}', 'Ana', '|'.join(parts)) for place, parts in enumerate(said)], datetime(2024, 1 + int(name[1:]) % 3, 9))
+    return Session(
+        name,
+        [Turn(f'{name}:{place}', 'Ana', '|'.join(parts)) for place, parts in enumerate(said)],
+        datetime(2024, 1 + int(name[1:]) % 3, 9),
+    )
 
 
 def built(sessions, kind=CueTagGraph, **options):
-    store = kind(**{'lm': Scribe(), 'embedder': Letters(), 'merge': .7, **options})
+    store = kind(**{'lm': Scribe(), 'embedder': Letters(), 'merge': 0.7, **options})
     for one in sessions:
         store.add(one)
     return store
@@ -101,29 +133,62 @@ def holds(store, sessions):
     assert store.order == order and store.sessions == tuple(sorted(order))
     for name, counter in labels.items():
         place = getattr(store, name)
-        assert {one.id: place.shown(one.id) for one in place.index} == usual(counter) and len(place) == len(usual(counter))
+        assert {one.id: place.shown(one.id) for one in place.index} == usual(counter) and len(place) == len(
+            usual(counter)
+        )
     assert {one.id for one in store.episodes} == {id for told in order.values() for id in told}
     assert {one.id for one in store.units} == {id for _, _, id in semantic}
-    assert store.counts() == {'episodes': len(store.episodes), 'units': len(store.units), 'triples': len(episodic) + len(semantic),
-                              **{name: len(usual(counter)) for name, counter in labels.items()}}
+    assert store.counts() == {
+        'episodes': len(store.episodes),
+        'units': len(store.units),
+        'triples': len(episodic) + len(semantic),
+        **{name: len(usual(counter)) for name, counter in labels.items()},
+    }
 
 
 def reading(store):
     """All that can be asked of it, and the vectors to the last bit."""
-    places = {name: [(one, getattr(store, name).shown(one.id), getattr(store, name).merged(one.id), getattr(store, name).index.vector(one.id).tobytes())
-                     for one in getattr(store, name).index] for name in ('cues', 'tags', 'aspects')}
-    found = [[(hit.snippet, hit.score) for hit in store.contents.search(query, 50)] for query in ('a boat race', 'Tobin ♥')]
+    places = {
+        name: [
+            (
+                one,
+                getattr(store, name).shown(one.id),
+                getattr(store, name).merged(one.id),
+                getattr(store, name).index.vector(one.id).tobytes(),
+            )
+            for one in getattr(store, name).index
+        ]
+        for name in ('cues', 'tags', 'aspects')
+    }
+    found = [
+        [(hit.snippet, hit.score) for hit in store.contents.search(query, 50)] for query in ('a boat race', 'Tobin ♥')
+    ]
     rows = [(one, store.contents.dense.vector(one.id).tobytes()) for one in store.contents]
     usage = {role: spent for role, spent in store.usage.items() if role != 'topics'}  # what was forgotten is filed anew
-    return (store.sessions, store.counts(), list(store.episodic), list(store.semantic), list(store.units), store.order, places, found, rows, usage,
-            store.topics, {**store.settings(), 'topics': None}, {id: store.extract_of(id) for id in store.sessions})
+    return (
+        store.sessions,
+        store.counts(),
+        list(store.episodic),
+        list(store.semantic),
+        list(store.units),
+        store.order,
+        places,
+        found,
+        rows,
+        usage,
+        store.topics,
+        {**store.settings(), 'topics': None},
+        {id: store.extract_of(id) for id in store.sessions},
+    )
 
 
 # any history, against a plain dictionary of sessions
 
+
 class History(RuleBasedStateMachine):
     """Sessions come, go, fail, are saved, struck and opened; the model is two dictionaries of sessions."""
-    @initialize(merge=st.sampled_from([None, .7, .9]))
+
+    @initialize(merge=st.sampled_from([None, 0.7, 0.9]))
     def begin(self, merge):
         self.folder = tempfile.TemporaryDirectory()
         self.path, self.merge = Path(self.folder.name) / 'memory', merge
@@ -211,6 +276,7 @@ class History(RuleBasedStateMachine):
 
 class Broken(Letters):
     """A server that has gone."""
+
     def __call__(self, texts):
         raise ServerError('the embedder is down')
 
@@ -225,19 +291,39 @@ FIRST = Episode('S9/e1', 'A boat.', session='S9', title='Boat', tag='Trip', cues
 UNIT = SemanticUnit('S9/u1', 'So it is.', session='S9', person='Tobin', aspect='job')
 
 
-@pytest.mark.parametrize('found, error, words', [
-    (Recollection((replace(FIRST, session='S1'),)), ValueError, "'S9/e1': expected the session 'S9', got 'S1'"),
-    (Recollection((FIRST,), (replace(UNIT, session=None),)), ValueError, "'S9/u1': expected the session 'S9', got None"),
-    (Recollection((FIRST, replace(FIRST, text='Another.'))), DuplicateSnippet, "session 'S9': an episode or unit 'S9/e1' is there already"),
-    (Recollection((FIRST,), (replace(UNIT, id='S9/e1'),)), DuplicateSnippet, "an episode or unit 'S9/e1'"),
-    (Recollection((replace(FIRST, id='S0/e1'),)), DuplicateSnippet, "an episode or unit 'S0/e1'"),
-    (Recollection((), (replace(UNIT, id='S0/u1'),)), DuplicateSnippet, "an episode or unit 'S0/u1'"),
-    (Recollection((FIRST, replace(FIRST, id='S9/e2', tag=' '))), ValueError, 'labels: expected at least one word'),
-    (Recollection((replace(FIRST, cues=('boat', '')),)), ValueError, 'labels: expected at least one word'),
-    (Recollection((FIRST,), (UNIT, replace(UNIT, id='S9/u2', person='\n'))), ValueError, 'labels: expected at least one word'),
-    (Recollection((FIRST,), (replace(UNIT, aspect=''),)), ValueError, 'labels: expected at least one word'),
-    (Recollection((replace(FIRST, position=0), replace(FIRST, id='S9/e2', position=0))), DuplicateSnippet, 'S9'),
-    (Recollection((replace(FIRST, position=0), replace(FIRST, id='S9/e2', position='x'))), TypeError, 'not supported')])
+@pytest.mark.parametrize(
+    'found, error, words',
+    [
+        (Recollection((replace(FIRST, session='S1'),)), ValueError, "'S9/e1': expected the session 'S9', got 'S1'"),
+        (
+            Recollection((FIRST,), (replace(UNIT, session=None),)),
+            ValueError,
+            "'S9/u1': expected the session 'S9', got None",
+        ),
+        (
+            Recollection((FIRST, replace(FIRST, text='Another.'))),
+            DuplicateSnippet,
+            "session 'S9': an episode or unit 'S9/e1' is there already",
+        ),
+        (Recollection((FIRST,), (replace(UNIT, id='S9/e1'),)), DuplicateSnippet, "an episode or unit 'S9/e1'"),
+        (Recollection((replace(FIRST, id='S0/e1'),)), DuplicateSnippet, "an episode or unit 'S0/e1'"),
+        (Recollection((), (replace(UNIT, id='S0/u1'),)), DuplicateSnippet, "an episode or unit 'S0/u1'"),
+        (Recollection((FIRST, replace(FIRST, id='S9/e2', tag=' '))), ValueError, 'labels: expected at least one word'),
+        (Recollection((replace(FIRST, cues=('boat', '')),)), ValueError, 'labels: expected at least one word'),
+        (
+            Recollection((FIRST,), (UNIT, replace(UNIT, id='S9/u2', person='\n'))),
+            ValueError,
+            'labels: expected at least one word',
+        ),
+        (Recollection((FIRST,), (replace(UNIT, aspect=''),)), ValueError, 'labels: expected at least one word'),
+        (Recollection((replace(FIRST, position=0), replace(FIRST, id='S9/e2', position=0))), DuplicateSnippet, 'S9'),
+        (
+            Recollection((replace(FIRST, position=0), replace(FIRST, id='S9/e2', position='x'))),
+            TypeError,
+            'not supported',
+        ),
+    ],
+)
 def test_what_could_not_be_forgotten_exactly_is_refused_and_nothing_changes(found, error, words):
     one = session('S0', [('E', 'Trip', 'boat'), ('U', 'Tobin', 'job')])
     store = built([one])
@@ -273,12 +359,15 @@ def test_even_ctrl_c_between_two_labels_changes_nothing(failing, monkeypatch):
 
 # the file
 
+
 def test_a_file_has_what_was_said_and_nothing_that_follows_from_it(tmp_path):
-    store = built([session('S0', [('E', 'Trip', 'boat,Tobin'), ('U', 'Tobin', 'job')])], names=['Ana'], merge=.8, spread=False)
+    store = built(
+        [session('S0', [('E', 'Trip', 'boat,Tobin'), ('U', 'Tobin', 'job')])], names=['Ana'], merge=0.8, spread=False
+    )
     store.save(tmp_path / 'm')
     assert store.lm.speakers == ('Ana',)
     opened = CueTagGraph.load(tmp_path / 'm', embedder=Letters())
-    assert reading(opened) == reading(store) and (opened.names, opened.merge, opened.spread) == (('Ana',), .8, False)
+    assert reading(opened) == reading(store) and (opened.names, opened.merge, opened.spread) == (('Ana',), 0.8, False)
     assert CueTagGraph.load(tmp_path / 'm', embedder=Letters(), merge=None).merge is None
     with pytest.raises(MemoryFileError, match="its vectors are of 'letters', and this memory embeds by 'others'"):
         CueTagGraph.load(tmp_path / 'm', embedder=Letters('others'))
@@ -303,6 +392,12 @@ def test_titles_of_forgotten_topics_are_not_left_in_the_file(tmp_path):
     assert len(graph.topics) == 1 and graph.lm.asked == asked
     graph.forget('S0')
     graph.save(path)
-    assert b'Secret boat' not in path.read_bytes() and b'S0/e1' not in path.read_bytes() and graph.settings()['topics']['of'] == []
-    assert [(one.title, len(one.episodes)) for one in graph.topics] == [('Secret boat', 4)]  # the other sessions say so, too
+    assert (
+        b'Secret boat' not in path.read_bytes()
+        and b'S0/e1' not in path.read_bytes()
+        and graph.settings()['topics']['of'] == []
+    )
+    assert [(one.title, len(one.episodes)) for one in graph.topics] == [
+        ('Secret boat', 4)
+    ]  # the other sessions say so, too
     assert CueTagGraph.load(path, lm=Scribe(), embedder=Letters()).topics == graph.topics

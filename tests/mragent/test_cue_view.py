@@ -1,4 +1,5 @@
 """Views of plain stores against the hits that came, and graphs that were changed on purpose against lists of labels."""
+
 from datetime import datetime
 
 import numpy as np
@@ -21,12 +22,25 @@ WORDS = ['boat', 'lamp', 'harbour', 'clock', 'tram', 'violin', 'Ada', 'Bo', 'Cle
 TEXTS = st.lists(st.sampled_from(WORDS), max_size=6).map(' '.join)
 TIMES = st.sampled_from([None, TimeSpan.month(2024, 5), TimeSpan.year(2021)])
 SAID = st.sampled_from([None, datetime(2024, 3, 2, 8), datetime(2023, 1, 9, 19, 30)])
-ORIGIN = {'text': TEXTS, 'sources': st.sampled_from([(), ('D1:1',), ('D1:2', 'D2:1')]), 'time': TIMES, 'said': SAID,
-          'speaker': st.sampled_from([None, 'Ada', 'Bo', ' ', '']), 'session': st.sampled_from([None, '', 'D1', 'D2', 'view']),
-          'position': st.sampled_from([None, 0, 3, 11])}
+ORIGIN = {
+    'text': TEXTS,
+    'sources': st.sampled_from([(), ('D1:1',), ('D1:2', 'D2:1')]),
+    'time': TIMES,
+    'said': SAID,
+    'speaker': st.sampled_from([None, 'Ada', 'Bo', ' ', '']),
+    'session': st.sampled_from([None, '', 'D1', 'D2', 'view']),
+    'position': st.sampled_from([None, 0, 3, 11]),
+}
 SNIPPETS = st.builds(Snippet, st.text('abcd', min_size=1, max_size=3), **ORIGIN)
 LABELS = st.sampled_from(['bee keeping', 'sale', 'Lost Lamp', 'tram', ' ', ''])
-EPISODES = st.builds(Episode, st.text('efgh', min_size=1, max_size=3), **ORIGIN, title=TEXTS, tag=LABELS, cues=st.lists(LABELS, max_size=3).map(tuple))
+EPISODES = st.builds(
+    Episode,
+    st.text('efgh', min_size=1, max_size=3),
+    **ORIGIN,
+    title=TEXTS,
+    tag=LABELS,
+    cues=st.lists(LABELS, max_size=3).map(tuple),
+)
 STORES = st.lists(SNIPPETS | EPISODES, max_size=7, unique_by=lambda one: one.id)
 
 
@@ -42,7 +56,14 @@ def origin(one):
 def reading(graph):
     "All that can be walked on."
     shown = {one.id: (graph.cues.shown(one.id), graph.cues.merged(one.id)) for one in graph.cues.index}
-    return sorted(graph.episodes, key=lambda one: one.id), sorted(graph.units, key=lambda one: one.id), list(graph.episodic), list(graph.semantic), graph.order, shown
+    return (
+        sorted(graph.episodes, key=lambda one: one.id),
+        sorted(graph.units, key=lambda one: one.id),
+        list(graph.episodic),
+        list(graph.semantic),
+        graph.order,
+        shown,
+    )
 
 
 @settings(max_examples=30)
@@ -91,26 +112,47 @@ def test_the_order_of_the_hits_changes_nothing(snippets, random):
 
 # ------------------------------------------------------------------ graphs
 
+
 class Mute(LM):
     "Asked, it fails."
+
     def call(self, role, /, **inputs):
         raise AssertionError(f'{role.name} was asked')
 
 
 def places(session, number, kind):
-    return st.lists(kind, max_size=number).map(lambda made: tuple(made_at(session, place, one) for place, one in enumerate(made)))
+    return st.lists(kind, max_size=number).map(
+        lambda made: tuple(made_at(session, place, one) for place, one in enumerate(made))
+    )
 
 
 def made_at(session, place, one):
-    made = type(one)(**{**{name: getattr(one, name) for name in one.__dataclass_fields__}, 'id': f'{session}/{type(one).__name__[0]}{place}',
-                        'session': session, 'position': place if isinstance(one, Episode) else None, 'sources': (f'{session}:{place}',)})
+    made = type(one)(
+        **{
+            **{name: getattr(one, name) for name in one.__dataclass_fields__},
+            'id': f'{session}/{type(one).__name__[0]}{place}',
+            'session': session,
+            'position': place if isinstance(one, Episode) else None,
+            'sources': (f'{session}:{place}',),
+        }
+    )
     return made
 
 
 TAGS = st.sampled_from(['bee keeping', 'sale', 'lost lamp', 'tram ride', 'Tram Rides'])
-CUES = st.lists(st.sampled_from(['hive', 'hives', 'Ada', 'Bo', 'red boat', 'lamp', 'harbour']), max_size=4, unique=True).map(tuple)
+CUES = st.lists(
+    st.sampled_from(['hive', 'hives', 'Ada', 'Bo', 'red boat', 'lamp', 'harbour']), max_size=4, unique=True
+).map(tuple)
 TOLD = st.builds(Episode, st.just('e'), text=TEXTS, time=TIMES, said=SAID, title=TEXTS, tag=TAGS, cues=CUES)
-UNITS = st.builds(SemanticUnit, st.just('u'), text=TEXTS, time=TIMES, said=SAID, person=st.sampled_from(['Ada', 'Bo']), aspect=st.sampled_from(['job', 'pets']))
+UNITS = st.builds(
+    SemanticUnit,
+    st.just('u'),
+    text=TEXTS,
+    time=TIMES,
+    said=SAID,
+    person=st.sampled_from(['Ada', 'Bo']),
+    aspect=st.sampled_from(['job', 'pets']),
+)
 
 
 def tiny(texts):
@@ -124,7 +166,14 @@ tiny.name = 'tiny'
 def graphs(draw, **options):
     graph = CueTagGraph(Mute(), embedder=tiny, names=('Ada', 'Bo'), **options)
     for session in ('S1', 'S2', 'S3'):
-        graph.keep(session, Recollection(draw(places(session, 3, TOLD)), draw(places(session, 2, UNITS)), draw(st.sampled_from([(), ('a note',)]))))
+        graph.keep(
+            session,
+            Recollection(
+                draw(places(session, 3, TOLD)),
+                draw(places(session, 2, UNITS)),
+                draw(st.sampled_from([(), ('a note',)])),
+            ),
+        )
     return graph
 
 
@@ -134,12 +183,18 @@ def recollections(graph):
 
 def stripped(found):
     "A recollection without the labels of its episodes."
-    return Recollection(tuple(Episode(**{**{name: getattr(one, name) for name in one.__dataclass_fields__}, 'tag': '', 'cues': ()}) for one in found.episodes),
-                        found.units, found.notes)
+    return Recollection(
+        tuple(
+            Episode(**{**{name: getattr(one, name) for name in one.__dataclass_fields__}, 'tag': '', 'cues': ()})
+            for one in found.episodes
+        ),
+        found.units,
+        found.notes,
+    )
 
 
 @settings(max_examples=12)
-@given(graphs(merge=.7, spread=False))
+@given(graphs(merge=0.7, spread=False))
 def test_remade_without_a_change_is_the_same(graph):
     before, made = recollections(graph), _changed(graph, lambda one: one)
     assert reading(made) == reading(graph) and recollections(made) == before == recollections(graph)
@@ -159,27 +214,43 @@ def reached(graph):
 @given(graphs())
 def test_without_tags_a_cue_leads_where_it_led(graph):
     before, made = recollections(graph), collapsed(graph)
-    assert reached(made) == reached(graph) == {cue: set().union(*(made.contents_from(cue, tag) for tag in made.tags_from(cue))) for cue in made.episodic.cues}
+    assert (
+        reached(made)
+        == reached(graph)
+        == {
+            cue: set().union(*(made.contents_from(cue, tag) for tag in made.tags_from(cue)))
+            for cue in made.episodic.cues
+        }
+    )
     assert len({tag for _, tag, _ in made.episodic}) == (1 if len(graph.episodes) else 0)
     assert list(made.semantic) == list(graph.semantic) and recollections(graph) == before
-    assert {id: stripped(found) for id, found in recollections(made).items()} == {id: stripped(found) for id, found in before.items()}
+    assert {id: stripped(found) for id, found in recollections(made).items()} == {
+        id: stripped(found) for id, found in before.items()
+    }
     assert reading(collapsed(made)) == reading(made)
 
 
-RATES = st.sampled_from([0.0, .2, .5, .8, 1.0, 0, 1])
+RATES = st.sampled_from([0.0, 0.2, 0.5, 0.8, 1.0, 0, 1])
 
 
 @settings(max_examples=20)
 @given(graphs(), RATES, RATES, st.integers(0, 3))
 def test_noise_touches_labels_and_nothing_else(graph, tags, cues, seed):
     before, made = recollections(graph), noisy_labels(graph, tags, cues, seed)
-    assert {id: stripped(found) for id, found in recollections(made).items()} == {id: stripped(found) for id, found in before.items()}
+    assert {id: stripped(found) for id, found in recollections(made).items()} == {
+        id: stripped(found) for id, found in before.items()
+    }
     assert recollections(graph) == before and made.order == graph.order and list(made.semantic) == list(graph.semantic)
     assert reading(noisy_labels(graph, tags, cues, seed)) == reading(made)
     for one in made.episodes:
         own, others = graph.episodes[one.id], [other for other in graph.episodes if other.id != one.id]
         assert one.tag in {own.tag, *(other.tag for other in others)}
-        assert set(one.cues) <= {*own.cues, *(cue for other in others for cue in other.cues), *((own.tag,) if not own.cues else ()), *labels_of(own)[0]}
+        assert set(one.cues) <= {
+            *own.cues,
+            *(cue for other in others for cue in other.cues),
+            *((own.tag,) if not own.cues else ()),
+            *labels_of(own)[0],
+        }
         assert tags or one.tag == own.tag
         assert cues or set(own.cues) <= set(one.cues)
         assert len(one.cues) == len(set(one.cues)) <= max(1, len(labels_of(own)[0]), 2 * len(own.cues))

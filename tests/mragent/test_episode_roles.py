@@ -1,4 +1,5 @@
 """Episodes, tags and cues without a model: nothing is lost, nothing is invented, and what a turn is called by depends on little."""
+
 from dataclasses import replace
 from datetime import datetime
 
@@ -15,20 +16,39 @@ NAMES = ('Tobin', 'Zofia', 'Nell')
 PLAIN = '''harbour organ boats rye swims swimming bought buy drew children child gave bring quickly family the of and it kind what wow thanks
 three others oil-lamp sixteen-foot concertina'''.split()
 WORDS = st.lists(st.sampled_from(PLAIN), max_size=10)
-LOOSE = st.lists(st.sampled_from([*PLAIN, *'''I you we my Nell Tobin Zofia's yesterday. Monday May (2016) in Ghent? It That's Well, great! And
-"no" Mrs. Pettigrew Blue Kettle LGBTQ — : 5k'''.split()]), max_size=16).map(' '.join)
-TURNS = st.builds(Turn, st.just('x'), st.sampled_from(NAMES), LOOSE | st.text(max_size=30), st.none(),
-                  st.none() | st.sampled_from(['a photo of a boat', 'a red hat']))
+LOOSE = st.lists(
+    st.sampled_from(
+        [
+            *PLAIN,
+            *'''I you we my Nell Tobin Zofia's yesterday. Monday May (2016) in Ghent? It That's Well, great! And
+"no" Mrs. Pettigrew Blue Kettle LGBTQ — : 5k'''.split(),
+        ]
+    ),
+    max_size=16,
+).map(' '.join)
+TURNS = st.builds(
+    Turn,
+    st.just('x'),
+    st.sampled_from(NAMES),
+    LOOSE | st.text(max_size=30),
+    st.none(),
+    st.none() | st.sampled_from(['a photo of a boat', 'a red hat']),
+)
 MOMENTS = st.none() | st.datetimes(datetime(1990, 1, 1), datetime(2030, 1, 1))
-SESSIONS = st.builds(lambda turns, time: Session('D1', tuple(replace(turn, id=f'D1:{n}') for n, turn in enumerate(turns, 1)), time),
-                     st.lists(TURNS, max_size=5), MOMENTS)
+SESSIONS = st.builds(
+    lambda turns, time: Session('D1', tuple(replace(turn, id=f'D1:{n}') for n, turn in enumerate(turns, 1)), time),
+    st.lists(TURNS, max_size=5),
+    MOMENTS,
+)
 
 
 def episodes_of(session):
     "The rule's episodes, as the memory keeps them."
     by = {turn.id: turn for turn in session.turns}
-    return [Episode(f'D1/e{n}', line.text, tuple(line.turns), speaker=by[line.turns[0]].speaker, title=line.title)
-            for n, line in enumerate(segment_rule(session, NAMES).episodes, 1)]
+    return [
+        Episode(f'D1/e{n}', line.text, tuple(line.turns), speaker=by[line.turns[0]].speaker, title=line.title)
+        for n, line in enumerate(segment_rule(session, NAMES).episodes, 1)
+    ]
 
 
 def plain_cues(words, people=()):
@@ -63,13 +83,23 @@ def test_people_are_cues_by_their_full_names(words, name, shape):
     assert name in cues and [cue for cue in cues if cue not in NAMES] == plain_cues(words, NAMES)
 
 
-@given(st.lists(st.sampled_from('harbour organ boats rye swims concertina lifeboat charity notebook'.split()), unique=True, max_size=7), st.integers(1, 3))
+@given(
+    st.lists(
+        st.sampled_from('harbour organ boats rye swims concertina lifeboat charity notebook'.split()),
+        unique=True,
+        max_size=7,
+    ),
+    st.integers(1, 3),
+)
 def test_central_words_are_the_nearest_to_the_mean(words, most):
     chosen = central_words(words, most)
     assert chosen == [word for word in words if word in chosen] and len(chosen) == min(most, len(words))
     whole = sum(map(_word_vector, words))
     left = [word for word in words if word not in chosen]
-    assert not left or min(_word_vector(word) @ whole for word in chosen) >= max(_word_vector(word) @ whole for word in left) - 1e-8
+    assert (
+        not left
+        or min(_word_vector(word) @ whole for word in chosen) >= max(_word_vector(word) @ whole for word in left) - 1e-8
+    )
 
 
 @given(LOOSE)
@@ -86,7 +116,9 @@ def test_titles(session, most):
     for line in segment_rule(session, NAMES).episodes:
         title = title_of(line.text, most)
         words = title.removesuffix(' …').split()
-        assert title and 1 <= len(words) <= most and ' '.join(words).casefold() in ' '.join(line.text.split()).casefold()
+        assert (
+            title and 1 <= len(words) <= most and ' '.join(words).casefold() in ' '.join(line.text.split()).casefold()
+        )
 
 
 def content(text, names):
@@ -98,7 +130,9 @@ def content(text, names):
 def test_no_turn_and_no_word_is_lost(session):
     lines = segment_rule(session, NAMES).episodes
     ids = [turn.id for turn in session.turns]
-    assert [line.turns[0] for line in lines] == [id for id in ids if [id] in [line.turns for line in lines]]  # in order, each once
+    assert [line.turns[0] for line in lines] == [
+        id for id in ids if [id] in [line.turns for line in lines]
+    ]  # in order, each once
     for turn in session.turns:
         mine = ' '.join(line.text for line in lines if line.turns == [turn.id])
         assert bool(mine) >= bool(content(turn.content, NAMES)) and (not turn.caption or turn.caption in mine)
@@ -121,9 +155,14 @@ def test_tags_and_cues_of_random_sessions(session):
     for episode, line in zip(found, lines):
         assert 1 <= len(line.tag.split()) <= 2 and not set(tokenize(line.tag)) & set(tokenize(' '.join(NAMES)))
         assert line.cues[0] == episode.speaker and len(set(line.cues)) == len(line.cues)
-        own, lent = {episode.speaker, *cues_in(episode.text, NAMES)}, cues_in(question_before(session, episode.sources[0]), NAMES)
+        own, lent = (
+            {episode.speaker, *cues_in(episode.text, NAMES)},
+            cues_in(question_before(session, episode.sources[0]), NAMES),
+        )
         assert {cue_id(cue) for cue in line.cues} == {cue_id(cue) for cue in own | (set(lent) - set(NAMES))}
-    later = replace(session, turns=(*session.turns, Turn('D1:9', 'Nell', 'Was the organ at the quay a swimming organ?')))
+    later = replace(
+        session, turns=(*session.turns, Turn('D1:9', 'Nell', 'Was the organ at the quay a swimming organ?'))
+    )
     assert [line.cues for line in tag_rule(found, later, NAMES).tags] == [line.cues for line in lines]
 
 

@@ -1,4 +1,5 @@
 """Labels against a plain counter and a matrix of cosines, under an embedder that may fail at any time."""
+
 from collections import Counter
 
 import numpy as np
@@ -9,13 +10,31 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from memnb.mragent.graph import cue_id, Labels
 from memnb.retrieval.vectors import EmbedderMismatch
 
-POOL = ('boat', 'Boat', 'boats', 'red boat', 'Red Boats', 'red', 'blue boat', 'blue', 'sea', 'Sea side', 'seaside', 'a red sea', 'of', '!?', '?!', 'Of')
-THRESHOLDS = (None, -1.0, .2003, .5003, .7003, .9003)  # no cosine of small whole numbers
+POOL = (
+    'boat',
+    'Boat',
+    'boats',
+    'red boat',
+    'Red Boats',
+    'red',
+    'blue boat',
+    'blue',
+    'sea',
+    'Sea side',
+    'seaside',
+    'a red sea',
+    'of',
+    '!?',
+    '?!',
+    'Of',
+)
+THRESHOLDS = (None, -1.0, 0.2003, 0.5003, 0.7003, 0.9003)  # no cosine of small whole numbers
 some = st.lists(st.sampled_from(POOL), max_size=5)
 
 
 class Toy:
     """Counts some letters, capitals apart, so that it matters how a label is written. May fail in four ways."""
+
     name = 'toy'
 
     def __init__(self):
@@ -40,7 +59,7 @@ def usual(counts, id):
 def matrix(shown):
     """All cosines of labels by how they are shown, in float64."""
     rows = np.array([[text.count(letter) for letter in 'obeadsBRS'] for text in shown.values()], float).reshape(-1, 9)
-    lengths = np.sqrt((rows ** 2).sum(axis=1))
+    lengths = np.sqrt((rows**2).sum(axis=1))
     rows /= np.where(lengths, lengths, 1)[:, None]
     return rows @ rows.T
 
@@ -59,11 +78,17 @@ def components(shown, threshold):
 def reading(labels):
     """All that can be asked."""
     ids = sorted(one.id for one in labels.index)
-    return [(id, labels.shown(id), labels.merged(id)) for id in ids], len(labels), labels.near('red sea boat', 20), [way in labels for way in POOL]
+    return (
+        [(id, labels.shown(id), labels.merged(id)) for id in ids],
+        len(labels),
+        labels.near('red sea boat', 20),
+        [way in labels for way in POOL],
+    )
 
 
 class Life(RuleBasedStateMachine):
     """Labels come and go, some changes fail, and after each the labels are those of a plain counter."""
+
     @initialize(threshold=st.sampled_from(THRESHOLDS))
     def begin(self, threshold):
         self.toy, self.counts = Toy(), Counter()
@@ -77,14 +102,23 @@ class Life(RuleBasedStateMachine):
     @rule(data=st.data())
     def remove(self, data):
         held = sorted(self.counts.elements())
-        labels = data.draw(st.lists(st.sampled_from(held), max_size=5).filter(lambda chosen: Counter(chosen) <= self.counts)) if held else []
+        labels = (
+            data.draw(st.lists(st.sampled_from(held), max_size=5).filter(lambda chosen: Counter(chosen) <= self.counts))
+            if held
+            else []
+        )
         self.labels.remove(iter(labels))
         self.counts = self.counts - Counter(labels)
 
     @rule(labels=some)
     def remove_too_often(self, labels):
         label = (labels or ['boat'])[0]
-        self.unchanged(KeyError, lambda: self.labels.remove([*(way for way in labels if self.counts[way]), *[label] * (self.counts[label] + 1)]))
+        self.unchanged(
+            KeyError,
+            lambda: self.labels.remove(
+                [*(way for way in labels if self.counts[way]), *[label] * (self.counts[label] + 1)]
+            ),
+        )
 
     @rule(labels=some, wrong=st.sampled_from(['', '  ', '\n', None, 3, ('boat',)]))
     def add_what_is_no_label(self, labels, wrong):
@@ -143,7 +177,12 @@ def filled(ways, threshold=None, embedder=None):
 
 
 @settings(max_examples=50)
-@given(some, st.sampled_from(['sea', 'red boats', '', 'xyz']), st.integers(0, 6), st.sampled_from([-1.0, .3003, .7003, 1.1]))
+@given(
+    some,
+    st.sampled_from(['sea', 'red boats', '', 'xyz']),
+    st.integers(0, 6),
+    st.sampled_from([-1.0, 0.3003, 0.7003, 1.1]),
+)
 def test_the_nearest_are_those_of_the_matrix(ways, text, k, least):
     labels = filled(ways)
     shown = {one.id: one.text for one in labels.index}
@@ -155,16 +194,16 @@ def test_the_nearest_are_those_of_the_matrix(ways, text, k, least):
     assert [cosine for _, cosine in found] == pytest.approx([cosine for cosine in best if cosine >= least], abs=1e-6)
 
 
-@pytest.mark.parametrize('wrong', [80, 1.5, -2, float('nan'), True, '.8', [.8]])
+@pytest.mark.parametrize('wrong', [80, 1.5, -2, float('nan'), True, '.8', [0.8]])
 def test_a_threshold_is_a_cosine_or_none(wrong):
     with pytest.raises(ValueError, match='threshold: expected a cosine'):
         Labels(wrong)
-    assert Labels(np.float32(.5)).threshold == .5 and Labels(1).threshold == 1 and Labels().threshold is None
+    assert Labels(np.float32(0.5)).threshold == 0.5 and Labels(1).threshold == 1 and Labels().threshold is None
 
 
 def test_another_model_is_refused_before_anything_changes():
     toy = Toy()
-    labels = filled(['boat'], .5, toy)
+    labels = filled(['boat'], 0.5, toy)
     toy.name = 'other'
     with pytest.raises(EmbedderMismatch):
         labels.add(['sea'])

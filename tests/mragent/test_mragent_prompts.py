@@ -105,14 +105,22 @@ def check_tag(text):
 
 def check_units(text):
     fields = session_fields(BRAE)
-    has(text, f'The session:\nDate: {fields["date"]}\n{fields["session"]}\nThe reply:', f'such as: {", ".join(ASPECTS)}.')
+    has(
+        text,
+        f'The session:\nDate: {fields["date"]}\n{fields["session"]}\nThe reply:',
+        f'such as: {", ".join(ASPECTS)}.',
+    )
     reply = reply_in(text, UnitsReply)
     found = extracted(units=reply, session=BRAE).units
     thursday = times_of(Episode('x', BRAE.turns[0].text, said=SAID))[0]
     assert [one.time for one in found] == [thursday, None, None]
     for one, line in zip(found, reply.units, strict=True):
         assert line.turns == [max(BRAE.turns, key=lambda turn: common(one.text, turn)).id]
-        assert one.person in one.text and one.aspect in ASPECTS and (not one.slot or f'"{one.slot}"' in text.split('Example')[0])
+        assert (
+            one.person in one.text
+            and one.aspect in ASPECTS
+            and (not one.slot or f'"{one.slot}"' in text.split('Example')[0])
+        )
 
 
 FAIR = [Episode(f'D5/e{number}', title, title=title, session='D5', position=number, tag='day', cues=('day',), sources=(f'D5:{number}',))
@@ -124,7 +132,9 @@ def check_topics(text):
     fields = TOPICS.fields(FAIR, THEMES)
     has(text, f'Themes so far: {fields["titles"]}\nThe episodes:\n{as_text(fields["episodes"])}\nThe reply:')
     reply = reply_in(text, TopicsReply)
-    graph = CueTagGraph(ScriptedLM({'topics': [reply.model_dump()]}), topics={'of': [], 'topics': [[title, []] for title in THEMES]})
+    graph = CueTagGraph(
+        ScriptedLM({'topics': [reply.model_dump()]}), topics={'of': [], 'topics': [[title, []] for title in THEMES]}
+    )
     graph.keep('D5', Recollection(tuple(FAIR)))
     graph.file_topics()
     assert not graph.topic_notes and reply.topics[0].title in THEMES and reply.topics[1].title not in THEMES
@@ -136,7 +146,9 @@ def check_topics(text):
 def check_cues(text):
     question = re.search(r'Question: (.+)', text.split('Example')[1])[1]
     cues = reply_in(text.replace('The reply: ', '\n'), CuesReply).cues
-    assert set(map(cue_id, cues_in(question, ('Ines',)))) <= set(map(cue_id, cues)) and len(set(cues)) == len(cues) <= 12
+    assert (
+        set(map(cue_id, cues_in(question, ('Ines',)))) <= set(map(cue_id, cues)) and len(set(cues)) == len(cues) <= 12
+    )
 
 
 # ------------------------------------------------------------------ the walk of the examples
@@ -147,13 +159,35 @@ TOLD = {'X4': datetime(2020, 5, 9, 18, 10), 'X7': datetime(2021, 3, 20, 20, 5)} 
 def event(id, text, tag, cues, day, until=None):
     session, _, number = id.partition('/e')
     time = TimeSpan.day(day) if until is None else TimeSpan(day, until)
-    return Episode(id, text, (f'{session}:{number}',), time, session=session, position=int(number), title=text, tag=tag, cues=cues, said=TOLD[session])
+    return Episode(
+        id,
+        text,
+        (f'{session}:{number}',),
+        time,
+        session=session,
+        position=int(number),
+        title=text,
+        tag=tag,
+        cues=cues,
+        said=TOLD[session],
+    )
 
 
 def hives():
     graph = CueTagGraph(names=('Ines', 'Rolf'), merge=None)
-    keeping = [event(f'X4/e{number}', f'Ines saw to the bees for the {number}th time.', 'bee keeping', ('Ines', 'hive'), date(2020, 6, number)) for number in (6, 7, 8)]
-    graph.keep('X4', Recollection((event('X4/e2', 'Ines sold a hive.', 'sale', ('Ines', 'hive'), date(2020, 5, 2)), *keeping)))
+    keeping = [
+        event(
+            f'X4/e{number}',
+            f'Ines saw to the bees for the {number}th time.',
+            'bee keeping',
+            ('Ines', 'hive'),
+            date(2020, 6, number),
+        )
+        for number in (6, 7, 8)
+    ]
+    graph.keep(
+        'X4', Recollection((event('X4/e2', 'Ines sold a hive.', 'sale', ('Ines', 'hive'), date(2020, 5, 2)), *keeping))
+    )
     graph.keep('X7', Recollection((
         event('X7/e5', 'Ines sold another.', 'sale', ('Ines', 'hive'), date(2021, 3, 14)),
         event('X7/e7', 'Rolf has painted the garage.', 'garage', ('Rolf', 'paint'), date(2021, 3, 20)),
@@ -170,7 +204,9 @@ def check_walk(text):
     graph = hives()
     tools = [tool for tool in graph.tools() if not tool.ends]
     replies = [reply_in(step, moves_of(tools)) for step in steps[1:]]
-    assert [(one.mode, bool(one.reasoning), len(one.calls)) for one in replies] == [('Navigate', True, 1)] * 3 + [('Answer', True, 0)]
+    assert [(one.mode, bool(one.reasoning), len(one.calls)) for one in replies] == [('Navigate', True, 1)] * 3 + [
+        ('Answer', True, 0)
+    ]
     assert all(one.model_fields_set == {'reasoning', 'mode', 'calls'} for one in replies)
     routes = [{'keep': ['X4/e2', 'X7/e5']}, {'keep': []}, {'keep': ['X7/e9']}]
     model = ScriptedLM({'cues': [{'cues': ['hive']}], 'navigate': [one.model_dump(exclude_unset=True) for one in replies], 'route': routes,
@@ -377,10 +413,14 @@ def test_each_piece_of_advice_and_each_end_is_shown():
         assert all(f'- {line}\n' in system for line in ADVICE)
         assert f'mode "Answer", without calls, {done}; else "Navigate" with one to 7 calls.\n' in system
         assert prompts._EXAMPLE in system and (prompts._ENOUGH_EXAMPLE in system) == stop_early
-        assert f'end the search, {done}.' in PAPER_NAVIGATE.render({'question': 'Who?', 'tools': tools, 'stop_early': stop_early})[0]
+        assert (
+            f'end the search, {done}.'
+            in PAPER_NAVIGATE.render({'question': 'Who?', 'tools': tools, 'stop_early': stop_early})[0]
+        )
 
 
 # ------------------------------------------------------------------ styles, settings, roles
+
 
 def test_the_papers_form_is_asked_for_and_read():
     "Section 11.2: a mode, one action, its parameters, a reason."
@@ -423,7 +463,9 @@ def test_a_walk_that_may_not_refuse_says_so_nowhere(found):
 
         def model(prompt, role):
             heard.append(prompt)
-            return {'route': given, 'recall': '{"answer": "no"}', 'cues': '{"cues": []}'}.get(role, '{"mode": "Answer"}')
+            return {'route': given, 'recall': '{"answer": "no"}', 'cues': '{"cues": []}'}.get(
+                role, '{"mode": "Answer"}'
+            )
 
         assert MRAgent(hives(), FunctionLM(model), may_refuse=may_refuse).ask(question).answer == 'no'
         assert (NO_INFORMATION in heard[-1]) == may_refuse
@@ -436,7 +478,12 @@ def test_roles_of_ones_own_are_asked():
 
     def model(prompt, role):
         heard.append((role, prompt.split('\n')[0]))
-        replies = {'segment': {'episodes': [{'text': 'Ines keeps bees.'}]}, 'tag': {'tags': []}, 'units': {'units': []}, 'topics': {'topics': []}}
+        replies = {
+            'segment': {'episodes': [{'text': 'Ines keeps bees.'}]},
+            'tag': {'tags': []},
+            'units': {'units': []},
+            'topics': {'topics': []},
+        }
         return json.dumps(replies.get(role, {'answer': 'bees', 'mode': 'Answer', 'cues': []}))
 
     lm = FunctionLM(model)
@@ -451,4 +498,7 @@ def test_roles_of_ones_own_are_asked():
         CueTagGraph(roles=ROUTE)
     with pytest.raises(ValueError, match="prompts: expected one of memnb, paper, got 'mine'"):
         CueTagGraph(prompts='mine')
-    assert load_sample().sessions and MRAgent(CueTagGraph.of(load_sample(), roles=(), progress=False)).roles['recall'] is RECALL
+    assert (
+        load_sample().sessions
+        and MRAgent(CueTagGraph.of(load_sample(), roles=(), progress=False)).roles['recall'] is RECALL
+    )

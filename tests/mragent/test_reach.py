@@ -1,4 +1,5 @@
 """What a traversal can reach: every content behind a branch, cues of the model's own, what was put aside, and what a time leads to."""
+
 from datetime import date, datetime
 
 import pytest
@@ -18,27 +19,54 @@ KEY = 'Ada lost the brass key of the harbour office.'
 
 
 def episode(number, text, tag, cues, day=None, session='D1', **given):
-    return Episode(f'{session}/e{number}', text, (f'{session}:{number}',), day and TimeSpan.day(day), session=session, position=number,
-                   title=text, tag=tag, cues=cues, said=datetime(2021, 4, 1), **given)
+    return Episode(
+        f'{session}/e{number}',
+        text,
+        (f'{session}:{number}',),
+        day and TimeSpan.day(day),
+        session=session,
+        position=number,
+        title=text,
+        tag=tag,
+        cues=cues,
+        said=datetime(2021, 4, 1),
+        **given,
+    )
 
 
 def full():
     "Fifteen events behind one branch and in one topic, fifteen facts under one aspect; the thirteenth of each is about the key."
-    graph = CueTagGraph(names=('Ada',), merge=None, topics={'of': [], 'topics': [['Ada: days', [f'D{1 + place % 2}/e{place}' for place in range(15)]]]})
+    graph = CueTagGraph(
+        names=('Ada',),
+        merge=None,
+        topics={'of': [], 'topics': [['Ada: days', [f'D{1 + place % 2}/e{place}' for place in range(15)]]]},
+    )
     for session in (1, 2):
         events, facts = [], []
         for place in range(15):
             if 1 + place % 2 == session:
                 text = KEY if place == 12 else f'Ada swam in the lake for {place} minutes.'
                 events.append(episode(place, text, 'day', ('Ada', 'lake'), date(2021, 1, 1 + place), f'D{session}'))
-                facts.append(SemanticUnit(f'D{session}/u{place}', text, (f'D{session}:{place}',), session=f'D{session}', person='Ada', aspect='habits'))
+                facts.append(
+                    SemanticUnit(
+                        f'D{session}/u{place}',
+                        text,
+                        (f'D{session}:{place}',),
+                        session=f'D{session}',
+                        person='Ada',
+                        aspect='habits',
+                    )
+                )
         graph.keep(f'D{session}', Recollection(tuple(events), tuple(facts)))
     graph._filed = {one.id for one in graph.episodes}
     return graph
 
 
-CALLS = {'query_tag_events': {'cue': 'lake', 'tag': 'day'}, 'query_personal_aspect': {'person': 'Ada', 'aspect': 'habits'},
-         'query_topic_events': {'topic': 'Ada: days'}}
+CALLS = {
+    'query_tag_events': {'cue': 'lake', 'tag': 'day'},
+    'query_personal_aspect': {'person': 'Ada', 'aspect': 'habits'},
+    'query_topic_events': {'topic': 'Ada: days'},
+}
 
 
 @pytest.mark.parametrize('name', CALLS)
@@ -47,18 +75,29 @@ def test_what_bears_on_the_question_comes_first_and_nothing_is_out_of_reach(name
     tool = {one.name: one for one in graph.tools('Who lost a key?')}[name]
     first, second = (tool(**CALLS[name], offset=offset) for offset in (0, 10))
     shown = [hit.snippet.id for hit in (*first.hits, *second.hits)]
-    assert first.hits[0].snippet.text == KEY and len(shown) == len(set(shown)) == 15 and '; 5 more: offset=10' in first.note
+    assert (
+        first.hits[0].snippet.text == KEY
+        and len(shown) == len(set(shown)) == 15
+        and '; 5 more: offset=10' in first.note
+    )
     assert all(f'({hit.snippet.id})' in first.line for hit in first.hits)
     other = tool(**CALLS[name], about='swimming for 3 minutes')  # a call may say what it is about
     assert other.hits[0].snippet.text == 'Ada swam in the lake for 3 minutes.'
-    plain = getattr(graph, name)(**CALLS[name])  # without a question: in the order of time, what is newest of a person first
+    plain = getattr(graph, name)(
+        **CALLS[name]
+    )  # without a question: in the order of time, what is newest of a person first
     assert KEY not in [hit.snippet.text for hit in plain.hits] or name == 'query_personal_aspect'
 
 
 def test_a_search_finds_units_too_and_charges_their_turns():
     graph = CueTagGraph(names=('Ada',))
-    graph.keep('D1', Recollection((episode(1, 'Ada swam.', 'swim', ('lake',)),), (
-        SemanticUnit('D1/u1', 'Ada keeps bees.', ('D1:9',), session='D1', person='Ada', aspect='pets'),)))
+    graph.keep(
+        'D1',
+        Recollection(
+            (episode(1, 'Ada swam.', 'swim', ('lake',)),),
+            (SemanticUnit('D1/u1', 'Ada keeps bees.', ('D1:9',), session='D1', person='Ada', aspect='pets'),),
+        ),
+    )
     assert graph.search('Who keeps bees?', 1)[0].snippet.id == 'D1/u1'
     trace = MRAgent(graph, start=1).ask('Who keeps bees?', budget=1)
     assert trace.read == ['D1:9'] and trace.answer == 'Ada keeps bees.'
@@ -68,20 +107,51 @@ def test_a_search_finds_units_too_and_charges_their_turns():
 def hives():
     "The memory of the examples in the prompts, and a garage."
     graph = CueTagGraph(names=('Ines', 'Rolf'))
-    graph.keep('X4', Recollection((episode(2, 'Ines sold a hive.', 'sale', ('Ines', 'hive'), date(2020, 5, 2), 'X4'),
-                                   episode(6, 'Rolf has painted the garage.', 'garage', ('Rolf', 'garage'), date(2021, 3, 20), 'X4'))))
-    graph.keep('X7', Recollection((episode(5, 'Ines sold another.', 'sale', ('Ines', 'hive'), date(2021, 3, 14), 'X7'),
-                                   episode(9, 'Rolf was in Lisbon from 12 to 16 March 2021.', 'journey', ('Rolf', 'Lisbon'), date(2021, 3, 14), 'X7'))))
+    graph.keep(
+        'X4',
+        Recollection(
+            (
+                episode(2, 'Ines sold a hive.', 'sale', ('Ines', 'hive'), date(2020, 5, 2), 'X4'),
+                episode(6, 'Rolf has painted the garage.', 'garage', ('Rolf', 'garage'), date(2021, 3, 20), 'X4'),
+            )
+        ),
+    )
+    graph.keep(
+        'X7',
+        Recollection(
+            (
+                episode(5, 'Ines sold another.', 'sale', ('Ines', 'hive'), date(2021, 3, 14), 'X7'),
+                episode(
+                    9,
+                    'Rolf was in Lisbon from 12 to 16 March 2021.',
+                    'journey',
+                    ('Rolf', 'Lisbon'),
+                    date(2021, 3, 14),
+                    'X7',
+                ),
+            )
+        ),
+    )
     return graph
 
 
 def move(*calls):
-    return {'reasoning': '', 'mode': 'Navigate', 'calls': [{'function': name, 'parameters': given} for name, given in calls]}
+    return {
+        'reasoning': '',
+        'mode': 'Navigate',
+        'calls': [{'function': name, 'parameters': given} for name, given in calls],
+    }
 
 
-def played(moves, routes, graph=None, cues=('hive',), question='Where was Rolf when Ines sold her second hive?', **options):
-    script = {'cues': [{'cues': list(cues)}], 'navigate': [*moves, DONE], 'recall': [{'answer': 'In Lisbon.', 'sources': ['X7/e9']}],
-              'route': [{'reasoning': '', 'keep': keep, 'cues': []} for keep in routes]}
+def played(
+    moves, routes, graph=None, cues=('hive',), question='Where was Rolf when Ines sold her second hive?', **options
+):
+    script = {
+        'cues': [{'cues': list(cues)}],
+        'navigate': [*moves, DONE],
+        'recall': [{'answer': 'In Lisbon.', 'sources': ['X7/e9']}],
+        'route': [{'reasoning': '', 'keep': keep, 'cues': []} for keep in routes],
+    }
     model = ScriptedLM(script)
     trace = MRAgent(graph or hives(), model, **{'start': 0, **options}).ask(question)
     return trace, {name: [user for role, _, user in model.prompts if role == name] for name in script}
@@ -95,8 +165,10 @@ SOLD, TIME = ('query_tag_events', {'cue': 'hive', 'tag': 'sale'}), ('query_conve
 
 
 def test_the_example_in_the_prompt_is_what_happens():
-    trace, prompts = played([move(SOLD), move(TIME), move(('query_tag_events', {'cue': 'March 2021', 'tag': 'journey'}))],
-                            [['X7/e5', 'X4/e2'], [], ['X7/e9']])
+    trace, prompts = played(
+        [move(SOLD), move(TIME), move(('query_tag_events', {'cue': 'March 2021', 'tag': 'journey'}))],
+        [['X7/e5', 'X4/e2'], [], ['X7/e9']],
+    )
     first, second, third, last = prompts['navigate']
     assert 'hive → sale (2)' in awake(first) and '(X7/e5)' in second and 'March 2021' not in awake(second)
     assert 'X7/e5: happened 14 March 2021' in third and 'March 2021 → journey (1)' in awake(third)
@@ -109,9 +181,13 @@ def test_a_time_is_told_to_the_role_that_routes():
 
 
 def test_a_model_may_name_a_cue_of_its_own():
-    trace, prompts = played([move(('query_cue_tags', {'cue': 'Lisbon'})), move(('query_cue_tags', {'cue': 'garages'}))], [], breadth=1)
+    trace, prompts = played(
+        [move(('query_cue_tags', {'cue': 'Lisbon'})), move(('query_cue_tags', {'cue': 'garages'}))], [], breadth=1
+    )
     assert 'journey' not in awake(prompts['navigate'][0])
-    assert 'Lisbon leads to journey (1)' in prompts['navigate'][1] and 'Lisbon → journey (1)' in awake(prompts['navigate'][1])
+    assert 'Lisbon leads to journey (1)' in prompts['navigate'][1] and 'Lisbon → journey (1)' in awake(
+        prompts['navigate'][1]
+    )
     assert 'garage → garage (1)' in awake(prompts['navigate'][2]) and trace.read == []
 
 
@@ -139,7 +215,9 @@ def test_a_time_is_reckoned_from_the_day_of_asking():
     assert 'asked on 22 March 2021' in CUES.render({'question': 'What did Rolf do last week?', 'asked': asked})[1]
     trace = MRAgent(hives(), start=0).ask('What did Rolf do last week?', asked=asked)
     first = next(step for step in trace.steps if step.kind == 'offer')
-    assert 'X4:6' in trace.read and first.reasoning.startswith('Awake: ') and 'March 2021' in first.reasoning.split('.')[0]
+    assert (
+        'X4:6' in trace.read and first.reasoning.startswith('Awake: ') and 'March 2021' in first.reasoning.split('.')[0]
+    )
 
 
 class Overheard(RuleLM):
@@ -158,27 +236,73 @@ class Overheard(RuleLM):
 def test_a_session_is_labelled_with_the_labels_in_use():
     lm = Overheard()
     graph = CueTagGraph(lm, names=('Ines', 'Rolf'))
-    graph.keep('X1', Recollection((episode(1, 'Ines sold a hive.', 'Bee Keeping', ('hive',), session='X1'),), (
-        SemanticUnit('X1/u1', 'Ines lives in Brae.', ('X1:1',), session='X1', person='Ines', aspect='home', slot='residence'),)))
+    graph.keep(
+        'X1',
+        Recollection(
+            (episode(1, 'Ines sold a hive.', 'Bee Keeping', ('hive',), session='X1'),),
+            (
+                SemanticUnit(
+                    'X1/u1',
+                    'Ines lives in Brae.',
+                    ('X1:1',),
+                    session='X1',
+                    person='Ines',
+                    aspect='home',
+                    slot='residence',
+                ),
+            ),
+        ),
+    )
     graph.add(Session('D2', (Turn('D2:1', 'Ines', 'I moved to Leeds yesterday with my bees.'),), datetime(2021, 4, 1)))
-    assert 'Tags in use: Bee Keeping' in lm.prompts['tag'][0] and 'Slots in use: Ines: residence' in lm.prompts['units'][0]
+    assert (
+        'Tags in use: Bee Keeping' in lm.prompts['tag'][0] and 'Slots in use: Ines: residence' in lm.prompts['units'][0]
+    )
 
 
 def test_the_running_example_of_the_paper():
     "Review, section 5.3: what did Caroline do when Nate won his second video game tournament?"
     graph = CueTagGraph(names=('Nate', 'Caroline'))
-    graph.keep('D1', Recollection((
-        episode(1, 'Nate won his first video game tournament.', 'Tournament Victory', ('Nate', 'video game tournament'), date(2022, 5, 6)),
-        episode(2, 'Nate won his second video game tournament.', 'Tournament Victory', ('Nate', 'video game tournament'), date(2022, 7, 9)),
-        episode(3, 'Caroline was traveling.', 'Travel-Location', ('Caroline',), date(2022, 7, 10)))))
+    graph.keep(
+        'D1',
+        Recollection(
+            (
+                episode(
+                    1,
+                    'Nate won his first video game tournament.',
+                    'Tournament Victory',
+                    ('Nate', 'video game tournament'),
+                    date(2022, 5, 6),
+                ),
+                episode(
+                    2,
+                    'Nate won his second video game tournament.',
+                    'Tournament Victory',
+                    ('Nate', 'video game tournament'),
+                    date(2022, 7, 9),
+                ),
+                episode(3, 'Caroline was traveling.', 'Travel-Location', ('Caroline',), date(2022, 7, 10)),
+            )
+        ),
+    )
     trace, prompts = played(
-        [move(('query_cue_tags', {'cue': 'video game tournament'})),
-         move(('query_tag_events', {'cue': 'video game tournament', 'tag': 'Tournament Victory'})), move(('query_conversation_time', {'event': 'D1/e2'})),
-         move(('query_tag_events', {'cue': 'Caroline', 'tag': 'Travel-Location'}))],
-        [['D1/e2'], [], ['D1/e3']], graph, ('Caroline', 'video game tournament', 'second'),
-        'What did Caroline do when Nate won his second video game tournament?', breadth=1)
+        [
+            move(('query_cue_tags', {'cue': 'video game tournament'})),
+            move(('query_tag_events', {'cue': 'video game tournament', 'tag': 'Tournament Victory'})),
+            move(('query_conversation_time', {'event': 'D1/e2'})),
+            move(('query_tag_events', {'cue': 'Caroline', 'tag': 'Travel-Location'})),
+        ],
+        [['D1/e2'], [], ['D1/e3']],
+        graph,
+        ('Caroline', 'video game tournament', 'second'),
+        'What did Caroline do when Nate won his second video game tournament?',
+        breadth=1,
+    )
     assert 'Tournament Victory (2)' in prompts['navigate'][1] and 'happened 9 July 2022' in prompts['navigate'][3]
-    assert 'July 2022 → Travel-Location (1)' in awake(prompts['navigate'][3]) and sorted(trace.read) == ['D1:1', 'D1:2', 'D1:3']
+    assert 'July 2022 → Travel-Location (1)' in awake(prompts['navigate'][3]) and sorted(trace.read) == [
+        'D1:1',
+        'D1:2',
+        'D1:3',
+    ]
 
 
 def test_a_model_that_files_no_topics_is_asked_once_for_each_question():

@@ -1,4 +1,5 @@
 """The operators against comprehensions over a plain set of triples, and the relation itself against that set as it grows and forgets."""
+
 from itertools import product
 
 import networkx
@@ -9,14 +10,22 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from memnb.mragent.graph import Relations
 
-CUES, TAGS, CONTENTS = ('a', 'b', 'v', ''), ('g', 'h', 'a'), ('v', 'w', 'x', 'a', '')  # some names are used for several things
+CUES, TAGS, CONTENTS = (
+    ('a', 'b', 'v', ''),
+    ('g', 'h', 'a'),
+    ('v', 'w', 'x', 'a', ''),
+)  # some names are used for several things
 EVERY = list(product(CUES, TAGS, CONTENTS))
 UNKNOWN = 'nobody'
 sets = st.sets(st.sampled_from(EVERY))
-some = {name: st.lists(st.sampled_from((*names, UNKNOWN))) for name, names in (('cues', CUES), ('tags', TAGS), ('contents', CONTENTS))}
+some = {
+    name: st.lists(st.sampled_from((*names, UNKNOWN)))
+    for name, names in (('cues', CUES), ('tags', TAGS), ('contents', CONTENTS))
+}
 
 
 # The oracle: the review's equations as comprehensions.
+
 
 def tags(triples, cues):
     return {g for c, g, v in triples if c in cues}
@@ -43,6 +52,7 @@ def agrees(relations, triples):
 
 
 # The laws.
+
 
 @given(st.lists(st.sampled_from(EVERY)), st.randoms(use_true_random=False))
 def test_a_relation_is_its_triples_whatever_their_order_and_repetition(triples, chance):
@@ -76,8 +86,10 @@ def test_without_a_choice_the_walk_reaches_the_connected_component(triples):
 
 # Growing and forgetting.
 
+
 class Growing(RuleBasedStateMachine):
     "A relation beside a set of triples."
+
     @initialize()
     def begin(self):
         self.relations, self.triples = Relations(), set()
@@ -100,15 +112,23 @@ class Growing(RuleBasedStateMachine):
             with pytest.raises(KeyError):
                 self.relations.remove(content)
 
-    @rule(content=st.sampled_from(CONTENTS), wrong=st.sampled_from(['ab', None, 3, ['ag'], [('a', 'g'), ('b',)], [('b', 'g'), 'ab'], [('b', None)]]))
+    @rule(
+        content=st.sampled_from(CONTENTS),
+        wrong=st.sampled_from(['ab', None, 3, ['ag'], [('a', 'g'), ('b',)], [('b', 'g'), 'ab'], [('b', None)]]),
+    )
     def add_what_is_wrong(self, content, wrong):
         with pytest.raises((TypeError, ValueError)):
             self.relations.add(content, wrong)
 
     @rule(content=st.sampled_from(CONTENTS), cue=st.sampled_from(CUES), tag=st.sampled_from(TAGS))
     def spoil_what_is_returned(self, content, cue, tag):
-        for found in (self.relations.tags_of(cue), self.relations.contents_of(cue, tag), self.relations.tags_of_all([cue]),
-                      self.relations.contents_of_all([cue], [tag]), self.relations.pairs_of_all([content])):
+        for found in (
+            self.relations.tags_of(cue),
+            self.relations.contents_of(cue, tag),
+            self.relations.tags_of_all([cue]),
+            self.relations.contents_of_all([cue], [tag]),
+            self.relations.pairs_of_all([content]),
+        ):
             found.clear()
 
     @invariant()
@@ -129,10 +149,18 @@ TestGrowing.settings = settings(max_examples=60, stateful_step_count=30)
 
 # What is refused.
 
-@pytest.mark.parametrize('ask, name', [
-    (lambda relations: relations.tags_of_all('a'), 'cues'), (lambda relations: relations.contents_of_all('a', ['g']), 'cues'),
-    (lambda relations: relations.contents_of_all(['a'], 'g'), 'tags'), (lambda relations: relations.pairs_of_all('v'), 'contents'),
-    (lambda relations: relations.tags_of_all(None), 'cues'), (lambda relations: relations.contents_of_all(['a'], None), 'tags')])
+
+@pytest.mark.parametrize(
+    'ask, name',
+    [
+        (lambda relations: relations.tags_of_all('a'), 'cues'),
+        (lambda relations: relations.contents_of_all('a', ['g']), 'cues'),
+        (lambda relations: relations.contents_of_all(['a'], 'g'), 'tags'),
+        (lambda relations: relations.pairs_of_all('v'), 'contents'),
+        (lambda relations: relations.tags_of_all(None), 'cues'),
+        (lambda relations: relations.contents_of_all(['a'], None), 'tags'),
+    ],
+)
 def test_a_single_text_is_no_set_of_its_letters(ask, name):
     with pytest.raises(TypeError, match=f'{name}: expected texts, got'):
         ask(Relations([('a', 'g', 'v')]))

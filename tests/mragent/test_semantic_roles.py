@@ -1,4 +1,5 @@
 """Aspects, remarks, slots, semantic units and topics: laws on any text, and what a table says by hand."""
+
 from collections import Counter
 from datetime import datetime, timedelta
 
@@ -12,9 +13,45 @@ from memnb.core.text import sentences
 from memnb.core.roles import RuleLM
 
 PEOPLE = ('Tobin', 'Zofia')
-PIECES = ('I', 'you', 'She', "He's", 'my sister Nell', 'Dr. Amsel', 'moved to Karrow', 'works at Halloran', 'read a book', 'has a dog', 'is four',
-          'always swims', 'want to go', 'last Friday', 'since 2018', 'on Line 4', 'our vet', 'and', 'but', ',', '.', '?', '!', 'Thursday at the Kettle',
-          'Tobin', 'Zofia', 'and others', "'s", 'really', '⟦1⟧', '⟦9⟧', 'the flat above the shop', 'My last day at Dunstan', 'thirty-four', '…', 'ß', '\n')
+PIECES = (
+    'I',
+    'you',
+    'She',
+    "He's",
+    'my sister Nell',
+    'Dr. Amsel',
+    'moved to Karrow',
+    'works at Halloran',
+    'read a book',
+    'has a dog',
+    'is four',
+    'always swims',
+    'want to go',
+    'last Friday',
+    'since 2018',
+    'on Line 4',
+    'our vet',
+    'and',
+    'but',
+    ',',
+    '.',
+    '?',
+    '!',
+    'Thursday at the Kettle',
+    'Tobin',
+    'Zofia',
+    'and others',
+    "'s",
+    'really',
+    '⟦1⟧',
+    '⟦9⟧',
+    'the flat above the shop',
+    'My last day at Dunstan',
+    'thirty-four',
+    '…',
+    'ß',
+    '\n',
+)
 WORDS = st.lists(st.sampled_from(PIECES), max_size=14).map(' '.join)
 TEXTS = st.one_of(WORDS, WORDS, st.text(max_size=60))
 
@@ -23,7 +60,11 @@ TEXTS = st.one_of(WORDS, WORDS, st.text(max_size=60))
 def sessions(draw, names=PEOPLE):
     texts = draw(st.lists(st.tuples(st.sampled_from(names), TEXTS, st.one_of(st.none(), WORDS)), max_size=5))
     moment = draw(st.one_of(st.none(), st.just(datetime(2024, 5, 15, 9))))
-    return Session('D1', tuple(Turn(f'D1:{n}', who, text, None, caption) for n, (who, text, caption) in enumerate(texts, 1)), moment)
+    return Session(
+        'D1',
+        tuple(Turn(f'D1:{n}', who, text, None, caption) for n, (who, text, caption) in enumerate(texts, 1)),
+        moment,
+    )
 
 
 def asks(sentence):
@@ -31,6 +72,7 @@ def asks(sentence):
 
 
 # Remarks
+
 
 @given(sessions())
 def test_there_is_a_remark_for_each_statement(session):
@@ -47,6 +89,7 @@ def test_there_is_a_remark_for_each_statement(session):
 
 # Units
 
+
 @settings(max_examples=60)
 @given(sessions())
 def test_every_unit_rests_on_its_session_and_has_all_its_parts(session):
@@ -55,7 +98,9 @@ def test_every_unit_rests_on_its_session_and_has_all_its_parts(session):
     for line in reply.units:
         assert len(line.turns) == 1 and line.turns[0] in ids
         assert line.person in names and line.aspect in ASPECTS and line.fact.strip()
-    assert [ids.index(line.turns[0]) for line in reply.units] == sorted(ids.index(line.turns[0]) for line in reply.units)
+    assert [ids.index(line.turns[0]) for line in reply.units] == sorted(
+        ids.index(line.turns[0]) for line in reply.units
+    )
     assert reply == units_rule(session, PEOPLE) == UnitsReply.model_validate_json(reply.model_dump_json())
     for (turn, person, fact), slots in _by_fact(reply.units).items():
         assert len(slots) <= 2 or any(slots)  # at most two aspects; what fills a slot has no other unit
@@ -71,13 +116,31 @@ def _by_fact(units):
 
 # Topics
 
-TELLS = st.lists(st.tuples(st.integers(1, 6), st.sampled_from([*PEOPLE, None]),
-                           st.lists(st.sampled_from(['the tram', 'swim', 'reads a book', 'the organ', 'my dog', 'today', 'thanks', 'Karrow']), max_size=4)), max_size=30)
+TELLS = st.lists(
+    st.tuples(
+        st.integers(1, 6),
+        st.sampled_from([*PEOPLE, None]),
+        st.lists(
+            st.sampled_from(['the tram', 'swim', 'reads a book', 'the organ', 'my dog', 'today', 'thanks', 'Karrow']),
+            max_size=4,
+        ),
+    ),
+    max_size=30,
+)
 
 
 def episodes_of(records):
-    return [Episode(f'D{session}/e{number}', ' '.join([speaker or 'They', *words]), sources=(f'D{session}:{number}',), session=f'D{session}', speaker=speaker,
-                    said=datetime(2024, 1, 1) + timedelta(days=session)) for number, (session, speaker, words) in enumerate(records, 1)]
+    return [
+        Episode(
+            f'D{session}/e{number}',
+            ' '.join([speaker or 'They', *words]),
+            sources=(f'D{session}:{number}',),
+            session=f'D{session}',
+            speaker=speaker,
+            said=datetime(2024, 1, 1) + timedelta(days=session),
+        )
+        for number, (session, speaker, words) in enumerate(records, 1)
+    ]
 
 
 @settings(max_examples=60)
@@ -105,6 +168,7 @@ def test_a_topic_is_of_one_person(records):
 
 
 # Roles
+
 
 @given(sessions())
 def test_the_prompts_hold_what_was_said(session):

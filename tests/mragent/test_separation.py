@@ -1,4 +1,5 @@
 """The needle tree, its readers, exact errors and the picture, against whole trees written down with exact fractions."""
+
 import re
 from collections import Counter
 from fractions import Fraction
@@ -10,7 +11,29 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from memnb.mragent.separation import _answer_of, _BLANK, _Forest, _shape_of, _stream, Active, best_passive_error, equation_19, Estimate, first_leaves, fixed_nodes, follower, follower_error, History, LeafLabels, NeedleTree, Passive, passive_error, passive_errors, random_passive_error, simulate
+from memnb.mragent.separation import (
+    _answer_of,
+    _BLANK,
+    _Forest,
+    _shape_of,
+    _stream,
+    Active,
+    best_passive_error,
+    equation_19,
+    Estimate,
+    first_leaves,
+    fixed_nodes,
+    follower,
+    follower_error,
+    History,
+    LeafLabels,
+    NeedleTree,
+    Passive,
+    passive_error,
+    passive_errors,
+    random_passive_error,
+    simulate,
+)
 
 SURE = 1 - 1e-9
 
@@ -35,15 +58,24 @@ def tiny_trees(draw):
     "Trees so small that all of them can be written down."
     depth, branching = draw(st.sampled_from([(1, 2), (1, 3), (2, 2)]))
     found = draw(labels())
-    return NeedleTree(depth, found if depth == 1 or len(found.answer) < 3 else LeafLabels(found.answer[:2] if sum(found.answer[:2]) == 1 else (.5, .5)), branching)
+    return NeedleTree(
+        depth,
+        found
+        if depth == 1 or len(found.answer) < 3
+        else LeafLabels(found.answer[:2] if sum(found.answer[:2]) == 1 else (0.5, 0.5)),
+        branching,
+    )
 
 
 @lru_cache(maxsize=64)
 def all_trees(tree):
     "Every tree: (exact probability, what each node says, the answer)."
     answers = {label: Fraction(round(10 * share), 10) for label, share in enumerate(tree.labels.answer)}
-    others = {_BLANK: Fraction(1)} if tree.labels.distractors is None else \
-        {label: Fraction(round(10 * share), 10) for label, share in enumerate(tree.labels.distractors)}
+    others = (
+        {_BLANK: Fraction(1)}
+        if tree.labels.distractors is None
+        else {label: Fraction(round(10 * share), 10) for label, share in enumerate(tree.labels.distractors)}
+    )
     found = []
     for signs in product(range(tree.branching), repeat=tree.first_leaf):
         target = 0
@@ -73,9 +105,15 @@ def exact_error(tree, nodes):
 
 # ---- the task
 
+
 def test_the_stream_is_splitmix64():
     assert _stream(np.array([1234567], dtype=np.uint64), np.arange(5)).tolist() == [
-        6457827717110365317, 3203168211198807973, 9817491932198370423, 4593380528125082431, 16408922859458223821]
+        6457827717110365317,
+        3203168211198807973,
+        9817491932198370423,
+        4593380528125082431,
+        16408922859458223821,
+    ]
 
 
 @given(tiny_trees(), st.integers(0, 2**32), st.data())
@@ -113,12 +151,12 @@ def test_a_forest_says_the_same_however_it_is_asked(depth, branching, found, see
     together = forest.read(nodes)
     assert (together == np.stack([forest.read(column) for column in nodes.T], axis=1)).all()
     for row in range(12):
-        alone = _Forest(tree, forest.keys[row:row + 1])
+        alone = _Forest(tree, forest.keys[row : row + 1])
         node = 0
         while node < tree.first_leaf:
             node = branching * node + 1 + int(alone.read(np.array([node]))[0])
         assert node == forest.target[row]
-        assert alone.read(nodes[row:row + 1]).tolist() == [together[row].tolist()]
+        assert alone.read(nodes[row : row + 1]).tolist() == [together[row].tolist()]
     inner = nodes < tree.first_leaf
     assert ((0 <= together) & (together < branching))[inner].all()
     blank = ~inner & (nodes != forest.target[:, None])
@@ -129,22 +167,26 @@ def test_a_forest_says_the_same_however_it_is_asked(depth, branching, found, see
     assert all(found.answer[label] > 0 for label in forest.answer)
 
 
-@pytest.mark.parametrize('make, words', [
-    (lambda: LeafLabels([.5, .5], [.6, .5]), 'distractors: expected probabilities'),
-    (lambda: NeedleTree(0, [1]), 'depth: expected a whole number of at least 1'),
-    (lambda: NeedleTree(62, [1]), 'fewer than 2'),
-    (lambda: simulate(fixed_nodes([0]), NeedleTree(1, [1]), 0, seed=0), 'trials: expected 1 or more, got 0'),
-    (lambda: simulate(Passive(lambda query: np.array([.5])), NeedleTree(1, [1]), 5, seed=0), 'numbers of nodes'),
-    (lambda: passive_errors(NeedleTree(1, [1]), 4), 'budget: expected 0 to 3'),
-    (lambda: passive_error(NeedleTree(1, [1]), [3]), 'numbers of nodes, 0 to 2'),
-    (lambda: equation_19(-1, depth=2), 'budget: expected 0 or more, got -1'),
-])
+@pytest.mark.parametrize(
+    'make, words',
+    [
+        (lambda: LeafLabels([0.5, 0.5], [0.6, 0.5]), 'distractors: expected probabilities'),
+        (lambda: NeedleTree(0, [1]), 'depth: expected a whole number of at least 1'),
+        (lambda: NeedleTree(62, [1]), 'fewer than 2'),
+        (lambda: simulate(fixed_nodes([0]), NeedleTree(1, [1]), 0, seed=0), 'trials: expected 1 or more, got 0'),
+        (lambda: simulate(Passive(lambda query: np.array([0.5])), NeedleTree(1, [1]), 5, seed=0), 'numbers of nodes'),
+        (lambda: passive_errors(NeedleTree(1, [1]), 4), 'budget: expected 0 to 3'),
+        (lambda: passive_error(NeedleTree(1, [1]), [3]), 'numbers of nodes, 0 to 2'),
+        (lambda: equation_19(-1, depth=2), 'budget: expected 0 or more, got -1'),
+    ],
+)
 def test_bad_input_gets_a_clear_error(make, words):
     with pytest.raises(ValueError, match=re.escape(words)):
         make()
 
 
 # ---- readers
+
 
 @given(st.integers(1, 12), st.integers(2, 5), labels(), st.integers(0, 2**32))
 @settings(max_examples=60)
@@ -159,7 +201,13 @@ def test_the_head_says_the_likeliest_answer_to_whatever_was_seen(tree, data):
     tree = NeedleTree(tree.depth, LeafLabels(tree.labels.answer), tree.branching)  # with blank distractors
     nodes = data.draw(st.lists(st.integers(0, tree.nodes - 1), max_size=5))  # the same node more than once, too
     heaps = heaps_of(tree, nodes)
-    said = _answer_of(tree, History(np.tile(np.array(nodes, dtype=int), (len(heaps), 1)), np.array(list(heaps), dtype=int).reshape(len(heaps), -1)))
+    said = _answer_of(
+        tree,
+        History(
+            np.tile(np.array(nodes, dtype=int), (len(heaps), 1)),
+            np.array(list(heaps), dtype=int).reshape(len(heaps), -1),
+        ),
+    )
     for answer, heap in zip(said.tolist(), heaps.values()):
         assert heap[answer] == max(heap.values())
 
@@ -168,14 +216,17 @@ def test_the_head_says_the_likeliest_answer_to_whatever_was_seen(tree, data):
 @settings(max_examples=40)
 def test_a_passive_policy_is_an_active_one(depth, branching, found, seed, data):
     tree = NeedleTree(depth, found, branching)
-    for policy in (first_leaves(tree), fixed_nodes(data.draw(st.lists(st.integers(0, tree.nodes - 1), min_size=1, max_size=4)))):
+    for policy in (
+        first_leaves(tree),
+        fixed_nodes(data.draw(st.lists(st.integers(0, tree.nodes - 1), min_size=1, max_size=4))),
+    ):
         budget = np.atleast_2d(policy.choose(np.arange(2))).shape[1]
         assert simulate(policy, tree, 60, seed) == simulate(policy.as_active(budget), tree, 60, seed)
 
 
 def test_every_block_of_trials_is_fresh():
     "More trials than fit one block: other trees, not the same again."
-    tree, seen = NeedleTree(3, [.5, .5]), []
+    tree, seen = NeedleTree(3, [0.5, 0.5]), []
     spy = Passive(lambda query: seen.append(query) or first_leaves(tree).choose(query))
     estimate = simulate(spy, tree, 70_000, seed=3)
     assert len(seen) == 3 and (np.concatenate(seen) == np.arange(70_000)).all()
@@ -184,6 +235,7 @@ def test_every_block_of_trials_is_fresh():
 
 
 # ---- exact errors
+
 
 @given(tiny_trees(), st.data())
 @settings(max_examples=60)
@@ -214,6 +266,7 @@ def test_no_passive_policy_beats_the_closed_form(tree, data):
 
 # ---- the classes
 
+
 def rules(trees, steps):
     "All deterministic rules as (nodes by step, a set for each), with the heaps that they make of the trees."
     if not steps:
@@ -222,11 +275,20 @@ def rules(trees, steps):
     for node in range(len(trees[0])):
         heaps = [[says for says in trees if says[node] == word] for word in sorted({says[node] for says in trees})]
         for later in product(*(list(rules(heap, steps - 1)) for heap in heaps)):
-            yield [{node}, *(set().union(*level) for level in zip(*(one for one, _ in later)))], [heap for _, parts in later for heap in parts]
+            yield (
+                [{node}, *(set().union(*level) for level in zip(*(one for one, _ in later)))],
+                [heap for _, parts in later for heap in parts],
+            )
 
 
-@pytest.mark.parametrize('tree, separates', [(NeedleTree(1, [.5, .5]), False), (NeedleTree(1, LeafLabels([.5, .5], [.5, .5])), True),
-                                             (NeedleTree(1, [.5, .5], branching=3), True)])
+@pytest.mark.parametrize(
+    'tree, separates',
+    [
+        (NeedleTree(1, [0.5, 0.5]), False),
+        (NeedleTree(1, LeafLabels([0.5, 0.5], [0.5, 0.5])), True),
+        (NeedleTree(1, [0.5, 0.5], branching=3), True),
+    ],
+)
 def test_active_contains_passive_and_at_two_nodes_not_every_task_separates(tree, separates):
     weight = {(says, answer): chance for chance, says, answer in all_trees(tree)}
     trees = [says for _, says, _ in all_trees(tree)]
@@ -234,9 +296,14 @@ def test_active_contains_passive_and_at_two_nodes_not_every_task_separates(tree,
         found = {True: set(), False: set()}
         for levels, heaps in rules(trees, steps):
             for said in product((0, 1), repeat=len(heaps)):
-                found[all(len(level) == 1 for level in levels)].add(frozenset((says, one) for heap, one in zip(heaps, said) for says in heap))
+                found[all(len(level) == 1 for level in levels)].add(
+                    frozenset((says, one) for heap, one in zip(heaps, said) for says in heap)
+                )
         passive, active = found[True], found[True] | found[False]
-        error = {name: float(1 - max(sum(weight.get(pair, 0) for pair in one) for one in kind)) for name, kind in (('p', passive), ('a', active))}
+        error = {
+            name: float(1 - max(sum(weight.get(pair, 0) for pair in one) for one in kind))
+            for name, kind in (('p', passive), ('a', active))
+        }
         assert (passive < active) == (steps == 2 and separates)
         assert error['p'] == pytest.approx(passive_errors(tree, steps)[0].error, abs=1e-9)
         assert error['a'] == pytest.approx(follower_error(tree, steps), abs=1e-9)

@@ -18,6 +18,7 @@ IDS = sorted({cue_id(one) for one in (*CUES, *TAGS, 'January 2024', 'February 20
 
 # --- forward and back
 
+
 @settings(max_examples=35)
 @given(event_extracts, merges)
 def test_the_operators_say_what_all_contents_say(found, merge):
@@ -26,7 +27,9 @@ def test_the_operators_say_what_all_contents_say(found, merge):
     for cue in IDS:
         assert graph.tags_from(cue) == {g for c, g, v in told if c == cue}
         for tag in IDS:
-            assert graph.contents_from(cue, tag) == {v for c, g, v in told if c == cue and g == merged.get(tag, (tag,))[0]}
+            assert graph.contents_from(cue, tag) == {
+                v for c, g, v in told if c == cue and g == merged.get(tag, (tag,))[0]
+            }
     for one in every(found):
         assert graph.pairs_from([one.id]) == {(c, g) for c, g, v in told if v == one.id}
 
@@ -41,7 +44,10 @@ def test_an_operator_takes_a_label_as_it_is_written(found, merge):
             assert graph.tags_from(cue) == graph.tags_from(id) and graph.branches_of(cue) == graph.branches_of(id) != []
             assert one.id in graph.contents_from(cue, one.tag) == graph.contents_from(id, cue_id(one.tag))
             assert graph.branch(cue, one.tag) == graph.branch(id, cue_id(one.tag))
-    assert graph.tags_from('zyx') == graph.contents_from('zyx', 'zyx') == set() and graph.branches_of('zyx') == graph.aspects_of('zyx') == []
+    assert (
+        graph.tags_from('zyx') == graph.contents_from('zyx', 'zyx') == set()
+        and graph.branches_of('zyx') == graph.aspects_of('zyx') == []
+    )
 
 
 def test_a_month_and_a_person_are_found_by_name():
@@ -57,7 +63,7 @@ def test_what_was_told_beside_an_event_is_after_and_before_it_in_its_session(fou
     for told in found.values():
         line = [one.id for one in told.episodes]
         for place, one in enumerate(line):
-            assert graph.around(one) == line[place + 1:place + 2] + (line[place - 1:place] if place else [])
+            assert graph.around(one) == line[place + 1 : place + 2] + (line[place - 1 : place] if place else [])
     for ask in (graph.around, lambda id: graph.read([id])):
         with pytest.raises(UnknownSnippet):
             ask('S9/e9')
@@ -75,13 +81,19 @@ def test_the_order_of_contents_is_total_and_that_of_time(found):
 
 # --- topics
 
-lines = st.lists(st.builds(lambda title, ids: {'title': title, 'episodes': ids},
-                           st.sampled_from(['The lake', ' the  LAKES', 'Bread', '', ' ', 'lake and bread']),
-                           st.lists(st.sampled_from(['e1', '(e2)', ' [e1]', 'e9', '']), max_size=4)), max_size=5)
+lines = st.lists(
+    st.builds(
+        lambda title, ids: {'title': title, 'episodes': ids},
+        st.sampled_from(['The lake', ' the  LAKES', 'Bread', '', ' ', 'lake and bread']),
+        st.lists(st.sampled_from(['e1', '(e2)', ' [e1]', 'e9', '']), max_size=4),
+    ),
+    max_size=5,
+)
 
 
 class Files(LM):
     """A model that files the episodes of each session as it is told, and keeps what it was shown."""
+
     name = 'files'
 
     def __init__(self, said, down=()):
@@ -92,14 +104,32 @@ class Files(LM):
         self.shown.append((session, [one.id for one in episodes], list(titles)))
         if session in self.down:
             raise ReplyError('it does not fit', '', role.name, 2, Usage(2, 6, 8))
-        said = [{**line, 'episodes': [id.replace('e', f'{session}/e') for id in line['episodes']]} for line in self.said[session]]
+        said = [
+            {**line, 'episodes': [id.replace('e', f'{session}/e') for id in line['episodes']]}
+            for line in self.said[session]
+        ]
         return Call(role.name, role.reply.model_validate({'topics': said}), Usage(1, 3, 4))
 
 
 def told(sessions=('S1', 'S2', 'S3')):
     """Two events in each session."""
-    return {session: Recollection(tuple(Episode(f'{session}/e{place}', 'It was so.', (f'{session}:{place}',), session=session, position=place,
-                                                title=f'so {place}', tag='Bread') for place in (1, 2))) for session in sessions}
+    return {
+        session: Recollection(
+            tuple(
+                Episode(
+                    f'{session}/e{place}',
+                    'It was so.',
+                    (f'{session}:{place}',),
+                    session=session,
+                    position=place,
+                    title=f'so {place}',
+                    tag='Bread',
+                )
+                for place in (1, 2)
+            )
+        )
+        for session in sessions
+    }
 
 
 def filed(lm, sessions=('S1', 'S2', 'S3'), **options):
@@ -134,12 +164,17 @@ def test_a_session_is_filed_once_and_under_the_titles_so_far(tmp_path):
     graph.keep('S3', told()['S3'])
     assert [(one.title, len(one.episodes)) for one in graph.topics] == [('Bread', 4), ('The lake', 3)]
     session, ids, titles = lm.shown[2]
-    assert (session, ids, sorted(titles)) == ('S3', ['S3/e1', 'S3/e2'], ['Bread', 'The lake']) and graph.usage['topics'].calls == 3
+    assert (session, ids, sorted(titles)) == ('S3', ['S3/e1', 'S3/e2'], ['Bread', 'The lake']) and graph.usage[
+        'topics'
+    ].calls == 3
     graph.save(tmp_path / 'graph')
     again = CueTagGraph.load(tmp_path / 'graph', lm=Files({}))
     assert again.topics == graph.topics and again.usage == graph.usage  # no model is asked for what the file knows
     graph.forget('S1')  # a title may tell of it, so what stood under that title is filed anew
-    assert [one.title for one in graph.topics] == ['Bread'] and lm.shown[3:] == [('S2', ['S2/e1'], ['Bread']), ('S3', ['S3/e1'], ['Bread', 'The lake'])]
+    assert [one.title for one in graph.topics] == ['Bread'] and lm.shown[3:] == [
+        ('S2', ['S2/e1'], ['Bread']),
+        ('S3', ['S3/e1'], ['Bread', 'The lake']),
+    ]
 
 
 def test_a_session_that_could_not_be_filed_costs_no_question():
@@ -148,11 +183,14 @@ def test_a_session_that_could_not_be_filed_costs_no_question():
     assert graph.topics == () and graph.topic_notes == ['S2: it does not fit'] and graph.topic_usage.calls == 3
     lm.down = ()
     trace = MRAgent(graph, start=0).ask('Who?')
-    assert trace.error is None and trace.usage['topics'].calls == 2 and [one.title for one in graph.topics] == ['The lake']
+    assert (
+        trace.error is None and trace.usage['topics'].calls == 2 and [one.title for one in graph.topics] == ['The lake']
+    )
     assert 'topics' not in MRAgent(graph, start=0).ask('Who?').usage
 
 
 # --- networkx
+
 
 @settings(max_examples=25)
 @given(extracts, merges)
@@ -160,11 +198,15 @@ def test_networkx_has_every_content_and_every_triple_as_it_is_written(found, mer
     graph = built(lambda **options: CueTagGraph(RuleLM(), **options), found, merge=merge)
     net, units = graph.to_networkx(), every(found, 'units')
     edges = {(a, b, key) for a, b, key in net.edges(keys=True)}
-    assert edges == ({(('cue', cue), ('episode', one.id), tag) for one in every(found) for cue, tag in pairs(one)}
-                     | {(('cue', cue_id(one.person)), ('unit', one.id), cue_id(one.aspect)) for one in units}
-                     | {(('topic', topic.id), ('episode', one), 'topic') for topic in graph.topics for one in topic.episodes})
+    assert edges == (
+        {(('cue', cue), ('episode', one.id), tag) for one in every(found) for cue, tag in pairs(one)}
+        | {(('cue', cue_id(one.person)), ('unit', one.id), cue_id(one.aspect)) for one in units}
+        | {(('topic', topic.id), ('episode', one), 'topic') for topic in graph.topics for one in topic.episodes}
+    )
     assert net.number_of_edges() == len(edges)
     assert {node: net.nodes[node]['text'] for node in net if node[0] in ('episode', 'unit')} == {
-        **{('episode', one.id): one.line for one in every(found)}, **{('unit', one.id): one.line for one in units}}
+        **{('episode', one.id): one.line for one in every(found)},
+        **{('unit', one.id): one.line for one in units},
+    }
     written = shown([cue for one in every(found) for cue in ([*one.cues] or [])] + [one.person for one in units])
     assert all(text == net.nodes['cue', cue]['text'] for cue, text in written.items())

@@ -1,4 +1,5 @@
 """Versions of facts against a diary that is read day by day."""
+
 from datetime import date, datetime, timedelta
 
 import pytest
@@ -11,24 +12,53 @@ from memnb.mragent.tools import current
 
 START = date(2024, 1, 1)
 days = st.integers(0, 40).map(lambda number: START + timedelta(number))
-MAKERS = (TimeSpan.day, lambda day: TimeSpan.of('week', day), lambda day: TimeSpan.month(day.year, day.month), lambda day: TimeSpan(day, None), lambda day: TimeSpan(None, day))
+MAKERS = (
+    TimeSpan.day,
+    lambda day: TimeSpan.of('week', day),
+    lambda day: TimeSpan.month(day.year, day.month),
+    lambda day: TimeSpan(day, None),
+    lambda day: TimeSpan(None, day),
+)
 spans = st.sampled_from([make(START + timedelta(number)) for number in (0, 1, 2, 9, 20, 32) for make in MAKERS])
-moments = st.sampled_from([None, *(datetime(2024, 1, 1) + timedelta(hours=hours) for hours in (1, 2, 25, 30, 200, 900))])
-SPELLINGS = {'nate': ('Nate', 'nate', ' NATE '), 'zoe': ('Zoe',), 'home': ('residence', 'Residence'), 'job': ('employer', 'Employers'), '': ('', ' ')}
+moments = st.sampled_from(
+    [None, *(datetime(2024, 1, 1) + timedelta(hours=hours) for hours in (1, 2, 25, 30, 200, 900))]
+)
+SPELLINGS = {
+    'nate': ('Nate', 'nate', ' NATE '),
+    'zoe': ('Zoe',),
+    'home': ('residence', 'Residence'),
+    'job': ('employer', 'Employers'),
+    '': ('', ' '),
+}
+
+
 @st.composite
 def lives(draw):
     """Units of two persons and two slots, in several spellings, with ids whose numbers have one digit or two."""
     numbers = draw(st.lists(st.integers(0, 20), unique=True, max_size=8))
-    return [SemanticUnit(f'D1/u{number}', draw(st.sampled_from('AB')), (f'D1:{number}',), draw(st.none() | spans), said=draw(moments), aspect='x',
-                         person=draw(st.sampled_from(SPELLINGS['nate'] + SPELLINGS['zoe'])),
-                         slot=draw(st.sampled_from(SPELLINGS['home'] + SPELLINGS['job'] + SPELLINGS['']))) for number in numbers]
+    return [
+        SemanticUnit(
+            f'D1/u{number}',
+            draw(st.sampled_from('AB')),
+            (f'D1:{number}',),
+            draw(st.none() | spans),
+            said=draw(moments),
+            aspect='x',
+            person=draw(st.sampled_from(SPELLINGS['nate'] + SPELLINGS['zoe'])),
+            slot=draw(st.sampled_from(SPELLINGS['home'] + SPELLINGS['job'] + SPELLINGS[''])),
+        )
+        for number in numbers
+    ]
 
 
 # --- change
 
+
 @given(lives(), st.integers(-40, 80).map(lambda number: START + timedelta(number)))
 def test_what_is_current_is_what_a_diary_says(units, day):
-    assert sorted(one.id for one in current(units, day)) == sorted(diary(units, day if day >= date(2023, 12, 1) else None))
+    assert sorted(one.id for one in current(units, day)) == sorted(
+        diary(units, day if day >= date(2023, 12, 1) else None)
+    )
 
 
 @given(lives(), st.randoms(use_true_random=False), st.none() | days)

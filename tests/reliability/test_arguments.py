@@ -1,4 +1,5 @@
 """Arguments that cannot have been meant, and secrets in the wrong place."""
+
 from datetime import date, datetime
 
 import pytest
@@ -11,13 +12,21 @@ from memnb.evaluation.registry import METHODS
 from memnb.core.roles import RuleLM
 from memnb.retrieval.vectors import HybridIndex
 
-STORY = Conversation.of('story', [(datetime(2024, 5, 8, 18), [('Ada', 'I bought a kite yesterday.'), ('Ben', 'Nice.')])])
+STORY = Conversation.of(
+    'story', [(datetime(2024, 5, 8, 18), [('Ada', 'I bought a kite yesterday.'), ('Ben', 'Nice.')])]
+)
 
 
 @pytest.mark.parametrize('name', METHODS)
-@pytest.mark.parametrize('arguments, expected', [
-    (((None,), {}), 'question: expected a str, got NoneType'), (((5,), {}), 'question: expected a str, got int'),
-    ((('Who?',), {'asked': '2024'}), "asked: expected a TimeSpan, got '2024'; parse_date gives one"), ((('Who?',), {'budget': True}), 'budget: expected a number of turns, got True')])
+@pytest.mark.parametrize(
+    'arguments, expected',
+    [
+        (((None,), {}), 'question: expected a str, got NoneType'),
+        (((5,), {}), 'question: expected a str, got int'),
+        ((('Who?',), {'asked': '2024'}), "asked: expected a TimeSpan, got '2024'; parse_date gives one"),
+        ((('Who?',), {'budget': True}), 'budget: expected a number of turns, got True'),
+    ],
+)
 def test_a_question_that_cannot_be_meant_is_a_typed_error(name, arguments, expected):
     method = METHODS[name]
     loop = method.loop(method.memory.build(STORY, RuleLM()), STORY)
@@ -31,8 +40,17 @@ def test_a_search_says_that_a_text_is_no_time():
         HybridIndex.of(STORY).search('kite', 3, during='2024')
 
 
-@pytest.mark.parametrize('url', ['http://:SECRET-4711@host/v1', 'http://user:SECRET-4711@host/v1', 'http://host/v1#SECRET-4711', 'http://host/v1?key=SECRET-4711',
-                                 'user:SECRET-4711@host/v1', 'sk-live-SECRET-4711'])
+@pytest.mark.parametrize(
+    'url',
+    [
+        'http://:SECRET-4711@host/v1',
+        'http://user:SECRET-4711@host/v1',
+        'http://host/v1#SECRET-4711',
+        'http://host/v1?key=SECRET-4711',
+        'user:SECRET-4711@host/v1',
+        'sk-live-SECRET-4711',
+    ],
+)
 def test_an_address_with_a_secret_is_refused_and_not_repeated(url):
     with pytest.raises(ValueError, match='base_url must') as error:
         OpenAILM('model', url)

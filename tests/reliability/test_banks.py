@@ -1,4 +1,5 @@
 """MemMA and its bank: beside other threads, with sessions in any order, with names and texts that must go."""
+
 import threading
 from datetime import datetime
 
@@ -36,7 +37,13 @@ def test_readers_see_the_state_before_while_a_session_is_written():
     seen = []
 
     def read():
-        seen.append((list(memory.bank), memory.bank.history('m1')[0].action, [hit.snippet for hit in memory.bank.search('kayak')]))
+        seen.append(
+            (
+                list(memory.bank),
+                memory.bank.history('m1')[0].action,
+                [hit.snippet for hit in memory.bank.search('kayak')],
+            )
+        )
         other.add('a kayak of theirs')
 
     try:
@@ -52,7 +59,10 @@ def test_readers_see_the_state_before_while_a_session_is_written():
 
 
 def test_a_namespace_that_is_forgotten_leaves_not_even_its_name(tmp_path):
-    with MemoryBank(tmp_path / 'bank', namespace='Guadalupe') as bank, MemoryBank(tmp_path / 'bank', namespace='Guadalupe') as stale:
+    with (
+        MemoryBank(tmp_path / 'bank', namespace='Guadalupe') as bank,
+        MemoryBank(tmp_path / 'bank', namespace='Guadalupe') as stale,
+    ):
         bank.add('boat', sources=['D1:1'])
         assert len(stale) == 1
         bank.forget(['m1'])
@@ -62,8 +72,11 @@ def test_a_namespace_that_is_forgotten_leaves_not_even_its_name(tmp_path):
 
 def test_sessions_may_come_in_any_order_and_without_a_time():
     memory = MemMA()
-    for one in (session(2, 'I sold the red kayak in Oslo.', datetime(2024, 6, 1)), session(1, 'I bought a red kayak.', datetime(2024, 5, 1)),
-                session(3, 'My sister Ida lives in Lund.')):
+    for one in (
+        session(2, 'I sold the red kayak in Oslo.', datetime(2024, 6, 1)),
+        session(1, 'I bought a red kayak.', datetime(2024, 5, 1)),
+        session(3, 'My sister Ida lives in Lund.'),
+    ):
         memory.remember(one)
     said = {entry.sources: entry.said for entry in memory.bank}
     assert said == {('D2:1',): datetime(2024, 6, 1), ('D1:1',): datetime(2024, 5, 1), ('D3:1',): None}

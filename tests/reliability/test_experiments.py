@@ -1,4 +1,5 @@
 """The folder of an experiment: what a resume costs, what a bug or a damaged file does, what others can read, what is forgotten."""
+
 import json
 import os
 from dataclasses import replace
@@ -32,11 +33,11 @@ def reading(conversation, lm):
 
 
 def test_impossible_token_counts_neither_stop_a_run_nor_its_resume(tmp_path):
-    for number, usage in enumerate([(-5, -50), (10 ** 30, 1)]):
+    for number, usage in enumerate([(-5, -50), (10**30, 1)]):
         with Server(chat({'text': 'x'}, usage=usage), limit=100) as server:
             experiment = grid(plain(role=READ), talks=1, lm=OpenAILM('toy', server.url, 'sk-x', max_retries=0))
             for _ in range(2):
-                results = experiment.run(tmp_path / str(number), budget=10 ** 9)
+                results = experiment.run(tmp_path / str(number), budget=10**9)
                 assert not len(results.failed) and results.provenance['tokens paid for'] >= 0
 
 
@@ -48,18 +49,26 @@ def test_a_bug_in_scoring_or_judging_is_the_failure_of_one_question(tmp_path, mo
     def broken(trace, question, cuts):
         return score(trace, question, cuts) if question.position != 1 else [][0]
 
-    experiment.datasets['walks'][0] = replace(talk := experiment.datasets['walks'][0], questions=(*talk.questions[:3], replace(talk.questions[3], category='new')))
+    experiment.datasets['walks'][0] = replace(
+        talk := experiment.datasets['walks'][0],
+        questions=(*talk.questions[:3], replace(talk.questions[3], category='new')),
+    )
     monkeypatch.setattr(module, 'score', broken)
     failed = experiment.run(tmp_path).failed
     assert failed.position.tolist() == [1, 3]
-    assert failed.error.str.split(':').str[0].tolist() == ['IndexError', 'ValueError']  # the second has no role of the judge
+    assert failed.error.str.split(':').str[0].tolist() == [
+        'IndexError',
+        'ValueError',
+    ]  # the second has no role of the judge
     monkeypatch.undo()
     assert experiment.run(tmp_path).failed.position.tolist() == [3]
 
 
 def test_a_resume_does_not_count_replayed_replies_again(tmp_path):
     def spent(results):
-        return [{name: value for name, value in line.items() if name != 'seconds'} for line in results.provenance['spent']]
+        return [
+            {name: value for name, value in line.items() if name != 'seconds'} for line in results.provenance['spent']
+        ]
 
     experiment = grid(plain(memory=replace(WORDS, name='read', build=reading), role=READ), talks=2, lm=PARROT)
     whole = experiment.run(tmp_path / 'whole')
@@ -82,7 +91,12 @@ def test_damage_is_told_with_the_name_of_the_file(tmp_path, damage):
     grid(talks=1).run(tmp_path)
     file = tmp_path / 'rows.sqlite'
     with module.closing(RowStore(file)) as store:
-        values = {'settings': ('record', "key = 'settings'"), 'row': ('record', "key LIKE '[%'"), 'trace': ('trace', "key LIKE '[%'"), 'deep': ('record', '1')}
+        values = {
+            'settings': ('record', "key = 'settings'"),
+            'row': ('record', "key LIKE '[%'"),
+            'trace': ('trace', "key LIKE '[%'"),
+            'deep': ('record', '1'),
+        }
         if damage in values:
             column, where = values[damage]
             store.rows(f'UPDATE records SET {column} = ? WHERE {where}', '[' * 9000 if damage == 'deep' else '{}')
@@ -90,6 +104,7 @@ def test_damage_is_told_with_the_name_of_the_file(tmp_path, damage):
         file.unlink()
         MEMORIES['bank'].build(load_sample(), RuleLM()).close()
         from memnb.memma.bank import MemoryBank
+
         MemoryBank(file).close()
     elif damage == 'text':
         file.write_text('[' * 9000)
@@ -132,7 +147,10 @@ def test_what_is_written_is_for_its_owner_and_follows_no_link(tmp_path):
 
 
 def test_sessions_out_of_the_order_of_time_are_built_by_every_memory():
-    sessions = [(datetime(2024, 6, 1), [('Ana', 'I moved to Porto.')]), (datetime(2024, 5, 1), [('Ana', 'I live in Lisbon.')])]
+    sessions = [
+        (datetime(2024, 6, 1), [('Ana', 'I moved to Porto.')]),
+        (datetime(2024, 5, 1), [('Ana', 'I live in Lisbon.')]),
+    ]
     for memory in MEMORIES.values():
         assert memory.build(Conversation.of('c', sessions), RuleLM()).search('Porto', 1)
 

@@ -2,6 +2,7 @@
 
 Every file that the package writes or reads is damaged, and every function that takes a text is given hostile ones. An error is
 typed where its class is the package's, or where a `raise` of the package made it. MEMNB_EXAMPLES=2000 looks longer."""
+
 import contextlib
 import io
 import json
@@ -41,8 +42,38 @@ PACKAGE = str(Path(memnb.__file__).parent)
 ROLE = Role('fuzz.answer', 'Answer.', 'Question: {question}', AnswerReply)
 SLOW = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow, HealthCheck.data_too_large]
 BREAKS = '\n\r\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029'
-SCRAPS = ['D1:2', '(D1:1) Ada:', '# Instructions', 'yesterday', 'the week before', '29 February 2023', '0000-00-00', '1e999', '-', '{', '[[', '"', '\\',
-          '%s', '{question}', '<script>', '&amp;', '=1+1', '🦊', '\ud83d', '\0', '\x1b[31m', 'Ω', '٣', 'two hundred', "O'Neil", '...', 'None', 'null', '99999999999999999999']
+SCRAPS = [
+    'D1:2',
+    '(D1:1) Ada:',
+    '# Instructions',
+    'yesterday',
+    'the week before',
+    '29 February 2023',
+    '0000-00-00',
+    '1e999',
+    '-',
+    '{',
+    '[[',
+    '"',
+    '\\',
+    '%s',
+    '{question}',
+    '<script>',
+    '&amp;',
+    '=1+1',
+    '🦊',
+    '\ud83d',
+    '\0',
+    '\x1b[31m',
+    'Ω',
+    '٣',
+    'two hundred',
+    "O'Neil",
+    '...',
+    'None',
+    'null',
+    '99999999999999999999',
+]
 hostile = st.lists(st.sampled_from(SCRAPS + list(BREAKS)) | st.text(max_size=8), max_size=8).map(' '.join)
 
 
@@ -69,8 +100,19 @@ def typed_errors():
 
 # ------------------------------------------------------------------ files
 
-STORY = Conversation.of('story', [(datetime(2024, 5, 8, 18), [('Tobin', 'I had my first concertina lesson yesterday.'), ('Zofia', 'Who is the teacher?')]),
-                                  (datetime(2024, 6, 27, 20), [('Zofia', 'I went canoeing with my niece.'), ('Tobin', 'My teacher is called Wanda.')])])
+STORY = Conversation.of(
+    'story',
+    [
+        (
+            datetime(2024, 5, 8, 18),
+            [('Tobin', 'I had my first concertina lesson yesterday.'), ('Zofia', 'Who is the teacher?')],
+        ),
+        (
+            datetime(2024, 6, 27, 20),
+            [('Zofia', 'I went canoeing with my niece.'), ('Tobin', 'My teacher is called Wanda.')],
+        ),
+    ],
+)
 
 
 def write_bank(path):
@@ -119,6 +161,7 @@ def read_graph(kind):
         graph.forget('D1')
         graph.save(path)
         return found
+
     return read
 
 
@@ -129,7 +172,9 @@ def write_rows(path):
 
 def read_rows(path):
     with contextlib.closing(RunFolder(path.parent).store):
-        return list(render_page(RunFolder(path.parent))), grid(talks=1, questions=2).run(path.parent, 'threads:1', budget=10)
+        return list(render_page(RunFolder(path.parent))), grid(talks=1, questions=2).run(
+            path.parent, 'threads:1', budget=10
+        )
 
 
 def write_trace(path):
@@ -150,7 +195,10 @@ FILES = {
     'cues.sqlite': (write_graph(CueTagGraph), read_graph(CueTagGraph)),
     'rows.sqlite': (write_rows, read_rows),
     'trace.json': (write_trace, read_trace),
-    'conversation.json': (lambda path: path.write_text(STORY.to_json()), lambda path: Conversation.from_json(path.read_text(encoding='utf-8', errors='surrogateescape'))),
+    'conversation.json': (
+        lambda path: path.write_text(STORY.to_json()),
+        lambda path: Conversation.from_json(path.read_text(encoding='utf-8', errors='surrogateescape')),
+    ),
     'sample.json': (lambda path: shutil.copy(data_path('sample.json'), path), load_locomo),
 }
 
@@ -175,7 +223,7 @@ def damaged(data, draw):
         elif fault == 'cut':
             del data[place:]
         elif fault == 'zero':
-            data[place:place + 64] = bytes(len(data[place:place + 64]))
+            data[place : place + 64] = bytes(len(data[place : place + 64]))
         elif fault == 'insert':
             data[place:place] = draw(st.binary(min_size=1, max_size=20))
         elif fault == 'double':
@@ -221,10 +269,21 @@ def test_a_row_with_another_value_is_read_or_refused(whole, tmp_path, name, data
         old.unlink()
     shutil.copy(whole / name, path)
     with contextlib.closing(sqlite3.connect(path)) as file, file:
-        tables = [table for table, in file.execute("SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%' ORDER BY 1")]
+        tables = [
+            table
+            for (table,) in file.execute(
+                "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%' ORDER BY 1"
+            )
+        ]
         table = data.draw(st.sampled_from(tables))
         column = data.draw(st.sampled_from([row[1] for row in file.execute(f'PRAGMA table_info("{table}")')]))
-        value = data.draw(st.none() | st.integers(-9, 9) | st.floats() | st.binary(max_size=9) | st.sampled_from(['', '[]', '{}', 'null', '[' * 9000, '"x"', '9' * 5000]))
+        value = data.draw(
+            st.none()
+            | st.integers(-9, 9)
+            | st.floats()
+            | st.binary(max_size=9)
+            | st.sampled_from(['', '[]', '{}', 'null', '[' * 9000, '"x"', '9' * 5000])
+        )
         with contextlib.suppress(sqlite3.IntegrityError):  # some columns take only what fits
             file.execute(f'UPDATE "{table}" SET "{column}" = ?', [value])
     with typed_errors():
@@ -247,11 +306,23 @@ def test_a_file_of_another_kind_is_refused_and_left_alone(whole, tmp_path, reade
 # ------------------------------------------------------------------ texts
 
 TEXTS = {
-    'tokenize': tokenize, 'stems': stems, 'sentences': sentences, 'keywords': keywords, 'parse_date': parse_date, 'parse_datetime': parse_datetime,
-    'find_times': lambda text: find_times(text, date(2024, 5, 8)), 'requirements': requirements, 'read_line': read_line,
-    'with_dates': lambda text: with_dates(text, date(2024, 5, 8)), 'read_reply': lambda text: read_reply(text, AnswerReply),
-    'f1_locomo': lambda text: f1_locomo(text, text), 'f1_remem': lambda text: f1_remem(text, 'x'), 'exact_date': lambda text: exact_date('8 May 2024', text),
-    'from_json': Trace.from_json, 'conversation': Conversation.from_json, 'load_dataset': lambda text: load_dataset(text or '.', 'jsonl'),
+    'tokenize': tokenize,
+    'stems': stems,
+    'sentences': sentences,
+    'keywords': keywords,
+    'parse_date': parse_date,
+    'parse_datetime': parse_datetime,
+    'find_times': lambda text: find_times(text, date(2024, 5, 8)),
+    'requirements': requirements,
+    'read_line': read_line,
+    'with_dates': lambda text: with_dates(text, date(2024, 5, 8)),
+    'read_reply': lambda text: read_reply(text, AnswerReply),
+    'f1_locomo': lambda text: f1_locomo(text, text),
+    'f1_remem': lambda text: f1_remem(text, 'x'),
+    'exact_date': lambda text: exact_date('8 May 2024', text),
+    'from_json': Trace.from_json,
+    'conversation': Conversation.from_json,
+    'load_dataset': lambda text: load_dataset(text or '.', 'jsonl'),
 }
 
 
@@ -268,9 +339,16 @@ MEMORIES = {method.memory.name: method.memory for method in METHODS.values()}
 
 
 @settings(suppress_health_check=SLOW, max_examples=max(2, settings.default.max_examples // 10))
-@given(texts=st.lists(hostile, min_size=1, max_size=4), speakers=st.lists(hostile, min_size=1, max_size=2), asked=hostile.filter(str.strip))
+@given(
+    texts=st.lists(hostile, min_size=1, max_size=4),
+    speakers=st.lists(hostile, min_size=1, max_size=2),
+    asked=hostile.filter(str.strip),
+)
 def test_every_method_answers_over_any_conversation(texts, speakers, asked):
-    turns = [Turn(f'D1:{place}', speakers[place % len(speakers)], text, datetime(2024, 5, 8)) for place, text in enumerate(texts, 1)]
+    turns = [
+        Turn(f'D1:{place}', speakers[place % len(speakers)], text, datetime(2024, 5, 8))
+        for place, text in enumerate(texts, 1)
+    ]
     conversation = Conversation('any', [Session('D1', turns, datetime(2024, 5, 8))])
     built = {name: memory.build(conversation, RuleLM()) for name, memory in MEMORIES.items()}
     for method in METHODS.values():
@@ -282,24 +360,59 @@ def test_every_method_answers_over_any_conversation(texts, speakers, asked):
 
 
 @settings(suppress_health_check=SLOW)
-@given(text=hostile, speaker=hostile, time=hostile | st.just('2024-05-08'), query=hostile, during=hostile | st.just('2024'))
+@given(
+    text=hostile, speaker=hostile, time=hostile | st.just('2024-05-08'), query=hostile, during=hostile | st.just('2024')
+)
 def test_the_tools_of_the_server_take_any_text(tmp_path_factory, text, speaker, time, query, during):
     with contextlib.closing(TurnStore(tmp_path_factory.mktemp('tools') / 't.sqlite')) as store:
         tools = MemoryTools(store)
-        for use in (lambda: tools.remember(text, speaker, time), lambda: tools.search(query, 3, during), lambda: tools.ask(query),
-                    lambda: tools.show_trace(query), lambda: tools.forget([query]), lambda: tools.forget(session=during)):
+        for use in (
+            lambda: tools.remember(text, speaker, time),
+            lambda: tools.search(query, 3, during),
+            lambda: tools.ask(query),
+            lambda: tools.show_trace(query),
+            lambda: tools.forget([query]),
+            lambda: tools.forget(session=during),
+        ):
             with typed_errors():
                 json.dumps(use())
 
 
-@given(words=st.lists(st.sampled_from(['ask', 'bench', 'report', 'demo', 'data', 'paper', '--json', '--data', '--methods', 'rag', '--questions', '0', '-1', 'x'])
-                      | hostile.filter(lambda text: '\0' not in text), min_size=1, max_size=4))
+@given(
+    words=st.lists(
+        st.sampled_from(
+            [
+                'ask',
+                'bench',
+                'report',
+                'demo',
+                'data',
+                'paper',
+                '--json',
+                '--data',
+                '--methods',
+                'rag',
+                '--questions',
+                '0',
+                '-1',
+                'x',
+            ]
+        )
+        | hostile.filter(lambda text: '\0' not in text),
+        min_size=1,
+        max_size=4,
+    )
+)
 @settings(suppress_health_check=SLOW)
 def test_the_command_line_says_what_it_expected(words, tmp_path_factory):
     if words[0] in ('demo', 'paper', 'bench', 'serve', 'docs', 'lab'):  # these would begin to work
         words = [words[0], '--no-such-option', *words[1:]]
     out, err = io.StringIO(), io.StringIO()
-    with contextlib.chdir(tmp_path_factory.mktemp('cli')), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+    with (
+        contextlib.chdir(tmp_path_factory.mktemp('cli')),
+        contextlib.redirect_stdout(out),
+        contextlib.redirect_stderr(err),
+    ):
         try:
             code = cli.main(words)
         except SystemExit as ended:

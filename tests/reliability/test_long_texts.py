@@ -1,4 +1,5 @@
 """Texts of any length are embedded within a bounded batch."""
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -13,6 +14,7 @@ EMBEDDER = WordLlamaEmbedder()
 
 class Watching:
     """The model, and the bytes of each batch that it was given, padding included."""
+
     def __init__(self):
         self.model, self.batches = vectors._wordllama(), []
 
@@ -21,7 +23,9 @@ class Watching:
         return self.model.embed(texts)
 
 
-@pytest.mark.parametrize('long', ['🦊' * 20_000, 'the quick brown fox ' * 5_000, '亀' * 30_000, '.' * 50_000, 'Żółw\u2028' * 9_000])
+@pytest.mark.parametrize(
+    'long', ['🦊' * 20_000, 'the quick brown fox ' * 5_000, '亀' * 30_000, '.' * 50_000, 'Żółw\u2028' * 9_000]
+)
 def test_a_long_text_among_short_ones_does_not_make_a_large_batch(monkeypatch, long):
     model = Watching()
     monkeypatch.setattr(vectors, '_wordllama', lambda: model)
@@ -41,7 +45,7 @@ def test_ordinary_texts_have_the_vectors_of_the_model():
 @given(st.lists(st.sampled_from(['kite ', 'fox ', '🦊 ', 'Skerrin. ']), min_size=500, max_size=900).map(''.join))
 def test_the_vector_of_a_long_text_is_the_mean_of_its_parts(text):
     size = WordLlamaEmbedder.part
-    parts = [text[start:start + size] for start in range(0, len(text), size)]
+    parts = [text[start : start + size] for start in range(0, len(text), size)]
     weights = [len(part.encode()) for part in parts]
     wanted = np.average(EMBEDDER(parts).astype(float), axis=0, weights=weights)
     assert np.allclose(EMBEDDER([text])[0], wanted, atol=1e-6)

@@ -1,4 +1,5 @@
 """Files of memories: what was forgotten is gone or it is said, damage is found, a full or read-only disk closes nobody out."""
+
 import os
 import sqlite3
 import stat
@@ -54,6 +55,7 @@ def full(file):
 
 # ------------------------------------------------------------------ a full disk (M3)
 
+
 @pytest.mark.parametrize('begun', [bank_with_a_secret, store_with_a_secret])
 def test_a_file_that_could_not_be_swept_is_opened_and_swept_by_the_next_change(tmp_path, begun):
     path = tmp_path / 'file'
@@ -62,8 +64,14 @@ def test_a_file_that_could_not_be_swept_is_opened_and_swept_by_the_next_change(t
         owner.forget(['m2'] if isinstance(owner, MemoryBank) else ['T2'])
     owner.close()
     kind = type(owner)
-    with patch.object(storage, '_vacuum', full), pytest.warns(UserWarning, match='copies may be left'), closing(kind(path)) as again:
-        assert not [hit for hit in again.search(SECRET, 5) if SECRET in hit.snippet.text] and len(again.search('boat', 5))
+    with (
+        patch.object(storage, '_vacuum', full),
+        pytest.warns(UserWarning, match='copies may be left'),
+        closing(kind(path)) as again,
+    ):
+        assert not [hit for hit in again.search(SECRET, 5) if SECRET in hit.snippet.text] and len(
+            again.search('boat', 5)
+        )
     with warnings.catch_warnings(), closing(kind(path)) as again:
         warnings.simplefilter('error')
         again.add('later') if kind is MemoryBank else again.remember('later')
@@ -88,6 +96,7 @@ def test_a_graph_that_could_not_be_swept_is_swept_by_the_next_save_and_has_no_co
 
 # ------------------------------------------------------------------ forgetting while another process reads (M11)
 
+
 @pytest.mark.parametrize('begun', [bank_with_a_secret, store_with_a_secret])
 def test_forgetting_is_refused_while_another_reads_and_then_leaves_no_byte(tmp_path, begun):
     path = tmp_path / 'file'
@@ -109,13 +118,18 @@ def test_forgetting_is_refused_while_another_reads_and_then_leaves_no_byte(tmp_p
 
 # ------------------------------------------------------------------ damage inside a page (L4)
 
-@pytest.mark.parametrize('begun, sql', [
-    (bank_with_a_secret, "UPDATE changes SET change = replace(change, 'red', 'bed')"),
-    (bank_with_a_secret, "UPDATE extents SET given = given + 1"),
-    (store_with_a_secret, "UPDATE turns SET text = 'a bed boat' WHERE number = 1"),
-    (store_with_a_secret, "UPDATE turns SET speaker = 'Eve' WHERE number = 2"),
-    (store_with_a_secret, "UPDATE turns SET said = '2024-05-08T00:00:00' WHERE number = 2"),
-    (store_with_a_secret, "UPDATE turns SET number = 77 WHERE number = 3")])
+
+@pytest.mark.parametrize(
+    'begun, sql',
+    [
+        (bank_with_a_secret, "UPDATE changes SET change = replace(change, 'red', 'bed')"),
+        (bank_with_a_secret, "UPDATE extents SET given = given + 1"),
+        (store_with_a_secret, "UPDATE turns SET text = 'a bed boat' WHERE number = 1"),
+        (store_with_a_secret, "UPDATE turns SET speaker = 'Eve' WHERE number = 2"),
+        (store_with_a_secret, "UPDATE turns SET said = '2024-05-08T00:00:00' WHERE number = 2"),
+        (store_with_a_secret, "UPDATE turns SET number = 77 WHERE number = 3"),
+    ],
+)
 def test_a_row_that_is_not_as_it_was_written_is_an_error(tmp_path, begun, sql):
     path = tmp_path / 'file'
     owner = begun(path)
@@ -136,6 +150,7 @@ def test_an_empty_file_is_a_new_memory(tmp_path):  # SQLite itself makes one bef
 
 # ------------------------------------------------------------------ names of files (L5)
 
+
 def test_a_path_is_a_path_and_never_an_address(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for name in ('file:t.db?mode=memory', 'a#b', '50%'):
@@ -146,8 +161,10 @@ def test_a_path_is_a_path_and_never_an_address(tmp_path, monkeypatch):
         assert (tmp_path / name).is_file()
 
 
-@pytest.mark.parametrize('open_it', [TurnStore, MemoryBank, lambda path: RecordedLM(ScriptedLM([]), path),
-                                     lambda path: GistGraph.of(ONE).save(path)])
+@pytest.mark.parametrize(
+    'open_it',
+    [TurnStore, MemoryBank, lambda path: RecordedLM(ScriptedLM([]), path), lambda path: GistGraph.of(ONE).save(path)],
+)
 def test_names_that_no_file_can_have_are_typed_errors(tmp_path, open_it):
     for name in ('a\0b', 'x' * 300):
         with pytest.raises((MemoryFileError, RecordError)):
@@ -164,6 +181,7 @@ def test_sqlites_name_for_no_file_is_refused(tmp_path, monkeypatch, open_it):
 
 
 # ------------------------------------------------------------------ who can read them (L7), and a disk that cannot be written (L8)
+
 
 def test_nobody_but_the_owner_reads_a_new_file(tmp_path):
     store_with_a_secret(tmp_path / 'turns').close()
@@ -191,6 +209,7 @@ def test_a_file_that_cannot_be_written_can_be_read(tmp_path, begun):
 
 # ------------------------------------------------------------------ a record can forget (M12), and keeps what was paid for (M7)
 
+
 def test_a_record_forgets_every_reply_with_a_text(tmp_path):
     path = tmp_path / 'record'
     lm = RecordedLM(ScriptedLM([{'text': text} for text in ('fine', f'so "{SECRET}"', 'well')]), path)
@@ -217,7 +236,11 @@ def test_a_reply_that_cannot_be_recorded_is_not_thrown_away(tmp_path):
             with storage._sqlite_errors(self.path):
                 raise sqlite3.OperationalError('disk I/O error')
         return real(self, sql, *values)
-    with patch.object(MemoryFile, 'rows', rows), pytest.warns(UserWarning, match='a reply was not recorded: .*disk I/O error'):
+
+    with (
+        patch.object(MemoryFile, 'rows', rows),
+        pytest.warns(UserWarning, match='a reply was not recorded: .*disk I/O error'),
+    ):
         call = lm.call(TOLD, text='second')
     assert call.reply.text == 'two' and call.usage.calls == 1
 

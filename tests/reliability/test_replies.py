@@ -1,4 +1,5 @@
 """Replies of a server: a deadline for a whole request, a bound on its size, its cost where it cannot be read, no key anywhere."""
+
 import asyncio
 import json
 import re
@@ -21,8 +22,16 @@ from memnb.retrieval.vectors import EmbedderError, OpenAIEmbedder
 
 KEY = 'c2VjcmV0/a2V5+Zm9yIHRlc3Rz=='
 HEAD = b'HTTP/1.1 %s\r\nContent-Type: application/json\r\nConnection: close\r\n'
-GOOD = {'choices': [{'index': 0, 'finish_reason': 'stop', 'message': {'role': 'assistant', 'content': '{"answer": "yes", "sources": []}'}}],
-        'usage': {'prompt_tokens': 7, 'completion_tokens': 3}}
+GOOD = {
+    'choices': [
+        {
+            'index': 0,
+            'finish_reason': 'stop',
+            'message': {'role': 'assistant', 'content': '{"answer": "yes", "sources": []}'},
+        }
+    ],
+    'usage': {'prompt_tokens': 7, 'completion_tokens': 3},
+}
 
 
 @contextmanager
@@ -49,6 +58,7 @@ def serve(answer):
                     answer(peer)
                 except OSError:
                     pass
+
     thread = threading.Thread(target=work, daemon=True)
     thread.start()
     try:
@@ -66,7 +76,7 @@ def drips(peer, first):
     """Send some bytes at once, and then one each tenth of a second, for half a minute."""
     peer.sendall(first)
     for _ in range(300):
-        time.sleep(.1)
+        time.sleep(0.1)
         peer.sendall(b' ')
 
 
@@ -85,11 +95,11 @@ def failure_drips(peer):
 @pytest.mark.parametrize('answer', [body_drips, head_drips, failure_drips])
 def test_a_request_has_a_deadline_however_often_a_byte_comes(answer):
     with serve(answer) as url:
-        lm = OpenAILM('m', url, KEY, timeout=.5, max_retries=0)
+        lm = OpenAILM('m', url, KEY, timeout=0.5, max_retries=0)
         with pytest.raises(ServerError, match='no whole reply within 0.5 s'):
             lm.ask(ANSWER, question='Who?')
         with pytest.raises(EmbedderError, match='m: '):
-            server = OpenAIEmbedder('m', url, timeout=.5)
+            server = OpenAIEmbedder('m', url, timeout=0.5)
             server._server.max_retries = 0
             server(['a text'])
     with serve(sends(GOOD)) as url:  # the client was closed, and the next request has another one
@@ -107,6 +117,7 @@ def test_a_reply_without_end_is_left_after_a_bound(status, monkeypatch):
         for _ in range(1000):
             peer.sendall(b' ' * 10_000)
             sent.append(10_000)
+
     with serve(endless) as url:
         with pytest.raises(ServerError, match='longer than 100,000 bytes'):
             OpenAILM('m', url, KEY, timeout=5, max_retries=0).ask(ANSWER, question='Who?')
@@ -115,10 +126,12 @@ def test_a_reply_without_end_is_left_after_a_bound(status, monkeypatch):
 
 def test_a_compressed_reply_has_a_smaller_bound(monkeypatch):
     import gzip
+
     packed = gzip.compress(json.dumps(GOOD | {'more': ' ' * 20_000_000}).encode())
 
     def answer(peer):
         peer.sendall(HEAD % b'200 OK' + b'Content-Encoding: gzip\r\nContent-Length: %d\r\n\r\n' % len(packed) + packed)
+
     with serve(answer) as url:
         lm = OpenAILM('m', url, KEY, timeout=20, max_retries=0)
         assert lm.ask(ANSWER, question='Who?').answer == 'yes'
@@ -127,8 +140,15 @@ def test_a_compressed_reply_has_a_smaller_bound(monkeypatch):
             lm.ask(ANSWER, question='Who?')
 
 
-@pytest.mark.parametrize('reply', [dict(GOOD, choices=[]), dict(GOOD, choices=None), dict(GOOD, choices=[{'index': 0, 'message': None}]),
-                                   dict(GOOD, choices=[None])])
+@pytest.mark.parametrize(
+    'reply',
+    [
+        dict(GOOD, choices=[]),
+        dict(GOOD, choices=None),
+        dict(GOOD, choices=[{'index': 0, 'message': None}]),
+        dict(GOOD, choices=[None]),
+    ],
+)
 def test_a_reply_that_was_paid_for_and_cannot_be_used_is_counted(reply):
     with serve(sends(reply)) as url:
         with pytest.raises(ServerError) as told:
@@ -151,8 +171,18 @@ def test_what_a_server_refuses_costs_nothing():
     assert told.value.usage == Usage()
 
 
-@pytest.mark.parametrize('form', [KEY, quote(KEY, safe=''), quote(KEY), KEY.replace('/', '%2f').replace('=', '%3d'), KEY.replace('/', '\\/'),
-                                  KEY.replace('+', '\\u002B'), json.dumps(KEY)])
+@pytest.mark.parametrize(
+    'form',
+    [
+        KEY,
+        quote(KEY, safe=''),
+        quote(KEY),
+        KEY.replace('/', '%2f').replace('=', '%3d'),
+        KEY.replace('/', '\\/'),
+        KEY.replace('+', '\\u002B'),
+        json.dumps(KEY),
+    ],
+)
 def test_a_key_that_a_server_sends_back_in_any_form_is_in_no_text(form):
     parts = [part for part in KEY.replace('/', ' ').replace('+', ' ').split() if len(part) > 6]
     with serve(sends({'error': {'message': f'you said {form}'}}, b'401 Unauthorized')) as url:
@@ -167,8 +197,9 @@ def test_an_awaited_store_that_never_answers_is_left():
 
     async def slow():
         raise TimeoutError('of the store itself')
+
     with pytest.raises(TimeoutError, match='no answer within 0.1 s'):
-        waited(never, .1)()
+        waited(never, 0.1)()
     with pytest.raises(TimeoutError, match='of the store itself'):
         waited(slow, 30)()
 

@@ -1,4 +1,5 @@
 """Memories that several threads or several owners of one file use at once."""
+
 import asyncio
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -24,7 +25,14 @@ GRAPHS = [GistGraph, CueTagGraph]
 
 def session(number, text='I bought a red kite in Leeds'):
     time = FIRST + timedelta(days=number)
-    return Session(f'D{number}', [Turn(f'D{number}:1', 'Ada', f'{text} number {number}.', time), Turn(f'D{number}:2', 'Ben', 'I like kites.', time)], time)
+    return Session(
+        f'D{number}',
+        [
+            Turn(f'D{number}:1', 'Ada', f'{text} number {number}.', time),
+            Turn(f'D{number}:2', 'Ben', 'I like kites.', time),
+        ],
+        time,
+    )
 
 
 def snippet(number):
@@ -61,12 +69,19 @@ def in_threads(ask, write, readers=4):
 
 # ------------------------------------------------------------------ threads
 
-@pytest.mark.parametrize('make', [LexicalIndex, lambda: DenseIndex(embedder=Buckets()), lambda: HybridIndex(embedder=Buckets())], ids=['lexical', 'dense', 'hybrid'])
+
+@pytest.mark.parametrize(
+    'make',
+    [LexicalIndex, lambda: DenseIndex(embedder=Buckets()), lambda: HybridIndex(embedder=Buckets())],
+    ids=['lexical', 'dense', 'hybrid'],
+)
 def test_an_index_is_searched_while_it_is_written(make):
     index, alone = make(), make()
     index.add([snippet(0)])
     numbers = range(1, 300)
-    faults = in_threads(lambda: index.search('kite number 7', 5), lambda: [index.add([snippet(number)]) for number in numbers])
+    faults = in_threads(
+        lambda: index.search('kite number 7', 5), lambda: [index.add([snippet(number)]) for number in numbers]
+    )
     assert faults == []
     alone.add([snippet(number) for number in (0, *numbers)])
     assert found(index) == found(alone)
@@ -120,7 +135,11 @@ def test_nobody_waits_for_the_embedding_of_another_question(kind):
         assert len(slow.result(30)) == 6
 
 
-@pytest.mark.parametrize('make', [lambda embedder: DenseIndex(embedder=embedder), lambda embedder: HybridIndex(embedder=embedder)], ids=['dense', 'hybrid'])
+@pytest.mark.parametrize(
+    'make',
+    [lambda embedder: DenseIndex(embedder=embedder), lambda embedder: HybridIndex(embedder=embedder)],
+    ids=['dense', 'hybrid'],
+)
 def test_an_add_that_fails_leaves_an_index_as_it_was(make):
     embedder = Buckets()
     index, alone = make(embedder), make(Buckets())
@@ -139,7 +158,9 @@ def test_a_bank_works_in_every_thread(tmp_path):
     with MemoryBank(tmp_path / 'bank.sqlite') as bank, ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda number: bank.add(f'kite number {number}', sources=(f'D{number}:1',)), range(40)))
         assert sorted(entry.text for entry in bank) == sorted(f'kite number {number}' for number in range(40))
-        assert all(len(hits) == 3 for hits in pool.map(lambda number: bank.search(f'kite number {number}', 3), range(40)))
+        assert all(
+            len(hits) == 3 for hits in pool.map(lambda number: bank.search(f'kite number {number}', 3), range(40))
+        )
         list(pool.map(lambda number: bank.forget(turns=[f'D{number}:1']), range(0, 40, 2)))
         assert len(bank) == 20
     with MemoryBank(tmp_path / 'bank.sqlite') as bank:
@@ -173,6 +194,7 @@ def test_memma_is_asked_in_threads_and_in_an_event_loop():
 
 
 # ------------------------------------------------------------------ owners
+
 
 @pytest.mark.parametrize('kind', GRAPHS)
 def test_the_second_owner_of_a_graph_file_is_told(kind, tmp_path):

@@ -1,4 +1,5 @@
 """Caches of texts are of bounded size and forget what a memory forgets."""
+
 import gc
 
 import pytest

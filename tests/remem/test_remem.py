@@ -1,4 +1,5 @@
 """REMem's agent against Algorithm 2 written down naively, with models that make every kind of mistake, served, recorded, and by rules."""
+
 import json
 import math
 from datetime import datetime
@@ -32,15 +33,38 @@ from servers import Server, chat, fail
 # ------------------------------------------------------------------ a small graph
 
 SAID = {
-    datetime(2024, 1, 9, 19): [('Ada', 'I bought a red boat yesterday.'), ('Bo', 'I sold my tram on 3 January 2024.'),
-                               ('Ada', 'The boat is called Moon.'), ('Bo', 'Moon needs a lamp.')],
+    datetime(2024, 1, 9, 19): [
+        ('Ada', 'I bought a red boat yesterday.'),
+        ('Bo', 'I sold my tram on 3 January 2024.'),
+        ('Ada', 'The boat is called Moon.'),
+        ('Bo', 'Moon needs a lamp.'),
+    ],
     datetime(2024, 3, 2, 8): [('Bo', 'I bought a lamp for Ada last week.'), ('Ada', 'The lamp hangs in the harbour.')],
-    datetime(2024, 5, 20, 12): [('Ada', 'I lost the lamp in April 2024.'), ('Bo', 'My sister Cleo found a clock in the harbour.'),
-                                ('Ada', 'Cleo moved to Oslo in 2022.')]}
-SESSIONS = [Session(f'D{number}', tuple(Turn(f'D{number}:{place}', who, text, time) for place, (who, text) in enumerate(said, 1)), time)
-            for number, (time, said) in enumerate(SAID.items(), 1)]
-QUESTIONS = ['When did Ada buy a boat?', 'When did Bo buy a boat?', 'Where does the lamp hang?', 'Who found a clock in May 2024?',
-             'What did Ada lose?', 'What did Bo lose?', 'How many lamps are there?', 'Did Cleo move before Ada lost the lamp?', '?']
+    datetime(2024, 5, 20, 12): [
+        ('Ada', 'I lost the lamp in April 2024.'),
+        ('Bo', 'My sister Cleo found a clock in the harbour.'),
+        ('Ada', 'Cleo moved to Oslo in 2022.'),
+    ],
+}
+SESSIONS = [
+    Session(
+        f'D{number}',
+        tuple(Turn(f'D{number}:{place}', who, text, time) for place, (who, text) in enumerate(said, 1)),
+        time,
+    )
+    for number, (time, said) in enumerate(SAID.items(), 1)
+]
+QUESTIONS = [
+    'When did Ada buy a boat?',
+    'When did Bo buy a boat?',
+    'Where does the lamp hang?',
+    'Who found a clock in May 2024?',
+    'What did Ada lose?',
+    'What did Bo lose?',
+    'How many lamps are there?',
+    'Did Cleo move before Ada lost the lamp?',
+    '?',
+]
 
 
 def graph_of(sessions=SESSIONS, **options):
@@ -70,24 +94,65 @@ def asks(name, required, optional):
 
 
 CALLS = st.one_of(
-    asks('semantic_retrieve', {'query': QUERY}, FILTER), asks('lexical_retrieve', {'query': QUERY}, FILTER),
+    asks('semantic_retrieve', {'query': QUERY}, FILTER),
+    asks('lexical_retrieve', {'query': QUERY}, FILTER),
     asks('find_gist_contexts', {'gist_id': st.sampled_from([*GISTS[:6], '1', '2', '99', 'nothing'])}, FILTER),
-    asks('find_entity_contexts', {}, {'subject': st.sampled_from(PHRASES), 'object': st.sampled_from(PHRASES), **FILTER,
-                                      'predicate': st.sampled_from(['bought', 'lost']), 'limit': st.integers(-1, 3),
-                                      'ordering': st.sampled_from(['asc', 'desc']), 'offset': st.integers(-1, 2),
-                                      'aggregation': st.sampled_from(['count', 'count_unique_subjects', None])}),
+    asks(
+        'find_entity_contexts',
+        {},
+        {
+            'subject': st.sampled_from(PHRASES),
+            'object': st.sampled_from(PHRASES),
+            **FILTER,
+            'predicate': st.sampled_from(['bought', 'lost']),
+            'limit': st.integers(-1, 3),
+            'ordering': st.sampled_from(['asc', 'desc']),
+            'offset': st.integers(-1, 2),
+            'aggregation': st.sampled_from(['count', 'count_unique_subjects', None]),
+        },
+    ),
     asks('output_answer', {'answer': st.sampled_from(['a red boat', '3', NO_INFORMATION, ''])}, {}),
-    st.sampled_from([{'function': 'semantic_retrieve', 'parameters': {'query': 'boat', 'k': 3}},  # with names that the tools do not have
-                     {'function': 'output_answer', 'parameters': {'text': 'a boat'}}]))
-UNFIT = st.sampled_from([  # calls that name a tool, and that no schema would let through
-    {'function': 'lexical_retrieve', 'parameters': {}}, {'function': 'semantic_retrieve', 'parameters': {'query': ['boat']}},
-    {'function': 'find_entity_contexts', 'parameters': {'subject': 'Ada', 'start_operator': 'after'}},
-    {'function': 'output_answer', 'parameters': {'answer': {}}}, {'function': 'find_gist_contexts', 'parameters': {'gist_id': ['1']}}])
-TOOLLESS = st.sampled_from(['I would rather not.', '', '{"call": {"function": "grep", "parameters": {}}, "reasoning": ""}', '[]', '{"call": "output_answer"}'])
-MOVES = st.lists(st.tuples(st.just('fit'), CALLS) | st.tuples(st.just('fit'), CALLS) | st.tuples(st.just('unfit'), UNFIT)
-                 | st.tuples(st.just('no tool'), TOOLLESS), max_size=5)
-FINAL = st.fixed_dictionaries({'answer': st.sampled_from(['a red boat', NO_INFORMATION, '2']),
-                               'sources': st.lists(st.sampled_from([*GISTS, 'D1:1', 'D3:2', 'D99:1', 'x']), max_size=4)})
+    st.sampled_from(
+        [
+            {
+                'function': 'semantic_retrieve',
+                'parameters': {'query': 'boat', 'k': 3},
+            },  # with names that the tools do not have
+            {'function': 'output_answer', 'parameters': {'text': 'a boat'}},
+        ]
+    ),
+)
+UNFIT = st.sampled_from(
+    [  # calls that name a tool, and that no schema would let through
+        {'function': 'lexical_retrieve', 'parameters': {}},
+        {'function': 'semantic_retrieve', 'parameters': {'query': ['boat']}},
+        {'function': 'find_entity_contexts', 'parameters': {'subject': 'Ada', 'start_operator': 'after'}},
+        {'function': 'output_answer', 'parameters': {'answer': {}}},
+        {'function': 'find_gist_contexts', 'parameters': {'gist_id': ['1']}},
+    ]
+)
+TOOLLESS = st.sampled_from(
+    [
+        'I would rather not.',
+        '',
+        '{"call": {"function": "grep", "parameters": {}}, "reasoning": ""}',
+        '[]',
+        '{"call": "output_answer"}',
+    ]
+)
+MOVES = st.lists(
+    st.tuples(st.just('fit'), CALLS)
+    | st.tuples(st.just('fit'), CALLS)
+    | st.tuples(st.just('unfit'), UNFIT)
+    | st.tuples(st.just('no tool'), TOOLLESS),
+    max_size=5,
+)
+FINAL = st.fixed_dictionaries(
+    {
+        'answer': st.sampled_from(['a red boat', NO_INFORMATION, '2']),
+        'sources': st.lists(st.sampled_from([*GISTS, 'D1:1', 'D3:2', 'D99:1', 'x']), max_size=4),
+    }
+)
 
 
 def model_of(moves, final):
@@ -132,9 +197,17 @@ def naive(moves, final, max_steps, offered=NAMES):
 
 
 def told_by(trace):
-    calls = [(step.tool, step.error, step.note, [hit.id for hit in step.hits]) for step in trace.steps if step.kind == 'tool']
+    calls = [
+        (step.tool, step.error, step.note, [hit.id for hit in step.hits]) for step in trace.steps if step.kind == 'tool'
+    ]
     draft = next((step.draft or '' for step in trace.steps if step.kind == 'answer'), None)
-    return trace.read, calls, draft, (trace.answer, trace.evidence) if trace.error is None else None, trace.error is not None
+    return (
+        trace.read,
+        calls,
+        draft,
+        (trace.answer, trace.evidence) if trace.error is None else None,
+        trace.error is not None,
+    )
 
 
 @settings(max_examples=120)
@@ -157,41 +230,77 @@ def check_properties(trace, max_steps, budget=None):
 
 
 @settings(max_examples=60)
-@given(MOVES, FINAL, st.integers(1, 4), st.integers(0, 9), st.sets(st.sampled_from(NAMES), max_size=4), st.sampled_from(QUESTIONS))
-def test_properties_hold_within_any_budget_and_with_any_tools_withheld(moves, final, max_steps, budget, withheld, question):
+@given(
+    MOVES,
+    FINAL,
+    st.integers(1, 4),
+    st.integers(0, 9),
+    st.sets(st.sampled_from(NAMES), max_size=4),
+    st.sampled_from(QUESTIONS),
+)
+def test_properties_hold_within_any_budget_and_with_any_tools_withheld(
+    moves, final, max_steps, budget, withheld, question
+):
     model = model_of([(kind, move) for kind, move in moves if kind != 'no tool'], final)
     for lm in (model, None):
-        trace = REMem(GRAPH, lm, max_steps=max_steps, without=sorted(withheld), widen=False).ask(question, budget=budget)
+        trace = REMem(GRAPH, lm, max_steps=max_steps, without=sorted(withheld), widen=False).ask(
+            question, budget=budget
+        )
         check_properties(trace, max_steps, budget)
         assert not {step.tool for step in trace.steps if step.kind == 'tool'} & withheld
         assert lm is not None or trace.error is None and trace.answer
 
 
 @settings(max_examples=40)
-@given(st.lists(CALLS.filter(lambda call: call['function'] != 'output_answer'), min_size=1, max_size=3), FINAL, st.data())
+@given(
+    st.lists(CALLS.filter(lambda call: call['function'] != 'output_answer'), min_size=1, max_size=3), FINAL, st.data()
+)
 def test_a_wrong_call_changes_nothing(calls, final, data):
-    wrong = data.draw(st.sampled_from([('unfit', {'function': 'lexical_retrieve', 'parameters': {}}),
-                                       ('fit', {'function': 'find_gist_contexts', 'parameters': {'gist_id': 'nothing'}}),
-                                       ('fit', {'function': 'semantic_retrieve', 'parameters': {'query': ' '}})]))
+    wrong = data.draw(
+        st.sampled_from(
+            [
+                ('unfit', {'function': 'lexical_retrieve', 'parameters': {}}),
+                ('fit', {'function': 'find_gist_contexts', 'parameters': {'gist_id': 'nothing'}}),
+                ('fit', {'function': 'semantic_retrieve', 'parameters': {'query': ' '}}),
+            ]
+        )
+    )
     moves = [('fit', call) for call in calls]
     place = data.draw(st.integers(0, len(moves)))
     plain = REMem(GRAPH, model_of(moves, final), max_steps=len(moves), widen=False).ask('Why?')
-    with_it = REMem(GRAPH, model_of([*moves[:place], wrong, *moves[place:]], final), max_steps=len(moves) + 1, widen=False).ask('Why?')
+    with_it = REMem(
+        GRAPH, model_of([*moves[:place], wrong, *moves[place:]], final), max_steps=len(moves) + 1, widen=False
+    ).ask('Why?')
     assert (with_it.read, with_it.answer, with_it.evidence) == (plain.read, plain.answer, plain.evidence)
     refused = [step for step in with_it.steps if step.kind == 'tool'][place]
     assert refused.error and not refused.hits
 
 
-IN_VAIN = st.sampled_from([{'function': name, 'parameters': given} for name, given in (
-    ('lexical_retrieve', {'query': ' '}), ('semantic_retrieve', {'query': 'boat', 'start_time': '1790'}),
-    ('find_gist_contexts', {'gist_id': 'nothing'}), ('find_entity_contexts', {'subject': 'zebra', 'aggregation': 'count'}))])
+IN_VAIN = st.sampled_from(
+    [
+        {'function': name, 'parameters': given}
+        for name, given in (
+            ('lexical_retrieve', {'query': ' '}),
+            ('semantic_retrieve', {'query': 'boat', 'start_time': '1790'}),
+            ('find_gist_contexts', {'gist_id': 'nothing'}),
+            ('find_entity_contexts', {'subject': 'zebra', 'aggregation': 'count'}),
+        )
+    ]
+)
 
 
 @settings(max_examples=60)
-@given(st.lists(CALLS | IN_VAIN, min_size=1, max_size=3).flatmap(lambda pool: st.lists(st.sampled_from(pool), min_size=1, max_size=4)), FINAL)
+@given(
+    st.lists(CALLS | IN_VAIN, min_size=1, max_size=3).flatmap(
+        lambda pool: st.lists(st.sampled_from(pool), min_size=1, max_size=4)
+    ),
+    FINAL,
+)
 def test_where_nothing_new_is_found_the_search_goes_on_without_times_and_with_the_question(calls, final):
     moves, question = [('fit', call) for call in calls], {'query': 'Why?'}
-    plain, wide = (REMem(GRAPH, model_of(moves, final), max_steps=len(moves), widen=widen).ask('Why?') for widen in (False, True))
+    plain, wide = (
+        REMem(GRAPH, model_of(moves, final), max_steps=len(moves), widen=widen).ask('Why?') for widen in (False, True)
+    )
     due, made = [(step.tool, step.arguments) for step in plain.steps if step.kind == 'tool'], []
     steps = [step for step in wide.steps if step.kind == 'tool']
 
@@ -228,7 +337,9 @@ def test_each_prompt_holds_all_that_came_before(calls, final):
     for place, prompt in enumerate(prompts):
         assert prompt.rstrip().endswith(str(4 - place))
         for step in used[:place]:
-            assert step.note in prompt and (step.value is not None or all(f'({hit.id}) {LINES[hit.id]}' in prompt for hit in step.hits))
+            assert step.note in prompt and (
+                step.value is not None or all(f'({hit.id}) {LINES[hit.id]}' in prompt for hit in step.hits)
+            )
     last = model.prompts[-1][2]
     assert all(step.note in last for step in used if not step.tool == 'output_answer')
     assert all(f'({hit.id})' in last for step in used for hit in step.hits)
@@ -237,8 +348,14 @@ def test_each_prompt_holds_all_that_came_before(calls, final):
 def test_a_prompt_shows_each_line_once_and_few_of_what_was_counted():
     graph = GistGraph.from_facts([('Ada', 'bought', f'boat {number}') for number in range(30)], embedder=Buckets())
     look = {'reasoning': '', 'call': {'function': 'find_entity_contexts', 'parameters': {'subject': 'Ada'}}}
-    count = {'reasoning': '', 'call': {'function': 'find_entity_contexts', 'parameters': {'object': 'boat 1', 'subject': 'Ada'}}}
-    number = {'reasoning': '', 'call': {'function': 'find_entity_contexts', 'parameters': {'predicate': 'bought', 'aggregation': 'count'}}}
+    count = {
+        'reasoning': '',
+        'call': {'function': 'find_entity_contexts', 'parameters': {'object': 'boat 1', 'subject': 'Ada'}},
+    }
+    number = {
+        'reasoning': '',
+        'call': {'function': 'find_entity_contexts', 'parameters': {'predicate': 'bought', 'aggregation': 'count'}},
+    }
     model = ScriptedLM({'select': [look, look, number, count], 'synthesize': [{'answer': '30', 'sources': []}]})
     trace = REMem(graph, model, max_steps=3, widen=False).ask('How many boats did Ada buy?')
     *_, third = [user for role, _, user in model.prompts if role == 'select']
@@ -267,21 +384,34 @@ ITEMS = make_tot(40, seed=11)
 
 @pytest.mark.parametrize('item', ITEMS, ids=lambda item: f'{item.kind}-{item.position}')
 def test_plans_answer_dated_questions_through_the_agent(item):
-    trace = REMem(GistGraph.from_facts([term.fact(line) for line, term in enumerate(item.terms, 1)], embedder=Buckets()), max_steps=5).ask(item.question)
+    trace = REMem(
+        GistGraph.from_facts([term.fact(line) for line, term in enumerate(item.terms, 1)], embedder=Buckets()),
+        max_steps=5,
+    ).ask(item.question)
     assert trace.answer == item.label
     used = [step for step in trace.steps if step.kind == 'tool']
     assert len(used) <= 5 and used[-1].tool == 'output_answer'
     assert (trace.evidence or item.label == '0') and set(trace.evidence) <= set(trace.read)
     if item.kind != 'number_of_events_in_time_interval':
         texts = [hit.text for step in used for hit in step.hits if set(hit.turns) & set(trace.evidence)]
-        assert all(any(part.split('-')[0] in text for text in texts) for part in item.label.split(',')) or item.label.isdigit()
+        assert (
+            all(any(part.split('-')[0] in text for text in texts) for part in item.label.split(','))
+            or item.label.isdigit()
+        )
 
 
 # ------------------------------------------------------------------ other memories
 
+
 def index_of():
     index = LexicalIndex()
-    index.add([Snippet(turn.id, turn.text, (turn.id,), TimeSpan.day(turn.time.date()), turn.speaker, turn.time) for session in SESSIONS for turn in session.turns])
+    index.add(
+        [
+            Snippet(turn.id, turn.text, (turn.id,), TimeSpan.day(turn.time.date()), turn.speaker, turn.time)
+            for session in SESSIONS
+            for turn in session.turns
+        ]
+    )
     return index
 
 
@@ -325,6 +455,7 @@ def test_memories_with_tools_and_no_search():
     def broken(query: str) -> Observation:
         "Fails."
         raise RuntimeError('no light')
+
     assert REMem(Desk(pages, output_answer)).ask('What colour is the boat?').evidence == ['p1']
     assert REMemS(Desk(pages)).ask('What colour is the boat?').evidence == ['p1']
     failed = REMem(Desk(broken)).ask('What colour is the boat?')
@@ -336,15 +467,22 @@ def test_memories_with_tools_and_no_search():
         REMem(3)
 
 
-@pytest.mark.parametrize('options, words', [*(({'max_steps': wrong}, 'max_steps: expected') for wrong in (0, -1, 2.5, '3', None, True, math.nan)),
-                                            ({'without': ['grep']}, "no tool 'grep'"),
-                                            ({'without': 'grep'}, "no tool 'grep'"), ({'without': NAMES}, 'one or more')])
+@pytest.mark.parametrize(
+    'options, words',
+    [
+        *(({'max_steps': wrong}, 'max_steps: expected') for wrong in (0, -1, 2.5, '3', None, True, math.nan)),
+        ({'without': ['grep']}, "no tool 'grep'"),
+        ({'without': 'grep'}, "no tool 'grep'"),
+        ({'without': NAMES}, 'one or more'),
+    ],
+)
 def test_bad_switches_are_refused(options, words):
     with pytest.raises((ValueError, TypeError), match=words):
         REMem(GRAPH, **options)
 
 
 # ------------------------------------------------------------------ one step, and the timeline
+
 
 def test_a_single_step_asks_a_model_once():
     model = ScriptedLM([{'answer': 'a red boat', 'sources': [GISTS[0], 'x']}])
@@ -356,7 +494,13 @@ def test_a_single_step_asks_a_model_once():
 
 
 def test_thoughts_are_written_before_the_answer():
-    assert list(strict_schema(TimelineReply)['properties']) == ['reasoning', 'timeline', 'reflection', 'answer', 'sources']
+    assert list(strict_schema(TimelineReply)['properties']) == [
+        'reasoning',
+        'timeline',
+        'reflection',
+        'answer',
+        'sources',
+    ]
     for question in QUESTIONS:
         plain, timed = REMem(GRAPH).ask(question), REMem(GRAPH, timeline=True).ask(question)
         assert (plain.answer, plain.evidence) == (timed.answer, timed.evidence)
@@ -368,17 +512,32 @@ def test_thoughts_are_written_before_the_answer():
 
 # ------------------------------------------------------------------ served and recorded models
 
-LOOK = {'reasoning': 'look', 'call': {'function': 'lexical_retrieve', 'parameters': {
-    'query': 'boat', 'start_time': None, 'end_time': None, 'start_operator': 'ge', 'end_operator': 'le'}}}
+LOOK = {
+    'reasoning': 'look',
+    'call': {
+        'function': 'lexical_retrieve',
+        'parameters': {
+            'query': 'boat',
+            'start_time': None,
+            'end_time': None,
+            'start_operator': 'ge',
+            'end_operator': 'le',
+        },
+    },
+}
 DONE = {'reasoning': 'done', 'call': {'function': 'output_answer', 'parameters': {'answer': 'a red boat'}}}
 LAST = {'answer': 'a red boat', 'sources': ['D1:1']}
 
 
 def test_a_served_model_that_misbehaves():
-    with Server(chat('Sure! I will look.'), chat('```json\n' + json.dumps(LOOK) + '\n```'), chat(DONE), chat(LAST)) as server:
+    with Server(
+        chat('Sure! I will look.'), chat('```json\n' + json.dumps(LOOK) + '\n```'), chat(DONE), chat(LAST)
+    ) as server:
         trace = REMem(GRAPH, OpenAILM('m', server.url, 'k')).ask('What did Ada buy?')
     assert (trace.answer, trace.usage['select'].calls) == ('a red boat', 3)
-    with Server(chat(LOOK), chat('no'), chat('no'), chat(LAST)) as server:  # no tool is named: the answer from what was found
+    with Server(
+        chat(LOOK), chat('no'), chat('no'), chat(LAST)
+    ) as server:  # no tool is named: the answer from what was found
         trace = REMem(GRAPH, OpenAILM('m', server.url, 'k')).ask('What did Ada buy?')
     assert (trace.answer, trace.error) == ('a red boat', None)
     with Server(chat(LOOK), chat(DONE), chat('{}'), chat('{}')) as server:  # the proposal is kept
@@ -393,7 +552,11 @@ def test_a_recorded_run_is_replayed(tmp_path):
     def plain(trace):
         steps = [step.model_copy(update={'cached': False}) if step.kind == 'model' else step for step in trace.steps]
         return trace.model_copy(update={'steps': steps}).to_json()
-    script = model_of([('fit', LOOK['call']), ('unfit', {'function': 'lexical_retrieve', 'parameters': {}}), ('fit', DONE['call'])], LAST)
+
+    script = model_of(
+        [('fit', LOOK['call']), ('unfit', {'function': 'lexical_retrieve', 'parameters': {}}), ('fit', DONE['call'])],
+        LAST,
+    )
     first = REMem(GRAPH, RecordedLM(script, tmp_path / 'record')).ask('What did Ada buy?')
     again = REMem(graph_of(), RecordedLM(ScriptedLM([]), tmp_path / 'record', 'replay')).ask('What did Ada buy?')
     assert first.answer == 'a red boat' and plain(again) == plain(first)

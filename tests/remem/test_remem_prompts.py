@@ -19,9 +19,27 @@ from memnb.remem.prompts import FACTS, GISTS, PAPER_FACTS, PAPER_GISTS, PAPER_SE
 
 # ---- what is executed
 
-YEARS = [(1930, 1931), (1931, 1940), (1939, 1940), (1940, 1945), (1925, 1930), (1935, 1936), (1934, 1935), (1930, 1940), (1941, 1942), (1928, 1929), (1936, 1937), (1933, 1934), (1929, 1941), (1939, 1941)]
+YEARS = [
+    (1930, 1931),
+    (1931, 1940),
+    (1939, 1940),
+    (1940, 1945),
+    (1925, 1930),
+    (1935, 1936),
+    (1934, 1935),
+    (1930, 1940),
+    (1941, 1942),
+    (1928, 1929),
+    (1936, 1937),
+    (1933, 1934),
+    (1929, 1941),
+    (1939, 1941),
+]
 SPANS = {f'keeper {place}': span for place, span in enumerate(YEARS)}  # around each border that the prompt names
-GRAPH = GistGraph.from_facts(Fact.of(name, 'held', 'the post', start_time=str(first), end_time=str(last)) for name, (first, last) in SPANS.items())
+GRAPH = GistGraph.from_facts(
+    Fact.of(name, 'held', 'the post', start_time=str(first), end_time=str(last))
+    for name, (first, last) in SPANS.items()
+)
 CASES = {  # what each line of the prompt says, of the years (first, last) of a fact
     'began after 1930': lambda first, last: first > 1930,
     'over before 1940': lambda first, last: last < 1940,
@@ -43,14 +61,17 @@ def the_times_filter(text):
     lines = dict(re.findall(r'^- ([^:\n]+): ((?:start|end)_time .+)$', text, re.MULTILINE))
     assert lines.keys() == CASES.keys()
     for name, filters in lines.items():
-        assert set(filtered(GRAPH, filters, predicate='held')) == {who for who, span in SPANS.items() if CASES[name](*span)}, name
+        assert set(filtered(GRAPH, filters, predicate='held')) == {
+            who for who, span in SPANS.items() if CASES[name](*span)
+        }, name
 
 
 def the_example_is_found(text):
     "Run the worked example: what each step shows is what the tools give, and the answer is the last one shown."
     facts = re.findall(r'\(([^,()]+), (was keeper of), (the lighthouse)\) \[start_time: (\d+), end_time: (\d+)\]', text)
     graph = GistGraph.from_facts(
-        [Fact.of(who, what, where, start_time=first, end_time=last) for who, what, where, first, last in facts] + [Fact.of('Ina Holt', 'was keeper of', 'the lighthouse', start_time='1944', end_time='1950')]
+        [Fact.of(who, what, where, start_time=first, end_time=last) for who, what, where, first, last in facts]
+        + [Fact.of('Ina Holt', 'was keeper of', 'the lighthouse', start_time='1944', end_time='1950')]
     )
     tools = {one.name: one for one in graph.tools()}
     steps = re.findall(r'^Step (\d): (\w+), (.+?)\.(?: It shows (.+))?$', text, re.MULTILINE)
@@ -72,7 +93,11 @@ def read_by(role, reply_of):
         lines = [re.match(r'(?:\((\S+)\) )?(\w+): (.+)', line).groups() for line in told.splitlines()]
         turns = tuple(Turn(id or f'D2:{place}', who, what) for place, (id, who, what) in enumerate(lines, 1))
         session = Session('D2', turns, datetime.strptime(moment, '%d %B %Y, %I:%M %p'))
-        replies = {'gists': '{"gists": []}', 'facts': '{"facts": []}', role.name: reply.replace('{{', '{').replace('}}', '}')}
+        replies = {
+            'gists': '{"gists": []}',
+            'facts': '{"facts": []}',
+            role.name: reply.replace('{{', '{').replace('}}', '}'),
+        }
         found, _ = prompts.extract(session, FunctionLM(lambda prompt, role: replies[role]))
         assert not [note for note in found.notes if 'cites no turn' not in note]
         reply_of(found, session)
@@ -86,7 +111,10 @@ def gists_are_dated(found, session):
         assert gist.said.day == 20 and gist.said.hour == 15
     told = ' '.join(turn.text for turn in turns)
     if 'two days later' in told:
-        assert [gist.text for gist in found.gists] == ['Ines inspected the hives last Thursday morning (18 January 2024).', 'Ines sold the honey two days later (20 January 2024).']
+        assert [gist.text for gist in found.gists] == [
+            'Ines inspected the hives last Thursday morning (18 January 2024).',
+            'Ines sold the honey two days later (20 January 2024).',
+        ]
     else:
         assert [(gist.text, gist.sources) for gist in found.gists] == [
             ('Ines and Rolf moved the bees last Thursday (18 January 2024).', ('D2:1',)),
@@ -94,7 +122,9 @@ def gists_are_dated(found, session):
             ("Rolf's thumb was still swollen.", ('D2:2',)),
         ]
     by_rule = GistGraph.of(session)
-    meant = [one for text in (gist.text for gist in by_rule.gists) for one in re.findall(r'\((\d+ January 2024)\)', text)]
+    meant = [
+        one for text in (gist.text for gist in by_rule.gists) for one in re.findall(r'\((\d+ January 2024)\)', text)
+    ]
     assert [one for gist in found.gists for one in re.findall(r'\((\d+ January 2024)\)', gist.text)] == meant
 
 
@@ -106,7 +136,9 @@ def times(fact):
 def facts_are_as_told(found, session):
     turns = session.turns
     meant = {str(replace(span, label=None)) for turn in turns for *_, span in find_times(turn.text, session.time)}
-    assert {time for fact in found.facts for time in times(fact) if 'January' in time} == {one for one in meant if 'January' in one}
+    assert {time for fact in found.facts for time in times(fact) if 'January' in time} == {
+        one for one in meant if 'January' in one
+    }
     shown = [(fact.subject, fact.predicate, fact.object, *times(fact)) for fact in found.facts]
     if any('queens' in turn.text for turn in turns):
         assert shown == [
@@ -281,14 +313,27 @@ def test_a_prompt_has_its_duties_and_no_part_of_it_can_change_unseen(name):
 
 # ---- style and settings
 
-TALK = Session('D2', (Turn('D2:1', 'Ines', 'I bought two queens from Rolf on 15 January.'),), datetime(2024, 1, 20, 15, 57))
+TALK = Session(
+    'D2', (Turn('D2:1', 'Ines', 'I bought two queens from Rolf on 15 January.'),), datetime(2024, 1, 20, 15, 57)
+)
 
 
 def test_the_papers_forms_are_asked_for_and_read():
     heard = {}
     said = {
-        'gists': {'gists': ['[20 January 2024, 3:57 pm] Ines bought two queens from Rolf on 15 January (15 January 2024).']},
-        'facts': {'facts': [{'subject': 'Ines', 'predicate': 'bought', 'object': 'two queens', 'qualifiers': {'record_time': '20 January 2024, 3:57 pm', 'point_in_time': '15 January 2024'}}]},
+        'gists': {
+            'gists': ['[20 January 2024, 3:57 pm] Ines bought two queens from Rolf on 15 January (15 January 2024).']
+        },
+        'facts': {
+            'facts': [
+                {
+                    'subject': 'Ines',
+                    'predicate': 'bought',
+                    'object': 'two queens',
+                    'qualifiers': {'record_time': '20 January 2024, 3:57 pm', 'point_in_time': '15 January 2024'},
+                }
+            ]
+        },
         'select': {'reasoning': 'look', 'function': 'semantic_retrieve', 'parameters': {'query': 'queens'}},
         'synthesize': {'answer': 'two queens', 'sources': []},
     }
@@ -302,8 +347,15 @@ def test_the_papers_forms_are_asked_for_and_read():
     assert [gist.text for gist in graph.gists] == ['Ines bought two queens from Rolf on 15 January (15 January 2024).']
     assert [times(fact) for fact in graph.triples] == [['15 January 2024']]
     trace = REMem(graph, FunctionLM(model), settings='paper').ask('What did Ines buy?')
-    assert trace.answer == 'two queens' and [step.tool for step in trace.steps if step.kind == 'tool'] == ['semantic_retrieve'] * 3
-    assert 'qualifiers' in heard['facts'] and 'square brackets' in heard['gists'] and 'large graph of knowledge' in heard['select']
+    assert (
+        trace.answer == 'two queens'
+        and [step.tool for step in trace.steps if step.kind == 'tool'] == ['semantic_retrieve'] * 3
+    )
+    assert (
+        'qualifiers' in heard['facts']
+        and 'square brackets' in heard['gists']
+        and 'large graph of knowledge' in heard['select']
+    )
     schema = PAPER_SELECT.schema({'tools': graph.tools()})
     assert list(schema['properties']) == ['reasoning', 'function', 'parameters']
     assert list(PAPER_FACTS.schema({})['$defs']['_PaperFact']['properties'])[-1] == 'qualifiers'
@@ -317,7 +369,10 @@ def test_the_papers_settings_hold_for_each_kind_of_data():
     assert REMem(graph, settings='paper').max_steps == 3 and REMemS(graph, settings='paper').max_steps == 1
     for data, steps in (('locomo', 3), ('tot', 5), ('complex_tr', 5)):
         method = METHODS['remem'].by_paper(data)
-        assert method.loop(graph, sample).max_steps == steps and method.memory.name == 'gists (synonymy=0.8, prompts=paper)'
+        assert (
+            method.loop(graph, sample).max_steps == steps
+            and method.memory.name == 'gists (synonymy=0.8, prompts=paper)'
+        )
     assert all(one.source for loop in (REMem, REMemS) for one in loop.PAPER)
 
 
@@ -331,7 +386,9 @@ def test_a_search_that_may_not_refuse_says_so_nowhere(timeline):
             heard.append(prompt)
             return '{"call": {"function": "output_answer", "parameters": {"answer": "no"}}, "answer": "no", "reasoning": ""}'
 
-        REMem(graph, FunctionLM(model), may_refuse=may_refuse, timeline=timeline).ask('Which submarine did Hephaestion sell?')
+        REMem(graph, FunctionLM(model), may_refuse=may_refuse, timeline=timeline).ask(
+            'Which submarine did Hephaestion sell?'
+        )
         assert len(heard) == 2 and all((NO_INFORMATION in prompt) == may_refuse for prompt in heard)
 
 

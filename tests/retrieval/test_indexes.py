@@ -1,4 +1,5 @@
 """Indexes: BM25 against rank-bm25, cosine against its definition, masks, ties, the order of adding, embedders."""
+
 import json
 import traceback
 from datetime import date, datetime
@@ -16,7 +17,16 @@ from memnb.core.retriever import passes
 from memnb.core.time import TimeSpan
 from memnb.retrieval.bm25 import BM25Retriever, DuplicateSnippet, LexicalIndex, UnknownSnippet
 from memnb.retrieval.vectors import (
-    as_embedder, DenseIndex, DimensionMismatch, EmbedderError, EmbedderMismatch, HybridIndex, OpenAIEmbedder, without_names, WordLlamaEmbedder)
+    as_embedder,
+    DenseIndex,
+    DimensionMismatch,
+    EmbedderError,
+    EmbedderMismatch,
+    HybridIndex,
+    OpenAIEmbedder,
+    without_names,
+    WordLlamaEmbedder,
+)
 from servers import Answer, authorization, fail, Server
 
 WORDS = 'boat sea red blue sail harbour storm the a Ana running runs ran'.split()
@@ -37,8 +47,17 @@ def snippet_lists(draw, max_size=12):
     made = []
     for number in draw(st.lists(st.integers(0, 30), unique=True, max_size=max_size)):
         said = draw(st.none() | days.map(lambda day: datetime(day.year, day.month, day.day, 12)))
-        made.append(Snippet(f's{number}', draw(texts), (f'D1:{number}',), draw(st.none() | spans()), draw(st.sampled_from([None, 'Ana', 'Ben'])),
-                            said, *draw(st.sampled_from([(None, None), (f'd{number % 2}', number // 2)]))))
+        made.append(
+            Snippet(
+                f's{number}',
+                draw(texts),
+                (f'D1:{number}',),
+                draw(st.none() | spans()),
+                draw(st.sampled_from([None, 'Ana', 'Ben'])),
+                said,
+                *draw(st.sampled_from([(None, None), (f'd{number % 2}', number // 2)])),
+            )
+        )
     return made
 
 
@@ -66,7 +85,7 @@ def filled(make, snippets):
 class GrowAndForget(RuleBasedStateMachine):
     """Any series of adds and removes, compared with an index and a BM25Okapi that are built anew."""
 
-    @initialize(k1=st.sampled_from([.9, 1.5]), b=st.sampled_from([0, .4, .75, 1]))
+    @initialize(k1=st.sampled_from([0.9, 1.5]), b=st.sampled_from([0, 0.4, 0.75, 1]))
     def begin(self, k1, b):
         self.options = dict(k1=k1, b=b)
         self.plain, self.spread = LexicalIndex(**self.options), LexicalIndex(spread=True, **self.options)
@@ -121,8 +140,10 @@ class GrowAndForget(RuleBasedStateMachine):
         for one in self.alive.values():
             expected = plain.get(one.id, 0)
             if one.session:
-                expected += sum(at.get((one.session, one.position + step), 0) * part
-                                for step, part in ((-1, .5), (1, .5), (-2, .25), (2, .25)))
+                expected += sum(
+                    at.get((one.session, one.position + step), 0) * part
+                    for step, part in ((-1, 0.5), (1, 0.5), (-2, 0.25), (2, 0.25))
+                )
             assert abs(spread.get(one.id, 0) - expected) < 1e-9
 
     @invariant()
@@ -149,7 +170,9 @@ def test_masks_lose_nothing_and_more_is_more_of_the_same(make, snippets, query, 
     if getattr(index, 'rerank', None) is None:
         ranked = sorted(index.scores(query).items(), key=lambda pair: (-pair[1], pair[0]))
         assert hits == [pair for pair in ranked if passes(index[pair[0]], exclude, during)][:k]
-    allowed = [one for one in snippets if passes(one, exclude, during) and (make in ALL_MATCH or one.id in index.scores(query))]
+    allowed = [
+        one for one in snippets if passes(one, exclude, during) and (make in ALL_MATCH or one.id in index.scores(query))
+    ]
     assert len(hits) == min(k, len(allowed))
 
 
@@ -168,8 +191,14 @@ def test_the_order_of_adding_does_not_show(make, snippets, query, data):
 
 
 def test_a_snippet_without_time_passes_no_span():
-    index = filled(lambda: HybridIndex(None), [Snippet('a', 'boat'), Snippet('b', 'boat', said=datetime(2023, 5, 8)),
-                                               Snippet('c', 'boat', time=TimeSpan.year(2023), said=datetime(2024, 1, 1))])
+    index = filled(
+        lambda: HybridIndex(None),
+        [
+            Snippet('a', 'boat'),
+            Snippet('b', 'boat', said=datetime(2023, 5, 8)),
+            Snippet('c', 'boat', time=TimeSpan.year(2023), said=datetime(2024, 1, 1)),
+        ],
+    )
     assert [id for id, _ in found(index, 'boat', during=TimeSpan.month(2023, 5))] == ['b', 'c']
     assert [id for id, _ in found(index, 'boat', during=TimeSpan(date(2024, 1, 1), None, 'span'))] == []
 
@@ -206,6 +235,7 @@ def test_a_failing_embedder_changes_nothing():
             if 'fail' in texts:
                 raise EmbedderError('down')
             return super().__call__(texts)
+
     index = filled(lambda: HybridIndex(Failing()), [Snippet('a', 'boat')])
     with pytest.raises(EmbedderError):
         index.add([Snippet('b', 'sea'), Snippet('c', 'fail')])
@@ -233,13 +263,17 @@ def test_vectors_that_are_given_serve_as_those_that_are_made(snippets, query, da
         assert again.scores(query) == source.scores(query)
 
 
-@pytest.mark.parametrize('row, error, message', [
-    (np.array([1, 0], np.float32), DimensionMismatch, r'letters: expected vectors of one dimension, got \[2, 6\]'),
-    (np.eye(6)[0], ValueError, "vector of 'b': expected a row of float32, got float64"),
-    (np.eye(6, dtype=np.float32)[:1], ValueError, "vector of 'b'"),
-    (np.full(6, 2, np.float32), ValueError, "vector of 'b': expected the length 1 or 0, got 4.89898"),
-    (np.array([np.nan] * 6, np.float32), ValueError, "vector of 'b': .*got nan"),
-    ([1, 0, 0, 0, 0, 0], ValueError, "vector of 'b': expected a row of float32, got int64")])
+@pytest.mark.parametrize(
+    'row, error, message',
+    [
+        (np.array([1, 0], np.float32), DimensionMismatch, r'letters: expected vectors of one dimension, got \[2, 6\]'),
+        (np.eye(6)[0], ValueError, "vector of 'b': expected a row of float32, got float64"),
+        (np.eye(6, dtype=np.float32)[:1], ValueError, "vector of 'b'"),
+        (np.full(6, 2, np.float32), ValueError, "vector of 'b': expected the length 1 or 0, got 4.89898"),
+        (np.array([np.nan] * 6, np.float32), ValueError, "vector of 'b': .*got nan"),
+        ([1, 0, 0, 0, 0, 0], ValueError, "vector of 'b': expected a row of float32, got int64"),
+    ],
+)
 @pytest.mark.parametrize('make', [MAKERS['dense'], MAKERS['minmax']])
 @pytest.mark.parametrize('full', [True, False])
 def test_a_wrong_row_changes_nothing(make, row, error, message, full):
@@ -252,7 +286,9 @@ def test_a_wrong_row_changes_nothing(make, row, error, message, full):
     assert len(index) == 2 + full
 
 
-unit_rows = st.lists(st.lists(st.sampled_from([-1., -.5, 0., .3, 1.]), min_size=3, max_size=3), min_size=1, max_size=24)
+unit_rows = st.lists(
+    st.lists(st.sampled_from([-1.0, -0.5, 0.0, 0.3, 1.0]), min_size=3, max_size=3), min_size=1, max_size=24
+)
 
 
 def every_pair(index, ids, threshold):
@@ -274,7 +310,9 @@ def test_close_pairs_are_those_of_the_definition_in_any_order(rows, data):
     rows = (rows / np.where(lengths, lengths, 1)).astype(np.float32)
     given = {f's{n:02}': row for n, row in enumerate(rows)}
     gone = data.draw(st.sets(st.sampled_from(sorted(given)), max_size=3))
-    ids = data.draw(st.lists(st.sampled_from(sorted(given.keys() - gone) or ['none'])) if len(gone) < len(given) else st.just([]))
+    ids = data.draw(
+        st.lists(st.sampled_from(sorted(given.keys() - gone) or ['none'])) if len(gone) < len(given) else st.just([])
+    )
     results, threshold = [], None
     for order in (sorted(given), data.draw(st.permutations(sorted(given)))):
         index = DenseIndex(Unasked())
@@ -282,7 +320,7 @@ def test_close_pairs_are_those_of_the_definition_in_any_order(rows, data):
         index.remove(gone)
         if threshold is None:
             at = [cosine for _, _, cosine in every_pair(index, given, -2)]
-            threshold = data.draw(st.sampled_from([*at, .8, 0., 1., -1.]))
+            threshold = data.draw(st.sampled_from([*at, 0.8, 0.0, 1.0, -1.0]))
         results.append(index.similar(ids, threshold))
     assert results[0] == results[1] == every_pair(index, ids, threshold)
 
@@ -294,17 +332,19 @@ def test_close_pairs_of_many_long_rows_do_not_depend_on_the_company():
     index = DenseIndex(Unasked())
     index.add([Snippet(id, '') for id in given], given)
     exact = rows.astype(float) @ rows.T.astype(float)
-    a, b = np.nonzero(np.triu(exact >= .55, 1))
-    everyone = index.similar(given, .55)
+    a, b = np.nonzero(np.triu(exact >= 0.55, 1))
+    everyone = index.similar(given, 0.55)
     assert [pair[:2] for pair in everyone] == [(f's{x:03}', f's{y:03}') for x, y in zip(a, b)] and len(everyone) > 1000
     for one, other, cosine in everyone[::97]:
         pair = DenseIndex(Unasked())
         pair.add([Snippet(other, ''), Snippet(one, '')], given)
         assert pair.similar([other], cosine) == [(one, other, cosine)]
-        assert (one, other, cosine) in index.similar([one], cosine) and (one, other, cosine) in index.similar([other], cosine)
+        assert (one, other, cosine) in index.similar([one], cosine) and (one, other, cosine) in index.similar(
+            [other], cosine
+        )
     with pytest.raises(UnknownSnippet):
-        index.similar(['s000', 'x'], .5)
-    assert DenseIndex(Unasked()).similar([], .5) == []
+        index.similar(['s000', 'x'], 0.5)
+    assert DenseIndex(Unasked()).similar([], 0.5) == []
 
 
 @settings(max_examples=30, deadline=None)
@@ -329,6 +369,7 @@ def test_another_model_is_refused_by_name():
 
 
 # Embedders of the user's own
+
 
 def rows_of(texts):
     return [[text.count('a'), text.count('b')] for text in texts]
@@ -366,17 +407,35 @@ class Callable:
         return rows_of(texts)
 
 
-@pytest.mark.parametrize('embedder, name', [
-    (rows_of, 'rows_of'), (rows_later, 'rows_later'), (Model(), 'Model toy-2'), (Model().embed_documents, 'Model toy-2'), (Encoder(), 'Encoder toy-3'),
-    (Nodes(), 'Nodes toy-4'), (Callable(), 'Callable'), (lambda texts: rows_of(texts), '<lambda>'), (partial(rows_of), '<partial>')])
+@pytest.mark.parametrize(
+    'embedder, name',
+    [
+        (rows_of, 'rows_of'),
+        (rows_later, 'rows_later'),
+        (Model(), 'Model toy-2'),
+        (Model().embed_documents, 'Model toy-2'),
+        (Encoder(), 'Encoder toy-3'),
+        (Nodes(), 'Nodes toy-4'),
+        (Callable(), 'Callable'),
+        (lambda texts: rows_of(texts), '<lambda>'),
+        (partial(rows_of), '<partial>'),
+    ],
+)
 def test_an_embedder_may_be_a_function_or_a_model_of_another_library(embedder, name):
     index = filled(lambda: DenseIndex(embedder), [Snippet('x', 'aab'), Snippet('y', 'b')])
     assert (index.model, index.dimension, found(index, 'b')[0]) == (name, 2, ('y', 1.0))
 
 
-@pytest.mark.parametrize('thing, words', [
-    ('text-embedding-3-small', "did you mean OpenAIEmbedder('text-embedding-3-small')"), (openai.OpenAI(api_key='x'), 'use OpenAIEmbedder'),
-    (Model, 'got <class'), (3, 'got 3'), (object(), 'expected a function from texts to rows')])
+@pytest.mark.parametrize(
+    'thing, words',
+    [
+        ('text-embedding-3-small', "did you mean OpenAIEmbedder('text-embedding-3-small')"),
+        (openai.OpenAI(api_key='x'), 'use OpenAIEmbedder'),
+        (Model, 'got <class'),
+        (3, 'got 3'),
+        (object(), 'expected a function from texts to rows'),
+    ],
+)
 def test_what_cannot_embed_is_refused(thing, words):
     with pytest.raises(TypeError, match='^embedder: ') as caught:
         as_embedder(thing)
@@ -387,6 +446,7 @@ def test_what_cannot_embed_is_refused(thing, words):
 def test_what_is_no_array_is_said(made):
     def mine(texts):
         return made
+
     with pytest.raises(ValueError, match='^mine: expected 2 rows of finite numbers.*, got '):
         filled(lambda: DenseIndex(mine), [Snippet('a', 'boat'), Snippet('b', 'sea')])
 
@@ -395,6 +455,7 @@ def test_what_is_no_array_is_said(made):
 def test_vectors_that_are_none_are_refused(rows):
     def embed(texts):
         return rows
+
     embed.name = 'bad'
     with pytest.raises(ValueError, match='bad: expected 2 rows of finite numbers'):
         filled(lambda: DenseIndex(embed), [Snippet('a', 'boat'), Snippet('b', 'sea')])
@@ -407,7 +468,11 @@ def test_names_are_left_out_of_what_is_embedded_and_kept_for_words():
         def __call__(self, texts):
             seen.extend(texts)
             return super().__call__(texts)
-    index = filled(lambda: HybridIndex(Noting(), names=['Ana Maria', 'Ben']), [Snippet('a', "ana told Ben's sister", speaker='Maria')])
+
+    index = filled(
+        lambda: HybridIndex(Noting(), names=['Ana Maria', 'Ben']),
+        [Snippet('a', "ana told Ben's sister", speaker='Maria')],
+    )
     index.search('What did Ana tell Benjamin?')
     assert seen == ['told sister', 'What did tell Benjamin?']
     assert 'a' in index.lexical.scores('Maria')
@@ -418,20 +483,36 @@ def test_wordllama_works_offline_and_alike_in_any_batch():
     embed = WordLlamaEmbedder()
     together = embed(['a red boat', 'on the wide open sea we sailed', ''])
     assert together.shape == (3, 256)
-    assert (together == np.concatenate([embed([text]) for text in ('a red boat', 'on the wide open sea we sailed', '')])).all()
+    assert (
+        together == np.concatenate([embed([text]) for text in ('a red boat', 'on the wide open sea we sailed', '')])
+    ).all()
 
 
 def vectors(request):
     """The answer of a server of embeddings, in reverse order."""
-    rows = [{'object': 'embedding', 'index': place, 'embedding': [float(len(text)), 1.0]} for place, text in enumerate(request['input'])]
-    return Answer(json.dumps({'object': 'list', 'data': rows[::-1]}).encode(), headers={'Content-Type': 'application/json'})
+    rows = [
+        {'object': 'embedding', 'index': place, 'embedding': [float(len(text)), 1.0]}
+        for place, text in enumerate(request['input'])
+    ]
+    return Answer(
+        json.dumps({'object': 'list', 'data': rows[::-1]}).encode(), headers={'Content-Type': 'application/json'}
+    )
 
 
 def test_openai_embedder_batches_and_keeps_the_order(monkeypatch):
     monkeypatch.delenv('OPENAI_API_KEY', raising=False)
     with Server(vectors) as server:
         embed = OpenAIEmbedder('some-model', server.url, batch=3)
-        assert embed(['x' * n for n in range(8)])[:, 0].tolist() == [1, 1, 2, 3, 4, 5, 6, 7]  # the empty text is sent as a blank
+        assert embed(['x' * n for n in range(8)])[:, 0].tolist() == [
+            1,
+            1,
+            2,
+            3,
+            4,
+            5,
+            6,
+            7,
+        ]  # the empty text is sent as a blank
         assert [len(request['input']) for request in server.requests] == [3, 3, 2]
         index = filled(lambda: DenseIndex(embed), [Snippet('a', 'boat'), Snippet('b', 'a long text about the sea')])
         assert (index.model, index.dimension) == ('some-model', 2)
@@ -457,7 +538,9 @@ def test_options_are_checked():
 
 @given(st.data())
 def test_a_bonus_is_added_to_the_scores_of_what_matches(data):
-    texts = data.draw(st.lists(st.sampled_from(['red boat', 'blue sea', 'a red sea', 'boat', 'green']), min_size=1, max_size=8))
+    texts = data.draw(
+        st.lists(st.sampled_from(['red boat', 'blue sea', 'a red sea', 'boat', 'green']), min_size=1, max_size=8)
+    )
     index = LexicalIndex()
     index.add([Snippet(f's{number}', text) for number, text in enumerate(texts)])
     bonus = data.draw(st.dictionaries(st.sampled_from([f's{number}' for number in range(10)]), st.floats(0, 5)))
@@ -467,6 +550,8 @@ def test_a_bonus_is_added_to_the_scores_of_what_matches(data):
 
 
 def test_nothing_is_left_behind_when_all_is_removed():
-    index = filled(lambda: LexicalIndex(spread=True), [Snippet(f's{n}', 'red boat', session='d', position=n) for n in range(50)])
+    index = filled(
+        lambda: LexicalIndex(spread=True), [Snippet(f's{n}', 'red boat', session='d', position=n) for n in range(50)]
+    )
     index.remove([f's{n}' for n in range(50)])
     assert not index._postings and not index._counts and not index._places and index.search('boat') == []

@@ -1,4 +1,5 @@
 """The learned ranking: features against their definitions, the fit against its derivative, masks, damage, forgetting."""
+
 import math
 import pickle
 from datetime import datetime
@@ -11,7 +12,15 @@ from fakes import Letters
 from memnb.core.conversation import Conversation, Question, Session, Snippet, Turn
 from memnb.core.text import tokenize
 from memnb.retrieval.bm25 import BM25Retriever
-from memnb.retrieval.learned import FEATURES, fit_ranker, fit_weights, LearnedRanker, shipped_ranker, training_pairs, WordVectors
+from memnb.retrieval.learned import (
+    FEATURES,
+    fit_ranker,
+    fit_weights,
+    LearnedRanker,
+    shipped_ranker,
+    training_pairs,
+    WordVectors,
+)
 from memnb.retrieval.vectors import DenseIndex, HybridIndex
 
 WORDS = 'boat sea red blue sail harbour storm the a Ana running three yesterday I my why? 2021 Zita'.split()
@@ -26,7 +35,18 @@ def talks(draw, max_size=14):
     made = []
     for number in draw(st.lists(st.integers(0, 30), unique=True, max_size=max_size)):
         speaker = draw(st.sampled_from(['Ana', 'Ben', None]))
-        made.append(Snippet(f's{number}', draw(texts), (f's{number}',), None, speaker, datetime(2021, 5, 1 + number % 2), f'd{number % 2}', number // 2))
+        made.append(
+            Snippet(
+                f's{number}',
+                draw(texts),
+                (f's{number}',),
+                None,
+                speaker,
+                datetime(2021, 5, 1 + number % 2),
+                f'd{number % 2}',
+                number // 2,
+            )
+        )
     return made
 
 
@@ -58,7 +78,7 @@ def test_features_are_those_of_their_definitions(snippets, query, data):
     held = {one.id: {*tokenize(f'{one.speaker or ""} {one.text}')} for one in snippets}
 
     def idf(term):
-        return math.log((len(snippets) + 1) / (sum(term in terms for terms in held.values()) + .5))
+        return math.log((len(snippets) + 1) / (sum(term in terms for terms in held.values()) + 0.5))
 
     top = max(bm25.values(), default=0)
     bm25 = {id: score / top for id, score in bm25.items()} if top > 0 else {}
@@ -77,10 +97,15 @@ def test_features_are_those_of_their_definitions(snippets, query, data):
         if topic:
             weights = {term: idf(term) for term in topic}
             total = sum(weights.values())
-            here, around = ({term for term in topic if any(other and term in held[other.id] for other in turns)} for turns in ([one], [one, before, after]))
+            here, around = (
+                {term for term in topic if any(other and term in held[other.id] for other in turns)}
+                for turns in ([one], [one, before, after])
+            )
             part, most = (sum(weights[term] for term in terms) / total for terms in (here, around))
-            assert part - 1e-6 <= row['likeness'] <= part + .4 * (1 - part) + 1e-6  # a like word counts less than the same
-            assert most - 1e-6 <= row['likeness_near'] <= most + .4 * (1 - most) + 1e-6
+            assert (
+                part - 1e-6 <= row['likeness'] <= part + 0.4 * (1 - part) + 1e-6
+            )  # a like word counts less than the same
+            assert most - 1e-6 <= row['likeness_near'] <= most + 0.4 * (1 - most) + 1e-6
         found = [id for id in known if id in got]
         cosine = [float(dense.vector(one.id) @ dense.vector(id)) for id in dict.fromkeys(found)]
         assert row['evidence_nearest'] == pytest.approx(max(cosine, default=0), abs=1e-5)
@@ -88,13 +113,23 @@ def test_features_are_those_of_their_definitions(snippets, query, data):
         assert row['evidence_next'] == any(other and other.id in found for other in (before, after))
 
 
-@pytest.mark.parametrize('query, feature, marked', [
-    ('What happened in May 2021?', 'day_asked', 'ab'), ('What happened in June 2021?', 'day_asked', ''), ('What happened on 2 May 2021?', 'day_asked', 'b'),
-    ('How many boats are there?', 'number_asked', 'a'), ('When did it happen?', 'number_asked', ''),
-    ('When did it happen?', 'time_asked', 'b'), ('How many boats are there?', 'time_asked', '')])
+@pytest.mark.parametrize(
+    'query, feature, marked',
+    [
+        ('What happened in May 2021?', 'day_asked', 'ab'),
+        ('What happened in June 2021?', 'day_asked', ''),
+        ('What happened on 2 May 2021?', 'day_asked', 'b'),
+        ('How many boats are there?', 'number_asked', 'a'),
+        ('When did it happen?', 'number_asked', ''),
+        ('When did it happen?', 'time_asked', 'b'),
+        ('How many boats are there?', 'time_asked', ''),
+    ],
+)
 def test_what_the_kind_of_a_question_asks_for_counts_only_there(query, feature, marked):
-    talk = [Snippet(id, text, (id,), None, 'Ana', datetime(2021, 5, day), 'd', day)
-            for day, (id, text) in enumerate({'a': 'we saw three boats with Zita', 'b': 'it came yesterday'}.items(), 1)]
+    talk = [
+        Snippet(id, text, (id,), None, 'Ana', datetime(2021, 5, day), 'd', day)
+        for day, (id, text) in enumerate({'a': 'we saw three boats with Zita', 'b': 'it came yesterday'}.items(), 1)
+    ]
     assert {id for id, row in table(index_of(talk), query).items() if row[feature]} == set(marked)
 
 
@@ -112,7 +147,12 @@ def test_what_was_added_and_removed_in_between_does_not_show(snippets, gone, que
 @settings(max_examples=40, deadline=None)
 @given(snippets=talks(), query=texts, k=st.integers(1, 14), seen=st.integers(1, 14), data=st.data())
 def test_every_hit_says_why_and_the_first_stage_follows_what_the_ranker_saw(snippets, query, k, seen, data):
-    ranker = LearnedRanker({name: data.draw(st.sampled_from([-1., 0., .5, 2.])) for name in ('words', 'speaker', 'question', 'length', 'likeness')})
+    ranker = LearnedRanker(
+        {
+            name: data.draw(st.sampled_from([-1.0, 0.0, 0.5, 2.0]))
+            for name in ('words', 'speaker', 'question', 'length', 'likeness')
+        }
+    )
     index = index_of(snippets, ranker)
     index.SEEN = seen
     hits = index.search(query, len(snippets))
@@ -121,15 +161,15 @@ def test_every_hit_says_why_and_the_first_stage_follows_what_the_ranker_saw(snip
     plain = index_of(snippets, None).scores(query)
     least = sorted(plain.values())[-min(seen, len(plain))] if plain else 0
     ranked = [hit for hit in hits if plain[hit.snippet.id] >= least]
-    assert hits[:len(ranked)] == ranked and all(hit.why is None for hit in hits[len(ranked):])
+    assert hits[: len(ranked)] == ranked and all(hit.why is None for hit in hits[len(ranked) :])
     for hit in ranked:
         assert sum(hit.why.values()) == pytest.approx(hit.score, abs=1e-9)
-    rest = hits[len(ranked):]
+    rest = hits[len(ranked) :]
     assert rest == sorted(rest, key=lambda hit: (-plain[hit.snippet.id], hit.snippet.id))
 
 
 @settings(max_examples=40, deadline=None)
-@given(seed=st.integers(0, 999), ridge=st.sampled_from([.5, 5., 50.]), factor=st.sampled_from([.1, 7.]))
+@given(seed=st.integers(0, 999), ridge=st.sampled_from([0.5, 5.0, 50.0]), factor=st.sampled_from([0.1, 7.0]))
 def test_the_fit_is_where_the_derivative_is_zero_in_any_unit(seed, ridge, factor):
     random = np.random.default_rng(seed)
     pairs = []
@@ -155,8 +195,21 @@ def conversation(number=0, questions=6):
     things = 'boat lamp goat piano kettle ladder'.split()[:questions]
     turns = []
     for thing in things:
-        turns += [Turn(f'{number}-{thing}-1', 'Ben', f'Where is the {thing}?'), Turn(f'{number}-{thing}-2', 'Ana', f'The {thing} stands in the shed {number}.')]
-    asked = [Question(f'Where does Ana keep the {thing}?', 'In the shed', (f'{number}-{thing}-2',), 'single-hop', f'c{number}', place) for place, thing in enumerate(things)]
+        turns += [
+            Turn(f'{number}-{thing}-1', 'Ben', f'Where is the {thing}?'),
+            Turn(f'{number}-{thing}-2', 'Ana', f'The {thing} stands in the shed {number}.'),
+        ]
+    asked = [
+        Question(
+            f'Where does Ana keep the {thing}?',
+            'In the shed',
+            (f'{number}-{thing}-2',),
+            'single-hop',
+            f'c{number}',
+            place,
+        )
+        for place, thing in enumerate(things)
+    ]
     return Conversation(f'c{number}', [Session('D1', turns, datetime(2021, 5, 1))], asked)
 
 
@@ -180,8 +233,14 @@ def test_a_search_that_follows_is_trained_on_what_is_left():
     asked = [Question('What does Ana keep?', 'things', ('0-boat-2', '0-ladder-2'), 'multi-hop', 'c', 0)]
     talk = Conversation('c', base.sessions, asked)
     [(rows, share)] = training_pairs([talk])
-    assert len(rows) == 12 and sorted(share)[-2:] == [.5, .5] and not rows[:, [PLACE[name] for name in FEATURES if FEATURES[name][0] == 'evidence']].any()
-    [(rows, share)] = training_pairs([talk], ranker=NOTHING)  # which reads them in their order: after five turns one is left to find, after fifteen none
+    assert (
+        len(rows) == 12
+        and sorted(share)[-2:] == [0.5, 0.5]
+        and not rows[:, [PLACE[name] for name in FEATURES if FEATURES[name][0] == 'evidence']].any()
+    )
+    [(rows, share)] = training_pairs(
+        [talk], ranker=NOTHING
+    )  # which reads them in their order: after five turns one is left to find, after fifteen none
     assert len(rows) == 7 and share.tolist() == [0] * 6 + [1] and rows[:, PLACE['evidence_nearest']].min() > 0
 
 
@@ -201,7 +260,9 @@ def test_trees_are_the_same_twice_and_say_why():
         assert sum(hit.why.values()) == pytest.approx(hit.score, abs=1e-6)
 
 
-@pytest.mark.parametrize('text', ['', '[]', '{"weights": 3}', '{"weights": {"colour": 1}}', '{"weights": {"words": "much"}}', '{"wait": {}}'])
+@pytest.mark.parametrize(
+    'text', ['', '[]', '{"weights": 3}', '{"weights": {"colour": 1}}', '{"weights": {"words": "much"}}', '{"wait": {}}']
+)
 def test_what_is_no_ranker_is_refused_with_its_file(tmp_path, text):
     path = tmp_path / 'mine.json'
     path.write_text(text)
@@ -213,20 +274,40 @@ def test_what_is_no_ranker_is_refused_with_its_file(tmp_path, text):
 
 def test_an_unknown_embedder_gets_the_weights_of_the_default_and_none_those_of_words():
     assert shipped_ranker('a model of mine').weights == shipped_ranker('wordllama-256').weights
-    assert not {name for name, weight in shipped_ranker(None).weights.items() if weight and FEATURES[name][0] == 'vectors'}
+    assert not {
+        name for name, weight in shipped_ranker(None).weights.items() if weight and FEATURES[name][0] == 'vectors'
+    }
 
 
-INVENTED = [''.join(letters) for letters in zip('bdfgklmnprstvz' * 2, 'aeiou' * 6, 'zvtsrpnmlkgfdb' * 2, 'uoiea' * 6, 'xqjw' * 7)]
+INVENTED = [
+    ''.join(letters)
+    for letters in zip('bdfgklmnprstvz' * 2, 'aeiou' * 6, 'zvtsrpnmlkgfdb' * 2, 'uoiea' * 6, 'xqjw' * 7)
+]
 
 
-@pytest.mark.parametrize('said', ['A kite called {}.', 'Ada swam in the lake for {} minutes.', 'Invoice {} was paid on Tuesday.'])
-@pytest.mark.parametrize('words', [INVENTED, [f'soakfaaa{word[:2]}x' for word in sorted(set(INVENTED))], [str(number) for number in range(1, 61)],
-                                   [str(4000 + 7 * number) for number in range(60)]], ids=['invented', 'alike', 'numbers', 'ids'])
+@pytest.mark.parametrize(
+    'said', ['A kite called {}.', 'Ada swam in the lake for {} minutes.', 'Invoice {} was paid on Tuesday.']
+)
+@pytest.mark.parametrize(
+    'words',
+    [
+        INVENTED,
+        [f'soakfaaa{word[:2]}x' for word in sorted(set(INVENTED))],
+        [str(number) for number in range(1, 61)],
+        [str(4000 + 7 * number) for number in range(60)],
+    ],
+    ids=['invented', 'alike', 'numbers', 'ids'],
+)
 @pytest.mark.parametrize('query', ['{}', 'Who has {}?', 'swimming for {} minutes'])
 def test_the_same_word_comes_before_any_that_is_like_it(said, words, query):
     words = list(dict.fromkeys(words))
     index = HybridIndex(names=['Ada'])
-    index.add([Snippet(f's{place:02}', said.format(word), (), None, 'Ada', None, 'd', place) for place, word in enumerate(words)])
+    index.add(
+        [
+            Snippet(f's{place:02}', said.format(word), (), None, 'Ada', None, 'd', place)
+            for place, word in enumerate(words)
+        ]
+    )
     for place, word in enumerate(words):
         assert index.search(query.format(word), 1)[0].snippet.id == f's{place:02}'
 

@@ -1,4 +1,5 @@
 """Answering: the rule never fails, cites only what it was shown, and reads numbers and intervals as plainer oracles do."""
+
 from datetime import date, datetime, timedelta
 
 import pytest
@@ -12,25 +13,72 @@ from memnb.core.text import coverage, in_digits, NUMBER, question_kind, relevanc
 from memnb.core.time import GRANULARITIES, parse_date, TimeSpan
 from memnb.rules.text import _asked_unit, _interval, _number_before, _ranked, _statements, _when, extract_answer
 
-OPENINGS = ['When did Tobin', 'In which year did Zofia', 'How many months passed between', 'How long did', 'How many dogs does Tobin',
-            'How much money did', 'Did Tobin', 'Which books did Zofia', 'What did Tobin', 'Who', 'Where', 'Which week did']
-WORDS = ['run', 'the', 'race', 'and', 'dogs', 'two', 'twice', 'sixty-one', 'yesterday', 'last Friday', 'four years ago', 'between', 'books.',
-         '7 May 2023', '12,000', '$5', 'pounds', 'Tobin', 'Zofia', 'three weeks', 'a hundred', 'It rained!', '[shares a dog', ']', '\n', '61']
+OPENINGS = [
+    'When did Tobin',
+    'In which year did Zofia',
+    'How many months passed between',
+    'How long did',
+    'How many dogs does Tobin',
+    'How much money did',
+    'Did Tobin',
+    'Which books did Zofia',
+    'What did Tobin',
+    'Who',
+    'Where',
+    'Which week did',
+]
+WORDS = [
+    'run',
+    'the',
+    'race',
+    'and',
+    'dogs',
+    'two',
+    'twice',
+    'sixty-one',
+    'yesterday',
+    'last Friday',
+    'four years ago',
+    'between',
+    'books.',
+    '7 May 2023',
+    '12,000',
+    '$5',
+    'pounds',
+    'Tobin',
+    'Zofia',
+    'three weeks',
+    'a hundred',
+    'It rained!',
+    '[shares a dog',
+    ']',
+    '\n',
+    '61',
+]
 any_texts = st.text(max_size=50)
 spoken = st.lists(st.sampled_from(WORDS), max_size=10).map(' '.join)
 texts = any_texts | spoken
 questions = any_texts | st.builds('{} {}?'.format, st.sampled_from(OPENINGS), spoken)
 moments = st.datetimes(datetime(1950, 1, 1), datetime(2090, 1, 1))
 people = st.sampled_from([None, 'Tobin', 'Zofia'])
-lines = st.lists(st.tuples(texts, people, st.none() | moments), max_size=6).map(lambda rows: [
-    Snippet(f'D1:{place}', text, (f'D1:{place}',), speaker=speaker, said=said) for place, (text, speaker, said) in enumerate(rows)])
+lines = st.lists(st.tuples(texts, people, st.none() | moments), max_size=6).map(
+    lambda rows: [
+        Snippet(f'D1:{place}', text, (f'D1:{place}',), speaker=speaker, said=said)
+        for place, (text, speaker, said) in enumerate(rows)
+    ]
+)
 topics = st.lists(st.sampled_from(['race', 'dogs', 'books', 'run']), min_size=1, max_size=3, unique=True)
-needs = st.lists(st.builds(Requirement, st.sampled_from(['fact', 'date', 'list']), topics.map(tuple), people), min_size=1, max_size=3)
+needs = st.lists(
+    st.builds(Requirement, st.sampled_from(['fact', 'date', 'list']), topics.map(tuple), people), min_size=1, max_size=3
+)
 dates = st.dates(date(1950, 1, 1), date(2050, 1, 1))
 
 
 @given(questions, lines)
-@example('Which month did Tobin run?', [Snippet('a', 'I run on 31 December 9999.', speaker='Tobin', said=datetime(2024, 1, 1))])
+@example(
+    'Which month did Tobin run?',
+    [Snippet('a', 'I run on 31 December 9999.', speaker='Tobin', said=datetime(2024, 1, 1))],
+)
 @settings(max_examples=120, deadline=None)
 def test_the_rule_answers_anything_and_cites_only_what_it_saw(question, shown):
     reply = extract_answer(question, shown)
@@ -38,7 +86,11 @@ def test_the_rule_answers_anything_and_cites_only_what_it_saw(question, shown):
     assert len(set(reply.sources)) == len(reply.sources)
     needed = requirements(question, sorted({line.speaker for line in shown} - {None}))
     assert (reply.answer != NO_INFORMATION) == bool(reply.sources) == any(relevance(line, needed) > 0 for line in shown)
-    assert reply == extract_answer(question, list(shown)) == RuleLM(render=True).ask(ANSWER, question=question, lines=shown, asked=None)
+    assert (
+        reply
+        == extract_answer(question, list(shown))
+        == RuleLM(render=True).ask(ANSWER, question=question, lines=shown, asked=None)
+    )
     if reply.sources and question_kind(question) in ('what', 'list', 'who', 'where', 'why'):
         cited = {line.id: line.text for line in shown}
         assert set(reply.answer.split()) <= set(' '.join(cited[name] for name in reply.sources).split())
@@ -79,15 +131,25 @@ def test_a_written_date_is_the_answer_in_the_unit_asked_for(day, unit):
 def test_without_a_time_it_was_the_day_of_saying_unless_a_line_half_as_good_tells(said):
     required = [Requirement('date', ('race', 'dogs'))]
     best, half = Snippet('a', 'A race with dogs!', said=said), Snippet('b', 'The race was in May 2019.', said=said)
-    assert _when([best, Snippet('c', 'That was in May 2019.', said=said)], required) == (TimeSpan.day(said.date()), ['a'])
+    assert _when([best, Snippet('c', 'That was in May 2019.', said=said)], required) == (
+        TimeSpan.day(said.date()),
+        ['a'],
+    )
     assert _when([best, half], required) == (TimeSpan.month(2019, 5), ['b'])
     assert _when([Snippet('a', 'A race with dogs!')], required) == (None, ['a'])
     reply = extract_answer('When did Tobin race?', [Snippet('a', 'I raced yesterday.', speaker='Tobin', said=said)])
     assert parse_date(reply.answer) == TimeSpan.day(said.date() - timedelta(1))
 
 
-@pytest.mark.parametrize('question, unit', [
-    ('In which year did she join?', 'year'), ('On what weekend did it rain?', 'weekend'), ('When did she join?', None), ('Which years were good?', None)])
+@pytest.mark.parametrize(
+    'question, unit',
+    [
+        ('In which year did she join?', 'year'),
+        ('On what weekend did it rain?', 'weekend'),
+        ('When did she join?', None),
+        ('Which years were good?', None),
+    ],
+)
 def test_the_unit_is_named_by_the_question(question, unit):
     assert _asked_unit(question) == unit
 
@@ -102,12 +164,18 @@ def months_walked(first: date, later: date) -> int:
         steps += 1
 
 
-@given(st.dates(date(1950, 1, 1), date(2050, 1, 1)).filter(lambda day: day.day < 29), st.integers(0, 1500), st.sampled_from(['day', 'week', 'month', 'year']))
+@given(
+    st.dates(date(1950, 1, 1), date(2050, 1, 1)).filter(lambda day: day.day < 29),
+    st.integers(0, 1500),
+    st.sampled_from(['day', 'week', 'month', 'year']),
+)
 @settings(max_examples=80, deadline=None)
 def test_an_interval_is_a_subtraction(first, gap, unit):
     later = first + timedelta(gap)
-    shown = [Snippet('a', f'The race was on {first.day} {first:%B} {first.year}.', said=datetime(2060, 1, 1)),
-             Snippet('b', f'The show was on {later.day} {later:%B} {later.year}.', said=datetime(2060, 1, 1))]
+    shown = [
+        Snippet('a', f'The race was on {first.day} {first:%B} {first.year}.', said=datetime(2060, 1, 1)),
+        Snippet('b', f'The show was on {later.day} {later:%B} {later.year}.', said=datetime(2060, 1, 1)),
+    ]
     required = [Requirement('date', ('race',)), Requirement('date', ('show',))]
     months = months_walked(first, later)
     expected = {'day': gap, 'week': gap // 7, 'month': months, 'year': months // 12}[unit]
@@ -116,8 +184,10 @@ def test_an_interval_is_a_subtraction(first, gap, unit):
     assert _interval(shown, required[:1], 'How many days?') == (None, [])
 
 
-SMALL = ('zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen '
-         'eighteen nineteen').split()
+SMALL = (
+    'zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen '
+    'eighteen nineteen'
+).split()
 TENS = 'twenty thirty forty fifty sixty seventy eighty ninety'.split()
 
 
@@ -128,7 +198,9 @@ def in_words(number: int, link: str = ' ') -> str:
     if number < 100:
         return TENS[number // 10 - 2] + (f'-{SMALL[number % 10]}' if number % 10 else '')
     unit, name = (100, 'hundred') if number < 1000 else (1000, 'thousand')
-    return f'{in_words(number // unit, link)} {name}' + (f'{link}{in_words(number % unit, link)}' if number % unit else '')
+    return f'{in_words(number // unit, link)} {name}' + (
+        f'{link}{in_words(number % unit, link)}' if number % unit else ''
+    )
 
 
 @given(st.integers(1, 999_999), st.sampled_from([' ', ' and ']), st.sampled_from([str, str.capitalize, str.upper]))
@@ -136,34 +208,48 @@ def in_words(number: int, link: str = ' ') -> str:
 @settings(max_examples=120, deadline=None)
 def test_numbers_in_words_are_read(number, link, case):
     words = case(in_words(number, link))
-    found, = NUMBER.finditer(f'So {words} dogs came.')
+    (found,) = NUMBER.finditer(f'So {words} dogs came.')
     assert found[0] == words and in_digits(words) == f'{number:,}'
     assert _number_before('dog', f'There were {words} big dogs.') == f'{number:,}'
     assert _number_before('dog', f'There were {words} cats. Dogs, too.') is None
 
 
-@pytest.mark.parametrize('question, text, answer', [
-    ('How many people came?', 'One crate, then sixty-one people.', '61'),
-    ('How many times did Tobin run?', 'I run there twice a day.', '2'),
-    ('How much money did Tobin raise?', 'I raised three thousand two hundred pounds.', '3,200 pounds'),
-    ('How much did Tobin pay?', 'I pay $5,000.50 for it.', '$5,000.50'),
-    ('How many dogs does Tobin have?', 'I have dogs. One cat.', 'I have dogs.'),
-    ('How long did Tobin run?', 'I run for two and a half hours.', 'two and a half hours'),
-    ('How long did Tobin run?', 'I run for ages.', 'I run for ages.'),
-    ('Did Tobin run?', 'I run.', 'Yes'),
-    ('Did Tobin run and sing and paint?', 'I run.', 'No'),
-    ('What did Zofia paint?', 'I paint dogs.', NO_INFORMATION),
-])
+@pytest.mark.parametrize(
+    'question, text, answer',
+    [
+        ('How many people came?', 'One crate, then sixty-one people.', '61'),
+        ('How many times did Tobin run?', 'I run there twice a day.', '2'),
+        ('How much money did Tobin raise?', 'I raised three thousand two hundred pounds.', '3,200 pounds'),
+        ('How much did Tobin pay?', 'I pay $5,000.50 for it.', '$5,000.50'),
+        ('How many dogs does Tobin have?', 'I have dogs. One cat.', 'I have dogs.'),
+        ('How long did Tobin run?', 'I run for two and a half hours.', 'two and a half hours'),
+        ('How long did Tobin run?', 'I run for ages.', 'I run for ages.'),
+        ('Did Tobin run?', 'I run.', 'Yes'),
+        ('Did Tobin run and sing and paint?', 'I run.', 'No'),
+        ('What did Zofia paint?', 'I paint dogs.', NO_INFORMATION),
+    ],
+)
 def test_answers_of_each_kind(question, text, answer):
-    reply = extract_answer(question, [Snippet('D1:1', text, speaker='Tobin', said=datetime(2024, 1, 1)),
-                                      Snippet('D1:2', 'Oh.', speaker='Zofia', said=datetime(2024, 1, 1))])
+    reply = extract_answer(
+        question,
+        [
+            Snippet('D1:1', text, speaker='Tobin', said=datetime(2024, 1, 1)),
+            Snippet('D1:2', 'Oh.', speaker='Zofia', said=datetime(2024, 1, 1)),
+        ],
+    )
     assert reply == AnswerReply(answer=answer, sources=[] if answer == NO_INFORMATION else ['D1:1'])
 
 
 def test_lists_take_the_three_best_lines():
-    shown = [Snippet(f'{place}', f'{text} for {place} days.') for place, text in enumerate(['read', 'read books', 'slept', 'read big books', 'big'], 2)]
+    shown = [
+        Snippet(f'{place}', f'{text} for {place} days.')
+        for place, text in enumerate(['read', 'read books', 'slept', 'read big books', 'big'], 2)
+    ]
     reply = extract_answer('Which big books did you read?', shown)
-    assert reply.sources == ['5', '3', '2'] and reply.answer == 'read big books for 5 days. read books for 3 days. read for 2 days.'
+    assert (
+        reply.sources == ['5', '3', '2']
+        and reply.answer == 'read big books for 5 days. read books for 3 days. read for 2 days.'
+    )
 
 
 @given(questions, lines, st.none() | dates.map(TimeSpan.day), texts)

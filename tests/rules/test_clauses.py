@@ -1,4 +1,5 @@
 """The third person and clauses: a table written by hand, sentences whose parts are known, and any text at all."""
+
 import re
 from datetime import date
 
@@ -55,7 +56,11 @@ def test_told(said):
 
 def test_you_is_a_single_listener():
     assert third_person('I saw you.', 'Tobin', ['Tobin', 'Zofia']) == 'Tobin saw Zofia.'
-    assert third_person('I saw you.', 'Tobin', ['Zofia', 'Nell']) == third_person('I saw you.', 'Tobin') == 'Tobin saw you.'
+    assert (
+        third_person('I saw you.', 'Tobin', ['Zofia', 'Nell'])
+        == third_person('I saw you.', 'Tobin')
+        == 'Tobin saw you.'
+    )
 
 
 NAMES = st.sampled_from(['Tobin', 'Zofia', 'Nell', r'A\1b', 'Mary Ann', "O'Neil", 'İz'])
@@ -78,8 +83,12 @@ def test_third_person_of_anything(text, speaker, others):
         assert told.removeprefix(speaker).lower().lstrip() == text.lower().lstrip() or told == text
 
 
-SAID = st.sampled_from("""I love you|my boat is yours|you've seen me|do you know|am I late|we swam|we've swum|I'd gone|you carry it
-you made me happy|I never told you|'I put it there'|she and I bake|my sister and I bake|went home|I I|your boat|how fast you go""".replace('\n', '|').split('|'))
+SAID = st.sampled_from(
+    """I love you|my boat is yours|you've seen me|do you know|am I late|we swam|we've swum|I'd gone|you carry it
+you made me happy|I never told you|'I put it there'|she and I bake|my sister and I bake|went home|I I|your boat|how fast you go""".replace(
+        '\n', '|'
+    ).split('|')
+)
 
 
 @given(st.lists(st.tuples(SAID, st.sampled_from(['.', '!', '?', ',', ' and', ' but', ' because', ' -'])), max_size=5))
@@ -97,14 +106,29 @@ def test_negation_goes_along(verb, negated):
 PASTS = st.sampled_from('bought painted lost found carried built sold'.split())
 SUBJECTS = st.sampled_from(['I', 'Nell', 'My sister', 'The old baker', 'Mr. Dunstan'])
 OBJECTS = st.sampled_from(['the boat', 'two red hats', 'a letter from Ghent', 'the keys of the loft'])
-WHEN = {'': None, 'yesterday': TimeSpan.day(date(2024, 5, 14)), 'in 2016': TimeSpan.year(2016), 'last month': TimeSpan.month(2024, 4)}
+WHEN = {
+    '': None,
+    'yesterday': TimeSpan.day(date(2024, 5, 14)),
+    'in 2016': TimeSpan.year(2016),
+    'last month': TimeSpan.month(2024, 4),
+}
 
 
 @given(SUBJECTS, PASTS, OBJECTS, st.sampled_from(sorted(WHEN)), st.booleans())
 def test_clause_of_known_parts(subject, verb, thing, when, first):
-    capital = subject if subject == 'I' or not when or not first else subject[0].lower() + subject[1:] if subject.startswith(('My', 'The')) else subject
-    text = f'{when.capitalize()}, {capital} {verb} {thing}.' if first and when else f'{subject} {verb} {thing} {when}'.strip() + '.'
-    found, = clauses(text, 'Tobin', DAY, ['Zofia'])
+    capital = (
+        subject
+        if subject == 'I' or not when or not first
+        else subject[0].lower() + subject[1:]
+        if subject.startswith(('My', 'The'))
+        else subject
+    )
+    text = (
+        f'{when.capitalize()}, {capital} {verb} {thing}.'
+        if first and when
+        else f'{subject} {verb} {thing} {when}'.strip() + '.'
+    )
+    (found,) = clauses(text, 'Tobin', DAY, ['Zofia'])
     name = {'I': 'Tobin', 'My sister': "Tobin's sister"}.get(subject, subject)
     assert (found.subject.lower(), found.predicate, found.object) == (name.lower(), verb, thing)
     assert (found.point_in_time and parse_date(found.point_in_time)) == WHEN[when]
@@ -113,7 +137,9 @@ def test_clause_of_known_parts(subject, verb, thing, when, first):
 @given(st.lists(st.tuples(PASTS, OBJECTS), min_size=1, max_size=4))
 def test_one_subject_many_verbs(parts):
     found = clauses('I ' + ' and '.join(f'{verb} {thing}' for verb, thing in parts) + '.', 'Tobin', DAY)
-    assert [(one.subject, one.predicate, one.object) for one in found] == [('Tobin', verb, thing) for verb, thing in parts]
+    assert [(one.subject, one.predicate, one.object) for one in found] == [
+        ('Tobin', verb, thing) for verb, thing in parts
+    ]
 
 
 @given(st.text(), NAMES, st.lists(NAMES, max_size=2), st.none() | st.dates(date(1900, 1, 1), date(2100, 1, 1)))
@@ -123,8 +149,13 @@ def test_clauses_of_anything(text, speaker, others, day):
         assert clause.predicate.strip()
 
 
-PROSE = st.lists(st.sampled_from('''I you we Nell Tobin Zofia the a boat bought saw is was have has and but so because , . ; - : she it yesterday since
-2018 in on to up red never really swims don't that who my 'no' "yes" (well) Friday'''.split()), max_size=25).map(' '.join)
+PROSE = st.lists(
+    st.sampled_from(
+        '''I you we Nell Tobin Zofia the a boat bought saw is was have has and but so because , . ; - : she it yesterday since
+2018 in on to up red never really swims don't that who my 'no' "yes" (well) Friday'''.split()
+    ),
+    max_size=25,
+).map(' '.join)
 
 
 @given(PROSE)
@@ -140,31 +171,40 @@ def test_questions_claim_nothing(text):
     assert clauses(text, 'Tobin', DAY, ['Zofia']) == []
 
 
-@pytest.mark.parametrize('text, expected', [
-    ('She bought a boat.', []),
-    ('It was cold and he laughed at me.', []),
-    ('Nell and Mrs. Pettigrew sold the boat.', [('Nell and Mrs. Pettigrew', 'sold', 'the boat')]),
-    ('I had the keys.', [('Tobin', 'had', 'the keys')]),
-    ('I had lost the keys.', [('Tobin', 'had lost', 'the keys')]),
-    ('Gerald and I bake bread.', [('Gerald and Tobin', 'bakes', 'bread')]),
-    ('By morning the room was wet.', [('the room', 'was', 'wet')]),
-    ('I found a chapel, marked on the map.', [('Tobin', 'found', 'a chapel, marked on the map')]),
-    ("Wish me luck with the stairs.", []),
-])
+@pytest.mark.parametrize(
+    'text, expected',
+    [
+        ('She bought a boat.', []),
+        ('It was cold and he laughed at me.', []),
+        ('Nell and Mrs. Pettigrew sold the boat.', [('Nell and Mrs. Pettigrew', 'sold', 'the boat')]),
+        ('I had the keys.', [('Tobin', 'had', 'the keys')]),
+        ('I had lost the keys.', [('Tobin', 'had lost', 'the keys')]),
+        ('Gerald and I bake bread.', [('Gerald and Tobin', 'bakes', 'bread')]),
+        ('By morning the room was wet.', [('the room', 'was', 'wet')]),
+        ('I found a chapel, marked on the map.', [('Tobin', 'found', 'a chapel, marked on the map')]),
+        ("Wish me luck with the stairs.", []),
+    ],
+)
 def test_cases(text, expected):
     assert [(one.subject, one.predicate, one.object) for one in clauses(text, 'Tobin', DAY, ['Zofia'])] == expected
 
 
-@pytest.mark.parametrize('words, times', [
-    ('since 2018', ('2018', None)), ('from 3 March to 5 April 2024', ('3 March 2024', '5 April 2024')), ('from 2010 to 2015', ('2010', '2015'))])
+@pytest.mark.parametrize(
+    'words, times',
+    [
+        ('since 2018', ('2018', None)),
+        ('from 3 March to 5 April 2024', ('3 March 2024', '5 April 2024')),
+        ('from 2010 to 2015', ('2010', '2015')),
+    ],
+)
 def test_times_with_two_sides(words, times):
     for day in (DAY, None):
-        found, = clauses(f'I have rented the loft {words}.', 'Tobin', day)
+        (found,) = clauses(f'I have rented the loft {words}.', 'Tobin', day)
         assert (found.start_time, found.end_time) == times and found.object == 'the loft'
 
 
 def test_a_year_to_itself_is_a_point_in_time():
-    found, = clauses('E1 was the R1 of E2 from 1983 to 1983.', '')
+    (found,) = clauses('E1 was the R1 of E2 from 1983 to 1983.', '')
     assert (found.subject, found.predicate, found.object, found.point_in_time) == ('E1', 'was the R1 of', 'E2', '1983')
 
 
@@ -174,18 +214,21 @@ def test_a_phrase_has_an_end():
     assert [one.object for one in clauses(f'I bought a boat because {long}.', 'Tobin')] == ['a boat']
 
 
-@pytest.mark.parametrize('text, told', [
-    ("I'M LATE", 'Tobin is LATE'),
-    ("i love rye and i'm late.", 'Tobin loves rye and Tobin is late.'),
-    ('World War I ended, and I sang.', 'World War I ended, and Tobin sang.'),
-    ('The A.I. is new.', 'The A.I. is new.'),
-    ('The I/O is slow, i.e. it waits.', 'The I/O is slow, i.e. it waits.'),
-    ('I bring bread and I sing.', 'Tobin brings bread and Tobin sings.'),
-    ('I gotta go, I dunno where.', "Tobin has to go, Tobin doesn't know where."),
-    ("I ain't late.", "Tobin isn't late."),
-    ("Aren't I late?", "Isn't Tobin late?"),
-    ('Thanks and I love it.', 'Thanks and Tobin loves it.'),
-])
+@pytest.mark.parametrize(
+    'text, told',
+    [
+        ("I'M LATE", 'Tobin is LATE'),
+        ("i love rye and i'm late.", 'Tobin loves rye and Tobin is late.'),
+        ('World War I ended, and I sang.', 'World War I ended, and Tobin sang.'),
+        ('The A.I. is new.', 'The A.I. is new.'),
+        ('The I/O is slow, i.e. it waits.', 'The I/O is slow, i.e. it waits.'),
+        ('I bring bread and I sing.', 'Tobin brings bread and Tobin sings.'),
+        ('I gotta go, I dunno where.', "Tobin has to go, Tobin doesn't know where."),
+        ("I ain't late.", "Tobin isn't late."),
+        ("Aren't I late?", "Isn't Tobin late?"),
+        ('Thanks and I love it.', 'Thanks and Tobin loves it.'),
+    ],
+)
 def test_an_i_that_is_nobody_and_a_verb_that_only_looks_like_a_form(text, told):
     assert third_person(text, 'Tobin', ['Zofia']) == told
     assert third_person(told, 'Tobin', ['Zofia']) == told
@@ -196,20 +239,23 @@ def test_listeners_are_a_list_of_names():
         third_person('I saw you.', 'Tobin', 'Zofia')
 
 
-@pytest.mark.parametrize('text, expected', [
-    ('If I had a boat, Nell sold hers.', [('Nell', 'sold', 'hers')]),
-    ('Old Halloran gave me flour, as if I were going to sea.', [('Old Halloran', 'gave', 'Tobin flour')]),
-    ('Even if I bought it, unless Nell bought it.', []),
-    ('Maybe I bought a boat.', []),
-    ('What I saw was a boat.', []),
-    ('All the boats were wet.', [('All the boats', 'were', 'wet')]),
-])
+@pytest.mark.parametrize(
+    'text, expected',
+    [
+        ('If I had a boat, Nell sold hers.', [('Nell', 'sold', 'hers')]),
+        ('Old Halloran gave me flour, as if I were going to sea.', [('Old Halloran', 'gave', 'Tobin flour')]),
+        ('Even if I bought it, unless Nell bought it.', []),
+        ('Maybe I bought a boat.', []),
+        ('What I saw was a boat.', []),
+        ('All the boats were wet.', [('All the boats', 'were', 'wet')]),
+    ],
+)
 def test_what_is_not_claimed_is_no_clause(text, expected):
     assert [(one.subject, one.predicate, one.object) for one in clauses(text, 'Tobin', DAY, ['Zofia'])] == expected
 
 
 def test_a_time_that_belongs_to_a_thing_is_not_the_time_of_the_event():
-    book, = clauses('I found a notebook from 1904.', 'Tobin', DAY)
+    (book,) = clauses('I found a notebook from 1904.', 'Tobin', DAY)
     assert (book.object, book.point_in_time) == ('a notebook from 1904', None)
-    night, = clauses('The storm was on a night of June 2024.', 'Tobin', DAY)
+    (night,) = clauses('The storm was on a night of June 2024.', 'Tobin', DAY)
     assert (night.object, night.point_in_time) == ('a night of June 2024', None)

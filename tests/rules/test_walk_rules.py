@@ -1,4 +1,5 @@
 """The rules of the walk: what lies in the time of another event, what is kept, when to stop, and the walk itself."""
+
 from datetime import date, datetime, timedelta
 
 import pytest
@@ -23,14 +24,39 @@ FAILED = date(2024, 6, 10)
 
 def episode(number, text, speaker='Zofia', day=FAILED, days=1, cues=()):
     time = day and TimeSpan(day, day + (days - 1) * DAY, 'day' if days == 1 else 'span')
-    return Episode(f'D1/e{number}', text, (f'D1:{number}',), time, speaker, datetime(2024, 7, 1), 'D1', number, title='t', tag='t', cues=tuple(cues))
+    return Episode(
+        f'D1/e{number}',
+        text,
+        (f'D1:{number}',),
+        time,
+        speaker,
+        datetime(2024, 7, 1),
+        'D1',
+        number,
+        title='t',
+        tag='t',
+        cues=tuple(cues),
+    )
 
 
 ANCHOR = episode(0, 'Tobin failed the test on 10 June 2024.', 'Tobin')
-TEXTS = ('Zofia carried the pipe home.', 'Zofia lives in Karrow.', 'Did Zofia carry it?', 'Tobin failed the test.', 'The cat ate a herring.')
-lines = st.lists(st.builds(lambda text, speaker, shift, days: (text, speaker, FAILED + shift * DAY, days), st.sampled_from(TEXTS),
-                           st.sampled_from(NAMES), st.integers(-3, 4), st.sampled_from([1, 2, 7, 8, 40])), max_size=5).map(
-    lambda found: [episode(number, *one) for number, one in enumerate(found, 1)])
+TEXTS = (
+    'Zofia carried the pipe home.',
+    'Zofia lives in Karrow.',
+    'Did Zofia carry it?',
+    'Tobin failed the test.',
+    'The cat ate a herring.',
+)
+lines = st.lists(
+    st.builds(
+        lambda text, speaker, shift, days: (text, speaker, FAILED + shift * DAY, days),
+        st.sampled_from(TEXTS),
+        st.sampled_from(NAMES),
+        st.integers(-3, 4),
+        st.sampled_from([1, 2, 7, 8, 40]),
+    ),
+    max_size=5,
+).map(lambda found: [episode(number, *one) for number, one in enumerate(found, 1)])
 
 
 @pytest.fixture(scope='module')
@@ -50,9 +76,17 @@ def test_what_lies_in_a_time_shares_a_day_with_it_and_is_another_event(found, qu
         assert (line in anchored.found(known)) == bool(wanted)
 
 
-@pytest.mark.parametrize('question, main', [
-    (QUESTION, 'what did Zofia do'), ('Where was Zofia in the week when Tobin failed his test?', 'where was Zofia'),
-    ('When did Tobin fail his test?', None), ('What did Zofia do?', None), ('How many pipes broke when Tobin failed?', None), ('', None)])
+@pytest.mark.parametrize(
+    'question, main',
+    [
+        (QUESTION, 'what did Zofia do'),
+        ('Where was Zofia in the week when Tobin failed his test?', 'where was Zofia'),
+        ('When did Tobin fail his test?', None),
+        ('What did Zofia do?', None),
+        ('How many pipes broke when Tobin failed?', None),
+        ('', None),
+    ],
+)
 def test_which_questions_are_dated_by_another_event(question, main):
     anchored = _Anchored.of(question, NAMES)
     assert (anchored and anchored.main) == main
@@ -60,7 +94,11 @@ def test_which_questions_are_dated_by_another_event(question, main):
 
 @given(lines, lines, st.sampled_from([QUESTION, *PLAIN]))
 def test_all_of_the_evidence_is_enough_or_nothing_is(known, more, question):
-    assert _is_enough(question, [*known, *more], (), NAMES) or not _is_enough(question, known, (), NAMES) or question == QUESTION
+    assert (
+        _is_enough(question, [*known, *more], (), NAMES)
+        or not _is_enough(question, known, (), NAMES)
+        or question == QUESTION
+    )
     assert not _is_enough(question, (), (), NAMES)
 
 
@@ -76,8 +114,16 @@ def test_what_is_kept_touches_a_need_or_lies_in_the_time(found, question):
     assert reply['cues'] == ([str(anchored.time([ANCHOR, *found])), 'Zofia'] if anchored else [])
 
 
-@given(st.lists(st.builds(Branch, st.sampled_from(['june 2024', 'pipe', 'test']), st.sampled_from(['a', 'b']), st.just(2)), max_size=6, unique=True),
-       st.integers(1, 4), st.booleans(), st.booleans())
+@given(
+    st.lists(
+        st.builds(Branch, st.sampled_from(['june 2024', 'pipe', 'test']), st.sampled_from(['a', 'b']), st.just(2)),
+        max_size=6,
+        unique=True,
+    ),
+    st.integers(1, 4),
+    st.booleans(),
+    st.booleans(),
+)
 def test_the_best_branches_are_followed_those_into_the_time_first(graph, ways, breadth, dated, stop):
     known = [ANCHOR] if dated else []
     move = navigate_rule(QUESTION, graph.tools(), ways, known, known, (), breadth, 5, NAMES, None, stop)
@@ -91,7 +137,10 @@ def test_the_best_branches_are_followed_those_into_the_time_first(graph, ways, b
 def test_it_stops_once_enough_is_known_if_it_may(graph):
     ways, found = [Branch('pipe', 'a', 2)], [ANCHOR, episode(1, 'Zofia carried the pipe.')]
     history = [ToolUse('x', {}, Observation(''))]
-    modes = [navigate_rule(QUESTION, graph.tools(), ways, found, found, history, speakers=NAMES, stop_early=stop)['mode'] for stop in (True, False)]
+    modes = [
+        navigate_rule(QUESTION, graph.tools(), ways, found, found, history, speakers=NAMES, stop_early=stop)['mode']
+        for stop in (True, False)
+    ]
     assert modes == ['Answer', 'Navigate']
 
 
@@ -110,8 +159,7 @@ def test_any_other_answer_is_copied(known, question):
     assert recall_rule(question, known) == extract_answer(question, known)
 
 
-@pytest.mark.parametrize('question, gold', [
-    ('What did Zofia do when Tobin failed his test?', 'D9:15')])
+@pytest.mark.parametrize('question, gold', [('What did Zofia do when Tobin failed his test?', 'D9:15')])
 def test_the_walk_reaches_what_the_other_did(graph, question, gold):
     trace = MRAgent(graph).ask(question)
     assert trace.error is None and gold in trace.read and len(trace.read) <= 20

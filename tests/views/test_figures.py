@@ -1,4 +1,5 @@
 """Figures of traces: every text stays inside its box and the page, boxes of a figure do not overlap, and any trace can be drawn."""
+
 import io
 
 import pytest
@@ -16,20 +17,45 @@ from memnb.views.figures import _lines, evolution_figure, trace_figure
 pytestmark = pytest.mark.filterwarnings('ignore:Glyph')  # the font has no Chinese
 WORDS = st.text(st.sampled_from('abcmWiäß漢🙂$\\_^{}<>& \n\u202e'), min_size=1, max_size=80)
 TURNS = st.lists(st.sampled_from(['D1:1', 'D1:2', 'D2:1', 'D13:12']), max_size=4, unique=True)
-HITS = st.lists(st.builds(Seen, id=st.sampled_from(['D1:1', 'D1:2', 'D2:1', 'e9']), text=WORDS, sources=TURNS), max_size=5)
+HITS = st.lists(
+    st.builds(Seen, id=st.sampled_from(['D1:1', 'D1:2', 'D2:1', 'e9']), text=WORDS, sources=TURNS), max_size=5
+)
 NUMBERS = st.integers(1, 4)
 SEARCHES = st.builds(SearchStep, iteration=NUMBERS, query=WORDS, k=st.just(5), hits=HITS)
-CALLS = st.builds(ToolStep, iteration=NUMBERS, tool=st.sampled_from(['query_tag_events', 'search']), hits=HITS,
-                  arguments=st.dictionaries(st.sampled_from(['cue', 'tag', 'query']), WORDS, max_size=2))
-STATES = st.builds(StateStep, iteration=NUMBERS, evidence=st.lists(st.builds(Bullet, text=WORDS, sources=TURNS), max_size=3),
-                   gaps=st.lists(WORDS, max_size=3), gained=st.lists(WORDS, max_size=2))
-WALKS = st.builds(WalkStep, iteration=NUMBERS, kept=st.lists(st.sampled_from(['D1:1', 'e9']), max_size=2), woken=st.lists(WORDS, max_size=2))
+CALLS = st.builds(
+    ToolStep,
+    iteration=NUMBERS,
+    tool=st.sampled_from(['query_tag_events', 'search']),
+    hits=HITS,
+    arguments=st.dictionaries(st.sampled_from(['cue', 'tag', 'query']), WORDS, max_size=2),
+)
+STATES = st.builds(
+    StateStep,
+    iteration=NUMBERS,
+    evidence=st.lists(st.builds(Bullet, text=WORDS, sources=TURNS), max_size=3),
+    gaps=st.lists(WORDS, max_size=3),
+    gained=st.lists(WORDS, max_size=2),
+)
+WALKS = st.builds(
+    WalkStep,
+    iteration=NUMBERS,
+    kept=st.lists(st.sampled_from(['D1:1', 'e9']), max_size=2),
+    woken=st.lists(WORDS, max_size=2),
+)
 ROUTES = st.builds(RouteStep, iteration=NUMBERS, proposed=st.just('answer'), action=st.just('answer'), reason=WORDS)
 
 
 def traces(*steps):
-    return st.builds(Trace, question=WORDS, method=st.just('memr3'), model=st.just('rules'), answer=st.none() | WORDS,
-                     evidence=TURNS, read=TURNS, steps=st.lists(st.one_of(steps), max_size=8))
+    return st.builds(
+        Trace,
+        question=WORDS,
+        method=st.just('memr3'),
+        model=st.just('rules'),
+        answer=st.none() | WORDS,
+        evidence=TURNS,
+        read=TURNS,
+        steps=st.lists(st.one_of(steps), max_size=8),
+    )
 
 
 def boxes_of(figure):
@@ -48,7 +74,7 @@ def check(figure):
         assert all(place.x1 <= box.x1 + 1 for box in around), text.get_text()
         assert text.get_fontsize() >= 12
     for number, one in enumerate(boxes):
-        for other in boxes[number + 1:]:
+        for other in boxes[number + 1 :]:
             across = min(one.x1, other.x1) - max(one.x0, other.x0)
             along = min(one.y1, other.y1) - max(one.y0, other.y0)
             assert across <= 0.5 or along <= 0.5
@@ -56,7 +82,10 @@ def check(figure):
 
 
 @settings(max_examples=25)
-@given(st.one_of(traces(SEARCHES, CALLS), traces(SEARCHES, STATES, ROUTES), traces(SEARCHES, CALLS, WALKS)), st.just('') | WORDS)
+@given(
+    st.one_of(traces(SEARCHES, CALLS), traces(SEARCHES, STATES, ROUTES), traces(SEARCHES, CALLS, WALKS)),
+    st.just('') | WORDS,
+)
 def test_any_trace_is_drawn_inside_its_boxes(trace, title):
     check(trace_figure(trace, title))
 
@@ -71,20 +100,42 @@ def test_lines_have_all_words_until_the_ellipsis(text, width, most):
     if len(whole) <= most:
         assert lines == whole and said.replace(' ', '') == ''.join(whole).replace(' ', '')
     else:
-        assert said.endswith(' …') and lines[:-1] == whole[:most - 1]
+        assert said.endswith(' …') and lines[:-1] == whole[: most - 1]
 
 
 def state_trace():
     "Two rounds: a gap is opened in the first and closed in the second."
-    def hit(id): return Seen(id=id, text=f'what {id} says', sources=[])
-    return Trace(question='Who?', method='memr3', model='written example', answer='Ada', evidence=['D2:1', 'D1:1'], read=['D1:1', 'D2:1'], steps=[
-        SearchStep(iteration=1, query='Who?', k=5, hits=[hit('D1:1')]),
-        StateStep(iteration=1, evidence=[Bullet(text='a dog', sources=['D1:1'])], gained=['a dog'], gaps=['whose dog'], opened=['whose dog']),
-        RouteStep(iteration=1, proposed='retrieve', action='retrieve', reason='as proposed'),
-        SearchStep(iteration=2, query='Who? whose dog', k=5, hits=[hit('D2:1')]),
-        StateStep(iteration=2, evidence=[Bullet(text='a dog', sources=['D1:1']), Bullet(text="Ada's dog", sources=['D2:1'])], gained=["Ada's dog"],
-                  closed=['whose dog']),
-        RouteStep(iteration=2, proposed='answer', action='answer', reason='as proposed')])
+
+    def hit(id):
+        return Seen(id=id, text=f'what {id} says', sources=[])
+
+    return Trace(
+        question='Who?',
+        method='memr3',
+        model='written example',
+        answer='Ada',
+        evidence=['D2:1', 'D1:1'],
+        read=['D1:1', 'D2:1'],
+        steps=[
+            SearchStep(iteration=1, query='Who?', k=5, hits=[hit('D1:1')]),
+            StateStep(
+                iteration=1,
+                evidence=[Bullet(text='a dog', sources=['D1:1'])],
+                gained=['a dog'],
+                gaps=['whose dog'],
+                opened=['whose dog'],
+            ),
+            RouteStep(iteration=1, proposed='retrieve', action='retrieve', reason='as proposed'),
+            SearchStep(iteration=2, query='Who? whose dog', k=5, hits=[hit('D2:1')]),
+            StateStep(
+                iteration=2,
+                evidence=[Bullet(text='a dog', sources=['D1:1']), Bullet(text="Ada's dog", sources=['D2:1'])],
+                gained=["Ada's dog"],
+                closed=['whose dog'],
+            ),
+            RouteStep(iteration=2, proposed='answer', action='answer', reason='as proposed'),
+        ],
+    )
 
 
 def test_bars_last_as_long_as_what_they_show():
@@ -95,6 +146,7 @@ def test_bars_last_as_long_as_what_they_show():
     def bar(words):
         place = texts[words]
         return next(box for box in boxes_of(figure) if box.contains(place.x0 + 1, place.y1 - 3))
+
     old, new, gap = bar('✓ a dog'), bar("✓ Ada's dog"), bar('? whose dog')
     assert old.x0 == gap.x0 < new.x0 and old.x1 == new.x1 > gap.x1
 
@@ -103,14 +155,32 @@ def test_a_walk_shows_what_the_answer_rests_on_and_where_a_cue_came_from():
     def call(cue, tag, id):
         hits = [Seen(id=id, text=f'Ada, episode {id}', sources=[f'D1:{id[-1]}'])]
         return ToolStep(iteration=1, tool='query_tag_events', arguments={'cue': cue, 'tag': tag}, hits=hits)
-    steps = [call('dog', 'adoption', 'e1'), call('cat', 'illness', 'e3'), WalkStep(iteration=1, kept=['e1'], woken=['Ada']),
-             call('Ada', 'house', 'e2'), WalkStep(iteration=2, kept=['e2'])]
-    trace = Trace(question='Who?', method='mragent', model='rules', answer='Ada', evidence=['D1:1', 'D1:2'], read=['D1:1', 'D1:2', 'D1:3'], steps=steps)
+
+    steps = [
+        call('dog', 'adoption', 'e1'),
+        call('cat', 'illness', 'e3'),
+        WalkStep(iteration=1, kept=['e1'], woken=['Ada']),
+        call('Ada', 'house', 'e2'),
+        WalkStep(iteration=2, kept=['e2']),
+    ]
+    trace = Trace(
+        question='Who?',
+        method='mragent',
+        model='rules',
+        answer='Ada',
+        evidence=['D1:1', 'D1:2'],
+        read=['D1:1', 'D1:2', 'D1:3'],
+        steps=steps,
+    )
     figure = check(trace_figure(trace))
     texts = [text.get_text() for text in figure.axes[0].texts]
-    assert {'dog', 'adoption', 'Ada, episode e1', 'Ada', 'house', 'Ada, episode e2'} <= set(texts) and 'cat' not in texts
+    assert {'dog', 'adoption', 'Ada, episode e1', 'Ada', 'house', 'Ada, episode e2'} <= set(
+        texts
+    ) and 'cat' not in texts
     assert '1 other call brought nothing that the answer rests on' in texts
-    dashed = [one for one in figure.axes[0].patches if isinstance(one, FancyArrowPatch) and one.get_linestyle() != 'solid']
+    dashed = [
+        one for one in figure.axes[0].patches if isinstance(one, FancyArrowPatch) and one.get_linestyle() != 'solid'
+    ]
     assert len(dashed) == 1
 
 
@@ -118,7 +188,9 @@ def probed(passed, again=True):
     probe = Probe(question='How many people came?', answer='sixty-one', kind='single', sources=('D14:3',))
     fact = Entry('m9', 'Sixty-one people came.', ('D14:3',))
     repair = Repair(probe, 'missing', fact, 'Sixty-one people', 'INSERT', 'm9')
-    before = [ProbeResult(probe, 'many', False, fault='missing')] * (not passed) + [ProbeResult(probe, 'sixty-one', True)] * passed
+    before = [ProbeResult(probe, 'many', False, fault='missing')] * (not passed) + [
+        ProbeResult(probe, 'sixty-one', True)
+    ] * passed
     after = [ProbeResult(probe, 'sixty-one', again)] * len(before)
     return Evolution('D14', tuple(before), (repair,) * (not passed), tuple(after))
 
@@ -127,7 +199,13 @@ def probed(passed, again=True):
 def test_a_failed_probe_is_shown_with_its_repair(again):
     figure = check(evolution_figure(probed(False, again), 'The number is written back'))
     texts = [text.get_text() for text in figure.axes[0].texts]
-    assert {'✗ many', 'missing', f'{"✓" if again else "✗"} sixty-one', 'insert, from D14:3', 'The number is written back'} <= set(texts)
+    assert {
+        '✗ many',
+        'missing',
+        f'{"✓" if again else "✗"} sixty-one',
+        'insert, from D14:3',
+        'The number is written back',
+    } <= set(texts)
 
 
 def test_a_session_without_failures_says_so_and_figures_are_the_same_twice():
@@ -141,9 +219,19 @@ def test_a_session_without_failures_says_so_and_figures_are_the_same_twice():
 
 def test_the_gap_that_a_search_leaves_is_shown_under_it():
     hits = [Seen(id='m1', text='Line 9', sources=['D1:1'])]
-    steps = [SearchStep(iteration=1, query='Which line?', k=5, hits=hits),
-             RouteStep(iteration=1, proposed='retrieve', action='retrieve', reason='missing: the first line; one is known'),
-             SearchStep(iteration=2, query='the first line', k=5, hits=[Seen(id='m2', text='Line 4', sources=['D1:2'])])]
-    trace = Trace(question='Which line?', method='memma', model='rules', answer='4, then 9', evidence=['D1:1', 'D1:2'], read=['D1:1', 'D1:2'], steps=steps)
+    steps = [
+        SearchStep(iteration=1, query='Which line?', k=5, hits=hits),
+        RouteStep(iteration=1, proposed='retrieve', action='retrieve', reason='missing: the first line; one is known'),
+        SearchStep(iteration=2, query='the first line', k=5, hits=[Seen(id='m2', text='Line 4', sources=['D1:2'])]),
+    ]
+    trace = Trace(
+        question='Which line?',
+        method='memma',
+        model='rules',
+        answer='4, then 9',
+        evidence=['D1:1', 'D1:2'],
+        read=['D1:1', 'D1:2'],
+        steps=steps,
+    )
     texts = [text.get_text() for text in check(trace_figure(trace)).axes[0].texts]
     assert texts.count('? the first line') == 1 and texts.count('missing') == 1

@@ -1,4 +1,5 @@
 """The pictures of both graphs: what is chosen is what is drawn, and too much is refused."""
+
 from datetime import datetime
 
 import networkx
@@ -12,7 +13,14 @@ from memnb.remem.facts import Fact
 from memnb.remem.graph import GistGraph
 from memnb.views.figures import figure_html
 from memnb.views.graph import (
-    _session_nodes, explorer_html, graph_explorer, graph_figure, memory_graph, MOST_NODES, trace_path)
+    _session_nodes,
+    explorer_html,
+    graph_explorer,
+    graph_figure,
+    memory_graph,
+    MOST_NODES,
+    trace_path,
+)
 from pages_read import Page
 
 SAMPLE = load_sample()
@@ -27,7 +35,11 @@ def test_a_graph_has_the_nodes_and_relations_of_its_memory():
     assert {id for kind, id in gists if kind == 'gist'} == {gist.id for gist in GISTS.gists}
     assert {key for *_, key in gists.edges(keys=True) if isinstance(key, str)} == {fact.id for fact in GISTS.facts}
     assert {id for kind, id in cues if kind == 'episode'} == {one.id for one in CUES.episodes}
-    triples = {(one[1], tag, other[1]) for one, other, tag in cues.edges(keys=True) if one[0] == 'cue' and other[0] == 'episode'}
+    triples = {
+        (one[1], tag, other[1])
+        for one, other, tag in cues.edges(keys=True)
+        if one[0] == 'cue' and other[0] == 'episode'
+    }
     assert triples == set(CUES.episodic)
     with pytest.raises(TypeError, match='expected a GistGraph or a CueTagGraph'):
         memory_graph([1])
@@ -51,7 +63,9 @@ def test_a_picture_shows_what_is_chosen_or_refuses(graph, data):
     nodes = data.draw(st.lists(st.sampled_from(sorted(graph)), max_size=100, unique=True))
     path = {node: [1, 2] for node in nodes[:3]}
     if len(nodes) > MOST_NODES:
-        with pytest.raises(ValueError, match=f'{len(nodes)} nodes are too many to be read, at most {MOST_NODES} are drawn'):
+        with pytest.raises(
+            ValueError, match=f'{len(nodes)} nodes are too many to be read, at most {MOST_NODES} are drawn'
+        ):
             graph_figure(graph, nodes, path)
         return
     axes = graph_figure(graph, nodes, path, 'Who? $x').axes[0]
@@ -63,10 +77,18 @@ def test_a_picture_shows_what_is_chosen_or_refuses(graph, data):
 def test_a_path_has_the_calls_that_named_or_found_a_node():
     graph = GRAPHS['gists']
     fact = next(iter(GISTS.facts))
-    trace = Trace(question='?', method='m', model='rules', steps=[
-        ToolStep(iteration=1, tool='look', arguments={'subject': fact.subject, 'k': 3}, hits=[Seen(id='D1/g13', text='')]),
-        ToolStep(iteration=1, tool='look', arguments={'subject': fact.subject}, note='no', error=True),
-        SearchStep(iteration=2, query=EVIL, k=3, hits=[Seen(id=fact.id, text=''), Seen(id='gone', text='')])])
+    trace = Trace(
+        question='?',
+        method='m',
+        model='rules',
+        steps=[
+            ToolStep(
+                iteration=1, tool='look', arguments={'subject': fact.subject, 'k': 3}, hits=[Seen(id='D1/g13', text='')]
+            ),
+            ToolStep(iteration=1, tool='look', arguments={'subject': fact.subject}, note='no', error=True),
+            SearchStep(iteration=2, query=EVIL, k=3, hits=[Seen(id=fact.id, text=''), Seen(id='gone', text='')]),
+        ],
+    )
     path = trace_path(graph, trace)
     ends = {('phrase', fact.subject.casefold()), ('phrase', fact.object.casefold())}
     assert path['gist', 'D1/g13'] == [1] and all(2 in path[end] for end in ends)
@@ -74,7 +96,12 @@ def test_a_path_has_the_calls_that_named_or_found_a_node():
 
 
 @settings(max_examples=20)
-@given(st.dictionaries(st.sampled_from(['gist_id', 'subject', 'cue', 'tag']), st.none() | st.integers() | st.text(max_size=4) | st.lists(st.text())))
+@given(
+    st.dictionaries(
+        st.sampled_from(['gist_id', 'subject', 'cue', 'tag']),
+        st.none() | st.integers() | st.text(max_size=4) | st.lists(st.text()),
+    )
+)
 def test_any_arguments_leave_a_path_within_the_graph(arguments):
     trace = Trace(question='?', method='m', model='rules', steps=[ToolStep(iteration=1, tool='t', arguments=arguments)])
     for graph in GRAPHS.values():
@@ -82,7 +109,12 @@ def test_any_arguments_leave_a_path_within_the_graph(arguments):
 
 
 def test_the_explorer_follows_its_controls():
-    trace = Trace(question='Who?', method='m', model='r', steps=[SearchStep(iteration=1, query='q', k=1, hits=[Seen(id='D1/g13', text='')])])
+    trace = Trace(
+        question='Who?',
+        method='m',
+        model='r',
+        steps=[SearchStep(iteration=1, query='q', k=1, hits=[Seen(id='D1/g13', text='')])],
+    )
     bar, shown = graph_explorer(GISTS, trace).children
     session, node, calls = bar.children
     assert 'alt="1 nodes"' in shown.value
@@ -98,7 +130,13 @@ def test_the_explorer_follows_its_controls():
 
 def test_markup_and_formulas_from_a_memory_stay_text():
     graph = GistGraph()
-    graph.add_facts([Fact.of(EVIL, EVIL, f'{EVIL} {number}', sources=['D1:1'], record_time=datetime(2024, 1, 2)) for number in range(3)], 'D1')
+    graph.add_facts(
+        [
+            Fact.of(EVIL, EVIL, f'{EVIL} {number}', sources=['D1:1'], record_time=datetime(2024, 1, 2))
+            for number in range(3)
+        ],
+        'D1',
+    )
     net = memory_graph(graph)
     figure_html(graph_figure(net, list(net), title=EVIL), EVIL)
     for node in net:

@@ -3,6 +3,7 @@
 One JupyterLab serves one notebook in which every widget stands as a reader would call it, one page runs it from top to bottom, and then
 the tests turn what is there. (That the notebooks of the package run without an error is shown where their outputs are made.) Without playwright or Chromium they skip; with MEMNB_BROWSER=required
 that is a failure."""
+
 import json
 import os
 import re
@@ -23,15 +24,28 @@ try:
     from playwright.sync_api import expect, sync_playwright
 except ImportError:
     sync_playwright = None
-MISSING = 'playwright is not installed' if sync_playwright is None else 'there is no chromium' if CHROMIUM is None else ''
+MISSING = (
+    'playwright is not installed' if sync_playwright is None else 'there is no chromium' if CHROMIUM is None else ''
+)
 if MISSING and os.environ.get('MEMNB_BROWSER') != 'required':
     pytest.skip(f'no browser: {MISSING}', allow_module_level=True)
 
 
-SWITCHES = ['--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking',
-            '--disable-component-update', '--disable-sync', '--disable-dev-shm-usage']
-SETTINGS = {'notebook-extension/tracker': {'windowingMode': 'none'}, 'docmanager-extension/plugin': {'autosave': False},
-            'apputils-extension/notification': {'fetchNews': 'false', 'checkForUpdates': False}}
+SWITCHES = [
+    '--no-sandbox',
+    '--disable-gpu',
+    '--disable-quic',
+    '--no-first-run',
+    '--disable-background-networking',
+    '--disable-component-update',
+    '--disable-sync',
+    '--disable-dev-shm-usage',
+]
+SETTINGS = {
+    'notebook-extension/tracker': {'windowingMode': 'none'},
+    'docmanager-extension/plugin': {'autosave': False},
+    'apputils-extension/notification': {'fetchNews': 'false', 'checkForUpdates': False},
+}
 WIDGETS = {  # name -> the cell that shows it
     'setting': """from memnb.core.roles import RuleLM
 from memnb.evaluation.datasets import load_sample
@@ -52,8 +66,13 @@ graph_explorer(gists, REMem(gists).ask('When did Tobin have his first concertina
     'probes': 'probe_board(conversation, 4, [conversation.questions[6], conversation.questions[32]])',
     'compare': "compare_board(conversation, [conversation.questions[place] for place in (1, 0)], ('rag', 'memr3', 'full-context'))",
 }
-PAGES = {'0_start/01_tour.ipynb': 4, '2_memr3/01_tracker.ipynb': 1, '3_remem/01_facts.ipynb': 1, '4_mragent/01_graph.ipynb': 1,
-         '5_memma/01_bank.ipynb': 1}  # the tour and the first page of each path -> so many figures of traces
+PAGES = {
+    '0_start/01_tour.ipynb': 4,
+    '2_memr3/01_tracker.ipynb': 1,
+    '3_remem/01_facts.ipynb': 1,
+    '4_mragent/01_graph.ipynb': 1,
+    '5_memma/01_bank.ipynb': 1,
+}  # the tour and the first page of each path -> so many figures of traces
 PATIENCE = 120_000  # milliseconds: the machine may be busy
 if not MISSING:
     expect.set_options(timeout=PATIENCE / 2)
@@ -76,7 +95,7 @@ def wait_for(url, process, seconds=90):
         try:
             return urllib.request.urlopen(url, timeout=2).close()
         except OSError:
-            time.sleep(.1)
+            time.sleep(0.1)
     raise TimeoutError(url)
 
 
@@ -95,12 +114,27 @@ def lab(tmp_path_factory):
         path = folder / 'config/lab/user-settings/@jupyterlab' / f'{name}.jupyterlab-settings'
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(value))
-    environment = os.environ | {'JUPYTER_CONFIG_DIR': f'{folder}/config', 'JUPYTER_DATA_DIR': f'{folder}/data',
-                                'JUPYTER_RUNTIME_DIR': f'{folder}/run', 'IPYTHONDIR': f'{folder}/ipython', 'IN_TEST': '1',
-                                'PYTHONPATH': str(ROOT)}
-    command = [sys.executable, '-m', 'jupyterlab', '--no-browser', '--allow-root', '--ip=127.0.0.1', f'--port={port}',
-               f'--ServerApp.root_dir={work}', '--IdentityProvider.token=', '--LabApp.expose_app_in_browser=True',
-               '--LabApp.extension_manager=readonly']
+    environment = os.environ | {
+        'JUPYTER_CONFIG_DIR': f'{folder}/config',
+        'JUPYTER_DATA_DIR': f'{folder}/data',
+        'JUPYTER_RUNTIME_DIR': f'{folder}/run',
+        'IPYTHONDIR': f'{folder}/ipython',
+        'IN_TEST': '1',
+        'PYTHONPATH': str(ROOT),
+    }
+    command = [
+        sys.executable,
+        '-m',
+        'jupyterlab',
+        '--no-browser',
+        '--allow-root',
+        '--ip=127.0.0.1',
+        f'--port={port}',
+        f'--ServerApp.root_dir={work}',
+        '--IdentityProvider.token=',
+        '--LabApp.expose_app_in_browser=True',
+        '--LabApp.extension_manager=readonly',
+    ]
     with open(folder / 'log', 'w') as log:
         process = subprocess.Popen(command, env=environment, stdout=log, stderr=subprocess.STDOUT)
     try:
@@ -118,13 +152,24 @@ def page(lab):
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=SWITCHES)
         opened, outside = browser.new_page(viewport={'width': 1280, 'height': 900}), []
-        opened.on('request', lambda request: request.url.startswith((lab, lab.replace('http', 'ws'), 'data:', 'blob:')) or outside.append(request.url))
+        opened.on(
+            'request',
+            lambda request: (
+                request.url.startswith((lab, lab.replace('http', 'ws'), 'data:', 'blob:'))
+                or outside.append(request.url)
+            ),
+        )
         opened.set_default_timeout(PATIENCE)
         opened.goto(f'{lab}/doc/workspaces/one/tree/widgets.ipynb', wait_until='commit')
         opened.wait_for_function(READY)
         opened.evaluate("() => { window.jupyterapp.commands.execute('notebook:run-all-cells') }")
         opened.wait_for_function(DONE)
-        assert opened.locator('.jp-OutputArea-output[data-mime-type*="error"], .jp-OutputArea-output[data-mime-type*="stderr"]').count() == 0
+        assert (
+            opened.locator(
+                '.jp-OutputArea-output[data-mime-type*="error"], .jp-OutputArea-output[data-mime-type*="stderr"]'
+            ).count()
+            == 0
+        )
         yield opened
         browser.close()
         assert outside == []
@@ -133,10 +178,12 @@ def page(lab):
 @pytest.fixture
 def widget(page):
     """The output of the cell of a name."""
+
     def found(name):
         output = page.locator('.jp-CodeCell').nth(list(WIDGETS).index(name)).locator('.jp-OutputArea-output')
         output.scroll_into_view_if_needed()
         return output
+
     return found
 
 
@@ -237,7 +284,9 @@ def test_figures_of_a_page_are_whole_on_a_wide_and_a_narrow_screen_light_and_dar
     opened.set_default_timeout(PATIENCE)
     opened.goto(f'{lab}/doc/workspaces/{Path(name).stem}/tree/{Path(name).name}', wait_until='commit')
     opened.wait_for_function(READY)
-    opened.wait_for_function('least => document.querySelectorAll(".jp-OutputArea-output img[alt]").length >= least', arg=PAGES[name])
+    opened.wait_for_function(
+        'least => document.querySelectorAll(".jp-OutputArea-output img[alt]").length >= least', arg=PAGES[name]
+    )
     for dark in (False, True):
         opened.evaluate(THEME, 'JupyterLab Dark' if dark else 'JupyterLab Light')
         opened.wait_for_function(THEMED, arg=dark)

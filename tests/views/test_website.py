@@ -1,4 +1,5 @@
 """The site: built for real from a few notebooks, every local link followed, and nothing loaded from elsewhere."""
+
 import json
 import re
 import shutil
@@ -16,6 +17,7 @@ CHAPTERS = ('8_use/06_graph_explorer', '8_use/07_cli')
 
 class Links(HTMLParser):
     """The links, anchors and loaded files of a page."""
+
     def __init__(self, text):
         super().__init__()
         self.links, self.loads, self.anchors = [], [], {''}
@@ -57,15 +59,28 @@ def site(tmp_path_factory):
         (nbs / name).parent.mkdir(exist_ok=True)
         shutil.copy(NBS / f'{name}.ipynb', nbs / f'{name}.ipynb')
     page = {'cell_type': 'markdown', 'metadata': {}, 'source': '# memnb\n\nSee `8_use/07_cli`, and $E_k \\subseteq E$.'}
-    hidden = {'cell_type': 'code', 'metadata': {}, 'outputs': [], 'execution_count': None, 'source': '#| hide\nsecret = 1'}
-    (nbs / 'index.ipynb').write_text(json.dumps({'cells': [page, hidden], 'metadata': {}, 'nbformat': 4, 'nbformat_minor': 5}))
+    hidden = {
+        'cell_type': 'code',
+        'metadata': {},
+        'outputs': [],
+        'execution_count': None,
+        'source': '#| hide\nsecret = 1',
+    }
+    (nbs / 'index.ipynb').write_text(
+        json.dumps({'cells': [page, hidden], 'metadata': {}, 'nbformat': 4, 'nbformat_minor': 5})
+    )
     build_site(out, nbs)
     return out
 
 
 def test_the_site_has_a_page_for_each_notebook_and_module_and_no_dead_link(site):
     pages = {path.relative_to(site).as_posix() for path in site.rglob('*.html')}
-    assert {'index.html', *(f'{name}.html' for name in CHAPTERS), 'api/memnb.cli.html', 'api/memnb.views.graph.html'} <= pages
+    assert {
+        'index.html',
+        *(f'{name}.html' for name in CHAPTERS),
+        'api/memnb.cli.html',
+        'api/memnb.views.graph.html',
+    } <= pages
     assert list(faults_of(site)) == []
     index = (site / 'index.html').read_text()
     assert 'href="8_use/07_cli.html"' in index and '<math' in index and 'secret' not in index
@@ -98,5 +113,7 @@ def test_every_formula_of_every_notebook_can_be_shown():
 
 def test_what_is_missing_is_said(tmp_path, monkeypatch):
     monkeypatch.setattr('importlib.util.find_spec', lambda name: None if name == 'furo' else True)
-    with pytest.raises(ImportError, match=r"furo not installed; this installs what the site needs: pip install 'memnb\[docs\]'"):
+    with pytest.raises(
+        ImportError, match=r"furo not installed; this installs what the site needs: pip install 'memnb\[docs\]'"
+    ):
         build_site(tmp_path, NBS)

@@ -1,4 +1,5 @@
 """The views are pure functions of what the controls say, checked against simple oracles; the controls only call them."""
+
 import re
 from dataclasses import replace
 from html import unescape
@@ -19,8 +20,21 @@ from memnb.memma.probe_repair import damage, evolve
 from memnb.memr3.router import ACTIONS, forced, route, RouterLimits
 from memnb.views.html import story_of
 from memnb.views.widgets import (
-    _ALL, _asked, _repaired, _state_marks, compare_board, compare_html, moment_html, probe_board, probe_html, router_html, trace_stepper,
-    tracker_board, tracker_html, watch)
+    _ALL,
+    _asked,
+    _repaired,
+    _state_marks,
+    compare_board,
+    compare_html,
+    moment_html,
+    probe_board,
+    probe_html,
+    router_html,
+    trace_stepper,
+    tracker_board,
+    tracker_html,
+    watch,
+)
 
 SAMPLE = load_sample()
 EVIL = '<img src=x onerror=alert(1)>"\'><script>alert(2)</script>'
@@ -46,15 +60,25 @@ def tracked_traces(draw):
     """A run of a monotone tracker: evidence grows, gaps open and close."""
     evidence, gaps, steps = [], [], []
     for iteration in range(1, draw(st.integers(1, 4)) + 1):
-        fresh = [Bullet(text=text, sources=draw(st.lists(st.sampled_from(TURNS), max_size=2, unique=True)))
-                 for text in draw(st.lists(WORDS.map(lambda word: 'e' + word), max_size=2, unique=True))
-                 if text not in [one.text for one in evidence]]
+        fresh = [
+            Bullet(text=text, sources=draw(st.lists(st.sampled_from(TURNS), max_size=2, unique=True)))
+            for text in draw(st.lists(WORDS.map(lambda word: 'e' + word), max_size=2, unique=True))
+            if text not in [one.text for one in evidence]
+        ]
         closed = [gap for gap in gaps if draw(st.booleans())]
         drawn = draw(st.lists(WORDS.map(lambda word: 'g' + word), max_size=2, unique=True))
         opened = [gap for gap in drawn if gap not in gaps and gap not in closed]
         evidence, gaps = evidence + fresh, [gap for gap in gaps if gap not in closed] + opened
-        steps.append(StateStep(iteration=iteration, evidence=evidence, gaps=gaps, gained=[one.text for one in fresh],
-                               closed=closed, opened=opened))
+        steps.append(
+            StateStep(
+                iteration=iteration,
+                evidence=evidence,
+                gaps=gaps,
+                gained=[one.text for one in fresh],
+                closed=closed,
+                opened=opened,
+            )
+        )
     return Trace(question='q', method='memr3', model='rules', steps=steps)
 
 
@@ -63,7 +87,9 @@ def test_the_tracker_table_says_what_each_state_has(trace, data):
     marks = _state_marks(trace.steps)
     for place, state in enumerate(trace.steps):
         column = {text: line[place] for text, line in marks.items()}
-        assert {text for text, mark in column.items() if mark in ('+', '●')} == {bullet.text for bullet in state.evidence}
+        assert {text for text, mark in column.items() if mark in ('+', '●')} == {
+            bullet.text for bullet in state.evidence
+        }
         assert {text for text, mark in column.items() if mark == '+'} == set(state.gained)
         assert {text for text, mark in column.items() if mark == '?'} == set(state.gaps)
         assert {text for text, mark in column.items() if mark == '✓'} == set(state.closed)
@@ -96,7 +122,9 @@ def test_a_stepper_opens_on_the_last_moment_and_lists_all(trace):
 
 def test_only_the_last_moment_ends_with_the_evidence_and_a_trace_may_have_no_answer():
     search = SearchStep(iteration=1, query='q', k=1, hits=[Seen(id='D1:1', text='I said so.')])
-    trace = Trace(question='q', method='m', model='m', steps=[search, StateStep(iteration=1)], answer='a < b', evidence=['D1:1'])
+    trace = Trace(
+        question='q', method='m', model='m', steps=[search, StateStep(iteration=1)], answer='a < b', evidence=['D1:1']
+    )
     last = moment_html(trace)
     assert last == moment_html(trace, 2) and '<p class="answer">a &lt; b</p>' in last and 'I said so.' in last
     first = moment_html(trace, 1)
@@ -106,7 +134,11 @@ def test_only_the_last_moment_ends_with_the_evidence_and_a_trace_may_have_no_ans
 
 
 def test_a_question_is_watched_at_its_newest_moment():
-    loop, seen, pane = METHODS['memr3'].loop(METHODS['memr3'].memory.build(SMALL, None), SMALL, None, 10), [], ipywidgets.HTML()
+    loop, seen, pane = (
+        METHODS['memr3'].loop(METHODS['memr3'].memory.build(SMALL, None), SMALL, None, 10),
+        [],
+        ipywidgets.HTML(),
+    )
     pane.observe(lambda change: seen.append(change['new']), 'value')
     trace = watch(loop, QUESTIONS[0].text, pane)
     places = [tuple(map(int, re.search(r'Step (\d+) of (\d+)', page).groups())) for page in seen]
@@ -116,7 +148,16 @@ def test_a_question_is_watched_at_its_newest_moment():
 
 # ------------------------------------------------------------------ the router
 
-@given(st.integers(1, 9), st.integers(1, 6), st.integers(0, 3), st.integers(1, 3), st.booleans(), st.sampled_from(ACTIONS), st.booleans())
+
+@given(
+    st.integers(1, 9),
+    st.integers(1, 6),
+    st.integers(0, 3),
+    st.integers(1, 3),
+    st.booleans(),
+    st.sampled_from(ACTIONS),
+    st.booleans(),
+)
 def test_the_router_table_is_algorithm_1(iteration, budget, streak, cap, hits, proposed, released):
     limits = RouterLimits(budget, cap)
     page = router_html(iteration, budget, streak, cap, hits, proposed, released)
@@ -124,10 +165,14 @@ def test_the_router_table_is_algorithm_1(iteration, budget, streak, cap, hits, p
     for some, table in zip((True, False), re.findall('<table.*?</table>', page)):
         for row, line in enumerate(re.findall('<tr>(.*?)</tr>', table)[1:]):
             for column, (kind, text) in enumerate(re.findall(r'<td class="(.*?)">(.*?)</td>', line), 1):
-                due = forced(iteration=column, retrieved=int(some), reflect_streak=row, limits=limits, released=released)
+                due = forced(
+                    iteration=column, retrieved=int(some), reflect_streak=row, limits=limits, released=released
+                )
                 assert text == (letters[due.action] if due else '–')
                 assert kind.endswith('now') == ((column, row, some) == (iteration, streak, hits))
-    decision = route(proposed, iteration=iteration, retrieved=int(hits), reflect_streak=streak, limits=limits, released=released)
+    decision = route(
+        proposed, iteration=iteration, retrieved=int(hits), reflect_streak=streak, limits=limits, released=released
+    )
     assert f'<b>{decision.action}</b>' in page and page.count(' now"') == 1
 
 
@@ -142,7 +187,7 @@ def test_accepting_all_is_the_mechanism_and_accepting_none_is_the_damage(kind):
     bank = MemoryBank()
     construct(bank, SESSION, speakers=SAMPLE.speakers)
     if kind:
-        damage(bank, [entry.id for entry in bank], kind, .7, '1', SAMPLE.speakers)
+        damage(bank, [entry.id for entry in bank], kind, 0.7, '1', SAMPLE.speakers)
     before = {entry.id: entry.text for entry in bank}
     evolution = evolve(bank, SESSION, probes=6, speakers=SAMPLE.speakers)
     after = {entry.id: entry.text for entry in bank}
@@ -150,14 +195,22 @@ def test_accepting_all_is_the_mechanism_and_accepting_none_is_the_damage(kind):
     def board(accepted):
         found, memory = _repaired(SESSION, SAMPLE.speakers, kind, frozenset(accepted))
         return found, {entry.id: entry.text for entry in memory}
+
     every, none = board(_ALL), board(())
-    assert (every[0].before, every[0].repairs, every[0].after, every[1]) == (evolution.before, evolution.repairs, evolution.after, after)
+    assert (every[0].before, every[0].repairs, every[0].after, every[1]) == (
+        evolution.before,
+        evolution.repairs,
+        evolution.after,
+        after,
+    )
     assert none[0].before == evolution.before == none[0].after and none[1] == before
     failed = [place for place, one in enumerate(evolution.before) if not one.passed]
     for place, repair in zip(failed, evolution.repairs):
         one, texts = board([place])
         assert [made.probe for made in one.repairs if made.fact] == [repair.probe] * (repair.fact is not None)
-        assert set(texts.values()) == set((before | ({repair.entry: after[repair.entry]} if repair.writes else {})).values())
+        assert set(texts.values()) == set(
+            (before | ({repair.entry: after[repair.entry]} if repair.writes else {})).values()
+        )
 
 
 def test_the_probe_board_follows_its_controls():
@@ -168,16 +221,23 @@ def test_the_probe_board_follows_its_controls():
     assert probe_html(SESSION, SAMPLE.speakers, QUESTION, 'blur', [2]) in shown(board)
     for box in boxes:
         box.value = True
-    assert 'after 4 repairs' in shown(board) and 'not accepted' not in shown(board)  # two of the probes passed, and have no repair
+    assert 'after 4 repairs' in shown(board) and 'not accepted' not in shown(
+        board
+    )  # two of the probes passed, and have no repair
     kind.value, question.value = '', 1
-    assert _repaired(SESSION, SAMPLE.speakers, '', _ALL)[0].headline in shown(board) and OTHER.text in unescape(shown(board))
+    assert _repaired(SESSION, SAMPLE.speakers, '', _ALL)[0].headline in shown(board) and OTHER.text in unescape(
+        shown(board)
+    )
 
 
 # ------------------------------------------------------------------ comparing methods
 
 SMALL = replace(SAMPLE, id='small', sessions=SAMPLE.sessions[:2], questions=())
-QUESTIONS = (replace(SAMPLE.questions[0], conversation='small'), SAMPLE.questions[48],
-             Question('What instrument is Tobin learning?', 'a fiddle', aliases=('the concertina',)))
+QUESTIONS = (
+    replace(SAMPLE.questions[0], conversation='small'),
+    SAMPLE.questions[48],
+    Question('What instrument is Tobin learning?', 'a fiddle', aliases=('the concertina',)),
+)
 CHEAP = ('rag', 'memr3', 'full-context')
 
 
@@ -186,7 +246,11 @@ CHEAP = ('rag', 'memr3', 'full-context')
 def test_a_trace_is_that_of_the_method_within_its_budget(method, question, budget):
     trace = _asked(SMALL, method, question.text, budget)
     turns = budget if METHODS[method].budgeted else None
-    expected = METHODS[method].loop(METHODS[method].memory.build(SMALL, None), SMALL, None, turns).ask(question.text, budget=turns)
+    expected = (
+        METHODS[method]
+        .loop(METHODS[method].memory.build(SMALL, None), SMALL, None, turns)
+        .ask(question.text, budget=turns)
+    )
     assert (trace.answer, trace.read) == (expected.answer, expected.read)
     assert method == 'full-context' or len(set(trace.read)) <= budget
     assert trace.total.estimated or not trace.total.calls
@@ -205,6 +269,7 @@ def test_the_comparison_follows_its_controls_and_shows_the_traces():
 
 # ------------------------------------------------------------------ text stays text
 
+
 def test_markup_stays_text():
     turns = tuple(replace(turn, text=f'{turn.text} {EVIL}') for turn in SESSION.turns)
     session = replace(SESSION, turns=turns)
@@ -212,9 +277,21 @@ def test_markup_stays_text():
     question = Question(f'What does Tobin think of {EVIL}?', EVIL, (SESSION.turns[0].id,))
     state = StateStep(iteration=1, evidence=[Bullet(text=EVIL, sources=[turns[0].id])])
     search = SearchStep(iteration=1, query=EVIL, k=1, hits=[Seen(id=turns[0].id, text=EVIL, speaker=EVIL)])
-    trace = Trace(question=EVIL, method=EVIL, model=EVIL, steps=[search, state, Step(kind=EVIL)], answer=EVIL, evidence=[turns[0].id])
-    pages = [probe_html(session, SAMPLE.speakers, question, accepted=[2]), compare_html(hostile, question, 5, CHEAP), moment_html(trace),
-             moment_html(trace, 1), tracker_html(trace)]
+    trace = Trace(
+        question=EVIL,
+        method=EVIL,
+        model=EVIL,
+        steps=[search, state, Step(kind=EVIL)],
+        answer=EVIL,
+        evidence=[turns[0].id],
+    )
+    pages = [
+        probe_html(session, SAMPLE.speakers, question, accepted=[2]),
+        compare_html(hostile, question, 5, CHEAP),
+        moment_html(trace),
+        moment_html(trace, 1),
+        tracker_html(trace),
+    ]
     for page in pages:
         read = Page(page)
         assert EVIL in read.words and not {'script', 'img'} & set(read.names)
