@@ -16,4 +16,4 @@ async def broken_later(prompt):
 def broken_in_a_library(prompt):
     import json
 
-    return json.loads('no')  # line 18
+    return json.loads('no')  # line 19

@@ -163,7 +163,7 @@ def test_what_is_no_text_is_the_function_s_failure(said):
         (own_model.broken_later, 'broken_later: ConnectionError: gone (line 13 of own_model.py)'),
         (
             own_model.broken_in_a_library,
-            'broken_in_a_library: JSONDecodeError: Expecting value: line 1 column 1 (char 0) (line 18 of own_model.py)',
+            'broken_in_a_library: JSONDecodeError: Expecting value: line 1 column 1 (char 0) (line 19 of own_model.py)',
         ),
         (lambda prompt: {'text': object()}, '<lambda>: TypeError: Object of type object is not JSON serializable'),
     ],
