@@ -393,6 +393,11 @@ def _kind_of(text):
     return _KINDS.get(word) or _KINDS[word.removesuffix('s')]
 
 
+def _unit_of(text):
+    "Kind and count of a unit without a number: of 'weekend' one, of 'fortnight' two weeks."
+    return _UNITS['fortnight'] if text.lower().startswith('fortnight') else (_kind_of(text), 1)
+
+
 def _quantity(match: re.Match) -> tuple:
     "Kind and count of the `number` and `unit` of a match: of 'couple' and 'weekends', of '2' and 'decades'."
     number, unit = match['number'].lower(), match['unit'].lower()
@@ -538,7 +543,8 @@ def _distance(match, day):
 
 @_rule(rf'\bthe\s+(?P<unit>{_UNIT})\s+(?:(?P<back>before\s+last)|after\s+next)\b')
 def _last_but_one(match, day):
-    return _away(_kind_of(match['unit']), 2, day, day, -1 if match['back'] else 1)
+    kind, count = _unit_of(match['unit'])
+    return _away(kind, 2 * count, day, day, -1 if match['back'] else 1)
 
 
 @_rule(rf'\bthe\s+(?P<unit>day|week|weekend|month|year)\s+(?:(?P<back>before|prior)|after)(?={_STOP})')
@@ -672,9 +678,10 @@ def _around(match, span):
 )
 def _walk(match, span):
     direction = -1 if match['back'] else 1
-    if match['one']:
-        return _beside(_kind_of(match['one']), span.start, span.end, direction)
-    return _away(*_quantity(match), span.start, span.end, direction)
+    kind, count = _unit_of(match['one']) if match['one'] else _quantity(match)
+    if match['one'] and count == 1:
+        return _beside(kind, span.start, span.end, direction)
+    return _away(kind, count, span.start, span.end, direction)
 
 # %% ../../nbs/1_core/02_time.ipynb #19eec14a
 _INTENTION = (
@@ -683,7 +690,7 @@ _INTENTION = (
     r"|\bplans?\s+(?:to|for|on)\b|\bplanning\b|\b(?:hop(?:e|es|ing)|wants?|looking\s+forward)\s+to\b)"
 )
 _AHEAD = rf"{_INTENTION}(?:(?!\b(?:I|we|he|she|they|what|which|who|how|because|was|were|had|did)\b)[^.,:;!?()\n])*$"
-_LATER = (7, 8, 31, 62, 366)  # days: the next of its kind begins within one of them
+_LATER = (7, 8, 31, 62, 366, 385)  # days: the next of its kind begins within one of them; Easter within the last
 
 
 @dataclass

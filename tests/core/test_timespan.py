@@ -401,6 +401,9 @@ NOVEL = {
     'a week ago yesterday': '2023-06-01/2023-06-01#day',
     'two Fridays ago today': '2023-05-26/2023-05-26#day',
     'since the week before 9 June 2023': '2023-06-02/..#week',
+    'the fortnight after 9 June 2023': '2023-06-19/2023-06-25#week',
+    'two weeks after 9 June 2023': '2023-06-19/2023-06-25#week',
+    'the fortnight before last': '2023-05-08/2023-05-14#week',
 }
 
 
@@ -435,6 +438,7 @@ def test_an_intention_in_the_clause_looks_ahead(text):
 )
 @example(date(1999, 1, 1), 'on Friday')
 @example(date(2023, 4, 1), 'at Easter')
+@example(date(2002, 4, 1), 'at Easter')  # the next one is 385 days later
 def test_the_coming_one_is_the_first_that_the_calendar_shows(day, text):
     """Said plainly on a later day, the words name the coming one as soon as it is there, and none before it."""
     (coming,) = [span for _, _, span in find_times(f'We will go {text}', day)]
