@@ -32,7 +32,8 @@ from pydantic_core import PydanticCustomError
 from .conversation import Snippet
 from .models import as_lm
 from .retriever import as_memory, as_retriever, check_search, Hit, Metered
-from .replies import cited_ids, explain_errors, quoted_line, Reply
+from .citations import cited_ids, quoted_line
+from .replies import explain_errors, Reply
 from .roles import ANSWER, choose_roles, LM, LMError, ReplyError, Role, RuleLM, Usage
 from .time import parse_date, TimeSpan
 from memnb.core.trace import (

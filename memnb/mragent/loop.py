@@ -27,7 +27,8 @@ from memnb.core.loop import (
     with_settings,
 )
 from ..core.retriever import as_retriever, check_search
-from ..core.replies import cited_ids, read_reply
+from ..core.citations import cited_ids
+from ..core.replies import read_reply
 from ..core.roles import LM, ReplyError
 from ..core.text import speakers_in
 from ..core.trace import count_of, NoteStep, printable, SearchStep, Step, Text

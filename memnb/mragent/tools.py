@@ -27,7 +27,7 @@ from memnb.core.loop import (
     ToolError,
 )
 from ..core.models import as_lm
-from ..core.replies import cited_ids
+from ..core.citations import cited_ids
 from ..core.retriever import Hit, locked, Searchable
 from ..core.roles import choose_roles, LM, LMError, Role, RuleLM, Usage
 from ..core.storage import SessionMemory
