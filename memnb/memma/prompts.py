@@ -128,7 +128,6 @@ Reply with one JSON object: "facts", a list of texts such as "[Ines] Rolf plays 
 class EditLine(Reply):
     "One edit as a model gives it."
 
-    KEY = 'action'
     ALIASES = {
         'action': ('op', 'operation', 'type'),
         'text': ('fact', 'memory', 'content', 'new_text', 'statement'),
@@ -480,7 +479,6 @@ class Probe:
 class ProbeLine(Reply):
     "One probe as a model gives it."
 
-    TEXT, KEY = 'answer', 'question'
     ALIASES = {
         'question': ('probe', 'query', 'q'),
         'answer': ('gold', 'gold_answer', 'a'),
@@ -569,7 +567,7 @@ PAPER_MARK = Role(
 class RepairReply(Reply):
     "A proposal for one failed probe (MemMA, tables 13 and 14)."
 
-    TEXT = KEY = 'op'
+    TEXT = 'op'
     ALIASES = {
         'op': ('action', 'operation'),
         'speaker': ('target_speaker',),
@@ -674,7 +672,7 @@ Retrieved evidence:
 class Consolidation(Reply):
     "What to do with a fact (MemMA, table 15)."
 
-    TEXT = KEY = 'action'
+    TEXT = 'action'
     ALIASES = {
         'action': ('op', 'decision'),
         'target': ('merge_target_index', 'merge_target', 'entry'),
