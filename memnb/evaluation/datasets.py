@@ -82,9 +82,8 @@ def _tidied(value: Any) -> Any:
 
 Line = Annotated[str, BeforeValidator(_tidied)]  # tidy text
 Words = Annotated[Line, BeforeValidator(_spelled)]  # tidy text, or a number as text
-Filled = Annotated[
-    str, Field(min_length=1), BeforeValidator(_tidied), BeforeValidator(_spelled)
-]  # such text that is not empty
+# such text that is not empty
+Filled = Annotated[str, Field(min_length=1), BeforeValidator(_tidied), BeforeValidator(_spelled)]
 
 
 def clock(example: str, read: Callable[[str], datetime]) -> Any:
@@ -165,13 +164,14 @@ def repair_evidence(listed: Iterable[str], known: Collection[str]) -> tuple[tupl
     return tuple(dict.fromkeys(ids)), tuple(notes)
 
 # %% ../../nbs/6_evaluation/01_datasets.ipynb #687ac133
+# of LoCoMo
 LOCOMO_CATEGORIES = {
     1: 'multi-hop',
     2: 'temporal',
     3: 'open-domain',
     4: 'single-hop',
     5: 'adversarial',
-}  # of LoCoMo
+}
 _Moment = clock('1:56 pm on 8 May, 2023', parse_datetime)
 
 
@@ -529,6 +529,7 @@ def load_realtalk(path: str | Path) -> list[Conversation]:
     return [_load_chat(file) for file in sorted(place.glob('*.json')) or [place]]
 
 # %% ../../nbs/6_evaluation/01_datasets.ipynb #ecf88ef7
+# of LongMemEval
 QUESTION_TYPES = (
     'single-session-user',
     'single-session-assistant',
@@ -536,7 +537,7 @@ QUESTION_TYPES = (
     'temporal-reasoning',
     'knowledge-update',
     'multi-session',
-)  # of LongMemEval
+)
 _Minute = clock(
     '2023/05/30 (Tue) 23:40',
     lambda text: datetime.strptime(re.sub(r' \(\w+\)', '', text.strip()), '%Y/%m/%d %H:%M'),

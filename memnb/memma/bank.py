@@ -209,10 +209,11 @@ class Journal(MemoryFile):
 
     def extent(self, namespace: str) -> _Extent:
         "Return the last number, the count of ids given and the file's count of forgettings at the last one here."
+        # '' stands for every namespace without a row
         sql = (
             'SELECT namespace, last, given, forgotten, checksum FROM extents '
             "WHERE namespace IN (?, '') ORDER BY namespace DESC"
-        )  # '' stands for every namespace without a row
+        )
         for *found, checksum in self.rows(sql, namespace):
             if checksum != row_checksum(*found):
                 raise MemoryFileError(f'{self.path}: the extent of {namespace!r:.80} is damaged')

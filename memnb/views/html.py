@@ -35,6 +35,7 @@ from memnb.core.trace import (
 )
 
 # %% ../../nbs/8_use/04_html.ipynb #4dcc5fd0
+# ANSI colours
 TONES = {
     'plain': '1',
     'search': '36',
@@ -43,7 +44,7 @@ TONES = {
     'route': '35',
     'error': '31',
     'quiet': '2',
-}  # ANSI colours
+}
 
 
 @dataclass(frozen=True)
