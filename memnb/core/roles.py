@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
+from inspect import signature
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
@@ -49,6 +50,14 @@ def rule(
     return register
 
 
+def _call_with(function: Callable, offered: Mapping[str, Any]) -> Any:
+    "Call a function with those of the offered arguments that it names, or with all where it takes any."
+    parameters = signature(function).parameters
+    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()):
+        return function(**offered)
+    return function(**{name: value for name, value in offered.items() if name in parameters})
+
+
 @dataclass(frozen=True)
 class Role:
     "One kind of call to a language model: a name, prompt templates and a typed reply."
@@ -57,7 +66,9 @@ class Role:
     system: str  # what to do; a `str.format` template
     user: str  # what to do it with; a `str.format` template
     reply: type[BaseModel] | Callable[[dict], type[BaseModel]]  # a type, or what makes it of inputs
-    fields: Callable[..., dict] | None = None  # makes the templates' texts; None: `as_text` of each
+    fields: Callable[..., dict] | None = (
+        None  # makes the templates' texts of the inputs that it names; None: `as_text` of each
+    )
     form: type[BaseModel] | Callable[[dict], type[BaseModel]] | None = (
         None  # what the prompt asks for, where it is another form, as a paper's; it is read as the reply
     )
@@ -73,7 +84,7 @@ class Role:
 
     def render(self, inputs: dict) -> tuple[str, str]:
         "The prompt for these inputs: system and user text. `TypeError` where a template names what is not there."
-        texts = self.fields(**inputs) if self.fields else inputs
+        texts = _call_with(self.fields, inputs) if self.fields else inputs
         texts = {name: as_text(value) for name, value in texts.items()}
         try:
             return self.system.format(**texts), self.user.format(**texts)

@@ -24,7 +24,7 @@ from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter
 
 from ..core.build import FailedSessions, number_on, refuse_messages, renumber
 from ..core.conversation import Conversation, Session, Snippet, Turn, turn_snippets
-from ..core.loop import day_of
+from ..core.tools import day_of
 from ..core.models import canonical_json
 from ..core.retriever import as_hit, as_retriever, Hit, Lock, locked, Searchable
 from memnb.core.storage import (

@@ -29,7 +29,9 @@ from memnb.core.roles import (
 from ..core.storage import SessionExtract
 from ..core.text import event_time
 from ..core.time import read_time
-from ..core.loop import call_of_any, call_text, check_names, Tool, ToolReply, tools_text
+from ..core.calls import call_of_any, call_text, ToolReply
+from ..core.loop import check_names
+from ..core.tools import Tool, tools_text
 from ..core.trace import Text
 from .graph import Branch, cue_id, cues_in, Episode, SemanticUnit, title_of
 

@@ -16,16 +16,9 @@ from typing import Annotated, Any, TYPE_CHECKING
 
 from ..core.build import refuse_messages
 from ..core.conversation import Session
-from memnb.core.loop import (
-    check_names,
-    ToolCall,
-    Observation,
-    Offset,
-    OUTPUT_ANSWER,
-    page_of,
-    Tool,
-    ToolError,
-)
+from ..core.calls import ToolCall
+from ..core.loop import check_names
+from ..core.tools import Observation, Offset, OUTPUT_ANSWER, page_of, Tool, ToolError
 from ..core.models import as_lm
 from ..core.replies import cited_ids
 from ..core.retriever import Hit, locked, Searchable
