@@ -39,7 +39,6 @@ from memnb.core.text import (
     sentences,
     stems,
     times_of,
-    tokenize,
     with_dates,
 )
 from ..core.loop import check_count, check_names
@@ -358,19 +357,14 @@ def covers(entry: Entry, fact: Entry) -> bool:
 
 
 def _lost(old: str, new: str) -> frozenset[str]:
-    """Return the substance, the names and the numbers of a sentence that a text does not have.
-
-    A sentence that says `something` gives way to a text with its names and numbers and four in five of its words."""
-    due = substance(old)
-    lost, names = due - substance(new), _unfounded(old, [new])
-    is_vague = not _VAGUE.isdisjoint(tokenize(old))
-    is_sharper = is_vague and 5 * len(lost) <= len(due) and not names
+    "Return the substance of a sentence that a text does not have, and the names; `something` may give way to anything."
     # a name such as Will is a word of no substance elsewhere
-    return frozenset() if is_sharper else lost.union(name for name in names if not stems(name))
+    names = [name for name in _unfounded(old, [new]) if not stems(name)]
+    return (substance(old) - substance(new)).union(names)
 
 
 def merge_texts(old: str, new: str) -> str:
-    "Return the sentences of the old text that the new one does not say, or say more sharply, then the new one."
+    "Return the sentences of the old text that the new one does not say, then the new one."
     kept = []
     for sentence in sentences(old):
         if _lost(sentence, new):
