@@ -125,7 +125,7 @@ def imported(folder, only_on_loading=False):
 
 
 def test_what_is_imported_is_declared():
-    extras = [f'{name}_requirements' for name in ('eval', 'docs', 'lab', 'local', 'interop', 'minilm', 'trees')]
+    extras = [f'{name}_requirements' for name in ('eval', 'docs', 'lab', 'local', 'interop', 'minilm')]
     on_loading = imported(ROOT / 'memnb', only_on_loading=True)
     assert set(on_loading) <= declared('requirements') | {'ipython', 'ipywidgets', 'matplotlib', 'pillow'}, (
         on_loading
