@@ -28,7 +28,7 @@ from memnb.core.conversation import (
     Turn,
     turn_snippets,
 )
-from ..core.replies import cited_ids, quoted_line
+from ..core.citations import cited_ids, quoted_line
 from ..core.roles import ANSWER, LM, LMError, Role, RuleLM, Usage
 from ..core.retriever import as_retriever, Hit
 from memnb.core.text import (

@@ -16,7 +16,7 @@ from ..core.calls import RawCall, ToolCall, ToolUse, untried_calls
 from ..core.loop import check_count, Loop, MemoryFailed, Run, Setting, with_settings
 from ..core.tools import Observation, Tool
 from ..core.retriever import as_retriever, check_search
-from ..core.replies import cited_ids
+from ..core.citations import cited_ids
 from ..core.roles import LM
 from ..core.text import speakers_in
 from ..core.trace import count_of, NoteStep, printable, SearchStep, Step, Text
