@@ -37,7 +37,7 @@ _HOMES = {
     'remem.facts': ('Fact', 'Gist'),
     'remem.graph': ('GistGraph',),
     'remem.loop': ('REMem', 'REMemS'),
-    'mragent.tools': ('CueTagGraph',),
+    'mragent.graph': ('CueTagGraph',),
     'mragent.loop': ('MRAgent',),
     'mragent.separation': ('best_passive_error',),
     'memma.bank': ('Edit', 'Entry', 'MemoryBank'),

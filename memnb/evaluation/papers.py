@@ -41,7 +41,7 @@ from ..memma.loop import VARIANTS
 from ..memma.probe_repair import FAULTS, trial
 from ..memr3.router import RouterLimits
 from ..mragent.loop import noisy_labels
-from ..mragent.tools import CueTagGraph
+from ..mragent.graph import CueTagGraph
 from ..remem.graph import GistGraph
 
 # %% auto #0

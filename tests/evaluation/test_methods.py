@@ -15,7 +15,7 @@ import memnb
 from grids import grid, WORDS
 from memnb.baselines import RAG, RagCotRag, SelfRAG
 from memnb.memma.retrieval import Coordinated
-from memnb.mragent.tools import CueTagGraph
+from memnb.mragent.graph import CueTagGraph
 from memnb.evaluation.datasets import load_sample
 from memnb.core.roles import RuleLM
 from memnb.memma.loop import MemMA

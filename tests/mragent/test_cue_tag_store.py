@@ -12,9 +12,10 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from fakes import Letters
 from strikes import saved, Struck, watched
 
-from memnb.mragent.graph import cue_id, Episode, Labels, SemanticUnit
+from memnb.mragent.contents import cue_id, Episode, SemanticUnit
+from memnb.mragent.labels import Labels
 from memnb.core.conversation import Session, Turn
-from memnb.mragent.tools import CueTagGraph
+from memnb.mragent.graph import CueTagGraph
 from memnb.core.storage import DuplicateSession, MemoryFileError, UnknownSession
 from memnb.retrieval.bm25 import DuplicateSnippet
 from memnb.mragent.prompts import Recollection

@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memnb.core.roles import ANSWER, AnswerReply, NO_INFORMATION
-from memnb.mragent.graph import Episode, SemanticUnit, Topic
+from memnb.mragent.contents import Episode, SemanticUnit, Topic
 from memnb.core.conversation import Conversation, Question, Session, Turn
-from memnb.mragent.graph import Branch
-from memnb.mragent.tools import CueTagGraph
+from memnb.mragent.labels import Branch
+from memnb.mragent.graph import CueTagGraph
 from memnb.evaluation.experiment import Experiment
 from memnb.evaluation.registry import Memory, Method
 from memnb.retrieval.bm25 import LexicalIndex
