@@ -8,7 +8,7 @@ import unicodedata
 from collections import Counter
 from dataclasses import dataclass, replace
 from datetime import date
-from functools import cache, wraps
+from functools import wraps
 from sys import getsizeof
 from typing import Callable, Collection, Iterable, Sequence
 

@@ -508,7 +508,8 @@ def _away(kind, count, start, end, direction):
         return span
     name = kind.capitalize() if kind in _WEEKLY else kind
     number = {1: 'the', 2: 'two'}.get(count, count)
-    return replace(span, label=f'{number} {name}{"s" * (count > 1)} {where}')
+    noun = f'{name}s' if count > 1 else name
+    return replace(span, label=f'{number} {noun} {where}')
 
 
 def _beside(kind, start, end, direction):
@@ -812,7 +813,12 @@ def find_times(
     for one in found:
         if _search_before(_PREPOSITION, text, one.start):
             one.support = max(one.support, 1)
-    return [(one.start, one.end + (one.end in closed), one.span) for one in found if one.support >= one.rule.needs]
+    times = []
+    for expression in found:
+        if expression.support >= expression.rule.needs:
+            end = expression.end + 1 if expression.end in closed else expression.end
+            times.append((expression.start, end, expression.span))
+    return times
 
 # %% ../../nbs/1_core/02_time.ipynb #247bfa28
 def parse_date(text: str) -> TimeSpan | None:

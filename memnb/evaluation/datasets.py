@@ -231,9 +231,9 @@ def _without_repeats(questions: Sequence[Question]) -> list[Question]:
 def _locomo_conversation(sample: _Sample, place: str, drop_repeats: bool) -> Conversation:
     name, sessions = sample.sample_id, []
     held = numbered_sessions(sample.conversation, _Message, _Moment, f'{place}.conversation')
-    for number, time, messages in held:
-        turns = [Turn(one.dia_id, one.speaker, one.text, time, one.blip_caption or None) for one in messages]
-        sessions.append(Session(f'D{number}', turns, time))
+    for number, moment, messages in held:
+        turns = [Turn(one.dia_id, one.speaker, one.text, moment, one.blip_caption or None) for one in messages]
+        sessions.append(Session(f'D{number}', turns, moment))
     known = [turn.id for session in sessions for turn in session.turns]
     questions = [_locomo_question(one, position, name, known) for position, one in enumerate(sample.qa)]
     return Conversation(name, sessions, _without_repeats(questions) if drop_repeats else questions)
@@ -466,7 +466,9 @@ _ChatTime = clock('29.12.2023, 10:44:32', lambda text: datetime.strptime(text.st
 
 
 def _listed(value: Any) -> Any:
-    return value if isinstance(value, list) else [] if value is None else [value]
+    if value is None:
+        return []
+    return value if isinstance(value, list) else [value]
 
 
 class _ChatMessage(BaseModel):
@@ -564,9 +566,10 @@ def _history(item: _History, place: str) -> Conversation:
             f'{place}: expected as many haystack_dates as haystack_sessions, with turns in them, got {len(dates)} and {len(talks)}'
         )
     sessions, evidence = [], []
-    for number, (time, said) in enumerate(zip(dates, talks), 1):
-        turns = [Turn(f'S{number}:{place}', one.role, one.content, time) for place, one in enumerate(said, 1)]
-        sessions += [Session(f'S{number}', turns, time)] if turns else []
+    for number, (moment, said) in enumerate(zip(dates, talks), 1):
+        turns = [Turn(f'S{number}:{place}', one.role, one.content, moment) for place, one in enumerate(said, 1)]
+        if turns:
+            sessions.append(Session(f'S{number}', turns, moment))
         evidence += [turn.id for turn, one in zip(turns, said) if one.has_answer]
     sessions.sort(key=lambda session: session.time)  # those of the oracle file are mixed
     question = Question(

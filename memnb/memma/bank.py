@@ -590,7 +590,8 @@ class MemoryBank(Searchable):
         "Discard what was staged after a mark."
         while len(self._staged) > mark:
             change, before, self._when = self._staged.pop()
-            self._given -= change.action == 'ADD'
+            if change.action == 'ADD':
+                self._given -= 1
             if change.entry is not None:
                 self._put(change.entry, before)
 
@@ -626,7 +627,8 @@ class MemoryBank(Searchable):
         after = apply_edit(self._entries.get(id), edit, id, when)
         if after is not None and self._same.get(_entry_key(after), id) != id:
             raise DuplicateEntry(f'{edit.action} of {id}: {self._same[_entry_key(after)]} says the same already')
-        self._given += edit.action == 'ADD'
+        if edit.action == 'ADD':
+            self._given += 1
         return self._stage(edit.action, id, after, when, reason=edit.reason, evidence=edit.sources)
 
     def add(self, text: str, *, when: datetime | None = None, **fields) -> Entry:

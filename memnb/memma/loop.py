@@ -214,7 +214,8 @@ class MemMA(Coordinated):
             error.usage = sum(result.cost.values(), error.usage or Usage())
             raise
         self._earlier.add(session)
-        self.probed += result.evolution.after if result.evolution else ()
+        if result.evolution:
+            self.probed += result.evolution.after
         self.speakers = speakers
         for role, usage in result.cost.items():
             self._usage[role] = self._usage.get(role, Usage()) + usage
@@ -226,7 +227,8 @@ class MemMA(Coordinated):
         turns = list(given)
         for id in entries:
             for change in self.bank.history(id):
-                turns += change.after.sources if change.after else ()
+                if change.after:
+                    turns += change.after.sources
         receipt = self.bank.forget(entries, turns=given)
         self._earlier.forget(turns)
         self.probed = [one for one in self.probed if not {*turns} & {*one.probe.sources}]

@@ -220,10 +220,15 @@ def _parts(guidance: Any) -> dict[str, Any]:
     _, *told = _PART.split('\n'.join(map(str, lines)))
     parts = {}
     for name, text in zip(told[::2], told[1::2]):
-        between = r'\n' if name.lower() == 'goal' else r'[;\n]' if 'queries' in name.lower() else r'[;,\n]'
+        if name.lower() == 'goal':
+            between = r'\n'
+        elif 'queries' in name.lower():  # a query may have a comma
+            between = r'[;\n]'
+        else:
+            between = r'[;,\n]'
         items = [item.strip(' -*".;,') for item in re.split(between, text)]
-        found = [item for item in items if item and not is_nothing(item)]
-        parts[name] = ' '.join(found) if name.lower() == 'goal' else found
+        items = [item for item in items if item and not is_nothing(item)]
+        parts[name] = ' '.join(items) if name.lower() == 'goal' else items
     return parts
 
 

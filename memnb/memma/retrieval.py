@@ -220,7 +220,8 @@ class Coordinated(Loop):
         "Whether the loop ends here: answerable, and where guidance binds no gap is named that is not let be."
         is_content = diagnosis.decision == 'ANSWERABLE'
         overrules = is_content and self.binding and diagnosis.gaps and state.overruled < self.insist
-        state.overruled += bool(overrules)
+        if overrules:
+            state.overruled += 1
         stops = is_content and not overrules
         reasons = [f'missing: {gap}' for gap in diagnosis.gaps[:1]] + [diagnosis.reason.strip()]
         proposed, action = ('answer' if one else 'retrieve' for one in (is_content, stops))
