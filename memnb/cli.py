@@ -510,8 +510,8 @@ def _parser() -> argparse.ArgumentParser:
     add = command('paper', _paper, "the tables of a paper's results notebook")
     add(
         'paper',
-        choices=['memr3', 'remem', 'mragent', 'memma', 'loops', 'tot'],
-        help='loops: every loop over every memory; tot: Test of Time, without a file over generated questions',
+        choices=['memr3', 'remem', 'mragent', 'memma', 'tot'],
+        help='tot: Test of Time, without a file over generated questions',
     )
     add('--data', help='the benchmark file; it is not ours to ship')
     add('--questions', type=_positive, help='tot: how many for each set (default: 800)')

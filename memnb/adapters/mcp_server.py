@@ -21,7 +21,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from . import __version__
+from .. import __version__
 from .stores import needs
 from ..core.conversation import Conversation, Session, Snippet, Turn, UnknownTurn
 from ..core.tools import day_of, ToolError

@@ -15,7 +15,8 @@ from pydantic import BaseModel
 
 from .conversation import Snippet
 from .models import as_lm
-from .replies import cited_ids, quoted_line, read_reply, Reply
+from .citations import cited_ids, quoted_line
+from .replies import read_reply, Reply
 from .retriever import as_memory, check_search, Hit, Metered
 from .roles import ANSWER, choose_roles, LM, LMError, ReplyError, Role, RuleLM, Usage
 from .time import TimeSpan

@@ -14,12 +14,13 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from .replies import bracketed, explain_errors, read_reply, Reply
+from .citations import bracketed
+from .replies import explain_errors, read_reply, Reply
 
 # %% auto #0
-__all__ = ['RULES', 'SCHEMA_PROMPT', 'AGAIN_PROMPT', 'NO_INFORMATION', 'SOURCES', 'ANSWER', 'as_text', 'rule', 'Role',
-           'choose_roles', 'Usage', 'Call', 'LMError', 'ReplyError', 'ServerError', 'LM', 'RuleLM', 'strict_schema',
-           'brief_schema', 'bounded_schema', 'Completion', 'TextLM', 'AnswerReply']
+__all__ = ['RULES', 'SCHEMA_PROMPT', 'AGAIN_PROMPT', 'NO_INFORMATION', 'SOURCES', 'ANSWER', 'as_text', 'rule', 'all_rules',
+           'Role', 'choose_roles', 'Usage', 'Call', 'LMError', 'ReplyError', 'ServerError', 'LM', 'RuleLM',
+           'strict_schema', 'brief_schema', 'bounded_schema', 'Completion', 'TextLM', 'AnswerReply']
 
 # %% ../../nbs/1_core/05_roles.ipynb #a4be6cea
 def as_text(
@@ -56,6 +57,12 @@ def _call_with(function: Callable, offered: Mapping[str, Any]) -> Any:
     if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()):
         return function(**offered)
     return function(**{name: value for name, value in offered.items() if name in parameters})
+
+
+def all_rules() -> dict[str, Callable[..., BaseModel]]:
+    "Return every registered rule by the name of its role, those of the package included."
+    import_module('memnb.rules')  # registers them
+    return RULES
 
 
 @dataclass(frozen=True)
@@ -205,13 +212,12 @@ class RuleLM(LM):
 
     def call(self, role: Role, /, **inputs) -> Call:
         "Apply the role's rule. `TypeError` where there is none, or it returns something else than the role's reply."
-        if role.name not in RULES:
-            import_module('memnb.rules')  # registers those of the package
-        if role.name not in RULES:
+        rule = RULES.get(role.name) or all_rules().get(role.name)
+        if rule is None:
             raise TypeError(
                 f'role {role.name!r}: no rule is registered for it; expected one under @rule({role.name!r}), or a model'
             )
-        reply, model = RULES[role.name](**inputs), role.model(inputs)
+        reply, model = rule(**inputs), role.model(inputs)
         system, user = role.render(inputs) if self.render else ('', '')
         if not isinstance(reply, model):
             try:

@@ -25,7 +25,6 @@ from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter
 from ..core.build import FailedSessions, number_on, refuse_messages, renumber
 from ..core.conversation import Conversation, Session, Snippet, Turn, turn_snippets
 from ..core.tools import day_of
-from ..core.models import canonical_json
 from ..core.retriever import as_hit, as_retriever, Hit, Lock, locked, Searchable
 from memnb.core.storage import (
     ConflictError,
@@ -36,7 +35,7 @@ from memnb.core.storage import (
     UNSWEPT,
 )
 from ..core.time import TimeSpan
-from ..core.trace import count_of
+from ..core.trace import canonical_json, count_of
 from ..retrieval.vectors import HybridIndex
 
 # %% auto #0

@@ -19,6 +19,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from ..core import VIEWS
 from memnb.core.conversation import (
     Conversation,
     ConversationError,
@@ -27,7 +28,7 @@ from memnb.core.conversation import (
     Turn,
     turn_snippets,
 )
-from ..core.replies import cited_ids, quoted_line
+from ..core.citations import cited_ids, quoted_line
 from ..core.roles import ANSWER, LM, LMError, Role, RuleLM, Usage
 from ..core.retriever import as_retriever, Hit
 from memnb.core.text import (
@@ -200,9 +201,7 @@ class Evolution:
 
     def to_text(self, color: bool = False, width: int = 100) -> str:
         "Return a report as plain text, with terminal colours if wanted."
-        from memnb.views.html import evolution_text
-
-        return evolution_text(self, color, width)
+        return VIEWS['evolution_text'](self, color, width)
 
     __str__ = to_text
 
@@ -210,9 +209,7 @@ class Evolution:
         printer.text(self.to_text())
 
     def _repr_html_(self):
-        from memnb.views.html import evolution_html
-
-        return evolution_html(self)
+        return VIEWS['evolution_html'](self)
 
 # %% ../../nbs/5_memma/05_probe_repair.ipynb #eb810218
 def _clauses(text: str) -> list[list[str]]:

@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 from itertools import count
 from typing import Any, Literal
 
-from ..core.replies import bracketed, cited_ids, is_nothing, quoted_line, Reply
+from ..core.citations import bracketed, cited_ids, quoted_line
+from ..core.replies import is_nothing, Reply
 from ..core.roles import SOURCES
 from ..core.trace import Bullet
 

@@ -16,7 +16,7 @@ from ..core.calls import RawCall, ToolCall, ToolUse, untried_calls
 from ..core.loop import check_count, Loop, MemoryFailed, Run, Setting, with_settings
 from ..core.tools import Observation, Tool
 from ..core.retriever import as_retriever, check_search
-from ..core.replies import cited_ids
+from ..core.citations import cited_ids
 from ..core.roles import LM
 from ..core.text import speakers_in
 from ..core.trace import count_of, NoteStep, printable, SearchStep, Step, Text
@@ -128,15 +128,17 @@ class OfferStep(Step):
     searched: bool = False  # True: cues were running out, so the hits of a search were offered
     reasoning: Text = ''
 
-    def rows(self) -> list:
-        "Return the step as rows for a reader."
-        from memnb.views.html import Row
-
-        offered = f'{len(self.shown)} branch{"es" * (len(self.shown) != 1)}{", found by a search" * self.searched}'
+    def rows(self) -> list[dict]:
+        "Return the step as rows for a reader, each by its fields."
+        offered = '1 branch' if len(self.shown) == 1 else f'{len(self.shown)} branches'
+        if self.searched:
+            offered += ', found by a search'
         left = f'{count_of(self.unread, "content")} behind them not read'
         page = 'branches', '\n'.join(self.shown)
-        rows = [Row('offered', offered, left, tone='quiet', pages=(page,))]
-        return rows + [Row('thought', self.reasoning)] * bool(self.reasoning)
+        rows = [{'label': 'offered', 'text': offered, 'note': left, 'tone': 'quiet', 'pages': (page,)}]
+        if self.reasoning:
+            rows.append({'label': 'thought', 'text': self.reasoning})
+        return rows
 
 
 class WalkStep(Step):
@@ -149,16 +151,15 @@ class WalkStep(Step):
     dropped: list[Text] = []
     woken: list[Text] = []  # cues made of what was found that activated something
 
-    def rows(self) -> list:
-        "Return the step as rows for a reader."
-        from memnb.views.html import Row
-
-        kept = f'{len(self.kept)} of {len(self.kept) + len(self.dropped)}'
-        rows = [
-            self.chosen and Row('kept', kept, ids=tuple(self.kept), tone='gain'),
-            self.woken and Row('activated', ', '.join(self.woken), tone='route'),
-        ]
-        return [row for row in rows if row]
+    def rows(self) -> list[dict]:
+        "Return the step as rows for a reader, each by its fields."
+        rows = []
+        if self.chosen:
+            kept = f'{len(self.kept)} of {len(self.kept) + len(self.dropped)}'
+            rows.append({'label': 'kept', 'text': kept, 'ids': tuple(self.kept), 'tone': 'gain'})
+        if self.woken:
+            rows.append({'label': 'activated', 'text': ', '.join(self.woken), 'tone': 'route'})
+        return rows
 
 # %% ../../nbs/4_mragent/05_loop.ipynb #b907aea2
 _STRUCTURES = ('ctc', 'cte', 'ce')  # cue-tag-content, cue-tag-episode, cue-episode (section 7.4)

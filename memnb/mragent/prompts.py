@@ -14,7 +14,8 @@ from typing import Annotated, Any, Literal, Union
 from pydantic import BaseModel, BeforeValidator, create_model
 
 from ..core.conversation import Session, session_fields, SESSION_TEXT, single_line, Snippet
-from ..core.replies import cited_ids, is_nothing, OutputValidator, Reply
+from ..core.citations import cited_ids, OutputValidator
+from ..core.replies import is_nothing, Reply
 from memnb.core.roles import (
     ANSWER,
     AnswerReply,

@@ -20,7 +20,7 @@ from ..core.calls import ToolCall
 from ..core.loop import check_names
 from ..core.tools import Observation, Offset, OUTPUT_ANSWER, page_of, Tool, ToolError
 from ..core.models import as_lm
-from ..core.replies import cited_ids
+from ..core.citations import cited_ids
 from ..core.retriever import Hit, locked, Searchable
 from ..core.roles import choose_roles, LM, LMError, Role, RuleLM, Usage
 from ..core.storage import SessionMemory

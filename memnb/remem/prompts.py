@@ -14,7 +14,8 @@ from typing import Any, Literal, Union
 from pydantic import BaseModel, create_model
 
 from ..core.conversation import Session, session_fields, SESSION_TEXT
-from ..core.replies import OutputValidator, Reply
+from ..core.citations import OutputValidator
+from ..core.replies import Reply
 from memnb.core.roles import (
     ANSWER,
     AnswerReply,

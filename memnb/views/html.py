@@ -76,9 +76,9 @@ def _cited(ids: Iterable[str]) -> str:
 
 @singledispatch
 def rows_of(step: Step) -> list[Row]:
-    "The rows of a step. A step without a function of its own shows its fields, or what its method `rows` gives."
+    "The rows of a step. A step without a function of its own shows its fields, or the rows whose fields its `rows()` gives."
     if hasattr(step, 'rows'):
-        return step.rows()
+        return [Row(**fields) for fields in step.rows()]
     fields = {name: value for name, value in step if name not in ('kind', 'iteration')}
     return [Row(step.kind, ', '.join(f'{name}: {value}' for name, value in fields.items()))]
 
