@@ -9,11 +9,13 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
+from inspect import signature
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from .replies import bracketed, explain_errors, read_reply, Reply
+from .citations import bracketed
+from .replies import explain_errors, read_reply, Reply
 
 # %% auto #0
 __all__ = ['RULES', 'SCHEMA_PROMPT', 'AGAIN_PROMPT', 'NO_INFORMATION', 'SOURCES', 'ANSWER', 'as_text', 'rule', 'all_rules',
@@ -49,6 +51,14 @@ def rule(
     return register
 
 
+def _call_with(function: Callable, offered: Mapping[str, Any]) -> Any:
+    "Call a function with those of the offered arguments that it names, or with all where it takes any."
+    parameters = signature(function).parameters
+    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()):
+        return function(**offered)
+    return function(**{name: value for name, value in offered.items() if name in parameters})
+
+
 def all_rules() -> dict[str, Callable[..., BaseModel]]:
     "Return every registered rule by the name of its role, those of the package included."
     import_module('memnb.rules')  # registers them
@@ -63,7 +73,8 @@ class Role:
     system: str  # what to do; a `str.format` template
     user: str  # what to do it with; a `str.format` template
     reply: type[BaseModel] | Callable[[dict], type[BaseModel]]  # a type, or what makes it of inputs
-    fields: Callable[..., dict] | None = None  # makes the templates' texts; None: `as_text` of each
+    # makes the templates' texts of the inputs that it names; None: `as_text` of each
+    fields: Callable[..., dict] | None = None
     # what the prompt asks for, where it is another form, as a paper's; it is read as the reply
     form: type[BaseModel] | Callable[[dict], type[BaseModel]] | None = None
 
@@ -78,7 +89,7 @@ class Role:
 
     def render(self, inputs: dict) -> tuple[str, str]:
         "The prompt for these inputs: system and user text. `TypeError` where a template names what is not there."
-        texts = self.fields(**inputs) if self.fields else inputs
+        texts = _call_with(self.fields, inputs) if self.fields else inputs
         texts = {name: as_text(value) for name, value in texts.items()}
         try:
             return self.system.format(**texts), self.user.format(**texts)

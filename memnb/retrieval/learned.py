@@ -345,13 +345,12 @@ class PairFeatures:
 # %% ../../nbs/1_core/15_learned.ipynb #1ea40013
 @dataclass(frozen=True)
 class LearnedRanker:
-    """A score for a question and a turn: the weighted sum of their features or, with `trees`, boosted trees.
+    """A score for a question and a turn: the weighted sum of their features.
 
     It ranks the turns of one question; a score by itself means nothing."""
 
     weights: Mapping[str, float]  # by feature; one that is not named counts nothing
     about: Mapping[str, Any] = field(default_factory=dict)  # what it was fitted on, and how
-    trees: str = ''  # a model of LightGBM, as text
 
     def __post_init__(self):
         for name, weight in self.weights.items():
@@ -365,17 +364,12 @@ class LearnedRanker:
         rows: np.ndarray,  # (m, f) as `PairFeatures.of` returns them
     ) -> np.ndarray:
         "(m,) the scores of the rows."
-        if self.trees:
-            return _booster(self.trees).predict(rows, num_threads=1)
         return np.einsum('ij,j->i', rows, _column(self.weights))
 
     def why(self, row: np.ndarray) -> dict[str, float]:
         "What each feature of a row adds to its score, most first. They add up to the score."
-        if self.trees:
-            parts = _booster(self.trees).predict(row[None], pred_contrib=True)[0].tolist()
-        else:
-            parts = (row * _column(self.weights)).tolist()
-        named = zip([*FEATURES, 'base'], parts)
+        parts = (row * _column(self.weights)).tolist()
+        named = zip(FEATURES, parts)
         return dict(sorted((one for one in named if one[1]), key=lambda one: -abs(one[1])))
 
     def save(self, path: str | Path) -> None:
@@ -393,19 +387,6 @@ class LearnedRanker:
 
 def _column(weights: Mapping[str, float]) -> np.ndarray:
     return np.array([weights.get(name, 0.0) for name in FEATURES])
-
-
-def _lightgbm() -> Any:
-    try:
-        import lightgbm
-    except ImportError:
-        raise ImportError("boosted trees need lightgbm; this installs it: pip install 'memnb[trees]'") from None
-    return lightgbm
-
-
-@cache
-def _booster(text: str) -> Any:
-    return _lightgbm().Booster(model_str=text)
 
 
 @cache
@@ -462,7 +443,6 @@ def fit_ranker(
     embedder: Any = 'wordllama',  # as for `training_pairs`
     features: Collection[str] = tuple(FEATURES),
     ridge: float = 10.0,  # how much large weights are held back
-    trees: bool = False,  # boosted trees, by LightGBM
     about: Mapping[str, Any] | None = None,  # kept with the weights
 ) -> LearnedRanker:
     """Fit a ranker: a conditional logistic regression, in which the turns of a conversation compete for each question.
@@ -480,8 +460,6 @@ def fit_ranker(
     later = np.array([FEATURES[name][0] == 'evidence' for name in names])
     weights = _fit_columns(first, np.zeros(len(names)), chosen & ~later, ridge)
     following = training_pairs(conversations, embedder, LearnedRanker(_named(weights)))
-    if trees:
-        return LearnedRanker({}, told, _fit_trees([*first, *following]))
     if following and any(chosen & later):  # it counts beside what is fitted already
         weights = _fit_columns(following, weights, chosen & later, ridge)
     return LearnedRanker(_named(weights), told)
@@ -538,27 +516,3 @@ def _likelihood(terms, weights: np.ndarray, ridge: float) -> tuple[float, np.nda
         gradient = gradient + (share - expected) @ rows
         curvature = curvature + (rows * expected[:, None]).T @ rows - np.outer(mean, mean)
     return value, gradient, curvature
-
-
-def _fit_trees(pairs: Sequence[_Pair]) -> str:
-    "LambdaMART over the same pairs, as LightGBM's text."
-    lightgbm = _lightgbm()
-    rows, labels = (np.concatenate(parts) for parts in zip(*((one, share > 0) for one, share in pairs)))
-    data = lightgbm.Dataset(rows, labels.astype(int), group=[len(one) for one, _ in pairs], feature_name=list(FEATURES))
-    options = {
-        'objective': 'lambdarank',
-        'lambdarank_truncation_level': 30,
-        'num_leaves': 15,
-        'min_data_in_leaf': 50,
-        'learning_rate': 0.05,
-        'feature_fraction': 0.5,
-        'bagging_fraction': 0.7,
-        'bagging_freq': 1,
-        'lambda_l2': 10,
-        'seed': 1,
-        'deterministic': True,
-        'force_row_wise': True,
-        'num_threads': 2,
-        'verbose': -1,
-    }
-    return lightgbm.train(options, data, 200).model_to_string()

@@ -17,8 +17,8 @@ import networkx
 from matplotlib.figure import Figure
 
 from ..core.trace import printable, SearchStep, ToolStep, Trace
-from ..mragent.graph import cue_id
-from ..mragent.tools import CueTagGraph
+from ..mragent.contents import cue_id
+from ..mragent.graph import CueTagGraph
 from ..remem.graph import GistGraph, mentions, phrase_id
 from .figures import figure_html
 from .html import safe

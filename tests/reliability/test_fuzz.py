@@ -34,7 +34,7 @@ from memnb.evaluation.metrics import exact_date, f1_locomo, f1_remem
 from memnb.evaluation.registry import load_dataset, METHODS
 from memnb.evaluation.report import render_page, RunFolder
 from memnb.memma.bank import MemoryBank
-from memnb.mragent.tools import CueTagGraph
+from memnb.mragent.graph import CueTagGraph
 from memnb.remem.graph import GistGraph
 from memnb.views.html import trace_html, trace_text
 

@@ -251,15 +251,6 @@ def test_without_questions_there_is_nothing_to_fit():
         fit_ranker([Conversation('c', conversation().sessions, [])])
 
 
-def test_trees_are_the_same_twice_and_say_why():
-    pytest.importorskip('lightgbm')
-    talk = [conversation(number) for number in range(3)]
-    ranker = fit_ranker(talk, trees=True)
-    assert ranker == fit_ranker(talk, trees=True)
-    for hit in HybridIndex.of(talk[0], ranker=ranker).search('Where does Ana keep the boat?', 3):
-        assert sum(hit.why.values()) == pytest.approx(hit.score, abs=1e-6)
-
-
 @pytest.mark.parametrize(
     'text', ['', '[]', '{"weights": 3}', '{"weights": {"colour": 1}}', '{"weights": {"words": "much"}}', '{"wait": {}}']
 )
