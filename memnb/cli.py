@@ -330,7 +330,7 @@ def _fit(options: argparse.Namespace) -> None:
         conversations = load_octet('fit')
     else:
         conversations = load_dataset(options.data, options.dataset)
-    ranker = fit_ranker(conversations, trees=options.trees, about=about, **given)
+    ranker = fit_ranker(conversations, about=about, **given)
     ranker.save(options.out)
     print(f'{options.out}: fitted to {ranker.about["questions"]} questions; use it with --ranker')
 
@@ -510,8 +510,8 @@ def _parser() -> argparse.ArgumentParser:
     add = command('paper', _paper, "the tables of a paper's results notebook")
     add(
         'paper',
-        choices=['memr3', 'remem', 'mragent', 'memma', 'loops', 'tot'],
-        help='loops: every loop over every memory; tot: Test of Time, without a file over generated questions',
+        choices=['memr3', 'remem', 'mragent', 'memma', 'tot'],
+        help='tot: Test of Time, without a file over generated questions',
     )
     add('--data', help='the benchmark file; it is not ours to ship')
     add('--questions', type=_positive, help='tot: how many for each set (default: 800)')
@@ -525,7 +525,6 @@ def _parser() -> argparse.ArgumentParser:
     )
     add('--dataset', default='locomo', help='its kind (default: locomo); see `memnb data`')
     add('--embedder', metavar='NAME', help='as for bench (default: WordLlama)')
-    add('--trees', action='store_true', help="boosted trees (pip install 'memnb[trees]')")
     add('--out', default='ranker.json', help='the ranker (default: ranker.json)')
 
     add = command('report', _report, 'a page of what a bench found: tables, plots, and every trace')

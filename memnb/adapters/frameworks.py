@@ -17,7 +17,8 @@ from pydantic import TypeAdapter
 
 from .stores import Fields, fields_of, needs
 from ..core.conversation import Snippet
-from ..core.loop import Observation, Run, Tool, tools_of
+from ..core.loop import Run
+from ..core.tools import Observation, Tool, tools_of
 from ..core.retriever import as_retriever, Hit
 from ..core.roles import LMError, RuleLM
 from ..core.time import TimeSpan

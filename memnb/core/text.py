@@ -13,7 +13,6 @@ from sys import getsizeof
 from typing import Callable, Collection, Iterable, Sequence
 
 from .conversation import Snippet
-from .retriever import Lock
 from .time import find_times, parse_date, TimeSpan
 
 # %% auto #0
@@ -34,9 +33,6 @@ were what when where whether which while who whom whose why will with would yes 
 must ain aren couldn didn doesn don hadn hasn haven isn ll m ma mightn mustn needn re s shan shouldn t ve wasn weren won wouldn d
 '''.split()
 )
-
-
-_LOCK = Lock()  # the stemmer keeps the word inside itself while it works
 
 
 class _Cache(dict):
@@ -75,22 +71,16 @@ def clear_text_caches() -> None:
         kept.clear()
 
 
-@cache
-def _stemmer(algorithm: str):
-    "A stemmer, imported when it is first needed."
-    import snowballstemmer
-
-    return snowballstemmer.stemmer(algorithm)
-
-
 @cache_texts
 def stem(
     word: str,
     algorithm: str = 'english',  # one of snowballstemmer's: 'porter' is the stemmer of 1980
 ) -> str:
     "The Snowball stem of a lower-case word."
-    with _LOCK:
-        return _stemmer(algorithm).stemWord(word)
+    import snowballstemmer
+
+    # a stemmer keeps the word inside itself while it works: each word has a new one, so that threads do not meet in it
+    return snowballstemmer.stemmer(algorithm).stemWord(word)
 
 
 def tokenize(text: str) -> list[str]:

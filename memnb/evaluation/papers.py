@@ -45,8 +45,8 @@ from ..mragent.graph import CueTagGraph
 from ..remem.graph import GistGraph
 
 # %% auto #0
-__all__ = ['MEMR3', 'REMEM', 'TOT', 'MRAGENT', 'MEMMA', 'LOOPS', 'PAPERS', 'memory', 'variant', 'PaperTable', 'Paper',
-           'cut_reading', 'run_paper', 'paper_tables', 'fault_counts', 'main_paper']
+__all__ = ['MEMR3', 'REMEM', 'TOT', 'MRAGENT', 'MEMMA', 'PAPERS', 'memory', 'variant', 'PaperTable', 'Paper', 'cut_reading',
+           'run_paper', 'paper_tables', 'fault_counts', 'main_paper']
 
 # %% ../../nbs/6_evaluation/07_papers.ipynb #d810778f
 def _build_stored(conversation: Conversation, lm: LM, storage: str) -> MemoryBank:
@@ -292,19 +292,6 @@ MEMR3 = Paper(
             ],
             turns=None,
             stop=True,
-        ),
-        PaperTable(
-            'Chunk sizes: 1,280 tokens in all (C.2)',
-            [
-                variant(
-                    f'{1280 // tokens} × {tokens} tokens',
-                    'rag',
-                    memory('turns', chunk=tokens),
-                    k=1280 // tokens,
-                )
-                for tokens in (128, 256, 640, 1280)
-            ],
-            turns=None,
         ),
     ],
 )
@@ -614,25 +601,11 @@ MEMMA = Paper(
 )
 
 # %% ../../nbs/6_evaluation/07_papers.ipynb #6de099fa
-_LOOPS = ('rag', 'memr3', 'remem', 'mragent', 'memma')
-_GRID = {(loop, kind): METHODS[loop].over(MEMORIES[kind]) for loop in _LOOPS for kind in MEMORIES}
-
-LOOPS = Paper(
-    'Loops over memories',
-    [
-        PaperTable(
-            'Compared with one search of the same memory',
-            list(_GRID.values()),
-            against={method.name: _GRID['rag', kind].name for (loop, kind), method in _GRID.items() if loop != 'rag'},
-        )
-    ],
-)
 PAPERS = {
     'memr3': MEMR3,
     'remem': REMEM,
     'mragent': MRAGENT,
     'memma': MEMMA,
-    'loops': LOOPS,
     'tot': TOT,
 }
 

@@ -108,12 +108,12 @@ class MemMA(Coordinated):
         self,
         bank: MemoryBank | str | Path | None = None,  # a bank, or the file of one; None: in memory
         lm: LM | Callable[[str], str] | None = None,  # of all agents, or a team; None: the rules
+        *,
         refinements: int = 3,  # H
         k: int = 30,  # entries for each query and each probe
         guidance: bool = True,  # False: the ablation /C
         refine: bool = True,  # False: the ablation /R
         evolve: bool = True,  # False: the ablation /E
-        *,
         probes: int = 5,  # J, for each session
         related: int = 24,  # earlier turns that a session is probed with, at most
         writing: dict | None = None,  # more options of `construct`: turns, view, per

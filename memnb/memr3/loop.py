@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from ..core.loop import check_count, cited_turns, Loop, Run, Setting, with_settings
+from ..core.loop import check_count, Loop, Run, Setting, with_settings
 from ..core.retriever import Hit
 from ..core.roles import LM
 from ..core.trace import NoteStep, RouteStep, StateStep
@@ -195,9 +195,7 @@ class MemR3(Loop):
 
     def answer(self, run: Run, now: Progress, draft: str | None) -> None:
         "The answer node (equation 6): from the draft and the evidence. What the answer cites comes first in the trace's evidence."
-        lines = known_from(now.state, now.said)
-        run.draft, run.kept = draft or '', lines
-        inputs = {'lines': lines, 'draft': run.draft, 'asked': run.asked, **run.answering}
-        final = run.ask(FINAL, question=run.question, **inputs)
-        cited = cited_turns(final.sources, [line for line in lines if line.sources])
-        run.answer(final.answer, [*cited, *now.state.sources], draft)
+        known = known_from(now.state, now.said)
+        grounded = [line for line in known if line.sources]
+        inputs = {'lines': known, 'draft': draft or ''}
+        run.answer_from(grounded, draft or '', FINAL, inputs, now.state.sources)

@@ -12,23 +12,12 @@ from random import Random
 from typing import Any, Literal
 
 from ..core.conversation import Snippet
-from memnb.core.loop import (
-    check_count,
-    cited_turns,
-    Loop,
-    MemoryFailed,
-    Observation,
-    RawCall,
-    Run,
-    Setting,
-    Tool,
-    ToolUse,
-    untried_calls,
-    with_settings,
-)
+from ..core.calls import RawCall, ToolCall, ToolUse, untried_calls
+from ..core.loop import check_count, Loop, MemoryFailed, Run, Setting, with_settings
+from ..core.tools import Observation, Tool
 from ..core.retriever import as_retriever, check_search
-from ..core.replies import cited_ids, read_reply
-from ..core.roles import LM, ReplyError
+from ..core.citations import cited_ids
+from ..core.roles import LM
 from ..core.text import speakers_in
 from ..core.trace import count_of, NoteStep, printable, SearchStep, Step, Text
 from .activation import Activation
@@ -141,15 +130,17 @@ class OfferStep(Step):
     searched: bool = False  # True: cues were running out, so the hits of a search were offered
     reasoning: Text = ''
 
-    def rows(self) -> list:
-        "Return the step as rows for a reader."
-        from memnb.views.html import Row
-
-        offered = f'{len(self.shown)} branch{"es" * (len(self.shown) != 1)}{", found by a search" * self.searched}'
+    def rows(self) -> list[dict]:
+        "Return the step as rows for a reader, each by its fields."
+        offered = '1 branch' if len(self.shown) == 1 else f'{len(self.shown)} branches'
+        if self.searched:
+            offered += ', found by a search'
         left = f'{count_of(self.unread, "content")} behind them not read'
         page = 'branches', '\n'.join(self.shown)
-        rows = [Row('offered', offered, left, tone='quiet', pages=(page,))]
-        return rows + [Row('thought', self.reasoning)] * bool(self.reasoning)
+        rows = [{'label': 'offered', 'text': offered, 'note': left, 'tone': 'quiet', 'pages': (page,)}]
+        if self.reasoning:
+            rows.append({'label': 'thought', 'text': self.reasoning})
+        return rows
 
 
 class WalkStep(Step):
@@ -162,16 +153,15 @@ class WalkStep(Step):
     dropped: list[Text] = []
     woken: list[Text] = []  # cues made of what was found that activated something
 
-    def rows(self) -> list:
-        "Return the step as rows for a reader."
-        from memnb.views.html import Row
-
-        kept = f'{len(self.kept)} of {len(self.kept) + len(self.dropped)}'
-        rows = [
-            self.chosen and Row('kept', kept, ids=tuple(self.kept), tone='gain'),
-            self.woken and Row('activated', ', '.join(self.woken), tone='route'),
-        ]
-        return [row for row in rows if row]
+    def rows(self) -> list[dict]:
+        "Return the step as rows for a reader, each by its fields."
+        rows = []
+        if self.chosen:
+            kept = f'{len(self.kept)} of {len(self.kept) + len(self.dropped)}'
+            rows.append({'label': 'kept', 'text': kept, 'ids': tuple(self.kept), 'tone': 'gain'})
+        if self.woken:
+            rows.append({'label': 'activated', 'text': ', '.join(self.woken), 'tone': 'route'})
+        return rows
 
 # %% ../../nbs/4_mragent/07_loop.ipynb #b907aea2
 _STRUCTURES = ('ctc', 'cte', 'ce')  # cue-tag-content, cue-tag-episode, cue-episode (section 7.4)
@@ -231,7 +221,7 @@ class _State:
         events = [self.active.behind(way) for way in ways if way.kind == 'event']
         return len(set().union(*events) - self.seen)
 
-    def traverse(self, tools: dict[str, Tool], calls: Sequence[RawCall], turn: int) -> list[Snippet]:
+    def traverse(self, tools: dict[str, Tool], calls: Sequence[ToolCall], turn: int) -> list[Snippet]:
         "Lines 9 to 12: make the calls; return what they bring that is not kept yet."
         found, self.told = {}, []
         for call in calls:
@@ -264,7 +254,7 @@ class _State:
         return [cue for cue in cues if self.active.activate(cue) | self.active.turn_to(cue)]
 
 
-class _MeantMove(MoveReply):
+class _AnyMove(MoveReply):
     "What a reply means that names tools and does not fit them."
 
     reasoning: str = ''
@@ -348,44 +338,36 @@ class MRAgent(Loop):
 
     def select(
         self, state: _State, tools: dict[str, Tool], ways: Sequence[Branch], turn: int
-    ) -> tuple[str, list[RawCall]]:
+    ) -> tuple[str, list[ToolCall]]:
         """f_select and Stop (lines 7 and 16): return the reason, and the calls, none where it is time to answer.
 
         Without a usable reply the best branches are followed, unless something was kept before."""
-        run = state.run
-        try:
-            move = run.ask(
-                NAVIGATE,
-                question=run.question,
-                tools=list(tools.values()),
-                breadth=self.breadth,
-                asked=run.asked,
-                ways=ways,
-                topics=state.topics,
-                known=tuple(state.kept.values()),
-                fresh=tuple(state.fresh),
-                history=tuple(state.history),
-                steps_left=self.turns - turn + 1,
-                speakers=state.graph.names,
-                stop_early=self.stop_early,
-            )
-            calls = [
-                RawCall(function=one.function, parameters=one.parameters.model_dump(exclude_unset=True))
-                for one in move.calls
-            ]
-        except ReplyError as error:
-            try:
-                move = read_reply(error.raw, _MeantMove, last=True)
-            except ValueError:
-                move = _MeantMove()
-            calls = [one for one in move.calls if one.function in tools]
+        move = state.run.try_ask(
+            NAVIGATE,
+            lenient=_AnyMove,
+            question=state.run.question,
+            tools=list(tools.values()),
+            breadth=self.breadth,
+            asked=state.run.asked,
+            ways=ways,
+            topics=state.topics,
+            known=tuple(state.kept.values()),
+            fresh=tuple(state.fresh),
+            history=tuple(state.history),
+            steps_left=self.turns - turn + 1,
+            speakers=state.graph.names,
+            stop_early=self.stop_early,
+        )
+        move = move or _AnyMove()
+        calls = [ToolCall.of(call) for call in move.calls if call.function in tools]
         reason = move.reasoning
         if move.mode == 'Answer':
             calls = []
         is_lost = move.mode == 'Navigate' and not state.kept
         if not calls and (is_lost or not self.stop_early):
             calls = untried_calls(map(call_of, ways), state.history)
-            reason += ' It may not stop while a way is left.' * bool(calls)
+            if calls:
+                reason += ' It may not stop while a way is left.'
         return reason, calls[: self.breadth]
 
     def route(self, state: _State, found: Sequence[Snippet]) -> list[str]:
@@ -410,7 +392,7 @@ class MRAgent(Loop):
         self,
         state: _State,
         tools: dict[str, Tool],
-        calls: Sequence[RawCall],
+        calls: Sequence[ToolCall],
         turn: int,
     ) -> None:
         "Make calls, keep what bears on the question, and note what came of it (lines 9 to 15)."
@@ -439,7 +421,7 @@ class MRAgent(Loop):
             state.topics = tuple(graph.topics_near(run.question, _TOPICS))
         began = state.begin()
         if self.start:
-            search = RawCall(function='search', parameters={'query': run.question})
+            search = ToolCall('', 'search', {'query': run.question})
             run.note(NoteStep(iteration=0, text=began))
             self.look(state, {'search': Tool.of(state.search)}, [search], 0)
             began = ''
@@ -463,6 +445,4 @@ class MRAgent(Loop):
         lines = run.kept = tuple(state.kept.values())
         if not lines and not self.may_refuse:  # the best guess rests on what was put aside
             lines = tuple({one.id: one for one in run.found}.values())
-        inputs = {'lines': lines, 'asked': run.asked, **run.answering}
-        final = run.ask(RECALL, question=run.question, **inputs)
-        run.answer(final.answer, cited_turns(final.sources, lines))
+        run.answer_from(lines, role=RECALL, inputs={'lines': lines})

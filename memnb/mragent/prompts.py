@@ -14,7 +14,8 @@ from typing import Annotated, Any, Literal, Union
 from pydantic import BaseModel, BeforeValidator, create_model
 
 from ..core.conversation import Session, session_fields, SESSION_TEXT, single_line, Snippet
-from ..core.replies import cited_ids, is_nothing, OutputValidator, Reply
+from ..core.citations import cited_ids, OutputValidator
+from ..core.replies import is_nothing, Reply
 from memnb.core.roles import (
     ANSWER,
     AnswerReply,
@@ -29,7 +30,9 @@ from memnb.core.roles import (
 from ..core.storage import SessionExtract
 from ..core.text import event_time
 from ..core.time import read_time
-from ..core.loop import call_of_any, call_text, check_names, Tool, ToolReply, tools_text
+from ..core.calls import call_of_any, call_text, ToolReply
+from ..core.loop import check_names
+from ..core.tools import Tool, tools_text
 from ..core.trace import Text
 from .contents import cue_id, Episode, SemanticUnit
 from .labels import Branch, cues_in, title_of

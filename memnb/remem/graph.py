@@ -16,7 +16,8 @@ from typing import Any
 
 from ..core.build import refuse_messages
 from ..core.conversation import Session
-from ..core.loop import check_names, Tool, ToolError
+from ..core.loop import check_names
+from ..core.tools import Tool, ToolError
 from ..core.models import as_lm
 from ..core.retriever import Hit, Searchable
 from ..core.roles import choose_roles, LM, Role, RuleLM, Usage

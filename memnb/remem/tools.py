@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 import numpy as np
 
 from ..core.conversation import Snippet
-from ..core.loop import Observation, Offset, OUTPUT_ANSWER, page_of, PAGE_SIZE, Tool, ToolError
+from ..core.tools import Observation, Offset, OUTPUT_ANSWER, page_of, PAGE_SIZE, Tool, ToolError
 from ..core.retriever import Hit, locked
 from ..core.trace import count_of
 from .facts import Fact, Gist, Window

@@ -435,7 +435,7 @@ class HybridIndex(Index):
         self.dense = None if embedder is None else DenseIndex(embedder, names=names)
         self.weight = weight
         self.ranker = shipped_ranker(self.dense and self.dense.model) if ranker == 'shipped' else ranker
-        self._pairs = None if self.ranker is None else PairFeatures(self)
+        self._pairs = None if self.ranker is None else PairFeatures(self, WordLlamaEmbedder())
         self.rerank, self.rerank_top = rerank, rerank_top
 
     @classmethod

@@ -14,7 +14,7 @@ from itertools import pairwise
 
 from ..core.conversation import Session, Snippet, Turn
 from .text import best_guess, ENOUGH, extract_answer, is_met, PART, third_person
-from ..core.loop import untried_calls
+from ..core.calls import untried_calls
 from ..core.roles import AnswerReply, rule
 from memnb.core.text import (
     concerns,

@@ -76,9 +76,9 @@ def _cited(ids: Iterable[str]) -> str:
 
 @singledispatch
 def rows_of(step: Step) -> list[Row]:
-    "The rows of a step. A step without a function of its own shows its fields, or what its method `rows` gives."
+    "The rows of a step. A step without a function of its own shows its fields, or the rows whose fields its `rows()` gives."
     if hasattr(step, 'rows'):
-        return step.rows()
+        return [Row(**fields) for fields in step.rows()]
     fields = {name: value for name, value in step if name not in ('kind', 'iteration')}
     return [Row(step.kind, ', '.join(f'{name}: {value}' for name, value in fields.items()))]
 
@@ -145,7 +145,8 @@ def _note_rows(step: NoteStep) -> list[Row]:
 
 @rows_of.register
 def _answer_rows(step: AnswerStep) -> list[Row]:
-    return [Row('drafted', step.draft)] if step.draft and step.draft != step.answer else []
+    drafted = [Row('drafted', step.draft)] if step.draft and step.draft != step.answer else []
+    return [*drafted, Row('answered', step.answer)]
 
 
 @rows_of.register
@@ -205,6 +206,12 @@ def _moments(trace: Trace) -> list[tuple[int | None, list[Step]]]:
     return numbered
 
 
+def _rows_in(trace: Trace, steps: Iterable[Step]) -> list[Row]:
+    "The rows of some steps of a trace, without its answer, which is shown apart."
+    rows = [row for step in steps for row in rows_of(step)]
+    return [row for row in rows if row != Row('answered', trace.answer)]
+
+
 def _closing(trace: Trace) -> list[Row]:
     "What is still missing, of what the answer is made where no reply gave it, and what went wrong."
     missing = [Row('missing', gap, tone='gap') for gap in trace.gaps]
@@ -241,7 +248,7 @@ def trace_text(
     rounds: dict[str, list[Row]] = {}
     for number, steps in _moments(trace):
         rows = rounds.setdefault('' if number is None else f'round {number}', [])
-        for row in [row for step in steps for row in rows_of(step)]:
+        for row in _rows_in(trace, steps):
             if brief and len(row.text) > len(trace.question):  # what a query adds to the question
                 row = replace(row, text=row.text.replace(trace.question, '…', 1))
             rows.append(row)
@@ -335,7 +342,7 @@ def story_of(trace: Trace) -> list[tuple[str, str]]:
     "The moments of a trace as (title, HTML)."
     read, pages = [], []
     for number, steps in _moments(trace):
-        rows = [row for step in steps for row in rows_of(step)]
+        rows = _rows_in(trace, steps)
         labels = [row.label for row in rows if not row.quiet] or [step.kind for step in steps]
         title = ('' if number is None else f'Round {number}: ') + ', '.join(dict.fromkeys(labels))
         shown = [turn for step in steps for hit in getattr(step, 'hits', ()) for turn in hit.turns]

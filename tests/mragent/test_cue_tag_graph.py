@@ -37,7 +37,8 @@ from memnb.mragent.prompts import Recollection
 from memnb.core.roles import strict_schema
 from memnb.core.retriever import as_retriever
 from memnb.core.time import TimeSpan
-from memnb.core.loop import choice_of, Observation, OUTPUT_ANSWER, PAGE_SIZE, ToolError
+from memnb.core.calls import choice_of
+from memnb.core.tools import Observation, OUTPUT_ANSWER, PAGE_SIZE, ToolError
 
 PAPER = {
     'query_tag_events': ['cue', 'tag'],

@@ -21,12 +21,12 @@ from memnb.core.replies import read_reply
 from memnb.core.roles import LM, RuleLM
 from memnb.mragent.loop import MRAgent
 from memnb.mragent.prompts import moves_of, NAVIGATE, RECALL, ROUTE, RouteReply
-from memnb.core.loop import ToolUse, call_text
+from memnb.core.calls import ToolUse, call_text
 from memnb.mragent.prompts import Recollection
 from memnb.core.conversation import single_line, Snippet
 from memnb.core.retriever import Hit
 from memnb.core.time import TimeSpan
-from memnb.core.loop import Observation, tools_of, tools_text
+from memnb.core.tools import Observation, tools_of, tools_text
 
 SAID = datetime(2024, 1, 9, 19)
 GRAPH = CueTagGraph(names=('Ada', 'Bo'))

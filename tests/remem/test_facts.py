@@ -12,7 +12,7 @@ from memnb.remem.graph import FactTable, FIELDS, phrase_id
 from memnb.remem.facts import as_span, extent, Fact, OPERATORS, Window
 from memnb.retrieval.bm25 import DuplicateSnippet, UnknownSnippet
 from memnb.core.time import TimeSpan
-from memnb.core.loop import ToolError
+from memnb.core.tools import ToolError
 
 FAR = 10**9  # a day beyond every calendar, for what is open
 UNITS = ('day', 'weekend', 'week', 'month', 'season', 'year', 'decade')

@@ -5,7 +5,8 @@ from datetime import date, datetime, timedelta
 import pytest
 from hypothesis import given, strategies as st
 
-from memnb.core.loop import Observation, untried_calls, ToolUse
+from memnb.core.calls import untried_calls, ToolUse
+from memnb.core.tools import Observation
 from memnb.core.text import requirements
 from memnb.core.time import TimeSpan
 from memnb.evaluation.datasets import load_sample
