@@ -15,15 +15,15 @@ from itertools import product
 from typing import Any, TYPE_CHECKING
 
 from ..core.build import refuse_messages
+from ..core.citations import cited_ids
 from ..core.conversation import Session
 from ..core.loop import check_names
-from ..core.tools import Tool
 from ..core.models import as_lm
-from ..core.citations import cited_ids
 from ..core.retriever import Hit, locked, Searchable
 from ..core.roles import choose_roles, LM, LMError, Role, RuleLM, Usage
 from ..core.storage import SessionMemory
 from ..core.time import TimeSpan
+from ..core.tools import Tool
 from .contents import checked_texts, cue_id, Episode, SemanticUnit, Topic
 from .labels import Branch, Labels, labels_of
 from .prompts import recollect, Recollection, SEGMENT, TAG, TopicLine, TOPICS, UNITS

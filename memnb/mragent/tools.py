@@ -10,10 +10,10 @@ from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
 from ..core.calls import ToolCall
-from ..core.tools import Observation, Offset, OUTPUT_ANSWER, page_of, Tool, ToolError
 from ..core.citations import cited_ids
 from ..core.retriever import Hit, locked
 from ..core.time import parse_date, TimeSpan
+from ..core.tools import Observation, Offset, OUTPUT_ANSWER, page_of, Tool, ToolError
 from ..core.trace import count_of
 from .contents import cue_id, current, Episode, SemanticUnit, time_cues
 from .labels import Branch, Labels
