@@ -6,9 +6,8 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -25,9 +24,8 @@ from memnb.evaluation.experiment import (
     summarize,
 )
 from .judge import Judge
-from .metrics import evidence_recall, wilson
+from .metrics import evidence_recall
 from memnb.evaluation.registry import (
-    _in_order,
     data_hash,
     load_dataset,
     MEMORIES,
@@ -38,15 +36,14 @@ from memnb.evaluation.registry import (
 from .test_of_time import KINDS, make_tot, tot_conversation
 from ..memma.bank import IndexStore, MemoryBank, store_over
 from ..memma.loop import VARIANTS
-from ..memma.probe_repair import FAULTS, trial
 from ..memr3.router import RouterLimits
 from ..mragent.loop import noisy_labels
-from ..mragent.tools import CueTagGraph
+from ..mragent.graph import CueTagGraph
 from ..remem.graph import GistGraph
 
 # %% auto #0
-__all__ = ['MEMR3', 'REMEM', 'TOT', 'MRAGENT', 'MEMMA', 'LOOPS', 'PAPERS', 'memory', 'variant', 'PaperTable', 'Paper',
-           'cut_reading', 'run_paper', 'paper_tables', 'fault_counts', 'main_paper']
+__all__ = ['MEMR3', 'REMEM', 'TOT', 'MRAGENT', 'MEMMA', 'PAPERS', 'memory', 'variant', 'PaperTable', 'Paper', 'cut_reading',
+           'run_paper', 'paper_tables', 'main_paper']
 
 # %% ../../nbs/6_evaluation/07_papers.ipynb #d810778f
 def _build_stored(conversation: Conversation, lm: LM, storage: str) -> MemoryBank:
@@ -64,10 +61,6 @@ def _build_part(conversation: Conversation, lm: LM, part: str, index: str | None
 
 def _build_noisy(conversation: Conversation, lm: LM, **rates: float) -> CueTagGraph:
     return noisy_labels(CueTagGraph.of(conversation, lm, progress=False), seed=0, **rates)
-
-
-def _build_faulty(conversation: Conversation, lm: LM, kind: str | None, probes: int) -> MemoryBank:
-    return trial(_in_order(conversation), kind, probes=probes)[0]
 
 
 def memory(kind: str, build: Any = None, /, **options: Any) -> Memory:
@@ -100,20 +93,18 @@ class PaperTable:
     metrics: Sequence[str] = ('evidence_recall', 'f1_locomo')
     judge: bool = False  # whether answers are marked, by the lenient rule
     categories: Sequence[str] | None = CATEGORIES
-    same_turns: Mapping[str, str] = field(
-        default_factory=dict
-    )  # row -> a single search that is cut where that row stopped reading
+    # row -> a single search that is cut where that row stopped reading
+    same_turns: Mapping[str, str] = field(default_factory=dict)
     reported: Mapping[str, Any] = field(default_factory=dict)  # row -> the paper's figure, in percent
     measure: str = 'J'  # what the paper's figure is
 
 
 @dataclass(frozen=True)
 class Paper:
-    "A paper, its tables, and further figures that are no rows of questions."
+    "A paper and its tables."
 
     title: str
     tables: Sequence[PaperTable]
-    extra: Any = None  # a function from conversations to tables as lists of dicts, by title
 
 # %% ../../nbs/6_evaluation/07_papers.ipynb #d0fb54b1
 def cut_reading(ranking: Any, rows: Any, name: str) -> Any:
@@ -174,8 +165,6 @@ def run_paper(
         report['tables'][table.title] = {'rows': rows} | {name: getattr(table, name) for name in told}
         told = ('memnb', 'commit', 'libraries', 'day', 'data', 'model')
         report['provenance'] = {name: provenance[name] for name in told}
-    if paper.extra:
-        report['extra'] = paper.extra(conversations)
     return json.loads(json.dumps(report), parse_float=lambda number: round(float(number), 5))
 
 
@@ -198,7 +187,7 @@ def paper_tables(report: Mapping[str, Any]) -> dict[str, Any]:
     "Return the tables of a report as DataFrames, rows that only the paper reports included."
     from pandas import DataFrame
 
-    tables = {title: DataFrame(lines) for title, lines in report.get('extra', {}).items()}
+    tables = {}
     for title, table in report['tables'].items():
         lines = {one['method']: _table_line(one, table) for one in table['rows']}
         for name, figure in table['reported'].items():
@@ -292,19 +281,6 @@ MEMR3 = Paper(
             ],
             turns=None,
             stop=True,
-        ),
-        PaperTable(
-            'Chunk sizes: 1,280 tokens in all (C.2)',
-            [
-                variant(
-                    f'{1280 // tokens} × {tokens} tokens',
-                    'rag',
-                    memory('turns', chunk=tokens),
-                    k=1280 // tokens,
-                )
-                for tokens in (128, 256, 640, 1280)
-            ],
-            turns=None,
         ),
     ],
 )
@@ -491,24 +467,6 @@ def _bank_search(name: str, **switches: Any) -> Method:
     return variant(name, 'rag', memory('bank', evolve=False, **switches), **_RANKING)
 
 
-def _faulty(kind: str | None, probes: int, name: str) -> Method:
-    return variant(name, 'rag', memory('bank', _build_faulty, kind=kind, probes=probes), **_RANKING)
-
-
-def fault_counts(conversations: Sequence[Conversation], probes: int = 5) -> dict[str, list[dict]]:
-    "Return, for each kind of injected fault, how many were detected and repaired by probing, with Wilson intervals."
-    wholes = {'detected': 'damaged', 'repaired': 'damaged', 'falsely written': 'probes'}
-    lines = []
-    for kind in (None, *FAULTS):
-        counts = sum((trial(_in_order(one), kind, probes=probes)[1] for one in conversations), Counter())
-        line = {'fault': kind or 'none', 'damaged': counts['damaged']}
-        line['repairs written'] = counts['written']
-        for name, whole in wholes.items():
-            line[name] = format_interval(asdict(wilson(counts[name], counts[whole])))
-        lines.append(line)
-    return {f'Injected faults, {probes} probes a session, in percent [95%]': lines}
-
-
 _STORAGE = {
     'entries (MemMA)': None,
     'words and vectors': memory('bank', _build_stored, storage='turns'),
@@ -597,42 +555,15 @@ MEMMA = Paper(
             ],
             turns=None,
         ),
-        PaperTable(
-            'One search of 25 turns in a damaged bank',
-            [
-                _faulty(None, 0, 'not damaged'),
-                *(
-                    _faulty(kind, probes, f'{kind}, {"repaired" if probes else "damaged"}')
-                    for kind in FAULTS
-                    for probes in (0, 5)
-                ),
-            ],
-            against='not damaged',
-        ),
     ],
-    extra=fault_counts,
 )
 
 # %% ../../nbs/6_evaluation/07_papers.ipynb #6de099fa
-_LOOPS = ('rag', 'memr3', 'remem', 'mragent', 'memma')
-_GRID = {(loop, kind): METHODS[loop].over(MEMORIES[kind]) for loop in _LOOPS for kind in MEMORIES}
-
-LOOPS = Paper(
-    'Loops over memories',
-    [
-        PaperTable(
-            'Compared with one search of the same memory',
-            list(_GRID.values()),
-            against={method.name: _GRID['rag', kind].name for (loop, kind), method in _GRID.items() if loop != 'rag'},
-        )
-    ],
-)
 PAPERS = {
     'memr3': MEMR3,
     'remem': REMEM,
     'mragent': MRAGENT,
     'memma': MEMMA,
-    'loops': LOOPS,
     'tot': TOT,
 }
 

@@ -267,7 +267,7 @@ MEMORIES = {
         ),
         Memory(
             'cues',
-            partial(_graph, 'mragent.tools.CueTagGraph'),
+            partial(_graph, 'mragent.graph.CueTagGraph'),
             "MRAgent's graph of cues, tags and contents",
             hits=2,
             tools='MRAgent',

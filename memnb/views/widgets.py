@@ -22,7 +22,8 @@ from ..evaluation.judge import must_refuse, refusal_rule, strict_rule
 from ..evaluation.registry import choose_methods, Memory, METHODS
 from ..memma.bank import MemoryBank
 from ..memma.construction import construct
-from ..memma.probe_repair import damage, Evolution, evolve
+from ..evaluation.faults import damage
+from ..memma.probe_repair import Evolution, evolve
 from ..memma.prompts import REPAIR, RepairReply
 from ..memma.retrieval import Coordinated
 from ..memr3.router import ACTIONS, route, RouterLimits

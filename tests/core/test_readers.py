@@ -6,9 +6,10 @@ import pytest
 
 from manners import bare
 from memnb import CueTagGraph, GistGraph
-from memnb.core.loop import choice_of, tools_of
+from memnb.core.calls import choice_of
 from memnb.core.replies import read_lines, read_object, read_reply, read_tags, read_text, READERS
 from memnb.core.roles import AnswerReply
+from memnb.core.tools import tools_of
 from memnb.evaluation.datasets import data_path
 from memnb.evaluation.judge import Judgement
 from memnb.memma.prompts import Consolidation, Diagnosis, GuidanceReply, RepairReply, Rewrite

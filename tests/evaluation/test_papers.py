@@ -16,7 +16,6 @@ from memnb.evaluation.datasets import data_path, load_sample
 from memnb.evaluation.experiment import Experiment
 from memnb.evaluation.papers import (
     cut_reading,
-    fault_counts,
     Paper,
     PAPERS,
     paper_tables,
@@ -27,7 +26,6 @@ from memnb.evaluation.papers import (
 from memnb.evaluation.registry import MEMORIES, METHODS
 from memnb.evaluation.test_of_time import make_tot
 from memnb.evaluation.test_of_time import tot_conversation
-from memnb.retrieval.vectors import HybridIndex
 
 SAMPLE = load_sample()
 SHORT = replace(
@@ -129,12 +127,6 @@ def test_cutting_is_reading_fewer(first, second):
     assert again['read'].tolist() == rows(min(first, second))['read'].tolist() and 'f1_locomo' not in again
 
 
-def test_faults_are_counted_with_and_without_probes():
-    [(_, lines)] = fault_counts([SHORT], 2).items()
-    assert [line['fault'] for line in lines][0] == 'none' and lines[0]['damaged'] == 0
-    assert all(line['damaged'] > 0 for line in lines[1:])
-
-
 def test_test_of_time_is_a_dataset_like_any_other():
     paper = replace(
         PAPERS['tot'], tables=[replace(PAPERS['tot'].tables[0], methods=PAPERS['tot'].tables[0].methods[:1])]
@@ -171,4 +163,3 @@ def test_every_bank_is_built_in_the_order_of_time():
     }
     for bank in banks.values():
         assert [one.text for one in bank.build(turned, RuleLM())] == [one.text for one in bank.build(SHORT, RuleLM())]
-    assert fault_counts([turned], 2) == fault_counts([SHORT], 2)

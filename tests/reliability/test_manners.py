@@ -8,7 +8,8 @@ import pytest
 
 from manners import as_written, bare, collected, LOSES, MANNERS, Mannered, REFUSED
 from memnb import CueTagGraph, GistGraph, HybridIndex, load_sample, MemMA, MemR3, MRAgent, RAG, REMem, SelfRAG
-from memnb.core.loop import choice_of, tools_of
+from memnb.core.calls import choice_of
+from memnb.core.tools import tools_of
 from memnb.core.replies import read_reply
 from memnb.core.roles import AnswerReply
 from memnb.memma.prompts import Diagnosis, Mark, RepairReply, Rewrite

@@ -16,7 +16,8 @@ from memnb.evaluation.datasets import load_sample
 from memnb.evaluation.registry import METHODS
 from memnb.memma.bank import MemoryBank
 from memnb.memma.construction import construct
-from memnb.memma.probe_repair import damage, evolve
+from memnb.evaluation.faults import damage
+from memnb.memma.probe_repair import evolve
 from memnb.memr3.router import ACTIONS, forced, route, RouterLimits
 from memnb.views.html import story_of
 from memnb.views.widgets import (
