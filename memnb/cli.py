@@ -111,7 +111,7 @@ def _memory(conversation: Any, memory: Any) -> Any:
 
 
 def _loop(method: Any, conversation: Any, lm: Any, turns: int | None) -> Any:
-    return method.loop(_memory(conversation, method.memory), conversation, lm, turns)
+    return method.make(_memory(conversation, method.memory), conversation, lm, turns)
 
 
 def _method(options: argparse.Namespace) -> Any:
@@ -125,7 +125,7 @@ def _method(options: argparse.Namespace) -> Any:
         raise _CommandError(f'--method: expected one of {", ".join(METHODS)}, got {options.method!r}{hint}')
     method = METHODS[options.method]
     for name in OPTIONS:
-        if getattr(options, name) is not None and name not in method.memory.options:
+        if getattr(options, name) is not None and name not in method.memory.accepts:
             raise _CommandError(f'--{name}: the memory of {method.name} does not take it')
     [method] = configured([method], options)
     if options.settings == 'paper':

@@ -376,17 +376,17 @@ def test_a_bench_whose_server_is_down_counts_every_question_as_failed(capsys, tm
 
 def test_a_registered_method_is_asked_with_the_budget_and_the_clock(monkeypatch, capsys):
     class Loop:
-        def __init__(self, memory, conversation, lm, turns, stop):
-            self.made_with = (memory.search('canoe', 1)[0].snippet.id, conversation.id, lm.name, turns, stop)
+        def __init__(self, memory, lm, k, stop_early):
+            self.made_with = (memory.search('canoe', 1)[0].snippet.id, lm.name, k, stop_early)
 
         def ask(self, question, *, asked=None, budget=None):
             return Trace(question=question, method='echo', model='none', answer=f'{self.made_with} {budget}')
 
-    monkeypatch.setitem(METHODS, 'echo', Method('echo', Loop, MEMORIES['turns']))
+    monkeypatch.setitem(METHODS, 'echo', Method('echo', Loop, MEMORIES['turns'], hits='k', stops=True))
     assert cli.main(['ask', '--json', '--method', 'echo', '--k', '3', 'one \ud83d half?']) == 0
     trace = Trace.from_json(capsys.readouterr().out)
     assert trace.question == 'one \ufffd half?' and trace.seconds is not None
-    assert re.fullmatch(r"\('D\d+:\d+', 'sample', 'rules', 3, True\) 3", trace.answer)
+    assert re.fullmatch(r"\('D\d+:\d+', 'rules', 3, True\) 3", trace.answer)
 
 
 # ------------------------------------------------------------------ models that fail

@@ -8,13 +8,11 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from ..baselines import Feedback
 from ..core.conversation import Conversation
-from ..core.loop import Loop
 from ..core.roles import LM
 from memnb.evaluation.experiment import (
     CATEGORIES,
@@ -42,15 +40,15 @@ from ..mragent.graph import CueTagGraph
 from ..remem.graph import GistGraph
 
 # %% auto #0
-__all__ = ['MEMR3', 'REMEM', 'TOT', 'MRAGENT', 'MEMMA', 'PAPERS', 'memory', 'variant', 'PaperTable', 'Paper', 'cut_reading',
-           'run_paper', 'paper_tables', 'main_paper']
+__all__ = ['MEMR3', 'REMEM', 'TOT', 'MRAGENT', 'MEMMA', 'PAPERS', 'variant', 'PaperTable', 'Paper', 'cut_reading', 'run_paper',
+           'paper_tables', 'main_paper']
 
 # %% ../../nbs/6_evaluation/07_papers.ipynb #d810778f
 def _build_stored(conversation: Conversation, lm: LM, storage: str) -> MemoryBank:
     "Build a bank over another index."
     graphs = {'gists': GistGraph, 'cues': CueTagGraph}
     backend = store_over(graphs[storage]) if storage in graphs else IndexStore
-    return MEMORIES['bank'].build(conversation, lm, bank=MemoryBank(backend=backend))
+    return MEMORIES['bank'].with_options(bank=MemoryBank(backend=backend)).build(conversation, lm)
 
 
 def _build_part(conversation: Conversation, lm: LM, part: str, index: str | None = None) -> Any:
@@ -63,22 +61,16 @@ def _build_noisy(conversation: Conversation, lm: LM, **rates: float) -> CueTagGr
     return noisy_labels(CueTagGraph.of(conversation, lm, progress=False), seed=0, **rates)
 
 
-def memory(kind: str, build: Any = None, /, **options: Any) -> Memory:
-    "Return a memory of the registry, built in another way or with options, and named after them."
-    title = build.__name__.removeprefix('_build_') if build else kind
-    named = ', '.join(f'{name}={value}' for name, value in options.items())
-    build = partial(build or MEMORIES[kind].build, **options)
-    return replace(MEMORIES[kind], name=f'{title} ({named})' if named else title, build=build)
+def _built_by(kind: str, builder: Any, **options: Any) -> Memory:
+    "Return a memory of the registry built by another function, and named after it and its options."
+    name = builder.__name__.removeprefix('_build_')
+    return replace(MEMORIES[kind], name=name, builder=builder).with_options(**options)
 
 
 def variant(name: str, method: str, over: Memory | None = None, **switches: Any) -> Method:
-    "Return a method of the registry under another name, with switches of its loop, over a memory of its own or another one."
+    "Return a method of the registry under another name, with switches of its loop, over its own memory or another one."
     plain = METHODS[method]
-    return replace(plain, name=name, make=partial(plain.make, **switches), memory=over or plain.memory)
-
-# %% ../../nbs/6_evaluation/07_papers.ipynb #19494a00
-def _feedback(store: Any, conversation: Conversation, lm: LM, hits: int | None, stop: bool) -> Loop:
-    return Feedback(store)
+    return replace(plain, name=name, memory=over or plain.memory, options={**plain.options, **switches})
 
 # %% ../../nbs/6_evaluation/07_papers.ipynb #a16f63e8
 @dataclass(frozen=True)
@@ -208,18 +200,18 @@ _MEMR3 = [
     variant('MemR3', 'memr3'),
     *(variant(f'MemR3 {name}', 'memr3', **switches) for name, switches in _ABLATIONS.items()),
 ]
-_PLAIN = memory('turns', ranker=None)
+_PLAIN = MEMORIES['turns'].with_options(ranker=None)
 _AT_25 = [
     METHODS['rag'],
     variant('rag, ranking not learned', 'rag', _PLAIN),
-    replace(METHODS['rag'], name='feedback (RM3)', make=_feedback),
+    replace(METHODS['rag'], name='feedback (RM3)', loop=Feedback, hits=None),
     METHODS['rag-cot-rag'],
     METHODS['self-rag'],
     *_MEMR3,
     variant('MemR3, not monotone', 'memr3', monotone=False),
     variant('MemR3, ranking not learned', 'memr3', _PLAIN),
 ]
-_CHUNKS = memory('turns', chunk=256)
+_CHUNKS = MEMORIES['turns'].with_options(chunk=256)
 _STEPS = [
     *((chunks, 5) for chunks in (1, 3, 7, 9)),
     *((3, times) for times in (1, 2, 3, 4)),
@@ -296,11 +288,14 @@ _GRAPHS = {
 _REMEM = [
     variant('REMem', 'remem'),
     variant('REMem-S', 'remem-s'),
-    *(variant(f'REMem {name}', 'remem', memory('gists', **options)) for name, options in _GRAPHS.items()),
+    *(
+        variant(f'REMem {name}', 'remem', MEMORIES['gists'].with_options(**options))
+        for name, options in _GRAPHS.items()
+    ),
     *(variant(f'REMem w/o {tool}', 'remem', without=(tool,)) for tool in ('semantic_retrieve', 'lexical_retrieve')),
 ]
 _GRAPH_SEARCHES = [
-    variant(f'{kind}, {name}', 'rag', memory('gists', _build_part, part=part, index=index), k=90)
+    variant(f'{kind}, {name}', 'rag', _built_by('gists', _build_part, part=part, index=index), k=90)
     for kind, index in (('semantic', 'dense'), ('lexical', 'lexical'), ('hybrid', None))
     for name, part in (('gists', 'gists'), ('facts', 'triples'))
 ]
@@ -374,9 +369,9 @@ _DEPTHS = [
 ]
 
 
-def _over(build: Any, rows: Mapping[str, Mapping[str, Any]]) -> list[Method]:
+def _over(build: Memory, rows: Mapping[str, Mapping[str, Any]]) -> list[Method]:
     "Return MRAgent over its graph, and over one for each row that is built with options."
-    graphs = {name: memory('cues', build, **options) for name, options in rows.items()}
+    graphs = {name: build.with_options(**options) for name, options in rows.items()}
     return [
         variant('MRAgent', 'mragent', start=0),
         *(variant(name, 'mragent', over, start=0) for name, over in graphs.items()),
@@ -427,12 +422,12 @@ MRAGENT = Paper(
         ),
         PaperTable(
             'Merged tags',
-            _over(None, {f'merged at {rate}': {'merge': rate} for rate in (None, 0.8, 0.7, 0.6)}),
+            _over(MEMORIES['cues'], {f'merged at {rate}': {'merge': rate} for rate in (None, 0.8, 0.7, 0.6)}),
             against='MRAgent',
         ),
         PaperTable(
             'Noise in tags and cues',
-            _over(_build_noisy, _NOISE),
+            _over(_built_by('cues', _build_noisy), _NOISE),
             against='MRAgent',
         ),
         PaperTable(
@@ -460,18 +455,18 @@ _WRITING = ('guidance', 'evolve', 'writing')  # switches of MemMA that belong to
 def _memma(name: str, **switches: Any) -> Method:
     building = {one: value for one, value in switches.items() if one in _WRITING}
     asking = {one: value for one, value in switches.items() if one not in _WRITING}
-    return variant(name, 'memma', memory('bank', **building) if building else None, **asking)
+    return variant(name, 'memma', MEMORIES['bank'].with_options(**building), **asking)
 
 
 def _bank_search(name: str, **switches: Any) -> Method:
-    return variant(name, 'rag', memory('bank', evolve=False, **switches), **_RANKING)
+    return variant(name, 'rag', MEMORIES['bank'].with_options(evolve=False, **switches), **_RANKING)
 
 
 _STORAGE = {
     'entries (MemMA)': None,
-    'words and vectors': memory('bank', _build_stored, storage='turns'),
-    'gist graph': memory('bank', _build_stored, storage='gists'),
-    'cue-tag graph': memory('bank', _build_stored, storage='cues'),
+    'words and vectors': _built_by('bank', _build_stored, storage='turns'),
+    'gist graph': _built_by('bank', _build_stored, storage='gists'),
+    'cue-tag graph': _built_by('bank', _build_stored, storage='cues'),
 }
 
 MEMMA = Paper(

@@ -379,7 +379,7 @@ def _built(conversation: Conversation, memory: Memory) -> tuple[Any, Usage]:
 def _asked(conversation: Conversation, method: str, question: str, budget: int) -> Trace:
     memory, _ = _built(conversation, METHODS[method].memory)
     turns = budget if METHODS[method].budgeted else None
-    return METHODS[method].loop(memory, conversation, DryRunLM(), turns).ask(question, budget=turns)
+    return METHODS[method].make(memory, conversation, DryRunLM(), turns).ask(question, budget=turns)
 
 
 def _is_right(question: Question, answer: str) -> bool:

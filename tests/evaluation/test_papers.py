@@ -67,7 +67,7 @@ def test_every_row_answers_a_short_conversation(name, number):
     for method in table.methods:
         memory = built.setdefault(method.memory.name, None) or method.memory.build(SHORT, RuleLM())
         built[method.memory.name] = memory
-        loop = method.loop(memory, SHORT, None, table.turns, table.stop)
+        loop = method.make(memory, SHORT, None, table.turns, table.stop)
         trace = loop.ask(SHORT.questions[0].text, budget=table.turns)
         assert trace.error is None and (table.turns is None or len(trace.read) <= table.turns), method.name
 
@@ -76,7 +76,7 @@ def test_a_variant_is_the_method_with_its_switches():
     memory = METHODS['memr3'].memory.build(SAMPLE, RuleLM())
     question = SAMPLE.questions[3].text
     plain, same, other = (
-        one.loop(memory, SAMPLE, None, 10, False).ask(question, budget=10)
+        one.make(memory, SAMPLE, None, 10, False).ask(question, budget=10)
         for one in (METHODS['memr3'], variant('x', 'memr3'), variant('y', 'memr3', mask=False))
     )
     assert plain.read == same.read != other.read

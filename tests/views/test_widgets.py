@@ -136,7 +136,7 @@ def test_only_the_last_moment_ends_with_the_evidence_and_a_trace_may_have_no_ans
 
 def test_a_question_is_watched_at_its_newest_moment():
     loop, seen, pane = (
-        METHODS['memr3'].loop(METHODS['memr3'].memory.build(SMALL, None), SMALL, None, 10),
+        METHODS['memr3'].make(METHODS['memr3'].memory.build(SMALL, None), SMALL, None, 10),
         [],
         ipywidgets.HTML(),
     )
@@ -249,7 +249,7 @@ def test_a_trace_is_that_of_the_method_within_its_budget(method, question, budge
     turns = budget if METHODS[method].budgeted else None
     expected = (
         METHODS[method]
-        .loop(METHODS[method].memory.build(SMALL, None), SMALL, None, turns)
+        .make(METHODS[method].memory.build(SMALL, None), SMALL, None, turns)
         .ask(question.text, budget=turns)
     )
     assert (trace.answer, trace.read) == (expected.answer, expected.read)
