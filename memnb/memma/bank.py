@@ -634,15 +634,13 @@ class MemoryBank(Searchable):
 
     def add(self, text: str, *, when: datetime | None = None, **fields) -> Entry:
         "Add an entry (`fields` as of an `Edit`) and return it, or the equal one that exists."
-        with self.transaction():
-            change = self._apply(Edit('ADD', text, **fields), when)
-            return self._entries[change.entry]
+        [change] = self.apply([Edit('ADD', text, **fields)], when)
+        return change.after
 
     def update(self, entry_id: str, text: str, *, when: datetime | None = None, **fields) -> Entry:
         "Give an entry a new text; the history keeps the old version. `UnknownEntry`, `DuplicateEntry`."
-        with self.transaction():
-            self._apply(Edit('UPDATE', text, entry_id, **fields), when)
-            return self._entries[entry_id]
+        [change] = self.apply([Edit('UPDATE', text, entry_id, **fields)], when)
+        return change.after
 
     def delete(self, entry_id: str, *, reason: str = '', when: datetime | None = None) -> None:
         "Delete an entry; the history keeps it. `UnknownEntry`."

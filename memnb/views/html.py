@@ -11,7 +11,7 @@ __all__ = ['TONES', 'HUES', 'STYLE', 'Row', 'rows_of', 'evidence_of', 'trace_tex
 import html
 import json
 import textwrap
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import singledispatch
 from typing import Any
@@ -201,8 +201,8 @@ def _group_text(groups: Iterable[tuple[str, list[Row]]], color: bool, width: int
     return lines
 
 
-def _moments(trace: Trace) -> list[tuple[int | None, list[Step]]]:
-    "The steps of a trace in pieces, a search or a call of a model with what it led to, each with its round."
+def _moments(trace: Trace) -> Iterator[tuple[int | None, list[Step]]]:
+    "Yield the steps of a trace in pieces, a search or a call of a model with what it led to, each with its round."
     moments: list[list[Step]] = []
     for step in trace.steps:
         asked = moments and any(isinstance(one, ModelStep) for one in moments[-1])
@@ -210,11 +210,10 @@ def _moments(trace: Trace) -> list[tuple[int | None, list[Step]]]:
             moments[-1].append(step)
         else:
             moments.append([step])
-    number, numbered = None, []
+    number = None
     for steps in moments:
         number = next((step.iteration for step in steps if hasattr(step, 'iteration')), number)
-        numbered.append((number, steps))
-    return numbered
+        yield number, steps
 
 
 def _rows_in(trace: Trace, steps: Iterable[Step]) -> list[Row]:
