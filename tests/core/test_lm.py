@@ -56,7 +56,7 @@ def plans_rule(text):
 plans_role = Role('plans', 'List the plans.', 'Text: {text}', Plans)
 says_when = Role('says_when', 'Does it say when?', 'Message: {text}', Verdict)
 rule('says_when')(lambda text: Verdict(yes='May' in text))
-quick = settings(max_examples=50, deadline=None)
+quick = settings(max_examples=50)
 GOOD = {'plans': [{'name': 'sail', 'sources': ['D1:3']}], 'who': None}
 GOOD_REPLY = Plans.model_validate(GOOD)
 CUT = '{"plans": [{"name": "sail", "sources": ["D1:3"]}, {"name": "go to Os'
@@ -325,7 +325,7 @@ def damaged(draw):
     )
 
 
-@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=120)
 @given(text=st.text() | json_texts | bracket_soup | damaged(), model=st.sampled_from(MODELS))
 @example(text='[' * 100_000, model=Plans)
 @example(text='{"a":' * 50_000, model=Plans)
@@ -536,7 +536,7 @@ def test_canonical_json(value):
     assert json.loads(text) == value and canonical_json(json.loads(text)) == text
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(value=plans_values, text=st.text())
 def test_a_replay_is_what_was_recorded(tmp_path, value, text):
     lm = ScriptedLM(['refused', value], name=f'{hash((str(value), text))}')

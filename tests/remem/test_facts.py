@@ -334,7 +334,7 @@ class AgainstAList(RuleBasedStateMachine):
 
 
 TestAgainstAList = AgainstAList.TestCase
-TestAgainstAList.settings = settings(max_examples=30, stateful_step_count=20, deadline=None)
+TestAgainstAList.settings = settings(max_examples=30, stateful_step_count=20)
 
 
 @given(st.text(max_size=20))
