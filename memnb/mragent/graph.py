@@ -350,10 +350,12 @@ class CueTagGraph(SessionMemory, Searchable):
             for id in dict.fromkeys(odd):
                 self.topic_notes.append(f'topic {title!r:.60}: there is no episode {id!r:.60}')
             if cue_id(title) and ids:
-                if cue_id(title) not in self._themes:
-                    self._themes[cue_id(title)] = (title, set())
-                    self.titles.add([title])
-                self._themes[cue_id(title)][1].update(ids)
+                old, filed = self._themes.get(cue_id(title), (title, set()))
+                first = min(old, title)  # of several spellings, whichever session came first
+                if first != old or not filed:
+                    self.titles.remove([old] if filed else [])
+                    self.titles.add([first])
+                self._themes[cue_id(title)] = first, filed.union(ids)
         self._filed.update(episodes)
 
     @property

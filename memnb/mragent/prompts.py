@@ -5,13 +5,12 @@
 # %% ../../nbs/4_mragent/03_prompts.ipynb #ce6efcd9
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Annotated, Any, Literal, Union
+from typing import Any, Literal, Union
 
-from pydantic import BaseModel, BeforeValidator, create_model
+from pydantic import BaseModel, create_model
 
 from ..core.conversation import Session, session_fields, SESSION_TEXT, single_line, Snippet
 from ..core.citations import cited_ids, OutputValidator
@@ -43,20 +42,10 @@ __all__ = ['SEGMENT', 'TAG', 'ASPECTS', 'UNITS', 'TOPICS', 'CUES', 'NAVIGATE', '
            'Recollection', 'recollect', 'CuesReply', 'MoveReply', 'moves_of', 'RouteReply']
 
 # %% ../../nbs/4_mragent/03_prompts.ipynb #922ef84d
-def _cues(value: Any) -> Any:
-    "Return the cues of a text: between commas, but for that of a date, semicolons, or in lines."
-    if not isinstance(value, str) or is_nothing(value):
-        return value
-    return [cue.strip(' -*"') for cue in re.split(r'[;\n]|,(?! *\d{4}\b)', value)]
-
-
-_Cues = Annotated[list[Text], BeforeValidator(_cues)]
-
-
 class EpisodeLine(Reply):
     "One episode as a model gives it."
 
-    TEXT, KEY = 'text', 'title'
+    TEXT = 'text'
     ALIASES = {
         'title': ('name', 'heading'),
         'text': ('episode', 'content', 'event', 'summary', 'description'),
@@ -79,12 +68,11 @@ class EpisodesReply(Reply):
 class TagLine(Reply):
     "The tag and the cues of one episode."
 
-    KEY = 'episode'
     ALIASES = {'episode': ('id', 'episode_id'), 'tag': ('label', 'tags'), 'cues': ('keywords',)}
 
     episode: Text  # its id
     tag: Text
-    cues: _Cues = []
+    cues: list[Text] = []
 
 
 class TagsReply(Reply):
@@ -98,7 +86,6 @@ class TagsReply(Reply):
 class UnitLine(Reply):
     "One semantic unit as a model gives it."
 
-    KEY = 'person'
     ALIASES = {
         'person': ('subject', 'name'),
         'aspect': ('attribute', 'tag'),
@@ -126,7 +113,6 @@ class UnitsReply(Reply):
 class TopicLine(Reply):
     "One topic and the ids of its episodes."
 
-    KEY = 'title'
     ALIASES = {'title': ('topic', 'name'), 'episodes': ('ids', 'episode_ids', 'events')}
 
     title: Text
@@ -401,7 +387,7 @@ class CuesReply(Reply):
 
     TEXT, ALIASES = 'cues', {'cues': ('keywords', 'words')}
 
-    cues: _Cues
+    cues: list[Text]
 
 
 class MoveReply(ToolReply):
@@ -433,7 +419,7 @@ class RouteReply(Reply):
 
     reasoning: str = ''
     keep: list[Text] = []
-    cues: _Cues = []
+    cues: list[Text] = []
 
 # %% ../../nbs/4_mragent/03_prompts.ipynb #e9038f44
 def _cues_fields(question: str, speakers: Sequence[str] = (), asked: Any = None) -> dict:

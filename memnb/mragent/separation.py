@@ -327,7 +327,7 @@ def _node_shape(read: int, children: Iterable[_Shape]) -> _Shape:
 def _shape_of(tree: NeedleTree, nodes: Iterable[int], root: int = 0) -> _Shape:
     "Return what a set of nodes reads below a node, without the order of children."
     if root >= tree.first_leaf:
-        return (1,) * (root in nodes)
+        return (1,) if root in nodes else ()
     ways = range(tree.branching * root + 1, tree.branching * (root + 1) + 1)
     return _node_shape(int(root in nodes), [_shape_of(tree, nodes, way) for way in ways])
 

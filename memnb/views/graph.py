@@ -177,7 +177,8 @@ def explorer_html(
         if numbers[0] <= calls:
             path[touched] = [number for number in numbers if number <= calls]
     nodes = [*path, *_session_nodes(graph, session)]
-    nodes += _neighbourhood(graph, node) if node else []
+    if node:
+        nodes += _neighbourhood(graph, node)
     nodes = list(dict.fromkeys(nodes))
     if not nodes:
         return '<p>Nothing is chosen.</p>'

@@ -182,6 +182,14 @@ def reading(store):
     )
 
 
+def test_the_spelling_of_a_topic_does_not_depend_on_the_order_of_the_sessions():
+    sessions = [session('S0', [('E', 'Trip', 'Boats')]), session('S1', [('E', 'Trip', 'boat')] * 2)]
+    for said in (sessions, sessions[::-1]):
+        store = built(said)
+        assert [one.title for one in store.topics] == ['Secret Boats'] and 'Secret Boats' in store.titles
+        assert store.titles.shown(cue_id('Secret boat')) == 'Secret Boats'
+
+
 # any history, against a plain dictionary of sessions
 
 

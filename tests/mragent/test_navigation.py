@@ -254,7 +254,7 @@ def test_gold_and_category_are_in_no_prompt():
     )
     heard = Listening()
     conversation = Conversation('c', (Session('D1', turns, SAID),), questions)
-    agent = Method('m', lambda memory, *_: MRAgent(memory, heard), Memory('graph', lambda one, lm: CueTagGraph.of(one)))
+    agent = Method('m', lambda memory, lm: MRAgent(memory, heard), Memory('graph', lambda one, lm: CueTagGraph.of(one)))
     rows = Experiment([agent], [conversation], baselines=()).run().rows
     assert len(rows) == 3 and {'cues', 'navigate', 'route', 'recall'} <= set(heard.prompts)
     every = '\n'.join(text for texts in heard.prompts.values() for text in texts)

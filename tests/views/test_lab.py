@@ -53,7 +53,7 @@ from memnb.evaluation.registry import METHODS
 from memnb.views.widgets import compare_board, probe_board, router_explorer, trace_stepper, tracker_board
 
 conversation, rules, memr3 = load_sample(), RuleLM(render=True), METHODS['memr3']
-trace = memr3.loop(memr3.memory.build(conversation, rules), conversation, rules, 25).ask(conversation.questions[1].text)""",
+trace = memr3.make(memr3.memory.build(conversation, rules), conversation, rules, 25).ask(conversation.questions[1].text)""",
     'trace': 'trace_stepper(trace)',
     'tracker': 'tracker_board(trace)',
     'router': 'router_explorer()',
