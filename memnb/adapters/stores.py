@@ -23,11 +23,11 @@ from uuid import NAMESPACE_URL, uuid5
 import numpy as np
 from dateutil.parser import isoparse
 
-from ..core.conversation import content_id, Snippet
+from ..core.conversation import content_id, DuplicateSnippet, Snippet
 from ..core.retriever import Adapted, Hit, waited
 from ..core.text import STOP_WORDS
 from ..core.time import parse_date, parse_datetime, TimeSpan
-from ..retrieval.bm25 import DuplicateSnippet, Index, LexicalIndex
+from ..retrieval.bm25 import Index, LexicalIndex
 from memnb.retrieval.vectors import (
     as_embedder,
     DimensionMismatch,

@@ -16,7 +16,8 @@ from .time import format_moment, TimeSpan
 
 # %% auto #0
 __all__ = ['SESSION_TEXT', 'ConversationError', 'UnknownTurn', 'single_line', 'Turn', 'Session', 'Question', 'Conversation',
-           'Snippet', 'content_id', 'turn_snippets', 'session_snippets', 'chunk_snippets', 'session_fields']
+           'Snippet', 'DuplicateSnippet', 'content_id', 'turn_snippets', 'session_snippets', 'chunk_snippets',
+           'session_fields']
 
 # %% ../../nbs/1_core/01_conversation.ipynb #7c2a195b
 class ConversationError(ValueError):
@@ -284,6 +285,10 @@ class Snippet:
         return (f'[{date}] ' if date else '') + (
             single_line(f'{self.speaker}: {self.text}') if self.speaker else self.text
         )
+
+
+class DuplicateSnippet(ValueError):
+    "Another snippet is there already: under the same id, or at the same place of the same session."
 
 
 def _day(moment: datetime | None) -> TimeSpan | None:

@@ -9,11 +9,12 @@ import json
 import os
 import sqlite3
 import warnings
-from collections.abc import Collection, Iterator, Mapping
-from contextlib import closing, contextmanager
-from dataclasses import asdict, dataclass
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import closing, contextmanager, ExitStack
+from dataclasses import asdict, dataclass, fields
 from datetime import datetime
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ import numpy as np
 from pydantic import TypeAdapter
 
 from .build import FailedSessions, number_on, renumber, warn_of_nothing
-from .conversation import Session
+from .conversation import DuplicateSnippet, Session, Snippet
 from .messages import as_conversation
 from .retriever import Lock, locked
 from .roles import Usage
@@ -29,8 +30,8 @@ from .text import clear_text_caches
 from .trace import canonical_json, count_of
 
 # %% auto #0
-__all__ = ['UNSWEPT', 'MemoryFileError', 'ConflictError', 'MemoryFile', 'row_checksum', 'SessionExtract', 'DuplicateSession',
-           'UnknownSession', 'session_digest', 'SessionMemory']
+__all__ = ['UNSWEPT', 'Changes', 'MemoryFileError', 'ConflictError', 'MemoryFile', 'row_checksum', 'SessionExtract',
+           'DuplicateSession', 'UnknownSession', 'session_digest', 'SessionMemory']
 
 # %% ../../nbs/1_core/09_storage.ipynb #684912ec
 class MemoryFileError(ValueError):
@@ -211,6 +212,12 @@ def _adapter(kind: type) -> TypeAdapter:
 class SessionExtract:
     "Base of what is taken from a session: a dataclass of tuples of snippets, and of `notes`."
 
+    @property
+    def items(self) -> tuple[Snippet, ...]:
+        "All its snippets, in the order of its fields."
+        names = [field.name for field in fields(self) if field.name != 'notes']
+        return tuple(item for name in names for item in getattr(self, name))
+
     def to_json(self) -> str:
         "As JSON text; `from_json` gives an equal one back."
         return json.dumps(_adapter(type(self)).dump_python(self, mode='json', warnings=False))
@@ -250,6 +257,18 @@ def session_digest(session: Session) -> str:
     return _sha256(json.loads(json.dumps(asdict(session), default=datetime.isoformat)))
 
 
+Changes = Iterator[tuple[Callable[[], Any], Callable[[], Any]]]  # what is done, each step with the one that undoes it
+
+
+def _all_or_nothing(changes: Changes) -> None:
+    "Make changes; where one fails, Ctrl-C too, undo those before it."
+    with ExitStack() as undo:
+        for do, reverse in changes:
+            do()
+            undo.callback(reverse)
+        undo.pop_all()
+
+
 @dataclass
 class _Kept:
     "What is kept of a session."
@@ -269,8 +288,8 @@ _SESSIONS = (
 class SessionMemory:
     """A memory derived from sessions that can be added to, cut, saved and reopened.
 
-    A subclass supplies `extract`, `link` and `unlink`, and further hooks as needed. `link` and `unlink` change
-    all or nothing, and the state that they leave must not depend on the order of calls."""
+    A subclass supplies `extract` and `changes`, and further hooks as needed. The state that changes leave must not
+    depend on the order of the sessions."""
 
     def __init_subclass__(cls, **options: Any):
         "Lock the public methods of a subclass, all but `extract`, which may wait for a model."
@@ -282,12 +301,14 @@ class SessionMemory:
     kind = 'session-memory'  # written into a file; a memory of another kind does not open it
     model: str | None = None  # name of the embedder, for a memory that has vectors
     expected: tuple[str, ...] = ()  # kinds among `sizes` that a longer conversation must have
+    extract_type: type[SessionExtract] | None = None  # of its extracts; None: they are JSON values
 
     def __init__(self):
         self._lock = Lock()
         self._files: dict[Path, dict[str, str]] = {}  # checksums by id, as last seen in each file
         self._kept: dict[str, _Kept] = {}
         self._homes: dict[str, str] = {}  # turn id -> session id
+        self._items: set[str] = set()  # ids of what the extracts hold
         self.failed = FailedSessions()  # session id -> why it could not be extracted
         self._warned = False  # whether it was said that a kind is empty
 
@@ -315,16 +336,18 @@ class SessionMemory:
         "Hook: return what is kept of a session, and its cost by role. May ask a model and raise `LMError`."
         raise NotImplementedError(f'{type(self).__name__}.extract')
 
-    def link(self, session_id: str, extract: Any, vectors: Mapping[str, np.ndarray] | None) -> None:
-        "Hook: put an extract into the indexes. `vectors` is what `vectors` gave before, None if not made yet."
-        raise NotImplementedError(f'{type(self).__name__}.link')
+    def changes(self, session_id: str, extract: Any, vectors: Mapping[str, np.ndarray] | None) -> Changes:
+        """Hook: yield what linking an extract does to the indexes, step by step.
 
-    def unlink(self, session_id: str, extract: Any) -> dict[str, int]:
-        "Hook: take out what rests on this session alone, and return the counts by kind."
-        raise NotImplementedError(f'{type(self).__name__}.unlink')
+        `vectors` is what the hook of that name gave before, None if they are not made yet."""
+        raise NotImplementedError(f'{type(self).__name__}.changes')
+
+    def counts(self) -> dict[str, int]:
+        "Hook: return how many things of each kind there are; `forget` returns how many went."
+        return {}
 
     def vectors(self, session_id: str, extract: Any) -> dict[str, np.ndarray]:
-        "Hook: return the float32 vectors that `link` made for a session, by id."
+        "Hook: return the float32 vectors that linking made for a session, by id."
         return {}
 
     def settings(self) -> dict:
@@ -337,11 +360,11 @@ class SessionMemory:
 
     def extract_to_json(self, extract: Any) -> Any:
         "Hook: return an extract as a JSON value."
-        return extract
+        return extract if self.extract_type is None else json.loads(extract.to_json())
 
     def extract_from_json(self, value: Any) -> Any:
         "Hook: return the extract that gave the value."
-        return value
+        return value if self.extract_type is None else self.extract_type.from_json(json.dumps(value))
 
     # what is there
 
@@ -458,6 +481,31 @@ class SessionMemory:
                     f'{self._homes[turn]!r:.80}: forget that one first, or give the turns other ids'
                 )
         return False
+
+    def link(self, session_id: str, extract: Any, vectors: Mapping[str, np.ndarray] | None = None) -> None:
+        "Put an extract into the indexes, all or nothing. `ValueError`, `DuplicateSnippet`."
+        _all_or_nothing(self._steps(session_id, extract, vectors))
+
+    def unlink(self, session_id: str, extract: Any) -> dict[str, int]:
+        "Take out what rests on this session alone, all or nothing; return how many of each kind went."
+        gone, steps = Counter(self.counts()), self._steps(session_id, extract, self.vectors(session_id, extract))
+        _all_or_nothing((reverse, do) for do, reverse in steps)
+        gone.subtract(self.counts())
+        return dict(gone)
+
+    def _steps(self, session_id: str, extract: Any, vectors: Mapping[str, np.ndarray] | None) -> Changes:
+        "Yield the changes of an extract, and before them that each of its items has an id of its own."
+        for item in extract.items if self.extract_type else ():
+            yield partial(self._claim, session_id, item), partial(self._items.remove, item.id)
+        yield from self.changes(session_id, extract, vectors)
+
+    def _claim(self, session_id: str, item: Snippet) -> None:
+        "Note the id of an item. `ValueError`, `DuplicateSnippet` for one that could not be forgotten exactly."
+        if item.session != session_id:
+            raise ValueError(f'{item.id!r:.80}: expected the session {session_id!r:.80}, got {item.session!r:.80}')
+        if item.id in self._items:
+            raise DuplicateSnippet(f'session {session_id!r:.80}: an item {item.id!r:.80} is there already')
+        self._items.add(item.id)
 
     @locked
     def _keep(self, session_id: str, kept: _Kept, vectors: Mapping[str, np.ndarray] | None = None) -> None:
