@@ -69,6 +69,18 @@ def test_exercises_inside_a_cell_are_found(tmp_path):
     ]
 
 
+def test_a_lesson_says_how_long_it_takes(tmp_path):
+    def faults(head):
+        cells = [head, 'word ' * 3000, '## In depth', 'word ' * 2000]
+        cells = [{'cell_type': 'markdown', 'source': [source]} for source in cells]
+        (tmp_path / '97_long.ipynb').write_text(json.dumps({'cells': cells}))
+        return [fault for fault in shortcomings(all_notebooks(tmp_path)) if 'minutes' in fault]
+
+    assert faults('# Long\n\n**15 minutes**; with *In depth* 25.') == []
+    for time in ('', '**15 minutes**.', '**5 minutes**; with *In depth* 25.'):
+        assert faults(f'# Long\n\n{time}')[0].endswith('about [15, 25] are needed')
+
+
 @given(ANSWERS)
 def test_a_form_is_its_own_form_and_a_tuple_is_a_list(answer):
     assert plain_form(plain_form(answer)) == plain_form(answer)

@@ -2,7 +2,7 @@
 
 import ast
 import configparser
-import importlib
+import importlib.util
 import json
 import re
 import subprocess
@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import memnb
+import networkx
 import pytest
 
 ROOT = Path(__file__).parent.parent
@@ -62,24 +63,77 @@ def test_every_notebook_that_a_text_names_is_there():
         assert named <= names, f'{path.name} names {sorted(named - names)}'
 
 
+# ------------------------------------------------------------------ which module knows which
+
+PACKAGE = Path(memnb.__file__).parent
+MODULES = {
+    '.'.join(path.relative_to(PACKAGE.parent).with_suffix('').parts).removesuffix('.__init__'): path
+    for path in sorted(PACKAGE.rglob('*.py'))
+    if path.name != '_modidx.py'
+}
 METHODS = ('memr3', 'remem', 'mragent', 'memma')
 BELOW = {
     'core': (),
     'retrieval': ('core',),
     **{method: ('core', 'retrieval') for method in METHODS},
-}  # what a sub-package may import when it is loaded; 'views' only when something is shown
+}  # what a sub-package may import
+UPWARD = {
+    ('memnb.core.roles', 'memnb.rules'),  # the rules of `RuleLM`
+    ('memnb.core.retriever', 'memnb.retrieval.vectors'),  # the index of a plain list
+}  # what a module may name at run time although it stands above it
 
 
-def test_each_sub_package_imports_only_what_lies_below_it():
-    package = Path(memnb.__file__).parent
-    for path in sorted(package.rglob('*.py')):
-        here = path.relative_to(package).parts[0]
-        if here not in BELOW:
-            continue
-        for node in ast.walk(ast.parse(path.read_text(encoding='utf-8'))):
-            if isinstance(node, ast.ImportFrom) and node.level == 2 and node.module:
-                other = node.module.split('.')[0]
-                assert other in (here, *BELOW[here], 'views'), f'{path.name} imports {node.module}'
+def known_by(module, named):
+    """The modules of ours that a module imports anywhere or, with `named`, gives to import_module or resolve_name."""
+    is_package = MODULES[module].name == '__init__.py'
+    home = module if is_package else module.rpartition('.')[0]
+    paths = set()
+    for node in ast.walk(ast.parse(MODULES[module].read_text(encoding='utf-8'))):
+        if isinstance(node, ast.ImportFrom) and not named:
+            base = importlib.util.resolve_name('.' * node.level + (node.module or ''), home)
+            paths |= {f'{base}.{alias.name}' for alias in node.names}
+        elif isinstance(node, ast.Import) and not named:
+            paths |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.Call) and named and node.args and isinstance(node.args[0], ast.Constant):
+            if getattr(node.func, 'id', getattr(node.func, 'attr', '')) in ('import_module', 'resolve_name'):
+                paths.add(str(node.args[0].value).replace(':', '.'))
+    # `a.b.c` is the module of that name, or something in `a.b`
+    modules = {next((name for name in (path, path.rpartition('.')[0]) if name in MODULES), None) for path in paths}
+    return modules - {None, 'memnb', module}
+
+
+def circles(named):
+    """The groups of modules that know each other, run-time names counted or not."""
+    graph = networkx.DiGraph()
+    for module in MODULES.keys() - {'memnb'}:
+        graph.add_edges_from((module, other) for other in known_by(module, named=False))
+        if named:
+            others = known_by(module, named=True)
+            graph.add_edges_from((module, other) for other in others if (module, other) not in UPWARD)
+    return [sorted(group) for group in networkx.strongly_connected_components(graph) if len(group) > 1]
+
+
+@pytest.mark.parametrize('named', [False, True])
+def test_no_modules_stand_in_a_circle(named):
+    assert circles(named) == []
+
+
+def test_what_may_be_named_upward_is_named():
+    assert {pair for pair in UPWARD if pair[1] in known_by(pair[0], named=True)} == UPWARD
+
+
+@pytest.mark.parametrize('module', [name for name in MODULES if name.split('.')[1:2] and name.split('.')[1] in BELOW])
+def test_each_sub_package_knows_only_what_lies_below_it(module):
+    here = module.split('.')[1]
+    for other in known_by(module, named=False) | known_by(module, named=True):
+        is_below = other.split('.')[1] in (here, *BELOW[here])
+        assert is_below or (module, other) in UPWARD, f'{module} knows {other}'
+
+
+def test_a_trace_is_shown_although_nobody_imported_the_views():
+    code = "from memnb.core.trace import Trace; trace = Trace(question='Why?', method='m', model='m')"
+    assert '<' in in_a_fresh_python(f'{code}; print(trace._repr_html_())')
+    assert in_a_fresh_python(f'{code}; print(trace)').startswith('question   Why?')
 
 
 def test_the_user_s_logging_stays_as_it_is():

@@ -17,7 +17,8 @@ from pydantic import TypeAdapter
 
 from .stores import Fields, fields_of, needs
 from ..core.conversation import Snippet
-from ..core.loop import Observation, Run, Tool, tools_of
+from ..core.loop import Run
+from ..core.tools import Observation, Tool, tools_of
 from ..core.retriever import as_retriever, Hit
 from ..core.roles import LMError, RuleLM
 from ..core.time import TimeSpan
@@ -245,8 +246,9 @@ def _part(thing: Any, name: str) -> Any:
 
 
 def _depth(value: Any) -> int:
-    parts = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    return 1 + max(map(_depth, parts), default=0)
+    if isinstance(value, dict):
+        value = list(value.values())
+    return 1 + max(map(_depth, value), default=0) if isinstance(value, list) else 1
 
 
 def _arguments(said: Any) -> dict:

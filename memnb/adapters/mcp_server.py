@@ -24,7 +24,7 @@ from pydantic import Field
 from .. import __version__
 from .stores import needs
 from ..core.conversation import Conversation, Session, Snippet, Turn, UnknownTurn
-from ..core.loop import day_of, ToolError
+from ..core.tools import day_of, ToolError
 from ..core.messages import as_conversation
 from ..core.retriever import Hit, Searchable
 from ..core.storage import MemoryFile, MemoryFileError, row_checksum, UNSWEPT

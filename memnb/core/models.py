@@ -33,6 +33,7 @@ import memnb
 from .retriever import wait_for
 from memnb.core.roles import (
     AGAIN_PROMPT,
+    all_rules,
     bounded_schema,
     brief_schema,
     Call,
@@ -42,17 +43,16 @@ from memnb.core.roles import (
     ReplyError,
     Role,
     RuleLM,
-    RULES,
     SCHEMA_PROMPT,
     ServerError,
     TextLM,
     Usage,
 )
-from .trace import printable
+from .trace import canonical_json, printable
 
 # %% auto #0
-__all__ = ['BOUNDS', 'ScriptedLM', 'ModelFailed', 'FunctionLM', 'as_lm', 'LMByRole', 'Connection', 'OpenAILM', 'LocalServer',
-           'canonical_json', 'request_of', 'key_of', 'RecordError', 'MissingRecord', 'RecordedLM']
+__all__ = ['Model', 'BOUNDS', 'ScriptedLM', 'ModelFailed', 'FunctionLM', 'as_lm', 'LMByRole', 'Connection', 'OpenAILM',
+           'LocalServer', 'request_of', 'key_of', 'RecordError', 'MissingRecord', 'RecordedLM']
 
 # %% ../../nbs/1_core/06_models.ipynb #18ab4b35
 class ScriptedLM(TextLM):
@@ -179,6 +179,10 @@ class FunctionLM(TextLM):
         return {'model': self._given}
 
 
+# who answers a loop: an lm, a function from a prompt to a text, or None: the rules
+Model = LM | Callable[[str], str] | None
+
+
 def as_lm(
     model: LM | Callable[..., Any],  # an lm, a function, or a model of LangChain or LlamaIndex
     name: str | None = None,  # what to call the function
@@ -205,11 +209,11 @@ class LMByRole(LM):
         lms: Mapping[str | Role, LM | Callable],  # by role; what `as_lm` takes
         others: LM | Callable | None = None,  # answers all other roles; None: the rules
     ):
-        import_module('memnb.rules')  # registers the names of the package's roles
+        rules = all_rules()
         self.lms: dict[str, LM] = {}
         for role, lm in lms.items():
-            if not isinstance(role, Role) and role not in RULES:
-                known = ', '.join(sorted(RULES))
+            if not isinstance(role, Role) and role not in rules:
+                known = ', '.join(sorted(rules))
                 raise ValueError(f'expected a Role, or the name of one ({known}), got {role!r:.80}')
             self.lms[role.name if isinstance(role, Role) else role] = as_lm(lm)
         self.others = RuleLM() if others is None else as_lm(others)
@@ -545,13 +549,6 @@ class LocalServer:
         return OpenAILM(self.file.stem, self.url, self.key, **usual | options)
 
 # %% ../../nbs/1_core/06_models.ipynb #793b2ba3
-def canonical_json(
-    value: Any,  # anything that JSON can hold
-) -> str:
-    "The one JSON text of a value. `ValueError` for numbers that JSON does not have, `TypeError` for other types."
-    return json.dumps(value, sort_keys=True, separators=(',', ':'), ensure_ascii=True, allow_nan=False)
-
-
 def request_of(
     lm: LM,
     role: Role,

@@ -6,16 +6,13 @@ from __future__ import annotations
 import json
 import re
 import types
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Annotated, Any, ClassVar, get_args, get_origin, Literal, Union
 
 from pydantic import BaseModel, field_validator, model_validator, ValidationError, ValidationInfo
 
-from .conversation import Session
-from .text import stems
-
 # %% auto #0
-__all__ = ['is_nothing', 'Reply', 'explain_errors', 'read_reply', 'quoted_line', 'cited_ids', 'bracketed', 'OutputValidator']
+__all__ = ['is_nothing', 'Reply', 'explain_errors', 'read_reply']
 
 # %% ../../nbs/1_core/13_replies.ipynb #62b06f9f
 def _spans(
@@ -619,104 +616,3 @@ def _values(text: str, cut: bool, last: bool, notes: list[str]) -> tuple[list, s
     lists = [one for one in spans if re.search(rf'^(\w+ *= *)?{re.escape(one)}$', text, re.MULTILINE)]
     spans = [one for one in spans if one[0] == '{' or one in lists]
     return [_mended(span) for span in spans], '' if spans else 'it has no JSON in it'
-
-# %% ../../nbs/1_core/13_replies.ipynb #258d1169
-def _bare(id: str) -> str:
-    "Return an id without capitals and the marks that a model puts round it."
-    return id.strip(' \t\n()[]{}<>.,;:!?"\'`*#').casefold()
-
-
-_RANGE = re.compile(r'(?:.*\s)?(\S*?)(\d{1,4})\W*(?:[-–—]|\bto\b)\W*(\S*?)(\d{1,4})')
-
-
-def _ids_in(text: str, known: Collection[str], names: Mapping[str, str]) -> list[str]:
-    "Return the ids in one part of a citation: the whole, or words of it that have a digit."
-    if text in known or _bare(text) in names:
-        return [text if text in known else names[_bare(text)]]
-    if ends := _RANGE.fullmatch(_bare(text)):
-        start, first, again, last = ends.groups()
-        through = [f'{start}{number}' for number in range(int(first), int(last) + 1)]
-        if again in ('', start) and through and through[0] in names:
-            return [names[id] for id in through if id in names]
-    words = [_bare(word) for word in text.split() if re.search(r'\d', word)]
-    found = [names[word] for word in words if word in names]
-    return found or [id for word in words for id in _only_begun(word, names)]
-
-
-def _only_begun(start: str, names: Mapping[str, str]) -> list[str]:
-    "Return the one id that begins with a text and a colon or slash, as D3:7 does with D3; none where several do."
-    begun = {id for name, id in names.items() if re.match(rf'{re.escape(start)}[:/]', name)}
-    return list(begun) if len(begun) == 1 else []
-
-
-_QUOTED = 0.6  # the least part of a quotation's stems that the line has
-
-
-def quoted_line(
-    text: str,  # what a model says or quotes
-    lines: Mapping[str, str],  # texts that it was shown, by id
-    least: float = _QUOTED,  # the part of the text's stems that the line must have
-) -> str | None:
-    "Return the id of the line that has most of a text's word stems, the first of equal ones; None below `least`, or for one stem."
-    wanted = stems(text) if len(text.split()) > 2 else ()
-    shares = {id: len(wanted & stems(line)) / len(wanted) for id, line in lines.items() if len(wanted) > 1}
-    best = max(shares, key=shares.get, default=None)
-    return best if best is not None and shares[best] >= least else None
-
-
-def cited_ids(
-    cited: str | Iterable[str],  # as a model writes them
-    known: Collection[str] | Mapping[str, str],  # the ids that there are; with their texts, a quotation is found, too
-) -> tuple[list[str], list[str]]:
-    """Return the known ids that a model cites, each once, and the parts that name none.
-
-    Brackets, capitals and words round an id do not matter; several ids may stand in one text."""
-    names: dict[str, str] = {}
-    for id in known:
-        names.setdefault(_bare(id), id)
-    names.pop('', None)
-    found, odd = [], []
-    for text in [cited] if isinstance(cited, str) else cited:
-        parts = [text] if text in known or _bare(text) in names else re.split('[,;]', text)
-        here = {part.strip(): _ids_in(part, known, names) for part in parts if part in known or _bare(part)}
-        if not any(here.values()) and isinstance(known, Mapping):
-            line = quoted_line(text, known)
-            here = {text: [line]} if line else here
-        found += [id for ids in here.values() for id in ids]
-        odd += [part for part, ids in here.items() if not ids]
-    return list(dict.fromkeys(found)), odd
-
-
-def bracketed(text: str) -> list[str]:
-    "Return what stands in brackets in a text: a model may cite within its sentence."
-    return re.findall(r'[(\[]([^()\[\]]{1,80})[)\]]', text)
-
-
-class OutputValidator:
-    "The sources of the lines of a reply about one session: cited turns that exist, and notes on those that do not."
-
-    def __init__(self, session: Session):
-        self.session, self.notes = session, []
-        self.turns = {turn.id: turn for turn in session.turns}
-        self._lines = {turn.id: turn.line for turn in session.turns}
-
-    def sources(self, what: str, cited: Sequence[str], words: str) -> tuple[str, ...]:
-        "Return the turns of the session among those cited; all of them where there are none."
-        known, odd = cited_ids(cited, self._lines)
-        if not cited:
-            known, _ = cited_ids(bracketed(words), list(self.turns))
-        for id in odd:
-            self.notes.append(f'{what}: cites {id!r:.60}, which is no turn of {self.session.id}: {words}')
-        if not known:
-            self.notes.append(f'{what}: cites no turn, so it is charged to all {len(self.turns)}: {words}')
-        return tuple(known) or tuple(self.turns)
-
-    def origin(self, sources: tuple[str, ...]) -> dict:
-        "Return where a line comes from: its turns, its session, when it was said (first), and by whom, if by one."
-        speakers = {self.turns[id].speaker for id in sources}
-        return {
-            'sources': sources,
-            'session': self.session.id,
-            'said': self.turns[sources[0]].time or self.session.time,
-            'speaker': speakers.pop() if len(speakers) == 1 else None,
-        }

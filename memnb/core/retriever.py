@@ -16,11 +16,12 @@ from numbers import Integral, Real
 from typing import Any, Protocol, runtime_checkable
 
 from .conversation import content_id, Snippet, turn_snippets
+from .messages import as_conversation, ChatError, read_message, read_moment
 from .time import TimeSpan
 
 # %% auto #0
-__all__ = ['Hit', 'Retriever', 'passes', 'check_search', 'as_hit', 'Searchable', 'Adapted', 'snippets_of', 'as_retriever',
-           'as_memory', 'Metered', 'Lock', 'locked', 'waited', 'wait_for']
+__all__ = ['Store', 'Hit', 'Retriever', 'passes', 'check_search', 'as_hit', 'Searchable', 'Adapted', 'snippets_of',
+           'default_index', 'as_retriever', 'as_memory', 'Metered', 'Lock', 'locked', 'waited', 'wait_for']
 
 # %% ../../nbs/1_core/04_retriever.ipynb #f0fe13a6
 @dataclass(frozen=True)
@@ -29,9 +30,8 @@ class Hit:
 
     snippet: Snippet
     score: float | None = None
-    why: Mapping[str, float] | None = field(
-        default=None, compare=False, repr=False
-    )  # the parts of the score, where they are known
+    # the parts of the score, where they are known
+    why: Mapping[str, float] | None = field(default=None, compare=False, repr=False)
 
 
 @runtime_checkable
@@ -49,6 +49,11 @@ class Retriever(Protocol):
         "The best hits first."
 
 # %% ../../nbs/1_core/04_retriever.ipynb #074d8b55
+# what can be searched, as `as_retriever` takes it: a `Retriever` or anything else with `search`, a function from a query to
+# texts, snippets or hits, or a list of texts, messages, documents or snippets
+Store = Any
+
+
 def passes(
     snippet: Snippet,
     exclude: Collection[str] = (),  # ids of snippets
@@ -76,8 +81,6 @@ def check_search(query: str, k: int, exclude: Collection[str], during: TimeSpan 
 # %% ../../nbs/1_core/04_retriever.ipynb #2368fd9d
 def _read_result(found: object, score: object) -> tuple[object, object]:
     "Return the snippet and the score of a dictionary or a document with a text; anything else as it is."
-    from memnb.core.messages import ChatError, read_message, read_moment
-
     try:
         said = read_message(found, 'a search result')
         time = read_moment(said.time, 'a search result') if said else None
@@ -196,8 +199,6 @@ def snippets_of(
     messages: object,  # snippets, or whatever `as_conversation` takes
 ) -> list[Snippet]:
     "Return a list of anything as snippets. `TypeError` for what cannot be one, with the item that is none."
-    from memnb.core.messages import as_conversation, ChatError
-
     items = [] if hasattr(messages, 'columns') or isinstance(messages, (str, Mapping)) else messages
     if isinstance(items, Collection) and items and all(isinstance(one, Snippet) for one in items):
         return list(items)
@@ -207,8 +208,19 @@ def snippets_of(
         raise TypeError(f'expected a list of texts, messages or documents: {error}') from None
 
 
+def default_index(
+    snippets: Collection[Snippet],
+    **options: object,  # as `HybridIndex` has them
+) -> Searchable:
+    "Return what searches a list: a `HybridIndex` of its snippets, with the names of its speakers."
+    names = {snippet.speaker for snippet in snippets if snippet.speaker}
+    index = import_module('memnb.retrieval.vectors').HybridIndex(names=sorted(names), **options)
+    index.add(snippets)
+    return index
+
+
 def as_retriever(
-    store: object,  # has `search`, is a function from a query to texts, snippets or hits, or is a list, as for `as_conversation`
+    store: Store,
 ) -> Retriever:
     """Make anything that can be searched a `Retriever`; `TypeError` for what cannot be.
 
@@ -222,10 +234,7 @@ def as_retriever(
         except TypeError as error:
             told = str(error).removeprefix('expected ')
             raise TypeError(f'expected an object with search(query, k), a function of a query, or {told}') from None
-        names = {one.speaker for one in store if one.speaker}
-        index = import_module('memnb.retrieval.vectors').HybridIndex(names=sorted(names))
-        index.add(store)
-        return index
+        return default_index(store)
     ask = getattr(store, 'search', store)
     if isinstance(store, type) or not callable(ask):
         hint = f'; is {_name(store)}() meant?' if isinstance(store, type) else ''
@@ -234,7 +243,7 @@ def as_retriever(
 
 
 def as_memory(
-    memory: object,  # anything for `as_retriever`, or an object with `tools()`
+    memory: Store,  # or an object with `tools()`
 ) -> object:
     "Return what a loop works over: a thing that can be searched or has tools as it is, a list as an index. `TypeError`."
     is_memory = callable(memory) or hasattr(memory, 'search') or hasattr(memory, 'tools')
@@ -246,7 +255,7 @@ class Metered(Searchable):
 
     def __init__(
         self,
-        retriever: object,  # anything for `as_retriever`
+        retriever: Store,
         budget: int | None = None,  # in turns; None: count only
     ):
         if budget is not None and (not isinstance(budget, Integral) or budget < 0):

@@ -9,16 +9,18 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
+from inspect import signature
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from .replies import bracketed, explain_errors, read_reply, Reply
+from .citations import bracketed
+from .replies import explain_errors, read_reply, Reply
 
 # %% auto #0
-__all__ = ['RULES', 'SCHEMA_PROMPT', 'AGAIN_PROMPT', 'NO_INFORMATION', 'SOURCES', 'ANSWER', 'as_text', 'rule', 'Role',
-           'choose_roles', 'Usage', 'Call', 'LMError', 'ReplyError', 'ServerError', 'LM', 'RuleLM', 'strict_schema',
-           'brief_schema', 'bounded_schema', 'Completion', 'TextLM', 'AnswerReply']
+__all__ = ['RULES', 'SCHEMA_PROMPT', 'AGAIN_PROMPT', 'NO_INFORMATION', 'SOURCES', 'ANSWER', 'as_text', 'rule', 'all_rules',
+           'Role', 'choose_roles', 'Usage', 'Call', 'LMError', 'ReplyError', 'ServerError', 'LM', 'RuleLM',
+           'strict_schema', 'brief_schema', 'bounded_schema', 'Completion', 'TextLM', 'AnswerReply']
 
 # %% ../../nbs/1_core/05_roles.ipynb #a4be6cea
 def as_text(
@@ -49,6 +51,20 @@ def rule(
     return register
 
 
+def _call_with(function: Callable, offered: Mapping[str, Any]) -> Any:
+    "Call a function with those of the offered arguments that it names, or with all where it takes any."
+    parameters = signature(function).parameters
+    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()):
+        return function(**offered)
+    return function(**{name: value for name, value in offered.items() if name in parameters})
+
+
+def all_rules() -> dict[str, Callable[..., BaseModel]]:
+    "Return every registered rule by the name of its role, those of the package included."
+    import_module('memnb.rules')  # registers them
+    return RULES
+
+
 @dataclass(frozen=True)
 class Role:
     "One kind of call to a language model: a name, prompt templates and a typed reply."
@@ -57,10 +73,10 @@ class Role:
     system: str  # what to do; a `str.format` template
     user: str  # what to do it with; a `str.format` template
     reply: type[BaseModel] | Callable[[dict], type[BaseModel]]  # a type, or what makes it of inputs
-    fields: Callable[..., dict] | None = None  # makes the templates' texts; None: `as_text` of each
-    form: type[BaseModel] | Callable[[dict], type[BaseModel]] | None = (
-        None  # what the prompt asks for, where it is another form, as a paper's; it is read as the reply
-    )
+    # makes the templates' texts of the inputs that it names; None: `as_text` of each
+    fields: Callable[..., dict] | None = None
+    # what the prompt asks for, where it is another form, as a paper's; it is read as the reply
+    form: type[BaseModel] | Callable[[dict], type[BaseModel]] | None = None
 
     def model(self, inputs: dict) -> type[BaseModel]:
         "The reply type for these inputs."
@@ -73,7 +89,7 @@ class Role:
 
     def render(self, inputs: dict) -> tuple[str, str]:
         "The prompt for these inputs: system and user text. `TypeError` where a template names what is not there."
-        texts = self.fields(**inputs) if self.fields else inputs
+        texts = _call_with(self.fields, inputs) if self.fields else inputs
         texts = {name: as_text(value) for name, value in texts.items()}
         try:
             return self.system.format(**texts), self.user.format(**texts)
@@ -194,13 +210,12 @@ class RuleLM(LM):
 
     def call(self, role: Role, /, **inputs) -> Call:
         "Apply the role's rule. `TypeError` where there is none, or it returns something else than the role's reply."
-        if role.name not in RULES:
-            import_module('memnb.rules')  # registers those of the package
-        if role.name not in RULES:
+        rule = RULES.get(role.name) or all_rules().get(role.name)
+        if rule is None:
             raise TypeError(
                 f'role {role.name!r}: no rule is registered for it; expected one under @rule({role.name!r}), or a model'
             )
-        reply, model = RULES[role.name](**inputs), role.model(inputs)
+        reply, model = rule(**inputs), role.model(inputs)
         system, user = role.render(inputs) if self.render else ('', '')
         if not isinstance(reply, model):
             try:

@@ -23,11 +23,10 @@ from pydantic import TypeAdapter
 from .build import FailedSessions, number_on, renumber, warn_of_nothing
 from .conversation import Session
 from .messages import as_conversation
-from .models import canonical_json
 from .retriever import Lock, locked
 from .roles import Usage
 from .text import clear_text_caches
-from .trace import count_of
+from .trace import canonical_json, count_of
 
 # %% auto #0
 __all__ = ['UNSWEPT', 'MemoryFileError', 'ConflictError', 'MemoryFile', 'row_checksum', 'SessionExtract', 'DuplicateSession',

@@ -8,12 +8,11 @@ import unicodedata
 from collections import Counter
 from dataclasses import dataclass, replace
 from datetime import date
-from functools import cache, wraps
+from functools import wraps
 from sys import getsizeof
 from typing import Callable, Collection, Iterable, Sequence
 
 from .conversation import Snippet
-from .retriever import Lock
 from .time import find_times, parse_date, TimeSpan
 
 # %% auto #0
@@ -34,9 +33,6 @@ were what when where whether which while who whom whose why will with would yes 
 must ain aren couldn didn doesn don hadn hasn haven isn ll m ma mightn mustn needn re s shan shouldn t ve wasn weren won wouldn d
 '''.split()
 )
-
-
-_LOCK = Lock()  # the stemmer keeps the word inside itself while it works
 
 
 class _Cache(dict):
@@ -75,22 +71,16 @@ def clear_text_caches() -> None:
         kept.clear()
 
 
-@cache
-def _stemmer(algorithm: str):
-    "A stemmer, imported when it is first needed."
-    import snowballstemmer
-
-    return snowballstemmer.stemmer(algorithm)
-
-
 @cache_texts
 def stem(
     word: str,
     algorithm: str = 'english',  # one of snowballstemmer's: 'porter' is the stemmer of 1980
 ) -> str:
     "The Snowball stem of a lower-case word."
-    with _LOCK:
-        return _stemmer(algorithm).stemWord(word)
+    import snowballstemmer
+
+    # a stemmer keeps the word inside itself while it works: each word has a new one, so that threads do not meet in it
+    return snowballstemmer.stemmer(algorithm).stemWord(word)
 
 
 def tokenize(text: str) -> list[str]:
@@ -208,9 +198,8 @@ def concerns(snippet: Snippet, person: str | None) -> bool:
     return person is None or snippet.speaker == person or person in named_in(snippet.text, (person,))
 
 # %% ../../nbs/1_core/03_text.ipynb #28edbd3b
-_PLURAL = (
-    r"(?!(does|is|was|has|this|his|its|yes)\b)\w+[^s\W]s\b"  # a word in -s that is no verb of asking and no pronoun
-)
+# a word in -s that is no verb of asking and no pronoun
+_PLURAL = r"(?!(does|is|was|has|this|his|its|yes)\b)\w+[^s\W]s\b"
 _KINDS = (
     (
         'when',

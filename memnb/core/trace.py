@@ -12,12 +12,13 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, SerializeAsAny, ValidationError
 from pydantic_core import to_jsonable_python
 
+from . import VIEWS
 from .conversation import Snippet
 from .roles import Call, Usage
 
 # %% auto #0
-__all__ = ['Text', 'mend', 'printable', 'count_of', 'Bullet', 'Seen', 'Step', 'as_step', 'SearchStep', 'ModelStep', 'StateStep',
-           'RouteStep', 'NoteStep', 'ToolStep', 'AnswerStep', 'TraceError', 'Trace']
+__all__ = ['Text', 'mend', 'printable', 'count_of', 'canonical_json', 'Bullet', 'Seen', 'Step', 'as_step', 'SearchStep',
+           'ModelStep', 'StateStep', 'RouteStep', 'NoteStep', 'ToolStep', 'AnswerStep', 'TraceError', 'Trace']
 
 # %% ../../nbs/1_core/07_trace.ipynb #a3692d73
 def mend(text: str) -> str:
@@ -51,6 +52,13 @@ def printable(
 def count_of(number: int, thing: str) -> str:
     "'1 turn', '1,200 turns'."
     return f'{number:,} {thing}' + ('' if number == 1 else 's')
+
+
+def canonical_json(
+    value: Any,  # anything that JSON can hold
+) -> str:
+    "The one JSON text of a value. `ValueError` for numbers that JSON does not have, `TypeError` for other types."
+    return json.dumps(value, sort_keys=True, separators=(',', ':'), ensure_ascii=True, allow_nan=False)
 
 
 def _finite(value: Any) -> Any:
@@ -304,9 +312,7 @@ class Trace(_Strict):
         brief: bool = False,  # to stand under the question: a line for each step, no snippets, three of the evidence
     ) -> str:
         "All steps as plain text."
-        from memnb.views.html import trace_text
-
-        return trace_text(self, color, width, brief)
+        return VIEWS['trace_text'](self, color, width, brief)
 
     __str__ = to_text
 
@@ -314,6 +320,4 @@ class Trace(_Strict):
         printer.text(self.to_text())
 
     def _repr_html_(self):
-        from memnb.views.html import trace_html
-
-        return trace_html(self)
+        return VIEWS['trace_html'](self)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ..core.conversation import Conversation, Session
-from ..core.loop import call_text, ToolUse
+from ..core.calls import call_text, ToolUse
 from ..core.roles import as_text, Call, LM, LMError, Role, Usage
 from ..core.trace import Trace
 from .datasets import data_path

@@ -36,7 +36,7 @@ from ..memma.bank import IndexStore, MemoryBank, store_over
 from ..memma.loop import VARIANTS
 from ..memr3.router import RouterLimits
 from ..mragent.loop import noisy_labels
-from ..mragent.tools import CueTagGraph
+from ..mragent.graph import CueTagGraph
 from ..remem.graph import GistGraph
 
 # %% auto #0
@@ -85,9 +85,8 @@ class PaperTable:
     metrics: Sequence[str] = ('evidence_recall', 'f1_locomo')
     judge: bool = False  # whether answers are marked, by the lenient rule
     categories: Sequence[str] | None = CATEGORIES
-    same_turns: Mapping[str, str] = field(
-        default_factory=dict
-    )  # row -> a single search that is cut where that row stopped reading
+    # row -> a single search that is cut where that row stopped reading
+    same_turns: Mapping[str, str] = field(default_factory=dict)
     reported: Mapping[str, Any] = field(default_factory=dict)  # row -> the paper's figure, in percent
     measure: str = 'J'  # what the paper's figure is
 

@@ -271,7 +271,7 @@ def _gists(conversation: Conversation, lm: LM, **options: Any) -> Any:
 
 
 def _cues(conversation: Conversation, lm: LM, **options: Any) -> Any:
-    return _resolve('mragent.tools.CueTagGraph').of(conversation, lm, progress=False, **options)
+    return _resolve('mragent.graph.CueTagGraph').of(conversation, lm, progress=False, **options)
 
 
 def _bank(conversation: Conversation, lm: LM, **options: Any) -> Any:

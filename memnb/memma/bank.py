@@ -24,8 +24,7 @@ from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter
 
 from ..core.build import FailedSessions, number_on, refuse_messages, renumber
 from ..core.conversation import Conversation, Session, Snippet, Turn, turn_snippets
-from ..core.loop import day_of
-from ..core.models import canonical_json
+from ..core.tools import day_of
 from ..core.retriever import as_hit, as_retriever, Hit, Lock, locked, Searchable
 from memnb.core.storage import (
     ConflictError,
@@ -36,7 +35,7 @@ from memnb.core.storage import (
     UNSWEPT,
 )
 from ..core.time import TimeSpan
-from ..core.trace import count_of
+from ..core.trace import canonical_json, count_of
 from ..retrieval.vectors import HybridIndex
 
 # %% auto #0
@@ -210,10 +209,11 @@ class Journal(MemoryFile):
 
     def extent(self, namespace: str) -> _Extent:
         "Return the last number, the count of ids given and the file's count of forgettings at the last one here."
+        # '' stands for every namespace without a row
         sql = (
             'SELECT namespace, last, given, forgotten, checksum FROM extents '
             "WHERE namespace IN (?, '') ORDER BY namespace DESC"
-        )  # '' stands for every namespace without a row
+        )
         for *found, checksum in self.rows(sql, namespace):
             if checksum != row_checksum(*found):
                 raise MemoryFileError(f'{self.path}: the extent of {namespace!r:.80} is damaged')
@@ -405,10 +405,12 @@ def _reading(method: Callable) -> Callable:
 
     @wraps(method)
     def reading(self, *args, **options):
-        if self._writer not in (None, get_ident()):
-            return getattr(self._before(), method.__name__)(*args, **options)
         with self._lock:
-            return method(self, *args, **options)
+            if self._writer in (None, get_ident()):
+                return method(self, *args, **options)
+            if self._reader is None:  # not `or`: the truth of a bank is its length, which is read from the file
+                self._reader = self.within(self.namespace)
+        return getattr(self._reader, method.__name__)(*args, **options)
 
     return reading
 
@@ -433,7 +435,10 @@ class MemoryBank(Searchable):
             raise TypeError(f"path: expected a path such as 'a.db' or None, got {path!r:.80}; messages go to `of`")
         if not isinstance(namespace, str) or not namespace:
             raise ValueError(f'namespace: expected a name, got {namespace!r:.80}')
-        self.namespace, self._make, self._lock = namespace, backend, Lock()
+        self.namespace, self._make = namespace, backend
+        # taken in this order, then that of the journal: a writer holds the first as long as its transaction is open,
+        # the second for one call that reads or forgets
+        self._writing, self._lock = Lock(), Lock()
         self.journal = path if isinstance(path, Journal) else Journal(path)
         self._entries: dict[str, Entry] = {}
         self._same: dict[tuple, str] = {}  # deduplication key -> id
@@ -493,20 +498,14 @@ class MemoryBank(Searchable):
     def __exit__(self, *error: object) -> None:
         self.close()
 
-    @locked
     def close(self) -> None:
         "Close the file."
-        self.journal.close()
+        with self._writing:
+            self.journal.close()
 
     def within(self, namespace: str) -> MemoryBank:
         "Return the bank of a namespace of the same file, with an index of its own. It closes with this one."
         return MemoryBank(self.journal, namespace=namespace, backend=self._make)
-
-    def _before(self) -> MemoryBank:
-        "Return a bank that knows nothing of the open transaction."
-        with self.journal.lock:
-            self._reader = self._reader or self.within(self.namespace)
-            return self._reader
 
     # entries
 
@@ -570,10 +569,11 @@ class MemoryBank(Searchable):
     def transaction(self) -> Iterator[None]:
         """Write all edits inside together at the end; an exception takes them back. Transactions may be nested.
         Other threads that write wait for the end; those that read see what stood before, by an index of their own."""
-        with self._lock:
+        with self._writing:
             outermost, mark = self._writer is None, len(self._staged)
-            self.refresh()
-            self._writer = get_ident()
+            with self._lock:
+                self.refresh()
+                self._writer = get_ident()
             try:
                 yield
                 if outermost and self._staged:
@@ -591,7 +591,8 @@ class MemoryBank(Searchable):
         "Discard what was staged after a mark."
         while len(self._staged) > mark:
             change, before, self._when = self._staged.pop()
-            self._given -= change.action == 'ADD'
+            if change.action == 'ADD':
+                self._given -= 1
             if change.entry is not None:
                 self._put(change.entry, before)
 
@@ -627,20 +628,21 @@ class MemoryBank(Searchable):
         after = apply_edit(self._entries.get(id), edit, id, when)
         if after is not None and self._same.get(_entry_key(after), id) != id:
             raise DuplicateEntry(f'{edit.action} of {id}: {self._same[_entry_key(after)]} says the same already')
-        self._given += edit.action == 'ADD'
+        if edit.action == 'ADD':
+            self._given += 1
         return self._stage(edit.action, id, after, when, reason=edit.reason, evidence=edit.sources)
 
-    @locked
     def add(self, text: str, *, when: datetime | None = None, **fields) -> Entry:
         "Add an entry (`fields` as of an `Edit`) and return it, or the equal one that exists."
-        [change] = self.apply([Edit('ADD', text, **fields)], when)
-        return self._entries[change.entry]
+        with self.transaction():
+            change = self._apply(Edit('ADD', text, **fields), when)
+            return self._entries[change.entry]
 
-    @locked
     def update(self, entry_id: str, text: str, *, when: datetime | None = None, **fields) -> Entry:
         "Give an entry a new text; the history keeps the old version. `UnknownEntry`, `DuplicateEntry`."
-        self.apply([Edit('UPDATE', text, entry_id, **fields)], when)
-        return self._entries[entry_id]
+        with self.transaction():
+            self._apply(Edit('UPDATE', text, entry_id, **fields), when)
+            return self._entries[entry_id]
 
     def delete(self, entry_id: str, *, reason: str = '', when: datetime | None = None) -> None:
         "Delete an entry; the history keeps it. `UnknownEntry`."
@@ -720,20 +722,20 @@ class MemoryBank(Searchable):
             of = {'reason': reason, 'undoes': batch}
             return [self._stage('UNDO', id, before.get(id), when, **of) for id in ids]
 
-    @locked
     def forget(self, entries: Iterable[str] = (), *, turns: Iterable[str] = ()) -> Receipt:
         "Remove all versions of these entries and of all that ever rested on these turns, from history, file and index."
         if isinstance(entries, str) or isinstance(turns, str):
             raise TypeError('forget: expected lists of ids, got a str')
-        if self._writer:
-            raise RuntimeError('forget: not inside a transaction; what is forgotten cannot be taken back')
-        turns = set(turns)
-        self._clear_index()  # a backend that cannot be reached says so before anything is forgotten
-        receipt = self.journal.forget(self.namespace, set(entries), turns)
-        with self.failed_sessions() as failed:
-            failed.forget(turns=turns)
-        self._clear_index()
-        return receipt
+        with self._writing, self._lock:
+            if self._writer:
+                raise RuntimeError('forget: not inside a transaction; what is forgotten cannot be taken back')
+            turns = set(turns)
+            self._clear_index()  # a backend that cannot be reached says so before anything is forgotten
+            receipt = self.journal.forget(self.namespace, set(entries), turns)
+            with self.failed_sessions() as failed:
+                failed.forget(turns=turns)
+            self._clear_index()
+            return receipt
 
     # search
 

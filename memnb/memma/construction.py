@@ -14,7 +14,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from ..core.conversation import Session, Turn
-from ..core.replies import cited_ids, OutputValidator
+from ..core.citations import cited_ids, OutputValidator
 from ..core.roles import LM, LMError, Role, RuleLM, Usage
 from ..core.text import content_words, event_time, stems
 from ..core.loop import check_count, check_names

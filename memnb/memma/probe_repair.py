@@ -17,6 +17,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from ..core import VIEWS
 from memnb.core.conversation import (
     Conversation,
     ConversationError,
@@ -25,7 +26,7 @@ from memnb.core.conversation import (
     Turn,
     turn_snippets,
 )
-from ..core.replies import cited_ids, quoted_line
+from ..core.citations import cited_ids, quoted_line
 from ..core.roles import ANSWER, LM, LMError, Role, RuleLM, Usage
 from ..core.retriever import as_retriever, Hit
 from memnb.core.text import (
@@ -37,7 +38,6 @@ from memnb.core.text import (
     sentences,
     stems,
     times_of,
-    tokenize,
     with_dates,
 )
 from ..core.loop import check_count, check_names
@@ -199,9 +199,7 @@ class Evolution:
 
     def to_text(self, color: bool = False, width: int = 100) -> str:
         "Return a report as plain text, with terminal colours if wanted."
-        from memnb.views.html import evolution_text
-
-        return evolution_text(self, color, width)
+        return VIEWS['evolution_text'](self, color, width)
 
     __str__ = to_text
 
@@ -209,9 +207,7 @@ class Evolution:
         printer.text(self.to_text())
 
     def _repr_html_(self):
-        from memnb.views.html import evolution_html
-
-        return evolution_html(self)
+        return VIEWS['evolution_html'](self)
 
 # %% ../../nbs/5_memma/05_probe_repair.ipynb #eb810218
 def _clauses(text: str) -> list[list[str]]:
@@ -356,19 +352,14 @@ def covers(entry: Entry, fact: Entry) -> bool:
 
 
 def _lost(old: str, new: str) -> frozenset[str]:
-    """Return the substance, the names and the numbers of a sentence that a text does not have.
-
-    A sentence that says `something` gives way to a text with its names and numbers and four in five of its words."""
-    due = substance(old)
-    lost, names = due - substance(new), _unfounded(old, [new])
-    is_vague = not _VAGUE.isdisjoint(tokenize(old))
-    is_sharper = is_vague and 5 * len(lost) <= len(due) and not names
+    "Return the substance of a sentence that a text does not have, and the names; `something` may give way to anything."
     # a name such as Will is a word of no substance elsewhere
-    return frozenset() if is_sharper else lost.union(name for name in names if not stems(name))
+    names = [name for name in _unfounded(old, [new]) if not stems(name)]
+    return (substance(old) - substance(new)).union(names)
 
 
 def merge_texts(old: str, new: str) -> str:
-    "Return the sentences of the old text that the new one does not say, or say more sharply, then the new one."
+    "Return the sentences of the old text that the new one does not say, then the new one."
     kept = []
     for sentence in sentences(old):
         if _lost(sentence, new):

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import date, datetime
 
 from ..core.conversation import content_id, Snippet
-from ..core.loop import day_of, ToolError
+from ..core.tools import day_of, ToolError
 from ..core.time import compare, parse_datetime, format_moment, TimeSpan
 
 # %% auto #0

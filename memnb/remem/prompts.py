@@ -14,7 +14,8 @@ from typing import Any, Literal, Union
 from pydantic import BaseModel, create_model
 
 from ..core.conversation import Session, session_fields, SESSION_TEXT
-from ..core.replies import OutputValidator, Reply
+from ..core.citations import OutputValidator
+from ..core.replies import Reply
 from memnb.core.roles import (
     ANSWER,
     AnswerReply,
@@ -28,7 +29,9 @@ from memnb.core.roles import (
 from ..core.storage import SessionExtract
 from ..core.text import event_time
 from ..core.time import bounds, parse_datetime, read_time
-from ..core.loop import call_text, check_names, choice_of, PAGE_SIZE, tools_text
+from ..core.calls import call_text, choice_of
+from ..core.loop import check_names
+from ..core.tools import PAGE_SIZE, tools_text
 from ..core.trace import Text
 from .facts import Fact, Gist
 

@@ -190,11 +190,11 @@ def _model_name(embedder: Any) -> str:
     if isinstance(getattr(embedder, 'name', None), str):
         return embedder.name
     tokenizer = getattr(embedder, 'tokenizer', None)  # sentence-transformers keeps the name there
-    fields = (embedder, 'model_name'), (embedder, 'model'), (tokenizer, 'name_or_path')
+    places = (embedder, 'model_name'), (embedder, 'model'), (tokenizer, 'name_or_path')
     kind = type(embedder).__name__
-    for owner, field in fields:
-        if isinstance(getattr(owner, field, None), str):
-            return f'{kind} {Path(getattr(owner, field)).name}'
+    for owner, name in places:
+        if isinstance(getattr(owner, name, None), str):
+            return f'{kind} {Path(getattr(owner, name)).name}'
     return '<partial>' if isinstance(embedder, partial) else getattr(embedder, '__name__', kind)
 
 
@@ -435,7 +435,7 @@ class HybridIndex(Index):
         self.dense = None if embedder is None else DenseIndex(embedder, names=names)
         self.weight = weight
         self.ranker = shipped_ranker(self.dense and self.dense.model) if ranker == 'shipped' else ranker
-        self._pairs = None if self.ranker is None else PairFeatures(self)
+        self._pairs = None if self.ranker is None else PairFeatures(self, WordLlamaEmbedder())
         self.rerank, self.rerank_top = rerank, rerank_top
 
     @classmethod

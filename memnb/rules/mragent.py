@@ -14,7 +14,7 @@ from itertools import pairwise
 
 from ..core.conversation import Session, Snippet, Turn
 from .text import best_guess, ENOUGH, extract_answer, is_met, PART, third_person
-from ..core.loop import untried_calls
+from ..core.calls import untried_calls
 from ..core.roles import AnswerReply, rule
 from memnb.core.text import (
     concerns,
@@ -31,14 +31,8 @@ from memnb.core.text import (
     with_dates,
 )
 from ..core.time import TimeSpan
-from memnb.mragent.graph import (
-    central_words,
-    cue_id,
-    cues_in,
-    Episode,
-    time_cues,
-    title_of,
-)
+from ..mragent.contents import cue_id, Episode, time_cues
+from ..mragent.labels import central_words, cues_in, title_of
 from memnb.mragent.prompts import (
     ASPECTS,
     CuesReply,

@@ -12,15 +12,8 @@ from datetime import date
 from functools import lru_cache
 
 from ..core.conversation import Session, Turn
-from memnb.core.loop import (
-    Observation,
-    searches_of,
-    seen_lines,
-    Tool,
-    ToolCall,
-    ToolUse,
-    untried_calls,
-)
+from ..core.calls import seen_lines, ToolCall, ToolUse, untried_calls
+from ..core.tools import Observation, searches_of, Tool
 from ..core.roles import AnswerReply, NO_INFORMATION, rule
 from memnb.core.text import (
     cache_texts,

@@ -35,6 +35,7 @@ from memnb.core.trace import (
 )
 
 # %% ../../nbs/8_use/04_html.ipynb #4dcc5fd0
+# ANSI colours
 TONES = {
     'plain': '1',
     'search': '36',
@@ -43,7 +44,7 @@ TONES = {
     'route': '35',
     'error': '31',
     'quiet': '2',
-}  # ANSI colours
+}
 
 
 @dataclass(frozen=True)
@@ -76,9 +77,9 @@ def _cited(ids: Iterable[str]) -> str:
 
 @singledispatch
 def rows_of(step: Step) -> list[Row]:
-    "The rows of a step. A step without a function of its own shows its fields, or what its method `rows` gives."
+    "The rows of a step. A step without a function of its own shows its fields, or the rows whose fields its `rows()` gives."
     if hasattr(step, 'rows'):
-        return step.rows()
+        return [Row(**fields) for fields in step.rows()]
     fields = {name: value for name, value in step if name not in ('kind', 'iteration')}
     return [Row(step.kind, ', '.join(f'{name}: {value}' for name, value in fields.items()))]
 
@@ -103,9 +104,14 @@ def _model_rows(step: ModelStep) -> list[Row]:
     if step.reply is not None:
         reply = 'reply', json.dumps(step.reply, ensure_ascii=False, indent=1)
     pages = tuple(page for page in (('system', step.system), ('prompt', step.user), reply) if page[1])
-    note = 'no reply came' if step.error else 'a rule answered'
-    note = _cost_of(step.usage) if step.usage.calls else note
-    note += ', second attempt' * (step.attempts > 1) + ', replayed' * step.cached
+    if step.usage.calls:
+        note = _cost_of(step.usage)
+    else:
+        note = 'no reply came' if step.error else 'a rule answered'
+    if step.attempts > 1:
+        note += ', second attempt'
+    if step.cached:
+        note += ', replayed'
     return [
         Row('asked', step.role, note, tone='quiet', pages=pages, quiet=True),
         *[Row('read as', note, tone='quiet', quiet=True) for note in step.notes],
@@ -145,7 +151,8 @@ def _note_rows(step: NoteStep) -> list[Row]:
 
 @rows_of.register
 def _answer_rows(step: AnswerStep) -> list[Row]:
-    return [Row('drafted', step.draft)] if step.draft and step.draft != step.answer else []
+    drafted = [Row('drafted', step.draft)] if step.draft and step.draft != step.answer else []
+    return [*drafted, Row('answered', step.answer)]
 
 
 @rows_of.register
@@ -153,9 +160,11 @@ def _tool_rows(step: ToolStep) -> list[Row]:
     given = {name: value for name, value in (step.arguments or {}).items() if value is not None}
     call = f'{step.tool}({", ".join(f"{name}={value!r}" for name, value in given.items())})'
     note = '' if step.error or step.note in given.values() else step.note
-    thought = [Row('thought', step.reasoning)] if step.reasoning else []
-    called = Row('called', call, note, tone='search', hits=tuple(step.hits))
-    return [*thought, called, *[Row('failed', step.note, tone='error')] * step.error]
+    rows = [Row('thought', step.reasoning)] if step.reasoning else []
+    rows.append(Row('called', call, note, tone='search', hits=tuple(step.hits)))
+    if step.error:
+        rows.append(Row('failed', step.note, tone='error'))
+    return rows
 
 # %% ../../nbs/8_use/04_html.ipynb #010dc8c6
 def _fit(text: str, space: int) -> str:
@@ -182,7 +191,10 @@ def _group_text(groups: Iterable[tuple[str, list[Row]]], color: bool, width: int
     "The lines of groups of rows, each group under its title and, unless `brief`, a blank line."
     lines = []
     for title, rows in groups:
-        lines += [''] * (not brief) + [title] * bool(title)
+        if not brief:
+            lines.append('')
+        if title:
+            lines.append(title)
         for row in rows:
             if not row.quiet:
                 lines += _row_text(row, color, width, brief)
@@ -203,6 +215,12 @@ def _moments(trace: Trace) -> list[tuple[int | None, list[Step]]]:
         number = next((step.iteration for step in steps if hasattr(step, 'iteration')), number)
         numbered.append((number, steps))
     return numbered
+
+
+def _rows_in(trace: Trace, steps: Iterable[Step]) -> list[Row]:
+    "The rows of some steps of a trace, without its answer, which is shown apart."
+    rows = [row for step in steps for row in rows_of(step)]
+    return [row for row in rows if row != Row('answered', trace.answer)]
 
 
 def _closing(trace: Trace) -> list[Row]:
@@ -241,7 +259,7 @@ def trace_text(
     rounds: dict[str, list[Row]] = {}
     for number, steps in _moments(trace):
         rows = rounds.setdefault('' if number is None else f'round {number}', [])
-        for row in [row for step in steps for row in rows_of(step)]:
+        for row in _rows_in(trace, steps):
             if brief and len(row.text) > len(trace.question):  # what a query adds to the question
                 row = replace(row, text=row.text.replace(trace.question, '…', 1))
             rows.append(row)
@@ -249,7 +267,8 @@ def trace_text(
     evidence = evidence_of(trace)[: 3 if brief else None]
     answer = Row('answer', trace.answer or 'none', ids=tuple(trace.evidence), hits=evidence)
     cost = Row('cost', _spent(trace), tone='quiet')
-    lines += [''] * (not brief)
+    if not brief:
+        lines.append('')
     for row in (answer, *_closing(trace), cost):
         lines += _row_text(row, color, width)
     return '\n'.join(lines)
@@ -335,7 +354,7 @@ def story_of(trace: Trace) -> list[tuple[str, str]]:
     "The moments of a trace as (title, HTML)."
     read, pages = [], []
     for number, steps in _moments(trace):
-        rows = [row for step in steps for row in rows_of(step)]
+        rows = _rows_in(trace, steps)
         labels = [row.label for row in rows if not row.quiet] or [step.kind for step in steps]
         title = ('' if number is None else f'Round {number}: ') + ', '.join(dict.fromkeys(labels))
         shown = [turn for step in steps for hit in getattr(step, 'hits', ()) for turn in hit.turns]

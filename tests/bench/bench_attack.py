@@ -39,7 +39,7 @@ from memnb.evaluation.datasets import load_sample
 from memnb.evaluation.registry import MEMORIES, METHODS
 from memnb.memma.bank import MemoryBank
 from memnb.memma.loop import MemMA
-from memnb.mragent.tools import CueTagGraph
+from memnb.mragent.graph import CueTagGraph
 from memnb.remem.graph import GistGraph
 from memnb.retrieval.bm25 import LexicalIndex
 from memnb.retrieval.vectors import HybridIndex

@@ -127,7 +127,7 @@ def opened(kind, folder):
         return BankFile(path)
     if kind == 'turns':
         return TurnFile(path)
-    from memnb.mragent.tools import CueTagGraph
+    from memnb.mragent.graph import CueTagGraph
     from memnb.remem.graph import GistGraph
 
     return GraphFile({'gists': GistGraph, 'cues': CueTagGraph}[kind], path)

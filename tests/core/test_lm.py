@@ -29,8 +29,9 @@ from memnb.core.roles import rule
 from memnb.core.models import as_lm, LMByRole, OpenAILM, ScriptedLM
 from memnb.core.replies import read_reply, Reply
 from memnb.core.roles import as_text, LMError, ReplyError, Role, RuleLM, ServerError, Usage
-from memnb.core.models import canonical_json, key_of, MissingRecord, RecordedLM, RecordError, request_of
+from memnb.core.models import key_of, MissingRecord, RecordedLM, RecordError, request_of
 from memnb.core.roles import strict_schema
+from memnb.core.trace import canonical_json
 
 
 class Plan(Reply):

@@ -16,7 +16,7 @@ import memnb
 from grids import build_words, grid, WORDS
 from memnb.baselines import RAG, RagCotRag, SelfRAG
 from memnb.memma.retrieval import Coordinated
-from memnb.mragent.tools import CueTagGraph
+from memnb.mragent.graph import CueTagGraph
 from memnb.evaluation.datasets import load_sample
 from memnb.core.roles import RuleLM
 from memnb.memma.loop import MemMA
@@ -24,7 +24,7 @@ from memnb.memr3.loop import MemR3
 from memnb.evaluation.registry import choose_methods, find_loop, MEMORIES, Memory, Method, METHODS
 from memnb.mragent.loop import MRAgent
 from memnb.remem.loop import REMem, REMemS
-from memnb.core.loop import searches_of, tools_of
+from memnb.core.tools import searches_of, tools_of
 from memnb.core.trace import Step
 from memnb.evaluation.report import render_page, RunFolder
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings, strategies as st
 
 from memnb.memma.bank import Edit, store_over
 from memnb.core.conversation import Session, Turn
-from memnb.mragent.tools import CueTagGraph
+from memnb.mragent.graph import CueTagGraph
 from memnb.evaluation.datasets import load_sample
 from memnb.memma.probe_repair import EarlierTurns
 from memnb.remem.graph import GistGraph

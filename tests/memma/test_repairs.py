@@ -341,17 +341,17 @@ def test_the_day_of_saying_alone_makes_no_other_occasion_for_a_model_that_says_i
         assert consolidate(fact, [there], Consolidation(action='SKIP')).action == ('SKIP' if is_one else 'INSERT')
 
 
-def test_a_vague_sentence_gives_way_to_a_sharp_one_and_nothing_exact_is_lost():
+def test_a_vague_sentence_gives_way_to_a_sharp_one_and_nothing_else_is_lost():
     vague, sharp = (
-        'Tobin shares a desk with somebody nice who fears nothing.',
+        'Tobin shares a desk with somebody who fears nothing.',
         'Tobin shares a desk with Odalys, who fears nothing.',
     )
     assert merge_texts(f'There are nine of us. {vague}', sharp) == f'There are nine of us. {sharp}'
     assert merge_texts(vague.replace('somebody', 'a woman'), sharp).startswith(
         'Tobin shares a desk with a woman'
     )  # not vague
-    for exact in ('somebody from Bergen', 'somebody of 61'):
-        assert exact in merge_texts(vague.replace('somebody nice', exact), sharp)
+    for more in ('somebody from Bergen', 'somebody of 61', 'somebody nice'):
+        assert more in merge_texts(vague.replace('somebody', more), sharp)
     there = entry(f'There are nine of us. {vague}')
     wish = Consolidation(action='MERGE', target='m1', text=f'There are nine of us. {sharp}')
     assert consolidate(entry(sharp, id=''), [there], wish).text == wish.text
@@ -374,6 +374,7 @@ def test_the_same_facts_again_change_nothing(facts, wishes):
         assume(False)  # without a date: another entry says just what the merged text would say
 
 
+@example([entry('Tobin something organ (8 April 2024)'), entry('Tobin Zofia (8 April 2024)')], [])
 @given(st.lists(DATED, max_size=6), st.lists(WISHES, max_size=3))
 def test_no_fact_with_a_date_is_lost_and_no_entry_has_two_dates(facts, wishes):
     bank = written(facts, [wish for wish in wishes if wish.action != 'SKIP'])

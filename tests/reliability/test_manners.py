@@ -8,8 +8,10 @@ import pytest
 
 from manners import as_written, bare, collected, LOSES, MANNERS, Mannered, REFUSED
 from memnb import CueTagGraph, GistGraph, HybridIndex, load_sample, MemMA, MemR3, MRAgent, RAG, REMem, SelfRAG
-from memnb.core.loop import choice_of, tools_of
-from memnb.core.replies import cited_ids, read_reply
+from memnb.core.calls import choice_of
+from memnb.core.tools import tools_of
+from memnb.core.citations import cited_ids
+from memnb.core.replies import read_reply
 from memnb.core.roles import AnswerReply
 from memnb.memma.prompts import Consolidation, Diagnosis, EditsReply, Mark, ProbesReply, RepairReply, Rewrite
 from memnb.memr3.tracker import EvidenceGap, TrackerReply

@@ -79,7 +79,7 @@ def forged(prompts):
 
 
 @pytest.mark.parametrize('field', ['text', 'speaker', 'caption'])
-@settings(suppress_health_check=[HealthCheck.too_slow], max_examples=max(3, settings.default.max_examples // 4))
+@settings(suppress_health_check=[HealthCheck.too_slow], max_examples=12)
 @given(
     gap=st.sampled_from(BREAKS),
     forgery=st.sampled_from(FORGED),

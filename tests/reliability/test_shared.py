@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
 
@@ -13,7 +14,7 @@ from memnb.core.roles import RuleLM
 from memnb.core.storage import ConflictError
 from memnb.memma.bank import MemoryBank
 from memnb.memma.loop import MemMA
-from memnb.mragent.tools import CueTagGraph
+from memnb.mragent.graph import CueTagGraph
 from memnb.remem.graph import GistGraph
 from memnb.remem.loop import REMem
 from memnb.retrieval.bm25 import LexicalIndex
@@ -178,6 +179,62 @@ def test_a_transaction_of_one_thread_is_not_seen_half_by_another():
 
     assert in_threads(lambda: sizes.add(len(bank)), write, 2) == []
     assert len(bank) == 60 and {size % 3 for size in sizes} == {0}
+
+
+READS = {
+    '__contains__': lambda bank: 'm1' in bank,
+    '__getitem__': lambda bank: bank['m1'],
+    '__iter__': list,
+    '__len__': len,
+    '__repr__': repr,
+    'as_of': lambda bank: bank.as_of('2024'),
+    'history': lambda bank: bank.history('m1'),
+    'refresh': lambda bank: bank.refresh(),
+    'resting_on': lambda bank: bank.resting_on(['D1:1']),
+    'search': lambda bank: bank.search('kite'),
+    'valid_at': lambda bank: bank.valid_at('2024'),
+    'within': lambda bank: list(bank.within('other')),
+}
+WRITES = {'add', 'apply', 'close', 'delete', 'failed_sessions', 'forget', 'of', 'transaction', 'undo', 'update'}
+
+
+def test_every_method_of_a_bank_reads_or_writes():
+    methods = vars(MemoryBank).items()
+    public = {name for name, method in methods if not name.startswith('_') or hasattr(method, '__wrapped__')}
+    assert public | {'__repr__'} == READS.keys() | WRITES
+
+
+@pytest.mark.parametrize('name', READS)
+def test_readers_go_on_beside_an_open_transaction(name):
+    bank, ended, slow = MemoryBank(), threading.Event(), []
+    bank.add('Ada has a red kite', sources=('D1:1',))
+    answers = [0, 0, 0, 0]
+
+    def reader(number):
+        while not ended.is_set():
+            READS[name](bank)
+            answers[number] += 1
+
+    def write():
+        with bank.transaction():
+            bank.add('Ada has a blue kite', sources=('D2:1',))
+            before = list(answers)
+            deadline = time.monotonic() + 20
+            while any(now < then + 10 for now, then in zip(answers, before)) and time.monotonic() < deadline:
+                time.sleep(0.001)
+            slow.extend(number for number, then in enumerate(before) if answers[number] < then + 10)
+
+    # daemons: threads that wait for each other must not keep the tests from ending
+    threads = [threading.Thread(target=reader, args=(number,), daemon=True) for number in range(len(answers))]
+    threads.append(threading.Thread(target=write, daemon=True))
+    for thread in threads:
+        thread.start()
+    threads[-1].join(30)
+    ended.set()
+    for thread in threads:
+        thread.join(1)
+    assert slow == [] and not any(thread.is_alive() for thread in threads)
+    assert len(bank) == 2
 
 
 def test_memma_is_asked_in_threads_and_in_an_event_loop():

@@ -24,7 +24,7 @@ from memnb.retrieval.bm25 import DuplicateSnippet
 from memnb.core.loop import Run
 from memnb.core.storage import DuplicateSession, UnknownSession
 from memnb.core.time import TimeSpan
-from memnb.core.loop import Observation, ToolError
+from memnb.core.tools import Observation, ToolError
 
 THRESHOLD = 0.8123  # no cosine of two small vectors of whole numbers comes near it
 WORDS = ('cow', 'tram', 'bun', 'harbour', 'clock', 'Ada', 'Bo', 'lamp')

@@ -21,7 +21,7 @@ from memnb.retrieval.learned import (
     training_pairs,
     WordVectors,
 )
-from memnb.retrieval.vectors import DenseIndex, HybridIndex
+from memnb.retrieval.vectors import DenseIndex, HybridIndex, WordLlamaEmbedder
 
 WORDS = 'boat sea red blue sail harbour storm the a Ana running three yesterday I my why? 2021 Zita'.split()
 texts = st.lists(st.sampled_from(WORDS), max_size=8).map(' '.join)
@@ -314,12 +314,14 @@ def test_nothing_of_a_forgotten_word_stays():
     assert not index._pairs._vectors._rows[0].any()
 
 
-def test_word_vectors_are_made_once_and_are_of_length_one(monkeypatch):
+def test_word_vectors_are_made_once_and_are_of_length_one():
     asked = []
-    make = WordVectors.__init__.__globals__['resolve_name']('memnb.retrieval.vectors.WordLlamaEmbedder')
-    called = make.__call__
-    monkeypatch.setattr(make, '__call__', lambda self, texts: asked.extend(texts) or called(self, texts))
-    vectors = WordVectors()
+
+    def embed(words):
+        asked.extend(words)
+        return WordLlamaEmbedder()(words)
+
+    vectors = WordVectors(embed)
     rows = vectors.rows(vectors.numbers(['boat', 'sea', 'boat']))
     assert np.linalg.norm(rows, axis=1) == pytest.approx(1, abs=1e-5) and (rows[0] == rows[2]).all()
     vectors.rows(vectors.numbers(['sea', 'storm']))

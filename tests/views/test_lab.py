@@ -70,7 +70,7 @@ PAGES = {
     '0_start/01_tour.ipynb': 4,
     '2_memr3/01_tracker.ipynb': 1,
     '3_remem/01_facts.ipynb': 1,
-    '4_mragent/01_graph.ipynb': 1,
+    '4_mragent/01_contents.ipynb': 1,
     '5_memma/01_bank.ipynb': 1,
 }  # the tour and the first page of each path -> so many figures of traces
 PATIENCE = 120_000  # milliseconds: the machine may be busy
