@@ -1,6 +1,7 @@
 """memnb: methods by which LLM agents remember.
 
-The names below are imported when they are first used, so that `import memnb` itself costs nothing.
+The names below are imported when they are first used, so that `import memnb` itself costs nothing. The loop of a method
+that the registry has (`memnb.evaluation.registry.METHODS`) needs no entry here.
 """
 
 from functools import partial
@@ -37,7 +38,7 @@ _HOMES = {
     'remem.facts': ('Fact', 'Gist'),
     'remem.graph': ('GistGraph',),
     'remem.loop': ('REMem', 'REMemS'),
-    'mragent.tools': ('CueTagGraph',),
+    'mragent.graph': ('CueTagGraph',),
     'mragent.loop': ('MRAgent',),
     'mragent.separation': ('best_passive_error',),
     'memma.bank': ('Edit', 'Entry', 'MemoryBank'),
@@ -65,9 +66,13 @@ for _view in ('trace_text', 'trace_html', 'evolution_text', 'evolution_html'):
 
 
 def __getattr__(name):
-    if name not in _HOME_OF:
+    value = None
+    if name in _HOME_OF:
+        value = getattr(import_module(f'{__name__}.{_HOME_OF[name]}'), name)
+    elif name[0].isupper():  # a class: that of a registered method
+        value = import_module(f'{__name__}.evaluation.registry').find_loop(name)
+    if value is None:
         raise AttributeError(f'module {__name__!r} has no attribute {name!r}')
-    value = getattr(import_module(f'{__name__}.{_HOME_OF[name]}'), name)
     globals()[name] = value
     return value
 

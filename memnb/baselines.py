@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Literal
 
 from .core.conversation import Snippet
 from .core.loop import check_count, Loop, Run, Setting, with_settings
+from .core.models import Model
 from .core.replies import Reply
-from .core.retriever import snippets_of
-from .core.roles import ANSWER, LM, Role
+from .core.retriever import snippets_of, Store
+from .core.roles import ANSWER, Role
 from .core.text import tokenize
 from .core.trace import count_of, NoteStep
 from .memr3.loop import PAPER_CHUNKS
@@ -32,8 +33,8 @@ class RAG(Loop):
     @with_settings
     def __init__(
         self,
-        memory: Any,
-        lm: LM | Callable[[str], str] | None = None,
+        memory: Store,
+        lm: Model = None,
         *,
         k: int = 25,
         **options: Any,  # of `Loop`
@@ -58,7 +59,7 @@ class FullContext(Loop):
     def __init__(
         self,
         snippets: Any,  # snippets, or whatever `as_conversation` takes, in the order in which they are to be read
-        lm: LM | Callable[[str], str] | None = None,
+        lm: Model = None,
         **options: Any,  # of `Loop`
     ):
         self.snippets = snippets_of(snippets)
@@ -130,8 +131,8 @@ class SelfRAG(Loop):
     @with_settings
     def __init__(
         self,
-        memory: Any,
-        lm: LM | Callable[[str], str] | None = None,
+        memory: Store,
+        lm: Model = None,
         *,
         chunks_per_iteration: int = 5,
         max_iterations: int = 5,
@@ -173,8 +174,8 @@ class RagCotRag(SelfRAG):
     @with_settings
     def __init__(
         self,
-        memory: Any,
-        lm: LM | Callable[[str], str] | None = None,
+        memory: Store,
+        lm: Model = None,
         *,
         k: int = 12,
         **options: Any,  # of `Loop`
@@ -223,8 +224,8 @@ class Feedback(Loop):
     @with_settings
     def __init__(
         self,
-        memory: Any,  # a store whose snippets can be listed: they give the document frequencies
-        lm: LM | Callable[[str], str] | None = None,  # answers; None: the rules
+        memory: Store,  # a store whose snippets can be listed: they give the document frequencies
+        lm: Model = None,  # answers; None: the rules
         *,
         chunks_per_iteration: int = 5,
         iterations: int = 5,  # how many searches

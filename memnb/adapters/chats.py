@@ -188,8 +188,8 @@ def _split(line: str) -> tuple[_Stamp | None, str]:
 def _speakers(spoken: Iterable[re.Match | None]) -> set[str]:
     "Return the names among what stands before a colon: of roles, said again, or in capitals like a name."
     counts = Counter()
-    for one in filter(None, spoken):
-        counts[one[1].strip()] += bool(one[2])
+    for match in filter(None, spoken):
+        counts[match[1].strip()] += 1 if match[2] else 0
     roles = {name for name in counts if name.casefold() in _ROLES}
     if len(roles) > 1:
         return roles  # other lines with a colon are part of what an assistant writes
@@ -256,8 +256,8 @@ class _Chat(BaseModel):
             if role in ('user', 'assistant') and is_shown:
                 moment = read_moment(said.get('create_time') or self.create_time, place)
                 messages.append(Message(text, role, moment))
-            else:
-                left_out += role != 'system'
+            elif role != 'system':
+                left_out += 1
         return messages[::-1], left_out
 
 
@@ -382,7 +382,8 @@ def _json_of(text: str, place: str) -> Any:
     records = []
     for number, line in enumerate(text.split('\n'), 1):
         try:
-            records += [json.loads(line)] if line.strip() else []
+            if line.strip():
+                records.append(json.loads(line))
         except (ValueError, RecursionError) as error:
             why = getattr(error, 'msg', error)
             fault = f'line {number}: not JSON: {why}' if records else f'not JSON: {whole}'

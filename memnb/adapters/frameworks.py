@@ -246,8 +246,9 @@ def _part(thing: Any, name: str) -> Any:
 
 
 def _depth(value: Any) -> int:
-    parts = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    return 1 + max(map(_depth, parts), default=0)
+    if isinstance(value, dict):
+        value = list(value.values())
+    return 1 + max(map(_depth, value), default=0) if isinstance(value, list) else 1
 
 
 def _arguments(said: Any) -> dict:

@@ -280,12 +280,12 @@ class MemoryTools:
 
         method = METHODS[self.method]
         if method.memory.name == 'turns':
-            return method.loop(self.store, Conversation('turns', ()), self.lm, turns)
+            return method.make(self.store, Conversation('turns', ()), self.lm, turns)
         version, conversation = self.store.version(), self.store.conversation()
         with self._lock:
             if self._memory[0] != version:
                 self._memory = version, method.memory.build(conversation, RuleLM())
-            return method.loop(self._memory[1], conversation, self.lm, turns)
+            return method.make(self._memory[1], conversation, self.lm, turns)
 
     def search(
         self,

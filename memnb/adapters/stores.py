@@ -79,10 +79,8 @@ def _is_missing(value: Any) -> bool:
     """Whether a value is a store's nothing: None, NaN, or pandas's NaT and NA."""
     try:
         return value is None or bool(value != value)
-    except (
-        TypeError,
-        ValueError,
-    ):  # NA is neither equal to itself nor not; nor is an array, but that is a value
+    except (TypeError, ValueError):
+        # NA is neither equal to itself nor not; nor is an array, but that is a value
         return not hasattr(value, '__len__')
 
 
@@ -183,9 +181,8 @@ class StoreAdapter(Adapted):
 
     def __init__(
         self,
-        ask: Callable[
-            ..., Iterable[Hit]
-        ],  # (query, limit), with `exclude` and `during` where the store can do them; may be async
+        # (query, limit), with `exclude` and `during` where the store can do them; may be async
+        ask: Callable[..., Iterable[Hit]],
         kind: str,  # the name of the library
     ):
         super().__init__(_plain(ask))
@@ -517,9 +514,8 @@ def from_langgraph_store(
 
     def snippet(item: Any) -> Snippet:
         found = snippet_of(item.value.get(names.text), item.value, names, item.key)
-        return replace(
-            found, id='/'.join((*item.namespace[len(namespace) :], found.id))
-        )  # keys repeat in deeper namespaces
+        # keys repeat in deeper namespaces
+        return replace(found, id='/'.join((*item.namespace[len(namespace) :], found.id)))
 
     def ask(query: str, limit: int) -> list[Hit]:
         found = store.search(namespace, query=query, limit=limit)

@@ -109,10 +109,6 @@ class ToolReply(Reply):
     TEXT = 'call'  # the field of the call, or of the calls
 
     @classmethod
-    def line_field(cls, name: str) -> str | None:
-        return super().line_field(name) or RawCall.field_of(name)  # 'Action: …', 'Action Input: …'
-
-    @classmethod
     def meant(cls, value: Any) -> Any:
         if isinstance(value, dict):
             value = cls.renamed(value)

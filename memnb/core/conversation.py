@@ -359,10 +359,11 @@ def _snippet(id: str, turns: Collection[Turn], session: Session, position: int |
     )
 
 # %% ../../nbs/1_core/01_conversation.ipynb #m0000030
+# what every prompt about a session shows of it; `session_fields` fills it in
 SESSION_TEXT = '''Date: {date}
 Speakers: {speakers}
 
-{session}'''  # what every prompt about a session shows of it; `session_fields` fills it in
+{session}'''
 
 
 def session_fields(session: Session, speakers: Sequence[str] = ()) -> dict[str, str]:

@@ -14,10 +14,10 @@ from typing import Any, ClassVar
 from pydantic import BaseModel
 
 from .conversation import Snippet
-from .models import as_lm
+from .models import as_lm, Model
 from .citations import cited_ids, quoted_line
 from .replies import read_reply, Reply
-from .retriever import as_memory, check_search, Hit, Metered
+from .retriever import as_memory, check_search, Hit, Metered, Store
 from .roles import ANSWER, choose_roles, LM, LMError, ReplyError, Role, RuleLM, Usage
 from .time import TimeSpan
 from .tools import Observation, Tool, ToolError
@@ -56,7 +56,7 @@ class Run:
         question: str,
         method: str,  # the name of the loop
         lm: LM,
-        memory: Any = None,  # anything `as_retriever` takes; None for a loop that does not search
+        memory: Store = None,  # None for a loop that does not search
         asked: TimeSpan | None = None,  # when the question is asked, where the answer depends on it
         budget: int | None = None,  # how many distinct turns may be read; None: any number
         on_step: Callable[[Step], Any] | None = None,  # called with each step as it happens
@@ -261,8 +261,8 @@ class Loop:
 
     def __init__(
         self,
-        memory: Any,
-        lm: LM | Callable[[str], str] | None = None,
+        memory: Store,
+        lm: Model = None,
         *,
         prompts: str = 'memnb',  # the style; 'paper': the paper's duties, fields and form of reply
         roles: Role | Iterable[Role] = (),  # the user's own, in the place of those of the same name

@@ -51,8 +51,8 @@ from memnb.core.roles import (
 from .trace import canonical_json, printable
 
 # %% auto #0
-__all__ = ['BOUNDS', 'ScriptedLM', 'ModelFailed', 'FunctionLM', 'as_lm', 'LMByRole', 'Connection', 'OpenAILM', 'LocalServer',
-           'request_of', 'key_of', 'RecordError', 'MissingRecord', 'RecordedLM']
+__all__ = ['Model', 'BOUNDS', 'ScriptedLM', 'ModelFailed', 'FunctionLM', 'as_lm', 'LMByRole', 'Connection', 'OpenAILM',
+           'LocalServer', 'request_of', 'key_of', 'RecordError', 'MissingRecord', 'RecordedLM']
 
 # %% ../../nbs/1_core/06_models.ipynb #18ab4b35
 class ScriptedLM(TextLM):
@@ -177,6 +177,10 @@ class FunctionLM(TextLM):
     def settings(self) -> dict:
         """The name that was given; None where it was left to chance."""
         return {'model': self._given}
+
+
+# who answers a loop: an lm, a function from a prompt to a text, or None: the rules
+Model = LM | Callable[[str], str] | None
 
 
 def as_lm(

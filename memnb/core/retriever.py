@@ -20,8 +20,8 @@ from .messages import as_conversation, ChatError, read_message, read_moment
 from .time import TimeSpan
 
 # %% auto #0
-__all__ = ['Hit', 'Retriever', 'passes', 'check_search', 'as_hit', 'Searchable', 'Adapted', 'snippets_of', 'default_index',
-           'as_retriever', 'as_memory', 'Metered', 'Lock', 'locked', 'waited', 'wait_for']
+__all__ = ['Store', 'Hit', 'Retriever', 'passes', 'check_search', 'as_hit', 'Searchable', 'Adapted', 'snippets_of',
+           'default_index', 'as_retriever', 'as_memory', 'Metered', 'Lock', 'locked', 'waited', 'wait_for']
 
 # %% ../../nbs/1_core/04_retriever.ipynb #f0fe13a6
 @dataclass(frozen=True)
@@ -30,9 +30,8 @@ class Hit:
 
     snippet: Snippet
     score: float | None = None
-    why: Mapping[str, float] | None = field(
-        default=None, compare=False, repr=False
-    )  # the parts of the score, where they are known
+    # the parts of the score, where they are known
+    why: Mapping[str, float] | None = field(default=None, compare=False, repr=False)
 
 
 @runtime_checkable
@@ -50,6 +49,11 @@ class Retriever(Protocol):
         "The best hits first."
 
 # %% ../../nbs/1_core/04_retriever.ipynb #074d8b55
+# what can be searched, as `as_retriever` takes it: a `Retriever` or anything else with `search`, a function from a query to
+# texts, snippets or hits, or a list of texts, messages, documents or snippets
+Store = Any
+
+
 def passes(
     snippet: Snippet,
     exclude: Collection[str] = (),  # ids of snippets
@@ -216,7 +220,7 @@ def default_index(
 
 
 def as_retriever(
-    store: object,  # has `search`, is a function from a query to texts, snippets or hits, or is a list, as for `as_conversation`
+    store: Store,
 ) -> Retriever:
     """Make anything that can be searched a `Retriever`; `TypeError` for what cannot be.
 
@@ -239,7 +243,7 @@ def as_retriever(
 
 
 def as_memory(
-    memory: object,  # anything for `as_retriever`, or an object with `tools()`
+    memory: Store,  # or an object with `tools()`
 ) -> object:
     "Return what a loop works over: a thing that can be searched or has tools as it is, a list as an index. `TypeError`."
     is_memory = callable(memory) or hasattr(memory, 'search') or hasattr(memory, 'tools')
@@ -251,7 +255,7 @@ class Metered(Searchable):
 
     def __init__(
         self,
-        retriever: object,  # anything for `as_retriever`
+        retriever: Store,
         budget: int | None = None,  # in turns; None: count only
     ):
         if budget is not None and (not isinstance(budget, Integral) or budget < 0):

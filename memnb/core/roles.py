@@ -73,12 +73,10 @@ class Role:
     system: str  # what to do; a `str.format` template
     user: str  # what to do it with; a `str.format` template
     reply: type[BaseModel] | Callable[[dict], type[BaseModel]]  # a type, or what makes it of inputs
-    fields: Callable[..., dict] | None = (
-        None  # makes the templates' texts of the inputs that it names; None: `as_text` of each
-    )
-    form: type[BaseModel] | Callable[[dict], type[BaseModel]] | None = (
-        None  # what the prompt asks for, where it is another form, as a paper's; it is read as the reply
-    )
+    # makes the templates' texts of the inputs that it names; None: `as_text` of each
+    fields: Callable[..., dict] | None = None
+    # what the prompt asks for, where it is another form, as a paper's; it is read as the reply
+    form: type[BaseModel] | Callable[[dict], type[BaseModel]] | None = None
 
     def model(self, inputs: dict) -> type[BaseModel]:
         "The reply type for these inputs."

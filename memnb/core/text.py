@@ -8,7 +8,7 @@ import unicodedata
 from collections import Counter
 from dataclasses import dataclass, replace
 from datetime import date
-from functools import cache, wraps
+from functools import wraps
 from sys import getsizeof
 from typing import Callable, Collection, Iterable, Sequence
 
@@ -198,9 +198,8 @@ def concerns(snippet: Snippet, person: str | None) -> bool:
     return person is None or snippet.speaker == person or person in named_in(snippet.text, (person,))
 
 # %% ../../nbs/1_core/03_text.ipynb #28edbd3b
-_PLURAL = (
-    r"(?!(does|is|was|has|this|his|its|yes)\b)\w+[^s\W]s\b"  # a word in -s that is no verb of asking and no pronoun
-)
+# a word in -s that is no verb of asking and no pronoun
+_PLURAL = r"(?!(does|is|was|has|this|his|its|yes)\b)\w+[^s\W]s\b"
 _KINDS = (
     (
         'when',

@@ -188,10 +188,11 @@ def compare(a: TimeSpan, operator: str, b: TimeSpan) -> bool:
     return answers[operator]
 
 # %% ../../nbs/1_core/02_time.ipynb #8f6ddb78
+# leap years both, for a 29 February without a year
 _DEFAULTS = (
     datetime(1904, 1, 1),
     datetime(2096, 12, 28),
-)  # leap years both, for a 29 February without a year
+)
 _FACT = r'[+]?(\d{4})-(\d\d)(?:-(\d\d))?(?:T[\d:.]+Z?)?'  # ISO, and Wikidata's +2012-03-00T00:00:00Z
 
 
@@ -319,6 +320,7 @@ def _third(span: TimeSpan, part: int) -> TimeSpan:
     return TimeSpan(first, behind - ONE_DAY, 'span', name)
 
 # %% ../../nbs/1_core/02_time.ipynb #58dcc325
+# two numbers: from so many steps away to so many
 NUMBERS = {
     'a': 1,
     'an': 1,
@@ -341,7 +343,7 @@ NUMBERS = {
     'thirty': 30,
     'few': (5, 2),
     'several': (5, 2),
-}  # two numbers: from so many steps away to so many
+}
 ORDINALS = {
     'first': 1,
     '1st': 1,
@@ -363,11 +365,12 @@ SHORT_MONTHS = {
     **{name[:3].lower(): name.lower() for name in MONTHS if name != 'May'},
     'sept': 'september',
 }
+# what is counted: a kind, and how many of it
 _UNITS = {
     **{unit: (unit, 1) for unit in ('day', 'week', 'weekend', 'month', 'year')},
     'fortnight': ('week', 2),
     'decade': ('year', 10),
-}  # what is counted: a kind, and how many of it
+}
 _ONES = 'first second third fourth fifth sixth seventh eighth ninth'.split()
 _TEENS = '''tenth eleventh twelfth thirteenth fourteenth fifteenth sixteenth seventeenth eighteenth
 nineteenth twentieth'''.split()
@@ -417,10 +420,11 @@ _NAMED = rf'(?:{_DAY_NAME}|{_SHORT_DAY}|{_MONTH}|{_SEASON}|{_HOLIDAY})'
 _UNIT = rf'(?:{_any_of(_UNITS)}s?\b|{_NAMED})'
 _COUNT = rf'(?:an?\s+)?(?P<number>\d{{1,3}}|{_any_of(set(NUMBERS) - {"the"})})(?:\s+of)?'
 _AMOUNT = rf'(?<!\d[.,])(?<!half ){_COUNT}\s+(?P<unit>{_UNIT})'
+# what a number counts that is no time
 _COUNTED = (
     r'(?:people|dollar|euro|buck|word|step|calorie|meter|metre|mile|km|follower|subscriber|view|like|point|'
     r'copie|time|piece|hour|day)s?\b'
-)  # what a number counts that is no time
+)
 _YEAR = r'(?:1\d|20)\d\d'
 _DAY = r'(?:0?[1-9]|[12]\d|3[01])(?:st|nd|rd|th)?'
 _STOP = r'\s*(?:[.,;!?)]|$)'  # the end of a clause
@@ -508,7 +512,8 @@ def _away(kind, count, start, end, direction):
         return span
     name = kind.capitalize() if kind in _WEEKLY else kind
     number = {1: 'the', 2: 'two'}.get(count, count)
-    return replace(span, label=f'{number} {name}{"s" * (count > 1)} {where}')
+    noun = f'{name}s' if count > 1 else name
+    return replace(span, label=f'{number} {noun} {where}')
 
 
 def _beside(kind, start, end, direction):
@@ -812,7 +817,12 @@ def find_times(
     for one in found:
         if _search_before(_PREPOSITION, text, one.start):
             one.support = max(one.support, 1)
-    return [(one.start, one.end + (one.end in closed), one.span) for one in found if one.support >= one.rule.needs]
+    times = []
+    for expression in found:
+        if expression.support >= expression.rule.needs:
+            end = expression.end + 1 if expression.end in closed else expression.end
+            times.append((expression.start, end, expression.span))
+    return times
 
 # %% ../../nbs/1_core/02_time.ipynb #247bfa28
 def parse_date(text: str) -> TimeSpan | None:

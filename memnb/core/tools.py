@@ -16,7 +16,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticCustomError
 
 from .replies import explain_errors
-from .retriever import as_retriever, check_search, Hit
+from .retriever import as_retriever, check_search, Hit, Store
 from .time import parse_date, TimeSpan
 from .trace import printable
 
@@ -291,7 +291,7 @@ class _Searches:
 
 
 def as_tools(
-    store: object,  # anything for `as_retriever`
+    store: Store,
     k: int = 10,  # how many hits a search returns
 ) -> list[Tool]:
     "Return the tools of a memory that can only be searched: `search`, `search_during`, `output_answer`."

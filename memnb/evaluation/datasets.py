@@ -82,9 +82,8 @@ def _tidied(value: Any) -> Any:
 
 Line = Annotated[str, BeforeValidator(_tidied)]  # tidy text
 Words = Annotated[Line, BeforeValidator(_spelled)]  # tidy text, or a number as text
-Filled = Annotated[
-    str, Field(min_length=1), BeforeValidator(_tidied), BeforeValidator(_spelled)
-]  # such text that is not empty
+# such text that is not empty
+Filled = Annotated[str, Field(min_length=1), BeforeValidator(_tidied), BeforeValidator(_spelled)]
 
 
 def clock(example: str, read: Callable[[str], datetime]) -> Any:
@@ -165,13 +164,14 @@ def repair_evidence(listed: Iterable[str], known: Collection[str]) -> tuple[tupl
     return tuple(dict.fromkeys(ids)), tuple(notes)
 
 # %% ../../nbs/6_evaluation/01_datasets.ipynb #687ac133
+# of LoCoMo
 LOCOMO_CATEGORIES = {
     1: 'multi-hop',
     2: 'temporal',
     3: 'open-domain',
     4: 'single-hop',
     5: 'adversarial',
-}  # of LoCoMo
+}
 _Moment = clock('1:56 pm on 8 May, 2023', parse_datetime)
 
 
@@ -231,9 +231,9 @@ def _without_repeats(questions: Sequence[Question]) -> list[Question]:
 def _locomo_conversation(sample: _Sample, place: str, drop_repeats: bool) -> Conversation:
     name, sessions = sample.sample_id, []
     held = numbered_sessions(sample.conversation, _Message, _Moment, f'{place}.conversation')
-    for number, time, messages in held:
-        turns = [Turn(one.dia_id, one.speaker, one.text, time, one.blip_caption or None) for one in messages]
-        sessions.append(Session(f'D{number}', turns, time))
+    for number, moment, messages in held:
+        turns = [Turn(one.dia_id, one.speaker, one.text, moment, one.blip_caption or None) for one in messages]
+        sessions.append(Session(f'D{number}', turns, moment))
     known = [turn.id for session in sessions for turn in session.turns]
     questions = [_locomo_question(one, position, name, known) for position, one in enumerate(sample.qa)]
     return Conversation(name, sessions, _without_repeats(questions) if drop_repeats else questions)
@@ -466,7 +466,9 @@ _ChatTime = clock('29.12.2023, 10:44:32', lambda text: datetime.strptime(text.st
 
 
 def _listed(value: Any) -> Any:
-    return value if isinstance(value, list) else [] if value is None else [value]
+    if value is None:
+        return []
+    return value if isinstance(value, list) else [value]
 
 
 class _ChatMessage(BaseModel):
@@ -527,6 +529,7 @@ def load_realtalk(path: str | Path) -> list[Conversation]:
     return [_load_chat(file) for file in sorted(place.glob('*.json')) or [place]]
 
 # %% ../../nbs/6_evaluation/01_datasets.ipynb #ecf88ef7
+# of LongMemEval
 QUESTION_TYPES = (
     'single-session-user',
     'single-session-assistant',
@@ -534,7 +537,7 @@ QUESTION_TYPES = (
     'temporal-reasoning',
     'knowledge-update',
     'multi-session',
-)  # of LongMemEval
+)
 _Minute = clock(
     '2023/05/30 (Tue) 23:40',
     lambda text: datetime.strptime(re.sub(r' \(\w+\)', '', text.strip()), '%Y/%m/%d %H:%M'),
@@ -564,9 +567,10 @@ def _history(item: _History, place: str) -> Conversation:
             f'{place}: expected as many haystack_dates as haystack_sessions, with turns in them, got {len(dates)} and {len(talks)}'
         )
     sessions, evidence = [], []
-    for number, (time, said) in enumerate(zip(dates, talks), 1):
-        turns = [Turn(f'S{number}:{place}', one.role, one.content, time) for place, one in enumerate(said, 1)]
-        sessions += [Session(f'S{number}', turns, time)] if turns else []
+    for number, (moment, said) in enumerate(zip(dates, talks), 1):
+        turns = [Turn(f'S{number}:{place}', one.role, one.content, moment) for place, one in enumerate(said, 1)]
+        if turns:
+            sessions.append(Session(f'S{number}', turns, moment))
         evidence += [turn.id for turn, one in zip(turns, said) if one.has_answer]
     sessions.sort(key=lambda session: session.time)  # those of the oracle file are mixed
     question = Question(

@@ -387,7 +387,7 @@ class _Task:
 
     def _answer(self, method: Method, question: Question, memory: Any, lm: LM) -> Trace:
         turns = self.experiment.turns
-        loop = method.loop(memory, self.conversation, lm, turns, self.experiment.stop)
+        loop = method.make(memory, self.conversation, lm, turns, self.experiment.stop)
         asked = question.asked and TimeSpan.day(question.asked.date())
         return loop.ask(question.text, asked=asked, budget=turns if method.budgeted else None)
 

@@ -333,11 +333,12 @@ _LONGMEMEVAL = {
     'knowledge-update': _ROLES['update'],
     'single-session-preference': _ROLES['preference'],
 }
+# category of a question -> role; '': all others; 'refuse': must be declined
 VARIANTS: dict[str, dict[str, Role]] = {
     'lenient': {'': _ROLES['lenient']} | _REFUSE,
     'strict': {'': _ROLES['strict']} | _REFUSE,
     'longmemeval': _LONGMEMEVAL | _REFUSE,
-}  # category of a question -> role; '': all others; 'refuse': must be declined
+}
 
 
 def must_refuse(question: Question) -> bool:

@@ -70,6 +70,7 @@ class Term(NamedTuple):
         return self.start <= (first if last is None else last) and self.end >= first
 
 # %% ../../nbs/6_evaluation/02_test_of_time.ipynb #ef35a309
+# type/variant -> templates
 WORDINGS = {
     'before_after/before': [
         'Which entity was the {relation} of {object} immediately before {anchor_subject}?',
@@ -155,11 +156,12 @@ WORDINGS = {
         'Which entities were the {relation} of the entity {object}? Provide a comma-separated list. '
         'Sort by end time ascending.',
     ],
-}  # type/variant -> templates
+}
+# type/variant -> what its wordings mention
 FIELDS = {
     key: {field for template in templates for _, field, *_ in Formatter().parse(template) if field}
     for key, templates in WORDINGS.items()
-}  # type/variant -> what its wordings mention
+}
 KINDS = tuple(dict.fromkeys(key.split('/')[0] for key in WORDINGS))
 
 
@@ -276,12 +278,13 @@ def brute_force(terms: Sequence[Term], asked: TotQuestion) -> str | None:
     return str(own[asked.ordinal - 1].end - own[asked.ordinal - 1].start)
 
 # %% ../../nbs/6_evaluation/02_test_of_time.ipynb #d23c0720
+# families of the benchmark -> graph
 GRAPHS = {
     'er': lambda size, seed: networkx.gnp_random_graph(size, 0.5, seed=seed),
     'ba': lambda size, seed: networkx.barabasi_albert_graph(size, 3, seed=seed),
     'star': lambda size, seed: networkx.star_graph(size - 1),
     'complete': lambda size, seed: networkx.complete_graph(size),
-}  # families of the benchmark -> graph
+}
 
 
 def _make_terms(graph: str, rng: random.Random) -> list[Term]:

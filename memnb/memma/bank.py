@@ -209,10 +209,11 @@ class Journal(MemoryFile):
 
     def extent(self, namespace: str) -> _Extent:
         "Return the last number, the count of ids given and the file's count of forgettings at the last one here."
+        # '' stands for every namespace without a row
         sql = (
             'SELECT namespace, last, given, forgotten, checksum FROM extents '
             "WHERE namespace IN (?, '') ORDER BY namespace DESC"
-        )  # '' stands for every namespace without a row
+        )
         for *found, checksum in self.rows(sql, namespace):
             if checksum != row_checksum(*found):
                 raise MemoryFileError(f'{self.path}: the extent of {namespace!r:.80} is damaged')
@@ -590,7 +591,8 @@ class MemoryBank(Searchable):
         "Discard what was staged after a mark."
         while len(self._staged) > mark:
             change, before, self._when = self._staged.pop()
-            self._given -= change.action == 'ADD'
+            if change.action == 'ADD':
+                self._given -= 1
             if change.entry is not None:
                 self._put(change.entry, before)
 
@@ -626,20 +628,19 @@ class MemoryBank(Searchable):
         after = apply_edit(self._entries.get(id), edit, id, when)
         if after is not None and self._same.get(_entry_key(after), id) != id:
             raise DuplicateEntry(f'{edit.action} of {id}: {self._same[_entry_key(after)]} says the same already')
-        self._given += edit.action == 'ADD'
+        if edit.action == 'ADD':
+            self._given += 1
         return self._stage(edit.action, id, after, when, reason=edit.reason, evidence=edit.sources)
 
     def add(self, text: str, *, when: datetime | None = None, **fields) -> Entry:
         "Add an entry (`fields` as of an `Edit`) and return it, or the equal one that exists."
-        with self.transaction():
-            change = self._apply(Edit('ADD', text, **fields), when)
-            return self._entries[change.entry]
+        [change] = self.apply([Edit('ADD', text, **fields)], when)
+        return change.after
 
     def update(self, entry_id: str, text: str, *, when: datetime | None = None, **fields) -> Entry:
         "Give an entry a new text; the history keeps the old version. `UnknownEntry`, `DuplicateEntry`."
-        with self.transaction():
-            self._apply(Edit('UPDATE', text, entry_id, **fields), when)
-            return self._entries[entry_id]
+        [change] = self.apply([Edit('UPDATE', text, entry_id, **fields)], when)
+        return change.after
 
     def delete(self, entry_id: str, *, reason: str = '', when: datetime | None = None) -> None:
         "Delete an entry; the history keeps it. `UnknownEntry`."

@@ -13,7 +13,7 @@ from typing import Any
 from ..core.build import FailedSessions, number_on, refuse_messages, renumber, warn_of_nothing
 from ..core.conversation import Session
 from ..core.loop import check_count, Setting, with_settings
-from ..core.models import as_lm
+from ..core.models import as_lm, Model
 from ..core.roles import Call, LM, LMError, Role, RuleLM, Usage
 from ..core.storage import ConflictError
 from .bank import MemoryBank, Receipt, TalkStore
@@ -41,7 +41,7 @@ class AgentTeam(LM):
 
     def __init__(
         self,
-        lm: LM | Callable[[str], str] | None = None,  # shared; None: the rules
+        lm: Model = None,  # shared; None: the rules
         **agents: LM | Callable[[str], str],  # by the names in `AGENTS`
     ):
         unknown = sorted(agents.keys() - AGENTS)
@@ -107,7 +107,7 @@ class MemMA(Coordinated):
     def __init__(
         self,
         bank: MemoryBank | str | Path | None = None,  # a bank, or the file of one; None: in memory
-        lm: LM | Callable[[str], str] | None = None,  # of all agents, or a team; None: the rules
+        lm: Model = None,  # of all agents, or a team; None: the rules
         *,
         refinements: int = 3,  # H
         k: int = 30,  # entries for each query and each probe
@@ -214,7 +214,8 @@ class MemMA(Coordinated):
             error.usage = sum(result.cost.values(), error.usage or Usage())
             raise
         self._earlier.add(session)
-        self.probed += result.evolution.after if result.evolution else ()
+        if result.evolution:
+            self.probed += result.evolution.after
         self.speakers = speakers
         for role, usage in result.cost.items():
             self._usage[role] = self._usage.get(role, Usage()) + usage
@@ -226,7 +227,8 @@ class MemMA(Coordinated):
         turns = list(given)
         for id in entries:
             for change in self.bank.history(id):
-                turns += change.after.sources if change.after else ()
+                if change.after:
+                    turns += change.after.sources
         receipt = self.bank.forget(entries, turns=given)
         self._earlier.forget(turns)
         self.probed = [one for one in self.probed if not {*turns} & {*one.probe.sources}]
@@ -243,7 +245,7 @@ class MemMA(Coordinated):
     def of(
         cls,
         messages: Any,  # a conversation, sessions, or messages in any form that `as_conversation` takes
-        lm: LM | Callable[[str], str] | None = None,
+        lm: Model = None,
         *,
         progress: bool | None = None,  # as for `remember`
         **options: Any,

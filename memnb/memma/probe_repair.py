@@ -6,10 +6,8 @@
 from __future__ import annotations
 
 import inspect
-import random
 import re
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import date
@@ -45,8 +43,8 @@ from memnb.core.text import (
 from ..core.loop import check_count, check_names
 from ..core.time import format_moment, TimeSpan
 from ..core.trace import count_of
-from .bank import DuplicateEntry, Edit, Entry, MemoryBank, TalkStore
-from .construction import ask_role, construct
+from .bank import DuplicateEntry, Edit, Entry, MemoryBank
+from .construction import ask_role
 from memnb.memma.prompts import (
     CONSOLIDATE,
     Consolidation,
@@ -60,8 +58,8 @@ from memnb.memma.prompts import (
 from ..retrieval.bm25 import LexicalIndex
 
 # %% auto #0
-__all__ = ['PROBE_KINDS', 'FAULTS', 'EarlierTurns', 'ProbeResult', 'Repair', 'Evolution', 'Grounding', 'substance',
-           'same_occasion', 'covers', 'merge_texts', 'consolidate', 'evolve', 'probe_again', 'damage', 'trial']
+__all__ = ['PROBE_KINDS', 'EarlierTurns', 'ProbeResult', 'Repair', 'Evolution', 'Grounding', 'substance', 'same_occasion',
+           'covers', 'merge_texts', 'consolidate', 'ProbeCycle', 'evolve', 'probe_again']
 
 # %% ../../nbs/5_memma/05_probe_repair.ipynb #c2ebb2ec
 PROBE_KINDS: dict[str, str] = {
@@ -469,7 +467,7 @@ def _holds_answer(probe: Probe, entries: Iterable[Snippet]) -> bool:
     return False
 
 
-class _Cycle:
+class ProbeCycle:
     "One probe-and-repair cycle over a bank: one lm in all roles, with its usage by role."
 
     def __init__(
@@ -623,7 +621,7 @@ def evolve(
     if isinstance(probes, (int, str)) or not all(isinstance(one, Probe) for one in probes):
         check_count('probes', probes)
     check_names(speakers)
-    cycle = _Cycle(bank, Grounding(session, related, speakers), lm, k, roles)
+    cycle = ProbeCycle(bank, Grounding(session, related, speakers), lm, k, roles)
     before, repairs, why, failure = (), (), '', ''
     try:
         asked = probes
@@ -647,138 +645,9 @@ def probe_again(
 ) -> Evolution:
     "Return what probes of earlier sessions come to now: a regression test of the memory; `lost` has those that fail now."
     before, failure = tuple(asked), ''
-    cycle = _Cycle(bank, Grounding(Session('again', ())), lm, k, roles)
+    cycle = ProbeCycle(bank, Grounding(Session('again', ())), lm, k, roles)
     try:
         after = tuple(cycle.test(one.probe) for one in before)
     except LMError as error:
         after, failure = before, f'{type(error).__name__}: {error}'
     return Evolution('again', before, (), after, cost=cycle.cost, error=failure, again=True)
-
-# %% ../../nbs/5_memma/05_probe_repair.ipynb #710b7fcb
-_NAME = re.compile(
-    r"(\([^()]*\))|(?<=[\w,;] )(?!I\b)(?:(?:Dr|Mrs?|Ms|Prof|St)\. )?[A-Z][\w’'-]*(?: [A-Z][\w’'-]*)*"
-    r"|\"[^\"]{2,}\"|\b\d+(?:[.,]\d+)*\b"
-)  # the first group: the meaning of a relative time
-
-
-def _hide_names(entry: Entry, others: Iterable[Entry], speakers: Sequence[str]) -> str:
-    "Return the text with `something` for names, titles and numbers; speakers and brackets stay."
-    people = {part for name in speakers for part in name.split()}
-
-    def hide(match: re.Match) -> str:
-        words = {re.split("['’]", word)[0] for word in match[0].split()}
-        return match[0] if match[1] or words <= people else 'something'
-
-    return _NAME.sub(hide, entry.text)
-
-
-def _blur(entry: Entry, others: Iterable[Entry], speakers: Sequence[str]) -> str:
-    "Return the text with only the first of its content words, and what is in brackets."
-    kept, seen = [], False
-    for word in re.findall(r'\([^()]*\)|[^\s(]+|\(', entry.text):
-        has_content = word[0] != '(' and bool(content_words(word, tuple(speakers)))
-        kept.append('something' if has_content and seen else word)
-        seen = seen or has_content
-    return re.sub(r'something(?: something)+', 'something', ' '.join(kept))
-
-
-def _delete_from_cluster(entry: Entry, others: Iterable[Entry], speakers: Sequence[str]) -> str:
-    "Return nothing if another entry of the same person shares two content words, else the text."
-    words = content_words(entry.text, tuple(speakers))
-    for other in others:
-        shared = words & content_words(other.text, tuple(speakers))
-        if other.id != entry.id and other.speaker == entry.speaker and len(shared) > 1:
-            return ''
-    return entry.text
-
-
-FAULTS: dict[str, Callable[[Entry, Iterable[Entry], Sequence[str]], str]] = {
-    'names': _hide_names,
-    'blur': _blur,
-    'cluster': _delete_from_cluster,
-}  # the text that is left of an entry, given all that may be hit and the speakers
-
-
-def _stems_of(bank: MemoryBank, turns: Sequence[str]) -> frozenset[str]:
-    return stems(' '.join(entry.text for entry in bank.resting_on(turns)))
-
-
-def damage(
-    bank: MemoryBank,
-    entries: Sequence[str],  # ids of those that may be hit
-    kind: str,  # of FAULTS
-    share: float,  # of those that can be damaged so
-    seed: str,
-    speakers: Sequence[str],
-) -> dict[Entry, frozenset[str]]:
-    "Damage a random share of some entries; return each with the stems that the bank has of its turns no more."
-    own, lost = [bank[id] for id in entries], {}
-    left = {entry: FAULTS[kind](entry, own, speakers) for entry in own}
-    able = [entry for entry in own if left[entry] != entry.text]
-    for entry in random.Random(seed).sample(able, round(share * len(able))):
-        try:
-            if left[entry]:
-                bank.update(entry.id, left[entry], reason='damaged')
-        except DuplicateEntry:  # another entry has what is left of it
-            left[entry] = ''
-        if not left[entry]:
-            bank.delete(entry.id, reason='damaged')
-        if words := stems(entry.text) - _stems_of(bank, entry.sources):
-            lost[entry] = words
-    return lost
-
-
-def trial(
-    conversation: Conversation,
-    kind: str | None,  # of FAULTS; None: nothing is damaged
-    *,
-    share: float = 0.2,
-    probes: int = 5,  # J; 0: no probing
-    seed: int = 0,
-) -> tuple[MemoryBank, Counter]:
-    "Write a conversation; damage, probe and repair each session before the next. Return the bank and the counts."
-    bank, earlier, counts = MemoryBank(backend=TalkStore), EarlierTurns(), Counter()
-    speakers, hurt = conversation.speakers, set()  # the turns of all damage so far
-    for session in conversation.sessions:
-        written = construct(bank, session, speakers=speakers)
-        ids = dict.fromkeys(change.entry for change in written.changes if change.action == 'ADD')
-        salt = f'{seed} {conversation.id} {session.id}'
-        near = earlier.related(session, 24)
-        cycle = _Cycle(bank, Grounding(session, near, speakers), RuleLM(), 30)
-        sound = [cycle.test(probe) for probe in cycle.probes(probes)] if probes else []
-        lost = damage(bank, list(ids), kind, share, salt, speakers) if kind else {}
-        hurt.update(turn for entry in lost for turn in entry.sources)
-        if probes:
-            asked = [one.probe for one in sound]
-            evolution = evolve(bank, session, related=near, probes=asked, speakers=speakers)
-            counts += _count_outcome(bank, lost, sound, evolution, hurt)
-        earlier.add(session)
-    return bank, counts
-
-
-def _count_outcome(
-    bank: MemoryBank,
-    lost: dict[Entry, frozenset[str]],
-    sound: Sequence[ProbeResult],  # the probes before the damage
-    evolution: Evolution,
-    hurt: set[str],
-) -> Counter:
-    "Return what probing made of the damage of a session; a probe that fails in a sound bank detects nothing."
-    asked = {turn for one in sound for turn in one.probe.sources}
-    by_damage = Evolution('', tuple(sound), after=evolution.before).lost
-    failed = {turn for one in by_damage for turn in one.probe.sources}
-    repaired = [words <= _stems_of(bank, entry.sources) for entry, words in lost.items()]
-    before, after = evolution.passed
-    return Counter(
-        {
-            'damaged': len(lost),
-            'probed': sum(not asked.isdisjoint(entry.sources) for entry in lost),
-            'detected': sum(not failed.isdisjoint(entry.sources) for entry in lost),
-            'repaired': sum(repaired),
-            'probes': len(evolution.before),
-            'passed before': before,
-            'passed after': after,
-            'written': len(evolution.written),
-            'falsely written': sum(hurt.isdisjoint(one.probe.sources) for one in evolution.written),
-        }
-    )

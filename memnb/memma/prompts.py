@@ -89,6 +89,7 @@ Entries:
 The reply:
 {{"facts": [{{"text": "Ines and Rolf sold the old hive on Saturday (13 April 2024).", "speaker": "Ines", "turns": ["D4:1"]}}, {{"text": "Rolf is learning the cello.", "speaker": "Ines", "turns": ["D4:1"]}}], "points": [{{"kind": "conflict", "fact": 1, "entry": "m8", "note": "they own it no more"}}, {{"kind": "importance", "fact": 2, "entry": null, "note": "a second instrument beside the viola: keep cello"}}]}}'''
 
+# what both roles are shown; `_chunk_fields` fills it in
 _BOTH = '''Date: {date}
 Speakers: {speakers}
 
@@ -96,7 +97,7 @@ The new messages:
 {session}
 
 Entries:
-{view}'''  # what both roles are shown; `_chunk_fields` fills it in
+{view}'''
 
 
 def _chunk_fields(chunk: Session, view: Sequence[Entry] = (), speakers: Sequence[str] = ()) -> dict:
@@ -128,7 +129,6 @@ Reply with one JSON object: "facts", a list of texts such as "[Ines] Rolf plays 
 class EditLine(Reply):
     "One edit as a model gives it."
 
-    KEY = 'action'
     ALIASES = {
         'action': ('op', 'operation', 'type'),
         'text': ('fact', 'memory', 'content', 'new_text', 'statement'),
@@ -220,10 +220,15 @@ def _parts(guidance: Any) -> dict[str, Any]:
     _, *told = _PART.split('\n'.join(map(str, lines)))
     parts = {}
     for name, text in zip(told[::2], told[1::2]):
-        between = r'\n' if name.lower() == 'goal' else r'[;\n]' if 'queries' in name.lower() else r'[;,\n]'
+        if name.lower() == 'goal':
+            between = r'\n'
+        elif 'queries' in name.lower():  # a query may have a comma
+            between = r'[;\n]'
+        else:
+            between = r'[;,\n]'
         items = [item.strip(' -*".;,') for item in re.split(between, text)]
-        found = [item for item in items if item and not is_nothing(item)]
-        parts[name] = ' '.join(found) if name.lower() == 'goal' else found
+        items = [item for item in items if item and not is_nothing(item)]
+        parts[name] = ' '.join(items) if name.lower() == 'goal' else items
     return parts
 
 
@@ -480,7 +485,6 @@ class Probe:
 class ProbeLine(Reply):
     "One probe as a model gives it."
 
-    TEXT, KEY = 'answer', 'question'
     ALIASES = {
         'question': ('probe', 'query', 'q'),
         'answer': ('gold', 'gold_answer', 'a'),
@@ -569,7 +573,7 @@ PAPER_MARK = Role(
 class RepairReply(Reply):
     "A proposal for one failed probe (MemMA, tables 13 and 14)."
 
-    TEXT = KEY = 'op'
+    TEXT = 'op'
     ALIASES = {
         'op': ('action', 'operation'),
         'speaker': ('target_speaker',),
@@ -674,7 +678,7 @@ Retrieved evidence:
 class Consolidation(Reply):
     "What to do with a fact (MemMA, table 15)."
 
-    TEXT = KEY = 'action'
+    TEXT = 'action'
     ALIASES = {
         'action': ('op', 'decision'),
         'target': ('merge_target_index', 'merge_target', 'entry'),
@@ -738,6 +742,7 @@ Reply with one JSON object: "action", "merge_target_index" (-1 without MERGE), "
 )
 
 
+# the paper prints no prompt for writing, probes and answers
 STYLES = {
     'memnb': (GUIDE, WRITE, DIAGNOSE, REWRITE, ANSWER, PROBES, MARK, REPAIR, CONSOLIDATE),
     'paper': (
@@ -748,4 +753,4 @@ STYLES = {
         PAPER_REPAIR,
         PAPER_CONSOLIDATE,
     ),
-}  # the paper prints no prompt for writing, probes and answers
+}

@@ -6,14 +6,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
 from typing import Any
 
 from ..core.conversation import Snippet
 from ..core.loop import check_count, check_names, Loop, Run, Setting, with_settings
-from ..core.roles import LM
+from ..core.models import Model
+from ..core.retriever import Store
 from memnb.core.text import (
     coverage,
     recurring_words,
@@ -154,8 +155,8 @@ class Coordinated(Loop):
     @with_settings
     def __init__(
         self,
-        memory: Any,  # a `Retriever`, or a function from a query to texts
-        lm: LM | Callable[[str], str] | None = None,  # who judges, rewrites and answers; None: the rules
+        memory: Store,
+        lm: Model = None,  # who judges, rewrites and answers; None: the rules
         *,
         refinements: int = 3,  # H: queries after the first
         k: int = 30,  # entries for each query
@@ -220,7 +221,8 @@ class Coordinated(Loop):
         "Whether the loop ends here: answerable, and where guidance binds no gap is named that is not let be."
         is_content = diagnosis.decision == 'ANSWERABLE'
         overrules = is_content and self.binding and diagnosis.gaps and state.overruled < self.insist
-        state.overruled += bool(overrules)
+        if overrules:
+            state.overruled += 1
         stops = is_content and not overrules
         reasons = [f'missing: {gap}' for gap in diagnosis.gaps[:1]] + [diagnosis.reason.strip()]
         proposed, action = ('answer' if one else 'retrieve' for one in (is_content, stops))

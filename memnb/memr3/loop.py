@@ -5,14 +5,13 @@
 # %% ../../nbs/2_memr3/04_loop.ipynb #90c86301
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
 from ..core.loop import check_count, Loop, Run, Setting, with_settings
-from ..core.retriever import Hit
-from ..core.roles import LM
+from ..core.models import Model
+from ..core.retriever import Hit, Store
 from ..core.trace import NoteStep, RouteStep, StateStep
 from .prompts import FINAL, known_from, PAPER_FINAL, PAPER_TRACK, TRACK
 from .router import ACTIONS, Decision, forced, RouterLimits
@@ -89,8 +88,8 @@ class MemR3(Loop):
     @with_settings
     def __init__(
         self,
-        memory: Any,  # what is searched: a `Retriever`, or a function from a query to texts
-        lm: LM | Callable[[str], str] | None = None,  # keeps the tracker and answers; None: the rules
+        memory: Store,
+        lm: Model = None,  # keeps the tracker and answers; None: the rules
         *,
         chunks_per_iteration: int = 5,  # n_chk: snippets for each retrieval
         limits: RouterLimits = RouterLimits(),

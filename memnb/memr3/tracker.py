@@ -44,9 +44,8 @@ class TrackerReply(Reply):
     evidence: list[Claim] = []
     gaps: list[str] = []
     decision: Literal['retrieve', 'reflect', 'answer']
-    retrieval_query: str | None = (
-        None  # where the decision is to retrieve: a standalone search string of 5 to 15 tokens
-    )
+    # where the decision is to retrieve: a standalone search string of 5 to 15 tokens
+    retrieval_query: str | None = None
     reasoning: str | None = None  # where it is to reflect
     detailed_answer: str | None = None  # where it is to answer
 
@@ -148,12 +147,11 @@ class EvidenceGap:
     def update(
         self,
         reply: TrackerReply,
-        seen: Mapping[str, Sequence[str]]
-        | Collection[str],  # ids of all snippets shown so far, with their turns where these differ
+        # ids of all snippets shown so far, with their turns where these differ
+        seen: Mapping[str, Sequence[str]] | Collection[str],
         monotone: bool = True,  # keep grounded bullets and resolved gaps; False: the paper's replacement
-        texts: Mapping[
-            str, str
-        ] = {},  # what was shown under these ids, by which a bullet that cites none of them finds its line
+        # what was shown under these ids, by which a bullet that cites none of them finds its line
+        texts: Mapping[str, str] = {},
     ) -> EvidenceGap:
         "Return the state after a reply (equation 10). A bullet that neither cites nor repeats what was shown is kept and flagged as ungrounded."
         if not isinstance(seen, Mapping):

@@ -26,11 +26,12 @@ from ..core.text import stems
 from ..core.time import TimeSpan
 from .facts import Fact, Gist, Window
 from .prompts import Extract, extract, FACTS, GISTS, PAPER_FACTS, PAPER_GISTS
+from .tools import GraphTools
 from ..retrieval.bm25 import DuplicateSnippet, SnippetStore
 from ..retrieval.vectors import Embedder, HybridIndex, WordLlamaEmbedder
 
 # %% auto #0
-__all__ = ['FIELDS', 'ORDERINGS', 'AGGREGATIONS', 'phrase_id', 'aggregate', 'FactTable', 'Chunk', 'mentions', 'GistGraph']
+__all__ = ['FIELDS', 'ORDERINGS', 'AGGREGATIONS', 'phrase_id', 'FactTable', 'Chunk', 'mentions', 'GistGraph']
 
 # %% ../../nbs/3_remem/03_graph.ipynb #f12904d2
 FIELDS, ORDERINGS = ('subject', 'predicate', 'object'), ('asc', 'desc')
@@ -60,16 +61,6 @@ def _discard(table: dict[Any, set[str]], key: Any, member: str) -> bool:
         return False
     del table[key]
     return True
-
-
-def aggregate(facts: Iterable[Fact], how: str) -> int:
-    "Return the number of facts, or of their different subjects or objects (one of AGGREGATIONS). `ToolError` for another."
-    if how not in AGGREGATIONS:
-        raise ToolError(f'aggregation: expected one of {", ".join(AGGREGATIONS)}, got {how!r:.80}')
-    if how == 'count':
-        return len(list(facts))
-    field = how.removeprefix('count_unique_').removesuffix('s')
-    return len({phrase_id(getattr(fact, field)) for fact in facts})
 
 
 class FactTable(SnippetStore):
@@ -115,6 +106,16 @@ class FactTable(SnippetStore):
         facts = [self[id] for id in set.intersection(*postings)]
         facts = sorted(filter(window.passes, facts), key=lambda fact: _order_key(fact, ordering))
         return facts[offset:][:limit]
+
+    @staticmethod
+    def aggregate(facts: Iterable[Fact], how: str) -> int:
+        "Return the number of facts, or of their different subjects or objects (one of AGGREGATIONS). `ToolError` for another."
+        if how not in AGGREGATIONS:
+            raise ToolError(f'aggregation: expected one of {", ".join(AGGREGATIONS)}, got {how!r:.80}')
+        if how == 'count':
+            return len(list(facts))
+        field = how.removeprefix('count_unique_').removesuffix('s')
+        return len({phrase_id(getattr(fact, field)) for fact in facts})
 
 # %% ../../nbs/3_remem/03_graph.ipynb #095edafd
 @dataclass(frozen=True)
@@ -380,6 +381,4 @@ class GistGraph(SessionMemory, Searchable):
 
     def tools(self) -> list[Tool]:
         "Return the paper's five tools (table 1) for one question: the numbers of an observation hold until the next."
-        from memnb.remem.tools import GraphTools
-
         return GraphTools(self).tools()

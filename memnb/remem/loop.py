@@ -5,14 +5,14 @@
 # %% ../../nbs/3_remem/05_loop.ipynb #b26e0e33
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from ..core.calls import choice_of, RawCall, seen_lines, ToolCall, ToolReply, ToolUse, untried_calls
 from ..core.loop import check_count, Loop, Run, Setting, with_settings
+from ..core.models import Model
 from ..core.tools import as_tools, searches_of, Tool, tools_of
 from ..core.retriever import as_memory
-from ..core.roles import LM
 from ..core.trace import NoteStep
 from .prompts import PAPER_SELECT, SELECT, SYNTHESIZE, TIMELINE
 
@@ -98,7 +98,7 @@ class REMem(Loop):
     def __init__(
         self,
         memory: Any,  # a `GistGraph`, anything else with `tools()`, or anything that can be searched
-        lm: LM | Callable[[str], str] | None = None,  # chooses and answers; None: the rules
+        lm: Model = None,  # chooses and answers; None: the rules
         *,
         max_steps: int = 3,  # T_max: 3 for recollection, 5 for reasoning in the paper
         without: Sequence[str] = (),  # names of tools that are withheld: the ablations "w/o Tool …"
@@ -197,7 +197,7 @@ class REMemS(REMem):
     def __init__(
         self,
         memory: Any,
-        lm: LM | Callable[[str], str] | None = None,
+        lm: Model = None,
         *,
         timeline: bool = False,
         **options: Any,  # of `Loop`

@@ -43,7 +43,7 @@ __all__ = ['GISTS', 'FACTS', 'PAPER_GISTS', 'PAPER_FACTS', 'SELECT', 'PAPER_SELE
 class GistLine(Reply):
     "One gist as a model gives it; the paper's are texts (figure 3)."
 
-    TEXT, KEY = 'text', 'turns'
+    TEXT = 'text'
     ALIASES = {'text': ('gist', 'content', 'fact', 'sentence', 'statement'), 'turns': SOURCES}
 
     text: Text
@@ -59,7 +59,6 @@ class GistsReply(Reply):
 class FactLine(Reply):
     "One fact as a model gives it; the times are dates in words. The paper's times stand under `qualifiers` (figure 4)."
 
-    KEY = 'subject'
     ALIASES = {
         'subject': ('s', 'head'),
         'predicate': ('relation', 'verb', 'p'),
@@ -80,10 +79,6 @@ class FactLine(Reply):
 
     @classmethod
     def meant(cls, value: Any) -> Any:
-        if isinstance(value, str):
-            value = [part.strip() for part in value.strip('|').split('|')]
-        if isinstance(value, list) and len(value) in (3, 4):
-            return dict(zip(('subject', 'predicate', 'object', 'point_in_time'), value))
         if isinstance(value, dict) and isinstance(value.get('qualifiers'), dict):
             times = value['qualifiers']
             value = {**times, **{name: one for name, one in value.items() if name != 'qualifiers'}}

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 
@@ -16,7 +16,6 @@ from ..core.tools import Observation, Offset, OUTPUT_ANSWER, page_of, PAGE_SIZE,
 from ..core.retriever import Hit, locked
 from ..core.trace import count_of
 from .facts import Fact, Gist, Window
-from .graph import aggregate, GistGraph
 from ..retrieval.bm25 import Index
 from ..retrieval.vectors import DenseIndex
 
@@ -61,7 +60,7 @@ class _Shown(Observation):
 class GraphTools:
     "The tools of table 1 over one `GistGraph`, for one question: the numbers of an observation hold until the next."
 
-    def __init__(self, graph: GistGraph):
+    def __init__(self, graph: Any):  # a `GistGraph`
         self.graph, self._lock = graph, graph._lock
         self.last: list[Snippet] = []  # what the last observation showed
 
@@ -147,7 +146,7 @@ class GraphTools:
         if not facts:
             note += f': {self._why_none(window, given)}'
         if aggregation:
-            number, hits = aggregate(facts, aggregation), tuple(map(Hit, facts))
+            number, hits = self.graph.facts.aggregate(facts, aggregation), tuple(map(Hit, facts))
             return _Shown(f'{aggregation}: {number}; {note}', hits, value=number, last=self.last)
         shown = facts if limit else facts[:PAGE_SIZE]
         more = ''

@@ -332,8 +332,11 @@ class PairFeatures:
         columns['told_likeness'] = told * columns.get('likeness', 0.0)
         columns['answered_meaning'] = columns['after_question'] * columns.get('meaning_before', 0.0)
         kind = question_kind(query[: query.rfind('?') + 1] or query)  # more words may follow
-        columns['number_asked'] = columns.pop('number') * (kind == 'how many')
-        columns['time_asked'] = columns.pop('time') * (kind in ('when', 'interval', 'how long'))
+        numbers, times = columns.pop('number'), columns.pop('time')
+        if kind == 'how many':
+            columns['number_asked'] = numbers
+        if kind in ('when', 'interval', 'how long'):
+            columns['time_asked'] = times
         spans = [span for *_, span in find_times(query, date(1, 1, 1)) if span.start and span.start.year > 1]
         if spans:
             days = [one.day for one in snippets]
@@ -394,8 +397,11 @@ def shipped_ranker(
     package = Path(memnb.__file__).parent
     places = package / '_data' / 'ranker.json', package.parent / 'data' / 'ranker.json'
     fitted = json.loads(next(filter(Path.is_file, places)).read_text(encoding='utf-8'))
-    known = 'words' if model is None else model if model in fitted['weights'] else 'wordllama-256'
-    return LearnedRanker(fitted['weights'][known], fitted['about'])
+    if model is None:
+        model = 'words'
+    elif model not in fitted['weights']:
+        model = 'wordllama-256'
+    return LearnedRanker(fitted['weights'][model], fitted['about'])
 
 # %% ../../nbs/1_core/15_learned.ipynb #1ea40016
 _Pair = tuple[np.ndarray, np.ndarray]  # (n, f) the features of all turns, (n,) the share of each in the evidence

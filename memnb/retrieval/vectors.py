@@ -190,11 +190,11 @@ def _model_name(embedder: Any) -> str:
     if isinstance(getattr(embedder, 'name', None), str):
         return embedder.name
     tokenizer = getattr(embedder, 'tokenizer', None)  # sentence-transformers keeps the name there
-    fields = (embedder, 'model_name'), (embedder, 'model'), (tokenizer, 'name_or_path')
+    places = (embedder, 'model_name'), (embedder, 'model'), (tokenizer, 'name_or_path')
     kind = type(embedder).__name__
-    for owner, field in fields:
-        if isinstance(getattr(owner, field, None), str):
-            return f'{kind} {Path(getattr(owner, field)).name}'
+    for owner, name in places:
+        if isinstance(getattr(owner, name, None), str):
+            return f'{kind} {Path(getattr(owner, name)).name}'
     return '<partial>' if isinstance(embedder, partial) else getattr(embedder, '__name__', kind)
 
 

@@ -31,14 +31,8 @@ from memnb.core.text import (
     with_dates,
 )
 from ..core.time import TimeSpan
-from memnb.mragent.graph import (
-    central_words,
-    cue_id,
-    cues_in,
-    Episode,
-    time_cues,
-    title_of,
-)
+from ..mragent.contents import cue_id, Episode, time_cues
+from ..mragent.labels import central_words, cues_in, title_of
 from memnb.mragent.prompts import (
     ASPECTS,
     CuesReply,

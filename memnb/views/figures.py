@@ -360,8 +360,11 @@ def trace_figure(
     (MRAgent); any other trace as its searches and calls with what they found of the evidence."""
     title = title or f'{trace.method} reads {count_of(len(trace.read), "turn")}'
     kinds = {type(step) for step in trace.steps}
-    draw = _state_figure if StateStep in kinds else _walk_figure if WalkStep in kinds else _call_figure
-    return draw(trace, title)
+    if StateStep in kinds:
+        return _state_figure(trace, title)
+    if WalkStep in kinds:
+        return _walk_figure(trace, title)
+    return _call_figure(trace, title)
 
 # %% ../../nbs/8_use/09_figures.ipynb #fg000013
 def figure_html(
@@ -411,10 +414,11 @@ def evolution_figure(
         for left, right in zip(boxes, boxes[1:]):
             canvas.arrow((left.x + left.width, y + 17), (right.x, y + 17))
         y = max(box.bottom for box in boxes) + 12
-    passed = len(evolution.before) - len(failed)
-    text = f'{count_of(passed, "other probe")} passed at once' * bool(passed)
+    passed, others = len(evolution.before) - len(failed), []
+    if passed:
+        others.append(f'{count_of(passed, "other probe")} passed at once')
     if len(failed) > 3:
-        text += f'; {len(failed) - 3} more failed'
-    if text:
-        canvas.write(_MARGIN, y + 4, text.removeprefix('; '), 600, _SIZE - 1, color=_QUIET)
+        others.append(f'{len(failed) - 3} more failed')
+    if others:
+        canvas.write(_MARGIN, y + 4, '; '.join(others), 600, _SIZE - 1, color=_QUIET)
     return canvas.figure()

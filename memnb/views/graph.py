@@ -17,8 +17,8 @@ import networkx
 from matplotlib.figure import Figure
 
 from ..core.trace import printable, SearchStep, ToolStep, Trace
-from ..mragent.graph import cue_id
-from ..mragent.tools import CueTagGraph
+from ..mragent.contents import cue_id
+from ..mragent.graph import CueTagGraph
 from ..remem.graph import GistGraph, mentions, phrase_id
 from .figures import figure_html
 from .html import safe
@@ -177,7 +177,8 @@ def explorer_html(
         if numbers[0] <= calls:
             path[touched] = [number for number in numbers if number <= calls]
     nodes = [*path, *_session_nodes(graph, session)]
-    nodes += _neighbourhood(graph, node) if node else []
+    if node:
+        nodes += _neighbourhood(graph, node)
     nodes = list(dict.fromkeys(nodes))
     if not nodes:
         return '<p>Nothing is chosen.</p>'

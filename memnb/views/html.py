@@ -11,7 +11,7 @@ __all__ = ['TONES', 'HUES', 'STYLE', 'Row', 'rows_of', 'evidence_of', 'trace_tex
 import html
 import json
 import textwrap
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import singledispatch
 from typing import Any
@@ -35,6 +35,7 @@ from memnb.core.trace import (
 )
 
 # %% ../../nbs/8_use/04_html.ipynb #4dcc5fd0
+# ANSI colours
 TONES = {
     'plain': '1',
     'search': '36',
@@ -43,7 +44,7 @@ TONES = {
     'route': '35',
     'error': '31',
     'quiet': '2',
-}  # ANSI colours
+}
 
 
 @dataclass(frozen=True)
@@ -103,9 +104,14 @@ def _model_rows(step: ModelStep) -> list[Row]:
     if step.reply is not None:
         reply = 'reply', json.dumps(step.reply, ensure_ascii=False, indent=1)
     pages = tuple(page for page in (('system', step.system), ('prompt', step.user), reply) if page[1])
-    note = 'no reply came' if step.error else 'a rule answered'
-    note = _cost_of(step.usage) if step.usage.calls else note
-    note += ', second attempt' * (step.attempts > 1) + ', replayed' * step.cached
+    if step.usage.calls:
+        note = _cost_of(step.usage)
+    else:
+        note = 'no reply came' if step.error else 'a rule answered'
+    if step.attempts > 1:
+        note += ', second attempt'
+    if step.cached:
+        note += ', replayed'
     return [
         Row('asked', step.role, note, tone='quiet', pages=pages, quiet=True),
         *[Row('read as', note, tone='quiet', quiet=True) for note in step.notes],
@@ -154,9 +160,11 @@ def _tool_rows(step: ToolStep) -> list[Row]:
     given = {name: value for name, value in (step.arguments or {}).items() if value is not None}
     call = f'{step.tool}({", ".join(f"{name}={value!r}" for name, value in given.items())})'
     note = '' if step.error or step.note in given.values() else step.note
-    thought = [Row('thought', step.reasoning)] if step.reasoning else []
-    called = Row('called', call, note, tone='search', hits=tuple(step.hits))
-    return [*thought, called, *[Row('failed', step.note, tone='error')] * step.error]
+    rows = [Row('thought', step.reasoning)] if step.reasoning else []
+    rows.append(Row('called', call, note, tone='search', hits=tuple(step.hits)))
+    if step.error:
+        rows.append(Row('failed', step.note, tone='error'))
+    return rows
 
 # %% ../../nbs/8_use/04_html.ipynb #010dc8c6
 def _fit(text: str, space: int) -> str:
@@ -183,15 +191,18 @@ def _group_text(groups: Iterable[tuple[str, list[Row]]], color: bool, width: int
     "The lines of groups of rows, each group under its title and, unless `brief`, a blank line."
     lines = []
     for title, rows in groups:
-        lines += [''] * (not brief) + [title] * bool(title)
+        if not brief:
+            lines.append('')
+        if title:
+            lines.append(title)
         for row in rows:
             if not row.quiet:
                 lines += _row_text(row, color, width, brief)
     return lines
 
 
-def _moments(trace: Trace) -> list[tuple[int | None, list[Step]]]:
-    "The steps of a trace in pieces, a search or a call of a model with what it led to, each with its round."
+def _moments(trace: Trace) -> Iterator[tuple[int | None, list[Step]]]:
+    "Yield the steps of a trace in pieces, a search or a call of a model with what it led to, each with its round."
     moments: list[list[Step]] = []
     for step in trace.steps:
         asked = moments and any(isinstance(one, ModelStep) for one in moments[-1])
@@ -199,11 +210,10 @@ def _moments(trace: Trace) -> list[tuple[int | None, list[Step]]]:
             moments[-1].append(step)
         else:
             moments.append([step])
-    number, numbered = None, []
+    number = None
     for steps in moments:
         number = next((step.iteration for step in steps if hasattr(step, 'iteration')), number)
-        numbered.append((number, steps))
-    return numbered
+        yield number, steps
 
 
 def _rows_in(trace: Trace, steps: Iterable[Step]) -> list[Row]:
@@ -256,7 +266,8 @@ def trace_text(
     evidence = evidence_of(trace)[: 3 if brief else None]
     answer = Row('answer', trace.answer or 'none', ids=tuple(trace.evidence), hits=evidence)
     cost = Row('cost', _spent(trace), tone='quiet')
-    lines += [''] * (not brief)
+    if not brief:
+        lines.append('')
     for row in (answer, *_closing(trace), cost):
         lines += _row_text(row, color, width)
     return '\n'.join(lines)

@@ -22,7 +22,8 @@ from ..evaluation.judge import must_refuse, refusal_rule, strict_rule
 from ..evaluation.registry import choose_methods, Memory, METHODS
 from ..memma.bank import MemoryBank
 from ..memma.construction import construct
-from ..memma.probe_repair import damage, Evolution, evolve
+from ..evaluation.faults import damage
+from ..memma.probe_repair import Evolution, evolve
 from ..memma.prompts import REPAIR, RepairReply
 from ..memma.retrieval import Coordinated
 from ..memr3.router import ACTIONS, route, RouterLimits
@@ -378,7 +379,7 @@ def _built(conversation: Conversation, memory: Memory) -> tuple[Any, Usage]:
 def _asked(conversation: Conversation, method: str, question: str, budget: int) -> Trace:
     memory, _ = _built(conversation, METHODS[method].memory)
     turns = budget if METHODS[method].budgeted else None
-    return METHODS[method].loop(memory, conversation, DryRunLM(), turns).ask(question, budget=turns)
+    return METHODS[method].make(memory, conversation, DryRunLM(), turns).ask(question, budget=turns)
 
 
 def _is_right(question: Question, answer: str) -> bool:

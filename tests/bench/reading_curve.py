@@ -14,12 +14,12 @@ import sys
 from memnb.evaluation.datasets import load_octet
 from memnb.evaluation.experiment import CATEGORIES, CUTS, Experiment
 from memnb.evaluation.metrics import paired
-from memnb.evaluation.papers import memory, variant
-from memnb.evaluation.registry import load_dataset
+from memnb.evaluation.papers import variant
+from memnb.evaluation.registry import load_dataset, MEMORIES
 
-SEARCHES = ['rag', variant('rag, not learned', 'rag', memory('turns', ranker=None))]
+SEARCHES = ['rag', variant('rag, not learned', 'rag', MEMORIES['turns'].with_options(ranker=None))]
 CHUNKS = [
-    variant(f'{1280 // size} × {size} tokens', 'rag', memory('turns', chunk=size), k=1280 // size)
+    variant(f'{1280 // size} × {size} tokens', 'rag', MEMORIES['turns'].with_options(chunk=size), k=1280 // size)
     for size in (128, 256, 640, 1280)
 ]
 

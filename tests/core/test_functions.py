@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from jsonschema import Draft202012Validator
 
-from memnb.mragent.tools import CueTagGraph
+from memnb.mragent.graph import CueTagGraph
 from memnb.evaluation.datasets import load_sample
 from memnb.adapters.frameworks import as_functions, call_functions
 from memnb.remem.graph import GistGraph

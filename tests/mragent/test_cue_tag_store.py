@@ -12,9 +12,10 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from fakes import Letters
 from strikes import saved, Struck, watched
 
-from memnb.mragent.graph import cue_id, Episode, Labels, SemanticUnit
+from memnb.mragent.contents import cue_id, Episode, SemanticUnit
+from memnb.mragent.labels import Labels
 from memnb.core.conversation import Session, Turn
-from memnb.mragent.tools import CueTagGraph
+from memnb.mragent.graph import CueTagGraph
 from memnb.core.storage import DuplicateSession, MemoryFileError, UnknownSession
 from memnb.retrieval.bm25 import DuplicateSnippet
 from memnb.mragent.prompts import Recollection
@@ -180,6 +181,14 @@ def reading(store):
         {**store.settings(), 'topics': None},
         {id: store.extract_of(id) for id in store.sessions},
     )
+
+
+def test_the_spelling_of_a_topic_does_not_depend_on_the_order_of_the_sessions():
+    sessions = [session('S0', [('E', 'Trip', 'Boats')]), session('S1', [('E', 'Trip', 'boat')] * 2)]
+    for said in (sessions, sessions[::-1]):
+        store = built(said)
+        assert [one.title for one in store.topics] == ['Secret Boats'] and 'Secret Boats' in store.titles
+        assert store.titles.shown(cue_id('Secret boat')) == 'Secret Boats'
 
 
 # any history, against a plain dictionary of sessions

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from memnb.remem.graph import aggregate, FactTable, FIELDS, phrase_id
+from memnb.remem.graph import FactTable, FIELDS, phrase_id
 from memnb.remem.facts import as_span, extent, Fact, OPERATORS, Window
 from memnb.retrieval.bm25 import DuplicateSnippet, UnknownSnippet
 from memnb.core.time import TimeSpan
@@ -375,4 +375,4 @@ def test_what_is_empty_finds_nothing_and_what_is_wrong_is_refused():
     with pytest.raises(
         ToolError, match='aggregation: expected one of count, count_unique_subjects, count_unique_objects'
     ):
-        aggregate([], 'sum')
+        FactTable.aggregate([], 'sum')

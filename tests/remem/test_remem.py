@@ -13,7 +13,7 @@ from fakes import Buckets
 from memnb.baselines import RAG
 from memnb.core.roles import NO_INFORMATION
 from memnb.core.conversation import Session, Turn
-from memnb.mragent.tools import CueTagGraph
+from memnb.mragent.graph import CueTagGraph
 from memnb.remem.graph import GistGraph
 from memnb.remem.tools import GraphTools
 from memnb.retrieval.bm25 import LexicalIndex
