@@ -278,7 +278,7 @@ def _read_chats(records: list, path: Path, name: str | None) -> Conversation:
         runs.sort(key=lambda messages: messages[0].time)
     for messages in runs:
         sessions += sessions_of(messages, timedelta.max, len(sessions) + 1)
-    return _noted(name or mend(path.stem), sessions, left_out)
+    return _with_notes(name or mend(path.stem), sessions, left_out)
 
 
 class _Post(BaseModel):
@@ -323,7 +323,7 @@ def _read_posts(
     people = _people(folder)
     posts = [validate(_Post, record, place).read(people, place) for place, record in records]
     messages = sorted(filter(None, posts), key=lambda message: message.time or datetime.min)
-    return _noted(id, sessions_of(messages, gap), {'notices of the program': posts.count(None)})
+    return _with_notes(id, sessions_of(messages, gap), {'notices of the program': posts.count(None)})
 
 
 def _read_folder(path: Path, gap: timedelta) -> Conversation:
@@ -401,7 +401,7 @@ def _choice(names: Sequence[str], name: str | None, place: str) -> str:
     return name
 
 
-def _noted(id: str, sessions: list[Session], left_out: Mapping[str, int]) -> Conversation:
+def _with_notes(id: str, sessions: list[Session], left_out: Mapping[str, int]) -> Conversation:
     "Return a conversation with a note on what was left out."
     counts = [f'{what} ({count:,})' for what, count in left_out.items() if count]
     return Conversation(id, sessions, (), [f'left out: {", ".join(counts)}'] if counts else [])
@@ -449,7 +449,7 @@ def _read_text(text: str, path: Path, dates: str | None, gap: timedelta) -> Conv
     if not messages and not is_export:
         expected = 'lines such as "Ada: Hello", messages as JSON, or the export of a chat program'
         raise _no_messages(path, f'expected {expected}, got {begins.strip()!r:.60}')
-    return _noted(mend(path.stem), sessions_of(messages, gap), left_out)
+    return _with_notes(mend(path.stem), sessions_of(messages, gap), left_out)
 
 
 def load_conversation(

@@ -306,7 +306,7 @@ def _qdrant_filter(
     return models.Filter(must=must or None, must_not=never or None)
 
 
-def _embedded(embed: Callable[[list[str]], Any], texts: list[str], size: int | None, collection: str) -> np.ndarray:
+def _embed_rows(embed: Callable[[list[str]], Any], texts: list[str], size: int | None, collection: str) -> np.ndarray:
     """(n, d) rows of finite numbers that fit a collection. A ValueError otherwise, such as a `DimensionMismatch`."""
     rows = embed_texts(as_embedder(embed), texts).astype(np.float32)
     if size and rows.shape[1] != size:
@@ -319,7 +319,7 @@ def _embedded(embed: Callable[[list[str]], Any], texts: list[str], size: int | N
 def _make_collection(client: Any, collection: str, embed: Any, names: Fields) -> None:
     """Make a collection that knows the name of its embedder and indexes the fields that are filtered by."""
     models = _qdrant_models()
-    size = _embedded(embed, ['memory'], None, collection).shape[1]
+    size = _embed_rows(embed, ['memory'], None, collection).shape[1]
     vectors = models.VectorParams(size=size, distance=models.Distance.COSINE)
     metadata = {'embedder': getattr(embed, 'name', None)}
     try:
@@ -384,7 +384,7 @@ def fill_qdrant(
         for point in client.retrieve(collection, list(part), with_payload=True):
             check(point.payload, part.pop(str(point.id)))
         if part:
-            rows = _embedded(embed, [payload[names.text] for payload in part.values()], size, collection)
+            rows = _embed_rows(embed, [payload[names.text] for payload in part.values()], size, collection)
             points = [
                 models.PointStruct(id=id, vector=row.tolist(), payload=payload)
                 for (id, payload), row in zip(part.items(), rows)
@@ -416,7 +416,7 @@ def from_qdrant(
     def ask(query: str, limit: int, exclude: Collection[str] = (), during: TimeSpan | None = None) -> list[Hit]:
         if not query.strip():
             return []
-        vector = _embedded(embed, [query], vectors.size, collection)[0].tolist()
+        vector = _embed_rows(embed, [query], vectors.size, collection)[0].tolist()
         response = client.query_points(
             collection,
             query=vector,
@@ -438,7 +438,7 @@ def from_qdrant(
 _SIZES = ('search_kwargs', 'similarity_top_k', '_similarity_top_k', 'top_k', 'k')
 
 
-def _resized(retriever: Any, limit: int) -> Any:
+def _with_size(retriever: Any, limit: int) -> Any:
     """A copy of a retriever that gives `limit` results; the retriever itself where it has no such attribute."""
     attribute = next((name for name in _SIZES if hasattr(retriever, name)), None)
     if attribute is None:
@@ -466,7 +466,7 @@ def _from_retriever(
     def ask(query: str, limit: int) -> list[Hit]:
         if not query.strip():
             return []
-        search = getattr(_resized(retriever, limit), method)
+        search = getattr(_with_size(retriever, limit), method)
         return [hit_of(result) for result in search(query)]
 
     return StoreAdapter(ask, library)

@@ -35,12 +35,12 @@ def _types(record: type) -> dict[str, type]:
     return get_type_hints(record)
 
 
-def _checked(where: str, value: object, kind: type) -> object:
+def _check_value(where: str, value: object, kind: type) -> object:
     "Return a value of this type, a sequence as a tuple. Raises `ConversationError`, also for a time with a zone."
     if get_origin(kind) is tuple:
         if isinstance(value, (str, bytes, dict)) or not isinstance(value, Iterable):
             raise ConversationError(f'{where}: expected a sequence, got {reprlib.repr(value)}')
-        return tuple(_checked(where, item, get_args(kind)[0]) for item in value)
+        return tuple(_check_value(where, item, get_args(kind)[0]) for item in value)
     if not isinstance(value, kind):
         name = kind.__name__ if isinstance(kind, type) else kind
         raise ConversationError(f'{where}: expected {name}, got {reprlib.repr(value)}')
@@ -57,7 +57,7 @@ class _Record:
     def __post_init__(self):
         for name, kind in _types(type(self)).items():
             where = f'{type(self).__name__}.{name}'
-            object.__setattr__(self, name, _checked(where, getattr(self, name), kind))
+            object.__setattr__(self, name, _check_value(where, getattr(self, name), kind))
 
 
 def _check_unique(
@@ -264,7 +264,7 @@ class Snippet:
 
     def __post_init__(self):
         for name, kind in (('id', str), ('text', str), ('sources', tuple[str, ...])):
-            value = _checked(f'Snippet.{name}', getattr(self, name), kind)
+            value = _check_value(f'Snippet.{name}', getattr(self, name), kind)
             object.__setattr__(self, name, value)
 
     @property

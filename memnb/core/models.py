@@ -93,7 +93,7 @@ class ModelFailed(LMError):
     The text has the function's name, what happened, and the line in the user's file; `__cause__` is the exception."""
 
 
-def _place(error: Exception) -> str:
+def _line_of(error: Exception) -> str:
     """Return the innermost line of an exception that is in no library, as ' (line 7 of agent.py)'; '' without one."""
     paths = sysconfig.get_path('stdlib'), sysconfig.get_path('purelib'), memnb.__path__[0]
     place = ''
@@ -166,13 +166,13 @@ class FunctionLM(TextLM):
         prompt = f'{system}{SCHEMA_PROMPT.format(schema=json.dumps(brief_schema(schema)))}\n\n{user}'
         try:
             result = self._call(prompt, **({'role': role} if self._tells_role else {}))
-            done = _as_completion(wait_for(result, self.patience), prompt, schema)
+            completion = _as_completion(wait_for(result, self.patience), prompt, schema)
         except Exception as error:
             problem = printable(f'{type(error).__name__}: {error}'.removesuffix(': '))[:300]
-            raise ModelFailed(f'{self.name}: {problem}{_place(error)}') from error
-        if done is None:
+            raise ModelFailed(f'{self.name}: {problem}{_line_of(error)}') from error
+        if completion is None:
             raise ModelFailed(f'{self.name}: expected a text to be returned, got {printable(repr(result))[:100]}')
-        return done
+        return completion
 
     def settings(self) -> dict:
         """The name that was given; None where it was left to chance."""
@@ -249,7 +249,7 @@ def _refuses_form(error: Exception) -> bool:
 _LARGEST = 16_000_000  # bytes of a reply; of a compressed one the hundredth part
 
 
-def _bounded(response: Any) -> None:
+def _bound_reply(response: Any) -> None:
     "Bound the size of a reply, as a hook of the HTTP client, which reads it afterwards."
     kind = import_module(type(response).__module__.partition('.')[0]).SyncByteStream
     stream, most = response.stream, _LARGEST
@@ -317,7 +317,7 @@ class Connection:
                 timeout=self.timeout,
                 max_retries=self.max_retries,
                 default_headers={'Accept-Encoding': 'identity'},
-                http_client=openai.DefaultHttpxClient(event_hooks={'response': [_bounded]}),
+                http_client=openai.DefaultHttpxClient(event_hooks={'response': [_bound_reply]}),
             )
         return client
 
@@ -714,6 +714,6 @@ class RecordedLM(LM):
         inside = json.dumps(text)[1:-1]  # as it stands in JSON
         with self._open('IMMEDIATE') as file:
             file.rows('DELETE FROM replies WHERE instr(request || outcome, ?)', inside)
-            [(gone,)] = file.rows('SELECT changes()')
+            [(count,)] = file.rows('SELECT changes()')
             file.rows(UNSWEPT)
-        return gone
+        return count

@@ -347,26 +347,24 @@ class TextLM(LM):
         schema = role.schema(inputs)
         for attempt in (1, 2):
             try:
-                done = self.complete(role.name, system, prompt, schema)
+                completion = self.complete(role.name, system, prompt, schema)
             except LMError as error:
                 error.usage = usage + error.usage
                 if problem:
                     error.args = (f'{error}; the reply before was refused: {problem}',)
                 raise
-            usage += done.usage
+            usage += completion.usage
             notes: list[str] = []
             try:
-                reply = read_reply(done.text, model, done.cut, attempt == 2, notes)
+                reply = read_reply(completion.text, model, completion.cut, attempt == 2, notes)
             except ValueError as error:
                 problem = str(error)
                 form = json.dumps(brief_schema(schema))
-                prompt = AGAIN_PROMPT.format(user=user, raw=done.text[:2000], problem=problem, schema=form)
+                prompt = AGAIN_PROMPT.format(user=user, raw=completion.text[:2000], problem=problem, schema=form)
                 continue
-            return Call(role.name, reply, usage, system, user, done.text, attempt, notes=tuple(notes))
-        message = (
-            f'{self.name}, as {role.name}: no usable reply in two attempts: {problem}; it began {done.text[:200]!r}'
-        )
-        raise ReplyError(message, done.text, role.name, 2, usage)
+            return Call(role.name, reply, usage, system, user, completion.text, attempt, notes=tuple(notes))
+        message = f'{self.name}, as {role.name}: no usable reply in two attempts: {problem}; it began {completion.text[:200]!r}'
+        raise ReplyError(message, completion.text, role.name, 2, usage)
 
 # %% ../../nbs/1_core/05_roles.ipynb #m0000017
 # what LoCoMo's own prompt asks for where nothing answers

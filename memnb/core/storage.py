@@ -439,11 +439,11 @@ class SessionMemory:
             self.failed.forget([session_id])
             clear_text_caches()
             return {}
-        gone = self.unlink(session_id, self.extract_of(session_id))
+        receipt = self.unlink(session_id, self.extract_of(session_id))
         for turn in self._kept.pop(session_id).turns:
             del self._homes[turn]
         clear_text_caches()
-        return gone
+        return receipt
 
     def _is_kept(self, session_id: str, digest: str, turns: Collection[str]) -> bool:
         "Whether this very session is stored. Raises `DuplicateSession` if another one is in its place."

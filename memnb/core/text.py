@@ -282,7 +282,7 @@ def reference_day(snippet: Snippet) -> date | None:
     return (snippet.time.end or snippet.time.start) if snippet.time else None
 
 
-def _dated(snippet: Snippet) -> list[tuple[TimeSpan, bool]]:
+def _event_times(snippet: Snippet) -> list[tuple[TimeSpan, bool]]:
     "The times of a snippet, each with whether it stands alone in brackets. Such a time replaces the expression right before it."
     text, day = f' {snippet.text} ', reference_day(snippet)
     times: list[tuple[TimeSpan, bool]] = []
@@ -300,12 +300,12 @@ def times_of(snippet: Snippet) -> list[TimeSpan]:
     """The times that the snippet speaks of, in the order of its text. Without a day to reckon from there are none.
 
     'in April (April 2025)', as prompts ask for it, is one time: that in brackets."""
-    return [span for span, _ in _dated(snippet)]
+    return [span for span, _ in _event_times(snippet)]
 
 
 def event_time(gist: Snippet) -> TimeSpan | None:
     "When a gist happened: the first time in brackets, else the first that is not just the day of saying, else that day."
-    day, times = TimeSpan.day(gist.said) if gist.said else None, _dated(gist)
+    day, times = TimeSpan.day(gist.said) if gist.said else None, _event_times(gist)
     first = next((span for span, bracketed in times if bracketed), None)
     return first or next((span for span, _ in times if span != day), day)
 

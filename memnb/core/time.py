@@ -209,7 +209,7 @@ def _parse(text):
     return first, [part if part == other else None for part, other in pairs]
 
 # %% ../../nbs/1_core/02_time.ipynb #2415f169
-def _dated(text: str, day: date | None = None) -> TimeSpan:
+def _read_date(text: str, day: date | None = None) -> TimeSpan:
     """The day, month or year that a text names; a day without its year is the latest that is not after `day`.
 
     Raises ValueError or OverflowError where there is none."""
@@ -273,7 +273,7 @@ def _in_year(kind: str, year: int) -> TimeSpan:
     return TimeSpan.of(granularity, first)
 
 
-def _begun(kind: str, day: date) -> TimeSpan:
+def _latest(kind: str, day: date) -> TimeSpan:
     "The latest one of its kind ('friday', 'weekend', 'month', 'june', 'summer', 'christmas') that begins on or before a day."
     if kind in _WEEKLY:
         return TimeSpan.day(day - timedelta(days=(day.weekday() - _WEEKLY[kind]) % 7))
@@ -286,11 +286,11 @@ def _begun(kind: str, day: date) -> TimeSpan:
 # %% ../../nbs/1_core/02_time.ipynb #170cc3f5
 def _step(kind: str, day: date, count: int) -> TimeSpan:
     "The one that lies `count` steps before (negative) or after a day on the row of its kind; 0: the one of that day."
-    span = _begun(kind, day)
+    span = _latest(kind, day)
     if span.end < day and count <= 0:
         if count == 0:  # it is over: this Friday is that of the same week, this June that of the same year
             frame = 'week' if kind in _WEEKLY or kind == 'weekend' else 'year'
-            return _begun(kind, TimeSpan.of(frame, day).end)
+            return _latest(kind, TimeSpan.of(frame, day).end)
         count += 1
     if kind in _YEARLY:
         return _in_year(kind, span.start.year + count)
@@ -458,7 +458,7 @@ def _rule(pattern, needs=0, bare=False):
     bare=True,
 )
 def _days(match, day):
-    last = _dated(match['last'], day)
+    last = _read_date(match['last'], day)
     first = last.start.replace(day=int(re.sub(r'\D', '', match['first'])))
     return TimeSpan(first, last.end, 'span')
 
@@ -477,9 +477,9 @@ def _days(match, day):
     bare=True,
 )
 @_rule(rf'\b(?:{_MONTH}|march|may),?\s+(?:of\s+)?{_YEAR}\b')
-def _written(match, day):
+def _spelled_date(match, day):
     words = re.findall(r'[\w-]+|[^\w-]+', match[0])
-    return _dated(''.join(_SPELLED.get(word.lower(), word) for word in words), day)
+    return _read_date(''.join(_SPELLED.get(word.lower(), word) for word in words), day)
 
 # %% ../../nbs/1_core/02_time.ipynb #dbc0f5b2
 _DAY_WORDS = {
@@ -500,7 +500,7 @@ def _day_word(match, day):
     return TimeSpan.day(day + _DAY_WORDS[' '.join(match[0].lower().split())] * ONE_DAY)
 
 
-def _away(kind, count, start, end, direction):
+def _steps_from(kind, count, start, end, direction):
     "What lies so many steps before a start (direction -1) or after an end; a pair of counts gives everything between them."
     day = start if direction < 0 else end
     where = f'{"before" if direction < 0 else "after"} {day.year if kind == "year" else TimeSpan.day(day)}'
@@ -516,10 +516,10 @@ def _away(kind, count, start, end, direction):
     return replace(span, label=f'{number} {noun} {where}')
 
 
-def _beside(kind, start, end, direction):
+def _adjacent_span(kind, start, end, direction):
     "The one before a start or after an end; weeks are seven days that touch it."
     if kind != 'week':
-        return _away(kind, 1, start, end, direction)
+        return _steps_from(kind, 1, start, end, direction)
     if direction < 0:
         first, label = start - timedelta(days=7), f'the week before {TimeSpan.day(start)}'
     else:
@@ -538,17 +538,17 @@ def _distance(match, day):
     if groups.get('from') and kind in _PERIODS and not isinstance(count, tuple):
         start = day + _DAY_WORDS[groups['from'].lower()] * ONE_DAY
         return TimeSpan.day(start - count * _PERIODS[kind])
-    return _away(kind, count, day, day, -1 if groups.get('back') else 1)
+    return _steps_from(kind, count, day, day, -1 if groups.get('back') else 1)
 
 
 @_rule(rf'\bthe\s+(?P<unit>{_UNIT})\s+(?:(?P<back>before\s+last)|after\s+next)\b')
 def _last_but_one(match, day):
-    return _away(_kind_of(match['unit']), 2, day, day, -1 if match['back'] else 1)
+    return _steps_from(_kind_of(match['unit']), 2, day, day, -1 if match['back'] else 1)
 
 
 @_rule(rf'\bthe\s+(?P<unit>day|week|weekend|month|year)\s+(?:(?P<back>before|prior)|after)(?={_STOP})')
 def _neighbour(match, day):
-    return _beside(_kind_of(match['unit']), day, day, -1 if match['back'] else 1)
+    return _adjacent_span(_kind_of(match['unit']), day, day, -1 if match['back'] else 1)
 
 # %% ../../nbs/1_core/02_time.ipynb #299c6730
 _WAYS = {
@@ -569,9 +569,9 @@ _WAYS = {
     rf'(?P<kind>week|weekend|month|year|decade|{_NAMED}|(?<!last )(?<!past )(?<!this )day)\b'
     rf'(?!\s+(?:of\b|in\s+(?:{_MONTH}|{_YEAR}|the\s+(?:year|month))))'
 )
-def _directed(match, day):
+def _relative_period(match, day):
     way, kind = _WAYS[match['way'].lower()], _kind_of(match['kind'])
-    return _away(kind, 1, day, day, way) if way else _step(kind, day, 0)
+    return _steps_from(kind, 1, day, day, way) if way else _step(kind, day, 0)
 
 
 @_rule(
@@ -591,7 +591,7 @@ def _of_year(match, day):
 @_rule(r'\b(?:week|month|year)\b(?!\s+\d)', needs=2, bare=True)
 def _bare_name(match, day):
     kind = _kind_of(match[0])
-    return _away(kind, 1, day, day, -1) if kind in _WEEKLY else _begun(kind, day)
+    return _steps_from(kind, 1, day, day, -1) if kind in _WEEKLY else _latest(kind, day)
 
 # %% ../../nbs/1_core/02_time.ipynb #28dd5647
 @_rule(rf"(?<![\d.,:/$€£#]){_YEAR}\b(?![:/%]|[.,]\d|'?s\b|\s+{_COUNTED})", needs=1)
@@ -667,19 +667,19 @@ def _ordinal(match, span):
 
 
 @_lead(r'(?:the\s+)?(?P<kind>week|weekend)\s+of', 2)
-def _around(match, span):
+def _period_of(match, span):
     return TimeSpan.of(match['kind'].lower(), span.start)
 
 
 @_lead(
-    rf'(?:(?:the\s+)?(?P<one>{_UNIT})|{_AMOUNT})\s+(?:(?P<back>before|prior\s+to)|after|following|from)',
+    rf'(?:(?:the\s+)?(?P<single>{_UNIT})|{_AMOUNT})\s+(?:(?P<back>before|prior\s+to)|after|following|from)',
     1,
 )
-def _walk(match, span):
+def _steps_away(match, span):
     direction = -1 if match['back'] else 1
-    if match['one']:
-        return _beside(_kind_of(match['one']), span.start, span.end, direction)
-    return _away(*_quantity(match), span.start, span.end, direction)
+    if match['single']:
+        return _adjacent_span(_kind_of(match['single']), span.start, span.end, direction)
+    return _steps_from(*_quantity(match), span.start, span.end, direction)
 
 # %% ../../nbs/1_core/02_time.ipynb #19eec14a
 _INTENTION = (
@@ -833,7 +833,7 @@ def parse_date(text: str) -> TimeSpan | None:
     if re.search(r'\d{5}', text) or not re.search(r'(?<!\d)\d{4}(?!\d)|\d[./-]\d\d?[./-]\d\d', text):
         return None
     try:
-        return _dated(text)
+        return _read_date(text)
     except (ValueError, OverflowError):
         return None
 

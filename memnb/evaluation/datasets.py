@@ -70,20 +70,20 @@ def tidy(text: str) -> str:
     return ' '.join(text.encode('utf-8', 'replace').decode('utf-8').split())
 
 
-def _spelled(value: Any) -> Any:
+def _number_text(value: Any) -> Any:
     "Return a number as text, and anything else as it is."
     number = type(value) is int or type(value) is float and math.isfinite(value)
     return str(value) if number else value
 
 
-def _tidied(value: Any) -> Any:
+def _tidy_text(value: Any) -> Any:
     return tidy(value) if isinstance(value, str) else value
 
 
-Line = Annotated[str, BeforeValidator(_tidied)]  # tidy text
-Words = Annotated[Line, BeforeValidator(_spelled)]  # tidy text, or a number as text
+Line = Annotated[str, BeforeValidator(_tidy_text)]  # tidy text
+Words = Annotated[Line, BeforeValidator(_number_text)]  # tidy text, or a number as text
 # such text that is not empty
-Filled = Annotated[str, Field(min_length=1), BeforeValidator(_tidied), BeforeValidator(_spelled)]
+Filled = Annotated[str, Field(min_length=1), BeforeValidator(_tidy_text), BeforeValidator(_number_text)]
 
 
 def clock(example: str, read: Callable[[str], datetime]) -> Any:
@@ -143,7 +143,7 @@ _ID = re.compile(
 )
 
 
-def _covered(mention: re.Match, known: Collection[str]) -> list[str]:
+def _covered_ids(mention: re.Match, known: Collection[str]) -> list[str]:
     "Return the known ids of a turn or of a range of turns."
     first = int(mention[1]), int(mention[2])
     last = int(mention[3] or mention[1]), int(mention[4] or mention[2])
@@ -158,7 +158,7 @@ def repair_evidence(listed: Iterable[str], known: Collection[str]) -> tuple[tupl
         if entry in known:
             names = [entry]
         else:
-            names = [name for mention in _ID.finditer(entry) for name in _covered(mention, known)]
+            names = [name for mention in _ID.finditer(entry) for name in _covered_ids(mention, known)]
             notes.append(f'evidence {entry!r} read as {", ".join(names) or "no turn"}')
         ids += names
     return tuple(dict.fromkeys(ids)), tuple(notes)
@@ -182,7 +182,7 @@ class _Message(BaseModel):
     blip_caption: Line | None = None
 
 
-class _Asked(BaseModel):
+class _LocomoQuestion(BaseModel):
     question: Words
     answer: Words | None = None
     adversarial_answer: Words | None = None
@@ -190,7 +190,7 @@ class _Asked(BaseModel):
     category: Literal[1, 2, 3, 4, 5]
 
     @model_validator(mode='after')
-    def _is_answered(self) -> _Asked:
+    def _is_answered(self) -> _LocomoQuestion:
         if self.answer is None and self.category != 5:
             raise ValueError('expected an answer')
         return self
@@ -199,10 +199,10 @@ class _Asked(BaseModel):
 class _Sample(BaseModel):
     sample_id: Line
     conversation: dict[str, Any]
-    qa: list[_Asked]
+    qa: list[_LocomoQuestion]
 
 
-def _locomo_question(record: _Asked, position: int, name: str, known: Collection[str]) -> Question:
+def _locomo_question(record: _LocomoQuestion, position: int, name: str, known: Collection[str]) -> Question:
     refuse = record.category == 5
     evidence, notes = repair_evidence(record.evidence, known)
     if record.answer is not None and refuse:
@@ -311,7 +311,7 @@ def read_records(path: str | Path, form: Any) -> list:
     return records
 
 
-_Name = Annotated[Text, BeforeValidator(_spelled)]
+_Name = Annotated[Text, BeforeValidator(_number_text)]
 _Iso = clock('2024-03-02T18:30', datetime.fromisoformat)
 
 
@@ -472,7 +472,7 @@ REALTALK_CATEGORIES = {1: 'multi-hop', 2: 'temporal', 3: 'open-domain'}
 _ChatTime = clock('29.12.2023, 10:44:32', lambda text: datetime.strptime(text.strip(), '%d.%m.%Y, %H:%M:%S'))
 
 
-def _listed(value: Any) -> Any:
+def _as_list(value: Any) -> Any:
     if value is None:
         return []
     return value if isinstance(value, list) else [value]
@@ -489,7 +489,7 @@ class _ChatMessage(BaseModel):
 class _ChatQuestion(BaseModel):
     question: Words
     answer: Words
-    evidence: Annotated[list[Line], BeforeValidator(_listed)]
+    evidence: Annotated[list[Line], BeforeValidator(_as_list)]
     category: Annotated[Literal['1', '2', '3'], BeforeValidator(lambda value: str(value).strip())]
 
 
@@ -556,7 +556,7 @@ _Minute = clock(
 )
 
 
-class _Said(BaseModel):
+class _HistoryMessage(BaseModel):
     role: Literal['user', 'assistant']
     content: Line
     has_answer: StrictBool | None = None
@@ -569,7 +569,7 @@ class _History(BaseModel):
     answer: Words
     question_date: _Minute
     haystack_dates: list[_Minute]
-    haystack_sessions: list[list[_Said]]
+    haystack_sessions: list[list[_HistoryMessage]]
 
 
 def _history(item: _History, place: str) -> Conversation:
@@ -616,8 +616,8 @@ def load_longmemeval(path: str | Path) -> list[Conversation]:
 class _PassageQuestion(BaseModel):
     id: Words = ''
     question: Filled
-    answer: Annotated[list[Filled], BeforeValidator(_listed)] = []
-    answer_aliases: Annotated[list[Words], BeforeValidator(_listed)] = []
+    answer: Annotated[list[Filled], BeforeValidator(_as_list)] = []
+    answer_aliases: Annotated[list[Words], BeforeValidator(_as_list)] = []
     answerable: StrictBool = True
     type: Line | None = None
     supporting_facts: list[tuple[Line, int]] = []

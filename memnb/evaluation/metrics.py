@@ -42,13 +42,13 @@ def _squad_tokens(text: str) -> list[str]:
     return re.sub(r'\b(a|an|the)\b', ' ', bare).split()
 
 
-def _shared(prediction: Iterable[Hashable], gold: Iterable[Hashable]) -> int:
+def _shared_count(prediction: Iterable[Hashable], gold: Iterable[Hashable]) -> int:
     return sum((Counter(prediction) & Counter(gold)).values())
 
 
 def token_f1(prediction: Collection[Hashable], gold: Collection[Hashable]) -> float:
     "Return F1 of two collections of tokens, repeats counted; 0.0 where they share nothing."
-    shared = _shared(prediction, gold)
+    shared = _shared_count(prediction, gold)
     return 2 * shared / (len(prediction) + len(gold)) if shared else 0.0
 
 
@@ -118,7 +118,7 @@ def _nltk_tokens(text: str) -> list[str]:
 
 
 def _bleu1(prediction: Sequence[str], gold: Sequence[str]) -> float:
-    shared = _shared(prediction, gold)
+    shared = _shared_count(prediction, gold)
     if not shared:
         return 0.0
     return shared / len(prediction) * min(1.0, math.exp(1 - len(gold) / len(prediction)))

@@ -61,7 +61,7 @@ def _build_noisy(conversation: Conversation, lm: LM, **rates: float) -> CueTagGr
     return noisy_labels(CueTagGraph.of(conversation, lm, progress=False), seed=0, **rates)
 
 
-def _built_by(kind: str, builder: Any, **options: Any) -> Memory:
+def _with_builder(kind: str, builder: Any, **options: Any) -> Memory:
     "Return a memory of the registry built by another function, and named after it and its options."
     name = builder.__name__.removeprefix('_build_')
     return replace(MEMORIES[kind], name=name, builder=builder).with_options(**options)
@@ -295,7 +295,7 @@ _REMEM = [
     *(variant(f'REMem w/o {tool}', 'remem', without=(tool,)) for tool in ('semantic_retrieve', 'lexical_retrieve')),
 ]
 _GRAPH_SEARCHES = [
-    variant(f'{kind}, {name}', 'rag', _built_by('gists', _build_part, part=part, index=index), k=90)
+    variant(f'{kind}, {name}', 'rag', _with_builder('gists', _build_part, part=part, index=index), k=90)
     for kind, index in (('semantic', 'dense'), ('lexical', 'lexical'), ('hybrid', None))
     for name, part in (('gists', 'gists'), ('facts', 'triples'))
 ]
@@ -369,7 +369,7 @@ _DEPTHS = [
 ]
 
 
-def _over(build: Memory, rows: Mapping[str, Mapping[str, Any]]) -> list[Method]:
+def _mragent_methods(build: Memory, rows: Mapping[str, Mapping[str, Any]]) -> list[Method]:
     "Return MRAgent over its graph, and over one for each row that is built with options."
     graphs = {name: build.with_options(**options) for name, options in rows.items()}
     return [
@@ -422,12 +422,14 @@ MRAGENT = Paper(
         ),
         PaperTable(
             'Merged tags',
-            _over(MEMORIES['cues'], {f'merged at {rate}': {'merge': rate} for rate in (None, 0.8, 0.7, 0.6)}),
+            _mragent_methods(
+                MEMORIES['cues'], {f'merged at {rate}': {'merge': rate} for rate in (None, 0.8, 0.7, 0.6)}
+            ),
             against='MRAgent',
         ),
         PaperTable(
             'Noise in tags and cues',
-            _over(_built_by('cues', _build_noisy), _NOISE),
+            _mragent_methods(_with_builder('cues', _build_noisy), _NOISE),
             against='MRAgent',
         ),
         PaperTable(
@@ -464,9 +466,9 @@ def _bank_search(name: str, **switches: Any) -> Method:
 
 _STORAGE = {
     'entries (MemMA)': None,
-    'words and vectors': _built_by('bank', _build_stored, storage='turns'),
-    'gist graph': _built_by('bank', _build_stored, storage='gists'),
-    'cue-tag graph': _built_by('bank', _build_stored, storage='cues'),
+    'words and vectors': _with_builder('bank', _build_stored, storage='turns'),
+    'gist graph': _with_builder('bank', _build_stored, storage='gists'),
+    'cue-tag graph': _with_builder('bank', _build_stored, storage='cues'),
 }
 
 MEMMA = Paper(

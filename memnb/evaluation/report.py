@@ -146,11 +146,11 @@ def _curves_svg(rows: Any, title: str) -> str:
     "Return evidence recall of the first k turns read, a line for each method, as SVG."
     cuts = sorted(int(name.split('@')[1]) for name in rows if name.startswith('read_recall@'))
     figure, axes = _axes(3, title)
-    for (method, mine), mark in zip(rows.groupby('method', sort=False), 'os^Dv<>ph*' * 9):
-        if mine.turns.mean() <= 2 * cuts[-1]:
+    for (method, own_rows), mark in zip(rows.groupby('method', sort=False), 'os^Dv<>ph*' * 9):
+        if own_rows.turns.mean() <= 2 * cuts[-1]:
             axes.plot(
                 cuts,
-                [100 * mine[f'read_recall@{k}'].mean() for k in cuts],
+                [100 * own_rows[f'read_recall@{k}'].mean() for k in cuts],
                 marker=mark,
                 label=_label(method),
                 linewidth=1,
@@ -166,11 +166,11 @@ def figures(rows: Any, against: str = 'rag') -> dict[str, str]:
     methods = dict(list(rows.groupby('method', sort=False)))
     intervals = {}
     for metric in metrics[:2]:  # evidence recall and the first answer score
-        means = {name: interval(mine, metric) for name, mine in methods.items()}
+        means = {name: interval(own_rows, metric) for name, own_rows in methods.items()}
         intervals[f'{metric}, percent [95%]'] = means
     if metrics and against in methods and len(methods) > 1:
         rival = methods[against]
-        gains = {name: gain(mine, rival, metrics[0]) for name, mine in methods.items()}
+        gains = {name: gain(own_rows, rival, metrics[0]) for name, own_rows in methods.items()}
         del gains[against]
         intervals[f'{metrics[0]}: points more than {against} [95%]'] = gains
     pictures = {title: _dots_svg(means, title) for title, means in intervals.items()}
