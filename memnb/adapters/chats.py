@@ -18,18 +18,8 @@ from typing import Any, NamedTuple
 from pydantic import BaseModel
 
 from ..core.conversation import Conversation, Session
-from memnb.core.messages import (
-    as_conversation,
-    ChatError,
-    DATE_ORDERS,
-    date_order,
-    day_of_numbers,
-    GAP,
-    Message,
-    read_moment,
-    sessions_of,
-    text_of,
-)
+from ..core.messages import as_conversation, ChatError, DATE_ORDERS, date_order, day_of_numbers, GAP, Message
+from ..core.messages import read_moment, sessions_of, text_of
 from ..core.time import parse_datetime
 from ..core.trace import mend, printable
 from ..evaluation.datasets import load_jsonl, load_locomo, placed, validate

@@ -28,14 +28,8 @@ from ..core.retriever import Adapted, Hit, waited
 from ..core.text import STOP_WORDS
 from ..core.time import parse_date, parse_datetime, TimeSpan
 from ..retrieval.bm25 import Index, LexicalIndex
-from memnb.retrieval.vectors import (
-    as_embedder,
-    DimensionMismatch,
-    embed_texts,
-    Embedder,
-    EmbedderMismatch,
-    WordLlamaEmbedder,
-)
+from ..retrieval.vectors import as_embedder, DimensionMismatch, embed_texts, Embedder, EmbedderMismatch
+from ..retrieval.vectors import WordLlamaEmbedder
 
 # %% auto #0
 __all__ = ['Fields', 'fields_of', 'snippet_of', 'needs', 'StoreAdapter', 'from_sqlite', 'from_pandas', 'fill_qdrant',

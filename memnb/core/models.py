@@ -31,23 +31,8 @@ from pydantic import BaseModel, SecretStr
 
 import memnb
 from .retriever import wait_for
-from memnb.core.roles import (
-    AGAIN_PROMPT,
-    all_rules,
-    bounded_schema,
-    brief_schema,
-    Call,
-    Completion,
-    LM,
-    LMError,
-    ReplyError,
-    Role,
-    RuleLM,
-    SCHEMA_PROMPT,
-    ServerError,
-    TextLM,
-    Usage,
-)
+from .roles import AGAIN_PROMPT, all_rules, bounded_schema, brief_schema, Call, Completion, LM, LMError
+from .roles import ReplyError, Role, RuleLM, SCHEMA_PROMPT, ServerError, TextLM, Usage
 from .trace import canonical_json, printable
 
 # %% auto #0

@@ -14,23 +14,10 @@ from typing import Any
 from ..baselines import Feedback
 from ..core.conversation import Conversation
 from ..core.roles import LM
-from memnb.evaluation.experiment import (
-    CATEGORIES,
-    Experiment,
-    format_interval,
-    format_tables,
-    summarize,
-)
+from .experiment import CATEGORIES, Experiment, format_interval, format_tables, summarize
 from .judge import Judge
 from .metrics import evidence_recall
-from memnb.evaluation.registry import (
-    data_hash,
-    load_dataset,
-    MEMORIES,
-    Memory,
-    Method,
-    METHODS,
-)
+from .registry import data_hash, load_dataset, MEMORIES, Memory, Method, METHODS
 from .test_of_time import KINDS, make_tot, tot_conversation
 from ..memma.bank import IndexStore, MemoryBank, store_over
 from ..memma.loop import VARIANTS

@@ -23,14 +23,8 @@ from ..core.loop import check_count, Loop, Setting
 from ..core.roles import LM, RuleLM
 from ..core.trace import printable
 from .datasets import bundled, corpus_path, DatasetError, download, DownloadError, placed, Source
-from memnb.evaluation.datasets import (
-    load_complex_tr,
-    load_jsonl,
-    load_locomo,
-    load_longmemeval,
-    load_passages,
-    load_realtalk,
-)
+from .datasets import load_complex_tr, load_jsonl, load_locomo, load_longmemeval, load_passages
+from .datasets import load_realtalk
 from .test_of_time import load_tot_conversations
 
 # %% auto #0

@@ -12,17 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from ..core.trace import printable, Trace
-from memnb.evaluation.experiment import (
-    as_frame,
-    ExperimentError,
-    gain,
-    interval,
-    Results,
-    row_key,
-    RowStore,
-    SHOWN,
-    write_file,
-)
+from .experiment import as_frame, ExperimentError, gain, interval, Results, row_key, RowStore, SHOWN
+from .experiment import write_file
 from .metrics import Interval
 from .registry import import_loops
 

@@ -26,14 +26,7 @@ from ..core.build import FailedSessions, number_on, refuse_messages, renumber
 from ..core.conversation import Conversation, Session, Snippet, Turn, turn_snippets
 from ..core.tools import day_of
 from ..core.retriever import as_hit, as_retriever, Hit, Lock, locked, Searchable
-from memnb.core.storage import (
-    ConflictError,
-    MemoryFile,
-    MemoryFileError,
-    row_checksum,
-    SessionMemory,
-    UNSWEPT,
-)
+from ..core.storage import ConflictError, MemoryFile, MemoryFileError, row_checksum, SessionMemory, UNSWEPT
 from ..core.time import TimeSpan
 from ..core.trace import canonical_json, count_of
 from ..retrieval.vectors import HybridIndex

@@ -18,43 +18,18 @@ from typing import Any
 from pydantic import BaseModel
 
 from ..core import VIEWS
-from memnb.core.conversation import (
-    Conversation,
-    ConversationError,
-    Session,
-    Snippet,
-    Turn,
-    turn_snippets,
-)
+from ..core.conversation import Conversation, ConversationError, Session, Snippet, Turn, turn_snippets
 from ..core.citations import cited_ids, quoted_line
 from ..core.roles import ANSWER, LM, LMError, Role, RuleLM, Usage
 from ..core.retriever import as_retriever, Hit
-from memnb.core.text import (
-    content_words,
-    coverage,
-    event_time,
-    in_digits,
-    NUMBER,
-    sentences,
-    stems,
-    times_of,
-    with_dates,
-)
+from ..core.text import content_words, coverage, event_time, in_digits, NUMBER, sentences, stems, times_of
+from ..core.text import with_dates
 from ..core.loop import check_count, check_names
 from ..core.time import format_moment, TimeSpan
 from ..core.trace import count_of
 from .bank import DuplicateEntry, Edit, Entry, MemoryBank
 from .construction import ask_role
-from memnb.memma.prompts import (
-    CONSOLIDATE,
-    Consolidation,
-    MARK,
-    Probe,
-    ProbeLine,
-    PROBES,
-    REPAIR,
-    RepairReply,
-)
+from .prompts import CONSOLIDATE, Consolidation, MARK, Probe, ProbeLine, PROBES, REPAIR, RepairReply
 from ..retrieval.bm25 import LexicalIndex
 
 # %% auto #0

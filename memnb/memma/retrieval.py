@@ -15,15 +15,7 @@ from ..core.conversation import Snippet
 from ..core.loop import check_count, check_names, Loop, Run, Setting, with_settings
 from ..core.models import Model
 from ..core.retriever import Store
-from memnb.core.text import (
-    coverage,
-    recurring_words,
-    relevance,
-    Requirement,
-    speakers_in,
-    stems,
-    tokenize,
-)
+from ..core.text import coverage, recurring_words, relevance, Requirement, speakers_in, stems, tokenize
 from ..core.time import find_times, parse_date, TimeSpan
 from ..core.trace import NoteStep, RouteStep
 from .prompts import DIAGNOSE, Diagnosis, REWRITE, STYLES

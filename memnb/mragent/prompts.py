@@ -15,17 +15,7 @@ from pydantic import BaseModel, create_model
 from ..core.conversation import Session, session_fields, SESSION_TEXT, single_line, Snippet
 from ..core.citations import cited_ids, OutputValidator
 from ..core.replies import is_nothing, Reply
-from memnb.core.roles import (
-    ANSWER,
-    AnswerReply,
-    as_text,
-    LM,
-    LMError,
-    Role,
-    RuleLM,
-    SOURCES,
-    Usage,
-)
+from ..core.roles import ANSWER, AnswerReply, as_text, LM, LMError, Role, RuleLM, SOURCES, Usage
 from ..core.storage import SessionExtract
 from ..core.text import event_time
 from ..core.time import read_time

@@ -16,16 +16,7 @@ from pydantic import BaseModel, create_model
 from ..core.conversation import Session, session_fields, SESSION_TEXT
 from ..core.citations import OutputValidator
 from ..core.replies import Reply
-from memnb.core.roles import (
-    ANSWER,
-    AnswerReply,
-    LM,
-    LMError,
-    Role,
-    RuleLM,
-    SOURCES,
-    Usage,
-)
+from ..core.roles import ANSWER, AnswerReply, LM, LMError, Role, RuleLM, SOURCES, Usage
 from ..core.storage import SessionExtract
 from ..core.text import event_time
 from ..core.time import bounds, parse_datetime, read_time

@@ -26,14 +26,7 @@ from ..core.models import Connection
 from ..core.retriever import Hit, locked, wait_for
 from ..core.time import TimeSpan
 from .bm25 import Index, LexicalIndex
-from memnb.retrieval.learned import (
-    FEATURES,
-    FirstScores,
-    LearnedRanker,
-    PairFeatures,
-    scaled,
-    shipped_ranker,
-)
+from .learned import FEATURES, FirstScores, LearnedRanker, PairFeatures, scaled, shipped_ranker
 
 # %% auto #0
 __all__ = ['Embedder', 'WordLlamaEmbedder', 'MiniLMEmbedder', 'EmbedderError', 'OpenAIEmbedder', 'as_embedder', 'embed_texts',

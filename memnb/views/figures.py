@@ -18,15 +18,7 @@ from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
 from matplotlib.textpath import text_to_path
 from PIL import Image
 
-from memnb.core.trace import (
-    count_of,
-    printable,
-    RouteStep,
-    SearchStep,
-    StateStep,
-    ToolStep,
-    Trace,
-)
+from ..core.trace import count_of, printable, RouteStep, SearchStep, StateStep, ToolStep, Trace
 from ..memma.probe_repair import Evolution
 from ..mragent.loop import WalkStep
 from .html import safe

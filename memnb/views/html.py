@@ -18,21 +18,8 @@ from typing import Any
 
 from ..core.retriever import Hit
 from ..core.roles import Usage
-from memnb.core.trace import (
-    AnswerStep,
-    Bullet,
-    ModelStep,
-    NoteStep,
-    RouteStep,
-    SearchStep,
-    Seen,
-    StateStep,
-    Step,
-    ToolStep,
-    Trace,
-    count_of,
-    printable,
-)
+from ..core.trace import AnswerStep, Bullet, ModelStep, NoteStep, RouteStep, SearchStep, Seen, StateStep, Step
+from ..core.trace import ToolStep, Trace, count_of, printable
 
 # %% ../../nbs/8_use/04_html.ipynb #4dcc5fd0
 # ANSI colours
