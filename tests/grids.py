@@ -3,7 +3,6 @@
 import os
 import time
 from datetime import datetime
-from functools import partial
 from pathlib import Path
 
 from pydantic import BaseModel
@@ -78,12 +77,8 @@ class Plain(Loop):
         run.answer(run.ask(self.role, turn=best.text).text if self.role else best.text, best.sources)
 
 
-def make_plain(memory, conversation, lm, hits, stop, **options):
-    return Plain(memory, lm, **options)
-
-
 def plain(name='plain', memory=WORDS, **options):
-    return Method(name, partial(make_plain, **options), memory)
+    return Method(name, Plain, memory, options=options)
 
 
 def note(diary, text):

@@ -3,498 +3,35 @@
 # %% ../../nbs/1_core/08_loop.ipynb #7ef7588e
 from __future__ import annotations
 
-import ast
 import asyncio
-import inspect
-import json
-import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
-from functools import lru_cache, partial, wraps
-from numbers import Integral, Real
-from typing import Annotated, Any, ClassVar, get_args, get_origin, Literal, NamedTuple, Union
+from functools import partial, wraps
+from numbers import Integral
+from typing import Any, ClassVar
 
-from pydantic import (
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    create_model,
-    Field,
-    field_validator,
-    model_validator,
-    ValidationError,
-)
-from pydantic.fields import FieldInfo
-from pydantic_core import PydanticCustomError
+from pydantic import BaseModel
 
 from .conversation import Snippet
-from .models import as_lm
-from .retriever import as_memory, as_retriever, check_search, Hit, Metered
-from .replies import cited_ids, explain_errors, quoted_line, Reply
+from .models import as_lm, Model
+from .citations import cited_ids, quoted_line
+from .replies import read_reply, Reply
+from .retriever import as_memory, check_search, Hit, Metered, Store
 from .roles import ANSWER, choose_roles, LM, LMError, ReplyError, Role, RuleLM, Usage
-from .time import parse_date, TimeSpan
-from memnb.core.trace import (
-    AnswerStep,
-    ModelStep,
-    printable,
-    SearchStep,
-    Seen,
-    Step,
-    ToolStep,
-    Trace,
-)
+from .time import TimeSpan
+from .tools import Observation, Tool, ToolError
+from .trace import AnswerStep, ModelStep, printable, SearchStep, Seen, Step, ToolStep, Trace
 
 # %% auto #0
-__all__ = ['PAGE_SIZE', 'Offset', 'OUTPUT_ANSWER', 'ToolError', 'Observation', 'page_of', 'Arguments', 'arguments_of', 'Tool',
-           'tools_text', 'RawCall', 'ToolReply', 'call_of_any', 'choice_of', 'output_answer', 'day_of', 'as_tools',
-           'tools_of', 'searches_of', 'MemoryFailed', 'cited_turns', 'Run', 'check_count', 'check_names', 'Setting',
-           'with_settings', 'Loop', 'ToolCall', 'ToolUse', 'seen_lines', 'call_text', 'untried_calls']
-
-# %% ../../nbs/1_core/08_loop.ipynb #43716022
-class ToolError(ValueError):
-    "A call that the tool refuses. The text tells a model what is allowed."
-
-
-@dataclass(frozen=True)
-class Observation:
-    "What a tool returned: a note, the hits, and the number where one was asked for."
-
-    note: str  # such as 'Found 3 facts'
-    hits: tuple[Hit, ...] = ()  # best first; each is charged for its source turns
-    value: int | None = None  # of an aggregation: then the hits are what was counted, and they are not shown
-    error: bool = False  # True: the call was refused, and the note says why
-
-    @property
-    def line(self) -> str:
-        "The text that a model sees: the note, then the hits numbered from 1, each with its id."
-        return self.line_after(())
-
-    def line_after(self, earlier: Collection[str]) -> str:
-        "Return the same text for a prompt that shows some hits already, given by their ids: of these the id alone."
-        lines = [self.note]
-        for number, hit in enumerate(() if self.value is not None else self.hits, 1):
-            one = hit.snippet
-            text = 'as above' if one.id in earlier else one.line
-            lines.append(f'{number}. ({one.id}) {text}')
-        return '\n'.join(lines)
-
-
-PAGE_SIZE = 10  # items that a tool shows at a time
-Offset = Annotated[int, Field(ge=0, le=10_000), 'How many to skip, to see those behind them']
-
-
-def page_of(
-    items: Sequence[Any],
-    offset: int = 0,  # how many to skip
-    size: int = PAGE_SIZE,
-    counted: bool = True,  # False: there may be more than these, as behind the best hits of a search
-) -> tuple[list, str]:
-    "Return the items that a tool shows, and a remark on those behind them: '; 5 more: offset=10'. `ToolError`."
-    if offset < 0:
-        raise ToolError(f'offset: expected 0 or more, got {offset}')
-    shown = list(items[offset : offset + size])
-    left = len(items) - offset - len(shown)
-    if not shown or (counted and left <= 0) or (not counted and len(shown) < size):
-        return shown, ''
-    return shown, f'; {f"{left} more" if counted else "more"}: offset={offset + len(shown)}'
-
-# %% ../../nbs/1_core/08_loop.ipynb #980465d3
-_SYNONYMS = {
-    'relation': 'predicate',
-    'entity': 'subject',
-}  # REMem's own example has the first (figure 5)
-
-
-class Arguments(BaseModel):
-    """Base of the arguments of a tool. A null, or a blank that does not fit, gives the default; truth values for numbers are refused.
-
-    A misspelt name is taken for the one that is meant. Other unknown names are kept apart, as `model_extra`."""
-
-    model_config = ConfigDict(
-        extra='allow',
-        json_schema_extra={'additionalProperties': False},
-        coerce_numbers_to_str=True,
-        allow_inf_nan=False,
-    )
-
-    @model_validator(mode='before')
-    @classmethod
-    def _same_names(cls, value):
-        "Return the arguments under the names that are meant, without unknown ones that are empty."
-        if not isinstance(value, dict):
-            return value
-        given = {name: one for name, one in value.items() if name in cls.model_fields}
-        unknown = {}
-        for name, one in value.items():
-            absent = [known for known in cls.model_fields if known not in given]
-            if name in cls.model_fields or one in (None, '', [], {}):
-                continue
-            if _SYNONYMS.get(name) in absent:
-                given[_SYNONYMS[name]] = one
-            elif near := get_close_matches(name[:80].lower(), absent, 1, 0.75):
-                given[near[0]] = one
-            else:
-                unknown[name] = one
-        needed = [name for name, field in cls.model_fields.items() if field.is_required() and name not in given]
-        if len(needed) == len(unknown) == 1:
-            given[needed[0]] = unknown.popitem()[1]
-        return given | unknown
-
-    @field_validator('*', mode='wrap')
-    @classmethod
-    def _same_thing(cls, value, fit, info):
-        "Return the value as its type, where it is the same thing written in another way."
-        field = cls.model_fields[info.field_name]
-        try:
-            fitted = fit(value)
-        except ValidationError:
-            is_blank = value is None or (isinstance(value, str) and not value.strip())
-            if is_blank and not field.is_required():
-                return field.get_default()
-            raise
-        numbers = isinstance(value, Real) and isinstance(fitted, Real)
-        if numbers and isinstance(value, bool) != isinstance(fitted, bool):
-            expected = 'true or false' if isinstance(fitted, bool) else 'a number'
-            raise PydanticCustomError('kind', f'Input should be {expected}')
-        return fitted
-
-
-def arguments_of(function: Callable) -> type[BaseModel]:
-    "Return the parameters of a function as a pydantic model, made once for each function. TypeError without types."
-    return _arguments(getattr(function, '__func__', function), inspect.ismethod(function))
-
-
-@lru_cache(maxsize=256)  # compiling a model is slow
-def _arguments(function: Callable, bound: bool) -> type[BaseModel]:
-    fields = {}
-    parameters = list(inspect.signature(function, eval_str=True).parameters.values())
-    for one in parameters[bound:]:
-        named = one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY)
-        hidden = one.name.startswith('_') or hasattr(Arguments, one.name)
-        if not named or hidden or one.annotation is one.empty:
-            raise TypeError(f'{function.__name__}: expected parameters with a plain name and a type, got {one}')
-        notes = getattr(one.annotation, '__metadata__', ())
-        meaning = next((note for note in notes if isinstance(note, str)), None)
-        default = ... if one.default is one.empty else one.default
-        fields[one.name] = (one.annotation, Field(default, description=meaning))
-    return create_model(f'{function.__name__}_arguments', __base__=Arguments, **fields)
-
-# %% ../../nbs/1_core/08_loop.ipynb #0dd75cb3
-@dataclass(frozen=True)
-class Tool:
-    "A function that a model may call: `tool(name=value, …)` validates the arguments and returns an `Observation`."
-
-    name: str
-    description: str
-    arguments: type[BaseModel]
-    function: Callable[..., Observation]
-    ends: bool = False  # True: calling it ends the search, and its argument is the answer
-
-    @classmethod
-    def of(cls, function: Callable[..., Observation], ends: bool = False) -> Tool:
-        "Return the tool of a function or method. TypeError without a name, a docstring or types."
-        name, description = getattr(function, '__name__', ''), inspect.getdoc(function)
-        if not name.isidentifier() or not description:
-            raise TypeError(
-                f'{name or function!r:.80}: a tool has a name and is described by its docstring; one is missing'
-            )
-        return cls(name, description, arguments_of(function), function, ends)
-
-    def __call__(self, /, **arguments) -> Observation:
-        "Call it; the note says which arguments were ignored. `ToolError` for those that do not fit, which lists those that do."
-        try:
-            given = self.arguments.model_validate(arguments)
-        except ValidationError as error:
-            raise ToolError(
-                f'{self.name}: {explain_errors(error)} (its arguments: {self._allowed() or "none"})'
-            ) from None
-        unknown = printable(', '.join(given.model_extra or ()))
-        remark = f' (ignored: {unknown:.80})' if unknown else ''
-        try:
-            seen = self.function(**{name: getattr(given, name) for name in self.arguments.model_fields})
-        except ToolError as error:
-            raise ToolError(f'{error}{remark}') from None
-        if not isinstance(seen, Observation):
-            raise TypeError(f'{self.name} returned a {type(seen).__name__}: expected an Observation')
-        # the note of a tool that ends the search is the answer
-        return replace(seen, note=seen.note + remark) if remark and not self.ends else seen
-
-    def _allowed(self) -> str:
-        fields = self.arguments.model_fields.items()
-        return ', '.join(name if field.is_required() else f'{name}={field.default!r}' for name, field in fields)
-
-    @property
-    def line(self) -> str:
-        "The text that lists it in a prompt: the call, what it does, and what its arguments mean."
-        return tools_text([self])
-
-    def schema(self) -> dict:
-        "Return the description in the form that servers take for function calling."
-        described = {
-            'name': self.name,
-            'description': self.description,
-            'parameters': self.arguments.model_json_schema(),
-        }
-        return {'type': 'function', 'function': described}
-
-
-def _meaning(field: FieldInfo) -> str:
-    "Return what an argument means, with the values that it may have where the description leaves some out."
-    told, kinds = field.description or '', (field.annotation, *get_args(field.annotation))
-    values = [str(one) for kind in kinds if get_origin(kind) is Literal for one in get_args(kind)]
-    if all(one in told for one in values):
-        return told
-    return f'{told} ({", ".join(values)})'.strip()
-
-
-def tools_text(tools: Sequence[Tool]) -> str:
-    "Return the list of tools for a prompt. What several say of an argument in the same words is said once."
-    parts, told = [], set()
-    for tool in tools:
-        lines = [f'{tool.name}({tool._allowed()}): {tool.description}']
-        for name, field in tool.arguments.model_fields.items():
-            line = f'  {name}: {_meaning(field)}'
-            if _meaning(field) and line not in told:
-                lines.append(line)
-                told.add(line)
-        parts.append('\n'.join(lines))
-    return '\n\n'.join(parts)
-
-# %% ../../nbs/1_core/08_loop.ipynb #7e7fec8b
-class RawCall(Reply):
-    "A call as a model wrote it, with arguments that are not validated yet."
-
-    ALIASES = {
-        'function': ('name', 'tool', 'action', 'tool_name', 'function_name'),
-        'parameters': ('arguments', 'args', 'params', 'input', 'action_input'),
-    }
-    function: str
-    parameters: dict[str, Any] = {}
-
-    @classmethod
-    def meant(cls, value: Any) -> Any:
-        "Return the call that other forms mean: that of function calling, a key for the name, or a call as a program writes it."
-        if isinstance(value, list) and len(value) == 1:
-            [value] = value
-        if isinstance(value, str):
-            value = _written_call(value)
-        if not isinstance(value, dict):
-            return value
-        function = value.get('function')
-        if isinstance(function, dict):  # function calling: {'type': 'function', 'function': {…}}
-            value = function
-        value = cls.renamed(value)
-        if 'function' not in value and len(value) == 1:
-            [(name, given)] = value.items()
-            value = {'function': name, 'parameters': given}
-        if 'function' in value and 'parameters' not in value:  # the arguments stand beside the name
-            given = {name: one for name, one in value.items() if name not in ('function', 'type')}
-            value = {'function': value['function'], 'parameters': given}
-        if isinstance(value.get('parameters'), str):
-            value = {**value, 'parameters': _json_object(value['parameters'])}
-        return value
-
-
-def _json_object(text: str) -> Any:
-    "Return the object with which a text begins, else the text."
-    try:
-        return json.JSONDecoder().raw_decode(text.strip())[0]
-    except ValueError:
-        return text
-
-
-def _written_call(text: str) -> Any:
-    "Return the call in a text: an object as JSON, or the one line `name(key='value')` or `name('value')`; else the text."
-    if text.lstrip().startswith('{'):
-        return _json_object(text)
-    lines = [line.strip() for line in text.splitlines() if re.fullmatch(r'\s*[\w.]+\(.*\)\s*', line)]
-    try:
-        call = ast.parse(lines[0] if len(lines) == 1 else text.strip(), mode='eval').body
-        given = {one.arg: ast.literal_eval(one.value) for one in call.keywords if one.arg}
-        if call.args and given:
-            return text
-        if call.args:  # in the tool's order; a bare word is a text
-            given = [one.id if isinstance(one, ast.Name) else ast.literal_eval(one) for one in call.args]
-        return {'function': call.func.id, 'parameters': given}
-    except (SyntaxError, ValueError, AttributeError, RecursionError, MemoryError):
-        return text
-
-
-def _named_call(offered: Mapping[str, type[BaseModel]], value: Any) -> Any:
-    "Return a call in any form as the object {'function', 'parameters'}, under the names of the tool and its arguments."
-    value = RawCall.meant(value)
-    if not isinstance(value, dict) or not isinstance(value.get('function'), str):
-        return value
-    said = value['function'].rpartition('.')[2].strip().casefold()  # 'functions.search'
-    name = next((one for one in offered if one.casefold() == said), value['function'])
-    given = value.get('parameters') or {}
-    if not isinstance(given, dict) and name in offered:  # by place, or the only one that is needed
-        fields = offered[name].model_fields
-        needed = [one for one in fields if fields[one].is_required()]
-        if isinstance(given, list) and len(given) <= len(fields):
-            given = dict(zip(fields, given))
-        elif isinstance(given, str) and len(needed) == 1 and '\n' not in given:
-            given = {needed[0]: given}
-    return {'function': name, 'parameters': given}
-
-
-class ToolReply(Reply):
-    "Base of replies that call tools: a call may stand flat beside the other fields, as in REMem's figure 5 and MRAgent's listing."
-
-    ALIASES = {
-        'reasoning': ('thought', 'thoughts', 'reason', 'rationale'),
-        'call': ('tool_call', 'function_call', 'calls', 'tool_calls'),
-        'calls': ('tool_calls', 'actions', 'call', 'tool_call'),
-    }
-    TEXT = 'call'  # the field of the call, or of the calls
-
-    @classmethod
-    def line_field(cls, name: str) -> str | None:
-        return super().line_field(name) or RawCall.field_of(name)  # 'Action: …', 'Action Input: …'
-
-    @classmethod
-    def meant(cls, value: Any) -> Any:
-        if isinstance(value, dict):
-            value = cls.renamed(value)
-            call = {name: one for name, one in value.items() if RawCall.field_of(name)}
-            given = RawCall.meant(call).get('parameters')
-            if isinstance(given, dict) and any(map(cls.field_of, given)):
-                return cls.meant(given)  # the whole reply as a call
-            own = {name: one for name, one in value.items() if name in cls.model_fields}
-            named = RawCall.renamed(call)
-            if isinstance(own.get(cls.TEXT), str) and named.keys() == {'parameters'}:
-                return {**own, cls.TEXT: {**named, 'function': own[cls.TEXT]}}
-            if named.get('function') and not isinstance(own.get(cls.TEXT), (dict, list)):
-                beside = {name: one for name, one in value.items() if name not in own}
-                return {**own, cls.TEXT: call if 'parameters' in named else beside}
-        return super().meant(value)
-
-
-def call_of_any(tools: Sequence[Tool]) -> Any:
-    "Return the type of a call: one of the tools, with its arguments. ValueError for no tools or equal names."
-    names = [tool.name for tool in tools]
-    if not names or len(set(names)) < len(names):
-        raise ValueError(f'tools: expected one or more with different names, got {names}')
-    return _call(tuple((tool.name, tool.arguments) for tool in tools))
-
-
-@lru_cache(maxsize=128)
-def _call(offered: tuple[tuple[str, type[BaseModel]], ...]) -> Any:
-    calls = []
-    for name, arguments in offered:
-        fields = {'function': (Literal[name], ...), 'parameters': (arguments, ...)}
-        calls.append(create_model(f'{name}_call', **fields))
-    any_of_them = calls[0]
-    if len(calls) > 1:
-        any_of_them = Annotated[Union[tuple(calls)], Field(discriminator='function')]
-    return Annotated[any_of_them, BeforeValidator(partial(_named_call, dict(offered)))]
-
-
-def choice_of(tools: Sequence[Tool]) -> type[BaseModel]:
-    "Return the reply type of a role that picks a tool: `reasoning`, and a `call` with its arguments. ValueError."
-    return _choice(call_of_any(tools))
-
-
-@lru_cache(maxsize=128)
-def _choice(call: Any) -> type[BaseModel]:
-    return create_model('Choice', __base__=ToolReply, reasoning=(str, ''), call=(call, ...))
-
-
-def output_answer(
-    answer: Annotated[str, 'The answer in a few words: a name, a date, a number, a list. Nothing else.'],
-) -> Observation:
-    "Give the answer and end the search. Call it as soon as what was found answers the question, or when nothing more can be found."
-    return Observation(answer)
-
-
-OUTPUT_ANSWER = Tool.of(output_answer, ends=True)
-
-# %% ../../nbs/1_core/08_loop.ipynb #63d4dcf3
-def day_of(
-    text: str,  # what a model wrote
-    name: str,  # of the argument, for the message
-) -> TimeSpan:
-    "Return the span of a written date, with both ends. `ToolError` for anything else."
-    span = parse_date(text)
-    if span is None or span.start is None or span.end is None:
-        raise ToolError(f"{name}: expected a date such as '2023', '2023-05' or '16 May 2023', got {text!r:.80}")
-    return span
-
-
-class _Searches:
-    "The search of a store as two methods that can be tools."
-
-    def __init__(self, store: object, k: int):
-        check_search('', k, ())
-        self.retriever, self.k = as_retriever(store), k
-
-    def search(self, query: Annotated[str, 'What to look for'], offset: Offset = 0) -> Observation:
-        "Search the memory for what fits the query best."
-        hits, more = self._page(query, offset)
-        return Observation(f'Found {len(hits)} for {query!r:.200}{more}', hits)
-
-    def _page(self, query: str, offset: int, during: TimeSpan | None = None) -> tuple[tuple[Hit, ...], str]:
-        "Return the hits from `offset` on, and a remark where there may be more."
-        options = {} if during is None else {'during': during}
-        found = self.retriever.search(query, offset + self.k, **options)
-        hits, more = page_of(found, offset, self.k, counted=False)
-        return tuple(hits), more
-
-    def search_during(
-        self,
-        query: Annotated[str, 'What to look for'],
-        start_time: Annotated[str, "The first day, month or year, such as '2023-05'"],
-        end_time: Annotated[str, 'The last day, month or year'],
-        offset: Offset = 0,
-    ) -> Observation:
-        "Search only what happened in a stretch of time."
-        first, last = day_of(start_time, 'start_time'), day_of(end_time, 'end_time')
-        if first.start > last.end:
-            raise ToolError(
-                f'start_time: expected one that is not after end_time, got {start_time!r:.80} and {end_time!r:.80}'
-            )
-        during = TimeSpan(first.start, last.end, 'span')
-        hits, more = self._page(query, offset, during)
-        dated = hits or any(hit.snippet.day for hit in self.retriever.search(query, self.k))
-        hint = '' if dated else ' (what fits the query has no times: use search)'
-        note = f'Found {len(hits)} for {query!r:.200} between {start_time} and {end_time}{hint}{more}'
-        return Observation(note, hits)
-
-
-def as_tools(
-    store: object,  # anything for `as_retriever`
-    k: int = 10,  # how many hits a search returns
-) -> list[Tool]:
-    "Return the tools of a memory that can only be searched: `search`, `search_during`, `output_answer`."
-    searches = _Searches(store, k)
-    return [Tool.of(searches.search), Tool.of(searches.search_during), OUTPUT_ANSWER]
-
-
-def tools_of(memory: object) -> list[Tool]:
-    "Return the tools that a memory offers by its `tools()`; else those that every searchable memory has."
-    offered = getattr(memory, 'tools', None)
-    if not callable(offered):
-        return as_tools(memory)
-    return [tool if isinstance(tool, Tool) else Tool.of(tool) for tool in offered()]
-
-
-def searches_of(tools: Sequence[Tool]) -> list[Tool]:
-    "Return the tools that need a query and nothing else, in their order."
-    found = []
-    for tool in tools:
-        fields = tool.arguments.model_fields.items()
-        if not tool.ends and [name for name, field in fields if field.is_required()] == ['query']:
-            found.append(tool)
-    return found
+__all__ = ['MemoryFailed', 'cited_turns', 'Run', 'check_count', 'check_names', 'Setting', 'with_settings', 'Loop']
 
 # %% ../../nbs/1_core/08_loop.ipynb #4193a725
 class MemoryFailed(LMError):
     "The memory could not be searched. The text has what it raised, in one line; `__cause__` is the error itself."
 
 
-def _told(error: Exception) -> str:
+def _error_text(error: Exception) -> str:
     "Return the type and the text of an error, in one line of at most 300 characters."
     return printable(f'{type(error).__name__}: {error}'.removesuffix(': '))[:300]
 
@@ -507,16 +44,10 @@ def cited_turns(
     behind = {turn: (turn,) for line in lines for turn in line.sources}
     behind |= {line.id: line.sources or (line.id,) for line in lines}
     texts = {**dict.fromkeys(behind, ''), **{line.id: line.line for line in lines}}
-    found, _ = cited_ids(ids, texts)
-    return list(dict.fromkeys(turn for id in found for turn in behind[id]))
+    known_ids, _ = cited_ids(ids, texts)
+    return list(dict.fromkeys(turn for id in known_ids for turn in behind[id]))
 
 # %% ../../nbs/1_core/08_loop.ipynb #362de653
-def _takes(function: Callable, name: str) -> bool:
-    "Return whether a function has a parameter of this name, or takes any."
-    parameters = inspect.signature(function).parameters
-    return name in parameters or any(one.kind is one.VAR_KEYWORD for one in parameters.values())
-
-
 class Run:
     "The record of one question: it searches, uses tools and asks roles, and counts turns read and cost in its `trace`."
 
@@ -525,7 +56,7 @@ class Run:
         question: str,
         method: str,  # the name of the loop
         lm: LM,
-        memory: Any = None,  # anything `as_retriever` takes; None for a loop that does not search
+        memory: Store = None,  # None for a loop that does not search
         asked: TimeSpan | None = None,  # when the question is asked, where the answer depends on it
         budget: int | None = None,  # how many distinct turns may be read; None: any number
         on_step: Callable[[Step], Any] | None = None,  # called with each step as it happens
@@ -570,13 +101,13 @@ class Run:
         if self.memory is None:
             raise ValueError(f'{self.trace.method}: this loop has no memory to search')
         check_search(query, k, exclude)
-        asked = {'iteration': iteration, 'query': query, 'k': k, 'masked': len(exclude)}
+        fields = {'iteration': iteration, 'query': query, 'k': k, 'masked': len(exclude)}
         try:
             hits = self.memory.search(query, k, exclude=exclude, known=known)
         except Exception as error:
-            self.note(SearchStep(**asked, error=_told(error)))
-            raise MemoryFailed(_told(error)) from error
-        self.note(SearchStep(**asked, hits=[Seen.of(hit) for hit in hits]))
+            self.note(SearchStep(**fields, error=_error_text(error)))
+            raise MemoryFailed(_error_text(error)) from error
+        self.note(SearchStep(**fields, hits=[Seen.of(hit) for hit in hits]))
         self.found += [hit.snippet for hit in hits]
         self.trace.read = list(self.memory.read)
         return hits
@@ -588,45 +119,52 @@ class Run:
         called = {'iteration': iteration, 'tool': tool.name, 'arguments': arguments}
         called['reasoning'] = reasoning
         try:
-            seen = tool(**arguments)
+            observation = tool(**arguments)
         except ToolError as error:
-            seen = Observation(printable(str(error)), error=True)
+            observation = Observation(printable(str(error)), error=True)
         except Exception as error:
-            self.note(ToolStep(**called, note=_told(error), error=True))
-            raise MemoryFailed(_told(error)) from error
-        paid = tuple(self._meter.pay(seen.hits))
-        if len(paid) < len(seen.hits):
+            self.note(ToolStep(**called, note=_error_text(error), error=True))
+            raise MemoryFailed(_error_text(error)) from error
+        paid = tuple(self._meter.pay(observation.hits))
+        if len(paid) < len(observation.hits):
             note = f'The budget shows {len(paid)} of what {tool.name} found'
-            seen = replace(seen, note=note, hits=paid, value=None)
-        hits = [Seen.of(hit) for hit in seen.hits]
-        self.note(ToolStep(**called, note=seen.note, hits=hits, value=seen.value, error=seen.error))
-        self.found += [hit.snippet for hit in seen.hits]
+            observation = replace(observation, note=note, hits=paid, value=None)
+        hits = [Seen.of(hit) for hit in observation.hits]
+        self.note(
+            ToolStep(**called, note=observation.note, hits=hits, value=observation.value, error=observation.error)
+        )
+        self.found += [hit.snippet for hit in observation.hits]
         self.trace.read = list(self._meter.read)
-        return seen
+        return observation
 
-    def ask(self, role: Role, **inputs) -> BaseModel:
-        "Ask a role, or the loop's own of that name; record prompt, reply and cost. An `LMError` is recorded as fully, and raised."
+    def ask(self, role: Role, lenient: type[Reply] | None = None, **inputs) -> BaseModel:
+        """Ask a role, or the loop's own of that name; record prompt, reply and cost. An `LMError` is recorded as fully, and raised.
+
+        With `lenient` a reply that is not of the role's type is read as this one, if it can be."""
         role = self.roles.get(role.name, role)
-        if role.fields and 'may_refuse' in inputs and not _takes(role.fields, 'may_refuse'):
-            del inputs['may_refuse']
         try:
             call = self.lm.call(role, **inputs)
         except LMError as error:
             self._spend(role.name, error.usage)
             system, user = role.render(inputs)
-            failed = {'usage': error.usage, 'error': str(error)}
+            failure = {'usage': error.usage, 'error': str(error)}
             if isinstance(error, ReplyError):
-                failed |= {'raw': error.raw, 'attempts': error.attempts}
-            self.note(ModelStep(role=role.name, system=system, user=user, **failed))
-            raise
+                failure |= {'raw': error.raw, 'attempts': error.attempts}
+            self.note(ModelStep(role=role.name, system=system, user=user, **failure))
+            if lenient is None or not isinstance(error, ReplyError):
+                raise
+            try:
+                return read_reply(error.raw, lenient, last=True)
+            except ValueError:
+                raise error from None
         self._spend(role.name, call.usage)
         self.note(ModelStep.of(call))
         return call.reply
 
-    def try_ask(self, role: Role, **inputs) -> BaseModel | None:
+    def try_ask(self, role: Role, lenient: type[Reply] | None = None, **inputs) -> BaseModel | None:
         "Ask a role without which the loop can go on: None, and the failure in the trace, where its reply cannot be used."
         try:
-            return self.ask(role, **inputs)
+            return self.ask(role, lenient, **inputs)
         except ReplyError:
             return None
 
@@ -642,25 +180,33 @@ class Run:
         """Answer from what was found before a reply that cannot be used: the draft, else the best lines, flagged as a fallback.
 
         Where nothing was found, and where nobody could be asked, the trace has the error instead."""
-        told = f'{type(error).__name__}: {error}'
+        problem = f'{type(error).__name__}: {error}'
         lines = (self.kept if self.draft else self.kept or self.found)[:3]
         if not isinstance(error, ReplyError) or not (self.draft or lines):
-            self.trace.error = told
+            self.trace.error = problem
             return
         evidence = cited_turns([line.id for line in lines], lines)
-        self.trace.fallback = f'the {"draft" if self.draft else "evidence"} ({told})'
+        self.trace.fallback = f'the {"draft" if self.draft else "evidence"} ({problem})'
         text = self.draft or '; '.join(line.line for line in lines)
         self.answer(text, self.trace.evidence or evidence, self.draft or None)
 
-    def answer_from(self, lines: Sequence[Snippet], draft: str = '') -> None:
-        "Ask the answer role over snippets, and answer with the turns behind those that it cites."
+    def answer_from(
+        self,
+        lines: Sequence[Snippet],  # what may be cited, best first
+        draft: str = '',
+        role: Role = ANSWER,
+        inputs: Mapping[str, Any] | None = None,  # what the role is shown; None: the lines and the draft
+        evidence: Sequence[str] = (),  # turns that support the answer, cited or not
+    ) -> None:
+        "Ask a role for the answer, and answer with the turns behind the lines that it cites: the end of every loop."
         self.kept, self.draft = list(lines), draft
-        inputs = {'lines': list(lines), 'draft': draft, 'asked': self.asked, **self.answering}
-        final = self.ask(ANSWER, question=self.question, **inputs)
+        if inputs is None:
+            inputs = {'lines': self.kept, 'draft': draft}
+        reply = self.ask(role, question=self.question, asked=self.asked, **inputs, **self.answering)
         # an answer in plain text may quote a line; a word or a date alone would be a guess
-        quoted = quoted_line(final.answer, {line.id: line.text for line in lines})
-        evidence = cited_turns(final.sources or [quoted or ''], lines)
-        self.answer(final.answer, evidence, draft or None)
+        quoted = quoted_line(reply.answer, {line.id: line.text for line in lines})
+        cited = cited_turns(reply.sources or [quoted or ''], lines)
+        self.answer(reply.answer, [*cited, *evidence], draft or None)
 
 # %% ../../nbs/1_core/08_loop.ipynb #862b6584
 def check_count(
@@ -688,7 +234,7 @@ class Setting:
     name: str  # an option of the loop, or of its memory
     value: Any
     source: str  # section, table or appendix
-    of: str = 'loop'  # 'loop', 'memory', or 'model' and 'data' for what is no option here
+    scope: str = 'loop'  # 'loop', 'memory', or 'model' and 'data' for what is no option here
     note: str = ''
     data: tuple[str, ...] = ()  # the kinds of data sets for which it holds; none: all
 
@@ -700,10 +246,11 @@ def with_settings(init: Callable) -> Callable:
     def filled(self, *args, settings: str = 'memnb', **options):
         if settings not in ('memnb', 'paper'):
             raise ValueError(f"settings: expected 'memnb' or 'paper', got {settings!r:.80}")
-        given = inspect.signature(init).bind_partial(self, *args, **options).arguments
-        for one in self.PAPER if settings == 'paper' else ():
-            if one.of == 'loop' and not one.data and one.name not in given:
-                options.setdefault(one.name, one.value)
+        if settings == 'paper':
+            paper = {
+                setting.name: setting.value for setting in self.PAPER if setting.scope == 'loop' and not setting.data
+            }
+            options = paper | options
         init(self, *args, **options)
 
     return filled
@@ -718,8 +265,8 @@ class Loop:
 
     def __init__(
         self,
-        memory: Any,
-        lm: LM | Callable[[str], str] | None = None,
+        memory: Store,
+        lm: Model = None,
         *,
         prompts: str = 'memnb',  # the style; 'paper': the paper's duties, fields and form of reply
         roles: Role | Iterable[Role] = (),  # the user's own, in the place of those of the same name
@@ -775,43 +322,3 @@ class Loop:
             raise TypeError(f'questions: expected a list of questions, got the text {questions!r:.80}')
         with ThreadPoolExecutor(concurrency) as pool:
             return list(pool.map(partial(self.ask, **options), questions))
-
-# %% ../../nbs/1_core/08_loop.ipynb #fbe8784e
-class ToolCall(NamedTuple):
-    "A proposed step: why, which tool, with what."
-
-    reasoning: str
-    function: str
-    parameters: dict[str, Any]
-
-
-@dataclass(frozen=True)
-class ToolUse:
-    "A step that was made: a call and its observation."
-
-    function: str
-    parameters: dict[str, Any]
-    observation: Observation
-    reasoning: str = ''
-
-
-def seen_lines(history: Sequence[ToolUse]) -> list[Snippet]:
-    "Return every snippet that was shown or counted so far, each once."
-    shown = {hit.snippet.id: hit.snippet for used in history for hit in used.observation.hits}
-    return list(shown.values())
-
-
-def call_text(used: ToolUse) -> str:
-    "Return a call as a program would write it, without parameters that are None."
-    told = (f'{name}={value!r}' for name, value in used.parameters.items() if value is not None)
-    return f'{used.function}({", ".join(told)})'
-
-
-def untried_calls(calls: Sequence[ToolCall], history: Sequence[ToolUse]) -> list[ToolCall]:
-    "Return the proposed calls that were not made before, each once."
-    known: list[Any] = list(history)
-    for call in calls:
-        made = [(one.function, one.parameters) for one in known]
-        if (call.function, call.parameters) not in made:
-            known.append(call)
-    return known[len(history) :]

@@ -10,12 +10,11 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from ..core.conversation import Conversation, Session
-from ..core.loop import call_text, ToolUse
+from ..core.calls import call_text, ToolUse
 from ..core.roles import as_text, Call, LM, LMError, Role, Usage
 from ..core.trace import Trace
 from .datasets import data_path
@@ -131,8 +130,7 @@ def example_trace(
     memory: Any = None,  # of the method, built with the written replies; None: it is built
 ) -> Trace:
     "Return the trace of a written case, by the method as the registry has it, with the options of the case."
-    method = METHODS[case.method]
-    method = replace(method, make=partial(method.make, **case.options))
+    method = replace(METHODS[case.method], options=case.options)
     if memory is None:
         memory = method.memory.build(conversation, lm)
-    return method.loop(memory, conversation, lm).ask(case.question)
+    return method.make(memory, conversation, lm).ask(case.question)

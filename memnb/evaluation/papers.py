@@ -6,54 +6,36 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
-from functools import partial
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from ..baselines import Feedback
 from ..core.conversation import Conversation
-from ..core.loop import Loop
 from ..core.roles import LM
-from memnb.evaluation.experiment import (
-    CATEGORIES,
-    Experiment,
-    format_interval,
-    format_tables,
-    summarize,
-)
+from .experiment import CATEGORIES, Experiment, format_interval, format_tables, summarize
 from .judge import Judge
-from .metrics import evidence_recall, wilson
-from memnb.evaluation.registry import (
-    _in_order,
-    data_hash,
-    load_dataset,
-    MEMORIES,
-    Memory,
-    Method,
-    METHODS,
-)
+from .metrics import evidence_recall
+from .registry import data_hash, load_dataset, MEMORIES, Memory, Method, METHODS
 from .test_of_time import KINDS, make_tot, tot_conversation
 from ..memma.bank import IndexStore, MemoryBank, store_over
 from ..memma.loop import VARIANTS
-from ..memma.probe_repair import FAULTS, trial
 from ..memr3.router import RouterLimits
 from ..mragent.loop import noisy_labels
-from ..mragent.tools import CueTagGraph
+from ..mragent.graph import CueTagGraph
 from ..remem.graph import GistGraph
 
 # %% auto #0
-__all__ = ['MEMR3', 'REMEM', 'TOT', 'MRAGENT', 'MEMMA', 'LOOPS', 'PAPERS', 'memory', 'variant', 'PaperTable', 'Paper',
-           'cut_reading', 'run_paper', 'paper_tables', 'fault_counts', 'main_paper']
+__all__ = ['MEMR3', 'REMEM', 'TOT', 'MRAGENT', 'MEMMA', 'PAPERS', 'variant', 'PaperTable', 'Paper', 'cut_reading', 'run_paper',
+           'paper_tables', 'main_paper']
 
 # %% ../../nbs/6_evaluation/07_papers.ipynb #d810778f
 def _build_stored(conversation: Conversation, lm: LM, storage: str) -> MemoryBank:
     "Build a bank over another index."
     graphs = {'gists': GistGraph, 'cues': CueTagGraph}
     backend = store_over(graphs[storage]) if storage in graphs else IndexStore
-    return MEMORIES['bank'].build(conversation, lm, bank=MemoryBank(backend=backend))
+    return MEMORIES['bank'].with_options(bank=MemoryBank(backend=backend)).build(conversation, lm)
 
 
 def _build_part(conversation: Conversation, lm: LM, part: str, index: str | None = None) -> Any:
@@ -66,26 +48,16 @@ def _build_noisy(conversation: Conversation, lm: LM, **rates: float) -> CueTagGr
     return noisy_labels(CueTagGraph.of(conversation, lm, progress=False), seed=0, **rates)
 
 
-def _build_faulty(conversation: Conversation, lm: LM, kind: str | None, probes: int) -> MemoryBank:
-    return trial(_in_order(conversation), kind, probes=probes)[0]
-
-
-def memory(kind: str, build: Any = None, /, **options: Any) -> Memory:
-    "Return a memory of the registry, built in another way or with options, and named after them."
-    title = build.__name__.removeprefix('_build_') if build else kind
-    named = ', '.join(f'{name}={value}' for name, value in options.items())
-    build = partial(build or MEMORIES[kind].build, **options)
-    return replace(MEMORIES[kind], name=f'{title} ({named})' if named else title, build=build)
+def _with_builder(kind: str, builder: Any, **options: Any) -> Memory:
+    "Return a memory of the registry built by another function, and named after it and its options."
+    name = builder.__name__.removeprefix('_build_')
+    return replace(MEMORIES[kind], name=name, builder=builder).with_options(**options)
 
 
 def variant(name: str, method: str, over: Memory | None = None, **switches: Any) -> Method:
-    "Return a method of the registry under another name, with switches of its loop, over a memory of its own or another one."
+    "Return a method of the registry under another name, with switches of its loop, over its own memory or another one."
     plain = METHODS[method]
-    return replace(plain, name=name, make=partial(plain.make, **switches), memory=over or plain.memory)
-
-# %% ../../nbs/6_evaluation/07_papers.ipynb #19494a00
-def _feedback(store: Any, conversation: Conversation, lm: LM, hits: int | None, stop: bool) -> Loop:
-    return Feedback(store)
+    return replace(plain, name=name, memory=over or plain.memory, options={**plain.options, **switches})
 
 # %% ../../nbs/6_evaluation/07_papers.ipynb #a16f63e8
 @dataclass(frozen=True)
@@ -100,20 +72,18 @@ class PaperTable:
     metrics: Sequence[str] = ('evidence_recall', 'f1_locomo')
     judge: bool = False  # whether answers are marked, by the lenient rule
     categories: Sequence[str] | None = CATEGORIES
-    same_turns: Mapping[str, str] = field(
-        default_factory=dict
-    )  # row -> a single search that is cut where that row stopped reading
+    # row -> a single search that is cut where that row stopped reading
+    same_turns: Mapping[str, str] = field(default_factory=dict)
     reported: Mapping[str, Any] = field(default_factory=dict)  # row -> the paper's figure, in percent
     measure: str = 'J'  # what the paper's figure is
 
 
 @dataclass(frozen=True)
 class Paper:
-    "A paper, its tables, and further figures that are no rows of questions."
+    "A paper and its tables."
 
     title: str
     tables: Sequence[PaperTable]
-    extra: Any = None  # a function from conversations to tables as lists of dicts, by title
 
 # %% ../../nbs/6_evaluation/07_papers.ipynb #d0fb54b1
 def cut_reading(ranking: Any, rows: Any, name: str) -> Any:
@@ -123,8 +93,8 @@ def cut_reading(ranking: Any, rows: Any, name: str) -> Any:
     cut['turns'] = rows.set_index(key).turns.reindex(cut.index).fillna(0)
     cut['read'] = [read[: int(turns)] for read, turns in zip(cut['read'], cut.turns)]
     recalls = [evidence_recall(gold, read) for gold, read in zip(cut.gold, cut['read'])]
-    told = ['category', 'refuse', 'refused', 'error', 'gold', 'read', 'turns']
-    cut = cut[told].assign(method=name, evidence_recall=recalls)
+    columns = ['category', 'refuse', 'refused', 'error', 'gold', 'read', 'turns']
+    cut = cut[columns].assign(method=name, evidence_recall=recalls)
     return cut.reset_index().astype({'evidence_recall': float})
 
 
@@ -150,7 +120,7 @@ def _run_table(
     ).run(out, executor)
     rows, parts, against = results.rows, [results.rows], table.against
     if isinstance(against, str):
-        against = {one.name: against for one in table.methods}
+        against = {method.name: against for method in table.methods}
     for name, search in table.same_turns.items():
         against |= {name: f'{search}, at the turns of {name}'}
         ranking, other = rows[rows.method == search], rows[rows.method == name]
@@ -170,12 +140,10 @@ def run_paper(
     for number, table in enumerate(paper.tables, 1):
         folder = out and Path(out) / f'table-{number}'
         rows, provenance = _run_table(table, conversations, lm, folder, executor)
-        told = ('reported', 'measure', 'turns', 'stop', 'metrics')
-        report['tables'][table.title] = {'rows': rows} | {name: getattr(table, name) for name in told}
-        told = ('memnb', 'commit', 'libraries', 'day', 'data', 'model')
-        report['provenance'] = {name: provenance[name] for name in told}
-    if paper.extra:
-        report['extra'] = paper.extra(conversations)
+        fields = ('reported', 'measure', 'turns', 'stop', 'metrics')
+        report['tables'][table.title] = {'rows': rows} | {name: getattr(table, name) for name in fields}
+        fields = ('memnb', 'commit', 'libraries', 'day', 'data', 'model')
+        report['provenance'] = {name: provenance[name] for name in fields}
     return json.loads(json.dumps(report), parse_float=lambda number: round(float(number), 5))
 
 
@@ -187,8 +155,8 @@ def _table_line(row: Mapping[str, Any], table: Mapping[str, Any]) -> dict[str, A
     line |= {name: format_interval(part[metrics[0]]).split()[0] for name, part in row['by_category'].items()}
     if minus:
         compared = [name for name in metrics if minus[name]['mean'] is not None] or metrics
-        of = '' if compared[0] == metrics[0] else f'{compared[0]}: '
-        line['difference'] = f'{of}{format_interval(minus[compared[0]], "+")} to {minus["method"]}'
+        prefix = '' if compared[0] == metrics[0] else f'{compared[0]}: '
+        line['difference'] = f'{prefix}{format_interval(minus[compared[0]], "+")} to {minus["method"]}'
     if table['reported']:
         line[f'the paper: {table["measure"]}'] = table['reported'].get(row['method'], '')
     return line | ({'failed': row['errors']} if row['errors'] else {})
@@ -198,9 +166,9 @@ def paper_tables(report: Mapping[str, Any]) -> dict[str, Any]:
     "Return the tables of a report as DataFrames, rows that only the paper reports included."
     from pandas import DataFrame
 
-    tables = {title: DataFrame(lines) for title, lines in report.get('extra', {}).items()}
+    tables = {}
     for title, table in report['tables'].items():
-        lines = {one['method']: _table_line(one, table) for one in table['rows']}
+        lines = {row['method']: _table_line(row, table) for row in table['rows']}
         for name, figure in table['reported'].items():
             lines.setdefault(name, {f'the paper: {table["measure"]}': figure})
         tables[title] = DataFrame.from_dict(lines, orient='index').fillna('')
@@ -219,18 +187,18 @@ _MEMR3 = [
     variant('MemR3', 'memr3'),
     *(variant(f'MemR3 {name}', 'memr3', **switches) for name, switches in _ABLATIONS.items()),
 ]
-_PLAIN = memory('turns', ranker=None)
+_PLAIN = MEMORIES['turns'].with_options(ranker=None)
 _AT_25 = [
     METHODS['rag'],
     variant('rag, ranking not learned', 'rag', _PLAIN),
-    replace(METHODS['rag'], name='feedback (RM3)', make=_feedback),
+    replace(METHODS['rag'], name='feedback (RM3)', loop=Feedback, hits=None),
     METHODS['rag-cot-rag'],
     METHODS['self-rag'],
     *_MEMR3,
     variant('MemR3, not monotone', 'memr3', monotone=False),
     variant('MemR3, ranking not learned', 'memr3', _PLAIN),
 ]
-_CHUNKS = memory('turns', chunk=256)
+_CHUNKS = MEMORIES['turns'].with_options(chunk=256)
 _STEPS = [
     *((chunks, 5) for chunks in (1, 3, 7, 9)),
     *((3, times) for times in (1, 2, 3, 4)),
@@ -245,8 +213,8 @@ MEMR3 = Paper(
             "The paper's settings (tables 1 and 2)",
             [
                 *(
-                    one.by_paper()
-                    for one in (
+                    method.by_paper()
+                    for method in (
                         METHODS['rag'],
                         METHODS['self-rag'],
                         METHODS['rag-cot-rag'],
@@ -280,31 +248,18 @@ MEMR3 = Paper(
             'Chunks per iteration × iterations (figure 4)',
             [
                 variant(
-                    f'{chunks} × {times}{named}',
+                    f'{chunks} × {times}{suffix}',
                     'memr3',
                     over,
                     chunks_per_iteration=chunks,
                     limits=RouterLimits(max_iterations=times),
                     settings='paper',
                 )
-                for over, named in ((_CHUNKS, ''), (MEMORIES['turns'], ', single turns'))
+                for over, suffix in ((_CHUNKS, ''), (MEMORIES['turns'], ', single turns'))
                 for chunks, times in _STEPS
             ],
             turns=None,
             stop=True,
-        ),
-        PaperTable(
-            'Chunk sizes: 1,280 tokens in all (C.2)',
-            [
-                variant(
-                    f'{1280 // tokens} × {tokens} tokens',
-                    'rag',
-                    memory('turns', chunk=tokens),
-                    k=1280 // tokens,
-                )
-                for tokens in (128, 256, 640, 1280)
-            ],
-            turns=None,
         ),
     ],
 )
@@ -320,11 +275,14 @@ _GRAPHS = {
 _REMEM = [
     variant('REMem', 'remem'),
     variant('REMem-S', 'remem-s'),
-    *(variant(f'REMem {name}', 'remem', memory('gists', **options)) for name, options in _GRAPHS.items()),
+    *(
+        variant(f'REMem {name}', 'remem', MEMORIES['gists'].with_options(**options))
+        for name, options in _GRAPHS.items()
+    ),
     *(variant(f'REMem w/o {tool}', 'remem', without=(tool,)) for tool in ('semantic_retrieve', 'lexical_retrieve')),
 ]
 _GRAPH_SEARCHES = [
-    variant(f'{kind}, {name}', 'rag', memory('gists', _build_part, part=part, index=index), k=90)
+    variant(f'{kind}, {name}', 'rag', _with_builder('gists', _build_part, part=part, index=index), k=90)
     for kind, index in (('semantic', 'dense'), ('lexical', 'lexical'), ('hybrid', None))
     for name, part in (('gists', 'gists'), ('facts', 'triples'))
 ]
@@ -398,9 +356,9 @@ _DEPTHS = [
 ]
 
 
-def _over(build: Any, rows: Mapping[str, Mapping[str, Any]]) -> list[Method]:
+def _mragent_methods(build: Memory, rows: Mapping[str, Mapping[str, Any]]) -> list[Method]:
     "Return MRAgent over its graph, and over one for each row that is built with options."
-    graphs = {name: memory('cues', build, **options) for name, options in rows.items()}
+    graphs = {name: build.with_options(**options) for name, options in rows.items()}
     return [
         variant('MRAgent', 'mragent', start=0),
         *(variant(name, 'mragent', over, start=0) for name, over in graphs.items()),
@@ -451,12 +409,14 @@ MRAGENT = Paper(
         ),
         PaperTable(
             'Merged tags',
-            _over(None, {f'merged at {rate}': {'merge': rate} for rate in (None, 0.8, 0.7, 0.6)}),
+            _mragent_methods(
+                MEMORIES['cues'], {f'merged at {rate}': {'merge': rate} for rate in (None, 0.8, 0.7, 0.6)}
+            ),
             against='MRAgent',
         ),
         PaperTable(
             'Noise in tags and cues',
-            _over(_build_noisy, _NOISE),
+            _mragent_methods(_with_builder('cues', _build_noisy), _NOISE),
             against='MRAgent',
         ),
         PaperTable(
@@ -482,38 +442,20 @@ _WRITING = ('guidance', 'evolve', 'writing')  # switches of MemMA that belong to
 
 
 def _memma(name: str, **switches: Any) -> Method:
-    building = {one: value for one, value in switches.items() if one in _WRITING}
-    asking = {one: value for one, value in switches.items() if one not in _WRITING}
-    return variant(name, 'memma', memory('bank', **building) if building else None, **asking)
+    building = {option: value for option, value in switches.items() if option in _WRITING}
+    asking = {option: value for option, value in switches.items() if option not in _WRITING}
+    return variant(name, 'memma', MEMORIES['bank'].with_options(**building), **asking)
 
 
 def _bank_search(name: str, **switches: Any) -> Method:
-    return variant(name, 'rag', memory('bank', evolve=False, **switches), **_RANKING)
-
-
-def _faulty(kind: str | None, probes: int, name: str) -> Method:
-    return variant(name, 'rag', memory('bank', _build_faulty, kind=kind, probes=probes), **_RANKING)
-
-
-def fault_counts(conversations: Sequence[Conversation], probes: int = 5) -> dict[str, list[dict]]:
-    "Return, for each kind of injected fault, how many were detected and repaired by probing, with Wilson intervals."
-    wholes = {'detected': 'damaged', 'repaired': 'damaged', 'falsely written': 'probes'}
-    lines = []
-    for kind in (None, *FAULTS):
-        counts = sum((trial(_in_order(one), kind, probes=probes)[1] for one in conversations), Counter())
-        line = {'fault': kind or 'none', 'damaged': counts['damaged']}
-        line['repairs written'] = counts['written']
-        for name, whole in wholes.items():
-            line[name] = format_interval(asdict(wilson(counts[name], counts[whole])))
-        lines.append(line)
-    return {f'Injected faults, {probes} probes a session, in percent [95%]': lines}
+    return variant(name, 'rag', MEMORIES['bank'].with_options(evolve=False, **switches), **_RANKING)
 
 
 _STORAGE = {
     'entries (MemMA)': None,
-    'words and vectors': memory('bank', _build_stored, storage='turns'),
-    'gist graph': memory('bank', _build_stored, storage='gists'),
-    'cue-tag graph': memory('bank', _build_stored, storage='cues'),
+    'words and vectors': _with_builder('bank', _build_stored, storage='turns'),
+    'gist graph': _with_builder('bank', _build_stored, storage='gists'),
+    'cue-tag graph': _with_builder('bank', _build_stored, storage='cues'),
 }
 
 MEMMA = Paper(
@@ -597,42 +539,15 @@ MEMMA = Paper(
             ],
             turns=None,
         ),
-        PaperTable(
-            'One search of 25 turns in a damaged bank',
-            [
-                _faulty(None, 0, 'not damaged'),
-                *(
-                    _faulty(kind, probes, f'{kind}, {"repaired" if probes else "damaged"}')
-                    for kind in FAULTS
-                    for probes in (0, 5)
-                ),
-            ],
-            against='not damaged',
-        ),
     ],
-    extra=fault_counts,
 )
 
 # %% ../../nbs/6_evaluation/07_papers.ipynb #6de099fa
-_LOOPS = ('rag', 'memr3', 'remem', 'mragent', 'memma')
-_GRID = {(loop, kind): METHODS[loop].over(MEMORIES[kind]) for loop in _LOOPS for kind in MEMORIES}
-
-LOOPS = Paper(
-    'Loops over memories',
-    [
-        PaperTable(
-            'Compared with one search of the same memory',
-            list(_GRID.values()),
-            against={method.name: _GRID['rag', kind].name for (loop, kind), method in _GRID.items() if loop != 'rag'},
-        )
-    ],
-)
 PAPERS = {
     'memr3': MEMR3,
     'remem': REMEM,
     'mragent': MRAGENT,
     'memma': MEMMA,
-    'loops': LOOPS,
     'tot': TOT,
 }
 
@@ -648,6 +563,6 @@ def main_paper(options: Any, executor: Any = 'processes') -> int:
         conversations = list(map(tot_conversation, make_tot(options.questions or 800)))
     report = run_paper(PAPERS[options.paper], conversations, executor)
     report['provenance']['files'] = files
-    shown = json.dumps(report, ensure_ascii=False, indent=1)
-    print(shown if options.json else format_tables(paper_tables(report)))
+    text = json.dumps(report, ensure_ascii=False, indent=1)
+    print(text if options.json else format_tables(paper_tables(report)))
     return 0

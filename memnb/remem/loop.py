@@ -5,31 +5,16 @@
 # %% ../../nbs/3_remem/05_loop.ipynb #b26e0e33
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from memnb.core.loop import (
-    as_tools,
-    RawCall,
-    check_count,
-    choice_of,
-    cited_turns,
-    Loop,
-    Run,
-    searches_of,
-    seen_lines,
-    Setting,
-    Tool,
-    ToolReply,
-    tools_of,
-    ToolUse,
-    with_settings,
-)
-from ..core.replies import read_reply
+from ..core.calls import choice_of, RawCall, seen_lines, ToolCall, ToolReply, ToolUse, untried_calls
+from ..core.loop import check_count, Loop, Run, Setting, with_settings
+from ..core.models import Model
+from ..core.tools import as_tools, searches_of, Tool, tools_of
 from ..core.retriever import as_memory
-from ..core.roles import AnswerReply, LM, ReplyError
 from ..core.trace import NoteStep
-from .prompts import PAPER_SELECT, SELECT, SYNTHESIZE, TIMELINE, TimelineReply
+from .prompts import PAPER_SELECT, SELECT, SYNTHESIZE, TIMELINE
 
 # %% auto #0
 __all__ = ['REMem', 'REMemS']
@@ -38,39 +23,28 @@ __all__ = ['REMem', 'REMemS']
 _TIMES = 'start_time', 'end_time', 'start_operator', 'end_operator'
 
 
-class _Meant(ToolReply):
+class _AnyCall(ToolReply):
     "What a reply means that names a tool and does not fit its arguments."
 
     reasoning: str = ''
     call: RawCall
 
 
-def _choose(run: Run, tools: Sequence[Tool], history: Sequence[ToolUse], left: int) -> tuple[Tool, dict[str, Any], str]:
-    "Return the tool, its arguments and the reason (lines 5 and 6 of Algorithm 2). `ReplyError` where no tool is named."
-    named = {tool.name: tool for tool in tools}
-    try:
-        choice = run.ask(
-            SELECT,
-            question=run.question,
-            tools=list(tools),
-            history=tuple(history),
-            steps_left=left,
-            asked=run.asked,
-            **run.answering,
-        )
-        return (
-            named[choice.call.function],
-            choice.call.parameters.model_dump(exclude_unset=True),
-            choice.reasoning,
-        )
-    except ReplyError as error:
-        try:
-            meant = read_reply(error.raw, _Meant, last=True)
-        except ValueError:
-            raise error from None
-        if meant.call.function not in named:
-            raise
-        return named[meant.call.function], meant.call.parameters, meant.reasoning
+def _choose(run: Run, tools: Sequence[Tool], history: Sequence[ToolUse], steps_left: int) -> ToolCall | None:
+    "Return the call and its reason (lines 5 and 6 of Algorithm 2); None where the reply names no tool."
+    choice = run.try_ask(
+        SELECT,
+        lenient=_AnyCall,
+        question=run.question,
+        tools=list(tools),
+        history=tuple(history),
+        steps_left=steps_left,
+        asked=run.asked,
+        **run.answering,
+    )
+    if choice is None or choice.call.function not in [tool.name for tool in tools]:
+        return None
+    return ToolCall.of(choice.call, choice.reasoning)
 
 
 class _Toolbox:
@@ -85,13 +59,13 @@ class _Toolbox:
 
 def _offered(memory: Any) -> tuple[list[Tool], list[Tool]]:
     "Return the tools of a memory, and those of its search, which are lent to it where none of its own needs only a query."
-    own = tools_of(memory)
+    own_tools = tools_of(memory)
     can_search = callable(memory) or callable(getattr(memory, 'search', None))
-    if not own or searches_of(own) or not can_search or isinstance(memory, _Toolbox):
-        return own, []
-    names = {tool.name for tool in own}
-    lent = [tool for tool in as_tools(memory) if not tool.ends and tool.name not in names]
-    return own, lent
+    if not own_tools or searches_of(own_tools) or not can_search or isinstance(memory, _Toolbox):
+        return own_tools, []
+    names = {tool.name for tool in own_tools}
+    lent_tools = [tool for tool in as_tools(memory) if not tool.ends and tool.name not in names]
+    return own_tools, lent_tools
 
 
 _PAPER_MEMORY = (
@@ -124,7 +98,7 @@ class REMem(Loop):
     def __init__(
         self,
         memory: Any,  # a `GistGraph`, anything else with `tools()`, or anything that can be searched
-        lm: LM | Callable[[str], str] | None = None,  # chooses and answers; None: the rules
+        lm: Model = None,  # chooses and answers; None: the rules
         *,
         max_steps: int = 3,  # T_max: 3 for recollection, 5 for reasoning in the paper
         without: Sequence[str] = (),  # names of tools that are withheld: the ablations "w/o Tool …"
@@ -133,8 +107,8 @@ class REMem(Loop):
         **options: Any,  # of `Loop`
     ):
         memory = as_memory(memory)
-        own, lent = _offered(memory)
-        offered = [tool.name for tool in (*own, *lent)]
+        own_tools, lent_tools = _offered(memory)
+        offered = [tool.name for tool in (*own_tools, *lent_tools)]
         super().__init__(
             memory if callable(memory) or hasattr(memory, 'search') else _Toolbox(memory),
             lm,
@@ -150,13 +124,13 @@ class REMem(Loop):
 
     def tools(self) -> list[Tool]:
         "Return the tools for one question."
-        own, lent = _offered(self.memory)
-        return [tool for tool in (*own, *lent) if tool.name not in self.without]
+        own_tools, lent_tools = _offered(self.memory)
+        return [tool for tool in (*own_tools, *lent_tools) if tool.name not in self.without]
 
     def _note_fallback(self, run: Run) -> None:
         "Note in the trace that the memory is searched because none of its tools takes a question."
-        _, lent = _offered(self.memory)
-        names = ' and '.join(tool.name for tool in lent if tool.name not in self.without)
+        _, lent_tools = _offered(self.memory)
+        names = ' and '.join(tool.name for tool in lent_tools if tool.name not in self.without)
         if names:
             text = f'No tool of this memory can be entered with a question alone; it is searched: {names}.'
             run.note(NoteStep(iteration=0, text=text))
@@ -164,50 +138,53 @@ class REMem(Loop):
     def steps(self, run: Run) -> None:
         "Algorithm 2: history grows, and the answer is made from it."
         self._note_fallback(run)
-        tools, history, draft = self.tools(), [], ''
+        tools = {tool.name: tool for tool in self.tools()}
+        history: list[ToolUse] = []
+        draft = ''
         for step in range(1, self.max_steps + 1):
-            try:
-                tool, given, reasoning = _choose(run, tools, history, self.max_steps - step + 1)
-            except ReplyError:  # no tool was named: answer from what was found
+            call = _choose(run, list(tools.values()), history, self.max_steps - step + 1)
+            if call is None:  # answer from what was found
                 if not history:
-                    self._search_question(run, tools, history, step)
+                    self._search_question(run, history, step)
                 break
-            made = [(used.function, used.parameters) for used in history]
-            if self.widen and (tool.name, given) in made:
-                if self._search_question(run, tools, history, step):
+            if self.widen and not untried_calls([call], history):
+                if self._search_question(run, history, step):
                     continue
                 break  # the same call shows the same
-            seen = run.use(tool, given, step, reasoning)
-            if tool.ends and not seen.error:
-                draft = seen.note
+            tool = tools[call.function]
+            observation = run.use(tool, call.parameters, step, call.reasoning)
+            if tool.ends and not observation.error:
+                draft = observation.note
                 break
-            history.append(ToolUse(tool.name, given, seen, reasoning))
-            timed = given.get('start_time') or given.get('end_time')
-            if self.widen and tool in searches_of(tools) and not seen.hits and timed:
-                timeless = {name: one for name, one in given.items() if name not in _TIMES}
-                seen = run.use(tool, timeless, step, 'The same without times.')
-                history.append(ToolUse(tool.name, timeless, seen, 'The same without times.'))
-        found = any(used.observation.hits or used.observation.value for used in history)
-        if self.widen and history and not found:
-            self._search_question(run, tools, history, step)
+            history.append(ToolUse(call.function, call.parameters, observation, call.reasoning))
+            if self.widen and not observation.hits and self._is_timed_search(call):
+                timeless = {name: value for name, value in call.parameters.items() if name not in _TIMES}
+                observation = run.use(tool, timeless, step, 'The same without times.')
+                history.append(ToolUse(call.function, timeless, observation, 'The same without times.'))
+        is_empty = not any(use.observation.hits or use.observation.value for use in history)
+        if self.widen and history and is_empty:
+            self._search_question(run, history, step)
         self._synthesize(run, history, draft)
 
-    def _search_question(self, run: Run, tools: Sequence[Tool], history: list[ToolUse], step: int) -> bool:
+    def _is_timed_search(self, call: ToolCall) -> bool:
+        "Whether a call searches within times."
+        searches = [tool.name for tool in searches_of(self.tools())]
+        return call.function in searches and bool(call.parameters.get('start_time') or call.parameters.get('end_time'))
+
+    def _search_question(self, run: Run, history: list[ToolUse], step: int) -> bool:
         "Search for the question itself, by `semantic_retrieve` or the first tool that needs only a query; False where that was done, or no tool does."
-        searches, given = searches_of(tools), {'query': run.question}
-        if not searches or given in (used.parameters for used in history):
+        searches, arguments = searches_of(self.tools()), {'query': run.question}
+        if not searches or arguments in (use.parameters for use in history):
             return False
-        tool = next((one for one in searches if one.name == 'semantic_retrieve'), searches[0])
-        history.append(ToolUse(tool.name, given, run.use(tool, given, step)))
+        tool = next((tool for tool in searches if tool.name == 'semantic_retrieve'), searches[0])
+        history.append(ToolUse(tool.name, arguments, run.use(tool, arguments, step)))
         return True
 
     def _synthesize(self, run: Run, history: Sequence[ToolUse], draft: str) -> None:
         "Lines 8 and 22: the answer from evidence and history; the trace's evidence is what the role cites."
         role = TIMELINE if self.timeline else SYNTHESIZE
-        run.draft = draft
-        inputs = {'history': tuple(history), 'draft': draft, 'asked': run.asked, **run.answering}
-        final: AnswerReply | TimelineReply = run.ask(role, question=run.question, **inputs)
-        run.answer(final.answer, cited_turns(final.sources, seen_lines(history)), draft or None)
+        inputs = {'history': tuple(history), 'draft': draft}
+        run.answer_from(seen_lines(history), draft, role, inputs)
 
 # %% ../../nbs/3_remem/05_loop.ipynb #a80fd847
 class REMemS(REMem):
@@ -220,7 +197,7 @@ class REMemS(REMem):
     def __init__(
         self,
         memory: Any,
-        lm: LM | Callable[[str], str] | None = None,
+        lm: Model = None,
         *,
         timeline: bool = False,
         **options: Any,  # of `Loop`
@@ -235,5 +212,5 @@ class REMemS(REMem):
         "Ask the question once, then answer."
         self._note_fallback(run)
         history: list[ToolUse] = []
-        self._search_question(run, self.tools(), history, 1)
+        self._search_question(run, history, 1)
         self._synthesize(run, history, '')

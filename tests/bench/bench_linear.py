@@ -13,8 +13,8 @@ from memnb.core.conversation import Session, Snippet, Turn
 from memnb.core.roles import RuleLM
 from memnb.memma.loop import MemMA
 from memnb.memr3.loop import MemR3
-from memnb.mragent import graph as cue_graph
-from memnb.mragent.tools import CueTagGraph
+from memnb.mragent import contents, labels
+from memnb.mragent.graph import CueTagGraph
 from memnb.remem.graph import GistGraph
 from memnb.rules import memma, mragent, remem, text as rules
 
@@ -85,9 +85,9 @@ FUNCTIONS = {
     'rules.remem.gists_rule': lambda words: remem.gists_rule(session(words)),
     'rules.remem.facts_rule': lambda words: remem.facts_rule(session(words)),
     'rules.remem.read_question': remem.read_question,
-    'mragent.cues_in': lambda words: cue_graph.cues_in(words, ('Ana',)),
-    'mragent.title_of': cue_graph.title_of,
-    'mragent.cue_id': cue_graph.cue_id,
+    'mragent.cues_in': lambda words: labels.cues_in(words, ('Ana',)),
+    'mragent.title_of': labels.title_of,
+    'mragent.cue_id': contents.cue_id,
     'rules.mragent.things_in': mragent.things_in,
     'rules.mragent.slots_of': lambda words: list(
         mragent.slots_of(mragent.Remark(Turn('1', 'Ana', words), 'Ana', words), ('Ana',))

@@ -85,11 +85,9 @@ def learned_steps(minilm: bool) -> dict[str, Callable]:
     steps['+ learned, linear'] = learned(fit_ranker(fit))
     print(f'fitted in {time.perf_counter() - began:.1f} s')
     steps['  the same, only words'] = learned(fit_ranker(fit, embedder=None), embedder=None)
-    steps['  boosted trees'] = learned(fit_ranker(fit, trees=True))
     if minilm:
         steps['  MiniLM, not learned'] = learned(None, embedder=Kept())
         steps['  MiniLM, learned'] = learned(fit_ranker(fit, embedder=Kept()), embedder=Kept())
-        steps['  MiniLM, boosted trees'] = learned(fit_ranker(fit, embedder=Kept(), trees=True), embedder=Kept())
     return steps
 
 
@@ -162,7 +160,7 @@ def main() -> None:
             + ''.join(f'{one:7.1f}' for one in rows[categories == 'multi-hop'].mean(0))
         )
     print('\nby category, at 25 turns')
-    chosen = ['+ wordllama, weight ½', *(name for name in table if 'learned' in name or 'trees' in name)]
+    chosen = ['+ wordllama, weight ½', *(name for name in table if 'learned' in name)]
     for name in chosen:
         print(
             f'{name:38}'
@@ -172,7 +170,7 @@ def main() -> None:
             )
         )
     print('\nlearned, less what it starts from, with 95% intervals over conversations')
-    pairs = [('+ learned, linear', '+ wordllama, weight ½'), ('  boosted trees', '+ learned, linear')]
+    pairs = [('+ learned, linear', '+ wordllama, weight ½')]
     pairs += (
         [('  MiniLM, learned', '+ learned, linear'), ('  MiniLM, learned', '  MiniLM, not learned')]
         if options.minilm

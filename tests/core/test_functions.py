@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from jsonschema import Draft202012Validator
 
-from memnb.mragent.tools import CueTagGraph
+from memnb.mragent.graph import CueTagGraph
 from memnb.evaluation.datasets import load_sample
 from memnb.adapters.frameworks import as_functions, call_functions
 from memnb.remem.graph import GistGraph
@@ -20,7 +20,7 @@ from memnb.core.loop import MemoryFailed, Run
 from memnb.core.conversation import Snippet
 from memnb.core.retriever import Metered
 from memnb.core.conversation import turn_snippets
-from memnb.core.loop import as_tools, OUTPUT_ANSWER, Tool, tools_of
+from memnb.core.tools import as_tools, OUTPUT_ANSWER, Tool, tools_of
 from memnb.core.trace import Trace
 from servers import Answer, Server, fail
 from test_tools import functions, valid_calls

@@ -15,7 +15,7 @@ from memnb.core.conversation import Snippet
 from memnb.core.retriever import Hit
 from memnb.core.time import TimeSpan
 from memnb.core.trace import ToolStep
-from memnb.core.loop import Observation, Tool, ToolError
+from memnb.core.tools import Observation, Tool, ToolError
 from memnb.core.trace import NoteStep, Trace
 from servers import KEY, Server, authorization, chat, fail
 

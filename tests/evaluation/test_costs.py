@@ -140,7 +140,7 @@ def asked_with(name, lm):
     """The counter of a method that is built and asked with an lm, and its trace."""
     counted, method = UsageCounter(lm), METHODS[name]
     memory = method.memory.build(SMALL, counted)
-    return counted, method.loop(memory, SMALL, counted, turns=5, stop=False).ask(QUESTION, budget=5)
+    return counted, method.make(memory, SMALL, counted, turns=5, stop=False).ask(QUESTION, budget=5)
 
 
 @pytest.mark.parametrize('name', ['rag', 'memr3', 'remem', 'mragent', 'memma', 'self-rag', 'full-context'])
@@ -168,13 +168,13 @@ def test_a_dry_run_changes_nothing_but_the_cost():
 def test_a_run_spends_more_than_its_budget_by_less_than_one_call(limit):
     dry, method = Noting(), METHODS['memr3']
     memory = MEMORIES['turns'].build(SMALL, RuleLM())
-    foretold = method.loop(memory, SMALL, dry).ask(QUESTION)
+    foretold = method.make(memory, SMALL, dry).ask(QUESTION)
     bills = [step.usage.tokens for step in foretold.steps if step.kind == 'model']
     script = iter(dry.said)
     with tempfile.TemporaryDirectory() as folder:
         budget, stopped = RowStore(Path(folder) / 'x', limit), False
         try:
-            method.loop(memory, SMALL, UsageCounter(FunctionLM(lambda prompt: next(script)), budget)).ask(QUESTION)
+            method.make(memory, SMALL, UsageCounter(FunctionLM(lambda prompt: next(script)), budget)).ask(QUESTION)
         except RunStopped:
             stopped = True
         assert stopped == any(sum(bills[:place]) >= limit for place in range(len(bills)))

@@ -372,7 +372,7 @@ def reading(conversation, lm):
     return build_words(conversation, lm)
 
 
-READING = replace(WORDS, name='read', build=reading)
+READING = replace(WORDS, name='read', builder=reading)
 
 
 def test_a_memory_that_two_methods_share_is_built_once():
@@ -397,7 +397,7 @@ def losing(conversation, lm):
 
 
 def test_sessions_that_a_memory_could_not_read_are_counted_and_said(tmp_path):
-    results = grid(plain(memory=replace(WORDS, name='lossy', build=losing)), talks=2).run(tmp_path)
+    results = grid(plain(memory=replace(WORDS, name='lossy', builder=losing)), talks=2).run(tmp_path)
     assert results.provenance['sessions lost'] == {'lossy': 2} and not len(results.failed)
     assert (
         'lossy: 2 sessions could not be read' in str(results)

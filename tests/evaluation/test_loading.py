@@ -4,6 +4,7 @@ import copy
 import hashlib
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -169,7 +170,8 @@ def test_no_file_of_a_kind_gives_another_error(tmp_path, kind, content):
 def test_no_conversation_and_two_of_one_name_are_refused(monkeypatch):
     talk = Conversation('a', [Session('D1', [Turn('D1:1', '', 'x')])])
     for talks, words in (([], 'got none'), ([talk] * 2, "two conversations are called 'a'")):
-        monkeypatch.setattr('memnb.evaluation.datasets.load_locomo', lambda path: talks)
+        toy = replace(DATASETS['locomo'], loader=lambda path: talks)
+        monkeypatch.setitem(DATASETS, 'locomo', toy)
         with pytest.raises(DatasetError, match=f'^x.json: .*{words}'):
             load_dataset('x.json')
 

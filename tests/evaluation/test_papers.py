@@ -16,7 +16,6 @@ from memnb.evaluation.datasets import data_path, load_sample
 from memnb.evaluation.experiment import Experiment
 from memnb.evaluation.papers import (
     cut_reading,
-    fault_counts,
     Paper,
     PAPERS,
     paper_tables,
@@ -27,7 +26,6 @@ from memnb.evaluation.papers import (
 from memnb.evaluation.registry import MEMORIES, METHODS
 from memnb.evaluation.test_of_time import make_tot
 from memnb.evaluation.test_of_time import tot_conversation
-from memnb.retrieval.vectors import HybridIndex
 
 SAMPLE = load_sample()
 SHORT = replace(
@@ -69,7 +67,7 @@ def test_every_row_answers_a_short_conversation(name, number):
     for method in table.methods:
         memory = built.setdefault(method.memory.name, None) or method.memory.build(SHORT, RuleLM())
         built[method.memory.name] = memory
-        loop = method.loop(memory, SHORT, None, table.turns, table.stop)
+        loop = method.make(memory, SHORT, None, table.turns, table.stop)
         trace = loop.ask(SHORT.questions[0].text, budget=table.turns)
         assert trace.error is None and (table.turns is None or len(trace.read) <= table.turns), method.name
 
@@ -78,7 +76,7 @@ def test_a_variant_is_the_method_with_its_switches():
     memory = METHODS['memr3'].memory.build(SAMPLE, RuleLM())
     question = SAMPLE.questions[3].text
     plain, same, other = (
-        one.loop(memory, SAMPLE, None, 10, False).ask(question, budget=10)
+        one.make(memory, SAMPLE, None, 10, False).ask(question, budget=10)
         for one in (METHODS['memr3'], variant('x', 'memr3'), variant('y', 'memr3', mask=False))
     )
     assert plain.read == same.read != other.read
@@ -129,12 +127,6 @@ def test_cutting_is_reading_fewer(first, second):
     assert again['read'].tolist() == rows(min(first, second))['read'].tolist() and 'f1_locomo' not in again
 
 
-def test_faults_are_counted_with_and_without_probes():
-    [(_, lines)] = fault_counts([SHORT], 2).items()
-    assert [line['fault'] for line in lines][0] == 'none' and lines[0]['damaged'] == 0
-    assert all(line['damaged'] > 0 for line in lines[1:])
-
-
 def test_test_of_time_is_a_dataset_like_any_other():
     paper = replace(
         PAPERS['tot'], tables=[replace(PAPERS['tot'].tables[0], methods=PAPERS['tot'].tables[0].methods[:1])]
@@ -171,4 +163,3 @@ def test_every_bank_is_built_in_the_order_of_time():
     }
     for bank in banks.values():
         assert [one.text for one in bank.build(turned, RuleLM())] == [one.text for one in bank.build(SHORT, RuleLM())]
-    assert fault_counts([turned], 2) == fault_counts([SHORT], 2)

@@ -212,10 +212,10 @@ def test_each_setting_of_a_paper_is_an_option_with_a_source():
         loop([], settings='paper')  # TypeError for an option that it does not have
 
 
-def test_settings_leave_alone_what_is_given_by_position_and_roles_that_know_of_no_refusal():
+def test_settings_leave_alone_what_is_given_and_roles_that_know_of_no_refusal():
     from memnb import MemMA
 
-    assert (MemMA(None, None, 2, 20, settings='paper').refinements, MemMA(settings='paper').k) == (2, 30)
+    assert (MemMA(refinements=2, settings='paper').refinements, MemMA(settings='paper').k) == (2, 30)
     mine = replace(ANSWER, fields=lambda question, lines=(), draft='', asked=None: ANSWER.fields(question, lines))
     assert RAG(load_sample(), lambda prompt: 'Oslo', roles=mine, settings='paper').ask('Where?').answer == 'Oslo'
     with pytest.raises(ValueError, match="roles: expected a Role named answer, got 'answer'"):

@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memnb.core.roles import ANSWER, AnswerReply, NO_INFORMATION
-from memnb.mragent.graph import Episode, SemanticUnit, Topic
+from memnb.mragent.contents import Episode, SemanticUnit, Topic
 from memnb.core.conversation import Conversation, Question, Session, Turn
-from memnb.mragent.graph import Branch
-from memnb.mragent.tools import CueTagGraph
+from memnb.mragent.labels import Branch
+from memnb.mragent.graph import CueTagGraph
 from memnb.evaluation.experiment import Experiment
 from memnb.evaluation.registry import Memory, Method
 from memnb.retrieval.bm25 import LexicalIndex
@@ -21,12 +21,12 @@ from memnb.core.replies import read_reply
 from memnb.core.roles import LM, RuleLM
 from memnb.mragent.loop import MRAgent
 from memnb.mragent.prompts import moves_of, NAVIGATE, RECALL, ROUTE, RouteReply
-from memnb.core.loop import ToolUse, call_text
+from memnb.core.calls import ToolUse, call_text
 from memnb.mragent.prompts import Recollection
 from memnb.core.conversation import single_line, Snippet
 from memnb.core.retriever import Hit
 from memnb.core.time import TimeSpan
-from memnb.core.loop import Observation, tools_of, tools_text
+from memnb.core.tools import Observation, tools_of, tools_text
 
 SAID = datetime(2024, 1, 9, 19)
 GRAPH = CueTagGraph(names=('Ada', 'Bo'))
@@ -254,7 +254,7 @@ def test_gold_and_category_are_in_no_prompt():
     )
     heard = Listening()
     conversation = Conversation('c', (Session('D1', turns, SAID),), questions)
-    agent = Method('m', lambda memory, *_: MRAgent(memory, heard), Memory('graph', lambda one, lm: CueTagGraph.of(one)))
+    agent = Method('m', lambda memory, lm: MRAgent(memory, heard), Memory('graph', lambda one, lm: CueTagGraph.of(one)))
     rows = Experiment([agent], [conversation], baselines=()).run().rows
     assert len(rows) == 3 and {'cues', 'navigate', 'route', 'recall'} <= set(heard.prompts)
     every = '\n'.join(text for texts in heard.prompts.values() for text in texts)

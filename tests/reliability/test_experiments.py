@@ -70,7 +70,7 @@ def test_a_resume_does_not_count_replayed_replies_again(tmp_path):
             {name: value for name, value in line.items() if name != 'seconds'} for line in results.provenance['spent']
         ]
 
-    experiment = grid(plain(memory=replace(WORDS, name='read', build=reading), role=READ), talks=2, lm=PARROT)
+    experiment = grid(plain(memory=replace(WORDS, name='read', builder=reading), role=READ), talks=2, lm=PARROT)
     whole = experiment.run(tmp_path / 'whole')
     runs = []
     while not runs or runs[-1].missing:

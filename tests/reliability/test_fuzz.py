@@ -34,7 +34,7 @@ from memnb.evaluation.metrics import exact_date, f1_locomo, f1_remem
 from memnb.evaluation.registry import load_dataset, METHODS
 from memnb.evaluation.report import render_page, RunFolder
 from memnb.memma.bank import MemoryBank
-from memnb.mragent.tools import CueTagGraph
+from memnb.mragent.graph import CueTagGraph
 from memnb.remem.graph import GistGraph
 from memnb.views.html import trace_html, trace_text
 
@@ -178,7 +178,7 @@ def read_rows(path):
 
 
 def write_trace(path):
-    trace = METHODS['memr3'].loop(METHODS['memr3'].memory.build(STORY, RuleLM()), STORY).ask('Who is the teacher?')
+    trace = METHODS['memr3'].make(METHODS['memr3'].memory.build(STORY, RuleLM()), STORY).ask('Who is the teacher?')
     path.write_text(trace.to_json(), encoding='utf-8')
 
 
@@ -352,7 +352,7 @@ def test_every_method_answers_over_any_conversation(texts, speakers, asked):
     conversation = Conversation('any', [Session('D1', turns, datetime(2024, 5, 8))])
     built = {name: memory.build(conversation, RuleLM()) for name, memory in MEMORIES.items()}
     for method in METHODS.values():
-        trace = method.loop(built[method.memory.name], conversation).ask(asked)
+        trace = method.make(built[method.memory.name], conversation).ask(asked)
         assert trace.error is None and isinstance(trace.answer, str), method.name
         assert set(trace.evidence) <= {turn.id for turn in turns}
         assert Trace.from_json(trace.to_json()) == trace

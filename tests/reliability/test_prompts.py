@@ -44,7 +44,7 @@ def prompts_of(conversation, question):
     """Every prompt of building each memory and asking each method over it."""
     lm = Prompts()
     for method in METHODS.values():
-        method.loop(method.memory.build(conversation, lm), conversation, lm).ask(question)
+        method.make(method.memory.build(conversation, lm), conversation, lm).ask(question)
     return lm.seen
 
 

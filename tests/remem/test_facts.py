@@ -8,11 +8,12 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from memnb.remem.graph import aggregate, FactTable, FIELDS, phrase_id
+from memnb.remem.graph import FactTable, FIELDS, phrase_id
 from memnb.remem.facts import as_span, extent, Fact, OPERATORS, Window
-from memnb.retrieval.bm25 import DuplicateSnippet, UnknownSnippet
+from memnb.core.conversation import DuplicateSnippet
+from memnb.retrieval.bm25 import UnknownSnippet
 from memnb.core.time import TimeSpan
-from memnb.core.loop import ToolError
+from memnb.core.tools import ToolError
 
 FAR = 10**9  # a day beyond every calendar, for what is open
 UNITS = ('day', 'weekend', 'week', 'month', 'season', 'year', 'decade')
@@ -375,4 +376,4 @@ def test_what_is_empty_finds_nothing_and_what_is_wrong_is_refused():
     with pytest.raises(
         ToolError, match='aggregation: expected one of count, count_unique_subjects, count_unique_objects'
     ):
-        aggregate([], 'sum')
+        FactTable.aggregate([], 'sum')

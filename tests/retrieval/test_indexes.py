@@ -12,10 +12,10 @@ from hypothesis import given, settings, strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from fakes import Letters
-from memnb.core.conversation import Snippet
+from memnb.core.conversation import DuplicateSnippet, Snippet
 from memnb.core.retriever import passes
 from memnb.core.time import TimeSpan
-from memnb.retrieval.bm25 import BM25Retriever, DuplicateSnippet, LexicalIndex, UnknownSnippet
+from memnb.retrieval.bm25 import BM25Retriever, LexicalIndex, UnknownSnippet
 from memnb.retrieval.vectors import (
     as_embedder,
     DenseIndex,

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memnb.core.loop import ToolUse
+from memnb.core.calls import ToolUse
 from memnb.core.roles import NO_INFORMATION
 from memnb.evaluation.test_of_time import brute_force, FIELDS, Term, TotQuestion, WORDINGS
 from memnb.remem.graph import GistGraph

@@ -5,13 +5,16 @@ from datetime import date, datetime, timedelta
 import pytest
 from hypothesis import given, strategies as st
 
-from memnb.core.loop import Observation, untried_calls, ToolUse
+from memnb.core.calls import untried_calls, ToolUse
+from memnb.core.tools import Observation
 from memnb.core.text import requirements
 from memnb.core.time import TimeSpan
 from memnb.evaluation.datasets import load_sample
-from memnb.mragent.graph import Branch, Episode, time_cues
+from memnb.mragent.contents import Episode, time_cues
+from memnb.mragent.labels import Branch
 from memnb.mragent.loop import MRAgent
-from memnb.mragent.tools import call_of, CueTagGraph
+from memnb.mragent.graph import CueTagGraph
+from memnb.mragent.tools import call_of
 from memnb.rules.mragent import _Anchored, _is_enough, _touches, navigate_rule, recall_rule, route_rule
 from memnb.rules.text import extract_answer, PART
 
