@@ -380,8 +380,8 @@ class CueTagGraph(SessionMemory, Searchable):
     # what a user asks
 
     def tools(self, question: str = '') -> list[Tool]:
-        "Return the tools over this graph, as `CueTools.tools` does."
-        return CueTools(self).tools(question)
+        "Return the eight tools for one question, and the one that ends the search."
+        return CueTools(self, question).tools()
 
     def search(
         self,
