@@ -115,6 +115,14 @@ def test_each_sub_package_knows_only_what_lies_below_it():
             assert there in (here, *BELOW.get(here, [there])), f'{module} knows {other}'
 
 
+def test_what_a_module_imports_of_ours_on_loading_is_relative():
+    """nbdev makes an import relative where it stands on one line; a longer one is written as two."""
+    for module, path in MODULES.items():
+        for node in ast.parse(path.read_text(encoding='utf-8')).body:
+            if isinstance(node, ast.ImportFrom) and not node.level:
+                assert node.module.split('.')[0] != 'memnb', f'{module}, line {node.lineno}: from {node.module}'
+
+
 def test_a_trace_is_shown_although_nobody_imported_the_views():
     code = "from memnb.core.trace import Trace; trace = Trace(question='Why?', method='m', model='m')"
     assert '<' in in_a_fresh_python(f'{code}; print(trace._repr_html_())')

@@ -18,15 +18,15 @@ def _bare(id: str) -> str:
     return id.strip(' \t\n()[]{}<>.,;:!?"\'`*#').casefold()
 
 
-def _named(text: str, names: Mapping[str, str]) -> str | None:
+def _known_id(text: str, names: Mapping[str, str]) -> str | None:
     "Return the id that a text is, as it stands or without the marks round it; None where it is none."
     return names.get(text) or names.get(_bare(text))
 
 
 def _ids_in(part: str, names: Mapping[str, str]) -> list[str]:
     "Return the ids in one part of a citation: the whole of it, words of it with a digit, or the one in a session."
-    words = [part] if _named(part, names) else [word for word in part.split() if re.search(r'\d', word)]
-    ids = [id for word in words if (id := _named(word, names))]
+    words = [part] if _known_id(part, names) else [word for word in part.split() if re.search(r'\d', word)]
+    ids = [id for word in words if (id := _known_id(word, names))]
     return ids or [id for word in words for id in _only_begun(_bare(word), names)]
 
 
@@ -42,8 +42,8 @@ def quoted_line(
     least: float = 0.6,  # the part of the text's stems that the line must have
 ) -> str | None:
     "Return the id of the first line with most of a text's word stems; None below `least`, or for a single stem."
-    wanted = stems(text) if len(text.split()) > 2 else ()
-    shares = {id: len(wanted & stems(line)) / len(wanted) for id, line in lines.items() if len(wanted) > 1}
+    text_stems = stems(text) if len(text.split()) > 2 else ()
+    shares = {id: len(text_stems & stems(line)) / len(text_stems) for id, line in lines.items() if len(text_stems) > 1}
     best = max(shares, key=shares.get, default=None)
     return best if best is not None and shares[best] >= least else None
 
@@ -61,7 +61,7 @@ def cited_ids(
     names.pop('', None)
     cited_here, odd = [], []
     for text in [cited] if isinstance(cited, str) else cited:
-        parts = [text] if _named(text, names) else re.split('[,;]', text)
+        parts = [text] if _known_id(text, names) else re.split('[,;]', text)
         ids = {part.strip(): _ids_in(part, names) for part in parts if part in names or _bare(part)}
         if not any(ids.values()) and isinstance(known, Mapping):
             line = quoted_line(text, known)
@@ -86,14 +86,14 @@ class OutputValidator:
 
     def sources(self, what: str, cited: Sequence[str], words: str) -> tuple[str, ...]:
         "Return the turns of the session among those cited; all of them where there are none."
-        known, odd = cited_ids(cited, self._lines)
+        ids, odd = cited_ids(cited, self._lines)
         if not cited:
-            known, _ = cited_ids(bracketed(words), list(self.turns))
+            ids, _ = cited_ids(bracketed(words), list(self.turns))
         for id in odd:
             self.notes.append(f'{what}: cites {id!r:.60}, which is no turn of {self.session.id}: {words}')
-        if not known:
+        if not ids:
             self.notes.append(f'{what}: cites no turn, so it is charged to all {len(self.turns)}: {words}')
-        return tuple(known) or tuple(self.turns)
+        return tuple(ids) or tuple(self.turns)
 
     def origin(self, sources: tuple[str, ...]) -> dict:
         "Return where a line comes from: its turns, its session, when it was said (first), and by whom, if by one."

@@ -111,10 +111,10 @@ class Reply(BaseModel):
     @model_validator(mode='before')
     @classmethod
     def _read_whole(cls, value: Any, info: ValidationInfo) -> Any:
-        meant = cls.meant(value)
-        if meant != value:
-            _notes_of(info).append(f'{_short(value)} read as {_short(meant)}')
-        return meant
+        meaning = cls.meant(value)
+        if meaning != value:
+            _notes_of(info).append(f'{_short(value)} read as {_short(meaning)}')
+        return meaning
 
     @field_validator('*', mode='wrap')
     @classmethod
@@ -124,13 +124,13 @@ class Reply(BaseModel):
         before = len(notes)
         for meaning in _meanings(value, cls.model_fields[info.field_name]):
             try:
-                read = fit(meaning)
+                reading = fit(meaning)
             except ValidationError:
                 del notes[before:]
                 continue
             if meaning is not value:
                 notes.append(f'{info.field_name}: {_short(value)} read as {_short(meaning)}')
-            return read
+            return reading
         fitting = [item for item in value if _fits(fit, [item])] if isinstance(value, list) else []
         del notes[before:]
         if fitting:
@@ -205,9 +205,9 @@ def read_lines(text: str, model: type[Reply]) -> list[Any]:
     "Return the objects whose fields begin with a line of their own: `FACTS:`, and its items on the lines below."
     fields: list[tuple[str, str]] = []
     for line in text.splitlines():
-        named = _LINE.match(line)
-        if named and model.field_of(named[1]):
-            fields.append((named[1], named[2]))
+        match = _LINE.match(line)
+        if match and model.field_of(match[1]):
+            fields.append((match[1], match[2]))
         elif fields:
             name, before = fields[-1]
             fields[-1] = name, f'{before}\n{line}'
@@ -294,15 +294,15 @@ def _fit(
         reply = model.model_validate_json(json.dumps(value, allow_nan=False), context=notes)
     except ValidationError as error:
         raise ValueError(explain_errors(error)) from None
-    given, fields = reply.model_fields_set, model.model_fields
-    if fields and not given:
+    present, fields = reply.model_fields_set, model.model_fields
+    if fields and not present:
         raise ValueError(f'it has none of the fields {", ".join(fields)}')
     if _is_placeholder(reply):
         raise ValueError('it has a placeholder in the place of a text')
     for name, field in fields.items():
         if field.is_required() and getattr(reply, name) == '':
             raise ValueError(f'{name}: it is empty')
-    absent = [name for name in fields if name not in given]
+    absent = [name for name in fields if name not in present]
     if any(isinstance(getattr(reply, name), (list, tuple, dict)) for name in absent):
         notes.append(f'left out: {", ".join(absent)}')
     return reply

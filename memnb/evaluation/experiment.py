@@ -40,42 +40,17 @@ from ..core.build import with_progress
 from ..core.conversation import Conversation, Question
 from ..core.loop import check_count
 from ..core.models import as_lm, OpenAILM, RecordedLM
-from memnb.core.roles import (
-    brief_schema,
-    Call,
-    LM,
-    LMError,
-    Role,
-    RuleLM,
-    SCHEMA_PROMPT,
-    Usage,
-)
+from ..core.roles import brief_schema, Call, LM, LMError, Role, RuleLM, SCHEMA_PROMPT, Usage
 from ..core.storage import MemoryFile, MemoryFileError, row_checksum, UNSWEPT
 from ..core.text import question_kind
 from ..core.time import TimeSpan
 from ..core.trace import count_of, printable, Trace
 from .examples import ExampleLM
 from .judge import calibrate_judge, Judge, Judged, must_refuse, prompt_hash
-from memnb.evaluation.metrics import (
-    best_over,
-    bootstrap,
-    evidence_recall,
-    exact_date,
-    f1_locomo,
-    gives_no_answer,
-    Interval,
-    METRICS,
-    refusal_scores,
-)
-from memnb.evaluation.registry import (
-    choose_methods,
-    configured,
-    data_hash,
-    load_dataset,
-    Memory,
-    Method,
-    settings_lines,
-)
+from .metrics import best_over, bootstrap, evidence_recall, exact_date, f1_locomo, gives_no_answer
+from .metrics import Interval, METRICS, refusal_scores
+from .registry import choose_methods, configured, data_hash, load_dataset, Memory, Method
+from .registry import settings_lines
 
 # %% auto #0
 __all__ = ['CATEGORIES', 'CUTS', 'SHOWN', 'ExperimentError', 'RunStopped', 'RowStore', 'row_key', 'write_file', 'UsageCounter',

@@ -14,23 +14,10 @@ from typing import Any
 from ..baselines import Feedback
 from ..core.conversation import Conversation
 from ..core.roles import LM
-from memnb.evaluation.experiment import (
-    CATEGORIES,
-    Experiment,
-    format_interval,
-    format_tables,
-    summarize,
-)
+from .experiment import CATEGORIES, Experiment, format_interval, format_tables, summarize
 from .judge import Judge
 from .metrics import evidence_recall
-from memnb.evaluation.registry import (
-    data_hash,
-    load_dataset,
-    MEMORIES,
-    Memory,
-    Method,
-    METHODS,
-)
+from .registry import data_hash, load_dataset, MEMORIES, Memory, Method, METHODS
 from .test_of_time import KINDS, make_tot, tot_conversation
 from ..memma.bank import IndexStore, MemoryBank, store_over
 from ..memma.loop import VARIANTS
@@ -61,7 +48,7 @@ def _build_noisy(conversation: Conversation, lm: LM, **rates: float) -> CueTagGr
     return noisy_labels(CueTagGraph.of(conversation, lm, progress=False), seed=0, **rates)
 
 
-def _built_by(kind: str, builder: Any, **options: Any) -> Memory:
+def _with_builder(kind: str, builder: Any, **options: Any) -> Memory:
     "Return a memory of the registry built by another function, and named after it and its options."
     name = builder.__name__.removeprefix('_build_')
     return replace(MEMORIES[kind], name=name, builder=builder).with_options(**options)
@@ -106,8 +93,8 @@ def cut_reading(ranking: Any, rows: Any, name: str) -> Any:
     cut['turns'] = rows.set_index(key).turns.reindex(cut.index).fillna(0)
     cut['read'] = [read[: int(turns)] for read, turns in zip(cut['read'], cut.turns)]
     recalls = [evidence_recall(gold, read) for gold, read in zip(cut.gold, cut['read'])]
-    told = ['category', 'refuse', 'refused', 'error', 'gold', 'read', 'turns']
-    cut = cut[told].assign(method=name, evidence_recall=recalls)
+    columns = ['category', 'refuse', 'refused', 'error', 'gold', 'read', 'turns']
+    cut = cut[columns].assign(method=name, evidence_recall=recalls)
     return cut.reset_index().astype({'evidence_recall': float})
 
 
@@ -133,7 +120,7 @@ def _run_table(
     ).run(out, executor)
     rows, parts, against = results.rows, [results.rows], table.against
     if isinstance(against, str):
-        against = {one.name: against for one in table.methods}
+        against = {method.name: against for method in table.methods}
     for name, search in table.same_turns.items():
         against |= {name: f'{search}, at the turns of {name}'}
         ranking, other = rows[rows.method == search], rows[rows.method == name]
@@ -153,10 +140,10 @@ def run_paper(
     for number, table in enumerate(paper.tables, 1):
         folder = out and Path(out) / f'table-{number}'
         rows, provenance = _run_table(table, conversations, lm, folder, executor)
-        told = ('reported', 'measure', 'turns', 'stop', 'metrics')
-        report['tables'][table.title] = {'rows': rows} | {name: getattr(table, name) for name in told}
-        told = ('memnb', 'commit', 'libraries', 'day', 'data', 'model')
-        report['provenance'] = {name: provenance[name] for name in told}
+        fields = ('reported', 'measure', 'turns', 'stop', 'metrics')
+        report['tables'][table.title] = {'rows': rows} | {name: getattr(table, name) for name in fields}
+        fields = ('memnb', 'commit', 'libraries', 'day', 'data', 'model')
+        report['provenance'] = {name: provenance[name] for name in fields}
     return json.loads(json.dumps(report), parse_float=lambda number: round(float(number), 5))
 
 
@@ -168,8 +155,8 @@ def _table_line(row: Mapping[str, Any], table: Mapping[str, Any]) -> dict[str, A
     line |= {name: format_interval(part[metrics[0]]).split()[0] for name, part in row['by_category'].items()}
     if minus:
         compared = [name for name in metrics if minus[name]['mean'] is not None] or metrics
-        of = '' if compared[0] == metrics[0] else f'{compared[0]}: '
-        line['difference'] = f'{of}{format_interval(minus[compared[0]], "+")} to {minus["method"]}'
+        prefix = '' if compared[0] == metrics[0] else f'{compared[0]}: '
+        line['difference'] = f'{prefix}{format_interval(minus[compared[0]], "+")} to {minus["method"]}'
     if table['reported']:
         line[f'the paper: {table["measure"]}'] = table['reported'].get(row['method'], '')
     return line | ({'failed': row['errors']} if row['errors'] else {})
@@ -181,7 +168,7 @@ def paper_tables(report: Mapping[str, Any]) -> dict[str, Any]:
 
     tables = {}
     for title, table in report['tables'].items():
-        lines = {one['method']: _table_line(one, table) for one in table['rows']}
+        lines = {row['method']: _table_line(row, table) for row in table['rows']}
         for name, figure in table['reported'].items():
             lines.setdefault(name, {f'the paper: {table["measure"]}': figure})
         tables[title] = DataFrame.from_dict(lines, orient='index').fillna('')
@@ -226,8 +213,8 @@ MEMR3 = Paper(
             "The paper's settings (tables 1 and 2)",
             [
                 *(
-                    one.by_paper()
-                    for one in (
+                    method.by_paper()
+                    for method in (
                         METHODS['rag'],
                         METHODS['self-rag'],
                         METHODS['rag-cot-rag'],
@@ -261,14 +248,14 @@ MEMR3 = Paper(
             'Chunks per iteration × iterations (figure 4)',
             [
                 variant(
-                    f'{chunks} × {times}{named}',
+                    f'{chunks} × {times}{suffix}',
                     'memr3',
                     over,
                     chunks_per_iteration=chunks,
                     limits=RouterLimits(max_iterations=times),
                     settings='paper',
                 )
-                for over, named in ((_CHUNKS, ''), (MEMORIES['turns'], ', single turns'))
+                for over, suffix in ((_CHUNKS, ''), (MEMORIES['turns'], ', single turns'))
                 for chunks, times in _STEPS
             ],
             turns=None,
@@ -295,7 +282,7 @@ _REMEM = [
     *(variant(f'REMem w/o {tool}', 'remem', without=(tool,)) for tool in ('semantic_retrieve', 'lexical_retrieve')),
 ]
 _GRAPH_SEARCHES = [
-    variant(f'{kind}, {name}', 'rag', _built_by('gists', _build_part, part=part, index=index), k=90)
+    variant(f'{kind}, {name}', 'rag', _with_builder('gists', _build_part, part=part, index=index), k=90)
     for kind, index in (('semantic', 'dense'), ('lexical', 'lexical'), ('hybrid', None))
     for name, part in (('gists', 'gists'), ('facts', 'triples'))
 ]
@@ -369,7 +356,7 @@ _DEPTHS = [
 ]
 
 
-def _over(build: Memory, rows: Mapping[str, Mapping[str, Any]]) -> list[Method]:
+def _mragent_methods(build: Memory, rows: Mapping[str, Mapping[str, Any]]) -> list[Method]:
     "Return MRAgent over its graph, and over one for each row that is built with options."
     graphs = {name: build.with_options(**options) for name, options in rows.items()}
     return [
@@ -422,12 +409,14 @@ MRAGENT = Paper(
         ),
         PaperTable(
             'Merged tags',
-            _over(MEMORIES['cues'], {f'merged at {rate}': {'merge': rate} for rate in (None, 0.8, 0.7, 0.6)}),
+            _mragent_methods(
+                MEMORIES['cues'], {f'merged at {rate}': {'merge': rate} for rate in (None, 0.8, 0.7, 0.6)}
+            ),
             against='MRAgent',
         ),
         PaperTable(
             'Noise in tags and cues',
-            _over(_built_by('cues', _build_noisy), _NOISE),
+            _mragent_methods(_with_builder('cues', _build_noisy), _NOISE),
             against='MRAgent',
         ),
         PaperTable(
@@ -453,8 +442,8 @@ _WRITING = ('guidance', 'evolve', 'writing')  # switches of MemMA that belong to
 
 
 def _memma(name: str, **switches: Any) -> Method:
-    building = {one: value for one, value in switches.items() if one in _WRITING}
-    asking = {one: value for one, value in switches.items() if one not in _WRITING}
+    building = {option: value for option, value in switches.items() if option in _WRITING}
+    asking = {option: value for option, value in switches.items() if option not in _WRITING}
     return variant(name, 'memma', MEMORIES['bank'].with_options(**building), **asking)
 
 
@@ -464,9 +453,9 @@ def _bank_search(name: str, **switches: Any) -> Method:
 
 _STORAGE = {
     'entries (MemMA)': None,
-    'words and vectors': _built_by('bank', _build_stored, storage='turns'),
-    'gist graph': _built_by('bank', _build_stored, storage='gists'),
-    'cue-tag graph': _built_by('bank', _build_stored, storage='cues'),
+    'words and vectors': _with_builder('bank', _build_stored, storage='turns'),
+    'gist graph': _with_builder('bank', _build_stored, storage='gists'),
+    'cue-tag graph': _with_builder('bank', _build_stored, storage='cues'),
 }
 
 MEMMA = Paper(
@@ -574,6 +563,6 @@ def main_paper(options: Any, executor: Any = 'processes') -> int:
         conversations = list(map(tot_conversation, make_tot(options.questions or 800)))
     report = run_paper(PAPERS[options.paper], conversations, executor)
     report['provenance']['files'] = files
-    shown = json.dumps(report, ensure_ascii=False, indent=1)
-    print(shown if options.json else format_tables(paper_tables(report)))
+    text = json.dumps(report, ensure_ascii=False, indent=1)
+    print(text if options.json else format_tables(paper_tables(report)))
     return 0

@@ -24,15 +24,7 @@ from .activation import Activation
 from .contents import cue_id, Episode, time_cues, Topic
 from .graph import CueTagGraph
 from .labels import Branch, central_words, cues_in, labels_of, title_of
-from memnb.mragent.prompts import (
-    CUES,
-    MoveReply,
-    NAVIGATE,
-    PAPER_NAVIGATE,
-    RECALL,
-    Recollection,
-    ROUTE,
-)
+from .prompts import CUES, MoveReply, NAVIGATE, PAPER_NAVIGATE, RECALL, Recollection, ROUTE
 from .tools import Branches, call_of
 
 # %% auto #0

@@ -52,13 +52,13 @@ class _Toolbox:
 
 def _offered(memory: Any) -> tuple[list[Tool], list[Tool]]:
     "Return the tools of a memory, and those of its search, which are lent to it where none of its own needs only a query."
-    own = tools_of(memory)
+    own_tools = tools_of(memory)
     can_search = callable(memory) or callable(getattr(memory, 'search', None))
-    if not own or searches_of(own) or not can_search or isinstance(memory, _Toolbox):
-        return own, []
-    names = {tool.name for tool in own}
-    lent = [tool for tool in as_tools(memory) if not tool.ends and tool.name not in names]
-    return own, lent
+    if not own_tools or searches_of(own_tools) or not can_search or isinstance(memory, _Toolbox):
+        return own_tools, []
+    names = {tool.name for tool in own_tools}
+    lent_tools = [tool for tool in as_tools(memory) if not tool.ends and tool.name not in names]
+    return own_tools, lent_tools
 
 
 _PAPER_MEMORY = (
@@ -100,8 +100,8 @@ class REMem(Loop):
         **options: Any,  # of `Loop`
     ):
         memory = as_memory(memory)
-        own, lent = _offered(memory)
-        offered = [tool.name for tool in (*own, *lent)]
+        own_tools, lent_tools = _offered(memory)
+        offered = [tool.name for tool in (*own_tools, *lent_tools)]
         super().__init__(
             memory if callable(memory) or hasattr(memory, 'search') else _Toolbox(memory),
             lm,
@@ -117,8 +117,8 @@ class REMem(Loop):
 
     def tools(self) -> list[Tool]:
         "Return the tools for one question."
-        own, lent = _offered(self.memory)
-        return [tool for tool in (*own, *lent) if tool.name not in self.without]
+        own_tools, lent_tools = _offered(self.memory)
+        return [tool for tool in (*own_tools, *lent_tools) if tool.name not in self.without]
 
     def steps(self, run: Run) -> None:
         "Algorithm 2: begin → (choose → act)* → synthesize."
@@ -130,7 +130,7 @@ class REMem(Loop):
             self.act(run, now, call, step)
             if now.draft is not None:
                 break
-        is_empty = not any(used.observation.hits or used.observation.value for used in now.history)
+        is_empty = not any(use.observation.hits or use.observation.value for use in now.history)
         may_search = self.widen if now.history else call is None
         if is_empty and may_search:
             self.search_question(run, now, step)
@@ -138,8 +138,8 @@ class REMem(Loop):
 
     def begin(self, run: Run) -> _State:
         "Return the state before the first step; note it where a memory is searched because none of its tools takes a question."
-        _, lent = _offered(self.memory)
-        names = ' and '.join(tool.name for tool in lent if tool.name not in self.without)
+        _, lent_tools = _offered(self.memory)
+        names = ' and '.join(tool.name for tool in lent_tools if tool.name not in self.without)
         if names:
             text = f'No tool of this memory can be entered with a question alone; it is searched: {names}.'
             run.note(NoteStep(iteration=0, text=text))
@@ -168,23 +168,23 @@ class REMem(Loop):
     def act(self, run: Run, now: _State, call: ToolCall, step: int) -> None:
         "Lines 7 to 20: make a call; with `widen` make a search within times that finds nothing again without them."
         tool = now.tools[call.function]
-        seen = run.use(tool, call.parameters, step, call.reasoning)
-        if tool.ends and not seen.error:
-            now.draft = seen.note
+        observation = run.use(tool, call.parameters, step, call.reasoning)
+        if tool.ends and not observation.error:
+            now.draft = observation.note
             return
-        now.history.append(ToolUse(call.function, call.parameters, seen, call.reasoning))
+        now.history.append(ToolUse(call.function, call.parameters, observation, call.reasoning))
         is_timed = call.parameters.get('start_time') or call.parameters.get('end_time')
-        if self.widen and is_timed and not seen.hits and searches_of([tool]):
+        if self.widen and is_timed and not observation.hits and searches_of([tool]):
             timeless = {name: value for name, value in call.parameters.items() if name not in _TIMES}
             self.act(run, now, ToolCall('The same without times.', call.function, timeless), step)
 
     def _question_call(self, run: Run, now: _State) -> ToolCall | None:
         "Return the search for the question itself, by `semantic_retrieve` or the first tool that needs only a query; None where it was made, or no tool does."
-        searches, given = searches_of(list(now.tools.values())), {'query': run.question}
-        if not searches or given in [used.parameters for used in now.history]:
+        searches, arguments = searches_of(list(now.tools.values())), {'query': run.question}
+        if not searches or arguments in [use.parameters for use in now.history]:
             return None
         names = [tool.name for tool in searches]
-        return ToolCall('', 'semantic_retrieve' if 'semantic_retrieve' in names else names[0], given)
+        return ToolCall('', 'semantic_retrieve' if 'semantic_retrieve' in names else names[0], arguments)
 
     def search_question(self, run: Run, now: _State, step: int) -> None:
         "Search for the question itself, unless that was done."
