@@ -19,6 +19,7 @@ EXERCISES = 3
 WORDS, OUTPUT = 3_000, 300_000  # the most words of a notebook, and bytes of output
 CLOSING = '## In depth'  # proofs, properties, mutants, the paper beside the notebook, exercises
 HEAD = re.compile(r'#{2,3} Exercises')
+PATH = re.compile(r'^- \*\*(\w+)\*\* \((\d+) minutes; with \*In depth\* (\d+)\): (.*)$', re.MULTILINE)  # of the README
 TIME = re.compile(r'^\*\*(\d+) minutes\*\*(?:; with \*In depth\* (\d+))?\.$', re.MULTILINE)
 
 
@@ -85,8 +86,8 @@ class Notebook:
         self.exported = [source for source in code if exported(source)]
         self.shown = [tree_of(source) for source in code if not exported(source)]
         self.lines = [lines_in(source) for source in self.exported]
-        prose = ' '.join(source_of(cell) for cell in self.lesson if cell['cell_type'] == 'markdown')
-        self.words = len(prose.split())
+        self.prose = ' '.join(source_of(cell) for cell in self.lesson if cell['cell_type'] == 'markdown')
+        self.words = len(self.prose.split())
         self.output = sum(
             len(json.dumps(cell.get('outputs', []), ensure_ascii=False).encode())
             for cell in cells
@@ -150,7 +151,7 @@ def all_notebooks(folder='nbs'):
     ]
 
 
-LESSONS = ('2_memr3',)  # each notebook of these folders says how long it takes
+LESSONS = ('2_memr3', '8_use')  # each notebook of these folders says how long it takes
 REWRITTEN = (
     '0_start',
     '1_core',
@@ -162,9 +163,21 @@ REWRITTEN = (
 )  # every public name of these folders must have an example with an assert
 
 
+def path_faults(notebooks):
+    """Where the README gives a path other minutes than its lessons say, as lines."""
+    stated = {f'nbs/{notebook.name}.ipynb': notebook.stated for notebook in notebooks}
+    for notebook in notebooks:
+        for name, short, long, links in PATH.findall(notebook.prose):
+            times = [stated[link] for link in re.findall(r'\((nbs/[^)]+)\)', links)]
+            total = [sum(time[0] for time in times), sum(time[-1] for time in times)]
+            if [int(short), int(long)] != total:
+                yield f'{notebook.name}: the path of {name} has {short} and {long} minutes, its lessons say {total}'
+
+
 def shortcomings(notebooks, rewritten=()):
     """What falls short, as lines: limits, exercises, and public definitions that no notebook shows with an assert."""
     reached = set().union(*(notebook.reached for notebook in notebooks))
+    yield from path_faults(notebooks)
     for notebook in notebooks:
         yield from (f'{notebook.name}: {fault}' for fault in notebook.faults())
         if not rewritten or notebook.path.parent.name in rewritten:

@@ -6,6 +6,7 @@ The seed is that of the commit, so that everybody tries the same examples: `--hy
 defect, and nothing is remembered from run to run: Hypothesis would otherwise try first what failed before."""
 
 import os
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -31,19 +32,19 @@ if hasattr(providers, '_get_local_constants'):  # newer versions draw strings fr
 
 
 def commit_seed() -> int:
-    "Return the first 32 bits of the commit's hash; 0 where the folder is no checkout."
-    root = Path(__file__).parent.parent
-    if not (root / '.git').exists():
+    "Return the first 32 bits of the commit's hash; 0 where the folder is no checkout, or there is no git."
+    root, git = Path(__file__).parent.parent, shutil.which('git')
+    if git is None or not (root / '.git').exists():
         return 0
-    git = ['git', '-C', str(root), 'rev-parse', 'HEAD']
-    return int(subprocess.run(git, capture_output=True, text=True, check=True).stdout[:8], 16)
+    head = subprocess.run([git, '-C', root, 'rev-parse', '--verify', '-q', 'HEAD'], capture_output=True, text=True)
+    return int(head.stdout[:8] or '0', 16)
 
 
 def with_effort(own: settings) -> settings:
-    "Return the settings of a test with its number of examples multiplied, and with no check of a clock."
+    "Return the settings of a test with its number of examples multiplied, and no check of its speed."
     checks = {HealthCheck.too_slow, *own.suppress_health_check}
     examples = max(1, round(EFFORT * own.max_examples))
-    return settings(own, max_examples=examples, suppress_health_check=checks, deadline=None)
+    return settings(own, max_examples=examples, suppress_health_check=checks)
 
 
 @pytest.hookimpl(tryfirst=True)  # before Hypothesis reads it; the workers of xdist are given it

@@ -78,56 +78,49 @@ BELOW = {
     **{method: ('core', 'retrieval') for method in METHODS},
 }  # what a sub-package may import
 UPWARD = {
-    ('memnb.core.roles', 'memnb.rules'),  # the rules of `RuleLM`
-    ('memnb.core.retriever', 'memnb.retrieval.vectors'),  # the index of a plain list
+    'memnb.core.roles': 'memnb.rules',  # the rules of `RuleLM`
+    'memnb.core.retriever': 'memnb.retrieval.vectors',  # the index of a plain list
 }  # what a module may name at run time although it stands above it
 
 
-def known_by(module, named):
-    """The modules of ours that a module imports anywhere or, with `named`, gives to import_module or resolve_name."""
-    is_package = MODULES[module].name == '__init__.py'
-    home = module if is_package else module.rpartition('.')[0]
+def known_by(module, named=True):
+    """The modules of ours that a module imports anywhere and, with `named`, gives to import_module or resolve_name."""
+    home = module if MODULES[module].name == '__init__.py' else module.rpartition('.')[0]
     paths = set()
     for node in ast.walk(ast.parse(MODULES[module].read_text(encoding='utf-8'))):
-        if isinstance(node, ast.ImportFrom) and not named:
+        if isinstance(node, ast.ImportFrom):
             base = importlib.util.resolve_name('.' * node.level + (node.module or ''), home)
-            paths |= {f'{base}.{alias.name}' for alias in node.names}
-        elif isinstance(node, ast.Import) and not named:
-            paths |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.Call) and named and node.args and isinstance(node.args[0], ast.Constant):
-            if getattr(node.func, 'id', getattr(node.func, 'attr', '')) in ('import_module', 'resolve_name'):
+            paths.update(f'{base}.{alias.name}' for alias in node.names)
+        elif named and isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.Constant):
+            if re.search(r'\b(import_module|resolve_name)$', ast.unparse(node.func)):
                 paths.add(str(node.args[0].value).replace(':', '.'))
-    # `a.b.c` is the module of that name, or something in `a.b`
-    modules = {next((name for name in (path, path.rpartition('.')[0]) if name in MODULES), None) for path in paths}
-    return modules - {None, 'memnb', module}
-
-
-def circles(named):
-    """The groups of modules that know each other, run-time names counted or not."""
-    graph = networkx.DiGraph()
-    for module in MODULES.keys() - {'memnb'}:
-        graph.add_edges_from((module, other) for other in known_by(module, named=False))
-        if named:
-            others = known_by(module, named=True)
-            graph.add_edges_from((module, other) for other in others if (module, other) not in UPWARD)
-    return [sorted(group) for group in networkx.strongly_connected_components(graph) if len(group) > 1]
+    if named:
+        paths.discard(UPWARD.get(module))
+    # `memnb.a.b` is a module, or something in `memnb.a`
+    return {path if path in MODULES else path.rpartition('.')[0] for path in paths} & MODULES.keys() - {'memnb', module}
 
 
 @pytest.mark.parametrize('named', [False, True])
 def test_no_modules_stand_in_a_circle(named):
-    assert circles(named) == []
+    graph = networkx.DiGraph([(module, other) for module in MODULES for other in known_by(module, named)])
+    circles = [sorted(group) for group in networkx.strongly_connected_components(graph) if len(group) > 1]
+    assert circles == []
 
 
-def test_what_may_be_named_upward_is_named():
-    assert {pair for pair in UPWARD if pair[1] in known_by(pair[0], named=True)} == UPWARD
+def test_each_sub_package_knows_only_what_lies_below_it():
+    for module in MODULES.keys() - {'memnb'}:
+        here = module.split('.')[1]
+        for other in known_by(module):
+            there = other.split('.')[1]
+            assert there in (here, *BELOW.get(here, [there])), f'{module} knows {other}'
 
 
-@pytest.mark.parametrize('module', [name for name in MODULES if name.split('.')[1:2] and name.split('.')[1] in BELOW])
-def test_each_sub_package_knows_only_what_lies_below_it(module):
-    here = module.split('.')[1]
-    for other in known_by(module, named=False) | known_by(module, named=True):
-        is_below = other.split('.')[1] in (here, *BELOW[here])
-        assert is_below or (module, other) in UPWARD, f'{module} knows {other}'
+def test_what_a_module_imports_of_ours_on_loading_is_relative():
+    """nbdev makes an import relative where it stands on one line; a longer one is written as two."""
+    for module, path in MODULES.items():
+        for node in ast.parse(path.read_text(encoding='utf-8')).body:
+            if isinstance(node, ast.ImportFrom) and not node.level:
+                assert node.module.split('.')[0] != 'memnb', f'{module}, line {node.lineno}: from {node.module}'
 
 
 def test_a_trace_is_shown_although_nobody_imported_the_views():

@@ -18,21 +18,16 @@ def _bare(id: str) -> str:
     return id.strip(' \t\n()[]{}<>.,;:!?"\'`*#').casefold()
 
 
-_RANGE = re.compile(r'(?:.*\s)?(\S*?)(\d{1,4})\W*(?:[-–—]|\bto\b)\W*(\S*?)(\d{1,4})')
+def _known_id(text: str, names: Mapping[str, str]) -> str | None:
+    "Return the id that a text is, as it stands or without the marks round it; None where it is none."
+    return names.get(text) or names.get(_bare(text))
 
 
-def _ids_in(text: str, known: Collection[str], names: Mapping[str, str]) -> list[str]:
-    "Return the ids in one part of a citation: the whole, or words of it that have a digit."
-    if text in known or _bare(text) in names:
-        return [text if text in known else names[_bare(text)]]
-    if ends := _RANGE.fullmatch(_bare(text)):
-        start, first, again, last = ends.groups()
-        through = [f'{start}{number}' for number in range(int(first), int(last) + 1)]
-        if again in ('', start) and through and through[0] in names:
-            return [names[id] for id in through if id in names]
-    words = [_bare(word) for word in text.split() if re.search(r'\d', word)]
-    found = [names[word] for word in words if word in names]
-    return found or [id for word in words for id in _only_begun(word, names)]
+def _ids_in(part: str, names: Mapping[str, str]) -> list[str]:
+    "Return the ids in one part of a citation: the whole of it, words of it with a digit, or the one in a session."
+    words = [part] if _known_id(part, names) else [word for word in part.split() if re.search(r'\d', word)]
+    ids = [id for word in words if (id := _known_id(word, names))]
+    return ids or [id for word in words for id in _only_begun(_bare(word), names)]
 
 
 def _only_begun(start: str, names: Mapping[str, str]) -> list[str]:
@@ -41,17 +36,14 @@ def _only_begun(start: str, names: Mapping[str, str]) -> list[str]:
     return list(begun) if len(begun) == 1 else []
 
 
-_QUOTED = 0.6  # the least part of a quotation's stems that the line has
-
-
 def quoted_line(
     text: str,  # what a model says or quotes
     lines: Mapping[str, str],  # texts that it was shown, by id
-    least: float = _QUOTED,  # the part of the text's stems that the line must have
+    least: float = 0.6,  # the part of the text's stems that the line must have
 ) -> str | None:
-    "Return the id of the line that has most of a text's word stems, the first of equal ones; None below `least`, or for one stem."
-    wanted = stems(text) if len(text.split()) > 2 else ()
-    shares = {id: len(wanted & stems(line)) / len(wanted) for id, line in lines.items() if len(wanted) > 1}
+    "Return the id of the first line with most of a text's word stems; None below `least`, or for a single stem."
+    text_stems = stems(text) if len(text.split()) > 2 else ()
+    shares = {id: len(text_stems & stems(line)) / len(text_stems) for id, line in lines.items() if len(text_stems) > 1}
     best = max(shares, key=shares.get, default=None)
     return best if best is not None and shares[best] >= least else None
 
@@ -63,20 +55,20 @@ def cited_ids(
     """Return the known ids that a model cites, each once, and the parts that name none.
 
     Brackets, capitals and words round an id do not matter; several ids may stand in one text."""
-    names: dict[str, str] = {}
+    names = {id: id for id in known}
     for id in known:
         names.setdefault(_bare(id), id)
     names.pop('', None)
-    found, odd = [], []
+    cited_here, odd = [], []
     for text in [cited] if isinstance(cited, str) else cited:
-        parts = [text] if text in known or _bare(text) in names else re.split('[,;]', text)
-        here = {part.strip(): _ids_in(part, known, names) for part in parts if part in known or _bare(part)}
-        if not any(here.values()) and isinstance(known, Mapping):
+        parts = [text] if _known_id(text, names) else re.split('[,;]', text)
+        ids = {part.strip(): _ids_in(part, names) for part in parts if part in names or _bare(part)}
+        if not any(ids.values()) and isinstance(known, Mapping):
             line = quoted_line(text, known)
-            here = {text: [line]} if line else here
-        found += [id for ids in here.values() for id in ids]
-        odd += [part for part, ids in here.items() if not ids]
-    return list(dict.fromkeys(found)), odd
+            ids = {text: [line]} if line else ids
+        cited_here += [id for several in ids.values() for id in several]
+        odd += [part for part, several in ids.items() if not several]
+    return list(dict.fromkeys(cited_here)), odd
 
 
 def bracketed(text: str) -> list[str]:
@@ -94,14 +86,14 @@ class OutputValidator:
 
     def sources(self, what: str, cited: Sequence[str], words: str) -> tuple[str, ...]:
         "Return the turns of the session among those cited; all of them where there are none."
-        known, odd = cited_ids(cited, self._lines)
+        ids, odd = cited_ids(cited, self._lines)
         if not cited:
-            known, _ = cited_ids(bracketed(words), list(self.turns))
+            ids, _ = cited_ids(bracketed(words), list(self.turns))
         for id in odd:
             self.notes.append(f'{what}: cites {id!r:.60}, which is no turn of {self.session.id}: {words}')
-        if not known:
+        if not ids:
             self.notes.append(f'{what}: cites no turn, so it is charged to all {len(self.turns)}: {words}')
-        return tuple(known) or tuple(self.turns)
+        return tuple(ids) or tuple(self.turns)
 
     def origin(self, sources: tuple[str, ...]) -> dict:
         "Return where a line comes from: its turns, its session, when it was said (first), and by whom, if by one."

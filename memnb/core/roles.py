@@ -279,8 +279,8 @@ def brief_schema(schema: dict) -> dict:
     defined = schema.get('$defs', {})
 
     def brief(node: dict) -> dict:
-        options = [defined.get(one.get('$ref', '')[8:], one) for one in node.get('anyOf', [node])]
-        names = [_tools_called(one) for one in options]
+        options = [defined.get(option.get('$ref', '')[8:], option) for option in node.get('anyOf', [node])]
+        names = [_tools_called(option) for option in options]
         if all(names):
             fields = {'function': {'enum': sum(names, [])}, 'parameters': {'type': 'object'}}
             return {'type': 'object', 'properties': fields}
@@ -291,8 +291,8 @@ def brief_schema(schema: dict) -> dict:
     short = _change_schema(schema, brief)
     parts, used = short.pop('$defs', {}), {}
     while True:  # only the definitions that are still referred to
-        named = re.findall(r'"#/\$defs/([^"]+)"', json.dumps([short, used]))
-        missing = [name for name in dict.fromkeys(named) if name in parts and name not in used]
+        references = re.findall(r'"#/\$defs/([^"]+)"', json.dumps([short, used]))
+        missing = [name for name in dict.fromkeys(references) if name in parts and name not in used]
         if not missing:
             return {**short, '$defs': used} if used else short
         used |= {name: parts[name] for name in missing}
@@ -343,30 +343,28 @@ class TextLM(LM):
     def call(self, role: Role, /, **inputs) -> Call:
         "Ask, and once more where the reply is refused. `ReplyError` after that; `ServerError` where nobody answers."
         system, user = role.render(inputs)
-        model, asked, usage, problem = role.model(inputs), user, Usage(), ''
+        model, prompt, usage, problem = role.model(inputs), user, Usage(), ''
         schema = role.schema(inputs)
         for attempt in (1, 2):
             try:
-                done = self.complete(role.name, system, asked, schema)
+                completion = self.complete(role.name, system, prompt, schema)
             except LMError as error:
                 error.usage = usage + error.usage
                 if problem:
                     error.args = (f'{error}; the reply before was refused: {problem}',)
                 raise
-            usage += done.usage
+            usage += completion.usage
             notes: list[str] = []
             try:
-                reply = read_reply(done.text, model, done.cut, attempt == 2, notes)
+                reply = read_reply(completion.text, model, completion.cut, attempt == 2, notes)
             except ValueError as error:
                 problem = str(error)
                 form = json.dumps(brief_schema(schema))
-                asked = AGAIN_PROMPT.format(user=user, raw=done.text[:2000], problem=problem, schema=form)
+                prompt = AGAIN_PROMPT.format(user=user, raw=completion.text[:2000], problem=problem, schema=form)
                 continue
-            return Call(role.name, reply, usage, system, user, done.text, attempt, notes=tuple(notes))
-        message = (
-            f'{self.name}, as {role.name}: no usable reply in two attempts: {problem}; it began {done.text[:200]!r}'
-        )
-        raise ReplyError(message, done.text, role.name, 2, usage)
+            return Call(role.name, reply, usage, system, user, completion.text, attempt, notes=tuple(notes))
+        message = f'{self.name}, as {role.name}: no usable reply in two attempts: {problem}; it began {completion.text[:200]!r}'
+        raise ReplyError(message, completion.text, role.name, 2, usage)
 
 # %% ../../nbs/1_core/05_roles.ipynb #m0000017
 # what LoCoMo's own prompt asks for where nothing answers

@@ -61,14 +61,14 @@ class _Cache(dict):
 
 def cache_texts(function: Callable) -> Callable:
     "Decorator that keeps the results of a function of texts, bounded in bytes, until `clear_text_caches`. Arguments by position."
-    kept = _Cache(function)
-    return wraps(function)(lambda *key: kept[key])
+    cache = _Cache(function)
+    return wraps(function)(lambda *key: cache[key])
 
 
 def clear_text_caches() -> None:
     "Empty the caches of every function of texts: a memory that forgets calls this."
-    for kept in _Cache.all:
-        kept.clear()
+    for cache in _Cache.all:
+        cache.clear()
 
 
 @cache_texts
@@ -95,13 +95,13 @@ _TITLE = re.compile(r'\b(?:Dr|Mr|Mrs|Ms|Prof|St|Mt)\.$')
 
 def sentences(text: str) -> list[str]:
     "The sentences of a text. A break is a new line, or a full stop, question or exclamation mark before a capital, but not behind `Dr.`"
-    found: list[str] = []
+    parts: list[str] = []
     start = 0
     for gap in _BREAK.finditer(text):
         if not _TITLE.search(text[max(start, gap.start() - 8) : gap.start()]):
-            found.append(text[start : gap.end()].strip())
+            parts.append(text[start : gap.end()].strip())
             start = gap.end()
-    return [part for part in (*found, text[start:].strip()) if part]
+    return [part for part in (*parts, text[start:].strip()) if part]
 
 # %% ../../nbs/1_core/03_text.ipynb #84ebb318
 @cache_texts
@@ -131,12 +131,12 @@ def keywords(
     times = _times(text, date(2000, 1, 1))
     starts, ends = [0, *(time[1] for time in times)], [*(time[0] for time in times), len(text)]
     undated = ' '.join(text[start:end] for start, end in zip(starts, ends))
-    found: dict[str, str] = {}
+    by_stem: dict[str, str] = {}
     for word in re.findall(r"[^\W_]+(?:['’][^\W_]+)?", undated):
         for stem in tokenize(word)[:1]:
             if stem not in left_out:
-                found.setdefault(stem, re.sub(r"['’]s?$", '', word.lower()))
-    return tuple(found.values())
+                by_stem.setdefault(stem, re.sub(r"['’]s?$", '', word.lower()))
+    return tuple(by_stem.values())
 
 # %% ../../nbs/1_core/03_text.ipynb #3f9f3c00
 SMALL_TALK = frozenset(
@@ -158,14 +158,14 @@ def recurring_words(
     limit: int = 6,
 ) -> list[str]:
     "The words that recur most in the texts, small talk left out: what else the topic is called. Ties go by first appearance."
-    left_out, counts, shown = SMALL_TALK | stems(' '.join(known)), Counter(), {}
+    left_out, counts, by_stem = SMALL_TALK | stems(' '.join(known)), Counter(), {}
     for text in texts:
         for word in keywords(text):
             stem = tokenize(word)[0]
-            shown.setdefault(stem, word)
+            by_stem.setdefault(stem, word)
             if stem not in left_out:
                 counts[stem] += 1
-    return [shown[stem] for stem, _ in counts.most_common(limit)]
+    return [by_stem[stem] for stem, _ in counts.most_common(limit)]
 
 # %% ../../nbs/1_core/03_text.ipynb #m000000e
 @cache_texts
@@ -271,8 +271,8 @@ def requirements(
 # %% ../../nbs/1_core/03_text.ipynb #03fbfddc
 def coverage(text: str, words: Collection[str]) -> float:
     "The part of the words, from 0 to 1, whose stems stand in the text; 1 where there are no words to ask for."
-    wanted = stems(' '.join(words))
-    return len(wanted & stems(text)) / len(wanted) if wanted else 1.0
+    word_stems = stems(' '.join(words))
+    return len(word_stems & stems(text)) / len(word_stems) if word_stems else 1.0
 
 
 def reference_day(snippet: Snippet) -> date | None:
@@ -282,32 +282,32 @@ def reference_day(snippet: Snippet) -> date | None:
     return (snippet.time.end or snippet.time.start) if snippet.time else None
 
 
-def _dated(snippet: Snippet) -> list[tuple[TimeSpan, bool]]:
+def _event_times(snippet: Snippet) -> list[tuple[TimeSpan, bool]]:
     "The times of a snippet, each with whether it stands alone in brackets. Such a time replaces the expression right before it."
     text, day = f' {snippet.text} ', reference_day(snippet)
-    found: list[tuple[TimeSpan, bool]] = []
+    times: list[tuple[TimeSpan, bool]] = []
     last = None  # where the time before ends
     for start, end, span in _times(snippet.text, day) if day else ():
         bracketed = text[start] == '(' and text[end + 1] == ')'
-        if bracketed and found and not text[last + 1 : start].strip():
-            found.pop()
-        found.append((span, bracketed))
+        if bracketed and times and not text[last + 1 : start].strip():
+            times.pop()
+        times.append((span, bracketed))
         last = end
-    return found
+    return times
 
 
 def times_of(snippet: Snippet) -> list[TimeSpan]:
     """The times that the snippet speaks of, in the order of its text. Without a day to reckon from there are none.
 
     'in April (April 2025)', as prompts ask for it, is one time: that in brackets."""
-    return [span for span, _ in _dated(snippet)]
+    return [span for span, _ in _event_times(snippet)]
 
 
 def event_time(gist: Snippet) -> TimeSpan | None:
     "When a gist happened: the first time in brackets, else the first that is not just the day of saying, else that day."
-    said, times = TimeSpan.day(gist.said) if gist.said else None, _dated(gist)
+    day, times = TimeSpan.day(gist.said) if gist.said else None, _event_times(gist)
     first = next((span for span, bracketed in times if bracketed), None)
-    return first or next((span for span, _ in times if span != said), said)
+    return first or next((span for span, _ in times if span != day), day)
 
 # %% ../../nbs/1_core/03_text.ipynb #b41622c3
 _LONGEST = {
@@ -391,9 +391,9 @@ def with_dates(text: str, day: date | None) -> str:
     "The text with what each relative time means in brackets behind it, once: `yesterday (8 January 2024)`."
     parts, place = [], 0
     for start, end, span in _times(text, day) if day else ():
-        said, meant = text[start:end], f' ({replace(span, label=None)})'
-        is_told = text.startswith(meant, end) or said.lower() == meant[2:-1].lower()
-        parts += [text[place:end], '' if is_told or _date(said) else meant]
+        words, meaning = text[start:end], f' ({replace(span, label=None)})'
+        is_stated = text.startswith(meaning, end) or words.lower() == meaning[2:-1].lower()
+        parts += [text[place:end], '' if is_stated or _date(words) else meaning]
         place = end
     return ''.join((*parts, text[place:]))
 

@@ -89,11 +89,11 @@ class TimeSpan:
     @staticmethod
     def fromisoformat(text: str) -> TimeSpan:
         "Return the span that `isoformat` wrote. ValueError for anything else."
-        found = re.fullmatch(r'([\d-]+|\.\.)/([\d-]+|\.\.)#(\w+)', text)
-        if not found:
+        match = re.fullmatch(r'([\d-]+|\.\.)/([\d-]+|\.\.)#(\w+)', text)
+        if not match:
             raise ValueError(f'expected START/END#GRANULARITY, such as 2023-05-07/..#day, got {text!r}')
-        start, end = (None if side == '..' else date.fromisoformat(side) for side in found.groups()[:2])
-        return TimeSpan(start, end, found[3])
+        start, end = (None if side == '..' else date.fromisoformat(side) for side in match.groups()[:2])
+        return TimeSpan(start, end, match[3])
 
     @staticmethod
     def of(granularity: str, day: date) -> TimeSpan:
@@ -206,10 +206,10 @@ def _parse(text):
     day_first = '/' not in text and not re.match(r'\s*\d{4}', text)
     first, second = (parse(text, dayfirst=day_first, default=default) for default in _DEFAULTS)
     pairs = zip(first.timetuple()[:3], second.timetuple()[:3])
-    return first, [one if one == other else None for one, other in pairs]
+    return first, [part if part == other else None for part, other in pairs]
 
 # %% ../../nbs/1_core/02_time.ipynb #2415f169
-def _dated(text: str, day: date | None = None) -> TimeSpan:
+def _read_date(text: str, day: date | None = None) -> TimeSpan:
     """The day, month or year that a text names; a day without its year is the latest that is not after `day`.
 
     Raises ValueError or OverflowError where there is none."""
@@ -273,29 +273,29 @@ def _in_year(kind: str, year: int) -> TimeSpan:
     return TimeSpan.of(granularity, first)
 
 
-def _begun(kind: str, day: date) -> TimeSpan:
+def _latest(kind: str, day: date) -> TimeSpan:
     "The latest one of its kind ('friday', 'weekend', 'month', 'june', 'summer', 'christmas') that begins on or before a day."
     if kind in _WEEKLY:
         return TimeSpan.day(day - timedelta(days=(day.weekday() - _WEEKLY[kind]) % 7))
     if kind in _YEARLY:
-        found = _in_year(kind, day.year)
-        return found if found.start <= day else _in_year(kind, day.year - 1)
-    found = TimeSpan.of(kind, day)
-    return found if found.start <= day else TimeSpan.of(kind, day - timedelta(days=7))
+        span = _in_year(kind, day.year)
+        return span if span.start <= day else _in_year(kind, day.year - 1)
+    span = TimeSpan.of(kind, day)
+    return span if span.start <= day else TimeSpan.of(kind, day - timedelta(days=7))
 
 # %% ../../nbs/1_core/02_time.ipynb #170cc3f5
 def _step(kind: str, day: date, count: int) -> TimeSpan:
     "The one that lies `count` steps before (negative) or after a day on the row of its kind; 0: the one of that day."
-    found = _begun(kind, day)
-    if found.end < day and count <= 0:
+    span = _latest(kind, day)
+    if span.end < day and count <= 0:
         if count == 0:  # it is over: this Friday is that of the same week, this June that of the same year
             frame = 'week' if kind in _WEEKLY or kind == 'weekend' else 'year'
-            return _begun(kind, TimeSpan.of(frame, day).end)
+            return _latest(kind, TimeSpan.of(frame, day).end)
         count += 1
     if kind in _YEARLY:
-        return _in_year(kind, found.start.year + count)
+        return _in_year(kind, span.start.year + count)
     period = _PERIODS['week' if kind in _WEEKLY else kind]
-    return TimeSpan.of(found.granularity, found.start + count * period)
+    return TimeSpan.of(span.granularity, span.start + count * period)
 
 # %% ../../nbs/1_core/02_time.ipynb #0e12b579
 _PART_NAMES = ('early', 'mid', 'late')
@@ -374,7 +374,7 @@ _UNITS = {
 _ONES = 'first second third fourth fifth sixth seventh eighth ninth'.split()
 _TEENS = '''tenth eleventh twelfth thirteenth fourteenth fifteenth sixteenth seventeenth eighteenth
 nineteenth twentieth'''.split()
-_DAY_NAMES = [*_ONES, *_TEENS, *(f'twenty-{one}' for one in _ONES), 'thirtieth', 'thirty-first']
+_DAY_NAMES = [*_ONES, *_TEENS, *(f'twenty-{ordinal}' for ordinal in _ONES), 'thirtieth', 'thirty-first']
 _SPELLED = {name: str(number) for number, name in enumerate(_DAY_NAMES, 1)}  # the days of a month
 _KINDS = {
     **{kind.replace("'", ''): kind for kind in (*_WEEKLY, *_YEARLY, *GRANULARITIES[:-1])},
@@ -401,7 +401,7 @@ def _quantity(match: re.Match) -> tuple:
     number, unit = match['number'].lower(), match['unit'].lower()
     kind, factor = _UNITS.get(unit.rstrip('s')) or (_kind_of(unit), 1)
     count = NUMBERS.get(number) or int(number)
-    return kind, tuple(one * factor for one in count) if isinstance(count, tuple) else count * factor
+    return kind, tuple(part * factor for part in count) if isinstance(count, tuple) else count * factor
 
 # %% ../../nbs/1_core/02_time.ipynb #cf1a6897
 _DAY_NAME = _any_of(_WEEKLY) + r's?\b'
@@ -458,7 +458,7 @@ def _rule(pattern, needs=0, bare=False):
     bare=True,
 )
 def _days(match, day):
-    last = _dated(match['last'], day)
+    last = _read_date(match['last'], day)
     first = last.start.replace(day=int(re.sub(r'\D', '', match['first'])))
     return TimeSpan(first, last.end, 'span')
 
@@ -477,9 +477,9 @@ def _days(match, day):
     bare=True,
 )
 @_rule(rf'\b(?:{_MONTH}|march|may),?\s+(?:of\s+)?{_YEAR}\b')
-def _written(match, day):
+def _spelled_date(match, day):
     words = re.findall(r'[\w-]+|[^\w-]+', match[0])
-    return _dated(''.join(_SPELLED.get(word.lower(), word) for word in words), day)
+    return _read_date(''.join(_SPELLED.get(word.lower(), word) for word in words), day)
 
 # %% ../../nbs/1_core/02_time.ipynb #dbc0f5b2
 _DAY_WORDS = {
@@ -500,12 +500,12 @@ def _day_word(match, day):
     return TimeSpan.day(day + _DAY_WORDS[' '.join(match[0].lower().split())] * ONE_DAY)
 
 
-def _away(kind, count, start, end, direction):
+def _steps_from(kind, count, start, end, direction):
     "What lies so many steps before a start (direction -1) or after an end; a pair of counts gives everything between them."
     day = start if direction < 0 else end
     where = f'{"before" if direction < 0 else "after"} {day.year if kind == "year" else TimeSpan.day(day)}'
     if isinstance(count, tuple):
-        near, far = sorted((_step(kind, day, direction * one) for one in count), key=lambda one: one.start)
+        near, far = sorted((_step(kind, day, direction * steps) for steps in count), key=lambda span: span.start)
         return TimeSpan(near.start, far.end, 'span', f'a few {kind}s {where}')
     span = _step(kind, day, direction * count)
     if kind not in ('weekend', *_WEEKLY):
@@ -516,10 +516,10 @@ def _away(kind, count, start, end, direction):
     return replace(span, label=f'{number} {noun} {where}')
 
 
-def _beside(kind, start, end, direction):
+def _adjacent_span(kind, start, end, direction):
     "The one before a start or after an end; weeks are seven days that touch it."
     if kind != 'week':
-        return _away(kind, 1, start, end, direction)
+        return _steps_from(kind, 1, start, end, direction)
     if direction < 0:
         first, label = start - timedelta(days=7), f'the week before {TimeSpan.day(start)}'
     else:
@@ -538,17 +538,17 @@ def _distance(match, day):
     if groups.get('from') and kind in _PERIODS and not isinstance(count, tuple):
         start = day + _DAY_WORDS[groups['from'].lower()] * ONE_DAY
         return TimeSpan.day(start - count * _PERIODS[kind])
-    return _away(kind, count, day, day, -1 if groups.get('back') else 1)
+    return _steps_from(kind, count, day, day, -1 if groups.get('back') else 1)
 
 
 @_rule(rf'\bthe\s+(?P<unit>{_UNIT})\s+(?:(?P<back>before\s+last)|after\s+next)\b')
 def _last_but_one(match, day):
-    return _away(_kind_of(match['unit']), 2, day, day, -1 if match['back'] else 1)
+    return _steps_from(_kind_of(match['unit']), 2, day, day, -1 if match['back'] else 1)
 
 
 @_rule(rf'\bthe\s+(?P<unit>day|week|weekend|month|year)\s+(?:(?P<back>before|prior)|after)(?={_STOP})')
 def _neighbour(match, day):
-    return _beside(_kind_of(match['unit']), day, day, -1 if match['back'] else 1)
+    return _adjacent_span(_kind_of(match['unit']), day, day, -1 if match['back'] else 1)
 
 # %% ../../nbs/1_core/02_time.ipynb #299c6730
 _WAYS = {
@@ -569,9 +569,9 @@ _WAYS = {
     rf'(?P<kind>week|weekend|month|year|decade|{_NAMED}|(?<!last )(?<!past )(?<!this )day)\b'
     rf'(?!\s+(?:of\b|in\s+(?:{_MONTH}|{_YEAR}|the\s+(?:year|month))))'
 )
-def _directed(match, day):
+def _relative_period(match, day):
     way, kind = _WAYS[match['way'].lower()], _kind_of(match['kind'])
-    return _away(kind, 1, day, day, way) if way else _step(kind, day, 0)
+    return _steps_from(kind, 1, day, day, way) if way else _step(kind, day, 0)
 
 
 @_rule(
@@ -591,7 +591,7 @@ def _of_year(match, day):
 @_rule(r'\b(?:week|month|year)\b(?!\s+\d)', needs=2, bare=True)
 def _bare_name(match, day):
     kind = _kind_of(match[0])
-    return _away(kind, 1, day, day, -1) if kind in _WEEKLY else _begun(kind, day)
+    return _steps_from(kind, 1, day, day, -1) if kind in _WEEKLY else _latest(kind, day)
 
 # %% ../../nbs/1_core/02_time.ipynb #28dd5647
 @_rule(rf"(?<![\d.,:/$€£#]){_YEAR}\b(?![:/%]|[.,]\d|'?s\b|\s+{_COUNTED})", needs=1)
@@ -662,24 +662,24 @@ def _part(match, span):
 )
 def _ordinal(match, span):
     kind, ordinal = _kind_of(match['kind']), match['ordinal'].lower()
-    found = _nth(kind, ORDINALS[ordinal], span)
-    return replace(found, label=f'the {ordinal} week of {span}') if kind == 'week' else found
+    period = _nth(kind, ORDINALS[ordinal], span)
+    return replace(period, label=f'the {ordinal} week of {span}') if kind == 'week' else period
 
 
 @_lead(r'(?:the\s+)?(?P<kind>week|weekend)\s+of', 2)
-def _around(match, span):
+def _period_of(match, span):
     return TimeSpan.of(match['kind'].lower(), span.start)
 
 
 @_lead(
-    rf'(?:(?:the\s+)?(?P<one>{_UNIT})|{_AMOUNT})\s+(?:(?P<back>before|prior\s+to)|after|following|from)',
+    rf'(?:(?:the\s+)?(?P<single>{_UNIT})|{_AMOUNT})\s+(?:(?P<back>before|prior\s+to)|after|following|from)',
     1,
 )
-def _walk(match, span):
+def _steps_away(match, span):
     direction = -1 if match['back'] else 1
-    if match['one']:
-        return _beside(_kind_of(match['one']), span.start, span.end, direction)
-    return _away(*_quantity(match), span.start, span.end, direction)
+    if match['single']:
+        return _adjacent_span(_kind_of(match['single']), span.start, span.end, direction)
+    return _steps_from(*_quantity(match), span.start, span.end, direction)
 
 # %% ../../nbs/1_core/02_time.ipynb #19eec14a
 _INTENTION = (
@@ -709,7 +709,7 @@ class _Expression:
         span = self.rule.span(self.match, day)
         if self.ahead and span.end < day:
             later = (self.rule.span(self.match, day + timedelta(days=days)) for days in _LATER)
-            span = next((replace(one, label=None) for one in later if one.start > day), span)
+            span = next((replace(candidate, label=None) for candidate in later if candidate.start > day), span)
         for function, match in self.leads:
             span = function(match, span)
         return span
@@ -731,57 +731,57 @@ def _expression(hit, text, floor):
     rule = _RULES[hit.lastindex - 1]
     match = _compiled(rule.pattern).match(text, hit.start())
     ahead = bool(rule.bare and _search_before(_AHEAD, text, hit.start()))
-    one = _Expression(rule, match, hit.start(), match.end(), ahead)
+    expression = _Expression(rule, match, hit.start(), match.end(), ahead)
     for _ in range(_MOST):
         hits = (
-            (_search_before(pattern, text, one.start, floor), function, support)
+            (_search_before(pattern, text, expression.start, floor), function, support)
             for pattern, function, support in _LEADS
         )
         match, function, support = next((hit for hit in hits if hit[0]), (None, None, 0))
         if match is None:
             break
-        one.leads.append((function, match))
-        one.start -= len(match[0])
-        one.support = max(one.support, support)
-    return one
+        expression.leads.append((function, match))
+        expression.start -= len(match[0])
+        expression.support = max(expression.support, support)
+    return expression
 
 
-def _join(last, one, text):
+def _join(last, expression, text):
     "Make one range of two neighbours where `to`, or `and` behind `between`, joins them; return whether it did."
-    gap = text[last.end : one.start].lower()
+    gap = text[last.end : expression.start].lower()
     opening = _search_before(_OPENING, text, last.start)
     between = opening and opening[1] and gap.strip() == 'and'
     if not (between or _compiled(_JOINED).fullmatch(gap)):
         return False
-    first = last.read(one.span.end) if last.rule.bare else last.span
-    if not first.start or first.start > one.span.end:
+    first = last.read(expression.span.end) if last.rule.bare else last.span
+    if not first.start or first.start > expression.span.end:
         return False
-    last.span = TimeSpan(first.start, one.span.end, 'span')
+    last.span = TimeSpan(first.start, expression.span.end, 'span')
     last.start -= len(opening[0]) if opening else 0
-    last.end, last.support = one.end, 2
+    last.end, last.support = expression.end, 2
     return True
 
 
-def _open_side(one, text, floor):
+def _open_side(expression, text, floor):
     "Open a side of an expression behind `since`, `after`, `before` or `until`."
-    border = _search_before(_BORDER, text, one.start, floor)
+    border = _search_before(_BORDER, text, expression.start, floor)
     if border:
-        first, last = one.span.start, one.span.end
+        first, last = expression.span.start, expression.span.end
         opened = {
             'since': (first, None),
             'after': (last + ONE_DAY, None),
             'before': (None, first - ONE_DAY),
         }
         start, end = opened.get(border[1].lower(), (None, last))
-        one.span = TimeSpan(start, end, one.span.granularity)
-        one.start -= len(border[0])
-        one.support = max(one.support, 1)
+        expression.span = TimeSpan(start, end, expression.span.granularity)
+        expression.start -= len(border[0])
+        expression.support = max(expression.support, 1)
 
 # %% ../../nbs/1_core/02_time.ipynb #ca7c7771
-def _counted_from(found, one, day):
+def _counted_from(expressions, expression, day):
     "The day that an expression counts from: for `two days later` the day that was named before it."
-    before = found[-1].span if found else None
-    if before and before.granularity == 'day' and re.search(r'(?i)\b(later|after|afterwards)$', one.match[0]):
+    before = expressions[-1].span if expressions else None
+    if before and before.granularity == 'day' and re.search(r'(?i)\b(later|after|afterwards)$', expression.match[0]):
         return before.start
     return day
 
@@ -798,27 +798,27 @@ def find_times(
     words = text.replace('’', "'")
     closed = {hit.end() - 1 for hit in _BRACKETED.finditer(words)}
     text = _BRACKETED.sub(r'\1  \2 ', words)
-    found, floor = [], 0
+    expressions, floor = [], 0
     for hit in _any_rule().finditer(text):
-        one = _expression(hit, text, floor)
+        expression = _expression(hit, text, floor)
         try:
-            one.span = one.read(_counted_from(found, one, day))
-            if not found or not _join(found[-1], one, text):
-                _open_side(one, text, floor)
-                while found and found[-1].end > one.start:
-                    found.pop()  # `Friday` in `the Friday before Christmas`
-                found.append(one)
+            expression.span = expression.read(_counted_from(expressions, expression, day))
+            if not expressions or not _join(expressions[-1], expression, text):
+                _open_side(expression, text, floor)
+                while expressions and expressions[-1].end > expression.start:
+                    expressions.pop()  # `Friday` in `the Friday before Christmas`
+                expressions.append(expression)
         except (ValueError, OverflowError, StopIteration):
             continue  # the 31st of June, or beyond the calendar: not a time
-        if not one.rule.bare:
-            floor = one.end
-    if len(found) == 1 and not re.search(r'\w', text[: found[0].start] + text[found[0].end :]):
-        found[0].support = 2  # it is all there is
-    for one in found:
-        if _search_before(_PREPOSITION, text, one.start):
-            one.support = max(one.support, 1)
+        if not expression.rule.bare:
+            floor = expression.end
+    if len(expressions) == 1 and not re.search(r'\w', text[: expressions[0].start] + text[expressions[0].end :]):
+        expressions[0].support = 2  # it is all there is
+    for expression in expressions:
+        if _search_before(_PREPOSITION, text, expression.start):
+            expression.support = max(expression.support, 1)
     times = []
-    for expression in found:
+    for expression in expressions:
         if expression.support >= expression.rule.needs:
             end = expression.end + 1 if expression.end in closed else expression.end
             times.append((expression.start, end, expression.span))
@@ -833,17 +833,17 @@ def parse_date(text: str) -> TimeSpan | None:
     if re.search(r'\d{5}', text) or not re.search(r'(?<!\d)\d{4}(?!\d)|\d[./-]\d\d?[./-]\d\d', text):
         return None
     try:
-        return _dated(text)
+        return _read_date(text)
     except (ValueError, OverflowError):
         return None
 
 
 def _filling(text, day):
     "The span of a text that holds one time and no other word, or None."
-    found = find_times(text, day)
-    if len(found) != 1:
+    times = find_times(text, day)
+    if len(times) != 1:
         return None
-    ((start, end, span),) = found
+    ((start, end, span),) = times
     is_led = re.fullmatch(r'\W*(?:(?:in|on|the)\s+)*', text[:start], re.I)
     return span if is_led and not re.search(r'\w', text[end:]) else None
 
@@ -853,7 +853,7 @@ def read_time(
     day: date | None,  # when it was said; None: only a full date can be read
 ) -> TimeSpan | None:
     "A time in words: a date as it stands, else the first time in it as it was meant on a day; None for no time."
-    found = parse_date(text)
-    if found is None and day:
-        found = next((span for _, _, span in find_times(text, day)), None)
-    return found
+    span = parse_date(text)
+    if span is None and day:
+        span = next((span for _, _, span in find_times(text, day)), None)
+    return span

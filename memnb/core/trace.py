@@ -68,8 +68,8 @@ def _finite(value: Any) -> Any:
 
 def _plain(value: Any) -> Any:
     "A reply as plain JSON values; what JSON has no word for (not a number, infinite) is None."
-    written = json.dumps(value, ensure_ascii=False, default=to_jsonable_python)
-    return json.loads(mend(written), parse_constant=lambda name: None)
+    text = json.dumps(value, ensure_ascii=False, default=to_jsonable_python)
+    return json.loads(mend(text), parse_constant=lambda name: None)
 
 
 Text = Annotated[str, BeforeValidator(lambda value: mend(value) if isinstance(value, str) else value)]
@@ -299,11 +299,11 @@ class Trace(_Strict):
 
     def shown_evidence(self) -> tuple[Seen, ...]:
         "The evidence as it was shown, under its turn ids."
-        shown = []
+        hits = []
         for turn in self.evidence:
             hit = self.seen(turn) or Seen(id=turn, text='(not among the snippets)')
-            shown.append(hit.model_copy(update={'id': turn, 'score': None}))
-        return tuple(shown)
+            hits.append(hit.model_copy(update={'id': turn, 'score': None}))
+        return tuple(hits)
 
     def to_text(
         self,

@@ -34,15 +34,8 @@ from ..core.trace import printable, Trace
 from .costs import DryRunLM, UsageCounter
 from .judge import calibrate_judge, Judge, must_refuse
 from .plan import fingerprint, Plan
-from memnb.evaluation.registry import (
-    choose_methods,
-    configured,
-    data_hash,
-    load_dataset,
-    Memory,
-    Method,
-    settings_lines,
-)
+from .registry import choose_methods, configured, data_hash, load_dataset, Memory, Method
+from .registry import settings_lines
 from .rows import CUTS, Row, score
 from .store import ExperimentError, RowStore, RunStopped, stored_trace
 from .tables import as_frame, COUNTS, import_pandas, lost_sessions, Results, spending

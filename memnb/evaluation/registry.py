@@ -23,14 +23,8 @@ from ..core.loop import check_count, Loop, Setting
 from ..core.roles import LM, RuleLM
 from ..core.trace import printable
 from .datasets import bundled, corpus_path, DatasetError, download, DownloadError, placed, Source
-from memnb.evaluation.datasets import (
-    load_complex_tr,
-    load_jsonl,
-    load_locomo,
-    load_longmemeval,
-    load_passages,
-    load_realtalk,
-)
+from .datasets import load_complex_tr, load_jsonl, load_locomo, load_longmemeval, load_passages
+from .datasets import load_realtalk
 from .test_of_time import load_tot_conversations
 
 # %% auto #0
@@ -346,7 +340,7 @@ class Method:
         "Return the method with its paper's settings for a kind of data, as far as they are options here: of the loop, and of its memory."
         if not self.paper:
             return self
-        of_memory = {setting.name: setting.value for setting in self.paper if setting.of == 'memory'}
+        of_memory = {setting.name: setting.value for setting in self.paper if setting.scope == 'memory'}
         of_data = {setting.name: setting.value for setting in self.paper if data in setting.data}
         memory = self.memory.with_options(**self.memory.accepted(of_memory))
         return replace(self, memory=memory, options={**self.options, 'settings': 'paper', **of_data})
@@ -519,12 +513,12 @@ def settings_table(methods: Sequence[Method]) -> list[dict[str, str]]:
         defaults = _defaults_of(_resolve(method.loop)) if method.paper else {}
         for setting in method.paper:
             notes = [setting.note] if setting.note else []
-            if setting.of == 'model' and not notes:
+            if setting.scope == 'model' and not notes:
                 notes.append('to be chosen by you')
             value = given.get(setting.name, setting.value)
-            if value != setting.value and setting.of != 'model':
+            if value != setting.value and setting.scope != 'model':
                 notes.append(f'given: {value}')
-            is_option = setting.of == 'loop' and setting.name in defaults
+            is_option = setting.scope == 'loop' and setting.name in defaults
             rows.append(
                 {
                     'method': method.name,

@@ -122,13 +122,13 @@ def _label(text: str) -> str:
 
 def _dots_svg(intervals: Mapping[str, Interval], title: str) -> str:
     "Return a dot with a whisker for each name, in percent, as SVG; names without a mean are left out."
-    kept = {name: one for name, one in intervals.items() if one.mean is not None}
-    figure, axes = _axes(0.7 + 0.32 * len(kept), title)
-    for place, one in enumerate(kept.values()):
-        axes.plot([100 * one.low, 100 * one.high], [place, place], color='black')
-        axes.plot(100 * one.mean, place, 'o', color='#1877d2')
-    labels = [f'{_label(name)}  {100 * one.mean:.1f}' for name, one in kept.items()]
-    axes.set_yticks(range(len(kept)), labels)
+    dots = {name: dot for name, dot in intervals.items() if dot.mean is not None}
+    figure, axes = _axes(0.7 + 0.32 * len(dots), title)
+    for place, dot in enumerate(dots.values()):
+        axes.plot([100 * dot.low, 100 * dot.high], [place, place], color='black')
+        axes.plot(100 * dot.mean, place, 'o', color='#1877d2')
+    labels = [f'{_label(name)}  {100 * dot.mean:.1f}' for name, dot in dots.items()]
+    axes.set_yticks(range(len(dots)), labels)
     axes.invert_yaxis()
     return _svg(figure)
 
@@ -137,11 +137,11 @@ def _curves_svg(rows: Any, title: str) -> str:
     "Return evidence recall of the first k turns read, a line for each method, as SVG."
     cuts = sorted(int(name.split('@')[1]) for name in rows if name.startswith('read_recall@'))
     figure, axes = _axes(3, title)
-    for (method, mine), mark in zip(rows.groupby('method', sort=False), 'os^Dv<>ph*' * 9):
-        if mine.turns.mean() <= 2 * cuts[-1]:
+    for (method, own_rows), mark in zip(rows.groupby('method', sort=False), 'os^Dv<>ph*' * 9):
+        if own_rows.turns.mean() <= 2 * cuts[-1]:
             axes.plot(
                 cuts,
-                [100 * mine[f'read_recall@{k}'].mean() for k in cuts],
+                [100 * own_rows[f'read_recall@{k}'].mean() for k in cuts],
                 marker=mark,
                 label=_label(method),
                 linewidth=1,
@@ -153,19 +153,19 @@ def _curves_svg(rows: Any, title: str) -> str:
 
 def figures(rows: Any, against: str = 'rag') -> dict[str, str]:
     "Return the figures of a DataFrame of rows as SVG, by title."
-    shown = [name for name in SHOWN if name in rows and rows[name].notna().any()]
+    metrics = [name for name in SHOWN if name in rows and rows[name].notna().any()]
     methods = dict(list(rows.groupby('method', sort=False)))
-    found = {}
-    for metric in shown[:2]:  # evidence recall and the first answer score
-        means = {name: interval(mine, metric) for name, mine in methods.items()}
-        found[f'{metric}, percent [95%]'] = means
-    if shown and against in methods and len(methods) > 1:
+    intervals = {}
+    for metric in metrics[:2]:  # evidence recall and the first answer score
+        means = {name: interval(own_rows, metric) for name, own_rows in methods.items()}
+        intervals[f'{metric}, percent [95%]'] = means
+    if metrics and against in methods and len(methods) > 1:
         rival = methods[against]
-        gains = {name: gain(mine, rival, shown[0]) for name, mine in methods.items()}
+        gains = {name: gain(own_rows, rival, metrics[0]) for name, own_rows in methods.items()}
         del gains[against]
-        found[f'{shown[0]}: points more than {against} [95%]'] = gains
-    pictures = {title: _dots_svg(means, title) for title, means in found.items()}
-    if 'evidence_recall' in shown:
+        intervals[f'{metrics[0]}: points more than {against} [95%]'] = gains
+    pictures = {title: _dots_svg(means, title) for title, means in intervals.items()}
+    if 'evidence_recall' in metrics:
         title = 'Evidence recall of the first k turns read'
         pictures[title] = _curves_svg(rows, title)
     return pictures

@@ -24,11 +24,12 @@ __all__ = ['Activation']
 
 # %% ../../nbs/4_mragent/06_activation.ipynb #ed065f5d
 _NEAR, _LIKE, _MOST = 0.5, 0.5, 3  # least cosine of near cues, their part of the weight, how many
+# added for the nearest tag, the right person, a neighbour of a kept episode
 _TAG, _PERSON, _CONTEXT = (
     0.5,
     0.6,
     0.3,
-)  # added for the nearest tag, the right person, a neighbour of a kept episode
+)
 _ASPECT = 0.3  # the least cosine of an aspect that is offered
 
 
@@ -156,11 +157,14 @@ class Activation:
         top = max(self.sums.values(), default=0.0) or 1.0
         found = {}
         for one in episodes:
-            speaks = self.people == (self.graph.episodes[one].speaker,)
-            score = self.sums.get(one, 0.0) / top + _CONTEXT * (one in self.beside)
+            score = self.sums.get(one, 0.0) / top
+            if one in self.beside:
+                score += _CONTEXT
             if one in self.paths:
                 score += _TAG * self._tags.get(self.paths[one][2], 0.0)
-            found[one] = score + _PERSON * speaks
+            if self.people == (self.graph.episodes[one].speaker,):
+                score += _PERSON
+            found[one] = score
         return found
 
     def branches(

@@ -5,10 +5,8 @@
 # %% ../../nbs/4_mragent/04_graph.ipynb #4b040004
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import asdict
 from functools import partial
 from itertools import product
@@ -21,14 +19,14 @@ from ..core.loop import check_names
 from ..core.models import as_lm
 from ..core.retriever import Hit, locked, Searchable
 from ..core.roles import choose_roles, LM, LMError, Role, RuleLM, Usage
-from ..core.storage import SessionMemory
+from ..core.storage import Changes, SessionMemory
 from ..core.time import TimeSpan
 from ..core.tools import Tool
 from .contents import checked_texts, cue_id, Episode, SemanticUnit, Topic
 from .labels import Branch, Labels, labels_of
 from .prompts import recollect, Recollection, SEGMENT, TAG, TopicLine, TOPICS, UNITS
 from .tools import CueTools
-from ..retrieval.bm25 import DuplicateSnippet, SnippetStore
+from ..retrieval.bm25 import SnippetStore
 from ..retrieval.vectors import Embedder, HybridIndex, WordLlamaEmbedder
 
 if TYPE_CHECKING:
@@ -135,7 +133,7 @@ class CueTagGraph(SessionMemory, Searchable):
 
     It is also a retriever: `search` ranks episodes and units, which is the passive way to use it."""
 
-    kind, expected = 'cue-tag-graph', ('episode',)
+    kind, expected, extract_type = 'cue-tag-graph', ('episode',), Recollection
     PROMPTS = {'memnb': (SEGMENT, TAG, UNITS, TOPICS), 'paper': ()}  # of these none is printed
 
     def __init__(
@@ -159,10 +157,7 @@ class CueTagGraph(SessionMemory, Searchable):
         self.contents = HybridIndex(embedder, names=self.names, spread=spread)
         self.episodes, self.units = SnippetStore(), SnippetStore()  # the same, by kind
         self.cues, self.tags, self.aspects = Labels(), Labels(merge), Labels()
-        self.episodic, self.semantic = (
-            Relations(),
-            Relations(),
-        )  # Cue-Tag-Episode and Cue-Tag-Semantic
+        self.episodic, self.semantic = Relations(), Relations()  # Cue-Tag-Episode and Cue-Tag-Semantic
         self.order = {}  # session -> ids of its episodes as they were told
         topics = topics or {}
         self._filed = set(topics.get('of', ()))  # ids of episodes
@@ -204,18 +199,9 @@ class CueTagGraph(SessionMemory, Searchable):
         tags = self.tags.usual(_IN_USE)
         return recollect(session, self.lm, self.names, tags, slots, self.roles)
 
-    def extract_to_json(self, found: Recollection) -> dict:
-        "Return the recollection as a JSON value."
-        return json.loads(found.to_json())
-
-    def extract_from_json(self, value: dict) -> Recollection:
-        "Return the recollection of a JSON value."
-        return Recollection.from_json(json.dumps(value))
-
     def vectors(self, session_id: str, found: Recollection) -> dict[str, Any]:
         "Return the vectors of the session's contents, by id."
-        contents = (*found.episodes, *found.units)
-        return {one.id: self.contents.dense.vector(one.id) for one in contents}
+        return {content.id: self.contents.dense.vector(content.id) for content in found.items}
 
     def counts(self) -> dict[str, int]:
         "Return how many contents, labels and triples there are."
@@ -233,60 +219,35 @@ class CueTagGraph(SessionMemory, Searchable):
         contents = {'episode': len(self.episodes), 'unit': len(self.units)}
         return {**contents, 'cue': len(self.cues), 'tag': len(self.tags)}
 
-    def _check(self, session_id: str, found: Recollection) -> None:
-        "Refuse a content that could not be forgotten exactly. `ValueError`, `DuplicateSnippet`."
-        met = set()
-        for one in (*found.episodes, *found.units):
-            if one.session != session_id:
-                raise ValueError(f'{one.id!r:.80}: expected the session {session_id!r:.80}, got {one.session!r:.80}')
-            if one.id in met or one.id in self.episodes or one.id in self.units:
-                raise DuplicateSnippet(
-                    f'session {session_id!r:.80}: an episode or unit {one.id!r:.80} is there already'
-                )
-            met.add(one.id)
-
-    def _changes(
-        self, found: Recollection, vectors: Mapping[str, Any] | None = None
-    ) -> Iterator[tuple[Callable, Callable]]:
-        "Yield what linking does, step by step: a change, and the change that undoes it."
-        contents = (*found.episodes, *found.units)
-        tags, aspects = [one.tag for one in found.episodes], [one.aspect for one in found.units]
-        cues = [cue for one in contents for cue in labels_of(one)[0]]
-        for place, labels in ((self.cues, cues), (self.tags, tags), (self.aspects, aspects)):
-            yield partial(place.add, labels), partial(place.remove, labels)
-        ids = [one.id for one in contents]
+    def changes(self, session_id: str, found: Recollection, vectors: Mapping[str, Any] | None) -> Changes:
+        "Add contents, labels and triples."
+        contents = found.items
+        tags, aspects = [episode.tag for episode in found.episodes], [unit.aspect for unit in found.units]
+        cues = [cue for content in contents for cue in labels_of(content)[0]]
+        for labels, texts in ((self.cues, cues), (self.tags, tags), (self.aspects, aspects)):
+            yield partial(labels.add, texts), partial(labels.remove, texts)
+        ids = [content.id for content in contents]
         yield partial(self.contents.add, contents, vectors), partial(self.contents.remove, ids)
-        for place, some in ((self.episodes, found.episodes), (self.units, found.units)):
-            yield partial(place.add, some), partial(place.remove, [one.id for one in some])
-        for one in contents:
-            relations = self.episodic if isinstance(one, Episode) else self.semantic
-            yield partial(relations.add, one.id, _pairs_of(one)), partial(relations.remove, one.id)
-
-    def link(self, session_id: str, found: Recollection, vectors: Mapping[str, Any] | None) -> None:
-        "Add contents, labels and triples, all or nothing."
-        self._check(session_id, found)
-        told = sorted(found.episodes, key=lambda one: one.position or 0)
-        with ExitStack() as undo:  # what was done is undone where anything fails, Ctrl-C too
-            for add, remove in self._changes(found, vectors):
-                add()
-                undo.callback(remove)
-            undo.pop_all()
-        self.order[session_id] = tuple(one.id for one in told)
+        for store, some in ((self.episodes, found.episodes), (self.units, found.units)):
+            yield partial(store.add, some), partial(store.remove, [content.id for content in some])
+        for content in contents:
+            relations = self.episodic if isinstance(content, Episode) else self.semantic
+            yield partial(relations.add, content.id, _pairs_of(content)), partial(relations.remove, content.id)
+        in_order = sorted(found.episodes, key=lambda episode: episode.position or 0)
+        order = tuple(episode.id for episode in in_order)
+        yield partial(self.order.__setitem__, session_id, order), partial(self.order.pop, session_id)
 
     def unlink(self, session_id: str, found: Recollection) -> dict[str, int]:
-        "Remove the contents of a session, and every label and triple that rested on it alone; return how many went."
-        before = self.counts()
-        for _, remove in self._changes(found):
-            remove()
-        gone = self.order.pop(session_id)
-        self._filed.difference_update(gone)
+        "Remove the contents of a session, and every label, triple and topic that rested on it; return how many went."
+        episodes = {episode.id for episode in found.episodes}
+        gone = super().unlink(session_id, found)
+        self._filed -= episodes
         for id, (title, ids) in list(self._themes.items()):
-            if not ids.isdisjoint(gone):  # the title may tell of what is forgotten
+            if not ids.isdisjoint(episodes):  # the title may tell of what is forgotten
                 self._filed -= ids
                 self.titles.remove([title])
                 del self._themes[id]
-        after = self.counts()
-        return {kind: number - after[kind] for kind, number in before.items()}
+        return gone
 
     # the operators, over merged tags; a cue, tag or person is given by its id or as it is written
 

@@ -79,7 +79,9 @@ def title_of(text: str, most: int = 8) -> str:
     "Return the longest sentence of an episode, without who says it, in at most so many words."
     longest = max(sentences(text), key=len, default=text)
     words = re.sub(r'^[^,.!?:]{1,40}? (?:says|asks): ', '', longest).split()
-    title = ' '.join(words[:most]) + ' …' * (len(words) > most)
+    title = ' '.join(words[:most])
+    if len(words) > most:
+        title += ' …'
     return title[:1].upper() + title[1:]
 
 # %% ../../nbs/4_mragent/02_labels.ipynb #945f00ee

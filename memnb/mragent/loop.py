@@ -14,25 +14,17 @@ from typing import Any, Literal
 from ..core.conversation import Snippet
 from ..core.calls import RawCall, ToolCall, ToolUse, untried_calls
 from ..core.loop import check_count, Loop, MemoryFailed, Run, Setting, with_settings
+from ..core.models import Model
 from ..core.tools import Observation, Tool
 from ..core.retriever import as_retriever, check_search
 from ..core.citations import cited_ids
-from ..core.roles import LM
 from ..core.text import speakers_in
 from ..core.trace import count_of, NoteStep, printable, SearchStep, Step, Text
 from .activation import Activation
 from .contents import cue_id, Episode, time_cues
 from .graph import CueTagGraph
 from .labels import Branch, central_words, cues_in, labels_of, title_of
-from memnb.mragent.prompts import (
-    CUES,
-    MoveReply,
-    NAVIGATE,
-    PAPER_NAVIGATE,
-    RECALL,
-    Recollection,
-    ROUTE,
-)
+from .prompts import CUES, MoveReply, NAVIGATE, PAPER_NAVIGATE, RECALL, Recollection, ROUTE
 from .tools import Branches, call_of
 
 # %% auto #0
@@ -165,11 +157,12 @@ class WalkStep(Step):
 
 # %% ../../nbs/4_mragent/07_loop.ipynb #b907aea2
 _STRUCTURES = ('ctc', 'cte', 'ce')  # cue-tag-content, cue-tag-episode, cue-episode (section 7.4)
+# the tools that episodes do without
 _SEMANTIC = (
     'query_personal_information',
     'query_personal_aspect',
     'query_topic_events',
-)  # the tools that episodes do without
+)
 _FOLLOWED = 0.3  # the weight of a cue that was shown as a keyword of an event
 _OFFERED = 30  # the most branches that are offered at a time
 _ENTRY = 20  # hits through which the agent enters where few cues are left
@@ -296,7 +289,7 @@ class MRAgent(Loop):
     def __init__(
         self,
         memory: Any,  # a `CueTagGraph`; of anything else that can be searched, a view is made for each question
-        lm: LM | Callable[[str], str] | None = None,  # who chooses, prunes and answers; None: the rules
+        lm: Model = None,  # who chooses, prunes and answers; None: the rules
         *,
         turns: int = 8,  # T: the most turns
         breadth: int = 5,  # K: the most calls of a turn

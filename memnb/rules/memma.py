@@ -11,43 +11,14 @@ from dataclasses import replace
 from datetime import date
 
 from ..core.conversation import Session, Snippet, Turn
-from memnb.core.text import (
-    content_words,
-    event_time,
-    in_digits,
-    keywords,
-    named_in,
-    NUMBER,
-    recurring_words,
-    relevance,
-    Requirement,
-    requirements,
-    sentences,
-    speakers_in,
-    stems,
-    STOP_WORDS,
-    with_dates,
-)
+from ..core.text import content_words, event_time, in_digits, keywords, named_in, NUMBER, recurring_words, relevance
+from ..core.text import Requirement, requirements, sentences, speakers_in, stems, STOP_WORDS, with_dates
 from ..core.roles import NO_INFORMATION, rule
 from ..core.time import find_times, parse_date, TimeSpan
 from ..memma.bank import Entry
 from ..memma.probe_repair import covers, merge_texts, same_occasion, substance
-from memnb.memma.prompts import (
-    BEFORE,
-    Consolidation,
-    Diagnosis,
-    EditLine,
-    EditsReply,
-    FocusPoint,
-    GuidanceReply,
-    Mark,
-    Probe,
-    ProbeLine,
-    ProbesReply,
-    RepairReply,
-    Rewrite,
-    StatedFact,
-)
+from ..memma.prompts import BEFORE, Consolidation, Diagnosis, EditLine, EditsReply, FocusPoint, GuidanceReply, Mark
+from ..memma.prompts import Probe, ProbeLine, ProbesReply, RepairReply, Rewrite, StatedFact
 from ..memma.retrieval import is_new, query_wordings, question_times
 from ..remem.prompts import FactLine
 from .mragent import Remark, slots_of

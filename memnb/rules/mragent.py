@@ -16,35 +16,13 @@ from ..core.conversation import Session, Snippet, Turn
 from .text import best_guess, ENOUGH, extract_answer, is_met, PART, third_person
 from ..core.calls import untried_calls
 from ..core.roles import AnswerReply, rule
-from memnb.core.text import (
-    concerns,
-    content_words,
-    coverage,
-    keywords,
-    named_in,
-    question_kind,
-    Requirement,
-    requirements,
-    sentences,
-    speakers_in,
-    STOP_WORDS,
-    with_dates,
-)
+from ..core.text import concerns, content_words, coverage, keywords, named_in, question_kind, Requirement
+from ..core.text import requirements, sentences, speakers_in, STOP_WORDS, with_dates
 from ..core.time import TimeSpan
 from ..mragent.contents import cue_id, Episode, time_cues
 from ..mragent.labels import central_words, cues_in, title_of
-from memnb.mragent.prompts import (
-    ASPECTS,
-    CuesReply,
-    EpisodeLine,
-    EpisodesReply,
-    TagLine,
-    TagsReply,
-    TopicLine,
-    TopicsReply,
-    UnitLine,
-    UnitsReply,
-)
+from ..mragent.prompts import ASPECTS, CuesReply, EpisodeLine, EpisodesReply, TagLine, TagsReply, TopicLine
+from ..mragent.prompts import TopicsReply, UnitLine, UnitsReply
 from ..mragent.tools import call_of
 from ..retrieval.vectors import DenseIndex, without_names
 from .remem import _is_question, _times, day_said, retold

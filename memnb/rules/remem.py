@@ -15,29 +15,11 @@ from ..core.conversation import Session, Turn
 from ..core.calls import seen_lines, ToolCall, ToolUse, untried_calls
 from ..core.tools import Observation, searches_of, Tool
 from ..core.roles import AnswerReply, NO_INFORMATION, rule
-from memnb.core.text import (
-    cache_texts,
-    content_words,
-    requirements,
-    sentences,
-    speakers_in,
-    supports,
-    with_dates,
-)
+from ..core.text import cache_texts, content_words, requirements, sentences, speakers_in, supports, with_dates
 from ..core.time import bounds, find_times, parse_date, phrase, TimeSpan
 from ..remem.facts import Fact, Gist
 from ..remem.prompts import FactLine, FactsReply, GistLine, GistsReply, TimelineReply
-from memnb.rules.text import (
-    ADVERB,
-    AUXILIARIES,
-    best_guess,
-    DO,
-    extract_answer,
-    MODALS,
-    NO_VERBS,
-    PASTS,
-    third_person,
-)
+from .text import ADVERB, AUXILIARIES, best_guess, DO, extract_answer, MODALS, NO_VERBS, PASTS, third_person
 
 # %% auto #0
 __all__ = ['units', 'narrated', 'day_said', 'retold', 'gists_rule', 'clauses', 'facts_rule', 'Asked', 'read_question',

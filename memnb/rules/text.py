@@ -15,23 +15,8 @@ from dateutil.relativedelta import relativedelta
 from ..baselines import ThoughtReply
 from ..core.conversation import Snippet
 from ..core.roles import AnswerReply, NO_INFORMATION, rule
-from memnb.core.text import (
-    coverage,
-    in_digits,
-    NUMBER,
-    question_kind,
-    recurring_words,
-    reference_day,
-    relevance,
-    Requirement,
-    requirements,
-    sentences,
-    speakers_in,
-    supports,
-    times_of,
-    tokenize,
-    with_dates,
-)
+from ..core.text import coverage, in_digits, NUMBER, question_kind, recurring_words, reference_day, relevance
+from ..core.text import Requirement, requirements, sentences, speakers_in, supports, times_of, tokenize, with_dates
 from ..core.time import TimeSpan
 from ..memr3.prompts import _numbered, known_from
 from ..memr3.router import ACTIONS, Decision

@@ -106,7 +106,7 @@ def letters(text: str) -> str:
 
 
 @given(texts, days, snippets, needs)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_no_text_breaks_reading(text, day, snippet, need):
     (
         sentences(text),
@@ -126,7 +126,7 @@ def test_no_text_breaks_reading(text, day, snippet, need):
 
 @given(texts)
 @example('He met Dr. Amsel. "Yes!" He left.')
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_sentences_lose_nothing_and_none_is_blank(text):
     found = sentences(text)
     assert letters(''.join(found)) == letters(text)
@@ -139,7 +139,7 @@ def test_sentences_lose_nothing_and_none_is_blank(text):
         max_size=5,
     )
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_sentences_are_found_again(parts):
     cut = [piece for part in parts for piece in (['So…', 'Yes!'] if part.startswith('So') else [part])]
     assert sentences(' '.join(parts)) == cut
@@ -147,7 +147,7 @@ def test_sentences_are_found_again(parts):
 
 
 @given(texts)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_keywords_are_words_of_the_text_in_its_order_one_for_a_stem(text):
     found = keywords(text, NAMES)
     places, place = [], 0
@@ -161,7 +161,7 @@ def test_keywords_are_words_of_the_text_in_its_order_one_for_a_stem(text):
 
 
 @given(st.lists(st.sampled_from(['Tobin', 'Tob', 'tobin', 'Zofia', 'Zo', 'and', 'met']), max_size=6))
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 def test_names_are_found_by_a_capital_and_three_letters(words):
     expected = tuple(
         name for name in NAMES if any(word == name or word == name[:3] and len(word) > 2 for word in words)
@@ -170,7 +170,7 @@ def test_names_are_found_by_a_capital_and_three_letters(words):
 
 
 @given(st.lists(snippets, max_size=6), people)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_speakers_are_sorted_and_concern_themselves(several, person):
     assert list(speakers_in(several)) == sorted({snippet.speaker for snippet in several} - {None})
     for snippet in several:
@@ -181,7 +181,7 @@ def test_speakers_are_sorted_and_concern_themselves(several, person):
 
 
 @given(texts, texts, topics)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_coverage_is_a_share_and_grows_with_the_text(text, more, words):
     alone, both = coverage(text, words), coverage(f'{text} {more}', words)
     assert 0 <= alone <= both <= 1
@@ -190,7 +190,7 @@ def test_coverage_is_a_share_and_grows_with_the_text(text, more, words):
 
 
 @given(snippets, needs, st.floats(0, 1), st.floats(0, 1))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_a_lower_threshold_supports_no_less(snippet, need, one, other):
     low, high = sorted((one, other))
     assert supports(snippet, need, low) >= supports(snippet, need, high)
@@ -202,7 +202,7 @@ def test_a_lower_threshold_supports_no_less(snippet, need, one, other):
     st.sampled_from(['', 'yesterday', 'in May', 'last year']),
     needs,
 )
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_support_is_person_words_and_a_date_where_one_is_due(words, speaker, time, need):
     line = Snippet('x', f'{" ".join(words)} {time}', speaker=speaker, said=datetime(2024, 2, 1))
     length = {'yesterday': 1, 'in May': 31, 'last year': 365}.get(time)
@@ -214,7 +214,7 @@ def test_support_is_person_words_and_a_date_where_one_is_due(words, speaker, tim
 
 
 @given(snippets, topics, people, st.integers(0, len(GRANULARITIES) - 2))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_what_is_fine_enough_is_fine_enough_for_less(snippet, words, person, place):
     fine, coarse = (Requirement('date', words, person, GRANULARITIES[place + step]) for step in (0, 1))
     assert supports(snippet, fine) <= supports(snippet, coarse) <= supports(snippet, Requirement('date', words, person))
@@ -225,7 +225,7 @@ def test_what_is_fine_enough_is_fine_enough_for_less(snippet, words, person, pla
 
 @given(days, st.integers(1, 5000), st.sampled_from(GRANULARITIES), st.sampled_from(GRANULARITIES))
 @example(date(2024, 7, 25), 2, 'span', 'weekend')
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_fine_enough_is_a_matter_of_days_and_not_of_names(day, length, name, wanted):
     span = TimeSpan(day, day + timedelta(length - 1), name)
     assert fine_enough(span, wanted) == (wanted == 'span' or length <= LONGEST[wanted])
@@ -233,14 +233,14 @@ def test_fine_enough_is_a_matter_of_days_and_not_of_names(day, length, name, wan
 
 
 @given(days, st.sampled_from(GRANULARITIES), st.sampled_from(GRANULARITIES))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_what_is_open_at_one_side_is_never_fine_enough(day, name, wanted):
     for span in (TimeSpan(day, None, name), TimeSpan(None, day, name)):
         assert fine_enough(span, None) and not fine_enough(span, wanted)
 
 
 @given(snippets)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_times_need_a_day_to_reckon_from(snippet):
     if snippet.said:
         assert reference_day(snippet) == snippet.said.date()
@@ -252,7 +252,7 @@ def test_times_need_a_day_to_reckon_from(snippet):
 
 @given(texts, st.none() | days)
 @example('Last Friday and yesterday, in May and on 7 May 2023.', date(2024, 2, 1))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_dates_are_only_added_in_brackets(text, day):
     dated, back, place = with_dates(text, day), '', 0
     for _, end, _ in find_times(text, day) if day else ():
@@ -267,7 +267,7 @@ def test_dates_are_only_added_in_brackets(text, day):
 
 
 @given(st.sampled_from(['Monday', 'Wednesday', 'Friday', 'Sunday']), days)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_the_bracket_behind_a_weekday_is_its_date(weekday, day):
     before = next(earlier for back in range(1, 8) if (earlier := day - timedelta(back)).strftime('%A') == weekday)
     meant = f'{before.day} {before:%B} {before.year}'
@@ -280,7 +280,7 @@ speakers = st.from_regex(r"[A-Z][a-z]{1,8}( [A-Z]\.)?( O'[A-Z][a-z]+)?", fullmat
 
 
 @given(texts, moments, speakers)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_a_line_is_read_back(text, said, speaker):
     snippet = Snippet('D1:1', text, ('D1:1',), TimeSpan.day(said.date()), speaker, said)
     again = read_line(snippet.line, ['D1:1'])
@@ -296,7 +296,7 @@ def test_a_line_is_read_back(text, said, speaker):
 
 
 @given(texts, days)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_a_line_without_a_speaker_is_read_back_where_it_is_not_ambiguous(text, day):
     assume(': ' not in text)
     assert read_line(Snippet('x', text, time=TimeSpan.day(day)).line).text == text
@@ -305,7 +305,7 @@ def test_a_line_without_a_speaker_is_read_back_where_it_is_not_ambiguous(text, d
 
 
 @given(texts, st.sampled_from([(), NAMES, ('Tobin',)]))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_every_question_needs_something_and_nothing_twice(question, names):
     found = requirements(question, names)
     assert found and len(set(found)) == len(found)
@@ -325,7 +325,7 @@ def test_an_anchor_comes_first(opening, relation):
 
 
 @given(st.lists(texts, max_size=5), topics, st.integers(0, 8))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_recurring_words_are_new_distinct_and_the_most_frequent(several, known, limit):
     found = recurring_words(several, known, limit)
     assert len(found) <= limit

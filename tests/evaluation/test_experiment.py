@@ -132,7 +132,7 @@ keys = st.tuples(
 
 
 @given(st.lists(st.tuples(keys, st.text(max_size=5)), max_size=12))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_a_store_is_a_dictionary_of_the_last_row_of_each_key(tmp_path_factory, puts):
     file = tmp_path_factory.mktemp('store') / 'rows.sqlite'
     store, model = RowStore(file), {}

@@ -113,7 +113,7 @@ def test_a_report_has_what_its_tables_need_and_goes_through_json():
 
 
 @given(st.integers(1, 6), st.integers(1, 6))
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=8)
 def test_cutting_is_reading_fewer(first, second):
     def rows(turns):
         return Experiment(['rag'], [SHORT], turns=turns, baselines=()).run(workers=1).rows

@@ -79,7 +79,7 @@ HOSTILE = [
 
 
 @given(st.sampled_from(HOSTILE) | st.text(max_size=20))
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=12)
 def test_no_text_of_others_can_act_on_the_page(tmp_path_factory, text):
     folder = tmp_path_factory.mktemp('run')
     grid(
@@ -144,7 +144,7 @@ def test_the_command_writes_the_page_in_place_of_what_is_there(tmp_path, capsys)
 
 
 @given(st.lists(st.text(max_size=10), min_size=2, max_size=4, unique=True), st.floats(0, 1))
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 def test_a_dot_stands_for_every_mean_whatever_the_names(names, value):
     rows = [
         {'dataset': 'x', 'conversation': 'a', 'position': 0, 'repeat': 0, 'method': name, 'evidence_recall': value}

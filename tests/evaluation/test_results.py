@@ -140,7 +140,7 @@ def values_of(rows, metric):
 
 
 @given(frames())
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_every_mean_is_the_mean_of_the_rows_that_did_not_fail(rows):
     if not rows:
         return
@@ -164,7 +164,7 @@ def test_every_mean_is_the_mean_of_the_rows_that_did_not_fail(rows):
 
 
 @given(frames())
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_a_difference_is_over_the_questions_that_both_were_scored_on_whatever_the_order(rows):
     if not rows:
         return
@@ -191,7 +191,7 @@ def test_a_difference_is_over_the_questions_that_both_were_scored_on_whatever_th
 
 
 @given(frames(methods=('rag',)))
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 def test_an_interval_is_the_bootstrap_over_conversations_and_refusing_is_counted(rows):
     if not rows:
         return
@@ -220,7 +220,7 @@ INTERVAL = re.compile(r'[+-]?\d+\.\d \[-?\d+\.\d, -?\d+\.\d\]')
 
 
 @given(frames())
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_no_mean_stands_without_its_interval(rows):
     if not rows:
         return
@@ -249,7 +249,7 @@ def test_a_method_without_its_own_tools_has_a_star_in_every_table_and_no_other_h
 
 
 @given(st.sampled_from(['50% & more', '<b>|', 'lone \ud800 surrogate', 'a_b$c', '']))
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=6)
 def test_what_is_written_is_what_was_found_and_odd_texts_do_no_harm(tmp_path_factory, text):
     folder = tmp_path_factory.mktemp('out')
     rows = as_frame([row(evidence_recall=1.0, category=text or None), row(position=1, error=text or 'down')])

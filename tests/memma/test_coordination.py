@@ -130,7 +130,7 @@ def admissible(query, judged, earlier, people):
     )
 
 
-SCENES = settings(max_examples=30, deadline=None)
+SCENES = settings(max_examples=30)
 
 
 @SCENES
@@ -314,7 +314,7 @@ def test_a_failure_at_any_call_keeps_what_was_found(scene, number):
     assert part.gaps == (named(judged[-1]) if judged else [])
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(TEXTS, JUDGED, st.lists(TEXTS, max_size=3), st.sampled_from([(), PEOPLE]))
 def test_bound_is_admissible_or_nothing_is(query, judged, earlier, people):
     made, said = constrained_query(query, judged, earlier, people), judged.model_dump()

@@ -40,7 +40,7 @@ from memnb.views.html import trace_html, trace_text
 
 PACKAGE = str(Path(memnb.__file__).parent)
 ROLE = Role('fuzz.answer', 'Answer.', 'Question: {question}', AnswerReply)
-SLOW = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow, HealthCheck.data_too_large]
+SLOW = [HealthCheck.function_scoped_fixture, HealthCheck.data_too_large]
 BREAKS = '\n\r\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029'
 SCRAPS = [
     'D1:2',

@@ -7,7 +7,7 @@ import re
 from datetime import datetime
 
 import pytest
-from hypothesis import given, HealthCheck, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memnb.core.conversation import Conversation, Session, Turn
@@ -79,7 +79,7 @@ def forged(prompts):
 
 
 @pytest.mark.parametrize('field', ['text', 'speaker', 'caption'])
-@settings(suppress_health_check=[HealthCheck.too_slow], max_examples=12)
+@settings(max_examples=12)
 @given(
     gap=st.sampled_from(BREAKS),
     forgery=st.sampled_from(FORGED),

@@ -10,7 +10,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from memnb.remem.graph import FactTable, FIELDS, phrase_id
 from memnb.remem.facts import as_span, extent, Fact, OPERATORS, Window
-from memnb.retrieval.bm25 import DuplicateSnippet, UnknownSnippet
+from memnb.core.conversation import DuplicateSnippet
+from memnb.retrieval.bm25 import UnknownSnippet
 from memnb.core.time import TimeSpan
 from memnb.core.tools import ToolError
 
@@ -334,7 +335,7 @@ class AgainstAList(RuleBasedStateMachine):
 
 
 TestAgainstAList = AgainstAList.TestCase
-TestAgainstAList.settings = settings(max_examples=30, stateful_step_count=20, deadline=None)
+TestAgainstAList.settings = settings(max_examples=30, stateful_step_count=20)
 
 
 @given(st.text(max_size=20))

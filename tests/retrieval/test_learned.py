@@ -62,7 +62,7 @@ def table(index, query, known=()):
     return {id: dict(zip(FEATURES, row)) for id, row in zip(ids, rows)}
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(snippets=talks(), query=texts, data=st.data())
 def test_features_are_those_of_their_definitions(snippets, query, data):
     known = data.draw(st.lists(st.sampled_from([one.id for one in snippets] + ['unknown']), max_size=3))
@@ -133,7 +133,7 @@ def test_what_the_kind_of_a_question_asks_for_counts_only_there(query, feature, 
     assert {id for id, row in table(index_of(talk), query).items() if row[feature]} == set(marked)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(snippets=talks(), gone=st.sets(st.integers(0, 30)), query=texts, data=st.data())
 def test_what_was_added_and_removed_in_between_does_not_show(snippets, gone, query, data):
     index = index_of(data.draw(st.permutations(snippets)))
@@ -144,7 +144,7 @@ def test_what_was_added_and_removed_in_between_does_not_show(snippets, gone, que
     assert table(index, query) == table(anew, query)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(snippets=talks(), query=texts, k=st.integers(1, 14), seen=st.integers(1, 14), data=st.data())
 def test_every_hit_says_why_and_the_first_stage_follows_what_the_ranker_saw(snippets, query, k, seen, data):
     ranker = LearnedRanker(
@@ -168,7 +168,7 @@ def test_every_hit_says_why_and_the_first_stage_follows_what_the_ranker_saw(snip
     assert rest == sorted(rest, key=lambda hit: (-plain[hit.snippet.id], hit.snippet.id))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(seed=st.integers(0, 999), ridge=st.sampled_from([0.5, 5.0, 50.0]), factor=st.sampled_from([0.1, 7.0]))
 def test_the_fit_is_where_the_derivative_is_zero_in_any_unit(seed, ridge, factor):
     random = np.random.default_rng(seed)

@@ -79,7 +79,7 @@ dates = st.dates(date(1950, 1, 1), date(2050, 1, 1))
     'Which month did Tobin run?',
     [Snippet('a', 'I run on 31 December 9999.', speaker='Tobin', said=datetime(2024, 1, 1))],
 )
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 def test_the_rule_answers_anything_and_cites_only_what_it_saw(question, shown):
     reply = extract_answer(question, shown)
     assert set(reply.sources) <= {line.id for line in shown}
@@ -97,7 +97,7 @@ def test_the_rule_answers_anything_and_cites_only_what_it_saw(question, shown):
 
 
 @given(lines, needs)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_lines_are_ranked_by_relevance_and_ties_keep_their_order(shown, required):
     found = _ranked(shown, required)
     scores = [relevance(line, required) for line in found]
@@ -108,7 +108,7 @@ def test_lines_are_ranked_by_relevance_and_ties_keep_their_order(shown, required
 
 
 @given(texts, needs)
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 def test_statements_are_all_of_the_text_the_best_first(text, required):
     found = _statements(Snippet('x', text), required)
     assert sorted(''.join(''.join(found).split())) == sorted(''.join(text.split()))
@@ -117,7 +117,7 @@ def test_statements_are_all_of_the_text_the_best_first(text, required):
 
 
 @given(dates, st.sampled_from([None, *GRANULARITIES[:-1]]))
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 def test_a_written_date_is_the_answer_in_the_unit_asked_for(day, unit):
     line = Snippet('a', f'The race was on {day.day} {day:%B} {day.year}.', said=datetime(2060, 1, 1))
     other = Snippet('b', 'Nothing of it on 1 January 1999.', said=datetime(2060, 1, 1))
@@ -127,7 +127,7 @@ def test_a_written_date_is_the_answer_in_the_unit_asked_for(day, unit):
 
 
 @given(moments)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_without_a_time_it_was_the_day_of_saying_unless_a_line_half_as_good_tells(said):
     required = [Requirement('date', ('race', 'dogs'))]
     best, half = Snippet('a', 'A race with dogs!', said=said), Snippet('b', 'The race was in May 2019.', said=said)
@@ -169,7 +169,7 @@ def months_walked(first: date, later: date) -> int:
     st.integers(0, 1500),
     st.sampled_from(['day', 'week', 'month', 'year']),
 )
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 def test_an_interval_is_a_subtraction(first, gap, unit):
     later = first + timedelta(gap)
     shown = [
@@ -205,7 +205,7 @@ def in_words(number: int, link: str = ' ') -> str:
 
 @given(st.integers(1, 999_999), st.sampled_from([' ', ' and ']), st.sampled_from([str, str.capitalize, str.upper]))
 @example(112, ' ', str)
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 def test_numbers_in_words_are_read(number, link, case):
     words = case(in_words(number, link))
     (found,) = NUMBER.finditer(f'So {words} dogs came.')
@@ -253,7 +253,7 @@ def test_lists_take_the_three_best_lines():
 
 
 @given(questions, lines, st.none() | dates.map(TimeSpan.day), texts)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_the_prompt_shows_every_line_behind_its_id(question, shown, asked, draft):
     system, user = ANSWER.render({'question': question, 'lines': shown, 'draft': draft, 'asked': asked})
     assert NO_INFORMATION in system and question in user and (draft or 'None') in user
