@@ -295,15 +295,14 @@ class Experiment:
             check_count('budget', budget)
         settings = self.plan.settings()
         with ExitStack() as stack:
-            if not hasattr(workers, 'submit'):
-                workers = stack.enter_context(_threads(workers))
+            pool = workers if hasattr(workers, 'submit') else stack.enter_context(_threads(workers))
             folder = Path(out or stack.enter_context(tempfile.TemporaryDirectory(prefix='memnb-')))
             folder.mkdir(parents=True, exist_ok=True)
             store = stack.enter_context(closing(RowStore(folder / 'rows.sqlite')))
             store.claim(settings)
             store.stop(False)
             limit = None if budget is None else store.spent + budget
-            broken = _work(_tasks(self.plan, store, limit), store, workers, progress)
+            broken = _work(_tasks(self.plan, store, limit), store, pool, progress)
             results = _results(self.plan, settings, store, about or {})
             if out is not None:
                 store.put('provenance', results.provenance)
