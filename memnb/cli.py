@@ -216,7 +216,7 @@ _DEMO_QUESTIONS = (12, 34, 1, 42, 49)  # positions in the bundled conversation
 
 def _estimate(conversation: Any, questions: list, turns: int) -> str:
     """Calls and tokens of a demo, from a dry run."""
-    from memnb.evaluation.experiment import DryRunLM, UsageCounter
+    from memnb.evaluation.costs import DryRunLM, UsageCounter
     from memnb.evaluation.registry import METHODS
 
     lm = UsageCounter(DryRunLM())
@@ -239,7 +239,7 @@ def _written_cases(conversation: Any) -> Iterator[tuple[Any, Any]]:
 def _demo(options: argparse.Namespace) -> None:
     from memnb.core.roles import RuleLM
     from memnb.core.trace import count_of
-    from memnb.evaluation.experiment import write_file
+    from memnb.evaluation.store import write_file
     from memnb.evaluation.registry import METHODS
     from memnb.views.html import report_html
 
@@ -460,7 +460,7 @@ def _parser() -> argparse.ArgumentParser:
     add('--repeats', type=_positive, default=1, help='how often each question is asked')
     add('--seed', type=int, help='of models that take one; each repeat has the next')
     add('--out', help='a folder for rows, tables and traces; the same command goes on there')
-    add('--executor', default='threads', help='threads[:N] or processes[:N] (default: threads)')
+    add('--workers', type=_positive, help='how many conversations at a time (default: one for each core)')
     add('--build-model', help="writes the memories; 'rules': none (default: as --model)")
     add('--judge', help='mark the answers: lenient, strict or longmemeval')
     add('--judge-model', help="marks; 'rules': a rule (default: as --model)")
@@ -526,7 +526,7 @@ def main(
     except Exception as error:
         from memnb.core.roles import ServerError
         from memnb.core.trace import printable
-        from memnb.evaluation.experiment import ExperimentError
+        from memnb.evaluation.store import ExperimentError
         from memnb.retrieval.vectors import EmbedderError
 
         failed = (ExperimentError, ServerError, EmbedderError)

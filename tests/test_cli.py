@@ -17,7 +17,7 @@ import pytest
 from memnb import __version__
 from memnb import cli
 from memnb.adapters.mcp_server import TurnStore
-from memnb.evaluation.experiment import RowStore
+from memnb.evaluation.store import RowStore
 from memnb.evaluation.datasets import data_path, load_sample
 from memnb.core.roles import RuleLM
 from memnb.evaluation.registry import MEMORIES, Method, METHODS
@@ -306,11 +306,11 @@ def test_a_bench_is_one_object_and_goes_on_in_its_folder(capsys, tmp_path):
         assert {'f1_locomo', 'f1_set', 'exact_match', 'by_category', 'minus'} <= row.keys()
     assert first['rows'][-1]['turns']['mean'] == len(load_sample().turns) and first['rows'][0]['turns']['mean'] == 8
     assert first['provenance']['files'] and first['provenance']['model'] == 'rules'
-    before = [record['seconds'] for record in RowStore(tmp_path / 'run' / 'rows.sqlite').records()]
+    before = [row.seconds for row in RowStore(tmp_path / 'run' / 'rows.sqlite').records()]
     assert cli.main([*SMALL, '--out', str(tmp_path / 'run'), '--json']) == 0
     assert json.loads(capsys.readouterr().out)['rows'] == first['rows']
     assert [
-        record['seconds'] for record in RowStore(tmp_path / 'run' / 'rows.sqlite').records()
+        row.seconds for row in RowStore(tmp_path / 'run' / 'rows.sqlite').records()
     ] == before  # nothing was asked again
     assert cli.main([*SMALL, '--k', '9', '--out', str(tmp_path / 'run')]) == 2
     assert 'another experiment (turns: 8 there, 9 here)' in capsys.readouterr().err
@@ -323,7 +323,7 @@ def test_a_bench_is_one_object_and_goes_on_in_its_folder(capsys, tmp_path):
         (['--memories', 'attic'], 'expected some of turns'),
         (['--dataset', 'novel'], 'novel'),
         (['--categories', 'gossip'], 'nothing to ask'),
-        (['--executor', 'moon'], 'expected one of threads'),
+        (['--workers', 'moon'], 'expected a whole number above 0'),
         (['--judge', 'harsh'], 'lenient'),
         (['--k', '0'], 'above 0'),
         (['--methods', 'memr3,memr3'], 'more than once'),

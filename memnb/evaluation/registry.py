@@ -20,6 +20,7 @@ from typing import Any
 
 from ..core.conversation import Conversation, turn_snippets
 from ..core.loop import check_count, Loop, Setting
+from ..core.models import Model
 from ..core.roles import LM, RuleLM
 from ..core.trace import printable
 from .datasets import bundled, corpus_path, DatasetError, download, DownloadError, placed, Source
@@ -349,7 +350,7 @@ class Method:
         self,
         memory: Any,  # what `self.memory.build` returned
         conversation: Conversation,
-        lm: LM | Callable[[str], str] | None = None,  # None: rules
+        lm: Model = None,  # None: rules
         turns: int | None = None,  # how many it may read for a question; None: its default
         stop: bool = True,  # False: it goes on until they are read
     ) -> Loop:
@@ -361,21 +362,21 @@ class Method:
             options['speakers'] = conversation.speakers
         if turns is not None:
             check_count('turns', turns, 1)
-        if turns is not None and self.hits:
-            hits = turns * self.memory.hits
-            options[self.hits] = min(hits, max(self.least, math.ceil(hits * self.share)))
+            if self.hits:
+                hits = turns * self.memory.hits
+                options[self.hits] = min(hits, max(self.least, math.ceil(hits * self.share)))
         return _resolve(self.loop)(memory, RuleLM() if lm is None else lm, **{**options, **self.options})
 
     def settings(self) -> dict[str, Any]:
         "Return names, import paths and options as JSON values; an experiment is identified by them."
+        of_loop = ('hits', 'share', 'least', 'stops', 'speakers', 'budgeted', 'options')
         return {
             'method': self.name,
             'loop': _path_of(self.loop),
-            'options': {name: repr(value) for name, value in sorted(self.options.items())},
-            'hits': f'{self.hits}: {self.share}, at least {self.least}',
+            **{name: repr(getattr(self, name)) for name in of_loop},
             'memory': self.memory.name,
             'build': _path_of(self.memory.builder),
-            'build options': {name: repr(value) for name, value in sorted(self.memory.options.items())},
+            'build options': repr(self.memory.options),
             'fallback': self.fallback,
         }
 

@@ -14,7 +14,7 @@ from typing import Any
 from ..core.conversation import Snippet
 from ..core.loop import check_count, check_names, Loop, Run, Setting, with_settings
 from ..core.models import Model
-from ..core.retriever import Store
+from ..core.retriever import Hit, Store
 from ..core.text import coverage, recurring_words, relevance, Requirement, speakers_in, stems, tokenize
 from ..core.time import find_times, parse_date, TimeSpan
 from ..core.trace import NoteStep, RouteStep
@@ -114,9 +114,9 @@ class QueryState:
     trace: list[str] = field(default_factory=list)  # each query, how much it found, and the ids that were new
     overruled: int = 0  # how often ANSWERABLE was not believed
 
-    def search(self, run: Run, query: str, k: int) -> None:
-        "Search, and add what is found to the evidence."
-        snippets = {hit.snippet.id: hit.snippet for hit in run.search(query, k, len(self.queries) + 1)}
+    def take(self, query: str, hits: Sequence[Hit]) -> None:
+        "Add what a query found to the evidence."
+        snippets = {hit.snippet.id: hit.snippet for hit in hits}
         self.fresh = [snippet for id, snippet in snippets.items() if id not in self.evidence]
         new_ids = ', '.join(snippet.id for snippet in self.fresh) or 'none'
         self.queries.append(query)
@@ -171,13 +171,17 @@ class Coordinated(Loop):
     def steps(self, run: Run) -> None:
         "Search with the question, refine while something is missing, answer from all that was found."
         state = QueryState()
-        state.search(run, run.question, self.k)
+        self.retrieve(run, state, run.question)
         for _ in range(self.refinements if self.refine else 0):
             query = self._next_query(run, state)
             if not query:
                 break
-            state.search(run, query, self.k)
+            self.retrieve(run, state, query)
         run.answer_from(list(state.evidence.values()))
+
+    def retrieve(self, run: Run, state: QueryState, query: str) -> None:
+        "Search, and add what is found to the evidence."
+        state.take(query, run.search(query, self.k, len(state.queries) + 1))
 
     def _next_query(self, run: Run, state: QueryState) -> str | None:
         "Return what to ask next; None where the evidence suffices or nothing new can be asked."

@@ -228,11 +228,11 @@ class CueTagGraph(SessionMemory, Searchable):
             yield partial(labels.add, texts), partial(labels.remove, texts)
         ids = [content.id for content in contents]
         yield partial(self.contents.add, contents, vectors), partial(self.contents.remove, ids)
-        for store, some in ((self.episodes, found.episodes), (self.units, found.units)):
+        kinds = (self.episodes, self.episodic, found.episodes), (self.units, self.semantic, found.units)
+        for store, relations, some in kinds:
             yield partial(store.add, some), partial(store.remove, [content.id for content in some])
-        for content in contents:
-            relations = self.episodic if isinstance(content, Episode) else self.semantic
-            yield partial(relations.add, content.id, _pairs_of(content)), partial(relations.remove, content.id)
+            for content in some:
+                yield partial(relations.add, content.id, _pairs_of(content)), partial(relations.remove, content.id)
         in_order = sorted(found.episodes, key=lambda episode: episode.position or 0)
         order = tuple(episode.id for episode in in_order)
         yield partial(self.order.__setitem__, session_id, order), partial(self.order.pop, session_id)
@@ -380,8 +380,8 @@ class CueTagGraph(SessionMemory, Searchable):
     # what a user asks
 
     def tools(self, question: str = '') -> list[Tool]:
-        "Return the tools over this graph, as `CueTools.tools` does."
-        return CueTools(self).tools(question)
+        "Return the eight tools for one question, and the one that ends the search."
+        return CueTools(self, question).tools()
 
     def search(
         self,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any, Literal
 
@@ -21,7 +21,7 @@ from ..core.citations import cited_ids
 from ..core.text import speakers_in
 from ..core.trace import count_of, NoteStep, printable, SearchStep, Step, Text
 from .activation import Activation
-from .contents import cue_id, Episode, time_cues
+from .contents import cue_id, Episode, time_cues, Topic
 from .graph import CueTagGraph
 from .labels import Branch, central_words, cues_in, labels_of, title_of
 from .prompts import CUES, MoveReply, NAVIGATE, PAPER_NAVIGATE, RECALL, Recollection, ROUTE
@@ -169,82 +169,21 @@ _ENTRY = 20  # hits through which the agent enters where few cues are left
 _TOPICS = 8  # the most topics that are offered
 
 
+@dataclass
 class _State:
-    "The state (Z, H) of one question (eq. 12)."
+    "What changes while one question is answered: the active set Z and the context H (equation 12), and what prompts show beside them."
 
-    def __init__(self, graph: CueTagGraph, run: Run, structure: str, start: int = 0):
-        self.graph, self.run, self.start = graph, run, start
-        self.active = Activation(graph, run.question, tags=structure != 'ce', units=structure == 'ctc')  # Z
-        self.kept = {}  # H, contents by id
-        self.seen = set()  # ids of every content that was shown
-        self.told = []  # times that the last turn asked for
-        hidden = () if structure == 'ctc' else graph.units
-        self.hidden = [one.id for one in hidden]  # what no search may find
-        self.topics = ()  # that are near to the question
-        self.fresh = []  # what the last turn kept
-        self.history = []
-        self.searched = False  # whether the hits of a search were offered
-
-    def begin(self) -> str:
-        "Lines 1 to 4: activate the cues of the question; return what was activated, in words."
-        run = self.run
-        reply = run.try_ask(CUES, question=run.question, speakers=self.graph.names, asked=run.asked)
-        found = [cue for cue in reply.cues if self.active.activate(cue)] if reply else []
-        return f'Awake: {", ".join(found)}.' if found else 'No cue of the question is stored.'
-
-    def search(self, query: str) -> Observation:
-        "Return the contents nearest to the question."
-        hits = self.graph.search(query, self.start, exclude=self.hidden)
-        return Observation(f'The {count_of(len(hits), "content")} nearest to it', tuple(hits))
-
-    def offer(self, breadth: int) -> list[Branch]:
-        "Return the best branches and the nearest aspects. Where few cues are left, the hits of a search, once."
-        most = max(_OFFERED, breadth)
-        branches = self.active.branches(self.seen, most)
-        if len(branches) < breadth and not self.searched:
-            self.searched = True
-            units = [one.id for one in self.graph.units]
-            hits = self.graph.search(self.run.question, _ENTRY, exclude=[*self.seen, *units])
-            self.active.enter(hit.snippet.id for hit in hits)
-            branches = self.active.branches(self.seen, most)
-        return [*branches, *self.active.aspect_branches()]
-
-    def unread(self, ways: Sequence[Branch]) -> int:
-        "Return how many episodes behind branches were never shown."
-        events = [self.active.behind(way) for way in ways if way.kind == 'event']
-        return len(set().union(*events) - self.seen)
-
-    def traverse(self, tools: dict[str, Tool], calls: Sequence[ToolCall], turn: int) -> list[Snippet]:
-        "Lines 9 to 12: make the calls; return what they bring that is not kept yet."
-        found, self.told = {}, []
-        for call in calls:
-            seen = self.run.use(tools[call.function], call.parameters, turn)
-            self.history.append(ToolUse(call.function, call.parameters, seen))
-            found |= {hit.snippet.id: hit.snippet for hit in seen.hits}
-            if call.function == 'query_cue_tags':  # a cue of the model's own; near ones, too
-                self.active.activate(str(call.parameters.get('cue')))
-            elif isinstance(seen, Branches):
-                for branch in seen.branches:
-                    if branch.kind == 'event':
-                        self.active.activate(branch.cue, _FOLLOWED)
-                if seen.time:  # what happened then, and less what happened in that month
-                    self.active.activate_time(seen.time)
-                    for month in time_cues([seen.time]):
-                        self.active.activate(month, _FOLLOWED)
-                    self.told.append(seen.note)
-        self.seen |= found.keys()
-        return [one for id, one in found.items() if id not in self.kept]
-
-    def keep(self, ids: Sequence[str], cues: Sequence[str], found: Sequence[Snippet]) -> list[str]:
-        "Lines 14 and 15: add to H, activate what was told beside it and the new cues; return the cues that activated something."
-        by_id = {one.id: one for one in found}
-        kept, _ = cited_ids(ids, {one.id: one.line for one in found})
-        self.fresh = [by_id[id] for id in kept]
-        for one in self.fresh:
-            self.kept[one.id] = one
-            if one.id in self.graph.episodes:
-                self.active.activate_beside(one.id)
-        return [cue for cue in cues if self.active.activate(cue) | self.active.turn_to(cue)]
+    graph: CueTagGraph
+    active: Activation  # Z
+    tools: dict[str, Tool]
+    topics: tuple[Topic, ...] = ()  # that are near to the question
+    kept: dict[str, Snippet] = field(default_factory=dict)  # H, contents by id
+    fresh: list[Snippet] = field(default_factory=list)  # what the last turn kept
+    seen: set[str] = field(default_factory=set)  # ids of every content that was shown
+    times: list[str] = field(default_factory=list)  # that the last turn asked for, in words
+    history: list[ToolUse] = field(default_factory=list)
+    opening: str = ''  # which cues of the question are stored, in words, until the trace says it
+    searched: int | None = None  # the turn in which the hits of a search were offered
 
 
 class _AnyMove(MoveReply):
@@ -329,113 +268,176 @@ class MRAgent(Loop):
         tools = graph.tools(question)
         return [tool for tool in tools if not tool.ends and tool.name not in left_out]
 
-    def select(
-        self, state: _State, tools: dict[str, Tool], ways: Sequence[Branch], turn: int
-    ) -> tuple[str, list[ToolCall]]:
-        """f_select and Stop (lines 7 and 16): return the reason, and the calls, none where it is time to answer.
-
-        Without a usable reply the best branches are followed, unless something was kept before."""
-        move = state.run.try_ask(
-            NAVIGATE,
-            lenient=_AnyMove,
-            question=state.run.question,
-            tools=list(tools.values()),
-            breadth=self.breadth,
-            asked=state.run.asked,
-            ways=ways,
-            topics=state.topics,
-            known=tuple(state.kept.values()),
-            fresh=tuple(state.fresh),
-            history=tuple(state.history),
-            steps_left=self.turns - turn + 1,
-            speakers=state.graph.names,
-            stop_early=self.stop_early,
-        )
-        move = move or _AnyMove()
-        calls = [ToolCall.of(call) for call in move.calls if call.function in tools]
-        reason = move.reasoning
-        if move.mode == 'Answer':
-            calls = []
-        is_lost = move.mode == 'Navigate' and not state.kept
-        if not calls and (is_lost or not self.stop_early):
-            calls = untried_calls(map(call_of, ways), state.history)
-            if calls:
-                reason += ' It may not stop while a way is left.'
-        return reason, calls[: self.breadth]
-
-    def route(self, state: _State, found: Sequence[Snippet]) -> list[str]:
-        "f_route (line 14): keep what bears on the question; return the new cues that activated something."
-        if not (found or state.told) or not self.active:
-            return state.keep([one.id for one in found], [], found)
-        run, known = state.run, tuple(state.kept.values())
-        routed = run.try_ask(
-            ROUTE,
-            question=run.question,
-            found=tuple(found),
-            known=known,
-            speakers=state.graph.names,
-            asked=run.asked,
-            told=tuple(state.told),
-        )
-        if routed is None:  # no usable reply: nothing is forgotten
-            return state.keep([one.id for one in found], [], found)
-        return state.keep(routed.keep, routed.cues, found)
-
-    def look(
-        self,
-        state: _State,
-        tools: dict[str, Tool],
-        calls: Sequence[ToolCall],
-        turn: int,
-    ) -> None:
-        "Make calls, keep what bears on the question, and note what came of it (lines 9 to 15)."
-        found = state.traverse(tools, calls, turn)
-        woken = self.route(state, found)
-        kept = [one.id for one in found if one.id in state.kept]
-        dropped = [one.id for one in found if one.id not in state.kept]
-        chosen = [call.function for call in calls]
-        step = WalkStep(iteration=turn, chosen=chosen, kept=kept, dropped=dropped, woken=woken)
-        state.run.note(step)
-
     def steps(self, run: Run) -> None:
-        "Algorithm 1: the state grows turn by turn, and the answer is made from what was kept."
+        "Algorithm 1: begin → (offer → select → traverse → route)* → answer."
+        now = self.begin(run)
+        for turn in range(1, self.turns + 1):
+            branches = self.offer(run, now, turn)
+            calls = self.select(run, now, branches, turn)
+            found = self.traverse(run, now, now.tools, calls, turn)
+            self.route(run, now, calls, found, turn)
+            if not calls or run.memory.remaining == 0:
+                break
+        lines = run.kept = tuple(now.kept.values())
+        if not lines and not self.may_refuse:  # the best guess rests on what was put aside
+            lines = tuple({snippet.id: snippet for snippet in run.found}.values())
+        run.answer_from(lines, role=RECALL, inputs={'lines': lines})
+
+    def begin(self, run: Run) -> _State:
+        "Lines 1 to 4: activate the cues of the question; where the loop starts with a search, route its hits."
+        now = self._state(run)
+        reply = run.try_ask(CUES, question=run.question, speakers=now.graph.names, asked=run.asked)
+        stored = []
+        for cue in reply.cues if reply else ():
+            if now.active.activate(cue):
+                stored.append(cue)
+        now.opening = f'Awake: {", ".join(stored)}.' if stored else 'No cue of the question is stored.'
+        if self.start:
+            run.note(NoteStep(iteration=0, text=now.opening))
+            now.opening = ''
+            calls = [ToolCall('', 'search', {'query': run.question})]
+            found = self.traverse(run, now, {'search': self._search(now.graph)}, calls, 0)
+            self.route(run, now, calls, found, 0)
+        return now
+
+    def _state(self, run: Run) -> _State:
+        "Return the state before anything is activated. What is not filed under topics is filed first."
         with _reporting(run, _WIDE, 0):
             graph = self.graph(run.question)
         if not isinstance(self._whole, CueTagGraph):
             best = count_of(len(graph.episodes), 'hit')
             text = f'No cue-tag graph: cues and tags are made of the words of the best {best}.'
             run.note(NoteStep(iteration=0, text=text))
-        state = _State(graph, run, self.structure, self.start)
-        tools = {tool.name: tool for tool in self.tools(graph, run.question)}
+        active = Activation(graph, run.question, tags=self.structure != 'ce', units=self.structure == 'ctc')
+        now = _State(graph, active, {tool.name: tool for tool in self.tools(graph, run.question)})
         if self.structure == 'ctc' and graph is self._whole:
             spent = graph.file_topics()
             if spent.calls:
                 run.trace.usage['topics'] = spent
-            state.topics = tuple(graph.topics_near(run.question, _TOPICS))
-        began = state.begin()
-        if self.start:
-            search = ToolCall('', 'search', {'query': run.question})
-            run.note(NoteStep(iteration=0, text=began))
-            self.look(state, {'search': Tool.of(state.search)}, [search], 0)
-            began = ''
-        for turn in range(1, self.turns + 1):
-            before = state.searched
-            with _reporting(run, _ENTRY, turn):
-                ways = state.offer(self.breadth)
-            reasoning, calls = self.select(state, tools, ways, turn)
-            offer = OfferStep(
-                iteration=turn,
-                shown=[way.line for way in ways],
-                unread=state.unread(ways),
-                searched=state.searched and not before,
-                reasoning=f'{began} {reasoning}'.strip(),
+            now.topics = tuple(graph.topics_near(run.question, _TOPICS))
+        return now
+
+    def _search(self, graph: CueTagGraph) -> Tool:
+        "Return the search with which the loop starts, as a tool."
+        hidden = [] if self.structure == 'ctc' else [unit.id for unit in graph.units]
+
+        def search(query: str) -> Observation:
+            "Return the contents nearest to the question."
+            hits = graph.search(query, self.start, exclude=hidden)
+            return Observation(f'The {count_of(len(hits), "content")} nearest to it', tuple(hits))
+
+        return Tool.of(search)
+
+    def offer(self, run: Run, now: _State, turn: int) -> list[Branch]:
+        "Return the best branches and the nearest aspects. Where few cues are left, the hits of a search are activated, once."
+        most = max(_OFFERED, self.breadth)
+        with _reporting(run, _ENTRY, turn):
+            branches = now.active.branches(now.seen, most)
+            if len(branches) < self.breadth and now.searched is None:
+                now.searched = turn
+                units = [unit.id for unit in now.graph.units]
+                hits = now.graph.search(run.question, _ENTRY, exclude=[*now.seen, *units])
+                now.active.enter(hit.snippet.id for hit in hits)
+                branches = now.active.branches(now.seen, most)
+            return [*branches, *now.active.aspect_branches()]
+
+    def select(self, run: Run, now: _State, branches: Sequence[Branch], turn: int) -> list[ToolCall]:
+        """f_select and Stop (lines 7 and 16): return the calls, none where it is time to answer.
+
+        Without a usable reply the best branches are followed, unless something was kept before."""
+        move = run.try_ask(
+            NAVIGATE,
+            lenient=_AnyMove,
+            question=run.question,
+            tools=list(now.tools.values()),
+            breadth=self.breadth,
+            asked=run.asked,
+            ways=branches,
+            topics=now.topics,
+            known=tuple(now.kept.values()),
+            fresh=tuple(now.fresh),
+            history=tuple(now.history),
+            steps_left=self.turns - turn + 1,
+            speakers=now.graph.names,
+            stop_early=self.stop_early,
+        )
+        move = move or _AnyMove()
+        calls, reason = [], f'{now.opening} {move.reasoning}'
+        if move.mode == 'Navigate':
+            calls = [ToolCall.of(call) for call in move.calls if call.function in now.tools]
+        is_lost = move.mode == 'Navigate' and not now.kept
+        if not calls and (is_lost or not self.stop_early):
+            calls = untried_calls(map(call_of, branches), now.history)
+            if calls:
+                reason += ' It may not stop while a way is left.'
+        now.opening = ''
+        events = [now.active.behind(branch) for branch in branches if branch.kind == 'event']
+        offer = OfferStep(
+            iteration=turn,
+            shown=[branch.line for branch in branches],
+            unread=len(set().union(*events) - now.seen),
+            searched=now.searched == turn,
+            reasoning=reason.strip(),
+        )
+        run.note(offer)
+        return calls[: self.breadth]
+
+    def traverse(
+        self, run: Run, now: _State, tools: dict[str, Tool], calls: Sequence[ToolCall], turn: int
+    ) -> list[Snippet]:
+        "Lines 9 to 12: make the calls, and activate the labels that they show; return the contents that are not kept yet."
+        found, now.times = {}, []
+        for call in calls:
+            seen = run.use(tools[call.function], call.parameters, turn)
+            now.history.append(ToolUse(call.function, call.parameters, seen))
+            found |= {hit.snippet.id: hit.snippet for hit in seen.hits}
+            if call.function == 'query_cue_tags':  # a cue of the model's own; near ones, too
+                now.active.activate(str(call.parameters.get('cue')))
+            elif isinstance(seen, Branches):
+                for branch in seen.branches:
+                    if branch.kind == 'event':
+                        now.active.activate(branch.cue, _FOLLOWED)
+                if seen.time:  # what happened then, and less what happened in that month
+                    now.active.activate_time(seen.time)
+                    for month in time_cues([seen.time]):
+                        now.active.activate(month, _FOLLOWED)
+                    now.times.append(seen.note)
+        now.seen |= found.keys()
+        return [content for id, content in found.items() if id not in now.kept]
+
+    def route(self, run: Run, now: _State, calls: Sequence[ToolCall], found: Sequence[Snippet], turn: int) -> None:
+        "f_route (lines 14 and 15): add to H what bears on the question; activate what was told beside it, and the new cues."
+        keep, cues = [content.id for content in found], []
+        if self.active and (found or now.times):
+            routed = run.try_ask(
+                ROUTE,
+                question=run.question,
+                found=tuple(found),
+                known=tuple(now.kept.values()),
+                speakers=now.graph.names,
+                asked=run.asked,
+                told=tuple(now.times),
             )
-            run.note(offer)
-            self.look(state, tools, calls, turn)
-            began = ''
-            if not calls or run.memory.remaining == 0:
-                break
-        lines = run.kept = tuple(state.kept.values())
-        if not lines and not self.may_refuse:  # the best guess rests on what was put aside
-            lines = tuple({one.id: one for one in run.found}.values())
-        run.answer_from(lines, role=RECALL, inputs={'lines': lines})
+            if routed is not None:  # without a usable reply nothing is forgotten
+                keep, cues = routed.keep, routed.cues
+        contents = {content.id: content for content in found}
+        kept, _ = cited_ids(keep, {id: content.line for id, content in contents.items()})
+        now.fresh = [contents[id] for id in kept]
+        for content in now.fresh:
+            now.kept[content.id] = content
+            if content.id in now.graph.episodes:
+                now.active.activate_beside(content.id)
+        woken = []
+        for cue in cues:
+            activated = now.active.activate(cue)
+            turned = now.active.turn_to(cue)
+            if activated or turned:
+                woken.append(cue)
+        step = WalkStep(
+            iteration=turn,
+            chosen=[call.function for call in calls],
+            kept=[id for id in contents if id in now.kept],
+            dropped=[id for id in contents if id not in now.kept],
+            woken=woken,
+        )
+        run.note(step)

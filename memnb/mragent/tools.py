@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 from ..core.calls import ToolCall
@@ -34,17 +34,6 @@ class Branches(Observation):
     time: TimeSpan | None = None  # of the event that was asked about
 
 
-def _about(tool: Tool, question: str) -> Tool:
-    "Return a tool whose calls are about a question where they do not say what they are about."
-    if 'about' not in tool.arguments.model_fields:
-        return tool
-
-    def call(about: str, **given: Any) -> Observation:
-        return tool.function(about=about or question, **given)
-
-    return replace(tool, function=call)
-
-
 def _contents(found: Sequence[Episode | SemanticUnit], what: str, offset: int = 0) -> Observation:
     "Return ten contents as hits; those behind them are counted in the note."
     page, more = page_of(found, offset)
@@ -52,15 +41,15 @@ def _contents(found: Sequence[Episode | SemanticUnit], what: str, offset: int = 
 
 
 class CueTools:
-    "The tools of table 4 over one `CueTagGraph`."
+    """The tools of table 4 over one `CueTagGraph`, for one question.
 
-    def __init__(self, graph: Any):  # a `CueTagGraph`
-        self.graph, self._lock = graph, graph._lock
+    What bears on the question is listed first, unless a call says what it is about."""
 
-    def tools(self, question: str = '') -> list[Tool]:
-        """Return the paper's seven tools (table 4), the step from a cue to its tags (eq. 13), and one that ends the search.
+    def __init__(self, graph: Any, question: str = ''):  # a `CueTagGraph`
+        self.graph, self.question, self._lock = graph, question, graph._lock
 
-        With a question, what bears on it is listed first."""
+    def tools(self) -> list[Tool]:
+        "Return the paper's seven tools (table 4), the step from a cue to its tags (eq. 13), and one that ends the search."
         methods = (
             self.query_tag_events,
             self.query_conversation_time,
@@ -71,7 +60,7 @@ class CueTools:
             self.query_topic_events,
             self.query_cue_tags,
         )
-        return [*(_about(Tool.of(method), question) for method in methods), OUTPUT_ANSWER]
+        return [*map(Tool.of, methods), OUTPUT_ANSWER]
 
     def _label(self, labels: Labels, what: str, text: str) -> str:
         "Return the id of a label. `ToolError` for an unknown one, with those that are near."
@@ -111,7 +100,7 @@ class CueTools:
     ) -> Observation:
         "See which tags a cue has, and how many events lie behind each. No event is read. A cue that does not exist is answered by those that are near."
         id = self._label(self.graph.cues, 'cue', cue)
-        branches = self.graph.branches_of(id)
+        branches, about = self.graph.branches_of(id), about or self.question
         if about.strip():
             scores = self.graph.tags.index.scores(about)
             branches.sort(key=lambda branch: -scores[cue_id(branch.tag)])
@@ -129,7 +118,8 @@ class CueTools:
     ) -> Observation:
         "Read the events behind a cue and a tag. A tag that the cue does not have is answered by those it has."
         id, tag_id, tags = self._label(self.graph.cues, 'cue', cue), cue_id(tag), self.graph.tags
-        name, events = self.graph.cues.shown(id), self.graph.read(self.graph.contents_from(id, tag_id), about)
+        name, ids = self.graph.cues.shown(id), self.graph.contents_from(id, tag_id)
+        events = self.graph.read(ids, about or self.question)
         if not events:
             known = ', '.join(branch.tag for branch in self.graph.branches_of(id)[:12])
             others = f'it has {known}' if known else 'it leads to no event'
@@ -181,7 +171,7 @@ class CueTools:
         about: _About = '',
     ) -> Observation:
         "Read what is known of a person under one aspect, and what of it no longer holds."
-        id, tag = self._person(person), cue_id(aspect)
+        id, tag, about = self._person(person), cue_id(aspect), about or self.question
         semantic, name, shown = self.graph.semantic, self.graph.cues.shown(id), self.graph.aspects.shown
         known = semantic.tags_of(id)
         if tag not in known:
@@ -211,7 +201,7 @@ class CueTools:
             titles = ', '.join(other.title for other in self.graph.topics_near(topic)) or 'none'
             raise ToolError(f'topic: there is no topic {topic!r:.60}; there are {titles}')
         note = f'{count_of(len(known.episodes), "event")} of the topic {known.title}'
-        return _contents(self.graph.read(known.episodes, about), note, offset)
+        return _contents(self.graph.read(known.episodes, about or self.question), note, offset)
 
 # %% ../../nbs/4_mragent/05_tools.ipynb #3a225de0
 def call_of(branch: Branch) -> ToolCall:

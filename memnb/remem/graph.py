@@ -289,11 +289,6 @@ class GistGraph(SessionMemory, Searchable):
         "Return the phrases that a gist is joined with, sorted."
         return self.chunks[self.gists[gist].session].phrases
 
-    def facts_of(self, session_id: str | None) -> list[Fact]:
-        "Return the facts of a session; none for an unknown one."
-        chunk = self.chunks.get(session_id)
-        return [self.facts[id] for id in chunk.facts] if chunk else []
-
     def counts(self) -> dict[str, int]:
         "Return the number of nodes and edges of each kind, as in table 22. Context edges are counted, not held."
         chunks = self.chunks.values()

@@ -85,7 +85,7 @@ class GraphTools:
         offset: Offset = 0,
     ) -> Observation:
         "Find the gists and facts that are nearest to the query in meaning, ten of each at most. Begin with it, and ask for one thing at a time."
-        window = self._window(start_time, end_time, start_operator, end_operator)
+        window = Window(start_time, end_time, start_operator, end_operator)
         return self._nearest('dense', query, window, offset)
 
     @locked
@@ -99,7 +99,7 @@ class GraphTools:
         offset: Offset = 0,
     ) -> Observation:
         "Find the gists and facts that share the rarest words with the query (BM25), ten of each at most. Use it for names and identifiers."
-        window = self._window(start_time, end_time, start_operator, end_operator)
+        window = Window(start_time, end_time, start_operator, end_operator)
         return self._nearest('lexical', query, window, offset)
 
     @locked
@@ -114,7 +114,7 @@ class GraphTools:
     ) -> Observation:
         "Explore what stands around a gist: synonymous gists, and the facts that are connected with it, those of the same message first."
         gist = self._gist(gist_id)
-        window = self._window(start_time, end_time, start_operator, end_operator)
+        window = Window(start_time, end_time, start_operator, end_operator)
         synonyms = self.graph.synonyms.get(gist.id, {})
         neighbours = [Hit(self.graph.gists[id], cosine) for id, cosine in synonyms.items()]
         neighbours.sort(key=lambda hit: (-hit.score, hit.snippet.id))
@@ -139,7 +139,7 @@ class GraphTools:
         aggregation: Annotated[_Aggregation | None, 'Give a number in the place of the facts, over all of them'] = None,
     ) -> Observation:
         "Find the facts with the given subject, predicate or object (at least one of them), within a window of time, ordered or counted."
-        window = self._window(start_time, end_time, start_operator, end_operator)
+        window = Window(start_time, end_time, start_operator, end_operator)
         phrases = {'subject': subject, 'predicate': predicate, 'object': object}
         facts = self.graph.facts.find(**phrases, window=window, ordering=ordering, limit=limit, offset=offset)
         note = count_of(len(facts), 'fact')
@@ -162,11 +162,6 @@ class GraphTools:
         "Return gists, then facts, under a note that counts them."
         note = f'{count_of(len(gists), "gist")} and {count_of(len(facts), "fact")} {description}'
         return _Listing(note, (*gists, *facts), last=self.last)
-
-    def _window(self, start_time: str | None, end_time: str | None, start_operator: str, end_operator: str) -> Window:
-        "Return the filter of a call; a blank time is none."
-        start, end = (time if time and time.strip() else None for time in (start_time, end_time))
-        return Window(start, end, start_operator, end_operator)
 
     def _nearest(self, kind: str, query: str, window: Window, offset: int) -> Observation:
         "Return the best gists and facts in the window by one kind of index ('dense' or 'lexical'), or why there are none."

@@ -17,7 +17,7 @@ from ..core.conversation import Conversation, Question, Session
 from ..core.roles import ANSWER, Call, LM, Role, RuleLM, Usage
 from ..core.loop import Loop
 from ..core.trace import count_of, StateStep, Step, Trace
-from ..evaluation.experiment import DryRunLM, UsageCounter
+from ..evaluation.costs import DryRunLM, UsageCounter
 from ..evaluation.judge import must_refuse, refusal_rule, strict_rule
 from ..evaluation.registry import choose_methods, Memory, METHODS
 from ..memma.bank import MemoryBank

@@ -12,7 +12,8 @@ import json
 import sys
 
 from memnb.evaluation.datasets import load_octet
-from memnb.evaluation.experiment import CATEGORIES, CUTS, Experiment
+from memnb.evaluation.experiment import Experiment
+from memnb.evaluation.rows import CATEGORIES, CUTS
 from memnb.evaluation.metrics import paired
 from memnb.evaluation.papers import variant
 from memnb.evaluation.registry import load_dataset, MEMORIES

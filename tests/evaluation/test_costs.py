@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from memnb.core.models import FunctionLM, RecordedLM, ScriptedLM
 from memnb.core.roles import ANSWER, LM, LMError, RuleLM, ServerError, Usage
-from memnb.evaluation.experiment import DryRunLM, RowStore, RunStopped, UsageCounter
+from memnb.evaluation.costs import DryRunLM, UsageCounter
+from memnb.evaluation.store import RowStore, RunStopped
 from memnb.evaluation.judge import prompt_hash
 from memnb.evaluation.datasets import load_sample
 from memnb.evaluation.registry import MEMORIES, METHODS
@@ -44,7 +45,7 @@ def test_the_sum_is_what_all_have_spent_and_the_check_says_so_at_once(spent, lim
 
 def test_threads_and_processes_lose_nothing(tmp_path):
     file = tmp_path / 'rows.sqlite'
-    code = 'import sys; from memnb.evaluation.experiment import RowStore; one = RowStore(sys.argv[1]); [one.spend(7) for _ in range(100)]'
+    code = 'import sys; from memnb.evaluation.store import RowStore; one = RowStore(sys.argv[1]); [one.spend(7) for _ in range(100)]'
     running = [subprocess.Popen([sys.executable, '-c', code, str(file)]) for _ in range(2)]
     with ThreadPoolExecutor(8) as pool, ExitStack() as stack:
         stores = [stack.enter_context(closing(RowStore(file))) for _ in range(8)]

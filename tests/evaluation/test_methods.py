@@ -204,7 +204,11 @@ def test_settings_are_json_and_tell_all_methods_apart():
     assert METHODS['memr3'].settings()['loop'] == 'memnb.memr3.loop.MemR3'
 
 
-@given(st.sampled_from(['name', 'loop', 'options', 'share', 'least', 'hits', 'memory', 'builder', 'build options']))
+@given(
+    st.sampled_from(
+        ['name', 'loop', 'options', 'share', 'stops', 'least', 'hits', 'memory', 'builder', 'build options']
+    )
+)
 def test_settings_differ_where_a_field_differs_that_shapes_a_row(what):
     plain = Method('m', RAG, Memory('words', build_words), hits='k')
     changed = {
@@ -212,6 +216,7 @@ def test_settings_differ_where_a_field_differs_that_shapes_a_row(what):
         'loop': {'loop': 'baselines.SelfRAG'},
         'options': {'options': {'k': 3}},
         'share': {'share': Fraction(1, 2)},
+        'stops': {'stops': True},
         'least': {'least': 2},
         'hits': {'hits': None},
         'memory': {'memory': replace(plain.memory, name='other')},

@@ -18,7 +18,6 @@ from memnb.evaluation.papers import (
     cut_reading,
     Paper,
     PAPERS,
-    paper_tables,
     PaperTable,
     run_paper,
     variant,
@@ -98,12 +97,13 @@ def test_a_report_has_what_its_tables_need_and_goes_through_json():
             )
         ],
     )
-    report = run_paper(paper, [SAMPLE], 'threads:2')
+    [results] = run_paper(paper, [SAMPLE], 2).values()
+    report = results.to_json()
     assert json.loads(json.dumps(report)) == report and report['provenance']['model'] == 'rules'
-    [table] = paper_tables(report).values()
+    table = results.tables()['T: in percent [95%]']
     assert list(table.index) == ['rag', 'less', 'rag, at the turns of less', 'theirs']
-    assert table.loc['theirs', 'the paper: J'] == 60.0 and table.loc['less', 'the paper: J'] == ''
-    less, cut = (report['tables']['T']['rows'][place] for place in (1, 2))
+    assert table.loc['theirs', 'the paper: J'] == 60.0 and table.loc['less', 'the paper: J'] == '–'
+    less, cut = (report['rows'][place] for place in (1, 2))
     assert (
         less['turns']['mean'] == cut['turns']['mean'] == 3
         and less['evidence_recall'] == cut['evidence_recall']
@@ -116,7 +116,7 @@ def test_a_report_has_what_its_tables_need_and_goes_through_json():
 @settings(max_examples=8)
 def test_cutting_is_reading_fewer(first, second):
     def rows(turns):
-        return Experiment(['rag'], [SHORT], turns=turns, baselines=()).run(executor='threads:1').rows
+        return Experiment(['rag'], [SHORT], turns=turns, baselines=()).run(workers=1).rows
 
     cut = cut_reading(rows(6), rows(first), 'cut')
     assert (
@@ -131,8 +131,8 @@ def test_test_of_time_is_a_dataset_like_any_other():
     paper = replace(
         PAPERS['tot'], tables=[replace(PAPERS['tot'].tables[0], methods=PAPERS['tot'].tables[0].methods[:1])]
     )
-    report = run_paper(paper, [tot_conversation(item) for item in make_tot(8)])
-    [row] = report['tables']['Exact match (table 13)']['rows']
+    [results] = run_paper(paper, [tot_conversation(item) for item in make_tot(8)]).values()
+    [row] = results.methods
     assert row['questions'] == 8 and row['errors'] == 0 and len(row['by_category']) == 8
     assert row['exact_match']['mean'] >= 0.99
 
@@ -141,11 +141,11 @@ def test_the_command_prints_tables_or_json(monkeypatch, capsys, tmp_path):
     small = Paper('small', [PaperTable('T', [METHODS['rag']], turns=5, categories=['open-domain'])])
     monkeypatch.setitem(papers.PAPERS, 'memr3', small)
     options = SimpleNamespace(paper='memr3', data=str(data_path('sample.json')), json=False)
-    assert papers.main_paper(options, 'threads:1') == 0 and 'evidence_recall, %' in capsys.readouterr().out
+    assert papers.main_paper(options) == 0 and 'T: in percent [95%]' in capsys.readouterr().out
     options.json = True
-    assert papers.main_paper(options, 'threads:1') == 0
-    found = json.loads(capsys.readouterr().out)
-    assert found['provenance']['files'] and found['tables']['T']['rows'][0]['questions'] == 6
+    assert papers.main_paper(options) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report['files'] and report['tables']['T']['rows'][0]['questions'] == 6
     assert cli.main(['paper', 'memr3', '--data', 'missing.json']) == 2
     twice = tmp_path / 'twice.json'
     twice.write_text(json.dumps(json.loads(data_path('sample.json').read_text()) * 2))

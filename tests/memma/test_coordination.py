@@ -349,8 +349,8 @@ def test_a_repeated_snippet_is_evidence_once():
             return [Hit(BOAT), Hit(BOAT)]
 
     now, run = QueryState(), Run(QUESTION, 'test', RuleLM(), Twice())
-    now.search(run, QUESTION, 5)
+    now.take(QUESTION, run.search(QUESTION, 5, 1))
     assert (list(now.evidence), now.fresh) == (['s1'], [BOAT])
-    now.search(run, 'again', 5)
+    now.take('again', run.search('again', 5, 2))
     assert (list(now.evidence), now.fresh, now.queries) == (['s1'], [], [QUESTION, 'again'])
     assert now.trace == [f'{QUESTION} -> 1 found, new: s1', 'again -> 1 found, new: none']

@@ -172,9 +172,7 @@ def write_rows(path):
 
 def read_rows(path):
     with contextlib.closing(RunFolder(path.parent).store):
-        return list(render_page(RunFolder(path.parent))), grid(talks=1, questions=2).run(
-            path.parent, 'threads:1', budget=10
-        )
+        return list(render_page(RunFolder(path.parent))), grid(talks=1, questions=2).run(path.parent, 1, budget=10)
 
 
 def write_trace(path):

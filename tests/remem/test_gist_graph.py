@@ -250,21 +250,6 @@ def test_a_step_that_fails_undoes_those_before_it(owner, method, monkeypatch):
     graph.keep('S1', Extract((gist,)))
 
 
-def test_a_session_that_would_not_be_forgotten_exactly_is_refused():
-    gist, fact = Gist('x', 'Ada lost a bun', session='S1'), Fact.of('Ada', 'lost', 'a bun', id='x', session='S1')
-    graph = graph_of({})
-    for found in (Extract((gist, gist)), Extract((gist,), (fact,)), Extract((), (fact, fact))):
-        with pytest.raises(DuplicateSnippet, match="'x' is there already"):
-            graph.keep('S1', found)
-    with pytest.raises(ValueError, match="expected the session 'S2', got 'S1'"):
-        graph.keep('S2', Extract((gist,)))
-    assert graph.counts() == graph_of({}).counts() and graph.sessions == ()
-    graph.keep('S1', Extract((gist,)))
-    with pytest.raises(DuplicateSnippet):
-        graph.keep('S2', Extract((), (replace(fact, session='S2'),)))
-    assert graph.forget('S1')['gists'] == 1 and not graph.by_turn
-
-
 # the tools
 
 

@@ -366,6 +366,15 @@ def test_a_prompt_shows_each_line_once_and_few_of_what_was_counted():
     assert last.count('(Ada, bought, boat') < 20 and 'count: 30' in last
 
 
+def test_a_number_refers_to_the_question_where_that_was_searched_for_last():
+    calls = [('lexical_retrieve', {'query': 'tram'})] * 2 + [('find_gist_contexts', {'gist_id': '1'})]
+    moves = [{'reasoning': '', 'call': {'function': name, 'parameters': given}} for name, given in calls]
+    model = ScriptedLM({'select': moves, 'synthesize': [{'answer': 'in the harbour', 'sources': []}]})
+    trace = REMem(GRAPH, model).ask('Where does the lamp hang?')
+    first, second, third = [step.hits[0].id for step in trace.steps if step.kind == 'tool']
+    assert first != second == third
+
+
 # ------------------------------------------------------------------ by rules
 
 
