@@ -48,9 +48,9 @@ def _order_key(fact: Fact, ordering: str | None) -> tuple:
     start = fact.start and (fact.start.start or date.min)
     end = fact.end and (fact.end.end or date.max)
     if ordering == 'asc':
-        return start or date.max, end or date.max, fact.id
+        return start is None, start or date.max, end is None, end or date.max, fact.id
     if ordering == 'desc':
-        return -(end or date.min).toordinal(), fact.id
+        return end is None, -(end or date.min).toordinal(), fact.id
     return (fact.id,)
 
 # %% ../../nbs/3_remem/03_graph.ipynb #cb31deb2

@@ -5,7 +5,7 @@ from itertools import product
 from random import Random
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import example, given, settings, strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from memnb.remem.graph import FactTable, FIELDS, phrase_id
@@ -270,6 +270,13 @@ def fact_lists(draw, max_size=14):
     return [draw(facts(id)) for id in draw(st.lists(ids, unique=True, max_size=max_size))]
 
 
+OPEN = [  # the second ends at some time since 1952, of the first nobody says
+    Fact.of('Ana', 'likes', 'sea', id='a'),
+    Fact.of('Ana', 'likes', 'sea', end_time=TimeSpan(date(1952, 7, 7), None), id='b'),
+]
+
+
+@example(OPEN, [{'subject': 'Ana', 'ordering': ordering} for ordering in ('asc', 'desc')])
 @given(fact_lists(), st.lists(calls, min_size=1, max_size=6))
 def test_the_table_finds_what_the_scan_finds(some, asked):
     table = FactTable()
