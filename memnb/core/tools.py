@@ -102,10 +102,10 @@ class Arguments(BaseModel):
         names = {_plain(name): name for name in cls.model_fields}
         for name, argument in value.items():
             own = names.get(_plain(name)) or names.get(_SYNONYMS.get(_plain(name)))
-            if own:
-                arguments.setdefault(own, argument)
-            elif argument not in (None, '', [], {}):
-                arguments[name] = argument
+            if own and own not in arguments:
+                arguments[own] = argument
+            elif name not in arguments and argument not in (None, '', [], {}):
+                arguments[name] = argument  # unknown, or a second spelling
         return arguments
 
     @field_validator('*', mode='wrap')
