@@ -306,6 +306,7 @@ class SessionMemory:
     def __init__(self):
         self._lock = Lock()
         self._files: dict[Path, dict[str, str]] = {}  # checksums by id, as last seen in each file
+        self._begun: dict[Path, dict[str, str]] = {}  # those of the last save, which may have failed after its commit
         self._kept: dict[str, _Entry] = {}
         self._homes: dict[str, str] = {}  # turn id -> session id
         self._items: set[str] = set()  # ids of what the extracts hold
@@ -537,13 +538,14 @@ class SessionMemory:
             with file.transaction() as rows:
                 stored = dict(rows.execute('SELECT id, checksum FROM sessions ORDER BY id'))
                 before = dict(rows.execute('SELECT name, value FROM memory'))
-                expected = (self._files.get(place, {}), checksums)
+                expected = (self._files.get(place, {}), self._begun.get(place), checksums)
                 if 'head' in before and stored not in expected and not overwrite:
                     raise ConflictError(
                         f'{path}: nothing was written: another owner has changed it since this memory was '
                         f'saved to it or loaded from it, and it holds {len(stored)} sessions now; '
                         'reload(path) first, or save(path, overwrite=True)'
                     )
+                self._files[place], self._begun[place] = stored, checksums
                 for id, checksum in stored.items():
                     if checksum != checksums.get(id):
                         rows.execute('DELETE FROM sessions WHERE id = ?', (id,))

@@ -1,5 +1,6 @@
 """Memories made of sessions: one state for any history, and a file that is as before or as after, whatever strikes."""
 
+import contextlib
 import os
 import re
 import shutil
@@ -327,6 +328,18 @@ def test_a_file_that_was_not_swept_is_swept_when_it_is_opened(path):
         assert Names.load(path).state() == memory.state()
     assert writes(log) == {'VACUUM': 1, 'DELETE FROM memory': 1}
     assert not gone_words(path, 'Secret0 ', 'Secret3 ', 'id000000039')
+
+
+def test_a_save_that_is_struck_anywhere_is_no_conflict_for_the_next(path):
+    memory = built(SOME[:3])
+    memory.save(path)
+    for number in range(1, 30):
+        for change in (lambda: memory.add(SOME[4]), lambda: memory.forget('D5')):
+            change()
+            with watched(number), contextlib.suppress(Struck):
+                memory.save(path)
+    memory.save(path)
+    assert Names.load(path).state() == memory.state() == built(SOME[:3]).state()
 
 
 # ---- files that are none -------------------------------------------------------------------------------------------------

@@ -294,10 +294,8 @@ FIT = st.sampled_from(sorted(NEEDS)).map(
 
 
 def fits(call, offered):
-    "A call of a tool that is offered, with all that it needs; one missing argument may stand under another name."
-    needs, given_names = NEEDS.get(call['function'], set()), set(call['parameters'])
-    missing, unknown = needs - given_names, given_names - needs
-    return call['function'] in offered and (not missing or len(missing) == len(unknown) == 1)
+    "A call of a tool that is offered, with all that it needs."
+    return call['function'] in offered and NEEDS[call['function']] <= call['parameters'].keys()
 
 
 @settings(max_examples=80)
