@@ -149,8 +149,8 @@ class SelfRAG(Loop):
         "Retrieve and think until the thought is to answer, or the iterations are spent."
         lines, query = [], ''
         for iteration in range(1, self.max_iterations + 1):
-            search, shown = f'{run.question} {query}'.strip(), {line.id for line in lines}
-            hits = run.search(search, self.chunks_per_iteration, iteration, exclude=shown)
+            search, ids = f'{run.question} {query}'.strip(), {line.id for line in lines}
+            hits = run.search(search, self.chunks_per_iteration, iteration, exclude=ids)
             lines += [hit.snippet for hit in hits]
             if iteration == self.max_iterations or lines and not hits:
                 break
@@ -198,14 +198,14 @@ def _idf(snippets: Iterable[Snippet]) -> dict[str, float]:
 
 
 def _top_terms(
-    read: Iterable[Snippet],
+    snippets: Iterable[Snippet],
     weights: Mapping[str, float],
     count: int,
     leave_out: Collection[str] = (),
 ) -> list[str]:
     "Return the terms with the greatest tf-idf over what was read, best first; ties by the alphabet."
     votes = Counter()
-    for snippet in read:
+    for snippet in snippets:
         terms = _terms(snippet)
         for term in terms:
             votes[term] += weights.get(term, 0.0) / len(terms)
@@ -243,13 +243,13 @@ class Feedback(Loop):
 
     def steps(self, run: Run) -> None:
         "Search and expand until the iterations, the memory or the budget are spent; then answer from everything read."
-        read, query, own = [], run.question, tokenize(run.question)
+        snippets, query, question_terms = [], run.question, tokenize(run.question)
         for iteration in range(1, self.iterations + 1):
-            shown = {snippet.id for snippet in read}
-            hits = run.search(query, self.chunks_per_iteration, iteration, exclude=shown)
+            ids = {snippet.id for snippet in snippets}
+            hits = run.search(query, self.chunks_per_iteration, iteration, exclude=ids)
             if not hits:
                 break
-            read += [hit.snippet for hit in hits]
-            terms = _top_terms(read, self.weights, self.words, own)
+            snippets += [hit.snippet for hit in hits]
+            terms = _top_terms(snippets, self.weights, self.words, question_terms)
             query = ' '.join([run.question] * _REPEATS + terms) if terms else run.question
-        run.answer_from(read)
+        run.answer_from(snippets)

@@ -44,38 +44,38 @@ def _conversation(
     from memnb.evaluation.datasets import data_path
 
     try:
-        found = load_conversation(data or data_path('sample.json'), dates=dates, name=name)
+        conversation = load_conversation(data or data_path('sample.json'), dates=dates, name=name)
     except ChatError as error:
-        told = str(error).replace('with name=', 'with --conversation')
-        raise _CommandError(told.replace('with dates=', 'with --dates')) from None
-    for note in found.notes:
+        message = str(error).replace('with name=', 'with --conversation')
+        raise _CommandError(message.replace('with dates=', 'with --dates')) from None
+    for note in conversation.notes:
         print(f'memnb: {printable(f"{data}: {note}")}', file=sys.stderr)
-    return found
+    return conversation
 
 
 @contextmanager
 def _waiting(words: str) -> Iterator[None]:
     """Show on a terminal what takes more than two seconds, and how long it has taken."""
-    done = threading.Event()
+    end = threading.Event()
 
     def show() -> None:
-        if not done.wait(2):
+        if not end.wait(2):
             from tqdm import tqdm
 
             with tqdm(desc=words, bar_format='{desc}: {elapsed}', leave=False) as line:
                 line.start_t -= 2
-                while not done.wait(0.5):
+                while not end.wait(0.5):
                     line.refresh()
 
-    shown = threading.Thread(target=show, daemon=True)
+    thread = threading.Thread(target=show, daemon=True)
     if sys.stderr is not None and sys.stderr.isatty():
-        shown.start()
+        thread.start()
     try:
         yield
     finally:
-        done.set()
-        if shown.ident:
-            shown.join()
+        end.set()
+        if thread.ident:
+            thread.join()
 
 
 def _methods() -> list[str]:
@@ -120,8 +120,8 @@ def _method(options: argparse.Namespace) -> Any:
     from memnb.evaluation.registry import configured, METHODS, OPTIONS, settings_lines
 
     if options.method not in METHODS:
-        near = difflib.get_close_matches(options.method, METHODS, 1)
-        hint = f'; the nearest is {near[0]}' if near else ''
+        nearest = difflib.get_close_matches(options.method, METHODS, 1)
+        hint = f'; the nearest is {nearest[0]}' if nearest else ''
         raise _CommandError(f'--method: expected one of {", ".join(METHODS)}, got {options.method!r}{hint}')
     method = METHODS[options.method]
     for name in OPTIONS:
@@ -136,10 +136,10 @@ def _method(options: argparse.Namespace) -> Any:
 
 def _timed(loop: Any, question: str, turns: int | None) -> Any:
     """The trace of a question, with its seconds."""
-    started = time.perf_counter()
+    start = time.perf_counter()
     with _waiting('asking'):
         trace = loop.ask(question, budget=turns)
-    trace.seconds = round(time.perf_counter() - started, 3)
+    trace.seconds = round(time.perf_counter() - start, 3)
     return trace
 
 
@@ -182,10 +182,10 @@ def _remember(options: argparse.Namespace) -> None:
                 shutil.copyfileobj(sys.stdin.buffer, file)
         conversation = _conversation(chat, options.conversation, options.dates)
     with closing(TurnStore(options.memory)) as store:
-        added = len(store.remember_all(conversation))
-    known = len(conversation.turns) - added
-    told = f'{options.memory}: {count_of(added, "turn")} added'
-    print(printable(f'{told}, {known:,} there already' if known else told))
+        added_count = len(store.remember_all(conversation))
+    known_count = len(conversation.turns) - added_count
+    message = f'{options.memory}: {count_of(added_count, "turn")} added'
+    print(printable(f'{message}, {known_count:,} there already' if known_count else message))
 
 
 def _ask(options: argparse.Namespace) -> None:
@@ -196,10 +196,10 @@ def _ask(options: argparse.Namespace) -> None:
     if not question:
         raise _CommandError('expected a question, got an empty text')
     method = _method(options)
-    others = ('data', 'conversation', 'dates', *OPTIONS)
-    if options.memory and (options.settings == 'paper' or any(map(vars(options).get, others))):
-        told = ', '.join(f'--{name}' for name in others)
-        raise _CommandError(f'--memory goes without {told} and --settings')
+    names = ('data', 'conversation', 'dates', *OPTIONS)
+    if options.memory and (options.settings == 'paper' or any(map(vars(options).get, names))):
+        flags = ', '.join(f'--{name}' for name in names)
+        raise _CommandError(f'--memory goes without {flags} and --settings')
     with _model(options) as lm:
         if options.memory:
             loop = _stored(options.memory, options.method, lm, options.k)
@@ -265,8 +265,8 @@ def _demo(options: argparse.Namespace) -> None:
                 print(f'\n{method}\n{traces[-1].to_text(brief=True, **style)}', flush=True)
         if isinstance(lm, RuleLM):
             for case, trace in _written_cases(conversation):
-                told = notes.get(case.question, '')
-                notes[case.question] = f'{told}; written example: {case.finding}'.removeprefix('; ')
+                note = notes.get(case.question, '')
+                notes[case.question] = f'{note}; written example: {case.finding}'.removeprefix('; ')
                 traces.append(trace)
                 print(f'\n{case.method}, a written example: {case.finding}')
                 print(trace.to_text(brief=True, **style), flush=True)
@@ -324,12 +324,12 @@ def _fit(options: argparse.Namespace) -> None:
     from memnb.retrieval.learned import fit_ranker
 
     about = {'data': Path(options.data).name, 'sha256': data_hash(options.data, options.dataset)}
-    given = {} if options.embedder is None else {'embedder': named_option('embedder', options.embedder)}
+    embedder = {} if options.embedder is None else {'embedder': named_option('embedder', options.embedder)}
     if options.data == 'octet':  # the other part is there to test on
         conversations = load_octet('fit')
     else:
         conversations = load_dataset(options.data, options.dataset)
-    ranker = fit_ranker(conversations, about=about, **given)
+    ranker = fit_ranker(conversations, about=about, **embedder)
     ranker.save(options.out)
     print(f'{options.out}: fitted to {ranker.about["questions"]} questions; use it with --ranker')
 
@@ -423,9 +423,9 @@ def _parser() -> argparse.ArgumentParser:
 
     def command(name: str, run: Callable, words: str, *shared: argparse.ArgumentParser) -> Callable:
         """Add a command with the options that it shares; return what adds an option of its own."""
-        added = commands.add_parser(name, help=words, parents=shared)
-        added.set_defaults(run=run)
-        return added.add_argument
+        subparser = commands.add_parser(name, help=words, parents=shared)
+        subparser.set_defaults(run=run)
+        return subparser.add_argument
 
     add = command('demo', _demo, 'ask the bundled conversation a few questions', _MODEL, _LOCAL)
     add('--out', default='memnb-report.html', help='the report (default: memnb-report.html)')
@@ -519,8 +519,8 @@ def main(
         code = options.run(options)
         print(end='', flush=True)
         return code or 0
-    except SystemExit as done:  # --help and --version
-        return done.code
+    except SystemExit as stop:  # --help and --version
+        return stop.code
     except KeyboardInterrupt:
         return 130
     except Exception as error:

@@ -102,8 +102,8 @@ Entries:
 
 def _chunk_fields(chunk: Session, view: Sequence[Entry] = (), speakers: Sequence[str] = ()) -> dict:
     "Return the texts that GUIDE and WRITE share: the chunk, and the entries of the view with their ids."
-    shown = [f'{entry.id} {entry.line}' for entry in view]
-    return {**session_fields(chunk, speakers), 'view': shown}
+    lines = [f'{entry.id} {entry.line}' for entry in view]
+    return {**session_fields(chunk, speakers), 'view': lines}
 
 
 GUIDE = Role('guide', _GUIDE, _BOTH, GuidanceReply, _chunk_fields)
@@ -189,8 +189,8 @@ def _write_fields(
     for number, fact in enumerate(guidance.facts if guidance else (), 1):
         facts.append(f'{number}. ({", ".join([*fact.turns, fact.speaker])}) {fact.text}')
     for point in guidance.points if guidance else ():
-        where = f' with {point.entry}' if point.entry else ''
-        points.append(f'fact {point.fact}: {point.kind}{where}: {point.note}')
+        reference = f' with {point.entry}' if point.entry else ''
+        points.append(f'fact {point.fact}: {point.kind}{reference}: {point.note}')
     texts = {'number': _NUMBERS[per], 'example': _EXAMPLES[per], 'facts': facts, 'points': points}
     return {**_chunk_fields(chunk, view, speakers), **texts}
 
@@ -217,9 +217,9 @@ _PART = re.compile(r'[\s\-*]*\b(goal|(?:suggested )?queries|keywords|constraints
 def _parts(guidance: Any) -> dict[str, Any]:
     "Return the parts of a guidance in one text: 'Goal: …; keywords: …'."
     lines = guidance if isinstance(guidance, list) else [guidance]
-    _, *told = _PART.split('\n'.join(map(str, lines)))
+    _, *pieces = _PART.split('\n'.join(map(str, lines)))
     parts = {}
-    for name, text in zip(told[::2], told[1::2]):
+    for name, text in zip(pieces[::2], pieces[1::2]):
         if name.lower() == 'goal':
             between = r'\n'
         elif 'queries' in name.lower():  # a query may have a comma
@@ -302,11 +302,11 @@ Example. The question: When did Rolf's cello teacher move to Ghent? The only not
 
 def _diagnose_fields(question, evidence=(), fresh=(), queries=(), gaps=(), speakers=(), asked=None) -> dict:
     "Return the texts of the judge's prompt; what the last query brought is marked as new."
-    new, of_speaker = {snippet.id for snippet in fresh}, {}
+    new_ids, of_speaker = {snippet.id for snippet in fresh}, {}
     for snippet in evidence:
-        line = f'({snippet.id}{", new" if snippet.id in new else ""}) {snippet.line}'
+        line = f'({snippet.id}{", new" if snippet.id in new_ids else ""}) {snippet.line}'
         of_speaker.setdefault(snippet.speaker or 'somebody', []).append(line)
-    groups = [f'From {single_line(who)}:\n{as_text(lines)}' for who, lines in of_speaker.items()]
+    groups = [f'From {single_line(speaker)}:\n{as_text(lines)}' for speaker, lines in of_speaker.items()]
     return {
         'question': question,
         'asked': f' (asked on {asked})' if asked else '',
@@ -422,8 +422,8 @@ def _rewrite_fields(question, diagnosis=None, evidence=(), queries=(), trace=(),
         'Suggested': '; '.join(diagnosis.queries),
         'Keywords': '; '.join(diagnosis.keywords),
     }
-    shown = '\n'.join(f'{name}: {value or "None"}' for name, value in parts.items())
-    return {**texts, 'rules': _RULES, 'diagnosis': shown}
+    lines = '\n'.join(f'{name}: {value or "None"}' for name, value in parts.items())
+    return {**texts, 'rules': _RULES, 'diagnosis': lines}
 
 
 REWRITE = Role(
@@ -693,13 +693,13 @@ class Consolidation(Reply):
 
 def _consolidate_fields(fact, entries=(), scores=()) -> dict:
     "Return the texts of the prompts: entries by id, and by number with their similarities."
-    shown, numbered = [], []
+    lines, numbered = [], []
     for place, entry in enumerate(entries):
         score = scores[place] if place < len(scores) else None
         likeness = '' if score is None else f' (similarity {score:.2f})'
-        shown.append(f'{entry.id} {entry.line}')
+        lines.append(f'{entry.id} {entry.line}')
         numbered.append(f'{place}{likeness}: {entry.line}')
-    return {'fact': fact.line, 'entries': shown, 'numbered': numbered}
+    return {'fact': fact.line, 'entries': lines, 'numbered': numbered}
 
 
 CONSOLIDATE = Role(

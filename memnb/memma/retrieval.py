@@ -36,7 +36,7 @@ def _query_key(query: str, people: Collection[str] = ()) -> tuple[frozenset[str]
 def is_new(query: str, earlier: Sequence[str], people: Collection[str] = ()) -> bool:
     "Whether a query has a stem, and no earlier one has its key."
     key = _query_key(query, people)
-    return bool(key[1]) and key not in {_query_key(one, people) for one in earlier}
+    return bool(key[1]) and key not in {_query_key(earlier_query, people) for earlier_query in earlier}
 
 # %% ../../nbs/5_memma/04_retrieval.ipynb #7e90405b
 def query_wordings(
@@ -71,13 +71,13 @@ def add_constraints(
     "Return a query without the words to avoid and with all constraints."
     due = stems(' '.join(constraints))
     barred = stems(' '.join(avoid)) - due
-    kept = [word for word in query.split() if barred.isdisjoint(tokenize(word))]
-    if stems(' '.join(kept)) <= due:
-        kept = query.split()
+    words = [word for word in query.split() if barred.isdisjoint(tokenize(word))]
+    if stems(' '.join(words)) <= due:
+        words = query.split()
     for text in constraints:
-        if not carries(' '.join(kept), text):
-            kept += text.split()
-    return ' '.join(kept)
+        if not carries(' '.join(words), text):
+            words += text.split()
+    return ' '.join(words)
 
 
 def question_times(
@@ -87,9 +87,9 @@ def question_times(
     "Return the times in a question; behind a relative one, in brackets, its date on the day of asking."
     day, times = asked.start if asked else None, []
     for start, end, span in find_times(question, day or date(2000, 1, 1)):
-        said = question[start:end]
-        is_plain = day is None or parse_date(said)
-        times.append(said if is_plain else f'{said} ({replace(span, label=None)})')
+        phrase = question[start:end]
+        is_plain = day is None or parse_date(phrase)
+        times.append(phrase if is_plain else f'{phrase} ({replace(span, label=None)})')
     return times
 
 
@@ -97,9 +97,9 @@ def constrained_query(query: str, diagnosis: Diagnosis, queries: Sequence[str], 
     "Return the first of query, suggestions and gaps that is new with its constraints; None where none is."
     barred = stems(' '.join(diagnosis.avoid)) - stems(' '.join(diagnosis.constraints))
     for wording in (query, *diagnosis.queries, *diagnosis.gaps):
-        made = add_constraints(wording.strip(), diagnosis.constraints, diagnosis.avoid)
-        if stems(wording) and barred.isdisjoint(stems(made)) and is_new(made, queries, people):
-            return made
+        candidate = add_constraints(wording.strip(), diagnosis.constraints, diagnosis.avoid)
+        if stems(wording) and barred.isdisjoint(stems(candidate)) and is_new(candidate, queries, people):
+            return candidate
     return None
 
 # %% ../../nbs/5_memma/04_retrieval.ipynb #491d298d
@@ -116,11 +116,11 @@ class QueryState:
 
     def search(self, run: Run, query: str, k: int) -> None:
         "Search, and add what is found to the evidence."
-        found = {hit.snippet.id: hit.snippet for hit in run.search(query, k, len(self.queries) + 1)}
-        self.fresh = [snippet for id, snippet in found.items() if id not in self.evidence]
-        new = ', '.join(snippet.id for snippet in self.fresh) or 'none'
+        snippets = {hit.snippet.id: hit.snippet for hit in run.search(query, k, len(self.queries) + 1)}
+        self.fresh = [snippet for id, snippet in snippets.items() if id not in self.evidence]
+        new_ids = ', '.join(snippet.id for snippet in self.fresh) or 'none'
         self.queries.append(query)
-        self.trace.append(f'{query} -> {len(found)} found, new: {new}')
+        self.trace.append(f'{query} -> {len(snippets)} found, new: {new_ids}')
         self.evidence.update({snippet.id: snippet for snippet in self.fresh})
 
     def inputs(self) -> dict:
@@ -217,24 +217,24 @@ class Coordinated(Loop):
             state.overruled += 1
         stops = is_content and not overrules
         reasons = [f'missing: {gap}' for gap in diagnosis.gaps[:1]] + [diagnosis.reason.strip()]
-        proposed, action = ('answer' if one else 'retrieve' for one in (is_content, stops))
+        proposed, action = ('answer' if ends else 'retrieve' for ends in (is_content, stops))
         reason, number = '; '.join(filter(None, reasons)), len(state.queries)
         run.note(RouteStep(iteration=number, proposed=proposed, action=action, reason=reason))
         return stops
 
     def _rewrite(self, run: Run, state: QueryState, diagnosis: Diagnosis | None, people: Sequence[str]) -> str | None:
         "Ask the query reasoner (equation 3), and hold it to the diagnosis where that binds."
-        given = {'trace': tuple(state.trace), 'speakers': people, **state.inputs()}
-        reply = run.try_ask(REWRITE, question=run.question, diagnosis=diagnosis, **given)
+        inputs = {'trace': tuple(state.trace), 'speakers': people, **state.inputs()}
+        reply = run.try_ask(REWRITE, question=run.question, diagnosis=diagnosis, **inputs)
         if reply is None:
             return None
-        said = query = reply.query.strip()
+        proposal = query = reply.query.strip()
         if diagnosis and self.binding:
-            query = constrained_query(said, diagnosis, state.queries, people)
+            query = constrained_query(proposal, diagnosis, state.queries, people)
         if not query:
-            text = f'Nothing new to ask: the query reasoner said {said!r}.'
+            text = f'Nothing new to ask: the query reasoner said {proposal!r}.'
             run.note(NoteStep(iteration=len(state.queries), text=text))
-        elif query != said:
-            text = f'{said!r} was changed: it lacked a constraint, had a word to avoid, or was not new.'
+        elif query != proposal:
+            text = f'{proposal!r} was changed: it lacked a constraint, had a word to avoid, or was not new.'
             run.note(NoteStep(iteration=len(state.queries), text=text))
         return query

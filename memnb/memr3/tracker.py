@@ -70,27 +70,27 @@ def _normal(text: str) -> str:
     return ' '.join(low.translate(blanks).split())
 
 # %% ../../nbs/2_memr3/01_tracker.ipynb #0cca0b6c
-def _bullet(claim: Claim, seen: Mapping[str, Sequence[str]], texts: Mapping[str, str]) -> Bullet:
+def _bullet(claim: Claim, turns_of: Mapping[str, Sequence[str]], texts: Mapping[str, str]) -> Bullet:
     "Return the bullet of a claim: the turns behind the ids that it cites or, where it cites none that was shown, behind the line that says it."
-    shown = {id: texts.get(id, '') for id in seen}
-    ids, _ = cited_ids(claim.sources or bracketed(claim.text), shown)
+    lines = {id: texts.get(id, '') for id in turns_of}
+    ids, _ = cited_ids(claim.sources or bracketed(claim.text), lines)
     if not ids:  # after a wrong id the line must say nearly all of it
         strict = {'least': 0.9} if claim.sources else {}
         quoted = quoted_line(claim.text, texts, **strict)
         ids = [quoted] if quoted else []
-    turns = dict.fromkeys(turn for id in ids for turn in seen.get(id) or (id,))
+    turns = dict.fromkeys(turn for id in ids for turn in turns_of.get(id) or (id,))
     return Bullet(text=' '.join(claim.text.split()), sources=list(turns), grounded=bool(turns))
 
 
-def _merge(known: Sequence[Bullet], new: Sequence[Bullet]) -> tuple[Bullet, ...]:
+def _merge(before: Sequence[Bullet], new: Sequence[Bullet]) -> tuple[Bullet, ...]:
     "Return old and new bullets, each wording once, without the ungrounded ones that are not repeated."
-    merged: dict[str, Bullet] = {}
-    for bullet in (*known, *new):
-        old = merged.setdefault(_normal(bullet.text), bullet)
+    by_text: dict[str, Bullet] = {}
+    for bullet in (*before, *new):
+        old = by_text.setdefault(_normal(bullet.text), bullet)
         turns = list(dict.fromkeys(old.sources + bullet.sources))
-        merged[_normal(bullet.text)] = Bullet(text=old.text, sources=turns, grounded=bool(turns))
+        by_text[_normal(bullet.text)] = Bullet(text=old.text, sources=turns, grounded=bool(turns))
     repeated = {_normal(bullet.text) for bullet in new}
-    return tuple(bullet for key, bullet in merged.items() if bullet.grounded or key in repeated)
+    return tuple(bullet for key, bullet in by_text.items() if bullet.grounded or key in repeated)
 
 # %% ../../nbs/2_memr3/01_tracker.ipynb #a7506afb
 _GAP_ID = re.compile(r'\W*(g\d+)\b(\s*[:.)\]–-]+\s*|\W*$)?', re.I)
@@ -99,36 +99,36 @@ _NO_GAP = re.compile(  # in normal form
 )
 
 
-def _gap(text: str, known: Mapping[str, Gap], in_reply: Sequence[str] = ()) -> Gap | None:
+def _gap(text: str, known_gaps: Mapping[str, Gap], in_reply: Sequence[str] = ()) -> Gap | None:
     "Return the gap that a text means, or None where it names none. `in_reply`: all gap ids in the reply."
     match = _GAP_ID.match(text)
     id = match[1].lower() if match else None
-    if id in known:
-        return known[id]
+    if id in known_gaps:
+        return known_gaps[id]
     numbered = match is not None and match[2] is not None
     words = (text[match.end() :] if numbered else text).strip()
     if is_nothing(words) or _NO_GAP.match(_normal(words)) or re.match(r'none\s*[,;:.(–-]', words, re.I):
         return None
-    for gap in known.values():
+    for gap in known_gaps.values():
         if _normal(gap.text) == _normal(words):
             return gap
     if numbered and in_reply.count(id) < 2:
         return Gap(id, words)
     return Gap(
-        next(name for name in (f'g{number}' for number in count(1)) if name not in {*known, *in_reply}),
+        next(name for name in (f'g{number}' for number in count(1)) if name not in {*known_gaps, *in_reply}),
         words,
     )
 
 
 def _read_gaps(texts: Sequence[str], before: Sequence[Gap], closed: Sequence[Gap]) -> tuple[Gap, ...]:
     "Return the gaps that a reply names, each under the id it had before, without those that stay closed."
-    known, named = {gap.id: gap for gap in before}, {}
+    known_gaps, named_gaps = {gap.id: gap for gap in before}, {}
     in_reply = [match[1].lower() for match in map(_GAP_ID.match, texts) if match]
     for text in texts:
-        gap = _gap(text, known, in_reply)
+        gap = _gap(text, known_gaps, in_reply)
         if gap and gap not in closed:
-            known[gap.id] = named[gap.id] = gap
-    return tuple(named.values())
+            known_gaps[gap.id] = named_gaps[gap.id] = gap
+    return tuple(named_gaps.values())
 
 # %% ../../nbs/2_memr3/01_tracker.ipynb #8c732b79
 @dataclass(frozen=True)
@@ -156,25 +156,25 @@ class EvidenceGap:
         "Return the state after a reply (equation 10). A bullet that neither cites nor repeats what was shown is kept and flagged as ungrounded."
         if not isinstance(seen, Mapping):
             seen = {id: (id,) for id in seen}
-        evidence, gaps, told = self.evidence, self.gaps, reply.model_fields_set
-        if 'evidence' in told:
+        evidence, gaps, fields = self.evidence, self.gaps, reply.model_fields_set
+        if 'evidence' in fields:
             claims = [claim for claim in reply.evidence if claim.text.strip()]
-            new = tuple(_bullet(claim, seen, texts) for claim in claims)
-            evidence = _merge(self.evidence, new) if monotone else new
-        if 'gaps' in told:
+            bullets = tuple(_bullet(claim, seen, texts) for claim in claims)
+            evidence = _merge(self.evidence, bullets) if monotone else bullets
+        if 'gaps' in fields:
             closed = self.resolved if monotone else ()
             gaps = _read_gaps(reply.gaps, self.gaps + self.resolved, closed)
         resolved = tuple(gap for gap in self.resolved + self.gaps if gap not in gaps)
         return EvidenceGap(evidence, gaps, resolved)
 
     def __str__(self) -> str:
-        told = [
+        lines = [
             f'{"known" if bullet.grounded else "ungrounded"}: {bullet.text} [{", ".join(bullet.sources)}]'
             for bullet in self.evidence
         ]
-        told += [f'open: {gap.line}' for gap in self.gaps]
-        told += [f'closed: {gap.line}' for gap in self.resolved]
-        return '\n'.join(told)
+        lines += [f'open: {gap.line}' for gap in self.gaps]
+        lines += [f'closed: {gap.line}' for gap in self.resolved]
+        return '\n'.join(lines)
 
 # %% ../../nbs/2_memr3/01_tracker.ipynb #82cef41a
 @dataclass(frozen=True)
@@ -202,8 +202,8 @@ class IdealTracker:
     ) -> IdealTracker:
         "Return the state after one retrieval (equation 9)."
         memories = list(retrieved)
-        found = {need for need in self.gaps if any(supports(memory, need) for memory in memories)}
-        return replace(self, evidence=self.evidence | found)
+        supported = {need for need in self.gaps if any(supports(memory, need) for memory in memories)}
+        return replace(self, evidence=self.evidence | supported)
 
 # %% ../../nbs/2_memr3/01_tracker.ipynb #8b1b8b3b
 @dataclass(frozen=True)

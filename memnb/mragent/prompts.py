@@ -163,7 +163,7 @@ def _tag_fields(
     return {
         'speakers': single_line(', '.join(speakers or session.speakers)),
         'tags': single_line(', '.join(tags)) or 'none',
-        'episodes': [f'({one.id}) {one.line}' for one in episodes],
+        'episodes': [f'({episode.id}) {episode.line}' for episode in episodes],
     }
 
 
@@ -247,8 +247,8 @@ The reply:
 
 def _topics_fields(episodes: Sequence[Episode], titles: Sequence[str] = ()) -> dict:
     "Return the texts of the prompt for topics: titles only."
-    told = [f'({one.id}) {one.title}' for one in episodes]
-    return {'episodes': told, 'titles': single_line('; '.join(titles)) or 'none'}
+    lines = [f'({episode.id}) {episode.title}' for episode in episodes]
+    return {'episodes': lines, 'titles': single_line('; '.join(titles)) or 'none'}
 
 
 TOPICS = Role(
@@ -274,7 +274,7 @@ def _words(text: str | None) -> str:
     return ' '.join((text or '').split())
 
 
-def _given(text: str | None) -> str:
+def _words_or_nothing(text: str | None) -> str:
     "Return a text in one line; '' for a word by which a model says that there is nothing."
     words = _words(text)
     return '' if is_nothing(words) else words
@@ -282,60 +282,64 @@ def _given(text: str | None) -> str:
 
 def _episode_of(border: OutputValidator, number: int, line: EpisodeLine) -> Episode | None:
     "Return the episode of a line, without tag and cues; None and a note for one without text."
-    what, text, title = f'episode {number}', _words(line.text), _words(line.title)
+    label, text, title = f'episode {number}', _words(line.text), _words(line.title)
     if not text:
-        border.notes.append(f'{what}: has no text, and cites {", ".join(line.turns) or "nothing"}')
+        border.notes.append(f'{label}: has no text, and cites {", ".join(line.turns) or "nothing"}')
         return None
     if not title:
-        border.notes.append(f'{what}: has no title: {text}')
+        border.notes.append(f'{label}: has no title: {text}')
         title = title_of(text)
-    origin = border.origin(border.sources(what, line.turns, text))
-    made = Episode(f'{border.session.id}/e{number}', text, title=title, **origin)
-    return replace(made, time=event_time(made))
+    origin = border.origin(border.sources(label, line.turns, text))
+    episode = Episode(f'{border.session.id}/e{number}', text, title=title, **origin)
+    return replace(episode, time=event_time(episode))
 
 
 def _unit_of(border: OutputValidator, number: int, line: UnitLine) -> SemanticUnit | None:
     "Return the unit of a line; None and a note where a part is empty."
     person, aspect, fact = map(_words, (line.person, line.aspect, line.fact))
-    what, since = f'unit {number}', _given(line.since)
+    label, since = f'unit {number}', _words_or_nothing(line.since)
     if not (cue_id(person) and cue_id(aspect) and fact):
-        border.notes.append(f'{what}: a part is empty: ({person}, {aspect}) {fact}')
+        border.notes.append(f'{label}: a part is empty: ({person}, {aspect}) {fact}')
         return None
-    origin = border.origin(border.sources(what, line.turns, fact))
+    origin = border.origin(border.sources(label, line.turns, fact))
     time = read_time(since, origin['said'].date() if origin['said'] else None) if since else None
     if since and time is None:
-        border.notes.append(f'{what}: since {since!r:.80} is no time: {fact}')
+        border.notes.append(f'{label}: since {since!r:.80} is no time: {fact}')
     return SemanticUnit(
         f'{border.session.id}/u{number}',
         fact,
         time=time,
         person=person,
         aspect=aspect,
-        slot=_given(line.slot),
+        slot=_words_or_nothing(line.slot),
         **origin,
     )
 
 
 def _tagged(border: OutputValidator, episodes: Sequence[Episode], lines: Sequence[TagLine]) -> tuple[Episode, ...]:
     "Return the episodes with their tags and cues. Each fault has a note."
-    known, found, done = {one.id: one.line for one in episodes}, {}, []
+    texts, tag_lines, tagged = {episode.id: episode.line for episode in episodes}, {}, []
     for number, line in enumerate(lines, 1):
-        ids, _ = cited_ids(line.episode, known)
-        free = [id for id in ids if id not in found]
+        ids, _ = cited_ids(line.episode, texts)
+        free = [id for id in ids if id not in tag_lines]
         if free:
-            found[free[0]] = line
+            tag_lines[free[0]] = line
         else:
             fault = 'has a tag already' if ids else 'is no episode'
             border.notes.append(f'tag {number}: {line.episode!r:.60} {fault}: {_words(line.tag)}')
-    for one in episodes:
-        line = found.get(one.id, TagLine(episode=one.id, tag=''))
+    for episode in episodes:
+        line = tag_lines.get(episode.id, TagLine(episode=episode.id, tag=''))
         cues = tuple(dict.fromkeys(_words(cue) for cue in line.cues if cue_id(cue)))
-        missing = ['tag'] * (not cue_id(line.tag)) + ['cues'] * (not cues)
+        missing = []
+        if not cue_id(line.tag):
+            missing.append('tag')
+        if not cues:
+            missing.append('cues')
         if missing:
-            border.notes.append(f'{one.id}: got no {" and no ".join(missing)}: {one.title}')
+            border.notes.append(f'{episode.id}: got no {" and no ".join(missing)}: {episode.title}')
         tag = 'untagged' if 'tag' in missing else _words(line.tag)
-        done.append(replace(one, tag=tag, cues=cues or cues_in(one.title)))
-    return tuple(done)
+        tagged.append(replace(episode, tag=tag, cues=cues or cues_in(episode.title)))
+    return tuple(tagged)
 
 
 def recollect(
@@ -354,8 +358,8 @@ def recollect(
 
     def ask(role, **inputs):
         try:
-            asked = roles.get(role.name, role)
-            call = lm.call(asked, session=session, speakers=tuple(speakers), **inputs)
+            asked_role = roles.get(role.name, role)
+            call = lm.call(asked_role, session=session, speakers=tuple(speakers), **inputs)
         except LMError as error:
             error.usage = sum(cost.values(), error.usage)
             raise
@@ -364,8 +368,8 @@ def recollect(
 
     if not session.turns:
         return Recollection(), cost
-    made = [_episode_of(border, *line) for line in enumerate(ask(SEGMENT).episodes, 1)]
-    episodes = tuple(replace(one, position=place) for place, one in enumerate(filter(None, made)))
+    drafts = [_episode_of(border, *line) for line in enumerate(ask(SEGMENT).episodes, 1)]
+    episodes = tuple(replace(episode, position=place) for place, episode in enumerate(filter(None, drafts)))
     if episodes:
         episodes = _tagged(border, episodes, ask(TAG, episodes=episodes, tags=tags).tags)
     units = [_unit_of(border, *line) for line in enumerate(ask(UNITS, slots=slots).units, 1)]
@@ -414,10 +418,10 @@ class RouteReply(Reply):
 # %% ../../nbs/4_mragent/03_prompts.ipynb #e9038f44
 def _cues_fields(question: str, speakers: Sequence[str] = (), asked: Any = None) -> dict:
     people = single_line(', '.join(speakers)) or 'not known'
-    return {'question': question, 'speakers': people, 'asked': _asked(asked)}
+    return {'question': question, 'speakers': people, 'asked': _asking_day(asked)}
 
 
-def _asked(day: Any) -> str:
+def _asking_day(day: Any) -> str:
     "Return the day of asking as it stands behind a heading; '' for none."
     return f' (asked on {day})' if day else ''
 
@@ -529,25 +533,25 @@ def _navigate_fields(
     topics=(),
 ) -> dict:
     "Return the texts of the prompt of f_select; tools that are not offered are not mentioned."
-    names, done = {tool.name for tool in tools}, _DONE[bool(stop_early)]
+    names, ending = {tool.name for tool in tools}, _DONE[bool(stop_early)]
     advice = [line for name, line in _ADVICE if name is None or name in names]
-    example = (
-        _EXAMPLE + _ENOUGH_EXAMPLE * stop_early if {'query_tag_events', 'query_conversation_time'} <= names else ''
-    )
+    example = ''
+    if {'query_tag_events', 'query_conversation_time'} <= names:
+        example = _EXAMPLE + _ENOUGH_EXAMPLE if stop_early else _EXAMPLE
     return {
         'question': question,
-        'asked': _asked(asked),
+        'asked': _asking_day(asked),
         'tools': tools_text(tools),
         'advice': [
             *advice,
-            f'mode "Answer", without calls, {done}; else "Navigate" with one to {breadth} calls.',
+            f'mode "Answer", without calls, {ending}; else "Navigate" with one to {breadth} calls.',
         ],
-        'done': done,
+        'done': ending,
         'example': example,
         'ways': _branches_text(ways),
-        'topics': [f'{one.title} ({len(one.episodes)})' for one in topics],
+        'topics': [f'{topic.title} ({len(topic.episodes)})' for topic in topics],
         'known': _with_ids(known),
-        'history': [f'{call_text(used)}: {used.observation.note}' for used in history],
+        'history': [f'{call_text(use)}: {use.observation.note}' for use in history],
         'people': single_line(', '.join(speakers)) or 'not known',
         'steps_left': str(steps_left),
     }
@@ -622,7 +626,7 @@ def _route_fields(question, found=(), known=(), speakers=(), asked=None, told=()
     "Return the texts of the prompt of f_route."
     return {
         'question': question,
-        'asked': _asked(asked),
+        'asked': _asking_day(asked),
         'found': [*told, *_with_ids(found)],
         'known': _with_ids(known),
     }

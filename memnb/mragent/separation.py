@@ -26,8 +26,8 @@ _BLANK = -1  # what an empty leaf says
 
 def _distribution(name: str, probabilities: Sequence[float]) -> tuple[float, ...]:
     "Return probabilities as floats; ValueError if one is negative or no number, or if they do not sum to 1 (to 1e-9)."
-    values = tuple(float(one) for one in probabilities)
-    if not all(0 <= one <= 1 for one in values) or abs(sum(values) - 1) > 1e-9:
+    values = tuple(float(value) for value in probabilities)
+    if not all(0 <= value <= 1 for value in values) or abs(sum(values) - 1) > 1e-9:
         raise ValueError(f'{name}: expected probabilities that sum to 1, got {values} with sum {sum(values):.6g}')
     return values
 
@@ -144,9 +144,9 @@ class _Forest:
 
     def read(self, nodes: np.ndarray) -> np.ndarray:
         "Return what (trials,) or (trials, several) nodes say: a direction, or at a leaf an answer or blank."
-        target, answer = (one.reshape(-1, *[1] * (nodes.ndim - 1)) for one in (self.target, self.answer))
-        others = _labelled(self._luck(nodes), self.tree.labels.distractors)
-        at_leaf = np.where(nodes == target, answer, others)
+        target, answer = (array.reshape(-1, *[1] * (nodes.ndim - 1)) for array in (self.target, self.answer))
+        distractors = _labelled(self._luck(nodes), self.tree.labels.distractors)
+        at_leaf = np.where(nodes == target, answer, distractors)
         return np.where(nodes < self.tree.first_leaf, self._directions(nodes), at_leaf)
 
 # %% ../../nbs/4_mragent/08_separation.ipynb #8c2ac737
@@ -164,8 +164,8 @@ class History:
 def _checked(nodes: np.ndarray, tree: NeedleTree) -> np.ndarray:
     "Return nodes that a policy chose; ValueError if there is no such node."
     nodes = np.asarray(nodes)
-    known = nodes.dtype.kind in 'iu' and np.all((0 <= nodes) & (nodes < tree.nodes))
-    if not known:
+    are_nodes = nodes.dtype.kind in 'iu' and np.all((0 <= nodes) & (nodes < tree.nodes))
+    if not are_nodes:
         raise ValueError(f'policy: expected numbers of nodes, 0 to {tree.nodes - 1}, got {nodes}')
     return nodes.astype(np.int64)
 
@@ -182,8 +182,8 @@ class Active:
         steps = forest.tree.budget if self.budget is None else self.budget
         nodes, says = (np.empty((len(query), steps), dtype=np.int64) for _ in range(2))
         for step in range(steps):
-            so_far = History(nodes[:, :step], says[:, :step])
-            nodes[:, step] = _checked(self.choose(query, so_far), forest.tree)
+            history = History(nodes[:, :step], says[:, :step])
+            nodes[:, step] = _checked(self.choose(query, history), forest.tree)
             says[:, step] = forest.read(nodes[:, step])
         return History(nodes, says)
 
@@ -218,8 +218,8 @@ def follower(tree: NeedleTree) -> Active:
 
 def fixed_nodes(nodes: Iterable[int]) -> Passive:
     "Return the passive policy that always reads these nodes."
-    wanted = np.array(list(nodes), dtype=np.int64)
-    return Passive(lambda query: wanted)
+    numbers = np.array(list(nodes), dtype=np.int64)
+    return Passive(lambda query: numbers)
 
 
 def first_leaves(tree: NeedleTree) -> Passive:
@@ -229,11 +229,11 @@ def first_leaves(tree: NeedleTree) -> Passive:
 # %% ../../nbs/4_mragent/08_separation.ipynb #1ad073ba
 def _answer_of(tree: NeedleTree, history: History) -> np.ndarray:
     "Return what the first leaf said that is not blank, else the likeliest answer."
-    found = (history.nodes >= tree.first_leaf) & (history.says != _BLANK)
-    likeliest = np.full((len(found), 1), np.argmax(tree.labels.answer))
-    said = np.hstack([history.says, likeliest])
-    first = np.hstack([found, np.ones_like(likeliest)]).argmax(axis=1)
-    return said[np.arange(len(said)), first]
+    is_answer = (history.nodes >= tree.first_leaf) & (history.says != _BLANK)
+    likeliest = np.full((len(is_answer), 1), np.argmax(tree.labels.answer))
+    labels = np.hstack([history.says, likeliest])
+    places = np.hstack([is_answer, np.ones_like(likeliest)]).argmax(axis=1)
+    return labels[np.arange(len(labels)), places]
 
 # %% ../../nbs/4_mragent/08_separation.ipynb #378fb62f
 class Estimate(NamedTuple):
@@ -284,8 +284,8 @@ def simulate(
     for start in range(0, trials, _BLOCK):
         query = np.arange(start, min(start + _BLOCK, trials))
         forest = _Forest(tree, chance.integers(0, 2**64, len(query), dtype=np.uint64))
-        said = _answer_of(tree, policy.walk(query, forest))
-        wrong += int(np.count_nonzero(said != forest.answer))
+        answers = _answer_of(tree, policy.walk(query, forest))
+        wrong += int(np.count_nonzero(answers != forest.answer))
     return Estimate.of(wrong, trials)
 
 # %% ../../nbs/4_mragent/08_separation.ipynb #45c6dfe6
@@ -318,10 +318,10 @@ def best_passive_error(
 _Shape = tuple  # () nothing read below; (1,) a leaf that is read; (0 or 1, *shapes of the children, sorted)
 
 
-def _node_shape(read: int, children: Iterable[_Shape]) -> _Shape:
+def _node_shape(is_read: int, children: Iterable[_Shape]) -> _Shape:
     "Return the shape of an inner node."
     children = sorted(children)
-    return (read, *children) if read or any(children) else ()
+    return (is_read, *children) if is_read or any(children) else ()
 
 
 def _shape_of(tree: NeedleTree, nodes: Iterable[int], root: int = 0) -> _Shape:
@@ -332,13 +332,13 @@ def _shape_of(tree: NeedleTree, nodes: Iterable[int], root: int = 0) -> _Shape:
     return _node_shape(int(root in nodes), [_shape_of(tree, nodes, way) for way in ways])
 
 
-def _merged(rows: np.ndarray) -> np.ndarray:
+def _merge_multiples(rows: np.ndarray) -> np.ndarray:
     "Return rows with multiples of each other added up, without empty rows."
     rows = rows[rows.sum(axis=1) > 0]
     _, kind = np.unique(np.round(rows / rows.sum(axis=1, keepdims=True), 10), axis=0, return_inverse=True)
-    merged = np.zeros((kind.max() + 1, rows.shape[1]))
-    np.add.at(merged, kind.ravel(), rows)
-    return merged
+    sums = np.zeros((kind.max() + 1, rows.shape[1]))
+    np.add.at(sums, kind.ravel(), rows)
+    return sums
 
 
 def _beside(left: np.ndarray, right: np.ndarray) -> np.ndarray:
@@ -357,18 +357,18 @@ def _evidence(shape: _Shape, labels: LeafLabels, branching: int) -> np.ndarray:
     if not shape:
         return np.append(1, prior)[None]
     if shape == (1,):
-        others = [0] * len(prior) if labels.distractors is None else labels.distractors
+        distractors = [0] * len(prior) if labels.distractors is None else labels.distractors
         blank = np.eye(int(labels.distractors is None), len(prior) + 1)
-        return _merged(np.vstack([blank, np.column_stack([others, np.diag(prior)])]))
-    read, *children = shape
+        return _merge_multiples(np.vstack([blank, np.column_stack([distractors, np.diag(prior)])]))
+    is_read, *children = shape
     parts = [_evidence(child, labels, branching) for child in children]
-    if not read:
-        return _merged(reduce(_beside, parts) / np.append(1, [branching] * len(prior)))
+    if not is_read:
+        return _merge_multiples(reduce(_beside, parts) / np.append(1, [branching] * len(prior)))
     rows = []
     for way in range(branching):  # the direction that is read: the target is not in another child
         only = [part if place == way else part * np.eye(1, part.shape[1]) for place, part in enumerate(parts)]
         rows.append(reduce(_beside, only) / branching)
-    return _merged(np.vstack(rows))
+    return _merge_multiples(np.vstack(rows))
 
 
 def _shape_error(tree: NeedleTree, shape: _Shape) -> float:
@@ -379,8 +379,8 @@ def _shape_error(tree: NeedleTree, shape: _Shape) -> float:
 
 def passive_error(tree: NeedleTree, nodes: Iterable[int]) -> float:
     "Return the exact error L(S) of the passive policy that reads these nodes. ValueError for a node that is not there."
-    wanted = _checked(np.array(list(nodes), dtype=np.int64), tree)
-    return _shape_error(tree, _shape_of(tree, wanted.tolist()))
+    numbers = _checked(np.array(list(nodes), dtype=np.int64), tree)
+    return _shape_error(tree, _shape_of(tree, numbers.tolist()))
 
 
 @lru_cache(maxsize=256)
@@ -388,14 +388,14 @@ def _shapes(height: int, size: int, branching: int) -> Counter[_Shape]:
     "Return how many sets of `size` nodes have each shape, in a tree of this height."
     if height == 0:
         return Counter([(1,) * size] if size <= 1 else [])
-    found = Counter()
-    for read, *sizes in product((0, 1), *[range(size + 1)] * branching):
-        if read + sum(sizes) == size:
-            below = [_shapes(height - 1, one, branching).items() for one in sizes]
+    tally = Counter()
+    for is_read, *sizes in product((0, 1), *[range(size + 1)] * branching):
+        if is_read + sum(sizes) == size:
+            below = [_shapes(height - 1, part_size, branching).items() for part_size in sizes]
             for children in product(*below):
                 shapes, counts = zip(*children)
-                found[_node_shape(read, shapes)] += prod(counts)
-    return found
+                tally[_node_shape(is_read, shapes)] += prod(counts)
+    return tally
 
 
 class _PassiveSets(NamedTuple):

@@ -30,7 +30,7 @@ class _AnyCall(ToolReply):
     call: RawCall
 
 
-def _choose(run: Run, tools: Sequence[Tool], history: Sequence[ToolUse], left: int) -> ToolCall | None:
+def _choose(run: Run, tools: Sequence[Tool], history: Sequence[ToolUse], steps_left: int) -> ToolCall | None:
     "Return the call and its reason (lines 5 and 6 of Algorithm 2); None where the reply names no tool."
     choice = run.try_ask(
         SELECT,
@@ -38,7 +38,7 @@ def _choose(run: Run, tools: Sequence[Tool], history: Sequence[ToolUse], left: i
         question=run.question,
         tools=list(tools),
         history=tuple(history),
-        steps_left=left,
+        steps_left=steps_left,
         asked=run.asked,
         **run.answering,
     )
@@ -59,13 +59,13 @@ class _Toolbox:
 
 def _offered(memory: Any) -> tuple[list[Tool], list[Tool]]:
     "Return the tools of a memory, and those of its search, which are lent to it where none of its own needs only a query."
-    own = tools_of(memory)
+    own_tools = tools_of(memory)
     can_search = callable(memory) or callable(getattr(memory, 'search', None))
-    if not own or searches_of(own) or not can_search or isinstance(memory, _Toolbox):
-        return own, []
-    names = {tool.name for tool in own}
-    lent = [tool for tool in as_tools(memory) if not tool.ends and tool.name not in names]
-    return own, lent
+    if not own_tools or searches_of(own_tools) or not can_search or isinstance(memory, _Toolbox):
+        return own_tools, []
+    names = {tool.name for tool in own_tools}
+    lent_tools = [tool for tool in as_tools(memory) if not tool.ends and tool.name not in names]
+    return own_tools, lent_tools
 
 
 _PAPER_MEMORY = (
@@ -107,8 +107,8 @@ class REMem(Loop):
         **options: Any,  # of `Loop`
     ):
         memory = as_memory(memory)
-        own, lent = _offered(memory)
-        offered = [tool.name for tool in (*own, *lent)]
+        own_tools, lent_tools = _offered(memory)
+        offered = [tool.name for tool in (*own_tools, *lent_tools)]
         super().__init__(
             memory if callable(memory) or hasattr(memory, 'search') else _Toolbox(memory),
             lm,
@@ -124,13 +124,13 @@ class REMem(Loop):
 
     def tools(self) -> list[Tool]:
         "Return the tools for one question."
-        own, lent = _offered(self.memory)
-        return [tool for tool in (*own, *lent) if tool.name not in self.without]
+        own_tools, lent_tools = _offered(self.memory)
+        return [tool for tool in (*own_tools, *lent_tools) if tool.name not in self.without]
 
     def _note_fallback(self, run: Run) -> None:
         "Note in the trace that the memory is searched because none of its tools takes a question."
-        _, lent = _offered(self.memory)
-        names = ' and '.join(tool.name for tool in lent if tool.name not in self.without)
+        _, lent_tools = _offered(self.memory)
+        names = ' and '.join(tool.name for tool in lent_tools if tool.name not in self.without)
         if names:
             text = f'No tool of this memory can be entered with a question alone; it is searched: {names}.'
             run.note(NoteStep(iteration=0, text=text))
@@ -152,16 +152,16 @@ class REMem(Loop):
                     continue
                 break  # the same call shows the same
             tool = tools[call.function]
-            seen = run.use(tool, call.parameters, step, call.reasoning)
-            if tool.ends and not seen.error:
-                draft = seen.note
+            observation = run.use(tool, call.parameters, step, call.reasoning)
+            if tool.ends and not observation.error:
+                draft = observation.note
                 break
-            history.append(ToolUse(call.function, call.parameters, seen, call.reasoning))
-            if self.widen and not seen.hits and self._is_timed_search(call):
+            history.append(ToolUse(call.function, call.parameters, observation, call.reasoning))
+            if self.widen and not observation.hits and self._is_timed_search(call):
                 timeless = {name: value for name, value in call.parameters.items() if name not in _TIMES}
-                seen = run.use(tool, timeless, step, 'The same without times.')
-                history.append(ToolUse(call.function, timeless, seen, 'The same without times.'))
-        is_empty = not any(used.observation.hits or used.observation.value for used in history)
+                observation = run.use(tool, timeless, step, 'The same without times.')
+                history.append(ToolUse(call.function, timeless, observation, 'The same without times.'))
+        is_empty = not any(use.observation.hits or use.observation.value for use in history)
         if self.widen and history and is_empty:
             self._search_question(run, history, step)
         self._synthesize(run, history, draft)
@@ -173,11 +173,11 @@ class REMem(Loop):
 
     def _search_question(self, run: Run, history: list[ToolUse], step: int) -> bool:
         "Search for the question itself, by `semantic_retrieve` or the first tool that needs only a query; False where that was done, or no tool does."
-        searches, given = searches_of(self.tools()), {'query': run.question}
-        if not searches or given in (used.parameters for used in history):
+        searches, arguments = searches_of(self.tools()), {'query': run.question}
+        if not searches or arguments in (use.parameters for use in history):
             return False
         tool = next((tool for tool in searches if tool.name == 'semantic_retrieve'), searches[0])
-        history.append(ToolUse(tool.name, given, run.use(tool, given, step)))
+        history.append(ToolUse(tool.name, arguments, run.use(tool, arguments, step)))
         return True
 
     def _synthesize(self, run: Run, history: Sequence[ToolUse], draft: str) -> None:

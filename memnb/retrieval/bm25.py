@@ -83,10 +83,10 @@ class SnippetStore:
         for snippet in snippets:
             if not isinstance(snippet, Snippet):
                 raise TypeError(f'add: expected snippets, got {snippet!r:.80}')
-            known = self[snippet.id] if snippet.id in self else fresh.setdefault(snippet.id, snippet)
-            if known != snippet:
+            existing = self[snippet.id] if snippet.id in self else fresh.setdefault(snippet.id, snippet)
+            if existing != snippet:
                 raise DuplicateSnippet(
-                    f'another snippet {snippet.id!r:.80} is there: {known.text!r:.60}, not {snippet.text!r:.60}'
+                    f'another snippet {snippet.id!r:.80} is there: {existing.text!r:.60}, not {snippet.text!r:.60}'
                 )
         return list(fresh.values())
 
@@ -126,8 +126,8 @@ class Index(SnippetStore, Searchable):
         with self._lock:
             slots, values = self._unmasked(query, vector, exclude, during)
             if bonus:
-                found = [self._snippets[slot].id for slot in slots.tolist()]
-                values = values + [bonus.get(id, 0.0) for id in found]
+                ids = [self._snippets[slot].id for slot in slots.tolist()]
+                values = values + [bonus.get(id, 0.0) for id in ids]
             if 0 < k < len(values):
                 enough = values >= np.partition(values, len(values) - k)[len(values) - k]
                 slots, values = slots[enough], values[enough]
@@ -170,11 +170,11 @@ class Index(SnippetStore, Searchable):
         slots, values = self._scores(query, vector)
         exclude = frozenset(exclude)
         if during is None:
-            shown = ~np.isin(slots, [self._slots[id] for id in exclude if id in self._slots])
+            mask = ~np.isin(slots, [self._slots[id] for id in exclude if id in self._slots])
         else:
             passing = [passes(self._snippets[slot], exclude, during) for slot in slots.tolist()]
-            shown = np.array(passing, bool)
-        return slots[shown], values[shown]
+            mask = np.array(passing, bool)
+        return slots[mask], values[mask]
 
 # %% ../../nbs/1_core/10_bm25.ipynb #b25code
 def _terms_of(snippet: Snippet, tokenizer: Callable[[str], list[str]] = tokenize) -> list[str]:
@@ -210,8 +210,8 @@ _FLOOR = 0.25  # of an idf, as a part of the mean idf: rank-bm25's `epsilon`
 
 def _place(snippet: Snippet) -> tuple[str, int] | None:
     "Session and position of a snippet, if it has both."
-    known = snippet.session is not None and snippet.position is not None
-    return (snippet.session, snippet.position) if known else None
+    is_placed = snippet.session is not None and snippet.position is not None
+    return (snippet.session, snippet.position) if is_placed else None
 
 
 class LexicalIndex(Index):
@@ -262,12 +262,12 @@ class LexicalIndex(Index):
         self._forget()
 
     def _drop(self, slot: int) -> None:
-        gone = self._snippets[slot]
-        for term in self._counts.pop(gone.id):
-            del self._postings[term][gone.id]
+        snippet = self._snippets[slot]
+        for term in self._counts.pop(snippet.id):
+            del self._postings[term][snippet.id]
             if not self._postings[term]:
                 del self._postings[term]
-        self._places.pop(_place(gone), None)
+        self._places.pop(_place(snippet), None)
         super()._drop(slot)
         self._forget()
 

@@ -160,3 +160,22 @@ def test_what_a_small_model_wrote_is_read_as_it_was_when_its_traces_were_made():
         notes = []
         reply = read_reply(step['raw'], SMALL[step['role']], notes=notes)
         assert (json.loads(reply.model_dump_json()), notes) == (step['reply'], step['notes'])
+
+
+def test_of_a_list_the_items_that_fit_are_read_and_the_others_noted():
+    notes = []
+    reply = read_reply('{"gists": ["Ines sold a hive.", 7, {"turns": []}]}', GistsReply, notes=notes)
+    assert [gist.text for gist in reply.gists] == ['Ines sold a hive.']
+    assert "gists: left out [7, {'turns': []}]" in notes
+
+
+@pytest.mark.parametrize('said', ['Answer: Lisbon\nAnswer: Paris', '<answer>Lisbon</answer> or <answer>Paris</answer>'])
+def test_a_field_that_comes_again_makes_another_reply(said):
+    with pytest.raises(ValueError, match='several different replies'):
+        read_reply(said, AnswerReply)
+
+
+def test_what_is_nested_too_deeply_for_a_trace_is_refused():
+    deep = '{"call": {"function": "search", "parameters": {"query": ' + '[' * 60 + ']' * 60 + '}}}'
+    with pytest.raises(ValueError, match='nested too deeply'):
+        read_reply(deep, CHOICE)

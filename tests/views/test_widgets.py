@@ -22,9 +22,9 @@ from memnb.memr3.router import ACTIONS, forced, route, RouterLimits
 from memnb.views.html import story_of
 from memnb.views.widgets import (
     _ALL,
-    _asked,
     _repaired,
     _state_marks,
+    _trace_of,
     compare_board,
     compare_html,
     moment_html,
@@ -245,7 +245,7 @@ CHEAP = ('rag', 'memr3', 'full-context')
 @settings(max_examples=20)
 @given(st.sampled_from(CHEAP), st.sampled_from(QUESTIONS), st.integers(1, 40))
 def test_a_trace_is_that_of_the_method_within_its_budget(method, question, budget):
-    trace = _asked(SMALL, method, question.text, budget)
+    trace = _trace_of(SMALL, method, question.text, budget)
     turns = budget if METHODS[method].budgeted else None
     expected = (
         METHODS[method]
