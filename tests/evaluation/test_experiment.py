@@ -247,7 +247,7 @@ def test_killed_twenty_times_a_run_loses_and_repeats_nothing(tmp_path):
 
 def test_an_interrupt_lets_each_thread_end_its_question(tmp_path):
     diary, out = tmp_path / 'diary', tmp_path / 'out'
-    experiment = grid(plain(pause=0.02, diary=str(diary)), talks=3)
+    experiment = grid(plain(pause=0.2, diary=str(diary)), talks=3)
 
     def press():
         until(lambda: len(noted(diary)) >= 3)
