@@ -215,7 +215,7 @@ def read_lines(text: str, model: type[Reply]) -> list[Any]:
 
 # %% ../../nbs/1_core/13_replies.ipynb #rp000011
 _DECLINES = re.compile(  # 'I cannot find this' is an answer
-    r"\W*(sorry|i am sorry|i['’]m sorry|i apologi[sz]e|as an ai|please provide|"
+    r"\W*(sorry|i am sorry|i['’]m sorry|i apologi[sz]e|as an ai|please provide|i(['’]d| would) (rather|prefer) not|"
     r"i (can ?not|can['’]t|won['’]t|am unable to)(?! (find|see|tell|say)\b))\b",
     re.IGNORECASE,
 )

@@ -51,12 +51,13 @@ def rule(
     return register
 
 
-def _call_with(function: Callable, offered: Mapping[str, Any]) -> Any:
-    "Call a function with those of the offered arguments that it names, or with all where it takes any."
+def _call_with(function: Callable, inputs: Mapping[str, Any]) -> Any:
+    "Call a function with inputs by name. One that does not know of `may_refuse` is not given it: a user's role has its own words."
     parameters = signature(function).parameters
-    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()):
-        return function(**offered)
-    return function(**{name: value for name, value in offered.items() if name in parameters})
+    takes_any = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
+    if 'may_refuse' not in parameters and not takes_any:
+        inputs = {name: value for name, value in inputs.items() if name != 'may_refuse'}
+    return function(**inputs)
 
 
 def all_rules() -> dict[str, Callable[..., BaseModel]]:
@@ -73,7 +74,7 @@ class Role:
     system: str  # what to do; a `str.format` template
     user: str  # what to do it with; a `str.format` template
     reply: type[BaseModel] | Callable[[dict], type[BaseModel]]  # a type, or what makes it of inputs
-    # makes the templates' texts of the inputs that it names; None: `as_text` of each
+    # makes the templates' texts; None: `as_text` of each
     fields: Callable[..., dict] | None = None
     # what the prompt asks for, where it is another form, as a paper's; it is read as the reply
     form: type[BaseModel] | Callable[[dict], type[BaseModel]] | None = None
