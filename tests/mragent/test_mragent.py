@@ -250,7 +250,7 @@ def naive(graph, moves, keeps, final, turns, breadth, structure, active, budget)
     turns, breadth = (turns, breadth) if active else (1, turns * breadth)
     tools = {
         tool.name: tool
-        for tool in graph.tools()
+        for tool in graph.tools(QUESTIONS[0])
         if tool.name != 'output_answer' and (structure == 'ctc' or tool.name not in _SEMANTIC)
     }
     read, made, kept_by_turn, history, routed = [], [], [], {}, 0
