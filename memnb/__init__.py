@@ -1,9 +1,13 @@
 """memnb: methods by which LLM agents remember.
 
-The names below are imported when they are first used, so that `import memnb` itself costs nothing.
+The names below are imported when they are first used, so that `import memnb` itself costs nothing. The loop of a method
+that the registry has (`memnb.evaluation.registry.METHODS`) needs no entry here.
 """
 
+from functools import partial
 from importlib import import_module
+
+from .core import VIEWS
 
 __version__ = '0.1.0'
 
@@ -23,7 +27,8 @@ _HOMES = {
     'core.retriever': ('Hit', 'Retriever', 'as_retriever'),
     'core.roles': ('Role', 'RuleLM'),
     'core.models': ('OpenAILM', 'ScriptedLM', 'as_lm', 'LMByRole', 'RecordedLM'),
-    'core.loop': ('Tool', 'as_tools', 'Loop', 'Run'),
+    'core.tools': ('Tool', 'as_tools'),
+    'core.loop': ('Loop', 'Run'),
     'core.trace': ('Trace',),
     'retrieval.bm25': ('LexicalIndex',),
     'retrieval.vectors': ('MiniLMEmbedder', 'OpenAIEmbedder', 'DenseIndex', 'HybridIndex'),
@@ -33,7 +38,7 @@ _HOMES = {
     'remem.facts': ('Fact', 'Gist'),
     'remem.graph': ('GistGraph',),
     'remem.loop': ('REMem', 'REMemS'),
-    'mragent.tools': ('CueTagGraph',),
+    'mragent.graph': ('CueTagGraph',),
     'mragent.loop': ('MRAgent',),
     'mragent.separation': ('best_passive_error',),
     'memma.bank': ('Edit', 'Entry', 'MemoryBank'),
@@ -52,10 +57,22 @@ _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 __all__ = sorted(_HOME_OF)
 
 
+def _show(view, data, *options):
+    return getattr(import_module('memnb.views.html'), view)(data, *options)
+
+
+for _view in ('trace_text', 'trace_html', 'evolution_text', 'evolution_html'):
+    VIEWS[_view] = partial(_show, _view)
+
+
 def __getattr__(name):
-    if name not in _HOME_OF:
+    value = None
+    if name in _HOME_OF:
+        value = getattr(import_module(f'{__name__}.{_HOME_OF[name]}'), name)
+    elif name[0].isupper():  # a class: that of a registered method
+        value = import_module(f'{__name__}.evaluation.registry').find_loop(name)
+    if value is None:
         raise AttributeError(f'module {__name__!r} has no attribute {name!r}')
-    value = getattr(import_module(f'{__name__}.{_HOME_OF[name]}'), name)
     globals()[name] = value
     return value
 

@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Literal
 
 from .core.conversation import Snippet
 from .core.loop import check_count, Loop, Run, Setting, with_settings
+from .core.models import Model
 from .core.replies import Reply
-from .core.retriever import snippets_of
-from .core.roles import ANSWER, LM, Role
+from .core.retriever import snippets_of, Store
+from .core.roles import ANSWER, Role
 from .core.text import tokenize
 from .core.trace import count_of, NoteStep
 from .memr3.loop import PAPER_CHUNKS
@@ -32,8 +33,8 @@ class RAG(Loop):
     @with_settings
     def __init__(
         self,
-        memory: Any,
-        lm: LM | Callable[[str], str] | None = None,
+        memory: Store,
+        lm: Model = None,
         *,
         k: int = 25,
         **options: Any,  # of `Loop`
@@ -58,7 +59,7 @@ class FullContext(Loop):
     def __init__(
         self,
         snippets: Any,  # snippets, or whatever `as_conversation` takes, in the order in which they are to be read
-        lm: LM | Callable[[str], str] | None = None,
+        lm: Model = None,
         **options: Any,  # of `Loop`
     ):
         self.snippets = snippets_of(snippets)
@@ -130,8 +131,8 @@ class SelfRAG(Loop):
     @with_settings
     def __init__(
         self,
-        memory: Any,
-        lm: LM | Callable[[str], str] | None = None,
+        memory: Store,
+        lm: Model = None,
         *,
         chunks_per_iteration: int = 5,
         max_iterations: int = 5,
@@ -148,8 +149,8 @@ class SelfRAG(Loop):
         "Retrieve and think until the thought is to answer, or the iterations are spent."
         lines, query = [], ''
         for iteration in range(1, self.max_iterations + 1):
-            search, shown = f'{run.question} {query}'.strip(), {line.id for line in lines}
-            hits = run.search(search, self.chunks_per_iteration, iteration, exclude=shown)
+            search, ids = f'{run.question} {query}'.strip(), {line.id for line in lines}
+            hits = run.search(search, self.chunks_per_iteration, iteration, exclude=ids)
             lines += [hit.snippet for hit in hits]
             if iteration == self.max_iterations or lines and not hits:
                 break
@@ -173,8 +174,8 @@ class RagCotRag(SelfRAG):
     @with_settings
     def __init__(
         self,
-        memory: Any,
-        lm: LM | Callable[[str], str] | None = None,
+        memory: Store,
+        lm: Model = None,
         *,
         k: int = 12,
         **options: Any,  # of `Loop`
@@ -197,14 +198,14 @@ def _idf(snippets: Iterable[Snippet]) -> dict[str, float]:
 
 
 def _top_terms(
-    read: Iterable[Snippet],
+    snippets: Iterable[Snippet],
     weights: Mapping[str, float],
     count: int,
     leave_out: Collection[str] = (),
 ) -> list[str]:
     "Return the terms with the greatest tf-idf over what was read, best first; ties by the alphabet."
     votes = Counter()
-    for snippet in read:
+    for snippet in snippets:
         terms = _terms(snippet)
         for term in terms:
             votes[term] += weights.get(term, 0.0) / len(terms)
@@ -223,8 +224,8 @@ class Feedback(Loop):
     @with_settings
     def __init__(
         self,
-        memory: Any,  # a store whose snippets can be listed: they give the document frequencies
-        lm: LM | Callable[[str], str] | None = None,  # answers; None: the rules
+        memory: Store,  # a store whose snippets can be listed: they give the document frequencies
+        lm: Model = None,  # answers; None: the rules
         *,
         chunks_per_iteration: int = 5,
         iterations: int = 5,  # how many searches
@@ -242,13 +243,13 @@ class Feedback(Loop):
 
     def steps(self, run: Run) -> None:
         "Search and expand until the iterations, the memory or the budget are spent; then answer from everything read."
-        read, query, own = [], run.question, tokenize(run.question)
+        snippets, query, question_terms = [], run.question, tokenize(run.question)
         for iteration in range(1, self.iterations + 1):
-            shown = {snippet.id for snippet in read}
-            hits = run.search(query, self.chunks_per_iteration, iteration, exclude=shown)
+            ids = {snippet.id for snippet in snippets}
+            hits = run.search(query, self.chunks_per_iteration, iteration, exclude=ids)
             if not hits:
                 break
-            read += [hit.snippet for hit in hits]
-            terms = _top_terms(read, self.weights, self.words, own)
+            snippets += [hit.snippet for hit in hits]
+            terms = _top_terms(snippets, self.weights, self.words, question_terms)
             query = ' '.join([run.question] * _REPEATS + terms) if terms else run.question
-        run.answer_from(read)
+        run.answer_from(snippets)

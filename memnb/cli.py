@@ -9,13 +9,12 @@ import argparse
 import difflib
 import importlib.util
 import os
-import re
 import shutil
 import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from functools import cache
 from pathlib import Path
@@ -45,38 +44,38 @@ def _conversation(
     from memnb.evaluation.datasets import data_path
 
     try:
-        found = load_conversation(data or data_path('sample.json'), dates=dates, name=name)
+        conversation = load_conversation(data or data_path('sample.json'), dates=dates, name=name)
     except ChatError as error:
-        told = str(error).replace('with name=', 'with --conversation')
-        raise _CommandError(told.replace('with dates=', 'with --dates')) from None
-    for note in found.notes:
+        message = str(error).replace('with name=', 'with --conversation')
+        raise _CommandError(message.replace('with dates=', 'with --dates')) from None
+    for note in conversation.notes:
         print(f'memnb: {printable(f"{data}: {note}")}', file=sys.stderr)
-    return found
+    return conversation
 
 
 @contextmanager
 def _waiting(words: str) -> Iterator[None]:
     """Show on a terminal what takes more than two seconds, and how long it has taken."""
-    done = threading.Event()
+    end = threading.Event()
 
     def show() -> None:
-        if not done.wait(2):
+        if not end.wait(2):
             from tqdm import tqdm
 
             with tqdm(desc=words, bar_format='{desc}: {elapsed}', leave=False) as line:
                 line.start_t -= 2
-                while not done.wait(0.5):
+                while not end.wait(0.5):
                     line.refresh()
 
-    shown = threading.Thread(target=show, daemon=True)
+    thread = threading.Thread(target=show, daemon=True)
     if sys.stderr is not None and sys.stderr.isatty():
-        shown.start()
+        thread.start()
     try:
         yield
     finally:
-        done.set()
-        if shown.ident:
-            shown.join()
+        end.set()
+        if thread.ident:
+            thread.join()
 
 
 def _methods() -> list[str]:
@@ -112,7 +111,7 @@ def _memory(conversation: Any, memory: Any) -> Any:
 
 
 def _loop(method: Any, conversation: Any, lm: Any, turns: int | None) -> Any:
-    return method.loop(_memory(conversation, method.memory), conversation, lm, turns)
+    return method.make(_memory(conversation, method.memory), conversation, lm, turns)
 
 
 def _method(options: argparse.Namespace) -> Any:
@@ -121,12 +120,12 @@ def _method(options: argparse.Namespace) -> Any:
     from memnb.evaluation.registry import configured, METHODS, OPTIONS, settings_lines
 
     if options.method not in METHODS:
-        near = difflib.get_close_matches(options.method, METHODS, 1)
-        hint = f'; the nearest is {near[0]}' if near else ''
+        nearest = difflib.get_close_matches(options.method, METHODS, 1)
+        hint = f'; the nearest is {nearest[0]}' if nearest else ''
         raise _CommandError(f'--method: expected one of {", ".join(METHODS)}, got {options.method!r}{hint}')
     method = METHODS[options.method]
     for name in OPTIONS:
-        if getattr(options, name) is not None and name not in method.memory.options:
+        if getattr(options, name) is not None and name not in method.memory.accepts:
             raise _CommandError(f'--{name}: the memory of {method.name} does not take it')
     [method] = configured([method], options)
     if options.settings == 'paper':
@@ -137,10 +136,10 @@ def _method(options: argparse.Namespace) -> Any:
 
 def _timed(loop: Any, question: str, turns: int | None) -> Any:
     """The trace of a question, with its seconds."""
-    started = time.perf_counter()
+    start = time.perf_counter()
     with _waiting('asking'):
         trace = loop.ask(question, budget=turns)
-    trace.seconds = round(time.perf_counter() - started, 3)
+    trace.seconds = round(time.perf_counter() - start, 3)
     return trace
 
 
@@ -183,10 +182,10 @@ def _remember(options: argparse.Namespace) -> None:
                 shutil.copyfileobj(sys.stdin.buffer, file)
         conversation = _conversation(chat, options.conversation, options.dates)
     with closing(TurnStore(options.memory)) as store:
-        added = len(store.remember_all(conversation))
-    known = len(conversation.turns) - added
-    told = f'{options.memory}: {count_of(added, "turn")} added'
-    print(printable(f'{told}, {known:,} there already' if known else told))
+        added_count = len(store.remember_all(conversation))
+    known_count = len(conversation.turns) - added_count
+    message = f'{options.memory}: {count_of(added_count, "turn")} added'
+    print(printable(f'{message}, {known_count:,} there already' if known_count else message))
 
 
 def _ask(options: argparse.Namespace) -> None:
@@ -197,10 +196,10 @@ def _ask(options: argparse.Namespace) -> None:
     if not question:
         raise _CommandError('expected a question, got an empty text')
     method = _method(options)
-    others = ('data', 'conversation', 'dates', *OPTIONS)
-    if options.memory and (options.settings == 'paper' or any(map(vars(options).get, others))):
-        told = ', '.join(f'--{name}' for name in others)
-        raise _CommandError(f'--memory goes without {told} and --settings')
+    names = ('data', 'conversation', 'dates', *OPTIONS)
+    if options.memory and (options.settings == 'paper' or any(map(vars(options).get, names))):
+        flags = ', '.join(f'--{name}' for name in names)
+        raise _CommandError(f'--memory goes without {flags} and --settings')
     with _model(options) as lm:
         if options.memory:
             loop = _stored(options.memory, options.method, lm, options.k)
@@ -217,7 +216,7 @@ _DEMO_QUESTIONS = (12, 34, 1, 42, 49)  # positions in the bundled conversation
 
 def _estimate(conversation: Any, questions: list, turns: int) -> str:
     """Calls and tokens of a demo, from a dry run."""
-    from memnb.evaluation.experiment import DryRunLM, UsageCounter
+    from memnb.evaluation.costs import DryRunLM, UsageCounter
     from memnb.evaluation.registry import METHODS
 
     lm = UsageCounter(DryRunLM())
@@ -240,7 +239,7 @@ def _written_cases(conversation: Any) -> Iterator[tuple[Any, Any]]:
 def _demo(options: argparse.Namespace) -> None:
     from memnb.core.roles import RuleLM
     from memnb.core.trace import count_of
-    from memnb.evaluation.experiment import write_file
+    from memnb.evaluation.store import write_file
     from memnb.evaluation.registry import METHODS
     from memnb.views.html import report_html
 
@@ -266,8 +265,8 @@ def _demo(options: argparse.Namespace) -> None:
                 print(f'\n{method}\n{traces[-1].to_text(brief=True, **style)}', flush=True)
         if isinstance(lm, RuleLM):
             for case, trace in _written_cases(conversation):
-                told = notes.get(case.question, '')
-                notes[case.question] = f'{told}; written example: {case.finding}'.removeprefix('; ')
+                note = notes.get(case.question, '')
+                notes[case.question] = f'{note}; written example: {case.finding}'.removeprefix('; ')
                 traces.append(trace)
                 print(f'\n{case.method}, a written example: {case.finding}')
                 print(trace.to_text(brief=True, **style), flush=True)
@@ -325,12 +324,12 @@ def _fit(options: argparse.Namespace) -> None:
     from memnb.retrieval.learned import fit_ranker
 
     about = {'data': Path(options.data).name, 'sha256': data_hash(options.data, options.dataset)}
-    given = {} if options.embedder is None else {'embedder': named_option('embedder', options.embedder)}
+    embedder = {} if options.embedder is None else {'embedder': named_option('embedder', options.embedder)}
     if options.data == 'octet':  # the other part is there to test on
         conversations = load_octet('fit')
     else:
         conversations = load_dataset(options.data, options.dataset)
-    ranker = fit_ranker(conversations, about=about, **given)
+    ranker = fit_ranker(conversations, about=about, **embedder)
     ranker.save(options.out)
     print(f'{options.out}: fitted to {ranker.about["questions"]} questions; use it with --ranker')
 
@@ -361,23 +360,10 @@ def _docs(options: argparse.Namespace) -> None:
     build_site(out, notebook_folder())
     print(f'{out / "index.html"}: open it in a browser')
 
-# %% ../nbs/8_use/07_cli.ipynb #bd5debfa
+# %% ../nbs/8_use/07_cli.ipynb #31ed1dc5
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> None:
         raise _CommandError(f'{message} (`{self.prog} --help` shows the use)')
-
-    def check_options(self, words: list[str]) -> None:
-        """Raise a `_CommandError` for the first option that the command does not have, with the nearest that it has."""
-        known = [name for action in self._actions for name in action.option_strings]
-        for word in words:
-            option = word.partition('=')[0]
-            if word == '--':
-                return
-            if not re.match(r'--?[^\W\d]\S*$', option) or any(one.startswith(option) for one in known):
-                continue
-            near = difflib.get_close_matches(option, known, 1)
-            has = f'the nearest is {near[0]}' if near else f'it has {", ".join(known)}'
-            raise _CommandError(f'{self.prog.removeprefix("memnb ")} has no option {option}; {has}')
 
 
 def _positive(text: str) -> int:
@@ -386,145 +372,112 @@ def _positive(text: str) -> int:
     return int(text)
 
 
+_MODEL = argparse.ArgumentParser(add_help=False)
+_MODEL.add_argument('--model', help='a served model that answers in the place of the rules')
+_MODEL.add_argument('--base-url', help='its server, with the OpenAI interface (default: $OPENAI_BASE_URL)')
+
+_LOCAL = argparse.ArgumentParser(add_help=False)
+_LOCAL.add_argument(
+    '--local', metavar='FILE', help="a model in a GGUF file, served on this machine (pip install 'memnb[local]')"
+)
+
+_CHAT = argparse.ArgumentParser(add_help=False)
+_CHAT.add_argument('--conversation', help='the id of one, where there are several')
+_CHAT.add_argument('--dates', metavar='ORDER', help='dmy, mdy or ymd, where 03/04/2024 is ambiguous')
+
+_METHOD = argparse.ArgumentParser(add_help=False)
+_METHOD.add_argument('--method', default='memr3', help='how it is answered (default: memr3); an unknown one lists all')
+
+_BENCHMARK = argparse.ArgumentParser(add_help=False)
+_BENCHMARK.add_argument('--data', required=True, help="the benchmark file, or 'octet', which is bundled")
+_BENCHMARK.add_argument('--dataset', default='locomo', help='its kind (default: locomo); see `memnb data`')
+
+_EMBEDDER = argparse.ArgumentParser(add_help=False)
+_EMBEDDER.add_argument(
+    '--embedder', metavar='NAME', help="a served model, module:function, or 'none' (default: WordLlama)"
+)
+
+_SETTINGS = argparse.ArgumentParser(add_help=False, parents=[_EMBEDDER])
+_SETTINGS.add_argument(
+    '--settings',
+    choices=['memnb', 'paper'],
+    default='memnb',
+    help="'paper': those that the paper reports, printed with their sources",
+)
+_SETTINGS.add_argument(
+    '--chunk', type=_positive, metavar='TOKENS', help='search runs of turns of this length (default: single turns)'
+)
+_SETTINGS.add_argument('--rerank', metavar='MODULE:FUNCTION', help='from pairs (query, text) to scores (default: none)')
+_SETTINGS.add_argument(
+    '--ranker', metavar='FILE', help="of `memnb fit`, or 'none': words and vectors alone (default: the shipped one)"
+)
+
+_JSON = argparse.ArgumentParser(add_help=False)
+_JSON.add_argument('--json', action='store_true', help='print one JSON object: the trace, or the figures')
+
+# %% ../nbs/8_use/07_cli.ipynb #bd5debfa
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser(prog='memnb', description='Methods by which LLM agents remember.')
     parser.add_argument('--version', action='version', version=f'memnb {__version__}')
-    commands = parser.commands = parser.add_subparsers(metavar='COMMAND', required=True)
+    commands = parser.add_subparsers(metavar='COMMAND', required=True)
 
-    def command(
-        name: str,
-        run: Any,
-        words: str,
-        model: bool = False,
-        local: bool = False,
-        configured: bool = False,
-    ) -> Any:
-        """Add a command; the function by which it gets an option."""
-        one = commands.add_parser(name, help=words)
-        one.set_defaults(run=run)
-        if model:
-            one.add_argument('--model', help='a served model that answers in the place of the rules')
-            one.add_argument(
-                '--base-url',
-                help='its server, with the OpenAI interface (default: $OPENAI_BASE_URL)',
-            )
-        if local:
-            one.add_argument(
-                '--local',
-                metavar='FILE',
-                help="a model in a GGUF file, served on this machine (pip install 'memnb[local]')",
-            )
-        if configured:
-            one.add_argument(
-                '--settings',
-                choices=['memnb', 'paper'],
-                default='memnb',
-                help="'paper': those that the paper reports, printed with their sources",
-            )
-            one.add_argument(
-                '--chunk',
-                type=_positive,
-                metavar='TOKENS',
-                help='search runs of turns of this length (default: single turns)',
-            )
-            one.add_argument(
-                '--embedder',
-                metavar='NAME',
-                help="a served model, module:function, or 'none' (default: WordLlama)",
-            )
-            one.add_argument(
-                '--rerank',
-                metavar='MODULE:FUNCTION',
-                help='from pairs (query, text) to scores (default: none)',
-            )
-            one.add_argument(
-                '--ranker',
-                metavar='FILE',
-                help="of `memnb fit`, or 'none': words and vectors alone (default: the shipped one)",
-            )
-        return one.add_argument
+    def command(name: str, run: Callable, words: str, *shared: argparse.ArgumentParser) -> Callable:
+        """Add a command with the options that it shares; return what adds an option of its own."""
+        subparser = commands.add_parser(name, help=words, parents=shared)
+        subparser.set_defaults(run=run)
+        return subparser.add_argument
 
-    add = command('demo', _demo, 'ask the bundled conversation a few questions', True, True)
+    add = command('demo', _demo, 'ask the bundled conversation a few questions', _MODEL, _LOCAL)
     add('--out', default='memnb-report.html', help='the report (default: memnb-report.html)')
     add('--questions', type=_positive, help='how many (default: all; 1 with --local)')
 
-    add = command('ask', _ask, 'ask a conversation one question', True, True, True)
+    add = command('ask', _ask, 'ask a conversation one question', _MODEL, _LOCAL, _SETTINGS, _CHAT, _METHOD, _JSON)
     add('question', metavar='QUESTION')
     add('--data', help='a chat: a file or folder of any kind (default: the bundled one)')
     add('--memory', metavar='FILE', help='or what `memnb remember` has kept')
-    add('--conversation', help='the id of one, where there are several')
-    add('--dates', metavar='ORDER', help='dmy, mdy or ymd, where 03/04/2024 is ambiguous')
-    add('--method', default='memr3', help='default: memr3; an unknown one lists all')
     add('--k', type=_positive, help='how many turns may be read (default: as the method does)')
-    add('--json', action='store_true', help='print the trace as one JSON object')
 
-    add = command('remember', _remember, 'add a conversation to a memory that stays')
+    add = command('remember', _remember, 'add a conversation to a memory that stays', _CHAT)
     add('chat', metavar='CHAT', help="a file or folder of any kind, or '-' for stdin")
     add('--memory', metavar='FILE', required=True, help='the memory; a new one is made')
-    add('--conversation', help='the id of one, where there are several')
-    add('--dates', metavar='ORDER', help='dmy, mdy or ymd, where 03/04/2024 is ambiguous')
 
     command('lab', _lab, 'open the notebooks; further options go to JupyterLab')
 
-    add = command('serve', _serve, 'a memory for assistants, by the Model Context Protocol', True)
+    add = command('serve', _serve, 'a memory for assistants, by the Model Context Protocol', _MODEL, _METHOD)
     add('--mcp', action='store_true', required=True, help='speak it on stdin and stdout')
     add('--path', default='~/.memnb', help='the folder of the memories (default: ~/.memnb)')
     add('--namespace', default='memory', help='which of them (default: memory)')
     add('--memory', metavar='FILE', help='or one file, as `memnb remember` makes it')
-    add('--method', default='memr3', help='how questions are answered (default: memr3)')
 
-    add = command('bench', _bench, 'methods on every question of a file, with intervals', True, False, True)
-    add('--data', required=True, help='the benchmark file; it is not ours to ship')
-    add('--dataset', default='locomo', help='its kind (default: locomo); see `memnb data`')
+    add = command('bench', _bench, 'methods on every question of a file', _MODEL, _SETTINGS, _BENCHMARK, _JSON)
     add('--methods', metavar='A,B', help='default: plain retrieval and the four methods')
-    add(
-        '--memories',
-        metavar='A,B',
-        help='every method over each of: turns, gists, cues, bank (default: each over its own)',
-    )
-    add(
-        '--k',
-        type=_positive,
-        help="turns read for a question (default: 25; with the paper's settings as many as it does)",
-    )
+    add('--memories', metavar='A,B', help='each over every one of: turns, gists, cues, bank (default: its own)')
+    add('--k', type=_positive, help="turns read for a question (default: 25; with the paper's settings as it does)")
     add('--stop', action='store_true', help='a method may stop before it has read them')
-    add(
-        '--full-context',
-        action=argparse.BooleanOptionalAction,
-        default=True,
-        help='a row for the whole conversation (default: yes)',
-    )
+    yes_or_no = argparse.BooleanOptionalAction
+    add('--full-context', action=yes_or_no, default=True, help='a row for the whole conversation (default: yes)')
     add('--categories', metavar='A,B', help="of questions (default: all but LoCoMo's adversarial)")
     add('--repeats', type=_positive, default=1, help='how often each question is asked')
     add('--seed', type=int, help='of models that take one; each repeat has the next')
     add('--out', help='a folder for rows, tables and traces; the same command goes on there')
-    add('--executor', default='threads', help='threads[:N] or processes[:N] (default: threads)')
+    add('--workers', type=_positive, help='how many conversations at a time (default: one for each core)')
     add('--build-model', help="writes the memories; 'rules': none (default: as --model)")
     add('--judge', help='mark the answers: lenient, strict or longmemeval')
     add('--judge-model', help="marks; 'rules': a rule (default: as --model)")
     add('--judge-base-url', help='its server (default: as --base-url)')
     add('--budget', type=_positive, help='stop before a call when so many tokens are spent')
     add('--estimate', action='store_true', help='print calls and tokens to come, and ask nothing')
-    add('--json', action='store_true', help='print the figures as one JSON object')
 
-    add = command('paper', _paper, "the tables of a paper's results notebook")
+    add = command('paper', _paper, "the tables of a paper's results notebook", _JSON)
     add(
         'paper',
-        choices=['memr3', 'remem', 'mragent', 'memma', 'loops', 'tot'],
-        help='loops: every loop over every memory; tot: Test of Time, without a file over generated questions',
+        choices=['memr3', 'remem', 'mragent', 'memma', 'tot'],
+        help='tot: Test of Time, without a file over generated questions',
     )
     add('--data', help='the benchmark file; it is not ours to ship')
     add('--questions', type=_positive, help='tot: how many for each set (default: 800)')
-    add('--json', action='store_true', help='print the figures as one JSON object')
 
-    add = command('fit', _fit, 'a ranking of turns, learned from questions with evidence')
-    add(
-        '--data',
-        required=True,
-        help="the file, as for bench; 'octet': the part of the bundled one that is for it",
-    )
-    add('--dataset', default='locomo', help='its kind (default: locomo); see `memnb data`')
-    add('--embedder', metavar='NAME', help='as for bench (default: WordLlama)')
+    add = command('fit', _fit, 'a ranking of turns, learned from questions with evidence', _BENCHMARK, _EMBEDDER)
     add('--out', default='ranker.json', help='the ranker (default: ranker.json)')
 
     add = command('report', _report, 'a page of what a bench found: tables, plots, and every trace')
@@ -546,13 +499,7 @@ def _parser() -> argparse.ArgumentParser:
 def parse(arguments: list[str] | None) -> argparse.Namespace:
     """Return the options of a command line. A `_CommandError` for an unknown one, unless it can be passed on to JupyterLab."""
     parser = _parser()
-    words = sys.argv[1:] if arguments is None else list(arguments)
-    place = next((n for n, word in enumerate(words) if not word.startswith('-')), len(words))
-    parser.check_options(words[:place])
-    command = parser.commands.choices.get(words[place]) if place < len(words) else None
-    if command is not None and words[place] != 'lab':
-        command.check_options(words[place + 1 :])
-    options, options.passed_on = parser.parse_known_args(words)
+    options, options.passed_on = parser.parse_known_args(arguments)
     if options.passed_on and options.run is not _lab:
         parser.error(f'unknown: {" ".join(options.passed_on)}')
     return options
@@ -572,14 +519,14 @@ def main(
         code = options.run(options)
         print(end='', flush=True)
         return code or 0
-    except SystemExit as done:  # --help and --version
-        return done.code
+    except SystemExit as stop:  # --help and --version
+        return stop.code
     except KeyboardInterrupt:
         return 130
     except Exception as error:
         from memnb.core.roles import ServerError
         from memnb.core.trace import printable
-        from memnb.evaluation.experiment import ExperimentError
+        from memnb.evaluation.store import ExperimentError
         from memnb.retrieval.vectors import EmbedderError
 
         failed = (ExperimentError, ServerError, EmbedderError)

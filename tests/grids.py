@@ -3,7 +3,6 @@
 import os
 import time
 from datetime import datetime
-from functools import partial
 from pathlib import Path
 
 from pydantic import BaseModel
@@ -11,7 +10,8 @@ from pydantic import BaseModel
 from memnb.core.conversation import Conversation, Question, Session, Turn, turn_snippets
 from memnb.core.loop import Loop
 from memnb.core.roles import Role, rule
-from memnb.evaluation.experiment import Experiment, row_key, RowStore
+from memnb.evaluation.experiment import Experiment
+from memnb.evaluation.store import RowStore
 from memnb.evaluation.registry import Memory, Method
 from memnb.retrieval.bm25 import LexicalIndex
 
@@ -78,12 +78,8 @@ class Plain(Loop):
         run.answer(run.ask(self.role, turn=best.text).text if self.role else best.text, best.sources)
 
 
-def make_plain(memory, conversation, lm, hits, stop, **options):
-    return Plain(memory, lm, **options)
-
-
 def plain(name='plain', memory=WORDS, **options):
-    return Method(name, partial(make_plain, **options), memory)
+    return Method(name, Plain, memory, options=options)
 
 
 def note(diary, text):
@@ -108,9 +104,7 @@ def records(folder):
     if not file.exists():
         return []
     store = RowStore(file)
-    rows = [
-        {**row, 'trace': store.trace(row_key(row)), 'seconds': 0} for row in store.records() if row['position'] >= 0
-    ]
+    rows = [{**vars(row), 'trace': store.trace(row), 'seconds': 0} for row in store.records() if row.is_question]
     store.close()
     return sorted(rows, key=lambda row: (row['method'], row['conversation'], row['repeat'], row['position']))
 

@@ -1,4 +1,4 @@
-"""Twenty manners in which a model may write a reply, and models that write in them what the rules say."""
+"""Manners in which a model may write a reply, and models that write in them what the rules say."""
 
 import json
 import random
@@ -87,21 +87,6 @@ def _paper(value, role):
     return {PAPER.get(role, {}).get(name, name): item for name, item in value.items()}
 
 
-def _tags(value):
-    "As tags; a list as its items in tags."
-    if isinstance(value, dict):
-        return ''.join(f'<{name}>{_tags(item)}</{name}>' for name, item in value.items() if item not in (None, [], ''))
-    if isinstance(value, list):
-        return ''.join(f'<item>{_tags(item)}</item>' for item in value)
-    return str(value)
-
-
-def _only_list(value):
-    "The one list of a reply, bare."
-    lists = [item for item in value.values() if isinstance(item, list)]
-    return lists[0] if len(value) == 1 and lists else value
-
-
 def _single(value):
     "A list of one as its item."
     if isinstance(value, dict):
@@ -111,20 +96,16 @@ def _single(value):
     return value
 
 
-def _lines(value):
-    "As lines 'Name: text', with bullets for lists of texts; other values as JSON."
-    told = [(name, item) for name, item in value.items() if item]
-    flat = told and all(
-        isinstance(item, (str, type(None))) or isinstance(item, list) and all(isinstance(one, str) for one in item)
-        for item in value.values()
-    )
-    if not flat:
-        return json.dumps(value)
-    return '\n'.join(
-        f'**{name.replace("_", " ").capitalize()}:** '
-        + (item if isinstance(item, str) else ''.join(f'\n- {one}' for one in item))
-        for name, item in told
-    )
+def _named_texts(value, form, blank):
+    "The fields as texts in a form, with bullets for a list of texts; other values as JSON."
+    texts = {}
+    for name, item in value.items():
+        several = item if isinstance(item, list) else [item]
+        if not all(isinstance(one, (str, type(None))) for one in several):
+            return json.dumps(value)
+        if item:
+            texts[name.replace('_', blank)] = item if isinstance(item, str) else ''.join(f'\n- {one}' for one in item)
+    return '\n'.join(form.format(name=name, text=text) for name, text in texts.items()) or json.dumps(value)
 
 
 def _trailing(text):
@@ -146,15 +127,12 @@ MANNERS = {  # name -> the text that a value becomes, for a role and its reply t
     'nulls': lambda value, role, model: json.dumps(_nulls(value)),
     'extra keys': lambda value, role, model: json.dumps(_extra(value)),
     "the paper's form": lambda value, role, model: json.dumps(_paper(value, role)),
-    'a function call': lambda value, role, model: json.dumps({'name': role, 'arguments': json.dumps(value)}),
-    'tags': lambda value, role, model: _tags(value) or json.dumps(value),
-    'a bare list': lambda value, role, model: json.dumps(_only_list(value)),
+    'tags': lambda value, role, model: _named_texts(value, '<{name}>{text}</{name}>', '-'),
     'one for a list of one': lambda value, role, model: json.dumps(_single(value)),
-    'named lines': lambda value, role, model: _lines(value),
+    'named lines': lambda value, role, model: _named_texts(value, '**{name}:** {text}', ' '),
     'plain text': lambda value, role, model: (
         value[model.TEXT] if model.TEXT and isinstance(value[model.TEXT], str) else json.dumps(value)
     ),
-    'in a wrapper': lambda value, role, model: json.dumps({'response': value}),
     'thoughts first': lambda value, role, model: f'<think>The form is {{"x": []}}.</think>\n{json.dumps(value)}',
     'said twice': lambda value, role, model: f'{json.dumps(value)}\n\nAgain:\n{json.dumps(value)}',
     'a list of one': lambda value, role, model: json.dumps([value]),

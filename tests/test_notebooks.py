@@ -31,42 +31,50 @@ def test_no_committed_output_is_an_error():
             assert 'Traceback (most recent call last)' not in shown and 'site-packages' not in shown, path.name
 
 
-def test_what_falls_short_is_found(tmp_path):
-    def code(source):
-        return {'cell_type': 'code', 'source': source.splitlines(True), 'outputs': []}
+def cell(source, kind='code'):
+    return {'cell_type': kind, 'source': [source]}
 
-    path = tmp_path / '99_short.ipynb'
-    cells = [
-        code('#| export\ndef shown():\n    return 1\n\n\ndef hidden():\n    return 2'),
-        code('assert shown() == 1\nhidden()'),
-        code('hidden()'),
-    ]
-    exercises = [
-        {'cell_type': 'markdown', 'source': ['## Exercises']},
-        code('answer = ...\ncheck(answer, "x")'),
-        {'cell_type': 'markdown', 'source': ['```python\nanswer = 1\n```\n']},
-    ]
-    path.write_text(json.dumps({'cells': cells + exercises}))
-    name = f'{tmp_path.name}/99_short'
-    assert list(shortcomings(all_notebooks(tmp_path))) == [
-        f'{name}: 1 exercises and 1 solutions, none or 3 of each wanted'
-    ]  # one cell has both names and an assert
-    path.write_text(json.dumps({'cells': cells[:1] + [code('assert shown() == 1'), code('hidden()')] + exercises}))
-    assert list(shortcomings(all_notebooks(tmp_path))) == [
-        f'{name}: 1 exercises and 1 solutions, none or 3 of each wanted',
-        f'{name}: hidden has no example with an assert',
+
+def faults_of(folder, *cells):
+    """What falls short in a notebook of these cells, without its name."""
+    (folder / '99_short.ipynb').write_text(json.dumps({'cells': cells}))
+    return [fault.partition(': ')[2] for fault in shortcomings(all_notebooks(folder))]
+
+
+EXERCISE = [
+    cell('### Exercises', 'markdown'),
+    cell('answer = ...\ncheck(answer, "x")'),
+    cell('```python\nanswer = 1\n```\n', 'markdown'),
+]
+
+
+def test_what_falls_short_is_found(tmp_path):
+    exported = cell('#| export\ndef shown():\n    return 1\n\n\ndef hidden():\n    return 2')
+    alone = cell('hidden()')
+    few = '1 exercises and 1 solutions, none or 3 of each wanted'
+    both = cell('assert shown() == 1\nhidden()')  # a cell with the name and an assert is an example
+    assert faults_of(tmp_path, exported, both, alone, *EXERCISE) == [few]
+    assert faults_of(tmp_path, exported, cell('assert shown() == 1'), alone, *EXERCISE) == [
+        few,
+        'hidden has no example with an assert',
     ]
 
 
 def test_exercises_inside_a_cell_are_found(tmp_path):
-    cells = [
-        {'cell_type': 'markdown', 'source': ['## The end\n', '\n', '## Exercises']},
-        {'cell_type': 'code', 'source': ['answer = 1'], 'outputs': []},
+    inside = cell('## The end\n\n### Exercises', 'markdown')
+    assert faults_of(tmp_path, inside, cell('answer = 1')) == [
+        'its exercises begin inside a cell, where nobody checks them'
     ]
-    (tmp_path / '98_hidden.ipynb').write_text(json.dumps({'cells': cells}))
-    assert list(shortcomings(all_notebooks(tmp_path))) == [
-        f'{tmp_path.name}/98_hidden: its exercises begin inside a cell, where nobody checks them'
-    ]
+
+
+def test_a_lesson_says_how_long_it_takes(tmp_path):
+    def faults(time):
+        sources = (f'# Long\n\n{time}', 'word ' * 1900, '## In depth', 'word ' * 1000)
+        return faults_of(tmp_path, *(cell(source, 'markdown') for source in sources))
+
+    assert faults('**10 minutes**; with *In depth* 15.') == []
+    for time in ('', '**10 minutes**.', '**20 minutes**; with *In depth* 15.'):
+        assert faults(time)[0].endswith('about [10, 15] are needed')
 
 
 @given(ANSWERS)

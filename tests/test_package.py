@@ -2,7 +2,7 @@
 
 import ast
 import configparser
-import importlib
+import importlib.util
 import json
 import re
 import subprocess
@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import memnb
+import networkx
 import pytest
 
 ROOT = Path(__file__).parent.parent
@@ -62,24 +63,70 @@ def test_every_notebook_that_a_text_names_is_there():
         assert named <= names, f'{path.name} names {sorted(named - names)}'
 
 
+# ------------------------------------------------------------------ which module knows which
+
+PACKAGE = Path(memnb.__file__).parent
+MODULES = {
+    '.'.join(path.relative_to(PACKAGE.parent).with_suffix('').parts).removesuffix('.__init__'): path
+    for path in sorted(PACKAGE.rglob('*.py'))
+    if path.name != '_modidx.py'
+}
 METHODS = ('memr3', 'remem', 'mragent', 'memma')
 BELOW = {
     'core': (),
     'retrieval': ('core',),
     **{method: ('core', 'retrieval') for method in METHODS},
-}  # what a sub-package may import when it is loaded; 'views' only when something is shown
+}  # what a sub-package may import
+UPWARD = {
+    'memnb.core.roles': 'memnb.rules',  # the rules of `RuleLM`
+    'memnb.core.retriever': 'memnb.retrieval.vectors',  # the index of a plain list
+}  # what a module may name at run time although it stands above it
 
 
-def test_each_sub_package_imports_only_what_lies_below_it():
-    package = Path(memnb.__file__).parent
-    for path in sorted(package.rglob('*.py')):
-        here = path.relative_to(package).parts[0]
-        if here not in BELOW:
-            continue
-        for node in ast.walk(ast.parse(path.read_text(encoding='utf-8'))):
-            if isinstance(node, ast.ImportFrom) and node.level == 2 and node.module:
-                other = node.module.split('.')[0]
-                assert other in (here, *BELOW[here], 'views'), f'{path.name} imports {node.module}'
+def known_by(module, named=True):
+    """The modules of ours that a module imports anywhere and, with `named`, gives to import_module or resolve_name."""
+    home = module if MODULES[module].name == '__init__.py' else module.rpartition('.')[0]
+    paths = set()
+    for node in ast.walk(ast.parse(MODULES[module].read_text(encoding='utf-8'))):
+        if isinstance(node, ast.ImportFrom):
+            base = importlib.util.resolve_name('.' * node.level + (node.module or ''), home)
+            paths.update(f'{base}.{alias.name}' for alias in node.names)
+        elif named and isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.Constant):
+            if re.search(r'\b(import_module|resolve_name)$', ast.unparse(node.func)):
+                paths.add(str(node.args[0].value).replace(':', '.'))
+    if named:
+        paths.discard(UPWARD.get(module))
+    # `memnb.a.b` is a module, or something in `memnb.a`
+    return {path if path in MODULES else path.rpartition('.')[0] for path in paths} & MODULES.keys() - {'memnb', module}
+
+
+@pytest.mark.parametrize('named', [False, True])
+def test_no_modules_stand_in_a_circle(named):
+    graph = networkx.DiGraph([(module, other) for module in MODULES for other in known_by(module, named)])
+    circles = [sorted(group) for group in networkx.strongly_connected_components(graph) if len(group) > 1]
+    assert circles == []
+
+
+def test_each_sub_package_knows_only_what_lies_below_it():
+    for module in MODULES.keys() - {'memnb'}:
+        here = module.split('.')[1]
+        for other in known_by(module):
+            there = other.split('.')[1]
+            assert there in (here, *BELOW.get(here, [there])), f'{module} knows {other}'
+
+
+def test_what_a_module_imports_of_ours_on_loading_is_relative():
+    """nbdev makes an import relative where it stands on one line; a longer one is written as two."""
+    for module, path in MODULES.items():
+        for node in ast.parse(path.read_text(encoding='utf-8')).body:
+            if isinstance(node, ast.ImportFrom) and not node.level:
+                assert node.module.split('.')[0] != 'memnb', f'{module}, line {node.lineno}: from {node.module}'
+
+
+def test_a_trace_is_shown_although_nobody_imported_the_views():
+    code = "from memnb.core.trace import Trace; trace = Trace(question='Why?', method='m', model='m')"
+    assert '<' in in_a_fresh_python(f'{code}; print(trace._repr_html_())')
+    assert in_a_fresh_python(f'{code}; print(trace)').startswith('question   Why?')
 
 
 def test_the_user_s_logging_stays_as_it_is():

@@ -18,18 +18,8 @@ from typing import Any, NamedTuple
 from pydantic import BaseModel
 
 from ..core.conversation import Conversation, Session
-from memnb.core.messages import (
-    as_conversation,
-    ChatError,
-    DATE_ORDERS,
-    date_order,
-    day_of_numbers,
-    GAP,
-    Message,
-    read_moment,
-    sessions_of,
-    text_of,
-)
+from ..core.messages import as_conversation, ChatError, DATE_ORDERS, date_order, day_of_numbers, GAP, Message
+from ..core.messages import read_moment, sessions_of, text_of
 from ..core.time import parse_datetime
 from ..core.trace import mend, printable
 from ..evaluation.datasets import load_jsonl, load_locomo, placed, validate
@@ -58,24 +48,24 @@ class _Stamp(NamedTuple):
 
 def _read_clock(hour: str, minute: str, second: str | None, words: Iterable[str]) -> time | None:
     "Return a clock with the words around it, which may say that it is before or after noon; None where it is none."
-    said = {re.sub(r'[\W_]', '', word).casefold() for word in words}
+    bare_words = {re.sub(r'[\W_]', '', word).casefold() for word in words}
     number = int(hour)
-    if number <= 12 and said & (_FORENOON | _AFTERNOON):
-        number = number % 12 + (12 if said & _AFTERNOON else 0)
+    if number <= 12 and bare_words & (_FORENOON | _AFTERNOON):
+        number = number % 12 + (12 if bare_words & _AFTERNOON else 0)
     try:
         return time(number, int(minute), int(second or 0))
     except ValueError:
         return None
 
 
-def _read_stamp(found: re.Match) -> _Stamp | None:
+def _read_stamp(match: re.Match) -> _Stamp | None:
     "Return the stamp of a date with or without a clock, as groups of a match; None where it cannot be one."
-    numbers = int(found[1]), int(found[2]), int(found[3])
+    numbers = int(match[1]), int(match[2]), int(match[3])
     if not any(day_of_numbers(numbers, order) for order in DATE_ORDERS):
         return None
-    if found[5] is None:
+    if match[5] is None:
         return _Stamp(numbers)
-    clock = _read_clock(found[5], found[6], found[7], (found[4], found[8]))
+    clock = _read_clock(match[5], match[6], match[7], (match[4], match[8]))
     return _Stamp(numbers, clock) if clock else None
 
 # %% ../../nbs/8_use/08_chats.ipynb #45ec05f0
@@ -98,17 +88,17 @@ _EDITED = re.compile(r'\s?(\u200e<[^<>\n]{1,60}>|<This message was edited>)$')
 
 def _speech(rest: str) -> tuple[str, str] | None:
     "Return name and text of what follows a stamp; None for a notice of the program."
-    found = re.match(r'([^"“”„«»]{1,80}?):(?: (.*)|\s*$)', rest)
-    name = found[1].translate(_INVISIBLE).strip(' ~\t\xa0\u202f') if found else ''
-    return (name, found[2] or '') if name else None
+    match = re.match(r'([^"“”„«»]{1,80}?):(?: (.*)|\s*$)', rest)
+    name = match[1].translate(_INVISIBLE).strip(' ~\t\xa0\u202f') if match else ''
+    return (name, match[2] or '') if name else None
 
 
 def _is_mixed(lines: list[str], head: re.Pattern) -> bool:
     "Whether people of stamped lines also begin lines without a stamp: then it is plain text."
     names, bare = set(), set()
     for line in lines:
-        if found := head.match(line):
-            names.add((_speech(found[9]) or [None])[0])
+        if match := head.match(line):
+            names.add((_speech(match[9]) or [None])[0])
         else:
             bare.add(line.partition(':')[0])
     return bool(names & bare)
@@ -120,10 +110,10 @@ def _read_export(
     "Return the messages of an export in which a stamp begins each message, and what was left out."
     entries: list[tuple[_Stamp, list[str]]] = []
     for line in lines:
-        found = head.match(line)
-        stamp = _read_stamp(found) if found else None
+        match = head.match(line)
+        stamp = _read_stamp(match) if match else None
         if stamp:
-            entries.append((stamp, [found[9]]))
+            entries.append((stamp, [match[9]]))
         elif entries:
             entries[-1][1].append(line)
     order = date_order((stamp.numbers for stamp, _ in entries), dates, place)
@@ -133,9 +123,9 @@ def _read_export(
         if speech is None:
             left_out['notices of the program'] += 1
             continue
-        name, said = speech
-        is_remark = len(said) < 120 and _REMARK.fullmatch(said.strip())  # a caption may follow
-        text = '\n'.join(others if is_remark else [said, *others]).strip()
+        name, words = speech
+        is_remark = len(words) < 120 and _REMARK.fullmatch(words.strip())  # a caption may follow
+        text = '\n'.join(others if is_remark else [words, *others]).strip()
         if text := _EDITED.sub('', text).strip():
             messages.append(Message(text, name, stamp.moment(order)))
         else:
@@ -157,10 +147,10 @@ def _stamp_of(text: str) -> _Stamp | None:
     text = text.strip(' \t#*=_–-:')
     if len(text) > 40 or not any(map(str.isdigit, text)):
         return None
-    if found := _DAY.fullmatch(text):
-        return _read_stamp(found)
-    if found := _TIME_OF_DAY.fullmatch(text):
-        clock = _read_clock(found[1], found[2], found[3], [found[4]])
+    if match := _DAY.fullmatch(text):
+        return _read_stamp(match)
+    if match := _TIME_OF_DAY.fullmatch(text):
+        clock = _read_clock(match[1], match[2], match[3], [match[4]])
         return _Stamp(None, clock) if clock else None
     try:
         moment = parse_datetime(text) if _MONTH.search(text) else None
@@ -178,18 +168,18 @@ def _split(line: str) -> tuple[_Stamp | None, str]:
         return stamp, line[end + 1 :].strip()
     if stamp and stamp.numbers:
         return stamp, ''
-    if (found := _STAMPED.match(line)) and _SPOKEN.match(found[2]):
-        stamp = _stamp_of(found[1])
+    if (match := _STAMPED.match(line)) and _SPOKEN.match(match[2]):
+        stamp = _stamp_of(match[1])
         if stamp and stamp.numbers and (stamp.clock or max(stamp.numbers) > 999):
-            return stamp, found[2]
+            return stamp, match[2]
     return None, line
 
 
 def _speakers(spoken: Iterable[re.Match | None]) -> set[str]:
     "Return the names among what stands before a colon: of roles, said again, or in capitals like a name."
     counts = Counter()
-    for one in filter(None, spoken):
-        counts[one[1].strip()] += bool(one[2])
+    for match in filter(None, spoken):
+        counts[match[1].strip()] += 1 if match[2] else 0
     roles = {name for name in counts if name.casefold() in _ROLES}
     if len(roles) > 1:
         return roles  # other lines with a colon are part of what an assistant writes
@@ -208,22 +198,22 @@ def _read_plain(lines: Iterable[str], dates: str | None, place: str) -> tuple[li
     order = date_order((stamp.numbers for stamp, _ in split if stamp), dates, place)
     entries: list[tuple[str, datetime | None, list[str]]] = []  # speaker, time and lines
     now = None
-    for (stamp, rest), one in zip(split, spoken):
+    for (stamp, rest), match in zip(split, spoken):
         if stamp and stamp.numbers:
             now = stamp.moment(order)
         elif stamp and now:
             now = datetime.combine(now, stamp.clock)
         elif stamp:
             left_out['clocks without a date'] += 1
-        if one and one[1].strip() in names:
-            entries.append((one[1].strip(), now, [one[2] or '']))
+        if match and match[1].strip() in names:
+            entries.append((match[1].strip(), now, [match[2] or '']))
         elif rest and entries:
             entries[-1][2].append(rest)
         elif rest:
             left_out['lines before the first message'] += 1
-    messages = [Message('\n'.join(said).strip(), name, moment) for name, moment, said in entries]
-    left_out['messages without words'] = sum(not one.text for one in messages)
-    return [one for one in messages if one.text], left_out
+    messages = [Message('\n'.join(texts).strip(), name, moment) for name, moment, texts in entries]
+    left_out['messages without words'] = sum(not message.text for message in messages)
+    return [message for message in messages if message.text], left_out
 
 # %% ../../nbs/8_use/08_chats.ipynb #34c52df3
 class _Node(BaseModel):
@@ -241,23 +231,23 @@ class _Chat(BaseModel):
 
     def read(self, place: str) -> tuple[list[Message], int]:
         "Return the messages of the branch that is shown, and how many of the others were left out."
-        at, messages, left_out, seen = self.current_node, [], 0, set()
-        if at not in self.mapping:
-            at = next(reversed(self.mapping), None)
-        while at in self.mapping and at not in seen:
-            seen.add(at)
-            said, at = self.mapping[at].message, self.mapping[at].parent
-            if said is None:
+        node, messages, left_out, visited = self.current_node, [], 0, set()
+        if node not in self.mapping:
+            node = next(reversed(self.mapping), None)
+        while node in self.mapping and node not in visited:
+            visited.add(node)
+            message, node = self.mapping[node].message, self.mapping[node].parent
+            if message is None:
                 continue
-            author = said.get('author')
+            author = message.get('author')
             role = author.get('role') if isinstance(author, dict) else None
-            text = text_of(said.get('content')).strip()
-            is_shown = said.get('recipient') in (None, 'all') and text
+            text = text_of(message.get('content')).strip()
+            is_shown = message.get('recipient') in (None, 'all') and text
             if role in ('user', 'assistant') and is_shown:
-                moment = read_moment(said.get('create_time') or self.create_time, place)
+                moment = read_moment(message.get('create_time') or self.create_time, place)
                 messages.append(Message(text, role, moment))
-            else:
-                left_out += role != 'system'
+            elif role != 'system':
+                left_out += 1
         return messages[::-1], left_out
 
 
@@ -266,19 +256,19 @@ def _read_chats(records: list, path: Path, name: str | None) -> Conversation:
     chats = validate(list[_Chat], records, path.name)
     if name is not None:
         titles = list(dict.fromkeys(chat.title or '' for chat in chats))
-        chats = [one for one in chats if name in (one.title or '', one.id, one.conversation_id)]
+        chats = [chat for chat in chats if name in (chat.title or '', chat.id, chat.conversation_id)]
         name = name if chats else _choice(titles, name, path.name)
     runs, left_out, sessions = [], Counter(), []
     for chat in chats:
-        messages, others = chat.read(path.name)
-        left_out['messages of tools or without words'] += others
+        messages, number = chat.read(path.name)
+        left_out['messages of tools or without words'] += number
         if messages:
             runs.append(messages)
     if all(messages[0].time for messages in runs):
         runs.sort(key=lambda messages: messages[0].time)
     for messages in runs:
         sessions += sessions_of(messages, timedelta.max, len(sessions) + 1)
-    return _noted(name or mend(path.stem), sessions, left_out)
+    return _with_notes(name or mend(path.stem), sessions, left_out)
 
 
 class _Post(BaseModel):
@@ -291,13 +281,13 @@ class _Post(BaseModel):
 
     def read(self, people: dict[str, str], place: str) -> Message | None:
         "Return the message, with names for ids; None for a notice of the program and where it has no words."
-        known = (self.user_profile or {}).get('real_name')
-        name = str(known or people.get(self.user) or self.username or self.user or '')
-        text = re.sub(r'<@(\w+)[^<>]*>', lambda one: '@' + people.get(one[1], one[1]), self.text or '')
+        real_name = (self.user_profile or {}).get('real_name')
+        name = str(real_name or people.get(self.user) or self.username or self.user or '')
+        text = re.sub(r'<@(\w+)[^<>]*>', lambda match: '@' + people.get(match[1], match[1]), self.text or '')
         text = re.sub(r'<(?:[^<>|]+\||!)?([^<>]+)>', r'\1', text)  # a link with its name, a link
         text = html.unescape(text).strip()
-        said = self.subtype in (None, 'thread_broadcast', 'me_message', 'bot_message', 'file_share')
-        return Message(text, name, read_moment(self.ts, place)) if said and name and text else None
+        is_message = self.subtype in (None, 'thread_broadcast', 'me_message', 'bot_message', 'file_share')
+        return Message(text, name, read_moment(self.ts, place)) if is_message and name and text else None
 
 
 def _people(path: Path) -> dict[str, str]:
@@ -306,10 +296,10 @@ def _people(path: Path) -> dict[str, str]:
     for file in (path.parent / 'users.json', path / 'users.json'):
         if os.path.isfile(file):
             users = validate(list[dict[str, Any]], _json_of(_text_of(file), file.name), file.name)
-            for one in users:
-                profile = one['profile'] if isinstance(one.get('profile'), dict) else {}
-                name = profile.get('real_name') or one.get('real_name') or one.get('name')
-                names[str(one.get('id'))] = str(name or one.get('id'))
+            for user in users:
+                profile = user['profile'] if isinstance(user.get('profile'), dict) else {}
+                name = profile.get('real_name') or user.get('real_name') or user.get('name')
+                names[str(user.get('id'))] = str(name or user.get('id'))
     return names
 
 
@@ -321,9 +311,9 @@ def _read_posts(
 ) -> Conversation:
     "Return the conversation of a Slack channel, in order of time."
     people = _people(folder)
-    read = [validate(_Post, record, place).read(people, place) for place, record in records]
-    messages = sorted(filter(None, read), key=lambda one: one.time or datetime.min)
-    return _noted(id, sessions_of(messages, gap), {'notices of the program': read.count(None)})
+    posts = [validate(_Post, record, place).read(people, place) for place, record in records]
+    messages = sorted(filter(None, posts), key=lambda message: message.time or datetime.min)
+    return _with_notes(id, sessions_of(messages, gap), {'notices of the program': posts.count(None)})
 
 
 def _read_folder(path: Path, gap: timedelta) -> Conversation:
@@ -332,7 +322,7 @@ def _read_folder(path: Path, gap: timedelta) -> Conversation:
     for file in sorted(path.glob('*-*-*.json')):
         place = f'{path.name}/{file.name}'
         records = validate(list, _json_of(_text_of(file), place), place)
-        posts += [(f'{place}[{number}]', one) for number, one in enumerate(records)]
+        posts += [(f'{place}[{number}]', record) for number, record in enumerate(records)]
     if not posts:
         raise ChatError(
             f'{path.name}: expected the folder of a Slack channel, with a JSON file of messages a day, got none'
@@ -382,7 +372,8 @@ def _json_of(text: str, place: str) -> Any:
     records = []
     for number, line in enumerate(text.split('\n'), 1):
         try:
-            records += [json.loads(line)] if line.strip() else []
+            if line.strip():
+                records.append(json.loads(line))
         except (ValueError, RecursionError) as error:
             why = getattr(error, 'msg', error)
             fault = f'line {number}: not JSON: {why}' if records else f'not JSON: {whole}'
@@ -390,17 +381,17 @@ def _json_of(text: str, place: str) -> Any:
     return records
 
 
-def _choice(known: Sequence[str], name: str | None, place: str) -> str:
+def _choice(names: Sequence[str], name: str | None, place: str) -> str:
     "Return the name, or the only one that is known. `ChatError`."
-    if name is None and len(known) == 1:
-        return known[0]
-    if name not in known:
-        asked = 'say which with name=' if name is None else f'no conversation {name!r:.80}'
-        raise ChatError(f'{place}: {asked}; it holds {", ".join(map(str, known[:20]))}')
+    if name is None and len(names) == 1:
+        return names[0]
+    if name not in names:
+        problem = 'say which with name=' if name is None else f'no conversation {name!r:.80}'
+        raise ChatError(f'{place}: {problem}; it holds {", ".join(map(str, names[:20]))}')
     return name
 
 
-def _noted(id: str, sessions: list[Session], left_out: Mapping[str, int]) -> Conversation:
+def _with_notes(id: str, sessions: list[Session], left_out: Mapping[str, int]) -> Conversation:
     "Return a conversation with a note on what was left out."
     counts = [f'{what} ({count:,})' for what, count in left_out.items() if count]
     return Conversation(id, sessions, (), [f'left out: {", ".join(counts)}'] if counts else [])
@@ -413,7 +404,7 @@ def _read_json(value: Any, path: Path, name: str | None, gap: timedelta, dates: 
     first = records[0] if records and isinstance(records[0], dict) else {}
     if isinstance(first.get('sessions'), list):
         with placed(place):
-            return [Conversation.from_json(json.dumps(one)) for one in records]
+            return [Conversation.from_json(json.dumps(record)) for record in records]
     if isinstance(first.get('conversation'), dict):
         return load_locomo(path)
     if 'conversation' in first and ('session' in first or 'question' in first):
@@ -421,7 +412,7 @@ def _read_json(value: Any, path: Path, name: str | None, gap: timedelta, dates: 
     if 'mapping' in first:
         return [_read_chats(records, path, name)]
     if 'ts' in first and 'role' not in first and 'content' not in first:
-        posts = [(f'{place}[{number}]', one) for number, one in enumerate(records)]
+        posts = [(f'{place}[{number}]', record) for number, record in enumerate(records)]
         return [_read_posts(posts, path.parent, id, gap)]
     try:
         is_list = 'messages' in first and len(records) == 1
@@ -436,19 +427,19 @@ def _read_text(text: str, path: Path, dates: str | None, gap: timedelta) -> Conv
 
     lines = re.split(r'\r\n?|\n', text)
     begins = next(line for line in lines if line.strip())
-    found = next(filter(None, (head.match(begins) for head in _HEADS)), None)
-    is_export = found and _read_stamp(found)
-    if is_export and found.re is _HEADS[0] and not found[7]:  # an iPhone writes the seconds
-        is_export = not _is_mixed(lines, found.re)
-    shown = tqdm(lines, f'reading {printable(path.name)}', delay=2, disable=None, leave=False)
+    match = next(filter(None, (head.match(begins) for head in _HEADS)), None)
+    is_export = match and _read_stamp(match)
+    if is_export and match.re is _HEADS[0] and not match[7]:  # an iPhone writes the seconds
+        is_export = not _is_mixed(lines, match.re)
+    bar = tqdm(lines, f'reading {printable(path.name)}', delay=2, disable=None, leave=False)
     if is_export:
-        messages, left_out = _read_export(shown, found.re, dates, path.name)
+        messages, left_out = _read_export(bar, match.re, dates, path.name)
     else:
-        messages, left_out = _read_plain(shown, dates, path.name)
+        messages, left_out = _read_plain(bar, dates, path.name)
     if not messages and not is_export:
         expected = 'lines such as "Ada: Hello", messages as JSON, or the export of a chat program'
         raise _no_messages(path, f'expected {expected}, got {begins.strip()!r:.60}')
-    return _noted(mend(path.stem), sessions_of(messages, gap), left_out)
+    return _with_notes(mend(path.stem), sessions_of(messages, gap), left_out)
 
 
 def load_conversation(
@@ -466,17 +457,17 @@ def load_conversation(
         raise ChatError(f"dates: expected 'dmy', 'mdy' or 'ymd', got {dates!r:.80}")
     path = Path(path)
     if os.path.isdir(path):
-        found = [_read_folder(path, gap)]
+        conversations = [_read_folder(path, gap)]
     else:
         text = _text_of(path)
         value = _json_of(text, path.name)
         if value is None:
-            found = [_read_text(text, path, dates, gap)]
+            conversations = [_read_text(text, path, dates, gap)]
         else:
-            found = _read_json(value, path, name, gap, dates)
-    known = {one.id: one for one in found}
-    one = known[_choice(list(known), name, path.name)]
-    if not one.turns:
-        notes = ''.join(f'; {note}' for note in one.notes)
+            conversations = _read_json(value, path, name, gap, dates)
+    by_id = {conversation.id: conversation for conversation in conversations}
+    conversation = by_id[_choice(list(by_id), name, path.name)]
+    if not conversation.turns:
+        notes = ''.join(f'; {note}' for note in conversation.notes)
         raise ChatError(f'{path.name}: expected messages with words, got none{notes}')
-    return one
+    return conversation

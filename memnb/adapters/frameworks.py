@@ -45,7 +45,7 @@ def _retriever_class() -> type:
         find: Callable[..., list[dict]]
 
         def _get_relevant_documents(self, query, *, run_manager=None, **options):
-            return [Document(**found) for found in self.find(query, **options)]
+            return [Document(**fields) for fields in self.find(query, **options)]
 
         async def _aget_relevant_documents(self, query, *, run_manager=None, **options):
             return await asyncio.to_thread(self._get_relevant_documents, query, **options)
@@ -70,10 +70,10 @@ def as_langchain_retriever(
         if trace.error is not None:
             raise LMError(trace.error)
         documents = []
-        for seen in trace.shown_evidence():
-            known = fields_of(Snippet(seen.id, seen.text, speaker=seen.speaker), names)
-            metadata = known | ({'when': seen.when} if seen.when else {})
-            documents.append({'id': seen.id, 'page_content': seen.text, 'metadata': metadata})
+        for hit in trace.shown_evidence():
+            fields = fields_of(Snippet(hit.id, hit.text, speaker=hit.speaker), names)
+            metadata = fields | ({'when': hit.when} if hit.when else {})
+            documents.append({'id': hit.id, 'page_content': hit.text, 'metadata': metadata})
         return documents
 
     def by_search(query: str, **options: Any) -> list[dict]:
@@ -81,8 +81,8 @@ def as_langchain_retriever(
         for hit in retriever.search(query, **{'k': k, **options}):
             metadata = fields_of(hit.snippet, names)
             metadata |= {} if hit.score is None else {'score': hit.score}
-            one = {'id': hit.snippet.id, 'page_content': hit.snippet.text, 'metadata': metadata}
-            documents.append(one)
+            document = {'id': hit.snippet.id, 'page_content': hit.snippet.text, 'metadata': metadata}
+            documents.append(document)
         return documents
 
     if callable(getattr(source, 'ask', None)):
@@ -143,7 +143,7 @@ def _start(loop: MemR3, values: dict) -> dict:
 def _visit(loop: MemR3, name: str, values: dict, writer: Callable) -> dict:
     """Run a node of the graph; return what is new in the state. `writer` streams the steps of the trace."""
     run, state = _read_state(loop, values)
-    known, update = len(run.trace.steps), {}
+    steps_before, update = len(run.trace.steps), {}
     try:
         if name == 'retrieve' and state.reply is None:  # the first one, with the question itself
             state.now.take(run.search(run.question, loop.chunks_per_iteration, iteration=1))
@@ -161,7 +161,7 @@ def _visit(loop: MemR3, name: str, values: dict, writer: Callable) -> dict:
     except LMError as error:
         run.trace.error = f'{type(error).__name__}: {error}'
     update |= _write_state(run, state)
-    for step in update['trace']['steps'][known:]:
+    for step in update['trace']['steps'][steps_before:]:
         writer(step)
     return update
 
@@ -202,18 +202,18 @@ def as_langgraph(
     graph.add_node('start', partial(_start, loop))
     for name in ('retrieve', 'generate', 'router', 'reflect', 'answer'):
         add(name)
-    for here, there in [
+    for source, target in [
         (START, 'start'),
         ('start', 'retrieve'),
         ('reflect', 'generate'),
         ('answer', END),
     ]:
-        graph.add_edge(here, there)
-    for here, there in [('retrieve', 'generate'), ('generate', 'router')]:
+        graph.add_edge(source, target)
+    for source, target in [('retrieve', 'generate'), ('generate', 'router')]:
         graph.add_conditional_edges(
-            here,
+            source,
             lambda state: 'failed' if state['trace']['error'] else 'well',
-            {'well': there, 'failed': END},
+            {'well': target, 'failed': END},
         )
     graph.add_conditional_edges('router', lambda state: state['action'], ['retrieve', 'reflect', 'answer'])
     return graph.compile(**options).with_config(recursion_limit=3 * loop.limits.max_iterations + 3)
@@ -221,15 +221,19 @@ def as_langgraph(
 # %% ../../nbs/8_use/02_frameworks.ipynb #aa14b563
 def _by_name(tools: Iterable[Any]) -> dict[str, Tool]:
     """The tools that a model may call. A ValueError for names that servers refuse."""
-    made = [tool if isinstance(tool, Tool) else Tool.of(tool) for tool in tools]
-    offered = [tool for tool in made if not tool.ends]
-    named = {tool.name: tool for tool in offered}
-    if not named or len(named) < len(offered) or not all(re.fullmatch('[a-zA-Z0-9_-]{1,64}', name) for name in named):
-        names = [tool.name for tool in made]
+    all_tools = [tool if isinstance(tool, Tool) else Tool.of(tool) for tool in tools]
+    offered = [tool for tool in all_tools if not tool.ends]
+    by_name = {tool.name: tool for tool in offered}
+    if (
+        not by_name
+        or len(by_name) < len(offered)
+        or not all(re.fullmatch('[a-zA-Z0-9_-]{1,64}', name) for name in by_name)
+    ):
+        names = [tool.name for tool in all_tools]
         raise ValueError(
             f'tools: expected one or more with different names of up to 64 of a-z, A-Z, 0-9, _ and -, got {names}'
         )
-    return named
+    return by_name
 
 
 def as_functions(
@@ -246,14 +250,15 @@ def _part(thing: Any, name: str) -> Any:
 
 
 def _depth(value: Any) -> int:
-    parts = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    return 1 + max(map(_depth, parts), default=0)
+    if isinstance(value, dict):
+        value = list(value.values())
+    return 1 + max(map(_depth, value), default=0) if isinstance(value, list) else 1
 
 
-def _arguments(said: Any) -> dict:
+def _arguments(text: Any) -> dict:
     """The arguments of a call. A ValueError, in words for a model, where they are none."""
     try:
-        value = json.loads(said or '{}') if isinstance(said, str | None) else said
+        value = json.loads(text or '{}') if isinstance(text, str | None) else text
         if _depth(value) > 20:
             raise RecursionError
     except RecursionError:
@@ -275,24 +280,24 @@ def call_functions(
         raise TypeError(
             f'tools: expected the list that as_functions was given, such as tools_of(memory), got a {type(tools).__name__}'
         )
-    named, messages = _by_name(tools), []
+    by_name, messages = _by_name(tools), []
     run = run or Run('(function calls)', 'functions', RuleLM())
     earlier = [step.iteration for step in run.trace.steps if isinstance(step, ToolStep)]
     iteration = 1 + max(earlier, default=0)
     for call in calls or ():
         function = _part(call, 'function')
-        name, said = str(_part(function, 'name') or ''), _part(function, 'arguments')
+        name, text = str(_part(function, 'name') or ''), _part(function, 'arguments')
         try:
-            if name not in named:
-                raise ValueError(f'there is no tool {name!r:.80}; there are {", ".join(named)}')
-            arguments = _arguments(said)
+            if name not in by_name:
+                raise ValueError(f'there is no tool {name!r:.80}; there are {", ".join(by_name)}')
+            arguments = _arguments(text)
         except ValueError as error:
-            problem = f'{name if name in named else "refused"}: {error}'
-            given = {'arguments': str(said)[:300]}
-            step = ToolStep(iteration=iteration, tool=name, arguments=given, note=problem, error=True)
+            problem = f'{name if name in by_name else "refused"}: {error}'
+            excerpt = {'arguments': str(text)[:300]}
+            step = ToolStep(iteration=iteration, tool=name, arguments=excerpt, note=problem, error=True)
             run.note(step)
-            seen = Observation(problem, error=True)
+            observation = Observation(problem, error=True)
         else:
-            seen = run.use(named[name], arguments, iteration)
-        messages.append({'role': 'tool', 'tool_call_id': _part(call, 'id'), 'content': mend(seen.line)})
+            observation = run.use(by_name[name], arguments, iteration)
+        messages.append({'role': 'tool', 'tool_call_id': _part(call, 'id'), 'content': mend(observation.line)})
     return messages

@@ -21,7 +21,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from . import __version__
+from .. import __version__
 from .stores import needs
 from ..core.conversation import Conversation, Session, Snippet, Turn, UnknownTurn
 from ..core.tools import day_of, ToolError
@@ -42,12 +42,12 @@ _SPEAKERS = "SELECT DISTINCT speaker FROM turns WHERE typeof(speaker) = 'text' A
 _NAMED = "'T' || number IN (SELECT value FROM json_each(?)) "
 
 
-def _snippet(number: int, session: str, speaker: str, text: str, said: str | None, checksum: str) -> Snippet:
+def _snippet(number: int, session: str, speaker: str, text: str, time: str | None, checksum: str) -> Snippet:
     """A row of the table as it is searched. A `MemoryFileError` for a damaged one."""
     try:
-        if checksum != row_checksum(number, session, speaker, text, said):
+        if checksum != row_checksum(number, session, speaker, text, time):
             raise ValueError('it is not as it was written')
-        moment = datetime.fromisoformat(said) if said else None
+        moment = datetime.fromisoformat(time) if time else None
         day = TimeSpan.day(moment.date()) if moment else None
         return Snippet(f'T{number}', text, (f'T{number}',), day, speaker or None, moment, session, number)
     except (TypeError, ValueError) as error:
@@ -100,20 +100,20 @@ class TurnStore(Searchable):
 
         conversation = as_conversation(messages)
         with self._file.transaction() as file:
-            found = file.execute('SELECT speaker, text, said, COUNT(*) FROM turns GROUP BY 1, 2, 3')
-            there = Counter({tuple(key): count for *key, count in found})
+            cursor = file.execute('SELECT speaker, text, said, COUNT(*) FROM turns GROUP BY 1, 2, 3')
+            stored = Counter({tuple(key): count for *key, count in cursor})
             last = file.execute("SELECT seq FROM sqlite_sequence WHERE name = 'turns'").fetchone()
             number, rows, added = last[0] if last else 0, [], []
             for turn in tqdm(conversation.turns, 'remembering', delay=2, disable=None, leave=False):
-                said = turn.time or conversation.session_of(turn.id).time
-                key = (turn.speaker, turn.content, said.isoformat() if said else None)
-                if there[key]:
-                    there[key] -= 1
+                time = turn.time or conversation.session_of(turn.id).time
+                key = (turn.speaker, turn.content, time.isoformat() if time else None)
+                if stored[key]:
+                    stored[key] -= 1
                     continue
                 number += 1
-                row = (said.date().isoformat() if said else 'undated', *key)
+                row = (time.date().isoformat() if time else 'undated', *key)
                 rows.append((number, *row, row_checksum(number, *row)))
-                added.append(Turn(f'T{number}', turn.speaker, turn.content, said))
+                added.append(Turn(f'T{number}', turn.speaker, turn.content, time))
             file.executemany('INSERT INTO turns VALUES (?, ?, ?, ?, ?, ?)', rows)
         self._file.sweep(wait=False)
         return added
@@ -122,32 +122,32 @@ class TurnStore(Searchable):
         """Delete turns and a session, all or none, from the table and the bytes of the file; return them. Raises `UnknownTurn`, and `MemoryFileError` while another process reads."""
         chosen = [json.dumps(list(ids)), session]
         with self._file.transaction() as file:
-            gone = [
+            snippets = [
                 _snippet(*row)
                 for row in file.execute(f'{_SELECT} WHERE {_NAMED} OR session = ? ORDER BY number', chosen)
             ]
-            missing = sorted(set(ids) - {one.id for one in gone})
+            missing = sorted(set(ids) - {snippet.id for snippet in snippets})
             if missing:
                 raise UnknownTurn(f'no turn {missing[0]!r:.80} here; nothing was forgotten')
-            if session is not None and session not in {one.session for one in gone}:
+            if session is not None and session not in {snippet.session for snippet in snippets}:
                 raise UnknownTurn(f'no session {session!r:.80} here; nothing was forgotten')
             file.execute(f'DELETE FROM turns WHERE {_NAMED} OR session = ?', chosen)
             file.execute(UNSWEPT)
         self._file.sweep()
-        return gone
+        return snippets
 
     def turns(self, ids: Collection[str]) -> list[Snippet]:
         """Return those of the turns that are there, oldest first."""
-        found = self._file.rows(f'{_SELECT} WHERE {_NAMED} ORDER BY number', json.dumps(list(ids)))
-        return [_snippet(*row) for row in found]
+        rows = self._file.rows(f'{_SELECT} WHERE {_NAMED} ORDER BY number', json.dumps(list(ids)))
+        return [_snippet(*row) for row in rows]
 
     def conversation(self) -> Conversation:
         """Return all turns as a conversation with a session for each day."""
         days: dict[str, list[Turn]] = {}
         for row in self._file.rows(f'{_SELECT} ORDER BY session, number'):
-            one = _snippet(*row)
-            turn = Turn(one.id, one.speaker or '', one.text, one.said)
-            days.setdefault(one.session, []).append(turn)
+            snippet = _snippet(*row)
+            turn = Turn(snippet.id, snippet.speaker or '', snippet.text, snippet.said)
+            days.setdefault(snippet.session, []).append(turn)
         sessions = [
             Session(day, turns, min((turn.time for turn in turns if turn.time), default=None))
             for day, turns in days.items()
@@ -165,10 +165,10 @@ class TurnStore(Searchable):
             version = self.version()
             if version != self._seen:
                 self._rename([name for (name,) in self._file.rows(_SPEAKERS)])
-                there = {f'T{number}' for (number,) in self._file.rows('SELECT number FROM turns')}
-                known = {one.id for one in self._index}
-                self._index.remove(known - there)
-                add_in_parts(self._index, self.turns(there - known))
+                stored_ids = {f'T{number}' for (number,) in self._file.rows('SELECT number FROM turns')}
+                indexed_ids = {snippet.id for snippet in self._index}
+                self._index.remove(indexed_ids - stored_ids)
+                add_in_parts(self._index, self.turns(stored_ids - indexed_ids))
                 self._seen = version
             return self._index
 
@@ -177,8 +177,8 @@ class TurnStore(Searchable):
         changed = {*names} ^ {*self._names}
         if changed:
             old, self._index, self._names = self._index, HybridIndex(names=names), names
-            kept = [one for one in old if without_names(one.text, changed) == one.text]
-            self._index.add(kept, {one.id: old.dense.vector(one.id) for one in kept})
+            unchanged = [snippet for snippet in old if without_names(snippet.text, changed) == snippet.text]
+            self._index.add(unchanged, {snippet.id: old.dense.vector(snippet.id) for snippet in unchanged})
 
     def search(
         self,
@@ -246,13 +246,13 @@ class MemoryTools:
         """Keep one message of a conversation. The reply names the turn under which it can be found and forgotten."""
         text = _words('text', text)
         try:
-            said = parse_datetime(time) if time else self.clock()
+            moment = parse_datetime(time) if time else self.clock()
         except ValueError:
             raise ToolError(
                 f"time: expected a moment such as '2024-05-08 14:30' or a day such as '8 May 2024', got {time!r}"
             ) from None
-        turn = self.store.remember(text, ' '.join(mend(speaker).split()), said)
-        return {'id': turn.id, 'session': said.date().isoformat() if said else 'undated'}
+        turn = self.store.remember(text, ' '.join(mend(speaker).split()), moment)
+        return {'id': turn.id, 'session': moment.date().isoformat() if moment else 'undated'}
 
     def ask(self, question: _text(2_000, 'A question about what was said')) -> dict[str, Any]:
         """Answer a question from the memory, with the turns that the answer rests on."""
@@ -265,7 +265,7 @@ class MemoryTools:
             self.traces.pop(f'Q{self._asked - KEPT_TRACES}', None)
         if trace.error:
             raise ToolError(f'no answer: {printable(trace.error)} (show_trace of {name} tells how far it came)')
-        evidence = [_data(one) for id in trace.evidence for one in self.store.turns([id])]
+        evidence = [_data(snippet) for id in trace.evidence for snippet in self.store.turns([id])]
         return {
             'answer': trace.answer and printable(trace.answer, lines=True),
             'evidence': evidence,
@@ -280,12 +280,12 @@ class MemoryTools:
 
         method = METHODS[self.method]
         if method.memory.name == 'turns':
-            return method.loop(self.store, Conversation('turns', ()), self.lm, turns)
+            return method.make(self.store, Conversation('turns', ()), self.lm, turns)
         version, conversation = self.store.version(), self.store.conversation()
         with self._lock:
             if self._memory[0] != version:
                 self._memory = version, method.memory.build(conversation, RuleLM())
-            return method.loop(self._memory[1], conversation, self.lm, turns)
+            return method.make(self._memory[1], conversation, self.lm, turns)
 
     def search(
         self,
@@ -307,10 +307,10 @@ class MemoryTools:
             raise ToolError(
                 "ids or session: expected turns such as ['T3'] or a session such as '2024-05-08', got neither"
             )
-        gone = self.store.forget(ids, session or None)
+        snippets = self.store.forget(ids, session or None)
         self._memory = None, None
         self._current_traces()
-        return {'forgotten': [_data(one) for one in gone]}
+        return {'forgotten': [_data(snippet) for snippet in snippets]}
 
     def show_trace(self, question: _text(100, "'Q3', as `ask` named it; the last, if left out") = '') -> dict[str, Any]:
         """Show how an answer was found: what was searched, seen, decided and cited."""
@@ -325,9 +325,9 @@ class MemoryTools:
     def _current_traces(self) -> dict[str, Trace]:
         """The traces, without those that show a turn that was forgotten."""
         with self._lock:
-            read = {turn for trace in self.traces.values() for turn in trace.read}
-            there = {one.id for one in self.store.turns(read)}
-            self.traces = {name: trace for name, trace in self.traces.items() if there.issuperset(trace.read)}
+            turns = {turn for trace in self.traces.values() for turn in trace.read}
+            stored_ids = {snippet.id for snippet in self.store.turns(turns)}
+            self.traces = {name: trace for name, trace in self.traces.items() if stored_ids.issuperset(trace.read)}
             return dict(self.traces)
 
 # %% ../../nbs/8_use/03_mcp_server.ipynb #6eacbf58

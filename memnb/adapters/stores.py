@@ -23,19 +23,13 @@ from uuid import NAMESPACE_URL, uuid5
 import numpy as np
 from dateutil.parser import isoparse
 
-from ..core.conversation import content_id, Snippet
+from ..core.conversation import content_id, DuplicateSnippet, Snippet
 from ..core.retriever import Adapted, Hit, waited
 from ..core.text import STOP_WORDS
 from ..core.time import parse_date, parse_datetime, TimeSpan
-from ..retrieval.bm25 import DuplicateSnippet, Index, LexicalIndex
-from memnb.retrieval.vectors import (
-    as_embedder,
-    DimensionMismatch,
-    embed_texts,
-    Embedder,
-    EmbedderMismatch,
-    WordLlamaEmbedder,
-)
+from ..retrieval.bm25 import Index, LexicalIndex
+from ..retrieval.vectors import as_embedder, DimensionMismatch, embed_texts, Embedder, EmbedderMismatch
+from ..retrieval.vectors import WordLlamaEmbedder
 
 # %% auto #0
 __all__ = ['Fields', 'fields_of', 'snippet_of', 'needs', 'StoreAdapter', 'from_sqlite', 'from_pandas', 'fill_qdrant',
@@ -63,7 +57,7 @@ class Fields:
 
 def fields_of(snippet: Snippet, names: Fields = Fields()) -> dict[str, Any]:
     """Return what a store keeps of a snippet beside its text, as JSON values; what is not known is left out."""
-    known = {
+    values = {
         names.id: snippet.id,
         names.time: snippet.time and snippet.time.isoformat(),
         names.said: snippet.said and snippet.said.isoformat(),
@@ -72,17 +66,15 @@ def fields_of(snippet: Snippet, names: Fields = Fields()) -> dict[str, Any]:
         names.session: snippet.session,
         names.position: snippet.position,
     }
-    return {name: value for name, value in known.items() if name is not None and value is not None}
+    return {name: value for name, value in values.items() if name is not None and value is not None}
 
 
 def _is_missing(value: Any) -> bool:
     """Whether a value is a store's nothing: None, NaN, or pandas's NaT and NA."""
     try:
         return value is None or bool(value != value)
-    except (
-        TypeError,
-        ValueError,
-    ):  # NA is neither equal to itself nor not; nor is an array, but that is a value
+    except (TypeError, ValueError):
+        # NA is neither equal to itself nor not; nor is an array, but that is a value
         return not hasattr(value, '__len__')
 
 
@@ -118,9 +110,9 @@ def _read_moment(value: Any) -> datetime | None:
         return datetime.combine(value.date(), value.timetz())  # pandas's Timestamp is one, too
     text = str(value)
     iso = [datetime.fromisoformat, isoparse] if re.match(r'\d{4}-?\d\d-?\d\d', text) else []
-    for read in [*iso, parse_datetime]:
+    for parse in [*iso, parse_datetime]:
         with suppress(ValueError):
-            return read(text)
+            return parse(text)
     return None
 
 
@@ -137,34 +129,34 @@ def _read_span(value: Any) -> TimeSpan | None:
 
 def snippet_of(
     text: str,
-    kept: Mapping[str, Any],  # what the store keeps beside it
+    metadata: Mapping[str, Any],  # what the store keeps beside it
     names: Fields = Fields(),
-    id: object = None,  # the store's own id, where `kept` has none; without both it is a hash of the text
+    id: object = None,  # the store's own id, where `metadata` has none; without both it is a hash of the text
 ) -> Snippet:
     """Return a record of a store as a snippet. A ValueError for a field that cannot be read, a TypeError without a text."""
-    own = _read_word(kept.get(names.id))
+    own = _read_word(metadata.get(names.id))
     own = _read_word(id) if own is None else own
     if not isinstance(text, str):
-        there = f'{text!r:.80} among {list(kept)!r:.200}'
-        raise TypeError(f'record {own!r:.80}: expected a text in {names.text!r}, got {there}')
+        actual = f'{text!r:.80} among {list(metadata)!r:.200}'
+        raise TypeError(f'record {own!r:.80}: expected a text in {names.text!r}, got {actual}')
 
     def read(reader: Callable[[Any], Any], name: str | None, expected: str) -> Any:
-        value = kept.get(name)
+        value = metadata.get(name)
         if _is_missing(value) or isinstance(value, str) and value == '':
             return None
-        found = reader(value)
-        if found is None:
+        result = reader(value)
+        if result is None:
             raise ValueError(f'record {own!r:.80}: expected {expected} in {name!r}, got {value!r:.80}')
-        return found
+        return result
 
     return Snippet(
         content_id(text) if own is None else own,
         str(text),
-        _read_words(kept.get(names.sources)),
+        _read_words(metadata.get(names.sources)),
         read(_read_span, names.time, 'a date'),
-        _read_word(kept.get(names.speaker)),
+        _read_word(metadata.get(names.speaker)),
         read(_read_moment, names.said, 'a moment such as 2024-01-09T19:15'),
-        _read_word(kept.get(names.session)),
+        _read_word(metadata.get(names.session)),
         read(_read_position, names.position, 'a whole number'),
     )
 
@@ -183,9 +175,8 @@ class StoreAdapter(Adapted):
 
     def __init__(
         self,
-        ask: Callable[
-            ..., Iterable[Hit]
-        ],  # (query, limit), with `exclude` and `during` where the store can do them; may be async
+        # (query, limit), with `exclude` and `during` where the store can do them; may be async
+        ask: Callable[..., Iterable[Hit]],
         kind: str,  # the name of the library
     ):
         super().__init__(_plain(ask))
@@ -219,7 +210,7 @@ def from_sqlite(
     )
     lock = threading.Lock()
 
-    def found(words: str, limit: int) -> tuple[list[str], list[tuple]]:
+    def fetch(words: str, limit: int) -> tuple[list[str], list[tuple]]:
         """The columns of the records and, for each record, its score, its rowid and its values."""
         with lock, closing(connection.cursor()) as cursor:
             cursor.row_factory = None
@@ -230,15 +221,15 @@ def from_sqlite(
         words = _any_word(query)
         if not words:
             return []
-        columns, rows = found(words, limit)
+        columns, rows = fetch(words, limit)
         hits = []
         for score, row, *values in rows:
-            kept = dict(zip(columns, values))
-            hits.append(Hit(snippet_of(kept[names.text], kept, names, row), score))
+            fields = dict(zip(columns, values))
+            hits.append(Hit(snippet_of(fields[names.text], fields, names, row), score))
         return hits
 
     try:
-        columns, _ = found('"memnb"', 0)
+        columns, _ = fetch('"memnb"', 0)
     except sqlite3.OperationalError as error:
         raise ValueError(f'{table}: expected an FTS5 table, and content with a rowid: {error}') from error
     if names.text not in columns:
@@ -309,7 +300,7 @@ def _qdrant_filter(
     return models.Filter(must=must or None, must_not=never or None)
 
 
-def _embedded(embed: Callable[[list[str]], Any], texts: list[str], size: int | None, collection: str) -> np.ndarray:
+def _embed_rows(embed: Callable[[list[str]], Any], texts: list[str], size: int | None, collection: str) -> np.ndarray:
     """(n, d) rows of finite numbers that fit a collection. A ValueError otherwise, such as a `DimensionMismatch`."""
     rows = embed_texts(as_embedder(embed), texts).astype(np.float32)
     if size and rows.shape[1] != size:
@@ -322,7 +313,7 @@ def _embedded(embed: Callable[[list[str]], Any], texts: list[str], size: int | N
 def _make_collection(client: Any, collection: str, embed: Any, names: Fields) -> None:
     """Make a collection that knows the name of its embedder and indexes the fields that are filtered by."""
     models = _qdrant_models()
-    size = _embedded(embed, ['memory'], None, collection).shape[1]
+    size = _embed_rows(embed, ['memory'], None, collection).shape[1]
     vectors = models.VectorParams(size=size, distance=models.Distance.COSINE)
     metadata = {'embedder': getattr(embed, 'name', None)}
     try:
@@ -339,21 +330,21 @@ def _make_collection(client: Any, collection: str, embed: Any, names: Fields) ->
 def _vector_params(client: Any, collection: str, embed: Any, using: str | None) -> Any:
     """Size and distance of the vectors that are searched. An error where they are not there, or are of another model."""
     config = client.get_collection(collection).config
-    given, known = (
+    own_model, stored_model = (
         getattr(embed, 'name', None),
         (getattr(config, 'metadata', None) or {}).get('embedder'),
     )
-    if given and known and given != known:
+    if own_model and stored_model and own_model != stored_model:
         raise EmbedderMismatch(
-            f'collection {collection!r:.80} holds vectors of {known!r:.80}, the embedder is {given!r:.80}'
+            f'collection {collection!r:.80} holds vectors of {stored_model!r:.80}, the embedder is {own_model!r:.80}'
         )
     vectors = config.params.vectors or {}
-    named = vectors if isinstance(vectors, Mapping) else {None: vectors}
-    if using not in named:
+    by_name = vectors if isinstance(vectors, Mapping) else {None: vectors}
+    if using not in by_name:
         raise ValueError(
-            f'using: expected one of the vectors {list(named)} of collection {collection!r:.80}, got {using!r:.80}'
+            f'using: expected one of the vectors {list(by_name)} of collection {collection!r:.80}, got {using!r:.80}'
         )
-    return named[using]
+    return by_name[using]
 
 
 def fill_qdrant(
@@ -371,13 +362,13 @@ def fill_qdrant(
     payloads: dict[str, dict] = {}  # by the id of the point
     own = {*vars(names).values(), _FIRST, _LAST}
 
-    def check(known: Mapping[str, Any], payload: Mapping[str, Any]) -> None:
-        if any(known.get(key) != payload.get(key) for key in own):
+    def check(stored: Mapping[str, Any], payload: Mapping[str, Any]) -> None:
+        if any(stored.get(key) != payload.get(key) for key in own):
             raise DuplicateSnippet(f'collection {collection!r:.80}: two different snippets {payload[names.id]!r:.80}')
 
-    for one in snippets:
-        payload = {**fields_of(one, names), names.text: one.text, **_day_fields(one.day)}
-        check(payloads.setdefault(_point_id(one.id), payload), payload)
+    for snippet in snippets:
+        payload = {**fields_of(snippet, names), names.text: snippet.text, **_day_fields(snippet.day)}
+        check(payloads.setdefault(_point_id(snippet.id), payload), payload)
     if not client.collection_exists(collection):
         _make_collection(client, collection, embed, names)
     size = _vector_params(client, collection, embed, None).size
@@ -387,7 +378,7 @@ def fill_qdrant(
         for point in client.retrieve(collection, list(part), with_payload=True):
             check(point.payload, part.pop(str(point.id)))
         if part:
-            rows = _embedded(embed, [one[names.text] for one in part.values()], size, collection)
+            rows = _embed_rows(embed, [payload[names.text] for payload in part.values()], size, collection)
             points = [
                 models.PointStruct(id=id, vector=row.tolist(), payload=payload)
                 for (id, payload), row in zip(part.items(), rows)
@@ -419,8 +410,8 @@ def from_qdrant(
     def ask(query: str, limit: int, exclude: Collection[str] = (), during: TimeSpan | None = None) -> list[Hit]:
         if not query.strip():
             return []
-        vector = _embedded(embed, [query], vectors.size, collection)[0].tolist()
-        found = client.query_points(
+        vector = _embed_rows(embed, [query], vectors.size, collection)[0].tolist()
+        response = client.query_points(
             collection,
             query=vector,
             using=using,
@@ -428,9 +419,9 @@ def from_qdrant(
             query_filter=_qdrant_filter(exclude, during, only, names),
         )
         hits = []
-        for point in found.points:
-            kept = _flat(point.payload)
-            snippet = snippet_of(kept.get(names.text), kept, names, point.id)
+        for point in response.points:
+            fields = _flat(point.payload)
+            snippet = snippet_of(fields.get(names.text), fields, names, point.id)
             hits.append(Hit(snippet, sign * float(point.score)))
         return hits
 
@@ -441,7 +432,7 @@ def from_qdrant(
 _SIZES = ('search_kwargs', 'similarity_top_k', '_similarity_top_k', 'top_k', 'k')
 
 
-def _resized(retriever: Any, limit: int) -> Any:
+def _with_size(retriever: Any, limit: int) -> Any:
     """A copy of a retriever that gives `limit` results; the retriever itself where it has no such attribute."""
     attribute = next((name for name in _SIZES if hasattr(retriever, name)), None)
     if attribute is None:
@@ -469,8 +460,8 @@ def _from_retriever(
     def ask(query: str, limit: int) -> list[Hit]:
         if not query.strip():
             return []
-        search = getattr(_resized(retriever, limit), method)
-        return [hit_of(one) for one in search(query)]
+        search = getattr(_with_size(retriever, limit), method)
+        return [hit_of(result) for result in search(query)]
 
     return StoreAdapter(ask, library)
 
@@ -495,10 +486,10 @@ def from_llamaindex(
 ) -> StoreAdapter:
     """Return a LlamaIndex retriever or index as a memory. A TypeError for what is neither."""
 
-    def hit_of(found: Any) -> Hit:
-        node = found.node
+    def hit_of(result: Any) -> Hit:
+        node = result.node
         snippet = snippet_of(node.get_content(), node.metadata, names, node.node_id)
-        return Hit(snippet, None if found.score is None else float(found.score))
+        return Hit(snippet, None if result.score is None else float(result.score))
 
     return _from_retriever(retriever, 'LlamaIndex', 'retrieve', hit_of)
 
@@ -516,14 +507,13 @@ def from_langgraph_store(
         raise ValueError(f"namespace: LangGraph takes labels that are not empty and have no '.', got {namespace!r:.80}")
 
     def snippet(item: Any) -> Snippet:
-        found = snippet_of(item.value.get(names.text), item.value, names, item.key)
-        return replace(
-            found, id='/'.join((*item.namespace[len(namespace) :], found.id))
-        )  # keys repeat in deeper namespaces
+        result = snippet_of(item.value.get(names.text), item.value, names, item.key)
+        # keys repeat in deeper namespaces
+        return replace(result, id='/'.join((*item.namespace[len(namespace) :], result.id)))
 
     def ask(query: str, limit: int) -> list[Hit]:
-        found = store.search(namespace, query=query, limit=limit)
-        return [Hit(snippet(item), item.score) for item in found]
+        items = store.search(namespace, query=query, limit=limit)
+        return [Hit(snippet(item), item.score) for item in items]
 
     def rank(query: str, limit: int) -> list[Hit]:
         index = LexicalIndex()
@@ -549,12 +539,12 @@ def from_mem0(
             return []
         search = _plain(memory.search)
         hits = []
-        for one in search(query, filters=dict(filters), top_k=limit, threshold=0.0)['results']:
-            kept = dict(one.get('metadata') or {})
+        for result in search(query, filters=dict(filters), top_k=limit, threshold=0.0)['results']:
+            metadata = dict(result.get('metadata') or {})
             if names.speaker is not None:  # the name that came with the message
-                kept.setdefault(names.speaker, one.get('actor_id'))
-            hits.append(Hit(snippet_of(one['memory'], kept, names, one['id']), one['score']))
-            own[hits[-1].snippet.id] = one['id']
+                metadata.setdefault(names.speaker, result.get('actor_id'))
+            hits.append(Hit(snippet_of(result['memory'], metadata, names, result['id']), result['score']))
+            own[hits[-1].snippet.id] = result['id']
         return hits
 
     def add(text: str) -> str:
@@ -574,8 +564,8 @@ def _edge_snippet(edge: Any) -> Snippet:
         end = None
     unit = 'span' if start and end and start != end else 'day'
     span = TimeSpan(start, end, unit) if start or end else None
-    said = None if span else edge.reference_time
-    return Snippet(edge.uuid, edge.fact, tuple(edge.episodes), span, said=said)
+    moment = None if span else edge.reference_time
+    return Snippet(edge.uuid, edge.fact, tuple(edge.episodes), span, said=moment)
 
 
 def from_graphiti(
@@ -592,8 +582,8 @@ def from_graphiti(
 
     def ask(query: str, limit: int) -> list[Hit]:
         own = EDGE_HYBRID_SEARCH_RRF.model_copy(update={'limit': limit})  # which all share
-        found = waited(graphiti.search_)(query, config=own, group_ids=group_ids and list(group_ids))
-        pairs = zip(found.edges, found.edge_reranker_scores)
+        results = waited(graphiti.search_)(query, config=own, group_ids=group_ids and list(group_ids))
+        pairs = zip(results.edges, results.edge_reranker_scores)
         return [Hit(_edge_snippet(edge), float(score)) for edge, score in pairs]
 
     return StoreAdapter(ask, 'graphiti')

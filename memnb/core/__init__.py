@@ -12,3 +12,7 @@ build         ids for new messages, sessions that fail, progress
 storage       memories that add, forget, save and reopen
 exercises     self-checking exercises of the notebooks
 """
+
+# How data is shown: name -> function of the data and its options. `memnb` registers the functions of `memnb.views` here,
+# so that `core` and the methods import nothing of it.
+VIEWS = {}

@@ -43,17 +43,17 @@ def number_on(
     if isinstance(messages, Iterator):
         messages = list(messages)
     sessions = list(as_conversation(messages).sessions)
-    given = [messages] if isinstance(messages, Session) else messages
-    if isinstance(messages, Conversation) or all(one is two for one, two in zip(sessions, given)):
+    originals = [messages] if isinstance(messages, Session) else messages
+    if isinstance(messages, Conversation) or all(session is original for session, original in zip(sessions, originals)):
         return sessions
-    numbers = {int(found[1]) for found in map(_NUMBER.fullmatch, known) if found}
-    last, made = max(numbers, default=0), []
+    numbers = {int(match[1]) for match in map(_NUMBER.fullmatch, known) if match}
+    last, numbered = max(numbers, default=0), []
     for session in sessions:
         same = [f'D{number}' for number in sorted(numbers) if is_same(session, f'D{number}')]
         if not same:
             last += 1
-        made.append(renumber(session, same[0] if same else f'D{last}'))
-    return made
+        numbered.append(renumber(session, same[0] if same else f'D{last}'))
+    return numbered
 
 
 def refuse_messages(value: Any, kind: type) -> None:
@@ -113,7 +113,7 @@ class FailedSessions(dict[str, str]):
         cannot be reached is not asked for the sessions that are left: they fail, too."""
         new, noted = {session.id for session in sessions}, set(self)
         due = [session for id, session in self.sessions.items() if id not in new]
-        made, errors, down = [], [], None
+        results, errors, down = [], [], None
         show = progress if len(due) + len(sessions) > 1 else False
         with with_progress([*due, *sessions], 'sessions', show) as bar:
             for session in bar:
@@ -124,7 +124,7 @@ class FailedSessions(dict[str, str]):
                 try:
                     if down:  # not asked for each session that is left
                         raise ServerError(str(down))
-                    made.append(read(session))
+                    results.append(read(session))
                     self.forget([session.id])
                 except LMError as error:
                     if getattr(error, 'unreachable', False):
@@ -140,7 +140,7 @@ class FailedSessions(dict[str, str]):
             errors[-1].usage = lost
             raise errors[-1]
         self.usage += lost
-        return made
+        return results
 
     def note(self, session: Session, reason: str) -> None:
         "Note a session that could not be read."
@@ -149,24 +149,24 @@ class FailedSessions(dict[str, str]):
     def forget(self, session_ids: Collection[str] = (), turns: Collection[str] = ()) -> None:
         "Keep nothing of these sessions and turns."
         for id, session in list(self.sessions.items()):
-            left = [turn for turn in session.turns if turn.id not in turns]
-            if id in session_ids or not left:
+            rest = [turn for turn in session.turns if turn.id not in turns]
+            if id in session_ids or not rest:
                 del self[id], self.sessions[id]
-            elif len(left) < len(session.turns):
-                self.sessions[id] = replace(session, turns=left)
+            elif len(rest) < len(session.turns):
+                self.sessions[id] = replace(session, turns=rest)
 
     def to_json(self) -> dict:
         "Return the sessions and reasons as a JSON value."
         sessions = self.sessions.items()
-        return {id: [self[id], Conversation(id, [one]).to_json()] for id, one in sessions}
+        return {id: [self[id], Conversation(id, [session]).to_json()] for id, session in sessions}
 
     @classmethod
     def from_json(cls, value: dict) -> FailedSessions:
         "Return what gave the value."
-        made = cls()
+        failed = cls()
         for reason, text in value.values():
-            made.note(Conversation.from_json(text).sessions[0], reason)
-        return made
+            failed.note(Conversation.from_json(text).sessions[0], reason)
+        return failed
 
     @property
     def told(self) -> str:

@@ -45,11 +45,11 @@ class RawCall(Reply):
             value = function
         value = cls.renamed(value)
         if 'function' not in value and len(value) == 1:
-            [(name, given)] = value.items()
-            value = {'function': name, 'parameters': given}
+            [(name, arguments)] = value.items()
+            value = {'function': name, 'parameters': arguments}
         if 'function' in value and 'parameters' not in value:  # the arguments stand beside the name
-            given = {name: one for name, one in value.items() if name not in ('function', 'type')}
-            value = {'function': value['function'], 'parameters': given}
+            arguments = {name: argument for name, argument in value.items() if name not in ('function', 'type')}
+            value = {'function': value['function'], 'parameters': arguments}
         if isinstance(value.get('parameters'), str):
             value = {**value, 'parameters': _json_object(value['parameters'])}
         return value
@@ -70,12 +70,14 @@ def _written_call(text: str) -> Any:
     lines = [line.strip() for line in text.splitlines() if re.fullmatch(r'\s*[\w.]+\(.*\)\s*', line)]
     try:
         call = ast.parse(lines[0] if len(lines) == 1 else text.strip(), mode='eval').body
-        given = {one.arg: ast.literal_eval(one.value) for one in call.keywords if one.arg}
-        if call.args and given:
+        arguments = {keyword.arg: ast.literal_eval(keyword.value) for keyword in call.keywords if keyword.arg}
+        if call.args and arguments:
             return text
         if call.args:  # in the tool's order; a bare word is a text
-            given = [one.id if isinstance(one, ast.Name) else ast.literal_eval(one) for one in call.args]
-        return {'function': call.func.id, 'parameters': given}
+            arguments = [
+                argument.id if isinstance(argument, ast.Name) else ast.literal_eval(argument) for argument in call.args
+            ]
+        return {'function': call.func.id, 'parameters': arguments}
     except (SyntaxError, ValueError, AttributeError, RecursionError, MemoryError):
         return text
 
@@ -85,17 +87,17 @@ def _named_call(offered: Mapping[str, type[BaseModel]], value: Any) -> Any:
     value = RawCall.meant(value)
     if not isinstance(value, dict) or not isinstance(value.get('function'), str):
         return value
-    said = value['function'].rpartition('.')[2].strip().casefold()  # 'functions.search'
-    name = next((one for one in offered if one.casefold() == said), value['function'])
-    given = value.get('parameters') or {}
-    if not isinstance(given, dict) and name in offered:  # by place, or the only one that is needed
+    bare_name = value['function'].rpartition('.')[2].strip().casefold()  # 'functions.search'
+    name = next((tool for tool in offered if tool.casefold() == bare_name), value['function'])
+    arguments = value.get('parameters') or {}
+    if not isinstance(arguments, dict) and name in offered:  # by place, or the only one that is needed
         fields = offered[name].model_fields
-        needed = [one for one in fields if fields[one].is_required()]
-        if isinstance(given, list) and len(given) <= len(fields):
-            given = dict(zip(fields, given))
-        elif isinstance(given, str) and len(needed) == 1 and '\n' not in given:
-            given = {needed[0]: given}
-    return {'function': name, 'parameters': given}
+        needed = [argument for argument in fields if fields[argument].is_required()]
+        if isinstance(arguments, list) and len(arguments) <= len(fields):
+            arguments = dict(zip(fields, arguments))
+        elif isinstance(arguments, str) and len(needed) == 1 and '\n' not in arguments:
+            arguments = {needed[0]: arguments}
+    return {'function': name, 'parameters': arguments}
 
 
 class ToolReply(Reply):
@@ -109,24 +111,20 @@ class ToolReply(Reply):
     TEXT = 'call'  # the field of the call, or of the calls
 
     @classmethod
-    def line_field(cls, name: str) -> str | None:
-        return super().line_field(name) or RawCall.field_of(name)  # 'Action: …', 'Action Input: …'
-
-    @classmethod
     def meant(cls, value: Any) -> Any:
         if isinstance(value, dict):
             value = cls.renamed(value)
-            call = {name: one for name, one in value.items() if RawCall.field_of(name)}
-            given = RawCall.meant(call).get('parameters')
-            if isinstance(given, dict) and any(map(cls.field_of, given)):
-                return cls.meant(given)  # the whole reply as a call
-            own = {name: one for name, one in value.items() if name in cls.model_fields}
-            named = RawCall.renamed(call)
-            if isinstance(own.get(cls.TEXT), str) and named.keys() == {'parameters'}:
-                return {**own, cls.TEXT: {**named, 'function': own[cls.TEXT]}}
-            if named.get('function') and not isinstance(own.get(cls.TEXT), (dict, list)):
-                beside = {name: one for name, one in value.items() if name not in own}
-                return {**own, cls.TEXT: call if 'parameters' in named else beside}
+            call = {name: part for name, part in value.items() if RawCall.field_of(name)}
+            arguments = RawCall.meant(call).get('parameters')
+            if isinstance(arguments, dict) and any(map(cls.field_of, arguments)):
+                return cls.meant(arguments)  # the whole reply as a call
+            own = {name: part for name, part in value.items() if name in cls.model_fields}
+            raw_call = RawCall.renamed(call)
+            if isinstance(own.get(cls.TEXT), str) and raw_call.keys() == {'parameters'}:
+                return {**own, cls.TEXT: {**raw_call, 'function': own[cls.TEXT]}}
+            if raw_call.get('function') and not isinstance(own.get(cls.TEXT), (dict, list)):
+                beside = {name: part for name, part in value.items() if name not in own}
+                return {**own, cls.TEXT: call if 'parameters' in raw_call else beside}
         return super().meant(value)
 
 
@@ -188,21 +186,21 @@ class ToolUse:
 
 def seen_lines(history: Sequence[ToolUse]) -> list[Snippet]:
     "Return every snippet that was shown or counted so far, each once."
-    shown = {hit.snippet.id: hit.snippet for used in history for hit in used.observation.hits}
-    return list(shown.values())
+    snippets = {hit.snippet.id: hit.snippet for used in history for hit in used.observation.hits}
+    return list(snippets.values())
 
 
 def call_text(used: ToolUse) -> str:
     "Return a call as a program would write it, without parameters that are None."
-    told = (f'{name}={value!r}' for name, value in used.parameters.items() if value is not None)
-    return f'{used.function}({", ".join(told)})'
+    arguments = (f'{name}={value!r}' for name, value in used.parameters.items() if value is not None)
+    return f'{used.function}({", ".join(arguments)})'
 
 
 def untried_calls(calls: Sequence[ToolCall], history: Sequence[ToolUse]) -> list[ToolCall]:
     "Return the proposed calls that were not made before, each once."
-    known: list[Any] = list(history)
+    uses: list[Any] = list(history)
     for call in calls:
-        made = [(one.function, one.parameters) for one in known]
-        if (call.function, call.parameters) not in made:
-            known.append(call)
-    return known[len(history) :]
+        earlier = [(use.function, use.parameters) for use in uses]
+        if (call.function, call.parameters) not in earlier:
+            uses.append(call)
+    return uses[len(history) :]

@@ -16,7 +16,8 @@ from .time import format_moment, TimeSpan
 
 # %% auto #0
 __all__ = ['SESSION_TEXT', 'ConversationError', 'UnknownTurn', 'single_line', 'Turn', 'Session', 'Question', 'Conversation',
-           'Snippet', 'content_id', 'turn_snippets', 'session_snippets', 'chunk_snippets', 'session_fields']
+           'Snippet', 'DuplicateSnippet', 'content_id', 'turn_snippets', 'session_snippets', 'chunk_snippets',
+           'session_fields']
 
 # %% ../../nbs/1_core/01_conversation.ipynb #7c2a195b
 class ConversationError(ValueError):
@@ -35,12 +36,12 @@ def _types(record: type) -> dict[str, type]:
     return get_type_hints(record)
 
 
-def _checked(where: str, value: object, kind: type) -> object:
+def _check_value(where: str, value: object, kind: type) -> object:
     "Return a value of this type, a sequence as a tuple. Raises `ConversationError`, also for a time with a zone."
     if get_origin(kind) is tuple:
         if isinstance(value, (str, bytes, dict)) or not isinstance(value, Iterable):
             raise ConversationError(f'{where}: expected a sequence, got {reprlib.repr(value)}')
-        return tuple(_checked(where, one, get_args(kind)[0]) for one in value)
+        return tuple(_check_value(where, item, get_args(kind)[0]) for item in value)
     if not isinstance(value, kind):
         name = kind.__name__ if isinstance(kind, type) else kind
         raise ConversationError(f'{where}: expected {name}, got {reprlib.repr(value)}')
@@ -57,7 +58,7 @@ class _Record:
     def __post_init__(self):
         for name, kind in _types(type(self)).items():
             where = f'{type(self).__name__}.{name}'
-            object.__setattr__(self, name, _checked(where, getattr(self, name), kind))
+            object.__setattr__(self, name, _check_value(where, getattr(self, name), kind))
 
 
 def _check_unique(
@@ -66,10 +67,10 @@ def _check_unique(
 ) -> None:
     "Raise `ConversationError` for the first id that comes twice."
     seen = set()
-    for one in ids:
-        if one in seen:
-            raise ConversationError(f'{what} {one!r} comes twice; every {what} must be unique in a conversation')
-        seen.add(one)
+    for id in ids:
+        if id in seen:
+            raise ConversationError(f'{what} {id!r} comes twice; every {what} must be unique in a conversation')
+        seen.add(id)
 
 # %% ../../nbs/1_core/01_conversation.ipynb #d96e3c44
 def single_line(text: str) -> str:
@@ -100,8 +101,8 @@ class Turn(_Record):
     @property
     def line(self) -> str:
         "Speaker and content on one line, as prompts show a turn: nothing in a text or a name can look like another turn."
-        said = f'{self.speaker}: {self.content}' if self.speaker else self.content
-        return single_line(said)
+        line = f'{self.speaker}: {self.content}' if self.speaker else self.content
+        return single_line(line)
 
 # %% ../../nbs/1_core/01_conversation.ipynb #b10a9f04
 @dataclass(frozen=True)
@@ -152,7 +153,7 @@ def _read(
     for name, inner in (('sessions', Session), ('turns', Turn), ('questions', Question)):
         if isinstance(record.get(name), list):
             numbered = enumerate(record[name])
-            fields[name] = [_read(inner, one, f'{where}.{name}[{n}]') for n, one in numbered]
+            fields[name] = [_read(inner, item, f'{where}.{name}[{n}]') for n, item in numbered]
     try:
         for name in ('time', 'asked'):
             if isinstance(record.get(name), str):
@@ -192,11 +193,11 @@ class Conversation(_Record):
         sessions: Iterable[tuple[datetime | None, Iterable[tuple[str, str]]]],  # [(time, [(speaker, text), …]), …]
     ) -> Conversation:
         "Return a conversation from plain lists, with turns D1:1, D1:2, …, D2:1, …"
-        made = []
-        for day, (time, said) in enumerate(sessions, 1):
-            turns = [Turn(f'D{day}:{place}', speaker, text, time) for place, (speaker, text) in enumerate(said, 1)]
-            made.append(Session(f'D{day}', turns, time))
-        return cls(id, made)
+        built = []
+        for day, (time, pairs) in enumerate(sessions, 1):
+            turns = [Turn(f'D{day}:{place}', speaker, text, time) for place, (speaker, text) in enumerate(pairs, 1)]
+            built.append(Session(f'D{day}', turns, time))
+        return cls(id, built)
 
     @cached_property
     def turns(self) -> tuple[Turn, ...]:
@@ -214,9 +215,9 @@ class Conversation(_Record):
 
     def _place(self, turn_id: str) -> tuple[Turn, Session]:
         if turn_id not in self._places:
-            known = f', from {self.turns[0].id} to {self.turns[-1].id}' if self.turns else ''
+            extent = f', from {self.turns[0].id} to {self.turns[-1].id}' if self.turns else ''
             raise UnknownTurn(
-                f'conversation {self.id!r} has no turn {turn_id!r}; it has {len(self.turns)} turns{known}'
+                f'conversation {self.id!r} has no turn {turn_id!r}; it has {len(self.turns)} turns{extent}'
             )
         return self._places[turn_id]
 
@@ -264,7 +265,7 @@ class Snippet:
 
     def __post_init__(self):
         for name, kind in (('id', str), ('text', str), ('sources', tuple[str, ...])):
-            value = _checked(f'Snippet.{name}', getattr(self, name), kind)
+            value = _check_value(f'Snippet.{name}', getattr(self, name), kind)
             object.__setattr__(self, name, value)
 
     @property
@@ -284,6 +285,10 @@ class Snippet:
         return (f'[{date}] ' if date else '') + (
             single_line(f'{self.speaker}: {self.text}') if self.speaker else self.text
         )
+
+
+class DuplicateSnippet(ValueError):
+    "Another snippet is there already: under the same id, or at the same place of the same session."
 
 
 def _day(moment: datetime | None) -> TimeSpan | None:
@@ -359,10 +364,11 @@ def _snippet(id: str, turns: Collection[Turn], session: Session, position: int |
     )
 
 # %% ../../nbs/1_core/01_conversation.ipynb #m0000030
+# what every prompt about a session shows of it; `session_fields` fills it in
 SESSION_TEXT = '''Date: {date}
 Speakers: {speakers}
 
-{session}'''  # what every prompt about a session shows of it; `session_fields` fills it in
+{session}'''
 
 
 def session_fields(session: Session, speakers: Sequence[str] = ()) -> dict[str, str]:

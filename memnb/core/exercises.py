@@ -14,7 +14,7 @@ def plain_form(answer: Any) -> Any:
     if isinstance(answer, str):
         return ' '.join(answer.casefold().split())
     if isinstance(answer, (list, tuple)):
-        return [plain_form(one) for one in answer]
+        return [plain_form(item) for item in answer]
     if answer is None or isinstance(answer, bool):
         return answer
     return round(float(answer), 3) + 0.0  # + 0.0 makes a zero of minus zero
@@ -29,13 +29,13 @@ def seal(answer: Any) -> str:
 def verdict(answer: Any, sealed: str) -> str:
     "Return what a reader is told of an answer: right, not right, or not answered yet."
     parts = answer if isinstance(answer, (list, tuple)) else [answer]
-    if parts and all(one is None or one is ... for one in parts):
+    if parts and all(part is None or part is ... for part in parts):
         return 'Not answered yet: put your answer in place of the dots.'
     try:
         right = seal(answer) == sealed
     except (TypeError, ValueError, OverflowError):  # neither text, number nor list of them
         right = False
-    exact = ' (numbers to three places)' if any(isinstance(one, float) for one in parts) else ''
+    exact = ' (numbers to three places)' if any(isinstance(part, float) for part in parts) else ''
     return 'Right.' if right else f'Not {answer!r}{exact}. Try again; the solutions are folded below.'
 
 

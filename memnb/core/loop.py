@@ -14,9 +14,10 @@ from typing import Any, ClassVar
 from pydantic import BaseModel
 
 from .conversation import Snippet
-from .models import as_lm
-from .replies import cited_ids, quoted_line, read_reply, Reply
-from .retriever import as_memory, check_search, Hit, Metered
+from .models import as_lm, Model
+from .citations import cited_ids, quoted_line
+from .replies import read_reply, Reply
+from .retriever import as_memory, check_search, Hit, Metered, Store
 from .roles import ANSWER, choose_roles, LM, LMError, ReplyError, Role, RuleLM, Usage
 from .time import TimeSpan
 from .tools import Observation, Tool, ToolError
@@ -30,7 +31,7 @@ class MemoryFailed(LMError):
     "The memory could not be searched. The text has what it raised, in one line; `__cause__` is the error itself."
 
 
-def _told(error: Exception) -> str:
+def _error_text(error: Exception) -> str:
     "Return the type and the text of an error, in one line of at most 300 characters."
     return printable(f'{type(error).__name__}: {error}'.removesuffix(': '))[:300]
 
@@ -43,8 +44,8 @@ def cited_turns(
     behind = {turn: (turn,) for line in lines for turn in line.sources}
     behind |= {line.id: line.sources or (line.id,) for line in lines}
     texts = {**dict.fromkeys(behind, ''), **{line.id: line.line for line in lines}}
-    found, _ = cited_ids(ids, texts)
-    return list(dict.fromkeys(turn for id in found for turn in behind[id]))
+    known_ids, _ = cited_ids(ids, texts)
+    return list(dict.fromkeys(turn for id in known_ids for turn in behind[id]))
 
 # %% ../../nbs/1_core/08_loop.ipynb #362de653
 class Run:
@@ -55,7 +56,7 @@ class Run:
         question: str,
         method: str,  # the name of the loop
         lm: LM,
-        memory: Any = None,  # anything `as_retriever` takes; None for a loop that does not search
+        memory: Store = None,  # None for a loop that does not search
         asked: TimeSpan | None = None,  # when the question is asked, where the answer depends on it
         budget: int | None = None,  # how many distinct turns may be read; None: any number
         on_step: Callable[[Step], Any] | None = None,  # called with each step as it happens
@@ -100,13 +101,13 @@ class Run:
         if self.memory is None:
             raise ValueError(f'{self.trace.method}: this loop has no memory to search')
         check_search(query, k, exclude)
-        asked = {'iteration': iteration, 'query': query, 'k': k, 'masked': len(exclude)}
+        fields = {'iteration': iteration, 'query': query, 'k': k, 'masked': len(exclude)}
         try:
             hits = self.memory.search(query, k, exclude=exclude, known=known)
         except Exception as error:
-            self.note(SearchStep(**asked, error=_told(error)))
-            raise MemoryFailed(_told(error)) from error
-        self.note(SearchStep(**asked, hits=[Seen.of(hit) for hit in hits]))
+            self.note(SearchStep(**fields, error=_error_text(error)))
+            raise MemoryFailed(_error_text(error)) from error
+        self.note(SearchStep(**fields, hits=[Seen.of(hit) for hit in hits]))
         self.found += [hit.snippet for hit in hits]
         self.trace.read = list(self.memory.read)
         return hits
@@ -118,21 +119,23 @@ class Run:
         called = {'iteration': iteration, 'tool': tool.name, 'arguments': arguments}
         called['reasoning'] = reasoning
         try:
-            seen = tool(**arguments)
+            observation = tool(**arguments)
         except ToolError as error:
-            seen = Observation(printable(str(error)), error=True)
+            observation = Observation(printable(str(error)), error=True)
         except Exception as error:
-            self.note(ToolStep(**called, note=_told(error), error=True))
-            raise MemoryFailed(_told(error)) from error
-        paid = tuple(self._meter.pay(seen.hits))
-        if len(paid) < len(seen.hits):
+            self.note(ToolStep(**called, note=_error_text(error), error=True))
+            raise MemoryFailed(_error_text(error)) from error
+        paid = tuple(self._meter.pay(observation.hits))
+        if len(paid) < len(observation.hits):
             note = f'The budget shows {len(paid)} of what {tool.name} found'
-            seen = replace(seen, note=note, hits=paid, value=None)
-        hits = [Seen.of(hit) for hit in seen.hits]
-        self.note(ToolStep(**called, note=seen.note, hits=hits, value=seen.value, error=seen.error))
-        self.found += [hit.snippet for hit in seen.hits]
+            observation = replace(observation, note=note, hits=paid, value=None)
+        hits = [Seen.of(hit) for hit in observation.hits]
+        self.note(
+            ToolStep(**called, note=observation.note, hits=hits, value=observation.value, error=observation.error)
+        )
+        self.found += [hit.snippet for hit in observation.hits]
         self.trace.read = list(self._meter.read)
-        return seen
+        return observation
 
     def ask(self, role: Role, lenient: type[Reply] | None = None, **inputs) -> BaseModel:
         """Ask a role, or the loop's own of that name; record prompt, reply and cost. An `LMError` is recorded as fully, and raised.
@@ -177,13 +180,13 @@ class Run:
         """Answer from what was found before a reply that cannot be used: the draft, else the best lines, flagged as a fallback.
 
         Where nothing was found, and where nobody could be asked, the trace has the error instead."""
-        told = f'{type(error).__name__}: {error}'
+        problem = f'{type(error).__name__}: {error}'
         lines = (self.kept if self.draft else self.kept or self.found)[:3]
         if not isinstance(error, ReplyError) or not (self.draft or lines):
-            self.trace.error = told
+            self.trace.error = problem
             return
         evidence = cited_turns([line.id for line in lines], lines)
-        self.trace.fallback = f'the {"draft" if self.draft else "evidence"} ({told})'
+        self.trace.fallback = f'the {"draft" if self.draft else "evidence"} ({problem})'
         text = self.draft or '; '.join(line.line for line in lines)
         self.answer(text, self.trace.evidence or evidence, self.draft or None)
 
@@ -231,7 +234,7 @@ class Setting:
     name: str  # an option of the loop, or of its memory
     value: Any
     source: str  # section, table or appendix
-    of: str = 'loop'  # 'loop', 'memory', or 'model' and 'data' for what is no option here
+    scope: str = 'loop'  # 'loop', 'memory', or 'model' and 'data' for what is no option here
     note: str = ''
     data: tuple[str, ...] = ()  # the kinds of data sets for which it holds; none: all
 
@@ -244,7 +247,9 @@ def with_settings(init: Callable) -> Callable:
         if settings not in ('memnb', 'paper'):
             raise ValueError(f"settings: expected 'memnb' or 'paper', got {settings!r:.80}")
         if settings == 'paper':
-            paper = {setting.name: setting.value for setting in self.PAPER if setting.of == 'loop' and not setting.data}
+            paper = {
+                setting.name: setting.value for setting in self.PAPER if setting.scope == 'loop' and not setting.data
+            }
             options = paper | options
         init(self, *args, **options)
 
@@ -260,8 +265,8 @@ class Loop:
 
     def __init__(
         self,
-        memory: Any,
-        lm: LM | Callable[[str], str] | None = None,
+        memory: Store,
+        lm: Model = None,
         *,
         prompts: str = 'memnb',  # the style; 'paper': the paper's duties, fields and form of reply
         roles: Role | Iterable[Role] = (),  # the user's own, in the place of those of the same name

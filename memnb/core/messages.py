@@ -53,34 +53,34 @@ def day_of_numbers(numbers: tuple[int, int, int], order: str) -> date | None:
 
 def date_order(
     dates: Iterable[tuple[int, int, int] | None],  # three numbers each, in the order in which they were written
-    wanted: str | None,  # one of DATE_ORDERS; None: the order that all of them have
+    order: str | None,  # one of DATE_ORDERS; None: the order that all of them have
     place: str,  # for the message
 ) -> str:
     "Return the order of day, month and year in the dates of a file or a list. `ChatError` where there is none, or more than one."
-    open = [one for one in dates if one and one[0] < 1000]
+    triples = [numbers for numbers in dates if numbers and numbers[0] < 1000]
     days = {}
-    for order in [wanted] if wanted else ('dmy', 'mdy'):
-        read = [day_of_numbers(numbers, order) for numbers in open]
-        if all(read):
-            days[order] = read
+    for candidate in [order] if order else ('dmy', 'mdy'):
+        readings = [day_of_numbers(numbers, candidate) for numbers in triples]
+        if all(readings):
+            days[candidate] = readings
     if not days:
-        odd = next('/'.join(map(str, one)) for one in open if not day_of_numbers(one, wanted or 'dmy'))
-        asked = f'the order {wanted}' if wanted else 'one order'
-        raise ChatError(f'{place}: expected all dates in {asked}, got {odd}')
-    if not wanted:
-        days['ymd'] = [day_of_numbers(numbers, 'ymd') for numbers in open]
+        odd = next('/'.join(map(str, numbers)) for numbers in triples if not day_of_numbers(numbers, order or 'dmy'))
+        expected = f'the order {order}' if order else 'one order'
+        raise ChatError(f'{place}: expected all dates in {expected}, got {odd}')
+    if not order:
+        days['ymd'] = [day_of_numbers(numbers, 'ymd') for numbers in triples]
     back = {}
-    for order, read in days.items():
-        if all(read):
-            back[order] = sum(later < earlier for earlier, later in pairwise(read))
-    best, *others = sorted((order for order in back if order != 'ymd' or wanted), key=back.get)
-    rivals = [one for one in others if days[best] != days[one] and 10 * back[best] >= back[one]]
+    for candidate, readings in days.items():
+        if all(readings):
+            back[candidate] = sum(later < earlier for earlier, later in pairwise(readings))
+    best, *others = sorted((candidate for candidate in back if candidate != 'ymd' or order), key=back.get)
+    rivals = [rival for rival in others if days[best] != days[rival] and 10 * back[best] >= back[rival]]
     if back.get('ymd', back[best]) < back[best]:
         rivals.append('ymd')  # a year of two digits in front is not guessed
     if rivals:
-        unlike = (one for one in open if day_of_numbers(one, best) != day_of_numbers(one, rivals[0]))
-        shown, orders = '/'.join(map(str, next(unlike))), ' or '.join([best, *rivals])
-        raise ChatError(f'{place}: a date such as {shown} can be read as {orders}: say which with dates=')
+        unlike = (numbers for numbers in triples if day_of_numbers(numbers, best) != day_of_numbers(numbers, rivals[0]))
+        example, orders = '/'.join(map(str, next(unlike))), ' or '.join([best, *rivals])
+        raise ChatError(f'{place}: a date such as {example} can be read as {orders}: say which with dates=')
     return best
 
 # %% ../../nbs/1_core/12_messages.ipynb #821d84ef
@@ -114,8 +114,8 @@ _NUMBERS = re.compile(r'(\d{1,2})[-./](\d{1,2})[-./](\d{4}|\d\d)(?![\d:])[,T]?\s
 
 def _numbers(value: Any) -> tuple[int, int, int] | None:
     "Return the three numbers that begin a text such as 03/04/2024 9:15; None for anything else, as 2024-04-03."
-    found = _NUMBERS.match(value.strip()) if isinstance(value, str) else None
-    return tuple(map(int, found.groups())) if found else None
+    match = _NUMBERS.match(value.strip()) if isinstance(value, str) else None
+    return tuple(map(int, match.groups())) if match else None
 
 
 def read_moment(
@@ -140,8 +140,8 @@ def read_moment(
                 raise ValueError
             return datetime.fromtimestamp(seconds, timezone.utc).replace(tzinfo=None)
         if numbers := _numbers(text):
-            found = day_of_numbers(numbers, order or date_order([numbers], None, where))
-            text = f'{found} {text[_NUMBERS.match(text).end() :]}'
+            day = day_of_numbers(numbers, order or date_order([numbers], None, where))
+            text = f'{day} {text[_NUMBERS.match(text).end() :]}'
         try:
             return datetime.fromisoformat(text).replace(tzinfo=None)
         except ValueError:
@@ -177,76 +177,76 @@ def _word(value: Any, where: str, what: str) -> str:
     return '' if value is None else str(value)
 
 
-def _fields(one: Any) -> dict:
+def _fields(record: Any) -> dict:
     "Return the fields of an object of another library: a document with metadata, or a message."
-    own = {name: getattr(one, name, None) for name in (*_TEXT, *_SPEAKER, *_TIME, *_ID)}
+    own = {name: getattr(record, name, None) for name in (*_TEXT, *_SPEAKER, *_TIME, *_ID)}
     own = {name: value for name, value in own.items() if isinstance(value, (str, list, date))}
-    if 'page_content' not in own and getattr(one, 'type', None) in ('human', 'ai', 'system'):
-        own.setdefault('role', one.type)  # a message of LangChain
-    metadata = getattr(one, 'metadata', None)
+    if 'page_content' not in own and getattr(record, 'type', None) in ('human', 'ai', 'system'):
+        own.setdefault('role', record.type)  # a message of LangChain
+    metadata = getattr(record, 'metadata', None)
     return {**metadata, **own} if isinstance(metadata, dict) else own
 
 
 def _from_line(text: str) -> Message:
     "Return the message of a text. What stands before it as in '[8 May 2024] Ada: …' is its time and its speaker."
-    stamp, _, said = text.partition('] ')
+    stamp, _, rest = text.partition('] ')
     try:
-        parse_datetime(stamp.removeprefix('[') if said and stamp.startswith('[') else '')
+        parse_datetime(stamp.removeprefix('[') if rest and stamp.startswith('[') else '')
     except ValueError:
         return Message(text)
-    line = read_line(said)
+    line = read_line(rest)
     return Message(line.text, line.speaker or '', stamp[1:])
 
 
 def read_message(
-    one: Any,
+    item: Any,
     where: str,  # for the message
     dated: bool = True,  # whether ('text', '8 May 2024') is a text and a time, and not a speaker and a text
 ) -> Message | None:
     "Return the message that one item of a list is, with its time as it is written there; None where it has no words. `ChatError`."
-    if isinstance(one, str):
-        return _from_line(one) if one.strip() else None
-    if isinstance(one, Turn):
-        return Message(one.content, one.speaker, one.time, one.id)
-    if isinstance(one, Snippet):
-        return Message(one.text, one.speaker or '', one.said, one.id)
-    if isinstance(one, (tuple, list)):
-        return _from_pair(one, where, dated)
-    fields = one if isinstance(one, dict) else _fields(one)
+    if isinstance(item, str):
+        return _from_line(item) if item.strip() else None
+    if isinstance(item, Turn):
+        return Message(item.content, item.speaker, item.time, item.id)
+    if isinstance(item, Snippet):
+        return Message(item.text, item.speaker or '', item.said, item.id)
+    if isinstance(item, (tuple, list)):
+        return _from_pair(item, where, dated)
+    fields = item if isinstance(item, dict) else _fields(item)
     inner = fields.get('message')
     if isinstance(inner, dict):
         fields = {**fields, **inner, 'message': None}
     if not any(name in fields for name in (*_TEXT, 'role')):
-        raise ChatError(f'{where}: {_EXPECTED}, got {one!r:.80}')
-    speaker, said, id = (_first(fields, names) for names in (_SPEAKER, _TEXT, _ID))
+        raise ChatError(f'{where}: {_EXPECTED}, got {item!r:.80}')
+    speaker, text, id = (_first(fields, names) for names in (_SPEAKER, _TEXT, _ID))
     if isinstance(speaker, dict):
         speaker = _first(speaker, _SPEAKER) or speaker
     time = _first(fields, _TIME)
     speaker = _word(speaker, where, 'the name of a speaker')
-    said = text_of(said) if isinstance(said, (list, tuple, dict)) else _word(said, where, 'a text')
+    text = text_of(text) if isinstance(text, (list, tuple, dict)) else _word(text, where, 'a text')
     id = None if id is None else _word(id, where, 'an id')
-    return Message(said, speaker, time, id) if said.strip() else None
+    return Message(text, speaker, time, id) if text.strip() else None
 
 
-def _is_dated(one: Any) -> bool:
+def _is_dated(pair: Any) -> bool:
     "Whether the last of a pair is a time and not what a speaker says."
-    if not isinstance(one[1], str):
+    if not isinstance(pair[1], str):
         return True
     try:
-        return any(map(str.isdigit, one[1])) and bool(parse_datetime(one[1]))
+        return any(map(str.isdigit, pair[1])) and bool(parse_datetime(pair[1]))
     except ValueError:
         return False
 
 
-def _from_pair(one: Sequence, where: str, dated: bool) -> Message | None:
+def _from_pair(item: Sequence, where: str, dated: bool) -> Message | None:
     "Return the message of (speaker, text), (text, time) or (speaker, text, time)."
-    texts, last = one[:-1], one[-1] if one else None
-    if len(one) == 2 and isinstance(last, str) and not dated:
-        texts, last = one, None
+    texts, last = item[:-1], item[-1] if item else None
+    if len(item) == 2 and isinstance(last, str) and not dated:
+        texts, last = item, None
     if not 1 <= len(texts) <= 2 or not all(isinstance(text, str) for text in texts):
-        raise ChatError(f'{where}: {_EXPECTED}, got {one!r:.80}')
-    said = Message(texts[-1], texts[0] if len(texts) == 2 else '', last)
-    return said if said.text.strip() else None
+        raise ChatError(f'{where}: {_EXPECTED}, got {item!r:.80}')
+    message = Message(texts[-1], texts[0] if len(texts) == 2 else '', last)
+    return message if message.text.strip() else None
 
 # %% ../../nbs/1_core/12_messages.ipynb #a8c0de0c
 GAP = timedelta(hours=6)  # so long a silence begins a new session
@@ -266,15 +266,15 @@ def sessions_of(
         runs[-1].append(message)
         last = message.time or last
     ids = [mend(message.id or '').strip() for run in runs for message in run]
-    given = iter(ids if all(ids) and len(set(ids)) == len(ids) else ())
+    own_ids = iter(ids if all(ids) and len(set(ids)) == len(ids) else ())
     sessions = []
     for day, run in enumerate(runs, first):
         turns = []
-        for place, one in enumerate(run, 1):
-            speaker = ' '.join(mend(one.speaker).split())
-            id = next(given, f'D{day}:{place}')
-            turns.append(Turn(id, speaker, mend(one.text).strip(), one.time))
-        sessions.append(Session(f'D{day}', turns, next((one.time for one in run if one.time), None)))
+        for place, message in enumerate(run, 1):
+            speaker = ' '.join(mend(message.speaker).split())
+            id = next(own_ids, f'D{day}:{place}')
+            turns.append(Turn(id, speaker, mend(message.text).strip(), message.time))
+        sessions.append(Session(f'D{day}', turns, next((message.time for message in run if message.time), None)))
     return sessions
 
 
@@ -305,16 +305,16 @@ def as_conversation(
     if isinstance(messages, Conversation):
         return messages
     items = [messages] if isinstance(messages, Session) else _items(messages)
-    if items and all(isinstance(one, Session) for one in items):
+    if items and all(isinstance(item, Session) for item in items):
         return Conversation(id, items)
-    pairs = (one for one in items if isinstance(one, (tuple, list)) and len(one) == 2)
-    dated = all(_is_dated(one) for one in pairs)
-    shown = tqdm(items, 'reading messages', delay=2, disable=None, leave=False)  # on a terminal
-    read = [read_message(one, f'message {number}', dated) for number, one in enumerate(shown, 1)]
-    order = date_order([_numbers(one.time) for one in read if one], dates, 'messages')
-    for number, one in enumerate(read, 1):
-        if one:
-            read[number - 1] = one._replace(time=read_moment(one.time, f'message {number}', order))
-    skipped = read.count(None)
+    pairs = (item for item in items if isinstance(item, (tuple, list)) and len(item) == 2)
+    dated = all(_is_dated(pair) for pair in pairs)
+    bar = tqdm(items, 'reading messages', delay=2, disable=None, leave=False)  # on a terminal
+    entries = [read_message(item, f'message {number}', dated) for number, item in enumerate(bar, 1)]
+    order = date_order([_numbers(message.time) for message in entries if message], dates, 'messages')
+    for number, message in enumerate(entries, 1):
+        if message:
+            entries[number - 1] = message._replace(time=read_moment(message.time, f'message {number}', order))
+    skipped = entries.count(None)
     notes = [f'{count_of(skipped, "message")} without words left out'] if skipped else []
-    return Conversation(id, sessions_of(filter(None, read), gap), (), notes)
+    return Conversation(id, sessions_of(filter(None, entries), gap), (), notes)

@@ -31,28 +31,13 @@ from pydantic import BaseModel, SecretStr
 
 import memnb
 from .retriever import wait_for
-from memnb.core.roles import (
-    AGAIN_PROMPT,
-    bounded_schema,
-    brief_schema,
-    Call,
-    Completion,
-    LM,
-    LMError,
-    ReplyError,
-    Role,
-    RuleLM,
-    RULES,
-    SCHEMA_PROMPT,
-    ServerError,
-    TextLM,
-    Usage,
-)
-from .trace import printable
+from .roles import AGAIN_PROMPT, all_rules, bounded_schema, brief_schema, Call, Completion, LM, LMError
+from .roles import ReplyError, Role, RuleLM, SCHEMA_PROMPT, ServerError, TextLM, Usage
+from .trace import canonical_json, printable
 
 # %% auto #0
-__all__ = ['BOUNDS', 'ScriptedLM', 'ModelFailed', 'FunctionLM', 'as_lm', 'LMByRole', 'Connection', 'OpenAILM', 'LocalServer',
-           'canonical_json', 'request_of', 'key_of', 'RecordError', 'MissingRecord', 'RecordedLM']
+__all__ = ['Model', 'BOUNDS', 'ScriptedLM', 'ModelFailed', 'FunctionLM', 'as_lm', 'LMByRole', 'Connection', 'OpenAILM',
+           'LocalServer', 'request_of', 'key_of', 'RecordError', 'MissingRecord', 'RecordedLM']
 
 # %% ../../nbs/1_core/06_models.ipynb #18ab4b35
 class ScriptedLM(TextLM):
@@ -70,10 +55,10 @@ class ScriptedLM(TextLM):
     def complete(self, role: str, system: str, user: str, schema: dict) -> Completion:
         "The next of the script. `LMError` where it has run out."
         self.prompts.append((role, system, user))
-        left = self._left.get(None if None in self._left else role)
-        if not left:
+        items = self._left.get(None if None in self._left else role)
+        if not items:
             raise LMError(f'the script has run out: nothing left for role {role!r} at request {len(self.prompts)}')
-        item = left.pop(0)
+        item = items.pop(0)
         if isinstance(item, Exception):
             raise item
         if isinstance(item, BaseModel):
@@ -93,29 +78,29 @@ class ModelFailed(LMError):
     The text has the function's name, what happened, and the line in the user's file; `__cause__` is the exception."""
 
 
-def _place(error: Exception) -> str:
+def _line_of(error: Exception) -> str:
     """Return the innermost line of an exception that is in no library, as ' (line 7 of agent.py)'; '' without one."""
     paths = sysconfig.get_path('stdlib'), sysconfig.get_path('purelib'), memnb.__path__[0]
-    found = ''
+    place = ''
     for frame, line in list(traceback.walk_tb(error.__traceback__))[1:]:  # the first is ours
         file = frame.f_code.co_filename
         if not file.startswith(('<frozen', *(path + os.sep for path in paths))):
             cell = file.startswith('<ipython-input') or 'ipykernel_' in file
-            found = f' (line {line} of {"a cell" if cell else Path(file).name})'
-    return found
+            place = f' (line {line} of {"a cell" if cell else Path(file).name})'
+    return place
 
 
-def _as_completion(said: Any, prompt: str, schema: dict) -> Completion | None:
+def _as_completion(result: Any, prompt: str, schema: dict) -> Completion | None:
     """Return what a function returned as a completion; None where there is no text in it."""
-    if getattr(said, 'choices', None):  # OpenAI's
-        return _completion(said, prompt, str)
+    if getattr(result, 'choices', None):  # OpenAI's
+        return _completion(result, prompt, str)
     fields = set(schema.get('properties', ()))
-    if isinstance(said, BaseModel) and fields and fields <= set(type(said).model_fields):
-        said = said.model_dump_json(by_alias=True)
-    elif isinstance(said, (dict, list)):
-        said = json.dumps(said)
-    message = getattr(said, 'message', said)  # LlamaIndex has a message in a response
-    for text in (said, getattr(message, 'text', None), getattr(message, 'content', None)):
+    if isinstance(result, BaseModel) and fields and fields <= set(type(result).model_fields):
+        result = result.model_dump_json(by_alias=True)
+    elif isinstance(result, (dict, list)):
+        result = json.dumps(result)
+    message = getattr(result, 'message', result)  # LlamaIndex has a message in a response
+    for text in (result, getattr(message, 'text', None), getattr(message, 'content', None)):
         if isinstance(text, str):
             return Completion(str(text), Usage.estimate(prompt, text))
     return None
@@ -134,13 +119,13 @@ class FunctionLM(TextLM):
         name: str | None = None,  # needed for recording: a record is kept under it
     ):
         # a model of LangChain has `invoke`, one of LlamaIndex `complete`
-        asked = getattr(function, 'invoke', getattr(function, 'complete', function))
-        if not callable(asked):
+        call = getattr(function, 'invoke', getattr(function, 'complete', function))
+        if not callable(call):
             raise TypeError(f'expected an lm or a function from prompt to text, got {function!r:.80}')
-        self.function, self._asked, self._given = function, asked, name
-        named = function.func if isinstance(function, partial) else function
-        self.name = name or getattr(named, '__name__', type(named).__name__)
-        self._tells_role = asked is function and self._takes_role()
+        self.function, self._call, self._own_name = function, call, name
+        target = function.func if isinstance(function, partial) else function
+        self.name = name or getattr(target, '__name__', type(target).__name__)
+        self._tells_role = call is function and self._takes_role()
 
     def _takes_role(self) -> bool:
         """Whether the function takes the role's name. TypeError where it cannot be called with a prompt."""
@@ -165,18 +150,22 @@ class FunctionLM(TextLM):
         """One call of the function."""
         prompt = f'{system}{SCHEMA_PROMPT.format(schema=json.dumps(brief_schema(schema)))}\n\n{user}'
         try:
-            said = self._asked(prompt, **({'role': role} if self._tells_role else {}))
-            done = _as_completion(wait_for(said, self.patience), prompt, schema)
+            result = self._call(prompt, **({'role': role} if self._tells_role else {}))
+            completion = _as_completion(wait_for(result, self.patience), prompt, schema)
         except Exception as error:
-            what = printable(f'{type(error).__name__}: {error}'.removesuffix(': '))[:300]
-            raise ModelFailed(f'{self.name}: {what}{_place(error)}') from error
-        if done is None:
-            raise ModelFailed(f'{self.name}: expected a text to be returned, got {printable(repr(said))[:100]}')
-        return done
+            problem = printable(f'{type(error).__name__}: {error}'.removesuffix(': '))[:300]
+            raise ModelFailed(f'{self.name}: {problem}{_line_of(error)}') from error
+        if completion is None:
+            raise ModelFailed(f'{self.name}: expected a text to be returned, got {printable(repr(result))[:100]}')
+        return completion
 
     def settings(self) -> dict:
         """The name that was given; None where it was left to chance."""
-        return {'model': self._given}
+        return {'model': self._own_name}
+
+
+# who answers a loop: an lm, a function from a prompt to a text, or None: the rules
+Model = LM | Callable[[str], str] | None
 
 
 def as_lm(
@@ -205,11 +194,11 @@ class LMByRole(LM):
         lms: Mapping[str | Role, LM | Callable],  # by role; what `as_lm` takes
         others: LM | Callable | None = None,  # answers all other roles; None: the rules
     ):
-        import_module('memnb.rules')  # registers the names of the package's roles
+        rules = all_rules()
         self.lms: dict[str, LM] = {}
         for role, lm in lms.items():
-            if not isinstance(role, Role) and role not in RULES:
-                known = ', '.join(sorted(RULES))
+            if not isinstance(role, Role) and role not in rules:
+                known = ', '.join(sorted(rules))
                 raise ValueError(f'expected a Role, or the name of one ({known}), got {role!r:.80}')
             self.lms[role.name if isinstance(role, Role) else role] = as_lm(lm)
         self.others = RuleLM() if others is None else as_lm(others)
@@ -245,7 +234,7 @@ def _refuses_form(error: Exception) -> bool:
 _LARGEST = 16_000_000  # bytes of a reply; of a compressed one the hundredth part
 
 
-def _bounded(response: Any) -> None:
+def _bound_reply(response: Any) -> None:
     "Bound the size of a reply, as a hook of the HTTP client, which reads it afterwards."
     kind = import_module(type(response).__module__.partition('.')[0]).SyncByteStream
     stream, most = response.stream, _LARGEST
@@ -297,25 +286,25 @@ class Connection:
         key = self.secret()
         if len(key) < 8:
             return text
-        forms = (rf'(?:\\?{re.escape(one)}|(?i:%{ord(one):02x}|\\u{ord(one):04x}))' for one in key)
+        forms = (rf'(?:\\?{re.escape(char)}|(?i:%{ord(char):02x}|\\u{ord(char):04x}))' for char in key)
         return re.sub(''.join(forms), '<key>', text)
 
     @property
     def client(self) -> Any:
         "The openai client of this thread, made when it is first used. A server of one's own need not have a key."
-        found = getattr(self._local, 'client', None)
-        if found is None or found.is_closed():
+        client = getattr(self._local, 'client', None)
+        if client is None or client.is_closed():
             import openai
 
-            found = self._local.client = openai.OpenAI(
+            client = self._local.client = openai.OpenAI(
                 api_key=self.secret() or (None if 'api.openai.com' in self.url else 'unused'),
                 base_url=self.url,
                 timeout=self.timeout,
                 max_retries=self.max_retries,
                 default_headers={'Accept-Encoding': 'identity'},
-                http_client=openai.DefaultHttpxClient(event_hooks={'response': [_bounded]}),
+                http_client=openai.DefaultHttpxClient(event_hooks={'response': [_bound_reply]}),
             )
-        return found
+        return client
 
     @contextmanager
     def deadline(self) -> Iterator[Any]:
@@ -365,8 +354,8 @@ def _body(level: str, system: str, user: str, schema: dict) -> dict:
         body['response_format'] = {'type': level}
     if level == 'json_schema':
         name = re.sub(r'\W', '_', schema.get('title', 'reply'), flags=re.ASCII)[:64]
-        named = {'name': name, 'schema': schema, 'strict': True}
-        body['response_format']['json_schema'] = named
+        form = {'name': name, 'schema': schema, 'strict': True}
+        body['response_format']['json_schema'] = form
     return body
 
 
@@ -377,13 +366,13 @@ def _completion(
 ) -> Completion:
     "What a chat completion says and cost. `ValueError` where it is none."
     choice = next(iter(getattr(answer, 'choices', None) or ()), None)
-    said = getattr(choice, 'message', None)
-    text = clean(str(getattr(said, 'content', None) or getattr(said, 'refusal', None) or ''))
+    message = getattr(choice, 'message', None)
+    text = clean(str(getattr(message, 'content', None) or getattr(message, 'refusal', None) or ''))
     counted = getattr(answer, 'usage', None)
     counts = [getattr(counted, f'{side}_tokens', None) for side in ('prompt', 'completion')]
     known = all(isinstance(count, int) and 0 <= count < 10**9 for count in counts)
     spent = Usage(1, *counts) if known else Usage.estimate(prompt, text)
-    if said is None:
+    if message is None:
         error = ValueError('the server sent something else than a chat completion')
         error.usage = spent
         raise error
@@ -459,14 +448,14 @@ def _serve() -> None:
     """In a process of its own: serve a model until stdin ends. The address goes to stdout, the log to stderr."""
     out = os.fdopen(os.dup(1), 'w')
     os.dup2(2, 1)
-    wanted = json.loads(sys.stdin.readline())
+    orders = json.loads(sys.stdin.readline())
     from xllamacpp import CommonParams, Server
 
     params = CommonParams()
-    params.model.path, params.hostnames, params.port = wanted['file'], ['127.0.0.1'], 0
-    params.api_keys, params.n_ctx = [wanted['key']], wanted['context']
+    params.model.path, params.hostnames, params.port = orders['file'], ['127.0.0.1'], 0
+    params.api_keys, params.n_ctx = [orders['key']], orders['context']
     params.offline, params.ui = True, False
-    params.cpuparams.n_threads = params.cpuparams_batch.n_threads = wanted['threads']
+    params.cpuparams.n_threads = params.cpuparams_batch.n_threads = orders['threads']
     params.cache_ram_mib = 1024  # prompts of a role begin alike, and are read once
     server = Server(params)
     print(json.dumps({'url': f'{server.listening_address}/v1'}), file=out, flush=True)
@@ -521,9 +510,9 @@ class LocalServer:
         except (OSError, ValueError):
             self.__exit__()
             self._log.seek(0)
-            said = self._log.read().decode('utf-8', 'replace').strip()[-300:] or 'it said nothing'
+            log = self._log.read().decode('utf-8', 'replace').strip()[-300:] or 'it said nothing'
             late = f' within {self.patience:g} s' if time.monotonic() > latest else ''
-            raise ServerError(f'{self.file}: the server did not start{late}: {said}') from None
+            raise ServerError(f'{self.file}: the server did not start{late}: {log}') from None
         finally:
             timer.cancel()
         return self
@@ -545,13 +534,6 @@ class LocalServer:
         return OpenAILM(self.file.stem, self.url, self.key, **usual | options)
 
 # %% ../../nbs/1_core/06_models.ipynb #793b2ba3
-def canonical_json(
-    value: Any,  # anything that JSON can hold
-) -> str:
-    "The one JSON text of a value. `ValueError` for numbers that JSON does not have, `TypeError` for other types."
-    return json.dumps(value, sort_keys=True, separators=(',', ':'), ensure_ascii=True, allow_nan=False)
-
-
 def request_of(
     lm: LM,
     role: Role,
@@ -602,9 +584,9 @@ class _Outcome(BaseModel):
         "The outcome of a question that was asked."
         error = str(result) if isinstance(result, ReplyError) else None
         reply = None if error else json.loads(result.reply.model_dump_json(by_alias=True, exclude_unset=True))
-        kept = {'raw': result.raw, 'attempts': result.attempts, 'usage': result.usage}
-        kept['notes'] = getattr(result, 'notes', ())
-        return cls(reply=reply, error=error, **kept)
+        fields = {'raw': result.raw, 'attempts': result.attempts, 'usage': result.usage}
+        fields['notes'] = getattr(result, 'notes', ())
+        return cls(reply=reply, error=error, **fields)
 
     def replay(self, role: Role, inputs: dict, cached: bool) -> Call:
         "The call that was kept; or the `ReplyError`."
@@ -615,8 +597,8 @@ class _Outcome(BaseModel):
         except ValueError as error:
             raise RecordError(f'role {role.name!r}: the recorded reply no longer fits its type: {error}') from None
         prompt = role.render(inputs)
-        given = self.raw, self.attempts, cached, self.notes
-        return Call(role.name, reply, self.usage, *prompt, *given)
+        details = self.raw, self.attempts, cached, self.notes
+        return Call(role.name, reply, self.usage, *prompt, *details)
 
 # %% ../../nbs/1_core/06_models.ipynb #1bb73b35
 class RecordedLM(LM):
@@ -669,10 +651,10 @@ class RecordedLM(LM):
     def call(self, role: Role, /, **inputs) -> Call:
         "Replay or ask. A replayed call is `cached`, with the usage that it had. Raises `LMError`."
         request = request_of(self.lm, role, inputs, self.repeat)
-        kept = self._read(request)
-        failed = kept is not None and kept.error is not None
-        if kept and not (failed and self.retry and self.mode == 'auto'):
-            return kept.replay(role, inputs, cached=True)
+        outcome = self._read(request)
+        failed = outcome is not None and outcome.error is not None
+        if outcome and not (failed and self.retry and self.mode == 'auto'):
+            return outcome.replay(role, inputs, cached=True)
         if self.mode == 'replay':
             raise MissingRecord(f'{self.path} has no reply of {self.name} as {role.name} to: {request["user"][:80]!r}')
         try:
@@ -717,6 +699,6 @@ class RecordedLM(LM):
         inside = json.dumps(text)[1:-1]  # as it stands in JSON
         with self._open('IMMEDIATE') as file:
             file.rows('DELETE FROM replies WHERE instr(request || outcome, ?)', inside)
-            [(gone,)] = file.rows('SELECT changes()')
+            [(count,)] = file.rows('SELECT changes()')
             file.rows(UNSWEPT)
-        return gone
+        return count

@@ -6,193 +6,28 @@ from __future__ import annotations
 import json
 import re
 import types
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from typing import Annotated, Any, ClassVar, get_args, get_origin, Literal, Union
 
 from pydantic import BaseModel, field_validator, model_validator, ValidationError, ValidationInfo
-
-from .conversation import Session
-from .text import stems
+from pydantic.fields import FieldInfo
 
 # %% auto #0
-__all__ = ['is_nothing', 'Reply', 'explain_errors', 'read_reply', 'quoted_line', 'cited_ids', 'bracketed', 'OutputValidator']
-
-# %% ../../nbs/1_core/13_replies.ipynb #62b06f9f
-def _spans(
-    text: str,  # what a model said
-) -> tuple[list[str], int | None]:
-    "Return the outermost bracketed parts of a text, and where one that never closes begins."
-    spans, depth, start, quoted = [], 0, 0, False
-    for token in re.finditer(r'\\.|["{}\[\]]', text, re.DOTALL):
-        mark = token.group()
-        if mark == '"':
-            quoted = depth > 0 and not quoted
-        elif mark in ('{', '[') and not quoted:
-            start = start if depth else token.start()
-            depth += 1
-        elif mark in ('}', ']') and depth and not quoted:
-            depth -= 1
-            if depth == 0:
-                spans.append(text[start : token.end()])
-    return spans, start if depth else None
-
-
-def _mended(span: str) -> Any:
-    "Return the value of a bracketed text that may not be quite JSON."
-    import json_repair
-
-    try:
-        return json.loads(span)
-    except ValueError:
-        if re.search(r'[:,] *(true|"[\w-]+") *(\||or) *(false|"[\w-]+")', span):
-            raise ValueError('it leaves a choice open') from None
-        return json_repair.loads(span, skip_json_loads=True)
-
-
-def _whole_part(text: str) -> str:
-    "Return the part of a text that breaks off up to its last whole item: an object if there is one, else a value."
-    quoted, last = False, {'}': 0, ',': 0}
-    for token in re.finditer(r'\\.|["},]', text, re.DOTALL):
-        mark = token.group()
-        if mark == '"':
-            quoted = not quoted
-        elif not quoted and mark in last:
-            last[mark] = token.start() + (mark == '}')
-    return text[: last['}'] or last[',']]
-
-
-def _tags(text: str) -> list[tuple[str, str]]:
-    "Return the outermost tags of a text, each with what stands in it."
-    found, name, depth, start = [], '', 0, 0
-    for token in re.finditer(r'<(/?)([A-Za-z][\w-]*)>', text):
-        if depth and token[2] == name:
-            depth += -1 if token[1] else 1
-            if depth == 0:
-                found.append((name, text[start : token.start()].strip()))
-        elif not depth and not token[1]:
-            name, depth, start = token[2], 1, token.end()
-    return found
-
-
-_ITEM = re.compile(r'\n\s*(?:[-*•]|\d+[.)])\s+')
-
-
-def _items(text: str) -> str | list[str] | None:
-    "Return the items of a text with bullets or numbers, or of a list as YAML has it; None for null; else the text."
-    text = text.strip()
-    before, *items = _ITEM.split(f'\n{text}')
-    if items and not before.strip():  # behind the last may stand another paragraph
-        return [' '.join(item.split('\n\n')[0].split()) for item in items]
-    if flow := re.fullmatch(r'\[([^\[\]]*)\]', text):
-        return [part.strip(' "\'') for part in flow[1].split(',') if part.strip()]
-    if block := re.match(r'[>|]-?\n', text):  # a block of text in YAML
-        text = ' '.join(text[block.end() :].split())
-    return re.sub(r'^("|\'|\*\*)((?:(?!\1).)*)\1$', r'\2', text) if text != 'null' else None
-
-
-def _of_tags(text: str) -> Any:
-    "Return the tags of a text as an object, one kind of tag alone as a list; a text without tags as its items."
-    found = _tags(text)
-    if not found:
-        return _items(text)
-    names = [name for name, _ in found]
-    if len(found) > 1 and len(set(names)) == 1:
-        return [_of_tags(inner) for _, inner in found]
-    return {name: _of_tags(inner) for name, inner in found}
-
-
-_LINE = re.compile(r'(\s*)(?:(?:[-*•#>]|\d+[.)])\s*)*([A-Za-z][\w -]{0,30}?)[*_\s]*:[*_]*\s*(.*)')
-_HEADING = re.compile(r'(\s*)(?:#+\s*|\*\*|__)\W*([A-Za-z][\w -]{0,30}?)[\s*_:]*()$')
-
-
-def _of_lines(text: str, model: type[Reply]) -> list[dict[str, Any]]:
-    "Return the objects of a text in which lines such as 'Answer: …' begin the fields; a field that comes again begins the next."
-    made: list[dict[str, list[str]]] = [{}]
-    field, indent, before, lists = None, '', [], model._lists()
-    for line in text.splitlines():
-        named = _LINE.match(line) or _HEADING.match(line)
-        inside = named and _is_reply(lists.get(field)) and len(named[1]) > len(indent)
-        if named and not inside and model.line_field(named[2]):
-            indent, field, line = named[1], model.line_field(named[2]), named[3]
-            if field in made[-1] and field not in lists:
-                made.append({})
-        (made[-1].setdefault(field, []) if field else before).append(line)
-    if field and model.TEXT and not model.KEY and ''.join(before).strip():
-        made[0].setdefault(model.TEXT, before)
-    for one in made:
-        for name, lines in one.items():
-            inner = '\n'.join(lines)
-            one[name] = _objects(inner, lists.get(name)) or _items(inner)
-    return made if field else []
-
-
-def _objects(text: str, kind: Any) -> list[dict[str, Any]]:
-    "Return the objects of a kind in a text: the rows of a table, or lines of which the first begins a field; [] for none."
-    first = _LINE.match(text.strip())
-    rows = [line.strip(' |').split('|') for line in text.splitlines() if line.strip()[:1] == '|']
-    if _is_reply(kind) and len(rows) > 2 and not ''.join(rows[1]).strip(' :-'):
-        names, _, *rows = [[cell.strip() for cell in row] for row in rows]
-        return [{name: one for name, one in zip(names, row) if not is_nothing(one)} for row in rows]
-    return _of_lines(text, kind) if _is_reply(kind) and first and kind.line_field(first[2]) else []
-
-
-_SORRY = re.compile(  # what may begin an answer, and never a query or a cue
-    r"\W*(i['’]?m sorry|i am sorry|sorry|i apologi[sz]e|i can ?not|i can['’]t|i am unable)\b",
-    re.IGNORECASE,
-)
-_DECLINED = re.compile(
-    rf"\W*i(['’]d| would) (rather|prefer) not\b|({_SORRY.pattern}|\W*(i won['’]t|i['’]m unable|as an ai)\b)"
-    r"(?=.*\b(assist|help with|comply|fulfill|request|polic|guideline|continue|language model|provide that|do that|do this))",
-    re.IGNORECASE | re.DOTALL,
-)
-_ASKS = re.compile(r'\W*(okay|ok|sure|i understand)?.{0,40}\bplease provide\b', re.IGNORECASE)
-_BEFORE = re.compile(  # what a model says before a bare text
-    r'^(?:[^:\n]{0,120}[,.!]\s+)?(?:so,? )?(?:here (?:is|are)|here[\'’]s|the)\b[^:,.\n]{0,20}'
-    r'\b(?:query|queries|answer|cues?|reply|response)\b[^:\n]{0,40}:\s*',
-    re.IGNORECASE,
-)
-
-
-def _of_text(text: str, model: type[BaseModel]) -> Iterator[Any]:
-    "Yield what a text without JSON may mean: tags, named lines, a table, and the text itself."
-    if not _is_reply(model):
-        return
-    text = re.sub(r'^```\w*$', '', text, flags=re.MULTILINE).strip()
-    if _tags(text):
-        yield _of_tags(text)
-    lines = _of_lines(text, model)
-    if len(lines) == 1:
-        yield lines[0]
-    listed = re.sub(r'^[A-Z]\w* [^:\n]*:\n', '', text)  # 'Here are the episodes:'
-    if objects := _objects(listed, model._only_list()[1]):
-        yield objects
-    text = _BEFORE.sub('', text)
-    items = _items(text)
-    if isinstance(items, list):
-        yield items
-    elif items and is_nothing(items):
-        yield []
-    if _ASKS.match(text) or model.TEXT != 'answer' and _SORRY.match(text) or lines:
-        return
-    is_more = model.KEY and ': ' in text  # 'ADD: …' says more than its first word
-    if model.TEXT and re.search(r'\w', text) and not re.search(r'[{}]|<[^>]*>', text):
-        if len(text) <= 1000 and not is_more:
-            yield items if isinstance(items, str) else text
-
-
-def _is_deep(value: Any, levels: int = 50) -> bool:
-    "Return whether a JSON value is nested deeper than that: then a trace that holds it might not be read again."
-    if isinstance(value, dict):
-        value = list(value.values())
-    return isinstance(value, list) and (levels == 0 or any(_is_deep(part, levels - 1) for part in value))
+__all__ = ['Reader', 'READERS', 'is_nothing', 'Reply', 'read_object', 'read_tags', 'read_lines', 'read_text', 'explain_errors',
+           'read_reply']
 
 # %% ../../nbs/1_core/13_replies.ipynb #0f1aff92
 _NOTHING = frozenset(('', 'none', 'n/a', 'na', 'null', 'nil', 'nothing', '-', '–', '—', '[]'))
 
 
 def is_nothing(text: str) -> bool:
-    "Whether a text is a word by which a model says that there is nothing: 'None.', 'N/A'."
+    "Return whether a text is a word by which a model says that there is nothing: 'None.', 'N/A'."
     return text.strip(' .!*"\'').lower() in _NOTHING
+
+
+def _key(name: Any) -> str:
+    "Return a name, or an option, as it is compared: its letters and digits without capitals."
+    return re.sub(r'[\W_]+', '', str(name)).lower()
 
 
 def _kinds(annotation: Any) -> list:
@@ -204,175 +39,104 @@ def _kinds(annotation: Any) -> list:
     return [annotation]
 
 
-def _note(info: ValidationInfo, text: str) -> None:
-    "Keep a note on a change, where there is a place for it."
-    if isinstance(info.context, list):
-        info.context.append(text)
+_ITEM = re.compile(r'\s*([-*•]|\d+[.)])\s+')  # what stands before an item of a list
 
 
-def _key(name: str) -> str:
-    "Return the name of a field without capitals, blanks and hyphens."
-    return re.sub(r'[\W_]+', '', str(name)).lower()
+def _as_list(value: Any, kind: Any) -> list:
+    "Return the list that a value means: none for null, the lines of a text or what semicolons part, or one item."
+    if value is None or isinstance(value, str) and is_nothing(value):
+        return []
+    if not isinstance(value, str):
+        return [value]
+    items = re.split('[;\n]' if str in _kinds(kind) else '\n', value)
+    return [_ITEM.sub('', item, count=1).strip() for item in items if item.strip()]
+
+
+def _meanings(value: Any, field: FieldInfo) -> Iterator[Any]:
+    "Yield what a value may mean for a field: itself first, then a meaning for each type that the field may have."
+    yield value
+    if value is None and not field.is_required():
+        yield field.get_default(call_default_factory=True)
+    for kind in _kinds(field.annotation):
+        if get_origin(kind) is list and not isinstance(value, list):
+            yield _as_list(value, get_args(kind)[0])
+        elif get_origin(kind) is Literal:  # an option in other capitals
+            yield from (option for option in get_args(kind) if _key(option) == _key(value))
+        elif kind is bool and isinstance(value, str):  # a label of a judge
+            yield {'correct': True, 'wrong': False}.get(_key(value), _key(value))
+        elif kind is str and isinstance(value, (int, float)):
+            yield str(value)
 
 
 def _short(value: Any) -> str:
     return f'{value!r:.80}'
 
 
+def _notes_of(info: ValidationInfo) -> list[str]:
+    "Return the list of notes that stands as validation context; where there is none, a list that nobody reads."
+    return info.context if isinstance(info.context, list) else []
+
+
 class Reply(BaseModel):
-    "The typed reply of a role. What a model obviously meant is accepted; a list as validation context gets a note on each change."
+    """Base of the reply types of roles. A subclass says how else a model may write the reply.
+
+    With a list as validation context, a note on each change is added to it."""
 
     ALIASES: ClassVar[dict[str, tuple[str, ...]]] = {}  # a field, and its other names
     TEXT: ClassVar[str | None] = None  # the field that a bare text stands for
-    KEY: ClassVar[str | None] = None  # the field of a name above an object: {'ADD': {…}}
 
     @classmethod
     def field_of(cls, name: str) -> str | None:
-        "Return the field that a name means, None where it means none."
+        "Return the field that a name means, without regard to capitals, blanks and hyphens; None where it means none."
         for field in cls.model_fields:
-            if _key(name) in {_key(one) for one in (field, *cls.ALIASES.get(field, ()))}:
+            if _key(name) in map(_key, (field, *cls.ALIASES.get(field, ()))):
                 return field
         return None
 
     @classmethod
-    def line_field(cls, name: str) -> str | None:
-        "Return the field that a line begins; its name may have a number: 'Q1: …'."
-        return cls.field_of(name) or cls.field_of(name.rstrip('0123456789'))
-
-    @classmethod
-    def _lists(cls) -> dict[str, Any]:
-        "Return the fields that are lists, with the types of their items."
-        fields = cls.model_fields.items()
-        kinds = [(name, kind) for name, field in fields for kind in _kinds(field.annotation)]
-        return {name: get_args(kind)[0] for name, kind in kinds if get_origin(kind) is list}
-
-    @classmethod
-    def _only_list(cls) -> tuple[str | None, Any]:
-        "Return the one field that is a list, with the type of its items; None where there is none or several."
-        lists = cls._lists()
-        return next(iter(lists.items())) if len(lists) == 1 else (None, None)
-
-    @classmethod
     def renamed(cls, value: dict) -> dict:
-        "Return an object with its fields under their own names."
-        found = {name: item for name, item in value.items() if name in cls.model_fields}
+        "Return an object with its fields under their own names; where two names mean one field, its own counts."
+        fields = {name: item for name, item in value.items() if name in cls.model_fields}
         for name, item in value.items():
-            field = cls.field_of(name)
-            if field is None:
-                found[name] = item
-            elif field not in found:
-                found[field] = item
-        for field, item in list(found.items()):
-            if isinstance(item, dict) and field in cls.model_fields and cls._is_text(field):
-                inner = {cls.field_of(name): one for name, one in item.items()}
-                if field in inner or 'text' in item:  # {'fact': {'text': …, 'speaker': …}}
-                    inner.pop(None, None)
-                    found = {**inner, **found, field: inner.get(field, item.get('text'))}
-        return found
-
-    @classmethod
-    def _is_text(cls, field: str) -> bool:
-        kinds = _kinds(cls.model_fields[field].annotation)
-        return any(kind is str or get_origin(kind) is Literal for kind in kinds)
+            fields.setdefault(cls.field_of(name) or name, item)
+        return fields
 
     @classmethod
     def meant(cls, value: Any) -> Any:
-        "Return the object that a text, a list, or an object in another one means; other values as they are."
-        name, kind = cls._only_list()
-        if isinstance(value, (str, int, float)) and not isinstance(value, bool) and cls.TEXT:
-            return {cls.TEXT: str(value)}
-        if isinstance(value, list):
-            if len(value) == 1 and _has_field(value[0], cls):
-                return cls.renamed(value[0])
-            return {name: value} if name else value
-        if not isinstance(value, dict):
-            return value
-        inner = _inner(value)
-        if _has_field(inner, cls):
-            if cls.KEY and not _LABEL.fullmatch(above := next(iter(value))):
-                inner = {cls.KEY: above, **cls.renamed(inner)}
-            return cls.meant(inner)
-        if not _has_field(value, cls):
-            if _is_item(value, kind):
-                return {name: [value]}
-            if _is_reply(kind) and all(map(_is_object, value.values())):
-                return {name: _mapped(value, kind) or [value]}
-            if isinstance(inner, list):
-                return cls.meant(inner)
-        return cls.renamed(value)
+        "Return the object that a value means: a text is the field TEXT, an object is renamed; others stay as they are."
+        if isinstance(value, str) and cls.TEXT:
+            return {cls.TEXT: value}
+        return cls.renamed(value) if isinstance(value, dict) else value
 
     @model_validator(mode='before')
     @classmethod
     def _read_whole(cls, value: Any, info: ValidationInfo) -> Any:
-        nested = isinstance(value, dict) and any(isinstance(one, dict) for one in value.values())
-        if isinstance(value, dict) and value.keys() <= cls.model_fields.keys() and not nested:
-            return value
-        meant = cls.meant(value)
-        if isinstance(meant, dict) and meant != value:
-            _note(info, f'{_short(value)} read as {_short(meant)}')
-        return meant
+        meaning = cls.meant(value)
+        if meaning != value:
+            _notes_of(info).append(f'{_short(value)} read as {_short(meaning)}')
+        return meaning
 
     @field_validator('*', mode='wrap')
     @classmethod
     def _read_field(cls, value: Any, fit: Callable[[Any], Any], info: ValidationInfo) -> Any:
-        notes = info.context if isinstance(info.context, list) else []
+        "Return the first meaning of a value that fits the field; else of a list the items that fit."
+        notes = _notes_of(info)
         before = len(notes)
-        try:
-            return fit(value)
-        except ValidationError:
-            del notes[before:]
-            field = cls.model_fields[info.field_name]
-            for meant in _meanings(value, field):
-                try:
-                    read = fit(meant)
-                except ValidationError:
-                    del notes[before:]
-                    continue
-                notes.append(f'{info.field_name}: {_short(value)} read as {_short(meant)}')
-                return read
-            if isinstance(value, list):
-                fitting = [one for one in value if _fits(fit, [one])]
-                if fitting:
-                    odd = [one for one in value if one not in fitting]
-                    _note(info, f'{info.field_name}: left out {_short(odd)}')
-                    return fit(fitting)
-            raise
-
-
-def _is_reply(kind: Any) -> bool:
-    return isinstance(kind, type) and issubclass(kind, Reply)
-
-
-def _has_field(value: Any, kind: type[Reply]) -> bool:
-    return isinstance(value, dict) and any(map(kind.field_of, value))
-
-
-def _is_item(value: Any, kind: Any) -> bool:
-    "Return whether a value is an object with two fields of a reply type under their own names."
-    return isinstance(value, dict) and _is_reply(kind) and len(kind.model_fields.keys() & value) > 1
-
-
-def _is_object(value: Any) -> bool:
-    return isinstance(value[0] if isinstance(value, list) and value else value, dict)
-
-
-_NUMBER = re.compile(r'[A-Za-z]*[ _-]?\d+')  # a name that only counts: 'e1', 'gist_2'
-_LABEL = re.compile(f'[a-z_]+|{_NUMBER.pattern}')  # or is a wrapper's: 'items'
-
-
-def _mapped(value: dict, kind: type[Reply]) -> list[dict]:
-    "Return the objects of a mapping, with the names in their field `KEY`; [] where it is none."
-    items = []
-    for name, given in value.items():
-        is_key = not _LABEL.fullmatch(name)
-        several = isinstance(given, list) and (kind.TEXT or _is_object(given))
-        for part in given if several else [given]:
-            item = kind.meant(part)
-            is_known = kind.KEY if is_key else _NUMBER.fullmatch(name) or _is_object(part)
-            if not isinstance(item, dict) or not is_known:
-                return []
-            items.append({kind.KEY: name, **item} if is_key else item)
-    return items
+        for meaning in _meanings(value, cls.model_fields[info.field_name]):
+            try:
+                reading = fit(meaning)
+            except ValidationError:
+                del notes[before:]
+                continue
+            if meaning is not value:
+                notes.append(f'{info.field_name}: {_short(value)} read as {_short(meaning)}')
+            return reading
+        fitting = [item for item in value if _fits(fit, [item])] if isinstance(value, list) else []
+        del notes[before:]
+        if fitting:
+            left_out = [item for item in value if item not in fitting]
+            notes.append(f'{info.field_name}: left out {_short(left_out)}')
+        return fit(fitting or value)
 
 
 def _fits(fit: Callable[[Any], Any], value: Any) -> bool:
@@ -382,126 +146,117 @@ def _fits(fit: Callable[[Any], Any], value: Any) -> bool:
         return False
     return True
 
-
-def _inner(value: dict) -> Any:
-    "Return the object inside one of other names: a wrapper, or a call of a function as servers write it."
-    for name in ('tool_calls', 'function_call', 'function', 'arguments', 'parameters', 'input'):
-        if isinstance(value.get(name), (dict, list, str)):
-            value = {name: value[name]}
-            break
-    if len(value) != 1:
-        return None
-    [inner] = value.values()
-    if isinstance(inner, str) and inner.lstrip()[:1] in ('{', '['):
-        inner = _mended(inner)
-    return inner
+# %% ../../nbs/1_core/13_replies.ipynb #62b06f9f
+# from a text, and the type of the reply that it should be, to the values that may be the reply
+Reader = Callable[[str, type[Reply]], list[Any]]
 
 
-_SAME = (  # words for the same choice
-    'add insert addfact new create',
-    'update replace modify edit merge',
-    'delete remove',
-    'none noop skip ignore nothing nochange',
-    'correct answerable right sufficient true yes',
-    'wrong notanswerable incorrect notcorrect unanswerable insufficient false no',
+def _objects_in(
+    text: str,  # what a model said
+) -> tuple[list[str], str]:
+    "Return the outermost objects of a text, and the beginning of one that never closes ('' for none)."
+    objects, depth, start, quoted = [], 0, 0, False
+    for token in re.finditer(r'\\.|["{}]', text, re.DOTALL):
+        mark = token.group()
+        if mark == '"':
+            quoted = depth > 0 and not quoted
+        elif mark == '{' and not quoted:
+            start = start if depth else token.start()
+            depth += 1
+        elif mark == '}' and depth and not quoted:
+            depth -= 1
+            if depth == 0:
+                objects.append(text[start : token.end()])
+    return objects, text[start:] if depth else ''
+
+
+def read_object(text: str, model: type[BaseModel]) -> list[Any]:
+    "Return the outermost objects of a text, also where they are only nearly JSON; without one, its JSON value."
+    import json_repair
+
+    objects, _ = _objects_in(text)
+    if objects:
+        return [json_repair.loads(part) for part in objects]
+    try:
+        return [json.loads(text)]
+    except ValueError:
+        return []
+
+# %% ../../nbs/1_core/13_replies.ipynb #rp000005
+def _as_objects(fields: Iterable[tuple[str, str]]) -> list[dict[str, str]]:
+    "Return the objects of named texts; a name that comes again begins the next object."
+    objects: list[dict[str, str]] = []
+    for name, text in fields:
+        if not objects or name in objects[-1]:
+            objects.append({})
+        objects[-1][name] = text.strip()
+    return objects
+
+
+def read_tags(text: str, model: type[Reply]) -> list[Any]:
+    "Return the objects whose fields stand in tags: `<decision>ANSWERABLE</decision>`."
+    return _as_objects(re.findall(r'<([A-Za-z][\w-]*)>(.*?)</\1>', text, re.DOTALL))
+
+# %% ../../nbs/1_core/13_replies.ipynb #rp000008
+_LINE = re.compile(r'[ \t*#•-]*([A-Za-z][\w -]{0,30}?)[ *]*:[ *]*(.*)')  # 'Gaps: …', '**Gaps:** …', '- Gaps: …'
+
+
+def read_lines(text: str, model: type[Reply]) -> list[Any]:
+    "Return the objects whose fields begin with a line of their own: `FACTS:`, and its items on the lines below."
+    fields: list[tuple[str, str]] = []
+    for line in text.splitlines():
+        match = _LINE.match(line)
+        if match and model.field_of(match[1]):
+            fields.append((match[1], match[2]))
+        elif fields:
+            name, before = fields[-1]
+            fields[-1] = name, f'{before}\n{line}'
+    return _as_objects(fields)
+
+# %% ../../nbs/1_core/13_replies.ipynb #rp000011
+_DECLINES = re.compile(  # 'I cannot find this' is an answer
+    r"\W*(sorry|i am sorry|i['’]m sorry|i apologi[sz]e|as an ai|please provide|i(['’]d| would) (rather|prefer) not|"
+    r"i (can ?not|can['’]t|won['’]t|am unable to)(?! (find|see|tell|say)\b))\b",
+    re.IGNORECASE,
 )
 
 
-def _option(value: str, options: Sequence[Any]) -> Any:
-    "Return the option that a text means: in other capitals or words, alone or at its beginning; None for none."
-    key = _key(re.sub(r'\b(yet|currently)\b', '', value))
-    same = [one for one in options if _key(one) == key]
-    words = {word for line in _SAME if key in line.split() for word in line.split()}
-    others = [one for one in options if _key(one) in words]
-    same = same or (others if len(others) == 1 else [])
-    begun = [one for one in options if key and (key.startswith(_key(one)) or _key(one).startswith(key))]
-    left = key.removeprefix(_key(begun[0])) if len(begun) == 1 else ''
-    for other in sorted(options, key=lambda one: -len(str(one))):
-        left = left.replace(_key(other), '/')
-    if not same and ('?' in value or '/' in left and not left.replace('or', '').strip('/')):
-        return None  # 'CORRECT/WRONG': the options as the prompt has them
-    return next(iter(same or (begun if len(begun) == 1 else [])), None)
+def read_text(text: str, model: type[Reply]) -> list[Any]:
+    "Return a short text without the marks of another form, and no refusal, where the reply has a field TEXT for it."
+    is_plain = model.TEXT and len(text) <= 1000 and re.search(r'\w', text) and not re.search('[{}<>]', text)
+    return [text] if is_plain and not _DECLINES.match(text) else []
 
 
-_YES = re.compile(r'\W*(?:(yes|correct|right)|no|wrong|incorrect|not (?:correct|right))\b', re.IGNORECASE)
+READERS: list[Reader] = [read_object, read_tags, read_lines, read_text]  # in the order in which they are tried
+
+# %% ../../nbs/1_core/13_replies.ipynb #rd000002
+# what a model thinks before it replies, also where its thoughts never end; other marks are other alternatives here
+_THOUGHTS = re.compile(r'(\s*<think>.*?(</think>|\Z))*', re.DOTALL)
 
 
-def _meanings(value: Any, field: Any) -> Iterator[Any]:
-    "Yield what a value that does not fit may mean, for a field."
-    if value is None and not field.is_required():
-        yield field.get_default(call_default_factory=True)
-    for kind in _kinds(field.annotation):
-        if get_origin(kind) is list:
-            yield from _list_meanings(value, get_args(kind)[0])
-        elif get_origin(kind) is Literal:
-            said = next(iter(value.values()), '') if isinstance(value, dict) else value
-            option = _option(str(said), get_args(kind)) if isinstance(said, (str, bool)) else None
-            if option is not None:
-                yield option
-        elif kind is bool and isinstance(value, str) and (said := _YES.match(value)):
-            yield said[1] is not None
-        elif kind is int and isinstance(value, str) and len(re.findall(r'\d+', value)) == 1:
-            yield int(re.findall(r'\d+', value)[0])
-        elif kind is str:
-            yield from _texts(value)
+_QUOTED = re.compile(r'"(\\.|[^"\\])*"?', re.DOTALL)
 
 
-def _list_meanings(value: Any, kind: Any) -> Iterator[list]:
-    "Yield what a value may mean where a list of a kind is due."
-    is_text = str in _kinds(kind)
-    if value is None or isinstance(value, str) and is_nothing(value):
-        yield []
-    elif isinstance(value, list):
-        value = [one for one in value if one is not None]
-        yield value
-        if is_text:  # objects for texts: an id and what it says
-            yield [next(_texts(one), '') if not isinstance(one, str) else one for one in value]
-    elif isinstance(value, str):
-        yield _several(value, is_text)
-    else:
-        yield [value]
-    if isinstance(value, dict):
-        given = list(value.values())
-        if _is_reply(kind):
-            yield _mapped(value, kind) or [value]
-        elif all(isinstance(one, bool) for one in given):  # {'D1:3': true}
-            yield [name for name in value if value[name]]
-        elif len(given) == 1 or all(_NUMBER.fullmatch(name) for name in value):
-            yield given[0] if isinstance(given[0], list) else given
-        elif all(isinstance(one, list) for one in given):
-            yield [one for part in given for one in part]
+_CLOSING = {'{': '}', '[': ']'}
 
 
-def _several(text: str, is_text: bool) -> list[str]:
-    "Return the items in one text: bullets or lines, and texts between semicolons, ids between commas."
-    items = _items(text)
-    if isinstance(items, list):
-        return items
-    ids = all(re.fullmatch(r'\s*\S*\d\S*\s*', part) for part in text.split(','))
-    marks = '\n|;' + '|,' * ids if is_text else '\n'
-    return [part.strip() for part in re.split(marks, text) if part.strip()]
-
-
-def _texts(value: Any) -> Iterator[str]:
-    "Yield the text that a number, a list of texts, a date, or an object with texts means."
-    if isinstance(value, bool):
-        yield 'yes' if value else 'no'
-    elif isinstance(value, (int, float)):
-        yield str(value)
-    elif isinstance(value, list) and value and all(isinstance(one, str) for one in value):
-        yield ', '.join(value)
-    elif isinstance(value, dict) and {'year'} <= value.keys() <= {'year', 'month', 'day'}:
-        parts = [str(value[name]) for name in ('year', 'month', 'day') if value.get(name)]
-        numbers = all(part.isdigit() for part in parts)
-        yield '-'.join(part.zfill(2) for part in parts) if numbers else ' '.join(parts[::-1])
-    elif isinstance(value, dict) and any(isinstance(one, str) and one for one in value.values()):
-        yield ': '.join(one for one in value.values() if isinstance(one, str) and one)
+def _whole_part(text: str) -> str:
+    "Return an object that breaks off, closed behind its last whole item, an inner object if there is one; '' for none."
+    bare = _QUOTED.sub(lambda quoted: '_' * len(quoted[0]), text)
+    end = bare.rfind('}') + 1 or max(bare.rfind(','), 0)
+    closing: list[str] = []
+    for mark in re.findall(r'[][{}]', bare[:end]):
+        if mark in _CLOSING:
+            closing.append(_CLOSING[mark])
+        elif closing:
+            closing.pop()
+    return text[:end] + ''.join(reversed(closing))
 
 
 def explain_errors(error: ValidationError) -> str:
     "Return what is wrong, field by field, in one line; at most five fields."
-    found = error.errors(include_url=False, include_context=False, include_input=False)
-    return '; '.join(f"{'.'.join(str(part) for part in one['loc']) or 'the whole'}: {one['msg']}" for one in found[:5])
+    faults = error.errors(include_url=False, include_context=False, include_input=False)[:5]
+    return '; '.join(f'{".".join(map(str, fault["loc"])) or "the whole"}: {fault["msg"]}' for fault in faults)
 
 
 _PLACEHOLDER = re.compile(r'\s*(\.\.\.|…|<[^<>]*>|string)\s*')
@@ -511,42 +266,78 @@ def _is_placeholder(value: Any) -> bool:
     "Return whether a text that is needed, or each of a list, stands as in the prompt: '...', '<answer>'."
     if isinstance(value, BaseModel):
         fields = type(value).model_fields.items()
-        return any(_is_placeholder(getattr(value, name)) for name, one in fields if one.is_required())
+        return any(_is_placeholder(getattr(value, name)) for name, field in fields if field.is_required())
     if isinstance(value, list):
         return bool(value) and all(map(_is_placeholder, value))
     return isinstance(value, str) and bool(_PLACEHOLDER.fullmatch(value))
 
 
+def _is_deep(value: Any, levels: int = 50) -> bool:
+    "Return whether a JSON value is nested deeper than that: then a trace that holds it might not be read again."
+    if isinstance(value, dict):
+        value = list(value.values())
+    return isinstance(value, list) and (levels == 0 or any(_is_deep(part, levels - 1) for part in value))
+
+
 def _fit(
     value: Any,  # a JSON value
     model: type[BaseModel],
-    notes: list[str],
+    notes: list[str],  # gets a line for each change
 ) -> BaseModel:
-    "Return the reply that a JSON value is, or raise `ValueError`."
+    "Return the reply that a value is. ValueError where it is none, with the reason."
     if _is_deep(value):
         raise ValueError('it is nested too deeply')
-    echoed = isinstance(value, dict) and isinstance(value.get('properties'), dict)
-    if echoed and 'properties' not in model.model_fields:
+    is_schema = isinstance(value, dict) and isinstance(value.get('properties'), dict)
+    if is_schema and 'properties' not in model.model_fields:
         raise ValueError('it is the schema itself; give a value that fits the schema')
-    made: list[str] = []
     try:
-        reply = model.model_validate_json(json.dumps(value, allow_nan=False), context=made)
+        reply = model.model_validate_json(json.dumps(value, allow_nan=False), context=notes)
     except ValidationError as error:
-        if isinstance(value, list) and len(value) == 1:
-            return _fit(value[0], model, notes)
         raise ValueError(explain_errors(error)) from None
-    if not reply.model_fields_set and model.model_fields:
-        raise ValueError(f'it has none of the fields {", ".join(model.model_fields)}')
+    present, fields = reply.model_fields_set, model.model_fields
+    if fields and not present:
+        raise ValueError(f'it has none of the fields {", ".join(fields)}')
     if _is_placeholder(reply):
         raise ValueError('it has a placeholder in the place of a text')
-    for name, field in model.model_fields.items():
+    for name, field in fields.items():
         if field.is_required() and getattr(reply, name) == '':
             raise ValueError(f'{name}: it is empty')
-    absent = [name for name in model.model_fields if name not in reply.model_fields_set]
-    if absent and any(isinstance(getattr(reply, name), (list, tuple, dict)) for name in absent):
-        made.append(f'left out: {", ".join(absent)}')
-    notes += made
+    absent = [name for name in fields if name not in present]
+    if any(isinstance(getattr(reply, name), (list, tuple, dict)) for name in absent):
+        notes.append(f'left out: {", ".join(absent)}')
     return reply
+
+
+def _replies_in(text: str, model: type[BaseModel]) -> list[tuple[BaseModel, list[str]]]:
+    "Return the replies of the first reader that finds any, each with its notes. ValueError for none, with the reason."
+    problem = 'it declines to reply' if _DECLINES.match(text) else 'it has no JSON in it'
+    for reader in READERS if issubclass(model, Reply) else [read_object]:
+        replies = []
+        for value in reader(text, model):
+            notes = [] if reader is read_object else [f'it has no JSON, read by {reader.__name__}']
+            try:
+                replies.append((_fit(value, model, notes), notes))
+            except ValueError as error:
+                if reader is read_object:
+                    problem = str(error)
+        if replies:
+            return replies
+    raise ValueError(problem)
+
+
+def _text_of(raw: str, cut: bool, last: bool, notes: list[str]) -> str:
+    "Return a text without its thoughts; one that breaks off, at the last attempt, as far as it is whole. ValueError."
+    if not raw.strip():
+        raise ValueError('it was empty')
+    text = raw[_THOUGHTS.match(raw).end() :].strip()
+    objects, rest = _objects_in(text)
+    if text and not rest and (not cut or text.endswith('}')):
+        return text
+    whole = _whole_part(rest) or ' '.join(objects)
+    if not last or not whole:
+        raise ValueError('it was cut off before its end; be shorter')
+    notes.append('it was cut off: read up to its last whole item')
+    return whole
 
 
 def read_reply(
@@ -558,165 +349,14 @@ def read_reply(
 ) -> BaseModel:
     "Return the one reply in a text. ValueError for none or several, with a reason that a model can act on."
     notes = [] if notes is None else notes
-    # local models mark their thinking
-    text = re.sub(r'^\s*<think>.*?</think>', '', raw, flags=re.DOTALL).strip()
-    boxed = re.findall(r'\\boxed\{(?:\\text\{)?([^{}]+)\}', text)
-    text = boxed[0] if len(boxed) == 1 and not re.search(r'[{[]\s*"', text) else text
-    if not text:
-        raise ValueError('it was empty')
     try:
-        values, problem = _values(text, cut, last, notes)
-        kind = model._only_list()[1] if _is_reply(model) else None
-        if len(values) > 1 and all(_is_item(one, kind) for one in values):
-            values = [values]  # the objects of a list, one a line
-        replies, why = _fitting(values, model)
-        if not replies and not cut and not _DECLINED.match(text):
-            note = 'no JSON: read by its tags, lines or as a text'
-            replies = _fitting(_of_text(text, model), model, note)[0][:1]
+        replies = _replies_in(_text_of(raw, cut, last, notes), model)
     except RecursionError:
         raise ValueError('it is nested too deeply') from None
-    if not replies:
-        raise ValueError('it declines to reply' if _DECLINED.match(text) else problem or why)
-    if any(reply != replies[0][0] for reply, _ in replies):
+    reply, changes = replies[-1]
+    if any(other != reply for other, _ in replies):
         if not last:
             raise ValueError('it has several different replies in it; give one')
         notes.append('the last of several different replies')
-    reply, found = replies[-1]
-    notes += found
+    notes += changes
     return reply
-
-
-def _fitting(
-    values: Iterable[Any], model: type[BaseModel], *notes: str
-) -> tuple[list[tuple[BaseModel, list[str]]], str]:
-    "Return the replies that there are among values, each with the notes on it, and why the first other value is none."
-    replies, problem = [], ''
-    for value in values:
-        found = [*notes]
-        try:
-            replies.append((_fit(value, model, found), found))
-        except ValueError as error:
-            problem = problem or str(error)
-    return replies, problem
-
-
-def _values(text: str, cut: bool, last: bool, notes: list[str]) -> tuple[list, str]:
-    "Return the JSON values in a text, in order, and why there are none."
-    try:
-        value = json.loads(text)
-        if isinstance(value, str) and value.lstrip()[:1] == '{':  # encoded twice
-            value = _mended(value)
-        return [value], ''
-    except ValueError:
-        spans, open_at = _spans(text)
-    if cut or open_at is not None or text.startswith('<think>'):
-        whole = _whole_part(text[open_at:]) if open_at is not None else ''
-        if not last or not (whole or spans) or text.startswith('<think>'):
-            return [], 'it was cut off before its end; be shorter'
-        notes.append('it was cut off: read up to its last whole item')
-        return [_mended(span) for span in ([whole] if whole else spans)], ''
-    # a list inside a sentence is no reply: ids stand in brackets
-    lists = [one for one in spans if re.search(rf'^(\w+ *= *)?{re.escape(one)}$', text, re.MULTILINE)]
-    spans = [one for one in spans if one[0] == '{' or one in lists]
-    return [_mended(span) for span in spans], '' if spans else 'it has no JSON in it'
-
-# %% ../../nbs/1_core/13_replies.ipynb #258d1169
-def _bare(id: str) -> str:
-    "Return an id without capitals and the marks that a model puts round it."
-    return id.strip(' \t\n()[]{}<>.,;:!?"\'`*#').casefold()
-
-
-_RANGE = re.compile(r'(?:.*\s)?(\S*?)(\d{1,4})\W*(?:[-–—]|\bto\b)\W*(\S*?)(\d{1,4})')
-
-
-def _ids_in(text: str, known: Collection[str], names: Mapping[str, str]) -> list[str]:
-    "Return the ids in one part of a citation: the whole, or words of it that have a digit."
-    if text in known or _bare(text) in names:
-        return [text if text in known else names[_bare(text)]]
-    if ends := _RANGE.fullmatch(_bare(text)):
-        start, first, again, last = ends.groups()
-        through = [f'{start}{number}' for number in range(int(first), int(last) + 1)]
-        if again in ('', start) and through and through[0] in names:
-            return [names[id] for id in through if id in names]
-    words = [_bare(word) for word in text.split() if re.search(r'\d', word)]
-    found = [names[word] for word in words if word in names]
-    return found or [id for word in words for id in _only_begun(word, names)]
-
-
-def _only_begun(start: str, names: Mapping[str, str]) -> list[str]:
-    "Return the one id that begins with a text and a colon or slash, as D3:7 does with D3; none where several do."
-    begun = {id for name, id in names.items() if re.match(rf'{re.escape(start)}[:/]', name)}
-    return list(begun) if len(begun) == 1 else []
-
-
-_QUOTED = 0.6  # the least part of a quotation's stems that the line has
-
-
-def quoted_line(
-    text: str,  # what a model says or quotes
-    lines: Mapping[str, str],  # texts that it was shown, by id
-    least: float = _QUOTED,  # the part of the text's stems that the line must have
-) -> str | None:
-    "Return the id of the line that has most of a text's word stems, the first of equal ones; None below `least`, or for one stem."
-    wanted = stems(text) if len(text.split()) > 2 else ()
-    shares = {id: len(wanted & stems(line)) / len(wanted) for id, line in lines.items() if len(wanted) > 1}
-    best = max(shares, key=shares.get, default=None)
-    return best if best is not None and shares[best] >= least else None
-
-
-def cited_ids(
-    cited: str | Iterable[str],  # as a model writes them
-    known: Collection[str] | Mapping[str, str],  # the ids that there are; with their texts, a quotation is found, too
-) -> tuple[list[str], list[str]]:
-    """Return the known ids that a model cites, each once, and the parts that name none.
-
-    Brackets, capitals and words round an id do not matter; several ids may stand in one text."""
-    names: dict[str, str] = {}
-    for id in known:
-        names.setdefault(_bare(id), id)
-    names.pop('', None)
-    found, odd = [], []
-    for text in [cited] if isinstance(cited, str) else cited:
-        parts = [text] if text in known or _bare(text) in names else re.split('[,;]', text)
-        here = {part.strip(): _ids_in(part, known, names) for part in parts if part in known or _bare(part)}
-        if not any(here.values()) and isinstance(known, Mapping):
-            line = quoted_line(text, known)
-            here = {text: [line]} if line else here
-        found += [id for ids in here.values() for id in ids]
-        odd += [part for part, ids in here.items() if not ids]
-    return list(dict.fromkeys(found)), odd
-
-
-def bracketed(text: str) -> list[str]:
-    "Return what stands in brackets in a text: a model may cite within its sentence."
-    return re.findall(r'[(\[]([^()\[\]]{1,80})[)\]]', text)
-
-
-class OutputValidator:
-    "The sources of the lines of a reply about one session: cited turns that exist, and notes on those that do not."
-
-    def __init__(self, session: Session):
-        self.session, self.notes = session, []
-        self.turns = {turn.id: turn for turn in session.turns}
-        self._lines = {turn.id: turn.line for turn in session.turns}
-
-    def sources(self, what: str, cited: Sequence[str], words: str) -> tuple[str, ...]:
-        "Return the turns of the session among those cited; all of them where there are none."
-        known, odd = cited_ids(cited, self._lines)
-        if not cited:
-            known, _ = cited_ids(bracketed(words), list(self.turns))
-        for id in odd:
-            self.notes.append(f'{what}: cites {id!r:.60}, which is no turn of {self.session.id}: {words}')
-        if not known:
-            self.notes.append(f'{what}: cites no turn, so it is charged to all {len(self.turns)}: {words}')
-        return tuple(known) or tuple(self.turns)
-
-    def origin(self, sources: tuple[str, ...]) -> dict:
-        "Return where a line comes from: its turns, its session, when it was said (first), and by whom, if by one."
-        speakers = {self.turns[id].speaker for id in sources}
-        return {
-            'sources': sources,
-            'session': self.session.id,
-            'said': self.turns[sources[0]].time or self.session.time,
-            'speaker': speakers.pop() if len(speakers) == 1 else None,
-        }

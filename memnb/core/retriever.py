@@ -16,11 +16,12 @@ from numbers import Integral, Real
 from typing import Any, Protocol, runtime_checkable
 
 from .conversation import content_id, Snippet, turn_snippets
+from .messages import as_conversation, ChatError, read_message, read_moment
 from .time import TimeSpan
 
 # %% auto #0
-__all__ = ['Hit', 'Retriever', 'passes', 'check_search', 'as_hit', 'Searchable', 'Adapted', 'snippets_of', 'as_retriever',
-           'as_memory', 'Metered', 'Lock', 'locked', 'waited', 'wait_for']
+__all__ = ['Store', 'Hit', 'Retriever', 'passes', 'check_search', 'as_hit', 'Searchable', 'Adapted', 'snippets_of',
+           'default_index', 'as_retriever', 'as_memory', 'Metered', 'Lock', 'locked', 'waited', 'wait_for']
 
 # %% ../../nbs/1_core/04_retriever.ipynb #f0fe13a6
 @dataclass(frozen=True)
@@ -29,9 +30,8 @@ class Hit:
 
     snippet: Snippet
     score: float | None = None
-    why: Mapping[str, float] | None = field(
-        default=None, compare=False, repr=False
-    )  # the parts of the score, where they are known
+    # the parts of the score, where they are known
+    why: Mapping[str, float] | None = field(default=None, compare=False, repr=False)
 
 
 @runtime_checkable
@@ -49,6 +49,11 @@ class Retriever(Protocol):
         "The best hits first."
 
 # %% ../../nbs/1_core/04_retriever.ipynb #074d8b55
+# what can be searched, as `as_retriever` takes it: a `Retriever` or anything else with `search`, a function from a query to
+# texts, snippets or hits, or a list of texts, messages, documents or snippets
+Store = Any
+
+
 def passes(
     snippet: Snippet,
     exclude: Collection[str] = (),  # ids of snippets
@@ -74,41 +79,39 @@ def check_search(query: str, k: int, exclude: Collection[str], during: TimeSpan 
         raise TypeError(f'exclude: expected a collection of ids, got {exclude!r:.80}')
 
 # %% ../../nbs/1_core/04_retriever.ipynb #2368fd9d
-def _read_result(found: object, score: object) -> tuple[object, object]:
+def _read_result(result: object, score: object) -> tuple[object, object]:
     "Return the snippet and the score of a dictionary or a document with a text; anything else as it is."
-    from memnb.core.messages import ChatError, read_message, read_moment
-
     try:
-        said = read_message(found, 'a search result')
-        time = read_moment(said.time, 'a search result') if said else None
+        message = read_message(result, 'a search result')
+        time = read_moment(message.time, 'a search result') if message else None
     except ChatError:
-        return found, score
-    if said is None:
-        return found, score
+        return result, score
+    if message is None:
+        return result, score
     if score is None:
-        score = found.get('score') if isinstance(found, Mapping) else getattr(found, 'score', None)
-    id = said.id or content_id(found if isinstance(found, str) else said.text)
-    return Snippet(id, said.text, speaker=said.speaker or None, said=time), score
+        score = result.get('score') if isinstance(result, Mapping) else getattr(result, 'score', None)
+    id = message.id or content_id(result if isinstance(result, str) else message.text)
+    return Snippet(id, message.text, speaker=message.speaker or None, said=time), score
 
 
 def as_hit(
-    found: object,  # a Hit, a Snippet, a text, a pair of (Snippet or text, score), a dictionary or a document with a text
+    result: object,  # a Hit, a Snippet, a text, a pair of (Snippet or text, score), a dictionary or a document with a text
 ) -> Hit:
     "Whatever a store returned for one result, as a `Hit`; `TypeError` if it is none of those."
-    if isinstance(found, Hit):
-        return found
-    pair = isinstance(found, (tuple, list)) and len(found) == 2
-    what, score = found if pair else (found, None)
-    if not isinstance(what, (Snippet, tuple, list)):
-        what, score = _read_result(what, score)
-    if isinstance(what, str):  # blank, or its date is ambiguous
-        what = Snippet(content_id(what), what)
-    if not isinstance(what, Snippet) or not (score is None or isinstance(score, Real)):
+    if isinstance(result, Hit):
+        return result
+    pair = isinstance(result, (tuple, list)) and len(result) == 2
+    item, score = result if pair else (result, None)
+    if not isinstance(item, (Snippet, tuple, list)):
+        item, score = _read_result(item, score)
+    if isinstance(item, str):  # blank, or its date is ambiguous
+        item = Snippet(content_id(item), item)
+    if not isinstance(item, Snippet) or not (score is None or isinstance(score, Real)):
         raise TypeError(
             'a search result: expected a Hit, a Snippet, a str, a pair with a score, or a dictionary or document '
-            f'with a text, got {found!r:.80}'
+            f'with a text, got {result!r:.80}'
         )
-    return Hit(what, None if score is None else float(score))
+    return Hit(item, None if score is None else float(score))
 
 # %% ../../nbs/1_core/04_retriever.ipynb #ef2e8c4f
 _SIZES = ('k', 'top_k', 'limit', 'n')  # what stores call the number of results
@@ -127,9 +130,9 @@ def _options(
         inspect.Parameter.VAR_KEYWORD,
     ):
         raise TypeError(f'{_name(ask)}: expected its first parameter to be the query')
-    named = {parameter.name for parameter in parameters[1:]} & {*_SIZES, 'exclude', 'during'}
+    names = {parameter.name for parameter in parameters[1:]} & {*_SIZES, 'exclude', 'during'}
     takes_any = any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in parameters)
-    return named | {'k'} if takes_any and not named & {*_SIZES} else named
+    return names | {'k'} if takes_any and not names & {*_SIZES} else names
 
 
 def _name(thing: object) -> str:
@@ -166,40 +169,38 @@ class Adapted(Searchable):
     ) -> list[Hit]:
         "The store's hits, masked, each id once. Never fewer than `k` while the store has unmasked ones to give."
         check_search(query, k, exclude, during)
-        k, exclude, had = int(k), frozenset(exclude), -1  # a store may not take numpy's numbers
-        wanted = k if 'exclude' in self._takes else k + len(exclude)
+        k, exclude, count_before = int(k), frozenset(exclude), -1  # a store may not take numpy's numbers
+        size = k if 'exclude' in self._takes else k + len(exclude)
         while k:
-            found = self._fetch(query, wanted, exclude, during)
-            kept: dict[str, Hit] = {}  # the first hit of each id
-            for hit in found:
+            hits = self._fetch(query, size, exclude, during)
+            by_id: dict[str, Hit] = {}  # the first hit of each id
+            for hit in hits:
                 if passes(hit.snippet, exclude, during):
-                    kept.setdefault(hit.snippet.id, hit)
-            more = self._size is not None and len(found) > had and wanted <= _MOST
-            if len(kept) >= k or not more:
-                return list(kept.values())[:k]
-            had, wanted = len(found), 2 * wanted + len(exclude)
+                    by_id.setdefault(hit.snippet.id, hit)
+            more = self._size is not None and len(hits) > count_before and size <= _MOST
+            if len(by_id) >= k or not more:
+                return list(by_id.values())[:k]
+            count_before, size = len(hits), 2 * size + len(exclude)
         return []
 
-    def _fetch(self, query: str, wanted: int, exclude: frozenset, during: TimeSpan | None) -> list[Hit]:
-        "Ask the store for `wanted` results, with the options that it takes."
-        options = {self._size: wanted, 'exclude': exclude, 'during': during}
-        taken = {name: value for name, value in options.items() if name in self._takes}
-        found = self._ask(query, **taken)
-        if isinstance(found, (str, bytes, Mapping)) or not isinstance(found, Iterable):
+    def _fetch(self, query: str, size: int, exclude: frozenset, during: TimeSpan | None) -> list[Hit]:
+        "Ask the store for `size` results, with the options that it takes."
+        options = {self._size: size, 'exclude': exclude, 'during': during}
+        supported = {name: value for name, value in options.items() if name in self._takes}
+        results = self._ask(query, **supported)
+        if isinstance(results, (str, bytes, Mapping)) or not isinstance(results, Iterable):
             raise TypeError(
-                f'{_name(self._ask)} returned a {type(found).__name__}: expected a list of hits, snippets or texts'
+                f'{_name(self._ask)} returned a {type(results).__name__}: expected a list of hits, snippets or texts'
             )
-        return [as_hit(one) for one in found]
+        return [as_hit(result) for result in results]
 
 # %% ../../nbs/1_core/04_retriever.ipynb #4eae69c7
 def snippets_of(
     messages: object,  # snippets, or whatever `as_conversation` takes
 ) -> list[Snippet]:
     "Return a list of anything as snippets. `TypeError` for what cannot be one, with the item that is none."
-    from memnb.core.messages import as_conversation, ChatError
-
     items = [] if hasattr(messages, 'columns') or isinstance(messages, (str, Mapping)) else messages
-    if isinstance(items, Collection) and items and all(isinstance(one, Snippet) for one in items):
+    if isinstance(items, Collection) and items and all(isinstance(item, Snippet) for item in items):
         return list(items)
     try:
         return turn_snippets(as_conversation(messages))
@@ -207,8 +208,19 @@ def snippets_of(
         raise TypeError(f'expected a list of texts, messages or documents: {error}') from None
 
 
+def default_index(
+    snippets: Collection[Snippet],
+    **options: object,  # as `HybridIndex` has them
+) -> Searchable:
+    "Return what searches a list: a `HybridIndex` of its snippets, with the names of its speakers."
+    names = {snippet.speaker for snippet in snippets if snippet.speaker}
+    index = import_module('memnb.retrieval.vectors').HybridIndex(names=sorted(names), **options)
+    index.add(snippets)
+    return index
+
+
 def as_retriever(
-    store: object,  # has `search`, is a function from a query to texts, snippets or hits, or is a list, as for `as_conversation`
+    store: Store,
 ) -> Retriever:
     """Make anything that can be searched a `Retriever`; `TypeError` for what cannot be.
 
@@ -220,12 +232,9 @@ def as_retriever(
         try:
             store = snippets_of(store)
         except TypeError as error:
-            told = str(error).removeprefix('expected ')
-            raise TypeError(f'expected an object with search(query, k), a function of a query, or {told}') from None
-        names = {one.speaker for one in store if one.speaker}
-        index = import_module('memnb.retrieval.vectors').HybridIndex(names=sorted(names))
-        index.add(store)
-        return index
+            reason = str(error).removeprefix('expected ')
+            raise TypeError(f'expected an object with search(query, k), a function of a query, or {reason}') from None
+        return default_index(store)
     ask = getattr(store, 'search', store)
     if isinstance(store, type) or not callable(ask):
         hint = f'; is {_name(store)}() meant?' if isinstance(store, type) else ''
@@ -234,7 +243,7 @@ def as_retriever(
 
 
 def as_memory(
-    memory: object,  # anything for `as_retriever`, or an object with `tools()`
+    memory: Store,  # or an object with `tools()`
 ) -> object:
     "Return what a loop works over: a thing that can be searched or has tools as it is, a list as an index. `TypeError`."
     is_memory = callable(memory) or hasattr(memory, 'search') or hasattr(memory, 'tools')
@@ -246,7 +255,7 @@ class Metered(Searchable):
 
     def __init__(
         self,
-        retriever: object,  # anything for `as_retriever`
+        retriever: Store,
         budget: int | None = None,  # in turns; None: count only
     ):
         if budget is not None and (not isinstance(budget, Integral) or budget < 0):
@@ -276,16 +285,16 @@ class Metered(Searchable):
 
     def pay(self, hits: Iterable[Hit]) -> list[Hit]:
         "Those of the hits that may be shown, wherever they come from: their turns are read from now on."
-        shown, known = [], set(self.read)
+        paid, read_turns = [], set(self.read)
         for hit in hits:
             sources = hit.snippet.sources or (hit.snippet.id,)
-            unread = [source for source in dict.fromkeys(sources) if source not in known]
+            unread = [source for source in dict.fromkeys(sources) if source not in read_turns]
             if self.remaining is not None and len(unread) > self.remaining:
                 break
             self.read += unread
-            known.update(unread)
-            shown.append(hit)
-        return shown
+            read_turns.update(unread)
+            paid.append(hit)
+        return paid
 
 # %% ../../nbs/1_core/04_retriever.ipynb #f85d78c2
 class Lock:

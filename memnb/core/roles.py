@@ -14,12 +14,13 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from .replies import bracketed, explain_errors, read_reply, Reply
+from .citations import bracketed
+from .replies import explain_errors, read_reply, Reply
 
 # %% auto #0
-__all__ = ['RULES', 'SCHEMA_PROMPT', 'AGAIN_PROMPT', 'NO_INFORMATION', 'SOURCES', 'ANSWER', 'as_text', 'rule', 'Role',
-           'choose_roles', 'Usage', 'Call', 'LMError', 'ReplyError', 'ServerError', 'LM', 'RuleLM', 'strict_schema',
-           'brief_schema', 'bounded_schema', 'Completion', 'TextLM', 'AnswerReply']
+__all__ = ['RULES', 'SCHEMA_PROMPT', 'AGAIN_PROMPT', 'NO_INFORMATION', 'SOURCES', 'ANSWER', 'as_text', 'rule', 'all_rules',
+           'Role', 'choose_roles', 'Usage', 'Call', 'LMError', 'ReplyError', 'ServerError', 'LM', 'RuleLM',
+           'strict_schema', 'brief_schema', 'bounded_schema', 'Completion', 'TextLM', 'AnswerReply']
 
 # %% ../../nbs/1_core/05_roles.ipynb #a4be6cea
 def as_text(
@@ -50,12 +51,19 @@ def rule(
     return register
 
 
-def _call_with(function: Callable, offered: Mapping[str, Any]) -> Any:
-    "Call a function with those of the offered arguments that it names, or with all where it takes any."
+def _call_with(function: Callable, inputs: Mapping[str, Any]) -> Any:
+    "Call a function with inputs by name. One that does not know of `may_refuse` is not given it: a user's role has its own words."
     parameters = signature(function).parameters
-    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()):
-        return function(**offered)
-    return function(**{name: value for name, value in offered.items() if name in parameters})
+    takes_any = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
+    if 'may_refuse' not in parameters and not takes_any:
+        inputs = {name: value for name, value in inputs.items() if name != 'may_refuse'}
+    return function(**inputs)
+
+
+def all_rules() -> dict[str, Callable[..., BaseModel]]:
+    "Return every registered rule by the name of its role, those of the package included."
+    import_module('memnb.rules')  # registers them
+    return RULES
 
 
 @dataclass(frozen=True)
@@ -66,12 +74,10 @@ class Role:
     system: str  # what to do; a `str.format` template
     user: str  # what to do it with; a `str.format` template
     reply: type[BaseModel] | Callable[[dict], type[BaseModel]]  # a type, or what makes it of inputs
-    fields: Callable[..., dict] | None = (
-        None  # makes the templates' texts of the inputs that it names; None: `as_text` of each
-    )
-    form: type[BaseModel] | Callable[[dict], type[BaseModel]] | None = (
-        None  # what the prompt asks for, where it is another form, as a paper's; it is read as the reply
-    )
+    # makes the templates' texts; None: `as_text` of each
+    fields: Callable[..., dict] | None = None
+    # what the prompt asks for, where it is another form, as a paper's; it is read as the reply
+    form: type[BaseModel] | Callable[[dict], type[BaseModel]] | None = None
 
     def model(self, inputs: dict) -> type[BaseModel]:
         "The reply type for these inputs."
@@ -205,13 +211,12 @@ class RuleLM(LM):
 
     def call(self, role: Role, /, **inputs) -> Call:
         "Apply the role's rule. `TypeError` where there is none, or it returns something else than the role's reply."
-        if role.name not in RULES:
-            import_module('memnb.rules')  # registers those of the package
-        if role.name not in RULES:
+        rule = RULES.get(role.name) or all_rules().get(role.name)
+        if rule is None:
             raise TypeError(
                 f'role {role.name!r}: no rule is registered for it; expected one under @rule({role.name!r}), or a model'
             )
-        reply, model = RULES[role.name](**inputs), role.model(inputs)
+        reply, model = rule(**inputs), role.model(inputs)
         system, user = role.render(inputs) if self.render else ('', '')
         if not isinstance(reply, model):
             try:
@@ -275,8 +280,8 @@ def brief_schema(schema: dict) -> dict:
     defined = schema.get('$defs', {})
 
     def brief(node: dict) -> dict:
-        options = [defined.get(one.get('$ref', '')[8:], one) for one in node.get('anyOf', [node])]
-        names = [_tools_called(one) for one in options]
+        options = [defined.get(option.get('$ref', '')[8:], option) for option in node.get('anyOf', [node])]
+        names = [_tools_called(option) for option in options]
         if all(names):
             fields = {'function': {'enum': sum(names, [])}, 'parameters': {'type': 'object'}}
             return {'type': 'object', 'properties': fields}
@@ -287,8 +292,8 @@ def brief_schema(schema: dict) -> dict:
     short = _change_schema(schema, brief)
     parts, used = short.pop('$defs', {}), {}
     while True:  # only the definitions that are still referred to
-        named = re.findall(r'"#/\$defs/([^"]+)"', json.dumps([short, used]))
-        missing = [name for name in dict.fromkeys(named) if name in parts and name not in used]
+        references = re.findall(r'"#/\$defs/([^"]+)"', json.dumps([short, used]))
+        missing = [name for name in dict.fromkeys(references) if name in parts and name not in used]
         if not missing:
             return {**short, '$defs': used} if used else short
         used |= {name: parts[name] for name in missing}
@@ -339,30 +344,28 @@ class TextLM(LM):
     def call(self, role: Role, /, **inputs) -> Call:
         "Ask, and once more where the reply is refused. `ReplyError` after that; `ServerError` where nobody answers."
         system, user = role.render(inputs)
-        model, asked, usage, problem = role.model(inputs), user, Usage(), ''
+        model, prompt, usage, problem = role.model(inputs), user, Usage(), ''
         schema = role.schema(inputs)
         for attempt in (1, 2):
             try:
-                done = self.complete(role.name, system, asked, schema)
+                completion = self.complete(role.name, system, prompt, schema)
             except LMError as error:
                 error.usage = usage + error.usage
                 if problem:
                     error.args = (f'{error}; the reply before was refused: {problem}',)
                 raise
-            usage += done.usage
+            usage += completion.usage
             notes: list[str] = []
             try:
-                reply = read_reply(done.text, model, done.cut, attempt == 2, notes)
+                reply = read_reply(completion.text, model, completion.cut, attempt == 2, notes)
             except ValueError as error:
                 problem = str(error)
                 form = json.dumps(brief_schema(schema))
-                asked = AGAIN_PROMPT.format(user=user, raw=done.text[:2000], problem=problem, schema=form)
+                prompt = AGAIN_PROMPT.format(user=user, raw=completion.text[:2000], problem=problem, schema=form)
                 continue
-            return Call(role.name, reply, usage, system, user, done.text, attempt, notes=tuple(notes))
-        message = (
-            f'{self.name}, as {role.name}: no usable reply in two attempts: {problem}; it began {done.text[:200]!r}'
-        )
-        raise ReplyError(message, done.text, role.name, 2, usage)
+            return Call(role.name, reply, usage, system, user, completion.text, attempt, notes=tuple(notes))
+        message = f'{self.name}, as {role.name}: no usable reply in two attempts: {problem}; it began {completion.text[:200]!r}'
+        raise ReplyError(message, completion.text, role.name, 2, usage)
 
 # %% ../../nbs/1_core/05_roles.ipynb #m0000017
 # what LoCoMo's own prompt asks for where nothing answers

@@ -9,11 +9,12 @@ import json
 import os
 import sqlite3
 import warnings
-from collections.abc import Collection, Iterator, Mapping
-from contextlib import closing, contextmanager
-from dataclasses import asdict, dataclass
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import closing, contextmanager, ExitStack
+from dataclasses import asdict, dataclass, fields
 from datetime import datetime
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -21,17 +22,16 @@ import numpy as np
 from pydantic import TypeAdapter
 
 from .build import FailedSessions, number_on, renumber, warn_of_nothing
-from .conversation import Session
+from .conversation import DuplicateSnippet, Session, Snippet
 from .messages import as_conversation
-from .models import canonical_json
 from .retriever import Lock, locked
 from .roles import Usage
 from .text import clear_text_caches
-from .trace import count_of
+from .trace import canonical_json, count_of
 
 # %% auto #0
-__all__ = ['UNSWEPT', 'MemoryFileError', 'ConflictError', 'MemoryFile', 'row_checksum', 'SessionExtract', 'DuplicateSession',
-           'UnknownSession', 'session_digest', 'SessionMemory']
+__all__ = ['UNSWEPT', 'Changes', 'MemoryFileError', 'ConflictError', 'MemoryFile', 'row_checksum', 'SessionExtract',
+           'DuplicateSession', 'UnknownSession', 'session_digest', 'SessionMemory']
 
 # %% ../../nbs/1_core/09_storage.ipynb #684912ec
 class MemoryFileError(ValueError):
@@ -130,8 +130,8 @@ class MemoryFile:
             if is_new:
                 with self.transaction() as file:
                     if self._is_new(kind):  # unless another process was first
-                        made = f"INSERT INTO memory VALUES ('kind', '{kind}')"
-                        for statement in (*_HEAD, made, *tables):
+                        kind_row = f"INSERT INTO memory VALUES ('kind', '{kind}')"
+                        for statement in (*_HEAD, kind_row, *tables):
                             file.execute(statement)
             self.rows('PRAGMA secure_delete = ON')
             self.sweep(wait=False)
@@ -149,9 +149,9 @@ class MemoryFile:
             raise MemoryFileError(f'{self.path}: an SQLite file, but not of a memory')
         if version > _FORMAT:
             raise MemoryFileError(f'{self.path}: its format is {version}, this version of memnb reads up to {_FORMAT}')
-        found = self.rows("SELECT value FROM memory WHERE name = 'kind'")
-        if found != [(kind,)]:
-            raise MemoryFileError(f'{self.path}: expected a memory of kind {kind!r}, found {found!r:.80}')
+        kinds = self.rows("SELECT value FROM memory WHERE name = 'kind'")
+        if kinds != [(kind,)]:
+            raise MemoryFileError(f'{self.path}: expected a memory of kind {kind!r}, found {kinds!r:.80}')
         return False
 
     @contextmanager
@@ -179,16 +179,16 @@ class MemoryFile:
             if not self.rows("SELECT 1 FROM memory WHERE name = 'unswept'"):
                 return
             try:
-                self._file.execute(f'PRAGMA busy_timeout = {30_000 * wait}')
+                self._file.execute(f'PRAGMA busy_timeout = {30_000 if wait else 0}')
                 _vacuum(self._file)
             except sqlite3.Error as error:
-                told = (
+                message = (
                     f'{self.path}: what was forgotten is deleted, but copies may be left in the file '
                     f'until it is written again: {error}'
                 )
                 if wait:
-                    raise MemoryFileError(told) from None
-                warnings.warn(told, stacklevel=3)
+                    raise MemoryFileError(message) from None
+                warnings.warn(message, stacklevel=3)
             finally:
                 self._file.execute('PRAGMA busy_timeout = 30000')
 
@@ -212,6 +212,12 @@ def _adapter(kind: type) -> TypeAdapter:
 class SessionExtract:
     "Base of what is taken from a session: a dataclass of tuples of snippets, and of `notes`."
 
+    @property
+    def items(self) -> tuple[Snippet, ...]:
+        "All its snippets, in the order of its fields."
+        names = [field.name for field in fields(self) if field.name != 'notes']
+        return tuple(item for name in names for item in getattr(self, name))
+
     def to_json(self) -> str:
         "As JSON text; `from_json` gives an equal one back."
         return json.dumps(_adapter(type(self)).dump_python(self, mode='json', warnings=False))
@@ -221,14 +227,14 @@ class SessionExtract:
         "What `to_json` wrote; ValueError for a text of which none can be made."
         try:
             record = json.loads(text)
-            made = _adapter(cls).validate_python(record)
-            if _adapter(cls).dump_python(made, mode='json') != record:
+            extract = _adapter(cls).validate_python(record)
+            if _adapter(cls).dump_python(extract, mode='json') != record:
                 raise ValueError('a field is missing, unknown or of another type')
         except (TypeError, RecursionError, ValueError) as error:
             raise ValueError(
                 f'{cls.__name__.lower()}: expected what to_json writes, got {text!r:.80}: {error}'
             ) from None
-        return made
+        return extract
 
 # %% ../../nbs/1_core/09_storage.ipynb #a0edaadd
 class DuplicateSession(ValueError):
@@ -251,8 +257,20 @@ def session_digest(session: Session) -> str:
     return _sha256(json.loads(json.dumps(asdict(session), default=datetime.isoformat)))
 
 
+Changes = Iterator[tuple[Callable[[], Any], Callable[[], Any]]]  # what is done, each step with the one that undoes it
+
+
+def _all_or_nothing(changes: Changes) -> None:
+    "Make changes; where one fails, Ctrl-C too, undo those before it."
+    with ExitStack() as undo:
+        for do, reverse in changes:
+            do()
+            undo.callback(reverse)
+        undo.pop_all()
+
+
 @dataclass
-class _Kept:
+class _Entry:
     "What is kept of a session."
 
     extract: Any
@@ -270,8 +288,8 @@ _SESSIONS = (
 class SessionMemory:
     """A memory derived from sessions that can be added to, cut, saved and reopened.
 
-    A subclass supplies `extract`, `link` and `unlink`, and further hooks as needed. `link` and `unlink` change
-    all or nothing, and the state that they leave must not depend on the order of calls."""
+    A subclass supplies `extract` and `changes`, and further hooks as needed. The state that changes leave must not
+    depend on the order of the sessions."""
 
     def __init_subclass__(cls, **options: Any):
         "Lock the public methods of a subclass, all but `extract`, which may wait for a model."
@@ -283,12 +301,15 @@ class SessionMemory:
     kind = 'session-memory'  # written into a file; a memory of another kind does not open it
     model: str | None = None  # name of the embedder, for a memory that has vectors
     expected: tuple[str, ...] = ()  # kinds among `sizes` that a longer conversation must have
+    extract_type: type[SessionExtract] | None = None  # of its extracts; None: they are JSON values
 
     def __init__(self):
         self._lock = Lock()
         self._files: dict[Path, dict[str, str]] = {}  # checksums by id, as last seen in each file
-        self._kept: dict[str, _Kept] = {}
+        self._begun: dict[Path, dict[str, str]] = {}  # those of the last save, which may have failed after its commit
+        self._kept: dict[str, _Entry] = {}
         self._homes: dict[str, str] = {}  # turn id -> session id
+        self._items: set[str] = set()  # ids of what the extracts hold
         self.failed = FailedSessions()  # session id -> why it could not be extracted
         self._warned = False  # whether it was said that a kind is empty
 
@@ -316,16 +337,18 @@ class SessionMemory:
         "Hook: return what is kept of a session, and its cost by role. May ask a model and raise `LMError`."
         raise NotImplementedError(f'{type(self).__name__}.extract')
 
-    def link(self, session_id: str, extract: Any, vectors: Mapping[str, np.ndarray] | None) -> None:
-        "Hook: put an extract into the indexes. `vectors` is what `vectors` gave before, None if not made yet."
-        raise NotImplementedError(f'{type(self).__name__}.link')
+    def changes(self, session_id: str, extract: Any, vectors: Mapping[str, np.ndarray] | None) -> Changes:
+        """Hook: yield what linking an extract does to the indexes, step by step.
 
-    def unlink(self, session_id: str, extract: Any) -> dict[str, int]:
-        "Hook: take out what rests on this session alone, and return the counts by kind."
-        raise NotImplementedError(f'{type(self).__name__}.unlink')
+        `vectors` is what the hook of that name gave before, None if they are not made yet."""
+        raise NotImplementedError(f'{type(self).__name__}.changes')
+
+    def counts(self) -> dict[str, int]:
+        "Hook: return how many things of each kind there are; `forget` returns how many went."
+        return {}
 
     def vectors(self, session_id: str, extract: Any) -> dict[str, np.ndarray]:
-        "Hook: return the float32 vectors that `link` made for a session, by id."
+        "Hook: return the float32 vectors that linking made for a session, by id."
         return {}
 
     def settings(self) -> dict:
@@ -338,11 +361,11 @@ class SessionMemory:
 
     def extract_to_json(self, extract: Any) -> Any:
         "Hook: return an extract as a JSON value."
-        return extract
+        return extract if self.extract_type is None else json.loads(extract.to_json())
 
     def extract_from_json(self, value: Any) -> Any:
         "Hook: return the extract that gave the value."
-        return value
+        return value if self.extract_type is None else self.extract_type.from_json(json.dumps(value))
 
     # what is there
 
@@ -353,8 +376,8 @@ class SessionMemory:
 
     def __repr__(self) -> str:
         counts = {'session': len(self._kept), **self.sizes()}
-        told = ', '.join(count_of(number, kind) for kind, number in counts.items())
-        return f'{type(self).__name__}({told}{self.failed.told})'
+        contents = ', '.join(count_of(number, kind) for kind, number in counts.items())
+        return f'{type(self).__name__}({contents}{self.failed.told})'
 
     @property
     def usage(self) -> dict[str, Usage]:
@@ -388,7 +411,7 @@ class SessionMemory:
         `DuplicateSession` for another session under a known id or with a known turn id, and `ChatError`."""
         sessions = [messages] if isinstance(messages, Session) else self._numbered(messages)
         self.failed.read(sessions, self._add, self, progress)
-        turns = sum(len(one.turns) for one in sessions if one.id in self._kept)
+        turns = sum(len(session.turns) for session in sessions if session.id in self._kept)
         sizes = {kind: size for kind, size in self.sizes().items() if kind in self.expected}
         if not self._warned:
             self._warned = warn_of_nothing(self, turns, sizes, 'extract_of(session_id).notes')
@@ -400,9 +423,9 @@ class SessionMemory:
         def is_same(session: Session, id: str) -> bool:
             if id in self.failed:
                 return self.failed.sessions[id] == renumber(session, id)
-            kept = self._kept.get(id)
-            is_like = kept is not None and len(kept.turns) == len(session.turns)
-            return is_like and kept.digest == session_digest(renumber(session, id))
+            entry = self._kept.get(id)
+            is_like = entry is not None and len(entry.turns) == len(session.turns)
+            return is_like and entry.digest == session_digest(renumber(session, id))
 
         return number_on(messages, [*self._kept, *self._homes, *self.failed], is_same)
 
@@ -414,7 +437,7 @@ class SessionMemory:
             )
         if not self._is_kept(session.id, digest, turns):
             extract, usage = self.extract(session)
-            self._keep(session.id, _Kept(extract, digest, turns, dict(usage)))
+            self._keep(session.id, _Entry(extract, digest, turns, dict(usage)))
 
     def keep(
         self,
@@ -431,7 +454,7 @@ class SessionMemory:
             )
         digest = digest or _sha256(self.extract_to_json(extract))
         if not self._is_kept(session_id, digest, turns):
-            self._keep(session_id, _Kept(extract, digest, tuple(dict.fromkeys(turns)), {}))
+            self._keep(session_id, _Entry(extract, digest, tuple(dict.fromkeys(turns)), {}))
 
     @locked
     def forget(self, session_id: str) -> dict[str, int]:
@@ -440,11 +463,11 @@ class SessionMemory:
             self.failed.forget([session_id])
             clear_text_caches()
             return {}
-        gone = self.unlink(session_id, self.extract_of(session_id))
+        receipt = self.unlink(session_id, self.extract_of(session_id))
         for turn in self._kept.pop(session_id).turns:
             del self._homes[turn]
         clear_text_caches()
-        return gone
+        return receipt
 
     def _is_kept(self, session_id: str, digest: str, turns: Collection[str]) -> bool:
         "Whether this very session is stored. Raises `DuplicateSession` if another one is in its place."
@@ -460,15 +483,40 @@ class SessionMemory:
                 )
         return False
 
+    def link(self, session_id: str, extract: Any, vectors: Mapping[str, np.ndarray] | None = None) -> None:
+        "Put an extract into the indexes, all or nothing. `ValueError`, `DuplicateSnippet`."
+        _all_or_nothing(self._steps(session_id, extract, vectors))
+
+    def unlink(self, session_id: str, extract: Any) -> dict[str, int]:
+        "Take out what rests on this session alone, all or nothing; return how many of each kind went."
+        gone, steps = Counter(self.counts()), self._steps(session_id, extract, self.vectors(session_id, extract))
+        _all_or_nothing((reverse, do) for do, reverse in steps)
+        gone.subtract(self.counts())
+        return dict(gone)
+
+    def _steps(self, session_id: str, extract: Any, vectors: Mapping[str, np.ndarray] | None) -> Changes:
+        "Yield the changes of an extract, and before them that each of its items has an id of its own."
+        for item in extract.items if self.extract_type else ():
+            yield partial(self._claim, session_id, item), partial(self._items.remove, item.id)
+        yield from self.changes(session_id, extract, vectors)
+
+    def _claim(self, session_id: str, item: Snippet) -> None:
+        "Note the id of an item. `ValueError`, `DuplicateSnippet` for one that could not be forgotten exactly."
+        if item.session != session_id:
+            raise ValueError(f'{item.id!r:.80}: expected the session {session_id!r:.80}, got {item.session!r:.80}')
+        if item.id in self._items:
+            raise DuplicateSnippet(f'session {session_id!r:.80}: an item {item.id!r:.80} is there already')
+        self._items.add(item.id)
+
     @locked
-    def _keep(self, session_id: str, kept: _Kept, vectors: Mapping[str, np.ndarray] | None = None) -> None:
+    def _keep(self, session_id: str, entry: _Entry, vectors: Mapping[str, np.ndarray] | None = None) -> None:
         "Link an extract, then note it: if linking fails, nothing was noted."
-        if self._is_kept(session_id, kept.digest, kept.turns):
+        if self._is_kept(session_id, entry.digest, entry.turns):
             return  # another thread was first
-        self.link(session_id, kept.extract, vectors)
-        self._kept[session_id] = kept
+        self.link(session_id, entry.extract, vectors)
+        self._kept[session_id] = entry
         self.failed.forget([session_id])
-        self._homes.update(dict.fromkeys(kept.turns, session_id))
+        self._homes.update(dict.fromkeys(entry.turns, session_id))
 
     # files
 
@@ -478,9 +526,9 @@ class SessionMemory:
         file holds other sessions than when this memory was saved to it or loaded from it: `reload` it, or `overwrite`.
 
         Rows that it has are not written again; what was forgotten leaves no trace in it."""
-        for id, kept in self._kept.items():
-            if kept.checksum is None:
-                kept.checksum = row_checksum(*self._row(id))
+        for id, entry in self._kept.items():
+            if entry.checksum is None:
+                entry.checksum = row_checksum(*self._row(id))
         checksums = {id: self._kept[id].checksum for id in self.sessions}
         head = {'settings': self.settings(), 'model': self.model}
         head = canonical_json({**head, 'failed': self.failed.to_json()} if self.failed else head)
@@ -490,13 +538,14 @@ class SessionMemory:
             with file.transaction() as rows:
                 stored = dict(rows.execute('SELECT id, checksum FROM sessions ORDER BY id'))
                 before = dict(rows.execute('SELECT name, value FROM memory'))
-                expected = (self._files.get(place, {}), checksums)
+                expected = (self._files.get(place, {}), self._begun.get(place), checksums)
                 if 'head' in before and stored not in expected and not overwrite:
                     raise ConflictError(
                         f'{path}: nothing was written: another owner has changed it since this memory was '
                         f'saved to it or loaded from it, and it holds {len(stored)} sessions now; '
                         'reload(path) first, or save(path, overwrite=True)'
                     )
+                self._files[place], self._begun[place] = stored, checksums
                 for id, checksum in stored.items():
                     if checksum != checksums.get(id):
                         rows.execute('DELETE FROM sessions WHERE id = ?', (id,))
@@ -555,26 +604,26 @@ class SessionMemory:
         "Return the header and the rows of a file, all from one moment. Raises `MemoryFileError`."
         with closing(MemoryFile(path, cls.kind, mode='rw')) as file, file.transaction('DEFERRED'):
             header = dict(file.rows('SELECT name, value FROM memory'))
-            found = file.rows('SELECT id, record, vectors, checksum FROM sessions ORDER BY id')
+            rows = file.rows('SELECT id, record, vectors, checksum FROM sessions ORDER BY id')
         if 'head' not in header:
             raise MemoryFileError(f'{path}: empty; nothing was saved in it')
-        for id, record, vectors, checksum in found:
+        for id, record, vectors, checksum in rows:
             if row_checksum(id, record, vectors) != checksum:
                 raise MemoryFileError(f'{path}: damaged: session {id!r:.80} is not as it was written')
-        checksums = [checksum for *_, checksum in found]
+        checksums = [checksum for *_, checksum in rows]
         if header.get('checksum') != row_checksum(header['head'], *checksums):
             raise MemoryFileError(f'{path}: damaged: its settings or its list of sessions are not as they were written')
-        return json.loads(header['head']), found
+        return json.loads(header['head']), rows
 
     def _row(self, session_id: str) -> tuple[str, str, bytes]:
         "Return what a file is to hold of a session: its id, a record in JSON, and its vectors."
-        kept = self._kept[session_id]
-        vectors = self.vectors(session_id, kept.extract)
+        entry = self._kept[session_id]
+        vectors = self.vectors(session_id, entry.extract)
         record = {
-            'digest': kept.digest,
-            'turns': kept.turns,
-            'usage': {role: asdict(spent) for role, spent in kept.usage.items()},
-            'extract': self.extract_to_json(kept.extract),
+            'digest': entry.digest,
+            'turns': entry.turns,
+            'usage': {role: asdict(spent) for role, spent in entry.usage.items()},
+            'extract': self.extract_to_json(entry.extract),
             'vectors': list(vectors),  # the ids of the rows
         }
         packed = np.array(list(vectors.values()), '<f4').tobytes()
@@ -591,16 +640,16 @@ class SessionMemory:
     ) -> None:
         "Link what a file holds of a session. Raises `MemoryFileError` that names the session."
         try:
-            held = json.loads(record)
-            extract = self.extract_from_json(held['extract'])
-            usage = {role: Usage(**spent) for role, spent in held['usage'].items()}
-            kept = _Kept(extract, held['digest'], tuple(held['turns']), usage, checksum)
+            fields = json.loads(record)
+            extract = self.extract_from_json(fields['extract'])
+            usage = {role: Usage(**spent) for role, spent in fields['usage'].items()}
+            entry = _Entry(extract, fields['digest'], tuple(fields['turns']), usage, checksum)
             vectors = None
-            if held['vectors'] and not embed_anew:
+            if fields['vectors'] and not embed_anew:
                 rows = np.frombuffer(packed, '<f4').astype(np.float32)
-                vectors = dict(zip(held['vectors'], rows.reshape(len(held['vectors']), -1)))
+                vectors = dict(zip(fields['vectors'], rows.reshape(len(fields['vectors']), -1)))
         except (LookupError, TypeError, ValueError, AttributeError) as error:
             raise MemoryFileError(f'{path}: session {session_id!r:.80}: {type(error).__name__}: {error}') from error
         if embed_anew:
-            kept.checksum = None
-        self._keep(session_id, kept, vectors)
+            entry.checksum = None
+        self._keep(session_id, entry, vectors)

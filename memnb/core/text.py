@@ -7,12 +7,11 @@ import re
 import unicodedata
 from dataclasses import replace
 from datetime import date
-from functools import cache, wraps
+from functools import wraps
 from sys import getsizeof
 from typing import Callable, Collection, Iterable, Sequence
 
 from .conversation import Snippet
-from .retriever import Lock
 from .time import find_times, parse_date, TimeSpan
 
 # %% auto #0
@@ -32,9 +31,6 @@ were what when where whether which while who whom whose why will with would yes 
 must ain aren couldn didn doesn don hadn hasn haven isn ll m ma mightn mustn needn re s shan shouldn t ve wasn weren won wouldn d
 '''.split()
 )
-
-
-_LOCK = Lock()  # the stemmer keeps the word inside itself while it works
 
 
 class _Cache(dict):
@@ -63,22 +59,14 @@ class _Cache(dict):
 
 def cache_texts(function: Callable) -> Callable:
     "Decorator that keeps the results of a function of texts, bounded in bytes, until `clear_text_caches`. Arguments by position."
-    kept = _Cache(function)
-    return wraps(function)(lambda *key: kept[key])
+    cache = _Cache(function)
+    return wraps(function)(lambda *key: cache[key])
 
 
 def clear_text_caches() -> None:
     "Empty the caches of every function of texts: a memory that forgets calls this."
-    for kept in _Cache.all:
-        kept.clear()
-
-
-@cache
-def _stemmer(algorithm: str):
-    "A stemmer, imported when it is first needed."
-    import snowballstemmer
-
-    return snowballstemmer.stemmer(algorithm)
+    for cache in _Cache.all:
+        cache.clear()
 
 
 @cache_texts
@@ -87,8 +75,10 @@ def stem(
     algorithm: str = 'english',  # one of snowballstemmer's: 'porter' is the stemmer of 1980
 ) -> str:
     "The Snowball stem of a lower-case word."
-    with _LOCK:
-        return _stemmer(algorithm).stemWord(word)
+    import snowballstemmer
+
+    # a stemmer keeps the word inside itself while it works: each word has a new one, so that threads do not meet in it
+    return snowballstemmer.stemmer(algorithm).stemWord(word)
 
 
 def tokenize(text: str) -> list[str]:
@@ -103,13 +93,13 @@ _TITLE = re.compile(r'\b(?:Dr|Mr|Mrs|Ms|Prof|St|Mt)\.$')
 
 def sentences(text: str) -> list[str]:
     "The sentences of a text. A break is a new line, or a full stop, question or exclamation mark before a capital, but not behind `Dr.`"
-    found: list[str] = []
+    parts: list[str] = []
     start = 0
     for gap in _BREAK.finditer(text):
         if not _TITLE.search(text[max(start, gap.start() - 8) : gap.start()]):
-            found.append(text[start : gap.end()].strip())
+            parts.append(text[start : gap.end()].strip())
             start = gap.end()
-    return [part for part in (*found, text[start:].strip()) if part]
+    return [part for part in (*parts, text[start:].strip()) if part]
 
 # %% ../../nbs/1_core/03_text.ipynb #84ebb318
 @cache_texts
@@ -167,9 +157,8 @@ def speakers_in(snippets: Iterable[Snippet]) -> tuple[str, ...]:
     return tuple(sorted({snippet.speaker for snippet in snippets if snippet.speaker}))
 
 # %% ../../nbs/1_core/03_text.ipynb #28edbd3b
-_PLURAL = (
-    r"(?!(does|is|was|has|this|his|its|yes)\b)\w+[^s\W]s\b"  # a word in -s that is no verb of asking and no pronoun
-)
+# a word in -s that is no verb of asking and no pronoun
+_PLURAL = r"(?!(does|is|was|has|this|his|its|yes)\b)\w+[^s\W]s\b"
 _KINDS = (
     (
         'when',
@@ -200,8 +189,8 @@ def question_kind(question: str) -> str:
 # %% ../../nbs/1_core/03_text.ipynb #03fbfddc
 def coverage(text: str, words: Collection[str]) -> float:
     "The part of the words, from 0 to 1, whose stems stand in the text; 1 where there are no words to ask for."
-    wanted = stems(' '.join(words))
-    return len(wanted & stems(text)) / len(wanted) if wanted else 1.0
+    word_stems = stems(' '.join(words))
+    return len(word_stems & stems(text)) / len(word_stems) if word_stems else 1.0
 
 
 def reference_day(snippet: Snippet) -> date | None:
@@ -211,32 +200,32 @@ def reference_day(snippet: Snippet) -> date | None:
     return (snippet.time.end or snippet.time.start) if snippet.time else None
 
 
-def _dated(snippet: Snippet) -> list[tuple[TimeSpan, bool]]:
+def _event_times(snippet: Snippet) -> list[tuple[TimeSpan, bool]]:
     "The times of a snippet, each with whether it stands alone in brackets. Such a time replaces the expression right before it."
     text, day = f' {snippet.text} ', reference_day(snippet)
-    found: list[tuple[TimeSpan, bool]] = []
+    times: list[tuple[TimeSpan, bool]] = []
     last = None  # where the time before ends
     for start, end, span in _times(snippet.text, day) if day else ():
         bracketed = text[start] == '(' and text[end + 1] == ')'
-        if bracketed and found and not text[last + 1 : start].strip():
-            found.pop()
-        found.append((span, bracketed))
+        if bracketed and times and not text[last + 1 : start].strip():
+            times.pop()
+        times.append((span, bracketed))
         last = end
-    return found
+    return times
 
 
 def times_of(snippet: Snippet) -> list[TimeSpan]:
     """The times that the snippet speaks of, in the order of its text. Without a day to reckon from there are none.
 
     'in April (April 2025)', as prompts ask for it, is one time: that in brackets."""
-    return [span for span, _ in _dated(snippet)]
+    return [span for span, _ in _event_times(snippet)]
 
 
 def event_time(gist: Snippet) -> TimeSpan | None:
     "When a gist happened: the first time in brackets, else the first that is not just the day of saying, else that day."
-    said, times = TimeSpan.day(gist.said) if gist.said else None, _dated(gist)
+    day, times = TimeSpan.day(gist.said) if gist.said else None, _event_times(gist)
     first = next((span for span, bracketed in times if bracketed), None)
-    return first or next((span for span, _ in times if span != said), said)
+    return first or next((span for span, _ in times if span != day), day)
 
 # %% ../../nbs/1_core/03_text.ipynb #m000000f
 _SMALL = {
@@ -284,9 +273,9 @@ def with_dates(text: str, day: date | None) -> str:
     "The text with what each relative time means in brackets behind it, once: `yesterday (8 January 2024)`."
     parts, place = [], 0
     for start, end, span in _times(text, day) if day else ():
-        said, meant = text[start:end], f' ({replace(span, label=None)})'
-        is_told = text.startswith(meant, end) or said.lower() == meant[2:-1].lower()
-        parts += [text[place:end], '' if is_told or _date(said) else meant]
+        words, meaning = text[start:end], f' ({replace(span, label=None)})'
+        is_stated = text.startswith(meaning, end) or words.lower() == meaning[2:-1].lower()
+        parts += [text[place:end], '' if is_stated or _date(words) else meaning]
         place = end
     return ''.join((*parts, text[place:]))
 

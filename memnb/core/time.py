@@ -89,11 +89,11 @@ class TimeSpan:
     @staticmethod
     def fromisoformat(text: str) -> TimeSpan:
         "Return the span that `isoformat` wrote. ValueError for anything else."
-        found = re.fullmatch(r'([\d-]+|\.\.)/([\d-]+|\.\.)#(\w+)', text)
-        if not found:
+        match = re.fullmatch(r'([\d-]+|\.\.)/([\d-]+|\.\.)#(\w+)', text)
+        if not match:
             raise ValueError(f'expected START/END#GRANULARITY, such as 2023-05-07/..#day, got {text!r}')
-        start, end = (None if side == '..' else date.fromisoformat(side) for side in found.groups()[:2])
-        return TimeSpan(start, end, found[3])
+        start, end = (None if side == '..' else date.fromisoformat(side) for side in match.groups()[:2])
+        return TimeSpan(start, end, match[3])
 
     @staticmethod
     def of(granularity: str, day: date) -> TimeSpan:
@@ -188,10 +188,11 @@ def compare(a: TimeSpan, operator: str, b: TimeSpan) -> bool:
     return answers[operator]
 
 # %% ../../nbs/1_core/02_time.ipynb #8f6ddb78
+# leap years both, for a 29 February without a year
 _DEFAULTS = (
     datetime(1904, 1, 1),
     datetime(2096, 12, 28),
-)  # leap years both, for a 29 February without a year
+)
 _FACT = r'[+]?(\d{4})-(\d\d)(?:-(\d\d))?(?:T[\d:.]+Z?)?'  # ISO, and Wikidata's +2012-03-00T00:00:00Z
 
 
@@ -205,10 +206,10 @@ def _parse(text):
     day_first = '/' not in text and not re.match(r'\s*\d{4}', text)
     first, second = (parse(text, dayfirst=day_first, default=default) for default in _DEFAULTS)
     pairs = zip(first.timetuple()[:3], second.timetuple()[:3])
-    return first, [one if one == other else None for one, other in pairs]
+    return first, [part if part == other else None for part, other in pairs]
 
 # %% ../../nbs/1_core/02_time.ipynb #2415f169
-def _dated(text: str, day: date | None = None) -> TimeSpan:
+def _read_date(text: str, day: date | None = None) -> TimeSpan:
     """The day, month or year that a text names; a day without its year is the latest that is not after `day`.
 
     Raises ValueError or OverflowError where there is none."""
@@ -272,29 +273,29 @@ def _in_year(kind: str, year: int) -> TimeSpan:
     return TimeSpan.of(granularity, first)
 
 
-def _begun(kind: str, day: date) -> TimeSpan:
+def _latest(kind: str, day: date) -> TimeSpan:
     "The latest one of its kind ('friday', 'weekend', 'month', 'june', 'summer', 'christmas') that begins on or before a day."
     if kind in _WEEKLY:
         return TimeSpan.day(day - timedelta(days=(day.weekday() - _WEEKLY[kind]) % 7))
     if kind in _YEARLY:
-        found = _in_year(kind, day.year)
-        return found if found.start <= day else _in_year(kind, day.year - 1)
-    found = TimeSpan.of(kind, day)
-    return found if found.start <= day else TimeSpan.of(kind, day - timedelta(days=7))
+        span = _in_year(kind, day.year)
+        return span if span.start <= day else _in_year(kind, day.year - 1)
+    span = TimeSpan.of(kind, day)
+    return span if span.start <= day else TimeSpan.of(kind, day - timedelta(days=7))
 
 # %% ../../nbs/1_core/02_time.ipynb #170cc3f5
 def _step(kind: str, day: date, count: int) -> TimeSpan:
     "The one that lies `count` steps before (negative) or after a day on the row of its kind; 0: the one of that day."
-    found = _begun(kind, day)
-    if found.end < day and count <= 0:
+    span = _latest(kind, day)
+    if span.end < day and count <= 0:
         if count == 0:  # it is over: this Friday is that of the same week, this June that of the same year
             frame = 'week' if kind in _WEEKLY or kind == 'weekend' else 'year'
-            return _begun(kind, TimeSpan.of(frame, day).end)
+            return _latest(kind, TimeSpan.of(frame, day).end)
         count += 1
     if kind in _YEARLY:
-        return _in_year(kind, found.start.year + count)
+        return _in_year(kind, span.start.year + count)
     period = _PERIODS['week' if kind in _WEEKLY else kind]
-    return TimeSpan.of(found.granularity, found.start + count * period)
+    return TimeSpan.of(span.granularity, span.start + count * period)
 
 # %% ../../nbs/1_core/02_time.ipynb #0e12b579
 _PART_NAMES = ('early', 'mid', 'late')
@@ -319,6 +320,7 @@ def _third(span: TimeSpan, part: int) -> TimeSpan:
     return TimeSpan(first, behind - ONE_DAY, 'span', name)
 
 # %% ../../nbs/1_core/02_time.ipynb #58dcc325
+# two numbers: from so many steps away to so many
 NUMBERS = {
     'a': 1,
     'an': 1,
@@ -341,7 +343,7 @@ NUMBERS = {
     'thirty': 30,
     'few': (5, 2),
     'several': (5, 2),
-}  # two numbers: from so many steps away to so many
+}
 ORDINALS = {
     'first': 1,
     '1st': 1,
@@ -363,15 +365,16 @@ SHORT_MONTHS = {
     **{name[:3].lower(): name.lower() for name in MONTHS if name != 'May'},
     'sept': 'september',
 }
+# what is counted: a kind, and how many of it
 _UNITS = {
     **{unit: (unit, 1) for unit in ('day', 'week', 'weekend', 'month', 'year')},
     'fortnight': ('week', 2),
     'decade': ('year', 10),
-}  # what is counted: a kind, and how many of it
+}
 _ONES = 'first second third fourth fifth sixth seventh eighth ninth'.split()
 _TEENS = '''tenth eleventh twelfth thirteenth fourteenth fifteenth sixteenth seventeenth eighteenth
 nineteenth twentieth'''.split()
-_DAY_NAMES = [*_ONES, *_TEENS, *(f'twenty-{one}' for one in _ONES), 'thirtieth', 'thirty-first']
+_DAY_NAMES = [*_ONES, *_TEENS, *(f'twenty-{ordinal}' for ordinal in _ONES), 'thirtieth', 'thirty-first']
 _SPELLED = {name: str(number) for number, name in enumerate(_DAY_NAMES, 1)}  # the days of a month
 _KINDS = {
     **{kind.replace("'", ''): kind for kind in (*_WEEKLY, *_YEARLY, *GRANULARITIES[:-1])},
@@ -393,12 +396,17 @@ def _kind_of(text):
     return _KINDS.get(word) or _KINDS[word.removesuffix('s')]
 
 
+def _unit_of(text):
+    "Kind and count of a unit without a number: of 'weekend' one, of 'fortnight' two weeks."
+    return _UNITS['fortnight'] if text.lower().startswith('fortnight') else (_kind_of(text), 1)
+
+
 def _quantity(match: re.Match) -> tuple:
     "Kind and count of the `number` and `unit` of a match: of 'couple' and 'weekends', of '2' and 'decades'."
     number, unit = match['number'].lower(), match['unit'].lower()
     kind, factor = _UNITS.get(unit.rstrip('s')) or (_kind_of(unit), 1)
     count = NUMBERS.get(number) or int(number)
-    return kind, tuple(one * factor for one in count) if isinstance(count, tuple) else count * factor
+    return kind, tuple(part * factor for part in count) if isinstance(count, tuple) else count * factor
 
 # %% ../../nbs/1_core/02_time.ipynb #cf1a6897
 _DAY_NAME = _any_of(_WEEKLY) + r's?\b'
@@ -417,10 +425,11 @@ _NAMED = rf'(?:{_DAY_NAME}|{_SHORT_DAY}|{_MONTH}|{_SEASON}|{_HOLIDAY})'
 _UNIT = rf'(?:{_any_of(_UNITS)}s?\b|{_NAMED})'
 _COUNT = rf'(?:an?\s+)?(?P<number>\d{{1,3}}|{_any_of(set(NUMBERS) - {"the"})})(?:\s+of)?'
 _AMOUNT = rf'(?<!\d[.,])(?<!half ){_COUNT}\s+(?P<unit>{_UNIT})'
+# what a number counts that is no time
 _COUNTED = (
     r'(?:people|dollar|euro|buck|word|step|calorie|meter|metre|mile|km|follower|subscriber|view|like|point|'
     r'copie|time|piece|hour|day)s?\b'
-)  # what a number counts that is no time
+)
 _YEAR = r'(?:1\d|20)\d\d'
 _DAY = r'(?:0?[1-9]|[12]\d|3[01])(?:st|nd|rd|th)?'
 _STOP = r'\s*(?:[.,;!?)]|$)'  # the end of a clause
@@ -454,7 +463,7 @@ def _rule(pattern, needs=0, bare=False):
     bare=True,
 )
 def _days(match, day):
-    last = _dated(match['last'], day)
+    last = _read_date(match['last'], day)
     first = last.start.replace(day=int(re.sub(r'\D', '', match['first'])))
     return TimeSpan(first, last.end, 'span')
 
@@ -473,9 +482,9 @@ def _days(match, day):
     bare=True,
 )
 @_rule(rf'\b(?:{_MONTH}|march|may),?\s+(?:of\s+)?{_YEAR}\b')
-def _written(match, day):
+def _spelled_date(match, day):
     words = re.findall(r'[\w-]+|[^\w-]+', match[0])
-    return _dated(''.join(_SPELLED.get(word.lower(), word) for word in words), day)
+    return _read_date(''.join(_SPELLED.get(word.lower(), word) for word in words), day)
 
 # %% ../../nbs/1_core/02_time.ipynb #dbc0f5b2
 _DAY_WORDS = {
@@ -496,25 +505,26 @@ def _day_word(match, day):
     return TimeSpan.day(day + _DAY_WORDS[' '.join(match[0].lower().split())] * ONE_DAY)
 
 
-def _away(kind, count, start, end, direction):
+def _steps_from(kind, count, start, end, direction):
     "What lies so many steps before a start (direction -1) or after an end; a pair of counts gives everything between them."
     day = start if direction < 0 else end
     where = f'{"before" if direction < 0 else "after"} {day.year if kind == "year" else TimeSpan.day(day)}'
     if isinstance(count, tuple):
-        near, far = sorted((_step(kind, day, direction * one) for one in count), key=lambda one: one.start)
+        near, far = sorted((_step(kind, day, direction * steps) for steps in count), key=lambda span: span.start)
         return TimeSpan(near.start, far.end, 'span', f'a few {kind}s {where}')
     span = _step(kind, day, direction * count)
     if kind not in ('weekend', *_WEEKLY):
         return span
     name = kind.capitalize() if kind in _WEEKLY else kind
     number = {1: 'the', 2: 'two'}.get(count, count)
-    return replace(span, label=f'{number} {name}{"s" * (count > 1)} {where}')
+    noun = f'{name}s' if count > 1 else name
+    return replace(span, label=f'{number} {noun} {where}')
 
 
-def _beside(kind, start, end, direction):
+def _adjacent_span(kind, start, end, direction):
     "The one before a start or after an end; weeks are seven days that touch it."
     if kind != 'week':
-        return _away(kind, 1, start, end, direction)
+        return _steps_from(kind, 1, start, end, direction)
     if direction < 0:
         first, label = start - timedelta(days=7), f'the week before {TimeSpan.day(start)}'
     else:
@@ -533,17 +543,18 @@ def _distance(match, day):
     if groups.get('from') and kind in _PERIODS and not isinstance(count, tuple):
         start = day + _DAY_WORDS[groups['from'].lower()] * ONE_DAY
         return TimeSpan.day(start - count * _PERIODS[kind])
-    return _away(kind, count, day, day, -1 if groups.get('back') else 1)
+    return _steps_from(kind, count, day, day, -1 if groups.get('back') else 1)
 
 
 @_rule(rf'\bthe\s+(?P<unit>{_UNIT})\s+(?:(?P<back>before\s+last)|after\s+next)\b')
 def _last_but_one(match, day):
-    return _away(_kind_of(match['unit']), 2, day, day, -1 if match['back'] else 1)
+    kind, count = _unit_of(match['unit'])
+    return _steps_from(kind, 2 * count, day, day, -1 if match['back'] else 1)
 
 
 @_rule(rf'\bthe\s+(?P<unit>day|week|weekend|month|year)\s+(?:(?P<back>before|prior)|after)(?={_STOP})')
 def _neighbour(match, day):
-    return _beside(_kind_of(match['unit']), day, day, -1 if match['back'] else 1)
+    return _adjacent_span(_kind_of(match['unit']), day, day, -1 if match['back'] else 1)
 
 # %% ../../nbs/1_core/02_time.ipynb #299c6730
 _WAYS = {
@@ -564,9 +575,9 @@ _WAYS = {
     rf'(?P<kind>week|weekend|month|year|decade|{_NAMED}|(?<!last )(?<!past )(?<!this )day)\b'
     rf'(?!\s+(?:of\b|in\s+(?:{_MONTH}|{_YEAR}|the\s+(?:year|month))))'
 )
-def _directed(match, day):
+def _relative_period(match, day):
     way, kind = _WAYS[match['way'].lower()], _kind_of(match['kind'])
-    return _away(kind, 1, day, day, way) if way else _step(kind, day, 0)
+    return _steps_from(kind, 1, day, day, way) if way else _step(kind, day, 0)
 
 
 @_rule(
@@ -586,7 +597,7 @@ def _of_year(match, day):
 @_rule(r'\b(?:week|month|year)\b(?!\s+\d)', needs=2, bare=True)
 def _bare_name(match, day):
     kind = _kind_of(match[0])
-    return _away(kind, 1, day, day, -1) if kind in _WEEKLY else _begun(kind, day)
+    return _steps_from(kind, 1, day, day, -1) if kind in _WEEKLY else _latest(kind, day)
 
 # %% ../../nbs/1_core/02_time.ipynb #28dd5647
 @_rule(rf"(?<![\d.,:/$€£#]){_YEAR}\b(?![:/%]|[.,]\d|'?s\b|\s+{_COUNTED})", needs=1)
@@ -657,24 +668,25 @@ def _part(match, span):
 )
 def _ordinal(match, span):
     kind, ordinal = _kind_of(match['kind']), match['ordinal'].lower()
-    found = _nth(kind, ORDINALS[ordinal], span)
-    return replace(found, label=f'the {ordinal} week of {span}') if kind == 'week' else found
+    period = _nth(kind, ORDINALS[ordinal], span)
+    return replace(period, label=f'the {ordinal} week of {span}') if kind == 'week' else period
 
 
 @_lead(r'(?:the\s+)?(?P<kind>week|weekend)\s+of', 2)
-def _around(match, span):
+def _period_of(match, span):
     return TimeSpan.of(match['kind'].lower(), span.start)
 
 
 @_lead(
-    rf'(?:(?:the\s+)?(?P<one>{_UNIT})|{_AMOUNT})\s+(?:(?P<back>before|prior\s+to)|after|following|from)',
+    rf'(?:(?:the\s+)?(?P<single>{_UNIT})|{_AMOUNT})\s+(?:(?P<back>before|prior\s+to)|after|following|from)',
     1,
 )
-def _walk(match, span):
+def _steps_away(match, span):
     direction = -1 if match['back'] else 1
-    if match['one']:
-        return _beside(_kind_of(match['one']), span.start, span.end, direction)
-    return _away(*_quantity(match), span.start, span.end, direction)
+    kind, count = _unit_of(match['single']) if match['single'] else _quantity(match)
+    if match['single'] and count == 1:
+        return _adjacent_span(kind, span.start, span.end, direction)
+    return _steps_from(kind, count, span.start, span.end, direction)
 
 # %% ../../nbs/1_core/02_time.ipynb #19eec14a
 _INTENTION = (
@@ -683,7 +695,7 @@ _INTENTION = (
     r"|\bplans?\s+(?:to|for|on)\b|\bplanning\b|\b(?:hop(?:e|es|ing)|wants?|looking\s+forward)\s+to\b)"
 )
 _AHEAD = rf"{_INTENTION}(?:(?!\b(?:I|we|he|she|they|what|which|who|how|because|was|were|had|did)\b)[^.,:;!?()\n])*$"
-_LATER = (7, 8, 31, 62, 366)  # days: the next of its kind begins within one of them
+_LATER = (7, 8, 31, 62, 366, 385)  # days: the next of its kind begins within one of them; Easter within the last
 
 
 @dataclass
@@ -704,7 +716,7 @@ class _Expression:
         span = self.rule.span(self.match, day)
         if self.ahead and span.end < day:
             later = (self.rule.span(self.match, day + timedelta(days=days)) for days in _LATER)
-            span = next((replace(one, label=None) for one in later if one.start > day), span)
+            span = next((replace(candidate, label=None) for candidate in later if candidate.start > day), span)
         for function, match in self.leads:
             span = function(match, span)
         return span
@@ -726,57 +738,57 @@ def _expression(hit, text, floor):
     rule = _RULES[hit.lastindex - 1]
     match = _compiled(rule.pattern).match(text, hit.start())
     ahead = bool(rule.bare and _search_before(_AHEAD, text, hit.start()))
-    one = _Expression(rule, match, hit.start(), match.end(), ahead)
+    expression = _Expression(rule, match, hit.start(), match.end(), ahead)
     for _ in range(_MOST):
         hits = (
-            (_search_before(pattern, text, one.start, floor), function, support)
+            (_search_before(pattern, text, expression.start, floor), function, support)
             for pattern, function, support in _LEADS
         )
         match, function, support = next((hit for hit in hits if hit[0]), (None, None, 0))
         if match is None:
             break
-        one.leads.append((function, match))
-        one.start -= len(match[0])
-        one.support = max(one.support, support)
-    return one
+        expression.leads.append((function, match))
+        expression.start -= len(match[0])
+        expression.support = max(expression.support, support)
+    return expression
 
 
-def _join(last, one, text):
+def _join(last, expression, text):
     "Make one range of two neighbours where `to`, or `and` behind `between`, joins them; return whether it did."
-    gap = text[last.end : one.start].lower()
+    gap = text[last.end : expression.start].lower()
     opening = _search_before(_OPENING, text, last.start)
     between = opening and opening[1] and gap.strip() == 'and'
     if not (between or _compiled(_JOINED).fullmatch(gap)):
         return False
-    first = last.read(one.span.end) if last.rule.bare else last.span
-    if not first.start or first.start > one.span.end:
+    first = last.read(expression.span.end) if last.rule.bare else last.span
+    if not first.start or first.start > expression.span.end:
         return False
-    last.span = TimeSpan(first.start, one.span.end, 'span')
+    last.span = TimeSpan(first.start, expression.span.end, 'span')
     last.start -= len(opening[0]) if opening else 0
-    last.end, last.support = one.end, 2
+    last.end, last.support = expression.end, 2
     return True
 
 
-def _open_side(one, text, floor):
+def _open_side(expression, text, floor):
     "Open a side of an expression behind `since`, `after`, `before` or `until`."
-    border = _search_before(_BORDER, text, one.start, floor)
+    border = _search_before(_BORDER, text, expression.start, floor)
     if border:
-        first, last = one.span.start, one.span.end
+        first, last = expression.span.start, expression.span.end
         opened = {
             'since': (first, None),
             'after': (last + ONE_DAY, None),
             'before': (None, first - ONE_DAY),
         }
         start, end = opened.get(border[1].lower(), (None, last))
-        one.span = TimeSpan(start, end, one.span.granularity)
-        one.start -= len(border[0])
-        one.support = max(one.support, 1)
+        expression.span = TimeSpan(start, end, expression.span.granularity)
+        expression.start -= len(border[0])
+        expression.support = max(expression.support, 1)
 
 # %% ../../nbs/1_core/02_time.ipynb #ca7c7771
-def _counted_from(found, one, day):
+def _counted_from(expressions, expression, day):
     "The day that an expression counts from: for `two days later` the day that was named before it."
-    before = found[-1].span if found else None
-    if before and before.granularity == 'day' and re.search(r'(?i)\b(later|after|afterwards)$', one.match[0]):
+    before = expressions[-1].span if expressions else None
+    if before and before.granularity == 'day' and re.search(r'(?i)\b(later|after|afterwards)$', expression.match[0]):
         return before.start
     return day
 
@@ -793,26 +805,31 @@ def find_times(
     words = text.replace('’', "'")
     closed = {hit.end() - 1 for hit in _BRACKETED.finditer(words)}
     text = _BRACKETED.sub(r'\1  \2 ', words)
-    found, floor = [], 0
+    expressions, floor = [], 0
     for hit in _any_rule().finditer(text):
-        one = _expression(hit, text, floor)
+        expression = _expression(hit, text, floor)
         try:
-            one.span = one.read(_counted_from(found, one, day))
-            if not found or not _join(found[-1], one, text):
-                _open_side(one, text, floor)
-                while found and found[-1].end > one.start:
-                    found.pop()  # `Friday` in `the Friday before Christmas`
-                found.append(one)
+            expression.span = expression.read(_counted_from(expressions, expression, day))
+            if not expressions or not _join(expressions[-1], expression, text):
+                _open_side(expression, text, floor)
+                while expressions and expressions[-1].end > expression.start:
+                    expressions.pop()  # `Friday` in `the Friday before Christmas`
+                expressions.append(expression)
         except (ValueError, OverflowError, StopIteration):
             continue  # the 31st of June, or beyond the calendar: not a time
-        if not one.rule.bare:
-            floor = one.end
-    if len(found) == 1 and not re.search(r'\w', text[: found[0].start] + text[found[0].end :]):
-        found[0].support = 2  # it is all there is
-    for one in found:
-        if _search_before(_PREPOSITION, text, one.start):
-            one.support = max(one.support, 1)
-    return [(one.start, one.end + (one.end in closed), one.span) for one in found if one.support >= one.rule.needs]
+        if not expression.rule.bare:
+            floor = expression.end
+    if len(expressions) == 1 and not re.search(r'\w', text[: expressions[0].start] + text[expressions[0].end :]):
+        expressions[0].support = 2  # it is all there is
+    for expression in expressions:
+        if _search_before(_PREPOSITION, text, expression.start):
+            expression.support = max(expression.support, 1)
+    times = []
+    for expression in expressions:
+        if expression.support >= expression.rule.needs:
+            end = expression.end + 1 if expression.end in closed else expression.end
+            times.append((expression.start, end, expression.span))
+    return times
 
 # %% ../../nbs/1_core/02_time.ipynb #247bfa28
 def parse_date(text: str) -> TimeSpan | None:
@@ -823,17 +840,17 @@ def parse_date(text: str) -> TimeSpan | None:
     if re.search(r'\d{5}', text) or not re.search(r'(?<!\d)\d{4}(?!\d)|\d[./-]\d\d?[./-]\d\d', text):
         return None
     try:
-        return _dated(text)
+        return _read_date(text)
     except (ValueError, OverflowError):
         return None
 
 
 def _filling(text, day):
     "The span of a text that holds one time and no other word, or None."
-    found = find_times(text, day)
-    if len(found) != 1:
+    times = find_times(text, day)
+    if len(times) != 1:
         return None
-    ((start, end, span),) = found
+    ((start, end, span),) = times
     is_led = re.fullmatch(r'\W*(?:(?:in|on|the)\s+)*', text[:start], re.I)
     return span if is_led and not re.search(r'\w', text[end:]) else None
 
@@ -843,7 +860,7 @@ def read_time(
     day: date | None,  # when it was said; None: only a full date can be read
 ) -> TimeSpan | None:
     "A time in words: a date as it stands, else the first time in it as it was meant on a day; None for no time."
-    found = parse_date(text)
-    if found is None and day:
-        found = next((span for _, _, span in find_times(text, day)), None)
-    return found
+    span = parse_date(text)
+    if span is None and day:
+        span = next((span for _, _, span in find_times(text, day)), None)
+    return span

@@ -16,7 +16,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticCustomError
 
 from .replies import explain_errors
-from .retriever import as_retriever, check_search, Hit
+from .retriever import as_retriever, check_search, Hit, Store
 from .time import parse_date, TimeSpan
 from .trace import printable
 
@@ -65,11 +65,11 @@ def page_of(
     "Return the items that a tool shows, and a remark on those behind them: '; 5 more: offset=10'. `ToolError`."
     if offset < 0:
         raise ToolError(f'offset: expected 0 or more, got {offset}')
-    shown = list(items[offset : offset + size])
-    left = len(items) - offset - len(shown)
-    if not shown or (counted and left <= 0) or (not counted and len(shown) < size):
-        return shown, ''
-    return shown, f'; {f"{left} more" if counted else "more"}: offset={offset + len(shown)}'
+    page = list(items[offset : offset + size])
+    rest = len(items) - offset - len(page)
+    if not page or (counted and rest <= 0) or (not counted and len(page) < size):
+        return page, ''
+    return page, f'; {f"{rest} more" if counted else "more"}: offset={offset + len(page)}'
 
 # %% ../../nbs/1_core/16_tools.ipynb #980465d3
 _SYNONYMS = {'relation': 'predicate', 'entity': 'subject'}  # REMem's own example has the first (figure 5)
@@ -137,9 +137,9 @@ def _arguments(function: Callable, bound: bool) -> type[BaseModel]:
     fields = {}
     parameters = list(inspect.signature(function, eval_str=True).parameters.values())
     for parameter in parameters[1:] if bound else parameters:
-        named = parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
+        is_named = parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
         hidden = parameter.name.startswith('_') or hasattr(Arguments, parameter.name)
-        if not named or hidden or parameter.annotation is parameter.empty:
+        if not is_named or hidden or parameter.annotation is parameter.empty:
             raise TypeError(f'{function.__name__}: expected parameters with a plain name and a type, got {parameter}')
         notes = getattr(parameter.annotation, '__metadata__', ())
         meaning = next((note for note in notes if isinstance(note, str)), None)
@@ -171,21 +171,21 @@ class Tool:
     def __call__(self, /, **arguments) -> Observation:
         "Call it; the note says which arguments were ignored. `ToolError` for those that do not fit, which lists those that do."
         try:
-            given = self.arguments.model_validate(arguments)
+            values = self.arguments.model_validate(arguments)
         except ValidationError as error:
             raise ToolError(
                 f'{self.name}: {explain_errors(error)} (its arguments: {self._allowed() or "none"})'
             ) from None
-        unknown = printable(', '.join(given.model_extra or ()))
+        unknown = printable(', '.join(values.model_extra or ()))
         remark = f' (ignored: {unknown:.80})' if unknown else ''
         try:
-            seen = self.function(**{name: getattr(given, name) for name in self.arguments.model_fields})
+            observation = self.function(**{name: getattr(values, name) for name in self.arguments.model_fields})
         except ToolError as error:
             raise ToolError(f'{error}{remark}') from None
-        if not isinstance(seen, Observation):
-            raise TypeError(f'{self.name} returned a {type(seen).__name__}: expected an Observation')
+        if not isinstance(observation, Observation):
+            raise TypeError(f'{self.name} returned a {type(observation).__name__}: expected an Observation')
         # the note of a tool that ends the search is the answer
-        return replace(seen, note=seen.note + remark) if remark and not self.ends else seen
+        return replace(observation, note=observation.note + remark) if remark and not self.ends else observation
 
     def _allowed(self) -> str:
         fields = self.arguments.model_fields.items()
@@ -208,23 +208,23 @@ class Tool:
 
 def _meaning(field: FieldInfo) -> str:
     "Return what an argument means, with the values that it may have where the description leaves some out."
-    told, kinds = field.description or '', (field.annotation, *get_args(field.annotation))
-    values = [str(one) for kind in kinds if get_origin(kind) is Literal for one in get_args(kind)]
-    if all(one in told for one in values):
-        return told
-    return f'{told} ({", ".join(values)})'.strip()
+    description, kinds = field.description or '', (field.annotation, *get_args(field.annotation))
+    values = [str(value) for kind in kinds if get_origin(kind) is Literal for value in get_args(kind)]
+    if all(value in description for value in values):
+        return description
+    return f'{description} ({", ".join(values)})'.strip()
 
 
 def tools_text(tools: Sequence[Tool]) -> str:
     "Return the list of tools for a prompt. What several say of an argument in the same words is said once."
-    parts, told = [], set()
+    parts, notes = [], set()
     for tool in tools:
         lines = [f'{tool.name}({tool._allowed()}): {tool.description}']
         for name, field in tool.arguments.model_fields.items():
             line = f'  {name}: {_meaning(field)}'
-            if _meaning(field) and line not in told:
+            if _meaning(field) and line not in notes:
                 lines.append(line)
-                told.add(line)
+                notes.add(line)
         parts.append('\n'.join(lines))
     return '\n\n'.join(parts)
 
@@ -265,8 +265,8 @@ class _Searches:
     def _page(self, query: str, offset: int, during: TimeSpan | None = None) -> tuple[tuple[Hit, ...], str]:
         "Return the hits from `offset` on, and a remark where there may be more."
         options = {} if during is None else {'during': during}
-        found = self.retriever.search(query, offset + self.k, **options)
-        hits, more = page_of(found, offset, self.k, counted=False)
+        results = self.retriever.search(query, offset + self.k, **options)
+        hits, more = page_of(results, offset, self.k, counted=False)
         return tuple(hits), more
 
     def search_during(
@@ -291,7 +291,7 @@ class _Searches:
 
 
 def as_tools(
-    store: object,  # anything for `as_retriever`
+    store: Store,
     k: int = 10,  # how many hits a search returns
 ) -> list[Tool]:
     "Return the tools of a memory that can only be searched: `search`, `search_during`, `output_answer`."
@@ -309,9 +309,9 @@ def tools_of(memory: object) -> list[Tool]:
 
 def searches_of(tools: Sequence[Tool]) -> list[Tool]:
     "Return the tools that need a query and nothing else, in their order."
-    found = []
+    searches = []
     for tool in tools:
         fields = tool.arguments.model_fields.items()
         if not tool.ends and [name for name, field in fields if field.is_required()] == ['query']:
-            found.append(tool)
-    return found
+            searches.append(tool)
+    return searches

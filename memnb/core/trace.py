@@ -12,12 +12,13 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, SerializeAsAny, ValidationError
 from pydantic_core import to_jsonable_python
 
+from . import VIEWS
 from .conversation import Snippet
 from .roles import Call, Usage
 
 # %% auto #0
-__all__ = ['Text', 'mend', 'printable', 'count_of', 'Bullet', 'Seen', 'Step', 'as_step', 'SearchStep', 'ModelStep', 'StateStep',
-           'RouteStep', 'NoteStep', 'ToolStep', 'AnswerStep', 'TraceError', 'Trace']
+__all__ = ['Text', 'mend', 'printable', 'count_of', 'canonical_json', 'Bullet', 'Seen', 'Step', 'as_step', 'SearchStep',
+           'ModelStep', 'StateStep', 'RouteStep', 'NoteStep', 'ToolStep', 'AnswerStep', 'TraceError', 'Trace']
 
 # %% ../../nbs/1_core/07_trace.ipynb #a3692d73
 def mend(text: str) -> str:
@@ -53,6 +54,13 @@ def count_of(number: int, thing: str) -> str:
     return f'{number:,} {thing}' + ('' if number == 1 else 's')
 
 
+def canonical_json(
+    value: Any,  # anything that JSON can hold
+) -> str:
+    "The one JSON text of a value. `ValueError` for numbers that JSON does not have, `TypeError` for other types."
+    return json.dumps(value, sort_keys=True, separators=(',', ':'), ensure_ascii=True, allow_nan=False)
+
+
 def _finite(value: Any) -> Any:
     "A number that JSON has a word for, or None; the type is checked elsewhere."
     return None if isinstance(value, float) and not math.isfinite(value) else value
@@ -60,8 +68,8 @@ def _finite(value: Any) -> Any:
 
 def _plain(value: Any) -> Any:
     "A reply as plain JSON values; what JSON has no word for (not a number, infinite) is None."
-    written = json.dumps(value, ensure_ascii=False, default=to_jsonable_python)
-    return json.loads(mend(written), parse_constant=lambda name: None)
+    text = json.dumps(value, ensure_ascii=False, default=to_jsonable_python)
+    return json.loads(mend(text), parse_constant=lambda name: None)
 
 
 Text = Annotated[str, BeforeValidator(lambda value: mend(value) if isinstance(value, str) else value)]
@@ -291,11 +299,11 @@ class Trace(_Strict):
 
     def shown_evidence(self) -> tuple[Seen, ...]:
         "The evidence as it was shown, under its turn ids."
-        shown = []
+        hits = []
         for turn in self.evidence:
             hit = self.seen(turn) or Seen(id=turn, text='(not among the snippets)')
-            shown.append(hit.model_copy(update={'id': turn, 'score': None}))
-        return tuple(shown)
+            hits.append(hit.model_copy(update={'id': turn, 'score': None}))
+        return tuple(hits)
 
     def to_text(
         self,
@@ -304,9 +312,7 @@ class Trace(_Strict):
         brief: bool = False,  # to stand under the question: a line for each step, no snippets, three of the evidence
     ) -> str:
         "All steps as plain text."
-        from memnb.views.html import trace_text
-
-        return trace_text(self, color, width, brief)
+        return VIEWS['trace_text'](self, color, width, brief)
 
     __str__ = to_text
 
@@ -314,6 +320,4 @@ class Trace(_Strict):
         printer.text(self.to_text())
 
     def _repr_html_(self):
-        from memnb.views.html import trace_html
-
-        return trace_html(self)
+        return VIEWS['trace_html'](self)

@@ -70,21 +70,20 @@ def tidy(text: str) -> str:
     return ' '.join(text.encode('utf-8', 'replace').decode('utf-8').split())
 
 
-def _spelled(value: Any) -> Any:
+def _number_text(value: Any) -> Any:
     "Return a number as text, and anything else as it is."
     number = type(value) is int or type(value) is float and math.isfinite(value)
     return str(value) if number else value
 
 
-def _tidied(value: Any) -> Any:
+def _tidy_text(value: Any) -> Any:
     return tidy(value) if isinstance(value, str) else value
 
 
-Line = Annotated[str, BeforeValidator(_tidied)]  # tidy text
-Words = Annotated[Line, BeforeValidator(_spelled)]  # tidy text, or a number as text
-Filled = Annotated[
-    str, Field(min_length=1), BeforeValidator(_tidied), BeforeValidator(_spelled)
-]  # such text that is not empty
+Line = Annotated[str, BeforeValidator(_tidy_text)]  # tidy text
+Words = Annotated[Line, BeforeValidator(_number_text)]  # tidy text, or a number as text
+# such text that is not empty
+Filled = Annotated[str, Field(min_length=1), BeforeValidator(_tidy_text), BeforeValidator(_number_text)]
 
 
 def clock(example: str, read: Callable[[str], datetime]) -> Any:
@@ -126,8 +125,8 @@ def numbered_sessions(
     place: str,
 ) -> list[tuple[int, datetime, list]]:
     "Return number, time and messages of each session that has messages."
-    found = [re.fullmatch('session_([1-9][0-9]{0,5})', key) for key in talk]
-    numbers = sorted(int(one[1]) for one in found if one and talk[one[0]])
+    matches = [re.fullmatch('session_([1-9][0-9]{0,5})', key) for key in talk]
+    numbers = sorted(int(match[1]) for match in matches if match and talk[match[0]])
     if not numbers:
         raise DatasetError(f'{place}: expected session_1, session_2, … with turns in them, got none')
     sessions = []
@@ -144,12 +143,12 @@ _ID = re.compile(
 )
 
 
-def _covered(found: re.Match, known: Collection[str]) -> list[str]:
+def _covered_ids(mention: re.Match, known: Collection[str]) -> list[str]:
     "Return the known ids of a turn or of a range of turns."
-    first = int(found[1]), int(found[2])
-    last = int(found[3] or found[1]), int(found[4] or found[2])
+    first = int(mention[1]), int(mention[2])
+    last = int(mention[3] or mention[1]), int(mention[4] or mention[2])
     numbers = {name: _ID.fullmatch(name) for name in known}
-    return [name for name, one in numbers.items() if one and first <= (int(one[1]), int(one[2])) <= last]
+    return [name for name, match in numbers.items() if match and first <= (int(match[1]), int(match[2])) <= last]
 
 
 def repair_evidence(listed: Iterable[str], known: Collection[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -157,21 +156,22 @@ def repair_evidence(listed: Iterable[str], known: Collection[str]) -> tuple[tupl
     ids, notes = [], []
     for entry in listed:
         if entry in known:
-            named = [entry]
+            names = [entry]
         else:
-            named = [name for found in _ID.finditer(entry) for name in _covered(found, known)]
-            notes.append(f'evidence {entry!r} read as {", ".join(named) or "no turn"}')
-        ids += named
+            names = [name for mention in _ID.finditer(entry) for name in _covered_ids(mention, known)]
+            notes.append(f'evidence {entry!r} read as {", ".join(names) or "no turn"}')
+        ids += names
     return tuple(dict.fromkeys(ids)), tuple(notes)
 
 # %% ../../nbs/6_evaluation/01_datasets.ipynb #687ac133
+# of LoCoMo
 LOCOMO_CATEGORIES = {
     1: 'multi-hop',
     2: 'temporal',
     3: 'open-domain',
     4: 'single-hop',
     5: 'adversarial',
-}  # of LoCoMo
+}
 _Moment = clock('1:56 pm on 8 May, 2023', parse_datetime)
 
 
@@ -182,7 +182,7 @@ class _Message(BaseModel):
     blip_caption: Line | None = None
 
 
-class _Asked(BaseModel):
+class _LocomoQuestion(BaseModel):
     question: Words
     answer: Words | None = None
     adversarial_answer: Words | None = None
@@ -190,7 +190,7 @@ class _Asked(BaseModel):
     category: Literal[1, 2, 3, 4, 5]
 
     @model_validator(mode='after')
-    def _is_answered(self) -> _Asked:
+    def _is_answered(self) -> _LocomoQuestion:
         if self.answer is None and self.category != 5:
             raise ValueError('expected an answer')
         return self
@@ -199,22 +199,22 @@ class _Asked(BaseModel):
 class _Sample(BaseModel):
     sample_id: Line
     conversation: dict[str, Any]
-    qa: list[_Asked]
+    qa: list[_LocomoQuestion]
 
 
-def _locomo_question(asked: _Asked, position: int, name: str, known: Collection[str]) -> Question:
-    refuse = asked.category == 5
-    evidence, notes = repair_evidence(asked.evidence, known)
-    if asked.answer is not None and refuse:
+def _locomo_question(record: _LocomoQuestion, position: int, name: str, known: Collection[str]) -> Question:
+    refuse = record.category == 5
+    evidence, notes = repair_evidence(record.evidence, known)
+    if record.answer is not None and refuse:
         notes += ('an adversarial question with an answer: both kept',)
     return Question(
-        asked.question,
-        asked.answer,
+        record.question,
+        record.answer,
         evidence,
-        LOCOMO_CATEGORIES[asked.category],
+        LOCOMO_CATEGORIES[record.category],
         name,
         position,
-        asked.adversarial_answer,
+        record.adversarial_answer,
         notes=notes,
         refuse=refuse,
     )
@@ -223,19 +223,22 @@ def _locomo_question(asked: _Asked, position: int, name: str, known: Collection[
 def _without_repeats(questions: Sequence[Question]) -> list[Question]:
     "Return the first question of each text, an adversarial one only if no other has that text (MemR3, C.3)."
     first: dict[str, Question] = {}
-    for one in sorted(questions, key=lambda one: one.refuse):
-        first.setdefault(one.text, one)
-    return [one for one in questions if first[one.text] is one]
+    for question in sorted(questions, key=lambda question: question.refuse):
+        first.setdefault(question.text, question)
+    return [question for question in questions if first[question.text] is question]
 
 
 def _locomo_conversation(sample: _Sample, place: str, drop_repeats: bool) -> Conversation:
     name, sessions = sample.sample_id, []
-    held = numbered_sessions(sample.conversation, _Message, _Moment, f'{place}.conversation')
-    for number, time, messages in held:
-        turns = [Turn(one.dia_id, one.speaker, one.text, time, one.blip_caption or None) for one in messages]
-        sessions.append(Session(f'D{number}', turns, time))
+    numbered = numbered_sessions(sample.conversation, _Message, _Moment, f'{place}.conversation')
+    for number, moment, messages in numbered:
+        turns = [
+            Turn(message.dia_id, message.speaker, message.text, moment, message.blip_caption or None)
+            for message in messages
+        ]
+        sessions.append(Session(f'D{number}', turns, moment))
     known = [turn.id for session in sessions for turn in session.turns]
-    questions = [_locomo_question(one, position, name, known) for position, one in enumerate(sample.qa)]
+    questions = [_locomo_question(record, position, name, known) for position, record in enumerate(sample.qa)]
     return Conversation(name, sessions, _without_repeats(questions) if drop_repeats else questions)
 
 
@@ -271,10 +274,14 @@ def load_octet(
     part: str | None = None,  # 'fit': the five that the ranking is fitted to; 'test': the other three
 ) -> list[Conversation]:
     "Return the eight bundled conversations of the benchmark Octet, or a part of them."
-    found = load_locomo(data_path('octet.json'))
+    conversations = load_locomo(data_path('octet.json'))
     if part not in (None, 'fit', 'test'):
         raise ValueError(f"part: expected 'fit', 'test' or None, got {part!r:.80}")
-    return [one for one in found if part in (None, 'test' if one.id in OCTET_TEST else 'fit')]
+    return [
+        conversation
+        for conversation in conversations
+        if part in (None, 'test' if conversation.id in OCTET_TEST else 'fit')
+    ]
 
 
 OCTET_TEST = 'team', 'quarrel', 'chat'  # chosen before anything was fitted
@@ -304,7 +311,7 @@ def read_records(path: str | Path, form: Any) -> list:
     return records
 
 
-_Name = Annotated[Text, BeforeValidator(_spelled)]
+_Name = Annotated[Text, BeforeValidator(_number_text)]
 _Iso = clock('2024-03-02T18:30', datetime.fromisoformat)
 
 
@@ -332,48 +339,48 @@ class _QuestionLine(BaseModel, extra='forbid'):
 
 def _add_turn(line: _TurnLine, sessions: dict[str, list[Turn]]) -> None:
     turns = sessions.setdefault(line.session, [])
-    made = f'D{list(sessions).index(line.session) + 1}:{len(turns) + 1}'
+    new_id = f'D{list(sessions).index(line.session) + 1}:{len(turns) + 1}'
     time = line.time or (turns[0].time if turns else None)
-    turns.append(Turn(line.id or made, line.speaker, line.text, time, line.caption))
+    turns.append(Turn(line.id or new_id, line.speaker, line.text, time, line.caption))
 
 
 def load_jsonl(path: str | Path) -> list[Conversation]:
     "Return the conversations of JSON lines, one for each turn and each question; sessions that all have a time are in its order."
-    file, found = Path(path).name, {}  # conversation -> turns by session, and questions
+    file, by_conversation = Path(path).name, {}  # conversation -> turns by session, and questions
     for place, value in _read_lines(path):
-        asked = isinstance(value, dict) and 'question' in value
-        line = validate(_QuestionLine if asked else _TurnLine, value, place)
-        sessions, questions = found.setdefault(line.conversation, ({}, []))
+        is_question = isinstance(value, dict) and 'question' in value
+        line = validate(_QuestionLine if is_question else _TurnLine, value, place)
+        sessions, questions = by_conversation.setdefault(line.conversation, ({}, []))
         with placed(place):
-            if asked:
+            if is_question:
                 fields = line.model_dump(exclude={'question'})
                 questions.append(Question(line.question, position=len(questions), **fields))
             else:
                 _add_turn(line, sessions)
     conversations = []
-    for name, (sessions, questions) in found.items():
+    for name, (sessions, questions) in by_conversation.items():
         if not sessions:
             raise DatasetError(f'{file}: expected turns of {name!r}, got only questions')
         with placed(file):
-            made = [Session(id, turns, turns[0].time) for id, turns in sessions.items()]
-            if all(session.time for session in made):
-                made.sort(key=lambda session: session.time)
-            conversations.append(Conversation(name, made, questions))
+            ordered = [Session(id, turns, turns[0].time) for id, turns in sessions.items()]
+            if all(session.time for session in ordered):
+                ordered.sort(key=lambda session: session.time)
+            conversations.append(Conversation(name, ordered, questions))
     return conversations
 
 # %% ../../nbs/6_evaluation/01_datasets.ipynb #19236ff5
 def save_jsonl(conversations: Iterable[Conversation], path: str | Path) -> None:
     "Write turns and questions as JSON lines. `DatasetError` where the file cannot be written."
     lines = []
-    for one in conversations:
-        for session in one.sessions:
+    for conversation in conversations:
+        for session in conversation.sessions:
             for turn in session.turns:
-                lines.append({'conversation': one.id, 'session': session.id} | asdict(turn))
-        for asked in one.questions:
-            fields = {'question' if name == 'text' else name: value for name, value in asdict(asked).items()}
+                lines.append({'conversation': conversation.id, 'session': session.id} | asdict(turn))
+        for question in conversation.questions:
+            fields = {'question' if name == 'text' else name: value for name, value in asdict(question).items()}
             lines.append({name: fields[name] for name in _QuestionLine.model_fields})
-    told = [{name: value for name, value in line.items() if value not in (None, ())} for line in lines]
-    text = ''.join(json.dumps(line, default=datetime.isoformat) + '\n' for line in told)
+    records = [{name: value for name, value in line.items() if value not in (None, ())} for line in lines]
+    text = ''.join(json.dumps(line, default=datetime.isoformat) + '\n' for line in records)
     try:
         Path(path).write_text(text, encoding='ascii', newline='\n')
     except (OSError, ValueError) as error:
@@ -430,7 +437,7 @@ class _CareerQuestion(BaseModel):
 
     def texts(self) -> list[str]:
         "Return the passages, else the context."
-        return [f'{one.title}: {one.text}' for one in self.passages or ()] or [self.context]
+        return [f'{passage.title}: {passage.text}' for passage in self.passages or ()] or [self.context]
 
     def facts(self) -> list[str]:
         "Return the dated facts."
@@ -465,8 +472,10 @@ REALTALK_CATEGORIES = {1: 'multi-hop', 2: 'temporal', 3: 'open-domain'}
 _ChatTime = clock('29.12.2023, 10:44:32', lambda text: datetime.strptime(text.strip(), '%d.%m.%Y, %H:%M:%S'))
 
 
-def _listed(value: Any) -> Any:
-    return value if isinstance(value, list) else [] if value is None else [value]
+def _as_list(value: Any) -> Any:
+    if value is None:
+        return []
+    return value if isinstance(value, list) else [value]
 
 
 class _ChatMessage(BaseModel):
@@ -480,19 +489,19 @@ class _ChatMessage(BaseModel):
 class _ChatQuestion(BaseModel):
     question: Words
     answer: Words
-    evidence: Annotated[list[Line], BeforeValidator(_listed)]
+    evidence: Annotated[list[Line], BeforeValidator(_as_list)]
     category: Annotated[Literal['1', '2', '3'], BeforeValidator(lambda value: str(value).strip())]
 
 
-def _unique_ids(given: list[tuple[int, str]]) -> tuple[list[str], list[str]]:
+def _unique_ids(entries: list[tuple[int, str]]) -> tuple[list[str], list[str]]:
     "Return an id for each message from its session's number and its id, and a note on each that was renamed."
     owner: dict[str, int] = {}
     for at_home in (True, False):
-        for place, (number, name) in enumerate(given):
+        for place, (number, name) in enumerate(entries):
             if name.startswith(f'D{number}:') == at_home:
                 owner.setdefault(name, place)
     ids, notes = [], []
-    for place, (number, name) in enumerate(given):
+    for place, (number, name) in enumerate(entries):
         id, copy = name, 2
         if owner[name] != place:
             while (id := f'{name}.{copy}') in owner:
@@ -505,19 +514,24 @@ def _unique_ids(given: list[tuple[int, str]]) -> tuple[list[str], list[str]]:
 
 def _load_chat(file: Path) -> Conversation:
     chat, name = validate(dict[str, Any], read_json(file), file.name), tidy(file.stem)
-    held = numbered_sessions(chat, _ChatMessage, _ChatTime, file.name)
-    ids, notes = _unique_ids([(number, one.dia_id) for number, _, said in held for one in said])
-    asked = validate(list[_ChatQuestion], chat.get('qa'), f'{file.name}.qa')
+    numbered = numbered_sessions(chat, _ChatMessage, _ChatTime, file.name)
+    ids, notes = _unique_ids([(number, message.dia_id) for number, _, messages in numbered for message in messages])
+    records = validate(list[_ChatQuestion], chat.get('qa'), f'{file.name}.qa')
     with placed(file.name):
         sessions, unused = [], iter(ids)
-        for number, time, said in held:
-            turns = [Turn(next(unused), one.speaker, one.text, one.date_time, one.blip_caption or None) for one in said]
+        for number, time, messages in numbered:
+            turns = [
+                Turn(next(unused), message.speaker, message.text, message.date_time, message.blip_caption or None)
+                for message in messages
+            ]
             sessions.append(Session(f'D{number}', turns, time))
         questions = []
-        for position, one in enumerate(asked):
-            evidence, repairs = repair_evidence(one.evidence, ids)
-            category = REALTALK_CATEGORIES[int(one.category)]
-            questions.append(Question(one.question, one.answer, evidence, category, name, position, notes=repairs))
+        for position, record in enumerate(records):
+            evidence, repairs = repair_evidence(record.evidence, ids)
+            category = REALTALK_CATEGORIES[int(record.category)]
+            questions.append(
+                Question(record.question, record.answer, evidence, category, name, position, notes=repairs)
+            )
         return Conversation(name, sessions, questions, notes)
 
 
@@ -527,6 +541,7 @@ def load_realtalk(path: str | Path) -> list[Conversation]:
     return [_load_chat(file) for file in sorted(place.glob('*.json')) or [place]]
 
 # %% ../../nbs/6_evaluation/01_datasets.ipynb #ecf88ef7
+# of LongMemEval
 QUESTION_TYPES = (
     'single-session-user',
     'single-session-assistant',
@@ -534,14 +549,14 @@ QUESTION_TYPES = (
     'temporal-reasoning',
     'knowledge-update',
     'multi-session',
-)  # of LongMemEval
+)
 _Minute = clock(
     '2023/05/30 (Tue) 23:40',
     lambda text: datetime.strptime(re.sub(r' \(\w+\)', '', text.strip()), '%Y/%m/%d %H:%M'),
 )
 
 
-class _Said(BaseModel):
+class _HistoryMessage(BaseModel):
     role: Literal['user', 'assistant']
     content: Line
     has_answer: StrictBool | None = None
@@ -554,7 +569,7 @@ class _History(BaseModel):
     answer: Words
     question_date: _Minute
     haystack_dates: list[_Minute]
-    haystack_sessions: list[list[_Said]]
+    haystack_sessions: list[list[_HistoryMessage]]
 
 
 def _history(item: _History, place: str) -> Conversation:
@@ -564,10 +579,14 @@ def _history(item: _History, place: str) -> Conversation:
             f'{place}: expected as many haystack_dates as haystack_sessions, with turns in them, got {len(dates)} and {len(talks)}'
         )
     sessions, evidence = [], []
-    for number, (time, said) in enumerate(zip(dates, talks), 1):
-        turns = [Turn(f'S{number}:{place}', one.role, one.content, time) for place, one in enumerate(said, 1)]
-        sessions += [Session(f'S{number}', turns, time)] if turns else []
-        evidence += [turn.id for turn, one in zip(turns, said) if one.has_answer]
+    for number, (moment, messages) in enumerate(zip(dates, talks), 1):
+        turns = [
+            Turn(f'S{number}:{place}', message.role, message.content, moment)
+            for place, message in enumerate(messages, 1)
+        ]
+        if turns:
+            sessions.append(Session(f'S{number}', turns, moment))
+        evidence += [turn.id for turn, message in zip(turns, messages) if message.has_answer]
     sessions.sort(key=lambda session: session.time)  # those of the oracle file are mixed
     question = Question(
         item.question,
@@ -597,8 +616,8 @@ def load_longmemeval(path: str | Path) -> list[Conversation]:
 class _PassageQuestion(BaseModel):
     id: Words = ''
     question: Filled
-    answer: Annotated[list[Filled], BeforeValidator(_listed)] = []
-    answer_aliases: Annotated[list[Words], BeforeValidator(_listed)] = []
+    answer: Annotated[list[Filled], BeforeValidator(_as_list)] = []
+    answer_aliases: Annotated[list[Words], BeforeValidator(_as_list)] = []
     answerable: StrictBool = True
     type: Line | None = None
     supporting_facts: list[tuple[Line, int]] = []
@@ -607,10 +626,10 @@ class _PassageQuestion(BaseModel):
 
     def gold(self) -> list[tuple[str, str]]:
         "Return title and text of each passage that supports the answer; '' for a text that is not given."
-        marked = [(one.title, one.text) for one in self.paragraphs if one.is_supporting]
+        marked = [(paragraph.title, paragraph.text) for paragraph in self.paragraphs if paragraph.is_supporting]
         titles = dict.fromkeys(title for title, _ in self.supporting_facts)
-        shown = [(title, ' '.join(text)) for title, text in self.context if title in titles]
-        return marked + shown + [(title, '') for title in titles if title not in dict(shown)]
+        facts = [(title, ' '.join(text)) for title, text in self.context if title in titles]
+        return marked + facts + [(title, '') for title in titles if title not in dict(facts)]
 
 
 def _content(title: str, text: str) -> tuple[str, str]:
@@ -618,22 +637,22 @@ def _content(title: str, text: str) -> tuple[str, str]:
     return title, ''.join(text.split())
 
 
-def _passage_question(asked: _PassageQuestion, position: int, name: str, ids: dict[tuple[str, str], str]) -> Question:
-    gold = [(title, ids.get(_content(title, text))) for title, text in asked.gold()]
-    wordings = list(filter(None, dict.fromkeys(asked.answer + asked.answer_aliases)))
+def _passage_question(record: _PassageQuestion, position: int, name: str, ids: dict[tuple[str, str], str]) -> Question:
+    gold = [(title, ids.get(_content(title, text))) for title, text in record.gold()]
+    wordings = list(filter(None, dict.fromkeys(record.answer + record.answer_aliases)))
     answer = wordings[0] if wordings else None
-    hops = re.match(r'\d+hop', asked.id)
+    hops = re.match(r'\d+hop', record.id)
     return Question(
-        asked.question,
-        answer if asked.answerable else None,
+        record.question,
+        answer if record.answerable else None,
         tuple(dict.fromkeys(id for _, id in gold if id)),
-        asked.type or (hops and hops[0].replace('hop', '-hop')),
+        record.type or (hops and hops[0].replace('hop', '-hop')),
         name,
         position,
-        None if asked.answerable else answer,
+        None if record.answerable else answer,
         notes=[f'evidence {title!r:.80} dropped: no such passage' for title, id in gold if not id],
-        aliases=wordings[1:] if asked.answerable else (),
-        refuse=not asked.answerable,
+        aliases=wordings[1:] if record.answerable else (),
+        refuse=not record.answerable,
     )
 
 
@@ -645,13 +664,13 @@ def corpus_path(path: str | Path) -> Path:
 def load_passages(path: str | Path) -> Conversation:
     "Return the questions of a file over the passages of `corpus_path(path)`, each passage once."
     name, ids, sessions = Path(path).stem, {}, []
-    asked = read_records(path, _PassageQuestion)
-    for place, one in enumerate(read_records(corpus_path(path), _Passage)):
+    records = read_records(path, _PassageQuestion)
+    for place, passage in enumerate(read_records(corpus_path(path), _Passage)):
         id = f'P{place}:1'
-        if ids.setdefault(_content(one.title, one.text), id) == id:
-            said = '\n'.join(filter(None, (one.title, one.text)))
-            sessions.append(Session(f'P{place}', [Turn(id, '', said)]))
-    questions = [_passage_question(one, position, name, ids) for position, one in enumerate(asked)]
+        if ids.setdefault(_content(passage.title, passage.text), id) == id:
+            text = '\n'.join(filter(None, (passage.title, passage.text)))
+            sessions.append(Session(f'P{place}', [Turn(id, '', text)]))
+    questions = [_passage_question(record, position, name, ids) for position, record in enumerate(records)]
     return Conversation(name, sessions, questions)
 
 # %% ../../nbs/6_evaluation/01_datasets.ipynb #013dccd7
@@ -677,10 +696,10 @@ def _is_here(target: Path, source: Source) -> bool:
         return False
     if not target.is_file():
         raise DownloadError(f'{target}: is there already, and is no file')
-    found = hashlib.sha256(_read_bytes(target)).hexdigest()
-    if source.sha256 != found:
+    digest = hashlib.sha256(_read_bytes(target)).hexdigest()
+    if source.sha256 != digest:
         raise DownloadError(
-            f'{target}: is there already with another SHA-256 ({found}); move it away, or choose another folder'
+            f'{target}: is there already with another SHA-256 ({digest}); move it away, or choose another folder'
         )
     return True
 

@@ -48,15 +48,15 @@ class _Facts:
 @cache_texts
 def _facts(text: str) -> _Facts:
     near, far = (find_times(text, day) for day in _DAYS)
-    absolute = [one for one in near if one in far]
+    absolute = [time for time in near if time in far]
     times, rest = periods(text), text if absolute else ''
     for start, end, _ in reversed(absolute):
         rest = f'{rest[:start]} {rest[end:]}'
     if not times:
         years = {int(year) for year in _YEAR.findall(text)}
-        times, rest = {(date(one, 1, 1), date(one, 12, 31)) for one in years}, _YEAR.sub(' ', text)
+        times, rest = {(date(year, 1, 1), date(year, 12, 31)) for year in years}, _YEAR.sub(' ', text)
     plain = NUMBER.sub(lambda number: in_digits(number[0]), rest)
-    numbers = {found.replace(',', '').rstrip('.:') for found in _DIGITS.findall(plain)}
+    numbers = {digits.replace(',', '').rstrip('.:') for digits in _DIGITS.findall(plain)}
     return _Facts(
         frozenset(times),
         len(near) > len(absolute),
@@ -165,10 +165,10 @@ def _strict(question: str, gold: str, answer: str, others: bool = False) -> str:
     return '' if len(words & stated.words) >= 0.8 * len(words) else 'words are missing'
 
 
-def _overlap(one: tuple, other: tuple) -> bool:
+def _overlap(first: tuple, second: tuple) -> bool:
     "Whether two periods share a day; a side that is None is open."
-    start = max(one[0] or date.min, other[0] or date.min)
-    return start <= min(one[1] or date.max, other[1] or date.max)
+    start = max(first[0] or date.min, second[0] or date.min)
+    return start <= min(first[1] or date.max, second[1] or date.max)
 
 
 def _lenient(question: str, gold: str, answer: str) -> str:
@@ -181,7 +181,7 @@ def _lenient(question: str, gold: str, answer: str) -> str:
         return why
     due, stated = _facts(_without_reason(gold)), _facts(answer)
     if due.times and (stated.times or stated.relative):
-        overlap = any(_overlap(one, other) for one in due.times for other in stated.times)
+        overlap = any(_overlap(due_time, stated_time) for due_time in due.times for stated_time in stated.times)
         return '' if stated.relative or overlap else 'another time'
     shared = due.words & stated.words or due.numbers & stated.numbers
     return '' if shared else 'no word or number in common'
@@ -204,12 +204,12 @@ def strict_rule(
     others: bool = False,  # a time or number beside the right one is no fault
 ) -> dict[str, Any]:
     "Return `reason` and `correct`: the answer states all that a gold answer does, and nothing that contradicts it."
-    return _verdict([_strict(question, one, answer, others) for one in gold])
+    return _verdict([_strict(question, wording, answer, others) for wording in gold])
 
 
 def lenient_rule(question: str, gold: Sequence[str], answer: str) -> dict[str, Any]:
     "Return `reason` and `correct`: the answer names a time that may be the same, or shares a word with a gold answer."
-    return _verdict([_lenient(question, one, answer) for one in gold])
+    return _verdict([_lenient(question, wording, answer) for wording in gold])
 
 
 def refusal_rule(question: str, gold: Sequence[str], answer: str) -> dict[str, Any]:
@@ -333,11 +333,12 @@ _LONGMEMEVAL = {
     'knowledge-update': _ROLES['update'],
     'single-session-preference': _ROLES['preference'],
 }
+# category of a question -> role; '': all others; 'refuse': must be declined
 VARIANTS: dict[str, dict[str, Role]] = {
     'lenient': {'': _ROLES['lenient']} | _REFUSE,
     'strict': {'': _ROLES['strict']} | _REFUSE,
     'longmemeval': _LONGMEMEVAL | _REFUSE,
-}  # category of a question -> role; '': all others; 'refuse': must be declined
+}
 
 
 def must_refuse(question: Question) -> bool:
@@ -377,8 +378,8 @@ class Judge:
         task = 'refuse' if must_refuse(question) else question.category
         role = self.roles.get(task) or self.roles.get('')
         if role is None:
-            known = sorted(set(self.roles) - {'refuse'})
-            raise ValueError(f'question {question.id}: expected a category of {known}, got {task!r}')
+            categories = sorted(set(self.roles) - {'refuse'})
+            raise ValueError(f'question {question.id}: expected a category of {categories}, got {task!r}')
         return role
 
     def judge(self, question: Question, answer: str) -> Judged:
@@ -418,7 +419,7 @@ def _right_answers(question: Question) -> tuple[str, ...]:
     if must_refuse(question):
         return (question.answer or 'The conversations do not tell it.',)
     listed = [question.answer, *sorted(question.aliases)]
-    golds = tuple(dict.fromkeys(one for one in listed if one and one.strip()))
+    golds = tuple(dict.fromkeys(answer for answer in listed if answer and answer.strip()))
     if not golds:
         raise ValueError(
             f'question {question.id}: expected a right answer to judge by, got none, and it need not be declined'
@@ -452,7 +453,7 @@ def _trials(question: Question, golds: Sequence[str], dice: Random) -> Iterator[
     if polar is not None:
         yield 'wrong', 'the negation', 'No.' if polar else 'Yes.'
         return
-    others = [one for one in golds if _lenient(text, gold, one) and _lenient(text, one, gold)]
+    others = [candidate for candidate in golds if _lenient(text, gold, candidate) and _lenient(text, candidate, gold)]
     if others:
         yield 'wrong', 'gold of another question', dice.choice(others)
     if not _denies(gold, stems(gold)):
@@ -470,20 +471,20 @@ def _trials(question: Question, golds: Sequence[str], dice: Random) -> Iterator[
 
 def _is_usable(question: Question) -> bool:
     "Whether it is known what is right; a rubric is no answer."
-    known = (question.answer or '').strip() and question.category != 'single-session-preference'
-    return must_refuse(question) or bool(known)
+    is_known = (question.answer or '').strip() and question.category != 'single-session-preference'
+    return must_refuse(question) or bool(is_known)
 
 
 def trials(questions: Iterable[Question]) -> list[_Trial]:
     "Return the answers that a judge is tried on, in the order of the questions; each is one call."
     usable = [question for question in questions if _is_usable(question)]
     golds = sorted({question.answer for question in usable if not must_refuse(question)})
-    made = []
+    cases = []
     for question in usable:
         dice = Random(f'{question.id}/{question.text}')
         for kind, sort, answer in _trials(question, golds, dice):
-            made.append(_Trial(kind, sort, question, answer))
-    return made
+            cases.append(_Trial(kind, sort, question, answer))
+    return cases
 
 # %% ../../nbs/6_evaluation/04_judge.ipynb #4c6b3d08
 @dataclass(frozen=True, repr=False)
@@ -514,7 +515,7 @@ class Calibration:
         lines = [f'{self.judge}, failed: {self.failed}']
         sorts = {(trial.kind, trial.sort) for trial, _ in self.judged}
         for kind in TRIAL_KINDS:
-            for sort in (*sorted(one for of, one in sorts if of == kind), None):
+            for sort in (*sorted(trial_sort for trial_kind, trial_sort in sorts if trial_kind == kind), None):
                 share = self.share(kind, sort)
                 lines.append(f'{kind:6} {sort or "all":26}{str(share):>24} of {share.n:3}')
         return '\n'.join(lines)
@@ -522,8 +523,8 @@ class Calibration:
 
 def calibrate_judge(judge: Judge, questions: Iterable[Question]) -> Calibration:
     "Judge right, wrong and vague answers to questions. `ValueError` where no question has a known right answer."
-    made = trials(questions)
-    if not made:
+    cases = trials(questions)
+    if not cases:
         raise ValueError('questions: expected some with a gold answer, got none')
-    judged = tuple((trial, judge.judge(trial.question, trial.answer)) for trial in made)
+    judged = tuple((trial, judge.judge(trial.question, trial.answer)) for trial in cases)
     return Calibration(judge.id, judged)

@@ -42,13 +42,13 @@ def _squad_tokens(text: str) -> list[str]:
     return re.sub(r'\b(a|an|the)\b', ' ', bare).split()
 
 
-def _shared(prediction: Iterable[Hashable], gold: Iterable[Hashable]) -> int:
+def _shared_count(prediction: Iterable[Hashable], gold: Iterable[Hashable]) -> int:
     return sum((Counter(prediction) & Counter(gold)).values())
 
 
 def token_f1(prediction: Collection[Hashable], gold: Collection[Hashable]) -> float:
     "Return F1 of two collections of tokens, repeats counted; 0.0 where they share nothing."
-    shared = _shared(prediction, gold)
+    shared = _shared_count(prediction, gold)
     return 2 * shared / (len(prediction) + len(gold)) if shared else 0.0
 
 
@@ -71,7 +71,7 @@ def f1_locomo(prediction: str, gold: str, category: str | None = None) -> float:
     if category != 'multi-hop':
         return token_f1(_locomo_tokens(prediction), _locomo_tokens(gold))
     parts = [_locomo_tokens(part) for part in prediction.split(',')]
-    best = [max(token_f1(part, _locomo_tokens(one)) for part in parts) for one in gold.split(',')]
+    best = [max(token_f1(part, _locomo_tokens(gold_part)) for part in parts) for gold_part in gold.split(',')]
     return float(np.mean(best))
 
 
@@ -118,7 +118,7 @@ def _nltk_tokens(text: str) -> list[str]:
 
 
 def _bleu1(prediction: Sequence[str], gold: Sequence[str]) -> float:
-    shared = _shared(prediction, gold)
+    shared = _shared_count(prediction, gold)
     if not shared:
         return 0.0
     return shared / len(prediction) * min(1.0, math.exp(1 - len(gold) / len(prediction)))
@@ -159,10 +159,10 @@ def best_over(
     return max(metric(prediction, gold, category) for gold in answers)
 
 # %% ../../nbs/6_evaluation/03_metrics.ipynb #f542c63f
-def evidence_recall(gold: Collection[str], found: Collection[str]) -> float | None:
+def evidence_recall(gold: Collection[str], turns: Collection[str]) -> float | None:
     "Return the share of the gold turn ids that was found; None where there is no gold."
     distinct = set(gold)
-    return len(distinct & set(found)) / len(distinct) if distinct else None
+    return len(distinct & set(turns)) / len(distinct) if distinct else None
 
 # %% ../../nbs/6_evaluation/03_metrics.ipynb #324ed7e8
 _FAR_APART = (date(1950, 1, 4), date(2090, 8, 20))
@@ -172,7 +172,7 @@ def periods(text: str) -> set[tuple[date | None, date | None]]:
     "Return first and last day of every absolute time that a text names; relative ones mean nothing without a reference."
     if whole := parse_date(text):
         return {(whole.start, whole.end)}
-    near, far = ({(one.start, one.end) for *_, one in find_times(text, day)} for day in _FAR_APART)
+    near, far = ({(span.start, span.end) for *_, span in find_times(text, day)} for day in _FAR_APART)
     return near & far
 
 
@@ -254,21 +254,21 @@ def bootstrap(
     if not pairs:
         return Interval(None, None, None, 0)
     pairs.sort(key=lambda pair: pair[0])
-    found = np.array([value for value, _ in pairs], float)
-    if not np.isfinite(found).all():
+    sample = np.array([value for value, _ in pairs], float)
+    if not np.isfinite(sample).all():
         raise ValueError(f'values: expected finite numbers or None, got {values!r:.200}')
     sums: dict[Hashable, tuple[float, int]] = {}  # by cluster: total and number of its values
     for value, name in pairs:
         total, number = sums.get(name, (0.0, 0))
         sums[name] = total + value, number + 1
-    units, over = [[(value, 1) for value in found]], 'questions'
+    units, over = [[(value, 1) for value in sample]], 'questions'
     if len(sums) > 1:
         units, over = [*units, sorted(sums.values())], 'conversations'
-    reach = [_reach(np.array(one, float), resamples) for one in units]
-    mean = np.clip(found.mean(), found[0], found[-1])
+    reach = [_reach(np.array(unit, float), resamples) for unit in units]
+    mean = np.clip(sample.mean(), sample[0], sample[-1])
     low, high = mean + np.min(reach, axis=0)[0], mean + np.max(reach, axis=0)[1]
-    ends = np.clip([mean, low, high], found[0], found[-1])
-    return Interval(*map(float, ends), len(found), over)
+    ends = np.clip([mean, low, high], sample[0], sample[-1])
+    return Interval(*map(float, ends), len(sample), over)
 
 
 def paired(

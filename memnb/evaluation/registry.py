@@ -6,11 +6,12 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import sys
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from importlib.util import find_spec
 from inspect import signature
 from pathlib import Path
@@ -19,14 +20,18 @@ from typing import Any
 
 from ..core.conversation import Conversation, turn_snippets
 from ..core.loop import check_count, Loop, Setting
+from ..core.models import Model
 from ..core.roles import LM, RuleLM
 from ..core.trace import printable
-from .datasets import corpus_path
-from .datasets import bundled, DatasetError, download, DownloadError, placed, Source
+from .datasets import bundled, corpus_path, DatasetError, download, DownloadError, placed, Source
+from .datasets import load_complex_tr, load_jsonl, load_locomo, load_longmemeval, load_passages
+from .datasets import load_realtalk
+from .test_of_time import load_tot_conversations
 
 # %% auto #0
 __all__ = ['DATASETS', 'OPTIONS', 'MEMORIES', 'METHODS', 'Dataset', 'load_dataset', 'data_hash', 'data_command', 'Memory',
-           'named_option', 'Method', 'import_loops', 'settings_table', 'settings_lines', 'configured', 'choose_methods']
+           'named_option', 'in_order_of_time', 'Method', 'import_loops', 'find_loop', 'choose_methods',
+           'settings_table', 'settings_lines', 'configured']
 
 # %% ../../nbs/6_evaluation/05_registry.ipynb #1a3279fc
 @dataclass(frozen=True)
@@ -34,7 +39,7 @@ class Dataset:
     "A kind of benchmark file, and the function that reads it."
 
     title: str
-    loader: str  # module and function of memnb.evaluation, from a path to a conversation or several
+    loader: Callable[[Any], Any]  # from a path to a conversation or several
     licence: str
     page: str  # of its authors
     corpus: bool = False  # the passages are in a second file, see `corpus_path`
@@ -42,8 +47,8 @@ class Dataset:
 
     def load(self, path: str | Path) -> list[Conversation]:
         "Return the conversations of a file."
-        found = resolve_name(f'memnb.evaluation.{self.loader}')(path)
-        return [found] if isinstance(found, Conversation) else list(found)
+        conversations = self.loader(path)
+        return [conversations] if isinstance(conversations, Conversation) else list(conversations)
 
 
 _UNKNOWN = 'not stated where we looked'
@@ -51,7 +56,7 @@ _HIPPORAG = 'https://github.com/OSU-NLP-Group/HippoRAG/tree/main/reproduce/datas
 DATASETS: dict[str, Dataset] = {
     'locomo': Dataset(
         'LoCoMo',
-        'datasets.load_locomo',
+        load_locomo,
         'CC BY-NC 4.0',
         'https://github.com/snap-research/locomo',
         source=Source(
@@ -64,23 +69,23 @@ DATASETS: dict[str, Dataset] = {
             '79fa87e90f04081343b8c8debecb80a9a6842b76a7aa537dc9fdf651ea698ff4',
         ),
     ),
-    'realtalk': Dataset('REALTALK', 'datasets.load_realtalk', _UNKNOWN, 'https://github.com/danny911kr/REALTALK'),
+    'realtalk': Dataset('REALTALK', load_realtalk, _UNKNOWN, 'https://github.com/danny911kr/REALTALK'),
     'longmemeval': Dataset(
         'LongMemEval',
-        'datasets.load_longmemeval',
+        load_longmemeval,
         'MIT',
         'https://huggingface.co/datasets/xiaowu0162/longmemeval',
     ),
     'tot': Dataset(
         'Test of Time (semantic)',
-        'test_of_time.load_tot_conversations',
+        load_tot_conversations,
         'CC BY 4.0',
         'https://huggingface.co/datasets/baharef/ToT',
     ),
-    'complex_tr': Dataset('Complex-TR', 'datasets.load_complex_tr', _UNKNOWN, 'https://github.com/nusnlp/complex-tr'),
-    'musique': Dataset('MuSiQue', 'datasets.load_passages', 'CC BY 4.0', _HIPPORAG, corpus=True),
-    '2wiki': Dataset('2WikiMultihopQA', 'datasets.load_passages', 'Apache 2.0', _HIPPORAG, corpus=True),
-    'jsonl': Dataset('your own JSON lines', 'datasets.load_jsonl', 'yours', ''),
+    'complex_tr': Dataset('Complex-TR', load_complex_tr, _UNKNOWN, 'https://github.com/nusnlp/complex-tr'),
+    'musique': Dataset('MuSiQue', load_passages, 'CC BY 4.0', _HIPPORAG, corpus=True),
+    '2wiki': Dataset('2WikiMultihopQA', load_passages, 'Apache 2.0', _HIPPORAG, corpus=True),
+    'jsonl': Dataset('your own JSON lines', load_jsonl, 'yours', ''),
 }
 
 
@@ -97,7 +102,7 @@ def load_dataset(path: str | Path, kind: str = 'locomo') -> list[Conversation]:
         conversations = dataset.load(bundled(path))
     if not conversations:
         raise DatasetError(f'{file}: expected conversations, got none')
-    twice = [name for name, count in Counter(one.id for one in conversations).items() if count > 1]
+    twice = [name for name, count in Counter(conversation.id for conversation in conversations).items() if count > 1]
     if twice:
         raise DatasetError(f'{file}: two conversations are called {twice[0]!r:.80}')
     return conversations
@@ -118,27 +123,27 @@ def data_hash(path: str | Path, kind: str = 'locomo') -> str:
     "Return the SHA-256 of a file; of a folder, or a file with a corpus, that of the list of hashes as `sha256sum` prints it."
     path = Path(bundled(path))
     if path.is_dir():
-        root, files = path, sorted(one for one in path.rglob('*') if one.is_file())
+        root, files = path, sorted(file for file in path.rglob('*') if file.is_file())
     elif _dataset(kind).corpus:
         root, files = path.parent, [path, corpus_path(path)]
     else:
         return _file_hash(path)
     lines = []
-    for one in files:
-        name = one.relative_to(root).as_posix()
-        if not f'/{name}'.count('/.'):  # hidden files are no data
-            lines.append(f'{_file_hash(one)}  {name}\n')
+    for file in files:
+        name = file.relative_to(root).as_posix()
+        if '/.' not in f'/{name}':  # hidden files are no data
+            lines.append(f'{_file_hash(file)}  {name}\n')
     return hashlib.sha256(''.join(lines).encode('utf-8', 'surrogateescape')).hexdigest()
 
 # %% ../../nbs/6_evaluation/05_registry.ipynb #92b3453c
 def _listing() -> str:
     "Return what can be downloaded, and where the rest is to be had."
     fetched, others = [], []
-    for name, one in DATASETS.items():
-        if one.source:
-            fetched.append(f'  {name}: {one.source.title}; {one.licence}')
-        elif one.page:
-            others.append(f'  {name}: {one.title}; licence: {one.licence}; {one.page}')
+    for name, dataset in DATASETS.items():
+        if dataset.source:
+            fetched.append(f'  {name}: {dataset.source.title}; {dataset.licence}')
+        elif dataset.page:
+            others.append(f'  {name}: {dataset.title}; licence: {dataset.licence}; {dataset.page}')
     return '\n'.join(
         [
             'These can be fetched with `memnb data get NAME`:',
@@ -159,7 +164,7 @@ def data_command(options: Any) -> int:
     if options.name is None:
         print(_listing())
         return 0
-    sources = {name: one.source for name, one in DATASETS.items() if one.source}
+    sources = {name: dataset.source for name, dataset in DATASETS.items() if dataset.source}
     try:
         if options.name not in sources:
             raise DownloadError(f'no data set {options.name!r:.80} can be fetched; there are: {", ".join(sources)}')
@@ -173,28 +178,53 @@ def data_command(options: Any) -> int:
     return 0
 
 # %% ../../nbs/6_evaluation/05_registry.ipynb #50efa35c
-@dataclass(frozen=True)
-class Memory:
-    "A kind of memory: its name, and the function that builds one for a conversation."
+def _resolve(place: str | Callable) -> Any:
+    "Return what a dotted path in the package names, such as 'memr3.loop.MemR3'; a class or function as it is."
+    return resolve_name(f'memnb.{place}') if isinstance(place, str) else place
 
-    name: str
-    build: Callable[[Conversation, LM], Any]
-    about: str = ''
-    hits: int = 1  # how many hits hold about one turn that was not seen before
-    tools: str = ''  # whose tools it offers; '': it can only be searched
-    options: tuple[str, ...] = ()  # those of the command line that `build` takes
 
-    def with_options(self, options: Mapping[str, Any]) -> Memory:
-        "Return the memory built with those of the options that it takes, and named after them."
-        taken = {name: options[name] for name in self.options if name in options}
-        build = partial(self.build, **taken)
-        given = {name: build.keywords[name] for name in self.options if name in build.keywords}
-        named = ', '.join(f'{name}={value}' for name, value in given.items())
-        title = self.name.partition(' (')[0]
-        return replace(self, name=f'{title} ({named})', build=build) if taken else self
+def _path_of(place: str | Callable) -> str:
+    "Return the import path of a class or function."
+    if isinstance(place, str):
+        return f'memnb.{place}'
+    if not hasattr(place, '__qualname__'):
+        raise TypeError(
+            f'expected a class, a function or a dotted path, got {place!r:.80}; options are fields of their own'
+        )
+    return f'{place.__module__}.{place.__qualname__}'
 
 
 OPTIONS = 'chunk', 'embedder', 'rerank', 'ranker'  # those of the turns that a command line has
+
+
+@dataclass(frozen=True)
+class Memory:
+    "A kind of memory: its name, and how it is built from a conversation."
+
+    name: str
+    builder: str | Callable[..., Any]  # a function of (conversation, lm, **options), or its dotted path in memnb
+    about: str = ''
+    hits: int = 1  # how many hits hold about one turn that was not seen before
+    tools: str = ''  # whose tools it offers; '': it can only be searched
+    accepts: tuple[str, ...] = ()  # options of the builder that a command line or a paper's settings may give
+    options: Mapping[str, Any] = field(default_factory=dict, hash=False)  # of the builder
+
+    def build(self, conversation: Conversation, lm: LM | None) -> Any:
+        "Return the memory of a conversation. Options that are texts are read as `named_option` reads them."
+        options = {name: named_option(name, value) for name, value in self.options.items()}
+        return _resolve(self.builder)(conversation, lm, **options)
+
+    def with_options(self, **options: Any) -> Memory:
+        "Return the memory built with these options, too, and named after all of them."
+        if not options:
+            return self
+        options = {**self.options, **options}
+        named = ', '.join(f'{name}={value}' for name, value in options.items())
+        return replace(self, name=f'{self.name.partition(" (")[0]} ({named})', options=options)
+
+    def accepted(self, options: Mapping[str, Any]) -> dict[str, Any]:
+        "Return those of some options that the builder takes."
+        return {name: options[name] for name in self.accepts if name in options}
 
 
 def named_option(name: str, value: Any) -> Any:
@@ -204,7 +234,7 @@ def named_option(name: str, value: Any) -> Any:
     if value == 'none':
         return None
     if name == 'ranker':
-        return resolve_name('memnb.retrieval.learned.LearnedRanker').load(value)
+        return _resolve('retrieval.learned.LearnedRanker').load(value)
     if '' not in sys.path and str(Path.cwd()) not in sys.path:
         sys.path.insert(0, '')  # the console script does not look in the current folder
     module, _, attribute = value.partition(':')
@@ -216,32 +246,31 @@ def named_option(name: str, value: Any) -> Any:
             raise ValueError(f'{name}: {value!r:.80} cannot be imported: {error}') from None
     if name == 'rerank':
         raise ValueError(f'rerank: expected module:function, got {value!r:.80}')
-    return resolve_name('memnb.retrieval.vectors.OpenAIEmbedder')(value)
+    return _resolve('retrieval.vectors.OpenAIEmbedder')(value)
 
-
-def _named(options: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: named_option(name, value) for name, value in options.items()}
-
-
-def _turns(conversation: Conversation, lm: LM, **options: Any) -> Any:
-    return resolve_name('memnb.retrieval.vectors.HybridIndex').of(conversation, **_named(options))
-
-
-def _graph(graph: str, conversation: Conversation, lm: LM, **options: Any) -> Any:
-    options = {'progress': False, **_named(options)}  # many are built at once
-    return resolve_name(f'memnb.{graph}').of(conversation, lm, **options)
-
-
-def _in_order(conversation: Conversation) -> Conversation:
+# %% ../../nbs/6_evaluation/05_registry.ipynb #reg00002
+def in_order_of_time(conversation: Conversation) -> Conversation:
     "Return a conversation with its sessions in the order of time, if all have one: a bank takes no others."
     sessions = conversation.sessions
-    if all(one.time for one in sessions):
-        sessions = sorted(sessions, key=lambda one: one.time)
+    if all(session.time for session in sessions):
+        sessions = sorted(sessions, key=lambda session: session.time)
     return replace(conversation, sessions=sessions)
 
 
+def _turns(conversation: Conversation, lm: LM, **options: Any) -> Any:
+    return _resolve('retrieval.vectors.HybridIndex').of(conversation, **options)
+
+
+def _gists(conversation: Conversation, lm: LM, **options: Any) -> Any:
+    return _resolve('remem.graph.GistGraph').of(conversation, lm, progress=False, **options)
+
+
+def _cues(conversation: Conversation, lm: LM, **options: Any) -> Any:
+    return _resolve('mragent.graph.CueTagGraph').of(conversation, lm, progress=False, **options)
+
+
 def _bank(conversation: Conversation, lm: LM, **options: Any) -> Any:
-    return _graph('memma.loop.MemMA', _in_order(conversation), lm, **options).bank
+    return _resolve('memma.loop.MemMA').of(in_order_of_time(conversation), lm, progress=False, **options).bank
 
 
 def _everything(conversation: Conversation, lm: LM) -> Any:
@@ -251,38 +280,26 @@ def _everything(conversation: Conversation, lm: LM) -> Any:
 MEMORIES = {
     memory.name: memory
     for memory in (
-        Memory(
-            'turns',
-            _turns,
-            'the messages, by words and vectors',
-            options=OPTIONS,
-        ),
+        Memory('turns', _turns, 'the messages, by words and vectors', accepts=OPTIONS),
         Memory(
             'gists',
-            partial(_graph, 'remem.graph.GistGraph'),
+            _gists,
             "REMem's graph of gists and facts",
             hits=2,
             tools='REMem',
-            options=('embedder', 'synonymy', 'prompts'),
+            accepts=('embedder', 'synonymy', 'prompts'),
         ),
         Memory(
             'cues',
-            partial(_graph, 'mragent.tools.CueTagGraph'),
+            _cues,
             "MRAgent's graph of cues, tags and contents",
             hits=2,
             tools='MRAgent',
-            options=('embedder',),
+            accepts=('embedder',),
         ),
-        Memory(
-            'bank',
-            _bank,
-            "MemMA's bank, guided, probed and repaired",
-            hits=2,
-            options=('settings',),
-        ),
+        Memory('bank', _bank, "MemMA's bank, guided, probed and repaired", hits=2, accepts=('settings',)),
     )
 }
-_EVERYTHING = Memory('everything', _everything, 'all messages, not searched')
 
 # %% ../../nbs/6_evaluation/05_registry.ipynb #c9e67c58
 @dataclass(frozen=True)
@@ -290,175 +307,144 @@ class Method:
     "A loop over a memory, by name."
 
     name: str
-    make: Callable[
-        ..., Loop
-    ]  # (memory, conversation, lm, hits, stop) -> loop; for worker processes a function of a module
+    loop: str | Callable[..., Loop]  # a class or function of (memory, lm, **options), or its dotted path in memnb
     memory: Memory
     about: str = ''
+    hits: str | None = None  # the option of the loop that says how many hits a search takes; None: it has none
+    share: Fraction = Fraction(1)  # of the hits that may be read, those of one search
+    least: int = 1  # hits of a search, where so many may be read
+    stops: bool = False  # whether the loop has the option `stop_early`
+    speakers: bool = False  # whether the loop has the option `speakers`
+    options: Mapping[str, Any] = field(default_factory=dict, hash=False)  # further options of the loop
     budgeted: bool = True  # False: it reads everything there is
     tools: str = ''  # whose tools the loop chooses among; '': it only searches
     compared: bool = True  # in `demo` and `bench` where no methods are named
+    elsewhere: str = ''  # the loop over another memory, where that is another class
 
     @property
     def fallback(self) -> bool:
         "Whether the memory lacks the tools that the loop was made for."
         return bool(self.tools) and self.memory.tools != self.tools
 
+    @property
+    def paper(self) -> Sequence[Setting]:
+        "What the paper reports of its settings."
+        return getattr(_resolve(self.loop), 'PAPER', ())
+
     def over(self, memory: Memory) -> Method:
         "Return the same loop over another memory, named after both."
         if memory == self.memory:
             return self
-        return replace(self, name=f'{self.name} over {memory.name}', memory=memory)
-
-    @property
-    def paper(self) -> Sequence[Setting]:
-        "What the paper reports of its settings."
-        if getattr(self.make, 'func', None) not in (_make, _memma):
-            return ()
-        return resolve_name(f'memnb.{self.make.args[0]}').PAPER
+        return replace(self, name=f'{self.name} over {memory.name}', memory=memory, loop=self.elsewhere or self.loop)
 
     def by_paper(self, data: str = '') -> Method:
         "Return the method with its paper's settings for a kind of data, as far as they are options here: of the loop, and of its memory."
-        options = {one.name: one.value for one in self.paper if one.of == 'memory'}
-        own = {one.name: one.value for one in self.paper if data in one.data}
-        make = partial(self.make, settings='paper', **own) if self.paper else self.make
-        return replace(self, make=make, memory=self.memory.with_options(options))
+        if not self.paper:
+            return self
+        of_memory = {setting.name: setting.value for setting in self.paper if setting.scope == 'memory'}
+        of_data = {setting.name: setting.value for setting in self.paper if data in setting.data}
+        memory = self.memory.with_options(**self.memory.accepted(of_memory))
+        return replace(self, memory=memory, options={**self.options, 'settings': 'paper', **of_data})
 
-    def loop(
+    def make(
         self,
         memory: Any,  # what `self.memory.build` returned
         conversation: Conversation,
-        lm: LM | Callable[[str], str] | None = None,  # None: rules
+        lm: Model = None,  # None: rules
         turns: int | None = None,  # how many it may read for a question; None: its default
         stop: bool = True,  # False: it goes on until they are read
     ) -> Loop:
         "Return the loop over a memory that was built."
+        options: dict[str, Any] = {}
+        if self.stops:
+            options['stop_early'] = stop
+        if self.speakers:
+            options['speakers'] = conversation.speakers
         if turns is not None:
             check_count('turns', turns, 1)
-        hits = turns and turns * self.memory.hits
-        return self.make(memory, conversation, RuleLM() if lm is None else lm, hits, stop)
+            if self.hits:
+                hits = turns * self.memory.hits
+                options[self.hits] = min(hits, max(self.least, math.ceil(hits * self.share)))
+        return _resolve(self.loop)(memory, RuleLM() if lm is None else lm, **{**options, **self.options})
 
     def settings(self) -> dict[str, Any]:
-        "Return names, functions and options as JSON values; an experiment is identified by them."
+        "Return names, import paths and options as JSON values; an experiment is identified by them."
+        of_loop = ('hits', 'share', 'least', 'stops', 'speakers', 'budgeted', 'options')
         return {
             'method': self.name,
-            'loop': _described(self.make),
+            'loop': _path_of(self.loop),
+            **{name: repr(getattr(self, name)) for name in of_loop},
             'memory': self.memory.name,
-            'build': _described(self.memory.build),
+            'build': _path_of(self.memory.builder),
+            'build options': repr(self.memory.options),
             'fallback': self.fallback,
         }
 
-
-def _described(function: Callable) -> str:
-    "Return the import path of a function, and the options that `partial` gave it."
-    given = ''
-    if isinstance(function, partial):
-        options = [f'{name}={value!r}' for name, value in sorted(function.keywords.items())]
-        given, function = f'({", ".join([*map(repr, function.args), *options])})', function.func
-    named = function if hasattr(function, '__qualname__') else type(function)
-    return f'{named.__module__}.{named.__qualname__}{given}'
-
-
-def _make(
-    loop: str,  # the class
-    option: str | None,  # which of its options takes the hits
-    searches: int,  # how many searches share them
-    least: int,  # hits of a search, where there are so many
-    stops: bool,  # whether it has the option `stop_early`
-    memory: Any,
-    conversation: Conversation,
-    lm: LM,
-    hits: int | None,
-    stop: bool,
-    **options: Any,
-) -> Loop:
-    given = {'stop_early': stop} if stops else {}
-    if option and hits is not None:
-        given[option] = min(hits, max(least, -(-hits // searches)))
-    return resolve_name(f'memnb.{loop}')(memory, lm, **given | options)
-
-
-def _loop(
-    loop: str,
-    option: str | None = None,
-    searches: int = 1,
-    least: int = 1,
-    stops: bool = False,
-) -> Callable[..., Loop]:
-    return partial(_make, loop, option, searches, least, stops)
-
-
-def _memma(
-    loop: str,
-    memory: Any,
-    conversation: Conversation,
-    lm: LM,
-    hits: int | None,
-    stop: bool,
-    **options: Any,
-) -> Loop:
-    if not isinstance(memory, resolve_name('memnb.memma.bank.MemoryBank')):
-        loop = 'memma.retrieval.Coordinated'
-    first = {'k': -(-3 * hits // 5)} if hits else {}
-    given = {'speakers': conversation.speakers} | first | options
-    return resolve_name(f'memnb.{loop}')(memory, lm, **given)
-
-
+# %% ../../nbs/6_evaluation/05_registry.ipynb #reg00003
 METHODS = {
     method.name: method
     for method in (
-        Method('rag', _loop('baselines.RAG', 'k'), MEMORIES['turns'], 'one search'),
+        Method('rag', 'baselines.RAG', MEMORIES['turns'], 'one search', hits='k'),
         Method(
             'memr3',
-            _loop('memr3.loop.MemR3', 'chunks_per_iteration', 5, least=5, stops=True),
+            'memr3.loop.MemR3',
             MEMORIES['turns'],
             'a router over evidence and gaps (MemR3)',
+            hits='chunks_per_iteration',
+            share=Fraction(1, 5),
+            least=5,
+            stops=True,
         ),
         Method(
             'remem',
-            _loop('remem.loop.REMem'),
+            'remem.loop.REMem',
             MEMORIES['gists'],
             'an agent with five tools over gists and facts (REMem)',
             tools='REMem',
         ),
-        Method(
-            'remem-s',
-            _loop('remem.loop.REMemS'),
-            MEMORIES['gists'],
-            'its single step (REMem-S)',
-            tools='REMem',
-        ),
+        Method('remem-s', 'remem.loop.REMemS', MEMORIES['gists'], 'its single step (REMem-S)', tools='REMem'),
         Method(
             'mragent',
-            _loop('mragent.loop.MRAgent', stops=True),
+            'mragent.loop.MRAgent',
             MEMORIES['cues'],
             'a traversal of cues, tags and contents (MRAgent)',
+            stops=True,
             tools='MRAgent',
         ),
         Method(
             'memma',
-            partial(_memma, 'memma.loop.MemMA'),
+            'memma.loop.MemMA',
             MEMORIES['bank'],
             'diagnosed retrieval from a guided and repaired bank (MemMA)',
+            hits='k',
+            share=Fraction(3, 5),
+            speakers=True,
+            elsewhere='memma.retrieval.Coordinated',
         ),
         Method(
             'rag-cot-rag',
-            _loop('baselines.RagCotRag', 'k', 2),
+            'baselines.RagCotRag',
             MEMORIES['turns'],
             'search, a thought, search',
+            hits='k',
+            share=Fraction(1, 2),
             compared=False,
         ),
         Method(
             'self-rag',
-            _loop('baselines.SelfRAG', 'chunks_per_iteration', 5, least=5, stops=True),
+            'baselines.SelfRAG',
             MEMORIES['turns'],
             'search until the answer seems supported',
+            hits='chunks_per_iteration',
+            share=Fraction(1, 5),
+            least=5,
+            stops=True,
             compared=False,
         ),
         Method(
             'full-context',
-            _loop('baselines.FullContext'),
-            _EVERYTHING,
+            'baselines.FullContext',
+            Memory('everything', _everything, 'all messages, not searched'),
             'the whole conversation',
             budgeted=False,
             compared=False,
@@ -473,46 +459,75 @@ for _method in METHODS.values():
 def import_loops() -> None:
     "Import the loops of all methods, and with them the kinds of steps that their traces have."
     for method in METHODS.values():
-        if isinstance(method.make, partial):
-            resolve_name(f'memnb.{method.make.args[0]}')
+        _resolve(method.loop)
 
 
+def find_loop(name: str) -> Any:
+    "Return the loop of a registered method by the name of its class; None if there is none."
+    for method in METHODS.values():
+        if _path_of(method.loop).rpartition('.')[2] == name:
+            return _resolve(method.loop)
+    return None
+
+# %% ../../nbs/6_evaluation/05_registry.ipynb #reg00004
 def _pick(names: Sequence[Any], known: Mapping[str, Any], kind: type, what: str) -> list:
     "Return members of a table by name, or as given. `ValueError` for anything else."
     if isinstance(names, str):
         raise ValueError(f'{what}: expected a list of names, got {names!r}')
-    found = []
-    for one in names:
-        if isinstance(one, str):
-            one = known.get(one, one)
-        if not isinstance(one, kind):
-            raise ValueError(f'{what}: expected some of {", ".join(known)}, got {one!r}')
-        found.append(one)
-    return found
+    members = [known.get(name, name) if isinstance(name, str) else name for name in names]
+    for member in members:
+        if not isinstance(member, kind):
+            raise ValueError(f'{what}: expected some of {", ".join(known)}, got {member!r}')
+    return members
+
+
+def choose_methods(
+    methods: Sequence[str | Method],
+    memories: Sequence[str | Memory] | None = None,  # every loop over each of them; None: each over its own
+) -> list[Method]:
+    "Return methods by name, or as given; with memories the whole grid. `ValueError` for an unknown name, or one that comes twice."
+    grid = []
+    for method in _pick(methods, METHODS, Method, 'methods'):
+        if memories is None or not method.budgeted:
+            grid.append(method)
+        else:
+            grid += [method.over(memory) for memory in _pick(memories, MEMORIES, Memory, 'memories')]
+    for name, count in Counter(method.name for method in grid).items():
+        if count > 1:
+            raise ValueError(f'methods: {name} named more than once')
+    return grid
+
+# %% ../../nbs/6_evaluation/05_registry.ipynb #reg00005
+def _defaults_of(loop: Any) -> dict[str, Any]:
+    "Return the options of a loop with their defaults, those of its bases included."
+    parameters = {}
+    for base in reversed(loop.__mro__[:-1]):  # without `object`
+        parameters |= signature(base).parameters
+    return {name: parameter.default for name, parameter in parameters.items()}
 
 
 def settings_table(methods: Sequence[Method]) -> list[dict[str, str]]:
     "Return a row for each setting that the papers of the methods report: its value there, ours, and the source."
     rows = []
     for method in methods:
-        for one in method.paper:
-            loop = resolve_name(f'memnb.{method.make.args[0]}')
-            options = {}
-            for base in reversed(loop.__mro__[:-1]):  # without `object`
-                options |= signature(base).parameters
-            ours = options.get(one.name)
-            given = getattr(method.memory.build, 'keywords', {}) | method.make.keywords
-            actual = given.get(one.name, one.value)
-            run = f'given: {actual}' if actual != one.value and one.of != 'model' else ''
-            told = one.note or ('' if one.of != 'model' else 'to be chosen by you')
+        given = {**method.memory.options, **method.options}
+        defaults = _defaults_of(_resolve(method.loop)) if method.paper else {}
+        for setting in method.paper:
+            notes = [setting.note] if setting.note else []
+            if setting.scope == 'model' and not notes:
+                notes.append('to be chosen by you')
+            value = given.get(setting.name, setting.value)
+            if value != setting.value and setting.scope != 'model':
+                notes.append(f'given: {value}')
+            is_option = setting.scope == 'loop' and setting.name in defaults
             rows.append(
                 {
                     'method': method.name,
-                    'setting': one.name,
-                    'paper': str(one.value),
-                    'here': str(ours.default) if ours and one.of == 'loop' else '',
-                    'source': one.source,
-                    'note': '; '.join(filter(None, (told, run))),
+                    'setting': setting.name,
+                    'paper': str(setting.value),
+                    'here': str(defaults[setting.name]) if is_option else '',
+                    'source': setting.source,
+                    'note': '; '.join(notes),
                 }
             )
     return rows
@@ -535,28 +550,10 @@ def configured(
     "Return the methods with the settings of their papers, if asked for, and the options of their memories that a command line has."
     if options.settings == 'paper':
         methods = [method.by_paper(getattr(options, 'dataset', '')) for method in methods]
-    given = {name: getattr(options, name) for name in OPTIONS}
-    given = {name: value for name, value in given.items() if value is not None}
-    _named(given)  # what cannot be imported is said before anything is paid for
-    for name in given:
-        others = [one.name for one in methods if name not in one.memory.options]
+    given = {name: getattr(options, name) for name in OPTIONS if getattr(options, name) is not None}
+    for name, value in given.items():
+        named_option(name, value)  # what cannot be imported is said before anything is paid for
+        others = [method.name for method in methods if name not in method.memory.accepts]
         if others:
             _print_line(f'--{name} is not used by {", ".join(others)}')
-    return [replace(one, memory=one.memory.with_options(given)) for one in methods]
-
-
-def choose_methods(
-    methods: Sequence[str | Method],
-    memories: Sequence[str | Memory] | None = None,  # every loop over each of them; None: each over its own
-) -> list[Method]:
-    "Return methods by name, or as given; with memories the whole grid. `ValueError` for an unknown name, or one that comes twice."
-    grid = []
-    for method in _pick(methods, METHODS, Method, 'methods'):
-        if memories is None or not method.budgeted:
-            grid.append(method)
-        else:
-            grid += [method.over(one) for one in _pick(memories, MEMORIES, Memory, 'memories')]
-    for name, count in Counter(one.name for one in grid).items():
-        if count > 1:
-            raise ValueError(f'methods: {name} named more than once')
-    return grid
+    return [replace(method, memory=method.memory.with_options(**method.memory.accepted(given))) for method in methods]

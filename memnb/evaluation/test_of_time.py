@@ -38,10 +38,10 @@ class Term(NamedTuple):
     @classmethod
     def read(cls, line: str) -> Term | None:
         "Return the term that a line states; None if it states none, or one that ends before it starts."
-        found = re.fullmatch(r'(\S+) was the (\S+) of (\S+) from ([0-9]{4}) to ([0-9]{4})\.', line.strip())
-        if not found or not '0001' <= found[4] <= found[5]:
+        match = re.fullmatch(r'(\S+) was the (\S+) of (\S+) from ([0-9]{4}) to ([0-9]{4})\.', line.strip())
+        if not match or not '0001' <= match[4] <= match[5]:
             return None
-        return cls(*found.groups()[:3], int(found[4]), int(found[5]))
+        return cls(*match.groups()[:3], int(match[4]), int(match[5]))
 
     @property
     def line(self) -> str:
@@ -70,6 +70,7 @@ class Term(NamedTuple):
         return self.start <= (first if last is None else last) and self.end >= first
 
 # %% ../../nbs/6_evaluation/02_test_of_time.ipynb #ef35a309
+# type/variant -> templates
 WORDINGS = {
     'before_after/before': [
         'Which entity was the {relation} of {object} immediately before {anchor_subject}?',
@@ -155,11 +156,12 @@ WORDINGS = {
         'Which entities were the {relation} of the entity {object}? Provide a comma-separated list. '
         'Sort by end time ascending.',
     ],
-}  # type/variant -> templates
+}
+# type/variant -> what its wordings mention
 FIELDS = {
     key: {field for template in templates for _, field, *_ in Formatter().parse(template) if field}
     for key, templates in WORDINGS.items()
-}  # type/variant -> what its wordings mention
+}
 KINDS = tuple(dict.fromkeys(key.split('/')[0] for key in WORDINGS))
 
 
@@ -231,14 +233,14 @@ def _first_or_last(post: Sequence[Term], variant: str) -> str | None:
     return best and best.subject
 
 
-def _in_office(terms: Sequence[Term], asked: TotQuestion, year: int) -> str | None:
+def _in_office(terms: Sequence[Term], question: TotQuestion, year: int) -> str | None:
     "Return who held the post in a year, or of what; None unless there is just one."
-    held = [term for term in terms if term.relation == asked.relation and term.in_office(year)]
-    if asked.subject is None:
-        found = {term.subject for term in held if term.object == asked.object}
+    in_year = [term for term in terms if term.relation == question.relation and term.in_office(year)]
+    if question.subject is None:
+        answers = {term.subject for term in in_year if term.object == question.object}
     else:
-        found = {term.object for term in held if term.subject == asked.subject}
-    return found.pop() if len(found) == 1 else None
+        answers = {term.object for term in in_year if term.subject == question.subject}
+    return answers.pop() if len(answers) == 1 else None
 
 
 def _timeline(post: Sequence[Term], variant: str) -> str | None:
@@ -249,39 +251,40 @@ def _timeline(post: Sequence[Term], variant: str) -> str | None:
     return ','.join(places[year] for year in sorted(places))
 
 
-def brute_force(terms: Sequence[Term], asked: TotQuestion) -> str | None:
+def brute_force(terms: Sequence[Term], question: TotQuestion) -> str | None:
     "Return the answer to a question; None where it has none that all readers would agree on."
-    kind, variant = asked.kind, asked.variant
-    post = [term for term in terms if (term.relation, term.object) == (asked.relation, asked.object)]
-    own = sorted((term for term in post if term.subject == asked.subject), key=lambda term: term.start)
-    anchors = [term for term in terms if term.triple == asked.anchor]
-    if asked.anchor and len(anchors) != 1:
+    kind, variant = question.kind, question.variant
+    post = [term for term in terms if (term.relation, term.object) == (question.relation, question.object)]
+    own = sorted((term for term in post if term.subject == question.subject), key=lambda term: term.start)
+    anchors = [term for term in terms if term.triple == question.anchor]
+    if question.anchor and len(anchors) != 1:
         return None
     if kind == 'before_after':
         return _neighbour(post, anchors[0], variant)
     if kind == 'event_at_time_t':
-        return _in_office(terms, asked, asked.year)
+        return _in_office(terms, question, question.year)
     if kind == 'event_at_the_time_of_another_event':
-        return _in_office(terms, asked, getattr(anchors[0], variant.split('_')[1]))
+        return _in_office(terms, question, getattr(anchors[0], variant.split('_')[1]))
     if kind == 'event_at_what_time':
         return str(getattr(own[0], variant)) if len(own) == 1 else None
     if kind == 'first_last':
         return _first_or_last(post, variant)
     if kind == 'number_of_events_in_time_interval':
-        return str(len({term.subject for term in post if term.in_office(asked.year, asked.end_year)}))
+        return str(len({term.subject for term in post if term.in_office(question.year, question.end_year)}))
     if kind == 'timeline':
         return _timeline(post, variant)
-    if len(own) < asked.ordinal or len({term.start for term in own}) < len(own):  # relation_duration
+    if len(own) < question.ordinal or len({term.start for term in own}) < len(own):  # relation_duration
         return None
-    return str(own[asked.ordinal - 1].end - own[asked.ordinal - 1].start)
+    return str(own[question.ordinal - 1].end - own[question.ordinal - 1].start)
 
 # %% ../../nbs/6_evaluation/02_test_of_time.ipynb #d23c0720
+# families of the benchmark -> graph
 GRAPHS = {
     'er': lambda size, seed: networkx.gnp_random_graph(size, 0.5, seed=seed),
     'ba': lambda size, seed: networkx.barabasi_albert_graph(size, 3, seed=seed),
     'star': lambda size, seed: networkx.star_graph(size - 1),
     'complete': lambda size, seed: networkx.complete_graph(size),
-}  # families of the benchmark -> graph
+}
 
 
 def _make_terms(graph: str, rng: random.Random) -> list[Term]:
@@ -301,24 +304,24 @@ def _make_terms(graph: str, rng: random.Random) -> list[Term]:
 def _propose(key: str, terms: Sequence[Term], rng: random.Random) -> TotQuestion | None:
     "Return a question about a random term; None if the other event is one of those that it asks about."
     fields, (kind, variant) = FIELDS[key], key.split('/')
-    one, other = rng.choice(terms), rng.choice(terms)
-    subject = one.subject if 'subject' in fields else None
-    object = one.object if 'object' in fields else None
+    event, other_event = rng.choice(terms), rng.choice(terms)
+    subject = event.subject if 'subject' in fields else None
+    object = event.object if 'object' in fields else None
     year = end_year = ordinal = anchor = None
     if 'year' in fields:
-        year = rng.randint(one.start, one.end)
+        year = rng.randint(event.start, event.end)
     if 'end_year' in fields:
-        year = rng.randint(one.start - 6, one.end)
+        year = rng.randint(event.start - 6, event.end)
         end_year = year + rng.randint(1, 20)
     if 'ordinal' in fields:
-        earlier = [term for term in terms if term.triple == one.triple and term.start < one.start]
+        earlier = [term for term in terms if term.triple == event.triple and term.start < event.start]
         ordinal = 1 + len(earlier)
     if 'anchor_subject' in fields:
-        anchor = one.triple if kind == 'before_after' else other.triple
-        same = [a == b for a, b in zip((subject, one.relation, object), anchor)]
+        anchor = event.triple if kind == 'before_after' else other_event.triple
+        same = [a == b for a, b in zip((subject, event.relation, object), anchor)]
         if kind != 'before_after' and sum(same) == 2:
             return None
-    return TotQuestion(kind, variant, one.relation, subject, object, year, end_year, ordinal, anchor)
+    return TotQuestion(kind, variant, event.relation, subject, object, year, end_year, ordinal, anchor)
 
 
 def _make_item(position: int, seed: int) -> TotItem:
@@ -328,12 +331,12 @@ def _make_item(position: int, seed: int) -> TotItem:
     for _ in range(500):
         terms = _make_terms(graph, rng)
         for _ in range(40 if terms else 0):
-            asked = _propose(key, terms, rng)
-            label = asked and brute_force(terms, asked)
+            proposal = _propose(key, terms, rng)
+            label = proposal and brute_force(terms, proposal)
             if label is not None:
                 shuffled = tuple(rng.sample(terms, len(terms)))
-                question = asked.phrase(rng.choice(WORDINGS[key]))
-                return TotItem(shuffled, question, kind, label, position, asked)
+                question = proposal.phrase(rng.choice(WORDINGS[key]))
+                return TotItem(shuffled, question, kind, label, position, proposal)
     raise RuntimeError(f'no question {key} in 500 worlds of the family {graph}')
 
 
@@ -371,8 +374,8 @@ def tot_conversation(item: TotItem, name: str = 'tot') -> Conversation:
 def load_tot_conversations(path: str | Path) -> list[Conversation]:
     "Return one conversation for each question of a file of Test of Time (semantic): a JSON list or JSON lines."
     items = [
-        TotItem(one.prompt, one.question, one.question_type, one.label, position)
-        for position, one in enumerate(read_records(path, _Record))
+        TotItem(record.prompt, record.question, record.question_type, record.label, position)
+        for position, record in enumerate(read_records(path, _Record))
     ]
     return [tot_conversation(item, Path(path).stem) for item in items]
 

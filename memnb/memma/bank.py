@@ -25,18 +25,10 @@ from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter
 from ..core.build import FailedSessions, number_on, refuse_messages, renumber
 from ..core.conversation import Conversation, Session, Snippet, Turn, turn_snippets
 from ..core.tools import day_of
-from ..core.models import canonical_json
 from ..core.retriever import as_hit, as_retriever, Hit, Lock, locked, Searchable
-from memnb.core.storage import (
-    ConflictError,
-    MemoryFile,
-    MemoryFileError,
-    row_checksum,
-    SessionMemory,
-    UNSWEPT,
-)
+from ..core.storage import ConflictError, MemoryFile, MemoryFileError, row_checksum, SessionMemory, UNSWEPT
 from ..core.time import TimeSpan
-from ..core.trace import count_of
+from ..core.trace import canonical_json, count_of
 from ..retrieval.vectors import HybridIndex
 
 # %% auto #0
@@ -114,8 +106,8 @@ def apply_edit(
     said, time = before.said, edit.time or before.time
     if edit.text != before.text:
         said = edit.said or when or (None if edit.sources else before.said)
-        said_before = replace(before, time=None).day
-        if edit.time is None and time == said_before and said != before.said:
+        recorded_day = replace(before, time=None).day
+        if edit.time is None and time == recorded_day and said != before.said:
             time = None  # it was the day on which the old text was said
     sources = dict.fromkeys((*before.sources, *edit.sources))
     return replace(
@@ -210,14 +202,15 @@ class Journal(MemoryFile):
 
     def extent(self, namespace: str) -> _Extent:
         "Return the last number, the count of ids given and the file's count of forgettings at the last one here."
+        # '' stands for every namespace without a row
         sql = (
             'SELECT namespace, last, given, forgotten, checksum FROM extents '
             "WHERE namespace IN (?, '') ORDER BY namespace DESC"
-        )  # '' stands for every namespace without a row
-        for *found, checksum in self.rows(sql, namespace):
-            if checksum != row_checksum(*found):
+        )
+        for *fields, checksum in self.rows(sql, namespace):
+            if checksum != row_checksum(*fields):
                 raise MemoryFileError(f'{self.path}: the extent of {namespace!r:.80} is damaged')
-            return _Extent(*found[1:])
+            return _Extent(*fields[1:])
         return _Extent()
 
     def _put_extent(self, file: sqlite3.Connection, namespace: str, extent: _Extent) -> None:
@@ -234,14 +227,14 @@ class Journal(MemoryFile):
     ) -> list[Change]:
         "Return the changes with numbers above `after` and up to `to`, in order; of one entry if it is given."
         sql = 'SELECT number, entry, change, checksum FROM changes WHERE namespace = ? AND number > ? AND +number <= ?'
-        values, found = [namespace, after, 2**62 if to is None else to], []
+        values, changes = [namespace, after, 2**62 if to is None else to], []
         if entry is not None:  # the + above lets SQLite choose the index by entry
             sql, values = f'{sql} AND entry = ?', [*values, entry]
-        for number, named, text, checksum in self.rows(f'{sql} ORDER BY number', *values):
-            if checksum != row_checksum(namespace, number, named, text):
+        for number, entry_id, text, checksum in self.rows(f'{sql} ORDER BY number', *values):
+            if checksum != row_checksum(namespace, number, entry_id, text):
                 raise MemoryFileError(f'{self.path}: change {number} of {namespace!r:.80} is damaged')
-            found.append(_CHANGE.validate_json(text))
-        return found
+            changes.append(_CHANGE.validate_json(text))
+        return changes
 
     def append(
         self,
@@ -252,42 +245,42 @@ class Journal(MemoryFile):
     ) -> _Extent:
         "Write a batch, all or nothing, and return the new extent. `ConflictError` if the extent is not `known`."
         with self.transaction() as file:
-            there = self.extent(namespace)
-            if there != known:
+            current = self.extent(namespace)
+            if current != known:
                 raise ConflictError(
                     f'{self.path}: namespace {namespace!r:.80}: nothing was written: '
-                    f'expected {known}, it is {there} now'
+                    f'expected {known}, it is {current} now'
                 )
-            new = _Extent(known.last + len(changes), given, known.forgotten)
+            extent = _Extent(known.last + len(changes), given, known.forgotten)
             for change in changes:
                 text = _CHANGE.dump_json(change, exclude_defaults=True).decode()
                 row = namespace, change.number, change.entry, text
                 file.execute('INSERT INTO changes VALUES (?, ?, ?, ?, ?)', (*row, row_checksum(*row)))
-            self._put_extent(file, namespace, new)
+            self._put_extent(file, namespace, extent)
         self.sweep(wait=False)
-        return new
+        return extent
 
     @contextmanager
     def _failed_sessions(self, namespace: str) -> Iterator[FailedSessions]:
         "Give the sessions that could not be written into a namespace, and write back what becomes of them."
         name = f'failed in {namespace}'
-        found = self.rows('SELECT value FROM memory WHERE name = ?', name)
-        before = found[0][0] if found else ''
+        rows = self.rows('SELECT value FROM memory WHERE name = ?', name)
+        before = rows[0][0] if rows else ''
         if before and before[:16] != row_checksum(before[16:]):
             raise MemoryFileError(f'{self.path}: the failed sessions of {namespace!r:.80} are damaged')
         failed = FailedSessions.from_json(json.loads(before[16:] or '{}'))
-        known = failed.to_json()
+        loaded = failed.to_json()
         try:
             yield failed
         finally:
-            noted = failed.to_json()
-            if noted != known:
+            current = failed.to_json()
+            if current != loaded:
                 with self.transaction() as file:  # others may have noted sessions meanwhile
-                    there = self.rows('SELECT value FROM memory WHERE name = ?', name)
-                    now = json.loads(there[0][0][16:] or '{}') if there else {}
-                    left = {id: one for id, one in now.items() if id not in known or id in noted}
-                    left |= {id: one for id, one in noted.items() if known.get(id) != one}
-                    after = canonical_json(left) if left else ''
+                    stored = self.rows('SELECT value FROM memory WHERE name = ?', name)
+                    now = json.loads(stored[0][0][16:] or '{}') if stored else {}
+                    merged = {id: record for id, record in now.items() if id not in loaded or id in current}
+                    merged |= {id: record for id, record in current.items() if loaded.get(id) != record}
+                    after = canonical_json(merged) if merged else ''
                     file.execute('DELETE FROM memory WHERE name = ?', (name,))
                     if after:
                         row = name, row_checksum(after) + after
@@ -298,10 +291,10 @@ class Journal(MemoryFile):
     def forget(self, namespace: str, entries: Collection[str] = (), turns: Collection[str] = ()) -> Receipt:
         """Delete all changes of these entries and of all that ever rested on these turns. `UnknownEntry`.
         Of a namespace without any change left nothing stays, not even its name; its ids begin again."""
-        gone, turns = set(entries), set(turns)
+        ids, turns = set(entries), set(turns)
         with self.transaction() as file:
             changes = self.changes(namespace)
-            unknown = gone - {change.entry for change in changes}
+            unknown = ids - {change.entry for change in changes}
             if unknown:
                 raise UnknownEntry(f'no entry {min(unknown)!r:.80}, now or before')
             resting = {
@@ -309,22 +302,22 @@ class Journal(MemoryFile):
                 for change in changes
                 if turns & {*change.evidence, *(change.after.sources if change.after else ())}
             }
-            gone |= set(resting.values()) - {None}
+            ids |= set(resting.values()) - {None}
             deleted = [
-                (namespace, change.number) for change in changes if change.entry in gone or change.number in resting
+                (namespace, change.number) for change in changes if change.entry in ids or change.number in resting
             ]
             sql = 'DELETE FROM changes WHERE namespace = ? AND number = ?'
             file.executemany(sql, deleted)
             if deleted:
                 count = self.extent('').forgotten + 1
                 self._put_extent(file, '', _Extent(forgotten=count))
-                here = self.extent(namespace)._replace(forgotten=count)
-                self._put_extent(file, namespace, here)
+                extent = self.extent(namespace)._replace(forgotten=count)
+                self._put_extent(file, namespace, extent)
                 if len(deleted) == len(changes):
                     file.execute('DELETE FROM extents WHERE namespace = ?', (namespace,))
                 file.execute(UNSWEPT)
         self.sweep()
-        return Receipt(namespace, tuple(sorted(gone, key=_id_order)), len(deleted))
+        return Receipt(namespace, tuple(sorted(ids, key=_id_order)), len(deleted))
 
 # %% ../../nbs/5_memma/01_bank.ipynb #a1e1c321
 class EntryStore(Protocol):
@@ -351,7 +344,7 @@ class IndexStore:
 
     def put_all(self, entries: Iterable[Entry]) -> None:
         "Make entries findable at the positions that their numbers give, in place of those with the same ids."
-        placed = [replace(one, session='bank', position=int(one.id[1:])) for one in entries]
+        placed = [replace(entry, session='bank', position=int(entry.id[1:])) for entry in entries]
         self.index.remove([entry.id for entry in placed if entry.id in self.index])
         self.index.add(placed)
 
@@ -429,8 +422,8 @@ class MemoryBank(Searchable):
         refuse_messages(path, type(self))
         is_path = isinstance(path, (Path, Journal, type(None)))
         if isinstance(path, str):
-            named = re.search(r'\.[a-z]\w{0,7}$', path) or not re.search(r'\s', path)
-            is_path = bool(named) or os.path.exists(path)
+            looks_like_path = re.search(r'\.[a-z]\w{0,7}$', path) or not re.search(r'\s', path)
+            is_path = bool(looks_like_path) or os.path.exists(path)
         if not is_path:
             raise TypeError(f"path: expected a path such as 'a.db' or None, got {path!r:.80}; messages go to `of`")
         if not isinstance(namespace, str) or not namespace:
@@ -470,27 +463,27 @@ class MemoryBank(Searchable):
     ) -> MemoryBank:
         "Return a bank with the messages as they are for entries, each with its id, speaker and day. `ChatError`."
         bank = cls(path, **options)
-        known = {id: entry.text for entry in bank for id in entry.sources}
+        texts = {id: entry.text for entry in bank for id in entry.sources}
 
         def is_same(session: Session, id: str) -> bool:
             turns = renumber(session, id).turns
-            return all(known.get(turn.id) == turn.content for turn in turns)
+            return all(texts.get(turn.id) == turn.content for turn in turns)
 
-        for session in number_on(messages, known, is_same):
+        for session in number_on(messages, texts, is_same):
             edits = [
-                Edit('ADD', one.text, None, one.time, one.speaker, one.sources, said=one.said)
-                for one in turn_snippets(Conversation('new', [session]))
-                if one.text.strip()
+                Edit('ADD', snippet.text, None, snippet.time, snippet.speaker, snippet.sources, said=snippet.said)
+                for snippet in turn_snippets(Conversation('new', [session]))
+                if snippet.text.strip()
             ]
             bank.apply(edits, session.time)
         return bank
 
     def __repr__(self) -> str:
         entries, changes = len(self._entries), count_of(self._known.last, 'change')
-        told = f'{entries:,} {"entry" if entries == 1 else "entries"}, {changes}'
+        counts = f'{entries:,} {"entry" if entries == 1 else "entries"}, {changes}'
         path = self.journal.path
-        where = f'file {path.name}' if isinstance(path, Path) else 'in memory'
-        return f'{type(self).__name__}({self.namespace!r}: {told}, {where}{self.failed.told})'
+        place = f'file {path.name}' if isinstance(path, Path) else 'in memory'
+        return f'{type(self).__name__}({self.namespace!r}: {counts}, {place}{self.failed.told})'
 
     def __enter__(self) -> MemoryBank:
         return self
@@ -512,12 +505,12 @@ class MemoryBank(Searchable):
     @locked
     def refresh(self) -> None:
         "Read what others have written since, unless a transaction is open."
-        there = self.journal.extent(self.namespace) if self._writer is None else self._known
-        if there == self._known:
+        extent = self.journal.extent(self.namespace) if self._writer is None else self._known
+        if extent == self._known:
             return
-        anew = there.forgotten != self._known.forgotten
+        anew = extent.forgotten != self._known.forgotten
         start = 0 if anew else self._known.last
-        changes = self.journal.changes(self.namespace, start, there.last)
+        changes = self.journal.changes(self.namespace, start, extent.last)
         after = dict.fromkeys(self._entries) if anew else {}
         after.update((change.entry, change.after) for change in changes)
         for id, entry in after.items():
@@ -525,7 +518,7 @@ class MemoryBank(Searchable):
                 self._put(id, entry)
         if anew or changes:
             self._when = changes[-1].when if changes else None
-        self._known, self._given = there, there.given
+        self._known, self._given = extent, extent.given
 
     def _put(self, id: str, entry: Entry | None) -> None:
         "Make an id stand for an entry, or for none."
@@ -591,15 +584,16 @@ class MemoryBank(Searchable):
         "Discard what was staged after a mark."
         while len(self._staged) > mark:
             change, before, self._when = self._staged.pop()
-            self._given -= change.action == 'ADD'
+            if change.action == 'ADD':
+                self._given -= 1
             if change.entry is not None:
                 self._put(change.entry, before)
 
-    def _stage(self, action: str, id: str | None, after: Entry | None, when: datetime | None, **more: Any) -> Change:
+    def _stage(self, action: str, id: str | None, after: Entry | None, when: datetime | None, **details: Any) -> Change:
         "Stage a change and make it visible; without a time it has that of the last change."
         number, before = self._known.last + len(self._staged) + 1, self._entries.get(id)
         batch = self._staged[0][0].batch if self._staged else number
-        change = Change(number, action, id, after, batch, when=when or self._when, **more)
+        change = Change(number, action, id, after, batch, when=when or self._when, **details)
         self._staged.append((change, before, self._when))
         self._when = change.when
         if after != before:
@@ -617,30 +611,29 @@ class MemoryBank(Searchable):
         if not isinstance(edit, Edit):
             raise TypeError(f'apply: expected edits, got {edit!r:.80}')
         if edit.action == 'ADD':
-            known = self._same.get(_entry_key(Entry('', edit.text, (), edit.time, edit.speaker)))
-            if known is not None:
-                entry = self._entries[known]
+            equal_id = self._same.get(_entry_key(Entry('', edit.text, (), edit.time, edit.speaker)))
+            if equal_id is not None:
+                entry = self._entries[equal_id]
                 action = 'UPDATE' if set(edit.sources) - set(entry.sources) else 'NONE'
                 reason = edit.reason or 'it is there already'
-                edit = replace(edit, action=action, entry=known, text=entry.text, speaker=None, reason=reason)
+                edit = replace(edit, action=action, entry=equal_id, text=entry.text, speaker=None, reason=reason)
         id = f'm{self._given + 1}' if edit.action == 'ADD' else edit.entry
         after = apply_edit(self._entries.get(id), edit, id, when)
         if after is not None and self._same.get(_entry_key(after), id) != id:
             raise DuplicateEntry(f'{edit.action} of {id}: {self._same[_entry_key(after)]} says the same already')
-        self._given += edit.action == 'ADD'
+        if edit.action == 'ADD':
+            self._given += 1
         return self._stage(edit.action, id, after, when, reason=edit.reason, evidence=edit.sources)
 
     def add(self, text: str, *, when: datetime | None = None, **fields) -> Entry:
         "Add an entry (`fields` as of an `Edit`) and return it, or the equal one that exists."
-        with self.transaction():
-            change = self._apply(Edit('ADD', text, **fields), when)
-            return self._entries[change.entry]
+        [change] = self.apply([Edit('ADD', text, **fields)], when)
+        return change.after
 
     def update(self, entry_id: str, text: str, *, when: datetime | None = None, **fields) -> Entry:
         "Give an entry a new text; the history keeps the old version. `UnknownEntry`, `DuplicateEntry`."
-        with self.transaction():
-            self._apply(Edit('UPDATE', text, entry_id, **fields), when)
-            return self._entries[entry_id]
+        [change] = self.apply([Edit('UPDATE', text, entry_id, **fields)], when)
+        return change.after
 
     def delete(self, entry_id: str, *, reason: str = '', when: datetime | None = None) -> None:
         "Delete an entry; the history keeps it. `UnknownEntry`."
@@ -664,10 +657,10 @@ class MemoryBank(Searchable):
     @_reading
     def history(self, entry_id: str) -> list[Change]:
         "Return all changes of an entry, the first first. `UnknownEntry` if there never was one."
-        found = [change for change in self._changes(entry=entry_id) if change.entry == entry_id]
-        if not found:
+        changes = [change for change in self._changes(entry=entry_id) if change.entry == entry_id]
+        if not changes:
             raise UnknownEntry(f'no entry {entry_id!r:.80}, now or before')
-        return found
+        return changes
 
     @_reading
     def as_of(self, when: date | TimeSpan | str | int) -> dict[str, Entry]:
@@ -675,11 +668,13 @@ class MemoryBank(Searchable):
 
         A change is recorded no earlier than those before it: a session that is told late was not believed before."""
         if isinstance(when, int):
-            return replay(one for one in self._changes() if one.number <= when)
+            return replay(change for change in self._changes() if change.number <= when)
         if not isinstance(when, datetime):
             when = datetime.combine(_as_span(when).end or date.max, datetime.max.time())
         until = when.replace(tzinfo=None)
-        changes = takewhile(lambda one: not one.when or one.when.replace(tzinfo=None) <= until, self._changes())
+        changes = takewhile(
+            lambda change: not change.when or change.when.replace(tzinfo=None) <= until, self._changes()
+        )
         return replay(changes)
 
     @_reading
@@ -688,19 +683,19 @@ class MemoryBank(Searchable):
 
         A version holds from its time, else the day on which it was said, until that of an UPDATE or DELETE.
         An entry without any time holds always."""
-        asked, changes = _as_span(when), self._changes()
-        first, last = asked.start or date.min, asked.end or date.max
+        span, changes = _as_span(when), self._changes()
+        first, last = span.start or date.min, span.end or date.max
         undone, versions = {change.undoes for change in changes}, {}
         for change in changes:
             if change.action in ('NONE', 'UNDO') or change.batch in undone:
                 continue
-            told = versions.setdefault(change.entry, [])
-            told.append((_valid_from(change, *(told[-1] if told else ())), change.after))
-        found = []
-        for told in versions.values():
-            for day in sorted({first, *(start for start, _ in told if first < start <= last)}):
-                found += [entry for start, entry in told if start <= day][-1:]
-        return [entry for entry in dict.fromkeys(found) if entry]
+            timeline = versions.setdefault(change.entry, [])
+            timeline.append((_valid_from(change, *(timeline[-1] if timeline else ())), change.after))
+        entries = []
+        for timeline in versions.values():
+            for day in sorted({first, *(start for start, _ in timeline if first < start <= last)}):
+                entries += [entry for start, entry in timeline if start <= day][-1:]
+        return [entry for entry in dict.fromkeys(entries) if entry]
 
     def undo(self, reason: str = '', when: datetime | None = None) -> list[Change]:
         "Take back the last transaction that was not taken back yet, by new changes. `NothingToUndo`."
@@ -709,14 +704,14 @@ class MemoryBank(Searchable):
                 raise RuntimeError('undo: leave the transaction by an exception to take it back')
             changes = self.journal.changes(self.namespace)
             undone = {change.undoes for change in changes}
-            left = [
+            remaining = [
                 change for change in changes if change.action not in ('NONE', 'UNDO') and change.batch not in undone
             ]
-            if not left:
+            if not remaining:
                 raise NothingToUndo(f'namespace {self.namespace!r:.80}: nothing to undo')
-            batch = left[-1].batch
+            batch = remaining[-1].batch
             before = replay(change for change in changes if change.number < batch)
-            ids = dict.fromkeys(change.entry for change in left if change.batch == batch)
+            ids = dict.fromkeys(change.entry for change in remaining if change.batch == batch)
             of = {'reason': reason, 'undoes': batch}
             return [self._stage('UNDO', id, before.get(id), when, **of) for id in ids]
 
@@ -747,9 +742,9 @@ class MemoryBank(Searchable):
     def _fill_index(self) -> None:
         "Bring the index up to date."
         self._clear_index()
-        changed = sorted(self._stale & self._entries.keys(), key=_id_order)
-        fresh = [self._entries[id] for id in changed]
-        self._indexed.update(changed)  # before they are put: a store may fail in the middle
+        ids = sorted(self._stale & self._entries.keys(), key=_id_order)
+        fresh = [self._entries[id] for id in ids]
+        self._indexed.update(ids)  # before they are put: a store may fail in the middle
         if hasattr(self._store, 'put_all'):
             self._store.put_all(fresh)
         else:
@@ -759,7 +754,7 @@ class MemoryBank(Searchable):
 
     def _search_store(self, query: str, k: int) -> list[Hit]:
         "Return the entries that a foreign store finds. `UnknownEntry` for an id that is none."
-        found = []
+        hits = []
         for hit in map(as_hit, self._store.search(query, k)):
             # `as_hit` takes a bare id for a text
             entry = self._entries.get(hit.snippet.id) or self._entries.get(hit.snippet.text)
@@ -767,8 +762,8 @@ class MemoryBank(Searchable):
                 raise UnknownEntry(
                     f'{type(self._store).__name__}.search: expected ids of entries, got {hit.snippet.text!r:.80}'
                 )
-            found.append(Hit(entry, hit.score))
-        return found
+            hits.append(Hit(entry, hit.score))
+        return hits
 
     @_reading
     def search(

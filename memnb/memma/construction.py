@@ -14,7 +14,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from ..core.conversation import Session, Turn
-from ..core.replies import cited_ids, OutputValidator
+from ..core.citations import cited_ids, OutputValidator
 from ..core.roles import LM, LMError, Role, RuleLM, Usage
 from ..core.text import content_words, event_time, stems
 from ..core.loop import check_count, check_names
@@ -35,11 +35,11 @@ def bounded_view(
     check_count('size', size)
     if not size:
         return []
-    found = [bank.search(turn.content, size) for turn in turns if turn.content.strip()]
-    near = [hit.snippet for best in zip_longest(*found) for hit in best if hit]
+    rankings = [bank.search(turn.content, size) for turn in turns if turn.content.strip()]
+    nearest = [hit.snippet for best in zip_longest(*rankings) for hit in best if hit]
     recent = list(bank)[-(size // 3) :] if size >= 3 else []
-    near = list(dict.fromkeys(near))
-    return list(dict.fromkeys([*near[: size - len(recent)], *recent, *near]))[:size]
+    nearest = list(dict.fromkeys(nearest))
+    return list(dict.fromkeys([*nearest[: size - len(recent)], *recent, *nearest]))[:size]
 
 # %% ../../nbs/5_memma/03_construction.ipynb #4f41708e
 @dataclass(frozen=True)
@@ -55,27 +55,27 @@ class _Refused(ValueError):
     "A line of which no edit can be made."
 
 
-def _edit(border: OutputValidator, what: str, line: EditLine, view: dict[str, Entry]) -> Edit:
+def _edit(border: OutputValidator, label: str, line: EditLine, view: dict[str, Entry]) -> Edit:
     "Return the edit of a line. `_Refused`; what is wrong otherwise is noted."
-    text, named = ' '.join(line.text.split()), None
+    text, entry_id = ' '.join(line.text.split()), None
     if line.entry and line.entry.strip():
         ids, _ = cited_ids(line.entry, list(view))
-        named = ids[0] if ids else line.entry
-    is_bare = line.action == 'ADD' or (line.action == 'NONE' and named is None)
-    if not is_bare and named not in view:
+        entry_id = ids[0] if ids else line.entry
+    is_bare = line.action == 'ADD' or (line.action == 'NONE' and entry_id is None)
+    if not is_bare and entry_id not in view:
         raise _Refused(f'{line.action}: expected an entry of the view, got {line.entry!r:.60}')
     if line.action in ('ADD', 'UPDATE') and not text:
         raise _Refused(f'{line.action}: has no text')
     if line.action == 'NONE' and not line.turns:  # a reason is kept only where it can be forgotten
-        sources = () if named else tuple(border.turns)
-        return Edit('NONE', entry=named, sources=sources, reason=line.reason if sources else '')
-    origin = border.origin(border.sources(what, line.turns, text or line.reason))
+        sources = () if entry_id else tuple(border.turns)
+        return Edit('NONE', entry=entry_id, sources=sources, reason=line.reason if sources else '')
+    origin = border.origin(border.sources(label, line.turns, text or line.reason))
     if line.action in ('NONE', 'DELETE'):
-        return Edit(line.action, entry=named, sources=origin['sources'], reason=line.reason)
+        return Edit(line.action, entry=entry_id, sources=origin['sources'], reason=line.reason)
     return Edit(
         line.action,
         text,
-        named if line.action == 'UPDATE' else None,
+        entry_id if line.action == 'UPDATE' else None,
         time=event_time(Entry('', text.partition(BEFORE)[0], said=origin['said'])),
         speaker=line.speaker or origin['speaker'],
         sources=origin['sources'],
@@ -91,10 +91,10 @@ def _objection(bank: MemoryBank, edit: Edit, chunk: Session) -> str:
     if entry.said and chunk.time and entry.said.date() > chunk.time.date():
         return f'{entry.id} was said later'
     turns = (turn.content for turn in chunk.turns)
-    known = stems(' '.join((edit.text, entry.speaker or '', *chunk.speakers, *turns)))
+    known_stems = stems(' '.join((edit.text, entry.speaker or '', *chunk.speakers, *turns)))
     words = re.findall(r'\w+', entry.text.partition(BEFORE)[0])
-    lost = [word for word in dict.fromkeys(words) if content_words(word) - known]
-    return f'{entry.id} alone has: {", ".join(lost)}' if lost else ''
+    lost_words = [word for word in dict.fromkeys(words) if content_words(word) - known_stems]
+    return f'{entry.id} alone has: {", ".join(lost_words)}' if lost_words else ''
 
 
 def ask_role(
@@ -123,19 +123,19 @@ def _write_chunk(
     "Apply the lines of a reply one by one; return the changes, and a note for each thing that did not fit."
     border, entries, changes = OutputValidator(chunk), {entry.id: entry for entry in view}, []
     for number, line in enumerate(lines, 1):
-        what = f'{chunk.turns[0].id}, edit {number}'
+        label = f'{chunk.turns[0].id}, edit {number}'
         try:
-            edit = _edit(border, what, line, entries)
-            if per == 'chunk' and any(one.action != 'NONE' for one in changes):
+            edit = _edit(border, label, line, entries)
+            if per == 'chunk' and any(change.action != 'NONE' for change in changes):
                 raise _Refused('one edit is written for a chunk')
             objection = _objection(bank, edit, chunk)
             if objection:
-                border.notes.append(f'{what}: added, not an UPDATE: {objection}: {edit.text}')
+                border.notes.append(f'{label}: added, not an UPDATE: {objection}: {edit.text}')
                 edit = replace(edit, action='ADD', entry=None, text=edit.text.partition(BEFORE)[0])
             changes += bank.apply([edit], chunk.time)
         except (_Refused, UnknownEntry, DuplicateEntry) as error:
             text = ' '.join(line.text.split())
-            border.notes.append(f'{what} is refused: {error}' + (f': {text}' if text else ''))
+            border.notes.append(f'{label} is refused: {error}' + (f': {text}' if text else ''))
     return changes, border.notes
 
 
@@ -170,18 +170,18 @@ def construct(
         with bank.transaction():
             for start in range(0, len(session.turns), turns):
                 chunk = replace(session, turns=session.turns[start : start + turns])
-                shown = bounded_view(bank, chunk.turns, view)
-                given = {'chunk': chunk, 'speakers': speakers, 'view': shown}
+                entries = bounded_view(bank, chunk.turns, view)
+                inputs = {'chunk': chunk, 'speakers': speakers, 'view': entries}
                 try:
-                    guided = ask_role(lm, GUIDE, cost, roles, **given) if guidance else None
+                    guided = ask_role(lm, GUIDE, cost, roles, **inputs) if guidance else None
                 except LMError as error:
                     guided, why = None, f'{type(error).__name__}: {error}'
                     notes.append(f'{chunk.turns[0].id}: written without guidance: {why}')
-                given |= {'guidance': guided, 'per': per}
-                lines = ask_role(lm, WRITE, cost, roles, **given).edits
-                made, odd = _write_chunk(bank, chunk, lines, shown, per)
-                changes += made
-                notes += odd
+                inputs |= {'guidance': guided, 'per': per}
+                lines = ask_role(lm, WRITE, cost, roles, **inputs).edits
+                new_changes, new_notes = _write_chunk(bank, chunk, lines, entries, per)
+                changes += new_changes
+                notes += new_notes
     except LMError as error:
         error.usage = sum(cost.values(), Usage())
         raise

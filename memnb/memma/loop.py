@@ -13,7 +13,7 @@ from typing import Any
 from ..core.build import FailedSessions, number_on, refuse_messages, renumber, warn_of_nothing
 from ..core.conversation import Session
 from ..core.loop import check_count, Setting, with_settings
-from ..core.models import as_lm
+from ..core.models import as_lm, Model
 from ..core.roles import Call, LM, LMError, Role, RuleLM, Usage
 from ..core.storage import ConflictError
 from .bank import MemoryBank, Receipt, TalkStore
@@ -41,17 +41,17 @@ class AgentTeam(LM):
 
     def __init__(
         self,
-        lm: LM | Callable[[str], str] | None = None,  # shared; None: the rules
+        lm: Model = None,  # shared; None: the rules
         **agents: LM | Callable[[str], str],  # by the names in `AGENTS`
     ):
         unknown = sorted(agents.keys() - AGENTS)
         if unknown:
             raise TypeError(f'AgentTeam: expected agents among {", ".join(AGENTS)}, got {", ".join(unknown)}')
         self.lm = RuleLM() if lm is None else as_lm(lm)
-        self.agents = {agent: as_lm(own) for agent, own in agents.items()}
-        named = [f'{agent}: {own.name}' for agent, own in self.agents.items()]
-        self.name = ', '.join([self.lm.name, *named])
-        self._by_role = {role: own for agent, own in self.agents.items() for role in AGENTS[agent]}
+        self.agents = {agent: as_lm(model) for agent, model in agents.items()}
+        members = [f'{agent}: {model.name}' for agent, model in self.agents.items()]
+        self.name = ', '.join([self.lm.name, *members])
+        self._by_role = {role: model for agent, model in self.agents.items() for role in AGENTS[agent]}
 
     def call(self, role: Role, /, **inputs: Any) -> Call:
         "Ask the agent whose role it is."
@@ -60,13 +60,13 @@ class AgentTeam(LM):
     def settings(self) -> dict:
         "Return the settings of all; without a `model` where one of them has none, so that nothing is recorded under it."
         agents = {'lm': self.lm, **self.agents}
-        of_all = {agent: own.settings() for agent, own in agents.items()}
-        has_names = all(one.get('model') for one in of_all.values())
+        of_all = {agent: model.settings() for agent, model in agents.items()}
+        has_names = all(settings.get('model') for settings in of_all.values())
         return {'model': self.name if has_names else None, **of_all}
 
     def seeded(self, seed: int) -> AgentTeam:
         "Return a team of the same models, each with this seed."
-        agents = {agent: own.seeded(seed) for agent, own in self.agents.items()}
+        agents = {agent: model.seeded(seed) for agent, model in self.agents.items()}
         return AgentTeam(self.lm.seeded(seed), **agents)
 
 # %% ../../nbs/5_memma/06_loop.ipynb #ce8315c9
@@ -107,7 +107,7 @@ class MemMA(Coordinated):
     def __init__(
         self,
         bank: MemoryBank | str | Path | None = None,  # a bank, or the file of one; None: in memory
-        lm: LM | Callable[[str], str] | None = None,  # of all agents, or a team; None: the rules
+        lm: Model = None,  # of all agents, or a team; None: the rules
         *,
         refinements: int = 3,  # H
         k: int = 30,  # entries for each query and each probe
@@ -157,8 +157,8 @@ class MemMA(Coordinated):
     @property
     def usage(self) -> dict[str, Usage]:
         "What writing and probing have cost, by role, and what failed sessions cost in vain."
-        lost = self.failed.usage
-        return {**self._usage, **({'failed sessions': lost} if lost != Usage() else {})}
+        failed_usage = self.failed.usage
+        return {**self._usage, **({'failed sessions': failed_usage} if failed_usage != Usage() else {})}
 
     def remember(
         self,
@@ -173,27 +173,27 @@ class MemMA(Coordinated):
         One of several sessions that is lost is noted in `failed`; `LMError` if all are. Raises `ConversationError` for a
         turn id that is taken, before anything is spent, and `ConflictError` where another process has written meanwhile.
         The errors have the usage of what was spent."""
-        is_one = isinstance(messages, Session)
+        is_session = isinstance(messages, Session)
         with self.bank.failed_sessions() as failed:
-            sessions = [messages] if is_one else self._new(messages)
+            sessions = [messages] if is_session else self._new(messages)
             for session in sessions:
                 self._earlier.check(session)
             results = failed.read(sessions, self._remember, self, progress)
         turns = sum(len(session.turns) for session in sessions)
         if results:
             warn_of_nothing(self, turns, {'entry': len(self.bank)}, 'result.written.notes')
-        return results[-1] if is_one else results
+        return results[-1] if is_session else results
 
     def _new(self, messages: Any) -> list[Session]:
         "Return the sessions of messages, numbered on from what is there, without those that are there or noted."
 
         def is_known(session: Session) -> bool:
-            noted = self.failed.sessions.get(session.id)
-            return self._earlier.holds(session) or noted == session
+            failed_session = self.failed.sessions.get(session.id)
+            return self._earlier.holds(session) or failed_session == session
 
         sources = [id for entry in self.bank for id in entry.sources]
-        known = [*self._earlier.ids, *sources, *self.failed]
-        sessions = number_on(messages, known, lambda one, id: is_known(renumber(one, id)))
+        known_ids = [*self._earlier.ids, *sources, *self.failed]
+        sessions = number_on(messages, known_ids, lambda session, id: is_known(renumber(session, id)))
         return [session for session in sessions if not is_known(session)]
 
     def _remember(self, session: Session) -> SessionResult:
@@ -214,7 +214,8 @@ class MemMA(Coordinated):
             error.usage = sum(result.cost.values(), error.usage or Usage())
             raise
         self._earlier.add(session)
-        self.probed += result.evolution.after if result.evolution else ()
+        if result.evolution:
+            self.probed += result.evolution.after
         self.speakers = speakers
         for role, usage in result.cost.items():
             self._usage[role] = self._usage.get(role, Usage()) + usage
@@ -222,36 +223,37 @@ class MemMA(Coordinated):
 
     def forget(self, entries: Iterable[str] = (), *, turns: Iterable[str] = ()) -> Receipt:
         "As `MemoryBank.forget`; the turns of these entries, and these, are not used for probes any more either."
-        entries, given = list(entries), list(turns)
-        turns = list(given)
+        entries, requested = list(entries), list(turns)
+        turns = list(requested)
         for id in entries:
             for change in self.bank.history(id):
-                turns += change.after.sources if change.after else ()
-        receipt = self.bank.forget(entries, turns=given)
+                if change.after:
+                    turns += change.after.sources
+        receipt = self.bank.forget(entries, turns=requested)
         self._earlier.forget(turns)
-        self.probed = [one for one in self.probed if not {*turns} & {*one.probe.sources}]
+        self.probed = [result for result in self.probed if not {*turns} & {*result.probe.sources}]
         return receipt
 
     def probe_again(self) -> Evolution:
         "Return what the probes of all sessions come to now: which passed and fail is in `lost`."
-        again = probe_again(self.bank, self.probed, self.lm, k=self.k, roles=self.roles)
-        for role, usage in again.cost.items():
+        evolution = probe_again(self.bank, self.probed, self.lm, k=self.k, roles=self.roles)
+        for role, usage in evolution.cost.items():
             self._usage[role] = self._usage.get(role, Usage()) + usage
-        return again
+        return evolution
 
     @classmethod
     def of(
         cls,
         messages: Any,  # a conversation, sessions, or messages in any form that `as_conversation` takes
-        lm: LM | Callable[[str], str] | None = None,
+        lm: Model = None,
         *,
         progress: bool | None = None,  # as for `remember`
         **options: Any,
     ) -> MemMA:
         "Return one that remembers a whole conversation. `LMError` if no session could be written."
-        made = cls(lm=lm, **options)
-        made.remember(messages, progress=progress)
-        return made
+        memma = cls(lm=lm, **options)
+        memma.remember(messages, progress=progress)
+        return memma
 
     def __enter__(self) -> MemMA:
         return self

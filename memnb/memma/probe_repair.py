@@ -6,10 +6,8 @@
 from __future__ import annotations
 
 import inspect
-import random
 import re
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import date
@@ -19,48 +17,24 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from memnb.core.conversation import (
-    Conversation,
-    ConversationError,
-    Session,
-    Snippet,
-    Turn,
-    turn_snippets,
-)
-from ..core.replies import cited_ids, quoted_line
+from ..core import VIEWS
+from ..core.conversation import Conversation, ConversationError, Session, Snippet, Turn, turn_snippets
+from ..core.citations import cited_ids, quoted_line
 from ..core.roles import ANSWER, LM, LMError, Role, RuleLM, Usage
 from ..core.retriever import as_retriever, Hit
-from memnb.core.text import (
-    content_words,
-    coverage,
-    event_time,
-    in_digits,
-    NUMBER,
-    sentences,
-    stems,
-    times_of,
-    with_dates,
-)
+from ..core.text import content_words, coverage, event_time, in_digits, NUMBER, sentences, stems, times_of
+from ..core.text import with_dates
 from ..core.loop import check_count, check_names
 from ..core.time import format_moment, TimeSpan
 from ..core.trace import count_of
-from .bank import DuplicateEntry, Edit, Entry, MemoryBank, TalkStore
-from .construction import ask_role, construct
-from memnb.memma.prompts import (
-    CONSOLIDATE,
-    Consolidation,
-    MARK,
-    Probe,
-    ProbeLine,
-    PROBES,
-    REPAIR,
-    RepairReply,
-)
+from .bank import DuplicateEntry, Edit, Entry, MemoryBank
+from .construction import ask_role
+from .prompts import CONSOLIDATE, Consolidation, MARK, Probe, ProbeLine, PROBES, REPAIR, RepairReply
 from ..retrieval.bm25 import LexicalIndex
 
 # %% auto #0
-__all__ = ['PROBE_KINDS', 'FAULTS', 'EarlierTurns', 'ProbeResult', 'Repair', 'Evolution', 'Grounding', 'substance',
-           'same_occasion', 'covers', 'merge_texts', 'consolidate', 'evolve', 'probe_again', 'damage', 'trial']
+__all__ = ['PROBE_KINDS', 'EarlierTurns', 'ProbeResult', 'Repair', 'Evolution', 'Grounding', 'substance', 'same_occasion',
+           'covers', 'merge_texts', 'consolidate', 'ProbeCycle', 'evolve', 'probe_again']
 
 # %% ../../nbs/5_memma/05_probe_repair.ipynb #c2ebb2ec
 PROBE_KINDS: dict[str, str] = {
@@ -83,8 +57,8 @@ class EarlierTurns:
         for turn in session.turns:
             home = self._index[turn.id].session if turn.id in self._turns else session.id
             if home != session.id:
-                where = f'session {session.id!r:.80}: turn id {turn.id!r:.80}'
-                raise ConversationError(f'{where} stands in session {home!r:.80}')
+                place = f'session {session.id!r:.80}: turn id {turn.id!r:.80}'
+                raise ConversationError(f'{place} stands in session {home!r:.80}')
 
     def add(self, session: Session) -> None:
         "Keep a session, or the new turns of one that goes on. `ConversationError`."
@@ -106,9 +80,9 @@ class EarlierTurns:
 
     def forget(self, turns: Iterable[str]) -> None:
         "Keep nothing of these turns; unknown ids do not matter."
-        gone = sorted(self._turns.keys() & set(turns))
-        self._index.remove(gone)
-        for turn in gone:
+        ids = sorted(self._turns.keys() & set(turns))
+        self._index.remove(ids)
+        for turn in ids:
             del self._turns[turn]
 
     def related(
@@ -117,12 +91,12 @@ class EarlierTurns:
         count: int,  # turns at most
     ) -> list[Turn]:
         "Return the turns of other sessions most like some turn of a session, in the order in which they were added."
-        best, own = {}, {turn.id for turn in session.turns}
+        best, own_ids = {}, {turn.id for turn in session.turns}
         for turn in session.turns:
-            for hit in self._index.search(turn.content, 4, exclude=own):
+            for hit in self._index.search(turn.content, 4, exclude=own_ids):
                 best[hit.snippet.id] = max(best.get(hit.snippet.id, 0.0), hit.score)
-        chosen = set(sorted(best, key=lambda id: (-best[id], id))[:count])
-        return [turn for id, turn in self._turns.items() if id in chosen]
+        best_ids = set(sorted(best, key=lambda id: (-best[id], id))[:count])
+        return [turn for id, turn in self._turns.items() if id in best_ids]
 
 # %% ../../nbs/5_memma/05_probe_repair.ipynb #42547262
 @dataclass(frozen=True)
@@ -171,7 +145,7 @@ class Evolution:
     @property
     def passed(self) -> tuple[int, int]:
         "How many probes passed, before and after."
-        return sum(one.passed for one in self.before), sum(one.passed for one in self.after)
+        return sum(result.passed for result in self.before), sum(result.passed for result in self.after)
 
     @property
     def lost(self) -> tuple[ProbeResult, ...]:
@@ -182,7 +156,7 @@ class Evolution:
     @property
     def written(self) -> tuple[Repair, ...]:
         "The repairs that changed the memory and were kept."
-        return () if self.taken_back else tuple(one for one in self.repairs if one.writes)
+        return () if self.taken_back else tuple(repair for repair in self.repairs if repair.writes)
 
     @property
     def headline(self) -> str:
@@ -200,9 +174,7 @@ class Evolution:
 
     def to_text(self, color: bool = False, width: int = 100) -> str:
         "Return a report as plain text, with terminal colours if wanted."
-        from memnb.views.html import evolution_text
-
-        return evolution_text(self, color, width)
+        return VIEWS['evolution_text'](self, color, width)
 
     __str__ = to_text
 
@@ -210,9 +182,7 @@ class Evolution:
         printer.text(self.to_text())
 
     def _repr_html_(self):
-        from memnb.views.html import evolution_html
-
-        return evolution_html(self)
+        return VIEWS['evolution_html'](self)
 
 # %% ../../nbs/5_memma/05_probe_repair.ipynb #eb810218
 def _clauses(text: str) -> list[list[str]]:
@@ -228,13 +198,13 @@ def _with_digits(text: str) -> str:
 def _unfounded(fact: str, ground: Sequence[str]) -> list[str]:
     "Return the names and numbers of a fact that its ground does not have."
     text, odd = _with_digits(' '.join(ground)), []
-    words, known = set(re.findall(r'[^\W_]+', text.lower())), stems(text) | {'1'}  # one of them
+    words, known_stems = set(re.findall(r'[^\W_]+', text.lower())), stems(text) | {'1'}  # one of them
     for clause in _clauses(_with_digits(fact)):
         for place, (word, following) in enumerate(zip(clause, [*clause[1:], ''])):
-            own = stems(word)
-            is_opening = place == 0 and (not own or following[:1].isupper())
+            word_stems = stems(word)
+            is_opening = place == 0 and (not word_stems or following[:1].isupper())
             is_exact = re.search(r'\d', word) or (word[0].isupper() and not is_opening)
-            if is_exact and not (own <= known if own else word.lower() in words):
+            if is_exact and not (word_stems <= known_stems if word_stems else word.lower() in words):
                 odd.append(word)
     return list(dict.fromkeys(odd))
 
@@ -242,13 +212,13 @@ def _unfounded(fact: str, ground: Sequence[str]) -> list[str]:
 def _is_quoted(quote: str, turn: Turn) -> bool:
     "Whether the words stand in a turn, its name and caption included, in this order but for an ellipsis; one is a content word."
 
-    def bare(text: str) -> str:
+    def words_of(text: str) -> str:
         words = re.findall(r"\w+(?:'\w+)*", text.replace('’', "'").casefold())
         return f' {" ".join(words)} '
 
-    there = bare(f'{turn.speaker} {turn.content}')
+    turn_words = words_of(f'{turn.speaker} {turn.content}')
     quote = re.sub(r'^\W*\([^()]*\)', '', quote)  # the id and the day before a message
-    return bool(content_words(quote)) and all(bare(part) in there for part in re.split(r'…|\.\.\.', quote))
+    return bool(content_words(quote)) and all(words_of(part) in turn_words for part in re.split(r'…|\.\.\.', quote))
 
 
 class Grounding:
@@ -257,8 +227,8 @@ class Grounding:
     def __init__(self, session: Session, related: Sequence[Turn] = (), speakers: Sequence[str] = ()):
         self.session, self.related, self.notes = session, tuple(related), []
         self.speakers = tuple(speakers) or session.speakers
-        own = [replace(turn, time=turn.time or session.time) for turn in session.turns]
-        self.turns = {turn.id: turn for turn in (*related, *own)}
+        session_turns = [replace(turn, time=turn.time or session.time) for turn in session.turns]
+        self.turns = {turn.id: turn for turn in (*related, *session_turns)}
         self._lines = {id: turn.line for id, turn in self.turns.items()}
 
     def day(self, id: str) -> date | None:
@@ -268,17 +238,17 @@ class Grounding:
 
     def cited(self, what: str, texts: Sequence[str]) -> tuple[str, ...]:
         "Return the turns that are cited, each once; note what is none."
-        found, odd = cited_ids(texts, self._lines)
+        ids, odd = cited_ids(texts, self._lines)
         for id in odd:
             self.notes.append(f'{what}: cites {id!r:.60}, which is no turn here')
-        return tuple(found)
+        return tuple(ids)
 
     def probe(self, number: int, line: ProbeLine) -> Probe | None:
         "Return the probe of a line, or None and a note."
         sources = self.cited(f'probe {number}', line.turns)
         question, answer = (' '.join(text.split()) for text in (line.question, line.answer))
         kind = line.kind.strip().lower()
-        kind = next((one for one in PROBE_KINDS if one in kind), kind)  # 'single-session'
+        kind = next((name for name in PROBE_KINDS if name in kind), kind)  # 'single-session'
         is_own = any(turn.id in sources for turn in self.session.turns)
         if question and answer and is_own and kind in PROBE_KINDS:
             return Probe(question, answer, kind, sources)
@@ -304,21 +274,21 @@ class Grounding:
         if not text:
             return None, 'it has no text'
         if not reply.turns:  # the paper's form has none: the turns that have the quote, or the words of the fact
-            said = [id for id, turn in self.turns.items() if _is_quoted(reply.quote, turn)]
+            quoted_ids = [id for id, turn in self.turns.items() if _is_quoted(reply.quote, turn)]
             line = quoted_line(text, self._lines)
-            sources = tuple(said or ([line] if line else []))
+            sources = tuple(quoted_ids or ([line] if line else []))
         quoted = [self.turns[id] for id in sources]
         if reply.quote.strip():
             quoted = [turn for turn in quoted if _is_quoted(reply.quote, turn)]
         if not quoted:
-            where = ', '.join(sources) or 'no turns'
-            return None, f'the quote {reply.quote!r:.60} stands in none of {where}'
+            places = ', '.join(sources) or 'no turns'
+            return None, f'the quote {reply.quote!r:.60} stands in none of {places}'
         ground, origin = self.ground(sources), quoted[0]
         if odd := _unfounded(text, ground):
             return None, f'no message that it cites has {", ".join(odd)}'
-        named = (reply.speaker or '').strip()
-        is_named = named and named.casefold() in ' '.join(ground).casefold()
-        speaker = named if is_named else origin.speaker
+        name = (reply.speaker or '').strip()
+        is_named = name and name.casefold() in ' '.join(ground).casefold()
+        speaker = name if is_named else origin.speaker
         entry = Entry('', text, sources, speaker=speaker, said=origin.time)
         return replace(entry, time=event_time(entry)), ''
 
@@ -329,14 +299,14 @@ _DENIAL = re.compile(r"(?:not?|nor|neither|never|none|nobody|nothing|cannot|with
 
 def substance(text: str) -> frozenset[str]:
     "Return the stems that must not get lost: content words, names, numbers. A denied one is another stem."
-    found = set()
+    all_stems = set()
     for clause in _clauses(text):
         denied = False
         for word in clause:
-            own = stems(word) - _VAGUE
-            found |= {f'not {one}' for one in own} if denied else own
-            denied = bool(_DENIAL.match(word)) or (denied and not own)
-    return frozenset(found)
+            word_stems = stems(word) - _VAGUE
+            all_stems |= {f'not {stem}' for stem in word_stems} if denied else word_stems
+            denied = bool(_DENIAL.match(word)) or (denied and not word_stems)
+    return frozenset(all_stems)
 
 
 def same_occasion(entry: Entry, fact: Entry) -> bool:
@@ -356,7 +326,7 @@ def covers(entry: Entry, fact: Entry) -> bool:
     return same_occasion(entry, fact) and is_dated and substance(fact.text) <= substance(entry.text)
 
 
-def _lost(old: str, new: str) -> frozenset[str]:
+def _missing_substance(old: str, new: str) -> frozenset[str]:
     "Return the substance of a sentence that a text does not have, and the names; `something` may give way to anything."
     # a name such as Will is a word of no substance elsewhere
     names = [name for name in _unfounded(old, [new]) if not stems(name)]
@@ -365,11 +335,11 @@ def _lost(old: str, new: str) -> frozenset[str]:
 
 def merge_texts(old: str, new: str) -> str:
     "Return the sentences of the old text that the new one does not say, then the new one."
-    kept = []
+    old_sentences = []
     for sentence in sentences(old):
-        if _lost(sentence, new):
-            kept.append(sentence if re.search(r'[.!?…]\W*$', sentence) else f'{sentence}.')
-    return ' '.join([*kept, new])
+        if _missing_substance(sentence, new):
+            old_sentences.append(sentence if re.search(r'[.!?…]\W*$', sentence) else f'{sentence}.')
+    return ' '.join([*old_sentences, new])
 
 
 def consolidate(fact: Entry, entries: Sequence[Entry], wanted: Consolidation) -> Consolidation:
@@ -387,7 +357,7 @@ def consolidate(fact: Entry, entries: Sequence[Entry], wanted: Consolidation) ->
     target = of_occasion[ids[0]] if ids else None
     if wanted.action == 'MERGE' and target and text:
         parts = [*sentences(target.text), fact.text]
-        is_whole = not any(_lost(part, text) for part in parts)
+        is_whole = not any(_missing_substance(part, text) for part in parts)
         if not is_whole or _unfounded(text, [target.text, fact.text]):
             text = merge_texts(target.text, fact.text)
         return Consolidation(action='MERGE', target=target.id, text=text, reason=wanted.reason)
@@ -420,13 +390,13 @@ class _AsBank:
         return []  # a store finds by a query only
 
     def apply(self, edits: Sequence[Edit], when: Any = None) -> list[Edit]:
-        done = []
+        applied = []
         for edit in edits:
             if edit.action == 'ADD':
-                made = self._call('add', edit, edit.text)
-                id = getattr(made, 'id', made)
+                record = self._call('add', edit, edit.text)
+                id = getattr(record, 'id', record)
                 if not isinstance(id, (str, int)):
-                    raise TypeError(f'add: expected the id of what was added, got {made!r:.80}')
+                    raise TypeError(f'add: expected the id of what was added, got {record!r:.80}')
                 self._undo.append(partial(self.store.delete, id))
                 edit = SimpleNamespace(action='ADD', entry=str(id))
             elif edit.action == 'UPDATE':
@@ -438,14 +408,14 @@ class _AsBank:
                     id = int(edit.entry)
                     self._call('update', edit, id, edit.text)
                 self._undo.append(partial(self.store.update, id, self._texts[edit.entry]))
-            done.append(edit)
-        return done
+            applied.append(edit)
+        return applied
 
-    def _call(self, name: str, edit: Edit, *given: str) -> Any:
+    def _call(self, name: str, edit: Edit, *values: str) -> Any:
         "Call a method of the store, with those fields of an edit that it takes."
         method = getattr(self.store, name)
         takes = inspect.signature(method).parameters
-        return method(*given, **{name: getattr(edit, name) for name in _FIELDS if name in takes})
+        return method(*values, **{name: getattr(edit, name) for name in _FIELDS if name in takes})
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
@@ -472,7 +442,7 @@ def _holds_answer(probe: Probe, entries: Iterable[Snippet]) -> bool:
     return False
 
 
-class _Cycle:
+class ProbeCycle:
     "One probe-and-repair cycle over a bank: one lm in all roles, with its usage by role."
 
     def __init__(
@@ -494,8 +464,8 @@ class _Cycle:
     def probes(self, count: int) -> list[Probe]:
         "Return at most so many probes for the session (equation 5)."
         ground = self.grounding
-        shown = {'session': ground.session, 'related': ground.related, 'speakers': ground.speakers}
-        lines = self.ask(PROBES, count=count, kinds=PROBE_KINDS, **shown).probes
+        inputs = {'session': ground.session, 'related': ground.related, 'speakers': ground.speakers}
+        lines = self.ask(PROBES, count=count, kinds=PROBE_KINDS, **inputs).probes
         if len(lines) > count:
             text = f'probes: expected {count}, got {len(lines)}; the first {count} are taken'
             ground.notes.append(text)
@@ -504,9 +474,9 @@ class _Cycle:
 
     def test(self, probe: Probe) -> ProbeResult:
         "Retrieve, answer, mark (equation 6); for a failure, find the fault."
-        asked, evidence = probe.question, tuple(self.like(probe.question, self.k))
-        answer = self.ask(ANSWER, question=asked, lines=list(evidence)).answer
-        mark = self.ask(MARK, question=asked, gold=probe.answer, answer=answer)
+        question, evidence = probe.question, tuple(self.like(probe.question, self.k))
+        answer = self.ask(ANSWER, question=question, lines=list(evidence)).answer
+        mark = self.ask(MARK, question=question, gold=probe.answer, answer=answer)
         if mark.label == 'CORRECT':
             return ProbeResult(probe, answer, True, evidence)
         fault = 'missing'
@@ -514,7 +484,7 @@ class _Cycle:
             fault = 'not answered'
         elif _holds_answer(
             probe,
-            [*self.bank.resting_on(probe.sources), *self.like(f'{asked} {probe.answer}', 100)],
+            [*self.bank.resting_on(probe.sources), *self.like(f'{question} {probe.answer}', 100)],
         ):
             fault = 'not retrieved'
         return ProbeResult(probe, answer, False, evidence, fault)
@@ -529,11 +499,11 @@ class _Cycle:
         ids = [id for id in probe.sources if id in ground.turns]
         ids = ids or [turn.id for turn in ground.session.turns]  # a probe of one's own
         turns = tuple((ground.turns[id], ground.day(id)) for id in ids)
-        shown = {'answer': failed.answer, 'fault': failed.fault, 'evidence': failed.evidence}
-        shown |= {'probe': probe, 'turns': turns, 'speakers': ground.speakers}
+        inputs = {'answer': failed.answer, 'fault': failed.fault, 'evidence': failed.evidence}
+        inputs |= {'probe': probe, 'turns': turns, 'speakers': ground.speakers}
         refused = ''
         for _ in range(2):  # a fact that is refused may be written again, with the reason at hand
-            reply = self.ask(REPAIR, refused=refused, **shown)
+            reply = self.ask(REPAIR, refused=refused, **inputs)
             if reply.op == 'NOOP':
                 reason = f'refused: {refused}' if refused else reply.reason
                 return Repair(probe, failed.fault, None, reason=reason)
@@ -546,10 +516,10 @@ class _Cycle:
 
     def near(self, fact: Entry) -> list[Hit]:
         "Return what a fact may repeat: the entries most like it, and those of its turns."
-        found = self.bank.search(fact.text, 5)
-        there = [hit.snippet for hit in found]
-        rest = [one for one in self.bank.resting_on(fact.sources) if one not in there]
-        return [*found, *(Hit(entry, None) for entry in rest)]
+        hits = self.bank.search(fact.text, 5)
+        entries = [hit.snippet for hit in hits]
+        resting = [entry for entry in self.bank.resting_on(fact.sources) if entry not in entries]
+        return [*hits, *(Hit(entry, None) for entry in resting)]
 
     def write(self, repair: Repair) -> Repair:
         "Consolidate a repair with the memory as it stands, and write it."
@@ -557,18 +527,18 @@ class _Cycle:
         if fact is None:
             return repair
         hits = self.near(fact)
-        near, scores = [hit.snippet for hit in hits], tuple(hit.score for hit in hits)
+        entries, scores = [hit.snippet for hit in hits], tuple(hit.score for hit in hits)
         wish = Consolidation(action='SKIP')
-        if not any(covers(entry, fact) for entry in near):  # else no model is asked
-            wish = self.ask(CONSOLIDATE, fact=fact, entries=tuple(near), scores=scores)
-        done = consolidate(fact, near, wish)
-        reason = done.reason or repair.reason
-        if done.action == 'SKIP':
-            return replace(repair, action='SKIP', entry=done.target, reason=reason)
-        text, target, time, speaker = done.text, done.target, fact.time, None
+        if not any(covers(entry, fact) for entry in entries):  # else no model is asked
+            wish = self.ask(CONSOLIDATE, fact=fact, entries=tuple(entries), scores=scores)
+        outcome = consolidate(fact, entries, wish)
+        reason = outcome.reason or repair.reason
+        if outcome.action == 'SKIP':
+            return replace(repair, action='SKIP', entry=outcome.target, reason=reason)
+        text, target, time, speaker = outcome.text, outcome.target, fact.time, None
         if not target:  # INSERT
             text, speaker = fact.text, fact.speaker
-        elif any(one.id == target and one.time for one in near):
+        elif any(entry.id == target and entry.time for entry in entries):
             time = _stated(fact).time  # None: the time of the entry stays
         edit = Edit(
             'UPDATE' if target else 'ADD',
@@ -584,27 +554,27 @@ class _Cycle:
             [change] = self.bank.apply([edit], self.when)
         except DuplicateEntry as error:
             return replace(repair, action='SKIP', reason=str(error))
-        action = 'SKIP' if change.action == 'NONE' else done.action
+        action = 'SKIP' if change.action == 'NONE' else outcome.action
         return replace(repair, action=action, entry=change.entry, reason=reason)
 
     def refine(self, before: tuple[ProbeResult, ...]) -> tuple[tuple[Repair, ...], tuple[ProbeResult, ...], str]:
         "Return the repairs, the second tests, and why the repairs were taken back if they were (equation 8)."
-        repairs = tuple(self.propose(one) for one in before if not one.passed)
-        was = sum(one.passed for one in before)
+        repairs = tuple(self.propose(result) for result in before if not result.passed)
+        was = sum(result.passed for result in before)
         try:
             with self.bank.transaction():
-                repairs = tuple(self.write(one) for one in repairs)
-                if not any(one.writes for one in repairs):
+                repairs = tuple(self.write(repair) for repair in repairs)
+                if not any(repair.writes for repair in repairs):
                     return repairs, before, ''
-                after = tuple(self.test(one.probe) for one in before)
-                now = sum(one.passed for one in after)
+                after = tuple(self.test(result.probe) for result in before)
+                now = sum(result.passed for result in after)
                 if now < was:
                     raise _Worse(f'{was} of {len(before)} probes passed before the repairs, {now} with them')
                 return repairs, after, ''
         except _Worse as worse:
             reason = f'repairs of {self.grounding.session.id} taken back: {worse}'
             self.bank.apply([Edit('NONE', reason=reason)], self.when)
-            return tuple(replace(one, entry=None) for one in repairs), before, str(worse)
+            return tuple(replace(repair, entry=None) for repair in repairs), before, str(worse)
 
 
 def evolve(
@@ -623,16 +593,16 @@ def evolve(
     A store's `add(text)` returns the id, and `search` finds records with ids; `sources`, `speaker`, `time` and `said` are
     given to what takes them. Where the model gives no reply the bank is as it was, and the result has an `error`, what was found, and the cost."""
     probes = probes if isinstance(probes, (int, str)) else list(probes)
-    if isinstance(probes, (int, str)) or not all(isinstance(one, Probe) for one in probes):
+    if isinstance(probes, (int, str)) or not all(isinstance(probe, Probe) for probe in probes):
         check_count('probes', probes)
     check_names(speakers)
-    cycle = _Cycle(bank, Grounding(session, related, speakers), lm, k, roles)
+    cycle = ProbeCycle(bank, Grounding(session, related, speakers), lm, k, roles)
     before, repairs, why, failure = (), (), '', ''
     try:
-        asked = probes
+        probe_list = probes
         if isinstance(probes, int):
-            asked = cycle.probes(probes) if probes and session.turns else []
-        before = after = tuple(cycle.test(probe) for probe in asked)
+            probe_list = cycle.probes(probes) if probes and session.turns else []
+        before = after = tuple(cycle.test(probe) for probe in probe_list)
         repairs, after, why = cycle.refine(before)
     except LMError as error:
         after, failure = before, f'{type(error).__name__}: {error}'
@@ -650,138 +620,9 @@ def probe_again(
 ) -> Evolution:
     "Return what probes of earlier sessions come to now: a regression test of the memory; `lost` has those that fail now."
     before, failure = tuple(asked), ''
-    cycle = _Cycle(bank, Grounding(Session('again', ())), lm, k, roles)
+    cycle = ProbeCycle(bank, Grounding(Session('again', ())), lm, k, roles)
     try:
-        after = tuple(cycle.test(one.probe) for one in before)
+        after = tuple(cycle.test(result.probe) for result in before)
     except LMError as error:
         after, failure = before, f'{type(error).__name__}: {error}'
     return Evolution('again', before, (), after, cost=cycle.cost, error=failure, again=True)
-
-# %% ../../nbs/5_memma/05_probe_repair.ipynb #710b7fcb
-_NAME = re.compile(
-    r"(\([^()]*\))|(?<=[\w,;] )(?!I\b)(?:(?:Dr|Mrs?|Ms|Prof|St)\. )?[A-Z][\w’'-]*(?: [A-Z][\w’'-]*)*"
-    r"|\"[^\"]{2,}\"|\b\d+(?:[.,]\d+)*\b"
-)  # the first group: the meaning of a relative time
-
-
-def _hide_names(entry: Entry, others: Iterable[Entry], speakers: Sequence[str]) -> str:
-    "Return the text with `something` for names, titles and numbers; speakers and brackets stay."
-    people = {part for name in speakers for part in name.split()}
-
-    def hide(match: re.Match) -> str:
-        words = {re.split("['’]", word)[0] for word in match[0].split()}
-        return match[0] if match[1] or words <= people else 'something'
-
-    return _NAME.sub(hide, entry.text)
-
-
-def _blur(entry: Entry, others: Iterable[Entry], speakers: Sequence[str]) -> str:
-    "Return the text with only the first of its content words, and what is in brackets."
-    kept, seen = [], False
-    for word in re.findall(r'\([^()]*\)|[^\s(]+|\(', entry.text):
-        has_content = word[0] != '(' and bool(content_words(word, tuple(speakers)))
-        kept.append('something' if has_content and seen else word)
-        seen = seen or has_content
-    return re.sub(r'something(?: something)+', 'something', ' '.join(kept))
-
-
-def _delete_from_cluster(entry: Entry, others: Iterable[Entry], speakers: Sequence[str]) -> str:
-    "Return nothing if another entry of the same person shares two content words, else the text."
-    words = content_words(entry.text, tuple(speakers))
-    for other in others:
-        shared = words & content_words(other.text, tuple(speakers))
-        if other.id != entry.id and other.speaker == entry.speaker and len(shared) > 1:
-            return ''
-    return entry.text
-
-
-FAULTS: dict[str, Callable[[Entry, Iterable[Entry], Sequence[str]], str]] = {
-    'names': _hide_names,
-    'blur': _blur,
-    'cluster': _delete_from_cluster,
-}  # the text that is left of an entry, given all that may be hit and the speakers
-
-
-def _stems_of(bank: MemoryBank, turns: Sequence[str]) -> frozenset[str]:
-    return stems(' '.join(entry.text for entry in bank.resting_on(turns)))
-
-
-def damage(
-    bank: MemoryBank,
-    entries: Sequence[str],  # ids of those that may be hit
-    kind: str,  # of FAULTS
-    share: float,  # of those that can be damaged so
-    seed: str,
-    speakers: Sequence[str],
-) -> dict[Entry, frozenset[str]]:
-    "Damage a random share of some entries; return each with the stems that the bank has of its turns no more."
-    own, lost = [bank[id] for id in entries], {}
-    left = {entry: FAULTS[kind](entry, own, speakers) for entry in own}
-    able = [entry for entry in own if left[entry] != entry.text]
-    for entry in random.Random(seed).sample(able, round(share * len(able))):
-        try:
-            if left[entry]:
-                bank.update(entry.id, left[entry], reason='damaged')
-        except DuplicateEntry:  # another entry has what is left of it
-            left[entry] = ''
-        if not left[entry]:
-            bank.delete(entry.id, reason='damaged')
-        if words := stems(entry.text) - _stems_of(bank, entry.sources):
-            lost[entry] = words
-    return lost
-
-
-def trial(
-    conversation: Conversation,
-    kind: str | None,  # of FAULTS; None: nothing is damaged
-    *,
-    share: float = 0.2,
-    probes: int = 5,  # J; 0: no probing
-    seed: int = 0,
-) -> tuple[MemoryBank, Counter]:
-    "Write a conversation; damage, probe and repair each session before the next. Return the bank and the counts."
-    bank, earlier, counts = MemoryBank(backend=TalkStore), EarlierTurns(), Counter()
-    speakers, hurt = conversation.speakers, set()  # the turns of all damage so far
-    for session in conversation.sessions:
-        written = construct(bank, session, speakers=speakers)
-        ids = dict.fromkeys(change.entry for change in written.changes if change.action == 'ADD')
-        salt = f'{seed} {conversation.id} {session.id}'
-        near = earlier.related(session, 24)
-        cycle = _Cycle(bank, Grounding(session, near, speakers), RuleLM(), 30)
-        sound = [cycle.test(probe) for probe in cycle.probes(probes)] if probes else []
-        lost = damage(bank, list(ids), kind, share, salt, speakers) if kind else {}
-        hurt.update(turn for entry in lost for turn in entry.sources)
-        if probes:
-            asked = [one.probe for one in sound]
-            evolution = evolve(bank, session, related=near, probes=asked, speakers=speakers)
-            counts += _count_outcome(bank, lost, sound, evolution, hurt)
-        earlier.add(session)
-    return bank, counts
-
-
-def _count_outcome(
-    bank: MemoryBank,
-    lost: dict[Entry, frozenset[str]],
-    sound: Sequence[ProbeResult],  # the probes before the damage
-    evolution: Evolution,
-    hurt: set[str],
-) -> Counter:
-    "Return what probing made of the damage of a session; a probe that fails in a sound bank detects nothing."
-    asked = {turn for one in sound for turn in one.probe.sources}
-    by_damage = Evolution('', tuple(sound), after=evolution.before).lost
-    failed = {turn for one in by_damage for turn in one.probe.sources}
-    repaired = [words <= _stems_of(bank, entry.sources) for entry, words in lost.items()]
-    before, after = evolution.passed
-    return Counter(
-        {
-            'damaged': len(lost),
-            'probed': sum(not asked.isdisjoint(entry.sources) for entry in lost),
-            'detected': sum(not failed.isdisjoint(entry.sources) for entry in lost),
-            'repaired': sum(repaired),
-            'probes': len(evolution.before),
-            'passed before': before,
-            'passed after': after,
-            'written': len(evolution.written),
-            'falsely written': sum(hurt.isdisjoint(one.probe.sources) for one in evolution.written),
-        }
-    )

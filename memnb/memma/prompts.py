@@ -89,6 +89,7 @@ Entries:
 The reply:
 {{"facts": [{{"text": "Ines and Rolf sold the old hive on Saturday (13 April 2024).", "speaker": "Ines", "turns": ["D4:1"]}}, {{"text": "Rolf is learning the cello.", "speaker": "Ines", "turns": ["D4:1"]}}], "points": [{{"kind": "conflict", "fact": 1, "entry": "m8", "note": "they own it no more"}}, {{"kind": "importance", "fact": 2, "entry": null, "note": "a second instrument beside the viola: keep cello"}}]}}'''
 
+# what both roles are shown; `_chunk_fields` fills it in
 _BOTH = '''Date: {date}
 Speakers: {speakers}
 
@@ -96,13 +97,13 @@ The new messages:
 {session}
 
 Entries:
-{view}'''  # what both roles are shown; `_chunk_fields` fills it in
+{view}'''
 
 
 def _chunk_fields(chunk: Session, view: Sequence[Entry] = (), speakers: Sequence[str] = ()) -> dict:
     "Return the texts that GUIDE and WRITE share: the chunk, and the entries of the view with their ids."
-    shown = [f'{entry.id} {entry.line}' for entry in view]
-    return {**session_fields(chunk, speakers), 'view': shown}
+    lines = [f'{entry.id} {entry.line}' for entry in view]
+    return {**session_fields(chunk, speakers), 'view': lines}
 
 
 GUIDE = Role('guide', _GUIDE, _BOTH, GuidanceReply, _chunk_fields)
@@ -128,7 +129,6 @@ Reply with one JSON object: "facts", a list of texts such as "[Ines] Rolf plays 
 class EditLine(Reply):
     "One edit as a model gives it."
 
-    KEY = 'action'
     ALIASES = {
         'action': ('op', 'operation', 'type'),
         'text': ('fact', 'memory', 'content', 'new_text', 'statement'),
@@ -189,8 +189,8 @@ def _write_fields(
     for number, fact in enumerate(guidance.facts if guidance else (), 1):
         facts.append(f'{number}. ({", ".join([*fact.turns, fact.speaker])}) {fact.text}')
     for point in guidance.points if guidance else ():
-        where = f' with {point.entry}' if point.entry else ''
-        points.append(f'fact {point.fact}: {point.kind}{where}: {point.note}')
+        reference = f' with {point.entry}' if point.entry else ''
+        points.append(f'fact {point.fact}: {point.kind}{reference}: {point.note}')
     texts = {'number': _NUMBERS[per], 'example': _EXAMPLES[per], 'facts': facts, 'points': points}
     return {**_chunk_fields(chunk, view, speakers), **texts}
 
@@ -217,13 +217,18 @@ _PART = re.compile(r'[\s\-*]*\b(goal|(?:suggested )?queries|keywords|constraints
 def _parts(guidance: Any) -> dict[str, Any]:
     "Return the parts of a guidance in one text: 'Goal: …; keywords: …'."
     lines = guidance if isinstance(guidance, list) else [guidance]
-    _, *told = _PART.split('\n'.join(map(str, lines)))
+    _, *pieces = _PART.split('\n'.join(map(str, lines)))
     parts = {}
-    for name, text in zip(told[::2], told[1::2]):
-        between = r'\n' if name.lower() == 'goal' else r'[;\n]' if 'queries' in name.lower() else r'[;,\n]'
+    for name, text in zip(pieces[::2], pieces[1::2]):
+        if name.lower() == 'goal':
+            between = r'\n'
+        elif 'queries' in name.lower():  # a query may have a comma
+            between = r'[;\n]'
+        else:
+            between = r'[;,\n]'
         items = [item.strip(' -*".;,') for item in re.split(between, text)]
-        found = [item for item in items if item and not is_nothing(item)]
-        parts[name] = ' '.join(found) if name.lower() == 'goal' else found
+        items = [item for item in items if item and not is_nothing(item)]
+        parts[name] = ' '.join(items) if name.lower() == 'goal' else items
     return parts
 
 
@@ -297,11 +302,11 @@ Example. The question: When did Rolf's cello teacher move to Ghent? The only not
 
 def _diagnose_fields(question, evidence=(), fresh=(), queries=(), gaps=(), speakers=(), asked=None) -> dict:
     "Return the texts of the judge's prompt; what the last query brought is marked as new."
-    new, of_speaker = {snippet.id for snippet in fresh}, {}
+    new_ids, of_speaker = {snippet.id for snippet in fresh}, {}
     for snippet in evidence:
-        line = f'({snippet.id}{", new" if snippet.id in new else ""}) {snippet.line}'
+        line = f'({snippet.id}{", new" if snippet.id in new_ids else ""}) {snippet.line}'
         of_speaker.setdefault(snippet.speaker or 'somebody', []).append(line)
-    groups = [f'From {single_line(who)}:\n{as_text(lines)}' for who, lines in of_speaker.items()]
+    groups = [f'From {single_line(speaker)}:\n{as_text(lines)}' for speaker, lines in of_speaker.items()]
     return {
         'question': question,
         'asked': f' (asked on {asked})' if asked else '',
@@ -417,8 +422,8 @@ def _rewrite_fields(question, diagnosis=None, evidence=(), queries=(), trace=(),
         'Suggested': '; '.join(diagnosis.queries),
         'Keywords': '; '.join(diagnosis.keywords),
     }
-    shown = '\n'.join(f'{name}: {value or "None"}' for name, value in parts.items())
-    return {**texts, 'rules': _RULES, 'diagnosis': shown}
+    lines = '\n'.join(f'{name}: {value or "None"}' for name, value in parts.items())
+    return {**texts, 'rules': _RULES, 'diagnosis': lines}
 
 
 REWRITE = Role(
@@ -480,7 +485,6 @@ class Probe:
 class ProbeLine(Reply):
     "One probe as a model gives it."
 
-    TEXT, KEY = 'answer', 'question'
     ALIASES = {
         'question': ('probe', 'query', 'q'),
         'answer': ('gold', 'gold_answer', 'a'),
@@ -569,7 +573,7 @@ PAPER_MARK = Role(
 class RepairReply(Reply):
     "A proposal for one failed probe (MemMA, tables 13 and 14)."
 
-    TEXT = KEY = 'op'
+    TEXT = 'op'
     ALIASES = {
         'op': ('action', 'operation'),
         'speaker': ('target_speaker',),
@@ -674,7 +678,7 @@ Retrieved evidence:
 class Consolidation(Reply):
     "What to do with a fact (MemMA, table 15)."
 
-    TEXT = KEY = 'action'
+    TEXT = 'action'
     ALIASES = {
         'action': ('op', 'decision'),
         'target': ('merge_target_index', 'merge_target', 'entry'),
@@ -689,13 +693,13 @@ class Consolidation(Reply):
 
 def _consolidate_fields(fact, entries=(), scores=()) -> dict:
     "Return the texts of the prompts: entries by id, and by number with their similarities."
-    shown, numbered = [], []
+    lines, numbered = [], []
     for place, entry in enumerate(entries):
         score = scores[place] if place < len(scores) else None
         likeness = '' if score is None else f' (similarity {score:.2f})'
-        shown.append(f'{entry.id} {entry.line}')
+        lines.append(f'{entry.id} {entry.line}')
         numbered.append(f'{place}{likeness}: {entry.line}')
-    return {'fact': fact.line, 'entries': shown, 'numbered': numbered}
+    return {'fact': fact.line, 'entries': lines, 'numbered': numbered}
 
 
 CONSOLIDATE = Role(
@@ -738,6 +742,7 @@ Reply with one JSON object: "action", "merge_target_index" (-1 without MERGE), "
 )
 
 
+# the paper prints no prompt for writing, probes and answers
 STYLES = {
     'memnb': (GUIDE, WRITE, DIAGNOSE, REWRITE, ANSWER, PROBES, MARK, REPAIR, CONSOLIDATE),
     'paper': (
@@ -748,4 +753,4 @@ STYLES = {
         PAPER_REPAIR,
         PAPER_CONSOLIDATE,
     ),
-}  # the paper prints no prompt for writing, probes and answers
+}

@@ -6,13 +6,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from ..core.conversation import Snippet
 from ..core.loop import check_count, check_names, Loop, Run, Setting, with_settings
-from ..core.roles import LM
+from ..core.models import Model
+from ..core.retriever import Hit, Store
 from ..core.text import speakers_in, stems, tokenize
 from ..core.trace import NoteStep, RouteStep
 from .prompts import DIAGNOSE, Diagnosis, REWRITE, STYLES
@@ -32,7 +33,7 @@ def _query_key(query: str, people: Collection[str] = ()) -> tuple[frozenset[str]
 def is_new(query: str, earlier: Sequence[str], people: Collection[str] = ()) -> bool:
     "Whether a query has a stem, and no earlier one has its key."
     key = _query_key(query, people)
-    return bool(key[1]) and key not in {_query_key(one, people) for one in earlier}
+    return bool(key[1]) and key not in {_query_key(earlier_query, people) for earlier_query in earlier}
 
 # %% ../../nbs/5_memma/04_retrieval.ipynb #f17df2b6
 def carries(query: str, constraint: str) -> bool:
@@ -50,22 +51,22 @@ def add_constraints(
     "Return a query without the words to avoid and with all constraints."
     due = stems(' '.join(constraints))
     barred = stems(' '.join(avoid)) - due
-    kept = [word for word in query.split() if barred.isdisjoint(tokenize(word))]
-    if stems(' '.join(kept)) <= due:
-        kept = query.split()
+    words = [word for word in query.split() if barred.isdisjoint(tokenize(word))]
+    if stems(' '.join(words)) <= due:
+        words = query.split()
     for text in constraints:
-        if not carries(' '.join(kept), text):
-            kept += text.split()
-    return ' '.join(kept)
+        if not carries(' '.join(words), text):
+            words += text.split()
+    return ' '.join(words)
 
 
 def constrained_query(query: str, diagnosis: Diagnosis, queries: Sequence[str], people: Sequence[str]) -> str | None:
     "Return the first of query, suggestions and gaps that is new with its constraints; None where none is."
     barred = stems(' '.join(diagnosis.avoid)) - stems(' '.join(diagnosis.constraints))
     for wording in (query, *diagnosis.queries, *diagnosis.gaps):
-        made = add_constraints(wording.strip(), diagnosis.constraints, diagnosis.avoid)
-        if stems(wording) and barred.isdisjoint(stems(made)) and is_new(made, queries, people):
-            return made
+        candidate = add_constraints(wording.strip(), diagnosis.constraints, diagnosis.avoid)
+        if stems(wording) and barred.isdisjoint(stems(candidate)) and is_new(candidate, queries, people):
+            return candidate
     return None
 
 # %% ../../nbs/5_memma/04_retrieval.ipynb #491d298d
@@ -80,13 +81,13 @@ class QueryState:
     trace: list[str] = field(default_factory=list)  # each query, how much it found, and the ids that were new
     overruled: int = 0  # how often ANSWERABLE was not believed
 
-    def search(self, run: Run, query: str, k: int) -> None:
-        "Search, and add what is found to the evidence."
-        found = {hit.snippet.id: hit.snippet for hit in run.search(query, k, len(self.queries) + 1)}
-        self.fresh = [snippet for id, snippet in found.items() if id not in self.evidence]
-        new = ', '.join(snippet.id for snippet in self.fresh) or 'none'
+    def take(self, query: str, hits: Sequence[Hit]) -> None:
+        "Add what a query found to the evidence."
+        snippets = {hit.snippet.id: hit.snippet for hit in hits}
+        self.fresh = [snippet for id, snippet in snippets.items() if id not in self.evidence]
+        new_ids = ', '.join(snippet.id for snippet in self.fresh) or 'none'
         self.queries.append(query)
-        self.trace.append(f'{query} -> {len(found)} found, new: {new}')
+        self.trace.append(f'{query} -> {len(snippets)} found, new: {new_ids}')
         self.evidence.update({snippet.id: snippet for snippet in self.fresh})
 
     def inputs(self) -> dict:
@@ -113,8 +114,8 @@ class Coordinated(Loop):
     @with_settings
     def __init__(
         self,
-        memory: Any,  # a `Retriever`, or a function from a query to texts
-        lm: LM | Callable[[str], str] | None = None,  # who judges, rewrites and answers; None: the rules
+        memory: Store,
+        lm: Model = None,  # who judges, rewrites and answers; None: the rules
         *,
         refinements: int = 3,  # H: queries after the first
         k: int = 30,  # entries for each query
@@ -137,13 +138,17 @@ class Coordinated(Loop):
     def steps(self, run: Run) -> None:
         "Search with the question, refine while something is missing, answer from all that was found."
         state = QueryState()
-        state.search(run, run.question, self.k)
+        self.retrieve(run, state, run.question)
         for _ in range(self.refinements if self.refine else 0):
             query = self._next_query(run, state)
             if not query:
                 break
-            state.search(run, query, self.k)
+            self.retrieve(run, state, query)
         run.answer_from(list(state.evidence.values()))
+
+    def retrieve(self, run: Run, state: QueryState, query: str) -> None:
+        "Search, and add what is found to the evidence."
+        state.take(query, run.search(query, self.k, len(state.queries) + 1))
 
     def _next_query(self, run: Run, state: QueryState) -> str | None:
         "Return what to ask next; None where the evidence suffices or nothing new can be asked."
@@ -179,27 +184,28 @@ class Coordinated(Loop):
         "Whether the loop ends here: answerable, and where guidance binds no gap is named that is not let be."
         is_content = diagnosis.decision == 'ANSWERABLE'
         overrules = is_content and self.binding and diagnosis.gaps and state.overruled < self.insist
-        state.overruled += bool(overrules)
+        if overrules:
+            state.overruled += 1
         stops = is_content and not overrules
         reasons = [f'missing: {gap}' for gap in diagnosis.gaps[:1]] + [diagnosis.reason.strip()]
-        proposed, action = ('answer' if one else 'retrieve' for one in (is_content, stops))
+        proposed, action = ('answer' if ends else 'retrieve' for ends in (is_content, stops))
         reason, number = '; '.join(filter(None, reasons)), len(state.queries)
         run.note(RouteStep(iteration=number, proposed=proposed, action=action, reason=reason))
         return stops
 
     def _rewrite(self, run: Run, state: QueryState, diagnosis: Diagnosis | None, people: Sequence[str]) -> str | None:
         "Ask the query reasoner (equation 3), and hold it to the diagnosis where that binds."
-        given = {'trace': tuple(state.trace), 'speakers': people, **state.inputs()}
-        reply = run.try_ask(REWRITE, question=run.question, diagnosis=diagnosis, **given)
+        inputs = {'trace': tuple(state.trace), 'speakers': people, **state.inputs()}
+        reply = run.try_ask(REWRITE, question=run.question, diagnosis=diagnosis, **inputs)
         if reply is None:
             return None
-        said = query = reply.query.strip()
+        proposal = query = reply.query.strip()
         if diagnosis and self.binding:
-            query = constrained_query(said, diagnosis, state.queries, people)
+            query = constrained_query(proposal, diagnosis, state.queries, people)
         if not query:
-            text = f'Nothing new to ask: the query reasoner said {said!r}.'
+            text = f'Nothing new to ask: the query reasoner said {proposal!r}.'
             run.note(NoteStep(iteration=len(state.queries), text=text))
-        elif query != said:
-            text = f'{said!r} was changed: it lacked a constraint, had a word to avoid, or was not new.'
+        elif query != proposal:
+            text = f'{proposal!r} was changed: it lacked a constraint, had a word to avoid, or was not new.'
             run.note(NoteStep(iteration=len(state.queries), text=text))
         return query

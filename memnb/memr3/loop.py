@@ -5,14 +5,13 @@
 # %% ../../nbs/2_memr3/04_loop.ipynb #90c86301
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
 from ..core.loop import check_count, Loop, Run, Setting, with_settings
-from ..core.retriever import Hit
-from ..core.roles import LM
+from ..core.models import Model
+from ..core.retriever import Hit, Store
 from ..core.trace import NoteStep, RouteStep, StateStep
 from .prompts import FINAL, known_from, PAPER_FINAL, PAPER_TRACK, TRACK
 from .router import ACTIONS, Decision, forced, RouterLimits
@@ -61,12 +60,12 @@ class Progress:
 
 def _state_step(iteration: int, before: EvidenceGap, after: EvidenceGap) -> StateStep:
     "Return what an update of the tracker changed, for the trace."
-    known, gaps = {bullet.text for bullet in before.evidence}, {gap.id for gap in before.gaps}
+    known_texts, gaps = {bullet.text for bullet in before.evidence}, {gap.id for gap in before.gaps}
     return StateStep(
         iteration=iteration,
         evidence=list(after.evidence),
         gaps=[gap.text for gap in after.gaps],
-        gained=[bullet.text for bullet in after.evidence if bullet.text not in known],
+        gained=[bullet.text for bullet in after.evidence if bullet.text not in known_texts],
         closed=[gap.text for gap in before.gaps if gap not in after.gaps],
         opened=[gap.text for gap in after.gaps if gap.id not in gaps],
     )
@@ -89,8 +88,8 @@ class MemR3(Loop):
     @with_settings
     def __init__(
         self,
-        memory: Any,  # what is searched: a `Retriever`, or a function from a query to texts
-        lm: LM | Callable[[str], str] | None = None,  # keeps the tracker and answers; None: the rules
+        memory: Store,
+        lm: Model = None,  # keeps the tracker and answers; None: the rules
         *,
         chunks_per_iteration: int = 5,  # n_chk: snippets for each retrieval
         limits: RouterLimits = RouterLimits(),
@@ -174,8 +173,8 @@ class MemR3(Loop):
             decision = Decision(proposed, 'as proposed')
         elif decision is None:
             decision = Decision('retrieve', f'to {proposed} is switched off', True)
-        told = {'action': decision.action, 'reason': decision.reason}
-        run.note(RouteStep(iteration=iteration, proposed=proposed, **told))
+        fields = {'action': decision.action, 'reason': decision.reason}
+        run.note(RouteStep(iteration=iteration, proposed=proposed, **fields))
         return decision
 
     def reflect(self, run: Run, now: Progress, reply: TrackerReply, iteration: int) -> None:
@@ -188,14 +187,14 @@ class MemR3(Loop):
         gap = now.state.gaps[0].text if now.state.gaps else ''
         now.last_query = reply.retrieval_query or gap  # without a query the first gap stands in
         query = f'{run.question} {now.last_query}'.strip() if self.refine else run.question
-        shown = now.shown if self.mask else ()
-        known = now.state.sources
-        hits = run.search(query, self.chunks_per_iteration, iteration + 1, shown, known)
+        mask = now.shown if self.mask else ()
+        sources = now.state.sources
+        hits = run.search(query, self.chunks_per_iteration, iteration + 1, mask, sources)
         now.take(hits)
 
     def answer(self, run: Run, now: Progress, draft: str | None) -> None:
         "The answer node (equation 6): from the draft and the evidence. What the answer cites comes first in the trace's evidence."
-        known = known_from(now.state, now.said)
-        grounded = [line for line in known if line.sources]
-        inputs = {'lines': known, 'draft': draft or ''}
+        lines = known_from(now.state, now.said)
+        grounded = [line for line in lines if line.sources]
+        inputs = {'lines': lines, 'draft': draft or ''}
         run.answer_from(grounded, draft or '', FINAL, inputs, now.state.sources)

@@ -196,17 +196,17 @@ def known_from(
     lines = []
     for line in _numbered(state.evidence):
         moments = [said[turn] for turn in line.sources if turn in said]
-        shared = len(moments) == len(line.sources) and len({one.date() for one in moments}) == 1
+        shared = len(moments) == len(line.sources) and len({moment.date() for moment in moments}) == 1
         lines.append(replace(line, said=moments[0]) if shared and line.time is None else line)
     return lines
 
 # %% ../../nbs/2_memr3/03_prompts.ipynb #f1na1001
-def _final_fields(question, lines=(), **others) -> dict:
+def _final_fields(question, lines=(), **options) -> dict:
     "Return the texts of the answer's prompt, with a remark behind each line that rests on nothing retrieved."
-    marked = [
+    marked_lines = [
         line if line.sources else replace(line, text=f'{line.text} (nothing retrieved says this)') for line in lines
     ]
-    return ANSWER.fields(question, marked, **others)
+    return ANSWER.fields(question, marked_lines, **options)
 
 
 FINAL = replace(ANSWER, fields=_final_fields)
@@ -218,10 +218,10 @@ class _PaperAnswerReply(BaseModel):
     answer: str
 
 
-def _paper_final_fields(question, lines=(), **others) -> dict:
+def _paper_final_fields(question, lines=(), **options) -> dict:
     "Return the texts of the paper's prompt: the evidence as the tracker wrote it, without ids and days."
     texts = [replace(line, said=None).line for line in lines]
-    return ANSWER.fields(question, lines, **others) | {'lines': texts}
+    return ANSWER.fields(question, lines, **options) | {'lines': texts}
 
 
 PAPER_FINAL = Role(

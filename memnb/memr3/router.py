@@ -59,11 +59,8 @@ def forced(
     if retrieved == 0:
         return None if released else Decision('reflect', 'the last retrieval brought nothing', True)
     if reflect_streak >= limits.max_reflect_streak:
-        return Decision(
-            'retrieve',
-            f'{reflect_streak} reflection{"s" * (reflect_streak > 1)} in a row: the cap is reached',
-            True,
-        )
+        noun = 'reflections' if reflect_streak > 1 else 'reflection'
+        return Decision('retrieve', f'{reflect_streak} {noun} in a row: the cap is reached', True)
     return None
 
 

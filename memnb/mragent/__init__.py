@@ -1,8 +1,10 @@
 """MRAgent: cues lead through tags to contents.
 
-graph       episodes, units, topics; the ternary relation; cues and labels
+contents    episodes, semantic units, topics; months as cues, versions of a fact
+labels      cues, tags and titles: of a text, counted, merged
 prompts     prompts and reply types; what a session yields
-tools       the memory, and its seven tools
+graph       the ternary relation, and the memory
+tools       the eight tools
 activation  the active set: how cues, tags and branches are scored
 loop        the method; any memory; ablations
 separation  Theorem 4.1: active against passive reading

@@ -110,9 +110,9 @@ class Fact(Snippet):
         times = {'start_time': self.start, 'end_time': self.end}
         if self.start == self.end:
             times = {'point_in_time': self.start}
-        told = ', '.join(f'{name}: {span}' for name, span in times.items() if span)
+        times_text = ', '.join(f'{name}: {span}' for name, span in times.items() if span)
         fact = f'({self.subject}, {self.predicate}, {self.object})'
-        return f'{fact} [{told}]' if told else fact
+        return f'{fact} [{times_text}]' if times_text else fact
 
     @property
     def line(self) -> str:

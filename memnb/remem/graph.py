@@ -6,12 +6,12 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 import sys
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
+from functools import partial
 from typing import Any
 
 from ..core.build import refuse_messages
@@ -21,16 +21,17 @@ from ..core.tools import Tool, ToolError
 from ..core.models import as_lm
 from ..core.retriever import Hit, Searchable
 from ..core.roles import choose_roles, LM, Role, RuleLM, Usage
-from ..core.storage import SessionMemory
+from ..core.storage import Changes, SessionMemory
 from ..core.text import stems
 from ..core.time import TimeSpan
 from .facts import Fact, Gist, Window
 from .prompts import Extract, extract, FACTS, GISTS, PAPER_FACTS, PAPER_GISTS
-from ..retrieval.bm25 import DuplicateSnippet, SnippetStore
+from .tools import GraphTools
+from ..retrieval.bm25 import SnippetStore
 from ..retrieval.vectors import Embedder, HybridIndex, WordLlamaEmbedder
 
 # %% auto #0
-__all__ = ['FIELDS', 'ORDERINGS', 'AGGREGATIONS', 'phrase_id', 'aggregate', 'FactTable', 'Chunk', 'mentions', 'GistGraph']
+__all__ = ['FIELDS', 'ORDERINGS', 'AGGREGATIONS', 'phrase_id', 'FactTable', 'Chunk', 'mentions', 'GistGraph']
 
 # %% ../../nbs/3_remem/03_graph.ipynb #f12904d2
 FIELDS, ORDERINGS = ('subject', 'predicate', 'object'), ('asc', 'desc')
@@ -53,23 +54,16 @@ def _order_key(fact: Fact, ordering: str | None) -> tuple:
     return (fact.id,)
 
 # %% ../../nbs/3_remem/03_graph.ipynb #cb31deb2
-def _discard(table: dict[Any, set[str]], key: Any, member: str) -> bool:
-    "Remove a member from a table of sets; an empty set leaves the table. Return whether it was the last member."
+def _include(table: dict[Any, set[str]], key: Any, member: str) -> None:
+    "Add a member to a table of sets."
+    table.setdefault(key, set()).add(member)
+
+
+def _discard(table: dict[Any, set[str]], key: Any, member: str) -> None:
+    "Remove a member from a table of sets; an empty set leaves the table."
     table[key].discard(member)
-    if table[key]:
-        return False
-    del table[key]
-    return True
-
-
-def aggregate(facts: Iterable[Fact], how: str) -> int:
-    "Return the number of facts, or of their different subjects or objects (one of AGGREGATIONS). `ToolError` for another."
-    if how not in AGGREGATIONS:
-        raise ToolError(f'aggregation: expected one of {", ".join(AGGREGATIONS)}, got {how!r:.80}')
-    if how == 'count':
-        return len(list(facts))
-    field = how.removeprefix('count_unique_').removesuffix('s')
-    return len({phrase_id(getattr(fact, field)) for fact in facts})
+    if not table[key]:
+        del table[key]
 
 
 class FactTable(SnippetStore):
@@ -82,8 +76,7 @@ class FactTable(SnippetStore):
     def _put(self, fact: Fact) -> None:
         super()._put(fact)
         for field in FIELDS:
-            key = field, phrase_id(getattr(fact, field))
-            self._postings.setdefault(key, set()).add(fact.id)
+            _include(self._postings, (field, phrase_id(getattr(fact, field))), fact.id)
 
     def _drop(self, slot: int) -> None:
         fact = self._snippets[slot]
@@ -115,6 +108,16 @@ class FactTable(SnippetStore):
         facts = [self[id] for id in set.intersection(*postings)]
         facts = sorted(filter(window.passes, facts), key=lambda fact: _order_key(fact, ordering))
         return facts[offset:][:limit]
+
+    @staticmethod
+    def aggregate(facts: Iterable[Fact], how: str) -> int:
+        "Return the number of facts, or of their different subjects or objects (one of AGGREGATIONS). `ToolError` for another."
+        if how not in AGGREGATIONS:
+            raise ToolError(f'aggregation: expected one of {", ".join(AGGREGATIONS)}, got {how!r:.80}')
+        if how == 'count':
+            return len(list(facts))
+        field = how.removeprefix('count_unique_').removesuffix('s')
+        return len({phrase_id(getattr(fact, field)) for fact in facts})
 
 # %% ../../nbs/3_remem/03_graph.ipynb #095edafd
 @dataclass(frozen=True)
@@ -161,7 +164,7 @@ class GistGraph(SessionMemory, Searchable):
 
     Search it like any memory, or give its five tools to an agent."""
 
-    kind, expected = 'gist-graph', ('gist', 'fact')
+    kind, expected, extract_type = 'gist-graph', ('gist', 'fact'), Extract
     PROMPTS = {'memnb': (GISTS, FACTS), 'paper': (PAPER_GISTS, PAPER_FACTS)}
 
     def __init__(
@@ -230,68 +233,48 @@ class GistGraph(SessionMemory, Searchable):
         options = {'gists': self.with_gists, 'facts': self.with_facts, 'roles': self.roles}
         return extract(session, self.lm, speakers=self.names, **options)
 
-    def extract_to_json(self, found: Extract) -> dict:
-        "Return an extract as a JSON value."
-        return json.loads(found.to_json())
-
-    def extract_from_json(self, value: dict) -> Extract:
-        "Return the extract of a JSON value."
-        return Extract.from_json(json.dumps(value))
-
     def vectors(self, session_id: str, found: Extract) -> dict[str, Any]:
         "Return the embeddings of a session's gists and facts, by id."
         rows = {gist.id: self.gists.dense.vector(gist.id) for gist in found.gists}
         return rows | {fact.id: self.triples.dense.vector(fact.id) for fact in found.facts}
 
-    def _check(self, session_id: str, found: Extract) -> None:
-        "Raise `ValueError` for an item of another session, `DuplicateSnippet` for an id that is known."
-        met = set()
-        for item in (*found.gists, *found.facts):
-            if item.session != session_id:
-                raise ValueError(f'{item.id!r:.80}: expected the session {session_id!r:.80}, got {item.session!r:.80}')
-            if item.id in met or item.id in self.gists or item.id in self.facts:
-                raise DuplicateSnippet(f'session {session_id!r:.80}: a gist or fact {item.id!r:.80} is there already')
-            met.add(item.id)
-
-    def link(self, session_id: str, found: Extract, vectors: Mapping[str, Any] | None) -> None:
+    def changes(self, session_id: str, found: Extract, vectors: Mapping[str, Any] | None) -> Changes:
         "Algorithm 1 for one session: its nodes, its facts, its membership, and the synonymy of its gists with all gists."
-        self._check(session_id, found)
         chunk = Chunk.of(found)
-        self.gists.add(found.gists, vectors)
-        try:
-            self.triples.add(found.facts, vectors)
-        except BaseException:  # Ctrl-C too
-            self.gists.remove(chunk.gists)
-            raise
-        self.facts.add(found.facts)
-        self.chunks[session_id] = chunk
-        for phrase in chunk.phrases:
-            self.chunks_of.setdefault(phrase, set()).add(session_id)
-        for gist in found.gists:
-            for turn in gist.sources:
-                self.by_turn.setdefault(turn, set()).add(gist.id)
-        if self.synonymy is not None and chunk.gists and self.gists.dense is not None:
-            for a, b, cosine in self.gists.dense.similar(chunk.gists, self.synonymy):
+        yield partial(self.gists.add, found.gists, vectors), partial(self.gists.remove, chunk.gists)
+        yield partial(self.triples.add, found.facts, vectors), partial(self.triples.remove, chunk.facts)
+        yield partial(self.facts.add, found.facts), partial(self.facts.remove, chunk.facts)
+        yield partial(self.chunks.__setitem__, session_id, chunk), partial(self.chunks.pop, session_id)
+        members = [(self.chunks_of, phrase, session_id) for phrase in chunk.phrases]
+        members += [(self.by_turn, turn, gist.id) for gist in found.gists for turn in dict.fromkeys(gist.sources)]
+        for member in members:
+            yield partial(_include, *member), partial(_discard, *member)
+        yield partial(self._add_synonyms, chunk.gists), partial(self._remove_synonyms, chunk.gists)
+
+    def _add_synonyms(self, gists: Collection[str]) -> None:
+        "Add the synonymy edges of new gists."
+        if self.synonymy is not None and gists:
+            for a, b, cosine in self.gists.dense.similar(gists, self.synonymy):
                 self.synonyms.setdefault(a, {})[b] = cosine
                 self.synonyms.setdefault(b, {})[a] = cosine
 
-    def unlink(self, session_id: str, found: Extract) -> dict[str, int]:
-        "Remove every node and edge that rests on this session alone; return how many of each kind."
-        chunk, edges = self.chunks.pop(session_id), 0
-        for gist in found.gists:
-            for other in self.synonyms.pop(gist.id, {}):
-                edges += 1
-                del self.synonyms[other][gist.id]
+    def _remove_synonyms(self, gists: Collection[str]) -> None:
+        "Remove the synonymy edges of gists."
+        for gist in gists:
+            for other in self.synonyms.pop(gist, {}):
+                del self.synonyms[other][gist]
                 if not self.synonyms[other]:
                     del self.synonyms[other]
-            for turn in set(gist.sources):
-                _discard(self.by_turn, turn, gist.id)
-        phrases = sum(_discard(self.chunks_of, phrase, session_id) for phrase in chunk.phrases)
-        self.gists.remove(chunk.gists)
-        self.triples.remove(chunk.facts)
-        self.facts.remove(chunk.facts)
-        gone = {'gists': len(chunk.gists), 'facts': len(chunk.facts), 'phrases': phrases}
-        return {**gone, 'synonymy edges': edges}
+
+    def unlink(self, session_id: str, found: Extract) -> dict[str, int]:
+        "Remove every node and edge that rests on this session alone; return how many of each kind."
+        gone = super().unlink(session_id, found)
+        return {
+            'gists': gone['gist nodes'],
+            'facts': gone['relation edges'],
+            'phrases': gone['phrase nodes'],
+            'synonymy edges': gone['synonymy edges'],
+        }
 
     def sizes(self) -> dict[str, int]:
         "Return how many gists, facts and phrases there are."
@@ -305,11 +288,6 @@ class GistGraph(SessionMemory, Searchable):
     def phrases_of(self, gist: str) -> tuple[str, ...]:
         "Return the phrases that a gist is joined with, sorted."
         return self.chunks[self.gists[gist].session].phrases
-
-    def facts_of(self, session_id: str | None) -> list[Fact]:
-        "Return the facts of a session; none for an unknown one."
-        chunk = self.chunks.get(session_id)
-        return [self.facts[id] for id in chunk.facts] if chunk else []
 
     def counts(self) -> dict[str, int]:
         "Return the number of nodes and edges of each kind, as in table 22. Context edges are counted, not held."
@@ -380,6 +358,4 @@ class GistGraph(SessionMemory, Searchable):
 
     def tools(self) -> list[Tool]:
         "Return the paper's five tools (table 1) for one question: the numbers of an observation hold until the next."
-        from memnb.remem.tools import GraphTools
-
         return GraphTools(self).tools()

@@ -5,14 +5,15 @@
 # %% ../../nbs/3_remem/05_loop.ipynb #b26e0e33
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from ..core.calls import choice_of, RawCall, seen_lines, ToolCall, ToolReply, ToolUse, untried_calls
 from ..core.loop import check_count, Loop, Run, Setting, with_settings
+from ..core.models import Model
 from ..core.tools import as_tools, searches_of, Tool, tools_of
 from ..core.retriever import as_memory
-from ..core.roles import LM
 from ..core.trace import NoteStep
 from .prompts import PAPER_SELECT, SELECT, SYNTHESIZE, TIMELINE
 
@@ -30,21 +31,13 @@ class _AnyCall(ToolReply):
     call: RawCall
 
 
-def _choose(run: Run, tools: Sequence[Tool], history: Sequence[ToolUse], left: int) -> ToolCall | None:
-    "Return the call and its reason (lines 5 and 6 of Algorithm 2); None where the reply names no tool."
-    choice = run.try_ask(
-        SELECT,
-        lenient=_AnyCall,
-        question=run.question,
-        tools=list(tools),
-        history=tuple(history),
-        steps_left=left,
-        asked=run.asked,
-        **run.answering,
-    )
-    if choice is None or choice.call.function not in [tool.name for tool in tools]:
-        return None
-    return ToolCall.of(choice.call, choice.reasoning)
+@dataclass
+class _State:
+    "What changes while one question is answered: the history 𝓗 of calls with what they showed, and the draft that ends it."
+
+    tools: dict[str, Tool]
+    history: list[ToolUse] = field(default_factory=list)  # 𝓗, and in its observations the evidence 𝓔
+    draft: str | None = None  # of the call that ended the search
 
 
 class _Toolbox:
@@ -59,13 +52,13 @@ class _Toolbox:
 
 def _offered(memory: Any) -> tuple[list[Tool], list[Tool]]:
     "Return the tools of a memory, and those of its search, which are lent to it where none of its own needs only a query."
-    own = tools_of(memory)
+    own_tools = tools_of(memory)
     can_search = callable(memory) or callable(getattr(memory, 'search', None))
-    if not own or searches_of(own) or not can_search or isinstance(memory, _Toolbox):
-        return own, []
-    names = {tool.name for tool in own}
-    lent = [tool for tool in as_tools(memory) if not tool.ends and tool.name not in names]
-    return own, lent
+    if not own_tools or searches_of(own_tools) or not can_search or isinstance(memory, _Toolbox):
+        return own_tools, []
+    names = {tool.name for tool in own_tools}
+    lent_tools = [tool for tool in as_tools(memory) if not tool.ends and tool.name not in names]
+    return own_tools, lent_tools
 
 
 _PAPER_MEMORY = (
@@ -98,7 +91,7 @@ class REMem(Loop):
     def __init__(
         self,
         memory: Any,  # a `GistGraph`, anything else with `tools()`, or anything that can be searched
-        lm: LM | Callable[[str], str] | None = None,  # chooses and answers; None: the rules
+        lm: Model = None,  # chooses and answers; None: the rules
         *,
         max_steps: int = 3,  # T_max: 3 for recollection, 5 for reasoning in the paper
         without: Sequence[str] = (),  # names of tools that are withheld: the ablations "w/o Tool …"
@@ -107,8 +100,8 @@ class REMem(Loop):
         **options: Any,  # of `Loop`
     ):
         memory = as_memory(memory)
-        own, lent = _offered(memory)
-        offered = [tool.name for tool in (*own, *lent)]
+        own_tools, lent_tools = _offered(memory)
+        offered = [tool.name for tool in (*own_tools, *lent_tools)]
         super().__init__(
             memory if callable(memory) or hasattr(memory, 'search') else _Toolbox(memory),
             lm,
@@ -124,67 +117,86 @@ class REMem(Loop):
 
     def tools(self) -> list[Tool]:
         "Return the tools for one question."
-        own, lent = _offered(self.memory)
-        return [tool for tool in (*own, *lent) if tool.name not in self.without]
+        own_tools, lent_tools = _offered(self.memory)
+        return [tool for tool in (*own_tools, *lent_tools) if tool.name not in self.without]
 
-    def _note_fallback(self, run: Run) -> None:
-        "Note in the trace that the memory is searched because none of its tools takes a question."
-        _, lent = _offered(self.memory)
-        names = ' and '.join(tool.name for tool in lent if tool.name not in self.without)
+    def steps(self, run: Run) -> None:
+        "Algorithm 2: begin → (choose → act)* → synthesize."
+        now = self.begin(run)
+        for step in range(1, self.max_steps + 1):
+            call = self.choose(run, now, step)
+            if call is None:
+                break
+            self.act(run, now, call, step)
+            if now.draft is not None:
+                break
+        is_empty = not any(use.observation.hits or use.observation.value for use in now.history)
+        may_search = self.widen if now.history else call is None
+        if is_empty and may_search:
+            self.search_question(run, now, step)
+        self.synthesize(run, now)
+
+    def begin(self, run: Run) -> _State:
+        "Return the state before the first step; note it where a memory is searched because none of its tools takes a question."
+        _, lent_tools = _offered(self.memory)
+        names = ' and '.join(tool.name for tool in lent_tools if tool.name not in self.without)
         if names:
             text = f'No tool of this memory can be entered with a question alone; it is searched: {names}.'
             run.note(NoteStep(iteration=0, text=text))
+        return _State({tool.name: tool for tool in self.tools()})
 
-    def steps(self, run: Run) -> None:
-        "Algorithm 2: history grows, and the answer is made from it."
-        self._note_fallback(run)
-        tools = {tool.name: tool for tool in self.tools()}
-        history: list[ToolUse] = []
-        draft = ''
-        for step in range(1, self.max_steps + 1):
-            call = _choose(run, list(tools.values()), history, self.max_steps - step + 1)
-            if call is None:  # answer from what was found
-                if not history:
-                    self._search_question(run, history, step)
-                break
-            if self.widen and not untried_calls([call], history):
-                if self._search_question(run, history, step):
-                    continue
-                break  # the same call shows the same
-            tool = tools[call.function]
-            seen = run.use(tool, call.parameters, step, call.reasoning)
-            if tool.ends and not seen.error:
-                draft = seen.note
-                break
-            history.append(ToolUse(call.function, call.parameters, seen, call.reasoning))
-            if self.widen and not seen.hits and self._is_timed_search(call):
-                timeless = {name: value for name, value in call.parameters.items() if name not in _TIMES}
-                seen = run.use(tool, timeless, step, 'The same without times.')
-                history.append(ToolUse(call.function, timeless, seen, 'The same without times.'))
-        is_empty = not any(used.observation.hits or used.observation.value for used in history)
-        if self.widen and history and is_empty:
-            self._search_question(run, history, step)
-        self._synthesize(run, history, draft)
+    def choose(self, run: Run, now: _State, step: int) -> ToolCall | None:
+        """Lines 5 and 6: return the next call with its reason; None where the reply names no tool.
 
-    def _is_timed_search(self, call: ToolCall) -> bool:
-        "Whether a call searches within times."
-        searches = [tool.name for tool in searches_of(self.tools())]
-        return call.function in searches and bool(call.parameters.get('start_time') or call.parameters.get('end_time'))
+        With `widen`, in the place of a call that was made before, the search for the question; None after that, too."""
+        choice = run.try_ask(
+            SELECT,
+            lenient=_AnyCall,
+            question=run.question,
+            tools=list(now.tools.values()),
+            history=tuple(now.history),
+            steps_left=self.max_steps - step + 1,
+            asked=run.asked,
+            **run.answering,
+        )
+        if choice is None or choice.call.function not in now.tools:
+            return None
+        call = ToolCall.of(choice.call, choice.reasoning)
+        is_repeated = not untried_calls([call], now.history)
+        return self._question_call(run, now) if self.widen and is_repeated else call
 
-    def _search_question(self, run: Run, history: list[ToolUse], step: int) -> bool:
-        "Search for the question itself, by `semantic_retrieve` or the first tool that needs only a query; False where that was done, or no tool does."
-        searches, given = searches_of(self.tools()), {'query': run.question}
-        if not searches or given in (used.parameters for used in history):
-            return False
-        tool = next((tool for tool in searches if tool.name == 'semantic_retrieve'), searches[0])
-        history.append(ToolUse(tool.name, given, run.use(tool, given, step)))
-        return True
+    def act(self, run: Run, now: _State, call: ToolCall, step: int) -> None:
+        "Lines 7 to 20: make a call; with `widen` make a search within times that finds nothing again without them."
+        tool = now.tools[call.function]
+        observation = run.use(tool, call.parameters, step, call.reasoning)
+        if tool.ends and not observation.error:
+            now.draft = observation.note
+            return
+        now.history.append(ToolUse(call.function, call.parameters, observation, call.reasoning))
+        is_timed = call.parameters.get('start_time') or call.parameters.get('end_time')
+        if self.widen and is_timed and not observation.hits and searches_of([tool]):
+            timeless = {name: value for name, value in call.parameters.items() if name not in _TIMES}
+            self.act(run, now, ToolCall('The same without times.', call.function, timeless), step)
 
-    def _synthesize(self, run: Run, history: Sequence[ToolUse], draft: str) -> None:
+    def _question_call(self, run: Run, now: _State) -> ToolCall | None:
+        "Return the search for the question itself, by `semantic_retrieve` or the first tool that needs only a query; None where it was made, or no tool does."
+        searches, arguments = searches_of(list(now.tools.values())), {'query': run.question}
+        if not searches or arguments in [use.parameters for use in now.history]:
+            return None
+        names = [tool.name for tool in searches]
+        return ToolCall('', 'semantic_retrieve' if 'semantic_retrieve' in names else names[0], arguments)
+
+    def search_question(self, run: Run, now: _State, step: int) -> None:
+        "Search for the question itself, unless that was done."
+        call = self._question_call(run, now)
+        if call:
+            self.act(run, now, call, step)
+
+    def synthesize(self, run: Run, now: _State) -> None:
         "Lines 8 and 22: the answer from evidence and history; the trace's evidence is what the role cites."
-        role = TIMELINE if self.timeline else SYNTHESIZE
-        inputs = {'history': tuple(history), 'draft': draft}
-        run.answer_from(seen_lines(history), draft, role, inputs)
+        role, draft = TIMELINE if self.timeline else SYNTHESIZE, now.draft or ''
+        inputs = {'history': tuple(now.history), 'draft': draft}
+        run.answer_from(seen_lines(now.history), draft, role, inputs)
 
 # %% ../../nbs/3_remem/05_loop.ipynb #a80fd847
 class REMemS(REMem):
@@ -197,7 +209,7 @@ class REMemS(REMem):
     def __init__(
         self,
         memory: Any,
-        lm: LM | Callable[[str], str] | None = None,
+        lm: Model = None,
         *,
         timeline: bool = False,
         **options: Any,  # of `Loop`
@@ -210,7 +222,6 @@ class REMemS(REMem):
 
     def steps(self, run: Run) -> None:
         "Ask the question once, then answer."
-        self._note_fallback(run)
-        history: list[ToolUse] = []
-        self._search_question(run, history, 1)
-        self._synthesize(run, history, '')
+        now = self.begin(run)
+        self.search_question(run, now, 1)
+        self.synthesize(run, now)

@@ -14,17 +14,9 @@ from typing import Any, Literal, Union
 from pydantic import BaseModel, create_model
 
 from ..core.conversation import Session, session_fields, SESSION_TEXT
-from ..core.replies import OutputValidator, Reply
-from memnb.core.roles import (
-    ANSWER,
-    AnswerReply,
-    LM,
-    LMError,
-    Role,
-    RuleLM,
-    SOURCES,
-    Usage,
-)
+from ..core.citations import OutputValidator
+from ..core.replies import Reply
+from ..core.roles import ANSWER, AnswerReply, LM, LMError, Role, RuleLM, SOURCES, Usage
 from ..core.storage import SessionExtract
 from ..core.text import event_time
 from ..core.time import bounds, parse_datetime, read_time
@@ -42,7 +34,7 @@ __all__ = ['GISTS', 'FACTS', 'PAPER_GISTS', 'PAPER_FACTS', 'SELECT', 'PAPER_SELE
 class GistLine(Reply):
     "One gist as a model gives it; the paper's are texts (figure 3)."
 
-    TEXT, KEY = 'text', 'turns'
+    TEXT = 'text'
     ALIASES = {'text': ('gist', 'content', 'fact', 'sentence', 'statement'), 'turns': SOURCES}
 
     text: Text
@@ -58,7 +50,6 @@ class GistsReply(Reply):
 class FactLine(Reply):
     "One fact as a model gives it; the times are dates in words. The paper's times stand under `qualifiers` (figure 4)."
 
-    KEY = 'subject'
     ALIASES = {
         'subject': ('s', 'head'),
         'predicate': ('relation', 'verb', 'p'),
@@ -79,13 +70,9 @@ class FactLine(Reply):
 
     @classmethod
     def meant(cls, value: Any) -> Any:
-        if isinstance(value, str):
-            value = [part.strip() for part in value.strip('|').split('|')]
-        if isinstance(value, list) and len(value) in (3, 4):
-            return dict(zip(('subject', 'predicate', 'object', 'point_in_time'), value))
         if isinstance(value, dict) and isinstance(value.get('qualifiers'), dict):
             times = value['qualifiers']
-            value = {**times, **{name: one for name, one in value.items() if name != 'qualifiers'}}
+            value = {**times, **{name: field for name, field in value.items() if name != 'qualifiers'}}
         return super().meant(value)
 
 
@@ -233,26 +220,26 @@ def _without_stamp(text: str) -> tuple[str, datetime | None]:
 
 def _gist(border: OutputValidator, number: int, line: GistLine) -> Gist | None:
     "Return the gist of a line, or None and a note."
-    what, (text, moment) = f'gist {number}', _without_stamp(' '.join(line.text.split()))
+    label, (text, moment) = f'gist {number}', _without_stamp(' '.join(line.text.split()))
     if not text:
-        border.notes.append(f'{what}: has no text, and cites {", ".join(line.turns) or "nothing"}')
+        border.notes.append(f'{label}: has no text, and cites {", ".join(line.turns) or "nothing"}')
         return None
-    origin = border.origin(border.sources(what, line.turns, text))
+    origin = border.origin(border.sources(label, line.turns, text))
     if moment and not (origin['said'] and moment.date() == origin['said'].date()):
-        border.notes.append(f'{what}: is stamped {moment}, but was said {origin["said"]}: {text}')
+        border.notes.append(f'{label}: is stamped {moment}, but was said {origin["said"]}: {text}')
     gist = Gist(f'{border.session.id}/g{number}', text, position=number - 1, **origin)
     return replace(gist, time=event_time(gist))
 
 
-def _times(border: OutputValidator, what: str, line: FactLine, said: datetime | None, words: str) -> dict:
+def _times(border: OutputValidator, label: str, line: FactLine, moment: datetime | None, words: str) -> dict:
     "Return start and end of a line as spans, with a note for each time that is none."
-    found = {}
+    spans = {}
     for name in ('point_in_time', 'start_time', 'end_time'):
         text = (getattr(line, name) or '').strip()
-        found[name] = read_time(text, said and said.date()) if text else None
-        if text and found[name] is None:
-            border.notes.append(f'{what}: {name} {text!r:.80} is no time: {words}')
-    point, start, end = found.values()
+        spans[name] = read_time(text, moment and moment.date()) if text else None
+        if text and spans[name] is None:
+            border.notes.append(f'{label}: {name} {text!r:.80} is no time: {words}')
+    point, start, end = spans.values()
     if point:
         start, end = bounds(point)
     else:
@@ -263,17 +250,17 @@ def _times(border: OutputValidator, what: str, line: FactLine, said: datetime | 
 def _fact(border: OutputValidator, number: int, line: FactLine) -> Fact | None:
     "Return the fact of a line, or None and a note."
     parts = [' '.join(part.split()) for part in (line.subject, line.predicate, line.object)]
-    what, words = f'fact {number}', f'({", ".join(parts)})'
+    label, words = f'fact {number}', f'({", ".join(parts)})'
     if not all(parts):
-        border.notes.append(f'{what}: a phrase is empty: {words}')
+        border.notes.append(f'{label}: a phrase is empty: {words}')
         return None
-    origin = border.origin(border.sources(what, line.turns, words))
-    speaker, said = origin.pop('speaker'), origin.pop('said')
-    origin |= {'record_time': said, 'id': f'{border.session.id}/f{number}'}
+    origin = border.origin(border.sources(label, line.turns, words))
+    speaker, moment = origin.pop('speaker'), origin.pop('said')
+    origin |= {'record_time': moment, 'id': f'{border.session.id}/f{number}'}
     try:
-        fact = Fact.of(*parts, **_times(border, what, line, said, words), **origin)
+        fact = Fact.of(*parts, **_times(border, label, line, moment, words), **origin)
     except ValueError as error:
-        border.notes.append(f'{what}: {error}; kept without times: {words}')
+        border.notes.append(f'{label}: {error}; kept without times: {words}')
         fact = Fact.of(*parts, **origin)
     return replace(fact, speaker=speaker)
 
@@ -288,22 +275,22 @@ def extract(
 ) -> tuple[Extract, dict[str, Usage]]:
     "Return the gists and facts of a session (section 3.1), and the cost by role. `LMError`, with all that was spent."
     check_names(speakers)
-    border, made, cost = OutputValidator(session), {'gists': (), 'facts': ()}, {}
-    for role, wanted, make in ((GISTS, gists, _gist), (FACTS, facts, _fact)):
-        if not wanted or not session.turns:
+    border, fields, cost = OutputValidator(session), {'gists': (), 'facts': ()}, {}
+    for role, enabled, make in ((GISTS, gists, _gist), (FACTS, facts, _fact)):
+        if not enabled or not session.turns:
             continue
-        known = {'gists': made['gists']} if role is FACTS else {}
+        inputs = {'gists': fields['gists']} if role is FACTS else {}
         try:
-            asked = roles.get(role.name, role)
-            call = lm.call(asked, session=session, speakers=tuple(speakers), **known)
+            asked_role = roles.get(role.name, role)
+            call = lm.call(asked_role, session=session, speakers=tuple(speakers), **inputs)
         except LMError as error:
             error.usage = sum(cost.values(), error.usage)
             raise
         cost[role.name] = call.usage
         lines = enumerate(getattr(call.reply, role.name), 1)
         items = [make(border, number, line) for number, line in lines]
-        made[role.name] = tuple(item for item in items if item is not None)
-    return Extract(**made, notes=tuple(border.notes)), cost
+        fields[role.name] = tuple(item for item in items if item is not None)
+    return Extract(**fields, notes=tuple(border.notes)), cost
 
 # %% ../../nbs/3_remem/02_prompts.ipynb #6fe10733
 _ADVICE = (  # the tools that a line speaks of, and the line
@@ -368,13 +355,13 @@ def _select_fields(question, tools, history=(), steps_left=1, asked=None, may_re
     names = {tool.name for tool in tools}
     filters = any('start_operator' in tool.arguments.model_fields for tool in tools)
     shows_example = {'lexical_retrieve', 'find_entity_contexts', 'output_answer'} <= names
-    steps, shown = [], set()
-    for number, used in enumerate(history, 1):
-        seen = used.observation
-        call = f'Step {number}: {used.reasoning}\n{call_text(used)}'
-        steps.append(f'{call}\n{seen.line_after(shown)}')
-        if seen.value is None:
-            shown |= {hit.snippet.id for hit in seen.hits}
+    steps, shown_ids = [], set()
+    for number, use in enumerate(history, 1):
+        observation = use.observation
+        call = f'Step {number}: {use.reasoning}\n{call_text(use)}'
+        steps.append(f'{call}\n{observation.line_after(shown_ids)}')
+        if observation.value is None:
+            shown_ids |= {hit.snippet.id for hit in observation.hits}
     refusal = ANSWER.fields(question, may_refuse=may_refuse)['refusal']
     return {
         'question': question,
@@ -419,8 +406,8 @@ def _flat_choice(inputs: dict) -> type[BaseModel]:
     "Return the form of figure 5 for the tools of a question."
     tools = inputs['tools']
     names = Literal[tuple(tool.name for tool in tools)]
-    given = Union[tuple(tool.arguments for tool in tools)]
-    fields = {'reasoning': (str, ...), 'function': (names, ...), 'parameters': (given, ...)}
+    arguments = Union[tuple(tool.arguments for tool in tools)]
+    fields = {'reasoning': (str, ...), 'function': (names, ...), 'parameters': (arguments, ...)}
     return create_model('PaperChoice', **fields)
 
 
@@ -492,13 +479,13 @@ class TimelineReply(Reply):
 def _synthesize_fields(question, history=(), draft='', asked=None, may_refuse=True) -> dict:
     "Return the texts of both prompts: evidence and history. Of what was only counted, the first ten are evidence."
     lines = {}
-    for used in history:
-        seen = used.observation
-        hits = seen.hits if seen.value is None else seen.hits[:PAGE_SIZE]
+    for use in history:
+        observation = use.observation
+        hits = observation.hits if observation.value is None else observation.hits[:PAGE_SIZE]
         lines |= {hit.snippet.id: hit.snippet for hit in hits}
-    steps = [f'{used.reasoning} {call_text(used)}: {used.observation.note}'.strip() for used in history]
-    shown = list(lines.values())
-    return {**ANSWER.fields(question, shown, draft, asked, may_refuse), 'history': steps}
+    steps = [f'{use.reasoning} {call_text(use)}: {use.observation.note}'.strip() for use in history]
+    snippets = list(lines.values())
+    return {**ANSWER.fields(question, snippets, draft, asked, may_refuse), 'history': steps}
 
 # %% ../../nbs/3_remem/02_prompts.ipynb #0d2aebfd
 _DUTY = '''- Answer in a few words, as the memory has them: a name, a date, a number, a list separated by commas. Do not explain.

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 
@@ -16,7 +16,6 @@ from ..core.tools import Observation, Offset, OUTPUT_ANSWER, page_of, PAGE_SIZE,
 from ..core.retriever import Hit, locked
 from ..core.trace import count_of
 from .facts import Fact, Gist, Window
-from .graph import aggregate, GistGraph
 from ..retrieval.bm25 import Index
 from ..retrieval.vectors import DenseIndex
 
@@ -49,7 +48,7 @@ _NOTES = {  # kind of index -> what the hits are, and why there may be none
 
 
 @dataclass(frozen=True)
-class _Shown(Observation):
+class _Listing(Observation):
     "An observation that sets the list of what was shown last; a copy that a budget has cut sets it anew."
 
     last: list = field(default_factory=list, compare=False, repr=False)
@@ -61,7 +60,7 @@ class _Shown(Observation):
 class GraphTools:
     "The tools of table 1 over one `GistGraph`, for one question: the numbers of an observation hold until the next."
 
-    def __init__(self, graph: GistGraph):
+    def __init__(self, graph: Any):  # a `GistGraph`
         self.graph, self._lock = graph, graph._lock
         self.last: list[Snippet] = []  # what the last observation showed
 
@@ -86,7 +85,7 @@ class GraphTools:
         offset: Offset = 0,
     ) -> Observation:
         "Find the gists and facts that are nearest to the query in meaning, ten of each at most. Begin with it, and ask for one thing at a time."
-        window = self._window(start_time, end_time, start_operator, end_operator)
+        window = Window(start_time, end_time, start_operator, end_operator)
         return self._nearest('dense', query, window, offset)
 
     @locked
@@ -100,7 +99,7 @@ class GraphTools:
         offset: Offset = 0,
     ) -> Observation:
         "Find the gists and facts that share the rarest words with the query (BM25), ten of each at most. Use it for names and identifiers."
-        window = self._window(start_time, end_time, start_operator, end_operator)
+        window = Window(start_time, end_time, start_operator, end_operator)
         return self._nearest('lexical', query, window, offset)
 
     @locked
@@ -115,14 +114,14 @@ class GraphTools:
     ) -> Observation:
         "Explore what stands around a gist: synonymous gists, and the facts that are connected with it, those of the same message first."
         gist = self._gist(gist_id)
-        window = self._window(start_time, end_time, start_operator, end_operator)
+        window = Window(start_time, end_time, start_operator, end_operator)
         synonyms = self.graph.synonyms.get(gist.id, {})
-        near = [Hit(self.graph.gists[id], cosine) for id, cosine in synonyms.items()]
-        near.sort(key=lambda hit: (-hit.score, hit.snippet.id))
-        near, more = page_of([hit for hit in near if window.passes(hit.snippet)], offset)
+        neighbours = [Hit(self.graph.gists[id], cosine) for id, cosine in synonyms.items()]
+        neighbours.sort(key=lambda hit: (-hit.score, hit.snippet.id))
+        neighbours, more_gists = page_of([hit for hit in neighbours if window.passes(hit.snippet)], offset)
         facts, more_facts = page_of(self._connected(gist, window), offset)
         itself = [Hit(gist)] if window.passes(gist) and not offset else []
-        return self._show(f'around {gist.id}{more_facts or more}', [*itself, *near], facts)
+        return self._show(f'around {gist.id}{more_facts or more_gists}', [*itself, *neighbours], facts)
 
     @locked
     def find_entity_contexts(
@@ -140,60 +139,55 @@ class GraphTools:
         aggregation: Annotated[_Aggregation | None, 'Give a number in the place of the facts, over all of them'] = None,
     ) -> Observation:
         "Find the facts with the given subject, predicate or object (at least one of them), within a window of time, ordered or counted."
-        window = self._window(start_time, end_time, start_operator, end_operator)
-        given = {'subject': subject, 'predicate': predicate, 'object': object}
-        facts = self.graph.facts.find(**given, window=window, ordering=ordering, limit=limit, offset=offset)
+        window = Window(start_time, end_time, start_operator, end_operator)
+        phrases = {'subject': subject, 'predicate': predicate, 'object': object}
+        facts = self.graph.facts.find(**phrases, window=window, ordering=ordering, limit=limit, offset=offset)
         note = count_of(len(facts), 'fact')
         if not facts:
-            note += f': {self._why_none(window, given)}'
+            note += f': {self._why_none(window, phrases)}'
         if aggregation:
-            number, hits = aggregate(facts, aggregation), tuple(map(Hit, facts))
-            return _Shown(f'{aggregation}: {number}; {note}', hits, value=number, last=self.last)
-        shown = facts if limit else facts[:PAGE_SIZE]
-        more = ''
-        if len(shown) < len(facts):
-            note = f'{offset + len(facts)} facts, {len(shown)} shown from {offset + 1}'
-            more = f'; offset={offset + len(shown)} shows more'
-        gists = self._gists_beside(shown, window)
+            number, hits = self.graph.facts.aggregate(facts, aggregation), tuple(map(Hit, facts))
+            return _Listing(f'{aggregation}: {number}; {note}', hits, value=number, last=self.last)
+        page = facts if limit else facts[:PAGE_SIZE]
+        hint = ''
+        if len(page) < len(facts):
+            note = f'{offset + len(facts)} facts, {len(page)} shown from {offset + 1}'
+            hint = f'; offset={offset + len(page)} shows more'
+        gists = self._gists_beside(page, window)
         if gists:
-            note += f'{"," if more else ""} and {count_of(len(gists), "gist")}'
-        return _Shown(note + more, (*map(Hit, shown), *gists), last=self.last)
+            note += f'{"," if hint else ""} and {count_of(len(gists), "gist")}'
+        return _Listing(note + hint, (*map(Hit, page), *gists), last=self.last)
 
-    def _show(self, what: str, gists: Sequence[Hit], facts: Sequence[Hit]) -> Observation:
+    def _show(self, description: str, gists: Sequence[Hit], facts: Sequence[Hit]) -> Observation:
         "Return gists, then facts, under a note that counts them."
-        note = f'{count_of(len(gists), "gist")} and {count_of(len(facts), "fact")} {what}'
-        return _Shown(note, (*gists, *facts), last=self.last)
-
-    def _window(self, start_time: str | None, end_time: str | None, start_operator: str, end_operator: str) -> Window:
-        "Return the filter of a call; a blank time is none."
-        start, end = (time if time and time.strip() else None for time in (start_time, end_time))
-        return Window(start, end, start_operator, end_operator)
+        note = f'{count_of(len(gists), "gist")} and {count_of(len(facts), "fact")} {description}'
+        return _Listing(note, (*gists, *facts), last=self.last)
 
     def _nearest(self, kind: str, query: str, window: Window, offset: int) -> Observation:
         "Return the best gists and facts in the window by one kind of index ('dense' or 'lexical'), or why there are none."
         if not query.strip():
             raise ToolError('query: expected some words, got a blank')
-        what, why = _NOTES[kind]
+        description, why = _NOTES[kind]
         indexes = self.graph.gists, self.graph.triples
-        found = [_best(getattr(index, kind), query, window, offset + PAGE_SIZE) for index in indexes]
-        (gists, more), (facts, more_facts) = (page_of(hits, offset, counted=False) for hits in found)
-        if not any(found):
-            what += ': ' + ('nothing lies within these times' if window else why)
-        return self._show(what + (more or more_facts), gists, facts)
+        rankings = [_best(getattr(index, kind), query, window, offset + PAGE_SIZE) for index in indexes]
+        (gists, more_gists), (facts, more_facts) = (page_of(hits, offset, counted=False) for hits in rankings)
+        if not any(rankings):
+            description += ': ' + ('nothing lies within these times' if window else why)
+        return self._show(description + (more_gists or more_facts), gists, facts)
 
     def _gist(self, gist_id: str) -> Gist:
         "Return the gist with an id, or with a number in the last observation. `ToolError` where there is none."
-        wanted = gist_id.strip()
-        if wanted in self.graph.gists:
-            return self.graph.gists[wanted]
-        shown = enumerate(self.last, 1)
-        there = self.graph.gists  # another thread may have forgotten it meanwhile
-        gists = {str(number): one for number, one in shown if one.id in there}
-        if wanted in gists:
-            return gists[wanted]
+        key = gist_id.strip()
+        if key in self.graph.gists:
+            return self.graph.gists[key]
+        numbered = enumerate(self.last, 1)
+        current_gists = self.graph.gists  # another thread may have forgotten it meanwhile
+        gists = {str(number): snippet for number, snippet in numbered if snippet.id in current_gists}
+        if key in gists:
+            return gists[key]
         raise ToolError(
             f'gist_id: expected the id of a gist or its number in the last observation '
-            f'({", ".join(gists) or "it showed no gist"}), got {wanted!r:.60}'
+            f'({", ".join(gists) or "it showed no gist"}), got {key!r:.60}'
         )
 
     def _connected(self, gist: Gist, window: Window) -> list[Hit]:
@@ -203,10 +197,10 @@ class GraphTools:
             for field in ('subject', 'object'):
                 for fact in self.graph.facts.find(**{field: phrase}, window=window):
                     facts[fact.id] = fact
-        vector = self.graph.gists.dense.vector(gist.id).astype(float)
+        gist_vector = self.graph.gists.dense.vector(gist.id).astype(float)
         for fact in facts.values():
-            own = self.graph.triples.dense.vector(fact.id).astype(float)
-            hits.append(Hit(fact, float(np.einsum('i,i->', own, vector))))
+            fact_vector = self.graph.triples.dense.vector(fact.id).astype(float)
+            hits.append(Hit(fact, float(np.einsum('i,i->', fact_vector, gist_vector))))
         hits.sort(key=lambda hit: (turns.isdisjoint(hit.snippet.sources), -hit.score, hit.snippet.id))
         return hits
 
@@ -217,13 +211,13 @@ class GraphTools:
         hits = [Hit(self.graph.gists[id]) for id in ids]
         return [hit for hit in hits if window.passes(hit.snippet)][:PAGE_SIZE]
 
-    def _why_none(self, window: Window, given: Mapping[str, str | None]) -> str:
+    def _why_none(self, window: Window, phrases: Mapping[str, str | None]) -> str:
         "Return which phrase no fact has, and what comes near; else what has left none of the facts."
         find = self.graph.facts.find
-        for field, phrase in given.items():
+        for field, phrase in phrases.items():
             if phrase and phrase.strip() and not find(**{field: phrase}):
-                near = _best(self.graph.triples, phrase)
-                names = list(dict.fromkeys(getattr(hit.snippet, field) for hit in near))
+                hits = _best(self.graph.triples, phrase)
+                names = list(dict.fromkeys(getattr(hit.snippet, field) for hit in hits))
                 return f'none has the {field} {phrase!r:.60}; near it: {", ".join(names[:5])}'
-        there = len(find(**given))
-        return f'{there} lie outside these times or the offset' if there else 'none has all of these'
+        count = len(find(**phrases))
+        return f'{count} lie outside these times or the offset' if count else 'none has all of these'

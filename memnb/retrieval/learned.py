@@ -9,18 +9,18 @@ import json
 import math
 import re
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import date
 from functools import cache
 from pathlib import Path
-from pkgutil import resolve_name
 from typing import Any
 
 import numpy as np
 
 import memnb
-from ..core.conversation import Conversation, Snippet
+from ..core.conversation import Conversation, Snippet, turn_snippets
+from ..core.retriever import default_index
 from ..core.text import named_in, NUMBER, question_kind, tokenize
 from ..core.time import find_times
 from .bm25 import SHARES
@@ -109,9 +109,10 @@ def scaled(values: np.ndarray) -> np.ndarray:
 
 
 class WordVectors:
-    "Unit vectors of single words, or stems, by wordllama: each has a number, and is embedded when it is first needed."
+    "Unit vectors of single words, or stems: each word has a number, and is embedded when it is first needed."
 
-    def __init__(self):
+    def __init__(self, embed: Callable[[list[str]], np.ndarray]):
+        self.embed = embed  # (n, 256) the vectors of n words
         self._numbers: dict[str, int] = {}
         self._words: list[str | None] = []  # by number; None: forgotten
         self._free: list[int] = []  # numbers of forgotten words
@@ -146,7 +147,7 @@ class WordVectors:
         missing = np.unique(numbers[~self._made[numbers]])
         if len(missing):
             words = [self._words[number] or '' for number in missing.tolist()]
-            made = resolve_name('memnb.retrieval.vectors.WordLlamaEmbedder')()(words)
+            made = self.embed(words)
             lengths = np.linalg.norm(made, axis=1, keepdims=True)
             self._rows[missing] = made / np.where(lengths, lengths, 1)
             self._made[missing] = True
@@ -166,13 +167,17 @@ class FirstScores:
 class PairFeatures:
     """The features of a question and each of some turns: one row a turn, one column for each of `FEATURES`.
 
-    What a turn has by itself is computed when it is added. `index` is the `HybridIndex` that holds the turns."""
+    What a turn has by itself is computed when it is added."""
 
-    def __init__(self, index: Any):
+    def __init__(
+        self,
+        index: Any,  # the `HybridIndex` that holds the turns
+        embed: Callable[[list[str]], np.ndarray],  # of single words, as for `WordVectors`
+    ):
         self.index = index
         self._forms: list[tuple[float, ...]] = []  # by slot
         self._terms: list[np.ndarray] = []  # by slot: the numbers of its words
-        self._vectors = WordVectors()
+        self._vectors = WordVectors(embed)
 
     def put(self, snippet: Snippet) -> None:
         "A snippet was added, in the next slot."
@@ -262,7 +267,7 @@ class PairFeatures:
         A word with a digit is near to itself only: the vectors of numbers are all alike."""
         held = [self._terms[slot] for slot in slots.tolist()]
         numbers, places = np.unique(np.concatenate(held), return_inverse=True)
-        asked = WordVectors()
+        asked = WordVectors(self._vectors.embed)
         cosines = np.einsum('ik,jk->ij', asked.rows(asked.numbers(terms)), self._vectors.rows(numbers))
         near = _LIKE * np.clip(cosines / _ALIKE, 0, 1) ** 2
         for row, term in enumerate(terms):
@@ -327,8 +332,11 @@ class PairFeatures:
         columns['told_likeness'] = told * columns.get('likeness', 0.0)
         columns['answered_meaning'] = columns['after_question'] * columns.get('meaning_before', 0.0)
         kind = question_kind(query[: query.rfind('?') + 1] or query)  # more words may follow
-        columns['number_asked'] = columns.pop('number') * (kind == 'how many')
-        columns['time_asked'] = columns.pop('time') * (kind in ('when', 'interval', 'how long'))
+        numbers, times = columns.pop('number'), columns.pop('time')
+        if kind == 'how many':
+            columns['number_asked'] = numbers
+        if kind in ('when', 'interval', 'how long'):
+            columns['time_asked'] = times
         spans = [span for *_, span in find_times(query, date(1, 1, 1)) if span.start and span.start.year > 1]
         if spans:
             days = [one.day for one in snippets]
@@ -389,8 +397,11 @@ def shipped_ranker(
     package = Path(memnb.__file__).parent
     places = package / '_data' / 'ranker.json', package.parent / 'data' / 'ranker.json'
     fitted = json.loads(next(filter(Path.is_file, places)).read_text(encoding='utf-8'))
-    known = 'words' if model is None else model if model in fitted['weights'] else 'wordllama-256'
-    return LearnedRanker(fitted['weights'][known], fitted['about'])
+    if model is None:
+        model = 'words'
+    elif model not in fitted['weights']:
+        model = 'wordllama-256'
+    return LearnedRanker(fitted['weights'][model], fitted['about'])
 
 # %% ../../nbs/1_core/15_learned.ipynb #1ea40016
 _Pair = tuple[np.ndarray, np.ndarray]  # (n, f) the features of all turns, (n,) the share of each in the evidence
@@ -405,11 +416,10 @@ def training_pairs(
 
     A search that follows comes after 5 and after 15 turns, looks for the rest, and knows the evidence so far: what
     evidence was read, and every fifth of the other turns, for no reader is without fault."""
-    index_of = resolve_name('memnb.retrieval.vectors.HybridIndex').of
-    given = {} if embedder == 'wordllama' else {'embedder': embedder}
+    options = {} if embedder == 'wordllama' else {'embedder': embedder}
     pairs = []
     for conversation in conversations:
-        index = index_of(conversation, ranker=LearnedRanker({}), **given)
+        index = default_index(turn_snippets(conversation), ranker=LearnedRanker({}), **options)
         for question in conversation.questions:
             ids, rows = index.features(question.text)
             found = np.isin(ids, question.evidence)

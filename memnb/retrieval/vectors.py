@@ -26,14 +26,7 @@ from ..core.models import Connection
 from ..core.retriever import Hit, locked, wait_for
 from ..core.time import TimeSpan
 from .bm25 import Index, LexicalIndex
-from memnb.retrieval.learned import (
-    FEATURES,
-    FirstScores,
-    LearnedRanker,
-    PairFeatures,
-    scaled,
-    shipped_ranker,
-)
+from .learned import FEATURES, FirstScores, LearnedRanker, PairFeatures, scaled, shipped_ranker
 
 # %% auto #0
 __all__ = ['Embedder', 'WordLlamaEmbedder', 'MiniLMEmbedder', 'EmbedderError', 'OpenAIEmbedder', 'as_embedder', 'embed_texts',
@@ -64,7 +57,7 @@ class WordLlamaEmbedder:
         for number, text in enumerate(texts):
             for start in range(0, len(text) or 1, self.part):
                 parts.append((text[start : start + self.part].encode('utf-8', 'replace'), number))
-        parts.sort(key=lambda one: len(one[0]))
+        parts.sort(key=lambda part: len(part[0]))
         sums, weights = np.zeros((len(texts), 256)), np.zeros(len(texts))
         while parts:
             size = max(1, min(64, self.batch // (len(parts[-1][0]) or 1)))
@@ -104,10 +97,12 @@ class MiniLMEmbedder:
         rows = np.zeros((len(texts), 384), np.float32)
         for start in range(0, len(order), self.batch):
             places = order[start : start + self.batch]
-            found = tokenizer.encode_batch([texts[place] for place in places])
-            ids, mask = (np.array([getattr(one, name) for one in found]) for name in ('ids', 'attention_mask'))
-            given = {'input_ids': ids, 'attention_mask': mask, 'token_type_ids': np.zeros_like(ids)}
-            [states] = session.run(None, given)  # (texts, tokens, 384)
+            encodings = tokenizer.encode_batch([texts[place] for place in places])
+            ids, mask = (
+                np.array([getattr(encoding, name) for encoding in encodings]) for name in ('ids', 'attention_mask')
+            )
+            inputs = {'input_ids': ids, 'attention_mask': mask, 'token_type_ids': np.zeros_like(ids)}
+            [states] = session.run(None, inputs)  # (texts, tokens, 384)
             rows[places] = np.einsum('ijk,ij->ik', states, mask / mask.sum(1, keepdims=True))
         return rows
 
@@ -166,7 +161,7 @@ class OpenAIEmbedder:
         try:
             with nullcontext(self._client) if self._client else self._server.deadline() as client:
                 data = client.embeddings.create(model=self.name, input=texts, encoding_format='float').data
-            rows = {one.index: [float(number) for number in one.embedding] for one in data}
+            rows = {item.index: [float(number) for number in item.embedding] for item in data}
         except OpenAIError as error:
             status = getattr(error, 'status_code', None)
             raise EmbedderError(f'{self.name}: {type(error).__name__}, status {status}') from None
@@ -190,11 +185,11 @@ def _model_name(embedder: Any) -> str:
     if isinstance(getattr(embedder, 'name', None), str):
         return embedder.name
     tokenizer = getattr(embedder, 'tokenizer', None)  # sentence-transformers keeps the name there
-    fields = (embedder, 'model_name'), (embedder, 'model'), (tokenizer, 'name_or_path')
+    places = (embedder, 'model_name'), (embedder, 'model'), (tokenizer, 'name_or_path')
     kind = type(embedder).__name__
-    for owner, field in fields:
-        if isinstance(getattr(owner, field, None), str):
-            return f'{kind} {Path(getattr(owner, field)).name}'
+    for owner, name in places:
+        if isinstance(getattr(owner, name, None), str):
+            return f'{kind} {Path(getattr(owner, name)).name}'
     return '<partial>' if isinstance(embedder, partial) else getattr(embedder, '__name__', kind)
 
 
@@ -218,12 +213,12 @@ def as_embedder(
         raise TypeError(
             f'embedder: got the client {type(embedder).__name__}, which names no model: use OpenAIEmbedder(model, base_url)'
         )
-    named = isinstance(getattr(embedder, 'name', None), str)
-    if callable(embedder) and named and not inspect.iscoroutinefunction(embedder):
+    has_name = isinstance(getattr(embedder, 'name', None), str)
+    if callable(embedder) and has_name and not inspect.iscoroutinefunction(embedder):
         return embedder
     methods = 'encode', 'embed_documents', 'get_text_embedding_batch'
-    found = [getattr(embedder, method, None) for method in methods]
-    embed = next(filter(callable, [*found, embedder]), None)
+    candidates = [getattr(embedder, method, None) for method in methods]
+    embed = next(filter(callable, [*candidates, embedder]), None)
     if embed is None or isinstance(embedder, type):
         raise TypeError(
             'embedder: expected a function from texts to rows of numbers, or an object with one of '
@@ -234,14 +229,14 @@ def as_embedder(
 
 def embed_texts(embedder: Embedder, texts: list[str]) -> np.ndarray:
     """Return (n, d) rows of finite numbers, one for each text. A ValueError for anything else."""
-    made = embedder(texts)
+    output = embedder(texts)
     try:
-        rows = np.asarray(made, np.float64)
+        rows = np.asarray(output, np.float64)
     except (TypeError, ValueError):
         rows = np.empty(0)
     if rows.ndim != 2 or len(rows) != len(texts) or not rows.size or not np.isfinite(rows).all():
         raise ValueError(
-            f'{embedder.name}: expected {len(texts)} rows of finite numbers, of one length, got {made!r:.80}'
+            f'{embedder.name}: expected {len(texts)} rows of finite numbers, of one length, got {output!r:.80}'
         )
     return rows
 
@@ -283,8 +278,8 @@ class Vectors:
             )
         if not texts:
             return np.empty((0, self.dimension or 0), np.float32)
-        bare = [without_names(text, self.names) for text in texts]
-        rows = embed_texts(self.embedder, bare)
+        bare_texts = [without_names(text, self.names) for text in texts]
+        rows = embed_texts(self.embedder, bare_texts)
         if self.dimension and rows.shape[1] != self.dimension:
             raise DimensionMismatch(f'{self.model}: this index holds {self.dimension} dimensions, got {rows.shape[1]}')
         lengths = np.sqrt(np.einsum('ij,ij->i', rows, rows))[:, None]
@@ -373,19 +368,19 @@ class DenseIndex(Index):
     @locked
     def similar(self, ids: Iterable[str], threshold: float) -> list[tuple[str, str, float]]:
         "All pairs (a, b, cosine) with a < b, one of them in `ids`, and cosine >= threshold. `UnknownSnippet`."
-        wanted = sorted({self._slots[self[id].id] for id in ids})
+        slots = sorted({self._slots[self[id].id] for id in ids})
         slack = self.matrix.shape[1] * 2**-23  # two float32 sums of one product differ by less
         pairs = set()
-        for start in range(0, len(wanted), 64):
-            block = wanted[start : start + 64]
+        for start in range(0, len(slots), 64):
+            block = slots[start : start + 64]
             products = self.matrix[block] @ self.matrix.T
             for slot, row in zip(block, products):
-                near = np.flatnonzero(row >= threshold - slack)
-                vectors, vector = self.matrix[near].astype(float), self.matrix[slot].astype(float)
+                near_slots = np.flatnonzero(row >= threshold - slack)
+                vectors, vector = self.matrix[near_slots].astype(float), self.matrix[slot].astype(float)
                 cosines = np.einsum('ij,j->i', vectors, vector)
-                for other, cosine in zip(near.tolist(), cosines.tolist()):
-                    if other != slot and cosine >= threshold:
-                        first, second = self._snippets[slot].id, self._snippets[other].id
+                for other_slot, cosine in zip(near_slots.tolist(), cosines.tolist()):
+                    if other_slot != slot and cosine >= threshold:
+                        first, second = self._snippets[slot].id, self._snippets[other_slot].id
                         pairs.add((min(first, second), max(first, second), cosine))
         return sorted(pairs)
 
@@ -402,7 +397,7 @@ class DenseIndex(Index):
 
 # %% ../../nbs/1_core/11_vectors.ipynb #4a97582b
 @dataclass
-class _Asked:
+class _QueryState:
     "A query: its vector, and by slot the features that were computed for it."
 
     vector: np.ndarray | None
@@ -435,7 +430,7 @@ class HybridIndex(Index):
         self.dense = None if embedder is None else DenseIndex(embedder, names=names)
         self.weight = weight
         self.ranker = shipped_ranker(self.dense and self.dense.model) if ranker == 'shipped' else ranker
-        self._pairs = None if self.ranker is None else PairFeatures(self)
+        self._pairs = None if self.ranker is None else PairFeatures(self, WordLlamaEmbedder())
         self.rerank, self.rerank_top = rerank, rerank_top
 
     @classmethod
@@ -487,22 +482,22 @@ class HybridIndex(Index):
         if self.dense is not None:
             self.dense._drop(slot)
 
-    def _vector(self, query: str, known: Collection[str] = ()) -> _Asked:
-        return _Asked(None if self.dense is None else self.dense._vector(query), known)
+    def _vector(self, query: str, known: Collection[str] = ()) -> _QueryState:
+        return _QueryState(None if self.dense is None else self.dense._vector(query), known)
 
-    def _scores(self, query: str, asked: _Asked) -> tuple[np.ndarray, np.ndarray]:
-        slots, first = self._first_scores(query, asked.vector)
+    def _scores(self, query: str, state: _QueryState) -> tuple[np.ndarray, np.ndarray]:
+        slots, first = self._first_scores(query, state.vector)
         if self._pairs is None:
             return slots, first.total[slots]
-        seen = slots
+        top_slots = slots
         if len(slots) > self.SEEN:
             totals = first.total[slots]
-            seen = slots[totals >= np.partition(totals, -self.SEEN)[-self.SEEN]]
-        rows = self._pairs.of(query, seen, first, asked.known)
+            top_slots = slots[totals >= np.partition(totals, -self.SEEN)[-self.SEEN]]
+        rows = self._pairs.of(query, top_slots, first, state.known)
         values = self.ranker.scores(rows)
-        asked.rows.update(zip(seen.tolist(), rows))
+        state.rows.update(zip(top_slots.tolist(), rows))
         scores = first.total - first.total.max() + values.min(initial=0) - 1  # of those not seen
-        scores[seen] = values
+        scores[top_slots] = values
         return slots, scores[slots]
 
     def _first_scores(self, query: str, vector: np.ndarray | None) -> tuple[np.ndarray, FirstScores]:
@@ -516,8 +511,8 @@ class HybridIndex(Index):
         total = self._fused(slots, spread[slots], cosines)
         return np.arange(len(self)), FirstScores(words, spread, cosines, total)
 
-    def _why(self, asked: _Asked, slot: int) -> dict[str, float] | None:
-        return self.ranker.why(asked.rows[slot]) if slot in asked.rows else None
+    def _why(self, state: _QueryState, slot: int) -> dict[str, float] | None:
+        return self.ranker.why(state.rows[slot]) if slot in state.rows else None
 
     @locked
     def features(
@@ -526,11 +521,11 @@ class HybridIndex(Index):
         known: Collection[str] = (),  # ids of the evidence found so far
     ) -> tuple[list[str], np.ndarray]:
         "The ids of the turns that the ranker sees, and (m, f) their features, a column for each of `FEATURES`."
-        asked = self._vector(query, known)
+        state = self._vector(query, known)
         if len(self):
-            self._scores(query, asked)
-        rows = np.array([*asked.rows.values()]).reshape(-1, len(FEATURES))
-        return [self._snippets[slot].id for slot in asked.rows], rows
+            self._scores(query, state)
+        rows = np.array([*state.rows.values()]).reshape(-1, len(FEATURES))
+        return [self._snippets[slot].id for slot in state.rows], rows
 
     def _fused(self, slots: np.ndarray, values: np.ndarray, cosines: np.ndarray) -> np.ndarray:
         "(n,) scores of all snippets, from lexical values (of the slots that match) and all cosines."
@@ -552,18 +547,18 @@ class HybridIndex(Index):
         known: Collection[str] = (),
     ) -> list[Hit]:
         "As for every index; with a reranker, the unmasked best `rerank_top` come in its order."
-        wanted = k if self.rerank is None or k <= 0 else max(k, self.rerank_top)
+        depth = k if self.rerank is None or k <= 0 else max(k, self.rerank_top)
         masks = {'exclude': exclude, 'during': during}
-        hits = super().search(query, wanted, **masks, bonus=bonus, known=known)
+        hits = super().search(query, depth, **masks, bonus=bonus, known=known)
         if self.rerank is None or not hits:
             return hits
-        seen, rest = hits[: self.rerank_top], hits[self.rerank_top :]
-        scores = list(self.rerank([(query, hit.snippet.text) for hit in seen]))
-        if len(scores) != len(seen):
-            raise ValueError(f'rerank: expected {len(seen)} scores, got {len(scores)}')
-        reranked = [Hit(hit.snippet, float(score)) for hit, score in zip(seen, scores)]
+        head, tail = hits[: self.rerank_top], hits[self.rerank_top :]
+        scores = list(self.rerank([(query, hit.snippet.text) for hit in head]))
+        if len(scores) != len(head):
+            raise ValueError(f'rerank: expected {len(head)} scores, got {len(scores)}')
+        reranked = [Hit(hit.snippet, float(score)) for hit, score in zip(head, scores)]
         reranked.sort(key=lambda hit: (-hit.score, hit.snippet.id))
-        return (reranked + [Hit(hit.snippet) for hit in rest])[:k]
+        return (reranked + [Hit(hit.snippet) for hit in tail])[:k]
 
 
 def add_in_parts(index: HybridIndex, snippets: Sequence[Snippet]) -> None:

@@ -16,22 +16,8 @@ from ..core.text import content_words, event_time, named_in, speakers_in, stems,
 from ..core.time import find_times, TimeSpan
 from ..memma.bank import Entry
 from ..memma.probe_repair import covers, merge_texts, same_occasion, substance
-from memnb.memma.prompts import (
-    BEFORE,
-    Consolidation,
-    Diagnosis,
-    EditLine,
-    EditsReply,
-    FocusPoint,
-    GuidanceReply,
-    Mark,
-    Probe,
-    ProbeLine,
-    ProbesReply,
-    RepairReply,
-    Rewrite,
-    StatedFact,
-)
+from ..memma.prompts import BEFORE, Consolidation, Diagnosis, EditLine, EditsReply, FocusPoint, GuidanceReply, Mark
+from ..memma.prompts import Probe, ProbeLine, ProbesReply, RepairReply, Rewrite, StatedFact
 from ..memma.retrieval import is_new
 from ..remem.prompts import FactLine
 from .mragent import slot_of
@@ -64,13 +50,13 @@ def _point(number: int, fact: Entry, view: Sequence[Entry], names: Collection[st
 def guide_rule(chunk: Session, view: Sequence[Entry] = (), speakers: Sequence[str] = ()) -> GuidanceReply:
     "Answer the meta-thinker's role: the statements of a chunk, and points of redundancy and conflict."
     names, facts, points = (*speakers, *chunk.speakers), [], []
-    shown = [_now(entry) for entry in view]
+    entries = [_now(entry) for entry in view]
     for turn in chunk.turns:
         for text in statements(turn, day_said(turn, chunk), names):
             facts.append(StatedFact(text=text, speaker=turn.speaker, turns=[turn.id]))
             fact = Entry('', text, speaker=turn.speaker, said=turn.time or chunk.time)
             fact = _now(replace(fact, time=event_time(fact)))
-            points.append(_point(len(facts), fact, shown, names))
+            points.append(_point(len(facts), fact, entries, names))
     return GuidanceReply(facts=facts, points=list(filter(None, points)))
 
 
@@ -84,10 +70,11 @@ def write_rule(
 ) -> EditsReply:
     "Answer the memory manager's role: an edit for each guided fact, or each message with content as it was said."
     if guidance is None:
-        said = [turn for turn in chunk.turns if content_words(turn.content)]
-        texts = [turn.content if per == 'fact' else f'{turn.speaker}: {turn.content}' for turn in said]
-        facts = [StatedFact(text=text, speaker=turn.speaker, turns=[turn.id]) for turn, text in zip(said, texts)]
-        guidance = GuidanceReply(facts=facts)
+        guidance = GuidanceReply(facts=[])
+        for turn in chunk.turns:
+            text = turn.content if per == 'fact' else f'{turn.speaker}: {turn.content}'
+            if content_words(turn.content):
+                guidance.facts.append(StatedFact(text=text, speaker=turn.speaker, turns=[turn.id]))
     points = {point.fact: point for point in guidance.points}
     old, edits = {entry.id: entry for entry in view}, []
     for number, fact in enumerate(guidance.facts, 1):
@@ -174,8 +161,8 @@ def _probes_of(turn: Turn, day: date | None, others: Sequence[Turn], names: tupl
     known = [content_words(other.content, names) for other in others if other.id != turn.id]
     for fact in facts_of(turn, day, names):
         for question, answer, kind in clefts(fact):
-            asked, told = content_words(question, names), stems(answer)
-            if asked and told and not told & stems(question) and not any(asked <= words for words in known):
+            asked, due = content_words(question, names), stems(answer)
+            if asked and due and not due & stems(question) and not any(asked <= words for words in known):
                 yield ProbeLine(question=question, answer=answer, kind=kind, turns=[turn.id])
 
 
@@ -188,11 +175,11 @@ def probes_rule(
     kinds: Mapping = {},  # those of the prompt, with texts; the rule makes single and temporal
 ) -> ProbesReply:
     "Answer the role of probes: one for a time, if there is any, then one for each turn: for other parts of facts, as far as there are such."
-    names, turns, made, chosen = (*speakers, *session.speakers), (*related, *session.turns), [], {}
+    names, turns, probes, chosen = (*speakers, *session.speakers), (*related, *session.turns), [], {}
     for turn in session.turns:
-        made += _probes_of(turn, day_said(turn, session), turns, names)
-    temporal = [probe for probe in made if probe.kind == 'temporal']
-    single = [probe for probe in made if probe.kind == 'single']
+        probes += _probes_of(turn, day_said(turn, session), turns, names)
+    temporal = [probe for probe in probes if probe.kind == 'temporal']
+    single = [probe for probe in probes if probe.kind == 'single']
     for probe in [*temporal[:1], *single, *temporal]:
         chosen.setdefault(probe.turns[0], probe)
     return ProbesReply(probes=list(chosen.values())[:count])

@@ -13,19 +13,10 @@ from ..core.conversation import Session
 from ..core.roles import AnswerReply, rule
 from ..core.text import content_words, sentences, stems
 from ..core.time import TimeSpan
-from ..mragent.graph import central_words, cues_in, Episode, title_of
-from memnb.mragent.prompts import (
-    ASPECTS,
-    CuesReply,
-    EpisodeLine,
-    EpisodesReply,
-    TagLine,
-    TagsReply,
-    TopicLine,
-    TopicsReply,
-    UnitLine,
-    UnitsReply,
-)
+from ..mragent.contents import Episode
+from ..mragent.labels import central_words, cues_in, title_of
+from ..mragent.prompts import ASPECTS, CuesReply, EpisodeLine, EpisodesReply, TagLine, TagsReply, TopicLine
+from ..mragent.prompts import TopicsReply, UnitLine, UnitsReply
 from ..mragent.tools import call_of
 from .remem import day_said, statements
 from .text import ADVERB, extract_answer, PART, relevance, requirements, retold, times_in, unmet
@@ -66,7 +57,7 @@ _SLOTS = {  # slot: its aspect, and the words behind a name that fill it
 
 
 def aspect_of(text: str) -> str | None:
-    "Return the one of the ASPECTS that shares most words with a text, the first of equals; None where none shares any."
+    "Return that of the ASPECTS which shares most words with a text, the first of equals; None where none shares any."
     words = stems(text)
     best = max(ASPECTS, key=lambda aspect: len(words & stems(ASPECTS[aspect])))
     return best if words & stems(ASPECTS[best]) else None
@@ -76,9 +67,9 @@ def slot_of(text: str, names: Collection[str]) -> tuple[str, str] | None:
     "Return the person and the slot that a sentence in the third person fills, None for any other sentence."
     people = '|'.join(map(re.escape, filter(None, names))) or '(?!)'
     for slot, (_, words) in _SLOTS.items():
-        found = re.search(rf'\b({people})(?: and others)?(?: {ADVERB})* {words}\b', text)
-        if found:
-            return found[1], slot
+        match = re.search(rf'\b({people})(?: and others)?(?: {ADVERB})* {words}\b', text)
+        if match:
+            return match[1], slot
     return None
 
 

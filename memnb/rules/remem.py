@@ -41,8 +41,8 @@ def statements(turn: Turn, day: date | None, names: Iterable[str] = ()) -> list[
         texts[-1] = f'{texts[-1]} {held}'.strip()
     elif content_words(held, names):
         texts.append(held)
-    told = [retold(text, turn.speaker, day) for text in texts]
-    return told + ([f'{turn.speaker} shares {turn.caption}.'] if turn.caption else [])
+    texts = [retold(text, turn.speaker, day) for text in texts]
+    return texts + ([f'{turn.speaker} shares {turn.caption}.'] if turn.caption else [])
 
 
 @rule('gists')
@@ -86,10 +86,10 @@ def facts_of(turn: Turn, day: date | None, names: Iterable[str] = ()) -> Iterato
     for sentence in sentences(turn.text):
         if sentence.endswith('?'):
             continue
-        told, when = third_person(sentence, turn.speaker), None
-        for start, end, span in reversed(times_in(told, day)):
-            told, when = f'{told[:start]};{told[end:]}', phrase(span)
-        for subject, predicate, thing in clauses(told, dict.fromkeys((turn.speaker, *names))):
+        text, when = third_person(sentence, turn.speaker), None
+        for start, end, span in reversed(times_in(text, day)):
+            text, when = f'{text[:start]};{text[end:]}', phrase(span)
+        for subject, predicate, thing in clauses(text, dict.fromkeys((turn.speaker, *names))):
             yield FactLine(subject=subject, predicate=predicate, object=thing, point_in_time=when, turns=[turn.id])
     if turn.caption:
         yield FactLine(subject=turn.speaker, predicate='shared', object=turn.caption, turns=[turn.id])
@@ -128,8 +128,8 @@ def _select_rule(question, tools, history=(), steps_left=1, asked=None, may_refu
 @rule('synthesize')
 def _synthesize_rule(question, history=(), draft='', asked=None, may_refuse=True) -> AnswerReply:
     "Answer the role of the final answer."
-    found = extract_answer(question, seen_lines(history), may_refuse)
-    return found if draft in ('', found.answer) else AnswerReply(answer=draft)
+    reply = extract_answer(question, seen_lines(history), may_refuse)
+    return reply if draft in ('', reply.answer) else AnswerReply(answer=draft)
 
 
 @rule('timeline')

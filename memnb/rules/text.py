@@ -14,22 +14,8 @@ from datetime import date
 from ..baselines import ThoughtReply
 from ..core.conversation import Snippet
 from ..core.roles import AnswerReply, NO_INFORMATION, rule
-from memnb.core.text import (
-    cache_texts,
-    coverage,
-    FRAME,
-    named_in,
-    question_kind,
-    reference_day,
-    sentences,
-    SMALL_TALK,
-    speakers_in,
-    stems,
-    STOP_WORDS,
-    times_of,
-    tokenize,
-    with_dates,
-)
+from ..core.text import cache_texts, coverage, FRAME, named_in, question_kind, reference_day, sentences, SMALL_TALK
+from ..core.text import speakers_in, stems, STOP_WORDS, times_of, tokenize, with_dates
 from ..core.time import find_times, parse_date, TimeSpan
 from ..memr3.prompts import _numbered, known_from
 from ..memr3.router import ACTIONS, Decision
@@ -42,7 +28,7 @@ __all__ = ['PART', 'ENOUGH', 'PASTS', 'ADVERB', 'times_in', 'keywords', 'recurri
 
 # %% ../../nbs/9_rules/01_text.ipynb #f06ddff5
 PART = 1 / 3  # a line that covers this part of a requirement is worth keeping
-ENOUGH = 0.6  # one that covers this part supports it
+ENOUGH = 0.6  # a line that covers this part supports it
 _ANY_DAY = date(2000, 1, 1)  # where a time stands in a text depends on no day
 
 
@@ -58,12 +44,12 @@ def keywords(text: str, names: tuple[str, ...] = ()) -> tuple[str, ...]:
     left_out = FRAME | stems(' '.join(names))
     for start, end, _ in reversed(find_times(text, _ANY_DAY)):
         text = text[:start] + ' ' + text[end:]
-    found = {}
+    by_stem = {}
     for word in re.findall(r'[^\W_]+', text.lower()):
         for stem in tokenize(word)[:1]:
             if stem not in left_out:
-                found.setdefault(stem, word)
-    return tuple(found.values())
+                by_stem.setdefault(stem, word)
+    return tuple(by_stem.values())
 
 
 def recurring_words(texts: Iterable[str], known: Iterable[str], limit: int) -> list[str]:
@@ -180,8 +166,8 @@ def extract_answer(question: str, lines: Sequence[Snippet], may_refuse: bool = T
         return AnswerReply(answer=NO_INFORMATION)
     if kind in ('when', 'interval'):
         unit = re.search(r'\b(?:what|which) (year|month|weekend|week|day)\b', question, re.I)
-        found = filter(None, [_date_of(need, lines, unit and unit[1].lower()) for need in asked])
-        dates = dict(found if kind == 'interval' else list(found)[:1])
+        dates = [_date_of(need, lines, unit and unit[1].lower()) for need in asked]
+        dates = dict(list(filter(None, dates))[: 2 if kind == 'interval' else 1])
         if dates:
             return AnswerReply(answer=' and '.join(map(str, dates.values())), sources=list(dates))
     best = best[:3] if kind == 'list' else best[:1]
@@ -249,10 +235,10 @@ def third_person(text: str, speaker: str) -> str:
 
 def retold(text: str, speaker: str, day: date | None) -> str:
     "Return what was said on a day as a sentence that stands alone: with names, and the meaning of relative times in brackets."
-    told = third_person(text, speaker)
-    if speaker not in told:
-        told = f'{speaker} {"asks" if told.endswith("?") else "says"}: {told}'
-    return with_dates(told, day)
+    sentence = third_person(text, speaker)
+    if speaker not in sentence:
+        sentence = f'{speaker} {"asks" if text.endswith("?") else "says"}: {sentence}'
+    return with_dates(sentence, day)
 
 # %% ../../nbs/9_rules/01_text.ipynb #ba411d58
 def claim_of(line: Snippet) -> Claim:

@@ -18,15 +18,7 @@ from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
 from matplotlib.textpath import text_to_path
 from PIL import Image
 
-from memnb.core.trace import (
-    count_of,
-    printable,
-    RouteStep,
-    SearchStep,
-    StateStep,
-    ToolStep,
-    Trace,
-)
+from ..core.trace import count_of, printable, RouteStep, SearchStep, StateStep, ToolStep, Trace
 from ..memma.probe_repair import Evolution
 from ..mragent.loop import WalkStep
 from .html import safe
@@ -61,9 +53,9 @@ def _lines(text: str, width: float, size: float, weight: str = 'normal', most: i
     lines, words = [''], printable(text).split()
     while words and len(lines) <= most:
         word = words.pop(0)
-        joined = f'{lines[-1]} {word}'.strip()
-        if fits(joined):
-            lines[-1] = joined
+        line = f'{lines[-1]} {word}'.strip()
+        if fits(line):
+            lines[-1] = line
         elif lines[-1]:
             lines.append('')
             words.insert(0, word)
@@ -167,14 +159,14 @@ def _headed(title: str, question: str) -> tuple[_Canvas, float]:
     return canvas, y + 16
 
 
-def _cited(turns: Iterable[str], most: int = 6) -> str:
+def _turn_list(turns: Iterable[str], most: int = 6) -> str:
     turns = list(turns)
     return ', '.join(turns[:most]) + (f' and {len(turns) - most} more' if len(turns) > most else '')
 
 
 def _end(canvas: _Canvas, trace: Trace) -> Figure:
     "Write the answer under the body, and return the figure."
-    small = f'rests on {_cited(trace.evidence)}' if trace.evidence else 'rests on nothing that was read'
+    small = f'rests on {_turn_list(trace.evidence)}' if trace.evidence else 'rests on nothing that was read'
     small += f'; {count_of(len(trace.read), "turn")} read; {trace.method}, replies: {trace.model}'
     answer = f'Answer: {trace.answer or trace.error or "none"}'
     canvas.box(_MARGIN, canvas.bottom + 18, _WIDTH - 2 * _MARGIN, answer, 'plain', small)
@@ -191,10 +183,10 @@ def _bars(states: Sequence[StateStep]) -> list[tuple[int, int, str, str, str]]:
     "Return a bar for each piece of evidence and each gap: first and last column, text, tone, small print."
     bars, last = [], len(states) - 1
     for place, state in enumerate(states):
-        known = [bullet.text for bullet in states[place - 1].evidence] if place else []
+        texts = [bullet.text for bullet in states[place - 1].evidence] if place else []
         for bullet in state.evidence:
-            if bullet.text not in known:
-                bars.append((place, last, f'✓ {bullet.text}', 'gain', _cited(bullet.sources)))
+            if bullet.text not in texts:
+                bars.append((place, last, f'✓ {bullet.text}', 'gain', _turn_list(bullet.sources)))
         earlier = states[place - 1].gaps if place else []
         for gap in state.gaps:
             if gap not in earlier:
@@ -220,10 +212,10 @@ def _state_figure(trace: Trace, title: str) -> Figure:
         if search is None:
             canvas.box(x, y, width, f'Round {state.iteration}: after a reflection, no new search', 'plain')
             continue
-        added = search.query.removeprefix(trace.question).strip()
-        found = {turn for hit in search.hits for turn in hit.turns} & set(trace.evidence)
-        small = f'{len(search.hits)} found' + (f', with {_cited(sorted(found), 3)}' if found else '')
-        text = f'Search {state.iteration}: {added or "the question itself"}'
+        addition = search.query.removeprefix(trace.question).strip()
+        turns = {turn for hit in search.hits for turn in hit.turns} & set(trace.evidence)
+        small = f'{len(search.hits)} found' + (f', with {_turn_list(sorted(turns), 3)}' if turns else '')
+        text = f'Search {state.iteration}: {addition or "the question itself"}'
         canvas.box(x, y, width, text, 'search', small)
     ends = [canvas.bottom + 12] * len(states)
     for first, last, text, tone, small in _bars(states):
@@ -245,7 +237,7 @@ def _at(column: tuple[float, float], y: float) -> tuple[float, float, float]:
     return column[0], y, column[1]
 
 # %% ../../nbs/8_use/09_figures.ipynb #fg000010
-def _given(step: ToolStep | SearchStep) -> list[str]:
+def _call_texts(step: ToolStep | SearchStep) -> list[str]:
     "Return the texts with which a tool was called, or a search was made."
     if isinstance(step, SearchStep):
         return [step.query]
@@ -256,11 +248,11 @@ def _given(step: ToolStep | SearchStep) -> list[str]:
 def _walk_figure(trace: Trace, title: str) -> Figure:
     "Draw the branches that led to what was kept: cue, tag and content in a row each, and the cue that comes next."
     canvas, y = _headed(title, trace.question)
-    kept = {id for step in trace.steps if isinstance(step, WalkStep) for id in step.kept}
+    kept_ids = {id for step in trace.steps if isinstance(step, WalkStep) for id in step.kept}
     columns = [(_MARGIN, 200), (_MARGIN + 236, 200), (_MARGIN + 472, _WIDTH - 2 * _MARGIN - 472)]
     for (x, width), name in zip(columns, ('cue', 'tag', 'content')):
         canvas.write(x, y, name, width, _SIZE, color=_QUIET, weight='bold')
-    y, woken, shown, passed = y + 26, {}, set(), 0
+    y, woken, drawn_ids, passed = y + 26, {}, set(), 0
     calls: list[ToolStep] = []
     for step in trace.steps:
         if isinstance(step, ToolStep) and step.tool != 'search':
@@ -269,19 +261,19 @@ def _walk_figure(trace: Trace, title: str) -> Figure:
             continue
         fresh = {}
         for call in calls:
-            hits = [hit for hit in call.hits if hit.id in kept and hit.id not in shown]
+            hits = [hit for hit in call.hits if hit.id in kept_ids and hit.id not in drawn_ids]
             useful = [hit for hit in hits if set(hit.turns) & set(trace.evidence)]
             if not useful:
                 passed += 1
                 continue
-            names = _given(call)[:2]
+            names = _call_texts(call)[:2]
             cue, tag = names if len(names) == 2 else (call.tool.split('_')[-2], *names, '')[:2]
             boxes = []
             for hit in useful[:4]:
-                small = f'{_cited(hit.turns, 4)}; step {step.iteration}'
+                small = f'{_turn_list(hit.turns, 4)}; step {step.iteration}'
                 boxes.append(canvas.box(*_at(columns[2], y), hit.text, 'gain', small))
                 y = boxes[-1].bottom + 10
-                shown.add(hit.id)
+                drawn_ids.add(hit.id)
             left = canvas.box(*_at(columns[0], boxes[0].y), cue, 'gap')
             middle = canvas.box(*_at(columns[1], boxes[0].y), tag, 'search')
             canvas.arrow((left.x + left.width, left.y + 17), (middle.x, middle.y + 17))
@@ -297,7 +289,7 @@ def _walk_figure(trace: Trace, title: str) -> Figure:
                         fresh.setdefault(name, box)
         woken, calls = {**woken, **fresh}, []
     if passed:
-        kind = 'other call' if shown else 'call'
+        kind = 'other call' if drawn_ids else 'call'
         text = f'{count_of(passed, kind)} brought nothing that the answer rests on'
         canvas.write(_MARGIN, y + 4, text, 600, _SIZE - 1, color=_QUIET)
     return _end(canvas, trace)
@@ -311,21 +303,21 @@ def _call_figure(trace: Trace, title: str) -> Figure:
     for step in trace.steps:
         if isinstance(step, RouteStep) and step.reason.startswith('missing: '):
             missing[step.iteration] = step.reason.removeprefix('missing: ').partition('; ')[0]
-    brought = [any(set(hit.turns) & set(trace.evidence) for hit in step.hits) for step in steps]
+    evidence_flags = [any(set(hit.turns) & set(trace.evidence) for hit in step.hits) for step in steps]
     if len(steps) > _MOST:
-        steps = [step for step, some in zip(steps, brought) if some][:_MOST]
-    columns, heads, found = _columns(max(len(steps), 1), gap=24), [], []
+        steps = [step for step, has_evidence in zip(steps, evidence_flags) if has_evidence][:_MOST]
+    columns, heads, boxes = _columns(max(len(steps), 1), gap=24), [], []
     most = 6 if len(steps) < 3 else 4  # boxes in a column
     for number, (step, column) in enumerate(zip(steps, columns), 1):
         name = step.tool.replace('_', ' ') if isinstance(step, ToolStep) else 'search'
-        given = ['the question itself' if one == trace.question else one for one in _given(step)]
-        text = f'{number}. {name}: {", ".join(given)}'
+        texts = ['the question itself' if text == trace.question else text for text in _call_texts(step)]
+        text = f'{number}. {name}: {", ".join(texts)}'
         small = f'{len(step.hits)} found'
         heads.append(canvas.box(*_at(column, top), text, 'search', small, most=5))
     y = canvas.bottom + 14
     for place, (step, column) in enumerate(zip(steps, columns)):
-        for name in _given(step):  # a name that an earlier step brought up
-            source = next((box for box, text in found if name.casefold() in text), None)
+        for name in _call_texts(step):  # a name that an earlier step brought up
+            source = next((box for box, text in boxes if name.casefold() in text), None)
             if source and len(name) > 2 and source.x < column[0]:
                 start, end = (
                     (source.x + source.width, source.y + 17),
@@ -333,16 +325,16 @@ def _call_figure(trace: Trace, title: str) -> Figure:
                 )
                 canvas.arrow(start, end, dashed=True)
         useful = [hit for hit in step.hits if set(hit.turns) & set(trace.evidence)]
-        known = {text for _, text in found}
-        useful = [hit for hit in useful if hit.text.casefold() not in known]
+        drawn_texts = {text for _, text in boxes}
+        useful = [hit for hit in useful if hit.text.casefold() not in drawn_texts]
         useful.sort(key=lambda hit: hit.id not in trace.cited)
         end = y
         for hit in useful[:most]:
-            box = canvas.box(*_at(column, end), hit.text, 'gain', _cited(hit.turns, 3))
-            found.append((box, hit.text.casefold()))
+            box = canvas.box(*_at(column, end), hit.text, 'gain', _turn_list(hit.turns, 3))
+            boxes.append((box, hit.text.casefold()))
             end = box.bottom + 8
-        left = f'and {len(useful) - most} more' if len(useful) > most else ''
-        text = left if useful else 'nothing new that the answer rests on'
+        remark = f'and {len(useful) - most} more' if len(useful) > most else ''
+        text = remark if useful else 'nothing new that the answer rests on'
         if text:
             end = canvas.write(column[0] + 10, end, text, column[1] - 20, _SIZE - 1, color=_QUIET) + 8
         if isinstance(step, SearchStep) and step.iteration in missing:
@@ -360,8 +352,11 @@ def trace_figure(
     (MRAgent); any other trace as its searches and calls with what they found of the evidence."""
     title = title or f'{trace.method} reads {count_of(len(trace.read), "turn")}'
     kinds = {type(step) for step in trace.steps}
-    draw = _state_figure if StateStep in kinds else _walk_figure if WalkStep in kinds else _call_figure
-    return draw(trace, title)
+    if StateStep in kinds:
+        return _state_figure(trace, title)
+    if WalkStep in kinds:
+        return _walk_figure(trace, title)
+    return _call_figure(trace, title)
 
 # %% ../../nbs/8_use/09_figures.ipynb #fg000013
 def figure_html(
@@ -396,7 +391,7 @@ def evolution_figure(
     failed = [(before, after) for before, after in cycles if not before.passed]
     for (before, after), repair in list(zip(failed, evolution.repairs))[:3]:
         probe = before.probe
-        small = f'expected: {probe.answer} ({_cited(probe.sources, 3)})'
+        small = f'expected: {probe.answer} ({_turn_list(probe.sources, 3)})'
         boxes = [
             canvas.box(*_at(columns[0], y), probe.question, 'search', small),
             canvas.box(*_at(columns[1], y), f'✗ {before.answer}', 'error', before.fault),
@@ -404,17 +399,18 @@ def evolution_figure(
         if repair.fact is None:
             boxes.append(canvas.box(*_at(columns[2], y), f'none: {repair.reason}', 'plain'))
         else:
-            small = f'{repair.action.lower()}, from {_cited(repair.fact.sources, 3)}'
+            small = f'{repair.action.lower()}, from {_turn_list(repair.fact.sources, 3)}'
             boxes.append(canvas.box(*_at(columns[2], y), repair.fact.text, 'route', small))
         mark, tone = ('✓', 'gain') if after.passed else ('✗', 'error')
         boxes.append(canvas.box(*_at(columns[3], y), f'{mark} {after.answer}', tone))
         for left, right in zip(boxes, boxes[1:]):
             canvas.arrow((left.x + left.width, y + 17), (right.x, y + 17))
         y = max(box.bottom for box in boxes) + 12
-    passed = len(evolution.before) - len(failed)
-    text = f'{count_of(passed, "other probe")} passed at once' * bool(passed)
+    passed, remarks = len(evolution.before) - len(failed), []
+    if passed:
+        remarks.append(f'{count_of(passed, "other probe")} passed at once')
     if len(failed) > 3:
-        text += f'; {len(failed) - 3} more failed'
-    if text:
-        canvas.write(_MARGIN, y + 4, text.removeprefix('; '), 600, _SIZE - 1, color=_QUIET)
+        remarks.append(f'{len(failed) - 3} more failed')
+    if remarks:
+        canvas.write(_MARGIN, y + 4, '; '.join(remarks), 600, _SIZE - 1, color=_QUIET)
     return canvas.figure()

@@ -17,8 +17,8 @@ import networkx
 from matplotlib.figure import Figure
 
 from ..core.trace import printable, SearchStep, ToolStep, Trace
-from ..mragent.graph import cue_id
-from ..mragent.tools import CueTagGraph
+from ..mragent.contents import cue_id
+from ..mragent.graph import CueTagGraph
 from ..remem.graph import GistGraph, mentions, phrase_id
 from .figures import figure_html
 from .html import safe
@@ -32,19 +32,19 @@ def memory_graph(memory: GistGraph | CueTagGraph) -> networkx.MultiGraph:
     """Return a memory as a graph to draw: nodes (kind, id) with `text` and `session`, edges with a `label`. A TypeError for another memory."""
     if isinstance(memory, GistGraph):
         graph = memory.to_networkx()
-        for one, other, key, data in list(graph.edges(keys=True, data=True)):
+        for start, end, key, data in list(graph.edges(keys=True, data=True)):
             data['label'] = data.get('predicate', 'same' if data['kind'] == 'synonymy' else '')
-            (_, gist), (_, phrase) = sorted((one, other))
+            (_, gist), (_, phrase) = sorted((start, end))
             if data['kind'] == 'context' and not mentions(memory.gists[gist], phrase):
-                graph.remove_edge(one, other, key)
+                graph.remove_edge(start, end, key)
         for session, chunk in memory.chunks.items():
             for gist in chunk.gists:
                 graph.nodes['gist', gist]['session'] = session
     elif isinstance(memory, CueTagGraph):
         graph = memory.to_networkx()
-        written = {'episode': memory.tags.shown, 'unit': memory.aspects.shown}
+        label_of = {'episode': memory.tags.shown, 'unit': memory.aspects.shown}
         for _, (kind, _), key, data in graph.edges(keys=True, data=True):
-            data['label'] = written[kind](key) if key != 'topic' else key
+            data['label'] = label_of[kind](key) if key != 'topic' else key
         for kind, contents in (('episode', memory.episodes), ('unit', memory.units)):
             for content in contents:
                 graph.nodes[kind, content.id]['session'] = content.session
@@ -68,11 +68,11 @@ def _neighbourhood(graph: networkx.MultiGraph, node: tuple) -> list[tuple]:
 # %% ../../nbs/8_use/06_graph_explorer.ipynb #8090aea5
 def trace_path(graph: networkx.MultiGraph, trace: Trace) -> dict[tuple, list[int]]:
     """Return the nodes that a trace touched, each with the numbers of the calls that did, from 1."""
-    known: dict[Any, list[tuple]] = {}  # by id of the node, or of the fact: both ends
+    nodes_by_id: dict[Any, list[tuple]] = {}  # by id of the node, or of the fact: both ends
     for node in graph:
-        known.setdefault(node[1], []).append(node)
+        nodes_by_id.setdefault(node[1], []).append(node)
     for *ends, fact in graph.edges(keys=True):
-        known.setdefault(fact, ends)
+        nodes_by_id.setdefault(fact, ends)
     path: dict[tuple, list[int]] = {}
     calls = [step for step in trace.steps if isinstance(step, (ToolStep, SearchStep)) and not step.error]
     for number, step in enumerate(calls, 1):
@@ -80,7 +80,7 @@ def trace_path(graph: networkx.MultiGraph, trace: Trace) -> dict[tuple, list[int
         for value in (getattr(step, 'arguments', None) or {}).values():
             if isinstance(value, str):
                 names += [value, phrase_id(value), cue_id(value)]
-        touched = [node for name in names for node in known.get(name, ())]
+        touched = [node for name in names for node in nodes_by_id.get(name, ())]
         for node in dict.fromkeys(touched):
             path.setdefault(node, []).append(number)
     return path
@@ -107,7 +107,7 @@ def _positions(part: networkx.MultiGraph) -> dict[tuple, Any]:
     place = {node: number for number, node in enumerate(left)}
 
     def mean_place(node: tuple) -> float:
-        places = [place[one] for one in networkx.all_neighbors(part, node) if one in place]
+        places = [place[neighbour] for neighbour in networkx.all_neighbors(part, node) if neighbour in place]
         return sum(places) / len(places) if places else len(place)
 
     right = sorted((node for node in part if not _is_left(node)), key=mean_place)
@@ -157,9 +157,9 @@ def graph_figure(
             parse_math=False,
         )
     if part.number_of_edges() <= 30:
-        for number, (one, other, label) in enumerate(part.edges(data='label')):
+        for number, (start, end, label) in enumerate(part.edges(data='label')):
             share = 0.35 + 0.15 * (number % 3)  # neighbouring labels rarely overlap
-            x, y = (1 - share) * positions[one] + share * positions[other]
+            x, y = (1 - share) * positions[start] + share * positions[end]
             axes.text(x, y, printable(label), fontsize=7, color='#666666', ha='center', parse_math=False)
     return figure
 
@@ -177,7 +177,8 @@ def explorer_html(
         if numbers[0] <= calls:
             path[touched] = [number for number in numbers if number <= calls]
     nodes = [*path, *_session_nodes(graph, session)]
-    nodes += _neighbourhood(graph, node) if node else []
+    if node:
+        nodes += _neighbourhood(graph, node)
     nodes = list(dict.fromkeys(nodes))
     if not nodes:
         return '<p>Nothing is chosen.</p>'

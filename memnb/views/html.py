@@ -11,30 +11,18 @@ __all__ = ['TONES', 'HUES', 'STYLE', 'Row', 'rows_of', 'evidence_of', 'trace_tex
 import html
 import json
 import textwrap
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import singledispatch
 from typing import Any
 
 from ..core.retriever import Hit
 from ..core.roles import Usage
-from memnb.core.trace import (
-    AnswerStep,
-    Bullet,
-    ModelStep,
-    NoteStep,
-    RouteStep,
-    SearchStep,
-    Seen,
-    StateStep,
-    Step,
-    ToolStep,
-    Trace,
-    count_of,
-    printable,
-)
+from ..core.trace import AnswerStep, Bullet, ModelStep, NoteStep, RouteStep, SearchStep, Seen, StateStep, Step
+from ..core.trace import ToolStep, Trace, count_of, printable
 
 # %% ../../nbs/8_use/04_html.ipynb #4dcc5fd0
+# ANSI colours
 TONES = {
     'plain': '1',
     'search': '36',
@@ -43,7 +31,7 @@ TONES = {
     'route': '35',
     'error': '31',
     'quiet': '2',
-}  # ANSI colours
+}
 
 
 @dataclass(frozen=True)
@@ -70,15 +58,15 @@ def _cost_of(usage: Usage) -> str:
     )
 
 
-def _cited(ids: Iterable[str]) -> str:
+def _id_list(ids: Iterable[str]) -> str:
     return f'[{", ".join(ids)}]' if ids else ''
 
 
 @singledispatch
 def rows_of(step: Step) -> list[Row]:
-    "The rows of a step. A step without a function of its own shows its fields, or what its method `rows` gives."
+    "The rows of a step. A step without a function of its own shows its fields, or the rows whose fields its `rows()` gives."
     if hasattr(step, 'rows'):
-        return step.rows()
+        return [Row(**fields) for fields in step.rows()]
     fields = {name: value for name, value in step if name not in ('kind', 'iteration')}
     return [Row(step.kind, ', '.join(f'{name}: {value}' for name, value in fields.items()))]
 
@@ -103,9 +91,14 @@ def _model_rows(step: ModelStep) -> list[Row]:
     if step.reply is not None:
         reply = 'reply', json.dumps(step.reply, ensure_ascii=False, indent=1)
     pages = tuple(page for page in (('system', step.system), ('prompt', step.user), reply) if page[1])
-    note = 'no reply came' if step.error else 'a rule answered'
-    note = _cost_of(step.usage) if step.usage.calls else note
-    note += ', second attempt' * (step.attempts > 1) + ', replayed' * step.cached
+    if step.usage.calls:
+        note = _cost_of(step.usage)
+    else:
+        note = 'no reply came' if step.error else 'a rule answered'
+    if step.attempts > 1:
+        note += ', second attempt'
+    if step.cached:
+        note += ', replayed'
     return [
         Row('asked', step.role, note, tone='quiet', pages=pages, quiet=True),
         *[Row('read as', note, tone='quiet', quiet=True) for note in step.notes],
@@ -115,18 +108,18 @@ def _model_rows(step: ModelStep) -> list[Row]:
 
 @rows_of.register
 def _state_rows(step: StateStep) -> list[Row]:
-    known = {bullet.text: bullet for bullet in step.evidence}
+    bullets = {bullet.text: bullet for bullet in step.evidence}
     rows = []
     for text in step.gained:
-        bullet = known.pop(text, Bullet(text=text))
+        bullet = bullets.pop(text, Bullet(text=text))
         note = '' if bullet.grounded else 'ungrounded: cites nothing retrieved'
         tone = 'gain' if bullet.grounded else 'error'
         rows.append(Row('gained', text, note, tuple(bullet.sources), tone))
     rows = rows or [Row('gained', 'nothing new', tone='quiet')]
     rows += [Row('closed', gap, tone='gain') for gap in step.closed]
     rows += [Row('open', gap, 'new' if gap in step.opened else '', tone='gap') for gap in step.gaps]
-    if known:
-        lines = [f'{bullet.text} {_cited(bullet.sources)}' for bullet in step.evidence]
+    if bullets:
+        lines = [f'{bullet.text} {_id_list(bullet.sources)}' for bullet in step.evidence]
         page = f'all evidence so far ({len(lines)})', '\n'.join(lines)
         rows.append(Row('state', tone='quiet', pages=(page,), quiet=True))
     return rows
@@ -134,8 +127,8 @@ def _state_rows(step: StateStep) -> list[Row]:
 
 @rows_of.register
 def _route_rows(step: RouteStep) -> list[Row]:
-    changed = '' if step.proposed == step.action else f' (proposed: {step.proposed})'
-    return [Row('decided', step.action + changed, step.reason, tone='route')]
+    proposal = '' if step.proposed == step.action else f' (proposed: {step.proposed})'
+    return [Row('decided', step.action + proposal, step.reason, tone='route')]
 
 
 @rows_of.register
@@ -151,12 +144,14 @@ def _answer_rows(step: AnswerStep) -> list[Row]:
 
 @rows_of.register
 def _tool_rows(step: ToolStep) -> list[Row]:
-    given = {name: value for name, value in (step.arguments or {}).items() if value is not None}
-    call = f'{step.tool}({", ".join(f"{name}={value!r}" for name, value in given.items())})'
-    note = '' if step.error or step.note in given.values() else step.note
-    thought = [Row('thought', step.reasoning)] if step.reasoning else []
-    called = Row('called', call, note, tone='search', hits=tuple(step.hits))
-    return [*thought, called, *[Row('failed', step.note, tone='error')] * step.error]
+    arguments = {name: value for name, value in (step.arguments or {}).items() if value is not None}
+    call = f'{step.tool}({", ".join(f"{name}={value!r}" for name, value in arguments.items())})'
+    note = '' if step.error or step.note in arguments.values() else step.note
+    rows = [Row('thought', step.reasoning)] if step.reasoning else []
+    rows.append(Row('called', call, note, tone='search', hits=tuple(step.hits)))
+    if step.error:
+        rows.append(Row('failed', step.note, tone='error'))
+    return rows
 
 # %% ../../nbs/8_use/04_html.ipynb #010dc8c6
 def _fit(text: str, space: int) -> str:
@@ -166,7 +161,7 @@ def _fit(text: str, space: int) -> str:
 
 def _row_text(row: Row, color: bool, width: int, brief: bool = False) -> list[str]:
     "The lines of a row: its text beside its label, and a line for each of its snippets."
-    space, small = width - 11, (_cited(row.ids) + (f' ({row.note})' if row.note else '')).strip()
+    space, small = width - 11, (_id_list(row.ids) + (f' ({row.note})' if row.note else '')).strip()
     if brief:
         lines = [_fit(f'{_fit(row.text, max(space - len(small) - 1, 24))} {small}', space)]
     else:
@@ -183,27 +178,29 @@ def _group_text(groups: Iterable[tuple[str, list[Row]]], color: bool, width: int
     "The lines of groups of rows, each group under its title and, unless `brief`, a blank line."
     lines = []
     for title, rows in groups:
-        lines += [''] * (not brief) + [title] * bool(title)
+        if not brief:
+            lines.append('')
+        if title:
+            lines.append(title)
         for row in rows:
             if not row.quiet:
                 lines += _row_text(row, color, width, brief)
     return lines
 
 
-def _moments(trace: Trace) -> list[tuple[int | None, list[Step]]]:
-    "The steps of a trace in pieces, a search or a call of a model with what it led to, each with its round."
+def _moments(trace: Trace) -> Iterator[tuple[int | None, list[Step]]]:
+    "Yield the steps of a trace in pieces, a search or a call of a model with what it led to, each with its round."
     moments: list[list[Step]] = []
     for step in trace.steps:
-        asked = moments and any(isinstance(one, ModelStep) for one in moments[-1])
-        if asked and not isinstance(step, (SearchStep, ModelStep)):
+        has_call = moments and any(isinstance(earlier_step, ModelStep) for earlier_step in moments[-1])
+        if has_call and not isinstance(step, (SearchStep, ModelStep)):
             moments[-1].append(step)
         else:
             moments.append([step])
-    number, numbered = None, []
+    number = None
     for steps in moments:
         number = next((step.iteration for step in steps if hasattr(step, 'iteration')), number)
-        numbered.append((number, steps))
-    return numbered
+        yield number, steps
 
 
 def _rows_in(trace: Trace, steps: Iterable[Step]) -> list[Row]:
@@ -221,12 +218,12 @@ def _closing(trace: Trace) -> list[Row]:
 def evidence_of(trace: Trace) -> tuple[Seen, ...]:
     "The evidence as it was shown, each snippet once, under the ids of the turns that it stands for."
     ids: dict[str, list[str]] = {}
-    first: dict[str, Seen] = {}
-    for seen in trace.shown_evidence():
-        key = f'{seen.when} {seen.speaker} {seen.text}'
-        ids.setdefault(key, []).append(seen.id)
-        first.setdefault(key, seen)
-    return tuple(seen.model_copy(update={'id': ', '.join(ids[key])}) for key, seen in first.items())
+    snippets: dict[str, Seen] = {}
+    for snippet in trace.shown_evidence():
+        key = f'{snippet.when} {snippet.speaker} {snippet.text}'
+        ids.setdefault(key, []).append(snippet.id)
+        snippets.setdefault(key, snippet)
+    return tuple(snippet.model_copy(update={'id': ', '.join(ids[key])}) for key, snippet in snippets.items())
 
 
 def _spent(trace: Trace) -> str:
@@ -256,7 +253,8 @@ def trace_text(
     evidence = evidence_of(trace)[: 3 if brief else None]
     answer = Row('answer', trace.answer or 'none', ids=tuple(trace.evidence), hits=evidence)
     cost = Row('cost', _spent(trace), tone='quiet')
-    lines += [''] * (not brief)
+    if not brief:
+        lines.append('')
     for row in (answer, *_closing(trace), cost):
         lines += _row_text(row, color, width)
     return '\n'.join(lines)
@@ -340,15 +338,15 @@ def framed(body: str) -> str:
 # %% ../../nbs/8_use/04_html.ipynb #694d0f16
 def story_of(trace: Trace) -> list[tuple[str, str]]:
     "The moments of a trace as (title, HTML)."
-    read, pages = [], []
+    read_turns, pages = [], []
     for number, steps in _moments(trace):
         rows = _rows_in(trace, steps)
         labels = [row.label for row in rows if not row.quiet] or [step.kind for step in steps]
         title = ('' if number is None else f'Round {number}: ') + ', '.join(dict.fromkeys(labels))
-        shown = [turn for step in steps for hit in getattr(step, 'hits', ()) for turn in hit.turns]
-        fresh = [turn for turn in dict.fromkeys(shown) if turn not in read]
-        read += fresh
-        note = f'{count_of(len(read), "turn")} read so far' + (
+        turns = [turn for step in steps for hit in getattr(step, 'hits', ()) for turn in hit.turns]
+        fresh = [turn for turn in dict.fromkeys(turns) if turn not in read_turns]
+        read_turns += fresh
+        note = f'{count_of(len(read_turns), "turn")} read so far' + (
             f', {len(fresh)} of them here:{tags(fresh)}' if fresh else ''
         )
         pages.append((title, f'{rows_html(rows)}<p class="quiet">{note}</p>'))
@@ -373,18 +371,18 @@ def trace_html(trace: Trace) -> str:
 def _result_row(result: Any, label: str) -> Row:
     if result.passed:
         return Row(label, f'passed: {result.answer}', tone='gain')
-    seen = tuple(Seen.of(Hit(entry)) for entry in result.evidence[:3])
-    return Row(label, f'failed: {result.answer}', result.fault, tone='gap', hits=seen)
+    snippets = tuple(Seen.of(Hit(entry)) for entry in result.evidence[:3])
+    return Row(label, f'failed: {result.answer}', result.fault, tone='gap', hits=snippets)
 
 
 def _repair_row(repair: Any, taken_back: str) -> Row:
     if repair.fact is None:
         return Row('repair', f'none: {repair.reason}', tone='quiet')
-    done = f'{repair.action} {repair.entry or ""}'.strip()
-    done += ', taken back' if taken_back and repair.writes else ''
+    outcome = f'{repair.action} {repair.entry or ""}'.strip()
+    outcome += ', taken back' if taken_back and repair.writes else ''
     reasons = filter(None, [f'it stands on "{repair.quote}"', repair.reason])
     tone = 'error' if taken_back else 'route'
-    text = f'{done}: {repair.fact.text}'
+    text = f'{outcome}: {repair.fact.text}'
     return Row('repair', text, '; '.join(reasons), repair.fact.sources, tone)
 
 

@@ -21,10 +21,10 @@ def _mathml(
     """A formula as MathML. A ValueError names a command that cannot be shown."""
     from latex2mathml.converter import convert
 
-    written = convert(formula.replace(r'\arg', r'\operatorname{arg}'), display='block' if block else 'inline')
-    if unknown := re.findall(r'\\[a-zA-Z]+', written):
+    markup = convert(formula.replace(r'\arg', r'\operatorname{arg}'), display='block' if block else 'inline')
+    if unknown := re.findall(r'\\[a-zA-Z]+', markup):
         raise ValueError(f'formula {formula!r}: expected LaTeX that can be shown, got {", ".join(unknown)}')
-    return written
+    return markup
 
 
 def setup(app: Any) -> dict:
@@ -36,10 +36,10 @@ def setup(app: Any) -> dict:
         translator.body.append(_mathml(node.astext(), node.tagname == 'math_block'))
         raise SkipNode
 
-    def docstring(app: Any, what: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:
+    def docstring(app: Any, kind: str, name: str, target: Any, options: Any, lines: list[str]) -> None:
         from fastcore.docments import docments
 
-        comments = docments(thing, returns=False) if what in ('function', 'method') else {}
+        comments = docments(target, returns=False) if kind in ('function', 'method') else {}
         lines += [
             '',
             *(f':param {name}: {comment}' for name, comment in comments.items() if comment),
@@ -125,8 +125,8 @@ def build_site(
         )
     with tempfile.TemporaryDirectory(prefix='memnb-site-') as place:
         write_source(Path(place) / 'source', nbs)
-        where = ['-d', f'{place}/trees', f'{place}/source', str(out)]
-        command = [sys.executable, '-m', 'sphinx', '-q', '-j', 'auto', *where]
-        done = subprocess.run(command, capture_output=True, text=True)
-    if done.returncode:
-        raise RuntimeError(f'sphinx: {done.stderr.strip()[-500:]}')
+        arguments = ['-d', f'{place}/trees', f'{place}/source', str(out)]
+        command = [sys.executable, '-m', 'sphinx', '-q', '-j', 'auto', *arguments]
+        process = subprocess.run(command, capture_output=True, text=True)
+    if process.returncode:
+        raise RuntimeError(f'sphinx: {process.stderr.strip()[-500:]}')

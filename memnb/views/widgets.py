@@ -17,25 +17,17 @@ from ..core.conversation import Conversation, Question, Session
 from ..core.roles import ANSWER, Call, LM, Role, RuleLM, Usage
 from ..core.loop import Loop
 from ..core.trace import count_of, StateStep, Step, Trace
-from ..evaluation.experiment import DryRunLM, UsageCounter
+from ..evaluation.costs import DryRunLM, UsageCounter
 from ..evaluation.judge import must_refuse, refusal_rule, strict_rule
 from ..evaluation.registry import choose_methods, Memory, METHODS
 from ..memma.bank import MemoryBank
 from ..memma.construction import construct
-from ..memma.probe_repair import damage, Evolution, evolve
+from ..evaluation.faults import damage
+from ..memma.probe_repair import Evolution, evolve
 from ..memma.prompts import REPAIR, RepairReply
 from ..memma.retrieval import Coordinated
 from ..memr3.router import ACTIONS, route, RouterLimits
-from memnb.views.html import (
-    evidence_of,
-    evolution_rows,
-    framed,
-    hits_html,
-    Row,
-    rows_html,
-    safe,
-    story_of,
-)
+from .html import evidence_of, evolution_rows, framed, hits_html, Row, rows_html, safe, story_of
 
 # %% auto #0
 __all__ = ['explore', 'moment_html', 'trace_stepper', 'watch', 'tracker_html', 'tracker_board', 'router_html', 'router_explorer',
@@ -61,20 +53,20 @@ def explore(
     **controls: ipywidgets.ValueWidget,
 ) -> ipywidgets.VBox:
     """Return controls above the view of their values; a change of a control shows it anew."""
-    shown = ipywidgets.HTML()
+    output = ipywidgets.HTML()
 
     def refresh(change: Any = None) -> None:
         try:
             body = view(**{name: control.value for name, control in controls.items()})
         except Exception as error:
             body = f'<p role="alert"><b>{safe(type(error).__name__)}:</b> {safe(str(error))}</p>'
-        shown.value = framed(_VIEW_STYLE + body)
+        output.value = framed(_VIEW_STYLE + body)
 
     for control in controls.values():
         control.observe(refresh, 'value')
     refresh()
     bar = ipywidgets.HBox([*controls.values()], layout=ipywidgets.Layout(flex_flow='row wrap'))
-    return ipywidgets.VBox([bar, shown])
+    return ipywidgets.VBox([bar, output])
 
 
 def _table(head: Iterable[str], rows: Iterable[Iterable[str]], caption: str = '') -> str:
@@ -97,7 +89,7 @@ def _menu(label: str, options: Any) -> ipywidgets.Dropdown:
 
 
 def _question_menu(questions: Sequence[Question]) -> ipywidgets.Dropdown:
-    return _menu('Question', [(one.text, place) for place, one in enumerate(questions)])
+    return _menu('Question', [(question.text, place) for place, question in enumerate(questions)])
 
 
 def _slider(label: str, value: int, low: int, high: int) -> ipywidgets.IntSlider:
@@ -190,16 +182,16 @@ def tracker_html(
         kind = 'gap' if '?' in marks or '✓' in marks else 'evidence'
         marks[state - 1] = f'<td class="now">{marks[state - 1]}</td>'
         rows.append([kind, safe(text), *marks])
-    table = _table(['', 'round', *(str(one.iteration) for one in states)], rows)
-    shown = []
+    table = _table(['', 'round', *(str(step.iteration) for step in states)], rows)
+    state_rows = []
     for bullet in now.evidence:
-        seen = tuple(filter(None, map(trace.seen, bullet.sources)))
-        shown.append(Row('evidence', bullet.text, ids=bullet.sources, tone='gain', hits=seen))
-    shown += [Row('closed', one, tone='gain') for one in now.closed]
-    shown += [Row('gap', one, tone='gap') for one in now.gaps]
+        hits = tuple(filter(None, map(trace.seen, bullet.sources)))
+        state_rows.append(Row('evidence', bullet.text, ids=bullet.sources, tone='gain', hits=hits))
+    state_rows += [Row('closed', gap, tone='gain') for gap in now.closed]
+    state_rows += [Row('gap', gap, tone='gap') for gap in now.gaps]
     return (
         f'<h3>{safe(trace.question)}</h3>{table}<p class="quiet">+ gained, ● known, ? open, ✓ closed</p>'
-        f'<h4>Round {now.iteration}</h4>{rows_html(shown)}'
+        f'<h4>Round {now.iteration}</h4>{rows_html(state_rows)}'
     )
 
 
@@ -229,14 +221,14 @@ def router_html(
     decide = partial(route, proposed, limits=RouterLimits(budget, cap), released=released)
     tables = ''
     columns = range(1, max(budget, iteration) + 1)
-    for some, caption in ((True, 'snippets came back'), (False, 'nothing came back')):
+    for has_hits, caption in ((True, 'snippets came back'), (False, 'nothing came back')):
         rows = []
         for row in range(max(cap + 1, streak) + 1):
             cells = [str(row)]
             for column in columns:
-                decision = decide(iteration=column, retrieved=int(some), reflect_streak=row)
+                decision = decide(iteration=column, retrieved=int(has_hits), reflect_streak=row)
                 letter = _LETTERS[decision.action] if decision.forced else '–'
-                now = ' now' if (column, row, some) == (iteration, streak, hits) else ''
+                now = ' now' if (column, row, has_hits) == (iteration, streak, hits) else ''
                 cells.append(f'<td class="{letter}{now}">{letter}</td>')
             rows.append(cells)
         tables += _table(['streak \\ iteration', *map(str, columns)], rows, caption)
@@ -333,9 +325,9 @@ def probe_html(
         _later_row('now', bank, speakers, question),
     ]
     repairs = []
-    for made, offered in zip(evolution.repairs, proposed.repairs):
-        offered = replace(offered, action=f'not accepted: {offered.action}')
-        repairs.append(made if made.fact else offered)
+    for repair, proposal in zip(evolution.repairs, proposed.repairs):
+        proposal = replace(proposal, action=f'not accepted: {proposal.action}')
+        repairs.append(repair if repair.fact else proposal)
     groups = ''
     for title, rows in evolution_rows(replace(evolution, repairs=tuple(repairs))):
         groups += f'<h4>{title.capitalize()}</h4>{rows_html(rows)}'
@@ -355,8 +347,8 @@ def probe_board(
 
     def view(kind: str, question: int, **boxes: bool) -> str:
         accepted = [place for place in _ALL if boxes[f'probe_{place}']]
-        where = conversation.sessions[session]
-        return probe_html(where, conversation.speakers, questions[question], kind, accepted)
+        chosen_session = conversation.sessions[session]
+        return probe_html(chosen_session, conversation.speakers, questions[question], kind, accepted)
 
     boxes = {f'probe_{place}': _box(f'accept the repair of probe {place + 1}') for place in _ALL}
     return explore(
@@ -375,10 +367,10 @@ def _built(conversation: Conversation, memory: Memory) -> tuple[Any, Usage]:
 
 
 @lru_cache(maxsize=1024)
-def _asked(conversation: Conversation, method: str, question: str, budget: int) -> Trace:
+def _trace_of(conversation: Conversation, method: str, question: str, budget: int) -> Trace:
     memory, _ = _built(conversation, METHODS[method].memory)
     turns = budget if METHODS[method].budgeted else None
-    return METHODS[method].loop(memory, conversation, DryRunLM(), turns).ask(question, budget=turns)
+    return METHODS[method].make(memory, conversation, DryRunLM(), turns).ask(question, budget=turns)
 
 
 def _is_right(question: Question, answer: str) -> bool:
@@ -398,19 +390,19 @@ def compare_html(
     """Return what each method did with a question, with its cost and its trace to unfold, as HTML."""
     rows = []
     for method in methods:
-        trace = _asked(conversation, method, question.text, budget)
+        trace = _trace_of(conversation, method, question.text, budget)
         _, building = _built(conversation, METHODS[method].memory)
-        found = tuple(turn for turn in question.evidence if turn in trace.read)
+        evidence = tuple(turn for turn in question.evidence if turn in trace.read)
         right = _is_right(question, trace.answer or '')
         note = (
-            f'{len(found)} of {count_of(len(question.evidence), "gold turn")} among {len(trace.read)} read; '
+            f'{len(evidence)} of {count_of(len(question.evidence), "gold turn")} among {len(trace.read)} read; '
             f'{count_of(trace.total.calls, "call")}, {trace.total.prompt_tokens:,} prompt tokens, '
             f'and {building.prompt_tokens:,} to build the memory'
         )
         answer = f'{"✓ right" if right else "✗ wrong"}: {trace.answer or trace.error}'
         tone = 'gain' if right else 'gap'
         pages = (('the trace', trace.to_text()),)
-        rows.append(Row(method, answer, note, found, tone, pages=pages))
+        rows.append(Row(method, answer, note, evidence, tone, pages=pages))
     expected = 'that it was never said' if must_refuse(question) else question.answer
     return (
         f'<h3>{safe(question.text)}</h3>'
@@ -426,9 +418,9 @@ def compare_board(
     """Return a widget that compares methods on a question. A ValueError for an unknown method."""
     compared = [name for name, method in METHODS.items() if method.compared]
     names = [method.name for method in choose_methods(methods or compared)]
-    asked = questions or conversation.questions
+    choices = questions or conversation.questions
 
     def view(question: int, budget: int) -> str:
-        return compare_html(conversation, asked[question], budget, names)
+        return compare_html(conversation, choices[question], budget, names)
 
-    return explore(view, question=_question_menu(asked), budget=_slider('Turns', 5, 1, 40))
+    return explore(view, question=_question_menu(choices), budget=_slider('Turns', 5, 1, 40))

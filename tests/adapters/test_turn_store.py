@@ -113,7 +113,7 @@ class Stores(RuleBasedStateMachine):
 
 
 TestStores = Stores.TestCase
-TestStores.settings = settings(max_examples=25, stateful_step_count=20, deadline=None)
+TestStores.settings = settings(max_examples=25, stateful_step_count=20)
 
 
 # ------------------------------------------------------------------ what is kept, whatever happens

@@ -39,7 +39,7 @@ from memnb.evaluation.datasets import load_sample
 from memnb.evaluation.registry import MEMORIES, METHODS
 from memnb.memma.bank import MemoryBank
 from memnb.memma.loop import MemMA
-from memnb.mragent.tools import CueTagGraph
+from memnb.mragent.graph import CueTagGraph
 from memnb.remem.graph import GistGraph
 from memnb.retrieval.bm25 import LexicalIndex
 from memnb.retrieval.vectors import HybridIndex
@@ -125,7 +125,7 @@ def questions(times, drawn):
             ):
                 tried += 1
                 try:
-                    trace = method.loop(built[method.memory.name], conversation, lm).ask(question.text)
+                    trace = method.make(built[method.memory.name], conversation, lm).ask(question.text)
                 except Exception as error:
                     failed[f'{method.name}: escaped {type(error).__name__}: {error}'[:120]] += 1
                     continue
@@ -193,7 +193,7 @@ def keys(times, drawn):
         for status in (400, 401, 500):
             with Server(fail(status, f'you sent {form}')) as server:
                 lm = OpenAILM('m', server.url, KEY, max_retries=0)
-                trace = METHODS['rag'].loop(HybridIndex.of(story(['A kite.'])), story(['A kite.']), lm).ask('Who?')
+                trace = METHODS['rag'].make(HybridIndex.of(story(['A kite.'])), story(['A kite.']), lm).ask('Who?')
             said = trace.to_json() + repr(lm) + trace_html(trace)
             failed[f'{status}: {form}'] += any(part in said for part in ('c2VjcmV0', 'a2V5', 'Zm9y'))
     return 3 * len(forms), failed
@@ -302,7 +302,7 @@ def conversations(times, drawn):
         for method in METHODS.values():
             tried += 1
             try:
-                trace = method.loop(method.memory.build(conversation, RuleLM()), conversation).ask(
+                trace = method.make(method.memory.build(conversation, RuleLM()), conversation).ask(
                     hostile(drawn) + ' who?'
                 )
                 failed[f'{method.name}: {trace.error}'] += trace.error is not None
@@ -350,7 +350,7 @@ def pages(times, drawn):
         conversation = Conversation(f'c {payload}', [Session('D1', turns, first)])
         for method in METHODS.values():
             tried += 1
-            trace = method.loop(method.memory.build(conversation, RuleLM()), conversation).ask(
+            trace = method.make(method.memory.build(conversation, RuleLM()), conversation).ask(
                 f'Who has a kite {payload}?'
             )
             failed[f'{method.name}: {payload}'] += payload in trace_html(trace)
@@ -379,9 +379,9 @@ def threads(times, drawn):
     asked = [question.text for question in conversation.questions[: max(1, int(24 * times))]]
     for method in METHODS.values():
         memory = method.memory.build(conversation, RuleLM())
-        alone = [method.loop(memory, conversation).ask(text).to_json() for text in asked]
+        alone = [method.make(memory, conversation).ask(text).to_json() for text in asked]
         with ThreadPoolExecutor(8) as pool:
-            together = list(pool.map(lambda text: method.loop(memory, conversation).ask(text).to_json(), asked))
+            together = list(pool.map(lambda text: method.make(memory, conversation).ask(text).to_json(), asked))
         tried += len(asked)
         failed[method.name] += sum(one != other for one, other in zip(alone, together))
     return tried, failed
@@ -444,7 +444,7 @@ def growth(times, drawn):
         bank.add(' '.join(drawn.choice(words) for _ in range(370)), sources=(f'D1:{number}',), when=FIRST)
     method, tried, held = METHODS['memma'], int(600 * times) + 2, None
     for number in range(tried):
-        method.loop(bank, story(['A kite.'])).ask(f'Who has the {drawn.choice(words)} of {drawn.choice(words)}?')
+        method.make(bank, story(['A kite.'])).ask(f'Who has the {drawn.choice(words)} of {drawn.choice(words)}?')
         if number == tried // 3:
             held = resident()
     print(f'  ({held:.0f} MB after a third of {tried} questions, {resident():.0f} MB at the end)', file=sys.stderr)

@@ -25,8 +25,8 @@ from datetime import datetime, timedelta
 import numpy as np
 
 from bench_gist_graph import conversation_of, median_ms, megabytes, show, timed_each
-from memnb.mragent.graph import Episode, SemanticUnit
-from memnb.mragent.tools import CueTagGraph
+from memnb.mragent.contents import Episode, SemanticUnit
+from memnb.mragent.graph import CueTagGraph
 from memnb.evaluation.datasets import load_sample
 from memnb.retrieval.vectors import _wordllama, WordLlamaEmbedder
 from memnb.core.text import STOP_WORDS

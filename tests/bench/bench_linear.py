@@ -13,8 +13,8 @@ from memnb.core.conversation import Session, Snippet, Turn
 from memnb.core.roles import RuleLM
 from memnb.memma.loop import MemMA
 from memnb.memr3.loop import MemR3
-from memnb.mragent import graph as cue_graph
-from memnb.mragent.tools import CueTagGraph
+from memnb.mragent import contents, labels
+from memnb.mragent.graph import CueTagGraph
 from memnb.remem.graph import GistGraph
 from memnb.rules import memma, mragent, remem, text as rules
 
@@ -79,9 +79,9 @@ FUNCTIONS = {
     'rules.remem.clauses': lambda words: list(remem.clauses(words, ['Ana'])),
     'rules.remem.gists_rule': lambda words: remem.gists_rule(session(words)),
     'rules.remem.facts_rule': lambda words: remem.facts_rule(session(words)),
-    'mragent.cues_in': lambda words: cue_graph.cues_in(words, ('Ana',)),
-    'mragent.title_of': cue_graph.title_of,
-    'mragent.cue_id': cue_graph.cue_id,
+    'mragent.cues_in': lambda words: labels.cues_in(words, ('Ana',)),
+    'mragent.title_of': labels.title_of,
+    'mragent.cue_id': contents.cue_id,
     'rules.mragent.slot_of': lambda words: mragent.slot_of(words, ['Ana']),
     'rules.mragent.segment_rule': lambda words: mragent.segment_rule(session(words)),
     'rules.mragent.units_rule': lambda words: mragent.units_rule(session(words)),

@@ -1,6 +1,6 @@
 """What a model's manner of writing costs: python tests/bench/bench_replies.py
 
-Replies of every role in twenty manners, and three that nobody could understand; then the bundled conversation asked, and its
+Replies of every role in seventeen manners, and three that nobody could understand; then the bundled conversation asked, and its
 memories built, by a model of which one reply in ten is a refusal. References: the review of commit 9cd98a3, where it has them."""
 
 import json

@@ -127,7 +127,7 @@ def opened(kind, folder):
         return BankFile(path)
     if kind == 'turns':
         return TurnFile(path)
-    from memnb.mragent.tools import CueTagGraph
+    from memnb.mragent.graph import CueTagGraph
     from memnb.remem.graph import GistGraph
 
     return GraphFile({'gists': GistGraph, 'cues': CueTagGraph}[kind], path)
@@ -290,7 +290,7 @@ def ask_on(number, memories, conversation, lm, until, seen, raised):
         question = drawn.choice(conversation.questions).text
         try:
             model = drawn.choice([lm, RuleLM()])
-            trace = method.loop(memories[method.memory.name], conversation, model).ask(question)
+            trace = method.make(memories[method.memory.name], conversation, model).ask(question)
             assert trace.answer is not None or trace.error, 'neither an answer nor an error'
             assert model is lm or not trace.error, trace.error  # rules do not fail
             seen[name] += 1

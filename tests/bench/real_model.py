@@ -11,7 +11,7 @@ what is in --out, or among the figures of --known, is not asked again. `--report
 of each question, those of --known first, as JSON without any text of the data; `--trace` writes traces, for
 conversations that may be shown.
 
-`nbs/7_results/07_real_model.ipynb` shows what it found with Qwen2.5-Coder-1.5B-Instruct (`data/results_model.json`; the
+`nbs/7_results/04_real_model.ipynb` shows what it found with Qwen2.5-Coder-1.5B-Instruct (`data/results_model.json`; the
 seconds are null where a reply was replayed)."""
 
 import argparse
@@ -25,7 +25,8 @@ from pathlib import Path
 from memnb.core.models import LMByRole, OpenAILM
 from memnb.core.roles import RuleLM
 from memnb.core.trace import Trace
-from memnb.evaluation.experiment import Experiment, RowStore, row_key
+from memnb.evaluation.experiment import Experiment
+from memnb.evaluation.store import RowStore
 from memnb.evaluation.papers import variant
 from memnb.evaluation.registry import load_dataset
 
@@ -134,29 +135,29 @@ def figures(folder, in_flight):
     method, style, *_ = folder.name.split('-')
     with closing(RowStore(folder / 'rows.sqlite', mode='rw')) as store:
         for row in store.records():
-            if 'question' in row:
-                trace = Trace.from_json(store.trace(row_key(row)))
-                scores = {name: row['scores'].get(name) for name in SCORES}
+            if row.is_question:
+                trace = Trace.from_json(store.trace(row))
+                scores = {name: row.scores.get(name) for name in SCORES}
                 spent = {name: getattr(trace.total, name) for name in ('calls', 'prompt_tokens', 'completion_tokens')}
                 asked = [step for step in trace.steps if step.kind == 'model' and step.usage.calls]
                 is_served = asked and not any(step.cached for step in asked)
                 about = {
                     'method': method,
                     'style': style,
-                    'conversation': row['conversation'],
-                    'position': row['position'],
+                    'conversation': row.conversation,
+                    'position': row.position,
                 }
                 yield {
                     **about,
-                    'category': row['category'],
-                    'turns': row['turns'],
+                    'category': row.category,
+                    'turns': row.turns,
                     **scores,
                     **spent,
-                    'seconds': round(row['seconds'] / in_flight, 1) if is_served else None,
-                    'failed': row['error'] is not None,
+                    'seconds': round(row.seconds / in_flight, 1) if is_served else None,
+                    'failed': row.error is not None,
                     'replies': replies_of(trace),
                     'looks': looks_of(trace),
-                    'judgement': first_judgement(trace, row['gold']),
+                    'judgement': first_judgement(trace, row.gold),
                 }
 
 
@@ -166,8 +167,8 @@ def kept_trace(out, wanted):
     for path in sorted(out.glob(f'{name}-*/rows.sqlite')):
         with closing(RowStore(path, mode='rw')) as store:
             for row in store.records():
-                if row.get('position') == int(position):
-                    return store.trace(row_key(row))
+                if row.position == int(position):
+                    return store.trace(row)
     raise SystemExit(f'{wanted}: no such question in {out}')
 
 
@@ -228,9 +229,7 @@ def main():
             if conversations:
                 print(style, method, options.part, flush=True)
                 folder = options.out / f'{method}-{style}-{part}of{parts}'
-                experiment(method, style, conversations, lm).run(
-                    folder, executor=f'threads:{options.at_once}', progress=False
-                )
+                experiment(method, style, conversations, lm).run(folder, workers=options.at_once, progress=False)
 
 
 if __name__ == '__main__':

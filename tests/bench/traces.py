@@ -51,16 +51,18 @@ def rules() -> dict:
                     same = made.memory.name == method.memory.name
                     memory = memory if same and memory is not None else None
                 if made.name == 'full-context' or memory is None and made.memory.name not in built:
-                    made = replace(made, memory=replace(made.memory, build=method.memory.build))
+                    made = replace(
+                        made, memory=replace(made.memory, builder=method.memory.builder, options=method.memory.options)
+                    )
                     memory = memory or made.memory.build(conversation, RuleLM())
-                loop = made.loop(memory, conversation, lm)
+                loop = made.make(memory, conversation, lm)
                 for question in conversation.questions[::every]:
                     name = f'rules {method.name} {settings} {conversation.id} {question.position}'
                     traces[name] = as_json(loop.ask(question.text))
         for memory in MEMORIES.values():
             for method in METHODS.values():
                 if method.budgeted:
-                    loop = method.over(memory).loop(built[memory.name], conversation, lm, 15)
+                    loop = method.over(memory).make(built[memory.name], conversation, lm, 15)
                     for question in conversation.questions[:2]:
                         name = f'rules {method.name} over {memory.name} {conversation.id} {question.position}'
                         traces[name] = as_json(loop.ask(question.text, budget=15))
@@ -107,7 +109,7 @@ def careful(folder: Path) -> dict:
                 'full': FullContext(team, lm),
             }
         else:
-            loops = {name: method.loop(memory, team, lm)}
+            loops = {name: method.make(memory, team, lm)}
         if name in ('remem', 'mragent'):
             traces[f'careful {name} memory'] = {
                 id: memory.extract_to_json(memory.extract_of(id)) for id in memory.sessions

@@ -20,7 +20,7 @@ from memnb.core.storage import DuplicateSession, MemoryFileError
 from memnb.evaluation.datasets import load_sample
 from memnb.memma.bank import MemoryBank
 from memnb.memma.loop import MemMA
-from memnb.mragent.tools import CueTagGraph
+from memnb.mragent.graph import CueTagGraph
 from memnb.remem.graph import GistGraph
 from memnb.retrieval.vectors import DenseIndex, HybridIndex
 

@@ -52,7 +52,7 @@ def conversations(draw):
 
 
 @given(conversations())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_json_gives_an_equal_conversation_back(conversation):
     text = conversation.to_json()
     assert text.isascii()
@@ -61,7 +61,7 @@ def test_json_gives_an_equal_conversation_back(conversation):
 
 
 @given(conversations())
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_a_text_from_before_a_field_was_there_is_read(conversation):
     record = json.loads(conversation.to_json())
     for question in record['questions']:
@@ -71,7 +71,7 @@ def test_a_text_from_before_a_field_was_there_is_read(conversation):
 
 
 @given(conversations())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_look_ups_agree_with_a_walk(conversation):
     walked = [(turn, session) for session in conversation.sessions for turn in session.turns]
     assert conversation.turns == tuple(turn for turn, _ in walked)
@@ -88,7 +88,7 @@ def test_look_ups_agree_with_a_walk(conversation):
     st.lists(st.lists(st.sampled_from(['a', 'b', 'c', 'd', 'e', 'f']), max_size=3), max_size=3),
     st.lists(st.sampled_from(['a', 'b', 'z']), max_size=2),
 )
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_refused_exactly_when_a_law_is_broken(groups, evidence):
     said = [one for group in groups for one in group]
     sessions = [Session(str(number), [Turn(one, 'Ana', '') for one in group]) for number, group in enumerate(groups)]
@@ -102,7 +102,7 @@ def test_refused_exactly_when_a_law_is_broken(groups, evidence):
 
 
 @given(st.data())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_a_damaged_file_is_read_or_refused_and_nothing_else(data):
     whole = Conversation.of('c', [(datetime(2024, 3, 2), [('Ana', 'hello'), ('Ben', 'bye')])])
     record = json.loads(Conversation('c', whole.sessions, [Question('Who?', evidence=['D1:1'])]).to_json())

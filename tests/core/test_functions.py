@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from jsonschema import Draft202012Validator
 
-from memnb.mragent.tools import CueTagGraph
+from memnb.mragent.graph import CueTagGraph
 from memnb.evaluation.datasets import load_sample
 from memnb.adapters.frameworks import as_functions, call_functions
 from memnb.remem.graph import GistGraph
@@ -44,7 +44,7 @@ def books(budget=None):
 # ------------------------------------------------------------------ schemas
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(functions(), st.data())
 def test_what_the_schema_allows_the_tool_takes_and_null_is_the_default(made, data):
     function, told = made
@@ -164,7 +164,7 @@ CALLS = st.lists(
 HALF = [Snippet('s1', 'the boat \ud83d', ('D1:1', '\ud800')), Snippet('s2', 'a boat', ('D1:2', 'D1:3'))]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(CALLS, st.none() | st.integers(0, 3))
 def test_each_call_has_one_answer_whatever_it_is(calls, budget):
     run, before = books(budget), deepcopy([call for call in calls if isinstance(call, dict)])
@@ -224,7 +224,7 @@ def test_a_mistake_is_told_in_words(memory, name, said, words):
     )
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(
     st.integers(0, 12),
     st.lists(

@@ -97,7 +97,7 @@ def letters(text: str) -> str:
 
 
 @given(texts, days, snippets)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_no_text_breaks_reading(text, day, snippet):
     (
         sentences(text),
@@ -112,7 +112,7 @@ def test_no_text_breaks_reading(text, day, snippet):
 
 @given(texts)
 @example('He met Dr. Amsel. "Yes!" He left.')
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_sentences_lose_nothing_and_none_is_blank(text):
     found = sentences(text)
     assert letters(''.join(found)) == letters(text)
@@ -125,7 +125,7 @@ def test_sentences_lose_nothing_and_none_is_blank(text):
         max_size=5,
     )
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_sentences_are_found_again(parts):
     cut = [piece for part in parts for piece in (['So…', 'Yes!'] if part.startswith('So') else [part])]
     assert sentences(' '.join(parts)) == cut
@@ -133,7 +133,7 @@ def test_sentences_are_found_again(parts):
 
 
 @given(st.lists(st.sampled_from(['Tobin', 'Tob', 'tobin', 'Zofia', 'Zo', 'and', 'met']), max_size=6))
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 def test_names_are_found_by_a_capital_and_three_letters(words):
     expected = tuple(
         name for name in NAMES if any(word == name or word == name[:3] and len(word) > 2 for word in words)
@@ -142,13 +142,13 @@ def test_names_are_found_by_a_capital_and_three_letters(words):
 
 
 @given(st.lists(snippets, max_size=6))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_speakers_are_sorted(several):
     assert list(speakers_in(several)) == sorted({snippet.speaker for snippet in several} - {None})
 
 
 @given(texts, texts, topics)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_coverage_is_a_share_and_grows_with_the_text(text, more, words):
     alone, both = coverage(text, words), coverage(f'{text} {more}', words)
     assert 0 <= alone <= both <= 1
@@ -157,7 +157,7 @@ def test_coverage_is_a_share_and_grows_with_the_text(text, more, words):
 
 
 @given(snippets)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_times_need_a_day_to_reckon_from(snippet):
     if snippet.said:
         assert reference_day(snippet) == snippet.said.date()
@@ -169,7 +169,7 @@ def test_times_need_a_day_to_reckon_from(snippet):
 
 @given(texts, st.none() | days)
 @example('Last Friday and yesterday, in May and on 7 May 2023.', date(2024, 2, 1))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_dates_are_only_added_in_brackets(text, day):
     dated, back, place = with_dates(text, day), '', 0
     for _, end, _ in find_times(text, day) if day else ():
@@ -184,7 +184,7 @@ def test_dates_are_only_added_in_brackets(text, day):
 
 
 @given(st.sampled_from(['Monday', 'Wednesday', 'Friday', 'Sunday']), days)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_the_bracket_behind_a_weekday_is_its_date(weekday, day):
     before = next(earlier for back in range(1, 8) if (earlier := day - timedelta(back)).strftime('%A') == weekday)
     meant = f'{before.day} {before:%B} {before.year}'
@@ -197,7 +197,7 @@ speakers = st.from_regex(r"[A-Z][a-z]{1,8}( [A-Z]\.)?( O'[A-Z][a-z]+)?", fullmat
 
 
 @given(texts, moments, speakers)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_a_line_is_read_back(text, said, speaker):
     snippet = Snippet('D1:1', text, ('D1:1',), TimeSpan.day(said.date()), speaker, said)
     again = read_line(snippet.line, ['D1:1'])
@@ -213,7 +213,7 @@ def test_a_line_is_read_back(text, said, speaker):
 
 
 @given(texts, days)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_a_line_without_a_speaker_is_read_back_where_it_is_not_ambiguous(text, day):
     assume(': ' not in text)
     assert read_line(Snippet('x', text, time=TimeSpan.day(day)).line).text == text
@@ -242,7 +242,7 @@ def in_words(number: int, link: str = ' ') -> str:
 
 @given(st.integers(1, 999_999), st.sampled_from([' ', ' and ']), st.sampled_from([str, str.capitalize, str.upper]))
 @example(112, ' ', str)
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 def test_numbers_in_words_are_read(number, link, case):
     words = case(in_words(number, link))
     (found,) = NUMBER.finditer(f'So {words} dogs came.')

@@ -99,7 +99,7 @@ def planned(pages, plan, budget):
 
 
 @given(stores, plans, st.none() | st.integers(0, 9))
-@settings(max_examples=70, deadline=None)
+@settings(max_examples=70)
 def test_the_books_are_those_of_a_plain_recount(pages, plan, budget):
     loop, trace = planned(pages, plan, budget)
     done, failed = [], False
@@ -130,7 +130,7 @@ def test_the_books_are_those_of_a_plain_recount(pages, plan, budget):
 
 
 @given(stores, plans, st.none() | st.integers(0, 9))
-@settings(max_examples=70, deadline=None)
+@settings(max_examples=70)
 def test_what_is_read_is_what_was_shown_and_no_more_than_the_budget(pages, plan, budget):
     loop, trace = planned(pages, plan, budget)
     shown = [turn for hits in loop.seen for hit in hits for turn in hit.snippet.sources or (hit.snippet.id,)]
@@ -280,7 +280,7 @@ class Noted:
     st.none() | st.integers(0, 9),
     st.booleans(),
 )
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 def test_what_tools_show_is_read_in_order_and_paid(pages, acts, budget, with_memory):
     noted, free = Noted(pages), Noted(pages)
     run = Run('what?', 'm', RuleLM(), noted if with_memory else None, budget=budget)

@@ -93,7 +93,7 @@ STORES = [
 
 
 @pytest.mark.parametrize('store', STORES, ids=lambda store: type(store).__name__)
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(
     exclude=st.sets(st.sampled_from([one.id for one in STOCK])),
     k=st.integers(0, 11),
@@ -142,7 +142,7 @@ def test_a_function_without_a_query_is_refused():
 # ---- metering ------------------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(
     sources=st.lists(st.lists(st.sampled_from('abcd'), max_size=3), min_size=2, max_size=8),
     budget=st.integers(0, 4) | st.none(),
@@ -167,7 +167,7 @@ def test_the_meter_counts_distinct_turns_and_keeps_to_its_budget(sources, budget
 # ---- snippets of a conversation ------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     sessions=st.lists(st.lists(st.tuples(st.sampled_from(['Ana', 'Ben']), texts), max_size=6), max_size=4),
     words=st.integers(1, 25),

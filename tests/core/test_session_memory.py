@@ -1,5 +1,6 @@
 """Memories made of sessions: one state for any history, and a file that is as before or as after, whatever strikes."""
 
+import contextlib
 import os
 import re
 import shutil
@@ -9,6 +10,7 @@ import tempfile
 import time
 from collections import Counter
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -48,19 +50,22 @@ class Names(SessionMemory):
         names = Counter(name for text in texts.values() for name in re.findall(r'[A-Z]\w+', text))
         return {'names': dict(names), 'texts': texts}, {'names': Usage(1, len(session.turns), 1)}
 
-    def link(self, session_id, extract, vectors):
-        self.index.add([Snippet(id, text) for id, text in extract['texts'].items()], vectors)
-        for name, times in extract['names'].items():
-            self.said.setdefault(name, {})[session_id] = times
+    def put(self, name, session_id, times):
+        self.said.setdefault(name, {})[session_id] = times
 
-    def unlink(self, session_id, extract):
-        self.index.remove(extract['texts'])
-        before = len(self.said)
-        for name in extract['names']:
-            del self.said[name][session_id]
-            if not self.said[name]:
-                del self.said[name]
-        return {'names': before - len(self.said), 'turns': len(extract['texts'])}
+    def drop(self, name, session_id):
+        del self.said[name][session_id]
+        if not self.said[name]:
+            del self.said[name]
+
+    def changes(self, session_id, extract, vectors):
+        turns = [Snippet(id, text) for id, text in extract['texts'].items()]
+        yield partial(self.index.add, turns, vectors), partial(self.index.remove, extract['texts'])
+        for name, times in extract['names'].items():
+            yield partial(self.put, name, session_id, times), partial(self.drop, name, session_id)
+
+    def counts(self):
+        return {'names': len(self.said), 'turns': len(self.index)}
 
     def vectors(self, session_id, extract):
         return {id: self.index.dense.vector(id) for id in extract['texts']}
@@ -124,6 +129,28 @@ def test_what_is_there_costs_nothing_and_another_under_its_id_is_refused():
     memory.forget('D1')
     memory.add(Session('E', SOME[0].turns))
     assert 'E' in memory and 'D1' not in memory
+
+
+@pytest.mark.parametrize('failing', range(1, 4))
+@pytest.mark.parametrize('change', ['put', 'drop'])
+def test_even_ctrl_c_between_two_changes_changes_nothing(change, failing, monkeypatch):
+    memory, more = built([session('D1', ['Ana met Ben', 'Cleo'])]), session('D2', ['Ben met Cleo and Dov'])
+    before, real, calls = memory.state(), getattr(Names, change), []
+
+    def interrupted(*given):
+        calls.append(given)
+        if len(calls) == failing:
+            raise KeyboardInterrupt
+        real(*given)
+
+    monkeypatch.setattr(Names, change, interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        memory.add(more) if change == 'put' else memory.forget('D1')
+    monkeypatch.undo()
+    assert memory.state() == before
+    memory.add(more)
+    memory.forget('D1')
+    assert memory.state() == built([more]).state()
 
 
 def test_forgetting_counts_what_rested_on_a_session_alone():
@@ -301,6 +328,18 @@ def test_a_file_that_was_not_swept_is_swept_when_it_is_opened(path):
         assert Names.load(path).state() == memory.state()
     assert writes(log) == {'VACUUM': 1, 'DELETE FROM memory': 1}
     assert not gone_words(path, 'Secret0 ', 'Secret3 ', 'id000000039')
+
+
+def test_a_save_that_is_struck_anywhere_is_no_conflict_for_the_next(path):
+    memory = built(SOME[:3])
+    memory.save(path)
+    for number in range(1, 30):
+        for change in (lambda: memory.add(SOME[4]), lambda: memory.forget('D5')):
+            change()
+            with watched(number), contextlib.suppress(Struck):
+                memory.save(path)
+    memory.save(path)
+    assert Names.load(path).state() == memory.state() == built(SOME[:3]).state()
 
 
 # ---- files that are none -------------------------------------------------------------------------------------------------

@@ -516,7 +516,7 @@ cost       memr3 (rule): 2 turns read, no model was asked'''
 # ------------------------------------------------------------------ as HTML
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(st.lists(TRACES, max_size=3), TEXTS)
 def test_text_stays_text_whatever_it_says(traces, title):
     names: dict[str, str] = {}
@@ -596,7 +596,7 @@ OUR_ATTRIBUTES = {
 }
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(TRACES, TEXTS)
 def test_the_page_has_only_our_tags_and_loads_nothing(trace, title):
     page = Page(report_html([trace], title) + trace._repr_html_())
@@ -608,7 +608,7 @@ def test_the_page_has_only_our_tags_and_loads_nothing(trace, title):
     assert 'url(' not in page.text and '@import' not in page.text.split('memnb{')[0]
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @example(Trace(question='when?', method='rag', model='rule', steps=[AnswerStep(draft='a draft', answer='a draft')]))
 @given(TRACES)
 def test_the_page_shows_every_text_of_the_steps(trace):

@@ -34,7 +34,7 @@ vocabulary = [
 ]
 texts = st.lists(st.sampled_from(vocabulary), max_size=9).map(' '.join) | st.text(max_size=20)
 tokens = st.lists(st.sampled_from('abcde'), max_size=8)
-often = settings(max_examples=60, deadline=None)
+often = settings(max_examples=60)
 
 
 @given(texts)

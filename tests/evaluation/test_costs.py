@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from memnb.core.models import FunctionLM, RecordedLM, ScriptedLM
 from memnb.core.roles import ANSWER, LM, LMError, RuleLM, ServerError, Usage
-from memnb.evaluation.experiment import DryRunLM, RowStore, RunStopped, UsageCounter
+from memnb.evaluation.costs import DryRunLM, UsageCounter
+from memnb.evaluation.store import RowStore, RunStopped
 from memnb.evaluation.judge import prompt_hash
 from memnb.evaluation.datasets import load_sample
 from memnb.evaluation.registry import MEMORIES, METHODS
@@ -44,7 +45,7 @@ def test_the_sum_is_what_all_have_spent_and_the_check_says_so_at_once(spent, lim
 
 def test_threads_and_processes_lose_nothing(tmp_path):
     file = tmp_path / 'rows.sqlite'
-    code = 'import sys; from memnb.evaluation.experiment import RowStore; one = RowStore(sys.argv[1]); [one.spend(7) for _ in range(100)]'
+    code = 'import sys; from memnb.evaluation.store import RowStore; one = RowStore(sys.argv[1]); [one.spend(7) for _ in range(100)]'
     running = [subprocess.Popen([sys.executable, '-c', code, str(file)]) for _ in range(2)]
     with ThreadPoolExecutor(8) as pool, ExitStack() as stack:
         stores = [stack.enter_context(closing(RowStore(file))) for _ in range(8)]
@@ -140,7 +141,7 @@ def asked_with(name, lm):
     """The counter of a method that is built and asked with an lm, and its trace."""
     counted, method = UsageCounter(lm), METHODS[name]
     memory = method.memory.build(SMALL, counted)
-    return counted, method.loop(memory, SMALL, counted, turns=5, stop=False).ask(QUESTION, budget=5)
+    return counted, method.make(memory, SMALL, counted, turns=5, stop=False).ask(QUESTION, budget=5)
 
 
 @pytest.mark.parametrize('name', ['rag', 'memr3', 'remem', 'mragent', 'memma', 'self-rag', 'full-context'])
@@ -168,13 +169,13 @@ def test_a_dry_run_changes_nothing_but_the_cost():
 def test_a_run_spends_more_than_its_budget_by_less_than_one_call(limit):
     dry, method = Noting(), METHODS['memr3']
     memory = MEMORIES['turns'].build(SMALL, RuleLM())
-    foretold = method.loop(memory, SMALL, dry).ask(QUESTION)
+    foretold = method.make(memory, SMALL, dry).ask(QUESTION)
     bills = [step.usage.tokens for step in foretold.steps if step.kind == 'model']
     script = iter(dry.said)
     with tempfile.TemporaryDirectory() as folder:
         budget, stopped = RowStore(Path(folder) / 'x', limit), False
         try:
-            method.loop(memory, SMALL, UsageCounter(FunctionLM(lambda prompt: next(script)), budget)).ask(QUESTION)
+            method.make(memory, SMALL, UsageCounter(FunctionLM(lambda prompt: next(script)), budget)).ask(QUESTION)
         except RunStopped:
             stopped = True
         assert stopped == any(sum(bills[:place]) >= limit for place in range(len(bills)))

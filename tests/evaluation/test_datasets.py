@@ -113,7 +113,7 @@ entries = st.lists(
 
 
 @given(entries, known_ids)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_repaired_evidence_exists_once_and_needs_no_second_repair(listed, known):
     ids, notes = repair_evidence(listed, known)
     assert set(ids) <= set(known) and len(set(ids)) == len(ids)
@@ -135,7 +135,7 @@ def test_adversarial_questions(load):
 @given(
     st.lists(st.tuples(st.sampled_from('abc'), st.sampled_from(['adversarial', 'single-hop', 'temporal'])), max_size=8)
 )
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_one_question_of_each_text_stays(drawn):
     questions = [
         Question(text, category=category, position=place, refuse=category == 'adversarial')

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from memnb.evaluation.datasets import download, DownloadError, Source
+from memnb.evaluation.datasets import download, DownloadError, load_jsonl, Source
 from memnb.evaluation.registry import data_command, Dataset, DATASETS
 
 CONTENT = bytes(range(256)) * 8
@@ -195,7 +195,7 @@ def toy(server, monkeypatch):
     monkeypatch.setitem(
         DATASETS,
         'toy',
-        Dataset('A toy', 'datasets.load_jsonl', 'CC0', 'https://example.org', source=toy_source(server)),
+        Dataset('A toy', load_jsonl, 'CC0', 'https://example.org', source=toy_source(server)),
     )
     server.asked.clear()
     server.manners[:] = [Manners()]

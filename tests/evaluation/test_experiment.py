@@ -1,6 +1,7 @@
 """A run can be spread out, killed, stopped and resumed, and loses and repeats nothing. Each test compares rows with those of a quiet run."""
 
 import json
+import multiprocessing
 import os
 import random
 import signal
@@ -9,7 +10,7 @@ import subprocess
 import sys
 import threading
 import time
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -29,14 +30,17 @@ from memnb.core.roles import RuleLM, ServerError
 from memnb.core.trace import SearchStep, Seen, Trace
 from memnb.evaluation import experiment as module
 from memnb.evaluation.datasets import load_sample
-from memnb.evaluation.experiment import _open_executor, DryRunLM, Experiment, ExperimentError, row_key, RowStore
+from memnb.evaluation.costs import DryRunLM
+from memnb.evaluation.experiment import Experiment
+from memnb.evaluation.rows import Row
+from memnb.evaluation.store import _MAX_TEXTS, ExperimentError, RowStore, stored_trace
 from memnb.evaluation.judge import Judge
 from memnb.evaluation.report import RunFolder
 
 
 @pytest.fixture(scope='module')
 def processes():
-    with _open_executor('processes:2') as pool:
+    with ProcessPoolExecutor(2, multiprocessing.get_context('spawn')) as pool:
         yield pool
 
 
@@ -98,10 +102,11 @@ def test_settings_that_make_no_sense_are_refused_at_once(options, told):
         grid(**options)
 
 
-@pytest.mark.parametrize('text', ['', 'thread', 'threads:', 'threads:0', 'threads:x', 'processes:1.5', 'dask'])
-def test_a_name_of_no_executor_is_refused(text):
-    with pytest.raises(ValueError, match='executor: expected one of threads'):
-        _open_executor(text)
+@pytest.mark.parametrize('workers', [0, -1, 1.5, 'threads', True])
+def test_what_is_no_number_of_workers_is_refused(tmp_path, workers):
+    with pytest.raises((ValueError, TypeError), match='workers: expected'):
+        grid().run(tmp_path / 'out', workers)
+    assert not (tmp_path / 'out').exists()
 
 
 def test_without_pandas_the_extra_is_named(monkeypatch):
@@ -127,29 +132,28 @@ keys = st.tuples(
 
 
 @given(st.lists(st.tuples(keys, st.text(max_size=5)), max_size=12))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_a_store_is_a_dictionary_of_the_last_row_of_each_key(tmp_path_factory, puts):
     file = tmp_path_factory.mktemp('store') / 'rows.sqlite'
     store, model = RowStore(file), {}
     store.put('settings', {'turns': 1})
     for key, text in puts:
-        row = {**dict(zip(module._KEY, key)), 'answer': text}
-        store.put(row_key(row), row, json.dumps({'text': text}))
-        model[key] = row
+        row = model[key] = Row(*key, answer=text)
+        store.keep(row, json.dumps({'text': text}))
     other = RowStore(file)
-    assert sorted(map(repr, other.records())) == sorted(map(repr, model.values()))
-    assert all(json.loads(other.trace(row_key(row)))['text'] == row['answer'] for row in model.values())
+    assert {row.key: row.answer for row in other.records()} == {row.key: row.answer for row in model.values()}
+    assert all(json.loads(other.trace(row))['text'] == row.answer for row in model.values())
     assert other.get('settings') == {'turns': 1} and other.get('provenance') == {}
     store.close(), other.close()
 
 
 def test_long_searches_keep_ids_and_lose_texts():
-    seen = [Seen(id=f'D1:{number}', text='words') for number in range(module._MAX_TEXTS + 1)]
+    seen = [Seen(id=f'D1:{number}', text='words') for number in range(_MAX_TEXTS + 1)]
     for hits, text in ((seen, ''), (seen[:-1], 'words')):
         trace = Trace(
             question='q', method='m', model='rules', steps=[SearchStep(iteration=0, query='q', k=999, hits=hits)]
         )
-        stored = Trace.model_validate_json(module._stored_trace(trace))
+        stored = Trace.model_validate_json(stored_trace(trace))
         assert {hit.text for hit in stored.steps[0].hits} == {text} and len(stored.steps[0].hits) == len(hits)
 
 
@@ -211,7 +215,7 @@ def test_a_task_that_the_executor_takes_back_is_told(tmp_path):
 
 
 def run_quietly(experiment, out):
-    experiment.run(out, 'threads:2')
+    experiment.run(out, 2)
 
 
 @needs_fork
@@ -241,47 +245,9 @@ def test_killed_twenty_times_a_run_loses_and_repeats_nothing(tmp_path):
     assert records(out) == records(tmp_path / 'quiet')
 
 
-PROGRAM = '''
-import sys
-sys.path.insert(0, {tests!r})
-from grids import grid, plain
-if __name__ == '__main__':
-    try:
-        grid(plain(pause=.05, diary={diary!r}), talks=3).run({out!r}, 'processes:2')
-    except KeyboardInterrupt:
-        sys.exit(7)
-'''
-
-
-@pytest.mark.skipif(os.name != 'posix', reason='the system has no signals')
-@pytest.mark.parametrize('with_signal, status', [(signal.SIGINT, 7), (signal.SIGKILL, -9)])
-def test_a_run_with_processes_ends_with_them_and_goes_on(tmp_path, with_signal, status):
-    diary, out = tmp_path / 'diary', tmp_path / 'out'
-    program = tmp_path / 'program.py'
-    program.write_text(PROGRAM.format(tests=str(Path(__file__).parents[1]), diary=str(diary), out=str(out)))
-    process = subprocess.Popen([sys.executable, str(program)], stderr=subprocess.PIPE, start_new_session=True)
-    assert until(lambda: len(noted(diary)) >= 3, 60)
-    if with_signal == signal.SIGINT:
-        os.killpg(process.pid, with_signal)  # as a terminal does: to all of them
-    else:
-        process.send_signal(with_signal)
-    process.communicate(timeout=30)
-    assert process.returncode == status
-    time.sleep(0.3)
-    asked = len(noted(diary))
-    time.sleep(0.15)
-    assert len(noted(diary)) == asked < 12  # no worker goes on
-    if with_signal == signal.SIGINT:
-        assert sorted(noted(diary)) == sorted(on_disk(out))  # each worker ended the question that it was at
-    experiment = grid(plain(pause=0.05, diary=str(diary)), talks=3)
-    assert experiment.run(out).missing == 0
-    experiment.run(tmp_path / 'quiet')
-    assert records(out) == records(tmp_path / 'quiet')
-
-
 def test_an_interrupt_lets_each_thread_end_its_question(tmp_path):
     diary, out = tmp_path / 'diary', tmp_path / 'out'
-    experiment = grid(plain(pause=0.02, diary=str(diary)), talks=3)
+    experiment = grid(plain(pause=0.2, diary=str(diary)), talks=3)
 
     def press():
         until(lambda: len(noted(diary)) >= 3)
@@ -336,7 +302,7 @@ def test_calls_that_fail_are_counted_apart_and_asked_again_until_the_rows_are_th
 
 @pytest.mark.parametrize('kind', ['threads', 'processes'])
 def test_no_call_is_made_when_the_budget_is_spent_and_none_is_paid_twice(tmp_path, kind, processes):
-    with Server(chat(parrot, usage=(7, 3)), limit=2000) as server, _open_executor('threads:2') as threads:
+    with Server(chat(parrot, usage=(7, 3)), limit=2000) as server, ThreadPoolExecutor(2) as threads:
         experiment = grid(plain(role=READ), talks=3, lm=OpenAILM('toy', server.url, 'sk-x', max_retries=0))
         counts = []
         for _ in range(4):
@@ -372,7 +338,7 @@ def reading(conversation, lm):
     return build_words(conversation, lm)
 
 
-READING = replace(WORDS, name='read', build=reading)
+READING = replace(WORDS, name='read', builder=reading)
 
 
 def test_a_memory_that_two_methods_share_is_built_once():
@@ -397,14 +363,14 @@ def losing(conversation, lm):
 
 
 def test_sessions_that_a_memory_could_not_read_are_counted_and_said(tmp_path):
-    results = grid(plain(memory=replace(WORDS, name='lossy', build=losing)), talks=2).run(tmp_path)
+    results = grid(plain(memory=replace(WORDS, name='lossy', builder=losing)), talks=2).run(tmp_path)
     assert results.provenance['sessions lost'] == {'lossy': 2} and not len(results.failed)
     assert (
         'lossy: 2 sessions could not be read' in str(results)
         and '2 sessions could not be read' in RunFolder(tmp_path).state
     )
     with closing(RowStore(tmp_path / 'rows.sqlite')) as store:
-        assert [one['lost'] for one in store.records() if one['position'] == -1] == 2 * [{'D9': 'ReplyError: no'}]
+        assert [row.lost for row in store.records() if not row.is_question] == 2 * [{'D9': 'ReplyError: no'}]
     assert 'could not be read' not in str(grid(plain(), talks=1).run())
 
 
@@ -435,13 +401,13 @@ def test_each_repeat_has_its_seed():
 
 
 def test_replies_are_recorded_beside_the_rows_unless_the_model_has_a_record_of_its_own(tmp_path):
-    grid(plain(role=READ), talks=1, lm=ScriptedLM([{'text': 'x'}] * 4)).run(tmp_path / 'one', 'threads:1')
+    grid(plain(role=READ), talks=1, lm=ScriptedLM([{'text': 'x'}] * 4)).run(tmp_path / 'one', 1)
     own = RecordedLM(ScriptedLM([{'text': 'x'}] * 4), tmp_path / 'own.sqlite')
-    grid(plain(role=READ), talks=1, lm=own).run(tmp_path / 'two', 'threads:1')
+    grid(plain(role=READ), talks=1, lm=own).run(tmp_path / 'two', 1)
     assert (tmp_path / 'one' / 'replies.sqlite').exists() and not (tmp_path / 'two' / 'replies.sqlite').exists()
     with sqlite3.connect(tmp_path / 'one' / 'rows.sqlite') as database:
         database.execute("DELETE FROM records WHERE key LIKE '[%'")  # as if the rows had been lost: the replies remain
-    assert not len(grid(plain(role=READ), talks=1, lm=ScriptedLM([])).run(tmp_path / 'one', 'threads:1').failed)
+    assert not len(grid(plain(role=READ), talks=1, lm=ScriptedLM([])).run(tmp_path / 'one', 1).failed)
 
 
 # --- provenance and estimates

@@ -15,7 +15,7 @@ scores = st.floats(0, 1, allow_subnormal=False)
 values = st.lists(scores, min_size=1, max_size=12)
 pairs = st.lists(st.tuples(scores, scores), min_size=1, max_size=12)
 clustered = st.lists(st.tuples(scores, st.sampled_from('abcd')), min_size=1, max_size=12)
-often = settings(max_examples=50, deadline=None)
+often = settings(max_examples=50)
 
 
 def ends(interval):

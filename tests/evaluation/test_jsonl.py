@@ -59,7 +59,7 @@ def path(tmp_path_factory):
 
 
 @given(many)
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 def test_what_was_saved_comes_back(path, written):
     save_jsonl(written, path)
     content = path.read_bytes()
@@ -96,7 +96,7 @@ def chats(draw):
 
 
 @given(chats(), st.randoms(use_true_random=False), st.booleans(), st.booleans())
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_another_writers_lines_are_read_in_their_order(path, said, mix, ascii_only, ends):
     """Conversations are mixed and questions strewn; ids, times and sessions follow from the order of the lines."""
     queues, expected, number = {}, {}, 0
@@ -198,7 +198,7 @@ FULL = {
     st.lists(st.sampled_from([FULL['turn'] | {'id': None}, FULL['question'] | {'evidence': ['D1:1']}]), max_size=3),
     st.data(),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_a_file_that_was_cut_is_whole_lines_or_an_error(path, more, data):
     lines = [json.dumps(one, ensure_ascii=False) for one in [turn(text='Zażółć 🐱'), *more]]
     content = ('\n'.join(lines) + '\n').encode()

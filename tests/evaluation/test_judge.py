@@ -32,7 +32,7 @@ from memnb.evaluation.judge import (
 )
 
 LENIENT, STRICT = VARIANTS['lenient'][''], VARIANTS['strict']['']
-often = settings(max_examples=40, deadline=None)
+often = settings(max_examples=40)
 things = [
     'a yellow jumper',
     'Ghent',
@@ -236,7 +236,7 @@ def test_bad_settings_and_questions_are_refused_by_name():
 
 
 @given(st.permutations(['the Big Apple', 'NYC', 'Gotham']))
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=6)
 def test_the_prompt_does_not_depend_on_the_order_of_aliases(aliases):
     lm = ScriptedLM([{'correct': True}])
     Judge(lm, 'strict').judge(replace(town, aliases=tuple(aliases)), 'NYC')
@@ -316,7 +316,7 @@ def sample():
 
 
 @given(st.randoms())
-@settings(max_examples=5, deadline=None)
+@settings(max_examples=5)
 def test_the_order_of_questions_changes_no_trial(sample, random):
     def told(made):
         return sorted((trial.question.id, trial.kind, trial.sort, trial.answer) for trial in made)

@@ -4,6 +4,7 @@ import copy
 import hashlib
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -169,7 +170,8 @@ def test_no_file_of_a_kind_gives_another_error(tmp_path, kind, content):
 def test_no_conversation_and_two_of_one_name_are_refused(monkeypatch):
     talk = Conversation('a', [Session('D1', [Turn('D1:1', '', 'x')])])
     for talks, words in (([], 'got none'), ([talk] * 2, "two conversations are called 'a'")):
-        monkeypatch.setattr('memnb.evaluation.datasets.load_locomo', lambda path: talks)
+        toy = replace(DATASETS['locomo'], loader=lambda path: talks)
+        monkeypatch.setitem(DATASETS, 'locomo', toy)
         with pytest.raises(DatasetError, match=f'^x.json: .*{words}'):
             load_dataset('x.json')
 
@@ -205,7 +207,7 @@ def damaged(draw):
 
 
 @given(damaged())
-@settings(max_examples=200, deadline=None, suppress_health_check=SLOW)
+@settings(max_examples=200, suppress_health_check=SLOW)
 def test_a_damaged_file_gives_conversations_or_a_dataset_error(folder, drawn):
     kind, content = drawn
     write(folder / 'hurt.json', kind, content)
@@ -218,7 +220,7 @@ def test_a_damaged_file_gives_conversations_or_a_dataset_error(folder, drawn):
 
 
 @given(st.sampled_from(sorted(SMALL)), st.sampled_from(['', '_corpus']), st.data())
-@settings(max_examples=150, deadline=None, suppress_health_check=SLOW)
+@settings(max_examples=150, suppress_health_check=SLOW)
 def test_damaged_bytes_give_conversations_or_a_dataset_error(folder, kind, part, data):
     write(folder / 'hurt.json', kind, SMALL[kind])
     path = folder / f'hurt{part}.json'
@@ -243,7 +245,7 @@ names = st.text('abcXY.', min_size=1, max_size=3).filter(lambda name: name not i
     names,
     st.binary(max_size=5),
 )
-@settings(max_examples=60, deadline=None, suppress_health_check=SLOW)
+@settings(max_examples=60, suppress_health_check=SLOW)
 def test_the_hash_of_a_folder_is_that_of_the_list_of_its_hashes(tmp_path_factory, tree, name, content):
     base = tmp_path_factory.getbasetemp() / 'tree'
 

@@ -106,7 +106,7 @@ def as_entry(drawn):
 
 
 @given(st.lists(histories(), min_size=1, max_size=3, unique_by=lambda drawn: drawn[0]), st.booleans())
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 def test_what_is_written_is_read(load, drawn, alone):
     entries = [as_entry(one) for one in drawn]
     loaded = load(entries[0] if alone else entries)

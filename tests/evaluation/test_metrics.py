@@ -52,7 +52,7 @@ texts = st.lists(st.sampled_from(vocabulary), max_size=9).map(' '.join) | st.tex
 tokens = st.lists(st.sampled_from('abcde'), max_size=8)
 categories = st.sampled_from(['multi-hop', 'temporal', 'open-domain', 'single-hop', None])
 ids = st.sampled_from([f'D1:{number}' for number in range(8)])
-often = settings(max_examples=50, deadline=None)
+often = settings(max_examples=50)
 
 
 # --- answers ---------------------------------------------------------------------------------------------------------

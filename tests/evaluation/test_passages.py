@@ -90,7 +90,7 @@ def files(draw):
 
 
 @given(files(), st.booleans())
-@settings(max_examples=150, deadline=None, suppress_health_check=SLOW)
+@settings(max_examples=150, suppress_health_check=SLOW)
 def test_evidence_is_what_the_published_script_calls_gold(load, file, lines):
     corpus, questions = file
     talk = load(questions, corpus, lines)
@@ -105,7 +105,7 @@ def test_evidence_is_what_the_published_script_calls_gold(load, file, lines):
 
 
 @given(files())
-@settings(max_examples=60, deadline=None, suppress_health_check=SLOW)
+@settings(max_examples=60, suppress_health_check=SLOW)
 def test_the_laws_of_a_conversation(load, file):
     corpus, questions = file
     talk = load(questions, corpus)

@@ -110,7 +110,7 @@ def as_file(sessions, asked):
 
 
 @given(chats())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_what_is_written_is_read(load, drawn):
     sessions, asked = drawn
     loaded = load(as_file(*drawn))
@@ -142,7 +142,7 @@ def test_an_id_that_comes_twice_belongs_to_the_session_it_names(load):
         st.tuples(st.integers(1, 3), st.sampled_from(['D1:1', 'D1:1.2', 'D2:1', 'D3:1', 'x'])), min_size=1, max_size=9
     )
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_no_message_is_lost_and_every_id_has_one_owner(load, given_ids):
     content = {'name': 'Ana', 'qa': []}
     for place, (number, name) in enumerate(given_ids):

@@ -40,7 +40,7 @@ def path(tmp_path_factory):
 
 
 @given(JSON, st.booleans(), st.sampled_from([None, 1, '\t']))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_members_are_those_of_the_whole(path, value, ascii_only, indent):
     text = json.dumps(value, ensure_ascii=ascii_only, indent=indent)
     path.write_text(text, encoding='utf-8')
@@ -49,7 +49,7 @@ def test_members_are_those_of_the_whole(path, value, ascii_only, indent):
 
 
 @given(st.lists(JSON, min_size=1, max_size=4), st.data())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_a_file_that_ends_in_the_middle_is_refused(path, value, data):
     text = json.dumps(value)
     path.write_text(text[: data.draw(st.integers(0, len(text) - 1))], encoding='utf-8')
@@ -117,7 +117,7 @@ def test_words_are_tidy_text_or_a_finite_number(value):
     | st.dates().map('{0.day:02}.{0.month:02}.{0.year:04}'.format)
     | st.integers()
 )
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_any_value_as_a_time(text):
     try:
         assert isinstance(

@@ -4,6 +4,7 @@ import json
 import re
 import sqlite3
 import sys
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from xml.etree import ElementTree
@@ -20,7 +21,8 @@ from pages_read import Page
 from memnb.core.models import as_lm
 from memnb.core.trace import printable
 from memnb.evaluation.datasets import load_sample
-from memnb.evaluation.experiment import Experiment, ExperimentError, row_key, RowStore
+from memnb.evaluation.experiment import Experiment
+from memnb.evaluation.store import ExperimentError, RowStore
 from memnb.evaluation.report import figures, main_report, render_page, RunFolder
 
 
@@ -77,20 +79,16 @@ HOSTILE = [
 
 
 @given(st.sampled_from(HOSTILE) | st.text(max_size=20))
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=12)
 def test_no_text_of_others_can_act_on_the_page(tmp_path_factory, text):
     folder = tmp_path_factory.mktemp('run')
     grid(
         plain(role=READ), talks=1, questions=1, lm=as_lm(lambda prompt: json.dumps({'text': text or 'x'}), 'parrot')
     ).run(folder)
     store = RowStore(folder / 'rows.sqlite')
-    row = next(one for one in store.records() if one['position'] == 0)
-    key = row_key(row)
-    store.put(
-        key,
-        {**row, 'question': text, 'gold_answer': text, 'error': text or None, 'category': text or None},
-        store.trace(key),
-    )
+    row = next(row for row in store.records() if row.position == 0)
+    hostile = replace(row, question=text, gold_answer=text, error=text or None, category=text or None)
+    store.keep(hostile, store.trace(row))
     store.close()
     read = Page(text_of(folder))
     clean = Page(text_of_clean(folder, row))
@@ -101,7 +99,7 @@ def test_no_text_of_others_can_act_on_the_page(tmp_path_factory, text):
 
 def text_of_clean(folder, row):
     store = RowStore(folder / 'rows.sqlite')
-    store.put(row_key(row), {**row, 'error': 'down'}, store.trace(row_key(row)))
+    store.keep(replace(row, error='down'), store.trace(row))
     store.close()
     return text_of(folder)
 
@@ -146,7 +144,7 @@ def test_the_command_writes_the_page_in_place_of_what_is_there(tmp_path, capsys)
 
 
 @given(st.lists(st.text(max_size=10), min_size=2, max_size=4, unique=True), st.floats(0, 1))
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 def test_a_dot_stands_for_every_mean_whatever_the_names(names, value):
     rows = [
         {'dataset': 'x', 'conversation': 'a', 'position': 0, 'repeat': 0, 'method': name, 'evidence_recall': value}

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from memnb.core.conversation import Question
 from memnb.core.trace import Trace
-from memnb.evaluation.experiment import as_frame, CATEGORIES, interval, Results, score, summarize
+from memnb.evaluation.rows import CATEGORIES, Row, score
+from memnb.evaluation.tables import as_frame, interval, Results, summarize
 from memnb.evaluation.metrics import bootstrap, f1_locomo, METRICS
 from memnb.evaluation.registry import choose_methods
 
@@ -80,27 +81,19 @@ def row(
     turns=1,
     **scores,
 ):
-    return {
-        'dataset': dataset,
-        'conversation': conversation,
-        'position': position,
-        'method': method,
-        'category': category,
-        'repeat': repeat,
-        'answer': None if error else 'x',
-        'turns': None if error else turns,
-        'error': error,
-        'question': '?',
-        'gold_answer': 'y',
-        'gold': ['D1:1'],
-        'read': [],
-        'evidence': [],
-        'refuse': refuse,
-        'judge_error': None,
-        'seconds': 0.1,
-        'usage': {},
-        'scores': {} if error else scores,
-    }
+    answered = {} if error else {'answer': 'x', 'turns': turns, 'scores': scores}
+    return Row(
+        dataset,
+        conversation,
+        method,
+        repeat,
+        position,
+        category,
+        gold=['D1:1'],
+        refuse=refuse,
+        error=error,
+        **answered,
+    )
 
 
 @st.composite
@@ -143,22 +136,22 @@ def frames(draw, methods=('rag', 'other', 'third')):
 
 
 def values_of(rows, metric):
-    return [one['scores'].get(metric) for one in rows if one['scores'].get(metric) is not None]
+    return [row.scores.get(metric) for row in rows if row.scores.get(metric) is not None]
 
 
 @given(frames())
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_every_mean_is_the_mean_of_the_rows_that_did_not_fail(rows):
     if not rows:
         return
     found = summarize(as_frame(rows))
     assert json.loads(json.dumps(found)) == found
     for one in found:
-        mine = [row for row in rows if (row['dataset'], row['method']) == (one['dataset'], one['method'])]
-        assert (one['questions'], one['errors']) == (len(mine), sum(row['error'] is not None for row in mine))
+        mine = [row for row in rows if (row.dataset, row.method) == (one['dataset'], one['method'])]
+        assert (one['questions'], one['errors']) == (len(mine), sum(row.error is not None for row in mine))
         groups = [(one, mine)] + [
-            (one['by_category'][str(name or 'none')], [row for row in mine if row['category'] == name])
-            for name in {row['category'] for row in mine}
+            (one['by_category'][str(name or 'none')], [row for row in mine if row.category == name])
+            for name in {row.category for row in mine}
         ]
         for means, part in groups:
             for name in ('evidence_recall', 'f1_locomo'):
@@ -171,26 +164,26 @@ def test_every_mean_is_the_mean_of_the_rows_that_did_not_fail(rows):
 
 
 @given(frames())
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_a_difference_is_over_the_questions_that_both_were_scored_on_whatever_the_order(rows):
     if not rows:
         return
     frame = as_frame(rows)
     for one in summarize(frame.sample(frac=1, random_state=0)):
         theirs = {
-            (row['conversation'], row['position']): row
+            (row.conversation, row.position): row
             for row in rows
-            if (row['dataset'], row['method']) == (one['dataset'], 'rag')
+            if (row.dataset, row.method) == (one['dataset'], 'rag')
         }
         if one['method'] == 'rag' or not theirs:
             assert one['minus'] is None
             continue
-        mine = [row for row in rows if (row['dataset'], row['method']) == (one['dataset'], one['method'])]
+        mine = [row for row in rows if (row.dataset, row.method) == (one['dataset'], one['method'])]
         for name in ('evidence_recall', 'f1_locomo'):
             pairs = [
-                (row['scores'].get(name), theirs[row['conversation'], row['position']]['scores'].get(name))
+                (row.scores.get(name), theirs[row.conversation, row.position].scores.get(name))
                 for row in mine
-                if (row['conversation'], row['position']) in theirs
+                if (row.conversation, row.position) in theirs
             ]
             gains = [ours - other for ours, other in pairs if None not in (ours, other)]
             assert one['minus'][name]['n'] == len(gains)
@@ -198,21 +191,21 @@ def test_a_difference_is_over_the_questions_that_both_were_scored_on_whatever_th
 
 
 @given(frames(methods=('rag',)))
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 def test_an_interval_is_the_bootstrap_over_conversations_and_refusing_is_counted(rows):
     if not rows:
         return
     frame = as_frame(rows)
     found = interval(frame, 'evidence_recall')
-    several = len({(one['dataset'], one['conversation']) for one in rows}) > 1
-    clusters = [(one['dataset'], one['conversation']) if several else one['position'] for one in rows]
-    expected = bootstrap([one['scores'].get('evidence_recall') for one in rows], clusters)
+    several = len({(row.dataset, row.conversation) for row in rows}) > 1
+    clusters = [(row.dataset, row.conversation) if several else row.position for row in rows]
+    expected = bootstrap([row.scores.get('evidence_recall') for row in rows], clusters)
     assert (found.mean, found.low, found.high, found.n) == (expected.mean, expected.low, expected.high, expected.n)
     for one in summarize(frame):
         answered = [
-            (bool(part['scores']['refused']), part['refuse'])
+            (bool(part.scores['refused']), part.refuse)
             for part in rows
-            if part['dataset'] == one['dataset'] and part['error'] is None
+            if part.dataset == one['dataset'] and part.error is None
         ]
         right, wrong, missed = (answered.count(pair) for pair in ((True, True), (True, False), (False, True)))
         assert (one['refusal'] is None) == (right + missed == 0)
@@ -227,7 +220,7 @@ INTERVAL = re.compile(r'[+-]?\d+\.\d \[-?\d+\.\d, -?\d+\.\d\]')
 
 
 @given(frames())
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_no_mean_stands_without_its_interval(rows):
     if not rows:
         return
@@ -256,7 +249,7 @@ def test_a_method_without_its_own_tools_has_a_star_in_every_table_and_no_other_h
 
 
 @given(st.sampled_from(['50% & more', '<b>|', 'lone \ud800 surrogate', 'a_b$c', '']))
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=6)
 def test_what_is_written_is_what_was_found_and_odd_texts_do_no_harm(tmp_path_factory, text):
     folder = tmp_path_factory.mktemp('out')
     rows = as_frame([row(evidence_recall=1.0, category=text or None), row(position=1, error=text or 'down')])

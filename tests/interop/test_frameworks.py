@@ -37,8 +37,8 @@ from memnb.retrieval.bm25 import LexicalIndex
 from memnb.retrieval.vectors import HybridIndex
 
 LESSON = 'When did Tobin have his first concertina lesson?'
-SCENES = settings(max_examples=20, deadline=None)
-FEW = settings(max_examples=6, deadline=None)
+SCENES = settings(max_examples=20)
+FEW = settings(max_examples=6)
 
 
 @pytest.fixture(scope='module')

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memnb.adapters.stores import Fields, fields_of, from_pandas
-from memnb.core.conversation import Snippet
-from memnb.retrieval.bm25 import DuplicateSnippet, LexicalIndex
+from memnb.core.conversation import DuplicateSnippet, Snippet
+from memnb.retrieval.bm25 import LexicalIndex
 from memnb.retrieval.vectors import HybridIndex
 
 COLUMNS = ['id', 'text', 'time', 'said', 'speaker', 'sources', 'session', 'position']

@@ -16,11 +16,10 @@ from contract import ids, maker, ODD, properties_of, QUERIES, QUESTION, SNIPPETS
 from qdrant_client import models, QdrantClient
 
 from memnb.adapters.stores import _point_id, _qdrant_filter, Fields, fill_qdrant, from_qdrant
-from memnb.core.conversation import Snippet
+from memnb.core.conversation import DuplicateSnippet, Snippet
 from memnb.core.retriever import passes
 from memnb.core.time import TimeSpan
 from memnb.memr3.loop import MemR3
-from memnb.retrieval.bm25 import DuplicateSnippet
 from memnb.retrieval.vectors import DenseIndex, DimensionMismatch, EmbedderMismatch, WordLlamaEmbedder
 
 EMBED = WordLlamaEmbedder()

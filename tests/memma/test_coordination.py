@@ -1,6 +1,5 @@
 """The loop that judges, asks anew and answers, over any store and under any replies: a flat loop with sets is its oracle."""
 
-import os
 import re
 
 from hypothesis import given, settings, strategies as st
@@ -131,7 +130,7 @@ def admissible(query, judged, earlier, people):
     )
 
 
-SCENES = settings(max_examples=int(os.environ.get('MEMNB_EXAMPLES', 30)), deadline=None)
+SCENES = settings(max_examples=30)
 
 
 @SCENES
@@ -315,7 +314,7 @@ def test_a_failure_at_any_call_keeps_what_was_found(scene, number):
     assert part.gaps == (named(judged[-1]) if judged else [])
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(TEXTS, JUDGED, st.lists(TEXTS, max_size=3), st.sampled_from([(), PEOPLE]))
 def test_bound_is_admissible_or_nothing_is(query, judged, earlier, people):
     made, said = constrained_query(query, judged, earlier, people), judged.model_dump()
@@ -350,8 +349,8 @@ def test_a_repeated_snippet_is_evidence_once():
             return [Hit(BOAT), Hit(BOAT)]
 
     now, run = QueryState(), Run(QUESTION, 'test', RuleLM(), Twice())
-    now.search(run, QUESTION, 5)
+    now.take(QUESTION, run.search(QUESTION, 5, 1))
     assert (list(now.evidence), now.fresh) == (['s1'], [BOAT])
-    now.search(run, 'again', 5)
+    now.take('again', run.search('again', 5, 2))
     assert (list(now.evidence), now.fresh, now.queries) == (['s1'], [], [QUESTION, 'again'])
     assert now.trace == [f'{QUESTION} -> 1 found, new: s1', 'again -> 1 found, new: none']

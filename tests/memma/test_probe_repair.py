@@ -14,7 +14,7 @@ from memnb.adapters.stores import from_mem0
 from memnb.core.conversation import Session, Snippet, Turn
 from memnb.memma.bank import DuplicateEntry, Edit
 from memnb.memma.bank import IndexStore, MemoryBank
-from memnb.memma.probe_repair import _AsBank, _Cycle, Evolution, evolve, Grounding, probe_again
+from memnb.memma.probe_repair import _AsBank, ProbeCycle, Evolution, evolve, Grounding, probe_again
 from memnb.rules.memma import probes_rule
 from memnb.memma.prompts import Probe, PROBES, REPAIR, RepairReply
 from memnb.core.roles import Call, LM, LMError, RuleLM, Usage
@@ -325,7 +325,7 @@ def test_the_same_repairs_once_more_are_all_there(model, damage):
     bank = bank_of(*damage)
     evolution = evolve(bank, TALK, model, related=BEFORE, speakers=SPEAKERS)
     after = seen(bank)
-    cycle = _Cycle(bank, Grounding(TALK, BEFORE, SPEAKERS), model, 30)
+    cycle = ProbeCycle(bank, Grounding(TALK, BEFORE, SPEAKERS), model, 30)
     assert all(cycle.write(one).action == 'SKIP' for one in reversed(evolution.written))
     assert seen(bank) == after
 

@@ -13,7 +13,7 @@ from memnb.core.trace import Trace
 QUESTION = 'When did Ada sell the boat?'
 TURN_IDS = [f'D1:{number}' for number in range(1, 7)]
 TEXTS = st.sampled_from(['', 'the boat', 'Ada sold the boat on 3 May 2024.', 'who bought it'])
-SETTINGS = settings(max_examples=30, deadline=None)
+SETTINGS = settings(max_examples=30)
 
 
 THOUGHTS = st.lists(

@@ -13,7 +13,7 @@ from memnb.core.text import tokenize
 from memnb.retrieval.bm25 import LexicalIndex
 from memnb.core.conversation import Snippet
 
-often = settings(max_examples=50, deadline=None)
+often = settings(max_examples=50)
 words = st.sampled_from(['cat', 'dog', 'rain', 'boat', 'organ', 'bread', 'sea', 'ana', 'ben'])
 
 

@@ -71,7 +71,7 @@ def shown(trace):
     return [hit for step in of(trace, 'search') for hit in step.hits]
 
 
-SCENES = settings(max_examples=30, deadline=None)
+SCENES = settings(max_examples=30)
 
 
 @SCENES

@@ -45,7 +45,6 @@ def found_by(matrix, memories):
     return {need for need, column in enumerate(zip(*matrix)) if any(column[memory] for memory in memories)}
 
 
-@settings(deadline=None)
 @given(worlds())
 def test_every_state_is_the_set_of_all_that_is_supported_so_far(world):
     needs, matrix, retrievals = world
@@ -56,7 +55,6 @@ def test_every_state_is_the_set_of_all_that_is_supported_so_far(world):
         assert state.evidence | state.gaps == needs and not state.evidence & state.gaps
 
 
-@settings(deadline=None)
 @given(worlds())
 def test_theorem_b4_monotone(world):
     states = trail(*world)
@@ -64,7 +62,6 @@ def test_theorem_b4_monotone(world):
         assert before.evidence <= after.evidence and after.gaps <= before.gaps
 
 
-@settings(deadline=None)
 @given(worlds(), st.data())
 def test_theorem_b4_complete_at_convergence(world, data):
     needs, matrix, retrievals = world
@@ -76,7 +73,6 @@ def test_theorem_b4_complete_at_convergence(world, data):
     assert last.evidence == needs and not last.gaps
 
 
-@settings(deadline=None)
 @given(worlds(), st.data())
 def test_order_and_repetition_of_retrievals_make_no_difference(world, data):
     needs, matrix, retrievals = world
@@ -85,7 +81,6 @@ def test_order_and_repetition_of_retrievals_make_no_difference(world, data):
     assert trail(needs, matrix, mixed)[-1] == trail(needs, matrix, retrievals)[-1]
 
 
-@settings(deadline=None)
 @given(worlds(), st.data())
 def test_biases_against_the_oracle(world, data):
     needs, matrix, retrievals = world
@@ -226,10 +221,9 @@ class Telling(RuleBasedStateMachine):
 
 
 TestTelling = Telling.TestCase
-TestTelling.settings = settings(max_examples=50, stateful_step_count=10, deadline=None)
+TestTelling.settings = settings(max_examples=50, stateful_step_count=10)
 
 
-@settings(deadline=None)
 @given(st.lists(REPLIES, max_size=4), REPLIES, SEENS)
 def test_replacement_is_the_last_reply(earlier, last, seen):
     state = EvidenceGap()
@@ -277,7 +271,6 @@ NUMBERED = st.builds(
 )
 
 
-@settings(deadline=None)
 @given(
     st.lists(NUMBERED | st.sampled_from(['the date', 'The place', 'who']), max_size=4), st.lists(NUMBERED, max_size=2)
 )
@@ -290,7 +283,6 @@ def test_numbers_that_a_model_gives_mean_the_same_the_second_time(gaps, before):
     assert once.update(reply, {}) == once
 
 
-@settings(deadline=None)
 @given(
     st.lists(
         st.tuples(
@@ -309,7 +301,6 @@ def test_every_gap_that_a_first_reply_names_is_in_the_state(named):
     assert {gap.text.lower() for gap in state.gaps} == {words.lower() for _, words in named if words}
 
 
-@settings(deadline=None)
 @given(st.text())
 def test_normal_form(text):
     assert _normal(_normal(text)) == _normal(text)
@@ -383,7 +374,7 @@ STATES = st.builds(
 ).map(lambda states: states[-1])
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 @given(PROSE | st.text(), SNIPPETS, STATES, PROSE, PROSE, DUES)
 @example('', [], EvidenceGap(), '', '', None)
 @example(
@@ -416,7 +407,6 @@ def test_the_rule_answers_any_text(question, snippets, state, reasoning, last_qu
     assert all(f'({snippet.id}) ' in user for snippet in snippets)
 
 
-@settings(deadline=None)
 @given(SNIPPETS)
 def test_a_bullet_of_the_rule_keeps_its_words_and_its_turn(snippets):
     for snippet in snippets:
@@ -429,7 +419,6 @@ def test_a_bullet_of_the_rule_keeps_its_words_and_its_turn(snippets):
         )  # in order, nothing left out
 
 
-@settings(deadline=None)
 @given(STATES)
 def test_every_bullet_has_an_id_of_its_own(state):
     lines = known_from(state)
@@ -446,7 +435,7 @@ BULLETS = st.builds(
 )
 
 
-@settings(deadline=None, max_examples=200)
+@settings(max_examples=200)
 @given(BULLETS, st.dictionaries(st.sampled_from(TURNS), MOMENTS_SAID))
 def test_a_bullet_stands_under_the_day_that_all_its_turns_share(bullet, said):
     [line] = known_from(EvidenceGap(evidence=(bullet,)), said)

@@ -1,4 +1,4 @@
-"""The seven tools against a reading of all contents, change against a diary, and calls that nobody can have meant."""
+"""The eight tools against a reading of all contents, change against a diary, and calls that nobody can have meant."""
 
 import json
 from collections import Counter
@@ -30,8 +30,9 @@ from graphs import (
     triples,
     unit_extracts,
 )
-from memnb.mragent.graph import cue_id, Episode, SemanticUnit
-from memnb.mragent.tools import Branches, CueTagGraph
+from memnb.mragent.contents import cue_id, Episode, SemanticUnit
+from memnb.mragent.graph import CueTagGraph
+from memnb.mragent.tools import Branches, CueTools
 from memnb.mragent.prompts import Recollection
 from memnb.core.roles import strict_schema
 from memnb.core.retriever import as_retriever
@@ -67,18 +68,19 @@ def answers(graph):
     """What all tools say of everything that a graph has."""
     ways = [way for cue in sorted(graph.episodic.cues) for way in graph.branches_of(cue)]
     people = [graph.cues.shown(one) for one in sorted(graph.semantic.cues)]
-    known = [graph.query_personal_information(one) for one in people]
+    look = CueTools(graph)
+    known = [look.query_personal_information(one) for one in people]
     return [
         ways,
         known,
-        *(graph.query_tag_events(way.cue, way.tag) for way in ways),
+        *(look.query_tag_events(way.cue, way.tag) for way in ways),
         *(
             tool(one.id)
             for one in graph.episodes
-            for tool in (graph.query_conversation_time, graph.query_event_keywords, graph.query_event_context)
+            for tool in (look.query_conversation_time, look.query_event_keywords, look.query_event_context)
         ),
-        *(graph.query_personal_aspect(way.cue, way.tag) for one in known for way in one.branches),
-        *(graph.query_topic_events(one.title) for one in graph.topics),
+        *(look.query_personal_aspect(way.cue, way.tag) for one in known for way in one.branches),
+        *(look.query_topic_events(one.title) for one in graph.topics),
     ]
 
 
@@ -105,18 +107,19 @@ def test_branches_are_pairs_that_lead_somewhere_with_how_much_is_there(found, me
 @given(event_extracts, merges)
 def test_the_events_of_a_cue_and_a_tag(found, merge):
     graph, told, merged = built(CueTagGraph, found, merge=merge), triples(found, merge), classes(found, merge)
+    look = CueTools(graph)
     by_id, ways = {one.id: one for one in every(found)}, shown(one.tag for one in every(found))
     for cue in (*CUES, 'JANUARY 2024', 'zeppelin'):
         for tag in (*TAGS, 'zeppelin'):
             group = merged.get(cue_id(tag), (None,))
             behind = [by_id[v] for c, g, v in told if (c, g) == (cue_id(cue), group[0])]
             if behind:
-                seen = graph.query_tag_events(cue, tag)
+                seen = look.query_tag_events(cue, tag)
                 assert [hit.snippet for hit in seen.hits] == in_time(behind)[:PAGE_SIZE] and not seen.error
                 assert seen.note.startswith(f'{len(in_time(behind))} event')
                 assert seen.note.split(';')[0].endswith(f'behind {graph.cues.shown(cue_id(cue))} → {ways[group[0]]}')
             else:
-                error = refusal(graph.query_tag_events, cue, tag)
+                error = refusal(look.query_tag_events, cue, tag)
                 own = {ways[g] for c, g, v in told if c == cue_id(cue)}
                 assert error.startswith(
                     'tag: ' if own or cue_id(cue) in {c for c, g, v in told} else 'cue: there is no cue'
@@ -128,13 +131,14 @@ def test_the_events_of_a_cue_and_a_tag(found, merge):
 @given(event_extracts, merges)
 def test_an_event_is_behind_a_branch_exactly_if_the_branch_is_among_its_keywords(found, merge):
     graph = built(CueTagGraph, found, merge=merge)
+    look = CueTools(graph)
     forth = {
         (way, one)
         for cue in graph.episodic.cues
         for way in graph.branches_of(cue)
-        for one in ids(graph.query_tag_events(way.cue, way.tag))
+        for one in ids(look.query_tag_events(way.cue, way.tag))
     }
-    seen = {one.id: graph.query_event_keywords(one.id) for one in graph.episodes}
+    seen = {one.id: look.query_event_keywords(one.id) for one in graph.episodes}
     assert forth == {(way, id) for id in seen for way in seen[id].branches}
     merged = classes(found, merge)
     for one in every(found):
@@ -148,15 +152,16 @@ def test_an_event_is_behind_a_branch_exactly_if_the_branch_is_among_its_keywords
 @given(event_extracts)
 def test_the_time_and_the_neighbours_of_an_event(found):
     graph = built(CueTagGraph, found)
+    look = CueTools(graph)
     for session, recollection in found.items():
         line = [one.id for one in recollection.episodes]
         for place, one in enumerate(recollection.episodes):
-            note = graph.query_conversation_time(f' ({one.id}) ').note
+            note = look.query_conversation_time(f' ({one.id}) ').note
             assert note.startswith(f'{one.id}: ') and (
                 f'happened {one.time}' in note if one.time else 'nobody said when' in note
             )
             assert ('told on 1 February 2024' in note) == (one.said is not None)
-            assert ids(graph.query_event_context(one.id)) == line[place + 1 : place + 2] + (
+            assert ids(look.query_event_context(one.id)) == line[place + 1 : place + 2] + (
                 line[place - 1 : place] if place else []
             )
 
@@ -168,12 +173,13 @@ def test_the_time_and_the_neighbours_of_an_event(found):
 @given(unit_extracts)
 def test_what_holds_of_a_person_is_what_a_diary_says(found):
     graph, units = built(CueTagGraph, found), every(found, 'units')
+    look = CueTools(graph)
     page = diary(units, date(2024, 3, 20))
     for person in PEOPLE:
         its = [one for one in units if cue_id(one.person) == cue_id(person)]
         for aspect in {cue_id(one.aspect) for one in its}:
             wanted = [one for one in its if cue_id(one.aspect) == aspect]
-            seen = graph.query_personal_aspect(person, aspect.upper())
+            seen = look.query_personal_aspect(person, aspect.upper())
             holds = in_time([one for one in wanted if one.id in page])[::-1]
             past = in_time([one for one in wanted if one.id not in page])[::-1]
             assert ids(seen) == [one.id for one in holds + past][:PAGE_SIZE]
@@ -188,18 +194,19 @@ def test_what_holds_of_a_person_is_what_a_diary_says(found):
 @given(unit_extracts)
 def test_the_aspects_of_a_person_are_counted_and_no_fact_is_read(found):
     graph, units = built(CueTagGraph, found), every(found, 'units')
+    look = CueTools(graph)
     ways = shown(one.aspect for one in units)
     for person in PEOPLE:
         counts = Counter(ways[cue_id(one.aspect)] for one in units if cue_id(one.person) == cue_id(person))
         if not counts:
             names = {graph.cues.shown(cue_id(one.person)) for one in units} or {'nobody'}
             for error in (
-                refusal(graph.query_personal_information, person),
-                refusal(graph.query_personal_aspect, person, 'job'),
+                refusal(look.query_personal_information, person),
+                refusal(look.query_personal_aspect, person, 'job'),
             ):
                 assert error.startswith('person: ') and all(name in error for name in names)
             continue
-        seen = graph.query_personal_information(person)
+        seen = look.query_personal_information(person)
         assert isinstance(seen, Branches) and not seen.hits
         assert {one.tag: one.count for one in seen.branches} == counts and {one.kind for one in seen.branches} == {
             'aspect'
@@ -207,7 +214,7 @@ def test_the_aspects_of_a_person_are_counted_and_no_fact_is_read(found):
         assert [one.count for one in seen.branches] == sorted(counts.values(), reverse=True)
         for aspect in set(ASPECTS) | {'zeppelin'}:
             if cue_id(aspect) not in {cue_id(one) for one in counts}:
-                error = refusal(graph.query_personal_aspect, person, aspect)
+                error = refusal(look.query_personal_aspect, person, aspect)
                 assert error.startswith('aspect: ') and all(one in error for one in counts)
 
 
@@ -239,17 +246,18 @@ def test_events_and_labels_come_in_pages():
     )
     units = tuple(fact(f'u{number}', f'aspect{number}', '2024-01-01', '') for number in range(30))
     graph = CueTagGraph(merge=None)
+    look = CueTools(graph)
     graph.keep('S1', Recollection(events, units))
-    first, second = graph.query_tag_events('Tobin', 'test'), graph.query_tag_events('Tobin', 'test', 10)
+    first, second = look.query_tag_events('Tobin', 'test'), look.query_tag_events('Tobin', 'test', 10)
     assert (
         first.note == '15 events behind Tobin → test; 5 more: offset=10'
         and second.note == '15 events behind Tobin → test'
     )
     assert [hit.snippet.id for hit in (*first.hits, *second.hits)] == [one.id for one in events]
-    words, more = graph.query_event_keywords('S1/e0'), graph.query_event_keywords('S1/e0', 24)
+    words, more = look.query_event_keywords('S1/e0'), look.query_event_keywords('S1/e0', 24)
     assert words.note.endswith('; 7 more: offset=24') and words.note.count('word') + more.note.count('word') == 30
     assert words.branches == more.branches and len(words.branches) == 31
-    aspects = graph.query_personal_information('Tobin')
+    aspects = look.query_personal_information('Tobin')
     assert (
         aspects.note.count('aspect') == 24
         and aspects.note.endswith('; 6 more: offset=24')
@@ -275,14 +283,15 @@ def test_the_events_of_a_topic(found, data):
         else {}
     )
     graph = built(CueTagGraph, found, topics={'of': everything, 'topics': sorted(map(list, drawn.items()))})
+    look = CueTools(graph)
     sessions = {one.id: one.session for one in every(found)}
     drawn = {title: ids for title, ids in drawn.items() if len(ids) > 2 and len({sessions[id] for id in ids}) > 1}
     for title, members in drawn.items():
-        seen = graph.query_topic_events(title.upper())
+        seen = look.query_topic_events(title.upper())
         expected = in_time([one for one in every(found) if one.id in members])
         assert [hit.snippet for hit in seen.hits] == expected[:PAGE_SIZE]
         assert seen.note.startswith(f'{len(expected)} event') and f'of the topic {title}' in seen.note
-    error = refusal(graph.query_topic_events, 'books about zeppelins')
+    error = refusal(look.query_topic_events, 'books about zeppelins')
     assert (
         error.startswith('topic: there is no topic')
         and all(title in error for title in drawn)

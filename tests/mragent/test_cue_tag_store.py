@@ -12,11 +12,11 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from fakes import Letters
 from strikes import saved, Struck, watched
 
-from memnb.mragent.graph import cue_id, Episode, Labels, SemanticUnit
-from memnb.core.conversation import Session, Turn
-from memnb.mragent.tools import CueTagGraph
+from memnb.mragent.contents import cue_id, Episode, SemanticUnit
+from memnb.mragent.labels import Labels
+from memnb.core.conversation import DuplicateSnippet, Session, Turn
+from memnb.mragent.graph import CueTagGraph
 from memnb.core.storage import DuplicateSession, MemoryFileError, UnknownSession
-from memnb.retrieval.bm25 import DuplicateSnippet
 from memnb.mragent.prompts import Recollection
 from memnb.core.roles import Call, LM, LMError, ServerError, Usage
 
@@ -182,6 +182,14 @@ def reading(store):
     )
 
 
+def test_the_spelling_of_a_topic_does_not_depend_on_the_order_of_the_sessions():
+    sessions = [session('S0', [('E', 'Trip', 'Boats')]), session('S1', [('E', 'Trip', 'boat')] * 2)]
+    for said in (sessions, sessions[::-1]):
+        store = built(said)
+        assert [one.title for one in store.topics] == ['Secret Boats'] and 'Secret Boats' in store.titles
+        assert store.titles.shown(cue_id('Secret boat')) == 'Secret Boats'
+
+
 # any history, against a plain dictionary of sessions
 
 
@@ -303,11 +311,11 @@ UNIT = SemanticUnit('S9/u1', 'So it is.', session='S9', person='Tobin', aspect='
         (
             Recollection((FIRST, replace(FIRST, text='Another.'))),
             DuplicateSnippet,
-            "session 'S9': an episode or unit 'S9/e1' is there already",
+            "session 'S9': an item 'S9/e1' is there already",
         ),
-        (Recollection((FIRST,), (replace(UNIT, id='S9/e1'),)), DuplicateSnippet, "an episode or unit 'S9/e1'"),
-        (Recollection((replace(FIRST, id='S0/e1'),)), DuplicateSnippet, "an episode or unit 'S0/e1'"),
-        (Recollection((), (replace(UNIT, id='S0/u1'),)), DuplicateSnippet, "an episode or unit 'S0/u1'"),
+        (Recollection((FIRST,), (replace(UNIT, id='S9/e1'),)), DuplicateSnippet, "an item 'S9/e1'"),
+        (Recollection((replace(FIRST, id='S0/e1'),)), DuplicateSnippet, "an item 'S0/e1'"),
+        (Recollection((), (replace(UNIT, id='S0/u1'),)), DuplicateSnippet, "an item 'S0/u1'"),
         (Recollection((FIRST, replace(FIRST, id='S9/e2', tag=' '))), ValueError, 'labels: expected at least one word'),
         (Recollection((replace(FIRST, cues=('boat', '')),)), ValueError, 'labels: expected at least one word'),
         (
@@ -334,27 +342,6 @@ def test_what_could_not_be_forgotten_exactly_is_refused_and_nothing_changes(foun
     store.keep('S9', Recollection((FIRST,), (UNIT,)))
     store.forget('S9')
     assert reading(store) == before
-
-
-@pytest.mark.parametrize('failing', range(1, 4))
-def test_even_ctrl_c_between_two_labels_changes_nothing(failing, monkeypatch):
-    store = built([session('S0', [('E', 'Trip', 'boat,boats'), ('U', 'boat', 'job')])])
-    before, real, calls = reading(store), Labels.add, []
-
-    def add(labels, ways):
-        calls.append(ways)
-        if len(calls) == failing:
-            raise KeyboardInterrupt
-        real(labels, ways)
-
-    monkeypatch.setattr(Labels, 'add', add)
-    more = session('S1', [('E', 'Race Result', 'Boats,Tobin'), ('U', 'Boats', 'Job')])
-    with pytest.raises(KeyboardInterrupt):
-        store.add(more)
-    monkeypatch.undo()
-    assert reading(store) == before and 'S1' not in store
-    store.add(more)
-    assert reading(store) == reading(built([more, session('S0', [('E', 'Trip', 'boat,boats'), ('U', 'boat', 'job')])]))
 
 
 # the file

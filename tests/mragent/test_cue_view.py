@@ -6,9 +6,9 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memnb.mragent.graph import cue_id, Episode, SemanticUnit
-from memnb.mragent.tools import CueTagGraph
-from memnb.mragent.tools import labels_of
+from memnb.mragent.contents import cue_id, Episode, SemanticUnit
+from memnb.mragent.graph import CueTagGraph
+from memnb.mragent.labels import labels_of
 from memnb.mragent.loop import _changed, collapsed, cue_view, noisy_labels
 from memnb.core.text import tokenize
 from memnb.core.roles import LM

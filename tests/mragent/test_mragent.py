@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from fakes import Buckets, of
 from memnb.core.roles import NO_INFORMATION
-from memnb.mragent.graph import cue_id, Episode, SemanticUnit
-from memnb.mragent.tools import CueTagGraph
-from memnb.mragent.tools import labels_of
+from memnb.mragent.contents import cue_id, Episode, SemanticUnit
+from memnb.mragent.graph import CueTagGraph
+from memnb.mragent.labels import labels_of
 from memnb.mragent import loop
 from memnb.mragent.loop import _changed, _SEMANTIC, _STRUCTURES, collapsed, cue_view
 from memnb.core.models import OpenAILM, ScriptedLM

@@ -16,12 +16,13 @@ from memnb.core.roles import ANSWER, AnswerReply, as_text, NO_INFORMATION, RuleL
 from memnb.core.text import content_words, event_time, times_of, with_dates
 from memnb.core.time import TimeSpan
 from memnb.mragent import prompts
-from memnb.mragent.graph import cue_id, cues_in, Episode
+from memnb.mragent.contents import cue_id, Episode
+from memnb.mragent.labels import cues_in
 from memnb.mragent.loop import MRAgent
 from memnb.mragent.prompts import (
     ASPECTS, CUES, CuesReply, EpisodesReply, moves_of, NAVIGATE, PAPER_NAVIGATE, RECALL, recollect, Recollection, ROUTE, RouteReply, SEGMENT, TAG, TagsReply, TOPICS, TopicsReply, UNITS, UnitsReply
 )  # fmt: skip
-from memnb.mragent.tools import CueTagGraph
+from memnb.mragent.graph import CueTagGraph
 
 # ------------------------------------------------------------------ the memory that the examples tell of
 

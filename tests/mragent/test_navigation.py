@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memnb.core.roles import ANSWER, AnswerReply, NO_INFORMATION
-from memnb.mragent.graph import Episode, SemanticUnit, Topic
+from memnb.mragent.contents import Episode, SemanticUnit, Topic
 from memnb.core.conversation import Conversation, Question, Session, Turn
-from memnb.mragent.graph import Branch
-from memnb.mragent.tools import CueTagGraph
+from memnb.mragent.labels import Branch
+from memnb.mragent.graph import CueTagGraph
 from memnb.evaluation.experiment import Experiment
 from memnb.evaluation.registry import Memory, Method
 from memnb.retrieval.bm25 import LexicalIndex
@@ -254,7 +254,7 @@ def test_gold_and_category_are_in_no_prompt():
     )
     heard = Listening()
     conversation = Conversation('c', (Session('D1', turns, SAID),), questions)
-    agent = Method('m', lambda memory, *_: MRAgent(memory, heard), Memory('graph', lambda one, lm: CueTagGraph.of(one)))
+    agent = Method('m', lambda memory, lm: MRAgent(memory, heard), Memory('graph', lambda one, lm: CueTagGraph.of(one)))
     rows = Experiment([agent], [conversation], baselines=()).run().rows
     assert len(rows) == 3 and {'cues', 'navigate', 'route', 'recall'} <= set(heard.prompts)
     every = '\n'.join(text for texts in heard.prompts.values() for text in texts)
@@ -294,10 +294,8 @@ FIT = st.sampled_from(sorted(NEEDS)).map(
 
 
 def fits(call, offered):
-    "A call of a tool that is offered, with all that it needs; one missing argument may stand under another name."
-    needs, given_names = NEEDS.get(call['function'], set()), set(call['parameters'])
-    missing, unknown = needs - given_names, given_names - needs
-    return call['function'] in offered and (not missing or len(missing) == len(unknown) == 1)
+    "A call of a tool that is offered, with all that it needs."
+    return call['function'] in offered and NEEDS[call['function']] <= call['parameters'].keys()
 
 
 @settings(max_examples=80)

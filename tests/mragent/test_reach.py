@@ -9,10 +9,11 @@ from memnb.core.models import ScriptedLM
 from memnb.core.roles import LMError, RuleLM
 from memnb.evaluation.datasets import load_sample
 from memnb.core.time import TimeSpan
-from memnb.mragent.graph import Episode, SemanticUnit
+from memnb.mragent.contents import Episode, SemanticUnit
 from memnb.mragent.loop import MRAgent
 from memnb.mragent.prompts import CUES, Recollection
-from memnb.mragent.tools import CueTagGraph
+from memnb.mragent.graph import CueTagGraph
+from memnb.mragent.tools import CueTools
 
 DONE = {'reasoning': '', 'mode': 'Answer', 'calls': []}
 KEY = 'Ada lost the brass key of the harbour office.'
@@ -83,9 +84,8 @@ def test_what_bears_on_the_question_comes_first_and_nothing_is_out_of_reach(name
     assert all(f'({hit.snippet.id})' in first.line for hit in first.hits)
     other = tool(**CALLS[name], about='swimming for 3 minutes')  # a call may say what it is about
     assert other.hits[0].snippet.text == 'Ada swam in the lake for 3 minutes.'
-    plain = getattr(graph, name)(
-        **CALLS[name]
-    )  # without a question: in the order of time, what is newest of a person first
+    # without a question: in the order of time, what is newest of a person first
+    plain = getattr(CueTools(graph), name)(**CALLS[name])
     assert KEY not in [hit.snippet.text for hit in plain.hits] or name == 'query_personal_aspect'
 
 

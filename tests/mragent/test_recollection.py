@@ -6,7 +6,8 @@ from datetime import date, datetime
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from memnb.mragent.graph import cues_in, Episode, SemanticUnit
+from memnb.mragent.contents import Episode, SemanticUnit
+from memnb.mragent.labels import cues_in
 from memnb.core.conversation import Session, Turn
 from memnb.mragent.prompts import EpisodesReply, recollect, Recollection, TagsReply
 from memnb.core.models import ScriptedLM

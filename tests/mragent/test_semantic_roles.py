@@ -6,7 +6,7 @@ from hypothesis import given, settings, strategies as st
 
 from memnb.mragent.prompts import ASPECTS, UNITS, UnitsReply
 from memnb.rules.mragent import topics_rule, units_rule
-from memnb.mragent.graph import Episode
+from memnb.mragent.contents import Episode
 from memnb.core.conversation import Session, Turn
 from memnb.core.roles import RuleLM
 

@@ -4,13 +4,13 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from graphs import CUES, MERGES, TAGS, built, classes, event_extracts, every, extracts, in_time, pairs, shown, triples
-from memnb.mragent.graph import cue_id, Episode
+from memnb.mragent.contents import cue_id, Episode
 from memnb.core.roles import Call, LM, ReplyError, RuleLM, Usage
 from memnb.mragent.loop import MRAgent
 from memnb.mragent.prompts import Recollection
 from memnb.evaluation.datasets import load_sample
 from memnb.retrieval.bm25 import UnknownSnippet
-from memnb.mragent.tools import _by_time, CueTagGraph
+from memnb.mragent.graph import _by_time, CueTagGraph
 
 merges = st.sampled_from(MERGES)
 IDS = sorted({cue_id(one) for one in (*CUES, *TAGS, 'January 2024', 'February 2024', 'nothing')})

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, strategies as st
 
 from graphs import diary
-from memnb.mragent.graph import SemanticUnit
+from memnb.mragent.contents import SemanticUnit
 from memnb.core.time import TimeSpan
-from memnb.mragent.tools import current
+from memnb.mragent.contents import current
 
 START = date(2024, 1, 1)
 days = st.integers(0, 40).map(lambda number: START + timedelta(number))

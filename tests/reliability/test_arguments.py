@@ -29,7 +29,7 @@ STORY = Conversation.of(
 )
 def test_a_question_that_cannot_be_meant_is_a_typed_error(name, arguments, expected):
     method = METHODS[name]
-    loop = method.loop(method.memory.build(STORY, RuleLM()), STORY)
+    loop = method.make(method.memory.build(STORY, RuleLM()), STORY)
     with pytest.raises(TypeError) as error:
         loop.ask(*arguments[0], **arguments[1])
     assert str(error.value) == expected

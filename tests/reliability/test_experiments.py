@@ -14,9 +14,10 @@ from memnb.core.conversation import Conversation
 from memnb.core.models import FunctionLM, OpenAILM
 from memnb.core.roles import RuleLM
 from memnb.core.storage import MemoryFileError
-from memnb.evaluation import experiment as module
+from memnb.evaluation import experiment as module, plan
 from memnb.evaluation.datasets import load_sample
-from memnb.evaluation.experiment import ExperimentError, format_tables, RowStore
+from memnb.evaluation.store import ExperimentError, RowStore
+from memnb.evaluation.tables import format_tables
 from memnb.evaluation.judge import Judge
 from memnb.evaluation.registry import MEMORIES
 from memnb.evaluation.report import main_report, RunFolder
@@ -49,8 +50,8 @@ def test_a_bug_in_scoring_or_judging_is_the_failure_of_one_question(tmp_path, mo
     def broken(trace, question, cuts):
         return score(trace, question, cuts) if question.position != 1 else [][0]
 
-    experiment.datasets['walks'][0] = replace(
-        talk := experiment.datasets['walks'][0],
+    experiment.plan.datasets['walks'][0] = replace(
+        talk := experiment.plan.datasets['walks'][0],
         questions=(*talk.questions[:3], replace(talk.questions[3], category='new')),
     )
     monkeypatch.setattr(module, 'score', broken)
@@ -70,18 +71,18 @@ def test_a_resume_does_not_count_replayed_replies_again(tmp_path):
             {name: value for name, value in line.items() if name != 'seconds'} for line in results.provenance['spent']
         ]
 
-    experiment = grid(plain(memory=replace(WORDS, name='read', build=reading), role=READ), talks=2, lm=PARROT)
+    experiment = grid(plain(memory=replace(WORDS, name='read', builder=reading), role=READ), talks=2, lm=PARROT)
     whole = experiment.run(tmp_path / 'whole')
     runs = []
     while not runs or runs[-1].missing:
-        runs.append(experiment.run(tmp_path / 'parts', 'threads:1', budget=150))
+        runs.append(experiment.run(tmp_path / 'parts', 1, budget=150))
     assert len(runs) > 2 and sorted(map(str, spent(runs[-1]))) == sorted(map(str, spent(whole)))
     assert runs[-1].provenance['tokens paid for'] == whole.provenance['tokens paid for']
 
 
 def test_rows_of_changed_code_are_not_mixed(tmp_path, monkeypatch):
     grid().run(tmp_path)
-    monkeypatch.setattr(module, '_source_hash', lambda package: f'{package} as it is now')
+    monkeypatch.setattr(plan, '_source_hash', lambda package: f'{package} as it is now')
     with pytest.raises(ExperimentError, match="another experiment \\(code: .* there, .*as it is now.* here\\)"):
         grid().run(tmp_path)
 

@@ -1,4 +1,4 @@
-"""What a model writes in twenty manners is read as what it means, by every role of every method."""
+"""What a model writes in many manners is read as what it means, by every role of every method."""
 
 import json
 from dataclasses import replace
@@ -10,12 +10,12 @@ from manners import as_written, bare, collected, LOSES, MANNERS, Mannered, REFUS
 from memnb import CueTagGraph, GistGraph, HybridIndex, load_sample, MemMA, MemR3, MRAgent, RAG, REMem, SelfRAG
 from memnb.core.calls import choice_of
 from memnb.core.tools import tools_of
-from memnb.core.replies import cited_ids, read_reply
+from memnb.core.replies import read_reply
 from memnb.core.roles import AnswerReply
-from memnb.memma.prompts import Consolidation, Diagnosis, EditsReply, Mark, ProbesReply, RepairReply, Rewrite
-from memnb.memr3.tracker import EvidenceGap, TrackerReply
-from memnb.mragent.prompts import CuesReply, EpisodesReply, moves_of, RouteReply, TagsReply, TopicsReply, UnitsReply
-from memnb.remem.prompts import FactsReply, GistsReply
+from memnb.memma.prompts import Diagnosis, Mark, RepairReply, Rewrite
+from memnb.memr3.tracker import TrackerReply
+from memnb.mragent.prompts import CuesReply
+from memnb.remem.prompts import GistsReply
 
 replies, sample = cache(collected), load_sample()
 
@@ -104,42 +104,6 @@ def test_the_tool_calls_that_remem_prints_are_calls_here(printed, name, given):
     assert (call.function, call.parameters.model_dump(exclude_unset=True)) == (name, given)
 
 
-def test_the_other_forms_that_the_papers_print_are_replies_here():
-    gists = read_reply(
-        '{"gists": ["[20 January 2024, 3:57 pm] Alice fixed the fence last Monday (15 January 2024)."]}', GistsReply
-    )
-    facts = read_reply(
-        '{"facts": [{"subject": "Alice", "predicate": "purchased", "object": "3 cows", "qualifiers": '
-        '{"record_time": "20 Jan 2024, 3:57 pm", "point_in_time": "15 Jan 2024"}}]}',
-        FactsReply,
-    )
-    assert gists.gists[0].text.startswith('[20 January') and facts.facts[0].point_in_time == '15 Jan 2024'
-    track = read_reply(
-        '{"evidence": ["Caroline went in May"], "gaps": "None", "decision": "answer", "detailed_answer": "in May"}',
-        TrackerReply,
-    )
-    assert (track.evidence[0].text, EvidenceGap().update(track, {}).gaps) == ('Caroline went in May', ())
-    move = read_reply(
-        '{"mode": "Navigate", "action": "query_tag_events", "parameters": {"cue": "video game tournament", "tag": "Tournament Victory"}, '
-        '"reasoning": "Which one was the second?"}',
-        moves_of(tools_of(CueTagGraph())),
-    )
-    assert move.calls[0].parameters.tag == 'Tournament Victory'
-    repair = read_reply(
-        '{"op": "ADD_FACT", "fact": "A necklace from Sweden", "evidence_span": "", "confidence": 0.88}', RepairReply
-    )
-    assert (repair.op, repair.fact, read_reply('{"op": "NOOP"}', RepairReply).op) == (
-        'ADD_FACT',
-        'A necklace from Sweden',
-        'NOOP',
-    )
-    merge = read_reply(
-        '{"action": "MERGE", "merge_target_index": 1, "merged_fact": "Both", "reason": ""}', Consolidation
-    )
-    assert (merge.target, merge.text) == ('1', 'Both')
-    assert read_reply('{"rewritten_query": "x y", "strategy": "", "target_speaker": "Ana"}', Rewrite).query == 'x y'
-
-
 @pytest.mark.parametrize(
     'model, text',
     [
@@ -163,128 +127,9 @@ def test_an_answer_that_finds_nothing_and_one_that_cites_in_its_sentence_are_ans
     assert read_reply('{"label": "CORRECT", "reason": "..."}', Mark).label == 'CORRECT'
 
 
-BEES, HIVE = {'text': 'Ines moved the bees.', 'turns': ['D2:1']}, {'text': 'Rolf sold a hive.', 'turns': ['D2:2']}
-FACT = {'subject': 'Ines', 'predicate': 'keeps', 'object': 'bees'}
-HARD = [  # a reply type, what a model writes, and some of what it means
-    # a bare text
-    (Rewrite, 'Sure! The new query is: Rolf: moved to Ghent', {'query': 'Rolf: moved to Ghent'}),
-    (
-        CuesReply,
-        'Here are the cues for the question:\n\n1. Ines\n2. bees (hive)\n\nThese should help.',
-        {'cues': ['Ines', 'bees (hive)']},
-    ),
-    (AnswerReply, 'The answer is $\\boxed{In Lisbon}$.', {'answer': 'In Lisbon'}),
-    (
-        AnswerReply,
-        json.dumps(json.dumps({'answer': 'In Lisbon', 'sources': ['D1:3']})),
-        {'answer': 'In Lisbon', 'sources': ['D1:3']},
-    ),
-    # headings, YAML, a table, lines
-    (
-        AnswerReply,
-        '# Answer\nTom Rill\n\n# Sources\n- D1/f3\n- D1/f4',
-        {'answer': 'Tom Rill', 'sources': ['D1/f3', 'D1/f4']},
-    ),
-    (
-        TrackerReply,
-        'evidence:\n  - text: Tom owns a boat\n    sources: [D3:4]\ngaps: []\ndecision: answer\nretrieval_query: null',
-        {
-            'evidence': [{'text': 'Tom owns a boat', 'sources': ['D3:4']}],
-            'gaps': [],
-            'decision': 'answer',
-            'retrieval_query': None,
-        },
-    ),
-    (
-        EpisodesReply,
-        'episodes:\n  - title: Ines: bees\n    text: >\n      Ines moved\n      the bees.\n    turns:\n      - D2:1',
-        {'episodes': [{**BEES, 'title': 'Ines: bees'}]},
-    ),
-    (
-        GistsReply,
-        '| text | turns |\n|---|---|\n| Ines moved the bees. | D2:1 |\n| Rolf sold a hive. | D2:2 |',
-        {'gists': [BEES, HIVE]},
-    ),
-    (
-        ProbesReply,
-        'Q1: What does Rolf learn?\nA1: The cello\n\nQ2: Where?\nA2: In Ghent',
-        {
-            'probes': [
-                {'question': 'What does Rolf learn?', 'answer': 'The cello', 'kind': 'single'},
-                {'question': 'Where?', 'answer': 'In Ghent', 'kind': 'single'},
-            ]
-        },
-    ),
-    (GistsReply, f'{json.dumps(BEES)}\n{json.dumps(HIVE)}', {'gists': [BEES, HIVE]}),
-    # mappings
-    (GistsReply, json.dumps({'gist1': BEES, 'gist2': HIVE}), {'gists': [BEES, HIVE]}),
-    (GistsReply, '{"gists": {"D2:1": ["Ines moved the bees."]}}', {'gists': [BEES]}),
-    (
-        TagsReply,
-        '{"D2/e1": {"tag": "Bees", "cues": "Ines, bees"}}',
-        {'tags': [{'episode': 'D2/e1', 'tag': 'Bees', 'cues': ['Ines', 'bees']}]},
-    ),
-    (
-        TopicsReply,
-        '{"topics": {"Bees": ["D1/e2", "D2/e1"]}}',
-        {'topics': [{'title': 'Bees', 'episodes': ['D1/e2', 'D2/e1']}]},
-    ),
-    (
-        EditsReply,
-        '{"ADD": [{"text": "a"}], "UPDATE": [{"entry": "m8", "text": "b"}]}',
-        {'edits': [{'action': 'ADD', 'text': 'a'}, {'action': 'UPDATE', 'entry': 'm8', 'text': 'b'}]},
-    ),
-    (RepairReply, '{"ADD_FACT": {"fact": "a"}}', {'op': 'ADD_FACT', 'fact': 'a'}),
-    (
-        RouteReply,
-        '{"keep": {"X7/e5": true, "X4/e2": false}, "cues": {"people": ["Ines"], "things": ["hive"]}}',
-        {'keep': ['X7/e5'], 'cues': ['Ines', 'hive']},
-    ),
-    # several in one, dates, fields in a field, other names
-    (
-        Diagnosis,
-        '{"decision": "UNANSWERABLE", "gaps": "1. when\\n2. where", "queries": "a b; c d"}',
-        {'decision': 'NOT-ANSWERABLE', 'gaps': ['when', 'where'], 'queries': ['a b', 'c d']},
-    ),
-    (
-        RouteReply,
-        'Keep: (X7/e5), (X4/e2)\nCues: May 7, 2023, Rolf',
-        {'keep': ['(X7/e5)', '(X4/e2)'], 'cues': ['May 7, 2023', 'Rolf']},
-    ),
-    (
-        UnitsReply,
-        '{"units": [{"person": "Ines", "aspect": "home", "statement": "a", "since": {"year": 2023, "month": 5}}]}',
-        {'units': [{'person': 'Ines', 'aspect': 'home', 'fact': 'a', 'since': '2023-05'}]},
-    ),
-    (
-        RepairReply,
-        '{"op": "ADD", "fact": {"text": "a", "speaker": "Rolf"}}',
-        {'op': 'ADD_FACT', 'fact': 'a', 'speaker': 'Rolf'},
-    ),
-    (
-        FactsReply,
-        '{"facts": [["Ines", "keeps", "bees", "2019"], "Ines | keeps | bees"]}',
-        {'facts': [{**FACT, 'point_in_time': '2019'}, FACT]},
-    ),
-    (
-        EditsReply,
-        '{"edits": [{"action": "INSERT", "new_text": "a"}, {"action": "No-Op"}]}',
-        {'edits': [{'action': 'ADD', 'text': 'a'}, {'action': 'NONE'}]},
-    ),
-    (Diagnosis, '{"decision": "not yet answerable"}', {'decision': 'NOT-ANSWERABLE'}),
-]
-
-
-@pytest.mark.parametrize('model, text, means', HARD)
-def test_what_a_person_would_understand_is_read(model, text, means):
-    assert bare(json.loads(read_reply(text, model).model_dump_json())) == bare(means)
-
-
 @pytest.mark.parametrize(
     'text',
     [
-        'Thought: by name.\nAction: lexical_retrieve\nAction Input: {"query": "Boston"}\nObservation: none',
-        'Action: lexical_retrieve\nAction Input: Boston',
         '{"call": "lexical_retrieve", "parameters": {"query": "Boston"}}',
         '{"call": {"function": "lexical_retrieve", "query": "Boston"}}',
         '{"calls": [{"function": "lexical_retrieve", "parameters": ["Boston"]}]}',
@@ -300,7 +145,6 @@ def test_a_call_is_read_in_the_forms_of_agents(text):
     'model, text',
     [
         (AnswerReply, '{"answer": "", "sources": []}'),
-        (AnswerReply, 'Answer: Lisbon\nAnswer: Paris'),
         (CuesReply, '{"cues": ["..."]}'),
         (GistsReply, '{"gists": {"error": "no"}}'),
         (GistsReply, '{"id": "c1", "role": "assistant", "content": "hello"}'),
@@ -308,18 +152,11 @@ def test_a_call_is_read_in_the_forms_of_agents(text):
         (Diagnosis, '{"decision": "ANSWERABLE" or "NOT-ANSWERABLE"}'),
         (TrackerReply, 'Decision: answer? No: retrieve'),
         (Mark, '{"label": "partially correct"}'),
-        (choice_of(tools_of(GistGraph())), 'Action: lexical_retrieve\nAction Input: Boston\nObservation: none'),
     ],
 )
 def test_what_could_be_guessed_wrong_is_refused(model, text):
     with pytest.raises(ValueError):
         read_reply(text, model, last=True)
-
-
-@pytest.mark.parametrize('cited', ['D2:1-D2:3', '(D2:1–3)', 'turns D2:1 to D2:9'])
-def test_a_range_of_ids_is_those_that_there_are(cited):
-    assert cited_ids(cited, ['D2:1', 'D2:2', 'D2:3', 'D3:1']) == (['D2:1', 'D2:2', 'D2:3'], [])
-    assert cited_ids(cited.replace('D2:1', 'D2:0'), ['D2:1', 'D2:2'])[0] == []
 
 
 def test_a_long_rule_in_a_reply_takes_no_time():

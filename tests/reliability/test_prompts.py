@@ -7,7 +7,7 @@ import re
 from datetime import datetime
 
 import pytest
-from hypothesis import given, HealthCheck, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memnb.core.conversation import Conversation, Session, Turn
@@ -44,7 +44,7 @@ def prompts_of(conversation, question):
     """Every prompt of building each memory and asking each method over it."""
     lm = Prompts()
     for method in METHODS.values():
-        method.loop(method.memory.build(conversation, lm), conversation, lm).ask(question)
+        method.make(method.memory.build(conversation, lm), conversation, lm).ask(question)
     return lm.seen
 
 
@@ -79,7 +79,7 @@ def forged(prompts):
 
 
 @pytest.mark.parametrize('field', ['text', 'speaker', 'caption'])
-@settings(suppress_health_check=[HealthCheck.too_slow], max_examples=max(3, settings.default.max_examples // 4))
+@settings(max_examples=12)
 @given(
     gap=st.sampled_from(BREAKS),
     forgery=st.sampled_from(FORGED),

@@ -14,7 +14,7 @@ from memnb.core.roles import RuleLM
 from memnb.core.storage import ConflictError
 from memnb.memma.bank import MemoryBank
 from memnb.memma.loop import MemMA
-from memnb.mragent.tools import CueTagGraph
+from memnb.mragent.graph import CueTagGraph
 from memnb.remem.graph import GistGraph
 from memnb.remem.loop import REMem
 from memnb.retrieval.bm25 import LexicalIndex

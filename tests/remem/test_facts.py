@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from memnb.remem.graph import aggregate, FactTable, FIELDS, phrase_id
+from memnb.remem.graph import FactTable, FIELDS, phrase_id
 from memnb.remem.facts import as_span, extent, Fact, OPERATORS, Window
-from memnb.retrieval.bm25 import DuplicateSnippet, UnknownSnippet
+from memnb.core.conversation import DuplicateSnippet
+from memnb.retrieval.bm25 import UnknownSnippet
 from memnb.core.time import TimeSpan
 from memnb.core.tools import ToolError
 
@@ -334,7 +335,7 @@ class AgainstAList(RuleBasedStateMachine):
 
 
 TestAgainstAList = AgainstAList.TestCase
-TestAgainstAList.settings = settings(max_examples=30, stateful_step_count=20, deadline=None)
+TestAgainstAList.settings = settings(max_examples=30, stateful_step_count=20)
 
 
 @given(st.text(max_size=20))
@@ -375,4 +376,4 @@ def test_what_is_empty_finds_nothing_and_what_is_wrong_is_refused():
     with pytest.raises(
         ToolError, match='aggregation: expected one of count, count_unique_subjects, count_unique_objects'
     ):
-        aggregate([], 'sum')
+        FactTable.aggregate([], 'sum')

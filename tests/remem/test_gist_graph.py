@@ -7,6 +7,7 @@ from collections import Counter
 from dataclasses import replace
 from datetime import date, datetime
 from itertools import count
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -17,14 +18,15 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from fakes import Buckets
 from memnb.remem.prompts import Extract
 from memnb.remem.facts import Fact, Gist, OPERATORS, Window
-from memnb.remem.graph import _VOTE, _VOTERS, GistGraph
+from memnb.remem.graph import _VOTE, _VOTERS, FactTable, GistGraph
 from memnb.remem.tools import _best, GraphTools, PAGE_SIZE
 from memnb.core.roles import RuleLM
-from memnb.retrieval.bm25 import DuplicateSnippet
+from memnb.core.conversation import DuplicateSnippet
 from memnb.core.loop import Run
 from memnb.core.storage import DuplicateSession, UnknownSession
 from memnb.core.time import TimeSpan
 from memnb.core.tools import Observation, ToolError
+from memnb.retrieval.vectors import DenseIndex
 
 THRESHOLD = 0.8123  # no cosine of two small vectors of whole numbers comes near it
 WORDS = ('cow', 'tram', 'bun', 'harbour', 'clock', 'Ada', 'Bo', 'lamp')
@@ -237,19 +239,15 @@ def test_an_embedder_that_fails_leaves_all_as_it_was(found, more, fails_at):
     assert snapshot(graph) == snapshot(graph_of({**found, 'S7': more}))
 
 
-def test_a_session_that_would_not_be_forgotten_exactly_is_refused():
-    gist, fact = Gist('x', 'Ada lost a bun', session='S1'), Fact.of('Ada', 'lost', 'a bun', id='x', session='S1')
-    graph = graph_of({})
-    for found in (Extract((gist, gist)), Extract((gist,), (fact,)), Extract((), (fact, fact))):
-        with pytest.raises(DuplicateSnippet, match="'x' is there already"):
-            graph.keep('S1', found)
-    with pytest.raises(ValueError, match="expected the session 'S2', got 'S1'"):
-        graph.keep('S2', Extract((gist,)))
-    assert graph.counts() == graph_of({}).counts() and graph.sessions == ()
+@pytest.mark.parametrize('owner, method', [(FactTable, 'add'), (DenseIndex, 'similar')])
+def test_a_step_that_fails_undoes_those_before_it(owner, method, monkeypatch):
+    graph, gist = graph_of({}), Gist('g', 'Ada lost a bun', ('S1:1',), session='S1')
+    monkeypatch.setattr(owner, method, Mock(side_effect=KeyboardInterrupt))
+    with pytest.raises(KeyboardInterrupt):
+        graph.keep('S1', Extract((gist,)))
+    monkeypatch.undo()
+    assert snapshot(graph) == snapshot(graph_of({}))
     graph.keep('S1', Extract((gist,)))
-    with pytest.raises(DuplicateSnippet):
-        graph.keep('S2', Extract((), (replace(fact, session='S2'),)))
-    assert graph.forget('S1')['gists'] == 1 and not graph.by_turn
 
 
 # the tools

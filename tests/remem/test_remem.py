@@ -13,7 +13,7 @@ from fakes import Buckets
 from memnb.baselines import RAG
 from memnb.core.roles import NO_INFORMATION
 from memnb.core.conversation import Session, Turn
-from memnb.mragent.tools import CueTagGraph
+from memnb.mragent.graph import CueTagGraph
 from memnb.remem.graph import GistGraph
 from memnb.remem.tools import GraphTools
 from memnb.retrieval.bm25 import LexicalIndex
@@ -364,6 +364,15 @@ def test_a_prompt_shows_each_line_once_and_few_of_what_was_counted():
     assert [step.value for step in trace.steps if step.kind == 'tool'] == [None, None, 30]
     last = model.prompts[-1][2]
     assert last.count('(Ada, bought, boat') < 20 and 'count: 30' in last
+
+
+def test_a_number_refers_to_the_question_where_that_was_searched_for_last():
+    calls = [('lexical_retrieve', {'query': 'tram'})] * 2 + [('find_gist_contexts', {'gist_id': '1'})]
+    moves = [{'reasoning': '', 'call': {'function': name, 'parameters': given}} for name, given in calls]
+    model = ScriptedLM({'select': moves, 'synthesize': [{'answer': 'in the harbour', 'sources': []}]})
+    trace = REMem(GRAPH, model).ask('Where does the lamp hang?')
+    first, second, third = [step.hits[0].id for step in trace.steps if step.kind == 'tool']
+    assert first != second == third
 
 
 # ------------------------------------------------------------------ by rules

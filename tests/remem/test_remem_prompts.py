@@ -370,7 +370,7 @@ def test_the_papers_settings_hold_for_each_kind_of_data():
     for data, steps in (('locomo', 3), ('tot', 5), ('complex_tr', 5)):
         method = METHODS['remem'].by_paper(data)
         assert (
-            method.loop(graph, sample).max_steps == steps
+            method.make(graph, sample).max_steps == steps
             and method.memory.name == 'gists (synonymy=0.8, prompts=paper)'
         )
     assert all(one.source for loop in (REMem, REMemS) for one in loop.PAPER)

@@ -12,10 +12,10 @@ from hypothesis import given, settings, strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from fakes import Letters
-from memnb.core.conversation import Snippet
+from memnb.core.conversation import DuplicateSnippet, Snippet
 from memnb.core.retriever import passes
 from memnb.core.time import TimeSpan
-from memnb.retrieval.bm25 import BM25Retriever, DuplicateSnippet, LexicalIndex, UnknownSnippet
+from memnb.retrieval.bm25 import BM25Retriever, LexicalIndex, UnknownSnippet
 from memnb.retrieval.vectors import (
     as_embedder,
     DenseIndex,
@@ -153,14 +153,14 @@ class GrowAndForget(RuleBasedStateMachine):
             assert all(id in index and index[id] is self.alive[id] for id in self.alive)
 
 
-GrowAndForget.TestCase.settings = settings(max_examples=40, stateful_step_count=12, deadline=None)
+GrowAndForget.TestCase.settings = settings(max_examples=40, stateful_step_count=12)
 
 
 test_grow_and_forget = GrowAndForget.TestCase
 
 
 @every_index
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(snippets=snippet_lists(), query=texts, k=st.integers(0, 14), during=st.none() | spans(), data=st.data())
 def test_masks_lose_nothing_and_more_is_more_of_the_same(make, snippets, query, k, during, data):
     index = filled(make, snippets)
@@ -180,7 +180,7 @@ ALL_MATCH = [MAKERS[name] for name in ('dense', 'minmax', 'reranked')]
 
 
 @every_index
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(snippets=snippet_lists(), query=texts, data=st.data())
 def test_the_order_of_adding_does_not_show(make, snippets, query, data):
     first, second = filled(make, snippets), make()
@@ -251,7 +251,7 @@ class Unasked(Letters):
         raise EmbedderError(f'asked for {texts}')
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(snippets=snippet_lists(), query=texts, data=st.data())
 def test_vectors_that_are_given_serve_as_those_that_are_made(snippets, query, data):
     for make in (MAKERS['dense'], MAKERS['minmax']):
@@ -302,7 +302,7 @@ def every_pair(index, ids, threshold):
     return sorted(pairs)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(rows=unit_rows, data=st.data())
 def test_close_pairs_are_those_of_the_definition_in_any_order(rows, data):
     rows = np.array(rows)
@@ -347,7 +347,7 @@ def test_close_pairs_of_many_long_rows_do_not_depend_on_the_company():
     assert DenseIndex(Unasked()).similar([], 0.5) == []
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(snippets=snippet_lists(), query=texts)
 def test_dense_is_the_cosine(snippets, query):
     index, embed = filled(lambda: DenseIndex(Letters()), snippets), Letters()

@@ -37,7 +37,7 @@ lines = st.lists(st.tuples(texts, people, st.none() | moments), max_size=6).map(
     'Which month did Tobin run?',
     [Snippet('a', 'I run on 31 December 9999.', speaker='Tobin', said=datetime(2024, 1, 1))],
 )
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 def test_the_rule_answers_anything_and_cites_only_what_it_saw(question, shown):
     reply = extract_answer(question, shown)
     assert set(reply.sources) <= {line.id for line in shown} and len(set(reply.sources)) == len(reply.sources)
@@ -49,7 +49,7 @@ def test_the_rule_answers_anything_and_cites_only_what_it_saw(question, shown):
 
 
 @given(questions, lines)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_every_word_of_an_answer_stands_in_a_line_that_it_cites_or_in_a_date_of_it(question, shown):
     reply = extract_answer(question, shown)
     cited = [line for line in shown if line.id in reply.sources]
@@ -61,7 +61,7 @@ def test_every_word_of_an_answer_stands_in_a_line_that_it_cites_or_in_a_date_of_
 
 
 @given(moments)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_without_a_time_it_was_the_day_of_saying_unless_a_line_half_as_good_tells(said):
     best, half = Snippet('a', 'A race with dogs!', said=said), Snippet('b', 'The race was in May 2019.', said=said)
     other = Snippet('c', 'That was in May 2019.', said=said)
@@ -111,7 +111,7 @@ def test_lists_take_the_three_best_lines():
 
 
 @given(questions, lines, st.none() | st.dates(date(1950, 1, 1), date(2050, 1, 1)).map(TimeSpan.day), texts)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_the_prompt_shows_every_line_behind_its_id(question, shown, asked, draft):
     system, user = ANSWER.render({'question': question, 'lines': shown, 'draft': draft, 'asked': asked})
     assert NO_INFORMATION in system and question in user and (draft or 'None') in user

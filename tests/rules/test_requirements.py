@@ -31,7 +31,7 @@ lines = st.lists(st.builds(Snippet, st.text(min_size=1, max_size=4), texts, spea
 
 
 @given(texts)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_keywords_are_words_of_the_text_in_its_order_one_for_a_stem(text):
     found = keywords(text, NAMES)
     places, place = [], 0
@@ -44,7 +44,7 @@ def test_keywords_are_words_of_the_text_in_its_order_one_for_a_stem(text):
 
 
 @given(st.lists(texts, max_size=5), topics, st.integers(0, 8))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_recurring_words_are_new_distinct_and_the_most_frequent(several, known, limit):
     found = recurring_words(several, known, limit)
     assert len(found) <= limit
@@ -55,7 +55,7 @@ def test_recurring_words_are_new_distinct_and_the_most_frequent(several, known, 
 
 
 @given(texts, st.sampled_from([(), NAMES, ('Tobin',)]))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_every_question_needs_something_and_nothing_twice(question, names):
     found = requirements(question, names)
     assert found and len(set(found)) == len(found) and all(need.text for need in found)
@@ -84,7 +84,7 @@ def test_an_anchor_comes_first_and_an_interval_needs_two_dates():
     st.sampled_from(['', 'yesterday', 'in May']),
     needs,
 )
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_support_is_person_words_and_a_time_where_a_date_is_due(words, speaker, time, need):
     line = Snippet('x', f'{" ".join(words)} {time}', speaker=speaker, said=datetime(2024, 2, 1))
     about = need.person is None or need.person == speaker or need.person in words
@@ -94,7 +94,7 @@ def test_support_is_person_words_and_a_time_where_a_date_is_due(words, speaker, 
 
 
 @given(lines, lines, st.lists(needs, max_size=3))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_more_evidence_opens_nothing_and_a_list_is_open_while_it_grows(known, more, required):
     open_now = unmet(required, known)
     assert set(unmet(required, [*known, *more])) <= set(open_now)
@@ -103,7 +103,7 @@ def test_more_evidence_opens_nothing_and_a_list_is_open_while_it_grows(known, mo
 
 
 @given(lines, st.lists(needs, min_size=1, max_size=3))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_lines_are_ranked_by_relevance_and_ties_keep_their_order(shown, required):
     found = _ranked(shown, required)
     scores = [relevance(line, required) for line in found]
@@ -114,7 +114,7 @@ def test_lines_are_ranked_by_relevance_and_ties_keep_their_order(shown, required
 
 
 @given(needs, lines)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_queries_address_the_person_and_invent_no_word(need, known):
     queries = next_queries(need, known, NAMES)
     everything = stems(' '.join([*need.words, need.person or '', *(line.text for line in known)]))

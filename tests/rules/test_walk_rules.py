@@ -9,9 +9,11 @@ from memnb.core.calls import untried_calls, ToolUse
 from memnb.core.tools import Observation
 from memnb.core.time import TimeSpan
 from memnb.evaluation.datasets import load_sample
-from memnb.mragent.graph import Branch, Episode
+from memnb.mragent.contents import Episode
+from memnb.mragent.graph import CueTagGraph
+from memnb.mragent.labels import Branch
 from memnb.mragent.loop import MRAgent
-from memnb.mragent.tools import call_of, CueTagGraph
+from memnb.mragent.tools import call_of
 from memnb.rules.mragent import _recall_rule, navigate_rule, route_rule
 from memnb.rules.text import extract_answer, PART, relevance, requirements
 

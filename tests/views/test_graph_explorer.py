@@ -8,7 +8,7 @@ from hypothesis import given, settings, strategies as st
 
 from memnb.core.trace import Seen, SearchStep, ToolStep, Trace
 from memnb.evaluation.datasets import load_sample
-from memnb.mragent.tools import CueTagGraph
+from memnb.mragent.graph import CueTagGraph
 from memnb.remem.facts import Fact
 from memnb.remem.graph import GistGraph
 from memnb.views.figures import figure_html

@@ -53,7 +53,7 @@ from memnb.evaluation.registry import METHODS
 from memnb.views.widgets import compare_board, probe_board, router_explorer, trace_stepper, tracker_board
 
 conversation, rules, memr3 = load_sample(), RuleLM(render=True), METHODS['memr3']
-trace = memr3.loop(memr3.memory.build(conversation, rules), conversation, rules, 25).ask(conversation.questions[1].text)""",
+trace = memr3.make(memr3.memory.build(conversation, rules), conversation, rules, 25).ask(conversation.questions[1].text)""",
     'trace': 'trace_stepper(trace)',
     'tracker': 'tracker_board(trace)',
     'router': 'router_explorer()',
@@ -70,7 +70,7 @@ PAGES = {
     '0_start/01_tour.ipynb': 4,
     '2_memr3/01_tracker.ipynb': 1,
     '3_remem/01_facts.ipynb': 1,
-    '4_mragent/01_graph.ipynb': 1,
+    '4_mragent/01_contents.ipynb': 1,
     '5_memma/01_bank.ipynb': 1,
 }  # the tour and the first page of each path -> so many figures of traces
 PATIENCE = 120_000  # milliseconds: the machine may be busy

@@ -16,14 +16,15 @@ from memnb.evaluation.datasets import load_sample
 from memnb.evaluation.registry import METHODS
 from memnb.memma.bank import MemoryBank
 from memnb.memma.construction import construct
-from memnb.memma.probe_repair import damage, evolve
+from memnb.evaluation.faults import damage
+from memnb.memma.probe_repair import evolve
 from memnb.memr3.router import ACTIONS, forced, route, RouterLimits
 from memnb.views.html import story_of
 from memnb.views.widgets import (
     _ALL,
-    _asked,
     _repaired,
     _state_marks,
+    _trace_of,
     compare_board,
     compare_html,
     moment_html,
@@ -135,7 +136,7 @@ def test_only_the_last_moment_ends_with_the_evidence_and_a_trace_may_have_no_ans
 
 def test_a_question_is_watched_at_its_newest_moment():
     loop, seen, pane = (
-        METHODS['memr3'].loop(METHODS['memr3'].memory.build(SMALL, None), SMALL, None, 10),
+        METHODS['memr3'].make(METHODS['memr3'].memory.build(SMALL, None), SMALL, None, 10),
         [],
         ipywidgets.HTML(),
     )
@@ -243,11 +244,11 @@ CHEAP = ('rag', 'memr3', 'full-context')
 @settings(max_examples=20)
 @given(st.sampled_from(CHEAP), st.sampled_from(QUESTIONS), st.integers(1, 40))
 def test_a_trace_is_that_of_the_method_within_its_budget(method, question, budget):
-    trace = _asked(SMALL, method, question.text, budget)
+    trace = _trace_of(SMALL, method, question.text, budget)
     turns = budget if METHODS[method].budgeted else None
     expected = (
         METHODS[method]
-        .loop(METHODS[method].memory.build(SMALL, None), SMALL, None, turns)
+        .make(METHODS[method].memory.build(SMALL, None), SMALL, None, turns)
         .ask(question.text, budget=turns)
     )
     assert (trace.answer, trace.read) == (expected.answer, expected.read)
