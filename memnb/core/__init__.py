@@ -2,7 +2,7 @@
 
 conversation  turns, sessions, questions, snippets; chunking; a session in a prompt
 time          spans of time; time expressions in a sentence
-text          stems, keywords, requirements, support, by rule
+text          stems, sentences, names, coverage, times and numbers in a text
 retriever     the search protocol; any store; the turn budget
 roles         typed questions to a model; reading replies and the ids they cite
 models        scripted, served, local and recorded language models

@@ -5,8 +5,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import date
 from functools import wraps
 from sys import getsizeof
@@ -17,9 +16,8 @@ from .time import find_times, parse_date, TimeSpan
 
 # %% auto #0
 __all__ = ['STOP_WORDS', 'FRAME', 'SMALL_TALK', 'NUMBER', 'cache_texts', 'clear_text_caches', 'stem', 'tokenize', 'sentences',
-           'stems', 'keywords', 'recurring_words', 'content_words', 'named_in', 'speakers_in', 'concerns',
-           'question_kind', 'Requirement', 'requirements', 'coverage', 'reference_day', 'times_of', 'event_time',
-           'fine_enough', 'supports', 'relevance', 'in_digits', 'with_dates', 'read_line']
+           'stems', 'content_words', 'named_in', 'speakers_in', 'question_kind', 'coverage', 'reference_day',
+           'times_of', 'event_time', 'in_digits', 'with_dates', 'read_line']
 
 # %% ../../nbs/1_core/03_text.ipynb #m000000d
 STOP_WORDS = frozenset(
@@ -120,24 +118,6 @@ FRAME = frozenset(
     )
 )
 
-
-@cache_texts
-def keywords(
-    text: str,
-    names: tuple[str, ...] = (),  # people whose names are no topic: the speakers
-) -> tuple[str, ...]:
-    "The words that carry the topic of a question: in order, lower case, one for a stem, without frame words (`what kind of`) and dates."
-    left_out = FRAME.union(*(stems(name) for name in names))
-    times = _times(text, date(2000, 1, 1))
-    starts, ends = [0, *(time[1] for time in times)], [*(time[0] for time in times), len(text)]
-    undated = ' '.join(text[start:end] for start, end in zip(starts, ends))
-    by_stem: dict[str, str] = {}
-    for word in re.findall(r"[^\W_]+(?:['’][^\W_]+)?", undated):
-        for stem in tokenize(word)[:1]:
-            if stem not in left_out:
-                by_stem.setdefault(stem, re.sub(r"['’]s?$", '', word.lower()))
-    return tuple(by_stem.values())
-
 # %% ../../nbs/1_core/03_text.ipynb #3f9f3c00
 SMALL_TALK = frozenset(
     tokenize(
@@ -150,22 +130,6 @@ SMALL_TALK = frozenset(
         'last'
     )
 )
-
-
-def recurring_words(
-    texts: Iterable[str],
-    known: Collection[str] = (),  # words that are not to be offered again: the question's, the names
-    limit: int = 6,
-) -> list[str]:
-    "The words that recur most in the texts, small talk left out: what else the topic is called. Ties go by first appearance."
-    left_out, counts, by_stem = SMALL_TALK | stems(' '.join(known)), Counter(), {}
-    for text in texts:
-        for word in keywords(text):
-            stem = tokenize(word)[0]
-            by_stem.setdefault(stem, word)
-            if stem not in left_out:
-                counts[stem] += 1
-    return [by_stem[stem] for stem, _ in counts.most_common(limit)]
 
 # %% ../../nbs/1_core/03_text.ipynb #m000000e
 @cache_texts
@@ -191,11 +155,6 @@ def named_in(text: str, people: Iterable[str]) -> tuple[str, ...]:
 def speakers_in(snippets: Iterable[Snippet]) -> tuple[str, ...]:
     "Everyone who says one of the snippets, sorted."
     return tuple(sorted({snippet.speaker for snippet in snippets if snippet.speaker}))
-
-
-def concerns(snippet: Snippet, person: str | None) -> bool:
-    "Does the snippet speak of the person? It does if the person says it (people speak of themselves), if it names the person, or if nobody is asked for."
-    return person is None or snippet.speaker == person or person in named_in(snippet.text, (person,))
 
 # %% ../../nbs/1_core/03_text.ipynb #28edbd3b
 # a word in -s that is no verb of asking and no pronoun
@@ -226,47 +185,6 @@ def question_kind(question: str) -> str:
     "What sort of answer is asked for: when, interval, how long, how many, yes-no, where, who, why, list or what. The last sentence asks."
     text = (sentences(question) or [''])[-1].lower()
     return next((kind for kind, pattern in _KINDS if re.match(pattern, text)), 'what')
-
-# %% ../../nbs/1_core/03_text.ipynb #0b9df291
-@dataclass(frozen=True)
-class Requirement:
-    "One atomic thing that an answer needs (MemR3, Definition B.1): a fact, all members of a list, or a date."
-
-    kind: str  # 'fact', 'list' or 'date'
-    words: tuple[str, ...]  # the topic
-    person: str | None = None  # whom it is about
-    granularity: str | None = None  # for a date: the coarsest that will do; None: any
-
-    @property
-    def text(self) -> str:
-        "The requirement in words; the same requirement has the same words."
-        what = {'fact': 'what is said of', 'list': 'every mention of', 'date': 'the date of'}[self.kind]
-        return f"{what} {' '.join(self.words) or 'it'}" + (f' ({self.person})' if self.person else '')
-
-# %% ../../nbs/1_core/03_text.ipynb #9dcbc1bd
-_SPLIT = re.compile(r'\b(?:after|before|since|while|whose|because of)\b', re.I)
-_BETWEEN = re.compile(r'\bbetween\b', re.I)
-
-
-def requirements(
-    question: str,
-    speakers: Sequence[str] = (),  # who may be asked about: only a speaker's name is told from a topic
-    granularity: str | None = None,  # the coarsest date that will do; None: any
-) -> tuple[Requirement, ...]:
-    "R(q): what must be known to answer a question. Two dates for an interval, an anchor event first, one for each person."
-    kind, speakers = question_kind(question), tuple(speakers)
-    people = named_in(question, speakers) or (None,)
-    if kind == 'interval' and ' and ' in _BETWEEN.split(question)[-1]:
-        sides = _BETWEEN.split(question)[-1].split(' and ', 1)
-        first, second = (keywords(side, speakers) for side in sides)
-        second = second if len(second) > 1 else first[:-1] + second
-        return tuple(Requirement('date', words, people[0], granularity) for words in (first, second))
-    main, *anchors = _SPLIT.split(question)
-    needs = [Requirement('fact', words) for part in anchors if (words := keywords(part, speakers))]
-    words = keywords(main, speakers) or keywords(question, speakers)
-    sort = {'when': 'date', 'interval': 'date', 'list': 'list', 'how many': 'list'}.get(kind, 'fact')
-    needs += [Requirement(sort, words, person, granularity if sort == 'date' else None) for person in people]
-    return tuple(dict.fromkeys(needs))
 
 # %% ../../nbs/1_core/03_text.ipynb #03fbfddc
 def coverage(text: str, words: Collection[str]) -> float:
@@ -309,43 +227,7 @@ def event_time(gist: Snippet) -> TimeSpan | None:
     first = next((span for span, bracketed in times if bracketed), None)
     return first or next((span for span, _ in times if span != day), day)
 
-# %% ../../nbs/1_core/03_text.ipynb #b41622c3
-_LONGEST = {
-    'day': 1,
-    'weekend': 2,
-    'week': 7,
-    'month': 31,
-    'season': 92,
-    'year': 366,
-    'decade': 3653,
-    'span': date.max.toordinal(),
-}
-
-
-def fine_enough(span: TimeSpan, granularity: str | None) -> bool:
-    "Is the span no longer than the granularity asked for? One that is open at a side never is; None asks for nothing."
-    return granularity is None or (span.days is not None and span.days <= _LONGEST[granularity])
-
-
-def supports(
-    snippet: Snippet,
-    requirement: Requirement,
-    threshold: float = 0.6,  # the part of the requirement's words that must be there
-) -> bool:
-    "m ⊨ r (MemR3, Definition B.2) by pattern: the snippet speaks of the person, covers the words, and tells a date where one is due."
-    if not concerns(snippet, requirement.person) or coverage(snippet.text, requirement.words) < threshold:
-        return False
-    return requirement.kind != 'date' or any(fine_enough(span, requirement.granularity) for span in times_of(snippet))
-
 # %% ../../nbs/1_core/03_text.ipynb #m000000f
-def relevance(snippet: Snippet, needs: Sequence[Requirement]) -> float:
-    "How much of some requirement the snippet covers, from 0 to 1: 0 where it speaks of nobody who is asked about."
-    return max(
-        (coverage(snippet.text, need.words) for need in needs if concerns(snippet, need.person)),
-        default=0.0,
-    )
-
-
 _SMALL = {
     word: value
     for value, word in enumerate(

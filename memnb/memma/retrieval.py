@@ -7,22 +7,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field, replace
-from datetime import date
+from dataclasses import dataclass, field
 from typing import Any
 
 from ..core.conversation import Snippet
 from ..core.loop import check_count, check_names, Loop, Run, Setting, with_settings
 from ..core.models import Model
 from ..core.retriever import Hit, Store
-from ..core.text import coverage, recurring_words, relevance, Requirement, speakers_in, stems, tokenize
-from ..core.time import find_times, parse_date, TimeSpan
+from ..core.text import speakers_in, stems, tokenize
 from ..core.trace import NoteStep, RouteStep
 from .prompts import DIAGNOSE, Diagnosis, REWRITE, STYLES
 
 # %% auto #0
-__all__ = ['is_new', 'query_wordings', 'carries', 'add_constraints', 'question_times', 'constrained_query', 'QueryState',
-           'Coordinated']
+__all__ = ['is_new', 'carries', 'add_constraints', 'constrained_query', 'QueryState', 'Coordinated']
 
 # %% ../../nbs/5_memma/04_retrieval.ipynb #9a3af681
 def _query_key(query: str, people: Collection[str] = ()) -> tuple[frozenset[str], frozenset[str]]:
@@ -37,23 +34,6 @@ def is_new(query: str, earlier: Sequence[str], people: Collection[str] = ()) -> 
     "Whether a query has a stem, and no earlier one has its key."
     key = _query_key(query, people)
     return bool(key[1]) and key not in {_query_key(earlier_query, people) for earlier_query in earlier}
-
-# %% ../../nbs/5_memma/04_retrieval.ipynb #7e90405b
-def query_wordings(
-    need: Requirement,  # the gap
-    evidence: Sequence[Snippet],  # what was found so far
-    names: Sequence[str] = (),  # the speakers: not company
-) -> list[str]:
-    "Return up to four queries for a requirement: topic, unseen words, topic with company, company."
-    best = sorted(evidence, key=lambda snippet: -relevance(snippet, [need]))[:3]
-    company = recurring_words((snippet.text for snippet in best), [*need.words, *names], 8)
-    everything = ' '.join(snippet.text for snippet in evidence)
-    unseen = [word for word in need.words if coverage(everything, [word]) < 1]
-    topics = [need.words, unseen, (*need.words, *company[:4]), (*need.words[:2], *company)]
-    if need.kind == 'list':  # its members have other names
-        topics.append(topics.pop(1))
-    address = f'{need.person}: ' if need.person else ''
-    return [address + ' '.join(topic) for topic in topics if topic]
 
 # %% ../../nbs/5_memma/04_retrieval.ipynb #f17df2b6
 def carries(query: str, constraint: str) -> bool:
@@ -78,19 +58,6 @@ def add_constraints(
         if not carries(' '.join(words), text):
             words += text.split()
     return ' '.join(words)
-
-
-def question_times(
-    question: str,
-    asked: TimeSpan | None = None,  # the day of asking, if known
-) -> list[str]:
-    "Return the times in a question; behind a relative one, in brackets, its date on the day of asking."
-    day, times = asked.start if asked else None, []
-    for start, end, span in find_times(question, day or date(2000, 1, 1)):
-        phrase = question[start:end]
-        is_plain = day is None or parse_date(phrase)
-        times.append(phrase if is_plain else f'{phrase} ({replace(span, label=None)})')
-    return times
 
 
 def constrained_query(query: str, diagnosis: Diagnosis, queries: Sequence[str], people: Sequence[str]) -> str | None:

@@ -6,129 +6,58 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import date
 
 from ..core.conversation import Session, Snippet, Turn
-from ..core.text import content_words, event_time, in_digits, keywords, named_in, NUMBER, recurring_words, relevance
-from ..core.text import Requirement, requirements, sentences, speakers_in, stems, STOP_WORDS, with_dates
 from ..core.roles import NO_INFORMATION, rule
-from ..core.time import find_times, parse_date, TimeSpan
+from ..core.text import content_words, event_time, named_in, speakers_in, stems, times_of
+from ..core.time import find_times, TimeSpan
 from ..memma.bank import Entry
 from ..memma.probe_repair import covers, merge_texts, same_occasion, substance
 from ..memma.prompts import BEFORE, Consolidation, Diagnosis, EditLine, EditsReply, FocusPoint, GuidanceReply, Mark
 from ..memma.prompts import Probe, ProbeLine, ProbesReply, RepairReply, Rewrite, StatedFact
-from ..memma.retrieval import is_new, query_wordings, question_times
+from ..memma.retrieval import is_new
 from ..remem.prompts import FactLine
-from .mragent import Remark, slots_of
-from .remem import facts_rule, gists_rule, narrated, units
-from .text import ENOUGH, is_met, is_past, PART
+from .mragent import slot_of
+from .remem import day_said, facts_of, statements
+from .text import keywords, next_queries, recurring_words, requirements, unmet
 
 # %% auto #0
-__all__ = ['PATIENCE', 'guide_rule', 'one_of', 'write_rule', 'required', 'diagnose_rule', 'rewrite_rule', 'clefts', 'probes_rule',
-           'mark_rule', 'consolidate_rule']
+__all__ = ['guide_rule', 'write_rule', 'diagnose_rule', 'rewrite_rule', 'clefts', 'probes_rule', 'mark_rule', 'consolidate_rule']
 
-# %% ../../nbs/9_rules/04_memma.ipynb #4e2cdf61
-def _as_entry(
-    text: str,
-    speaker: str,
-    turns: Sequence[str],  # the ids of those that state it
-    chunk: Session,  # where they stand
-) -> Entry:
-    "Return a fact as the entry that it would become, with when it was said and when it happened."
-    said = next((turn.time for turn in chunk.turns if turn.id in turns and turn.time), chunk.time)
-    return Entry('', text, tuple(turns), event_time(Entry('', text, said=said)), speaker, said)
+# %% ../../nbs/9_rules/04_memma.ipynb #33e43c50
+def _now(entry: Entry) -> Entry:
+    "Return an entry without what it said before, and without a time that its text does not tell."
+    entry = replace(entry, text=entry.text.partition(BEFORE)[0])
+    return entry if times_of(entry) else replace(entry, time=None)
 
 
-def _present(entry: Entry) -> Entry:
-    "Return what an entry says now; a state that is only dated by the day of saying has no time."
-    text = entry.text.partition(BEFORE)[0]
-    is_state = not any(map(is_past, text.split())) and ' shares ' not in text
-    is_of_day = entry.said and entry.time == TimeSpan.day(entry.said)
-    return replace(entry, text=text, time=None if is_state and is_of_day else entry.time)
-
-
-def _said_by_entry(fact: Entry, view: Sequence[Entry]) -> Entry | None:
-    "Return the first entry that says a fact already: of the same speaker and time, with all its words."
-    fact = _present(fact)
-    for entry in view:
-        there = _present(entry)
-        if (there.speaker, there.time) == (fact.speaker, fact.time) and covers(there, fact):
-            return entry
+def _point(number: int, fact: Entry, view: Sequence[Entry], names: Collection[str]) -> FocusPoint | None:
+    "Return what to mind about a fact: the entry that says it already, or the one that it replaces."
+    slot = slot_of(fact.text, names)
+    for old in view:
+        if old.speaker == fact.speaker and covers(old, fact):
+            return FocusPoint(kind='redundancy', fact=number, entry=old.id, note='it is said there')
+    for old in view:
+        if slot and slot_of(old.text, names) == slot:
+            return FocusPoint(kind='conflict', fact=number, entry=old.id, note=f'only one {slot[1]} at a time')
     return None
-
-
-def _slots_in(entry: Entry, people: Sequence[str]) -> set[tuple[str, str]]:
-    "Return what an entry fills of what one has only one of: pairs of a person and a slot."
-    teller, found = entry.speaker or '?', set()
-    for sentence in sentences(_present(entry).text):
-        if not re.search(r'(?<!has )(?<!have )\b(?:lived|worked)\b|\bused to\b|\?$', sentence):
-            remark = Remark(Turn('entry', teller, sentence), teller, sentence)
-            found |= {(who, slot) for who, _, slot in slots_of(remark, tuple(people))}
-    return {(who, slot) for who, slot in found if who in people}
-
-
-def _exact_words(text: str, people: Sequence[str] = ()) -> list[str]:
-    "Return the names and numbers of a text, each once, without those people; the capital of a sentence is no name."
-    known = STOP_WORDS | {name.lower() for name in people}
-    text = text[:1].lower() + text[1:] if text[-1:] in '.!?' else text
-    words = re.findall(r'\b[A-Z]\w+|\d+(?:[.,:]\d+)*', text)
-    return [word for word in dict.fromkeys(words) if word.lower() not in known]
 
 
 @rule('guide')
 def guide_rule(chunk: Session, view: Sequence[Entry] = (), speakers: Sequence[str] = ()) -> GuidanceReply:
-    "Answer the meta-thinker's role: the gists of a chunk, and points of redundancy, conflict and importance."
-    people = tuple(dict.fromkeys((*speakers, *chunk.speakers)))
-    told = {turn.id: turn.speaker for turn in chunk.turns}
-    filled = {slot: entry for entry in reversed(view) for slot in _slots_in(entry, people)}
-    known = {word for entry in view for word in _exact_words(entry.text, people)}
-    facts, points = [], []
-    for number, gist in enumerate(gists_rule(chunk, speakers).gists, 1):
-        fact = StatedFact(text=gist.text, speaker=told[gist.turns[0]], turns=gist.turns)
-        facts.append(fact)
-        entry = _as_entry(fact.text, fact.speaker, fact.turns, chunk)
-        if same := _said_by_entry(entry, view):
-            note = 'it is said there'
-            points.append(FocusPoint(kind='redundancy', fact=number, entry=same.id, note=note))
-            continue
-        for who, slot in sorted(_slots_in(entry, people) & filled.keys())[:1]:
-            note, clash = f'{who} has only one {slot}', filled[who, slot]
-            points.append(FocusPoint(kind='conflict', fact=number, entry=clash.id, note=note))
-        if new := [word for word in _exact_words(fact.text, people) if word not in known]:
-            points.append(FocusPoint(kind='importance', fact=number, note=f'keep {", ".join(new)}'))
-    return GuidanceReply(facts=facts, points=points)
-
-# %% ../../nbs/9_rules/04_memma.ipynb #139b6280
-def _guided(guidance: GuidanceReply, view: Sequence[Entry]) -> list[EditLine]:
-    "Return an edit for each fact, by the point that names it; of two points a conflict counts. An entry is updated once."
-    shown, lines = {entry.id: entry for entry in view}, []
-    ordered = sorted(guidance.points, key=lambda point: point.kind != 'redundancy')
-    points = {point.fact: point for point in ordered if point.entry in shown}
-    for number, fact in enumerate(guidance.facts, 1):
-        point = points.get(number, FocusPoint(kind='importance', fact=number))
-        given = {'speaker': fact.speaker, 'turns': fact.turns, 'reason': point.note}
-        if point.kind == 'redundancy':
-            lines.append(EditLine(action='NONE', entry=point.entry, **given))
-        elif point.kind == 'conflict' and point.entry in shown:
-            text = f'{fact.text}{BEFORE}{shown.pop(point.entry).text})'
-            lines.append(EditLine(action='UPDATE', text=text, entry=point.entry, **given))
-        else:
-            lines.append(EditLine(action='ADD', text=fact.text, **given))
-    return lines
-
-
-def one_of(lines: Sequence[EditLine]) -> list[EditLine]:
-    "Return the paper's one edit for a chunk: the only one with a text, or all texts in one ADD, or one that writes nothing."
-    writing = [line for line in lines if line.text]
-    if len(writing) < 2:
-        return [*writing, EditLine(action='NONE', reason='nothing worth writing')][:1]
-    text = '\n'.join(line.text.partition(BEFORE)[0] for line in writing)
-    turns = list(dict.fromkeys(turn for line in writing for turn in line.turns))
-    told = {line.speaker for line in writing}
-    speaker = told.pop() if len(told) == 1 else None
-    return [EditLine(action='ADD', text=text, speaker=speaker, turns=turns)]
+    "Answer the meta-thinker's role: the statements of a chunk, and points of redundancy and conflict."
+    names, facts, points = (*speakers, *chunk.speakers), [], []
+    entries = [_now(entry) for entry in view]
+    for turn in chunk.turns:
+        for text in statements(turn, day_said(turn, chunk), names):
+            facts.append(StatedFact(text=text, speaker=turn.speaker, turns=[turn.id]))
+            fact = Entry('', text, speaker=turn.speaker, said=turn.time or chunk.time)
+            fact = _now(replace(fact, time=event_time(fact)))
+            points.append(_point(len(facts), fact, entries, names))
+    return GuidanceReply(facts=facts, points=list(filter(None, points)))
 
 
 @rule('write')
@@ -140,62 +69,63 @@ def write_rule(
     per: str = 'fact',  # or 'chunk': exactly one edit
 ) -> EditsReply:
     "Answer the memory manager's role: an edit for each guided fact, or each message with content as it was said."
-    lines = _guided(guidance, view) if guidance else []
-    for turn in chunk.turns if guidance is None else ():
-        text = turn.content if per == 'fact' else f'{turn.speaker}: {turn.content}'
-        if content_words(turn.content):
-            line = EditLine(action='ADD', text=text, speaker=turn.speaker, turns=[turn.id])
-            lines.append(line)
-    return EditsReply(edits=lines if per == 'fact' else one_of(lines))
+    if guidance is None:
+        guidance = GuidanceReply(facts=[])
+        for turn in chunk.turns:
+            text = turn.content if per == 'fact' else f'{turn.speaker}: {turn.content}'
+            if content_words(turn.content):
+                guidance.facts.append(StatedFact(text=text, speaker=turn.speaker, turns=[turn.id]))
+    points = {point.fact: point for point in guidance.points}
+    old, edits = {entry.id: entry for entry in view}, []
+    for number, fact in enumerate(guidance.facts, 1):
+        point = points.get(number)
+        edit = EditLine(action='ADD', text=fact.text, speaker=fact.speaker, turns=fact.turns)
+        if point and point.entry in old and point.kind == 'redundancy':
+            edit = edit.model_copy(update={'action': 'NONE', 'text': '', 'entry': point.entry})
+        elif point and point.entry in old and point.kind == 'conflict':
+            before = old.pop(point.entry)  # an entry is updated once
+            text = f'{fact.text}{BEFORE}{before.text})'
+            edit = edit.model_copy(update={'action': 'UPDATE', 'text': text, 'entry': before.id})
+        edits.append(edit)
+    return EditsReply(edits=edits if per == 'fact' else [_joined(edits)])
 
-# %% ../../nbs/9_rules/04_memma.ipynb #1c0c41a2
-PATIENCE = 3  # queries for one gap
 
+def _joined(edits: Sequence[EditLine]) -> EditLine:
+    "Return one edit in the place of several: the only one that writes, or all texts as one entry."
+    writing = [edit for edit in edits if edit.text]
+    if len(writing) == 1:
+        return writing[0]
+    text = '\n'.join(edit.text.partition(BEFORE)[0] for edit in writing)
+    turns = dict.fromkeys(turn for edit in writing for turn in edit.turns)
+    speakers = {edit.speaker for edit in writing}
+    speaker = speakers.pop() if len(speakers) == 1 else None
+    return EditLine(action='ADD' if text else 'NONE', text=text, speaker=speaker, turns=list(turns))
 
-def required(question: str, speakers: Sequence[str]) -> tuple[Requirement, ...]:
-    "Return the requirements of a question; a date must be a day where the last sentence asks for a day or date."
-    exact = re.search(
-        r'\b(?:what|which)\s+(?:\w+\s+)?(?:day|date|night)\b|\b(?:exact|precise)(?:ly)?\b',
-        (sentences(question) or [''])[-1],
-        re.I,
-    )
-    return requirements(question, speakers, 'day' if exact else None)
-
-
+# %% ../../nbs/9_rules/04_memma.ipynb #b6ace469
 @rule('diagnose')
 def diagnose_rule(
     question: str,
     evidence: Sequence[Snippet] = (),
     fresh: Sequence[Snippet] = (),  # the part of the evidence that the last query brought
-    queries: Sequence[str] = (),  # all that were asked, the question first
-    gaps: Sequence[str] = (),  # what those after the first were for
+    queries: Sequence[str] = (),
+    gaps: Sequence[str] = (),
     speakers: Sequence[str] = (),  # default: who says the evidence
-    asked: TimeSpan | None = None,  # the day of asking
+    asked: TimeSpan | None = None,
 ) -> Diagnosis:
     "Answer the query reasoner's role: what is unmet, and new queries for the first of it."
     names = tuple(speakers) or speakers_in(evidence)
-    needs = required(question, names)
-    quiet = not any(relevance(snippet, needs) >= PART for snippet in fresh)
-    missing = [need for need in needs if not is_met(need, evidence, exhausted=quiet)]
-    reason = f'{len(needs) - len(missing)} of {len(needs)} requirements are supported'
+    needs = requirements(question, names)
+    missing = unmet(needs, evidence, fresh)
+    reason = f'{len(missing)} of {len(needs)} requirements are open'
     if not missing:
         return Diagnosis(decision='ANSWERABLE', reason=reason)
-    need, people = missing[0], {need.person for need in needs if need.person}
-    covered = any(relevance(snippet, [need]) >= ENOUGH for snippet in evidence)
-    if covered and len(gaps) >= PATIENCE and set(gaps[-PATIENCE:]) == {need.text}:
-        reason = f'{reason}, and the same gap came {PATIENCE} times'
-        return Diagnosis(decision='ANSWERABLE', reason=reason)
-    person = people.pop() if len(people) == 1 else None
-    named = [person] if person else named_in(question, names)
-    due = 'the exact day' if need.granularity else 'any clear time'
     return Diagnosis(
         decision='NOT-ANSWERABLE',
         reason=reason,
-        gaps=[one.text for one in missing],
-        missing_speaker=person,
-        time_need=due if need.kind == 'date' else None,
-        queries=query_wordings(replace(need, person=person), evidence, names),
-        constraints=[*named, *question_times(question, asked)],
+        gaps=[need.text for need in missing],
+        missing_speaker=missing[0].person,
+        queries=next_queries(missing[0], evidence, names),
+        constraints=list(named_in(question, names)),
     )
 
 
@@ -205,70 +135,35 @@ def rewrite_rule(
     diagnosis: Diagnosis | None = None,
     evidence: Sequence[Snippet] = (),
     queries: Sequence[str] = (),
-    trace: Sequence[str] = (),  # only a model reads it
+    trace: Sequence[str] = (),
     speakers: Sequence[str] = (),
 ) -> Rewrite:
     "Answer the role of query refinement: the first suggestion that is new; without a diagnosis, words that recur in the evidence."
     if diagnosis is None:
-        words, strategy = keywords(question), 'the words that recur in what was found'
-        company = recurring_words((snippet.text for snippet in evidence), words, 2 * len(queries))
-        return Rewrite(query=' '.join([*words, *company]), strategy=strategy)
-    new = (query for query in diagnosis.queries if is_new(query, queries, speakers))
-    return Rewrite(
-        query=next(new, question),
-        strategy='the first suggestion that is new',
-        target_speaker=diagnosis.missing_speaker,
-    )
+        words = keywords(question)
+        company = recurring_words([line.text for line in evidence], words, 2 * len(queries))
+        return Rewrite(query=' '.join([*words, *company]), strategy='the words that recur in what was found')
+    new = [query for query in diagnosis.queries if is_new(query, queries, speakers)]
+    strategy = 'the first suggestion that is new'
+    return Rewrite(query=new[0] if new else question, strategy=strategy, target_speaker=diagnosis.missing_speaker)
 
-# %% ../../nbs/9_rules/04_memma.ipynb #2a9996fe
-_ANY_DAY = date(2000, 1, 1)  # whether a text speaks of a time depends on no day
-_NOUN = re.compile(
-    rf"(?:an?|the|some|another|every|both|each|many|more)\s|{NUMBER.pattern}\s|[A-Z]|\w+['’]s?\s"
-)  # begins like a noun phrase
-_VAGUE = re.compile(
-    r"\b(?:it|he|she|they|them|him|her|his|its|their|us|we|our|i|me|my|you|your|this|that|these|those|there|here|ones?|something|"
-    r"anything|nothing|everything|things?|stuff|themself|tomorrow|yesterday|today|tonight)\b",
-    re.I,
-)
-_UNREAL = re.compile(r"\b(?:would|could|should|might|may|not|never)\b|n['’]t\b")
-
-
-def clefts(line: FactLine) -> Iterator[tuple[str, str, str]]:
+# %% ../../nbs/9_rules/04_memma.ipynb #c76e1141
+def clefts(fact: FactLine) -> Iterator[tuple[str, str, str]]:
     "Yield questions for the parts of a fact, each with its answer and its kind."
-    subject, predicate = line.subject, line.predicate
-    thing = re.split(r', | (?:because|while|when|if) ', line.object)[0]
-    if line.point_in_time:
-        yield f'When was it that {subject} {predicate} {thing}?', line.point_in_time, 'temporal'
-    if _NOUN.match(thing) and not re.fullmatch('(?:is|was|are|were)(?: .+)?', predicate):
-        yield f'What was it that {subject} {predicate}?', thing, 'single'
-    yield f'Who or what {predicate} {thing}?', subject, 'single'
+    if fact.point_in_time:
+        yield f'When was it that {fact.subject} {fact.predicate} {fact.object}?', fact.point_in_time, 'temporal'
+    yield f'What was it that {fact.subject} {fact.predicate}?', fact.object, 'single'
+    yield f'Who or what {fact.predicate} {fact.object}?', fact.subject, 'single'
 
 
-def _quality(question: str, answer: str, kind: str, names: tuple[str, ...]) -> int:
-    "Return how good a probe is, by names, numbers and words; 0 if it asks for nothing, gives itself away or is dated."
-    asked, told = content_words(question, names), content_words(answer, names)
-    dated = find_times(question, _ANY_DAY) or (kind != 'temporal' and find_times(answer, _ANY_DAY))
-    is_open = len(answer.split()) > 8 or answer.endswith(' others')
-    if not asked or not told or told & asked or dated or is_open:
-        return 0
-    return 1 + 3 * min(len(_exact_words(answer, names)), 2) + min(len(asked), 5)
-
-
-def _of_session(session: Session, related: Sequence[Turn], names: tuple[str, ...]) -> list[ProbeLine]:
-    "Return probes for the parts of facts, best first; no other turn has all the words of their questions."
-    words = {turn.id: content_words(turn.content, names) for turn in (*related, *session.turns)}
-    found = []
-    for line in facts_rule(session, speakers=names).facts:
-        told = f'{line.subject} {line.predicate} {line.object}'
-        if not _NOUN.match(line.subject) or _VAGUE.search(told) or _UNREAL.search(line.predicate):
-            continue
-        for question, answer, kind in clefts(line):
-            asked = content_words(question, names)
-            elsewhere = any(asked <= words[id] for id in words if id != line.turns[0])
-            quality = 0 if elsewhere else _quality(question, answer, kind, names)
-            fields = {'question': question, 'answer': answer, 'kind': kind, 'turns': line.turns}
-            found += [(quality, ProbeLine(**fields))] if quality else []
-    return [line for _, line in sorted(found, key=lambda pair: -pair[0])]
+def _probes_of(turn: Turn, day: date | None, others: Sequence[Turn], names: tuple[str, ...]) -> Iterator[ProbeLine]:
+    "Yield the probes for the facts of a turn that give nothing away, and that no other turn can answer."
+    known = [content_words(other.content, names) for other in others if other.id != turn.id]
+    for fact in facts_of(turn, day, names):
+        for question, answer, kind in clefts(fact):
+            asked, due = content_words(question, names), stems(answer)
+            if asked and due and not due & stems(question) and not any(asked <= words for words in known):
+                yield ProbeLine(question=question, answer=answer, kind=kind, turns=[turn.id])
 
 
 @rule('probes')
@@ -279,45 +174,32 @@ def probes_rule(
     speakers: Sequence[str] = (),
     kinds: Mapping = {},  # those of the prompt, with texts; the rule makes single and temporal
 ) -> ProbesReply:
-    "Answer the role of probes: in five one for a time and four for other parts of facts, where there are such; no turn twice."
-    names = tuple(dict.fromkeys((*speakers, *session.speakers)))
-    lines, chosen = _of_session(session, related, names), []
-    for place in range(count):
-        used = {line.turns[0] for line in chosen}
-        left = [line for line in lines if line.turns[0] not in used]
-        temporal = [line for line in left if line.kind == 'temporal' and place % 5 == 0]
-        single = [line for line in left if line.kind == 'single']
-        chosen += (temporal or single or left)[:1]
-    return ProbesReply(probes=chosen)
+    "Answer the role of probes: one for a time, if there is any, then one for each turn: for other parts of facts, as far as there are such."
+    names, turns, probes, chosen = (*speakers, *session.speakers), (*related, *session.turns), [], {}
+    for turn in session.turns:
+        probes += _probes_of(turn, day_said(turn, session), turns, names)
+    temporal = [probe for probe in probes if probe.kind == 'temporal']
+    single = [probe for probe in probes if probe.kind == 'single']
+    for probe in [*temporal[:1], *single, *temporal]:
+        chosen.setdefault(probe.turns[0], probe)
+    return ProbesReply(probes=list(chosen.values())[:count])
 
-# %% ../../nbs/9_rules/04_memma.ipynb #39b72840
+
+def _spans_in(text: str) -> set[tuple]:
+    "Return the first and the last day of each time in a text."
+    return {(span.start, span.end) for *_, span in find_times(text, date(2000, 1, 1))}
+
+
 @rule('mark')
 def mark_rule(question: str, gold: str, answer: str) -> Mark:
-    "Answer the role that marks a probe: right for the same time, or all numbers and names and four in five of the words."
-    if answer == NO_INFORMATION or answer.split() == gold.split():
-        is_right, reason = answer != NO_INFORMATION, 'the same words, or nothing'
-    elif time := parse_date(gold):
-        told = [span for _, _, span in find_times(answer, _ANY_DAY)]
-        told = told or [TimeSpan.year(int(year)) for year in re.findall(r'\b[12]\d{3}\b', answer)]
-        is_right = {(span.start, span.end) for span in told} == {(time.start, time.end)}
-        reason = f'the time due is {gold}'
+    "Answer the role that marks a probe: right for the same times, else for all words that the question has not."
+    times, due = _spans_in(gold), stems(gold) - stems(question) or stems(gold)
+    if times:
+        is_right = _spans_in(answer) == times
     else:
-        asked, gold, told = (NUMBER.sub(lambda number: in_digits(number[0]), text) for text in (question, gold, answer))
-        due = stems(gold) - stems(asked) or stems(gold)
-        had, exact = due & stems(told), due & stems(' '.join(_exact_words(gold)))
-        is_right = bool(due) and exact <= had and len(had) >= 0.8 * len(due)
-        missing = '' if exact <= had else ', a name or number is missing'
-        reason = f'{len(had)} of {len(due)} words{missing}'
-    return Mark(label='CORRECT' if is_right else 'WRONG', reason=reason)
-
-
-def _statements(turn: Turn, day: date | None, speakers: Sequence[str]) -> Iterator[str]:
-    "Yield what a turn states, piece by piece, in the third person with dates in brackets."
-    others = [name for name in speakers if name != turn.speaker]
-    for unit in units(turn, tuple(speakers)):
-        yield with_dates(narrated(unit, turn.speaker, others), day)
-    if turn.caption:
-        yield f'{turn.speaker} shares {turn.caption}.'
+        is_right = due <= stems(answer) if due else answer == gold
+    label = 'CORRECT' if is_right and answer != NO_INFORMATION else 'WRONG'
+    return Mark(label=label, reason='by its times' if times else 'by its words')
 
 
 @rule('repair')
@@ -328,44 +210,28 @@ def _repair_rule(
     turns: Sequence[tuple[Turn, date | None]] = (),  # what the probe rests on, each with the day it was said
     evidence: Sequence[Snippet] = (),  # what the memory brought
     speakers: Sequence[str] = (),
-    refused: str = '',  # only a model reads it
+    refused: str = '',
 ) -> RepairReply:
-    "Answer the role of repair: of what the probe's turns state, the piece that tells most of what no evidence has."
-    if fault == 'not answered':
-        return RepairReply(op='NOOP', reason='the memory has it, and it was read')
-    had = stems(' '.join(snippet.text for snippet in evidence))
-    wanted = stems(f'{probe.question} {probe.answer}')
-    pieces = [(turn, fact) for turn, day in turns for fact in _statements(turn, day, speakers)]
-
-    def told(piece: tuple[Turn, str]) -> tuple[int, int]:
-        words = stems(piece[1]) & wanted
-        return len(words - had), len(words)
-
-    best = max(pieces, key=told, default=None)
-    if best is None or told(best) == (0, 0):
-        return RepairReply(op='NOOP', reason='nobody says it')
-    turn, fact = best
+    "Answer the role of repair: of what the probe's turns state, the sentence with most of the probe's words."
+    pieces = [(turn, text) for turn, day in turns for text in statements(turn, day)]
+    words = stems(f'{probe.question} {probe.answer}')
+    turn, fact = max(pieces, key=lambda piece: len(stems(piece[1]) & words), default=(None, ''))
+    if fault == 'not answered' or not stems(fact) & words:
+        return RepairReply(op='NOOP', reason='nobody says more')
     of_turn = {'speaker': turn.speaker, 'turns': [turn.id], 'quote': turn.content}
     return RepairReply(op='ADD_FACT', fact=fact, reason=f'it was {fault}', **of_turn)
 
 
 @rule('consolidate')
-def consolidate_rule(
-    fact: Entry,
-    entries: Sequence[Entry] = (),
-    scores: Sequence[float | None] = (),  # only a model reads them
-) -> Consolidation:
+def consolidate_rule(fact: Entry, entries: Sequence[Entry] = (), scores: Sequence[float | None] = ()) -> Consolidation:
     "Answer the role of consolidation: SKIP what an entry covers, MERGE with an entry of the same turn and occasion, else INSERT."
-    if there := next((entry for entry in entries if covers(entry, fact)), None):
-        return Consolidation(action='SKIP', reason=f'{there.id} says it')
-    words = substance(fact.text) - stems(fact.speaker or '')
+    words = substance(fact.text)
     for entry in entries:
-        own, turns = substance(entry.text), set(entry.sources) & set(fact.sources)
-        alike = len(own & words) >= min(len(own), len(words)) / 2
-        if alike and turns and same_occasion(entry, fact):
-            text, reason = (
-                merge_texts(entry.text, fact.text),
-                'the same event, with what was missing',
-            )
-            return Consolidation(action='MERGE', target=entry.id, text=text, reason=reason)
+        if covers(entry, fact):
+            return Consolidation(action='SKIP', reason=f'{entry.id} says it')
+    for entry in entries:
+        own, of_turn = substance(entry.text), not set(entry.sources).isdisjoint(fact.sources)
+        if of_turn and same_occasion(entry, fact) and 2 * len(own & words) >= min(len(own), len(words)):
+            text = merge_texts(entry.text, fact.text)
+            return Consolidation(action='MERGE', target=entry.id, text=text, reason='the same event')
     return Consolidation(action='INSERT', reason='nothing says it')

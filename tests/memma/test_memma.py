@@ -127,7 +127,7 @@ def test_a_session_is_one_transaction_of_the_file(tmp_path):
         entries = contents(bank)
     with MemoryBank(tmp_path / 'a.db') as bank:
         assert contents(bank) == entries
-        assert MemMA(bank, history=SAMPLE.sessions[:2]).ask('What instrument is Tobin learning?').evidence
+        assert MemMA(bank, history=SAMPLE.sessions[:2]).ask('When did Tobin have his first lesson?').evidence
 
 
 # ------------------------------------------------------------------ options

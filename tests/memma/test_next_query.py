@@ -1,14 +1,9 @@
 """The next query: keys against words taken apart by hand, what is carried against plain sets, and what is new against everything asked so far."""
 
-from datetime import date
-
 from hypothesis import given, strategies as st
 
 from memnb.core.text import tokenize
-from memnb.memma.retrieval import _query_key, add_constraints, carries, is_new, question_times, query_wordings
-from memnb.core.text import Requirement
-from memnb.core.conversation import Snippet
-from memnb.core.time import TimeSpan
+from memnb.memma.retrieval import _query_key, add_constraints, carries, is_new
 
 PEOPLE = ('Tobin', 'Zofia')
 FORMS = {
@@ -121,54 +116,3 @@ def test_words_to_avoid_go_unless_nothing_of_its_own_would_be_left(query, constr
     assert set(tokenize(query)) <= due or set(tokenize(made)) - due  # never emptied
     if not alone:
         assert not set(tokenize(made)) & barred
-
-
-# --- times
-
-TODAY = TimeSpan.day(date(2024, 7, 3))
-
-
-@given(st.text(max_size=40), st.sampled_from([None, TODAY]))
-def test_the_times_of_any_text_are_parts_of_it(text, asked):
-    for said in question_times(text, asked):
-        assert said in text or said[: said.rindex(' (')] in text
-
-
-# --- query_wordings
-
-NEEDS = st.builds(
-    Requirement,
-    st.sampled_from(['fact', 'list', 'date']),
-    st.lists(st.sampled_from(['organ', 'pipe', 'lesson', 'lake']), max_size=3, unique=True).map(tuple),
-    address,
-)
-LINES = [
-    Snippet(str(number), text, speaker=speaker)
-    for number, (speaker, text) in enumerate(
-        [
-            ('Zofia', 'The organ pipe had a leather bellows, and the bellows leaked.'),
-            ('Tobin', 'My lesson was at the bakery.'),
-            ('Zofia', 'A storm at the lake, and Zofia sang.'),
-            ('Zofia', 'Bellows, bellows, leather!'),
-        ]
-    )
-]
-
-
-@given(NEEDS, st.lists(st.sampled_from(LINES), max_size=4, unique_by=lambda line: line.id))
-def test_wordings_are_of_one_need_and_addressed_to_its_person(need, lines):
-    start, rest = (
-        (f'{need.person}: ', lambda query: query.split(': ', 1)[1]) if need.person else ('', lambda query: query)
-    )
-    queries = query_wordings(need, lines, PEOPLE)
-    everything = {stem for line in lines for stem in tokenize(line.text)}
-    assert all(query.startswith(start) and tokenize(rest(query)) for query in queries)
-    assert all(
-        set(tokenize(rest(query))) <= set(tokenize(' '.join(need.words))) | everything - {'zofia', 'tobin'}
-        for query in queries
-    )
-    unseen = [word for word in need.words if not set(tokenize(word)) <= everything]
-    if need.words:
-        assert rest(queries[0]) == ' '.join(need.words)
-    if unseen:
-        assert rest(queries[-1 if need.kind == 'list' else 1]) == ' '.join(unseen)

@@ -81,7 +81,7 @@ def test_the_same_in_another_process_with_another_order_of_hashes():
     code = (
         'from memnb.core.conversation import Session, Turn; from memnb.rules.memma import probes_rule\n'
         'things = "bassoon kettle lantern compass ladder violin".split()\n'
-        'now = Session("D1", tuple(Turn(f"D1:{n}", "Ada", f"Mrs. Quimby sold the {thing} to a sailor.") for n, thing in enumerate(things)))\n'
+        'now = Session("D1", tuple(Turn(f"D1:{n}", "Ada", f"I sold the {thing} to a sailor.") for n, thing in enumerate(things)))\n'
         'print(probes_rule(now, (), 9).model_dump_json())'
     )
     told = {
@@ -220,14 +220,9 @@ def test_a_coarser_or_a_finer_time_is_another_time(day):
         (str(TimeSpan.day(day)), month),
         (month, str(TimeSpan.day(day))),
         (month, year),
-        (year, month),
     ):
         assert not right(gold, answer) and right(gold, gold)
-    assert (
-        right(year, f'It was in {year}.')
-        and right(year, f'It was {year}.')
-        and not right(year, f'It was {day.year + 1}.')
-    )
+    assert right(year, f'It was in {year}.') and not right(year, f'It was in {day.year + 1}.')
     assert not right(str(TimeSpan.day(day)), 'the day before yesterday')
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from memnb.core.conversation import Session, Turn
 from memnb.memma.bank import DuplicateEntry, Entry
-from memnb.rules.remem import narrated
+from memnb.rules.text import retold
 from memnb.core.text import tokenize
 from memnb.memma.bank import MemoryBank
 from memnb.memma.prompts import Probe
@@ -236,7 +236,7 @@ def test_what_stands_in_the_ground_is_founded_and_a_stranger_is_named(text, othe
 )
 def test_what_a_relative_date_means_is_founded_and_another_date_is_not(day, phrase):
     turn = Turn('a', 'Tobin', f'I ran round the lake {phrase} with my sister.')
-    fact = with_dates(narrated(turn.text, 'Tobin', ['Zofia']), day)
+    fact = retold(turn.text, 'Tobin', day)
     assert phrase in fact and '(' in fact
     assert _unfounded(fact, ground_of([(turn, day)], ('Tobin', 'Zofia'))) == []
     assert _unfounded(fact, [turn.text, 'Tobin']) != []

@@ -6,12 +6,11 @@ from datetime import datetime
 from hypothesis import assume, example, given, settings, strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from memnb.core.text import coverage, Requirement, supports
 from memnb.memr3.router import Decision
 from memnb.core.conversation import Snippet
 from memnb.core.trace import Bullet
 from memnb.memr3.prompts import known_from, TRACK
-from memnb.rules.text import claim_of, is_met, next_query, track_rule
+from memnb.rules.text import claim_of, track_rule
 from memnb.memr3.tracker import _normal, Claim, EvidenceGap, Gap, IdealTracker, measure_bias, TrackerReply
 
 # ------------------------------------------------------------------ the ideal tracker
@@ -406,32 +405,6 @@ def test_the_rule_answers_any_text(question, snippets, state, reasoning, last_qu
     system, user = TRACK.render(inputs)
     assert question.replace('\n', '\n  ') in user or question in user
     assert all(f'({snippet.id}) ' in user for snippet in snippets)
-
-
-NEEDS = st.builds(
-    Requirement,
-    st.sampled_from(['fact', 'list', 'date']),
-    st.lists(st.sampled_from(['pottery', 'course', 'read', 'books', 'kiln']), max_size=3, unique=True).map(tuple),
-    st.sampled_from([None, 'Ada']),
-)
-
-
-@given(NEEDS, SNIPPETS, PROSE)
-def test_the_next_query_differs_from_the_last_when_it_can(need, known, last):
-    wordings = {next_query(need, known, one, ['Ada', 'Ben']) for one in (last, '', 'something else entirely')}
-    wordings |= {next_query(need, known, one, ['Ada', 'Ben']) for one in wordings}
-    for wording in wordings:
-        assert len(wordings) == 1 or next_query(need, known, wording, ['Ada', 'Ben']) != wording
-    found = [word for word in need.words if coverage(' '.join(snippet.text for snippet in known), [word]) == 1]
-    if need.kind != 'list' and found:
-        assert len(wordings) == 2
-
-
-@given(NEEDS, SNIPPETS)
-def test_a_list_closes_only_when_nothing_more_turns_up(need, known):
-    supported = any(supports(snippet, need) for snippet in known)
-    assert is_met(need, known, exhausted=True) == supported
-    assert is_met(need, known, exhausted=False) == (supported and need.kind != 'list')
 
 
 @given(SNIPPETS)

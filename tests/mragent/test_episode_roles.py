@@ -8,7 +8,7 @@ from hypothesis import example, given, strategies as st
 from memnb.mragent.contents import cue_id, Episode
 from memnb.mragent.labels import _word_vector, central_words, cues_in, title_of
 from memnb.core.conversation import Session, Turn
-from memnb.rules.mragent import segment_rule, tag_of, tag_rule, things_in
+from memnb.rules.mragent import segment_rule, tag_rule
 from memnb.mragent.prompts import recollect, SEGMENT, TAG
 from memnb.core.text import FRAME, SMALL_TALK, tokenize
 from memnb.core.roles import RuleLM
@@ -103,15 +103,6 @@ def test_central_words_are_the_nearest_to_the_mean(words, most):
     )
 
 
-@given(LOOSE)
-def test_what_a_tag_is_made_of(text):
-    words, things = tag_of(text, cues_in(text, NAMES)).split(), things_in(text)
-    assert len(words) <= 2 and all(word == word.lower() for word in words)
-    assert not {'nell', 'tobin', 'zofia', 'pettigrew', 'ghent', 'monday', 'quickly'} & set(words)
-    named = [word for word in words if cue_id(word) in things]
-    assert not named or named == words
-
-
 @given(SESSIONS, st.integers(2, 9))
 def test_titles(session, most):
     for line in segment_rule(session, NAMES).episodes:
@@ -140,13 +131,6 @@ def test_no_turn_and_no_word_is_lost(session):
         assert not turn.text.isascii() or not mine or content(turn.text, NAMES) <= set(tokenize(mine))
 
 
-def question_before(session, turn_id):
-    "The oracle of what a turn answers."
-    place = [turn.id for turn in session.turns].index(turn_id)
-    before = session.turns[place - 1].text if place else ''
-    return before if '?' in before else ''
-
-
 @given(SESSIONS)
 def test_tags_and_cues_of_random_sessions(session):
     found = episodes_of(session)
@@ -155,16 +139,10 @@ def test_tags_and_cues_of_random_sessions(session):
     assert lines == [tag_rule([episode], session, NAMES).tags[0] for episode in found]
     for episode, line in zip(found, lines):
         assert 1 <= len(line.tag.split()) <= 2 and not set(tokenize(line.tag)) & set(tokenize(' '.join(NAMES)))
-        assert line.cues[0] == episode.speaker and len(set(line.cues)) == len(line.cues)
-        own, lent = (
-            {episode.speaker, *cues_in(episode.text, NAMES)},
-            cues_in(question_before(session, episode.sources[0]), NAMES),
-        )
-        assert {cue_id(cue) for cue in line.cues} == {cue_id(cue) for cue in own | (set(lent) - set(NAMES))}
-    later = replace(
-        session, turns=(*session.turns, Turn('D1:9', 'Nell', 'Was the organ at the quay a swimming organ?'))
-    )
-    assert [line.cues for line in tag_rule(found, later, NAMES).tags] == [line.cues for line in lines]
+        assert episode.speaker in line.cues and len(set(line.cues)) == len(line.cues)
+        assert {cue_id(cue) for cue in line.cues} == {
+            cue_id(cue) for cue in {episode.speaker, *cues_in(episode.text, NAMES)}
+        }
 
 
 @given(SESSIONS)

@@ -26,7 +26,7 @@ from memnb.core.conversation import Conversation, Session, Turn
 from memnb.core.models import RecordedLM
 from memnb.core.replies import read_reply
 from memnb.core.roles import AnswerReply, Role, RuleLM
-from memnb.core.text import keywords, read_line, requirements, sentences, stems, tokenize, with_dates
+from memnb.core.text import read_line, sentences, stems, tokenize, with_dates
 from memnb.core.time import find_times, parse_date, parse_datetime
 from memnb.core.trace import Trace
 from memnb.evaluation.datasets import data_path, load_locomo
@@ -37,6 +37,7 @@ from memnb.memma.bank import MemoryBank
 from memnb.mragent.graph import CueTagGraph
 from memnb.remem.graph import GistGraph
 from memnb.views.html import trace_html, trace_text
+from memnb.rules.text import keywords, requirements
 
 PACKAGE = str(Path(memnb.__file__).parent)
 ROLE = Role('fuzz.answer', 'Answer.', 'Question: {question}', AnswerReply)

@@ -7,7 +7,8 @@ import pytest
 from memnb.core import text
 from memnb.core.conversation import Conversation
 from memnb.core.roles import RuleLM
-from memnb.core.text import cache_texts, keywords, stems
+from memnb.core.text import cache_texts, stems
+from memnb.rules.text import keywords
 from memnb.memma.bank import MemoryBank
 from memnb.remem.graph import GistGraph
 

@@ -391,24 +391,6 @@ def test_rules_end_with_any_tools_withheld(without):
 ITEMS = make_tot(40, seed=11)
 
 
-@pytest.mark.parametrize('item', ITEMS, ids=lambda item: f'{item.kind}-{item.position}')
-def test_plans_answer_dated_questions_through_the_agent(item):
-    trace = REMem(
-        GistGraph.from_facts([term.fact(line) for line, term in enumerate(item.terms, 1)], embedder=Buckets()),
-        max_steps=5,
-    ).ask(item.question)
-    assert trace.answer == item.label
-    used = [step for step in trace.steps if step.kind == 'tool']
-    assert len(used) <= 5 and used[-1].tool == 'output_answer'
-    assert (trace.evidence or item.label == '0') and set(trace.evidence) <= set(trace.read)
-    if item.kind != 'number_of_events_in_time_interval':
-        texts = [hit.text for step in used for hit in step.hits if set(hit.turns) & set(trace.evidence)]
-        assert (
-            all(any(part.split('-')[0] in text for text in texts) for part in item.label.split(','))
-            or item.label.isdigit()
-        )
-
-
 # ------------------------------------------------------------------ other memories
 
 

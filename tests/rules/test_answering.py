@@ -1,5 +1,6 @@
-"""Answering: the rule never fails, cites only what it was shown, and reads numbers and intervals as plainer oracles do."""
+"""Answering: the rule never fails, cites only what it was shown, and copies what it says."""
 
+import re
 from datetime import date, datetime, timedelta
 
 import pytest
@@ -9,52 +10,14 @@ from hypothesis import strategies as st
 from memnb.core.conversation import Snippet
 from memnb.core.models import ScriptedLM
 from memnb.core.roles import ANSWER, AnswerReply, NO_INFORMATION, RuleLM
-from memnb.core.text import coverage, in_digits, NUMBER, question_kind, relevance, Requirement, requirements
-from memnb.core.time import GRANULARITIES, parse_date, TimeSpan
-from memnb.rules.text import _asked_unit, _interval, _number_before, _ranked, _statements, _when, extract_answer
+from memnb.core.text import reference_day, times_of
+from memnb.core.time import parse_date, TimeSpan
+from memnb.rules.text import extract_answer, relevance, requirements
 
-OPENINGS = [
-    'When did Tobin',
-    'In which year did Zofia',
-    'How many months passed between',
-    'How long did',
-    'How many dogs does Tobin',
-    'How much money did',
-    'Did Tobin',
-    'Which books did Zofia',
-    'What did Tobin',
-    'Who',
-    'Where',
-    'Which week did',
-]
-WORDS = [
-    'run',
-    'the',
-    'race',
-    'and',
-    'dogs',
-    'two',
-    'twice',
-    'sixty-one',
-    'yesterday',
-    'last Friday',
-    'four years ago',
-    'between',
-    'books.',
-    '7 May 2023',
-    '12,000',
-    '$5',
-    'pounds',
-    'Tobin',
-    'Zofia',
-    'three weeks',
-    'a hundred',
-    'It rained!',
-    '[shares a dog',
-    ']',
-    '\n',
-    '61',
-]
+OPENINGS = ['When did Tobin', 'In which year did Zofia', 'How many months passed between', 'How long did', 'Did Tobin']
+OPENINGS += ['How many dogs does Tobin', 'Which books did Zofia', 'What did Tobin', 'Who', 'Where', 'Which week did']
+WORDS = '''run the race and dogs two sixty-one yesterday between books. 12,000 $5 pounds Tobin Zofia 61 ] [shares It'''.split()
+WORDS += ['last Friday', 'four years ago', '7 May 2023', 'three weeks', '[shares a dog', '\n', 'It rained!']
 any_texts = st.text(max_size=50)
 spoken = st.lists(st.sampled_from(WORDS), max_size=10).map(' '.join)
 texts = any_texts | spoken
@@ -67,11 +30,6 @@ lines = st.lists(st.tuples(texts, people, st.none() | moments), max_size=6).map(
         for place, (text, speaker, said) in enumerate(rows)
     ]
 )
-topics = st.lists(st.sampled_from(['race', 'dogs', 'books', 'run']), min_size=1, max_size=3, unique=True)
-needs = st.lists(
-    st.builds(Requirement, st.sampled_from(['fact', 'date', 'list']), topics.map(tuple), people), min_size=1, max_size=3
-)
-dates = st.dates(date(1950, 1, 1), date(2050, 1, 1))
 
 
 @given(questions, lines)
@@ -82,162 +40,64 @@ dates = st.dates(date(1950, 1, 1), date(2050, 1, 1))
 @settings(max_examples=120)
 def test_the_rule_answers_anything_and_cites_only_what_it_saw(question, shown):
     reply = extract_answer(question, shown)
-    assert set(reply.sources) <= {line.id for line in shown}
-    assert len(set(reply.sources)) == len(reply.sources)
+    assert set(reply.sources) <= {line.id for line in shown} and len(set(reply.sources)) == len(reply.sources)
     needed = requirements(question, sorted({line.speaker for line in shown} - {None}))
     assert (reply.answer != NO_INFORMATION) == bool(reply.sources) == any(relevance(line, needed) > 0 for line in shown)
-    assert (
-        reply
-        == extract_answer(question, list(shown))
-        == RuleLM(render=True).ask(ANSWER, question=question, lines=shown, asked=None)
-    )
-    if reply.sources and question_kind(question) in ('what', 'list', 'who', 'where', 'why'):
-        cited = {line.id: line.text for line in shown}
-        assert set(reply.answer.split()) <= set(' '.join(cited[name] for name in reply.sources).split())
+    assert reply == RuleLM(render=True).ask(ANSWER, question=question, lines=shown, asked=None)
+    guess = extract_answer(question, shown, may_refuse=False)
+    assert guess == reply if reply.sources or not shown else guess.sources == [shown[0].id]
 
 
-@given(lines, needs)
-@settings(max_examples=100)
-def test_lines_are_ranked_by_relevance_and_ties_keep_their_order(shown, required):
-    found = _ranked(shown, required)
-    scores = [relevance(line, required) for line in found]
-    assert all(0 < score <= 1 for score in scores) and scores == sorted(scores, reverse=True)
-    assert {line.id for line in found} == {line.id for line in shown if relevance(line, required) > 0}
-    for one, other in zip(found, found[1:]):
-        assert relevance(one, required) > relevance(other, required) or shown.index(one) < shown.index(other)
-
-
-@given(texts, needs)
-@settings(max_examples=80)
-def test_statements_are_all_of_the_text_the_best_first(text, required):
-    found = _statements(Snippet('x', text), required)
-    assert sorted(''.join(''.join(found).split())) == sorted(''.join(text.split()))
-    covers = [max(coverage(part, need.words) for need in required) for part in found]
-    assert covers == sorted(covers, reverse=True)
-
-
-@given(dates, st.sampled_from([None, *GRANULARITIES[:-1]]))
-@settings(max_examples=80)
-def test_a_written_date_is_the_answer_in_the_unit_asked_for(day, unit):
-    line = Snippet('a', f'The race was on {day.day} {day:%B} {day.year}.', said=datetime(2060, 1, 1))
-    other = Snippet('b', 'Nothing of it on 1 January 1999.', said=datetime(2060, 1, 1))
-    found, sources = _when([line, other], [Requirement('date', ('race',))], unit)
-    assert sources == ['a']
-    assert found.granularity == (unit or 'day') and (found.start <= day <= found.end or unit == 'weekend')
+@given(questions, lines)
+@settings(max_examples=150)
+def test_every_word_of_an_answer_stands_in_a_line_that_it_cites_or_in_a_date_of_it(question, shown):
+    reply = extract_answer(question, shown)
+    cited = [line for line in shown if line.id in reply.sources]
+    spans = [span for line in cited for span in times_of(line)]
+    spans += [TimeSpan.day(reference_day(line)) for line in cited if reference_day(line)]
+    known = ' '.join([*(line.text for line in cited), *map(str, spans), 'and'])
+    if reply.sources:
+        assert set(re.findall(r'\w+', reply.answer)) <= set(re.findall(r'\w+', known))
 
 
 @given(moments)
 @settings(max_examples=40)
 def test_without_a_time_it_was_the_day_of_saying_unless_a_line_half_as_good_tells(said):
-    required = [Requirement('date', ('race', 'dogs'))]
     best, half = Snippet('a', 'A race with dogs!', said=said), Snippet('b', 'The race was in May 2019.', said=said)
-    assert _when([best, Snippet('c', 'That was in May 2019.', said=said)], required) == (
-        TimeSpan.day(said.date()),
-        ['a'],
-    )
-    assert _when([best, half], required) == (TimeSpan.month(2019, 5), ['b'])
-    assert _when([Snippet('a', 'A race with dogs!')], required) == (None, ['a'])
+    other = Snippet('c', 'That was in May 2019.', said=said)
+    day = str(TimeSpan.day(said.date()))
+    asked = 'When was the race with dogs?'
+    assert extract_answer(asked, [best, other]) == AnswerReply(answer=day, sources=['a'])
+    assert extract_answer(asked, [best, half]) == AnswerReply(answer='May 2019', sources=['b'])
+    undated = Snippet('a', 'A race with dogs!')
+    assert extract_answer(asked, [undated]) == AnswerReply(answer='A race with dogs!', sources=['a'])
     reply = extract_answer('When did Tobin race?', [Snippet('a', 'I raced yesterday.', speaker='Tobin', said=said)])
     assert parse_date(reply.answer) == TimeSpan.day(said.date() - timedelta(1))
 
 
 @pytest.mark.parametrize(
-    'question, unit',
-    [
-        ('In which year did she join?', 'year'),
-        ('On what weekend did it rain?', 'weekend'),
-        ('When did she join?', None),
-        ('Which years were good?', None),
-    ],
-)
-def test_the_unit_is_named_by_the_question(question, unit):
-    assert _asked_unit(question) == unit
-
-
-def months_walked(first: date, later: date) -> int:
-    "Whole months, found by walking from the first day, a month at a step."
-    steps, year, month = 0, first.year, first.month
-    while True:
-        year, month = (year, month + 1) if month < 12 else (year + 1, 1)
-        if (year, month, first.day) > (later.year, later.month, later.day):
-            return steps
-        steps += 1
-
-
-@given(
-    st.dates(date(1950, 1, 1), date(2050, 1, 1)).filter(lambda day: day.day < 29),
-    st.integers(0, 1500),
-    st.sampled_from(['day', 'week', 'month', 'year']),
-)
-@settings(max_examples=80)
-def test_an_interval_is_a_subtraction(first, gap, unit):
-    later = first + timedelta(gap)
-    shown = [
-        Snippet('a', f'The race was on {first.day} {first:%B} {first.year}.', said=datetime(2060, 1, 1)),
-        Snippet('b', f'The show was on {later.day} {later:%B} {later.year}.', said=datetime(2060, 1, 1)),
-    ]
-    required = [Requirement('date', ('race',)), Requirement('date', ('show',))]
-    months = months_walked(first, later)
-    expected = {'day': gap, 'week': gap // 7, 'month': months, 'year': months // 12}[unit]
-    text, sources = _interval(shown, required, f'From yesterday on, how many {unit}s passed?')
-    assert (text, sources) == (f'{expected} {unit}' + ('' if expected == 1 else 's'), ['a', 'b'])
-    assert _interval(shown, required[:1], 'How many days?') == (None, [])
-
-
-SMALL = (
-    'zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen '
-    'eighteen nineteen'
-).split()
-TENS = 'twenty thirty forty fifty sixty seventy eighty ninety'.split()
-
-
-def in_words(number: int, link: str = ' ') -> str:
-    "A number below a million in words."
-    if number < 20:
-        return SMALL[number]
-    if number < 100:
-        return TENS[number // 10 - 2] + (f'-{SMALL[number % 10]}' if number % 10 else '')
-    unit, name = (100, 'hundred') if number < 1000 else (1000, 'thousand')
-    return f'{in_words(number // unit, link)} {name}' + (
-        f'{link}{in_words(number % unit, link)}' if number % unit else ''
-    )
-
-
-@given(st.integers(1, 999_999), st.sampled_from([' ', ' and ']), st.sampled_from([str, str.capitalize, str.upper]))
-@example(112, ' ', str)
-@settings(max_examples=120)
-def test_numbers_in_words_are_read(number, link, case):
-    words = case(in_words(number, link))
-    (found,) = NUMBER.finditer(f'So {words} dogs came.')
-    assert found[0] == words and in_digits(words) == f'{number:,}'
-    assert _number_before('dog', f'There were {words} big dogs.') == f'{number:,}'
-    assert _number_before('dog', f'There were {words} cats. Dogs, too.') is None
-
-
-@pytest.mark.parametrize(
     'question, text, answer',
     [
-        ('How many people came?', 'One crate, then sixty-one people.', '61'),
-        ('How many times did Tobin run?', 'I run there twice a day.', '2'),
-        ('How much money did Tobin raise?', 'I raised three thousand two hundred pounds.', '3,200 pounds'),
-        ('How much did Tobin pay?', 'I pay $5,000.50 for it.', '$5,000.50'),
-        ('How many dogs does Tobin have?', 'I have dogs. One cat.', 'I have dogs.'),
-        ('How long did Tobin run?', 'I run for two and a half hours.', 'two and a half hours'),
-        ('How long did Tobin run?', 'I run for ages.', 'I run for ages.'),
-        ('Did Tobin run?', 'I run.', 'Yes'),
-        ('Did Tobin run and sing and paint?', 'I run.', 'No'),
+        ('How many people came?', 'One crate. Then sixty-one people came.', 'Then sixty-one people came.'),
+        ('Where did Tobin run?', 'So late! I run by the lake.', 'I run by the lake.'),
+        ('Who taught Tobin?', 'Mrs. Pettigrew taught me. A storm!', 'Mrs. Pettigrew taught me.'),
         ('What did Zofia paint?', 'I paint dogs.', NO_INFORMATION),
     ],
 )
 def test_answers_of_each_kind(question, text, answer):
-    reply = extract_answer(
-        question,
-        [
-            Snippet('D1:1', text, speaker='Tobin', said=datetime(2024, 1, 1)),
-            Snippet('D1:2', 'Oh.', speaker='Zofia', said=datetime(2024, 1, 1)),
-        ],
-    )
-    assert reply == AnswerReply(answer=answer, sources=[] if answer == NO_INFORMATION else ['D1:1'])
+    shown = [
+        Snippet('D1:1', text, speaker='Tobin', said=datetime(2024, 1, 1)),
+        Snippet('D1:2', 'Oh.', speaker='Zofia', said=datetime(2024, 1, 1)),
+    ]
+    sources = [] if answer == NO_INFORMATION else ['D1:1']
+    assert extract_answer(question, shown) == AnswerReply(answer=answer, sources=sources)
+
+
+def test_an_interval_has_both_dates():
+    said = datetime(2024, 6, 1)
+    shown = [Snippet('a', 'The storm came yesterday.', said=said), Snippet('b', 'The race was in May 2023.', said=said)]
+    reply = extract_answer('How many days passed between the race and the storm?', shown)
+    assert reply == AnswerReply(answer='May 2023 and 31 May 2024', sources=['b', 'a'])
 
 
 def test_lists_take_the_three_best_lines():
@@ -246,13 +106,11 @@ def test_lists_take_the_three_best_lines():
         for place, text in enumerate(['read', 'read books', 'slept', 'read big books', 'big'], 2)
     ]
     reply = extract_answer('Which big books did you read?', shown)
-    assert (
-        reply.sources == ['5', '3', '2']
-        and reply.answer == 'read big books for 5 days. read books for 3 days. read for 2 days.'
-    )
+    assert reply.sources == ['5', '3', '2']
+    assert reply.answer == 'read big books for 5 days. read books for 3 days. read for 2 days.'
 
 
-@given(questions, lines, st.none() | dates.map(TimeSpan.day), texts)
+@given(questions, lines, st.none() | st.dates(date(1950, 1, 1), date(2050, 1, 1)).map(TimeSpan.day), texts)
 @settings(max_examples=60)
 def test_the_prompt_shows_every_line_behind_its_id(question, shown, asked, draft):
     system, user = ANSWER.render({'question': question, 'lines': shown, 'draft': draft, 'asked': asked})
@@ -266,3 +124,9 @@ def test_a_model_in_the_place_of_the_rule():
     script = ScriptedLM([{'answer': 'Rye', 'sources': ['D3:9']}])
     assert script.ask(ANSWER, question='What bread?', lines=[]) == AnswerReply(answer='Rye', sources=['D3:9'])
     assert 'What bread?' in script.prompts[0][2]
+
+
+def test_a_time_of_the_unit_that_is_asked_for_comes_first():
+    shown = [Snippet('a', 'On Sunday four years ago the race was cold.', said=datetime(2024, 6, 9))]
+    assert extract_answer('In which year was the race?', shown).answer == '2020'
+    assert extract_answer('When was the race?', shown).answer == 'the Sunday before 9 June 2024'
