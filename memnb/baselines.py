@@ -15,7 +15,7 @@ from .core.loop import check_count, Loop, Run, Setting, with_settings
 from .core.models import Model
 from .core.replies import Reply
 from .core.retriever import snippets_of, Store
-from .core.roles import ANSWER, Role
+from .core.roles import ANSWER, asking_day, lines_with_ids, Role
 from .core.text import tokenize
 from .core.trace import count_of, NoteStep
 from .memr3.loop import PAPER_CHUNKS
@@ -93,8 +93,8 @@ def _thought_fields(question, snippets=(), last_query='', asked=None) -> dict:
     return {
         'question': question,
         'last_query': last_query or 'None',
-        'asked': f' (asked on {asked})' if asked else '',
-        'snippets': [f'({snippet.id}) {snippet.line}' for snippet in snippets],
+        'asked': asking_day(asked),
+        'snippets': lines_with_ids(snippets),
     }
 
 

@@ -18,9 +18,10 @@ from .citations import bracketed
 from .replies import explain_errors, read_reply, Reply
 
 # %% auto #0
-__all__ = ['RULES', 'SCHEMA_PROMPT', 'AGAIN_PROMPT', 'NO_INFORMATION', 'SOURCES', 'ANSWER', 'as_text', 'rule', 'all_rules',
-           'Role', 'choose_roles', 'Usage', 'Call', 'LMError', 'ReplyError', 'ServerError', 'LM', 'RuleLM',
-           'strict_schema', 'brief_schema', 'bounded_schema', 'Completion', 'TextLM', 'AnswerReply']
+__all__ = ['RULES', 'SCHEMA_PROMPT', 'AGAIN_PROMPT', 'NO_INFORMATION', 'SOURCES', 'ANSWER', 'as_text', 'lines_with_ids',
+           'asking_day', 'rule', 'all_rules', 'Role', 'choose_roles', 'Usage', 'add_costs', 'Call', 'LMError',
+           'ReplyError', 'ServerError', 'LM', 'ask_role', 'RuleLM', 'strict_schema', 'brief_schema', 'bounded_schema',
+           'Completion', 'TextLM', 'AnswerReply']
 
 # %% ../../nbs/1_core/05_roles.ipynb #a4be6cea
 def as_text(
@@ -34,6 +35,18 @@ def as_text(
     if isinstance(value, (list, tuple)):
         return '\n'.join('- ' + '\n  '.join(as_text(item).splitlines()) for item in value) or 'None'
     return str(getattr(value, 'line', value))
+
+
+def lines_with_ids(
+    lines: Iterable[Any],  # each with an `id` and a `line`, as snippets
+) -> list[str]:
+    "Return lines for a prompt, each behind the id by which a reply can cite it."
+    return [f'({line.id}) {line.line}' for line in lines]
+
+
+def asking_day(day: Any) -> str:
+    "Return the day of asking as it stands behind a heading of a prompt; '' for None."
+    return f' (asked on {day})' if day else ''
 
 # %% ../../nbs/1_core/05_roles.ipynb #8369aae3
 RULES: dict[str, Callable[..., BaseModel]] = {}  # the rule of each role, by the role's name
@@ -143,6 +156,15 @@ class Usage:
         return cls(1, math.ceil(len(prompt) / 4), math.ceil(len(completion) / 4), True)
 
 
+def add_costs(*costs: Mapping[str, Usage]) -> dict[str, Usage]:
+    "Return what was spent in all, by role."
+    total: dict[str, Usage] = {}
+    for cost in costs:
+        for role, usage in cost.items():
+            total[role] = total.get(role, Usage()) + usage
+    return total
+
+
 @dataclass(frozen=True)
 class Call:
     "One answered question: the reply, and everything that a trace shows about it."
@@ -200,6 +222,24 @@ class LM:
     def seeded(self, seed: int) -> LM:
         "The same lm with this seed of its sampling; itself where it has none, as a rule or a function."
         return self
+
+
+def ask_role(
+    lm: LM,
+    role: Role,
+    cost: dict[str, Usage],  # by role: what this call costs is added, also where no reply comes
+    roles: Mapping[str, Role] = {},  # asked in the place of those with the same names
+    **inputs: Any,
+) -> BaseModel:
+    "Return the reply of a role. An `LMError` has all of `cost` for its usage."
+    try:
+        call = lm.call(roles.get(role.name, role), **inputs)
+    except LMError as error:
+        cost[role.name] = cost.get(role.name, Usage()) + error.usage
+        error.usage = sum(cost.values(), Usage())
+        raise
+    cost[role.name] = cost.get(role.name, Usage()) + call.usage
+    return call.reply
 
 # %% ../../nbs/1_core/05_roles.ipynb #8d5ea301
 @dataclass(frozen=True)
@@ -412,8 +452,8 @@ def _answer_fields(question, lines=(), draft='', asked=None, may_refuse=True) ->
     return {
         'question': question,
         'draft': draft or 'None',
-        'asked': f' (asked on {asked})' if asked else '',
-        'lines': [f'({line.id}) {line.line}' for line in lines],
+        'asked': asking_day(asked),
+        'lines': lines_with_ids(lines),
         'refusal': _REFUSAL if may_refuse else _BEST_GUESS,
     }
 

@@ -25,7 +25,7 @@ from .build import FailedSessions, number_on, renumber, warn_of_nothing
 from .conversation import DuplicateSnippet, Session, Snippet
 from .messages import as_conversation
 from .retriever import Lock, locked
-from .roles import Usage
+from .roles import add_costs, Usage
 from .text import clear_text_caches
 from .trace import canonical_json, count_of
 
@@ -382,10 +382,7 @@ class SessionMemory:
     @property
     def usage(self) -> dict[str, Usage]:
         "What the extracts of the stored sessions cost, by role, and what failed sessions cost in vain."
-        total: dict[str, Usage] = {}
-        for id in self.sessions:
-            for role, spent in self._kept[id].usage.items():
-                total[role] = total.get(role, Usage()) + spent
+        total = add_costs(*(self._kept[id].usage for id in self.sessions))
         if self.failed.usage != Usage():
             total['failed sessions'] = self.failed.usage
         return dict(sorted(total.items()))

@@ -9,20 +9,17 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import zip_longest
-from typing import Any
-
-from pydantic import BaseModel
 
 from ..core.conversation import Session, Turn
 from ..core.citations import cited_ids, OutputValidator
-from ..core.roles import LM, LMError, Role, RuleLM, Usage
+from ..core.roles import ask_role, LM, LMError, Role, RuleLM, Usage
 from ..core.text import content_words, event_time, stems
 from ..core.loop import check_count, check_names
 from .bank import Change, DuplicateEntry, Edit, Entry, MemoryBank, UnknownEntry
 from .prompts import BEFORE, EditLine, GUIDE, WRITE
 
 # %% auto #0
-__all__ = ['bounded_view', 'Written', 'ask_role', 'check_writing', 'construct']
+__all__ = ['bounded_view', 'Written', 'check_writing', 'construct']
 
 # %% ../../nbs/5_memma/03_construction.ipynb #600767f5
 def bounded_view(
@@ -97,26 +94,6 @@ def _objection(bank: MemoryBank, edit: Edit, chunk: Session) -> str:
     return f'{entry.id} alone has: {", ".join(lost_words)}' if lost_words else ''
 
 
-def ask_role(
-    lm: LM,
-    role: Role,
-    cost: dict[str, Usage],
-    roles: Mapping[str, Role] = {},  # asked in the place of those with the same names
-    **inputs: Any,
-) -> BaseModel:
-    "Return the reply of a role, and add what it cost to `cost`, also where none came."
-    usage = Usage()
-    try:
-        call = lm.call(roles.get(role.name, role), **inputs)
-        usage = call.usage
-    except LMError as error:
-        usage = error.usage
-        raise
-    finally:
-        cost[role.name] = cost.get(role.name, Usage()) + usage
-    return call.reply
-
-
 def _write_chunk(
     bank: MemoryBank, chunk: Session, lines: Sequence[EditLine], view: Sequence[Entry], per: str
 ) -> tuple[list[Change], list[str]]:
@@ -166,23 +143,19 @@ def construct(
     check_writing(turns, view, per)
     check_names(speakers)
     speakers, changes, notes, cost = tuple(speakers) or session.speakers, [], [], {}
-    try:
-        with bank.transaction():
-            for start in range(0, len(session.turns), turns):
-                chunk = replace(session, turns=session.turns[start : start + turns])
-                entries = bounded_view(bank, chunk.turns, view)
-                inputs = {'chunk': chunk, 'speakers': speakers, 'view': entries}
-                try:
-                    guided = ask_role(lm, GUIDE, cost, roles, **inputs) if guidance else None
-                except LMError as error:
-                    guided, why = None, f'{type(error).__name__}: {error}'
-                    notes.append(f'{chunk.turns[0].id}: written without guidance: {why}')
-                inputs |= {'guidance': guided, 'per': per}
-                lines = ask_role(lm, WRITE, cost, roles, **inputs).edits
-                new_changes, new_notes = _write_chunk(bank, chunk, lines, entries, per)
-                changes += new_changes
-                notes += new_notes
-    except LMError as error:
-        error.usage = sum(cost.values(), Usage())
-        raise
+    with bank.transaction():
+        for start in range(0, len(session.turns), turns):
+            chunk = replace(session, turns=session.turns[start : start + turns])
+            entries = bounded_view(bank, chunk.turns, view)
+            inputs = {'chunk': chunk, 'speakers': speakers, 'view': entries}
+            try:
+                guided = ask_role(lm, GUIDE, cost, roles, **inputs) if guidance else None
+            except LMError as error:
+                guided, why = None, f'{type(error).__name__}: {error}'
+                notes.append(f'{chunk.turns[0].id}: written without guidance: {why}')
+            inputs |= {'guidance': guided, 'per': per}
+            lines = ask_role(lm, WRITE, cost, roles, **inputs).edits
+            new_changes, new_notes = _write_chunk(bank, chunk, lines, entries, per)
+            changes += new_changes
+            notes += new_notes
     return Written(tuple(changes), tuple(notes), cost)

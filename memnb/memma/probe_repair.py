@@ -12,7 +12,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import date
 from functools import partial
-from types import SimpleNamespace
 from typing import Any
 
 from pydantic import BaseModel
@@ -20,15 +19,14 @@ from pydantic import BaseModel
 from ..core import VIEWS
 from ..core.conversation import Conversation, ConversationError, Session, Snippet, Turn, turn_snippets
 from ..core.citations import cited_ids, quoted_line
-from ..core.roles import ANSWER, LM, LMError, Role, RuleLM, Usage
+from ..core.roles import ANSWER, ask_role, LM, LMError, Role, RuleLM, Usage
 from ..core.retriever import as_retriever, Hit
 from ..core.text import content_words, coverage, event_time, in_digits, NUMBER, sentences, stems, times_of
 from ..core.text import with_dates
 from ..core.loop import check_count, check_names
 from ..core.time import format_moment, TimeSpan
 from ..core.trace import count_of
-from .bank import DuplicateEntry, Edit, Entry, MemoryBank
-from .construction import ask_role
+from .bank import Change, DuplicateEntry, Edit, Entry, MemoryBank
 from .prompts import CONSOLIDATE, Consolidation, MARK, Probe, ProbeLine, PROBES, REPAIR, RepairReply
 from ..retrieval.bm25 import LexicalIndex
 
@@ -389,27 +387,35 @@ class _AsBank:
     def resting_on(self, turns: Iterable[str]) -> list[Entry]:
         return []  # a store finds by a query only
 
-    def apply(self, edits: Sequence[Edit], when: Any = None) -> list[Edit]:
-        applied = []
+    def apply(self, edits: Sequence[Edit], when: Any = None) -> list[Change]:
+        changes = []
         for edit in edits:
+            id = edit.entry
             if edit.action == 'ADD':
-                record = self._call('add', edit, edit.text)
-                id = getattr(record, 'id', record)
-                if not isinstance(id, (str, int)):
-                    raise TypeError(f'add: expected the id of what was added, got {record!r:.80}')
-                self._undo.append(partial(self.store.delete, id))
-                edit = SimpleNamespace(action='ADD', entry=str(id))
+                id = self._add(edit)
             elif edit.action == 'UPDATE':
-                try:
-                    id, _ = edit.entry, self._call('update', edit, edit.entry, edit.text)
-                except (KeyError, TypeError):  # hits have texts for ids, the store has numbers
-                    if not edit.entry.isdecimal():
-                        raise
-                    id = int(edit.entry)
-                    self._call('update', edit, id, edit.text)
-                self._undo.append(partial(self.store.update, id, self._texts[edit.entry]))
-            applied.append(edit)
-        return applied
+                self._update(edit)
+            changes.append(Change(1, edit.action, id, None, 1))
+        return changes
+
+    def _add(self, edit: Edit) -> str:
+        record = self._call('add', edit, edit.text)
+        id = getattr(record, 'id', record)
+        if not isinstance(id, (str, int)):
+            raise TypeError(f'add: expected the id of what was added, got {record!r:.80}')
+        self._undo.append(partial(self.store.delete, id))
+        return str(id)
+
+    def _update(self, edit: Edit) -> None:
+        id = edit.entry
+        try:
+            self._call('update', edit, id, edit.text)
+        except (KeyError, TypeError):  # hits have texts for ids, the store has numbers
+            if not id.isdecimal():
+                raise
+            id = int(id)
+            self._call('update', edit, id, edit.text)
+        self._undo.append(partial(self.store.update, id, self._texts[edit.entry]))
 
     def _call(self, name: str, edit: Edit, *values: str) -> Any:
         "Call a method of the store, with those fields of an edit that it takes."
@@ -592,17 +598,16 @@ def evolve(
 
     A store's `add(text)` returns the id, and `search` finds records with ids; `sources`, `speaker`, `time` and `said` are
     given to what takes them. Where the model gives no reply the bank is as it was, and the result has an `error`, what was found, and the cost."""
-    probes = probes if isinstance(probes, (int, str)) else list(probes)
-    if isinstance(probes, (int, str)) or not all(isinstance(probe, Probe) for probe in probes):
+    own_probes = [] if isinstance(probes, int) else list(probes)
+    if isinstance(probes, int) or not all(isinstance(probe, Probe) for probe in own_probes):
         check_count('probes', probes)
     check_names(speakers)
     cycle = ProbeCycle(bank, Grounding(session, related, speakers), lm, k, roles)
     before, repairs, why, failure = (), (), '', ''
     try:
-        probe_list = probes
-        if isinstance(probes, int):
-            probe_list = cycle.probes(probes) if probes and session.turns else []
-        before = after = tuple(cycle.test(probe) for probe in probe_list)
+        if isinstance(probes, int) and probes and session.turns:
+            own_probes = cycle.probes(probes)
+        before = after = tuple(cycle.test(probe) for probe in own_probes)
         repairs, after, why = cycle.refine(before)
     except LMError as error:
         after, failure = before, f'{type(error).__name__}: {error}'

@@ -14,7 +14,7 @@ from pydantic import BaseModel, create_model, field_validator
 
 from ..core.conversation import Session, session_fields, SESSION_TEXT, single_line
 from ..core.replies import is_nothing, Reply
-from ..core.roles import ANSWER, as_text, Role, SOURCES
+from ..core.roles import ANSWER, as_text, asking_day, lines_with_ids, Role, SOURCES
 from ..core.text import speakers_in
 from ..core.time import format_moment
 from ..core.trace import Text
@@ -213,6 +213,9 @@ What to mind:
 # %% ../../nbs/5_memma/02_prompts.ipynb #8e2d2f2b
 _PART = re.compile(r'[\s\-*]*\b(goal|(?:suggested )?queries|keywords|constraints|avoid(?: terms)?)\s*:\s*', re.I)
 
+# what separates the items of a part: a query may have a comma
+_BETWEEN = {'goal': r'\n', 'queries': r'[;\n]', 'suggested queries': r'[;\n]'}
+
 
 def _parts(guidance: Any) -> dict[str, Any]:
     "Return the parts of a guidance in one text: 'Goal: …; keywords: …'."
@@ -220,13 +223,7 @@ def _parts(guidance: Any) -> dict[str, Any]:
     _, *pieces = _PART.split('\n'.join(map(str, lines)))
     parts = {}
     for name, text in zip(pieces[::2], pieces[1::2]):
-        if name.lower() == 'goal':
-            between = r'\n'
-        elif 'queries' in name.lower():  # a query may have a comma
-            between = r'[;\n]'
-        else:
-            between = r'[;,\n]'
-        items = [item.strip(' -*".;,') for item in re.split(between, text)]
+        items = [item.strip(' -*".;,') for item in re.split(_BETWEEN.get(name.lower(), r'[;,\n]'), text)]
         items = [item for item in items if item and not is_nothing(item)]
         parts[name] = ' '.join(items) if name.lower() == 'goal' else items
     return parts
@@ -309,7 +306,7 @@ def _diagnose_fields(question, evidence=(), fresh=(), queries=(), gaps=(), speak
     groups = [f'From {single_line(speaker)}:\n{as_text(lines)}' for speaker, lines in of_speaker.items()]
     return {
         'question': question,
-        'asked': f' (asked on {asked})' if asked else '',
+        'asked': asking_day(asked),
         'queries': list(queries),
         'gaps': list(gaps),
         'speakers': single_line(', '.join(speakers or speakers_in(evidence))) or 'unknown',
@@ -409,7 +406,7 @@ _RULES = '''
 def _rewrite_fields(question, diagnosis=None, evidence=(), queries=(), trace=(), speakers=()) -> dict:
     "Return the texts of the query reasoner's prompt; of the gaps it is shown the first."
     texts = {'question': question, 'trace': list(trace) or list(queries)}
-    texts['evidence'] = [f'({snippet.id}) {snippet.line}' for snippet in evidence]  # equation 3
+    texts['evidence'] = lines_with_ids(evidence)  # equation 3
     if diagnosis is None:
         return {**texts, 'rules': '', 'diagnosis': 'None'}
     parts = {
@@ -616,7 +613,7 @@ def _repair_fields(probe, answer, fault, turns=(), evidence=(), speakers=(), ref
         'fault': fault,
         'turns': messages,
         'speakers': single_line(', '.join(speakers)) or 'not known',
-        'evidence': [f'({snippet.id}) {snippet.line}' for snippet in evidence],
+        'evidence': lines_with_ids(evidence),
         'refused': f'\n\nA fact was written for it and refused: {refused}.' if refused else '',
     }
 

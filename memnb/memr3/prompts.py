@@ -13,7 +13,7 @@ from typing import Literal
 from pydantic import BaseModel
 
 from ..core.conversation import Snippet
-from ..core.roles import ANSWER, AnswerReply, Role
+from ..core.roles import ANSWER, AnswerReply, asking_day, lines_with_ids, Role
 from ..core.text import read_line
 from ..core.trace import Bullet
 from .router import ACTIONS, Decision
@@ -94,11 +94,11 @@ def _track_fields(
     evidence = [f'({", ".join(bullet.sources) or "no source"}) {bullet.text}' for bullet in state.evidence]
     return {
         'question': question,
-        'asked': f' (asked on {asked})' if asked else '',
+        'asked': asking_day(asked),
         'directive': directive(due, allowed),
         'evidence': evidence,
         'gaps': list(state.gaps),
-        'snippets': [f'({snippet.id}) {snippet.line}' for snippet in snippets],
+        'snippets': lines_with_ids(snippets),
         'reasoning': reasoning or 'None',
         'last_query': last_query or 'None',
     }

@@ -7,15 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, Literal, Union
 
 from pydantic import BaseModel, create_model
 
-from ..core.conversation import Session, session_fields, SESSION_TEXT, single_line, Snippet
+from ..core.conversation import Session, session_fields, SESSION_TEXT, single_line
 from ..core.citations import cited_ids, OutputValidator
 from ..core.replies import is_nothing, Reply
-from ..core.roles import ANSWER, AnswerReply, as_text, LM, LMError, Role, RuleLM, SOURCES, Usage
+from ..core.roles import ANSWER, AnswerReply, as_text, ask_role, asking_day, lines_with_ids, LM, Role
+from ..core.roles import RuleLM, SOURCES, Usage
 from ..core.storage import SessionExtract
 from ..core.text import event_time
 from ..core.time import read_time
@@ -163,7 +164,7 @@ def _tag_fields(
     return {
         'speakers': single_line(', '.join(speakers or session.speakers)),
         'tags': single_line(', '.join(tags)) or 'none',
-        'episodes': [f'({episode.id}) {episode.line}' for episode in episodes],
+        'episodes': lines_with_ids(episodes),
     }
 
 
@@ -355,17 +356,7 @@ def recollect(
     `LMError`, whose usage is all that was spent; TypeError for one name as `speakers`."""
     check_names(speakers)
     border, cost = OutputValidator(session), {}
-
-    def ask(role, **inputs):
-        try:
-            asked_role = roles.get(role.name, role)
-            call = lm.call(asked_role, session=session, speakers=tuple(speakers), **inputs)
-        except LMError as error:
-            error.usage = sum(cost.values(), error.usage)
-            raise
-        cost[role.name] = call.usage
-        return call.reply
-
+    ask = partial(ask_role, lm, cost=cost, roles=roles, session=session, speakers=tuple(speakers))
     if not session.turns:
         return Recollection(), cost
     drafts = [_episode_of(border, *line) for line in enumerate(ask(SEGMENT).episodes, 1)]
@@ -418,12 +409,7 @@ class RouteReply(Reply):
 # %% ../../nbs/4_mragent/03_prompts.ipynb #e9038f44
 def _cues_fields(question: str, speakers: Sequence[str] = (), asked: Any = None) -> dict:
     people = single_line(', '.join(speakers)) or 'not known'
-    return {'question': question, 'speakers': people, 'asked': _asking_day(asked)}
-
-
-def _asking_day(day: Any) -> str:
-    "Return the day of asking as it stands behind a heading; '' for none."
-    return f' (asked on {day})' if day else ''
+    return {'question': question, 'speakers': people, 'asked': asking_day(asked)}
 
 
 CUES = Role(
@@ -454,11 +440,6 @@ def _branches_text(ways: Sequence[Branch]) -> str:
         if lines or kind == 'event':
             parts.append(f'# {heading}\n{as_text(lines)}')
     return '\n\n'.join(parts)
-
-
-def _with_ids(lines: Sequence[Snippet]) -> list[str]:
-    "Return contents for a prompt, each with the id by which a reply can name it."
-    return [f'({line.id}) {line.line}' for line in lines]
 
 
 _ADVICE = (  # the tool that a line speaks of, and the line
@@ -540,7 +521,7 @@ def _navigate_fields(
         example = _EXAMPLE + _ENOUGH_EXAMPLE if stop_early else _EXAMPLE
     return {
         'question': question,
-        'asked': _asking_day(asked),
+        'asked': asking_day(asked),
         'tools': tools_text(tools),
         'advice': [
             *advice,
@@ -550,7 +531,7 @@ def _navigate_fields(
         'example': example,
         'ways': _branches_text(ways),
         'topics': [f'{topic.title} ({len(topic.episodes)})' for topic in topics],
-        'known': _with_ids(known),
+        'known': lines_with_ids(known),
         'history': [f'{call_text(use)}: {use.observation.note}' for use in history],
         'people': single_line(', '.join(speakers)) or 'not known',
         'steps_left': str(steps_left),
@@ -626,9 +607,9 @@ def _route_fields(question, found=(), known=(), speakers=(), asked=None, told=()
     "Return the texts of the prompt of f_route."
     return {
         'question': question,
-        'asked': _asking_day(asked),
-        'found': [*told, *_with_ids(found)],
-        'known': _with_ids(known),
+        'asked': asking_day(asked),
+        'found': [*told, *lines_with_ids(found)],
+        'known': lines_with_ids(known),
     }
 
 

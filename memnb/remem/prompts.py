@@ -16,7 +16,7 @@ from pydantic import BaseModel, create_model
 from ..core.conversation import Session, session_fields, SESSION_TEXT
 from ..core.citations import OutputValidator
 from ..core.replies import Reply
-from ..core.roles import ANSWER, AnswerReply, LM, LMError, Role, RuleLM, SOURCES, Usage
+from ..core.roles import ANSWER, AnswerReply, ask_role, asking_day, LM, Role, RuleLM, SOURCES, Usage
 from ..core.storage import SessionExtract
 from ..core.text import event_time
 from ..core.time import bounds, parse_datetime, read_time
@@ -280,14 +280,8 @@ def extract(
         if not enabled or not session.turns:
             continue
         inputs = {'gists': fields['gists']} if role is FACTS else {}
-        try:
-            asked_role = roles.get(role.name, role)
-            call = lm.call(asked_role, session=session, speakers=tuple(speakers), **inputs)
-        except LMError as error:
-            error.usage = sum(cost.values(), error.usage)
-            raise
-        cost[role.name] = call.usage
-        lines = enumerate(getattr(call.reply, role.name), 1)
+        reply = ask_role(lm, role, cost, roles, session=session, speakers=tuple(speakers), **inputs)
+        lines = enumerate(getattr(reply, role.name), 1)
         items = [make(border, number, line) for number, line in lines]
         fields[role.name] = tuple(item for item in items if item is not None)
     return Extract(**fields, notes=tuple(border.notes)), cost
@@ -365,7 +359,7 @@ def _select_fields(question, tools, history=(), steps_left=1, asked=None, may_re
     refusal = ANSWER.fields(question, may_refuse=may_refuse)['refusal']
     return {
         'question': question,
-        'asked': f' (asked on {asked})' if asked else '',
+        'asked': asking_day(asked),
         'tools': tools_text(tools),
         'advice': _advice(_ADVICE, names, refusal),
         'paper_advice': _advice(_PAPER_ADVICE, names, refusal),
