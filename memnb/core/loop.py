@@ -21,7 +21,7 @@ from .retriever import as_memory, check_search, Hit, Metered, Store
 from .roles import ANSWER, choose_roles, LM, LMError, ReplyError, Role, RuleLM, Usage
 from .time import TimeSpan
 from .tools import Observation, Tool, ToolError
-from .trace import AnswerStep, ModelStep, printable, SearchStep, Seen, Step, ToolStep, Trace
+from .trace import AnswerStep, error_text, ModelStep, printable, SearchStep, Seen, Step, ToolStep, Trace
 
 # %% auto #0
 __all__ = ['MemoryFailed', 'cited_turns', 'Run', 'check_count', 'check_names', 'Setting', 'with_settings', 'Loop']
@@ -29,11 +29,6 @@ __all__ = ['MemoryFailed', 'cited_turns', 'Run', 'check_count', 'check_names', '
 # %% ../../nbs/1_core/08_loop.ipynb #4193a725
 class MemoryFailed(LMError):
     "The memory could not be searched. The text has what it raised, in one line; `__cause__` is the error itself."
-
-
-def _error_text(error: Exception) -> str:
-    "Return the type and the text of an error, in one line of at most 300 characters."
-    return printable(f'{type(error).__name__}: {error}'.removesuffix(': '))[:300]
 
 
 def cited_turns(
@@ -105,8 +100,8 @@ class Run:
         try:
             hits = self.memory.search(query, k, exclude=exclude, known=known)
         except Exception as error:
-            self.note(SearchStep(**fields, error=_error_text(error)))
-            raise MemoryFailed(_error_text(error)) from error
+            self.note(SearchStep(**fields, error=error_text(error)))
+            raise MemoryFailed(error_text(error)) from error
         self.note(SearchStep(**fields, hits=[Seen.of(hit) for hit in hits]))
         self.found += [hit.snippet for hit in hits]
         self.trace.read = list(self.memory.read)
@@ -123,8 +118,8 @@ class Run:
         except ToolError as error:
             observation = Observation(printable(str(error)), error=True)
         except Exception as error:
-            self.note(ToolStep(**called, note=_error_text(error), error=True))
-            raise MemoryFailed(_error_text(error)) from error
+            self.note(ToolStep(**called, note=error_text(error), error=True))
+            raise MemoryFailed(error_text(error)) from error
         paid = tuple(self._meter.pay(observation.hits))
         if len(paid) < len(observation.hits):
             note = f'The budget shows {len(paid)} of what {tool.name} found'

@@ -33,7 +33,7 @@ import memnb
 from .retriever import wait_for
 from .roles import AGAIN_PROMPT, all_rules, bounded_schema, brief_schema, Call, Completion, LM, LMError
 from .roles import ReplyError, Role, RuleLM, SCHEMA_PROMPT, ServerError, TextLM, Usage
-from .trace import canonical_json, printable
+from .trace import canonical_json, error_text, printable
 
 # %% auto #0
 __all__ = ['Model', 'BOUNDS', 'ScriptedLM', 'ModelFailed', 'FunctionLM', 'as_lm', 'LMByRole', 'Connection', 'OpenAILM',
@@ -109,7 +109,7 @@ def _as_completion(result: Any, prompt: str, schema: dict) -> Completion | None:
 class FunctionLM(TextLM):
     """An lm over a function from prompt to text, plain or async, or over a model of LangChain or LlamaIndex.
 
-    A function with a parameter `role`, or with `**options`, is told the role's name. Raises `ModelFailed`."""
+    A function with a parameter `role` is told the role's name. Raises `ModelFailed`."""
 
     patience = 600  # seconds until an async function that has no answer has failed
 
@@ -133,11 +133,7 @@ class FunctionLM(TextLM):
             signature = inspect.signature(self.function)
         except ValueError:  # some functions written in C have none
             return False
-        kinds = [parameter.kind for parameter in signature.parameters.values()]
-        # `*args, **options` is a wrapper of another function, of which nothing is known
-        is_wrapper = inspect.Parameter.VAR_POSITIONAL in kinds
-        takes = inspect.Parameter.VAR_KEYWORD in kinds and not is_wrapper
-        takes = takes or 'role' in signature.parameters
+        takes = 'role' in signature.parameters
         try:
             signature.bind('prompt', **({'role': 'role'} if takes else {}))
         except TypeError:
@@ -153,8 +149,7 @@ class FunctionLM(TextLM):
             result = self._call(prompt, **({'role': role} if self._tells_role else {}))
             completion = _as_completion(wait_for(result, self.patience), prompt, schema)
         except Exception as error:
-            problem = printable(f'{type(error).__name__}: {error}'.removesuffix(': '))[:300]
-            raise ModelFailed(f'{self.name}: {problem}{_line_of(error)}') from error
+            raise ModelFailed(f'{self.name}: {error_text(error)}{_line_of(error)}') from error
         if completion is None:
             raise ModelFailed(f'{self.name}: expected a text to be returned, got {printable(repr(result))[:100]}')
         return completion
@@ -192,7 +187,7 @@ class LMByRole(LM):
     def __init__(
         self,
         lms: Mapping[str | Role, LM | Callable],  # by role; what `as_lm` takes
-        others: LM | Callable | None = None,  # answers all other roles; None: the rules
+        others: Model = None,  # answers all other roles; None: the rules
     ):
         rules = all_rules()
         self.lms: dict[str, LM] = {}
@@ -210,9 +205,11 @@ class LMByRole(LM):
         return self.lms.get(role.name, self.others).call(role, **inputs)
 
     def settings(self) -> dict:
-        "The settings of all, by role."
+        "The settings of all, by role; without a `model` where one of them has none, so that nothing is recorded under it."
         own = {role: lm.settings() for role, lm in self.lms.items()}
-        return {'model': self.name, 'roles': own, 'others': self.others.settings()}
+        others = self.others.settings()
+        is_named = all(settings.get('model') for settings in (*own.values(), others))
+        return {'model': self.name if is_named else None, 'roles': own, 'others': others}
 
     def seeded(self, seed: int) -> LMByRole:
         "The same with this seed of the sampling of each."

@@ -17,8 +17,9 @@ from .conversation import Snippet
 from .roles import Call, Usage
 
 # %% auto #0
-__all__ = ['Text', 'mend', 'printable', 'count_of', 'canonical_json', 'Bullet', 'Seen', 'Step', 'as_step', 'SearchStep',
-           'ModelStep', 'StateStep', 'RouteStep', 'NoteStep', 'ToolStep', 'AnswerStep', 'TraceError', 'Trace']
+__all__ = ['Text', 'mend', 'printable', 'count_of', 'error_text', 'canonical_json', 'Bullet', 'Seen', 'Step', 'as_step',
+           'SearchStep', 'ModelStep', 'StateStep', 'RouteStep', 'NoteStep', 'ToolStep', 'AnswerStep', 'TraceError',
+           'Trace']
 
 # %% ../../nbs/1_core/07_trace.ipynb #a3692d73
 def mend(text: str) -> str:
@@ -50,8 +51,14 @@ def printable(
 
 
 def count_of(number: int, thing: str) -> str:
-    "'1 turn', '1,200 turns'."
-    return f'{number:,} {thing}' + ('' if number == 1 else 's')
+    "'1 turn', '1,200 turns', '2 entries'."
+    plural = f'{thing[:-1]}ies' if thing.endswith('ry') else f'{thing}s'
+    return f'{number:,} {thing if number == 1 else plural}'
+
+
+def error_text(error: Exception) -> str:
+    "Type and text of an error, in one line of at most 300 characters."
+    return printable(f'{type(error).__name__}: {error}'.removesuffix(': '))[:300]
 
 
 def canonical_json(

@@ -260,30 +260,33 @@ class Journal(MemoryFile):
         self.sweep(wait=False)
         return extent
 
+    def _failed_in(self, namespace: str) -> dict:
+        "Return the sessions that could not be written into a namespace, as JSON values."
+        rows = self.rows('SELECT value FROM memory WHERE name = ?', f'failed in {namespace}')
+        text = rows[0][0] if rows else ''
+        if text and text[:16] != row_checksum(text[16:]):
+            raise MemoryFileError(f'{self.path}: the failed sessions of {namespace!r:.80} are damaged')
+        return json.loads(text[16:] or '{}')
+
     @contextmanager
     def _failed_sessions(self, namespace: str) -> Iterator[FailedSessions]:
         "Give the sessions that could not be written into a namespace, and write back what becomes of them."
-        name = f'failed in {namespace}'
-        rows = self.rows('SELECT value FROM memory WHERE name = ?', name)
-        before = rows[0][0] if rows else ''
-        if before and before[:16] != row_checksum(before[16:]):
-            raise MemoryFileError(f'{self.path}: the failed sessions of {namespace!r:.80} are damaged')
-        failed = FailedSessions.from_json(json.loads(before[16:] or '{}'))
-        loaded = failed.to_json()
+        name, failed = f'failed in {namespace}', FailedSessions.from_json(self._failed_in(namespace))
+        before = failed.to_json()
         try:
             yield failed
         finally:
-            current = failed.to_json()
-            if current != loaded:
+            after = failed.to_json()
+            if after != before:
                 with self.transaction() as file:  # others may have noted sessions meanwhile
-                    stored = self.rows('SELECT value FROM memory WHERE name = ?', name)
-                    now = json.loads(stored[0][0][16:] or '{}') if stored else {}
-                    merged = {id: record for id, record in now.items() if id not in loaded or id in current}
-                    merged |= {id: record for id, record in current.items() if loaded.get(id) != record}
-                    after = canonical_json(merged) if merged else ''
+                    records = self._failed_in(namespace)
+                    records |= {id: record for id, record in after.items() if before.get(id) != record}
+                    text = canonical_json(
+                        {id: record for id, record in records.items() if id in after or id not in before}
+                    )
                     file.execute('DELETE FROM memory WHERE name = ?', (name,))
-                    if after:
-                        row = name, row_checksum(after) + after
+                    if text != '{}':
+                        row = name, row_checksum(text) + text
                         file.execute('INSERT INTO memory VALUES (?, ?)', row)
                     file.execute(UNSWEPT)
                 self.sweep(wait=False)
@@ -479,8 +482,7 @@ class MemoryBank(Searchable):
         return bank
 
     def __repr__(self) -> str:
-        entries, changes = len(self._entries), count_of(self._known.last, 'change')
-        counts = f'{entries:,} {"entry" if entries == 1 else "entries"}, {changes}'
+        counts = f'{count_of(len(self._entries), "entry")}, {count_of(self._known.last, "change")}'
         path = self.journal.path
         place = f'file {path.name}' if isinstance(path, Path) else 'in memory'
         return f'{type(self).__name__}({self.namespace!r}: {counts}, {place}{self.failed.told})'

@@ -13,8 +13,8 @@ from typing import Any
 from ..core.build import FailedSessions, number_on, refuse_messages, renumber, warn_of_nothing
 from ..core.conversation import Session
 from ..core.loop import check_count, Setting, with_settings
-from ..core.models import as_lm, Model
-from ..core.roles import Call, LM, LMError, Role, RuleLM, Usage
+from ..core.models import LMByRole, Model
+from ..core.roles import add_costs, LM, LMError, Usage
 from ..core.storage import ConflictError
 from .bank import MemoryBank, Receipt, TalkStore
 from .construction import check_writing, construct, Written
@@ -36,7 +36,7 @@ AGENTS = {
 }
 
 
-class AgentTeam(LM):
+class AgentTeam(LMByRole):
     "A model for each agent of MemMA; roles of an agent without one, and all other roles, go to a shared model."
 
     def __init__(
@@ -47,27 +47,7 @@ class AgentTeam(LM):
         unknown = sorted(agents.keys() - AGENTS)
         if unknown:
             raise TypeError(f'AgentTeam: expected agents among {", ".join(AGENTS)}, got {", ".join(unknown)}')
-        self.lm = RuleLM() if lm is None else as_lm(lm)
-        self.agents = {agent: as_lm(model) for agent, model in agents.items()}
-        members = [f'{agent}: {model.name}' for agent, model in self.agents.items()]
-        self.name = ', '.join([self.lm.name, *members])
-        self._by_role = {role: model for agent, model in self.agents.items() for role in AGENTS[agent]}
-
-    def call(self, role: Role, /, **inputs: Any) -> Call:
-        "Ask the agent whose role it is."
-        return self._by_role.get(role.name, self.lm).call(role, **inputs)
-
-    def settings(self) -> dict:
-        "Return the settings of all; without a `model` where one of them has none, so that nothing is recorded under it."
-        agents = {'lm': self.lm, **self.agents}
-        of_all = {agent: model.settings() for agent, model in agents.items()}
-        has_names = all(settings.get('model') for settings in of_all.values())
-        return {'model': self.name if has_names else None, **of_all}
-
-    def seeded(self, seed: int) -> AgentTeam:
-        "Return a team of the same models, each with this seed."
-        agents = {agent: model.seeded(seed) for agent, model in self.agents.items()}
-        return AgentTeam(self.lm.seeded(seed), **agents)
+        super().__init__({role: model for agent, model in agents.items() for role in AGENTS[agent]}, lm)
 
 # %% ../../nbs/5_memma/06_loop.ipynb #ce8315c9
 @dataclass(frozen=True)
@@ -80,10 +60,7 @@ class SessionResult:
     @property
     def cost(self) -> dict[str, Usage]:
         "The usage of writing and probing together, by role."
-        spent = dict(self.written.cost)
-        for role, usage in (self.evolution.cost if self.evolution else {}).items():
-            spent[role] = spent.get(role, Usage()) + usage
-        return spent
+        return add_costs(self.written.cost, self.evolution.cost if self.evolution else {})
 
 
 class MemMA(Coordinated):
@@ -217,8 +194,7 @@ class MemMA(Coordinated):
         if result.evolution:
             self.probed += result.evolution.after
         self.speakers = speakers
-        for role, usage in result.cost.items():
-            self._usage[role] = self._usage.get(role, Usage()) + usage
+        self._usage = add_costs(self._usage, result.cost)
         return result
 
     def forget(self, entries: Iterable[str] = (), *, turns: Iterable[str] = ()) -> Receipt:
@@ -237,8 +213,7 @@ class MemMA(Coordinated):
     def probe_again(self) -> Evolution:
         "Return what the probes of all sessions come to now: which passed and fail is in `lost`."
         evolution = probe_again(self.bank, self.probed, self.lm, k=self.k, roles=self.roles)
-        for role, usage in evolution.cost.items():
-            self._usage[role] = self._usage.get(role, Usage()) + usage
+        self._usage = add_costs(self._usage, evolution.cost)
         return evolution
 
     @classmethod

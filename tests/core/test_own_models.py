@@ -42,10 +42,6 @@ def by_name(prompt, *, role='?'):
     return {'text': role}
 
 
-def by_options(prompt, **options):
-    return {'text': options['role']}
-
-
 async def later(prompt, role):
     await asyncio.sleep(0)
     return {'text': role}
@@ -67,7 +63,6 @@ def retried(*arguments, **options):
         (plain, 'nothing'),
         (by_place, 'note'),
         (by_name, 'note'),
-        (by_options, 'note'),
         (later, 'note'),
         (Object(), 'note'),
         (retried, 'nothing'),

@@ -69,9 +69,9 @@ def test_a_seeded_crew_seeds_everyone_and_leaves_the_crew_as_it_was():
     shared, own = OpenAILM('toy', 'http://127.0.0.1:1/v1', seed=1), OpenAILM('other', 'http://127.0.0.1:1/v1')
     crew = AgentTeam(shared, judge=own, reflector=RuleLM())
     seeded = crew.seeded(8)
-    assert (seeded.lm.settings()['seed'], seeded.agents['judge'].settings()['seed']) == (8, 8)
-    assert (crew.lm.settings()['seed'], crew.agents['judge'].settings()['seed']) == (1, None)
-    assert seeded.name == crew.name and seeded.settings() != crew.settings() and seeded.agents['reflector'] == RuleLM()
+    assert (seeded.others.settings()['seed'], seeded.lms['mark'].settings()['seed']) == (8, 8)
+    assert (crew.others.settings()['seed'], crew.lms['mark'].settings()['seed']) == (1, None)
+    assert seeded.name == crew.name and seeded.settings() != crew.settings() and seeded.lms['repair'] == RuleLM()
 
 
 # ------------------------------------------------------------------ one session or nothing
