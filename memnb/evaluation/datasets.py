@@ -10,8 +10,7 @@ import json
 import math
 import re
 import reprlib
-import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from datetime import datetime
@@ -220,15 +219,7 @@ def _locomo_question(record: _LocomoQuestion, position: int, name: str, known: C
     )
 
 
-def _without_repeats(questions: Sequence[Question]) -> list[Question]:
-    "Return the first question of each text, an adversarial one only if no other has that text (MemR3, C.3)."
-    first: dict[str, Question] = {}
-    for question in sorted(questions, key=lambda question: question.refuse):
-        first.setdefault(question.text, question)
-    return [question for question in questions if first[question.text] is question]
-
-
-def _locomo_conversation(sample: _Sample, place: str, drop_repeats: bool) -> Conversation:
+def _locomo_conversation(sample: _Sample, place: str) -> Conversation:
     name, sessions = sample.sample_id, []
     numbered = numbered_sessions(sample.conversation, _Message, _Moment, f'{place}.conversation')
     for number, moment, messages in numbered:
@@ -239,19 +230,18 @@ def _locomo_conversation(sample: _Sample, place: str, drop_repeats: bool) -> Con
         sessions.append(Session(f'D{number}', turns, moment))
     known = [turn.id for session in sessions for turn in session.turns]
     questions = [_locomo_question(record, position, name, known) for position, record in enumerate(sample.qa)]
-    return Conversation(name, sessions, _without_repeats(questions) if drop_repeats else questions)
+    return Conversation(name, sessions, questions)
 
 
 def load_locomo(
     path: str | Path,  # a file in the format of locomo10.json
-    drop_repeats: bool = False,  # leave out questions asked twice, as MemR3 does
 ) -> list[Conversation]:
     "Return the conversations of a LoCoMo file; repairs are in the `notes` of the questions."
     file, conversations = Path(path).name, []
     for number, sample in enumerate(validate(list[_Sample], read_json(path), file)):
         place = f'{file}[{number}]'
         with placed(place):
-            conversations.append(_locomo_conversation(sample, place, drop_repeats))
+            conversations.append(_locomo_conversation(sample, place))
     return conversations
 
 
@@ -391,23 +381,12 @@ def iter_json(path: str | Path) -> Iterator[Any]:
     "Yield the members of a JSON list one after another, or the one value of another file. `DatasetError` when a fault is reached."
     try:
         import ijson
-        from ijson.common import ObjectBuilder
     except ImportError:
         raise ImportError("a large JSON file is read with ijson; this installs it: pip install 'memnb[eval]'") from None
     try:
         with open(path, 'rb') as file:
-            base = int(file.peek(64).lstrip()[:1] == b'[')  # how deep a member lies
-            depth, builder = 0, ObjectBuilder()
-            for event, value in ijson.basic_parse(file, use_float=True):
-                depth += event.startswith('start_') - event.startswith('end_')
-                if depth > 100:
-                    raise ValueError('more than 100 levels deep')
-                if event == 'start_array' and depth == base or depth < base:
-                    continue  # the list itself
-                builder.event(event, value)
-                if depth == base:
-                    yield builder.value
-                    builder = ObjectBuilder()
+            is_list = file.peek(64).lstrip().startswith(b'[')
+            yield from ijson.items(file, 'item' if is_list else '', use_float=True)
     except OSError as error:
         raise DatasetError(f'{path}: cannot be opened: {error}') from None
     except (ijson.JSONError, ValueError, OverflowError) as error:
@@ -704,26 +683,6 @@ def _is_here(target: Path, source: Source) -> bool:
     return True
 
 
-class _Meter:
-    "A progress bar for pooch that ends a transfer of too many bytes or seconds."
-
-    total = 0
-
-    def __init__(self, seconds: float, most: int):
-        self.end, self.left = time.monotonic() + seconds, most
-
-    def update(self, count: int) -> None:
-        "Count a piece. `ValueError` where it is one too many."
-        self.left -= count
-        if self.left < 0 or time.monotonic() > self.end:
-            raise ValueError('the server takes too long, or the file is too large')
-
-    def reset(self) -> None:
-        "Do nothing, as pooch sets the bar back at the end."
-
-    close = reset
-
-
 def download(
     source: Source,
     folder: str | Path = '.',  # made if it is not there
@@ -732,8 +691,6 @@ def download(
     agreed: bool = False,  # the user's yes to the terms
     tell: Callable[[str], None] = print,  # is told the terms, and what happens
     timeout: float = 30.0,  # seconds without any byte
-    longest: float = 3600.0,  # seconds in all, looked at after each kilobyte
-    most: int = 4_000_000_000,  # bytes
 ) -> Path:
     "Fetch a file and return its path. `DownloadError` if it is refused, fails or is another file; then no new file is there."
     url, target = url or source.url, Path(folder) / source.file
@@ -754,8 +711,7 @@ def download(
     try:
         pooch.get_logger().setLevel('WARNING')
         headers = {'User-Agent': f'memnb/{memnb.__version__}', 'Accept-Encoding': 'identity'}
-        meter = _Meter(longest, most)
-        downloader = pooch.HTTPDownloader(progressbar=meter, timeout=timeout, headers=headers)
+        downloader = pooch.HTTPDownloader(timeout=timeout, headers=headers)
         pooch.retrieve(url, f'sha256:{source.sha256}', source.file, folder, downloader=downloader)
     except (OSError, ValueError) as error:  # an error of requests is an OSError
         raise DownloadError(f'{url}: not fetched: {error}') from None

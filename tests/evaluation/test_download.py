@@ -1,4 +1,4 @@
-"""Downloads from a server on this machine that breaks off, has another file, refuses, redirects and is slow."""
+"""Downloads from a server on this machine that breaks off, has another file, refuses, redirects and stalls."""
 
 import hashlib
 import subprocess
@@ -27,7 +27,6 @@ class Manners:
     drop: int | None = None  # close after so many bytes of the body
     headers: tuple = ()
     stall: float = 0  # seconds before anything is sent
-    drip: float = 0  # seconds between two bytes of the body
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -43,10 +42,7 @@ class Handler(BaseHTTPRequestHandler):
         for name, value in (*manners.headers, ('Content-Length', str(len(body)))):
             self.send_header(name, value)
         self.end_headers()
-        for byte in body if manners.drip else ():
-            self.wfile.write(bytes([byte]))
-            server.closing.wait(manners.drip)
-        self.wfile.write(b'' if manners.drip else body[: manners.drop])
+        self.wfile.write(body[: manners.drop])
         self.close_connection = manners.drop is not None
 
     def log_message(self, *_):
@@ -141,13 +137,6 @@ def test_only_the_right_file_stands_under_its_name_and_the_next_run_mends_it(fet
     assert str(error.value).startswith(server.url) and fetched.names() == []
     fetched()
     assert fetched.names() == ['toy.bin']
-
-
-@pytest.mark.parametrize('bounds', [{'longest': 0.2}, {'most': 1000}])
-def test_a_transfer_that_is_too_long_is_ended_and_not_kept(fetched, bounds):
-    with pytest.raises(DownloadError, match='takes too long, or the file is too large'):
-        fetched(Manners(drip=0.0003), **bounds)
-    assert fetched.names() == []
 
 
 def test_links_are_not_written_through(fetched, server, tmp_path):
