@@ -8,7 +8,7 @@ from __future__ import annotations
 import base64
 import io
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,7 +18,7 @@ from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
 from matplotlib.textpath import text_to_path
 from PIL import Image
 
-from ..core.trace import count_of, printable, RouteStep, SearchStep, StateStep, ToolStep, Trace
+from ..core.trace import count_of, printable, RouteStep, SearchStep, Seen, StateStep, ToolStep, Trace
 from ..memma.probe_repair import Evolution
 from ..mragent.loop import WalkStep
 from .html import safe
@@ -50,27 +50,32 @@ def _lines(text: str, width: float, size: float, weight: str = 'normal', most: i
     def fits(line: str) -> bool:
         return text_to_path.get_text_width_height_descent(line, font, False)[0] <= width
 
-    lines, words = [''], printable(text).split()
-    while words and len(lines) <= most:
-        word = words.pop(0)
-        line = f'{lines[-1]} {word}'.strip()
-        if fits(line):
+    def pieces() -> Iterator[str]:
+        for word in printable(text).split():
+            while len(word) > 1 and not fits(word):  # as many of its characters as go into a line
+                end = 1 + bisect_right(range(2, len(word)), False, key=lambda end: not fits(word[:end]))
+                yield word[:end]
+                word = word[end:]
+            yield word
+
+    lines = ['']
+    for piece in pieces():
+        line = f'{lines[-1]} {piece}'.strip()
+        if fits(line) or not lines[-1]:
             lines[-1] = line
-        elif lines[-1]:
-            lines.append('')
-            words.insert(0, word)
-        else:  # wider than a line: as many of its characters as go into one
-            end = 1 + bisect_right(range(2, len(word)), False, key=lambda end: not fits(word[:end]))
-            lines[-1] = word[:end]
-            if word[end:]:
-                lines.append('')
-                words.insert(0, word[end:])
-    if words:
-        lines = lines[:most]
-        while lines[-1] and not fits(lines[-1] + ' …'):
-            lines[-1] = lines[-1].rpartition(' ')[0] if ' ' in lines[-1] else lines[-1][:-1]
-        lines[-1] += ' …'
-    return lines
+        elif len(lines) < most:
+            lines.append(piece)
+        else:
+            break
+    else:
+        return lines
+    last = lines.pop()
+    while last and not fits(f'{last} …'):
+        last = last.rpartition(' ')[0] if ' ' in last else last[:-1]
+    return [*lines, f'{last} …']
+
+
+_Column = tuple[float, float]  # left edge and width
 
 
 @dataclass
@@ -112,17 +117,28 @@ class _Canvas:
             y += 1.35 * size
         return y
 
-    def box(self, x: float, y: float, width: float, text: str, tone: str, small: str = '', most: int = 4) -> _Box:
+    def box(self, column: _Column, y: float, text: str, tone: str, small: str = '', most: int = 4) -> _Box:
         "Draw a box around a text, with small print under it; return the box."
+        x, width = column
         end = self.write(x + 10, y + 8, text, width - 26, most=most)
         if small:
             end = self.write(x + 10, end, small, width - 26, _SIZE - 2, 2, color=_QUIET)
         self.boxes.append(_Box(x, y, width, end - y + 6, tone))
         return self.boxes[-1]
 
+    def heads(self, columns: Iterable[_Column], y: float, names: Iterable[str]) -> float:
+        "Write the names of columns, and return where the body begins."
+        for (x, width), name in zip(columns, names):
+            self.write(x, y, name, width, _SIZE, color=_QUIET, weight='bold')
+        return y + 26
+
     def arrow(self, start: tuple, end: tuple, dashed: bool = False, bend: float = 0) -> None:
         "Draw an arrow between two points."
         self.arrows.append((start, end, dashed, bend))
+
+    def link(self, left: _Box, right: _Box) -> None:
+        "Draw an arrow from a box to one on its right."
+        self.arrow((left.x + left.width, left.y + 17), (right.x, right.y + 17))
 
     @property
     def bottom(self) -> float:
@@ -169,12 +185,12 @@ def _end(canvas: _Canvas, trace: Trace) -> Figure:
     small = f'rests on {_turn_list(trace.evidence)}' if trace.evidence else 'rests on nothing that was read'
     small += f'; {count_of(len(trace.read), "turn")} read; {trace.method}, replies: {trace.model}'
     answer = f'Answer: {trace.answer or trace.error or "none"}'
-    canvas.box(_MARGIN, canvas.bottom + 18, _WIDTH - 2 * _MARGIN, answer, 'plain', small)
+    canvas.box((_MARGIN, _WIDTH - 2 * _MARGIN), canvas.bottom + 18, answer, 'plain', small)
     return canvas.figure()
 
 
-def _columns(count: int, gap: float = 16) -> list[tuple[float, float]]:
-    "Return the left edge and the width of each of so many columns."
+def _columns(count: int, gap: float = 16) -> list[_Column]:
+    "Return so many columns of one width."
     width = (_WIDTH - 2 * _MARGIN - gap * (count - 1)) / count
     return [(_MARGIN + place * (width + gap), width) for place in range(count)]
 
@@ -182,21 +198,17 @@ def _columns(count: int, gap: float = 16) -> list[tuple[float, float]]:
 def _bars(states: Sequence[StateStep]) -> list[tuple[int, int, str, str, str]]:
     "Return a bar for each piece of evidence and each gap: first and last column, text, tone, small print."
     bars, last = [], len(states) - 1
+    known_texts, open_gaps = set(), set()
     for place, state in enumerate(states):
-        texts = [bullet.text for bullet in states[place - 1].evidence] if place else []
         for bullet in state.evidence:
-            if bullet.text not in texts:
+            if bullet.text not in known_texts:
                 bars.append((place, last, f'✓ {bullet.text}', 'gain', _turn_list(bullet.sources)))
-        earlier = states[place - 1].gaps if place else []
         for gap in state.gaps:
-            if gap not in earlier:
-                end = place
-                while end < last and gap in states[end + 1].gaps:
-                    end += 1
-                small = 'still open at the end'
-                if end < last:
-                    small = f'closed in round {states[end + 1].iteration}'
-                bars.append((place, end, f'? {gap}', 'gap', small))
+            if gap not in open_gaps:
+                closed = [later for later in range(place, last + 1) if gap not in states[later].gaps][:1]
+                small = f'closed in round {states[closed[0]].iteration}' if closed else 'still open at the end'
+                bars.append((place, closed[0] - 1 if closed else last, f'? {gap}', 'gap', small))
+        known_texts, open_gaps = {bullet.text for bullet in state.evidence}, set(state.gaps)
     return bars
 
 
@@ -207,34 +219,27 @@ def _state_figure(trace: Trace, title: str) -> Figure:
     searches = {step.iteration: step for step in trace.steps if isinstance(step, SearchStep)}
     decided = {step.iteration: step for step in trace.steps if isinstance(step, RouteStep)}
     columns = _columns(len(states))
-    for (x, width), state in zip(columns, states):
+    for column, state in zip(columns, states):
         search = searches.get(state.iteration)
         if search is None:
-            canvas.box(x, y, width, f'Round {state.iteration}: after a reflection, no new search', 'plain')
+            canvas.box(column, y, f'Round {state.iteration}: after a reflection, no new search', 'plain')
             continue
         addition = search.query.removeprefix(trace.question).strip()
         turns = {turn for hit in search.hits for turn in hit.turns} & set(trace.evidence)
         small = f'{len(search.hits)} found' + (f', with {_turn_list(sorted(turns), 3)}' if turns else '')
-        text = f'Search {state.iteration}: {addition or "the question itself"}'
-        canvas.box(x, y, width, text, 'search', small)
+        canvas.box(column, y, f'Search {state.iteration}: {addition or "the question itself"}', 'search', small)
     ends = [canvas.bottom + 12] * len(states)
     for first, last, text, tone, small in _bars(states):
-        x, y = columns[first][0], max(ends[first : last + 1])
-        width = columns[last][0] + columns[last][1] - x
-        box = canvas.box(x, y, width, text, tone, small)
+        x, (right, width) = columns[first][0], columns[last]
+        box = canvas.box((x, right + width - x), max(ends[first : last + 1]), text, tone, small)
         ends[first : last + 1] = [box.bottom + 8] * (last + 1 - first)
     y = canvas.bottom + 12
-    for (x, width), state in zip(columns, states):
-        if state.iteration in decided:
-            step = decided[state.iteration]
+    for column, state in zip(columns, states):
+        step = decided.get(state.iteration)
+        if step:
             forced = f' (proposed: {step.proposed})' if step.proposed != step.action else ''
-            canvas.box(x, y, width, f'Router: {step.action}{forced}', 'route')
+            canvas.box(column, y, f'Router: {step.action}{forced}', 'route')
     return _end(canvas, trace)
-
-
-def _at(column: tuple[float, float], y: float) -> tuple[float, float, float]:
-    "Return the place and the width of a box in a column."
-    return column[0], y, column[1]
 
 # %% ../../nbs/8_use/09_figures.ipynb #fg000010
 def _call_texts(step: ToolStep | SearchStep) -> list[str]:
@@ -245,14 +250,17 @@ def _call_texts(step: ToolStep | SearchStep) -> list[str]:
     return list(dict.fromkeys(value for value in values if value and value not in _OPERATORS))
 
 
+def _useful(step: ToolStep | SearchStep, trace: Trace) -> list[Seen]:
+    "Return the hits of a step that the answer rests on."
+    return [hit for hit in step.hits if set(hit.turns) & set(trace.evidence)]
+
+
 def _walk_figure(trace: Trace, title: str) -> Figure:
     "Draw the branches that led to what was kept: cue, tag and content in a row each, and the cue that comes next."
     canvas, y = _headed(title, trace.question)
     kept_ids = {id for step in trace.steps if isinstance(step, WalkStep) for id in step.kept}
     columns = [(_MARGIN, 200), (_MARGIN + 236, 200), (_MARGIN + 472, _WIDTH - 2 * _MARGIN - 472)]
-    for (x, width), name in zip(columns, ('cue', 'tag', 'content')):
-        canvas.write(x, y, name, width, _SIZE, color=_QUIET, weight='bold')
-    y, woken, drawn_ids, passed = y + 26, {}, set(), 0
+    y, woken, drawn_ids, passed = canvas.heads(columns, y, ('cue', 'tag', 'content')), {}, set(), 0
     calls: list[ToolStep] = []
     for step in trace.steps:
         if isinstance(step, ToolStep) and step.tool != 'search':
@@ -261,8 +269,7 @@ def _walk_figure(trace: Trace, title: str) -> Figure:
             continue
         fresh = {}
         for call in calls:
-            hits = [hit for hit in call.hits if hit.id in kept_ids and hit.id not in drawn_ids]
-            useful = [hit for hit in hits if set(hit.turns) & set(trace.evidence)]
+            useful = [hit for hit in _useful(call, trace) if hit.id in kept_ids - drawn_ids]
             if not useful:
                 passed += 1
                 continue
@@ -271,14 +278,14 @@ def _walk_figure(trace: Trace, title: str) -> Figure:
             boxes = []
             for hit in useful[:4]:
                 small = f'{_turn_list(hit.turns, 4)}; step {step.iteration}'
-                boxes.append(canvas.box(*_at(columns[2], y), hit.text, 'gain', small))
+                boxes.append(canvas.box(columns[2], y, hit.text, 'gain', small))
                 y = boxes[-1].bottom + 10
                 drawn_ids.add(hit.id)
-            left = canvas.box(*_at(columns[0], boxes[0].y), cue, 'gap')
-            middle = canvas.box(*_at(columns[1], boxes[0].y), tag, 'search')
-            canvas.arrow((left.x + left.width, left.y + 17), (middle.x, middle.y + 17))
+            left = canvas.box(columns[0], boxes[0].y, cue, 'gap')
+            middle = canvas.box(columns[1], boxes[0].y, tag, 'search')
+            canvas.link(left, middle)
             for box in boxes:
-                canvas.arrow((middle.x + middle.width, middle.y + 17), (box.x, box.y + 17))
+                canvas.link(middle, box)
             y = max(y, left.bottom + 10, middle.bottom + 10)
             if cue in woken:
                 start = woken.pop(cue)
@@ -303,9 +310,8 @@ def _call_figure(trace: Trace, title: str) -> Figure:
     for step in trace.steps:
         if isinstance(step, RouteStep) and step.reason.startswith('missing: '):
             missing[step.iteration] = step.reason.removeprefix('missing: ').partition('; ')[0]
-    evidence_flags = [any(set(hit.turns) & set(trace.evidence) for hit in step.hits) for step in steps]
     if len(steps) > _MOST:
-        steps = [step for step, has_evidence in zip(steps, evidence_flags) if has_evidence][:_MOST]
+        steps = [step for step in steps if _useful(step, trace)][:_MOST]
     columns, heads, boxes = _columns(max(len(steps), 1), gap=24), [], []
     most = 6 if len(steps) < 3 else 4  # boxes in a column
     for number, (step, column) in enumerate(zip(steps, columns), 1):
@@ -313,24 +319,20 @@ def _call_figure(trace: Trace, title: str) -> Figure:
         texts = ['the question itself' if text == trace.question else text for text in _call_texts(step)]
         text = f'{number}. {name}: {", ".join(texts)}'
         small = f'{len(step.hits)} found'
-        heads.append(canvas.box(*_at(column, top), text, 'search', small, most=5))
+        heads.append(canvas.box(column, top, text, 'search', small, most=5))
     y = canvas.bottom + 14
     for place, (step, column) in enumerate(zip(steps, columns)):
         for name in _call_texts(step):  # a name that an earlier step brought up
             source = next((box for box, text in boxes if name.casefold() in text), None)
             if source and len(name) > 2 and source.x < column[0]:
-                start, end = (
-                    (source.x + source.width, source.y + 17),
-                    (column[0], heads[place].bottom - 10),
-                )
-                canvas.arrow(start, end, dashed=True)
-        useful = [hit for hit in step.hits if set(hit.turns) & set(trace.evidence)]
+                start = source.x + source.width, source.y + 17
+                canvas.arrow(start, (column[0], heads[place].bottom - 10), dashed=True)
         drawn_texts = {text for _, text in boxes}
-        useful = [hit for hit in useful if hit.text.casefold() not in drawn_texts]
+        useful = [hit for hit in _useful(step, trace) if hit.text.casefold() not in drawn_texts]
         useful.sort(key=lambda hit: hit.id not in trace.cited)
         end = y
         for hit in useful[:most]:
-            box = canvas.box(*_at(column, end), hit.text, 'gain', _turn_list(hit.turns, 3))
+            box = canvas.box(column, end, hit.text, 'gain', _turn_list(hit.turns, 3))
             boxes.append((box, hit.text.casefold()))
             end = box.bottom + 8
         remark = f'and {len(useful) - most} more' if len(useful) > most else ''
@@ -338,7 +340,7 @@ def _call_figure(trace: Trace, title: str) -> Figure:
         if text:
             end = canvas.write(column[0] + 10, end, text, column[1] - 20, _SIZE - 1, color=_QUIET) + 8
         if isinstance(step, SearchStep) and step.iteration in missing:
-            canvas.box(*_at(column, end), f'? {missing[step.iteration]}', 'gap', 'missing')
+            canvas.box(column, end, f'? {missing[step.iteration]}', 'gap', 'missing')
     return _end(canvas, trace)
 
 # %% ../../nbs/8_use/09_figures.ipynb #fg000011
@@ -384,27 +386,22 @@ def evolution_figure(
     canvas, y = _headed(title or headline, headline if title else '')
     names = ('a probe of the session', 'the memory answers', 'the repair', 'asked again')
     columns = _columns(4, gap=24)
-    for (x, width), name in zip(columns, names):
-        canvas.write(x, y, name, width, _SIZE, color=_QUIET, weight='bold')
-    y += 26
+    y = canvas.heads(columns, y, names)
     cycles = zip(evolution.before, evolution.after or evolution.before)
     failed = [(before, after) for before, after in cycles if not before.passed]
     for (before, after), repair in list(zip(failed, evolution.repairs))[:3]:
         probe = before.probe
         small = f'expected: {probe.answer} ({_turn_list(probe.sources, 3)})'
-        boxes = [
-            canvas.box(*_at(columns[0], y), probe.question, 'search', small),
-            canvas.box(*_at(columns[1], y), f'✗ {before.answer}', 'error', before.fault),
-        ]
+        texts = [(probe.question, 'search', small), (f'✗ {before.answer}', 'error', before.fault)]
         if repair.fact is None:
-            boxes.append(canvas.box(*_at(columns[2], y), f'none: {repair.reason}', 'plain'))
+            texts.append((f'none: {repair.reason}', 'plain'))
         else:
             small = f'{repair.action.lower()}, from {_turn_list(repair.fact.sources, 3)}'
-            boxes.append(canvas.box(*_at(columns[2], y), repair.fact.text, 'route', small))
-        mark, tone = ('✓', 'gain') if after.passed else ('✗', 'error')
-        boxes.append(canvas.box(*_at(columns[3], y), f'{mark} {after.answer}', tone))
+            texts.append((repair.fact.text, 'route', small))
+        texts.append((f'✓ {after.answer}', 'gain') if after.passed else (f'✗ {after.answer}', 'error'))
+        boxes = [canvas.box(column, y, *text) for column, text in zip(columns, texts)]
         for left, right in zip(boxes, boxes[1:]):
-            canvas.arrow((left.x + left.width, y + 17), (right.x, y + 17))
+            canvas.link(left, right)
         y = max(box.bottom for box in boxes) + 12
     passed, remarks = len(evolution.before) - len(failed), []
     if passed:

@@ -302,12 +302,19 @@ def _repaired(
     return evolve(bank, session, lm, probes=_PROBES, speakers=speakers), bank
 
 
-def _later_row(label: str, bank: MemoryBank, speakers: tuple[str, ...], question: Question) -> Row:
-    """What a memory answers to a question, and whether that is right by the strict rule."""
-    answer = Coordinated(bank, speakers=speakers).ask(question.text).answer
-    if strict_rule(question.text, [question.answer or ''], answer or '')['correct']:
-        return Row(label, f'✓ right: {answer}', tone='gain')
-    return Row(label, f'✗ wrong: {answer}', tone='gap')
+def _is_right(question: Question, answer: str) -> bool:
+    """Whether an answer is right by the strict rule."""
+    if must_refuse(question):
+        return refusal_rule(question.text, [], answer)['correct']
+    golds = [question.answer or '', *question.aliases]
+    return strict_rule(question.text, golds, answer)['correct']
+
+
+def _marked(question: Question, trace: Trace) -> dict[str, str]:
+    """Text and tone of the row of an answer: whether it is right."""
+    is_right = _is_right(question, trace.answer or '')
+    mark, tone = ('✓ right', 'gain') if is_right else ('✗ wrong', 'gap')
+    return {'text': f'{mark}: {trace.answer or trace.error}', 'tone': tone}
 
 
 def probe_html(
@@ -320,10 +327,11 @@ def probe_html(
     """Return a later question, then the probes of a session and their repairs, as HTML."""
     proposed, _ = _repaired(session, speakers, kind, _ALL)
     evolution, bank = _repaired(session, speakers, kind, frozenset(accepted))
-    later = [
-        _later_row('damaged', _repaired(session, speakers, kind, frozenset())[1], speakers, question),
-        _later_row('now', bank, speakers, question),
-    ]
+    _, damaged = _repaired(session, speakers, kind, frozenset())
+    later = []
+    for label, memory in (('damaged', damaged), ('now', bank)):
+        trace = Coordinated(memory, speakers=speakers).ask(question.text)
+        later.append(Row(label, **_marked(question, trace)))
     repairs = []
     for repair, proposal in zip(evolution.repairs, proposed.repairs):
         proposal = replace(proposal, action=f'not accepted: {proposal.action}')
@@ -373,14 +381,6 @@ def _trace_of(conversation: Conversation, method: str, question: str, budget: in
     return METHODS[method].make(memory, conversation, DryRunLM(), turns).ask(question, budget=turns)
 
 
-def _is_right(question: Question, answer: str) -> bool:
-    """Whether an answer is right by the strict rule."""
-    if must_refuse(question):
-        return refusal_rule(question.text, [], answer)['correct']
-    golds = [question.answer or '', *question.aliases]
-    return strict_rule(question.text, golds, answer)['correct']
-
-
 def compare_html(
     conversation: Conversation,
     question: Question,  # whose answer is known
@@ -393,16 +393,13 @@ def compare_html(
         trace = _trace_of(conversation, method, question.text, budget)
         _, building = _built(conversation, METHODS[method].memory)
         evidence = tuple(turn for turn in question.evidence if turn in trace.read)
-        right = _is_right(question, trace.answer or '')
         note = (
             f'{len(evidence)} of {count_of(len(question.evidence), "gold turn")} among {len(trace.read)} read; '
             f'{count_of(trace.total.calls, "call")}, {trace.total.prompt_tokens:,} prompt tokens, '
             f'and {building.prompt_tokens:,} to build the memory'
         )
-        answer = f'{"✓ right" if right else "✗ wrong"}: {trace.answer or trace.error}'
-        tone = 'gain' if right else 'gap'
         pages = (('the trace', trace.to_text()),)
-        rows.append(Row(method, answer, note, evidence, tone, pages=pages))
+        rows.append(Row(method, note=note, ids=evidence, pages=pages, **_marked(question, trace)))
     expected = 'that it was never said' if must_refuse(question) else question.answer
     return (
         f'<h3>{safe(question.text)}</h3>'
