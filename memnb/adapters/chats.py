@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from pydantic import BaseModel
 
 from ..core.conversation import Conversation, Session
-from ..core.messages import as_conversation, ChatError, DATE_ORDERS, date_order, day_of_numbers, GAP, Message
+from ..core.messages import as_conversation, ChatError, DATE_ORDERS, date_order, day_of_numbers, Message
 from ..core.messages import read_moment, sessions_of, text_of
 from ..core.time import parse_datetime
 from ..core.trace import mend, printable
@@ -216,9 +216,20 @@ def _read_plain(lines: Iterable[str], dates: str | None, place: str) -> tuple[li
     return [message for message in messages if message.text], left_out
 
 # %% ../../nbs/8_use/08_chats.ipynb #34c52df3
+class _Author(BaseModel):
+    role: str | None = None
+
+
+class _ChatMessage(BaseModel):
+    author: _Author = _Author()
+    content: Any = None
+    recipient: str | None = None
+    create_time: Any = None
+
+
 class _Node(BaseModel):
     parent: str | None = None
-    message: dict[str, Any] | None = None
+    message: _ChatMessage | None = None
 
 
 class _Chat(BaseModel):
@@ -239,12 +250,10 @@ class _Chat(BaseModel):
             message, node = self.mapping[node].message, self.mapping[node].parent
             if message is None:
                 continue
-            author = message.get('author')
-            role = author.get('role') if isinstance(author, dict) else None
-            text = text_of(message.get('content')).strip()
-            is_shown = message.get('recipient') in (None, 'all') and text
+            role, text = message.author.role, text_of(message.content).strip()
+            is_shown = message.recipient in (None, 'all') and text
             if role in ('user', 'assistant') and is_shown:
-                moment = read_moment(message.get('create_time') or self.create_time, place)
+                moment = read_moment(message.create_time or self.create_time, place)
                 messages.append(Message(text, role, moment))
             elif role != 'system':
                 left_out += 1
@@ -271,18 +280,29 @@ def _read_chats(records: list, path: Path, name: str | None) -> Conversation:
     return _with_notes(name or mend(path.stem), sessions, left_out)
 
 
+class _Profile(BaseModel):
+    real_name: str | None = None
+
+
+class _User(BaseModel):
+    id: str
+    name: str | None = None
+    real_name: str | None = None
+    profile: _Profile = _Profile()
+
+
 class _Post(BaseModel):
     ts: Any
     text: str | None = None
     user: str | None = None
     username: str | None = None
     subtype: str | None = None
-    user_profile: dict[str, Any] | None = None
+    user_profile: _Profile | None = None
 
     def read(self, people: dict[str, str], place: str) -> Message | None:
         "Return the message, with names for ids; None for a notice of the program and where it has no words."
-        real_name = (self.user_profile or {}).get('real_name')
-        name = str(real_name or people.get(self.user) or self.username or self.user or '')
+        real_name = self.user_profile and self.user_profile.real_name
+        name = real_name or people.get(self.user) or self.username or self.user
         text = re.sub(r'<@(\w+)[^<>]*>', lambda match: '@' + people.get(match[1], match[1]), self.text or '')
         text = re.sub(r'<(?:[^<>|]+\||!)?([^<>]+)>', r'\1', text)  # a link with its name, a link
         text = html.unescape(text).strip()
@@ -295,11 +315,8 @@ def _people(path: Path) -> dict[str, str]:
     names = {}
     for file in (path.parent / 'users.json', path / 'users.json'):
         if os.path.isfile(file):
-            users = validate(list[dict[str, Any]], _json_of(_text_of(file), file.name), file.name)
-            for user in users:
-                profile = user['profile'] if isinstance(user.get('profile'), dict) else {}
-                name = profile.get('real_name') or user.get('real_name') or user.get('name')
-                names[str(user.get('id'))] = str(name or user.get('id'))
+            for user in validate(list[_User], _json_of(_text_of(file), file.name), file.name):
+                names[user.id] = user.profile.real_name or user.real_name or user.name or user.id
     return names
 
 
@@ -307,16 +324,15 @@ def _read_posts(
     records: list[tuple[str, Any]],  # with the place of each
     folder: Path,
     id: str,
-    gap: timedelta,
 ) -> Conversation:
     "Return the conversation of a Slack channel, in order of time."
     people = _people(folder)
     posts = [validate(_Post, record, place).read(people, place) for place, record in records]
     messages = sorted(filter(None, posts), key=lambda message: message.time or datetime.min)
-    return _with_notes(id, sessions_of(messages, gap), {'notices of the program': posts.count(None)})
+    return _with_notes(id, sessions_of(messages), {'notices of the program': posts.count(None)})
 
 
-def _read_folder(path: Path, gap: timedelta) -> Conversation:
+def _read_folder(path: Path) -> Conversation:
     "Return the conversation of the folder of a Slack channel."
     posts = []
     for file in sorted(path.glob('*-*-*.json')):
@@ -327,7 +343,7 @@ def _read_folder(path: Path, gap: timedelta) -> Conversation:
         raise ChatError(
             f'{path.name}: expected the folder of a Slack channel, with a JSON file of messages a day, got none'
         )
-    return _read_posts(posts, path, mend(path.name), gap)
+    return _read_posts(posts, path, mend(path.name))
 
 # %% ../../nbs/8_use/08_chats.ipynb #9a15c50a
 def _no_messages(path: Path, fault: str) -> ChatError:
@@ -397,7 +413,7 @@ def _with_notes(id: str, sessions: list[Session], left_out: Mapping[str, int]) -
     return Conversation(id, sessions, (), [f'left out: {", ".join(counts)}'] if counts else [])
 
 
-def _read_json(value: Any, path: Path, name: str | None, gap: timedelta, dates: str | None) -> list[Conversation]:
+def _read_json(value: Any, path: Path, name: str | None, dates: str | None) -> list[Conversation]:
     "Return the conversations of a JSON value that was read from a file."
     place, id = path.name, mend(path.stem)
     records = value if isinstance(value, list) else [value]
@@ -413,15 +429,15 @@ def _read_json(value: Any, path: Path, name: str | None, gap: timedelta, dates: 
         return [_read_chats(records, path, name)]
     if 'ts' in first and 'role' not in first and 'content' not in first:
         posts = [(f'{place}[{number}]', record) for number, record in enumerate(records)]
-        return [_read_posts(posts, path.parent, id, gap)]
+        return [_read_posts(posts, path.parent, id)]
     try:
         is_list = 'messages' in first and len(records) == 1
-        return [as_conversation(first if is_list else records, id, gap, dates)]
+        return [as_conversation(first if is_list else records, id, dates=dates)]
     except ChatError as error:
         raise ChatError(f'{place}: {error}') from None
 
 
-def _read_text(text: str, path: Path, dates: str | None, gap: timedelta) -> Conversation:
+def _read_text(text: str, path: Path, dates: str | None) -> Conversation:
     "Return the conversation of an export of WhatsApp, or of plain text."
     from tqdm import tqdm
 
@@ -439,7 +455,7 @@ def _read_text(text: str, path: Path, dates: str | None, gap: timedelta) -> Conv
     if not messages and not is_export:
         expected = 'lines such as "Ada: Hello", messages as JSON, or the export of a chat program'
         raise _no_messages(path, f'expected {expected}, got {begins.strip()!r:.60}')
-    return _with_notes(mend(path.stem), sessions_of(messages, gap), left_out)
+    return _with_notes(mend(path.stem), sessions_of(messages), left_out)
 
 
 def load_conversation(
@@ -447,7 +463,6 @@ def load_conversation(
     *,
     dates: str | None = None,  # 'dmy', 'mdy' or 'ymd' where 03/04/2024 is ambiguous; None: as the whole file has it
     name: str | None = None,  # the id of the conversation, where the file holds several
-    gap: timedelta = GAP,  # so long a silence begins a new session
 ) -> Conversation:
     """Return the conversation of a file, whose kind is recognised by its content. Its `notes` say what was left out.
 
@@ -457,14 +472,14 @@ def load_conversation(
         raise ChatError(f"dates: expected 'dmy', 'mdy' or 'ymd', got {dates!r:.80}")
     path = Path(path)
     if os.path.isdir(path):
-        conversations = [_read_folder(path, gap)]
+        conversations = [_read_folder(path)]
     else:
         text = _text_of(path)
         value = _json_of(text, path.name)
         if value is None:
-            conversations = [_read_text(text, path, dates, gap)]
+            conversations = [_read_text(text, path, dates)]
         else:
-            conversations = _read_json(value, path, name, gap, dates)
+            conversations = _read_json(value, path, name, dates)
     by_id = {conversation.id: conversation for conversation in conversations}
     conversation = by_id[_choice(list(by_id), name, path.name)]
     if not conversation.turns:

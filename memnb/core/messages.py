@@ -58,28 +58,29 @@ def date_order(
 ) -> str:
     "Return the order of day, month and year in the dates of a file or a list. `ChatError` where there is none, or more than one."
     triples = [numbers for numbers in dates if numbers and numbers[0] < 1000]
-    days = {}
-    for candidate in [order] if order else ('dmy', 'mdy'):
-        readings = [day_of_numbers(numbers, candidate) for numbers in triples]
-        if all(readings):
-            days[candidate] = readings
+
+    def days_in(name: str) -> list[date | None]:
+        return [day_of_numbers(numbers, name) for numbers in triples]
+
+    names = [order] if order else ['dmy', 'mdy']
+    days = {name: days_in(name) for name in names if all(days_in(name))}
     if not days:
-        odd = next('/'.join(map(str, numbers)) for numbers in triples if not day_of_numbers(numbers, order or 'dmy'))
+        odd = next('/'.join(map(str, numbers)) for numbers in triples if not day_of_numbers(numbers, names[0]))
         expected = f'the order {order}' if order else 'one order'
         raise ChatError(f'{place}: expected all dates in {expected}, got {odd}')
-    if not order:
-        days['ymd'] = [day_of_numbers(numbers, 'ymd') for numbers in triples]
-    back = {}
-    for candidate, readings in days.items():
-        if all(readings):
-            back[candidate] = sum(later < earlier for earlier, later in pairwise(readings))
-    best, *others = sorted((candidate for candidate in back if candidate != 'ymd' or order), key=back.get)
-    rivals = [rival for rival in others if days[best] != days[rival] and 10 * back[best] >= back[rival]]
-    if back.get('ymd', back[best]) < back[best]:
+
+    def steps_back(name: str) -> int:
+        return sum(later < earlier for earlier, later in pairwise(days[name]))
+
+    best, *others = sorted(days, key=steps_back)
+    rivals = [name for name in others if days[name] != days[best] and steps_back(name) <= 10 * steps_back(best)]
+    days['ymd'] = days_in('ymd')
+    if not order and all(days['ymd']) and steps_back('ymd') < steps_back(best):
         rivals.append('ymd')  # a year of two digits in front is not guessed
     if rivals:
-        unlike = (numbers for numbers in triples if day_of_numbers(numbers, best) != day_of_numbers(numbers, rivals[0]))
-        example, orders = '/'.join(map(str, next(unlike))), ' or '.join([best, *rivals])
+        readings = zip(triples, days[best], days[rivals[0]])
+        example = next('/'.join(map(str, numbers)) for numbers, here, there in readings if here != there)
+        orders = ' or '.join([best, *rivals])
         raise ChatError(f'{place}: a date such as {example} can be read as {orders}: say which with dates=')
     return best
 
