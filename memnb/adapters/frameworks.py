@@ -19,6 +19,7 @@ from .stores import Fields, fields_of, needs
 from ..core.conversation import Snippet
 from ..core.loop import Run
 from ..core.tools import Observation, Tool, tools_of
+from ..core.replies import is_deep
 from ..core.retriever import as_retriever, Hit
 from ..core.roles import LMError, RuleLM
 from ..core.time import TimeSpan
@@ -249,22 +250,14 @@ def _part(thing: Any, name: str) -> Any:
     return thing.get(name) if isinstance(thing, Mapping) else getattr(thing, name, None)
 
 
-def _depth(value: Any) -> int:
-    if isinstance(value, dict):
-        value = list(value.values())
-    return 1 + max(map(_depth, value), default=0) if isinstance(value, list) else 1
-
-
 def _arguments(text: Any) -> dict:
     """The arguments of a call. A ValueError, in words for a model, where they are none."""
     try:
         value = json.loads(text or '{}') if isinstance(text, str | None) else text
-        if _depth(value) > 20:
-            raise RecursionError
-    except RecursionError:
-        raise ValueError('the arguments are nested too deeply') from None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ValueError(f'the arguments are no JSON: {error}') from None
+    if is_deep(value):
+        raise ValueError('the arguments are nested too deeply')
     if not isinstance(value, dict):
         raise ValueError(f'the arguments: expected a JSON object, got {json.dumps(value, default=repr)[:80]}')
     return value

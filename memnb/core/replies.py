@@ -14,7 +14,7 @@ from pydantic.fields import FieldInfo
 
 # %% auto #0
 __all__ = ['Reader', 'READERS', 'is_nothing', 'Reply', 'read_object', 'read_tags', 'read_lines', 'read_text', 'explain_errors',
-           'read_reply']
+           'is_deep', 'read_reply']
 
 # %% ../../nbs/1_core/13_replies.ipynb #0f1aff92
 _NOTHING = frozenset(('', 'none', 'n/a', 'na', 'null', 'nil', 'nothing', '-', '–', '—', '[]'))
@@ -272,11 +272,11 @@ def _is_placeholder(value: Any) -> bool:
     return isinstance(value, str) and bool(_PLACEHOLDER.fullmatch(value))
 
 
-def _is_deep(value: Any, levels: int = 50) -> bool:
+def is_deep(value: Any, levels: int = 50) -> bool:
     "Return whether a JSON value is nested deeper than that: then a trace that holds it might not be read again."
     if isinstance(value, dict):
         value = list(value.values())
-    return isinstance(value, list) and (levels == 0 or any(_is_deep(part, levels - 1) for part in value))
+    return isinstance(value, list) and (levels == 0 or any(is_deep(part, levels - 1) for part in value))
 
 
 def _fit(
@@ -285,7 +285,7 @@ def _fit(
     notes: list[str],  # gets a line for each change
 ) -> BaseModel:
     "Return the reply that a value is. ValueError where it is none, with the reason."
-    if _is_deep(value):
+    if is_deep(value):
         raise ValueError('it is nested too deeply')
     is_schema = isinstance(value, dict) and isinstance(value.get('properties'), dict)
     if is_schema and 'properties' not in model.model_fields:

@@ -143,6 +143,8 @@ def _name(thing: object) -> str:
 class Searchable:
     "Base of the retrievers of this package, which keep the protocol: `as_retriever` returns them as they are."
 
+    takes_known = False  # whether `search` has the option `known`, the ids of the evidence found so far
+
 
 _MOST = 100_000  # results: then a store that only repeats itself is asked for no more
 
@@ -262,7 +264,6 @@ class Metered(Searchable):
             raise ValueError(f'budget: expected None or a number of turns, got {budget!r:.80}')
         self.retriever = as_retriever(retriever)
         self.budget = budget
-        self._takes_known = 'known' in inspect.signature(self.retriever.search).parameters
         self.read: list[str] = []  # turn ids, in the order in which they were first shown
 
     @property
@@ -280,7 +281,7 @@ class Metered(Searchable):
         known: Collection[str] = (),  # evidence found so far: for a retriever that has such an option
     ) -> list[Hit]:
         "The hits of the retriever from the best down to the last before one that the budget cannot pay."
-        options = {'known': known} if known and self._takes_known else {}
+        options = {'known': known} if known and self.retriever.takes_known else {}
         return self.pay(self.retriever.search(query, k, exclude=exclude, during=during, **options))
 
     def pay(self, hits: Iterable[Hit]) -> list[Hit]:

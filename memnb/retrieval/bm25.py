@@ -107,6 +107,8 @@ class SnippetStore:
 class Index(SnippetStore, Searchable):
     "A store that can be searched. A subclass gives `_scores`, which is called when the store is not empty."
 
+    takes_known = True
+
     def search(
         self,
         query: str,
