@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import date
 from functools import cache
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -109,49 +110,26 @@ def scaled(values: np.ndarray) -> np.ndarray:
 
 
 class WordVectors:
-    "Unit vectors of single words, or stems: each word has a number, and is embedded when it is first needed."
+    "Unit vectors of single words, or stems: each word is embedded when it is first needed."
 
     def __init__(self, embed: Callable[[list[str]], np.ndarray]):
         self.embed = embed  # (n, 256) the vectors of n words
-        self._numbers: dict[str, int] = {}
-        self._words: list[str | None] = []  # by number; None: forgotten
-        self._free: list[int] = []  # numbers of forgotten words
-        self._rows = np.empty((0, 256), np.float32)  # by number, as far as they are embedded
-        self._made = np.empty(0, bool)
+        self._rows: dict[str, np.ndarray] = {}
 
-    def numbers(self, words: Iterable[str]) -> np.ndarray:
-        "The number of each word; a new word gets one that is free, or the next."
-        for word in words:
-            if word not in self._numbers:
-                if not self._free:
-                    self._free.append(len(self._words))
-                    self._words.append(None)
-                number = self._numbers[word] = self._free.pop()
-                self._words[number] = word
-        return np.array([self._numbers[word] for word in words], np.int32)
+    def rows(self, words: Sequence[str]) -> np.ndarray:
+        "(n, 256) the vectors of n words; 0 where there is none."
+        missing = [word for word in dict.fromkeys(words) if word not in self._rows]
+        if missing:
+            made = self.embed(missing)
+            lengths = np.linalg.norm(made, axis=1, keepdims=True)
+            self._rows.update(zip(missing, (made / np.where(lengths, lengths, 1)).astype(np.float32)))
+        rows = [self._rows[word] for word in words]
+        return np.concatenate(rows or [()], dtype=np.float32).reshape(-1, 256)
 
     def forget(self, words: Iterable[str]) -> None:
         "Keep nothing of some words."
         for word in words:
-            number = self._numbers.pop(word)
-            self._words[number] = None
-            self._rows[number : number + 1], self._made[number : number + 1] = 0, False
-            self._free.append(number)
-
-    def rows(self, numbers: np.ndarray) -> np.ndarray:
-        "(n, 256) the vectors of n words; 0 where there is none."
-        grow = len(self._words) - len(self._made)
-        if grow > 0:
-            self._made = np.append(self._made, np.zeros(grow + len(self._made), bool))
-            self._rows = np.append(self._rows, np.zeros((len(self._made) - len(self._rows), 256), np.float32), axis=0)
-        missing = np.unique(numbers[~self._made[numbers]])
-        if len(missing):
-            words = [self._words[number] or '' for number in missing.tolist()]
-            made = self.embed(words)
-            lengths = np.linalg.norm(made, axis=1, keepdims=True)
-            self._rows[missing] = made / np.where(lengths, lengths, 1)
-            self._made[missing] = True
-        return self._rows[numbers]
+            self._rows.pop(word, None)
 
 
 @dataclass
@@ -176,22 +154,19 @@ class PairFeatures:
     ):
         self.index = index
         self._forms: list[tuple[float, ...]] = []  # by slot
-        self._terms: list[np.ndarray] = []  # by slot: the numbers of its words
         self._vectors = WordVectors(embed)
 
     def put(self, snippet: Snippet) -> None:
         "A snippet was added, in the next slot."
         self._forms.append(_form(snippet))
-        self._terms.append(self._vectors.numbers(self.index.lexical._counts[snippet.id]))
 
     def drop(self, slot: int) -> None:
         "A slot will be emptied, and the last one will take its place."
         lexical = self.index.lexical
         terms = lexical._counts[self.index._snippets[slot].id]
         self._vectors.forget(term for term in terms if len(lexical._postings[term]) == 1)
-        for held in (self._forms, self._terms):
-            held[slot] = held[-1]
-            held.pop()
+        self._forms[slot] = self._forms[-1]
+        self._forms.pop()
 
     def of(
         self,
@@ -265,20 +240,23 @@ class PairFeatures:
         """(terms, m) how near each term is to the nearest word of each turn: 1 for the same word, else at most `_LIKE`.
 
         A word with a digit is near to itself only: the vectors of numbers are all alike."""
-        held = [self._terms[slot] for slot in slots.tolist()]
-        numbers, places = np.unique(np.concatenate(held), return_inverse=True)
-        asked = WordVectors(self._vectors.embed)
-        cosines = np.einsum('ik,jk->ij', asked.rows(asked.numbers(terms)), self._vectors.rows(numbers))
+        counts = [self.index.lexical._counts[self.index._snippets[slot].id] for slot in slots.tolist()]
+        words = dict.fromkeys(chain.from_iterable(counts))
+        places = {word: place for place, word in enumerate(words)}
+        asked = WordVectors(self._vectors.embed)  # nothing of a question is kept
+        cosines = np.einsum('ik,jk->ij', asked.rows(terms), self._vectors.rows(list(words)))
         near = _LIKE * np.clip(cosines / _ALIKE, 0, 1) ** 2
         for row, term in enumerate(terms):
             if any(map(str.isdigit, term)):
                 near[row] = 0
-            near[row, numbers == self._vectors._numbers.get(term, -1)] = 1
-        lengths = np.array([len(one) for one in held])
+            if term in places:
+                near[row, places[term]] = 1
+        lengths = np.array([len(own) for own in counts])
         nearest = np.zeros((len(terms), len(slots)))
         if lengths.any():
             starts = (np.cumsum(lengths) - lengths)[lengths > 0]
-            nearest[:, lengths > 0] = np.maximum.reduceat(near[:, places], starts, axis=1)
+            columns = [places[word] for word in chain.from_iterable(counts)]
+            nearest[:, lengths > 0] = np.maximum.reduceat(near[:, columns], starts, axis=1)
         return nearest
 
     def _window(self, cosines: np.ndarray, slots: np.ndarray, near: np.ndarray) -> np.ndarray:
