@@ -46,7 +46,7 @@ def _time_ids(span: TimeSpan) -> list[str]:
 
 
 class Activation:
-    "The active set Z of one question (section 5.2): what active cues lead to and was not read yet, as branches with scores."
+    "The active set Z of one question: what active cues lead to and was not read yet, as branches with scores."
 
     def __init__(
         self,

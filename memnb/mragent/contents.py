@@ -35,7 +35,7 @@ def _check_texts(record: object, *names: str) -> None:
 
 @dataclass(frozen=True)
 class Episode(Snippet):
-    "A concrete event with its time (section 3.1). The title is shown before the text is read. TypeError for what is no text."
+    "A concrete event with its time. The title is shown before the text is read. TypeError for what is no text."
 
     title: str = ''
     tag: str = ''  # the kind of event, one or two words
@@ -54,7 +54,7 @@ class Episode(Snippet):
 # %% ../../nbs/4_mragent/01_contents.ipynb #d04af0ea
 @dataclass(frozen=True)
 class SemanticUnit(Snippet):
-    "A lasting fact (person, aspect, text) with the time since which it holds (section 3.1). TypeError for what is no text."
+    "A lasting fact (person, aspect, text) with the time since which it holds. TypeError for what is no text."
 
     person: str = ''
     aspect: str = ''
@@ -83,7 +83,7 @@ class SemanticUnit(Snippet):
 
 @dataclass(frozen=True)
 class Topic:
-    "A set of episodes with a title (section 3.1). TypeError for what is no text."
+    "A set of episodes with a title. TypeError for what is no text."
 
     title: str
     episodes: tuple[str, ...]  # ids; they are kept sorted, each once

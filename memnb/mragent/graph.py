@@ -37,7 +37,7 @@ __all__ = ['Relations', 'CueTagGraph']
 
 # %% ../../nbs/4_mragent/04_graph.ipynb #4b302541
 class Relations:
-    """The ternary relation R of a Cue-Tag-Content graph, indexed in both directions (section 3.3).
+    """The ternary relation R of a Cue-Tag-Content graph, indexed in both directions.
 
     Iterates over (cue, tag, content), sorted. TypeError for a single text in the place of a collection."""
 
@@ -129,7 +129,7 @@ _RECURS = 3  # episodes, of two sessions or more, that make a topic
 
 
 class CueTagGraph(SessionMemory, Searchable):
-    """MRAgent's memory, a Cue-Tag-Content graph made from sessions (sections 3 and 4), with tools for an agent.
+    """MRAgent's memory, a Cue-Tag-Content graph made from sessions, with tools for an agent.
 
     It is also a retriever: `search` ranks episodes and units, which is the passive way to use it."""
 

@@ -25,7 +25,7 @@ __all__ = ['labels_of', 'cues_in', 'central_words', 'title_of', 'checked_cosine'
 
 # %% ../../nbs/4_mragent/02_labels.ipynb #d1d5af78
 def labels_of(content: Episode | SemanticUnit) -> tuple[tuple[str, ...], str]:
-    "Return the cues of a content, as they are written, and its tag (section 4.1). An episode's months are cues, too."
+    "Return the cues of a content, as they are written, and its tag. An episode's months are cues, too."
     if isinstance(content, SemanticUnit):
         return (content.person,), content.aspect
     cues = dict.fromkeys((*content.cues, *time_cues((content.time, *times_of(content)))))
@@ -93,7 +93,7 @@ def checked_cosine(threshold: float) -> float:
 
 
 class Labels:
-    """The labels in use by `cue_id`: counted, embedded, and merged by meaning (section 11.1).
+    """The labels in use by `cue_id`: counted, embedded, and merged by meaning.
 
     Everything that can be read depends on the labels in use alone, not on the order in which they came."""
 

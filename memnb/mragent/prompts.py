@@ -596,7 +596,7 @@ Speakers: {people}
 
 
 def _paper_move(inputs: dict) -> type[BaseModel]:
-    "Return the form of section 11.2: a mode, one action with its parameters, a reason."
+    "Return the form of the published code: a mode, one action with its parameters, a reason."
     tools = inputs['tools']
     return create_model(
         'PaperMove',
