@@ -34,9 +34,9 @@ class Branches(Observation):
     time: TimeSpan | None = None  # of the event that was asked about
 
 
-def _contents(found: Sequence[Episode | SemanticUnit], what: str, offset: int = 0) -> Observation:
+def _contents(contents: Sequence[Episode | SemanticUnit], what: str, offset: int = 0) -> Observation:
     "Return ten contents as hits; those behind them are counted in the note."
-    page, more = page_of(found, offset)
+    page, more = page_of(contents, offset)
     return Observation(what + more, tuple(map(Hit, page)))
 
 
