@@ -483,7 +483,7 @@ class MemoryBank(Searchable):
         counts = f'{entries:,} {"entry" if entries == 1 else "entries"}, {changes}'
         path = self.journal.path
         place = f'file {path.name}' if isinstance(path, Path) else 'in memory'
-        return f'{type(self).__name__}({self.namespace!r}: {counts}, {place}{self.failed.told})'
+        return f'{type(self).__name__}({self.namespace!r}: {counts}, {place}{self.failed.summary})'
 
     def __enter__(self) -> MemoryBank:
         return self
