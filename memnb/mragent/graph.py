@@ -283,7 +283,7 @@ class CueTagGraph(SessionMemory, Searchable):
         "Return a cue and a tag, as they are shown. `UnknownSnippet`."
         cue, tag = self.cues.id_of(cue), self.tags.id_of(tag)
         events = self.contents_from(cue, tag)
-        return Branch(self.cues.shown(cue), self.tags.shown(tag), len(events))
+        return Branch(self.cues.spelling(cue), self.tags.spelling(tag), len(events))
 
     def branches_of(self, cue: str) -> list[Branch]:
         "Return the branches of a cue; those with most contents first."
@@ -297,7 +297,7 @@ class CueTagGraph(SessionMemory, Searchable):
         person, branches = self.cues.id_of(person), []
         for aspect in self.semantic.tags_of(person):
             count = len(self.semantic.contents_of(person, aspect))
-            names = self.cues.shown(person), self.aspects.shown(aspect)
+            names = self.cues.spelling(person), self.aspects.spelling(aspect)
             branches.append(Branch(*names, count, 'aspect'))
         return sorted(branches, key=lambda branch: (-branch.count, branch.tag))
 
@@ -325,7 +325,7 @@ class CueTagGraph(SessionMemory, Searchable):
                 waiting.setdefault(episode.session, []).append(episode)
         for session, episodes in sorted(waiting.items()):
             text = ' '.join(episode.title for episode in episodes)
-            near = tuple(self.titles.shown(id) for id, _ in self.titles.near(text, _NEAR))
+            near = tuple(self.titles.spelling(id) for id, _ in self.titles.near(text, _NEAR))
             try:
                 call = self.lm.call(self.roles['topics'], episodes=tuple(episodes), titles=near)
             except LMError as error:
@@ -402,7 +402,7 @@ class CueTagGraph(SessionMemory, Searchable):
 
         net = networkx.MultiDiGraph()
         for cue in sorted({*self.episodic.cues, *self.semantic.cues}):
-            net.add_node(('cue', cue), text=self.cues.shown(cue))
+            net.add_node(('cue', cue), text=self.cues.spelling(cue))
         for kind, contents, relations in (
             ('episode', self.episodes, self.episodic),
             ('unit', self.units, self.semantic),

@@ -135,7 +135,7 @@ class Labels:
         for id, spellings in sorted(changed.items()):
             if spellings:  # of several that are equally frequent, the first in the alphabet
                 usual[id] = min(spellings, key=lambda spelling: (-spellings[spelling], spelling))
-        gone = {id for id in changed if id in self.index and self.shown(id) != usual.get(id)}
+        gone = {id for id in changed if id in self.index and self.spelling(id) != usual.get(id)}
         fresh = [id for id in usual if id in gone or id not in self.index]
         rows = self._vectors.reuse({id: usual[id] for id in fresh}, {})  # may fail, so it comes first
         self.index.remove(gone)
@@ -162,13 +162,13 @@ class Labels:
         "Return the id of a label, given by its id or as it is written; of an unknown one its `cue_id`."
         return text if text in self._written else cue_id(text)
 
-    def shown(self, id: str) -> str:
+    def spelling(self, id: str) -> str:
         "Return how a label is most often written; of several the first in the alphabet. KeyError."
         return self.index[id].text
 
     def usual(self, most: int) -> list[str]:
         "Return the labels in use most often, as they are written; of equals the first in the alphabet."
-        counts = {self.shown(id): sum(spelt.values()) for id, spelt in self._written.items()}
+        counts = {self.spelling(id): sum(spelt.values()) for id, spelt in self._written.items()}
         return sorted(counts, key=lambda label: (-counts[label], label))[:most]
 
     def merged(self, id: str) -> tuple[str, ...]:
