@@ -297,8 +297,7 @@ class CueTagGraph(SessionMemory, Searchable):
         person, branches = self.cues.id_of(person), []
         for aspect in self.semantic.tags_of(person):
             count = len(self.semantic.contents_of(person, aspect))
-            names = self.cues.spelling(person), self.aspects.spelling(aspect)
-            branches.append(Branch(*names, count, 'aspect'))
+            branches.append(Branch(self.cues.spelling(person), self.aspects.spelling(aspect), count, 'aspect'))
         return sorted(branches, key=lambda branch: (-branch.count, branch.tag))
 
     # topics

@@ -46,9 +46,17 @@ def _as_episode(snippet: Snippet, position: int, names: tuple[str, ...] = ()) ->
     words = cues_in(snippet.text, names)
     tag = ' '.join(central_words([cue.lower() for cue in words if cue not in names])) or 'talk'
     cues = tuple(dict.fromkeys(filter(cue_id, (snippet.speaker or '', *words)))) or (tag,)
-    details = {name: getattr(snippet, name) for name in ('time', 'speaker', 'said')}
-    labels = {'title': title_of(snippet.text), 'tag': tag, 'cues': cues}
-    return Episode(snippet.id, snippet.text, **details, **origin, **labels)
+    return Episode(
+        snippet.id,
+        snippet.text,
+        time=snippet.time,
+        speaker=snippet.speaker,
+        said=snippet.said,
+        title=title_of(snippet.text),
+        tag=tag,
+        cues=cues,
+        **origin,
+    )
 
 
 def cue_view(
