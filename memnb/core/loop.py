@@ -77,7 +77,7 @@ class Run:
         self.on_step, self.roles = on_step, roles
         self.answering = {} if may_refuse else {'may_refuse': False}  # for roles that answer
         self.draft, self.kept = '', []  # of the answer, and the lines that bear on it, so far
-        self.found: list[Snippet] = []  # all that was shown
+        self.snippets: list[Snippet] = []  # all that was shown
         self.trace = Trace(question=question, method=method, model=lm.name)
         self.memory = None if memory is None else Metered(memory, budget)
         # the hits of a tool are charged without a memory, too
@@ -108,7 +108,7 @@ class Run:
             self.note(SearchStep(**fields, error=_error_text(error)))
             raise MemoryFailed(_error_text(error)) from error
         self.note(SearchStep(**fields, hits=[Seen.of(hit) for hit in hits]))
-        self.found += [hit.snippet for hit in hits]
+        self.snippets += [hit.snippet for hit in hits]
         self.trace.read = list(self.memory.read)
         return hits
 
@@ -133,7 +133,7 @@ class Run:
         self.note(
             ToolStep(**called, note=observation.note, hits=hits, value=observation.value, error=observation.error)
         )
-        self.found += [hit.snippet for hit in observation.hits]
+        self.snippets += [hit.snippet for hit in observation.hits]
         self.trace.read = list(self._meter.read)
         return observation
 
@@ -181,7 +181,7 @@ class Run:
 
         Where nothing was found, and where nobody could be asked, the trace has the error instead."""
         problem = f'{type(error).__name__}: {error}'
-        lines = (self.kept if self.draft else self.kept or self.found)[:3]
+        lines = (self.kept if self.draft else self.kept or self.snippets)[:3]
         if not isinstance(error, ReplyError) or not (self.draft or lines):
             self.trace.error = problem
             return

@@ -43,12 +43,20 @@ def _as_episode(snippet: Snippet, position: int, names: tuple[str, ...] = ()) ->
     }
     if isinstance(snippet, Episode) and cue_id(snippet.tag):
         return replace(snippet, cues=tuple(filter(cue_id, snippet.cues)), **origin)
-    said = cues_in(snippet.text, names)
-    tag = ' '.join(central_words([cue.lower() for cue in said if cue not in names])) or 'talk'
-    cues = tuple(dict.fromkeys(filter(cue_id, (snippet.speaker or '', *said)))) or (tag,)
-    told = {name: getattr(snippet, name) for name in ('time', 'speaker', 'said')}
-    labels = {'title': title_of(snippet.text), 'tag': tag, 'cues': cues}
-    return Episode(snippet.id, snippet.text, **told, **origin, **labels)
+    words = cues_in(snippet.text, names)
+    tag = ' '.join(central_words([cue.lower() for cue in words if cue not in names])) or 'talk'
+    cues = tuple(dict.fromkeys(filter(cue_id, (snippet.speaker or '', *words)))) or (tag,)
+    return Episode(
+        snippet.id,
+        snippet.text,
+        time=snippet.time,
+        speaker=snippet.speaker,
+        said=snippet.said,
+        title=title_of(snippet.text),
+        tag=tag,
+        cues=cues,
+        **origin,
+    )
 
 
 def cue_view(
@@ -59,11 +67,11 @@ def cue_view(
 ) -> CueTagGraph:
     "Return a cue-tag graph of the best hits of a store for one question; `options` as for the graph. TypeError, ValueError for what is no store or no search."
     check_search(question, wide, ())
-    found = [hit.snippet for hit in as_retriever(memory).search(question, wide)]
-    graph, sessions = CueTagGraph(**{'names': speakers_in(found), **options}), {}
-    for one in sorted(found, key=lambda one: (one.position or 0, one.id)):
-        told = sessions.setdefault(one.session or 'view', [])
-        told.append(_as_episode(one, len(told), graph.names))
+    snippets = [hit.snippet for hit in as_retriever(memory).search(question, wide)]
+    graph, sessions = CueTagGraph(**{'names': speakers_in(snippets), **options}), {}
+    for snippet in sorted(snippets, key=lambda snippet: (snippet.position or 0, snippet.id)):
+        episodes = sessions.setdefault(snippet.session or 'view', [])
+        episodes.append(_as_episode(snippet, len(episodes), graph.names))
     for session, episodes in sorted(sessions.items()):
         graph.keep(session, Recollection(tuple(episodes)))
     return graph
@@ -72,16 +80,16 @@ def cue_view(
 def _changed(graph: CueTagGraph, change: Callable[[Episode], Episode]) -> CueTagGraph:
     "Return a graph of the same sessions in which every episode is changed. No model is asked."
     options = {'embedder': graph.embedder, 'roles': graph.roles.values(), **graph.settings()}
-    made = CueTagGraph(graph.lm, **options)
+    copy = CueTagGraph(graph.lm, **options)
     for session in graph.sessions:
-        found = graph.extract_of(session)
-        made.keep(session, replace(found, episodes=tuple(map(change, found.episodes))))
-    return made
+        extract = graph.extract_of(session)
+        copy.keep(session, replace(extract, episodes=tuple(map(change, extract.episodes))))
+    return copy
 
 
 def collapsed(graph: CueTagGraph) -> CueTagGraph:
     "Return the graph without tags: a cue leads to all of its episodes at once (CE in figure 7)."
-    return _changed(graph, lambda one: replace(one, tag='event', cues=one.cues or labels_of(one)[0]))
+    return _changed(graph, lambda episode: replace(episode, tag='event', cues=episode.cues or labels_of(episode)[0]))
 
 
 def noisy_labels(
@@ -94,20 +102,20 @@ def noisy_labels(
     for name, rate in (('tags', tags), ('cues', cues)):
         if not 0 <= rate <= 1:
             raise ValueError(f'{name}: expected a rate between 0 and 1, got {rate!r:.80}')
-    every = sorted(graph.episodes, key=lambda one: one.id)
+    episodes = sorted(graph.episodes, key=lambda episode: episode.id)
 
-    def changed(one: Episode) -> Episode:
-        random = Random(f'{seed}:{one.id}')
-        others = [other for other in every if other.id != one.id]
+    def changed(episode: Episode) -> Episode:
+        random = Random(f'{seed}:{episode.id}')
+        others = [other for other in episodes if other.id != episode.id]
         other_cues = [cue for other in others for cue in sorted(other.cues)]
 
         def drawn(label: str, pool: list[str], rate: float) -> str:
             luck, other = random.random(), random.choice(pool or [label])
             return other if luck < rate else label
 
-        tag = drawn(one.tag, [other.tag for other in others], tags)
-        kept = dict.fromkeys(drawn(cue, other_cues, cues) for cue in one.cues)
-        return replace(one, tag=tag, cues=tuple(kept) or labels_of(one)[0])
+        tag = drawn(episode.tag, [other.tag for other in others], tags)
+        kept = dict.fromkeys(drawn(cue, other_cues, cues) for cue in episode.cues)
+        return replace(episode, tag=tag, cues=tuple(kept) or labels_of(episode)[0])
 
     return _changed(graph, changed)
 
@@ -200,9 +208,9 @@ def _reporting(run: Run, k: int, turn: int) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        told = printable(f'{type(error).__name__}: {error}')[:300]
-        run.note(SearchStep(iteration=turn, query=run.question, k=k, error=told))
-        raise MemoryFailed(told) from error
+        message = printable(f'{type(error).__name__}: {error}')[:300]
+        run.note(SearchStep(iteration=turn, query=run.question, k=k, error=message))
+        raise MemoryFailed(message) from error
 
 
 class MRAgent(Loop):
@@ -274,13 +282,13 @@ class MRAgent(Loop):
         for turn in range(1, self.turns + 1):
             branches = self.offer(run, now, turn)
             calls = self.select(run, now, branches, turn)
-            found = self.traverse(run, now, now.tools, calls, turn)
-            self.route(run, now, calls, found, turn)
+            contents = self.traverse(run, now, now.tools, calls, turn)
+            self.route(run, now, calls, contents, turn)
             if not calls or run.memory.remaining == 0:
                 break
         lines = run.kept = tuple(now.kept.values())
         if not lines and not self.may_refuse:  # the best guess rests on what was put aside
-            lines = tuple({snippet.id: snippet for snippet in run.found}.values())
+            lines = tuple({snippet.id: snippet for snippet in run.snippets}.values())
         run.answer_from(lines, role=RECALL, inputs={'lines': lines})
 
     def begin(self, run: Run) -> _State:
@@ -296,8 +304,8 @@ class MRAgent(Loop):
             run.note(NoteStep(iteration=0, text=now.opening))
             now.opening = ''
             calls = [ToolCall('', 'search', {'query': run.question})]
-            found = self.traverse(run, now, {'search': self._search(now.graph)}, calls, 0)
-            self.route(run, now, calls, found, 0)
+            contents = self.traverse(run, now, {'search': self._search(now.graph)}, calls, 0)
+            self.route(run, now, calls, contents, 0)
         return now
 
     def _state(self, run: Run) -> _State:
@@ -386,11 +394,11 @@ class MRAgent(Loop):
         self, run: Run, now: _State, tools: dict[str, Tool], calls: Sequence[ToolCall], turn: int
     ) -> list[Snippet]:
         "Lines 9 to 12: make the calls, and activate the labels that they show; return the contents that are not kept yet."
-        found, now.times = {}, []
+        contents, now.times = {}, []
         for call in calls:
             seen = run.use(tools[call.function], call.parameters, turn)
             now.history.append(ToolUse(call.function, call.parameters, seen))
-            found |= {hit.snippet.id: hit.snippet for hit in seen.hits}
+            contents |= {hit.snippet.id: hit.snippet for hit in seen.hits}
             if call.function == 'query_cue_tags':  # a cue of the model's own; near ones, too
                 now.active.activate(str(call.parameters.get('cue')))
             elif isinstance(seen, Branches):
@@ -402,17 +410,17 @@ class MRAgent(Loop):
                     for month in time_cues([seen.time]):
                         now.active.activate(month, _FOLLOWED)
                     now.times.append(seen.note)
-        now.seen |= found.keys()
-        return [content for id, content in found.items() if id not in now.kept]
+        now.seen |= contents.keys()
+        return [content for id, content in contents.items() if id not in now.kept]
 
-    def route(self, run: Run, now: _State, calls: Sequence[ToolCall], found: Sequence[Snippet], turn: int) -> None:
+    def route(self, run: Run, now: _State, calls: Sequence[ToolCall], contents: Sequence[Snippet], turn: int) -> None:
         "f_route (lines 14 and 15): add to H what bears on the question; activate what was told beside it, and the new cues."
-        keep, cues = [content.id for content in found], []
-        if self.active and (found or now.times):
+        keep, cues = [content.id for content in contents], []
+        if self.active and (contents or now.times):
             routed = run.try_ask(
                 ROUTE,
                 question=run.question,
-                found=tuple(found),
+                found=tuple(contents),
                 known=tuple(now.kept.values()),
                 speakers=now.graph.names,
                 asked=run.asked,
@@ -420,9 +428,9 @@ class MRAgent(Loop):
             )
             if routed is not None:  # without a usable reply nothing is forgotten
                 keep, cues = routed.keep, routed.cues
-        contents = {content.id: content for content in found}
-        kept, _ = cited_ids(keep, {id: content.line for id, content in contents.items()})
-        now.fresh = [contents[id] for id in kept]
+        by_id = {content.id: content for content in contents}
+        kept, _ = cited_ids(keep, {id: content.line for id, content in by_id.items()})
+        now.fresh = [by_id[id] for id in kept]
         for content in now.fresh:
             now.kept[content.id] = content
             if content.id in now.graph.episodes:
@@ -436,8 +444,8 @@ class MRAgent(Loop):
         step = WalkStep(
             iteration=turn,
             chosen=[call.function for call in calls],
-            kept=[id for id in contents if id in now.kept],
-            dropped=[id for id in contents if id not in now.kept],
+            kept=[id for id in by_id if id in now.kept],
+            dropped=[id for id in by_id if id not in now.kept],
             woken=woken,
         )
         run.note(step)

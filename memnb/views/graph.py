@@ -42,7 +42,7 @@ def memory_graph(memory: GistGraph | CueTagGraph) -> networkx.MultiGraph:
                 graph.nodes['gist', gist]['session'] = session
     elif isinstance(memory, CueTagGraph):
         graph = memory.to_networkx()
-        label_of = {'episode': memory.tags.shown, 'unit': memory.aspects.shown}
+        label_of = {'episode': memory.tags.spelling, 'unit': memory.aspects.spelling}
         for _, (kind, _), key, data in graph.edges(keys=True, data=True):
             data['label'] = label_of[kind](key) if key != 'topic' else key
         for kind, contents in (('episode', memory.episodes), ('unit', memory.units)):

@@ -109,7 +109,7 @@ def woken(graph, question, given_wakings, **options):
 def cosines(labels, text):
     """Of each label with a text, by its id, in float64."""
     ids = sorted(one.id for one in labels.index)
-    rows = np.array(WordLlamaEmbedder()([*(labels.shown(id) for id in ids), text]), float)
+    rows = np.array(WordLlamaEmbedder()([*(labels.spelling(id) for id in ids), text]), float)
     rows /= np.where(lengths := np.sqrt((rows**2).sum(axis=1, keepdims=True)), lengths, 1)
     return dict(zip(ids, (rows[:-1] @ rows[-1]).tolist()))
 

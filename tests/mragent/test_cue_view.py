@@ -55,7 +55,7 @@ def origin(one):
 
 def reading(graph):
     "All that can be walked on."
-    shown = {one.id: (graph.cues.shown(one.id), graph.cues.merged(one.id)) for one in graph.cues.index}
+    shown = {one.id: (graph.cues.spelling(one.id), graph.cues.merged(one.id)) for one in graph.cues.index}
     return (
         sorted(graph.episodes, key=lambda one: one.id),
         sorted(graph.units, key=lambda one: one.id),
