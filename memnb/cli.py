@@ -161,7 +161,8 @@ def _check_answers(traces: list) -> None:
 
 def _stored(memory: str, method: str, lm: Any, turns: int | None) -> Any:
     """The loop of a method over a memory that `remember` made."""
-    from memnb.adapters.mcp_server import MemoryTools, TurnStore
+    from memnb.adapters.mcp_server import MemoryTools
+    from memnb.adapters.turn_store import TurnStore
 
     if not os.path.isfile(memory):
         raise _CommandError(f'{memory}: no such memory; this makes one: memnb remember --memory {memory} CHAT')
@@ -171,7 +172,7 @@ def _stored(memory: str, method: str, lm: Any, turns: int | None) -> Any:
 
 
 def _remember(options: argparse.Namespace) -> None:
-    from memnb.adapters.mcp_server import TurnStore
+    from memnb.adapters.turn_store import TurnStore
     from memnb.core.trace import count_of, printable
 
     with tempfile.TemporaryDirectory() as folder:
