@@ -217,8 +217,9 @@ _DEMO_QUESTIONS = (12, 34, 1, 42, 49)  # positions in the bundled conversation
 
 def _estimate(conversation: Any, questions: list, turns: int) -> str:
     """Calls and tokens of a demo, from a dry run."""
-    from memnb.evaluation.costs import DryRunLM, UsageCounter
+    from memnb.evaluation.estimate import DryRunLM
     from memnb.evaluation.registry import METHODS
+    from memnb.evaluation.usage import UsageCounter
 
     lm = UsageCounter(DryRunLM())
     for question in questions:
