@@ -26,7 +26,7 @@ from .contents import checked_texts, cue_id, Episode, SemanticUnit, Topic
 from .labels import Branch, Labels, labels_of
 from .prompts import recollect, Recollection, SEGMENT, TAG, TopicLine, TOPICS, UNITS
 from .tools import CueTools
-from ..retrieval.bm25 import SnippetStore
+from ..retrieval.index import SnippetStore
 from ..retrieval.vectors import Embedder, HybridIndex, WordLlamaEmbedder
 
 if TYPE_CHECKING:

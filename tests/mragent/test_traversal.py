@@ -9,7 +9,7 @@ from memnb.core.roles import Call, LM, ReplyError, RuleLM, Usage
 from memnb.mragent.loop import MRAgent
 from memnb.mragent.prompts import Recollection
 from memnb.evaluation.datasets import load_sample
-from memnb.retrieval.bm25 import UnknownSnippet
+from memnb.retrieval.index import UnknownSnippet
 from memnb.mragent.graph import _by_time, CueTagGraph
 
 merges = st.sampled_from(MERGES)
