@@ -3,6 +3,7 @@
 datasets      LoCoMo, your own JSON lines, REALTALK, LongMemEval and others; downloads
 test_of_time  Test of Time: loader and generator
 metrics       named metrics, intervals over clusters
+refusals      questions that must be declined, answers that decline
 judge         a judge by rule or model, and its calibration
 registry      the one list of data sets, memories and methods
 experiment    grids, resume, workers; its parts: plan, rows, store, usage, tables

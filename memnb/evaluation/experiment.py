@@ -31,7 +31,8 @@ from ..core.roles import LM, RuleLM
 from ..core.time import TimeSpan
 from ..core.trace import printable, Trace
 from .estimate import estimate, sample_evenly
-from .judge import calibrate_judge, Judge, must_refuse
+from .judge import calibrate_judge, Judge
+from .refusals import must_refuse
 from .plan import fingerprint, Plan
 from .registry import choose_methods, configured, data_hash, load_dataset, Memory, Method
 from .registry import settings_lines
