@@ -39,7 +39,8 @@ def _conversation(
     name: str | None,  # its id; None where there is only one
     dates: str | None = None,  # the order of ambiguous dates
 ) -> Any:
-    from memnb.adapters.chats import ChatError, load_conversation
+    from memnb.adapters.chats import load_conversation
+    from memnb.core.conversation import ChatError
     from memnb.core.trace import printable
     from memnb.evaluation.datasets import data_path
 
