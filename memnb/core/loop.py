@@ -15,7 +15,7 @@ from pydantic import BaseModel
 
 from .conversation import Snippet
 from .models import as_lm, Model
-from .citations import cited_ids, quoted_line
+from .citations import cited_turns, quoted_line
 from .replies import read_reply, Reply
 from .retriever import as_memory, check_search, Hit, Metered, Store
 from .roles import ANSWER, choose_roles, LM, LMError, ReplyError, Role, RuleLM, Usage
@@ -24,7 +24,7 @@ from .tools import Observation, Tool, ToolError
 from .trace import AnswerStep, ModelStep, printable, SearchStep, Seen, Step, ToolStep, Trace
 
 # %% auto #0
-__all__ = ['MemoryFailed', 'cited_turns', 'Run', 'check_count', 'check_names', 'Setting', 'with_settings', 'Loop']
+__all__ = ['MemoryFailed', 'Run', 'check_count', 'check_names', 'Setting', 'with_settings', 'Loop']
 
 # %% ../../nbs/1_core/08_loop.ipynb #4193a725
 class MemoryFailed(LMError):
@@ -34,18 +34,6 @@ class MemoryFailed(LMError):
 def _error_text(error: Exception) -> str:
     "Return the type and the text of an error, in one line of at most 300 characters."
     return printable(f'{type(error).__name__}: {error}'.removesuffix(': '))[:300]
-
-
-def cited_turns(
-    ids: Iterable[str],  # of lines or turns, as a role cites them
-    lines: Sequence[Snippet],  # what it was shown
-) -> list[str]:
-    "Return the turns behind cited or quoted lines, each once. A line without sources is its own turn; unknown ids are dropped."
-    behind = {turn: (turn,) for line in lines for turn in line.sources}
-    behind |= {line.id: line.sources or (line.id,) for line in lines}
-    texts = {**dict.fromkeys(behind, ''), **{line.id: line.line for line in lines}}
-    known_ids, _ = cited_ids(ids, texts)
-    return list(dict.fromkeys(turn for id in known_ids for turn in behind[id]))
 
 # %% ../../nbs/1_core/08_loop.ipynb #362de653
 class Run:

@@ -14,7 +14,7 @@ import numpy as np
 
 from ..core.text import named_in
 from ..core.time import parse_date, TimeSpan
-from .contents import cue_id, months_of, time_cues
+from .cues import cue_id, months_of, time_cues
 from .graph import CueTagGraph
 from .labels import Branch
 from ..retrieval.vectors import scaled, without_names

@@ -22,11 +22,12 @@ from ..core.roles import choose_roles, LM, LMError, Role, RuleLM, Usage
 from ..core.storage import Changes, SessionMemory
 from ..core.time import TimeSpan
 from ..core.tools import Tool
-from .contents import checked_texts, cue_id, Episode, SemanticUnit, Topic
+from .contents import checked_texts, Episode, SemanticUnit, Topic
+from .cues import cue_id
 from .labels import Branch, Labels, labels_of
 from .prompts import recollect, Recollection, SEGMENT, TAG, TopicLine, TOPICS, UNITS
 from .tools import CueTools
-from ..retrieval.bm25 import SnippetStore
+from ..retrieval.index import SnippetStore
 from ..retrieval.vectors import Embedder, HybridIndex, WordLlamaEmbedder
 
 if TYPE_CHECKING:

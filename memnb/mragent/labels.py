@@ -17,7 +17,8 @@ import numpy as np
 from ..core.conversation import Snippet
 from ..core.text import FRAME, named_in, sentences, SMALL_TALK, stems, times_of
 from ..core.time import MONTHS, NUMBERS, SHORT_DAYS, SHORT_MONTHS, WEEKDAYS
-from .contents import checked_texts, cue_id, Episode, SemanticUnit, time_cues
+from .contents import checked_texts, Episode, SemanticUnit
+from .cues import cue_id, time_cues
 from ..retrieval.vectors import DenseIndex, Embedder, Vectors, WordLlamaEmbedder
 
 # %% auto #0

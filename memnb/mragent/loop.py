@@ -21,7 +21,8 @@ from ..core.citations import cited_ids
 from ..core.text import speakers_in
 from ..core.trace import count_of, NoteStep, printable, SearchStep, Step, Text
 from .activation import Activation
-from .contents import cue_id, Episode, time_cues, Topic
+from .contents import Episode, Topic
+from .cues import cue_id, time_cues
 from .graph import CueTagGraph
 from .labels import Branch, central_words, cues_in, labels_of, title_of
 from .prompts import CUES, MoveReply, NAVIGATE, PAPER_NAVIGATE, RECALL, Recollection, ROUTE

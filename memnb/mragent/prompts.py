@@ -23,7 +23,8 @@ from ..core.calls import call_of_any, call_text, ToolReply
 from ..core.loop import check_names
 from ..core.tools import Tool, tools_text
 from ..core.trace import Text
-from .contents import cue_id, Episode, SemanticUnit
+from .contents import Episode, SemanticUnit
+from .cues import cue_id
 from .labels import Branch, cues_in, title_of
 
 # %% auto #0

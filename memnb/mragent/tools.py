@@ -15,7 +15,8 @@ from ..core.retriever import Hit, locked
 from ..core.time import parse_date, TimeSpan
 from ..core.tools import Observation, Offset, OUTPUT_ANSWER, page_of, Tool, ToolError
 from ..core.trace import count_of
-from .contents import cue_id, current, Episode, SemanticUnit, time_cues
+from .contents import current, Episode, SemanticUnit
+from .cues import cue_id, time_cues
 from .labels import Branch, Labels
 
 # %% auto #0

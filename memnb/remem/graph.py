@@ -27,7 +27,7 @@ from ..core.time import TimeSpan
 from .facts import Fact, Gist, Window
 from .prompts import Extract, extract, FACTS, GISTS, PAPER_FACTS, PAPER_GISTS
 from .tools import GraphTools
-from ..retrieval.bm25 import SnippetStore
+from ..retrieval.index import SnippetStore
 from ..retrieval.vectors import Embedder, HybridIndex, WordLlamaEmbedder
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from ..core.tools import Observation, Offset, OUTPUT_ANSWER, page_of, PAGE_SIZE,
 from ..core.retriever import Hit, locked
 from ..core.trace import count_of
 from .facts import Fact, Gist, Window
-from ..retrieval.bm25 import Index
+from ..retrieval.index import Index
 from ..retrieval.vectors import DenseIndex
 
 # %% auto #0

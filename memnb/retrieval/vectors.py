@@ -25,7 +25,8 @@ from ..core.messages import as_conversation
 from ..core.models import Connection
 from ..core.retriever import Hit, locked, wait_for
 from ..core.time import TimeSpan
-from .bm25 import Index, LexicalIndex
+from .bm25 import LexicalIndex
+from .index import Index
 from .learned import FEATURES, FirstScores, LearnedRanker, PairFeatures, scaled, shipped_ranker
 
 # %% auto #0

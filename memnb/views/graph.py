@@ -17,7 +17,7 @@ import networkx
 from matplotlib.figure import Figure
 
 from ..core.trace import printable, SearchStep, ToolStep, Trace
-from ..mragent.contents import cue_id
+from ..mragent.cues import cue_id
 from ..mragent.graph import CueTagGraph
 from ..remem.graph import GistGraph, mentions, phrase_id
 from .figures import figure_html

@@ -17,9 +17,11 @@ from ..core.conversation import Conversation, Question, Session
 from ..core.roles import ANSWER, Call, LM, Role, RuleLM, Usage
 from ..core.loop import Loop
 from ..core.trace import count_of, StateStep, Step, Trace
-from ..evaluation.costs import DryRunLM, UsageCounter
-from ..evaluation.judge import must_refuse, refusal_rule, strict_rule
+from ..evaluation.estimate import DryRunLM
+from ..evaluation.judge import refusal_rule, strict_rule
+from ..evaluation.refusals import must_refuse
 from ..evaluation.registry import choose_methods, Memory, METHODS
+from ..evaluation.usage import UsageCounter
 from ..memma.bank import MemoryBank
 from ..memma.construction import construct
 from ..evaluation.faults import damage

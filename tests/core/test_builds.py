@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from memnb.adapters.mcp_server import TurnStore
+from memnb.adapters.turn_store import TurnStore
 from memnb.core.build import FailedSessions, with_progress
 from memnb.core.conversation import Conversation, Session, Turn
 from memnb.core.messages import as_conversation

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from fakes import Letters
 from memnb.mragent.activation import _ASPECT, _CONTEXT, _LIKE, _MOST, _NEAR, _PERSON, _TAG, _time_ids, Activation
 from memnb.mragent.prompts import Recollection
-from memnb.mragent.contents import cue_id, Episode, SemanticUnit
+from memnb.mragent.contents import Episode, SemanticUnit
+from memnb.mragent.cues import cue_id
 from memnb.mragent.labels import Branch
 from memnb.mragent.graph import CueTagGraph
 from memnb.retrieval.vectors import without_names, WordLlamaEmbedder

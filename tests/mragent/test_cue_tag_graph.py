@@ -30,7 +30,8 @@ from graphs import (
     triples,
     unit_extracts,
 )
-from memnb.mragent.contents import cue_id, Episode, SemanticUnit
+from memnb.mragent.contents import Episode, SemanticUnit
+from memnb.mragent.cues import cue_id
 from memnb.mragent.graph import CueTagGraph
 from memnb.mragent.tools import Branches, CueTools
 from memnb.mragent.prompts import Recollection

@@ -12,7 +12,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from fakes import Letters
 from strikes import saved, Struck, watched
 
-from memnb.mragent.contents import cue_id, Episode, SemanticUnit
+from memnb.mragent.contents import Episode, SemanticUnit
+from memnb.mragent.cues import cue_id
 from memnb.mragent.labels import Labels
 from memnb.core.conversation import DuplicateSnippet, Session, Turn
 from memnb.mragent.graph import CueTagGraph

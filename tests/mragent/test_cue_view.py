@@ -6,7 +6,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memnb.mragent.contents import cue_id, Episode, SemanticUnit
+from memnb.mragent.contents import Episode, SemanticUnit
+from memnb.mragent.cues import cue_id
 from memnb.mragent.graph import CueTagGraph
 from memnb.mragent.labels import labels_of
 from memnb.mragent.loop import _changed, collapsed, cue_view, noisy_labels

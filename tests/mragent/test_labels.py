@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from memnb.mragent.contents import cue_id
+from memnb.mragent.cues import cue_id
 from memnb.mragent.labels import Labels
 from memnb.retrieval.vectors import EmbedderMismatch
 
