@@ -151,7 +151,8 @@ def all_notebooks(folder='nbs'):
     ]
 
 
-LESSONS = ('2_memr3', '8_use')  # each notebook of these folders says how long it takes
+# each notebook of these folders says how long it takes
+LESSONS = ('1_core', '2_memr3', '3_remem', '4_mragent', '5_memma', '6_evaluation', '8_use', '9_rules')
 REWRITTEN = (
     '0_start',
     '1_core',

@@ -45,7 +45,7 @@ _HOMES = {
     'memma.loop': ('AgentTeam', 'MemMA'),
     'baselines': ('RAG', 'FullContext', 'RagCotRag', 'SelfRAG', 'Feedback'),
     'adapters.chats': ('load_conversation',),
-    'adapters.mcp_server': ('TurnStore',),
+    'adapters.turn_store': ('TurnStore',),
     'evaluation.datasets': ('load_locomo', 'load_octet', 'load_sample', 'load_jsonl', 'save_jsonl'),
     'evaluation.registry': ('load_dataset', 'Memory', 'Method'),
     'evaluation.examples': ('ExampleLM', 'example_trace'),

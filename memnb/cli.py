@@ -39,7 +39,8 @@ def _conversation(
     name: str | None,  # its id; None where there is only one
     dates: str | None = None,  # the order of ambiguous dates
 ) -> Any:
-    from memnb.adapters.chats import ChatError, load_conversation
+    from memnb.adapters.chats import load_conversation
+    from memnb.core.conversation import ChatError
     from memnb.core.trace import printable
     from memnb.evaluation.datasets import data_path
 
@@ -161,7 +162,8 @@ def _check_answers(traces: list) -> None:
 
 def _stored(memory: str, method: str, lm: Any, turns: int | None) -> Any:
     """The loop of a method over a memory that `remember` made."""
-    from memnb.adapters.mcp_server import MemoryTools, TurnStore
+    from memnb.adapters.mcp_server import MemoryTools
+    from memnb.adapters.turn_store import TurnStore
 
     if not os.path.isfile(memory):
         raise _CommandError(f'{memory}: no such memory; this makes one: memnb remember --memory {memory} CHAT')
@@ -171,7 +173,7 @@ def _stored(memory: str, method: str, lm: Any, turns: int | None) -> Any:
 
 
 def _remember(options: argparse.Namespace) -> None:
-    from memnb.adapters.mcp_server import TurnStore
+    from memnb.adapters.turn_store import TurnStore
     from memnb.core.trace import count_of, printable
 
     with tempfile.TemporaryDirectory() as folder:
@@ -216,8 +218,9 @@ _DEMO_QUESTIONS = (12, 34, 1, 42, 49)  # positions in the bundled conversation
 
 def _estimate(conversation: Any, questions: list, turns: int) -> str:
     """Calls and tokens of a demo, from a dry run."""
-    from memnb.evaluation.costs import DryRunLM, UsageCounter
+    from memnb.evaluation.estimate import DryRunLM
     from memnb.evaluation.registry import METHODS
+    from memnb.evaluation.usage import UsageCounter
 
     lm = UsageCounter(DryRunLM())
     for question in questions:

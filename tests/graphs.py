@@ -8,7 +8,8 @@ import networkx
 import numpy as np
 from hypothesis import strategies as st
 
-from memnb.mragent.contents import cue_id, Episode, SemanticUnit
+from memnb.mragent.contents import Episode, SemanticUnit
+from memnb.mragent.cues import cue_id
 from memnb.retrieval.vectors import WordLlamaEmbedder
 from memnb.mragent.prompts import Recollection
 from memnb.core.time import TimeSpan

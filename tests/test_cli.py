@@ -16,7 +16,7 @@ import pytest
 
 from memnb import __version__
 from memnb import cli
-from memnb.adapters.mcp_server import TurnStore
+from memnb.adapters.turn_store import TurnStore
 from memnb.evaluation.store import RowStore
 from memnb.evaluation.datasets import data_path, load_sample
 from memnb.core.roles import RuleLM

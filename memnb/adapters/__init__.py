@@ -2,5 +2,6 @@
 
 stores        SQLite, pandas, Qdrant, LangChain, LlamaIndex, LangGraph, mem0, graphiti
 frameworks    LangChain retriever, LangGraph graph, function calling
-mcp_server    a memory for an assistant
+turn_store    turns in a SQLite file that processes share
+mcp_server    the tools of an assistant over that file
 """

@@ -27,7 +27,8 @@ from ..core.conversation import content_id, DuplicateSnippet, Snippet
 from ..core.retriever import Adapted, Hit, waited
 from ..core.text import STOP_WORDS
 from ..core.time import parse_date, parse_datetime, TimeSpan
-from ..retrieval.bm25 import Index, LexicalIndex
+from ..retrieval.bm25 import LexicalIndex
+from ..retrieval.index import Index
 from ..retrieval.vectors import as_embedder, DimensionMismatch, embed_texts, Embedder, EmbedderMismatch
 from ..retrieval.vectors import WordLlamaEmbedder
 

@@ -169,7 +169,7 @@ class FailedSessions(dict[str, str]):
         return failed
 
     @property
-    def told(self) -> str:
+    def summary(self) -> str:
         "'; 1 session failed: D7', as it is put behind what a memory has; '' for none."
         ids = ', '.join(list(self)[:5]) + (', …' if len(self) > 5 else '')
         return f'; {count_of(len(self), "session")} failed: {ids}' if self else ''

@@ -32,7 +32,7 @@ class RawCall(Reply):
     parameters: dict[str, Any] = {}
 
     @classmethod
-    def meant(cls, value: Any) -> Any:
+    def interpret(cls, value: Any) -> Any:
         "Return the call that other forms mean: that of function calling, a key for the name, or a call as a program writes it."
         if isinstance(value, list) and len(value) == 1:
             [value] = value
@@ -84,7 +84,7 @@ def _written_call(text: str) -> Any:
 
 def _named_call(offered: Mapping[str, type[BaseModel]], value: Any) -> Any:
     "Return a call in any form as the object {'function', 'parameters'}, under the names of the tool and its arguments."
-    value = RawCall.meant(value)
+    value = RawCall.interpret(value)
     if not isinstance(value, dict) or not isinstance(value.get('function'), str):
         return value
     bare_name = value['function'].rpartition('.')[2].strip().casefold()  # 'functions.search'
@@ -111,13 +111,13 @@ class ToolReply(Reply):
     TEXT = 'call'  # the field of the call, or of the calls
 
     @classmethod
-    def meant(cls, value: Any) -> Any:
+    def interpret(cls, value: Any) -> Any:
         if isinstance(value, dict):
             value = cls.renamed(value)
             call = {name: part for name, part in value.items() if RawCall.field_of(name)}
-            arguments = RawCall.meant(call).get('parameters')
+            arguments = RawCall.interpret(call).get('parameters')
             if isinstance(arguments, dict) and any(map(cls.field_of, arguments)):
-                return cls.meant(arguments)  # the whole reply as a call
+                return cls.interpret(arguments)  # the whole reply as a call
             own = {name: part for name, part in value.items() if name in cls.model_fields}
             raw_call = RawCall.renamed(call)
             if isinstance(own.get(cls.TEXT), str) and raw_call.keys() == {'parameters'}:
@@ -125,7 +125,7 @@ class ToolReply(Reply):
             if raw_call.get('function') and not isinstance(own.get(cls.TEXT), (dict, list)):
                 beside = {name: part for name, part in value.items() if name not in own}
                 return {**own, cls.TEXT: call if 'parameters' in raw_call else beside}
-        return super().meant(value)
+        return super().interpret(value)
 
 
 def call_of_any(tools: Sequence[Tool]) -> Any:

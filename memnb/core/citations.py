@@ -6,11 +6,11 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from .conversation import Session
+from .conversation import Session, Snippet
 from .text import stems
 
 # %% auto #0
-__all__ = ['quoted_line', 'cited_ids', 'bracketed', 'OutputValidator']
+__all__ = ['quoted_line', 'cited_ids', 'bracketed', 'OutputValidator', 'cited_turns']
 
 # %% ../../nbs/1_core/18_citations.ipynb #258d1169
 def _bare(id: str) -> str:
@@ -104,3 +104,15 @@ class OutputValidator:
             'said': self.turns[sources[0]].time or self.session.time,
             'speaker': speakers.pop() if len(speakers) == 1 else None,
         }
+
+# %% ../../nbs/1_core/18_citations.ipynb #d243d724
+def cited_turns(
+    ids: Iterable[str],  # of lines or turns, as a role cites them
+    lines: Sequence[Snippet],  # what it was shown
+) -> list[str]:
+    "Return the turns behind cited or quoted lines, each once. A line without sources is its own turn; unknown ids are dropped."
+    behind = {turn: (turn,) for line in lines for turn in line.sources}
+    behind |= {line.id: line.sources or (line.id,) for line in lines}
+    texts = {**dict.fromkeys(behind, ''), **{line.id: line.line for line in lines}}
+    known_ids, _ = cited_ids(ids, texts)
+    return list(dict.fromkeys(turn for id in known_ids for turn in behind[id]))

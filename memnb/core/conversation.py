@@ -15,9 +15,9 @@ from typing import get_args, get_origin, get_type_hints
 from .time import format_moment, TimeSpan
 
 # %% auto #0
-__all__ = ['SESSION_TEXT', 'ConversationError', 'UnknownTurn', 'single_line', 'Turn', 'Session', 'Question', 'Conversation',
-           'Snippet', 'DuplicateSnippet', 'content_id', 'turn_snippets', 'session_snippets', 'chunk_snippets',
-           'session_fields']
+__all__ = ['SESSION_TEXT', 'ConversationError', 'UnknownTurn', 'ChatError', 'single_line', 'Turn', 'Session', 'Question',
+           'Conversation', 'Snippet', 'DuplicateSnippet', 'content_id', 'turn_snippets', 'session_snippets',
+           'chunk_snippets', 'session_fields']
 
 # %% ../../nbs/1_core/01_conversation.ipynb #7c2a195b
 class ConversationError(ValueError):
@@ -28,6 +28,10 @@ class UnknownTurn(ConversationError, KeyError):
     "A turn id that the conversation does not have."
 
     __str__ = Exception.__str__  # a KeyError would print its message in quotes
+
+
+class ChatError(ValueError):
+    "A file or a list in which no conversation can be read: what was expected, what came, and where."
 
 # %% ../../nbs/1_core/01_conversation.ipynb #750bfd30
 @cache

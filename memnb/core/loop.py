@@ -15,7 +15,7 @@ from pydantic import BaseModel
 
 from .conversation import Snippet
 from .models import as_lm, Model
-from .citations import cited_ids, quoted_line
+from .citations import cited_turns, quoted_line
 from .replies import read_reply, Reply
 from .retriever import as_memory, check_search, Hit, Metered, Store
 from .roles import ANSWER, choose_roles, LM, LMError, ReplyError, Role, RuleLM, Usage
@@ -24,23 +24,11 @@ from .tools import Observation, Tool, ToolError
 from .trace import AnswerStep, error_text, ModelStep, printable, SearchStep, Seen, Step, ToolStep, Trace
 
 # %% auto #0
-__all__ = ['MemoryFailed', 'cited_turns', 'Run', 'check_count', 'check_names', 'Setting', 'with_settings', 'Loop']
+__all__ = ['MemoryFailed', 'Run', 'check_count', 'check_names', 'Setting', 'with_settings', 'Loop']
 
 # %% ../../nbs/1_core/08_loop.ipynb #4193a725
 class MemoryFailed(LMError):
     "The memory could not be searched. The text has what it raised, in one line; `__cause__` is the error itself."
-
-
-def cited_turns(
-    ids: Iterable[str],  # of lines or turns, as a role cites them
-    lines: Sequence[Snippet],  # what it was shown
-) -> list[str]:
-    "Return the turns behind cited or quoted lines, each once. A line without sources is its own turn; unknown ids are dropped."
-    behind = {turn: (turn,) for line in lines for turn in line.sources}
-    behind |= {line.id: line.sources or (line.id,) for line in lines}
-    texts = {**dict.fromkeys(behind, ''), **{line.id: line.line for line in lines}}
-    known_ids, _ = cited_ids(ids, texts)
-    return list(dict.fromkeys(turn for id in known_ids for turn in behind[id]))
 
 # %% ../../nbs/1_core/08_loop.ipynb #362de653
 class Run:
@@ -72,7 +60,7 @@ class Run:
         self.on_step, self.roles = on_step, roles
         self.answering = {} if may_refuse else {'may_refuse': False}  # for roles that answer
         self.draft, self.kept = '', []  # of the answer, and the lines that bear on it, so far
-        self.found: list[Snippet] = []  # all that was shown
+        self.snippets: list[Snippet] = []  # all that was shown
         self.trace = Trace(question=question, method=method, model=lm.name)
         self.memory = None if memory is None else Metered(memory, budget)
         # the hits of a tool are charged without a memory, too
@@ -103,7 +91,7 @@ class Run:
             self.note(SearchStep(**fields, error=error_text(error)))
             raise MemoryFailed(error_text(error)) from error
         self.note(SearchStep(**fields, hits=[Seen.of(hit) for hit in hits]))
-        self.found += [hit.snippet for hit in hits]
+        self.snippets += [hit.snippet for hit in hits]
         self.trace.read = list(self.memory.read)
         return hits
 
@@ -128,7 +116,7 @@ class Run:
         self.note(
             ToolStep(**called, note=observation.note, hits=hits, value=observation.value, error=observation.error)
         )
-        self.found += [hit.snippet for hit in observation.hits]
+        self.snippets += [hit.snippet for hit in observation.hits]
         self.trace.read = list(self._meter.read)
         return observation
 
@@ -176,7 +164,7 @@ class Run:
 
         Where nothing was found, and where nobody could be asked, the trace has the error instead."""
         problem = f'{type(error).__name__}: {error}'
-        lines = (self.kept if self.draft else self.kept or self.found)[:3]
+        lines = (self.kept if self.draft else self.kept or self.snippets)[:3]
         if not isinstance(error, ReplyError) or not (self.draft or lines):
             self.trace.error = problem
             return

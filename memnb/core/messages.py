@@ -9,25 +9,19 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import date, datetime, timedelta, timezone
 from enum import Enum
-from functools import lru_cache
-from itertools import pairwise
 from numbers import Real
 from typing import Any, NamedTuple
 
-from .conversation import Conversation, Session, Snippet, Turn
+from .conversation import ChatError, Conversation, Session, Snippet, Turn
+from .date_order import date_order, day_of_numbers
 from .text import read_line
 from .time import parse_datetime
 from .trace import count_of, mend
 
 # %% auto #0
-__all__ = ['DATE_ORDERS', 'GAP', 'ChatError', 'Message', 'day_of_numbers', 'date_order', 'read_moment', 'text_of', 'read_message',
-           'sessions_of', 'as_conversation']
+__all__ = ['GAP', 'Message', 'read_moment', 'text_of', 'read_message', 'sessions_of', 'as_conversation']
 
 # %% ../../nbs/1_core/12_messages.ipynb #0a1b2c00
-class ChatError(ValueError):
-    "A file or a list in which no conversation can be read: what was expected, what came, and where."
-
-
 class Message(NamedTuple):
     "A text, who said it, when, and under which id, as far as these are known."
 
@@ -35,54 +29,6 @@ class Message(NamedTuple):
     speaker: str = ''
     time: Any = None  # a datetime; from `read_message`, as it is written there
     id: str | None = None
-
-# %% ../../nbs/1_core/12_messages.ipynb #0a1b2c02
-DATE_ORDERS = ('dmy', 'mdy', 'ymd')  # of day, month and year
-
-
-@lru_cache(10_000)
-def day_of_numbers(numbers: tuple[int, int, int], order: str) -> date | None:
-    "Return the date that three numbers are in an order, or None. A year of two digits is of this century."
-    parts = dict(zip(order if numbers[0] < 1000 else 'ymd', numbers))
-    year = parts['y'] + 2000 if parts['y'] < 100 else parts['y']
-    try:
-        return date(year if year > 999 else 0, parts['m'], parts['d'])
-    except ValueError:
-        return None
-
-
-def date_order(
-    dates: Iterable[tuple[int, int, int] | None],  # three numbers each, in the order in which they were written
-    order: str | None,  # one of DATE_ORDERS; None: the order that all of them have
-    place: str,  # for the message
-) -> str:
-    "Return the order of day, month and year in the dates of a file or a list. `ChatError` where there is none, or more than one."
-    triples = [numbers for numbers in dates if numbers and numbers[0] < 1000]
-
-    def days_in(name: str) -> list[date | None]:
-        return [day_of_numbers(numbers, name) for numbers in triples]
-
-    names = [order] if order else ['dmy', 'mdy']
-    days = {name: days_in(name) for name in names if all(days_in(name))}
-    if not days:
-        odd = next('/'.join(map(str, numbers)) for numbers in triples if not day_of_numbers(numbers, names[0]))
-        expected = f'the order {order}' if order else 'one order'
-        raise ChatError(f'{place}: expected all dates in {expected}, got {odd}')
-
-    def steps_back(name: str) -> int:
-        return sum(later < earlier for earlier, later in pairwise(days[name]))
-
-    best, *others = sorted(days, key=steps_back)
-    rivals = [name for name in others if days[name] != days[best] and steps_back(name) <= 10 * steps_back(best)]
-    days['ymd'] = days_in('ymd')
-    if not order and all(days['ymd']) and steps_back('ymd') < steps_back(best):
-        rivals.append('ymd')  # a year of two digits in front is not guessed
-    if rivals:
-        readings = zip(triples, days[best], days[rivals[0]])
-        example = next('/'.join(map(str, numbers)) for numbers, here, there in readings if here != there)
-        orders = ' or '.join([best, *rivals])
-        raise ChatError(f'{place}: a date such as {example} can be read as {orders}: say which with dates=')
-    return best
 
 # %% ../../nbs/1_core/12_messages.ipynb #821d84ef
 _TEXT = ('content', 'text', 'message', 'body', 'page_content')

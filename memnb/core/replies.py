@@ -102,7 +102,7 @@ class Reply(BaseModel):
         return fields
 
     @classmethod
-    def meant(cls, value: Any) -> Any:
+    def interpret(cls, value: Any) -> Any:
         "Return the object that a value means: a text is the field TEXT, an object is renamed; others stay as they are."
         if isinstance(value, str) and cls.TEXT:
             return {cls.TEXT: value}
@@ -111,7 +111,7 @@ class Reply(BaseModel):
     @model_validator(mode='before')
     @classmethod
     def _read_whole(cls, value: Any, info: ValidationInfo) -> Any:
-        meaning = cls.meant(value)
+        meaning = cls.interpret(value)
         if meaning != value:
             _notes_of(info).append(f'{_short(value)} read as {_short(meaning)}')
         return meaning

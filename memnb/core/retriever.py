@@ -15,8 +15,8 @@ from importlib import import_module
 from numbers import Integral, Real
 from typing import Any, Protocol, runtime_checkable
 
-from .conversation import content_id, Snippet, turn_snippets
-from .messages import as_conversation, ChatError, read_message, read_moment
+from .conversation import ChatError, content_id, Snippet, turn_snippets
+from .messages import as_conversation, read_message, read_moment
 from .time import TimeSpan
 
 # %% auto #0

@@ -437,10 +437,10 @@ class AnswerReply(Reply):
     sources: list[str] = []
 
     @classmethod
-    def meant(cls, value: Any) -> Any:
+    def interpret(cls, value: Any) -> Any:
         if isinstance(value, str):  # a sentence that cites in brackets
             return {'answer': value, 'sources': bracketed(value)}
-        return super().meant(value)
+        return super().interpret(value)
 
 
 # the two ends of "If the notes do not tell it, …" in a prompt for an answer

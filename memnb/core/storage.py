@@ -377,7 +377,7 @@ class SessionMemory:
     def __repr__(self) -> str:
         counts = {'session': len(self._kept), **self.sizes()}
         contents = ', '.join(count_of(number, kind) for kind, number in counts.items())
-        return f'{type(self).__name__}({contents}{self.failed.told})'
+        return f'{type(self).__name__}({contents}{self.failed.summary})'
 
     @property
     def usage(self) -> dict[str, Usage]:

@@ -40,16 +40,16 @@ def _identity(value: Any) -> Any:
     if isinstance(value, ToolUse):
         return call_text(value)
     if isinstance(value, (list, tuple)):
-        ids = {one.id for one in value if hasattr(one, 'id')}
-        return ids if ids and len(ids) == len(value) else [_identity(one) for one in value]
+        ids = {item.id for item in value if hasattr(item, 'id')}
+        return ids if ids and len(ids) == len(value) else [_identity(item) for item in value]
     return getattr(value, 'id', None) or getattr(value, 'question', None) or as_text(value)
 
 
-def _is_met(expected: Any, given: Any) -> bool:
+def _is_met(expected: Any, value: Any) -> bool:
     "Return whether an input is the one that a reply was written for; ids must be among those given."
-    if isinstance(given, set):
-        return isinstance(expected, list) and given.issuperset(expected)
-    return expected == given
+    if isinstance(value, set):
+        return isinstance(expected, list) and value.issuperset(expected)
+    return expected == value
 
 
 _CITED = re.compile(r'D\d+[:/]\w+|[em]\d+')  # ids of turns, contents, evidence and entries
@@ -90,34 +90,34 @@ class ExampleLM(LM):
 
     def __init__(self, path: str | Path | None = None):  # None: the bundled file
         held = json.loads(Path(path or data_path('replies_example.json')).read_text('utf-8'))
-        self.cases = [Case(**one) for one in held['cases']]
+        self.cases = [Case(**case) for case in held['cases']]
         self._entries: dict[str, list[dict]] = {}
         for entry in held['replies']:
             self._entries.setdefault(entry['role'], []).append(entry)
 
     def of(self, method: str) -> list[Case]:
         "Return the cases of a method, first those in which it works."
-        return sorted((one for one in self.cases if one.method == method), key=lambda one: not one.works)
+        return sorted((case for case in self.cases if case.method == method), key=lambda case: not case.works)
 
     def call(self, role: Role, /, **inputs: Any) -> Call:
         "Return the written reply for these inputs. The usage is an estimate of what a model would have been charged."
         system, user = role.render(inputs)
         prompt = f'{system}\n\n{user}'
-        given = {name: _identity(value) for name, value in inputs.items()}
+        values = {name: _identity(value) for name, value in inputs.items()}
         fitting = []
         for entry in self._entries.get(role.name, ()):
-            met = all(_is_met(value, given.get(name)) for name, value in entry['inputs'].items())
+            met = all(_is_met(value, values.get(name)) for name, value in entry['inputs'].items())
             cited = set(_ids_in(entry['reply']))
             if met and all(re.search(rf'(?<![\w:/]){re.escape(id)}(?![\w:/])', prompt) for id in cited):
-                conditions = [one if isinstance(one, list) else [one] for one in entry['inputs'].values()]
+                conditions = [value if isinstance(value, list) else [value] for value in entry['inputs'].values()]
                 fitting.append((sum(map(len, conditions)), len(cited), entry))
         if not fitting:
-            told = {
-                name: value for name, value in given.items() if name not in _SETTINGS and not isinstance(value, set)
+            described = {
+                name: value for name, value in values.items() if name not in _SETTINGS and not isinstance(value, set)
             }
-            entry = {'role': role.name, 'inputs': told}
+            entry = {'role': role.name, 'inputs': described}
             raise MissingExample(f'{self.name}: no reply is written for {entry}', entry, prompt)
-        entry = max(fitting, key=lambda one: one[:2])[-1]
+        entry = max(fitting, key=lambda candidate: candidate[:2])[-1]
         text = json.dumps(entry['reply'], ensure_ascii=False, indent=1)
         reply = role.model(inputs).model_validate(entry['reply'])
         return Call(role.name, reply, Usage.estimate(prompt, text), system, user, text)

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 import platform
 import subprocess
@@ -31,14 +30,16 @@ from ..core.models import as_lm, Model, OpenAILM, RecordedLM
 from ..core.roles import LM, RuleLM
 from ..core.time import TimeSpan
 from ..core.trace import printable, Trace
-from .costs import DryRunLM, UsageCounter
-from .judge import calibrate_judge, Judge, must_refuse
+from .estimate import estimate, sample_evenly
+from .judge import calibrate_judge, Judge
+from .refusals import must_refuse
 from .plan import fingerprint, Plan
 from .registry import choose_methods, configured, data_hash, load_dataset, Memory, Method
 from .registry import settings_lines
 from .rows import CUTS, Row, score
 from .store import ExperimentError, RowStore, RunStopped, stored_trace
-from .tables import as_frame, COUNTS, import_pandas, lost_sessions, Results, spending
+from .tables import as_frame, import_pandas, lost_sessions, Results, spending
+from .usage import UsageCounter
 
 # %% auto #0
 __all__ = ['Experiment', 'main_grid']
@@ -312,42 +313,6 @@ class Experiment:
             raise ExperimentError(f'{len(broken)} tasks broke; the first: {type(first).__name__}: {first}') from first
         return results
 
-    def estimate(
-        self,
-        sample: int = 10,  # questions of the first conversation
-    ) -> Any:
-        "Return a DataFrame of calls and tokens to come, by phase and method, from a dry run on a sample of the questions."
-        check_count('sample', sample, 1)
-        plan, model = self.plan, DryRunLM()
-        talks = [conversation for conversation in plan.conversations if plan.asked(conversation)]
-        questions = _spread(plan.asked(talks[0]), sample)
-        judge = copy(plan.judge)
-        if judge:
-            judge.lm = model
-        datasets = {'sample': [replace(talks[0], questions=questions)]}
-        dry = replace(plan, datasets=datasets, lm=model, build_lm=model, judge=judge, repeats=1)
-        build = sum(len(talk.turns) for talk in talks) / max(len(talks[0].turns), 1)
-        share = sum(len(plan.asked(talk)) for talk in talks) / len(questions)
-        factors = {'build': (plan.build_lm, build), 'ask': (plan.lm, share)}
-        if plan.judge:
-            factors['judge'] = plan.judge.lm, share
-        lines = {}
-        for spent in Experiment.of(dry).run(workers=1).provenance['spent']:
-            lm, factor = factors[spent['phase']]
-            if spent['calls'] and not isinstance(lm, RuleLM):
-                counts = [math.ceil(spent[name] * factor * plan.repeats) for name in COUNTS]
-                lines[spent['phase'], spent['of']] = counts
-        lines['all', ''] = [sum(counts) for counts in zip(*lines.values())] or [0] * len(COUNTS)
-        pandas = import_pandas()
-        index = pandas.MultiIndex.from_tuples(lines, names=['phase', 'of'])
-        return pandas.DataFrame(list(lines.values()), index, COUNTS)
-
-
-def _spread(items: Sequence[Any], count: int) -> tuple:
-    "Return up to `count` items from all over a sequence."
-    count = min(count, len(items))
-    return tuple(items[place * len(items) // count] for place in range(count))
-
 # %% ../../nbs/6_evaluation/11_experiment.ipynb #ba4d22f2
 def _names(text: str | None) -> list[str] | None:
     return None if text is None else [name.strip() for name in text.split(',') if name.strip()]
@@ -384,7 +349,7 @@ def _experiment_of(options: Any, conversations: list[Conversation]) -> Experimen
 def _calibration(plan: Plan) -> dict[str, Any]:
     "Return the calibration of the judge on a dozen questions."
     asked = [question for conversation in plan.conversations for question in plan.asked(conversation)]
-    calibration = calibrate_judge(plan.judge, _spread(asked, 12))
+    calibration = calibrate_judge(plan.judge, sample_evenly(asked, 12))
     _report(calibration)
     return {'calibration': calibration.to_dict()}
 
@@ -401,7 +366,7 @@ def main_grid(options: Any) -> int:
         _report('\n'.join(settings_lines(plan.methods)))
     is_paid = not all(isinstance(lm, RuleLM) for lm in plan.lms.values())
     if is_paid or options.estimate:
-        _report(experiment.estimate().to_string())
+        _report(estimate(experiment).to_string())
     if options.estimate:
         return 0
     if is_paid and not options.out:

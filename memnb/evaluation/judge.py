@@ -20,11 +20,12 @@ from ..core.roles import as_text, LM, LMError, NO_INFORMATION, Role, RuleLM, RUL
 from ..core.text import cache_texts, in_digits, NUMBER, stems
 from ..core.time import find_times
 from ..core.trace import Text
-from .metrics import gold_date, Interval, is_refusal, periods, wilson
+from .metrics import gold_date, Interval, periods, wilson
+from .refusals import declines, must_refuse
 
 # %% auto #0
 __all__ = ['VARIANTS', 'TRIAL_KINDS', 'strict_rule', 'lenient_rule', 'refusal_rule', 'Judgement', 'judge_role', 'prompt_hash',
-           'prompt_id', 'must_refuse', 'Judged', 'Judge', 'trials', 'Calibration', 'calibrate_judge']
+           'prompt_id', 'Judged', 'Judge', 'trials', 'Calibration', 'calibrate_judge']
 
 # %% ../../nbs/6_evaluation/04_judge.ipynb #a25c36eb
 _DAYS = date(1950, 1, 4), date(2090, 8, 20)  # a time that is the same from both is absolute
@@ -65,18 +66,6 @@ def _facts(text: str) -> _Facts:
     )
 
 # %% ../../nbs/6_evaluation/04_judge.ipynb #01e33bdc
-_TELLER = (
-    r'(?:I|you|we|it|they|notes?|memor(?:y|ies)|conversations?|dialogues?|messages?|texts?|contexts?|speakers?|history)'
-)
-_DECLINES = re.compile(
-    rf"\b{_TELLER} (?:do(?:es)?n['’]t|do(?:es)? not|did(?:n['’]t| not)|can(?:not|['’]t)|could(?:n['’]t| not)|never)"
-    r' (?:know|say|said|tell|told|mention(?:ed)?|recall|remember|find|determine|specify|state|answer)\b'
-    r"|\b(?:can(?:not|['’]t)|could not|couldn['’]t) be (?:answered|determined|known|told|found)\b"
-    r'|\bno (?:information|mention|record|evidence)\b|\bunanswerable\b|\bnot enough information\b'
-    r'|\bnot (?:mentioned|specified|stated|available|provided|known|recorded)\b'
-    r'|\binformation (?:is|was) (?:incomplete|missing|insufficient|not)\b',
-    re.I,
-)
 _NOT = re.compile(r"\b(?:not|no|never|nor|neither|without|false|wrong|untrue)\b|n['’]t\b", re.I)
 _CLAUSE = re.compile(r'[,.;:!?()\n]+(?!\s*\d)|\b(?:but|rather|although|while)\b', re.I)  # not within a date or a number
 _ASKS = re.compile(
@@ -85,10 +74,6 @@ _ASKS = re.compile(
 )
 _YES = re.compile(r"\b(?:(yes|yeah)|no|not|nope|never|unlikely)\b|n['’]t\b", re.I)
 _OPENING = re.compile(r'\W*(?:(?:most |very )?(?:likely|probably|possibly|maybe|perhaps)[,\s]+)?$', re.I)
-
-
-def _declines(answer: str) -> bool:
-    return is_refusal(answer) or bool(_DECLINES.search(answer))
 
 
 def _denies(text: str, things: Collection[str]) -> bool:
@@ -128,7 +113,7 @@ def _asked_words(question: str) -> frozenset[str]:
 
 def _contradiction(question: str, gold: str, answer: str) -> str:
     "Return why an answer takes back what it states, or an empty text."
-    if _declines(answer) and not _declines(gold):
+    if declines(answer) and not declines(gold):
         return 'it says that there is no answer'
     things = stems(_without_reason(gold))
     things = things - _asked_words(question) or things
@@ -214,7 +199,7 @@ def lenient_rule(question: str, gold: Sequence[str], answer: str) -> dict[str, A
 
 def refusal_rule(question: str, gold: Sequence[str], answer: str) -> dict[str, Any]:
     "Return `reason` and `correct`: the answer says that the question cannot be answered."
-    declined = _declines(answer)
+    declined = declines(answer)
     reason = 'it says that there is no answer' if declined else 'it answers'
     return {'reason': reason, 'correct': declined}
 
@@ -339,11 +324,6 @@ VARIANTS: dict[str, dict[str, Role]] = {
     'strict': {'': _ROLES['strict']} | _REFUSE,
     'longmemeval': _LONGMEMEVAL | _REFUSE,
 }
-
-
-def must_refuse(question: Question) -> bool:
-    "Whether a question must be declined: a loader says so by `refuse`, LoCoMo by its category."
-    return question.refuse or question.category == 'adversarial'
 
 # %% ../../nbs/6_evaluation/04_judge.ipynb #88ba89b8
 @dataclass(frozen=True)

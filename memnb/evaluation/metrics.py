@@ -21,11 +21,12 @@ import numpy as np
 
 from ..core.text import stem
 from ..core.time import find_times, parse_date, TimeSpan
+from .refusals import is_refusal
 
 # %% auto #0
-__all__ = ['METRICS', 'token_f1', 'is_refusal', 'gives_no_answer', 'f1_locomo', 'f1_set', 'f1_squad', 'exact_match_squad',
-           'f1_remem', 'bleu1_nltk', 'bleu1_hf', 'best_over', 'evidence_recall', 'periods', 'gold_date', 'exact_date',
-           'Interval', 'bootstrap', 'paired', 'wilson', 'refusal_scores']
+__all__ = ['METRICS', 'token_f1', 'f1_locomo', 'f1_set', 'f1_squad', 'exact_match_squad', 'f1_remem', 'bleu1_nltk', 'bleu1_hf',
+           'best_over', 'evidence_recall', 'periods', 'gold_date', 'exact_date', 'Interval', 'bootstrap', 'paired',
+           'wilson', 'refusal_scores']
 
 # %% ../../nbs/6_evaluation/03_metrics.ipynb #9eb59722
 _NO_PUNCTUATION = str.maketrans('', '', string.punctuation)
@@ -50,16 +51,6 @@ def token_f1(prediction: Collection[Hashable], gold: Collection[Hashable]) -> fl
     "Return F1 of two collections of tokens, repeats counted; 0.0 where they share nothing."
     shared = _shared_count(prediction, gold)
     return 2 * shared / (len(prediction) + len(gold)) if shared else 0.0
-
-
-def is_refusal(answer: str) -> bool:
-    "Whether an answer says, in the words that LoCoMo's script knows, that there is none."
-    return any(words in answer.lower() for words in ('no information available', 'not mentioned'))
-
-
-def gives_no_answer(answer: str | None) -> bool:
-    "Whether an answer is missing, blank or a refusal, as REMem's table 6 counts refusals."
-    return not (answer or '').strip() or is_refusal(answer)
 
 
 def f1_locomo(prediction: str, gold: str, category: str | None = None) -> float:

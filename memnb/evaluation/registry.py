@@ -510,13 +510,13 @@ def settings_table(methods: Sequence[Method]) -> list[dict[str, str]]:
     "Return a row for each setting that the papers of the methods report: its value there, ours, and the source."
     rows = []
     for method in methods:
-        given = {**method.memory.options, **method.options}
+        options = {**method.memory.options, **method.options}
         defaults = _defaults_of(_resolve(method.loop)) if method.paper else {}
         for setting in method.paper:
             notes = [setting.note] if setting.note else []
             if setting.scope == 'model' and not notes:
                 notes.append('to be chosen by you')
-            value = given.get(setting.name, setting.value)
+            value = options.get(setting.name, setting.value)
             if value != setting.value and setting.scope != 'model':
                 notes.append(f'given: {value}')
             is_option = setting.scope == 'loop' and setting.name in defaults
@@ -550,10 +550,10 @@ def configured(
     "Return the methods with the settings of their papers, if asked for, and the options of their memories that a command line has."
     if options.settings == 'paper':
         methods = [method.by_paper(getattr(options, 'dataset', '')) for method in methods]
-    given = {name: getattr(options, name) for name in OPTIONS if getattr(options, name) is not None}
-    for name, value in given.items():
+    values = {name: getattr(options, name) for name in OPTIONS if getattr(options, name) is not None}
+    for name, value in values.items():
         named_option(name, value)  # what cannot be imported is said before anything is paid for
         others = [method.name for method in methods if name not in method.memory.accepts]
         if others:
             _print_line(f'--{name} is not used by {", ".join(others)}')
-    return [replace(method, memory=method.memory.with_options(**method.memory.accepted(given))) for method in methods]
+    return [replace(method, memory=method.memory.with_options(**method.memory.accepted(values))) for method in methods]

@@ -13,7 +13,8 @@ from typing import Any
 from ..core.conversation import Question
 from ..core.text import question_kind
 from ..core.trace import Trace
-from .metrics import best_over, evidence_recall, exact_date, f1_locomo, gives_no_answer, METRICS
+from .metrics import best_over, evidence_recall, exact_date, f1_locomo, METRICS
+from .refusals import gives_no_answer
 
 # %% auto #0
 __all__ = ['CATEGORIES', 'CUTS', 'score', 'row_key', 'Row']

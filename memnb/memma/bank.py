@@ -172,7 +172,7 @@ class _Extent(NamedTuple):
     "How far a namespace has come."
 
     last: int = 0  # the number of the last change
-    given: int = 0  # ids given
+    id_count: int = 0  # ids given
     forgotten: int = 0  # times that something was forgotten in the file, at the last one here
 
 
@@ -241,7 +241,7 @@ class Journal(MemoryFile):
         namespace: str,
         changes: Collection[Change],
         known: _Extent,  # what the writer knew
-        given: int,  # ids given after the batch
+        id_count: int,  # ids given after the batch
     ) -> _Extent:
         "Write a batch, all or nothing, and return the new extent. `ConflictError` if the extent is not `known`."
         with self.transaction() as file:
@@ -251,7 +251,7 @@ class Journal(MemoryFile):
                     f'{self.path}: namespace {namespace!r:.80}: nothing was written: '
                     f'expected {known}, it is {current} now'
                 )
-            extent = _Extent(known.last + len(changes), given, known.forgotten)
+            extent = _Extent(known.last + len(changes), id_count, known.forgotten)
             for change in changes:
                 text = _CHANGE.dump_json(change, exclude_defaults=True).decode()
                 row = namespace, change.number, change.entry, text
@@ -439,7 +439,7 @@ class MemoryBank(Searchable):
         self._entries: dict[str, Entry] = {}
         self._same: dict[tuple, str] = {}  # deduplication key -> id
         self._known = _Extent()  # as far as the journal was read
-        self._given = 0  # ids given, staged ones included
+        self._id_count = 0  # ids given, staged ones included
         self._when: datetime | None = None  # the time of the last change
         self._writer: int | None = None  # the thread that has a transaction open
         self._reader: MemoryBank | None = None  # for the other threads meanwhile
@@ -485,7 +485,7 @@ class MemoryBank(Searchable):
         counts = f'{count_of(len(self._entries), "entry")}, {count_of(self._known.last, "change")}'
         path = self.journal.path
         place = f'file {path.name}' if isinstance(path, Path) else 'in memory'
-        return f'{type(self).__name__}({self.namespace!r}: {counts}, {place}{self.failed.told})'
+        return f'{type(self).__name__}({self.namespace!r}: {counts}, {place}{self.failed.summary})'
 
     def __enter__(self) -> MemoryBank:
         return self
@@ -520,7 +520,7 @@ class MemoryBank(Searchable):
                 self._put(id, entry)
         if anew or changes:
             self._when = changes[-1].when if changes else None
-        self._known, self._given = extent, extent.given
+        self._known, self._id_count = extent, extent.id_count
 
     def _put(self, id: str, entry: Entry | None) -> None:
         "Make an id stand for an entry, or for none."
@@ -573,7 +573,7 @@ class MemoryBank(Searchable):
                 yield
                 if outermost and self._staged:
                     changes = [change for change, _, _ in self._staged]
-                    self._known = self.journal.append(self.namespace, changes, self._known, self._given)
+                    self._known = self.journal.append(self.namespace, changes, self._known, self._id_count)
                     self._staged = []
             except BaseException:
                 self._take_back(mark)
@@ -587,7 +587,7 @@ class MemoryBank(Searchable):
         while len(self._staged) > mark:
             change, before, self._when = self._staged.pop()
             if change.action == 'ADD':
-                self._given -= 1
+                self._id_count -= 1
             if change.entry is not None:
                 self._put(change.entry, before)
 
@@ -619,12 +619,12 @@ class MemoryBank(Searchable):
                 action = 'UPDATE' if set(edit.sources) - set(entry.sources) else 'NONE'
                 reason = edit.reason or 'it is there already'
                 edit = replace(edit, action=action, entry=equal_id, text=entry.text, speaker=None, reason=reason)
-        id = f'm{self._given + 1}' if edit.action == 'ADD' else edit.entry
+        id = f'm{self._id_count + 1}' if edit.action == 'ADD' else edit.entry
         after = apply_edit(self._entries.get(id), edit, id, when)
         if after is not None and self._same.get(_entry_key(after), id) != id:
             raise DuplicateEntry(f'{edit.action} of {id}: {self._same[_entry_key(after)]} says the same already')
         if edit.action == 'ADD':
-            self._given += 1
+            self._id_count += 1
         return self._stage(edit.action, id, after, when, reason=edit.reason, evidence=edit.sources)
 
     def add(self, text: str, *, when: datetime | None = None, **fields) -> Entry:

@@ -45,11 +45,11 @@ class StatedFact(Reply):
     turns: list[Text] = []  # the ids of the turns that state it
 
     @classmethod
-    def meant(cls, value: Any) -> Any:
+    def interpret(cls, value: Any) -> Any:
         if isinstance(value, str):
             speaker, text = re.match(r'\s*(?:\[([^\]]*)\])?\s*(.*)', value, re.DOTALL).groups()
             return {'text': text, 'speaker': speaker or ''}
-        return super().meant(value)
+        return super().interpret(value)
 
 
 class FocusPoint(Reply):
@@ -252,14 +252,14 @@ class Diagnosis(Reply):
     avoid: list[Text] = []  # words that were tried in vain
 
     @classmethod
-    def meant(cls, value: Any) -> Any:
+    def interpret(cls, value: Any) -> Any:
         "The paper has goal, queries, keywords, constraints and avoid terms in a field of their own (table 11), mostly as a text."
         if isinstance(value, dict):
             for name, inner in list(value.items()):
                 if 'guidance' in name.lower() and not isinstance(inner, dict):
                     inner = _parts(inner)
                 value = {**value, **cls.renamed(inner)} if isinstance(inner, dict) else value
-        return super().meant(value)
+        return super().interpret(value)
 
     @field_validator('missing_speaker', 'time_need')
     @classmethod

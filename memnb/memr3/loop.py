@@ -38,7 +38,7 @@ class Progress:
     fresh: list[Hit] = field(default_factory=list)  # S: what the last action brought
     retrieved: int = 0  # the size of the last retrieval, kept through reflections
     seen: dict[str, tuple[str, ...]] = field(default_factory=dict)  # every id shown so far, and its turns
-    shown: set[str] = field(default_factory=set)  # ids of retrieved snippets: the mask
+    mask_ids: set[str] = field(default_factory=set)  # ids of retrieved snippets: the mask
     texts: dict[str, str] = field(default_factory=dict)  # the lines of retrieved snippets
     said: dict[str, datetime] = field(default_factory=dict)  # when their turns were said
     reflect_streak: int = 0
@@ -49,7 +49,7 @@ class Progress:
         "Make the hits the newest snippets."
         self.fresh, self.retrieved, self.reflect_streak, self.reasoning = hits, len(hits), 0, ''
         for hit in hits:
-            self.shown.add(hit.snippet.id)
+            self.mask_ids.add(hit.snippet.id)
             self.texts[hit.snippet.id] = hit.snippet.line
             self.seen[hit.snippet.id] = tuple(hit.snippet.sources)
             for turn in hit.snippet.sources:
@@ -123,7 +123,7 @@ class MemR3(Loop):
             else:
                 self.retrieve(run, now, reply, iteration)
         if not now.state.evidence and (reply is None or not self.may_refuse):
-            run.answer_from(run.found, reply and reply.detailed_answer or '')
+            run.answer_from(run.snippets, reply and reply.detailed_answer or '')
         else:
             self.answer(run, now, reply.detailed_answer if reply else None)
 
@@ -187,7 +187,7 @@ class MemR3(Loop):
         gap = now.state.gaps[0].text if now.state.gaps else ''
         now.last_query = reply.retrieval_query or gap  # without a query the first gap stands in
         query = f'{run.question} {now.last_query}'.strip() if self.refine else run.question
-        mask = now.shown if self.mask else ()
+        mask = now.mask_ids if self.mask else ()
         sources = now.state.sources
         hits = run.search(query, self.chunks_per_iteration, iteration + 1, mask, sources)
         now.take(hits)

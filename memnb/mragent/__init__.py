@@ -1,6 +1,7 @@
 """MRAgent: cues lead through tags to contents.
 
-contents    episodes, semantic units, topics; months as cues, versions of a fact
+contents    episodes, semantic units, topics; versions of a fact
+cues        the key by which labels are matched; months as cues
 labels      cues, tags and titles: of a text, counted, merged
 prompts     prompts and reply types; what a session yields
 graph       the ternary relation, and the memory

@@ -14,7 +14,7 @@ import numpy as np
 
 from ..core.text import named_in
 from ..core.time import parse_date, TimeSpan
-from .contents import cue_id, months_of, time_cues
+from .cues import cue_id, months_of, time_cues
 from .graph import CueTagGraph
 from .labels import Branch
 from ..retrieval.vectors import scaled, without_names
@@ -46,7 +46,7 @@ def _time_ids(span: TimeSpan) -> list[str]:
 
 
 class Activation:
-    "The active set Z of one question (section 5.2): what active cues lead to and was not read yet, as branches with scores."
+    "The active set Z of one question: what active cues lead to and was not read yet, as branches with scores."
 
     def __init__(
         self,
@@ -70,7 +70,7 @@ class Activation:
     def _reached(self, cue: str) -> dict[str, tuple[str, str]]:
         "Return the episodes that a cue, given by id, leads to, each with cue and tag."
         relations = self.graph.episodic
-        return {one: (cue, tag) for tag in relations.tags_of(cue) for one in relations.contents_of(cue, tag)}
+        return {episode: (cue, tag) for tag in relations.tags_of(cue) for episode in relations.contents_of(cue, tag)}
 
     def _idf_of(self, count: int) -> float:
         return math.log(1 + len(self.graph.episodes) / max(1, count))
@@ -92,23 +92,23 @@ class Activation:
         if more <= 0 or not reached:
             return False
         self.weights[cue] = weight
-        for one, branch in reached.items():
-            self._add(one, more, (weight, *branch))
+        for episode, branch in reached.items():
+            self._add(episode, more, (weight, *branch))
         return True
 
     def activate(self, cue: str, weight: float = 1.0) -> bool:
         "Activate a cue and those near to it, or what overlaps a date; return whether any episode got more."
-        span, found = parse_date(cue), False
+        span, raised = parse_date(cue), False
         if span and span.start and span.end:
             return self.activate_time(span, weight)
         parts = {cue_id(cue): weight} if cue in self.graph.cues else {}
         if span is None:
             for near, cosine in self.graph.cues.near(cue, _MOST + 1, _NEAR):
                 parts.setdefault(near, _LIKE * cosine * weight)
-        for one, part in parts.items():
-            if one not in self.names:
-                found |= self._raise(one, part * self.idf(one), self._reached(one))
-        return found
+        for id, part in parts.items():
+            if id not in self.names:
+                raised |= self._raise(id, part * self.idf(id), self._reached(id))
+        return raised
 
     def activate_time(self, span: TimeSpan, weight: float = 1.0) -> bool:
         "Activate what happened in a closed span; return whether any episode got more."
@@ -117,17 +117,17 @@ class Activation:
 
     def _reached_in(self, span: TimeSpan) -> dict[str, tuple[str, str]]:
         "Return what happened in a span, each episode with one of its months and its tag."
-        found = {}
+        branches = {}
         for month in _time_ids(span):
-            for one, branch in self._reached(month).items():
-                time = self.graph.episodes[one].time
+            for episode, branch in self._reached(month).items():
+                time = self.graph.episodes[episode].time
                 if time and time.overlaps(span):
-                    found[one] = branch
-        return found
+                    branches[episode] = branch
+        return branches
 
     def _there(self, episodes: Iterable[str]) -> set[str]:
         "Return those of some episodes that were not forgotten meanwhile."
-        return {one for one in episodes if one in self.graph.episodes}
+        return {episode for episode in episodes if episode in self.graph.episodes}
 
     def activate_beside(self, event: str) -> None:
         "Activate what was told just before and after a kept episode. `UnknownSnippet`."
@@ -148,24 +148,24 @@ class Activation:
 
     def enter(self, episodes: Iterable[str]) -> None:
         "Activate the hits of a search, best first: each by its own rarest cue."
-        for place, one in enumerate(episodes):
-            cue, tag = max(self.graph.episodic.pairs_of_all([one]), key=lambda pair: (self.idf(pair[0]), pair))
-            self._add(one, 1 / (1 + place), (1 / (1 + place), cue, tag))
+        for place, episode in enumerate(episodes):
+            cue, tag = max(self.graph.episodic.pairs_of_all([episode]), key=lambda pair: (self.idf(pair[0]), pair))
+            self._add(episode, 1 / (1 + place), (1 / (1 + place), cue, tag))
 
     def scores_of(self, episodes: Iterable[str]) -> dict[str, float]:
         "Return the score of each episode: by its cues, what was told beside it, its tag, and who speaks."
         top = max(self.sums.values(), default=0.0) or 1.0
-        found = {}
-        for one in episodes:
-            score = self.sums.get(one, 0.0) / top
-            if one in self.beside:
+        scores = {}
+        for episode in episodes:
+            score = self.sums.get(episode, 0.0) / top
+            if episode in self.beside:
                 score += _CONTEXT
-            if one in self.paths:
-                score += _TAG * self._tags.get(self.paths[one][2], 0.0)
-            if self.people == (self.graph.episodes[one].speaker,):
+            if episode in self.paths:
+                score += _TAG * self._tags.get(self.paths[episode][2], 0.0)
+            if self.people == (self.graph.episodes[episode].speaker,):
                 score += _PERSON
-            found[one] = score
-        return found
+            scores[episode] = score
+        return scores
 
     def branches(
         self,
@@ -173,11 +173,11 @@ class Activation:
         most: int,
     ) -> list[Branch]:
         "Return the best `most` branches that lead to something unread."
-        found = {}  # (cue, tag) -> score
-        for one, score in self.scores_of(self._there({*self.sums, *self.beside} - set(read))).items():
-            pair = self.paths[one][1:] if one in self.paths else (self.beside[one], '')
-            found[pair] = max(found.get(pair, 0.0), score)
-        best = nsmallest(most, found, key=lambda pair: (-found[pair], pair))
+        scores = {}  # (cue, tag) -> score
+        for episode, score in self.scores_of(self._there({*self.sums, *self.beside} - set(read))).items():
+            pair = self.paths[episode][1:] if episode in self.paths else (self.beside[episode], '')
+            scores[pair] = max(scores.get(pair, 0.0), score)
+        best = nsmallest(most, scores, key=lambda pair: (-scores[pair], pair))
         return [self._branch(cue, tag) for cue, tag in best]
 
     def _branch(self, cue: str, tag: str) -> Branch:
@@ -186,16 +186,16 @@ class Activation:
             return self.graph.branch(cue, tag)
         return Branch(cue, '', len(self.graph.around(cue)), 'context')
 
-    def behind(self, way: Branch) -> set[str]:
+    def behind(self, branch: Branch) -> set[str]:
         "Return the ids of the episodes behind a branch."
-        return self.graph.contents_from(cue_id(way.cue), cue_id(way.tag))
+        return self.graph.contents_from(cue_id(branch.cue), cue_id(branch.tag))
 
     def aspect_branches(self) -> list[Branch]:
         "Return the aspects of the people asked about that are near to the question, best first."
-        made = [
-            (self._aspects.get(cue_id(way.tag), 0.0), way)
+        scored = [
+            (self._aspects.get(cue_id(branch.tag), 0.0), branch)
             for person in self.people
-            for way in self.graph.aspects_of(cue_id(person))
+            for branch in self.graph.aspects_of(cue_id(person))
         ]
-        made.sort(key=lambda pair: (-pair[0], pair[1].cue, pair[1].tag))
-        return [way for near, way in made if near >= _ASPECT]
+        scored.sort(key=lambda pair: (-pair[0], pair[1].cue, pair[1].tag))
+        return [branch for cosine, branch in scored if cosine >= _ASPECT]

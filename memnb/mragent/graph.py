@@ -22,11 +22,12 @@ from ..core.roles import choose_roles, LM, LMError, Role, RuleLM, Usage
 from ..core.storage import Changes, SessionMemory
 from ..core.time import TimeSpan
 from ..core.tools import Tool
-from .contents import checked_texts, cue_id, Episode, SemanticUnit, Topic
+from .contents import checked_texts, Episode, SemanticUnit, Topic
+from .cues import cue_id
 from .labels import Branch, Labels, labels_of
 from .prompts import recollect, Recollection, SEGMENT, TAG, TopicLine, TOPICS, UNITS
 from .tools import CueTools
-from ..retrieval.bm25 import SnippetStore
+from ..retrieval.index import SnippetStore
 from ..retrieval.vectors import Embedder, HybridIndex, WordLlamaEmbedder
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ __all__ = ['Relations', 'CueTagGraph']
 
 # %% ../../nbs/4_mragent/04_graph.ipynb #4b302541
 class Relations:
-    """The ternary relation R of a Cue-Tag-Content graph, indexed in both directions (section 3.3).
+    """The ternary relation R of a Cue-Tag-Content graph, indexed in both directions.
 
     Iterates over (cue, tag, content), sorted. TypeError for a single text in the place of a collection."""
 
@@ -129,7 +130,7 @@ _RECURS = 3  # episodes, of two sessions or more, that make a topic
 
 
 class CueTagGraph(SessionMemory, Searchable):
-    """MRAgent's memory, a Cue-Tag-Content graph made from sessions (sections 3 and 4), with tools for an agent.
+    """MRAgent's memory, a Cue-Tag-Content graph made from sessions, with tools for an agent.
 
     It is also a retriever: `search` ranks episodes and units, which is the passive way to use it."""
 
@@ -195,13 +196,13 @@ class CueTagGraph(SessionMemory, Searchable):
 
     def extract(self, session: Session) -> tuple[Recollection, dict[str, Usage]]:
         "Ask three roles for the episodes, tags, cues and units of a session (eq. 8 to 10)."
-        slots = sorted({f'{one.person}: {one.slot}' for one in self.units if one.slot})[:_IN_USE]
+        slots = sorted({f'{unit.person}: {unit.slot}' for unit in self.units if unit.slot})[:_IN_USE]
         tags = self.tags.usual(_IN_USE)
         return recollect(session, self.lm, self.names, tags, slots, self.roles)
 
-    def vectors(self, session_id: str, found: Recollection) -> dict[str, Any]:
+    def vectors(self, session_id: str, extract: Recollection) -> dict[str, Any]:
         "Return the vectors of the session's contents, by id."
-        return {content.id: self.contents.dense.vector(content.id) for content in found.items}
+        return {content.id: self.contents.dense.vector(content.id) for content in extract.items}
 
     def counts(self) -> dict[str, int]:
         "Return how many contents, labels and triples there are."
@@ -219,28 +220,28 @@ class CueTagGraph(SessionMemory, Searchable):
         contents = {'episode': len(self.episodes), 'unit': len(self.units)}
         return {**contents, 'cue': len(self.cues), 'tag': len(self.tags)}
 
-    def changes(self, session_id: str, found: Recollection, vectors: Mapping[str, Any] | None) -> Changes:
+    def changes(self, session_id: str, extract: Recollection, vectors: Mapping[str, Any] | None) -> Changes:
         "Add contents, labels and triples."
-        contents = found.items
-        tags, aspects = [episode.tag for episode in found.episodes], [unit.aspect for unit in found.units]
+        contents = extract.items
+        tags, aspects = [episode.tag for episode in extract.episodes], [unit.aspect for unit in extract.units]
         cues = [cue for content in contents for cue in labels_of(content)[0]]
         for labels, texts in ((self.cues, cues), (self.tags, tags), (self.aspects, aspects)):
             yield partial(labels.add, texts), partial(labels.remove, texts)
         ids = [content.id for content in contents]
         yield partial(self.contents.add, contents, vectors), partial(self.contents.remove, ids)
-        kinds = (self.episodes, self.episodic, found.episodes), (self.units, self.semantic, found.units)
+        kinds = (self.episodes, self.episodic, extract.episodes), (self.units, self.semantic, extract.units)
         for store, relations, some in kinds:
             yield partial(store.add, some), partial(store.remove, [content.id for content in some])
             for content in some:
                 yield partial(relations.add, content.id, _pairs_of(content)), partial(relations.remove, content.id)
-        in_order = sorted(found.episodes, key=lambda episode: episode.position or 0)
+        in_order = sorted(extract.episodes, key=lambda episode: episode.position or 0)
         order = tuple(episode.id for episode in in_order)
         yield partial(self.order.__setitem__, session_id, order), partial(self.order.pop, session_id)
 
-    def unlink(self, session_id: str, found: Recollection) -> dict[str, int]:
+    def unlink(self, session_id: str, extract: Recollection) -> dict[str, int]:
         "Remove the contents of a session, and every label, triple and topic that rested on it; return how many went."
-        episodes = {episode.id for episode in found.episodes}
-        gone = super().unlink(session_id, found)
+        episodes = {episode.id for episode in extract.episodes}
+        gone = super().unlink(session_id, extract)
         self._filed -= episodes
         for id, (title, ids) in list(self._themes.items()):
             if not ids.isdisjoint(episodes):  # the title may tell of what is forgotten
@@ -259,7 +260,7 @@ class CueTagGraph(SessionMemory, Searchable):
     def contents_from(self, cue: str, tag: str) -> set[str]:
         "Return φ((c,g)→e) by ids (eq. 7), over all tags that are one with this one."
         cue, tags = self.cues.id_of(cue), self.tags.merged(self.tags.id_of(tag))
-        return {one for same in tags for one in self.episodic.contents_of(cue, same)}
+        return {content for same in tags for content in self.episodic.contents_of(cue, same)}
 
     def pairs_from(self, episodes: Iterable[str]) -> set[tuple[str, str]]:
         "Return Π(e→(c,g)) by ids (eq. 15)."
@@ -267,39 +268,38 @@ class CueTagGraph(SessionMemory, Searchable):
 
     def around(self, episode: str) -> list[str]:
         "Return φ(e→ctx): the ids of the episodes told just after and just before. `UnknownSnippet`."
-        told = self.order[self.episodes[episode].session]
-        place = told.index(episode)
-        return [told[near] for near in (place + 1, place - 1) if 0 <= near < len(told)]
+        episodes = self.order[self.episodes[episode].session]
+        place = episodes.index(episode)
+        return [episodes[near] for near in (place + 1, place - 1) if 0 <= near < len(episodes)]
 
     def read(self, ids: Iterable[str], about: str = '') -> list[Episode | SemanticUnit]:
         "Return contents by their ids: what bears on a question first; without one in the order of their times. `UnknownSnippet`."
-        found = sorted((self.contents[id] for id in ids), key=_by_time)
-        if about.strip() and len(found) > 1:
+        contents = sorted((self.contents[id] for id in ids), key=_by_time)
+        if about.strip() and len(contents) > 1:
             scores = self.contents.scores(about)
-            found.sort(key=lambda one: -scores.get(one.id, 0.0))
-        return found
+            contents.sort(key=lambda content: -scores.get(content.id, 0.0))
+        return contents
 
     def branch(self, cue: str, tag: str) -> Branch:
         "Return a cue and a tag, as they are shown. `UnknownSnippet`."
         cue, tag = self.cues.id_of(cue), self.tags.id_of(tag)
         events = self.contents_from(cue, tag)
-        return Branch(self.cues.shown(cue), self.tags.shown(tag), len(events))
+        return Branch(self.cues.spelling(cue), self.tags.spelling(tag), len(events))
 
     def branches_of(self, cue: str) -> list[Branch]:
         "Return the branches of a cue; those with most contents first."
         return sorted(
             (self.branch(cue, tag) for tag in self.tags_from(cue)),
-            key=lambda one: (-one.count, one.tag),
+            key=lambda branch: (-branch.count, branch.tag),
         )
 
     def aspects_of(self, person: str) -> list[Branch]:
         "Return the aspects of a person; those with most facts first."
-        person, made = self.cues.id_of(person), []
+        person, branches = self.cues.id_of(person), []
         for aspect in self.semantic.tags_of(person):
             count = len(self.semantic.contents_of(person, aspect))
-            shown = self.cues.shown(person), self.aspects.shown(aspect)
-            made.append(Branch(*shown, count, 'aspect'))
-        return sorted(made, key=lambda one: (-one.count, one.tag))
+            branches.append(Branch(self.cues.spelling(person), self.aspects.spelling(aspect), count, 'aspect'))
+        return sorted(branches, key=lambda branch: (-branch.count, branch.tag))
 
     # topics
 
@@ -320,12 +320,12 @@ class CueTagGraph(SessionMemory, Searchable):
 
         A failure is in `topic_notes`, and these episodes are filed at the next time."""
         spent, waiting = Usage(), {}
-        for one in self.episodes:
-            if one.id not in self._filed:
-                waiting.setdefault(one.session, []).append(one)
+        for episode in self.episodes:
+            if episode.id not in self._filed:
+                waiting.setdefault(episode.session, []).append(episode)
         for session, episodes in sorted(waiting.items()):
-            told = ' '.join(one.title for one in episodes)
-            near = tuple(self.titles.shown(id) for id, _ in self.titles.near(told, _NEAR))
+            text = ' '.join(episode.title for episode in episodes)
+            near = tuple(self.titles.spelling(id) for id, _ in self.titles.near(text, _NEAR))
             try:
                 call = self.lm.call(self.roles['topics'], episodes=tuple(episodes), titles=near)
             except LMError as error:
@@ -335,13 +335,13 @@ class CueTagGraph(SessionMemory, Searchable):
                     self.topic_notes.append(f'{session}: {error}')
                 break
             spent += call.usage
-            self._file(call.reply.topics, [one.id for one in episodes])
+            self._file(call.reply.topics, [episode.id for episode in episodes])
         self.topic_usage += spent
         return spent
 
     def _waiting(self) -> set[str]:
         "Return the ids of the episodes that are not filed."
-        return {one.id for one in self.episodes} - self._filed
+        return {episode.id for episode in self.episodes} - self._filed
 
     def _file(self, lines: Iterable[TopicLine], episodes: Sequence[str]) -> None:
         "File episodes under the titles of a reply; note what was wrong with it."
@@ -364,16 +364,16 @@ class CueTagGraph(SessionMemory, Searchable):
         "The titles that several sessions have in common, each with its episodes; what is new is filed first, unless that has just failed."
         if self._waiting() != self._unfiled:
             self.file_topics()
-        found = []
+        topics = []
         for title, ids in self._themes.values():
             if len(ids) >= _RECURS and len({self.episodes[id].session for id in ids}) > 1:
-                found.append(Topic(title, tuple(ids)))
-        return tuple(sorted(found, key=lambda one: one.title))
+                topics.append(Topic(title, tuple(ids)))
+        return tuple(sorted(topics, key=lambda topic: topic.title))
 
     @locked
     def topics_near(self, text: str, k: int = _NEAR) -> list[Topic]:
         "Return the topics whose titles are nearest to a text."
-        known = {cue_id(one.title): one for one in self.topics}
+        known = {cue_id(topic.title): topic for topic in self.topics}
         near = [id for id, _ in self.titles.near(text[:500], len(self.titles))]
         return [known[id] for id in near if id in known][:k]
 
@@ -402,17 +402,17 @@ class CueTagGraph(SessionMemory, Searchable):
 
         net = networkx.MultiDiGraph()
         for cue in sorted({*self.episodic.cues, *self.semantic.cues}):
-            net.add_node(('cue', cue), text=self.cues.shown(cue))
+            net.add_node(('cue', cue), text=self.cues.spelling(cue))
         for kind, contents, relations in (
             ('episode', self.episodes, self.episodic),
             ('unit', self.units, self.semantic),
         ):
-            for one in contents:
-                net.add_node((kind, one.id), text=one.line)
-            for cue, tag, content in relations:
-                net.add_edge(('cue', cue), (kind, content), tag)
+            for content in contents:
+                net.add_node((kind, content.id), text=content.line)
+            for cue, tag, id in relations:
+                net.add_edge(('cue', cue), (kind, id), tag)
         for topic in self.topics:
             net.add_node(('topic', topic.id), text=topic.title)
-            for one in topic.episodes:
-                net.add_edge(('topic', topic.id), ('episode', one), 'topic')
+            for episode in topic.episodes:
+                net.add_edge(('topic', topic.id), ('episode', episode), 'topic')
         return net

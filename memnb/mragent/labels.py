@@ -17,7 +17,8 @@ import numpy as np
 from ..core.conversation import Snippet
 from ..core.text import FRAME, named_in, sentences, SMALL_TALK, stems, times_of
 from ..core.time import MONTHS, NUMBERS, SHORT_DAYS, SHORT_MONTHS, WEEKDAYS
-from .contents import checked_texts, cue_id, Episode, SemanticUnit, time_cues
+from .contents import checked_texts, Episode, SemanticUnit
+from .cues import cue_id, time_cues
 from ..retrieval.vectors import DenseIndex, Embedder, Vectors, WordLlamaEmbedder
 
 # %% auto #0
@@ -25,7 +26,7 @@ __all__ = ['labels_of', 'cues_in', 'central_words', 'title_of', 'checked_cosine'
 
 # %% ../../nbs/4_mragent/02_labels.ipynb #d1d5af78
 def labels_of(content: Episode | SemanticUnit) -> tuple[tuple[str, ...], str]:
-    "Return the cues of a content, as they are written, and its tag (section 4.1). An episode's months are cues, too."
+    "Return the cues of a content, as they are written, and its tag. An episode's months are cues, too."
     if isinstance(content, SemanticUnit):
         return (content.person,), content.aspect
     cues = dict.fromkeys((*content.cues, *time_cues((content.time, *times_of(content)))))
@@ -52,12 +53,12 @@ def cues_in(
     "Return the cues of an episode or a question without a model (eq. 9): people and words of content, each once as it is written."
     people = tuple(people)
     left_out = FRAME | SMALL_TALK | stems(' '.join(people))
-    found = {cue_id(name): name for name in named_in(text, people)}
+    cues = {cue_id(name): name for name in named_in(text, people)}
     for word in _WORD.findall(_BRACKETED.sub(' ', text)):
         cue = re.sub("['’]s?$", '', word)
         if not ({cue, cue.lower()} & _NO_CUES or stems(cue) <= left_out):
-            found.setdefault(cue_id(cue), cue)
-    return tuple(found.values())
+            cues.setdefault(cue_id(cue), cue)
+    return tuple(cues.values())
 
 # %% ../../nbs/4_mragent/02_labels.ipynb #f0000a4d
 @lru_cache(maxsize=50_000)
@@ -93,7 +94,7 @@ def checked_cosine(threshold: float) -> float:
 
 
 class Labels:
-    """The labels in use by `cue_id`: counted, embedded, and merged by meaning (section 11.1).
+    """The labels in use by `cue_id`: counted, embedded, and merged by meaning.
 
     Everything that can be read depends on the labels in use alone, not on the order in which they came."""
 
@@ -134,8 +135,8 @@ class Labels:
         changed, usual = self._counted(labels, step), {}
         for id, spellings in sorted(changed.items()):
             if spellings:  # of several that are equally frequent, the first in the alphabet
-                usual[id] = min(spellings, key=lambda one: (-spellings[one], one))
-        gone = {id for id in changed if id in self.index and self.shown(id) != usual.get(id)}
+                usual[id] = min(spellings, key=lambda spelling: (-spellings[spelling], spelling))
+        gone = {id for id in changed if id in self.index and self.spelling(id) != usual.get(id)}
         fresh = [id for id in usual if id in gone or id not in self.index]
         rows = self._vectors.reuse({id: usual[id] for id in fresh}, {})  # may fail, so it comes first
         self.index.remove(gone)
@@ -147,9 +148,9 @@ class Labels:
             for other in self._close.pop(id, ()):
                 self._close[other].discard(id)
         if self.threshold is not None and fresh:
-            for one, other, _ in self.index.similar(fresh, self.threshold):
-                self._close.setdefault(one, set()).add(other)
-                self._close.setdefault(other, set()).add(one)
+            for id, other, _ in self.index.similar(fresh, self.threshold):
+                self._close.setdefault(id, set()).add(other)
+                self._close.setdefault(other, set()).add(id)
         self._components.clear()
 
     def __len__(self) -> int:
@@ -162,24 +163,24 @@ class Labels:
         "Return the id of a label, given by its id or as it is written; of an unknown one its `cue_id`."
         return text if text in self._written else cue_id(text)
 
-    def shown(self, id: str) -> str:
+    def spelling(self, id: str) -> str:
         "Return how a label is most often written; of several the first in the alphabet. KeyError."
         return self.index[id].text
 
     def usual(self, most: int) -> list[str]:
         "Return the labels in use most often, as they are written; of equals the first in the alphabet."
-        counts = {self.shown(id): sum(spelt.values()) for id, spelt in self._written.items()}
+        counts = {self.spelling(id): sum(spelt.values()) for id, spelt in self._written.items()}
         return sorted(counts, key=lambda label: (-counts[label], label))[:most]
 
     def merged(self, id: str) -> tuple[str, ...]:
         "Return the ids that are one label with this one, sorted: its connected component. A label not in use is alone."
         if id not in self._components:
-            found, frontier = {id}, [id]
+            component, frontier = {id}, [id]
             while frontier:
-                fresh = self._close.get(frontier.pop(), set()) - found
-                found |= fresh
+                fresh = self._close.get(frontier.pop(), set()) - component
+                component |= fresh
                 frontier += fresh
-            self._components |= dict.fromkeys(found, tuple(sorted(found)))
+            self._components |= dict.fromkeys(component, tuple(sorted(component)))
         return self._components[id]
 
     def near(self, text: str, k: int, least: float = -1.0) -> list[tuple[str, float]]:

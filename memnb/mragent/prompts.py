@@ -24,7 +24,8 @@ from ..core.calls import call_of_any, call_text, ToolReply
 from ..core.loop import check_names
 from ..core.tools import Tool, tools_text
 from ..core.trace import Text
-from .contents import cue_id, Episode, SemanticUnit
+from .contents import Episode, SemanticUnit
+from .cues import cue_id
 from .labels import Branch, cues_in, title_of
 
 # %% auto #0
@@ -577,7 +578,7 @@ Speakers: {people}
 
 
 def _paper_move(inputs: dict) -> type[BaseModel]:
-    "Return the form of section 11.2: a mode, one action with its parameters, a reason."
+    "Return the form of the published code: a mode, one action with its parameters, a reason."
     tools = inputs['tools']
     return create_model(
         'PaperMove',

@@ -56,7 +56,7 @@ class LeafLabels:
 
 @dataclass(frozen=True)
 class NeedleTree:
-    "The needle task (section 6.2). ValueError for no such tree."
+    "The needle task of Theorem 4.1. ValueError for no such tree."
 
     depth: int  # hops from the root to a leaf, at least 1
     labels: LeafLabels | Sequence[float]  # mere probabilities are P_Y, with blank distractors
@@ -206,7 +206,7 @@ class Passive:
 
 
 def follower(tree: NeedleTree) -> Active:
-    "Return the active policy that follows the directions (section 6.2)."
+    "Return the active policy that follows the directions."
 
     def choose(query, history):
         if not len(history):

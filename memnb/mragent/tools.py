@@ -15,7 +15,8 @@ from ..core.retriever import Hit, locked
 from ..core.time import parse_date, TimeSpan
 from ..core.tools import Observation, Offset, OUTPUT_ANSWER, page_of, Tool, ToolError
 from ..core.trace import count_of
-from .contents import cue_id, current, Episode, SemanticUnit, time_cues
+from .contents import current, Episode, SemanticUnit
+from .cues import cue_id, time_cues
 from .labels import Branch, Labels
 
 # %% auto #0
@@ -34,9 +35,9 @@ class Branches(Observation):
     time: TimeSpan | None = None  # of the event that was asked about
 
 
-def _contents(found: Sequence[Episode | SemanticUnit], what: str, offset: int = 0) -> Observation:
+def _contents(contents: Sequence[Episode | SemanticUnit], what: str, offset: int = 0) -> Observation:
     "Return ten contents as hits; those behind them are counted in the note."
-    page, more = page_of(found, offset)
+    page, more = page_of(contents, offset)
     return Observation(what + more, tuple(map(Hit, page)))
 
 
@@ -69,7 +70,7 @@ class CueTools:
         near = []
         if cue_id(text):  # a day is looked up by its month
             near = [month for month in time_cues([parse_date(text)]) if month in labels]
-            near += [labels.shown(id) for id, _ in labels.near(text[:200], 5)]
+            near += [labels.spelling(id) for id, _ in labels.near(text[:200], 5)]
         hint = f'; near it: {", ".join(dict.fromkeys(near))}' if near else ''
         raise ToolError(f'{what}: there is no {what} {text!r:.60}{hint}')
 
@@ -87,7 +88,7 @@ class CueTools:
         "Return the id of a person of whom facts are known. `ToolError` with those of whom there are."
         id, semantic = cue_id(person), self.graph.semantic
         if not semantic.tags_of(id):
-            known = ', '.join(sorted(map(self.graph.cues.shown, semantic.cues))[:12])
+            known = ', '.join(sorted(map(self.graph.cues.spelling, semantic.cues))[:12])
             raise ToolError(f'person: nothing is known of {person!r:.60}; something is of {known or "nobody"}')
         return id
 
@@ -106,7 +107,7 @@ class CueTools:
             branches.sort(key=lambda branch: -scores[cue_id(branch.tag)])
         page, more = page_of(branches, offset, _LABELS)
         tags = ', '.join(f'{branch.tag} ({branch.count})' for branch in page) or 'no event'
-        return Branches(f'{self.graph.cues.shown(id)} leads to {tags}{more}', branches=tuple(branches))
+        return Branches(f'{self.graph.cues.spelling(id)} leads to {tags}{more}', branches=tuple(branches))
 
     @locked
     def query_tag_events(
@@ -118,13 +119,13 @@ class CueTools:
     ) -> Observation:
         "Read the events behind a cue and a tag. A tag that the cue does not have is answered by those it has."
         id, tag_id, tags = self._label(self.graph.cues, 'cue', cue), cue_id(tag), self.graph.tags
-        name, ids = self.graph.cues.shown(id), self.graph.contents_from(id, tag_id)
+        name, ids = self.graph.cues.spelling(id), self.graph.contents_from(id, tag_id)
         events = self.graph.read(ids, about or self.question)
         if not events:
             known = ', '.join(branch.tag for branch in self.graph.branches_of(id)[:12])
             others = f'it has {known}' if known else 'it leads to no event'
             raise ToolError(f'tag: {name!r} has no tag {tag!r:.60}; {others}')
-        note = f'{count_of(len(events), "event")} behind {name} → {tags.shown(tags.merged(tag_id)[0])}'
+        note = f'{count_of(len(events), "event")} behind {name} → {tags.spelling(tags.merged(tag_id)[0])}'
         return _contents(events, note, offset)
 
     @locked
@@ -160,7 +161,7 @@ class CueTools:
         branches = self.graph.aspects_of(id)
         page, more = page_of(branches, offset, _LABELS)
         aspects = ', '.join(f'{branch.tag} ({branch.count})' for branch in page)
-        return Branches(f'of {self.graph.cues.shown(id)} there is {aspects}{more}', branches=tuple(branches))
+        return Branches(f'of {self.graph.cues.spelling(id)} there is {aspects}{more}', branches=tuple(branches))
 
     @locked
     def query_personal_aspect(
@@ -172,10 +173,10 @@ class CueTools:
     ) -> Observation:
         "Read what is known of a person under one aspect, and what of it no longer holds."
         id, tag, about = self._person(person), cue_id(aspect), about or self.question
-        semantic, name, shown = self.graph.semantic, self.graph.cues.shown(id), self.graph.aspects.shown
+        semantic, name, spelling = self.graph.semantic, self.graph.cues.spelling(id), self.graph.aspects.spelling
         known = semantic.tags_of(id)
         if tag not in known:
-            others = ', '.join(sorted(map(shown, known))[:24])
+            others = ', '.join(sorted(map(spelling, known))[:24])
             raise ToolError(f'aspect: nothing is known of {name} under {aspect!r:.60}; there is {others}')
         every = semantic.contents_of_all([id], known)  # a slot may change its aspect
         holding = current(self.graph.units[unit] for unit in every)
@@ -183,7 +184,7 @@ class CueTools:
         if not about.strip():  # what holds, newest first, then what no longer does
             facts = sorted(reversed(facts), key=lambda fact: fact not in holding)
         past = [fact.id for fact in facts if fact not in holding]
-        note = f'{count_of(len(facts) - len(past), "fact")} of {name} under {shown(tag)}'
+        note = f'{count_of(len(facts) - len(past), "fact")} of {name} under {spelling(tag)}'
         if past:
             note += f'; no longer: {", ".join(past)}'
         return _contents(facts, note, offset)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from functools import partial
-from typing import Any
+from typing import Any, TYPE_CHECKING
 
 from ..core.build import refuse_messages
 from ..core.conversation import Session
@@ -27,8 +27,11 @@ from ..core.time import TimeSpan
 from .facts import Fact, Gist, Window
 from .prompts import Extract, extract, FACTS, GISTS, PAPER_FACTS, PAPER_GISTS
 from .tools import GraphTools
-from ..retrieval.bm25 import SnippetStore
+from ..retrieval.index import SnippetStore
 from ..retrieval.vectors import Embedder, HybridIndex, WordLlamaEmbedder
+
+if TYPE_CHECKING:
+    import networkx
 
 # %% auto #0
 __all__ = ['FIELDS', 'ORDERINGS', 'AGGREGATIONS', 'phrase_id', 'FactTable', 'Chunk', 'mentions', 'GistGraph']
@@ -129,10 +132,10 @@ class Chunk:
     phrases: tuple[str, ...]  # keys, sorted
 
     @classmethod
-    def of(cls, found: Extract) -> Chunk:
+    def of(cls, extract: Extract) -> Chunk:
         "The chunk of a session's extract."
-        names = [name for fact in found.facts for name in (fact.subject, fact.object)]
-        gists, facts = ([item.id for item in items] for items in (found.gists, found.facts))
+        names = [name for fact in extract.facts for name in (fact.subject, fact.object)]
+        gists, facts = ([item.id for item in items] for items in (extract.gists, extract.facts))
         phrases = {sys.intern(phrase_id(name)) for name in names}
         return cls(tuple(gists), tuple(facts), tuple(sorted(phrases)))
 
@@ -148,15 +151,17 @@ def mentions(gist: Gist, phrase: str) -> bool:
 _VOTERS, _VOTE = 100, 0.25  # how many facts vote for the gists of their turns, and a vote's weight
 
 
-def _fact_in(one: Fact | Sequence[str] | Mapping[str, object], session: str) -> Fact:
+def _fact_in(value: Fact | Sequence[str] | Mapping[str, object], session: str) -> Fact:
     "Return a fact, a triple or the arguments of `Fact.of` as a fact of a session."
-    if isinstance(one, Fact):
-        return replace(one, session=session)
-    if not isinstance(one, Mapping):
-        if not isinstance(one, Sequence) or isinstance(one, (str, bytes)) or len(one) != len(FIELDS):
-            raise ValueError(f'a fact: expected (subject, predicate, object), a dictionary or a Fact, got {one!r:.100}')
-        one = dict(zip(FIELDS, one))
-    return Fact.of(**one, session=session)
+    if isinstance(value, Fact):
+        return replace(value, session=session)
+    if not isinstance(value, Mapping):
+        if not isinstance(value, Sequence) or isinstance(value, (str, bytes)) or len(value) != len(FIELDS):
+            raise ValueError(
+                f'a fact: expected (subject, predicate, object), a dictionary or a Fact, got {value!r:.100}'
+            )
+        value = dict(zip(FIELDS, value))
+    return Fact.of(**value, session=session)
 
 
 class GistGraph(SessionMemory, Searchable):
@@ -211,10 +216,10 @@ class GistGraph(SessionMemory, Searchable):
 
     def add_facts(self, facts: Iterable[Fact | Sequence[str] | Mapping[str, object]], session: str = 'facts') -> None:
         "Add ready-made facts as a session of their own; their order does not matter, and a duplicate is one fact."
-        made = sorted({_fact_in(one, session) for one in facts}, key=lambda fact: fact.id)
-        told = '\n'.join(map(repr, made)).encode('utf-8', 'surrogatepass')
-        digest = hashlib.sha256(told).hexdigest()
-        self.keep(session, Extract((), tuple(made), ()), digest)
+        session_facts = sorted({_fact_in(value, session) for value in facts}, key=lambda fact: fact.id)
+        data = '\n'.join(map(repr, session_facts)).encode('utf-8', 'surrogatepass')
+        digest = hashlib.sha256(data).hexdigest()
+        self.keep(session, Extract((), tuple(session_facts), ()), digest)
 
     # what a SessionMemory asks for
 
@@ -233,20 +238,20 @@ class GistGraph(SessionMemory, Searchable):
         options = {'gists': self.with_gists, 'facts': self.with_facts, 'roles': self.roles}
         return extract(session, self.lm, speakers=self.names, **options)
 
-    def vectors(self, session_id: str, found: Extract) -> dict[str, Any]:
+    def vectors(self, session_id: str, extract: Extract) -> dict[str, Any]:
         "Return the embeddings of a session's gists and facts, by id."
-        rows = {gist.id: self.gists.dense.vector(gist.id) for gist in found.gists}
-        return rows | {fact.id: self.triples.dense.vector(fact.id) for fact in found.facts}
+        rows = {gist.id: self.gists.dense.vector(gist.id) for gist in extract.gists}
+        return rows | {fact.id: self.triples.dense.vector(fact.id) for fact in extract.facts}
 
-    def changes(self, session_id: str, found: Extract, vectors: Mapping[str, Any] | None) -> Changes:
+    def changes(self, session_id: str, extract: Extract, vectors: Mapping[str, Any] | None) -> Changes:
         "Algorithm 1 for one session: its nodes, its facts, its membership, and the synonymy of its gists with all gists."
-        chunk = Chunk.of(found)
-        yield partial(self.gists.add, found.gists, vectors), partial(self.gists.remove, chunk.gists)
-        yield partial(self.triples.add, found.facts, vectors), partial(self.triples.remove, chunk.facts)
-        yield partial(self.facts.add, found.facts), partial(self.facts.remove, chunk.facts)
+        chunk = Chunk.of(extract)
+        yield partial(self.gists.add, extract.gists, vectors), partial(self.gists.remove, chunk.gists)
+        yield partial(self.triples.add, extract.facts, vectors), partial(self.triples.remove, chunk.facts)
+        yield partial(self.facts.add, extract.facts), partial(self.facts.remove, chunk.facts)
         yield partial(self.chunks.__setitem__, session_id, chunk), partial(self.chunks.pop, session_id)
         members = [(self.chunks_of, phrase, session_id) for phrase in chunk.phrases]
-        members += [(self.by_turn, turn, gist.id) for gist in found.gists for turn in dict.fromkeys(gist.sources)]
+        members += [(self.by_turn, turn, gist.id) for gist in extract.gists for turn in dict.fromkeys(gist.sources)]
         for member in members:
             yield partial(_include, *member), partial(_discard, *member)
         yield partial(self._add_synonyms, chunk.gists), partial(self._remove_synonyms, chunk.gists)
@@ -266,9 +271,9 @@ class GistGraph(SessionMemory, Searchable):
                 if not self.synonyms[other]:
                     del self.synonyms[other]
 
-    def unlink(self, session_id: str, found: Extract) -> dict[str, int]:
+    def unlink(self, session_id: str, extract: Extract) -> dict[str, int]:
         "Remove every node and edge that rests on this session alone; return how many of each kind."
-        gone = super().unlink(session_id, found)
+        gone = super().unlink(session_id, extract)
         return {
             'gists': gone['gist nodes'],
             'facts': gone['relation edges'],
@@ -300,7 +305,7 @@ class GistGraph(SessionMemory, Searchable):
             'synonymy edges': sum(map(len, self.synonyms.values())) // 2,
         }
 
-    def to_networkx(self) -> 'networkx.MultiGraph':
+    def to_networkx(self) -> networkx.MultiGraph:
         "Return the whole graph, every edge explicit: nodes ('gist', id) and ('phrase', key); edges have a `kind`."
         import networkx
 

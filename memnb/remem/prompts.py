@@ -69,11 +69,11 @@ class FactLine(Reply):
     turns: list[Text] = []
 
     @classmethod
-    def meant(cls, value: Any) -> Any:
+    def interpret(cls, value: Any) -> Any:
         if isinstance(value, dict) and isinstance(value.get('qualifiers'), dict):
             times = value['qualifiers']
             value = {**times, **{name: field for name, field in value.items() if name != 'qualifiers'}}
-        return super().meant(value)
+        return super().interpret(value)
 
 
 class FactsReply(Reply):

@@ -16,7 +16,7 @@ from ..core.tools import Observation, Offset, OUTPUT_ANSWER, page_of, PAGE_SIZE,
 from ..core.retriever import Hit, locked
 from ..core.trace import count_of
 from .facts import Fact, Gist, Window
-from ..retrieval.bm25 import Index
+from ..retrieval.index import Index
 from ..retrieval.vectors import DenseIndex
 
 # %% auto #0
@@ -144,7 +144,7 @@ class GraphTools:
         facts = self.graph.facts.find(**phrases, window=window, ordering=ordering, limit=limit, offset=offset)
         note = count_of(len(facts), 'fact')
         if not facts:
-            note += f': {self._why_none(window, phrases)}'
+            note += f': {self._why_none(phrases)}'
         if aggregation:
             number, hits = self.graph.facts.aggregate(facts, aggregation), tuple(map(Hit, facts))
             return _Listing(f'{aggregation}: {number}; {note}', hits, value=number, last=self.last)
@@ -194,8 +194,8 @@ class GraphTools:
         "Return the facts that have one of the gist's phrases, those of its turns first, by cosine."
         facts, hits, turns = {}, [], set(gist.sources)
         for phrase in self.graph.phrases_of(gist.id):
-            for field in ('subject', 'object'):
-                for fact in self.graph.facts.find(**{field: phrase}, window=window):
+            for side in ('subject', 'object'):
+                for fact in self.graph.facts.find(**{side: phrase}, window=window):
                     facts[fact.id] = fact
         gist_vector = self.graph.gists.dense.vector(gist.id).astype(float)
         for fact in facts.values():
@@ -211,13 +211,13 @@ class GraphTools:
         hits = [Hit(self.graph.gists[id]) for id in ids]
         return [hit for hit in hits if window.passes(hit.snippet)][:PAGE_SIZE]
 
-    def _why_none(self, window: Window, phrases: Mapping[str, str | None]) -> str:
+    def _why_none(self, phrases: Mapping[str, str | None]) -> str:
         "Return which phrase no fact has, and what comes near; else what has left none of the facts."
         find = self.graph.facts.find
-        for field, phrase in phrases.items():
-            if phrase and phrase.strip() and not find(**{field: phrase}):
+        for name, phrase in phrases.items():
+            if phrase and phrase.strip() and not find(**{name: phrase}):
                 hits = _best(self.graph.triples, phrase)
-                names = list(dict.fromkeys(getattr(hit.snippet, field) for hit in hits))
-                return f'none has the {field} {phrase!r:.60}; near it: {", ".join(names[:5])}'
+                near = list(dict.fromkeys(getattr(hit.snippet, name) for hit in hits))
+                return f'none has the {name} {phrase!r:.60}; near it: {", ".join(near[:5])}'
         count = len(find(**phrases))
         return f'{count} lie outside these times or the offset' if count else 'none has all of these'

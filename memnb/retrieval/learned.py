@@ -120,9 +120,9 @@ class WordVectors:
         "(n, 256) the vectors of n words; 0 where there is none."
         missing = [word for word in dict.fromkeys(words) if word not in self._rows]
         if missing:
-            made = self.embed(missing)
-            lengths = np.linalg.norm(made, axis=1, keepdims=True)
-            self._rows.update(zip(missing, (made / np.where(lengths, lengths, 1)).astype(np.float32)))
+            vectors = self.embed(missing)
+            lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+            self._rows.update(zip(missing, (vectors / np.where(lengths, lengths, 1)).astype(np.float32)))
         rows = [self._rows[word] for word in words]
         return np.concatenate(rows or [()], dtype=np.float32).reshape(-1, 256)
 
@@ -213,9 +213,9 @@ class PairFeatures:
     @staticmethod
     def _person(columns: dict, query: str, snippets: list[Snippet]) -> set[str]:
         "Who is asked about, and who speaks; returns the terms of all names."
-        people = sorted({one.speaker for one in snippets if one.speaker})
+        people = sorted({snippet.speaker for snippet in snippets if snippet.speaker})
         asked = named_in(query, people)
-        columns['speaker'] = np.array([one.speaker in asked for one in snippets], float)
+        columns['speaker'] = np.array([snippet.speaker in asked for snippet in snippets], float)
         if 'meaning' in columns:
             columns['speaker_meaning'] = columns['speaker'] * columns['meaning']
         return {term for name in people for term in tokenize(name)}
@@ -289,25 +289,25 @@ class PairFeatures:
         columns['evidence_near'] = np.maximum(beside[:, 0], beside[:, 3])
         if self.index.dense is not None:
             rows = self.index.dense.matrix
-            found = rows[[self.index._slots[id] for id in known]]
-            cosines = np.einsum('ik,jk->ij', rows[slots], found).astype(float)
+            evidence = rows[[self.index._slots[id] for id in known]]
+            cosines = np.einsum('ik,jk->ij', rows[slots], evidence).astype(float)
             columns['evidence_mean'], columns['evidence_nearest'] = cosines.mean(1), cosines.max(1)
 
     @staticmethod
     def _session(columns: dict, snippets: list[Snippet], totals: np.ndarray) -> None:
         held = defaultdict(list)
-        for one, total in zip(snippets, totals.tolist()):
-            held[one.session].append(total)
+        for snippet, total in zip(snippets, totals.tolist()):
+            held[snippet.session].append(total)
         best = {session: sum(sorted(scores)[-3:]) / 3 for session, scores in held.items()}
-        columns['session'] = scaled(np.array([best[one.session] for one in snippets]))
+        columns['session'] = scaled(np.array([best[snippet.session] for snippet in snippets]))
 
     def _kind(self, columns: dict, query: str, slots, before, snippets: list[Snippet]) -> None:
         "The form of a turn, and whether it is what the question asks for."
         columns.update(zip(_FORM, np.array([self._forms[slot] for slot in slots.tolist()]).T))
         asks = _FORM.index('question')
         columns['after_question'] = np.array([slot >= 0 and self._forms[slot][asks] for slot in before.tolist()], float)
-        told = 1 - columns['question']
-        columns['told_likeness'] = told * columns.get('likeness', 0.0)
+        statement = 1 - columns['question']
+        columns['told_likeness'] = statement * columns.get('likeness', 0.0)
         columns['answered_meaning'] = columns['after_question'] * columns.get('meaning_before', 0.0)
         kind = question_kind(query[: query.rfind('?') + 1] or query)  # more words may follow
         numbers, times = columns.pop('number'), columns.pop('time')
@@ -317,7 +317,7 @@ class PairFeatures:
             columns['time_asked'] = times
         spans = [span for *_, span in find_times(query, date(1, 1, 1)) if span.start and span.start.year > 1]
         if spans:
-            days = [one.day for one in snippets]
+            days = [snippet.day for snippet in snippets]
             columns['day_asked'] = np.array([day is not None and any(map(day.overlaps, spans)) for day in days], float)
 
 # %% ../../nbs/1_core/15_learned.ipynb #1ea40013
@@ -348,7 +348,7 @@ class LearnedRanker:
         "What each feature of a row adds to its score, most first. They add up to the score."
         parts = (row * _column(self.weights)).tolist()
         named = zip(FEATURES, parts)
-        return dict(sorted((one for one in named if one[1]), key=lambda one: -abs(one[1])))
+        return dict(sorted((part for part in named if part[1]), key=lambda part: -abs(part[1])))
 
     def save(self, path: str | Path) -> None:
         "Write it to a JSON file; the same ranker gives the same bytes."
@@ -400,18 +400,18 @@ def training_pairs(
         index = default_index(turn_snippets(conversation), ranker=LearnedRanker({}), **options)
         for question in conversation.questions:
             ids, rows = index.features(question.text)
-            found = np.isin(ids, question.evidence)
-            if question.refuse or not found.any():
+            is_evidence = np.isin(ids, question.evidence)
+            if question.refuse or not is_evidence.any():
                 continue
             if ranker is None:
-                pairs.append((rows, found / found.sum()))
+                pairs.append((rows, is_evidence / is_evidence.sum()))
                 continue
             order = np.argsort(-ranker.scores(rows), kind='stable')
             for read, left in ((order[:size], np.sort(order[size:])) for size in (5, 15)):
-                known = [*read[found[read]], *read[~found[read]][::5]]
-                if found[left].any():
+                known = [*read[is_evidence[read]], *read[~is_evidence[read]][::5]]
+                if is_evidence[left].any():
                     _, after = index.features(question.text, [ids[place] for place in known])
-                    pairs.append((after[left], found[left] / found[left].sum()))
+                    pairs.append((after[left], is_evidence[left] / is_evidence[left].sum()))
     return pairs
 
 
@@ -433,23 +433,23 @@ def fit_ranker(
     first = training_pairs(conversations, embedder)
     if not first:
         raise ValueError('fit_ranker: expected questions with an answer and evidence, got none')
-    told = {**(about or {}), 'questions': len(first), 'ridge': ridge}
+    details = {**(about or {}), 'questions': len(first), 'ridge': ridge}
     chosen = np.isin(names, list(features))
     later = np.array([FEATURES[name][0] == 'evidence' for name in names])
     weights = _fit_columns(first, np.zeros(len(names)), chosen & ~later, ridge)
     following = training_pairs(conversations, embedder, LearnedRanker(_named(weights)))
     if following and any(chosen & later):  # it counts beside what is fitted already
         weights = _fit_columns(following, weights, chosen & later, ridge)
-    return LearnedRanker(_named(weights), told)
+    return LearnedRanker(_named(weights), details)
 
 
 def _fit_columns(pairs: list[_Pair], weights: np.ndarray, chosen: np.ndarray, ridge: float) -> np.ndarray:
     "The weights with the chosen ones fitted, the others as they are."
     offsets = [rows @ weights for rows, _ in pairs]
     fitted = fit_weights([(rows[:, chosen], share) for rows, share in pairs], ridge, offsets)
-    made = weights.copy()
-    made[chosen] = fitted
-    return made
+    all_weights = weights.copy()
+    all_weights[chosen] = fitted
+    return all_weights
 
 
 def _named(weights: np.ndarray) -> dict[str, float]:

@@ -25,7 +25,8 @@ from ..core.messages import as_conversation
 from ..core.models import Connection
 from ..core.retriever import Hit, locked, wait_for
 from ..core.time import TimeSpan
-from .bm25 import Index, LexicalIndex
+from .bm25 import LexicalIndex
+from .index import Index
 from .learned import FEATURES, FirstScores, LearnedRanker, PairFeatures, scaled, shipped_ranker
 
 # %% auto #0
@@ -288,10 +289,10 @@ class Vectors:
     def reuse(
         self,
         texts: Mapping[str, str],  # by id
-        given: Mapping[str, np.ndarray],  # by id: float32 rows of this model, of length 1 or 0
+        vectors: Mapping[str, np.ndarray],  # by id: float32 rows of this model, of length 1 or 0
     ) -> np.ndarray:
         "(n, d) rows of the texts in their order: as given, else of the model. `DimensionMismatch`, `ValueError`."
-        rows = {id: _checked_row(id, given[id]) for id in texts if id in given}
+        rows = {id: _checked_row(id, vectors[id]) for id in texts if id in vectors}
         missing = [id for id in texts if id not in rows]
         rows.update(zip(missing, self.of([texts[id] for id in missing])))
         lengths = {len(row) for row in rows.values()} | {self.dimension or 0} - {0}

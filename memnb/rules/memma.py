@@ -5,7 +5,6 @@
 # %% ../../nbs/9_rules/04_memma.ipynb #f92bdfa5
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import date

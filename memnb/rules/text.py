@@ -198,7 +198,7 @@ def _third(verb: str) -> str:
     stem = re.sub("n['’]t$", '', verb)
     if stem in _FORMS:
         return _FORMS[stem] + verb[len(stem) :]
-    if stem in STOP_WORDS - {'get', 'like'} or stem in PASTS or re.search('[^e]ed$|ing$|[^a-z]', verb):
+    if stem in STOP_WORDS - {'get', 'like'} or stem in PASTS or re.search('[^e]ed$|ing$|[^su]s$|[^a-z]', verb):
         return verb
     if re.search('[^aeiou]y$', verb):
         return verb[:-1] + 'ies'

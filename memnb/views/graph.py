@@ -17,7 +17,7 @@ import networkx
 from matplotlib.figure import Figure
 
 from ..core.trace import printable, SearchStep, ToolStep, Trace
-from ..mragent.contents import cue_id
+from ..mragent.cues import cue_id
 from ..mragent.graph import CueTagGraph
 from ..remem.graph import GistGraph, mentions, phrase_id
 from .figures import figure_html
@@ -42,7 +42,7 @@ def memory_graph(memory: GistGraph | CueTagGraph) -> networkx.MultiGraph:
                 graph.nodes['gist', gist]['session'] = session
     elif isinstance(memory, CueTagGraph):
         graph = memory.to_networkx()
-        label_of = {'episode': memory.tags.shown, 'unit': memory.aspects.shown}
+        label_of = {'episode': memory.tags.spelling, 'unit': memory.aspects.spelling}
         for _, (kind, _), key, data in graph.edges(keys=True, data=True):
             data['label'] = label_of[kind](key) if key != 'topic' else key
         for kind, contents in (('episode', memory.episodes), ('unit', memory.units)):

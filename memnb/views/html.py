@@ -108,17 +108,16 @@ def _model_rows(step: ModelStep) -> list[Row]:
 
 @rows_of.register
 def _state_rows(step: StateStep) -> list[Row]:
-    bullets = {bullet.text: bullet for bullet in step.evidence}
     rows = []
     for text in step.gained:
-        bullet = bullets.pop(text, Bullet(text=text))
-        note = '' if bullet.grounded else 'ungrounded: cites nothing retrieved'
-        tone = 'gain' if bullet.grounded else 'error'
-        rows.append(Row('gained', text, note, tuple(bullet.sources), tone))
+        for bullet in [bullet for bullet in step.evidence if bullet.text == text] or [Bullet(text=text)]:
+            note = '' if bullet.grounded else 'ungrounded: cites nothing retrieved'
+            tone = 'gain' if bullet.grounded else 'error'
+            rows.append(Row('gained', text, note, tuple(bullet.sources), tone))
     rows = rows or [Row('gained', 'nothing new', tone='quiet')]
     rows += [Row('closed', gap, tone='gain') for gap in step.closed]
     rows += [Row('open', gap, 'new' if gap in step.opened else '', tone='gap') for gap in step.gaps]
-    if bullets:
+    if any(bullet.text not in step.gained for bullet in step.evidence):
         lines = [f'{bullet.text} {_id_list(bullet.sources)}' for bullet in step.evidence]
         page = f'all evidence so far ({len(lines)})', '\n'.join(lines)
         rows.append(Row('state', tone='quiet', pages=(page,), quiet=True))

@@ -17,9 +17,11 @@ from ..core.conversation import Conversation, Question, Session
 from ..core.roles import ANSWER, Call, LM, Role, RuleLM, Usage
 from ..core.loop import Loop
 from ..core.trace import count_of, StateStep, Step, Trace
-from ..evaluation.costs import DryRunLM, UsageCounter
-from ..evaluation.judge import must_refuse, refusal_rule, strict_rule
+from ..evaluation.estimate import DryRunLM
+from ..evaluation.judge import refusal_rule, strict_rule
+from ..evaluation.refusals import must_refuse
 from ..evaluation.registry import choose_methods, Memory, METHODS
+from ..evaluation.usage import UsageCounter
 from ..memma.bank import MemoryBank
 from ..memma.construction import construct
 from ..evaluation.faults import damage
@@ -132,13 +134,13 @@ def trace_stepper(trace: Trace) -> ipywidgets.VBox:
 def watch(
     loop: Loop,
     question: str,
-    shown: ipywidgets.HTML | None = None,  # where to show it; None: below the cell
+    pane: ipywidgets.HTML | None = None,  # where to show it; None: below the cell
     **options: Any,  # as of `Loop.ask`
 ) -> Trace:
     """Ask a question and show the newest step, and what was spent, as it happens; return the trace."""
-    if shown is None:
-        shown = ipywidgets.HTML()
-        display(shown)
+    if pane is None:
+        pane = ipywidgets.HTML()
+        display(pane)
     so_far = Trace(question=question, method=loop.method, model=loop.lm.name)
 
     def add(step: Step) -> None:
@@ -147,10 +149,10 @@ def watch(
         so_far.usage['all'] = so_far.usage.get('all', Usage()) + spent
         cost = f'{count_of(so_far.total.calls, "call")}, {count_of(so_far.total.tokens, "token")}'
         body = moment_html(so_far)
-        shown.value = framed(f'{_VIEW_STYLE}{body}<p class="quiet">so far: {cost}</p>')
+        pane.value = framed(f'{_VIEW_STYLE}{body}<p class="quiet">so far: {cost}</p>')
 
     trace = loop.ask(question, on_step=add, **options)
-    shown.value = framed(_VIEW_STYLE + moment_html(trace))
+    pane.value = framed(_VIEW_STYLE + moment_html(trace))
     return trace
 
 # %% ../../nbs/8_use/05_widgets.ipynb #3be348bd

@@ -10,8 +10,8 @@ from hypothesis import given, strategies as st
 
 from damage import JSON, spots
 from memnb import as_conversation, load_conversation, MemoryBank
-from memnb.core.conversation import Conversation, ConversationError, Turn
-from memnb.core.messages import ChatError, GAP
+from memnb.core.conversation import ChatError, Conversation, ConversationError, Turn
+from memnb.core.messages import GAP
 from memnb.evaluation.datasets import DatasetError
 
 CHATS = Path(__file__).parent.parent / 'chats'

@@ -13,7 +13,7 @@ from hypothesis import settings, strategies as st
 from hypothesis.stateful import Bundle, invariant, rule, RuleBasedStateMachine
 from strikes import forked, kill, needs_fork, strike, Struck, watched, Watched
 
-from memnb.adapters.mcp_server import TurnStore
+from memnb.adapters.turn_store import TurnStore
 from memnb.core.conversation import Conversation, Snippet, UnknownTurn
 from memnb.core.storage import MemoryFileError
 from memnb.core.time import TimeSpan

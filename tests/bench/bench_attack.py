@@ -30,7 +30,8 @@ from test_fuzz import FILES, meant, SCRAPS, TEXTS
 from test_prompts import BREAKS, FORGED, forged, prompts_of, talk
 
 from memnb import cli
-from memnb.adapters.mcp_server import MemoryTools, TurnStore
+from memnb.adapters.mcp_server import MemoryTools
+from memnb.adapters.turn_store import TurnStore
 from memnb.core.conversation import Conversation, Session, Snippet, Turn
 from memnb.core.models import OpenAILM
 from memnb.core.roles import LM, LMError, RuleLM

@@ -13,7 +13,7 @@ from memnb.core.conversation import Session, Snippet, Turn
 from memnb.core.roles import RuleLM
 from memnb.memma.loop import MemMA
 from memnb.memr3.loop import MemR3
-from memnb.mragent import contents, labels
+from memnb.mragent import cues, labels
 from memnb.mragent.graph import CueTagGraph
 from memnb.remem.graph import GistGraph
 from memnb.rules import memma, mragent, remem, text as rules
@@ -81,7 +81,7 @@ FUNCTIONS = {
     'rules.remem.facts_rule': lambda words: remem.facts_rule(session(words)),
     'mragent.cues_in': lambda words: labels.cues_in(words, ('Ana',)),
     'mragent.title_of': labels.title_of,
-    'mragent.cue_id': contents.cue_id,
+    'mragent.cue_id': cues.cue_id,
     'rules.mragent.slot_of': lambda words: mragent.slot_of(words, ['Ana']),
     'rules.mragent.segment_rule': lambda words: mragent.segment_rule(session(words)),
     'rules.mragent.units_rule': lambda words: mragent.units_rule(session(words)),

@@ -102,7 +102,7 @@ class TurnFile:
     """The turn store of the MCP server."""
 
     def __init__(self, path):
-        from memnb.adapters.mcp_server import TurnStore
+        from memnb.adapters.turn_store import TurnStore
 
         self.store = TurnStore(path)
 
@@ -451,7 +451,7 @@ def main():
         gone = {word if isinstance(word, str) else marker(word) for one in owners for word in one.gone}
         mine = {marker(number) for one in owners if isinstance(one, Owner) for number in one.there}
         if find_spec('mcp'):  # the server was killed last: opening and closing its file sweeps it
-            from memnb.adapters.mcp_server import TurnStore
+            from memnb.adapters.turn_store import TurnStore
 
             for path in (Path(folder) / 'mcp').glob('*.sqlite'):
                 TurnStore(path).close()

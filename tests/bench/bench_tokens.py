@@ -10,6 +10,7 @@ import argparse
 
 from memnb.core.models import FunctionLM
 from memnb.evaluation.datasets import load_sample
+from memnb.evaluation.estimate import estimate
 from memnb.evaluation.experiment import Experiment
 from memnb.evaluation.registry import load_dataset
 
@@ -27,7 +28,7 @@ def tokens(conversation, sample):
     "Prompt tokens of a question of a conversation, for each method."
     lm = FunctionLM(lambda prompt: '', 'not asked')
     experiment = Experiment(METHODS, {'data': [conversation]}, lm=lm, stop=True, baselines=())
-    spent, asked = experiment.estimate(sample), len(experiment.asked(conversation))
+    spent, asked = estimate(experiment, sample), len(experiment.plan.asked(conversation))
     return {name: round(spent.loc[('ask', name), 'prompt tokens'] / asked) for name in METHODS}
 
 

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from memnb.adapters.mcp_server import TurnStore
+from memnb.adapters.turn_store import TurnStore
 from memnb.core.build import FailedSessions, with_progress
 from memnb.core.conversation import Conversation, Session, Turn
 from memnb.core.messages import as_conversation
@@ -354,9 +354,9 @@ def test_progress_is_silent_where_nobody_looks_and_tells_the_cost_where_somebody
 
 def test_failed_sessions_are_told_in_few_words():
     failed = FailedSessions()
-    assert failed.told == ''
+    assert failed.summary == ''
     for number in range(1, 8):
         failed.note(Session(f'D{number}', [Turn(f'D{number}:1', 'Ada', 'Hello.')]), 'refused')
-    assert failed.told == '; 7 sessions failed: D1, D2, D3, D4, D5, …'
+    assert failed.summary == '; 7 sessions failed: D1, D2, D3, D4, D5, …'
     failed.forget(['D1'], turns=['D2:1'])
     assert list(failed) == list(failed.sessions) == ['D3', 'D4', 'D5', 'D6', 'D7']

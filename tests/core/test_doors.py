@@ -3,7 +3,7 @@
 import pytest
 
 from memnb import as_conversation, FullContext, MemMA, MemoryBank, MemR3, MRAgent, RAG, REMem, REMemS, SelfRAG
-from memnb.core.messages import ChatError
+from memnb.core.conversation import ChatError
 from memnb.core.retriever import as_hit
 
 DIARY = [

@@ -41,7 +41,7 @@ RECORDED = {  # who wrote so: the reader, the type of the reply, the text, what 
         '{"evidence": ["Caroline went in May"], "gaps": "None", "decision": "answer", "detailed_answer": "in May"}',
         {'evidence': [{'text': 'Caroline went in May'}], 'decision': 'answer', 'detailed_answer': 'in May'},
     ),
-    'MRAgent, section 11.2': (
+    'MRAgent, a reply of the published code': (
         read_object,
         MOVE,
         '{\n  "mode": "Navigate",\n  "action": "query_tag_events",\n  "parameters": {\n    "cue": "video game tournament",\n'

@@ -608,8 +608,16 @@ def test_the_page_has_only_our_tags_and_loads_nothing(trace, title):
     assert 'url(' not in page.text and '@import' not in page.text.split('memnb{')[0]
 
 
+SAID_TWICE = StateStep(
+    iteration=0,
+    evidence=[Bullet(text='a boat', sources=['D1:1']), Bullet(text='a boat', sources=['D2:1'])],
+    gained=['a boat'],
+)
+
+
 @settings(max_examples=50)
 @example(Trace(question='when?', method='rag', model='rule', steps=[AnswerStep(draft='a draft', answer='a draft')]))
+@example(Trace(question='when?', method='memr3', model='rule', steps=[SAID_TWICE]))
 @given(TRACES)
 def test_the_page_shows_every_text_of_the_steps(trace):
     shown = squeezed(Page(trace._repr_html_()).words)

@@ -30,7 +30,7 @@ from memnb.core.roles import RuleLM, ServerError
 from memnb.core.trace import SearchStep, Seen, Trace
 from memnb.evaluation import experiment as module
 from memnb.evaluation.datasets import load_sample
-from memnb.evaluation.costs import DryRunLM
+from memnb.evaluation.estimate import DryRunLM, estimate
 from memnb.evaluation.experiment import Experiment
 from memnb.evaluation.rows import Row
 from memnb.evaluation.store import _MAX_TEXTS, ExperimentError, RowStore, stored_trace
@@ -470,7 +470,7 @@ def test_one_conversation_with_every_question_is_estimated_to_the_token():
         'parrot',
     )
     experiment = Experiment(**options, lm=parrot)
-    whole = experiment.estimate(100).loc[('all', '')]
+    whole = estimate(experiment, 100).loc[('all', '')]
     assert whole['prompt tokens'] + whole['reply tokens'] == experiment.run().provenance['tokens paid for']
 
 
@@ -485,5 +485,5 @@ def test_one_conversation_with_every_question_is_estimated_to_the_token():
     ],
 )
 def test_only_what_a_model_does_costs_something(lms, phases):
-    found = Experiment(['remem-s'], [small_sample()], baselines=(), **lms).estimate(1)
+    found = estimate(Experiment(['remem-s'], [small_sample()], baselines=(), **lms), 1)
     assert {phase for phase, _ in found.index if phase != 'all'} == phases

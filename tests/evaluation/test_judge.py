@@ -13,7 +13,6 @@ from memnb.core.models import FunctionLM, ScriptedLM
 from memnb.core.roles import RuleLM, ServerError, Usage
 from memnb.evaluation.datasets import load_sample
 from memnb.evaluation.judge import (
-    _declines,
     _denies,
     _facts,
     _yes_or_no,
@@ -23,13 +22,13 @@ from memnb.evaluation.judge import (
     Judged,
     TRIAL_KINDS,
     lenient_rule,
-    must_refuse,
     prompt_id,
     refusal_rule,
     strict_rule,
     trials,
     VARIANTS,
 )
+from memnb.evaluation.refusals import declines, must_refuse
 
 LENIENT, STRICT = VARIANTS['lenient'][''], VARIANTS['strict']['']
 often = settings(max_examples=40)
@@ -171,7 +170,7 @@ def test_declining_is_right_where_it_is_due_and_wrong_elsewhere():
         'It cannot be determined.',
         'You never told me.',
     ):
-        assert _declines(answer)
+        assert declines(answer)
         assert accepts(refusal_rule, 'Where?', 'any', answer)
         assert not accepts(lenient_rule, 'Where?', 'Ghent', f'Ghent? {answer}')
     for answer in ('Ghent', 'It was mentioned in the conversation.', 'He does not say much.'):

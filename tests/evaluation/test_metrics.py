@@ -20,12 +20,11 @@ from memnb.evaluation.metrics import (
     f1_locomo,
     f1_remem,
     f1_squad,
-    gives_no_answer,
     gold_date,
-    is_refusal,
     METRICS,
     token_f1,
 )
+from memnb.evaluation.refusals import gives_no_answer, is_refusal
 from memnb.core.time import phrase
 from memnb.core.time import TimeSpan
 

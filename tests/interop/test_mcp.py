@@ -21,7 +21,8 @@ from anyio.from_thread import start_blocking_portal
 from mcp import Client, ClientSession, StdioServerParameters, stdio_client
 
 from memnb import cli
-from memnb.adapters.mcp_server import KEPT_TRACES, LONGEST, mcp_server, MemoryTools, TurnStore
+from memnb.adapters.mcp_server import KEPT_TRACES, LONGEST, mcp_server, MemoryTools
+from memnb.adapters.turn_store import TurnStore
 from memnb.core.roles import ServerError
 from memnb.evaluation.registry import METHODS
 

@@ -464,7 +464,7 @@ def the_forms_of_times(text):
 
 def the_form_of_a_fact(text):
     [line] = re.findall(r'such as "(.*)"\.', text)
-    assert StatedFact.meant(line) == {'text': 'Rolf plays the viola', 'speaker': 'Ines'}
+    assert StatedFact.interpret(line) == {'text': 'Rolf plays the viola', 'speaker': 'Ines'}
 
 
 CHECKS = {

@@ -600,7 +600,9 @@ class Banks(RuleBasedStateMachine):
             found = bank.journal.changes(space)
             assert [one.number for one in found] == [row['number'] for row in model.rows]
             assert list(replay(found).values()) == list(bank)
-            assert (extent := bank.journal.extent(space)).last == len(model.states) - 1 and extent.given == model.given
+            assert (extent := bank.journal.extent(space)).last == len(
+                model.states
+            ) - 1 and extent.id_count == model.given
             assert len({_entry_key(one) for one in bank}) == len(bank) == len(bank._same)
 
 

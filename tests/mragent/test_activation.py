@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from fakes import Letters
 from memnb.mragent.activation import _ASPECT, _CONTEXT, _LIKE, _MOST, _NEAR, _PERSON, _TAG, _time_ids, Activation
 from memnb.mragent.prompts import Recollection
-from memnb.mragent.contents import cue_id, Episode, SemanticUnit
+from memnb.mragent.contents import Episode, SemanticUnit
+from memnb.mragent.cues import cue_id
 from memnb.mragent.labels import Branch
 from memnb.mragent.graph import CueTagGraph
 from memnb.retrieval.vectors import without_names, WordLlamaEmbedder
@@ -109,7 +110,7 @@ def woken(graph, question, given_wakings, **options):
 def cosines(labels, text):
     """Of each label with a text, by its id, in float64."""
     ids = sorted(one.id for one in labels.index)
-    rows = np.array(WordLlamaEmbedder()([*(labels.shown(id) for id in ids), text]), float)
+    rows = np.array(WordLlamaEmbedder()([*(labels.spelling(id) for id in ids), text]), float)
     rows /= np.where(lengths := np.sqrt((rows**2).sum(axis=1, keepdims=True)), lengths, 1)
     return dict(zip(ids, (rows[:-1] @ rows[-1]).tolist()))
 

@@ -10,7 +10,8 @@ import snowballstemmer
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from memnb.mragent.contents import cue_id, Episode, SemanticUnit, time_cues, Topic
+from memnb.mragent.contents import Episode, SemanticUnit, Topic
+from memnb.mragent.cues import cue_id, time_cues
 from memnb.core.text import STOP_WORDS
 from memnb.core.conversation import single_line, Snippet
 from memnb.core.time import find_times, parse_date, TimeSpan

@@ -30,7 +30,8 @@ from graphs import (
     triples,
     unit_extracts,
 )
-from memnb.mragent.contents import cue_id, Episode, SemanticUnit
+from memnb.mragent.contents import Episode, SemanticUnit
+from memnb.mragent.cues import cue_id
 from memnb.mragent.graph import CueTagGraph
 from memnb.mragent.tools import Branches, CueTools
 from memnb.mragent.prompts import Recollection
@@ -67,7 +68,7 @@ def refusal(function, *given, **named):
 def answers(graph):
     """What all tools say of everything that a graph has."""
     ways = [way for cue in sorted(graph.episodic.cues) for way in graph.branches_of(cue)]
-    people = [graph.cues.shown(one) for one in sorted(graph.semantic.cues)]
+    people = [graph.cues.spelling(one) for one in sorted(graph.semantic.cues)]
     look = CueTools(graph)
     known = [look.query_personal_information(one) for one in people]
     return [
@@ -99,7 +100,7 @@ def test_branches_are_pairs_that_lead_somewhere_with_how_much_is_there(found, me
         assert Counter((one.tag, one.count) for one in made) == Counter((ways[g], len(behind[g])) for g in tags)
         assert made == sorted(made, key=lambda one: (-one.count, one.tag)) and {one.kind for one in made} <= {'event'}
         assert all(
-            one.cue == graph.cues.shown(cue) and one.line == f'{one.cue} → {one.tag} ({one.count})' for one in made
+            one.cue == graph.cues.spelling(cue) and one.line == f'{one.cue} → {one.tag} ({one.count})' for one in made
         )
 
 
@@ -117,7 +118,7 @@ def test_the_events_of_a_cue_and_a_tag(found, merge):
                 seen = look.query_tag_events(cue, tag)
                 assert [hit.snippet for hit in seen.hits] == in_time(behind)[:PAGE_SIZE] and not seen.error
                 assert seen.note.startswith(f'{len(in_time(behind))} event')
-                assert seen.note.split(';')[0].endswith(f'behind {graph.cues.shown(cue_id(cue))} → {ways[group[0]]}')
+                assert seen.note.split(';')[0].endswith(f'behind {graph.cues.spelling(cue_id(cue))} → {ways[group[0]]}')
             else:
                 error = refusal(look.query_tag_events, cue, tag)
                 own = {ways[g] for c, g, v in told if c == cue_id(cue)}
@@ -199,7 +200,7 @@ def test_the_aspects_of_a_person_are_counted_and_no_fact_is_read(found):
     for person in PEOPLE:
         counts = Counter(ways[cue_id(one.aspect)] for one in units if cue_id(one.person) == cue_id(person))
         if not counts:
-            names = {graph.cues.shown(cue_id(one.person)) for one in units} or {'nobody'}
+            names = {graph.cues.spelling(cue_id(one.person)) for one in units} or {'nobody'}
             for error in (
                 refusal(look.query_personal_information, person),
                 refusal(look.query_personal_aspect, person, 'job'),

@@ -12,7 +12,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from fakes import Letters
 from strikes import saved, Struck, watched
 
-from memnb.mragent.contents import cue_id, Episode, SemanticUnit
+from memnb.mragent.contents import Episode, SemanticUnit
+from memnb.mragent.cues import cue_id
 from memnb.mragent.labels import Labels
 from memnb.core.conversation import DuplicateSnippet, Session, Turn
 from memnb.mragent.graph import CueTagGraph
@@ -133,7 +134,7 @@ def holds(store, sessions):
     assert store.order == order and store.sessions == tuple(sorted(order))
     for name, counter in labels.items():
         place = getattr(store, name)
-        assert {one.id: place.shown(one.id) for one in place.index} == usual(counter) and len(place) == len(
+        assert {one.id: place.spelling(one.id) for one in place.index} == usual(counter) and len(place) == len(
             usual(counter)
         )
     assert {one.id for one in store.episodes} == {id for told in order.values() for id in told}
@@ -152,7 +153,7 @@ def reading(store):
         name: [
             (
                 one,
-                getattr(store, name).shown(one.id),
+                getattr(store, name).spelling(one.id),
                 getattr(store, name).merged(one.id),
                 getattr(store, name).index.vector(one.id).tobytes(),
             )
@@ -187,7 +188,7 @@ def test_the_spelling_of_a_topic_does_not_depend_on_the_order_of_the_sessions():
     for said in (sessions, sessions[::-1]):
         store = built(said)
         assert [one.title for one in store.topics] == ['Secret Boats'] and 'Secret Boats' in store.titles
-        assert store.titles.shown(cue_id('Secret boat')) == 'Secret Boats'
+        assert store.titles.spelling(cue_id('Secret boat')) == 'Secret Boats'
 
 
 # any history, against a plain dictionary of sessions

@@ -6,7 +6,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memnb.mragent.contents import cue_id, Episode, SemanticUnit
+from memnb.mragent.contents import Episode, SemanticUnit
+from memnb.mragent.cues import cue_id
 from memnb.mragent.graph import CueTagGraph
 from memnb.mragent.labels import labels_of
 from memnb.mragent.loop import _changed, collapsed, cue_view, noisy_labels
@@ -55,7 +56,7 @@ def origin(one):
 
 def reading(graph):
     "All that can be walked on."
-    shown = {one.id: (graph.cues.shown(one.id), graph.cues.merged(one.id)) for one in graph.cues.index}
+    shown = {one.id: (graph.cues.spelling(one.id), graph.cues.merged(one.id)) for one in graph.cues.index}
     return (
         sorted(graph.episodes, key=lambda one: one.id),
         sorted(graph.units, key=lambda one: one.id),

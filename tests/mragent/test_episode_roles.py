@@ -5,7 +5,8 @@ from datetime import datetime
 
 from hypothesis import example, given, strategies as st
 
-from memnb.mragent.contents import cue_id, Episode
+from memnb.mragent.contents import Episode
+from memnb.mragent.cues import cue_id
 from memnb.mragent.labels import _word_vector, central_words, cues_in, title_of
 from memnb.core.conversation import Session, Turn
 from memnb.rules.mragent import segment_rule, tag_rule

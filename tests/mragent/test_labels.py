@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from memnb.mragent.contents import cue_id
+from memnb.mragent.cues import cue_id
 from memnb.mragent.labels import Labels
 from memnb.retrieval.vectors import EmbedderMismatch
 
@@ -80,7 +80,7 @@ def reading(labels):
     """All that can be asked."""
     ids = sorted(one.id for one in labels.index)
     return (
-        [(id, labels.shown(id), labels.merged(id)) for id in ids],
+        [(id, labels.spelling(id), labels.merged(id)) for id in ids],
         len(labels),
         labels.near('red sea boat', 20),
         [way in labels for way in POOL],
@@ -155,7 +155,9 @@ class Life(RuleBasedStateMachine):
             return
         shown = {id: usual(self.counts, id) for id in sorted({cue_id(way) for way in self.counts})}
         assert len(self.labels) == len(shown) == len(self.labels.index)
-        assert {one.id: one.text for one in self.labels.index} == shown == {id: self.labels.shown(id) for id in shown}
+        assert (
+            {one.id: one.text for one in self.labels.index} == shown == {id: self.labels.spelling(id) for id in shown}
+        )
         assert {id: self.labels.merged(id) for id in shown} == components(shown, self.labels.threshold)
         assert all((way in self.labels) == (cue_id(way) in shown) for way in POOL)
 

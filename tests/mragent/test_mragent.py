@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from fakes import Buckets, of
 from memnb.core.roles import NO_INFORMATION
-from memnb.mragent.contents import cue_id, Episode, SemanticUnit
+from memnb.mragent.contents import Episode, SemanticUnit
+from memnb.mragent.cues import cue_id
 from memnb.mragent.graph import CueTagGraph
 from memnb.mragent.labels import labels_of
 from memnb.mragent import loop

@@ -16,7 +16,8 @@ from memnb.core.roles import ANSWER, AnswerReply, as_text, NO_INFORMATION, RuleL
 from memnb.core.text import content_words, event_time, times_of, with_dates
 from memnb.core.time import TimeSpan
 from memnb.mragent import prompts
-from memnb.mragent.contents import cue_id, Episode
+from memnb.mragent.contents import Episode
+from memnb.mragent.cues import cue_id
 from memnb.mragent.labels import cues_in
 from memnb.mragent.loop import MRAgent
 from memnb.mragent.prompts import (

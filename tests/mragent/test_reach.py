@@ -260,7 +260,7 @@ def test_a_session_is_labelled_with_the_labels_in_use():
 
 
 def test_the_running_example_of_the_paper():
-    "Review, section 5.3: what did Caroline do when Nate won his second video game tournament?"
+    "The walkthrough: what did Caroline do when Nate won his second video game tournament?"
     graph = CueTagGraph(names=('Nate', 'Caroline'))
     graph.keep(
         'D1',

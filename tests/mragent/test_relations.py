@@ -24,7 +24,7 @@ some = {
 }
 
 
-# The oracle: the review's equations as comprehensions.
+# The oracle: the paper's equations as comprehensions.
 
 
 def tags(triples, cues):

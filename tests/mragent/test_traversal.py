@@ -4,12 +4,13 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from graphs import CUES, MERGES, TAGS, built, classes, event_extracts, every, extracts, in_time, pairs, shown, triples
-from memnb.mragent.contents import cue_id, Episode
+from memnb.mragent.contents import Episode
+from memnb.mragent.cues import cue_id
 from memnb.core.roles import Call, LM, ReplyError, RuleLM, Usage
 from memnb.mragent.loop import MRAgent
 from memnb.mragent.prompts import Recollection
 from memnb.evaluation.datasets import load_sample
-from memnb.retrieval.bm25 import UnknownSnippet
+from memnb.retrieval.index import UnknownSnippet
 from memnb.mragent.graph import _by_time, CueTagGraph
 
 merges = st.sampled_from(MERGES)

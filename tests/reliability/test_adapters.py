@@ -5,7 +5,8 @@ from contextlib import closing
 
 import pytest
 
-from memnb.adapters.mcp_server import MemoryTools, TurnStore
+from memnb.adapters.mcp_server import MemoryTools
+from memnb.adapters.turn_store import TurnStore
 from memnb.adapters.stores import StoreAdapter
 from memnb.core.retriever import waited
 from memnb.memr3.loop import MemR3

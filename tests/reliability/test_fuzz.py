@@ -21,7 +21,8 @@ from damage import JSON, spots
 from fakes import Replies
 from grids import grid
 from memnb import cli
-from memnb.adapters.mcp_server import MemoryTools, TurnStore
+from memnb.adapters.mcp_server import MemoryTools
+from memnb.adapters.turn_store import TurnStore
 from memnb.core.conversation import Conversation, Session, Turn
 from memnb.core.models import RecordedLM
 from memnb.core.replies import read_reply

@@ -11,7 +11,7 @@ from unittest.mock import patch
 import pytest
 from pydantic import BaseModel
 
-from memnb.adapters.mcp_server import TurnStore
+from memnb.adapters.turn_store import TurnStore
 from memnb.core import storage
 from memnb.core.models import RecordedLM, RecordError, ScriptedLM
 from memnb.core.roles import Role

@@ -5,7 +5,7 @@ from dataclasses import replace
 from datetime import date, datetime
 
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import example, given, strategies as st
 
 from memnb.core.conversation import Session, Turn
 from memnb.evaluation.datasets import load_sample
@@ -50,6 +50,7 @@ def words_of(text, names):
     return {stem for stem in tokenize(text) if stem not in SMALL_TALK and stem not in tokenize(' '.join(names))}
 
 
+@example(Session('D1', (Turn('D1:1', 'Tobin', 'I swims'),)))
 @given(SESSIONS)
 def test_no_turn_and_no_word_is_lost(session):
     names, lines = session.speakers, gists_rule(session).gists

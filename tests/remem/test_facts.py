@@ -11,7 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from memnb.remem.graph import FactTable, FIELDS, phrase_id
 from memnb.remem.facts import as_span, extent, Fact, OPERATORS, Window
 from memnb.core.conversation import DuplicateSnippet
-from memnb.retrieval.bm25 import UnknownSnippet
+from memnb.retrieval.index import UnknownSnippet
 from memnb.core.time import TimeSpan
 from memnb.core.tools import ToolError
 

@@ -15,7 +15,8 @@ from fakes import Letters
 from memnb.core.conversation import DuplicateSnippet, Snippet
 from memnb.core.retriever import passes
 from memnb.core.time import TimeSpan
-from memnb.retrieval.bm25 import BM25Retriever, LexicalIndex, UnknownSnippet
+from memnb.retrieval.bm25 import BM25Retriever, LexicalIndex
+from memnb.retrieval.index import UnknownSnippet
 from memnb.retrieval.vectors import (
     as_embedder,
     DenseIndex,

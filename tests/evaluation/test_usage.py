@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from memnb.core.models import FunctionLM, RecordedLM, ScriptedLM
 from memnb.core.roles import ANSWER, LM, LMError, RuleLM, ServerError, Usage
-from memnb.evaluation.costs import DryRunLM, UsageCounter
+from memnb.evaluation.estimate import DryRunLM
+from memnb.evaluation.usage import UsageCounter
 from memnb.evaluation.store import RowStore, RunStopped
 from memnb.evaluation.judge import prompt_hash
 from memnb.evaluation.datasets import load_sample
