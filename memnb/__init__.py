@@ -43,7 +43,7 @@ _HOMES = {
     'mragent.separation': ('best_passive_error',),
     'memma.bank': ('Edit', 'Entry', 'MemoryBank'),
     'memma.loop': ('AgentTeam', 'MemMA'),
-    'baselines': ('RAG', 'FullContext', 'RagCotRag', 'SelfRAG', 'Feedback'),
+    'baselines': ('RAG', 'FullContext', 'RagCotRag', 'SelfRAG'),
     'adapters.chats': ('load_conversation',),
     'adapters.turn_store': ('TurnStore',),
     'evaluation.datasets': ('load_locomo', 'load_octet', 'load_sample', 'load_jsonl', 'save_jsonl'),

@@ -1,7 +1,7 @@
 """What every method stands on: records, time, models, roles, loops, traces, storage.
 
 conversation  turns, sessions, questions, snippets; chunking; a session in a prompt
-date_order    the order of day, month and year in the dates of a list or a file
+numeric_dates the order of day, month and year in the dates of a list or a file
 time          spans of time; time expressions in a sentence
 text          stems, sentences, names, coverage, times and numbers in a text
 retriever     the search protocol; any store; the turn budget

@@ -13,7 +13,7 @@ from numbers import Real
 from typing import Any, NamedTuple
 
 from .conversation import ChatError, Conversation, Session, Snippet, Turn
-from .date_order import date_order, day_of_numbers
+from .numeric_dates import date_order, day_of_numbers
 from .text import read_line
 from .time import parse_datetime
 from .trace import count_of, mend

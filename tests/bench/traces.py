@@ -14,7 +14,6 @@ from dataclasses import replace
 from pathlib import Path
 
 from memnb import RAG, FullContext, load_octet, load_sample
-from memnb.baselines import Feedback
 from memnb.core.roles import SCHEMA_PROMPT, Completion, LMError, RuleLM, TextLM, Usage, brief_schema
 from memnb.evaluation.examples import ExampleLM, example_trace
 from memnb.evaluation.registry import MEMORIES, METHODS
@@ -66,9 +65,6 @@ def rules() -> dict:
                     for question in conversation.questions[:2]:
                         name = f'rules {method.name} over {memory.name} {conversation.id} {question.position}'
                         traces[name] = as_json(loop.ask(question.text, budget=15))
-        loop = Feedback(built['turns'], lm)
-        for question in conversation.questions[::every]:
-            traces[f'rules feedback {conversation.id} {question.position}'] = as_json(loop.ask(question.text))
     return traces
 
 

@@ -14,7 +14,7 @@ from memnb.rules.text import retold
 from memnb.core.text import tokenize
 from memnb.memma.bank import MemoryBank
 from memnb.memma.prompts import Probe
-from memnb.core.text import event_time, with_dates
+from memnb.core.text import event_time
 from memnb.memma.probe_repair import (
     _holds_answer,
     _is_quoted,

@@ -14,7 +14,6 @@ from strikes import saved, Struck, watched
 
 from memnb.mragent.contents import Episode, SemanticUnit
 from memnb.mragent.cues import cue_id
-from memnb.mragent.labels import Labels
 from memnb.core.conversation import DuplicateSnippet, Session, Turn
 from memnb.mragent.graph import CueTagGraph
 from memnb.core.storage import DuplicateSession, MemoryFileError, UnknownSession

@@ -12,7 +12,7 @@ from memnb import load_sample
 from memnb.core.conversation import session_fields, Session, Turn
 from memnb.core.models import FunctionLM, ScriptedLM
 from memnb.core.replies import read_reply
-from memnb.core.roles import ANSWER, AnswerReply, as_text, NO_INFORMATION, RuleLM
+from memnb.core.roles import ANSWER, AnswerReply, as_text, NO_INFORMATION
 from memnb.core.text import content_words, event_time, times_of, with_dates
 from memnb.core.time import TimeSpan
 from memnb.mragent import prompts

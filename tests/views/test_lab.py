@@ -50,7 +50,7 @@ WIDGETS = {  # name -> the cell that shows it
     'setting': """from memnb.core.roles import RuleLM
 from memnb.evaluation.datasets import load_sample
 from memnb.evaluation.registry import METHODS
-from memnb.views.widgets import compare_board, probe_board, router_explorer, trace_stepper, tracker_board
+from memnb.views.widgets import probe_board, router_explorer, trace_stepper, tracker_board
 
 conversation, rules, memr3 = load_sample(), RuleLM(render=True), METHODS['memr3']
 trace = memr3.make(memr3.memory.build(conversation, rules), conversation, rules, 25).ask(conversation.questions[1].text)""",
@@ -64,7 +64,6 @@ from memnb.views.graph import graph_explorer
 gists = GistGraph.of(conversation)
 graph_explorer(gists, REMem(gists).ask('When did Tobin have his first concertina lesson?'))""",
     'probes': 'probe_board(conversation, 4, [conversation.questions[6], conversation.questions[32]])',
-    'compare': "compare_board(conversation, [conversation.questions[place] for place in (1, 0)], ('rag', 'memr3', 'full-context'))",
 }
 PAGES = {
     '0_start/01_tour.ipynb': 4,
@@ -254,16 +253,6 @@ def test_the_probe_board_accepts_a_repair_and_a_later_answer_changes(widget):
     board.get_by_label('accept the repair of probe 1').check()
     expect(board.locator('.answer')).to_contain_text('after 1 repair')
     expect(later).to_contain_text('✓ right')
-
-
-def test_methods_are_compared_and_a_trace_is_shown(widget):
-    board = widget('compare')
-    expect(board).to_contain_text('at most 5 turns are read')
-    slide(board, 'Turns', 'End')
-    expect(board).to_contain_text('at most 40 turns are read')
-    expect(board.locator('dl div.gain')).not_to_have_count(0)
-    board.get_by_text('the trace').first.click()
-    expect(board.locator('pre').first).to_be_visible()
 
 
 LAID_OUT = """() => [...document.querySelectorAll('.jp-OutputArea-output img[alt]')].filter(image => image.alt).map(image => {

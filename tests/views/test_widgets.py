@@ -10,7 +10,7 @@ from hypothesis import given, settings, strategies as st
 
 from pages_read import Page
 
-from memnb.core.conversation import Conversation, Question
+from memnb.core.conversation import Question
 from memnb.core.trace import Bullet, SearchStep, Seen, StateStep, Step, Trace
 from memnb.evaluation.datasets import load_sample
 from memnb.evaluation.registry import METHODS
@@ -24,9 +24,6 @@ from memnb.views.widgets import (
     _ALL,
     _repaired,
     _state_marks,
-    _trace_of,
-    compare_board,
-    compare_html,
     moment_html,
     probe_board,
     probe_html,
@@ -238,33 +235,6 @@ QUESTIONS = (
     SAMPLE.questions[48],
     Question('What instrument is Tobin learning?', 'a fiddle', aliases=('the concertina',)),
 )
-CHEAP = ('rag', 'memr3', 'full-context')
-
-
-@settings(max_examples=20)
-@given(st.sampled_from(CHEAP), st.sampled_from(QUESTIONS), st.integers(1, 40))
-def test_a_trace_is_that_of_the_method_within_its_budget(method, question, budget):
-    trace = _trace_of(SMALL, method, question.text, budget)
-    turns = budget if METHODS[method].budgeted else None
-    expected = (
-        METHODS[method]
-        .make(METHODS[method].memory.build(SMALL, None), SMALL, None, turns)
-        .ask(question.text, budget=turns)
-    )
-    assert (trace.answer, trace.read) == (expected.answer, expected.read)
-    assert method == 'full-context' or len(set(trace.read)) <= budget
-    assert trace.total.estimated or not trace.total.calls
-
-
-def test_the_comparison_follows_its_controls_and_shows_the_traces():
-    board = compare_board(SMALL, QUESTIONS, CHEAP)
-    question, budget = controls(board)
-    budget.value, question.value = 10, 1
-    assert compare_html(SMALL, QUESTIONS[1], 10, CHEAP) in shown(board)
-    assert unescape(shown(board)).count(f'question   {QUESTIONS[1].text}') == len(CHEAP)
-    for methods in (('nobody',), ('rag', 'rag')):
-        with pytest.raises(ValueError, match='expected|more than once'):
-            compare_board(SMALL, QUESTIONS, methods)
 
 
 # ------------------------------------------------------------------ text stays text
@@ -273,7 +243,6 @@ def test_the_comparison_follows_its_controls_and_shows_the_traces():
 def test_markup_stays_text():
     turns = tuple(replace(turn, text=f'{turn.text} {EVIL}') for turn in SESSION.turns)
     session = replace(SESSION, turns=turns)
-    hostile = Conversation(EVIL, (session,), ())
     question = Question(f'What does Tobin think of {EVIL}?', EVIL, (SESSION.turns[0].id,))
     state = StateStep(iteration=1, evidence=[Bullet(text=EVIL, sources=[turns[0].id])])
     search = SearchStep(iteration=1, query=EVIL, k=1, hits=[Seen(id=turns[0].id, text=EVIL, speaker=EVIL)])
@@ -287,7 +256,6 @@ def test_markup_stays_text():
     )
     pages = [
         probe_html(session, SAMPLE.speakers, question, accepted=[2]),
-        compare_html(hostile, question, 5, CHEAP),
         moment_html(trace),
         moment_html(trace, 1),
         tracker_html(trace),
