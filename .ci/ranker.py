@@ -1,32 +1,27 @@
-"""Fit the weights of the learned ranking and write data/ranker.json. It needs the extra `minilm`.
+"""Fit the ranking of the package, and write data/ranker.json: `python .ci/ranker.py`. Two runs write the same file.
 
-The five conversations of Octet that are there for it are all that goes in; a second run writes the same bytes. After it
-the notebooks have to be run again (`python .ci/rerun.py`), and the tables that name their command, too."""
+Two sets of weights: for an index with an embedder, and for one without. They are fitted to the part fit of Octet and to the same
+turns in the register of a user with an assistant."""
 
+import hashlib
 import json
-from pathlib import Path
 
-from memnb.evaluation.datasets import load_octet
-from memnb.evaluation.registry import data_hash
-from memnb.retrieval.learned import fit_ranker
-from memnb.retrieval.vectors import MiniLMEmbedder, WordLlamaEmbedder
+from memnb.evaluation.datasets import data_path, load_octet
+from memnb.retrieval.learned import assistant_chats, fit_ranker
 
-
-def main() -> None:
-    "Write the file."
-    embedders = {WordLlamaEmbedder.name: WordLlamaEmbedder(), 'words': None, MiniLMEmbedder.name: MiniLMEmbedder()}
-    rankers = {name: fit_ranker(load_octet('fit'), embedder=one) for name, one in embedders.items()}
-    about = {
-        'data': 'octet.json, the part fit',
-        'sha256': data_hash('octet'),
-        'method': 'fit_ranker, without chance',
-        **rankers[WordLlamaEmbedder.name].about,
-    }
-    held = {'about': about, 'weights': {name: ranker.weights for name, ranker in rankers.items()}}
-    (Path(__file__).parent.parent / 'data' / 'ranker.json').write_text(
-        json.dumps(held, indent=1) + '\n', encoding='utf-8'
-    )
-
-
-if __name__ == '__main__':
-    main()
+conversations = load_octet('fit')
+chats = assistant_chats(conversations)
+fitted = {
+    name: fit_ranker(conversations, chats=chats, embedder=embedder)
+    for name, embedder in {'vectors': 'wordllama', 'words': None}.items()
+}
+about = {
+    'data': 'octet.json, the part fit, and assistant_chats of it',
+    'sha256': hashlib.sha256(data_path('octet.json').read_bytes()).hexdigest(),
+    'method': 'fit_ranker, without chance',
+    **fitted['vectors'].about,
+}
+weights = {name: ranker.weights for name, ranker in fitted.items()}
+path = data_path('ranker.json')
+path.write_text(json.dumps({'about': about, 'weights': weights}, indent=1) + '\n', encoding='utf-8')
+print(path)

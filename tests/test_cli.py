@@ -609,7 +609,12 @@ def test_fit_writes_a_ranker_that_ask_and_bench_take(tmp_path, capsys):
     data, out = tmp_path / 'mine.json', tmp_path / 'ranker.json'
     data.write_bytes(data_path('sample.json').read_bytes())
     assert cli.main(['fit', '--data', str(data), '--out', str(out)]) == 0
-    assert capsys.readouterr().out == f'{out}: fitted to 48 questions; use it with --ranker\n'
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == f'{out}: fitted to 48 questions; use it with --ranker'
+    assert [line.partition(':')[0].strip() for line in lines[2:]] == [
+        'friends and colleagues (Octet)',
+        'a user with an assistant (Octet)',
+    ]
     told = json.loads(out.read_text())
     assert (
         told['about']['data'] == 'mine.json'

@@ -79,7 +79,7 @@ BELOW = {
 }  # what a sub-package may import
 UPWARD = {
     'memnb.core.roles': 'memnb.rules',  # the rules of `RuleLM`
-    'memnb.core.retriever': 'memnb.retrieval.vectors',  # the index of a plain list
+    'memnb.core.retriever': 'memnb.retrieval.hybrid',  # the index of a plain list
 }  # what a module may name at run time although it stands above it
 
 

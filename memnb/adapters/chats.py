@@ -23,6 +23,7 @@ from ..core.numeric_dates import DATE_ORDERS, date_order, day_of_numbers
 from ..core.messages import read_moment, sessions_of, text_of
 from ..core.time import parse_datetime
 from ..core.trace import mend, printable
+from ..evaluation.beam import is_beam, load_beam
 from ..evaluation.datasets import load_jsonl, load_locomo, placed, validate
 
 # %% auto #0
@@ -460,19 +461,21 @@ def _read_text(text: str, path: Path, dates: str | None) -> Conversation:
 
 
 def load_conversation(
-    path: str | os.PathLike,  # a file, or the folder of a Slack channel
+    path: str | os.PathLike,  # a file, or the folder of a Slack channel or of a chat of BEAM
     *,
     dates: str | None = None,  # 'dmy', 'mdy' or 'ymd' where 03/04/2024 is ambiguous; None: as the whole file has it
     name: str | None = None,  # the id of the conversation, where the file holds several
 ) -> Conversation:
     """Return the conversation of a file, whose kind is recognised by its content. Its `notes` say what was left out.
 
-    LoCoMo, memnb's JSON and JSON lines, messages with `role` and `content`, the exports of ChatGPT, Slack and WhatsApp, and
+    LoCoMo, BEAM, memnb's JSON and JSON lines, messages with `role` and `content`, the exports of ChatGPT, Slack and WhatsApp, and
     lines 'Name: message'. A `ChatError`, or the `DatasetError` of a benchmark, for anything else."""
     if dates not in (None, *DATE_ORDERS):
         raise ChatError(f"dates: expected 'dmy', 'mdy' or 'ymd', got {dates!r:.80}")
     path = Path(path)
-    if os.path.isdir(path):
+    if is_beam(path):
+        conversations = load_beam(path)
+    elif os.path.isdir(path):
         conversations = [_read_folder(path)]
     else:
         text = _text_of(path)

@@ -19,7 +19,8 @@ from ..core.retriever import Hit, Searchable
 from ..core.storage import MemoryFile, MemoryFileError, row_checksum, UNSWEPT
 from ..core.time import TimeSpan
 from ..core.trace import count_of
-from ..retrieval.vectors import add_in_parts, HybridIndex, without_names
+from ..retrieval.hybrid import add_in_parts, HybridIndex
+from ..retrieval.vectors import without_names
 
 # %% ../../nbs/8_use/10_turn_store.ipynb #d969fef9
 _TABLES = (
@@ -167,7 +168,8 @@ class TurnStore(Searchable):
         if changed:
             old, self._index, self._names = self._index, HybridIndex(names=names), names
             unchanged = [snippet for snippet in old if without_names(snippet.text, changed) == snippet.text]
-            self._index.add(unchanged, {snippet.id: old.dense.vector(snippet.id) for snippet in unchanged})
+            passages = [passage.id for snippet in unchanged for passage in old.passages(snippet.id)]
+            self._index.add(unchanged, {id: old.dense.vector(id) for id in passages})
 
     def search(
         self,

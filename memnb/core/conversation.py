@@ -7,7 +7,7 @@ import hashlib
 import json
 import reprlib
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from functools import cache, cached_property
 from typing import get_args, get_origin, get_type_hints
@@ -138,6 +138,7 @@ class Question(_Record):
     notes: tuple[str, ...] = ()  # what a loader repaired
     aliases: tuple[str, ...] = ()  # other answers that are as right; a score takes the best over all
     refuse: bool = False  # nothing was said that answers it, and the right reply is to say so; `answer` may tell why
+    rubric: tuple[str, ...] = ()  # what a right answer says or does, in statements that a judge scores one by one
 
     @property
     def id(self) -> str:
@@ -266,6 +267,8 @@ class Snippet:
     said: datetime | None = None  # when it was said or recorded
     session: str | None = None  # session and position make neighbours: see `1_core/10_bm25`
     position: int | None = None  # place in the session, from 0
+    # (start, end) of the passages of a long text for which a search found it; empty: a reader sees all of it
+    passages: tuple[tuple[int, int], ...] = field(default=(), compare=False, repr=False, kw_only=True)
 
     def __post_init__(self):
         for name, kind in (('id', str), ('text', str), ('sources', tuple[str, ...])):
@@ -286,9 +289,23 @@ class Snippet:
     def line(self) -> str:
         "How a reader sees it, '[8 May 2023] Caroline: text': the date is that of saying, else of happening."
         date = _day(self.said) or self.time
-        return (f'[{date}] ' if date else '') + (
-            single_line(f'{self.speaker}: {self.text}') if self.speaker else self.text
-        )
+        text = single_line(f'{self.speaker}: {self.excerpt}') if self.speaker else self.excerpt
+        return f'[{date}] {text}' if date else text
+
+    @property
+    def excerpt(self) -> str:
+        "The text; of a long one that a search found, the passages that it was found for, with […] for what is left out."
+        if not self.passages:
+            return self.text
+        parts, end = [], 0
+        for start, stop in sorted(self.passages):
+            if start > end:
+                parts.append('[…]')
+            parts.append(self.text[start:stop].strip('\n').rstrip())
+            end = stop
+        if end < len(self.text):
+            parts.append('[…]')
+        return '\n'.join(parts)
 
 
 class DuplicateSnippet(ValueError):

@@ -216,7 +216,7 @@ def default_index(
 ) -> Searchable:
     "Return what searches a list: a `HybridIndex` of its snippets, with the names of its speakers."
     names = {snippet.speaker for snippet in snippets if snippet.speaker}
-    index = import_module('memnb.retrieval.vectors').HybridIndex(names=sorted(names), **options)
+    index = import_module('memnb.retrieval.hybrid').HybridIndex(names=sorted(names), **options)
     index.add(snippets)
     return index
 

@@ -16,8 +16,9 @@ from .time import find_times, parse_date, TimeSpan
 
 # %% auto #0
 __all__ = ['STOP_WORDS', 'FRAME', 'SMALL_TALK', 'NUMBER', 'cache_texts', 'clear_text_caches', 'stem', 'tokenize', 'sentences',
-           'stems', 'content_words', 'named_in', 'speakers_in', 'question_kind', 'coverage', 'reference_day',
-           'times_of', 'event_time', 'in_digits', 'with_dates', 'read_line']
+           'stems', 'content_words', 'named_in', 'is_assistant', 'is_role', 'roles_of', 'asked_speakers', 'speakers_in',
+           'question_kind', 'coverage', 'reference_day', 'times_of', 'event_time', 'in_digits', 'with_dates',
+           'read_line']
 
 # %% ../../nbs/1_core/03_text.ipynb #m000000d
 STOP_WORDS = frozenset(
@@ -150,6 +151,53 @@ def named_in(text: str, people: Iterable[str]) -> tuple[str, ...]:
         return any(word == first or (len(word) > 2 and first.startswith(word)) for word in words)
 
     return tuple(person for person in people if is_named(person))
+
+
+_USERS, _ASSISTANTS = {'user', 'human'}, {'assistant', 'ai', 'bot', 'model', 'chatgpt', 'claude', 'gemini', 'copilot'}
+_BOTH = re.compile(r'\b(?:summar\w+|overview|recap\w*)\b', re.I)
+_SAY = 'suggest|recommend|advis|propos|tell|told|list|mention|explain|describ|say|said|give|gave|provid|show|wrote|write|warn|answer|repl'
+_YOU = re.compile(
+    rf"(?<!\bcan )(?<!\bcould )(?<!\bwould )(?<!\bwill )(?<!\bdo )\byou(?:['’](?:d|ve))?(?: \w+)? (?:{_SAY})"
+    rf'|\byour (?:\w+ )?(?:{_SAY}|advice)',
+    re.I,
+)
+
+
+def is_assistant(name: str) -> bool:
+    "Return whether a speaker's name is one that a program bears in a conversation with a user."
+    return name.strip().lower() in _ASSISTANTS
+
+
+def is_role(name: str) -> bool:
+    "Return whether a speaker's name is that of a role in a conversation with an assistant."
+    return name.strip().lower() in _USERS | _ASSISTANTS
+
+
+def roles_of(speakers: Iterable[str]) -> dict[str, str]:
+    "Return 'user' or 'assistant' for each speaker of a conversation with an assistant, by its name; nothing for any other conversation."
+    speakers = [speaker for speaker in speakers if speaker]
+    assistants = {speaker for speaker in speakers if speaker.strip().lower() in _ASSISTANTS}
+    users = {speaker for speaker in speakers if speaker.strip().lower() in _USERS}
+    if assistants and not users and len(assistants) + 1 == len(speakers):  # the user has a name
+        users = set(speakers) - assistants
+    return {speaker: 'user' for speaker in users} | {speaker: 'assistant' for speaker in assistants}
+
+
+def asked_speakers(question: str, speakers: Iterable[str]) -> tuple[str, ...]:
+    """Return the speakers whose turns a question asks for, in the order given; none where nothing tells.
+
+    They are those whom it names. In a conversation of a user with an assistant a question that names nobody asks for
+    the user's turns, for the assistant's where it speaks of what *you* said or suggested, and for both where it asks
+    for a summary."""
+    speakers = tuple(speakers)
+    roles = roles_of(speakers)
+    named = named_in(question, [speaker for speaker in speakers if not is_role(speaker)])
+    if named or 'user' not in roles.values():
+        return named
+    if _BOTH.search(question):
+        return tuple(speaker for speaker in speakers if speaker in roles)
+    asked = 'assistant' if _YOU.search(question) else 'user'
+    return tuple(speaker for speaker in speakers if roles.get(speaker) == asked)
 
 
 def speakers_in(snippets: Iterable[Snippet]) -> tuple[str, ...]:

@@ -1,6 +1,7 @@
 """Benchmarks, metrics and experiments.
 
 datasets      LoCoMo, your own JSON lines, REALTALK, LongMemEval and others; downloads
+beam          BEAM: chats with an assistant, ten abilities, rubrics
 test_of_time  Test of Time: loader and generator
 metrics       named metrics, intervals over clusters
 refusals      questions that must be declined, answers that decline
@@ -9,5 +10,6 @@ registry      the one list of data sets, memories and methods
 experiment    grids, resume, workers; its parts: plan, rows, store, usage, tables
 estimate      calls and tokens of a run, from a dry run by rules
 papers        the papers' tables as declarations
+searches      what a search finds; whether a ranking does harm
 report        one HTML page of a run
 """

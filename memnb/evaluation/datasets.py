@@ -181,12 +181,17 @@ class _Message(BaseModel):
     blip_caption: Line | None = None
 
 
+class _Verbatim(_Message):
+    text: Text
+
+
 class _LocomoQuestion(BaseModel):
     question: Words
     answer: Words | None = None
     adversarial_answer: Words | None = None
     evidence: list[Line]
-    category: Literal[1, 2, 3, 4, 5]
+    category: Literal[1, 2, 3, 4, 5] | Annotated[Line, Field(min_length=1)]  # a name: as it is
+    rubric: list[Line] = []
 
     @model_validator(mode='after')
     def _is_answered(self) -> _LocomoQuestion:
@@ -199,29 +204,32 @@ class _Sample(BaseModel):
     sample_id: Line
     conversation: dict[str, Any]
     qa: list[_LocomoQuestion]
+    verbatim: bool = False  # whether line breaks of the messages are kept
 
 
 def _locomo_question(record: _LocomoQuestion, position: int, name: str, known: Collection[str]) -> Question:
-    refuse = record.category == 5
+    refuse = record.category in (5, 'abstention')
     evidence, notes = repair_evidence(record.evidence, known)
-    if record.answer is not None and refuse:
+    if record.answer is not None and record.category == 5:
         notes += ('an adversarial question with an answer: both kept',)
     return Question(
         record.question,
         record.answer,
         evidence,
-        LOCOMO_CATEGORIES[record.category],
+        LOCOMO_CATEGORIES.get(record.category, record.category),
         name,
         position,
         record.adversarial_answer,
         notes=notes,
         refuse=refuse,
+        rubric=tuple(record.rubric),
     )
 
 
 def _locomo_conversation(sample: _Sample, place: str) -> Conversation:
     name, sessions = sample.sample_id, []
-    numbered = numbered_sessions(sample.conversation, _Message, _Moment, f'{place}.conversation')
+    form = _Verbatim if sample.verbatim else _Message
+    numbered = numbered_sessions(sample.conversation, form, _Moment, f'{place}.conversation')
     for number, moment, messages in numbered:
         turns = [
             Turn(message.dia_id, message.speaker, message.text, moment, message.blip_caption or None)
@@ -261,9 +269,9 @@ def bundled(path: str | Path) -> str | Path:
 
 
 def load_octet(
-    part: str | None = None,  # 'fit': the five that the ranking is fitted to; 'test': the other three
+    part: str | None = None,  # 'fit': the five that the ranking is fitted to; 'test': the other four
 ) -> list[Conversation]:
-    "Return the eight bundled conversations of the benchmark Octet, or a part of them."
+    "Return the nine bundled conversations of the benchmark Octet, or a part of them."
     conversations = load_locomo(data_path('octet.json'))
     if part not in (None, 'fit', 'test'):
         raise ValueError(f"part: expected 'fit', 'test' or None, got {part!r:.80}")
@@ -274,7 +282,7 @@ def load_octet(
     ]
 
 
-OCTET_TEST = 'team', 'quarrel', 'chat'  # chosen before anything was fitted
+OCTET_TEST = 'team', 'quarrel', 'chat', 'irrigation'  # chosen before anything was fitted
 
 
 def load_sample() -> Conversation:
@@ -324,6 +332,7 @@ class _QuestionLine(BaseModel, extra='forbid'):
     asked: _Iso | None = None
     refuse: StrictBool = False
     aliases: list[Text] = []
+    rubric: list[Text] = []
     adversarial_answer: Text | None = None
 
 

@@ -132,10 +132,10 @@ class _Task:
 
 def _judge(row: Row, judge: Judge | None, trace: Trace, question: Question) -> None:
     "Put the judge's mark into a row. A judge that fails leaves no score: its failure is not a wrong answer."
-    gold = any(answer and answer.strip() for answer in (question.answer, *question.aliases))
+    gold = question.rubric or any(answer and answer.strip() for answer in (question.answer, *question.aliases))
     if judge and trace.error is None and (gold or must_refuse(question)):
         judged = judge.judge(question, trace.answer or '')
-        row.scores['judge'] = None if judged.correct is None else float(judged.correct)
+        row.scores['judge'] = judged.score
         row.judgement, row.judge_error = judged.reason, judged.error
 
 

@@ -23,6 +23,7 @@ from ..core.loop import check_count, Loop, Setting
 from ..core.models import Model
 from ..core.roles import LM, RuleLM
 from ..core.trace import printable
+from .beam import load_beam
 from .datasets import bundled, corpus_path, DatasetError, download, DownloadError, placed, Source
 from .datasets import load_complex_tr, load_jsonl, load_locomo, load_longmemeval, load_passages
 from .datasets import load_realtalk
@@ -76,6 +77,7 @@ DATASETS: dict[str, Dataset] = {
         'MIT',
         'https://huggingface.co/datasets/xiaowu0162/longmemeval',
     ),
+    'beam': Dataset('BEAM', load_beam, 'CC BY-SA 4.0', 'https://huggingface.co/datasets/Mohammadta/BEAM'),
     'tot': Dataset(
         'Test of Time (semantic)',
         load_tot_conversations,
@@ -258,7 +260,7 @@ def in_order_of_time(conversation: Conversation) -> Conversation:
 
 
 def _turns(conversation: Conversation, lm: LM, **options: Any) -> Any:
-    return _resolve('retrieval.vectors.HybridIndex').of(conversation, **options)
+    return _resolve('retrieval.hybrid.HybridIndex').of(conversation, **options)
 
 
 def _gists(conversation: Conversation, lm: LM, **options: Any) -> Any:

@@ -29,7 +29,7 @@ from ..core.retriever import as_hit, as_retriever, Hit, Lock, locked, Searchable
 from ..core.storage import ConflictError, MemoryFile, MemoryFileError, row_checksum, SessionMemory, UNSWEPT
 from ..core.time import TimeSpan
 from ..core.trace import canonical_json, count_of
-from ..retrieval.vectors import HybridIndex
+from ..retrieval.hybrid import HybridIndex
 
 # %% auto #0
 __all__ = ['Entry', 'Edit', 'UnknownEntry', 'DuplicateEntry', 'apply_edit', 'Change', 'replay', 'Receipt', 'Journal',
@@ -343,7 +343,7 @@ class IndexStore:
 
     def __init__(self, **options):
         # entries are no turns, and the prompts show the score as a similarity
-        self.index = HybridIndex(**{'spread': self.spread, 'ranker': None, **options})
+        self.index = HybridIndex(**{'spread': self.spread, 'ranker': None, 'words': None, **options})
 
     def put_all(self, entries: Iterable[Entry]) -> None:
         "Make entries findable at the positions that their numbers give, in place of those with the same ids."

@@ -12,12 +12,13 @@ from heapq import nsmallest
 
 import numpy as np
 
-from ..core.text import named_in
+from ..core.text import asked_speakers
 from ..core.time import parse_date, TimeSpan
 from .cues import cue_id, months_of, time_cues
 from .graph import CueTagGraph
 from .labels import Branch
-from ..retrieval.vectors import scaled, without_names
+from ..retrieval.features import scaled
+from ..retrieval.vectors import without_names
 
 # %% auto #0
 __all__ = ['Activation']
@@ -56,7 +57,7 @@ class Activation:
         units: bool = True,  # whether aspects of people are offered
     ):
         self.graph = graph
-        self.people = named_in(question, graph.names)  # about whom the answer may be
+        self.people = asked_speakers(question, graph.names)  # about whom the answer may be
         self.names = {cue_id(name): name for name in graph.names}
         self.weights = {}  # cue id, or (first day, last day) -> its weight
         self.sums = {}  # episode -> sum of the weights of its cues and times

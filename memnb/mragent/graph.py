@@ -28,7 +28,8 @@ from .labels import Branch, Labels, labels_of
 from .prompts import recollect, Recollection, SEGMENT, TAG, TopicLine, TOPICS, UNITS
 from .tools import CueTools
 from ..retrieval.index import SnippetStore
-from ..retrieval.vectors import Embedder, HybridIndex, WordLlamaEmbedder
+from ..retrieval.hybrid import HybridIndex
+from ..retrieval.vectors import Embedder, WordLlamaEmbedder
 
 if TYPE_CHECKING:
     import networkx
@@ -155,7 +156,7 @@ class CueTagGraph(SessionMemory, Searchable):
         self.lm, self.embedder = RuleLM() if lm is None else as_lm(lm), embedder
         self.roles = choose_roles(self.PROMPTS, prompts, roles)
         self.names, self.spread = tuple(names), spread
-        self.contents = HybridIndex(embedder, names=self.names, spread=spread)
+        self.contents = HybridIndex(embedder, names=self.names, spread=spread, words=None)
         self.episodes, self.units = SnippetStore(), SnippetStore()  # the same, by kind
         self.cues, self.tags, self.aspects = Labels(), Labels(merge), Labels()
         self.episodic, self.semantic = Relations(), Relations()  # Cue-Tag-Episode and Cue-Tag-Semantic

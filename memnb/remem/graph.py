@@ -28,7 +28,8 @@ from .facts import Fact, Gist, Window
 from .prompts import Extract, extract, FACTS, GISTS, PAPER_FACTS, PAPER_GISTS
 from .tools import GraphTools
 from ..retrieval.index import SnippetStore
-from ..retrieval.vectors import Embedder, HybridIndex, WordLlamaEmbedder
+from ..retrieval.hybrid import HybridIndex
+from ..retrieval.vectors import Embedder, WordLlamaEmbedder
 
 if TYPE_CHECKING:
     import networkx
@@ -194,8 +195,10 @@ class GistGraph(SessionMemory, Searchable):
         self.names = tuple(names)
         self.synonymy = None if synonymy is None else float(synonymy)
         self.with_gists, self.with_facts = with_gists, with_facts
-        self.gists = HybridIndex(embedder, names=self.names, ranker=None)  # they are no turns
-        self.triples = HybridIndex(embedder, names=self.names, ranker=None, spread=False)  # facts, to search
+        self.gists = HybridIndex(embedder, names=self.names, ranker=None, words=None)  # they are no turns
+        self.triples = HybridIndex(
+            embedder, names=self.names, ranker=None, spread=False, words=None
+        )  # facts, to search
         self.facts = FactTable()  # the same facts, to look up
         self.chunks: dict[str, Chunk] = {}  # by session
         self.synonyms: dict[str, dict[str, float]] = {}  # gist -> synonymous gist -> cosine

@@ -130,9 +130,7 @@ class Index(SnippetStore, Searchable):
                 enough = values >= np.partition(values, len(values) - k)[len(values) - k]
                 slots, values = slots[enough], values[enough]
             ranked = ((-value, self._snippets[slot].id, slot) for slot, value in zip(slots.tolist(), values.tolist()))
-            return [
-                Hit(self._snippets[slot], -value, self._why(vector, slot)) for value, _, slot in nsmallest(k, ranked)
-            ]
+            return [self._hit(slot, -value, vector) for value, _, slot in nsmallest(k, ranked)]
 
     def scores(self, query: str) -> dict[str, float]:
         "The score of every snippet that matches, by id."
@@ -147,9 +145,9 @@ class Index(SnippetStore, Searchable):
         "Hook: what `_scores` needs of a query beside its words. It may ask a server, so the lock is not held."
         return None
 
-    def _why(self, vector: Any, slot: int) -> dict[str, float] | None:
-        "Hook: what the parts of the score of a slot are."
-        return None
+    def _hit(self, slot: int, score: float, vector: Any) -> Hit:
+        "Hook: the hit of a slot."
+        return Hit(self._snippets[slot], score)
 
     def _scores(self, query: str, vector: Any) -> tuple[np.ndarray, np.ndarray]:
         "Hook: (m,) slots of all snippets that match, in no order, and (m,) their scores."

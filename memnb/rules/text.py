@@ -14,8 +14,9 @@ from datetime import date
 from ..baselines import ThoughtReply
 from ..core.conversation import Snippet
 from ..core.roles import AnswerReply, NO_INFORMATION, rule
-from ..core.text import cache_texts, coverage, FRAME, named_in, question_kind, reference_day, sentences, SMALL_TALK
-from ..core.text import speakers_in, stems, STOP_WORDS, times_of, tokenize, with_dates
+from ..core.text import asked_speakers, cache_texts, coverage, FRAME, named_in, question_kind
+from ..core.text import reference_day, sentences, SMALL_TALK, speakers_in, stems, STOP_WORDS, times_of
+from ..core.text import tokenize, with_dates
 from ..core.time import find_times, parse_date, TimeSpan
 from ..memr3.prompts import _numbered, known_from
 from ..memr3.router import ACTIONS, Decision
@@ -86,7 +87,7 @@ def requirements(question: str, speakers: Iterable[str] = ()) -> tuple[Requireme
     "Return R(q), at least one: what must be known to answer a question about some speakers."
     asked = question_kind(question)
     kind, speakers = _KINDS.get(asked, 'fact'), tuple(speakers)
-    people = named_in(question, speakers) or (None,)
+    people = asked_speakers(question, speakers) or (None,)
     topic, *anchors = re.split(r'\b(?:after|before|since|while|whose)\b', question)
     topics = question.split(' between ')[-1].split(' and ', 1) if asked == 'interval' else [topic]
     needs = [Requirement('fact', keywords(anchor, speakers)) for anchor in anchors]

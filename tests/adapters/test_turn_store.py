@@ -17,7 +17,7 @@ from memnb.adapters.turn_store import TurnStore
 from memnb.core.conversation import Conversation, Snippet, UnknownTurn
 from memnb.core.storage import MemoryFileError
 from memnb.core.time import TimeSpan
-from memnb.retrieval.vectors import HybridIndex
+from memnb.retrieval.hybrid import HybridIndex
 
 TEXTS = st.sampled_from(
     ['the red concertina', 'a red canoe', 'my niece came', 'żółw and 亀 🐢', 'a\0b', "'); DROP TABLE turns; --", 'T1']

@@ -43,7 +43,7 @@ from memnb.memma.loop import MemMA
 from memnb.mragent.graph import CueTagGraph
 from memnb.remem.graph import GistGraph
 from memnb.retrieval.bm25 import LexicalIndex
-from memnb.retrieval.vectors import HybridIndex
+from memnb.retrieval.hybrid import HybridIndex
 from memnb.views.html import trace_html, trace_text
 
 KEY = 'sk-c2VjcmV0/a2V5+Zm9y=='

@@ -26,7 +26,8 @@ import bench_gist_graph
 from bench_gist_graph import Projection, median_ms, megabytes, show
 from memnb.core.time import TimeSpan
 from memnb.memma.bank import Edit, IndexStore, MemoryBank
-from memnb.retrieval.vectors import HybridIndex, WordLlamaEmbedder
+from memnb.retrieval.hybrid import HybridIndex
+from memnb.retrieval.vectors import WordLlamaEmbedder
 
 BATCH, WORDS, FIRST = 30, 15, datetime(2020, 1, 1, 9)
 

@@ -14,7 +14,8 @@ import time
 
 import numpy as np
 
-from memnb.retrieval.vectors import DenseIndex, HybridIndex
+from memnb.retrieval.hybrid import HybridIndex
+from memnb.retrieval.vectors import DenseIndex
 from memnb.retrieval.bm25 import LexicalIndex
 from memnb.core.conversation import Snippet
 
@@ -81,17 +82,21 @@ def lexical(texts: list[list[str]], queries: list[list[str]]) -> None:
     show('bm25s', fast)
     show('bm25s, its scores alone, nothing chosen', warm_ms(theirs.get_scores, queries), fast, 'bm25s')
     snippets = snippets_of(texts)
-    for spread in (False, True):
-        index = LexicalIndex(spread=spread)
+    indexes = {
+        'memnb lexical': LexicalIndex(),
+        'memnb lexical, with neighbours': HybridIndex(None, ranker=None, words=None),
+    }
+    for name, index in indexes.items():
         start = time.perf_counter()
         index.add(snippets)
         built = time.perf_counter() - start
         ours = warm_ms(lambda query: index.search(' '.join(query), K), queries)
-        name = 'memnb lexical' + (', with neighbours' if spread else '')
         show(name, ours, fast, 'bm25s')
         show(
             f'{name}, first',
-            median_ms(lambda query: (index._forget(), index.search(' '.join(query), K)), queries),
+            median_ms(
+                lambda query: (getattr(index, 'lexical', index)._forget(), index.search(' '.join(query), K)), queries
+            ),
             fast,
             'bm25s',
         )

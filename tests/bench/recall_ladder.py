@@ -1,31 +1,28 @@
-"""What moves recall in one shot: the share of the evidence turns of a question among the top k, step by step.
+"""What moves recall in one shot: the share of the evidence turns of a question among the best, step by step.
 
-    python tests/bench/recall_ladder.py locomo10.json [--minilm] [--parts]
+    python tests/bench/recall_ladder.py octet [--parts]
 
-takes any file of conversations in LoCoMo's format, or 'octet': the three conversations that nothing is fitted to.
-Categories 1 to 4; mean over the questions with at least one evidence turn; single turns, no model at query time.
-The rankers are fitted in the same run to the five conversations of Octet that are there for it. `--minilm` adds the
-steps with MiniLM-L6, `--parts` what each group of features is worth, and what fewer conversations give."""
+takes a file of conversations in LoCoMo's format, a folder of BEAM, or 'octet': the four conversations that nothing is
+fitted to. The rankers are fitted in the same run to the five conversations of Octet that are there for it, and to the
+same turns as chats with an assistant. `--parts` adds what each feature is worth, and what fewer conversations give.
+`registers.py` beside it has the shipped weights, MiniLM, categories and intervals."""
 
 import argparse
 import re
-import sys
-import time
 from collections.abc import Callable
 
 import numpy as np
 from scipy.stats import rankdata
 
-from memnb.core.conversation import Conversation, Question
-from memnb.evaluation.datasets import load_locomo, load_octet
-from memnb.evaluation.metrics import paired
-from memnb.retrieval.learned import FEATURES, fit_ranker
-from memnb.retrieval.vectors import DenseIndex, HybridIndex, MiniLMEmbedder
 from memnb.core.text import STOP_WORDS
+from memnb.evaluation.beam import is_beam, load_beam
+from memnb.evaluation.datasets import load_locomo, load_octet
+from memnb.evaluation.searches import CUTS, recalls
 from memnb.retrieval.bm25 import LexicalIndex
-from memnb.core.conversation import turn_snippets
-
-CUTS = (5, 10, 25)
+from memnb.retrieval.features import FEATURES
+from memnb.retrieval.hybrid import HybridIndex
+from memnb.retrieval.learned import assistant_chats, fit_ranker
+from memnb.retrieval.vectors import DenseIndex
 
 
 def words(text: str) -> list[str]:
@@ -41,10 +38,8 @@ def content_words(text: str) -> list[str]:
 class ByRanks(HybridIndex):
     "Reciprocal rank fusion in place of the scaled sum."
 
-    def _fused(self, slots, values, cosines):
-        fused = 1 / (60 + rankdata(-cosines, 'min'))
-        fused[slots] += 1 / (60 + rankdata(-values, 'min'))
-        return fused
+    def fused(self, words, cosines):
+        return sum(1 / (60 + rankdata(-values, 'min')) for values in (words, cosines))
 
 
 STEPS: dict[str, Callable[[tuple[str, ...]], object]] = {
@@ -52,25 +47,14 @@ STEPS: dict[str, Callable[[tuple[str, ...]], object]] = {
     '+ stop words': lambda names: LexicalIndex(k1=1.5, b=0.75, tokenizer=content_words),
     '+ stemming': lambda names: LexicalIndex(k1=1.5, b=0.75),
     '+ k1 0.9, b 0.4': lambda names: LexicalIndex(),
-    '+ neighbours': lambda names: LexicalIndex(spread=True),
+    '+ neighbours': lambda names: HybridIndex(None, ranker=None, words=None),
+    '+ passages': lambda names: HybridIndex(None, ranker=None),
     '+ wordllama, weight ½': lambda names: HybridIndex(names=names, ranker=None),
+    '  the same, whole turns': lambda names: HybridIndex(names=names, ranker=None, words=None),
     '  the same, names not stripped': lambda names: HybridIndex(ranker=None),
     '  the same, by reciprocal ranks': lambda names: ByRanks(names=names, ranker=None),
     '  wordllama alone': lambda names: DenseIndex(names=names),
 }
-
-
-def asked(conversation: Conversation) -> list[Question]:
-    "The questions that can be scored: not adversarial, and with evidence."
-    return [one for one in conversation.questions if one.category != 'adversarial' and one.evidence]
-
-
-def recalls(index, questions: list[Question]) -> np.ndarray:
-    "(questions, cuts) the share of each question's evidence among the best turns."
-    found = [[hit.snippet.id for hit in index.search(one.text, max(CUTS))] for one in questions]
-    return np.array(
-        [[np.mean([id in ids[:cut] for id in one.evidence]) for cut in CUTS] for one, ids in zip(questions, found)]
-    ).reshape(-1, len(CUTS))
 
 
 def learned(ranker, **options) -> Callable[[tuple[str, ...]], object]:
@@ -78,109 +62,42 @@ def learned(ranker, **options) -> Callable[[tuple[str, ...]], object]:
     return lambda names: HybridIndex(names=names, ranker=ranker, **options)
 
 
-def learned_steps(minilm: bool) -> dict[str, Callable]:
+def learned_steps(parts: bool) -> dict[str, Callable]:
     "The steps that are learned, each with its ranker fitted anew."
-    fit, steps = load_octet('fit'), {}
-    began = time.perf_counter()
-    steps['+ learned, linear'] = learned(fit_ranker(fit))
-    print(f'fitted in {time.perf_counter() - began:.1f} s')
-    steps['  the same, only words'] = learned(fit_ranker(fit, embedder=None), embedder=None)
-    if minilm:
-        steps['  MiniLM, not learned'] = learned(None, embedder=Kept())
-        steps['  MiniLM, learned'] = learned(fit_ranker(fit, embedder=Kept()), embedder=Kept())
+    fit = load_octet('fit')
+    chats = assistant_chats(fit)
+    full = fit_ranker(fit, chats=chats)
+    words_only = fit_ranker(fit, embedder=None, chats=chats)
+    steps = {
+        '+ learned': learned(full),
+        '  the same, no chats with an assistant': learned(fit_ranker(fit)),
+        '  the same, only words': learned(words_only, embedder=None),
+    }
+    for seen in (50, 100, 200) if parts else ():
+        steps[f'  features of the best {seen} only'] = learned(full, seen=seen)
+    for count in range(2, 5) if parts else ():
+        steps[f'  fitted to the first {count}'] = learned(fit_ranker(fit[:count]))
+    for feature in FEATURES if parts else ():
+        left = [name for name in FEATURES if name != feature]
+        steps[f'  without {feature}'] = learned(fit_ranker(fit, features=left, chats=chats))
     return steps
-
-
-class Kept(MiniLMEmbedder):
-    "MiniLM, each text once."
-
-    known: dict[str, np.ndarray] = {}
-
-    def __call__(self, texts):
-        new = list(dict.fromkeys(text for text in texts if text not in self.known))
-        self.known.update(zip(new, super().__call__(new)))
-        return np.array([self.known[text] for text in texts])
-
-
-def parts() -> dict[str, Callable]:
-    "The linear ranker without one group of features at a time, with fewer conversations, and over fewer turns of the first stage."
-    fit, steps = load_octet('fit'), {}
-    for group in dict.fromkeys(group for group, _ in FEATURES.values()):
-        left = [name for name, (of, _) in FEATURES.items() if of != group]
-        steps[f'without {group}'] = learned(fit_ranker(fit, features=left))
-    for count in range(1, 5):
-        steps[f'fitted to the first {count}'] = learned(fit_ranker(fit[:count]))
-    full = fit_ranker(fit)
-    for seen in (50, 100, 200):
-        steps[f'features of the best {seen} only'] = lambda names, seen=seen: Seen(seen, names=names, ranker=full)
-    return steps
-
-
-class Seen(HybridIndex):
-    "An index whose ranker sees fewer turns."
-
-    def __init__(self, seen: int, **options):
-        super().__init__(**options)
-        self.SEEN = seen
-
-
-def ladder(conversations: list[Conversation], steps: dict = STEPS) -> dict[str, np.ndarray]:
-    "For each step the recall of every question, in percent, by cut."
-    table = {}
-    for name, make in steps.items():
-        rows = []
-        for conversation in conversations:
-            index = make(conversation.speakers)
-            index.add(turn_snippets(conversation))
-            rows.append(recalls(index, asked(conversation)))
-        table[name] = 100 * np.concatenate(rows)
-    return table
 
 
 def main() -> None:
-    "Print the ladder, the learned steps by category, and what they gain with its interval."
+    "Print the ladder."
     parser = argparse.ArgumentParser(description=__doc__.split('\n')[0])
-    parser.add_argument('file', help="conversations in LoCoMo's format, or 'octet'")
-    parser.add_argument('--minilm', action='store_true')
+    parser.add_argument('data', help="conversations in LoCoMo's format, a folder of BEAM, or 'octet'")
     parser.add_argument('--parts', action='store_true')
     options = parser.parse_args()
-    conversations = load_octet('test') if options.file == 'octet' else load_locomo(options.file)
-    questions = [(one.category, conversation.id) for conversation in conversations for one in asked(conversation)]
-    categories, names = (np.array(column) for column in zip(*questions))
-    print(
-        f'{len(conversations)} conversations, {len(questions)} questions; evidence recall in % at {CUTS} turns, and of multi-hop'
-    )
-    steps = STEPS | learned_steps(options.minilm) | (parts() if options.parts else {})
-    table = ladder(conversations, steps)
-    for name, rows in table.items():
-        print(
-            f'{name:38}'
-            + ''.join(f'{one:7.1f}' for one in rows.mean(0))
-            + '   |'
-            + ''.join(f'{one:7.1f}' for one in rows[categories == 'multi-hop'].mean(0))
-        )
-    print('\nby category, at 25 turns')
-    chosen = ['+ wordllama, weight ½', *(name for name in table if 'learned' in name)]
-    for name in chosen:
-        print(
-            f'{name:38}'
-            + ''.join(
-                f'   {category} {table[name][categories == category, -1].mean():.1f}'
-                for category in sorted(set(categories))
-            )
-        )
-    print('\nlearned, less what it starts from, with 95% intervals over conversations')
-    pairs = [('+ learned, linear', '+ wordllama, weight ½')]
-    pairs += (
-        [('  MiniLM, learned', '+ learned, linear'), ('  MiniLM, learned', '  MiniLM, not learned')]
-        if options.minilm
-        else []
-    )
-    for ours, theirs in pairs:
-        for column, cut in enumerate(CUTS):
-            gain = paired(table[ours][:, column].tolist(), table[theirs][:, column].tolist(), names.tolist())
-            print(f'{ours.strip()} − {theirs.strip()}, at {cut}: {gain.mean:+.1f} [{gain.low:+.1f}, {gain.high:+.1f}]')
+    if options.data == 'octet':
+        conversations = load_octet('test')
+    else:
+        conversations = load_beam(options.data) if is_beam(options.data) else load_locomo(options.data)
+    print(f'{len(conversations)} conversations; evidence recall in % at {CUTS} turns')
+    for name, make in (STEPS | learned_steps(options.parts)).items():
+        rows = [row for talk in conversations for row in recalls(talk, make(talk.speakers))]
+        print(f'{name:42}' + ''.join(f'{value:7.1f}' for value in np.mean(rows, axis=0)), flush=True)
 
 
 if __name__ == '__main__':
-    sys.exit(main())
+    main()

@@ -22,7 +22,8 @@ from memnb.memma.bank import MemoryBank
 from memnb.memma.loop import MemMA
 from memnb.mragent.graph import CueTagGraph
 from memnb.remem.graph import GistGraph
-from memnb.retrieval.vectors import DenseIndex, HybridIndex
+from memnb.retrieval.hybrid import HybridIndex
+from memnb.retrieval.vectors import DenseIndex
 
 SAMPLE = load_sample()
 SHORT = Conversation('short', [replace(one, turns=one.turns[:6]) for one in SAMPLE.sessions])

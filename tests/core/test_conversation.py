@@ -45,6 +45,7 @@ def conversations(draw):
             draw(st.lists(texts, max_size=2)),
             aliases=draw(st.lists(texts, max_size=2)),
             refuse=draw(st.booleans()),
+            rubric=draw(st.lists(texts, max_size=2)),
         )
         for place in range(draw(st.integers(0, 3)))
     ]

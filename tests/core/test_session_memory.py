@@ -20,7 +20,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from fakes import Letters
 from memnb.core.conversation import Session, Turn
 from memnb.core.conversation import ChatError
-from memnb.retrieval.vectors import HybridIndex
+from memnb.retrieval.hybrid import HybridIndex
 from memnb.core.storage import MemoryFileError
 from memnb.core.roles import Usage
 from memnb.core.storage import session_digest, DuplicateSession, SessionMemory, UnknownSession

@@ -131,6 +131,19 @@ def test_adversarial_questions(load):
     assert number.adversarial_answer == '7'
 
 
+def test_a_category_by_name_a_rubric_and_line_breaks(load):
+    named = question(category='preference_following', rubric=['Names a train', 'No  plane'])
+    declined = question(category='abstention', evidence=[])
+    talk = record(named, declined, session_1=[turn('D1:1', ' a\n\n- b\n')])
+    for verbatim, text in ((True, ' a\n\n- b\n'), (False, 'a - b')):
+        [loaded] = load([talk | {'verbatim': verbatim}])
+        assert loaded.turns[0].text == text
+        preference, unknown = loaded.questions
+        assert preference.category == 'preference_following' and not preference.refuse
+        assert preference.rubric == ('Names a train', 'No plane')
+        assert (unknown.refuse, unknown.answer, unknown.notes) == (True, 'Ana', ())
+
+
 def changed(change):
     content = record(question(), question('When?'))
     change(content)
@@ -176,7 +189,7 @@ def changed(change):
         ),
         (
             changed(lambda one: one['qa'][1].update(category=6)),
-            r'qa\[1\].category: Input should be 1, 2, 3, 4 or 5, got 6',
+            r'qa\[1\].category.*: Input should be 1, 2, 3, 4 or 5, got 6',
         ),
         (
             changed(lambda one: one['qa'][1].update(evidence=[11])),

@@ -42,6 +42,7 @@ def conversations(draw, name):
             (),
             draw(st.lists(texts, max_size=2)),
             draw(st.booleans()),
+            draw(st.lists(texts, max_size=2)),
         )
         for position in range(draw(st.integers(0, 3)))
     ]

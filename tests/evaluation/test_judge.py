@@ -276,7 +276,7 @@ def test_the_id_tells_prompts_model_and_variant_apart():
     assert Judge().id == Judge().id
     for judge in judges:
         assert json.loads(json.dumps(judge.provenance()))['id'] == judge.id
-    assert len({prompt_id(role) for roles in VARIANTS.values() for role in roles.values()}) == 7
+    assert len({prompt_id(role) for roles in VARIANTS.values() for role in roles.values()}) == 8
 
 
 @pytest.mark.parametrize(
@@ -300,10 +300,64 @@ def test_the_task_of_longmemeval_chooses_the_prompt(category, name):
 def test_what_must_be_declined_is_judged_by_that_prompt_in_every_variant():
     marked = Question('Where?', 'It was never told.', category='multi-session', refuse=True)
     assert must_refuse(marked) and must_refuse(replace(lesson, category='adversarial')) and not must_refuse(lesson)
-    for variant in (*VARIANTS, STRICT):
+    for variant in (*{*VARIANTS} - {'rubric'}, STRICT):
         assert Judge(variant=variant).role(marked).name == 'judge_refusal'
         assert Judge(variant=variant).judge(marked, 'I do not know.').correct is True
         assert Judge(variant=variant).judge(marked, 'Ghent').correct is False
+
+
+MARKS = [0, 0.5, 1]
+
+
+@settings(max_examples=40)
+@given(st.lists(st.sampled_from(MARKS), min_size=1, max_size=5), st.data())
+def test_a_rubric_is_scored_statement_by_statement_and_a_failure_is_no_score(marks, data):
+    asked = replace(lesson, rubric=tuple(f'States {place}' for place in range(len(marks))), answer=None)
+    refuse = data.draw(st.booleans())
+    asked = replace(asked, refuse=refuse)
+    lm = ScriptedLM([{'reason': f'r{place}', 'score': mark} for place, mark in enumerate(marks)])
+    judged = Judge(lm, 'rubric').judge(asked, 'Ghent')
+    assert judged.marks == tuple(marks) and judged.score == pytest.approx(sum(marks) / len(marks))
+    assert judged.correct == (set(marks) == {1}) and judged.error is None and judged.usage.calls == len(marks)
+    assert judged.reason.splitlines() == [f'{mark:g}: r{place}' for place, mark in enumerate(marks)]
+    for place, (_, _, user) in enumerate(lm.prompts):
+        assert [f'States {other}' in user for other in range(len(marks))] == [
+            other == place for other in range(len(marks))
+        ]
+    spent, fails = Usage(1, 10, 0), data.draw(st.integers(0, len(marks) - 1))
+    lm = ScriptedLM([*({'score': mark} for mark in marks[:fails]), ServerError('gone', spent), {'score': 1}])
+    failed = Judge(lm, 'rubric').judge(asked, 'Ghent')
+    assert (failed.correct, failed.score, failed.marks, failed.error) == (None, None, (), 'ServerError: gone')
+    assert failed.usage.calls == fails + 1
+
+
+@pytest.mark.parametrize(
+    'raw, score',
+    [
+        ('{"score": "0.5"}', 0.5),
+        ('{"reason": "so", "mark": 1}', 1),
+        ('{"rating": 0.0}', 0),
+        ('{"score": 0.7}', None),
+        ('{"score": 2}', None),
+        ('{"score": -0.5}', None),
+        ('{"score": NaN}', None),
+        ('{"score": "half"}', None),
+    ],
+)
+def test_a_mark_is_nothing_a_half_or_one(raw, score):
+    judged = Judge(ScriptedLM([raw] * 2), 'rubric').judge(replace(lesson, rubric=('Says then',)), 'then')
+    assert judged.score == score and (judged.error is None) == (score is not None)
+
+
+def test_a_rubric_is_needed_and_no_rule_judges_by_it():
+    with pytest.raises(ValueError, match='c/0: expected a rubric to judge by, got none'):
+        Judge(variant='rubric').judge(lesson, 'then')
+    asked = replace(lesson, rubric=('Says then',))
+    judged = Judge(variant='rubric').judge(asked, 'then')
+    assert judged.score is None and 'give the judge a model' in judged.error
+    lm = ScriptedLM([])
+    assert Judge(lm, 'rubric').judge(asked, ' ').score == 0 and lm.prompts == []
+    assert Judge().judge(lesson, lesson.answer).score == 1 and Judge().judge(lesson, 'a zebra').score == 0
 
 
 # --- trials and calibration ------------------------------------------------------------------------------------------

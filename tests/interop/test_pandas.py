@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from memnb.adapters.stores import Fields, fields_of, from_pandas
 from memnb.core.conversation import DuplicateSnippet, Snippet
 from memnb.retrieval.bm25 import LexicalIndex
-from memnb.retrieval.vectors import HybridIndex
+from memnb.retrieval.hybrid import HybridIndex
 
 COLUMNS = ['id', 'text', 'time', 'said', 'speaker', 'sources', 'session', 'position']
 WORDS = 'concertina lesson organ notebook dog wrist February'.split()

@@ -9,7 +9,7 @@ from memnb.evaluation.datasets import load_sample
 from memnb.memma.prompts import DIAGNOSE, Diagnosis, REWRITE
 from memnb.rules.memma import diagnose_rule, rewrite_rule
 from memnb.rules.text import requirements, unmet
-from memnb.retrieval.vectors import HybridIndex
+from memnb.retrieval.hybrid import HybridIndex
 from memnb.core.models import ScriptedLM
 from memnb.core.roles import RuleLM
 from memnb.memma.retrieval import add_constraints, is_new

@@ -30,7 +30,7 @@ from memnb.memma.bank import (
     replay,
     UnknownEntry,
 )
-from memnb.retrieval.vectors import HybridIndex
+from memnb.retrieval.hybrid import HybridIndex
 from memnb.core.storage import ConflictError, MemoryFileError
 from memnb.core.conversation import Session, Snippet, Turn
 from memnb.memma.loop import MemMA

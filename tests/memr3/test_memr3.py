@@ -11,7 +11,7 @@ from fakes import of, Replies
 from memnb.core.roles import AnswerReply
 from memnb.baselines import RAG
 from memnb.evaluation.datasets import load_sample
-from memnb.retrieval.vectors import HybridIndex
+from memnb.retrieval.hybrid import HybridIndex
 from memnb.core.models import ScriptedLM
 from memnb.core.roles import RuleLM, Usage
 from memnb.memr3.loop import MemR3

@@ -10,7 +10,7 @@ from memnb.core.models import OpenAILM
 from memnb.core.time import find_times
 from memnb.evaluation.registry import METHODS
 from memnb.core.roles import RuleLM
-from memnb.retrieval.vectors import HybridIndex
+from memnb.retrieval.hybrid import HybridIndex
 
 STORY = Conversation.of(
     'story', [(datetime(2024, 5, 8, 18), [('Ada', 'I bought a kite yesterday.'), ('Ben', 'Nice.')])]

@@ -18,7 +18,8 @@ from memnb.mragent.graph import CueTagGraph
 from memnb.remem.graph import GistGraph
 from memnb.remem.loop import REMem
 from memnb.retrieval.bm25 import LexicalIndex
-from memnb.retrieval.vectors import DenseIndex, HybridIndex
+from memnb.retrieval.hybrid import HybridIndex
+from memnb.retrieval.vectors import DenseIndex
 
 FIRST = datetime(2024, 5, 8, 18)
 GRAPHS = [GistGraph, CueTagGraph]

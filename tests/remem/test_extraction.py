@@ -14,7 +14,7 @@ from memnb.remem.prompts import Extract, extract
 
 from memnb.rules.remem import gists_rule
 from memnb.remem.facts import Fact, Gist
-from memnb.retrieval.vectors import HybridIndex
+from memnb.retrieval.hybrid import HybridIndex
 from memnb.core.models import ScriptedLM
 from memnb.core.roles import ServerError, Usage
 from memnb.core.time import find_times, TimeSpan

@@ -16,21 +16,22 @@ from memnb.core.conversation import DuplicateSnippet, Snippet
 from memnb.core.retriever import passes
 from memnb.core.time import TimeSpan
 from memnb.retrieval.bm25 import BM25Retriever, LexicalIndex
+from memnb.retrieval.hybrid import HybridIndex
 from memnb.retrieval.index import UnknownSnippet
+from memnb.retrieval.passages import passages_of
 from memnb.retrieval.vectors import (
     as_embedder,
     DenseIndex,
     DimensionMismatch,
     EmbedderError,
     EmbedderMismatch,
-    HybridIndex,
     OpenAIEmbedder,
     without_names,
     WordLlamaEmbedder,
 )
 from servers import Answer, authorization, fail, Server
 
-WORDS = 'boat sea red blue sail harbour storm the a Ana running runs ran'.split()
+WORDS = 'boat sea red blue sail harbour storm. the a Ana running runs ran'.split()
 texts = st.lists(st.sampled_from(WORDS), max_size=7).map(' '.join)
 days = st.dates(date(2023, 1, 1), date(2023, 3, 31))
 
@@ -64,10 +65,12 @@ def snippet_lists(draw, max_size=12):
 
 MAKERS = {
     'lexical': LexicalIndex,
-    'spread': lambda: LexicalIndex(spread=True),
+    'spread': lambda: HybridIndex(None, ranker=None, words=None),
     'dense': lambda: DenseIndex(Letters()),
     'minmax': lambda: HybridIndex(Letters(), names=['Ana', 'Ben']),
     'words only': lambda: HybridIndex(None),
+    'passages': lambda: HybridIndex(Letters(), names=['Ana', 'Ben'], words=2, shown=1),
+    'passages of words': lambda: HybridIndex(None, ranker=None, words=2),
     'reranked': lambda: HybridIndex(Letters(), rerank=lambda pairs: [-len(text) for _, text in pairs], rerank_top=4),
 }
 every_index = pytest.mark.parametrize('make', MAKERS.values(), ids=MAKERS)
@@ -75,6 +78,11 @@ every_index = pytest.mark.parametrize('make', MAKERS.values(), ids=MAKERS)
 
 def found(index, *what, **masks):
     return [(hit.snippet.id, hit.score) for hit in index.search(*what, **masks)]
+
+
+def seen(index, query):
+    """All that a reader sees of the hits, too."""
+    return [(hit.snippet.id, hit.score, hit.why, hit.snippet.passages) for hit in index.search(query, 30)]
 
 
 def filled(make, snippets):
@@ -89,13 +97,14 @@ class GrowAndForget(RuleBasedStateMachine):
     @initialize(k1=st.sampled_from([0.9, 1.5]), b=st.sampled_from([0, 0.4, 0.75, 1]))
     def begin(self, k1, b):
         self.options = dict(k1=k1, b=b)
-        self.plain, self.spread = LexicalIndex(**self.options), LexicalIndex(spread=True, **self.options)
-        self.hybrid = HybridIndex(Letters())
+        self.plain = LexicalIndex(**self.options)
+        self.spread = {words: HybridIndex(None, ranker=None, words=words) for words in (None, 2)}
+        self.hybrid = HybridIndex(Letters(), words=2, shown=1)
         self.alive = {}
 
     @property
     def indexes(self):
-        return self.plain, self.spread, self.hybrid
+        return self.plain, *self.spread.values(), self.hybrid
 
     @rule(snippets=snippet_lists(max_size=6))
     def add(self, snippets):
@@ -128,24 +137,45 @@ class GrowAndForget(RuleBasedStateMachine):
 
     @invariant()
     def same_as_built_anew(self):
-        anew = filled(lambda: LexicalIndex(spread=True, **self.options), list(self.alive.values())[::-1])
-        both = filled(lambda: HybridIndex(Letters()), sorted(self.alive.values(), key=lambda one: one.text))
-        for query in ('boat', 'Ana storm', ''):
-            assert found(self.spread, query, 30) == found(anew, query, 30)
-            assert found(self.hybrid, query, 30) == found(both, query, 30)
+        snippets = list(self.alive.values())
+        anew = filled(lambda: HybridIndex(Letters(), words=2, shown=1), sorted(snippets, key=lambda one: one.text))
+        pairs = [(self.hybrid, anew)]
+        for words, index in self.spread.items():
+            pairs.append((index, filled(lambda: HybridIndex(None, ranker=None, words=words), snippets[::-1])))
+        for index, other in pairs:
+            for query in ('boat', 'Ana storm', ''):
+                assert seen(index, query) == seen(other, query)
+                assert index.scores(query) == other.scores(query)
 
     @invariant()
-    def spread_is_the_formula(self):
-        plain, spread = self.plain.scores('boat sea'), self.spread.scores('boat sea')
-        at = {(one.session, one.position): plain.get(one.id, 0) for one in self.alive.values() if one.session}
-        for one in self.alive.values():
-            expected = plain.get(one.id, 0)
-            if one.session:
-                expected += sum(
-                    at.get((one.session, one.position + step), 0) * part
-                    for step, part in ((-1, 0.5), (1, 0.5), (-2, 0.25), (2, 0.25))
-                )
-            assert abs(spread.get(one.id, 0) - expected) < 1e-9
+    def smoothing_is_the_formula(self):
+        """A turn scores as its best passage: BM25 of that, and shares of those of the best passages of its neighbours."""
+        for words, index in self.spread.items():
+            parts = {one.id: passages_of(one, words) for one in self.alive.values()}
+            bm25 = filled(LexicalIndex, [part for own in parts.values() for part in own]).scores('boat sea')
+            best = {id: max(bm25.get(part.id, 0) for part in own) for id, own in parts.items()}
+            at = {(one.session, one.position): best[one.id] for one in self.alive.values() if one.session}
+            expected = dict(best)
+            for one in self.alive.values():
+                if one.session:
+                    for step, share in ((-1, 0.5), (1, 0.5), (-2, 0.25), (2, 0.25)):
+                        expected[one.id] += share * at.get((one.session, one.position + step), 0)
+            scores = index.scores('boat sea')
+            assert scores.keys() <= self.alive.keys()
+            assert {id: scores.get(id, 0) for id in self.alive} == pytest.approx(expected, abs=1e-9)
+
+    @invariant()
+    def passages_and_turns_belong_together(self):
+        for index in (*self.spread.values(), self.hybrid):
+            assert len(index._parts) == len(index) == len(self.alive)
+            assert len(index._owners) == len(index.lexical) == sum(map(len, index._parts))
+            for slot, parts in enumerate(index._parts):
+                turn = index._snippets[slot]
+                assert [index.lexical._snippets[part] for part in parts] == passages_of(turn, index.words)
+                assert index.passages(turn.id) == passages_of(turn, index.words)
+                assert {index._owners[part] for part in parts} == {slot}
+                if index.dense:
+                    assert [index.dense._snippets[part] for part in parts] == passages_of(turn, index.words)
 
     @invariant()
     def holds_what_is_alive(self):
@@ -177,7 +207,7 @@ def test_masks_lose_nothing_and_more_is_more_of_the_same(make, snippets, query, 
     assert len(hits) == min(k, len(allowed))
 
 
-ALL_MATCH = [MAKERS[name] for name in ('dense', 'minmax', 'reranked')]
+ALL_MATCH = [MAKERS[name] for name in ('dense', 'minmax', 'passages', 'reranked')]
 
 
 @every_index
@@ -255,10 +285,10 @@ class Unasked(Letters):
 @settings(max_examples=30)
 @given(snippets=snippet_lists(), query=texts, data=st.data())
 def test_vectors_that_are_given_serve_as_those_that_are_made(snippets, query, data):
-    for make in (MAKERS['dense'], MAKERS['minmax']):
+    for make in (MAKERS['dense'], MAKERS['minmax'], MAKERS['passages']):
         source, again = filled(make, snippets), make()
         dense = getattr(source, 'dense', source)
-        given = {one.id: dense.vector(one.id) for one in data.draw(st.permutations(snippets))[::2]}
+        given = {one.id: dense.vector(one.id) for one in data.draw(st.permutations(list(dense)))[::2]}
         again.add(data.draw(st.permutations(snippets)), {**given, 'unknown': np.ones(1, np.float32)})
         assert found(again, query, 20) == found(source, query, 20)
         assert again.scores(query) == source.scores(query)
@@ -551,8 +581,9 @@ def test_a_bonus_is_added_to_the_scores_of_what_matches(data):
 
 
 def test_nothing_is_left_behind_when_all_is_removed():
-    index = filled(
-        lambda: LexicalIndex(spread=True), [Snippet(f's{n}', 'red boat', session='d', position=n) for n in range(50)]
-    )
-    index.remove([f's{n}' for n in range(50)])
-    assert not index._postings and not index._counts and not index._places and index.search('boat') == []
+    snippets = [Snippet(f's{n}', 'I prefer a red boat', session='d', position=n, speaker='Ana') for n in range(50)]
+    index = filled(lambda: HybridIndex(Letters(), words=1, standing=3), snippets)
+    index.search('boat')
+    index.remove([one.id for one in snippets])
+    assert not index.lexical._postings and not index._places and not index._people and index.search('boat') == []
+    assert not index._owners and not index._parts and not len(index.dense) and not len(index._standing)

@@ -179,7 +179,11 @@ def widget(page):
     """The output of the cell of a name."""
 
     def found(name):
-        output = page.locator('.jp-CodeCell').nth(list(WIDGETS).index(name)).locator('.jp-OutputArea-output:not(.lm-mod-hidden)')
+        output = (
+            page.locator('.jp-CodeCell')
+            .nth(list(WIDGETS).index(name))
+            .locator('.jp-OutputArea-output:not(.lm-mod-hidden)')
+        )
         output.scroll_into_view_if_needed()
         return output
 
