@@ -331,14 +331,18 @@ def _fit(options: argparse.Namespace) -> None:
     embedder = {} if options.embedder is None else {'embedder': named_option('embedder', options.embedder)}
     if options.data == 'octet':  # the other part is there to test on
         conversations = load_octet('fit')
-        ranker = fit_ranker(conversations, chats=assistant_chats(conversations), about=about, **embedder)
     else:
         conversations = load_dataset(options.data, options.dataset)
-        ranker = fit_ranker(conversations, about=about, **embedder)
+
+    def fit(conversations: list) -> Any:
+        chats = assistant_chats(conversations) if options.data == 'octet' else ()  # as the shipped weights are fitted
+        return fit_ranker(conversations, chats=chats, about=about, **embedder)
+
+    ranker = fit(conversations)
     ranker.save(options.out)
     print(f'{options.out}: fitted to {ranker.about["questions"]} questions; use it with --ranker')
     print('points more of the evidence than without a ranking, with 95% intervals, on')
-    for place, gains in check_ranker(ranker, conversations, **embedder).items():
+    for place, gains in check_ranker(ranker, conversations, fit, **embedder).items():
         cuts = ', '.join(
             f'{gain.mean:+.1f} [{gain.low:+.1f}, {gain.high:+.1f}] among {cut} turns' for cut, gain in gains.items()
         )

@@ -153,7 +153,8 @@ def named_in(text: str, people: Iterable[str]) -> tuple[str, ...]:
     return tuple(person for person in people if is_named(person))
 
 
-_USERS, _ASSISTANTS = {'user', 'human'}, {'assistant', 'ai', 'bot', 'model', 'chatgpt', 'claude', 'gemini', 'copilot'}
+# names of roles; not those of models that are people's names as well, such as Claude
+_USERS, _ASSISTANTS = {'user', 'human'}, {'assistant', 'ai', 'bot', 'chatgpt'}
 _BOTH = re.compile(r'\b(?:summar\w+|overview|recap\w*)\b', re.I)
 _SAY = 'suggest|recommend|advis|propos|tell|told|list|mention|explain|describ|say|said|give|gave|provid|show|wrote|write|warn|answer|repl'
 _YOU = re.compile(

@@ -11,7 +11,7 @@ from typing import Any
 from ..core.conversation import Conversation, Question, turn_snippets
 from ..core.retriever import Searchable
 from ..retrieval.hybrid import HybridIndex
-from ..retrieval.learned import fit_ranker, LearnedRanker
+from ..retrieval.learned import LearnedRanker
 from .datasets import load_octet
 from .metrics import evidence_recall, Interval, paired
 from .refusals import must_refuse
@@ -67,6 +67,7 @@ def does_harm(gains: Mapping[int, Interval], least: float = -1.0) -> bool:
 def check_ranker(
     ranker: LearnedRanker,
     conversations: Sequence[Conversation],  # that it was fitted to
+    fit: Callable[[Sequence[Conversation]], LearnedRanker],  # how it was fitted
     **options: Any,  # of `HybridIndex`
 ) -> dict[str, dict[int, Interval]]:
     """Return what a ranking gains, by where it was tried: on conversations that it was not fitted to.
@@ -75,10 +76,8 @@ def check_ranker(
     there for tests: friends and colleagues, and a user with an assistant."""
 
     def without(conversation: Conversation) -> LearnedRanker:
-        others = [other for other in conversations if other is not conversation]
-        return fit_ranker(others, ridge=ranker.about['ridge'], **fitted)
+        return fit([other for other in conversations if other is not conversation])
 
-    fitted = {'embedder': options['embedder']} if 'embedder' in options else {}
     tried = {}
     if len(conversations) > 1:
         tried['your conversations, each by weights of the others'] = ranking_gain(conversations, without, **options)

@@ -106,7 +106,7 @@ class View:
 
     @cached_property
     def shares(self) -> tuple[np.ndarray, np.ndarray]:
-        "(places,) the part of the question's words, by idf, that each passage has or has like ones of; (m,) those with neighbours."
+        "(places + 1,) the part of the question's words, by idf, that each passage has or has like ones of; (m,) those with neighbours."
         names = {term for name in self.people for term in tokenize(name)}
         terms = [term for term in dict.fromkeys(tokenize(self.query)) if term not in names]
         if not terms:

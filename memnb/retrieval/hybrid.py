@@ -122,8 +122,8 @@ class HybridIndex(Index):
     def add(
         self,
         snippets: Iterable[Snippet],
-        vectors: Mapping[str, np.ndarray]
-        | None = None,  # by id of a passage: rows of this model that need not be made again
+        # by id of a passage: rows of this model that need not be made again
+        vectors: Mapping[str, np.ndarray] | None = None,
     ) -> None:
         "Add snippets, all or none. `DuplicateSnippet` also for a second one at a place of a session."
         fresh = self._fresh(snippets)
@@ -138,8 +138,10 @@ class HybridIndex(Index):
                 self.dense.remove([passage.id for passage in passages])
             raise
         if self.standing:
-            known = {} if self.dense is None else {passage.id: self.dense.vector(passage.id) for passage in passages}
-            self._standing.add([snippet for snippet in fresh if is_standing(snippet)], known)
+            standing = [snippet for snippet in fresh if is_standing(snippet)]
+            ids = [passage.id for snippet in standing for passage in passages_of(snippet, self.words)]
+            known = {} if self.dense is None else {id: self.dense.vector(id) for id in ids}
+            self._standing.add(standing, known)
         for snippet, snippet_passages in zip(fresh, parts):
             self._parts.append(list(range(len(self._owners), len(self._owners) + len(snippet_passages))))
             self._owners += [len(self)] * len(snippet_passages)

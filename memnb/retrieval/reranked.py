@@ -62,10 +62,8 @@ class Reranked(Searchable):
         snippets = {hit.snippet.id: replace(hit.snippet, passages=()) for hit in candidates}
         places = Counter((snippet.session, snippet.position) for snippet in snippets.values())
         for id, snippet in snippets.items():
-            if (
-                places[snippet.session, snippet.position] > 1
-            ):  # of several conversations: whose neighbour it is nobody knows
-                snippets[id] = replace(snippet, position=None)
+            if places[snippet.session, snippet.position] > 1:
+                snippets[id] = replace(snippet, position=None)  # of several conversations: it has no known neighbours
         speakers = sorted({snippet.speaker for snippet in snippets.values() if snippet.speaker})
         index = HybridIndex(**{'names': speakers, **self.options})
         index.add(snippets.values())

@@ -9,7 +9,7 @@ import inspect
 import logging
 import os
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import nullcontext
 from functools import cache, partial
 from importlib.util import find_spec

@@ -6,7 +6,7 @@ from hypothesis import given, strategies as st
 from memnb.core.text import asked_speakers, is_assistant, is_role, roles_of
 
 PAIRS = [('User', 'Assistant'), ('Assistant', 'User'), ('human', 'AI'), (' USER ', 'ChatGPT')]
-NAMED = [('Ada', 'Assistant'), ('Claude', 'Ada Lovelace')]
+NAMED = [('Ada', 'Assistant'), ('ChatGPT', 'Ada Lovelace')]
 USERS = [
     'When does my sprint end?',
     'What did I say about the budget?',
@@ -75,3 +75,10 @@ def test_those_who_are_asked_for_speak_in_any_order(question, speakers):
     assert roles == roles_of(speakers[::-1]) and roles.keys() <= {*speakers} - {''}
     assert all((role == 'assistant') == is_assistant(name) for name, role in roles.items())
     assert all(is_role(name) for name in roles) or 'user' in roles.values()
+
+
+@pytest.mark.parametrize('name', ['Claude', 'Gemini', 'Copilot', 'Model'])
+def test_a_person_may_have_the_name_of_a_model(name):
+    assert not is_role(name) and roles_of(('Anna', name)) == {}
+    assert asked_speakers(f'When did {name} move to Lyon?', ('Anna', name)) == (name,)
+    assert asked_speakers('What is the plan?', ('Anna', name)) == ()
