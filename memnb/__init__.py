@@ -60,7 +60,7 @@ __all__ = sorted(_HOME_OF)
 
 
 def _show(view, data, *options):
-    return getattr(import_module('memnb.views.html'), view)(data, *options)
+    return getattr(import_module('memnb.views.traces'), view)(data, *options)
 
 
 for _view in ('trace_text', 'trace_html', 'evolution_text', 'evolution_html'):

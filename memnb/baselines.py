@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from .core.loop import check_count, Loop, Run, Setting, with_settings
+from .core.loop import check_count, Loop, Setting, with_settings
+from .core.run import Run
 from .core.models import Model
 from .core.replies import Reply
 from .core.retriever import snippets_of, Store

@@ -244,7 +244,7 @@ def _demo(options: argparse.Namespace) -> None:
     from memnb.core.trace import count_of
     from memnb.evaluation.store import write_file
     from memnb.evaluation.registry import METHODS
-    from memnb.views.html import report_html
+    from memnb.views.traces import report_html
 
     conversation, style, methods = _conversation(None, None), _style(), _methods()
     positions = _DEMO_QUESTIONS[: options.questions or (1 if options.local else None)]

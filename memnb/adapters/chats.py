@@ -19,8 +19,9 @@ from pydantic import BaseModel
 
 from ..core.conversation import ChatError, Conversation, Session
 from ..core.messages import as_conversation, Message
-from ..core.numeric_dates import DATE_ORDERS, date_order, day_of_numbers
-from ..core.messages import read_moment, sessions_of, text_of
+from ..core.timestamps import DATE_ORDERS, date_order, day_of_numbers
+from ..core.messages import sessions_of, text_of
+from ..core.timestamps import read_moment
 from ..core.time import parse_datetime
 from ..core.trace import mend, printable
 from ..evaluation.beam import is_beam, load_beam

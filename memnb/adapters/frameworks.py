@@ -17,7 +17,7 @@ from pydantic import TypeAdapter
 
 from .stores import Fields, fields_of, needs
 from ..core.conversation import Snippet
-from ..core.loop import Run
+from ..core.run import Run
 from ..core.tools import Observation, Tool, tools_of
 from ..core.replies import is_deep
 from ..core.retriever import as_retriever, Hit

@@ -1,14 +1,20 @@
 """What every method stands on: records, time, models, roles, loops, traces, storage.
 
 conversation  turns, sessions, questions, snippets; chunking; a session in a prompt
-numeric_dates the order of day, month and year in the dates of a list or a file
+messages      a conversation from lists, objects and documents of other libraries
+timestamps    when a message was written; the order of day, month and year
 time          spans of time; time expressions in a sentence
 text          stems, sentences, names, coverage, times and numbers in a text
 retriever     the search protocol; any store; the turn budget
-roles         typed questions to a model; reading replies and the ids they cite
+roles         typed questions to a model
 models        scripted, served, local and recorded language models
+replies       what a model answered, read leniently
+citations     the ids that a reply cites
+tools         functions that a model may call
+calls         the choice of a tool, read from a reply
 trace         the record of an answered question
-loop          tools, the run of a question, the base of all methods
+run           one question: searches, calls and costs as they happen
+loop          the base of all methods
 build         ids for new messages, sessions that fail, progress
 storage       memories that add, forget, save and reopen
 exercises     self-checking exercises of the notebooks

@@ -4,192 +4,22 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial, wraps
 from numbers import Integral
 from typing import Any, ClassVar
 
-from pydantic import BaseModel
-
-from .conversation import Snippet
 from .models import as_lm, Model
-from .citations import cited_turns, quoted_line
-from .replies import read_reply, Reply
-from .retriever import as_memory, check_search, Hit, Metered, Store
-from .roles import ANSWER, choose_roles, LM, LMError, ReplyError, Role, RuleLM, Usage
+from .retriever import as_memory, Store
+from .roles import ANSWER, choose_roles, LMError, Role, RuleLM
+from .run import Run
 from .time import TimeSpan
-from .tools import Observation, Tool, ToolError
-from .trace import AnswerStep, error_text, ModelStep, printable, SearchStep, Seen, Step, ToolStep, Trace
+from .trace import Step, Trace
 
 # %% auto #0
-__all__ = ['MemoryFailed', 'Run', 'check_count', 'check_names', 'Setting', 'with_settings', 'Loop']
-
-# %% ../../nbs/1_core/08_loop.ipynb #4193a725
-class MemoryFailed(LMError):
-    "The memory could not be searched. The text has what it raised, in one line; `__cause__` is the error itself."
-
-# %% ../../nbs/1_core/08_loop.ipynb #362de653
-class Run:
-    "The record of one question: it searches, uses tools and asks roles, and counts turns read and cost in its `trace`."
-
-    def __init__(
-        self,
-        question: str,
-        method: str,  # the name of the loop
-        lm: LM,
-        memory: Store = None,  # None for a loop that does not search
-        asked: TimeSpan | None = None,  # when the question is asked, where the answer depends on it
-        budget: int | None = None,  # how many distinct turns may be read; None: any number
-        on_step: Callable[[Step], Any] | None = None,  # called with each step as it happens
-        roles: Mapping[str, Role] = {},  # asked in the place of those with the same names
-        may_refuse: bool = True,  # whether an answer may be that nothing is known
-    ):
-        if not isinstance(question, str):
-            raise TypeError(f'question: expected a str, got {type(question).__name__}')
-        if not question.strip():
-            raise ValueError('question: expected some words, got none')
-        if not isinstance(asked, (TimeSpan, type(None))):
-            raise TypeError(f'asked: expected a TimeSpan, got {asked!r:.80}; parse_date gives one')
-        if isinstance(budget, bool):
-            raise TypeError(f'budget: expected a number of turns, got {budget}')
-        if on_step is not None and not callable(on_step):
-            raise TypeError(f'on_step: expected a function of a step, got {on_step!r:.80}')
-        self.question, self.lm, self.asked, self.budget = question, lm, asked, budget
-        self.on_step, self.roles = on_step, roles
-        self.answering = {} if may_refuse else {'may_refuse': False}  # for roles that answer
-        self.draft, self.kept = '', []  # of the answer, and the lines that bear on it, so far
-        self.snippets: list[Snippet] = []  # all that was shown
-        self.trace = Trace(question=question, method=method, model=lm.name)
-        self.memory = None if memory is None else Metered(memory, budget)
-        # the hits of a tool are charged without a memory, too
-        self._meter = self.memory or Metered(lambda query: [], budget)
-
-    def note(self, step: Step) -> None:
-        "Add a step to the trace."
-        self.trace.steps.append(step)
-        if self.on_step:
-            self.on_step(step)
-
-    def search(
-        self,
-        query: str,
-        k: int,
-        iteration: int,
-        exclude: Collection[str] = (),
-        known: Collection[str] = (),  # ids of the evidence found so far
-    ) -> list[Hit]:
-        "Search within the budget and record it. `MemoryFailed`; ValueError without a memory."
-        if self.memory is None:
-            raise ValueError(f'{self.trace.method}: this loop has no memory to search')
-        check_search(query, k, exclude)
-        fields = {'iteration': iteration, 'query': query, 'k': k, 'masked': len(exclude)}
-        try:
-            hits = self.memory.search(query, k, exclude=exclude, known=known)
-        except Exception as error:
-            self.note(SearchStep(**fields, error=error_text(error)))
-            raise MemoryFailed(error_text(error)) from error
-        self.note(SearchStep(**fields, hits=[Seen.of(hit) for hit in hits]))
-        self.snippets += [hit.snippet for hit in hits]
-        self.trace.read = list(self.memory.read)
-        return hits
-
-    def use(self, tool: Tool, arguments: dict, iteration: int, reasoning: str = '') -> Observation:
-        """Call a tool within the budget and record it. A refused call is an observation with `error`.
-
-        `MemoryFailed` for a tool that breaks. What the budget cannot pay for is neither shown nor told."""
-        called = {'iteration': iteration, 'tool': tool.name, 'arguments': arguments}
-        called['reasoning'] = reasoning
-        try:
-            observation = tool(**arguments)
-        except ToolError as error:
-            observation = Observation(printable(str(error)), error=True)
-        except Exception as error:
-            self.note(ToolStep(**called, note=error_text(error), error=True))
-            raise MemoryFailed(error_text(error)) from error
-        paid = tuple(self._meter.pay(observation.hits))
-        if len(paid) < len(observation.hits):
-            note = f'The budget shows {len(paid)} of what {tool.name} found'
-            observation = replace(observation, note=note, hits=paid, value=None)
-        hits = [Seen.of(hit) for hit in observation.hits]
-        self.note(
-            ToolStep(**called, note=observation.note, hits=hits, value=observation.value, error=observation.error)
-        )
-        self.snippets += [hit.snippet for hit in observation.hits]
-        self.trace.read = list(self._meter.read)
-        return observation
-
-    def ask(self, role: Role, lenient: type[Reply] | None = None, **inputs) -> BaseModel:
-        """Ask a role, or the loop's own of that name; record prompt, reply and cost. An `LMError` is recorded as fully, and raised.
-
-        With `lenient` a reply that is not of the role's type is read as this one, if it can be."""
-        role = self.roles.get(role.name, role)
-        try:
-            call = self.lm.call(role, **inputs)
-        except LMError as error:
-            self._spend(role.name, error.usage)
-            system, user = role.render(inputs)
-            failure = {'usage': error.usage, 'error': str(error)}
-            if isinstance(error, ReplyError):
-                failure |= {'raw': error.raw, 'attempts': error.attempts}
-            self.note(ModelStep(role=role.name, system=system, user=user, **failure))
-            if lenient is None or not isinstance(error, ReplyError):
-                raise
-            try:
-                return read_reply(error.raw, lenient, last=True)
-            except ValueError:
-                raise error from None
-        self._spend(role.name, call.usage)
-        self.note(ModelStep.of(call))
-        return call.reply
-
-    def try_ask(self, role: Role, lenient: type[Reply] | None = None, **inputs) -> BaseModel | None:
-        "Ask a role without which the loop can go on: None, and the failure in the trace, where its reply cannot be used."
-        try:
-            return self.ask(role, lenient, **inputs)
-        except ReplyError:
-            return None
-
-    def _spend(self, role: str, usage: Usage) -> None:
-        self.trace.usage[role] = self.trace.usage.get(role, Usage()) + usage
-
-    def answer(self, text: str, evidence: Iterable[str] = (), draft: str | None = None) -> None:
-        "Set the answer and the turns that support it, best first."
-        self.trace.answer, self.trace.evidence = text, list(dict.fromkeys(evidence))
-        self.note(AnswerStep(draft=draft, answer=text))
-
-    def fall_back(self, error: LMError) -> None:
-        """Answer from what was found before a reply that cannot be used: the draft, else the best lines, flagged as a fallback.
-
-        Where nothing was found, and where nobody could be asked, the trace has the error instead."""
-        problem = f'{type(error).__name__}: {error}'
-        lines = (self.kept if self.draft else self.kept or self.snippets)[:3]
-        if not isinstance(error, ReplyError) or not (self.draft or lines):
-            self.trace.error = problem
-            return
-        evidence = cited_turns([line.id for line in lines], lines)
-        self.trace.fallback = f'the {"draft" if self.draft else "evidence"} ({problem})'
-        text = self.draft or '; '.join(line.line for line in lines)
-        self.answer(text, self.trace.evidence or evidence, self.draft or None)
-
-    def answer_from(
-        self,
-        lines: Sequence[Snippet],  # what may be cited, best first
-        draft: str = '',
-        role: Role = ANSWER,
-        inputs: Mapping[str, Any] | None = None,  # what the role is shown; None: the lines and the draft
-        evidence: Sequence[str] = (),  # turns that support the answer, cited or not
-    ) -> None:
-        "Ask a role for the answer, and answer with the turns behind the lines that it cites: the end of every loop."
-        self.kept, self.draft = list(lines), draft
-        if inputs is None:
-            inputs = {'lines': self.kept, 'draft': draft}
-        reply = self.ask(role, question=self.question, asked=self.asked, **inputs, **self.answering)
-        # an answer in plain text may quote a line; a word or a date alone would be a guess
-        quoted = quoted_line(reply.answer, {line.id: line.text for line in lines})
-        cited = cited_turns(reply.sources or [quoted or ''], lines)
-        self.answer(reply.answer, [*cited, *evidence], draft or None)
+__all__ = ['check_count', 'check_names', 'Setting', 'with_settings', 'Loop']
 
 # %% ../../nbs/1_core/08_loop.ipynb #862b6584
 def check_count(

@@ -13,13 +13,13 @@ from numbers import Real
 from typing import Any, NamedTuple
 
 from .conversation import ChatError, Conversation, Session, Snippet, Turn
-from .numeric_dates import date_order, day_of_numbers
 from .text import read_line
 from .time import parse_datetime
+from .timestamps import date_order, is_missing, numbers_of, read_moment
 from .trace import count_of, mend
 
 # %% auto #0
-__all__ = ['GAP', 'Message', 'read_moment', 'text_of', 'read_message', 'sessions_of', 'as_conversation']
+__all__ = ['GAP', 'Message', 'text_of', 'read_message', 'sessions_of', 'as_conversation']
 
 # %% ../../nbs/1_core/12_messages.ipynb #0a1b2c00
 class Message(NamedTuple):
@@ -38,63 +38,12 @@ _ID = ('id', 'id_', 'node_id')
 _EXPECTED = 'expected a text, (speaker, text), (text, time) or an object with content or text'
 
 
-def _is_missing(value: Any) -> bool:
-    "Whether a field holds nothing: None, an empty text or list, or a data frame's NaN, NaT or NA."
-    if value is None or isinstance(value, (str, list, tuple, dict)):
-        return not value
-    try:
-        return bool(value != value)
-    except (TypeError, ValueError):  # NA, and an array
-        return True
-
-
 def _first(record: Mapping, names: Sequence[str]) -> Any:
     "Return the first of some fields that holds something, or None."
     for name in names:
-        if not _is_missing(record.get(name)):
+        if not is_missing(record.get(name)):
             return record[name]
     return None
-
-
-_NUMBERS = re.compile(r'(\d{1,2})[-./](\d{1,2})[-./](\d{4}|\d\d)(?![\d:])[,T]?\s*')
-
-
-def _numbers(value: Any) -> tuple[int, int, int] | None:
-    "Return the three numbers that begin a text such as 03/04/2024 9:15; None for anything else, as 2024-04-03."
-    match = _NUMBERS.match(value.strip()) if isinstance(value, str) else None
-    return tuple(map(int, match.groups())) if match else None
-
-
-def read_moment(
-    value: Any,  # a datetime or date, seconds or milliseconds since 1970 (UTC), or text
-    where: str,  # for the message
-    order: str | None = None,  # of day, month and year in 03/04/2024; None: refused where it is ambiguous
-) -> datetime | None:
-    "Return a time without its zone, as on a clock on the wall; None where there is none. `ChatError` for anything else."
-    if _is_missing(value):
-        return None
-    if isinstance(value, datetime):
-        return datetime.combine(value.date(), value.time())  # also of a pandas Timestamp
-    if isinstance(value, date):
-        return datetime(value.year, value.month, value.day)
-    text = str(value).strip()
-    try:
-        if isinstance(value, (bool, bytes, list, tuple, dict)):
-            raise ValueError
-        if isinstance(value, Real) or re.fullmatch(r'\d{10}(\.\d+)?|\d{13}', text):
-            seconds = float(value) / (1000 if float(value) > 1e11 else 1)
-            if not 1e8 < seconds < 1e10:  # a position in a recording, a year, a flag
-                raise ValueError
-            return datetime.fromtimestamp(seconds, timezone.utc).replace(tzinfo=None)
-        if numbers := _numbers(text):
-            day = day_of_numbers(numbers, order or date_order([numbers], None, where))
-            text = f'{day} {text[_NUMBERS.match(text).end() :]}'
-        try:
-            return datetime.fromisoformat(text).replace(tzinfo=None)
-        except ValueError:
-            return parse_datetime(text)
-    except (ValueError, TypeError, OverflowError):
-        raise ChatError(f'{where}: expected a time, got {value!r:.60}') from None
 
 
 def text_of(content: Any) -> str:
@@ -258,7 +207,7 @@ def as_conversation(
     dated = all(_is_dated(pair) for pair in pairs)
     bar = tqdm(items, 'reading messages', delay=2, disable=None, leave=False)  # on a terminal
     entries = [read_message(item, f'message {number}', dated) for number, item in enumerate(bar, 1)]
-    order = date_order([_numbers(message.time) for message in entries if message], dates, 'messages')
+    order = date_order([numbers_of(message.time) for message in entries if message], dates, 'messages')
     for number, message in enumerate(entries, 1):
         if message:
             entries[number - 1] = message._replace(time=read_moment(message.time, f'message {number}', order))

@@ -16,7 +16,8 @@ from numbers import Integral, Real
 from typing import Any, Protocol, runtime_checkable
 
 from .conversation import ChatError, content_id, Snippet, turn_snippets
-from .messages import as_conversation, read_message, read_moment
+from .messages import as_conversation, read_message
+from .timestamps import read_moment
 from .time import TimeSpan
 
 # %% auto #0

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..core.conversation import Snippet
-from ..core.loop import check_count, check_names, Loop, Run, Setting, with_settings
+from ..core.loop import check_count, check_names, Loop, Setting, with_settings
+from ..core.run import Run
 from ..core.models import Model
 from ..core.retriever import Hit, Store
 from ..core.text import speakers_in, stems, tokenize

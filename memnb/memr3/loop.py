@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from ..core.loop import check_count, Loop, Run, Setting, with_settings
+from ..core.loop import check_count, Loop, Setting, with_settings
+from ..core.run import Run
 from ..core.models import Model
 from ..core.retriever import Hit, Store
 from ..core.trace import NoteStep, RouteStep, StateStep

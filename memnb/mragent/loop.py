@@ -13,7 +13,8 @@ from typing import Any, Literal
 
 from ..core.conversation import Snippet
 from ..core.calls import RawCall, ToolCall, ToolUse, untried_calls
-from ..core.loop import check_count, Loop, MemoryFailed, Run, Setting, with_settings
+from ..core.loop import check_count, Loop, Setting, with_settings
+from ..core.run import MemoryFailed, Run
 from ..core.models import Model
 from ..core.tools import Observation, Tool
 from ..core.retriever import as_retriever, check_search

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..core.calls import choice_of, RawCall, seen_lines, ToolCall, ToolReply, ToolUse, untried_calls
-from ..core.loop import check_count, Loop, Run, Setting, with_settings
+from ..core.loop import check_count, Loop, Setting, with_settings
+from ..core.run import Run
 from ..core.models import Model
 from ..core.tools import as_tools, searches_of, Tool, tools_of
 from ..core.retriever import as_memory

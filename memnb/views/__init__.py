@@ -1,6 +1,7 @@
 """How things are shown: data stays elsewhere.
 
-html     traces and repairs as text and HTML; colours
+traces   traces and repairs as text and HTML; colours
+figures  one picture for a trace
 widgets  boards with controls
 graph    pictures and an explorer of both graphs
 site     the notebooks as a site

@@ -21,7 +21,7 @@ from PIL import Image
 from ..core.trace import count_of, printable, RouteStep, SearchStep, Seen, StateStep, ToolStep, Trace
 from ..memma.probe_repair import Evolution
 from ..mragent.loop import WalkStep
-from .html import safe
+from .traces import safe
 
 # %% auto #0
 __all__ = ['trace_figure', 'figure_html', 'evolution_figure']

@@ -21,7 +21,7 @@ from ..mragent.cues import cue_id
 from ..mragent.graph import CueTagGraph
 from ..remem.graph import GistGraph, mentions, phrase_id
 from .figures import figure_html
-from .html import safe
+from .traces import safe
 from .widgets import explore
 
 # %% auto #0

@@ -26,7 +26,7 @@ from ..memma.probe_repair import Evolution, evolve
 from ..memma.prompts import REPAIR, RepairReply
 from ..memma.retrieval import Coordinated
 from ..memr3.router import ACTIONS, route, RouterLimits
-from .html import evidence_of, evolution_rows, framed, hits_html, Row, rows_html, safe, story_of
+from .traces import evidence_of, evolution_rows, framed, hits_html, Row, rows_html, safe, story_of
 
 # %% auto #0
 __all__ = ['explore', 'moment_html', 'trace_stepper', 'watch', 'tracker_html', 'tracker_board', 'router_html', 'router_explorer',

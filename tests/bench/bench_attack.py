@@ -44,7 +44,7 @@ from memnb.mragent.graph import CueTagGraph
 from memnb.remem.graph import GistGraph
 from memnb.retrieval.bm25 import LexicalIndex
 from memnb.retrieval.hybrid import HybridIndex
-from memnb.views.html import trace_html, trace_text
+from memnb.views.traces import trace_html, trace_text
 
 KEY = 'sk-c2VjcmV0/a2V5+Zm9y=='
 PAYLOADS = [

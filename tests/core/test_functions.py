@@ -16,7 +16,7 @@ from memnb.adapters.frameworks import as_functions, call_functions
 from memnb.remem.graph import GistGraph
 from memnb.retrieval.bm25 import LexicalIndex
 from memnb.core.roles import RuleLM
-from memnb.core.loop import MemoryFailed, Run
+from memnb.core.run import MemoryFailed, Run
 from memnb.core.conversation import Snippet
 from memnb.core.retriever import Metered
 from memnb.core.conversation import turn_snippets

@@ -5,9 +5,9 @@ import re
 
 from hypothesis import given, strategies as st
 
-from memnb.views.html import fold, framed, hits_html, rows_html, safe, tags
+from memnb.views.traces import fold, framed, hits_html, rows_html, safe, tags
 from memnb.core.trace import Seen
-from memnb.views.html import Row, TONES
+from memnb.views.traces import Row, TONES
 from pages_read import Page
 
 EVIL = [

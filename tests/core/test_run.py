@@ -10,7 +10,8 @@ from memnb.retrieval.vectors import EmbedderError
 from memnb.core.models import OpenAILM, ScriptedLM
 from memnb.core.roles import Call, LM, LMError, ReplyError, Role, RuleLM, ServerError, Usage
 from memnb.core.models import RecordedLM
-from memnb.core.loop import Loop, MemoryFailed, Run
+from memnb.core.loop import Loop
+from memnb.core.run import MemoryFailed, Run
 from memnb.core.conversation import Snippet
 from memnb.core.retriever import Hit
 from memnb.core.time import TimeSpan

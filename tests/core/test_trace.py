@@ -15,7 +15,7 @@ from memnb.core.conversation import Snippet
 from memnb.core.retriever import Hit
 from memnb.core.roles import Call, Usage
 from memnb.core.trace import as_step, mend, printable, Step, ToolStep
-from memnb.views.html import Row, TONES
+from memnb.views.traces import Row, TONES
 from memnb.core.trace import (
     AnswerStep,
     Bullet,
@@ -29,7 +29,7 @@ from memnb.core.trace import (
     TraceError,
 )
 from memnb.remem.facts import Fact
-from memnb.views.html import report_html, rows_of
+from memnb.views.traces import report_html, rows_of
 from pages_read import Page, squeezed
 
 # What a hostile memory would try, besides every single character that there is.

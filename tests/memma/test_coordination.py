@@ -13,7 +13,7 @@ from memnb.memma.prompts import Diagnosis, Rewrite
 from memnb.core.text import tokenize
 from memnb.core.roles import RuleLM
 from memnb.memma.retrieval import carries
-from memnb.core.loop import Run
+from memnb.core.run import Run
 from memnb.core.conversation import Snippet
 from memnb.core.retriever import Hit, Searchable
 from memnb.core.trace import Trace

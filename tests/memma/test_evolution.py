@@ -9,7 +9,7 @@ from hypothesis import given, settings, strategies as st
 from memnb.memma.bank import Entry
 from memnb.memma.probe_repair import Evolution, ProbeResult, Repair
 from memnb.memma.prompts import Probe
-from memnb.views.html import evolution_rows
+from memnb.views.traces import evolution_rows
 from memnb.core.roles import Usage
 from memnb.core.time import TimeSpan
 from pages_read import Page, squeezed

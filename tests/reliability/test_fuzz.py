@@ -37,7 +37,7 @@ from memnb.evaluation.report import render_page, RunFolder
 from memnb.memma.bank import MemoryBank
 from memnb.mragent.graph import CueTagGraph
 from memnb.remem.graph import GistGraph
-from memnb.views.html import trace_html, trace_text
+from memnb.views.traces import trace_html, trace_text
 from memnb.rules.text import keywords, requirements
 
 PACKAGE = str(Path(memnb.__file__).parent)

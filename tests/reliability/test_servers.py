@@ -7,7 +7,7 @@ from copy import copy, deepcopy
 import pytest
 from pydantic import BaseModel
 
-from memnb.core.loop import Run
+from memnb.core.run import Run
 from memnb.core.models import OpenAILM, ScriptedLM
 from memnb.core.roles import AnswerReply, ReplyError, Role
 from memnb.core.trace import Trace

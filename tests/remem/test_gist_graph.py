@@ -22,7 +22,7 @@ from memnb.remem.graph import _VOTE, _VOTERS, FactTable, GistGraph
 from memnb.remem.tools import _best, GraphTools, PAGE_SIZE
 from memnb.core.roles import RuleLM
 from memnb.core.conversation import DuplicateSnippet
-from memnb.core.loop import Run
+from memnb.core.run import Run
 from memnb.core.storage import DuplicateSession, UnknownSession
 from memnb.core.time import TimeSpan
 from memnb.core.tools import Observation, ToolError

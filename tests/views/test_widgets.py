@@ -19,7 +19,7 @@ from memnb.memma.construction import construct
 from memnb.evaluation.faults import damage
 from memnb.memma.probe_repair import evolve
 from memnb.memr3.router import ACTIONS, forced, route, RouterLimits
-from memnb.views.html import story_of
+from memnb.views.traces import story_of
 from memnb.views.widgets import (
     _ALL,
     _repaired,
