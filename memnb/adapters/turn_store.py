@@ -7,14 +7,17 @@ __all__ = ['TurnStore']
 
 # %% ../../nbs/8_use/10_turn_store.ipynb #ea0f4d52
 import json
+import sqlite3
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from ..core.conversation import Conversation, Session, Snippet, Turn, UnknownTurn
 from ..core.messages import as_conversation
+from ..core.names import People
 from ..core.retriever import Hit, Searchable
 from ..core.storage import MemoryFile, MemoryFileError, row_checksum, UNSWEPT
 from ..core.time import TimeSpan
@@ -69,7 +72,8 @@ class TurnStore(Searchable):
         """Store a turn and return it with its id; when this returns, it is on the disk."""
         Turn('T0', speaker, text, said)  # checks the types
         session = said.date().isoformat() if said else 'undated'
-        with self._file.transaction() as file:
+        with self._file.transaction() as file, self._naming(file) as people:
+            speaker = people.of(speaker)
             row = (session, speaker, text, said.isoformat() if said else None)
             number = file.execute('INSERT INTO turns (session, speaker, text, said) VALUES (?, ?, ?, ?)', row).lastrowid
             file.execute(
@@ -89,24 +93,34 @@ class TurnStore(Searchable):
         from tqdm import tqdm
 
         conversation = as_conversation(messages)
-        with self._file.transaction() as file:
+        with self._file.transaction() as file, self._naming(file) as people:
             cursor = file.execute('SELECT speaker, text, said, COUNT(*) FROM turns GROUP BY 1, 2, 3')
             stored = Counter({tuple(key): count for *key, count in cursor})
             last = file.execute("SELECT seq FROM sqlite_sequence WHERE name = 'turns'").fetchone()
             number, rows, added = last[0] if last else 0, [], []
             for turn in tqdm(conversation.turns, 'remembering', delay=2, disable=None, leave=False):
                 time = turn.time or conversation.session_of(turn.id).time
-                key = (turn.speaker, turn.content, time.isoformat() if time else None)
+                key = (people.of(turn.speaker), turn.content, time.isoformat() if time else None)
                 if stored[key]:
                     stored[key] -= 1
                     continue
                 number += 1
                 row = (time.date().isoformat() if time else 'undated', *key)
                 rows.append((number, *row, row_checksum(number, *row)))
-                added.append(Turn(f'T{number}', turn.speaker, turn.content, time))
+                added.append(Turn(f'T{number}', *key[:2], time))
             file.executemany('INSERT INTO turns VALUES (?, ?, ?, ?, ?, ?)', rows)
         self._file.sweep(wait=False)
         return added
+
+    @contextmanager
+    def _naming(self, file: sqlite3.Connection) -> Iterator[People]:
+        """Give the names of the speakers as the file has them, and write back what becomes of them."""
+        row = file.execute("SELECT value FROM memory WHERE name = 'names'").fetchone()
+        known = json.loads(row[0]) if row else {name: name for (name,) in file.execute(_SPEAKERS)}
+        people = People(shown=known)
+        yield people
+        if people.shown != known:
+            file.execute("INSERT OR REPLACE INTO memory VALUES ('names', ?)", (json.dumps(people.shown),))
 
     def forget(self, ids: Collection[str] = (), session: str | None = None) -> list[Snippet]:
         """Delete turns and a session, all or none, from the table and the bytes of the file; return them. Raises `UnknownTurn`, and `MemoryFileError` while another process reads."""
@@ -122,6 +136,9 @@ class TurnStore(Searchable):
             if session is not None and session not in {snippet.session for snippet in snippets}:
                 raise UnknownTurn(f'no session {session!r:.80} here; nothing was forgotten')
             file.execute(f'DELETE FROM turns WHERE {_NAMED} OR session = ?', chosen)
+            with self._naming(file) as people:
+                left = {name for (name,) in file.execute(_SPEAKERS)}
+                people.shown = {spelling: name for spelling, name in people.shown.items() if name in left}
             file.execute(UNSWEPT)
         self._file.sweep()
         return snippets

@@ -12,6 +12,7 @@ from datetime import datetime
 from functools import cache, cached_property
 from typing import get_args, get_origin, get_type_hints
 
+from .names import clean_id, clean_name, People
 from .time import format_moment, TimeSpan
 
 # %% auto #0
@@ -96,6 +97,7 @@ class Turn(_Record):
         super().__post_init__()
         if not self.id.strip():
             raise ConversationError(f'Turn.id: expected a name, got {self.id!r}')
+        object.__setattr__(self, 'id', clean_id(self.id))
 
     @property
     def content(self) -> str:
@@ -105,7 +107,7 @@ class Turn(_Record):
     @property
     def line(self) -> str:
         "Speaker and content on one line, as prompts show a turn: nothing in a text or a name can look like another turn."
-        line = f'{self.speaker}: {self.content}' if self.speaker else self.content
+        line = f'{clean_name(self.speaker)}: {self.content}' if self.speaker else self.content
         return single_line(line)
 
 # %% ../../nbs/1_core/01_conversation.ipynb #b10a9f04
@@ -116,6 +118,10 @@ class Session(_Record):
     id: str  # 'D1' is the first
     turns: tuple[Turn, ...]
     time: datetime | None = None  # when it began
+
+    def __post_init__(self):
+        super().__post_init__()
+        object.__setattr__(self, 'id', clean_id(self.id))
 
     @property
     def speakers(self) -> tuple[str, ...]:
@@ -139,6 +145,10 @@ class Question(_Record):
     aliases: tuple[str, ...] = ()  # other answers that are as right; a score takes the best over all
     refuse: bool = False  # nothing was said that answers it, and the right reply is to say so; `answer` may tell why
     rubric: tuple[str, ...] = ()  # what a right answer says or does, in statements that a judge scores one by one
+
+    def __post_init__(self):
+        super().__post_init__()
+        object.__setattr__(self, 'evidence', tuple(map(clean_id, self.evidence)))
 
     @property
     def id(self) -> str:
@@ -219,6 +229,7 @@ class Conversation(_Record):
         return {turn.id: (turn, session) for session in self.sessions for turn in session.turns}
 
     def _place(self, turn_id: str) -> tuple[Turn, Session]:
+        turn_id = clean_id(turn_id)
         if turn_id not in self._places:
             extent = f', from {self.turns[0].id} to {self.turns[-1].id}' if self.turns else ''
             raise UnknownTurn(
@@ -274,6 +285,7 @@ class Snippet:
         for name, kind in (('id', str), ('text', str), ('sources', tuple[str, ...])):
             value = _check_value(f'Snippet.{name}', getattr(self, name), kind)
             object.__setattr__(self, name, value)
+        object.__setattr__(self, 'id', clean_id(self.id))
 
     @property
     def day(self) -> TimeSpan | None:
@@ -289,7 +301,7 @@ class Snippet:
     def line(self) -> str:
         "How a reader sees it, '[8 May 2023] Caroline: text': the date is that of saying, else of happening."
         date = _day(self.said) or self.time
-        text = single_line(f'{self.speaker}: {self.excerpt}') if self.speaker else self.excerpt
+        text = single_line(f'{clean_name(self.speaker)}: {self.excerpt}') if self.speaker else self.excerpt
         return f'[{date}] {text}' if date else text
 
     @property
@@ -326,14 +338,18 @@ def turn_snippets(conversation: Conversation) -> list[Snippet]:
     "One snippet a turn, under the turn's own id; captions of shared pictures are part of the text."
     return [
         _snippet(turn.id, [turn], session, position)
-        for session in conversation.sessions
+        for session in People().told_apart(conversation.sessions)
         for position, turn in enumerate(session.turns)
     ]
 
 
 def session_snippets(conversation: Conversation) -> list[Snippet]:
     "One snippet a session that has turns, under the session's id, with a line 'Name: text' for each turn."
-    return [_snippet(session.id, session.turns, session) for session in conversation.sessions if session.turns]
+    return [
+        _snippet(session.id, session.turns, session)
+        for session in People().told_apart(conversation.sessions)
+        if session.turns
+    ]
 
 # %% ../../nbs/1_core/01_conversation.ipynb #34893d6c
 def chunk_snippets(
@@ -345,7 +361,7 @@ def chunk_snippets(
         raise ValueError(f'words: expected 1 or more, got {words}')
     return [
         _snippet('..'.join(dict.fromkeys((run[0].id, run[-1].id))), run, session, position)
-        for session in conversation.sessions
+        for session in People().told_apart(conversation.sessions)
         for position, run in enumerate(_runs(session.turns, words))
     ]
 
@@ -402,5 +418,5 @@ def session_fields(session: Session, speakers: Sequence[str] = ()) -> dict[str, 
     return {
         'date': format_moment(session.time) if session.time else 'not known',
         'session': '\n'.join(map(line, session.turns)),
-        'speakers': single_line(', '.join(speakers or session.speakers)),
+        'speakers': ', '.join(map(clean_name, speakers or session.speakers)),
     }

@@ -13,6 +13,7 @@ from numbers import Real
 from typing import Any, NamedTuple
 
 from .conversation import ChatError, Conversation, Session, Snippet, Turn
+from .names import clean_id
 from .text import read_line
 from .time import parse_datetime
 from .timestamps import date_order, is_missing, numbers_of, read_moment
@@ -162,7 +163,7 @@ def sessions_of(
         runs[-1].append(message)
         last = message.time or last
     ids = [mend(message.id or '').strip() for run in runs for message in run]
-    own_ids = iter(ids if all(ids) and len(set(ids)) == len(ids) else ())
+    own_ids = iter(ids if all(ids) and len(set(map(clean_id, ids))) == len(ids) else ())
     sessions = []
     for day, run in enumerate(runs, first):
         turns = []

@@ -12,7 +12,7 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import closing, contextmanager, ExitStack
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from datetime import datetime
 from functools import cache, partial
 from pathlib import Path
@@ -24,6 +24,7 @@ from pydantic import TypeAdapter
 from .build import FailedSessions, number_on, renumber, warn_of_nothing
 from .conversation import DuplicateSnippet, Session, Snippet
 from .messages import as_conversation
+from .names import People
 from .retriever import Lock, locked
 from .roles import add_costs, Usage
 from .text import clear_text_caches
@@ -278,6 +279,7 @@ class _Entry:
     turns: tuple[str, ...]
     usage: dict[str, Usage]  # by role
     checksum: str | None = None  # of its row in a file, once it was made
+    names: dict[str, str] = field(default_factory=dict)  # spelling -> name of its speakers
 
 
 _SESSIONS = (
@@ -303,8 +305,8 @@ class SessionMemory:
     expected: tuple[str, ...] = ()  # kinds among `sizes` that a longer conversation must have
     extract_type: type[SessionExtract] | None = None  # of its extracts; None: they are JSON values
 
-    def __init__(self):
-        self._lock = Lock()
+    def __init__(self, aliases: Mapping[str, str] = {}):  # spellings of one person's name: {'ADA': 'Ada'}
+        self._lock, self.people = Lock(), People(aliases)
         self._files: dict[Path, dict[str, str]] = {}  # checksums by id, as last seen in each file
         self._begun: dict[Path, dict[str, str]] = {}  # those of the last save, which may have failed after its commit
         self._kept: dict[str, _Entry] = {}
@@ -326,8 +328,10 @@ class SessionMemory:
 
         A session whose extraction fails is noted in `failed`; `LMError` if all fail. `ChatError`, `DuplicateSession`."""
         conversation = as_conversation(messages)
-        names = tuple(filter(None, conversation.speakers))
+        people = People(options.get('aliases', {}))
+        names = tuple(filter(None, map(people.of, conversation.speakers)))
         memory = cls(lm, **{'names': names, **options})
+        memory.people = people
         memory.add(conversation, progress=progress)
         return memory
 
@@ -407,6 +411,7 @@ class SessionMemory:
         is there. One of several sessions that fails is noted in `failed`; `LMError` if all fail. Raises
         `DuplicateSession` for another session under a known id or with a known turn id, and `ChatError`."""
         sessions = [messages] if isinstance(messages, Session) else self._numbered(messages)
+        sessions = self.people.told_apart(sessions)
         self.failed.read(sessions, self._add, self, progress)
         turns = sum(len(session.turns) for session in sessions if session.id in self._kept)
         sizes = {kind: size for kind, size in self.sizes().items() if kind in self.expected}
@@ -418,11 +423,12 @@ class SessionMemory:
         "Return the sessions of messages, numbered on from those that are there."
 
         def is_same(session: Session, id: str) -> bool:
+            [session] = self.people.told_apart([renumber(session, id)])
             if id in self.failed:
-                return self.failed.sessions[id] == renumber(session, id)
+                return self.failed.sessions[id] == session
             entry = self._kept.get(id)
             is_like = entry is not None and len(entry.turns) == len(session.turns)
-            return is_like and entry.digest == session_digest(renumber(session, id))
+            return is_like and entry.digest == session_digest(session)
 
         return number_on(messages, [*self._kept, *self._homes, *self.failed], is_same)
 
@@ -434,7 +440,8 @@ class SessionMemory:
             )
         if not self._is_kept(session.id, digest, turns):
             extract, usage = self.extract(session)
-            self._keep(session.id, _Entry(extract, digest, turns, dict(usage)))
+            names = {spelling: name for spelling, name in self.people.shown.items() if name in session.speakers}
+            self._keep(session.id, _Entry(extract, digest, turns, dict(usage), names=names))
 
     def keep(
         self,
@@ -463,6 +470,7 @@ class SessionMemory:
         receipt = self.unlink(session_id, self.extract_of(session_id))
         for turn in self._kept.pop(session_id).turns:
             del self._homes[turn]
+        self.people.shown = {spelling: name for entry in self._kept.values() for spelling, name in entry.names.items()}
         clear_text_caches()
         return receipt
 
@@ -514,6 +522,7 @@ class SessionMemory:
         self._kept[session_id] = entry
         self.failed.forget([session_id])
         self._homes.update(dict.fromkeys(entry.turns, session_id))
+        self.people.shown.update(entry.names)
 
     # files
 
@@ -528,6 +537,8 @@ class SessionMemory:
                 entry.checksum = row_checksum(*self._row(id))
         checksums = {id: self._kept[id].checksum for id in self.sessions}
         head = {'settings': self.settings(), 'model': self.model}
+        if self.people.aliases:
+            head['aliases'] = self.people.aliases
         head = canonical_json({**head, 'failed': self.failed.to_json()} if self.failed else head)
         header = {'head': head, 'checksum': row_checksum(head, *checksums.values())}
         place = Path(path).absolute()
@@ -583,6 +594,7 @@ class SessionMemory:
         "Return the memory that was saved, without asking a model. Raises `MemoryFileError`."
         head, rows = cls._read(path)
         memory = cls(**{**head['settings'], **options})
+        memory.people.aliases = {**head.get('aliases', {}), **memory.people.aliases}
         unnamed = (memory.model or '').startswith('<')  # any lambda has this name
         if (unnamed or memory.model != head['model']) and not embed_anew:
             raise MemoryFileError(
@@ -620,6 +632,7 @@ class SessionMemory:
             'digest': entry.digest,
             'turns': entry.turns,
             'usage': {role: asdict(spent) for role, spent in entry.usage.items()},
+            'names': entry.names,
             'extract': self.extract_to_json(entry.extract),
             'vectors': list(vectors),  # the ids of the rows
         }
@@ -640,7 +653,7 @@ class SessionMemory:
             fields = json.loads(record)
             extract = self.extract_from_json(fields['extract'])
             usage = {role: Usage(**spent) for role, spent in fields['usage'].items()}
-            entry = _Entry(extract, fields['digest'], tuple(fields['turns']), usage, checksum)
+            entry = _Entry(extract, fields['digest'], tuple(fields['turns']), usage, checksum, fields.get('names', {}))
             vectors = None
             if fields['vectors'] and not embed_anew:
                 rows = np.frombuffer(packed, '<f4').astype(np.float32)

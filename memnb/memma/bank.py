@@ -24,6 +24,7 @@ from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter
 
 from ..core.build import FailedSessions, number_on, refuse_messages, renumber
 from ..core.conversation import Conversation, Session, Snippet, Turn, turn_snippets
+from ..core.names import People
 from ..core.tools import day_of
 from ..core.retriever import as_hit, as_retriever, Hit, Lock, locked, Searchable
 from ..core.storage import ConflictError, MemoryFile, MemoryFileError, row_checksum, SessionMemory, UNSWEPT
@@ -472,7 +473,8 @@ class MemoryBank(Searchable):
             turns = renumber(session, id).turns
             return all(texts.get(turn.id) == turn.content for turn in turns)
 
-        for session in number_on(messages, texts, is_same):
+        known = {entry.speaker: entry.speaker for entry in bank if entry.speaker}
+        for session in People(shown=known).told_apart(number_on(messages, texts, is_same)):
             edits = [
                 Edit('ADD', snippet.text, None, snippet.time, snippet.speaker, snippet.sources, said=snippet.said)
                 for snippet in turn_snippets(Conversation('new', [session]))

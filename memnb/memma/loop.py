@@ -5,7 +5,7 @@
 # %% ../../nbs/5_memma/06_loop.ipynb #m00000a4
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from ..core.build import FailedSessions, number_on, refuse_messages, renumber, w
 from ..core.conversation import Session
 from ..core.loop import check_count, Setting, with_settings
 from ..core.models import LMByRole, Model
+from ..core.names import People
 from ..core.roles import add_costs, LM, LMError, Usage
 from ..core.storage import ConflictError
 from .bank import MemoryBank, Receipt, TalkStore
@@ -95,6 +96,7 @@ class MemMA(Coordinated):
         related: int = 24,  # earlier turns that a session is probed with, at most
         writing: dict | None = None,  # more options of `construct`: turns, view, per
         history: Iterable[Session] = (),  # sessions that the bank has from before
+        aliases: Mapping[str, str] = {},  # spellings of one person's name: {'ADA': 'Ada'}
         **asking: Any,  # more options of `Coordinated`: diagnose, binding, insist, speakers, prompts, roles …
     ):
         refuse_messages(bank, type(self))
@@ -106,9 +108,6 @@ class MemMA(Coordinated):
         check_count('related', related)
         self._earlier, self._usage = EarlierTurns(), {}
         self.probed: list[ProbeResult] = []  # the probes of all sessions, as they came out
-        for session in history:
-            self._earlier.add(session)
-            self.speakers = self._people(session)
         is_bank = isinstance(bank, MemoryBank)
         if not is_bank and not isinstance(bank, (str, Path, type(None))):
             raise TypeError(
@@ -116,6 +115,11 @@ class MemMA(Coordinated):
                 'a store that is only searched goes to memnb.memma.retrieval.Coordinated(store)'
             )
         self.memory = bank if is_bank else MemoryBank(bank, backend=TalkStore)
+        known = filter(None, (entry.speaker for entry in self.memory))
+        self.people = People(aliases, {name: name for name in known})
+        for session in self.people.told_apart(history):
+            self._earlier.add(session)
+            self.speakers = self._people(session)
 
     @property
     def bank(self) -> MemoryBank:
@@ -152,7 +156,7 @@ class MemMA(Coordinated):
         The errors have the usage of what was spent."""
         is_session = isinstance(messages, Session)
         with self.bank.failed_sessions() as failed:
-            sessions = [messages] if is_session else self._new(messages)
+            sessions = self.people.told_apart([messages] if is_session else self._new(messages))
             for session in sessions:
                 self._earlier.check(session)
             results = failed.read(sessions, self._remember, self, progress)
@@ -165,6 +169,7 @@ class MemMA(Coordinated):
         "Return the sessions of messages, numbered on from what is there, without those that are there or noted."
 
         def is_known(session: Session) -> bool:
+            [session] = self.people.told_apart([session])
             failed_session = self.failed.sessions.get(session.id)
             return self._earlier.holds(session) or failed_session == session
 

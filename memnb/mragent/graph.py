@@ -149,8 +149,9 @@ class CueTagGraph(SessionMemory, Searchable):
         topics: Mapping | None = None,  # as a file holds them: `settings()['topics']`
         prompts: str = 'memnb',  # the style
         roles: Role | Iterable[Role] = (),  # the user's own, in the place of those of the same name
+        aliases: Mapping[str, str] = {},  # spellings of one person's name: {'ADA': 'Ada'}
     ):
-        super().__init__()
+        super().__init__(aliases)
         refuse_messages(lm, type(self))
         check_names(names)
         self.lm, self.embedder = RuleLM() if lm is None else as_lm(lm), embedder

@@ -184,8 +184,9 @@ class GistGraph(SessionMemory, Searchable):
         with_facts: bool = True,  # False: the ablations "w/o Gists" and "w/o Facts"
         prompts: str = 'memnb',  # the style of the roles that extract; 'paper': as in figures 3 and 4
         roles: Role | Iterable[Role] = (),  # the user's own, in the place of those of the same name
+        aliases: Mapping[str, str] = {},  # spellings of one person's name: {'ADA': 'Ada'}
     ):
-        super().__init__()
+        super().__init__(aliases)
         self.prompts, self.roles = prompts, choose_roles(self.PROMPTS, prompts, roles)
         refuse_messages(lm, type(self))
         check_names(names)

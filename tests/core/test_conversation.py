@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memnb.core.conversation import Conversation, ConversationError, Question, Session, Turn
+from memnb.core.names import clean_id
 from damage import JSON, spots
 
 texts = st.text(max_size=12)
@@ -20,7 +21,7 @@ times = st.none() | st.datetimes()
 @st.composite
 def conversations(draw):
     """Any conversation that keeps the three laws."""
-    turn_ids = draw(st.lists(ids, unique=True, max_size=8))
+    turn_ids = draw(st.lists(ids, unique_by=clean_id, max_size=8))
     cuts = sorted(draw(st.lists(st.integers(0, len(turn_ids)), max_size=4)))
     groups = [turn_ids[start:end] for start, end in zip([0, *cuts], [*cuts, len(turn_ids)])]
     sessions = [

@@ -443,11 +443,6 @@ def test_an_extract_that_is_no_json_leaves_the_file_alone(path):
         with pytest.raises(error):
             broken.save(path, overwrite=True)
     assert path.read_bytes() == content
-    odd = Names()
-    odd.add(Session('\ud800', []))
-    with pytest.raises(MemoryFileError, match='surrogates'):
-        odd.save(path, overwrite=True)
-    assert path.read_bytes() == content
 
 
 def test_vectors_of_another_model_are_not_taken(path):

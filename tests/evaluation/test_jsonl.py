@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memnb.core.conversation import Conversation, Question, Session, Turn
+from memnb.core.names import clean_id
 from memnb.evaluation.datasets import DatasetError, load_jsonl, load_sample, save_jsonl
 
 texts = st.text(max_size=10)
@@ -17,7 +18,7 @@ times = st.none() | st.datetimes()
 @st.composite
 def conversations(draw, name):
     """Any conversation whose sessions begin with their first turns, with questions that know its name."""
-    turn_ids = draw(st.lists(ids, unique=True, min_size=1, max_size=6))
+    turn_ids = draw(st.lists(ids, unique_by=clean_id, min_size=1, max_size=6))
     cuts = draw(st.sets(st.integers(1, len(turn_ids))))
     sessions, some = [], st.sampled_from([None, *draw(st.lists(st.datetimes(), max_size=2))])
     for start, end in zip([0, *sorted(cuts)], [*sorted(cuts), len(turn_ids)]):
