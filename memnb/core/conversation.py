@@ -12,6 +12,7 @@ from datetime import datetime
 from functools import cache, cached_property
 from typing import get_args, get_origin, get_type_hints
 
+from .scripts import spaced
 from .time import format_moment, TimeSpan
 
 # %% auto #0
@@ -354,10 +355,11 @@ def _runs(turns: Iterable[Turn], words: int) -> Iterator[list[Turn]]:
     "Cut turns into the longest runs, from the left, that have at most `words` words or a single turn."
     run, size = [], 0
     for turn in turns:
-        size += len(turn.content.split())
-        if run and size > words:
+        count = len(spaced(turn.content).split())
+        if run and size + count > words:
             yield run
-            run, size = [], len(turn.content.split())
+            run, size = [], 0
+        size += count
         run.append(turn)
     if run:
         yield run
