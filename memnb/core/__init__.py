@@ -4,6 +4,8 @@ conversation  turns, sessions, questions, snippets; chunking; a session in a pro
 messages      a conversation from lists, objects and documents of other libraries
 timestamps    when a message was written; the order of day, month and year
 time          spans of time; time expressions in a sentence
+names         names and ids, cleaned; persons who look alike
+scripts       words and sentence ends of any script
 text          stems, sentences, names, coverage, times and numbers in a text
 retriever     the search protocol; any store; the turn budget
 roles         typed questions to a model

@@ -13,6 +13,7 @@ from functools import cache, cached_property
 from typing import get_args, get_origin, get_type_hints
 
 from .names import clean_id, clean_name, People
+from .scripts import spaced
 from .time import format_moment, TimeSpan
 
 # %% auto #0
@@ -370,10 +371,11 @@ def _runs(turns: Iterable[Turn], words: int) -> Iterator[list[Turn]]:
     "Cut turns into the longest runs, from the left, that have at most `words` words or a single turn."
     run, size = [], 0
     for turn in turns:
-        size += len(turn.content.split())
-        if run and size > words:
+        count = len(spaced(turn.content).split())
+        if run and size + count > words:
             yield run
-            run, size = [], len(turn.content.split())
+            run, size = [], 0
+        size += count
         run.append(turn)
     if run:
         yield run

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import math
 import re
+import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
@@ -16,6 +17,7 @@ from pydantic import BaseModel, ValidationError
 
 from .citations import bracketed
 from .replies import explain_errors, read_reply, Reply
+from .text import language_code
 
 # %% auto #0
 __all__ = ['RULES', 'SCHEMA_PROMPT', 'AGAIN_PROMPT', 'NO_INFORMATION', 'SOURCES', 'ANSWER', 'as_text', 'lines_with_ids',
@@ -128,6 +130,13 @@ def choose_roles(
     return chosen
 
 # %% ../../nbs/1_core/05_roles.ipynb #e8bb8458
+_OTHER = re.compile('[\u0370-\u1fff\u2c00-\ud7ff\uf900-\ufdff]')  # a character of another script than the Latin one
+
+
+def _token_count(text: str) -> int:
+    return math.ceil((len(text) + 2 * len(_OTHER.findall(text))) / 4)
+
+
 @dataclass(frozen=True)
 class Usage:
     "What was spent: requests to a model, and tokens. Usages can be added; a rule spends nothing."
@@ -152,8 +161,8 @@ class Usage:
 
     @classmethod
     def estimate(cls, prompt: str, completion: str) -> Usage:
-        "One call whose tokens nobody counted: four characters to a token, as English has them."
-        return cls(1, math.ceil(len(prompt) / 4), math.ceil(len(completion) / 4), True)
+        "One call whose tokens nobody counted: four characters to a token, as English has them; in other scripts four characters are three tokens."
+        return cls(1, _token_count(prompt), _token_count(completion), True)
 
 
 def add_costs(*costs: Mapping[str, Usage]) -> dict[str, Usage]:
@@ -242,6 +251,17 @@ def ask_role(
     return call.reply
 
 # %% ../../nbs/1_core/05_roles.ipynb #8d5ea301
+def _language_notes(inputs: dict) -> tuple[str, ...]:
+    "Return a note, and warn once, where a question and the lines before it are in another language than English."
+    lines = [line.text for name in ('lines', 'snippets') for line in inputs.get(name, ())]
+    code = language_code('\n'.join([inputs.get('question', ''), *lines]))
+    if code == 'en':
+        return ()
+    note = f'rules know English only, and this looks like {code!r} (ISO 639): a model would answer better'
+    warnings.warn(note, stacklevel=3)
+    return (note,)
+
+
 @dataclass(frozen=True)
 class RuleLM(LM):
     "A rule-based stand-in for a model: answers a role by the rule that is registered for its name. No network, no cost."
@@ -256,7 +276,7 @@ class RuleLM(LM):
             raise TypeError(
                 f'role {role.name!r}: no rule is registered for it; expected one under @rule({role.name!r}), or a model'
             )
-        reply, model = rule(**inputs), role.model(inputs)
+        reply, model, notes = rule(**inputs), role.model(inputs), _language_notes(inputs)
         system, user = role.render(inputs) if self.render else ('', '')
         if not isinstance(reply, model):
             try:
@@ -265,7 +285,7 @@ class RuleLM(LM):
                 raise TypeError(
                     f'role {role.name!r}: its rule must return {model.__name__}: {explain_errors(error)}'
                 ) from None
-        return Call(role.name, reply, Usage(), system, user)
+        return Call(role.name, reply, Usage(), system, user, notes=notes)
 
 # %% ../../nbs/1_core/05_roles.ipynb #0f48a484
 def _change_schema(node: Any, change: Callable[[dict], dict]) -> Any:

@@ -4,21 +4,21 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 from dataclasses import replace
 from datetime import date
-from functools import wraps
+from functools import cache, wraps
 from sys import getsizeof
 from typing import Callable, Collection, Iterable, Sequence
 
 from .conversation import Snippet
+from .scripts import RUNS, split_words, STOPS
 from .time import find_times, parse_date, TimeSpan
 
 # %% auto #0
 __all__ = ['STOP_WORDS', 'FRAME', 'SMALL_TALK', 'NUMBER', 'cache_texts', 'clear_text_caches', 'stem', 'tokenize', 'sentences',
-           'stems', 'content_words', 'named_in', 'is_assistant', 'is_role', 'roles_of', 'asked_speakers', 'speakers_in',
-           'question_kind', 'coverage', 'reference_day', 'times_of', 'event_time', 'in_digits', 'with_dates',
-           'read_line']
+           'stems', 'language_code', 'detect_language', 'language_fields', 'content_words', 'named_in', 'is_assistant',
+           'is_role', 'roles_of', 'asked_speakers', 'speakers_in', 'question_kind', 'coverage', 'reference_day',
+           'times_of', 'event_time', 'in_digits', 'with_dates', 'read_line']
 
 # %% ../../nbs/1_core/03_text.ipynb #m000000d
 STOP_WORDS = frozenset(
@@ -66,8 +66,8 @@ def cache_texts(function: Callable) -> Callable:
 
 def clear_text_caches() -> None:
     "Empty the caches of every function of texts: a memory that forgets calls this."
-    for cache in _Cache.all:
-        cache.clear()
+    for results in _Cache.all:
+        results.clear()
 
 
 @cache_texts
@@ -82,22 +82,57 @@ def stem(
     return snowballstemmer.stemmer(algorithm).stemWord(word)
 
 
-def tokenize(text: str) -> list[str]:
-    "The stems of the words of a text, in order and with repeats, without stop words. An apostrophe ends a word."
-    text = text if text.isascii() else unicodedata.normalize('NFKC', text)
-    return [stem(word) for word in re.findall(r'[^\W_]+', text.lower()) if word not in STOP_WORDS]
+@cache
+def _stop_words(language: str) -> frozenset[str]:
+    "Return the stop words of the language of a stemmer; none where stopwordsiso has no list."
+    if language == 'english':
+        return STOP_WORDS
+    import stopwordsiso
+
+    codes = [code for code, name in _STEMMERS.items() if name == language and stopwordsiso.has_lang(code)]
+    return frozenset(split_words(' '.join(stopwordsiso.stopwords(codes))))
+
+
+_COMPOUNDING = frozenset('danish dutch estonian finnish german hungarian norwegian swedish'.split())
+_GRAM = 4  # letters of a part of a stem in those languages
+
+
+def tokenize(
+    text: str,
+    language: str = 'english',  # one of snowballstemmer's, or 'none': the words themselves
+) -> list[str]:
+    """The stems of the words of a text (`split_words`), in order and with repeats, without stop words.
+
+    In a language that writes compounds as one word each four letters of a stem follow: 'Kapelle' meets 'Blaskapelle'."""
+    words = split_words(text)
+    if language == 'none':
+        return words
+    left_out = _stop_words(language)
+    roots = [stem(word, language) for word in words if word not in left_out]
+    long_roots = [root for root in roots if len(root) > _GRAM and language in _COMPOUNDING]
+    return roots + [root[start : start + _GRAM] for root in long_roots for start in range(len(root) - _GRAM + 1)]
 
 # %% ../../nbs/1_core/03_text.ipynb #efaae956
-_BREAK = re.compile(r'''(?<=[.!?…])["')\]]*\s+(?=["'(\[]*[A-Z0-9])|\n+''')
-_TITLE = re.compile(r'\b(?:Dr|Mr|Mrs|Ms|Prof|St|Mt)\.$')
+# what may end a sentence, but for a date in German, 'am 15. Juli'
+_BREAK = re.compile(
+    rf'''(?<=[.!?…])["')\]»]*\s+(?!(?<=\d\.\s)(?:Januar|Jänner|Februar|März|Mai|Juni|Juli|Oktober|Dezember)\b)'''
+    rf'''(?=["'(\[«„¿¡]*([^\W_]))|(?<=[{STOPS}])["')\]»」』”’]*\s*(?=[^\s{STOPS}"')\]»」』”’])|\n+'''
+)
+_TITLE = re.compile(
+    r'\b(?:(?:Dr|Mr|Mrs|Ms|Prof|St|Mt)|'
+    # and a German ordinal: 'zum 50. Geburtstag'
+    r'(?:(?<!\bI )am|[Dd]e[mnrs]|[Dd]as|[Ii]m|[Vv]om|[Zz]u[mr]|(?:[DdKkMmSs]?ein|[Ii]hr|unser|eur)e[mnrs]) \d{1,3})\.$'
+)
 
 
 def sentences(text: str) -> list[str]:
-    "The sentences of a text. A break is a new line, or a full stop, question or exclamation mark before a capital, but not behind `Dr.`"
+    """The sentences of a text. A break is a new line, the end of a sentence in a script without capitals, or a full stop,
+    question or exclamation mark before what is no small letter, but not behind `Dr.` or a German ordinal."""
     parts: list[str] = []
     start = 0
     for gap in _BREAK.finditer(text):
-        if not _TITLE.search(text[max(start, gap.start() - 8) : gap.start()]):
+        head = text[max(start, gap.start() - 12) : gap.start()]
+        if not (_TITLE.search(head) or (gap[1] or '').islower()):
             parts.append(text[start : gap.end()].strip())
             start = gap.end()
     return [part for part in (*parts, text[start:].strip()) if part]
@@ -110,6 +145,50 @@ def stems(text: str) -> frozenset[str]:
 
 
 _times, _date = cache_texts(find_times), cache_texts(parse_date)
+
+
+# by the code of a language: its stemmer; a bigram has no stem, and the Latin words beside it are mostly English
+_STEMMERS = dict(
+    pair.split(':')
+    for pair in '''ar:arabic bs:serbian ca:catalan cs:czech da:danish de:german el:greek en:english eo:esperanto es:spanish
+et:estonian eu:basque fa:persian fi:finnish fr:french ga:irish hi:hindi hr:serbian hu:hungarian hy:armenian id:indonesian it:italian
+ja:english km:english ko:english lo:english lt:lithuanian my:english ne:nepali nl:dutch nn:norwegian no:norwegian pl:polish
+pt:portuguese ro:romanian ru:russian sr:serbian st:sesotho sv:swedish ta:tamil th:english tr:turkish yi:yiddish zh:english'''.split()
+)
+_SURE = 0.9  # the probability under which a text is taken for English
+_MANY = 20  # different words: a text of fewer in Latin letters is taken for English
+_ENGLISH = 0.25  # the share of English stop words from which on a text is English; German has some 0.05
+
+
+@cache
+def _detector():
+    from py3langid.langid import LanguageIdentifier, MODEL_FILE
+
+    return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
+
+
+@cache_texts
+def language_code(text: str) -> str:
+    "Return the ISO 639 code of a text's language by py3langid; 'en' also where a text leaves doubt, or is short and in Latin letters."
+    words = split_words(text)
+    stops = sum(word in STOP_WORDS for word in words)
+    is_short = len(set(words)) < _MANY and 2 * sum(word < '\u0250' for word in words) >= len(words)
+    if is_short or stops >= _ENGLISH * len(words):
+        return 'en'
+    code, probability = _detector().classify(text)
+    return code if probability > _SURE else 'en'
+
+
+def detect_language(text: str) -> str:
+    "Return the stemmer for a text's language (`language_code`), 'none' where there is none."
+    return _STEMMERS.get(language_code(text), 'none')
+
+
+def language_fields(texts: Iterable[str]) -> dict[str, str]:
+    "Return what a prompt says of the language of what it asks for: `English` for English texts, else that of the session."
+    if language_code('\n'.join(texts)) == 'en':
+        return {'english': 'English ', 'in_language': ''}
+    return {'english': '', 'in_language': ' in the language of the session'}
 
 # %% ../../nbs/1_core/03_text.ipynb #a996c462
 FRAME = frozenset(
@@ -143,14 +222,31 @@ def content_words(
 
 # %% ../../nbs/1_core/03_text.ipynb #685c2c81
 def named_in(text: str, people: Iterable[str]) -> tuple[str, ...]:
-    "Those of `people` whom the text names, in the order given; a short form of three letters or more counts (`Mel` for Melanie)."
-    words = {word.lower() for word in re.findall(r'[^\W\d_]+', text) if word[0].isupper()}
+    """Those of `people` whom the text names, in the order given, by their first name.
 
-    def is_named(name):
-        first = (name.lower().split() or [''])[0]
-        return any(word == first or (len(word) > 2 and first.startswith(word)) for word in words)
+    A short form of three letters or more counts (`Mel` for Melanie), and so does a form of another case (`Annas`).
+    In small letters a name counts where the text has no capitals but at its start, and no capital names anybody."""
+    firsts = {person: (person.lower().split() or [''])[0] for person in people}
+    words = re.findall(r'[^\W\d_]+', text)
+    capital = {word.lower() for word in words if word[0].isupper()}
+    named = tuple(person for person, first in firsts.items() if _is_named(first, capital, text))
+    if named or any(word[0].isupper() and word != 'I' for word in words[1:]):
+        return named
+    small = {word for word in words if word not in STOP_WORDS and stem(word) not in SMALL_TALK}
+    return tuple(person for person, first in firsts.items() if first in small)
 
-    return tuple(person for person in people if is_named(person))
+
+def _is_named(first: str, capital: Collection[str], text: str) -> bool:
+    "Return whether a text has a first name: with a capital, or in a script without capitals."
+    if first.upper() == first:
+        prefixes = ('', *'وفبلكהובכלמש')  # words that are written together with a name
+        is_word = not {prefix + first for prefix in prefixes}.isdisjoint(split_words(text))
+        return is_word or (re.match(f'[{RUNS}]', first) is not None and first[len(first) == 3 :] in text)
+    if any(word in (first, f'{first}s') or (len(word) > 2 and first.startswith(word)) for word in capital):
+        return True
+    return not first.isascii() and any(
+        word[:-1].startswith(first[:-1]) for word in capital if len(word) - 3 < len(first)
+    )
 
 
 # names of roles; not those of models that are people's names as well, such as Claude

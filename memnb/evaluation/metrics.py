@@ -54,7 +54,10 @@ def token_f1(prediction: Collection[Hashable], gold: Collection[Hashable]) -> fl
 
 
 def f1_locomo(prediction: str, gold: str, category: str | None = None) -> float:
-    "Return the score of LoCoMo's script for a category; None: plain F1."
+    """Return the score of LoCoMo's script for a category; None: plain F1.
+
+    As the other scripts that give this module its names it parts words by blanks and knows ASCII punctuation only:
+    '饼干。' and '饼干' share nothing, and a text in a script without blanks is one word."""
     if category == 'adversarial':
         return float(is_refusal(prediction))
     if category == 'open-domain':

@@ -13,6 +13,7 @@ from typing import Any, Literal, Union
 from pydantic import BaseModel, create_model
 
 from ..core.conversation import Session, session_fields, SESSION_TEXT, single_line
+from ..core.text import language_fields
 from ..core.citations import cited_ids, OutputValidator
 from ..core.replies import is_nothing, Reply
 from ..core.roles import ANSWER, AnswerReply, as_text, ask_role, asking_day, lines_with_ids, LM, Role
@@ -120,7 +121,7 @@ class TopicsReply(Reply):
 _SEGMENT = '''You turn a conversation into memories of events. Cut the session into episodes: short stretches about one thing that happened, is planned, or was said of the world. Reply with one JSON object:
 - episodes: a list, in the order of the session; as a rule one for every one to three turns. Each has
   - title: four to eight words that say what it is about. Topics are made of titles.
-  - text: the event, retold in one to three English sentences, sixty words at most, that make sense on their own. Put names for "I", "you", "she", "it", "there". Behind every expression of time put, in round brackets, the date or range of dates that it means, reckoned from the date of the session. Keep every name, number, place, object, reason and feeling; say what a shared picture shows. Invent nothing, and leave out nothing that somebody might ask for.
+  - text: the event, retold in one to three {english}sentences{in_language}, sixty words at most, that make sense on their own. Put names for "I", "you", "she", "it", "there". Behind every expression of time put, in round brackets, the date or range of dates that it means, reckoned from the date of the session. Keep every name, number, place, object, reason and feeling; say what a shared picture shows. Invent nothing, and leave out nothing that somebody might ask for.
   - turns: the ids, given in brackets, of the turns that it rests on. A question belongs to its answer. A turn that speaks of two things may stand in two episodes.
 Leave out turns that only greet, thank or admire. Do not begin a text with the date of the session; it is added later. A session without content has the empty list.
 
@@ -135,7 +136,13 @@ Speakers: Ines, Rolf
 The reply:
 {{"episodes": [{{"title": "Ines and Rolf move the bees", "text": "Ines and Rolf moved the bees last Thursday (18 January 2024); a photo of Ines shows two hives on a trailer. The bees have settled. Rolf's thumb was still swollen on 20 January 2024.", "turns": ["D2:1", "D2:2", "D2:3"]}}, {{"title": "Ines has found work", "text": "Ines starts at the library next Monday (22 January 2024).", "turns": ["D2:3"]}}]}}'''
 
-SEGMENT = Role('segment', _SEGMENT, SESSION_TEXT, EpisodesReply, session_fields)  # eq. 8
+
+def _session_fields(session: Session, speakers: Sequence[str] = ()) -> dict:
+    "Return the texts of the first prompt."
+    return {**session_fields(session, speakers), **language_fields(turn.text for turn in session.turns)}
+
+
+SEGMENT = Role('segment', _SEGMENT, SESSION_TEXT, EpisodesReply, _session_fields)  # eq. 8
 
 # %% ../../nbs/4_mragent/03_prompts.ipynb #6aab0788
 _TAG = '''You label memories so that they can be found again by association. Give every episode below a tag and cues. Reply with one JSON object:
@@ -205,7 +212,7 @@ _UNITS = '''You read a conversation and write down what can be known of the peop
 - units: a list of at most 30, in the order of the session. Each has
   - person: whom it is about, by name. It may be somebody who does not speak.
   - aspect: one word for the side of the person, small letters, such as: {aspects}.
-  - fact: one English sentence of at most 25 words with the name in it, which makes sense on its own.
+  - fact: one {english}sentence{in_language} of at most 25 words with the name in it, which makes sense on its own.
   - slot: a slot is what a person has only one of at a time, so that a new value replaces the old one: "residence", "employer", "job", "partner", "age", "school", "vet", "meeting place". Always use the same word for the same kind: that in use, where there is one. Where several can hold side by side (pets, friends, hobbies, books) it is an empty text; so it is for what is over ("I used to live in Leeds"), unless somebody says since when it held.
   - since: the date from which it holds, such as "2018" or "14 January 2024", reckoned from the date of the session; null where nobody says it.
   - turns: the ids, given in brackets, of the turns that it rests on.
@@ -221,7 +228,7 @@ The reply:
 
 def _units_fields(session: Session, speakers: Sequence[str] = (), slots: Sequence[str] = ()) -> dict:
     "Return the texts of the third prompt."
-    return {**session_fields(session, speakers), 'slots': single_line('; '.join(slots)) or 'none'}
+    return {**_session_fields(session, speakers), 'slots': single_line('; '.join(slots)) or 'none'}
 
 
 UNITS = Role(

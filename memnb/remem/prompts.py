@@ -14,6 +14,7 @@ from typing import Any, Literal, Union
 from pydantic import BaseModel, create_model
 
 from ..core.conversation import Session, session_fields, SESSION_TEXT
+from ..core.text import language_fields
 from ..core.citations import OutputValidator
 from ..core.replies import Reply
 from ..core.roles import ANSWER, AnswerReply, ask_role, asking_day, LM, Role, RuleLM, SOURCES, Usage
@@ -83,7 +84,7 @@ class FactsReply(Reply):
     facts: list[FactLine]
 
 # %% ../../nbs/3_remem/02_prompts.ipynb #258d72cd
-_GISTS_SYSTEM = '''You turn a conversation into memories. Read the session and write down every fact, event, plan, opinion and claim in it as a gist: one short English sentence that makes sense on its own. Reply with one JSON object:
+_GISTS_SYSTEM = '''You turn a conversation into memories. Read the session and write down every fact, event, plan, opinion and claim in it as a gist: one short {english}sentence{in_language} that makes sense on its own. Reply with one JSON object:
 - gists: a list, in the order of the session. Each has
   - text: one atomic event or fact. Two events in one sentence make two gists. Name the people; write no "I", "you", "she" or "there" that only the session explains. Keep every detail: who took part, what was done, with what, how many, where, why, what was felt or intended. A picture that somebody shares is an event too: say what it shows. Behind every expression of time put, in round brackets, the date or range of dates that it means, reckoned from the date of the session. Add reasonable details of this kind that the session implies, since a later search may look for them, and invent nothing. Where in doubt, write the gist.
   - turns: the ids, given in brackets, of the turns that the gist rests on.
@@ -127,6 +128,7 @@ def _fields(session: Session, speakers: Sequence[str] = (), gists: Sequence[Gist
     "Return the texts of both prompts."
     return {
         **session_fields(session, speakers),
+        **language_fields(turn.text for turn in session.turns),
         'gists': [f'({", ".join(gist.sources)}) {gist.text}' for gist in gists],
     }
 
@@ -141,7 +143,7 @@ class _PaperGists(BaseModel):
 
 PAPER_GISTS = Role(
     'gists',
-    '''You extract personal episodic memories from messages, with great care. Find every single fact, event or claim, and say each again in one concise English sentence that stands on its own. The date above the messages is the current time; reckon every relative time from it. Reply with one JSON object that has one key, "gists", a list of texts, and with nothing else.
+    '''You extract personal episodic memories from messages, with great care. Find every single fact, event or claim, and say each again in one concise {english}sentence{in_language} that stands on its own. The date above the messages is the current time; reckon every relative time from it. Reply with one JSON object that has one key, "gists", a list of texts, and with nothing else.
 1. Decompose: a complex sentence becomes several gists, each one atomic fact or event.
 2. Begin every gist with the time of the message in square brackets, such as [20 January 2024, 3:57 pm].
 3. Behind every reference to a time put the absolute date, or the range of dates, in round brackets.

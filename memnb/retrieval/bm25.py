@@ -9,13 +9,15 @@ __all__ = ['BM25Retriever', 'LexicalIndex']
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable
+from heapq import nsmallest
+from operator import attrgetter
 
 import numpy as np
 from rank_bm25 import BM25Okapi
 
 from ..core.conversation import Snippet
 from ..core.retriever import locked
-from ..core.text import is_role, tokenize
+from ..core.text import detect_language, is_role, tokenize
 from .index import Index
 
 # %% ../../nbs/1_core/10_bm25.ipynb #b25code
@@ -28,7 +30,7 @@ def _terms_of(snippet: Snippet, tokenizer: Callable[[str], list[str]] = tokenize
 class BM25Retriever(Index):
     """BM25 by rank-bm25's `BM25Okapi`, built anew after every change.
 
-    It is the plain form of BM25, and the reference whose scores `LexicalIndex` must equal."""
+    It is the plain form of BM25, for English, and the reference whose scores `LexicalIndex(exact=True)` must equal."""
 
     def __init__(self, snippets: Iterable[Snippet] = (), *, k1: float = 0.9, b: float = 0.4):
         super().__init__()
@@ -48,20 +50,31 @@ class BM25Retriever(Index):
 
 # %% ../../nbs/1_core/10_bm25.ipynb #80f02f6e
 _FLOOR = 0.25  # of an idf, as a part of the mean idf: rank-bm25's `epsilon`
+_SAMPLE = 64  # texts by which the language is judged
 
 
 class LexicalIndex(Index):
-    "BM25 over stems for a store that changes, with the scores of rank-bm25's `BM25Okapi` on the same tokens. A match shares a term with the query."
+    """BM25 over stems for a store that changes, with the scores of rank-bm25's `BM25Okapi` on the same tokens.
+
+    A match shares a term with the query. In a small store, where most terms are in most snippets and the mean idf is
+    not above 0, rank-bm25's scores fall with each match; here each match adds to them, unless they are to be `exact`."""
 
     def __init__(
         self,
         *,
         k1: float = 0.9,  # how much a second occurrence of a word still counts; rank-bm25 has 1.5
         b: float = 0.4,  # how much long snippets are held back, 0 to 1; rank-bm25 has 0.75
-        tokenizer: Callable[[str], list[str]] = tokenize,
+        # of a text to its terms; None: `tokenize` for the language
+        tokenizer: Callable[[str], list[str]] | None = None,
+        # one of snowballstemmer's, 'none', or 'auto': what 64 texts of the store are written in
+        language: str = 'auto',
+        exact: bool = False,  # True: rank-bm25's scores in small stores, too
     ):
         super().__init__()
-        self.k1, self.b, self.tokenizer = k1, b, tokenizer
+        self.k1, self.b, self.tokenizer, self.exact = k1, b, tokenizer, exact
+        self._is_auto = language == 'auto' and tokenizer is None
+        self.language = 'english' if language == 'auto' else language  # as it was at the last search
+        tokenize('a', self.language)  # a KeyError for a language that snowballstemmer does not have
         self._terms: dict[str, tuple[str, ...]] = {}  # id -> its terms, each once
         self._lengths: dict[str, int] = {}  # id -> the number of its terms, with repeats
         self._postings: dict[str, dict[str, int]] = {}  # term -> id -> how often
@@ -71,10 +84,32 @@ class LexicalIndex(Index):
         "Drop what was computed for searches: every change moves all scores."
         self._weights: dict[str, tuple[np.ndarray, np.ndarray]] = {}  # term -> slots, their scores
         self._held: np.ndarray | None = None  # by slot: the part of the formula without the term
+        self._is_judged = False
+
+    def tokens(self, text: str) -> list[str]:
+        "Return the terms of a text, in order and with repeats."
+        return self.tokenizer(text) if self.tokenizer else tokenize(text, self.language)
+
+    def _judge(self) -> None:
+        "Judge the language again after a change, and count all terms anew where it is another one."
+        if self._is_judged or not self._is_auto:
+            return
+        sample = nsmallest(_SAMPLE, self._snippets, key=attrgetter('id'))
+        language = detect_language('\n'.join(snippet.text[:200] for snippet in sample))
+        if language != self.language:
+            self.language = language
+            self._postings.clear()
+            for snippet in self._snippets:
+                self._count(snippet)
+        self._is_judged = True
 
     def _put(self, snippet: Snippet) -> None:
-        counts = Counter(_terms_of(snippet, self.tokenizer))
         super()._put(snippet)
+        self._count(snippet)
+
+    def _count(self, snippet: Snippet) -> None:
+        "Count the terms of a snippet."
+        counts = Counter(_terms_of(snippet, self.tokens))
         self._terms[snippet.id], self._lengths[snippet.id] = tuple(counts), counts.total()
         for term, count in counts.items():
             self._postings.setdefault(term, {})[snippet.id] = count
@@ -93,6 +128,7 @@ class LexicalIndex(Index):
     @locked
     def terms(self, id: str) -> tuple[str, ...]:
         "Return the terms of a snippet, each once. `UnknownSnippet`."
+        self._judge()
         return self._terms[self[id].id]
 
     def rarity(self, term: str) -> float:
@@ -119,14 +155,19 @@ class LexicalIndex(Index):
             slots = np.array([self._slots[id] for id in posting], np.intp)
             counts = np.array(list(posting.values()))
             idf = self._idf(len(slots))
-            idf = _FLOOR * self._mean_idf() if idf < 0 else idf
+            mean = self._mean_idf()
+            if not self.exact and mean <= 0:
+                idf = max(idf, _FLOOR * self.rarity(term))
+            elif idf < 0:
+                idf = _FLOOR * mean
             share = counts * (self.k1 + 1) / (counts + self._held[slots])
             self._weights[term] = slots, idf * share
         return self._weights[term]
 
     def sums(self, query: str) -> tuple[np.ndarray, np.ndarray]:
         "(n,) BM25 by slot, and (n,) which slots match."
-        terms = Counter(term for term in self.tokenizer(query) if term in self._postings)
+        self._judge()
+        terms = Counter(term for term in self.tokens(query) if term in self._postings)
         sums, matches = np.zeros(len(self)), np.zeros(len(self), bool)
         for term in sorted(terms):
             slots, weights = self._weights_of(term)

@@ -15,7 +15,8 @@ from functools import cached_property
 import numpy as np
 
 from ..core.conversation import Snippet
-from ..core.text import asked_speakers, NUMBER, question_kind, roles_of, tokenize
+from ..core.scripts import spaced
+from ..core.text import asked_speakers, NUMBER, question_kind, roles_of
 
 SHARES = {-2: 0.25, -1: 0.5, 1: 0.5, 2: 0.25}  # what a neighbour counts, by its distance in the session
 
@@ -73,6 +74,7 @@ class View:
     turns: list[Snippet]  # by place
     passages: list[str]  # by place: the passage of each turn that fits best
     terms: list[Sequence[str]]  # by place: the stems of that passage
+    tokenize: Callable[[str], list[str]]  # that of the store
     near: np.ndarray  # (m, 4) the places of the neighbours at the distances of `SHARES`
     words: np.ndarray  # by place: BM25 of the passage with neighbour smoothing, scaled
     meaning: np.ndarray  # by place: the cosine of the passage, scaled; 0 without an embedder
@@ -107,8 +109,8 @@ class View:
     @cached_property
     def shares(self) -> tuple[np.ndarray, np.ndarray]:
         "(places + 1,) the part of the question's words, by idf, that each passage has or has like ones of; (m,) those with neighbours."
-        names = {term for name in self.people for term in tokenize(name)}
-        terms = [term for term in dict.fromkeys(tokenize(self.query)) if term not in names]
+        names = {term for name in self.people for term in self.tokenize(name)}
+        terms = [term for term in dict.fromkeys(self.tokenize(self.query)) if term not in names]
         if not terms:
             return np.zeros(len(self.turns) + 1), np.zeros(len(self))
         idf = np.array([self.idf(term) for term in terms])
@@ -143,7 +145,7 @@ class View:
     @cached_property
     def asking(self) -> np.ndarray:
         "(places + 1,) 1 where a passage asks something."
-        return np.array(['?' in passage for passage in [*self.passages, '']], float)
+        return np.array([_ASKING.search(passage) is not None for passage in [*self.passages, '']], float)
 
     def having(self, pattern: re.Pattern) -> np.ndarray:
         "(m,) 1 where the passage of a turn has what a pattern finds."
@@ -151,6 +153,7 @@ class View:
 
 
 LIKE = 0.4  # what a word that is alike counts, beside 1 for the same word
+_ASKING = re.compile('[?？؟]')
 ALIKE = 0.5  # the cosine from which on two words are taken for alike
 ENOUGH = 25  # words: a longer turn is no better for being longer
 _TIME = re.compile(
@@ -248,7 +251,7 @@ def session(view: View) -> np.ndarray:
 @feature
 def length(view: View) -> np.ndarray:
     "The logarithm of the number of words of its passage, 25 at most."
-    return np.array([math.log1p(min(len(passage.split()), ENOUGH)) for passage in view.passages[: len(view)]])
+    return np.array([math.log1p(min(len(spaced(passage).split()), ENOUGH)) for passage in view.passages[: len(view)]])
 
 
 @feature

@@ -69,6 +69,7 @@ class HybridIndex(Index):
         embedder: Embedder | None = WordLlamaEmbedder(),  # None: words only
         *,
         names: Collection[str] = (),  # of speakers: left out of what is embedded
+        language: str = 'auto',  # as in `LexicalIndex`
         ranker: LearnedRanker | Literal['shipped'] | None = 'shipped',
         seen: int = 1000,  # how many turns of the first stage the ranker sees
         standing: int = 0,  # how many standing instructions and preferences follow the hits
@@ -80,7 +81,7 @@ class HybridIndex(Index):
         rerank_top: int = 50,  # how many of the unmasked best the reranker sees
     ):
         super().__init__()
-        self.lexical = LexicalIndex()  # of passages
+        self.lexical = LexicalIndex(language=language)  # of passages
         self.dense = None if embedder is None else DenseIndex(embedder, names=names)  # of passages, in the same slots
         self.weight, self.spread, self.words, self.shown = weight, spread, words, shown
         self.ranker = shipped_ranker(embedder is not None) if ranker == 'shipped' else ranker
@@ -88,6 +89,7 @@ class HybridIndex(Index):
         self.standing = standing
         if standing:
             shared = {'names': names, 'ranker': self.ranker, 'weight': weight, 'words': words, 'shown': shown}
+            shared['language'] = language
             self._standing = HybridIndex(embedder, spread=False, **shared)
         self._word_vectors = WordVectors(WordLlamaEmbedder())
         self._people: Counter[str] = Counter()
@@ -275,6 +277,7 @@ class HybridIndex(Index):
             turns=[self._snippets[slot] for slot in slots.tolist()],
             passages=[passage.text for passage in passages],
             terms=[self.lexical.terms(passage.id) for passage in passages],
+            tokenize=self.lexical.tokens,
             near=places[near[top]],
             words=by_place(scaled(first.words)),
             meaning=by_place(scaled(first.cosines)),

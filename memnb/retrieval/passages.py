@@ -10,18 +10,18 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from ..core.conversation import Snippet
+from ..core.scripts import STOPS, UNSPACED
 
 WORDS = 80  # of a passage, at most
 _LETTERS = 20 * WORDS  # of a passage, at most: where a text has no words, such as the code of a picture
-_DENSE = r'\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff'  # Thai to Khmer, Japanese, Chinese
-_WORD = re.compile(rf'[{_DENSE}]|[^\W{_DENSE}]+')
+_WORD = re.compile(rf'[{UNSPACED}]|[^\W{UNSPACED}]+')
 # where a text may be parted, from the best place to the worst:
 # behind an empty line, a line, a sentence, a word, a sign, a character
 _ENDS = [
     re.compile(r'\n[^\S\n]*\n\s*'),
     re.compile(r'\n\s*'),
-    re.compile(r'(?<![.!?…])[.!?…]+["”’»)\]*_]*\s+|[。！？｡।॥؟۔።]+[」』”]*\s*'),
-    re.compile(rf'\s+|(?<=[{_DENSE}])|(?=[{_DENSE}])'),
+    re.compile(rf'(?<![.!?…])[.!?…]+["”’»)\]*_]*\s+|[{STOPS}]+[」』”]*\s*'),
+    re.compile(rf'\s+|(?<=[{UNSPACED}])|(?=[{UNSPACED}])'),
     re.compile(r'\W+'),
     re.compile(r'(?s:.{1,400})'),
 ]

@@ -14,6 +14,7 @@ from datetime import date
 from ..baselines import ThoughtReply
 from ..core.conversation import Snippet
 from ..core.roles import AnswerReply, NO_INFORMATION, rule
+from ..core.scripts import split_words
 from ..core.text import asked_speakers, cache_texts, coverage, FRAME, named_in, question_kind
 from ..core.text import reference_day, sentences, SMALL_TALK, speakers_in, stems, STOP_WORDS, times_of
 from ..core.text import tokenize, with_dates
@@ -46,7 +47,7 @@ def keywords(text: str, names: tuple[str, ...] = ()) -> tuple[str, ...]:
     for start, end, _ in reversed(find_times(text, _ANY_DAY)):
         text = text[:start] + ' ' + text[end:]
     by_stem = {}
-    for word in re.findall(r'[^\W_]+', text.lower()):
+    for word in split_words(text):
         for stem in tokenize(word)[:1]:
             if stem not in left_out:
                 by_stem.setdefault(stem, word)

@@ -266,7 +266,7 @@ DUTIES = {
             'You turn a conversation into memories of events. Cut the session into episodes: short stretches about one thing that happened, is planned, or was said of the world. Reply with one JSON object:',
             'a list, in the order of the session; as a rule one for every one to three turns. Each has',
             'four to eight words that say what it is about. Topics are made of titles.',
-            'the event, retold in one to three English sentences, sixty words at most, that make sense on their own.',
+            'the event, retold in one to three {english}sentences{in_language}, sixty words at most, that make sense on their own.',
             'Put names for "I", "you", "she", "it", "there".',
             'Behind every expression of time put, in round brackets, the date or range of dates that it means, reckoned from the date of the session.',
             'Keep every name, number, place, object, reason and feeling; say what a shared picture shows.',
@@ -301,7 +301,7 @@ DUTIES = {
             'Moods of the moment, wishes for the day and greetings belong elsewhere. Reply with one JSON object:',
             'a list of at most 30, in the order of the session. Each has',
             'whom it is about, by name. It may be somebody who does not speak.',
-            'one English sentence of at most 25 words with the name in it, which makes sense on its own.',
+            'one {english}sentence{in_language} of at most 25 words with the name in it, which makes sense on its own.',
             # 9.2: a new value replaces the old one
             'a slot is what a person has only one of at a time, so that a new value replaces the old one:',
             'Always use the same word for the same kind: that in use, where there is one.',

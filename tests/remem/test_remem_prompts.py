@@ -178,7 +178,7 @@ PROMPTS = {  # name: the text, its duties, and the checks that execute what it t
         texts_of(GISTS),
         [
             'You turn a conversation into memories.',
-            'Read the session and write down every fact, event, plan, opinion and claim in it as a gist: one short English sentence that makes sense on its own.',
+            'Read the session and write down every fact, event, plan, opinion and claim in it as a gist: one short {english}sentence{in_language} that makes sense on its own.',
             'Reply with one JSON object:',
             'a list, in the order of the session. Each has - text: one atomic event or fact. Two events in one sentence make two gists.',
             'Name the people; write no "I", "you", "she" or "there" that only the session explains.',
@@ -196,7 +196,7 @@ PROMPTS = {  # name: the text, its duties, and the checks that execute what it t
         texts_of(PAPER_GISTS),
         [
             'You extract personal episodic memories from messages, with great care.',
-            'Find every single fact, event or claim, and say each again in one concise English sentence that stands on its own.',
+            'Find every single fact, event or claim, and say each again in one concise {english}sentence{in_language} that stands on its own.',
             'The date above the messages is the current time; reckon every relative time from it.',
             'Reply with one JSON object that has one key, "gists", a list of texts, and with nothing else.',
             'Decompose: a complex sentence becomes several gists, each one atomic fact or event.',

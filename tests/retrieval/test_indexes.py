@@ -97,7 +97,7 @@ class GrowAndForget(RuleBasedStateMachine):
     @initialize(k1=st.sampled_from([0.9, 1.5]), b=st.sampled_from([0, 0.4, 0.75, 1]))
     def begin(self, k1, b):
         self.options = dict(k1=k1, b=b)
-        self.plain = LexicalIndex(**self.options)
+        self.plain = LexicalIndex(**self.options, exact=True)
         self.spread = {words: HybridIndex(None, ranker=None, words=words) for words in (None, 2)}
         self.hybrid = HybridIndex(Letters(), words=2, shown=1)
         self.alive = {}

@@ -12,7 +12,7 @@ from hypothesis import given, settings, strategies as st
 from fakes import Letters
 from memnb.core.conversation import Conversation, Question, Session, Snippet, Turn
 from memnb.core.text import _Cache, tokenize
-from memnb.retrieval.bm25 import BM25Retriever
+from memnb.retrieval.bm25 import LexicalIndex
 from memnb.retrieval.features import ENOUGH, FEATURES, SHARES, WordVectors
 from memnb.retrieval.hybrid import HybridIndex
 from memnb.retrieval.learned import fit_ranker, fit_weights, LearnedRanker, Pair, shipped_ranker, training_pairs
@@ -60,7 +60,9 @@ def test_features_are_those_of_their_definitions(snippets, query, data):
     known = data.draw(st.lists(st.sampled_from([one.id for one in snippets] + ['unknown']), max_size=3))
     got = table(index_of(snippets), query, known)
     assert got.keys() == {one.id for one in snippets}
-    bm25 = BM25Retriever(snippets).scores(query) if snippets else {}
+    lexical = LexicalIndex()
+    lexical.add(snippets)
+    bm25 = lexical.scores(query)
     dense = DenseIndex(Letters(), names=['Ana', 'Ben'])
     dense.add(snippets)
     cosines = dense.scores(query)
