@@ -89,7 +89,7 @@ MISBEHAVIOURS = {
     'list of two': ([chat([GOOD, {'plans': []}])], Plans(plans=[]), 2),
     'a field left out': ([chat({'who': 'Ana'})], Plans(who='Ana'), 1),
     'echoed schema': ([chat(schema_of)], ReplyError, 2, 'the schema itself'),
-    'thoughts without end': ([chat('<think>Perhaps {"plans": []}, but')], ReplyError, 2, 'cut off'),
+    'thoughts without end': ([chat('<think>Perhaps {"plans": []}, but')], ReplyError, 2, 'thoughts and no'),
     'two different replies': ([chat(json.dumps(GOOD) + ' or {"plans": []}')], Plans(plans=[]), 2),
     'empty': ([chat('')], ReplyError, 2, 'it was empty'),
     'null content with refusal': ([chat(None, refusal='I cannot.')], ReplyError, 2, 'declines to reply'),
@@ -172,7 +172,7 @@ def test_one_bad_schema_does_not_lower_the_level_for_the_others():
 
 
 def test_the_level_is_not_remembered_where_nothing_worked():
-    with Server(*[fail(400, 'unsupported temperature')] * 3, chat(GOOD)) as server:
+    with Server(*[fail(400, 'unsupported')] * 3, chat(GOOD)) as server:
         lm = client(server)
         with pytest.raises(ServerError):
             lm.ask(plans_role, text='one')
