@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import difflib
 import importlib.util
+import json
 import os
 import shutil
 import sys
@@ -99,9 +100,9 @@ def _model(options: argparse.Namespace) -> Iterator[Any]:
         raise _CommandError('--local FILE goes without --model and --base-url')
     if local:
         with LocalServer(local) as server:
-            yield server.lm()
+            yield server.lm(**options.served)
     else:
-        yield OpenAILM(options.model, options.base_url) if options.model else RuleLM()
+        yield OpenAILM(options.model, options.base_url, **options.served) if options.model else RuleLM()
 
 # %% ../nbs/8_use/07_cli.ipynb #938d7905
 @cache
@@ -389,9 +390,23 @@ def _positive(text: str) -> int:
     return int(text)
 
 
+def _number_or_none(text: str) -> float | None:
+    return None if text == 'none' else float(text)
+
+
+def _key_and_json(text: str) -> tuple[str, Any]:
+    key, value = text.split('=', 1)
+    return key, json.loads(value)
+
+
 _MODEL = argparse.ArgumentParser(add_help=False)
 _MODEL.add_argument('--model', help='a served model that answers in the place of the rules')
 _MODEL.add_argument('--base-url', help='its server, with the OpenAI interface (default: $OPENAI_BASE_URL)')
+_MODEL.add_argument('--temperature', type=_number_or_none, default=0, help="of its sampling (default: 0), or 'none'")
+_MODEL.add_argument('--timeout', type=float, help='seconds until it answers (default: 60, or 600 on this machine)')
+_MODEL.add_argument(
+    '--extra', type=_key_and_json, action='append', metavar='KEY=JSON', help='a further field of its requests'
+)
 
 _LOCAL = argparse.ArgumentParser(add_help=False)
 _LOCAL.add_argument(
@@ -519,6 +534,9 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     options, options.passed_on = parser.parse_known_args(arguments)
     if options.passed_on and options.run is not _lab:
         parser.error(f'unknown: {" ".join(options.passed_on)}')
+    if 'extra' in options:
+        served = {'temperature': options.temperature, 'timeout': options.timeout, 'extra': dict(options.extra or ())}
+        options.served = served
     return options
 
 # %% ../nbs/8_use/07_cli.ipynb #feba5cb9

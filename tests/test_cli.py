@@ -159,6 +159,8 @@ def test_a_file_with_several_conversations_wants_a_name(two, capsys):
         (['ask', 'Who?', '--data', 'nowhere.json'], ['nowhere.json', 'cannot be opened']),
         (['ask', 'Who?', '--base-url', CLOSED], ['--base-url needs --model']),
         (['ask', 'Who?', '--model', 'm', '--base-url', 'ftp://x'], ['http']),
+        (['ask', 'Who?', '--temperature', 'warm'], ['--temperature', 'number_or_none', "'warm'"]),
+        (['ask', 'Who?', '--extra', 'top_k'], ['--extra', 'key_and_json', "'top_k'"]),
         (['ask', 'Who?', '--memory', 'nowhere.db'], ['nowhere.db: no such memory', 'memnb remember']),
         (['ask', 'Who?', '--memory', 'x', '--data', 'y'], ['--memory goes without --data']),
         (['remember', '-'], ['required: --memory']),
@@ -409,6 +411,18 @@ def test_a_model_that_declines_leaves_the_evidence_as_the_answer(capsys, monkeyp
         and 'canoe' in printed.out
         and KEY not in printed.out + printed.err
     )
+
+
+def test_options_of_a_served_model_are_sent(monkeypatch):
+    monkeypatch.setenv('OPENAI_API_KEY', KEY)
+    extra = ['--extra', 'reasoning={"effort": "low"}', '--extra', 'top_k=4', '--timeout', '9']
+    with Server(chat({'answer': 'in May', 'sources': []})) as server:
+        model = ['--method', 'rag', '--model', 'm', '--base-url', server.url]
+        assert cli.main(['ask', *model, '--temperature', 'none', *extra, CANOE]) == 0
+        assert cli.main(['ask', *model, '--temperature', '0.5', CANOE]) == 0
+    first, second = server.requests[0], server.requests[-1]
+    assert 'temperature' not in first and (first['reasoning'], first['top_k']) == ({'effort': 'low'}, 4)
+    assert second['temperature'] == 0.5 and 'top_k' not in second
 
 
 @pytest.mark.skipif(os.name == 'nt', reason='signals')

@@ -21,8 +21,8 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from copy import copy
+from dataclasses import replace
 from functools import partial
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -90,6 +90,30 @@ def _line_of(error: Exception) -> str:
     return place
 
 
+# where a reply, a message, or a part of one may have its text: the first that is there counts
+_PLACES = (
+    *('message', 'text', 'content', 'refusal', 'tool_calls', 'function_call', 'function', 'arguments', 'input'),
+    *('reasoning_content', 'reasoning', 'thinking'),
+)
+
+
+def _text_in(value: Any) -> str:
+    """Return the text in what a client returned, thoughts between marks; an object without one may itself be the reply.
+
+    Where thoughts end with an object, a server took the reply for them."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, list):
+        return ''.join(map(_text_in, value))
+    fields = value if isinstance(value, dict) else {name: getattr(value, name, '') for name in ('type', *_PLACES)}
+    for name in _PLACES:
+        text = _text_in(fields.get(name) or '')
+        if text.strip():
+            is_thought = re.search('think|reason', f'{fields.get("type")} {name}') and not text.rstrip().endswith('}')
+            return f'<think>{text}</think>' if is_thought else text
+    return '' if 'type' in fields else json.dumps(value)
+
+
 def _as_completion(result: Any, prompt: str, schema: dict) -> Completion | None:
     """Return what a function returned as a completion; None where there is no text in it."""
     if getattr(result, 'choices', None):  # OpenAI's
@@ -97,13 +121,8 @@ def _as_completion(result: Any, prompt: str, schema: dict) -> Completion | None:
     fields = set(schema.get('properties', ()))
     if isinstance(result, BaseModel) and fields and fields <= set(type(result).model_fields):
         result = result.model_dump_json(by_alias=True)
-    elif isinstance(result, (dict, list)):
-        result = json.dumps(result)
-    message = getattr(result, 'message', result)  # LlamaIndex has a message in a response
-    for text in (result, getattr(message, 'text', None), getattr(message, 'content', None)):
-        if isinstance(text, str):
-            return Completion(str(text), Usage.estimate(prompt, text))
-    return None
+    text = json.dumps(result) if isinstance(result, (dict, list)) else _text_in(result)
+    return Completion(text, Usage.estimate(prompt, text)) if text or isinstance(result, str) else None
 
 
 class FunctionLM(TextLM):
@@ -219,13 +238,34 @@ class LMByRole(LM):
         return other
 
 # %% ../../nbs/1_core/06_models.ipynb #a9507606
-_LEVELS = ('json_schema', 'json_object', 'text')
+# what is tried in the place of what a server refuses of a request; the form of the reply ends as text
+_INSTEAD = {'json_schema': 'json_object', 'json_object': 'text', 'max_tokens': 'max_completion_tokens'}
+# the words by which a server names what it refuses
+_NAMES = {
+    'temperature': r'(?i)temperature|sampling',
+    'seed': r'(?i)\bseed\b',
+    'max_tokens': r'(?i)max_tokens',
+    'system': r'(?i)\broles?\b|(system|developer)[ _-]?(message|prompt|instruction)|[\'"`](system|developer)\\?[\'"`]',
+    'json_schema': r'(?i)response_?format|json.?schema|schema|grammar|structured|guided|requested parameters',
+    'json_object': r'(?i)response_?format|json.?(object|mode)|grammar|structured|guided|requested parameters',
+}
+# what no simpler request mends
+_HOPELESS = (
+    r'(?is)context.?(length|window|size)|(prompt|input|message)s?\b.{0,20}too (long|large)|limit was reached|'
+    r'tokens?\b.{0,40}(exceed|limit|too large)|(exceed|maximum|limit|at most).{0,40}tokens|api.?key|credit|quota|'
+    r'balance|billing|content.?(filter|policy|management)|model.{0,60}(not found|not exist|not a valid)'
+)
+_ONCE = r'(?i)invalid.schema|json_validate|failed to (generate|validate)'  # says nothing of the next schema or reply
 
 
-def _refuses_form(error: Exception) -> bool:
-    "Whether a server refused the form of reply that was asked for, and may accept a simpler one."
-    words = r'response_format|json_schema|json_object|json mode|unsupported|not supported|schema|grammar'
-    return getattr(error, 'status_code', None) in (400, 404, 422) and bool(re.search(words, str(error), re.IGNORECASE))
+def _refused(status: int, said: str, names: tuple[str, ...]) -> str | None:
+    "Return which part of a request was refused: what the server names first; None where it failed for another reason."
+    if status not in (400, 404, 422, 500, 501) or re.search(_HOPELESS, said):
+        return None
+    if status in (400, 422):
+        said += ' response_format'  # a refusal that names nothing is taken to mean the form of the reply
+    named = [(match.start(), name) for name in names for match in re.finditer(_NAMES.get(name, r'(?!)'), said)]
+    return min(named, default=(0, None))[1]
 
 # %% ../../nbs/1_core/06_models.ipynb #3af28e78
 _LARGEST = 16_000_000  # bytes of a reply; of a compressed one the hundredth part
@@ -233,30 +273,46 @@ _LARGEST = 16_000_000  # bytes of a reply; of a compressed one the hundredth par
 
 def _bound_reply(response: Any) -> None:
     "Bound the size of a reply, as a hook of the HTTP client, which reads it afterwards."
-    kind = import_module(type(response).__module__.partition('.')[0]).SyncByteStream
-    stream, most = response.stream, _LARGEST
+    read, most = response.iter_raw, _LARGEST
     if response.headers.get('content-encoding', 'identity') != 'identity':
         most //= 100
 
-    class Bounded(kind):
-        def __iter__(self):
-            size = 0
-            for part in stream:
-                size += len(part)
-                if size > most:
-                    raise ValueError(f'the reply is longer than {most:,} bytes')
-                yield part
+    def bounded(*size: int) -> Iterator[bytes]:
+        total = 0
+        for part in read(*size):
+            total += len(part)
+            if total > most:
+                raise ValueError(f'the reply is longer than {most:,} bytes')
+            yield part
 
-        def close(self):
-            stream.close()
+    response.iter_raw = bounded
 
-    response.stream = Bounded()
+
+# the status of an error that comes as a success, and its words
+_STATUS = {
+    404: r'(?i)endpoint|page not found',
+    429: r'(?i)"code": ?"?429|rate.?limit|too many requests',
+    503: r'(?i)"code": ?"?5\d\d|overload|unavailable|capacity|timed? ?out|loading',
+    400: r'"error": ?("|\{\s*")',
+}
+_WHOLE = r'(?s)(?!.*"finish_reason": ?"error").*"(choices|data)": ?\[\s*[^]\s]'  # a completion, or embeddings
+_LOADING = r'(?is)(?!.*(fail|error load|unable|cannot)).*\b(loading|warming up|starting up|not (yet )?(ready|loaded))'
+_THIS_MACHINE = (
+    r'(?i)https?://(localhost|[\w-]+\.localhost|127\.[\d.]+|\[::1\]|0\.0\.0\.0|host\.docker\.internal)(:|/|$)'
+)
+
+
+def _correct_status(response: Any) -> None:
+    "Give a response the status of the error in it, as a hook of the HTTP client, which tries again by it."
+    text = response.read().decode('utf-8', 'replace')
+    if response.status_code == 200 and not re.match(_WHOLE, text):
+        response.status_code = next((status for status, words in _STATUS.items() if re.search(words, text)), 200)
 
 
 class Connection:
     "A server with the OpenAI interface, and the key to it, which stays in here."
 
-    def __init__(self, url: str, key: str | None, timeout: float, max_retries: int):
+    def __init__(self, url: str, key: str | None, timeout: float | None, max_retries: int):
         parts = urlsplit(url)
         if parts.scheme not in ('http', 'https'):
             raise ValueError(  # what came may be a key, given in the wrong place
@@ -266,7 +322,9 @@ class Connection:
             raise ValueError(
                 'base_url must hold no user name, password, query or fragment; a secret belongs in api_key'
             )
-        self.url, self.timeout, self.max_retries = url.rstrip('/'), timeout, max_retries
+        self.url, self.max_retries = url.rstrip('/'), max_retries
+        # a model on this machine may take minutes to read a long prompt
+        self.timeout = timeout or (600 if re.match(_THIS_MACHINE, url) else 60)
         self._key, self._local = SecretStr((key or '').strip()), threading.local()
 
     def __reduce__(self):
@@ -283,7 +341,7 @@ class Connection:
         key = self.secret()
         if len(key) < 8:
             return text
-        forms = (rf'(?:\\?{re.escape(char)}|(?i:%{ord(char):02x}|\\u{ord(char):04x}))' for char in key)
+        forms = (rf'(?:\\*{re.escape(char)}|(?i:%{ord(char):02x}|\\+u{ord(char):04x}))' for char in key)
         return re.sub(''.join(forms), '<key>', text)
 
     @property
@@ -299,7 +357,7 @@ class Connection:
                 timeout=self.timeout,
                 max_retries=self.max_retries,
                 default_headers={'Accept-Encoding': 'identity'},
-                http_client=openai.DefaultHttpxClient(event_hooks={'response': [_bound_reply]}),
+                http_client=openai.DefaultHttpxClient(event_hooks={'response': [_bound_reply, _correct_status]}),
             )
         return client
 
@@ -336,23 +394,29 @@ class Connection:
         except Exception as error:
             return error
 
+    def explain(self, said: str) -> str:
+        "Return what a server or the client said, without tags, the marks of JSON, and the key; with a hint for a lost path."
+        text = self.clean(' '.join(re.sub(r'<[^>]*>|[][{}"]', '', said).split()))[:300]
+        is_lost = re.match('NotFound|ValueError', text) and not re.search(r'/v\d+$', self.url)
+        return f'{text}; should the address end in /v1?' if is_lost else text
+
 # %% ../../nbs/1_core/06_models.ipynb #76ced42f
-def _body(level: str, system: str, user: str, schema: dict) -> dict:
-    "Messages and form of a request at one level of strictness."
-    if level != 'json_schema':
+def _body(names: tuple[str, ...], system: str, user: str, schema: dict) -> dict:
+    "Return messages and form of a request. Where 'system' is not among its parts, that text stands before the user's."
+    form = names[-1]
+    if form != 'json_schema':
         system += SCHEMA_PROMPT.format(schema=json.dumps(brief_schema(schema)))
+    texts = {'system': system, 'user': user} if 'system' in names else {'user': f'{system}\n\n{user}'}
     body: dict = {
         'messages': [
-            {'role': role, 'content': text.encode('utf-8', 'replace').decode()}
-            for role, text in (('system', system), ('user', user))
+            {'role': role, 'content': text.encode('utf-8', 'replace').decode()} for role, text in texts.items()
         ]
     }
-    if level != 'text':
-        body['response_format'] = {'type': level}
-    if level == 'json_schema':
+    if form != 'text':
+        body['response_format'] = {'type': form}
+    if form == 'json_schema':
         name = re.sub(r'\W', '_', schema.get('title', 'reply'), flags=re.ASCII)[:64]
-        form = {'name': name, 'schema': schema, 'strict': True}
-        body['response_format']['json_schema'] = form
+        body['response_format'][form] = {'name': name, 'schema': schema, 'strict': True}
     return body
 
 
@@ -364,16 +428,16 @@ def _completion(
     "What a chat completion says and cost. `ValueError` where it is none."
     choice = next(iter(getattr(answer, 'choices', None) or ()), None)
     message = getattr(choice, 'message', None)
-    text = clean(str(getattr(message, 'content', None) or getattr(message, 'refusal', None) or ''))
+    text = clean(_text_in(message or ''))
     counted = getattr(answer, 'usage', None)
     counts = [getattr(counted, f'{side}_tokens', None) for side in ('prompt', 'completion')]
     known = all(isinstance(count, int) and 0 <= count < 10**9 for count in counts)
     spent = Usage(1, *counts) if known else Usage.estimate(prompt, text)
     if message is None:
-        error = ValueError('the server sent something else than a chat completion')
+        error = ValueError(f'the server sent something else than a chat completion: {answer}')
         error.usage = spent
         raise error
-    return Completion(text, spent, choice.finish_reason in ('length', 'content_filter'))
+    return Completion(text, spent, bool(re.search('(?i)length|max|filter', str(choice.finish_reason))))
 
 # %% ../../nbs/1_core/06_models.ipynb #43aca376
 class OpenAILM(TextLM):
@@ -387,14 +451,15 @@ class OpenAILM(TextLM):
         *,
         temperature: float | None = 0,  # None: not sent, for models that refuse it
         seed: int | None = None,
-        timeout: float = 60,  # seconds without a byte; see also `Connection.deadline`
+        # seconds without a byte, or until a model is loaded; None: 600 for a server on this machine, 60 for another
+        timeout: float | None = None,
         max_retries: int = 2,  # after a timeout, a rate limit or a server's own failure, with backoff
         max_tokens: int | None = None,
         bounds: tuple[int, int] | None = None,  # longest text in characters, longest list
         extra: dict | None = None,  # further fields of the request body, as the server knows them
     ):
         url = base_url or os.environ.get('OPENAI_BASE_URL') or 'https://api.openai.com/v1'
-        self._server, self._level = Connection(url, api_key, timeout, max_retries), 0
+        self._server = Connection(url, api_key, timeout, max_retries)
         self.name, self._bounds = model, bounds
         self._options = {
             'temperature': None if temperature is None else float(temperature),
@@ -402,6 +467,7 @@ class OpenAILM(TextLM):
             'max_tokens': max_tokens,
             'extra_body': dict(extra) if extra else None,
         }
+        self._names = (*self._options, 'system', 'json_schema')  # the parts of a request that the server takes
 
     def __repr__(self):
         return f'OpenAILM({self.name!r}, base_url={self._server.url!r})'
@@ -418,24 +484,33 @@ class OpenAILM(TextLM):
         return other
 
     def complete(self, role: str, system: str, user: str, schema: dict) -> Completion:
-        "Ask in the strictest form that the server accepts. Raises `ServerError`."
-        options = {name: value for name, value in self._options.items() if value is not None}
+        "Ask in the strictest form that the server accepts, without what it refuses. Raises `ServerError`."
         schema = bounded_schema(schema, *self._bounds) if self._bounds else schema
-        result, bad_schema = None, False
-        for level in range(self._level, len(_LEVELS)):
-            result = self._server.send({'model': self.name, **_body(_LEVELS[level], system, user, schema), **options})
+        names, once = self._names, False
+        values = {**self._options, 'max_completion_tokens': self._options['max_tokens']}
+        latest = time.monotonic() + self._server.timeout
+        while True:
+            options = {name: values[name] for name in names if values.get(name) is not None}
+            result = self._server.send({'model': self.name, **_body(names, system, user, schema), **options})
             if not isinstance(result, Exception):
-                self._level = self._level if bad_schema else max(self._level, level)
-                return result
-            if not _refuses_form(result):
                 break
-            bad_schema = bad_schema or 'invalid schema' in str(result).lower()
-        cause = f' ({result.__cause__})' if result.__cause__ else ''
-        reason = self._server.clean(f'{type(result).__name__}: {result}{cause}')
-        spent = getattr(result, 'usage', Usage())
-        error = ServerError(f'{self.name} at {self._server.url}: {reason[:300]}', spent)
-        error.unreachable = type(result.__cause__).__name__ == 'ConnectError'  # of httpx
-        raise error
+            status = getattr(result, 'status_code', 0)
+            said = result.response.text if status else f'{result}: {result.__cause__}'.removesuffix(': None')
+            if status == 503 and re.match(_LOADING, said) and time.monotonic() < latest:
+                time.sleep(1)
+                continue
+            refused = _refused(status, said, names)
+            if refused is None:
+                told = f'Error code: {status} - {said}' if status else said
+                reason = self._server.explain(f'{type(result).__name__}: {told}')
+                error = ServerError(f'{self.name} at {self._server.url}: {reason}', getattr(result, 'usage', Usage()))
+                error.unreachable = type(result.__cause__).__name__ == 'ConnectError'  # of httpx
+                raise error
+            parts = (_INSTEAD.get(name) if name == refused else name for name in names)
+            names, once = tuple(filter(None, parts)), once or re.search(_ONCE, said)
+        if not once:
+            self._names = names
+        return replace(result, notes=tuple(f'the server refuses {name}' for name in self._options if name not in names))
 
 # %% ../../nbs/1_core/06_models.ipynb #87763516
 BOUNDS = 160, 4  # for small models: characters of a text, items of a list
@@ -527,7 +602,7 @@ class LocalServer:
 
     def lm(self, **options: Any) -> OpenAILM:
         """Return the served model, with the bounds that a small model needs; `options` as `OpenAILM` has them."""
-        usual = {'bounds': BOUNDS, 'max_tokens': 500, 'timeout': 600}
+        usual = {'bounds': BOUNDS, 'max_tokens': 500}
         return OpenAILM(self.file.stem, self.url, self.key, **usual | options)
 
 # %% ../../nbs/1_core/06_models.ipynb #793b2ba3

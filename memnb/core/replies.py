@@ -230,8 +230,34 @@ def read_text(text: str, model: type[Reply]) -> list[Any]:
 READERS: list[Reader] = [read_object, read_tags, read_lines, read_text]  # in the order in which they are tried
 
 # %% ../../nbs/1_core/13_replies.ipynb #rd000002
-# what a model thinks before it replies, also where its thoughts never end; other marks are other alternatives here
-_THOUGHTS = re.compile(r'(\s*<think>.*?(</think>|\Z))*', re.DOTALL)
+_THINK = r'(?:\w+[:_-])?(?:think(?:ing)?|thoughts?|reason(?:ing)?|reflection|scratchpad|analysis)'
+# what opens the thoughts of a model, and what closes them; the marks of another model are another row
+_MARKS = (
+    (rf'[<◁]\|?(?!end_){_THINK}(?:\s[^<>]*)?\|?[>▷]', rf'[<◁]\|?(?:/\|?|end_(?:of_)?){_THINK}\|?[>▷]'),
+    (r'\[think(?:ing)?\]', r'\[/think(?:ing)?\]'),
+    (
+        r'<\|channel\|>analysis',
+        r'<\|channel\|>(?:final|commentary)[^<]*(?:<\|constrain\|>\w*)?<\|message\|>|assistantfinal',
+    ),
+    (r'<\|channel>thought', r'<channel\|>'),
+    (r'<unused94>thought', r'<unused95>'),
+    (r'here is my thought process:', r'here is my response:'),
+)
+_OPENS, _CLOSES = map('|'.join, zip(*_MARKS))
+
+
+def _without_thoughts(raw: str, model: type[BaseModel]) -> str:
+    """Return a text without the thoughts in it, also those that never end, and those that only a closing mark ends.
+
+    What stands in an object is no mark, and the name of a field is none."""
+    outside = raw
+    for part in _objects_in(raw)[0]:
+        outside = outside.replace(part, '')
+    marks = re.findall(f'(?i){_OPENS}|{_CLOSES}', outside)
+    if not marks or issubclass(model, Reply) and any(map(model.field_of, marks)):
+        return raw.strip()
+    text = re.sub(rf'(?is)(?:{_OPENS}).*?(?:{_CLOSES}|\Z)', '', raw)
+    return re.split(f'(?i){_CLOSES}', text)[-1].strip()
 
 
 _QUOTED = re.compile(r'"(\\.|[^"\\])*"?', re.DOTALL)
@@ -325,13 +351,15 @@ def _replies_in(text: str, model: type[BaseModel]) -> list[tuple[BaseModel, list
     raise ValueError(problem)
 
 
-def _text_of(raw: str, cut: bool, last: bool, notes: list[str]) -> str:
+def _text_of(raw: str, model: type[BaseModel], cut: bool, last: bool, notes: list[str]) -> str:
     "Return a text without its thoughts; one that breaks off, at the last attempt, as far as it is whole. ValueError."
-    if not raw.strip():
-        raise ValueError('it was empty')
-    text = raw[_THOUGHTS.match(raw).end() :].strip()
+    text = _without_thoughts(raw, model)
+    if not text and cut:
+        raise ValueError('it was cut off while thinking, before any reply: think less, or raise max_tokens')
+    if not text:
+        raise ValueError('it has thoughts and no reply' if raw.strip() else 'it was empty')
     objects, rest = _objects_in(text)
-    if text and not rest and (not cut or text.endswith('}')):
+    if not rest and (not cut or text.endswith('}')):
         return text
     whole = _whole_part(rest) or ' '.join(objects)
     if not last or not whole:
@@ -350,7 +378,7 @@ def read_reply(
     "Return the one reply in a text. ValueError for none or several, with a reason that a model can act on."
     notes = [] if notes is None else notes
     try:
-        replies = _replies_in(_text_of(raw, cut, last, notes), model)
+        replies = _replies_in(_text_of(raw, model, cut, last, notes), model)
     except RecursionError:
         raise ValueError('it is nested too deeply') from None
     reply, changes = replies[-1]

@@ -392,6 +392,7 @@ class Completion:
     text: str
     usage: Usage
     cut: bool = False  # True: it ends where a limit was reached
+    notes: tuple[str, ...] = ()  # what was changed to get it
 
 # %% ../../nbs/1_core/05_roles.ipynb #c6891e20
 class TextLM(LM):
@@ -415,7 +416,7 @@ class TextLM(LM):
                     error.args = (f'{error}; the reply before was refused: {problem}',)
                 raise
             usage += completion.usage
-            notes: list[str] = []
+            notes = list(completion.notes)
             try:
                 reply = read_reply(completion.text, model, completion.cut, attempt == 2, notes)
             except ValueError as error:

@@ -322,7 +322,7 @@ def _experiment_of(options: Any, conversations: list[Conversation]) -> Experimen
     "Return the experiment that command-line options describe."
 
     def model(name: str | None, base_url: str | None = options.base_url) -> LM:
-        return RuleLM() if name in (None, 'rules') else OpenAILM(name, base_url, seed=options.seed)
+        return RuleLM() if name in (None, 'rules') else OpenAILM(name, base_url, seed=options.seed, **options.served)
 
     lm, judge = model(options.model), None
     if options.judge is not None:
