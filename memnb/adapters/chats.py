@@ -41,6 +41,7 @@ __all__ = ['load_conversation']
 # Words for the half of the day in the languages of the Unicode CLDR, by letters and marks alone. Those of
 # the night belong to either half.
 _FORENOON = """
+    पूर्वाह्ण पूर्वाह्न प्रातः
     a aamu aamulla aamup aamupäivä aamupäivällä alfajiri am ap asubuhi aðmorgni damadrugada damanhã damañá de
     delamadrugada delamañana dieoggend dimattina dimineața dop dopol dopoldan dopoldne dopoledne dopoludnia
     dopoludnie dumatin délelőtt ekuseni emëngjesit entathakusa eparadites ertalab fh fm form formiddag förm
@@ -56,6 +57,7 @@ _FORENOON = """
     ຕອນເຊົ້າ ເຊົ້າ နံနက် დილ დილა დილით ጥዋት នៅពេលព្រឹក ព្រឹក 上午 上晝 午前 早上 朝早 清晨 아침 오전
 """
 _AFTERNOON = """
+    अपराह्ण अपराह्न सायं
     aand abend abends adhuhuri aften afternoon akşam akşamüstü alasiri amiază apm aprèsmidi arrats arratsaldea
     arratsaldeko avond axşamüstü aðkvöldi ch chiều datarde delaprèsmidi delatarde delmediodía delpomeriggio dieaand
     diemiddag diena dipomeriggio disera domediodía du dupăamiaza dusoir dél délután efterm eftermiddag eftirhádegi
@@ -171,23 +173,23 @@ _DAY_LINE = re.compile(rf'\W*(?:[^\W\d]{{1,12}}\.?,?\s)?{DATE}\W*[^\W\d]{{0,12}}
 _INVISIBLE = dict.fromkeys(map(ord, '\u200f\u202a\u202b\u202c\u2066\u2067\u2068\u2069\ufeff'))
 _IN_STAMP = re.compile('^\u200e+|(?<=[\\d/.،,])\u200e+|\u200e+(?=[\\d/.،,\\[])')
 _DELETED = (  # in the languages of phones
-    'this message was deleted|you deleted this message|diese nachricht.* gelöscht|dit bericht.* verwijderd|supprimé ce message|'
-    'ce message.* supprimé|(?:elimin|borr)\w+ este mensaje|(?:este )?mensaje (?:\w+ )?(?:eliminad|borrad)o|'
-    'mensagem (?:\w+ )?(?:apagada|eliminada|excluída)|(?:apag|elimin|exclui)\w+ (?:est|ess)a mensagem|(?:suprimi|elimina)t aquest missatge|'
-    'questo messaggio.* eliminato|eliminato questo messaggio|acest mesaj.* [sș]ters|[sș]ters acest mesaj|сообщение.* удалено|'
-    'удалил[аи]? (?:\w+ )?сообщение|повідомлення.* видалено|видалил[аи]? (?:\w+ )?повідомлення|съобщение.* изтрито|изтри\w+ това съобщение|'
-    'ov[au] poruk[au].* (?:iz|o)brisana|(?:iz|o)brisa\w+ .*ovu poruku|порука.* обрисана|bu mesaj.* sil\w+|pesan ini.* dihapus|'
-    'menghapus pesan ini|mesej ini.* dipadam\w*|memadam\w* mesej ini|tin nhắn.* (?:xóa|xoá|thu hồi)|(?:xóa|xoá|thu hồi) tin nhắn.*|'
-    't[ęa] wiadomość.* usunięta|usun\w+ tę wiadomość|wiadomość usunięta|t[au]to zpráv[au].* (?:odstraněna|smazána|vymazána)|'
-    '(?:odstranil|smazal|vymazal)\w* (?:jste |jsi )?tuto zprávu|t[áú]to správ[au].* (?:odstránená|vymazaná|zmazaná)|'
-    '(?:odstránil|vymazal|zmazal)\w* (?:ste |si )?túto správu|üzenet.* törö\w+|töröl\w+ .*üzenetet|to sporočilo.* izbrisano|'
-    'meddelande.* (?:raderats?|raderades|togs bort)|(?:raderade|raderat|tog bort) .*meddelande\w*|denne (?:besked|meldingen).* slettet|'
-    'slettet denne (?:besked|meldingen)|tämä viesti.* poist\w+|poist\w+ tämän viestin|hierdie boodskap.* (?:geskrap|verwyder)|'
-    'see sõnum.* kustutat\w+|šī ziņa.* dzēsta|ši žinutė.* ištrinta|ujumbe huu.* \w*fut\w+|ulifuta ujumbe huu|μήνυμα.* διαγράφ\w+|'
-    'διαγράψ\w+ .*μήνυμα|(?:حذف|حذفت) هذه الرسالة|(?:پیام|پیغام|میسج).* حذف.*|הודעה.* נמחקה|מחקת.* הודעה.*|'
-    '(?:मैसेज|संदेश).* (?:मिटा|डिलीट|हटा|हटव).*|(?:মেসেজ|বার্তা).* (?:মুছে|ডিলিট).*|செய்தி.* (?:நீக்க|அழிக்க).*|సందేశ.* తొలగి.*|'
-    '.*ลบข้อความ.*|ข้อความ.*ถูกลบ.*|(?:消息|信息).*(?:删除|撤回)|(?:删除|撤回).*(?:消息|信息)|訊息.*(?:刪除|收回)|(?:刪除|收回).*訊息|'
-    'メッセージ.*(?:削除|取り消).*|메시지.* ?삭제.*|삭제된 메시지.*'
+    r'this message was deleted|you deleted this message|diese nachricht.* gelöscht|dit bericht.* verwijderd|supprimé ce message|'
+    r'ce message.* supprimé|(?:elimin|borr)\w+ este mensaje|(?:este )?mensaje (?:\w+ )?(?:eliminad|borrad)o|'
+    r'mensagem (?:\w+ )?(?:apagada|eliminada|excluída)|(?:apag|elimin|exclui)\w+ (?:est|ess)a mensagem|(?:suprimi|elimina)t aquest missatge|'
+    r'questo messaggio.* eliminato|eliminato questo messaggio|acest mesaj.* [sș]ters|[sș]ters acest mesaj|сообщение.* удалено|'
+    r'удалил[аи]? (?:\w+ )?сообщение|повідомлення.* видалено|видалил[аи]? (?:\w+ )?повідомлення|съобщение.* изтрито|изтри\w+ това съобщение|'
+    r'ov[au] poruk[au].* (?:iz|o)brisana|(?:iz|o)brisa\w+ .*ovu poruku|порука.* обрисана|bu mesaj.* sil\w+|pesan ini.* dihapus|'
+    r'menghapus pesan ini|mesej ini.* dipadam\w*|memadam\w* mesej ini|tin nhắn.* (?:xóa|xoá|thu hồi)|(?:xóa|xoá|thu hồi) tin nhắn.*|'
+    r't[ęa] wiadomość.* usunięta|usun\w+ tę wiadomość|wiadomość usunięta|t[au]to zpráv[au].* (?:odstraněna|smazána|vymazána)|'
+    r'(?:odstranil|smazal|vymazal)\w* (?:jste |jsi )?tuto zprávu|t[áú]to správ[au].* (?:odstránená|vymazaná|zmazaná)|'
+    r'(?:odstránil|vymazal|zmazal)\w* (?:ste |si )?túto správu|üzenet.* törö\w+|töröl\w+ .*üzenetet|to sporočilo.* izbrisano|'
+    r'meddelande.* (?:raderats?|raderades|togs bort)|(?:raderade|raderat|tog bort) .*meddelande\w*|denne (?:besked|meldingen).* slettet|'
+    r'slettet denne (?:besked|meldingen)|tämä viesti.* poist\w+|poist\w+ tämän viestin|hierdie boodskap.* (?:geskrap|verwyder)|'
+    r'see sõnum.* kustutat\w+|šī ziņa.* dzēsta|ši žinutė.* ištrinta|ujumbe huu.* \w*fut\w+|ulifuta ujumbe huu|μήνυμα.* διαγράφ\w+|'
+    r'διαγράψ\w+ .*μήνυμα|(?:حذف|حذفت) هذه الرسالة|(?:پیام|پیغام|میسج).* حذف.*|הודעה.* נמחקה|מחקת.* הודעה.*|'
+    r'(?:मैसेज|संदेश).* (?:मिटा|डिलीट|हटा|हटव).*|(?:মেসেজ|বার্তা).* (?:মুছে|ডিলিট).*|செய்தி.* (?:நீக்க|அழிக்க).*|సందేశ.* తొలగి.*|'
+    r'.*ลบข้อความ.*|ข้อความ.*ถูกลบ.*|(?:消息|信息).*(?:删除|撤回)|(?:删除|撤回).*(?:消息|信息)|訊息.*(?:刪除|收回)|(?:刪除|收回).*訊息|'
+    r'メッセージ.*(?:削除|取り消).*|메시지.* ?삭제.*|삭제된 메시지.*'
 )
 _CHANGED = (
     'edit|bearbeitet|modifi|bewerkt|redig|endret|ændret|muok|отредакт|измен|редаг|zmien|edyt|uprav|szerkeszt|düzenlen|'

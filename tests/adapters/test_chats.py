@@ -200,6 +200,22 @@ def test_a_caption_stays_and_belongs_to_its_message(tmp_path):
     ]
 
 
+CASES = [json.loads(line) for line in (CHATS / 'cases.jsonl').read_text('utf-8').splitlines()]
+
+
+@pytest.mark.parametrize('case', CASES, ids=[case['name'] for case in CASES])
+def test_what_programs_write_is_read_or_refused_by_name(case, tmp_path):
+    """Each line of cases.jsonl: a file as a program writes it, and its turns and notes, or the refusal."""
+    (tmp_path / 'chat').write_text(case['text'], 'utf-8')
+    if case['error']:
+        with pytest.raises(ChatError, match=case['error']):
+            load_conversation(tmp_path / 'chat')
+    else:
+        read = load_conversation(tmp_path / 'chat')
+        turns = [[turn.time and turn.time.isoformat(), turn.speaker, turn.text] for turn in read.turns]
+        assert (turns, '; '.join(read.notes)) == (case['turns'], case['notes'])
+
+
 # ------------------------------------------------------------------ damage
 
 
@@ -526,15 +542,6 @@ def test_a_data_frame_with_holes_is_read():
 def test_what_is_no_message_is_a_chat_error(messages):
     with pytest.raises(ChatError, match='expected'):
         as_conversation(messages)
-
-
-def test_a_deleted_message_is_left_out_in_other_languages_too(tmp_path):
-    file = tmp_path / 'chat.txt'
-    file.write_text(
-        '29/03/2024, 21:15 - Ada: Hi\n29/03/2024, 21:16 - Ben: Diese Nachricht wurde gelöscht.\n', encoding='utf-8'
-    )
-    read = load_conversation(file)
-    assert [turn.text for turn in read.turns] == ['Hi'] and 'deleted messages' in read.notes[0]
 
 
 def test_an_ambiguous_date_in_json_is_asked_for(tmp_path):
