@@ -473,8 +473,13 @@ speaker = response.sender
 time = response.create_time.$date.$numberLong response.create_time
 
 [Gemini]
-messages = history contents chunkedPrompt.chunks .
-text = parts text
+messages = history contents .
+text = parts
+speaker = role
+
+[AI Studio]
+messages = chunkedPrompt.chunks
+text = text
 speaker = role
 only = isThought=False
 
@@ -513,7 +518,7 @@ title = channel.name
 messages = messages
 text = content+embeds.title+embeds.description
 speaker = author.nickname author.name
-only = type=Default,Reply,ThreadStarterMessage,ChatInputCommand,ContextMenuCommand,0,19,20,21,23
+only = type=Default,Reply,ThreadStarterMessage,ChatInputCommand,ContextMenuCommand,0,19,20,21,23,text,message
 time = timestamp
 id = id
 
@@ -613,7 +618,7 @@ def _follow(value: Any, path: str) -> Any:
 def _branch(nodes: dict, leaf: Any, place: str) -> list[dict]:
     "Return the messages of the branch of a tree that ends in a leaf, or in the last message. `ChatError`."
     branch, rest = [], dict(nodes)
-    node = leaf if leaf in nodes else next(reversed(nodes))
+    node = leaf if isinstance(leaf, str) and leaf in nodes else next(reversed(nodes))
     while node in rest:
         branch.append(rest.pop(node))
         node = _get(branch[-1], 'parent parentId')
@@ -681,7 +686,9 @@ def _records_of(
 ) -> Iterator[dict | None]:
     "Yield the messages of an export with the usual names of fields, None for one of the program, and replies in threads."
     for record in records:
-        yield from _records_of(record.get('slackdump_thread_replies') or (), form, people)
+        replies = record.get('slackdump_thread_replies')
+        if isinstance(replies, list):
+            yield from _records_of([reply for reply in replies if isinstance(reply, dict)], form, people)
         conditions = [condition.partition('=') for condition in form.only.split()]
         values = [(_get(record, path), kept.split(',')) for path, _, kept in conditions]
         if any(value is not None and str(value) not in kept for value, kept in values):
