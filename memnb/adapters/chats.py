@@ -173,39 +173,46 @@ _DAY_LINE = re.compile(rf'\W*(?:[^\W\d]{{1,12}}\.?,?\s)?{DATE}\W*[^\W\d]{{0,12}}
 _INVISIBLE = dict.fromkeys(map(ord, '\u200f\u202a\u202b\u202c\u2066\u2067\u2068\u2069\ufeff'))
 _IN_STAMP = re.compile('^\u200e+|(?<=[\\d/.،,])\u200e+|\u200e+(?=[\\d/.،,\\[])')
 _DELETED = (  # in the languages of phones
-    r'this message was deleted|you deleted this message|diese nachricht.* gelöscht|dit bericht.* verwijderd|supprimé ce message|'
-    r'ce message.* supprimé|(?:elimin|borr)\w+ este mensaje|(?:este )?mensaje (?:\w+ )?(?:eliminad|borrad)o|'
-    r'mensagem (?:\w+ )?(?:apagada|eliminada|excluída)|(?:apag|elimin|exclui)\w+ (?:est|ess)a mensagem|(?:suprimi|elimina)t aquest missatge|'
-    r'questo messaggio.* eliminato|eliminato questo messaggio|acest mesaj.* [sș]ters|[sș]ters acest mesaj|сообщение.* удалено|'
-    r'удалил[аи]? (?:\w+ )?сообщение|повідомлення.* видалено|видалил[аи]? (?:\w+ )?повідомлення|съобщение.* изтрито|изтри\w+ това съобщение|'
-    r'ov[au] poruk[au].* (?:iz|o)brisana|(?:iz|o)brisa\w+ .*ovu poruku|порука.* обрисана|bu mesaj.* sil\w+|pesan ini.* dihapus|'
-    r'menghapus pesan ini|mesej ini.* dipadam\w*|memadam\w* mesej ini|tin nhắn.* (?:xóa|xoá|thu hồi)|(?:xóa|xoá|thu hồi) tin nhắn.*|'
-    r't[ęa] wiadomość.* usunięta|usun\w+ tę wiadomość|wiadomość usunięta|t[au]to zpráv[au].* (?:odstraněna|smazána|vymazána)|'
-    r'(?:odstranil|smazal|vymazal)\w* (?:jste |jsi )?tuto zprávu|t[áú]to správ[au].* (?:odstránená|vymazaná|zmazaná)|'
-    r'(?:odstránil|vymazal|zmazal)\w* (?:ste |si )?túto správu|üzenet.* törö\w+|töröl\w+ .*üzenetet|to sporočilo.* izbrisano|'
-    r'meddelande.* (?:raderats?|raderades|togs bort)|(?:raderade|raderat|tog bort) .*meddelande\w*|denne (?:besked|meldingen).* slettet|'
-    r'slettet denne (?:besked|meldingen)|tämä viesti.* poist\w+|poist\w+ tämän viestin|hierdie boodskap.* (?:geskrap|verwyder)|'
-    r'see sõnum.* kustutat\w+|šī ziņa.* dzēsta|ši žinutė.* ištrinta|ujumbe huu.* \w*fut\w+|ulifuta ujumbe huu|μήνυμα.* διαγράφ\w+|'
-    r'διαγράψ\w+ .*μήνυμα|(?:حذف|حذفت) هذه الرسالة|(?:پیام|پیغام|میسج).* حذف.*|הודעה.* נמחקה|מחקת.* הודעה.*|'
-    r'(?:मैसेज|संदेश).* (?:मिटा|डिलीट|हटा|हटव).*|(?:মেসেজ|বার্তা).* (?:মুছে|ডিলিট).*|செய்தி.* (?:நீக்க|அழிக்க).*|సందేశ.* తొలగి.*|'
-    r'.*ลบข้อความ.*|ข้อความ.*ถูกลบ.*|(?:消息|信息).*(?:删除|撤回)|(?:删除|撤回).*(?:消息|信息)|訊息.*(?:刪除|收回)|(?:刪除|收回).*訊息|'
-    r'メッセージ.*(?:削除|取り消).*|메시지.* ?삭제.*|삭제된 메시지.*'
+    r'this message was deleted|you deleted this message|diese nachricht.* gelöscht|dit bericht.* verwijderd|'
+    r'supprimé ce message|ce message.* supprimé|(?:elimin|borr)\w+ este mensaje|'
+    r'(?:este )?mensaje (?:\w+ )?(?:eliminad|borrad)o|mensagem (?:\w+ )?(?:apagada|eliminada|excluída)|'
+    r'(?:apag|elimin|exclui)\w+ (?:est|ess)a mensagem|(?:suprimi|elimina)t aquest missatge|'
+    r'questo messaggio.* eliminato|eliminato questo messaggio|acest mesaj.* [sș]ters|[sș]ters acest mesaj|'
+    r'сообщение.* удалено|удалил[аи]? (?:\w+ )?сообщение|повідомлення.* видалено|'
+    r'видалил[аи]? (?:\w+ )?повідомлення|съобщение.* изтрито|изтри\w+ това съобщение|'
+    r'ov[au] poruk[au].* (?:iz|o)brisana|(?:iz|o)brisa\w+ .*ovu poruku|порука.* обрисана|bu mesaj.* sil\w+|'
+    r'pesan ini.* dihapus|menghapus pesan ini|mesej ini.* dipadam\w*|memadam\w* mesej ini|'
+    r'tin nhắn.* (?:xóa|xoá|thu hồi)|(?:xóa|xoá|thu hồi) tin nhắn.*|t[ęa] wiadomość.* usunięta|'
+    r'usun\w+ tę wiadomość|wiadomość usunięta|t[au]to zpráv[au].* (?:odstraněna|smazána|vymazána)|'
+    r'(?:odstranil|smazal|vymazal)\w* (?:jste |jsi )?tuto zprávu|'
+    r't[áú]to správ[au].* (?:odstránená|vymazaná|zmazaná)|'
+    r'(?:odstránil|vymazal|zmazal)\w* (?:ste |si )?túto správu|üzenet.* törö\w+|töröl\w+ .*üzenetet|'
+    r'to sporočilo.* izbrisano|meddelande.* (?:raderats?|raderades|togs bort)|'
+    r'(?:raderade|raderat|tog bort) .*meddelande\w*|denne (?:besked|meldingen).* slettet|'
+    r'slettet denne (?:besked|meldingen)|tämä viesti.* poist\w+|poist\w+ tämän viestin|'
+    r'hierdie boodskap.* (?:geskrap|verwyder)|see sõnum.* kustutat\w+|šī ziņa.* dzēsta|ši žinutė.* ištrinta|'
+    r'ujumbe huu.* \w*fut\w+|ulifuta ujumbe huu|μήνυμα.* διαγράφ\w+|διαγράψ\w+ .*μήνυμα|(?:حذف|حذفت) هذه الرسالة|'
+    r'(?:پیام|پیغام|میسج).* حذف.*|הודעה.* נמחקה|מחקת.* הודעה.*|(?:मैसेज|संदेश).* (?:मिटा|डिलीट|हटा|हटव).*|'
+    r'(?:মেসেজ|বার্তা).* (?:মুছে|ডিলিট).*|செய்தி.* (?:நீக்க|அழிக்க).*|సందేశ.* తొలగి.*|.*ลบข้อความ.*|'
+    r'ข้อความ.*ถูกลบ.*|(?:消息|信息).*(?:删除|撤回)|(?:删除|撤回).*(?:消息|信息)|訊息.*(?:刪除|收回)|(?:刪除|收回).*訊息|メッセージ.*(?:削除|取り消).*|'
+    r'메시지.* ?삭제.*|삭제된 메시지.*'
 )
 _CHANGED = (
-    'edit|bearbeitet|modifi|bewerkt|redig|endret|ændret|muok|отредакт|измен|редаг|zmien|edyt|uprav|szerkeszt|düzenlen|'
-    'επεξεργ|تعديل|ویرایش|ערכ|נערכ|संपाद|एडिट|সম্পাদ|แก้ไข|编辑|編輯|編集|수정|chỉnh sửa|sunting|diubah|izmijen|izmen'
+    'edit|bearbeitet|modifi|bewerkt|redig|endret|ændret|muok|отредакт|измен|редаг|zmien|edyt|uprav|szerkeszt|'
+    'düzenlen|επεξεργ|تعديل|ویرایش|ערכ|נערכ|संपाद|एडिट|সম্পাদ|แก้ไข|编辑|編輯|編集|수정|chỉnh sửa|sunting|diubah|izmijen|'
+    'izmen'
 )
 _LEFT_OUT = (
-    'omitted|weggelassen|omitid[oa]s?|ocultad?[oa]|oculta|omise?s?|omess[oaie]|weggelaten|pominięt[oyae]|отсутству[ею]т|'
-    'utelämnad|utelatt|udeladt|attached|angehängt|adjunt[oa]|joint|allegat[oa]|anexad[oa]|bijgevoegd|załączon[oya]|ekli|'
-    'прикреплен|вложен'
+    'omitted|weggelassen|omitid[oa]s?|ocultad?[oa]|oculta|omise?s?|omess[oaie]|weggelaten|pominięt[oyae]|'
+    'отсутству[ею]т|utelämnad|utelatt|udeladt|attached|angehängt|adjunt[oa]|joint|allegat[oa]|anexad[oa]|'
+    'bijgevoegd|załączon[oya]|ekli|прикреплен|вложен'
 )
 _KINDS = '写真|スタンプ|動画|ボイスメッセージ|照片|貼圖|贴图|影片|圖片|图片|사진|이모티콘|동영상|photo|sticker|video'
 _REMARK = re.compile(
     r'\u200e.*|<[^\W\d_][^<>="/]*(?: |[\u0e00-\u0eff\u3040-\u9fff\uac00-\ud7af]{3})[^<>="/]*>'
     rf'|(?:[^\s.]+|contact card) (?:{_LEFT_OUT})|.*\.\w{{2,4}} \((?:\w+ )?(?:{_LEFT_OUT})(?: \w+)?\)'
     rf'|[A-Z]{{3}}-\d{{8}}-WA\d+\.\w+ \(.*\)|\[?(?:{_KINDS})\]?'
-    rf'|(?=[^?!,;:？！，؟]{{1,70}}$)(?:\S+ ){{0,3}}\S*?(?:{_DELETED})\S*(?: \S+)?[.。।۔]?',
+    rf'|(?=[^?!,;:？！，؟]{{1,70}}$)(?:\S+ ){{0,3}}\S*?(?:{_DELETED})\S*(?: \S+){{0,4}}[.。।۔]?',
     re.IGNORECASE,
 )
 _EDITED = re.compile(rf'\s?(?:\u200e<[^<>\n]{{1,60}}>|<[^<>\n]{{0,40}}(?:{_CHANGED})[^<>\n]{{0,40}}>)$', re.IGNORECASE)
@@ -318,12 +325,12 @@ _SPOKEN = re.compile(r'[*_]{0,2}([^\W\d_][^:：*,;!?"(){}<>=/|\n]{0,39}?)[*_]{0,
 _STAMPED = re.compile(r'(\w.{5,30}?)\s+(?![AaPp]\.?[Mm]\b)([^\W\d_].*)')  # before a name
 _ROLES = {'user', 'human', 'assistant', 'ai', 'system'}
 _LABELS = set(
-    """note ps nb re subject edit update todo tldr date time agenda decision owner attendees present topic summary action
-    location title author name info error warning debug http https""".split()
+    """note ps nb re subject edit update todo tldr date time agenda decision owner attendees present topic
+    summary action location title author name info error warning debug http https""".split()
 )
 _MAIL = set(
-    """from to cc subject date sent reply-to message-id content-type von an betreff gesendet datum de à objet envoyé da a
-    oggetto inviato para asunto assunto enviado van aan onderwerp verzonden från till ämne skickat от кому тема дата 差出人
+    """from to cc subject date sent reply-to message-id content-type von an betreff gesendet datum de à objet envoyé
+    da a oggetto inviato para asunto assunto enviado van aan onderwerp verzonden från till ämne skickat от кому тема дата 差出人
     宛先 件名 发件人 收件人 主题""".split()
 )
 _CUE = re.compile(r'\s*[\d:.,]+\s+-->\s+[\d:.,]+')
@@ -366,7 +373,9 @@ def _split(line: str) -> tuple[_Stamp | None, str]:
 
 
 def _speakers(spoken: Iterable[re.Match | None], place: str) -> set[str]:
-    "Return the names among what stands before a colon: of roles, said again, or in capitals like a name. `ChatError` for none."
+    """Return the names among what stands before a colon: of roles, said again, or in capitals like a name.
+
+    `ChatError` for mail and for a list with labels."""
     counts = Counter()
     for match in filter(None, spoken):
         counts[match[1].strip()] += 1 if match[2] else 0
@@ -597,7 +606,7 @@ _FORMATS = {program: _Format(**_TABLE[program]) for program in _TABLE.sections()
 
 
 def _get(value: Any, paths: str) -> Any:
-    "Return what stands in a value under the first of some paths that leads to something; of a list, of each of its items."
+    "Return what stands in a value, or in each item of a list, under the first of some paths that leads to something."
     for path in paths.split():
         parts = [part for part in (_follow(value, branch) for branch in path.split('+')) if not is_missing(part)]
         if parts:
@@ -684,7 +693,7 @@ def _people(folder: Path) -> dict[str, str]:
 def _records_of(
     records: Iterable[dict], form: _Format, people: Mapping[str, str], begun: Any = None
 ) -> Iterator[dict | None]:
-    "Yield the messages of an export with the usual names of fields, None for one of the program, and replies in threads."
+    "Yield the messages of an export, and replies in threads, by the usual names of fields; None for one of the program."
     for record in records:
         replies = record.get('slackdump_thread_replies')
         if isinstance(replies, list):
@@ -928,8 +937,8 @@ def load_conversation(
 ) -> Conversation:
     """Return the conversation of a file, whose kind is recognised by its content. Its `notes` say what was left out.
 
-    LoCoMo, BEAM, memnb's JSON and JSON lines, messages with `role` and `content`, the exports of the programs in the table of
-    formats, and lines 'Name: message'. A `ChatError`, or the `DatasetError` of a benchmark, for anything else."""
+    LoCoMo, BEAM, memnb's JSON and JSON lines, messages with `role` and `content`, the exports of the programs in the
+    tables of formats, and lines 'Name: message'. A `ChatError`, or the `DatasetError` of a benchmark, for anything else."""
     if dates not in (None, *DATE_ORDERS):
         raise ChatError(f"dates: expected 'dmy', 'mdy' or 'ymd', got {dates!r:.80}")
     path = Path(path)
