@@ -9,20 +9,27 @@ import html
 import json
 import os
 import re
+import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from configparser import ConfigParser
 from datetime import datetime, time, timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pydantic import BaseModel
-
-from ..core.conversation import ChatError, Conversation, Session
-from ..core.messages import as_conversation, Message
-from ..core.timestamps import DATE_ORDERS, date_order, day_of_numbers
-from ..core.messages import sessions_of, text_of
-from ..core.timestamps import read_moment
-from ..core.time import parse_datetime
+from ..core.conversation import ChatError, Conversation
+from memnb.core.messages import (
+    as_conversation,
+    GAP,
+    has_text,
+    Message,
+    put_in_order,
+    read_messages,
+    sessions_of,
+    text_of,
+)
+from ..core.time import parse_date, parse_datetime
+from ..core.timestamps import DATE, date_order, DATE_ORDERS, day_of_numbers, DayNumbers, is_missing
 from ..core.trace import mend, printable
 from ..evaluation.beam import is_beam, load_beam
 from ..evaluation.datasets import load_jsonl, load_locomo, placed, validate
@@ -31,118 +38,303 @@ from ..evaluation.datasets import load_jsonl, load_locomo, placed, validate
 __all__ = ['load_conversation']
 
 # %% ../../nbs/8_use/08_chats.ipynb #09603dac
-_DATE = r'(\d{1,4})\s?[-./年년]\s?(\d{1,2})\s?[-./月월]\s?(\d{1,4})\s?[.日일]?'
-_CLOCK = r'(\d{1,2})[:.h](\d\d)(?:[:.](\d\d))?'
-_HOUR = rf'([^\d\[\]:\n]{{1,8}}?){_CLOCK}([^\d\[\]:\n]{{0,8}}?)'  # with the words around it
-_FORENOON = {'am', 'a', '上午', '午前', '凌晨', '早上', '오전', 'ص', 'πμ', 'öö'}
-_AFTERNOON = {'pm', 'p', '下午', '午後', '中午', '晚上', '오후', 'م', 'μμ', 'ös'}
+# Words for the half of the day in the languages of the Unicode CLDR, by letters and marks alone. Those of
+# the night belong to either half.
+_FORENOON = """
+    पूर्वाह्ण पूर्वाह्न प्रातः
+    a aamu aamulla aamup aamupäivä aamupäivällä alfajiri am ap asubuhi aðmorgni damadrugada damanhã damañá de
+    delamadrugada delamañana dieoggend dimattina dimineața dop dopol dopoldan dopoldne dopoledne dopoludnia
+    dopoludnie dumatin délelőtt ekuseni emëngjesit entathakusa eparadites ertalab fh fm form formiddag förm
+    förmiddag goiz goiza goizald goizaldea goizaldeko goizeko hommik hommikul inthemorning jut jutro madalingaraw
+    madrugada manhã mat matin matinada mattina matí mañana mañá morg morgen morgens morgon morgunn morning mëngjes
+    ngumaga norīta ochtend oggend omformiddagen ommorgenen pagi paradite pd pg priekšp priekšpusdiena priekšpusdienā
+    priešpiet prijepodne prp przedpołudnie przedpołudniem påformiddagen påförm påförmiddagen påmorg påmorgenen
+    påmorgonen rano reggel rn rytas ráno rīts sa sabah safiya sf sochtends sáng sübh səhər ujutro umaga vm vorm
+    vormittag vormittags zjut zjutraj öö öğledenönce πμ πρωί τοπρωί дп наобяд наутро претпл претпладне ранку ранок
+    сутринта таң таңкы таңғы тң утра утро ујутру эртеңменен јутро үө өглөө առավոտ առավոտյան בבוקר בוקר بامداد ص
+    صباحًا صبح صبحمیں فجرًا فيالصباح قبلازظهر قظ पहाट पूर्वाह्न बिहान सकाळ सुबह ভোর ভোরবেলায় সকাল সকালবেলায় ਸਵੇਰੇ
+    સવાર સવારે அதிகாலை காலை ఉదయం ಬೆಳಗ್ಗೆ പുലർച്ചെ രാവിലെ උදේ පාන්දර පෙ පෙව ก่อนเที่ยง ตอนเช้า ในตอนเช้า ກ່ອນທ່ຽງ
+    ຕອນເຊົ້າ ເຊົ້າ နံနက် დილ დილა დილით ጥዋት នៅពេលព្រឹក ព្រឹក 上午 上晝 午前 早上 朝早 清晨 아침 오전
+"""
+_AFTERNOON = """
+    अपराह्ण अपराह्न सायं
+    aand abend abends adhuhuri aften afternoon akşam akşamüstü alasiri amiază apm aprèsmidi arrats arratsaldea
+    arratsaldeko avond axşamüstü aðkvöldi ch chiều datarde delaprèsmidi delatarde delmediodía delpomeriggio dieaand
+    diemiddag diena dipomeriggio disera domediodía du dupăamiaza dusoir dél délután efterm eftermiddag eftirhádegi
+    eguerd eguerdia eguerdiko eh em embrëmjes emesditës emini epasdites este etterm ettermiddag evening gündüz
+    günorta hapon hádegi illalla ilta iltap iltapäivä iltapäivällä iluntz iluntzea iluntzeko intheafternoon
+    intheevening ip jioni kechqurun keskip keskipäivä keskipäivällä keskpäev keskpäeval kunduzi kveld kväll kvöld
+    laamiază mbrëmje mchana md mediodía meiodia mesditë mezzogiorno middag midday midi migdia mittag mittags nachm
+    nachmittag nachmittags napol napoludnie navečer nghapon nm noon ntambama odp odpoledne omaftenen omeftermiddagen
+    opold opoldne p pasdite perpiet petang pm podne pol pold poldne poledne poludnie pomeriggio pop popiet popietė
+    popodne popol popoldan popoldne popoludnie popoludní popołudnie popołudniu poslijepodne południe ptg pusd
+    pusdienlaiks pusdienlaikā pärastlõuna pärastlõunal påefterm påeftermiddagen påettermiddagen påkvelden påkvällen
+    pēcp pēcpusd pēcpusdiena pēcpusdienā saasitazamchana savonds seara sera siang smiddags soir sore síðdegis
+    tanghalingtapat tarda tarde tengahhari tk tr trưa tushpayti tối vakaras vakars vakarā vespre več večer
+    vidurdienis wieczorem wieczór wpołudnie yamma ym zveč zvečer õhtu õhtul ös öğle öğledensonra απόγ απόγευμα μεσημ
+    μεσημέρι μμ τοαπόγευμα τομεσημέρι веч вече вечер вечера вечерта вечора вечір день дня кечинде кечкурун кеш кешкі
+    навечер напладне орой пладне подне полд полдень полудень попл попладне поподне пп следобед талтүс тк түскі
+    түстенкейін түстенкейінгі түштөнкийин түштөнкийинки увече чактүш үддунд үх өдөр երեկո երեկոյան կեսօր կեսօրին
+    ցերեկ ցերեկը ցերեկվա אחהצ אחרהצהריים בערב בצהריים ערב צהריים بظ بعدازظهر بعدالظهر دوپہر دوپہرمیں سہپہر شام
+    شاممیں ظهر ظهرًا عصر م مساءً अपरान्ह अपराह्न दुपार दोपहर बेलुकी मध्यान्ह शाम संध्याकाळ साँझ দুপুর দুপুরবেলায়
+    বিকাল সন্ধ্যা সন্ধ্যাবেলায় ਦੁਪਹਿਰੇ ਸ਼ਾਮ ਸ਼ਾਮੀਂ બપોર બપોરે સાંજ સાંજે அந்திமாலை நண்பகல் பிற்பகல் மதியம் மாலை
+    మధ్యాహ్నం సాయంత్రం ಮಧ್ಯಾಹ್ನ ಸಂಜೆ ഉച്ച ഉച്ചതിരിഞ്ഞ് ഉച്ചയ്ക്ക് വൈകുന്നേരം സന്ധ്യ දවල් පව මධ්යාහ්නය හවස ค่ำ
+    ตอนบ่าย ตอนเย็น บ่าย หลังเที่ยง เที่ยง ในตอนบ่าย ในตอนเย็น ຕອນທ່ຽງ ຕອນບ່າຍ ຕອນແລງ ທ່ຽງ ສວາຍ ຫຼັງທ່ຽງ ແລງ ညနေ
+    နေ့လယ် မွန်းတည့် ნაშუადღ ნაშუადღევი ნაშუადღევს საღ საღამო საღამოს შუადღ შუადღე შუადღეს ምሽት ቀትር በምሽት ከሰዓት
+    ថ្ងៃត្រង់ នៅពេលរសៀល នៅពេលល្ងាច រសៀល ល្ងាច 下午 下晝 中午 午後 夕方 夜晚 晚上 正午 오후 저녁 정오
+"""
+_NIGHT = """
+    atnight axşam aðnóttu danoite delanoche dienag dinotte ebusuku emesnatës enatës gabi gaua gaueko gauerdia gece
+    geceyarısı gecə gecəyarı hajnal hatinggabi kechasi keskiyö keskiyöllä kesköö keskööl lamiezulnopții malam
+    medianoite meianoite mesnatë mezzanotte middernacht middernag midn midnat midnatt midnight miezulnopții minuit
+    mitjanit mitternacht miðnætti nacht nachts nag naktis nakts naktī nat natt natë nggabi night nit noaptea noc
+    noche noite notte noću noč nótt nửađêm omnatten opoln opolnoci opolnoči opółnocy poln polnoc polnoč ponoć ponoći
+    ponoči pusnakts pusnaktī pånatta pånatten północ půln půlnoc saasitazausiku snachts tengahmalam usiku
+    vidurnaktis vn vnoci wnocy yarimtun yö yöllä éjfél éjjel öösel đêm βράδυ τοβράδυ ночи ночь ночі ноћ ноћу ноќ
+    ноќе ніч полн полночь полноќ полунощ поноћ презнощта північ түн түнгі түнжарымы түничинде түнортосу шөнө
+    шөнөдунд գիշեր գիշերը գիշերվա կեսգիշեր կեսգիշերին בלילה חצות לילה לפנותבוקר آدھیرات رات راتمیں شب فيالمساء ليلاً
+    منتصفالليل نیمهشب मध्यरात मध्यरात्र मध्यरात्रि रात रात्र রাত্রি রাত্রিবেলায় ਅੱਧੀਰਾਤ ਰਾਤ ਰਾਤੀਂ મધ્યરાત્રિ રાત્રિ
+    રાત્રે இரவு நள்ளிரவு అర్ధరాత్రి రాత్రి ಮಧ್ಯರಾತ್ರಿ ರಾತ್ರಿ അർദ്ധരാത്രി രാത്രി මැදියම මැදියමටපසු රෑ กลางคืน
+    เที่ยงคืน ກາງຄືນ ຕອນກາງຄືນ ທ່ຽງຄືນ သန်းခေါင်ယံ ღამ ღამე ღამით შუაღამე შუაღამეს ሌሊት በሌሊት እኩለሌሊት នៅពេលយប់ យប់
+    អធ្រាត្រ 凌晨 午夜 夜中 真夜中 자정
+"""
+# beside a clock of 24 hours, as in "19:02 Uhr"
+_BESIDE = frozenset(
+    """
+    klo kl um uhr à h hs hrs г ч в о у час год ob ore alle alas las às as la om uur u at klukkan lúc giờ น เวลา στις τις
+    בשעה في الساعة ساعت بجے बजे बजकर 時 点 點 时 시 t godz hod ura plkst val kell saat
+""".split()
+)
+_HALVES = dict.fromkeys(_NIGHT.split(), 'night') | dict.fromkeys(_FORENOON.split(), 'am')
+_HALVES |= dict.fromkeys(_AFTERNOON.split(), 'pm')
+_CLOCK = r'(?P<hour>\d{1,2})[:.h時时點点시]\s?(?P<minute>\d\d)분?分?(?:[:.](?P<clock_second>\d\d)秒?)?'
+_WORDS = r'[^\d\[\]:\n]{1,18}?'  # beside a clock
+_DAYTIME = rf'(?P<before>{_WORDS})?{_CLOCK}(?P<after>{_WORDS})?'
+_MOMENTS = (  # a day with a clock; in Vietnam the clock comes first
+    rf'{DATE}(?:(?P<before>{_WORDS}){_CLOCK}(?P<after>{_WORDS})?)',
+    rf'{_CLOCK}(?P<after>{_WORDS}){DATE}',
+)
+_STAMPS = tuple(map(re.compile, (*_MOMENTS, DATE, _DAYTIME)))
 
 
 class _Stamp(NamedTuple):
     "A date as three numbers in an order that is not known yet, and a clock; one of them may be missing."
 
-    numbers: tuple[int, int, int] | None
+    numbers: DayNumbers | None
     clock: time | None = None
+    words: tuple[str, ...] = ()  # beside the clock
+
+    @property
+    def unknown(self) -> list[str]:
+        "The words beside the clock that are not known: they may tell the half of the day."
+        return [word for word in self.words if word not in _HALVES and word not in _BESIDE]
 
     def moment(self, order: str) -> datetime:
         "Return the time, once the order is known."
         return datetime.combine(day_of_numbers(self.numbers, order), self.clock or time())
 
 
-def _read_clock(hour: str, minute: str, second: str | None, words: Iterable[str]) -> time | None:
-    "Return a clock with the words around it, which may say that it is before or after noon; None where it is none."
-    bare_words = {re.sub(r'[\W_]', '', word).casefold() for word in words}
-    number = int(hour)
-    if number <= 12 and bare_words & (_FORENOON | _AFTERNOON):
-        number = number % 12 + (12 if bare_words & _AFTERNOON else 0)
-    try:
-        return time(number, int(minute), int(second or 0))
-    except ValueError:
-        return None
+def _letters(words: str | None) -> str:
+    "Return the letters of words, with their marks, in small letters: 'p. m.' is 'pm'."
+    return ''.join(letter for letter in (words or '').casefold() if unicodedata.category(letter)[0] in 'LM')
 
 
 def _read_stamp(match: re.Match) -> _Stamp | None:
-    "Return the stamp of a date with or without a clock, as groups of a match; None where it cannot be one."
-    numbers = int(match[1]), int(match[2]), int(match[3])
-    if not any(day_of_numbers(numbers, order) for order in DATE_ORDERS):
+    "Return the stamp of a match with a date, a clock or both; None where it cannot be one."
+    groups = match.groupdict()
+    numbers = DayNumbers.of(match) if groups.get('first') else None
+    if numbers and not any(day_of_numbers(numbers, order) for order in DATE_ORDERS):
         return None
-    if match[5] is None:
+    if not groups.get('hour'):
         return _Stamp(numbers)
-    clock = _read_clock(match[5], match[6], match[7], (match[4], match[8]))
-    return _Stamp(numbers, clock) if clock else None
+    words = tuple(filter(None, (_letters(groups.get('before')), _letters(groups.get('after')))))
+    half = next((_HALVES[word] for word in words if word in _HALVES), None)
+    hour = int(match['hour'])
+    if half and hour <= 12:
+        is_late = half == 'pm' or half == 'night' and 6 <= hour < 12
+        hour = hour % 12 + (12 if is_late else 0)
+    try:
+        return _Stamp(numbers, time(hour, int(match['minute']), int(match['clock_second'] or 0)), words)
+    except ValueError:
+        return None
 
 # %% ../../nbs/8_use/08_chats.ipynb #45ec05f0
-_HEADS = tuple(
-    re.compile(rf'[\u200e\u200f\ufeff]*{before}{_DATE}{_HOUR}{behind}(.*)')
-    for before, behind in ((r'\[', r'\]\s?'), ('', r'\s[-–—]\s'), ('', r',\s'))
+_FORMS = {  # of a line that begins a message
+    'WhatsApp, iPhone': r'\[{moment}\]\s?(?P<rest>.*)',
+    'WhatsApp, Android': r'{moment}\s[-–—]\s(?P<rest>.*)',
+    'WhatsApp or KakaoTalk': r'{moment},\s(?P<rest>.*)',
+    'IRC': r'\[?{moment}\]?\s+<[ @+]?(?P<name>[^<>\s]{1,40})>\s(?P<rest>.*)',
+    'KakaoTalk, computer': r'\[(?P<name>[^\[\]]{1,60})\]\s\[{daytime}\]\s(?P<rest>.*)',
+    'KakaoTalk, by day': r'{daytime},\s(?P<rest>.*)',
+    'LINE': r'{daytime}\t(?P<name>[^\t]*)\t(?P<rest>.*)',
+    'Zoom': r'{daytime}\s+From\s+(?P<name>.+?)\s+[Tt]o\s+[^:]+:\s*(?P<rest>.*)',
+}
+_DAY_LINE = re.compile(rf'\W*(?:[^\W\d]{{1,12}}\.?,?\s)?{DATE}\W*[^\W\d]{{0,12}}\W*')  # with a day of the week
+_INVISIBLE = dict.fromkeys(map(ord, '\u200f\u202a\u202b\u202c\u2066\u2067\u2068\u2069\ufeff'))
+_IN_STAMP = re.compile('^\u200e+|(?<=[\\d/.،,])\u200e+|\u200e+(?=[\\d/.،,\\[])')
+_DELETED = (  # in the languages of phones
+    r'this message was deleted|you deleted this message|diese nachricht.* gelöscht|dit bericht.* verwijderd|'
+    r'supprimé ce message|ce message.* supprimé|(?:elimin|borr)\w+ este mensaje|'
+    r'(?:este )?mensaje (?:\w+ )?(?:eliminad|borrad)o|mensagem (?:\w+ )?(?:apagada|eliminada|excluída)|'
+    r'(?:apag|elimin|exclui)\w+ (?:est|ess)a mensagem|(?:suprimi|elimina)t aquest missatge|'
+    r'questo messaggio.* eliminato|eliminato questo messaggio|acest mesaj.* [sș]ters|[sș]ters acest mesaj|'
+    r'сообщение.* удалено|удалил[аи]? (?:\w+ )?сообщение|повідомлення.* видалено|'
+    r'видалил[аи]? (?:\w+ )?повідомлення|съобщение.* изтрито|изтри\w+ това съобщение|'
+    r'ov[au] poruk[au].* (?:iz|o)brisana|(?:iz|o)brisa\w+ .*ovu poruku|порука.* обрисана|bu mesaj.* sil\w+|'
+    r'pesan ini.* dihapus|menghapus pesan ini|mesej ini.* dipadam\w*|memadam\w* mesej ini|'
+    r'tin nhắn.* (?:xóa|xoá|thu hồi)|(?:xóa|xoá|thu hồi) tin nhắn.*|t[ęa] wiadomość.* usunięta|'
+    r'usun\w+ tę wiadomość|wiadomość usunięta|t[au]to zpráv[au].* (?:odstraněna|smazána|vymazána)|'
+    r'(?:odstranil|smazal|vymazal)\w* (?:jste |jsi )?tuto zprávu|'
+    r't[áú]to správ[au].* (?:odstránená|vymazaná|zmazaná)|'
+    r'(?:odstránil|vymazal|zmazal)\w* (?:ste |si )?túto správu|üzenet.* törö\w+|töröl\w+ .*üzenetet|'
+    r'to sporočilo.* izbrisano|meddelande.* (?:raderats?|raderades|togs bort)|'
+    r'(?:raderade|raderat|tog bort) .*meddelande\w*|denne (?:besked|meldingen).* slettet|'
+    r'slettet denne (?:besked|meldingen)|tämä viesti.* poist\w+|poist\w+ tämän viestin|'
+    r'hierdie boodskap.* (?:geskrap|verwyder)|see sõnum.* kustutat\w+|šī ziņa.* dzēsta|ši žinutė.* ištrinta|'
+    r'ujumbe huu.* \w*fut\w+|ulifuta ujumbe huu|μήνυμα.* διαγράφ\w+|διαγράψ\w+ .*μήνυμα|(?:حذف|حذفت) هذه الرسالة|'
+    r'(?:پیام|پیغام|میسج).* حذف.*|הודעה.* נמחקה|מחקת.* הודעה.*|(?:मैसेज|संदेश).* (?:मिटा|डिलीट|हटा|हटव).*|'
+    r'(?:মেসেজ|বার্তা).* (?:মুছে|ডিলিট).*|செய்தி.* (?:நீக்க|அழிக்க).*|సందేశ.* తొలగి.*|.*ลบข้อความ.*|'
+    r'ข้อความ.*ถูกลบ.*|(?:消息|信息).*(?:删除|撤回)|(?:删除|撤回).*(?:消息|信息)|訊息.*(?:刪除|收回)|(?:刪除|收回).*訊息|メッセージ.*(?:削除|取り消).*|'
+    r'메시지.* ?삭제.*|삭제된 메시지.*'
 )
-_INVISIBLE = dict.fromkeys(map(ord, '\u200e\u200f\u202a\u202b\u202c\u2066\u2067\u2068\u2069\ufeff'))
-_DELETED = (
-    'This message was deleted|You deleted this message|Diese Nachricht wurde gelöscht|Du hast diese Nachricht gelöscht|'
-    'Se eliminó este mensaje|Eliminaste este mensaje|Ce message a été supprimé|Vous avez supprimé ce message|'
-    'Questo messaggio è stato eliminato|Mensagem apagada'
+_CHANGED = (
+    'edit|bearbeitet|modifi|bewerkt|redig|endret|ændret|muok|отредакт|измен|редаг|zmien|edyt|uprav|szerkeszt|'
+    'düzenlen|επεξεργ|تعديل|ویرایش|ערכ|נערכ|संपाद|एडिट|সম্পাদ|แก้ไข|编辑|編輯|編集|수정|chỉnh sửa|sunting|diubah|izmijen|'
+    'izmen'
 )
+_LEFT_OUT = (
+    'omitted|weggelassen|omitid[oa]s?|ocultad?[oa]|oculta|omise?s?|omess[oaie]|weggelaten|pominięt[oyae]|'
+    'отсутству[ею]т|utelämnad|utelatt|udeladt|attached|angehängt|adjunt[oa]|joint|allegat[oa]|anexad[oa]|'
+    'bijgevoegd|załączon[oya]|ekli|прикреплен|вложен'
+)
+_KINDS = '写真|スタンプ|動画|ボイスメッセージ|照片|貼圖|贴图|影片|圖片|图片|사진|이모티콘|동영상|photo|sticker|video'
 _REMARK = re.compile(
-    r'\u200e.*|<[^\W\d_][^<>="/]* [^<>="/]*>|(image|video|audio|sticker|GIF|document|contact card) omitted'
-    rf'|.* \(file attached\)|[A-Z]{{3}}-\d{{8}}-WA\d+\.\w+ \(.*\)|({_DELETED})\.?'
+    r'\u200e.*|<[^\W\d_][^<>="/]*(?: |[\u0e00-\u0eff\u3040-\u9fff\uac00-\ud7af]{3})[^<>="/]*>'
+    rf'|(?:[^\s.]+|contact card) (?:{_LEFT_OUT})|.*\.\w{{2,4}} \((?:\w+ )?(?:{_LEFT_OUT})(?: \w+)?\)'
+    rf'|[A-Z]{{3}}-\d{{8}}-WA\d+\.\w+ \(.*\)|\[?(?:{_KINDS})\]?'
+    rf'|(?=[^?!,;:？！，؟]{{1,70}}$)(?:\S+ ){{0,3}}\S*?(?:{_DELETED})\S*(?: \S+){{0,4}}[.。।۔]?',
+    re.IGNORECASE,
 )
-_EDITED = re.compile(r'\s?(\u200e<[^<>\n]{1,60}>|<This message was edited>)$')
+_EDITED = re.compile(rf'\s?(?:\u200e<[^<>\n]{{1,60}}>|<[^<>\n]{{0,40}}(?:{_CHANGED})[^<>\n]{{0,40}}>)$', re.IGNORECASE)
+_QUOTED = r'(?:[^"“”„«»]|"[^"]*"|[“„][^“”]*[“”]|«[^»]*»){1,80}?'  # no colon in a quotation ends a name
+_NAMED = re.compile(rf'[~\s\u200e]*({_QUOTED})\s?(?::(?=\s|$)|：)\s?(.*)')
+_CLOSE = re.compile(r'[~\s\u200e]*([^:]{1,80}):(.*)')
 
 
-def _speech(rest: str) -> tuple[str, str] | None:
-    "Return name and text of what follows a stamp; None for a notice of the program."
-    match = re.match(r'([^"“”„«»]{1,80}?):(?: (.*)|\s*$)', rest)
-    name = match[1].translate(_INVISIBLE).strip(' ~\t\xa0\u202f') if match else ''
-    return (name, match[2] or '') if name else None
+class _Line(NamedTuple):
+    "A line of a chat: its stamp, the name with which it begins a message, and its words."
+
+    stamp: _Stamp | None
+    name: str | None = None  # None: the line goes on with the message before; '': it is a notice of the program
+    words: str | None = None
 
 
-def _is_mixed(lines: list[str], head: re.Pattern) -> bool:
-    "Whether people of stamped lines also begin lines without a stamp: then it is plain text."
-    names, bare = set(), set()
+def _without_remarks(lines: list[str]) -> str:
+    "Return the text of a message without what a chat program writes for a picture, a change or a deleted message."
+    words = lines[0].strip()
+    is_remark = len(words) < 120 and _REMARK.fullmatch(words)
+    text = '\n'.join(lines[1:] if is_remark else lines).strip()  # a caption may follow
+    return _EDITED.sub('', text).strip()
+
+
+def _speeches(rests: Sequence[str]) -> Iterator[tuple[str, str]]:
+    "Yield name and words of what follows each stamp of a file; no name for a notice of the program."
+    known = {match[1] for match in map(_NAMED.match, rests) if match}
+    if not known:
+        counts = Counter(match[1] for match in map(_CLOSE.match, rests) if match)
+        known = {name for name, count in counts.items() if count > 1}
+    for rest in rests:
+        match, close = _NAMED.match(rest), _CLOSE.match(rest)
+        if not match and close and close[1] in known:
+            match = close  # Ada:text
+        yield match.groups() if match else ('', rest)
+
+
+def _stamp_in(line: str, form: re.Pattern) -> tuple[_Stamp | None, re.Match | None]:
+    "Return the stamp with which a form begins a line, and the match; None for a line of another form."
+    match = form.match(line)
+    stamp = _read_stamp(match) if match and match['hour'] else None
+    if stamp is None or stamp.unknown and not stamp.numbers:
+        return None, None
+    return stamp, match
+
+
+def _stamped(lines: Iterable[str], form: re.Pattern, place: str) -> list[_Line]:
+    """Return the lines of a chat in which a form begins each message.
+
+    `ChatError` for a word beside the clocks that may tell the half of the day: no clock after noon has it."""
+    read, rests = [], []
     for line in lines:
-        if match := head.match(line):
-            names.add((_speech(match[9]) or [None])[0])
-        else:
-            bare.add(line.partition(':')[0])
-    return bool(names & bare)
-
-
-def _read_export(
-    lines: Iterable[str], head: re.Pattern, dates: str | None, place: str
-) -> tuple[list[Message], Counter]:
-    "Return the messages of an export in which a stamp begins each message, and what was left out."
-    entries: list[tuple[_Stamp, list[str]]] = []
-    for line in lines:
-        match = head.match(line)
-        stamp = _read_stamp(match) if match else None
+        stamp, match = _stamp_in(line, form)
         if stamp:
-            entries.append((stamp, [match[9]]))
-        elif entries:
-            entries[-1][1].append(line)
-    order = date_order((stamp.numbers for stamp, _ in entries), dates, place)
-    messages, left_out = [], Counter()
-    for stamp, (first, *others) in entries:
-        speech = _speech(first)
-        if speech is None:
-            left_out['notices of the program'] += 1
-            continue
-        name, words = speech
-        is_remark = len(words) < 120 and _REMARK.fullmatch(words.strip())  # a caption may follow
-        text = '\n'.join(others if is_remark else [words, *others]).strip()
-        if text := _EDITED.sub('', text).strip():
-            messages.append(Message(text, name, stamp.moment(order)))
+            read.append(_Line(stamp, match.groupdict().get('name', ''), match['rest']))
+            rests.append(match['rest'])
         else:
-            left_out['media files and deleted messages'] += 1
+            day = None if 'first' in form.groupindex else _DAY_LINE.fullmatch(line)
+            read.append(_Line(_read_stamp(day)) if day else _Line(None, None, line))
+    clocks = [line.stamp for line in read if line.stamp and line.stamp.clock]
+    harmless = {word for stamp in clocks if not 1 <= stamp.clock.hour <= 12 for word in stamp.unknown}
+    for stamp in clocks:
+        if odd := set(stamp.unknown) - harmless:
+            expected = 'a clock of 24 hours or a known word for the half of the day'
+            raise ChatError(f'{place}: expected {expected}, got {odd.pop()!r} beside {stamp.clock:%H:%M}')
+    if 'name' in form.groupindex:
+        return read
+    speeches = _speeches(rests)
+    return [line if line.name is None else _Line(line.stamp, *next(speeches)) for line in read]
+
+
+def _messages_of(
+    lines: Sequence[_Line],
+    dates: str | None,
+    place: str,
+    is_export: bool,  # with remarks on pictures and deleted messages, and empty lines in messages
+) -> tuple[list[Message], Counter]:
+    "Return the messages of lines, and what was left out."
+    stamps = [line.stamp for line in lines if line.stamp]
+    is_korean = any('가' <= word[0] <= '힣' for stamp in stamps for word in stamp.words)  # 24. 1. 15. is of 2024
+    order = date_order((stamp.numbers for stamp in stamps), dates or ('ymd' if is_korean else None), place)
+    entries: list[tuple[str, datetime | None, list[str]]] = []  # speaker, time and lines
+    left_out, now = Counter(), None
+    for stamp, name, words in lines:
+        if stamp and stamp.numbers:
+            now = stamp.moment(order)
+        elif stamp and now:
+            now = datetime.combine(now, stamp.clock)
+        elif stamp:
+            left_out['clocks without a date'] += 1
+        if name is not None:
+            entries.append((name.strip(), now, [words]))
+        elif words is not None and entries:
+            entries[-1][2].append(words)
+        elif words:
+            left_out['lines before the first message'] += 1
+    messages = []
+    for name, moment, texts in entries:
+        text = _without_remarks(texts) if is_export else '\n'.join(texts).strip()
+        if not name:
+            left_out['notices of the program'] += 1
+        elif text:
+            messages.append(Message(text, name, moment))
+        else:
+            left_out['media files and deleted messages' if is_export else 'messages without words'] += 1
     return messages, left_out
 
 # %% ../../nbs/8_use/08_chats.ipynb #d90b8dcd
-_SPOKEN = re.compile(r'[*_]{0,2}([^\W\d_][^:*,;!?"(){}<>=/|\n]{0,39}?)[*_]{0,2}:[*_]{0,2}(?:\s+(.*)|$)')
-_DAY = re.compile(rf'{_DATE}(?:{_HOUR})?')
-_TIME_OF_DAY = re.compile(rf'{_CLOCK}([^\d:]{{0,8}})')
-_MONTH = re.compile(r'\d-\d\d-\d\dT|\b(jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)', re.IGNORECASE)
+_SPOKEN = re.compile(r'[*_]{0,2}([^\W\d_][^:：*,;!?"(){}<>=/|\n]{0,39}?)[*_]{0,2}(?::[*_]{0,2}(?=\s|$)|：)\s*(.*)')
 _STAMPED = re.compile(r'(\w.{5,30}?)\s+(?![AaPp]\.?[Mm]\b)([^\W\d_].*)')  # before a name
 _ROLES = {'user', 'human', 'assistant', 'ai', 'system'}
-_LABELS = {'note', 'ps', 'nb', 're', 'subject', 'edit', 'update', 'todo', 'tldr', 'date', 'time'}
+_LABELS = set(
+    """note ps nb re subject edit update todo tldr date time agenda decision owner attendees present topic
+    summary action location title author name info error warning debug http https""".split()
+)
+_MAIL = set(
+    """from to cc subject date sent reply-to message-id content-type von an betreff gesendet datum de à objet envoyé
+    da a oggetto inviato para asunto assunto enviado van aan onderwerp verzonden från till ämne skickat от кому тема дата 差出人
+    宛先 件名 发件人 收件人 主题""".split()
+)
+_CUE = re.compile(r'\s*[\d:.,]+\s+-->\s+[\d:.,]+')
+_YEAR = re.compile(r'(?:[^.?!:]|\d\.){0,24}\b(?:19|20)\d\d\b[^.?!:]{0,12}')  # a date in words that are not known
 
 
 def _stamp_of(text: str) -> _Stamp | None:
@@ -150,16 +342,18 @@ def _stamp_of(text: str) -> _Stamp | None:
     text = text.strip(' \t#*=_–-:')
     if len(text) > 40 or not any(map(str.isdigit, text)):
         return None
-    if match := _DAY.fullmatch(text):
-        return _read_stamp(match)
-    if match := _TIME_OF_DAY.fullmatch(text):
-        clock = _read_clock(match[1], match[2], match[3], [match[4]])
-        return _Stamp(None, clock) if clock else None
-    try:
-        moment = parse_datetime(text) if _MONTH.search(text) else None
-    except ValueError:
+    for pattern in _STAMPS:
+        if match := pattern.fullmatch(text):
+            stamp = _read_stamp(match)
+            return None if stamp and stamp.unknown else stamp
+    if not re.search(r'(?<!\d)\d{4}(?!\d)', text):
         return None
-    return _Stamp((moment.year, moment.month, moment.day), moment.time()) if moment else None
+    try:
+        moment = parse_datetime(text)
+    except ValueError:
+        span = parse_date(text)  # knows other languages
+        return _Stamp(DayNumbers(*span.start.timetuple()[:3])) if span and span.days == 1 else None
+    return _Stamp(DayNumbers(moment.year, moment.month, moment.day), moment.time())
 
 
 def _split(line: str) -> tuple[_Stamp | None, str]:
@@ -178,175 +372,349 @@ def _split(line: str) -> tuple[_Stamp | None, str]:
     return None, line
 
 
-def _speakers(spoken: Iterable[re.Match | None]) -> set[str]:
-    "Return the names among what stands before a colon: of roles, said again, or in capitals like a name."
+def _speakers(spoken: Iterable[re.Match | None], place: str) -> set[str]:
+    """Return the names among what stands before a colon: of roles, said again, or in capitals like a name.
+
+    `ChatError` for mail and for a list with labels."""
     counts = Counter()
     for match in filter(None, spoken):
         counts[match[1].strip()] += 1 if match[2] else 0
     roles = {name for name in counts if name.casefold() in _ROLES}
     if len(roles) > 1:
         return roles  # other lines with a colon are part of what an assistant writes
+    if sum(name.casefold() in _MAIL for name in counts) > 2:
+        raise ChatError(f'{place}: expected a chat, got mail: {", ".join(sorted(counts)[:6])}')
+    labels = [name for name in counts if name.casefold() in _LABELS]
+    if labels and len(counts) > 2 and max(counts.values()) < 2:
+        raise ChatError(f'{place}: expected a chat, got a list with labels: {", ".join(labels[:6])}')
     for name, count in counts.items():
         like_a_name = not name[0].islower() and len(name.split()) <= 3
-        if count > 1 or like_a_name and name.casefold() not in _LABELS:
+        if name.casefold() not in _LABELS and (count > 1 or like_a_name):
             roles.add(name)
     return roles
 
 
-def _read_plain(lines: Iterable[str], dates: str | None, place: str) -> tuple[list[Message], Counter]:
-    "Return the messages of lines 'Name: message' with dates between them, and what was left out."
+def _plain(lines: Sequence[str], place: str) -> list[_Line]:
+    "Return the lines of plain text: 'Name: message', with dates between them. `ChatError` where it is no chat."
     split = [_split(line.strip()) for line in lines]
     spoken = [_SPOKEN.match(rest) for _, rest in split]
-    names, left_out = _speakers(spoken), Counter()
-    order = date_order((stamp.numbers for stamp, _ in split if stamp), dates, place)
-    entries: list[tuple[str, datetime | None, list[str]]] = []  # speaker, time and lines
-    now = None
+    names = _speakers(spoken, place)
+    read = []
     for (stamp, rest), match in zip(split, spoken):
-        if stamp and stamp.numbers:
-            now = stamp.moment(order)
-        elif stamp and now:
-            now = datetime.combine(now, stamp.clock)
-        elif stamp:
-            left_out['clocks without a date'] += 1
-        if match and match[1].strip() in names:
-            entries.append((match[1].strip(), now, [match[2] or '']))
-        elif rest and entries:
-            entries[-1][2].append(rest)
-        elif rest:
-            left_out['lines before the first message'] += 1
-    messages = [Message('\n'.join(texts).strip(), name, moment) for name, moment, texts in entries]
-    left_out['messages without words'] = sum(not message.text for message in messages)
-    return [message for message in messages if message.text], left_out
+        name = match[1].strip() if match and match[1].strip() in names else None
+        read.append(_Line(stamp, name, rest or None) if name is None else _Line(stamp, name, match[2]))
+    entries = [line.name for line in read if line.name]
+    others = sum(line.name is None and line.words is not None for line in read)
+    if len(set(entries)) == 1 and others > 2 * len(entries) + 2 and not set(entries) & _ROLES:
+        raise ChatError(f'{place}: expected a chat, got a text in which {entries[0]!r} would say nearly all lines')
+    return read
+
+
+def _cues(lines: Iterable[str]) -> list[str]:
+    "Return the lines of subtitles without their numbers and their positions in the recording."
+    kept, inside = [], False
+    for line in lines:
+        if _CUE.match(line):
+            inside = True
+        elif not line.strip():
+            inside = False
+        elif inside:
+            kept.append(re.sub(r'<[^>]*>', '', re.sub(r'<v(?:\.\S+)? ([^>]+)>', r'\1: ', line)))
+    return kept
 
 # %% ../../nbs/8_use/08_chats.ipynb #34c52df3
-class _Author(BaseModel):
-    role: str | None = None
+# Where a program keeps its chats, a chat its messages, and a message its text: paths of fields; . is the value itself,
+# a blank stands between alternatives, + joins texts. `only` names the values that a message of people has in a field,
+# if it has the field; `leaf` the last message of the branch that is shown, where messages are a tree.
+_EXPORTS = """
+[ChatGPT]
+session = chat
+title = title
+messages = mapping
+leaf = current_node
+text = message.content
+speaker = message.author.role
+only = message.author.role=user,assistant message.recipient=all
+    message.metadata.is_visually_hidden_from_conversation=False
+time = message.create_time
+begun = create_time
+clean = citations
+
+[Open WebUI]
+session = chat
+title = title
+messages = chat.history.messages
+leaf = chat.history.currentId
+text = content
+speaker = role
+time = timestamp
+
+[Claude]
+session = chat
+title = name
+messages = chat_messages
+text = content text
+speaker = sender
+time = created_at
+begun = created_at
+
+[Claude Code]
+messages = .
+text = message.content
+speaker = message.role
+only = type=user,assistant isSidechain=False isMeta=False
+time = timestamp
+
+[Codex]
+messages = .
+text = payload.content
+speaker = payload.role
+only = payload.type=message payload.role=user,assistant
+time = timestamp
+
+[Grok]
+session = chat
+chats = conversations
+title = conversation.title
+messages = responses
+text = response.message
+speaker = response.sender
+time = response.create_time.$date.$numberLong response.create_time
+
+[Gemini]
+messages = history contents .
+text = parts
+speaker = role
+
+[AI Studio]
+messages = chunkedPrompt.chunks
+text = text
+speaker = role
+only = isThought=False
+
+[ShareGPT]
+title = id
+messages = conversations conversation
+text = value
+speaker = from
+
+[LangChain]
+messages = messages .
+text = data.content kwargs.content
+speaker = data.name kwargs.name kwargs.type data.type type
+
+[Messenger, Instagram]
+title = title threadName
+messages = messages
+text = content+share.share_text text
+speaker = sender_name senderName
+only = is_unsent=False isUnsent=False
+time = timestamp_ms timestamp
+clean = latin-1
+
+[Telegram]
+chats = chats.list .
+title = name
+messages = messages
+text = text
+speaker = from
+only = type=message
+time = date
+id = id
+
+[Discord]
+title = channel.name
+messages = messages
+text = content+embeds.title+embeds.description
+speaker = author.nickname author.name
+only = type=Default,Reply,ThreadStarterMessage,ChatInputCommand,ContextMenuCommand,0,19,20,21,23,text,message
+time = timestamp
+id = id
+
+[Slack]
+messages = messages .
+text = text blocks attachments.pretext+attachments.title+attachments.text attachments.fallback
+speaker = user_profile.real_name username user
+only = subtype=thread_broadcast,reply_broadcast,me_message,bot_message,file_share,slackbot_response,assistant_app_thread
+time = ts
+clean = slack
+
+[Teams]
+messages = value messages .
+text = body.content
+speaker = from.user.displayName from.application.displayName
+only = messageType=message
+time = createdDateTime
+clean = html
+
+[Skype, Teams]
+chats = conversations
+title = displayName id
+messages = MessageList
+text = content
+speaker = displayName from
+only = messagetype=RichText,Text
+time = originalarrivaltime
+clean = html
+
+[Google Chat]
+messages = messages
+text = text
+speaker = creator.name
+time = created_date
+
+[Matrix]
+title = room_name
+messages = messages chunk
+text = content.body
+speaker = sender
+only = type=m.room.message
+time = origin_server_ts
+
+[X]
+messages = dmConversation.messages
+text = messageCreate.text
+speaker = messageCreate.senderId
+time = messageCreate.createdAt
+
+[others]
+title = title name id
+messages = messages turns history items data results conversation dialogue .
+"""
 
 
-class _ChatMessage(BaseModel):
-    author: _Author = _Author()
-    content: Any = None
-    recipient: str | None = None
-    create_time: Any = None
+class _Format(NamedTuple):
+    "Where an export keeps what a conversation needs."
+
+    messages: str
+    text: str = ''  # '': a message has the usual names of fields
+    speaker: str = ''
+    time: str = ''
+    begun: str = ''  # of a chat, for a first message without a time
+    chats: str = '.'
+    title: str = ''
+    leaf: str = ''
+    only: str = ''
+    clean: str = ''  # what cleans a text
+    id: str = ''
+    session: str = ''  # 'chat': a chat is one session, however long its silences
 
 
-class _Node(BaseModel):
-    parent: str | None = None
-    message: _ChatMessage | None = None
+_TABLE = ConfigParser(interpolation=None)
+_TABLE.read_string(_EXPORTS)
+_FORMATS = {program: _Format(**_TABLE[program]) for program in _TABLE.sections()}
 
 
-class _Chat(BaseModel):
-    mapping: dict[str, _Node]
-    title: str | None = None
-    id: str | None = None
-    conversation_id: str | None = None
-    create_time: Any = None
-    current_node: str | None = None
-
-    def read(self, place: str) -> tuple[list[Message], int]:
-        "Return the messages of the branch that is shown, and how many of the others were left out."
-        node, messages, left_out, visited = self.current_node, [], 0, set()
-        if node not in self.mapping:
-            node = next(reversed(self.mapping), None)
-        while node in self.mapping and node not in visited:
-            visited.add(node)
-            message, node = self.mapping[node].message, self.mapping[node].parent
-            if message is None:
-                continue
-            role, text = message.author.role, text_of(message.content).strip()
-            is_shown = message.recipient in (None, 'all') and text
-            if role in ('user', 'assistant') and is_shown:
-                moment = read_moment(message.create_time or self.create_time, place)
-                messages.append(Message(text, role, moment))
-            elif role != 'system':
-                left_out += 1
-        return messages[::-1], left_out
+def _get(value: Any, paths: str) -> Any:
+    "Return what stands in a value, or in each item of a list, under the first of some paths that leads to something."
+    for path in paths.split():
+        parts = [part for part in (_follow(value, branch) for branch in path.split('+')) if not is_missing(part)]
+        if parts:
+            return parts if len(parts) > 1 else parts[0]
+    return None
 
 
-def _read_chats(records: list, path: Path, name: str | None) -> Conversation:
-    "Return the chats of ChatGPT as the sessions of one conversation, the oldest first, or the chat of a name."
-    chats = validate(list[_Chat], records, path.name)
-    if name is not None:
-        titles = list(dict.fromkeys(chat.title or '' for chat in chats))
-        chats = [chat for chat in chats if name in (chat.title or '', chat.id, chat.conversation_id)]
-        name = name if chats else _choice(titles, name, path.name)
-    runs, left_out, sessions = [], Counter(), []
-    for chat in chats:
-        messages, number = chat.read(path.name)
-        left_out['messages of tools or without words'] += number
-        if messages:
-            runs.append(messages)
-    if all(messages[0].time for messages in runs):
-        runs.sort(key=lambda messages: messages[0].time)
-    for messages in runs:
-        sessions += sessions_of(messages, timedelta.max, len(sessions) + 1)
-    return _with_notes(name or mend(path.stem), sessions, left_out)
+def _follow(value: Any, path: str) -> Any:
+    "Return what stands in a value under one path."
+    for step in filter(None, path.split('.')):
+        if isinstance(value, list):
+            value = [item[step] for item in value if isinstance(item, dict) and not is_missing(item.get(step))]
+        else:
+            value = value.get(step) if isinstance(value, dict) else None
+    return value
 
 
-class _Profile(BaseModel):
-    real_name: str | None = None
+def _branch(nodes: dict, leaf: Any, place: str) -> list[dict]:
+    "Return the messages of the branch of a tree that ends in a leaf, or in the last message. `ChatError`."
+    branch, rest = [], dict(nodes)
+    node = leaf if isinstance(leaf, str) and leaf in nodes else next(reversed(nodes))
+    while node in rest:
+        branch.append(rest.pop(node))
+        node = _get(branch[-1], 'parent parentId')
+        if not isinstance(node, str | None):
+            raise ChatError(f'{place}: expected the id of a message under parent, got {node!r:.60}')
+    return branch[::-1]
 
 
-class _User(BaseModel):
-    id: str
-    name: str | None = None
-    real_name: str | None = None
-    profile: _Profile = _Profile()
+def _chats_in(value: Any, form: _Format, place: str) -> list[tuple[Any, list[dict]]]:
+    "Return each chat of an export with its messages; none where the export is of another program."
+    chats = _get(value, form.chats)
+    wanted = [form.speaker, form.text] + ([form.time] if not form.leaf else [])
+    for group in ([chats], chats if isinstance(chats, list) else []):
+        found = []
+        for chat in group:
+            records = _get(chat, form.messages)
+            if form.leaf and isinstance(records, dict):
+                records = _branch(records, _get(chat, form.leaf), place)
+            if isinstance(records, list) and records and all(isinstance(record, dict) for record in records):
+                found.append((chat, records))
+        for _, records in found:
+            for record in records:
+                if all(_get(record, paths) is not None for paths in wanted if paths) and (
+                    form.text or has_text(record)
+                ):
+                    return found
+    return []
 
 
-class _Post(BaseModel):
-    ts: Any
-    text: str | None = None
-    user: str | None = None
-    username: str | None = None
-    subtype: str | None = None
-    user_profile: _Profile | None = None
-
-    def read(self, people: dict[str, str], place: str) -> Message | None:
-        "Return the message, with names for ids; None for a notice of the program and where it has no words."
-        real_name = self.user_profile and self.user_profile.real_name
-        name = real_name or people.get(self.user) or self.username or self.user
-        text = re.sub(r'<@(\w+)[^<>]*>', lambda match: '@' + people.get(match[1], match[1]), self.text or '')
-        text = re.sub(r'<(?:[^<>|]+\||!)?([^<>]+)>', r'\1', text)  # a link with its name, a link
-        text = html.unescape(text).strip()
-        is_message = self.subtype in (None, 'thread_broadcast', 'me_message', 'bot_message', 'file_share')
-        return Message(text, name, read_moment(self.ts, place)) if is_message and name and text else None
+_MARKED = '\ue200(?:entity\ue202\\["[^"]*","([^"]*)"|url\ue202([^\ue202\ue201]*))[^\ue201]*\ue201'  # names in ChatGPT
+_CLEANERS = {  # patterns and what stands for them
+    '': {},
+    'html': {r'<br\s*/?>|</p>(?=.)': '\n', '<[^<>]*>': ''},
+    'citations': {_MARKED: r'\1\2', '\\s?(?:\ue200[^\ue201]*\ue201|【[^】]*†[^】]*】)': '', '[\ue200-\ue20f]': ''},
+    'slack': {r'<(?:[^<>|]+\||!)?([^<>]+)>': r'\1'},  # a link with its name, a link
+}
+_ROLE_NAMES = {'gpt': 'assistant', 'model': 'assistant'}  # of ShareGPT and Gemini
 
 
-def _people(path: Path) -> dict[str, str]:
+def _clean(text: str, kind: str, people: Mapping[str, str]) -> str:
+    "Return a text of an export without its marks, with names for the ids of people."
+    if kind == 'latin-1':  # UTF-8 whose bytes were written as letters: schÃ¶n is schön
+        try:
+            return text.encode('latin-1').decode('utf-8')
+        except UnicodeError:
+            return text
+    text = re.sub(r'<@(\w+)[^<>]*>', lambda match: '@' + people.get(match[1], match[1]), text) if people else text
+    for pattern, other in _CLEANERS[kind].items():
+        text = re.sub(pattern, other, text)
+    return html.unescape(text) if kind in ('html', 'slack') else text
+
+
+def _people(folder: Path) -> dict[str, str]:
     "Return names by id of the users.json that lies in a folder or beside it."
     names = {}
-    for file in (path.parent / 'users.json', path / 'users.json'):
+    for file in (folder.parent / 'users.json', folder / 'users.json'):
         if os.path.isfile(file):
-            for user in validate(list[_User], _json_of(_text_of(file), file.name), file.name):
-                names[user.id] = user.profile.real_name or user.real_name or user.name or user.id
+            for user in validate(list[dict], _json_of(_text_of(file), file.name), file.name):
+                names[str(user.get('id'))] = str(_get(user, 'profile.real_name real_name name id'))
     return names
 
 
-def _read_posts(
-    records: list[tuple[str, Any]],  # with the place of each
-    folder: Path,
-    id: str,
-) -> Conversation:
-    "Return the conversation of a Slack channel, in order of time."
-    people = _people(folder)
-    posts = [validate(_Post, record, place).read(people, place) for place, record in records]
-    messages = sorted(filter(None, posts), key=lambda message: message.time or datetime.min)
-    return _with_notes(id, sessions_of(messages), {'notices of the program': posts.count(None)})
-
-
-def _read_folder(path: Path) -> Conversation:
-    "Return the conversation of the folder of a Slack channel."
-    posts = []
-    for file in sorted(path.glob('*-*-*.json')):
-        place = f'{path.name}/{file.name}'
-        records = validate(list, _json_of(_text_of(file), place), place)
-        posts += [(f'{place}[{number}]', record) for number, record in enumerate(records)]
-    if not posts:
-        raise ChatError(
-            f'{path.name}: expected the folder of a Slack channel, with a JSON file of messages a day, got none'
+def _records_of(
+    records: Iterable[dict], form: _Format, people: Mapping[str, str], begun: Any = None
+) -> Iterator[dict | None]:
+    "Yield the messages of an export, and replies in threads, by the usual names of fields; None for one of the program."
+    for record in records:
+        replies = record.get('slackdump_thread_replies')
+        if isinstance(replies, list):
+            yield from _records_of([reply for reply in replies if isinstance(reply, dict)], form, people)
+        conditions = [condition.partition('=') for condition in form.only.split()]
+        values = [(_get(record, path), kept.split(',')) for path, _, kept in conditions]
+        if any(value is not None and str(value) not in kept for value, kept in values):
+            yield None
+            continue
+        text, speaker = _get(record, form.text), _get(record, form.speaker)
+        if isinstance(text, (str, list, dict)):
+            text = _clean(text_of(text), form.clean, people).strip()
+        if isinstance(speaker, str):
+            speaker = people.get(speaker) or _ROLE_NAMES.get(speaker) or _clean(speaker, form.clean, {})
+        time = _get(record, form.time) or begun
+        begun = None
+        yield (
+            record
+            if not form.text
+            else {'content': text, 'speaker': speaker, 'time': time, 'id': _get(record, form.id)}
         )
-    return _read_posts(posts, path, mend(path.name))
 
 # %% ../../nbs/8_use/08_chats.ipynb #9a15c50a
 def _no_messages(path: Path, fault: str) -> ChatError:
@@ -382,6 +750,7 @@ def _text_of(path: Path) -> str:
 
 def _json_of(text: str, place: str) -> Any:
     "Return a JSON value, or the list of those of JSON lines; None for other text. `ChatError` for JSON that is damaged."
+    text = re.sub(r'\A\s*window\.\S+\s*=\s*', '', text)  # an archive of X
     if not re.match(r'\s*(\{\s*["}]|\[\s*[\[{"\]])', text):
         return None
     try:
@@ -410,10 +779,68 @@ def _choice(names: Sequence[str], name: str | None, place: str) -> str:
     return name
 
 
-def _with_notes(id: str, sessions: list[Session], left_out: Mapping[str, int]) -> Conversation:
-    "Return a conversation with a note on what was left out."
+def _note_on(left_out: Mapping[str, int]) -> list[str]:
+    "Return a note on what was left out, if anything was."
     counts = [f'{what} ({count:,})' for what, count in left_out.items() if count]
-    return Conversation(id, sessions, (), [f'left out: {", ".join(counts)}'] if counts else [])
+    return [f'left out: {", ".join(counts)}'] if counts else []
+
+
+def _read_chats(
+    chats: list[tuple[Any, list[dict]]], form: _Format, path: Path, name: str | None, dates: str | None
+) -> Conversation:
+    "Return the chats of an export as one conversation, the oldest first, or the chat of a name."
+    if name is not None:
+        titles = [[str(_get(chat, field)) for field in (form.title, 'id', 'conversation_id')] for chat, _ in chats]
+        if not any(name in names for names in titles):
+            _choice(list(dict.fromkeys(names[0] for names in titles)), name, path.name)
+        chats = [chat for chat, names in zip(chats, titles) if name in names]
+    people = _people(path if os.path.isdir(path) else path.parent) if form.clean == 'slack' else {}
+    items = [
+        (n, item)
+        for n, (chat, records) in enumerate(chats)
+        for item in _records_of(records, form, people, _get(chat, form.begun))
+    ]
+    others = [item for _, item in items].count(None)
+    items = [(n, item) for n, item in items if item is not None]
+    entries, notes = read_messages([item for _, item in items], dates)
+    notes = _note_on({'notices of the program': others}) + notes
+    runs: list[list[Message]] = [[] for _ in chats]
+    for (n, _), message in zip(items, entries):
+        if message:
+            runs[n].append(message._replace(id=None) if len(chats) > 1 else message)
+    ordered = []
+    for run in filter(None, runs):
+        messages, more = put_in_order(run, GAP if form.leaf or not form.text else timedelta())
+        notes += [note for note in more if note not in notes and form.text == '']
+        ordered.append(messages)
+    if len(ordered) > 1:
+        notes.append(f'{len(ordered)} chats, which begin sessions; name= reads one of them')
+    if all(messages[0].time for messages in ordered):
+        ordered.sort(key=lambda messages: messages[0].time)
+    sessions = []
+    for messages in ordered:
+        sessions += sessions_of(messages, timedelta.max if form.session else GAP, len(sessions) + 1)
+    return Conversation(name or mend(path.stem), sessions, (), notes)
+
+
+def _read_folder(path: Path, name: str | None, dates: str | None) -> Conversation:
+    "Return the conversation of the folder of a Slack channel."
+    records = []
+    for file in sorted(path.glob('*-*-*.json')):
+        place = f'{path.name}/{file.name}'
+        for number, record in enumerate(validate(list, _json_of(_text_of(file), place), place)):
+            if not isinstance(record, dict) or 'ts' not in record:
+                raise ChatError(f'{place}[{number}]: expected a message with ts, got {record!r:.60}')
+            records.append(record)
+    if not records:
+        channels = sorted({file.parent.name for file in path.glob('*/*-*-*.json')})
+        choice = (
+            f': choose one of {", ".join(channels[:20])}'
+            if channels
+            else ', with a JSON file of messages a day, got none'
+        )
+        raise ChatError(f'{path.name}: expected the folder of a Slack channel{choice}')
+    return _read_chats([({}, records)], _FORMATS['Slack'], path, name, dates)
 
 
 def _read_json(value: Any, path: Path, name: str | None, dates: str | None) -> list[Conversation]:
@@ -424,41 +851,82 @@ def _read_json(value: Any, path: Path, name: str | None, dates: str | None) -> l
     if isinstance(first.get('sessions'), list):
         with placed(place):
             return [Conversation.from_json(json.dumps(record)) for record in records]
-    if isinstance(first.get('conversation'), dict):
+    if isinstance(first.get('conversation'), dict) and 'responses' not in first:
         return load_locomo(path)
     if 'conversation' in first and ('session' in first or 'question' in first):
         return load_jsonl(path)
-    if 'mapping' in first:
-        return [_read_chats(records, path, name)]
-    if 'ts' in first and 'role' not in first and 'content' not in first:
-        posts = [(f'{place}[{number}]', record) for number, record in enumerate(records)]
-        return [_read_posts(posts, path.parent, id)]
     try:
-        is_list = 'messages' in first and len(records) == 1
-        return [as_conversation(first if is_list else records, id, dates=dates)]
+        for form in _FORMATS.values():
+            if chats := _chats_in(value, form, place):
+                return [_read_chats(chats, form, path, name, dates)]
+        return [as_conversation(records, id, dates=dates)]
     except ChatError as error:
-        raise ChatError(f'{place}: {error}') from None
+        raise ChatError(str(error) if str(error).startswith(place) else f'{place}: {error}') from None
+
+
+_PATTERNS = [
+    re.compile(form.replace('{moment}', moment).replace('{daytime}', _DAYTIME))
+    for form in _FORMS.values()
+    for moment in _MOMENTS
+]
+
+
+def _form_of(lines: Sequence[str]) -> re.Pattern | None:
+    "Return the form in which a chat program begins its messages, as it stands in the first lines; None for plain text."
+    begins = [line for line in lines if line.strip()][:8]
+    for pattern in _PATTERNS:
+        matches = [match for _, match in (_stamp_in(line, pattern) for line in begins) if match]
+        if matches and pattern.pattern.startswith(r'\[(?P<first>') and not matches[0]['clock_second']:
+            # an iPhone writes the seconds
+            return None if _is_mixed(lines, pattern) or matches[0].string != begins[0] else pattern
+        if matches:
+            return pattern
+    return None
+
+
+def _is_mixed(lines: Iterable[str], form: re.Pattern) -> bool:
+    "Return whether people of stamped lines also begin lines without a stamp: then it is plain text."
+    names, bare = set(), set()
+    for line in lines:
+        match = form.match(line)
+        words = match['rest'] if match else line
+        (names if match else bare).add(words.partition(':')[0])
+    return bool(names & bare)
 
 
 def _read_text(text: str, path: Path, dates: str | None) -> Conversation:
-    "Return the conversation of an export of WhatsApp, or of plain text."
+    "Return the conversation of an export of a chat program, of subtitles, or of plain text."
     from tqdm import tqdm
 
-    lines = re.split(r'\r\n?|\n', text)
-    begins = next(line for line in lines if line.strip())
-    match = next(filter(None, (head.match(begins) for head in _HEADS)), None)
-    is_export = match and _read_stamp(match)
-    if is_export and match.re is _HEADS[0] and not match[7]:  # an iPhone writes the seconds
-        is_export = not _is_mixed(lines, match.re)
+    lines = [_IN_STAMP.sub('', line.translate(_INVISIBLE)) for line in re.split(r'\r\n?|\n', text)]
+    begins = next((line for line in lines if line.strip()), '')
+    form = _form_of(lines)
     bar = tqdm(lines, f'reading {printable(path.name)}', delay=2, disable=None, leave=False)
-    if is_export:
-        messages, left_out = _read_export(bar, match.re, dates, path.name)
+    is_subtitle = not form and any(map(_CUE.match, lines))
+    if form:
+        read = _stamped(bar, form, path.name)
     else:
-        messages, left_out = _read_plain(bar, dates, path.name)
-    if not messages and not is_export:
+        read = _plain(_cues(bar) if is_subtitle else list(bar), path.name)
+    messages, left_out = _messages_of(read, dates, path.name, bool(form))
+    if is_subtitle and not messages:
+        raise ChatError(f'{path.name}: expected a chat, got subtitles in which no speaker is named')
+    if not messages and not form:
         expected = 'lines such as "Ada: Hello", messages as JSON, or the export of a chat program'
         raise _no_messages(path, f'expected {expected}, got {begins.strip()!r:.60}')
-    return _with_notes(mend(path.stem), sessions_of(messages), left_out)
+    notes = _note_on(left_out)
+    days = [line.words for line in read if line.name is None and line.words and _YEAR.fullmatch(line.words)]
+    if days and not form:
+        notes.append(f'read as words and not as dates: {", ".join(days[:4])}')
+    speakers = [message.speaker for message in messages]
+    if (
+        not form
+        and len(speakers) > 2
+        and len(set(speakers)) == len(speakers)
+        and not any(message.time for message in messages)
+    ):
+        notes.append('each speaker has one message: is it a chat?')
+    ordered, more = put_in_order(messages)
+    return Conversation(mend(path.stem), sessions_of(ordered), (), [*notes, *more])
 
 
 def load_conversation(
@@ -469,15 +937,15 @@ def load_conversation(
 ) -> Conversation:
     """Return the conversation of a file, whose kind is recognised by its content. Its `notes` say what was left out.
 
-    LoCoMo, BEAM, memnb's JSON and JSON lines, messages with `role` and `content`, the exports of ChatGPT, Slack and WhatsApp, and
-    lines 'Name: message'. A `ChatError`, or the `DatasetError` of a benchmark, for anything else."""
+    LoCoMo, BEAM, memnb's JSON and JSON lines, messages with `role` and `content`, the exports of the programs in the
+    tables of formats, and lines 'Name: message'. A `ChatError`, or the `DatasetError` of a benchmark, for anything else."""
     if dates not in (None, *DATE_ORDERS):
         raise ChatError(f"dates: expected 'dmy', 'mdy' or 'ymd', got {dates!r:.80}")
     path = Path(path)
     if is_beam(path):
         conversations = load_beam(path)
     elif os.path.isdir(path):
-        conversations = [_read_folder(path)]
+        conversations = [_read_folder(path, name, dates)]
     else:
         text = _text_of(path)
         value = _json_of(text, path.name)

@@ -7,20 +7,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import date, datetime, timedelta, timezone
+from datetime import date, datetime, timedelta
 from enum import Enum
-from numbers import Real
+from functools import cache
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 from .conversation import ChatError, Conversation, Session, Snippet, Turn
 from .names import clean_id
 from .text import read_line
 from .time import parse_datetime
-from .timestamps import date_order, is_missing, numbers_of, read_moment
+from .timestamps import date_order, is_missing, numbers_of, read_moment, zone_of
 from .trace import count_of, mend
 
 # %% auto #0
-__all__ = ['GAP', 'Message', 'text_of', 'read_message', 'sessions_of', 'as_conversation']
+__all__ = ['GAP', 'Message', 'text_of', 'read_message', 'sessions_of', 'put_in_order', 'has_text', 'read_messages',
+           'as_conversation']
 
 # %% ../../nbs/1_core/12_messages.ipynb #0a1b2c00
 class Message(NamedTuple):
@@ -32,18 +34,42 @@ class Message(NamedTuple):
     id: str | None = None
 
 # %% ../../nbs/1_core/12_messages.ipynb #821d84ef
-_TEXT = ('content', 'text', 'message', 'body', 'page_content')
-_SPEAKER = ('name', 'speaker', 'author', 'sender', 'from', 'username', 'role', 'user')
-_TIME = ('time', 'timestamp', 'datetime', 'created_at', 'create_time', 'date', 'ts')
+_TEXT = ('content', 'text', 'message', 'body', 'page_content', 'message_text', 'msg', 'mes', 'utterance', 'transcript')
+_SPEAKER = (
+    *('nickname', 'display_name', 'name', 'speaker', 'author', 'sender', 'from', 'username', 'sender_name'),
+    *('sender_display_name', 'from_name', 'author_name', 'speaker_name', 'role', 'user'),
+)
+_TIME = (
+    *('time', 'timestamp', 'datetime', 'created_at', 'create_time', 'created_date_time', 'date', 'ts', 'created'),
+    *('created_date', 'sent_at', 'date_sent', 'sent_date', 'send_date', 'timestamp_ms', 'original_arrival_time'),
+)
 _ID = ('id', 'id_', 'node_id')
 _EXPECTED = 'expected a text, (speaker, text), (text, time) or an object with content or text'
+
+
+@cache
+def _bare(name: Any) -> str:
+    "Return the name of a field without case and underscores: createdAt is created_at."
+    return re.sub(r'[\W_]', '', str(name)).casefold()
+
+
+_FIELDS = {_bare(name) for name in (*_TEXT, *_SPEAKER, *_TIME, *_ID)}
+
+
+def _named(record: Mapping) -> dict[str, Any]:
+    "Return the fields of a record by their bare names."
+    fields: dict[str, Any] = {}
+    for name, value in record.items():
+        if is_missing(fields.get(_bare(name))):
+            fields[_bare(name)] = value
+    return fields
 
 
 def _first(record: Mapping, names: Sequence[str]) -> Any:
     "Return the first of some fields that holds something, or None."
     for name in names:
-        if not is_missing(record.get(name)):
-            return record[name]
+        if not is_missing(value := record.get(_bare(name))):
+            return value
     return None
 
 
@@ -53,7 +79,7 @@ def text_of(content: Any) -> str:
     while waiting:
         part = waiting.pop()
         if isinstance(part, dict):
-            waiting.append(_first(part, ('parts', 'text', 'value')))
+            waiting.append(_first(part, ('parts', 'text', 'value', 'elements')))
         elif isinstance(part, (list, tuple)):
             waiting += reversed(part)
         elif isinstance(part, str):
@@ -109,15 +135,15 @@ def read_message(
         return Message(item.text, item.speaker or '', item.said, item.id)
     if isinstance(item, (tuple, list)):
         return _from_pair(item, where, dated)
-    fields = item if isinstance(item, dict) else _fields(item)
+    fields = _named(item if isinstance(item, dict) else _fields(item))
     inner = fields.get('message')
     if isinstance(inner, dict):
-        fields = {**fields, **inner, 'message': None}
-    if not any(name in fields for name in (*_TEXT, 'role')):
+        fields = {**fields, **_named(inner), 'message': None}
+    if not any(_bare(name) in fields for name in (*_TEXT, 'role')):
         raise ChatError(f'{where}: {_EXPECTED}, got {item!r:.80}')
     speaker, text, id = (_first(fields, names) for names in (_SPEAKER, _TEXT, _ID))
-    if isinstance(speaker, dict):
-        speaker = _first(speaker, _SPEAKER) or speaker
+    while isinstance(speaker, dict) and (inner := _first(_named(speaker), _SPEAKER)):
+        speaker = inner  # Teams: {'user': {'displayName': 'Ada'}}
     time = _first(fields, _TIME)
     speaker = _word(speaker, where, 'the name of a speaker')
     text = text_of(text) if isinstance(text, (list, tuple, dict)) else _word(text, where, 'a text')
@@ -154,7 +180,7 @@ def sessions_of(
     gap: timedelta = GAP,
     first: int = 1,  # the number of the first session
 ) -> list[Session]:
-    "Return messages as sessions: a new one begins where so much time went by without a word."
+    "Return messages in order of time as sessions: a new one begins where so much time went by without a word."
     runs: list[list[Message]] = []
     last = None
     for message in messages:
@@ -175,17 +201,89 @@ def sessions_of(
     return sessions
 
 
+def put_in_order(messages: Iterable[Message], gap: timedelta = GAP) -> tuple[list[Message], list[str]]:
+    """Return messages in order of time, and a note where they came in another.
+
+    A list whose times fall is turned round. Where one goes back by more than the gap, all are sorted; less may be a
+    clock that was set. A message without a time stays behind the one before it."""
+    messages = list(messages)
+    pairs = list(pairwise(message.time for message in messages if message.time))
+    notes = []
+    if 2 * sum(later < earlier for earlier, later in pairs) > len(pairs):
+        messages.reverse()
+        pairs = [(earlier, later) for later, earlier in reversed(pairs)]
+        notes.append('the newest message came first: turned round')
+    if any(earlier - later > gap for earlier, later in pairs):
+        now = min(time for pair in pairs for time in pair)
+        times = [now := message.time or now for message in messages]
+        places = sorted(range(len(messages)), key=times.__getitem__)
+        messages = [messages[place] for place in places]
+        notes.append('messages were not in order of time: sorted')
+    return messages, notes
+
+
 def _items(messages: Any) -> list:
     "Return the items of whatever holds messages: a list, a data frame, an object with a list under `messages`. `ChatError`."
     if isinstance(messages, dict) and isinstance(messages.get('messages'), list):
         messages = messages['messages']
     if hasattr(messages, 'columns') and hasattr(messages, 'to_dict'):
         rows = messages.to_dicts() if hasattr(messages, 'to_dicts') else messages.to_dict('records')
-        return [{str(name).lower(): value for name, value in row.items()} for row in rows]
+        return [{str(name): value for name, value in row.items()} for row in rows]
     if isinstance(messages, (str, bytes, dict)) or not isinstance(messages, Iterable):
         hint = '; load_conversation(path) reads a file' if isinstance(messages, str) else ''
         raise ChatError(f'messages: expected a list of messages, got {messages!r:.80}{hint}')
     return list(messages)
+
+
+def has_text(item: Any) -> bool:
+    "Return whether an item of a list has a field for its text; one that is no object counts as such."
+    fields = _named(item) if isinstance(item, dict) else {}
+    inner = fields.get('message')
+    names = fields.keys() | (_named(inner).keys() if isinstance(inner, dict) else ())
+    return not isinstance(item, dict) or any(_bare(name) in names for name in _TEXT)
+
+
+def _notes_on(items: list, entries: list[Message | None]) -> list[str]:
+    "Return notes on what of a list was not read: messages without words, fields of no known name; and on zones."
+    notes = []
+    if skipped := entries.count(None):
+        notes.append(f'{count_of(skipped, "message")} without words left out')
+    messages = list(filter(None, entries))
+    lacking = [name for name in ('speaker', 'time') if not any(getattr(message, name) for message in messages)]
+    records = [item for item in items if isinstance(item, dict)]
+    fields = {str(name) for record in records for name, value in record.items() if not is_missing(value)}
+    unread = sorted(name for name in fields if _bare(name) not in _FIELDS)
+    if lacking and unread and messages:
+        notes.append(f'no message has a {" or a ".join(lacking)}; fields that were not read: {", ".join(unread[:12])}')
+    zones = sorted({zone_of(message.time) or '' for message in messages} - {''})
+    if len(zones) > 1:
+        notes.append(f'times in several zones ({", ".join(zones[:6])}): each is kept as on its own clock')
+    return notes
+
+
+def read_messages(
+    items: Sequence,
+    dates: str | None = None,  # as in `as_conversation`
+) -> tuple[list[Message | None], list[str]]:
+    "Return the message of each item, None where it has no words, and notes on what was not read. `ChatError`."
+    from tqdm import tqdm
+
+    if items and not any(map(has_text, items)):
+        names = ', '.join(sorted({str(name) for item in items for name in item})[:12])
+        raise ChatError(f'messages: {_EXPECTED}, got objects with the fields {names}')
+    pairs = (item for item in items if isinstance(item, (tuple, list)) and len(item) == 2)
+    dated = all(_is_dated(pair) for pair in pairs)
+    entries: list[Message | None] = []
+    bar = tqdm(items, 'reading messages', delay=2, disable=None, leave=False)  # on a terminal
+    for number, item in enumerate(bar, 1):
+        is_silent = not has_text(item) and any(_bare(name) in _FIELDS for name in item)
+        entries.append(None if is_silent else read_message(item, f'message {number}', dated))
+    order = date_order([numbers_of(message.time) for message in entries if message], dates, 'messages')
+    notes = _notes_on(items, entries)
+    for place, message in enumerate(entries):
+        if message:
+            entries[place] = message._replace(time=read_moment(message.time, f'message {place + 1}', order))
+    return entries, notes
 
 
 def as_conversation(
@@ -196,22 +294,13 @@ def as_conversation(
 ) -> Conversation:
     """Return the conversation of a list of messages in any usual form; a conversation is itself, sessions are kept.
 
-    `notes` count what has no words. `ChatError` says which message is none, and what was expected."""
-    from tqdm import tqdm
-
+    `notes` say what has no words, which fields were not read, and whether messages were put in order of time.
+    `ChatError` says which message is none, and what was expected."""
     if isinstance(messages, Conversation):
         return messages
     items = [messages] if isinstance(messages, Session) else _items(messages)
     if items and all(isinstance(item, Session) for item in items):
         return Conversation(id, items)
-    pairs = (item for item in items if isinstance(item, (tuple, list)) and len(item) == 2)
-    dated = all(_is_dated(pair) for pair in pairs)
-    bar = tqdm(items, 'reading messages', delay=2, disable=None, leave=False)  # on a terminal
-    entries = [read_message(item, f'message {number}', dated) for number, item in enumerate(bar, 1)]
-    order = date_order([numbers_of(message.time) for message in entries if message], dates, 'messages')
-    for number, message in enumerate(entries, 1):
-        if message:
-            entries[number - 1] = message._replace(time=read_moment(message.time, f'message {number}', order))
-    skipped = entries.count(None)
-    notes = [f'{count_of(skipped, "message")} without words left out'] if skipped else []
-    return Conversation(id, sessions_of(filter(None, entries), gap), (), notes)
+    entries, notes = read_messages(items, dates)
+    ordered, more = put_in_order(filter(None, entries))
+    return Conversation(id, sessions_of(ordered, gap), (), [*notes, *more])

@@ -11,23 +11,44 @@ from datetime import date, datetime, timezone
 from functools import lru_cache
 from itertools import pairwise
 from numbers import Real
-from typing import Any
+from typing import Any, NamedTuple
 
 from .conversation import ChatError
 from .time import parse_datetime
 
 # %% auto #0
-__all__ = ['DATE_ORDERS', 'day_of_numbers', 'date_order', 'is_missing', 'numbers_of', 'read_moment']
+__all__ = ['DATE_ORDERS', 'DATE', 'DayNumbers', 'day_of_numbers', 'date_order', 'is_missing', 'numbers_of', 'zone_of',
+           'read_moment']
 
 # %% ../../nbs/1_core/20_timestamps.ipynb #0a1b2c02
 DATE_ORDERS = ('dmy', 'mdy', 'ymd')  # of day, month and year
+# three numbers, as a part of a pattern
+DATE = r'(?P<first>\d{1,4})\s?(?P<mark>[-./年년])\s?(?P<second>\d{1,2})\s?[-./月월]\s?(?P<third>\d{4}|\d\d?)(?!\d)\s?[.日일]?'
+
+
+class DayNumbers(NamedTuple):
+    "The three numbers of a date in the order in which they are written."
+
+    first: int
+    second: int
+    third: int
+    dotted: bool = False  # written with dots, as in 3.5.24: the month is never in front
+
+    @classmethod
+    def of(cls, match: re.Match) -> DayNumbers:
+        "Return the numbers of a match of `DATE`."
+        return cls(int(match['first']), int(match['second']), int(match['third']), match['mark'] == '.')
 
 
 @lru_cache(10_000)
-def day_of_numbers(numbers: tuple[int, int, int], order: str) -> date | None:
-    "Return the date that three numbers are in an order, or None. A year of two digits is of this century."
-    parts = dict(zip(order if numbers[0] < 1000 else 'ymd', numbers))
+def day_of_numbers(numbers: tuple[int, ...], order: str) -> date | None:
+    """Return the date that three numbers are in an order, or None.
+
+    A year of two digits is of this century, one from 2400 to 2700 Buddhist."""
+    parts = dict(zip(order if numbers[0] < 32 else 'ymd', numbers))
     year = parts['y'] + 2000 if parts['y'] < 100 else parts['y']
+    if 2400 <= year < 2700:
+        year -= 543
     try:
         return date(year if year > 999 else 0, parts['m'], parts['d'])
     except ValueError:
@@ -35,36 +56,41 @@ def day_of_numbers(numbers: tuple[int, int, int], order: str) -> date | None:
 
 
 def date_order(
-    dates: Iterable[tuple[int, int, int] | None],  # three numbers each, in the order in which they were written
+    dates: Iterable[DayNumbers | None],  # in the order in which they were written
     order: str | None,  # one of DATE_ORDERS; None: the order that all of them have
     place: str,  # for the message
 ) -> str:
-    "Return the order of day, month and year in the dates of a file or a list. `ChatError` where there is none, or more than one."
-    triples = [numbers for numbers in dates if numbers and numbers[0] < 1000]
+    """Return the order of day, month and year in the dates of a file or a list.
 
-    def days_in(name: str) -> list[date | None]:
-        return [day_of_numbers(numbers, name) for numbers in triples]
+    `ChatError` where there is none, or more than one, and for the years of a calendar that is not known."""
+    numbers = list(filter(None, dates))
+    days = {name: [day_of_numbers(triple, name) for triple in numbers] for name in DATE_ORDERS}
+    is_dotted = any(triple.dotted and triple.first < 32 for triple in numbers)
+    names = [order] if order else ['dmy'] if is_dotted else ['dmy', 'mdy']
 
-    names = [order] if order else ['dmy', 'mdy']
-    days = {name: days_in(name) for name in names if all(days_in(name))}
-    if not days:
-        odd = next('/'.join(map(str, numbers)) for numbers in triples if not day_of_numbers(numbers, names[0]))
+    def written(position: int) -> str:
+        return '/'.join(map(str, numbers[position][:3]))
+
+    possible = [name for name in names if all(days[name])]
+    if not possible:
         expected = f'the order {order}' if order else 'one order'
-        raise ChatError(f'{place}: expected all dates in {expected}, got {odd}')
+        raise ChatError(f'{place}: expected all dates in {expected}, got {written(days[names[0]].index(None))}')
 
-    def steps_back(name: str) -> int:
-        return sum(later < earlier for earlier, later in pairwise(days[name]))
+    def oddness(name: str) -> tuple[int, int]:  # steps back, and years
+        steps_back = sum(later < earlier for earlier, later in pairwise(days[name]))
+        return steps_back, len({day.year for day in days[name]})
 
-    best, *others = sorted(days, key=steps_back)
-    rivals = [name for name in others if days[name] != days[best] and steps_back(name) <= 10 * steps_back(best)]
-    days['ymd'] = days_in('ymd')
-    if not order and all(days['ymd']) and steps_back('ymd') < steps_back(best):
+    best, *others = sorted(possible, key=lambda name: oddness(name)[0])
+    rivals = [name for name in others if days[name] != days[best] and oddness(name)[0] <= 10 * oddness(best)[0]]
+    if not order and all(days['ymd']) and oddness('ymd') < oddness(best):
         rivals.append('ymd')  # a year of two digits in front is not guessed
     if rivals:
-        readings = zip(triples, days[best], days[rivals[0]])
-        example = next('/'.join(map(str, numbers)) for numbers, here, there in readings if here != there)
+        example = written(next(n for n, day in enumerate(days[best]) if day != days[rivals[0]][n]))
         orders = ' or '.join([best, *rivals])
         raise ChatError(f'{place}: a date such as {example} can be read as {orders}: say which with dates=')
+    for position, day in enumerate(days[best]):
+        if not (1600 <= day.year <= 2050):
+            raise ChatError(f'{place}: expected a Gregorian or a Buddhist year, got {written(position)}')
     return best
 
 # %% ../../nbs/1_core/20_timestamps.ipynb #d3d634cf
@@ -78,17 +104,26 @@ def is_missing(value: Any) -> bool:
         return True
 
 
-_NUMBERS = re.compile(r'(\d{1,2})[-./](\d{1,2})[-./](\d{4}|\d\d)(?![\d:])[,T]?\s*')
+_DATED = re.compile(rf'{DATE}(?![\d:])[,T]?\s*')
+_ZONE = re.compile(r':\d\d(?:[.,]\d+)?\s?(Z|UTC|GMT|[+-]\d\d:?\d\d)?$|^\d{10,19}(?:\.\d+)?$')
+_SINCE_1970 = re.compile(r'\d{10}(\.\d+)?|\d{13}|\d{16}|\d{19}')
 
 
-def numbers_of(value: Any) -> tuple[int, int, int] | None:
-    "Return the three numbers that begin a text such as 03/04/2024 9:15; None for anything else, as 2024-04-03."
-    match = _NUMBERS.match(value.strip()) if isinstance(value, str) else None
-    return tuple(map(int, match.groups())) if match else None
+def numbers_of(value: Any) -> DayNumbers | None:
+    "Return the three numbers that begin a text such as 03/04/2024 9:15; None for anything else."
+    match = _DATED.match(value.strip()) if isinstance(value, str) else None
+    return DayNumbers.of(match) if match else None
+
+
+def zone_of(value: Any) -> str | None:
+    "Return the zone that a time is written in, 'none' for a clock without one; None where there is no clock."
+    match = _ZONE.search(value.isoformat() if isinstance(value, datetime) else str(value))
+    zone = match and (match[1] or ('none' if ':' in match[0] else 'Z'))
+    return 'UTC' if zone in ('Z', 'GMT', '+00:00') else zone
 
 
 def read_moment(
-    value: Any,  # a datetime or date, seconds or milliseconds since 1970 (UTC), or text
+    value: Any,  # a datetime or date, seconds or a thousandth, millionth … of them since 1970 (UTC), or text
     where: str,  # for the message
     order: str | None = None,  # of day, month and year in 03/04/2024; None: refused where it is ambiguous
 ) -> datetime | None:
@@ -103,14 +138,16 @@ def read_moment(
     try:
         if isinstance(value, (bool, bytes, list, tuple, dict)):
             raise ValueError
-        if isinstance(value, Real) or re.fullmatch(r'\d{10}(\.\d+)?|\d{13}', text):
-            seconds = float(value) / (1000 if float(value) > 1e11 else 1)
+        if isinstance(value, Real) or _SINCE_1970.fullmatch(text):
+            seconds = float(value)
+            while 1e11 < seconds < 1e20:
+                seconds /= 1000
             if not 1e8 < seconds < 1e10:  # a position in a recording, a year, a flag
                 raise ValueError
             return datetime.fromtimestamp(seconds, timezone.utc).replace(tzinfo=None)
         if numbers := numbers_of(text):
             day = day_of_numbers(numbers, order or date_order([numbers], None, where))
-            text = f'{day} {text[_NUMBERS.match(text).end() :]}'
+            text = f'{day} {text[_DATED.match(text).end() :]}'.strip()
         try:
             return datetime.fromisoformat(text).replace(tzinfo=None)
         except ValueError:

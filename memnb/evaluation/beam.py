@@ -79,14 +79,15 @@ def _batches(value: Any) -> Iterator[Any]:
             yield item
 
 
-def _sessions(batches: Sequence[_Batch]) -> tuple[list[Session], dict[int, str]]:
-    "Return the sessions of a chat, a new one at each date, and the turn id of each message id."
+def _sessions(batches: Sequence[_Batch]) -> tuple[list[Session], dict[int, list[str]]]:
+    "Return the sessions of a chat, a new one at each date, and the turn ids of each message id."
     sessions: list[tuple[datetime | None, list[Turn]]] = []
-    ids: dict[int, str] = {}
+    ids: dict[int, list[str]] = {}
     for message in (message for batch in batches for group in batch.turns for message in group):
         if message.time_anchor or not sessions:
             sessions.append((message.time_anchor, []))
-        id = ids[message.id] = f'D{len(sessions)}:{message.id}'
+        id = f'D{len(sessions)}:{message.id}'
+        ids.setdefault(message.id, []).append(id)
         text = _MARK.sub('', message.content) if message.role == 'user' else message.content
         sessions[-1][1].append(Turn(id, message.role.capitalize(), text))
     return [Session(f'D{number}', tuple(turns), time) for number, (time, turns) in enumerate(sessions, 1)], ids
@@ -110,9 +111,12 @@ def _load_chat(file: Path) -> Conversation:
         return Conversation(name, tuple(sessions), tuple(questions))
 
 
-def _question(probe: _Probe, ability: str, conversation: str, position: int, ids: dict[int, str]) -> Question:
-    known = [ids[id] for id in dict.fromkeys(probe.source_chat_ids) if id in ids]
+def _question(probe: _Probe, ability: str, conversation: str, position: int, ids: dict[int, list[str]]) -> Question:
+    known = [turn for id in dict.fromkeys(probe.source_chat_ids) for turn in ids.get(id, ())]
     lost = [str(id) for id in probe.source_chat_ids if id not in ids]
+    notes = [f'evidence: no message {", ".join(lost)}'] if lost else []
+    if repeated := [str(id) for id in dict.fromkeys(probe.source_chat_ids) if len(ids.get(id, ())) > 1]:
+        notes.append(f'evidence: several messages have the id {", ".join(repeated)}, all of them are taken')
     return Question(
         probe.question,
         probe.answer,
@@ -120,7 +124,7 @@ def _question(probe: _Probe, ability: str, conversation: str, position: int, ids
         ability,
         conversation,
         position,
-        notes=(f'evidence: no message {", ".join(lost)}',) if lost else (),
+        notes=tuple(notes),
         refuse=ability == 'abstention',
         rubric=tuple(probe.rubric),
     )

@@ -192,6 +192,22 @@ class _LocomoQuestion(BaseModel):
     evidence: list[Line]
     category: Literal[1, 2, 3, 4, 5] | Annotated[Line, Field(min_length=1)]  # a name: as it is
     rubric: list[Line] = []
+    repairs: list[str] = []  # notes
+
+    @model_validator(mode='before')
+    @classmethod
+    def _repair(cls, record: Any) -> Any:
+        "Return a record with its evidence as a list and its category as a number, and notes where they were not."
+        if not isinstance(record, dict):
+            return record
+        evidence, category = record.get('evidence', ()), record.get('category')
+        repaired = {}
+        if evidence is None or isinstance(evidence, str):
+            repaired['evidence'] = [evidence] if evidence else []
+        if isinstance(category, str) and category.strip() in ('1', '2', '3', '4', '5'):
+            repaired['category'] = int(category)
+        notes = [f'{name} {record[name]!r} read as {value!r}' for name, value in repaired.items()]
+        return {**record, **repaired, 'repairs': notes}
 
     @model_validator(mode='after')
     def _is_answered(self) -> _LocomoQuestion:
@@ -201,7 +217,7 @@ class _LocomoQuestion(BaseModel):
 
 
 class _Sample(BaseModel):
-    sample_id: Line
+    sample_id: Words
     conversation: dict[str, Any]
     qa: list[_LocomoQuestion]
     verbatim: bool = False  # whether line breaks of the messages are kept
@@ -220,7 +236,7 @@ def _locomo_question(record: _LocomoQuestion, position: int, name: str, known: C
         name,
         position,
         record.adversarial_answer,
-        notes=notes,
+        notes=(*record.repairs, *notes),
         refuse=refuse,
         rubric=tuple(record.rubric),
     )
