@@ -1,4 +1,4 @@
-"""The declarations of the papers' tables: every row can be built, sent to a process and told apart, has its own paper's settings, and is run with a served model by one command."""
+"""The declarations of the papers' tables: every row can be built and has its own paper's settings, and a paper is run with a served model by one command."""
 
 import json
 import pickle
@@ -8,115 +8,97 @@ import pytest
 
 from memnb import cli
 from memnb.core.roles import RuleLM
-from memnb.evaluation import papers
-from memnb.evaluation.datasets import data_path, load_sample
+from memnb.evaluation.datasets import data_path
 from memnb.evaluation.experiment import Experiment, experiment_of
-from memnb.evaluation.papers import Paper, PAPERS, PaperTable, variant
-from memnb.evaluation.registry import configured, MEMORIES, METHODS
+from memnb.evaluation.papers import PAPERS, PaperTable, variant
+from memnb.evaluation.registry import configured, load_dataset, METHODS
 from servers import chat, fail, Server
 
-SAMPLE = load_sample()
-SHORT = replace(
-    SAMPLE,
-    sessions=SAMPLE.sessions[:2],
-    questions=tuple(
-        question
-        for question in SAMPLE.questions
-        if question.evidence and {turn.split(':')[0] for turn in question.evidence} <= {'D1', 'D2'}
-    )[:2],
-)
-TABLES = [(name, table) for name, paper in PAPERS.items() for table in paper.tables.values()]
+[HELD] = json.loads(data_path('sample.json').read_text())
+TALK = ('speaker_a', 'speaker_b', 'session_1_date_time', 'session_1', 'session_2_date_time', 'session_2')
 
 
-def options_of(*words):
-    "The options of `memnb paper` with some words, for a table on LoCoMo."
-    options = cli.parse(['paper', *words])
-    options.settings, options.dataset = options.settings or 'paper', 'locomo'
+@pytest.fixture(scope='module')
+def two_sessions(tmp_path_factory):
+    "A file of LoCoMo's form: two sessions and two questions."
+    questions = [record for record in HELD['qa'] if {id.split(':')[0] for id in record['evidence']} <= {'D1', 'D2'}]
+    path = tmp_path_factory.mktemp('data') / 'two_sessions.json'
+    talk = {name: HELD['conversation'][name] for name in TALK}
+    path.write_text(json.dumps([{**HELD, 'conversation': talk, 'qa': questions[:2]}]))
+    return str(path)
+
+
+def options_of(paper, *words, dataset='locomo'):
+    options = cli.parse(['paper', paper, *words])
+    options.settings, options.dataset = options.settings or 'paper', dataset
     return options
 
 
-def as_run(name):
-    "The methods of a table's paper as the command runs them, by name."
-    paper, table = name[0], PAPERS[name[0]].tables[name[1]]
-    options = options_of(paper)
-    options.dataset = table.dataset
-    return {method.name: method for method in configured(table.methods, options)}
+def as_run(paper, table):
+    "The methods of a table as the command runs them, by name."
+    table = PAPERS[paper].tables[table]
+    methods = configured(table.methods, options_of(paper, dataset=table.dataset))
+    return {method.name: method for method in methods}
 
 
-def test_every_row_can_be_sent_to_a_process_and_has_settings_of_its_own():
-    for paper in PAPERS.values():
-        rows = {}
-        for table in paper.tables.values():
-            pickle.loads(pickle.dumps(list(table.methods)))
-            assert len({method.name for method in table.methods}) == len(table.methods)
-            for method in table.methods:
-                settings = json.dumps(method.settings(), sort_keys=True)
-                assert rows.setdefault(method.name, settings) == settings and ' at 0x' not in settings
-        assert len(set(rows.values())) == len(rows)
-
-
-def test_rows_that_are_compared_or_reported_are_rows_of_the_table_or_say_what_they_need():
-    for _, table in TABLES:
-        rows = {method.name for method in table.methods}
-        assert not rows & table.needs.keys() and all(table.needs.values())
-        assert {*filter(None, [table.against]), *table.reported} <= rows | table.needs.keys(), table.title
-    for system in ('Zep', 'A-Mem', 'LangMem', 'LightMem', 'MemoryOS', 'HippoRAG 2'):
-        assert any(system in table.needs for _, table in TABLES)
-
-
-@pytest.mark.parametrize('name', [(name, table) for name, paper in PAPERS.items() for table in paper.tables])
-def test_every_row_answers_a_short_conversation(name):
-    built = {}
-    for method in as_run(name).values():
+@pytest.mark.parametrize(('paper', 'table'), [(name, table) for name in PAPERS for table in PAPERS[name].tables])
+def test_every_row_answers_a_short_conversation_and_can_be_sent_to_a_process(paper, table, two_sessions):
+    [talk], built = load_dataset(two_sessions), {}
+    for name, method in pickle.loads(pickle.dumps(as_run(paper, table))).items():
         if method.memory.name not in built:
-            built[method.memory.name] = method.memory.build(SHORT, RuleLM())
-        trace = method.make(built[method.memory.name], SHORT).ask(SHORT.questions[0].text)
-        assert trace.error is None and trace.read, method.name
+            built[method.memory.name] = method.memory.build(talk, RuleLM())
+        trace = method.make(built[method.memory.name], talk).ask(talk.questions[0].text)
+        assert trace.error is None and trace.read, name
 
 
-def test_a_row_keeps_its_switches_and_has_the_settings_of_its_own_paper_otherwise():
-    table1, table3, table13 = as_run(('memr3', 'table1')), as_run(('remem', 'table3')), as_run(('remem', 'table13'))
-    variants, table5 = as_run(('memma', 'table2')), as_run(('remem', 'table5'))
-    chunks = as_run(('memr3', 'chunks'))
-    assert (table1['RAG'].options, table1['RAG'].memory.options) == ({'k': 5, 'may_refuse': False}, {'chunk': 256})
-    assert chunks['128 tokens'].memory.options == {'chunk': 128}
-    assert (table3['ten messages'].options, table3['ten messages'].memory.options) == ({'k': 10}, {})
-    assert table3['three messages'].options == {'k': 3} and table3['Full-Context'].options == {}
-    assert table3['REMem'].options == {'prompts': 'paper', 'widen': False, 'max_steps': 3}
-    assert table13['REMem'].options['max_steps'] == 5 and table13['REMem'].memory.options['with_gists'] is False
-    assert table5['w/o synonymy'].memory.options == {'prompts': 'paper', 'synonymy': None}
-    assert variants['Naive RAG'].options == {'may_refuse': False, 'k': 30} and not variants['Naive RAG'].memory.options
-    assert variants['MemMA'].memory.options == {'settings': 'paper'} and variants['MemMA'].options['insist'] == 0
-    assert variants['unguided active'].options['refinements'] == 5
-    assert as_run(('mragent', 'figure5'))['RAG'].options == {'may_refuse': False}
-    ours = configured(PAPERS['remem'].tables['table3'].methods, options_of('remem', '--settings', 'memnb'))
-    assert [method.options for method in ours][:2] == [{}, {}] and not any(method.memory.options for method in ours)
+def test_systems_of_other_people_say_what_they_need():
+    needs = {system for paper in PAPERS.values() for table in paper.tables.values() for system in table.needs}
+    assert needs >= {'Zep', 'A-Mem', 'LangMem', 'LightMem', 'MemoryOS', 'HippoRAG 2'}
+
+
+ANSWERED = {'may_refuse': False}
+OF_REMEM = {'prompts': 'paper', 'synonymy': 0.8}
+
+
+@pytest.mark.parametrize(
+    ('paper', 'table', 'row', 'of_loop', 'of_memory'),
+    [
+        ('memr3', 'table1', 'RAG', {'k': 5, **ANSWERED}, {'chunk': 256}),
+        ('memr3', 'chunks', '128 tokens', {'chunks_per_iteration': 1, 'monotone': False}, {'chunk': 128}),
+        ('remem', 'table3', 'ten messages', {'k': 10}, {}),
+        ('remem', 'table3', 'three messages', {'k': 3}, {}),
+        ('remem', 'table3', 'Full-Context', {}, {}),
+        ('remem', 'table3', 'REMem', {'prompts': 'paper', 'widen': False, 'max_steps': 3}, OF_REMEM),
+        ('remem', 'table5', 'w/o synonymy', {'widen': False}, {**OF_REMEM, 'synonymy': None}),
+        ('remem', 'table13', 'REMem', {'max_steps': 5}, {**OF_REMEM, 'with_gists': False}),
+        ('mragent', 'figure5', 'RAG', ANSWERED, {}),
+        ('memma', 'table2', 'Naive RAG', {'k': 30, **ANSWERED}, {}),
+        ('memma', 'table2', 'MemMA', {'insist': 0, 'refinements': 3}, {'settings': 'paper'}),
+        ('memma', 'table2', 'unguided active', {'refinements': 5, 'diagnose': False}, {'settings': 'paper'}),
+    ],
+)
+def test_a_row_keeps_its_switches_and_has_the_settings_of_its_own_paper(paper, table, row, of_loop, of_memory):
+    method = as_run(paper, table)[row]
+    assert of_loop.items() <= method.options.items() and of_memory.items() <= method.memory.options.items()
+    if method.loop.startswith('baselines'):
+        assert (method.options, method.memory.options) == (of_loop, of_memory)
+    plain = configured([method], options_of(paper, '--settings', 'memnb'))
+    assert plain == [method]  # nothing is added to it
 
 
 def test_the_baselines_of_several_papers_are_those_of_memr3():
     mixed = configured([METHODS[name] for name in ('rag', 'remem', 'memma')], options_of('remem'))
-    assert mixed[0].options == {'k': 5, 'may_refuse': False}
+    assert mixed[0].options == {'k': 5, **ANSWERED}
 
 
-def test_the_oracle_reads_the_evidence_and_nothing_else():
-    oracle = PAPERS['remem'].tables['table3'].methods[0]
-    loop = oracle.make(oracle.memory.build(SHORT, RuleLM()), SHORT)
-    for question in SHORT.questions:
-        assert set(loop.ask(question.text).read) == set(question.evidence)
+def test_the_oracle_reads_the_evidence_and_nothing_else(two_sessions):
+    [talk], [oracle, *_] = load_dataset(two_sessions), PAPERS['remem'].tables['table3'].methods
+    loop = oracle.make(oracle.memory.build(talk, RuleLM()), talk)
+    assert [set(loop.ask(one.text).read) for one in talk.questions] == [set(one.evidence) for one in talk.questions]
     assert loop.ask('What else?').read == []
 
 
-def test_a_variant_is_the_method_with_its_switches():
-    memory = METHODS['memr3'].memory.build(SAMPLE, RuleLM())
-    question = SAMPLE.questions[3].text
-    plain, same, other = (
-        method.make(memory, SAMPLE, None, 10, False).ask(question, budget=10)
-        for method in (METHODS['memr3'], variant('x', 'memr3'), variant('y', 'memr3', mask=False))
-    )
-    assert plain.read == same.read != other.read
-
-
-def test_a_table_shows_its_rows_and_categories_beside_the_papers_figures():
+def test_a_table_shows_its_rows_and_categories_beside_the_papers_figures(two_sessions):
     table = PaperTable(
         'T',
         [METHODS['rag'], variant('less', 'rag', k=3)],
@@ -126,9 +108,10 @@ def test_a_table_shows_its_rows_and_categories_beside_the_papers_figures():
         reported={'rag': 50.0, 'theirs': 60.0},
         needs={'theirs': 'their code'},
     )
-    run = Experiment([*table.methods, variant('other', 'rag', k=1)], [SHORT], turns=5, baselines=()).run(workers=2)
+    methods = [*table.methods, variant('other', 'rag', k=1)]
+    run = Experiment(methods, load_dataset(two_sessions), turns=5, baselines=()).run(workers=1)
     results = table.of(run)
-    assert {*results.rows.category} == {'temporal'} and {*run.rows.category} > {'temporal'}
+    assert {*results.rows.category} == {'temporal'} < {*run.rows.category}
     frame = results.tables()['T: in percent [95%]']
     assert list(frame.index) == ['rag', 'less', 'theirs']
     assert list(frame['the paper: J']) == [50.0, '–', 60.0]
@@ -136,70 +119,35 @@ def test_a_table_shows_its_rows_and_categories_beside_the_papers_figures():
     assert [row['minus'] and row['minus']['method'] for row in results.methods] == [None, 'rag']
 
 
-def test_a_sample_is_asked_from_all_over_and_a_paper_asks_its_own_conversations(tmp_path, capsys):
-    two = [replace(SAMPLE, id=id, questions=[replace(one, conversation=id) for one in SAMPLE.questions]) for id in 'ab']
-    plan = experiment_of(options_of('remem', '--questions', '7'), [METHODS['rag']], two, None).plan
-    asked = [len(plan.asked(talk)) for talk in plan.conversations]
-    assert sum(asked) == 7 and min(asked) == 3
-    everything = experiment_of(options_of('remem', '--questions', '700'), [METHODS['rag']], two, None).plan
-    assert sum(len(everything.asked(talk)) for talk in two) == sum(
-        len(everything.asked(talk)) for talk in everything.conversations
-    )
-    [held] = json.loads(data_path('sample.json').read_text())
-    (tmp_path / 'two.json').write_text(json.dumps([{**held, 'sample_id': id} for id in ('conv-26', 'conv-30')]))
-    small = replace(PAPERS['memma'], tables={'one': PaperTable('T', [METHODS['rag']], categories=['open-domain'])})
+def test_a_sample_is_asked_from_all_over():
+    [talk] = load_dataset(data_path('sample.json'))
+    other = replace(talk, id='b', questions=[replace(question, conversation='b') for question in talk.questions])
+    for count, expected in ((7, [3, 4]), (700, [len(talk.questions)] * 2)):
+        categories = sorted({question.category for question in talk.questions})
+        options = options_of('remem', '--questions', str(count))
+        plan = experiment_of(options, [METHODS['rag']], [talk, other], categories).plan
+        assert sorted(len(plan.asked(sampled)) for sampled in plan.conversations) == expected
+
+
+def test_a_paper_asks_its_own_conversations_and_a_table_without_questions_says_so(tmp_path, capsys):
+    talks = [{**HELD, 'sample_id': id, 'qa': HELD['qa'][:1]} for id in ('conv-26', 'conv-30')]
+    (tmp_path / 'two.json').write_text(json.dumps(talks))
+    (tmp_path / 'one.json').write_text(json.dumps([{**HELD, 'qa': HELD['qa'][:1]}]))
+    command = ['--settings', 'memnb', '--data', str(tmp_path / 'two.json')]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(papers.PAPERS, 'memma', small)
-        assert cli.main(['paper', 'memma', '--data', str(tmp_path / 'two.json'), '--json']) == 0
+        patch.setitem(PAPERS, 'memma', replace(PAPERS['memma'], tables={'one': PaperTable('T', [METHODS['rag']])}))
+        assert cli.main(['paper', 'memma', *command, '--json']) == 0
     report = json.loads(capsys.readouterr().out)
     assert report['provenance']['data']['locomo']['conversations'] == ['conv-26']
-    assert report['provenance']['files'] and report['tables']['T']['rows'][0]['questions'] == 6
-
-
-def test_the_command_prints_tables_and_refuses_a_bad_file(monkeypatch, capsys, tmp_path):
-    small = Paper('small', {'one': PaperTable('T', [METHODS['rag']], categories=['open-domain'])})
-    monkeypatch.setitem(papers.PAPERS, 'memr3', small)
-    assert cli.main(['paper', 'memr3', '--data', str(data_path('sample.json'))]) == 0
-    printed = capsys.readouterr()
-    assert 'T: in percent [95%]' in printed.out and 'rag: k = 5' in printed.err
-    assert cli.main(['paper', 'memr3', '--data', 'missing.json']) == 2
-    twice = tmp_path / 'twice.json'
-    twice.write_text(json.dumps(json.loads(data_path('sample.json').read_text()) * 2))
-    assert cli.main(['paper', 'memr3', '--data', str(twice)]) == 2
-    assert "two conversations are called 'sample'" in capsys.readouterr().err
-
-
-def test_every_bank_is_built_in_the_order_of_time():
-    turned = replace(SHORT, sessions=SHORT.sessions[::-1])
-    banks = {
-        repr(method.memory): method.memory
-        for _, table in TABLES
-        for method in table.methods
-        if method.memory.about == MEMORIES['bank'].about
-    }
-    for bank in banks.values():
-        assert [entry.text for entry in bank.build(turned, RuleLM())] == [
-            entry.text for entry in bank.build(SHORT, RuleLM())
-        ]
-
-
-@pytest.fixture(scope='module')
-def two_sessions(tmp_path_factory):
-    "A file of LoCoMo's form: two sessions of eight turns, and two questions."
-    [held] = json.loads(data_path('sample.json').read_text())
-    talk = held['conversation']
-    kept = {name: talk[name] for name in ('speaker_a', 'speaker_b', 'session_1_date_time', 'session_2_date_time')}
-    sessions = {name: talk[name][:8] for name in ('session_1', 'session_2')}
-    ids = {turn['dia_id'] for session in sessions.values() for turn in session}
-    questions = [record for record in held['qa'] if record['category'] != 5 and {*record['evidence']} <= ids]
-    path = tmp_path_factory.mktemp('data') / 'two_sessions.json'
-    path.write_text(json.dumps([{**held, 'conversation': kept | sessions, 'qa': questions[:2]}]))
-    return str(path)
+    assert report['provenance']['files'] and report['tables']['T']['rows'][0]['questions'] == 1
+    assert cli.main(['paper', 'mragent', *command, '--tables', 'figure5,figure7']) == 0
+    answers, structures = capsys.readouterr().out.rsplit('\n\n', 1)
+    assert 'MemoryOS' in answers and structures.startswith('Structures, passive and active (figure 7): no question')
 
 
 @pytest.mark.parametrize(
     ('paper', 'tables'),
-    [('memr3', 'table1,table2'), ('remem', 'table3'), ('mragent', 'figure5'), ('memma', 'table2')],
+    [('memr3', 'table1,table2'), ('remem', 'table3'), ('mragent', 'figure5'), ('memma', 'figure5')],
 )
 def test_a_paper_is_run_with_a_served_model(paper, tables, two_sessions, tmp_path, monkeypatch, capsys):
     """The model behind a real server has the replies of the rules, so the tables are those of the rules."""
@@ -207,8 +155,7 @@ def test_a_paper_is_run_with_a_served_model(paper, tables, two_sessions, tmp_pat
 
     def recorded(self, role, /, **inputs):
         call = by_rules(self, role, **inputs)
-        text = call.reply.model_dump_json(by_alias=True)
-        replies[role.render(inputs)] = text
+        text = replies[role.render(inputs)] = call.reply.model_dump_json(by_alias=True)
         return replace(call, reply=role.model(inputs).model_validate_json(text))
 
     def answer(request):
@@ -219,49 +166,30 @@ def test_a_paper_is_run_with_a_served_model(paper, tables, two_sessions, tmp_pat
     with monkeypatch.context() as patch:
         patch.setattr(RuleLM, 'call', recorded)
         assert cli.main(command) == 0
-    expected = json.loads(capsys.readouterr().out)
+    expected = json.loads(capsys.readouterr().out)['tables']
     with Server(answer, limit=3000) as server:
-        served = [*command, '--model', 'm', '--base-url', server.url]
-        assert cli.main([*served, '--estimate']) == 0 and not server.requests
-        assert cli.main(served) == 2 and '--out' in capsys.readouterr().err
-        served += ['--out', str(tmp_path / 'run')]
-        assert cli.main(served) == 0, capsys.readouterr().err
-        report = json.loads(capsys.readouterr().out)
-        assert report['tables'] == expected['tables'] and report['provenance']['model'] == 'm'
-        assert {part['phase'] for part in report['provenance']['spent'] if part['calls']} >= {'ask', 'judge'}
+        command += ['--model', 'm', '--base-url', server.url]
+        assert cli.main([*command, '--estimate']) == 0 and not server.requests
+        command += ['--out', str(tmp_path)]
+        assert cli.main(command) == 0, capsys.readouterr().err
+        asked, report = len(server.requests), json.loads(capsys.readouterr().out)
+        assert report['tables'] == expected and report['provenance']['model'] == 'm'
         assert report['provenance']['tokens paid for'] > 0
-        asked = len(server.requests)
-        assert cli.main([*served, '--judge-model', 'rules']) == 2  # another experiment: its rows are elsewhere
-        assert 'another experiment' in capsys.readouterr().err and len(server.requests) == asked
-        assert cli.main(served) == 0 and json.loads(capsys.readouterr().out)['tables'] == report['tables']
-        calibration = [request for request in server.requests[asked:] if 'response_format' in request]
-        assert len(server.requests) - asked == len(calibration) <= 24
+        assert cli.main(command) == 0 and json.loads(capsys.readouterr().out)['tables'] == expected
+        assert len(server.requests) - asked <= 24  # the judge is calibrated; nothing is asked again
 
 
 def test_a_role_has_a_model_of_its_own(two_sessions, tmp_path, capsys):
-    def answer(request):
-        return fail(400, f'{request["model"]} is not here')(request)
-
-    with Server(answer) as server:
-        command = [
-            'paper',
-            'memma',
-            '--tables',
-            'figure5',
-            '--data',
-            two_sessions,
-            '--base-url',
-            server.url,
-            '--k',
-            '4',
-        ]
-        command += ['--judge-model', 'rules', '--role-model', 'probes=opus', '--out', str(tmp_path / 'run')]
-        assert cli.main(command) == 0, capsys.readouterr().err
+    with Server(lambda request: fail(400, 'not here')(request)) as server:
+        command = ['paper', 'memma', '--tables', 'figure5', '--data', two_sessions, '--base-url', server.url]
+        assert cli.main([*command, '--role-model', 'probes=opus', '--out', str(tmp_path)]) == 0, capsys.readouterr().err
         assert {request['model'] for request in server.requests} == {'opus'}
-        assert 'opus' in json.dumps(json.loads((tmp_path / 'run' / 'results.json').read_text())['provenance'])
+    assert 'opus' in json.loads((tmp_path / 'results.json').read_text())['provenance']['model']
 
 
-def test_a_table_without_a_question_says_so(two_sessions, capsys):
-    assert cli.main(['paper', 'mragent', '--data', two_sessions, '--tables', 'figure5,figure7']) == 0
-    answers, structures = capsys.readouterr().out.rsplit('\n\n', 1)
-    assert 'MemoryOS' in answers and structures.startswith('Structures, passive and active (figure 7): no question')
+def test_a_bank_is_built_in_the_order_of_time(two_sessions):
+    [talk], bank = load_dataset(two_sessions), METHODS['memma'].memory
+    turned = replace(talk, sessions=talk.sessions[::-1])
+    assert [entry.text for entry in bank.build(turned, RuleLM())] == [
+        entry.text for entry in bank.build(talk, RuleLM())
+    ]
