@@ -165,7 +165,6 @@ def test_a_file_with_several_conversations_wants_a_name(two, capsys):
         (['ask', 'Who?', '--memory', 'x', '--data', 'y'], ['--memory goes without --data']),
         (['remember', '-'], ['required: --memory']),
         (['paper', 'memr3'], ['--data: expected a file of locomo']),
-        (['paper', 'remem', '--tables', 'table13', '--questions', '2', '--model', 'any'], ['--out']),
         (['paper', 'remem', '--tables', 'table9'], ['expected some of table3', "'table9'"]),
         (['paper', 'remem', '--tables', 'table3,table13'], ['one kind of data']),
         (['bench', '--data', SAMPLE, '--role-model', 'probes'], ['ROLE=MODEL']),
