@@ -317,8 +317,6 @@ def _bench(options: argparse.Namespace) -> int:
 def _paper(options: argparse.Namespace) -> int:
     from memnb.evaluation.papers import main_paper
 
-    if options.paper != 'tot' and not options.data:
-        raise _CommandError(f'paper {options.paper} needs --data FILE: it is not ours to ship')
     return main_paper(options)
 
 
@@ -433,8 +431,7 @@ _SETTINGS = argparse.ArgumentParser(add_help=False, parents=[_EMBEDDER])
 _SETTINGS.add_argument(
     '--settings',
     choices=['memnb', 'paper'],
-    default='memnb',
-    help="'paper': those that the paper reports, printed with their sources",
+    help="'paper': those that the paper reports, printed with their sources (default: memnb; of `memnb paper`: paper)",
 )
 _SETTINGS.add_argument(
     '--chunk', type=_positive, metavar='TOKENS', help='search runs of turns of this length (default: single turns)'
@@ -443,6 +440,30 @@ _SETTINGS.add_argument('--rerank', metavar='MODULE:FUNCTION', help='from pairs (
 _SETTINGS.add_argument(
     '--ranker', metavar='FILE', help="of `memnb fit`, or 'none': words and vectors alone (default: the shipped one)"
 )
+
+_RUN = argparse.ArgumentParser(add_help=False)
+_RUN.add_argument(
+    '--k', type=_positive, help="turns read for a question (default: 25; with the paper's settings as it does)"
+)
+_RUN.add_argument('--stop', action='store_true', help='a method may stop before it has read them')
+_RUN.add_argument('--questions', type=_positive, help='a sample of so many, from all over (default: all)')
+_RUN.add_argument('--repeats', type=_positive, default=1, help='how often each question is asked')
+_RUN.add_argument('--seed', type=int, help='of models that take one; each repeat has the next')
+_RUN.add_argument('--out', help='a folder for rows, tables and traces; the same command goes on there')
+_RUN.add_argument('--workers', type=_positive, help='how many conversations at a time (default: one for each core)')
+_RUN.add_argument('--build-model', help="writes the memories; 'rules': none (default: as --model)")
+_RUN.add_argument(
+    '--role-model',
+    metavar='ROLE=MODEL',
+    action='append',
+    default=[],
+    help='answers one role, such as probes; may be repeated',
+)
+_RUN.add_argument('--judge', help='mark the answers: lenient, strict, longmemeval, or rubric for BEAM')
+_RUN.add_argument('--judge-model', help="marks; 'rules': a rule (default: as --model)")
+_RUN.add_argument('--judge-base-url', help='its server (default: as --base-url)')
+_RUN.add_argument('--budget', type=_positive, help='stop before a call when so many tokens are spent')
+_RUN.add_argument('--estimate', action='store_true', help='print calls and tokens to come, and ask nothing')
 
 _JSON = argparse.ArgumentParser(add_help=False)
 _JSON.add_argument('--json', action='store_true', help='print one JSON object: the trace, or the figures')
@@ -481,33 +502,17 @@ def _parser() -> argparse.ArgumentParser:
     add('--namespace', default='memory', help='which of them (default: memory)')
     add('--memory', metavar='FILE', help='or one file, as `memnb remember` makes it')
 
-    add = command('bench', _bench, 'methods on every question of a file', _MODEL, _SETTINGS, _BENCHMARK, _JSON)
+    add = command('bench', _bench, 'methods on every question of a file', _MODEL, _SETTINGS, _BENCHMARK, _RUN, _JSON)
     add('--methods', metavar='A,B', help='default: plain retrieval and the four methods')
     add('--memories', metavar='A,B', help='each over every one of: turns, gists, cues, bank (default: its own)')
-    add('--k', type=_positive, help="turns read for a question (default: 25; with the paper's settings as it does)")
-    add('--stop', action='store_true', help='a method may stop before it has read them')
     yes_or_no = argparse.BooleanOptionalAction
     add('--full-context', action=yes_or_no, default=True, help='a row for the whole conversation (default: yes)')
     add('--categories', metavar='A,B', help="of questions (default: all but LoCoMo's adversarial)")
-    add('--repeats', type=_positive, default=1, help='how often each question is asked')
-    add('--seed', type=int, help='of models that take one; each repeat has the next')
-    add('--out', help='a folder for rows, tables and traces; the same command goes on there')
-    add('--workers', type=_positive, help='how many conversations at a time (default: one for each core)')
-    add('--build-model', help="writes the memories; 'rules': none (default: as --model)")
-    add('--judge', help='mark the answers: lenient, strict, longmemeval, or rubric for BEAM')
-    add('--judge-model', help="marks; 'rules': a rule (default: as --model)")
-    add('--judge-base-url', help='its server (default: as --base-url)')
-    add('--budget', type=_positive, help='stop before a call when so many tokens are spent')
-    add('--estimate', action='store_true', help='print calls and tokens to come, and ask nothing')
 
-    add = command('paper', _paper, "the tables of a paper's results notebook", _JSON)
-    add(
-        'paper',
-        choices=['memr3', 'remem', 'mragent', 'memma', 'tot'],
-        help='tot: Test of Time, without a file over generated questions',
-    )
-    add('--data', help='the benchmark file; it is not ours to ship')
-    add('--questions', type=_positive, help='tot: how many for each set (default: 800)')
+    add = command('paper', _paper, 'tables of a paper, beside what it reports', _MODEL, _SETTINGS, _RUN, _JSON)
+    add('paper', choices=['memr3', 'remem', 'mragent', 'memma'])
+    add('--tables', metavar='A,B', help='by name; a wrong one lists all (default: those on LoCoMo)')
+    add('--data', help='the benchmark file; it is not ours to ship (Test of Time: default: generated questions)')
 
     add = command('fit', _fit, 'a ranking of turns, learned from questions with evidence', _BENCHMARK, _EMBEDDER)
     add('--out', default='ranker.json', help='the ranker (default: ranker.json)')

@@ -27,6 +27,8 @@ from servers import KEY, Server, chat
 CANOE = 'When did Zofia go canoeing with her niece?'
 CLOSED = 'http://127.0.0.1:9/v1'  # the discard port: nothing listens there
 
+SAMPLE = str(data_path('sample.json'))
+
 
 BUFFERED = {key: value for key, value in os.environ.items() if key != 'PYTHONUNBUFFERED'}  # as at a user's
 
@@ -164,8 +166,11 @@ def test_a_file_with_several_conversations_wants_a_name(two, capsys):
         (['ask', 'Who?', '--memory', 'nowhere.db'], ['nowhere.db: no such memory', 'memnb remember']),
         (['ask', 'Who?', '--memory', 'x', '--data', 'y'], ['--memory goes without --data']),
         (['remember', '-'], ['required: --memory']),
-        (['paper', 'memr3'], ['needs --data']),
-        (['paper', 'tot', '--model', 'any'], ['--model']),
+        (['paper', 'memr3'], ['--data: expected a file of locomo']),
+        (['paper', 'remem', '--tables', 'table9'], ['expected some of table3', "'table9'"]),
+        (['paper', 'remem', '--tables', 'table3,table13'], ['one kind of data']),
+        (['bench', '--data', SAMPLE, '--role-model', 'probes'], ['ROLE=MODEL']),
+        (['bench', '--data', SAMPLE, '--role-model', 'probs=m'], ["'probs'"]),
         (['bench'], ['required: --data']),
         (['ask', 'Who?', '--data', 'bad\x1b[31m\n.json'], ['bad\u241b[31m .json']),
     ],
@@ -284,16 +289,16 @@ def test_every_method_answers_within_the_turns_allowed(method, capsys):
 
 
 def test_tot_needs_no_file_and_refuses_a_bad_one(capsys, tmp_path):
-    assert cli.main(['paper', 'tot', '--questions', '16', '--json']) == 0
-    rows = json.loads(capsys.readouterr().out)['tables']['Exact match (table 13)']['rows']
+    command = ['paper', 'remem', '--tables', 'table13', '--questions', '16']
+    assert cli.main([*command, '--json']) == 0
+    rows = json.loads(capsys.readouterr().out)['tables']['Test of Time (table 13)']['rows']
     assert all(row['questions'] == 16 for row in rows)
     assert all(row['errors'] == 0 and 0 <= row['exact_match']['mean'] <= 1 for row in rows)
     (tmp_path / 'bad.json').write_text('[{}]')
-    assert cli.main(['paper', 'tot', '--data', str(tmp_path / 'bad.json')]) == 2
+    assert cli.main([*command, '--data', str(tmp_path / 'bad.json')]) == 2
     assert capsys.readouterr().err.startswith('memnb: ')
 
 
-SAMPLE = str(data_path('sample.json'))
 SMALL = ['bench', '--data', SAMPLE, '--methods', 'memr3,remem-s', '--categories', 'open-domain', '--k', '8']
 
 

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import as_completed, Executor, ThreadPoolExecutor, wait
 from contextlib import closing, ExitStack
 from copy import copy
@@ -26,7 +26,7 @@ import memnb
 from ..core.build import with_progress
 from ..core.conversation import Conversation, Question
 from ..core.loop import check_count
-from ..core.models import as_lm, Model, OpenAILM, RecordedLM
+from ..core.models import as_lm, LMByRole, Model, OpenAILM, RecordedLM
 from ..core.roles import LM, RuleLM
 from ..core.time import TimeSpan
 from ..core.trace import printable, Trace
@@ -42,7 +42,7 @@ from .tables import as_frame, import_pandas, lost_sessions, Results, spending
 from .usage import UsageCounter
 
 # %% auto #0
-__all__ = ['Experiment', 'main_grid']
+__all__ = ['Experiment', 'experiment_of', 'run_command', 'main_grid']
 
 # %% ../../nbs/6_evaluation/11_experiment.ipynb #4fc2332b
 @dataclass(frozen=True)
@@ -254,13 +254,11 @@ class Experiment:
         baselines: Sequence[str | Method] = ('rag', 'full-context'),  # added where `methods` lacks them
     ):
         import_pandas()
-        chosen = choose_methods(methods, memories)
-        names = {method.name for method in chosen}
-        missing = [method for method in choose_methods(baselines) if method.name not in names]
+        chosen = choose_methods(methods, memories, baselines)
         named = datasets if isinstance(datasets, Mapping) else {'data': datasets}
         lm = RuleLM() if lm is None else as_lm(lm)
         self.plan = Plan(
-            sorted([*missing, *chosen], key=lambda method: not method.budgeted),
+            sorted(chosen, key=lambda method: not method.budgeted),
             {name: list(conversations) for name, conversations in named.items()},
             lm,
             lm if build_lm is None else as_lm(build_lm),
@@ -318,32 +316,60 @@ def _names(text: str | None) -> list[str] | None:
     return None if text is None else [name.strip() for name in text.split(',') if name.strip()]
 
 
-def _experiment_of(options: Any, conversations: list[Conversation]) -> Experiment:
-    "Return the experiment that command-line options describe."
+def _sampled(plan: Plan, count: int) -> Plan:
+    "Return a plan with so many of its questions, from all over its conversations."
+    asked = [question for talk in plan.conversations for question in plan.asked(talk)]
+    kept = {question.id for question in sample_evenly(asked, count)}
+    datasets = {}
+    for name, talks in plan.datasets.items():
+        datasets[name] = [
+            replace(talk, questions=[question for question in talk.questions if question.id in kept]) for talk in talks
+        ]
+    return replace(plan, datasets=datasets)
+
+
+def experiment_of(
+    options: Any,  # of the command line of `memnb bench` or `memnb paper`
+    methods: Sequence[Method],  # with their baselines
+    conversations: Sequence[Conversation],
+    categories: Sequence[str] | None,
+) -> Experiment:
+    "Return the experiment over some methods that command-line options describe."
 
     def model(name: str | None, base_url: str | None = options.base_url) -> LM:
         return RuleLM() if name in (None, 'rules') else OpenAILM(name, base_url, seed=options.seed, **options.served)
 
     lm, judge = model(options.model), None
+    build_lm = model(options.build_model) if options.build_model else lm
+    by_role = {}
+    for pair in options.role_model:
+        role, _, name = pair.partition('=')
+        if not name:
+            raise ValueError(f'--role-model: expected ROLE=MODEL, got {pair!r}')
+        by_role[role] = model(name)
+    if by_role:
+        lm, build_lm = LMByRole(by_role, lm), LMByRole(by_role, build_lm)
     if options.judge is not None:
         name = options.judge_model or options.model
         judge = Judge(model(name, options.judge_base_url or options.base_url), options.judge)
-    baselines = ['rag', 'full-context'] if options.full_context else ['rag']
     by_paper = options.settings == 'paper'
-    return Experiment(
-        configured(choose_methods(_names(options.methods), _names(options.memories)), options),
+    experiment = Experiment(
+        configured(methods, options),
         {options.dataset: conversations},
         None,
         lm,
         options.repeats,
         options.seed,
-        build_lm=model(options.build_model) if options.build_model else lm,
+        build_lm=build_lm,
         judge=judge,
         turns=options.k or (None if by_paper else 25),
         stop=options.stop or by_paper,
-        categories=_names(options.categories),
-        baselines=configured(choose_methods(baselines), options),
+        categories=categories,
+        baselines=(),
     )
+    if options.questions:
+        experiment.plan = _sampled(experiment.plan, options.questions)
+    return experiment
 
 
 def _calibration(plan: Plan) -> dict[str, Any]:
@@ -358,9 +384,12 @@ def _report(text: object) -> None:
     print(printable(str(text), lines=True), file=sys.stderr)
 
 
-def main_grid(options: Any) -> int:
-    "Run `memnb bench`: 0 if every question has its row, 3 if some failed or were not asked."
-    experiment = _experiment_of(options, load_dataset(options.data, options.dataset))
+def run_command(
+    experiment: Experiment,
+    options: Any,  # of the command line of `memnb bench` or `memnb paper`
+    show: Callable[[Results], str],  # the text that is printed of the results
+) -> int:
+    "Run an experiment, settings and estimate first, and print it: 0 if every question has its row, 3 if some failed or were not asked."
     plan = experiment.plan
     if options.settings == 'paper':
         _report('\n'.join(settings_lines(plan.methods)))
@@ -371,7 +400,9 @@ def main_grid(options: Any) -> int:
         return 0
     if is_paid and not options.out:
         raise ValueError('--out: a run with a model needs a folder, so that what was paid for is kept')
-    about = {'files': {Path(options.data).name: data_hash(options.data, options.dataset)}}
+    about = {}
+    if options.data:
+        about['files'] = {Path(options.data).name: data_hash(options.data, options.dataset)}
     if plan.judge:
         about |= _calibration(plan)
     results = experiment.run(
@@ -381,7 +412,7 @@ def main_grid(options: Any) -> int:
         progress=sys.stderr.isatty(),
         about=about,
     )
-    print(json.dumps(results.to_json(), indent=1) if options.json else results)
+    print(show(results))
     failed, missing = results.failed, results.missing
     if len(failed):
         _report(f'{len(failed)} questions failed; the same command asks them again. The first: {failed.error.iloc[0]}')
@@ -390,3 +421,15 @@ def main_grid(options: Any) -> int:
             f'{missing} questions were not asked: the budget is spent, or the run was stopped; the same command continues it'
         )
     return 3 if len(failed) or missing else 0
+
+
+def main_grid(options: Any) -> int:
+    "Run `memnb bench` and return its exit code."
+
+    def show(results: Results) -> str:
+        return json.dumps(results.to_json(), indent=1) if options.json else str(results)
+
+    baselines = ['rag', 'full-context'] if options.full_context else ['rag']
+    methods = choose_methods(_names(options.methods), _names(options.memories), baselines)
+    conversations = load_dataset(options.data, options.dataset)
+    return run_command(experiment_of(options, methods, conversations, _names(options.categories)), options, show)

@@ -30,9 +30,9 @@ from .datasets import load_realtalk
 from .test_of_time import load_tot_conversations
 
 # %% auto #0
-__all__ = ['DATASETS', 'OPTIONS', 'MEMORIES', 'METHODS', 'Dataset', 'load_dataset', 'data_hash', 'data_command', 'Memory',
-           'named_option', 'in_order_of_time', 'Method', 'import_loops', 'find_loop', 'choose_methods',
-           'settings_table', 'settings_lines', 'configured']
+__all__ = ['DATASETS', 'OPTIONS', 'MEMORIES', 'METHODS', 'BASELINES', 'Dataset', 'load_dataset', 'data_hash', 'data_command',
+           'Memory', 'named_option', 'in_order_of_time', 'Method', 'import_loops', 'find_loop', 'pick',
+           'choose_methods', 'settings_table', 'settings_lines', 'configured']
 
 # %% ../../nbs/6_evaluation/05_registry.ipynb #1a3279fc
 @dataclass(frozen=True)
@@ -289,7 +289,7 @@ MEMORIES = {
             "REMem's graph of gists and facts",
             hits=2,
             tools='REMem',
-            accepts=('embedder', 'synonymy', 'prompts'),
+            accepts=('embedder', 'synonymy', 'prompts', 'with_gists'),
         ),
         Memory(
             'cues',
@@ -322,6 +322,8 @@ class Method:
     tools: str = ''  # whose tools the loop chooses among; '': it only searches
     compared: bool = True  # in `demo` and `bench` where no methods are named
     elsewhere: str = ''  # the loop over another memory, where that is another class
+    # what the paper reports of its settings; None: what its loop says, as `PAPER`
+    reported: Sequence[Setting] | None = field(default=None, hash=False)
 
     @property
     def fallback(self) -> bool:
@@ -331,7 +333,7 @@ class Method:
     @property
     def paper(self) -> Sequence[Setting]:
         "What the paper reports of its settings."
-        return getattr(_resolve(self.loop), 'PAPER', ())
+        return getattr(_resolve(self.loop), 'PAPER', ()) if self.reported is None else self.reported
 
     def over(self, memory: Memory) -> Method:
         "Return the same loop over another memory, named after both."
@@ -340,13 +342,12 @@ class Method:
         return replace(self, name=f'{self.name} over {memory.name}', memory=memory, loop=self.elsewhere or self.loop)
 
     def by_paper(self, data: str = '') -> Method:
-        "Return the method with its paper's settings for a kind of data, as far as they are options here: of the loop, and of its memory."
-        if not self.paper:
-            return self
-        of_memory = {setting.name: setting.value for setting in self.paper if setting.scope == 'memory'}
-        of_data = {setting.name: setting.value for setting in self.paper if data in setting.data}
-        memory = self.memory.with_options(**self.memory.accepted(of_memory))
-        return replace(self, memory=memory, options={**self.options, 'settings': 'paper', **of_data})
+        "Return the method with its paper's settings for a kind of data where it has no options of its own, in its loop and its memory."
+        settings = [setting for setting in self.paper if not setting.data or data in setting.data]
+        of_loop = {setting.name: setting.value for setting in settings if setting.scope == 'loop'}
+        of_memory = {setting.name: setting.value for setting in settings if setting.scope == 'memory'}
+        memory = self.memory.with_options(**{**self.memory.accepted(of_memory), **self.memory.options})
+        return replace(self, memory=memory, options={**of_loop, **self.options})
 
     def make(
         self,
@@ -453,6 +454,14 @@ METHODS = {
         ),
     )
 }
+# the package of a method -> the baselines of its paper, by their loops; those of MemR3 say themselves what it reports
+_ANSWERED = Setting('may_refuse', False, '5.1, summary', note='without the adversarial questions')
+BASELINES: dict[str, dict[Any, Sequence[Setting]]] = {
+    'memr3': {},
+    'remem': {'baselines.RAG': (Setting('k', 10, '4.4', note='messages'),), 'baselines.FullContext': ()},
+    'mragent': {'baselines.RAG': (_ANSWERED,), 'baselines.FullContext': (_ANSWERED,)},
+    'memma': {'baselines.RAG': (_ANSWERED, Setting('k', 30, '5.1')), 'baselines.FullContext': (_ANSWERED,)},
+}
 for _method in METHODS.values():
     if _method.budgeted:  # a method may bring a memory of its own
         MEMORIES.setdefault(_method.memory.name, _method.memory)
@@ -472,8 +481,8 @@ def find_loop(name: str) -> Any:
     return None
 
 # %% ../../nbs/6_evaluation/05_registry.ipynb #reg00004
-def _pick(names: Sequence[Any], known: Mapping[str, Any], kind: type, what: str) -> list:
-    "Return members of a table by name, or as given. `ValueError` for anything else."
+def pick(names: Sequence[Any], known: Mapping[str, Any], kind: type, what: str) -> list:
+    "Return members of a mapping by name, or as given. `ValueError` for anything else."
     if isinstance(names, str):
         raise ValueError(f'{what}: expected a list of names, got {names!r}')
     members = [known.get(name, name) if isinstance(name, str) else name for name in names]
@@ -486,18 +495,20 @@ def _pick(names: Sequence[Any], known: Mapping[str, Any], kind: type, what: str)
 def choose_methods(
     methods: Sequence[str | Method],
     memories: Sequence[str | Memory] | None = None,  # every loop over each of them; None: each over its own
+    baselines: Sequence[str | Method] = (),  # put in front where they are not among them
 ) -> list[Method]:
     "Return methods by name, or as given; with memories the whole grid. `ValueError` for an unknown name, or one that comes twice."
     grid = []
-    for method in _pick(methods, METHODS, Method, 'methods'):
+    for method in pick(methods, METHODS, Method, 'methods'):
         if memories is None or not method.budgeted:
             grid.append(method)
         else:
-            grid += [method.over(memory) for memory in _pick(memories, MEMORIES, Memory, 'memories')]
+            grid += [method.over(memory) for memory in pick(memories, MEMORIES, Memory, 'memories')]
     for name, count in Counter(method.name for method in grid).items():
         if count > 1:
             raise ValueError(f'methods: {name} named more than once')
-    return grid
+    names = {method.name for method in grid}
+    return [*(method for method in pick(baselines, METHODS, Method, 'baselines') if method.name not in names), *grid]
 
 # %% ../../nbs/6_evaluation/05_registry.ipynb #reg00005
 def _defaults_of(loop: Any) -> dict[str, Any]:
@@ -513,7 +524,7 @@ def settings_table(methods: Sequence[Method]) -> list[dict[str, str]]:
     rows = []
     for method in methods:
         options = {**method.memory.options, **method.options}
-        defaults = _defaults_of(_resolve(method.loop)) if method.paper else {}
+        defaults = _defaults_of(_resolve(method.loop))
         for setting in method.paper:
             notes = [setting.note] if setting.note else []
             if setting.scope == 'model' and not notes:
@@ -536,9 +547,9 @@ def settings_table(methods: Sequence[Method]) -> list[dict[str, str]]:
 
 
 def settings_lines(methods: Sequence[Method]) -> list[str]:
-    "Return a line for each setting of the papers of the methods, as a command prints them before it runs."
-    lines = []
-    for row in settings_table(methods):
+    "Return a line for each setting of the papers of the methods, as a command prints them before it runs; of variants, those of the first."
+    lines, first = [], {method.loop: method for method in reversed(methods)}
+    for row in settings_table([method for method in methods if method is first[method.loop]]):
         note = f'; {row["note"]}' if row['note'] else ''
         here = f'; default here: {row["here"]}' if row['here'] else ''
         lines.append(f'{row["method"]}: {row["setting"]} = {row["paper"]} ({row["source"]}{note}{here})')
@@ -551,6 +562,9 @@ def configured(
 ) -> list[Method]:
     "Return the methods with the settings of their papers, if asked for, and the options of their memories that a command line has."
     if options.settings == 'paper':
+        packages = {_path_of(method.loop).split('.')[1] for method in methods} & BASELINES.keys()
+        baselines = BASELINES[packages.pop()] if len(packages) == 1 else {}
+        methods = [replace(method, reported=baselines.get(method.loop)) for method in methods]
         methods = [method.by_paper(getattr(options, 'dataset', '')) for method in methods]
     values = {name: getattr(options, name) for name in OPTIONS if getattr(options, name) is not None}
     for name, value in values.items():

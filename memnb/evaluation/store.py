@@ -13,7 +13,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from ..core.storage import MemoryFile, MemoryFileError, row_checksum, UNSWEPT
+from ..core.storage import MemoryFile, MemoryFileError, row_checksum
 from ..core.trace import Trace
 from .rows import Row
 
@@ -95,20 +95,6 @@ class RowStore(MemoryFile):
                 f'{self.path.parent} holds the rows of another experiment ({"; ".join(differ)}): '
                 'name another folder, or remove this one'
             )
-
-    def forget(self, conversation: str) -> int:
-        """Delete the rows of a conversation with every byte of them; return how many.
-
-        The files beside them that may hold its texts go whole: recorded replies, tables, the report."""
-        keys = [row.key for row in self.records() if row.conversation == conversation]
-        with self.transaction() as file:
-            for key in [*keys, 'provenance']:
-                file.execute('DELETE FROM records WHERE key = ?', (key,))
-            file.execute(UNSWEPT)
-        self.sweep()
-        for name in ('replies.sqlite', 'rows.csv', 'results.json', 'report.html'):
-            self.path.with_name(name).unlink(missing_ok=True)
-        return len(keys)
 
     @property
     def spent(self) -> int:

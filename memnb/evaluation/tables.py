@@ -168,7 +168,7 @@ def tables_of(
             (f'{metrics[0]} by category, in percent [95%]', by_category),
         ):
             if lines:
-                frame = pandas.DataFrame.from_dict(lines, orient='index').astype(object)
+                frame = pandas.DataFrame.from_dict(lines, orient='index', dtype=object)
                 tables[f'{dataset}: {title}'] = frame.fillna('–')
     return tables
 
@@ -224,13 +224,18 @@ class Results:
         return {'rows': self.methods, 'provenance': self.provenance}
 
     def __str__(self) -> str:
-        parts = [format_tables(self.tables())]
+        return '\n\n'.join([format_tables(self.tables()), *self.notes])
+
+    @property
+    def notes(self) -> list[str]:
+        "What a reader of the tables must know: questions that were not asked, and sessions that are in no memory."
+        notes = []
         if self.missing:
-            parts.append(f'{self.missing} questions were not asked: the run was stopped')
+            notes.append(f'{self.missing} questions were not asked: the run was stopped')
         for memory, count in self.provenance.get('sessions lost', {}).items():
             lost = f'{memory}: {count_of(count, "session")} could not be read'
-            parts.append(f'{lost} while memories were built; they are missing from its answers')
-        return '\n\n'.join(parts)
+            notes.append(f'{lost} while memories were built; they are missing from its answers')
+        return notes
 
     def save(self, folder: str | Path) -> None:
         "Write rows.csv and results.json."

@@ -23,7 +23,7 @@ from .probe_repair import EarlierTurns, Evolution, evolve, probe_again, ProbeRes
 from .retrieval import Coordinated
 
 # %% auto #0
-__all__ = ['AGENTS', 'VARIANTS', 'AgentTeam', 'SessionResult', 'MemMA']
+__all__ = ['AGENTS', 'AgentTeam', 'SessionResult', 'MemMA']
 
 # %% ../../nbs/5_memma/06_loop.ipynb #b69d4b0a
 AGENTS = {
@@ -247,15 +247,3 @@ class MemMA(Coordinated):
 
     def __repr__(self) -> str:
         return f'{type(self).__name__}({self.bank!r}, {self.lm.name})'
-
-# %% ../../nbs/5_memma/06_loop.ipynb #4bb9d770
-# baselines (section 3.3, appendix B.1), MemMA, ablations (section 5.4)
-VARIANTS: dict[str, dict] = {
-    'static': {'guidance': False, 'refine': False, 'evolve': False},
-    'unguided active': {'guidance': False, 'diagnose': False, 'refinements': 5, 'evolve': False},
-    'strategic active': {'binding': False, 'refinements': 5, 'evolve': False},
-    'MemMA': {},
-    'MemMA/C': {'guidance': False},
-    'MemMA/R': {'refine': False},
-    'MemMA/E': {'evolve': False},
-}

@@ -80,9 +80,15 @@ class MemR3(Loop):
     PAPER = (
         Setting('prompts', 'paper', 'appendix A'),
         Setting('chunks_per_iteration', 5, '4.3'),
-        Setting('limits', RouterLimits(5), '4.3', note='n_max; no value is given for n_cap'),
+        Setting(
+            'limits',
+            RouterLimits(5, 2),
+            '4.3',
+            note='n_max; none is given for n_cap, and figure 1 reflects and answers',
+        ),
         Setting('monotone', False, '3.4', note='"re-summarized"'),
         Setting('may_refuse', False, '4.1', note='without the adversarial questions'),
+        Setting('show_snippets', False, '3.4, eq. 6', note='the answer is from draft and evidence'),
         *PAPER_CHUNKS,
     )
 
@@ -99,6 +105,7 @@ class MemR3(Loop):
         reflect: bool = True,  # False: "w/o reflect"
         monotone: bool = True,  # grounded evidence and closed gaps stay so; False, as in the paper: each reply replaces the state
         stop_early: bool = True,  # False: spend the whole budget, to compare at an equal number of turns
+        show_snippets: bool = True,  # where it must answer without evidence, it does so from the snippets
         released: bool = False,  # as the published code with RAG: no forced reflect
         **options: Any,  # `prompts`, `roles`, `may_refuse` of `Loop`, and `settings='paper'`
     ):
@@ -107,6 +114,7 @@ class MemR3(Loop):
         self.chunks_per_iteration, self.limits = chunks_per_iteration, limits
         self.mask, self.refine, self.may_reflect = mask, refine, reflect
         self.monotone, self.stop_early, self.released = monotone, stop_early, released
+        self.show_snippets = show_snippets
 
     def steps(self, run: Run) -> None:
         "start → retrieve → (generate → route → retrieve or reflect)* → generate → route → answer."
@@ -123,7 +131,7 @@ class MemR3(Loop):
                 self.reflect(run, now, reply, iteration)
             else:
                 self.retrieve(run, now, reply, iteration)
-        if not now.state.evidence and (reply is None or not self.may_refuse):
+        if not now.state.evidence and (reply is None or self.show_snippets and not self.may_refuse):
             run.answer_from(run.snippets, reply and reply.detailed_answer or '')
         else:
             self.answer(run, now, reply.detailed_answer if reply else None)

@@ -245,6 +245,7 @@ class CueTagGraph(SessionMemory, Searchable):
         episodes = {episode.id for episode in extract.episodes}
         gone = super().unlink(session_id, extract)
         self._filed -= episodes
+        self.topic_notes.clear()  # they quote titles, too
         for id, (title, ids) in list(self._themes.items()):
             if not ids.isdisjoint(episodes):  # the title may tell of what is forgotten
                 self._filed -= ids

@@ -65,6 +65,7 @@ def _offered(memory: Any) -> tuple[list[Tool], list[Tool]]:
 _PAPER_MEMORY = (
     Setting('prompts', 'paper', 'appendix D, figures 3 and 4', 'memory', 'of gists and facts'),
     Setting('synonymy', 0.8, '4.4', 'memory', 'as here'),
+    Setting('with_gists', False, 'tables 2, 22', 'memory', 'facts only', data=('tot',)),
     Setting('items', '10 gists and 10 facts a step', '4.4', 'data', 'as here'),
     Setting('embedder', 'NV-Embed-v2', '4.4', 'model', 'ours: WordLlama, and BM25'),
     Setting('model', 'gpt-4.1-mini-2025-04-14', '4.4', 'model'),

@@ -205,6 +205,24 @@ def test_the_papers_settings_are_taken_where_no_other_is_given():
         RAG(load_sample(), settings='theirs')
 
 
+def test_with_the_papers_settings_only_the_evidence_is_shown_to_the_answer():
+    """Equation 6: the answer is from question, draft and evidence, and there may be none."""
+    first_turn = load_sample().turns[0].text
+    for settings, shown in (({}, True), ({'settings': 'paper'}, False)):
+        heard = Hearing(json.dumps({'evidence': [], 'decision': 'answer', 'detailed_answer': 'in May'}), 'in May')
+        memory = [{'id': 'D1:1', 'text': first_turn}]
+        trace = MemR3(memory, FunctionLM(heard), may_refuse=False, **settings).ask('When did the year begin?')
+        assert trace.answer == 'in May'
+        assert [first_turn in prompt for prompt in heard.heard] == [True, shown]
+
+
+def test_figure_1_of_the_paper_reflects_and_answers():
+    replies = [as_the_paper('retrieve', retrieval_query='Pascal'), as_the_paper('reflect', reasoning='May?')]
+    lm = FunctionLM(Hearing(*replies, as_the_paper('answer', detailed_answer='May'), 'May'))
+    trace = MemR3(load_sample(), lm, settings='paper').ask('When did Zofia bring Pascal home?')
+    assert [step.action for step in trace.steps if step.kind == 'route'] == ['retrieve', 'reflect', 'answer']
+
+
 def test_each_setting_of_a_paper_is_an_option_with_a_source():
     for loop in (MemR3, RAG, SelfRAG, RagCotRag, FullContext):
         assert issubclass(loop, Loop) and loop.PAPER

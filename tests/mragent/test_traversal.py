@@ -188,6 +188,8 @@ def test_a_session_that_could_not_be_filed_costs_no_question():
         trace.error is None and trace.usage['topics'].calls == 2 and [one.title for one in graph.topics] == ['The lake']
     )
     assert 'topics' not in MRAgent(graph, start=0).ask('Who?').usage
+    graph.forget('S1')
+    assert graph.topic_notes == []  # they quote titles, which may tell of what is forgotten
 
 
 # --- networkx
