@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import accumulate
 from typing import Any, Literal
 
 import numpy as np
@@ -22,7 +23,7 @@ from .bm25 import LexicalIndex
 from .features import FEATURES, features_of, scaled, SHARES, View, WordVectors
 from .index import Index
 from .learned import LearnedRanker, shipped_ranker
-from .passages import passage_spans, passages_of, WORDS
+from .passages import passages_of, WORDS
 from .standing import is_standing
 from .vectors import DenseIndex, Embedder, WordLlamaEmbedder
 
@@ -62,7 +63,10 @@ class HybridIndex(Index):
     A turn is searched by its passages, and scores as the best of them. The first stage is BM25 with neighbour
     smoothing, scaled to 0 … 1, plus `weight` times the scaled cosine. A `LearnedRanker` orders its best `seen`, and a
     hit says `why`; with `ranker=None` the first stage is all there is. Every snippet matches, so `k` hits come back;
-    without an embedder, a match is that of `LexicalIndex`."""
+    without an embedder, a match is that of `LexicalIndex`.
+
+    With `rerank`, the unmasked best `rerank_top` come in its order. With `standing`, up to so many standing instructions
+    and preferences follow the `k` hits: those that fit best."""
 
     def __init__(
         self,
@@ -114,9 +118,16 @@ class HybridIndex(Index):
         add_in_parts(index, snippets)
         return index
 
+    @locked
     def passages(self, id: str) -> list[Snippet]:
         "Return the passages of a snippet. `UnknownSnippet`."
-        return passages_of(self[id], self.words)
+        return [self.lexical._snippets[part] for part in self._parts[self._slots[self[id].id]]]
+
+    @locked
+    def vectors(self, id: str) -> dict[str, np.ndarray]:
+        "Return the vectors of a snippet's passages, by their ids; none without an embedder. `UnknownSnippet`."
+        passages = [] if self.dense is None else self.passages(id)
+        return {passage.id: self.dense.vector(passage.id) for passage in passages}
 
     @locked
     def add(
@@ -137,16 +148,14 @@ class HybridIndex(Index):
             if self.dense is not None:
                 self.dense.remove([passage.id for passage in passages])
             raise
-        if self.standing:
-            standing = [snippet for snippet in fresh if is_standing(snippet)]
-            ids = [passage.id for snippet in standing for passage in passages_of(snippet, self.words)]
-            known = {} if self.dense is None else {id: self.dense.vector(id) for id in ids}
-            self._standing.add(standing, known)
         for snippet, snippet_passages in zip(fresh, parts):
             self._parts.append(list(range(len(self._owners), len(self._owners) + len(snippet_passages))))
             self._owners += [len(self)] * len(snippet_passages)
             self._put(snippet)
         self._layout = None
+        for snippet in fresh:
+            if self.standing and is_standing(snippet):
+                self._standing.add([snippet], self.vectors(snippet.id))
 
     def _fresh(self, snippets: Iterable[Snippet]) -> list[Snippet]:
         fresh = super()._fresh(snippets)
@@ -292,8 +301,8 @@ class HybridIndex(Index):
         snippet, parts = self._snippets[slot], self._parts[slot]
         if self.shown is not None and len(parts) > self.shown:
             best = sorted(range(len(parts)), key=lambda number: (-state.passages[parts[number]], number))[: self.shown]
-            spans = passage_spans(snippet.text, self.words)
-            snippet = replace(snippet, passages=tuple(spans[number] for number in sorted(best)))
+            ends = [0, *accumulate(len(passage.text) for passage in self.passages(snippet.id))]
+            snippet = replace(snippet, passages=tuple((ends[number], ends[number + 1]) for number in sorted(best)))
         return Hit(snippet, score, self.ranker.why(state.rows[slot]) if slot in state.rows else None)
 
     @locked
@@ -309,47 +318,34 @@ class HybridIndex(Index):
         rows = np.array([*state.rows.values()]).reshape(-1, len(FEATURES))
         return [self._snippets[slot].id for slot in state.rows], rows
 
-    def search(
+    def _hits(
         self,
         query: str,
-        k: int = 10,
-        *,
-        exclude: Collection[str] = (),
-        during: TimeSpan | None = None,
-        bonus: Mapping[str, float] | None = None,
-        known: Collection[str] = (),
-    ) -> list[Hit]:
-        """As for every index; with a reranker, the unmasked best `rerank_top` come in its order.
-
-        With `standing`, up to so many standing instructions and preferences follow the `k` hits: those that fit best."""
-        hits = self._search(query, k, exclude, during, bonus, known)
-        if self.standing and k:
-            masked = {*exclude, *(hit.snippet.id for hit in hits)}
-            hits += self._standing.search(query, self.standing, exclude=masked, during=during)
-        return hits
-
-    def _search(
-        self,
-        query: str,
+        state: _Query | None,
         k: int,
         exclude: Collection[str],
         during: TimeSpan | None,
-        bonus: Mapping[str, float] | None,
-        known: Collection[str],
+        bonus: Mapping[str, float],
     ) -> list[Hit]:
-        "The best hits, in the order of the reranker if there is one."
-        depth = k if self.rerank is None or k <= 0 else max(k, self.rerank_top)
-        masks = {'exclude': exclude, 'during': during}
-        hits = super().search(query, depth, **masks, bonus=bonus, known=known)
-        if self.rerank is None or not hits:
-            return hits
+        "The best hits in the order of the reranker, if there is one, and the standing turns that follow them."
+        depth = max(k, self.rerank_top) if self.rerank and k else k
+        hits = super()._hits(query, state, depth, exclude, during, bonus)
+        if self.rerank and hits:
+            hits = self._reranked(query, hits)[:k]
+        if self.standing and hits:
+            masked = {*exclude, *(hit.snippet.id for hit in hits)}
+            hits += self._standing._hits(query, _Query(state.vector), self.standing, masked, during, {})
+        return hits
+
+    def _reranked(self, query: str, hits: list[Hit]) -> list[Hit]:
+        "Hits with the first `rerank_top` in the order of the reranker, which may ask a server: the lock is not held."
         head, tail = hits[: self.rerank_top], hits[self.rerank_top :]
         scores = list(self.rerank([(query, hit.snippet.text) for hit in head]))
         if len(scores) != len(head):
             raise ValueError(f'rerank: expected {len(head)} scores, got {len(scores)}')
         reranked = [replace(hit, score=float(score), why=None) for hit, score in zip(head, scores)]
         reranked.sort(key=lambda hit: (-hit.score, hit.snippet.id))
-        return (reranked + [replace(hit, score=None, why=None) for hit in tail])[:k]
+        return reranked + [replace(hit, score=None, why=None) for hit in tail]
 
 
 def _best(values: np.ndarray, owners: np.ndarray, count: int) -> np.ndarray:

@@ -121,16 +121,28 @@ class Index(SnippetStore, Searchable):
         a snippet without any time is outside of every span."""
         check_search(query, k, exclude, during)
         vector = self._vector(query, known) if len(self) else None
-        with self._lock:
-            slots, values = self._unmasked(query, vector, exclude, during)
-            if bonus:
-                ids = [self._snippets[slot].id for slot in slots.tolist()]
-                values = values + [bonus.get(id, 0.0) for id in ids]
-            if 0 < k < len(values):
-                enough = values >= np.partition(values, len(values) - k)[len(values) - k]
-                slots, values = slots[enough], values[enough]
-            ranked = ((-value, self._snippets[slot].id, slot) for slot, value in zip(slots.tolist(), values.tolist()))
-            return [self._hit(slot, -value, vector) for value, _, slot in nsmallest(k, ranked)]
+        return self._hits(query, vector, k, exclude, during, bonus or {})
+
+    @locked
+    def _hits(
+        self,
+        query: str,
+        vector: Any,
+        k: int,
+        exclude: Collection[str],
+        during: TimeSpan | None,
+        bonus: Mapping[str, float],
+    ) -> list[Hit]:
+        "The best hits for a query and what `_vector` returned for it."
+        slots, values = self._unmasked(query, vector, exclude, during)
+        if bonus:
+            ids = [self._snippets[slot].id for slot in slots.tolist()]
+            values = values + [bonus.get(id, 0.0) for id in ids]
+        if 0 < k < len(values):
+            enough = values >= np.partition(values, len(values) - k)[len(values) - k]
+            slots, values = slots[enough], values[enough]
+        ranked = ((-value, self._snippets[slot].id, slot) for slot, value in zip(slots.tolist(), values.tolist()))
+        return [self._hit(slot, -value, vector) for value, _, slot in nsmallest(k, ranked)]
 
     def scores(self, query: str) -> dict[str, float]:
         "The score of every snippet that matches, by id."
