@@ -168,8 +168,7 @@ class TurnStore(Searchable):
         if changed:
             old, self._index, self._names = self._index, HybridIndex(names=names), names
             unchanged = [snippet for snippet in old if without_names(snippet.text, changed) == snippet.text]
-            vectors = [old.vectors(snippet.id) for snippet in unchanged]
-            self._index.add(unchanged, {id: row for rows in vectors for id, row in rows.items()})
+            self._index.add(unchanged, old.vectors(snippet.id for snippet in unchanged))
 
     def search(
         self,

@@ -121,7 +121,7 @@ class Index(SnippetStore, Searchable):
         a snippet without any time is outside of every span."""
         check_search(query, k, exclude, during)
         vector = self._vector(query, known) if len(self) else None
-        return self._hits(query, vector, k, exclude, during, bonus or {})
+        return self._hits(query, vector, k, exclude, during, bonus)
 
     @locked
     def _hits(
@@ -131,7 +131,7 @@ class Index(SnippetStore, Searchable):
         k: int,
         exclude: Collection[str],
         during: TimeSpan | None,
-        bonus: Mapping[str, float],
+        bonus: Mapping[str, float] | None = None,
     ) -> list[Hit]:
         "The best hits for a query and what `_vector` returned for it."
         slots, values = self._unmasked(query, vector, exclude, during)
@@ -176,10 +176,7 @@ class Index(SnippetStore, Searchable):
         if not self._snippets:
             return np.empty(0, np.intp), np.empty(0)
         slots, values = self._scores(query, vector)
-        exclude = frozenset(exclude)
-        if during is None:
-            mask = ~np.isin(slots, [self._slots[id] for id in exclude if id in self._slots])
-        else:
-            passing = [passes(self._snippets[slot], exclude, during) for slot in slots.tolist()]
-            mask = np.array(passing, bool)
-        return slots[mask], values[mask]
+        shown = ~np.isin(slots, [self._slots[id] for id in exclude if id in self._slots])
+        if during is not None:
+            shown &= [passes(self._snippets[slot], during=during) for slot in slots.tolist()]
+        return slots[shown], values[shown]
