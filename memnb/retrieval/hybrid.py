@@ -33,8 +33,9 @@ __all__ = ['HybridIndex', 'add_in_parts']
 # %% ../../nbs/1_core/23_hybrid.ipynb #809034ed
 def _place(snippet: Snippet) -> tuple[str, int] | None:
     "Return session and position of a snippet, if it has both."
-    has_both = snippet.session is not None and snippet.position is not None
-    return (snippet.session, snippet.position) if has_both else None
+    if snippet.session is None or snippet.position is None:
+        return None
+    return snippet.session, snippet.position
 
 
 @dataclass
@@ -100,8 +101,9 @@ class HybridIndex(Index):
         self.rerank, self.rerank_top, self.seen = rerank, rerank_top, seen
         self.standing = standing
         if standing:
-            shared = {'names': names, 'ranker': self.ranker, 'weight': weight, 'words': words, 'shown': shown}
-            self._standing = HybridIndex(embedder, spread=False, **shared)
+            self._standing = HybridIndex(
+                embedder, names=names, ranker=self.ranker, weight=weight, spread=False, words=words, shown=shown
+            )
         self._word_vectors = WordVectors(WordLlamaEmbedder())
         self._people: Counter[str] = Counter()
         self._passages: dict[str, list[str]] = {}  # id -> the ids of its passages
@@ -258,26 +260,26 @@ class HybridIndex(Index):
 
     def _view(self, query: str, top: np.ndarray, first: _FirstScores, known: Collection[str]) -> View:
         "What the features see of some turns."
-        parts, near, empty = self._arrange().parts, self._arrange().near, len(self)
-        beside = np.setdiff1d(near[top], [*top, empty])
+        layout, empty = self._arrange(), len(self)
+        beside = np.setdiff1d(layout.near[top], [*top, empty])
         slots = np.concatenate([top, beside])
         places = np.full(empty + 1, len(slots))
         places[slots] = np.arange(len(slots))
-        leads = np.array([max(parts[slot], key=first.total.__getitem__) for slot in slots.tolist()], np.intp)
+        leads = np.array([max(layout.parts[slot], key=first.total.__getitem__) for slot in slots.tolist()], np.intp)
         passages = [self.lexical._snippets[part] for part in leads.tolist()]
 
         def by_place(values: np.ndarray) -> np.ndarray:
             return np.append(values[leads], 0.0)
 
         turns = [self._snippets[slot] for slot in slots.tolist()]
-        evidence = [part for id in sorted(set(known)) if id in self for part in parts[self._slots[id]]]
+        evidence = [part for id in sorted(set(known)) if id in self for part in layout.parts[self._slots[id]]]
         matrix = np.zeros((len(first.total), 0), np.float32) if self.dense is None else self.dense.matrix
         return View(
             query,
             turns=turns,
             passages=[passage.text for passage in passages],
             terms=[self.lexical.terms(passage.id) for passage in passages],
-            near=places[near[top]],
+            near=places[layout.near[top]],
             words=by_place(scaled(first.words)),
             meaning=by_place(scaled(first.cosines)),
             total=by_place(first.total),
