@@ -8,12 +8,13 @@ import json
 
 from memnb.evaluation.datasets import data_path, load_octet
 from memnb.retrieval.learned import assistant_chats, fit_ranker
+from memnb.retrieval.vectors import WordLlamaEmbedder
 
 conversations = load_octet('fit')
 chats = assistant_chats(conversations)
 fitted = {
     name: fit_ranker(conversations, chats=chats, embedder=embedder)
-    for name, embedder in {'vectors': 'wordllama', 'words': None}.items()
+    for name, embedder in {'vectors': WordLlamaEmbedder(), 'words': None}.items()
 }
 about = {
     'data': 'octet.json, the part fit, and assistant_chats of it',

@@ -34,6 +34,7 @@ _HOMES = {
     'retrieval.vectors': ('MiniLMEmbedder', 'OpenAIEmbedder', 'DenseIndex'),
     'retrieval.hybrid': ('HybridIndex',),
     'retrieval.reranked': ('reranked',),
+    'retrieval.turns': ('TurnMemory',),
     'retrieval.learned': ('LearnedRanker', 'fit_ranker'),
     'memr3.router': ('RouterLimits', 'route'),
     'memr3.loop': ('MemR3',),

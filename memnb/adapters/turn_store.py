@@ -185,8 +185,7 @@ class TurnStore(Searchable):
         if changed:
             old, self._index, self._names = self._index, HybridIndex(names=names), names
             unchanged = [snippet for snippet in old if without_names(snippet.text, changed) == snippet.text]
-            passages = [passage.id for snippet in unchanged for passage in old.passages(snippet.id)]
-            self._index.add(unchanged, {id: old.dense.vector(id) for id in passages})
+            self._index.add(unchanged, old.vectors(snippet.id for snippet in unchanged))
 
     def search(
         self,

@@ -9,4 +9,5 @@ learned   a ranking by fitted weights, and the fit
 hybrid    the default: passages by words and meaning, turns ranked
 standing  standing instructions and preferences
 reranked  the ranking over any store
+turns     a memory of turns that is saved and opened
 """

@@ -38,29 +38,20 @@ class WordVectors:
 
     def __init__(self, embed: Callable[[list[str]], np.ndarray]):
         self.embed = embed  # (n, d) the vectors of n words
-        self.clear()
+        self._rows: dict[str, np.ndarray] = {}
 
     def clear(self) -> None:
         "Keep nothing of any word."
-        self._places: dict[str, int] = {}
-        self._rows: np.ndarray | None = None
+        self._rows.clear()
 
     def rows(self, words: Sequence[str]) -> np.ndarray:
         "(n, d) the vectors of n words; 0 for one that the model does not know."
-        missing = [word for word in dict.fromkeys(words) if word not in self._places]
+        missing = [word for word in dict.fromkeys(words) if word not in self._rows]
         if missing:
             vectors = self.embed(missing)
             lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-            vectors = (vectors / np.where(lengths, lengths, 1)).astype(np.float32)
-            count = len(self._places)
-            if self._rows is None:
-                self._rows = np.empty((0, vectors.shape[1]), np.float32)
-            if count + len(missing) > len(self._rows):
-                room = np.zeros((count + len(missing), vectors.shape[1]), np.float32)
-                self._rows = np.concatenate([self._rows, room])
-            self._rows[count : count + len(missing)] = vectors
-            self._places.update((word, count + place) for place, word in enumerate(missing))
-        return self._rows[[self._places[word] for word in words]]
+            self._rows.update(zip(missing, (vectors / np.where(lengths, lengths, 1)).astype(np.float32)))
+        return np.array([self._rows[word] for word in words])
 
 # %% ../../nbs/1_core/22_features.ipynb #3ae6d06c
 @dataclass

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import accumulate
 from typing import Any, Literal
 
 import numpy as np
@@ -22,7 +23,7 @@ from .bm25 import LexicalIndex
 from .features import FEATURES, features_of, scaled, SHARES, View, WordVectors
 from .index import Index
 from .learned import LearnedRanker, shipped_ranker
-from .passages import passage_spans, passages_of, WORDS
+from .passages import passages_of, WORDS
 from .standing import is_standing
 from .vectors import DenseIndex, Embedder, WordLlamaEmbedder
 
@@ -32,8 +33,9 @@ __all__ = ['HybridIndex', 'add_in_parts']
 # %% ../../nbs/1_core/23_hybrid.ipynb #809034ed
 def _place(snippet: Snippet) -> tuple[str, int] | None:
     "Return session and position of a snippet, if it has both."
-    has_both = snippet.session is not None and snippet.position is not None
-    return (snippet.session, snippet.position) if has_both else None
+    if snippet.session is None or snippet.position is None:
+        return None
+    return snippet.session, snippet.position
 
 
 @dataclass
@@ -44,6 +46,15 @@ class _Query:
     known: Collection[str] = ()  # ids of the evidence found so far
     rows: dict[int, np.ndarray] = field(default_factory=dict)  # by slot: the features
     passages: np.ndarray | None = None  # by slot of a passage: its score in the first stage
+
+
+@dataclass
+class _Layout:
+    "Where the passages and the neighbours of the turns are. The lexical and the dense index have passages in the same slots."
+
+    parts: list[list[int]]  # by turn: the slots of its passages
+    owners: np.ndarray  # (p,) the turn of each passage
+    near: np.ndarray  # (n + 1, 4) the turns at the distances of `SHARES`, n where there is none
 
 
 @dataclass
@@ -62,7 +73,10 @@ class HybridIndex(Index):
     A turn is searched by its passages, and scores as the best of them. The first stage is BM25 with neighbour
     smoothing, scaled to 0 … 1, plus `weight` times the scaled cosine. A `LearnedRanker` orders its best `seen`, and a
     hit says `why`; with `ranker=None` the first stage is all there is. Every snippet matches, so `k` hits come back;
-    without an embedder, a match is that of `LexicalIndex`."""
+    without an embedder, a match is that of `LexicalIndex`.
+
+    With `rerank`, the unmasked best `rerank_top` come in its order. With `standing`, up to so many standing instructions
+    and preferences follow the `k` hits: those that fit best."""
 
     def __init__(
         self,
@@ -93,10 +107,9 @@ class HybridIndex(Index):
             self._standing = HybridIndex(embedder, spread=False, **shared)
         self._word_vectors = WordVectors(WordLlamaEmbedder())
         self._people: Counter[str] = Counter()
-        self._owners: list[int] = []  # by slot of a passage: the slot of its turn
-        self._parts: list[list[int]] = []  # by slot of a turn: the slots of its passages
+        self._passages: dict[str, list[str]] = {}  # id -> the ids of its passages
         self._places: dict[tuple[str, int], str] = {}  # session and position -> id
-        self._layout: tuple[np.ndarray, np.ndarray] | None = None  # what `_arrays` returns, until a change
+        self._layout: _Layout | None = None  # until a change
 
     @classmethod
     def of(
@@ -116,9 +129,17 @@ class HybridIndex(Index):
         add_in_parts(index, snippets)
         return index
 
+    @locked
     def passages(self, id: str) -> list[Snippet]:
         "Return the passages of a snippet. `UnknownSnippet`."
-        return passages_of(self[id], self.words)
+        return [self.lexical[passage] for passage in self._passages[self[id].id]]
+
+    @locked
+    def vectors(self, ids: Iterable[str]) -> dict[str, np.ndarray]:
+        "Return the vectors of the passages of snippets, by the passage's id; none without an embedder. `UnknownSnippet`."
+        if self.dense is None:
+            return {}
+        return {passage: self.dense.vector(passage) for id in ids for passage in self._passages[self[id].id]}
 
     @locked
     def add(
@@ -139,16 +160,13 @@ class HybridIndex(Index):
             if self.dense is not None:
                 self.dense.remove([passage.id for passage in passages])
             raise
-        if self.standing:
-            standing = [snippet for snippet in fresh if is_standing(snippet)]
-            ids = [passage.id for snippet in standing for passage in passages_of(snippet, self.words)]
-            known = {} if self.dense is None else {id: self.dense.vector(id) for id in ids}
-            self._standing.add(standing, known)
         for snippet, snippet_passages in zip(fresh, parts):
-            self._parts.append(list(range(len(self._owners), len(self._owners) + len(snippet_passages))))
-            self._owners += [len(self)] * len(snippet_passages)
+            self._passages[snippet.id] = [passage.id for passage in snippet_passages]
             self._put(snippet)
         self._layout = None
+        if self.standing:
+            standing = [snippet for snippet in fresh if is_standing(snippet)]
+            self._standing.add(standing, self.vectors(snippet.id for snippet in standing))
 
     def _fresh(self, snippets: Iterable[Snippet]) -> list[Snippet]:
         fresh = super()._fresh(snippets)
@@ -175,13 +193,10 @@ class HybridIndex(Index):
         self._places.pop(_place(snippet), None)
         if snippet.speaker:
             self._people -= Counter([snippet.speaker])
-        for part in sorted(self._parts[slot], reverse=True):
-            self._drop_passage(part)
-        moved = self._parts.pop()
-        if slot < len(self._parts):
-            self._parts[slot] = moved
-            for part in moved:
-                self._owners[part] = slot
+        passages = self._passages.pop(snippet.id)
+        self.lexical.remove(passages)
+        if self.dense is not None:
+            self.dense.remove(passages)
         super()._drop(slot)
         if self.standing and snippet.id in self._standing:
             self._standing.remove([snippet.id])
@@ -189,25 +204,18 @@ class HybridIndex(Index):
         clear_text_caches()
         self._layout = None
 
-    def _drop_passage(self, part: int) -> None:
-        "Forget the passage of a slot; the last one takes its place."
-        last, owner = len(self._owners) - 1, self._owners.pop()
-        if part < last:
-            self._owners[part] = owner
-            siblings = self._parts[owner]
-            siblings[siblings.index(last)] = part
-        self.lexical._drop(part)
-        if self.dense is not None:
-            self.dense._drop(part)
-
-    def _arrays(self) -> tuple[np.ndarray, np.ndarray]:
-        "(p,) the turn of each passage; (n + 1, 4) the neighbours of each turn at the distances of `SHARES`, n where there is none."
+    def _arrange(self) -> _Layout:
+        "Return the slots of passages and of neighbours, which every change moves."
         if self._layout is None:
+            parts = [[self.lexical._slots[id] for id in self._passages[snippet.id]] for snippet in self._snippets]
+            owners = np.zeros(len(self.lexical), np.intp)
+            for slot, own in enumerate(parts):
+                owners[own] = slot
             near = np.full((len(self) + 1, len(SHARES)), len(self), np.intp)
             slots = {place: self._slots[id] for place, id in self._places.items()}
             for (session, position), slot in slots.items():
                 near[slot] = [slots.get((session, position + step), len(self)) for step in SHARES]
-            self._layout = np.array(self._owners, np.intp), near
+            self._layout = _Layout(parts, owners, near)
         return self._layout
 
     def _vector(self, query: str, known: Collection[str] = ()) -> _Query:
@@ -231,7 +239,8 @@ class HybridIndex(Index):
 
     def _first_scores(self, query: str, vector: np.ndarray | None) -> tuple[np.ndarray, _FirstScores]:
         "The slots of the turns that match, and the scores of the first stage."
-        owners, near = self._arrays()
+        layout = self._arrange()
+        owners, near = layout.owners, layout.near
         sums, matches = self.lexical.sums(query)
         found = np.zeros(len(self) + 1, bool)
         found[owners[matches]] = True
@@ -240,12 +249,11 @@ class HybridIndex(Index):
             shares = np.array([*SHARES.values()])
             words = sums + (_best(sums, owners, len(self))[near] @ shares)[owners]
             found[near[found].ravel()] = True
-        if self.dense is None:
-            first = _FirstScores(words, np.zeros(len(words)), words, _best(words, owners, len(self)))
-            return np.flatnonzero(found[:-1]), first
-        cosines = self.dense._scores(query, vector)[1]
-        total = self.fused(words, cosines)
-        return np.arange(len(self)), _FirstScores(words, cosines, total, _best(total, owners, len(self)))
+        slots, cosines, total = np.flatnonzero(found[:-1]), np.zeros(len(words)), words
+        if self.dense is not None:
+            slots, cosines = np.arange(len(self)), self.dense._scores(query, vector)[1]
+            total = self.fused(words, cosines)
+        return slots, _FirstScores(words, cosines, total, _best(total, owners, len(self)))
 
     def fused(self, words: np.ndarray, cosines: np.ndarray) -> np.ndarray:
         "(p,) the scores of passages in the first stage."
@@ -253,50 +261,45 @@ class HybridIndex(Index):
 
     def _view(self, query: str, top: np.ndarray, first: _FirstScores, known: Collection[str]) -> View:
         "What the features see of some turns."
-        owners, near = self._arrays()
-        empty = len(self)
-        beside = np.setdiff1d(near[top], [*top, empty])
+        layout, empty = self._arrange(), len(self)
+        beside = np.setdiff1d(layout.near[top], [*top, empty])
         slots = np.concatenate([top, beside])
         places = np.full(empty + 1, len(slots))
         places[slots] = np.arange(len(slots))
-        leads = np.array([max(self._parts[slot], key=first.total.__getitem__) for slot in slots.tolist()], np.intp)
+        leads = np.array([max(layout.parts[slot], key=first.total.__getitem__) for slot in slots.tolist()], np.intp)
         passages = [self.lexical._snippets[part] for part in leads.tolist()]
 
         def by_place(values: np.ndarray) -> np.ndarray:
             return np.append(values[leads], 0.0)
 
-        evidence = [self._slots[id] for id in sorted(set(known)) if id in self]
-        vectors = np.zeros((len(slots) + 1, 0), np.float32)
-        if self.dense is not None:
-            vectors = np.concatenate([self.dense.matrix[leads], np.zeros((1, self.dense.dimension), np.float32)])
-        found = [part for slot in evidence for part in self._parts[slot]]
-        flags = np.zeros(empty + 1)
-        flags[evidence] = 1
+        turns = [self._snippets[slot] for slot in slots.tolist()]
+        evidence = [part for id in sorted(set(known)) if id in self for part in layout.parts[self._slots[id]]]
+        matrix = np.zeros((len(first.total), 0), np.float32) if self.dense is None else self.dense.matrix
         return View(
             query,
-            turns=[self._snippets[slot] for slot in slots.tolist()],
+            turns=turns,
             passages=[passage.text for passage in passages],
             terms=[self.lexical.terms(passage.id) for passage in passages],
             tokenize=self.lexical.tokens,
-            near=places[near[top]],
+            near=places[layout.near[top]],
             words=by_place(scaled(first.words)),
             meaning=by_place(scaled(first.cosines)),
             total=by_place(first.total),
             cosines=by_place(first.cosines),
-            vectors=vectors,
-            evidence=np.append(flags[slots], 0.0),
-            evidence_vectors=vectors[:0] if self.dense is None else self.dense.matrix[found],
+            vectors=np.pad(matrix[leads], ((0, 1), (0, 0))),
+            evidence=np.array([*(turn.id in known for turn in turns), False], float),
+            evidence_vectors=matrix[evidence],
             people=sorted(self._people),
             idf=self.lexical.rarity,
             word_vectors=self._word_vectors,
         )
 
     def _hit(self, slot: int, score: float, state: _Query) -> Hit:
-        snippet, parts = self._snippets[slot], self._parts[slot]
+        snippet, parts = self._snippets[slot], self._arrange().parts[slot]
         if self.shown is not None and len(parts) > self.shown:
             best = sorted(range(len(parts)), key=lambda number: (-state.passages[parts[number]], number))[: self.shown]
-            spans = passage_spans(snippet.text, self.words)
-            snippet = replace(snippet, passages=tuple(spans[number] for number in sorted(best)))
+            ends = [0, *accumulate(len(passage.text) for passage in self.passages(snippet.id))]
+            snippet = replace(snippet, passages=tuple((ends[number], ends[number + 1]) for number in sorted(best)))
         return Hit(snippet, score, self.ranker.why(state.rows[slot]) if slot in state.rows else None)
 
     @locked
@@ -312,47 +315,34 @@ class HybridIndex(Index):
         rows = np.array([*state.rows.values()]).reshape(-1, len(FEATURES))
         return [self._snippets[slot].id for slot in state.rows], rows
 
-    def search(
+    def _hits(
         self,
         query: str,
-        k: int = 10,
-        *,
-        exclude: Collection[str] = (),
-        during: TimeSpan | None = None,
-        bonus: Mapping[str, float] | None = None,
-        known: Collection[str] = (),
-    ) -> list[Hit]:
-        """As for every index; with a reranker, the unmasked best `rerank_top` come in its order.
-
-        With `standing`, up to so many standing instructions and preferences follow the `k` hits: those that fit best."""
-        hits = self._search(query, k, exclude, during, bonus, known)
-        if self.standing and k:
-            masked = {*exclude, *(hit.snippet.id for hit in hits)}
-            hits += self._standing.search(query, self.standing, exclude=masked, during=during)
-        return hits
-
-    def _search(
-        self,
-        query: str,
+        state: _Query | None,
         k: int,
         exclude: Collection[str],
         during: TimeSpan | None,
-        bonus: Mapping[str, float] | None,
-        known: Collection[str],
+        bonus: Mapping[str, float] | None = None,
     ) -> list[Hit]:
-        "The best hits, in the order of the reranker if there is one."
-        depth = k if self.rerank is None or k <= 0 else max(k, self.rerank_top)
-        masks = {'exclude': exclude, 'during': during}
-        hits = super().search(query, depth, **masks, bonus=bonus, known=known)
-        if self.rerank is None or not hits:
-            return hits
+        "The best hits in the order of the reranker, if there is one, and the standing turns that follow them."
+        depth = max(k, self.rerank_top) if self.rerank and k else k
+        hits = super()._hits(query, state, depth, exclude, during, bonus)
+        if self.rerank and hits:
+            hits = self._reranked(query, hits)[:k]
+        if self.standing and hits:
+            masked = {*exclude, *(hit.snippet.id for hit in hits)}
+            hits += self._standing._hits(query, _Query(state.vector), self.standing, masked, during)
+        return hits
+
+    def _reranked(self, query: str, hits: list[Hit]) -> list[Hit]:
+        "Hits with the first `rerank_top` in the order of the reranker, which may ask a server: the lock is not held."
         head, tail = hits[: self.rerank_top], hits[self.rerank_top :]
         scores = list(self.rerank([(query, hit.snippet.text) for hit in head]))
         if len(scores) != len(head):
             raise ValueError(f'rerank: expected {len(head)} scores, got {len(scores)}')
         reranked = [replace(hit, score=float(score), why=None) for hit, score in zip(head, scores)]
         reranked.sort(key=lambda hit: (-hit.score, hit.snippet.id))
-        return (reranked + [replace(hit, score=None, why=None) for hit in tail])[:k]
+        return reranked + [replace(hit, score=None, why=None) for hit in tail]
 
 
 def _best(values: np.ndarray, owners: np.ndarray, count: int) -> np.ndarray:

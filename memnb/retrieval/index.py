@@ -121,16 +121,28 @@ class Index(SnippetStore, Searchable):
         a snippet without any time is outside of every span."""
         check_search(query, k, exclude, during)
         vector = self._vector(query, known) if len(self) else None
-        with self._lock:
-            slots, values = self._unmasked(query, vector, exclude, during)
-            if bonus:
-                ids = [self._snippets[slot].id for slot in slots.tolist()]
-                values = values + [bonus.get(id, 0.0) for id in ids]
-            if 0 < k < len(values):
-                enough = values >= np.partition(values, len(values) - k)[len(values) - k]
-                slots, values = slots[enough], values[enough]
-            ranked = ((-value, self._snippets[slot].id, slot) for slot, value in zip(slots.tolist(), values.tolist()))
-            return [self._hit(slot, -value, vector) for value, _, slot in nsmallest(k, ranked)]
+        return self._hits(query, vector, k, exclude, during, bonus)
+
+    @locked
+    def _hits(
+        self,
+        query: str,
+        vector: Any,
+        k: int,
+        exclude: Collection[str],
+        during: TimeSpan | None,
+        bonus: Mapping[str, float] | None = None,
+    ) -> list[Hit]:
+        "The best hits for a query and what `_vector` returned for it."
+        slots, values = self._unmasked(query, vector, exclude, during)
+        if bonus:
+            ids = [self._snippets[slot].id for slot in slots.tolist()]
+            values = values + [bonus.get(id, 0.0) for id in ids]
+        if 0 < k < len(values):
+            enough = values >= np.partition(values, len(values) - k)[len(values) - k]
+            slots, values = slots[enough], values[enough]
+        ranked = ((-value, self._snippets[slot].id, slot) for slot, value in zip(slots.tolist(), values.tolist()))
+        return [self._hit(slot, -value, vector) for value, _, slot in nsmallest(k, ranked)]
 
     def scores(self, query: str) -> dict[str, float]:
         "The score of every snippet that matches, by id."
@@ -164,10 +176,7 @@ class Index(SnippetStore, Searchable):
         if not self._snippets:
             return np.empty(0, np.intp), np.empty(0)
         slots, values = self._scores(query, vector)
-        exclude = frozenset(exclude)
-        if during is None:
-            mask = ~np.isin(slots, [self._slots[id] for id in exclude if id in self._slots])
-        else:
-            passing = [passes(self._snippets[slot], exclude, during) for slot in slots.tolist()]
-            mask = np.array(passing, bool)
-        return slots[mask], values[mask]
+        shown = ~np.isin(slots, [self._slots[id] for id in exclude if id in self._slots])
+        if during is not None:
+            shown &= [passes(self._snippets[slot], during=during) for slot in slots.tolist()]
+        return slots[shown], values[shown]

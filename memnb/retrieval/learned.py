@@ -21,6 +21,7 @@ from ..core.conversation import Conversation, Session, Turn, turn_snippets
 from ..core.retriever import default_index
 from ..core.text import sentences
 from .features import FEATURES
+from .vectors import Embedder, WordLlamaEmbedder
 
 # %% auto #0
 __all__ = ['LearnedRanker', 'shipped_ranker', 'as_assistant_chat', 'assistant_chats', 'Pair', 'training_pairs', 'fit_ranker',
@@ -153,7 +154,7 @@ class Pair:
 
 def training_pairs(
     conversation: Conversation,
-    embedder: Any = 'wordllama',  # whatever `as_embedder` takes; None: words only
+    embedder: Embedder | None = WordLlamaEmbedder(),  # None: words only
     ranker: LearnedRanker | None = None,  # None: first searches; else the searches that follow its first
     weight: float = 1.0,
 ) -> list[Pair]:
@@ -161,8 +162,7 @@ def training_pairs(
 
     A search that follows comes after 5 and after 15 turns, looks for the rest, and knows the evidence so far: what
     evidence was read, and every fifth of the other turns, for no reader is without fault."""
-    options = {} if embedder == 'wordllama' else {'embedder': embedder}
-    index = default_index(turn_snippets(conversation), ranker=LearnedRanker({}), **options)
+    index = default_index(turn_snippets(conversation), embedder=embedder, ranker=LearnedRanker({}))
     pairs = []
     for question in conversation.questions:
         ids, rows = index.features(question.text)
@@ -184,7 +184,7 @@ def training_pairs(
 def fit_ranker(
     conversations: Iterable[Conversation],  # with questions that have evidence
     *,
-    embedder: Any = 'wordllama',  # as for `training_pairs`
+    embedder: Embedder | None = WordLlamaEmbedder(),  # None: words only
     features: Collection[str] = tuple(FEATURES),
     chats: Iterable[Conversation] = (),  # more conversations, such as `assistant_chats`, whose questions count less
     chat_weight: float = 0.3,

@@ -32,7 +32,7 @@ __all__ = ['WORDS', 'count_words', 'passage_spans', 'passages_of']
 # %% ../../nbs/1_core/21_passages.ipynb #89cb0078
 def count_words(text: str) -> int:
     "Return the number of words; a character counts as one in a script that puts no blanks between words."
-    return sum(1 for _ in _WORD.finditer(text))
+    return len(_WORD.findall(text))
 
 
 def passage_spans(text: str, words: int = WORDS) -> list[tuple[int, int]]:

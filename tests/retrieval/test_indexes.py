@@ -167,13 +167,14 @@ class GrowAndForget(RuleBasedStateMachine):
     @invariant()
     def passages_and_turns_belong_together(self):
         for index in (*self.spread.values(), self.hybrid):
-            assert len(index._parts) == len(index) == len(self.alive)
-            assert len(index._owners) == len(index.lexical) == sum(map(len, index._parts))
-            for slot, parts in enumerate(index._parts):
+            layout = index._arrange()
+            assert len(layout.parts) == len(index._passages) == len(index) == len(self.alive)
+            assert len(layout.owners) == len(index.lexical) == sum(map(len, layout.parts))
+            for slot, parts in enumerate(layout.parts):
                 turn = index._snippets[slot]
                 assert [index.lexical._snippets[part] for part in parts] == passages_of(turn, index.words)
                 assert index.passages(turn.id) == passages_of(turn, index.words)
-                assert {index._owners[part] for part in parts} == {slot}
+                assert {*layout.owners[parts]} == {slot}
                 if index.dense:
                     assert [index.dense._snippets[part] for part in parts] == passages_of(turn, index.words)
 
@@ -586,4 +587,4 @@ def test_nothing_is_left_behind_when_all_is_removed():
     index.search('boat')
     index.remove([one.id for one in snippets])
     assert not index.lexical._postings and not index._places and not index._people and index.search('boat') == []
-    assert not index._owners and not index._parts and not len(index.dense) and not len(index._standing)
+    assert not index._passages and not index._arrange().parts and not len(index.dense) and not len(index._standing)

@@ -375,14 +375,14 @@ def test_the_same_word_comes_before_any_that_is_like_it(said, words, query):
 def test_nothing_of_a_forgotten_word_stays():
     index = index_of([Snippet('a', 'the violoncello'), Snippet('b', 'the boat')])
     index.search('a violoncello?', 2)
-    assert b'violoncello' in pickle.dumps(index._word_vectors._places)
+    assert b'violoncello' in pickle.dumps(list(index._word_vectors._rows))
     assert b'violoncello' in pickle.dumps([dict(cache) for cache in _Cache.all])
     index.remove(['a'])
     index.search('boat', 2)
     caches = [dict(cache) for cache in _Cache.all]
-    held = pickle.dumps([index._word_vectors._places, index._snippets, index.lexical._postings, caches])
+    held = pickle.dumps([list(index._word_vectors._rows), index._snippets, index.lexical._postings, caches])
     assert b'violoncello' not in held and b'boat' in held
-    assert list(index._word_vectors._places) == ['boat']
+    assert list(index._word_vectors._rows) == ['boat']
 
 
 def test_word_vectors_are_made_once_and_are_of_length_one():
@@ -405,4 +405,4 @@ def test_a_store_that_forgets_does_not_grow():
         index.add([Snippet(f's{round}', f'word{round} other{round}')])
         index.search(f'word{round}?', 1)
         index.remove([f's{round}'])
-    assert not index._word_vectors._places and index._word_vectors._rows is None
+    assert not index._word_vectors._rows

@@ -67,7 +67,7 @@ def test_they_follow_the_hits_and_keep_the_masks(turns, query, k, standing, data
 
 def test_an_embedder_is_asked_once_and_one_that_fails_changes_nothing():
     class Failing(Letters):
-        left = 3
+        left = 3  # calls
 
         def __call__(self, texts):
             self.left -= 1
@@ -80,6 +80,8 @@ def test_an_embedder_is_asked_once_and_one_that_fails_changes_nothing():
     index.add([Snippet('a', ASKED[0]), Snippet('b', SAID[0])])
     assert embedder.left == 2 and len(index._standing) == 1
     index.search('boat')
+    assert embedder.left == 1
+    embedder.left = 0
     with pytest.raises(RuntimeError, match='down'):
         index.add([Snippet('c', ASKED[1])])
     assert len(index) == len(index.dense) == len(index.lexical) == 2 and len(index._standing) == 1
