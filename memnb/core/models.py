@@ -245,6 +245,7 @@ _NAMES = {
     'temperature': r'(?i)temperature|sampling',
     'seed': r'(?i)\bseed\b',
     'max_tokens': r'(?i)max_tokens',
+    'max_completion_tokens': r'(?i)max(_completion)?_tokens',
     'system': r'(?i)\broles?\b|(system|developer)[ _-]?(message|prompt|instruction)|[\'"`](system|developer)\\?[\'"`]',
     'json_schema': r'(?i)response_?format|json.?schema|schema|grammar|structured|guided|requested parameters',
     'json_object': r'(?i)response_?format|json.?(object|mode)|grammar|structured|guided|requested parameters',
