@@ -102,7 +102,7 @@ def _text_in(value: Any) -> str:
 
     Where thoughts end with an object, a server took the reply for them."""
     if isinstance(value, str):
-        return value
+        return str(value)  # LangChain's is a function besides
     if isinstance(value, list):
         return ''.join(map(_text_in, value))
     fields = value if isinstance(value, dict) else {name: getattr(value, name, '') for name in ('type', *_PLACES)}
@@ -245,6 +245,7 @@ _NAMES = {
     'temperature': r'(?i)temperature|sampling',
     'seed': r'(?i)\bseed\b',
     'max_tokens': r'(?i)max_tokens',
+    'max_completion_tokens': r'(?i)max(_completion)?_tokens',
     'system': r'(?i)\broles?\b|(system|developer)[ _-]?(message|prompt|instruction)|[\'"`](system|developer)\\?[\'"`]',
     'json_schema': r'(?i)response_?format|json.?schema|schema|grammar|structured|guided|requested parameters',
     'json_object': r'(?i)response_?format|json.?(object|mode)|grammar|structured|guided|requested parameters',
@@ -290,12 +291,13 @@ def _bound_reply(response: Any) -> None:
 
 # the status of an error that comes as a success, and its words
 _STATUS = {
+    429: r'(?i)"(code|status)": ?"?429\b|rate.?limit|too many requests',
+    503: r'(?i)"(code|status)": ?"?5\d\d\b|overload|unavailable|capacity|timed? ?out|loading',
     404: r'(?i)endpoint|page not found',
-    429: r'(?i)"code": ?"?429|rate.?limit|too many requests',
-    503: r'(?i)"code": ?"?5\d\d|overload|unavailable|capacity|timed? ?out|loading',
     400: r'"error": ?("|\{\s*")',
 }
-_WHOLE = r'(?s)(?!.*"finish_reason": ?"error").*"(choices|data)": ?\[\s*[^]\s]'  # a completion, or embeddings
+# a completion, embeddings, or no JSON, as a web page
+_WHOLE = r'(?s)\s*[^\s{[]|(?!.*"finish_reason": ?"error").*"(choices|data)": ?\[\s*[^]\s]'
 _LOADING = r'(?is)(?!.*(fail|error load|unable|cannot)).*\b(loading|warming up|starting up|not (yet )?(ready|loaded))'
 _THIS_MACHINE = (
     r'(?i)https?://(localhost|[\w-]+\.localhost|127\.[\d.]+|\[::1\]|0\.0\.0\.0|host\.docker\.internal)(:|/|$)'

@@ -230,7 +230,9 @@ def read_text(text: str, model: type[Reply]) -> list[Any]:
 READERS: list[Reader] = [read_object, read_tags, read_lines, read_text]  # in the order in which they are tried
 
 # %% ../../nbs/1_core/13_replies.ipynb #rd000002
-_THINK = r'(?:\w+[:_-])?(?:think(?:ing)?|thoughts?|reason(?:ing)?|reflection|scratchpad|analysis)'
+_THINK = (
+    r'(?:\w+[:_-])?(?:think(?:ing)?|thoughts?|reason(?:ing)?|reflection|scratchpad|analysis|monologue|cot)(?:_process)?'
+)
 # what opens the thoughts of a model, and what closes them; the marks of another model are another row
 _MARKS = (
     (rf'[<◁]\|?(?!end_){_THINK}(?:\s[^<>]*)?\|?[>▷]', rf'[<◁]\|?(?:/\|?|end_(?:of_)?){_THINK}\|?[>▷]'),
@@ -241,6 +243,7 @@ _MARKS = (
     ),
     (r'<\|channel>thought', r'<channel\|>'),
     (r'<unused94>thought', r'<unused95>'),
+    (r'<details type="reasoning"[^>]*>', r'</details>'),
     (r'here is my thought process:', r'here is my response:'),
 )
 _OPENS, _CLOSES = map('|'.join, zip(*_MARKS))
