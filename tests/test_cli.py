@@ -214,7 +214,7 @@ def test_every_kind_of_chat_can_be_asked(chat, capsys):
     assert cli.main(['ask', '--json', '--data', str(CHATS / chat), 'To whom was the boat sold?']) == 0
     printed = capsys.readouterr()
     assert 'sister' in Trace.from_json(printed.out).answer
-    assert all(line.startswith(f'memnb: {CHATS / chat}: ') and 'left out' in line for line in printed.err.splitlines())
+    assert all(line.startswith(f'memnb: {CHATS / chat}: ') for line in printed.err.splitlines())
     assert ('left out' in printed.err) == (chat not in ('locomo.json', 'turns.jsonl', 'kept.json'))
 
 

@@ -18,16 +18,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..core.conversation import ChatError, Conversation
-from memnb.core.messages import (
-    as_conversation,
-    GAP,
-    has_text,
-    Message,
-    put_in_order,
-    read_messages,
-    sessions_of,
-    text_of,
-)
+from ..core.messages import as_conversation, GAP, has_text, Message
+from ..core.messages import put_in_order, read_messages, sessions_of, text_of
 from ..core.time import parse_date, parse_datetime
 from ..core.timestamps import DATE, date_order, DATE_ORDERS, day_of_numbers, DayNumbers, is_missing
 from ..core.trace import mend, printable
