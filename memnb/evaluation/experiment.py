@@ -332,7 +332,7 @@ def _experiment_of(options: Any, conversations: list[Conversation]) -> Experimen
     by_paper = options.settings == 'paper'
     return Experiment(
         configured(choose_methods(_names(options.methods), _names(options.memories)), options),
-        {options.dataset: conversations},
+        {Path(options.data).absolute().stem: conversations},
         None,
         lm,
         options.repeats,
@@ -371,7 +371,7 @@ def main_grid(options: Any) -> int:
         return 0
     if is_paid and not options.out:
         raise ValueError('--out: a run with a model needs a folder, so that what was paid for is kept')
-    about = {'files': {Path(options.data).name: data_hash(options.data, options.dataset)}}
+    about = {'files': {Path(options.data).name: data_hash(options.data, options.dataset)}, 'format': options.dataset}
     if plan.judge:
         about |= _calibration(plan)
     results = experiment.run(

@@ -394,5 +394,5 @@ def main_paper(options: Any) -> int:
         tables = {title: {**table.to_json(), 'beside': table.beside} for title, table in results.items()}
         print(json.dumps({**about, 'tables': tables}, ensure_ascii=False, indent=1))
     else:
-        print(*results.values(), sep='\n\n')
+        print(f'{about["paper"]}, measured on {options.data or "generated questions"}', *results.values(), sep='\n\n')
     return 0
