@@ -17,8 +17,7 @@ from ..core.conversation import Conversation, Question, Session
 from ..core.roles import ANSWER, Call, LM, Role, RuleLM, Usage
 from ..core.loop import Loop
 from ..core.trace import count_of, StateStep, Step, Trace
-from ..evaluation.judge import refusal_rule, strict_rule
-from ..evaluation.refusals import must_refuse
+from ..evaluation.judge import is_right
 from ..memma.bank import MemoryBank
 from ..memma.construction import construct
 from ..evaluation.faults import damage
@@ -29,7 +28,7 @@ from ..memr3.router import ACTIONS, route, RouterLimits
 from .traces import evidence_of, evolution_rows, framed, hits_html, Row, rows_html, safe, story_of
 
 # %% auto #0
-__all__ = ['explore', 'moment_html', 'trace_stepper', 'watch', 'tracker_html', 'tracker_board', 'router_html', 'router_explorer',
+__all__ = ['explore', 'moment_html', 'trace_stepper', 'tracker_html', 'tracker_board', 'router_html', 'router_explorer',
            'probe_html', 'probe_board']
 
 # %% ../../nbs/8_use/05_widgets.ipynb #6ee0c4db
@@ -119,38 +118,21 @@ def moment_html(
     )
 
 
+def _pages(label: str, bodies: Sequence[str], start: int) -> ipywidgets.VBox:
+    """Return a slider over pages of HTML. The browser turns them by itself, so a busy kernel does not hold it up."""
+    views = [ipywidgets.HTML(framed(_VIEW_STYLE + body)) for body in ['', *bodies]]  # the slider begins with 1
+    slider, stack = _slider(label, start, 1, len(bodies)), ipywidgets.Stack(views, selected_index=start)
+    ipywidgets.jslink((slider, 'value'), (stack, 'selected_index'))
+    return ipywidgets.VBox([slider, stack])
+
+
 def trace_stepper(trace: Trace) -> ipywidgets.VBox:
     """Return a widget that opens on the last moment of a trace, and steps through all with a slider, or plays them."""
     last = max(len(story_of(trace)), 1)
-    slider = _slider('Step', last, 1, last)
+    board = _pages('Step', [moment_html(trace, step) for step in range(1, last + 1)], last)
     play = ipywidgets.Play(value=last, min=1, max=last, interval=1500)
-    ipywidgets.link((play, 'value'), (slider, 'value'))
-    return ipywidgets.VBox([play, explore(partial(moment_html, trace), step=slider)])
-
-# %% ../../nbs/8_use/05_widgets.ipynb #0f1e2d02
-def watch(
-    loop: Loop,
-    question: str,
-    pane: ipywidgets.HTML | None = None,  # where to show it; None: below the cell
-    **options: Any,  # as of `Loop.ask`
-) -> Trace:
-    """Ask a question and show the newest step, and what was spent, as it happens; return the trace."""
-    if pane is None:
-        pane = ipywidgets.HTML()
-        display(pane)
-    so_far = Trace(question=question, method=loop.method, model=loop.lm.name)
-
-    def add(step: Step) -> None:
-        so_far.steps.append(step)
-        spent = getattr(step, 'usage', Usage())
-        so_far.usage['all'] = so_far.usage.get('all', Usage()) + spent
-        cost = f'{count_of(so_far.total.calls, "call")}, {count_of(so_far.total.tokens, "token")}'
-        body = moment_html(so_far)
-        pane.value = framed(f'{_VIEW_STYLE}{body}<p class="quiet">so far: {cost}</p>')
-
-    trace = loop.ask(question, on_step=add, **options)
-    pane.value = framed(_VIEW_STYLE + moment_html(trace))
-    return trace
+    ipywidgets.jslink((play, 'value'), (board.children[0], 'value'))
+    return ipywidgets.VBox([play, board])
 
 # %% ../../nbs/8_use/05_widgets.ipynb #3be348bd
 def _state_marks(states: Sequence[StateStep]) -> dict[str, list[str]]:
@@ -201,7 +183,7 @@ def tracker_board(
     count = len(_states(trace))
     if not count:
         raise ValueError(f'{trace.method}: expected a trace with states of evidence and gaps, got none')
-    return explore(partial(tracker_html, trace), state=_slider('State', 1, 1, count))
+    return _pages('State', [tracker_html(trace, state) for state in range(1, count + 1)], 1)
 
 # %% ../../nbs/8_use/05_widgets.ipynb #d9cc01a0
 _LETTERS = {'answer': 'A', 'reflect': 'F', 'retrieve': 'R'}
@@ -301,18 +283,9 @@ def _repaired(
     return evolve(bank, session, lm, probes=_PROBES, speakers=speakers), bank
 
 
-def _is_right(question: Question, answer: str) -> bool:
-    """Whether an answer is right by the strict rule."""
-    if must_refuse(question):
-        return refusal_rule(question.text, [], answer)['correct']
-    golds = [question.answer or '', *question.aliases]
-    return strict_rule(question.text, golds, answer)['correct']
-
-
 def _marked(question: Question, trace: Trace) -> dict[str, str]:
     """Text and tone of the row of an answer: whether it is right."""
-    is_right = _is_right(question, trace.answer or '')
-    mark, tone = ('✓ right', 'gain') if is_right else ('✗ wrong', 'gap')
+    mark, tone = ('✓ right', 'gain') if is_right(question, trace.answer or '') else ('✗ wrong', 'gap')
     return {'text': f'{mark}: {trace.answer or trace.error}', 'tone': tone}
 
 
