@@ -51,7 +51,7 @@ WIDGETS = {  # name -> the cell that shows it
     'setting': """from memnb.core.roles import RuleLM
 from memnb.evaluation.datasets import load_sample
 from memnb.evaluation.registry import METHODS
-from memnb.views.widgets import probe_board, router_explorer, trace_stepper, tracker_board
+from memnb.views.widgets import router_explorer, trace_stepper, tracker_board
 
 conversation, rules, memr3 = load_sample(), RuleLM(render=True), METHODS['memr3']
 trace = memr3.make(memr3.memory.build(conversation, rules), conversation, rules, 25).ask(conversation.questions[1].text)""",
@@ -65,7 +65,6 @@ from memnb.views.graph import graph_explorer
 
 gists = GistGraph.of(conversation)
 graph_explorer(gists, REMem(gists).ask('When did Tobin have his first concertina lesson?'))""",
-    'probes': 'probe_board(conversation, 4, [conversation.questions[6], conversation.questions[32]])',
 }
 PAGES = {
     '0_start/01_tour.ipynb': 4,
@@ -260,17 +259,6 @@ def test_the_graph_explorer_draws_a_session_and_refuses_a_crowd(widget):
     expect(board).to_contain_text('nodes are too many to be read')
     choose(board, 'Node', 'none')
     expect(board.locator('img')).to_be_visible()
-
-
-def test_the_probe_board_accepts_a_repair_and_a_later_answer_changes(widget):
-    board = widget('probes')
-    expect(board.locator('.answer')).to_contain_text('after 0 repairs')
-    choose(board, 'Question', 'When did Tobin run the Millrace Half Marathon?')
-    later = board.locator('dl').first.locator('> div').last
-    expect(later).to_contain_text('✗ wrong')
-    board.get_by_label('accept the repair of probe 1').check()
-    expect(board.locator('.answer')).to_contain_text('after 1 repair')
-    expect(later).to_contain_text('✓ right')
 
 
 LAID_OUT = """() => [...document.querySelectorAll('.jp-OutputArea-output img[alt]')].filter(image => image.alt).map(image => {

@@ -1,39 +1,24 @@
 """The views are pure functions of what the controls say, checked against simple oracles; the controls only call them."""
 
 import re
-from dataclasses import replace
-from html import unescape
 
-import ipywidgets
 import pytest
 from hypothesis import given, settings, strategies as st
 
 from pages_read import Page
 
-from memnb.core.conversation import Question
 from memnb.core.trace import Bullet, SearchStep, Seen, StateStep, Step, Trace
-from memnb.evaluation.datasets import load_sample
-from memnb.evaluation.registry import METHODS
-from memnb.memma.bank import MemoryBank
-from memnb.memma.construction import construct
-from memnb.evaluation.faults import damage
-from memnb.memma.probe_repair import evolve
 from memnb.memr3.router import ACTIONS, forced, route, RouterLimits
 from memnb.views.traces import story_of
 from memnb.views.widgets import (
-    _ALL,
-    _repaired,
     _state_marks,
     moment_html,
-    probe_board,
-    probe_html,
     router_html,
     trace_stepper,
     tracker_board,
     tracker_html,
 )
 
-SAMPLE = load_sample()
 EVIL = '<img src=x onerror=alert(1)>"\'><script>alert(2)</script>'
 
 
@@ -170,88 +155,21 @@ def test_the_router_table_is_algorithm_1(iteration, budget, streak, cap, hits, p
     assert f'<b>{decision.action}</b>' in page and page.count(' now"') == 1
 
 
-# ------------------------------------------------------------------ probe and repair
-
-SESSION = SAMPLE.sessions[4]
-QUESTION, OTHER = SAMPLE.questions[6], SAMPLE.questions[32]
-
-
-@pytest.mark.parametrize('kind', ['', 'blur', 'cluster'])
-def test_accepting_all_is_the_mechanism_and_accepting_none_is_the_damage(kind):
-    bank = MemoryBank()
-    construct(bank, SESSION, speakers=SAMPLE.speakers)
-    if kind:
-        damage(bank, [entry.id for entry in bank], kind, 0.7, '1', SAMPLE.speakers)
-    before = {entry.id: entry.text for entry in bank}
-    evolution = evolve(bank, SESSION, probes=6, speakers=SAMPLE.speakers)
-    after = {entry.id: entry.text for entry in bank}
-
-    def board(accepted):
-        found, memory = _repaired(SESSION, SAMPLE.speakers, kind, frozenset(accepted))
-        return found, {entry.id: entry.text for entry in memory}
-
-    every, none = board(_ALL), board(())
-    assert (every[0].before, every[0].repairs, every[0].after, every[1]) == (
-        evolution.before,
-        evolution.repairs,
-        evolution.after,
-        after,
-    )
-    assert none[0].before == evolution.before == none[0].after and none[1] == before
-    failed = [place for place, one in enumerate(evolution.before) if not one.passed]
-    for place, repair in zip(failed, evolution.repairs):
-        one, texts = board([place])
-        assert [made.probe for made in one.repairs if made.fact] == [repair.probe] * (repair.fact is not None)
-        assert set(texts.values()) == set(
-            (before | ({repair.entry: after[repair.entry]} if repair.writes else {})).values()
-        )
-
-
-def test_the_probe_board_follows_its_controls():
-    board = probe_board(SAMPLE, 4, (QUESTION, OTHER))
-    kind, question, *boxes = controls(board)
-    assert len(boxes) == 6 and 'not accepted: MERGE' in shown(board)
-    boxes[2].value = True
-    assert probe_html(SESSION, SAMPLE.speakers, QUESTION, 'blur', [2]) in shown(board)
-    for box in boxes:
-        box.value = True
-    every = _repaired(SESSION, SAMPLE.speakers, 'blur', _ALL)[0]
-    assert every.written and every.headline in shown(board) and 'not accepted' not in shown(board)
-    kind.value, question.value = '', 1
-    assert _repaired(SESSION, SAMPLE.speakers, '', _ALL)[0].headline in shown(board) and OTHER.text in unescape(
-        shown(board)
-    )
-
-
-# ------------------------------------------------------------------ comparing methods
-
-SMALL = replace(SAMPLE, id='small', sessions=SAMPLE.sessions[:2], questions=())
-QUESTIONS = (
-    replace(SAMPLE.questions[0], conversation='small'),
-    SAMPLE.questions[48],
-    Question('What instrument is Tobin learning?', 'a fiddle', aliases=('the concertina',)),
-)
-
-
 # ------------------------------------------------------------------ text stays text
 
 
 def test_markup_stays_text():
-    turns = tuple(replace(turn, text=f'{turn.text} {EVIL}') for turn in SESSION.turns)
-    session = replace(SESSION, turns=turns)
-    question = Question(f'What does Tobin think of {EVIL}?', EVIL, (SESSION.turns[0].id,))
-    state = StateStep(iteration=1, evidence=[Bullet(text=EVIL, sources=[turns[0].id])])
-    search = SearchStep(iteration=1, query=EVIL, k=1, hits=[Seen(id=turns[0].id, text=EVIL, speaker=EVIL)])
+    state = StateStep(iteration=1, evidence=[Bullet(text=EVIL, sources=['D1:1'])])
+    search = SearchStep(iteration=1, query=EVIL, k=1, hits=[Seen(id='D1:1', text=EVIL, speaker=EVIL)])
     trace = Trace(
         question=EVIL,
         method=EVIL,
         model=EVIL,
         steps=[search, state, Step(kind=EVIL)],
         answer=EVIL,
-        evidence=[turns[0].id],
+        evidence=['D1:1'],
     )
     pages = [
-        probe_html(session, SAMPLE.speakers, question, accepted=[2]),
         moment_html(trace),
         moment_html(trace, 1),
         tracker_html(trace),
