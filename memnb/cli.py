@@ -11,13 +11,16 @@ import importlib.util
 import json
 import os
 import shutil
+import signal
+import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from functools import cache
+from itertools import count
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -36,17 +39,17 @@ class _CommandError(Exception):
 
 # %% ../nbs/8_use/07_cli.ipynb #2dec80a4
 def _conversation(
-    data: str | None,  # a file or folder, for `load_conversation`; None: the bundled one
+    data: str | None,  # a file or folder, for `load_conversation`, or a bundled name; None: the sample
     name: str | None,  # its id; None where there is only one
     dates: str | None = None,  # the order of ambiguous dates
 ) -> Any:
     from memnb.adapters.chats import load_conversation
     from memnb.core.conversation import ChatError
     from memnb.core.trace import printable
-    from memnb.evaluation.datasets import data_path
+    from memnb.evaluation.datasets import bundled
 
     try:
-        conversation = load_conversation(data or data_path('sample.json'), dates=dates, name=name)
+        conversation = load_conversation(bundled(data or 'sample'), dates=dates, name=name)
     except ChatError as error:
         message = str(error).replace('with name=', 'with --conversation')
         raise _CommandError(message.replace('with dates=', 'with --dates')) from None
@@ -55,36 +58,11 @@ def _conversation(
     return conversation
 
 
-@contextmanager
-def _waiting(words: str) -> Iterator[None]:
-    """Show on a terminal what takes more than two seconds, and how long it has taken."""
-    end = threading.Event()
-
-    def show() -> None:
-        if not end.wait(2):
-            from tqdm import tqdm
-
-            with tqdm(desc=words, bar_format='{desc}: {elapsed}', leave=False) as line:
-                line.start_t -= 2
-                while not end.wait(0.5):
-                    line.refresh()
-
-    thread = threading.Thread(target=show, daemon=True)
-    if sys.stderr is not None and sys.stderr.isatty():
-        thread.start()
-    try:
-        yield
-    finally:
-        end.set()
-        if thread.ident:
-            thread.join()
-
-
 def _methods() -> list[str]:
-    """Return the methods that are compared where none are named."""
+    """Return the methods that are compared where none are named: one search, and the loop of each paper."""
     from memnb.evaluation.registry import METHODS
 
-    return [name for name, method in METHODS.items() if method.compared]
+    return [name for name, method in METHODS.items() if method.compared and name != 'remem-s']
 
 
 @contextmanager
@@ -136,29 +114,42 @@ def _method(options: argparse.Namespace) -> Any:
     return method
 
 
-def _timed(loop: Any, question: str, turns: int | None) -> Any:
+def _timed(loop: Any, question: str, turns: int | None, on_step: Callable | None = None) -> Any:
     """The trace of a question, with its seconds."""
     start = time.perf_counter()
-    with _waiting('asking'):
-        trace = loop.ask(question, budget=turns)
+    trace = loop.ask(question, budget=turns, on_step=on_step)
     trace.seconds = round(time.perf_counter() - start, 3)
     return trace
 
 
-def _style() -> dict[str, Any]:
+def _style(stream: Any) -> dict[str, Any]:
     """How traces are printed: in colour on a terminal unless NO_COLOR is set, and at most 120 wide."""
-    terminal = sys.stdout is not None and sys.stdout.isatty() and os.environ.get('TERM') != 'dumb'
+    terminal = stream is not None and stream.isatty() and os.environ.get('TERM') != 'dumb'
     width = min(shutil.get_terminal_size().columns, 120) if terminal else 100
     return {'color': terminal and not os.environ.get('NO_COLOR'), 'width': width}
 
 
+def _show_steps(stream: Any, question: str, most: float = inf) -> Callable[[Any], None]:
+    """Return what prints each step of a question as it happens, at most so many lines."""
+    from memnb.views.traces import step_text
+
+    numbers = count(1)
+
+    def show(step: Any) -> None:
+        for line in step_text(step, question, **_style(stream)).splitlines():
+            if next(numbers) <= most:
+                print(line, file=stream, flush=True)
+
+    return show
+
+
 def _check_answers(traces: list) -> None:
-    """Raise a `_CommandError` for the first trace in which a model failed; say which answers are fallbacks."""
+    """Raise a `_CommandError` for the first trace in which a model failed."""
     for trace in traces:
         if trace.error:
             raise _CommandError(f'no answer: {trace.error}', 3)
         if trace.fallback:
-            print(f'memnb: the answer is {trace.fallback}', file=sys.stderr)
+            raise _CommandError(f'the answer is {trace.fallback}', 3)
 
 
 def _stored(memory: str, method: str, lm: Any, turns: int | None) -> Any:
@@ -194,6 +185,7 @@ def _remember(options: argparse.Namespace) -> None:
 def _ask(options: argparse.Namespace) -> None:
     from memnb.core.trace import mend
     from memnb.evaluation.registry import OPTIONS
+    from memnb.views.traces import answer_text
 
     question = mend(options.question).strip()
     if not question:
@@ -209,12 +201,16 @@ def _ask(options: argparse.Namespace) -> None:
         else:
             conversation = _conversation(options.data, options.conversation, options.dates)
             loop = _loop(method, conversation, lm, options.k)
-        trace = _timed(loop, question, options.k)
-    print(trace.to_json() if options.json else trace.to_text(**_style()))
+        is_live = sys.stderr is not None and sys.stderr.isatty() and not options.json and not options.steps
+        trace = _timed(loop, question, options.k, _show_steps(sys.stderr, question) if is_live else None)
+    print(trace.to_json() if options.json else answer_text(trace, **_style(sys.stdout)))
+    if options.steps and not options.json:
+        print('', trace.to_text(**_style(sys.stdout)), sep='\n')
     _check_answers([trace])
 
 # %% ../nbs/8_use/07_cli.ipynb #2c4d5ab8
-_DEMO_QUESTIONS = (12, 34, 1, 42, 49)  # positions in the bundled conversation
+_DEMO_QUESTIONS = (1, 12, 34, 42, 49)  # positions in the bundled conversation
+_DEMO_STEPS = 10  # lines
 
 
 def _estimate(conversation: Any, questions: list, turns: int) -> str:
@@ -240,14 +236,24 @@ def _written_cases(conversation: Any) -> Iterator[tuple[Any, Any]]:
         yield case, example_trace(case, conversation, lm)
 
 
+def _print_cells(texts: list[str], width: int) -> None:
+    """Print a line of a table in cells of one width."""
+    from memnb.views.traces import fit_line
+
+    space = width // len(texts) - 2
+    print('', *(fit_line(text, space).ljust(space) for text in texts), sep='  ', flush=True)
+
+
 def _demo(options: argparse.Namespace) -> None:
-    from memnb.core.roles import RuleLM
+    from memnb.core.build import with_progress
+    from memnb.core.roles import RuleLM, Usage
     from memnb.core.trace import count_of
+    from memnb.evaluation.judge import is_right
     from memnb.evaluation.store import write_file
     from memnb.evaluation.registry import METHODS
-    from memnb.views.traces import report_html
+    from memnb.views.traces import cost_of, report_html, fit_line
 
-    conversation, style, methods = _conversation(None, None), _style(), _methods()
+    conversation, width, methods = _conversation(None, None), _style(sys.stdout)['width'], _methods()
     positions = _DEMO_QUESTIONS[: options.questions or (1 if options.local else None)]
     questions = [conversation.questions[position] for position in positions]
     traces, notes = [], {}
@@ -255,41 +261,55 @@ def _demo(options: argparse.Namespace) -> None:
         turns = None if isinstance(lm, RuleLM) else 10
         if turns:
             print(f'Estimate: {_estimate(conversation, questions, turns)}.', flush=True)
+        people = ' and '.join(conversation.speakers)
         print(
-            f'{" and ".join(conversation.speakers)} wrote to each other for a year: {len(conversation.sessions)} sessions, '
-            f'{len(conversation.turns)} turns. {count_of(len(questions), "question")}, answered by {lm.name}.'
+            f'{people}: a year of messages, {len(conversation.sessions)} sessions, {len(conversation.turns)} turns. '
+            f'{count_of(len(questions), "question")}, answered by {lm.name}.'
         )
-        for number, question in enumerate(questions, 1):
-            expected = question.answer or 'nothing, it was never said'
-            notes[question.text] = f'{question.category}; expected: {expected}'
-            print(f'\n{number}. {question.text}\n   {notes[question.text]}')
-            for method in methods:
-                loop = _loop(METHODS[method], conversation, lm, turns)
-                traces.append(_timed(loop, question.text, turns))
-                print(f'\n{method}\n{traces[-1].to_text(brief=True, **style)}', flush=True)
+        loops = [_loop(METHODS[name], conversation, lm, turns) for name in methods]
+        first, memr3 = questions[0].text, loops[methods.index('memr3')]
+        print(f'\nOne method, memr3, and its first steps on this question:\n{first}')
+        watched = _timed(memr3, first, turns, _show_steps(sys.stdout, first, _DEMO_STEPS))
+        print('\nQuestions (and their answers), what each method says, and the turn that it cites of those read:')
+        _print_cells(methods, width)
+        for question in questions:
+            group = []
+            for loop in with_progress(loops, 'methods', turns is not None and sys.stderr.isatty()):
+                is_watched = loop is memr3 and question is questions[0]
+                group.append(watched if is_watched else _timed(loop, question.text, turns))
+            print(fit_line(f'{question.text} ({question.answer or "never said"})', width))
+            answers = [trace.answer or trace.error or 'none' for trace in group]
+            _print_cells(answers, width)
+            marks = ['right' if is_right(question, answer) else 'wrong' for answer in answers]
+            cited = [f'{"".join(trace.evidence[:1])} of {len(trace.read)}' for trace in group]
+            _print_cells([' '.join(pair) for pair in zip(marks, cited)], width)
+            notes[question.text] = f'{question.category}; expected: {question.answer or "nothing, it was never said"}'
+            traces += group
+        seconds = sum(trace.seconds for trace in traces)
+        print(f'In all: {seconds:.1f} s, {cost_of(sum((trace.total for trace in traces), Usage()))}.')
         if isinstance(lm, RuleLM):
             for case, trace in _written_cases(conversation):
                 note = notes.get(case.question, '')
                 notes[case.question] = f'{note}; written example: {case.finding}'.removeprefix('; ')
                 traces.append(trace)
-                print(f'\n{case.method}, a written example: {case.finding}')
-                print(trace.to_text(brief=True, **style), flush=True)
     title = f'memnb: {count_of(len(questions), "question")}, {len(methods)} methods'
     path = Path(options.out).absolute()
     try:
-        write_file(path, [report_html(traces, title, notes)])
+        write_file(path, [report_html(traces, title, notes)], 0o666)
     except OSError as error:
         raise _CommandError(f'--out {path}: cannot be written: {error.strerror}') from None
-    print(f'\nThe whole story, step by step: {path}')
+    print(f'\nEvery step of every method, on a page:\n{path}')
     _check_answers(traces)
 
 # %% ../nbs/8_use/07_cli.ipynb #bfed7ff6
-def notebook_folder() -> Path:
-    """Return the folder of the notebooks: that of the checkout, or a copy of the packaged ones in the current folder."""
+def notebook_folder(copy: bool = True) -> Path:
+    """Return the folder of the notebooks: that of the checkout or of the package, or a copy of the latter in the current folder."""
     package = Path(__file__).parent
     packaged, target = package / '_nbs', Path('memnb-notebooks')
     if not packaged.is_dir():
         return package.parent / 'nbs'
+    if not copy:
+        return packaged
     for notebook in sorted(packaged.rglob('*.ipynb')):
         copy = target / notebook.relative_to(packaged)
         copy.parent.mkdir(parents=True, exist_ok=True)
@@ -298,19 +318,22 @@ def notebook_folder() -> Path:
     return target
 
 
-def _lab(options: argparse.Namespace) -> None:
-    """Become JupyterLab; options that are not ours are passed on to it."""
+def _lab(options: argparse.Namespace) -> int:
+    """Run JupyterLab and return its exit code; options that are not ours are passed on to it."""
     if importlib.util.find_spec('jupyterlab') is None:
         raise _CommandError("JupyterLab is not installed; this installs it: pip install 'memnb[lab]'")
     command = [sys.executable, '-m', 'jupyterlab', *options.passed_on, str(notebook_folder())]
-    os.execv(sys.executable, command)
+    process = subprocess.Popen(command)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # JupyterLab has it, too, and asks back
+    signal.signal(signal.SIGTERM, lambda *received: process.terminate())
+    return process.wait()
 
 
 def _bench(options: argparse.Namespace) -> int:
     from memnb.evaluation.experiment import main_grid
 
     if options.methods is None:
-        options.methods = ','.join(name for name in _methods() if name != 'remem-s')
+        options.methods = ','.join(_methods())
     return main_grid(options)
 
 
@@ -324,8 +347,10 @@ def _fit(options: argparse.Namespace) -> None:
     from memnb.evaluation.datasets import load_octet
     from memnb.evaluation.registry import data_hash, load_dataset, named_option
     from memnb.evaluation.searches import check_ranker, does_harm
+    from memnb.evaluation.tables import import_pandas
     from memnb.retrieval.learned import assistant_chats, fit_ranker
 
+    import_pandas()  # the intervals need its extra
     about = {'data': Path(options.data).name, 'sha256': data_hash(options.data, options.dataset)}
     embedder = {} if options.embedder is None else {'embedder': named_option('embedder', options.embedder)}
     if options.data == 'octet':  # the other part is there to test on
@@ -373,7 +398,7 @@ def _docs(options: argparse.Namespace) -> None:
     from memnb.views.site import build_site
 
     out = Path(options.out)
-    build_site(out, notebook_folder())
+    build_site(out, notebook_folder(copy=False))
     print(f'{out / "index.html"}: open it in a browser')
 
 # %% ../nbs/8_use/07_cli.ipynb #31ed1dc5
@@ -486,9 +511,10 @@ def _parser() -> argparse.ArgumentParser:
 
     add = command('ask', _ask, 'ask a conversation one question', _MODEL, _LOCAL, _SETTINGS, _CHAT, _METHOD, _JSON)
     add('question', metavar='QUESTION')
-    add('--data', help='a chat: a file or folder of any kind (default: the bundled one)')
+    add('--data', help="a chat: a file or folder of any kind, or 'octet' (default: the bundled sample)")
     add('--memory', metavar='FILE', help='or what `memnb remember` has kept')
     add('--k', type=_positive, help='how many turns may be read (default: as the method does)')
+    add('--steps', action='store_true', help='print how the answer was found, too')
 
     add = command('remember', _remember, 'add a conversation to a memory that stays', _CHAT)
     add('chat', metavar='CHAT', help="a file or folder of any kind, or '-' for stdin")

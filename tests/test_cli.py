@@ -97,21 +97,29 @@ def test_ask_prints_one_object_that_is_the_trace():
     assert process.stdout.count(b'\n') == 1
 
 
-def test_ask_prints_the_whole_trace_and_no_colour_into_a_pipe():
+def test_ask_prints_the_answer_first_and_the_steps_when_told_and_no_colour_into_a_pipe():
     process = memnb('ask', CANOE)
-    shown = process.stdout.decode()
-    assert process.returncode == 0 and '\x1b' not in shown
-    for word in (
-        'question   ' + CANOE,
-        'round 1',
-        'searched',
-        'gained',
-        'decided',
-        'answer',
-        'D8:8 · 27 June 2024',
-        'cost',
+    answer = process.stdout.decode()
+    assert process.returncode == 0 and process.stderr == b'' and '\x1b' not in answer
+    labels = [line.split()[0] for line in answer.splitlines() if not line.startswith(' ')]
+    assert labels == ['answer', 'cost'] and '\n           D8:8 · 27 June 2024 · Zofia: ' in answer
+    shown = memnb('ask', '--steps', CANOE).stdout.decode()
+    assert shown.splitlines()[:3] == answer.splitlines()[:3]
+    for word in ('question   ' + CANOE, 'round 1', 'searched', 'gained', 'decided'):
+        assert word in shown and word not in answer
+
+
+def test_steps_are_shown_as_they_happen_on_a_terminal_alone(monkeypatch, capsys):
+    for stderr, words, expected in (
+        (Terminal(), [], True),
+        (Terminal(), ['--json'], False),
+        (Terminal(), ['--steps'], False),
+        (io.StringIO(), [], False),
     ):
-        assert word in shown
+        monkeypatch.setattr(sys, 'stderr', stderr)
+        assert cli.main(['ask', *words, CANOE]) == 0
+        assert ('searched' in stderr.getvalue() and 'decided' in stderr.getvalue()) == expected
+        assert 'answered' not in stderr.getvalue() and '22 June 2024' in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -122,9 +130,8 @@ def test_a_terminal_may_refuse_colour(environment, colour, monkeypatch):
     for name, value in {'TERM': 'xterm', 'COLUMNS': '90', **environment}.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(sys, 'stdout', SimpleNamespace(isatty=lambda: True))
-    assert cli._style() == {'color': colour, 'width': 100 if environment.get('TERM') == 'dumb' else 90}
-    monkeypatch.setattr(sys, 'stdout', None)  # closed
-    assert cli._style() == {'color': False, 'width': 100}
+    assert cli._style(sys.stdout) == {'color': colour, 'width': 100 if environment.get('TERM') == 'dumb' else 90}
+    assert cli._style(None) == {'color': False, 'width': 100}  # closed
 
 
 def test_a_file_with_several_conversations_wants_a_name(two, capsys):
@@ -271,14 +278,59 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_what_takes_long_is_shown_on_a_terminal_alone(monkeypatch):
-    for stderr, shown in ((Terminal(), True), (io.StringIO(), False)):
-        monkeypatch.setattr(sys, 'stderr', stderr)
-        with cli._waiting('asking'):
-            until = time.monotonic() + (60 if shown else 2.5)
-            while time.monotonic() < until and not (shown and stderr.getvalue()):
-                time.sleep(0.05)
-        assert ('asking: 00:0' in stderr.getvalue()) == shown
+BARE = """
+import sys
+from importlib.machinery import PathFinder
+class Core(PathFinder):
+    @classmethod
+    def find_spec(cls, name, path=None, target=None):
+        return None if name.split('.')[0] in sys.argv[1].split() else super().find_spec(name, path, target)
+sys.meta_path[sys.meta_path.index(PathFinder)] = Core
+from memnb.cli import main
+sys.exit(main(sys.argv[2:]))
+"""
+EXTRAS = (
+    'scipy pandas matplotlib jinja2 ijson pooch mcp jupyterlab sphinx myst_nb furo latex2mathml fastcore ipywidgets PIL'
+)
+
+
+def test_the_table_of_commands_names_the_extra_that_each_needs(tmp_path):
+    readme = (Path(__file__).parents[1] / 'README.md').read_text(encoding='utf-8')
+    needs = dict(re.findall(r'^\| `memnb (\w+)[^|]*\|.*\| ?`?(\w*)`? \|$', readme, re.MULTILINE))
+    chat = str(CHATS / 'plain.txt')
+    commands = {
+        'demo': ['--questions', '1'],
+        'ask': ['Who?'],
+        'remember': ['--memory', 'my.db', chat],
+        'serve': ['--mcp', '--path', 'memories'],
+        'bench': ['--data', 'sample'],
+        'report': ['run'],
+        'paper': ['tot', '--questions', '8'],
+        'fit': ['--data', 'sample'],
+        'data': ['get', 'locomo', '--yes'],
+        'lab': [],
+        'docs': [],
+    }
+    assert needs.keys() == commands.keys()
+    bench = ['bench', '--data', 'sample', '--methods', 'rag', '--no-full-context', '--categories', 'open-domain']
+    assert cli.main([*bench, '--out', str(tmp_path / 'run')]) == 0
+    for name, words in commands.items():
+        command = [sys.executable, '-c', BARE, EXTRAS, name, *words]
+        environment = {**BUFFERED, 'PYTHONPATH': os.pathsep.join(sys.path)}
+        process = subprocess.run(command, capture_output=True, cwd=tmp_path, timeout=120, env=environment)
+        complaint = process.stderr.decode()
+        assert (process.returncode == 2) == bool(needs[name]), (name, complaint)
+        assert not needs[name] or f"pip install 'memnb[{needs[name]}]'" in complaint, (name, complaint)
+    assert not (tmp_path / 'ranker.json').exists()
+
+
+def test_bundled_conversations_are_asked_by_their_names(capsys):
+    assert cli.main(['ask', '--data', 'octet', 'Who?']) == 2
+    assert 'say which with --conversation; it holds' in capsys.readouterr().err
+    assert cli.main(['ask', '--json', '--data', 'octet', '--conversation', 'team', 'Who joined the team?']) == 0
+    assert Trace.from_json(capsys.readouterr().out).evidence
+    assert cli.main(['ask', '--json', '--data', 'sample', CANOE]) == 0
+    assert 'D8:8' in Trace.from_json(capsys.readouterr().out).evidence
 
 
 @pytest.mark.parametrize('method', list(METHODS))
@@ -312,7 +364,8 @@ def test_a_bench_is_one_object_and_goes_on_in_its_folder(capsys, tmp_path):
         assert row['evidence_recall']['low'] <= row['evidence_recall']['mean'] <= row['evidence_recall']['high']
         assert {'f1_locomo', 'f1_set', 'exact_match', 'by_category', 'minus'} <= row.keys()
     assert first['rows'][-1]['turns']['mean'] == len(load_sample().turns) and first['rows'][0]['turns']['mean'] == 8
-    assert first['provenance']['files'] and first['provenance']['model'] == 'rules'
+    assert first['provenance']['files'] and first['provenance']['format'] == 'locomo'
+    assert {row['dataset'] for row in first['rows']} == {'sample'} and first['provenance']['model'] == 'rules'
     before = [row.seconds for row in RowStore(tmp_path / 'run' / 'rows.sqlite').records()]
     assert cli.main([*SMALL, '--out', str(tmp_path / 'run'), '--json']) == 0
     assert json.loads(capsys.readouterr().out)['rows'] == first['rows']
@@ -386,7 +439,7 @@ def test_a_registered_method_is_asked_with_the_budget_and_the_clock(monkeypatch,
         def __init__(self, memory, lm, k, stop_early):
             self.made_with = (memory.search('canoe', 1)[0].snippet.id, lm.name, k, stop_early)
 
-        def ask(self, question, *, asked=None, budget=None):
+        def ask(self, question, *, asked=None, budget=None, on_step=None):
             return Trace(question=question, method='echo', model='none', answer=f'{self.made_with} {budget}')
 
     monkeypatch.setitem(METHODS, 'echo', Method('echo', Loop, MEMORIES['turns'], hits='k', stops=True))
@@ -409,13 +462,28 @@ def test_a_server_that_is_down_is_one_line_and_3_and_what_was_found_is_printed()
 def test_a_model_that_declines_leaves_the_evidence_as_the_answer(capsys, monkeypatch):
     monkeypatch.setenv('OPENAI_API_KEY', KEY)
     with Server(chat('I would rather not.')) as server:
-        assert cli.main(['ask', '--model', 'shy', '--base-url', server.url, CANOE]) == 0
+        assert cli.main(['ask', '--model', 'shy', '--base-url', server.url, CANOE]) == 3
     printed = capsys.readouterr()
     assert (
         'fallback   the evidence (ReplyError' in printed.out
         and 'canoe' in printed.out
+        and printed.err.startswith('memnb: the answer is the evidence (ReplyError')
         and KEY not in printed.out + printed.err
     )
+
+
+@pytest.mark.parametrize('method', ['memr3', 'remem', 'mragent', 'memma', 'self-rag'])
+def test_a_model_that_speaks_in_prose_is_told_of_in_the_trace_on_stderr_and_by_the_exit_code(
+    method, capsys, monkeypatch
+):
+    monkeypatch.setenv('OPENAI_API_KEY', KEY)
+    with Server(chat('Zofia went canoeing with her niece near the end of June.')) as server:
+        command = ['ask', '--json', '--method', method, '--model', 'prose', '--base-url', server.url, CANOE]
+        code = cli.main(command)
+    printed = capsys.readouterr()
+    trace = Trace.from_json(printed.out)
+    assert trace.answer and 'ReplyError' in trace.fallback
+    assert code == 3 and printed.err.splitlines()[-1].startswith('memnb: the answer is ')
 
 
 def test_options_of_a_served_model_are_sent(monkeypatch):
@@ -454,30 +522,21 @@ def test_control_c_ends_with_130_and_no_words():
 # ------------------------------------------------------------------ the demo
 
 
-def test_the_demo_compares_the_methods_and_writes_the_report(tmp_path):
+def test_the_demo_fits_on_a_screen_and_the_page_has_the_rest(tmp_path):
     process = memnb('demo', cwd=tmp_path)
-    shown = process.stdout.decode()
+    shown, path = process.stdout.decode(), tmp_path / 'memnb-report.html'
+    report, lines = path.read_text(encoding='utf-8'), shown.splitlines()
     assert (process.returncode, process.stderr) == (0, b'') and '\x1b' not in shown
-    report = (tmp_path / 'memnb-report.html').read_text(encoding='utf-8')
-    assert shown.rstrip().endswith(str(tmp_path / 'memnb-report.html'))
-    sample = load_sample()
+    assert 24 <= len(lines) <= 40 and all(len(line) <= 100 for line in lines[:-1]) and lines[-1] == str(path)
+    marks = re.findall(r'(?:right|wrong)(?: D\d+:\d+)? of \d+', shown)
+    assert len(marks) == 5 * len(cli._DEMO_QUESTIONS) and cli._methods() in [line.split() for line in lines]
     for position in cli._DEMO_QUESTIONS:
-        question = sample.questions[position]
-        assert question.text in shown and f'{question.category}; expected: ' in shown
-        assert report.count(question.text.replace("'", '&#x27;')) >= 3
-    assert (
-        shown.count('\nrag\n')
-        == shown.count('\nmemr3\n')
-        == report.count('<h3>memr3</h3>') - 1
-        == len(cli._DEMO_QUESTIONS)
-    )
-    assert (
-        shown.count(', a written example: ')
-        == shown.count('(written example)')
-        == report.count('(written example)')
-        == 4
-    )
-    assert 'D8:8 · 27 June 2024' in shown and 'searched' in shown and 'missing' in shown
+        text = load_sample().questions[position].text
+        assert f'\n{text} (' in shown and report.count(text.replace("'", '&#x27;')) >= 3
+    labels = {line.split()[0] for line in lines[lines.index(load_sample().questions[1].text) + 1 :][:10]}
+    assert labels == {'searched', 'gained', 'open', 'decided'}
+    assert re.search(r'\nIn all: \d+\.\d s, no model was asked\.\n', shown)
+    assert report.count('<h3>memr3</h3>') - 1 == len(cli._DEMO_QUESTIONS) and report.count('(written example)') == 4
 
 
 def test_the_report_goes_where_it_is_told_whole_and_through_no_link(tmp_path, monkeypatch, capsys):
@@ -490,9 +549,21 @@ def test_the_report_goes_where_it_is_told_whole_and_through_no_link(tmp_path, mo
         encoding='utf-8'
     ).startswith('<!doctype html>')
     assert (tmp_path / 'victim').read_text() == 'mine' and not (tmp_path / 'page.html').is_symlink()
-    assert (tmp_path / 'page.html').stat().st_mode & 0o077 == 0 and len(list(tmp_path.iterdir())) == 2
+    assert len(list(tmp_path.iterdir())) == 2
     assert cli.main(['demo', '--out', 'no/such/folder.html']) == 2
     assert 'no/such/folder.html: cannot be written' in capsys.readouterr().err
+
+
+@pytest.mark.skipif(os.name == 'nt', reason='modes')
+@pytest.mark.parametrize('umask, mode', [(0o022, 0o644), (0o077, 0o600), (0o002, 0o664)])
+def test_a_page_may_be_read_by_whom_the_umask_lets(umask, mode, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(cli, '_DEMO_QUESTIONS', (12,))
+    before = os.umask(umask)
+    try:
+        assert cli.main(['demo', '--out', str(tmp_path / 'page.html')]) == 0
+    finally:
+        os.umask(before)
+    assert (tmp_path / 'page.html').stat().st_mode & 0o777 == mode
 
 
 # ------------------------------------------------------------------ streams
@@ -553,6 +624,10 @@ def package(tmp_path, monkeypatch):
     return tmp_path
 
 
+def test_the_notebooks_of_the_site_are_not_copied(package):
+    assert cli.notebook_folder(copy=False) == package / 'memnb' / '_nbs' and not Path('memnb-notebooks').exists()
+
+
 def test_an_installed_package_copies_its_notebooks_and_keeps_what_the_user_changed(package):
     assert cli.notebook_folder() == Path('memnb-notebooks')
     (package / 'here' / 'memnb-notebooks' / '1_core' / '01_one.ipynb').write_text('mine')
@@ -589,6 +664,15 @@ def test_a_signal_that_ends_lab_ends_jupyterlab(tmp_path):
     assert process.stdout.readline() == b'up\n'
     process.terminate()
     assert process.stdout.read() == b'' and process.wait(30) != 0  # its output ends only when both have ended
+
+
+def test_lab_needs_nothing_that_windows_lacks(tmp_path, monkeypatch):
+    """A folder with a blank in its name is one argument, and the prompt comes back when JupyterLab has ended."""
+    monkeypatch.delattr(os, 'execv')
+    monkeypatch.setattr(cli, 'notebook_folder', lambda: tmp_path / 'my notebooks')
+    monkeypatch.setattr(cli.signal, 'signal', lambda *_: None)
+    monkeypatch.setenv('PYTHONPATH', fake_lab(tmp_path, 'import sys; sys.exit(sys.argv[1:] != [sys.argv[1]])'))
+    assert cli.main(['lab']) == 0
 
 
 def test_without_jupyterlab_one_line_says_what_to_install(monkeypatch, capsys):

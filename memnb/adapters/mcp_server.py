@@ -14,6 +14,7 @@ import threading
 from collections.abc import Callable
 from datetime import datetime
 from functools import wraps
+from inspect import signature
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -176,11 +177,25 @@ _TOOLS = {
 
 
 def mcp_server(tools: MemoryTools) -> Any:
-    """Return an `MCPServer` of the official SDK with the five tools."""
+    """Return an `MCPServer` of the official SDK with the five tools. An argument that is null counts as left out."""
     import anyio
     from mcp.server import MCPServer
     from mcp.server.mcpserver.exceptions import ToolError as CallError
     from mcp.types import ToolAnnotations
+
+    class Server(MCPServer):
+        async def call_tool(self, name: str, arguments: dict[str, Any], context: Any = None) -> Any:
+            """Call a tool; null counts as left out, and the first wrong argument is refused by its name."""
+            if name in _TOOLS:
+                known = signature(getattr(tools, name)).parameters
+                unknown = ', '.join(printable(argument) for argument in arguments if argument not in known)
+                if unknown:
+                    raise CallError(f'{name}: no argument {unknown:.200}; it takes {", ".join(known)}')
+            arguments = {argument: value for argument, value in arguments.items() if value is not None}
+            try:
+                return await super().call_tool(name, arguments, context)
+            except CallError as error:
+                raise CallError(re.sub('\n.*https?://.*', '', str(error))) from None
 
     in_order = anyio.CapacityLimiter(1)
 
@@ -200,7 +215,7 @@ def mcp_server(tools: MemoryTools) -> Any:
 
         return tool
 
-    server = MCPServer('memnb', version=__version__, instructions=_INSTRUCTIONS, log_level='ERROR')
+    server = Server('memnb', version=__version__, instructions=_INSTRUCTIONS, log_level='ERROR')
     for name, hints in _TOOLS.items():
         annotations = ToolAnnotations(open_world_hint=False, **hints)
         server.add_tool(in_thread(getattr(tools, name)), annotations=annotations)

@@ -140,10 +140,11 @@ class Run:
         return call.reply
 
     def try_ask(self, role: Role, lenient: type[Reply] | None = None, **inputs) -> BaseModel | None:
-        "Ask a role without which the loop can go on: None, and the failure in the trace, where its reply cannot be used."
+        "Ask a role without which the loop can go on: None where its reply cannot be used; the answer is then a fallback."
         try:
             return self.ask(role, lenient, **inputs)
-        except ReplyError:
+        except ReplyError as error:
+            self.trace.fallback = f'made without a usable reply to {role.name} ({type(error).__name__}: {error})'
             return None
 
     def _spend(self, role: str, usage: Usage) -> None:

@@ -355,7 +355,7 @@ def experiment_of(
     by_paper = options.settings == 'paper'
     experiment = Experiment(
         configured(methods, options),
-        {options.dataset: conversations},
+        {Path(options.data).absolute().stem if options.data else options.dataset: conversations},
         None,
         lm,
         options.repeats,
@@ -400,7 +400,7 @@ def run_command(
         return 0
     if is_paid and not options.out:
         raise ValueError('--out: a run with a model needs a folder, so that what was paid for is kept')
-    about = {}
+    about = {'format': options.dataset}
     if options.data:
         about['files'] = {Path(options.data).name: data_hash(options.data, options.dataset)}
     if plan.judge:

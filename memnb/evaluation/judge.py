@@ -26,8 +26,8 @@ from .metrics import gold_date, Interval, periods, wilson
 from .refusals import declines, must_refuse
 
 # %% auto #0
-__all__ = ['VARIANTS', 'TRIAL_KINDS', 'strict_rule', 'lenient_rule', 'refusal_rule', 'Judgement', 'StatementMark', 'judge_role',
-           'prompt_hash', 'prompt_id', 'Judged', 'Judge', 'trials', 'Calibration', 'calibrate_judge']
+__all__ = ['VARIANTS', 'TRIAL_KINDS', 'strict_rule', 'lenient_rule', 'refusal_rule', 'is_right', 'Judgement', 'StatementMark',
+           'judge_role', 'prompt_hash', 'prompt_id', 'Judged', 'Judge', 'trials', 'Calibration', 'calibrate_judge']
 
 # %% ../../nbs/6_evaluation/04_judge.ipynb #a25c36eb
 _DAYS = date(1950, 1, 4), date(2090, 8, 20)  # a time that is the same from both is absolute
@@ -204,6 +204,14 @@ def refusal_rule(question: str, gold: Sequence[str], answer: str) -> dict[str, A
     declined = declines(answer)
     reason = 'it says that there is no answer' if declined else 'it answers'
     return {'reason': reason, 'correct': declined}
+
+
+def is_right(question: Question, answer: str) -> bool:
+    "Return whether an answer is right by the strict rule, or declines a question that has none."
+    if must_refuse(question):
+        return refusal_rule(question.text, [], answer)['correct']
+    golds = [question.answer or '', *question.aliases]
+    return strict_rule(question.text, golds, answer)['correct']
 
 # %% ../../nbs/6_evaluation/04_judge.ipynb #13503c0b
 class Judgement(Reply):

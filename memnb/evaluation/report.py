@@ -9,12 +9,13 @@ import io
 import warnings
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from textwrap import wrap
 from typing import Any
 
 from ..core.trace import printable, Trace
 from .rows import Row
 from .store import ExperimentError, RowStore, write_file
-from .tables import as_frame, gain, interval, Results, SHOWN
+from .tables import as_frame, gain, interval, percent, Results, SHOWN
 from .metrics import Interval
 from .registry import import_loops
 
@@ -76,7 +77,7 @@ class RunFolder:
             places[turn] = read.index(turn) + 1 if turn in read else None
         for hit in [hit for step in trace.steps for hit in getattr(step, 'hits', ())]:
             if hit.id in places and hit.text:
-                words[hit.id] = f'{hit.speaker}: {hit.text}'
+                words[hit.id] = f'{hit.speaker}: {hit.text}' if hit.speaker else hit.text
         scores = {name: record.scores[name] for name in SHOWN if record.scores.get(name) is not None}
         text = trace.to_text(brief=True, width=110)
         if len(text) > 4000:
@@ -103,51 +104,53 @@ def _svg(figure: Any) -> str:
         )
     svg = text.getvalue()
     svg = svg[svg.index('<svg') :]
-    return svg.replace('#000000', 'currentColor').replace('<svg ', '<svg role="img" ', 1)
+    return svg.replace('#000000', 'currentColor').replace('<svg ', '<svg role="img" fill="currentColor" ', 1)
 
 
-def _axes(height: float, title: str) -> tuple[Any, Any]:
+def _axes(height: float) -> tuple[Any, Any]:
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(6, height))
+    figure = Figure(figsize=(4.5, height))
     axes = figure.add_subplot()
     axes.spines[['top', 'right']].set_visible(False)
-    axes.set_title(_label(title), loc='left', fontsize=10)
     return figure, axes
 
 
 def _label(text: str) -> str:
-    return printable(text)[:40].replace('$', r'\$')
+    "Return a name in lines of at most 24 characters."
+    return '\n'.join(wrap(printable(text), 24, max_lines=4, placeholder=' …')).replace('$', r'\$')
 
 
-def _dots_svg(intervals: Mapping[str, Interval], title: str) -> str:
+def _dots_svg(intervals: Mapping[str, Interval]) -> str:
     "Return a dot with a whisker for each name, in percent, as SVG; names without a mean are left out."
     dots = {name: dot for name, dot in intervals.items() if dot.mean is not None}
-    figure, axes = _axes(0.7 + 0.32 * len(dots), title)
+    labels = [f'{_label(name)}  {percent(dot.mean)}' for name, dot in dots.items()]
+    figure, axes = _axes(0.6 + 0.16 * sum(2 + label.count('\n') for label in labels))
     for place, dot in enumerate(dots.values()):
         axes.plot([100 * dot.low, 100 * dot.high], [place, place], color='black')
         axes.plot(100 * dot.mean, place, 'o', color='#1877d2')
-    labels = [f'{_label(name)}  {100 * dot.mean:.1f}' for name, dot in dots.items()]
     axes.set_yticks(range(len(dots)), labels)
     axes.invert_yaxis()
     return _svg(figure)
 
 
-def _curves_svg(rows: Any, title: str) -> str:
-    "Return evidence recall of the first k turns read, a line for each method, as SVG."
+def _curves_svg(rows: Any) -> str:
+    """Return evidence recall of the first k turns read, a line for each method, as SVG.
+
+    A line ends where its method stopped reading. Each is thinner than the one before, so that equal ones are seen."""
     cuts = sorted(int(name.split('@')[1]) for name in rows if name.startswith('read_recall@'))
-    figure, axes = _axes(3, title)
-    for (method, own_rows), mark in zip(rows.groupby('method', sort=False), 'os^Dv<>ph*' * 9):
-        if own_rows.turns.mean() <= 2 * cuts[-1]:
-            axes.plot(
-                cuts,
-                [100 * own_rows[f'read_recall@{k}'].mean() for k in cuts],
-                marker=mark,
-                label=_label(method),
-                linewidth=1,
-            )
-    axes.set(xlabel='turns read', ylabel='evidence recall, percent')
-    axes.legend(fontsize=8, frameon=False)
+    figure, axes = _axes(3)
+    ticks = cuts[:1]
+    groups = [(method, own) for method, own in rows.groupby('method', sort=False) if own.turns.mean() <= 2 * cuts[-1]]
+    for place, (method, own) in enumerate(groups):
+        read = [k for k in cuts if k <= max(own.turns.max(), cuts[0])]
+        ticks = max(ticks, read)
+        recalls, size = [100 * own[f'read_recall@{k}'].mean() for k in read], len(groups) - place
+        axes.plot(
+            read, recalls, 'os^Dv<>ph*'[place % 10] + '-', markersize=4 + size, linewidth=size, label=_label(method)
+        )
+    axes.set(xticks=ticks, xlabel='turns read', ylabel='evidence recall, percent')
+    axes.legend(loc='lower left', bbox_to_anchor=(-0.1, 1), ncols=2, fontsize=9, frameon=False)
     return _svg(figure)
 
 
@@ -164,10 +167,9 @@ def figures(rows: Any, against: str = 'rag') -> dict[str, str]:
         gains = {name: gain(own_rows, rival, metrics[0]) for name, own_rows in methods.items()}
         del gains[against]
         intervals[f'{metrics[0]}: points more than {against} [95%]'] = gains
-    pictures = {title: _dots_svg(means, title) for title, means in intervals.items()}
+    pictures = {title: _dots_svg(means) for title, means in intervals.items()}
     if 'evidence_recall' in metrics:
-        title = 'Evidence recall of the first k turns read'
-        pictures[title] = _curves_svg(rows, title)
+        pictures['evidence recall of the first k turns read'] = _curves_svg(rows)
     return pictures
 
 # %% ../../nbs/6_evaluation/14_report.ipynb #fb2f07e2
@@ -176,33 +178,38 @@ _TEMPLATE = '''<!doctype html>
 <title>{{ title }}</title>
 <style>
 :root{color-scheme:light dark} body{font:16px/1.5 system-ui,sans-serif;max-width:75rem;margin:2rem auto;padding:0 1rem}
-table{border-collapse:collapse;font-size:.87em;margin:1rem 0}
-th,td{text-align:left;padding:.3em 1em .3em 0;border-bottom:1px solid #8884;vertical-align:top}
+table{border-collapse:collapse;font-size:.87em;margin:.6rem 0} h3,figcaption{font-size:1em;font-weight:600;margin:0}
+th,td{text-align:left;white-space:nowrap;padding:.3em 1em .3em 0;border-bottom:1px solid #8884;vertical-align:top}
 .scroll{overflow-x:auto} .figures{display:flex;flex-wrap:wrap;gap:1rem} figure{margin:0}
-svg{max-width:100%;height:auto} nav a{margin-right:1em}
+.figures{gap:1.5rem 3rem} svg{max-width:100%;height:auto} nav{display:flex;flex-wrap:wrap;gap:0 1em}
 .q{border-top:1px solid #8884;padding:.4em 0} pre{white-space:pre-wrap;font-size:.82em;overflow-wrap:anywhere}
-.miss{color:#c62828} small{color:#777}
+.miss{color:color-mix(in srgb,currentColor 35%,#dc2626)} small{color:color-mix(in srgb,currentColor 75%,transparent)}
 form{position:sticky;top:0;background:Canvas;padding:.5em 0} form[hidden]{display:none}
 </style></head><body><main>
+{% macro grid(columns, lines) %}<div class="scroll" tabindex="0"><table><thead><tr>
+{% for column in columns %}<th scope="col">{{ column }}</th>{% endfor %}</tr></thead><tbody>
+{% for line in lines %}<tr><th scope="row"><bdi>{{ line[0] }}</bdi></th>
+{% for cell in line[1:] %}<td>{{ '{:,}'.format(cell) if cell is number else cell }}</td>{% endfor %}</tr>
+{% endfor %}</tbody></table></div>{% endmacro %}
 <h1>{{ title }}</h1>
 <nav>{% for part in ['figures', 'spent', 'failures', 'provenance', 'questions'] %}
 <a href="#{{ part }}">{{ part }}</a>{% endfor %}</nav>
 <p>{{ run.state }}</p>
-{% for name, table in tables.items() %}<section><h2>{{ name }}</h2><div class="scroll" tabindex="0">
-<table><thead><tr><th></th>{% for column in table.columns %}<th scope="col">{{ column }}</th>{% endfor %}</tr>
-</thead><tbody>
-{% for line in table.itertuples() %}<tr><th scope="row"><bdi>{{ line[0] }}</bdi></th>
-{% for cell in line[1:] %}<td>{{ cell }}</td>{% endfor %}</tr>
-{% endfor %}</tbody></table></div></section>{% endfor %}
+{% for name, table in tables.items() %}<section><h2>{{ name }}</h2>
+{{ grid(['method'] + table.columns|list, table.itertuples()|list) }}</section>{% endfor %}
 <section id="figures"><h2>Figures</h2>{% for dataset, pictures in figures.items() %}<h3>{{ dataset }}</h3>
 <div class="figures">
-{% for name, svg in pictures.items() %}<figure aria-label="{{ name }}">{{ svg|safe }}</figure>{% endfor %}</div>{% endfor %}</section>
+{% for name, svg in pictures.items() %}<figure><figcaption>{{ name }}</figcaption>{{ svg|safe }}</figure>{% endfor %}</div>{% endfor %}</section>
 <section id="spent"><h2>Spent</h2>
-<pre>{{ run.provenance.get('spent', 'the run has not ended')|tojson(indent=1) }}</pre></section>
+{% set lines = [] %}{% for line in run.provenance.spent %}{% set _ = lines.append(line.values()|list) %}{% endfor %}
+{% if lines %}{{ grid(run.provenance.spent[0], lines) }}{% else %}<p>The run has not ended.</p>{% endif %}</section>
 <section id="failures"><h2>Failures</h2>{% for one in run.records if one.error or one.judge_error %}
 <p><b><bdi>{{ one.method }}</bdi></b> {{ one.conversation }}/{{ one.position }}: <bdi>{{ one.error or one.judge_error }}</bdi></p>
 {% else %}<p>None.</p>{% endfor %}</section>
-<section id="provenance"><h2>Provenance</h2><pre>{{ run.provenance|tojson(indent=1) }}</pre></section>
+<section id="provenance"><h2>Provenance</h2>{% set lines = [] %}
+{% for name, value in run.provenance.items() if value is not iterable or value is string %}{% set _ = lines.append((name, value)) %}
+{% endfor %}{{ grid(['name', 'value'], lines) }}
+{% for name, value in run.provenance.items() if value is iterable and value is not string and name != 'spent' %}<details><summary>{{ name }}</summary><pre>{{ value|tojson(indent=1) }}</pre></details>{% endfor %}</section>
 <section id="questions"><h2>Questions</h2>
 <form id="filter" hidden>
 <select name="category"><option value="">all categories</option>{% for one in categories %}<option>{{ one }}</option>{% endfor %}</select>
@@ -216,7 +223,7 @@ form{position:sticky;top:0;background:Canvas;padding:.5em 0} form[hidden]{displa
 <ul>{% for turn in one.rows[0].places %}<li>{{ turn }} <bdi>{{ one.words.get(turn, '(in no trace)') }}</bdi></li>{% endfor %}</ul>
 {% for row in one.rows %}<div class="m"><p><b><bdi>{{ row.method }}</bdi></b>{% if row.repeat %} repeat {{ row.repeat + 1 }}{% endif %}:
 {% if row.error %}<span class="miss">failed: <bdi>{{ row.error }}</bdi></span>{% else %}<bdi>{{ row.answer or 'no answer' }}</bdi>{% endif %}
-<small>{% for name, value in row.scores.items() %}{{ name }} {{ '%.2f'|format(value) }} {% endfor %}{{ row.turns or 0 }} turns read</small></p>
+ <small>{% for name, value in row.scores.items() %}{{ name }} {{ '%.2f'|format(value) }} {% endfor %}{{ row.turns or 0 }} turns read</small></p>
 <ul>{% for turn, place in row.places.items() %}<li{% if not place %} class="miss"{% endif %}>{{ turn }}: {{ 'read as no. %d'|format(place) if place else 'missed' }}{{ ', cited' if turn in row.evidence }}</li>{% endfor %}</ul>
 <details><summary>trace</summary><pre dir="auto">{{ row.trace }}</pre>{% if row.judgement or row.judge_error %}<p>judge: <bdi>{{ row.judgement or row.judge_error }}</bdi></p>{% endif %}</details></div>
 {% endfor %}</details>
@@ -274,6 +281,6 @@ def main_report(options: Any) -> int:
     file = Path(options.out or run.folder / 'report.html')
     if file.is_dir():
         raise ExperimentError(f'--out {file}: expected a file to write, got a folder')
-    write_file(file, render_page(run))
+    write_file(file, render_page(run), 0o666)
     print(f'{file}: {len(run.records):,} rows, {file.stat().st_size / 1e6:.1f} MB')
     return 0

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from pathlib import Path
+from secrets import token_hex
 from typing import Any
 
 from ..core.storage import MemoryFile, MemoryFileError, row_checksum
@@ -129,12 +129,17 @@ def stored_trace(trace: Trace) -> str:
     return json.dumps(stored)
 
 
-def write_file(path: str | Path, pieces: Iterable[str]) -> None:
-    "Write a text file in place of another one, when it is complete. Only its owner can read it, and no link is followed."
-    handle, draft = tempfile.mkstemp(dir=Path(path).parent)
+def write_file(
+    path: str | Path,
+    pieces: Iterable[str],
+    mode: int = 0o600,  # who may read it, less the umask; the default: its owner alone
+) -> None:
+    "Write a text file in place of another one, when it is complete. No link is followed."
+    draft = Path(path).parent / f'memnb-{token_hex(8)}'
+    options = {'encoding': 'utf-8', 'errors': 'replace', 'newline': '\n'}
     try:
-        with open(handle, 'w', encoding='utf-8', errors='replace', newline='\n') as file:
+        with open(draft, 'x', opener=lambda name, flags: os.open(name, flags, mode), **options) as file:
             file.writelines(pieces)
         os.replace(draft, path)
     finally:
-        Path(draft).unlink(missing_ok=True)
+        draft.unlink(missing_ok=True)

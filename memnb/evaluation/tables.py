@@ -19,8 +19,8 @@ from .rows import Row
 from .store import write_file
 
 # %% auto #0
-__all__ = ['SHOWN', 'COUNTS', 'import_pandas', 'as_frame', 'interval', 'gain', 'format_interval', 'summarize', 'tables_of',
-           'format_tables', 'Results', 'spending', 'lost_sessions']
+__all__ = ['SHOWN', 'COUNTS', 'import_pandas', 'as_frame', 'interval', 'gain', 'percent', 'format_interval', 'summarize',
+           'tables_of', 'format_tables', 'Results', 'spending', 'lost_sessions']
 
 # %% ../../nbs/6_evaluation/10_tables.ipynb #tabl0006
 def import_pandas() -> Any:
@@ -70,12 +70,16 @@ def gain(ours: Any, theirs: Any, metric: str) -> Interval:
     return interval(pairs.assign(**{metric: pairs[metric] - pairs[f'{metric}_other']}), metric)
 
 
+def percent(value: float, sign: str = '') -> str:
+    "Return a share in percent with one decimal; what rounds to zero has no minus. `sign='+'` shows the sign."
+    return f'{round(100 * value, 1) + 0.0:{sign}.1f}'
+
+
 def format_interval(values: Mapping[str, Any] | None, sign: str = '') -> str:
     "Return a mean in percent with its interval in brackets; `sign='+'` shows the sign."
     if not values or values['mean'] is None:
         return '–'
-    mean, low, high = (100 * values[name] for name in ('mean', 'low', 'high'))
-    return f'{mean:{sign}.1f} [{low:.1f}, {high:.1f}]'
+    return f'{percent(values["mean"], sign)} [{percent(values["low"])}, {percent(values["high"])}]'
 
 
 def _means(rows: Any, metrics: Sequence[str]) -> dict[str, dict]:

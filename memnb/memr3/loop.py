@@ -87,6 +87,7 @@ class MemR3(Loop):
             note='n_max; none is given for n_cap, and figure 1 reflects and answers',
         ),
         Setting('monotone', False, '3.4', note='"re-summarized"'),
+        Setting('keep_reflecting', True, 'Algorithm 1, line 5'),
         Setting('may_refuse', False, '4.1', note='without the adversarial questions'),
         Setting('show_snippets', False, '3.4, eq. 6', note='the answer is from draft and evidence'),
         *PAPER_CHUNKS,
@@ -107,6 +108,8 @@ class MemR3(Loop):
         stop_early: bool = True,  # False: spend the whole budget, to compare at an equal number of turns
         show_snippets: bool = True,  # where it must answer without evidence, it does so from the snippets
         released: bool = False,  # as the published code with RAG: no forced reflect
+        # as line 5 of Algorithm 1: reflect over an empty retrieval until the budget is spent; False: up to n_cap times
+        keep_reflecting: bool = False,
         **options: Any,  # `prompts`, `roles`, `may_refuse` of `Loop`, and `settings='paper'`
     ):
         super().__init__(memory, lm, **options)
@@ -115,6 +118,7 @@ class MemR3(Loop):
         self.mask, self.refine, self.may_reflect = mask, refine, reflect
         self.monotone, self.stop_early, self.released = monotone, stop_early, released
         self.show_snippets = show_snippets
+        self.keep_reflecting = keep_reflecting
 
     def steps(self, run: Run) -> None:
         "start → retrieve → (generate → route → retrieve or reflect)* → generate → route → answer."
@@ -145,7 +149,8 @@ class MemR3(Loop):
     def _due(self, now: Progress, iteration: int) -> Decision | None:
         "Return what will happen whatever is proposed, the switches included; None where the proposal counts."
         counts = {'retrieved': now.retrieved, 'reflect_streak': now.reflect_streak}
-        switches = {'limits': self.limits, 'released': self.released}
+        reflected = now.reflect_streak >= self.limits.max_reflect_streak and not self.keep_reflecting
+        switches = {'limits': self.limits, 'released': self.released or reflected}
         decision = forced(iteration=iteration, **counts, **switches)
         if decision and decision.action == 'reflect' and not self.may_reflect:
             return Decision('answer', f'{decision.reason}, and reflecting is switched off', True)

@@ -71,7 +71,7 @@ def write_rule(
     if guidance is None:
         guidance = GuidanceReply(facts=[])
         for turn in chunk.turns:
-            text = turn.content if per == 'fact' else f'{turn.speaker}: {turn.content}'
+            text = turn.content if per == 'fact' or not turn.speaker else f'{turn.speaker}: {turn.content}'
             if content_words(turn.content):
                 guidance.facts.append(StatedFact(text=text, speaker=turn.speaker, turns=[turn.id]))
     points = {point.fact: point for point in guidance.points}

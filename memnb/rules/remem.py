@@ -42,7 +42,7 @@ def statements(turn: Turn, day: date | None, names: Iterable[str] = ()) -> list[
     elif content_words(held, names):
         texts.append(held)
     texts = [retold(text, turn.speaker, day) for text in texts]
-    return texts + ([f'{turn.speaker} shares {turn.caption}.'] if turn.caption else [])
+    return texts + ([f'{turn.speaker or "Somebody"} shares {turn.caption}.'] if turn.caption else [])
 
 
 @rule('gists')
@@ -92,7 +92,7 @@ def facts_of(turn: Turn, day: date | None, names: Iterable[str] = ()) -> Iterato
         for subject, predicate, thing in clauses(text, dict.fromkeys((turn.speaker, *names))):
             yield FactLine(subject=subject, predicate=predicate, object=thing, point_in_time=when, turns=[turn.id])
     if turn.caption:
-        yield FactLine(subject=turn.speaker, predicate='shared', object=turn.caption, turns=[turn.id])
+        yield FactLine(subject=turn.speaker or 'Somebody', predicate='shared', object=turn.caption, turns=[turn.id])
 
 
 @rule('facts')

@@ -229,7 +229,9 @@ def _renamed(text: str, speaker: str) -> str:
 
 
 def third_person(text: str, speaker: str) -> str:
-    "Return what a speaker said with the name in the place of I, me, my and we; quotations stay."
+    "Return what a speaker said with the name in the place of I, me, my and we; quotations stay, and so do notes of nobody."
+    if not speaker:
+        return text
     parts = re.split('("[^"]*"|“[^”]*”)', text)
     parts[::2] = [_renamed(part, speaker) for part in parts[::2]]
     return ''.join(parts)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -108,7 +109,7 @@ def write_source(
             (folder / 'api' / f'{title}.rst').write_text(lines)
     index = json.loads((folder / 'index.ipynb').read_text())
     for chapter in [*sorted({path.parts[0] for path in paths if len(path.parts) > 1}), 'api']:
-        tree = f'```{{toctree}}\n:hidden:\n:glob:\n:caption: {chapter}\n\n{chapter}/*\n```'
+        tree = f'```{{toctree}}\n:hidden:\n:glob:\n:caption: {chapter.lstrip("0123456789_")}\n\n{chapter}/*\n```'
         index['cells'].append({'cell_type': 'markdown', 'metadata': {}, 'source': tree})
     (folder / 'index.ipynb').write_text(json.dumps(index))
 
@@ -125,8 +126,10 @@ def build_site(
         )
     with tempfile.TemporaryDirectory(prefix='memnb-site-') as place:
         write_source(Path(place) / 'source', nbs)
-        arguments = ['-d', f'{place}/trees', f'{place}/source', str(out)]
+        # myst-nb writes pictures beside the folder of the pages
+        arguments = ['-d', f'{place}/trees', f'{place}/source', f'{place}/pages']
         command = [sys.executable, '-m', 'sphinx', '-q', '-j', 'auto', *arguments]
         process = subprocess.run(command, capture_output=True, text=True)
-    if process.returncode:
-        raise RuntimeError(f'sphinx: {process.stderr.strip()[-500:]}')
+        if process.returncode:
+            raise RuntimeError(f'sphinx: {process.stderr.strip()[-500:]}')
+        shutil.copytree(f'{place}/pages', out, dirs_exist_ok=True)

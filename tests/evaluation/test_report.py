@@ -20,10 +20,11 @@ from pages_read import Page
 
 from memnb.core.models import as_lm
 from memnb.core.trace import printable
-from memnb.evaluation.datasets import load_sample
+from memnb.evaluation.datasets import data_path, load_sample
 from memnb.evaluation.experiment import Experiment
 from memnb.evaluation.store import ExperimentError, RowStore
 from memnb.evaluation.report import figures, main_report, render_page, RunFolder
+from memnb.evaluation.tables import percent
 
 
 def text_of(folder):
@@ -159,3 +160,59 @@ def test_a_dot_stands_for_every_mean_whatever_the_names(names, value):
         root = ElementTree.fromstring(svg.replace('xlink:href', 'href'))
         texts = [''.join(one.itertext()).strip() for one in root.iter('{http://www.w3.org/2000/svg}text')]
         assert sum(text.endswith(f'{mean:.1f}') for text in texts) >= count
+
+
+def run_of(cuts, turns):
+    """Rows of two methods that read equally well, one of them fewer turns."""
+    rows = []
+    for method, read in zip(('rag', 'twin', 'short'), turns):
+        scores = {f'read_recall@{k}': 0.5 for k in cuts}
+        rows.append({'dataset': 'x', 'conversation': 'a', 'position': 0, 'repeat': 0, 'method': method, 'turns': read})
+        rows[-1] |= {'evidence_recall': 0.5, **scores}
+    return pandas.DataFrame(rows)
+
+
+def test_a_curve_ends_where_reading_ended_and_hides_no_other():
+    svg = figures(run_of((5, 8, 10, 15), (8, 8, 5)), 'none')['evidence recall of the first k turns read']
+    root = ElementTree.fromstring(svg.replace('xlink:href', 'href'))
+    texts = [''.join(one.itertext()).strip() for one in root.iter('{http://www.w3.org/2000/svg}text')]
+    assert [text for text in texts if text in ('5', '8', '10', '15')] == ['5', '8']  # of the axis of turns
+    assert all(float(text) == int(float(text)) for text in texts if text in ('5', '7.5', '8'))
+    widths = re.findall(r'stroke-width: ([\d.]+); stroke-linecap: square', svg)
+    assert {'rag', 'twin', 'short'} <= set(texts) and len(set(widths)) >= 2
+
+
+def test_titles_and_names_are_whole_and_zero_has_no_minus(sample_run):
+    text = text_of(sample_run)
+    page = Page(text)
+    captions = re.findall('<figcaption>(.*?)</figcaption>', text)
+    assert 'evidence_recall: points more than rag [95%]' in captions and len(captions) == 4
+    name = 'evidence, gaps and the route, ' * 2
+    svg = figures(run_of((5,), (5, 5, 5)).replace('twin', name), 'none')['evidence_recall, percent [95%]']
+    assert re.sub(r'\s+|</?(text|tspan)[^>]*>', '', svg).count(re.sub(r'\s', '', name)) >= 1
+    assert percent(-0.0004, '+') == '+0.0' and percent(-0.0004) == '0.0' and percent(0.5) == '50.0'
+    assert '-0.0' not in page.words
+
+
+def test_provenance_and_costs_are_tables_and_nested_values_are_folded(sample_run):
+    text = text_of(sample_run)
+    spent = text[text.index('id="spent"') : text.index('id="failures"')]
+    provenance = text[text.index('id="provenance"') : text.index('id="questions"')]
+    assert '<th scope="col">prompt tokens</th>' in spent and '<pre>' not in spent and '{' not in spent
+    assert '<summary>settings</summary><pre>' in provenance and '{' not in provenance.partition('<details>')[0]
+
+
+def test_a_report_and_its_tables_are_called_by_what_was_measured(tmp_path, capsys):
+    from memnb.cli import main
+
+    own = tmp_path / 'Wayfarer talks.v2.json'
+    own.write_bytes(data_path('sample.json').read_bytes())
+    for data, name in (('octet', 'octet'), (str(own), 'Wayfarer talks.v2')):
+        out = tmp_path / name
+        words = ['bench', '--data', data, '--methods', 'rag', '--no-full-context', '--categories', 'open-domain']
+        assert main([*words, '--out', str(out)]) == 0 and main(['report', str(out)]) == 0
+        printed = capsys.readouterr().out
+        assert printed.startswith(f'{name}: in percent') and 'locomo:' not in printed
+        assert set(pandas.read_csv(out / 'rows.csv').dataset) == {name}
+        assert f'<title>Experiment: {name}</title>' in (out / 'report.html').read_text(encoding='utf-8')
+        assert json.loads((out / 'results.json').read_text())['provenance']['format'] == 'locomo'

@@ -133,7 +133,7 @@ def test_the_model_sees_the_newest_snippets_only_and_what_will_happen(scene):
             retrieved=size,
             reflect_streak=streak,
             limits=options['limits'],
-            released=options['released'],
+            released=options['released'] or streak >= options['limits'].max_reflect_streak,
         )
         if due and (due.action != 'reflect' or options['reflect']):
             assert inputs['due'] == due and (route.action, route.reason) == (due.action, due.reason)
@@ -257,15 +257,18 @@ def memory(sample):
     return HybridIndex.of(sample)
 
 
-def test_published_rules_let_a_model_answer_after_an_empty_retrieval():
-    for released, path, told in (
-        (False, ['reflect'] * 4 + ['answer'], ['reflect'] * 4 + ['answer']),
-        (True, ['answer'], [None]),
+def test_a_model_may_answer_after_an_empty_retrieval_and_one_reflection():
+    for switches, path, told in (
+        ({}, ['reflect', 'answer'], ['reflect', None]),
+        ({'limits': RouterLimits(5, 3)}, ['reflect'] * 3 + ['answer'], ['reflect'] * 3 + [None]),
+        ({'keep_reflecting': True}, ['reflect'] * 4 + ['answer'], ['reflect'] * 4 + ['answer']),
+        ({'settings': 'paper'}, ['reflect'] * 4 + ['answer'], ['reflect'] * 4 + ['answer']),
+        ({'released': True}, ['answer'], [None]),
     ):
         model = Replies(
             track=[TrackerReply(decision='answer', detailed_answer='unknown')], answer=[AnswerReply(answer='x')]
         )
-        trace = MemR3(lambda query: [], model, released=released).ask(QUESTION)
+        trace = MemR3(lambda query: [], model, **switches).ask(QUESTION)
         assert [step.action for step in of(trace, 'route')] == path
         assert [inputs['due'] and inputs['due'].action for name, inputs in model.heard if name == 'track'] == told
 

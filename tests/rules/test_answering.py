@@ -7,12 +7,15 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from memnb.core.conversation import Snippet
+from memnb.core.conversation import Session, Snippet, Turn
 from memnb.core.models import ScriptedLM
 from memnb.core.roles import ANSWER, AnswerReply, NO_INFORMATION, RuleLM
 from memnb.core.text import reference_day, times_of
 from memnb.core.time import parse_date, TimeSpan
-from memnb.rules.text import extract_answer, relevance, requirements
+from memnb.rules.memma import guide_rule, write_rule
+from memnb.rules.mragent import segment_rule
+from memnb.rules.remem import facts_of, statements
+from memnb.rules.text import extract_answer, relevance, requirements, retold
 
 OPENINGS = ['When did Tobin', 'In which year did Zofia', 'How many months passed between', 'How long did', 'Did Tobin']
 OPENINGS += ['How many dogs does Tobin', 'Which books did Zofia', 'What did Tobin', 'Who', 'Where', 'Which week did']
@@ -130,3 +133,29 @@ def test_a_time_of_the_unit_that_is_asked_for_comes_first():
     shown = [Snippet('a', 'On Sunday four years ago the race was cold.', said=datetime(2024, 6, 9))]
     assert extract_answer('In which year was the race?', shown).answer == '2020'
     assert extract_answer('When was the race?', shown).answer == 'the Sunday before 9 June 2024'
+
+
+NOTES = [
+    'The boiler was serviced in March.',
+    'I sold my boat to my sister.',
+    'We met at ours; he gave me a book.',
+    'Is it mine?',
+]
+
+
+@pytest.mark.parametrize('caption', [None, 'a photo of a boat'])
+def test_notes_of_nobody_are_kept_as_they_were_written(caption):
+    for note in NOTES:
+        turn = Turn('D1:1', '', note, caption=caption)
+        session = Session('D1', [turn])
+        told = [*statements(turn, None), *(episode.text for episode in segment_rule(session).episodes)]
+        told += [fact.text for fact in guide_rule(session).facts]
+        told += [edit.text for per in ('fact', 'chunk') for edit in write_rule(session, per=per).edits]
+        assert any(text.startswith(note) for text in told) and retold(note, '', None) == note
+        for text in told:
+            assert (
+                text == text.strip()
+                and not text.startswith(("'s", ':', 'says', 'asks', 'shares'))
+                and " 's" not in text
+            )
+        assert all(fact.subject for fact in facts_of(turn, None))

@@ -54,7 +54,7 @@ def faults_of(folder):
 @pytest.fixture(scope='module')
 def site(tmp_path_factory):
     pytest.importorskip('myst_nb')
-    nbs, out = tmp_path_factory.mktemp('nbs'), tmp_path_factory.mktemp('site').resolve()
+    nbs, out = tmp_path_factory.mktemp('nbs'), tmp_path_factory.mktemp('own').resolve() / 'site'
     for name in CHAPTERS:
         (nbs / name).parent.mkdir(exist_ok=True)
         shutil.copy(NBS / f'{name}.ipynb', nbs / f'{name}.ipynb')
@@ -82,8 +82,11 @@ def test_the_site_has_a_page_for_each_notebook_and_module_and_no_dead_link(site)
         'api/memnb.views.graph.html',
     } <= pages
     assert list(faults_of(site)) == []
+    assert [path.name for path in site.parent.iterdir() if path.name != 'site'] == []
     index = (site / 'index.html').read_text()
     assert 'href="8_use/07_cli.html"' in index and '<math' in index and 'secret' not in index
+    captions = re.findall('class="caption-text">(.*?)<', index)
+    assert captions and all(name.isalpha() for name in captions)
     assert 'nodes to highlight' in (site / 'api/memnb.views.graph.html').read_text()  # a comment beside a parameter
 
 

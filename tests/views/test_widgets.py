@@ -1,40 +1,24 @@
 """The views are pure functions of what the controls say, checked against simple oracles; the controls only call them."""
 
 import re
-from dataclasses import replace
-from html import unescape
 
-import ipywidgets
 import pytest
 from hypothesis import given, settings, strategies as st
 
 from pages_read import Page
 
-from memnb.core.conversation import Question
 from memnb.core.trace import Bullet, SearchStep, Seen, StateStep, Step, Trace
-from memnb.evaluation.datasets import load_sample
-from memnb.evaluation.registry import METHODS
-from memnb.memma.bank import MemoryBank
-from memnb.memma.construction import construct
-from memnb.evaluation.faults import damage
-from memnb.memma.probe_repair import evolve
 from memnb.memr3.router import ACTIONS, forced, route, RouterLimits
 from memnb.views.traces import story_of
 from memnb.views.widgets import (
-    _ALL,
-    _repaired,
     _state_marks,
     moment_html,
-    probe_board,
-    probe_html,
     router_html,
     trace_stepper,
     tracker_board,
     tracker_html,
-    watch,
 )
 
-SAMPLE = load_sample()
 EVIL = '<img src=x onerror=alert(1)>"\'><script>alert(2)</script>'
 
 
@@ -45,6 +29,13 @@ def shown(board):
 
 def controls(board):
     return board.children[0].children
+
+
+def open_page(paged):
+    """The page on which a slider over pages opens."""
+    slider, stack = paged.children
+    assert slider.min == 1 and slider.max == len(stack.children) - 1 and slider.value == stack.selected_index
+    return stack.children[slider.value].value
 
 
 # ------------------------------------------------------------------ traces and trackers
@@ -99,7 +90,8 @@ def test_a_board_shows_the_turns_of_the_evidence_and_refuses_a_trace_without_sta
     search = SearchStep(iteration=1, query='q', k=1, hits=[Seen(id='D1:1', text='I said <b>so</b>.')])
     state = StateStep(iteration=1, evidence=[Bullet(text='t', sources=['D1:1', 'D9:9'])])
     trace = Trace(question='<i>', method='m', model='m', steps=[search, state])
-    assert 'I said &lt;b&gt;so' in shown(tracker_board(trace)) and '<code>D9:9</code>' in shown(tracker_board(trace))
+    page = open_page(tracker_board(trace))
+    assert 'I said &lt;b&gt;so' in page and '<code>D9:9</code>' in page
     with pytest.raises(ValueError, match='expected a trace with states'):
         tracker_board(trace.model_copy(update={'steps': []}))
 
@@ -110,10 +102,11 @@ def test_a_stepper_opens_on_the_last_moment_and_lists_all(trace):
     play, board = trace_stepper(trace).children
     titles = [title for title, _ in story_of(trace)]
     assert (play.min, play.value, play.max) == (1, len(titles), len(titles))
-    for step in (len(titles), *range(1, len(titles) + 1)):  # as it opens, then each
-        play.value = step
-        assert controls(board)[0].value == step and f'Step {step} of {len(titles)}: {titles[step - 1]}<' in shown(board)
-        lines = re.findall('<li(.*?)>(.*?)</li>', re.search('<ol>(.*?)</ol>', shown(board))[1])
+    pages = [page.value for page in board.children[1].children]
+    assert len(pages) == 1 + len(titles) and open_page(board) == pages[-1]
+    for step, page in enumerate(pages[1:], 1):
+        assert f'Step {step} of {len(titles)}: {titles[step - 1]}<' in page
+        lines = re.findall('<li(.*?)>(.*?)</li>', re.search('<ol>(.*?)</ol>', page)[1])
         assert [re.sub('<.*?>', '', line) for _, line in lines] == titles
         assert [place for place, (marks, _) in enumerate(lines, 1) if 'aria-current' in marks] == [step]
 
@@ -128,20 +121,8 @@ def test_only_the_last_moment_ends_with_the_evidence_and_a_trace_may_have_no_ans
     first = moment_html(trace, 1)
     assert 'class="answer"' not in first and 'the answer in the end: a &lt; b' in first
     failed = trace_stepper(Trace(question='q', method='m', model='m', error='ServerError: <')).children[1]
-    assert 'Step 1 of 1' in shown(failed) and 'the answer in the end: ServerError: &lt;' in shown(failed)
-
-
-def test_a_question_is_watched_at_its_newest_moment():
-    loop, seen, pane = (
-        METHODS['memr3'].make(METHODS['memr3'].memory.build(SMALL, None), SMALL, None, 10),
-        [],
-        ipywidgets.HTML(),
-    )
-    pane.observe(lambda change: seen.append(change['new']), 'value')
-    trace = watch(loop, QUESTIONS[0].text, pane)
-    places = [tuple(map(int, re.search(r'Step (\d+) of (\d+)', page).groups())) for page in seen]
-    assert all(step == last for step, last in places) and places == sorted(places) and places[0] == (1, 1)
-    assert places[-1] == (len(story_of(trace)),) * 2 and moment_html(trace) in pane.value
+    page = open_page(failed)
+    assert 'Step 1 of 1' in page and 'the answer in the end: ServerError: &lt;' in page
 
 
 # ------------------------------------------------------------------ the router
@@ -174,88 +155,21 @@ def test_the_router_table_is_algorithm_1(iteration, budget, streak, cap, hits, p
     assert f'<b>{decision.action}</b>' in page and page.count(' now"') == 1
 
 
-# ------------------------------------------------------------------ probe and repair
-
-SESSION = SAMPLE.sessions[4]
-QUESTION, OTHER = SAMPLE.questions[6], SAMPLE.questions[32]
-
-
-@pytest.mark.parametrize('kind', ['', 'blur', 'cluster'])
-def test_accepting_all_is_the_mechanism_and_accepting_none_is_the_damage(kind):
-    bank = MemoryBank()
-    construct(bank, SESSION, speakers=SAMPLE.speakers)
-    if kind:
-        damage(bank, [entry.id for entry in bank], kind, 0.7, '1', SAMPLE.speakers)
-    before = {entry.id: entry.text for entry in bank}
-    evolution = evolve(bank, SESSION, probes=6, speakers=SAMPLE.speakers)
-    after = {entry.id: entry.text for entry in bank}
-
-    def board(accepted):
-        found, memory = _repaired(SESSION, SAMPLE.speakers, kind, frozenset(accepted))
-        return found, {entry.id: entry.text for entry in memory}
-
-    every, none = board(_ALL), board(())
-    assert (every[0].before, every[0].repairs, every[0].after, every[1]) == (
-        evolution.before,
-        evolution.repairs,
-        evolution.after,
-        after,
-    )
-    assert none[0].before == evolution.before == none[0].after and none[1] == before
-    failed = [place for place, one in enumerate(evolution.before) if not one.passed]
-    for place, repair in zip(failed, evolution.repairs):
-        one, texts = board([place])
-        assert [made.probe for made in one.repairs if made.fact] == [repair.probe] * (repair.fact is not None)
-        assert set(texts.values()) == set(
-            (before | ({repair.entry: after[repair.entry]} if repair.writes else {})).values()
-        )
-
-
-def test_the_probe_board_follows_its_controls():
-    board = probe_board(SAMPLE, 4, (QUESTION, OTHER))
-    kind, question, *boxes = controls(board)
-    assert len(boxes) == 6 and 'not accepted: MERGE' in shown(board)
-    boxes[2].value = True
-    assert probe_html(SESSION, SAMPLE.speakers, QUESTION, 'blur', [2]) in shown(board)
-    for box in boxes:
-        box.value = True
-    every = _repaired(SESSION, SAMPLE.speakers, 'blur', _ALL)[0]
-    assert every.written and every.headline in shown(board) and 'not accepted' not in shown(board)
-    kind.value, question.value = '', 1
-    assert _repaired(SESSION, SAMPLE.speakers, '', _ALL)[0].headline in shown(board) and OTHER.text in unescape(
-        shown(board)
-    )
-
-
-# ------------------------------------------------------------------ comparing methods
-
-SMALL = replace(SAMPLE, id='small', sessions=SAMPLE.sessions[:2], questions=())
-QUESTIONS = (
-    replace(SAMPLE.questions[0], conversation='small'),
-    SAMPLE.questions[48],
-    Question('What instrument is Tobin learning?', 'a fiddle', aliases=('the concertina',)),
-)
-
-
 # ------------------------------------------------------------------ text stays text
 
 
 def test_markup_stays_text():
-    turns = tuple(replace(turn, text=f'{turn.text} {EVIL}') for turn in SESSION.turns)
-    session = replace(SESSION, turns=turns)
-    question = Question(f'What does Tobin think of {EVIL}?', EVIL, (SESSION.turns[0].id,))
-    state = StateStep(iteration=1, evidence=[Bullet(text=EVIL, sources=[turns[0].id])])
-    search = SearchStep(iteration=1, query=EVIL, k=1, hits=[Seen(id=turns[0].id, text=EVIL, speaker=EVIL)])
+    state = StateStep(iteration=1, evidence=[Bullet(text=EVIL, sources=['D1:1'])])
+    search = SearchStep(iteration=1, query=EVIL, k=1, hits=[Seen(id='D1:1', text=EVIL, speaker=EVIL)])
     trace = Trace(
         question=EVIL,
         method=EVIL,
         model=EVIL,
         steps=[search, state, Step(kind=EVIL)],
         answer=EVIL,
-        evidence=[turns[0].id],
+        evidence=['D1:1'],
     )
     pages = [
-        probe_html(session, SAMPLE.speakers, question, accepted=[2]),
         moment_html(trace),
         moment_html(trace, 1),
         tracker_html(trace),
