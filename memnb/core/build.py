@@ -10,7 +10,6 @@ import sys
 import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from importlib.util import find_spec
 from typing import Any
 
 from .conversation import Conversation, Session
@@ -81,14 +80,11 @@ def with_progress(
     total: int | None = None,  # how many; None: as many as `items` has
 ) -> Any:
     "Return items in a bar of tqdm, which appears when they take longer than two seconds."
-    shell = sys.modules['IPython'].get_ipython() if 'IPython' in sys.modules else None
-    in_notebook = shell is not None and 'IPKernelApp' in shell.config
+    from tqdm.asyncio import tqdm as console_bar
+    from tqdm.auto import tqdm
+
     if show is None:
-        show = in_notebook or getattr(sys.stderr, 'isatty', bool)()
-    if show and in_notebook and find_spec('ipywidgets'):
-        from tqdm.notebook import tqdm
-    else:
-        from tqdm import tqdm
+        show = tqdm is not console_bar or getattr(sys.stderr, 'isatty', bool)()
     return tqdm(items, what, total, leave=False, delay=2, disable=not show)
 
 # %% ../../nbs/1_core/14_build.ipynb #baf36d80

@@ -34,11 +34,11 @@ from ..core.time import parse_datetime
 from ..core.trace import Text
 
 # %% auto #0
-__all__ = ['Line', 'Words', 'Filled', 'LOCOMO_CATEGORIES', 'OCTET_TEST', 'REALTALK_CATEGORIES', 'QUESTION_TYPES', 'DatasetError',
-           'read_json', 'tidy', 'clock', 'validate', 'placed', 'numbered_sessions', 'repair_evidence', 'load_locomo',
-           'data_path', 'bundled', 'load_octet', 'load_sample', 'read_records', 'load_jsonl', 'save_jsonl', 'iter_json',
-           'load_complex_tr', 'load_realtalk', 'iter_longmemeval', 'load_longmemeval', 'corpus_path', 'load_passages',
-           'DownloadError', 'Source', 'download']
+__all__ = ['Line', 'Words', 'Filled', 'LOCOMO_CATEGORIES', 'OCTET_TEST', 'QUESTION_TYPES', 'DatasetError', 'read_json', 'tidy',
+           'clock', 'validate', 'placed', 'numbered_sessions', 'repair_evidence', 'load_locomo', 'data_path', 'bundled',
+           'load_octet', 'load_sample', 'read_records', 'load_jsonl', 'save_jsonl', 'iter_json', 'load_complex_tr',
+           'load_realtalk', 'iter_longmemeval', 'load_longmemeval', 'corpus_path', 'load_passages', 'DownloadError',
+           'Source', 'download']
 
 # %% ../../nbs/6_evaluation/01_datasets.ipynb #0a468d64
 class DatasetError(ValueError):
@@ -117,13 +117,20 @@ def placed(place: str) -> Iterator[None]:
         raise DatasetError(f'{place}: {error}') from error
 
 # %% ../../nbs/6_evaluation/01_datasets.ipynb #3e998b57
+class _Message(BaseModel):
+    dia_id: Line
+    speaker: Line
+    text: Line
+    blip_caption: Line | None = None
+
+
 def numbered_sessions(
     talk: Mapping[str, Any],  # with `session_1`, `session_1_date_time`, `session_2`, …
-    message: type[BaseModel],
     moment: Any,  # type of the time
     place: str,
-) -> list[tuple[int, datetime, list]]:
-    "Return number, time and messages of each session that has messages."
+    message: type[_Message] = _Message,
+) -> list[Session]:
+    "Return each session that has messages. A message without a time of its own has that of its session."
     matches = [re.fullmatch('session_([1-9][0-9]{0,5})', key) for key in talk]
     numbers = sorted(int(match[1]) for match in matches if match and talk[match[0]])
     if not numbers:
@@ -132,7 +139,11 @@ def numbered_sessions(
     for number in numbers:
         name = f'session_{number}'
         time = validate(moment, talk.get(f'{name}_date_time'), f'{place}.{name}_date_time')
-        sessions.append((number, time, validate(list[message], talk[name], f'{place}.{name}')))
+        turns = [
+            Turn(line.dia_id, line.speaker, line.text, getattr(line, 'date_time', time), line.blip_caption or None)
+            for line in validate(list[message], talk[name], f'{place}.{name}')
+        ]
+        sessions.append(Session(f'D{number}', turns, time))
     return sessions
 
 
@@ -172,13 +183,6 @@ LOCOMO_CATEGORIES = {
     5: 'adversarial',
 }
 _Moment = clock('1:56 pm on 8 May, 2023', parse_datetime)
-
-
-class _Message(BaseModel):
-    dia_id: Line
-    speaker: Line
-    text: Line
-    blip_caption: Line | None = None
 
 
 class _Verbatim(_Message):
@@ -223,38 +227,32 @@ class _Sample(BaseModel):
     verbatim: bool = False  # whether line breaks of the messages are kept
 
 
-def _locomo_question(record: _LocomoQuestion, position: int, name: str, known: Collection[str]) -> Question:
-    refuse = record.category in (5, 'abstention')
-    evidence, notes = repair_evidence(record.evidence, known)
-    if record.answer is not None and record.category == 5:
-        notes += ('an adversarial question with an answer: both kept',)
-    return Question(
-        record.question,
-        record.answer,
-        evidence,
-        LOCOMO_CATEGORIES.get(record.category, record.category),
-        name,
-        position,
-        record.adversarial_answer,
-        notes=(*record.repairs, *notes),
-        refuse=refuse,
-        rubric=tuple(record.rubric),
-    )
+def _locomo_questions(records: Iterable[_LocomoQuestion], name: str, sessions: Iterable[Session]) -> list[Question]:
+    known, questions = [turn.id for session in sessions for turn in session.turns], []
+    for position, record in enumerate(records):
+        evidence, notes = repair_evidence(record.evidence, known)
+        if record.answer is not None and record.category == 5:
+            notes += ('an adversarial question with an answer: both kept',)
+        question = Question(
+            record.question,
+            record.answer,
+            evidence,
+            LOCOMO_CATEGORIES.get(record.category, record.category),
+            name,
+            position,
+            record.adversarial_answer,
+            notes=(*record.repairs, *notes),
+            refuse=record.category in (5, 'abstention'),
+            rubric=record.rubric,
+        )
+        questions.append(question)
+    return questions
 
 
 def _locomo_conversation(sample: _Sample, place: str) -> Conversation:
-    name, sessions = sample.sample_id, []
     form = _Verbatim if sample.verbatim else _Message
-    numbered = numbered_sessions(sample.conversation, form, _Moment, f'{place}.conversation')
-    for number, moment, messages in numbered:
-        turns = [
-            Turn(message.dia_id, message.speaker, message.text, moment, message.blip_caption or None)
-            for message in messages
-        ]
-        sessions.append(Session(f'D{number}', turns, moment))
-    known = [turn.id for session in sessions for turn in session.turns]
-    questions = [_locomo_question(record, position, name, known) for position, record in enumerate(sample.qa)]
-    return Conversation(name, sessions, questions)
+    sessions = numbered_sessions(sample.conversation, _Moment, f'{place}.conversation', form)
+    return Conversation(sample.sample_id, sessions, _locomo_questions(sample.qa, sample.sample_id, sessions))
 
 
 def load_locomo(
@@ -352,13 +350,6 @@ class _QuestionLine(BaseModel, extra='forbid'):
     adversarial_answer: Text | None = None
 
 
-def _add_turn(line: _TurnLine, sessions: dict[str, list[Turn]]) -> None:
-    turns = sessions.setdefault(line.session, [])
-    new_id = f'D{list(sessions).index(line.session) + 1}:{len(turns) + 1}'
-    time = line.time or (turns[0].time if turns else None)
-    turns.append(Turn(line.id or new_id, line.speaker, line.text, time, line.caption))
-
-
 def load_jsonl(path: str | Path) -> list[Conversation]:
     "Return the conversations of JSON lines, one for each turn and each question; sessions that all have a time are in its order."
     file, by_conversation = Path(path).name, {}  # conversation -> turns by session, and questions
@@ -371,7 +362,10 @@ def load_jsonl(path: str | Path) -> list[Conversation]:
                 fields = line.model_dump(exclude={'question'})
                 questions.append(Question(line.question, position=len(questions), **fields))
             else:
-                _add_turn(line, sessions)
+                turns = sessions.setdefault(line.session, [])
+                id = line.id or f'D{list(sessions).index(line.session) + 1}:{len(turns) + 1}'
+                time = line.time or (turns[0].time if turns else None)
+                turns.append(Turn(id, line.speaker, line.text, time, line.caption))
     conversations = []
     for name, (sessions, questions) in by_conversation.items():
         if not sessions:
@@ -439,25 +433,20 @@ class _CareerQuestion(BaseModel):
     context: Line | None = None
     fact_context: str | None = None
 
-    def texts(self) -> list[str]:
-        "Return the passages, else the context."
-        return [f'{passage.title}: {passage.text}' for passage in self.passages or ()] or [self.context]
-
-    def facts(self) -> list[str]:
-        "Return the dated facts."
-        return [tidy(line) for line in (self.fact_context or '').splitlines()]
-
 
 def load_complex_tr(path: str | Path) -> Conversation:
     "Return all questions of a Complex-TR file over one memory of its texts, or of its facts where there are no texts."
     records, name = read_records(path, _CareerQuestion), tidy(Path(path).stem)
-    texts = [text for record in records for text in record.texts() if text]
-    texts = texts or [fact for record in records for fact in record.facts() if fact]
+    texts = []
+    for record in records:
+        passages = [f'{passage.title}: {passage.text}' for passage in record.passages or ()]
+        texts += passages or [record.context]
+    if not any(texts):
+        texts = [tidy(fact) for record in records for fact in (record.fact_context or '').splitlines()]
+    texts = [text for text in dict.fromkeys(texts) if text]
     if not texts:
         raise DatasetError(f'{Path(path).name}: expected passages or facts to remember, got none')
-    sessions = [
-        Session(f'P{place}', [Turn(f'P{place}:1', '', text)]) for place, text in enumerate(dict.fromkeys(texts))
-    ]
+    sessions = [Session(f'P{place}', [Turn(f'P{place}:1', '', text)]) for place, text in enumerate(texts)]
     questions = [
         Question(
             record.question,
@@ -472,71 +461,20 @@ def load_complex_tr(path: str | Path) -> Conversation:
     return Conversation(name, sessions, questions)
 
 # %% ../../nbs/6_evaluation/01_datasets.ipynb #3a4c646b
-REALTALK_CATEGORIES = {1: 'multi-hop', 2: 'temporal', 3: 'open-domain'}
 _ChatTime = clock('29.12.2023, 10:44:32', lambda text: datetime.strptime(text.strip(), '%d.%m.%Y, %H:%M:%S'))
 
 
-def _as_list(value: Any) -> Any:
-    if value is None:
-        return []
-    return value if isinstance(value, list) else [value]
-
-
-class _ChatMessage(BaseModel):
-    dia_id: Line
-    speaker: Line
-    text: Annotated[Line, Field(validation_alias=AliasChoices('clean_text', 'text'))]
+class _ChatMessage(_Message):
+    text: Annotated[Line, Field(validation_alias='clean_text')]
     date_time: _ChatTime
-    blip_caption: Line | None = None
-
-
-class _ChatQuestion(BaseModel):
-    question: Words
-    answer: Words
-    evidence: Annotated[list[Line], BeforeValidator(_as_list)]
-    category: Annotated[Literal['1', '2', '3'], BeforeValidator(lambda value: str(value).strip())]
-
-
-def _unique_ids(entries: list[tuple[int, str]]) -> tuple[list[str], list[str]]:
-    "Return an id for each message from its session's number and its id, and a note on each that was renamed."
-    owner: dict[str, int] = {}
-    for at_home in (True, False):
-        for place, (number, name) in enumerate(entries):
-            if name.startswith(f'D{number}:') == at_home:
-                owner.setdefault(name, place)
-    ids, notes = [], []
-    for place, (number, name) in enumerate(entries):
-        id, copy = name, 2
-        if owner[name] != place:
-            while (id := f'{name}.{copy}') in owner:
-                copy += 1
-            owner[id] = place
-            notes.append(f'id {name!r} comes again in session {number}: the message is now {id!r}')
-        ids.append(id)
-    return ids, notes
 
 
 def _load_chat(file: Path) -> Conversation:
     chat, name = validate(dict[str, Any], read_json(file), file.name), tidy(file.stem)
-    numbered = numbered_sessions(chat, _ChatMessage, _ChatTime, file.name)
-    ids, notes = _unique_ids([(number, message.dia_id) for number, _, messages in numbered for message in messages])
-    records = validate(list[_ChatQuestion], chat.get('qa'), f'{file.name}.qa')
+    records = validate(list[_LocomoQuestion], chat.get('qa'), f'{file.name}.qa')
     with placed(file.name):
-        sessions, unused = [], iter(ids)
-        for number, time, messages in numbered:
-            turns = [
-                Turn(next(unused), message.speaker, message.text, message.date_time, message.blip_caption or None)
-                for message in messages
-            ]
-            sessions.append(Session(f'D{number}', turns, time))
-        questions = []
-        for position, record in enumerate(records):
-            evidence, repairs = repair_evidence(record.evidence, ids)
-            category = REALTALK_CATEGORIES[int(record.category)]
-            questions.append(
-                Question(record.question, record.answer, evidence, category, name, position, notes=repairs)
-            )
-        return Conversation(name, sessions, questions, notes)
+        sessions = numbered_sessions(chat, _ChatTime, file.name, _ChatMessage)
+        return Conversation(name, sessions, _locomo_questions(records, name, sessions))
 
 
 def load_realtalk(path: str | Path) -> list[Conversation]:
@@ -617,12 +555,16 @@ def load_longmemeval(path: str | Path) -> list[Conversation]:
     return list(iter_longmemeval(path))
 
 # %% ../../nbs/6_evaluation/01_datasets.ipynb #851598f2
+def _as_list(value: Any) -> Any:
+    return value if isinstance(value, list) else [value]
+
+
 class _PassageQuestion(BaseModel):
     id: Words = ''
     question: Filled
     answer: Annotated[list[Filled], BeforeValidator(_as_list)] = []
-    answer_aliases: Annotated[list[Words], BeforeValidator(_as_list)] = []
-    answerable: StrictBool = True
+    answer_aliases: list[Words] = []
+    answerable: Literal[True] = True
     type: Line | None = None
     supporting_facts: list[tuple[Line, int]] = []
     context: list[tuple[Line, list[Line]]] = []
@@ -644,19 +586,16 @@ def _content(title: str, text: str) -> tuple[str, str]:
 def _passage_question(record: _PassageQuestion, position: int, name: str, ids: dict[tuple[str, str], str]) -> Question:
     gold = [(title, ids.get(_content(title, text))) for title, text in record.gold()]
     wordings = list(filter(None, dict.fromkeys(record.answer + record.answer_aliases)))
-    answer = wordings[0] if wordings else None
     hops = re.match(r'\d+hop', record.id)
     return Question(
         record.question,
-        answer if record.answerable else None,
+        wordings[0] if wordings else None,
         tuple(dict.fromkeys(id for _, id in gold if id)),
         record.type or (hops and hops[0].replace('hop', '-hop')),
         name,
         position,
-        None if record.answerable else answer,
         notes=[f'evidence {title!r:.80} dropped: no such passage' for title, id in gold if not id],
-        aliases=wordings[1:] if record.answerable else (),
-        refuse=not record.answerable,
+        aliases=wordings[1:],
     )
 
 
@@ -695,19 +634,6 @@ class Source:
     sha256: str
 
 
-def _is_here(target: Path, source: Source) -> bool:
-    if not target.exists() and not target.is_symlink():
-        return False
-    if not target.is_file():
-        raise DownloadError(f'{target}: is there already, and is no file')
-    digest = hashlib.sha256(_read_bytes(target)).hexdigest()
-    if source.sha256 != digest:
-        raise DownloadError(
-            f'{target}: is there already with another SHA-256 ({digest}); move it away, or choose another folder'
-        )
-    return True
-
-
 def download(
     source: Source,
     folder: str | Path = '.',  # made if it is not there
@@ -715,13 +641,14 @@ def download(
     url: str | None = None,  # another address of the same file, such as a mirror
     agreed: bool = False,  # the user's yes to the terms
     tell: Callable[[str], None] = print,  # is told the terms, and what happens
-    timeout: float = 30.0,  # seconds without any byte
 ) -> Path:
     "Fetch a file and return its path. `DownloadError` if it is refused, fails or is another file; then no new file is there."
     url, target = url or source.url, Path(folder) / source.file
-    if not re.match('https?://', url):
-        raise DownloadError(f'{url}: expected an address that begins with https:// or http://')
-    if _is_here(target, source):
+    if target.exists() or target.is_symlink():
+        if not target.is_file() or hashlib.sha256(_read_bytes(target)).hexdigest() != source.sha256:
+            raise DownloadError(
+                f'{target}: is there already, and its SHA-256 is not {source.sha256}; move it away, or choose another folder'
+            )
         tell(f'{target} is there already')
         return target
     try:
@@ -735,9 +662,7 @@ def download(
         raise DownloadError(f'{source.title}: not fetched, since nobody agreed to its terms')
     try:
         pooch.get_logger().setLevel('WARNING')
-        headers = {'User-Agent': f'memnb/{memnb.__version__}', 'Accept-Encoding': 'identity'}
-        downloader = pooch.HTTPDownloader(timeout=timeout, headers=headers)
-        pooch.retrieve(url, f'sha256:{source.sha256}', source.file, folder, downloader=downloader)
+        pooch.retrieve(url, f'sha256:{source.sha256}', source.file, folder)
     except (OSError, ValueError) as error:  # an error of requests is an OSError
         raise DownloadError(f'{url}: not fetched: {error}') from None
     tell(f'{target}: fetched, and its SHA-256 is right')

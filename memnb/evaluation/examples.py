@@ -8,7 +8,6 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -24,12 +23,6 @@ from .registry import METHODS
 __all__ = ['MissingExample', 'Case', 'ExampleLM', 'example_trace']
 
 # %% ../../nbs/6_evaluation/16_written_replies.ipynb #ex000005
-_SETTINGS = {  # inputs on which no written reply depends
-    'allowed', 'asked', 'breadth', 'count', 'due', 'kinds', 'may_refuse', 'per', 'slots', 'speakers',
-    'steps_left', 'stop_early', 'tags', 'titles', 'tools',
-}  # fmt: skip
-
-
 def _identity(value: Any) -> Any:
     "Return an input as JSON values that tell it from others: a text, a number, a list of texts, or a set of ids."
     if value is None or isinstance(value, (str, int, float)):
@@ -52,16 +45,9 @@ def _is_met(expected: Any, value: Any) -> bool:
     return expected == value
 
 
-_CITED = re.compile(r'D\d+[:/]\w+|[em]\d+')  # ids of turns, contents, evidence and entries
-
-
-def _ids_in(reply: Any) -> Iterator[str]:
-    "Yield every id that stands alone in a reply."
-    if isinstance(reply, (dict, list)):
-        for part in reply.values() if isinstance(reply, dict) else reply:
-            yield from _ids_in(part)
-    elif isinstance(reply, str) and _CITED.fullmatch(reply):
-        yield reply
+def _ids_in(reply: Any) -> set[str]:
+    "Return the ids of turns, contents, evidence and entries that stand alone in a reply."
+    return set(re.findall(r'"(D\d+[:/]\w+|[em]\d+)"', json.dumps(reply)))
 
 # %% ../../nbs/6_evaluation/16_written_replies.ipynb #ex000007
 class MissingExample(LMError):
@@ -107,14 +93,12 @@ class ExampleLM(LM):
         fitting = []
         for entry in self._entries.get(role.name, ()):
             met = all(_is_met(value, values.get(name)) for name, value in entry['inputs'].items())
-            cited = set(_ids_in(entry['reply']))
+            cited = _ids_in(entry['reply'])
             if met and all(re.search(rf'(?<![\w:/]){re.escape(id)}(?![\w:/])', prompt) for id in cited):
                 conditions = [value if isinstance(value, list) else [value] for value in entry['inputs'].values()]
                 fitting.append((sum(map(len, conditions)), len(cited), entry))
         if not fitting:
-            described = {
-                name: value for name, value in values.items() if name not in _SETTINGS and not isinstance(value, set)
-            }
+            described = {name: value for name, value in values.items() if not isinstance(value, set)}
             entry = {'role': role.name, 'inputs': described}
             raise MissingExample(f'{self.name}: no reply is written for {entry}', entry, prompt)
         entry = max(fitting, key=lambda candidate: candidate[:2])[-1]

@@ -20,9 +20,8 @@ from ..core.conversation import Question
 from ..core.replies import Reply
 from ..core.roles import as_text, LM, LMError, NO_INFORMATION, Role, RuleLM, RULES, Usage
 from ..core.text import cache_texts, in_digits, NUMBER, stems
-from ..core.time import find_times
 from ..core.trace import Text
-from .metrics import gold_date, Interval, periods, wilson
+from .metrics import gold_date, Interval, periods, split_times, wilson
 from .refusals import declines, must_refuse
 
 # %% auto #0
@@ -30,7 +29,6 @@ __all__ = ['VARIANTS', 'TRIAL_KINDS', 'strict_rule', 'lenient_rule', 'refusal_ru
            'judge_role', 'prompt_hash', 'prompt_id', 'Judged', 'Judge', 'trials', 'Calibration', 'calibrate_judge']
 
 # %% ../../nbs/6_evaluation/04_judge.ipynb #a25c36eb
-_DAYS = date(1950, 1, 4), date(2090, 8, 20)  # a time that is the same from both is absolute
 _YEAR = re.compile(r'\b(?:19|20)\d\d\b(?!,\d)')
 _DIGITS = re.compile(r'\d[\d.,:]*')
 
@@ -50,8 +48,7 @@ class _Facts:
 
 @cache_texts
 def _facts(text: str) -> _Facts:
-    near, far = (find_times(text, day) for day in _DAYS)
-    absolute = [time for time in near if time in far]
+    absolute, relative = split_times(text)
     times, rest = periods(text), text if absolute else ''
     for start, end, _ in reversed(absolute):
         rest = f'{rest[:start]} {rest[end:]}'
@@ -62,7 +59,7 @@ def _facts(text: str) -> _Facts:
     numbers = {digits.replace(',', '').rstrip('.:') for digits in _DIGITS.findall(plain)}
     return _Facts(
         frozenset(times),
-        len(near) > len(absolute),
+        bool(relative),
         frozenset(numbers),
         stems(_DIGITS.sub(' ', plain)),
     )
@@ -384,13 +381,13 @@ class Judge:
         lm: LM = RuleLM(),
         variant: str | Role = 'lenient',  # of VARIANTS, or a role of `judge_role`
     ):
-        if isinstance(variant, str) and variant not in VARIANTS:
-            raise ValueError(f'variant: expected one of {", ".join(VARIANTS)}, or a role, got {variant!r}')
         self.lm = lm
-        if isinstance(variant, str):
+        if isinstance(variant, Role):
+            self.variant, self.roles = variant.name, {'': variant} | _REFUSE
+        elif variant in VARIANTS:
             self.variant, self.roles = variant, VARIANTS[variant]
         else:
-            self.variant, self.roles = variant.name, {'': variant} | _REFUSE
+            raise ValueError(f'variant: expected one of {", ".join(VARIANTS)}, or a role, got {variant!r}')
 
     def role(self, question: Question) -> Role:
         "Return the role that judges a question. `ValueError` where the variant has none for its category."
@@ -404,34 +401,26 @@ class Judge:
     def judge(self, question: Question, answer: str) -> Judged:
         "Mark an answer. A model that fails makes a `Judged` with an error; `ValueError` without a right answer to judge by."
         role = self.role(question)
-        golds = _statements(question) if role is _RUBRIC else _right_answers(question)
+        golds = _golds_by_call(question, role)
         if not isinstance(answer, str):
             raise TypeError(
                 f'question {question.id}: expected an answer as text, got {answer!r:.60}; a method that failed is not judged'
             )
+        prompt, usage, replies = prompt_id(role), Usage(), []
         if not answer.strip():
-            return Judged(False, 'nothing was answered', prompt_id(role))
-        if role is _RUBRIC:
-            return self._by_rubric(question, golds, answer)
-        try:
-            call = self.lm.call(role, question=question.text, gold=golds, answer=answer)
-        except LMError as error:
-            return Judged(None, '', prompt_id(role), error.usage, f'{type(error).__name__}: {error}')
-        return Judged(call.reply.correct, call.reply.reason, prompt_id(role), call.usage)
-
-    def _by_rubric(self, question: Question, statements: Sequence[str], answer: str) -> Judged:
-        "Mark an answer statement by statement: right is one of which all hold."
-        marks, reasons, usage = [], [], Usage()
-        for statement in statements:
+            return Judged(False, 'nothing was answered', prompt)
+        for gold in golds:
             try:
-                call = self.lm.call(_RUBRIC, question=question.text, gold=[statement], answer=answer)
+                call = self.lm.call(role, question=question.text, gold=gold, answer=answer)
             except LMError as error:
-                failure = f'{type(error).__name__}: {error}'
-                return Judged(None, '', prompt_id(_RUBRIC), usage + error.usage, failure)
-            marks.append(call.reply.score)
-            reasons.append(f'{call.reply.score:g}: {call.reply.reason}')
+                return Judged(None, '', prompt, usage + error.usage, f'{type(error).__name__}: {error}')
+            replies.append(call.reply)
             usage += call.usage
-        return Judged(min(marks) == 1, '\n'.join(reasons), prompt_id(_RUBRIC), usage, marks=tuple(marks))
+        if role is not _RUBRIC:
+            return Judged(replies[0].correct, replies[0].reason, prompt, usage)
+        marks = tuple(reply.score for reply in replies)
+        reason = '\n'.join(f'{reply.score:g}: {reply.reason}' for reply in replies)
+        return Judged(min(marks) == 1, reason, prompt, usage, marks=marks)
 
     def provenance(self) -> dict[str, Any]:
         "Return what identifies this judge, as JSON values."
@@ -450,24 +439,23 @@ class Judge:
         return self.provenance()['id']
 
 
-def _statements(question: Question) -> tuple[str, ...]:
-    "Return the statements of a rubric; `ValueError` without any."
-    if not question.rubric:
-        raise ValueError(f'question {question.id}: expected a rubric to judge by, got none')
-    return question.rubric
+def _golds_by_call(question: Question, role: Role) -> list[tuple[str, ...]]:
+    """Return what an answer is compared with: all right answers in one call, or a call for each statement of a rubric.
 
-
-def _right_answers(question: Question) -> tuple[str, ...]:
-    "Return all right answers, aliases in alphabetical order, so that a prompt does not depend on the order of a file."
+    Aliases are in alphabetical order, so that a prompt does not depend on the order of a file."""
+    if role is _RUBRIC:
+        if not question.rubric:
+            raise ValueError(f'question {question.id}: expected a rubric to judge by, got none')
+        return [(statement,) for statement in question.rubric]
     if must_refuse(question):
-        return (question.answer or 'The conversations do not tell it.',)
+        return [(question.answer or 'The conversations do not tell it.',)]
     listed = [question.answer, *sorted(question.aliases)]
     golds = tuple(dict.fromkeys(answer for answer in listed if answer and answer.strip()))
     if not golds:
         raise ValueError(
             f'question {question.id}: expected a right answer to judge by, got none, and it need not be declined'
         )
-    return golds
+    return [golds]
 
 # %% ../../nbs/6_evaluation/04_judge.ipynb #4a6f6ea6
 TRIAL_KINDS = ('right', 'wrong', 'vague')
@@ -556,9 +544,9 @@ class Calibration:
 
     def __repr__(self) -> str:
         lines = [f'{self.judge}, failed: {self.failed}']
-        sorts = {(trial.kind, trial.sort) for trial, _ in self.judged}
         for kind in TRIAL_KINDS:
-            for sort in (*sorted(trial_sort for trial_kind, trial_sort in sorts if trial_kind == kind), None):
+            sorts = {trial.sort for trial, _ in self.judged if trial.kind == kind}
+            for sort in [*sorted(sorts), None]:
                 share = self.share(kind, sort)
                 lines.append(f'{kind:6} {sort or "all":26}{str(share):>24} of {share.n:3}')
         return '\n'.join(lines)

@@ -25,8 +25,8 @@ from .refusals import is_refusal
 
 # %% auto #0
 __all__ = ['METRICS', 'token_f1', 'f1_locomo', 'f1_set', 'f1_squad', 'exact_match_squad', 'f1_remem', 'bleu1_nltk', 'bleu1_hf',
-           'best_over', 'evidence_recall', 'periods', 'gold_date', 'exact_date', 'Interval', 'bootstrap', 'paired',
-           'wilson', 'refusal_scores']
+           'best_over', 'evidence_recall', 'split_times', 'periods', 'gold_date', 'exact_date', 'Interval', 'bootstrap',
+           'paired', 'wilson', 'refusal_scores']
 
 # %% ../../nbs/6_evaluation/03_metrics.ipynb #9eb59722
 _NO_PUNCTUATION = str.maketrans('', '', string.punctuation)
@@ -159,15 +159,18 @@ def evidence_recall(gold: Collection[str], turns: Collection[str]) -> float | No
     return len(distinct & set(turns)) / len(distinct) if distinct else None
 
 # %% ../../nbs/6_evaluation/03_metrics.ipynb #324ed7e8
-_FAR_APART = (date(1950, 1, 4), date(2090, 8, 20))
+def split_times(text: str) -> tuple[list, list]:
+    "Return what `find_times` finds in a text: the absolute times, and those that depend on the day it was said."
+    near, far = (find_times(text, day) for day in (date(1950, 1, 4), date(2090, 8, 20)))
+    return [time for time in near if time in far], [time for time in near if time not in far]
 
 
 def periods(text: str) -> set[tuple[date | None, date | None]]:
     "Return first and last day of every absolute time that a text names; relative ones mean nothing without a reference."
     if whole := parse_date(text):
         return {(whole.start, whole.end)}
-    near, far = ({(span.start, span.end) for *_, span in find_times(text, day)} for day in _FAR_APART)
-    return near & far
+    absolute, _ = split_times(text)
+    return {(span.start, span.end) for *_, span in absolute}
 
 
 def gold_date(gold: str | None) -> TimeSpan | None:
@@ -198,14 +201,17 @@ class Interval:
         return '–' if self.mean is None else f'{self.mean:.3f} [{self.low:.3f}, {self.high:.3f}]'
 
 
+_RESAMPLES = 2000
+
+
 @lru_cache(maxsize=16)
-def _counts(size: int, resamples: int) -> np.ndarray:
-    "Return (resamples, size): how often each unit is drawn; every way once if there are no more ways than resamples."
-    if size**size <= resamples:
+def _counts(size: int) -> np.ndarray:
+    "Return (resamples, size): how often each unit is drawn; every way once if there are no more ways than _RESAMPLES."
+    if size**size <= _RESAMPLES:
         return np.array([np.bincount(ways, minlength=size) for ways in product(range(size), repeat=size)], float)
     rng = np.random.default_rng(0)
-    half = rng.multinomial(size, np.full(size, 1 / size), size=(resamples + 1) // 2)
-    return np.concatenate([half, half[:, ::-1]])[:resamples].astype(float)
+    half = rng.multinomial(size, np.full(size, 1 / size), size=_RESAMPLES // 2)
+    return np.concatenate([half, half[:, ::-1]]).astype(float)
 
 
 def _scipy(part: str) -> Any:
@@ -224,9 +230,9 @@ def _stretch(units: float) -> float:
     return float(math.sqrt(units / (units - 1)) * spread)
 
 
-def _reach(sums: np.ndarray, resamples: int) -> np.ndarray:
+def _reach(sums: np.ndarray) -> np.ndarray:
     "Return how far an interval reaches below and above the mean; `sums` is (units, 2): total and number of each."
-    total, number = (_counts(len(sums), resamples) @ sums).T
+    total, number = (_counts(len(sums)) @ sums).T
     ends = np.quantile(total / number, [0.025, 0.975])
     low, high = ends - sums[:, 0].sum() / sums[:, 1].sum()
     sizes = sums[:, 1]
@@ -237,8 +243,6 @@ def _reach(sums: np.ndarray, resamples: int) -> np.ndarray:
 def bootstrap(
     values: Sequence[float | None],  # None is left out
     clusters: Sequence[Hashable] | None = None,  # the conversation of each value; None: the values are independent
-    *,
-    resamples: int = 2000,
 ) -> Interval:
     "Return the mean of the values and its 95% interval, by a bootstrap over conversations that is stretched for their number."
     names = [None] * len(values) if clusters is None else clusters
@@ -258,7 +262,7 @@ def bootstrap(
     units, over = [[(value, 1) for value in sample]], 'questions'
     if len(sums) > 1:
         units, over = [*units, sorted(sums.values())], 'conversations'
-    reach = [_reach(np.array(unit, float), resamples) for unit in units]
+    reach = [_reach(np.array(unit, float)) for unit in units]
     mean = np.clip(sample.mean(), sample[0], sample[-1])
     low, high = mean + np.min(reach, axis=0)[0], mean + np.max(reach, axis=0)[1]
     ends = np.clip([mean, low, high], sample[0], sample[-1])
@@ -269,12 +273,11 @@ def paired(
     ours: Sequence[float | None],
     theirs: Sequence[float | None],  # on the same questions in the same order
     clusters: Sequence[Hashable] | None = None,
-    **options: Any,  # of `bootstrap`
 ) -> Interval:
     "Return the mean difference on the same questions with its interval; a question that either has no value for is left out."
     pairs = zip(ours, theirs, strict=True)
     gains = [None if None in pair else pair[0] - pair[1] for pair in pairs]
-    return bootstrap(gains, clusters, **options)
+    return bootstrap(gains, clusters)
 
 # %% ../../nbs/6_evaluation/03_metrics.ipynb #73069494
 def wilson(count: int, total: int) -> Interval:

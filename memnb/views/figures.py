@@ -7,10 +7,8 @@ from __future__ import annotations
 
 import base64
 import io
-from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
 
 from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties
@@ -50,21 +48,21 @@ def _lines(text: str, width: float, size: float, weight: str = 'normal', most: i
     def fits(line: str) -> bool:
         return text_to_path.get_text_width_height_descent(line, font, False)[0] <= width
 
-    def pieces() -> Iterator[str]:
-        for word in printable(text).split():
-            while len(word) > 1 and not fits(word):  # as many of its characters as go into a line
-                end = 1 + bisect_right(range(2, len(word)), False, key=lambda end: not fits(word[:end]))
-                yield word[:end]
-                word = word[end:]
-            yield word
-
-    lines = ['']
-    for piece in pieces():
-        line = f'{lines[-1]} {piece}'.strip()
+    lines, words = [''], printable(text).split()[::-1]
+    while words:
+        word = words.pop()
+        if not fits(word):  # as many of its characters as go into a line
+            end = 1
+            while fits(word[: end + 1]):
+                end += 1
+            word, rest = word[:end], word[end:]
+            if rest:
+                words.append(rest)
+        line = f'{lines[-1]} {word}'.strip()
         if fits(line) or not lines[-1]:
             lines[-1] = line
         elif len(lines) < most:
-            lines.append(piece)
+            lines.append(word)
         else:
             break
     else:
@@ -78,28 +76,26 @@ def _lines(text: str, width: float, size: float, weight: str = 'normal', most: i
 _Column = tuple[float, float]  # left edge and width
 
 
-@dataclass
-class _Box:
+class _Box(NamedTuple):
     "A box on the canvas, in points from the upper left corner."
 
     x: float
     y: float
     width: float
-    height: float
-    tone: str
-
-    @property
-    def bottom(self) -> float:
-        return self.y + self.height
+    bottom: float
 
 
-@dataclass
 class _Canvas:
-    "A page of boxes, texts and arrows that grows downwards."
+    "A page of boxes, texts and arrows that grows downwards, with a finding for its title and the question under it."
 
-    boxes: list[_Box] = field(default_factory=list)
-    texts: list[tuple] = field(default_factory=list)  # (x, y, text, options)
-    arrows: list[tuple] = field(default_factory=list)  # (from, to, dashed, bend)
+    def __init__(self, title: str, question: str):
+        self.page = Figure(dpi=72, facecolor='white')
+        self.axes = self.page.add_axes((0, 0, 1, 1), xlim=(0, _WIDTH))
+        self.axes.set_axis_off()
+        self.bottom = 0.0  # where the lowest box or text ends
+        room = _WIDTH - 2 * _MARGIN
+        y = self.write(_MARGIN, _MARGIN - 4, title, room, 23, 2, weight='bold')
+        self.write(_MARGIN, y + 6, question, room, 16, 3, color='#3d3d39', style='italic')
 
     def write(
         self,
@@ -112,9 +108,11 @@ class _Canvas:
         **options: Any,
     ) -> float:
         "Write a text in lines, and return where it ends."
+        style = {'va': 'top', 'color': '#1c1c1a', 'parse_math': False, 'size': size, **options}
         for line in _lines(text, width, size, options.get('weight', 'normal'), most):
-            self.texts.append((x, y, line, {'size': size, **options}))
+            self.axes.text(x, y, line, **style)
             y += 1.35 * size
+        self.bottom = max(self.bottom, y)
         return y
 
     def box(self, column: _Column, y: float, text: str, tone: str, small: str = '', most: int = 4) -> _Box:
@@ -123,8 +121,12 @@ class _Canvas:
         end = self.write(x + 10, y + 8, text, width - 26, most=most)
         if small:
             end = self.write(x + 10, end, small, width - 26, _SIZE - 2, 2, color=_QUIET)
-        self.boxes.append(_Box(x, y, width, end - y + 6, tone))
-        return self.boxes[-1]
+        fill, edge = _TONES[tone]
+        shape, height = 'round,pad=0,rounding_size=6', end - y + 6
+        patch = FancyBboxPatch((x, y), width, height, shape, facecolor=fill, edgecolor=edge, linewidth=1.2)
+        self.axes.add_patch(patch)
+        self.bottom = max(self.bottom, y + height)
+        return _Box(x, y, width, y + height)
 
     def heads(self, columns: Iterable[_Column], y: float, names: Iterable[str]) -> float:
         "Write the names of columns, and return where the body begins."
@@ -133,48 +135,32 @@ class _Canvas:
         return y + 26
 
     def arrow(self, start: tuple, end: tuple, dashed: bool = False, bend: float = 0) -> None:
-        "Draw an arrow between two points."
-        self.arrows.append((start, end, dashed, bend))
+        "Draw an arrow between two points, over the boxes."
+        arrow = FancyArrowPatch(
+            start,
+            end,
+            connectionstyle=f'arc3,rad={bend}',
+            arrowstyle='-|>',
+            mutation_scale=16,
+            color=_QUIET,
+            linewidth=1.5,
+            linestyle=(0, (4, 3)) if dashed else 'solid',
+            zorder=2,
+        )
+        self.axes.add_patch(arrow)
 
     def link(self, left: _Box, right: _Box) -> None:
         "Draw an arrow from a box to one on its right."
         self.arrow((left.x + left.width, left.y + 17), (right.x, right.y + 17))
 
-    @property
-    def bottom(self) -> float:
-        "Where the lowest box or text ends."
-        ends = [box.bottom for box in self.boxes]
-        return max([*ends, *(y + 1.35 * options['size'] for _, y, _, options in self.texts)])
-
     def figure(self) -> Figure:
         "Return the page as a matplotlib figure."
         height = self.bottom + _MARGIN
-        figure = Figure(figsize=(_WIDTH / 72, height / 72), dpi=72, facecolor='white')
-        axes = figure.add_axes((0, 0, 1, 1), xlim=(0, _WIDTH), ylim=(height, 0))
-        axes.set_axis_off()
-        for box in self.boxes:
-            fill, edge = _TONES[box.tone]
-            shape = 'round,pad=0,rounding_size=6'
-            place = (box.x, box.y), box.width, box.height
-            axes.add_patch(FancyBboxPatch(*place, shape, facecolor=fill, edgecolor=edge, linewidth=1.2))
-        for start, end, dashed, bend in self.arrows:
-            style = {'linestyle': (0, (4, 3))} if dashed else {}
-            options = {'arrowstyle': '-|>', 'mutation_scale': 16, 'color': _QUIET, 'linewidth': 1.5}
-            curve = f'arc3,rad={bend}'
-            axes.add_patch(FancyArrowPatch(start, end, connectionstyle=curve, **options, **style))
-        for x, y, text, options in self.texts:
-            axes.text(x, y, text, **{'va': 'top', 'color': '#1c1c1a', 'parse_math': False, **options})
-        return figure
+        self.page.set_size_inches(_WIDTH / 72, height / 72)
+        self.axes.set_ylim(height, 0)
+        return self.page
 
 # %% ../../nbs/8_use/09_figures.ipynb #fg000006
-def _headed(title: str, question: str) -> tuple[_Canvas, float]:
-    "Return a canvas with a finding for its title and the question under it, and where the body begins."
-    canvas, room = _Canvas(), _WIDTH - 2 * _MARGIN
-    y = canvas.write(_MARGIN, _MARGIN - 4, title, room, 23, 2, weight='bold')
-    y = canvas.write(_MARGIN, y + 6, question, room, 16, 3, color='#3d3d39', style='italic')
-    return canvas, y + 16
-
-
 def _turn_list(turns: Iterable[str], most: int = 6) -> str:
     turns = list(turns)
     return ', '.join(turns[:most]) + (f' and {len(turns) - most} more' if len(turns) > most else '')
@@ -214,7 +200,8 @@ def _bars(states: Sequence[StateStep]) -> list[tuple[int, int, str, str, str]]:
 
 def _state_figure(trace: Trace, title: str) -> Figure:
     "Draw evidence and gaps as bars over the rounds, under the searches that they follow."
-    canvas, y = _headed(title, trace.question)
+    canvas = _Canvas(title, trace.question)
+    y = canvas.bottom + 16
     states = [step for step in trace.steps if isinstance(step, StateStep)][-_MOST:]
     searches = {step.iteration: step for step in trace.steps if isinstance(step, SearchStep)}
     decided = {step.iteration: step for step in trace.steps if isinstance(step, RouteStep)}
@@ -257,10 +244,11 @@ def _useful(step: ToolStep | SearchStep, trace: Trace) -> list[Seen]:
 
 def _walk_figure(trace: Trace, title: str) -> Figure:
     "Draw the branches that led to what was kept: cue, tag and content in a row each, and the cue that comes next."
-    canvas, y = _headed(title, trace.question)
+    canvas = _Canvas(title, trace.question)
     kept_ids = {id for step in trace.steps if isinstance(step, WalkStep) for id in step.kept}
     columns = [(_MARGIN, 200), (_MARGIN + 236, 200), (_MARGIN + 472, _WIDTH - 2 * _MARGIN - 472)]
-    y, woken, drawn_ids, passed = canvas.heads(columns, y, ('cue', 'tag', 'content')), {}, set(), 0
+    y = canvas.heads(columns, canvas.bottom + 16, ('cue', 'tag', 'content'))
+    woken, drawn_ids, passed = {}, set(), 0
     calls: list[ToolStep] = []
     for step in trace.steps:
         if isinstance(step, ToolStep) and step.tool != 'search':
@@ -304,7 +292,8 @@ def _walk_figure(trace: Trace, title: str) -> Figure:
 
 def _call_figure(trace: Trace, title: str) -> Figure:
     "Draw searches and calls of tools from left to right, each with what it found of the evidence."
-    canvas, top = _headed(title, trace.question)
+    canvas = _Canvas(title, trace.question)
+    top = canvas.bottom + 16
     steps = [step for step in trace.steps if isinstance(step, (SearchStep, ToolStep)) and step.hits]
     missing = {}  # the gap that was named after a search
     for step in trace.steps:
@@ -383,10 +372,10 @@ def evolution_figure(
 
     MemMA, section 4.2. At most three failed probes are drawn; those that passed are counted."""
     headline = f'Session {evolution.session}, before it is committed: {evolution.headline}'
-    canvas, y = _headed(title or headline, headline if title else '')
+    canvas = _Canvas(title or headline, headline if title else '')
     names = ('a probe of the session', 'the memory answers', 'the repair', 'asked again')
     columns = _columns(4, gap=24)
-    y = canvas.heads(columns, y, names)
+    y = canvas.heads(columns, canvas.bottom + 16, names)
     cycles = zip(evolution.before, evolution.after or evolution.before)
     failed = [(before, after) for before, after in cycles if not before.passed]
     for (before, after), repair in list(zip(failed, evolution.repairs))[:3]:

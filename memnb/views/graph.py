@@ -60,13 +60,12 @@ def _session_nodes(graph: networkx.MultiGraph, session: str) -> list[tuple]:
     shared = {node for node, number in times.items() if number > 1}
     return contents + sorted(shared.difference(contents))
 
-
-def _neighbourhood(graph: networkx.MultiGraph, node: tuple) -> list[tuple]:
-    """A node and its neighbours."""
-    return sorted({node, *networkx.all_neighbors(graph, node)})
-
 # %% ../../nbs/8_use/06_graph_explorer.ipynb #8090aea5
-def trace_path(graph: networkx.MultiGraph, trace: Trace) -> dict[tuple, list[int]]:
+def trace_path(
+    graph: networkx.MultiGraph,
+    trace: Trace,
+    most: int | None = None,  # how many of the first calls count; None: all
+) -> dict[tuple, list[int]]:
     """Return the nodes that a trace touched, each with the numbers of the calls that did, from 1."""
     nodes_by_id: dict[Any, list[tuple]] = {}  # by id of the node, or of the fact: both ends
     for node in graph:
@@ -75,7 +74,7 @@ def trace_path(graph: networkx.MultiGraph, trace: Trace) -> dict[tuple, list[int
         nodes_by_id.setdefault(fact, ends)
     path: dict[tuple, list[int]] = {}
     calls = [step for step in trace.steps if isinstance(step, (ToolStep, SearchStep)) and not step.error]
-    for number, step in enumerate(calls, 1):
+    for number, step in enumerate(calls[:most], 1):
         names = [hit.id for hit in step.hits]
         for value in (getattr(step, 'arguments', None) or {}).values():
             if isinstance(value, str):
@@ -114,11 +113,6 @@ def _positions(part: networkx.MultiGraph) -> dict[tuple, Any]:
     return networkx.multipartite_layout(part, subset_key={0: left, 1: right})
 
 
-def _node_text(graph: networkx.MultiGraph, node: tuple) -> str:
-    """What is written beside a node: its text without the date, or its name."""
-    return re.sub(r'^\[.*?\] ', '', printable(graph.nodes[node].get('text', node[1])))
-
-
 def graph_figure(
     graph: networkx.MultiGraph,
     nodes: Collection[tuple],
@@ -145,8 +139,9 @@ def graph_figure(
     networkx.draw_networkx_edges(part, positions, ax=axes, edge_color='#99999980', node_size=50)
     for node, place in positions.items():
         calls = f'  [{", ".join(map(str, path[node][:4]))}]' if node in path else ''
+        text = re.sub(r'^\[.*?\] ', '', printable(graph.nodes[node].get('text', node[1])))  # without the date
         axes.annotate(
-            shorten(_node_text(graph, node), 50, placeholder=' …') + calls,
+            shorten(text, 50, placeholder=' …') + calls,
             place,
             (-6 if _is_left(node) else 6, 0),
             textcoords='offset points',
@@ -172,13 +167,10 @@ def explorer_html(
     calls: int = 5,  # how many of the trace are drawn
 ) -> str:
     """Return the picture of a session, a node's neighbours and the first calls of a trace, together, as HTML."""
-    path = {}
-    for touched, numbers in (trace_path(graph, trace) if trace else {}).items():
-        if numbers[0] <= calls:
-            path[touched] = [number for number in numbers if number <= calls]
+    path = trace_path(graph, trace, calls) if trace else {}
     nodes = [*path, *_session_nodes(graph, session)]
     if node:
-        nodes += _neighbourhood(graph, node)
+        nodes += sorted({node, *networkx.all_neighbors(graph, node)})
     nodes = list(dict.fromkeys(nodes))
     if not nodes:
         return '<p>Nothing is chosen.</p>'

@@ -89,8 +89,6 @@ def test_sessions_turns_dates_and_captions(load):
         ([' D1:1 '], ('D1:1',), []),
         ([], (), []),
         (['D1:2; D2:1'], ('D1:2', 'D2:1'), ["'D1:2; D2:1' read as D1:2, D2:1"]),
-        (['D1:1 D1:2 D2:1'], ('D1:1', 'D1:2', 'D2:1'), ["'D1:1 D1:2 D2:1' read as D1:1, D1:2, D2:1"]),
-        (['D1:1,D1:2'], ('D1:1', 'D1:2'), ["'D1:1,D1:2' read as D1:1, D1:2"]),
         (['D:2:26'], ('D2:26',), ["'D:2:26' read as D2:26"]),
         (['D2:1', 'D2:01'], ('D2:1',), ["'D2:01' read as D2:1"]),
         (['D1:1', 'D'], ('D1:1',), ["'D' read as no turn"]),
@@ -156,18 +154,11 @@ def changed(change):
 @pytest.mark.parametrize(
     'content, message',
     [
-        ('', r'small.json: not JSON: Expecting value: line 1 column 1'),
-        ('[' * 100_000, r'small.json: '),
         ('[' + '9' * 5000 + ']', r'small.json: '),
         ('{}', r'small.json: Input should be a valid list, got {}'),
-        (changed(lambda one: one.pop('sample_id')), r'small.json\[0\].sample_id: Field required'),
         (
             changed(lambda one: one.update(conversation={})),
             r'small.json\[0\].conversation: expected session_1, .*got none',
-        ),
-        (
-            changed(lambda one: one['conversation'].update(session_2='x')),
-            r"conversation.session_2: Input should be a valid list, got 'x'",
         ),
         (
             changed(lambda one: one['conversation'].update(session_2_date_time='1:56 pm on 31 June, 2023')),
@@ -176,10 +167,6 @@ def changed(change):
         (
             changed(lambda one: one['conversation']['session_2'][1].pop('text')),
             r'small.json\[0\].conversation.session_2\[1\].text: Field required',
-        ),
-        (
-            changed(lambda one: one['conversation']['session_2'][1].update(dia_id='D1:1')),
-            r"small.json\[0\]: turn id 'D1:1' comes twice",
         ),
         (
             changed(lambda one: one['conversation']['session_2'][1].update(dia_id=' ')),
@@ -193,10 +180,6 @@ def changed(change):
         (
             changed(lambda one: one['qa'][1].update(category=6)),
             r'qa\[1\].category.*: Input should be 1, 2, 3, 4 or 5, got 6',
-        ),
-        (
-            changed(lambda one: one['qa'][1].update(evidence=[11])),
-            r'qa\[1\].evidence\[0\]: Input should be a valid string, got 11',
         ),
     ],
 )

@@ -10,7 +10,7 @@ from memnb import CueTagGraph, GistGraph, load_sample, MemMA, RAG
 from memnb.core.conversation import Snippet
 from memnb.core.roles import ANSWER
 from memnb.evaluation.datasets import data_path
-from memnb.evaluation.examples import _ids_in, _identity, _is_met, ExampleLM, example_trace, MissingExample
+from memnb.evaluation.examples import _ids_in, _identity, ExampleLM, example_trace, MissingExample
 from memnb.evaluation.registry import METHODS
 from memnb.memr3.tracker import TrackerReply
 from memnb.remem.prompts import GISTS
@@ -160,15 +160,6 @@ def test_the_most_specific_reply_that_fits_is_given(tmp_path_factory, entries, q
     got = int(ExampleLM(path).call(ANSWER, question=question, lines=lines).reply.answer)
     best = max((len(entries[place][1]), len(entries[place][2])) for place in fitting)
     assert got in fitting and (len(entries[got][1]), len(entries[got][2])) == best
-
-
-def test_inputs_are_compared_by_what_they_are():
-    session = SAMPLE.sessions[0]
-    assert _identity(session).startswith('D1 ') and _identity(replace(session, turns=session.turns[1:])) != _identity(
-        session
-    )
-    assert _identity([Snippet('m1', 'a'), Snippet('m2', 'b')]) == {'m1', 'm2'} and _identity(('a', 'b')) == ['a', 'b']
-    assert _is_met(['m1'], {'m1', 'm2'}) and not _is_met(['m3'], {'m1'}) and not _is_met('m1', {'m1'})
 
 
 def test_graphs_of_written_replies_have_a_source_for_everything():

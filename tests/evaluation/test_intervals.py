@@ -9,6 +9,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+from memnb.evaluation import metrics
 from memnb.evaluation.metrics import _stretch, bootstrap, Interval, paired, refusal_scores, wilson
 
 scores = st.floats(0, 1, allow_subnormal=False)
@@ -16,6 +17,15 @@ values = st.lists(scores, min_size=1, max_size=12)
 pairs = st.lists(st.tuples(scores, scores), min_size=1, max_size=12)
 clustered = st.lists(st.tuples(scores, st.sampled_from('abcd')), min_size=1, max_size=12)
 often = settings(max_examples=50)
+
+
+@pytest.fixture(autouse=True, scope='module')
+def few_resamples():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(metrics, '_RESAMPLES', 400)
+        metrics._counts.cache_clear()
+        yield patch
+    metrics._counts.cache_clear()
 
 
 def ends(interval):
@@ -62,7 +72,9 @@ def test_few_values_agree_with_every_way_to_draw_them(groups):
     assert ends(bootstrap(flat, names)) == pytest.approx((low, high), abs=1e-9)
 
 
-def test_the_interval_over_conversations_is_that_of_conversations_drawn_one_by_one():
+def test_the_interval_over_conversations_is_that_of_conversations_drawn_one_by_one(monkeypatch):
+    metrics._counts.cache_clear()
+    monkeypatch.setattr(metrics, '_RESAMPLES', 4000)
     random = np.random.default_rng(5)
     groups = [
         (random.random(size) * 0.6 + shift).tolist()
@@ -74,7 +86,7 @@ def test_the_interval_over_conversations_is_that_of_conversations_drawn_one_by_o
         means.append(sum(drawn) / len(drawn))
     flat, names = apart([(value, name) for name, group in enumerate(groups) for value in group])
     found, worth = (
-        bootstrap(flat, names, resamples=4000),
+        bootstrap(flat, names),
         sum(map(len, groups)) ** 2 / sum(len(group) ** 2 for group in groups),
     )
     assert [found.mean + (end - found.mean) / _stretch(worth) for end in ends(found)] == pytest.approx(
@@ -90,7 +102,7 @@ def test_the_interval_over_conversations_is_that_of_conversations_drawn_one_by_o
 @often
 def test_the_interval_holds_the_mean_and_stays_among_the_values(rows, with_clusters):
     sample, names = apart(rows)
-    found = bootstrap(sample, names if with_clusters else None, resamples=300)
+    found = bootstrap(sample, names if with_clusters else None)
     assert found.mean == pytest.approx(np.mean(sample))
     assert found.n == len(sample)
     assert min(sample) <= found.low <= found.mean <= found.high <= max(sample)
@@ -102,8 +114,8 @@ def test_the_interval_holds_the_mean_and_stays_among_the_values(rows, with_clust
 def test_values_that_are_none_change_nothing(rows, place, name):
     sample, names = apart(rows)
     more, others = apart([*rows[:place], (None, name), *rows[place:]])
-    assert bootstrap(more, resamples=200) == bootstrap(sample, resamples=200)
-    assert bootstrap(more, others, resamples=200) == bootstrap(sample, names, resamples=200)
+    assert bootstrap(more) == bootstrap(sample)
+    assert bootstrap(more, others) == bootstrap(sample, names)
 
 
 @given(clustered, st.randoms(use_true_random=False))
@@ -112,7 +124,7 @@ def test_order_does_not_count_nor_do_names(rows, random):
     mixed = list(rows)
     random.shuffle(mixed)
     for clusters in (lambda names: None, lambda names: names, lambda names: [f'conversation {name}' for name in names]):
-        there, back = [bootstrap(one, clusters(names), resamples=200) for one, names in (apart(rows), apart(mixed))]
+        there, back = [bootstrap(one, clusters(names)) for one, names in (apart(rows), apart(mixed))]
         assert there == back
 
 
@@ -120,7 +132,7 @@ def test_order_does_not_count_nor_do_names(rows, random):
 @often
 def test_conversations_never_make_it_narrower(rows):
     sample, names = apart(rows)
-    loose, strict = bootstrap(sample, resamples=200), bootstrap(sample, names, resamples=200)
+    loose, strict = bootstrap(sample), bootstrap(sample, names)
     assert strict.low <= loose.low and loose.high <= strict.high
 
 
@@ -128,7 +140,7 @@ def test_conversations_never_make_it_narrower(rows):
 @often
 def test_a_paired_difference_changes_its_sign_with_its_sides(rows):
     ours, theirs = apart(rows)
-    there, back = paired(ours, theirs, resamples=200), paired(theirs, ours, resamples=200)
+    there, back = paired(ours, theirs), paired(theirs, ours)
     assert there.mean == pytest.approx(np.mean(ours) - np.mean(theirs))
     assert (there.mean, there.low, there.high) == pytest.approx((-back.mean, -back.high, -back.low), abs=1e-12)
 
@@ -140,7 +152,7 @@ def test_a_pair_with_one_side_missing_is_left_out(rows, place):
     place = min(place, len(rows) - 1)
     left = [row for number, row in enumerate(rows) if number != place]
     missing = [None if number == place else value for number, value in enumerate(ours)]
-    assert paired(missing, theirs, resamples=200) == paired(*apart(left), resamples=200)
+    assert paired(missing, theirs) == paired(*apart(left))
 
 
 @given(st.lists(st.tuples(scores, scores), min_size=1, max_size=6), st.floats(0.1, 3), st.floats(-2, 2))
@@ -148,8 +160,8 @@ def test_a_pair_with_one_side_missing_is_left_out(rows, place):
 def test_the_interval_moves_and_grows_with_the_values(groups, scale, shift):
     sample, names = apart([(value, name) for name, group in enumerate(groups) for value in group])
     plain, moved = (
-        bootstrap(sample, names, resamples=200),
-        bootstrap([scale * value + shift for value in sample], names, resamples=200),
+        bootstrap(sample, names),
+        bootstrap([scale * value + shift for value in sample], names),
     )
     assert (moved.mean, *ends(moved)) == pytest.approx(
         [scale * number + shift for number in (plain.mean, *ends(plain))], abs=1e-9
@@ -231,8 +243,6 @@ def test_ninety_five_intervals_of_a_hundred_hold_the_truth(conversations, rho, l
             if rho
             else np.full(conversations, 0.7)
         )
-        found = bootstrap(
-            (random.random(sizes.sum()) < np.repeat(rate, sizes)).astype(float).tolist(), names, resamples=400
-        )
+        found = bootstrap((random.random(sizes.sum()) < np.repeat(rate, sizes)).astype(float).tolist(), names)
         hits += found.low <= 0.7 <= found.high
     assert least <= hits / 200 <= most

@@ -181,7 +181,6 @@ def test_declining_is_right_where_it_is_due_and_wrong_elsewhere():
 # --- the judge -------------------------------------------------------------------------------------------------------
 
 lesson = Question('When was it?', '8 January 2024', conversation='c')
-town = Question('Where?', 'New York City', aliases=('the Big Apple', 'NYC'), conversation='c', position=1)
 
 
 @pytest.mark.parametrize(
@@ -234,21 +233,6 @@ def test_bad_settings_and_questions_are_refused_by_name():
         judge_role('blind', '', '{question} {answer}')
 
 
-@given(st.permutations(['the Big Apple', 'NYC', 'Gotham']))
-@settings(max_examples=6)
-def test_the_prompt_does_not_depend_on_the_order_of_aliases(aliases):
-    lm = ScriptedLM([{'correct': True}])
-    Judge(lm, 'strict').judge(replace(town, aliases=tuple(aliases)), 'NYC')
-    user = lm.prompts[0][2]
-    assert (
-        user.index('New York City')
-        < user.index('Gotham')
-        < user.index('NYC')
-        < user.index('the Big Apple')
-        < user.rindex('NYC')
-    )
-
-
 @given(st.text(), st.text(), st.text())
 @often
 def test_what_is_judged_stays_data(question, gold, answer):
@@ -277,24 +261,6 @@ def test_the_id_tells_prompts_model_and_variant_apart():
     for judge in judges:
         assert json.loads(json.dumps(judge.provenance()))['id'] == judge.id
     assert len({prompt_id(role) for roles in VARIANTS.values() for role in roles.values()}) == 8
-
-
-@pytest.mark.parametrize(
-    'category, name',
-    [
-        ('single-session-user', 'judge_standard'),
-        ('single-session-assistant', 'judge_standard'),
-        ('multi-session', 'judge_standard'),
-        ('temporal-reasoning', 'judge_temporal'),
-        ('knowledge-update', 'judge_update'),
-        ('single-session-preference', 'judge_preference'),
-        ('adversarial', 'judge_refusal'),
-    ],
-)
-def test_the_task_of_longmemeval_chooses_the_prompt(category, name):
-    lm = ScriptedLM([{'correct': True}])
-    assert Judge(lm, 'longmemeval').judge(replace(lesson, category=category), 'then').prompt.startswith(name)
-    assert lm.prompts[0][0] == name
 
 
 def test_what_must_be_declined_is_judged_by_that_prompt_in_every_variant():
@@ -410,10 +376,3 @@ def test_failures_are_counted_apart():
     assert 'busy' not in str(made) and json.loads(json.dumps(made.to_dict()))['judge'].endswith('by scripted')
     with pytest.raises(ValueError, match='expected some with a gold answer, got none'):
         calibrate_judge(Judge(), [Question('Why?')])
-
-
-def test_the_lenient_rule_takes_vague_answers_and_the_strict_one_does_not(sample):
-    strict, lenient = (calibrate_judge(Judge(variant=variant), sample[::2]) for variant in ('strict', 'lenient'))
-    assert strict.share('right').mean == lenient.share('right').mean == 1
-    assert strict.share('vague').high < 0.1 < lenient.share('vague').low
-    assert strict.share('wrong').mean == 0

@@ -125,26 +125,24 @@ CORPUS = [
 ]
 
 
-def test_answers_aliases_categories_and_refusal(load):
+def test_answers_aliases_and_categories(load):
     shown = [(('Ilka', ('She was an editor.',)), True)]
     talk = load(
         [
             musique(shown),
-            musique(shown, answerable=False),
             musique(shown, answer=['Ilka', 'I.', 'Ilka'], answer_aliases=[' ', 'I. B.']),
             hotpot([('Lindow', ('A town.', 'It has a fair.'))], ['Lindow']),
             {'question': 'What? ', 'id': 'sample/1'},
         ],
         CORPUS,
     )
-    assert [(one.answer, one.aliases, one.adversarial_answer, one.refuse, one.category) for one in talk.questions] == [
-        ('Ilka', ('I. B.',), None, False, '3-hop'),
-        (None, (), 'Ilka', True, '3-hop'),
-        ('Ilka', ('I.', 'I. B.'), None, False, '3-hop'),
-        ('Ilka', (), None, False, 'comparison'),
-        (None, (), None, False, None),
+    assert [(one.answer, one.aliases, one.category) for one in talk.questions] == [
+        ('Ilka', ('I. B.',), '3-hop'),
+        ('Ilka', ('I.', 'I. B.'), '3-hop'),
+        ('Ilka', (), 'comparison'),
+        (None, (), None),
     ]
-    assert [one.evidence for one in talk.questions] == [('P1:1',)] * 3 + [('P0:1',), ()]
+    assert [one.evidence for one in talk.questions] == [('P1:1',)] * 2 + [('P0:1',), ()]
     assert talk.turn('P1:1').text == 'Ilka\nShe was an editor.'
 
 
@@ -179,16 +177,8 @@ PAIR = hotpot([('Lindow', ('A town.', 'It has a fair.'))], ['Lindow'])
     'questions, corpus, message',
     [
         ([GOOD, change(GOOD, question=...)], CORPUS, r'small.json\[1\].question: Field required'),
-        ([change(GOOD, question=' ')], CORPUS, r'small.json\[0\].question: String should have'),
         ([change(GOOD, answer=True)], CORPUS, r'\[0\].answer\[0\]: Input should be a valid string, got True'),
-        ([change(GOOD, answer='')], CORPUS, r'\[0\].answer\[0\]: String should have'),
-        ([change(GOOD, answerable=1)], CORPUS, r'\[0\].answerable: Input should be a valid boolean, got 1'),
-        ([change(GOOD, paragraphs=[{'title': 'Ilka'}])], CORPUS, r'paragraphs\[0\].text: Field required'),
-        (
-            [change(PAIR, context=[['Lindow', [1]]])],
-            CORPUS,
-            r'\[0\].context\[0\]\[1\]\[0\]: Input should be a valid string',
-        ),
+        ([change(GOOD, answerable=False)], CORPUS, r'\[0\].answerable: Input should be True, got False'),
         ([change(PAIR, supporting_facts=[['Lindow']])], CORPUS, r'supporting_facts\[0\]\[1\]: Field required'),
         ([GOOD], [], 'small_corpus.json: expected a list of records'),
         ([GOOD], [*CORPUS, {'title': 'x'}], r'small_corpus.json\[3\].text: Field required'),

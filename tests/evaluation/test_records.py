@@ -127,15 +127,17 @@ def test_any_value_as_a_time(text):
         assert str(error).startswith("x.a: expected a time like 'so', got")
 
 
-@given(st.dictionaries(st.from_regex(r'session_[0-9]{1,2}', fullmatch=True), st.sampled_from([[], [1]]), max_size=6))
+@given(st.dictionaries(st.from_regex(r'session_[0-9]{1,2}', fullmatch=True), st.booleans(), max_size=6))
 def test_sessions_by_number(fields):
-    fields |= {f'{name}_date_time': 'now' for name in fields}
-    held = sorted(int(name.split('_')[1]) for name, said in fields.items() if said == [1] and '_0' not in name)
+    said = {'dia_id': 'a', 'speaker': 'Ana', 'text': 'Hello.'}
+    talk = {name: [said] * full for name, full in fields.items()}
+    talk |= {f'{name}_date_time': datetime(2024, 5, 4) for name in fields}
+    held = sorted(int(name.split('_')[1]) for name, full in fields.items() if full and '_0' not in name)
     if held:
-        assert numbered_sessions(fields, int, str, 'x') == [(number, 'now', [1]) for number in held]
+        assert [session.id for session in numbered_sessions(talk, datetime, 'x')] == [f'D{number}' for number in held]
     else:
         with pytest.raises(DatasetError, match='^x: expected session_1'):
-            numbered_sessions(fields, int, str, 'x')
+            numbered_sessions(talk, datetime, 'x')
 
 
 def test_a_conversation_error_gets_its_place():

@@ -12,10 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memnb.evaluation.datasets import DatasetError, tidy
-from memnb.remem.facts import begin_and_end
 from memnb.evaluation.test_of_time import (
     brute_force,
-    exact_match,
     FIELDS,
     KINDS,
     load_tot_conversations,
@@ -127,11 +125,8 @@ any_terms = st.builds(lambda a, r, b, span: Term(a, r, b, *sorted(span)), names,
 
 
 @given(any_terms)
-def test_a_term_survives_its_line_and_its_fact(term):
-    fact = term.fact(3)
-    assert Term.read(term.line) == term and (fact.id, fact.sources) == ('F3', ('F3',))
-    begun, over = begin_and_end(fact)
-    assert (begun.start.year, over.end.year) == (term.start, term.end)
+def test_a_term_survives_its_line(term):
+    assert Term.read(term.line) == term
 
 
 @pytest.mark.parametrize(
@@ -206,19 +201,16 @@ GOOD = {
     'content, message',
     [
         ([GOOD, GOOD | {'question_type': 'timelines'}], r"tot.json\[1\].question_type: Input should be 'before_after'"),
-        ([GOOD | {'label': ''}], r'tot.json\[0\].label: String should have'),
-        ([GOOD | {'label': ['E1']}], r'tot.json\[0\].label: Input should be a valid string'),
         (
             [GOOD | {'prompt': 'H\nE1 was the R1 of E2 from 1957 to \u0661\u0669\u0665\u0662.'}],
             r'\[0\].prompt: expected facts',
         ),
         ([GOOD | {'prompt': 'Facts:\n\nAnswer.'}], r'\[0\].prompt: expected facts'),
+        ([GOOD | {'prompt': ' '}], r'\[0\].prompt: expected facts'),
         (
             [GOOD | {'prompt': 'Facts:\nE1 was the R1 of E2 from 1952 to 1957.\nE3 left.\n\nAnswer.'}],
             r"\[0\].prompt: .* one of them is 'E3 left.'",
         ),
-        ('[1', 'not JSON'),
-        (json.dumps(GOOD) + '\n{"prompt": ', 'tot.json: line 2: not JSON'),
     ],
 )
 def test_damage_is_refused_with_its_place(tmp_path, content, message):
@@ -226,12 +218,6 @@ def test_damage_is_refused_with_its_place(tmp_path, content, message):
     path.write_text(content if isinstance(content, str) else json.dumps(content), encoding='utf-8')
     with pytest.raises(DatasetError, match=message):
         load_tot_conversations(path)
-
-
-@given(st.lists(names, min_size=1, max_size=4), st.lists(names, min_size=1, max_size=4))
-def test_exact_match_is_equality_of_lists(one, other):
-    assert exact_match(f' {", ".join(one).lower()} ', ','.join(one))
-    assert exact_match(','.join(one), ','.join(other)) == ([x.casefold() for x in one] == [x.casefold() for x in other])
 
 
 @pytest.mark.skipif(not os.environ.get('MEMNB_TOT'), reason='MEMNB_TOT names no file of Test of Time')
