@@ -64,7 +64,7 @@ def _show(view, data, *options):
     return getattr(import_module('memnb.views.traces'), view)(data, *options)
 
 
-for _view in ('trace_text', 'trace_html', 'evolution_text', 'evolution_html'):
+for _view in ('trace_text', 'trace_html', 'evolution_text', 'evolution_html', 'audit_html'):
     VIEWS[_view] = partial(_show, _view)
 
 

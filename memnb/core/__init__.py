@@ -4,6 +4,7 @@ conversation  turns, sessions, questions, snippets; chunking; a session in a pro
 messages      a conversation from lists, objects and documents of other libraries
 timestamps    when a message was written; the order of day, month and year
 time          spans of time; time expressions in a sentence
+ownership     who may change what is remembered
 names         names and ids, cleaned; persons who look alike
 scripts       words and sentence ends of any script
 text          stems, sentences, names, coverage, times and numbers in a text
@@ -12,6 +13,7 @@ roles         typed questions to a model
 models        scripted, served, local and recorded language models
 replies       what a model answered, read leniently
 citations     the ids that a reply cites
+ownership     whose a statement is, and who may change it
 tools         functions that a model may call
 calls         the choice of a tool, read from a reply
 trace         the record of an answered question

@@ -9,9 +9,9 @@ import json
 import os
 import re
 import sqlite3
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, KW_ONLY, replace
 from datetime import date, datetime
 from functools import wraps
 from pathlib import Path
@@ -23,23 +23,57 @@ import pydantic
 from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter
 
 from ..core.build import FailedSessions, number_on, refuse_messages, renumber
-from ..core.conversation import Conversation, Session, Snippet, Turn, turn_snippets
+from ..core import VIEWS
+from ..core.conversation import Conversation, Session, single_line, Snippet, Turn, turn_snippets
 from ..core.names import People
 from ..core.tools import day_of
-from ..core.retriever import as_hit, as_retriever, Hit, Lock, locked, Searchable
+from ..core.retriever import as_hit, as_retriever, Hit, Lock, locked, passes, Searchable
 from ..core.storage import ConflictError, MemoryFile, MemoryFileError, row_checksum, SessionMemory, UNSWEPT
+from ..core.text import stems
 from ..core.time import TimeSpan
-from ..core.trace import canonical_json, count_of
+from ..core.trace import canonical_json, count_of, printable
 from ..retrieval.hybrid import HybridIndex
 
 # %% auto #0
 __all__ = ['Entry', 'Edit', 'UnknownEntry', 'DuplicateEntry', 'apply_edit', 'Change', 'replay', 'Receipt', 'Journal',
-           'EntryStore', 'IndexStore', 'TalkStore', 'store_over', 'NothingToUndo', 'MemoryBank']
+           'EntryStore', 'IndexStore', 'TalkStore', 'store_over', 'Audit', 'NothingToUndo', 'MemoryBank']
 
 # %% ../../nbs/5_memma/01_bank.ipynb #9d5f70e1
 @dataclass(frozen=True)
 class Entry(Snippet):
     "A memory entry: a text with the turns that support it; `time` is when it happened, `said` when it was recorded."
+
+    _: KW_ONLY
+    said_by: tuple[str, ...] = field(default=(), compare=False, repr=False)  # the speakers whose words it has, in order
+    about: str | None = field(default=None, compare=False, repr=False)  # the participant whom it is about
+    disputes: str = field(default='', compare=False, repr=False)  # the id of the entry that it contradicts
+    # the lines of the entries that contradict it, or that it contradicts: a bank puts them there for the reader
+    disputed: tuple[str, ...] = field(default=(), compare=False, repr=False)
+
+    @property
+    def line(self) -> str:
+        "'[1 May 2024] Ada: Ada lives in Rome (disputed: [1 June 2024] Eve: Ada lives in Oslo)', where it is."
+        return super().line + (f' (disputed: {"; ".join(self.disputed)})' if self.disputed else '')
+
+
+_SHOWN = 3  # contradictions that a line shows
+
+
+def _show_disputes(entries: Mapping[str, Entry]) -> dict[str, Entry]:
+    "Return entries by id, each with the lines that contradict it, until the person restates what was disputed."
+    lines = {}
+    for claim in entries.values():
+        entry = entries.get(claim.disputes)
+        if entry is not None and not _is_later(entry.said, claim.said):
+            lines.setdefault(entry.id, []).append(single_line(claim.line))
+            lines.setdefault(claim.id, []).append(single_line(entry.line))
+    shown = {id: replace(entries[id], disputed=tuple(others[:_SHOWN])) for id, others in lines.items()}
+    return {**entries, **shown}
+
+
+def _is_later(moment: datetime | None, other: datetime | None) -> bool:
+    "Return whether a moment is after another, by the clock on the wall; not where one of them is unknown."
+    return bool(moment and other) and moment.replace(tzinfo=None) > other.replace(tzinfo=None)
 
 
 def _entry_key(entry: Snippet) -> tuple[str, TimeSpan | None, str]:
@@ -63,6 +97,11 @@ class Edit:
     sources: _TurnIds = ()  # ids of supporting turns; an UPDATE adds them to those of the entry
     reason: str = ''  # for a reader of the history
     said: datetime | None = None  # when it was said, where that differs from when it is recorded
+    said_by: _TurnIds = ()  # the speakers whose words the text has; an UPDATE adds them to those of the entry
+    about: str | None = None  # the participant whom the text is about
+    disputes: str = ''  # the id of the entry that it contradicts
+    # the stems that the text has from the entry, and not from these turns; None: not known
+    taken: _TurnIds | None = None
 
     def __post_init__(self):
         for name in ('text', 'entry'):
@@ -83,6 +122,11 @@ class DuplicateEntry(ValueError):
     "An UPDATE that would make one entry equal to another."
 
 
+def _joined(first: Iterable[str], second: Iterable[str]) -> tuple[str, ...]:
+    "Return two sequences as one, each item once."
+    return tuple(dict.fromkeys((*first, *second)))
+
+
 def _as_span(when: date | TimeSpan | str) -> TimeSpan:
     "Return a day or a period in any form as a span. `ToolError` for what is no date."
     day = when.date() if isinstance(when, datetime) else when
@@ -97,7 +141,8 @@ def apply_edit(
 ) -> Entry | None:
     "Return the entry after an edit, None for a deleted one (MemMA, equation 2). `UnknownEntry`."
     if edit.action == 'ADD':
-        return Entry(id, edit.text, edit.sources, edit.time, edit.speaker, edit.said or when)
+        claim = {'said_by': edit.said_by, 'about': edit.about, 'disputes': edit.disputes}
+        return Entry(id, edit.text, edit.sources, edit.time, edit.speaker, edit.said or when, **claim)
     if edit.entry is not None and before is None:
         raise UnknownEntry(f'{edit.action}: no entry {id!r:.80}')
     if edit.action == 'NONE':
@@ -110,11 +155,13 @@ def apply_edit(
         recorded_day = replace(before, time=None).day
         if edit.time is None and time == recorded_day and said != before.said:
             time = None  # it was the day on which the old text was said
-    sources = dict.fromkeys((*before.sources, *edit.sources))
     return replace(
         before,
         text=edit.text,
-        sources=tuple(sources),
+        sources=_joined(before.sources, edit.sources),
+        said_by=_joined(before.said_by, edit.said_by),
+        about=edit.about or before.about,
+        disputes=edit.disputes or (before.disputes if edit.text == before.text else ''),
         time=time,
         speaker=edit.speaker or before.speaker,
         said=said,
@@ -134,6 +181,14 @@ class Change:
     evidence: tuple[str, ...] = ()  # the turns of the edit
     when: datetime | None = None
     undoes: int | None = None  # the batch that is taken back
+    # what was asked for, where `after` does not tell: an UPDATE or DELETE, or an ADD of what was there
+    edit: Edit | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def said_by(self) -> tuple[str, ...]:
+        "The speakers whose words it rests on, as far as they are known."
+        source = self.edit or self.after
+        return source.said_by if source else ()
 
     def __str__(self) -> str:
         text = self.after.line if self.after else 'no entry'
@@ -143,6 +198,44 @@ class Change:
 def _id_order(id: str) -> tuple[int, str]:
     "Return the sort key of an id: m2 before m10."
     return len(id), id
+
+
+def _place(entries: dict[str, Entry], ids: dict[tuple, str], id: str, entry: Entry | None) -> Entry | None:
+    "Make an id stand for an entry, or for none, in entries by id and ids by key; return what it stood for."
+    before = entries.pop(id, None)
+    if before is not None and ids.get(_entry_key(before)) == id:
+        del ids[_entry_key(before)]
+    if entry is not None:
+        entries[id] = entry
+        ids[_entry_key(entry)] = id
+    return before
+
+
+def _change_of(
+    edit: Edit,
+    entries: Mapping[str, Entry],
+    ids: Mapping[tuple, str],  # by deduplication key
+    new_id: str,  # of an entry that is added
+    row: Change,  # its number, batch and time
+    when: datetime | None = None,  # of recording
+) -> Change:
+    "Return the change that an edit makes of some entries. An ADD of what is there adds its turns. `UnknownEntry`, `DuplicateEntry`."
+    made, kept = edit, replace(edit, said=edit.said or when, reason='')
+    if edit.action == 'ADD':
+        equal_id = ids.get(_entry_key(Entry('', edit.text, (), edit.time, edit.speaker)))
+        if equal_id is not None:
+            entry = entries[equal_id]
+            action = 'UPDATE' if set(edit.sources) - set(entry.sources) else 'NONE'
+            reason = edit.reason or row.reason or 'it is there already'
+            made = replace(edit, action=action, entry=equal_id, text=entry.text, speaker=None, reason=reason)
+    id = new_id if made.action == 'ADD' else made.entry
+    after = apply_edit(entries.get(id), made, id, when)
+    if after is not None and ids.get(_entry_key(after), id) != id:
+        raise DuplicateEntry(f'{made.action} of {id}: {ids[_entry_key(after)]} says the same already')
+    told = {'reason': made.reason or row.reason, 'evidence': made.sources}
+    if made.action == 'ADD' or edit.action == 'NONE':
+        kept = None
+    return replace(row, action=made.action, entry=id, after=after, edit=kept, **told)
 
 
 def replay(changes: Iterable[Change]) -> dict[str, Entry]:
@@ -167,6 +260,96 @@ def _valid_from(change: Change, start: date = date.min, before: Entry | None = N
     if before and change.when:
         day = day or TimeSpan.day(change.when)
     return day.start or date.min if day else date.min
+
+# %% ../../nbs/5_memma/01_bank.ipynb #03f43b32
+def _asked(change: Change) -> Edit:
+    "Return the edit behind a change that is no UNDO."
+    after, entry_id = change.after, None if change.action == 'ADD' else change.entry
+    if change.edit or change.action not in ('ADD', 'UPDATE'):
+        return change.edit or Edit(change.action, entry=entry_id, sources=change.evidence)
+    fields = {'said': after.said, 'said_by': after.said_by, 'about': after.about, 'disputes': after.disputes}
+    return Edit(change.action, after.text, entry_id, after.time, after.speaker, change.evidence, **fields)
+
+
+def _without(text: str, versions: Sequence[tuple[str, str]], words: Collection[str]) -> str:
+    "Return a text with older versions in the place of those it quotes, and without the clauses that have some words."
+    for version, before in reversed(versions):
+        text = text.replace(version, before) if before else text
+    if words & stems(text):
+        clauses = re.split(r'(?<=[.;!?])\s+|\s*[()]\s*', text)
+        text = ' '.join(clause for clause in clauses if not words & stems(clause)).strip(' ;,')
+    return text
+
+
+class _Cleaning:
+    """A history as if the edits that rest on some turns had never been made: all others are applied again.
+
+    An entry falls back to the version before; of a later version goes what its text took from a forgotten one, and a
+    reason goes that rests on no turn or has forgotten words."""
+
+    def __init__(
+        self,
+        changes: Sequence[Change],
+        turns: Collection[str],
+        id_count: int,  # ids given so far
+    ):
+        self.turns, self.id_count = turns, id_count
+        self.entries: dict[str, Entry] = {}
+        self._ids: dict[tuple, str] = {}  # by deduplication key
+        self._states: dict[str, list[tuple[int, Entry | None]]] = {}  # of each id: after which change stood what
+        self._forgotten: dict[str, list[tuple[str, str]]] = {}  # of each id: the text of a version, and that before it
+        self._words: dict[str, frozenset[str]] = {}  # of each id: the stems that only forgotten versions have brought
+        texts = [change.after.text for change in changes if change.action == 'ADD' and not self._rests(change)]
+        self._known = stems(' '.join(texts))
+        again = [self._forget(change) if self._rests(change) else self._apply(change) for change in changes]
+        self.changes = [change for change in again if change]
+
+    def _rests(self, change: Change) -> bool:
+        return not self.turns.isdisjoint(change.evidence)
+
+    def _forget(self, change: Change) -> None:
+        "Note what a change brought that is forgotten."
+        id, before = change.entry, self.entries.get(change.entry)
+        if change.action in ('ADD', 'UPDATE'):
+            text, old_text = change.after.text, before.text if before else ''
+            self._forgotten.setdefault(id, []).append((text, old_text))
+            self._words[id] = self._words.get(id, frozenset()) | (stems(text) - stems(old_text) - self._known)
+
+    def _apply(self, change: Change) -> Change | None:
+        "Return what a change comes to now; None for nothing."
+        if change.action == 'UNDO':
+            states = [entry for number, entry in self._states.get(change.entry, ()) if number < change.undoes]
+            after = states[-1] if states else None
+            is_taken = after and self._ids.get(_entry_key(after), change.entry) != change.entry
+            if after == self.entries.get(change.entry) or is_taken:
+                return None
+            again = replace(change, after=after)
+        else:
+            fresh = f'm{self.id_count + 1}'
+            try:
+                edit = self._cleaned(_asked(change), change.entry)
+                id = fresh if change.entry in self.entries else change.entry
+                again = _change_of(edit, self.entries, self._ids, id, change)
+            except (UnknownEntry, ValueError):  # it is about what is forgotten, or says what another entry says
+                return None
+            if again.entry == fresh:
+                self.id_count += 1
+        if again.entry is not None:
+            _place(self.entries, self._ids, again.entry, again.after)
+            self._states.setdefault(again.entry, []).append((again.number, again.after))
+        is_told = any(words & stems(change.reason) for words in self._words.values())
+        return again if change.evidence and not is_told else replace(again, reason='')
+
+    def _cleaned(self, edit: Edit, id: str | None) -> Edit:
+        "Return an UPDATE without what it took from forgotten versions of an entry. `ValueError` where nothing is left."
+        if id not in self._forgotten or edit.action != 'UPDATE':
+            return edit
+        words, taken = self._words[id], edit.taken
+        text = _without(edit.text, self._forgotten[id], words if taken is None else words & {*taken})
+        if taken is not None:
+            taken = tuple(stem for stem in taken if stem not in words)
+        action, entry = ('UPDATE', id) if id in self.entries else ('ADD', None)
+        return replace(edit, action=action, entry=entry, text=text, taken=taken)
 
 # %% ../../nbs/5_memma/01_bank.ipynb #1fc266e1
 class _Extent(NamedTuple):
@@ -193,6 +376,7 @@ _TABLES = (
     'CREATE INDEX by_entry ON changes (namespace, entry, number)',
     'CREATE TABLE extents (namespace TEXT PRIMARY KEY, last INTEGER, given INTEGER, forgotten INTEGER, checksum TEXT NOT NULL)',
 )
+_INSERT = 'INSERT INTO changes VALUES (?, ?, ?, ?, ?)'
 
 
 class Journal(MemoryFile):
@@ -237,6 +421,12 @@ class Journal(MemoryFile):
             changes.append(_CHANGE.validate_json(text))
         return changes
 
+    def _row(self, namespace: str, change: Change) -> tuple:
+        "Return a change as its row."
+        text = _CHANGE.dump_json(change, exclude_defaults=True).decode()
+        row = namespace, change.number, change.entry, text
+        return *row, row_checksum(*row)
+
     def append(
         self,
         namespace: str,
@@ -254,9 +444,7 @@ class Journal(MemoryFile):
                 )
             extent = _Extent(known.last + len(changes), id_count, known.forgotten)
             for change in changes:
-                text = _CHANGE.dump_json(change, exclude_defaults=True).decode()
-                row = namespace, change.number, change.entry, text
-                file.execute('INSERT INTO changes VALUES (?, ?, ?, ?, ?)', (*row, row_checksum(*row)))
+                file.execute(_INSERT, self._row(namespace, change))
             self._put_extent(file, namespace, extent)
         self.sweep(wait=False)
         return extent
@@ -293,35 +481,35 @@ class Journal(MemoryFile):
                 self.sweep(wait=False)
 
     def forget(self, namespace: str, entries: Collection[str] = (), turns: Collection[str] = ()) -> Receipt:
-        """Delete all changes of these entries and of all that ever rested on these turns. `UnknownEntry`.
+        """Delete all changes of these entries and those that rest on these turns. `UnknownEntry`.
         Of a namespace without any change left nothing stays, not even its name; its ids begin again."""
-        ids, turns = set(entries), set(turns)
+        entries = set(entries)
         with self.transaction() as file:
-            changes = self.changes(namespace)
-            unknown = ids - {change.entry for change in changes}
+            rows = {change.number: change for change in self.changes(namespace)}
+            unknown = entries - {change.entry for change in rows.values()}
             if unknown:
                 raise UnknownEntry(f'no entry {min(unknown)!r:.80}, now or before')
-            resting = {
-                change.number: change.entry
-                for change in changes
-                if turns & {*change.evidence, *(change.after.sources if change.after else ())}
-            }
-            ids |= set(resting.values()) - {None}
-            deleted = [
-                (namespace, change.number) for change in changes if change.entry in ids or change.number in resting
-            ]
-            sql = 'DELETE FROM changes WHERE namespace = ? AND number = ?'
-            file.executemany(sql, deleted)
-            if deleted:
-                count = self.extent('').forgotten + 1
+            others = [change for change in rows.values() if change.entry not in entries]
+            extent, count = self.extent(namespace), self.extent('').forgotten + 1
+            cleaning = _Cleaning(others, set(turns), extent.id_count) if turns else None
+            kept = {change.number: change for change in (cleaning.changes if cleaning else others)}
+            gone = [change for number, change in rows.items() if number not in kept]
+            for number, change in rows.items():
+                new_row = self._row(namespace, kept[number]) if number in kept else None
+                if new_row != self._row(namespace, change):
+                    file.execute('DELETE FROM changes WHERE namespace = ? AND number = ?', (namespace, number))
+                    if new_row:
+                        file.execute(_INSERT, new_row)
+                    file.execute(UNSWEPT)
+            if gone:
                 self._put_extent(file, '', _Extent(forgotten=count))
-                extent = self.extent(namespace)._replace(forgotten=count)
+                extent = _Extent(extent.last, cleaning.id_count if cleaning else extent.id_count, count)
                 self._put_extent(file, namespace, extent)
-                if len(deleted) == len(changes):
+                if not kept:
                     file.execute('DELETE FROM extents WHERE namespace = ?', (namespace,))
-                file.execute(UNSWEPT)
         self.sweep()
-        return Receipt(namespace, tuple(sorted(ids, key=_id_order)), len(deleted))
+        ids = {change.entry for change in gone} - {None} | entries
+        return Receipt(namespace, tuple(sorted(ids, key=_id_order)), len(gone))
 
 # %% ../../nbs/5_memma/01_bank.ipynb #a1e1c321
 class EntryStore(Protocol):
@@ -393,6 +581,33 @@ def store_over(make: Callable[[], SessionMemory]) -> Callable[[], EntryStore]:
     return lambda: _SessionStore(make())
 
 # %% ../../nbs/5_memma/01_bank.ipynb #a6cdc87d
+@dataclass(frozen=True)
+class Audit:
+    "The history of an entry as a table: the batch that `undo` takes, what was done, by whose words, when, and on which turns."
+
+    entry: str
+    changes: tuple[Change, ...]
+
+    def rows(self) -> list[tuple[str, ...]]:
+        "Return the table with its head, as texts."
+        rows = [('batch', 'change', 'said by', 'when', 'turns', 'text', 'reason')]
+        for change in self.changes:
+            action = f'UNDO {change.undoes}' if change.undoes else change.action
+            when = f'{change.when:%Y-%m-%d}' if change.when else ''
+            people, turns = ', '.join(change.said_by), ', '.join(change.evidence)
+            text = change.after.line if change.after else ''
+            rows.append((str(change.batch), action, people, when, turns, text, change.reason))
+        return rows
+
+    def __str__(self) -> str:
+        rows = [[printable(single_line(cell)) for cell in row] for row in self.rows()]
+        widths = [max(map(len, column)) for column in zip(*rows)]
+        return '\n'.join('  '.join(map(str.ljust, row, widths)).rstrip() for row in rows)
+
+    def _repr_html_(self) -> str:
+        return VIEWS['audit_html'](self)
+
+
 class NothingToUndo(ValueError):
     "Every change is taken back already, or there was none."
 
@@ -445,6 +660,8 @@ class MemoryBank(Searchable):
         self._writer: int | None = None  # the thread that has a transaction open
         self._reader: MemoryBank | None = None  # for the other threads meanwhile
         self._staged: list[tuple[Change, Entry | None, datetime | None]] = []  # with what was before
+        self._claims: set[str] = set()  # ids of entries that dispute another
+        self._shown: Mapping[str, Entry] | None = None  # entries with what is disputed; None: it has changed
         self._stale: set[str] = set()  # ids whose entry has changed since the index was filled
         self._indexed: set[str] = set()  # ids that the index holds, or may hold
         self.failed = FailedSessions()  # sessions that `MemMA` could not write into it
@@ -518,21 +735,25 @@ class MemoryBank(Searchable):
         after = dict.fromkeys(self._entries) if anew else {}
         after.update((change.entry, change.after) for change in changes)
         for id, entry in after.items():
-            if entry != self._entries.get(id):
-                self._put(id, entry)
+            self._put(id, entry)
         if anew or changes:
             self._when = changes[-1].when if changes else None
         self._known, self._id_count = extent, extent.id_count
 
     def _put(self, id: str, entry: Entry | None) -> None:
         "Make an id stand for an entry, or for none."
-        before = self._entries.pop(id, None)
-        if before is not None:
-            self._same.pop(_entry_key(before), None)
-        if entry is not None:
-            self._entries[id] = entry
-            self._same[_entry_key(entry)] = id
-        self._stale.add(id)
+        before = _place(self._entries, self._same, id, entry)
+        if entry != before:
+            self._stale.add(id)
+        (self._claims.add if entry is not None and entry.disputes else self._claims.discard)(id)
+        self._shown = None
+
+    @property
+    def _view(self) -> Mapping[str, Entry]:
+        "The entries as readers see them, by id."
+        if self._shown is None:
+            self._shown = _show_disputes(self._entries) if self._claims else self._entries
+        return self._shown
 
     @_reading
     def __len__(self) -> int:
@@ -542,7 +763,7 @@ class MemoryBank(Searchable):
     @_reading
     def __iter__(self) -> Iterator[Entry]:
         self.refresh()
-        return iter(sorted(self._entries.values(), key=lambda entry: _id_order(entry.id)))
+        return iter(sorted(self._view.values(), key=lambda entry: _id_order(entry.id)))
 
     @_reading
     def __contains__(self, entry_id: object) -> bool:
@@ -553,7 +774,7 @@ class MemoryBank(Searchable):
     def __getitem__(self, entry_id: str) -> Entry:
         if entry_id not in self:
             raise UnknownEntry(f'no entry {entry_id!r:.80} among the {len(self)} of {self.namespace!r:.80}')
-        return self._entries[entry_id]
+        return self._view[entry_id]
 
     def resting_on(self, turns: Iterable[str]) -> list[Entry]:
         "Return the entries that rest on any of some turns, in the order of their ids."
@@ -593,16 +814,20 @@ class MemoryBank(Searchable):
             if change.entry is not None:
                 self._put(change.entry, before)
 
-    def _stage(self, action: str, id: str | None, after: Entry | None, when: datetime | None, **details: Any) -> Change:
+    def _stage(self, change: Change, when: datetime | None) -> Change:
         "Stage a change and make it visible; without a time it has that of the last change."
-        number, before = self._known.last + len(self._staged) + 1, self._entries.get(id)
-        batch = self._staged[0][0].batch if self._staged else number
-        change = Change(number, action, id, after, batch, when=when or self._when, **details)
-        self._staged.append((change, before, self._when))
+        change = replace(change, when=when or self._when)
+        self._staged.append((change, self._entries.get(change.entry), self._when))
         self._when = change.when
-        if after != before:
-            self._put(id, after)
+        if change.entry is not None:
+            self._put(change.entry, change.after)
         return change
+
+    def _next(self, action: str, entry: str | None = None, after: Entry | None = None, **details: Any) -> Change:
+        "Return the next row of the history."
+        number = self._known.last + len(self._staged) + 1
+        batch = self._staged[0][0].batch if self._staged else number
+        return Change(number, action, entry, after, batch, **details)
 
     def apply(self, edits: Iterable[Edit], when: datetime | None = None) -> list[Change]:
         """Apply edits in order, all or none, and return their changes.
@@ -614,20 +839,11 @@ class MemoryBank(Searchable):
         "Stage one edit."
         if not isinstance(edit, Edit):
             raise TypeError(f'apply: expected edits, got {edit!r:.80}')
-        if edit.action == 'ADD':
-            equal_id = self._same.get(_entry_key(Entry('', edit.text, (), edit.time, edit.speaker)))
-            if equal_id is not None:
-                entry = self._entries[equal_id]
-                action = 'UPDATE' if set(edit.sources) - set(entry.sources) else 'NONE'
-                reason = edit.reason or 'it is there already'
-                edit = replace(edit, action=action, entry=equal_id, text=entry.text, speaker=None, reason=reason)
-        id = f'm{self._id_count + 1}' if edit.action == 'ADD' else edit.entry
-        after = apply_edit(self._entries.get(id), edit, id, when)
-        if after is not None and self._same.get(_entry_key(after), id) != id:
-            raise DuplicateEntry(f'{edit.action} of {id}: {self._same[_entry_key(after)]} says the same already')
-        if edit.action == 'ADD':
+        new_id = f'm{self._id_count + 1}'
+        change = _change_of(edit, self._entries, self._same, new_id, self._next(edit.action), when)
+        if change.action == 'ADD':
             self._id_count += 1
-        return self._stage(edit.action, id, after, when, reason=edit.reason, evidence=edit.sources)
+        return self._stage(change, when)
 
     def add(self, text: str, *, when: datetime | None = None, **fields) -> Entry:
         "Add an entry (`fields` as of an `Edit`) and return it, or the equal one that exists."
@@ -667,19 +883,24 @@ class MemoryBank(Searchable):
         return changes
 
     @_reading
+    def audit(self, entry_id: str) -> Audit:
+        "Return who changed an entry, when, and on which turns. `UnknownEntry`."
+        return Audit(entry_id, tuple(self.history(entry_id)))
+
+    @_reading
     def as_of(self, when: date | TimeSpan | str | int) -> dict[str, Entry]:
         """Return what was believed at a time, to the end of a day or a period, or after the change of a number.
 
         A change is recorded no earlier than those before it: a session that is told late was not believed before."""
         if isinstance(when, int):
-            return replay(change for change in self._changes() if change.number <= when)
+            return _show_disputes(replay(change for change in self._changes() if change.number <= when))
         if not isinstance(when, datetime):
             when = datetime.combine(_as_span(when).end or date.max, datetime.max.time())
         until = when.replace(tzinfo=None)
         changes = takewhile(
             lambda change: not change.when or change.when.replace(tzinfo=None) <= until, self._changes()
         )
-        return replay(changes)
+        return _show_disputes(replay(changes))
 
     @_reading
     def valid_at(self, when: date | TimeSpan | str) -> list[Entry]:
@@ -699,10 +920,18 @@ class MemoryBank(Searchable):
         for timeline in versions.values():
             for day in sorted({first, *(start for start, _ in timeline if first < start <= last)}):
                 entries += [entry for start, entry in timeline if start <= day][-1:]
-        return [entry for entry in dict.fromkeys(entries) if entry]
+        now = self._view
+        return [now[entry.id] if entry == now.get(entry.id) else entry for entry in dict.fromkeys(entries) if entry]
 
-    def undo(self, reason: str = '', when: datetime | None = None) -> list[Change]:
-        "Take back the last transaction that was not taken back yet, by new changes. `NothingToUndo`."
+    def undo(
+        self,
+        reason: str = '',
+        when: datetime | None = None,
+        *,
+        batch: int | None = None,  # of which transaction, as `audit` tells it; None: the last one
+    ) -> list[Change]:
+        """Take back a transaction that was not taken back yet, by new changes. `NothingToUndo`.
+        What came after it stays; `ValueError` where a later transaction changed the same entry: that one is undone first."""
         with self.transaction():
             if self._staged:
                 raise RuntimeError('undo: leave the transaction by an exception to take it back')
@@ -711,16 +940,27 @@ class MemoryBank(Searchable):
             remaining = [
                 change for change in changes if change.action not in ('NONE', 'UNDO') and change.batch not in undone
             ]
-            if not remaining:
-                raise NothingToUndo(f'namespace {self.namespace!r:.80}: nothing to undo')
-            batch = remaining[-1].batch
-            before = replay(change for change in changes if change.number < batch)
+            if batch is None and remaining:
+                batch = remaining[-1].batch
             ids = dict.fromkeys(change.entry for change in remaining if change.batch == batch)
+            if not ids:
+                what = f'batch {batch} is none, or taken back' if remaining else 'nothing to undo'
+                raise NothingToUndo(f'namespace {self.namespace!r:.80}: {what}')
+            for change in remaining:
+                if change.batch > batch and change.entry in ids:
+                    later = f'{change.entry} was changed again by batch {change.batch}'
+                    raise ValueError(f'undo: batch {batch} cannot be taken back alone: {later}; undo that one first')
+            before = replay(change for change in changes if change.number < batch)
+            for id in ids:
+                other = self._same.get(_entry_key(before[id]), id) if id in before else id
+                if other not in ids:
+                    raise DuplicateEntry(f'undo: {id} would say the same as {other}')
             of = {'reason': reason, 'undoes': batch}
-            return [self._stage('UNDO', id, before.get(id), when, **of) for id in ids]
+            return [self._stage(self._next('UNDO', id, before.get(id), **of), when) for id in ids]
 
     def forget(self, entries: Iterable[str] = (), *, turns: Iterable[str] = ()) -> Receipt:
-        "Remove all versions of these entries and of all that ever rested on these turns, from history, file and index."
+        """Remove these entries with all versions, and all edits that rest on these turns, from history, file and index.
+        An entry whose last version goes falls back to the one before."""
         if isinstance(entries, str) or isinstance(turns, str):
             raise TypeError('forget: expected lists of ids, got a str')
         with self._writing, self._lock:
@@ -778,9 +1018,17 @@ class MemoryBank(Searchable):
         exclude: Collection[str] = (),
         during: TimeSpan | None = None,
     ) -> list[Hit]:
-        "Return the best entries, by the backend."
+        "Return the best entries, by the backend; before one that contradicts another stands the other."
         self._fill_index()
         if isinstance(self._store, IndexStore):
             hits = self._store.search(query, k, exclude=exclude, during=during)
-            return [Hit(self._entries[hit.snippet.id], hit.score) for hit in hits]
-        return as_retriever(self._search_store).search(query, k, exclude=exclude, during=during)
+        else:
+            hits = as_retriever(self._search_store).search(query, k, exclude=exclude, during=during)
+        found = {}
+        for hit in hits:
+            entry = self._view[hit.snippet.id]
+            disputed = self._view.get(entry.disputes) if entry.disputed else None
+            if disputed is not None and passes(disputed, exclude, during):  # it is read before what contradicts it
+                found.setdefault(disputed.id, Hit(disputed, hit.score))
+            found.setdefault(entry.id, Hit(entry, hit.score))
+        return list(found.values())[:k]

@@ -6,12 +6,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import zip_longest
+from typing import Any
 
-from ..core.conversation import Session, Turn
+from ..core.conversation import Session, Snippet, Turn
 from ..core.citations import cited_ids, OutputValidator
+from ..core.ownership import anyone, changed_words, Claim, Policy, policy_of, sayers, subject_of
 from ..core.roles import ask_role, LM, LMError, Role, RuleLM, Usage
 from ..core.text import content_words, event_time, stems
 from ..core.loop import check_count, check_names
@@ -19,7 +21,7 @@ from .bank import Change, DuplicateEntry, Edit, Entry, MemoryBank, UnknownEntry
 from .prompts import BEFORE, EditLine, GUIDE, WRITE
 
 # %% auto #0
-__all__ = ['bounded_view', 'Written', 'check_writing', 'construct']
+__all__ = ['bounded_view', 'Written', 'Refused', 'Editor', 'check_writing', 'construct']
 
 # %% ../../nbs/5_memma/03_construction.ipynb #600767f5
 def bounded_view(
@@ -48,21 +50,127 @@ class Written:
     cost: dict[str, Usage] = field(default_factory=dict)  # by role
 
 
-class _Refused(ValueError):
-    "A line of which no edit can be made."
+class Refused(ValueError):
+    "An edit that is not made, and why."
+
+
+class Editor:
+    "The one door by which the edits of a session reach a bank: it decides who may change what, and how much is deleted."
+
+    def __init__(
+        self,
+        bank: Any,  # a `MemoryBank`, or what has its `apply`
+        session: Session,
+        earlier: Iterable[Turn] = (),  # turns of other sessions that an edit may cite, each with its time
+        people: Sequence[str] = (),  # who takes part; default: who speaks in the session
+        policy: str | Policy = 'own',
+        deletions: int | None = None,  # entries that may be deleted; None: any number
+    ):
+        self.bank, self.when, self.people = bank, session.time, people or session.speakers
+        turns = (*earlier, *(replace(turn, time=turn.time or session.time) for turn in session.turns))
+        self.turns = {turn.id: turn for turn in turns}
+        self.policy, self.deletions, self.notes = policy_of(policy), deletions, []
+
+    def claim_of(self, entry: Snippet) -> Claim:
+        "Return what an entry claims; one of an older file, or of a store, is said by its speaker."
+        said_by = getattr(entry, 'said_by', ()) or tuple(filter(None, [entry.speaker]))
+        text = entry.text.partition(BEFORE)[0]
+        return Claim(text, getattr(entry, 'about', None) or subject_of(text, self.people, said_by), said_by)
+
+    def _claim(self, text: str, said_by: tuple[str, ...], about: str | None) -> Claim:
+        return Claim(text, subject_of(text, self.people, said_by, about), said_by)
+
+    def _changed_by(
+        self, text: str, old: Claim, cited: Iterable[Turn], heard: Iterable[Turn], shown: Iterable[Snippet]
+    ) -> tuple[str, ...]:
+        "Return who takes the place of what a person said of themself: the speakers of cited turns, unless others said words of it."
+        said = {}  # all that each said, since a text may be dictated in pieces
+        for turn in heard:
+            said[turn.speaker] = f'{said.get(turn.speaker, "")} {turn.content}'
+        others = [*said.items(), *((entry.speaker, entry.text) for entry in shown if entry.speaker)]
+        return sayers(changed_words(text, old.text), cited, others, is_change=True)
+
+    def _speaker(self, label: str, claimed: str | None, said_by: Sequence[str]) -> str | None:
+        "Return the speaker of an edit: the one that a reply claims only where the words are that person's."
+        name = next((name for name in said_by if claimed and name.casefold() == claimed.strip().casefold()), None)
+        if claimed and name is None:
+            self.notes.append(f'{label}: said by {", ".join(said_by) or "nobody"}, and not by {claimed!r:.60}')
+        return name or (said_by[0] if claimed and len(said_by) == 1 else None)
+
+    def _objection(self, edit: Edit, before: Entry, heard: Iterable[Turn]) -> str:
+        "Return why the text of an UPDATE may not take the place of an entry, '' if it may."
+        if before.said and self.when and before.said.date() > self.when.date():
+            return f'{before.id} was said later'
+        old = self.claim_of(before)
+        turns = [turn for turn in heard if self.policy(old, Claim(turn.content, old.about, (turn.speaker,)))]
+        names = [before.speaker or '', *(turn.speaker for turn in heard)]
+        known_stems = stems(' '.join([edit.text, *names, *(turn.content for turn in turns)]))
+        words = dict.fromkeys(re.findall(r'\w+', old.text))
+        lost_words = [word for word in words if content_words(word) - known_stems]
+        return f'{before.id} alone has: {", ".join(lost_words)}' if lost_words else ''
+
+    def apply(
+        self,
+        label: str,  # of the edit, for notes
+        edit: Edit,
+        before: Snippet | None = None,  # the entry that is changed
+        about: str | None = None,  # whom the text is about, as a reply says
+        heard: Sequence[Turn] = (),  # all that was said where the edit comes from
+        shown: Iterable[Snippet] = (),  # the entries that its writer saw
+        fact: str = '',  # what is new, where the text has all that the entry says besides
+    ) -> Change:
+        """Apply an edit and return the change. An UPDATE that may not be made is added beside the entry that it contradicts.
+        Raises `Refused`, `UnknownEntry`, `DuplicateEntry`."""
+        if edit.action == 'NONE':
+            return self.bank.apply([edit], self.when)[0]
+        text, cited, why, disputes = edit.text.partition(BEFORE)[0], [self.turns[id] for id in edit.sources], '', ''
+        said = [(turn.speaker, turn.content) for turn in heard]
+        said_by = () if self.policy is anyone else sayers(changed_words(text), cited, said)
+        said_by = said_by or tuple(dict.fromkeys(turn.speaker for turn in cited))
+        if before is not None:
+            old, changed_by = self.claim_of(before), said_by
+            if old.is_own and self.policy is not anyone:
+                others = (entry for entry in shown if entry.id != before.id)
+                changed_by = self._changed_by(text, old, cited, heard, others)
+            if self.policy(old, self._claim(text, changed_by, about)):
+                said_by = changed_by or said_by
+                if edit.action == 'UPDATE' and not fact:
+                    why = self._objection(edit, before, heard)
+            else:
+                others = [(name, words) for name, words in said if name != old.about]
+                said_by = changed_by or sayers(changed_words(text, old.text), (), others)
+                people = [', '.join(names) or 'nobody' for names in (old.said_by, said_by)]
+                why, disputes = f'{before.id} was said by {people[0]}, this by {people[1]}', before.id
+        if edit.action == 'DELETE':
+            if not why and self.deletions == 0:
+                why = 'the session has deleted as many entries as it may'
+            if why:
+                raise Refused(f'DELETE: {why}')
+            self.deletions = self.deletions and self.deletions - 1
+        new, speaker = self._claim(text, said_by, about), self._speaker(label, edit.speaker, said_by)
+        edit = replace(edit, speaker=speaker, said_by=said_by, about=new.about, disputes=disputes)
+        if why:
+            self.notes.append(f'{label}: added, not an UPDATE: {why}: {edit.text}')
+            speaker = speaker or (said_by[0] if len(said_by) == 1 else None)
+            edit = replace(edit, action='ADD', entry=None, text=fact or text, speaker=speaker)
+        elif edit.action == 'UPDATE' and before is not None:
+            own_words = stems(' '.join(turn.line for turn in cited))
+            disputes = '' if new.is_own else getattr(before, 'disputes', '')
+            edit = replace(edit, disputes=disputes, taken=sorted((stems(edit.text) & stems(before.text)) - own_words))
+        return self.bank.apply([edit], self.when)[0]
 
 
 def _edit(border: OutputValidator, label: str, line: EditLine, view: dict[str, Entry]) -> Edit:
-    "Return the edit of a line. `_Refused`; what is wrong otherwise is noted."
+    "Return the edit of a line. `Refused`; what is wrong otherwise is noted."
     text, entry_id = ' '.join(line.text.split()), None
     if line.entry and line.entry.strip():
         ids, _ = cited_ids(line.entry, list(view))
         entry_id = ids[0] if ids else line.entry
     is_bare = line.action == 'ADD' or (line.action == 'NONE' and entry_id is None)
     if not is_bare and entry_id not in view:
-        raise _Refused(f'{line.action}: expected an entry of the view, got {line.entry!r:.60}')
+        raise Refused(f'{line.action}: expected an entry of the view, got {line.entry!r:.60}')
     if line.action in ('ADD', 'UPDATE') and not text:
-        raise _Refused(f'{line.action}: has no text')
+        raise Refused(f'{line.action}: has no text')
     if line.action == 'NONE' and not line.turns:  # a reason is kept only where it can be forgotten
         sources = () if entry_id else tuple(border.turns)
         return Edit('NONE', entry=entry_id, sources=sources, reason=line.reason if sources else '')
@@ -80,49 +188,34 @@ def _edit(border: OutputValidator, label: str, line: EditLine, view: dict[str, E
     )
 
 
-def _objection(bank: MemoryBank, edit: Edit, chunk: Session) -> str:
-    "Return why the text of an UPDATE may not take the place of an entry, '' if it may."
-    if edit.action != 'UPDATE' or edit.entry not in bank:
-        return ''
-    entry = bank[edit.entry]
-    if entry.said and chunk.time and entry.said.date() > chunk.time.date():
-        return f'{entry.id} was said later'
-    turns = (turn.content for turn in chunk.turns)
-    known_stems = stems(' '.join((edit.text, entry.speaker or '', *chunk.speakers, *turns)))
-    words = re.findall(r'\w+', entry.text.partition(BEFORE)[0])
-    lost_words = [word for word in dict.fromkeys(words) if content_words(word) - known_stems]
-    return f'{entry.id} alone has: {", ".join(lost_words)}' if lost_words else ''
-
-
 def _write_chunk(
-    bank: MemoryBank, chunk: Session, lines: Sequence[EditLine], view: Sequence[Entry], per: str
+    editor: Editor, chunk: Session, lines: Sequence[EditLine], view: Sequence[Entry], per: str
 ) -> tuple[list[Change], list[str]]:
     "Apply the lines of a reply one by one; return the changes, and a note for each thing that did not fit."
     border, entries, changes = OutputValidator(chunk), {entry.id: entry for entry in view}, []
+    editor.notes = border.notes
     for number, line in enumerate(lines, 1):
         label = f'{chunk.turns[0].id}, edit {number}'
         try:
             edit = _edit(border, label, line, entries)
             if per == 'chunk' and any(change.action != 'NONE' for change in changes):
-                raise _Refused('one edit is written for a chunk')
-            objection = _objection(bank, edit, chunk)
-            if objection:
-                border.notes.append(f'{label}: added, not an UPDATE: {objection}: {edit.text}')
-                edit = replace(edit, action='ADD', entry=None, text=edit.text.partition(BEFORE)[0])
-            changes += bank.apply([edit], chunk.time)
-        except (_Refused, UnknownEntry, DuplicateEntry) as error:
+                raise Refused('one edit is written for a chunk')
+            before = editor.bank[edit.entry] if edit.entry else None
+            changes.append(editor.apply(label, edit, before, line.about, chunk.turns, view))
+        except (Refused, UnknownEntry, DuplicateEntry) as error:
             text = ' '.join(line.text.split())
             border.notes.append(f'{label} is refused: {error}' + (f': {text}' if text else ''))
     return changes, border.notes
 
 
-def check_writing(turns: int = 8, view: int | None = None, per: str = 'fact') -> None:
+def check_writing(turns: int = 8, view: int | None = None, per: str = 'fact', deletions: int | None = None) -> None:
     "Raise `TypeError` or `ValueError` for options that `construct` cannot take."
     if per not in ('fact', 'chunk'):
         raise ValueError(f"per: expected 'fact' or 'chunk', got {per!r:.80}")
     check_count('turns', turns, 1)
-    if view is not None:
-        check_count('view', view)
+    for name, value in (('view', view), ('deletions', deletions)):
+        if value is not None:
+            check_count(name, value)
 
 
 def construct(
@@ -135,14 +228,17 @@ def construct(
     turns: int = 8,  # of a chunk; 1 is the paper's way
     view: int | None = None,  # entries shown beside a chunk; None: as many as `bounded_view` takes
     per: str = 'fact',  # an edit for each fact, or one for each 'chunk', as in the paper
+    policy: str | Policy = 'own',  # who may change an entry: 'own', 'anyone', or a function of two claims
+    deletions: int | None = 8,  # entries that the session may delete; None: any number
     roles: Mapping[str, Role] = {},  # asked in the place of those with the same names
 ) -> Written:
     """Write a session into a bank, all or nothing. Raises `LMError` with all that was spent.
 
     A chunk for which only the guidance failed is written without it, with a note."""
-    check_writing(turns, view, per)
+    check_writing(turns, view, per, deletions)
     check_names(speakers)
     speakers, changes, notes, cost = tuple(speakers) or session.speakers, [], [], {}
+    editor = Editor(bank, session, people=speakers, policy=policy, deletions=deletions)
     with bank.transaction():
         for start in range(0, len(session.turns), turns):
             chunk = replace(session, turns=session.turns[start : start + turns])
@@ -155,7 +251,7 @@ def construct(
                 notes.append(f'{chunk.turns[0].id}: written without guidance: {why}')
             inputs |= {'guidance': guided, 'per': per}
             lines = ask_role(lm, WRITE, cost, roles, **inputs).edits
-            new_changes, new_notes = _write_chunk(bank, chunk, lines, entries, per)
+            new_changes, new_notes = _write_chunk(editor, chunk, lines, entries, per)
             changes += new_changes
             notes += new_notes
     return Written(tuple(changes), tuple(notes), cost)

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from ..core.conversation import Session
 from ..core.loop import check_count, Setting, with_settings
 from ..core.models import LMByRole, Model
 from ..core.names import People
+from ..core.ownership import Policy, policy_of
 from ..core.roles import add_costs, LM, LMError, Usage
 from ..core.storage import ConflictError
 from .bank import MemoryBank, Receipt, TalkStore
@@ -73,10 +74,11 @@ class MemMA(Coordinated):
         Setting('probes', 5, '5.1, F.3', note='J, for each session'),
         Setting(
             'writing',
-            {'turns': 1, 'per': 'chunk'},
+            {'turns': 1, 'per': 'chunk', 'deletions': None},
             '4.1, B.2',
             note='one edit an utterance; ours: 8 turns, an edit for each fact',
         ),
+        Setting('policy', 'anyone', '4.1', note='whoever speaks changes any entry'),
         Setting('settings', 'paper', '4.1, 5.1, B to F', 'memory', 'the bank is written with them'),
         Setting('probe_generator', 'Claude-Opus-4.5', 'F.3', 'model'),
     )
@@ -94,7 +96,8 @@ class MemMA(Coordinated):
         evolve: bool = True,  # False: the ablation /E
         probes: int = 5,  # J, for each session
         related: int = 24,  # earlier turns that a session is probed with, at most
-        writing: dict | None = None,  # more options of `construct`: turns, view, per
+        policy: str | Policy = 'own',  # who may change an entry: 'own', 'anyone', or a function of two claims
+        writing: dict | None = None,  # more options of `construct`: turns, view, per, deletions
         history: Iterable[Session] = (),  # sessions that the bank has from before
         aliases: Mapping[str, str] = {},  # spellings of one person's name: {'ADA': 'Ada'}
         **asking: Any,  # more options of `Coordinated`: diagnose, binding, insist, speakers, prompts, roles …
@@ -104,6 +107,7 @@ class MemMA(Coordinated):
         self.guidance, self.evolve, self.writing = guidance, evolve, writing or {}
         self.probes, self.related = probes, related
         check_writing(**self.writing)
+        self.policy = policy_of(policy)
         check_count('probes', probes)
         check_count('related', related)
         self._earlier, self._usage = EarlierTurns(), {}
@@ -181,7 +185,7 @@ class MemMA(Coordinated):
     def _remember(self, session: Session) -> SessionResult:
         "Write one session and return what came of it."
         speakers, result = self._people(session), SessionResult(Written())
-        shared = {'speakers': speakers, 'roles': self.roles}
+        shared = {'speakers': speakers, 'roles': self.roles, 'policy': self.policy}
         try:
             with self.bank.transaction():
                 options = {'guidance': self.guidance, **self.writing, **shared}
@@ -212,7 +216,12 @@ class MemMA(Coordinated):
                     turns += change.after.sources
         receipt = self.bank.forget(entries, turns=requested)
         self._earlier.forget(turns)
-        self.probed = [result for result in self.probed if not {*turns} & {*result.probe.sources}]
+        turns, probed = set(turns), []
+        for result in self.probed:
+            if turns.isdisjoint(result.probe.sources):
+                quotes = any(entry.disputed or turns & {*entry.sources} for entry in result.evidence)
+                probed.append(replace(result, answer='', evidence=()) if quotes else result)
+        self.probed = probed
         return receipt
 
     def probe_again(self) -> Evolution:

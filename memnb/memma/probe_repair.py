@@ -24,15 +24,17 @@ from ..core.retriever import as_retriever, Hit
 from ..core.text import content_words, coverage, event_time, in_digits, NUMBER, sentences, stems, times_of
 from ..core.text import with_dates
 from ..core.loop import check_count, check_names
+from ..core.ownership import clauses_in, Policy, substance
 from ..core.time import format_moment, TimeSpan
 from ..core.trace import count_of
 from .bank import Change, DuplicateEntry, Edit, Entry, MemoryBank
+from .construction import Editor
 from .prompts import CONSOLIDATE, Consolidation, MARK, Probe, ProbeLine, PROBES, REPAIR, RepairReply
 from ..retrieval.bm25 import LexicalIndex
 
 # %% auto #0
-__all__ = ['PROBE_KINDS', 'EarlierTurns', 'ProbeResult', 'Repair', 'Evolution', 'Grounding', 'substance', 'same_occasion',
-           'covers', 'merge_texts', 'consolidate', 'ProbeCycle', 'evolve', 'probe_again']
+__all__ = ['PROBE_KINDS', 'EarlierTurns', 'ProbeResult', 'Repair', 'Evolution', 'Grounding', 'same_occasion', 'covers',
+           'merge_texts', 'consolidate', 'ProbeCycle', 'evolve', 'probe_again']
 
 # %% ../../nbs/5_memma/05_probe_repair.ipynb #c2ebb2ec
 PROBE_KINDS: dict[str, str] = {
@@ -183,11 +185,6 @@ class Evolution:
         return VIEWS['evolution_html'](self)
 
 # %% ../../nbs/5_memma/05_probe_repair.ipynb #eb810218
-def _clauses(text: str) -> list[list[str]]:
-    "Return the words of a text by clauses, which end at a stop."
-    return [re.findall(r"[^\W_]+(?:['’][^\W_]+)*", clause) for clause in re.split(r'[.!?…;:\n]', text)]
-
-
 def _with_digits(text: str) -> str:
     "Return a text with its numbers in digits, without commas."
     return NUMBER.sub(lambda number: in_digits(number[0]).replace(',', ''), text)
@@ -197,7 +194,7 @@ def _unfounded(fact: str, ground: Sequence[str]) -> list[str]:
     "Return the names and numbers of a fact that its ground does not have."
     text, odd = _with_digits(' '.join(ground)), []
     words, known_stems = set(re.findall(r'[^\W_]+', text.lower())), stems(text) | {'1'}  # one of them
-    for clause in _clauses(_with_digits(fact)):
+    for clause in clauses_in(_with_digits(fact)):
         for place, (word, following) in enumerate(zip(clause, [*clause[1:], ''])):
             word_stems = stems(word)
             is_opening = place == 0 and (not word_stems or following[:1].isupper())
@@ -284,29 +281,12 @@ class Grounding:
         ground, origin = self.ground(sources), quoted[0]
         if odd := _unfounded(text, ground):
             return None, f'no message that it cites has {", ".join(odd)}'
-        name = (reply.speaker or '').strip()
-        is_named = name and name.casefold() in ' '.join(ground).casefold()
-        speaker = name if is_named else origin.speaker
+        speakers = {turn.speaker.casefold(): turn.speaker for turn in quoted}
+        speaker = speakers.get((reply.speaker or '').strip().casefold(), origin.speaker)
         entry = Entry('', text, sources, speaker=speaker, said=origin.time)
         return replace(entry, time=event_time(entry)), ''
 
 # %% ../../nbs/5_memma/05_probe_repair.ipynb #c81e2135
-_VAGUE = stems('something someone somebody somewhere anything anyone anybody anywhere thing things stuff')
-_DENIAL = re.compile(r"(?:not?|nor|neither|never|none|nobody|nothing|cannot|without|\w+n['’]t)$", re.I)
-
-
-def substance(text: str) -> frozenset[str]:
-    "Return the stems that must not get lost: content words, names, numbers. A denied one is another stem."
-    all_stems = set()
-    for clause in _clauses(text):
-        denied = False
-        for word in clause:
-            word_stems = stems(word) - _VAGUE
-            all_stems |= {f'not {stem}' for stem in word_stems} if denied else word_stems
-            denied = bool(_DENIAL.match(word)) or (denied and not word_stems)
-    return frozenset(all_stems)
-
-
 def same_occasion(entry: Entry, fact: Entry) -> bool:
     "Whether two entries may speak of one event: their times are equal, or one has none."
     return entry.time == fact.time or not (entry.time and fact.time)
@@ -458,10 +438,13 @@ class ProbeCycle:
         lm: LM,
         k: int,
         roles: Mapping[str, Role] = {},
+        policy: str | Policy = 'own',
     ):
         self.bank = bank if isinstance(bank, MemoryBank) else _AsBank(bank)
         self.grounding, self.lm, self.k, self.roles = grounding, lm, k, roles
         self.when, self.cost = grounding.session.time, {}
+        self.editor = Editor(self.bank, grounding.session, grounding.related, grounding.speakers, policy)
+        self.editor.notes = grounding.notes
 
     def ask(self, role: Role, **inputs) -> BaseModel:
         "Return the reply of a role."
@@ -557,10 +540,13 @@ class ProbeCycle:
             said=fact.said,
         )
         try:
-            [change] = self.bank.apply([edit], self.when)
+            before = next((entry for entry in entries if entry.id == target), None)
+            change = self.editor.apply(
+                'repair', edit, before, heard=self.grounding.session.turns, shown=entries, fact=fact.text
+            )
         except DuplicateEntry as error:
             return replace(repair, action='SKIP', reason=str(error))
-        action = 'SKIP' if change.action == 'NONE' else outcome.action
+        action = {'NONE': 'SKIP', 'ADD': 'INSERT'}.get(change.action, outcome.action)
         return replace(repair, action=action, entry=change.entry, reason=reason)
 
     def refine(self, before: tuple[ProbeResult, ...]) -> tuple[tuple[Repair, ...], tuple[ProbeResult, ...], str]:
@@ -592,6 +578,7 @@ def evolve(
     probes: int | Sequence[Probe] = 5,  # J; 0: nothing is asked; or probes of one's own
     k: int = 30,  # entries that a probe may read
     speakers: Sequence[str] = (),  # who takes part; default: who speaks in the session
+    policy: str | Policy = 'own',  # who may change an entry, as for `construct`
     roles: Mapping[str, Role] = {},  # asked in the place of those with the same names
 ) -> Evolution:
     """Probe a session, repair what fails, test again, and take repairs back that make it worse (MemMA, section 4.2).
@@ -602,7 +589,7 @@ def evolve(
     if isinstance(probes, int) or not all(isinstance(probe, Probe) for probe in own_probes):
         check_count('probes', probes)
     check_names(speakers)
-    cycle = ProbeCycle(bank, Grounding(session, related, speakers), lm, k, roles)
+    cycle = ProbeCycle(bank, Grounding(session, related, speakers), lm, k, roles, policy)
     before, repairs, why, failure = (), (), '', ''
     try:
         if isinstance(probes, int) and probes and session.turns:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from pydantic import BaseModel, create_model, field_validator
+from pydantic.json_schema import SkipJsonSchema
 
 from ..core.conversation import Session, session_fields, SESSION_TEXT, single_line
 from ..core.replies import is_nothing, Reply
@@ -140,6 +141,7 @@ class EditLine(Reply):
     text: Text = ''
     entry: Text | None = None
     speaker: Text | None = None  # who said it
+    about: SkipJsonSchema[Text | None] = None  # whom it is about; not asked for, since the text tells by rule
     turns: list[Text] = []
     reason: Text = ''
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import date
 
 from ..core.conversation import Snippet
+from ..core.ownership import Claim, Policy, policy_of
 from ..core.time import format_moment, TimeSpan
 from .cues import cue_id
 
@@ -102,18 +103,29 @@ def _age(unit: SemanticUnit) -> tuple:
     return unit.since or date.min, str(unit.said or ''), len(unit.id), unit.id
 
 
+def _claim(unit: SemanticUnit) -> Claim:
+    "Return a unit as a claim: the person's own where the speaker has that name."
+    is_own = unit.speaker and cue_id(unit.speaker) == cue_id(unit.person)
+    return Claim(unit.text, unit.speaker if is_own else unit.person, tuple(filter(None, [unit.speaker])))
+
+
 def current(
     units: Iterable[SemanticUnit],
     as_of: date | None = None,  # None: as of the last day that is known
+    policy: str
+    | Policy = 'own',  # whose unit may take the place of another: 'own', 'anyone', or a function of two claims
 ) -> list[SemanticUnit]:
     """Return the units that hold on a day, oldest first: of each person and slot the last that had begun, and all without a slot.
 
-    Capitals and endings do not matter in names and slots. TypeError for what is no day."""
+    What a person said of themself gives way to that person's units only. Capitals and endings do not matter in names and
+    slots. TypeError for what is no day."""
     if not (as_of is None or isinstance(as_of, date)):
         raise TypeError(f'as_of: expected a date or None, got {as_of!r:.80}')
-    latest = {}
+    latest, allows = {}, policy_of(policy)
     for unit in sorted(units, key=_age):
         slot = cue_id(unit.slot)
         if as_of is None or unit.since is None or unit.since <= as_of:
-            latest[(cue_id(unit.person), slot) if slot else unit.id] = unit
+            place = (cue_id(unit.person), slot) if slot else unit.id
+            if place not in latest or allows(_claim(latest[place]), _claim(unit)):
+                latest[place] = unit
     return sorted(latest.values(), key=_age)

@@ -183,10 +183,14 @@ class CueTools:
         facts = self.graph.read(semantic.contents_of(id, tag), about)
         if not about.strip():  # what holds, newest first, then what no longer does
             facts = sorted(reversed(facts), key=lambda fact: fact not in holding)
-        past = [fact.id for fact in facts if fact not in holding]
+        newest = current((self.graph.units[unit] for unit in every), policy='anyone')
+        past = [fact.id for fact in facts if fact not in holding and fact not in newest]
+        disputed = [fact.id for fact in facts if fact not in holding and fact in newest]
         note = f'{count_of(len(facts) - len(past), "fact")} of {name} under {spelling(tag)}'
         if past:
             note += f'; no longer: {", ".join(past)}'
+        if disputed:
+            note += f'; only others say: {", ".join(disputed)}'
         return _contents(facts, note, offset)
 
     @locked

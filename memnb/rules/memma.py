@@ -39,7 +39,7 @@ def _point(number: int, fact: Entry, view: Sequence[Entry], names: Collection[st
     for old in view:
         if old.speaker == fact.speaker and covers(old, fact):
             return FocusPoint(kind='redundancy', fact=number, entry=old.id, note='it is said there')
-    for old in view:
+    for old in sorted(view, key=lambda entry: (bool(entry.disputes), entry.speaker != fact.speaker)):
         if slot and slot_of(old.text, names) == slot:
             return FocusPoint(kind='conflict', fact=number, entry=old.id, note=f'only one {slot[1]} at a time')
     return None

@@ -139,7 +139,10 @@ def next_queries(need: Requirement, known: Sequence[Snippet], names: Iterable[st
 def _ranked(lines: Iterable[Snippet], needs: Sequence[Requirement]) -> list[Snippet]:
     "Return the lines that cover anything, best first; ties keep their order."
     touching = [line for line in lines if relevance(line, needs) > 0]
-    return sorted(touching, key=lambda line: -relevance(line, needs))
+    asked = {need.person for need in needs}
+    ranked = sorted(touching, key=lambda line: -relevance(line, needs))
+    # what contradicts a person's own words comes behind all else, unless its speaker is asked about
+    return sorted(ranked, key=lambda line: bool(getattr(line, 'disputes', '')) and line.speaker not in asked)
 
 # %% ../../nbs/9_rules/01_text.ipynb #cf489215
 def _best_sentence(line: Snippet, needs: Sequence[Requirement]) -> str:

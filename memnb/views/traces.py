@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['TONES', 'HUES', 'STYLE', 'Row', 'cost_of', 'rows_of', 'fit_line', 'step_text', 'evidence_of', 'answer_text',
            'trace_text', 'safe', 'fold', 'tags', 'hits_html', 'rows_html', 'framed', 'story_of', 'trace_html',
-           'evolution_rows', 'evolution_text', 'evolution_html', 'report_html']
+           'evolution_rows', 'evolution_text', 'evolution_html', 'audit_html', 'report_html']
 
 # %% ../../nbs/8_use/04_traces.ipynb #b831b885
 import html
@@ -442,6 +442,15 @@ def evolution_html(evolution: Any) -> str:
     return framed(
         f'<article><h3>Session {safe(evolution.session)}</h3><p class="answer">{evolution.headline}</p>{groups}</article>'
     )
+
+# %% ../../nbs/8_use/04_traces.ipynb #49aa9ec0
+def audit_html(audit: Any) -> str:
+    "The history of an entry as a notebook shows it: a table."
+    head, *rows = audit.rows()
+    table = f'<tr>{"".join(f"<th>{safe(cell)}</th>" for cell in head)}</tr>'
+    for row in rows:
+        table += f'<tr>{"".join(f"<td>{safe(cell)}</td>" for cell in row)}</tr>'
+    return framed(f'<h3>Changes of {safe(audit.entry)}</h3><table>{table}</table>')
 
 # %% ../../nbs/8_use/04_traces.ipynb #815886ab
 _PAGE = """

@@ -664,7 +664,7 @@ def test_the_papers_prompts_are_asked_and_their_forms_are_read():
         'Rolf is learning the cello now.',
     ]
     [repair] = result.evolution.written
-    assert (repair.fact.sources, repair.fact.speaker) == (('D4:1',), 'Rolf')
+    assert (repair.fact.sources, repair.fact.speaker) == (('D4:1',), 'Ines')  # who said it
     trace = memory.ask('Which instrument does Rolf play?')
     assert [step.query for step in trace.steps if step.kind == 'search'][
         1
@@ -693,7 +693,7 @@ def test_the_papers_settings_and_a_role_of_ones_own():
         30,
         5,
         0,
-        {'turns': 1, 'per': 'chunk'},
+        {'turns': 1, 'per': 'chunk', 'deletions': None},
         False,
     )
     assert loop.roles['mark'] is prompts.PAPER_MARK and MemMA().roles['mark'] is prompts.MARK

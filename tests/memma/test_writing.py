@@ -40,10 +40,8 @@ def a_bank(*texts):
     return bank
 
 
-def a_session(texts, time=None):
-    return Session(
-        'S', tuple(Turn(f'S:{place}', ('Rolf', 'Ines')[place % 2], text) for place, text in enumerate(texts, 1)), time
-    )
+def a_session(texts, time=None, people=('Rolf', 'Ines')):
+    return Session('S', tuple(Turn(f'S:{place}', people[place % 2], text) for place, text in enumerate(texts, 1)), time)
 
 
 def line(action, text='', *turns, **more):
@@ -135,7 +133,7 @@ def test_lines_do_what_a_simpler_bank_does(replies):
     bank = a_bank('one', 'two', 'three')
     state, given_ids = {entry.id: (entry.text, list(entry.sources)) for entry in bank}, 3
     for lines in replies:
-        written = written_by(bank, a_session(['Bees.', 'A cello.']), lines, view=99)
+        written = written_by(bank, a_session(['Bees.', 'A cello.'], people=('Ines', 'Ines')), lines, view=99)
         state, out, given_ids = by_hand(lines, state, given_ids)
         assert {entry.id: (entry.text, list(entry.sources)) for entry in bank} == state
         assert len(refused(written)) == out and len(written.changes) == len(lines) - out
@@ -210,7 +208,10 @@ def test_a_none_keeps_its_evidence_so_that_what_it_quotes_can_be_forgotten():
 
 
 def test_the_time_is_that_of_the_text_and_what_was_so_before_dates_nothing():
-    bank, session = a_bank('Ines lived in Bergen.'), a_session(['I moved yesterday.', 'Oh.'], datetime(2024, 5, 2))
+    bank, session = (
+        a_bank('Ines lived in Bergen.'),
+        a_session(['I moved to Oslo yesterday.', 'Told in 2020.'], datetime(2024, 5, 2)),
+    )
     written_by(
         bank,
         session,
@@ -241,7 +242,7 @@ def test_an_update_that_would_lose_what_is_stated_is_kept_beside_the_entry():
         ('No, it was never a clarinet, it is an oboe.', 'Ines plays the oboe.', ['Ines plays the oboe.']),
     ):
         bank = a_bank('Ines plays the clarinet.')
-        written = written_by(bank, a_session(['Hm.', said]), [line('UPDATE', text, 'S:2', entry='m1', speaker='Ines')])
+        written = written_by(bank, a_session([said, 'Hm.']), [line('UPDATE', text, 'S:1', entry='m1', speaker='Ines')])
         assert [entry.text for entry in bank] == expected
         assert written.notes == (
             ('S:1, edit 1: added, not an UPDATE: m1 alone has: clarinet: Ines plays the violin.',)

@@ -189,6 +189,7 @@ READS = {
     '__len__': len,
     '__repr__': repr,
     'as_of': lambda bank: bank.as_of('2024'),
+    'audit': lambda bank: bank.audit('m1'),
     'history': lambda bank: bank.history('m1'),
     'refresh': lambda bank: bank.refresh(),
     'resting_on': lambda bank: bank.resting_on(['D1:1']),
