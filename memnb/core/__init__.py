@@ -5,6 +5,7 @@ messages      a conversation from lists, objects and documents of other librarie
 timestamps    when a message was written; the order of day, month and year
 time          spans of time; time expressions in a sentence
 ownership     who may change what is remembered
+date_words    words for times in other languages, and the English for them
 names         names and ids, cleaned; persons who look alike
 scripts       words and sentence ends of any script
 text          stems, sentences, names, coverage, times and numbers in a text

@@ -12,7 +12,7 @@ from typing import Callable, Collection, Iterable, Sequence
 
 from .conversation import Snippet
 from .scripts import RUNS, split_words, STOPS
-from .time import find_times, parse_date, TimeSpan
+from .time import find_times, number_of, parse_date, SPELLED_NUMBER, TimeSpan
 
 # %% auto #0
 __all__ = ['STOP_WORDS', 'FRAME', 'SMALL_TALK', 'NUMBER', 'cache_texts', 'clear_text_caches', 'stem', 'tokenize', 'sentences',
@@ -373,45 +373,12 @@ def event_time(gist: Snippet) -> TimeSpan | None:
     return first or next((span for span, _ in times if span != day), day)
 
 # %% ../../nbs/1_core/03_text.ipynb #m000000f
-_SMALL = {
-    word: value
-    for value, word in enumerate(
-        '''one two three four five six seven eight nine ten eleven twelve thirteen fourteen
-fifteen sixteen seventeen eighteen nineteen'''.split(),
-        1,
-    )
-}
-_TENS = {
-    word: 10 * value for value, word in enumerate('twenty thirty forty fifty sixty seventy eighty ninety'.split(), 2)
-}
-_LARGE = {'dozen': 12, 'hundred': 100, 'thousand': 1000, 'million': 1_000_000}
-
-
-def _number_pattern() -> str:
-    "The regular expression of a number in digits or in words."
-    units, small, tens, large = map('|'.join, (list(_SMALL)[:9], _SMALL, _TENS, _LARGE))
-    small = rf'(?:(?:{tens})(?:[ -](?:{units})\b)?|{small})'
-    words = rf'(?:{small}|a)(?:[ -](?:{large})\b(?:[ -](?:and )?{small}\b)?)+|{small}'
-    return rf'(?<![\w.,:])(?:\d+(?:,\d{{3}})*(?:\.\d+)?|{words})(?![\w:]|[.,]\d)'
-
-
-NUMBER = re.compile(_number_pattern(), re.I)
+NUMBER = re.compile(rf'(?<![\w.,:])(?:\d+(?:,\d{{3}})*(?:\.\d+)?|{SPELLED_NUMBER})(?![\w:]|[.,]\d)', re.I)
 
 
 def in_digits(number: str) -> str:
     "A number that `NUMBER` matches, in digits: `three thousand two hundred` is 3,200, and `5,000.50` stays as it is."
-    if number[0].isdigit():
-        return number
-    whole, part = 0, 0
-    for word in re.findall(r'[a-z]+', number.lower()):
-        factor = _LARGE.get(word, 1)
-        if factor >= 1000:
-            whole, part = whole + max(part, 1) * factor, 0
-        elif factor > 1:
-            part = max(part, 1) * factor
-        else:
-            part += _SMALL.get(word) or _TENS.get(word, 0)
-    return f'{whole + part:,}'
+    return number if number[0].isdigit() else f'{number_of(number):,}'
 
 # %% ../../nbs/1_core/03_text.ipynb #69b88761
 def with_dates(text: str, day: date | None) -> str:

@@ -7,16 +7,18 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timedelta
-from functools import cache, lru_cache
+from configparser import RawConfigParser
+from functools import cache, lru_cache, partial
 
+from .date_words import LANGUAGES, languages_in, translator
 from dateutil.easter import easter
 from dateutil.relativedelta import relativedelta
 from dateutil.relativedelta import SU, TH
 
 # %% auto #0
 __all__ = ['GRANULARITIES', 'WEEKDAYS', 'MONTHS', 'SEASONS', 'ONE_DAY', 'NUMBERS', 'ORDINALS', 'SHORT_DAYS', 'SHORT_MONTHS',
-           'TimeSpan', 'phrase', 'format_moment', 'bounds', 'compare', 'parse_datetime', 'find_times', 'parse_date',
-           'read_time']
+           'PASTS', 'SPELLED_NUMBER', 'TimeSpan', 'phrase', 'format_moment', 'bounds', 'compare', 'parse_datetime',
+           'number_of', 'find_times', 'parse_date', 'read_time']
 
 # %% ../../nbs/1_core/02_time.ipynb #20957314
 GRANULARITIES = ('day', 'weekend', 'week', 'month', 'season', 'year', 'decade', 'span')
@@ -226,14 +228,24 @@ def _read_date(text: str, day: date | None = None) -> TimeSpan:
 # %% ../../nbs/1_core/02_time.ipynb #9164c1e6
 @lru_cache(10_000)
 def parse_datetime(text: str) -> datetime:
-    "The moment over a session: '1:56 pm on 8 May, 2023', '29.12.2023, 10:44:32', ISO. Raises ValueError. No time zone."
-    try:
-        moment, parts = _parse(text)
-    except (ValueError, OverflowError):
-        moment, parts = None, [None]
-    if None in parts:
-        raise ValueError(f'expected a date with year, month and day, got {text!r}')
-    return moment.replace(tzinfo=None)
+    "The moment over a session: '1:56 pm on 8 May, 2023', '9. Juni 2024, 10:44:32', ISO. Raises ValueError. No time zone."
+    for read in (str, _with_iso_date):
+        try:
+            moment, parts = _parse(read(text))
+        except (ValueError, OverflowError):
+            continue
+        if None not in parts:
+            return moment.replace(tzinfo=None)
+    raise ValueError(f'expected a date with year, month and day, got {text!r}')
+
+
+def _with_iso_date(text: str) -> str:
+    "A short text with its date in front, in digits. Raises ValueError where it has no date or more than one."
+    times = find_times(text, date.min, 'any') if len(text) < 80 else []
+    ((start, end, span),) = (
+        time for time in times if parse_date(text[time[0] : time[1]]) == TimeSpan.day(time[2].start)
+    )
+    return f'{span.start} {text[:start]} {text[end:]}'
 
 # %% ../../nbs/1_core/02_time.ipynb #593e6e86
 _HOLIDAYS = {
@@ -320,29 +332,22 @@ def _third(span: TimeSpan, part: int) -> TimeSpan:
     return TimeSpan(first, behind - ONE_DAY, 'span', name)
 
 # %% ../../nbs/1_core/02_time.ipynb #58dcc325
+_SMALL = '''one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen
+seventeen eighteen nineteen'''.split()
+_TENS = 'twenty thirty forty fifty sixty seventy eighty ninety'.split()
+_LARGE = {'dozen': 12, 'hundred': 100, 'thousand': 1000, 'million': 1_000_000}
 # two numbers: from so many steps away to so many
 NUMBERS = {
+    **{word: value for value, word in enumerate(_SMALL, 1)},
+    **{word: 10 * value for value, word in enumerate(_TENS, 2)},
+    **_LARGE,
     'a': 1,
     'an': 1,
     'the': 1,
-    'one': 1,
-    'two': 2,
     'couple': 2,
-    'three': 3,
-    'four': 4,
-    'five': 5,
-    'six': 6,
-    'seven': 7,
-    'eight': 8,
-    'nine': 9,
-    'ten': 10,
-    'eleven': 11,
-    'twelve': 12,
-    'fifteen': 15,
-    'twenty': 20,
-    'thirty': 30,
     'few': (5, 2),
     'several': (5, 2),
+    'half a dozen': 6,
 }
 ORDINALS = {
     'first': 1,
@@ -368,9 +373,20 @@ SHORT_MONTHS = {
 # what is counted: a kind, and how many of it
 _UNITS = {
     **{unit: (unit, 1) for unit in ('day', 'week', 'weekend', 'month', 'year')},
+    'night': ('day', 1),
     'fortnight': ('week', 2),
     'decade': ('year', 10),
+    'century': ('year', 100),
+    'centurie': ('year', 100),
+    'wk': ('week', 1),
+    'mo': ('month', 1),
+    'yr': ('year', 1),
 }
+_HALVES = {
+    'year': ('month', 6),
+    'month': ('week', 2),
+    'week': ('week', 0.5),
+}  # of what counts more than one: half of it
 _ONES = 'first second third fourth fifth sixth seventh eighth ninth'.split()
 _TEENS = '''tenth eleventh twelfth thirteenth fourteenth fifteenth sixteenth seventeenth eighteenth
 nineteenth twentieth'''.split()
@@ -397,42 +413,111 @@ def _kind_of(text):
 
 
 def _unit_of(text):
-    "Kind and count of a unit without a number: of 'weekend' one, of 'fortnight' two weeks."
-    return _UNITS['fortnight'] if text.lower().startswith('fortnight') else (_kind_of(text), 1)
+    "Kind and count of a unit without a number: of 'weekend' one, of 'fortnights' two weeks."
+    return _UNITS.get(text.lower().rstrip('s')) or (_kind_of(text), 1)
 
 
-def _quantity(match: re.Match) -> tuple:
-    "Kind and count of the `number` and `unit` of a match: of 'couple' and 'weekends', of '2' and 'decades'."
-    number, unit = match['number'].lower(), match['unit'].lower()
-    kind, factor = _UNITS.get(unit.rstrip('s')) or (_kind_of(unit), 1)
-    count = NUMBERS.get(number) or int(number)
-    return kind, tuple(part * factor for part in count) if isinstance(count, tuple) else count * factor
+def number_of(words: str) -> int:
+    "Return the value of a number in words, such as 'three thousand two hundred and five'."
+    whole, part = 0, 0
+    for word in re.findall(r'[a-z]+', words.lower()):
+        if word not in _LARGE:
+            part += NUMBERS.get(word, 0)
+        elif _LARGE[word] < 1000:
+            part = max(part, 1) * _LARGE[word]
+        else:
+            whole, part = whole + max(part, 1) * _LARGE[word], 0
+    return whole + part
+
+
+def _parts_of(amount: str) -> list[tuple]:
+    "Kind and count of each part of an amount: of 'a year and two months' two parts, of 'half a year' six months."
+    parts = []
+    for part in _compiled('<PART>').finditer(amount):
+        kind, factor = _unit_of(part['unit'])
+        if part['number']:
+            number = part['number'].replace(',', '').lower()
+            count = int(number) if number.isdigit() else NUMBERS.get(number) or number_of(number)
+            parts.append((kind, tuple(each * factor for each in count) if isinstance(count, tuple) else count * factor))
+        if _compiled(r'\bhalf\b(?!\s+a\s+dozen)').search(part[0]):
+            parts.append((kind, factor // 2) if factor > 1 else _HALVES[kind])
+    return parts
 
 # %% ../../nbs/1_core/02_time.ipynb #cf1a6897
-_DAY_NAME = _any_of(_WEEKLY) + r's?\b'
-_SHORT_DAY = r'(?:mon|tues?|thur?s?|fri|(?-i:Wed|Sat|Sun))\b\.?'
-_MONTH = (
-    r'(?:(?:January|February|April|June|July|August|September|October|November|December|(?-i:May|March|MAY|MARCH))\b|'
-    r'(?-i:Jan|Feb|Mar|Apr|Jun|Jul|Aug|Sept?|Oct|Nov|Dec)\b\.?)'
-)
-_THINGS = (
-    r'(?!\s+(?:tree|present|gift|card|costume|decoration|cookie|movie|song|carol|light|sweater|egg|bunny|spirit|'
-    r'break|camp|vacation|holiday|coat|clothe|dress|school|job|semester)s?\b)'
-)
-_SEASON = _any_of([*SEASONS, 'autumn']) + r's?\b' + _THINGS
-_HOLIDAY = _any_of([*_HOLIDAYS, 'easter']) + r'\b' + _THINGS
-_NAMED = rf'(?:{_DAY_NAME}|{_SHORT_DAY}|{_MONTH}|{_SEASON}|{_HOLIDAY})'
-_UNIT = rf'(?:{_any_of(_UNITS)}s?\b|{_NAMED})'
-_COUNT = rf'(?:an?\s+)?(?P<number>\d{{1,3}}|{_any_of(set(NUMBERS) - {"the"})})(?:\s+of)?'
-_AMOUNT = rf'(?<!\d[.,])(?<!half ){_COUNT}\s+(?P<unit>{_UNIT})'
-# what a number counts that is no time
-_COUNTED = (
-    r'(?:people|dollar|euro|buck|word|step|calorie|meter|metre|mile|km|follower|subscriber|view|like|point|'
-    r'copie|time|piece|hour|day)s?\b'
-)
-_YEAR = r'(?:1\d|20)\d\d'
-_DAY = r'(?:0?[1-9]|[12]\d|3[01])(?:st|nd|rd|th)?'
-_STOP = r'\s*(?:[.,;!?)]|$)'  # the end of a clause
+PASTS = (
+    'was were had did went came got made took gave saw said told found left felt thought knew met began became kept '
+    'brought bought sold sent spent built wrote read ran swam sang rang drove rode flew grew drew threw blew broke spoke '
+    'woke chose wore tore swore ate drank fell held stood sat lay laid led lost won paid heard hid bit beat slept '
+    'dealt learnt burnt lent fed sped taught caught fought forgot forgave shook stole froze rose shot hung dug stuck struck '
+    'swung sank lit slid cut put set let hit hurt shut quit cost spread split bet understood overcame undertook agreed'
+).split()
+_PATTERNS = RawConfigParser()
+_PATTERNS.read_string(r'''
+[DEFAULT]
+DAY_NAME = <DAYS>s?\b
+SHORT_DAY = (?:mon|tues?|thur?s?|fri|(?-i:Wed|Sat|Sun))\b\.?
+MONTH = (?:(?:January|February|April|June|July|August|September|October|November|December|(?-i:May|March|MAY|MARCH))\b|
+    (?-i:Jan|Feb|Mar|Apr|Jun|Jul|Aug|Sept?|Oct|Nov|Dec)\b\.?)
+THINGS = (?!\s+(?:tree|present|gift|card|costume|decoration|cookie|movie|song|carol|light|sweater|egg|bunny|spirit|
+    break|camp|vacation|holiday|coat|clothe|dress|school|job|semester)s?\b)
+SEASON = <SEASONS>s?\b<THINGS>
+HOLIDAY = <HOLIDAYS>\b<THINGS>
+NAMED = (?:<DAY_NAME>|<SHORT_DAY>|<MONTH>|<SEASON>|<HOLIDAY>)
+UNIT = (?:<UNITS>(?<!\sa\smo)s?\b|<NAMED>)
+BELOW_100 = (?:<TENS>(?:[ -]<BELOW_10>\b)?|<BELOW_20>)
+SPELLED_NUMBER = (?:(?:<BELOW_100>|a)(?:[ -]<LARGE>\b(?:[ -](?:and[ -])?<BELOW_100>\b)?)+|<BELOW_100>)
+NUMBER = (?:\d{1,3}(?:,\d{3})?|<SPELLED_NUMBER>\b|(?:half\s+a\s+dozen|couple|few|several|an?)\b)
+AND_A_HALF = (?:[\s-]+and[\s-]+a[\s-]+half\b)?
+PART = (?:(?:half\s+an?|an?\s+half)\s+|(?:an?\s+)?(?P<number><NUMBER>)<AND_A_HALF>(?:\s+of)?(?:\s+|(?<=\d)))
+    (?P<unit><UNIT>)<AND_A_HALF>
+AMOUNT = (?P<amount><ANY_PART>(?:(?:\s+and|,)?\s+<ANY_PART>)*)
+LONGER = (?:\w-|\d[.,/:]|\d\s*(?:–|-|and|or|to)\s*|(?:half|quarters?|thirds?|most|part)\s+of\s+|
+    (?:year|month|week|day|night|hour|minute)s?\s+(?:and|or)\s+|
+    \b(?:<TENS>|<LARGE>|(?!one\b)<BELOW_20>|umpteen|eleventy|\w*score|\w*illions?|dozens|hundreds|thousands|half)
+    (?:\s+(?:and|or|to|of)|-and)?[\s-]+)$
+PLANS = go|come|move|leave|fly|travel|drive|sail|return|start|begin|end|finish|open|close|meet|marry|
+    play|sing|stay|land|arrive|bring|see|need|get|graduate|retire|turn|spend
+COUNTED = (?:people|dollar|euro|buck|word|step|calorie|meter|metre|mile|km|follower|subscriber|view|like|point|
+    copie|time|piece|hour|day)s?\b
+YEAR = (?:1\d|20)\d\d
+DAY = (?:0?[1-9]|[12]\d|3[01])(?:st|nd|rd|th)?
+CLAUSE = (?:(?!\b(?:that|because|but|and|so|who|which|if|when)\b)[^.,:;!?()\n])*\??
+STOP = \s*(?:[.,;!?)]|$)
+''')
+_WORDS_IN_PATTERNS = {
+    'DAYS': _WEEKLY,
+    'SEASONS': [*SEASONS, 'autumn'],
+    'HOLIDAYS': [*_HOLIDAYS, 'easter'],
+    'UNITS': _UNITS,
+    'BELOW_10': _SMALL[:9],
+    'BELOW_20': _SMALL,
+    'TENS': _TENS,
+    'LARGE': _LARGE,
+    'DAY_NAMES': _SPELLED,
+    'PASTS': PASTS,
+}
+
+
+@cache
+def _part_of_pattern(name: str) -> str:
+    "What stands for a name such as <MONTH> in a pattern."
+    if name == 'ANY_PART':
+        return re.sub(r'\?P<\w+>', '?:', _expanded('<PART>'))
+    return _any_of(_WORDS_IN_PATTERNS[name]) if name in _WORDS_IN_PATTERNS else _expanded(_PATTERNS['DEFAULT'][name])
+
+
+def _expanded(pattern: str) -> str:
+    "A pattern with its parts: <MONTH> is any name of a month."
+    return re.sub(r'<([A-Z_\d]+)>', lambda name: _part_of_pattern(name[1]), pattern.replace('\n', ''))
+
+
+SPELLED_NUMBER = _expanded('<SPELLED_NUMBER>')
+
+
+@cache
+def _compiled(pattern: str) -> re.Pattern:
+    "A pattern, compiled once and without regard to case, except where it says so itself."
+    return re.compile(_expanded(pattern), re.I)
 
 # %% ../../nbs/1_core/02_time.ipynb #ae535358
 @dataclass(frozen=True)
@@ -443,23 +528,24 @@ class _Rule:
     span: Callable[[re.Match, date], TimeSpan]
     needs: int = 0  # 1: counts only after a preposition or in a range; 2: only as the whole of a part
     bare: bool = False  # says neither a year nor a distance
+    english: bool = True  # its words are English
 
 
 _RULES = []
 
 
-def _rule(pattern, needs=0, bare=False):
+def _rule(pattern, needs=0, bare=False, english=True):
     "Register the decorated function under a pattern; among rules that match at one place the first wins."
 
     def keep(function):
-        _RULES.append(_Rule(pattern, function, needs, bare))
+        _RULES.append(_Rule(pattern, function, needs, bare, english))
         return function
 
     return keep
 
 # %% ../../nbs/1_core/02_time.ipynb #c0dc8969
 @_rule(
-    rf'\b(?P<first>{_DAY})\s*(?:-|–|to|and|until)\s*(?P<last>{_DAY}(?:\s+of)?\s+{_MONTH}(?:,?\s*{_YEAR}\b)?)',
+    r'\b(?P<first><DAY>)\s*(?:-|–|to|and|until)\s*(?P<last><DAY>(?:\s+of)?\s+<MONTH>(?:,?\s*<YEAR>\b)?)',
     bare=True,
 )
 def _days(match, day):
@@ -469,19 +555,20 @@ def _days(match, day):
 
 
 @_rule(
-    r'(?:(?<!\w)\+|\b)(?:\d{4}-\d\d-\d\d(?:T[\d:.]+Z?)?|\d{4}/\d\d?/\d\d?|\d\d?\.\d\d?\.\d{4}|\d\d?/\d\d?/(?:\d\d)?\d\d)(?!\d)'
+    r'\+?(?:\d{4}-\d\d-\d\d(?:T[\d:.]+Z?)?|\d{4}/\d\d?/\d\d?|\d\d?\.\d\d?\.\d{4}|\d\d?/\d\d?/(?:\d\d)?\d\d)(?!\d)',
+    english=False,
 )
 @_rule(
-    rf'\b(?:(?:{_DAY_NAME}|{_SHORT_DAY}),?\s+)?(?:the\s+)?'
-    rf'(?:{_DAY}|{_any_of(_SPELLED)}(?=\s+of\b))(?:\s+of)?\s+{_MONTH}(?:(?:,|\s+of)?\s*{_YEAR}\b)?',
+    r'\b(?:(?P<weekday><DAY_NAME>|<SHORT_DAY>),?\s+)?(?:the\s+)?'
+    r'(?:<DAY>|<DAY_NAMES>(?=\s+of\b))(?:\s+of)?\s+<MONTH>(?:(?:,|\s+of)?\s*<YEAR>\b)?(?!\s+(?:of\s+)?next\s+year)',
     bare=True,
 )
 @_rule(
-    rf'\b(?:(?:{_DAY_NAME}|{_SHORT_DAY}),?\s+)?(?:{_MONTH}|march|may)\s+(?:the\s+)?{_DAY}'
-    rf'(?![\w:%]|\s*{_COUNTED})(?:,?\s+{_YEAR}\b)?',
+    r'\b(?:(?P<weekday><DAY_NAME>|<SHORT_DAY>),?\s+)?(?:<MONTH>|march|may)\s+(?:the\s+)?<DAY>'
+    r'(?![\w:%]|\s*<COUNTED>)(?:,?\s+<YEAR>\b)?',
     bare=True,
 )
-@_rule(rf'\b(?:{_MONTH}|march|may),?\s+(?:of\s+)?{_YEAR}\b')
+@_rule(r'\b(?:<MONTH>|march|may),?\s+(?:of\s+)?<YEAR>\b')
 def _spelled_date(match, day):
     words = re.findall(r'[\w-]+|[^\w-]+', match[0])
     return _read_date(''.join(_SPELLED.get(word.lower(), word) for word in words), day)
@@ -532,27 +619,43 @@ def _adjacent_span(kind, start, end, direction):
     return TimeSpan(first, first + timedelta(days=6), 'week', label)
 
 
+def _away(match, start, end, direction):
+    "What lies an amount before a start or after an end. ValueError where it is the tail of a longer amount."
+    if _compiled('<LONGER>').search(match.string[: match.start('amount')]):
+        raise ValueError(f'expected a whole amount, got the tail {match["amount"]!r}')
+    parts = _parts_of(match['amount'])
+    kind, count = parts[-1]
+    if len(parts) == 1:
+        return _steps_from(kind, count, start, end, direction)
+    day = start if direction < 0 else end
+    for unit, number in parts:
+        if isinstance(number, tuple):
+            raise ValueError(f'expected one count of each unit, got {match["amount"]!r}')
+        day += direction * number * _PERIODS[unit]
+    return TimeSpan.of(kind, day)
+
+
 @_rule(
-    rf'\b{_AMOUNT}\s+(?:(?P<back>ago|back(?!\s+(?:home|to|in|at|from|with)\b)|earlier|prior(?!\s+to\b)|(?:before|previously)(?={_STOP}))|'
-    rf'later|hence|from\s+(?:now|today)|after(?:wards)?(?={_STOP}))\b(?:(?<=ago)\s+(?P<from>today|yesterday)\b)?'
+    r'\b<AMOUNT>\s+(?:(?P<back>ago|back(?!\s+(?:home|to|in|at|from|with)\b)|earlier|prior(?!\s+to\b)|(?:before|previously)(?=<STOP>))|'
+    r'later|hence|from\s+(?:now|today)|after(?:wards)?(?=<STOP>))\b(?:(?<=ago)\s+(?P<from>today|yesterday)\b)?'
 )
-@_rule(rf'(?<!once )(?<!twice )\b(?:with)?in\s+{_AMOUNT}(?!\s+(?:ago|back|earlier|prior|before|old)\b)')
+@_rule(r'(?<!once )(?<!twice )\b(?:with)?in\s+<AMOUNT>(?!\s+(?:ago|back|earlier|prior|before|old)\b)')
 def _distance(match, day):
-    kind, count = _quantity(match)
     groups = match.groupdict()
-    if groups.get('from') and kind in _PERIODS and not isinstance(count, tuple):
+    (kind, count), *others = _parts_of(match['amount'])
+    if groups.get('from') and kind in _PERIODS and not others and not isinstance(count, tuple):
         start = day + _DAY_WORDS[groups['from'].lower()] * ONE_DAY
         return TimeSpan.day(start - count * _PERIODS[kind])
-    return _steps_from(kind, count, day, day, -1 if groups.get('back') else 1)
+    return _away(match, day, day, -1 if groups.get('back') else 1)
 
 
-@_rule(rf'\bthe\s+(?P<unit>{_UNIT})\s+(?:(?P<back>before\s+last)|after\s+next)\b')
+@_rule(r'\bthe\s+(?P<unit><UNIT>)\s+(?:(?P<back>before\s+last)|after\s+next)\b')
 def _last_but_one(match, day):
     kind, count = _unit_of(match['unit'])
     return _steps_from(kind, 2 * count, day, day, -1 if match['back'] else 1)
 
 
-@_rule(rf'\bthe\s+(?P<unit>day|week|weekend|month|year)\s+(?:(?P<back>before|prior)|after)(?={_STOP})')
+@_rule(r'\bthe\s+(?P<unit>day|week|weekend|month|year)\s+(?:(?P<back>before|prior)|after)(?=<STOP>)')
 def _neighbour(match, day):
     return _adjacent_span(_kind_of(match['unit']), day, day, -1 if match['back'] else 1)
 
@@ -572,8 +675,8 @@ _WAYS = {
 
 @_rule(
     rf'\b(?:this\s+|the\s+)?(?P<way>{_any_of(_WAYS)})\s+'
-    rf'(?P<kind>week|weekend|month|year|decade|{_NAMED}|(?<!last )(?<!past )(?<!this )day)\b'
-    rf'(?!\s+(?:of\b|in\s+(?:{_MONTH}|{_YEAR}|the\s+(?:year|month))))'
+    r'(?P<kind>week|weekend|month|year|decade|<NAMED>|(?<!last )(?<!past )(?<!this )day)\b'
+    r'(?!\s+(?:of\b|in\s+(?:<MONTH>|<YEAR>|the\s+(?:year|month))))'
 )
 def _relative_period(match, day):
     way, kind = _WAYS[match['way'].lower()], _kind_of(match['kind'])
@@ -581,7 +684,7 @@ def _relative_period(match, day):
 
 
 @_rule(
-    rf'\b(?P<kind>{_MONTH}|{_SEASON}|{_HOLIDAY})(?:\s*,)?\s+(?:of\s+|in\s+)?(?:(?P<year>{_YEAR})\b|(?P<way>last|this|next)\s+year\b)'
+    r'\b(?P<kind><MONTH>|<SEASON>|<HOLIDAY>)(?:\s*,)?\s+(?:of\s+|in\s+)?(?:(?P<year><YEAR>)\b|(?P<way>last|this|next)\s+year\b)'
 )
 def _of_year(match, day):
     year = int(match['year'] or day.year + _WAYS[match['way'].lower()])
@@ -589,18 +692,18 @@ def _of_year(match, day):
 
 
 @_rule(
-    rf'(?<!every )(?<!each )(?<!other )\b{_any_of(_WEEKLY)}\b(?!\s+(?:morning|afternoon|evening|night)s\b)|(?<=\bon ){_SHORT_DAY}',
+    r'(?<!every )(?<!each )(?<!other )(?<!\ba )(?<!\bone )(?<!\bthe )\b<DAYS>\b(?!\s+(?:week|(?:morning|afternoon|evening|night)s|the\s+<DAY>|the\s+<DAY_NAMES>)\b)|(?<=\bon )<SHORT_DAY>',
     bare=True,
 )
-@_rule(rf'\b(?:January|February|July|September|October|November|December|{_HOLIDAY})\b', bare=True)
-@_rule(rf'\b(?:{_MONTH}|(?<=\bin )(?:may|march)\b|{_SEASON}|weekend\b)', needs=1, bare=True)
+@_rule(r'\b(?:January|February|July|September|October|November|December|<HOLIDAY>)\b', bare=True)
+@_rule(r'\b(?:<MONTH>|(?<=\bin )(?:may|march)\b|<SEASON>|weekend\b)', needs=1, bare=True)
 @_rule(r'\b(?:week|month|year)\b(?!\s+\d)', needs=2, bare=True)
 def _bare_name(match, day):
     kind = _kind_of(match[0])
     return _steps_from(kind, 1, day, day, -1) if kind in _WEEKLY else _latest(kind, day)
 
 # %% ../../nbs/1_core/02_time.ipynb #28dd5647
-@_rule(rf"(?<![\d.,:/$€£#]){_YEAR}\b(?![:/%]|[.,]\d|'?s\b|\s+{_COUNTED})", needs=1)
+@_rule(r"(?<![\d.,:/$€£#])<YEAR>\b(?![:/%]|[.,]\d|'?s\b|\s+<COUNTED>)", needs=1)
 def _bare_year(match, day):
     return TimeSpan.year(int(match[0]))
 
@@ -619,16 +722,21 @@ def _bare_decade(match, day):
 
 # %% ../../nbs/1_core/02_time.ipynb #061a8c96
 @cache
-def _compiled(pattern: str) -> re.Pattern:
-    "A pattern, compiled once and without regard to case, except where it says so itself."
-    return re.compile(pattern, re.I)
+def _rules_for(languages: tuple[str, ...], certain: bool = False) -> tuple[re.Pattern, list[_Rule]]:
+    "One alternation of all rules of some languages, and the rules: the number of the group that matched is a rule's place, from 1."
+    rules = [rule for rule in _RULES if 'en' in languages or not rule.english]
+    branches = [rf'(?<![a-zA-Z\d_])({rule.pattern})' for rule in rules]
+    for language in languages:
+        if language in LANGUAGES:
+            pattern, in_english = translator(language, certain)
+            branches.append(f'({pattern})')
+            rules.append(_Rule(pattern, partial(_read_in_english, in_english)))
+    return _compiled(re.sub(r'\(\?P<\w+>', '(?:', '|'.join(map(_expanded, branches)))), rules
 
 
-@cache
-def _any_rule() -> re.Pattern:
-    "All rules in one alternation: the number of the group that matched is the rule's place in _RULES, from 1."
-    branches = '|'.join('(' + re.sub(r'\(\?P<\w+>', '(?:', rule.pattern) + ')' for rule in _RULES)
-    return _compiled(rf'(?<!\w)(?:{branches})')
+def _read_in_english(in_english, match, day):
+    "The span of what another language says, by its English words."
+    return find_times(in_english(match), day, 'en')[0][2]
 
 # %% ../../nbs/1_core/02_time.ipynb #fc78cedc
 _PART_WORDS = {
@@ -663,7 +771,7 @@ def _part(match, span):
 
 
 @_lead(
-    rf'(?:the\s+)?(?P<ordinal>{_any_of(ORDINALS)})\s+(?P<kind>day|week|weekend|month|{_DAY_NAME})\s+(?:of|in)',
+    rf'(?:the\s+)?(?P<ordinal>{_any_of(ORDINALS)})\s+(?P<kind>day|week|weekend|month|<DAY_NAME>)\s+(?:of|in)',
     2,
 )
 def _ordinal(match, span):
@@ -678,24 +786,51 @@ def _period_of(match, span):
 
 
 @_lead(
-    rf'(?:(?:the\s+)?(?P<single>{_UNIT})|{_AMOUNT})\s+(?:(?P<back>before|prior\s+to)|after|following|from)',
+    r'(?:(?:the\s+)?(?P<single><UNIT>)|<AMOUNT>)\s+(?:(?P<back>before|prior\s+to)|after|following|from)',
     1,
 )
 def _steps_away(match, span):
     direction = -1 if match['back'] else 1
-    kind, count = _unit_of(match['single']) if match['single'] else _quantity(match)
-    if match['single'] and count == 1:
+    if not match['single']:
+        return _away(match, span.start, span.end, direction)
+    kind, count = _unit_of(match['single'])
+    if count == 1:
         return _adjacent_span(kind, span.start, span.end, direction)
     return _steps_from(kind, count, span.start, span.end, direction)
 
 # %% ../../nbs/1_core/02_time.ipynb #19eec14a
-_INTENTION = (
-    r"(?:\bwill\s+(?:I|you|we|he|she|they|it)\b|\b(?-i:will)\b|'ll\b|\bwon't\b|\bgonna\b"  # no person called Will
-    r"|(?:\b(?:am|are|is)|'m|'re|'s)\s+(?:\w+\s+)?going\s+to\b|(?<!was )(?<!were )\bdue\b(?!\s+to)"
-    r"|\bplans?\s+(?:to|for|on)\b|\bplanning\b|\b(?:hop(?:e|es|ing)|wants?|looking\s+forward)\s+to\b)"
+_TENSES = (
+    # what is meant to come
+    r"(?P<future>\b(?:will\s+(?:I|you|we|he|she|they|it)|(?-i:will)|won't|gonna|let's|shall|must|don't\s+forget|see\s+you|"
+    r"(?:am|are|is|(?<='m)|(?<='re)|(?<=he's))\s+(?:\w+ly\s+|not\s+|still\s+)?going\s+to\s+\w+|"
+    r"(?:am|are|is|(?<='m)|(?<='re)|(?<=he's))\s+(?:\w+ly\s+|not\s+|still\s+)?(?!\w*thing\b|thinking|being|talking|missing)\w+ing|"
+    r"(?<!was )(?<!were )(?:supposed\s+to|gets?\s+\w+ed|(?:booked|scheduled|planned|invited|postponed)(?:\s+\w+){0,3}?\s+for)|"
+    r"(?<!was )(?<!were )due(?!\s+to)|planning|plans\s+on|"
+    r"(?:plan|plans|hope|hopes|want|wants|hoping|looking\s+forward|ready)\s+(?:to|for)|"
+    r"(?<!did )(?:I|we|you|they|he|she|it)\s+(?:(?:also|just|then)\s+)?(?:<PLANS>|flies|goes)s?|"
+    r"(?:start|begin|end|open|close|arrive|depart|expire|finishe|reopen|resume|take|get|retire|graduate|come)s|"
+    r"(?:runs\s+out|leaves\s+(?:on|in|at|for)|turns\s+(?:\d|\w+t[yh])))\b|\b(?:is|are)\s+(?:\w+ly\s+|only\s+)?(?:(?:on|in|at|over)\s+)?(?:the\s+)?$|'ll\b|"
+    r"^\W*(?:please\s+)?(?:bring|come|call|meet|join|visit)\b)|"
+    r"(?P<present>\b(?:there\s+(?:is|are)|(?:it|that|there|he|she|who)'s(?!\s+(?:been|\w+ed)\b)|can|can't|(?:need|needs|have|has)\s+(?:to|an?|my|our)|(?:is|are)\s+(?:\w{2,}ed|held|sold|sent|paid)|excited)\b)|"
+    # what has been
+    r"(?P<past>\b(?:since\s+(?:about\s+)?(?:the\s+)?$|(?:been|done|gone|seen|taken|given|<PASTS>|"
+    r"(?<!get\s)(?<!gets\s)(?!(?:need|indeed|speed|feed|bed|hundred|tired|interested)\b)\w{2,}ed)\b|(?:was|were|did|had)n't))"
 )
-_AHEAD = rf"{_INTENTION}(?:(?!\b(?:I|we|he|she|they|what|which|who|how|because|was|were|had|did)\b)[^.,:;!?()\n])*$"
 _LATER = (7, 8, 31, 62, 366, 385)  # days: the next of its kind begins within one of them; Easter within the last
+_NEAR = timedelta(days=122)
+
+
+def _tense_around(text: str, start: int, end: int) -> str:
+    "Return 'past', 'present' or 'future', by the nearest verb of the sentence around an expression; '' where there is none."
+    before = re.split(r'[.!?;]\s|\n', text[max(0, start - 2 * _REACH) : start])[-1]
+    after = _compiled('<CLAUSE>').match(text[end : end + 2 * _REACH])[0]
+    hits = [(len(before) - hit.end(), hit.lastgroup) for hit in _compiled(_TENSES).finditer(before)]
+    hits += [(hit.start(), hit.lastgroup) for hit in _compiled(_TENSES).finditer(after)]
+    if not hits:
+        return 'present' if after.endswith('?') else ''
+    _, tense = min(hits)
+    is_border = re.search(r'(?i)\b(?:until|till|by|for|from)\s+(?:the\s+)?$', before)
+    return '' if tense == 'past' and is_border else tense
 
 
 @dataclass
@@ -706,20 +841,36 @@ class _Expression:
     match: re.Match
     start: int  # where its words begin, leads included
     end: int
-    ahead: bool  # an intention stands before it
+    tense: str = 'past'  # of the sentence around it: on which side of the day of speaking a date without a year lies
     leads: list = field(default_factory=list)  # function and match of each, innermost first
     support: int = 0  # as much company as it has; see _Rule.needs
     span: TimeSpan | None = None  # what `read` gives, joined to a neighbour or opened at a side
 
-    def read(self, day: date) -> TimeSpan:
-        "Return its span as it is meant on a day. ValueError, OverflowError or StopIteration where there is none."
+    def read(self, day: date) -> TimeSpan | None:
+        "Return its span as it is meant on a day; None where its year stays open. ValueError or the like where there is none."
         span = self.rule.span(self.match, day)
-        if self.ahead and span.end < day:
-            later = (self.rule.span(self.match, day + timedelta(days=days)) for days in _LATER)
-            span = next((replace(candidate, label=None) for candidate in later if candidate.start > day), span)
+        weekday = self.match.groupdict().get('weekday')
+        if self.rule.bare and (weekday or self.tense != 'past' and span.end < day):
+            span = self._nearest(span, day, weekday)
         for function, match in self.leads:
-            span = function(match, span)
+            span = span and function(match, span)
         return span
+
+    def _nearest(self, span, day, weekday):
+        "The span, or the next of its kind, by the weekday that is named, by the tense or by its distance."
+        later = (self.rule.span(self.match, day + timedelta(days=days)) for days in _LATER)
+        coming = next((replace(candidate, label=None) for candidate in later if candidate.end > day), None)
+        if coming is None:  # it has a year
+            return span
+        if weekday:
+            number = _WEEKLY[_kind_of(weekday)]
+            return next((each for each in (span, coming) if each.start.weekday() == number), None)
+        if self.tense == 'future':
+            return coming
+        if coming.start - span.start < _NEAR:  # it comes every week
+            return coming if self.tense == 'present' else span
+        distance, each = min((day - span.end, span), (coming.start - day, coming), key=lambda pair: pair[0])
+        return each if distance < _NEAR else None
 
 # %% ../../nbs/1_core/02_time.ipynb #74565c5b
 _OPENING = r'\b(?:from|(between))\s+(?:the\s+)?$'
@@ -733,12 +884,10 @@ def _search_before(pattern, text, start, floor=0):
     return _compiled(pattern).search(text[max(floor, start - _REACH) : start])
 
 
-def _expression(hit, text, floor):
+def _expression(hit, rule, text, floor):
     "The expression that a rule found, with all its leads; none of them reaches before `floor`."
-    rule = _RULES[hit.lastindex - 1]
     match = _compiled(rule.pattern).match(text, hit.start())
-    ahead = bool(rule.bare and _search_before(_AHEAD, text, hit.start()))
-    expression = _Expression(rule, match, hit.start(), match.end(), ahead)
+    expression = _Expression(rule, match, hit.start(), match.end())
     for _ in range(_MOST):
         hits = (
             (_search_before(pattern, text, expression.start, floor), function, support)
@@ -750,6 +899,8 @@ def _expression(hit, text, floor):
         expression.leads.append((function, match))
         expression.start -= len(match[0])
         expression.support = max(expression.support, support)
+    if rule.bare:
+        expression.tense = _tense_around(text, expression.start, expression.end)
     return expression
 
 
@@ -760,8 +911,9 @@ def _join(last, expression, text):
     between = opening and opening[1] and gap.strip() == 'and'
     if not (between or _compiled(_JOINED).fullmatch(gap)):
         return False
+    last.tense = 'past'
     first = last.read(expression.span.end) if last.rule.bare else last.span
-    if not first.start or first.start > expression.span.end:
+    if not first or not first.start or first.start > expression.span.end:
         return False
     last.span = TimeSpan(first.start, expression.span.end, 'span')
     last.start -= len(opening[0]) if opening else 0
@@ -772,7 +924,7 @@ def _join(last, expression, text):
 def _open_side(expression, text, floor):
     "Open a side of an expression behind `since`, `after`, `before` or `until`."
     border = _search_before(_BORDER, text, expression.start, floor)
-    if border:
+    if border and expression.span:
         first, last = expression.span.start, expression.span.end
         opened = {
             'since': (first, None),
@@ -793,29 +945,35 @@ def _counted_from(expressions, expression, day):
     return day
 
 
-_BRACKETED = re.compile(rf'(?i)\b({_MONTH})\s\((\d{{4}})\)')  # April (2025)
+_BRACKETED = _compiled(r'\b(<MONTH>)\s\((\d{4})\)')  # April (2025)
 
 
 def find_times(
     text: str,
     reference: date,  # the day on which it was said; of a datetime, its day
+    # such as 'en' or 'de'; 'auto': English, and what is certain of others by their letters and words; 'any': all of them; else only digits
+    language: str = 'auto',
 ) -> list[tuple[int, int, TimeSpan]]:
     "Every time that `text` names, in order: (start, end, span), where text[start:end] are its words."
     day = reference.date() if isinstance(reference, datetime) else reference
     words = text.replace('’', "'")
+    if not text.isascii():
+        words = re.sub(r'\d', lambda digit: str(int(digit[0])), words.replace('İ', 'I'))
     closed = {hit.end() - 1 for hit in _BRACKETED.finditer(words)}
     text = _BRACKETED.sub(r'\1  \2 ', words)
     expressions, floor = [], 0
-    for hit in _any_rule().finditer(text):
-        expression = _expression(hit, text, floor)
+    languages = ('en', *languages_in(text)) if language in ('auto', 'any') else (language,)
+    pattern, rules = _rules_for(languages, language == 'auto')
+    for hit in pattern.finditer(text):
+        expression = _expression(hit, rules[hit.lastindex - 1], text, floor)
         try:
             expression.span = expression.read(_counted_from(expressions, expression, day))
-            if not expressions or not _join(expressions[-1], expression, text):
+            if not expression.span or not expressions or not _join(expressions[-1], expression, text):
                 _open_side(expression, text, floor)
                 while expressions and expressions[-1].end > expression.start:
                     expressions.pop()  # `Friday` in `the Friday before Christmas`
                 expressions.append(expression)
-        except (ValueError, OverflowError, StopIteration):
+        except (ValueError, LookupError, OverflowError, StopIteration):
             continue  # the 31st of June, or beyond the calendar: not a time
         if not expression.rule.bare:
             floor = expression.end
@@ -826,14 +984,14 @@ def find_times(
             expression.support = max(expression.support, 1)
     times = []
     for expression in expressions:
-        if expression.support >= expression.rule.needs:
+        if expression.span and expression.support >= expression.rule.needs:
             end = expression.end + 1 if expression.end in closed else expression.end
             times.append((expression.start, end, expression.span))
     return times
 
 # %% ../../nbs/1_core/02_time.ipynb #247bfa28
 def parse_date(text: str) -> TimeSpan | None:
-    "The span of a text that is a date or a time and nothing else, and needs no reference; None if it is not."
+    "The span of a text that is a date or a time in any language and nothing else, and needs no reference; None if it is not."
     spans = {_filling(text, day) for day in (date(1950, 1, 4), date(2090, 8, 20))}
     if len(spans) == 1 and None not in spans:
         return spans.pop()
@@ -847,7 +1005,7 @@ def parse_date(text: str) -> TimeSpan | None:
 
 def _filling(text, day):
     "The span of a text that holds one time and no other word, or None."
-    times = find_times(text, day)
+    times = find_times(text, day, 'any')
     if len(times) != 1:
         return None
     ((start, end, span),) = times

@@ -13,11 +13,11 @@ from ..core.calls import seen_lines, ToolCall, ToolUse, untried_calls
 from ..core.conversation import Session, Turn
 from ..core.roles import AnswerReply, rule
 from ..core.text import content_words, sentences
-from ..core.time import phrase
+from ..core.time import PASTS, phrase
 from ..core.tools import searches_of, Tool
 from ..remem.facts import Gist
 from ..remem.prompts import FactLine, FactsReply, GistLine, GistsReply, TimelineReply
-from .text import ADVERB, extract_answer, PASTS, retold, third_person, times_in
+from .text import ADVERB, extract_answer, retold, third_person, times_in
 
 # %% auto #0
 __all__ = ['day_said', 'statements', 'gists_rule', 'clauses', 'facts_of', 'facts_rule']

@@ -18,15 +18,14 @@ from ..core.scripts import split_words
 from ..core.text import asked_speakers, cache_texts, coverage, FRAME, named_in, question_kind
 from ..core.text import reference_day, sentences, SMALL_TALK, speakers_in, stems, STOP_WORDS, times_of
 from ..core.text import tokenize, with_dates
-from ..core.time import find_times, parse_date, TimeSpan
+from ..core.time import find_times, parse_date, PASTS, TimeSpan
 from ..memr3.prompts import _numbered, known_from
 from ..memr3.router import ACTIONS, Decision
 from ..memr3.tracker import Claim, EvidenceGap, TrackerReply
 
 # %% auto #0
-__all__ = ['PART', 'ENOUGH', 'PASTS', 'ADVERB', 'times_in', 'keywords', 'recurring_words', 'Requirement', 'requirements',
-           'relevance', 'supports', 'unmet', 'next_queries', 'extract_answer', 'third_person', 'retold', 'claim_of',
-           'track_rule']
+__all__ = ['PART', 'ENOUGH', 'ADVERB', 'times_in', 'keywords', 'recurring_words', 'Requirement', 'requirements', 'relevance',
+           'supports', 'unmet', 'next_queries', 'extract_answer', 'third_person', 'retold', 'claim_of', 'track_rule']
 
 # %% ../../nbs/9_rules/01_text.ipynb #f06ddff5
 PART = 1 / 3  # a line that covers this part of a requirement is worth keeping
@@ -185,13 +184,6 @@ def _answer_rule(question, lines=(), draft='', asked=None, may_refuse=True) -> A
     return extract_answer(question, lines, may_refuse)
 
 # %% ../../nbs/9_rules/01_text.ipynb #efb69757
-PASTS = (
-    'was were had did went came got made took gave saw said told found left felt thought knew met began became kept '
-    'brought bought sold sent spent built wrote read ran swam sang rang drove rode flew grew drew threw blew broke spoke '
-    'woke chose wore tore swore ate drank fell held stood sat lay laid led lost won paid heard hid bit beat slept '
-    'dealt learnt burnt lent fed sped taught caught fought forgot forgave shook stole froze rose shot hung dug stuck struck '
-    'swung sank lit slid cut put set let hit hurt shut quit cost spread split bet understood overcame undertook agreed'
-).split()
 ADVERB = '(?:always|never|ever|just|still|also|even|now|only|often|sometimes|already|almost|both|then|soon|once|quite|[a-z]{3,}ly)'
 _FORMS = {'am': 'is', 'are': 'is', 'were': 'was', 'have': 'has', 'do': 'does'}
 _SHORT = {'m': 'am', 're': 'are', 've': 'have', 'll': 'will', 'd': 'would'}

@@ -7,6 +7,8 @@ from datetime import date, datetime, timedelta
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
+from spelling import in_words
+
 from memnb.core.text import (
     coverage,
     in_digits,
@@ -221,25 +223,6 @@ def test_a_line_without_a_speaker_is_read_back_where_it_is_not_ambiguous(text, d
     assert read_line(Snippet('x', text, time=TimeSpan.day(day)).line).text == text
     assume(not text.startswith('['))
     assert read_line(text).text == text
-
-
-SMALL = (
-    'zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen '
-    'eighteen nineteen'
-).split()
-TENS = 'twenty thirty forty fifty sixty seventy eighty ninety'.split()
-
-
-def in_words(number: int, link: str = ' ') -> str:
-    "A number below a million in words."
-    if number < 20:
-        return SMALL[number]
-    if number < 100:
-        return TENS[number // 10 - 2] + (f'-{SMALL[number % 10]}' if number % 10 else '')
-    unit, name = (100, 'hundred') if number < 1000 else (1000, 'thousand')
-    return f'{in_words(number // unit, link)} {name}' + (
-        f'{link}{in_words(number % unit, link)}' if number % unit else ''
-    )
 
 
 @given(st.integers(1, 999_999), st.sampled_from([' ', ' and ']), st.sampled_from([str, str.capitalize, str.upper]))
