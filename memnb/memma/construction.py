@@ -117,7 +117,7 @@ class Editor:
         about: str | None = None,  # whom the text is about, as a reply says
         heard: Sequence[Turn] = (),  # all that was said where the edit comes from
         shown: Iterable[Snippet] = (),  # the entries that its writer saw
-        fact: str = '',  # what is new, where the text has all that the entry says besides
+        fact: Snippet | None = None,  # what is new, where the text has all that the entry says besides
     ) -> Change:
         """Apply an edit and return the change. An UPDATE that may not be made is added beside the entry that it contradicts.
         Raises `Refused`, `UnknownEntry`, `DuplicateEntry`."""
@@ -152,7 +152,8 @@ class Editor:
         if why:
             self.notes.append(f'{label}: added, not an UPDATE: {why}: {edit.text}')
             speaker = speaker or (said_by[0] if len(said_by) == 1 else None)
-            edit = replace(edit, action='ADD', entry=None, text=fact or text, speaker=speaker)
+            text, time = (fact.text, fact.time) if fact else (text, edit.time)
+            edit = replace(edit, action='ADD', entry=None, text=text, time=time, speaker=speaker)
         elif edit.action == 'UPDATE' and before is not None:
             own_words = stems(' '.join(turn.line for turn in cited))
             disputes = '' if new.is_own else getattr(before, 'disputes', '')

@@ -542,7 +542,7 @@ class ProbeCycle:
         try:
             before = next((entry for entry in entries if entry.id == target), None)
             change = self.editor.apply(
-                'repair', edit, before, heard=self.grounding.session.turns, shown=entries, fact=fact.text
+                'repair', edit, before, heard=self.grounding.session.turns, shown=entries, fact=fact
             )
         except DuplicateEntry as error:
             return replace(repair, action='SKIP', reason=str(error))

@@ -12,10 +12,12 @@ from hypothesis import strategies as st
 from memnb.core.conversation import Session, Turn
 from memnb.core.models import FunctionLM
 from memnb.core.ownership import Claim, anyone, changed_words, own, policy_of, sayers, subject_of
+from memnb.core.time import TimeSpan
 from memnb.memma import bank as bank_module
-from memnb.memma.bank import Edit, IndexStore, MemoryBank, NothingToUndo, UnknownEntry
+from memnb.memma.bank import Edit, Entry, IndexStore, MemoryBank, NothingToUndo, UnknownEntry
 from memnb.memma.construction import Editor, construct
 from memnb.memma.loop import MemMA
+from memnb.memma.probe_repair import covers
 from memnb.mragent.contents import SemanticUnit, current
 
 PEOPLE = ('Ada', 'Eve', 'Bob')
@@ -100,10 +102,10 @@ def test_a_person_changes_what_she_said_of_herself(said, text):
 
 def test_a_shared_matter_is_changed_by_anyone_and_a_rumour_by_the_person():
     bank, _ = after(
-        (('Eve', 'The bridge opens on 9 June, not on 3 June 2023.'),),
-        line('UPDATE', 'The bridge opens on 9 June, not on 3 June 2023.', 'm2', ['D2:1']),
+        (('Eve', 'The bridge opens on 9 June, not on 3 June 2024.'),),
+        line('UPDATE', 'The bridge opens on 9 June, not on 3 June 2024.', 'm2', ['D2:1']),
     )
-    assert (bank['m2'].text, bank['m2'].said_by) == ('The bridge opens on 9 June, not on 3 June 2023.', ('Bob', 'Eve'))
+    assert (bank['m2'].text, bank['m2'].said_by) == ('The bridge opens on 9 June, not on 3 June 2024.', ('Bob', 'Eve'))
     memory = MemMA(evolve=False)
     memory.remember(session('D1', day(5), ('Eve', 'Ada lives in Oslo.'), ('Ada', 'So?')))
     memory.remember(session('D2', day(6), ('Ada', 'I live in Rome.')))
@@ -400,3 +402,19 @@ def test_the_words_of_a_change_and_whose_they_are():
     assert sayers({'oslo'}, [turn], [('Eve', 'Oslo it is')], is_change=True) == ('Ada',)
     assert sayers({'oslo', 'fjord'}, [turn], [('Eve', 'Oslo and its fjord')], is_change=True) == ()
     assert sayers({'fjord'}, [turn]) == ()
+
+
+def test_a_repair_that_may_not_be_merged_keeps_its_own_time():
+    bank, day_of = MemoryBank(backend=words_only), TimeSpan.day(day(6).date())
+    bank.add('Ada lives in Rome.', speaker='Ada', said_by=['Ada'], sources=['D1:1'], when=day(5))
+    editor = Editor(bank, session('D2', day(6), ('Eve', 'Ada lives in Oslo.')), people=PEOPLE)
+    fact = Entry('', 'Ada lives in Oslo.', ('D2:1',), day_of, 'Eve', day(6))
+    merge = Edit('UPDATE', 'Ada lives in Rome. Ada lives in Oslo.', 'm1', sources=['D2:1'])
+    change = editor.apply('repair', merge, bank['m1'], heard=editor.turns.values(), fact=fact)
+    assert (change.action, change.after.text, change.after.time, change.after.disputes) == (
+        'ADD',
+        fact.text,
+        day_of,
+        'm1',
+    )
+    assert covers(change.after, fact)  # so the same repair once more is skipped
