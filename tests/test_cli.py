@@ -305,7 +305,7 @@ def test_the_table_of_commands_names_the_extra_that_each_needs(tmp_path):
         'serve': ['--mcp', '--path', 'memories'],
         'bench': ['--data', 'sample'],
         'report': ['run'],
-        'paper': ['tot', '--questions', '8'],
+        'paper': ['memr3', '--data', 'sample'],
         'fit': ['--data', 'sample'],
         'data': ['get', 'locomo', '--yes'],
         'lab': [],

@@ -152,7 +152,8 @@ def main_paper(options: Any) -> int:
         texts = [
             format_tables(part.tables()) or f'{title}: no question of its categories' for title, part in parts.items()
         ]
-        return '\n\n'.join([*texts, *results.notes])
+        title = f'{paper.title}, measured on {", ".join(results.provenance["data"])}'
+        return '\n\n'.join([title, *texts, *results.notes])
 
     options.settings, options.dataset = options.settings or 'paper', dataset
     options.judge = options.judge or tables[0].judge
