@@ -400,12 +400,23 @@ def iter_json(path: str | Path) -> Iterator[Any]:
     "Yield the members of a JSON list one after another, or the one value of another file. `DatasetError` when a fault is reached."
     try:
         import ijson
+        from ijson.common import ObjectBuilder
     except ImportError:
         raise ImportError("a large JSON file is read with ijson; this installs it: pip install 'memnb[eval]'") from None
     try:
         with open(path, 'rb') as file:
-            place = 'item' if file.peek(64).lstrip()[:1] == b'[' else ''
-            yield from ijson.items(file, place, use_float=True)
+            base = int(file.peek(64).lstrip()[:1] == b'[')  # how deep a member lies
+            depth, builder = 0, ObjectBuilder()
+            for event, value in ijson.basic_parse(file, use_float=True):
+                depth += event.startswith('start_') - event.startswith('end_')
+                if depth > 100:
+                    raise ValueError('more than 100 levels deep')
+                if event == 'start_array' and depth == base or depth < base:
+                    continue  # the list itself
+                builder.event(event, value)
+                if depth == base:
+                    yield builder.value
+                    builder = ObjectBuilder()
     except OSError as error:
         raise DatasetError(f'{path}: cannot be opened: {error}') from None
     except (ijson.JSONError, ValueError, OverflowError) as error:
