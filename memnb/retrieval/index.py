@@ -178,5 +178,5 @@ class Index(SnippetStore, Searchable):
         slots, values = self._scores(query, vector)
         shown = ~np.isin(slots, [self._slots[id] for id in exclude if id in self._slots])
         if during is not None:
-            shown &= [passes(self._snippets[slot], during=during) for slot in slots.tolist()]
+            shown &= np.array([passes(self._snippets[slot], during=during) for slot in slots.tolist()], bool)
         return slots[shown], values[shown]

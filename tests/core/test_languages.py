@@ -234,9 +234,8 @@ def test_evidence_is_found_by_words_in_ten_languages(language):
         [hit.snippet.id for hit in index.search(question['question'], 3)] for question in TALKS[language]['questions']
     ]
     hits = [set(ids) & set(question['evidence']) for ids, question in zip(ranks, TALKS[language]['questions'])]
-    assert sum(map(bool, hits)) >= (
-        15 if language == 'de' else 16
-    )  # 'Wann ist die Hochzeit?' shares no word with the turns
+    # 'Combien Julien a payé sa moto ?' shares no word with the turn
+    assert sum(map(bool, hits)) >= (15 if language in ('fr', 'ru') else 16)
 
 
 def test_prompts_ask_for_memories_in_the_language_of_the_session():

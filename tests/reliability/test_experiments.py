@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pandas
 import pytest
 
-from grids import grid, plain, READ, records, WORDS
+from grids import grid, plain, READ, WORDS
 from memnb.core.conversation import Conversation
 from memnb.core.models import FunctionLM, OpenAILM
 from memnb.core.roles import RuleLM
@@ -155,16 +155,3 @@ def test_sessions_out_of_the_order_of_time_are_built_by_every_memory():
     ]
     for memory in MEMORIES.values():
         assert memory.build(Conversation.of('c', sessions), RuleLM()).search('Porto', 1)
-
-
-def test_a_forgotten_conversation_leaves_no_byte_and_the_others_stay(tmp_path):
-    experiment = grid(plain(role=READ), talks=2, lm=PARROT)
-    experiment.run(tmp_path)
-    main_report(SimpleNamespace(folder=tmp_path, out=None))
-    kept = [row for row in records(tmp_path) if row['conversation'] == 'place 2']
-    with module.closing(RowStore(tmp_path / 'rows.sqlite')) as store:
-        assert store.forget('place 1') == 5 and store.forget('nobody') == 0
-    assert records(tmp_path) == kept
-    assert [path.name for path in tmp_path.iterdir()] == ['rows.sqlite']
-    assert b'near place 1' not in (tmp_path / 'rows.sqlite').read_bytes()
-    assert len(RunFolder(tmp_path).records) == 4
