@@ -57,7 +57,7 @@ def clean_id(id: str) -> str:
     """Return an id, which is shown in brackets, with _ for each line break and character that cannot be seen.
 
     So are brackets that are not in pairs: an id that closes the bracket in which it stands could go on as a turn."""
-    id = ''.join('_' if category(letter) in _UNSEEN else letter for letter in id)
+    id = ''.join('_' if category(letter) in _UNSEEN - {'Cs'} else letter for letter in id)
     depth = 0
     for bracket in re.findall(r'[()]', id):
         depth += 1 if bracket == '(' else -1

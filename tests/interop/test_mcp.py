@@ -268,7 +268,7 @@ def test_it_ends_cleanly_with_stdin_and_by_a_signal_and_says_nothing_but_the_pro
         )
         assert replies[2]['result']['isError'] and 'at most 20000' in replies[2]['result']['content'][0]['text']
         hits = replies[3]['result']['structuredContent']['hits']
-        assert {(hit['text'], hit['speaker']) for hit in hits} == {('zero \0 half', 'A\0B')} and set(replies) == {
+        assert {(hit['text'], hit['speaker']) for hit in hits} == {('zero \0 half', 'AB')} and set(replies) == {
             0,
             1,
             2,
