@@ -13,8 +13,6 @@ from functools import cache, lru_cache
 from typing import Any
 from unicodedata import category, normalize
 
-from confusable_homoglyphs.confusables import confusables_data
-
 # %% auto #0
 __all__ = ['clean_name', 'clean_id', 'look_keys', 'People']
 
@@ -69,6 +67,8 @@ def clean_id(id: str) -> str:
 @cache
 def _prototype(letter: str) -> str:
     "Return the letter or digit of ASCII that a letter looks like, or the letter itself."
+    from confusable_homoglyphs.confusables import confusables_data  # read when the first such letter comes
+
     likes = [like['c'] for like in confusables_data.get(letter, ())]
     return next((like for like in likes if len(like) == 1 and like.isascii() and like.isalnum()), letter)
 

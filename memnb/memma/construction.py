@@ -13,7 +13,7 @@ from typing import Any
 
 from ..core.conversation import Session, Snippet, Turn
 from ..core.citations import cited_ids, OutputValidator
-from ..core.ownership import anyone, changed_words, Claim, Policy, policy_of, sayers, subject_of
+from ..core.ownership import anyone, changed_words, Statement, Policy, policy_of, sayers, subject_of
 from ..core.roles import ask_role, LM, LMError, Role, RuleLM, Usage
 from ..core.text import content_words, event_time, stems
 from ..core.loop import check_count, check_names
@@ -71,17 +71,17 @@ class Editor:
         self.turns = {turn.id: turn for turn in turns}
         self.policy, self.deletions, self.notes = policy_of(policy), deletions, []
 
-    def claim_of(self, entry: Snippet) -> Claim:
+    def claim_of(self, entry: Snippet) -> Statement:
         "Return what an entry claims; one of an older file, or of a store, is said by its speaker."
         said_by = getattr(entry, 'said_by', ()) or tuple(filter(None, [entry.speaker]))
         text = entry.text.partition(BEFORE)[0]
-        return Claim(text, getattr(entry, 'about', None) or subject_of(text, self.people, said_by), said_by)
+        return Statement(text, getattr(entry, 'about', None) or subject_of(text, self.people, said_by), said_by)
 
-    def _claim(self, text: str, said_by: tuple[str, ...], about: str | None) -> Claim:
-        return Claim(text, subject_of(text, self.people, said_by, about), said_by)
+    def _claim(self, text: str, said_by: tuple[str, ...], about: str | None) -> Statement:
+        return Statement(text, subject_of(text, self.people, said_by, about), said_by)
 
     def _changed_by(
-        self, text: str, old: Claim, cited: Iterable[Turn], heard: Iterable[Turn], shown: Iterable[Snippet]
+        self, text: str, old: Statement, cited: Iterable[Turn], heard: Iterable[Turn], shown: Iterable[Snippet]
     ) -> tuple[str, ...]:
         "Return who takes the place of what a person said of themself: the speakers of cited turns, unless others said words of it."
         said = {}  # all that each said, since a text may be dictated in pieces
@@ -102,7 +102,7 @@ class Editor:
         if before.said and self.when and before.said.date() > self.when.date():
             return f'{before.id} was said later'
         old = self.claim_of(before)
-        turns = [turn for turn in heard if self.policy(old, Claim(turn.content, old.about, (turn.speaker,)))]
+        turns = [turn for turn in heard if self.policy(old, Statement(turn.content, old.about, (turn.speaker,)))]
         names = [before.speaker or '', *(turn.speaker for turn in heard)]
         known_stems = stems(' '.join([edit.text, *names, *(turn.content for turn in turns)]))
         words = dict.fromkeys(re.findall(r'\w+', old.text))
@@ -229,7 +229,7 @@ def construct(
     turns: int = 8,  # of a chunk; 1 is the paper's way
     view: int | None = None,  # entries shown beside a chunk; None: as many as `bounded_view` takes
     per: str = 'fact',  # an edit for each fact, or one for each 'chunk', as in the paper
-    policy: str | Policy = 'own',  # who may change an entry: 'own', 'anyone', or a function of two claims
+    policy: str | Policy = 'own',  # who may change an entry: 'own', 'anyone', or a function of two statements
     deletions: int | None = 8,  # entries that the session may delete; None: any number
     roles: Mapping[str, Role] = {},  # asked in the place of those with the same names
 ) -> Written:

@@ -96,7 +96,7 @@ class MemMA(Coordinated):
         evolve: bool = True,  # False: the ablation /E
         probes: int = 5,  # J, for each session
         related: int = 24,  # earlier turns that a session is probed with, at most
-        policy: str | Policy = 'own',  # who may change an entry: 'own', 'anyone', or a function of two claims
+        policy: str | Policy = 'own',  # who may change an entry: 'own', 'anyone', or a function of two statements
         writing: dict | None = None,  # more options of `construct`: turns, view, per, deletions
         history: Iterable[Session] = (),  # sessions that the bank has from before
         aliases: Mapping[str, str] = {},  # spellings of one person's name: {'ADA': 'Ada'}

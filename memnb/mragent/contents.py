@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import date
 
 from ..core.conversation import Snippet
-from ..core.ownership import Claim, Policy, policy_of
+from ..core.ownership import Statement, Policy, policy_of
 from ..core.time import format_moment, TimeSpan
 from .cues import cue_id
 
@@ -103,17 +103,17 @@ def _age(unit: SemanticUnit) -> tuple:
     return unit.since or date.min, str(unit.said or ''), len(unit.id), unit.id
 
 
-def _claim(unit: SemanticUnit) -> Claim:
+def _claim(unit: SemanticUnit) -> Statement:
     "Return a unit as a claim: the person's own where the speaker has that name."
     is_own = unit.speaker and cue_id(unit.speaker) == cue_id(unit.person)
-    return Claim(unit.text, unit.speaker if is_own else unit.person, tuple(filter(None, [unit.speaker])))
+    return Statement(unit.text, unit.speaker if is_own else unit.person, tuple(filter(None, [unit.speaker])))
 
 
 def current(
     units: Iterable[SemanticUnit],
     as_of: date | None = None,  # None: as of the last day that is known
-    policy: str
-    | Policy = 'own',  # whose unit may take the place of another: 'own', 'anyone', or a function of two claims
+    # whose unit may take the place of another: 'own', 'anyone', or a function of two statements
+    policy: str | Policy = 'own',
 ) -> list[SemanticUnit]:
     """Return the units that hold on a day, oldest first: of each person and slot the last that had begun, and all without a slot.
 

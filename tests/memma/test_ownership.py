@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from memnb.core.conversation import Session, Turn
 from memnb.core.models import FunctionLM
-from memnb.core.ownership import Claim, anyone, changed_words, own, policy_of, sayers, subject_of
+from memnb.core.ownership import Statement, anyone, changed_words, own, policy_of, sayers, subject_of
 from memnb.core.time import TimeSpan
 from memnb.memma import bank as bank_module
 from memnb.memma.bank import Edit, Entry, IndexStore, MemoryBank, NothingToUndo, UnknownEntry
@@ -141,12 +141,15 @@ def test_a_session_deletes_no_more_than_it_may():
 def test_a_policy_is_a_name_or_a_function_and_is_checked_in_one_place():
     assert [policy_of(name) for name in ('own', 'anyone')] == [own, anyone]
     for wrong in ('admins', None, ['own']):
-        with pytest.raises(ValueError, match="policy: expected 'own', 'anyone' or a function of two claims, got"):
+        with pytest.raises(ValueError, match="policy: expected 'own', 'anyone' or a function of two statements, got"):
             MemMA(policy=wrong)
     seen = []
     attack = line('UPDATE', 'Ada lives in Oslo.', 'm1', ['D2:2'])
     bank, _ = after((MORNING, LIE), attack, policy=lambda old, new: bool(seen.append((old, new))))
-    assert seen[-1] == (Claim('Ada lives in Rome.', 'Ada', ('Ada',)), Claim('Ada lives in Oslo.', 'Ada', ('Eve',)))
+    assert seen[-1] == (
+        Statement('Ada lives in Rome.', 'Ada', ('Ada',)),
+        Statement('Ada lives in Oslo.', 'Ada', ('Eve',)),
+    )
     assert MemMA(settings='paper').policy is anyone and MemMA().policy is own
 
 
@@ -192,7 +195,7 @@ def test_an_entry_of_an_older_file_is_said_by_its_speaker():
     bank = MemoryBank(backend=words_only)
     bank.add('Ada lives in Rome.', speaker='Ada', sources=['D1:1'])
     editor = Editor(bank, session('D2', day(6), LIE), people=PEOPLE)
-    assert editor.claim_of(bank['m1']) == Claim('Ada lives in Rome.', 'Ada', ('Ada',))
+    assert editor.claim_of(bank['m1']) == Statement('Ada lives in Rome.', 'Ada', ('Ada',))
     row = '{"number":1,"action":"ADD","entry":"m1","after":{"id":"m1","text":"old"},"batch":1}'
     assert bank_module._CHANGE.validate_json(row).after.said_by == ()
 
