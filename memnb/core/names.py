@@ -9,7 +9,7 @@ import re
 import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from functools import cache, lru_cache
+from functools import lru_cache
 from typing import Any
 from unicodedata import category, normalize
 
@@ -64,13 +64,16 @@ def clean_id(id: str) -> str:
     return id if depth == 0 else re.sub(r'[()]', '_', id)
 
 # %% ../../nbs/1_core/27_names.ipynb #0f8ff53d
-@cache
-def _prototype(letter: str) -> str:
-    "Return the letter or digit of ASCII that a letter looks like, or the letter itself."
-    from confusable_homoglyphs.confusables import confusables_data  # read when the first such letter comes
-
-    likes = [like['c'] for like in confusables_data.get(letter, ())]
-    return next((like for like in likes if len(like) == 1 and like.isascii() and like.isalnum()), letter)
+# letters and digits of other scripts behind the one of ASCII that they look like, by Unicode's list of confusables
+_ALIKE = '''
+    2ꝚƧϨꙄᒿꛯ 3ꞫȜƷꝪⳌЗӠ𖼻𑣊 4Ꮞ𑢯 5Ƽ𑢻 6ⳒбᏮ𑣕 7𐓒𑣆 8ଃ৪੪ȣȢ𐌚 9੧୨৭൭ꝮⳊ𑣌𑢬𑣖 AΑАᎪᗅꓮ𖽀𐊠 BꞴΒВᏴᗷꓐ𐊂𐊡𐌁 C𑣲𑣩ⲤСᏟꓚ𐊢𐌂𐐕𐔜 DᎠᗞᗪꓓ
+    EΕЕⴹᎬꓰ𑢦𑢮𐊆 FꞘϜᖴꓝ𑣂𑢢𐊇𐊥𐔥 GԌᏀᏳꓖ HΗⲎНᎻᕼꓧ𐋏 JꞲͿЈᎫᒍꓙ KΚⲔКᏦᛕꓗ𐔘 LⳐᏞᒪꓡ𖼖𑢣𑢲𐐛𐔦 MΜϺⲘМᎷᗰᛖꓟ𐊰𐌑 NΝⲚꓠ𐔓
+    O০୦〇𑓐𑣠ΟⲞОՕⵔዐଠ𐓂ꓳ𑢵𐊒𐊫𐐄𐔖 PΡⲢРᏢᑭꓑ𐊕 Qⵕ RƦᎡᏒ𐒴ᖇꓣ𖼵 SЅՏᏕᏚꓢ𖼺𐊖𐐠 TΤⲦТᎢꓔ𖼊𑢼𐊗𐊱𐌕 UՍሀ𐓎ᑌꓴ𖽂𑢸 V۷ѴⴸᏙᐯꛟꓦ𖼈𑢠𐔝 W𑣯𑣦ԜᎳᏔꓪ
+    X𐌢𑣬ꞳΧⲬХⵝᚷꓫ𐊐𐊴𐌗𐔧 YΥⲨУҮᎩᎽꓬ𖽃𑢤𐊲 Z𐋵𑣥ΖᏃꓜ𑢩 aɑαа bƄЬᏏᑲᖯ cᴄⲥсꮯ𐐽 dԁᏧᑯꓒ eꬲеҽ fꬵꞙẝք gɡᶃƍց hһհᏂ iıɪɩιіꙇӏꭵᎥ𑣃 jϳј
+    l۱𐌠ƖǀΙⲒІӀⵏᛁꓲ𖼨𐊊𐌉 nոռ oంಂംං०੦૦௦౦೦൦๐໐၀۵ᴏᴑꬽοσⲟоჿօഠဝ𐓪𑣈𑣗𐐬 pρⲣр qԛգզ rꭇꭈᴦⲅгꮁ sꜱƽѕꮪ𑣁𐑈 uꞟᴜꭎꭒʋυս𐓶𑣘 vᴠνѵ𑜆ꮩ𑣀
+    wɯᴡѡԝա𑜊𑜎𑜏ꮃ xхᕁᕽ yɣᶌʏỿꭚγуүყ𑣜 zᴢꮓ𑣄
+'''
+_PROTOTYPES = {letter: group[0] for group in _ALIKE.split() for letter in group[1:]}
 
 
 @lru_cache(10_000)
@@ -80,7 +83,7 @@ def look_keys(name: str) -> frozenset[str]:
     One key is blind to capitals, the other tells them, but takes I and 1 for l and 0 for O. Both are blind to
     punctuation, blanks and what cannot be seen, and take a letter for that of ASCII that it looks like."""
     letters = [letter for letter in normalize('NFKC', name) if letter.isalnum() or category(letter) in ('Mn', 'Mc')]
-    letters = [letter if letter.isascii() else _prototype(letter) for letter in letters if letter not in _FILLERS]
+    letters = [_PROTOTYPES.get(letter, letter) for letter in letters if letter not in _FILLERS]
     text = ''.join(letters)
     return frozenset({text.casefold(), text.translate(str.maketrans('I10', 'llO'))}) if text else frozenset({name})
 
