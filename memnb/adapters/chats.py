@@ -12,93 +12,26 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from configparser import ConfigParser
 from datetime import datetime, time, timedelta
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..core.conversation import ChatError, Conversation
-from ..core.messages import as_conversation, GAP, has_text, Message
-from ..core.messages import put_in_order, read_messages, sessions_of, text_of
+from ..core.messages import as_conversation, conversation_of, GAP, has_text, Message, read_messages, text_of
 from ..core.time import parse_date, parse_datetime
 from ..core.timestamps import DATE, date_order, DATE_ORDERS, day_of_numbers, DayNumbers, is_missing
-from ..core.trace import mend, printable
+from ..core.trace import mend
 from ..evaluation.beam import is_beam, load_beam
-from ..evaluation.datasets import load_jsonl, load_locomo, placed, validate
+from ..evaluation.datasets import data_path, load_jsonl, load_locomo, placed, validate
 
 # %% auto #0
 __all__ = ['load_conversation']
 
 # %% ../../nbs/8_use/08_chats.ipynb #09603dac
-# Words for the half of the day in the languages of the Unicode CLDR, by letters and marks alone. Those of
-# the night belong to either half.
-_FORENOON = """
-    पूर्वाह्ण पूर्वाह्न प्रातः
-    a aamu aamulla aamup aamupäivä aamupäivällä alfajiri am ap asubuhi aðmorgni damadrugada damanhã damañá de
-    delamadrugada delamañana dieoggend dimattina dimineața dop dopol dopoldan dopoldne dopoledne dopoludnia
-    dopoludnie dumatin délelőtt ekuseni emëngjesit entathakusa eparadites ertalab fh fm form formiddag förm
-    förmiddag goiz goiza goizald goizaldea goizaldeko goizeko hommik hommikul inthemorning jut jutro madalingaraw
-    madrugada manhã mat matin matinada mattina matí mañana mañá morg morgen morgens morgon morgunn morning mëngjes
-    ngumaga norīta ochtend oggend omformiddagen ommorgenen pagi paradite pd pg priekšp priekšpusdiena priekšpusdienā
-    priešpiet prijepodne prp przedpołudnie przedpołudniem påformiddagen påförm påförmiddagen påmorg påmorgenen
-    påmorgonen rano reggel rn rytas ráno rīts sa sabah safiya sf sochtends sáng sübh səhər ujutro umaga vm vorm
-    vormittag vormittags zjut zjutraj öö öğledenönce πμ πρωί τοπρωί дп наобяд наутро претпл претпладне ранку ранок
-    сутринта таң таңкы таңғы тң утра утро ујутру эртеңменен јутро үө өглөө առավոտ առավոտյան בבוקר בוקר بامداد ص
-    صباحًا صبح صبحمیں فجرًا فيالصباح قبلازظهر قظ पहाट पूर्वाह्न बिहान सकाळ सुबह ভোর ভোরবেলায় সকাল সকালবেলায় ਸਵੇਰੇ
-    સવાર સવારે அதிகாலை காலை ఉదయం ಬೆಳಗ್ಗೆ പുലർച്ചെ രാവിലെ උදේ පාන්දර පෙ පෙව ก่อนเที่ยง ตอนเช้า ในตอนเช้า ກ່ອນທ່ຽງ
-    ຕອນເຊົ້າ ເຊົ້າ နံနက် დილ დილა დილით ጥዋት នៅពេលព្រឹក ព្រឹក 上午 上晝 午前 早上 朝早 清晨 아침 오전
-"""
-_AFTERNOON = """
-    अपराह्ण अपराह्न सायं
-    aand abend abends adhuhuri aften afternoon akşam akşamüstü alasiri amiază apm aprèsmidi arrats arratsaldea
-    arratsaldeko avond axşamüstü aðkvöldi ch chiều datarde delaprèsmidi delatarde delmediodía delpomeriggio dieaand
-    diemiddag diena dipomeriggio disera domediodía du dupăamiaza dusoir dél délután efterm eftermiddag eftirhádegi
-    eguerd eguerdia eguerdiko eh em embrëmjes emesditës emini epasdites este etterm ettermiddag evening gündüz
-    günorta hapon hádegi illalla ilta iltap iltapäivä iltapäivällä iluntz iluntzea iluntzeko intheafternoon
-    intheevening ip jioni kechqurun keskip keskipäivä keskipäivällä keskpäev keskpäeval kunduzi kveld kväll kvöld
-    laamiază mbrëmje mchana md mediodía meiodia mesditë mezzogiorno middag midday midi migdia mittag mittags nachm
-    nachmittag nachmittags napol napoludnie navečer nghapon nm noon ntambama odp odpoledne omaftenen omeftermiddagen
-    opold opoldne p pasdite perpiet petang pm podne pol pold poldne poledne poludnie pomeriggio pop popiet popietė
-    popodne popol popoldan popoldne popoludnie popoludní popołudnie popołudniu poslijepodne południe ptg pusd
-    pusdienlaiks pusdienlaikā pärastlõuna pärastlõunal påefterm påeftermiddagen påettermiddagen påkvelden påkvällen
-    pēcp pēcpusd pēcpusdiena pēcpusdienā saasitazamchana savonds seara sera siang smiddags soir sore síðdegis
-    tanghalingtapat tarda tarde tengahhari tk tr trưa tushpayti tối vakaras vakars vakarā vespre več večer
-    vidurdienis wieczorem wieczór wpołudnie yamma ym zveč zvečer õhtu õhtul ös öğle öğledensonra απόγ απόγευμα μεσημ
-    μεσημέρι μμ τοαπόγευμα τομεσημέρι веч вече вечер вечера вечерта вечора вечір день дня кечинде кечкурун кеш кешкі
-    навечер напладне орой пладне подне полд полдень полудень попл попладне поподне пп следобед талтүс тк түскі
-    түстенкейін түстенкейінгі түштөнкийин түштөнкийинки увече чактүш үддунд үх өдөр երեկո երեկոյան կեսօր կեսօրին
-    ցերեկ ցերեկը ցերեկվա אחהצ אחרהצהריים בערב בצהריים ערב צהריים بظ بعدازظهر بعدالظهر دوپہر دوپہرمیں سہپہر شام
-    شاممیں ظهر ظهرًا عصر م مساءً अपरान्ह अपराह्न दुपार दोपहर बेलुकी मध्यान्ह शाम संध्याकाळ साँझ দুপুর দুপুরবেলায়
-    বিকাল সন্ধ্যা সন্ধ্যাবেলায় ਦੁਪਹਿਰੇ ਸ਼ਾਮ ਸ਼ਾਮੀਂ બપોર બપોરે સાંજ સાંજે அந்திமாலை நண்பகல் பிற்பகல் மதியம் மாலை
-    మధ్యాహ్నం సాయంత్రం ಮಧ್ಯಾಹ್ನ ಸಂಜೆ ഉച്ച ഉച്ചതിരിഞ്ഞ് ഉച്ചയ്ക്ക് വൈകുന്നേരം സന്ധ്യ දවල් පව මධ්යාහ්නය හවස ค่ำ
-    ตอนบ่าย ตอนเย็น บ่าย หลังเที่ยง เที่ยง ในตอนบ่าย ในตอนเย็น ຕອນທ່ຽງ ຕອນບ່າຍ ຕອນແລງ ທ່ຽງ ສວາຍ ຫຼັງທ່ຽງ ແລງ ညနေ
-    နေ့လယ် မွန်းတည့် ნაშუადღ ნაშუადღევი ნაშუადღევს საღ საღამო საღამოს შუადღ შუადღე შუადღეს ምሽት ቀትር በምሽት ከሰዓት
-    ថ្ងៃត្រង់ នៅពេលរសៀល នៅពេលល្ងាច រសៀល ល្ងាច 下午 下晝 中午 午後 夕方 夜晚 晚上 正午 오후 저녁 정오
-"""
-_NIGHT = """
-    atnight axşam aðnóttu danoite delanoche dienag dinotte ebusuku emesnatës enatës gabi gaua gaueko gauerdia gece
-    geceyarısı gecə gecəyarı hajnal hatinggabi kechasi keskiyö keskiyöllä kesköö keskööl lamiezulnopții malam
-    medianoite meianoite mesnatë mezzanotte middernacht middernag midn midnat midnatt midnight miezulnopții minuit
-    mitjanit mitternacht miðnætti nacht nachts nag naktis nakts naktī nat natt natë nggabi night nit noaptea noc
-    noche noite notte noću noč nótt nửađêm omnatten opoln opolnoci opolnoči opółnocy poln polnoc polnoč ponoć ponoći
-    ponoči pusnakts pusnaktī pånatta pånatten północ půln půlnoc saasitazausiku snachts tengahmalam usiku
-    vidurnaktis vn vnoci wnocy yarimtun yö yöllä éjfél éjjel öösel đêm βράδυ τοβράδυ ночи ночь ночі ноћ ноћу ноќ
-    ноќе ніч полн полночь полноќ полунощ поноћ презнощта північ түн түнгі түнжарымы түничинде түнортосу шөнө
-    шөнөдунд գիշեր գիշերը գիշերվա կեսգիշեր կեսգիշերին בלילה חצות לילה לפנותבוקר آدھیرات رات راتمیں شب فيالمساء ليلاً
-    منتصفالليل نیمهشب मध्यरात मध्यरात्र मध्यरात्रि रात रात्र রাত্রি রাত্রিবেলায় ਅੱਧੀਰਾਤ ਰਾਤ ਰਾਤੀਂ મધ્યરાત્રિ રાત્રિ
-    રાત્રે இரவு நள்ளிரவு అర్ధరాత్రి రాత్రి ಮಧ್ಯರಾತ್ರಿ ರಾತ್ರಿ അർദ്ധരാത്രി രാത്രി මැදියම මැදියමටපසු රෑ กลางคืน
-    เที่ยงคืน ກາງຄືນ ຕອນກາງຄືນ ທ່ຽງຄືນ သန်းခေါင်ယံ ღამ ღამე ღამით შუაღამე შუაღამეს ሌሊት በሌሊት እኩለሌሊት នៅពេលយប់ យប់
-    អធ្រាត្រ 凌晨 午夜 夜中 真夜中 자정
-"""
-# beside a clock of 24 hours, as in "19:02 Uhr"
-_BESIDE = frozenset(
-    """
-    klo kl um uhr à h hs hrs г ч в о у час год ob ore alle alas las às as la om uur u at klukkan lúc giờ น เวลา στις τις
-    בשעה في الساعة ساعت بجے बजे बजकर 時 点 點 时 시 t godz hod ura plkst val kell saat
-""".split()
-)
-_HALVES = dict.fromkeys(_NIGHT.split(), 'night') | dict.fromkeys(_FORENOON.split(), 'am')
-_HALVES |= dict.fromkeys(_AFTERNOON.split(), 'pm')
+_TABLES = json.loads(data_path('chats.json').read_text('utf-8'))  # what programs for chats write
+# the half of the day that a word beside a clock means; '' for a word beside a clock of 24 hours, as in "19:02 Uhr"
+_HALVES = {word: half for half, words in _TABLES['halves'].items() for word in words}
 _CLOCK = r'(?P<hour>\d{1,2})[:.h時时點点시]\s?(?P<minute>\d\d)분?分?(?:[:.](?P<clock_second>\d\d)秒?)?'
 _WORDS = r'[^\d\[\]:\n]{1,18}?'  # beside a clock
 _DAYTIME = rf'(?P<before>{_WORDS})?{_CLOCK}(?P<after>{_WORDS})?'
@@ -119,7 +52,7 @@ class _Stamp(NamedTuple):
     @property
     def unknown(self) -> list[str]:
         "The words beside the clock that are not known: they may tell the half of the day."
-        return [word for word in self.words if word not in _HALVES and word not in _BESIDE]
+        return [word for word in self.words if word not in _HALVES]
 
     def moment(self, order: str) -> datetime:
         "Return the time, once the order is known."
@@ -140,7 +73,7 @@ def _read_stamp(match: re.Match) -> _Stamp | None:
     if not groups.get('hour'):
         return _Stamp(numbers)
     words = tuple(filter(None, (_letters(groups.get('before')), _letters(groups.get('after')))))
-    half = next((_HALVES[word] for word in words if word in _HALVES), None)
+    half = next(filter(None, map(_HALVES.get, words)), None)
     hour = int(match['hour'])
     if half and hour <= 12:
         is_late = half == 'pm' or half == 'night' and 6 <= hour < 12
@@ -164,42 +97,7 @@ _FORMS = {  # of a line that begins a message
 _DAY_LINE = re.compile(rf'\W*(?:[^\W\d]{{1,12}}\.?,?\s)?{DATE}\W*[^\W\d]{{0,12}}\W*')  # with a day of the week
 _INVISIBLE = dict.fromkeys(map(ord, '\u200f\u202a\u202b\u202c\u2066\u2067\u2068\u2069\ufeff'))
 _IN_STAMP = re.compile('^\u200e+|(?<=[\\d/.،,])\u200e+|\u200e+(?=[\\d/.،,\\[])')
-_DELETED = (  # in the languages of phones
-    r'this message was deleted|you deleted this message|diese nachricht.* gelöscht|dit bericht.* verwijderd|'
-    r'supprimé ce message|ce message.* supprimé|(?:elimin|borr)\w+ este mensaje|'
-    r'(?:este )?mensaje (?:\w+ )?(?:eliminad|borrad)o|mensagem (?:\w+ )?(?:apagada|eliminada|excluída)|'
-    r'(?:apag|elimin|exclui)\w+ (?:est|ess)a mensagem|(?:suprimi|elimina)t aquest missatge|'
-    r'questo messaggio.* eliminato|eliminato questo messaggio|acest mesaj.* [sș]ters|[sș]ters acest mesaj|'
-    r'сообщение.* удалено|удалил[аи]? (?:\w+ )?сообщение|повідомлення.* видалено|'
-    r'видалил[аи]? (?:\w+ )?повідомлення|съобщение.* изтрито|изтри\w+ това съобщение|'
-    r'ov[au] poruk[au].* (?:iz|o)brisana|(?:iz|o)brisa\w+ .*ovu poruku|порука.* обрисана|bu mesaj.* sil\w+|'
-    r'pesan ini.* dihapus|menghapus pesan ini|mesej ini.* dipadam\w*|memadam\w* mesej ini|'
-    r'tin nhắn.* (?:xóa|xoá|thu hồi)|(?:xóa|xoá|thu hồi) tin nhắn.*|t[ęa] wiadomość.* usunięta|'
-    r'usun\w+ tę wiadomość|wiadomość usunięta|t[au]to zpráv[au].* (?:odstraněna|smazána|vymazána)|'
-    r'(?:odstranil|smazal|vymazal)\w* (?:jste |jsi )?tuto zprávu|'
-    r't[áú]to správ[au].* (?:odstránená|vymazaná|zmazaná)|'
-    r'(?:odstránil|vymazal|zmazal)\w* (?:ste |si )?túto správu|üzenet.* törö\w+|töröl\w+ .*üzenetet|'
-    r'to sporočilo.* izbrisano|meddelande.* (?:raderats?|raderades|togs bort)|'
-    r'(?:raderade|raderat|tog bort) .*meddelande\w*|denne (?:besked|meldingen).* slettet|'
-    r'slettet denne (?:besked|meldingen)|tämä viesti.* poist\w+|poist\w+ tämän viestin|'
-    r'hierdie boodskap.* (?:geskrap|verwyder)|see sõnum.* kustutat\w+|šī ziņa.* dzēsta|ši žinutė.* ištrinta|'
-    r'ujumbe huu.* \w*fut\w+|ulifuta ujumbe huu|μήνυμα.* διαγράφ\w+|διαγράψ\w+ .*μήνυμα|(?:حذف|حذفت) هذه الرسالة|'
-    r'(?:پیام|پیغام|میسج).* حذف.*|הודעה.* נמחקה|מחקת.* הודעה.*|(?:मैसेज|संदेश).* (?:मिटा|डिलीट|हटा|हटव).*|'
-    r'(?:মেসেজ|বার্তা).* (?:মুছে|ডিলিট).*|செய்தி.* (?:நீக்க|அழிக்க).*|సందేశ.* తొలగి.*|.*ลบข้อความ.*|'
-    r'ข้อความ.*ถูกลบ.*|(?:消息|信息).*(?:删除|撤回)|(?:删除|撤回).*(?:消息|信息)|訊息.*(?:刪除|收回)|(?:刪除|收回).*訊息|メッセージ.*(?:削除|取り消).*|'
-    r'메시지.* ?삭제.*|삭제된 메시지.*'
-)
-_CHANGED = (
-    'edit|bearbeitet|modifi|bewerkt|redig|endret|ændret|muok|отредакт|измен|редаг|zmien|edyt|uprav|szerkeszt|'
-    'düzenlen|επεξεργ|تعديل|ویرایش|ערכ|נערכ|संपाद|एडिट|সম্পাদ|แก้ไข|编辑|編輯|編集|수정|chỉnh sửa|sunting|diubah|izmijen|'
-    'izmen'
-)
-_LEFT_OUT = (
-    'omitted|weggelassen|omitid[oa]s?|ocultad?[oa]|oculta|omise?s?|omess[oaie]|weggelaten|pominięt[oyae]|'
-    'отсутству[ею]т|utelämnad|utelatt|udeladt|attached|angehängt|adjunt[oa]|joint|allegat[oa]|anexad[oa]|'
-    'bijgevoegd|załączon[oya]|ekli|прикреплен|вложен'
-)
-_KINDS = '写真|スタンプ|動画|ボイスメッセージ|照片|貼圖|贴图|影片|圖片|图片|사진|이모티콘|동영상|photo|sticker|video'
+_DELETED, _CHANGED, _LEFT_OUT, _KINDS = map('|'.join, _TABLES['remarks'].values())
 _REMARK = re.compile(
     r'\u200e.*|<[^\W\d_][^<>="/]*(?: |[\u0e00-\u0eff\u3040-\u9fff\uac00-\ud7af]{3})[^<>="/]*>'
     rf'|(?:[^\s.]+|contact card) (?:{_LEFT_OUT})|.*\.\w{{2,4}} \((?:\w+ )?(?:{_LEFT_OUT})(?: \w+)?\)'
@@ -232,12 +130,10 @@ def _without_remarks(lines: list[str]) -> str:
 def _speeches(rests: Sequence[str]) -> Iterator[tuple[str, str]]:
     "Yield name and words of what follows each stamp of a file; no name for a notice of the program."
     known = {match[1] for match in map(_NAMED.match, rests) if match}
-    if not known:
-        counts = Counter(match[1] for match in map(_CLOSE.match, rests) if match)
-        known = {name for name, count in counts.items() if count > 1}
+    counts = Counter(match[1] for match in map(_CLOSE.match, rests) if match)
     for rest in rests:
         match, close = _NAMED.match(rest), _CLOSE.match(rest)
-        if not match and close and close[1] in known:
+        if not match and close and (close[1] in known or not known and counts[close[1]] > 1):
             match = close  # Ada:text
         yield match.groups() if match else ('', rest)
 
@@ -245,24 +141,23 @@ def _speeches(rests: Sequence[str]) -> Iterator[tuple[str, str]]:
 def _stamp_in(line: str, form: re.Pattern) -> tuple[_Stamp | None, re.Match | None]:
     "Return the stamp with which a form begins a line, and the match; None for a line of another form."
     match = form.match(line)
-    stamp = _read_stamp(match) if match and match['hour'] else None
-    if stamp is None or stamp.unknown and not stamp.numbers:
-        return None, None
-    return stamp, match
+    stamp = match and _read_stamp(match)
+    if stamp and (stamp.numbers or not stamp.unknown):
+        return stamp, match
+    return None, None
 
 
 def _stamped(lines: Iterable[str], form: re.Pattern, place: str) -> list[_Line]:
     """Return the lines of a chat in which a form begins each message.
 
     `ChatError` for a word beside the clocks that may tell the half of the day: no clock after noon has it."""
-    read, rests = [], []
+    read = []
     for line in lines:
         stamp, match = _stamp_in(line, form)
+        day = None if 'first' in form.groupindex else _DAY_LINE.fullmatch(line)
         if stamp:
             read.append(_Line(stamp, match.groupdict().get('name', ''), match['rest']))
-            rests.append(match['rest'])
         else:
-            day = None if 'first' in form.groupindex else _DAY_LINE.fullmatch(line)
             read.append(_Line(_read_stamp(day)) if day else _Line(None, None, line))
     clocks = [line.stamp for line in read if line.stamp and line.stamp.clock]
     harmless = {word for stamp in clocks if not 1 <= stamp.clock.hour <= 12 for word in stamp.unknown}
@@ -272,7 +167,7 @@ def _stamped(lines: Iterable[str], form: re.Pattern, place: str) -> list[_Line]:
             raise ChatError(f'{place}: expected {expected}, got {odd.pop()!r} beside {stamp.clock:%H:%M}')
     if 'name' in form.groupindex:
         return read
-    speeches = _speeches(rests)
+    speeches = _speeches([line.words for line in read if line.name is not None])
     return [line if line.name is None else _Line(line.stamp, *next(speeches)) for line in read]
 
 
@@ -304,27 +199,18 @@ def _messages_of(
     messages = []
     for name, moment, texts in entries:
         text = _without_remarks(texts) if is_export else '\n'.join(texts).strip()
-        if not name:
-            left_out['notices of the program'] += 1
-        elif text:
+        if name and text:
             messages.append(Message(text, name, moment))
-        else:
+        elif name:
             left_out['media files and deleted messages' if is_export else 'messages without words'] += 1
+        else:
+            left_out['notices of the program'] += 1
     return messages, left_out
 
 # %% ../../nbs/8_use/08_chats.ipynb #d90b8dcd
-_SPOKEN = re.compile(r'[*_]{0,2}([^\W\d_][^:：*,;!?"(){}<>=/|\n]{0,39}?)[*_]{0,2}(?::[*_]{0,2}(?=\s|$)|：)\s*(.*)')
+_SPOKEN = re.compile(r'[*_]{0,2}([^\W\d_][^:：*,;!?"(){}<>=/|\n]{0,39}?)\s*[*_]{0,2}(?::[*_]{0,2}(?=\s|$)|：)\s*(.*)')
 _STAMPED = re.compile(r'(\w.{5,30}?)\s+(?![AaPp]\.?[Mm]\b)([^\W\d_].*)')  # before a name
 _ROLES = {'user', 'human', 'assistant', 'ai', 'system'}
-_LABELS = set(
-    """note ps nb re subject edit update todo tldr date time agenda decision owner attendees present topic
-    summary action location title author name info error warning debug http https""".split()
-)
-_MAIL = set(
-    """from to cc subject date sent reply-to message-id content-type von an betreff gesendet datum de à objet envoyé
-    da a oggetto inviato para asunto assunto enviado van aan onderwerp verzonden från till ämne skickat от кому тема дата 差出人
-    宛先 件名 发件人 收件人 主题""".split()
-)
 _CUE = re.compile(r'\s*[\d:.,]+\s+-->\s+[\d:.,]+')
 _YEAR = re.compile(r'(?:[^.?!:]|\d\.){0,24}\b(?:19|20)\d\d\b[^.?!:]{0,12}')  # a date in words that are not known
 
@@ -351,54 +237,55 @@ def _stamp_of(text: str) -> _Stamp | None:
 def _split(line: str) -> tuple[_Stamp | None, str]:
     "Return the stamp that begins or is a line, and the rest of it."
     end = line.find(']', 0, 50)
-    in_brackets = line.startswith('[') and end > 0
-    stamp = _stamp_of(line[1:end] if in_brackets else line)
-    if stamp and in_brackets:
-        return stamp, line[end + 1 :].strip()
+    if line.startswith('[') and end > 0:
+        stamp = _stamp_of(line[1:end])
+        return stamp, line[end + 1 :].strip() if stamp else line
+    stamp = _stamp_of(line)
     if stamp and stamp.numbers:
         return stamp, ''
-    if (match := _STAMPED.match(line)) and _SPOKEN.match(match[2]):
-        stamp = _stamp_of(match[1])
-        if stamp and stamp.numbers and (stamp.clock or max(stamp.numbers) > 999):
-            return stamp, match[2]
+    match = _STAMPED.match(line)
+    stamp = _stamp_of(match[1]) if match and _SPOKEN.match(match[2]) else None
+    if stamp and stamp.numbers and (stamp.clock or max(stamp.numbers) > 999):
+        return stamp, match[2]
     return None, line
 
 
-def _speakers(spoken: Iterable[re.Match | None], place: str) -> set[str]:
+def _speakers(lines: Sequence[str], place: str) -> set[str]:
     """Return the names among what stands before a colon: of roles, said again, or in capitals like a name.
 
-    `ChatError` for mail and for a list with labels."""
+    `ChatError` for mail, for a list with labels, and for a text of which nearly nothing is said by the only name."""
     counts = Counter()
-    for match in filter(None, spoken):
-        counts[match[1].strip()] += 1 if match[2] else 0
+    for match in filter(None, map(_SPOKEN.match, lines)):
+        counts[match[1]] += 1 if match[2] else 0
     roles = {name for name in counts if name.casefold() in _ROLES}
     if len(roles) > 1:
         return roles  # other lines with a colon are part of what an assistant writes
-    if sum(name.casefold() in _MAIL for name in counts) > 2:
-        raise ChatError(f'{place}: expected a chat, got mail: {", ".join(sorted(counts)[:6])}')
-    labels = [name for name in counts if name.casefold() in _LABELS]
-    if labels and len(counts) > 2 and max(counts.values()) < 2:
-        raise ChatError(f'{place}: expected a chat, got a list with labels: {", ".join(labels[:6])}')
-    for name, count in counts.items():
-        like_a_name = not name[0].islower() and len(name.split()) <= 3
-        if name.casefold() not in _LABELS and (count > 1 or like_a_name):
-            roles.add(name)
-    return roles
+    problem = ''
+    mail, labels = ([name for name in counts if name.casefold() in _TABLES[kind]] for kind in ('mail', 'labels'))
+    if len(mail) > 2:
+        problem = f'mail: {", ".join(sorted(counts)[:6])}'
+    elif labels and len(counts) > 2 and max(counts.values()) < 2:
+        problem = f'a list with labels: {", ".join(labels[:6])}'
+    like_names = {name for name in counts if not name[0].islower() and len(name.split()) <= 3}
+    said_again = {name for name, count in counts.items() if count > 1}
+    names = roles | (like_names | said_again).difference(labels)
+    only = min(names) if len(names) == 1 and not roles else None
+    if only and sum(map(bool, lines)) > 3 * counts[only] + 2:
+        problem = f'a text in which {only!r} would say nearly all lines'
+    if problem:
+        raise ChatError(f'{place}: expected a chat, got {problem}')
+    return names
 
 
-def _plain(lines: Sequence[str], place: str) -> list[_Line]:
+def _plain(lines: Iterable[str], place: str) -> list[_Line]:
     "Return the lines of plain text: 'Name: message', with dates between them. `ChatError` where it is no chat."
     split = [_split(line.strip()) for line in lines]
-    spoken = [_SPOKEN.match(rest) for _, rest in split]
-    names = _speakers(spoken, place)
+    names = _speakers([rest for _, rest in split], place)
     read = []
-    for (stamp, rest), match in zip(split, spoken):
-        name = match[1].strip() if match and match[1].strip() in names else None
-        read.append(_Line(stamp, name, rest or None) if name is None else _Line(stamp, name, match[2]))
-    entries = [line.name for line in read if line.name]
-    others = sum(line.name is None and line.words is not None for line in read)
-    if len(set(entries)) == 1 and others > 2 * len(entries) + 2 and not set(entries) & _ROLES:
-        raise ChatError(f'{place}: expected a chat, got a text in which {entries[0]!r} would say nearly all lines')
+    for stamp, rest in split:
+        match = _SPOKEN.match(rest)
+        is_message = match and match[1] in names
+        read.append(_Line(stamp, match[1], match[2]) if is_message else _Line(stamp, None, rest or None))
     return read
 
 
@@ -415,186 +302,26 @@ def _cues(lines: Iterable[str]) -> list[str]:
     return kept
 
 # %% ../../nbs/8_use/08_chats.ipynb #34c52df3
-# Where a program keeps its chats, a chat its messages, and a message its text: paths of fields; . is the value itself,
-# a blank stands between alternatives, + joins texts. `only` names the values that a message of people has in a field,
-# if it has the field; `leaf` the last message of the branch that is shown, where messages are a tree.
-_EXPORTS = """
-[ChatGPT]
-session = chat
-title = title
-messages = mapping
-leaf = current_node
-text = message.content
-speaker = message.author.role
-only = message.author.role=user,assistant message.recipient=all
-    message.metadata.is_visually_hidden_from_conversation=False
-time = message.create_time
-begun = create_time
-clean = citations
-
-[Open WebUI]
-session = chat
-title = title
-messages = chat.history.messages
-leaf = chat.history.currentId
-text = content
-speaker = role
-time = timestamp
-
-[Claude]
-session = chat
-title = name
-messages = chat_messages
-text = content text
-speaker = sender
-time = created_at
-begun = created_at
-
-[Claude Code]
-messages = .
-text = message.content
-speaker = message.role
-only = type=user,assistant isSidechain=False isMeta=False
-time = timestamp
-
-[Codex]
-messages = .
-text = payload.content
-speaker = payload.role
-only = payload.type=message payload.role=user,assistant
-time = timestamp
-
-[Grok]
-session = chat
-chats = conversations
-title = conversation.title
-messages = responses
-text = response.message
-speaker = response.sender
-time = response.create_time.$date.$numberLong response.create_time
-
-[Gemini]
-messages = history contents .
-text = parts
-speaker = role
-
-[AI Studio]
-messages = chunkedPrompt.chunks
-text = text
-speaker = role
-only = isThought=False
-
-[ShareGPT]
-title = id
-messages = conversations conversation
-text = value
-speaker = from
-
-[LangChain]
-messages = messages .
-text = data.content kwargs.content
-speaker = data.name kwargs.name kwargs.type data.type type
-
-[Messenger, Instagram]
-title = title threadName
-messages = messages
-text = content+share.share_text text
-speaker = sender_name senderName
-only = is_unsent=False isUnsent=False
-time = timestamp_ms timestamp
-clean = latin-1
-
-[Telegram]
-chats = chats.list .
-title = name
-messages = messages
-text = text
-speaker = from
-only = type=message
-time = date
-id = id
-
-[Discord]
-title = channel.name
-messages = messages
-text = content+embeds.title+embeds.description
-speaker = author.nickname author.name
-only = type=Default,Reply,ThreadStarterMessage,ChatInputCommand,ContextMenuCommand,0,19,20,21,23,text,message
-time = timestamp
-id = id
-
-[Slack]
-messages = messages .
-text = text blocks attachments.pretext+attachments.title+attachments.text attachments.fallback
-speaker = user_profile.real_name username user
-only = subtype=thread_broadcast,reply_broadcast,me_message,bot_message,file_share,slackbot_response,assistant_app_thread
-time = ts
-clean = slack
-
-[Teams]
-messages = value messages .
-text = body.content
-speaker = from.user.displayName from.application.displayName
-only = messageType=message
-time = createdDateTime
-clean = html
-
-[Skype, Teams]
-chats = conversations
-title = displayName id
-messages = MessageList
-text = content
-speaker = displayName from
-only = messagetype=RichText,Text
-time = originalarrivaltime
-clean = html
-
-[Google Chat]
-messages = messages
-text = text
-speaker = creator.name
-time = created_date
-
-[Matrix]
-title = room_name
-messages = messages chunk
-text = content.body
-speaker = sender
-only = type=m.room.message
-time = origin_server_ts
-
-[X]
-messages = dmConversation.messages
-text = messageCreate.text
-speaker = messageCreate.senderId
-time = messageCreate.createdAt
-
-[others]
-title = title name id
-messages = messages turns history items data results conversation dialogue .
-"""
-
-
 class _Format(NamedTuple):
-    "Where an export keeps what a conversation needs."
+    """Where an export keeps its chats, a chat its messages, and a message its parts, as paths of fields.
+
+    `.` is the value itself, a blank stands between alternatives, + joins texts."""
 
     messages: str
     text: str = ''  # '': a message has the usual names of fields
     speaker: str = ''
     time: str = ''
-    begun: str = ''  # of a chat, for a first message without a time
+    id: str = ''
     chats: str = '.'
     title: str = ''
-    leaf: str = ''
-    only: str = ''
+    leaf: str = ''  # the last message of the branch that is shown, where messages are a tree
+    replies: str = ''  # messages inside a message
+    only: Mapping[str, list] = {}  # values that a message of people has in a field, if it has the field
     clean: str = ''  # what cleans a text
-    id: str = ''
-    session: str = ''  # 'chat': a chat is one session, however long its silences
+    one_session: bool = False  # whether a chat is one session, however long its silences
 
 
-_TABLE = ConfigParser(interpolation=None)
-_TABLE.read_string(_EXPORTS)
-_FORMATS = {program: _Format(**_TABLE[program]) for program in _TABLE.sections()}
+_FORMATS = {program: _Format(**fields) for program, fields in _TABLES['exports'].items()}
 
 
 def _get(value: Any, paths: str) -> Any:
@@ -628,24 +355,33 @@ def _branch(nodes: dict, leaf: Any, place: str) -> list[dict]:
     return branch[::-1]
 
 
+def _records_of(chat: Any, form: _Format, place: str) -> list[dict]:
+    "Return the messages of a chat as they stand in an export, each behind the replies to it; none for any other value."
+    records = _get(chat, form.messages)
+    if form.leaf and isinstance(records, dict):
+        records = _branch(records, _get(chat, form.leaf), place)
+    if not isinstance(records, list) or not all(isinstance(record, dict) for record in records):
+        return []
+    replies = [_get(record, form.replies) for record in records]
+    return [
+        message
+        for record, inner in zip(records, replies)
+        for message in (*(inner if isinstance(inner, list) else ()), record)
+        if isinstance(message, dict)
+    ]
+
+
 def _chats_in(value: Any, form: _Format, place: str) -> list[tuple[Any, list[dict]]]:
     "Return each chat of an export with its messages; none where the export is of another program."
     chats = _get(value, form.chats)
-    wanted = [form.speaker, form.text] + ([form.time] if not form.leaf else [])
+    wanted = [form.speaker, form.text, '' if form.leaf else form.time]
     for group in ([chats], chats if isinstance(chats, list) else []):
-        found = []
-        for chat in group:
-            records = _get(chat, form.messages)
-            if form.leaf and isinstance(records, dict):
-                records = _branch(records, _get(chat, form.leaf), place)
-            if isinstance(records, list) and records and all(isinstance(record, dict) for record in records):
-                found.append((chat, records))
-        for _, records in found:
-            for record in records:
-                if all(_get(record, paths) is not None for paths in wanted if paths) and (
-                    form.text or has_text(record)
-                ):
-                    return found
+        pairs = [(chat, _records_of(chat, form, place)) for chat in group]
+        for record in (record for _, records in pairs for record in records):
+            if (form.text or has_text(record)) and all(
+                _get(record, paths) is not None for paths in filter(None, wanted)
+            ):
+                return [pair for pair in pairs if pair[1]]
     return []
 
 
@@ -675,40 +411,34 @@ def _clean(text: str, kind: str, people: Mapping[str, str]) -> str:
 def _people(folder: Path) -> dict[str, str]:
     "Return names by id of the users.json that lies in a folder or beside it."
     names = {}
-    for file in (folder.parent / 'users.json', folder / 'users.json'):
-        if os.path.isfile(file):
-            for user in validate(list[dict], _json_of(_text_of(file), file.name), file.name):
-                names[str(user.get('id'))] = str(_get(user, 'profile.real_name real_name name id'))
+    for file in filter(os.path.isfile, (folder.parent / 'users.json', folder / 'users.json')):
+        for user in validate(list[dict], _json_of(_text_of(file), file.name), file.name):
+            names[str(user.get('id'))] = str(_get(user, 'profile.real_name real_name name id'))
     return names
 
 
-def _records_of(
-    records: Iterable[dict], form: _Format, people: Mapping[str, str], begun: Any = None
-) -> Iterator[dict | None]:
-    "Yield the messages of an export, and replies in threads, by the usual names of fields; None for one of the program."
-    for record in records:
-        replies = record.get('slackdump_thread_replies')
-        if isinstance(replies, list):
-            yield from _records_of([reply for reply in replies if isinstance(reply, dict)], form, people)
-        conditions = [condition.partition('=') for condition in form.only.split()]
-        values = [(_get(record, path), kept.split(',')) for path, _, kept in conditions]
-        if any(value is not None and str(value) not in kept for value, kept in values):
-            yield None
-            continue
-        text, speaker = _get(record, form.text), _get(record, form.speaker)
-        if isinstance(text, (str, list, dict)):
-            text = _clean(text_of(text), form.clean, people).strip()
-        if isinstance(speaker, str):
-            speaker = people.get(speaker) or _ROLE_NAMES.get(speaker) or _clean(speaker, form.clean, {})
-        time = _get(record, form.time) or begun
-        begun = None
-        yield (
-            record
-            if not form.text
-            else {'content': text, 'speaker': speaker, 'time': time, 'id': _get(record, form.id)}
-        )
+def _message(record: dict, form: _Format, people: Mapping[str, str]) -> dict | None:
+    "Return a message of an export by the usual names of fields; None for one of the program."
+    values = [(_get(record, path), kept) for path, kept in form.only.items()]
+    if any(value is not None and value not in kept for value, kept in values):
+        return None
+    if not form.text:
+        return record
+    text, speaker = _get(record, form.text), _get(record, form.speaker)
+    if isinstance(text, (str, list, dict)):
+        text = _clean(text_of(text), form.clean, people).strip()
+    if isinstance(speaker, str):
+        speaker = people.get(speaker) or _ROLE_NAMES.get(speaker) or _clean(speaker, form.clean, {})
+    return {'content': text, 'speaker': speaker, 'time': _get(record, form.time), 'id': _get(record, form.id)}
 
 # %% ../../nbs/8_use/08_chats.ipynb #9a15c50a
+# the first bytes of files that are no text, and what to do with them
+_NO_TEXTS = {
+    b'PK\3\4': 'a zip archive: unpack it, and give the file with the messages',
+    b'SQLite format 3': 'a database, and no chat; `memnb ask --memory` asks what `memnb remember` has kept',
+}
+
+
 def _no_messages(path: Path, fault: str) -> ChatError:
     "Return the error of a file in which there are no messages."
     if path.suffix.lower() in ('.csv', '.tsv', '.xlsx', '.parquet'):
@@ -723,20 +453,17 @@ def _text_of(path: Path) -> str:
     except (OSError, ValueError) as error:  # ValueError: a name that no file can have
         why = getattr(error, 'strerror', None) or error
         raise ChatError(f'{path}: cannot be opened: {why}') from None
+    for first_bytes, fault in _NO_TEXTS.items():
+        if data.startswith(first_bytes):
+            raise _no_messages(path, fault)
     try:
         text = data.decode('utf-16' if data[:2] in (b'\xff\xfe', b'\xfe\xff') else 'utf-8-sig')
-        fault = '' if text.strip() else 'expected messages, got an empty file'
     except UnicodeDecodeError as error:
         line = data.count(b'\n', 0, error.start) + 1
         fault = f'line {line}: expected text in UTF-8, got the byte {data[error.start]:#04x}'
-    if data[:4] == b'PK\3\4':
-        fault = 'a zip archive: unpack it, and give the file with the messages'
-    elif data[:15] == b'SQLite format 3':
-        fault = 'a database, and no chat; `memnb ask --memory` asks what `memnb remember` has kept'
-    elif not fault and '\0' in text:
-        fault = 'expected text, got a binary file'
-    if fault:
-        raise _no_messages(path, fault)
+        raise _no_messages(path, fault) from None
+    if not text.strip() or '\0' in text:
+        raise _no_messages(path, f'expected messages, got {"a binary" if text.strip() else "an empty"} file')
     return text
 
 
@@ -745,20 +472,16 @@ def _json_of(text: str, place: str) -> Any:
     text = re.sub(r'\A\s*window\.\S+\s*=\s*', '', text)  # an archive of X
     if not re.match(r'\s*(\{\s*["}]|\[\s*[\[{"\]])', text):
         return None
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError) as error:
-        whole = error
-    records = []
-    for number, line in enumerate(text.split('\n'), 1):
+    values, start = [], 0
+    text = text.strip()
+    while start < len(text):
         try:
-            if line.strip():
-                records.append(json.loads(line))
+            value, end = json.JSONDecoder().raw_decode(text, start)
         except (ValueError, RecursionError) as error:
-            why = getattr(error, 'msg', error)
-            fault = f'line {number}: not JSON: {why}' if records else f'not JSON: {whole}'
-            raise ChatError(f'{place}: {fault}') from None
-    return records
+            raise ChatError(f'{place}: not JSON: {error}') from None
+        values.append(value)
+        start = re.compile(r'\s*').match(text, end).end()
+    return values if len(values) > 1 else values[0]
 
 
 def _choice(names: Sequence[str], name: str | None, place: str) -> str:
@@ -782,37 +505,27 @@ def _read_chats(
 ) -> Conversation:
     "Return the chats of an export as one conversation, the oldest first, or the chat of a name."
     if name is not None:
-        titles = [[str(_get(chat, field)) for field in (form.title, 'id', 'conversation_id')] for chat, _ in chats]
-        if not any(name in names for names in titles):
-            _choice(list(dict.fromkeys(names[0] for names in titles)), name, path.name)
-        chats = [chat for chat, names in zip(chats, titles) if name in names]
+        names = [[str(_get(chat, field)) for field in (form.title, 'id', 'conversation_id')] for chat, _ in chats]
+        if not any(name in own for own in names):
+            _choice(list(dict.fromkeys(title for title, *_ in names)), name, path.name)
+        chats = [chat for chat, own in zip(chats, names) if name in own]
     people = _people(path if os.path.isdir(path) else path.parent) if form.clean == 'slack' else {}
-    items = [
-        (n, item)
-        for n, (chat, records) in enumerate(chats)
-        for item in _records_of(records, form, people, _get(chat, form.begun))
-    ]
-    others = [item for _, item in items].count(None)
-    items = [(n, item) for n, item in items if item is not None]
-    entries, notes = read_messages([item for _, item in items], dates)
+    parts = []
+    for _, records in chats:
+        items = [_message(record, form, people) for record in records]
+        parts.append([item for item in items if item is not None])
+    items = list(chain.from_iterable(parts))
+    messages, notes = read_messages(items, dates)
+    others = sum(len(records) for _, records in chats) - len(items)
     notes = _note_on({'notices of the program': others}) + notes
-    runs: list[list[Message]] = [[] for _ in chats]
-    for (n, _), message in zip(items, entries):
-        if message:
-            runs[n].append(message._replace(id=None) if len(chats) > 1 else message)
-    ordered = []
-    for run in filter(None, runs):
-        messages, more = put_in_order(run, GAP if form.leaf or not form.text else timedelta())
-        notes += [note for note in more if note not in notes and form.text == '']
-        ordered.append(messages)
-    if len(ordered) > 1:
-        notes.append(f'{len(ordered)} chats, which begin sessions; name= reads one of them')
-    if all(messages[0].time for messages in ordered):
-        ordered.sort(key=lambda messages: messages[0].time)
-    sessions = []
-    for messages in ordered:
-        sessions += sessions_of(messages, timedelta.max if form.session else GAP, len(sessions) + 1)
-    return Conversation(name or mend(path.stem), sessions, (), notes)
+    remaining = iter(messages)
+    runs = [list(filter(None, islice(remaining, len(part)))) for part in parts]
+    spoken = sum(map(bool, runs))
+    if spoken > 1:
+        notes.append(f'{spoken} chats, which begin sessions; name= reads one of them')
+    gap = timedelta.max if form.one_session else GAP
+    tolerance = GAP if form.leaf or not form.text else timedelta()
+    return conversation_of(runs, name or mend(path.stem), notes, gap, tolerance)
 
 
 def _read_folder(path: Path, name: str | None, dates: str | None) -> Conversation:
@@ -820,19 +533,16 @@ def _read_folder(path: Path, name: str | None, dates: str | None) -> Conversatio
     records = []
     for file in sorted(path.glob('*-*-*.json')):
         place = f'{path.name}/{file.name}'
-        for number, record in enumerate(validate(list, _json_of(_text_of(file), place), place)):
-            if not isinstance(record, dict) or 'ts' not in record:
-                raise ChatError(f'{place}[{number}]: expected a message with ts, got {record!r:.60}')
-            records.append(record)
-    if not records:
+        records += validate(list[dict], _json_of(_text_of(file), place), place)
+    form = _FORMATS['Slack']
+    chats = _chats_in(records, form, path.name)
+    if not chats:
         channels = sorted({file.parent.name for file in path.glob('*/*-*-*.json')})
-        choice = (
-            f': choose one of {", ".join(channels[:20])}'
-            if channels
-            else ', with a JSON file of messages a day, got none'
-        )
+        choice = ', with a JSON file of messages a day, got none'
+        if channels:
+            choice = f': choose one of {", ".join(channels[:20])}'
         raise ChatError(f'{path.name}: expected the folder of a Slack channel{choice}')
-    return _read_chats([({}, records)], _FORMATS['Slack'], path, name, dates)
+    return _read_chats(chats, form, path, name, dates)
 
 
 def _read_json(value: Any, path: Path, name: str | None, dates: str | None) -> list[Conversation]:
@@ -868,57 +578,52 @@ def _form_of(lines: Sequence[str]) -> re.Pattern | None:
     begins = [line for line in lines if line.strip()][:8]
     for pattern in _PATTERNS:
         matches = [match for _, match in (_stamp_in(line, pattern) for line in begins) if match]
-        if matches and pattern.pattern.startswith(r'\[(?P<first>') and not matches[0]['clock_second']:
-            # an iPhone writes the seconds
-            return None if _is_mixed(lines, pattern) or matches[0].string != begins[0] else pattern
-        if matches:
+        has_seconds = matches and matches[0]['clock_second']  # an iPhone writes them
+        if matches and (has_seconds or not pattern.pattern.startswith(r'\[(?P<first>')):
             return pattern
+        if matches:
+            is_plain = matches[0].string != begins[0] or _is_mixed(lines, pattern)
+            return None if is_plain else pattern
     return None
 
 
 def _is_mixed(lines: Iterable[str], form: re.Pattern) -> bool:
     "Return whether people of stamped lines also begin lines without a stamp: then it is plain text."
-    names, bare = set(), set()
+    stamped, bare = set(), set()
     for line in lines:
         match = form.match(line)
         words = match['rest'] if match else line
-        (names if match else bare).add(words.partition(':')[0])
-    return bool(names & bare)
+        (stamped if match else bare).add(words.partition(':')[0])
+    return not stamped.isdisjoint(bare)
+
+
+def _doubts(read: Sequence[_Line], messages: Sequence[Message]) -> Iterator[str]:
+    "Yield notes on what of plain text may have been meant otherwise."
+    days = [line.words for line in read if line.name is None and line.words and _YEAR.fullmatch(line.words)]
+    if days:
+        yield f'read as words and not as dates: {", ".join(days[:4])}'
+    speakers = {message.speaker for message in messages}
+    if 2 < len(speakers) == len(messages) and not any(message.time for message in messages):
+        yield 'each speaker has one message: is it a chat?'
 
 
 def _read_text(text: str, path: Path, dates: str | None) -> Conversation:
     "Return the conversation of an export of a chat program, of subtitles, or of plain text."
-    from tqdm import tqdm
-
     lines = [_IN_STAMP.sub('', line.translate(_INVISIBLE)) for line in re.split(r'\r\n?|\n', text)]
-    begins = next((line for line in lines if line.strip()), '')
     form = _form_of(lines)
-    bar = tqdm(lines, f'reading {printable(path.name)}', delay=2, disable=None, leave=False)
     is_subtitle = not form and any(map(_CUE.match, lines))
     if form:
-        read = _stamped(bar, form, path.name)
+        read = _stamped(lines, form, path.name)
     else:
-        read = _plain(_cues(bar) if is_subtitle else list(bar), path.name)
+        read = _plain(_cues(lines) if is_subtitle else lines, path.name)
     messages, left_out = _messages_of(read, dates, path.name, bool(form))
     if is_subtitle and not messages:
         raise ChatError(f'{path.name}: expected a chat, got subtitles in which no speaker is named')
     if not messages and not form:
         expected = 'lines such as "Ada: Hello", messages as JSON, or the export of a chat program'
-        raise _no_messages(path, f'expected {expected}, got {begins.strip()!r:.60}')
-    notes = _note_on(left_out)
-    days = [line.words for line in read if line.name is None and line.words and _YEAR.fullmatch(line.words)]
-    if days and not form:
-        notes.append(f'read as words and not as dates: {", ".join(days[:4])}')
-    speakers = [message.speaker for message in messages]
-    if (
-        not form
-        and len(speakers) > 2
-        and len(set(speakers)) == len(speakers)
-        and not any(message.time for message in messages)
-    ):
-        notes.append('each speaker has one message: is it a chat?')
-    ordered, more = put_in_order(messages)
-    return Conversation(mend(path.stem), sessions_of(ordered), (), [*notes, *more])
+        raise _no_messages(path, f'expected {expected}, got {text.strip().splitlines()[0]!r:.60}')
+    doubts = () if form else _doubts(read, messages)
+    return conversation_of([messages], mend(path.stem), [*_note_on(left_out), *doubts])
 
 
 def load_conversation(

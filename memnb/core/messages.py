@@ -21,8 +21,7 @@ from .timestamps import date_order, is_missing, numbers_of, read_moment, zone_of
 from .trace import count_of, mend
 
 # %% auto #0
-__all__ = ['GAP', 'Message', 'text_of', 'read_message', 'sessions_of', 'put_in_order', 'has_text', 'read_messages',
-           'as_conversation']
+__all__ = ['GAP', 'Message', 'has_text', 'text_of', 'read_message', 'conversation_of', 'read_messages', 'as_conversation']
 
 # %% ../../nbs/1_core/12_messages.ipynb #0a1b2c00
 class Message(NamedTuple):
@@ -34,16 +33,17 @@ class Message(NamedTuple):
     id: str | None = None
 
 # %% ../../nbs/1_core/12_messages.ipynb #821d84ef
-_TEXT = ('content', 'text', 'message', 'body', 'page_content', 'message_text', 'msg', 'mes', 'utterance', 'transcript')
+# the names of fields that are common for each part of a message, the best first
+_TEXT = 'content text message body page_content message_text msg mes utterance transcript'.split()
 _SPEAKER = (
-    *('nickname', 'display_name', 'name', 'speaker', 'author', 'sender', 'from', 'username', 'sender_name'),
-    *('sender_display_name', 'from_name', 'author_name', 'speaker_name', 'role', 'user'),
-)
+    'nickname display_name name speaker author sender from username sender_name sender_display_name from_name '
+    'author_name speaker_name role user'
+).split()
 _TIME = (
-    *('time', 'timestamp', 'datetime', 'created_at', 'create_time', 'created_date_time', 'date', 'ts', 'created'),
-    *('created_date', 'sent_at', 'date_sent', 'sent_date', 'send_date', 'timestamp_ms', 'original_arrival_time'),
-)
-_ID = ('id', 'id_', 'node_id')
+    'time timestamp datetime created_at create_time created_date_time date ts created created_date sent_at date_sent '
+    'sent_date send_date timestamp_ms original_arrival_time'
+).split()
+_ID = 'id id_ node_id'.split()
 _EXPECTED = 'expected a text, (speaker, text), (text, time) or an object with content or text'
 
 
@@ -53,7 +53,8 @@ def _bare(name: Any) -> str:
     return re.sub(r'[\W_]', '', str(name)).casefold()
 
 
-_FIELDS = {_bare(name) for name in (*_TEXT, *_SPEAKER, *_TIME, *_ID)}
+_TEXTS = set(map(_bare, _TEXT))
+_KNOWN = {_bare(name) for name in (*_TEXT, *_SPEAKER, *_TIME, *_ID)}
 
 
 def _named(record: Mapping) -> dict[str, Any]:
@@ -65,12 +66,34 @@ def _named(record: Mapping) -> dict[str, Any]:
     return fields
 
 
+def _fields(item: Any) -> dict[str, Any]:
+    "Return the fields of a record, of a message inside it, or of an object of another library, by their bare names."
+    if isinstance(item, dict):
+        fields = _named(item)
+        inner = fields.get('message')
+        if isinstance(inner, dict):
+            del fields['message']
+            fields |= _named(inner)
+        return fields
+    own = {name: getattr(item, name, None) for name in (*_TEXT, *_SPEAKER, *_TIME, *_ID)}
+    own = {name: value for name, value in own.items() if isinstance(value, (str, list, date))}
+    if 'page_content' not in own and getattr(item, 'type', None) in ('human', 'ai', 'system'):
+        own.setdefault('role', item.type)  # a message of LangChain
+    metadata = getattr(item, 'metadata', None)
+    return _named({**metadata, **own} if isinstance(metadata, dict) else own)
+
+
 def _first(record: Mapping, names: Sequence[str]) -> Any:
     "Return the first of some fields that holds something, or None."
     for name in names:
         if not is_missing(value := record.get(_bare(name))):
             return value
     return None
+
+
+def has_text(item: Any) -> bool:
+    "Return whether an item of a list has a field for its text; one that is no dictionary counts as such."
+    return not isinstance(item, dict) or not _TEXTS.isdisjoint(_fields(item))
 
 
 def text_of(content: Any) -> str:
@@ -100,16 +123,6 @@ def _word(value: Any, where: str, what: str) -> str:
     return '' if value is None else str(value)
 
 
-def _fields(record: Any) -> dict:
-    "Return the fields of an object of another library: a document with metadata, or a message."
-    own = {name: getattr(record, name, None) for name in (*_TEXT, *_SPEAKER, *_TIME, *_ID)}
-    own = {name: value for name, value in own.items() if isinstance(value, (str, list, date))}
-    if 'page_content' not in own and getattr(record, 'type', None) in ('human', 'ai', 'system'):
-        own.setdefault('role', record.type)  # a message of LangChain
-    metadata = getattr(record, 'metadata', None)
-    return {**metadata, **own} if isinstance(metadata, dict) else own
-
-
 def _from_line(text: str) -> Message:
     "Return the message of a text. What stands before it as in '[8 May 2024] Ada: …' is its time and its speaker."
     stamp, _, rest = text.partition('] ')
@@ -129,22 +142,17 @@ def read_message(
     "Return the message that one item of a list is, with its time as it is written there; None where it has no words. `ChatError`."
     if isinstance(item, str):
         return _from_line(item) if item.strip() else None
-    if isinstance(item, Turn):
-        return Message(item.content, item.speaker, item.time, item.id)
     if isinstance(item, Snippet):
         return Message(item.text, item.speaker or '', item.said, item.id)
     if isinstance(item, (tuple, list)):
         return _from_pair(item, where, dated)
-    fields = _named(item if isinstance(item, dict) else _fields(item))
-    inner = fields.get('message')
-    if isinstance(inner, dict):
-        fields = {**fields, **_named(inner), 'message': None}
-    if not any(_bare(name) in fields for name in (*_TEXT, 'role')):
+    fields = _fields(item)
+    is_silent = 'role' in fields or isinstance(item, dict) and not _KNOWN.isdisjoint(fields)
+    if _TEXTS.isdisjoint(fields) and not is_silent:
         raise ChatError(f'{where}: {_EXPECTED}, got {item!r:.80}')
-    speaker, text, id = (_first(fields, names) for names in (_SPEAKER, _TEXT, _ID))
+    speaker, text, time, id = (_first(fields, names) for names in (_SPEAKER, _TEXT, _TIME, _ID))
     while isinstance(speaker, dict) and (inner := _first(_named(speaker), _SPEAKER)):
         speaker = inner  # Teams: {'user': {'displayName': 'Ada'}}
-    time = _first(fields, _TIME)
     speaker = _word(speaker, where, 'the name of a speaker')
     text = text_of(text) if isinstance(text, (list, tuple, dict)) else _word(text, where, 'a text')
     id = None if id is None else _word(id, where, 'an id')
@@ -163,35 +171,55 @@ def _is_dated(pair: Any) -> bool:
 
 def _from_pair(item: Sequence, where: str, dated: bool) -> Message | None:
     "Return the message of (speaker, text), (text, time) or (speaker, text, time)."
-    texts, last = item[:-1], item[-1] if item else None
-    if len(item) == 2 and isinstance(last, str) and not dated:
-        texts, last = item, None
-    if not 1 <= len(texts) <= 2 or not all(isinstance(text, str) for text in texts):
-        raise ChatError(f'{where}: {_EXPECTED}, got {item!r:.80}')
-    message = Message(texts[-1], texts[0] if len(texts) == 2 else '', last)
+    match item:
+        case [str(speaker), str(text)] if not dated:
+            message = Message(text, speaker)
+        case [str(text), time]:
+            message = Message(text, '', time)
+        case [str(speaker), str(text), time]:
+            message = Message(text, speaker, time)
+        case _:
+            raise ChatError(f'{where}: {_EXPECTED}, got {item!r:.80}')
     return message if message.text.strip() else None
 
 # %% ../../nbs/1_core/12_messages.ipynb #a8c0de0c
 GAP = timedelta(hours=6)  # so long a silence begins a new session
 
 
-def sessions_of(
-    messages: Iterable[Message],
-    gap: timedelta = GAP,
-    first: int = 1,  # the number of the first session
-) -> list[Session]:
-    "Return messages in order of time as sessions: a new one begins where so much time went by without a word."
+def _in_order(messages: list[Message], tolerance: timedelta) -> tuple[list[Message], list[str]]:
+    """Return messages in order of time, and notes where they came in another.
+
+    A list whose times fall is turned round. Where one goes back by more than the tolerance, all are sorted; less may
+    be a clock that was set. A message without a time stays behind the one before it."""
+    times = [message.time for message in messages if message.time]
+    falls = [later < earlier for earlier, later in pairwise(times)]
+    notes = []
+    if 2 * sum(falls) > len(falls):
+        messages, times = messages[::-1], times[::-1]
+        notes.append('the newest message came first: turned round')
+    if any(earlier - later > tolerance for earlier, later in pairwise(times)):
+        now = min(times)
+        keys = [now := message.time or now for message in messages]
+        messages = [messages[place] for place in sorted(range(len(messages)), key=keys.__getitem__)]
+        notes.append('messages were not in order of time: sorted')
+    return messages, notes
+
+
+def _sessions(chats: Iterable[list[Message]], gap: timedelta) -> list[Session]:
+    "Return chats as sessions: a new one begins with each chat, and where so much time went by without a word."
     runs: list[list[Message]] = []
-    last = None
-    for message in messages:
-        if not runs or message.time and last and message.time - last > gap:
-            runs.append([])
-        runs[-1].append(message)
-        last = message.time or last
+    for messages in chats:
+        runs.append([])
+        last = None
+        for message in messages:
+            if message.time and last and message.time - last > gap:
+                runs.append([])
+            runs[-1].append(message)
+            last = message.time or last
     ids = [mend(message.id or '').strip() for run in runs for message in run]
     own_ids = iter(ids if all(ids) and len(set(map(clean_id, ids))) == len(ids) else ())
     sessions = []
-    for day, run in enumerate(runs, first):
+    for day, run in enumerate(runs, 1):
         turns = []
         for place, message in enumerate(run, 1):
             speaker = ' '.join(mend(message.speaker).split())
@@ -201,25 +229,24 @@ def sessions_of(
     return sessions
 
 
-def put_in_order(messages: Iterable[Message], gap: timedelta = GAP) -> tuple[list[Message], list[str]]:
-    """Return messages in order of time, and a note where they came in another.
-
-    A list whose times fall is turned round. Where one goes back by more than the gap, all are sorted; less may be a
-    clock that was set. A message without a time stays behind the one before it."""
-    messages = list(messages)
-    pairs = list(pairwise(message.time for message in messages if message.time))
-    notes = []
-    if 2 * sum(later < earlier for earlier, later in pairs) > len(pairs):
-        messages.reverse()
-        pairs = [(earlier, later) for later, earlier in reversed(pairs)]
-        notes.append('the newest message came first: turned round')
-    if any(earlier - later > gap for earlier, later in pairs):
-        now = min(time for pair in pairs for time in pair)
-        times = [now := message.time or now for message in messages]
-        places = sorted(range(len(messages)), key=times.__getitem__)
-        messages = [messages[place] for place in places]
-        notes.append('messages were not in order of time: sorted')
-    return messages, notes
+def conversation_of(
+    chats: Iterable[list[Message]],
+    id: str,
+    notes: Iterable[str] = (),
+    gap: timedelta = GAP,  # so long a silence begins a new session
+    # how far a time may go back before a chat is sorted; 0 for a source in any order, of which no note is made
+    tolerance: timedelta = GAP,
+) -> Conversation:
+    "Return the conversation of chats, the oldest first, each in order of time; its notes say where that was another."
+    ordered, notes = [], list(notes)
+    for messages in filter(None, chats):
+        messages, more = _in_order(messages, tolerance)
+        ordered.append(messages)
+        if tolerance:
+            notes += [note for note in more if note not in notes]
+    if all(messages[0].time for messages in ordered):
+        ordered.sort(key=lambda messages: messages[0].time)
+    return Conversation(id, _sessions(ordered, gap), (), notes)
 
 
 def _items(messages: Any) -> list:
@@ -227,20 +254,11 @@ def _items(messages: Any) -> list:
     if isinstance(messages, dict) and isinstance(messages.get('messages'), list):
         messages = messages['messages']
     if hasattr(messages, 'columns') and hasattr(messages, 'to_dict'):
-        rows = messages.to_dicts() if hasattr(messages, 'to_dicts') else messages.to_dict('records')
-        return [{str(name): value for name, value in row.items()} for row in rows]
+        return messages.to_dicts() if hasattr(messages, 'to_dicts') else messages.to_dict('records')
     if isinstance(messages, (str, bytes, dict)) or not isinstance(messages, Iterable):
         hint = '; load_conversation(path) reads a file' if isinstance(messages, str) else ''
         raise ChatError(f'messages: expected a list of messages, got {messages!r:.80}{hint}')
     return list(messages)
-
-
-def has_text(item: Any) -> bool:
-    "Return whether an item of a list has a field for its text; one that is no object counts as such."
-    fields = _named(item) if isinstance(item, dict) else {}
-    inner = fields.get('message')
-    names = fields.keys() | (_named(inner).keys() if isinstance(inner, dict) else ())
-    return not isinstance(item, dict) or any(_bare(name) in names for name in _TEXT)
 
 
 def _notes_on(items: list, entries: list[Message | None]) -> list[str]:
@@ -252,7 +270,7 @@ def _notes_on(items: list, entries: list[Message | None]) -> list[str]:
     lacking = [name for name in ('speaker', 'time') if not any(getattr(message, name) for message in messages)]
     records = [item for item in items if isinstance(item, dict)]
     fields = {str(name) for record in records for name, value in record.items() if not is_missing(value)}
-    unread = sorted(name for name in fields if _bare(name) not in _FIELDS)
+    unread = sorted(name for name in fields if _bare(name) not in _KNOWN)
     if lacking and unread and messages:
         notes.append(f'no message has a {" or a ".join(lacking)}; fields that were not read: {", ".join(unread[:12])}')
     zones = sorted({zone_of(message.time) or '' for message in messages} - {''})
@@ -272,12 +290,9 @@ def read_messages(
         names = ', '.join(sorted({str(name) for item in items for name in item})[:12])
         raise ChatError(f'messages: {_EXPECTED}, got objects with the fields {names}')
     pairs = (item for item in items if isinstance(item, (tuple, list)) and len(item) == 2)
-    dated = all(_is_dated(pair) for pair in pairs)
-    entries: list[Message | None] = []
+    dated = all(map(_is_dated, pairs))
     bar = tqdm(items, 'reading messages', delay=2, disable=None, leave=False)  # on a terminal
-    for number, item in enumerate(bar, 1):
-        is_silent = not has_text(item) and any(_bare(name) in _FIELDS for name in item)
-        entries.append(None if is_silent else read_message(item, f'message {number}', dated))
+    entries = [read_message(item, f'message {number}', dated) for number, item in enumerate(bar, 1)]
     order = date_order([numbers_of(message.time) for message in entries if message], dates, 'messages')
     notes = _notes_on(items, entries)
     for place, message in enumerate(entries):
@@ -302,5 +317,4 @@ def as_conversation(
     if items and all(isinstance(item, Session) for item in items):
         return Conversation(id, items)
     entries, notes = read_messages(items, dates)
-    ordered, more = put_in_order(filter(None, entries))
-    return Conversation(id, sessions_of(ordered, gap), (), [*notes, *more])
+    return conversation_of([list(filter(None, entries))], id, notes, gap)
