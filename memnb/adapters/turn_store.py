@@ -71,16 +71,16 @@ class TurnStore(Searchable):
     def remember(self, text: str, speaker: str = '', said: datetime | None = None) -> Turn:
         """Store a turn and return it with its id; when this returns, it is on the disk."""
         Turn('T0', speaker, text, said)  # checks the types
-        session = said.date().isoformat() if said else 'undated'
         with self._file.transaction() as file, self._naming(file) as people:
-            speaker = people.of(speaker)
-            row = (session, speaker, text, said.isoformat() if said else None)
-            number = file.execute('INSERT INTO turns (session, speaker, text, said) VALUES (?, ?, ?, ?)', row).lastrowid
-            file.execute(
-                'UPDATE turns SET checksum = ? WHERE number = ?',
-                (row_checksum(number, *row), number),
-            )
+            turn = self._insert(file, people.of(speaker), text, said)
         self._file.sweep(wait=False)
+        return turn
+
+    def _insert(self, file: sqlite3.Connection, speaker: str, text: str, said: datetime | None) -> Turn:
+        """Store a turn and return it with its id."""
+        row = (said.date().isoformat() if said else 'undated', speaker, text, said.isoformat() if said else None)
+        number = file.execute('INSERT INTO turns (session, speaker, text, said) VALUES (?, ?, ?, ?)', row).lastrowid
+        file.execute('UPDATE turns SET checksum = ? WHERE number = ?', (row_checksum(number, *row), number))
         return Turn(f'T{number}', speaker, text, said)
 
     def remember_all(
@@ -96,31 +96,36 @@ class TurnStore(Searchable):
         with self._file.transaction() as file, self._naming(file) as people:
             cursor = file.execute('SELECT speaker, text, said, COUNT(*) FROM turns GROUP BY 1, 2, 3')
             stored = Counter({tuple(key): count for *key, count in cursor})
-            last = file.execute("SELECT seq FROM sqlite_sequence WHERE name = 'turns'").fetchone()
-            number, rows, added = last[0] if last else 0, [], []
+            added = []
             for turn in tqdm(conversation.turns, 'remembering', delay=2, disable=None, leave=False):
                 time = turn.time or conversation.session_of(turn.id).time
                 key = (people.of(turn.speaker), turn.content, time.isoformat() if time else None)
                 if stored[key]:
                     stored[key] -= 1
-                    continue
-                number += 1
-                row = (time.date().isoformat() if time else 'undated', *key)
-                rows.append((number, *row, row_checksum(number, *row)))
-                added.append(Turn(f'T{number}', *key[:2], time))
-            file.executemany('INSERT INTO turns VALUES (?, ?, ?, ?, ?, ?)', rows)
+                else:
+                    added.append(self._insert(file, *key[:2], time))
         self._file.sweep(wait=False)
         return added
 
     @contextmanager
     def _naming(self, file: sqlite3.Connection) -> Iterator[People]:
-        """Give the names of the speakers as the file has them, and write back what becomes of them."""
+        """Give the names of the speakers as the file has them, and write back what becomes of them.
+
+        A `MemoryFileError` where they are not as they were written."""
         row = file.execute("SELECT value FROM memory WHERE name = 'names'").fetchone()
-        known = json.loads(row[0]) if row else {name: name for (name,) in file.execute(_SPEAKERS)}
+        if row is None:
+            known = {name: name for (name,) in file.execute(_SPEAKERS)}
+        else:
+            checksum, text = row[0][:16], row[0][16:]
+            if checksum != row_checksum('names', text):
+                raise MemoryFileError(f'{self.path}: the names of the speakers are damaged: not as they were written')
+            known = json.loads(text)
         people = People(shown=known)
         yield people
         if people.shown != known:
-            file.execute("INSERT OR REPLACE INTO memory VALUES ('names', ?)", (json.dumps(people.shown),))
+            text = json.dumps(people.shown)
+            value = row_checksum('names', text) + text
+            file.execute("INSERT OR REPLACE INTO memory VALUES ('names', ?)", (value,))
 
     def forget(self, ids: Collection[str] = (), session: str | None = None) -> list[Snippet]:
         """Delete turns and a session, all or none, from the table and the bytes of the file; return them. Raises `UnknownTurn`, and `MemoryFileError` while another process reads."""

@@ -314,3 +314,19 @@ def test_turns_of_other_types_are_refused(wrong, tmp_path):
         with pytest.raises(ValueError, match='expected'):
             store.remember(**wrong)
         assert store.conversation().turns == ()
+
+
+@pytest.mark.parametrize('change', ['{"Ada": "Be', '{"Tobin": "Zofia"}', '[' * 9000, '', b'{}'])
+def test_the_names_of_speakers_are_sealed(change, tmp_path):
+    path = tmp_path / 'turns.sqlite'
+    with TurnStore(path) as store:
+        store.remember('the red concertina', 'Tobin')
+    with closing(sqlite3.connect(path)) as file, file:
+        [(value,)] = file.execute("SELECT value FROM memory WHERE name = 'names'")
+        changed = change if isinstance(change, bytes) else value[:16] + change
+        file.execute("UPDATE memory SET value = ? WHERE name = 'names'", [changed])
+    with TurnStore(path) as store:
+        for write in (lambda: store.remember('a red canoe', 'Zofia'), lambda: store.forget(['T1'])):
+            with pytest.raises(MemoryFileError, match='turns.sqlite: the names of the speakers are damaged'):
+                write()
+        assert [turn.text for turn in store.conversation().turns] == ['the red concertina']
