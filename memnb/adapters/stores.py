@@ -33,8 +33,8 @@ from ..retrieval.vectors import as_embedder, DimensionMismatch, embed_texts, Emb
 from ..retrieval.vectors import WordLlamaEmbedder
 
 # %% auto #0
-__all__ = ['Fields', 'fields_of', 'snippet_of', 'needs', 'StoreAdapter', 'from_sqlite', 'from_pandas', 'fill_qdrant',
-           'from_qdrant', 'from_langchain', 'from_llamaindex', 'from_langgraph_store', 'from_mem0', 'from_graphiti']
+__all__ = ['Fields', 'fields_of', 'snippet_of', 'needs', 'from_sqlite', 'from_pandas', 'fill_qdrant', 'from_qdrant',
+           'from_langchain', 'from_llamaindex', 'from_langgraph_store', 'from_mem0', 'from_graphiti']
 
 # %% ../../nbs/8_use/01_stores.ipynb #ad4d13a7
 @dataclass(frozen=True)
@@ -170,24 +170,6 @@ def needs(package: str) -> ImportError:
     """Return the error to raise where a library is not installed."""
     return ImportError(f"{package} is not installed; this installs it: pip install 'memnb[interop]'")
 
-
-class StoreAdapter(Adapted):
-    """A store of another library as a `Retriever`."""
-
-    def __init__(
-        self,
-        # (query, limit), with `exclude` and `during` where the store can do them; may be async
-        ask: Callable[..., Iterable[Hit]],
-        kind: str,  # the name of the library
-    ):
-        super().__init__(_plain(ask))
-        self.kind = kind
-
-    @property
-    def filters(self) -> list[str]:
-        """Which of `exclude` and `during` the store does itself; for the others more is asked for and filtered here."""
-        return sorted(self._takes & {'exclude', 'during'})
-
 # %% ../../nbs/8_use/01_stores.ipynb #cbe36220
 def _any_word(query: str) -> str:
     """An FTS5 query for what has any of the words of a text; '' where there are none."""
@@ -201,7 +183,7 @@ def from_sqlite(
     table: str,  # an FTS5 table
     names: Fields = Fields(),  # its columns; without one for the id it is the rowid
     content: str | None = None,  # the table that has the other columns, joined by rowid; None: the FTS5 table has them
-) -> StoreAdapter:
+) -> Adapted:
     """Return a full-text index of SQLite as a memory. A ValueError for a table that is no FTS5 table, or lacks the text."""
     index, record = ('"' + name.replace('"', '""') + '"' for name in (table, content or table))
     search = (
@@ -235,21 +217,21 @@ def from_sqlite(
         raise ValueError(f'{table}: expected an FTS5 table, and content with a rowid: {error}') from error
     if names.text not in columns:
         raise ValueError(f'{table}: expected a column {names.text!r} with the text, got {columns}')
-    return StoreAdapter(ask, 'SQLite FTS5')
+    return Adapted(ask)
 
 # %% ../../nbs/8_use/01_stores.ipynb #f04c1670
 def from_pandas(
     frame: Any,  # a pandas.DataFrame
     names: Fields = Fields(),  # its columns; only the one of the texts must be there
     index: Index | None = None,  # an empty index of this package; None: words only
-) -> StoreAdapter:
+) -> Adapted:
     """Return a table of texts as a memory; it is read once. An error names the row that cannot be read."""
     if names.text not in frame.columns:
         raise ValueError(f'expected a column {names.text!r} of texts, got {list(frame)!r:.200}')
     index = LexicalIndex() if index is None else index
     rows = zip(frame.index, frame.to_dict('records'))
     index.add([snippet_of(row[names.text], row, names, label) for label, row in rows])
-    return StoreAdapter(index.search, 'pandas')
+    return Adapted(index.search)
 
 # %% ../../nbs/8_use/01_stores.ipynb #49b8995a
 _FIRST, _LAST = 'memnb_first_day', 'memnb_last_day'  # what `fill_qdrant` adds to a payload
@@ -331,10 +313,8 @@ def _make_collection(client: Any, collection: str, embed: Any, names: Fields) ->
 def _vector_params(client: Any, collection: str, embed: Any, using: str | None) -> Any:
     """Size and distance of the vectors that are searched. An error where they are not there, or are of another model."""
     config = client.get_collection(collection).config
-    own_model, stored_model = (
-        getattr(embed, 'name', None),
-        (getattr(config, 'metadata', None) or {}).get('embedder'),
-    )
+    own_model = getattr(embed, 'name', None)
+    stored_model = (getattr(config, 'metadata', None) or {}).get('embedder')
     if own_model and stored_model and own_model != stored_model:
         raise EmbedderMismatch(
             f'collection {collection!r:.80} holds vectors of {stored_model!r:.80}, the embedder is {own_model!r:.80}'
@@ -403,7 +383,7 @@ def from_qdrant(
     names: Fields = Fields(),
     using: str | None = None,  # the name of the vectors, where a point has several
     only: Any = None,  # a qdrant_client.models.Filter that always holds, such as one user's points
-) -> StoreAdapter:
+) -> Adapted:
     """Return a Qdrant collection as a memory. An error at once where it is not there, or its vectors are of another model."""
     vectors = _vector_params(client, collection, embed, using)
     sign = -1 if vectors.distance in ('Euclid', 'Manhattan') else 1  # of distances less is better
@@ -426,7 +406,7 @@ def from_qdrant(
             hits.append(Hit(snippet, sign * float(point.score)))
         return hits
 
-    return StoreAdapter(ask, 'Qdrant')
+    return Adapted(ask)
 
 # %% ../../nbs/8_use/01_stores.ipynb #ffa347d7
 # attributes of retrievers that say how many results come
@@ -452,7 +432,7 @@ def _from_retriever(
     library: str,
     method: str,  # by which it is asked
     hit_of: Callable[[Any], Hit],
-) -> StoreAdapter:
+) -> Adapted:
     """A retriever of a library as a memory. A TypeError for what is none."""
     retriever = source.as_retriever() if hasattr(source, 'as_retriever') else source
     if not hasattr(retriever, method):
@@ -464,13 +444,13 @@ def _from_retriever(
         search = getattr(_with_size(retriever, limit), method)
         return [hit_of(result) for result in search(query)]
 
-    return StoreAdapter(ask, library)
+    return Adapted(ask)
 
 
 def from_langchain(
     store: Any,  # a VectorStore, a BaseRetriever, or any runnable from a query to documents
     names: Fields = Fields(),  # in the metadata of a document
-) -> StoreAdapter:
+) -> Adapted:
     """Return a LangChain store or retriever as a memory, in its order: their scores mean different things, and are left out.
 
     A filter stands in `store.as_retriever(search_kwargs={'filter': …})`. A TypeError for what is no store and no retriever."""
@@ -484,7 +464,7 @@ def from_langchain(
 def from_llamaindex(
     retriever: Any,  # a BaseRetriever, or an index, which makes one
     names: Fields = Fields(),  # in the metadata of a node
-) -> StoreAdapter:
+) -> Adapted:
     """Return a LlamaIndex retriever or index as a memory. A TypeError for what is neither."""
 
     def hit_of(result: Any) -> Hit:
@@ -499,7 +479,7 @@ def from_langgraph_store(
     store: Any,  # a `BaseStore` of LangGraph
     namespace: Sequence[str],  # labels; what lies below it is searched, too
     names: Fields = Fields(),  # of the values' fields
-) -> StoreAdapter:
+) -> Adapted:
     """Return a store of LangGraph as a memory. An error for a namespace that LangGraph refuses, and for items without a text.
 
     A store without an index of vectors is listed whole, and ranked here by BM25."""
@@ -522,14 +502,14 @@ def from_langgraph_store(
         return index.search(query, limit)
 
     indexed = bool(getattr(store, 'index_config', None))
-    return StoreAdapter(ask if indexed else rank, 'LangGraph')
+    return Adapted(ask if indexed else rank)
 
 
 def from_mem0(
     memory: Any,  # mem0's `Memory` or `AsyncMemory`
     filters: Mapping[str, Any],  # mem0's: at least one of user_id, agent_id, run_id
     names: Fields = Fields(id='snippet_id'),  # of the metadata; mem0 gives back no field called 'id'
-) -> StoreAdapter:
+) -> Adapted:
     """Return a memory of mem0, by cosine; a memory with one below 0 is never shown. Times are those of its metadata.
 
     It has `add`, `update` and `delete`, too, so that `memma.probe_repair.evolve` can repair it."""
@@ -538,9 +518,8 @@ def from_mem0(
     def ask(query: str, limit: int) -> list[Hit]:
         if not query.strip():
             return []
-        search = _plain(memory.search)
         hits = []
-        for result in search(query, filters=dict(filters), top_k=limit, threshold=0.0)['results']:
+        for result in _plain(memory.search)(query, filters=dict(filters), top_k=limit, threshold=0.0)['results']:
             metadata = dict(result.get('metadata') or {})
             if names.speaker is not None:  # the name that came with the message
                 metadata.setdefault(names.speaker, result.get('actor_id'))
@@ -548,11 +527,8 @@ def from_mem0(
             own[hits[-1].snippet.id] = result['id']
         return hits
 
-    def add(text: str) -> str:
-        return _plain(memory.add)(text, infer=False, **filters)['results'][0]['id']
-
-    adapter = StoreAdapter(ask, 'mem0')
-    adapter.add = add
+    adapter = Adapted(ask)
+    adapter.add = lambda text: _plain(memory.add)(text, infer=False, **filters)['results'][0]['id']
     adapter.update = lambda id, text: _plain(memory.update)(own.get(id, id), text)
     adapter.delete = lambda id: _plain(memory.delete)(own.get(id, id))
     return adapter
@@ -572,7 +548,7 @@ def _edge_snippet(edge: Any) -> Snippet:
 def from_graphiti(
     graphiti: Any,  # a `Graphiti`, opened and filled through `waited`, since its driver lives on one event loop
     group_ids: Collection[str] | None = None,  # None: all groups
-) -> StoreAdapter:
+) -> Adapted:
     """Return the facts of a graph of graphiti as a memory: text, the days on which each was true, and its episodes as sources."""
     if isinstance(group_ids, str) or (group_ids is not None and not group_ids):
         raise ValueError(f'group_ids: expected None or a collection of ids, got {group_ids!r:.80}')
@@ -587,4 +563,4 @@ def from_graphiti(
         pairs = zip(results.edges, results.edge_reranker_scores)
         return [Hit(_edge_snippet(edge), float(score)) for edge, score in pairs]
 
-    return StoreAdapter(ask, 'graphiti')
+    return Adapted(ask)

@@ -24,7 +24,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from interop.contract import maker, PROPERTIES
 
-from memnb.adapters.stores import Fields, fields_of, snippet_of, StoreAdapter
+from memnb.adapters.stores import Fields, fields_of, snippet_of
 from memnb.core.conversation import Snippet
 from memnb.core.retriever import Adapted, as_retriever, Hit, passes, waited
 from memnb.core.time import GRANULARITIES, TimeSpan
@@ -245,10 +245,9 @@ def test_whatever_it_can_do_the_hits_are_the_same(order, k, excluded, masks, fil
         f'def plain({", ".join(parameters)}): return ask(locals())\nasync def slow({", ".join(parameters)}): return ask(locals())',
         scope,
     )
-    store = StoreAdapter(scope['slow' if awaited else 'plain'], 'made up')
+    store = as_retriever(scope['slow' if awaited else 'plain'])
     wanted = [hit.snippet for hit in as_retriever(lambda query: kept).search('x', k, exclude=exclude, during=during)]
     assert [hit.snippet for hit in store.search('x', np.int64(k), exclude=exclude, during=during)] == wanted
-    assert store.filters == [name for name, there in (('during', filters), ('exclude', masks)) if there]
 
 
 # To await
@@ -316,7 +315,7 @@ def in_memory(kept):
     def ask(query, limit):
         return [Hit(snippet_of(*records[hit.snippet.id]), hit.score) for hit in index.search(query, limit)]
 
-    return StoreAdapter(ask, 'in memory')
+    return as_retriever(ask)
 
 
 make = maker(in_memory)
@@ -342,11 +341,11 @@ def broken(change):
 def overriding(search):
     """A `make` whose store searches otherwise: search(ask, query, k, exclude, during)."""
 
-    class Broken(StoreAdapter):
+    class Broken(Adapted):
         def search(self, query, k=10, *, exclude=(), during=None):
             return search(super().search, query, k, exclude, during)
 
-    return kept_as(make, lambda kept: Broken(make(kept).store, 'broken'))
+    return kept_as(make, lambda kept: Broken(make(kept).store))
 
 
 def each(change):
@@ -401,7 +400,7 @@ def once(hits):
 
 
 MUTANTS = {
-    'is_a_retriever': kept_as(make, lambda kept: Adapted(make(kept).store)),
+    'is_a_retriever': kept_as(make, lambda kept: make(kept).search),
     'hits_are_few_distinct_and_best_first': broken(each(lambda hit: replace(hit, score=-hit.score))),
     'what_is_found_was_put_in': broken(changed(speaker=None)),
     'the_best_hit_fits': broken(lambda ask: lambda query, limit: ask('organ', limit)),
@@ -431,7 +430,7 @@ MUTANTS = {
     ),
     'odd_texts_neither_fail_nor_inject': broken(strict),
     'its_claims_are_true': kept_as(
-        make, lambda kept: StoreAdapter(lambda query, limit, exclude: make(kept).store(query, limit), 'x')
+        make, lambda kept: as_retriever(lambda query, limit, exclude: make(kept).store(query, limit))
     ),
     'a_limit_is_passed_on': broken(lambda ask: lambda query, limit: ask(query, 20)),
     'search_works_inside_a_running_loop': broken(in_a_loop),
@@ -456,7 +455,7 @@ def test_a_mutant_is_caught(check):
 def test_other_abilities_have_the_properties_too():
     def texts_only(kept):
         ask = make(kept).store
-        return StoreAdapter(lambda query, limit: [hit.snippet.text for hit in ask(query, limit)], 'texts')
+        return as_retriever(lambda query, limit: [hit.snippet.text for hit in ask(query, limit)])
 
     def awaited(kept):
         ask = make(kept).store
@@ -464,11 +463,11 @@ def test_other_abilities_have_the_properties_too():
         async def search(query, limit, exclude=(), during=None):
             return [hit for hit in ask(query, 99) if passes(hit.snippet, exclude, during)][:limit]
 
-        return StoreAdapter(search, 'awaited')
+        return as_retriever(search)
 
     def unlimited(kept):
         ask = make(kept).store
-        return StoreAdapter(lambda query: ask(query, 1000), 'unlimited')
+        return as_retriever(lambda query: ask(query, 1000))
 
     for other in (maker(texts_only, keeps=()), maker(awaited), maker(unlimited)):
         for check in PROPERTIES:

@@ -1,4 +1,4 @@
-"""What an adapter of another library's store must keep, as properties of `make(snippets) -> StoreAdapter`.
+"""What an adapter of another library's store must keep, as properties of `make(snippets) -> Adapted`.
 
 A test file of an adapter says how a store of the real library is filled, through `fields_of`, and adapted:
 
@@ -20,10 +20,9 @@ from functools import cache
 import numpy as np
 import pytest
 
-from memnb.adapters.stores import StoreAdapter
 from memnb.baselines import RAG
 from memnb.core.conversation import content_id, Snippet, turn_snippets
-from memnb.core.retriever import as_retriever, check_search, Hit, passes, Retriever
+from memnb.core.retriever import Adapted, as_retriever, check_search, Hit, passes, Retriever
 from memnb.core.time import TimeSpan
 from memnb.evaluation.datasets import load_sample
 from memnb.memr3.loop import MemR3
@@ -184,8 +183,7 @@ def spied(store):
 
 def is_a_retriever(make):
     store = make(SNIPPETS)
-    assert isinstance(store, StoreAdapter) and isinstance(store, Retriever) and as_retriever(store) is store
-    assert store.kind and isinstance(store.kind, str)
+    assert isinstance(store, Adapted) and isinstance(store, Retriever) and as_retriever(store) is store
 
 
 def hits_are_few_distinct_and_best_first(make):
@@ -335,7 +333,7 @@ def its_claims_are_true(make):
     spy.search(QUESTION, 3, exclude=ids(everything[:2]), during=SPANS[0])
     assert calls
     for options, answer in calls:
-        assert options.keys() & {'exclude', 'during'} == set(store.filters)
+        assert options.keys() & {'exclude', 'during'} == store._takes & {'exclude', 'during'}
         assert 'exclude' not in options or not set(ids(answer)) & set(ids(everything[:2]))
         assert 'during' not in options or all(passes(hit.snippet, (), SPANS[0]) for hit in answer)
 

@@ -7,7 +7,6 @@ import pytest
 
 from memnb.adapters.mcp_server import MemoryTools
 from memnb.adapters.turn_store import TurnStore
-from memnb.adapters.stores import StoreAdapter
 from memnb.core.retriever import waited
 from memnb.memr3.loop import MemR3
 from memnb.retrieval.vectors import WordLlamaEmbedder
@@ -55,7 +54,7 @@ def test_a_client_that_belongs_to_another_event_loop_is_an_error_that_says_what_
 
         with pytest.raises(RuntimeError, match='different loop'):
             waited(search)('x', 3)
-        assert 'RuntimeError' in MemR3(StoreAdapter(search, 'foreign')).ask('Who?').error
+        assert 'RuntimeError' in MemR3(search).ask('Who?').error
 
         async def relayed(query, limit):
             return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(search(query, limit), answer.get_loop()))
