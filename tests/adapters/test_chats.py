@@ -119,49 +119,6 @@ def test_a_file_may_hold_several_chats(tmp_path):
     assert load_conversation(path, name='south').id == 'south'
 
 
-def test_plain_text_tells_names_from_other_colons(tmp_path):
-    path = tmp_path / 'log.txt'
-    path.write_text('User: A list?\nAssistant: Here:\nNote: it is short\n1. Fruit: apples\nuser: Thanks\n')
-    assert [turn.speaker for turn in load_conversation(path).turns] == ['User', 'Assistant', 'user']
-    assert load_conversation(path).turns[1].text == 'Here:\nNote: it is short\n1. Fruit: apples'
-    path.write_text('Ada: When?\nBen: soon\nPS: bring milk\n[laughs] yes\nCas: 5 May 2024?\nAda: ok\n')
-    assert [(turn.speaker, turn.text) for turn in load_conversation(path).turns] == [
-        ('Ada', 'When?'),
-        ('Ben', 'soon\nPS: bring milk\n[laughs] yes'),
-        ('Cas', '5 May 2024?'),
-        ('Ada', 'ok'),
-    ]
-    path.write_text('[03/04/2024] Ada: one\n[9:30 pm] Ben: two\n[13/04/2024 07:00] Ada: three\n')
-    assert [turn.time for turn in load_conversation(path).turns] == [
-        datetime(2024, 4, 3),
-        datetime(2024, 4, 3, 21, 30),
-        datetime(2024, 4, 13, 7),
-    ]
-
-
-def test_a_line_may_begin_with_a_time_without_brackets(tmp_path):
-    path = tmp_path / 'log.txt'
-    for stamp in (
-        '2024-05-08 10:00',
-        '2024-05-08T10:00:00',
-        '8 May 2024, 10:00 am',
-        'May 8, 2024 10:00',
-        '8.5.2024 10:00',
-        '2024-05-08',
-    ):
-        path.write_text(f'{stamp} Ada: hi\n{stamp} Ben: On 3 June 2024: we sail.\nat 10:30\n')
-        hi = datetime(2024, 5, 8, 10 if ':' in stamp else 0)
-        assert rows(load_conversation(path, dates='dmy')) == [
-            ('Ada', 'hi', hi),
-            ('Ben', 'On 3 June 2024: we sail.\nat 10:30', hi),
-        ]
-    path.write_text('Ada: when?\n2024-05-08 10:00 we were away\n1.2.3 Beta: new\nAda: I see\n')
-    assert [(turn.speaker, turn.text) for turn in load_conversation(path).turns][0] == (
-        'Ada',
-        'when?\n2024-05-08 10:00 we were away\n1.2.3 Beta: new',
-    )
-
-
 def test_a_table_and_a_database_are_said_to_be_such(tmp_path):
     for name in ('talk.csv', 'talk.tsv', 'talk.xlsx', 'talk.parquet'):
         path = tmp_path / name
@@ -185,9 +142,9 @@ def test_what_programs_write_is_read_or_refused_by_name(case, tmp_path):
     (tmp_path / 'chat').write_text(case['text'], 'utf-8')
     if case['error']:
         with pytest.raises(ChatError, match=case['error']):
-            load_conversation(tmp_path / 'chat')
+            load_conversation(tmp_path / 'chat', dates=case['dates'])
     else:
-        read = load_conversation(tmp_path / 'chat')
+        read = load_conversation(tmp_path / 'chat', dates=case['dates'])
         turns = [[turn.time and turn.time.isoformat(), turn.speaker, turn.text] for turn in read.turns]
         assert (turns, '; '.join(read.notes)) == (case['turns'], case['notes'])
 
@@ -381,29 +338,6 @@ def test_a_hundred_odd_dates_are_read_exactly(order, clock, tmp_path):
             assert rows(load_conversation(path)) == expected, (day, clock, frame)
 
 
-def test_what_the_file_does_not_decide_is_asked_for(tmp_path):
-    path = tmp_path / 'short.txt'
-    path.write_text('03/04/2024, 10:00 - Ada: hi\n05/04/2024, 10:00 - Ada: hi again\n')
-    with pytest.raises(
-        ChatError, match='short.txt: a date such as 3/4/2024 can be read as dmy or mdy: say which with dates='
-    ):
-        load_conversation(path)
-    assert load_conversation(path, dates='mdy').turns[0].time == datetime(2024, 3, 4, 10)
-    with pytest.raises(ChatError, match='all dates in the order ymd'):
-        load_conversation(path, dates='ymd')
-    with pytest.raises(ChatError, match="dates: expected 'dmy', 'mdy' or 'ymd', got 'uk'"):
-        load_conversation(path, dates='uk')
-    path.write_text('24/03/31, 10:00 - Ada: hi\n24/04/01, 10:00 - Ada: hi\n')
-    with pytest.raises(ChatError, match='a date such as 24/3/31 can be read as dmy or ymd: say which with dates='):
-        load_conversation(path)
-    assert [turn.time.month for turn in load_conversation(path, dates='ymd').turns] == [3, 4]
-    path.write_text('[2024-05-08T10:00:00+02:00] Ada: hi\nBen: yes\n')
-    assert {turn.time for turn in load_conversation(path).turns} == {datetime(2024, 5, 8, 10)}
-    path.write_text('13/04/2024, 10:00 - Ada: hi\n04/13/2024, 10:00 - Ada: hi\n')
-    with pytest.raises(ChatError, match='all dates in one order, got 4/13/2024'):
-        load_conversation(path)
-
-
 NAMES = st.from_regex(r'[A-Z][a-zé]{1,8}( [A-Z][a-z]{1,8})?', fullmatch=True)
 TEXTS = (
     st.text('ab cé:,-🙂\n/.]5', min_size=1, max_size=20)
@@ -501,11 +435,3 @@ def test_a_data_frame_with_holes_is_read():
 def test_what_is_no_message_is_a_chat_error(messages):
     with pytest.raises(ChatError, match='expected'):
         as_conversation(messages)
-
-
-def test_an_ambiguous_date_in_json_is_asked_for(tmp_path):
-    file = tmp_path / 'chat.json'
-    file.write_text('[{"role": "user", "content": "Hi", "timestamp": "03/04/2024"}]', encoding='utf-8')
-    with pytest.raises(ChatError, match='chat.json: .*say which with dates='):
-        load_conversation(file)
-    assert load_conversation(file, dates='dmy').turns[0].time.month == 4
