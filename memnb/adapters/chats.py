@@ -362,13 +362,13 @@ def _records_of(chat: Any, form: _Format, place: str) -> list[dict]:
         records = _branch(records, _get(chat, form.leaf), place)
     if not isinstance(records, list) or not all(isinstance(record, dict) for record in records):
         return []
-    replies = [_get(record, form.replies) for record in records]
-    return [
-        message
-        for record, inner in zip(records, replies)
-        for message in (*(inner if isinstance(inner, list) else ()), record)
-        if isinstance(message, dict)
-    ]
+    messages = []
+    for record in records:
+        replies = _get(record, form.replies)
+        if isinstance(replies, list):
+            messages += [reply for reply in replies if isinstance(reply, dict)]
+        messages.append(record)
+    return messages
 
 
 def _chats_in(value: Any, form: _Format, place: str) -> list[tuple[Any, list[dict]]]:
@@ -528,21 +528,17 @@ def _read_chats(
     return conversation_of(runs, name or mend(path.stem), notes, gap, tolerance)
 
 
-def _read_folder(path: Path, name: str | None, dates: str | None) -> Conversation:
-    "Return the conversation of the folder of a Slack channel."
+def _records_in(folder: Path) -> list[dict]:
+    "Return the messages of the folder of a Slack channel, which has a file for each day."
     records = []
-    for file in sorted(path.glob('*-*-*.json')):
-        place = f'{path.name}/{file.name}'
+    for file in sorted(folder.glob('*-*-*.json')):
+        place = f'{folder.name}/{file.name}'
         records += validate(list[dict], _json_of(_text_of(file), place), place)
-    form = _FORMATS['Slack']
-    chats = _chats_in(records, form, path.name)
-    if not chats:
-        channels = sorted({file.parent.name for file in path.glob('*/*-*-*.json')})
-        choice = ', with a JSON file of messages a day, got none'
-        if channels:
-            choice = f': choose one of {", ".join(channels[:20])}'
-        raise ChatError(f'{path.name}: expected the folder of a Slack channel{choice}')
-    return _read_chats(chats, form, path, name, dates)
+    if not records:
+        channels = sorted({file.parent.name for file in folder.glob('*/*-*-*.json')})
+        choice = f': choose one of {", ".join(channels[:20])}' if channels else ', with a JSON file of messages a day'
+        raise ChatError(f'{folder.name}: expected the folder of a Slack channel{choice}')
+    return records
 
 
 def _read_json(value: Any, path: Path, name: str | None, dates: str | None) -> list[Conversation]:
@@ -641,11 +637,10 @@ def load_conversation(
     path = Path(path)
     if is_beam(path):
         conversations = load_beam(path)
-    elif os.path.isdir(path):
-        conversations = [_read_folder(path, name, dates)]
     else:
-        text = _text_of(path)
-        value = _json_of(text, path.name)
+        is_folder = os.path.isdir(path)
+        text = '' if is_folder else _text_of(path)
+        value = _records_in(path) if is_folder else _json_of(text, path.name)
         if value is None:
             conversations = [_read_text(text, path, dates)]
         else:
