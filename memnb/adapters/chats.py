@@ -13,12 +13,11 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, time, timedelta
-from itertools import chain, islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..core.conversation import ChatError, Conversation
-from ..core.messages import as_conversation, conversation_of, GAP, has_text, Message, read_messages, text_of
+from ..core.messages import as_conversation, conversation_of, GAP, has_text, Message, text_of
 from ..core.time import parse_date, parse_datetime
 from ..core.timestamps import DATE, date_order, DATE_ORDERS, day_of_numbers, DayNumbers, is_missing
 from ..core.trace import mend
@@ -514,18 +513,11 @@ def _read_chats(
     for _, records in chats:
         items = [_message(record, form, people) for record in records]
         parts.append([item for item in items if item is not None])
-    items = list(chain.from_iterable(parts))
-    messages, notes = read_messages(items, dates)
-    others = sum(len(records) for _, records in chats) - len(items)
-    notes = _note_on({'notices of the program': others}) + notes
-    remaining = iter(messages)
-    runs = [list(filter(None, islice(remaining, len(part)))) for part in parts]
-    spoken = sum(map(bool, runs))
-    if spoken > 1:
-        notes.append(f'{spoken} chats, which begin sessions; name= reads one of them')
+    others = sum(len(records) for _, records in chats) - sum(map(len, parts))
+    notes = _note_on({'notices of the program': others})
     gap = timedelta.max if form.one_session else GAP
     tolerance = GAP if form.leaf or not form.text else timedelta()
-    return conversation_of(runs, name or mend(path.stem), notes, gap, tolerance)
+    return conversation_of(parts, name or mend(path.stem), notes, gap, dates, tolerance)
 
 
 def _records_in(folder: Path) -> list[dict]:

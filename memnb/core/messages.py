@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import date, datetime, timedelta
+from datetime import date, timedelta
 from enum import Enum
 from functools import cache
-from itertools import pairwise
+from itertools import chain, islice, pairwise
 from typing import Any, NamedTuple
 
 from .conversation import ChatError, Conversation, Session, Snippet, Turn
@@ -21,7 +21,7 @@ from .timestamps import date_order, is_missing, numbers_of, read_moment, zone_of
 from .trace import count_of, mend
 
 # %% auto #0
-__all__ = ['GAP', 'Message', 'has_text', 'text_of', 'read_message', 'conversation_of', 'read_messages', 'as_conversation']
+__all__ = ['GAP', 'Message', 'has_text', 'text_of', 'read_message', 'conversation_of', 'as_conversation']
 
 # %% ../../nbs/1_core/12_messages.ipynb #0a1b2c00
 class Message(NamedTuple):
@@ -142,6 +142,8 @@ def read_message(
     "Return the message that one item of a list is, with its time as it is written there; None where it has no words. `ChatError`."
     if isinstance(item, str):
         return _from_line(item) if item.strip() else None
+    if isinstance(item, Message):
+        return item
     if isinstance(item, Snippet):
         return Message(item.text, item.speaker or '', item.said, item.id)
     if isinstance(item, (tuple, list)):
@@ -229,26 +231,6 @@ def _sessions(chats: Iterable[list[Message]], gap: timedelta) -> list[Session]:
     return sessions
 
 
-def conversation_of(
-    chats: Iterable[list[Message]],
-    id: str,
-    notes: Iterable[str] = (),
-    gap: timedelta = GAP,  # so long a silence begins a new session
-    # how far a time may go back before a chat is sorted; 0 for a source in any order, of which no note is made
-    tolerance: timedelta = GAP,
-) -> Conversation:
-    "Return the conversation of chats, the oldest first, each in order of time; its notes say where that was another."
-    ordered, notes = [], list(notes)
-    for messages in filter(None, chats):
-        messages, more = _in_order(messages, tolerance)
-        ordered.append(messages)
-        if tolerance:
-            notes += [note for note in more if note not in notes]
-    if all(messages[0].time for messages in ordered):
-        ordered.sort(key=lambda messages: messages[0].time)
-    return Conversation(id, _sessions(ordered, gap), (), notes)
-
-
 def _items(messages: Any) -> list:
     "Return the items of whatever holds messages: a list, a data frame, an object with a list under `messages`. `ChatError`."
     if isinstance(messages, dict) and isinstance(messages.get('messages'), list):
@@ -279,10 +261,7 @@ def _notes_on(items: list, entries: list[Message | None]) -> list[str]:
     return notes
 
 
-def read_messages(
-    items: Sequence,
-    dates: str | None = None,  # as in `as_conversation`
-) -> tuple[list[Message | None], list[str]]:
+def _read(items: Sequence, dates: str | None) -> tuple[list[Message | None], list[str]]:
     "Return the message of each item, None where it has no words, and notes on what was not read. `ChatError`."
     from tqdm import tqdm
 
@@ -301,6 +280,31 @@ def read_messages(
     return entries, notes
 
 
+def conversation_of(
+    chats: Sequence[Sequence],  # messages in any form that `as_conversation` takes
+    id: str,
+    notes: Iterable[str] = (),
+    gap: timedelta = GAP,  # so long a silence begins a new session
+    dates: str | None = None,  # as in `as_conversation`
+    # how far a time may go back before a chat is sorted; 0 for a source in any order, of which no note is made
+    tolerance: timedelta = GAP,
+) -> Conversation:
+    "Return the conversation of chats, the oldest first, each in order of time and with sessions of its own. `ChatError`."
+    messages, more = _read(list(chain.from_iterable(chats)), dates)
+    notes, remaining, ordered = [*notes, *more], iter(messages), []
+    for chat in chats:
+        run, more = _in_order(list(filter(None, islice(remaining, len(chat)))), tolerance)
+        if run:
+            ordered.append(run)
+        if tolerance:
+            notes += [note for note in more if note not in notes]
+    if all(run[0].time for run in ordered):
+        ordered.sort(key=lambda run: run[0].time)
+    if len(ordered) > 1:
+        notes.append(f'{len(ordered)} chats, which begin sessions; name= reads one of them')
+    return Conversation(id, _sessions(ordered, gap), (), notes)
+
+
 def as_conversation(
     messages: Any,  # texts, (speaker, text) or (text, time) pairs, objects with `role` and `content`, documents, a data frame
     id: str = 'chat',
@@ -316,5 +320,4 @@ def as_conversation(
     items = [messages] if isinstance(messages, Session) else _items(messages)
     if items and all(isinstance(item, Session) for item in items):
         return Conversation(id, items)
-    entries, notes = read_messages(items, dates)
-    return conversation_of([list(filter(None, entries))], id, notes, gap)
+    return conversation_of([items], id, (), gap, dates)

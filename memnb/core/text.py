@@ -272,9 +272,9 @@ def is_role(name: str) -> bool:
 
 def roles_of(speakers: Iterable[str]) -> dict[str, str]:
     "Return 'user' or 'assistant' for each speaker of a conversation with an assistant, by its name; nothing for any other conversation."
-    speakers = [speaker for speaker in speakers if speaker]
-    assistants = {speaker for speaker in speakers if speaker.strip().lower() in _ASSISTANTS}
-    users = {speaker for speaker in speakers if speaker.strip().lower() in _USERS}
+    speakers = list(filter(None, speakers))
+    assistants = set(filter(is_assistant, speakers))
+    users = set(filter(is_role, speakers)) - assistants
     if assistants and not users and len(assistants) + 1 == len(speakers):  # the user has a name
         users = set(speakers) - assistants
     return {speaker: 'user' for speaker in users} | {speaker: 'assistant' for speaker in assistants}
