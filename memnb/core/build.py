@@ -36,7 +36,7 @@ def renumber(session: Session, id: str) -> Session:
 def number_on(
     messages: Any,  # anything `as_conversation` takes
     known: Iterable[str],  # ids of sessions and turns that are there
-    is_same: Callable[[Session, str], bool],  # whether a session is there under this id
+    is_same: Callable[[Session], bool],  # whether a session is there under its id
 ) -> list[Session]:
     "Return the sessions of messages, numbered on from those that are there. Given sessions keep their ids. `ChatError`."
     if isinstance(messages, Iterator):
@@ -48,10 +48,11 @@ def number_on(
     numbers = {int(match[1]) for match in map(_NUMBER.fullmatch, known) if match}
     last, numbered = max(numbers, default=0), []
     for session in sessions:
-        same = [f'D{number}' for number in sorted(numbers) if is_same(session, f'D{number}')]
-        if not same:
+        candidates = (renumber(session, f'D{number}') for number in sorted(numbers))
+        same = next(filter(is_same, candidates), None)
+        if same is None:
             last += 1
-        numbered.append(renumber(session, same[0] if same else f'D{last}'))
+        numbered.append(same or renumber(session, f'D{last}'))
     return numbered
 
 

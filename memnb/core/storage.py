@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from pydantic import TypeAdapter
 
-from .build import FailedSessions, number_on, renumber, warn_of_nothing
+from .build import FailedSessions, number_on, warn_of_nothing
 from .conversation import DuplicateSnippet, Session, Snippet
 from .messages import as_conversation
 from .names import People
@@ -422,13 +422,12 @@ class SessionMemory:
     def _numbered(self, messages: Any) -> list[Session]:
         "Return the sessions of messages, numbered on from those that are there."
 
-        def is_same(session: Session, id: str) -> bool:
-            [session] = self.people.told_apart([renumber(session, id)])
-            if id in self.failed:
-                return self.failed.sessions[id] == session
-            entry = self._kept.get(id)
-            is_like = entry is not None and len(entry.turns) == len(session.turns)
-            return is_like and entry.digest == session_digest(session)
+        def is_same(session: Session) -> bool:
+            [session] = self.people.told_apart([session])
+            entry = self._kept.get(session.id)
+            if session.id in self.failed or entry is None:
+                return self.failed.sessions.get(session.id) == session
+            return len(entry.turns) == len(session.turns) and entry.digest == session_digest(session)
 
         return number_on(messages, [*self._kept, *self._homes, *self.failed], is_same)
 

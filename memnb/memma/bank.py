@@ -9,6 +9,7 @@ import json
 import os
 import re
 import sqlite3
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, KW_ONLY, replace
@@ -22,7 +23,7 @@ from typing import Annotated, Any, Literal, NamedTuple, Protocol
 import pydantic
 from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter
 
-from ..core.build import FailedSessions, number_on, refuse_messages, renumber
+from ..core.build import FailedSessions, number_on, refuse_messages
 from ..core import VIEWS
 from ..core.conversation import Conversation, Session, single_line, Snippet, Turn, turn_snippets
 from ..core.names import People
@@ -59,16 +60,16 @@ class Entry(Snippet):
 _SHOWN = 3  # contradictions that a line shows
 
 
-def _show_disputes(entries: Mapping[str, Entry]) -> dict[str, Entry]:
+def _show_disputes(entries: Mapping[str, Entry]) -> Mapping[str, Entry]:
     "Return entries by id, each with the lines that contradict it, until the person restates what was disputed."
-    lines = {}
+    lines = defaultdict(list)
     for claim in entries.values():
-        entry = entries.get(claim.disputes)
+        entry = entries.get(claim.disputes) if claim.disputes else None
         if entry is not None and not _is_later(entry.said, claim.said):
-            lines.setdefault(entry.id, []).append(single_line(claim.line))
-            lines.setdefault(claim.id, []).append(single_line(entry.line))
+            lines[entry.id].append(single_line(claim.line))
+            lines[claim.id].append(single_line(entry.line))
     shown = {id: replace(entries[id], disputed=tuple(others[:_SHOWN])) for id, others in lines.items()}
-    return {**entries, **shown}
+    return {**entries, **shown} if shown else entries
 
 
 def _is_later(moment: datetime | None, other: datetime | None) -> bool:
@@ -200,42 +201,52 @@ def _id_order(id: str) -> tuple[int, str]:
     return len(id), id
 
 
-def _place(entries: dict[str, Entry], ids: dict[tuple, str], id: str, entry: Entry | None) -> Entry | None:
-    "Make an id stand for an entry, or for none, in entries by id and ids by key; return what it stood for."
-    before = entries.pop(id, None)
-    if before is not None and ids.get(_entry_key(before)) == id:
-        del ids[_entry_key(before)]
-    if entry is not None:
-        entries[id] = entry
-        ids[_entry_key(entry)] = id
-    return before
+class _State:
+    "Entries by id, and ids by what the entries say, as changes leave them."
 
+    def __init__(self, id_count: int = 0):  # ids given so far
+        self.entries: dict[str, Entry] = {}
+        self.ids: dict[tuple, str] = {}  # by deduplication key
+        self.id_count = id_count
 
-def _change_of(
-    edit: Edit,
-    entries: Mapping[str, Entry],
-    ids: Mapping[tuple, str],  # by deduplication key
-    new_id: str,  # of an entry that is added
-    row: Change,  # its number, batch and time
-    when: datetime | None = None,  # of recording
-) -> Change:
-    "Return the change that an edit makes of some entries. An ADD of what is there adds its turns. `UnknownEntry`, `DuplicateEntry`."
-    made, kept = edit, replace(edit, said=edit.said or when, reason='')
-    if edit.action == 'ADD':
-        equal_id = ids.get(_entry_key(Entry('', edit.text, (), edit.time, edit.speaker)))
-        if equal_id is not None:
-            entry = entries[equal_id]
+    def put(self, id: str | None, entry: Entry | None) -> Entry | None:
+        "Make an id stand for an entry, or for none; return what it stood for."
+        before = self.entries.pop(id, None)
+        if before is not None and self.ids.get(_entry_key(before)) == id:
+            del self.ids[_entry_key(before)]
+        if entry is not None:
+            self.entries[id] = entry
+            self.ids[_entry_key(entry)] = id
+        return before
+
+    def says_elsewhere(self, entry: Entry | None, id: str) -> str | None:
+        "Return the id under which an entry stands already, if that is another."
+        other = self.ids.get(_entry_key(entry), id) if entry else id
+        return None if other == id else other
+
+    def change_of(
+        self,
+        edit: Edit,
+        row: Change,  # its number, batch and time
+        when: datetime | None = None,  # of recording
+        new_id: str | None = None,  # of an entry that is added; None: the next one
+    ) -> Change:
+        "Return the change that an edit makes. An ADD of what is there adds its turns. `UnknownEntry`, `DuplicateEntry`."
+        new_id = new_id or f'm{self.id_count + 1}'
+        applied, reason = edit, edit.reason or row.reason
+        equal_id = self.ids.get(_entry_key(Entry('', edit.text, (), edit.time, edit.speaker)))
+        if edit.action == 'ADD' and equal_id is not None:
+            entry, reason = self.entries[equal_id], reason or 'it is there already'
             action = 'UPDATE' if set(edit.sources) - set(entry.sources) else 'NONE'
-            reason = edit.reason or row.reason or 'it is there already'
-            made = replace(edit, action=action, entry=equal_id, text=entry.text, speaker=None, reason=reason)
-    id = new_id if made.action == 'ADD' else made.entry
-    after = apply_edit(entries.get(id), made, id, when)
-    if after is not None and ids.get(_entry_key(after), id) != id:
-        raise DuplicateEntry(f'{made.action} of {id}: {ids[_entry_key(after)]} says the same already')
-    told = {'reason': made.reason or row.reason, 'evidence': made.sources}
-    if made.action == 'ADD' or edit.action == 'NONE':
-        kept = None
-    return replace(row, action=made.action, entry=id, after=after, edit=kept, **told)
+            applied = replace(edit, action=action, entry=equal_id, text=entry.text, speaker=None)
+        id = new_id if applied.action == 'ADD' else applied.entry
+        after = apply_edit(self.entries.get(id), applied, id, when)
+        if other := self.says_elsewhere(after, id):
+            raise DuplicateEntry(f'{applied.action} of {id}: {other} says the same already')
+        is_told = applied.action == 'ADD' or edit.action == 'NONE'  # by the other fields
+        kept = None if is_told else replace(edit, said=edit.said or when, reason='')
+        evidence = edit.sources
+        return replace(row, action=applied.action, entry=id, after=after, edit=kept, reason=reason, evidence=evidence)
 
 
 def replay(changes: Iterable[Change]) -> dict[str, Entry]:
@@ -262,13 +273,24 @@ def _valid_from(change: Change, start: date = date.min, before: Entry | None = N
     return day.start or date.min if day else date.min
 
 # %% ../../nbs/5_memma/01_bank.ipynb #03f43b32
+_CLAIM = (
+    'text',
+    'time',
+    'speaker',
+    'said',
+    'said_by',
+    'about',
+    'disputes',
+)  # what an entry has of the edit that adds it
+
+
 def _asked(change: Change) -> Edit:
     "Return the edit behind a change that is no UNDO."
-    after, entry_id = change.after, None if change.action == 'ADD' else change.entry
-    if change.edit or change.action not in ('ADD', 'UPDATE'):
-        return change.edit or Edit(change.action, entry=entry_id, sources=change.evidence)
-    fields = {'said': after.said, 'said_by': after.said_by, 'about': after.about, 'disputes': after.disputes}
-    return Edit(change.action, after.text, entry_id, after.time, after.speaker, change.evidence, **fields)
+    if change.edit:
+        return change.edit
+    if change.action != 'ADD':
+        return Edit(change.action, entry=change.entry, sources=change.evidence)
+    return Edit('ADD', sources=change.evidence, **{name: getattr(change.after, name) for name in _CLAIM})
 
 
 def _without(text: str, versions: Sequence[tuple[str, str]], words: Collection[str]) -> str:
@@ -293,62 +315,58 @@ class _Cleaning:
         turns: Collection[str],
         id_count: int,  # ids given so far
     ):
-        self.turns, self.id_count = turns, id_count
-        self.entries: dict[str, Entry] = {}
-        self._ids: dict[tuple, str] = {}  # by deduplication key
-        self._states: dict[str, list[tuple[int, Entry | None]]] = {}  # of each id: after which change stood what
-        self._forgotten: dict[str, list[tuple[str, str]]] = {}  # of each id: the text of a version, and that before it
-        self._words: dict[str, frozenset[str]] = {}  # of each id: the stems that only forgotten versions have brought
-        texts = [change.after.text for change in changes if change.action == 'ADD' and not self._rests(change)]
-        self._known = stems(' '.join(texts))
-        again = [self._forget(change) if self._rests(change) else self._apply(change) for change in changes]
-        self.changes = [change for change in again if change]
+        self.state, self.changes = _State(id_count), []
+        # of each id: the text of each forgotten version with the one before, and the stems that only these have brought
+        self._versions: dict[str, list[tuple[str, str]]] = defaultdict(list)
+        self._words: dict[str, frozenset[str]] = defaultdict(frozenset)
+        resting = {change.number for change in changes if not turns.isdisjoint(change.evidence)}
+        others = [change for change in changes if change.number not in resting]
+        known_stems = stems(' '.join(change.after.text for change in others if change.action == 'ADD'))
+        for change in changes:
+            if change.number not in resting:
+                self._apply(change)
+            elif change.action in ('ADD', 'UPDATE'):
+                before = self.state.entries.get(change.entry)
+                text, old_text = change.after.text, before.text if before else ''
+                self._versions[change.entry].append((text, old_text))
+                self._words[change.entry] |= stems(text) - stems(old_text) - known_stems
 
-    def _rests(self, change: Change) -> bool:
-        return not self.turns.isdisjoint(change.evidence)
-
-    def _forget(self, change: Change) -> None:
-        "Note what a change brought that is forgotten."
-        id, before = change.entry, self.entries.get(change.entry)
-        if change.action in ('ADD', 'UPDATE'):
-            text, old_text = change.after.text, before.text if before else ''
-            self._forgotten.setdefault(id, []).append((text, old_text))
-            self._words[id] = self._words.get(id, frozenset()) | (stems(text) - stems(old_text) - self._known)
-
-    def _apply(self, change: Change) -> Change | None:
-        "Return what a change comes to now; None for nothing."
+    def _apply(self, change: Change) -> None:
+        "Apply a change again; it goes if it is about what is forgotten, or says what another entry says."
         if change.action == 'UNDO':
-            states = [entry for number, entry in self._states.get(change.entry, ()) if number < change.undoes]
-            after = states[-1] if states else None
-            is_taken = after and self._ids.get(_entry_key(after), change.entry) != change.entry
-            if after == self.entries.get(change.entry) or is_taken:
-                return None
-            again = replace(change, after=after)
+            again = self._undone(change)
         else:
-            fresh = f'm{self.id_count + 1}'
+            # an ADD that was a repetition may need an id of its own
+            new_id = None if change.entry in self.state.entries else change.entry
             try:
-                edit = self._cleaned(_asked(change), change.entry)
-                id = fresh if change.entry in self.entries else change.entry
-                again = _change_of(edit, self.entries, self._ids, id, change)
-            except (UnknownEntry, ValueError):  # it is about what is forgotten, or says what another entry says
-                return None
-            if again.entry == fresh:
-                self.id_count += 1
-        if again.entry is not None:
-            _place(self.entries, self._ids, again.entry, again.after)
-            self._states.setdefault(again.entry, []).append((again.number, again.after))
-        is_told = any(words & stems(change.reason) for words in self._words.values())
-        return again if change.evidence and not is_told else replace(again, reason='')
+                again = self.state.change_of(self._cleaned(_asked(change), change.entry), change, new_id=new_id)
+            except (UnknownEntry, ValueError):
+                again = None
+        if again is None:
+            return
+        if again.action == 'ADD' and again.entry != change.entry:
+            self.state.id_count += 1
+        self.state.put(again.entry, again.after)
+        words = frozenset().union(*self._words.values())
+        is_kept = change.evidence and not words & stems(change.reason)
+        self.changes.append(again if is_kept else replace(again, reason=''))
+
+    def _undone(self, change: Change) -> Change | None:
+        "Return what an UNDO comes to now; None for nothing."
+        id = change.entry
+        after = replay(earlier for earlier in self.changes if earlier.number < change.undoes).get(id)
+        is_same = after == self.state.entries.get(id)
+        return None if is_same or self.state.says_elsewhere(after, id) else replace(change, after=after)
 
     def _cleaned(self, edit: Edit, id: str | None) -> Edit:
         "Return an UPDATE without what it took from forgotten versions of an entry. `ValueError` where nothing is left."
-        if id not in self._forgotten or edit.action != 'UPDATE':
+        if id not in self._versions or edit.action != 'UPDATE':
             return edit
         words, taken = self._words[id], edit.taken
-        text = _without(edit.text, self._forgotten[id], words if taken is None else words & {*taken})
+        text = _without(edit.text, self._versions[id], words if taken is None else words.intersection(taken))
         if taken is not None:
             taken = tuple(stem for stem in taken if stem not in words)
-        action, entry = ('UPDATE', id) if id in self.entries else ('ADD', None)
+        action, entry = ('UPDATE', id) if id in self.state.entries else ('ADD', None)
         return replace(edit, action=action, entry=entry, text=text, taken=taken)
 
 # %% ../../nbs/5_memma/01_bank.ipynb #1fc266e1
@@ -469,14 +487,13 @@ class Journal(MemoryFile):
             if after != before:
                 with self.transaction() as file:  # others may have noted sessions meanwhile
                     records = self._failed_in(namespace)
-                    records |= {id: record for id, record in after.items() if before.get(id) != record}
-                    text = canonical_json(
-                        {id: record for id, record in records.items() if id in after or id not in before}
-                    )
+                    for id in before:
+                        records.pop(id, None)
+                    records |= after
                     file.execute('DELETE FROM memory WHERE name = ?', (name,))
-                    if text != '{}':
-                        row = name, row_checksum(text) + text
-                        file.execute('INSERT INTO memory VALUES (?, ?)', row)
+                    if records:
+                        text = canonical_json(records)
+                        file.execute('INSERT INTO memory VALUES (?, ?)', (name, row_checksum(text) + text))
                     file.execute(UNSWEPT)
                 self.sweep(wait=False)
 
@@ -485,38 +502,36 @@ class Journal(MemoryFile):
         Of a namespace without any change left nothing stays, not even its name; its ids begin again."""
         entries = set(entries)
         with self.transaction() as file:
-            rows = {change.number: change for change in self.changes(namespace)}
-            unknown = entries - {change.entry for change in rows.values()}
+            changes, extent = self.changes(namespace), self.extent(namespace)
+            unknown = entries - {change.entry for change in changes}
             if unknown:
                 raise UnknownEntry(f'no entry {min(unknown)!r:.80}, now or before')
-            others = [change for change in rows.values() if change.entry not in entries]
-            extent, count = self.extent(namespace), self.extent('').forgotten + 1
-            cleaning = _Cleaning(others, set(turns), extent.id_count) if turns else None
-            kept = {change.number: change for change in (cleaning.changes if cleaning else others)}
-            gone = [change for number, change in rows.items() if number not in kept]
-            for number, change in rows.items():
-                new_row = self._row(namespace, kept[number]) if number in kept else None
-                if new_row != self._row(namespace, change):
-                    file.execute('DELETE FROM changes WHERE namespace = ? AND number = ?', (namespace, number))
-                    if new_row:
-                        file.execute(_INSERT, new_row)
-                    file.execute(UNSWEPT)
-            if gone:
+            kept, id_count = [change for change in changes if change.entry not in entries], extent.id_count
+            if turns:
+                cleaning = _Cleaning(kept, set(turns), id_count)
+                kept, id_count = cleaning.changes, cleaning.state.id_count
+            numbers = {change.number for change in kept}
+            gone = [change for change in changes if change.number not in numbers]
+            rows = [self._row(namespace, change) for change in kept]
+            if rows != [self._row(namespace, change) for change in changes]:
+                count = self.extent('').forgotten + 1
                 self._put_extent(file, '', _Extent(forgotten=count))
-                extent = _Extent(extent.last, cleaning.id_count if cleaning else extent.id_count, count)
-                self._put_extent(file, namespace, extent)
-                if not kept:
-                    file.execute('DELETE FROM extents WHERE namespace = ?', (namespace,))
+                self._put_extent(file, namespace, _Extent(extent.last, id_count, count))
+                file.execute('DELETE FROM changes WHERE namespace = ?', (namespace,))
+                file.executemany(_INSERT, rows)
+                file.execute(UNSWEPT)
+            if not kept:
+                file.execute('DELETE FROM extents WHERE namespace = ?', (namespace,))
         self.sweep()
         ids = {change.entry for change in gone} - {None} | entries
         return Receipt(namespace, tuple(sorted(ids, key=_id_order)), len(gone))
 
 # %% ../../nbs/5_memma/01_bank.ipynb #a1e1c321
 class EntryStore(Protocol):
-    "The index behind a bank. A store may have `put_all(entries)`, which is then called instead of `put`."
+    "The index behind a bank."
 
-    def put(self, entry_id: str, text: str, time: TimeSpan | None, sources: tuple[str, ...]) -> None:
-        "Make an entry findable, in place of one with the same id."
+    def put(self, entries: Sequence[Entry]) -> None:
+        "Make entries findable, in place of those with the same ids."
 
     def remove(self, entry_id: str) -> None:
         "Make it unfindable; nothing happens if it is not there."
@@ -534,7 +549,7 @@ class IndexStore:
         # entries are no turns, and the prompts show the score as a similarity
         self.index = HybridIndex(**{'spread': self.spread, 'ranker': None, 'words': None, **options})
 
-    def put_all(self, entries: Iterable[Entry]) -> None:
+    def put(self, entries: Sequence[Entry]) -> None:
         "Make entries findable at the positions that their numbers give, in place of those with the same ids."
         placed = [replace(entry, session='bank', position=int(entry.id[1:])) for entry in entries]
         self.index.remove([entry.id for entry in placed if entry.id in self.index])
@@ -561,7 +576,7 @@ class _SessionStore:
     def __init__(self, memory: SessionMemory):
         self.memory = memory
 
-    def put_all(self, entries: Iterable[Entry]) -> None:
+    def put(self, entries: Sequence[Entry]) -> None:
         for entry in entries:
             self.remove(entry.id)
             turn = Turn(entry.id, entry.speaker or 'Somebody', entry.text)
@@ -639,11 +654,8 @@ class MemoryBank(Searchable):
         backend: Callable[[], EntryStore] = IndexStore,  # makes an empty index
     ):
         refuse_messages(path, type(self))
-        is_path = isinstance(path, (Path, Journal, type(None)))
-        if isinstance(path, str):
-            looks_like_path = re.search(r'\.[a-z]\w{0,7}$', path) or not re.search(r'\s', path)
-            is_path = bool(looks_like_path) or os.path.exists(path)
-        if not is_path:
+        is_text = isinstance(path, str) and not re.search(r'\.[a-z]\w{0,7}$|^\S*$', path) and not os.path.exists(path)
+        if is_text or not isinstance(path, (str, Path, Journal, type(None))):
             raise TypeError(f"path: expected a path such as 'a.db' or None, got {path!r:.80}; messages go to `of`")
         if not isinstance(namespace, str) or not namespace:
             raise ValueError(f'namespace: expected a name, got {namespace!r:.80}')
@@ -652,18 +664,14 @@ class MemoryBank(Searchable):
         # the second for one call that reads or forgets
         self._writing, self._lock = Lock(), Lock()
         self.journal = path if isinstance(path, Journal) else Journal(path)
-        self._entries: dict[str, Entry] = {}
-        self._same: dict[tuple, str] = {}  # deduplication key -> id
+        self._state = _State()  # what is staged included
         self._known = _Extent()  # as far as the journal was read
-        self._id_count = 0  # ids given, staged ones included
-        self._when: datetime | None = None  # the time of the last change
+        self._when: datetime | None = None  # the time of the last change that was read
         self._writer: int | None = None  # the thread that has a transaction open
         self._reader: MemoryBank | None = None  # for the other threads meanwhile
-        self._staged: list[tuple[Change, Entry | None, datetime | None]] = []  # with what was before
-        self._claims: set[str] = set()  # ids of entries that dispute another
+        self._staged: list[tuple[Change, Entry | None]] = []  # with what was before
         self._shown: Mapping[str, Entry] | None = None  # entries with what is disputed; None: it has changed
-        self._stale: set[str] = set()  # ids whose entry has changed since the index was filled
-        self._indexed: set[str] = set()  # ids that the index holds, or may hold
+        self._indexed: dict[str, Entry | None] = {}  # what the index holds of each id; None: it is not known
         self.failed = FailedSessions()  # sessions that `MemMA` could not write into it
         try:
             self._store = backend()
@@ -686,9 +694,8 @@ class MemoryBank(Searchable):
         bank = cls(path, **options)
         texts = {id: entry.text for entry in bank for id in entry.sources}
 
-        def is_same(session: Session, id: str) -> bool:
-            turns = renumber(session, id).turns
-            return all(texts.get(turn.id) == turn.content for turn in turns)
+        def is_same(session: Session) -> bool:
+            return all(texts.get(turn.id) == turn.content for turn in session.turns)
 
         known = {entry.speaker: entry.speaker for entry in bank if entry.speaker}
         for session in People(shown=known).told_apart(number_on(messages, texts, is_same)):
@@ -701,7 +708,7 @@ class MemoryBank(Searchable):
         return bank
 
     def __repr__(self) -> str:
-        counts = f'{count_of(len(self._entries), "entry")}, {count_of(self._known.last, "change")}'
+        counts = f'{count_of(len(self._state.entries), "entry")}, {count_of(self._known.last, "change")}'
         path = self.journal.path
         place = f'file {path.name}' if isinstance(path, Path) else 'in memory'
         return f'{type(self).__name__}({self.namespace!r}: {counts}, {place}{self.failed.summary})'
@@ -730,35 +737,25 @@ class MemoryBank(Searchable):
         if extent == self._known:
             return
         anew = extent.forgotten != self._known.forgotten
-        start = 0 if anew else self._known.last
-        changes = self.journal.changes(self.namespace, start, extent.last)
-        after = dict.fromkeys(self._entries) if anew else {}
-        after.update((change.entry, change.after) for change in changes)
-        for id, entry in after.items():
-            self._put(id, entry)
-        if anew or changes:
-            self._when = changes[-1].when if changes else None
-        self._known, self._id_count = extent, extent.id_count
-
-    def _put(self, id: str, entry: Entry | None) -> None:
-        "Make an id stand for an entry, or for none."
-        before = _place(self._entries, self._same, id, entry)
-        if entry != before:
-            self._stale.add(id)
-        (self._claims.add if entry is not None and entry.disputes else self._claims.discard)(id)
-        self._shown = None
+        changes = self.journal.changes(self.namespace, 0 if anew else self._known.last, extent.last)
+        if anew:
+            self._state, self._when = _State(), None
+        for change in changes:
+            self._state.put(change.entry, change.after)
+            self._when = change.when
+        self._known, self._state.id_count, self._shown = extent, extent.id_count, None
 
     @property
     def _view(self) -> Mapping[str, Entry]:
         "The entries as readers see them, by id."
         if self._shown is None:
-            self._shown = _show_disputes(self._entries) if self._claims else self._entries
+            self._shown = _show_disputes(self._state.entries)
         return self._shown
 
     @_reading
     def __len__(self) -> int:
         self.refresh()
-        return len(self._entries)
+        return len(self._state.entries)
 
     @_reading
     def __iter__(self) -> Iterator[Entry]:
@@ -768,7 +765,7 @@ class MemoryBank(Searchable):
     @_reading
     def __contains__(self, entry_id: object) -> bool:
         self.refresh()
-        return isinstance(entry_id, str) and entry_id in self._entries
+        return isinstance(entry_id, str) and entry_id in self._state.entries
 
     @_reading
     def __getitem__(self, entry_id: str) -> Entry:
@@ -795,9 +792,9 @@ class MemoryBank(Searchable):
             try:
                 yield
                 if outermost and self._staged:
-                    changes = [change for change, _, _ in self._staged]
-                    self._known = self.journal.append(self.namespace, changes, self._known, self._id_count)
-                    self._staged = []
+                    changes = [change for change, _ in self._staged]
+                    self._known = self.journal.append(self.namespace, changes, self._known, self._state.id_count)
+                    self._when, self._staged = changes[-1].when, []
             except BaseException:
                 self._take_back(mark)
                 raise
@@ -808,26 +805,28 @@ class MemoryBank(Searchable):
     def _take_back(self, mark: int) -> None:
         "Discard what was staged after a mark."
         while len(self._staged) > mark:
-            change, before, self._when = self._staged.pop()
+            change, before = self._staged.pop()
             if change.action == 'ADD':
-                self._id_count -= 1
-            if change.entry is not None:
-                self._put(change.entry, before)
+                self._state.id_count -= 1
+            self._state.put(change.entry, before)
+            self._shown = None
 
-    def _stage(self, change: Change, when: datetime | None) -> Change:
-        "Stage a change and make it visible; without a time it has that of the last change."
-        change = replace(change, when=when or self._when)
-        self._staged.append((change, self._entries.get(change.entry), self._when))
-        self._when = change.when
-        if change.entry is not None:
-            self._put(change.entry, change.after)
+    def _stage(self, change: Change) -> Change:
+        "Stage a change and make it visible."
+        before = self._state.put(change.entry, change.after)
+        if change.action == 'ADD':
+            self._state.id_count += 1
+        self._staged.append((change, before))
+        self._shown = None
         return change
 
-    def _next(self, action: str, entry: str | None = None, after: Entry | None = None, **details: Any) -> Change:
-        "Return the next row of the history."
-        number = self._known.last + len(self._staged) + 1
-        batch = self._staged[0][0].batch if self._staged else number
-        return Change(number, action, entry, after, batch, **details)
+    def _next(self, action: str, when: datetime | None) -> Change:
+        "Return the next row of the history, of no entry yet; without a time it has that of the last change."
+        number = batch = self._known.last + len(self._staged) + 1
+        last_when = self._when
+        if self._staged:
+            batch, last_when = self._staged[0][0].batch, self._staged[-1][0].when
+        return Change(number, action, None, None, batch, when=when or last_when)
 
     def apply(self, edits: Iterable[Edit], when: datetime | None = None) -> list[Change]:
         """Apply edits in order, all or none, and return their changes.
@@ -839,11 +838,7 @@ class MemoryBank(Searchable):
         "Stage one edit."
         if not isinstance(edit, Edit):
             raise TypeError(f'apply: expected edits, got {edit!r:.80}')
-        new_id = f'm{self._id_count + 1}'
-        change = _change_of(edit, self._entries, self._same, new_id, self._next(edit.action), when)
-        if change.action == 'ADD':
-            self._id_count += 1
-        return self._stage(change, when)
+        return self._stage(self._state.change_of(edit, self._next(edit.action, when), when))
 
     def add(self, text: str, *, when: datetime | None = None, **fields) -> Entry:
         "Add an entry (`fields` as of an `Edit`) and return it, or the equal one that exists."
@@ -871,7 +866,7 @@ class MemoryBank(Searchable):
 
     def _changes(self, **of: str) -> list[Change]:
         self.refresh()
-        staged = [change for change, _, _ in self._staged]
+        staged = [change for change, _ in self._staged]
         return self.journal.changes(self.namespace, to=self._known.last, **of) + staged
 
     @_reading
@@ -951,12 +946,15 @@ class MemoryBank(Searchable):
                     later = f'{change.entry} was changed again by batch {change.batch}'
                     raise ValueError(f'undo: batch {batch} cannot be taken back alone: {later}; undo that one first')
             before = replay(change for change in changes if change.number < batch)
+            undoings = []
             for id in ids:
-                other = self._same.get(_entry_key(before[id]), id) if id in before else id
-                if other not in ids:
+                other = self._state.says_elsewhere(before.get(id), id)
+                if other and other not in ids:
                     raise DuplicateEntry(f'undo: {id} would say the same as {other}')
-            of = {'reason': reason, 'undoes': batch}
-            return [self._stage(self._next('UNDO', id, before.get(id), **of), when) for id in ids]
+                row = self._next('UNDO', when)
+                undoing = replace(row, entry=id, after=before.get(id), reason=reason, undoes=batch)
+                undoings.append(self._stage(undoing))
+            return undoings
 
     def forget(self, entries: Iterable[str] = (), *, turns: Iterable[str] = ()) -> Receipt:
         """Remove these entries with all versions, and all edits that rest on these turns, from history, file and index.
@@ -979,29 +977,31 @@ class MemoryBank(Searchable):
     def _clear_index(self) -> None:
         "Remove from the index what has changed. What fails is tried again at the next search."
         self.refresh()
-        for id in sorted(self._stale & self._indexed, key=_id_order):
+        for id in sorted((id for id in self._indexed if self._is_stale(id)), key=_id_order):
             self._store.remove(id)
-            self._indexed.discard(id)
+            del self._indexed[id]
+
+    def _is_stale(self, id: str) -> bool:
+        "Whether the index may hold something else of an id than its entry."
+        indexed, entry = self._indexed[id], self._state.entries.get(id)
+        return indexed is None or (indexed is not entry and indexed != entry)
 
     def _fill_index(self) -> None:
         "Bring the index up to date."
         self._clear_index()
-        ids = sorted(self._stale & self._entries.keys(), key=_id_order)
-        fresh = [self._entries[id] for id in ids]
-        self._indexed.update(ids)  # before they are put: a store may fail in the middle
-        if hasattr(self._store, 'put_all'):
-            self._store.put_all(fresh)
-        else:
-            for entry in fresh:
-                self._store.put(entry.id, entry.text, entry.time, entry.sources)
-        self._stale.clear()
+        ids = sorted(self._state.entries.keys() - self._indexed.keys(), key=_id_order)
+        fresh = {id: self._state.entries[id] for id in ids}
+        if fresh:
+            self._indexed |= dict.fromkeys(fresh)  # a store may fail in the middle
+            self._store.put(list(fresh.values()))
+            self._indexed |= fresh
 
     def _search_store(self, query: str, k: int) -> list[Hit]:
         "Return the entries that a foreign store finds. `UnknownEntry` for an id that is none."
         hits = []
         for hit in map(as_hit, self._store.search(query, k)):
             # `as_hit` takes a bare id for a text
-            entry = self._entries.get(hit.snippet.id) or self._entries.get(hit.snippet.text)
+            entry = self._state.entries.get(hit.snippet.id) or self._state.entries.get(hit.snippet.text)
             if entry is None:
                 raise UnknownEntry(
                     f'{type(self._store).__name__}.search: expected ids of entries, got {hit.snippet.text!r:.80}'

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ..core.build import FailedSessions, number_on, refuse_messages, renumber, warn_of_nothing
+from ..core.build import FailedSessions, number_on, refuse_messages, warn_of_nothing
 from ..core.conversation import Session
 from ..core.loop import check_count, Setting, with_settings
 from ..core.models import LMByRole, Model
@@ -174,13 +174,11 @@ class MemMA(Coordinated):
 
         def is_known(session: Session) -> bool:
             [session] = self.people.told_apart([session])
-            failed_session = self.failed.sessions.get(session.id)
-            return self._earlier.holds(session) or failed_session == session
+            return self._earlier.holds(session) or self.failed.sessions.get(session.id) == session
 
         sources = [id for entry in self.bank for id in entry.sources]
         known_ids = [*self._earlier.ids, *sources, *self.failed]
-        sessions = number_on(messages, known_ids, lambda session, id: is_known(renumber(session, id)))
-        return [session for session in sessions if not is_known(session)]
+        return [session for session in number_on(messages, known_ids, is_known) if not is_known(session)]
 
     def _remember(self, session: Session) -> SessionResult:
         "Write one session and return what came of it."

@@ -209,7 +209,7 @@ def test_a_bank_takes_every_edit_of_the_rules_and_loses_no_entry_text(chunk):
 class Shelf:
     "A store that finds nothing."
 
-    def put(self, entry_id, text, time, sources):
+    def put(self, entries):
         pass
 
     def remove(self, entry_id):

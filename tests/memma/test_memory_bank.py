@@ -55,9 +55,10 @@ class Shelf:
     def __init__(self):
         self.texts, self.failures = {}, 0
 
-    def put(self, entry_id, text, time, sources):
-        self.texts[entry_id] = text
-        self._fail()
+    def put(self, entries):
+        for entry in entries:
+            self.texts[entry.id] = entry.text
+            self._fail()
 
     def remove(self, entry_id):
         self.texts.pop(entry_id, None)
@@ -548,7 +549,7 @@ class Banks(RuleBasedStateMachine):
                     bank.search(query)
             bank._store.failures = 0
             for one in bank:
-                fresh.put(one.id, one.text, None, ())
+                fresh.put([one])
             expected = [
                 (id, score)
                 for id, score in fresh.search(query, 99)
@@ -560,7 +561,6 @@ class Banks(RuleBasedStateMachine):
         found = bank.search(query, k, exclude=exclude, during=during)
         assert [(hit.snippet.id, hit.score) for hit in found] == expected
         assert all(hit.snippet is bank[hit.snippet.id] or hit.snippet == bank[hit.snippet.id] for hit in found)
-        assert not bank._stale
         assert who or bank._store.texts == {one.id: one.text for one in bank}
 
     @rule(**where)
@@ -611,7 +611,7 @@ class Banks(RuleBasedStateMachine):
             assert (extent := bank.journal.extent(space)).last == len(
                 model.states
             ) - 1 and extent.id_count == model.given
-            assert len({_entry_key(one) for one in bank}) == len(bank) == len(bank._same)
+            assert len({_entry_key(one) for one in bank}) == len(bank) == len(bank._state.ids)
 
 
 two_ids, two_texts, two_days = (
