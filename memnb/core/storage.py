@@ -307,8 +307,8 @@ class SessionMemory:
 
     def __init__(self, aliases: Mapping[str, str] = {}):  # spellings of one person's name: {'ADA': 'Ada'}
         self._lock, self.people = Lock(), People(aliases)
-        self._files: dict[Path, dict[str, str]] = {}  # checksums by id, as last seen in each file
-        self._begun: dict[Path, dict[str, str]] = {}  # those of the last save, which may have failed after its commit
+        # of each file: checksums by id as last seen in it, then those of a save that may have failed after its commit
+        self._files: dict[Path, list[dict[str, str]]] = {}
         self._kept: dict[str, _Entry] = {}
         self._homes: dict[str, str] = {}  # turn id -> session id
         self._items: set[str] = set()  # ids of what the extracts hold
@@ -545,14 +545,13 @@ class SessionMemory:
             with file.transaction() as rows:
                 stored = dict(rows.execute('SELECT id, checksum FROM sessions ORDER BY id'))
                 before = dict(rows.execute('SELECT name, value FROM memory'))
-                expected = (self._files.get(place, {}), self._begun.get(place), checksums)
-                if 'head' in before and stored not in expected and not overwrite:
+                if 'head' in before and stored not in [*self._files.get(place, [{}]), checksums] and not overwrite:
                     raise ConflictError(
                         f'{path}: nothing was written: another owner has changed it since this memory was '
                         f'saved to it or loaded from it, and it holds {len(stored)} sessions now; '
                         'reload(path) first, or save(path, overwrite=True)'
                     )
-                self._files[place], self._begun[place] = stored, checksums
+                self._files[place] = [stored, checksums]
                 for id, checksum in stored.items():
                     if checksum != checksums.get(id):
                         rows.execute('DELETE FROM sessions WHERE id = ?', (id,))
@@ -566,7 +565,7 @@ class SessionMemory:
                         if '"failed":' in before.get(name, ''):  # it held texts
                             rows.execute(UNSWEPT)
                         rows.execute('INSERT OR REPLACE INTO memory VALUES (?, ?)', (name, value))
-            self._files[place] = checksums
+            self._files[place] = [checksums]
             file.sweep()
 
     @locked
@@ -575,12 +574,13 @@ class SessionMemory:
         Raises `MemoryFileError`, and `DuplicateSession` if one of those stands in the place of another."""
         _, rows = self._read(path)
         stored, place = {id: checksum for id, *_, checksum in rows}, Path(path).absolute()
-        for id, checksum in self._files.get(place, {}).items():
+        [seen, *_] = self._files.get(place, [{}])
+        for id, checksum in seen.items():
             if id in self and stored.get(id) != checksum:
                 self.forget(id)
         for row in rows:
             self._restore(path, *row)
-        self._files[place] = stored
+        self._files[place] = [stored]
 
     @classmethod
     def load(
@@ -604,7 +604,7 @@ class SessionMemory:
         for row in rows:
             memory._restore(path, *row, embed_anew)
         memory.failed = FailedSessions.from_json(head.get('failed', {}))
-        memory._files[Path(path).absolute()] = {id: checksum for id, *_, checksum in rows}
+        memory._files[Path(path).absolute()] = [{id: checksum for id, *_, checksum in rows}]
         return memory
 
     @classmethod

@@ -260,6 +260,12 @@ def replay(changes: Iterable[Change]) -> dict[str, Entry]:
     return {id: state[id] for id in sorted(state, key=_id_order)}
 
 
+def _standing(changes: Sequence[Change]) -> list[Change]:
+    "Return the changes by edits that nothing has taken back."
+    undone = {change.undoes for change in changes}
+    return [change for change in changes if change.action not in ('NONE', 'UNDO') and change.batch not in undone]
+
+
 def _valid_from(change: Change, start: date = date.min, before: Entry | None = None) -> date:
     "Return the first day on which a change of an entry holds; `before` is the last version, valid from `start`."
     after = change.after
@@ -628,12 +634,14 @@ class NothingToUndo(ValueError):
 
 
 def _reading(method: Callable) -> Callable:
-    "Decorator for a method that reads: beside a transaction of another thread it reads what stood before."
+    """Decorator for a method that reads what the file has now, and the writer of an open transaction what is staged.
+    Beside a transaction of another thread it reads what stood before."""
 
     @wraps(method)
     def reading(self, *args, **options):
         with self._lock:
             if self._writer in (None, get_ident()):
+                self.refresh()
                 return method(self, *args, **options)
             if self._reader is None:  # not `or`: the truth of a bank is its length, which is read from the file
                 self._reader = self.within(self.namespace)
@@ -675,6 +683,8 @@ class MemoryBank(Searchable):
         self.failed = FailedSessions()  # sessions that `MemMA` could not write into it
         try:
             self._store = backend()
+            is_own = isinstance(self._store, IndexStore)
+            self._searched = self._store if is_own else as_retriever(self._search_store)
             self.refresh()
             with self.failed_sessions():
                 pass
@@ -754,29 +764,26 @@ class MemoryBank(Searchable):
 
     @_reading
     def __len__(self) -> int:
-        self.refresh()
         return len(self._state.entries)
 
     @_reading
     def __iter__(self) -> Iterator[Entry]:
-        self.refresh()
         return iter(sorted(self._view.values(), key=lambda entry: _id_order(entry.id)))
 
     @_reading
-    def __contains__(self, entry_id: object) -> bool:
-        self.refresh()
-        return isinstance(entry_id, str) and entry_id in self._state.entries
+    def __contains__(self, entry_id: str) -> bool:
+        return entry_id in self._state.entries
 
     @_reading
     def __getitem__(self, entry_id: str) -> Entry:
-        if entry_id not in self:
-            raise UnknownEntry(f'no entry {entry_id!r:.80} among the {len(self)} of {self.namespace!r:.80}')
+        if entry_id not in self._view:
+            raise UnknownEntry(f'no entry {entry_id!r:.80} among the {len(self._view)} of {self.namespace!r:.80}')
         return self._view[entry_id]
 
     def resting_on(self, turns: Iterable[str]) -> list[Entry]:
         "Return the entries that rest on any of some turns, in the order of their ids."
         turns = set(turns)
-        return [entry for entry in self if not turns.isdisjoint(entry.sources)]
+        return [entry for entry in self if turns & {*entry.sources}]
 
     # edits
 
@@ -865,7 +872,6 @@ class MemoryBank(Searchable):
     # history
 
     def _changes(self, **of: str) -> list[Change]:
-        self.refresh()
         staged = [change for change, _ in self._staged]
         return self.journal.changes(self.namespace, to=self._known.last, **of) + staged
 
@@ -891,11 +897,7 @@ class MemoryBank(Searchable):
             return _show_disputes(replay(change for change in self._changes() if change.number <= when))
         if not isinstance(when, datetime):
             when = datetime.combine(_as_span(when).end or date.max, datetime.max.time())
-        until = when.replace(tzinfo=None)
-        changes = takewhile(
-            lambda change: not change.when or change.when.replace(tzinfo=None) <= until, self._changes()
-        )
-        return _show_disputes(replay(changes))
+        return _show_disputes(replay(takewhile(lambda change: not _is_later(change.when, when), self._changes())))
 
     @_reading
     def valid_at(self, when: date | TimeSpan | str) -> list[Entry]:
@@ -903,15 +905,11 @@ class MemoryBank(Searchable):
 
         A version holds from its time, else the day on which it was said, until that of an UPDATE or DELETE.
         An entry without any time holds always."""
-        span, changes = _as_span(when), self._changes()
+        span, versions, entries = _as_span(when), defaultdict(list), []
         first, last = span.start or date.min, span.end or date.max
-        undone, versions = {change.undoes for change in changes}, {}
-        for change in changes:
-            if change.action in ('NONE', 'UNDO') or change.batch in undone:
-                continue
-            timeline = versions.setdefault(change.entry, [])
+        for change in _standing(self._changes()):
+            timeline = versions[change.entry]
             timeline.append((_valid_from(change, *(timeline[-1] if timeline else ())), change.after))
-        entries = []
         for timeline in versions.values():
             for day in sorted({first, *(start for start, _ in timeline if first < start <= last)}):
                 entries += [entry for start, entry in timeline if start <= day][-1:]
@@ -931,10 +929,7 @@ class MemoryBank(Searchable):
             if self._staged:
                 raise RuntimeError('undo: leave the transaction by an exception to take it back')
             changes = self.journal.changes(self.namespace)
-            undone = {change.undoes for change in changes}
-            remaining = [
-                change for change in changes if change.action not in ('NONE', 'UNDO') and change.batch not in undone
-            ]
+            remaining = _standing(changes)
             if batch is None and remaining:
                 batch = remaining[-1].batch
             ids = dict.fromkeys(change.entry for change in remaining if change.batch == batch)
@@ -965,10 +960,12 @@ class MemoryBank(Searchable):
             if self._writer:
                 raise RuntimeError('forget: not inside a transaction; what is forgotten cannot be taken back')
             turns = set(turns)
+            self.refresh()
             self._clear_index()  # a backend that cannot be reached says so before anything is forgotten
             receipt = self.journal.forget(self.namespace, set(entries), turns)
             with self.failed_sessions() as failed:
                 failed.forget(turns=turns)
+            self.refresh()
             self._clear_index()
             return receipt
 
@@ -976,7 +973,6 @@ class MemoryBank(Searchable):
 
     def _clear_index(self) -> None:
         "Remove from the index what has changed. What fails is tried again at the next search."
-        self.refresh()
         for id in sorted((id for id in self._indexed if self._is_stale(id)), key=_id_order):
             self._store.remove(id)
             del self._indexed[id]
@@ -1020,12 +1016,8 @@ class MemoryBank(Searchable):
     ) -> list[Hit]:
         "Return the best entries, by the backend; before one that contradicts another stands the other."
         self._fill_index()
-        if isinstance(self._store, IndexStore):
-            hits = self._store.search(query, k, exclude=exclude, during=during)
-        else:
-            hits = as_retriever(self._search_store).search(query, k, exclude=exclude, during=during)
         found = {}
-        for hit in hits:
+        for hit in self._searched.search(query, k, exclude=exclude, during=during):
             entry = self._view[hit.snippet.id]
             disputed = self._view.get(entry.disputes) if entry.disputed else None
             if disputed is not None and passes(disputed, exclude, during):  # it is read before what contradicts it

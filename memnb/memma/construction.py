@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import zip_longest
@@ -84,18 +85,21 @@ class Editor:
         self, text: str, old: Statement, cited: Iterable[Turn], heard: Iterable[Turn], shown: Iterable[Snippet]
     ) -> tuple[str, ...]:
         "Return who takes the place of what a person said of themself: the speakers of cited turns, unless others said words of it."
-        said = {}  # all that each said, since a text may be dictated in pieces
+        said = defaultdict(str)  # all that each said, since a text may be dictated in pieces
         for turn in heard:
-            said[turn.speaker] = f'{said.get(turn.speaker, "")} {turn.content}'
+            said[turn.speaker] += f' {turn.content}'
         others = [*said.items(), *((entry.speaker, entry.text) for entry in shown if entry.speaker)]
         return sayers(changed_words(text, old.text), cited, others, is_change=True)
 
     def _speaker(self, label: str, claimed: str | None, said_by: Sequence[str]) -> str | None:
         "Return the speaker of an edit: the one that a reply claims only where the words are that person's."
-        name = next((name for name in said_by if claimed and name.casefold() == claimed.strip().casefold()), None)
-        if claimed and name is None:
-            self.notes.append(f'{label}: said by {", ".join(said_by) or "nobody"}, and not by {claimed!r:.60}')
-        return name or (said_by[0] if claimed and len(said_by) == 1 else None)
+        if not claimed:
+            return None
+        for name in said_by:
+            if name.casefold() == claimed.strip().casefold():
+                return name
+        self.notes.append(f'{label}: said by {", ".join(said_by) or "nobody"}, and not by {claimed!r:.60}')
+        return said_by[0] if len(said_by) == 1 else None
 
     def _objection(self, edit: Edit, before: Entry, heard: Iterable[Turn]) -> str:
         "Return why the text of an UPDATE may not take the place of an entry, '' if it may."

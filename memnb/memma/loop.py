@@ -206,19 +206,15 @@ class MemMA(Coordinated):
 
     def forget(self, entries: Iterable[str] = (), *, turns: Iterable[str] = ()) -> Receipt:
         "As `MemoryBank.forget`; the turns of these entries, and these, are not used for probes any more either."
-        entries, requested = list(entries), list(turns)
-        turns = list(requested)
-        for id in entries:
-            for change in self.bank.history(id):
-                if change.after:
-                    turns += change.after.sources
-        receipt = self.bank.forget(entries, turns=requested)
+        entries, turns = list(entries), set(turns)
+        changes = [change for id in entries for change in self.bank.history(id)]
+        receipt = self.bank.forget(entries, turns=turns)
+        turns = turns.union(*(change.evidence for change in changes))
         self._earlier.forget(turns)
-        turns, probed = set(turns), []
-        for result in self.probed:
-            if turns.isdisjoint(result.probe.sources):
-                quotes = any(entry.disputed or turns & {*entry.sources} for entry in result.evidence)
-                probed.append(replace(result, answer='', evidence=()) if quotes else result)
+        probed = [result for result in self.probed if turns.isdisjoint(result.probe.sources)]
+        for place, result in enumerate(probed):
+            if any(entry.disputed or turns & {*entry.sources} for entry in result.evidence):
+                probed[place] = replace(result, answer='', evidence=())
         self.probed = probed
         return receipt
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import inspect
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -91,10 +92,10 @@ class EarlierTurns:
         count: int,  # turns at most
     ) -> list[Turn]:
         "Return the turns of other sessions most like some turn of a session, in the order in which they were added."
-        best, own_ids = {}, {turn.id for turn in session.turns}
+        best, own_ids = defaultdict(float), {turn.id for turn in session.turns}
         for turn in session.turns:
             for hit in self._index.search(turn.content, 4, exclude=own_ids):
-                best[hit.snippet.id] = max(best.get(hit.snippet.id, 0.0), hit.score)
+                best[hit.snippet.id] = max(best[hit.snippet.id], hit.score)
         best_ids = set(sorted(best, key=lambda id: (-best[id], id))[:count])
         return [turn for id, turn in self._turns.items() if id in best_ids]
 
@@ -368,34 +369,22 @@ class _AsBank:
         return []  # a store finds by a query only
 
     def apply(self, edits: Sequence[Edit], when: Any = None) -> list[Change]:
-        changes = []
-        for edit in edits:
-            id = edit.entry
-            if edit.action == 'ADD':
-                id = self._add(edit)
-            elif edit.action == 'UPDATE':
-                self._update(edit)
-            changes.append(Change(1, edit.action, id, None, 1))
-        return changes
+        return [Change(1, edit.action, self._apply(edit), None, 1) for edit in edits]
 
-    def _add(self, edit: Edit) -> str:
-        record = self._call('add', edit, edit.text)
-        id = getattr(record, 'id', record)
-        if not isinstance(id, (str, int)):
-            raise TypeError(f'add: expected the id of what was added, got {record!r:.80}')
-        self._undo.append(partial(self.store.delete, id))
-        return str(id)
-
-    def _update(self, edit: Edit) -> None:
+    def _apply(self, edit: Edit) -> str | None:
+        "Make an edit and return the id of the record."
         id = edit.entry
-        try:
+        if edit.action == 'UPDATE':
             self._call('update', edit, id, edit.text)
-        except (KeyError, TypeError):  # hits have texts for ids, the store has numbers
-            if not id.isdecimal():
-                raise
-            id = int(id)
-            self._call('update', edit, id, edit.text)
-        self._undo.append(partial(self.store.update, id, self._texts[edit.entry]))
+            self._undo.append(partial(self.store.update, id, self._texts[id]))
+        elif edit.action == 'ADD':
+            record = self._call('add', edit, edit.text)
+            id = getattr(record, 'id', record)
+            if not isinstance(id, (str, int)):
+                raise TypeError(f'add: expected the id of what was added, got {record!r:.80}')
+            self._undo.append(partial(self.store.delete, id))
+            id = str(id)
+        return id
 
     def _call(self, name: str, edit: Edit, *values: str) -> Any:
         "Call a method of the store, with those fields of an edit that it takes."
@@ -468,14 +457,10 @@ class ProbeCycle:
         mark = self.ask(MARK, question=question, gold=probe.answer, answer=answer)
         if mark.label == 'CORRECT':
             return ProbeResult(probe, answer, True, evidence)
-        fault = 'missing'
-        if _holds_answer(probe, evidence):
-            fault = 'not answered'
-        elif _holds_answer(
-            probe,
-            [*self.bank.resting_on(probe.sources), *self.like(f'{question} {probe.answer}', 100)],
-        ):
-            fault = 'not retrieved'
+        fault = 'not answered'
+        if not _holds_answer(probe, evidence):
+            entries = [*self.bank.resting_on(probe.sources), *self.like(f'{question} {probe.answer}', 100)]
+            fault = 'not retrieved' if _holds_answer(probe, entries) else 'missing'
         return ProbeResult(probe, answer, False, evidence, fault)
 
     def like(self, text: str, count: int) -> list[Entry]:
@@ -507,8 +492,7 @@ class ProbeCycle:
         "Return what a fact may repeat: the entries most like it, and those of its turns."
         hits = self.bank.search(fact.text, 5)
         entries = [hit.snippet for hit in hits]
-        resting = [entry for entry in self.bank.resting_on(fact.sources) if entry not in entries]
-        return [*hits, *(Hit(entry, None) for entry in resting)]
+        return hits + [Hit(entry, None) for entry in self.bank.resting_on(fact.sources) if entry not in entries]
 
     def write(self, repair: Repair) -> Repair:
         "Consolidate a repair with the memory as it stands, and write it."
@@ -524,26 +508,16 @@ class ProbeCycle:
         reason = outcome.reason or repair.reason
         if outcome.action == 'SKIP':
             return replace(repair, action='SKIP', entry=outcome.target, reason=reason)
-        text, target, time, speaker = outcome.text, outcome.target, fact.time, None
-        if not target:  # INSERT
-            text, speaker = fact.text, fact.speaker
-        elif any(entry.id == target and entry.time for entry in entries):
-            time = _stated(fact).time  # None: the time of the entry stays
-        edit = Edit(
-            'UPDATE' if target else 'ADD',
-            text,
-            target,
-            time,
-            speaker,
-            fact.sources,
-            reason=f'repair: it was {repair.fault}',
-            said=fact.said,
-        )
+        origin = {'sources': fact.sources, 'said': fact.said, 'reason': f'repair: it was {repair.fault}'}
+        before = next((entry for entry in entries if entry.id == outcome.target), None)
+        if before:
+            time = _stated(fact).time if before.time else fact.time  # None: the time of the entry stays
+            edit = Edit('UPDATE', outcome.text, before.id, time, **origin)
+        else:
+            edit = Edit('ADD', fact.text, None, fact.time, fact.speaker, **origin)
+        seen = {'heard': self.grounding.session.turns, 'shown': entries}
         try:
-            before = next((entry for entry in entries if entry.id == target), None)
-            change = self.editor.apply(
-                'repair', edit, before, heard=self.grounding.session.turns, shown=entries, fact=fact
-            )
+            change = self.editor.apply('repair', edit, before, fact=fact, **seen)
         except DuplicateEntry as error:
             return replace(repair, action='SKIP', reason=str(error))
         action = {'NONE': 'SKIP', 'ADD': 'INSERT'}.get(change.action, outcome.action)

@@ -14,7 +14,7 @@ from memnb.adapters.stores import from_mem0
 from memnb.core.conversation import Session, Snippet, Turn
 from memnb.memma.bank import DuplicateEntry, Edit
 from memnb.memma.bank import IndexStore, MemoryBank
-from memnb.memma.probe_repair import _AsBank, ProbeCycle, Evolution, evolve, Grounding, probe_again
+from memnb.memma.probe_repair import ProbeCycle, Evolution, evolve, Grounding, probe_again
 from memnb.rules.memma import probes_rule
 from memnb.memma.prompts import Probe, PROBES, REPAIR, RepairReply
 from memnb.core.roles import Call, LM, LMError, RuleLM, Usage
@@ -679,34 +679,3 @@ def test_a_process_killed_while_the_model_is_asked_leaves_the_bank_as_it_was(tmp
             break
         assert process.exitcode == -signal.SIGKILL and seen_in(path) == before
     assert process.exitcode == 0 and number == 12 and seen_in(path) == after
-
-
-def test_a_store_with_numbers_for_ids_is_edited_and_edits_are_taken_back():
-    class Numbered:
-        def __init__(self):
-            self.texts = {1: 'Rolf has an instrument.'}
-
-        def search(self, query, k=10):
-            return [Snippet(str(id), text) for id, text in self.texts.items()]
-
-        def add(self, text):
-            self.texts[len(self.texts) + 1] = text
-            return len(self.texts)
-
-        def update(self, id, text):
-            self.texts[id] = {**self.texts}[id] and text
-
-        def delete(self, id):
-            del self.texts[id]
-
-    store = Numbered()
-    bank = _AsBank(store)
-    bank.search('Rolf', 3)
-    with bank.transaction():
-        bank.apply([Edit('UPDATE', 'Rolf has a viola.', '1')])
-    assert store.texts == {1: 'Rolf has a viola.'}
-    bank.search('Rolf', 3)
-    with pytest.raises(RuntimeError), bank.transaction():
-        bank.apply([Edit('UPDATE', 'Rolf has a cello.', '1'), Edit('ADD', 'Ines rows.')])
-        raise RuntimeError
-    assert store.texts == {1: 'Rolf has a viola.'}
