@@ -152,6 +152,10 @@ class FailedSessions(dict[str, str]):
             elif len(rest) < len(session.turns):
                 self.sessions[id] = replace(session, turns=rest)
 
+    def billed(self, usage: Mapping[str, Usage]) -> dict[str, Usage]:
+        "Return usage by role, with what failed sessions cost in vain."
+        return {**usage, 'failed sessions': self.usage} if self.usage != Usage() else dict(usage)
+
     def to_json(self) -> dict:
         "Return the sessions and reasons as a JSON value."
         sessions = self.sessions.items()

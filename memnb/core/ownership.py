@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date
@@ -63,9 +64,9 @@ def _first_named(text: str, people: Collection[str], preferred: Collection[str])
     for word in re.finditer(r'\w+', text):
         rest = text[word.start() :]
         full = [name for name in people if re.match(rf'{re.escape(name)}(?!\w)', rest, re.I)]
-        group = re.match(r'\w+(?:(?:,| and|, and| &) \w+)*', rest)[0] if full or named_in(word[0], people) else ''
-        if group:
-            named = sorted(full, key=len, reverse=True) + list(named_in(word[0], people))
+        named = [*sorted(full, key=len, reverse=True), *named_in(word[0], people)]
+        if named:
+            group = re.match(r'\w+(?:(?:,| and|, and| &) \w+)*', rest)[0]
             meant = [name for name in preferred if name in named] or list(named_in(group, preferred)) or named
             return word.start(), meant[0]
     return len(text), None
@@ -137,22 +138,21 @@ def sayers(
 
     For a change their turns must have at least half of the words without small talk, and none may be left that only
     another said; where there is none, it is nobody's. One's own name counts for nothing."""
-    spoken, others = {}, []
+    spoken = defaultdict(frozenset)
     for turn in cited:
-        dated = with_dates(turn.content, turn.time.date() if turn.time else None)
-        spoken[turn.speaker] = spoken.get(turn.speaker, frozenset()) | stems(dated)
+        spoken[turn.speaker] |= stems(with_dates(turn.content, turn.time.date() if turn.time else None))
     left_out = stems(' '.join(spoken)) | (SMALL_TALK if is_change else frozenset())
     words = frozenset(words) - left_out or frozenset(words)
-    for speaker, text in heard:
-        others.append((speaker, words & stems(f'{speaker} {text}')))
+    others = [(speaker, words & stems(f'{speaker} {text}')) for speaker, text in heard]
 
     def says_them(speaker: str) -> bool:
-        own_words, rivals = words & spoken[speaker], [(name, rival) for name, rival in others if name != speaker]
+        own_words = words & spoken[speaker]
         if is_change:
-            enough = 2 * len(own_words) >= len(words) and all(rival <= own_words for _, rival in rivals)
-        else:
-            enough = all(2 * len(own_words) >= len(rival) for name, rival in rivals if name not in spoken)
-        return bool(own_words) and enough
+            rivals = [rival for name, rival in others if name != speaker]
+            is_most = bool(own_words) and 2 * len(own_words) >= len(words)
+            return is_most and all(rival <= own_words for rival in rivals)
+        rivals = [rival for name, rival in others if name not in spoken]
+        return bool(own_words) and all(2 * len(own_words) >= len(rival) for rival in rivals)
 
     speakers = tuple(filter(says_them, spoken))
     if speakers or is_change:

@@ -387,9 +387,7 @@ class SessionMemory:
     def usage(self) -> dict[str, Usage]:
         "What the extracts of the stored sessions cost, by role, and what failed sessions cost in vain."
         total = add_costs(*(self._kept[id].usage for id in self.sessions))
-        if self.failed.usage != Usage():
-            total['failed sessions'] = self.failed.usage
-        return dict(sorted(total.items()))
+        return dict(sorted(self.failed.billed(total).items()))
 
     def __contains__(self, session_id: str) -> bool:
         return session_id in self._kept

@@ -481,27 +481,22 @@ class Journal(MemoryFile):
             raise MemoryFileError(f'{self.path}: the failed sessions of {namespace!r:.80} are damaged')
         return json.loads(text[16:] or '{}')
 
-    @contextmanager
-    def _failed_sessions(self, namespace: str) -> Iterator[FailedSessions]:
-        "Give the sessions that could not be written into a namespace, and write back what becomes of them."
-        name, failed = f'failed in {namespace}', FailedSessions.from_json(self._failed_in(namespace))
-        before = failed.to_json()
-        try:
-            yield failed
-        finally:
-            after = failed.to_json()
-            if after != before:
-                with self.transaction() as file:  # others may have noted sessions meanwhile
-                    records = self._failed_in(namespace)
-                    for id in before:
-                        records.pop(id, None)
-                    records |= after
-                    file.execute('DELETE FROM memory WHERE name = ?', (name,))
-                    if records:
-                        text = canonical_json(records)
-                        file.execute('INSERT INTO memory VALUES (?, ?)', (name, row_checksum(text) + text))
-                    file.execute(UNSWEPT)
-                self.sweep(wait=False)
+    def _note_failed(self, namespace: str, before: dict, after: dict) -> None:
+        "Write what became of the sessions that could not be written; others may have noted sessions meanwhile."
+        if before == after:
+            return
+        name = f'failed in {namespace}'
+        with self.transaction() as file:
+            records = self._failed_in(namespace)
+            for id in before:
+                records.pop(id, None)
+            records |= after
+            file.execute('DELETE FROM memory WHERE name = ?', (name,))
+            if records:
+                text = canonical_json(records)
+                file.execute('INSERT INTO memory VALUES (?, ?)', (name, row_checksum(text) + text))
+            file.execute(UNSWEPT)
+        self.sweep(wait=False)
 
     def forget(self, namespace: str, entries: Collection[str] = (), turns: Collection[str] = ()) -> Receipt:
         """Delete all changes of these entries and those that rest on these turns. `UnknownEntry`.
@@ -864,10 +859,13 @@ class MemoryBank(Searchable):
     @contextmanager
     def failed_sessions(self) -> Iterator[FailedSessions]:
         "Give `failed` as the file has it, and write back what becomes of it inside."
-        spent = self.failed.usage
-        with self.journal._failed_sessions(self.namespace) as self.failed:
-            self.failed.usage = spent
+        before, spent = self.journal._failed_in(self.namespace), self.failed.usage
+        self.failed = FailedSessions.from_json(before)
+        self.failed.usage = spent
+        try:
             yield self.failed
+        finally:
+            self.journal._note_failed(self.namespace, before, self.failed.to_json())
 
     # history
 

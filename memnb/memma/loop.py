@@ -142,8 +142,7 @@ class MemMA(Coordinated):
     @property
     def usage(self) -> dict[str, Usage]:
         "What writing and probing have cost, by role, and what failed sessions cost in vain."
-        failed_usage = self.failed.usage
-        return {**self._usage, **({'failed sessions': failed_usage} if failed_usage != Usage() else {})}
+        return self.failed.billed(self._usage)
 
     def remember(
         self,
