@@ -78,14 +78,14 @@ def write_rule(
     old, edits = {entry.id: entry for entry in view}, []
     for number, fact in enumerate(guidance.facts, 1):
         point = points.get(number)
-        edit = EditLine(action='ADD', text=fact.text, speaker=fact.speaker, turns=fact.turns)
-        if point and point.entry in old and point.kind == 'redundancy':
-            edit = edit.model_copy(update={'action': 'NONE', 'text': '', 'entry': point.entry})
-        elif point and point.entry in old and point.kind == 'conflict':
-            before = old.pop(point.entry)  # an entry is updated once
-            text = f'{fact.text}{BEFORE}{before.text})'
-            edit = edit.model_copy(update={'action': 'UPDATE', 'text': text, 'entry': before.id})
-        edits.append(edit)
+        action, text, entry = 'ADD', fact.text, None
+        if point and point.entry in old:
+            if point.kind == 'redundancy':
+                action, text, entry = 'NONE', '', point.entry
+            elif point.kind == 'conflict':
+                before = old.pop(point.entry)  # an entry is updated once
+                action, text, entry = 'UPDATE', f'{fact.text}{BEFORE}{before.text})', before.id
+        edits.append(EditLine(action=action, text=text, entry=entry, speaker=fact.speaker, turns=fact.turns))
     return EditsReply(edits=edits if per == 'fact' else [_joined(edits)])
 
 

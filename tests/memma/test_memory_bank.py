@@ -908,9 +908,7 @@ def test_changes_are_appended_in_order_to_what_the_writer_knew(path):
             with pytest.raises(ConflictError):
                 journal.append('ours', [added(stale.last + 1)], stale, 3)
         assert [one.number for one in journal.changes('ours')] == [1, 2] and journal.extent('ours') == known
-        assert journal.changes('ours', 1) == journal.changes('ours', entry='m2') == [added(2)] and journal.changes(
-            'ours', to=1
-        ) == [added(1)]
+        assert journal.changes('ours', 1) == [added(2)] and journal.changes('ours', to=1) == [added(1)]
 
 
 DAMAGES = [
