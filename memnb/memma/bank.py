@@ -234,8 +234,9 @@ class _State:
         "Return the change that an edit makes. An ADD of what is there adds its turns. `UnknownEntry`, `DuplicateEntry`."
         new_id = new_id or f'm{self.id_count + 1}'
         applied, reason = edit, edit.reason or row.reason
-        equal_id = self.ids.get(_entry_key(Entry('', edit.text, (), edit.time, edit.speaker)))
-        if edit.action == 'ADD' and equal_id is not None:
+        key = _entry_key(Entry('', edit.text, (), edit.time, edit.speaker))
+        if edit.action == 'ADD' and key in self.ids:
+            equal_id = self.ids[key]
             entry, reason = self.entries[equal_id], reason or 'it is there already'
             action = 'UPDATE' if set(edit.sources) - set(entry.sources) else 'NONE'
             applied = replace(edit, action=action, entry=equal_id, text=entry.text, speaker=None)
@@ -251,10 +252,9 @@ class _State:
 
 def replay(changes: Iterable[Change]) -> dict[str, Entry]:
     "Return the entries after some changes, by id: the bank as a function of its history."
-    state = _State()
-    for change in changes:
-        state.put(change.entry, change.after)
-    return {id: state.entries[id] for id in sorted(state.entries, key=_id_order)}
+    state = {change.entry: change.after for change in changes}
+    ids = [id for id, entry in state.items() if entry is not None]
+    return {id: state[id] for id in sorted(ids, key=_id_order)}
 
 
 def _standing(changes: Sequence[Change]) -> list[Change]:
@@ -276,15 +276,8 @@ def _valid_from(change: Change, start: date = date.min, before: Entry | None = N
     return day.start or date.min if day else date.min
 
 # %% ../../nbs/5_memma/01_bank.ipynb #03f43b32
-_CLAIM = (
-    'text',
-    'time',
-    'speaker',
-    'said',
-    'said_by',
-    'about',
-    'disputes',
-)  # what an entry has of the edit that adds it
+# what an entry has of the edit that adds it
+_CLAIM = ('text', 'time', 'speaker', 'said', 'said_by', 'about', 'disputes')
 
 
 def _asked(change: Change) -> Edit:
@@ -483,9 +476,9 @@ class Journal(MemoryFile):
         name = f'failed in {namespace}'
         with self.transaction() as file:
             records = self._failed_in(namespace)
-            for id in before:
+            for id in before.keys() - after.keys():
                 records.pop(id, None)
-            records |= after
+            records |= {id: record for id, record in after.items() if before.get(id) != record}
             file.execute('DELETE FROM memory WHERE name = ?', (name,))
             if records:
                 text = canonical_json(records)

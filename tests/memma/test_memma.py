@@ -325,3 +325,8 @@ def test_failed_sessions_that_two_banks_of_a_file_note_are_both_kept(tmp_path):
             more.sessions['D2'] = Session('D2', (Turn('D2:1', 'Ada', 'Ho.'),))
             more['D2'] = 'no reply'
     assert set(MemoryBank(tmp_path / 'a.db').failed) == {'D1', 'D2'}
+    with one.failed_sessions() as noted:
+        with other.failed_sessions() as more:
+            more.forget(['D1'])
+        noted.forget(['D2'])
+    assert not MemoryBank(tmp_path / 'a.db').failed
