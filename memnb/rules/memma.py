@@ -223,8 +223,11 @@ def _repair_rule(
 
 @rule('consolidate')
 def consolidate_rule(fact: Entry, entries: Sequence[Entry] = (), scores: Sequence[float | None] = ()) -> Consolidation:
-    "Answer the role of consolidation: MERGE with an entry of the same turn and occasion, else INSERT. What an entry covers is not asked."
+    "Answer the role of consolidation: SKIP what an entry covers, MERGE with an entry of the same turn and occasion, else INSERT."
     words = substance(fact.text)
+    for entry in entries:
+        if covers(entry, fact):
+            return Consolidation(action='SKIP', reason=f'{entry.id} says it')
     for entry in entries:
         own, of_turn = substance(entry.text), not set(entry.sources).isdisjoint(fact.sources)
         if of_turn and same_occasion(entry, fact) and 2 * len(own & words) >= min(len(own), len(words)):
