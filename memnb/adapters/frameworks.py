@@ -111,7 +111,6 @@ def _write_state(run: Run, state: _State) -> dict:
     """Run and state as values of the graph: plain, and the same for the same run."""
     state.read = [] if run.memory is None else run.memory.read
     plain = _STATE.dump_python(state, mode='json', exclude={'now': {'fresh': {'__all__': {'score'}}}})
-    plain['now']['mask_ids'].sort()
     trace = run.trace.model_dump(mode='json')
     return {
         'trace': trace,

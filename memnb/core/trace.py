@@ -89,11 +89,12 @@ class _Strict(BaseModel):
 
 
 class Bullet(_Strict):
-    "One piece of evidence, the turns that it rests on, and whether they were retrieved."
+    "One piece of evidence, the turns that it rests on, whether they were retrieved, and an id where it can be named."
 
     text: Text
     sources: list[Text] = []
     grounded: bool = True
+    id: Text = ''
 
 
 class Seen(_Strict):
@@ -200,13 +201,14 @@ class ModelStep(Step):
 
 
 class StateStep(Step):
-    "Evidence and gaps after an update; `gained` (texts of new bullets), `closed` and `opened` (gaps) say what changed."
+    "Evidence and gaps after an update; `gained`, `withdrawn` (texts of bullets), `closed` and `opened` (gaps) say what changed."
 
     kind: Literal['state'] = 'state'
     iteration: int
     evidence: list[Bullet] = []
     gaps: list[Text] = []
     gained: list[Text] = []
+    withdrawn: list[Text] = []
     closed: list[Text] = []
     opened: list[Text] = []
 

@@ -5,16 +5,17 @@
 # %% ../../nbs/2_memr3/04_loop.ipynb #90c86301
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import Any
 
 from ..core.loop import check_count, Loop, Setting, with_settings
 from ..core.run import Run
 from ..core.models import Model
+from ..core.conversation import Snippet
 from ..core.retriever import Hit, Store
 from ..core.trace import NoteStep, RouteStep, StateStep
-from .prompts import FINAL, known_from, PAPER_FINAL, PAPER_TRACK, TRACK
+from .prompts import cited_under, FINAL, known_from, PAPER_FINAL, PAPER_TRACK, TRACK
 from .router import ACTIONS, Decision, forced, RouterLimits
 from .tracker import EvidenceGap, TrackerReply
 
@@ -33,41 +34,38 @@ PAPER_CHUNKS = (  # what holds of all chunk-based methods in the paper
 
 @dataclass
 class Progress:
-    "What changes while one question is answered: S, E and G of the state (equation 2), F, Δq, and what the router and the mask need."
+    "What changes while one question is answered: S, E and G of the state (equation 2), F, every Δq, and what the router needs."
 
     state: EvidenceGap = EvidenceGap()  # E and G
     fresh: list[Hit] = field(default_factory=list)  # S: what the last action brought
     retrieved: int = 0  # the size of the last retrieval, kept through reflections
-    seen: dict[str, tuple[str, ...]] = field(default_factory=dict)  # every id shown so far, and its turns
-    mask_ids: set[str] = field(default_factory=set)  # ids of retrieved snippets: the mask
-    texts: dict[str, str] = field(default_factory=dict)  # the lines of retrieved snippets
-    said: dict[str, datetime] = field(default_factory=dict)  # when their turns were said
+    shown: dict[str, Snippet] = field(default_factory=dict)  # what was retrieved so far, by id: the mask
     reflect_streak: int = 0
     reasoning: str = ''  # F
-    last_query: str = ''  # Δq
+    queries: list[str] = field(default_factory=list)  # Δq of each retrieval but the first
 
     def take(self, hits: list[Hit]) -> None:
         "Make the hits the newest snippets."
         self.fresh, self.retrieved, self.reflect_streak, self.reasoning = hits, len(hits), 0, ''
-        for hit in hits:
-            self.mask_ids.add(hit.snippet.id)
-            self.texts[hit.snippet.id] = hit.snippet.line
-            self.seen[hit.snippet.id] = tuple(hit.snippet.sources)
-            for turn in hit.snippet.sources:
-                self.seen.setdefault(turn, (turn,))
-                if hit.snippet.said:
-                    self.said.setdefault(turn, hit.snippet.said)
+        self.shown |= {hit.snippet.id: hit.snippet for hit in hits}
+
+    def seen(self) -> dict[str, Sequence[str]]:
+        "Return every id shown so far, with its turns, and these turns themselves."
+        turns = {turn: (turn,) for snippet in self.shown.values() for turn in snippet.sources}
+        return turns | {id: snippet.sources for id, snippet in self.shown.items()}
 
 
 def _state_step(iteration: int, before: EvidenceGap, after: EvidenceGap) -> StateStep:
     "Return what an update of the tracker changed, for the trace."
     known_texts, gaps = {bullet.text for bullet in before.evidence}, {gap.id for gap in before.gaps}
+    open_ids = {gap.id for gap in after.gaps}
     return StateStep(
         iteration=iteration,
         evidence=list(after.evidence),
         gaps=[gap.text for gap in after.gaps],
         gained=[bullet.text for bullet in after.evidence if bullet.text not in known_texts],
-        closed=[gap.text for gap in before.gaps if gap not in after.gaps],
+        withdrawn=[bullet.text for bullet in after.withdrawn[len(before.withdrawn) :]],
+        closed=[gap.text for gap in before.gaps if gap.id not in open_ids],
         opened=[gap.text for gap in after.gaps if gap.id not in gaps],
     )
 
@@ -104,7 +102,7 @@ class MemR3(Loop):
         mask: bool = True,  # never retrieve a snippet twice; False: the ablation "w/o mask"
         refine: bool = True,  # search with q ⊕ Δq; False: "w/o Δq", the question each time
         reflect: bool = True,  # False: "w/o reflect"
-        monotone: bool = True,  # grounded evidence and closed gaps stay so; False, as in the paper: each reply replaces the state
+        monotone: bool = True,  # grounded evidence stays until it is withdrawn, and closed gaps closed; False, as in the paper: a reply replaces the state
         stop_early: bool = True,  # False: spend the whole budget, to compare at an equal number of turns
         show_snippets: bool = True,  # where it must answer without evidence, it does so from the snippets
         released: bool = False,  # as the published code with RAG: no forced reflect
@@ -166,7 +164,7 @@ class MemR3(Loop):
             snippets=[hit.snippet for hit in now.fresh],
             state=now.state,
             reasoning=now.reasoning,
-            last_query=now.last_query,
+            queries=now.queries,
             due=self._due(now, iteration),
             asked=run.asked,
             allowed=self._allowed(now),
@@ -174,7 +172,8 @@ class MemR3(Loop):
         if reply is None:
             return None
         before = now.state
-        now.state = before.update(reply, now.seen, self.monotone, now.texts)
+        texts = {id: snippet.line for id, snippet in now.shown.items()}
+        now.state = before.update(reply, now.seen(), self.monotone, texts)
         run.note(_state_step(iteration, before, now.state))
         run.trace.gaps = [gap.text for gap in now.state.gaps]
         run.trace.evidence = list(now.state.sources)
@@ -199,16 +198,17 @@ class MemR3(Loop):
     def retrieve(self, run: Run, now: Progress, reply: TrackerReply, iteration: int) -> None:
         "The retrieve node (equation 5): search with q ⊕ Δq, everything shown before masked."
         gap = now.state.gaps[0].text if now.state.gaps else ''
-        now.last_query = reply.retrieval_query or gap  # without a query the first gap stands in
-        query = f'{run.question} {now.last_query}'.strip() if self.refine else run.question
-        mask = now.mask_ids if self.mask else ()
+        now.queries.append(reply.retrieval_query or gap)  # without a query the first gap stands in
+        query = f'{run.question} {now.queries[-1]}'.strip() if self.refine else run.question
+        mask = list(now.shown) if self.mask else ()
         sources = now.state.sources
         hits = run.search(query, self.chunks_per_iteration, iteration + 1, mask, sources)
         now.take(hits)
 
     def answer(self, run: Run, now: Progress, draft: str | None) -> None:
         "The answer node (equation 6): from the draft and the evidence. What the answer cites comes first in the trace's evidence."
-        lines = known_from(now.state, now.said)
+        shown = list(now.shown.values())
+        lines = known_from(now.state, shown)
         grounded = [line for line in lines if line.sources]
-        inputs = {'lines': lines, 'draft': draft or ''}
-        run.answer_from(grounded, draft or '', FINAL, inputs, now.state.sources)
+        inputs = {'lines': lines, 'shown': shown, 'draft': draft or ''}
+        run.answer_from(cited_under(grounded, shown), draft or '', FINAL, inputs, now.state.sources)

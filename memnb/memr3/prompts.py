@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
-from datetime import datetime
 from typing import Literal
 
 from pydantic import BaseModel
@@ -20,7 +19,7 @@ from .router import ACTIONS, Decision
 from .tracker import Claim, EvidenceGap, TrackerReply
 
 # %% auto #0
-__all__ = ['TRACK', 'PAPER_TRACK', 'FINAL', 'PAPER_FINAL', 'directive', 'known_from']
+__all__ = ['TRACK', 'PAPER_TRACK', 'FINAL', 'PAPER_FINAL', 'directive', 'known_from', 'cited_under']
 
 # %% ../../nbs/2_memr3/03_prompts.ipynb #cc6c9595
 _WHEN = {
@@ -47,15 +46,17 @@ def directive(
 
 # %% ../../nbs/2_memr3/03_prompts.ipynb #d2c53dcb
 _SYSTEM = '''You keep the books while an assistant searches a long memory for the answer to one question. After every search you write down what is now established and what is still missing, and you decide what happens next. Reply with one JSON object:
-- evidence: a list of short factual statements that bear on the question, each with "text" and "sources". Keep names, numbers and dates exactly; where only a year or a range is known, write that and guess nothing. "sources" lists the ids, given in brackets, of the snippets or earlier evidence that the statement rests on. Leave out whatever is not known: that belongs to the gaps.
-- gaps: a list of the specific facts that are missing for a complete answer; an empty list when nothing is. Repeat an open gap under its id (g1, g2, ...) and drop it once the evidence settles it.
+- evidence: a list of short factual statements that bear on the question, each with "text" and "sources": only what is new or says more than the evidence so far, which stays without being repeated. Keep names, numbers and dates exactly; where only a year or a range is known, write that and guess nothing. "sources" lists the ids, given in brackets, of the snippets or earlier evidence that the statement rests on. Leave out whatever is not known: that belongs to the gaps.
+- withdrawn: the ids (e1, e2, ...) of earlier evidence that proved wrong, or that a new statement says more exactly; an empty list when there is none.
+- gaps: a list of the specific facts that are missing for a complete answer; an empty list when nothing is. Repeat an open gap under its id (g1, g2, ...), in new words where a part of it is settled ("g2: the day in May"), and drop it once the evidence settles it. Where the question asks for all of several things, "whether there are more" is a gap until a search has looked for more.
 - decision: {directive}.
 - retrieval_query: only with "retrieve", else null. A search text of 5 to 15 words that makes sense on its own, about one gap.
   * Name the thing and whose it is; "the place" finds nothing.
   * Where the question counts a time from an event, search for the date of that event.
   * Where the question only describes a thing, search for the thing by its name.
+  * A query that brought nothing new will not do so in other words: ask for another side of it.
 - reasoning: only with "reflect", else null. When another search is unlikely to help, go through the evidence and the gaps in steps and work towards the answer; turn relative times into dates.
-- detailed_answer: only with "answer", else null. The answer as far as the evidence carries it, with absolute dates. Where the evidence is thin, say what is known, or infer with care from that evidence alone. Do not mention what is missing.
+- detailed_answer: only with "answer", else null. The answer as far as the evidence carries it, with absolute dates. Where the evidence is thin, say what is known and, in a few words, what is not, or infer with care from that evidence alone. Where the question takes for granted what the evidence denies, say what was found instead.
 No other fields, and no text around the object.'''
 
 # %% ../../nbs/2_memr3/03_prompts.ipynb #92ab0ba4
@@ -74,10 +75,10 @@ _USER = '''# Question{asked}
 # Earlier reasoning
 {reasoning}
 
-# Last query
-{last_query}
+# Queries so far
+{queries}
 
-Bring the evidence and the gaps up to date, then decide. A new retrieval_query must differ from the last query.'''
+Bring the evidence and the gaps up to date, then decide. A new retrieval_query must differ from all queries so far.'''
 
 # %% ../../nbs/2_memr3/03_prompts.ipynb #4217239d
 def _track_fields(
@@ -85,13 +86,15 @@ def _track_fields(
     snippets=(),
     state=EvidenceGap(),
     reasoning='',
-    last_query='',
+    queries=(),
     due=None,
     asked=None,
     allowed=ACTIONS,
 ) -> dict:
     "Return the texts of the prompt from its typed inputs (appendix A.2)."
-    evidence = [f'({", ".join(bullet.sources) or "no source"}) {bullet.text}' for bullet in state.evidence]
+    evidence = [
+        f'({bullet.id}) {bullet.text} ({", ".join(bullet.sources) or "no source"})' for bullet in state.evidence
+    ]
     return {
         'question': question,
         'asked': asking_day(asked),
@@ -100,7 +103,7 @@ def _track_fields(
         'gaps': list(state.gaps),
         'snippets': lines_with_ids(snippets),
         'reasoning': reasoning or 'None',
-        'last_query': last_query or 'None',
+        'queries': [question, *queries],
     }
 
 
@@ -127,10 +130,12 @@ class _PaperTrackerReply(BaseModel):
 def _paper_fields(**inputs) -> dict:
     "Return the same texts without ids (appendix A.2)."
     state, snippets = inputs.get('state', EvidenceGap()), inputs.get('snippets', ())
+    queries = inputs.get('queries', ())
     return _track_fields(**inputs) | {
         'evidence': [bullet.text for bullet in state.evidence],
         'gaps': '; '.join(gap.text for gap in state.gaps) or 'None',
         'snippets': [snippet.line for snippet in snippets],
+        'last_query': queries[-1] if queries else 'None',
     }
 
 
@@ -190,9 +195,10 @@ def _numbered(bullets: Iterable[Bullet | Claim]) -> list[Snippet]:
 
 def known_from(
     state: EvidenceGap,
-    said: Mapping[str, datetime] = {},  # when each turn was said, as far as is known
+    shown: Iterable[Snippet] = (),  # the snippets that were read
 ) -> list[Snippet]:
     "Return the evidence of a state as snippets with ids of their own, under the day that all turns of a bullet share."
+    said = {turn: snippet.said for snippet in shown for turn in snippet.sources if snippet.said}
     lines = []
     for line in _numbered(state.evidence):
         moments = [said[turn] for turn in line.sources if turn in said]
@@ -200,16 +206,33 @@ def known_from(
         lines.append(replace(line, said=moments[0]) if shared and line.time is None else line)
     return lines
 
+
+def cited_under(lines: Iterable[Snippet], shown: Collection[Snippet]) -> list[Snippet]:
+    "Return statements, under each the snippets that it rests on, unless they stand above."
+    cited = {}
+    for line in lines:
+        cited[line.id] = line
+        for snippet in shown:
+            if not set(snippet.sources).isdisjoint(line.sources):
+                cited.setdefault(snippet.id, snippet)
+    return list(cited.values())
+
 # %% ../../nbs/2_memr3/03_prompts.ipynb #f1na1001
-def _final_fields(question, lines=(), **options) -> dict:
-    "Return the texts of the answer's prompt, with a remark behind each line that rests on nothing retrieved."
+def _final_fields(question, lines=(), shown=(), **options) -> dict:
+    "Return the texts of the answer's prompt: statements with what they rest on, and a remark behind what rests on nothing."
     marked_lines = [
         line if line.sources else replace(line, text=f'{line.text} (nothing retrieved says this)') for line in lines
     ]
-    return ANSWER.fields(question, marked_lines, **options)
+    return ANSWER.fields(question, cited_under(marked_lines, shown), **options)
 
 
-FINAL = replace(ANSWER, fields=_final_fields)
+FINAL = replace(
+    ANSWER,
+    system=ANSWER.system
+    + '''
+Notes e1, e2, ... are statements that were drawn from the messages under them. Where a statement and its message differ, the message holds.''',
+    fields=_final_fields,
+)
 
 
 class _PaperAnswerReply(BaseModel):
@@ -218,7 +241,7 @@ class _PaperAnswerReply(BaseModel):
     answer: str
 
 
-def _paper_final_fields(question, lines=(), **options) -> dict:
+def _paper_final_fields(question, lines=(), shown=(), **options) -> dict:
     "Return the texts of the paper's prompt: the evidence as the tracker wrote it, without ids and days."
     texts = [replace(line, said=None).line for line in lines]
     return ANSWER.fields(question, lines, **options) | {'lines': texts}

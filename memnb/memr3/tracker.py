@@ -35,6 +35,7 @@ class TrackerReply(Reply):
     "The reply of the generate node (MemR3, appendix A.1), with ids added to its evidence. A list left out leaves the state as it was."
 
     ALIASES = {
+        'withdrawn': ('withdraw', 'retracted', 'replaced'),
         'decision': ('action', 'next_action'),
         'gaps': ('gap', 'missing', 'missing_facts', 'missing_information'),
         'retrieval_query': ('query', 'search_query'),
@@ -42,6 +43,7 @@ class TrackerReply(Reply):
     }
 
     evidence: list[Claim] = []
+    withdrawn: list[str] = []  # earlier evidence, by id or words, that proved wrong or that a new claim says better
     gaps: list[str] = []
     decision: Literal['retrieve', 'reflect', 'answer']
     # where the decision is to retrieve: a standalone search string of 5 to 15 tokens
@@ -82,13 +84,16 @@ def _bullet(claim: Claim, turns_of: Mapping[str, Sequence[str]], texts: Mapping[
     return Bullet(text=' '.join(claim.text.split()), sources=list(turns), grounded=bool(turns))
 
 
-def _merge(before: Sequence[Bullet], new: Sequence[Bullet]) -> tuple[Bullet, ...]:
-    "Return old and new bullets, each wording once, without the ungrounded ones that are not repeated."
+def _merge(before: Sequence[Bullet], new: Sequence[Bullet], number: int) -> tuple[Bullet, ...]:
+    "Return old and new bullets, each wording once, without the ungrounded ones that are not repeated; new ids are above a number."
     by_text: dict[str, Bullet] = {}
     for bullet in (*before, *new):
-        old = by_text.setdefault(_normal(bullet.text), bullet)
+        old = by_text.get(_normal(bullet.text), bullet)
+        if not old.id:
+            number += 1
+            old = old.model_copy(update={'id': f'e{number}'})
         turns = list(dict.fromkeys(old.sources + bullet.sources))
-        by_text[_normal(bullet.text)] = Bullet(text=old.text, sources=turns, grounded=bool(turns))
+        by_text[_normal(bullet.text)] = Bullet(text=old.text, sources=turns, grounded=bool(turns), id=old.id)
     repeated = {_normal(bullet.text) for bullet in new}
     return tuple(bullet for key, bullet in by_text.items() if bullet.grounded or key in repeated)
 
@@ -120,13 +125,29 @@ def _gap(text: str, known_gaps: Mapping[str, Gap], in_reply: Sequence[str] = ())
     )
 
 
+def _reworded(texts: Sequence[str], gaps: Sequence[Gap], closed: Sequence[Gap]) -> dict[str, Gap]:
+    "Return gaps by id, each that is not closed in the words that a reply puts behind its id; no two come to have the same words."
+    by_id, words = {gap.id: gap for gap in gaps}, {}
+    for match, text in ((_GAP_ID.match(text), text) for text in texts):
+        if match and match[2] is not None and _normal(text[match.end() :]):
+            words.setdefault(match[1].lower(), []).append(text[match.end() :].strip())
+    open_ids = by_id.keys() - {gap.id for gap in closed}
+    chosen = {id: texts[0] for id, texts in words.items() if id in open_ids and len(texts) == 1}
+    for _ in chosen:  # one gap may take the words that another gives up
+        for id, text in chosen.items():
+            if _normal(text) not in {_normal(gap.text) for gap in by_id.values() if gap.id != id}:
+                by_id[id] = Gap(id, text)
+    return by_id
+
+
 def _read_gaps(texts: Sequence[str], before: Sequence[Gap], closed: Sequence[Gap]) -> tuple[Gap, ...]:
-    "Return the gaps that a reply names, each under the id it had before, without those that stay closed."
-    known_gaps, named_gaps = {gap.id: gap for gap in before}, {}
+    "Return the gaps that a reply names, each under the id it had before and in its newest words, without those that stay closed."
+    known_gaps, named_gaps = _reworded(texts, before, closed), {}
+    closed_ids = {gap.id for gap in closed}
     in_reply = [match[1].lower() for match in map(_GAP_ID.match, texts) if match]
     for text in texts:
         gap = _gap(text, known_gaps, in_reply)
-        if gap and gap not in closed:
+        if gap and gap.id not in closed_ids:
             known_gaps[gap.id] = named_gaps[gap.id] = gap
     return tuple(named_gaps.values())
 
@@ -138,6 +159,7 @@ class EvidenceGap:
     evidence: tuple[Bullet, ...] = ()
     gaps: tuple[Gap, ...] = ()
     resolved: tuple[Gap, ...] = ()  # gaps that were closed, oldest first
+    withdrawn: tuple[Bullet, ...] = ()  # evidence that a reply took back, oldest first
 
     @property
     def sources(self) -> tuple[str, ...]:
@@ -157,21 +179,40 @@ class EvidenceGap:
         if not isinstance(seen, Mapping):
             seen = {id: (id,) for id in seen}
         evidence, gaps, fields = self.evidence, self.gaps, reply.model_fields_set
-        if 'evidence' in fields:
+        withdrawn = self.withdrawn
+        if 'evidence' in fields or reply.withdrawn:
+            seen = {bullet.id: bullet.sources for bullet in self.evidence if bullet.id} | seen
             claims = [claim for claim in reply.evidence if claim.text.strip()]
             bullets = tuple(_bullet(claim, seen, texts) for claim in claims)
-            evidence = _merge(self.evidence, bullets) if monotone else bullets
+            evidence = bullets
+            if monotone:
+                withdrawn += self._named(reply.withdrawn, bullets)
+                kept = [bullet for bullet in self.evidence if bullet not in withdrawn]
+                number = max((int(bullet.id[1:]) for bullet in self.evidence + withdrawn), default=0)
+                evidence = _merge(kept, bullets, number)
         if 'gaps' in fields:
             closed = self.resolved if monotone else ()
             gaps = _read_gaps(reply.gaps, self.gaps + self.resolved, closed)
-        resolved = tuple(gap for gap in self.resolved + self.gaps if gap not in gaps)
-        return EvidenceGap(evidence, gaps, resolved)
+        open_ids = {gap.id for gap in gaps}
+        resolved = tuple(gap for gap in self.resolved + self.gaps if gap.id not in open_ids)
+        return EvidenceGap(evidence, gaps, resolved, withdrawn)
+
+    def _named(self, names: Sequence[str], new: Sequence[Bullet]) -> tuple[Bullet, ...]:
+        "Return the bullets that a reply takes back, by id or in their words, and does not state again."
+        ids, _ = cited_ids(names, [bullet.id for bullet in self.evidence])
+        words, stated = {_normal(name) for name in names}, {_normal(bullet.text) for bullet in new}
+        return tuple(
+            bullet
+            for bullet in self.evidence
+            if (bullet.id in ids or _normal(bullet.text) in words) and _normal(bullet.text) not in stated
+        )
 
     def __str__(self) -> str:
         lines = [
             f'{"known" if bullet.grounded else "ungrounded"}: {bullet.text} [{", ".join(bullet.sources)}]'
             for bullet in self.evidence
         ]
+        lines += [f'withdrawn: {bullet.text} [{", ".join(bullet.sources)}]' for bullet in self.withdrawn]
         lines += [f'open: {gap.line}' for gap in self.gaps]
         lines += [f'closed: {gap.line}' for gap in self.resolved]
         return '\n'.join(lines)

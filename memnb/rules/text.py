@@ -180,7 +180,7 @@ def extract_answer(question: str, lines: Sequence[Snippet], may_refuse: bool = T
 
 
 @rule('answer')
-def _answer_rule(question, lines=(), draft='', asked=None, may_refuse=True) -> AnswerReply:
+def _answer_rule(question, lines=(), draft='', asked=None, may_refuse=True, shown=()) -> AnswerReply:
     return extract_answer(question, lines, may_refuse)
 
 # %% ../../nbs/9_rules/01_text.ipynb #efb69757
@@ -258,7 +258,7 @@ def track_rule(
     snippets: Sequence[Snippet] = (),  # the newest ones only
     state: EvidenceGap = EvidenceGap(),
     reasoning: str = '',  # what was thought at the last reflection
-    last_query: str = '',
+    queries: Sequence[str] = (),
     due: Decision | None = None,  # what the router will decide whatever is proposed
     asked: TimeSpan | None = None,
     allowed: Collection[str] = ACTIONS,  # what a model is offered; the rule goes by `due` alone
@@ -273,7 +273,7 @@ def track_rule(
     missing = unmet(needs, known, fresh)
     shared = {'evidence': claims, 'gaps': [need.text for need in missing]}
     if (missing and snippets) or (due and due.action == 'retrieve'):
-        query = _query((missing or needs)[0], known, last_query, names)
+        query = _query((missing or needs)[0], known, queries[-1] if queries else '', names)
         return TrackerReply(decision='retrieve', retrieval_query=query, **shared)
     if missing and not reasoning:
         thought = f'{len(missing)} of {len(needs)} requirements are open, and nothing more came back.'

@@ -115,6 +115,7 @@ def _state_rows(step: StateStep) -> list[Row]:
             tone = 'gain' if bullet.grounded else 'error'
             rows.append(Row('gained', text, note, tuple(bullet.sources), tone))
     rows = rows or [Row('gained', 'nothing new', tone='quiet')]
+    rows += [Row('withdrawn', text, tone='gap') for text in step.withdrawn]
     rows += [Row('closed', gap, tone='gain') for gap in step.closed]
     rows += [Row('open', gap, 'new' if gap in step.opened else '', tone='gap') for gap in step.gaps]
     if any(bullet.text not in step.gained for bullet in step.evidence):

@@ -123,6 +123,7 @@ def _state_marks(states: Sequence[StateStep]) -> dict[str, list[str]]:
     marks: dict[str, list[str]] = {}
     for number, state in enumerate(states):
         column = {bullet.text: '+' if bullet.text in state.gained else '●' for bullet in state.evidence}
+        column |= dict.fromkeys(state.withdrawn, '–')
         column |= dict.fromkeys(state.closed, '✓')
         column |= dict.fromkeys(state.gaps, '?')
         for text, mark in column.items():
@@ -154,7 +155,7 @@ def tracker_html(
     state_rows += [Row('closed', gap, tone='gain') for gap in now.closed]
     state_rows += [Row('gap', gap, tone='gap') for gap in now.gaps]
     return (
-        f'<h3>{safe(trace.question)}</h3>{table}<p class="quiet">+ gained, ● known, ? open, ✓ closed</p>'
+        f'<h3>{safe(trace.question)}</h3>{table}<p class="quiet">+ gained, ● known, – withdrawn, ? open, ✓ closed</p>'
         f'<h4>Round {now.iteration}</h4>{rows_html(state_rows)}'
     )
 

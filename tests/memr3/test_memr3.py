@@ -324,8 +324,8 @@ def test_the_final_prompt_says_which_line_rests_on_nothing_and_the_rule_reads_th
     trace = MemR3(lambda query: pages, model).ask(QUESTION)
     final = model.prompts[-1][2]
     assert (
-        '- (e1) Ada sold the boat.\n- (e2) Ada sold the boat in May. (nothing retrieved says this)\n- (e3) Bo bought it.\n'
-        in final
+        '- (e1) Ada sold the boat.\n- (a) Ada sold it.\n'
+        '- (e2) Ada sold the boat in May. (nothing retrieved says this)\n- (e3) Bo bought it.\n' in final
     )
     assert trace.evidence == ['D1:1']
 
@@ -423,7 +423,8 @@ def test_the_refined_query_reaches_the_store_and_the_next_prompt():
     asked_of_store, model = [], ScriptedLM(script)
     MemR3(lambda query: asked_of_store.append(query) or [f'page {len(asked_of_store)}'], model).ask(QUESTION)
     assert asked_of_store[0] == QUESTION and f'{QUESTION} Ada: the price' in asked_of_store
-    assert '# Last query\nNone' in model.prompts[0][2] and '# Last query\nAda: the price' in model.prompts[1][2]
+    assert f'# Queries so far\n- {QUESTION}\n\n' in model.prompts[0][2]
+    assert f'# Queries so far\n- {QUESTION}\n- Ada: the price\n' in model.prompts[1][2]
 
 
 def test_a_last_reply_that_cannot_be_read_leaves_the_draft():

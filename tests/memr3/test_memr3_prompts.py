@@ -25,26 +25,30 @@ DUTIES = {
             'You keep the books while an assistant searches a long memory for the answer to one question.',
             'After every search you write down what is now established and what is still missing, and you decide what happens next.',
             # evidence
-            'a list of short factual statements that bear on the question, each with "text" and "sources".',
+            'a list of short factual statements that bear on the question, each with "text" and "sources": only what is new or says more than the evidence so far, which stays without being repeated.',
             'Keep names, numbers and dates exactly; where only a year or a range is known, write that and guess nothing.',
             '"sources" lists the ids, given in brackets, of the snippets or earlier evidence that the statement rests on.',
             'Leave out whatever is not known: that belongs to the gaps.',
+            'withdrawn: the ids (e1, e2, ...) of earlier evidence that proved wrong, or that a new statement says more exactly; an empty list when there is none.',
             # gaps
             'a list of the specific facts that are missing for a complete answer; an empty list when nothing is.',
-            'Repeat an open gap under its id (g1, g2, ...) and drop it once the evidence settles it.',
+            'Repeat an open gap under its id (g1, g2, ...), in new words where a part of it is settled ("g2: the day in May"), and drop it once the evidence settles it.',
+            'Where the question asks for all of several things, "whether there are more" is a gap until a search has looked for more.',
             # the query, the reasoning, the draft
             'retrieval_query: only with "retrieve", else null. A search text of 5 to 15 words that makes sense on its own, about one gap.',
             'Name the thing and whose it is; "the place" finds nothing.',
             'Where the question counts a time from an event, search for the date of that event.',
             'Where the question only describes a thing, search for the thing by its name.',
+            'A query that brought nothing new will not do so in other words: ask for another side of it.',
             'reasoning: only with "reflect", else null. When another search is unlikely to help, go through the evidence and the gaps in steps and work towards the answer; turn relative times into dates.',
             'detailed_answer: only with "answer", else null. The answer as far as the evidence carries it, with absolute dates.',
-            'Where the evidence is thin, say what is known, or infer with care from that evidence alone. Do not mention what is missing.',
+            'Where the evidence is thin, say what is known and, in a few words, what is not, or infer with care from that evidence alone.',
+            'Where the question takes for granted what the evidence denies, say what was found instead.',
             'Reply with one JSON object:',
             'No other fields, and no text around the object.',
             # the user's part
             '# Earlier reasoning',
-            '# Last query {last_query} Bring the evidence and the gaps up to date, then decide. A new retrieval_query must differ from the last query.',
+            '# Queries so far {queries} Bring the evidence and the gaps up to date, then decide. A new retrieval_query must differ from all queries so far.',
         ],
     ),
     "the paper's track": (
@@ -152,7 +156,7 @@ def test_the_papers_style_asks_for_the_papers_form_and_reads_it():
     }
 
 
-def test_the_last_query_and_the_snippets_are_shown_after_a_reflection():
+def test_all_queries_and_the_snippets_are_shown_after_a_reflection():
     heard = Hearing(
         json.dumps({'decision': 'retrieve', 'retrieval_query': 'the day of Pascal'}),
         json.dumps({'decision': 'reflect', 'reasoning': 'It was in spring.'}),
@@ -161,7 +165,7 @@ def test_the_last_query_and_the_snippets_are_shown_after_a_reflection():
     )
     MemR3(load_sample(), heard).ask('When did Zofia bring Pascal home?')
     snippets = [prompt.partition('# New snippets from memory')[2].partition('#')[0] for prompt in heard.heard]
-    assert '# Last query\nthe day of Pascal' in heard.heard[1]
+    assert '# Queries so far\n- When did Zofia bring Pascal home?\n- the day of Pascal\n' in heard.heard[1]
     assert snippets[0] != snippets[1] and snippets[2] == snippets[1]  # equation 3 has S and F
     assert '# Earlier reasoning\nIt was in spring.' in heard.heard[2]
 

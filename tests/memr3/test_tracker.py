@@ -136,6 +136,7 @@ IDS = st.lists(st.sampled_from(['s1', 's2', 'chunk', 'D9:9', '']), max_size=3)
 REPLIES = st.builds(
     TrackerReply,
     evidence=st.lists(st.builds(Claim, text=TEXTS, sources=IDS), max_size=4),
+    withdrawn=st.lists(st.sampled_from(['e1', 'e2', '(e3)', 'e1, e4', 'the date', 'g1']), max_size=2),
     gaps=st.lists(TEXTS, max_size=4),
     decision=st.sampled_from(['retrieve', 'reflect', 'answer']),
 )
@@ -152,14 +153,14 @@ def told(reply):
 
 
 def lost(before, after):
-    """The grounded bullets of one state that another has not, or has with fewer turns."""
+    """The grounded bullets, withdrawn ones as well, of one state that another has not, or has with fewer turns."""
     return [
         old
-        for old in before.evidence
+        for old in before.evidence + before.withdrawn
         if old.grounded
         and not any(
             _normal(new.text) == _normal(old.text) and new.grounded and set(old.sources) <= set(new.sources)
-            for new in after.evidence
+            for new in after.evidence + after.withdrawn
         )
     ]
 
@@ -169,7 +170,7 @@ class Telling(RuleBasedStateMachine):
 
     @initialize(seen=SEENS)
     def begin(self, seen):
-        self.state, self.seen, self.meaning, self.shut = EvidenceGap(), dict(seen), {}, {}
+        self.state, self.seen, self.meaning, self.shut = EvidenceGap(), dict(seen), set(), {}
 
     @rule(seen=SEENS)
     def show(self, seen):
@@ -181,7 +182,10 @@ class Telling(RuleBasedStateMachine):
         assert not lost(before, self.state)
         assert self.state.update(reply, self.seen) == self.state  # hearing it twice is hearing it once
         cited = {_normal(claim.text) for claim in told(reply) if set(claim.sources) & self.seen.keys()}
-        was = {_normal(bullet.text) for bullet in before.evidence if bullet.grounded}
+        taken = self.state.withdrawn[len(before.withdrawn) :]
+        words = ' '.join(reply.withdrawn)
+        assert all(bullet in before.evidence and (bullet.id in words or bullet.text in words) for bullet in taken)
+        was = {_normal(bullet.text) for bullet in before.evidence if bullet.grounded and bullet not in taken}
         for bullet in self.state.evidence:
             assert bullet.grounded == (_normal(bullet.text) in cited | was)
         assert {_normal(bullet.text) for bullet in self.state.evidence} == was | {
@@ -209,9 +213,8 @@ class Telling(RuleBasedStateMachine):
     def ids_are_unique_and_stable(self):
         gaps = self.state.gaps + self.state.resolved
         assert len({gap.id for gap in gaps}) == len({_normal(gap.text) for gap in gaps}) == len(gaps)
-        now = {gap.id: gap.text for gap in gaps}
-        assert self.meaning.items() <= now.items()
-        self.meaning = now
+        assert self.meaning <= {gap.id for gap in gaps}
+        self.meaning = {gap.id for gap in gaps}
 
     @invariant()
     def turns_of_the_evidence_were_shown(self):
@@ -250,6 +253,43 @@ def test_replacement_is_the_last_reply(earlier, last, seen):
         )
     assert after.update(last, seen, monotone=False) == after
     assert len({gap.id for gap in after.gaps + after.resolved}) == len(after.gaps + after.resolved)
+
+
+def test_a_gap_takes_the_words_that_a_reply_puts_behind_its_id():
+    state = EvidenceGap().update(TrackerReply(gaps=['the day', 'the place', 'the buyer'], decision='retrieve'), {})
+    again = TrackerReply(gaps=['g1: the day in May', 'g3', '(g2): the day'], decision='retrieve')
+    after = state.update(again, {})
+    assert after.gaps == (Gap('g1', 'the day in May'), Gap('g3', 'the buyer'), Gap('g2', 'the day'))
+    assert after.update(again, {}) == after and not after.resolved
+    twice = TrackerReply(gaps=['g1: the hour', 'g1: the minute', 'g2: the buyer'], decision='retrieve')
+    assert state.update(twice, {}).gaps == state.gaps[:2]  # which of the two is meant, and g3 says that
+    handed_on = TrackerReply(gaps=['g1: the place', 'g2: the hour'], decision='retrieve')
+    assert state.update(handed_on, {}).gaps == (Gap('g1', 'the place'), Gap('g2', 'the hour'))
+    closed = state.update(TrackerReply(gaps=['g2'], decision='retrieve'), {})
+    old_words = TrackerReply(gaps=['g1: the hour', 'The day'], decision='retrieve')
+    assert closed.update(old_words, {}).gaps == ()
+
+
+def test_evidence_is_withdrawn_by_its_id_or_its_words_and_never_lost():
+    first = TrackerReply(
+        evidence=[{'text': 'It may be the party.', 'sources': ['s1']}, {'text': 'In May.', 'sources': ['chunk']}],
+        decision='retrieve',
+    )
+    seen = {'s1': ('D1:1',), 'chunk': ('D1:2', 'D2:1')}
+    before = EvidenceGap().update(first, seen)
+    sharper = {'text': 'On 4 May.', 'sources': ['e2']}
+    for names in (['e2'], ['(e2)'], ['in May']):
+        after = before.update(TrackerReply(evidence=[sharper], withdrawn=names, decision='answer'), seen)
+        assert [(bullet.id, bullet.text) for bullet in after.evidence] == [
+            ('e1', 'It may be the party.'),
+            ('e3', 'On 4 May.'),
+        ]
+        assert after.evidence[1].sources == ['D1:2', 'D2:1'] and after.withdrawn == before.evidence[1:]
+        assert 'withdrawn: In May. [D1:2, D2:1]' in str(after)
+    only = before.update(TrackerReply.model_validate({'withdrawn': ['e1'], 'decision': 'answer'}), seen)
+    assert (only.evidence, only.withdrawn) == (before.evidence[1:], before.evidence[:1])
+    both = TrackerReply(evidence=first.evidence, withdrawn=['e1', 'e9', 's1'], decision='answer')
+    assert before.update(both, seen) == before  # what is stated stays
 
 
 def test_a_closed_gap_may_open_again_where_replies_replace():
@@ -380,13 +420,13 @@ STATES = st.builds(
 @example(
     'How many days between and ?', [Snippet('a', 'last Friday', said=datetime(1, 1, 1))], EvidenceGap(), '', '', None
 )
-def test_the_rule_answers_any_text(question, snippets, state, reasoning, last_query, due):
+def test_the_rule_answers_any_text(question, snippets, state, reasoning, query, due):
     inputs = {
         'question': question,
         'snippets': snippets,
         'state': state,
         'reasoning': reasoning,
-        'last_query': last_query,
+        'queries': [query],
         'due': due,
     }
     reply = track_rule(**inputs)
@@ -438,7 +478,8 @@ BULLETS = st.builds(
 @settings(max_examples=200)
 @given(BULLETS, st.dictionaries(st.sampled_from(TURNS), MOMENTS_SAID))
 def test_a_bullet_stands_under_the_day_that_all_its_turns_share(bullet, said):
-    [line] = known_from(EvidenceGap(evidence=(bullet,)), said)
+    shown = [Snippet(turn, 'Ada sold it.', (turn,), said=moment) for turn, moment in said.items()]
+    [line] = known_from(EvidenceGap(evidence=(bullet,)), shown)
     days = {str(said[turn].date()) if turn in said else 'unknown' for turn in bullet.sources}
     shared = days in ({'2024-05-04'}, {'2024-05-06'}) and not bullet.text.startswith('[')
     assert line.said == (said[bullet.sources[0]] if shared else None)
