@@ -538,7 +538,7 @@ def _parser() -> argparse.ArgumentParser:
     add = command('paper', _paper, 'tables of a paper, beside what it reports', _MODEL, _SETTINGS, _RUN, _JSON)
     add('paper', choices=['memr3', 'remem', 'mragent', 'memma'])
     add('--tables', metavar='A,B', help='by name; a wrong one lists all (default: those on LoCoMo)')
-    add('--data', help='the benchmark file; it is not ours to ship (Test of Time: default: generated questions)')
+    add('--data', help='the benchmark file; it is not ours to ship')
 
     add = command('fit', _fit, 'a ranking of turns, learned from questions with evidence', _BENCHMARK, _EMBEDDER)
     add('--out', default='ranker.json', help='the ranker (default: ranker.json)')

@@ -174,6 +174,7 @@ def test_a_file_with_several_conversations_wants_a_name(two, capsys):
         (['ask', 'Who?', '--memory', 'x', '--data', 'y'], ['--memory goes without --data']),
         (['remember', '-'], ['required: --memory']),
         (['paper', 'memr3'], ['--data: expected a file of locomo']),
+        (['paper', 'remem', '--tables', 'table13'], ['--data: expected a file of tot']),
         (['paper', 'remem', '--tables', 'table9'], ['expected some of table3', "'table9'"]),
         (['paper', 'remem', '--tables', 'table3,table13'], ['one kind of data']),
         (['bench', '--data', SAMPLE, '--role-model', 'probes'], ['ROLE=MODEL']),
@@ -340,14 +341,22 @@ def test_every_method_answers_within_the_turns_allowed(method, capsys):
     assert trace.method == method and 0 < len(trace.read) <= 7 and trace.answer
 
 
-def test_tot_needs_no_file_and_refuses_a_bad_one(capsys, tmp_path):
-    command = ['paper', 'remem', '--tables', 'table13', '--questions', '16']
+def test_a_table_on_test_of_time_reads_its_file_and_refuses_a_bad_one(capsys, tmp_path):
+    record = {
+        'prompt': 'E2 was the R1 of E9 from 1950 to 1956.\nE3 was the R1 of E9 from 1956 to 1961.',
+        'question': 'Which entity was the first R1 of E9?',
+        'question_type': 'first_last',
+        'label': 'E2',
+    }
+    path = tmp_path / 'tot.json'
+    path.write_text(json.dumps([record, {**record, 'label': 'E3'}]))
+    command = ['paper', 'remem', '--tables', 'table13', '--data', str(path)]
     assert cli.main([*command, '--json']) == 0
     rows = json.loads(capsys.readouterr().out)['tables']['Test of Time (table 13)']['rows']
-    assert all(row['questions'] == 16 for row in rows)
+    assert all(row['questions'] == 2 for row in rows)
     assert all(row['errors'] == 0 and 0 <= row['exact_match']['mean'] <= 1 for row in rows)
-    (tmp_path / 'bad.json').write_text('[{}]')
-    assert cli.main([*command, '--data', str(tmp_path / 'bad.json')]) == 2
+    path.write_text('[{}]')
+    assert cli.main(command) == 2
     assert capsys.readouterr().err.startswith('memnb: ')
 
 

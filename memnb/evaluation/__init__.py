@@ -2,7 +2,7 @@
 
 datasets      LoCoMo, your own JSON lines, REALTALK, LongMemEval and others; downloads
 beam          BEAM: chats with an assistant, ten abilities, rubrics
-test_of_time  Test of Time: loader and generator
+test_of_time  Test of Time
 metrics       named metrics, intervals over clusters
 refusals      questions that must be declined, answers that decline
 judge         a judge by rule or model, and its calibration

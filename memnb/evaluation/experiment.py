@@ -355,7 +355,7 @@ def experiment_of(
     by_paper = options.settings == 'paper'
     experiment = Experiment(
         configured(methods, options),
-        {Path(options.data).absolute().stem if options.data else options.dataset: conversations},
+        {Path(options.data).absolute().stem: conversations},
         None,
         lm,
         options.repeats,
@@ -400,9 +400,8 @@ def run_command(
         return 0
     if is_paid and not options.out:
         raise ValueError('--out: a run with a model needs a folder, so that what was paid for is kept')
-    about = {'format': options.dataset}
-    if options.data:
-        about['files'] = {Path(options.data).name: data_hash(options.data, options.dataset)}
+    files = {Path(options.data).name: data_hash(options.data, options.dataset)}
+    about = {'format': options.dataset, 'files': files}
     if plan.judge:
         about |= _calibration(plan)
     results = experiment.run(

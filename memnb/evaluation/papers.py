@@ -18,7 +18,6 @@ from .experiment import experiment_of, run_command
 from .registry import load_dataset, MEMORIES, Memory, Method, METHODS, pick
 from .rows import CATEGORIES
 from .tables import format_tables, Results
-from .test_of_time import make_tot, tot_conversation
 from ..memma.bank import IndexStore, MemoryBank, store_over
 from ..memr3.router import RouterLimits
 from ..mragent.graph import CueTagGraph
@@ -125,9 +124,7 @@ PAPERS = read_papers(data_path('papers.json'))
 def _load(paper: Paper, options: Any) -> list[Conversation]:
     "Return the conversations that a paper asks."
     if options.data is None:
-        if options.dataset != 'tot':
-            raise ValueError(f'--data: expected a file of {options.dataset}: it is not ours to ship')
-        return [tot_conversation(item) for item in make_tot(options.questions or 800)]
+        raise ValueError(f'--data: expected a file of {options.dataset}: it is not ours to ship')
     conversations = load_dataset(options.data, options.dataset)
     return [talk for talk in conversations if talk.id in paper.conversations] or conversations
 

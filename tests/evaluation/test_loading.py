@@ -15,21 +15,11 @@ from memnb.core.conversation import Conversation, Session, Turn
 from memnb.evaluation.datasets import data_path
 from memnb.evaluation.registry import data_hash, DATASETS, load_dataset
 from memnb.evaluation.datasets import DatasetError
-from memnb.evaluation.test_of_time import make_tot
 from damage import JSON, spots
 
 CAREERS = Path(__file__).parents[1] / 'complex_tr.json'
 SLOW = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 PASSAGE = {'title': 'Lindow', 'text': 'A town with a fair in May.'}
-
-
-def tot_record(item):
-    return {
-        'prompt': '\n'.join(term.line for term in item.terms),
-        'question': item.question,
-        'question_type': item.kind,
-        'label': item.label,
-    }
 
 
 SMALL = {
@@ -47,7 +37,20 @@ SMALL = {
         }
         for name in ('conv-1', 'conv-2')
     ],
-    'tot': [tot_record(item) for item in make_tot(4, seed=3)],
+    'tot': [
+        {
+            'prompt': 'E2 was the R1 of E9 from 1950 to 1956.\nE3 was the R1 of E9 from 1956 to 1961.',
+            'question': 'Which entity was the first R1 of E9?',
+            'question_type': 'first_last',
+            'label': 'E2',
+        },
+        {
+            'prompt': 'Facts:\nE2 was the R1 of E9 from 1950 to 1956.\n\nAnswer.',
+            'question': 'At what time did E2 stop being the R1 of E9?',
+            'question_type': 'event_at_what_time',
+            'label': '1956',
+        },
+    ],
     'complex_tr': [json.loads(line) for line in CAREERS.read_text(encoding='utf-8').splitlines()],
     'musique': [
         {

@@ -124,7 +124,7 @@ def test_a_sample_is_asked_from_all_over():
     other = replace(talk, id='b', questions=[replace(question, conversation='b') for question in talk.questions])
     for count, expected in ((7, [3, 4]), (700, [len(talk.questions)] * 2)):
         categories = sorted({question.category for question in talk.questions})
-        options = options_of('remem', '--questions', str(count))
+        options = options_of('remem', '--data', 'two.json', '--questions', str(count))
         plan = experiment_of(options, [METHODS['rag']], [talk, other], categories).plan
         assert sorted(len(plan.asked(sampled)) for sampled in plan.conversations) == expected
 

@@ -24,7 +24,6 @@ from memnb.remem.prompts import TimelineReply
 from memnb.core.roles import strict_schema
 from memnb.core.conversation import Snippet
 from memnb.core.retriever import Hit
-from memnb.evaluation.test_of_time import make_tot
 from memnb.core.time import TimeSpan
 from memnb.core.tools import Observation, output_answer, ToolError
 from memnb.core.trace import Trace
@@ -384,11 +383,6 @@ def test_rules_end_with_any_tools_withheld(without):
         trace = REMem(GRAPH, max_steps=steps, without=without).ask('What did Ada lose?')
         check_properties(trace, steps)
         assert trace.answer and trace.error is None
-
-
-# ------------------------------------------------------------------ dated facts
-
-ITEMS = make_tot(40, seed=11)
 
 
 # ------------------------------------------------------------------ other memories
