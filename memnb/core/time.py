@@ -177,13 +177,12 @@ def compare(a: TimeSpan, operator: str, b: TimeSpan) -> bool:
     "Compare two spans: `lt`, `gt` hold if certain, `le`, `ge` if possible, `eq` if they share a day. ValueError."
     first, last = a._edges()
     other_first, other_last = b._edges()
-    before, after = last < other_first, first > other_last
     answers = {
-        'lt': before,
-        'le': not after,
-        'eq': not before and not after,
-        'ge': not before,
-        'gt': after,
+        'lt': last < other_first,
+        'le': first <= other_last,
+        'eq': first <= other_last and other_first <= last,
+        'ge': other_first <= last,
+        'gt': other_last < first,
     }
     if operator not in answers:
         raise ValueError(f'operator: expected one of {", ".join(answers)}, got {operator!r}')
@@ -204,7 +203,7 @@ def _parse(text):
     Dots and dashes put the day first, slashes the month, four digits the year. Raises ValueError or OverflowError."""
     from dateutil.parser import parse
 
-    text = re.sub(r'\([^)]*\)|\bthe\b|(?<=\d)(?:st|nd|rd|th)\b|\bof\b', ' ', text, flags=re.I)
+    text = re.sub(r'\((?!\d{4}\))[^)]*\)|[()]|\bthe\b|(?<=\d)(?:st|nd|rd|th)\b|\bof\b', ' ', text, flags=re.I)
     day_first = '/' not in text and not re.match(r'\s*\d{4}', text)
     first, second = (parse(text, dayfirst=day_first, default=default) for default in _DEFAULTS)
     pairs = zip(first.timetuple()[:3], second.timetuple()[:3])
@@ -241,10 +240,8 @@ def parse_datetime(text: str) -> datetime:
 
 def _with_iso_date(text: str) -> str:
     "A short text with its date in front, in digits. Raises ValueError where it has no date or more than one."
-    times = find_times(text, date.min, 'any') if len(text) < 80 else []
-    ((start, end, span),) = (
-        time for time in times if parse_date(text[time[0] : time[1]]) == TimeSpan.day(time[2].start)
-    )
+    times = find_times(text, None, 'any') if len(text) < 80 else []
+    ((start, end, span),) = (time for time in times if time[2].days == 1)
     return f'{span.start} {text[:start]} {text[end:]}'
 
 # %% ../../nbs/1_core/02_time.ipynb #593e6e86
@@ -480,6 +477,7 @@ PLANS = go|come|move|leave|fly|travel|drive|sail|return|start|begin|end|finish|o
 COUNTED = (?:people|dollar|euro|buck|word|step|calorie|meter|metre|mile|km|follower|subscriber|view|like|point|
     copie|time|piece|hour|day)s?\b
 YEAR = (?:1\d|20)\d\d
+OF_YEAR = (?:(?:,|\s+of)?\s*<YEAR>\b|\s\(<YEAR>\))
 DAY = (?:0?[1-9]|[12]\d|3[01])(?:st|nd|rd|th)?
 CLAUSE = (?:(?!\b(?:that|because|but|and|so|who|which|if|when)\b)[^.,:;!?()\n])*\??
 STOP = \s*(?:[.,;!?)]|$)
@@ -545,7 +543,7 @@ def _rule(pattern, needs=0, bare=False, english=True):
 
 # %% ../../nbs/1_core/02_time.ipynb #c0dc8969
 @_rule(
-    r'\b(?P<first><DAY>)\s*(?:-|–|to|and|until)\s*(?P<last><DAY>(?:\s+of)?\s+<MONTH>(?:,?\s*<YEAR>\b)?)',
+    r'\b(?P<first><DAY>)\s*(?:-|–|to|and|until)\s*(?P<last><DAY>(?:\s+of)?\s+<MONTH><OF_YEAR>?)',
     bare=True,
 )
 def _days(match, day):
@@ -560,7 +558,7 @@ def _days(match, day):
 )
 @_rule(
     r'\b(?:(?P<weekday><DAY_NAME>|<SHORT_DAY>),?\s+)?(?:the\s+)?'
-    r'(?:<DAY>|<DAY_NAMES>(?=\s+of\b))(?:\s+of)?\s+<MONTH>(?:(?:,|\s+of)?\s*<YEAR>\b)?(?!\s+(?:of\s+)?next\s+year)',
+    r'(?:<DAY>|<DAY_NAMES>(?=\s+of\b))(?:\s+of)?\s+<MONTH><OF_YEAR>?(?!\s+(?:of\s+)?next\s+year)',
     bare=True,
 )
 @_rule(
@@ -568,7 +566,6 @@ def _days(match, day):
     r'(?![\w:%]|\s*<COUNTED>)(?:,?\s+<YEAR>\b)?',
     bare=True,
 )
-@_rule(r'\b(?:<MONTH>|march|may),?\s+(?:of\s+)?<YEAR>\b')
 def _spelled_date(match, day):
     words = re.findall(r'[\w-]+|[^\w-]+', match[0])
     return _read_date(''.join(_SPELLED.get(word.lower(), word) for word in words), day)
@@ -592,10 +589,14 @@ def _day_word(match, day):
     return TimeSpan.day(day + _DAY_WORDS[' '.join(match[0].lower().split())] * ONE_DAY)
 
 
-def _steps_from(kind, count, start, end, direction):
-    "What lies so many steps before a start (direction -1) or after an end; a pair of counts gives everything between them."
-    day = start if direction < 0 else end
-    where = f'{"before" if direction < 0 else "after"} {day.year if kind == "year" else TimeSpan.day(day)}'
+def _where(kind, day, direction):
+    "The words for one side of a day, as a label has them: 'after 2019' of years, else 'before 9 June 2024'."
+    return f'{"before" if direction < 0 else "after"} {day.year if kind == "year" else TimeSpan.day(day)}'
+
+
+def _steps_from(kind, count, day, direction):
+    "What lies so many steps before (direction -1) or after a day; a pair of counts gives everything between them."
+    where = _where(kind, day, direction)
     if isinstance(count, tuple):
         near, far = sorted((_step(kind, day, direction * steps) for steps in count), key=lambda span: span.start)
         return TimeSpan(near.start, far.end, 'span', f'a few {kind}s {where}')
@@ -608,26 +609,22 @@ def _steps_from(kind, count, start, end, direction):
     return replace(span, label=f'{number} {noun} {where}')
 
 
-def _adjacent_span(kind, start, end, direction):
-    "The one before a start or after an end; weeks are seven days that touch it."
+def _adjacent_span(kind, day, direction):
+    "The one before or after a day; weeks are seven days that touch it."
     if kind != 'week':
-        return _steps_from(kind, 1, start, end, direction)
-    if direction < 0:
-        first, label = start - timedelta(days=7), f'the week before {TimeSpan.day(start)}'
-    else:
-        first, label = end + ONE_DAY, f'the week after {TimeSpan.day(end)}'
-    return TimeSpan(first, first + timedelta(days=6), 'week', label)
+        return _steps_from(kind, 1, day, direction)
+    first = day - timedelta(days=7) if direction < 0 else day + ONE_DAY
+    return TimeSpan(first, first + timedelta(days=6), 'week', f'the week {_where(kind, day, direction)}')
 
 
-def _away(match, start, end, direction):
-    "What lies an amount before a start or after an end. ValueError where it is the tail of a longer amount."
+def _away(match, day, direction):
+    "What lies an amount before or after a day. ValueError where it is the tail of a longer amount."
     if _compiled('<LONGER>').search(match.string[: match.start('amount')]):
         raise ValueError(f'expected a whole amount, got the tail {match["amount"]!r}')
     parts = _parts_of(match['amount'])
     kind, count = parts[-1]
     if len(parts) == 1:
-        return _steps_from(kind, count, start, end, direction)
-    day = start if direction < 0 else end
+        return _steps_from(kind, count, day, direction)
     for unit, number in parts:
         if isinstance(number, tuple):
             raise ValueError(f'expected one count of each unit, got {match["amount"]!r}')
@@ -646,18 +643,18 @@ def _distance(match, day):
     if groups.get('from') and kind in _PERIODS and not others and not isinstance(count, tuple):
         start = day + _DAY_WORDS[groups['from'].lower()] * ONE_DAY
         return TimeSpan.day(start - count * _PERIODS[kind])
-    return _away(match, day, day, -1 if groups.get('back') else 1)
+    return _away(match, day, -1 if groups.get('back') else 1)
 
 
 @_rule(r'\bthe\s+(?P<unit><UNIT>)\s+(?:(?P<back>before\s+last)|after\s+next)\b')
 def _last_but_one(match, day):
     kind, count = _unit_of(match['unit'])
-    return _steps_from(kind, 2 * count, day, day, -1 if match['back'] else 1)
+    return _steps_from(kind, 2 * count, day, -1 if match['back'] else 1)
 
 
 @_rule(r'\bthe\s+(?P<unit>day|week|weekend|month|year)\s+(?:(?P<back>before|prior)|after)(?=<STOP>)')
 def _neighbour(match, day):
-    return _adjacent_span(_kind_of(match['unit']), day, day, -1 if match['back'] else 1)
+    return _adjacent_span(_kind_of(match['unit']), day, -1 if match['back'] else 1)
 
 # %% ../../nbs/1_core/02_time.ipynb #299c6730
 _WAYS = {
@@ -680,15 +677,16 @@ _WAYS = {
 )
 def _relative_period(match, day):
     way, kind = _WAYS[match['way'].lower()], _kind_of(match['kind'])
-    return _steps_from(kind, 1, day, day, way) if way else _step(kind, day, 0)
+    return _steps_from(kind, 1, day, way) if way else _step(kind, day, 0)
 
 
 @_rule(
-    r'\b(?P<kind><MONTH>|<SEASON>|<HOLIDAY>)(?:\s*,)?\s+(?:of\s+|in\s+)?(?:(?P<year><YEAR>)\b|(?P<way>last|this|next)\s+year\b)'
+    r'\b(?P<kind><MONTH>|(?:march|may)(?=,?\s+(?:of\s+)?<YEAR>\b)|<SEASON>|<HOLIDAY>)(?:\s*,)?\s+(?:of\s+|in\s+)?'
+    r'(?:(?P<year><YEAR>)\b|\((?P<bracketed><YEAR>)\)|(?P<way>last|this|next)\s+year\b)'
 )
 def _of_year(match, day):
-    year = int(match['year'] or day.year + _WAYS[match['way'].lower()])
-    return _in_year(_kind_of(match['kind']), year)
+    year = match['year'] or match['bracketed'] or day.year + _WAYS[match['way'].lower()]
+    return _in_year(_kind_of(match['kind']), int(year))
 
 
 @_rule(
@@ -700,7 +698,7 @@ def _of_year(match, day):
 @_rule(r'\b(?:week|month|year)\b(?!\s+\d)', needs=2, bare=True)
 def _bare_name(match, day):
     kind = _kind_of(match[0])
-    return _steps_from(kind, 1, day, day, -1) if kind in _WEEKLY else _latest(kind, day)
+    return _steps_from(kind, 1, day, -1) if kind in _WEEKLY else _latest(kind, day)
 
 # %% ../../nbs/1_core/02_time.ipynb #28dd5647
 @_rule(r"(?<![\d.,:/$€£#])<YEAR>\b(?![:/%]|[.,]\d|'?s\b|\s+<COUNTED>)", needs=1)
@@ -790,13 +788,13 @@ def _period_of(match, span):
     1,
 )
 def _steps_away(match, span):
-    direction = -1 if match['back'] else 1
+    day, direction = (span.start, -1) if match['back'] else (span.end, 1)
     if not match['single']:
-        return _away(match, span.start, span.end, direction)
+        return _away(match, day, direction)
     kind, count = _unit_of(match['single'])
     if count == 1:
-        return _adjacent_span(kind, span.start, span.end, direction)
-    return _steps_from(kind, count, span.start, span.end, direction)
+        return _adjacent_span(kind, day, direction)
+    return _steps_from(kind, count, day, direction)
 
 # %% ../../nbs/1_core/02_time.ipynb #19eec14a
 _TENSES = (
@@ -945,22 +943,23 @@ def _counted_from(expressions, expression, day):
     return day
 
 
-_BRACKETED = _compiled(r'\b(<MONTH>)\s\((\d{4})\)')  # April (2025)
+_FAR_APART = date(1950, 1, 4), date(2090, 8, 20)
 
 
 def find_times(
     text: str,
-    reference: date,  # the day on which it was said; of a datetime, its day
+    # the day on which it was said; of a datetime, its day; None: only times that depend on no day are found
+    reference: date | None,
     # such as 'en' or 'de'; 'auto': English, and what is certain of others by their letters and words; 'any': all of them; else only digits
     language: str = 'auto',
 ) -> list[tuple[int, int, TimeSpan]]:
     "Every time that `text` names, in order: (start, end, span), where text[start:end] are its words."
+    if reference is None:
+        times, others = (find_times(text, day, language) for day in _FAR_APART)
+        return [time for time in times if time in others]
     day = reference.date() if isinstance(reference, datetime) else reference
-    words = text.replace('’', "'")
     if not text.isascii():
-        words = re.sub(r'\d', lambda digit: str(int(digit[0])), words.replace('İ', 'I'))
-    closed = {hit.end() - 1 for hit in _BRACKETED.finditer(words)}
-    text = _BRACKETED.sub(r'\1  \2 ', words)
+        text = re.sub(r'\d', lambda digit: str(int(digit[0])), text.replace('İ', 'I').replace('’', "'"))
     expressions, floor = [], 0
     languages = ('en', *languages_in(text)) if language in ('auto', 'any') else (language,)
     pattern, rules = _rules_for(languages, language == 'auto')
@@ -982,35 +981,26 @@ def find_times(
     for expression in expressions:
         if _search_before(_PREPOSITION, text, expression.start):
             expression.support = max(expression.support, 1)
-    times = []
-    for expression in expressions:
-        if expression.span and expression.support >= expression.rule.needs:
-            end = expression.end + 1 if expression.end in closed else expression.end
-            times.append((expression.start, end, expression.span))
-    return times
+    return [
+        (expression.start, expression.end, expression.span)
+        for expression in expressions
+        if expression.span and expression.support >= expression.rule.needs
+    ]
 
 # %% ../../nbs/1_core/02_time.ipynb #247bfa28
 def parse_date(text: str) -> TimeSpan | None:
     "The span of a text that is a date or a time in any language and nothing else, and needs no reference; None if it is not."
-    spans = {_filling(text, day) for day in (date(1950, 1, 4), date(2090, 8, 20))}
-    if len(spans) == 1 and None not in spans:
-        return spans.pop()
+    times = find_times(text, None, 'any')
+    if len(times) == 1:
+        ((start, end, span),) = times
+        if re.fullmatch(r'\W*(?:(?:in|on|the)\s+)*', text[:start], re.I) and not re.search(r'\w', text[end:]):
+            return span
     if re.search(r'\d{5}', text) or not re.search(r'(?<!\d)\d{4}(?!\d)|\d[./-]\d\d?[./-]\d\d', text):
         return None
     try:
         return _read_date(text)
     except (ValueError, OverflowError):
         return None
-
-
-def _filling(text, day):
-    "The span of a text that holds one time and no other word, or None."
-    times = find_times(text, day, 'any')
-    if len(times) != 1:
-        return None
-    ((start, end, span),) = times
-    is_led = re.fullmatch(r'\W*(?:(?:in|on|the)\s+)*', text[:start], re.I)
-    return span if is_led and not re.search(r'\w', text[end:]) else None
 
 # %% ../../nbs/1_core/02_time.ipynb #1a3ce922
 def read_time(

@@ -20,8 +20,9 @@ from ..core.conversation import Question
 from ..core.replies import Reply
 from ..core.roles import as_text, LM, LMError, NO_INFORMATION, Role, RuleLM, RULES, Usage
 from ..core.text import cache_texts, in_digits, NUMBER, stems
+from ..core.time import find_times
 from ..core.trace import Text
-from .metrics import gold_date, Interval, periods, split_times, wilson
+from .metrics import gold_date, Interval, periods, wilson
 from .refusals import declines, must_refuse
 
 # %% auto #0
@@ -48,7 +49,7 @@ class _Facts:
 
 @cache_texts
 def _facts(text: str) -> _Facts:
-    absolute, relative = split_times(text)
+    absolute = find_times(text, None)
     times, rest = periods(text), text if absolute else ''
     for start, end, _ in reversed(absolute):
         rest = f'{rest[:start]} {rest[end:]}'
@@ -59,7 +60,7 @@ def _facts(text: str) -> _Facts:
     numbers = {digits.replace(',', '').rstrip('.:') for digits in _DIGITS.findall(plain)}
     return _Facts(
         frozenset(times),
-        bool(relative),
+        len(find_times(text, date(2000, 1, 1))) > len(absolute),
         frozenset(numbers),
         stems(_DIGITS.sub(' ', plain)),
     )

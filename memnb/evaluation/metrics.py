@@ -25,8 +25,8 @@ from .refusals import is_refusal
 
 # %% auto #0
 __all__ = ['METRICS', 'token_f1', 'f1_locomo', 'f1_set', 'f1_squad', 'exact_match_squad', 'f1_remem', 'bleu1_nltk', 'bleu1_hf',
-           'best_over', 'evidence_recall', 'split_times', 'periods', 'gold_date', 'exact_date', 'Interval', 'bootstrap',
-           'paired', 'wilson', 'refusal_scores']
+           'best_over', 'evidence_recall', 'periods', 'gold_date', 'exact_date', 'Interval', 'bootstrap', 'paired',
+           'wilson', 'refusal_scores']
 
 # %% ../../nbs/6_evaluation/03_metrics.ipynb #9eb59722
 _NO_PUNCTUATION = str.maketrans('', '', string.punctuation)
@@ -159,18 +159,11 @@ def evidence_recall(gold: Collection[str], turns: Collection[str]) -> float | No
     return len(distinct & set(turns)) / len(distinct) if distinct else None
 
 # %% ../../nbs/6_evaluation/03_metrics.ipynb #324ed7e8
-def split_times(text: str) -> tuple[list, list]:
-    "Return what `find_times` finds in a text: the absolute times, and those that depend on the day it was said."
-    near, far = (find_times(text, day) for day in (date(1950, 1, 4), date(2090, 8, 20)))
-    return [time for time in near if time in far], [time for time in near if time not in far]
-
-
 def periods(text: str) -> set[tuple[date | None, date | None]]:
     "Return first and last day of every absolute time that a text names; relative ones mean nothing without a reference."
     if whole := parse_date(text):
         return {(whole.start, whole.end)}
-    absolute, _ = split_times(text)
-    return {(span.start, span.end) for *_, span in absolute}
+    return {(span.start, span.end) for *_, span in find_times(text, None)}
 
 
 def gold_date(gold: str | None) -> TimeSpan | None:

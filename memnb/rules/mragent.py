@@ -12,14 +12,14 @@ from ..core.calls import untried_calls
 from ..core.conversation import Session
 from ..core.roles import AnswerReply, rule
 from ..core.text import content_words, sentences, stems
-from ..core.time import TimeSpan
+from ..core.time import find_times, TimeSpan
 from ..mragent.contents import Episode
 from ..mragent.labels import central_words, cues_in, title_of
 from ..mragent.prompts import ASPECTS, CuesReply, EpisodeLine, EpisodesReply, TagLine, TagsReply, TopicLine
 from ..mragent.prompts import TopicsReply, UnitLine, UnitsReply
 from ..mragent.tools import call_of
 from .remem import day_said, statements
-from .text import ADVERB, extract_answer, PART, relevance, requirements, retold, times_in, unmet
+from .text import ADVERB, extract_answer, PART, relevance, requirements, retold, unmet
 
 # %% auto #0
 __all__ = ['segment_rule', 'tag_rule', 'aspect_of', 'slot_of', 'units_rule', 'topics_rule', 'navigate_rule', 'route_rule']
@@ -102,7 +102,7 @@ def topics_rule(episodes: Sequence[Episode], titles: Sequence[str] = ()) -> Topi
 @rule('cues')
 def _cues_rule(question: str, speakers: Sequence[str] = (), asked: TimeSpan | None = None) -> CuesReply:
     "Answer the role of cues: names, words of content and times."
-    times = [str(span) for *_, span in times_in(question, asked.start if asked else None)]
+    times = [str(span) for *_, span in find_times(question, asked.start if asked else None)]
     return CuesReply(cues=[*cues_in(question, speakers), *times])
 
 

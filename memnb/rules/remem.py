@@ -13,11 +13,11 @@ from ..core.calls import seen_lines, ToolCall, ToolUse, untried_calls
 from ..core.conversation import Session, Turn
 from ..core.roles import AnswerReply, rule
 from ..core.text import content_words, sentences
-from ..core.time import PASTS, phrase
+from ..core.time import find_times, PASTS, phrase
 from ..core.tools import searches_of, Tool
 from ..remem.facts import Gist
 from ..remem.prompts import FactLine, FactsReply, GistLine, GistsReply, TimelineReply
-from .text import ADVERB, extract_answer, retold, third_person, times_in
+from .text import ADVERB, extract_answer, retold, third_person
 
 # %% auto #0
 __all__ = ['day_said', 'statements', 'gists_rule', 'clauses', 'facts_of', 'facts_rule']
@@ -87,7 +87,7 @@ def facts_of(turn: Turn, day: date | None, names: Iterable[str] = ()) -> Iterato
         if sentence.endswith('?'):
             continue
         text, when = third_person(sentence, turn.speaker), None
-        for start, end, span in reversed(times_in(text, day)):
+        for start, end, span in reversed(find_times(text, day)):
             text, when = f'{text[:start]};{text[end:]}', phrase(span)
         for subject, predicate, thing in clauses(text, dict.fromkeys((turn.speaker, *names))):
             yield FactLine(subject=subject, predicate=predicate, object=thing, point_in_time=when, turns=[turn.id])

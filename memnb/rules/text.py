@@ -18,25 +18,19 @@ from ..core.scripts import split_words
 from ..core.text import asked_speakers, cache_texts, coverage, FRAME, named_in, question_kind
 from ..core.text import reference_day, sentences, SMALL_TALK, speakers_in, stems, STOP_WORDS, times_of
 from ..core.text import tokenize, with_dates
-from ..core.time import find_times, parse_date, PASTS, TimeSpan
+from ..core.time import find_times, PASTS, TimeSpan
 from ..memr3.prompts import _numbered, known_from
 from ..memr3.router import ACTIONS, Decision
 from ..memr3.tracker import Claim, EvidenceGap, TrackerReply
 
 # %% auto #0
-__all__ = ['PART', 'ENOUGH', 'ADVERB', 'times_in', 'keywords', 'recurring_words', 'Requirement', 'requirements', 'relevance',
-           'supports', 'unmet', 'next_queries', 'extract_answer', 'third_person', 'retold', 'claim_of', 'track_rule']
+__all__ = ['PART', 'ENOUGH', 'ADVERB', 'keywords', 'recurring_words', 'Requirement', 'requirements', 'relevance', 'supports',
+           'unmet', 'next_queries', 'extract_answer', 'third_person', 'retold', 'claim_of', 'track_rule']
 
 # %% ../../nbs/9_rules/01_text.ipynb #f06ddff5
 PART = 1 / 3  # a line that covers this part of a requirement is worth keeping
 ENOUGH = 0.6  # a line that covers this part supports it
 _ANY_DAY = date(2000, 1, 1)  # where a time stands in a text depends on no day
-
-
-def times_in(text: str, day: date | None) -> list[tuple[int, int, TimeSpan]]:
-    "Return the times in a text with where each stands; without a day of saying, those that need none to be read."
-    times = find_times(text, day or _ANY_DAY)
-    return [time for time in times if day or parse_date(text[time[0] : time[1]])]
 
 
 @cache_texts
