@@ -286,14 +286,12 @@ def load_octet(
     part: str | None = None,  # 'fit': the five that the ranking is fitted to; 'test': the other four
 ) -> list[Conversation]:
     "Return the nine bundled conversations of the benchmark Octet, or a part of them."
-    conversations = load_locomo(data_path('octet.json'))
     if part not in (None, 'fit', 'test'):
         raise ValueError(f"part: expected 'fit', 'test' or None, got {part!r:.80}")
-    return [
-        conversation
-        for conversation in conversations
-        if part in (None, 'test' if conversation.id in OCTET_TEST else 'fit')
-    ]
+    conversations = load_locomo(data_path('octet.json'))
+    if part is None:
+        return conversations
+    return [talk for talk in conversations if (talk.id in OCTET_TEST) == (part == 'test')]
 
 
 OCTET_TEST = 'team', 'quarrel', 'chat', 'irrigation'  # chosen before anything was fitted

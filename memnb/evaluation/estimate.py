@@ -53,14 +53,15 @@ def estimate(
     if judge:
         judge.lm = model
     datasets = {'sample': [replace(talks[0], questions=questions)]}
-    dry = replace(plan, datasets=datasets, lm=model, build_lm=model, judge=judge, repeats=1)
+    dry_run = copy(experiment)
+    dry_run.plan = replace(plan, datasets=datasets, lm=model, build_lm=model, judge=judge, repeats=1)
     build = sum(len(talk.turns) for talk in talks) / max(len(talks[0].turns), 1)
     share = sum(len(plan.asked(talk)) for talk in talks) / len(questions)
     factors = {'build': (plan.build_lm, build), 'ask': (plan.lm, share)}
     if plan.judge:
         factors['judge'] = plan.judge.lm, share
     lines = {}
-    for spent in experiment.of(dry).run(workers=1).provenance['spent']:
+    for spent in dry_run.run(workers=1).provenance['spent']:
         lm, factor = factors[spent['phase']]
         if spent['calls'] and not isinstance(lm, RuleLM):
             counts = [math.ceil(spent[name] * factor * plan.repeats) for name in COUNTS]

@@ -243,15 +243,10 @@ class Experiment:
         datasets: Mapping[str, Sequence[Conversation]] | Sequence[Conversation],  # conversations by dataset
         memories: Sequence[str | Memory] | None = None,  # each method over each of them; None: each over its own
         lm: Model = None,  # answers the roles of asking; None: rules
-        repeats: int = 1,
-        seed: int | None = None,  # of models that take one; each repeat has the next
         *,
         build_lm: Model = None,  # answers the roles of building memories; None: as `lm`
-        judge: Judge | None = None,
-        turns: int | None = 25,  # distinct source turns that a method may read for a question
-        stop: bool = False,  # True: a loop may stop before it has read them
-        categories: Sequence[str] | None = None,  # None: all but LoCoMo's adversarial ones
         baselines: Sequence[str | Method] = ('rag', 'full-context'),  # added where `methods` lacks them
+        **options: Any,  # further fields of `Plan`: judge, repeats, seed, turns, stop, categories
     ):
         import_pandas()
         chosen = choose_methods(methods, memories, baselines)
@@ -262,21 +257,9 @@ class Experiment:
             {name: list(conversations) for name, conversations in named.items()},
             lm,
             lm if build_lm is None else as_lm(build_lm),
-            judge,
-            repeats,
-            seed,
-            turns,
-            stop,
-            None if categories is None else list(categories),
+            **options,
         )
         self.plan.check()
-
-    @classmethod
-    def of(cls, plan: Plan) -> Experiment:
-        "Return the experiment of a plan."
-        experiment = cls.__new__(cls)
-        experiment.plan = plan
-        return experiment
 
     def run(
         self,
@@ -356,12 +339,11 @@ def experiment_of(
     experiment = Experiment(
         configured(methods, options),
         {Path(options.data).absolute().stem: conversations},
-        None,
-        lm,
-        options.repeats,
-        options.seed,
+        lm=lm,
         build_lm=build_lm,
         judge=judge,
+        repeats=options.repeats,
+        seed=options.seed,
         turns=options.k or (None if by_paper else 25),
         stop=options.stop or by_paper,
         categories=categories,

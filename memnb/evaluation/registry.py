@@ -550,9 +550,9 @@ def settings_lines(methods: Sequence[Method]) -> list[str]:
     "Return a line for each setting of the papers of the methods, as a command prints them before it runs; of variants, those of the first."
     lines, first = [], {method.loop: method for method in reversed(methods)}
     for row in settings_table([method for method in methods if method is first[method.loop]]):
-        note = f'; {row["note"]}' if row['note'] else ''
-        here = f'; default here: {row["here"]}' if row['here'] else ''
-        lines.append(f'{row["method"]}: {row["setting"]} = {row["paper"]} ({row["source"]}{note}{here})')
+        here = row['here'] and f'default here: {row["here"]}'
+        remarks = '; '.join(filter(None, (row['source'], row['note'], here)))
+        lines.append(f'{row["method"]}: {row["setting"]} = {row["paper"]} ({remarks})')
     return lines
 
 

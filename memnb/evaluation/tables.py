@@ -62,12 +62,11 @@ def interval(rows: Any, metric: str) -> Interval:
 
 def gain(ours: Any, theirs: Any, metric: str) -> Interval:
     "Return the mean difference of a metric between two DataFrames of rows on the same questions, with its interval."
-    key = ['dataset', 'conversation', 'repeat', 'position']
     if metric not in ours or metric not in theirs:
         return bootstrap([])
-    there = theirs[[*key, metric]]
-    pairs = ours[[*key, metric]].merge(there, on=key, suffixes=('', '_other'), validate='1:1')
-    return interval(pairs.assign(**{metric: pairs[metric] - pairs[f'{metric}_other']}), metric)
+    key = ['dataset', 'conversation', 'repeat', 'position']
+    differences = ours.set_index(key)[metric] - theirs.set_index(key)[metric]
+    return interval(differences.dropna().reset_index(), metric)
 
 
 def percent(value: float, sign: str = '') -> str:
@@ -89,7 +88,7 @@ def _means(rows: Any, metrics: Sequence[str]) -> dict[str, dict]:
 def summarize(
     rows: Any,  # a DataFrame of rows
     metrics: Sequence[str] | None = None,  # None: all
-    against: str | Mapping[str, str] = 'rag',  # the method that others are compared with, or one for each
+    against: str = 'rag',  # the method that others are compared with
     fallback: Sequence[str] = (),  # methods over a memory without the tools they were made for
 ) -> list[dict]:
     "Return one JSON object per dataset and method: means with intervals, by category, minus `against`, refusals."
@@ -98,11 +97,10 @@ def summarize(
         together = rows[rows.dataset == dataset]
         optional = [name for name in ('judge', 'date_exact') if name in rows and together[name].notna().any()]
         names = metrics or ['evidence_recall', 'cited_recall', *METRICS, *optional]
-        rival = against if isinstance(against, str) else against.get(method)
-        other = together[together.method == rival]
+        other = together[together.method == against]
         minus = None
-        if len(other) and method != rival:
-            minus = {'method': rival, **{name: asdict(gain(mine, other, name)) for name in names}}
+        if len(other) and method != against:
+            minus = {'method': against, **{name: asdict(gain(mine, other, name)) for name in names}}
         answered = mine[mine.error.isna()]
         refusals = zip(answered.refused > 0, answered.refuse)
         summaries.append(
@@ -199,7 +197,7 @@ class Results:
     rows: Any = field(repr=False)
     provenance: dict = field(repr=False)
     metrics: Sequence[str] | None = None  # of the tables; None: all that were scored
-    against: str | Mapping[str, str] = 'rag'  # the method that others are compared with, or one for each
+    against: str = 'rag'  # the method that others are compared with
     beside: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # further columns, see `tables_of`
 
     @property

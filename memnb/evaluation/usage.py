@@ -23,11 +23,6 @@ class UsageCounter(LM):
         self.usage: dict[str, Usage] = {}  # by role, replayed calls included
         self.prompts: dict[str, str] = {}  # prompt hash by role
 
-    @property
-    def total(self) -> Usage:
-        "The sum of the usages of all roles."
-        return sum(self.usage.values(), Usage())
-
     def settings(self) -> dict:
         "Return the settings of the wrapped LM."
         return self.lm.settings()

@@ -92,11 +92,8 @@ def requirements(question: str, speakers: Iterable[str] = ()) -> tuple[Requireme
 
 def relevance(line: Snippet, needs: Iterable[Requirement]) -> float:
     "Return the largest share of a requirement's topic that a line covers: 0 where it is of nobody who is asked about."
-    shares = [0.0]
-    for need in needs:
-        if need.person in (None, line.speaker) or named_in(line.text, [need.person]):
-            shares.append(coverage(line.text, need.words))
-    return max(shares)
+    about = (need for need in needs if need.person in (None, line.speaker) or named_in(line.text, [need.person]))
+    return max((coverage(line.text, need.words) for need in about), default=0.0)
 
 
 def supports(line: Snippet, need: Requirement) -> bool:
@@ -131,11 +128,14 @@ def next_queries(need: Requirement, known: Sequence[Snippet], names: Iterable[st
 
 def _ranked(lines: Iterable[Snippet], needs: Sequence[Requirement]) -> list[Snippet]:
     "Return the lines that cover anything, best first; ties keep their order."
-    touching = [line for line in lines if relevance(line, needs) > 0]
     asked = {need.person for need in needs}
-    ranked = sorted(touching, key=lambda line: -relevance(line, needs))
-    # what contradicts a person's own words comes behind all else, unless its speaker is asked about
-    return sorted(ranked, key=lambda line: bool(getattr(line, 'disputes', '')) and line.speaker not in asked)
+
+    def rank(line: Snippet) -> tuple[bool, float]:
+        # what contradicts a person's own words comes behind all else, unless its speaker is asked about
+        is_dispute = bool(getattr(line, 'disputes', '')) and line.speaker not in asked
+        return is_dispute, -relevance(line, needs)
+
+    return sorted((line for line in lines if relevance(line, needs) > 0), key=rank)
 
 # %% ../../nbs/9_rules/01_text.ipynb #cf489215
 def _best_sentence(line: Snippet, needs: Sequence[Requirement]) -> str:
