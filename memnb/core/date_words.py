@@ -725,21 +725,23 @@ in @ = @년
 _TABLES = ConfigParser(comment_prefixes=';')
 _TABLES.read_string(DATE_WORDS)
 LANGUAGES = tuple(_TABLES.sections())  # their ISO 639 codes
+_LETTERS = {  # by code: what a text has in a script of its own; None in Latin letters
+    name: re.compile(_TABLES[name]['letters'], re.S | re.I) if _TABLES[name]['letters'] else None for name in LANGUAGES
+}
 _MONTHS = 'January February March April May June July August September October November December'.split()
 _SIGNS = {  # words of three letters and more of the languages that are written in Latin letters
     word
-    for name in _TABLES.sections()
+    for name, letters in _LETTERS.items()
+    if letters is None
     for row in _TABLES[name].values()
     for word in re.findall(r'[^\W\d_]{3,}', row)
-    if not _TABLES[name]['letters']
 } - set('bin day due end fine half month once over sex six tag ten week weekend year'.split())  # but for English ones
 
 
 def languages_in(text: str) -> list[str]:
     "Return the languages of which words for times may stand in a text: by its letters; all Latin ones where one of their words does."
-    words = set(re.findall(r'[^\W\d_]+', text.lower()))
-    letters = ((name, _TABLES[name]['letters']) for name in _TABLES.sections())
-    return [name for name, pattern in letters if (re.search(pattern, text, re.S | re.I) if pattern else words & _SIGNS)]
+    has_sign = not _SIGNS.isdisjoint(re.findall(r'[^\W\d_]+', text.lower()))
+    return [name for name, letters in _LETTERS.items() if (letters.search(text) if letters else has_sign)]
 
 
 def _any_of(words) -> str:
