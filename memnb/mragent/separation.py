@@ -5,23 +5,21 @@
 # %% ../../nbs/4_mragent/08_separation.ipynb #38c31b57
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache, reduce
-from itertools import product
-from math import prod
+from functools import lru_cache
+from itertools import combinations, product
 from typing import NamedTuple
 
 import numpy as np
 
 # %% auto #0
-__all__ = ['LeafLabels', 'NeedleTree', 'History', 'Active', 'Passive', 'follower', 'fixed_nodes', 'first_leaves', 'Estimate',
-           'simulate', 'equation_19', 'best_passive_error', 'passive_error', 'passive_errors', 'follower_error',
-           'random_passive_error']
+__all__ = ['NeedleTree', 'Forest', 'draw_trees', 'History', 'Active', 'Passive', 'follower', 'fixed_nodes', 'first_leaves',
+           'Estimate', 'simulate', 'equation_19', 'best_passive_error', 'all_trees', 'passive_error', 'passive_errors']
 
 # %% ../../nbs/4_mragent/08_separation.ipynb #6bec4a99
 _BLANK = -1  # what an empty leaf says
+_LARGEST = 2**20  # nodes of a tree that can be drawn
 
 
 def _distribution(name: str, probabilities: Sequence[float]) -> tuple[float, ...]:
@@ -33,33 +31,12 @@ def _distribution(name: str, probabilities: Sequence[float]) -> tuple[float, ...
 
 
 @dataclass(frozen=True)
-class LeafLabels:
-    "The distributions of what leaves say: answers are 0, 1, …. ValueError for what is no distribution."
-
-    answer: Sequence[float]  # P_Y, at the target
-    distractors: Sequence[float] | None = None  # at any other leaf; None: these are blank
-
-    def __post_init__(self):
-        object.__setattr__(self, 'answer', _distribution('answer', self.answer))
-        if self.distractors is not None:
-            object.__setattr__(self, 'distractors', _distribution('distractors', self.distractors))
-            if len(self.distractors) != len(self.answer):
-                raise ValueError(
-                    f'distractors: expected {len(self.answer)} probabilities, one for each answer, got {len(self.distractors)}'
-                )
-
-    @property
-    def chance_error(self) -> float:
-        "ε_Y: the error of the likeliest answer, without reading anything."
-        return 1 - max(self.answer)
-
-
-@dataclass(frozen=True)
 class NeedleTree:
-    "The needle task of Theorem 4.1. ValueError for no such tree."
+    "The needle task of Theorem 4.1. Answers are 0, 1, …. ValueError for no such tree."
 
     depth: int  # hops from the root to a leaf, at least 1
-    labels: LeafLabels | Sequence[float]  # mere probabilities are P_Y, with blank distractors
+    answer: Sequence[float] = (0.5, 0.5)  # P_Y, at the target
+    distractors: Sequence[float] | None = None  # of what any other leaf says; None: these are blank
     branching: int = 2  # children of an inner node
 
     def __post_init__(self):
@@ -67,12 +44,9 @@ class NeedleTree:
             value = getattr(self, name)
             if not isinstance(value, int) or value < least:
                 raise ValueError(f'{name}: expected a whole number of at least {least}, got {value!r}')
-        if not isinstance(self.labels, LeafLabels):
-            object.__setattr__(self, 'labels', LeafLabels(self.labels))
-        if self.nodes >= 2**62:
-            raise ValueError(
-                f'expected a tree of fewer than 2**62 nodes, got depth {self.depth} and branching {self.branching}'
-            )
+        object.__setattr__(self, 'answer', _distribution('answer', self.answer))
+        if self.distractors is not None:
+            object.__setattr__(self, 'distractors', _distribution('distractors', self.distractors))
 
     @property
     def leaves(self) -> int:
@@ -80,74 +54,56 @@ class NeedleTree:
         return self.branching**self.depth
 
     @property
-    def nodes(self) -> int:
-        "The number of nodes."
-        return (self.branching ** (self.depth + 1) - 1) // (self.branching - 1)
+    def first_leaf(self) -> int:
+        "The number of the first leaf, and of inner nodes; all nodes from there on are leaves."
+        return (self.leaves - 1) // (self.branching - 1)
 
     @property
-    def first_leaf(self) -> int:
-        "The number of the first leaf; all nodes from there on are leaves."
-        return self.nodes - self.leaves
+    def nodes(self) -> int:
+        "The number of nodes."
+        return self.first_leaf + self.leaves
 
     @property
     def budget(self) -> int:
         "T = depth + 1, the nodes of one path."
         return self.depth + 1
 
+    @property
+    def chance_error(self) -> float:
+        "ε_Y: the error of the likeliest answer, without reading anything."
+        return 1 - max(self.answer)
+
 # %% ../../nbs/4_mragent/08_separation.ipynb #fb9063d9
-def _stream(
-    keys: np.ndarray,  # uint64, one for each tree
-    places: np.ndarray,  # whole numbers from 0, in a shape that goes with that of `keys`
-) -> np.ndarray:
-    "Return the uniform uint64 numbers at these places of the SplitMix64 streams that start at the keys."
-    bits = keys + (places.astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
-    bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return bits ^ (bits >> np.uint64(31))
+class Forest(NamedTuple):
+    "Many trees of one kind."
 
-
-def _labelled(luck: np.ndarray, probabilities: Sequence[float] | None) -> np.ndarray:
-    "Return numbers from 0 to 1 as labels of a distribution, blank without one."
-    if probabilities is None:
-        return np.full(luck.shape, _BLANK)
-    return np.searchsorted(np.cumsum(probabilities)[:-1], luck, side='right')
-
-
-@dataclass(frozen=True)
-class _Forest:
-    "One tree for each key; what a node says is computed when it is read."
-
-    tree: NeedleTree
-    keys: np.ndarray  # (trials,) uint64
-
-    def _luck(self, nodes: np.ndarray) -> np.ndarray:
-        "Return a number from 0 to 1 for each of (trials,) or (trials, several) nodes."
-        keys = self.keys.reshape(-1, *[1] * (nodes.ndim - 1))
-        return (_stream(keys, nodes) >> np.uint64(11)) * 2.0**-53
-
-    def _directions(self, nodes: np.ndarray) -> np.ndarray:
-        "Return the directions of inner nodes, 0 … branching - 1."
-        return (self._luck(nodes) * self.tree.branching).astype(np.int64)
-
-    @cached_property
-    def target(self) -> np.ndarray:
-        "(trials,) the leaf to which the directions lead."
-        node = np.zeros(len(self.keys), dtype=np.int64)
-        for _ in range(self.tree.depth):
-            node = self.tree.branching * node + 1 + self._directions(node)
-        return node
-
-    @cached_property
-    def answer(self) -> np.ndarray:
-        "(trials,) what the target says."
-        return _labelled(self._luck(self.target), self.tree.labels.answer)
+    says: np.ndarray  # (trees, nodes): a direction, an answer, or -1 for a blank leaf
+    answer: np.ndarray  # (trees,) what the target says
 
     def read(self, nodes: np.ndarray) -> np.ndarray:
-        "Return what (trials,) or (trials, several) nodes say: a direction, or at a leaf an answer or blank."
-        target, answer = (array.reshape(-1, *[1] * (nodes.ndim - 1)) for array in (self.target, self.answer))
-        distractors = _labelled(self._luck(nodes), self.tree.labels.distractors)
-        at_leaf = np.where(nodes == target, answer, distractors)
-        return np.where(nodes < self.tree.first_leaf, self._directions(nodes), at_leaf)
+        "Return what (trees, several) nodes say."
+        return np.take_along_axis(self.says, nodes, axis=1)
+
+
+def _with_answers(tree: NeedleTree, says: np.ndarray, answer: np.ndarray) -> Forest:
+    "Return trees whose targets, the leaves to which the directions lead, say the answers."
+    rows, node = np.arange(len(says)), np.zeros(len(says), dtype=np.int64)
+    for _ in range(tree.depth):
+        node = tree.branching * node + 1 + says[rows, node]
+    says[rows, node] = answer
+    return Forest(says, answer)
+
+
+def draw_trees(tree: NeedleTree, count: int, chance: np.random.Generator) -> Forest:
+    "Return trees with random directions, answers and distractors. ValueError for trees of more than a million nodes."
+    if tree.nodes > _LARGEST:
+        raise ValueError(f'expected a tree of at most {_LARGEST:,} nodes, got {tree.nodes:,}')
+    says = np.full((count, tree.nodes), _BLANK, dtype=np.int16)
+    says[:, : tree.first_leaf] = chance.integers(0, tree.branching, (count, tree.first_leaf))
+    if tree.distractors is not None:
+        leaves = chance.choice(len(tree.distractors), (count, tree.leaves), p=tree.distractors)
+        says[:, tree.first_leaf :] = leaves
+    return _with_answers(tree, says, chance.choice(len(tree.answer), count, p=tree.answer))
 
 # %% ../../nbs/4_mragent/08_separation.ipynb #8c2ac737
 @dataclass(frozen=True)
@@ -167,24 +123,22 @@ def _checked(nodes: np.ndarray, tree: NeedleTree) -> np.ndarray:
     are_nodes = nodes.dtype.kind in 'iu' and np.all((0 <= nodes) & (nodes < tree.nodes))
     if not are_nodes:
         raise ValueError(f'policy: expected numbers of nodes, 0 to {tree.nodes - 1}, got {nodes}')
-    return nodes.astype(np.int64)
+    return nodes
 
 
 @dataclass(frozen=True)
 class Active:
-    "A policy (x, history) -> next node, for all trials at once (eq. 5)."
+    "A policy (x, history) -> next node, for all trials at once (eq. 5). It reads T = depth + 1 nodes."
 
     choose: Callable[[np.ndarray, History], np.ndarray]  # (trials,), History -> (trials,) or one node for all
-    budget: int | None = None  # how many nodes it reads; None: depth + 1
 
-    def walk(self, query: np.ndarray, forest: _Forest) -> History:
+    def walk(self, query: np.ndarray, tree: NeedleTree, forest: Forest) -> History:
         "Read node by node."
-        steps = forest.tree.budget if self.budget is None else self.budget
-        nodes, says = (np.empty((len(query), steps), dtype=np.int64) for _ in range(2))
-        for step in range(steps):
+        nodes, says = (np.empty((len(query), tree.budget), dtype=np.int64) for _ in range(2))
+        for step in range(tree.budget):
             history = History(nodes[:, :step], says[:, :step])
-            nodes[:, step] = _checked(self.choose(query, history), forest.tree)
-            says[:, step] = forest.read(nodes[:, step])
+            nodes[:, step] = _checked(self.choose(query, history), tree)
+            says[:, [step]] = forest.read(nodes[:, [step]])
         return History(nodes, says)
 
 
@@ -194,15 +148,15 @@ class Passive:
 
     choose: Callable[[np.ndarray], np.ndarray]  # (trials,) -> (trials, T), or (T,) for all alike
 
-    def walk(self, query: np.ndarray, forest: _Forest) -> History:
+    def walk(self, query: np.ndarray, tree: NeedleTree, forest: Forest) -> History:
         "Name all nodes, and only then read them."
-        nodes = _checked(self.choose(query), forest.tree)
+        nodes = _checked(self.choose(query), tree)
         nodes = np.broadcast_to(nodes, (len(query), nodes.shape[-1]))
         return History(nodes, forest.read(nodes))
 
-    def as_active(self, budget: int) -> Active:  # as many nodes as it names, or fewer
+    def as_active(self) -> Active:
         "Return the same policy as an active one, which ignores the history: passive ⊆ active."
-        return Active(lambda query, history: np.atleast_2d(self.choose(query))[:, len(history)], budget)
+        return Active(lambda query, history: np.atleast_2d(self.choose(query))[:, len(history)])
 
 
 def follower(tree: NeedleTree) -> Active:
@@ -230,7 +184,7 @@ def first_leaves(tree: NeedleTree) -> Passive:
 def _answer_of(tree: NeedleTree, history: History) -> np.ndarray:
     "Return what the first leaf said that is not blank, else the likeliest answer."
     is_answer = (history.nodes >= tree.first_leaf) & (history.says != _BLANK)
-    likeliest = np.full((len(is_answer), 1), np.argmax(tree.labels.answer))
+    likeliest = np.full((len(is_answer), 1), np.argmax(tree.answer))
     labels = np.hstack([history.says, likeliest])
     places = np.hstack([is_answer, np.ones_like(likeliest)]).argmax(axis=1)
     return labels[np.arange(len(labels)), places]
@@ -266,7 +220,7 @@ class Estimate(NamedTuple):
         return f'{self.error:.4f} [{self.low:.4f}, {self.high:.4f}]'
 
 
-_BLOCK = 2**15  # trials at a time
+_CELLS = 2**23  # nodes of trees that are in memory at a time
 
 
 def simulate(
@@ -281,10 +235,11 @@ def simulate(
     if trials < 1:
         raise ValueError(f'trials: expected 1 or more, got {trials!r}')
     chance, wrong = np.random.default_rng(seed), 0
-    for start in range(0, trials, _BLOCK):
-        query = np.arange(start, min(start + _BLOCK, trials))
-        forest = _Forest(tree, chance.integers(0, 2**64, len(query), dtype=np.uint64))
-        answers = _answer_of(tree, policy.walk(query, forest))
+    block = max(1, _CELLS // tree.nodes)
+    for start in range(0, trials, block):
+        query = np.arange(start, min(start + block, trials))
+        forest = draw_trees(tree, len(query), chance)
+        answers = _answer_of(tree, policy.walk(query, tree, forest))
         wrong += int(np.count_nonzero(answers != forest.answer))
     return Estimate.of(wrong, trials)
 
@@ -299,140 +254,46 @@ def equation_19(
     "Return the lower bound on the error of every passive policy (eq. 19). ValueError for no such tree or budget."
     if budget < 0:
         raise ValueError(f'budget: expected 0 or more, got {budget!r}')
-    tree = NeedleTree(budget - 1 if depth is None else depth, prior, branching)
-    return tree.labels.chance_error * max(0, 1 - budget / tree.leaves)
+    tree = NeedleTree(budget - 1 if depth is None else depth, prior, branching=branching)
+    return tree.chance_error * max(0, 1 - budget / tree.leaves)
 
 
-def best_passive_error(
-    depth: int,
-    *,
-    branching: int = 2,
-    prior: Sequence[float] = (0.5, 0.5),  # P_Y
-    budget: int | None = None,  # None: depth + 1
-) -> float:
-    "Return the error of the best passive policy if distractors are blank: it attains eq. 19. ValueError for no such tree or budget."
-    budget = depth + 1 if budget is None else budget
-    return equation_19(budget, prior, branching=branching, depth=depth)
+def best_passive_error(depth: int) -> float:
+    "Return the error of the best passive policy that reads depth + 1 nodes of a binary tree with blank distractors and a fair answer: it attains eq. 19."
+    return equation_19(depth + 1)
 
 # %% ../../nbs/4_mragent/08_separation.ipynb #463807ff
-_Shape = tuple  # () nothing read below; (1,) a leaf that is read; (0 or 1, *shapes of the children, sorted)
-
-
-def _node_shape(is_read: int, children: Iterable[_Shape]) -> _Shape:
-    "Return the shape of an inner node."
-    children = sorted(children)
-    return (is_read, *children) if is_read or any(children) else ()
-
-
-def _shape_of(tree: NeedleTree, nodes: Iterable[int], root: int = 0) -> _Shape:
-    "Return what a set of nodes reads below a node, without the order of children."
-    if root >= tree.first_leaf:
-        return (1,) if root in nodes else ()
-    ways = range(tree.branching * root + 1, tree.branching * (root + 1) + 1)
-    return _node_shape(int(root in nodes), [_shape_of(tree, nodes, way) for way in ways])
-
-
-def _merge_multiples(rows: np.ndarray) -> np.ndarray:
-    "Return rows with multiples of each other added up, without empty rows."
-    rows = rows[rows.sum(axis=1) > 0]
-    _, kind = np.unique(np.round(rows / rows.sum(axis=1, keepdims=True), 10), axis=0, return_inverse=True)
-    sums = np.zeros((kind.max() + 1, rows.shape[1]))
-    np.add.at(sums, kind.ravel(), rows)
-    return sums
-
-
-def _beside(left: np.ndarray, right: np.ndarray) -> np.ndarray:
-    "Return what can be seen in two parts that do not overlap."
-    left, right = left[:, None], right[None]
-    elsewhere = left[..., :1] * right[..., :1]
-    inside = left[..., 1:] * right[..., :1] + left[..., :1] * right[..., 1:]
-    rows = np.concatenate([elsewhere, inside], axis=2)
-    return rows.reshape(-1, rows.shape[2])
-
-
-@lru_cache(maxsize=2**16)
-def _evidence(shape: _Shape, labels: LeafLabels, branching: int) -> np.ndarray:
-    "Return what can be seen in a part of this shape, an observation a row: Q, then A_y for each answer y."
-    prior = np.array(labels.answer)
-    if not shape:
-        return np.append(1, prior)[None]
-    if shape == (1,):
-        distractors = [0] * len(prior) if labels.distractors is None else labels.distractors
-        blank = np.eye(int(labels.distractors is None), len(prior) + 1)
-        return _merge_multiples(np.vstack([blank, np.column_stack([distractors, np.diag(prior)])]))
-    is_read, *children = shape
-    parts = [_evidence(child, labels, branching) for child in children]
-    if not is_read:
-        return _merge_multiples(reduce(_beside, parts) / np.append(1, [branching] * len(prior)))
-    rows = []
-    for way in range(branching):  # the direction that is read: the target is not in another child
-        only = [part if place == way else part * np.eye(1, part.shape[1]) for place, part in enumerate(parts)]
-        rows.append(reduce(_beside, only) / branching)
-    return _merge_multiples(np.vstack(rows))
-
-
-def _shape_error(tree: NeedleTree, shape: _Shape) -> float:
-    "Return L(S) for the sets of a shape."
-    right = _evidence(shape, tree.labels, tree.branching)[:, 1:].max(axis=1).sum()
-    return max(0.0, 1 - float(right))
+@lru_cache(maxsize=16)
+def all_trees(tree: NeedleTree) -> tuple[Forest, np.ndarray]:
+    "Return every tree, and (trees,) their probabilities. For small trees: the number grows doubly exponentially with the depth."
+    directions, answers = [range(tree.branching)] * tree.first_leaf, range(len(tree.answer))
+    labels, shares = [_BLANK], np.ones(1)
+    if tree.distractors is not None:
+        labels, shares = range(len(tree.distractors)), np.array(tree.distractors)
+    rows = np.array(list(product(*directions, *[labels] * tree.leaves, answers)))
+    says, answer = rows[:, :-1], rows[:, -1]
+    chances = shares[says[:, tree.first_leaf :]].prod(axis=1) * np.array(tree.answer)[answer]
+    return _with_answers(tree, says, answer), chances / tree.branching**tree.first_leaf
 
 
 def passive_error(tree: NeedleTree, nodes: Iterable[int]) -> float:
     "Return the exact error L(S) of the passive policy that reads these nodes. ValueError for a node that is not there."
     numbers = _checked(np.array(list(nodes), dtype=np.int64), tree)
-    return _shape_error(tree, _shape_of(tree, numbers.tolist()))
-
-
-@lru_cache(maxsize=256)
-def _shapes(height: int, size: int, branching: int) -> Counter[_Shape]:
-    "Return how many sets of `size` nodes have each shape, in a tree of this height."
-    if height == 0:
-        return Counter([(1,) * size] if size <= 1 else [])
-    tally = Counter()
-    for is_read, *sizes in product((0, 1), *[range(size + 1)] * branching):
-        if is_read + sum(sizes) == size:
-            below = [_shapes(height - 1, part_size, branching).items() for part_size in sizes]
-            for children in product(*below):
-                shapes, counts = zip(*children)
-                tally[_node_shape(is_read, shapes)] += prod(counts)
-    return tally
-
-
-class _PassiveSets(NamedTuple):
-    "All sets of nodes of one shape."
-
-    error: float
-    shape: _Shape
-    count: int  # how many sets have the shape
+    forest, chances = all_trees(tree)
+    base = forest.says.max() + 2  # an observation as one number, with a digit for each node
+    codes = (forest.says[:, numbers] + 1) @ base ** np.arange(len(numbers))
+    kinds, seen = np.unique(codes, return_inverse=True)
+    weights = np.zeros((len(kinds), len(tree.answer)))
+    np.add.at(weights, (seen, forest.answer), chances)
+    return max(0.0, 1 - float(weights.max(axis=1).sum()))
 
 
 def passive_errors(
     tree: NeedleTree,
     budget: int | None = None,  # None: depth + 1
-) -> list[_PassiveSets]:
-    "Return every set of `budget` nodes by shape as (error, shape, count), the smallest exact error first. For small trees. ValueError."
+) -> list[tuple[float, tuple[int, ...]]]:
+    "Return the exact error of every set of `budget` nodes, and the set, the smallest error first. For small trees. ValueError."
     size = tree.budget if budget is None else budget
     if not 0 <= size <= tree.nodes:
         raise ValueError(f'budget: expected 0 to {tree.nodes} different nodes, got {size}')
-    shapes = _shapes(tree.depth, size, tree.branching)
-    return sorted(_PassiveSets(_shape_error(tree, shape), shape, count) for shape, count in shapes.items())
-
-
-def follower_error(tree: NeedleTree, budget: int | None = None) -> float:
-    "Return the exact error of who follows the directions: 0 with depth + 1 nodes; with fewer the first directions are guessed."
-    guessed = 0 if budget is None else tree.budget - budget
-    if guessed <= 0:
-        return 0.0
-    if guessed > tree.depth:
-        return tree.labels.chance_error
-    guess = NeedleTree(guessed, tree.labels, tree.branching)  # what one leaf tells in a tree as deep as the guess
-    return passive_error(guess, [guess.first_leaf])
-
-
-def random_passive_error(tree: NeedleTree, budget: int | None = None) -> float:
-    "Return the mean exact error over all sets of `budget` nodes. ValueError as `passive_errors`."
-    size = tree.budget if budget is None else budget
-    if tree.labels.distractors is None:
-        return tree.labels.chance_error * max(0, 1 - size / tree.nodes)
-    rows = passive_errors(tree, size)
-    return sum(row.error * row.count for row in rows) / sum(row.count for row in rows)
+    return sorted((passive_error(tree, nodes), nodes) for nodes in combinations(range(tree.nodes), size))

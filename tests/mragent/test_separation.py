@@ -14,24 +14,20 @@ from hypothesis import given, settings, strategies as st
 from memnb.mragent.separation import (
     _answer_of,
     _BLANK,
-    _Forest,
-    _shape_of,
-    _stream,
     Active,
+    all_trees,
     best_passive_error,
+    draw_trees,
     equation_19,
     Estimate,
     first_leaves,
     fixed_nodes,
     follower,
-    follower_error,
     History,
-    LeafLabels,
     NeedleTree,
     Passive,
     passive_error,
     passive_errors,
-    random_passive_error,
     simulate,
 )
 
@@ -39,43 +35,34 @@ SURE = 1 - 1e-9
 
 
 @st.composite
-def laws(draw, answers=None):
+def laws(draw, most=3):
     "Probabilities in tenths, zeros among them."
-    count = answers or draw(st.integers(1, 3))
+    count = draw(st.integers(1, most))
     cuts = sorted(draw(st.lists(st.integers(0, 10), min_size=count - 1, max_size=count - 1)))
     return [(high - low) / 10 for low, high in zip([0, *cuts], [*cuts, 10])]
 
 
 @st.composite
-def labels(draw):
+def trees(draw, depths=st.integers(1, 8), branching=st.integers(2, 4)):
     "Blank distractors, or ones with a law of their own."
-    answer = draw(laws())
-    return LeafLabels(answer, draw(st.none() | laws(len(answer))))
+    return NeedleTree(draw(depths), draw(laws()), draw(st.none() | laws()), draw(branching))
 
 
 @st.composite
 def tiny_trees(draw):
     "Trees so small that all of them can be written down."
     depth, branching = draw(st.sampled_from([(1, 2), (1, 3), (2, 2)]))
-    found = draw(labels())
-    return NeedleTree(
-        depth,
-        found
-        if depth == 1 or len(found.answer) < 3
-        else LeafLabels(found.answer[:2] if sum(found.answer[:2]) == 1 else (0.5, 0.5)),
-        branching,
-    )
+    most = 3 if depth == 1 else 2
+    return NeedleTree(depth, draw(laws(most)), draw(st.none() | laws(most)), branching)
 
 
 @lru_cache(maxsize=64)
-def all_trees(tree):
+def written_trees(tree):
     "Every tree: (exact probability, what each node says, the answer)."
-    answers = {label: Fraction(round(10 * share), 10) for label, share in enumerate(tree.labels.answer)}
-    others = (
-        {_BLANK: Fraction(1)}
-        if tree.labels.distractors is None
-        else {label: Fraction(round(10 * share), 10) for label, share in enumerate(tree.labels.distractors)}
-    )
+    answers = {label: Fraction(round(10 * share), 10) for label, share in enumerate(tree.answer)}
+    others = {_BLANK: Fraction(1)}
+    if tree.distractors is not None:
+        others = {label: Fraction(round(10 * share), 10) for label, share in enumerate(tree.distractors)}
     found = []
     for signs in product(range(tree.branching), repeat=tree.first_leaf):
         target = 0
@@ -93,7 +80,7 @@ def all_trees(tree):
 def heaps_of(tree, nodes):
     "What the nodes say -> answer -> probability."
     heaps = {}
-    for chance, says, answer in all_trees(tree):
+    for chance, says, answer in written_trees(tree):
         heaps.setdefault(tuple(says[node] for node in nodes), Counter())[answer] += chance
     return heaps
 
@@ -106,73 +93,32 @@ def exact_error(tree, nodes):
 # ---- the task
 
 
-def test_the_stream_is_splitmix64():
-    assert _stream(np.array([1234567], dtype=np.uint64), np.arange(5)).tolist() == [
-        6457827717110365317,
-        3203168211198807973,
-        9817491932198370423,
-        4593380528125082431,
-        16408922859458223821,
-    ]
-
-
-@given(tiny_trees(), st.integers(0, 2**32), st.data())
+@given(tiny_trees(), st.integers(0, 2**32))
 @settings(max_examples=20)
-def test_what_any_policy_sees_is_as_frequent_as_in_whole_trees(tree, seed, data):
-    "A policy that depends on what it saw in an arbitrary way; every history it can have against its exact probability."
-    turns = data.draw(st.lists(st.integers(0, tree.nodes - 1), min_size=7, max_size=7))
-    steps, trials = min(3, tree.nodes), 3_000
-
-    def choose(query, history):
-        mixed = 3 * len(history) + (history.says * (np.arange(len(history)) + 2)).sum(axis=1)
-        return np.array(turns)[mixed % 7]
-
+def test_trees_are_drawn_and_counted_as_often_as_they_are(tree, seed):
     expected = Counter()
-    for chance, says, answer in all_trees(tree):
-        nodes, words = [], []
-        for step in range(steps):
-            nodes.append(turns[(3 * step + sum(word * (place + 2) for place, word in enumerate(words))) % 7])
-            words.append(says[nodes[-1]])
-        expected[tuple(nodes), tuple(words), answer] += chance
-    forest = _Forest(tree, (np.random.default_rng(seed)).integers(0, 2**64, trials, dtype=np.uint64))
-    walk = Active(choose, steps).walk(np.arange(trials), forest)
-    seen = Counter(zip(map(tuple, walk.nodes.tolist()), map(tuple, walk.says.tolist()), forest.answer.tolist()))
-    assert set(seen) <= set(expected)
+    for chance, says, answer in written_trees(tree):
+        expected[says, answer] += chance
+    counted = Counter()
+    forest, chances = all_trees(tree)
+    for says, answer, chance in zip(forest.says.tolist(), forest.answer.tolist(), chances.tolist()):
+        counted[tuple(says), answer] += chance
+    assert {what: chance for what, chance in counted.items() if chance} == pytest.approx(
+        {what: float(chance) for what, chance in expected.items()}
+    )
+    forest = draw_trees(tree, 3_000, np.random.default_rng(seed))
+    drawn = Counter(zip(map(tuple, forest.says.tolist()), forest.answer.tolist()))
+    assert set(drawn) <= set(expected)
     for what, chance in expected.items():
-        assert Estimate.of(seen[what], trials, 1 - 1e-11).covers(float(chance)), what
-
-
-@given(st.integers(1, 5), st.integers(2, 4), labels(), st.integers(0, 2**32))
-def test_a_forest_says_the_same_however_it_is_asked(depth, branching, found, seed):
-    tree = NeedleTree(depth, found, branching)
-    chance = np.random.default_rng(seed)
-    forest = _Forest(tree, (chance).integers(0, 2**64, 12, dtype=np.uint64))
-    nodes = chance.integers(0, tree.nodes, (12, 5))
-    together = forest.read(nodes)
-    assert (together == np.stack([forest.read(column) for column in nodes.T], axis=1)).all()
-    for row in range(12):
-        alone = _Forest(tree, forest.keys[row : row + 1])
-        node = 0
-        while node < tree.first_leaf:
-            node = branching * node + 1 + int(alone.read(np.array([node]))[0])
-        assert node == forest.target[row]
-        assert alone.read(nodes[row : row + 1]).tolist() == [together[row].tolist()]
-    inner = nodes < tree.first_leaf
-    assert ((0 <= together) & (together < branching))[inner].all()
-    blank = ~inner & (nodes != forest.target[:, None])
-    if found.distractors is None:
-        assert (together[blank] == _BLANK).all()
-    else:
-        assert all(found.distractors[label] > 0 for label in together[blank])
-    assert all(found.answer[label] > 0 for label in forest.answer)
+        assert Estimate.of(drawn[what], 3_000, 1 - 1e-11).covers(float(chance)), what
 
 
 @pytest.mark.parametrize(
     'make, words',
     [
-        (lambda: LeafLabels([0.5, 0.5], [0.6, 0.5]), 'distractors: expected probabilities'),
+        (lambda: NeedleTree(1, [0.5, 0.5], [0.6, 0.5]), 'distractors: expected probabilities'),
         (lambda: NeedleTree(0, [1]), 'depth: expected a whole number of at least 1'),
-        (lambda: NeedleTree(62, [1]), 'fewer than 2'),
+        (lambda: simulate(fixed_nodes([0]), NeedleTree(20), 1, seed=0), 'at most 1,048,576 nodes, got 2,097,151'),
         (lambda: simulate(fixed_nodes([0]), NeedleTree(1, [1]), 0, seed=0), 'trials: expected 1 or more, got 0'),
         (lambda: simulate(Passive(lambda query: np.array([0.5])), NeedleTree(1, [1]), 5, seed=0), 'numbers of nodes'),
         (lambda: passive_errors(NeedleTree(1, [1]), 4), 'budget: expected 0 to 3'),
@@ -188,50 +134,40 @@ def test_bad_input_gets_a_clear_error(make, words):
 # ---- readers
 
 
-@given(st.integers(1, 12), st.integers(2, 5), labels(), st.integers(0, 2**32))
+@given(trees(), st.integers(0, 2**32))
 @settings(max_examples=60)
-def test_the_active_error_is_zero(depth, branching, found, seed):
-    tree = NeedleTree(depth, found, branching)
-    assert simulate(follower(tree), tree, 150, seed).wrong == 0 == follower_error(tree)
+def test_the_active_error_is_zero(tree, seed):
+    assert simulate(follower(tree), tree, 50, seed).wrong == 0
 
 
 @given(tiny_trees(), st.data())
 @settings(max_examples=60)
 def test_the_head_says_the_likeliest_answer_to_whatever_was_seen(tree, data):
-    tree = NeedleTree(tree.depth, LeafLabels(tree.labels.answer), tree.branching)  # with blank distractors
+    tree = NeedleTree(tree.depth, tree.answer, branching=tree.branching)  # with blank distractors
     nodes = data.draw(st.lists(st.integers(0, tree.nodes - 1), max_size=5))  # the same node more than once, too
     heaps = heaps_of(tree, nodes)
-    said = _answer_of(
-        tree,
-        History(
-            np.tile(np.array(nodes, dtype=int), (len(heaps), 1)),
-            np.array(list(heaps), dtype=int).reshape(len(heaps), -1),
-        ),
-    )
+    read = np.tile(np.array(nodes, dtype=int), (len(heaps), 1))
+    said = _answer_of(tree, History(read, np.array(list(heaps), dtype=int).reshape(len(heaps), -1)))
     for answer, heap in zip(said.tolist(), heaps.values()):
         assert heap[answer] == max(heap.values())
 
 
-@given(st.integers(1, 4), st.integers(2, 3), labels(), st.integers(0, 2**32), st.data())
+@given(trees(), st.integers(0, 2**32), st.data())
 @settings(max_examples=40)
-def test_a_passive_policy_is_an_active_one(depth, branching, found, seed, data):
-    tree = NeedleTree(depth, found, branching)
-    for policy in (
-        first_leaves(tree),
-        fixed_nodes(data.draw(st.lists(st.integers(0, tree.nodes - 1), min_size=1, max_size=4))),
-    ):
-        budget = np.atleast_2d(policy.choose(np.arange(2))).shape[1]
-        assert simulate(policy, tree, 60, seed) == simulate(policy.as_active(budget), tree, 60, seed)
+def test_a_passive_policy_is_an_active_one(tree, seed, data):
+    nodes = st.lists(st.integers(0, tree.nodes - 1), min_size=tree.budget, max_size=tree.budget)
+    policy = fixed_nodes(data.draw(nodes))
+    assert simulate(policy, tree, 60, seed) == simulate(policy.as_active(), tree, 60, seed)
 
 
 def test_every_block_of_trials_is_fresh():
     "More trials than fit one block: other trees, not the same again."
-    tree, seen = NeedleTree(3, [0.5, 0.5]), []
+    tree, seen = NeedleTree(8), []
     spy = Passive(lambda query: seen.append(query) or first_leaves(tree).choose(query))
-    estimate = simulate(spy, tree, 70_000, seed=3)
-    assert len(seen) == 3 and (np.concatenate(seen) == np.arange(70_000)).all()
-    assert Estimate.of(estimate.wrong, estimate.trials, SURE).covers(best_passive_error(3))
-    assert simulate(first_leaves(tree), tree, 70_000, seed=3) == estimate  # the same inputs, the same result
+    estimate = simulate(spy, tree, 40_000, seed=3)
+    assert len(seen) == 3 and (np.concatenate(seen) == np.arange(40_000)).all()
+    assert Estimate.of(estimate.wrong, estimate.trials, SURE).covers(best_passive_error(8))
+    assert simulate(first_leaves(tree), tree, 40_000, seed=3) == estimate  # the same inputs, the same result
 
 
 # ---- exact errors
@@ -251,17 +187,12 @@ def test_no_passive_policy_beats_the_closed_form(tree, data):
     budget = data.draw(st.integers(0, tree.nodes))
     errors = {nodes: float(exact_error(tree, nodes)) for nodes in combinations(range(tree.nodes), budget)}
     rows = passive_errors(tree, budget)
-    assert sum(row.count for row in rows) == len(errors) == comb(tree.nodes, budget)
-    assert min(errors.values()) == pytest.approx(rows[0].error, abs=1e-9)
-    counted = Counter(_shape_of(tree, frozenset(nodes)) for nodes in errors)
-    assert counted == {row.shape: row.count for row in rows}
-    options = dict(branching=tree.branching, depth=tree.depth)
-    if budget:
-        assert min(errors.values()) >= equation_19(budget, tree.labels.answer, **options) - 1e-9
-    assert random_passive_error(tree, budget) == pytest.approx(sum(errors.values()) / len(errors), abs=1e-9)
-    if tree.labels.distractors is None:
-        closed = best_passive_error(prior=tree.labels.answer, budget=budget, **options)
-        assert min(errors.values()) == pytest.approx(closed, abs=1e-9)
+    assert len(rows) == len(errors) == comb(tree.nodes, budget)
+    assert {nodes: error for error, nodes in rows} == pytest.approx(errors, abs=1e-9)
+    bound = equation_19(budget, tree.answer, branching=tree.branching, depth=tree.depth)
+    assert rows[0][0] == min(error for error, _ in rows) >= bound - 1e-9
+    if tree.distractors is None:
+        assert rows[0][0] == pytest.approx(bound, abs=1e-9)
 
 
 # ---- the classes
@@ -284,14 +215,14 @@ def rules(trees, steps):
 @pytest.mark.parametrize(
     'tree, separates',
     [
-        (NeedleTree(1, [0.5, 0.5]), False),
-        (NeedleTree(1, LeafLabels([0.5, 0.5], [0.5, 0.5])), True),
-        (NeedleTree(1, [0.5, 0.5], branching=3), True),
+        (NeedleTree(1), False),
+        (NeedleTree(1, distractors=[0.5, 0.5]), True),
+        (NeedleTree(1, branching=3), True),
     ],
 )
 def test_active_contains_passive_and_at_two_nodes_not_every_task_separates(tree, separates):
-    weight = {(says, answer): chance for chance, says, answer in all_trees(tree)}
-    trees = [says for _, says, _ in all_trees(tree)]
+    weight = {(says, answer): chance for chance, says, answer in written_trees(tree)}
+    trees = [says for _, says, _ in written_trees(tree)]
     for steps in (1, 2):
         found = {True: set(), False: set()}
         for levels, heaps in rules(trees, steps):
@@ -305,6 +236,6 @@ def test_active_contains_passive_and_at_two_nodes_not_every_task_separates(tree,
             for name, kind in (('p', passive), ('a', active))
         }
         assert (passive < active) == (steps == 2 and separates)
-        assert error['p'] == pytest.approx(passive_errors(tree, steps)[0].error, abs=1e-9)
-        assert error['a'] == pytest.approx(follower_error(tree, steps), abs=1e-9)
+        assert error['p'] == pytest.approx(passive_errors(tree, steps)[0][0], abs=1e-9)
+        assert steps == 1 or error['a'] == 0
         assert (error['a'] < error['p']) == (steps == 2 and separates)
