@@ -187,17 +187,7 @@ class ModelStep(Step):
     @classmethod
     def of(cls, call: Call) -> ModelStep:
         "The step of an answered call."
-        return cls(
-            role=call.role,
-            system=call.system,
-            user=call.user,
-            reply=call.reply,
-            usage=call.usage,
-            raw=call.raw,
-            attempts=call.attempts,
-            cached=call.cached,
-            notes=list(call.notes),
-        )
+        return cls(**vars(call) | {'notes': list(call.notes)})
 
 
 class StateStep(Step):

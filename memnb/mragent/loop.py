@@ -5,10 +5,9 @@
 # %% ../../nbs/4_mragent/07_loop.ipynb #c8b82f81
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from random import Random
 from typing import Any, Literal
 
 from ..core.conversation import Snippet
@@ -30,7 +29,7 @@ from .prompts import CUES, MoveReply, NAVIGATE, PAPER_NAVIGATE, RECALL, Recollec
 from .tools import Branches, call_of
 
 # %% auto #0
-__all__ = ['cue_view', 'collapsed', 'noisy_labels', 'OfferStep', 'WalkStep', 'MRAgent']
+__all__ = ['cue_view', 'collapsed', 'OfferStep', 'WalkStep', 'MRAgent']
 
 # %% ../../nbs/4_mragent/07_loop.ipynb #b6e4a940
 _WIDE = 100  # hits of which a view is made
@@ -79,47 +78,16 @@ def cue_view(
     return graph
 
 
-def _changed(graph: CueTagGraph, change: Callable[[Episode], Episode]) -> CueTagGraph:
-    "Return a graph of the same sessions in which every episode is changed. No model is asked."
+def collapsed(graph: CueTagGraph) -> CueTagGraph:
+    "Return a copy of the graph without tags: a cue leads to all of its episodes at once (CE in figure 7). No model is asked."
     options = {'embedder': graph.embedder, 'roles': graph.roles.values(), **graph.settings()}
     copy = CueTagGraph(graph.lm, **options)
     for session in graph.sessions:
-        extract = graph.extract_of(session)
-        copy.keep(session, replace(extract, episodes=tuple(map(change, extract.episodes))))
+        extract, episodes = graph.extract_of(session), []
+        for episode in extract.episodes:
+            episodes.append(replace(episode, tag='event', cues=episode.cues or labels_of(episode)[0]))
+        copy.keep(session, replace(extract, episodes=tuple(episodes)))
     return copy
-
-
-def collapsed(graph: CueTagGraph) -> CueTagGraph:
-    "Return the graph without tags: a cue leads to all of its episodes at once (CE in figure 7)."
-    return _changed(graph, lambda episode: replace(episode, tag='event', cues=episode.cues or labels_of(episode)[0]))
-
-
-def noisy_labels(
-    graph: CueTagGraph,
-    tags: float = 0.0,  # the chance of an episode to get the tag of another one; 1: no tag says anything
-    cues: float = 0.0,  # the chance of each cue to be exchanged for one of another episode
-    seed: int = 0,
-) -> CueTagGraph:
-    "Return a copy of the graph whose labels are wrong at the given rates; contents stay. ValueError for what is no rate."
-    for name, rate in (('tags', tags), ('cues', cues)):
-        if not 0 <= rate <= 1:
-            raise ValueError(f'{name}: expected a rate between 0 and 1, got {rate!r:.80}')
-    episodes = sorted(graph.episodes, key=lambda episode: episode.id)
-
-    def changed(episode: Episode) -> Episode:
-        random = Random(f'{seed}:{episode.id}')
-        others = [other for other in episodes if other.id != episode.id]
-        other_cues = [cue for other in others for cue in sorted(other.cues)]
-
-        def drawn(label: str, pool: list[str], rate: float) -> str:
-            luck, other = random.random(), random.choice(pool or [label])
-            return other if luck < rate else label
-
-        tag = drawn(episode.tag, [other.tag for other in others], tags)
-        kept = dict.fromkeys(drawn(cue, other_cues, cues) for cue in episode.cues)
-        return replace(episode, tag=tag, cues=tuple(kept) or labels_of(episode)[0])
-
-    return _changed(graph, changed)
 
 # %% ../../nbs/4_mragent/07_loop.ipynb #91b05ca8
 class OfferStep(Step):

@@ -362,20 +362,13 @@ class DenseIndex(Index):
     @locked
     def similar(self, ids: Iterable[str], threshold: float) -> list[tuple[str, str, float]]:
         "All pairs (a, b, cosine) with a < b, one of them in `ids`, and cosine >= threshold. `UnknownSnippet`."
-        slots = sorted({self._slots[self[id].id] for id in ids})
-        slack = self.matrix.shape[1] * 2**-23  # two float32 sums of one product differ by less
         pairs = set()
-        for start in range(0, len(slots), 64):
-            block = slots[start : start + 64]
-            products = self.matrix[block] @ self.matrix.T
-            for slot, row in zip(block, products):
-                near_slots = np.flatnonzero(row >= threshold - slack)
-                vectors, vector = self.matrix[near_slots].astype(float), self.matrix[slot].astype(float)
-                cosines = np.einsum('ij,j->i', vectors, vector)
-                for other_slot, cosine in zip(near_slots.tolist(), cosines.tolist()):
-                    if other_slot != slot and cosine >= threshold:
-                        first, second = self._snippets[slot].id, self._snippets[other_slot].id
-                        pairs.add((min(first, second), max(first, second), cosine))
+        for id in ids:
+            cosines = np.einsum('ij,j->i', self.matrix, self.vector(id), dtype=float)
+            for slot in np.flatnonzero(cosines >= threshold).tolist():
+                other = self._snippets[slot].id
+                if other != id:
+                    pairs.add((min(id, other), max(id, other), float(cosines[slot])))
         return sorted(pairs)
 
     def _drop(self, slot: int) -> None:

@@ -51,12 +51,11 @@ WIDGETS = {  # name -> the cell that shows it
     'setting': """from memnb.core.roles import RuleLM
 from memnb.evaluation.datasets import load_sample
 from memnb.evaluation.registry import METHODS
-from memnb.views.widgets import router_explorer, trace_stepper, tracker_board
+from memnb.views.widgets import router_explorer, trace_stepper
 
 conversation, rules, memr3 = load_sample(), RuleLM(render=True), METHODS['memr3']
 trace = memr3.make(memr3.memory.build(conversation, rules), conversation, rules, 25).ask(conversation.questions[1].text)""",
     'trace': 'trace_stepper(trace)',
-    'tracker': 'tracker_board(trace)',
     'number': 'import os; print(os.getpid())',
     'router': 'router_explorer()',
     'graph': """from memnb.remem.loop import REMem
@@ -228,15 +227,6 @@ def test_pages_are_turned_while_the_kernel_is_held_up(widget):
     expect(story.locator('h4:visible')).to_contain_text(f'Step {last - 2} of', timeout=20_000)
     expect(story.locator('.widget-readout')).to_have_text(str(last - 2))
     os.kill(kernel, signal.SIGCONT)
-
-
-def test_the_tracker_board_goes_through_its_states_and_unfolds_a_turn(widget):
-    board = widget('tracker')
-    expect(board.locator('h4:visible')).to_contain_text('Round 1')
-    slide(board, 'State', 'ArrowRight', 2)
-    expect(board.locator('h4:visible')).to_contain_text('Round 3')
-    board.locator('summary:visible', has_text='came back:').last.click()
-    expect(board.locator('li:visible').last).to_be_visible()
 
 
 def test_the_router_explorer_decides_and_marks_its_cell(widget):

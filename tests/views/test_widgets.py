@@ -2,7 +2,6 @@
 
 import re
 
-import pytest
 from hypothesis import given, settings, strategies as st
 
 from pages_read import Page
@@ -11,12 +10,9 @@ from memnb.core.trace import Bullet, SearchStep, Seen, StateStep, Step, Trace
 from memnb.memr3.router import ACTIONS, forced, route, RouterLimits
 from memnb.views.traces import story_of
 from memnb.views.widgets import (
-    _state_marks,
     moment_html,
     router_html,
     trace_stepper,
-    tracker_board,
-    tracker_html,
 )
 
 EVIL = '<img src=x onerror=alert(1)>"\'><script>alert(2)</script>'
@@ -38,7 +34,7 @@ def open_page(paged):
     return stack.children[slider.value].value
 
 
-# ------------------------------------------------------------------ traces and trackers
+# ------------------------------------------------------------------ traces
 
 WORDS = st.text('ab<>"&', min_size=1, max_size=3)
 TURNS = ('D1:1', 'D1:2', 'D1:3')
@@ -69,31 +65,6 @@ def tracked_traces(draw):
             )
         )
     return Trace(question='q', method='memr3', model='rules', steps=steps)
-
-
-@given(tracked_traces(), st.data())
-def test_the_tracker_table_says_what_each_state_has(trace, data):
-    marks = _state_marks(trace.steps)
-    for place, state in enumerate(trace.steps):
-        column = {text: line[place] for text, line in marks.items()}
-        assert {text for text, mark in column.items() if mark in ('+', '●')} == {
-            bullet.text for bullet in state.evidence
-        }
-        assert {text for text, mark in column.items() if mark == '+'} == set(state.gained)
-        assert {text for text, mark in column.items() if mark == '?'} == set(state.gaps)
-        assert {text for text, mark in column.items() if mark == '✓'} == set(state.closed)
-    page = Page(tracker_html(trace, data.draw(st.integers(1, len(trace.steps)))))
-    assert page.odd == [] and all(text in page.words for text in marks)
-
-
-def test_a_board_shows_the_turns_of_the_evidence_and_refuses_a_trace_without_states():
-    search = SearchStep(iteration=1, query='q', k=1, hits=[Seen(id='D1:1', text='I said <b>so</b>.')])
-    state = StateStep(iteration=1, evidence=[Bullet(text='t', sources=['D1:1', 'D9:9'])])
-    trace = Trace(question='<i>', method='m', model='m', steps=[search, state])
-    page = open_page(tracker_board(trace))
-    assert 'I said &lt;b&gt;so' in page and '<code>D9:9</code>' in page
-    with pytest.raises(ValueError, match='expected a trace with states'):
-        tracker_board(trace.model_copy(update={'steps': []}))
 
 
 @settings(max_examples=20)
@@ -172,7 +143,6 @@ def test_markup_stays_text():
     pages = [
         moment_html(trace),
         moment_html(trace, 1),
-        tracker_html(trace),
     ]
     for page in pages:
         read = Page(page)
