@@ -211,7 +211,6 @@ def test_a_user_of_the_core_needs_nothing_else(command, tmp_path):
     [
         'from memnb.evaluation.metrics import wilson; wilson(1, 2)',
         'from memnb.evaluation.metrics import bootstrap; bootstrap([0, 1])',
-        'from memnb.mragent.separation import Estimate; Estimate.of(1, 2)',
         "from memnb import Experiment, load_sample; Experiment(['rag'], [load_sample()])",
     ],
 )

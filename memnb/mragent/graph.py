@@ -124,6 +124,11 @@ def _by_time(content: Episode | SemanticUnit) -> tuple:
         content.id,
     )
 
+
+def _by_count(branches: Iterable[Branch]) -> list[Branch]:
+    "Return branches in the order in which they are shown: those with most contents first."
+    return sorted(branches, key=lambda branch: (-branch.count, branch.tag))
+
 # %% ../../nbs/4_mragent/04_graph.ipynb #551b0899
 _IN_USE = 60  # tags, and slots, that a prompt shows so that they are used again
 _NEAR = 24  # titles that a prompt shows, or a search for a topic gives
@@ -291,10 +296,7 @@ class CueTagGraph(SessionMemory, Searchable):
 
     def branches_of(self, cue: str) -> list[Branch]:
         "Return the branches of a cue; those with most contents first."
-        return sorted(
-            (self.branch(cue, tag) for tag in self.tags_from(cue)),
-            key=lambda branch: (-branch.count, branch.tag),
-        )
+        return _by_count(self.branch(cue, tag) for tag in self.tags_from(cue))
 
     def aspects_of(self, person: str) -> list[Branch]:
         "Return the aspects of a person; those with most facts first."
@@ -302,7 +304,7 @@ class CueTagGraph(SessionMemory, Searchable):
         for aspect in self.semantic.tags_of(person):
             count = len(self.semantic.contents_of(person, aspect))
             branches.append(Branch(self.cues.spelling(person), self.aspects.spelling(aspect), count, 'aspect'))
-        return sorted(branches, key=lambda branch: (-branch.count, branch.tag))
+        return _by_count(branches)
 
     # topics
 
@@ -400,22 +402,23 @@ class CueTagGraph(SessionMemory, Searchable):
     def to_networkx(self) -> networkx.MultiDiGraph:
         """Return the graph with nodes ('cue', id), ('episode', id), ('unit', id) and ('topic', id), each with its `text`.
 
-        The key of an edge is its tag or aspect, or 'topic'. Topics are made for it. `LMError`."""
+        A content has its `session`. An edge has the tag or aspect as its key and, as it is written, its `label`; that of a
+        topic is 'topic'. Topics are made for it. `LMError`."""
         import networkx
 
         net = networkx.MultiDiGraph()
         for cue in sorted({*self.episodic.cues, *self.semantic.cues}):
             net.add_node(('cue', cue), text=self.cues.spelling(cue))
-        for kind, contents, relations in (
-            ('episode', self.episodes, self.episodic),
-            ('unit', self.units, self.semantic),
+        for kind, contents, relations, labels in (
+            ('episode', self.episodes, self.episodic, self.tags),
+            ('unit', self.units, self.semantic, self.aspects),
         ):
             for content in contents:
-                net.add_node((kind, content.id), text=content.line)
+                net.add_node((kind, content.id), text=content.line, session=content.session)
             for cue, tag, id in relations:
-                net.add_edge(('cue', cue), (kind, id), tag)
+                net.add_edge(('cue', cue), (kind, id), tag, label=labels.spelling(tag))
         for topic in self.topics:
             net.add_node(('topic', topic.id), text=topic.title)
             for episode in topic.episodes:
-                net.add_edge(('topic', topic.id), ('episode', episode), 'topic')
+                net.add_edge(('topic', topic.id), ('episode', episode), 'topic', label='topic')
         return net

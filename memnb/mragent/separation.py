@@ -15,7 +15,7 @@ import numpy as np
 
 # %% auto #0
 __all__ = ['NeedleTree', 'Forest', 'draw_trees', 'History', 'Active', 'Passive', 'follower', 'fixed_nodes', 'first_leaves',
-           'Estimate', 'simulate', 'equation_19', 'best_passive_error', 'all_trees', 'passive_error', 'passive_errors']
+           'simulate', 'equation_19', 'best_passive_error', 'all_trees', 'passive_error', 'passive_errors']
 
 # %% ../../nbs/4_mragent/08_separation.ipynb #6bec4a99
 _BLANK = -1  # what an empty leaf says
@@ -190,36 +190,6 @@ def _answer_of(tree: NeedleTree, history: History) -> np.ndarray:
     return labels[np.arange(len(labels)), places]
 
 # %% ../../nbs/4_mragent/08_separation.ipynb #378fb62f
-class Estimate(NamedTuple):
-    "The error of a policy over trials, with the exact binomial interval (Clopper and Pearson 1934)."
-
-    wrong: int
-    trials: int
-    low: float
-    high: float
-
-    @classmethod
-    def of(cls, wrong: int, trials: int, confidence: float = 0.95) -> Estimate:
-        "Make it of counts. ValueError if there is no trial, or if the confidence is not between 0 and 1."
-        try:
-            from scipy.stats import binomtest
-        except ImportError:
-            raise ImportError("an interval needs scipy; this installs it: pip install 'memnb[eval]'") from None
-        return cls(wrong, trials, *binomtest(wrong, trials).proportion_ci(confidence))
-
-    @property
-    def error(self) -> float:
-        "The share of the trials in which it was wrong."
-        return self.wrong / self.trials
-
-    def covers(self, error: float) -> bool:
-        "Whether an error lies in the interval."
-        return self.low <= error <= self.high
-
-    def __str__(self):
-        return f'{self.error:.4f} [{self.low:.4f}, {self.high:.4f}]'
-
-
 _CELLS = 2**23  # nodes of trees that are in memory at a time
 
 
@@ -228,8 +198,8 @@ def simulate(
     tree: NeedleTree,
     trials: int,  # how many trees
     seed: int,  # of the trees; a policy has its own
-) -> Estimate:
-    "Return the error of a policy on fresh trees. TypeError for another kind of policy, ValueError for fewer than 1 trial."
+) -> float:
+    "Return the share of fresh trees on which a policy is wrong. TypeError for another kind of policy, ValueError for fewer than 1 trial."
     if not isinstance(policy, (Active, Passive)):
         raise TypeError(f'policy: expected Active(…) or Passive(…), which say what it may see, got {policy!r}')
     if trials < 1:
@@ -241,7 +211,7 @@ def simulate(
         forest = draw_trees(tree, len(query), chance)
         answers = _answer_of(tree, policy.walk(query, tree, forest))
         wrong += int(np.count_nonzero(answers != forest.answer))
-    return Estimate.of(wrong, trials)
+    return wrong / trials
 
 # %% ../../nbs/4_mragent/08_separation.ipynb #45c6dfe6
 def equation_19(

@@ -35,11 +35,10 @@ if TYPE_CHECKING:
     import networkx
 
 # %% auto #0
-__all__ = ['FIELDS', 'ORDERINGS', 'AGGREGATIONS', 'phrase_id', 'FactTable', 'Chunk', 'mentions', 'GistGraph']
+__all__ = ['FIELDS', 'phrase_id', 'FactTable', 'Chunk', 'mentions', 'GistGraph']
 
 # %% ../../nbs/3_remem/03_graph.ipynb #f12904d2
-FIELDS, ORDERINGS = ('subject', 'predicate', 'object'), ('asc', 'desc')
-AGGREGATIONS = ('count', 'count_unique_subjects', 'count_unique_objects')
+FIELDS = ('subject', 'predicate', 'object')
 
 
 def phrase_id(text: str) -> str:
@@ -48,7 +47,7 @@ def phrase_id(text: str) -> str:
 
 
 def _order_key(fact: Fact, ordering: str | None) -> tuple:
-    "Return the sort key of a fact for one of ORDERINGS, or for None (by id). A missing side comes last."
+    "Return the sort key of a fact for 'asc', 'desc', or None (by id). A missing side comes last."
     start = fact.start and (fact.start.start or date.min)
     end = fact.end and (fact.end.end or date.max)
     if ordering == 'asc':
@@ -98,9 +97,7 @@ class FactTable(SnippetStore):
         limit: int | None = None,  # how many at most; None: all
         offset: int = 0,  # how many of the first to leave out
     ) -> list[Fact]:
-        "Return the facts that have these phrases and lie in the window. `ToolError` without any phrase or for a wrong option."
-        if ordering is not None and ordering not in ORDERINGS:
-            raise ToolError(f'ordering: expected one of {", ".join(ORDERINGS)}, got {ordering!r:.80}')
+        "Return the facts that have these phrases and lie in the window. `ToolError` without any phrase or for a wrong limit."
         if offset < 0 or limit is not None and limit < 1:
             raise ToolError(f'limit, offset: expected at least 1 and at least 0, got {limit} and {offset}')
         postings = []
@@ -114,12 +111,10 @@ class FactTable(SnippetStore):
         return facts[offset:][:limit]
 
     @staticmethod
-    def aggregate(facts: Iterable[Fact], how: str) -> int:
-        "Return the number of facts, or of their different subjects or objects (one of AGGREGATIONS). `ToolError` for another."
-        if how not in AGGREGATIONS:
-            raise ToolError(f'aggregation: expected one of {", ".join(AGGREGATIONS)}, got {how!r:.80}')
+    def aggregate(facts: Collection[Fact], how: str) -> int:
+        "Return the number of facts ('count'), or of their different subjects or objects ('count_unique_subjects', '…_objects')."
         if how == 'count':
-            return len(list(facts))
+            return len(facts)
         field = how.removeprefix('count_unique_').removesuffix('s')
         return len({phrase_id(getattr(fact, field)) for fact in facts})
 
@@ -310,31 +305,26 @@ class GistGraph(SessionMemory, Searchable):
         }
 
     def to_networkx(self) -> networkx.MultiGraph:
-        "Return the whole graph, every edge explicit: nodes ('gist', id) and ('phrase', key); edges have a `kind`."
+        """Return the whole graph, every edge explicit: nodes ('gist', id) and ('phrase', key), each with its `text`.
+
+        Edges have a `kind` and a `label`; a gist has its `session`."""
         import networkx
 
         net = networkx.MultiGraph()
         for gist in self.gists:
-            net.add_node(('gist', gist.id), text=gist.line)
+            net.add_node(('gist', gist.id), text=gist.line, session=gist.session)
         for fact in self.facts:
             ends = [('phrase', phrase_id(name)) for name in (fact.subject, fact.object)]
             for node, text in zip(ends, (fact.subject, fact.object)):
                 net.add_node(node, text=text)
-            net.add_edge(
-                *ends,
-                key=fact.id,
-                kind='relation',
-                subject=ends[0][1],
-                predicate=fact.predicate,
-                start=fact.start,
-                end=fact.end,
-            )
+            times = {'start': fact.start, 'end': fact.end}
+            net.add_edge(*ends, key=fact.id, kind='relation', label=fact.predicate, subject=ends[0][1], **times)
         for gist in self.gists:
             for phrase in self.phrases_of(gist.id):
-                net.add_edge(('gist', gist.id), ('phrase', phrase), kind='context')
+                net.add_edge(('gist', gist.id), ('phrase', phrase), kind='context', label='')
             for other, cosine in sorted(self.synonyms.get(gist.id, {}).items()):
                 if gist.id < other:
-                    net.add_edge(('gist', gist.id), ('gist', other), kind='synonymy', cosine=cosine)
+                    net.add_edge(('gist', gist.id), ('gist', other), kind='synonymy', label='same', cosine=cosine)
         return net
 
     # what a user asks

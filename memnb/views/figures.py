@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import io
+import textwrap
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
@@ -45,32 +46,16 @@ def _lines(text: str, width: float, size: float, weight: str = 'normal', most: i
     "Return a text in lines that are no wider than `width` points; what is left of it is an ellipsis."
     font = FontProperties(size=size, weight=weight)
 
-    def fits(line: str) -> bool:
-        return text_to_path.get_text_width_height_descent(line, font, False)[0] <= width
+    def extent(line: str) -> float:
+        return text_to_path.get_text_width_height_descent(line, font, False)[0]
 
-    lines, words = [''], printable(text).split()[::-1]
-    while words:
-        word = words.pop()
-        if not fits(word):  # as many of its characters as go into a line
-            end = 1
-            while fits(word[: end + 1]):
-                end += 1
-            word, rest = word[:end], word[end:]
-            if rest:
-                words.append(rest)
-        line = f'{lines[-1]} {word}'.strip()
-        if fits(line) or not lines[-1]:
-            lines[-1] = line
-        elif len(lines) < most:
-            lines.append(word)
-        else:
-            break
-    else:
-        return lines
-    last = lines.pop()
-    while last and not fits(f'{last} …'):
-        last = last.rpartition(' ')[0] if ' ' in last else last[:-1]
-    return [*lines, f'{last} …']
+    text = printable(text)
+    count = int(1.2 * len(text) * width / max(extent(text), 1)) + 1  # characters of a line, by their mean width
+    while True:
+        lines = textwrap.wrap(text, count, max_lines=most, placeholder=' …')
+        if count == 1 or all(extent(line) <= width for line in lines):
+            return lines or ['']
+        count -= 1
 
 
 _Column = tuple[float, float]  # left edge and width

@@ -29,27 +29,14 @@ __all__ = ['MOST_NODES', 'memory_graph', 'trace_path', 'graph_figure', 'explorer
 
 # %% ../../nbs/8_use/06_graph_explorer.ipynb #4d88a9d2
 def memory_graph(memory: GistGraph | CueTagGraph) -> networkx.MultiGraph:
-    """Return a memory as a graph to draw: nodes (kind, id) with `text` and `session`, edges with a `label`. A TypeError for another memory."""
-    if isinstance(memory, GistGraph):
-        graph = memory.to_networkx()
-        for start, end, key, data in list(graph.edges(keys=True, data=True)):
-            data['label'] = data.get('predicate', 'same' if data['kind'] == 'synonymy' else '')
-            (_, gist), (_, phrase) = sorted((start, end))
-            if data['kind'] == 'context' and not mentions(memory.gists[gist], phrase):
-                graph.remove_edge(start, end, key)
-        for session, chunk in memory.chunks.items():
-            for gist in chunk.gists:
-                graph.nodes['gist', gist]['session'] = session
-    elif isinstance(memory, CueTagGraph):
-        graph = memory.to_networkx()
-        label_of = {'episode': memory.tags.spelling, 'unit': memory.aspects.spelling}
-        for _, (kind, _), key, data in graph.edges(keys=True, data=True):
-            data['label'] = label_of[kind](key) if key != 'topic' else key
-        for kind, contents in (('episode', memory.episodes), ('unit', memory.units)):
-            for content in contents:
-                graph.nodes[kind, content.id]['session'] = content.session
-    else:
+    """Return a memory as a graph to draw: that of `to_networkx`; a gist is joined only with phrases that it mentions. A TypeError for another memory."""
+    if not isinstance(memory, (GistGraph, CueTagGraph)):
         raise TypeError(f'expected a GistGraph or a CueTagGraph, got {type(memory).__name__}')
+    graph = memory.to_networkx()
+    for start, end, key, kind in list(graph.edges(keys=True, data='kind')):
+        (_, gist), (_, phrase) = sorted((start, end))
+        if kind == 'context' and not mentions(memory.gists[gist], phrase):
+            graph.remove_edge(start, end, key)
     return graph
 
 # %% ../../nbs/8_use/06_graph_explorer.ipynb #c292fa19

@@ -164,7 +164,7 @@ def test_the_graph_is_that_of_algorithm_1(found):
     assert set(net) == {('gist', id) for id in plain['gists']} | {('phrase', one) for one in plain['phrases']}
     pairs = [(a[1], b[1]) if a[0] == 'gist' else (b[1], a[1]) for a, b, _, _ in edges['context']]
     assert Counter(pairs) == Counter(plain['context'])
-    relations = [(frozenset([a[1], b[1]]), name, data['predicate']) for a, b, name, data in edges['relation']]
+    relations = [(frozenset([a[1], b[1]]), name, data['label']) for a, b, name, data in edges['relation']]
     assert sorted(relations, key=lambda one: one[1]) == sorted(plain['relations'], key=lambda one: one[1])
     assert all(
         graph.facts[name].subject.lower().split() == data['subject'].split() for _, _, name, data in edges['relation']
