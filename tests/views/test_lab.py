@@ -51,13 +51,12 @@ WIDGETS = {  # name -> the cell that shows it
     'setting': """from memnb.core.roles import RuleLM
 from memnb.evaluation.datasets import load_sample
 from memnb.evaluation.registry import METHODS
-from memnb.views.widgets import router_explorer, trace_stepper
+from memnb.views.widgets import trace_stepper
 
 conversation, rules, memr3 = load_sample(), RuleLM(render=True), METHODS['memr3']
 trace = memr3.make(memr3.memory.build(conversation, rules), conversation, rules, 25).ask(conversation.questions[1].text)""",
     'trace': 'trace_stepper(trace)',
     'number': 'import os; print(os.getpid())',
-    'router': 'router_explorer()',
     'graph': """from memnb.remem.loop import REMem
 from memnb.remem.graph import GistGraph
 from memnb.views.graph import graph_explorer
@@ -227,18 +226,6 @@ def test_pages_are_turned_while_the_kernel_is_held_up(widget):
     expect(story.locator('h4:visible')).to_contain_text(f'Step {last - 2} of', timeout=20_000)
     expect(story.locator('.widget-readout')).to_have_text(str(last - 2))
     os.kill(kernel, signal.SIGCONT)
-
-
-def test_the_router_explorer_decides_and_marks_its_cell(widget):
-    board = widget('router')
-    answer = board.locator('.answer')
-    expect(answer).to_have_text('retrieve')
-    board.get_by_label('snippets came back').uncheck()
-    expect(answer).to_have_text('reflect')
-    slide(board, 'Iteration', 'ArrowRight', 4)
-    expect(answer).to_have_text('answer')
-    expect(board).to_contain_text('the budget is spent')
-    expect(board.locator('td.now')).to_have_count(1)
 
 
 def test_the_graph_explorer_draws_a_session_and_refuses_a_crowd(widget):

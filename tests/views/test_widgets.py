@@ -7,11 +7,9 @@ from hypothesis import given, settings, strategies as st
 from pages_read import Page
 
 from memnb.core.trace import Bullet, SearchStep, Seen, StateStep, Step, Trace
-from memnb.memr3.router import ACTIONS, forced, route, RouterLimits
 from memnb.views.traces import story_of
 from memnb.views.widgets import (
     moment_html,
-    router_html,
     trace_stepper,
 )
 
@@ -94,36 +92,6 @@ def test_only_the_last_moment_ends_with_the_evidence_and_a_trace_may_have_no_ans
     failed = trace_stepper(Trace(question='q', method='m', model='m', error='ServerError: <')).children[1]
     page = open_page(failed)
     assert 'Step 1 of 1' in page and 'the answer in the end: ServerError: &lt;' in page
-
-
-# ------------------------------------------------------------------ the router
-
-
-@given(
-    st.integers(1, 9),
-    st.integers(1, 6),
-    st.integers(0, 3),
-    st.integers(1, 3),
-    st.booleans(),
-    st.sampled_from(ACTIONS),
-    st.booleans(),
-)
-def test_the_router_table_is_algorithm_1(iteration, budget, streak, cap, hits, proposed, released):
-    limits = RouterLimits(budget, cap)
-    page = router_html(iteration, budget, streak, cap, hits, proposed, released)
-    letters = {'answer': 'A', 'reflect': 'F', 'retrieve': 'R'}
-    for some, table in zip((True, False), re.findall('<table.*?</table>', page)):
-        for row, line in enumerate(re.findall('<tr>(.*?)</tr>', table)[1:]):
-            for column, (kind, text) in enumerate(re.findall(r'<td class="(.*?)">(.*?)</td>', line), 1):
-                due = forced(
-                    iteration=column, retrieved=int(some), reflect_streak=row, limits=limits, released=released
-                )
-                assert text == (letters[due.action] if due else '–')
-                assert kind.endswith('now') == ((column, row, some) == (iteration, streak, hits))
-    decision = route(
-        proposed, iteration=iteration, retrieved=int(hits), reflect_streak=streak, limits=limits, released=released
-    )
-    assert f'<b>{decision.action}</b>' in page and page.count(' now"') == 1
 
 
 # ------------------------------------------------------------------ text stays text
