@@ -6,8 +6,10 @@ turns in the register of a user with an assistant."""
 import hashlib
 import json
 
+from chats import assistant_chats
+
 from memnb.evaluation.datasets import data_path, load_octet
-from memnb.retrieval.learned import assistant_chats, fit_ranker
+from memnb.retrieval.learned import fit_ranker
 from memnb.retrieval.vectors import WordLlamaEmbedder
 
 conversations = load_octet('fit')

@@ -348,7 +348,7 @@ def _fit(options: argparse.Namespace) -> None:
     from memnb.evaluation.registry import data_hash, load_dataset, named_option
     from memnb.evaluation.searches import check_ranker, does_harm
     from memnb.evaluation.tables import import_pandas
-    from memnb.retrieval.learned import assistant_chats, fit_ranker
+    from memnb.retrieval.learned import fit_ranker
 
     import_pandas()  # the intervals need its extra
     about = {'data': Path(options.data).name, 'sha256': data_hash(options.data, options.dataset)}
@@ -359,8 +359,7 @@ def _fit(options: argparse.Namespace) -> None:
         conversations = load_dataset(options.data, options.dataset)
 
     def fit(conversations: list) -> Any:
-        chats = assistant_chats(conversations) if options.data == 'octet' else ()  # as the shipped weights are fitted
-        return fit_ranker(conversations, chats=chats, about=about, **embedder)
+        return fit_ranker(conversations, about=about, **embedder)
 
     ranker = fit(conversations)
     ranker.save(options.out)

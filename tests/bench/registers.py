@@ -11,6 +11,7 @@ same run to Octet's fit part with something left out, `--standing` three standin
 
 import argparse
 import re
+import sys
 from collections import defaultdict
 from functools import partial
 from pathlib import Path
@@ -27,7 +28,7 @@ from memnb.evaluation.searches import asked_questions, CUTS, recalls
 from memnb.retrieval.bm25 import LexicalIndex
 from memnb.retrieval.features import FEATURES
 from memnb.retrieval.hybrid import HybridIndex
-from memnb.retrieval.learned import assistant_chats, fit_ranker, LearnedRanker
+from memnb.retrieval.learned import fit_ranker, LearnedRanker
 from memnb.retrieval.vectors import DenseIndex, MiniLMEmbedder
 
 BY_HAND = LearnedRanker({'spread': 1.0, 'meaning': 0.5, 'speaker': 0.3})
@@ -67,6 +68,9 @@ STEPS = {  # each a function of the speakers' names
 
 def fitted_without() -> dict:
     "The rows of weights that are fitted in the same run, with something left out."
+    sys.path.append(str(Path(__file__).parents[2] / '.ci'))
+    from chats import assistant_chats
+
     fit = load_octet('fit')
     chats = assistant_chats(fit)
     rankers = {'without chats with an assistant': fit_ranker(fit)}
