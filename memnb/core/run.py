@@ -3,7 +3,8 @@
 # %% ../../nbs/1_core/26_run.ipynb #787f003c
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -67,6 +68,15 @@ class Run:
         if self.on_step:
             self.on_step(step)
 
+    @contextmanager
+    def recording_failure(self, **fields: Any) -> Iterator[None]:
+        "Record what a search of the memory raises, as a `SearchStep` of these fields, and raise `MemoryFailed`."
+        try:
+            yield
+        except Exception as error:
+            self.note(SearchStep(**fields, error=error_text(error)))
+            raise MemoryFailed(error_text(error)) from error
+
     def search(
         self,
         query: str,
@@ -80,11 +90,8 @@ class Run:
             raise ValueError(f'{self.trace.method}: this loop has no memory to search')
         check_search(query, k, exclude)
         fields = {'iteration': iteration, 'query': query, 'k': k, 'masked': len(exclude)}
-        try:
+        with self.recording_failure(**fields):
             hits = self.memory.search(query, k, exclude=exclude, known=known)
-        except Exception as error:
-            self.note(SearchStep(**fields, error=error_text(error)))
-            raise MemoryFailed(error_text(error)) from error
         self.note(SearchStep(**fields, hits=[Seen.of(hit) for hit in hits]))
         self.snippets += [hit.snippet for hit in hits]
         self.trace.read = list(self.memory.read)

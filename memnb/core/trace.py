@@ -14,6 +14,7 @@ from pydantic_core import to_jsonable_python
 
 from . import VIEWS
 from .conversation import Snippet
+from .replies import explain_errors
 from .roles import Call, Usage
 
 # %% auto #0
@@ -273,11 +274,7 @@ class Trace(_Strict):
         try:
             return cls.model_validate_json(text)
         except ValidationError as error:
-            faults = []
-            for fault in error.errors():
-                place = '.'.join(str(part) for part in fault['loc'])
-                faults.append(printable(f'{place}: {fault["msg"]}'.lstrip(': ')))
-            raise TraceError('not a trace: ' + '; '.join(faults)) from None
+            raise TraceError(f'not a trace: {printable(explain_errors(error))}') from None
 
     @property
     def total(self) -> Usage:

@@ -126,10 +126,6 @@ class Activation:
                     branches[episode] = branch
         return branches
 
-    def _there(self, episodes: Iterable[str]) -> set[str]:
-        "Return those of some episodes that were not forgotten meanwhile."
-        return {episode for episode in episodes if episode in self.graph.episodes}
-
     def activate_beside(self, event: str) -> None:
         "Activate what was told just before and after a kept episode. `UnknownSnippet`."
         try:
@@ -175,7 +171,9 @@ class Activation:
     ) -> list[Branch]:
         "Return the best `most` branches that lead to something unread."
         scores = {}  # (cue, tag) -> score
-        for episode, score in self.scores_of(self._there({*self.sums, *self.beside} - set(read))).items():
+        unread = {*self.sums, *self.beside} - set(read)
+        there = [episode for episode in unread if episode in self.graph.episodes]  # others were forgotten meanwhile
+        for episode, score in self.scores_of(there).items():
             pair = self.paths[episode][1:] if episode in self.paths else (self.beside[episode], '')
             scores[pair] = max(scores.get(pair, 0.0), score)
         best = nsmallest(most, scores, key=lambda pair: (-scores[pair], pair))

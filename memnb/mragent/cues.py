@@ -45,11 +45,9 @@ def months_of(span: TimeSpan) -> list[str]:
 def time_cues(spans: Iterable[TimeSpan | None]) -> tuple[str, ...]:
     """Return the months ('July 2023') of closed spans of at most three months, and the years ('2022') of those of at most ten.
 
-    Each once, in order; other spans and None give none. TypeError for what is no span."""
+    Each once, in order; other spans and None give none."""
     cues = []
-    for span in [spans] if isinstance(spans, TimeSpan) else spans:
-        if span is not None and not isinstance(span, TimeSpan):
-            raise TypeError(f'time_cues: expected TimeSpans, got {span!r:.80}')
+    for span in spans:
         if span and span.start and span.end and span.end.year - span.start.year < 10:
             months = months_of(span)
             years = range(span.start.year, span.end.year + 1)

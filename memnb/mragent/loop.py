@@ -5,21 +5,20 @@
 # %% ../../nbs/4_mragent/07_loop.ipynb #c8b82f81
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from ..core.conversation import Snippet
 from ..core.calls import RawCall, ToolCall, ToolUse, untried_calls
 from ..core.loop import check_count, Loop, Setting, with_settings
-from ..core.run import MemoryFailed, Run
+from ..core.run import Run
 from ..core.models import Model
 from ..core.tools import Observation, Tool
 from ..core.retriever import as_retriever, check_search
 from ..core.citations import cited_ids
 from ..core.text import speakers_in
-from ..core.trace import count_of, NoteStep, printable, SearchStep, Step, Text
+from ..core.trace import count_of, NoteStep, Step, Text
 from .activation import Activation
 from .contents import Episode, Topic
 from .cues import cue_id, time_cues
@@ -172,17 +171,6 @@ class _AnyMove(MoveReply):
     calls: list[RawCall] = []
 
 
-@contextmanager
-def _reporting(run: Run, k: int, turn: int) -> Iterator[None]:
-    "Report what the memory raises as `MemoryFailed`, and as a step of the trace."
-    try:
-        yield
-    except Exception as error:
-        message = printable(f'{type(error).__name__}: {error}')[:300]
-        run.note(SearchStep(iteration=turn, query=run.question, k=k, error=message))
-        raise MemoryFailed(message) from error
-
-
 class MRAgent(Loop):
     "Choose by tags, traverse, prune, and repeat until enough is known (Algorithm 1). `ask(question)` returns a `Trace`."
 
@@ -280,7 +268,7 @@ class MRAgent(Loop):
 
     def _state(self, run: Run) -> _State:
         "Return the state before anything is activated. What is not filed under topics is filed first."
-        with _reporting(run, _WIDE, 0):
+        with run.recording_failure(iteration=0, query=run.question, k=_WIDE):
             graph = self.graph(run.question)
         if not isinstance(self._whole, CueTagGraph):
             best = count_of(len(graph.episodes), 'hit')
@@ -309,7 +297,7 @@ class MRAgent(Loop):
     def offer(self, run: Run, now: _State, turn: int) -> list[Branch]:
         "Return the best branches and the nearest aspects. Where few cues are left, the hits of a search are activated, once."
         most = max(_OFFERED, self.breadth)
-        with _reporting(run, _ENTRY, turn):
+        with run.recording_failure(iteration=turn, query=run.question, k=_ENTRY):
             branches = now.active.branches(now.seen, most)
             if len(branches) < self.breadth and now.searched is None:
                 now.searched = turn

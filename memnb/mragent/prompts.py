@@ -339,15 +339,11 @@ def _tagged(border: OutputValidator, episodes: Sequence[Episode], lines: Sequenc
     for episode in episodes:
         line = tag_lines.get(episode.id, TagLine(episode=episode.id, tag=''))
         cues = tuple(dict.fromkeys(_words(cue) for cue in line.cues if cue_id(cue)))
-        missing = []
-        if not cue_id(line.tag):
-            missing.append('tag')
-        if not cues:
-            missing.append('cues')
+        tag = _words(line.tag) if cue_id(line.tag) else ''
+        missing = [name for name, label in (('tag', tag), ('cues', cues)) if not label]
         if missing:
             border.notes.append(f'{episode.id}: got no {" and no ".join(missing)}: {episode.title}')
-        tag = 'untagged' if 'tag' in missing else _words(line.tag)
-        tagged.append(replace(episode, tag=tag, cues=cues or cues_in(episode.title)))
+        tagged.append(replace(episode, tag=tag or 'untagged', cues=cues or cues_in(episode.title)))
     return tuple(tagged)
 
 

@@ -184,10 +184,9 @@ def first_leaves(tree: NeedleTree) -> Passive:
 def _answer_of(tree: NeedleTree, history: History) -> np.ndarray:
     "Return what the first leaf said that is not blank, else the likeliest answer."
     is_answer = (history.nodes >= tree.first_leaf) & (history.says != _BLANK)
-    likeliest = np.full((len(is_answer), 1), np.argmax(tree.answer))
-    labels = np.hstack([history.says, likeliest])
-    places = np.hstack([is_answer, np.ones_like(likeliest)]).argmax(axis=1)
-    return labels[np.arange(len(labels)), places]
+    first = is_answer.argmax(axis=1)
+    labels = history.says[np.arange(len(first)), first]
+    return np.where(is_answer.any(axis=1), labels, np.argmax(tree.answer))
 
 # %% ../../nbs/4_mragent/08_separation.ipynb #378fb62f
 _CELLS = 2**23  # nodes of trees that are in memory at a time

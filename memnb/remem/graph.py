@@ -48,12 +48,12 @@ def phrase_id(text: str) -> str:
 
 def _order_key(fact: Fact, ordering: str | None) -> tuple:
     "Return the sort key of a fact for 'asc', 'desc', or None (by id). A missing side comes last."
-    start = fact.start and (fact.start.start or date.min)
-    end = fact.end and (fact.end.end or date.max)
+    start = fact.start.start or date.min if fact.start else date.max
+    end = fact.end.end or date.max if fact.end else None
     if ordering == 'asc':
-        return start is None, start or date.max, end is None, end or date.max, fact.id
+        return start, end or date.max, fact.id
     if ordering == 'desc':
-        return end is None, -(end or date.min).toordinal(), fact.id
+        return -(end or date.min).toordinal(), fact.id
     return (fact.id,)
 
 # %% ../../nbs/3_remem/03_graph.ipynb #cb31deb2
@@ -269,16 +269,6 @@ class GistGraph(SessionMemory, Searchable):
                 del self.synonyms[other][gist]
                 if not self.synonyms[other]:
                     del self.synonyms[other]
-
-    def unlink(self, session_id: str, extract: Extract) -> dict[str, int]:
-        "Remove every node and edge that rests on this session alone; return how many of each kind."
-        gone = super().unlink(session_id, extract)
-        return {
-            'gists': gone['gist nodes'],
-            'facts': gone['relation edges'],
-            'phrases': gone['phrase nodes'],
-            'synonymy edges': gone['synonymy edges'],
-        }
 
     def sizes(self) -> dict[str, int]:
         "Return how many gists, facts and phrases there are."

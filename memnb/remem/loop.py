@@ -41,21 +41,11 @@ class _State:
     draft: str | None = None  # of the call that ended the search
 
 
-class _Toolbox:
-    "A memory that offers tools and cannot be searched."
-
-    def __init__(self, memory: Any):
-        self.tools = memory.tools
-
-    def search(self, query: str):
-        raise NotImplementedError('this memory has tools, and no search')
-
-
 def _offered(memory: Any) -> tuple[list[Tool], list[Tool]]:
     "Return the tools of a memory, and those of its search, which are lent to it where none of its own needs only a query."
     own_tools = tools_of(memory)
     can_search = callable(memory) or callable(getattr(memory, 'search', None))
-    if not own_tools or searches_of(own_tools) or not can_search or isinstance(memory, _Toolbox):
+    if not own_tools or searches_of(own_tools) or not can_search:
         return own_tools, []
     names = {tool.name for tool in own_tools}
     lent_tools = [tool for tool in as_tools(memory) if not tool.ends and tool.name not in names]
@@ -104,11 +94,9 @@ class REMem(Loop):
         memory = as_memory(memory)
         own_tools, lent_tools = _offered(memory)
         offered = [tool.name for tool in (*own_tools, *lent_tools)]
-        super().__init__(
-            memory if callable(memory) or hasattr(memory, 'search') else _Toolbox(memory),
-            lm,
-            **options,
-        )
+        can_search = callable(memory) or hasattr(memory, 'search')
+        super().__init__(memory if can_search else None, lm, **options)
+        self._toolbox = memory
         check_count('max_steps', max_steps, 1)
         self.without = (without,) if isinstance(without, str) else tuple(without)
         for name in self.without:
@@ -119,7 +107,7 @@ class REMem(Loop):
 
     def tools(self) -> list[Tool]:
         "Return the tools for one question."
-        own_tools, lent_tools = _offered(self.memory)
+        own_tools, lent_tools = _offered(self._toolbox)
         return [tool for tool in (*own_tools, *lent_tools) if tool.name not in self.without]
 
     def steps(self, run: Run) -> None:
@@ -140,7 +128,7 @@ class REMem(Loop):
 
     def begin(self, run: Run) -> _State:
         "Return the state before the first step; note it where a memory is searched because none of its tools takes a question."
-        _, lent_tools = _offered(self.memory)
+        _, lent_tools = _offered(self._toolbox)
         names = ' and '.join(tool.name for tool in lent_tools if tool.name not in self.without)
         if names:
             text = f'No tool of this memory can be entered with a question alone; it is searched: {names}.'

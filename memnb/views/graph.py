@@ -62,10 +62,9 @@ def trace_path(
     path: dict[tuple, list[int]] = {}
     calls = [step for step in trace.steps if isinstance(step, (ToolStep, SearchStep)) and not step.error]
     for number, step in enumerate(calls[:most], 1):
-        names = [hit.id for hit in step.hits]
-        for value in (getattr(step, 'arguments', None) or {}).values():
-            if isinstance(value, str):
-                names += [value, phrase_id(value), cue_id(value)]
+        arguments = (getattr(step, 'arguments', None) or {}).values()
+        values = [value for value in arguments if isinstance(value, str)]
+        names = [*(hit.id for hit in step.hits), *values, *map(phrase_id, values), *map(cue_id, values)]
         touched = [node for name in names for node in nodes_by_id.get(name, ())]
         for node in dict.fromkeys(touched):
             path.setdefault(node, []).append(number)

@@ -148,7 +148,9 @@ def test_the_active_error_is_zero(tree, seed):
 @settings(max_examples=60)
 def test_the_head_says_the_likeliest_answer_to_whatever_was_seen(tree, data):
     tree = NeedleTree(tree.depth, tree.answer, branching=tree.branching)  # with blank distractors
-    nodes = data.draw(st.lists(st.integers(0, tree.nodes - 1), max_size=5))  # the same node more than once, too
+    nodes = data.draw(
+        st.lists(st.integers(0, tree.nodes - 1), min_size=1, max_size=5)
+    )  # the same node more than once, too
     heaps = heaps_of(tree, nodes)
     read = np.tile(np.array(nodes, dtype=int), (len(heaps), 1))
     said = _answer_of(tree, History(read, np.array(list(heaps), dtype=int).reshape(len(heaps), -1)))

@@ -195,12 +195,7 @@ def test_what_is_forgotten_was_never_there(found, gone):
         before = graph.counts()
         lost = graph.forget(name)
         after = graph.counts()
-        assert lost == {
-            'gists': before['gist nodes'] - after['gist nodes'],
-            'facts': before['relation edges'] - after['relation edges'],
-            'phrases': before['phrase nodes'] - after['phrase nodes'],
-            'synonymy edges': before['synonymy edges'] - after['synonymy edges'],
-        }
+        assert lost == {kind: before[kind] - after[kind] for kind in before}
     assert snapshot(graph) == snapshot(graph_of({name: one for name, one in found.items() if name not in gone}))
     with pytest.raises(UnknownSession):
         graph.forget('S9')
