@@ -39,6 +39,7 @@ __all__ = ['FIELDS', 'phrase_id', 'FactTable', 'Chunk', 'mentions', 'GistGraph']
 
 # %% ../../nbs/3_remem/03_graph.ipynb #f12904d2
 FIELDS = ('subject', 'predicate', 'object')
+_COUNTED = {'count_unique_subjects': 'subject', 'count_unique_objects': 'object'}  # aggregation -> what differs
 
 
 def phrase_id(text: str) -> str:
@@ -97,7 +98,9 @@ class FactTable(SnippetStore):
         limit: int | None = None,  # how many at most; None: all
         offset: int = 0,  # how many of the first to leave out
     ) -> list[Fact]:
-        "Return the facts that have these phrases and lie in the window. `ToolError` without any phrase or for a wrong limit."
+        "Return the facts that have these phrases and lie in the window. `ToolError` without any phrase or for a wrong option."
+        if ordering not in ('asc', 'desc', None):
+            raise ToolError(f'ordering: expected asc or desc, got {ordering!r:.80}')
         if offset < 0 or limit is not None and limit < 1:
             raise ToolError(f'limit, offset: expected at least 1 and at least 0, got {limit} and {offset}')
         postings = []
@@ -112,10 +115,10 @@ class FactTable(SnippetStore):
 
     @staticmethod
     def aggregate(facts: Collection[Fact], how: str) -> int:
-        "Return the number of facts ('count'), or of their different subjects or objects ('count_unique_subjects', '…_objects')."
+        "Return the number of facts ('count'), or of their different subjects or objects ('count_unique_subjects', '…_objects'). KeyError."
         if how == 'count':
             return len(facts)
-        field = how.removeprefix('count_unique_').removesuffix('s')
+        field = _COUNTED[how]
         return len({phrase_id(getattr(fact, field)) for fact in facts})
 
 # %% ../../nbs/3_remem/03_graph.ipynb #095edafd

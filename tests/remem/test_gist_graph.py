@@ -581,7 +581,7 @@ def test_two_sessions_may_say_the_same():
     graph = GistGraph.from_facts(TRIPLES, embedder=Buckets())
     graph.add_facts(TRIPLES[:2], 'again')
     assert len(graph.facts) == 5 and GraphTools(graph).find_entity_contexts('ADA', aggregation='count').value == 4
-    assert graph.forget('again')['facts'] == 2 and snapshot(graph) == snapshot(
+    assert graph.forget('again')['relation edges'] == 2 and snapshot(graph) == snapshot(
         GistGraph.from_facts(TRIPLES, embedder=Buckets())
     )
     fixed = Fact.of('Ada', 'bought', 'a cow', id='mine')
