@@ -1,6 +1,7 @@
 """MRAgent's loop against Algorithm 1 written down with lists, over any graph and under models that make every kind of mistake; then by rules."""
 
 import json
+from dataclasses import replace
 from datetime import date, datetime
 from functools import lru_cache
 from random import Random
@@ -16,7 +17,7 @@ from memnb.mragent.cues import cue_id
 from memnb.mragent.graph import CueTagGraph
 from memnb.mragent.labels import labels_of
 from memnb.mragent import loop
-from memnb.mragent.loop import _changed, _SEMANTIC, _STRUCTURES, collapsed, cue_view
+from memnb.mragent.loop import _SEMANTIC, _STRUCTURES, collapsed, cue_view
 from memnb.core.models import OpenAILM, ScriptedLM
 from memnb.core.roles import Call, LM, ReplyError, RuleLM, ServerError, Usage
 from memnb.mragent.prompts import Recollection
@@ -542,7 +543,14 @@ def test_without_reasoning_what_is_called_does_not_depend_on_what_is_found(graph
     texts = [one.text for one in contents_of(graph).values()]
     random.shuffle(texts)
 
-    pair = _changed(graph, lambda one: one), _changed(graph, lambda one: Episode(**{**vars(one), 'text': texts.pop()}))
+    def copied(change):
+        copy = CueTagGraph(graph.lm, embedder=graph.embedder, roles=graph.roles.values(), **graph.settings())
+        for session in graph.sessions:
+            extract = graph.extract_of(session)
+            copy.keep(session, replace(extract, episodes=tuple(map(change, extract.episodes))))
+        return copy
+
+    pair = copied(lambda one: one), copied(lambda one: replace(one, text=texts.pop()))
     for one in pair:
         one.search = lambda query, k, exclude=(): [
             Hit(contents_of(graph)[id]) for id in sorted(contents_of(graph)) if '/e' in id
