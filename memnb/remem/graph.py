@@ -49,12 +49,12 @@ def phrase_id(text: str) -> str:
 
 def _order_key(fact: Fact, ordering: str | None) -> tuple:
     "Return the sort key of a fact for 'asc', 'desc', or None (by id). A missing side comes last."
-    start = fact.start.start or date.min if fact.start else date.max
-    end = fact.end.end or date.max if fact.end else None
+    start = fact.start and (fact.start.start or date.min)
+    end = fact.end and (fact.end.end or date.max)
     if ordering == 'asc':
-        return start, end or date.max, fact.id
+        return start is None, start or date.max, end is None, end or date.max, fact.id
     if ordering == 'desc':
-        return -(end or date.min).toordinal(), fact.id
+        return end is None, -(end or date.min).toordinal(), fact.id
     return (fact.id,)
 
 # %% ../../nbs/3_remem/03_graph.ipynb #cb31deb2
