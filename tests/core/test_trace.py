@@ -168,7 +168,7 @@ def renamed(value, names: dict[str, str]):
         return {key: item if key == 'kind' else renamed(item, names) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
         return [renamed(item, names) for item in value]
-    if isinstance(value, str) and value:
+    if isinstance(value, str) and value.strip():  # a blank note has no row
         return names.setdefault(value, f'word{len(names)}')
     return value
 

@@ -183,8 +183,11 @@ class Telling(RuleBasedStateMachine):
         assert self.state.update(reply, self.seen) == self.state  # hearing it twice is hearing it once
         cited = {_normal(claim.text) for claim in told(reply) if set(claim.sources) & self.seen.keys()}
         taken = self.state.withdrawn[len(before.withdrawn) :]
-        words = ' '.join(reply.withdrawn)
-        assert all(bullet in before.evidence and (bullet.id in words or bullet.text in words) for bullet in taken)
+        named = {_normal(name) for name in reply.withdrawn}
+        ids = " ".join(reply.withdrawn)
+        assert all(
+            bullet in before.evidence and (bullet.id in ids or _normal(bullet.text) in named) for bullet in taken
+        )
         was = {_normal(bullet.text) for bullet in before.evidence if bullet.grounded and bullet not in taken}
         for bullet in self.state.evidence:
             assert bullet.grounded == (_normal(bullet.text) in cited | was)
