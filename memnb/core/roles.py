@@ -18,6 +18,7 @@ from pydantic import BaseModel, ValidationError
 from .citations import bracketed
 from .replies import explain_errors, read_reply, Reply
 from .text import language_code
+from .time import WEEKDAYS
 
 # %% auto #0
 __all__ = ['RULES', 'SCHEMA_PROMPT', 'AGAIN_PROMPT', 'NO_INFORMATION', 'SOURCES', 'ANSWER', 'as_text', 'lines_with_ids',
@@ -42,8 +43,13 @@ def as_text(
 def lines_with_ids(
     lines: Iterable[Any],  # each with an `id` and a `line`, as snippets
 ) -> list[str]:
-    "Return lines for a prompt, each behind the id by which a reply can cite it."
-    return [f'({line.id}) {line.line}' for line in lines]
+    "Return lines for a prompt, each behind the id by which a reply can cite it, with the weekday before a day of saying."
+
+    def with_weekday(line):
+        said = getattr(line, 'said', None)
+        return re.sub(r'^\[', f'[{WEEKDAYS[said.weekday()][:3]} ', line.line) if said else line.line
+
+    return [f'({line.id}) {with_weekday(line)}' for line in lines]
 
 
 def asking_day(day: Any) -> str:
@@ -449,13 +455,14 @@ SOURCES = (  # other names under which a model gives the ids that something rest
 
 
 class AnswerReply(Reply):
-    "An answer, and the ids of the lines that it rests on, best first."
+    "An answer, the ids of the lines that it rests on, best first, and whether it answers what was asked."
 
     TEXT = 'answer'
     ALIASES = {'answer': ('final_answer', 'short_answer', 'response', 'text'), 'sources': SOURCES}
 
     answer: str
     sources: list[str] = []
+    answerable: bool = True  # False: nothing tells it, or something denies what the question takes for granted
 
     @classmethod
     def interpret(cls, value: Any) -> Any:
@@ -483,12 +490,15 @@ ANSWER = Role(
     name='answer',
     system='''You answer a question about a long conversation from the notes below. Each note begins with its id in brackets and, where it is known, the day on which it was said.
 - A relative time in a note ("yesterday", "last year") counts from the day on which the note was said; answer with the date itself, as finely as the notes allow.
-- Where notes contradict each other, the later one holds, unless the question asks about the past.
-- The notes need not say the answer in so many words. What follows from them may be inferred, with care: "Likely yes", "Probably Spain".
+- Where a later note takes the place of an earlier one, the later one holds, unless the question asks about the past. Where two notes contradict each other and neither takes the other's place, name both, each with its day.
+- The notes need not say the answer in so many words. What follows from them may be reckoned, or inferred with care: "Likely yes", "Probably Spain".
+- What an assistant suggested, or wrote as an example, is not what the person did or said. How a person wants to be answered ("always in euros") holds for this answer, too.
 - The draft, if there is one, is what the search proposes. Keep what the notes support, correct the rest, and be as exact as the notes are.
-- Answer in a few words, in the notes' own words where they fit: a name, a date, a list, a short phrase. Do not explain.
+- The question decides the form. A name, a date, a number, yes or no: a few words, in the notes' own words where they fit, without an explanation. A list: every item, in order where an order is asked for. A reason, advice or a summary: as many sentences as it takes.
+- If the notes tell a part of what is asked, give that part and say in a few words what they do not tell.
+- If the notes deny what the question takes for granted, say what they tell instead: "No: it was Bo's boat".
 - If nothing in the notes bears on what is asked, of the one who is asked about, {refusal}
-Reply with one JSON object: "answer", and "sources", the ids of the notes that the answer rests on, best first.''',
+Reply with one JSON object: "answer"; "sources", the ids of the notes that the answer rests on, best first; and "answerable", false where the notes tell nothing of what is asked or deny what the question takes for granted, else true.''',
     user='''# Question{asked}
 {question}
 

@@ -192,4 +192,5 @@ class Run:
         # an answer in plain text may quote a line; a word or a date alone would be a guess
         quoted = quoted_line(reply.answer, {line.id: line.text for line in lines})
         cited = cited_turns(reply.sources or [quoted or ''], lines)
+        self.trace.refused = not reply.answerable and self.answering.get('may_refuse', True)
         self.answer(reply.answer, [*cited, *evidence], draft or None)

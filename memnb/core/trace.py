@@ -261,6 +261,7 @@ class Trace(_Strict):
     steps: list[Annotated[Step, BeforeValidator(as_step), SerializeAsAny()]] = []
     usage: dict[Text, Usage] = {}
     error: Text | None = None
+    refused: bool = False  # whether the model says that this cannot be answered as it was asked
     fallback: Text | None = None  # of what the answer is made, and why it is not the model's
     seconds: _Number = None
 

@@ -36,7 +36,7 @@ from .refusals import must_refuse
 from .plan import fingerprint, Plan
 from .registry import choose_methods, configured, data_hash, load_dataset, Memory, Method
 from .registry import settings_lines
-from .rows import CUTS, Row, score
+from .rows import CUTS, Row, score, scored_answer
 from .store import ExperimentError, RowStore, RunStopped, stored_trace
 from .tables import as_frame, import_pandas, lost_sessions, Results, spending
 from .usage import UsageCounter
@@ -134,7 +134,7 @@ def _judge(row: Row, judge: Judge | None, trace: Trace, question: Question) -> N
     "Put the judge's mark into a row. A judge that fails leaves no score: its failure is not a wrong answer."
     gold = question.rubric or any(answer and answer.strip() for answer in (question.answer, *question.aliases))
     if judge and trace.error is None and (gold or must_refuse(question)):
-        judged = judge.judge(question, trace.answer or '')
+        judged = judge.judge(question, scored_answer(trace, question))
         row.scores['judge'] = judged.score
         row.judgement, row.judge_error = judged.reason, judged.error
 

@@ -11,29 +11,38 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..core.conversation import Question
+from ..core.roles import NO_INFORMATION
 from ..core.text import question_kind
 from ..core.trace import Trace
 from .metrics import best_over, evidence_recall, exact_date, f1_locomo, METRICS
-from .refusals import gives_no_answer
+from .refusals import gives_no_answer, is_refusal, must_refuse
 
 # %% auto #0
-__all__ = ['CATEGORIES', 'CUTS', 'score', 'row_key', 'Row']
+__all__ = ['CATEGORIES', 'CUTS', 'scored_answer', 'score', 'row_key', 'Row']
 
 # %% ../../nbs/6_evaluation/07_rows.ipynb #63a3b90f
 CATEGORIES = ('multi-hop', 'temporal', 'open-domain', 'single-hop')  # of LoCoMo, those with a gold answer
 CUTS = (5, 10, 15, 20, 25)  # the k of `read_recall@k`
 
 
+def scored_answer(trace: Trace, question: Question) -> str:
+    "Return the answer as metrics and judges read it: behind a refusal that the trace has as a field stand the words of one, where one is right."
+    answer = trace.answer or ''
+    if trace.refused and must_refuse(question) and not is_refusal(answer):
+        return f'{NO_INFORMATION}. {answer}'
+    return answer
+
+
 def score(trace: Trace, question: Question, cuts: Sequence[int] = CUTS) -> dict[str, float | None]:
     "Return the scores of a trace by metric, from 0 to 1; None where there is nothing to score, and no scores after an error."
     if trace.error is not None:
         return {}
-    gold, read, answer = question.evidence, trace.read, trace.answer or ''
+    gold, read, answer = question.evidence, trace.read, scored_answer(trace, question)
     scores: dict[str, float | None] = {
         'evidence_recall': evidence_recall(gold, read),
         'cited_recall': evidence_recall(gold, trace.evidence),
         **{f'read_recall@{k}': evidence_recall(gold, read[:k]) for k in cuts},
-        'refused': float(gives_no_answer(answer)),
+        'refused': float(trace.refused or gives_no_answer(answer)),
     }
     if question.refuse:
         return scores | {'f1_locomo': f1_locomo(answer, '', 'adversarial')}

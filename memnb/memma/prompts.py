@@ -295,7 +295,7 @@ Reply with one JSON object:
 - constraints: names and times, as the question has them, that the next query must have. Behind a relative time write in brackets the date that it means, if you know the day of asking.
 - avoid: words of earlier queries that brought nothing; never the name of a person.
 
-Example. The question: When did Rolf's cello teacher move to Ghent? The only note: (D4:1) [6 May 2023] Ines: Rolf is learning the cello now.
+Example. The question: When did Rolf's cello teacher move to Ghent? The only note: (D4:1) [Sat 6 May 2023] Ines: Rolf is learning the cello now.
 {{"decision": "NOT-ANSWERABLE", "reason": "No note tells when the teacher moved.", "gaps": ["when Rolf's cello teacher moved to Ghent"], "missing_speaker": "Rolf", "time_need": "any clear time", "goal": "the time of the move", "queries": ["Rolf on his music teacher, who left for Ghent"], "keywords": ["Ghent", "teacher"], "constraints": ["Rolf"], "avoid": []}}'''
 
 

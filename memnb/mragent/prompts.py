@@ -152,8 +152,8 @@ _TAG = '''You label memories so that they can be found again by association. Giv
   - cues: five to twelve words or phrases of at most four words by which somebody might come upon it: the people, by their full names; places, things, activities, titles; and what it is called by others, if that is another word. Each stands for one thing, in its plain form: "buy", not "bought them". No dates; they are added from the time of the episode.
 
 Example. The episodes:
-- (D2/e1) [20 January 2024, 3:57 pm] Ines and Rolf moved the bees last Thursday (18 January 2024); a photo of Ines shows two hives on a trailer. The bees have settled. Rolf's thumb was still swollen on 20 January 2024.
-- (D2/e2) [20 January 2024, 3:57 pm] Ines starts at the library next Monday (22 January 2024).
+- (D2/e1) [Sat 20 January 2024, 3:57 pm] Ines and Rolf moved the bees last Thursday (18 January 2024); a photo of Ines shows two hives on a trailer. The bees have settled. Rolf's thumb was still swollen on 20 January 2024.
+- (D2/e2) [Sat 20 January 2024, 3:57 pm] Ines starts at the library next Monday (22 January 2024).
 The reply:
 {{"tags": [{{"episode": "D2/e1", "tag": "Bee Keeping", "cues": ["Ines", "Rolf", "bees", "hive", "trailer", "move", "thumb", "sting", "injury"]}}, {{"episode": "D2/e2", "tag": "Job Change", "cues": ["Ines", "library", "job", "start work", "librarian"]}}]}}'''
 _TAG_USER = '''Speakers: {speakers}
@@ -493,12 +493,12 @@ _EXAMPLE = '''
 An example. Question: Where was Rolf when Ines sold her second hive?
 Step 1. Awake: hive → sale (2), hive → bee keeping (3). The reply:
 {"reasoning": "The second sale tells the time.", "mode": "Navigate", "calls": [{"function": "query_tag_events", "parameters": {"cue": "hive", "tag": "sale"}}]}
-Step 2. Known: (X4/e2) [9 May 2020, 6:10 pm] Ines sold a hive. (X7/e5) [20 March 2021, 8:05 pm] Ines sold another. The reply:
+Step 2. Known: (X4/e2) [Sat 9 May 2020, 6:10 pm] Ines sold a hive. (X7/e5) [Sat 20 March 2021, 8:05 pm] Ines sold another. The reply:
 {"reasoning": "X7/e5 is the second. When was it?", "mode": "Navigate", "calls": [{"function": "query_conversation_time", "parameters": {"event": "X7/e5"}}]}
 Step 3. It said: X7/e5: happened 14 March 2021, told on 20 March 2021. Awake: March 2021 → journey (2), March 2021 → garage (1). The reply:
 {"reasoning": "Journeys of that month.", "mode": "Navigate", "calls": [{"function": "query_tag_events", "parameters": {"cue": "March 2021", "tag": "journey"}}]}
 '''
-_ENOUGH_EXAMPLE = '''Step 4. Known now: (X7/e9) [20 March 2021, 8:05 pm] Rolf was in Lisbon from 12 to 16 March 2021. The reply:
+_ENOUGH_EXAMPLE = '''Step 4. Known now: (X7/e9) [Sat 20 March 2021, 8:05 pm] Rolf was in Lisbon from 12 to 16 March 2021. The reply:
 {"reasoning": "Rolf was in Lisbon on that day.", "mode": "Answer", "calls": []}
 '''
 
@@ -625,9 +625,9 @@ ROUTE = Role(
 - cues: what to look by next, at most four: names, things or dates that what was found brings up and the question does not hold. Where the question dates one event by another and the other was found, its date is a cue, and beside it the name of the speaker who is asked about; a day such as "3 March 2021" wakes what happened on it, a month such as "March 2021" what happened in it. An empty list where there is nothing to follow.
 
 Example. Question: Where was Rolf when Ines sold her second hive? Found now:
-- (X4/e2) [9 May 2020, 6:10 pm] Ines sold a hive to a neighbour last week (the week of 27 April 2020).
-- (X4/e6) [9 May 2020, 6:10 pm] Rolf has painted the garage.
-- (X7/e5) [20 March 2021, 8:05 pm] Ines sold another hive last Sunday (14 March 2021).
+- (X4/e2) [Sat 9 May 2020, 6:10 pm] Ines sold a hive to a neighbour last week (the week of 27 April 2020).
+- (X4/e6) [Sat 9 May 2020, 6:10 pm] Rolf has painted the garage.
+- (X7/e5) [Sat 20 March 2021, 8:05 pm] Ines sold another hive last Sunday (14 March 2021).
 The reply:
 {{"reasoning": "X7/e5 is the second sale, X4/e2 the first.", "keep": ["X7/e5", "X4/e2"], "cues": ["14 March 2021", "Rolf"]}}''',
     user='''# Question{asked}
@@ -646,8 +646,8 @@ The reply:
 _RECALL_EXAMPLE = '''
 
 Example. Question: Where was Rolf when Ines sold her second hive? Notes:
-- (X7/e5) [20 March 2021, 8:05 pm] Ines sold another hive last Sunday (14 March 2021).
-- (X7/e9) [20 March 2021, 8:05 pm] Rolf was in Lisbon from 12 to 16 March 2021.
+- (X7/e5) [Sat 20 March 2021, 8:05 pm] Ines sold another hive last Sunday (14 March 2021).
+- (X7/e9) [Sat 20 March 2021, 8:05 pm] Rolf was in Lisbon from 12 to 16 March 2021.
 The reply:
 {{"answer": "In Lisbon", "sources": ["X7/e9", "X7/e5"]}}'''
 

@@ -470,6 +470,7 @@ class TimelineReply(Reply):
     reflection: str = ''
     answer: str
     sources: list[str] = []
+    answerable: bool = True
 
 
 def _synthesize_fields(question, history=(), draft='', asked=None, may_refuse=True) -> dict:

@@ -1,18 +1,22 @@
 """One question on its way: whatever a loop searches and asks, and whatever a model does, the books are right."""
 
+from datetime import datetime
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from memnb.core.roles import rule, RULES
+from memnb.baselines import RAG
+from memnb.core.roles import lines_with_ids, NO_INFORMATION, rule, RULES
 from memnb.retrieval.vectors import EmbedderError
 from memnb.core.models import OpenAILM, ScriptedLM
 from memnb.core.roles import Call, LM, LMError, ReplyError, Role, RuleLM, ServerError, Usage
 from memnb.core.models import RecordedLM
 from memnb.core.loop import Loop
 from memnb.core.run import MemoryFailed, Run
-from memnb.core.conversation import Snippet
+from memnb.core.conversation import Question, Snippet
+from memnb.evaluation.rows import score, scored_answer
 from memnb.core.retriever import Hit
 from memnb.core.time import TimeSpan
 from memnb.core.trace import ToolStep
@@ -368,3 +372,28 @@ def test_the_run_knows_when_it_is_asked_and_with_what():
     assert seen == [('who?', day, 5, None)] and (trace.answer, trace.model, trace.method) == (None, 'rules', 'loop')
     assert Run('who?', 'm', RuleLM(), lambda query: ['a'], budget=2).memory.remaining == 2
     assert Once(None, lambda prompt: '{"word": "yes"}').ask('who?').answer == 'yes'
+
+
+def test_a_refusal_with_what_was_found_instead_counts_as_one_where_one_is_right():
+    reply = {'answer': "No: it was Bo's boat", 'sources': ['a'], 'answerable': False}
+    pages = [Snippet('a', 'Bo sold his boat.', ('D1:1',))]
+    trace = RAG(lambda query: pages, ScriptedLM([reply])).ask('When did Ada sell her boat?')
+    assert (trace.refused, trace.answer, trace.evidence) == (True, "No: it was Bo's boat", ['D1:1'])
+    assert Trace.from_json(trace.to_json()).refused
+    unanswerable, answered = (Question(trace.question, 'Bo', refuse=refuse) for refuse in (True, False))
+    assert scored_answer(trace, unanswerable) == f"{NO_INFORMATION}. No: it was Bo's boat"
+    assert (score(trace, unanswerable)['refused'], score(trace, unanswerable)['f1_locomo']) == (1, 1)
+    assert scored_answer(trace, answered) == trace.answer and score(trace, answered)['refused'] == 1
+    sure = RAG(lambda query: pages, ScriptedLM([reply | {'answerable': True}])).ask('Whose boat was sold?')
+    assert not sure.refused and score(sure, unanswerable)['f1_locomo'] == 0
+    guess = RAG(lambda query: pages, ScriptedLM([reply]), may_refuse=False).ask('When did Ada sell her boat?')
+    assert not guess.refused
+
+
+def test_a_line_in_a_prompt_shows_the_weekday_of_its_day():
+    lines = [
+        Snippet('a', 'Sold.', said=datetime(2024, 5, 4, 10), speaker='Ada'),
+        Snippet('b', 'Sold.', time=TimeSpan.month(2024, 5)),
+        Snippet('c', '[sic] Sold.'),
+    ]
+    assert lines_with_ids(lines) == ['(a) [Sat 4 May 2024] Ada: Sold.', '(b) [May 2024] Sold.', '(c) [sic] Sold.']

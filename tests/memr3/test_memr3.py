@@ -350,11 +350,11 @@ def test_the_answer_reads_the_day_on_which_a_line_of_evidence_was_said():
         ('[3 May 2024] It was sold.', ['a']),
     ]
     track = TrackerReply(decision='answer', evidence=[{'text': text, 'sources': sources} for text, sources in claims])
-    for prompts, day in (('memnb', '[4 May 2024] '), ('paper', '')):
+    for prompts, day in (('memnb', '[Sat 4 May 2024] '), ('paper', '')):
         model = ScriptedLM([track, AnswerReply(answer='3 May 2024')])
         MemR3(lambda query: pages, model, prompts=prompts).ask(QUESTION)
         final = model.prompts[-1][2]
-        assert f'{day}Ada sold the boat yesterday.\n' in final and ('[4 May 2024]' in final) == bool(day)
+        assert f'{day}Ada sold the boat yesterday.\n' in final and ('4 May 2024]' in final) == bool(day)
         assert ' Both agreed.\n' in final and '] Both' not in final and ' [3 May 2024] It was sold.\n' in final
 
 

@@ -12,7 +12,7 @@ from memnb import load_sample
 from memnb.core.conversation import session_fields, Session, Turn
 from memnb.core.models import FunctionLM, ScriptedLM
 from memnb.core.replies import read_reply
-from memnb.core.roles import ANSWER, AnswerReply, as_text, NO_INFORMATION
+from memnb.core.roles import ANSWER, AnswerReply, as_text, lines_with_ids, NO_INFORMATION
 from memnb.core.text import content_words, event_time, times_of, with_dates
 from memnb.core.time import TimeSpan
 from memnb.mragent import prompts
@@ -234,7 +234,7 @@ def lines_in(text):
         said = TOLD[id.partition('/')[0]]
         one = Episode(id, text_of, (id,), said=said, speaker=text_of.split()[0])
         one = replace(one, time=event_time(one))
-        assert f'- ({one.id}) {one.line}\n' in text and is_dated(one.text, said)
+        assert f'- {lines_with_ids([one])[0]}\n' in text and is_dated(one.text, said)
         found.append(one)
     return found
 

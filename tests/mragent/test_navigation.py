@@ -8,7 +8,7 @@ from itertools import combinations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memnb.core.roles import ANSWER, AnswerReply, NO_INFORMATION
+from memnb.core.roles import ANSWER, AnswerReply, lines_with_ids, NO_INFORMATION
 from memnb.mragent.contents import Episode, SemanticUnit, Topic
 from memnb.core.conversation import Conversation, Question, Session, Turn
 from memnb.mragent.labels import Branch
@@ -159,7 +159,7 @@ def test_every_part_of_the_state_is_shown_in_its_place(state):
     assert user.pop('Topics: title (events of it)') == listed(
         [f'{one.title} ({len(one.episodes)})' for one in state['topics']]
     )
-    assert user.pop('Known so far') == listed([f'({one.id}) {one.line}' for one in state['known']])
+    assert user.pop('Known so far') == listed(lines_with_ids(state['known']))
     assert user.pop('Steps so far') == listed([f'{call_text(one)}: {one.observation.note}' for one in state['history']])
     assert user.pop('Steps left') == str(state['steps_left'])
     assert not user
@@ -174,11 +174,11 @@ def test_what_was_found_and_what_is_known_is_shown(found, known, asked):
     )
     assert user == {
         f'Question{when}': 'Who?',
-        'Known so far': listed([f'({one.id}) {one.line}' for one in known]),
-        'Found now': listed([f'({one.id}) {one.line}' for one in found]),
+        'Known so far': listed(lines_with_ids(known)),
+        'Found now': listed(lines_with_ids(found)),
     }
     last = sections(RECALL.render({'question': 'Who?', 'lines': found, 'asked': asked})[1])
-    assert last == {f'Question{when}': 'Who?', 'Notes': listed([f'({one.id}) {one.line}' for one in found])}
+    assert last == {f'Question{when}': 'Who?', 'Notes': listed(lines_with_ids(found))}
 
 
 def test_the_prompt_speaks_of_offered_tools_only():

@@ -485,6 +485,7 @@ def test_thoughts_are_written_before_the_answer():
         'reflection',
         'answer',
         'sources',
+        'answerable',
     ]
     for question in QUESTIONS:
         plain, timed = REMem(GRAPH).ask(question), REMem(GRAPH, timeline=True).ask(question)
