@@ -251,11 +251,11 @@ def day_of(
 
 
 class _Searches:
-    "The search of a store as two methods that can be tools."
+    "The search of a store as methods that can be tools."
 
-    def __init__(self, store: object, k: int):
+    def __init__(self, store: Any, k: int):
         check_search('', k, ())
-        self.retriever, self.k = as_retriever(store), k
+        self.store, self.retriever, self.k = store, as_retriever(store), k
 
     def search(self, query: Annotated[str, 'What to look for'], offset: Offset = 0) -> Observation:
         "Search the memory for what fits the query best."
@@ -289,14 +289,27 @@ class _Searches:
         note = f'Found {len(hits)} for {query!r:.200} between {start_time} and {end_time}{hint}{more}'
         return Observation(note, hits)
 
+    def messages_around(self, message: Annotated[str, 'The id of a message that was found']) -> Observation:
+        "Read a message with those said just before and just after it."
+        try:
+            around = self.store.messages_around(message)
+        except KeyError as error:
+            raise ToolError(str(error)) from None
+        return Observation(f'Read {len(around)} messages around {message}', tuple(map(Hit, around)))
+
 
 def as_tools(
     store: Store,
     k: int = 10,  # how many hits a search returns
 ) -> list[Tool]:
-    "Return the tools of a memory that can only be searched: `search`, `search_during`, `output_answer`."
+    """Return the tools of a memory that can only be searched: `search`, `search_during`, `output_answer`.
+
+    One that knows which messages stand around another (`Around`) has `messages_around`, too."""
     searches = _Searches(store, k)
-    return [Tool.of(searches.search), Tool.of(searches.search_during), OUTPUT_ANSWER]
+    methods = [searches.search, searches.search_during]
+    if hasattr(store, 'messages_around'):
+        methods.append(searches.messages_around)
+    return [*map(Tool.of, methods), OUTPUT_ANSWER]
 
 
 def tools_of(memory: object) -> list[Tool]:

@@ -8,6 +8,7 @@ features  what a ranking sees of a question and a turn
 learned   a ranking by fitted weights, and the fit
 hybrid    the default: passages by words and meaning, turns ranked
 standing  standing instructions and preferences
+around    the messages on either side of a hit
 reranked  the ranking over any store
 turns     a memory of turns that is saved and opened
 """

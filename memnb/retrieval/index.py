@@ -31,6 +31,7 @@ class SnippetStore:
         self._lock = Lock()
         self._snippets: list[Snippet] = []  # by slot
         self._slots: dict[str, int] = {}  # by id
+        self.changes = 0  # how many snippets were put in or taken out so far
 
     def __repr__(self) -> str:
         return f'{type(self).__name__}({count_of(len(self), "snippet")})'
@@ -90,11 +91,13 @@ class SnippetStore:
         "Give a new snippet the next slot."
         self._slots[snippet.id] = len(self)
         self._snippets.append(snippet)
+        self.changes += 1
 
     def _drop(self, slot: int) -> None:
         "Forget the snippet of a slot; the last one takes its place."
         del self._slots[self._snippets[slot].id]
         last = self._snippets.pop()
+        self.changes += 1
         if slot < len(self):
             self._snippets[slot] = last
             self._slots[last.id] = slot
