@@ -41,7 +41,7 @@ class RAG(Loop):
 
     def steps(self, run: Run) -> None:
         "Search with the question, answer from what comes back."
-        hits = run.search(run.question, self.k, iteration=1)
+        hits = run.search(run.query, self.k, iteration=1)
         run.answer_from([hit.snippet for hit in hits])
 
 
@@ -145,7 +145,7 @@ class SelfRAG(Loop):
         "Retrieve and think until the thought is to answer, or the iterations are spent."
         lines, query = [], ''
         for iteration in range(1, self.max_iterations + 1):
-            search, ids = f'{run.question} {query}'.strip(), {line.id for line in lines}
+            search, ids = f'{run.question} {query}' if query else run.query, {line.id for line in lines}
             hits = run.search(search, self.chunks_per_iteration, iteration, exclude=ids)
             lines += [hit.snippet for hit in hits]
             if iteration == self.max_iterations or lines and not hits:

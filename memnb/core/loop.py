@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 from .models import as_lm, Model
 from .retriever import as_memory, Store
-from .roles import ANSWER, choose_roles, LMError, Role, RuleLM
+from .roles import ANSWER, choose_roles, LMError, QUERY, Role, RuleLM
 from .run import Run
 from .time import TimeSpan
 from .trace import Step, Trace
@@ -84,6 +84,8 @@ class Loop:
         prompts: str = 'memnb',  # the style; 'paper': the paper's duties, fields and form of reply
         roles: Role | Iterable[Role] = (),  # the user's own, in the place of those of the same name
         may_refuse: bool = True,  # False: always an answer, for data in which every question has one
+        # the model words the first search; False: it is the question. For a loop that begins with a search
+        first_query: bool = False,
         **unknown: Any,  # a `TypeError`
     ):
         if unknown:
@@ -92,6 +94,7 @@ class Loop:
         self.memory = None if memory is None else as_memory(memory)
         self.lm = RuleLM() if lm is None else as_lm(lm)
         self.roles, self.may_refuse = choose_roles(self.PROMPTS, prompts, roles), may_refuse
+        self.first_query = first_query
 
     def __repr__(self):
         return f'{type(self).__name__}({self.memory!r:.80}, {self.lm.name})'
@@ -114,6 +117,9 @@ class Loop:
         options = {'on_step': on_step, 'roles': self.roles, 'may_refuse': self.may_refuse}
         run = Run(question, self.method, self.lm, self.memory, asked, budget, **options)
         try:
+            if self.first_query:
+                reply = run.try_ask(QUERY, question=question, asked=asked)
+                run.query = (reply and reply.query.strip()) or question
             self.steps(run)
         except LMError as error:
             run.fall_back(error)

@@ -21,10 +21,10 @@ from .text import language_code
 from .time import WEEKDAYS
 
 # %% auto #0
-__all__ = ['RULES', 'SCHEMA_PROMPT', 'AGAIN_PROMPT', 'NO_INFORMATION', 'SOURCES', 'ANSWER', 'as_text', 'lines_with_ids',
+__all__ = ['RULES', 'SCHEMA_PROMPT', 'AGAIN_PROMPT', 'NO_INFORMATION', 'SOURCES', 'ANSWER', 'QUERY', 'as_text', 'lines_with_ids',
            'asking_day', 'rule', 'all_rules', 'Role', 'choose_roles', 'Usage', 'add_costs', 'Call', 'LMError',
            'ReplyError', 'ServerError', 'LM', 'ask_role', 'RuleLM', 'strict_schema', 'brief_schema', 'bounded_schema',
-           'Completion', 'TextLM', 'AnswerReply']
+           'Completion', 'TextLM', 'AnswerReply', 'QueryReply']
 
 # %% ../../nbs/1_core/05_roles.ipynb #a4be6cea
 def as_text(
@@ -508,4 +508,26 @@ Reply with one JSON object: "answer"; "sources", the ids of the notes that the a
 # Draft: {draft}''',
     reply=AnswerReply,
     fields=_answer_fields,
+)
+
+
+class QueryReply(Reply):
+    "The words of a search."
+
+    TEXT = 'query'
+    ALIASES = {'query': ('search_query', 'retrieval_query')}
+
+    query: str
+
+
+QUERY = Role(
+    name='query',
+    system='''You word the first search of a long memory of messages, for a question that is to be answered from it. A search goes by words and by meaning. Reply with one JSON object: "query", a text of 3 to 15 words as they may stand in the messages that hold the answer.
+- Name the people, things and doings that the question is about, each by the name that people use. Leave out what only a question has ("how many", "when did").
+- Where the question describes a thing without naming it, search for the thing.
+- Where the question is about the one who asks, word it as that person said it: "my new bike", "I moved".''',
+    user='''# Question{asked}
+{question}''',
+    reply=QueryReply,
+    fields=lambda question, asked=None: {'question': question, 'asked': asking_day(asked)},
 )

@@ -53,6 +53,7 @@ class Run:
         if on_step is not None and not callable(on_step):
             raise TypeError(f'on_step: expected a function of a step, got {on_step!r:.80}')
         self.question, self.lm, self.asked, self.budget = question, lm, asked, budget
+        self.query = question  # of the first search
         self.on_step, self.roles = on_step, roles
         self.answering = {} if may_refuse else {'may_refuse': False}  # for roles that answer
         self.draft, self.kept = '', []  # of the answer, and the lines that bear on it, so far

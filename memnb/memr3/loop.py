@@ -108,7 +108,7 @@ class MemR3(Loop):
         released: bool = False,  # as the published code with RAG: no forced reflect
         # as line 5 of Algorithm 1: reflect over an empty retrieval until the budget is spent; False: up to n_cap times
         keep_reflecting: bool = False,
-        **options: Any,  # `prompts`, `roles`, `may_refuse` of `Loop`, and `settings='paper'`
+        **options: Any,  # `prompts`, `roles`, `may_refuse`, `first_query` of `Loop`, and `settings='paper'`
     ):
         super().__init__(memory, lm, **options)
         check_count('chunks_per_iteration', chunks_per_iteration, 1)
@@ -121,7 +121,7 @@ class MemR3(Loop):
     def steps(self, run: Run) -> None:
         "start → retrieve → (generate → route → retrieve or reflect)* → generate → route → answer."
         now = Progress()
-        now.take(run.search(run.question, self.chunks_per_iteration, iteration=1))
+        now.take(run.search(run.query, self.chunks_per_iteration, iteration=1))
         for iteration in range(1, self.limits.max_iterations + 1):
             reply = self.generate(run, now, iteration)
             if reply is None:
@@ -164,6 +164,7 @@ class MemR3(Loop):
             snippets=[hit.snippet for hit in now.fresh],
             state=now.state,
             reasoning=now.reasoning,
+            first=run.query,
             queries=now.queries,
             due=self._due(now, iteration),
             asked=run.asked,

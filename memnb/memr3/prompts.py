@@ -86,6 +86,7 @@ def _track_fields(
     snippets=(),
     state=EvidenceGap(),
     reasoning='',
+    first='',
     queries=(),
     due=None,
     asked=None,
@@ -103,7 +104,7 @@ def _track_fields(
         'gaps': list(state.gaps),
         'snippets': lines_with_ids(snippets),
         'reasoning': reasoning or 'None',
-        'queries': [question, *queries],
+        'queries': [first or question, *queries],
     }
 
 

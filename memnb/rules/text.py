@@ -13,7 +13,7 @@ from datetime import date
 
 from ..baselines import ThoughtReply
 from ..core.conversation import Snippet
-from ..core.roles import AnswerReply, NO_INFORMATION, rule
+from ..core.roles import AnswerReply, NO_INFORMATION, QueryReply, rule
 from ..core.scripts import split_words
 from ..core.text import asked_speakers, cache_texts, coverage, FRAME, named_in, question_kind
 from ..core.text import reference_day, sentences, SMALL_TALK, speakers_in, stems, STOP_WORDS, times_of
@@ -173,6 +173,11 @@ def extract_answer(question: str, lines: Sequence[Snippet], may_refuse: bool = T
     return AnswerReply(answer=answer, sources=[line.id for line in best])
 
 
+@rule('query')
+def _query_rule(question, asked=None) -> QueryReply:
+    return QueryReply(query=question)
+
+
 @rule('answer')
 def _answer_rule(question, lines=(), draft='', asked=None, may_refuse=True, shown=()) -> AnswerReply:
     return extract_answer(question, lines, may_refuse)
@@ -252,6 +257,7 @@ def track_rule(
     snippets: Sequence[Snippet] = (),  # the newest ones only
     state: EvidenceGap = EvidenceGap(),
     reasoning: str = '',  # what was thought at the last reflection
+    first: str = '',
     queries: Sequence[str] = (),
     due: Decision | None = None,  # what the router will decide whatever is proposed
     asked: TimeSpan | None = None,

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from memnb.baselines import RAG
+from memnb.memr3.loop import MemR3
 from memnb.core.roles import lines_with_ids, NO_INFORMATION, rule, RULES
 from memnb.retrieval.vectors import EmbedderError
 from memnb.core.models import OpenAILM, ScriptedLM
@@ -397,3 +398,26 @@ def test_a_line_in_a_prompt_shows_the_weekday_of_its_day():
         Snippet('c', '[sic] Sold.'),
     ]
     assert lines_with_ids(lines) == ['(a) [Sat 4 May 2024] Ada: Sold.', '(b) [May 2024] Sold.', '(c) [sic] Sold.']
+
+
+def test_the_model_words_the_first_search_where_it_is_asked_to():
+    asked_of_store = []
+
+    def store(query):
+        asked_of_store.append(query)
+        return [Snippet('a', 'Ada sold the boat in May.', ('D1:1',))]
+
+    question, answer = 'When did Ada sell the thing that floats?', {'answer': 'in May', 'sources': ['a']}
+    trace = RAG(store, ScriptedLM([{'query': ' Ada sold her boat '}, answer]), first_query=True).ask(question)
+    assert asked_of_store == ['Ada sold her boat'] and trace.answer == 'in May'
+    assert [step.query for step in trace.steps if step.kind == 'search'] == ['Ada sold her boat']
+    for reply in ('{', {'query': ' '}):
+        asked_of_store.clear()
+        script = [reply, reply, answer] if reply == '{' else [reply, answer]
+        trace = RAG(store, ScriptedLM(script), first_query=True).ask(question)
+        assert asked_of_store == [question] and trace.answer == 'in May'
+        assert bool(trace.fallback) == (reply == '{')
+    track = {'evidence': [], 'gaps': ['the day'], 'decision': 'answer', 'detailed_answer': 'in May'}
+    model = ScriptedLM([{'query': 'Ada sold her boat'}, track, answer])
+    MemR3(store, model, first_query=True).ask(question)
+    assert '# Queries so far\n- Ada sold her boat\n' in model.prompts[1][2]

@@ -10,7 +10,7 @@ from memnb import load_sample, MemR3, RAG, SelfRAG
 from memnb.baselines import FullContext, RagCotRag, THINK
 from memnb.core.loop import Loop
 from memnb.core.models import FunctionLM
-from memnb.core.roles import ANSWER, NO_INFORMATION
+from memnb.core.roles import ANSWER, NO_INFORMATION, QUERY
 from memnb.memr3.prompts import FINAL, PAPER_FINAL, PAPER_TRACK, TRACK
 
 QUERIES = [  # appendix A.1: a poor and a good query, and two strategies with examples
@@ -106,6 +106,17 @@ DUTIES = {
             'Keep to what the evidence says. If it does not settle the question, {refusal}',
             'Check that the answer is to what was asked, and keep it short and exact.',
             'Reply with one JSON object: "answer".',
+        ],
+    ),
+    'query': (
+        QUERY,
+        [
+            'You word the first search of a long memory of messages, for a question that is to be answered from it.',
+            'A search goes by words and by meaning. Reply with one JSON object: "query", a text of 3 to 15 words as they may stand in the messages that hold the answer.',
+            'Name the people, things and doings that the question is about, each by the name that people use.',
+            'Leave out what only a question has ("how many", "when did").',
+            'Where the question describes a thing without naming it, search for the thing.',
+            'Where the question is about the one who asks, word it as that person said it: "my new bike", "I moved".',
         ],
     ),
     'think': (
