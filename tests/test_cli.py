@@ -86,6 +86,7 @@ def test_ask_prints_one_object_that_is_the_trace():
         'steps',
         'usage',
         'error',
+        'refused',
         'fallback',
         'seconds',
     ]

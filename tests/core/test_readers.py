@@ -159,7 +159,8 @@ def test_what_a_small_model_wrote_is_read_as_it_was_when_its_traces_were_made():
     for step in steps:
         notes = []
         reply = read_reply(step['raw'], SMALL[step['role']], notes=notes)
-        assert (json.loads(reply.model_dump_json()), notes) == (step['reply'], step['notes'])
+        # a field that came later has its default
+        assert (step['reply'], step['notes']) == (reply.model_dump(mode='json', include={*step['reply']}), notes)
 
 
 def test_of_a_list_the_items_that_fit_are_read_and_the_others_noted():

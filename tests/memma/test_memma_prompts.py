@@ -122,7 +122,7 @@ DUTIES = {
         'Behind a relative time write in brackets the date that it means, if you know the day of asking.',
         'avoid: words of earlier queries that brought nothing; never the name of a person.',
         'Example.',
-        "The question: When did Rolf's cello teacher move to Ghent? The only note: (D4:1) [6 May 2023] Ines: Rolf is learning the cello now.",
+        "The question: When did Rolf's cello teacher move to Ghent? The only note: (D4:1) [Sat 6 May 2023] Ines: Rolf is learning the cello now.",
         '# Gaps that the queries after the first were for',
     ],
     ('memnb', 'rewrite'): [

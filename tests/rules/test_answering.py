@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from memnb.core.conversation import Session, Snippet, Turn
 from memnb.core.models import ScriptedLM
-from memnb.core.roles import ANSWER, AnswerReply, NO_INFORMATION, RuleLM
+from memnb.core.roles import ANSWER, AnswerReply, as_text, lines_with_ids, NO_INFORMATION, RuleLM
 from memnb.core.text import reference_day, times_of
 from memnb.core.time import parse_date, TimeSpan
 from memnb.rules.memma import guide_rule, write_rule
@@ -120,7 +120,7 @@ def test_the_prompt_shows_every_line_behind_its_id(question, shown, asked, draft
     assert NO_INFORMATION in system and question in user and (draft or 'None') in user
     assert (f'(asked on {asked})' in user) == (asked is not None) or '(asked on' in question + draft
     for line in shown:
-        assert '\n  '.join(f'- ({line.id}) {line.line}'.splitlines()) in user
+        assert as_text(lines_with_ids([line])) in user
 
 
 def test_a_model_in_the_place_of_the_rule():
