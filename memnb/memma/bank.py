@@ -36,8 +36,8 @@ from ..core.trace import canonical_json, count_of, printable
 from ..retrieval.hybrid import HybridIndex
 
 # %% auto #0
-__all__ = ['Entry', 'Edit', 'UnknownEntry', 'DuplicateEntry', 'apply_edit', 'Change', 'replay', 'Receipt', 'Journal',
-           'EntryStore', 'IndexStore', 'TalkStore', 'store_over', 'Audit', 'NothingToUndo', 'MemoryBank']
+__all__ = ['BEFORE', 'Entry', 'part_of', 'Edit', 'UnknownEntry', 'DuplicateEntry', 'apply_edit', 'Change', 'replay', 'Receipt',
+           'Journal', 'EntryStore', 'IndexStore', 'TalkStore', 'store_over', 'Audit', 'NothingToUndo', 'MemoryBank']
 
 # %% ../../nbs/5_memma/01_bank.ipynb #9d5f70e1
 @dataclass(frozen=True)
@@ -55,6 +55,14 @@ class Entry(Snippet):
     def line(self) -> str:
         "'[1 May 2024] Ada: Ada lives in Rome (disputed: [1 June 2024] Eve: Ada lives in Oslo)', where it is."
         return super().line + (f' (disputed: {"; ".join(self.disputed)})' if self.disputed else '')
+
+
+BEFORE = ' (before: '  # in the text of an updated entry the version before stands behind this
+
+
+def part_of(before: Snippet | None) -> str:
+    "Return what stays of an entry behind the text that updates it, with its speaker and its day; '' for no entry."
+    return f'{BEFORE}{Snippet.line.fget(before)})' if before else ''
 
 
 _SHOWN = 3  # contradictions that a line shows
@@ -289,10 +297,10 @@ def _asked(change: Change) -> Edit:
     return Edit('ADD', sources=change.evidence, **{name: getattr(change.after, name) for name in _CLAIM})
 
 
-def _without(text: str, versions: Sequence[tuple[str, str]], words: Collection[str]) -> str:
+def _without(text: str, versions: Sequence[tuple[Entry, Entry | None]], words: Collection[str]) -> str:
     "Return a text with older versions in the place of those it quotes, and without the clauses that have some words."
     for version, before in reversed(versions):
-        text = text.replace(version, before) if before else text
+        text = text.replace(part_of(version), part_of(before)).replace(version.text, (before or version).text)
     if words & stems(text):
         clauses = re.split(r'(?<=[.;!?])\s+|\s*[()]\s*', text)
         text = ' '.join(clause for clause in clauses if not words & stems(clause)).strip(' ;,')
@@ -312,8 +320,8 @@ class _Cleaning:
         id_count: int,  # ids given so far
     ):
         self.state, self.changes = _State(id_count), []
-        # of each id: the text of each forgotten version with the one before, and the stems that only these have brought
-        self._versions: dict[str, list[tuple[str, str]]] = defaultdict(list)
+        # of each id: each forgotten version with the one before, and the stems that only these have brought
+        self._versions: dict[str, list[tuple[Entry, Entry | None]]] = defaultdict(list)
         self._words: dict[str, frozenset[str]] = defaultdict(frozenset)
         resting = {change.number for change in changes if not turns.isdisjoint(change.evidence)}
         others = [change for change in changes if change.number not in resting]
@@ -323,8 +331,8 @@ class _Cleaning:
                 self._apply(change)
             elif change.action in ('ADD', 'UPDATE'):
                 before = self.state.entries.get(change.entry)
-                text, old_text = change.after.text, before.text if before else ''
-                self._versions[change.entry].append((text, old_text))
+                text, old_text = change.after.text.replace(part_of(before), ''), before.text if before else ''
+                self._versions[change.entry].append((change.after, before))
                 self._words[change.entry] |= stems(text) - stems(old_text) - known_stems
 
     def _apply(self, change: Change) -> None:

@@ -5,7 +5,7 @@
 # %% ../../nbs/5_memma/03_construction.ipynb #553d664a
 from __future__ import annotations
 
-import re
+import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -16,10 +16,10 @@ from ..core.conversation import Session, Snippet, Turn
 from ..core.citations import cited_ids, OutputValidator
 from ..core.ownership import anyone, changed_words, Statement, Policy, policy_of, sayers, subject_of
 from ..core.roles import ask_role, LM, LMError, Role, RuleLM, Usage
-from ..core.text import content_words, event_time, stems
+from ..core.text import event_time, stems
 from ..core.loop import check_count, check_names
-from .bank import Change, DuplicateEntry, Edit, Entry, MemoryBank, UnknownEntry
-from .prompts import BEFORE, EditLine, GUIDE, WRITE
+from .bank import BEFORE, Change, DuplicateEntry, Edit, Entry, MemoryBank, part_of, UnknownEntry
+from .prompts import EditLine, GUIDE, WRITE
 
 # %% auto #0
 __all__ = ['bounded_view', 'Written', 'Refused', 'Editor', 'check_writing', 'construct']
@@ -101,18 +101,6 @@ class Editor:
         self.notes.append(f'{label}: said by {", ".join(said_by) or "nobody"}, and not by {claimed!r:.60}')
         return said_by[0] if len(said_by) == 1 else None
 
-    def _objection(self, edit: Edit, before: Entry, heard: Iterable[Turn]) -> str:
-        "Return why the text of an UPDATE may not take the place of an entry, '' if it may."
-        if before.said and self.when and before.said.date() > self.when.date():
-            return f'{before.id} was said later'
-        old = self.claim_of(before)
-        turns = [turn for turn in heard if self.policy(old, Statement(turn.content, old.about, (turn.speaker,)))]
-        names = [before.speaker or '', *(turn.speaker for turn in heard)]
-        known_stems = stems(' '.join([edit.text, *names, *(turn.content for turn in turns)]))
-        words = dict.fromkeys(re.findall(r'\w+', old.text))
-        lost_words = [word for word in words if content_words(word) - known_stems]
-        return f'{before.id} alone has: {", ".join(lost_words)}' if lost_words else ''
-
     def apply(
         self,
         label: str,  # of the edit, for notes
@@ -138,8 +126,9 @@ class Editor:
                 changed_by = self._changed_by(text, old, cited, heard, others)
             if self.policy(old, self._claim(text, changed_by, about)):
                 said_by = changed_by or said_by
-                if edit.action == 'UPDATE' and not fact:
-                    why = self._objection(edit, before, heard)
+                is_dated = edit.action == 'UPDATE' and not fact and before.said and self.when
+                if is_dated and before.said.date() > self.when.date():
+                    why = f'{before.id} was said later'
             else:
                 others = [(name, words) for name, words in said if name != old.about]
                 said_by = changed_by or sayers(changed_words(text, old.text), (), others)
@@ -154,7 +143,7 @@ class Editor:
         new, speaker = self._claim(text, said_by, about), self._speaker(label, edit.speaker, said_by)
         edit = replace(edit, speaker=speaker, said_by=said_by, about=new.about, disputes=disputes)
         if why:
-            self.notes.append(f'{label}: added, not an UPDATE: {why}: {edit.text}')
+            self.notes.append(f'{label}: added, not an UPDATE: {why}: {text}')
             speaker = speaker or (said_by[0] if len(said_by) == 1 else None)
             text, time = (fact.text, fact.time) if fact else (text, edit.time)
             edit = replace(edit, action='ADD', entry=None, text=text, time=time, speaker=speaker)
@@ -206,6 +195,10 @@ def _write_chunk(
             if per == 'chunk' and any(change.action != 'NONE' for change in changes):
                 raise Refused('one edit is written for a chunk')
             before = editor.bank[edit.entry] if edit.entry else None
+            if per == 'fact' and edit.action == 'UPDATE':
+                # nothing gets lost, and each part keeps its speaker and the day that its times count from
+                is_same = before.text.partition(BEFORE)[0] == edit.text
+                edit = replace(edit, text=before.text if is_same else edit.text + part_of(before))
             changes.append(editor.apply(label, edit, before, line.about, chunk.turns, view))
         except (Refused, UnknownEntry, DuplicateEntry) as error:
             text = ' '.join(line.text.split())
@@ -213,7 +206,7 @@ def _write_chunk(
     return changes, border.notes
 
 
-def check_writing(turns: int = 8, view: int | None = None, per: str = 'fact', deletions: int | None = None) -> None:
+def check_writing(turns: int = 18, view: int | None = None, per: str = 'fact', deletions: int | None = None) -> None:
     "Raise `TypeError` or `ValueError` for options that `construct` cannot take."
     if per not in ('fact', 'chunk'):
         raise ValueError(f"per: expected 'fact' or 'chunk', got {per!r:.80}")
@@ -230,33 +223,53 @@ def construct(
     *,
     speakers: Sequence[str] = (),  # who takes part; default: who speaks in the session
     guidance: bool = True,  # whether the meta-thinker is asked first; False: the ablation /C
-    turns: int = 8,  # of a chunk; 1 is the paper's way
+    turns: int = 18,  # of a chunk at most: a session is cut into equal parts; 1 is the paper's way
     view: int | None = None,  # entries shown beside a chunk; None: as many as `bounded_view` takes
-    per: str = 'fact',  # an edit for each fact, or one for each 'chunk', as in the paper
+    per: str = 'fact',  # an edit for each fact, beside the entries like it; or one for each 'chunk', as in the paper
     policy: str | Policy = 'own',  # who may change an entry: 'own', 'anyone', or a function of two statements
     deletions: int | None = 8,  # entries that the session may delete; None: any number
     roles: Mapping[str, Role] = {},  # asked in the place of those with the same names
 ) -> Written:
     """Write a session into a bank, all or nothing. Raises `LMError` with all that was spent.
 
-    A chunk for which only the guidance failed is written without it, with a note."""
+    A chunk for which only the guidance failed is written without it, with a note. With an edit for each fact an UPDATE
+    leaves the version before behind its text, and the writer is told once which edits were not made as asked."""
     check_writing(turns, view, per, deletions)
     check_names(speakers)
     speakers, changes, notes, cost = tuple(speakers) or session.speakers, [], [], {}
+    by_fact, count = per == 'fact', len(session.turns)
+    size = math.ceil(count / math.ceil(count / turns)) if count else 1
+
+    def ask(role: Role, otherwise: str) -> Any:
+        "Return the reply of a role that the session can do without; None and a note where there is none."
+        try:
+            return ask_role(lm, role, cost, roles, **inputs)
+        except LMError as error:
+            notes.append(f'{chunk.turns[0].id}: {otherwise}: {type(error).__name__}: {error}')
+
     editor = Editor(bank, session, people=speakers, policy=policy, deletions=deletions)
     with bank.transaction():
-        for start in range(0, len(session.turns), turns):
-            chunk = replace(session, turns=session.turns[start : start + turns])
+        for start in range(0, count, size):
+            chunk = replace(session, turns=session.turns[start : start + size])
             entries = bounded_view(bank, chunk.turns, view)
             inputs = {'chunk': chunk, 'speakers': speakers, 'view': entries}
-            try:
-                guided = ask_role(lm, GUIDE, cost, roles, **inputs) if guidance else None
-            except LMError as error:
-                guided, why = None, f'{type(error).__name__}: {error}'
-                notes.append(f'{chunk.turns[0].id}: written without guidance: {why}')
+            guided = ask(GUIDE, 'written without guidance') if guidance else None
             inputs |= {'guidance': guided, 'per': per}
-            lines = ask_role(lm, WRITE, cost, roles, **inputs).edits
-            new_changes, new_notes = _write_chunk(editor, chunk, lines, entries, per)
-            changes += new_changes
-            notes += new_notes
+            if guided and guided.facts and by_fact:
+                found = [[hit.snippet for hit in bank.search(fact.text, 3)[:view]] for fact in guided.facts]
+                named = {point.entry for point in guided.points}
+                entries = list(dict.fromkeys(sum(found, [entry for entry in entries if entry.id in named])))
+                inputs |= {'view': entries, 'found': found}
+            reply = ask_role(lm, WRITE, cost, roles, **inputs)
+            while reply:
+                new_changes, new_notes = _write_chunk(editor, chunk, reply.edits, entries, per)
+                changes += new_changes
+                notes += new_notes
+                if not new_notes or not by_fact or 'undone' in inputs:
+                    break
+                entries = [change.after for change in new_changes if change.after]
+                entries += [hit.snippet for note in new_notes for hit in bank.search(note, 5)]
+                entries = list({entry.id: entry for entry in entries}.values())
+                inputs |= {'view': entries, 'guidance': None, 'undone': new_notes}
+                reply = ask(WRITE, 'nothing was put right')
     return Written(tuple(changes), tuple(notes), cost)

@@ -76,7 +76,7 @@ class MemMA(Coordinated):
             'writing',
             {'turns': 1, 'per': 'chunk', 'deletions': None},
             '4.1, B.2',
-            note='one edit an utterance; ours: 8 turns, an edit for each fact',
+            note='one edit an utterance; ours: up to 18 turns, an edit for each fact',
         ),
         Setting('policy', 'anyone', '4.1', note='whoever speaks changes any entry'),
         Setting('settings', 'paper', '4.1, 5.1, B to F', 'memory', 'the bank is written with them'),

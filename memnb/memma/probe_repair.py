@@ -322,12 +322,14 @@ def merge_texts(old: str, new: str) -> str:
 
 
 def consolidate(fact: Entry, entries: Sequence[Entry], wanted: Consolidation) -> Consolidation:
-    "Return what is done with a fact, given a model's wish: nothing twice, nothing lost, no merge of different occasions."
+    """Return what is done with a fact, given a model's wish: nothing twice, nothing lost, no merge of different occasions.
+
+    The reason is that of the wish only where it is done as it was wished."""
     for entry in entries:
         if covers(entry, fact):
             return Consolidation(action='SKIP', target=entry.id, reason=f'{entry.id} says it')
     of_occasion = {entry.id: entry for entry in entries if same_occasion(_stated(entry), _stated(fact))}
-    place, text = (wanted.target or '').strip(), ' '.join(wanted.text.split())
+    place, text, reason = (wanted.target or '').strip(), ' '.join(wanted.text.split()), wanted.reason
     if place.isdecimal() and int(place) < len(entries):
         place = entries[int(place)].id
     ids, _ = cited_ids(place, list(of_occasion))
@@ -338,9 +340,8 @@ def consolidate(fact: Entry, entries: Sequence[Entry], wanted: Consolidation) ->
         parts = [*sentences(target.text), fact.text]
         is_whole = not any(_missing_substance(part, text) for part in parts)
         if not is_whole or _unfounded(text, [target.text, fact.text]):
-            text = merge_texts(target.text, fact.text)
-        return Consolidation(action='MERGE', target=target.id, text=text, reason=wanted.reason)
-    reason = wanted.reason
+            reason, text = f'it leaves out or adds something: {text}', merge_texts(target.text, fact.text)
+        return Consolidation(action='MERGE', target=target.id, text=text, reason=reason)
     if wanted.action != 'INSERT':
         reason = f'{wanted.action} into {wanted.target}: no text, or no entry of its occasion'
     return Consolidation(action='INSERT', reason=reason)
@@ -432,6 +433,8 @@ class ProbeCycle:
         self.bank = bank if isinstance(bank, MemoryBank) else _AsBank(bank)
         self.grounding, self.lm, self.k, self.roles = grounding, lm, k, roles
         self.when, self.cost = grounding.session.time, {}
+        # the paper's way, and that of a role of one's own: each answer is marked, alone, and each probe asked again
+        self.each = roles.get('mark', MARK) is not MARK
         self.editor = Editor(self.bank, grounding.session, grounding.related, grounding.speakers, policy)
         self.editor.notes = grounding.notes
 
@@ -450,18 +453,37 @@ class ProbeCycle:
         probes = [ground.probe(number, line) for number, line in enumerate(lines[:count], 1)]
         return [probe for probe in probes if probe]
 
-    def test(self, probe: Probe) -> ProbeResult:
+    def test(self, probes: Iterable[Probe]) -> tuple[ProbeResult, ...]:
         "Retrieve, answer, mark (equation 6); for a failure, find the fault."
-        question, evidence = probe.question, tuple(self.like(probe.question, self.k))
-        answer = self.ask(ANSWER, question=question, lines=list(evidence)).answer
-        mark = self.ask(MARK, question=question, gold=probe.answer, answer=answer)
-        if mark.label == 'CORRECT':
-            return ProbeResult(probe, answer, True, evidence)
-        fault = 'not answered'
-        if not _holds_answer(probe, evidence):
-            entries = [*self.bank.resting_on(probe.sources), *self.like(f'{question} {probe.answer}', 100)]
-            fault = 'not retrieved' if _holds_answer(probe, entries) else 'missing'
-        return ProbeResult(probe, answer, False, evidence, fault)
+        results = []
+        for probe in probes:
+            evidence = tuple(self.like(probe.question, self.k))
+            reply = self.ask(ANSWER, question=probe.question, lines=list(evidence))
+            results.append(ProbeResult(probe, reply.answer, True, evidence))
+        for failed in self._wrong(results):
+            results[results.index(failed)] = replace(failed, passed=False, fault=self._fault(failed))
+        return tuple(results)
+
+    def _wrong(self, results: Sequence[ProbeResult]) -> list[ProbeResult]:
+        "Return the results with wrong answers. Equal texts are right; the others are marked at once, and each if one is wrong."
+        rows = [(result.probe.question, result.probe.answer, result.answer) for result in results]
+        due = [row for row in rows if self.each or len({text.casefold().strip(' .') for text in row[1:]}) > 1]
+        if due[1:] and not self.each and self._is_right(*map('\n'.join, zip(*due))):
+            return []
+        wrong = [row for row in due if not self._is_right(*row)]
+        return [result for result, row in zip(results, rows) if row in wrong]
+
+    def _is_right(self, question: str, gold: str, answer: str) -> bool:
+        "Return whether an answer is marked as right, or all of several, one a line."
+        return self.ask(MARK, question=question, gold=gold, answer=answer).label == 'CORRECT'
+
+    def _fault(self, failed: ProbeResult) -> str:
+        "Return why a probe failed."
+        probe = failed.probe
+        if _holds_answer(probe, failed.evidence):
+            return 'not answered'
+        entries = [*self.bank.resting_on(probe.sources), *self.like(f'{probe.question} {probe.answer}', 100)]
+        return 'not retrieved' if _holds_answer(probe, entries) else 'missing'
 
     def like(self, text: str, count: int) -> list[Entry]:
         "Return the entries most like a text."
@@ -501,10 +523,13 @@ class ProbeCycle:
             return repair
         hits = self.near(fact)
         entries, scores = [hit.snippet for hit in hits], tuple(hit.score for hit in hits)
+        ask = partial(self.ask, CONSOLIDATE, fact=fact, entries=tuple(entries), scores=scores)
         wish = Consolidation(action='SKIP')
         if not any(covers(entry, fact) for entry in entries):  # else no model is asked
-            wish = self.ask(CONSOLIDATE, fact=fact, entries=tuple(entries), scores=scores)
+            wish = ask()
         outcome = consolidate(fact, entries, wish)
+        if wish.action == 'MERGE' and outcome.reason != wish.reason and not self.each:
+            outcome = consolidate(fact, entries, ask(refused=outcome.reason))
         reason = outcome.reason or repair.reason
         if outcome.action == 'SKIP':
             return replace(repair, action='SKIP', entry=outcome.target, reason=reason)
@@ -532,7 +557,13 @@ class ProbeCycle:
                 repairs = tuple(self.write(repair) for repair in repairs)
                 if not any(repair.writes for repair in repairs):
                     return repairs, before, ''
-                after = tuple(self.test(result.probe) for result in before)
+                touched = [
+                    result.probe
+                    for result in before
+                    if self.each or tuple(self.like(result.probe.question, self.k)) != result.evidence
+                ]
+                now_of = dict(zip(touched, self.test(touched)))
+                after = tuple(now_of.get(result.probe, result) for result in before)
                 now = sum(result.passed for result in after)
                 if now < was:
                     raise _Worse(f'{was} of {len(before)} probes passed before the repairs, {now} with them')
@@ -568,7 +599,7 @@ def evolve(
     try:
         if isinstance(probes, int) and probes and session.turns:
             own_probes = cycle.probes(probes)
-        before = after = tuple(cycle.test(probe) for probe in own_probes)
+        before = after = cycle.test(own_probes)
         repairs, after, why = cycle.refine(before)
     except LMError as error:
         after, failure = before, f'{type(error).__name__}: {error}'
@@ -588,7 +619,7 @@ def probe_again(
     before, failure = tuple(asked), ''
     cycle = ProbeCycle(bank, Grounding(Session('again', ())), lm, k, roles)
     try:
-        after = tuple(cycle.test(result.probe) for result in before)
+        after = cycle.test([result.probe for result in before])
     except LMError as error:
         after, failure = before, f'{type(error).__name__}: {error}'
     return Evolution('again', before, (), after, cost=cycle.cost, error=failure, again=True)

@@ -22,7 +22,7 @@ from ..core.trace import Text
 from .bank import Entry
 
 # %% auto #0
-__all__ = ['BEFORE', 'GUIDE', 'PAPER_GUIDE', 'WRITE', 'DIAGNOSE', 'PAPER_DIAGNOSE', 'REWRITE', 'PAPER_REWRITE', 'PROBES', 'MARK',
+__all__ = ['GUIDE', 'PAPER_GUIDE', 'WRITE', 'DIAGNOSE', 'PAPER_DIAGNOSE', 'REWRITE', 'PAPER_REWRITE', 'PROBES', 'MARK',
            'PAPER_MARK', 'REPAIR', 'PAPER_REPAIR', 'CONSOLIDATE', 'PAPER_CONSOLIDATE', 'STYLES', 'StatedFact',
            'FocusPoint', 'GuidanceReply', 'EditLine', 'EditsReply', 'Diagnosis', 'Rewrite', 'Probe', 'ProbeLine',
            'ProbesReply', 'Mark', 'RepairReply', 'Consolidation']
@@ -31,9 +31,6 @@ __all__ = ['BEFORE', 'GUIDE', 'PAPER_GUIDE', 'WRITE', 'DIAGNOSE', 'PAPER_DIAGNOS
 def _form(**fields: Any) -> type[BaseModel]:
     "Return a form of reply that a table of the paper has, by its fields."
     return create_model('PaperForm', **{name: (kind, ...) for name, kind in fields.items()})
-
-
-BEFORE = ' (before: '  # in an updated entry, what it said until then stands behind this
 
 
 class StatedFact(Reply):
@@ -157,7 +154,7 @@ class EditsReply(Reply):
 _WRITE = '''You keep the memory of a conversation. For the new messages, choose what to write: {number}. You may be given the facts of the messages, and what to mind about them; then write every fact, unless an entry says it already. Reply with one JSON object:
 - edits: a list, in order. Each has
   - action: ADD for what no entry says; UPDATE where an entry must say something else from now on, or more of the same; DELETE where an entry is no longer so and nothing takes its place; NONE where nothing is worth writing, such as a greeting, or where an entry says it already.
-  - text: for ADD and UPDATE what shall stand there: a sentence that makes sense alone, with a name in place of I and you, the exact names, objects, places, numbers and dates, and behind a relative time the date in brackets; else "". The text of an UPDATE takes the place of the whole entry, so it says again what else the entry says, and what was so before.
+  - text: for ADD and UPDATE what shall stand there: a sentence that makes sense alone, with a name in place of I and you, the exact names, objects, places, numbers and dates, and behind a relative time the date in brackets; else "". {update}
   - entry: for UPDATE and DELETE the id of an entry that is shown; else null.
   - speaker: who said it.
   - turns: the ids, given in brackets, of the messages that it rests on.
@@ -171,30 +168,36 @@ Entries:
 - m8 [9 March 2024] Ines: Ines and Rolf own an old hive.
 {example}'''
 _NUMBERS = {'fact': 'one edit for each fact', 'chunk': 'exactly one edit for all of them together'}
+_UPDATES = {
+    'fact': 'The text of an UPDATE says what is so now, with all of the entry that still holds. What the entry said until now is kept behind it, with its speaker and day: do not say that again. Under a fact stand the entries most like it, which it may repeat or change.',
+    'chunk': 'The text of an UPDATE takes the place of the whole entry, so it says again what else the entry says, and what was so before.',
+}
 _EXAMPLES = {
     'fact': '''The reply, with one edit for each fact:
-{"edits": [{"action": "UPDATE", "text": "Ines and Rolf sold the old hive on Saturday (13 April 2024); they owned it before.", "entry": "m8", "speaker": "Ines", "turns": ["D4:1"], "reason": "sold"}, {"action": "ADD", "text": "Rolf is learning the cello.", "entry": null, "speaker": "Ines", "turns": ["D4:1"], "reason": "a second instrument"}]}''',
+{"edits": [{"action": "UPDATE", "text": "Ines and Rolf sold the old hive on Saturday (13 April 2024).", "entry": "m8", "speaker": "Ines", "turns": ["D4:1"], "reason": "sold"}, {"action": "ADD", "text": "Rolf is learning the cello.", "entry": null, "speaker": "Ines", "turns": ["D4:1"], "reason": "a second instrument"}]}''',
     'chunk': '''The reply, with one edit for all:
 {"edits": [{"action": "UPDATE", "text": "Ines and Rolf sold the old hive on Saturday (13 April 2024); they owned it before. Rolf is learning the cello.", "entry": "m8", "speaker": "Ines", "turns": ["D4:1"], "reason": "a sale and an instrument"}]}''',
 }
 
+_UNDONE = '''
 
-def _write_fields(
-    chunk: Session,
-    view: Sequence[Entry] = (),
-    guidance: GuidanceReply | None = None,
-    speakers: Sequence[str] = (),
-    per: str = 'fact',
-) -> dict:
-    "Return the texts of the manager's prompt."
-    facts, points = [], []
+Your edits for these messages are made, but for these, which were not made as you asked. Write only what puts that right, and no edit where it may stay so:
+'''
+
+
+def _write_fields(chunk, view=(), guidance=None, speakers=(), per='fact', found=(), undone=()) -> dict:
+    "Return the texts of the manager's prompt; `found` has the entries of the view that each fact may change."
+    facts, points, rest = [], [], {entry.id: entry for entry in view}
     for number, fact in enumerate(guidance.facts if guidance else (), 1):
         facts.append(f'{number}. ({", ".join([*fact.turns, fact.speaker])}) {fact.text}')
+        for entry in found[number - 1] if found else ():
+            facts[-1] += f'\n- {entry.id} {entry.line if rest.pop(entry.id, None) else "(as above)"}'
     for point in guidance.points if guidance else ():
         reference = f' with {point.entry}' if point.entry else ''
         points.append(f'fact {point.fact}: {point.kind}{reference}: {point.note}')
-    texts = {'number': _NUMBERS[per], 'example': _EXAMPLES[per], 'facts': facts, 'points': points}
-    return {**_chunk_fields(chunk, view, speakers), **texts}
+    texts = {'number': _NUMBERS[per], 'example': _EXAMPLES[per], 'update': _UPDATES[per]}
+    texts |= {'facts': facts, 'points': points, 'undone': _UNDONE + as_text(undone) if undone else ''}
+    return {**_chunk_fields(chunk, rest.values(), speakers), **texts}
 
 
 WRITE = Role(
@@ -207,7 +210,7 @@ Facts of the messages:
 {facts}
 
 What to mind:
-{points}''',
+{points}{undone}''',
     EditsReply,
     _write_fields,
 )
@@ -252,6 +255,7 @@ class Diagnosis(Reply):
     keywords: list[Text] = []
     constraints: list[Text] = []  # words that the next query must carry: the person, the time
     avoid: list[Text] = []  # words that were tried in vain
+    notes: list[Text] = []  # the ids of those that bear on the question; none: all are kept
 
     @classmethod
     def interpret(cls, value: Any) -> Any:
@@ -278,6 +282,7 @@ class Diagnosis(Reply):
 
 
 _DIAGNOSE = '''You judge whether the notes from a memory suffice to answer a question. You do not answer it. A needless search brings noise, so be slow to ask for one.
+The notes are what the searches found, and not all that the memory holds: what no note says may be there in other words and only not have been found.
 The test: imagine that the missing thing were found. Would the final short answer change? Only then is it a gap, and only with a gap is the question NOT-ANSWERABLE. Where the best supported answer would stay as it is, judge ANSWERABLE.
 - Time: an exact day is needed only where the question asks for a day or a date. Otherwise the finest time that the notes make clear will do. A relative time in a note counts from the date in brackets before its speaker.
 - Who, what, which: one clearly supported thing is enough, unless the question asks for all of them, by "all", by a plural or by a number.
@@ -294,9 +299,10 @@ Reply with one JSON object:
 - keywords: words that a line with the answer is likely to have.
 - constraints: names and times, as the question has them, that the next query must have. Behind a relative time write in brackets the date that it means, if you know the day of asking.
 - avoid: words of earlier queries that brought nothing; never the name of a person.
+- notes: the ids, given in brackets, of all notes that bear on the question, also of those that contradict others. The next steps and the answer see these alone, so where in doubt, take one more.
 
 Example. The question: When did Rolf's cello teacher move to Ghent? The only note: (D4:1) [Sat 6 May 2023] Ines: Rolf is learning the cello now.
-{{"decision": "NOT-ANSWERABLE", "reason": "No note tells when the teacher moved.", "gaps": ["when Rolf's cello teacher moved to Ghent"], "missing_speaker": "Rolf", "time_need": "any clear time", "goal": "the time of the move", "queries": ["Rolf on his music teacher, who left for Ghent"], "keywords": ["Ghent", "teacher"], "constraints": ["Rolf"], "avoid": []}}'''
+{{"decision": "NOT-ANSWERABLE", "reason": "No note tells when the teacher moved.", "gaps": ["when Rolf's cello teacher moved to Ghent"], "missing_speaker": "Rolf", "time_need": "any clear time", "goal": "the time of the move", "queries": ["Rolf on his music teacher, who left for Ghent"], "keywords": ["Ghent", "teacher"], "constraints": ["Rolf"], "avoid": [], "notes": ["D4:1"]}}'''
 
 
 def _diagnose_fields(question, evidence=(), fresh=(), queries=(), gaps=(), speakers=(), asked=None) -> dict:
@@ -552,7 +558,7 @@ class Mark(Reply):
 
 MARK = Role(
     name='mark',
-    system='''You mark the answer to a question against the gold answer. CORRECT where it says what the gold answer says, in whatever words, forms of dates or length; WRONG where something that the gold answer has is missing, is less definite, or is otherwise. Reply with one JSON object: "label", "CORRECT" or "WRONG", and "reason", a few words.''',
+    system='''You mark the answer to a question against the gold answer. CORRECT where it says what the gold answer says, in whatever words, forms of dates or length; WRONG where something that the gold answer has is missing, is less definite, or is otherwise. Where there are several, one a line, they stand in the order of the questions, and one that is WRONG makes all of them WRONG. Reply with one JSON object: "label", "CORRECT" or "WRONG", and "reason", a few words.''',
     user='''Question: {question}
 Gold answer: {gold}
 Answer: {answer}''',
@@ -690,7 +696,7 @@ class Consolidation(Reply):
     reason: Text = ''
 
 
-def _consolidate_fields(fact, entries=(), scores=()) -> dict:
+def _consolidate_fields(fact, entries=(), scores=(), refused='') -> dict:
     "Return the texts of the prompts: entries by id, and by number with their similarities."
     lines, numbered = [], []
     for place, entry in enumerate(entries):
@@ -698,7 +704,8 @@ def _consolidate_fields(fact, entries=(), scores=()) -> dict:
         likeness = '' if score is None else f' (similarity {score:.2f})'
         lines.append(f'{entry.id} {entry.line}')
         numbered.append(f'{place}{likeness}: {entry.line}')
-    return {'fact': fact.line, 'entries': lines, 'numbered': numbered}
+    refusal = f'\n\nYour decision was not done as you asked: {refused}. Decide once more.' if refused else ''
+    return {'fact': fact.line, 'entries': lines, 'numbered': numbered, 'refused': refusal}
 
 
 CONSOLIDATE = Role(
@@ -715,7 +722,7 @@ m4 Rolf: Somebody gave Rolf a ring in Ghent.
 Example. The fact: [3 May 2024] Rolf: Rolf rowed across the lake.
 m6 [2 May 2024] Rolf: Rolf rowed across the lake.
 {{"action": "INSERT", "target": null, "text": "", "reason": "another day"}}''',
-    user='The fact: {fact}\n\nEntries:\n{entries}',
+    user='The fact: {fact}\n\nEntries:\n{entries}{refused}',
     reply=Consolidation,
     fields=_consolidate_fields,
 )

@@ -10,6 +10,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ..core.citations import cited_ids
 from ..core.conversation import Snippet
 from ..core.loop import check_count, check_names, Loop, Setting, with_settings
 from ..core.run import Run
@@ -175,6 +176,8 @@ class Coordinated(Loop):
         )
         if diagnosis is None:
             return None
+        if kept := cited_ids(diagnosis.notes, list(state.evidence))[0]:  # what is found again is new
+            state.evidence = {id: snippet for id, snippet in state.evidence.items() if id in kept}
         gaps = [gap for gap in diagnosis.gaps if gap.strip()]
         if not gaps and diagnosis.decision == 'NOT-ANSWERABLE':
             gaps = [diagnosis.reason.strip() or run.question]

@@ -13,9 +13,9 @@ from ..core.conversation import Session, Snippet, Turn
 from ..core.roles import NO_INFORMATION, rule
 from ..core.text import content_words, event_time, named_in, speakers_in, stems, times_of
 from ..core.time import find_times, TimeSpan
-from ..memma.bank import Entry
+from ..memma.bank import BEFORE, Entry
 from ..memma.probe_repair import covers, merge_texts, same_occasion, substance
-from ..memma.prompts import BEFORE, Consolidation, Diagnosis, EditLine, EditsReply, FocusPoint, GuidanceReply, Mark
+from ..memma.prompts import Consolidation, Diagnosis, EditLine, EditsReply, FocusPoint, GuidanceReply, Mark
 from ..memma.prompts import Probe, ProbeLine, ProbesReply, RepairReply, Rewrite, StatedFact
 from ..memma.retrieval import is_new
 from ..remem.prompts import FactLine
@@ -66,8 +66,12 @@ def write_rule(
     guidance: GuidanceReply | None = None,
     speakers: Sequence[str] = (),
     per: str = 'fact',  # or 'chunk': exactly one edit
+    found: tuple = (),  # the entries that each fact may change; the rule reads the view
+    undone: tuple = (),  # edits that were not made as asked: they are let be
 ) -> EditsReply:
     "Answer the memory manager's role: an edit for each guided fact, or each message with content as it was said."
+    if undone:
+        return EditsReply(edits=[])
     if guidance is None:
         guidance = GuidanceReply(facts=[])
         for turn in chunk.turns:
@@ -84,7 +88,9 @@ def write_rule(
                 action, text, entry = 'NONE', '', point.entry
             elif point.kind == 'conflict':
                 before = old.pop(point.entry)  # an entry is updated once
-                action, text, entry = 'UPDATE', f'{fact.text}{BEFORE}{before.text})', before.id
+                action, entry = 'UPDATE', before.id
+                if per == 'chunk':  # else the version before is kept behind the text
+                    text = f'{fact.text}{BEFORE}{before.text})'
         edits.append(EditLine(action=action, text=text, entry=entry, speaker=fact.speaker, turns=fact.turns))
     return EditsReply(edits=edits if per == 'fact' else [_joined(edits)])
 
@@ -192,6 +198,8 @@ def _spans_in(text: str) -> set[tuple]:
 @rule('mark')
 def mark_rule(question: str, gold: str, answer: str) -> Mark:
     "Answer the role that marks a probe: right for the same times, else for all words that the question has not."
+    if '\n' in question:
+        return Mark(label='WRONG', reason='the rule marks each alone')
     times, due = _spans_in(gold), stems(gold) - stems(question) or stems(gold)
     if times:
         is_right = _spans_in(answer) == times
@@ -222,7 +230,9 @@ def _repair_rule(
 
 
 @rule('consolidate')
-def consolidate_rule(fact: Entry, entries: Sequence[Entry] = (), scores: Sequence[float | None] = ()) -> Consolidation:
+def consolidate_rule(
+    fact: Entry, entries: Sequence[Entry] = (), scores: Sequence[float | None] = (), refused: str = ''
+) -> Consolidation:
     "Answer the role of consolidation: SKIP what an entry covers, MERGE with an entry of the same turn and occasion, else INSERT."
     words = substance(fact.text)
     for entry in entries:

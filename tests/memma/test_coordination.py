@@ -343,6 +343,21 @@ def asked_for(*queries):
 BOAT = Snippet('s1', 'Ada sold the boat on 3 May 2024.', ('D1:1',), speaker='Ada')
 
 
+def test_notes_that_the_diagnosis_leaves_out_are_shown_to_nobody_until_they_are_found_again():
+    class Store(Searchable):
+        found = [['a', 'b', 'c'], ['b', 'd']]
+
+        def search(self, query, k=10, **masks):
+            return [Hit(Snippet(id, f'note {id}')) for id in self.found.pop(0)]
+
+    for notes, shown in ((['(c)'], ['c', 'b', 'd']), ([], ['a', 'b', 'c', 'd']), (['z'], ['a', 'b', 'c', 'd'])):
+        Store.found = [['a', 'b', 'c'], ['b', 'd']]
+        gap = Diagnosis(decision='NOT-ANSWERABLE', gaps=['the day'], queries=['the day'], notes=notes)
+        model = Replies(None, diagnose=[gap], rewrite=[Rewrite(query='the day')], answer=[AnswerReply(answer='3 May')])
+        Coordinated(Store(), model, refinements=1).ask(QUESTION)
+        assert [line.id for line in model.heard[-1][1]['lines']] == shown
+
+
 def test_a_repeated_snippet_is_evidence_once():
     class Twice(Searchable):
         def search(self, query, k=10, *, exclude=(), during=None):

@@ -79,7 +79,7 @@ def test_a_seeded_crew_seeds_everyone_and_leaves_the_crew_as_it_was():
 
 @pytest.mark.parametrize('role, times', [('write', 0), ('write', 1)])
 def test_a_session_whose_writing_fails_leaves_the_bank_and_says_what_was_spent(role, times):
-    memory = MemMA(lm=RuleLM())
+    memory = MemMA(lm=RuleLM(), writing={'turns': 9})
     memory.remember(BRIEF)
     before, history = contents(memory.bank), memory.bank.journal.extent('default')
     counting = Counting()
@@ -98,10 +98,10 @@ def test_a_session_whose_writing_fails_leaves_the_bank_and_says_what_was_spent(r
 
 
 @pytest.mark.parametrize(
-    'role, times', [('guide', 0), ('guide', 1), ('probes', 0), ('answer', 0), ('answer', 3), ('mark', 4)]
+    'role, times', [('guide', 0), ('guide', 1), ('probes', 0), ('answer', 0), ('answer', 3), ('mark', 0)]
 )
 def test_a_session_is_written_though_guidance_or_probing_fails(role, times):
-    memory, plain = (MemMA(lm=lm, probes=9) for lm in (Failing(role, times), RuleLM()))
+    memory, plain = (MemMA(lm=lm, probes=9, writing={'turns': 9}) for lm in (Failing(role, times), RuleLM()))
     result, whole = memory.remember(FIRST), plain.remember(FIRST)
     assert len(memory.bank) and (role == 'guide' or contents(memory.bank) == contents(plain.bank))
     notes = [note for note in result.written.notes if 'written without guidance: LMError: gone' in note]

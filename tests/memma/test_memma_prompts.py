@@ -32,7 +32,7 @@ from memnb.memma.prompts import (
 from memnb.memma.retrieval import constrained_query, Coordinated
 
 MORE = {
-    'write': (*prompts._NUMBERS.values(), *prompts._EXAMPLES.values()),
+    'write': (*prompts._NUMBERS.values(), *prompts._UPDATES.values(), *prompts._EXAMPLES.values(), prompts._UNDONE),
     'rewrite': (prompts._RULES,),
 }  # what the fields put in
 DUTIES = {
@@ -74,7 +74,12 @@ DUTIES = {
         'Each has',
         'action: ADD for what no entry says; UPDATE where an entry must say something else from now on, or more of the same; DELETE where an entry is no longer so and nothing takes its place; NONE where nothing is worth writing, such as a greeting, or where an entry says it already.',
         'text: for ADD and UPDATE what shall stand there: a sentence that makes sense alone, with a name in place of I and you, the exact names, objects, places, numbers and dates, and behind a relative time the date in brackets; else "".',
+        'Your edits for these messages are made, but for these, which were not made as you asked.',
+        'Write only what puts that right, and no edit where it may stay so:',
+        'The text of an UPDATE says what is so now, with all of the entry that still holds.',
+        'What the entry said until now is kept behind it, with its speaker and day: do not say that again.',
         'The text of an UPDATE takes the place of the whole entry, so it says again what else the entry says, and what was so before.',
+        'Under a fact stand the entries most like it, which it may repeat or change.',
         'entry: for UPDATE and DELETE the id of an entry that is shown; else null.',
         'speaker: who said it.',
         'turns: the ids, given in brackets, of the messages that it rests on.',
@@ -99,6 +104,7 @@ DUTIES = {
         'You judge whether the notes from a memory suffice to answer a question.',
         'You do not answer it.',
         'A needless search brings noise, so be slow to ask for one.',
+        'The notes are what the searches found, and not all that the memory holds: what no note says may be there in other words and only not have been found.',
         'The test: imagine that the missing thing were found.',
         'Would the final short answer change? Only then is it a gap, and only with a gap is the question NOT-ANSWERABLE.',
         'Where the best supported answer would stay as it is, judge ANSWERABLE.',
@@ -121,6 +127,8 @@ DUTIES = {
         'constraints: names and times, as the question has them, that the next query must have.',
         'Behind a relative time write in brackets the date that it means, if you know the day of asking.',
         'avoid: words of earlier queries that brought nothing; never the name of a person.',
+        'notes: the ids, given in brackets, of all notes that bear on the question, also of those that contradict others.',
+        'The next steps and the answer see these alone, so where in doubt, take one more.',
         'Example.',
         "The question: When did Rolf's cello teacher move to Ghent? The only note: (D4:1) [Sat 6 May 2023] Ines: Rolf is learning the cello now.",
         '# Gaps that the queries after the first were for',
@@ -159,6 +167,7 @@ DUTIES = {
     ],
     ('memnb', 'mark'): [
         'You mark the answer to a question against the gold answer.',
+        'Where there are several, one a line, they stand in the order of the questions, and one that is WRONG makes all of them WRONG.',
         'CORRECT where it says what the gold answer says, in whatever words, forms of dates or length; WRONG where something that the gold answer has is missing, is less definite, or is otherwise.',
         'Reply with one JSON object: "label", "CORRECT" or "WRONG", and "reason", a few words.',
         'Gold answer: {gold}',
@@ -360,8 +369,9 @@ def the_edits(text):
         for line in written.edits:
             assert line.action in ('ADD', 'UPDATE') and line.speaker == grounding.turns[line.turns[0]].speaker
             assert is_founded(line.text, grounding, line.turns)
-            if line.action == 'UPDATE':  # it says again what the entry said
-                assert stems(now[line.entry]) <= stems(line.text) and 'before' in line.text
+            if line.action == 'UPDATE':  # it says again what the entry said; what was so before where that is not kept
+                assert stems(now[line.entry]) <= stems(line.text)
+                assert ('before' in line.text) == (written is replies[1])
             now[line.entry if line.action == 'UPDATE' else ''] = line.text
         assert all(words in now[id] for id, words in left) and ('13 April' in ' '.join(now.values()))
     assert len(replies[1].edits) == 1 and stems('sold hive cello') <= stems(replies[1].edits[0].text)
@@ -381,6 +391,7 @@ def the_diagnosis(text):
         and stems(judged.goal) & stems(question)
         and judged.time_need
         and not judged.avoid
+        and judged.notes == [note.id]
     )
     assert constrained_query('', judged, [question], ['Ines', 'Rolf']) == judged.queries[0] and {
         *judged.keywords,
@@ -510,8 +521,8 @@ def test_each_prompt_of_memma_stands_in_the_table():
 
 WRONG = [  # examples that teach something else than the rules and the calendar say
     ('guide', '(13 April 2024)', '(14 April 2024)'), ('guide', '"fact": 1', '"fact": 2'), ('guide', '"entry": "m8"', '"entry": "m3"'),
-    ('write', 'they owned it before', 'they have none'), ('write', 'Rolf is learning the cello.", "entry"', 'Rolf is learning the flute, Ada says.", "entry"'),
-    ('diagnose', '"constraints": ["Rolf"]', '"constraints": ["Ines"]'), ('diagnose', 'Rolf on his music teacher, who left for Ghent', "Rolf's cello teacher moving to Ghent"),
+    ('write', '; they owned it before', ''), ('write', '(13 April 2024).", "entry"', '(13 April 2024); they owned it before.", "entry"'), ('write', 'Rolf is learning the cello.", "entry"', 'Rolf is learning the flute, Ada says.", "entry"'),
+    ('diagnose', '"constraints": ["Rolf"]', '"constraints": ["Ines"]'), ('diagnose', '"notes": ["D4:1"]', '"notes": []'), ('diagnose', 'Rolf on his music teacher, who left for Ghent', "Rolf's cello teacher moving to Ghent"),
     ('probes', '"13 April 2024"', '"15 April 2024"'), ('probes', '["D1:3", "D4:1"]', '["D1:3"]'), ('probes', '"the cello", "kind"', '"the flute", "kind"'),
     ('repair', 'My aunt Ada gave me this ring"', 'My aunt Eva gave me this ring"'), ('repair', 'a ring, for courage.", "speaker"', 'a ring from Ghent.", "speaker"'),
     ('consolidate', 'gave Rolf a ring in Ghent, for courage."', 'gave Rolf a ring in Bruges, for courage."'), ('consolidate', '"INSERT", "target": null', '"MERGE", "target": "m6"'),
@@ -559,20 +570,20 @@ def inputs_with(mark):
     )
     return {
         'guide': {'chunk': chunk, 'view': [entry]},
-        'write': {'chunk': chunk, 'view': [entry], 'guidance': guided},
+        'write': {'chunk': chunk, 'view': [entry, snippet], 'guidance': guided, 'found': [[snippet]], 'undone': [f'{mark} undone']},
         'diagnose': {**asked, 'gaps': (f'{mark} gap',), 'asked': parse_date('1 May 2024')},
         'rewrite': {**asked, 'diagnosis': told, 'trace': (f'{mark} trace',)},
         'probes': {'session': chunk, 'related': (turn('D1:1', 'related'),), 'kinds': {'single': f'{mark} kind'}},
         'mark': {'question': f'{mark} question', 'gold': f'{mark} gold', 'answer': f'{mark} answer'},
         'repair': {'probe': probe, 'answer': f'{mark} answer', 'fault': f'{mark} fault', 'turns': ((turn('D9:1', 'turn'), None),), 'evidence': (snippet,),
                    'speakers': (f'{mark} speaker',), 'refused': f'{mark} refusal'},
-        'consolidate': {'fact': replace(entry, text=f'{mark} fact'), 'entries': (entry,), 'scores': (0.25,)},
+        'consolidate': {'fact': replace(entry, text=f'{mark} fact'), 'entries': (entry,), 'scores': (0.25,), 'refused': f'{mark} refusal'},
     }  # fmt: skip
 
 
 GIVEN = {
     ('memnb', 'guide'): {'turn', 'entry'}, ('paper', 'guide'): {'turn', 'entry'},
-    ('memnb', 'write'): {'turn', 'entry', 'fact', 'point'},
+    ('memnb', 'write'): {'turn', 'entry', 'evidence', 'fact', 'point', 'undone'},
     ('memnb', 'diagnose'): {'question', 'query', 'evidence', 'speaker', 'gap'},
     ('paper', 'diagnose'): {'question', 'query', 'evidence', 'speaker'},  # table 10
     ('memnb', 'rewrite'): {'question', 'evidence', 'trace', 'goal', 'gaps', 'queries', 'keywords', 'constraints', 'avoid', 'missing', 'time'},  # equation 3
@@ -581,7 +592,7 @@ GIVEN = {
     ('memnb', 'mark'): {'question', 'gold', 'answer'}, ('paper', 'mark'): {'question', 'gold', 'answer'},
     ('memnb', 'repair'): {'question', 'gold', 'answer', 'fault', 'turn', 'evidence', 'speaker', 'refusal'},
     ('paper', 'repair'): {'question', 'gold', 'answer', 'evidence', 'speaker', 'refusal'},  # table 13: no messages
-    ('memnb', 'consolidate'): {'fact', 'entry'}, ('paper', 'consolidate'): {'fact', 'entry'},
+    ('memnb', 'consolidate'): {'fact', 'entry', 'refusal'}, ('paper', 'consolidate'): {'fact', 'entry'},
 }  # fmt: skip
 
 

@@ -97,7 +97,8 @@ BENIGN = {
 @pytest.mark.parametrize('said, text', BENIGN.values(), ids=BENIGN)
 def test_a_person_changes_what_she_said_of_herself(said, text):
     bank, notes = after((said, ('Eve', 'Oslo! So you live in Oslo now.')), line('UPDATE', text, 'm1', ['D2:1']))
-    assert (bank['m1'].text, bank['m1'].said_by, bank['m1'].about, notes) == (text, ('Ada',), 'Ada', ())
+    now, _, _ = bank['m1'].text.partition(bank_module.BEFORE)
+    assert (now, bank['m1'].said_by, bank['m1'].about, notes) == (text, ('Ada',), 'Ada', ())
 
 
 def test_a_shared_matter_is_changed_by_anyone_and_a_rumour_by_the_person():
@@ -105,7 +106,9 @@ def test_a_shared_matter_is_changed_by_anyone_and_a_rumour_by_the_person():
         (('Eve', 'The bridge opens on 9 June, not on 3 June 2024.'),),
         line('UPDATE', 'The bridge opens on 9 June, not on 3 June 2024.', 'm2', ['D2:1']),
     )
-    assert (bank['m2'].text, bank['m2'].said_by) == ('The bridge opens on 9 June, not on 3 June 2024.', ('Bob', 'Eve'))
+    now, _, before = bank['m2'].text.partition(bank_module.BEFORE)
+    assert (now, bank['m2'].said_by) == ('The bridge opens on 9 June, not on 3 June 2024.', ('Bob', 'Eve'))
+    assert before.startswith('[1 May 2024] Bob: ')  # who said the older part, and when
     memory = MemMA(evolve=False)
     memory.remember(session('D1', day(5), ('Eve', 'Ada lives in Oslo.'), ('Ada', 'So?')))
     memory.remember(session('D2', day(6), ('Ada', 'I live in Rome.')))
@@ -133,7 +136,8 @@ def test_a_session_deletes_no_more_than_it_may():
     written = construct(
         bank, session('D2', day(6), ('Eve', 'Forget it.')), replying(*lines), guidance=False, view=99, deletions=2
     )
-    assert len(bank) == 3 and sum('deleted as many' in note for note in written.notes) == 3
+    refused = [note for note in written.notes if 'deleted as many' in note]
+    assert len(bank) == 3 and len(refused) == 3 + 2  # told of it, it asks for two that it was shown once more
     with pytest.raises(ValueError, match='deletions: expected 0 or more, got -1'):
         MemMA(writing={'deletions': -1})
 
@@ -318,6 +322,22 @@ def test_what_was_deleted_by_a_hostile_turn_is_back_and_a_later_version_loses_wh
         bank.update('m1', 'Ada lives in Bergen. (before: Ada lives in Oslo.)', sources=['D3:1'])
         bank.forget(turns=['D2:1'])
         assert 'Oslo' in bank['m1'].text
+
+
+def test_what_stands_behind_an_update_is_forgotten_with_its_speaker_and_its_day():
+    def told(*left_out):
+        memory = MemMA(evolve=False, policy='anyone')
+        for number, (who, text) in enumerate(
+            (('Ada', 'I live in Rome.'), ('Eve', 'Ada lives in Oslo.'), ('Ada', 'I live in Bergen.')), 1
+        ):
+            if number not in left_out:
+                memory.remember(session(f'D{number}', day(4 + number), (who, text)))
+        return memory.bank
+
+    for left_out in ((1,), (2,), (3,), (1, 2), (1, 3), (2, 3)):
+        bank = told()
+        bank.forget(turns=[f'D{number}:1' for number in left_out])
+        assert [entry.line for entry in bank] == [entry.line for entry in told(*left_out)]
 
 
 def test_nothing_of_a_forgotten_turn_is_left_in_file_history_index_or_probes(tmp_path):

@@ -1,5 +1,6 @@
 """Writing a session: hostile replies against a simpler bank, the bounded view against its definition, and sessions that are whole or not there."""
 
+from dataclasses import replace
 from datetime import date, datetime
 
 import pytest
@@ -7,11 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memnb.core.conversation import Session, Turn
-from memnb.memma.bank import Edit, replay
+from memnb.memma.bank import BEFORE, Edit, replay
 from memnb.memma.prompts import EditLine, EditsReply, GuidanceReply
 from memnb.core.models import ScriptedLM
 from memnb.memma.bank import IndexStore, MemoryBank
-from memnb.core.roles import LMError, ServerError
+from memnb.core.roles import Call, LMError, ServerError, Usage
 from memnb.core.time import TimeSpan
 from memnb.memma.construction import bounded_view, construct
 
@@ -48,10 +49,19 @@ def line(action, text='', *turns, **more):
     return EditLine(action=action, text=text, turns=list(turns), **more)
 
 
+class Obstinate(ScriptedLM):
+    """One that is content with what was made of its edits."""
+
+    def call(self, role, /, **inputs):
+        if inputs.get('undone'):
+            return Call(role.name, EditsReply(edits=[]), Usage())
+        return super().call(role, **inputs)
+
+
 def written_by(bank, session, *replies, **options):
     """What is written where a model gives these lists of lines, one for each chunk."""
     return construct(
-        bank, session, ScriptedLM([EditsReply(edits=lines) for lines in replies]), guidance=False, **options
+        bank, session, Obstinate([EditsReply(edits=lines) for lines in replies]), guidance=False, **options
     )
 
 
@@ -81,7 +91,6 @@ def test_the_view_is_what_it_says(texts, entries, size):
 
 # --- the border, against a simpler bank
 
-NEW = {'bees', 'cello'}  # words of the messages
 IDS = ('m1', 'm2', 'm3', 'm4', 'm5', 'm9')
 LINES = st.builds(
     lambda action, text, entry, turns: EditLine(action=action, text=text, entry=entry, turns=turns, speaker='Ines'),
@@ -95,20 +104,21 @@ LINES = st.builds(
 def by_hand(lines, state, ids):
     """What becomes of lines: entries as (text, turns), how many are refused, and ids given. All is in the view.
 
-    An UPDATE that leaves out a word of the entry, not said in the messages either, is an ADD; 'one' is small talk."""
+    Behind an UPDATE stands what the entry said."""
     shown, out = set(state), 0
     for one in lines:
         text, turns = (
             one.text.strip(),
             [turn for turn in dict.fromkeys(one.turns) if turn in ('S:1', 'S:2')] or ['S:1', 'S:2'],
         )
-        same = next((id for id, (there, _) in state.items() if there == text), None)
         if one.action == 'NONE':
             out += one.entry is not None and (one.entry not in shown or one.entry not in state)
             continue
         adds = one.action == 'ADD'
         if one.action == 'UPDATE' and one.entry in shown & state.keys() and text:
-            adds = bool({*state[one.entry][0].split()} - {*text.split(), *NEW, 'one'})
+            old = state[one.entry][0]
+            text = old if old.partition(BEFORE)[0] == text else f'{text}{BEFORE}Ines: {old})'
+        same = next((id for id, (there, _) in state.items() if there == text), None)
         missing = one.action != 'ADD' and (one.entry not in shown or one.entry not in state)
         if (
             missing
@@ -171,11 +181,12 @@ HOSTILE = st.fixed_dictionaries(
 def test_whatever_a_model_replies_every_line_is_a_change_or_one_refusal(replies, turns, per, view, time):
     bank, session = a_bank('one', 'two', 'three'), a_session(('Bees.', 'We moved last week.', ''), time)
     before, used = {entry.id: entry for entry in bank}, replies[: -(-len(session.turns) // turns)]
-    model = ScriptedLM([EditsReply.model_validate({'edits': lines}) for lines in replies])
+    model = Obstinate([EditsReply.model_validate({'edits': lines}) for lines in replies])
     written = construct(bank, session, model, guidance=False, turns=turns, per=per, view=view)
     ids, lines = {turn.id for turn in session.turns}, [one for lines in used for one in lines]
     assert len(written.changes) + len(refused(written)) == len(lines)
-    for chunk in (session.turns[start : start + turns] for start in range(0, len(session.turns), turns)):
+    size = {1: 1, 2: 2}.get(turns, 3)  # of the equal parts of three turns
+    for chunk in (session.turns[start : start + size] for start in range(0, 3, size)):
         own = {turn.id for turn in chunk}
         assert (
             per == 'fact'
@@ -230,25 +241,24 @@ def test_the_time_is_that_of_the_text_and_what_was_so_before_dates_nothing():
     assert {entry.said for entry in bank} == {session.time}
 
 
-def test_an_update_that_would_lose_what_is_stated_is_kept_beside_the_entry():
-    """The paper's case H.1-2: the violin does not take the place of the clarinet; a session that says so replaces."""
-    for said, text, expected in (
-        ('I started the violin!', 'Ines plays the violin.', ['Ines plays the clarinet.', 'Ines plays the violin.']),
+def test_an_update_leaves_behind_it_who_said_what_when_before():
+    """The paper's case H.1-2: the violin does not take the place of the clarinet. In the paper's way the text stands alone."""
+    for per, behind in (
         (
-            'I play the violin, too.',
-            'Ines plays the clarinet and the violin.',
-            ['Ines plays the clarinet and the violin.'],
+            'fact',
+            ' (before: [4 May 2024] Rolf: Rolf begins the violin tomorrow. (before: [1 May 2024] Ines: He is slow.))',
         ),
-        ('No, it was never a clarinet, it is an oboe.', 'Ines plays the oboe.', ['Ines plays the oboe.']),
+        ('chunk', ''),
     ):
-        bank = a_bank('Ines plays the clarinet.')
-        written = written_by(bank, a_session([said, 'Hm.']), [line('UPDATE', text, 'S:1', entry='m1', speaker='Ines')])
-        assert [entry.text for entry in bank] == expected
-        assert written.notes == (
-            ('S:1, edit 1: added, not an UPDATE: m1 alone has: clarinet: Ines plays the violin.',)
-            if len(expected) > 1
-            else ()
-        )
+        bank = MemoryBank(backend=words_only)
+        bank.add('He is slow.', speaker='Ines', when=datetime(2024, 5, 1))
+        for day, text, who in ((4, 'Rolf begins the violin tomorrow.', 'Rolf'), (9, 'Rolf plays the violin.', 'Rolf')):
+            session = replace(a_session([text], datetime(2024, 5, day), (who, who)), id=f'S{day}')
+            written = written_by(bank, session, [line('UPDATE', text, entry='m1', speaker=who)], per=per)
+            assert not [note for note in written.notes if 'cites no turn' not in note]
+        assert bank['m1'].line == f'[9 May 2024] Rolf: Rolf plays the violin.{behind}'
+        written_by(bank, session, [line('UPDATE', 'Rolf plays the violin.', entry='m1')], per=per)
+        assert bank['m1'].text == f'Rolf plays the violin.{behind}'  # once
 
 
 def test_an_older_session_replaces_nothing_that_was_said_later():
@@ -271,6 +281,74 @@ def test_one_edit_is_written_for_a_chunk_where_one_is_asked_for():
     assert written.notes == ('S:1, edit 3 is refused: one edit is written for a chunk: two',)
 
 
+class Recording(ScriptedLM):
+    """One that keeps what its writer was given."""
+
+    def __init__(self, replies):
+        super().__init__(replies)
+        self.given = []
+
+    def call(self, role, /, **inputs):
+        self.given += [(role.render(inputs)[1], inputs)] if role.name == 'write' else []
+        return super().call(role, **inputs)
+
+
+def test_the_writer_sees_what_each_fact_may_change_though_small_talk_crowds_it_out():
+    bank = a_bank(
+        'The opening day is 13 May.',
+        *(f'Small talk of the kettle, and so it will be, number {place}.' for place in range(40)),
+    )
+    session = a_session(['Small talk of the kettle!', 'So small a kettle will talk.'])
+    facts = [{'text': 'The opening day is in July.'}, {'text': 'The opening day was moved.'}]
+    stale = line('UPDATE', 'The opening day is in July.', 'S:2', entry='m1')
+    model = Recording({'guide': [GuidanceReply(facts=facts)], 'write': [EditsReply(edits=[stale])]})
+    assert 'm1' not in [entry.id for entry in bounded_view(bank, session.turns)]
+    assert construct(bank, session, model).notes == ()
+    [(prompt, inputs)] = model.given
+    assert all(0 < len(hits) <= 3 for hits in inputs['found']) and len(inputs['view']) <= 6
+    assert 'in July.\n  - m1 Ines: The opening day is 13 May.' in prompt and '- m1 (as above)' in prompt
+    assert bank['m1'].text.startswith('The opening day is in July. (before: ')
+    model = Recording({'guide': [GuidanceReply(facts=facts)], 'write': [EditsReply(edits=[])]})
+    construct(bank, session, model, per='chunk')  # the paper's way: the bounded view
+    assert 'found' not in model.given[0][1] and 'm1' not in [entry.id for entry in model.given[0][1]['view']]
+
+
+@pytest.mark.parametrize('per', ['fact', 'chunk'])
+def test_what_was_not_made_as_asked_is_told_once_and_may_be_put_right(per):
+    bank = a_bank('Rolf is ill.')
+    lines = [line('UPDATE', 'Rolf is well.', 'S:2', entry='m9'), line('UPDATE', 'Rolf is well.', 'S:2', entry='m9')]
+    right = line('UPDATE', 'Rolf is well.', 'S:2', entry='m1')
+    model = Recording([EditsReply(edits=lines), EditsReply(edits=[right, *lines]), LMError('once only')])
+    written = construct(bank, a_session(['Hm.', 'Rolf is well.']), model, guidance=False, per=per)
+    if per == 'chunk':
+        assert len(model.given) == 1 and bank['m1'].text == 'Rolf is ill.'
+        return
+    (_, first), (prompt, second) = model.given
+    assert (
+        'undone' not in first and prompt.count("expected an entry of the view, got 'm9'") == len(second['undone']) == 2
+    )
+    assert len(refused(written)) == 4 and bank['m1'].text.startswith('Rolf is well.')
+
+
+def test_where_nobody_puts_it_right_the_session_is_written_with_a_note():
+    bank = a_bank()
+    lines = [line('ADD', 'Rolf is well.', 'S:1'), line('DELETE', '', 'S:1', entry='m9')]
+    model = ScriptedLM([EditsReply(edits=lines), LMError('gone')])
+    written = construct(bank, a_session(['I am well.']), model, guidance=False)
+    assert [entry.text for entry in bank] == ['Rolf is well.']
+    assert written.notes[-1] == 'S:1: nothing was put right: LMError: gone'
+
+
+@pytest.mark.parametrize(
+    'turns, at_most, sizes',
+    [(17, 18, [17]), (18, 8, [6, 6, 6]), (17, 8, [6, 6, 5]), (10, 9, [5, 5]), (3, 1, [1, 1, 1])],
+)
+def test_a_session_is_cut_into_equal_parts_without_leftovers(turns, at_most, sizes):
+    model = Recording([EditsReply(edits=[])] * len(sizes))
+    construct(a_bank(), a_session(['Hm.'] * turns), model, guidance=False, turns=at_most)
+    assert [len(inputs['chunk'].turns) for _, inputs in model.given] == sizes
+
+
 # --- whole or not at all
 
 
@@ -290,14 +368,14 @@ def test_a_model_that_fails_leaves_nothing_but_the_bill(turns, guidance, data):
     was = list(bank), bank.search('cello'), bank.journal.extent('default')
     error = data.draw(st.sampled_from((ServerError('gone'), LMError('no'))))
     with pytest.raises(LMError) as caught:
-        construct(bank, session, ScriptedLM([*replies, error]), turns=turns, guidance=guidance)
+        construct(bank, session, Obstinate([*replies, error]), turns=turns, guidance=guidance)
     assert caught.value.usage.calls == place
     assert (list(bank), bank.search('cello'), bank.journal.extent('default')) == was
     whole = [
         NOTHING if guidance and number % 2 == 0 else EditsReply(edits=[line('ADD', f'fact {number}')])
         for number in range(calls)
     ]
-    written = construct(bank, session, ScriptedLM(whole), turns=turns, guidance=guidance)
+    written = construct(bank, session, Obstinate(whole), turns=turns, guidance=guidance)
     assert (
         sum(usage.calls for usage in written.cost.values()) == calls
         and len({change.batch for change in written.changes}) == 1

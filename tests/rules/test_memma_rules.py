@@ -8,7 +8,7 @@ from hypothesis import given, strategies as st
 from memnb.core.conversation import Session, Snippet, Turn
 from memnb.core.time import TimeSpan
 from memnb.memma.bank import Entry
-from memnb.memma.prompts import BEFORE
+from memnb.memma.bank import BEFORE
 from memnb.remem.prompts import FactLine
 from memnb.rules.memma import clefts, diagnose_rule, guide_rule, mark_rule
 from memnb.rules.mragent import slot_of
