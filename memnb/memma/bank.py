@@ -60,9 +60,9 @@ class Entry(Snippet):
 BEFORE = ' (before: '  # in the text of an updated entry the version before stands behind this
 
 
-def part_of(before: Snippet | None) -> str:
+def part_of(before: Entry | None) -> str:
     "Return what stays of an entry behind the text that updates it, with its speaker and its day; '' for no entry."
-    return f'{BEFORE}{Snippet.line.fget(before)})' if before else ''
+    return f'{BEFORE}{replace(before, disputed=()).line})' if before else ''
 
 
 _SHOWN = 3  # contradictions that a line shows
