@@ -140,7 +140,7 @@ class Coordinated(Loop):
     def steps(self, run: Run) -> None:
         "Search with the question, refine while something is missing, answer from all that was found."
         state = QueryState()
-        self.retrieve(run, state, run.question)
+        self.retrieve(run, state, run.query)
         for _ in range(self.refinements if self.refine else 0):
             query = self._next_query(run, state)
             if not query:

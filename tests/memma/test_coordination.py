@@ -11,6 +11,7 @@ from memnb.baselines import RAG
 from memnb.memma.retrieval import constrained_query, Coordinated, QueryState
 from memnb.memma.prompts import Diagnosis, Rewrite
 from memnb.core.text import tokenize
+from memnb.core.models import ScriptedLM
 from memnb.core.roles import RuleLM
 from memnb.memma.retrieval import carries
 from memnb.core.run import Run
@@ -369,3 +370,18 @@ def test_a_repeated_snippet_is_evidence_once():
     now.take('again', run.search('again', 5, 2))
     assert (list(now.evidence), now.fresh, now.queries) == (['s1'], [], [QUESTION, 'again'])
     assert now.trace == [f'{QUESTION} -> 1 found, new: s1', 'again -> 1 found, new: none']
+
+
+def test_the_model_may_word_the_first_search():
+    asked = []
+    answer = {'answer': 'in May', 'sources': []}
+    model = ScriptedLM(
+        {'query': [{'query': 'Ada sold her boat'}], 'diagnose': [{'decision': 'ANSWERABLE'}], 'answer': [answer]}
+    )
+
+    def memory(query):
+        asked.append(query)
+        return ['Ada sold the boat in May.']
+
+    Coordinated(memory, model, first_query=True).ask('When did Ada sell the thing that floats?')
+    assert asked[0] == 'Ada sold her boat'
