@@ -13,10 +13,12 @@ from ..core.calls import choice_of, RawCall, seen_lines, ToolCall, ToolReply, To
 from ..core.loop import check_count, Loop, Setting, with_settings
 from ..core.run import Run
 from ..core.models import Model
-from ..core.tools import as_tools, searches_of, Tool, tools_of
+from ..core.citations import cited_turns
+from ..core.tools import as_tools, OUTPUT_ANSWER, searches_of, Tool, tools_of
 from ..core.retriever import as_memory
 from ..core.trace import NoteStep
 from .prompts import PAPER_SELECT, SELECT, SYNTHESIZE, TIMELINE
+from .tools import CITED_ANSWER
 
 # %% auto #0
 __all__ = ['REMem', 'REMemS']
@@ -39,6 +41,7 @@ class _State:
     tools: dict[str, Tool]
     history: list[ToolUse] = field(default_factory=list)  # 𝓗, and in its observations the evidence 𝓔
     draft: str | None = None  # of the call that ended the search
+    ending: Any = None  # the arguments of that call, if it may name its sources
 
 
 def _offered(memory: Any) -> tuple[list[Tool], list[Tool]]:
@@ -74,6 +77,7 @@ class REMem(Loop):
     PAPER = (
         Setting('prompts', 'paper', 'appendix D, figure 5'),
         Setting('widen', False, 'Algorithm 2'),
+        Setting('always_synthesize', True, 'Algorithm 2, lines 8 and 22'),
         Setting('max_steps', 3, '4.4', note='T_max, for recollection'),
         Setting('max_steps', 5, '4.4', note='for reasoning', data=('tot', 'complex_tr')),
         *_PAPER_MEMORY,
@@ -89,8 +93,11 @@ class REMem(Loop):
         without: Sequence[str] = (),  # names of tools that are withheld: the ablations "w/o Tool …"
         timeline: bool = False,  # True: answer by the TISER prompt
         widen: bool = True,  # search on where nothing is found
+        # True, and so with the paper's prompts: `output_answer` has no sources, and its answer is a draft
+        always_synthesize: bool = False,
         **options: Any,  # of `Loop`
     ):
+        self.always_synthesize = always_synthesize or timeline or options.get('prompts') == 'paper'
         memory = as_memory(memory)
         own_tools, lent_tools = _offered(memory)
         offered = [tool.name for tool in (*own_tools, *lent_tools)]
@@ -108,10 +115,11 @@ class REMem(Loop):
     def tools(self) -> list[Tool]:
         "Return the tools for one question."
         own_tools, lent_tools = _offered(self._toolbox)
-        return [tool for tool in (*own_tools, *lent_tools) if tool.name not in self.without]
+        tools = [tool for tool in (*own_tools, *lent_tools) if tool.name not in self.without]
+        return [CITED_ANSWER if tool is OUTPUT_ANSWER and not self.always_synthesize else tool for tool in tools]
 
     def steps(self, run: Run) -> None:
-        "Algorithm 2: begin → (choose → act)* → synthesize."
+        "Algorithm 2: begin → (choose → act)* → conclude."
         now = self.begin(run)
         for step in range(1, self.max_steps + 1):
             call = self.choose(run, now, step)
@@ -124,7 +132,7 @@ class REMem(Loop):
         may_search = self.widen if now.history else call is None
         if is_empty and may_search:
             self.search_question(run, now, step)
-        self.synthesize(run, now)
+        self.conclude(run, now)
 
     def begin(self, run: Run) -> _State:
         "Return the state before the first step; note it where a memory is searched because none of its tools takes a question."
@@ -161,6 +169,8 @@ class REMem(Loop):
         observation = run.use(tool, call.parameters, step, call.reasoning)
         if tool.ends and not observation.error:
             now.draft = observation.note
+            if tool is CITED_ANSWER:
+                now.ending = tool.arguments.model_validate(call.parameters)
             return
         now.history.append(ToolUse(call.function, call.parameters, observation, call.reasoning))
         is_timed = call.parameters.get('start_time') or call.parameters.get('end_time')
@@ -182,11 +192,18 @@ class REMem(Loop):
         if call:
             self.act(run, now, call, step)
 
-    def synthesize(self, run: Run, now: _State) -> None:
-        "Lines 8 and 22: the answer from evidence and history; the trace's evidence is what the role cites."
-        role, draft = TIMELINE if self.timeline else SYNTHESIZE, now.draft or ''
-        inputs = {'history': tuple(now.history), 'draft': draft}
-        run.answer_from(seen_lines(now.history), draft, role, inputs)
+    def conclude(self, run: Run, now: _State) -> None:
+        """Answer as the search ended, if that named its sources; else from evidence and history (lines 8 and 22).
+
+        The trace's evidence is what is cited."""
+        lines, draft = seen_lines(now.history), now.draft or ''
+        evidence = cited_turns(now.ending.sources, lines) if now.ending else ()
+        if evidence:
+            run.trace.refused = self.may_refuse and not now.ending.answerable
+            run.answer(draft, evidence, draft)
+        else:
+            role = TIMELINE if self.timeline else SYNTHESIZE
+            run.answer_from(lines, draft, role, {'history': tuple(now.history), 'draft': draft})
 
 # %% ../../nbs/3_remem/05_loop.ipynb #a80fd847
 class REMemS(REMem):
@@ -214,4 +231,4 @@ class REMemS(REMem):
         "Ask the question once, then answer."
         now = self.begin(run)
         self.search_question(run, now, 1)
-        self.synthesize(run, now)
+        self.conclude(run, now)

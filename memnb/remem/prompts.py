@@ -13,13 +13,12 @@ from typing import Any, Literal, Union
 
 from pydantic import BaseModel, create_model
 
-from ..core.conversation import Session, session_fields, SESSION_TEXT
-from ..core.text import language_fields
+from ..core.conversation import Conversation, Session, session_fields, SESSION_TEXT, Snippet, turn_snippets
 from ..core.citations import OutputValidator
 from ..core.replies import Reply
 from ..core.roles import ANSWER, AnswerReply, ask_role, asking_day, LM, Role, RuleLM, SOURCES, Usage
 from ..core.storage import SessionExtract
-from ..core.text import event_time
+from ..core.text import event_time, language_fields
 from ..core.time import bounds, parse_datetime, read_time
 from ..core.calls import call_text, choice_of
 from ..core.loop import check_names
@@ -28,8 +27,8 @@ from ..core.trace import Text
 from .facts import Fact, Gist
 
 # %% auto #0
-__all__ = ['GISTS', 'FACTS', 'PAPER_GISTS', 'PAPER_FACTS', 'SELECT', 'PAPER_SELECT', 'SYNTHESIZE', 'TIMELINE', 'GistLine',
-           'GistsReply', 'FactLine', 'FactsReply', 'Extract', 'extract', 'TimelineReply']
+__all__ = ['GISTS', 'FACTS', 'MEMORIES', 'PAPER_GISTS', 'PAPER_FACTS', 'SELECT', 'PAPER_SELECT', 'SYNTHESIZE', 'TIMELINE',
+           'GistLine', 'GistsReply', 'FactLine', 'FactsReply', 'MemoriesReply', 'Extract', 'extract', 'TimelineReply']
 
 # %% ../../nbs/3_remem/02_prompts.ipynb #6e70e80a
 class GistLine(Reply):
@@ -83,19 +82,23 @@ class FactsReply(Reply):
     ALIASES = {'facts': ('triples',)}
     facts: list[FactLine]
 
+
+class MemoriesReply(FactsReply, GistsReply):
+    "The gists and the facts of a session."
+
 # %% ../../nbs/3_remem/02_prompts.ipynb #258d72cd
 _GISTS_SYSTEM = '''You turn a conversation into memories. Read the session and write down every fact, event, plan, opinion and claim in it as a gist: one short {english}sentence{in_language} that makes sense on its own. Reply with one JSON object:
 - gists: a list, in the order of the session. Each has
-  - text: one atomic event or fact. Two events in one sentence make two gists. Name the people; write no "I", "you", "she" or "there" that only the session explains. Keep every detail: who took part, what was done, with what, how many, where, why, what was felt or intended. A picture that somebody shares is an event too: say what it shows. Behind every expression of time put, in round brackets, the date or range of dates that it means, reckoned from the date of the session. Add reasonable details of this kind that the session implies, since a later search may look for them, and invent nothing. Where in doubt, write the gist.
+  - text: one atomic event or fact. Two events in one sentence make two gists. Name the people; write no "I", "you", "she" or "there" that only the session explains. Keep every detail: who took part, what was done, with what, how many, where, why, what was felt or intended. What an assistant suggests or writes as an example is a suggestion and no event. A picture that somebody shares is an event too: say what it shows. Behind every expression of time put, in round brackets, the date or range of dates that it means, reckoned from the date of the session; "by" or "not later than" a day is (until 14 February 2024), "about" a day is the month around it, (November 2023). Add reasonable details of this kind that the session implies, since a later search may look for them, and invent nothing. Where in doubt, write the gist.
   - turns: the ids, given in brackets, of the turns that the gist rests on.
 Do not begin the text with the date of the session; it is added later.
 
 Example. The session:
 Date: 20 January 2024, 3:57 pm
 (D2:1) Ines: We moved the bees last Thursday, Rolf and I, and tomorrow I sell the first two jars.
-(D2:2) Rolf: My thumb is still swollen!
+(D2:2) Rolf: My thumb is still swollen! Label the jars by 14 February. The labels were printed about 15 November.
 The reply:
-{{"gists": [{{"text": "Ines and Rolf moved the bees last Thursday (18 January 2024).", "turns": ["D2:1"]}}, {{"text": "Ines sells the first two jars tomorrow (21 January 2024).", "turns": ["D2:1"]}}, {{"text": "Rolf's thumb was still swollen.", "turns": ["D2:2"]}}]}}'''
+{{"gists": [{{"text": "Ines and Rolf moved the bees last Thursday (18 January 2024).", "turns": ["D2:1"]}}, {{"text": "Ines sells the first two jars tomorrow (21 January 2024).", "turns": ["D2:1"]}}, {{"text": "Rolf's thumb was still swollen.", "turns": ["D2:2"]}}, {{"text": "Ines is to label the jars by 14 February (until 14 February 2024).", "turns": ["D2:2"]}}, {{"text": "The labels were printed about 15 November (November 2023).", "turns": ["D2:2"]}}]}}'''
 
 # %% ../../nbs/3_remem/02_prompts.ipynb #4f08a775
 _FACTS_SYSTEM = '''You turn a conversation into structured memories. Read the session, and the gists of it where some are given, and write down every fact in three phrases. Reply with one JSON object:
@@ -103,16 +106,17 @@ _FACTS_SYSTEM = '''You turn a conversation into structured memories. Read the se
   - subject: who or what acts, has or is.
   - predicate: the action, relation or state, in few words.
   - object: what it is done to, what is had, where it is. Short phrases that can be used again ("fence repair", "two jars") join facts with one another.
-  - point_in_time: the date on which it happened, such as "14 January 2024", "January 2024" or "2019"; else null. With it, start_time and end_time are null.
-  - start_time, end_time: the dates between which it lasted; each null where nobody says it.
+  - point_in_time: the date on which it happened, such as "14 January 2024", "January 2024" or "2019"; else null. With it, start_time and end_time are null. "About" a date is the coarser span around it. An opinion, and a state whose beginning nobody tells, has the date of the session.
+  - start_time, end_time: the dates between which it lasted; each null where nobody says it. A state that lasts has a start alone; what happens "by" or "not later than" a date has an end alone.
   - turns: the ids, given in brackets, of the turns that the fact rests on.
-Take every claim, number, time and relation; where in doubt, take it. Write what the text supports and nothing else. All dates are absolute, reckoned from the date of the session.
+Take every claim, number, time and relation; where in doubt, take it. Write what the text supports and nothing else. All dates are absolute, reckoned from the date of the session. Earlier facts show the names and predicates in use: write a person, a thing or a relation that is meant again exactly as it stands there, and do not repeat these facts.
 
 Example. The session:
 Date: 20 January 2024, 3:57 pm
 (D2:1) Ines: I have kept bees since 2019, and last Thursday I bought a third hive from Rolf.
+(D2:2) Rolf: Paint it by 14 February! I lost a swarm about 15 November, and I find black hives ugly.
 The reply:
-{{"facts": [{{"subject": "Ines", "predicate": "keeps", "object": "bees", "point_in_time": null, "start_time": "2019", "end_time": null, "turns": ["D2:1"]}}, {{"subject": "Ines", "predicate": "bought", "object": "a third hive", "point_in_time": "18 January 2024", "start_time": null, "end_time": null, "turns": ["D2:1"]}}, {{"subject": "a third hive", "predicate": "came from", "object": "Rolf", "point_in_time": "18 January 2024", "start_time": null, "end_time": null, "turns": ["D2:1"]}}]}}'''
+{{"facts": [{{"subject": "Ines", "predicate": "keeps", "object": "bees", "point_in_time": null, "start_time": "2019", "end_time": null, "turns": ["D2:1"]}}, {{"subject": "Ines", "predicate": "bought", "object": "a third hive", "point_in_time": "18 January 2024", "start_time": null, "end_time": null, "turns": ["D2:1"]}}, {{"subject": "a third hive", "predicate": "came from", "object": "Rolf", "point_in_time": "18 January 2024", "start_time": null, "end_time": null, "turns": ["D2:1"]}}, {{"subject": "Ines", "predicate": "is to paint", "object": "a third hive", "point_in_time": null, "start_time": null, "end_time": "14 February 2024", "turns": ["D2:2"]}}, {{"subject": "Rolf", "predicate": "lost", "object": "a swarm", "point_in_time": "November 2023", "start_time": null, "end_time": null, "turns": ["D2:2"]}}, {{"subject": "Rolf", "predicate": "finds ugly", "object": "black hives", "point_in_time": "20 January 2024", "start_time": null, "end_time": null, "turns": ["D2:2"]}}]}}'''
 
 # %% ../../nbs/3_remem/02_prompts.ipynb #24e0b582
 _FACTS_USER = (
@@ -122,19 +126,42 @@ _FACTS_USER = (
 Gists:
 {gists}'''
 )
+_IN_USE = '''
+
+Earlier facts:
+{known}'''
 
 
-def _fields(session: Session, speakers: Sequence[str] = (), gists: Sequence[Gist] = ()) -> dict:
-    "Return the texts of both prompts."
+def _fields(
+    session: Session,
+    speakers: Sequence[str] = (),
+    gists: Sequence[Gist] = (),
+    known: Sequence[Fact] = (),  # of earlier sessions
+) -> dict:
+    "Return the texts of the prompts."
     return {
         **session_fields(session, speakers),
         **language_fields(turn.text for turn in session.turns),
         'gists': [f'({", ".join(gist.sources)}) {gist.text}' for gist in gists],
+        'known': [f'({fact.subject}, {fact.predicate}, {fact.object})' for fact in known],
     }
 
 
 GISTS = Role('gists', _GISTS_SYSTEM, SESSION_TEXT, GistsReply, _fields)
-FACTS = Role('facts', _FACTS_SYSTEM, _FACTS_USER, FactsReply, _fields)
+FACTS = Role('facts', _FACTS_SYSTEM, _FACTS_USER + _IN_USE, FactsReply, _fields)
+MEMORIES = Role(  # both in one call
+    'memories',
+    f'''A session is read for two tasks. Reply once, with one JSON object that has the lists of both, "gists" and "facts".
+
+# Task 1
+{_GISTS_SYSTEM}
+
+# Task 2
+{_FACTS_SYSTEM}''',
+    SESSION_TEXT + _IN_USE,
+    MemoriesReply,
+    _fields,
+)
 
 
 class _PaperGists(BaseModel):
@@ -204,11 +231,12 @@ The reply:
 # %% ../../nbs/3_remem/02_prompts.ipynb #75b9e86d
 @dataclass(frozen=True)
 class Extract(SessionExtract):
-    "The gists and facts of a session, and notes on what could not be taken as it came."
+    "The gists and facts of a session, notes on what could not be taken as it came, and the turns themselves."
 
     gists: tuple[Gist, ...] = ()
     facts: tuple[Fact, ...] = ()
     notes: tuple[str, ...] = ()  # one for each fault, with the words that came
+    turns: tuple[Snippet, ...] = ()  # what was said
 
 
 def _without_stamp(text: str) -> tuple[str, datetime | None]:
@@ -233,12 +261,18 @@ def _gist(border: OutputValidator, number: int, line: GistLine) -> Gist | None:
     return replace(gist, time=event_time(gist))
 
 
+# what happened by a day has no start; what happened about a day lies in its month
+_BY = r'(?i)^(?:by|on or before|(?:not|no) later than|up to)\s'
+_ABOUT = r'(?i)\b(?:about|around|approximately|roughly|circa|ca\.)\s+(?:the\s+)?\d\d?(?:st|nd|rd|th)?\s+(?=[a-z])'
+
+
 def _times(border: OutputValidator, label: str, line: FactLine, moment: datetime | None, words: str) -> dict:
     "Return start and end of a line as spans, with a note for each time that is none."
     spans = {}
     for name in ('point_in_time', 'start_time', 'end_time'):
         text = (getattr(line, name) or '').strip()
-        spans[name] = read_time(text, moment and moment.date()) if text else None
+        read_text = re.sub(_ABOUT, '', re.sub(_BY, 'until ', text))
+        spans[name] = read_time(read_text, moment and moment.date())
         if text and spans[name] is None:
             border.notes.append(f'{label}: {name} {text!r:.80} is no time: {words}')
     point, start, end = spans.values()
@@ -274,19 +308,24 @@ def extract(
     facts: bool = True,  # whether to ask for facts
     speakers: Sequence[str] = (),  # who takes part; default: who speaks in the session
     roles: Mapping[str, Role] = {},  # asked in the place of those with the same names
+    known: Sequence[Fact] = (),  # of earlier sessions: their names and predicates are used again
+    one_call: bool = False,  # True: ask for gists and facts at once
 ) -> tuple[Extract, dict[str, Usage]]:
     "Return the gists and facts of a session (section 3.1), and the cost by role. `LMError`, with all that was spent."
     check_names(speakers)
     border, fields, cost = OutputValidator(session), {'gists': (), 'facts': ()}, {}
+    shown = {'session': session, 'speakers': tuple(speakers), 'known': tuple(known)}
     for role, enabled, make in ((GISTS, gists, _gist), (FACTS, facts, _fact)):
         if not enabled or not session.turns:
             continue
-        inputs = {'gists': fields['gists']} if role is FACTS else {}
-        reply = ask_role(lm, role, cost, roles, session=session, speakers=tuple(speakers), **inputs)
+        asked = MEMORIES if one_call and gists and facts else role
+        if asked is role or role is GISTS:
+            reply = ask_role(lm, asked, cost, roles, **shown, gists=fields['gists'])
         lines = enumerate(getattr(reply, role.name), 1)
         items = [make(border, number, line) for number, line in lines]
         fields[role.name] = tuple(item for item in items if item is not None)
-    return Extract(**fields, notes=tuple(border.notes)), cost
+    turns = turn_snippets(Conversation(session.id, [session]))
+    return Extract(**fields, notes=tuple(border.notes), turns=tuple(turns)), cost
 
 # %% ../../nbs/3_remem/02_prompts.ipynb #6fe10733
 _ADVICE = (  # the tools that a line speaks of, and the line
@@ -309,6 +348,10 @@ _ADVICE = (  # the tools that a line speaks of, and the line
         'Then explore: find_gist_contexts shows what stands around a gist that fits.',
     ),
     (
+        ('find_turns',),
+        'find_turns shows the messages behind a gist, for exact words, and the gists before and after it, for what came next to it.',
+    ),
+    (
         ('find_entity_contexts',),
         'find_entity_contexts finds every fact of a subject, predicate or object. Use it only with phrases that you have seen, '
         'copied to the letter. Let it order, cut and count: do not count yourself.',
@@ -319,8 +362,8 @@ _ADVICE = (  # the tools that a line speaks of, and the line
     ),
     (
         ('output_answer',),
-        'As soon as what was found answers the question, give the answer with output_answer. '
-        'Where the memory does not say it, {refusal}',
+        'As soon as what was found answers the question, in so many words, by reckoning or by plain inference, '
+        'give the answer with output_answer. Where the memory does not say it, {refusal}',
     ),
 )
 
@@ -485,18 +528,22 @@ def _synthesize_fields(question, history=(), draft='', asked=None, may_refuse=Tr
     return {**ANSWER.fields(question, snippets, draft, asked, may_refuse), 'history': steps}
 
 # %% ../../nbs/3_remem/02_prompts.ipynb #0d2aebfd
-_DUTY = '''- Answer in a few words, as the memory has them: a name, a date, a number, a list separated by commas. Do not explain.
+_DUTY = '''- The question decides the form. A name, a date, a number, yes or no: a few words, as the memory has them, without an explanation. A list: every item, in order where an order is asked for. A reason, advice or a summary: as many sentences as it takes.
+- The memories need not say the answer in so many words. Sums, times between dates and plain inferences from them are wanted: "Likely yes".
 - Gists begin with the time at which they were said; a time in round brackets is when the event itself was. Facts have their times in square brackets.
-- Where memories contradict each other, the later one holds, unless the question asks about the past.
+- Where a later memory takes the place of an earlier one, the later one holds, unless the question asks about the past. Where two contradict each other and neither takes the other's place, name both, each with its day.
 - A number that a tool has counted is exact.
-- If the memories do not tell it of the one who is asked about, {refusal}
-- sources: the ids of the memories that the answer rests on, best first.'''
+- If the memories tell a part of what is asked, give that part and say in a few words what they do not tell.
+- If they deny what the question takes for granted, say what they tell instead: "No: it was Bo's boat".
+- If nothing in them bears on what is asked, of the one who is asked about, {refusal}
+- sources: the ids of the memories that the answer rests on, best first.
+- answerable: false where the memories tell nothing of what is asked or deny what the question takes for granted, else true.'''
 
 SYNTHESIZE = Role(
     name='synthesize',
-    system=f'''A search of a memory has ended. Answer the question from the gists and facts that it found, and from nothing else.
+    system=f'''A search of a memory has ended. Answer the question from the gists, facts and messages that it found.
 {_DUTY}
-Reply with one JSON object: "answer" and "sources".''',
+Reply with one JSON object: "answer", "sources" and "answerable".''',
     user='''# Question{asked}
 {question}
 
@@ -515,12 +562,12 @@ Reply with one JSON object: "answer" and "sources".''',
 TIMELINE = replace(
     SYNTHESIZE,
     name='timeline',
-    system=f'''A search of a memory has ended. Answer the question from the gists and facts that it found, and from nothing else. Think in four steps, after TISER (Bazaga et al., 2025):
+    system=f'''A search of a memory has ended. Answer the question from the gists, facts and messages that it found. Think in four steps, after TISER (Bazaga et al., 2025):
 1. reasoning: think the question through, step by step.
 2. timeline: list the events that matter with their times, in the order in which they began.
 3. reflection: check the reasoning against the timeline, the borders of every "before", "after" and "between" first, and mend what is wrong.
 4. answer, as follows.
 {_DUTY}
-Reply with one JSON object: "reasoning", "timeline", "reflection", "answer", "sources".''',
+Reply with one JSON object: "reasoning", "timeline", "reflection", "answer", "sources", "answerable".''',
     reply=TimelineReply,
 )

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -20,7 +20,7 @@ from ..retrieval.index import Index
 from ..retrieval.vectors import DenseIndex
 
 # %% auto #0
-__all__ = ['GraphTools']
+__all__ = ['CITED_ANSWER', 'GraphTools']
 
 # %% ../../nbs/3_remem/04_tools.ipynb #96ad1b3d
 def _best(index: Index, query: str, window: Window = Window(), most: int = PAGE_SIZE) -> list[Hit]:
@@ -57,21 +57,43 @@ class _Listing(Observation):
         self.last[:] = [] if self.value is not None else [hit.snippet for hit in self.hits]
 
 
+def _output_answer(
+    answer: Annotated[str, 'The answer, in the form that the question asks for'],
+    sources: Annotated[list[str] | str, 'The ids of what it rests on, best first'] = [],
+    answerable: Annotated[
+        bool, 'false where the memory tells nothing of what is asked, or denies what the question takes for granted'
+    ] = True,
+) -> Observation:
+    """Give the answer and end the search. An answer with sources is final.
+
+    It is a few words for a name, a date or a number, all items for a list, sentences for a reason, advice or a summary.
+    Name both sides of a contradiction, with their days. Of what is known in part, give that part and say what is not known;
+    of what the memory denies, what it tells instead."""
+    return Observation(answer)
+
+
+CITED_ANSWER = replace(Tool.of(_output_answer, ends=True), name='output_answer')
+
+_GistId = Annotated[str, 'The id of a gist, or its number in the last observation, from 1']
+
+
 class GraphTools:
-    "The tools of table 1 over one `GistGraph`, for one question: the numbers of an observation hold until the next."
+    "The tools of table 1, and `find_turns`, over one `GistGraph`, for one question: the numbers of an observation hold until the next."
 
     def __init__(self, graph: Any):  # a `GistGraph`
         self.graph, self._lock = graph, graph._lock
         self.last: list[Snippet] = []  # what the last observation showed
 
     def tools(self) -> list[Tool]:
-        "Return the five tools."
-        methods = (
+        "Return the five tools of table 1, and `find_turns` unless the graph has the paper's prompts."
+        methods = [
             self.semantic_retrieve,
             self.lexical_retrieve,
             self.find_gist_contexts,
             self.find_entity_contexts,
-        )
+        ]
+        if self.graph.prompts != 'paper':
+            methods.append(self.find_turns)
         return [*map(Tool.of, methods), OUTPUT_ANSWER]
 
     @locked
@@ -105,7 +127,7 @@ class GraphTools:
     @locked
     def find_gist_contexts(
         self,
-        gist_id: Annotated[str, 'The id of a gist, or its number in the last observation, from 1'],
+        gist_id: _GistId,
         start_time: _Time = None,
         end_time: _Time = None,
         start_operator: _StartOperator = 'ge',
@@ -157,6 +179,17 @@ class GraphTools:
         if gists:
             note += f'{"," if hint else ""} and {count_of(len(gists), "gist")}'
         return _Listing(note + hint, (*map(Hit, page), *gists), last=self.last)
+
+    @locked
+    def find_turns(self, gist_id: _GistId) -> Observation:
+        "Read the messages that a gist rests on, for their exact words, and the gists before and after it in its session."
+        gist = self._gist(gist_id)
+        extract = self.graph.extract_of(gist.session)
+        place = extract.gists.index(gist)
+        gists = extract.gists[max(place - 1, 0) : place + 2]
+        turns = [turn for turn in extract.turns if turn.id in gist.sources]
+        note = f'{gist.id} between its neighbours, and what was said'
+        return _Listing(note, tuple(map(Hit, (*gists, *turns[:PAGE_SIZE]))), last=self.last)
 
     def _show(self, description: str, gists: Sequence[Hit], facts: Sequence[Hit]) -> Observation:
         "Return gists, then facts, under a note that counts them."

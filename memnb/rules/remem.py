@@ -46,8 +46,8 @@ def statements(turn: Turn, day: date | None, names: Iterable[str] = ()) -> list[
 
 
 @rule('gists')
-def gists_rule(session: Session, speakers: Sequence[str] = ()) -> GistsReply:
-    "Answer the role of gists: the statements of each turn."
+def gists_rule(session: Session, speakers: Sequence[str] = (), **shown) -> GistsReply:
+    "Answer the role of gists: the statements of each turn. What else is shown is for a model."
     lines = []
     for turn in session.turns:
         for text in statements(turn, day_said(turn, session), {*speakers, *session.speakers}):
@@ -96,10 +96,16 @@ def facts_of(turn: Turn, day: date | None, names: Iterable[str] = ()) -> Iterato
 
 
 @rule('facts')
-def facts_rule(session: Session, gists: Sequence[Gist] = (), speakers: Sequence[str] = ()) -> FactsReply:
-    "Answer the role of facts: those of each turn. The gists are for a model."
+def facts_rule(session: Session, speakers: Sequence[str] = (), **shown) -> FactsReply:
+    "Answer the role of facts: those of each turn. What else is shown is for a model."
     names = (*speakers, *session.speakers)
     return FactsReply(facts=[fact for turn in session.turns for fact in facts_of(turn, day_said(turn, session), names)])
+
+
+@rule('memories')
+def _memories_rule(**shown) -> dict:
+    "Answer the role of both."
+    return {'gists': gists_rule(**shown).gists, 'facts': facts_rule(**shown).facts}
 
 # %% ../../nbs/9_rules/02_remem.ipynb #5403d39e
 def _next_call(question: str, tools: Sequence[Tool], history: Sequence[ToolUse]) -> ToolCall:

@@ -206,6 +206,11 @@ def test_gists_of_a_model():
         ({'start_time': '2018'}, TimeSpan.year(2018), None),
         ({'start_time': 'since 2018', 'end_time': 'until March 2020'}, TimeSpan.year(2018), TimeSpan.month(2020, 3)),
         ({'end_time': '2020-03'}, None, TimeSpan.month(2020, 3)),
+        ({'point_in_time': 'by 7 April 2024'}, None, TimeSpan.day(date(2024, 4, 7))),
+        ({'end_time': 'Not later than March 2020'}, None, TimeSpan.month(2020, 3)),
+        ({'point_in_time': 'about 7 April 2024'}, TimeSpan.month(2024, 4), TimeSpan.month(2024, 4)),
+        ({'point_in_time': 'by about 7 April 2024'}, None, TimeSpan.month(2024, 4)),
+        ({'start_time': 'around the 3rd of May 2019'}, TimeSpan.month(2019, 5), None),
         ({'point_in_time': ' '}, None, None),
     ],
 )
@@ -254,6 +259,18 @@ def test_a_gist_happened_at_the_time_in_brackets(said, day, words):
         'g', f'Nell swam {words} ({day.day} {day:%B %Y}) as in 2016.', said=datetime(said.year, said.month, said.day, 9)
     )
     assert event_time(gist) == TimeSpan.day(day)
+
+
+@given(SESSIONS)
+def test_one_call_gives_what_two_give(session):
+    (both, cost), (apart, _) = extract(session, one_call=True), extract(session)
+    assert both == apart and set(cost) == ({'memories'} if session.turns else set())
+
+
+def test_what_one_reply_says_of_both_is_validated_alike():
+    lines = {'gists': [{'text': 'Tobin ran.', 'turns': ['D5:1']}], 'facts': [GOOD | {'point_in_time': 'soon'}]}
+    both, _ = extract(SESSION, ScriptedLM({'memories': [lines]}), one_call=True)
+    assert both == extract(SESSION, ScriptedLM([lines, lines]))[0] and len(both.notes) == 1
 
 
 def test_a_server_that_fails_takes_the_cost_with_it():

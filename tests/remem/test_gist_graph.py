@@ -20,7 +20,9 @@ from memnb.remem.prompts import Extract
 from memnb.remem.facts import Fact, Gist, OPERATORS, Window
 from memnb.remem.graph import _VOTE, _VOTERS, FactTable, GistGraph
 from memnb.remem.tools import _best, GraphTools, PAGE_SIZE
-from memnb.core.roles import RuleLM
+from memnb.core.roles import LM, RuleLM
+from memnb.evaluation.datasets import load_sample
+from memnb.evaluation.examples import ExampleLM
 from memnb.core.conversation import DuplicateSnippet
 from memnb.core.run import Run
 from memnb.core.storage import DuplicateSession, UnknownSession
@@ -695,3 +697,71 @@ class Machine(RuleBasedStateMachine):
 
 TestMachine = Machine.TestCase
 TestMachine.settings = settings(max_examples=10, stateful_step_count=12)
+
+
+# ------------------------------------------------------------------ what was said, and what is known
+
+
+def heard(graphs, sessions) -> list[str]:
+    "The prompts for facts while sessions are added, one after the other, to what `graphs` gives each time."
+    lm, prompts = ExampleLM(), []
+
+    class Hearing(LM):
+        def call(self, role, /, **inputs):
+            call = lm.call(role, **inputs)
+            prompts.extend([call.user] * (role.name == 'facts'))
+            return call
+
+    for session in sessions:
+        graphs(Hearing()).add(session)
+    return prompts
+
+
+def test_the_extractor_is_shown_a_few_facts_of_earlier_sessions_however_these_were_added(tmp_path):
+    sample, options = load_sample(), {'names': ('Tobin', 'Zofia')}
+    whole, path = {}, tmp_path / 'graph'
+    at_once = heard(lambda lm: whole.setdefault('graph', GistGraph(lm, **options)), [sample])
+
+    def reopened(lm):
+        graph = GistGraph.load(path, lm=lm) if path.exists() else GistGraph(lm, **options)
+        return Mock(add=lambda session: (graph.add(session), graph.save(path)))
+
+    assert heard(reopened, sample.sessions) == at_once and len(at_once) == 14
+    shown = [prompt.split('Earlier facts:')[1].strip().splitlines() for prompt in at_once]
+    assert shown[0] == ['None'] and all(len(lines) <= 25 for lines in shown)
+    assert '- (Nell, is the sister of, Tobin)' in shown[1]
+    for place, lines in enumerate(shown):
+        known = {f'- ({fact.subject}, {fact.predicate}, {fact.object})' for fact in whole['graph'].facts
+                 if int(fact.session[1:]) <= place}  # fmt: skip
+        assert place == 0 or set(lines) <= known
+    assert not [line for line in shown[13] if 'Dr. Amsel' in line]  # it is not spoken of again
+
+
+def test_a_gist_leads_to_its_neighbours_and_to_what_was_said(tmp_path):
+    sample = load_sample()
+    graph = GistGraph.of(sample)
+    graph.save(tmp_path / 'graph')
+    for one in (graph, GistGraph.load(tmp_path / 'graph')):
+        [find] = [tool for tool in one.tools() if tool.name == 'find_turns']
+        for session in sample.sessions:
+            gists = [gist for gist in one.gists if gist.session == session.id]
+            for gist in gists:
+                hits = find(gist_id=gist.id).hits
+                beside = [other for other in gists if abs(other.position - gist.position) <= 1]
+                assert {hit.snippet for hit in hits if isinstance(hit.snippet, Gist)} == set(beside)
+                turns = [hit.snippet for hit in hits[len(beside) :]]
+                assert [(turn.id, turn.text) for turn in turns] == [
+                    (id, sample.turn(id).content) for id in gist.sources
+                ]
+    run = Run('Who?', 'remem', RuleLM(), budget=2)
+    run.use(find, {'gist_id': 'D5/g4'}, 1)
+    assert len(run.trace.read) == 2
+    assert [tool.name for tool in GistGraph(prompts='paper').tools()] == [
+        tool.name for tool in graph.tools() if tool.name != 'find_turns'
+    ]
+
+
+def test_a_graph_of_an_earlier_version_has_no_turns(tmp_path):
+    graph = GistGraph.of(load_sample().sessions[:2])
+    old = {name: value for name, value in graph.extract_to_json(graph.extract_of('D1')).items() if name != 'turns'}
+    assert graph.extract_from_json(old) == replace(graph.extract_of('D1'), turns=())

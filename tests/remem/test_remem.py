@@ -76,7 +76,7 @@ def graph_of(sessions=SESSIONS, **options):
 GRAPH = graph_of()
 NAMES = [tool.name for tool in GRAPH.tools()]
 GISTS = sorted(gist.id for gist in GRAPH.gists)
-LINES = {item.id: item.line for item in (*GRAPH.gists, *GRAPH.facts)}
+LINES = {item.id: item.line for session in GRAPH.sessions for item in GRAPH.extract_of(session).items}
 PHRASES = sorted({getattr(fact, field) for fact in GRAPH.facts for field in ('subject', 'object')}) + ['nobody']
 TURNS = {turn.id for session in SESSIONS for turn in session.turns}
 
@@ -96,6 +96,7 @@ CALLS = st.one_of(
     asks('semantic_retrieve', {'query': QUERY}, FILTER),
     asks('lexical_retrieve', {'query': QUERY}, FILTER),
     asks('find_gist_contexts', {'gist_id': st.sampled_from([*GISTS[:6], '1', '2', '99', 'nothing'])}, FILTER),
+    asks('find_turns', {'gist_id': st.sampled_from([*GISTS[:6], '1', '2', 'nothing'])}, {}),
     asks(
         'find_entity_contexts',
         {},
@@ -212,7 +213,8 @@ def told_by(trace):
 @settings(max_examples=120)
 @given(MOVES, FINAL, st.integers(1, 5))
 def test_the_loop_is_algorithm_2(moves, final, max_steps):
-    trace = REMem(GRAPH, model_of(moves, final), max_steps=max_steps, widen=False).ask(QUESTIONS[0])
+    model = model_of(moves, final)
+    trace = REMem(GRAPH, model, max_steps=max_steps, widen=False, always_synthesize=True).ask(QUESTIONS[0])
     assert told_by(trace) == naive(moves, final, max_steps)
     assert trace.error is None or trace.error.startswith('ReplyError')
 
@@ -363,6 +365,29 @@ def test_a_prompt_shows_each_line_once_and_few_of_what_was_counted():
     assert [step.value for step in trace.steps if step.kind == 'tool'] == [None, None, 30]
     last = model.prompts[-1][2]
     assert last.count('(Ada, bought, boat') < 20 and 'count: 30' in last
+
+
+@pytest.mark.parametrize(
+    'ending, options, roles, evidence',
+    [
+        ({'sources': ['D1/g1', 'D1:3']}, {}, 2, ['D1:1', 'D1:3']),
+        ({'sources': '(D1/g1)'}, {}, 2, ['D1:1']),
+        ({'sources': [GISTS[0], 'D99:1'], 'answerable': False}, {}, 2, ['D1:1']),
+        ({'sources': ['D99:1', 'D3:1']}, {}, 3, ['D1:2']),  # never shown
+        ({}, {}, 3, ['D1:2']),
+        *(({'sources': ['D1/g1']}, {name: value}, 3, ['D1:2']) for name, value in
+          {'always_synthesize': True, 'prompts': 'paper', 'timeline': True}.items()),
+    ],
+)  # fmt: skip
+def test_an_answer_with_sources_is_not_asked_for_again(ending, options, roles, evidence):
+    calls = [('lexical_retrieve', {'query': 'Moon boat tram'}), ('output_answer', {'answer': 'a red boat', **ending})]
+    moves = [{'reasoning': '', 'call': {'function': name, 'parameters': given}} for name, given in calls]
+    last = {'answer': 'a red boat', 'sources': ['D1:2']}
+    model = ScriptedLM({'select': moves, 'synthesize': [last], 'timeline': [last]})
+    trace = REMem(GRAPH, model, **options).ask('What did Ada buy?')
+    assert (trace.answer, trace.evidence, trace.error) == ('a red boat', evidence, None)
+    assert len(model.prompts) == roles and trace.refused == (ending.get('answerable') is False)
+    assert ('sources=' in model.prompts[0][1]) == (not options)
 
 
 def test_a_number_refers_to_the_question_where_that_was_searched_for_last():

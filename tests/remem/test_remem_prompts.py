@@ -12,9 +12,10 @@ from memnb import GistGraph, load_sample, REMem, REMemS
 from memnb.core.conversation import Session, Turn
 from memnb.core.models import FunctionLM
 from memnb.core.roles import NO_INFORMATION
-from memnb.core.time import find_times
+from memnb.core.time import find_times, TimeSpan
 from memnb.remem import prompts
-from memnb.remem.facts import Fact
+from memnb.remem.tools import CITED_ANSWER
+from memnb.remem.facts import Fact, Window
 from memnb.remem.prompts import FACTS, GISTS, PAPER_FACTS, PAPER_GISTS, PAPER_SELECT, SELECT, SYNTHESIZE, TIMELINE
 
 # ---- what is executed
@@ -120,7 +121,10 @@ def gists_are_dated(found, session):
             ('Ines and Rolf moved the bees last Thursday (18 January 2024).', ('D2:1',)),
             ('Ines sells the first two jars tomorrow (21 January 2024).', ('D2:1',)),
             ("Rolf's thumb was still swollen.", ('D2:2',)),
+            ('Ines is to label the jars by 14 February (until 14 February 2024).', ('D2:2',)),
+            ('The labels were printed about 15 November (November 2023).', ('D2:2',)),
         ]
+        assert [str(gist.time) for gist in found.gists[3:]] == ['until 14 February 2024', 'November 2023']
     by_rule = GistGraph.of(session)
     meant = [
         one for text in (gist.text for gist in by_rule.gists) for one in re.findall(r'\((\d+ January 2024)\)', text)
@@ -138,7 +142,7 @@ def facts_are_as_told(found, session):
     meant = {str(replace(span, label=None)) for turn in turns for *_, span in find_times(turn.text, session.time)}
     assert {time for fact in found.facts for time in times(fact) if 'January' in time} == {
         one for one in meant if 'January' in one
-    }
+    } | {str(TimeSpan.day(session.time)) for turn in turns if 'ugly' in turn.text}
     shown = [(fact.subject, fact.predicate, fact.object, *times(fact)) for fact in found.facts]
     if any('queens' in turn.text for turn in turns):
         assert shown == [
@@ -151,20 +155,38 @@ def facts_are_as_told(found, session):
             ('Ines', 'keeps', 'bees', '2019'),
             ('Ines', 'bought', 'a third hive', '18 January 2024'),
             ('a third hive', 'came from', 'Rolf', '18 January 2024'),
+            ('Ines', 'is to paint', 'a third hive', '14 February 2024'),
+            ('Rolf', 'lost', 'a swarm', 'November 2023'),
+            ('Rolf', 'finds ugly', 'black hives', '20 January 2024'),
         ]
-        assert all(fact.sources == ('D2:1',) for fact in found.facts)
+        assert [fact.sources for fact in found.facts] == [('D2:1',)] * 3 + [('D2:2',)] * 3
+        graph = GistGraph()
+        graph.keep('D2', found)
+
+        def held_in(subject, day):
+            window = Window(day, day, 'le', 'ge')
+            return {fact.predicate for fact in graph.facts.find(subject, window=window)}
+
+        assert held_in('Ines', '2022') == {'keeps', 'is to paint'} and held_in('Ines', '2025') == {'keeps'}
+        assert held_in('Rolf', '20 November 2023') == {'lost'} and held_in('Rolf', '2024') == {'finds ugly'}
 
 
 # ---- duties
 
 SYNTHESIS = [
-    'Answer in a few words, as the memory has them: a name, a date, a number, a list separated by commas. Do not explain.',
+    'The question decides the form. A name, a date, a number, yes or no: a few words, as the memory has them, without an explanation.',
+    'A list: every item, in order where an order is asked for. A reason, advice or a summary: as many sentences as it takes.',
+    'The memories need not say the answer in so many words. Sums, times between dates and plain inferences from them are wanted: "Likely yes".',
     'Gists begin with the time at which they were said; a time in round brackets is when the event itself was. Facts have their times in square brackets.',
-    'Where memories contradict each other, the later one holds, unless the question asks about the past.',
+    'Where a later memory takes the place of an earlier one, the later one holds, unless the question asks about the past.',
+    "Where two contradict each other and neither takes the other's place, name both, each with its day.",
     'A number that a tool has counted is exact.',
-    'If the memories do not tell it of the one who is asked about, {refusal}',
+    'If the memories tell a part of what is asked, give that part and say in a few words what they do not tell.',
+    'If they deny what the question takes for granted, say what they tell instead: "No: it was Bo\'s boat".',
+    'If nothing in them bears on what is asked, of the one who is asked about, {refusal}',
+    'answerable: false where the memories tell nothing of what is asked or deny what the question takes for granted, else true.',
     'sources: the ids of the memories that the answer rests on, best first.',
-    'A search of a memory has ended. Answer the question from the gists and facts that it found, and from nothing else.',
+    'A search of a memory has ended. Answer the question from the gists, facts and messages that it found.',
     '# How it was found',
     '# What the search proposes',
 ]
@@ -183,12 +205,13 @@ PROMPTS = {  # name: the text, its duties, and the checks that execute what it t
             'a list, in the order of the session. Each has - text: one atomic event or fact. Two events in one sentence make two gists.',
             'Name the people; write no "I", "you", "she" or "there" that only the session explains.',
             'Keep every detail: who took part, what was done, with what, how many, where, why, what was felt or intended.',
+            'What an assistant suggests or writes as an example is a suggestion and no event.',
             'A picture that somebody shares is an event too: say what it shows.',
-            'Behind every expression of time put, in round brackets, the date or range of dates that it means, reckoned from the date of the session.',
+            'Behind every expression of time put, in round brackets, the date or range of dates that it means, reckoned from the date of the session; "by" or "not later than" a day is (until 14 February 2024), "about" a day is the month around it, (November 2023).',
             'Add reasonable details of this kind that the session implies, since a later search may look for them, and invent nothing. Where in doubt, write the gist.',  # figure 3, rule 5
             'turns: the ids, given in brackets, of the turns that the gist rests on.',
             'Do not begin the text with the date of the session; it is added later.',
-            'Date: 20 January 2024, 3:57 pm (D2:1) Ines: We moved the bees last Thursday, Rolf and I, and tomorrow I sell the first two jars. (D2:2) Rolf: My thumb is still swollen!',
+            'Date: 20 January 2024, 3:57 pm (D2:1) Ines: We moved the bees last Thursday, Rolf and I, and tomorrow I sell the first two jars. (D2:2) Rolf: My thumb is still swollen! Label the jars by 14 February. The labels were printed about 15 November.',
         ],
         [read_by(GISTS, gists_are_dated)],
     ),
@@ -218,13 +241,25 @@ PROMPTS = {  # name: the text, its duties, and the checks that execute what it t
             'a list, in the order of the session. Each has - subject: who or what acts, has or is. - predicate: the action, relation or state, in few words.',
             'object: what it is done to, what is had, where it is. Short phrases that can be used again ("fence repair", "two jars") join facts with one another.',
             'point_in_time: the date on which it happened, such as "14 January 2024", "January 2024" or "2019"; else null. With it, start_time and end_time are null.',
+            '"About" a date is the coarser span around it.',
+            'An opinion, and a state whose beginning nobody tells, has the date of the session.',
             'start_time, end_time: the dates between which it lasted; each null where nobody says it.',
+            'A state that lasts has a start alone; what happens "by" or "not later than" a date has an end alone.',
             'turns: the ids, given in brackets, of the turns that the fact rests on.',
+            'Earlier facts show the names and predicates in use: write a person, a thing or a relation that is meant again exactly as it stands there, and do not repeat these facts.',
+            'Earlier facts: {known}',
             'Take every claim, number, time and relation; where in doubt, take it. Write what the text supports and nothing else.',
             'All dates are absolute, reckoned from the date of the session.',
-            'Date: 20 January 2024, 3:57 pm (D2:1) Ines: I have kept bees since 2019, and last Thursday I bought a third hive from Rolf.',
+            'Date: 20 January 2024, 3:57 pm (D2:1) Ines: I have kept bees since 2019, and last Thursday I bought a third hive from Rolf. (D2:2) Rolf: Paint it by 14 February! I lost a swarm about 15 November, and I find black hives ugly.',
         ],
         [read_by(FACTS, facts_are_as_told)],
+    ),
+    'gists and facts at once': (
+        prompts.MEMORIES.system.removesuffix(FACTS.system).replace(GISTS.system, '') + prompts.MEMORIES.user,
+        [
+            'A session is read for two tasks. Reply once, with one JSON object that has the lists of both, "gists" and "facts".',
+            '# Task 1', '# Task 2', 'Earlier facts: {known}',
+        ],
     ),
     "the paper's facts": (
         texts_of(PAPER_FACTS),
@@ -261,9 +296,10 @@ PROMPTS = {  # name: the text, its duties, and the checks that execute what it t
             'lexical_retrieve is better where the question holds names or identifiers that must match to the letter.',
             'search_during is better where the question names a time.',
             'Then explore: find_gist_contexts shows what stands around a gist that fits.',
+            'find_turns shows the messages behind a gist, for exact words, and the gists before and after it, for what came next to it.',
             'find_entity_contexts finds every fact of a subject, predicate or object. Use it only with phrases that you have seen, copied to the letter. Let it order, cut and count: do not count yourself.',
             'Leave start_time and end_time out (null) where neither the question nor an observation has named a time.',
-            'As soon as what was found answers the question, give the answer with output_answer. Where the memory does not say it, {refusal}',
+            'As soon as what was found answers the question, in so many words, by reckoning or by plain inference, give the answer with output_answer. Where the memory does not say it, {refusal}',
             '# So far', '# Steps left', 'limit 2', 'Step 1: lexical_retrieve', 'Step 2: find_entity_contexts', 'An example.',
             'start_time 1938, start_operator ge, ordering asc', 'end_time: 1944', 'start_time: 1931',
             *TIMES,
@@ -289,7 +325,20 @@ PROMPTS = {  # name: the text, its duties, and the checks that execute what it t
             '{times}{example}', '# So far', '# Steps left',
         ],
     ),
-    'synthesize': (texts_of(SYNTHESIZE), [*SYNTHESIS, 'Reply with one JSON object: "answer" and "sources".']),
+    'output_answer': (
+        CITED_ANSWER.line,
+        [
+            'Give the answer and end the search. An answer with sources is final.',
+            'It is a few words for a name, a date or a number, all items for a list, sentences for a reason, advice or a summary.',
+            'Name both sides of a contradiction, with their days.',
+            'Of what is known in part, give that part and say what is not known; of what the memory denies, what it tells instead.',
+            'answer: The answer, in the form that the question asks for',
+            'sources: The ids of what it rests on, best first',
+            'answerable: false where the memory tells nothing of what is asked, or denies what the question takes for granted',
+            'output_answer(answer, sources=[], answerable=True)',
+        ],
+    ),
+    'synthesize': (texts_of(SYNTHESIZE), [*SYNTHESIS, 'Reply with one JSON object: "answer", "sources" and "answerable".']),
     'timeline': (
         texts_of(TIMELINE),
         [
@@ -299,7 +348,7 @@ PROMPTS = {  # name: the text, its duties, and the checks that execute what it t
             'timeline: list the events that matter with their times, in the order in which they began.',
             'reflection: check the reasoning against the timeline, the borders of every "before", "after" and "between" first, and mend what is wrong.',
             'answer, as follows.',
-            'Reply with one JSON object: "reasoning", "timeline", "reflection", "answer", "sources".',
+            'Reply with one JSON object: "reasoning", "timeline", "reflection", "answer", "sources", "answerable".',
         ],
     ),
 }  # fmt: skip
