@@ -182,7 +182,7 @@ class GistGraph(SessionMemory, Searchable):
         with_gists: bool = True,
         with_facts: bool = True,  # False: the ablations "w/o Gists" and "w/o Facts"
         one_call: bool = False,  # ask for gists and facts at once
-        prompts: str = 'memnb',  # the style of the roles that extract; 'paper': as in figures 3 and 4, and five tools
+        prompts: str = 'memnb',  # the style of the roles that extract; 'paper': as in figures 3 and 4
         roles: Role | Iterable[Role] = (),  # the user's own, in the place of those of the same name
         aliases: Mapping[str, str] = {},  # spellings of one person's name: {'ADA': 'Ada'}
     ):

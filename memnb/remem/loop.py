@@ -93,11 +93,12 @@ class REMem(Loop):
         without: Sequence[str] = (),  # names of tools that are withheld: the ablations "w/o Tool …"
         timeline: bool = False,  # True: answer by the TISER prompt
         widen: bool = True,  # search on where nothing is found
-        # True, and so with the paper's prompts: `output_answer` has no sources, and its answer is a draft
+        # True, and so with the paper's prompts: `output_answer` names no sources, and its answer is a draft
         always_synthesize: bool = False,
         **options: Any,  # of `Loop`
     ):
-        self.always_synthesize = always_synthesize or timeline or options.get('prompts') == 'paper'
+        is_paper = options.get('prompts') == 'paper'
+        self.always_synthesize = always_synthesize or timeline or is_paper
         memory = as_memory(memory)
         own_tools, lent_tools = _offered(memory)
         offered = [tool.name for tool in (*own_tools, *lent_tools)]
@@ -109,6 +110,8 @@ class REMem(Loop):
         for name in self.without:
             if name not in offered:
                 raise ValueError(f'without: no tool {name!r}; there are {", ".join(offered)}')
+        if is_paper:
+            self.without += ('find_turns',)  # not in table 1
         self.max_steps, self.timeline, self.widen = max_steps, timeline, widen
         choice_of(self.tools())  # ValueError where nothing is left to choose from
 

@@ -81,15 +81,14 @@ class GraphTools:
         self.last: list[Snippet] = []  # what the last observation showed
 
     def tools(self) -> list[Tool]:
-        "Return the five tools of table 1, and `find_turns` unless the graph has the paper's prompts."
-        methods = [
+        "Return the five tools of table 1, and `find_turns`."
+        methods = (
             self.semantic_retrieve,
             self.lexical_retrieve,
             self.find_gist_contexts,
             self.find_entity_contexts,
-        ]
-        if self.graph.prompts != 'paper':
-            methods.append(self.find_turns)
+            self.find_turns,
+        )
         return [*map(Tool.of, methods), OUTPUT_ANSWER]
 
     @locked

@@ -388,6 +388,7 @@ def test_an_answer_with_sources_is_not_asked_for_again(ending, options, roles, e
     assert (trace.answer, trace.evidence, trace.error) == ('a red boat', evidence, None)
     assert len(model.prompts) == roles and trace.refused == (ending.get('answerable') is False)
     assert ('sources=' in model.prompts[0][1]) == (not options)
+    assert ('find_turns' in model.prompts[0][1]) == (options != {'prompts': 'paper'})
 
 
 def test_a_number_refers_to_the_question_where_that_was_searched_for_last():
